@@ -1,0 +1,44 @@
+//go:build linux && !race
+
+package replay
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+const offHeap = true
+
+// allocate returns n zero bytes outside the Go heap. Pages take memory when
+// they are first written. A forked child does not get them: it could not use
+// them, and copying the page tables of a large replay makes a fork slow.
+func allocate(n int64) ([]byte, error) {
+	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("replay: mapping %s of memory: %w", size(n), err)
+	}
+	if err := unix.Madvise(mem, unix.MADV_DONTFORK); err != nil {
+		release(mem)
+		return nil, fmt.Errorf("replay: madvise: %w", err)
+	}
+	return mem, nil
+}
+
+// extend makes mem n bytes long, perhaps elsewhere, by moving its pages
+// instead of copying them. mem is gone after success and untouched after an
+// error.
+func extend(mem []byte, n int64) ([]byte, error) {
+	longer, err := unix.Mremap(mem, int(n), unix.MREMAP_MAYMOVE)
+	if err != nil {
+		return nil, fmt.Errorf("replay: mapping %s of memory: %w", size(n), err)
+	}
+	return longer, nil
+}
+
+// release gives back what allocate or extend returned; nil is fine.
+func release(mem []byte) {
+	if mem != nil {
+		unix.Munmap(mem)
+	}
+}

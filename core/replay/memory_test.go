@@ -1,0 +1,133 @@
+package replay
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+func atari(capacity, window int) Config {
+	return Config{Obs: env.ObsSpec{Shape: []int{4, 84, 84}, FrameStack: 4}, Envs: 1, Capacity: capacity, Window: window,
+		MemoryLimit: func() (int64, string) { return 1 << 60, "test" }}
+}
+
+func TestNoAllocations(t *testing.T) {
+	m := filled(t, 4, 64)
+	defer m.Close()
+	r, b, obs := rng.New(1, "replay", 0), m.NewBatch(8), make([]byte, 20)
+	if n := testing.AllocsPerRun(100, func() { m.Sample(r, b) }); n != 0 {
+		t.Errorf("Sample: %g allocations", n)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		err := m.Begin(0, obs)
+		for range 7 {
+			err = errors.Join(err, m.Add(0, 1, 1, 1, 0, obs))
+		}
+		if err = errors.Join(err, m.Add(0, 1, 1, 1, env.Truncated, obs)); err != nil {
+			t.Fatal(err)
+		}
+		m.Flush()
+	}); n != 0 {
+		t.Errorf("Begin, Add, Flush: %g allocations", n)
+	}
+}
+
+// A full-size replay costs the Go heap nothing, and the system only what has
+// been written.
+func TestBigRingIsOffHeap(t *testing.T) {
+	if !offHeap {
+		t.Skip("replay lies on the Go heap in this build")
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	m := must(New(atari(1_000_000, 10_000)))
+	defer m.Close()
+	if m.Bytes() < 7_100_000_000 {
+		t.Errorf("Bytes %d", m.Bytes())
+	}
+	obs := make([]byte, 4*84*84)
+	check(t, m.Begin(0, obs))
+	for range 100 {
+		check(t, m.Add(0, 0, 0, 0, 0, obs))
+	}
+	m.Flush()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 1<<20 {
+		t.Errorf("heap grew by %d bytes", grown)
+	}
+}
+
+func TestCloseTwice(t *testing.T) {
+	m := must(New(atari(10, 1)))
+	m.Close()
+	m.Close()
+	defer func() {
+		if recover() == nil {
+			t.Error("use after Close must panic, not touch unmapped memory")
+		}
+	}()
+	m.Begin(0, make([]byte, 4*84*84))
+}
+
+func BenchmarkSample32(b *testing.B) {
+	m := must(New(atari(20_000, 100)))
+	defer m.Close()
+	fill(b, m, 20_000)
+	batch, r := m.NewBatch(32), rng.New(1, "replay", 0)
+	b.SetBytes(int64(2 * len(batch.Obs)))
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Sample(r, batch)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	for name, mode := range map[string]StackMode{"trusted": StackTrusted, "checked": StackDeclared} {
+		b.Run(name, func(b *testing.B) {
+			c := atari(20_000, 100)
+			c.Stack = mode
+			m := must(New(c))
+			defer m.Close()
+			obs := fill(b, m, 20_200)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				shift(obs, byte(i))
+				if err := m.Add(0, 1, 1, 1, 0, obs); err != nil {
+					b.Fatal(err)
+				}
+				if i%100 == 99 {
+					m.Flush()
+				}
+			}
+		})
+	}
+}
+
+// fill takes n steps of one long segment.
+func fill(b *testing.B, m *Memory, n int) []byte {
+	obs := make([]byte, 4*84*84)
+	check(b, m.Begin(0, obs))
+	for i := range n {
+		shift(obs, byte(i))
+		check(b, m.Add(0, 0, 0, 0, 0, obs))
+		if i%100 == 99 {
+			m.Flush()
+		}
+	}
+	return obs
+}
+
+// shift makes obs the stack one frame later. Only the ends of a frame differ,
+// to keep the benchmark's own work small.
+func shift(obs []byte, x byte) {
+	const frame = 84 * 84
+	for f := range 3 {
+		obs[f*frame], obs[f*frame+frame-1] = obs[(f+1)*frame], obs[(f+1)*frame+frame-1]
+	}
+	obs[3*frame], obs[4*frame-1] = x, x
+}

@@ -1,0 +1,169 @@
+package replay
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// partition is one environment's share of the memory.
+//
+// Frames keep..nextFrame-1 and transitions oldest..nextStep-1 are live; of the
+// latter those below visible can be drawn. The pending observation, if any,
+// ends at frame nextFrame-1.
+type partition struct {
+	frames ring
+	steps  ring // of transitions, transitionBytes each
+
+	// Written only while everybody is quiet; read by the trainer.
+	capacity int64 // transitions that may be visible
+	oldest   int64
+	visible  int64
+	keep     int64
+
+	// The trainer reads the fields above while the environment's own goroutine
+	// writes those below: different cache lines.
+	_ [64]byte
+
+	nextFrame int64
+	nextStep  int64
+	added     uint64 // steps ever added, for messages
+	pending   bool
+	cut       bool // transition visible-1 becomes a truncation at the next flush
+	_         [64]byte
+}
+
+// transition is an entry of partition.steps.
+type transition struct {
+	frame   int64 // number of the newest frame of its observation
+	end     env.End
+	action  int32
+	reward  float32
+	version uint64
+}
+
+const transitionBytes = 24
+
+// encode writes t into b; the end shares a word with the frame number.
+func (t transition) encode(b []byte) {
+	binary.LittleEndian.PutUint64(b, uint64(t.frame)<<2|uint64(t.end))
+	binary.LittleEndian.PutUint64(b[8:], t.version)
+	binary.LittleEndian.PutUint32(b[16:], uint32(t.action))
+	binary.LittleEndian.PutUint32(b[20:], math.Float32bits(t.reward))
+}
+
+func decode(b []byte) transition {
+	word := binary.LittleEndian.Uint64(b)
+	return transition{
+		frame: int64(word >> 2), end: env.End(word & 3),
+		version: binary.LittleEndian.Uint64(b[8:]),
+		action:  int32(binary.LittleEndian.Uint32(b[16:])),
+		reward:  math.Float32frombits(binary.LittleEndian.Uint32(b[20:])),
+	}
+}
+
+// leadsTo reports whether the next observation of t is the one that ends at
+// frame. After a termination the following frame belongs to another segment.
+func (t transition) leadsTo(frame int64) bool {
+	return t.end&env.Terminated == 0 && t.frame+1 == frame
+}
+
+func (p *partition) cutSegment(stack int) {
+	if !p.pending {
+		return
+	}
+	switch {
+	case !p.pendingIsNext(): // no step was taken from it: nothing will refer to it
+		p.nextFrame -= int64(stack)
+	case p.nextStep > p.visible:
+		p.truncate(p.nextStep - 1)
+	default:
+		p.cut = true // visible changes at a flush only; the trainer may be reading
+	}
+	p.pending = false
+}
+
+func (p *partition) truncate(i int64) {
+	t := decode(p.steps.at(i))
+	t.end |= env.Truncated
+	t.encode(p.steps.at(i))
+}
+
+// pendingIsNext reports whether the newest transition leads to the pending
+// observation; otherwise that one begins a segment.
+func (p *partition) pendingIsNext() bool {
+	return p.pending && p.nextStep > p.oldest && decode(p.steps.at(p.nextStep-1)).leadsTo(p.nextFrame-1)
+}
+
+// ownsNext reports whether transition i has a next observation that is not the
+// observation of a transition below until: a tail, or the pending one.
+func (p *partition) ownsNext(i, until int64) bool {
+	t := decode(p.steps.at(i))
+	return t.end&env.Terminated == 0 && (i+1 >= until || decode(p.steps.at(i+1)).frame != t.frame+1)
+}
+
+func (p *partition) flush(stack int) {
+	if p.cut {
+		p.cut = false
+		p.truncate(p.visible - 1)
+	}
+	p.visible = p.nextStep
+	p.oldest = max(p.oldest, p.visible-p.capacity)
+	switch {
+	case p.oldest < p.visible:
+		p.keep = decode(p.steps.at(p.oldest)).frame - int64(stack-1)
+	case p.pending:
+		p.keep = p.nextFrame - int64(stack)
+	default:
+		p.keep = p.nextFrame
+	}
+}
+
+// wholeObservations counts the observations that live transitions and the
+// pending one refer to.
+func (p *partition) wholeObservations() int64 {
+	n := p.nextStep - p.oldest
+	for i := p.oldest; i < p.nextStep; i++ {
+		if p.ownsNext(i, p.nextStep) {
+			n++
+		}
+	}
+	if p.pending && !p.pendingIsNext() {
+		n++
+	}
+	return n
+}
+
+// rewrite copies the live observations, so far stacks of stack frames, into a
+// ring of whole ones, which then takes the place of the old.
+func (p *partition) rewrite(whole ring, stack int64) {
+	n := int64(0)
+	add := func(newest int64) {
+		p.frames.read(whole.at(n), newest-stack+1, stack)
+		n++
+	}
+	begins := p.pending && !p.pendingIsNext()
+	for i := p.oldest; i < p.nextStep; i++ {
+		t := decode(p.steps.at(i))
+		next, owned := t.frame+1, p.ownsNext(i, p.nextStep)
+		add(t.frame)
+		t.frame = n - 1
+		t.encode(p.steps.at(i))
+		if owned {
+			add(next)
+		}
+	}
+	if begins {
+		add(p.nextFrame - 1)
+	}
+	p.frames.close()
+	p.frames, p.keep, p.nextFrame = whole, 0, n
+}
+
+func closePartitions(parts []partition) {
+	for e := range parts {
+		parts[e].frames.close()
+		parts[e].steps.close()
+	}
+}

@@ -1,0 +1,323 @@
+package replay
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// step is a transition as the naive reference keeps it: everything in full.
+type step struct {
+	obs, next []byte // next: zeros after a termination
+	action    int32
+	reward    float32
+	version   uint64
+	end       env.End
+	sameNext  bool // next is the observation of the following step, so far as there is one
+}
+
+// reference is a replay memory of plain lists.
+type reference struct {
+	capacity []int
+	all      [][]step
+	visible  [][]step
+	pending  [][]byte
+	open     []bool // the newest step belongs to the segment in progress
+}
+
+func newReference(envs, capacity int) *reference {
+	r := &reference{all: make([][]step, envs), visible: make([][]step, envs), pending: make([][]byte, envs),
+		open: make([]bool, envs)}
+	for e := range envs {
+		r.capacity = append(r.capacity, (capacity+envs-1-e)/envs)
+	}
+	return r
+}
+
+func (r *reference) begin(e int, obs []byte) {
+	r.cut(e)
+	r.pending[e], r.open[e] = bytes.Clone(obs), false
+}
+
+func (r *reference) add(e int, action int32, reward float32, version uint64, end env.End, next []byte) {
+	s := step{obs: r.pending[e], next: bytes.Clone(next), action: action, reward: reward, version: version, end: end}
+	if end&env.Terminated != 0 {
+		s.next = make([]byte, len(s.obs))
+	}
+	s.sameNext = end == 0
+	r.all[e] = append(r.all[e], s)
+	r.pending[e], r.open[e] = s.next, true
+	if end != 0 {
+		r.pending[e] = nil
+	}
+}
+
+func (r *reference) cut(e int) {
+	if r.pending[e] != nil && r.open[e] {
+		last := &r.all[e][len(r.all[e])-1]
+		last.end, last.sameNext = env.Truncated, false
+	}
+	r.pending[e] = nil
+}
+
+func (r *reference) flush() {
+	for e, all := range r.all {
+		r.visible[e] = append([]step(nil), all[max(0, len(all)-r.capacity[e]):]...)
+	}
+}
+
+func (r *reference) flat() []step {
+	var s []step
+	for _, v := range r.visible {
+		s = append(s, v...)
+	}
+	return s
+}
+
+func (r *reference) hash(obsBytes int) [32]byte {
+	var b []byte
+	b = binary.LittleEndian.AppendUint64(b, uint64(obsBytes))
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(r.all)))
+	for _, v := range r.visible {
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(v)))
+		for i, s := range v {
+			b = append(b, s.obs...)
+			b = binary.LittleEndian.AppendUint32(b, uint32(s.action))
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s.reward))
+			b = append(b, byte(s.end))
+			if s.end&env.Terminated == 0 && (!s.sameNext || i == len(v)-1) {
+				b = append(b, s.next...)
+			}
+		}
+	}
+	return sha256.Sum256(b)
+}
+
+// spec of observations of so many frames of width bytes.
+func stackSpec(stack, width int) env.ObsSpec {
+	return env.ObsSpec{Shape: []int{stack, width}, FrameStack: stack}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compare fails unless m shows exactly what r does.
+func compare(t *testing.T, m *Memory, r *reference) {
+	t.Helper()
+	want := r.flat()
+	if m.Len() != len(want) {
+		t.Fatalf("Len %d, want %d", m.Len(), len(want))
+	}
+	b := m.NewBatch(3)
+	for i, s := range want {
+		for j := range b.NextObs {
+			b.NextObs[j] = 0xAA
+		}
+		m.At(i, b, 1)
+		compareRow(t, m, b, 1, s)
+	}
+	if m.Hash() != r.hash(m.obsBytes) {
+		t.Fatal("hashes differ")
+	}
+}
+
+func compareRow(t *testing.T, m *Memory, b *Batch, row int, s step) {
+	t.Helper()
+	n := m.obsBytes
+	if got := b.Obs[row*n : (row+1)*n]; !bytes.Equal(got, s.obs) {
+		t.Fatalf("obs %v, want %v", got, s.obs)
+	}
+	if got := b.NextObs[row*n : (row+1)*n]; !bytes.Equal(got, s.next) {
+		t.Fatalf("next obs %v, want %v", got, s.next)
+	}
+	if b.Actions[row] != s.action || b.Rewards[row] != s.reward || b.Versions[row] != s.version ||
+		b.Terminated[row] != (s.end&env.Terminated != 0) {
+		t.Fatalf("row %v %v %v %v, want %+v", b.Actions[row], b.Rewards[row], b.Versions[row], b.Terminated[row], s)
+	}
+}
+
+// play runs the operations that ops spell out on a memory and on the
+// reference. Every pair of bytes is one operation.
+func play(t *testing.T, cfg Config, ops []byte, odd bool) {
+	m, err := New(cfg)
+	check(t, err)
+	defer func() { m.Close() }()
+	ref := newReference(cfg.Envs, cfg.Capacity)
+	r := rand.New(rand.NewPCG(1, uint64(len(ops))))
+	stack := max(1, cfg.Obs.FrameStack)
+	width := m.obsBytes / stack
+	random := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		return b
+	}
+	seed := uint64(0)
+	for len(ops) >= 2 {
+		op, arg := ops[0], ops[1]
+		ops = ops[2:]
+		e := int(arg) % cfg.Envs
+		switch {
+		case op < 200: // one step, or the first observation
+			// Before a step; for the Begin after its end that was enough.
+			if ref.pending[e] != nil && m.Room(e) == 0 {
+				before := m.Hash()
+				check(t, m.Grow())
+				if m.Hash() != before || m.Room(e) == 0 {
+					t.Fatal("Grow changed what is visible, or not enough")
+				}
+			}
+			if ref.pending[e] == nil || op < 3 {
+				obs := random(m.obsBytes)
+				if r.IntN(2) == 0 {
+					clear(obs[:(stack-1)*width]) // padding
+				}
+				check(t, m.Begin(e, obs))
+				ref.begin(e, obs)
+				continue
+			}
+			next := append(bytes.Clone(ref.pending[e][width:]), random(width)...)
+			if odd && op > 195 {
+				next[r.IntN(len(next))] ^= 1 + byte(r.IntN(255)) // one byte; in the newest frame it is fine
+			}
+			end := env.End(0)
+			if op >= 170 && op < 196 {
+				end = env.End(op % 4)
+			}
+			action, reward, version := int32(r.Uint32()), r.Float32(), r.Uint64()
+			given := next
+			if end&env.Terminated != 0 && op%2 == 0 {
+				given = nil
+			}
+			hash := m.Hash()
+			err := m.Add(e, action, reward, version, end, given)
+			if errors.Is(err, ErrNotAStack) && odd {
+				bytesBefore := m.Bytes()
+				more, err := m.StoreWhole()
+				check(t, err)
+				if more != m.Bytes()-bytesBefore {
+					t.Fatalf("StoreWhole reports %d bytes more, there are %d", more, m.Bytes()-bytesBefore)
+				}
+				compare(t, m, ref)
+				if m.Room(e) == 0 {
+					t.Fatal("no room after StoreWhole")
+				}
+				check(t, m.Add(e, action, reward, version, end, given))
+			} else {
+				check(t, err)
+			}
+			if m.Hash() != hash {
+				t.Fatal("Add changed what is visible")
+			}
+			ref.add(e, action, reward, version, end, next)
+		case op < 205:
+			hash := m.Hash()
+			m.Cut(e)
+			ref.cut(e)
+			if m.Hash() != hash {
+				t.Fatal("Cut changed what is visible")
+			}
+		case op < 235:
+			m.Flush()
+			ref.flush()
+			compare(t, m, ref)
+		case op < 240: // larger for no reason
+			p := &m.parts[e]
+			check(t, p.frames.grow(p.keep, p.nextFrame, p.frames.slots+int64(arg%32)))
+			check(t, p.steps.grow(p.oldest, p.nextStep, p.steps.slots+int64(arg%8)))
+			compare(t, m, ref)
+		case op < 245:
+			var saved bytes.Buffer
+			check(t, m.Save(&saved))
+			other := cfg
+			other.Window = 1 + int(arg)
+			m2, err := New(other)
+			check(t, err)
+			check(t, m2.Load(&saved))
+			if saved.Len() != 0 {
+				t.Fatalf("Load left %d bytes", saved.Len())
+			}
+			m.Close()
+			m = m2
+			for e := range cfg.Envs {
+				if m.Room(e) == 0 {
+					t.Fatal("no room after Load")
+				}
+			}
+			compare(t, m, ref)
+		default:
+			if m.Len() == 0 {
+				continue
+			}
+			seed++
+			b := m.NewBatch(5)
+			m.Sample(rng.New(seed, "replay", 0), b)
+			same, flat := rng.New(seed, "replay", 0), ref.flat()
+			for row := range 5 {
+				compareRow(t, m, b, row, flat[same.Intn(len(flat))])
+			}
+		}
+	}
+	m.Flush()
+	ref.flush()
+	compare(t, m, ref)
+}
+
+func TestAgainstReference(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	runs := 150
+	if testing.Short() {
+		runs = 40
+	}
+	for run := range runs {
+		stack := []int{1, 4, 2}[run%3]
+		cfg := Config{Obs: stackSpec(stack, 1+r.IntN(3)), Envs: []int{1, 3}[run/3%2], Window: 1 + r.IntN(20),
+			Stack: StackMode(run / 6 % 3)}
+		cfg.Capacity = cfg.Envs + r.IntN(60)
+		ops := make([]byte, 1200)
+		for i := range ops {
+			ops[i] = byte(r.Uint32())
+		}
+		if run%5 == 0 { // segments of hardly any steps
+			for i := 0; i < len(ops); i += 2 {
+				if ops[i] > 10 && ops[i] < 160 {
+					ops[i] = 170 + ops[i]%26
+				}
+			}
+		}
+		play(t, cfg, ops, cfg.Stack == StackDetect && run%2 == 0)
+	}
+}
+
+func FuzzOperations(f *testing.F) {
+	f.Add([]byte{4, 3, 9, 10, 0, 10, 0, 180, 0, 210, 0, 250, 0, 241, 9})
+	f.Add([]byte{12, 1, 1, 10, 0, 199, 0, 10, 1, 181, 0, 201, 0, 10, 0, 210, 0})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) < 3 || len(in) > 4000 {
+			return
+		}
+		cfg := Config{Obs: stackSpec(1+int(in[0]%4), 1+int(in[0]/4%3)), Envs: 1 + int(in[1]%3), Window: 1 + int(in[2]%16),
+			Stack: StackDetect, MemoryLimit: func() (int64, string) { return 1 << 30, "test" }}
+		cfg.Capacity = cfg.Envs + int(in[1]/4)
+		play(t, cfg, in[3:], true)
+	})
+}

@@ -1,0 +1,308 @@
+// Package replay is the replay memory D: what the samplers saw, kept so that
+// the trainer can draw minibatches from it.
+//
+// # Partition
+//
+// D is partitioned by environment. A partition is two rings (ring.go): one of
+// frames and one of transitions, both numbered by counters that only grow. A
+// picture stack of S frames is stored one frame a step; S consecutive frames
+// are an observation again, one copy where they do not wrap. A transition
+// names the newest frame of its observation, and its next observation is the
+// stack that ends one frame later. Vector observations are the case S = 1.
+//
+//	frames       h h h 0 1 2 3 t | h h h 0 1 2 ...
+//	transitions        0 1 2 3             0 1
+//
+// h: the older frames of the first observation of a segment, stored so that
+// any padding comes back byte for byte. t: the tail, the true last observation
+// of a truncated segment; a terminated one has none, for nothing beyond it
+// counts. Neither can be drawn. The newest observation of an unfinished
+// segment is pending: it can be read as a next observation, and becomes
+// drawable when Add completes its transition.
+//
+// # Visible and staged
+//
+// What Begin, Add and Cut write is staged. Flush makes it visible and then
+// evicts what exceeds the capacity, oldest first, by count and for each
+// environment alone. Sample, At, Len and Hash see the visible part only, and
+// nothing but Flush and Load changes it. So what can be drawn is a function of
+// what was added and flushed, never of ring sizes or of threads.
+//
+// A frame is overwritten only when no visible or staged transition needs it:
+// eviction happens at Flush, and a ring has room for the capacity, for one
+// window of staged steps and for some frames more. Segments can be so short
+// that those are not enough; Room tells before it happens, and Grow makes a
+// ring larger without changing anything that can be seen.
+//
+// # Who may call what
+//
+// Begin, Add, Cut and Room of one environment belong to one goroutine at a
+// time; different environments are independent. Sample, At, Len and Hash may
+// run beside them and beside each other. Flush, Grow, StoreWhole, Clear, Save,
+// Load, Bytes and Close want everybody else quiet.
+//
+// Memory lives outside the Go heap where the system allows it: a million
+// Atari frames are 7 GB, and the collector would let the heap double.
+package replay
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// StackMode says how far to trust Obs.FrameStack. It matters only where that
+// is above 1.
+type StackMode uint8
+
+const (
+	// StackTrusted: observations are stacks, without a check: environments of
+	// our own.
+	StackTrusted StackMode = iota
+	// StackDeclared: the user says so; an observation that is not the one
+	// before, shifted by one frame, is an error.
+	StackDeclared
+	// StackDetect: assumed until an observation contradicts; then Add returns
+	// ErrNotAStack.
+	StackDetect
+)
+
+// ErrNotAStack is what Add returns (wrapped, with the environment and its step)
+// under StackDetect when the older frames of an observation are not the newest
+// frames of the one before. Nothing has changed: call StoreWhole while the
+// trainer is quiet, and Add again.
+var ErrNotAStack = errors.New("the older frames of the observation are not the newest ones of the observation before")
+
+// Config describes a Memory.
+type Config struct {
+	// Obs describes an observation. With Obs.FrameStack = S > 1 the first axis
+	// of its shape is S frames, oldest first, and one is stored a step.
+	Obs env.ObsSpec
+	// Envs is W, the number of environments, 1 to 1,048,576.
+	Envs int
+	// Capacity (buffer_size) is how many transitions can be visible, over all
+	// environments: Capacity/Envs each, and one more for each of the first
+	// Capacity%Envs, so the sum is exact. Envs to 2^32.
+	Capacity int
+	// Window is how many agent steps, all environments together, are expected
+	// between two flushes. It only sizes the rings. 1 to 2^32.
+	Window int
+	// Stack says whether Obs.FrameStack is checked.
+	Stack StackMode
+	// MemoryLimit returns how many bytes more the process may use and a few
+	// words on what sets that limit. nil: AvailableMemory.
+	MemoryLimit func() (bytes int64, what string)
+}
+
+// Memory is the replay memory D. Close it: the collector does not.
+type Memory struct {
+	cfg      Config
+	obsBytes int
+	stack    int // frames an observation is stored as: Obs.FrameStack, or 1 for whole
+	parts    []partition
+	starts   []int // starts[e]: index of environment e's oldest visible transition; last entry: Len
+}
+
+// Batch is a minibatch of n rows in memory of the caller.
+type Batch struct {
+	Obs        []byte    // n observations
+	NextObs    []byte    // n observations; zero bytes where the transition terminated
+	Actions    []int32   // n
+	Rewards    []float32 // n, as they were added
+	Terminated []bool    // n: nothing beyond this transition counts
+	Versions   []uint64  // n: the version of the parameters that chose the action
+}
+
+// New returns an empty memory. It refuses a configuration that does not fit
+// into the memory available, naming both numbers.
+func New(cfg Config) (*Memory, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.MemoryLimit == nil {
+		cfg.MemoryLimit = AvailableMemory
+	}
+	m := &Memory{cfg: cfg, obsBytes: cfg.Obs.Bytes(), stack: max(1, cfg.Obs.FrameStack), starts: make([]int, cfg.Envs+1)}
+	parts, err := m.newPartitions(m.stack, nil)
+	if err != nil {
+		return nil, err
+	}
+	m.parts = parts
+	return m, nil
+}
+
+func (cfg Config) check() error {
+	const maxEnvs, maxSteps, maxObs = 1 << 20, 1 << 32, 1 << 28
+	for _, d := range cfg.Obs.Shape {
+		if d < 1 || d > maxObs {
+			return fmt.Errorf("observation shape: %v, every axis must be 1 to %d", cfg.Obs.Shape, maxObs)
+		}
+	}
+	switch s, size := cfg.Obs.FrameStack, cfg.Obs.Bytes(); {
+	case size < 1 || size > maxObs:
+		return fmt.Errorf("observation: %d bytes, must be 1 to %d", size, maxObs)
+	case s < 0:
+		return fmt.Errorf("frame_stack: %d, must not be negative", s)
+	case s > 1 && (len(cfg.Obs.Shape) == 0 || cfg.Obs.Shape[0]%s != 0):
+		return fmt.Errorf("frame_stack: %d, must divide the first axis of the observation shape %v", s, cfg.Obs.Shape)
+	case cfg.Stack > StackDetect:
+		return fmt.Errorf("stack mode: %d, must be 0 to %d", cfg.Stack, StackDetect)
+	case cfg.Envs < 1 || cfg.Envs > maxEnvs:
+		return fmt.Errorf("num_envs: %d, must be 1 to %d", cfg.Envs, maxEnvs)
+	case cfg.Capacity < cfg.Envs || cfg.Capacity > maxSteps:
+		return fmt.Errorf("buffer_size: %d, must be num_envs (%d) to %d", cfg.Capacity, cfg.Envs, maxSteps)
+	case cfg.Window < 1 || cfg.Window > maxSteps:
+		return fmt.Errorf("window: %d, must be 1 to %d", cfg.Window, maxSteps)
+	}
+	return nil
+}
+
+// NewBatch returns a batch of n rows for this memory's observations.
+func (m *Memory) NewBatch(n int) *Batch {
+	return &Batch{
+		Obs: make([]byte, n*m.obsBytes), NextObs: make([]byte, n*m.obsBytes),
+		Actions: make([]int32, n), Rewards: make([]float32, n),
+		Terminated: make([]bool, n), Versions: make([]uint64, n),
+	}
+}
+
+// Begin starts a segment (an episode, or what follows a Cut) of environment e
+// with its first observation. A segment in progress is cut first.
+func (m *Memory) Begin(e int, obs []byte) error {
+	if len(obs) != m.obsBytes {
+		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", e, len(obs), m.obsBytes)
+	}
+	p := &m.parts[e]
+	p.cutSegment(m.stack)
+	if !p.frames.fits(p.keep, p.nextFrame+int64(m.stack)) {
+		return fmt.Errorf("environment %d: replay ring full, call Grow first", e)
+	}
+	p.frames.write(p.nextFrame, obs)
+	p.nextFrame += int64(m.stack)
+	p.pending = true
+	return nil
+}
+
+// Add completes the pending transition of environment e: action, taken by
+// parameters of that version, gave reward. With end = 0 next is the next
+// observation and becomes pending. With env.Terminated, whatever else is set,
+// next is not looked at. With env.Truncated alone next is the true last
+// observation of the episode, and is kept as its tail. After an end nothing is
+// pending until Begin. An error changes nothing.
+func (m *Memory) Add(e int, action int32, reward float32, version uint64, end env.End, next []byte) error {
+	p := &m.parts[e]
+	end &= env.Terminated | env.Truncated
+	keepsNext := end&env.Terminated == 0
+	switch {
+	case !p.pending:
+		return fmt.Errorf("environment %d: a step without a first observation", e)
+	case keepsNext && len(next) != m.obsBytes:
+		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", e, len(next), m.obsBytes)
+	case !m.canAdd(p):
+		return fmt.Errorf("environment %d: replay ring full, call Grow first", e)
+	}
+	if keepsNext {
+		older := int64(m.stack - 1)
+		if m.cfg.Stack != StackTrusted && !p.frames.equal(p.nextFrame-older, next[:older*int64(p.frames.width)]) {
+			return m.notAStack(e, p.added+1)
+		}
+		p.frames.write(p.nextFrame, next[older*int64(p.frames.width):])
+	}
+	transition{frame: p.nextFrame - 1, end: end,
+		action: action, reward: reward, version: version}.encode(p.steps.at(p.nextStep))
+	if keepsNext {
+		p.nextFrame++
+	}
+	p.nextStep++
+	p.added++
+	p.pending = end == 0
+	return nil
+}
+
+func (m *Memory) canAdd(p *partition) bool {
+	return p.frames.fits(p.keep, p.nextFrame+1) && p.steps.fits(p.oldest, p.nextStep+1)
+}
+
+func (m *Memory) notAStack(e int, step uint64) error {
+	if m.cfg.Stack == StackDetect {
+		return fmt.Errorf("environment %d, step %d: %w", e, step, ErrNotAStack)
+	}
+	return fmt.Errorf("frame_stack: %d, but in environment %d at step %d %v", m.stack, e, step, ErrNotAStack)
+}
+
+// Cut ends environment e's segment in progress from outside (a new
+// environment, a load, a new learn): its last complete transition is a
+// truncation whose tail is the pending observation. Like everything else that
+// becomes visible at the next Flush. Nothing pending: nothing happens.
+func (m *Memory) Cut(e int) { m.parts[e].cutSegment(m.stack) }
+
+// Flush makes everything added since the last one visible, and then evicts the
+// oldest transitions beyond each environment's capacity.
+func (m *Memory) Flush() {
+	for e := range m.parts {
+		m.parts[e].flush(m.stack)
+	}
+	m.countVisible()
+}
+
+func (m *Memory) countVisible() {
+	for e := range m.parts {
+		m.starts[e+1] = m.starts[e] + int(m.parts[e].visible-m.parts[e].oldest)
+	}
+}
+
+// Len returns the number of visible transitions.
+func (m *Memory) Len() int { return m.starts[len(m.starts)-1] }
+
+// Sample fills b with transitions drawn uniformly, with replacement, from all
+// visible ones: one r.Intn(Len()) for each row, in order. It panics if nothing
+// is visible.
+func (m *Memory) Sample(r *rng.Stream, b *Batch) {
+	for row := range b.Actions {
+		m.At(r.Intn(m.Len()), b, row)
+	}
+}
+
+// At copies visible transition i, 0 to Len()-1, into a row of b. They are
+// ordered by environment, and by age within one, oldest first.
+func (m *Memory) At(i int, b *Batch, row int) {
+	// The last e with starts[e] <= i; empty partitions start where the next does.
+	e, above := 0, len(m.parts)
+	for above-e > 1 {
+		if mid := (e + above) / 2; m.starts[mid] <= i {
+			e = mid
+		} else {
+			above = mid
+		}
+	}
+	p, s := &m.parts[e], int64(m.stack)
+	t := decode(p.steps.at(p.oldest + int64(i-m.starts[e])))
+	obs := b.Obs[row*m.obsBytes : (row+1)*m.obsBytes]
+	next := b.NextObs[row*m.obsBytes : (row+1)*m.obsBytes]
+	p.frames.read(obs, t.frame-s+1, s)
+	b.Terminated[row] = t.end&env.Terminated != 0
+	if b.Terminated[row] {
+		clear(next) // stored nowhere; must still be the same bytes every time
+	} else {
+		p.frames.read(next, t.frame-s+2, s)
+	}
+	b.Actions[row], b.Rewards[row], b.Versions[row] = t.action, t.reward, t.version
+}
+
+// Bytes returns the memory the rings take once filled, every slot counted.
+func (m *Memory) Bytes() int64 {
+	var n int64
+	for e := range m.parts {
+		n += m.parts[e].frames.bytes() + m.parts[e].steps.bytes()
+	}
+	return n
+}
+
+// Close gives the memory back. Using m afterwards panics; closing it again
+// does nothing.
+func (m *Memory) Close() {
+	closePartitions(m.parts)
+	m.parts = nil
+}

@@ -1,0 +1,97 @@
+package replay
+
+import "bytes"
+
+// ring holds records of one width under numbers that only grow; record i lies
+// in slot (i-origin) mod slots. Which of them are live, its owner knows.
+type ring struct {
+	mem    []byte // slots * width bytes, from allocate
+	width  int
+	slots  int64
+	origin int64 // at most the number of the oldest live record
+}
+
+func newRing(width int, slots int64) (ring, error) {
+	mem, err := allocate(int64(width) * slots)
+	return ring{mem: mem, width: width, slots: slots}, err
+}
+
+func (r *ring) close() {
+	release(r.mem)
+	r.mem = nil // a later use panics instead of touching memory that is gone
+}
+
+func (r *ring) bytes() int64 { return r.slots * int64(r.width) }
+
+// fits reports whether records first..next-1 can be live at once.
+func (r *ring) fits(first, next int64) bool { return next-first <= r.slots }
+
+// span returns n consecutive records from number i: in one piece, or in two
+// where they wrap.
+func (r *ring) span(i, n int64) (a, b []byte) {
+	w := int64(r.width)
+	slot := (i - r.origin) % r.slots
+	if over := slot + n - r.slots; over > 0 {
+		return r.mem[slot*w : r.slots*w], r.mem[:over*w]
+	}
+	return r.mem[slot*w : (slot+n)*w], nil
+}
+
+// at returns record i, in place.
+func (r *ring) at(i int64) []byte {
+	a, _ := r.span(i, 1)
+	return a
+}
+
+func (r *ring) read(dst []byte, i, n int64) {
+	a, b := r.span(i, n)
+	copy(dst[copy(dst, a):], b)
+}
+
+// write stores the records in src from number i on.
+func (r *ring) write(i int64, src []byte) {
+	a, b := r.span(i, int64(len(src)/r.width))
+	copy(b, src[copy(a, src):])
+}
+
+// equal reports whether the records from number i on are those in want.
+func (r *ring) equal(i int64, want []byte) bool {
+	a, b := r.span(i, int64(len(want)/r.width))
+	return bytes.Equal(a, want[:len(a)]) && bytes.Equal(b, want[len(a):])
+}
+
+// each calls f with the memory of records first..next-1, in order, in pieces of
+// whole records and of at most about a megabyte: readers and writers that copy
+// or sum work in the cache, and an error stops them soon.
+func (r *ring) each(first, next int64, f func([]byte) error) error {
+	step := max(1, int64(1<<20/r.width))
+	for i := first; i < next; i += step {
+		a, b := r.span(i, min(step, next-i))
+		if err := f(a); err != nil {
+			return err
+		}
+		if err := f(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grow enlarges the ring; records first..next-1 are live and keep their
+// numbers. The memory is extended in place, so that a ring is never held
+// twice. On error the ring is as it was.
+func (r *ring) grow(first, next, slots int64) error {
+	mem, err := extend(r.mem, slots*int64(r.width))
+	if err != nil {
+		return err
+	}
+	w := int64(r.width)
+	slot := (first - r.origin) % r.slots
+	if slot+next-first > r.slots { // wraps: the older part goes to the new end
+		moved := slot + slots - r.slots
+		copy(mem[moved*w:slots*w], mem[slot*w:r.slots*w])
+		slot = moved
+	}
+	r.mem, r.slots, r.origin = mem, slots, first-slot
+	return nil
+}

@@ -1,0 +1,481 @@
+/*
+ * paceline.h - the C interface of Paceline, and its manual.
+ *
+ * Paceline steps many environments, keeps the replay memory and trains a
+ * Q-network at the same time: DQN with Concurrent Training and Synchronized
+ * Execution. This header is all a program needs: link libpaceline and go.
+ *
+ *     paceline_config *cfg = NULL;
+ *     paceline_trainer *t = NULL;
+ *     paceline_config_new(&cfg);
+ *     paceline_config_preset(cfg, "tuned", "CartPole-v1");
+ *     if (paceline_trainer_new(&t, cfg) != PACELINE_OK)
+ *         puts(paceline_last_error());
+ *     paceline_trainer_run(t, 50000, 0, NULL);
+ *     paceline_trainer_save(t, "cartpole.paceline", 0);
+ *     paceline_trainer_free(t);
+ *     paceline_config_free(cfg);
+ *
+ * Contents: 1 results and errors, 2 versions, 3 configuration, 4 specs,
+ * 5 your own environments, 6 the trainer, 7 environments that you step,
+ * 8 the policy, 9 the vector environment, 10 benchmarks.
+ *
+ * RULES THAT HOLD EVERYWHERE
+ *
+ * Results.  A function that can fail returns PACELINE_OK (0) or a negative
+ *   code of enum paceline_status; paceline_last_error() then has one sentence
+ *   that names the field, the value and what is allowed. After an error the
+ *   outputs are untouched and the object is as it was, unless its entry says
+ *   otherwise. Nothing is ever printed.
+ * Handles.  A handle is a number in pointer's clothing and is never reused: a
+ *   handle that was freed, or is of another kind, gives PACELINE_EHANDLE. Every
+ *   *_free accepts NULL and a freed handle, and does nothing then.
+ * Pointers.  "borrowed": read or written during the call only. "view": memory
+ *   of the library, valid until the moment its entry names. Strings are UTF-8.
+ *   NULL where a pointer is needed gives PACELINE_EINVAL.
+ * Threads.  A handle may be used from any thread, one call at a time; a second
+ *   call meanwhile gives PACELINE_EBUSY. Functions that take a const handle, or
+ *   are marked [thread-safe], may run at any time, also beside the others.
+ *   Different handles are independent. The error text belongs to the thread.
+ * Fork.  The library has threads of its own, so a child made by fork() cannot
+ *   use it: every call there gives PACELINE_EFORKED (load it after forking, or
+ *   start children with exec).
+ * Signals.  Long calls return when paceline_trainer_stop is called, which is
+ *   [thread-safe] (but not async-signal-safe), or when their max_ms is over.
+ * Growth.  A struct that may grow begins with struct_size: set it to sizeof.
+ *   The library reads and writes no more than that; a larger size from a newer
+ *   header is refused with PACELINE_EVERSION. Versions 0.x may change anything.
+ * Units.  "step" is one decision of one environment (an agent step).
+ */
+#ifndef PACELINE_H
+#define PACELINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define PACELINE_API __attribute__((visibility("default")))
+#define PACELINE_MUST_USE __attribute__((warn_unused_result))
+#else
+#define PACELINE_API
+#define PACELINE_MUST_USE
+#endif
+
+/* ------------------------------------------------- 1 results and errors */
+
+enum paceline_status {
+  PACELINE_OK = 0,
+  PACELINE_EFAIL = -1,     /* none of the others; the text says what */
+  PACELINE_EINVAL = -2,    /* an argument or a setting is not allowed */
+  PACELINE_EHANDLE = -3,   /* the handle was freed, or is of another kind */
+  PACELINE_EBUSY = -4,     /* another call on this handle is in progress */
+  PACELINE_ECALLBACK = -5, /* a function of your environment table failed */
+  PACELINE_ESTOPPED = -6,  /* reserved */
+  PACELINE_ENOMEM = -7,    /* the machine has not the memory asked for */
+  PACELINE_EFORKED = -8,   /* used in a child of fork() */
+  PACELINE_EPANIC = -9,    /* a bug in the library: this handle is spoilt, others go on */
+  PACELINE_EIO = -10,      /* a file could not be read or written */
+  PACELINE_EVERSION = -11, /* a struct or a checkpoint of a newer version */
+  PACELINE_ENAN = -12      /* the loss, an observation or a reward is not finite */
+};
+
+/* The name of a code, such as "PACELINE_EINVAL". Static text, never NULL.
+ * [thread-safe] */
+PACELINE_API const char *paceline_status_str(int status);
+
+/* What went wrong in this thread's latest failed call. Never NULL. View, valid
+ * until this thread's next call into the library fails. [thread-safe] */
+PACELINE_API const char *paceline_last_error(void);
+
+/* Frees a text that the library gave you. NULL is fine. [thread-safe] */
+PACELINE_API void paceline_string_free(char *text);
+
+/* ----------------------------------------------------------- 2 versions */
+
+#define PACELINE_VERSION "0.1.0"
+#define PACELINE_ABI_VERSION 1
+
+/* PACELINE_VERSION and PACELINE_ABI_VERSION of the library that is loaded.
+ * [thread-safe] */
+PACELINE_API const char *paceline_version(void);
+PACELINE_API int paceline_abi_version(void);
+
+/* A JSON object: version, go, isa (the kernels in use), threads. View, valid
+ * for ever. [thread-safe] */
+PACELINE_API const char *paceline_build_info(void);
+
+/* ------------------------------------------------------ 3 configuration */
+
+/* A configuration is a table of named settings with text values. Every setting
+ * has a default; paceline_config_describe lists them all with their meaning. */
+typedef struct paceline_config paceline_config;
+
+/* Makes a configuration that holds the defaults. Free it with
+ * paceline_config_free; trainers made from it keep a copy. */
+PACELINE_API PACELINE_MUST_USE int paceline_config_new(paceline_config **out);
+
+/* Sets key to value (both borrowed): "32", "0.99", "true", "snapshot",
+ * "128,128". Refuses an unknown key (naming the nearest) and a value out of
+ * range. */
+PACELINE_API int paceline_config_set(paceline_config *cfg, const char *key, const char *value);
+
+/* The value of key as text. *out: yours, free it with paceline_string_free. */
+PACELINE_API int paceline_config_get(char **out, const paceline_config *cfg, const char *key);
+
+/* Applies a documented table of settings: preset "tuned" (values that solve the
+ * built-in environment named env), "mnih2015" (the settings of the Nature
+ * paper) or "fastdqn" (those of the paper's fast DQN). Sets "env" too. */
+PACELINE_API int paceline_config_preset(paceline_config *cfg, const char *preset, const char *env);
+
+/* Replaces every setting by those stored in the checkpoint at path. */
+PACELINE_API int paceline_config_load(paceline_config *cfg, const char *path);
+
+/* One setting's description. All strings: static text. */
+typedef struct paceline_option {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name;          /* "batch_size" */
+  const char *type;          /* "int", "float", "bool", "string", "ints" */
+  const char *default_value; /* as paceline_config_get gives it */
+  const char *doc;           /* one sentence, with range and unit */
+} paceline_option;
+
+/* Describes setting number i, 0 and up; PACELINE_EINVAL past the last one.
+ * [thread-safe] */
+PACELINE_API int paceline_config_describe(paceline_option *out, size_t i);
+
+PACELINE_API void paceline_config_free(paceline_config *cfg);
+
+/* -------------------------------------------------------------- 4 specs */
+
+enum paceline_kind { PACELINE_BOX = 1, PACELINE_DISCRETE = 2 };
+enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 = 3 };
+
+/* What an observation or an action looks like. An observation is a
+ * PACELINE_BOX of uint8 [channels, height, width] (a picture, or a stack of
+ * pictures, oldest first) or of float32 [n]; an action is PACELINE_DISCRETE: one
+ * int32 in 0..n-1. Anything else is refused when a trainer is made. */
+typedef struct paceline_spec {
+  uint32_t struct_size;
+  uint32_t kind;        /* enum paceline_kind */
+  uint32_t dtype;       /* enum paceline_dtype */
+  uint32_t ndim;        /* axes in use, 0 for PACELINE_DISCRETE */
+  int64_t shape[4];     /* sizes of the axes */
+  int64_t n;            /* PACELINE_DISCRETE: number of actions */
+  int64_t frame_stack;  /* first axis = that many successive frames; 0: not declared */
+} paceline_spec;
+
+/* ---------------------------------------------- 5 your own environments */
+
+/* How a step left the episode; bits. Terminated: the task is over, nothing is
+ * gained beyond. Truncated: it was cut off (time limit). With both set,
+ * termination decides the value of the last state. */
+enum paceline_end { PACELINE_TERMINATED = 1, PACELINE_TRUNCATED = 2 };
+
+/*
+ * A family of environments as a table of functions. The library makes num_envs
+ * of them and steps them on its own threads.
+ *
+ * At most one call per environment is in progress at a time; different
+ * environments run at the same time on different threads, and successive calls
+ * for one environment may come from different threads. obs is this
+ * environment's row of a batch: write exactly the observation's bytes, keep no
+ * pointer to it. Return 0, or another number after paceline_set_callback_error
+ * ("..."): the run in progress then returns PACELINE_ECALLBACK with that text.
+ * Make no paceline call on the same trainer from inside. System calls may
+ * return EINTR (the library's threads get signals): try again. A C++ function
+ * must not let an exception out; paceline.hpp sees to that.
+ */
+typedef struct paceline_env_table {
+  uint32_t struct_size;
+  uint32_t reserved;
+  /* Fills in both specs (struct_size is set). Called once. */
+  int (*spec)(void *user, paceline_spec *obs, paceline_spec *action);
+  /* Makes environment number index; all its randomness comes from seed. */
+  int (*create)(void *user, uint32_t index, uint64_t seed, void **env);
+  /* Begins an episode and writes its first observation. */
+  int (*reset)(void *env, void *obs);
+  /* Takes one action (an int32), writes the observation that follows, the
+   * reward and the bits of enum paceline_end. */
+  int (*step)(void *env, const void *action, void *obs, float *reward, uint8_t *ended);
+  /* Both or none. save writes the whole state, its random numbers too, into buf;
+   * *len: size of buf going in, bytes needed coming out; with buf NULL or too
+   * small only *len is written and 0 returned. Without them a checkpoint begins
+   * new episodes when it is loaded. */
+  int (*save)(void *env, void *buf, size_t *len);
+  int (*restore)(void *env, const void *buf, size_t len);
+  void (*destroy)(void *env);
+} paceline_env_table;
+
+/* The text of the error that this thread's callback is about to return; copied.
+ * [thread-safe] */
+PACELINE_API void paceline_set_callback_error(const char *text);
+
+/* -------------------------------------------------------- 6 the trainer */
+
+typedef struct paceline_trainer paceline_trainer;
+
+/* Makes a trainer on the built-in environment that the setting "env" names.
+ * cfg is borrowed. A replay memory larger than the memory the machine (or its
+ * container) has left gives PACELINE_ENOMEM with both numbers. */
+PACELINE_API PACELINE_MUST_USE int paceline_trainer_new(paceline_trainer **out, const paceline_config *cfg);
+
+/* The same on your own environments. The table is copied; user is passed to
+ * spec and create, and release(user), if not NULL, is called exactly once: when
+ * the last environment is gone, also when this call fails. */
+PACELINE_API PACELINE_MUST_USE int paceline_trainer_new_table(paceline_trainer **out, const paceline_config *cfg,
+                                                              const paceline_env_table *table, void *user,
+                                                              void (*release)(void *user));
+
+/* The same for environments that the caller steps: see section 7. Both specs
+ * are borrowed. */
+PACELINE_API PACELINE_MUST_USE int paceline_trainer_new_push(paceline_trainer **out, const paceline_config *cfg,
+                                                             const paceline_spec *obs, const paceline_spec *action);
+
+enum paceline_begin_flags {
+  PACELINE_RESET_TIMESTEPS = 1, /* count steps from 0, with a new warm-up and new schedules */
+  PACELINE_RESET_ENVS = 2       /* cut the episodes in progress (as truncations) and begin new ones */
+};
+
+/* Begins a course of learning of total_timesteps steps, warm-up (learning_starts)
+ * included. Schedules given as fractions are fractions of it. The first call
+ * acts as with both flags; a later one without PACELINE_RESET_TIMESTEPS goes on
+ * along the schedules of the first. Without this call the first
+ * paceline_trainer_run does it with its max_steps. */
+PACELINE_API int paceline_trainer_begin(paceline_trainer *t, int64_t total_timesteps, uint32_t flags);
+
+/* Where a trainer stands. */
+typedef struct paceline_stats {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t num_timesteps;   /* steps taken, warm-up included */
+  int64_t total_timesteps; /* of the course in progress */
+  int64_t updates;         /* minibatch updates done */
+  int64_t updates_due;     /* that should be done at this step */
+  int64_t episodes;        /* finished ones */
+  int64_t windows;         /* flushes into the replay memory after warm-up */
+  int64_t replay_size;     /* transitions that can be sampled */
+  int64_t replay_bytes;    /* memory of the replay, every slot counted */
+  double epsilon;
+  double learning_rate;
+  double loss;           /* mean of the latest 100 updates; NaN before the first */
+  double mean_return;    /* undiscounted, latest 100 episodes; NaN before the first */
+  double mean_length;    /* steps, likewise */
+  double seconds_env;    /* stepping environments, per-thread sum */
+  double seconds_act;    /* computing Q-values for acting, per-thread sum */
+  double seconds_train;  /* in the trainer's updates */
+  double seconds_wait;   /* samplers waiting for the trainer */
+} paceline_stats;
+
+/* Runs until max_steps further steps are taken (0: until the end of the course),
+ * max_ms milliseconds are over (0: no limit) or paceline_trainer_stop was
+ * called, whichever is first, and returns at the end of a round (one step of
+ * every environment). Does not wait for the trainer's thread. stats: borrowed,
+ * may be NULL. An environment's failure, a panic or a loss that is not finite
+ * is returned here, with its step. Built-in and table environments only. */
+PACELINE_API int paceline_trainer_run(paceline_trainer *t, int64_t max_steps, int64_t max_ms, paceline_stats *stats);
+
+/* Makes the run in progress return soon (and the next one at once, if none is).
+ * The update in progress is finished, nothing else is made up for. A later run
+ * goes on where this one ended. [thread-safe] */
+PACELINE_API int paceline_trainer_stop(const paceline_trainer *t);
+
+/* [thread-safe] */
+PACELINE_API int paceline_trainer_stats(paceline_stats *out, const paceline_trainer *t);
+
+/* Things worth saying once ("target_update_interval 128 is below the window
+ * ..."), one a call, oldest first; *out is NULL when there are no more, else
+ * yours: free it with paceline_string_free. */
+PACELINE_API int paceline_trainer_notice(char **out, paceline_trainer *t);
+
+/* Finishes the updates due at this step, so that what is read afterwards is a
+ * function of the seed and the step. The functions below that look at weights
+ * or replay do this by themselves. */
+PACELINE_API int paceline_trainer_settle(paceline_trainer *t);
+
+/* One array of a network's parameters. name as in Stable-Baselines3, with
+ * "q_net." or "q_net_target." in front: "q_net.q_net.0.weight". Convolutions are
+ * [out, in, height, width], dense layers [out, in]. */
+typedef struct paceline_parameter {
+  uint32_t struct_size;
+  uint32_t ndim;
+  int64_t shape[4];
+  size_t offset;    /* of its first number in the flat array, in floats */
+  size_t size;      /* numbers */
+  const char *name; /* view, valid until the trainer is freed */
+} paceline_parameter;
+
+/* Describes parameter array i, 0 and up; PACELINE_EINVAL past the last one. */
+PACELINE_API int paceline_trainer_parameter(paceline_parameter *out, const paceline_trainer *t, size_t i);
+
+/* Copies all parameters, flat, out to or in from an array of exactly n floats
+ * (n: the last array's offset + size). */
+PACELINE_API int paceline_trainer_get_parameters(paceline_trainer *t, float *out, size_t n);
+PACELINE_API int paceline_trainer_set_parameters(paceline_trainer *t, const float *in, size_t n);
+
+/* SHA-256 digests, as terminated hexadecimal text, of what a trainer has
+ * learnt from and learnt: the same seed and the same settings give the same
+ * digests for any num_threads. */
+typedef struct paceline_hashes {
+  uint32_t struct_size;
+  uint32_t reserved;
+  char replay[72];  /* the transitions that can be sampled */
+  char weights[72]; /* theta */
+  char target[72];  /* theta-minus */
+} paceline_hashes;
+PACELINE_API int paceline_trainer_hash(paceline_hashes *out, paceline_trainer *t);
+
+enum paceline_save_flags {
+  PACELINE_SAVE_REPLAY = 1 /* everything: replay, unflushed experience, environment states */
+};
+
+/* Writes a checkpoint (a zip archive of JSON and safetensors): weights,
+ * optimiser, counters, random streams, schedules. With PACELINE_SAVE_REPLAY a
+ * trainer that loads it goes on with the same bits as one that never stopped.
+ * The file is written beside path and renamed: a failure leaves an older file
+ * as it was. */
+PACELINE_API int paceline_trainer_save(paceline_trainer *t, const char *path, uint32_t flags);
+
+/* Replaces the trainer's state by the checkpoint's. Its settings must agree in
+ * everything that shapes the state (environment, network, num_envs ...): use
+ * paceline_config_load to make it. Without the replay in the file the memory is
+ * empty and the environments begin new episodes. On failure the trainer is as
+ * it was. */
+PACELINE_API int paceline_trainer_load(paceline_trainer *t, const char *path);
+
+/* Stops, waits for the threads (at most one environment step and one update)
+ * and frees. Views from paceline_trainer_buffers stay readable until
+ * paceline_buffers_release. */
+PACELINE_API void paceline_trainer_free(paceline_trainer *t);
+
+/* ---------------------------------------- 7 environments that you step */
+
+/*
+ * For environments that live on the caller's side (Python's, a simulator with
+ * its own loop). Write the first observations into obs, then
+ *
+ *     paceline_trainer_begin(t, total, 0);
+ *     for (;;) {
+ *         paceline_trainer_act(t);       // reads obs, writes actions
+ *         ... step your environments; write rewards, ended, obs, final_obs ...
+ *         paceline_trainer_observe(t);   // reads them; the round is over
+ *     }
+ *
+ * while the library's trainer works on its own thread. The setting "autoreset"
+ * says what obs holds after an episode's end:
+ *   same_step  the first observation of the next episode; final_obs holds the
+ *              last one of the ended episode (needed where it was truncated).
+ *   next_step  the last observation of the ended episode. The following act
+ *              gives that row action 0, to be ignored; the following observe
+ *              takes its obs as the first of the next episode, and its reward
+ *              and ended are not looked at. Such a row is no step.
+ */
+typedef struct paceline_buffers {
+  uint32_t struct_size;
+  uint32_t num_envs;   /* rows */
+  size_t obs_bytes;    /* bytes of a row of obs and final_obs */
+  size_t action_bytes; /* bytes of a row of actions: 4 */
+  void *obs;
+  void *final_obs;
+  int32_t *actions;
+  float *rewards;
+  uint8_t *ended; /* bits of enum paceline_end */
+  uint64_t id;    /* for paceline_buffers_release */
+} paceline_buffers;
+
+/* The arrays shared with a trainer made by paceline_trainer_new_push. Views,
+ * valid until paceline_buffers_release, also after paceline_trainer_free. */
+PACELINE_API int paceline_trainer_buffers(paceline_buffers *out, paceline_trainer *t);
+PACELINE_API void paceline_buffers_release(uint64_t id);
+
+PACELINE_API int paceline_trainer_act(paceline_trainer *t);
+PACELINE_API int paceline_trainer_observe(paceline_trainer *t, paceline_stats *stats);
+
+/* --------------------------------------------------------- 8 the policy */
+
+/* A frozen network that acts; it needs no environment and no trainer. */
+typedef struct paceline_policy paceline_policy;
+
+PACELINE_API PACELINE_MUST_USE int paceline_policy_load(paceline_policy **out, const char *path);
+/* A copy of a trainer's network as it is at this step. */
+PACELINE_API PACELINE_MUST_USE int paceline_policy_from_trainer(paceline_policy **out, paceline_trainer *t);
+PACELINE_API int paceline_policy_spec(paceline_spec *obs, paceline_spec *action, const paceline_policy *p);
+
+/* The number of bytes of policy state per row: 0 for every policy so far. */
+PACELINE_API size_t paceline_policy_state_bytes(const paceline_policy *p);
+
+/* Greedy actions for n observations, in rows of bytes. obs: n rows. state and
+ * episode_starts (n bytes, 1 where an episode begins): for policies with
+ * memory; may be NULL. actions: n rows (int32). values: NULL, or room for n rows of
+ * Q-values (float, one per action). All borrowed. [thread-safe] */
+PACELINE_API int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, void *state,
+                                     const uint8_t *episode_starts, void *actions, float *values);
+
+typedef struct paceline_evaluation {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t episodes;
+  double mean_return;
+  double std_return; /* sample standard deviation (n - 1) */
+  double min_return;
+  double max_return;
+  double mean_length; /* steps */
+} paceline_evaluation;
+
+/* Plays whole episodes of a built-in environment with a policy, in environments
+ * of its own, taking a random action with probability epsilon. The same
+ * arguments give the same result. [thread-safe] */
+PACELINE_API int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env,
+                                          int64_t episodes, double epsilon, uint64_t seed);
+
+/* A checkpoint of the weights alone, written as in paceline_trainer_save. */
+PACELINE_API int paceline_policy_save(const paceline_policy *p, const char *path);
+PACELINE_API void paceline_policy_free(paceline_policy *p);
+
+/* --------------------------------------------- 9 the vector environment */
+
+/* num_envs built-in environments stepped together, on up to num_threads threads
+ * (0: one per core), as Gymnasium's vector environments behave. */
+typedef struct paceline_vec paceline_vec;
+
+enum paceline_autoreset {
+  PACELINE_NEXT_STEP = 0, /* the step after an end resets: action ignored, reward 0 */
+  PACELINE_SAME_STEP = 1, /* the ending step resets too: the last observation is in final_obs */
+  PACELINE_DISABLED = 2   /* the caller resets; stepping an ended environment is an error */
+};
+
+PACELINE_API PACELINE_MUST_USE int paceline_vec_new(paceline_vec **out, const char *env, uint32_t num_envs,
+                                                    uint32_t num_threads, uint32_t autoreset);
+PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, const paceline_vec *v);
+
+/* The rows of the vector, as in section 7 (actions are yours to write). Views,
+ * valid until paceline_buffers_release. */
+PACELINE_API int paceline_vec_buffers(paceline_buffers *out, paceline_vec *v);
+
+/* Begins episodes in the environments whose mask byte is not 0 (mask NULL: all)
+ * and writes their rows of obs. seeds: NULL to go on along each environment's
+ * stream, or num_envs numbers. Borrowed. */
+PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask);
+
+/* Takes the actions in the buffers. An action out of range is refused before
+ * any environment moves. */
+PACELINE_API int paceline_vec_step(paceline_vec *v);
+PACELINE_API void paceline_vec_free(paceline_vec *v);
+
+/* --------------------------------------------------------- 10 benchmarks */
+
+/* Runs the benchmark called name with options (a JSON object, or NULL for the
+ * defaults). *out: its report, a JSON object; yours, free it with
+ * paceline_string_free.
+ * "modes": {"env", "num_envs": [..], "num_threads", "steps", "trials"} - steps/s of the
+ * four modes. "update": milliseconds of one minibatch update. */
+PACELINE_API int paceline_bench(char **out, const char *name, const char *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
