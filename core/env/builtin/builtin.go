@@ -1,0 +1,8 @@
+// Package builtin makes every environment that comes with the library known to
+// env.Make. Import it for that effect where the names must all be there.
+package builtin
+
+import (
+	_ "github.com/paceline-rl/paceline/core/env/classic" // CartPole-v1, Acrobot-v1, MountainCar-v0
+	_ "github.com/paceline-rl/paceline/core/env/pixel"   // Catch-v0, Bricks-v0
+)

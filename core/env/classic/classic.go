@@ -1,0 +1,127 @@
+// Package classic holds three classic control tasks, the same as Gymnasium's:
+// CartPole-v1, Acrobot-v1 and MountainCar-v0.
+//
+// From the same state the same action leads to the same next state, reward and
+// end as in Gymnasium 1.x (checked against recorded steps, testdata/): the
+// state is float64, the observation float32, and every formula keeps Gymnasium's
+// order of operations. Only sines and cosines may differ from NumPy's in the
+// last bit. Start states have Gymnasium's distribution, from our streams.
+//
+// The time limit is part of the environment and, as Gymnasium's TimeLimit
+// wrapper does, sets Truncated on the last allowed step whether or not that
+// step also terminates.
+package classic
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+func init() {
+	env.Register("CartPole-v1", func() env.Env { return NewCartPole() })
+	env.Register("Acrobot-v1", func() env.Env { return NewAcrobot() })
+	env.Register("MountainCar-v0", func() env.Env { return NewMountainCar() })
+}
+
+// task is the part that the three have in common. A task has up to four
+// numbers of state, which are drawn at a reset and moved by a step.
+type task struct {
+	spec   env.Spec
+	stream *rng.Stream
+	steps  int // in this episode
+	active bool
+	state  [4]float64
+}
+
+func newTask(spec env.Spec) task {
+	t := task{spec: spec}
+	t.Seed(0)
+	return t
+}
+
+// Spec describes the task.
+func (t *task) Spec() env.Spec { return t.spec }
+
+// Seed restarts the stream of start states.
+func (t *task) Seed(seed uint64) { t.stream = rng.New(seed, "env", 0) }
+
+// Close does nothing.
+func (t *task) Close() error { return nil }
+
+func (t *task) begin() {
+	t.steps, t.active = 0, true
+}
+
+var errNotActive = errors.New("step before reset")
+
+// count counts a step, given whether it terminated the episode.
+func (t *task) count(terminated bool) env.End {
+	t.steps++
+	var end env.End
+	if terminated {
+		end |= env.Terminated
+	}
+	if t.steps >= t.spec.MaxSteps {
+		end |= env.Truncated
+	}
+	t.active = end == 0
+	return end
+}
+
+const (
+	saveVersion = 1
+	saveSize    = 1 + 1 + 4 + rng.StateSize + 4*8
+)
+
+// Save returns the state of the episode and of the stream: a version byte, one
+// byte that tells whether an episode is going on, the steps taken, the stream
+// and the four numbers, little-endian.
+func (t *task) Save() ([]byte, error) {
+	stream, err := t.stream.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 2, saveSize)
+	b[0] = saveVersion
+	if t.active {
+		b[1] = 1
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(t.steps))
+	b = append(b, stream...)
+	for _, x := range t.state {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	return b, nil
+}
+
+// Restore goes on from what Save returned; after an error nothing has changed.
+func (t *task) Restore(b []byte) error {
+	if len(b) != saveSize || b[0] != saveVersion || b[1] > 1 {
+		return fmt.Errorf("%s state: %d bytes, must be %d of version %d", t.spec.ID, len(b), saveSize, saveVersion)
+	}
+	steps := int(binary.LittleEndian.Uint32(b[2:]))
+	if steps > t.spec.MaxSteps {
+		return fmt.Errorf("%s state: %d steps, must be 0 to %d", t.spec.ID, steps, t.spec.MaxSteps)
+	}
+	stream := new(rng.Stream)
+	if err := stream.UnmarshalBinary(b[6 : 6+rng.StateSize]); err != nil {
+		return err
+	}
+	t.active, t.steps, t.stream = b[1] == 1, steps, stream
+	for i := range t.state {
+		t.state[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[6+rng.StateSize+8*i:]))
+	}
+	return nil
+}
+
+// put writes float32 components to an observation.
+func put(obs []byte, values ...float64) {
+	for i, x := range values {
+		binary.NativeEndian.PutUint32(obs[4*i:], math.Float32bits(float32(x)))
+	}
+}

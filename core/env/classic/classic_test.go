@@ -1,0 +1,258 @@
+package classic
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// A step recorded from Gymnasium; see testdata/generate.py.
+type golden struct {
+	before, after []float64
+	action        int32
+	obs           []float32
+	reward        float32
+	end           env.End
+	taken         int
+}
+
+func readGolden(t *testing.T, id string, numbers, components int) []golden {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + id + ".csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []golden
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Split(strings.TrimSpace(line), ",")
+		next := func() float64 {
+			x, err := strconv.ParseFloat(fields[0], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fields = fields[1:]
+			return x
+		}
+		var g golden
+		for range numbers {
+			g.before = append(g.before, next())
+		}
+		g.action = int32(next())
+		for range numbers {
+			g.after = append(g.after, next())
+		}
+		for range components {
+			g.obs = append(g.obs, float32(next()))
+		}
+		g.reward = float32(next())
+		if next() == 1 {
+			g.end |= env.Terminated
+		}
+		if next() == 1 {
+			g.end |= env.Truncated
+		}
+		g.taken = int(next())
+		rows = append(rows, g)
+	}
+	if len(rows) < 500 {
+		t.Fatalf("%s: %d rows", id, len(rows))
+	}
+	return rows
+}
+
+func floats(obs []byte) []float32 {
+	x := make([]float32, len(obs)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.NativeEndian.Uint32(obs[4*i:]))
+	}
+	return x
+}
+
+// tasks lists the three with their common part and the numbers of state used.
+func tasks() []struct {
+	env     env.Saver
+	task    *task
+	numbers int
+} {
+	c, a, m := NewCartPole(), NewAcrobot(), NewMountainCar()
+	return []struct {
+		env     env.Saver
+		task    *task
+		numbers int
+	}{{c, &c.task, 4}, {a, &a.task, 4}, {m, &m.task, 2}}
+}
+
+// From the same state, one step equals Gymnasium's: flags and rewards exactly,
+// numbers within a few units in the last place of a double.
+func TestStepsEqualGymnasium(t *testing.T) {
+	const tolerance = 1e-13 // relative to 1 or to the number, whichever is larger
+	for _, x := range tasks() {
+		spec := x.env.Spec()
+		obs := make([]byte, spec.Obs.Bytes())
+		var largest float64
+		exact := 0
+		rows := readGolden(t, spec.ID, x.numbers, spec.Obs.Len())
+		for k, g := range rows {
+			copy(x.task.state[:], g.before)
+			x.task.steps, x.task.active = g.taken, true
+			reward, end, err := x.env.Step(g.action, obs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reward != g.reward || end != g.end {
+				t.Errorf("%s row %d: reward %v end %v, want %v %v", spec.ID, k, reward, end, g.reward, g.end)
+			}
+			var worst float64
+			for i, want := range g.after {
+				worst = max(worst, math.Abs(x.task.state[i]-want)/max(1, math.Abs(want)))
+			}
+			if worst == 0 {
+				exact++
+			}
+			if largest = max(largest, worst); worst > tolerance {
+				t.Errorf("%s row %d: state %v, want %v", spec.ID, k, x.task.state, g.after)
+			}
+			for i, got := range floats(obs) {
+				if d := math.Abs(float64(got) - float64(g.obs[i])); d > 1.2e-7*max(1, math.Abs(float64(got))) {
+					t.Errorf("%s row %d: observation %v, want %v", spec.ID, k, floats(obs), g.obs)
+				}
+			}
+		}
+		t.Logf("%s: %d of %d steps to the last bit, largest difference %.1e", spec.ID, exact, len(rows), largest)
+	}
+}
+
+// A whole recorded episode from its first state on: differences may grow with
+// the dynamics, but over the first hundred steps stay far below a float32.
+func TestEpisodesFollowGymnasium(t *testing.T) {
+	for _, x := range tasks() {
+		spec := x.env.Spec()
+		obs := make([]byte, spec.Obs.Bytes())
+		followed := 0
+		for k, g := range readGolden(t, spec.ID, x.numbers, spec.Obs.Len()) {
+			if g.taken == 0 {
+				copy(x.task.state[:], g.before)
+				x.task.begin()
+			}
+			if !x.task.active || x.task.steps != g.taken || g.taken >= 100 {
+				continue // later steps, and the edge cases that begin in mid-episode
+			}
+			if _, end, _ := x.env.Step(g.action, obs); end != g.end {
+				t.Fatalf("%s row %d: end %v, want %v", spec.ID, k, end, g.end)
+			}
+			for i, want := range g.after {
+				if d := math.Abs(x.task.state[i] - want); d > 1e-9 {
+					t.Fatalf("%s row %d (step %d): off by %g", spec.ID, k, g.taken, d)
+				}
+			}
+			followed++
+		}
+		if followed < 150 {
+			t.Errorf("%s: only %d steps followed", spec.ID, followed)
+		}
+	}
+}
+
+func TestTimeLimits(t *testing.T) {
+	for _, x := range tasks() {
+		spec := x.env.Spec()
+		obs := make([]byte, spec.Obs.Bytes())
+		if err := x.env.Reset(obs); err != nil {
+			t.Fatal(err)
+		}
+		start := x.task.state
+		for step := 1; ; step++ {
+			x.task.state = start // hold still: no task ends by itself at its start
+			_, end, err := x.env.Step(0, obs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if end == 0 {
+				continue
+			}
+			if want := map[string]int{"CartPole-v1": 500, "Acrobot-v1": 500, "MountainCar-v0": 200}[spec.ID]; step != want || end != env.Truncated {
+				t.Errorf("%s: end %v at step %d, want Truncated at %d", spec.ID, end, step, want)
+			}
+			break
+		}
+		if _, _, err := x.env.Step(0, obs); err == nil {
+			t.Errorf("%s: a step after the end was accepted", spec.ID)
+		}
+	}
+}
+
+func TestStartStates(t *testing.T) {
+	bounds := map[string][][2]float64{
+		"CartPole-v1":    {{-.05, .05}, {-.05, .05}, {-.05, .05}, {-.05, .05}},
+		"Acrobot-v1":     {{-.1, .1}, {-.1, .1}, {-.1, .1}, {-.1, .1}},
+		"MountainCar-v0": {{-.6, -.4}, {0, 0}},
+	}
+	for _, x := range tasks() {
+		id := x.env.Spec().ID
+		obs := make([]byte, x.env.Spec().Obs.Bytes())
+		low, high := [4]float64{9, 9, 9, 9}, [4]float64{-9, -9, -9, -9}
+		for range 2000 {
+			if err := x.env.Reset(obs); err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range x.task.state {
+				low[i], high[i] = min(low[i], s), max(high[i], s)
+			}
+		}
+		for i, b := range bounds[id] {
+			width := b[1] - b[0]
+			if low[i] < b[0] || high[i] > b[1] || low[i] > b[0]+.01*width || high[i] < b[1]-.01*width {
+				t.Errorf("%s: number %d starts in [%g, %g], want [%g, %g)", id, i, low[i], high[i], b[0], b[1])
+			}
+		}
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	for _, x := range tasks() {
+		state, err := x.env.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, bad := range map[string][]byte{
+			"empty":     nil,
+			"truncated": state[:len(state)-1],
+			"longer":    append(bytes.Clone(state), 0),
+			"version":   append([]byte{2}, state[1:]...),
+			"flag":      append([]byte{1, 2}, state[2:]...),
+			"steps":     append([]byte{1, 1, 255, 255, 0, 0}, state[6:]...),
+		} {
+			before := *x.task
+			if err := x.env.Restore(bad); err == nil || !strings.Contains(err.Error(), x.env.Spec().ID) {
+				t.Errorf("%s, %s: %v", x.env.Spec().ID, name, err)
+			}
+			if before.state != x.task.state || before.stream != x.task.stream {
+				t.Errorf("%s, %s: changed by a refused Restore", x.env.Spec().ID, name)
+			}
+		}
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	for _, x := range tasks() {
+		b.Run(x.env.Spec().ID, func(b *testing.B) {
+			obs := make([]byte, x.env.Spec().Obs.Bytes())
+			b.ReportAllocs()
+			for b.Loop() {
+				if !x.task.active {
+					_ = x.env.Reset(obs)
+				}
+				_, _, _ = x.env.Step(0, obs)
+			}
+		})
+	}
+}

@@ -1,0 +1,210 @@
+// Package pixel holds two small games played from pixels: Catch-v0 and
+// Bricks-v0. They need no download, cost about a microsecond a step, and can
+// be learnt within minutes by the network that plays Atari, whose observation
+// they share: the last four grey frames of 84x84 pixels, oldest first, and
+// black (zero) frames before an episode's first one.
+//
+// Both games are boards of square cells. Their actions are 0 stay, 1 left,
+// 2 right, which move the paddle (three cells wide, in the bottom row, always
+// whole on the board) by one cell, before the ball moves. Chance plays a part
+// only at the start of an episode.
+package pixel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+func init() {
+	env.Register("Catch-v0", func() env.Env { return NewCatch() })
+	env.Register("Bricks-v0", func() env.Env { return NewBricks() })
+}
+
+const (
+	side      = 84 // pixels of a frame's edge
+	frameSize = side * side
+	depth     = 4 // frames of an observation
+)
+
+// Grey levels.
+const (
+	floor  = 0
+	brick  = 90
+	paddle = 160
+	ball   = 255
+)
+
+// Actions.
+const (
+	stay = iota
+	left
+	right
+	actions
+)
+
+// game is the part that both games have in common: a board of cells drawn on a
+// frame, the stack of frames, and the episode.
+type game struct {
+	spec   env.Spec
+	stream *rng.Stream
+	steps  int // in this episode
+	active bool
+
+	cells, cell, margin int // cells in a row; pixels of a cell's edge; black pixels around the board
+	frame               [frameSize]byte
+	stack               *env.Stack
+	paddle              int // column of its middle
+}
+
+func newGame(id string, cells, cell, maxSteps int, threshold float64) game {
+	g := game{
+		spec: env.Spec{
+			ID: id,
+			Obs: env.ObsSpec{DType: env.Uint8, Shape: []int{depth, side, side},
+				Low: []float32{0}, High: []float32{255}, FrameStack: depth},
+			Action:    env.ActionSpec{N: actions},
+			MaxSteps:  maxSteps,
+			Threshold: threshold,
+		},
+		cells: cells, cell: cell, margin: (side - cells*cell) / 2,
+		stack: env.NewStack(depth, frameSize),
+	}
+	g.Seed(0)
+	return g
+}
+
+// Spec describes the game.
+func (g *game) Spec() env.Spec { return g.spec }
+
+// Seed restarts the stream of starts.
+func (g *game) Seed(seed uint64) { g.stream = rng.New(seed, "env", 0) }
+
+// Close does nothing.
+func (g *game) Close() error { return nil }
+
+// Render returns the newest frame in grey, 84x84.
+func (g *game) Render() (rgb []byte, width, height int, err error) {
+	rgb = make([]byte, 0, 3*frameSize)
+	for _, level := range g.frame {
+		rgb = append(rgb, level, level, level)
+	}
+	return rgb, side, side, nil
+}
+
+// begin starts an episode with an empty board and the paddle in its middle.
+func (g *game) begin() {
+	g.steps, g.active = 0, true
+	clear(g.frame[:])
+	g.stack.Clear()
+	g.paddle = g.cells / 2
+	g.drawPaddle(paddle)
+}
+
+var errNotActive = errors.New("step before reset")
+
+// move moves the paddle.
+func (g *game) move(action int32) {
+	to := g.paddle
+	switch action {
+	case left:
+		to = max(to-1, 1)
+	case right:
+		to = min(to+1, g.cells-2)
+	}
+	if to != g.paddle {
+		g.drawPaddle(floor)
+		g.paddle = to
+		g.drawPaddle(paddle)
+	}
+}
+
+// caught tells whether the paddle covers a column.
+func (g *game) caught(column int) bool { return column >= g.paddle-1 && column <= g.paddle+1 }
+
+// finish counts a step, given whether it terminated the episode.
+func (g *game) finish(terminated bool) env.End {
+	g.steps++
+	var end env.End
+	if terminated {
+		end |= env.Terminated
+	}
+	if g.spec.MaxSteps > 0 && g.steps >= g.spec.MaxSteps {
+		end |= env.Truncated
+	}
+	g.active = end == 0
+	return end
+}
+
+// show adds the frame to the stack and writes the observation.
+func (g *game) show(obs []byte) {
+	g.stack.Push(g.frame[:])
+	g.stack.Write(obs)
+}
+
+func (g *game) drawPaddle(level byte) { g.draw(g.paddle-1, g.cells-1, 3, level) }
+
+// draw fills a number of cells from (column, row) on to the right.
+func (g *game) draw(column, row, width int, level byte) {
+	at := (g.margin+row*g.cell)*side + g.margin + column*g.cell
+	line := g.frame[at : at+width*g.cell]
+	for i := range line {
+		line[i] = level
+	}
+	for range g.cell - 1 {
+		at += side
+		copy(g.frame[at:], line)
+	}
+}
+
+const (
+	saveVersion = 1
+	saveHeader  = 1 + 1 + 4 + rng.StateSize + 1
+	saveSize    = saveHeader + depth*frameSize // and what the game adds
+)
+
+// save writes a version byte, one byte that tells whether an episode is going
+// on, the steps taken, the stream, the paddle, the game's own bytes and the
+// stack of frames.
+func (g *game) save(own ...byte) ([]byte, error) {
+	stream, err := g.stream.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 2, saveSize+len(own))
+	b[0] = saveVersion
+	if g.active {
+		b[1] = 1
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(g.steps))
+	b = append(b, stream...)
+	b = append(b, byte(g.paddle))
+	b = append(b, own...)
+	return g.stack.Append(b), nil
+}
+
+// restore reads what save wrote. The game passes its own bytes' number and a
+// check of them, so that after an error nothing has changed.
+func (g *game) restore(b []byte, n int, check func(own []byte) bool) (own []byte, err error) {
+	if len(b) != saveSize+n || b[0] != saveVersion || b[1] > 1 {
+		return nil, fmt.Errorf("%s state: %d bytes, must be %d of version %d", g.spec.ID, len(b), saveSize+n, saveVersion)
+	}
+	steps, at, own := binary.LittleEndian.Uint32(b[2:]), int(b[saveHeader-1]), b[saveHeader:saveHeader+n]
+	if at < 1 || at > g.cells-2 || !check(own) {
+		return nil, fmt.Errorf("%s state: damaged, a piece lies off the board", g.spec.ID)
+	}
+	stream := new(rng.Stream)
+	if err := stream.UnmarshalBinary(b[6 : 6+rng.StateSize]); err != nil {
+		return nil, err
+	}
+	frames := b[saveHeader+n:]
+	if err := g.stack.Restore(frames); err != nil {
+		return nil, err
+	}
+	copy(g.frame[:], frames[(depth-1)*frameSize:])
+	g.active, g.steps, g.paddle, g.stream = b[1] == 1, int(steps), at, stream
+	return own, nil
+}

@@ -1,0 +1,117 @@
+package env
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+var register struct {
+	sync.RWMutex
+	makers map[string]func() Env
+}
+
+// Register makes an environment known under id; mk returns a new one, not yet
+// reset, at every call. It is meant for init functions and panics if id is
+// empty or taken, as two environments of one name are a mistake in the program.
+func Register(id string, mk func() Env) {
+	register.Lock()
+	defer register.Unlock()
+	if id == "" || mk == nil {
+		panic("env: Register needs an id and a function")
+	}
+	if _, taken := register.makers[id]; taken {
+		panic(fmt.Sprintf("env: Register called twice for %q", id))
+	}
+	if register.makers == nil {
+		register.makers = make(map[string]func() Env)
+	}
+	register.makers[id] = mk
+}
+
+// IDs returns the names of all registered environments, sorted.
+func IDs() []string {
+	register.RLock()
+	defer register.RUnlock()
+	ids := make([]string, 0, len(register.makers))
+	for id := range register.makers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Make returns a new environment called id. Its error for an unknown name
+// suggests the nearest known ones.
+func Make(id string) (Env, error) {
+	register.RLock()
+	mk := register.makers[id]
+	register.RUnlock()
+	if mk == nil {
+		return nil, fmt.Errorf("environment %q is not known; %s", id, suggest(id, IDs()))
+	}
+	return mk(), nil
+}
+
+// suggest names the ids that somebody who wrote id may have meant, or all of
+// them when none comes near.
+func suggest(id string, ids []string) string {
+	if len(ids) == 0 {
+		return "none is registered"
+	}
+	var near []string
+	best := max(2, len(id)/3) // edits beyond this are no slip of the finger
+	for _, known := range ids {
+		d := distance(fold(id), fold(known))
+		if d < best {
+			best, near = d, near[:0]
+		}
+		if d == best {
+			near = append(near, known)
+		}
+	}
+	if near == nil {
+		return "known are " + strings.Join(ids, ", ")
+	}
+	return "did you mean " + strings.Join(near, " or ") + "?"
+}
+
+// fold drops what people get wrong without meaning another name: case,
+// separators and the version suffix.
+func fold(id string) string {
+	id = strings.ToLower(id)
+	if base, version, ok := cutLast(id, "-v"); ok && strings.Trim(version, "0123456789") == "" {
+		id = base
+	}
+	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(id)
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// distance is the Levenshtein distance: the fewest single-byte insertions,
+// deletions and replacements that turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // row[j]: from the part of a seen so far to b[:j]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

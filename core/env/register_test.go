@@ -1,0 +1,114 @@
+package env
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+type nothing struct{ Env }
+
+func TestRegister(t *testing.T) {
+	Register("Zeta-v0", func() Env { return nothing{} })
+	Register("Alpha-v1", func() Env { return nothing{} })
+	if got := IDs(); !slices.Equal(got, []string{"Alpha-v1", "Zeta-v0"}) {
+		t.Errorf("IDs: %v", got)
+	}
+	if e, err := Make("Zeta-v0"); err != nil || e != (nothing{}) {
+		t.Errorf("Make: %v, %v", e, err)
+	}
+	if _, err := Make("zeta-v1"); err == nil || err.Error() != `environment "zeta-v1" is not known; did you mean Zeta-v0?` {
+		t.Errorf("Make of a near name: %v", err)
+	}
+	for name, register := range map[string]func(){
+		"taken": func() { Register("Zeta-v0", func() Env { return nothing{} }) },
+		"empty": func() { Register("", func() Env { return nothing{} }) },
+		"nil":   func() { Register("Eta-v0", nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			register()
+		}()
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	ids := []string{"Acrobot-v1", "Bricks-v0", "CartPole-v1", "Catch-v0", "MountainCar-v0"}
+	for id, want := range map[string]string{
+		"CartPole-v0":  "did you mean CartPole-v1?",
+		"cart_pole":    "did you mean CartPole-v1?",
+		"Cathc-v0":     "did you mean Catch-v0?",
+		"Brick":        "did you mean Bricks-v0?",
+		"MountainCar":  "did you mean MountainCar-v0?",
+		"LunarLander":  "known are " + strings.Join(ids, ", "),
+		"":             "known are " + strings.Join(ids, ", "),
+		"\xff\xfe\x00": "known are " + strings.Join(ids, ", "),
+	} {
+		if got := suggest(id, ids); got != want {
+			t.Errorf("%q: %s, want %s", id, got, want)
+		}
+	}
+	if got := suggest("x", nil); got != "none is registered" {
+		t.Errorf("no ids: %s", got)
+	}
+}
+
+// distance against its recursive definition.
+func TestDistance(t *testing.T) {
+	var plain func(a, b string) int
+	plain = func(a, b string) int {
+		if a == "" || b == "" {
+			return len(a) + len(b)
+		}
+		if a[0] == b[0] {
+			return plain(a[1:], b[1:])
+		}
+		return 1 + min(plain(a[1:], b), plain(a, b[1:]), plain(a[1:], b[1:]))
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	word := func() string {
+		b := make([]byte, r.IntN(7))
+		for i := range b {
+			b[i] = "abc"[r.IntN(3)]
+		}
+		return string(b)
+	}
+	for range 2000 {
+		if a, b := word(), word(); distance(a, b) != plain(a, b) {
+			t.Fatalf("distance(%q, %q) = %d, want %d", a, b, distance(a, b), plain(a, b))
+		}
+	}
+}
+
+func TestSpecCheck(t *testing.T) {
+	good := Spec{
+		Obs:    ObsSpec{DType: Uint8, Shape: []int{4, 84, 84}, Low: []float32{0}, High: []float32{255}, FrameStack: 4},
+		Action: ActionSpec{N: 2},
+	}
+	if err := good.Check(); err != nil {
+		t.Errorf("a good spec: %v", err)
+	}
+	for want, spoil := range map[string]func(s *Spec){
+		"observation dtype: 7":                    func(s *Spec) { s.Obs.DType = 7 },
+		"observation shape: []":                   func(s *Spec) { s.Obs.Shape = nil },
+		"observation shape: [4 0 84]":             func(s *Spec) { s.Obs.Shape = []int{4, 0, 84} },
+		"observation shape: [65536 65536 4]":      func(s *Spec) { s.Obs.Shape = []int{65536, 65536, 4} },
+		"observation shape: [9223372036854775807": func(s *Spec) { s.Obs.Shape = []int{1<<63 - 1, 2} },
+		"observation low: 0 entries":              func(s *Spec) { s.Obs.Low = nil },
+		"observation high: 2 entries":             func(s *Spec) { s.Obs.High = []float32{1, 2} },
+		"observation frame_stack: 3":              func(s *Spec) { s.Obs.FrameStack = 3 },
+		"actions: 0":                              func(s *Spec) { s.Action.N = 0 },
+		"max_steps: -1":                           func(s *Spec) { s.MaxSteps = -1 },
+	} {
+		s := good
+		spoil(&s)
+		if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package env
+
+import "fmt"
+
+// Stack keeps the newest frames of an episode for an observation of ObsSpec
+// .FrameStack frames. Frames from before the episode are black (zero).
+type Stack struct {
+	frames []byte // a ring of frames
+	size   int    // bytes of a frame
+	newest int    // offset of the newest frame
+}
+
+// NewStack returns a Stack of depth black frames of size bytes each.
+func NewStack(depth, size int) *Stack {
+	return &Stack{frames: make([]byte, depth*size), size: size}
+}
+
+// Clear makes all frames black.
+func (s *Stack) Clear() { clear(s.frames) }
+
+// Push adds a copy of frame and drops the oldest one.
+func (s *Stack) Push(frame []byte) {
+	if s.newest += s.size; s.newest == len(s.frames) {
+		s.newest = 0
+	}
+	copy(s.frames[s.newest:s.newest+s.size], frame)
+}
+
+// Write writes the stack to an observation, the oldest frame first.
+func (s *Stack) Write(obs []byte) {
+	oldest := s.newest + s.size
+	n := copy(obs, s.frames[oldest:])
+	copy(obs[n:], s.frames[:oldest])
+}
+
+// Append adds the frames to b, the oldest first, for Restore to read.
+func (s *Stack) Append(b []byte) []byte {
+	oldest := s.newest + s.size
+	return append(append(b, s.frames[oldest:]...), s.frames[:oldest]...)
+}
+
+// Restore takes the frames from what Append added.
+func (s *Stack) Restore(b []byte) error {
+	if len(b) != len(s.frames) {
+		return fmt.Errorf("frame stack: %d bytes, must be %d", len(b), len(s.frames))
+	}
+	copy(s.frames, b)
+	s.newest = len(s.frames) - s.size
+	return nil
+}

@@ -1,0 +1,183 @@
+package vec
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// MaxThreads bounds the threads of a Pool.
+const MaxThreads = 1024
+
+// Pool is a set of threads that share loops. The goroutine that calls Do is one
+// of them, so a Pool of one thread starts no goroutine and Do is a plain loop.
+//
+// What a Pool guarantees: every index runs exactly once, whatever the others
+// return; Do comes back after all of them; and its result depends on the loop
+// alone, never on which thread ran what.
+//
+// A Pool runs one loop at a time: a Do inside or beside another Do is refused
+// with an error.
+type Pool struct {
+	threads int
+	mu      sync.Mutex // held by the running Do, and by Close
+	closed  bool
+	workers []worker
+	exited  sync.WaitGroup
+
+	// The current job. Its fields are written while the gate is shut and
+	// nobody is inside, and read only by threads that went in.
+	f     func(worker, i int) error
+	n     int
+	chunk int
+	next  atomic.Int64
+	gate  gate
+
+	// The failure with the lowest index so far.
+	failure struct {
+		sync.Mutex
+		index int
+		err   error
+	}
+}
+
+// NewPool starts a pool of the given number of threads, 1 to MaxThreads. Its
+// owner must Close it.
+func NewPool(threads int) (*Pool, error) {
+	if threads < 1 || threads > MaxThreads {
+		return nil, fmt.Errorf("threads: %d, must be 1 to %d", threads, MaxThreads)
+	}
+	p := &Pool{threads: threads, workers: make([]worker, threads-1)}
+	p.gate.empty = make(chan struct{}, 1)
+	for i := range p.workers {
+		p.workers[i].token = make(chan struct{}, 1)
+		p.exited.Add(1)
+		go p.work(i)
+	}
+	return p, nil
+}
+
+// Threads returns the number of threads, the caller of Do included.
+func (p *Pool) Threads() int { return p.threads }
+
+var (
+	errBusy   = errors.New("pool: Do called while another Do is running")
+	errClosed = errors.New("pool: closed")
+)
+
+// Do runs f(worker, i) for every i in [0, n) and returns when all have
+// returned. worker, 0 to Threads()-1, tells which thread runs it: two calls
+// with the same worker never overlap, so it may index scratch memory. An error
+// or a panic of f becomes the error of Do (a panic's text with its index);
+// where several indices fail, the lowest one's is returned. The other indices
+// run all the same, so the state they keep stays whole.
+//
+// A call allocates nothing, but a closure written at the call does; keep f
+// where calls are many. f must not call runtime.Goexit, Do or Close.
+func (p *Pool) Do(n int, f func(worker, i int) error) error {
+	if !p.mu.TryLock() {
+		return errBusy
+	}
+	defer p.mu.Unlock()
+	if p.closed {
+		return errClosed
+	}
+	helpers := min(n, p.threads) - 1
+	p.f, p.n = f, n
+	// Few indices are handed out one by one, as they may differ in cost; many
+	// in blocks, so that the counter is not what the threads wait for.
+	p.chunk = max(1, min(64, n/(8*p.threads)))
+	if helpers < 1 {
+		p.chunk = max(1, n)
+	}
+	p.next.Store(0)
+	if helpers > 0 {
+		p.gate.open()
+		for i := range helpers {
+			p.workers[i].wake()
+		}
+	}
+	p.share(0)
+	if helpers > 0 {
+		p.gate.shut()
+	}
+	p.f = nil
+	err := p.failure.err
+	p.failure.err = nil
+	return err
+}
+
+// Close stops the threads and waits for them, and for a running Do before
+// that. Calling it again does nothing.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	p.gate.close()
+	for i := range p.workers {
+		p.workers[i].wake()
+	}
+	p.exited.Wait()
+}
+
+// work is the life of helper i, which is thread i+1.
+func (p *Pool) work(i int) {
+	defer p.exited.Done()
+	var last uint64 // number of the job this thread has seen the end of
+	for {
+		job, in := p.gate.enter(last)
+		if in {
+			p.share(i + 1)
+			p.gate.leave()
+			last = job
+		} else if p.gate.closed() {
+			return
+		}
+		p.workers[i].wait(&p.gate, last)
+	}
+}
+
+// share takes blocks of indices until none is left.
+func (p *Pool) share(worker int) {
+	for {
+		end := int(p.next.Add(int64(p.chunk)))
+		begin := end - p.chunk
+		if begin >= p.n {
+			return
+		}
+		end = min(end, p.n)
+		for begin < end {
+			begin = p.run(worker, begin, end)
+		}
+	}
+}
+
+// run calls f for the indices begin to end-1. If f panics it reports that and
+// returns the index after the failed one.
+func (p *Pool) run(worker, begin, end int) (next int) {
+	i := begin
+	defer func() {
+		if r := recover(); r != nil {
+			p.fail(i, fmt.Errorf("index %d: panic: %v", i, r))
+			next = i + 1
+		}
+	}()
+	for ; i < end; i++ {
+		if err := p.f(worker, i); err != nil {
+			p.fail(i, err)
+		}
+	}
+	return end
+}
+
+func (p *Pool) fail(i int, err error) {
+	p.failure.Lock()
+	defer p.failure.Unlock()
+	if p.failure.err == nil || i < p.failure.index {
+		p.failure.index, p.failure.err = i, err
+	}
+}

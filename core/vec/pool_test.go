@@ -1,0 +1,182 @@
+package vec
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func newPool(t testing.TB, threads int) *Pool {
+	t.Helper()
+	p, err := NewPool(threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func TestPoolThreads(t *testing.T) {
+	for _, threads := range []int{-1, 0, MaxThreads + 1} {
+		if _, err := NewPool(threads); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("threads: %d, must be 1 to 1024", threads)) {
+			t.Errorf("NewPool(%d): %v", threads, err)
+		}
+	}
+	before := runtime.NumGoroutine()
+	p := newPool(t, MaxThreads)
+	p.Close()
+	p.Close()
+	// Close waits until the helpers have signed off; their goroutines end just after.
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines after Close, %d before", runtime.NumGoroutine(), before)
+		}
+		runtime.Gosched()
+	}
+	if err := p.Do(1, func(_, _ int) error { return nil }); !errors.Is(err, errClosed) {
+		t.Errorf("Do after Close: %v", err)
+	}
+}
+
+// Every index runs exactly once, no worker overlaps itself, and Do returns
+// after all: run with -race, as the tallies are plain integers.
+func TestPoolHammer(t *testing.T) {
+	rounds := 300
+	if testing.Short() {
+		rounds = 30
+	}
+	for _, threads := range []int{1, 2, 3, 4, 8, 64, 1024} {
+		p := newPool(t, threads)
+		perWorker := make([]int, threads)
+		for round := range rounds {
+			n := round * 7 % 2049
+			if threads == 1024 {
+				n = round % 41
+			}
+			tally := make([]int, n)
+			before := 0
+			for _, c := range perWorker {
+				before += c
+			}
+			if err := p.Do(n, func(worker, i int) error {
+				tally[i]++
+				perWorker[worker]++
+				if round%16 == 0 && i%256 == 0 {
+					time.Sleep(50 * time.Microsecond) // let others in, and put the caller to sleep
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			after := 0
+			for _, c := range perWorker {
+				after += c
+			}
+			if after-before != n {
+				t.Fatalf("threads %d, n %d: %d calls", threads, n, after-before)
+			}
+			for i, c := range tally {
+				if c != 1 {
+					t.Fatalf("threads %d, n %d: index %d ran %d times", threads, n, i, c)
+				}
+			}
+		}
+	}
+}
+
+// Helpers do take part: with as many threads as indices that wait for one
+// another, a caller alone would never come back.
+func TestPoolIsParallel(t *testing.T) {
+	const threads = 4
+	p := newPool(t, threads)
+	for range 20 {
+		var arrived atomic.Int32
+		if err := p.Do(threads, func(_, _ int) error {
+			arrived.Add(1)
+			for deadline := time.Now().Add(10 * time.Second); arrived.Load() < threads; runtime.Gosched() {
+				if time.Now().After(deadline) {
+					return fmt.Errorf("only %d of %d threads take part", arrived.Load(), threads)
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPoolErrors(t *testing.T) {
+	for _, threads := range []int{1, 2, 5} {
+		p := newPool(t, threads)
+		for _, n := range []int{40, 1000} {
+			var ran atomic.Int32
+			err := p.Do(n, func(_, i int) error {
+				ran.Add(1)
+				switch {
+				case i == 17:
+					panic(fmt.Sprintf("boom at %d", i))
+				case i > 17 && i%3 == 0:
+					return fmt.Errorf("index %d failed", i)
+				case i == 21:
+					var none []int
+					_ = none[i]
+				}
+				return nil
+			})
+			if err == nil || err.Error() != "index 17: panic: boom at 17" {
+				t.Errorf("threads %d: %v", threads, err)
+			}
+			if int(ran.Load()) != n {
+				t.Errorf("threads %d: %d of %d indices ran", threads, ran.Load(), n)
+			}
+			if err := p.Do(n, func(_, _ int) error { return nil }); err != nil {
+				t.Errorf("threads %d: the error stayed: %v", threads, err)
+			}
+		}
+		if err := p.Do(3, func(_, i int) error {
+			if i == 1 {
+				return p.Do(1, func(_, _ int) error { return nil })
+			}
+			return nil
+		}); !errors.Is(err, errBusy) {
+			t.Errorf("threads %d: nested Do: %v", threads, err)
+		}
+	}
+}
+
+func TestPoolAllocates(t *testing.T) {
+	p := newPool(t, 2)
+	f := func(_, _ int) error { return nil }
+	if got := testing.AllocsPerRun(2000, func() { _ = p.Do(8, f) }); got != 0 {
+		t.Errorf("%v allocations a call, want 0", got)
+	}
+}
+
+func BenchmarkDo(b *testing.B) {
+	for _, threads := range []int{1, 2, 4} {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			p := newPool(b, threads)
+			f := func(_, _ int) error { return nil }
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = p.Do(8, f)
+			}
+		})
+		b.Run(fmt.Sprintf("threads=%d/asleep", threads), func(b *testing.B) {
+			p := newPool(b, threads)
+			f := func(_, _ int) error { return nil }
+			var spent time.Duration
+			for b.Loop() {
+				time.Sleep(100 * time.Microsecond) // the helpers stop looking
+				begin := time.Now()
+				_ = p.Do(8, f)
+				spent += time.Since(begin)
+			}
+			b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/do")
+		})
+	}
+}
