@@ -1,0 +1,91 @@
+/* The "avx512" path: vectors of 16, a 14x32 tile in 28 of the 32 registers. */
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "kernel.h"
+
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma")))
+#define INLINE static inline __attribute__((always_inline)) TARGET
+
+typedef __m512 vec;
+enum { VW = 16, MR = 14, DOT_ROWS = 4 };
+
+INLINE vec v_zero(void) { return _mm512_setzero_ps(); }
+INLINE vec v_set1(float a) { return _mm512_set1_ps(a); }
+INLINE vec v_load(const float *p) { return _mm512_loadu_ps(p); }
+INLINE void v_store(float *p, vec a) { _mm512_storeu_ps(p, a); }
+INLINE vec v_add(vec a, vec b) { return _mm512_add_ps(a, b); }
+INLINE vec v_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
+INLINE vec v_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
+INLINE vec v_div(vec a, vec b) { return _mm512_div_ps(a, b); }
+INLINE vec v_sqrt(vec a) { return _mm512_sqrt_ps(a); }
+INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+
+/* The first n < VW elements; the others read as zero and are not written. */
+INLINE vec v_load_some(const float *p, ptrdiff_t n)
+{
+	return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+
+INLINE void v_store_some(float *p, vec a, ptrdiff_t n)
+{
+	_mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), a);
+}
+
+/* a where it is not below zero (NaN included), else 0. */
+INLINE vec v_relu(vec a) { return _mm512_max_ps(_mm512_setzero_ps(), a); }
+
+/* a where y > 0, else 0. */
+INLINE vec v_where_positive(vec y, vec a)
+{
+	return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), a);
+}
+
+INLINE vec v_from_bytes(const uint8_t *p)
+{
+	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+/* Spelled out, since compilers' own reductions differ in order. */
+INLINE float v_sum(vec a)
+{
+	__m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+	__m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+	q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+	return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+
+/* The 16 interleaved sums of SumSquares; a product of two floats is exact in double. */
+typedef struct { __m512d lo, hi; } sums;
+
+INLINE sums sums_zero(void) { return (sums){_mm512_setzero_pd(), _mm512_setzero_pd()}; }
+
+INLINE sums sums_add_squares(sums s, const float *p)
+{
+	__m512d a = _mm512_cvtps_pd(_mm256_loadu_ps(p)), b = _mm512_cvtps_pd(_mm256_loadu_ps(p + 8));
+	return (sums){_mm512_fmadd_pd(a, a, s.lo), _mm512_fmadd_pd(b, b, s.hi)};
+}
+
+INLINE void sums_store(double *p, sums s)
+{
+	_mm512_storeu_pd(p, s.lo);
+	_mm512_storeu_pd(p + 8, s.hi);
+}
+
+INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds)
+{
+	__m128 a = _mm_loadu_ps(src), b = _mm_loadu_ps(src + lds);
+	__m128 c = _mm_loadu_ps(src + 2 * lds), d = _mm_loadu_ps(src + 3 * lds);
+	_MM_TRANSPOSE4_PS(a, b, c, d);
+	_mm_storeu_ps(dst, a);
+	_mm_storeu_ps(dst + ldd, b);
+	_mm_storeu_ps(dst + 2 * ldd, c);
+	_mm_storeu_ps(dst + 3 * ldd, d);
+}
+
+#define KERNELS paceline_kernels_avx512
+#define TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#include "loops.h"
+
+#endif

@@ -1,0 +1,90 @@
+//go:build cgo && amd64
+
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// The bits of every function are the same whatever floating-point mode the
+// calling thread has, and that mode is left as it was.
+func TestFloatModeOfTheHost(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const normal, flush, down = 0x1F80, 0x1F80 | 0x8040, 0x1F80 | 0x2000
+	before := floatMode()
+	defer setFloatMode(before)
+
+	tiny := []float32{1e-38}
+	setFloatMode(normal)
+	kept := half(tiny)
+	setFloatMode(flush)
+	flushed := half(tiny)
+	setFloatMode(before)
+	if kept == 0 || flushed != 0 {
+		t.Fatal("the mode set here has no effect on this thread: the test would show nothing")
+	}
+
+	eachISA(t, func(t *testing.T) {
+		if ISA() == "go" {
+			t.Skip("the Go path computes in the mode of its thread")
+		}
+		// A subtest has a goroutine, and so a thread, of its own.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer setFloatMode(floatMode())
+		results := func(mode uint64) [][]float32 {
+			r := rand.New(rand.NewPCG(13, 14)) // the data are made in the normal mode
+			conv := newConvCase(3, Conv{3, 13, 13, 35, 5, 3}, r)
+			dense := newDenseCase(7, 65, 34, r)
+			for _, s := range [][]float32{conv.x, conv.w, dense.x, dense.w} {
+				for i := range s {
+					switch r.IntN(4) {
+					case 0:
+						s[i] *= 1e-38 // below the smallest normal number
+					case 1:
+						s[i] *= 1e-20
+					}
+				}
+			}
+			arrays := updateArrays(133).slices(133)
+			for i := range arrays["grad"] {
+				arrays["grad"][i] *= 1e-19
+			}
+			setFloatMode(mode)
+			y8, dw8, db8 := conv.run()
+			dense.run(false)
+			all := [][]float32{conv.y, conv.dw, conv.db, conv.dx, y8, dw8, db8, dense.y, dense.dw, dense.db, dense.dx}
+			for range 3 {
+				RMSProp(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
+				Adam(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
+				AdaGrad(arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
+			}
+			Scale(arrays["s1"], 1e-30)
+			Scale(arrays["s1"], 1e-8)
+			ReLUGrad(arrays["grad"], arrays["s1"], arrays["grad"])
+			sum := SumSquares(arrays["s2"])
+			left := floatMode()
+			setFloatMode(normal)
+			if left&^0x3f != mode {
+				t.Errorf("mode %#x left behind, was %#x", left, mode)
+			}
+			all = append(all, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], []float32{float32(sum)})
+			return all
+		}
+		want := results(normal)
+		for _, mode := range []uint64{normal, flush, down} {
+			for i, s := range results(mode) {
+				sameBits(t, fmt.Sprintf("mode %#x, result %d", mode, i), s, want[i])
+			}
+		}
+	})
+}
+
+// half is not inlined, or the compiler would compute it.
+//
+//go:noinline
+func half(x []float32) float32 { return x[0] * 0.5 }

@@ -1,0 +1,169 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+var lengths = []int{0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 100, 1003}
+
+// updates is every function that works in place on flat arrays.
+var updates = map[string]func(theta, grad, s1, s2 []float32){
+	"rmsprop centred, eps inside":  func(th, g, a, s []float32) { RMSProp(th, g, a, s, 0.01, 0.95, 0.01, true, true) },
+	"rmsprop centred, eps outside": func(th, g, a, s []float32) { RMSProp(th, g, a, s, 0.01, 0.95, 1e-5, true, false) },
+	"rmsprop, eps outside":         func(th, g, _, s []float32) { RMSProp(th, g, nil, s, 0.01, 0.9, 1e-5, false, false) },
+	"rmsprop, eps inside":          func(th, g, _, s []float32) { RMSProp(th, g, nil, s, 0.01, 0.9, 1e-5, false, true) },
+	"adam":                         func(th, g, m, v []float32) { Adam(th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
+	"adagrad":                      func(th, g, _, s []float32) { AdaGrad(th, g, s, 0.01, 1e-10) },
+	"scale":                        func(th, _, _, _ []float32) { Scale(th, 0.3) },
+	"relu gradient":                func(th, g, a, _ []float32) { ReLUGrad(th, g, a) },
+	"relu gradient in place":       func(th, g, _, _ []float32) { ReLUGrad(th, g, th) },
+}
+
+// Every path gives the bits of the plain Go one.
+func TestUpdatesAgreeToTheBit(t *testing.T) {
+	for name, update := range updates {
+		for _, n := range lengths {
+			want := updateArrays(n)
+			run := func(arrays map[string][]float32) {
+				update(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"])
+			}
+			before := ISA()
+			Use("go")
+			run(want.slices(n))
+			Use(before)
+			eachISA(t, func(t *testing.T) {
+				got := updateArrays(n)
+				run(got.slices(n))
+				got.check(t)
+				for array, s := range got.slices(n) {
+					sameBits(t, name+" "+array, s, want.slices(n)[array])
+				}
+			})
+		}
+	}
+}
+
+func updateArrays(n int) *arena {
+	r := rand.New(rand.NewPCG(11, uint64(n)))
+	a := newArena()
+	a.random("theta", n, r)
+	a.random("grad", n, r)
+	for _, name := range []string{"s1", "s2"} {
+		for i, v := range a.random(name, n, r) {
+			a.all[name][guard+i] = 0.1 * v * v
+		}
+	}
+	return a
+}
+
+func (a *arena) slices(n int) map[string][]float32 {
+	m := map[string][]float32{}
+	for name, s := range a.all {
+		m[name] = s[guard : guard+n : guard+n]
+	}
+	return m
+}
+
+// Three steps on one element, from theta = 1, against numbers worked out in
+// float64 from the formulas in the functions' comments. Step 1 by hand for the
+// first: sq = 0.0125, avg = 0.025, theta = 1 - 0.05/sqrt(0.0125-0.000625+0.01).
+func TestOptimizersByHand(t *testing.T) {
+	grads := []float32{0.5, -0.25, 1}
+	for _, c := range []struct {
+		name string
+		call func(theta, grad, s1, s2 []float32, step int64)
+		want [3]float64 // theta after each step
+	}{
+		{"centred rmsprop, eps inside",
+			func(th, g, a, s []float32, _ int64) { RMSProp(th, g, a, s, 0.1, 0.95, 0.01, true, true) },
+			[3]float64{0.661938, 0.820454, 0.444011}},
+		{"centred rmsprop, eps outside",
+			func(th, g, a, s []float32, _ int64) { RMSProp(th, g, a, s, 0.1, 0.95, 0.01, true, false) },
+			[3]float64{0.579735, 0.769191, 0.378724}},
+		{"rmsprop, eps outside",
+			func(th, g, _, s []float32, _ int64) { RMSProp(th, g, nil, s, 0.1, 0.95, 0.01, false, false) },
+			[3]float64{0.589502, 0.778218, 0.398677}},
+		{"adam",
+			func(th, g, m, v []float32, step int64) { Adam(th, g, m, v, 0.1, 0.9, 0.999, 1e-8, step) },
+			[3]float64{0.9, 0.873366, 0.807555}},
+		{"adagrad",
+			func(th, g, _, s []float32, _ int64) { AdaGrad(th, g, s, 0.1, 1e-10) },
+			[3]float64{0.9, 0.944721, 0.857434}},
+	} {
+		eachISA(t, func(t *testing.T) {
+			theta, s1, s2 := []float32{1}, []float32{0}, []float32{0}
+			for i, g := range grads {
+				c.call(theta, []float32{g}, s1, s2, int64(i+1))
+				if math.Abs(float64(theta[0])-c.want[i]) > 2e-6 {
+					t.Errorf("%s: theta %v after step %d, want %v", c.name, theta[0], i+1, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+// Where the variance of a constant gradient comes out below zero by rounding,
+// the step stays finite.
+func TestRMSPropOfConstantGradient(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for _, inside := range []bool{false, true} {
+			theta, avg, sq := []float32{0}, []float32{0}, []float32{0}
+			for range 2000 {
+				RMSProp(theta, []float32{1e4}, avg, sq, 1e-6, 0.95, 1e-5, true, inside)
+			}
+			if v := float64(theta[0]); math.IsNaN(v) || math.IsInf(v, 0) || v >= 0 {
+				t.Errorf("theta %v, eps inside: %v", v, inside)
+			}
+		}
+	})
+}
+
+func TestSumSquares(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for _, n := range lengths {
+			x := newArena().random("x", n, rand.New(rand.NewPCG(12, uint64(n))))
+			want := 0.0
+			for _, v := range x {
+				want += float64(v) * float64(v)
+			}
+			got := SumSquares(x)
+			if math.Abs(got-want) > 1e-12*want {
+				t.Errorf("%d elements: %v, want %v", n, got, want)
+			}
+			if n > 0 && got != refSumSquares(x) {
+				t.Errorf("%d elements: %v differs from the Go path's %v", n, got, refSumSquares(x))
+			}
+		}
+	})
+}
+
+// NaN reaches the output, so that a broken run is noticed, and ReLU's edges are
+// PyTorch's: nothing passes where y is 0.
+func TestNaNFlowsThrough(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		inf := float32(math.Inf(1))
+		for _, n := range []int{1, 20} {
+			y := make([]float32, n)
+			x := make([]float32, n)
+			x[n-1] = nan
+			DenseForward(y, x, []float32{1}, []float32{0}, n, 1, 1, true)
+			if v := y[n-1]; v == v {
+				t.Errorf("dense: %v, want NaN", v)
+			}
+			ConvForward(y, x, []float32{1}, []float32{0}, n, Conv{1, 1, 1, 1, 1, 1}, make([]float32, Conv{1, 1, 1, 1, 1, 1}.Workspace()))
+			if v := y[n-1]; v == v {
+				t.Errorf("convolution: %v, want NaN", v)
+			}
+			if v := SumSquares(x); v == v {
+				t.Errorf("sum of squares: %v, want NaN", v)
+			}
+		}
+		dz := make([]float32, 5)
+		ReLUGrad(dz, []float32{0, -1, 1, float32(math.Copysign(0, -1)), 2}, []float32{3, 4, nan, inf, inf})
+		if dz[0] != 0 || dz[1] != 0 || dz[2] == dz[2] || dz[3] != 0 || dz[4] != inf {
+			t.Errorf("relu gradient: %v, want 0 0 NaN 0 +Inf", dz)
+		}
+	})
+}

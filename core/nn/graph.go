@@ -1,0 +1,181 @@
+package nn
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"sync"
+	"unsafe"
+
+	"github.com/chewxy/hm"
+	"github.com/paceline-rl/paceline/core/env"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// building serialises the construction of graphs: Gorgonia's constant nodes are
+// shared by all graphs of the process. Running them shares nothing.
+var building sync.Mutex
+
+// graph is what the ops of one Gorgonia graph share.
+type graph struct {
+	*G.ExprGraph
+	capacity int       // rows it is built for
+	rows     int       // rows a run computes, 1 to capacity
+	scratch  []float32 // for one kernel call at a time
+}
+
+func newGraph(capacity int) *graph {
+	return &graph{ExprGraph: G.NewGraph(), capacity: capacity, rows: capacity}
+}
+
+// needScratch makes scratch at least n floats long.
+func (g *graph) needScratch(n int) {
+	if n > len(g.scratch) {
+		g.scratch = make([]float32, n)
+	}
+}
+
+// leaf adds an input node and the tensor that is its value. The tensor has no
+// memory until a run points it at the caller's.
+func (g *graph) leaf(name string, dt tensor.Dtype, shape ...int) (*G.Node, *tensor.Dense) {
+	t := tensor.New(tensor.Of(dt), tensor.WithShape(shape...))
+	n := G.NewTensor(g.ExprGraph, dt, len(shape), G.WithShape(shape...), G.WithName(name), G.WithValue(t))
+	t.Raw = nil
+	return n, t
+}
+
+// network is one set of parameters and one input in a graph, up to the heads.
+type network struct {
+	params []*G.Node       // in layout order
+	views  []*tensor.Dense // their values
+	obs    *tensor.Dense
+	q      *G.Node // [capacity, actions]
+}
+
+// network adds the network s, its nodes' names starting with name.
+func (g *graph) network(name string, s Spec) (*network, error) {
+	trunk, q, err := s.layers()
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.Layout()
+	if err != nil {
+		return nil, err
+	}
+	net := &network{}
+	for _, p := range l.Params {
+		n, t := g.leaf(name+p.Name, tensor.Float32, p.Shape...)
+		net.params, net.views = append(net.params, n), append(net.views, t)
+	}
+	dt := tensor.Float32
+	if s.Obs.DType == env.Uint8 {
+		dt = tensor.Uint8
+	}
+	x, obs := g.leaf(name+"obs", dt, append([]int{g.capacity}, s.Obs.Shape...)...)
+	net.obs = obs
+	if dt == tensor.Uint8 && (len(trunk) == 0 || trunk[0].conv == nil) { // convolutions read bytes themselves
+		if x, err = g.convert(name+"convert", x, s.obsScale()); err != nil {
+			return nil, err
+		}
+	}
+	// The trunk turns rows of observations into rows of features; a head is one
+	// more layer on the features.
+	features := x
+	for i := range trunk {
+		if features, err = g.layer(name, &trunk[i], i == 0, features, net.params[2*i], net.params[2*i+1]); err != nil {
+			return nil, err
+		}
+	}
+	i := len(trunk)
+	net.q, err = g.layer(name, &q, i == 0, features, net.params[2*i], net.params[2*i+1])
+	return net, err
+}
+
+// bind points the network's leaves at the caller's parameters and observations.
+func (n *network) bind(p *Params, obs []byte) {
+	for i, part := range p.Layout.Params {
+		n.views[i].Raw = bytesOf(p.view(part))
+	}
+	n.obs.Raw = obs
+}
+
+// release lets go of what bind pointed at.
+func (n *network) release() {
+	for _, t := range n.views {
+		t.Raw = nil
+	}
+	n.obs.Raw = nil
+}
+
+// bytesOf returns the memory of x.
+func bytesOf[T float32 | int32](x []T) []byte {
+	if len(x) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+}
+
+// checkObs checks rows observations of one call.
+func (s *Spec) checkObs(name string, obs []byte, rows int) error {
+	if want := rows * s.Obs.Bytes(); len(obs) != want {
+		return fmt.Errorf("%s: %d bytes, must be %d for %d rows of %v %v", name, len(obs), want, rows, s.Obs.DType, s.Obs.Shape)
+	}
+	if s.Obs.DType == env.Float32 && uintptr(unsafe.Pointer(&obs[0]))%4 != 0 {
+		return fmt.Errorf("%s: address %p, must be a multiple of 4", name, &obs[0])
+	}
+	return nil
+}
+
+// checkParams checks a parameter set of one call.
+func (l *Layout) checkParams(name string, p *Params) error {
+	if !l.Equal(p.Layout) || len(p.Data) != l.Size {
+		return fmt.Errorf("%s: of another network: %d floats, must be this one's %d", name, len(p.Data), l.Size)
+	}
+	return nil
+}
+
+// base is the part of a Gorgonia op that says where it stands in a graph. Its
+// output is float32.
+type base struct {
+	name  string // unique in its graph: Gorgonia merges ops of equal hashes
+	types []hm.Type
+	shape tensor.Shape
+}
+
+// newBase describes an op from its inputs and the shape of its output; no shape
+// makes it a scalar.
+func newBase(name string, shape tensor.Shape, inputs ...*G.Node) base {
+	b := base{name: name, shape: shape}
+	for _, n := range inputs {
+		b.types = append(b.types, n.Type())
+	}
+	if len(shape) == 0 {
+		b.types = append(b.types, tensor.Float32)
+	} else {
+		b.types = append(b.types, G.TensorType{Dims: len(shape), Of: tensor.Float32})
+	}
+	return b
+}
+
+func (b *base) Arity() int                                     { return len(b.types) - 1 }
+func (b *base) Type() hm.Type                                  { return hm.NewFnType(b.types...) }
+func (b *base) InferShape(...G.DimSizer) (tensor.Shape, error) { return b.shape, nil }
+func (b *base) ReturnsPtr() bool                               { return true }
+func (b *base) CallsExtern() bool                              { return true }
+func (b *base) OverwritesInput() int                           { return -1 }
+func (b *base) WriteHash(h hash.Hash)                          { h.Write([]byte(b.name)) }
+func (b *base) String() string                                 { return b.name }
+func (b *base) Hashcode() uint32 {
+	h := fnv.New32a()
+	b.WriteHash(h)
+	return h.Sum32()
+}
+
+// output is the tensor an op owns.
+func (b *base) output() *tensor.Dense {
+	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(b.shape...))
+}
+
+// floats returns the elements of an op's input or output.
+func floats(v G.Value) []float32 { return v.(*tensor.Dense).Float32s() }

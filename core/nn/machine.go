@@ -1,0 +1,101 @@
+package nn
+
+import (
+	"fmt"
+
+	G "gorgonia.org/gorgonia"
+)
+
+// machine runs a Gorgonia graph node by node on the goroutine that asks.
+//
+// Gorgonia's own tape machine runs ops on a goroutine of its own, where a panic
+// ends the process, gives its buffers back between runs and spends tens of
+// microseconds and allocations on a handful of ops. Here a run is a loop over
+// the sorted ops: values of leaves are read from their nodes each time (so G.Let
+// and repointed tensors count), an op's result is kept for the ops after it, and
+// nothing else happens. It is right for any op whose Do is pure or owns its
+// output; statements (G.Read, G.Set) have no Do and fail.
+type machine struct {
+	steps  []step
+	nodes  []*G.Node
+	values []G.Value // of nodes[i]; a leaf's is read at the start of a run
+	leaves []int
+}
+
+// step is one op of the sorted graph.
+type step struct {
+	op     G.Op
+	in     []int     // its inputs, by place in nodes
+	out    int       // its own place
+	inputs []G.Value // what Do is called with
+}
+
+var _ G.VM = (*machine)(nil)
+
+// newMachine sorts the graph, which must not change after.
+func newMachine(g *G.ExprGraph) (*machine, error) {
+	sorted, err := G.Sort(g) // users before what they use
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{values: make([]G.Value, len(sorted))}
+	place := map[int64]int{}
+	for i := len(sorted) - 1; i >= 0; i-- {
+		n, at := sorted[i], len(m.nodes)
+		place[n.ID()] = at
+		m.nodes = append(m.nodes, n)
+		children := g.From(n.ID())
+		if children.Len() == 0 { // an input or a constant
+			m.leaves = append(m.leaves, at)
+			continue
+		}
+		s := step{op: n.Op(), out: at}
+		for children.Next() {
+			s.in = append(s.in, place[children.Node().ID()])
+		}
+		s.inputs = make([]G.Value, len(s.in))
+		m.steps = append(m.steps, s)
+	}
+	return m, nil
+}
+
+// RunAll computes every node. A failed or panicking op is an error, and leaves
+// the machine fit for the next run.
+func (m *machine) RunAll() (err error) {
+	var running G.Op
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("nn: %v: panic: %v", running, r)
+		}
+	}()
+	for _, i := range m.leaves {
+		m.values[i] = m.nodes[i].Value()
+	}
+	for i := range m.steps {
+		s := &m.steps[i]
+		running = s.op
+		for k, j := range s.in {
+			s.inputs[k] = m.values[j]
+		}
+		if m.values[s.out], err = s.op.Do(s.inputs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reset does nothing: a run leaves no state that the next one would mind.
+func (m *machine) Reset() {}
+
+// Close does nothing: the machine holds memory only.
+func (m *machine) Close() error { return nil }
+
+// value returns what the last run computed for n, or nil.
+func (m *machine) value(n *G.Node) G.Value {
+	for i, o := range m.nodes {
+		if o == n {
+			return m.values[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+func TestForwardAgainstDefinition(t *testing.T) {
+	bytesMLP := Spec{Arch: "mlp", Obs: env.ObsSpec{Shape: []int{3, 5, 4}}, Actions: 2}
+	linear := Spec{Arch: "mlp", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{4}}, Actions: 1, Hidden: []int{}}
+	onEveryISA(t, func(t *testing.T) {
+		for _, s := range []Spec{smallCNN(), smallMLP(), bytesMLP, linear} {
+			n := mustNetwork(t, s, 5)
+			r := rng.New(1, "test", 0)
+			for seed, rows := range []int{5, 1, 3, 5, 2} { // another set each time: nothing may linger
+				p, obs := mustInit(t, s, uint64(seed)), randomObs(s, r, rows)
+				got, err := n.Forward(p, obs, rows)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := naiveQ(s, p, obs, rows)
+				if len(got) != len(want) {
+					t.Fatalf("%d values, want %d", len(got), len(want))
+				}
+				for i := range got {
+					if math.Abs(float64(got[i])-want[i]) > 1e-5 {
+						t.Errorf("%s, %d rows: q[%d] = %v, want %v", s.Arch, rows, i, got[i], want[i])
+					}
+				}
+			}
+		}
+	})
+}
+
+// A row's values must be the same bits alone, anywhere in a batch of any size,
+// and in a network of any capacity.
+func TestRowsAreIndependent(t *testing.T) {
+	onEveryISA(t, func(t *testing.T) {
+		for _, s := range []Spec{smallCNN(), smallMLP()} {
+			const most = 19
+			p, obs := mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), most)
+			one := mustNetwork(t, s, 1)
+			var want []float32
+			size := s.Obs.Bytes()
+			for i := range most {
+				q, err := one.Forward(p, obs[i*size:(i+1)*size], 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, q...)
+			}
+			n := mustNetwork(t, s, most)
+			for rows := 1; rows <= most; rows++ {
+				for _, from := range []int{0, most - rows} {
+					q, err := n.Forward(p, obs[from*size:(from+rows)*size], rows)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !slices.Equal(q, want[from*s.Actions:(from+rows)*s.Actions]) {
+						t.Fatalf("%s: rows %d to %d differ from the same rows alone", s.Arch, from, from+rows)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestNetworksShareParams(t *testing.T) {
+	s := smallCNN()
+	p, obs := mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), 4)
+	q, err := mustNetwork(t, s, 4).Forward(p, obs, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(q)
+	b := randomBatch(s, rng.New(2, "test", 0), 2)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			n, err := NewNetwork(s, 4) // construction is concurrent too
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range 5 {
+				q, err := n.Forward(p, obs, 4)
+				if err != nil || !slices.Equal(q, want) {
+					t.Errorf("q %v, error %v", q, err)
+				}
+			}
+		})
+	}
+	wg.Go(func() { // a learner reads the same parameters
+		l, err := NewLearner(s, 2, Loss{"huber", "mean"})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		grad := make([]float32, len(p.Data))
+		for range 5 {
+			if _, err := l.Gradient(p, p, b, grad); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+}
+
+func TestForwardErrors(t *testing.T) {
+	s := smallMLP()
+	n := mustNetwork(t, s, 3)
+	p := mustInit(t, s, 1)
+	other := s
+	other.Actions = 4
+	obs := randomObs(s, rng.New(1, "test", 0), 4)
+	for _, c := range []struct {
+		want string
+		p    *Params
+		obs  []byte
+		rows int
+	}{
+		{"rows: 0, must be 1 to 3", p, nil, 0},
+		{"rows: 4, must be 1 to 3", p, obs, 4},
+		{"obs: 80 bytes, must be 60 for 3 rows of float32 [5]", p, obs, 3},
+		{"obs: 0 bytes, must be 20 for 1 rows", p, nil, 1},
+		{"must be a multiple of 4", p, obs[1:21], 1},
+		{"parameters: of another network: 118 floats, must be this one's 111", mustInit(t, other, 1), obs[:20], 1},
+		{"of another network", &Params{Layout: p.Layout, Data: p.Data[1:]}, obs[:20], 1},
+	} {
+		if _, err := n.Forward(c.p, c.obs, c.rows); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+	for _, rows := range []int{0, -1, MaxRows + 1} {
+		if _, err := NewNetwork(s, rows); err == nil || err.Error() != fmt.Sprintf("max_batch: %d, must be 1 to 65536", rows) {
+			t.Errorf("capacity %d: %v", rows, err)
+		}
+	}
+}
+
+func TestForwardReleasesMemory(t *testing.T) {
+	s := smallMLP()
+	n := mustNetwork(t, s, 1)
+	if _, err := n.Forward(mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), 1), 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range append(n.net.views, n.net.obs) {
+		if len(leaf.Raw) != 0 {
+			t.Error("a leaf still has the caller's memory")
+		}
+	}
+}
+
+func TestForwardDoesNotAllocate(t *testing.T) {
+	for _, s := range []Spec{smallMLP(), smallCNN()} {
+		n := mustNetwork(t, s, 4)
+		p := []*Params{mustInit(t, s, 1), mustInit(t, s, 2)} // of separate layouts
+		obs := randomObs(s, rng.New(1, "test", 0), 4)
+		i := 0
+		if a := testing.AllocsPerRun(20, func() {
+			rows := 1 + i%4
+			if _, err := n.Forward(p[i%2], obs[:rows*s.Obs.Bytes()], rows); err != nil {
+				t.Fatal(err)
+			}
+			i++
+		}); a != 0 {
+			t.Errorf("%s: %v allocations", s.Arch, a)
+		}
+	}
+}
+
+func BenchmarkForwardNature(b *testing.B) {
+	s := atari()
+	p := mustInit(b, s, 1)
+	for _, rows := range []int{1, 8, 32} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			n, obs := mustNetwork(b, s, 32), randomObs(s, rng.New(1, "test", 0), rows)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := n.Forward(p, obs, rows); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkForwardMLP(b *testing.B) {
+	s := Spec{Arch: "mlp", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{4}}, Actions: 2, Hidden: []int{128, 128}}
+	p, n, obs := mustInit(b, s, 1), mustNetwork(b, s, 1), randomObs(s, rng.New(1, "test", 0), 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := n.Forward(p, obs, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package nn
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// Three steps of one parameter against numbers worked out from the rules by
+// hand: theta 1, gradients 0.5, -0.25, 0.5, learning rate 0.1, other constants
+// chosen so that decimals stay short.
+func TestThreeStepsByHand(t *testing.T) {
+	grads := []float64{0.5, -0.25, 0.5}
+	for _, c := range []struct {
+		cfg  OptimizerConfig
+		want []float64
+	}{
+		// s = .125, .09375, .171875; a = .25, 0, .25; d = .5
+		// s - a² = .0625, .09375, .109375
+		{OptimizerConfig{Name: "rmsprop_mnih", Decay: 0.5, Eps: 0.01}, []float64{
+			1 - 0.05/math.Sqrt(0.0725),
+			1 - 0.05/math.Sqrt(0.0725) + 0.025/math.Sqrt(0.10375),
+			1 - 0.05/math.Sqrt(0.0725) + 0.025/math.Sqrt(0.10375) - 0.05/math.Sqrt(0.119375)}},
+		{OptimizerConfig{Name: "rmsprop_keras", Decay: 0.5, Eps: 0.01}, []float64{
+			1 - 0.05/0.26,
+			1 - 0.05/0.26 + 0.025/(math.Sqrt(0.09375)+0.01),
+			1 - 0.05/0.26 + 0.025/(math.Sqrt(0.09375)+0.01) - 0.05/(math.Sqrt(0.109375)+0.01)}},
+		{OptimizerConfig{Name: "rmsprop", Decay: 0.5, Eps: 0.01, Centered: true}, []float64{
+			1 - 0.05/0.26,
+			1 - 0.05/0.26 + 0.025/(math.Sqrt(0.09375)+0.01),
+			1 - 0.05/0.26 + 0.025/(math.Sqrt(0.09375)+0.01) - 0.05/(math.Sqrt(0.109375)+0.01)}},
+		{OptimizerConfig{Name: "rmsprop", Decay: 0.5, Eps: 0.01}, []float64{
+			1 - 0.05/(math.Sqrt(0.125)+0.01),
+			1 - 0.05/(math.Sqrt(0.125)+0.01) + 0.025/(math.Sqrt(0.09375)+0.01),
+			1 - 0.05/(math.Sqrt(0.125)+0.01) + 0.025/(math.Sqrt(0.09375)+0.01) - 0.05/(math.Sqrt(0.171875)+0.01)}},
+		// The sum of squares is .25, .3125, .5625.
+		{OptimizerConfig{Name: "adagrad", Eps: 0.01}, []float64{
+			1 - 0.05/0.51,
+			1 - 0.05/0.51 + 0.025/(math.Sqrt(0.3125)+0.01),
+			1 - 0.05/0.51 + 0.025/(math.Sqrt(0.3125)+0.01) - 0.05/0.76}},
+		// m = .25, 0, .25 over 1-.5^t = .5, .75, .875;
+		// v = .0625, .0625, .109375 over 1-.75^t = .25, .4375, .578125.
+		{OptimizerConfig{Name: "adam", Beta1: 0.5, Beta2: 0.75, Eps: 0.01}, []float64{
+			1 - 0.1*0.5/0.51,
+			1 - 0.1*0.5/0.51,
+			1 - 0.1*0.5/0.51 - 0.1*(0.25/0.875)/(math.Sqrt(0.109375/0.578125)+0.01)}},
+		// The defaults, one step: m/(1-β1) = g and v/(1-β2) = g².
+		{OptimizerConfig{Name: "adam"}, []float64{1 - 0.1*0.5/(0.5+1e-8)}},
+		{OptimizerConfig{Name: "adagrad"}, []float64{1 - 0.1*0.5/(0.5+1e-10)}},
+		{OptimizerConfig{Name: "rmsprop"}, []float64{1 - 0.1*0.5/(math.Sqrt(0.01*0.25)+1e-8)}},
+		{OptimizerConfig{Name: "rmsprop_mnih"}, []float64{1 - 0.1*0.5/math.Sqrt(0.05*0.25-0.025*0.025+0.01)}},
+		{OptimizerConfig{Name: "rmsprop_keras"}, []float64{1 - 0.1*0.5/(math.Sqrt(0.05*0.25-0.025*0.025)+0.01)}},
+	} {
+		onEveryISA(t, func(t *testing.T) {
+			o, err := NewOptimizer(c.cfg, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Name() != c.cfg.Name {
+				t.Errorf("name %q", o.Name())
+			}
+			theta := []float32{1}
+			for i, want := range c.want {
+				grad := []float32{float32(grads[i])}
+				o.Apply(theta, grad, 0.1)
+				if math.Abs(float64(theta[0])-want) > 2e-6 {
+					t.Errorf("%+v: step %d gives %v, want %v", c.cfg, i+1, theta[0], want)
+				}
+				if o.Step() != int64(i+1) || grad[0] != float32(grads[i]) {
+					t.Errorf("%s: step count %d after %d steps, gradient now %v", o.Name(), o.Step(), i+1, grad[0])
+				}
+			}
+		})
+	}
+}
+
+// An optimiser restored from Step and State goes on with the same bits.
+func TestOptimizerStateIsAll(t *testing.T) {
+	const size = 37
+	for _, cfg := range []OptimizerConfig{
+		{Name: "adam"}, {Name: "adagrad"}, {Name: "rmsprop"}, {Name: "rmsprop", Centered: true}, {Name: "rmsprop_mnih"}, {Name: "rmsprop_keras"},
+	} {
+		r := rng.New(1, "test", 0)
+		var grads [6][]float32
+		for i := range grads {
+			for range size {
+				grads[i] = append(grads[i], float32(r.Uniform(-1, 1)))
+			}
+		}
+		run := func(o Optimizer, theta []float32, grads [][]float32) {
+			for _, g := range grads {
+				o.Apply(theta, g, 1e-2)
+			}
+		}
+		make1 := func() (Optimizer, []float32) {
+			o, err := NewOptimizer(cfg, size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o, make([]float32, size)
+		}
+		whole, theta := make1()
+		run(whole, theta, grads[:])
+		half, theta1 := make1()
+		run(half, theta1, grads[:3])
+		rest, _ := make1()
+		run(rest, make([]float32, size), grads[4:]) // state to be overwritten
+		if err := rest.SetState(half.Step(), half.State()); err != nil {
+			t.Fatal(err)
+		}
+		run(rest, theta1, grads[3:])
+		if !slices.Equal(theta, theta1) || rest.Step() != 6 {
+			t.Errorf("%+v: not the same after a restore", cfg)
+		}
+		if a := testing.AllocsPerRun(5, func() { whole.Apply(theta, grads[0], 1e-2) }); a != 0 {
+			t.Errorf("%+v: %v allocations", cfg, a)
+		}
+	}
+}
+
+func TestOptimizerErrors(t *testing.T) {
+	for want, cfg := range map[string]OptimizerConfig{
+		`optimizer.name: "sgd", must be one of adagrad, adam, rmsprop, rmsprop_keras, rmsprop_mnih`: {Name: "sgd"},
+		"optimizer.eps: -1, must be above 0 and at most 1e6":                                        {Name: "adam", Eps: -1},
+		"optimizer.eps: NaN, must be above 0 and at most 1e6":                                       {Name: "adam", Eps: math.NaN()},
+		"optimizer.eps: 1e-60, must be above 0 and at most 1e6":                                     {Name: "adam", Eps: 1e-60},
+		"optimizer.decay: 0.9, adam has no such setting":                                            {Name: "adam", Decay: 0.9},
+		"optimizer.decay: 1, must be above 0 and below 1":                                           {Name: "rmsprop", Decay: 1},
+		"optimizer.beta1: 0.9, rmsprop_mnih has no such setting":                                    {Name: "rmsprop_mnih", Beta1: 0.9},
+		"optimizer.beta2: -0.5, must be above 0 and below 1":                                        {Name: "adam", Beta2: -0.5},
+		"optimizer.centered: true, adagrad has no such setting":                                     {Name: "adagrad", Centered: true},
+	} {
+		if _, err := NewOptimizer(cfg, 1); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if _, err := NewOptimizer(OptimizerConfig{Name: "adam"}, 0); err == nil {
+		t.Error("an optimiser of nothing")
+	}
+	o, err := NewOptimizer(OptimizerConfig{Name: "adam"}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Apply([]float32{1, 2}, []float32{1, 2}, 0.1)
+	before := slices.Clone(o.State()[0].Data)
+	m, v := State{"m", make([]float32, 2)}, State{"v", make([]float32, 2)}
+	for want, bad := range map[string][]State{
+		"optimizer state: 1 arrays, adam has 2":                 {m},
+		`optimizer state: "v" of 2 floats, adam needs "m" of 2`: {v, m},
+		`optimizer state: "v" of 3 floats, adam needs "v" of 2`: {m, {"v", make([]float32, 3)}},
+	} {
+		if err := o.SetState(9, bad); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if err := o.SetState(-1, []State{m, v}); err == nil {
+		t.Error("step -1 accepted")
+	}
+	if o.Step() != 1 || !slices.Equal(o.State()[0].Data, before) {
+		t.Error("a refused state changed the optimiser")
+	}
+}
+
+func TestClipGradNorm(t *testing.T) {
+	onEveryISA(t, func(t *testing.T) {
+		g := []float32{3, -4, 0}
+		if norm := ClipGradNorm(g, 10); norm != 5 || !slices.Equal(g, []float32{3, -4, 0}) {
+			t.Errorf("norm %v, gradient %v: must stay", norm, g)
+		}
+		if norm := ClipGradNorm(g, 1); norm != 5 || math.Abs(float64(g[0])-0.6) > 1e-6 || math.Abs(float64(g[1])+0.8) > 1e-6 {
+			t.Errorf("norm %v, gradient %v", norm, g)
+		}
+		g = []float32{1, float32(math.NaN())}
+		if norm := ClipGradNorm(g, 1); norm == norm || g[0] == g[0] {
+			t.Errorf("norm %v, gradient %v: must be NaN", norm, g)
+		}
+		g = []float32{1, float32(math.Inf(1))}
+		if norm := ClipGradNorm(g, 1); !math.IsInf(norm, 1) || g[1] == g[1] {
+			t.Errorf("norm %v, gradient %v", norm, g)
+		}
+	})
+}
