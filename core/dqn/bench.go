@@ -1,0 +1,266 @@
+package dqn
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// Bench runs the benchmark called name with options, a JSON object ("" for the
+// defaults), and returns its report, a JSON object.
+func Bench(name, options string) (report string, err error) {
+	benches := map[string]func(decode func(any) error) (any, error){
+		"modes":  benchModes,
+		"update": benchUpdate,
+	}
+	run, ok := benches[name]
+	if !ok {
+		return "", fmt.Errorf("bench: %q, must be modes or update", name)
+	}
+	decode := func(to any) error {
+		if options == "" {
+			return nil
+		}
+		d := json.NewDecoder(strings.NewReader(options))
+		d.DisallowUnknownFields()
+		if err := d.Decode(to); err != nil {
+			return fmt.Errorf("options: %s: %w", options, err)
+		}
+		return nil
+	}
+	result, err := run(decode)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(result)
+	return string(text), err
+}
+
+// ModesOptions are those of the benchmark of the four modes.
+type ModesOptions struct {
+	Env        string            `json:"env"`
+	NumEnvs    []int             `json:"num_envs"`
+	NumThreads int               `json:"num_threads"` // 0: one per core
+	Steps      int64             `json:"steps"`       // timed in each trial
+	Trials     int               `json:"trials"`
+	Settings   map[string]string `json:"settings"` // on top of the paper's
+}
+
+// ModeResult is one cell of the paper's Table 1, as agent steps per second.
+type ModeResult struct {
+	Mode       string    `json:"mode"`
+	NumEnvs    int       `json:"num_envs"`
+	PerSecond  []float64 `json:"steps_per_second"` // one a trial
+	Median     float64   `json:"median"`
+	VsStandard float64   `json:"vs_standard"` // median over that of standard with one environment
+}
+
+// ModesReport is the paper's Table 1 on this machine.
+type ModesReport struct {
+	Env      string       `json:"env"`
+	Threads  int          `json:"threads"`
+	Steps    int64        `json:"steps"`
+	ISA      string       `json:"isa"`
+	Notes    []string     `json:"notes"`
+	Results  []ModeResult `json:"results"`
+	Settings string       `json:"settings"`
+}
+
+type mode struct {
+	name                     string
+	concurrent, synchronized bool
+}
+
+var modes = []mode{
+	{"standard", false, false},
+	{"concurrent", true, false},
+	{"synchronized", false, true},
+	{"both", true, true},
+}
+
+// benchModes times the four modes in turns, after a warm-up that is not timed,
+// with epsilon fixed at 0.1 as in section 5.1 of the paper. With one
+// environment there is nothing to synchronise, as in its Table 1.
+func benchModes(decode func(any) error) (any, error) {
+	o := ModesOptions{Env: "Catch-v0", NumEnvs: []int{1, 2, 4, 8}, Steps: 2000, Trials: 3}
+	if err := decode(&o); err != nil {
+		return nil, err
+	}
+	if o.Steps < 1 || o.Trials < 1 || len(o.NumEnvs) == 0 {
+		return nil, fmt.Errorf("options: steps %d, trials %d, num_envs %v, must be at least 1 each", o.Steps, o.Trials, o.NumEnvs)
+	}
+	threads := o.NumThreads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	r := ModesReport{Env: o.Env, Threads: threads, Steps: o.Steps, ISA: kernel.ISA(),
+		Notes:    []string{"agent steps per second while learning; warm-up not timed; epsilon 0.1; all updates done when the clock stops"},
+		Settings: "batch 32, train_freq 4, window = target_update_interval = 1000, actor target when concurrent"}
+	for trial := range o.Trials {
+		i := 0
+		for _, w := range o.NumEnvs {
+			for _, m := range modes {
+				if w == 1 && m.synchronized {
+					continue
+				}
+				if trial == 0 {
+					r.Results = append(r.Results, ModeResult{Mode: m.name, NumEnvs: w})
+				}
+				rate, err := timeMode(&o, m, w)
+				if err != nil {
+					return nil, fmt.Errorf("mode %s, num_envs %d: %w", m.name, w, err)
+				}
+				r.Results[i].PerSecond = append(r.Results[i].PerSecond, rate)
+				i++
+			}
+		}
+	}
+	base := 0.0
+	for i := range r.Results {
+		c := &r.Results[i]
+		c.Median = median(c.PerSecond)
+		if c.Mode == "standard" && (base == 0 || c.NumEnvs == 1) {
+			base = c.Median
+		}
+	}
+	for i := range r.Results {
+		r.Results[i].VsStandard = r.Results[i].Median / base
+	}
+	return r, nil
+}
+
+func timeMode(o *ModesOptions, m mode, w int) (rate float64, err error) {
+	cfg := DefaultConfig()
+	cfg.Env, cfg.NumEnvs, cfg.NumThreads = o.Env, w, o.NumThreads
+	cfg.Concurrent, cfg.Synchronized = m.concurrent, m.synchronized
+	cfg.BufferSize, cfg.LearningStarts = 10_000, 1000
+	cfg.TargetUpdateInterval, cfg.Window = 1000, 1000
+	cfg.ExplorationInitial, cfg.ExplorationFinal = 0.1, 0.1
+	if m.concurrent {
+		cfg.Actor = ActorTarget
+	}
+	for _, name := range sortedKeys(o.Settings) {
+		if err := cfg.Set(name, o.Settings[name]); err != nil {
+			return 0, err
+		}
+	}
+	d, err := New(cfg, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if cerr := d.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	warmup := int64(cfg.LearningStarts)
+	if err := d.Begin(warmup+o.Steps, 0); err != nil {
+		return 0, err
+	}
+	if err := d.Run(warmup, 0); err != nil {
+		return 0, err
+	}
+	from, began := d.Stats().Steps, time.Now()
+	if err := d.Run(0, 0); err != nil { // to the end of the course, with its last update
+		return 0, err
+	}
+	return float64(d.Stats().Steps-from) / time.Since(began).Seconds(), nil
+}
+
+// UpdateOptions are those of the benchmark of one minibatch update.
+type UpdateOptions struct {
+	Batch  int `json:"batch"`
+	Trials int `json:"trials"`
+}
+
+// UpdateReport has milliseconds on one thread, medians.
+type UpdateReport struct {
+	ISA    string  `json:"isa"`
+	Batch  int     `json:"batch"`
+	Update float64 `json:"update_ms"` // target pass, forward, backward, optimiser
+	Act1   float64 `json:"act_b1_ms"`
+	Act8   float64 `json:"act_b8_ms"`
+}
+
+// benchUpdate times the Nature CNN on 84x84x4 with 6 actions.
+func benchUpdate(decode func(any) error) (any, error) {
+	o := UpdateOptions{Batch: 32, Trials: 20}
+	if err := decode(&o); err != nil {
+		return nil, err
+	}
+	if o.Batch < 1 || o.Trials < 1 {
+		return nil, fmt.Errorf("options: batch %d, trials %d, must be at least 1", o.Batch, o.Trials)
+	}
+	spec := nn.Spec{Arch: "nature_cnn", Actions: 6, Obs: env.ObsSpec{Shape: []int{4, 84, 84}}}
+	r := rng.New(0, "bench", 0)
+	theta, err := spec.Init(r)
+	if err != nil {
+		return nil, err
+	}
+	target := clone(theta)
+	learner, err := nn.NewLearner(spec, o.Batch, nn.Loss{Kind: "huber", Reduction: "mean"})
+	if err != nil {
+		return nil, err
+	}
+	optimizer, err := nn.NewOptimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size)
+	if err != nil {
+		return nil, err
+	}
+	net, err := nn.NewNetwork(spec, 8)
+	if err != nil {
+		return nil, err
+	}
+	size := spec.Obs.Bytes()
+	random := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(r.Intn(256))
+		}
+		return b
+	}
+	b := &nn.Batch{Obs: random(o.Batch * size), NextObs: random(o.Batch * size), Actions: make([]int32, o.Batch),
+		Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch)}
+	grad := make([]float32, theta.Layout.Size)
+	var update, act1, act8 []float64
+	for range o.Trials + 1 {
+		began := time.Now()
+		if _, err := learner.Gradient(theta, target, b, grad); err != nil {
+			return nil, err
+		}
+		nn.ClipGradNorm(grad, 10)
+		optimizer.Apply(theta.Data, grad, 1e-5)
+		update = append(update, ms(began))
+		for rows, times := range map[int]*[]float64{1: &act1, 8: &act8} {
+			began := time.Now()
+			if _, err := net.Forward(theta, b.Obs[:rows*size], rows); err != nil {
+				return nil, err
+			}
+			*times = append(*times, ms(began))
+		}
+	}
+	return UpdateReport{ISA: kernel.ISA(), Batch: o.Batch, Update: median(update[1:]), Act1: median(act1[1:]), Act8: median(act8[1:])}, nil
+}
+
+func ms(since time.Time) float64 { return time.Since(since).Seconds() * 1e3 }
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+func sortedKeys(m map[string]string) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,262 @@
+package dqn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// ErrNotFinite: the loss became NaN or infinite. The weights are those before
+// the update that showed it.
+var ErrNotFinite = errors.New("not finite")
+
+// PanicError is a bug in the library (or in an environment), caught. The
+// object it happened in refuses all further work.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
+
+// trainer does the minibatch updates: the paper's trainer thread. It owns theta
+// while an update is in progress and reads D and theta-minus, which nobody
+// writes then.
+//
+// The main thread tells it how many updates it may do (release) and waits until
+// that many are done (wait). With training that is not concurrent, and in the
+// sequential emulation, there is no thread: wait does the updates itself.
+type trainer struct {
+	cfg      *Config
+	schedule *schedule
+	clock    *clock // read only where no step is being counted: Begun, Warmup
+
+	theta, thetaMinus *nn.Params
+	memory            *replay.Memory
+	draws             *rng.Stream // "replay"
+	learner           *nn.Learner
+	optimizer         nn.Optimizer
+	gradient          []float32
+	sample            *replay.Batch
+	batch             nn.Batch
+
+	threaded bool
+	exited   chan struct{}
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	released int64 // updates that may be done
+	done     int64 // u
+	closing  bool
+	err      error // the first failure; no update is done after it
+	losses   [100]float32
+	busy     time.Duration
+}
+
+func newTrainer(d *DQN, spec nn.Spec, seed uint64) (*trainer, error) {
+	cfg := &d.cfg
+	tr := &trainer{
+		cfg: cfg, schedule: &d.schedule, clock: &d.clock,
+		theta: d.theta, thetaMinus: d.thetaMinus,
+		memory: d.memory, draws: rng.New(seed, "replay", 0),
+		gradient: make([]float32, d.theta.Layout.Size),
+		sample:   d.memory.NewBatch(cfg.BatchSize),
+	}
+	tr.changed = sync.NewCond(&tr.mu)
+	var err error
+	if tr.learner, err = nn.NewLearner(spec, cfg.BatchSize, nn.Loss{Kind: cfg.Loss, Reduction: cfg.LossReduction}); err != nil {
+		return nil, err
+	}
+	oc := nn.OptimizerConfig{Name: cfg.Optimizer}
+	if !math.IsNaN(cfg.OptimizerEps) {
+		oc.Eps = cfg.OptimizerEps
+	}
+	if tr.optimizer, err = nn.NewOptimizer(oc, d.theta.Layout.Size); err != nil {
+		return nil, err
+	}
+	tr.batch = nn.Batch{
+		Obs: tr.sample.Obs, NextObs: tr.sample.NextObs, Actions: tr.sample.Actions,
+		Rewards: tr.sample.Rewards, Discounts: make([]float32, cfg.BatchSize),
+	}
+	return tr, nil
+}
+
+// start gives the trainer a thread of its own.
+func (tr *trainer) start() {
+	tr.threaded = true
+	tr.exited = make(chan struct{})
+	go tr.work()
+}
+
+func (tr *trainer) work() {
+	defer close(tr.exited)
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for {
+		for !tr.closing && (tr.err != nil || tr.done >= tr.released) {
+			tr.changed.Wait()
+		}
+		if tr.closing {
+			return
+		}
+		tr.one()
+	}
+}
+
+// one does the next update. Called with mu held; it is free meanwhile.
+func (tr *trainer) one() {
+	u := tr.done + 1
+	tr.mu.Unlock()
+	began := time.Now()
+	loss, err := tr.update(u)
+	took := time.Since(began)
+	tr.mu.Lock()
+	tr.busy += took
+	if err != nil {
+		tr.err = err
+	} else {
+		tr.losses[tr.done%int64(len(tr.losses))] = loss
+		tr.done = u
+	}
+	tr.changed.Broadcast()
+}
+
+// update is one minibatch: draw it from D, compute the gradient of the loss
+// against theta-minus, apply it to theta.
+func (tr *trainer) update(u int64) (loss float32, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
+	tr.memory.Sample(tr.draws, tr.sample)
+	gamma := float32(tr.cfg.Gamma)
+	for i, terminated := range tr.sample.Terminated {
+		tr.batch.Discounts[i] = gamma
+		if terminated {
+			tr.batch.Discounts[i] = 0
+		}
+	}
+	loss, err = tr.learner.Gradient(tr.theta, tr.thetaMinus, &tr.batch, tr.gradient)
+	if err != nil {
+		return 0, err
+	}
+	at := tr.clock.Warmup + tr.cfg.dueAt(u-tr.clock.Begun)
+	if f := float64(loss); math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, fmt.Errorf("loss: %v at step %d (update %d), must be finite: %w; a lower learning_rate or smaller rewards may help", loss, at, u, ErrNotFinite)
+	}
+	if tr.cfg.MaxGradNorm > 0 {
+		nn.ClipGradNorm(tr.gradient, tr.cfg.MaxGradNorm)
+	}
+	tr.optimizer.Apply(tr.theta.Data, tr.gradient, tr.schedule.rate(at))
+	tr.theta.Version = uint64(u)
+	return loss, nil
+}
+
+// release lets updates up to number u begin.
+func (tr *trainer) release(u int64) {
+	tr.mu.Lock()
+	if u > tr.released {
+		tr.released = u
+		tr.changed.Broadcast()
+	}
+	tr.mu.Unlock()
+}
+
+// wait returns when u updates are done, or with the error that prevents it.
+func (tr *trainer) wait(u int64) error {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if u > tr.released {
+		tr.released = u
+		tr.changed.Broadcast()
+	}
+	for tr.err == nil && tr.done < u {
+		if tr.threaded {
+			tr.changed.Wait()
+		} else {
+			tr.one()
+		}
+	}
+	return tr.err
+}
+
+// halt takes back what is released and not begun, and returns when no update
+// is in progress.
+func (tr *trainer) halt() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if !tr.threaded {
+		tr.released = tr.done
+		return
+	}
+	if tr.done < tr.released && tr.err == nil {
+		tr.released = tr.done + 1 // it may be in progress
+		for tr.err == nil && tr.done < tr.released {
+			tr.changed.Wait()
+		}
+	}
+}
+
+// idle returns when everything that was released is done: D and theta are then
+// the caller's until the next release.
+func (tr *trainer) idle() error {
+	tr.mu.Lock()
+	u := tr.released
+	if !tr.threaded {
+		u = tr.done
+	}
+	tr.mu.Unlock()
+	return tr.wait(u)
+}
+
+// failed returns the error that ended training, if one did.
+func (tr *trainer) failed() error {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.err
+}
+
+// position is u, the number of updates done.
+func (tr *trainer) position() int64 {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.done
+}
+
+// setPosition is used when a checkpoint is loaded. The trainer is idle.
+func (tr *trainer) setPosition(u int64) {
+	tr.mu.Lock()
+	tr.done, tr.released, tr.err = u, u, nil
+	tr.mu.Unlock()
+}
+
+// meanLoss is over the latest updates, NaN before the first.
+func (tr *trainer) meanLoss() (loss float64, updates int64, busy time.Duration) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	n := min(tr.done, int64(len(tr.losses)))
+	sum := 0.0
+	for _, l := range tr.losses[:n] {
+		sum += float64(l)
+	}
+	return sum / float64(n), tr.done, tr.busy
+}
+
+// close ends the thread, after the update in progress.
+func (tr *trainer) close() {
+	tr.mu.Lock()
+	tr.closing = true
+	tr.changed.Broadcast()
+	tr.mu.Unlock()
+	if tr.threaded {
+		<-tr.exited
+	}
+}
