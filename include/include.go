@@ -7,5 +7,5 @@ import "embed"
 
 // Headers are paceline.h and paceline.hpp as installed.
 //
-//go:embed *.h
+//go:embed paceline.h paceline.hpp
 var Headers embed.FS

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/paceline-rl/paceline/core/nearest"
 )
 
 // Config holds every setting of a run. Options describes each field, under
@@ -136,14 +138,12 @@ func option(name string) (*Option, error) {
 			return &Options[i], nil
 		}
 	}
-	near, best := "", 4
+	var names []string
 	for _, o := range Options {
-		if d := distance(name, o.Name); d < best {
-			near, best = o.Name, d
-		}
+		names = append(names, o.Name)
 	}
-	if near != "" {
-		return nil, fmt.Errorf("setting %q is not known; did you mean %s?", name, near)
+	if near := nearest.Names(name, names, 3, nil); near != nil {
+		return nil, fmt.Errorf("setting %q is not known; did you mean %s?", name, strings.Join(near, " or "))
 	}
 	return nil, fmt.Errorf("setting %q is not known", name)
 }
@@ -292,26 +292,4 @@ func (c *Config) resolve() (notices []string, err error) {
 			c.TargetUpdateInterval, c.Window))
 	}
 	return notices, nil
-}
-
-// distance is the number of single-letter edits between two names, for
-// suggestions.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/paceline-rl/paceline/core/nearest"
 )
 
 var register struct {
@@ -60,17 +62,8 @@ func suggest(id string, ids []string) string {
 	if len(ids) == 0 {
 		return "none is registered"
 	}
-	var near []string
-	best := max(2, len(id)/3) // edits beyond this are no slip of the finger
-	for _, known := range ids {
-		d := distance(fold(id), fold(known))
-		if d < best {
-			best, near = d, near[:0]
-		}
-		if d == best {
-			near = append(near, known)
-		}
-	}
+	most := max(2, len(id)/3) // edits beyond this are no slip of the finger
+	near := nearest.Names(id, ids, most, fold)
 	if near == nil {
 		return "known are " + strings.Join(ids, ", ")
 	}
@@ -92,26 +85,4 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 		return s[:i], s[i+len(sep):], true
 	}
 	return s, "", false
-}
-
-// distance is the Levenshtein distance: the fewest single-byte insertions,
-// deletions and replacements that turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // row[j]: from the part of a seen so far to b[:j]
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

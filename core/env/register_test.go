@@ -1,7 +1,6 @@
 package env
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -55,33 +54,6 @@ func TestSuggest(t *testing.T) {
 	}
 	if got := suggest("x", nil); got != "none is registered" {
 		t.Errorf("no ids: %s", got)
-	}
-}
-
-// distance against its recursive definition.
-func TestDistance(t *testing.T) {
-	var plain func(a, b string) int
-	plain = func(a, b string) int {
-		if a == "" || b == "" {
-			return len(a) + len(b)
-		}
-		if a[0] == b[0] {
-			return plain(a[1:], b[1:])
-		}
-		return 1 + min(plain(a[1:], b), plain(a, b[1:]), plain(a[1:], b[1:]))
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	word := func() string {
-		b := make([]byte, r.IntN(7))
-		for i := range b {
-			b[i] = "abc"[r.IntN(3)]
-		}
-		return string(b)
-	}
-	for range 2000 {
-		if a, b := word(), word(); distance(a, b) != plain(a, b) {
-			t.Fatalf("distance(%q, %q) = %d, want %d", a, b, distance(a, b), plain(a, b))
-		}
 	}
 }
 

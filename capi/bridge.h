@@ -1,0 +1,63 @@
+/* What shim.c, trampoline.c and the Go files share. */
+#ifndef PACELINE_BRIDGE_H
+#define PACELINE_BRIDGE_H
+
+#include "paceline.h"
+
+/* Room for one error text, its NUL included; longer ones are cut. */
+#define PL_TEXT 1024
+
+/* The longest texts that are taken, in bytes. */
+#define PL_LONGEST_NAME 1023
+#define PL_LONGEST_PATH 4095
+#define PL_LONGEST_JSON (1 << 20)
+
+/* ---- float.c: the floating-point mode is part of the arithmetic. */
+
+/* Sets the mode that everything here computes in (round to nearest, no flush to
+ * zero, no traps) and returns the host's, for pl_float_leave. */
+unsigned pl_float_enter(void);
+void pl_float_leave(unsigned mode);
+
+/* ---- thread.c: what belongs to a thread, and the fork flag. */
+
+/* Not 0 in a child of fork() of the process that loaded the library. */
+int pl_forked(void);
+
+/* Keeps text as this thread's error and returns code. */
+int pl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The text that this thread's callback set since pl_callback_clear, or NULL. */
+const char *pl_callback_text(void);
+void pl_callback_clear(void);
+
+/* ---- trampoline.c: calls into an environment table, for Go. */
+
+/* One family of environments: a copy of the host's table. */
+typedef struct pl_family {
+  paceline_env_table table;
+  void *user;
+  void (*release)(void *user);
+} pl_family;
+
+/* One environment and the arguments of the call in progress, which therefore
+ * need not be allocated at every step. */
+typedef struct pl_env {
+  const pl_family *family;
+  void *env;
+  int32_t action;
+  float reward;
+  uint8_t ended;
+  char *text; /* of a call that failed, or NULL; freed by Go */
+} pl_env;
+
+int pl_env_spec(const pl_family *f, paceline_spec *obs, paceline_spec *action, char **text);
+int pl_env_create(pl_env *e, uint32_t index, uint64_t seed);
+int pl_env_reset(pl_env *e, void *obs);
+int pl_env_step(pl_env *e, void *obs);
+int pl_env_save(pl_env *e, void *buf, size_t *len);
+int pl_env_restore(pl_env *e, const void *buf, size_t len);
+void pl_env_destroy(pl_env *e);
+void pl_family_release(pl_family *f);
+
+#endif

@@ -1,0 +1,125 @@
+package main
+
+/*
+#include <stdlib.h>
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/paceline-rl/paceline/core/dqn"
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// text copies a string of the host's. The shim has checked for NULL and length.
+func text(name string, p *C.char) (string, error) {
+	s := C.GoString(p)
+	if !utf8.ValidString(s) {
+		return "", fmt.Errorf("%s: %q, must be UTF-8", name, s)
+	}
+	return s, nil
+}
+
+// path copies the name of a file.
+func path(p *C.char) (string, error) {
+	s, err := text("path", p)
+	if err == nil && s == "" {
+		err = fmt.Errorf("path: empty, must name a file")
+	}
+	return s, err
+}
+
+var interned struct {
+	sync.Mutex
+	texts map[string]*C.char
+}
+
+// intern returns the one C copy of a text that lives as long as the process.
+// For texts out of a bounded set only.
+func intern(s string) *C.char {
+	interned.Lock()
+	defer interned.Unlock()
+	p, ok := interned.texts[s]
+	if !ok {
+		if interned.texts == nil {
+			interned.texts = make(map[string]*C.char)
+		}
+		p = C.CString(s)
+		interned.texts[s] = p
+	}
+	return p
+}
+
+// specOf reads the two specs of a host's environments.
+func specOf(obs, action *C.paceline_spec) (env.Spec, error) {
+	var s env.Spec
+	switch {
+	case obs.kind != C.PACELINE_BOX:
+		return s, fmt.Errorf("observation kind: %d, must be PACELINE_BOX (%d)", obs.kind, C.PACELINE_BOX)
+	case obs.dtype != C.PACELINE_UINT8 && obs.dtype != C.PACELINE_FLOAT32:
+		return s, fmt.Errorf("observation dtype: %d, must be PACELINE_UINT8 (%d) or PACELINE_FLOAT32 (%d)", obs.dtype, C.PACELINE_UINT8, C.PACELINE_FLOAT32)
+	case obs.ndim < 1 || int(obs.ndim) > len(obs.shape):
+		return s, fmt.Errorf("observation ndim: %d, must be 1 to %d", obs.ndim, len(obs.shape))
+	case action.kind != C.PACELINE_DISCRETE:
+		return s, fmt.Errorf("action kind: %d, must be PACELINE_DISCRETE (%d)", action.kind, C.PACELINE_DISCRETE)
+	case action.dtype != C.PACELINE_INT32:
+		return s, fmt.Errorf("action dtype: %d, must be PACELINE_INT32 (%d)", action.dtype, C.PACELINE_INT32)
+	case action.n < 1 || action.n > math.MaxInt32:
+		return s, fmt.Errorf("action n: %d, must be 1 to %d", action.n, math.MaxInt32)
+	case obs.frame_stack < 0 || obs.frame_stack > math.MaxInt32:
+		return s, fmt.Errorf("observation frame_stack: %d, must be 0 or the first axis of the shape", obs.frame_stack)
+	}
+	for _, d := range obs.shape[:obs.ndim] {
+		s.Obs.Shape = append(s.Obs.Shape, int(d))
+	}
+	s.Obs.FrameStack = int(obs.frame_stack)
+	s.Obs.DType, s.Obs.Low, s.Obs.High = env.Uint8, []float32{0}, []float32{255}
+	if obs.dtype == C.PACELINE_FLOAT32 {
+		inf := float32(math.Inf(1))
+		s.Obs.DType, s.Obs.Low, s.Obs.High = env.Float32, []float32{-inf}, []float32{inf}
+	}
+	s.Action.N = int(action.n)
+	return s, s.Check()
+}
+
+// putSpec writes a spec for the host. The structs come zeroed.
+func putSpec(s env.Spec, obs, action *C.paceline_spec) error {
+	if len(s.Obs.Shape) > len(obs.shape) {
+		return fmt.Errorf("observation shape: %v, must have at most %d axes", s.Obs.Shape, len(obs.shape))
+	}
+	obs.kind, obs.dtype, obs.ndim = C.PACELINE_BOX, C.PACELINE_UINT8, C.uint32_t(len(s.Obs.Shape))
+	if s.Obs.DType == env.Float32 {
+		obs.dtype = C.PACELINE_FLOAT32
+	}
+	for i, d := range s.Obs.Shape {
+		obs.shape[i] = C.int64_t(d)
+	}
+	obs.frame_stack = C.int64_t(s.Obs.FrameStack)
+	action.kind, action.dtype, action.n = C.PACELINE_DISCRETE, C.PACELINE_INT32, C.int64_t(s.Action.N)
+	return nil
+}
+
+func putStats(s dqn.Stats, out *C.paceline_stats) {
+	out.num_timesteps = C.int64_t(s.Steps)
+	out.total_timesteps = C.int64_t(s.Total)
+	out.updates = C.int64_t(s.Updates)
+	out.updates_due = C.int64_t(s.UpdatesDue)
+	out.episodes = C.int64_t(s.Episodes)
+	out.windows = C.int64_t(s.Windows)
+	out.replay_size = C.int64_t(s.ReplaySize)
+	out.replay_bytes = C.int64_t(s.ReplayBytes)
+	out.epsilon = C.double(s.Epsilon)
+	out.learning_rate = C.double(s.LearningRate)
+	out.loss = C.double(s.Loss)
+	out.mean_return = C.double(s.MeanReturn)
+	out.mean_length = C.double(s.MeanLength)
+	out.seconds_env = C.double(s.Env.Seconds())
+	out.seconds_act = C.double(s.Act.Seconds())
+	out.seconds_train = C.double(s.Train.Seconds())
+	out.seconds_wait = C.double(s.Wait.Seconds())
+}

@@ -1,0 +1,115 @@
+/* Environments that fail: each is an error with the environment's number and
+ * the original text, the others are unharmed, and everything is freed once. */
+#include "counter.h"
+
+/* A run meets the fault, and goes on after it. */
+static void at_a_step(enum fault fault, int at, int status, const char *says) {
+  family f = counters(fault, at);
+  paceline_trainer *t;
+  OK(counter_trainer(&t, &f, 0));
+  OK(paceline_trainer_begin(t, 1000, 0));
+  FAILS(paceline_trainer_run(t, 0, 0, NULL), status, says);
+  CHECK(strstr(paceline_last_error(), "environment 0") != NULL);
+  paceline_stats s = stats_of(t);
+  CHECK(s.num_timesteps < 1000);
+  OK(paceline_trainer_run(t, 0, 0, &s)); /* it happens only once */
+  CHECK(s.num_timesteps >= 1000 && isfinite(s.loss));
+  paceline_trainer_free(t);
+  CHECK(f.made == 4 && f.destroyed == 4 && f.released == 1);
+}
+
+static void at_creation(enum fault fault, const char *says, int made) {
+  family f = counters(fault, 0);
+  paceline_trainer *t = (void *)1;
+  FAILS(counter_trainer(&t, &f, 1), PACELINE_ECALLBACK, says);
+  CHECK(t == (void *)1 && f.made == made && f.destroyed == made && f.released == 1);
+}
+
+/* Specs that are refused, from a table and for pushed environments. */
+static void spec(paceline_spec obs, paceline_spec action, const char *says) {
+  family f = counters(SOUND, 0);
+  paceline_trainer *t;
+  f.obs = obs;
+  f.action = action;
+  FAILS(counter_trainer(&t, &f, 0), PACELINE_EINVAL, says);
+  CHECK(f.made == 0 && f.released == 1);
+  const char *const settings[] = {QUICK, NULL};
+  paceline_config *cfg = config(settings);
+  FAILS(paceline_trainer_new_push(&t, cfg, &obs, &action), PACELINE_EINVAL, says);
+  paceline_config_free(cfg);
+}
+
+static void specs(void) {
+  const family ok = counters(SOUND, 0);
+  paceline_spec o, a;
+#define WRONG(change, says) \
+  do {                      \
+    o = ok.obs;             \
+    a = ok.action;          \
+    change;                 \
+    spec(o, a, says);       \
+  } while (0)
+  WRONG(o.kind = PACELINE_DISCRETE, "observation kind: 2");
+  WRONG(o.kind = 0, "observation kind: 0");
+  WRONG(o.dtype = PACELINE_INT32, "observation dtype: 3");
+  WRONG(o.dtype = 77, "observation dtype: 77");
+  WRONG(o.ndim = 0, "observation ndim: 0");
+  WRONG(o.ndim = 5, "observation ndim: 5");
+  WRONG(o.shape[0] = 0, "shape");
+  WRONG(o.shape[0] = -3, "shape");
+  WRONG(o.shape[0] = INT64_MAX, "shape");
+  WRONG((o.ndim = 2, o.shape[1] = INT64_MAX / 2), "shape");
+  WRONG(o.frame_stack = 3, "frame_stack");
+  WRONG(o.frame_stack = -1, "frame_stack");
+  WRONG(a.kind = PACELINE_BOX, "action kind: 1");
+  WRONG(a.dtype = PACELINE_FLOAT32, "action dtype: 2");
+  WRONG(a.n = 0, "action n: 0");
+  WRONG(a.n = -1, "action n: -1");
+  WRONG(a.n = INT64_MAX, "action n");
+}
+
+int main(void) {
+  at_creation(FAIL_SPEC, "no spec today", 0);
+  at_creation(FAIL_CREATE, "environment 2: no third one", 2);
+  specs();
+
+  for (int at = 3; at < 200; at += 90) { /* in the warm-up, and after it */
+    at_a_step(FAIL_STEP, at, PACELINE_ECALLBACK, "the motor is hot: 90 degrees");
+    at_a_step(FAIL_SILENTLY, at, PACELINE_ECALLBACK, "step returned 42");
+    at_a_step(NAN_OBS, at, PACELINE_ENAN, "observation");
+    at_a_step(INF_REWARD, at, PACELINE_ENAN, "reward: +Inf");
+    at_a_step(BAD_END, at, PACELINE_ECALLBACK, "ended: 9");
+  }
+  at_a_step(LONG_TEXT, 5, PACELINE_ECALLBACK, "\xc3\xa9?xxx");
+  CHECK(strlen(paceline_last_error()) < 1024);
+
+  family f = counters(FAIL_RESET, 0);
+  paceline_trainer *t;
+  OK(counter_trainer(&t, &f, 0));
+  FAILS(paceline_trainer_run(t, 100, 0, NULL), PACELINE_ECALLBACK, "environment 1: cannot begin");
+  f.fault = SOUND;
+  OK(paceline_trainer_run(t, 100, 0, NULL));
+  paceline_trainer_free(t);
+  CHECK(f.released == 1);
+
+  /* A text that was set long ago, or on another call, is not used again. */
+  paceline_set_callback_error("an old story");
+  f = counters(FAIL_SILENTLY, 1);
+  OK(counter_trainer(&t, &f, 0));
+  FAILS(paceline_trainer_run(t, 100, 0, NULL), PACELINE_ECALLBACK, "step returned 42");
+  CHECK(strstr(paceline_last_error(), "story") == NULL);
+  paceline_trainer_free(t);
+
+  /* Settings that are refused, after the environments were made or before. */
+  const char *const settings[] = {"learning_starts", "1", NULL};
+  paceline_config *cfg = config(settings);
+  paceline_env_table table = counter_table(1);
+  f = counters(SOUND, 0);
+  FAILS(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release), PACELINE_EINVAL, "learning_starts");
+  CHECK(f.released == 1);
+  paceline_config_free(cfg);
+  f = counters(SOUND, 0);
+  FAILS(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release), PACELINE_EHANDLE, "was freed");
+  CHECK(f.released == 1);
+  return 0;
+}

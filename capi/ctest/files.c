@@ -1,0 +1,202 @@
+/* Saving that fails leaves the old file; loading that fails leaves the trainer. */
+#include "counter.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+typedef struct text {
+  unsigned char *bytes;
+  size_t size;
+} text;
+
+static text slurp(const char *path) {
+  struct stat s;
+  CHECK(stat(path, &s) == 0);
+  text t = {malloc((size_t)s.st_size + 1), (size_t)s.st_size};
+  FILE *f = fopen(path, "rb");
+  CHECK(fread(t.bytes, 1, t.size, f) == t.size);
+  fclose(f);
+  return t;
+}
+
+static void spill(const char *path, const unsigned char *bytes, size_t size) {
+  FILE *f = fopen(path, "wb");
+  CHECK(f != NULL && fwrite(bytes, 1, size, f) == size && fclose(f) == 0);
+}
+
+static int unchanged(const char *path, text was) {
+  text is = slurp(path);
+  int same = is.size == was.size && memcmp(is.bytes, was.bytes, is.size) == 0;
+  free(is.bytes);
+  return same;
+}
+
+static int files_in(const char *folder) {
+  int n = 0;
+  DIR *d = opendir(folder);
+  CHECK(d != NULL);
+  for (struct dirent *e; (e = readdir(d)) != NULL;) n += e->d_name[0] != '.';
+  closedir(d);
+  return n;
+}
+
+static unsigned crc32_of(const unsigned char *p, size_t n) {
+  unsigned crc = 0xffffffff;
+  while (n--) {
+    crc ^= *p++;
+    for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (0xedb88320 & -(crc & 1));
+  }
+  return ~crc;
+}
+
+static unsigned get32(const unsigned char *p) { return p[0] | p[1] << 8 | p[2] << 16 | (unsigned)p[3] << 24; }
+
+/* Turns "format": 1 of the manifest into 9, checksum and all. */
+static void make_newer(text t) {
+  unsigned char *at = memmem(t.bytes, t.size, "\"format\": 1", 11);
+  CHECK(at != NULL);
+  at[10] = '9';
+  for (size_t i = 0; i + 46 + 13 < t.size; i++) {
+    unsigned char *central = t.bytes + i;
+    if (memcmp(central, "PK\1\2", 4) != 0 || memcmp(central + 46, "paceline.json", 13) != 0) continue;
+    unsigned char *local = t.bytes + get32(central + 42);
+    unsigned char *data = local + 30 + (local[26] | local[27] << 8) + (local[28] | local[29] << 8);
+    unsigned size = get32(central + 24), crc = crc32_of(data, size);
+    CHECK(at > data && at < data + size);
+    for (int k = 0; k < 4; k++) central[16 + k] = (unsigned char)(crc >> 8 * k);
+    if (get32(data + size) == 0x08074b50) /* the data descriptor says it again */
+      for (int k = 0; k < 4; k++) data[size + 4 + (unsigned)k] = (unsigned char)(crc >> 8 * k);
+    return;
+  }
+  CHECK(!"no paceline.json");
+}
+
+static paceline_trainer *t;
+static paceline_hashes before;
+
+/* path is refused by everything that loads, and the trainer is as it was. */
+static void refused(const char *path, int status, const char *says) {
+  FAILS(paceline_trainer_load(t, path), status, says);
+  CHECK(same(hashes_of(t), before));
+  paceline_policy *p = (void *)1;
+  int got = paceline_policy_load(&p, path);
+  CHECK((got == status || got == PACELINE_OK) && (got == PACELINE_OK || p == (void *)1));
+  if (got == PACELINE_OK) paceline_policy_free(p); /* the damage is in another part */
+  paceline_config *cfg;
+  OK(paceline_config_new(&cfg));
+  OK(paceline_config_set(cfg, "seed", "77"));
+  got = paceline_config_load(cfg, path);
+  CHECK(got == status || got == PACELINE_OK);
+  if (got != PACELINE_OK) {
+    char *seed;
+    OK(paceline_config_get(&seed, cfg, "seed"));
+    CHECK(strcmp(seed, "77") == 0);
+    paceline_string_free(seed);
+  }
+  paceline_config_free(cfg);
+}
+
+int main(void) {
+  char folder[4096];
+  snprintf(folder, sizeof folder, "%s", tmp("saves"));
+  mkdir(folder, 0700);
+  char path[4200];
+  snprintf(path, sizeof path, "%s/a.paceline", folder);
+
+  t = quick("CartPole-v1");
+  OK(paceline_trainer_run(t, 1000, 0, NULL));
+  OK(paceline_trainer_save(t, path, PACELINE_SAVE_REPLAY));
+  text good = slurp(path);
+  OK(paceline_trainer_run(t, 100, 0, NULL)); /* the next save would differ */
+  before = hashes_of(t);
+
+  /* Places that cannot be written. */
+  FAILS(paceline_trainer_save(t, "/no such folder/x", 0), PACELINE_EIO, "/no such folder");
+  FAILS(paceline_trainer_save(t, folder, 0), PACELINE_EINVAL, "directory");
+  FAILS(paceline_trainer_save(t, "/dev/full/x", 0), PACELINE_EIO, "/dev/full");
+
+  /* A disk that fills up, at every stage of the writing. */
+  signal(SIGXFSZ, SIG_IGN);
+  for (size_t limit = 0; limit < good.size; limit += good.size / 23 + 1) {
+    struct rlimit most = {limit, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_FSIZE, &most) == 0);
+    int status = paceline_trainer_save(t, path, PACELINE_SAVE_REPLAY);
+    struct rlimit any = {RLIM_INFINITY, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_FSIZE, &any) == 0);
+    STATUS(status, PACELINE_EIO);
+    CHECK(strstr(paceline_last_error(), "too large") != NULL);
+    CHECK(unchanged(path, good) && files_in(folder) == 1);
+  }
+  OK(paceline_trainer_save(t, path, PACELINE_SAVE_REPLAY)); /* the trainer is unharmed */
+  CHECK(!unchanged(path, good));
+  spill(path, good.bytes, good.size);
+
+  /* Files that are missing, cut, foreign, damaged, newer. */
+  const char *bad = tmp("bad.paceline");
+  refused(tmp("missing.paceline"), PACELINE_EIO, "missing.paceline");
+  refused(folder, PACELINE_EIO, folder);
+  for (size_t size = 0; size < good.size; size += good.size / 37 + 1) {
+    spill(bad, good.bytes, size);
+    refused(bad, PACELINE_EIO, "bad.paceline");
+  }
+  spill(bad, good.bytes, good.size - 1);
+  refused(bad, PACELINE_EIO, "bad.paceline");
+  spill(bad, (const unsigned char *)"not a checkpoint at all", 23);
+  refused(bad, PACELINE_EIO, "not a whole checkpoint");
+  /* An empty zip archive. */
+  spill(bad, (const unsigned char *)"PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
+  refused(bad, PACELINE_EIO, "paceline.json");
+  int found = 0;
+  for (size_t at = 100; at < good.size - 2000; at += good.size / 53 + 1) {
+    good.bytes[at] ^= 0x10;
+    spill(bad, good.bytes, good.size);
+    good.bytes[at] ^= 0x10;
+    int status = paceline_trainer_load(t, bad);
+    if (status == PACELINE_OK) { /* a byte that nothing reads */
+      before = hashes_of(t);
+      continue;
+    }
+    CHECK(status == PACELINE_EIO || status == PACELINE_EINVAL);
+    CHECK(same(hashes_of(t), before));
+    found++;
+  }
+  CHECK(found > 20);
+  text newer = slurp(path);
+  make_newer(newer);
+  spill(bad, newer.bytes, newer.size);
+  refused(bad, PACELINE_EVERSION, "format 9");
+  free(newer.bytes);
+
+  /* A whole one that does not fit. */
+  paceline_trainer *other = quick("Acrobot-v1");
+  FAILS(paceline_trainer_load(other, path), PACELINE_EINVAL, "CartPole-v1");
+  OK(paceline_trainer_run(other, 50, 0, NULL));
+  paceline_trainer_free(other);
+  paceline_policy *p;
+  OK(paceline_policy_load(&p, path));
+  OK(paceline_policy_save(p, bad));
+  paceline_policy_free(p);
+  FAILS(paceline_trainer_load(t, bad), PACELINE_EINVAL, "policy");
+  CHECK(same(hashes_of(t), before));
+
+  /* After all that, the good one loads and learning goes on. */
+  OK(paceline_trainer_load(t, path));
+  CHECK(stats_of(t).num_timesteps == 1000);
+  OK(paceline_trainer_begin(t, 200, 0));
+  OK(paceline_trainer_run(t, 0, 0, NULL));
+  CHECK(stats_of(t).num_timesteps == 1200);
+  paceline_trainer_free(t);
+  free(good.bytes);
+
+  /* Environments that cannot be written down keep the rest from being lost. */
+  family f = counters(FAIL_SAVE, 0);
+  OK(counter_trainer(&t, &f, 1));
+  OK(paceline_trainer_run(t, 500, 0, NULL));
+  int status = paceline_trainer_save(t, path, PACELINE_SAVE_REPLAY);
+  CHECK(status == PACELINE_OK || status == PACELINE_ECALLBACK);
+  paceline_trainer_free(t);
+  return 0;
+}

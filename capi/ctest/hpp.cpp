@@ -1,0 +1,178 @@
+// paceline.hpp: owners, errors, environments as classes. The second file of the
+// program includes it, too, and paceline.h before it.
+#include <paceline.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#define CHECK(condition)                                              \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
+      std::exit(1);                                                   \
+    }                                                                 \
+  } while (0)
+
+// f throws an Error with this code, whose text contains says.
+template <class F>
+static void throws(int code, const char *says, F &&f) {
+  try {
+    f();
+  } catch (const paceline::Error &e) {
+    if (e.code() == code && std::strstr(e.what(), says) != nullptr) return;
+    std::printf("%s \"%s\", must be %s \"...%s...\"\n", paceline_status_str(e.code()), e.what(), paceline_status_str(code), says);
+    std::exit(1);
+  }
+  std::printf("no error, must be %s \"...%s...\"\n", paceline_status_str(code), says);
+  std::exit(1);
+}
+
+int second_unit();  // hpp_second.cpp
+
+static int alive;
+enum Fault { none, in_constructor, in_reset, in_step, odd_type };
+static Fault fault;
+
+// Counts to 9; saves itself.
+struct Counter : paceline::Environment<float> {
+  static paceline_spec observation() { return box({2}); }
+  static paceline_spec action() { return discrete(3); }
+  Counter(uint32_t index, uint64_t seed) : index_(index), seed_(seed) {
+    if (fault == in_constructor && index == 1) throw std::runtime_error("no room for another counter");
+    alive++;
+  }
+  ~Counter() { alive--; }
+  Counter(const Counter &) = delete;
+  void reset(float *obs) {
+    if (fault == in_reset) throw std::logic_error("reset: refused");
+    seed_ = seed_ * 6364136223846793005u + 1;
+    n_ = 0;
+    show(obs);
+  }
+  paceline::Step step(int32_t action, float *obs) {
+    CHECK(action >= 0 && action < 3);
+    if (n_++ == 5 && fault == in_step) throw std::out_of_range("step: index 7 of 5");
+    if (n_ == 5 && fault == odd_type) throw 42;
+    show(obs);
+    return {static_cast<float>(action == static_cast<int32_t>(seed_ >> 40) % 3), static_cast<uint8_t>(n_ == 9 ? PACELINE_TERMINATED : 0)};
+  }
+  std::string save() { return {reinterpret_cast<const char *>(&seed_), sizeof seed_ + sizeof n_}; }
+  void restore(const std::string &state) {
+    if (state.size() != sizeof seed_ + sizeof n_) throw std::runtime_error("no counter's state");
+    std::memcpy(static_cast<void *>(&seed_), state.data(), state.size());
+  }
+
+ private:
+  void show(float *obs) const {
+    obs[0] = static_cast<float>(n_) / 9;
+    obs[1] = static_cast<float>(seed_ >> 40 & 3);
+  }
+  uint32_t index_;
+  uint64_t seed_;
+  uint64_t n_ = 0;
+};
+
+// Pictures, without save and restore, made by a function with data of its own.
+struct Picture : paceline::Environment<uint8_t> {
+  static paceline_spec observation() { return box({1, 36, 36}); }
+  static paceline_spec action() { return discrete(2); }
+  explicit Picture(int shade) : shade_(shade) {}
+  void reset(uint8_t *obs) { std::memset(obs, shade_, 36 * 36); }
+  paceline::Step step(int32_t, uint8_t *obs) {
+    reset(obs);
+    return {1, static_cast<uint8_t>(++n_ % 5 ? 0 : PACELINE_TRUNCATED)};
+  }
+  int shade_, n_ = 0;
+};
+
+static_assert(paceline::detail::CanSave<Counter>::value);
+static_assert(!paceline::detail::CanSave<Picture>::value);
+static_assert(!std::is_copy_constructible_v<paceline::Trainer> && std::is_nothrow_move_constructible_v<paceline::Trainer>);
+static_assert(std::is_move_assignable_v<paceline::Policy> && std::is_move_assignable_v<paceline::VecEnv>);
+
+static paceline::Config small() {
+  paceline::Config cfg;
+  cfg.set("num_envs", 4).set("learning_starts", 100).set("batch_size", 16).set("buffer_size", 2000);
+  cfg.set("net_arch", "16").set("window", 50).set("target_update_interval", 100).set("optimizer_eps", 1e-8);
+  return cfg;
+}
+
+int main() {
+  // Settings: numbers lose nothing on the way.
+  paceline::Config cfg = small();
+  CHECK(cfg.get("optimizer_eps") == "1e-08" && cfg.get("num_envs") == "4");
+  CHECK(cfg.set("learning_rate", 2.5e-5f).get("learning_rate").substr(0, 7) == "2.5e-05" || cfg.get("learning_rate").substr(0, 5) == "2.499");
+  CHECK(cfg.set("concurrent", false).get("concurrent") == "false");
+  cfg.set("concurrent", true).set("learning_rate", 1e-3).set("seed", INT64_C(1) << 62);
+  CHECK(cfg.get("seed") == "4611686018427387904");
+  cfg.set("seed", 5);
+  throws(PACELINE_EINVAL, "gamma: 2", [&] { cfg.set("gamma", 2); });
+  throws(PACELINE_EINVAL, "env", [&] { paceline::Trainer t(cfg); });
+  throws(PACELINE_EIO, "nothing.paceline", [&] { paceline::Policy p("nothing.paceline"); });
+
+  // A family is made, saved, and freed to the last environment.
+  const std::string folder = std::getenv("TMPDIR") == nullptr ? "/tmp" : std::getenv("TMPDIR");
+  {
+    paceline::Trainer t(cfg, paceline::environments<Counter>());
+    CHECK(alive == 4);
+    t.begin(1000);
+    CHECK(t.run(333).num_timesteps >= 333);
+    t.save(folder + "/hpp.paceline", true);
+    t.run();
+    paceline::Trainer u(cfg, paceline::environments<Counter>());
+    u.load(folder + "/hpp.paceline");
+    u.run();
+    CHECK(std::strcmp(t.hash().weights, u.hash().weights) == 0 && std::strcmp(t.hash().replay, u.hash().replay) == 0);
+    paceline::Trainer moved = std::move(t);
+    CHECK(t.get() == nullptr && moved.stats().num_timesteps == 1000 && moved.notice().empty());
+    u = std::move(moved);
+    CHECK(alive == 4);
+    paceline::Policy p = u.policy();
+    const float obs[] = {0, 1, 0.5f, 2};
+    CHECK(p.size() == 2 && p.act(obs) >= 0 && p.act(std::vector<float>(obs, obs + 4)).size() == 2);
+    throws(PACELINE_EINVAL, "multiple of 2", [&] { p.act(std::vector<float>(3)); });
+    const uint8_t bytes[2] = {0, 0};
+    throws(PACELINE_EINVAL, "uint8_t, must be float", [&] { p.act(bytes); });
+  }
+  CHECK(alive == 0);
+
+  // Exceptions keep their text and never cross C.
+  fault = in_constructor;
+  throws(PACELINE_ECALLBACK, "no room for another counter", [&] { paceline::Trainer t(cfg, paceline::environments<Counter>()); });
+  CHECK(alive == 0);
+  fault = in_reset;
+  throws(PACELINE_ECALLBACK, "reset: refused", [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
+  fault = in_step;
+  throws(PACELINE_ECALLBACK, "step: index 7 of 5", [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
+  fault = odd_type;
+  throws(PACELINE_ECALLBACK, "not a std::exception", [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
+  fault = none;
+  throws(PACELINE_ECALLBACK, "no environment was made",
+         [&] { paceline::Trainer t(cfg, paceline::environments<Counter>([](uint32_t, uint64_t) { return nullptr; })); });
+  CHECK(alive == 0);
+  { auto unused = paceline::environments<Counter>(); }
+
+  int shade = 7;
+  cfg.set("train_freq", 50);
+  paceline::Trainer pictures(cfg, paceline::environments<Picture>([shade](uint32_t i, uint64_t) { return std::make_unique<Picture>(shade + static_cast<int>(i)); }));
+  CHECK(pictures.run(200).episodes > 20);
+
+  // Environments stepped here.
+  paceline::VecEnv vec("CartPole-v1", 4, 1, PACELINE_SAME_STEP);
+  CHECK(vec.rows().num_envs == 4 && vec.observation().shape[0] == 4 && vec.action().n == 2);
+  throws(PACELINE_EINVAL, "seeds: 2", [&] { vec.reset({1, 2}); });
+  vec.reset({1, 2, 3, 4});
+  paceline::VecEnv other = std::move(vec);
+  other.rows().actions[0] = 1;
+  other.step();
+  CHECK(other.rows().rewards[0] == 1);
+  paceline::Trainer push(small(), other.observation(), other.action());
+  paceline_buffers b = push.buffers();
+  push.begin(100);
+  push.act();
+  push.observe();
+  CHECK(push.stats().num_timesteps == 4);
+  paceline_buffers_release(b.id);
+  return second_unit();
+}

@@ -1,0 +1,148 @@
+/* NULL, zero and nonsense for every pointer of every function: an error that
+ * names the argument, and no crash. */
+#include "counter.h"
+
+#define NIL(call, name) FAILS(call, PACELINE_EINVAL, name ": NULL")
+
+int main(void) {
+  const char *const settings[] = {QUICK, "env", "CartPole-v1", NULL};
+  paceline_config *cfg = config(settings), *c;
+  paceline_trainer *t = quick("CartPole-v1"), *made;
+  paceline_policy *p, *q;
+  paceline_vec *v, *w;
+  char *text;
+  paceline_spec s = {.struct_size = sizeof s};
+  paceline_option o = {.struct_size = sizeof o};
+  paceline_stats st = {.struct_size = sizeof st};
+  paceline_parameter par = {.struct_size = sizeof par};
+  paceline_hashes h = {.struct_size = sizeof h};
+  paceline_buffers b = {.struct_size = sizeof b};
+  paceline_evaluation e = {.struct_size = sizeof e};
+  float obs[4] = {0};
+  int32_t action;
+
+  NIL(paceline_config_new(NULL), "out");
+  NIL(paceline_config_set(NULL, "a", "b"), "cfg");
+  NIL(paceline_config_set(cfg, NULL, "b"), "key");
+  NIL(paceline_config_set(cfg, "env", NULL), "value");
+  NIL(paceline_config_get(NULL, cfg, "env"), "out");
+  NIL(paceline_config_get(&text, NULL, "env"), "cfg");
+  NIL(paceline_config_get(&text, cfg, NULL), "key");
+  NIL(paceline_config_preset(NULL, "tuned", "CartPole-v1"), "cfg");
+  NIL(paceline_config_preset(cfg, NULL, "CartPole-v1"), "preset");
+  NIL(paceline_config_preset(cfg, "tuned", NULL), "env");
+  NIL(paceline_config_load(NULL, "x"), "cfg");
+  NIL(paceline_config_load(cfg, NULL), "path");
+  NIL(paceline_config_describe(NULL, 0), "out");
+
+  NIL(paceline_trainer_new(NULL, cfg), "out");
+  NIL(paceline_trainer_new(&made, NULL), "cfg");
+  NIL(paceline_trainer_new_push(NULL, cfg, &s, &s), "out");
+  NIL(paceline_trainer_new_push(&made, NULL, &s, &s), "cfg");
+  NIL(paceline_trainer_new_push(&made, cfg, NULL, &s), "obs");
+  NIL(paceline_trainer_new_push(&made, cfg, &s, NULL), "action");
+  NIL(paceline_trainer_begin(NULL, 1, 0), "t");
+  NIL(paceline_trainer_run(NULL, 1, 0, NULL), "t");
+  OK(paceline_trainer_run(t, 1, 0, NULL));
+  NIL(paceline_trainer_stop(NULL), "t");
+  NIL(paceline_trainer_stats(NULL, t), "out");
+  NIL(paceline_trainer_stats(&st, NULL), "t");
+  NIL(paceline_trainer_notice(NULL, t), "out");
+  NIL(paceline_trainer_notice(&text, NULL), "t");
+  NIL(paceline_trainer_settle(NULL), "t");
+  NIL(paceline_trainer_parameter(NULL, t, 0), "out");
+  NIL(paceline_trainer_parameter(&par, NULL, 0), "t");
+  NIL(paceline_trainer_get_parameters(NULL, obs, 4), "t");
+  NIL(paceline_trainer_get_parameters(t, NULL, 4), "out");
+  NIL(paceline_trainer_set_parameters(NULL, obs, 4), "t");
+  NIL(paceline_trainer_set_parameters(t, NULL, 4), "in");
+  NIL(paceline_trainer_hash(NULL, t), "out");
+  NIL(paceline_trainer_hash(&h, NULL), "t");
+  NIL(paceline_trainer_save(NULL, "x", 0), "t");
+  NIL(paceline_trainer_save(t, NULL, 0), "path");
+  NIL(paceline_trainer_load(NULL, "x"), "t");
+  NIL(paceline_trainer_load(t, NULL), "path");
+  NIL(paceline_trainer_buffers(NULL, t), "out");
+  NIL(paceline_trainer_buffers(&b, NULL), "t");
+  NIL(paceline_trainer_act(NULL), "t");
+  NIL(paceline_trainer_observe(NULL, NULL), "t");
+
+  NIL(paceline_policy_load(NULL, "x"), "out");
+  NIL(paceline_policy_load(&p, NULL), "path");
+  NIL(paceline_policy_from_trainer(NULL, t), "out");
+  NIL(paceline_policy_from_trainer(&p, NULL), "t");
+  OK(paceline_policy_from_trainer(&p, t));
+  NIL(paceline_policy_spec(NULL, &s, p), "obs");
+  NIL(paceline_policy_spec(&s, NULL, p), "action");
+  NIL(paceline_policy_spec(&s, &s, NULL), "p");
+  CHECK(paceline_policy_state_bytes(NULL) == 0);
+  NIL(paceline_policy_act(NULL, 1, obs, NULL, NULL, &action, NULL), "p");
+  NIL(paceline_policy_act(p, 1, NULL, NULL, NULL, &action, NULL), "obs");
+  NIL(paceline_policy_act(p, 1, obs, NULL, NULL, NULL, NULL), "actions");
+  NIL(paceline_policy_evaluate(NULL, p, "CartPole-v1", 1, 0, 0), "out");
+  NIL(paceline_policy_evaluate(&e, NULL, "CartPole-v1", 1, 0, 0), "p");
+  NIL(paceline_policy_evaluate(&e, p, NULL, 1, 0, 0), "env");
+  NIL(paceline_policy_save(NULL, "x"), "p");
+  NIL(paceline_policy_save(p, NULL), "path");
+
+  NIL(paceline_vec_new(NULL, "CartPole-v1", 1, 1, 0), "out");
+  NIL(paceline_vec_new(&v, NULL, 1, 1, 0), "env");
+  OK(paceline_vec_new(&v, "CartPole-v1", 1, 1, 0));
+  NIL(paceline_vec_spec(NULL, &s, v), "obs");
+  NIL(paceline_vec_spec(&s, NULL, v), "action");
+  NIL(paceline_vec_spec(&s, &s, NULL), "v");
+  NIL(paceline_vec_buffers(NULL, v), "out");
+  NIL(paceline_vec_buffers(&b, NULL), "v");
+  NIL(paceline_vec_reset(NULL, NULL, NULL), "v");
+  NIL(paceline_vec_step(NULL), "v");
+  NIL(paceline_bench(NULL, "update", NULL), "out");
+  NIL(paceline_bench(&text, NULL, NULL), "name");
+
+  /* The environment table: each function, and the pair of save and restore. The
+   * family is released exactly once every time. */
+  for (int i = 0; i < 10; i++) {
+    family f = counters(SOUND, 0);
+    paceline_env_table table = counter_table(1);
+    const char *says[] = {"out: NULL",          "cfg: NULL",         "table: NULL",          "table->spec: NULL",
+                          "table->create: NULL", "table->reset: NULL", "table->step: NULL",    "table->destroy: NULL",
+                          "must be both or none", "must be both or none"};
+    if (i == 3) table.spec = NULL;
+    if (i == 4) table.create = NULL;
+    if (i == 5) table.reset = NULL;
+    if (i == 6) table.step = NULL;
+    if (i == 7) table.destroy = NULL;
+    if (i == 8) table.save = NULL;
+    if (i == 9) table.restore = NULL;
+    FAILS(paceline_trainer_new_table(i == 0 ? NULL : &made, i == 1 ? NULL : cfg, i == 2 ? NULL : &table, &f,
+                                     counter_release),
+          PACELINE_EINVAL, says[i]);
+    CHECK(f.released == 1 && f.made == 0);
+  }
+
+  /* These accept NULL. */
+  paceline_string_free(NULL);
+  paceline_config_free(NULL);
+  paceline_trainer_free(NULL);
+  paceline_policy_free(NULL);
+  paceline_vec_free(NULL);
+  paceline_buffers_release(0);
+  paceline_set_callback_error(NULL);
+
+  /* A wild pointer is no handle either. */
+  c = (paceline_config *)&c, made = (paceline_trainer *)&c, q = (paceline_policy *)-1, w = (paceline_vec *)8;
+  FAILS(paceline_config_set(c, "env", ""), PACELINE_EHANDLE, "not a handle");
+  FAILS(paceline_trainer_settle(made), PACELINE_EHANDLE, "not a handle");
+  FAILS(paceline_policy_save(q, "x"), PACELINE_EHANDLE, "not a handle");
+  FAILS(paceline_vec_step(w), PACELINE_EHANDLE, "not a handle");
+  paceline_config_free(c);
+  paceline_trainer_free(made);
+  paceline_policy_free(q);
+  paceline_vec_free(w);
+  paceline_buffers_release(12345);
+
+  paceline_vec_free(v);
+  paceline_policy_free(p);
+  paceline_trainer_free(t);
+  paceline_config_free(cfg);
+  return 0;
+}

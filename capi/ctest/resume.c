@@ -1,0 +1,107 @@
+/* Run N, save, load, run N: the bits of run 2N, for built-in environments and
+ * tables, in all four modes, in mid-window, with any number of threads. */
+#include "counter.h"
+
+typedef struct setup {
+  const char *env; /* NULL: the counter table */
+  const char *concurrent, *synchronized;
+  const char *extra[13];
+} setup;
+
+static family f;
+
+static paceline_trainer *make(const setup *s, const char *threads) {
+  const char *settings[64] = {QUICK, "concurrent", s->concurrent, "synchronized", s->synchronized, "num_threads", threads};
+  int n = 0;
+  while (settings[n] != NULL) n++;
+  for (int i = 0; s->extra[i] != NULL; i++) settings[n++] = s->extra[i];
+  paceline_config *cfg = config(settings);
+  paceline_trainer *t;
+  if (s->env != NULL) {
+    OK(paceline_config_set(cfg, "env", s->env));
+    OK(paceline_trainer_new(&t, cfg));
+  } else {
+    paceline_env_table table = counter_table(1);
+    f = counters(SOUND, 0);
+    OK(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release));
+  }
+  paceline_config_free(cfg);
+  return t;
+}
+
+static void compare(const setup *s, int64_t first, int64_t total) {
+  const char *path = tmp("resume.paceline");
+  paceline_trainer *t = make(s, "1");
+  OK(paceline_trainer_begin(t, total, 0));
+  OK(paceline_trainer_run(t, 0, 0, NULL));
+  paceline_hashes whole = hashes_of(t);
+  paceline_stats want = stats_of(t);
+  paceline_trainer_free(t);
+
+  t = make(s, "3");
+  OK(paceline_trainer_begin(t, total, 0));
+  OK(paceline_trainer_run(t, first, 0, NULL));
+  OK(paceline_trainer_save(t, path, PACELINE_SAVE_REPLAY));
+  paceline_hashes at_save = hashes_of(t);
+  OK(paceline_trainer_run(t, 0, 0, NULL)); /* saving changes nothing */
+  CHECK(same(hashes_of(t), whole));
+  paceline_trainer_free(t);
+
+  t = make(s, "2"); /* in another life */
+  OK(paceline_trainer_run(t, 777, 0, NULL));
+  OK(paceline_trainer_load(t, path));
+  CHECK(same(hashes_of(t), at_save));
+  OK(paceline_trainer_run(t, 0, 0, NULL));
+  paceline_hashes resumed = hashes_of(t);
+  if (!same(resumed, whole)) {
+    printf("%s, concurrent %s, synchronized %s, %lld of %lld: replay %s, weights %s, target %s\n",
+           s->env == NULL ? "table" : s->env, s->concurrent, s->synchronized, (long long)first, (long long)total,
+           strcmp(resumed.replay, whole.replay) ? "differs" : "same",
+           strcmp(resumed.weights, whole.weights) ? "differs" : "same",
+           strcmp(resumed.target, whole.target) ? "differs" : "same");
+    exit(1);
+  }
+  paceline_stats is = stats_of(t);
+  CHECK(is.num_timesteps == want.num_timesteps && is.updates == want.updates && is.episodes == want.episodes);
+  CHECK(is.mean_return == want.mean_return || (isnan(is.mean_return) && isnan(want.mean_return)));
+  paceline_trainer_free(t);
+}
+
+int main(void) {
+  const char *const bools[] = {"false", "true"};
+  const char *const envs[] = {"CartPole-v1", NULL};
+  for (int mode = 0; mode < 4; mode++)
+    for (int e = 0; e < 2; e++) {
+      setup s = {envs[e], bools[mode & 1], bools[mode >> 1], {NULL}};
+      compare(&s, 1333, 3000); /* in a window */
+      compare(&s, 1400, 2800); /* at its end */
+      compare(&s, 101, 1000);  /* in the warm-up */
+    }
+  setup target = {"CartPole-v1", "true", "true", {"actor", "target", "target_update_interval", "300", "learning_rate_final", "0", NULL}};
+  compare(&target, 1333, 2666);
+  setup pixels = {"Catch-v0", "true", "true", {"train_freq", "20", "num_envs", "3", NULL}};
+  compare(&pixels, 437, 874);
+
+  /* Without save and restore, or without the replay, episodes begin anew and
+   * learning goes on. */
+  for (int flags = 0; flags < 2; flags++) {
+    family g = counters(SOUND, 0), h = counters(SOUND, 0);
+    paceline_trainer *t;
+    OK(counter_trainer(&t, &g, 0));
+    OK(paceline_trainer_begin(t, 2000, 0));
+    OK(paceline_trainer_run(t, 1000, 0, NULL));
+    OK(paceline_trainer_save(t, tmp("fresh.paceline"), (uint32_t)flags));
+    paceline_hashes saved = hashes_of(t);
+    paceline_trainer_free(t);
+    OK(counter_trainer(&t, &h, 0));
+    OK(paceline_trainer_load(t, tmp("fresh.paceline")));
+    paceline_hashes loaded = hashes_of(t);
+    CHECK(strcmp(saved.weights, loaded.weights) == 0 && strcmp(saved.target, loaded.target) == 0);
+    if (flags == PACELINE_SAVE_REPLAY) CHECK(strcmp(saved.replay, loaded.replay) == 0);
+    CHECK(stats_of(t).num_timesteps == 1000);
+    OK(paceline_trainer_run(t, 0, 0, NULL));
+    CHECK(stats_of(t).num_timesteps == 2000);
+    paceline_trainer_free(t);
+  }
+  return 0;
+}

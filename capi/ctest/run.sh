@@ -1,0 +1,111 @@
+#!/bin/sh
+# Builds the library and runs every test of its C and C++ interface.
+#
+#     capi/ctest/run.sh [folder] [test ...]
+#
+# folder: where to build (kept, so that the next run is quicker); none: a
+# temporary one. tests: names as printed; none: all. CC, CXX and GO are honoured.
+set -u
+here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
+CC=${CC:-cc} CXX=${CXX:-c++} GO=${GO:-go}
+
+if [ $# -gt 0 ]; then
+  mkdir -p "$1" && build=$(cd "$1" && pwd) && shift || exit 1
+  scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+else
+  build=$(mktemp -d) && scratch=$build && trap 'rm -rf "$build"' EXIT
+fi
+only=$*
+
+library() { # folder, go build arguments
+  mkdir -p "$build/$1" && out=$build/$1/libpaceline.so && shift
+  (cd "$root" && "$GO" build -buildmode=c-shared -trimpath -buildvcs=false "$@" \
+    -ldflags "-s -w -extldflags=-Wl,--version-script=$root/capi/exports.map" -o "$out" ./capi) || exit 1
+}
+library lib
+library testlib -tags pacelinetest
+PACELINE_LIBRARY=$build/lib/libpaceline.so
+export PACELINE_LIBRARY
+
+C="-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -I$root/include -I$here"
+CPP="-O1 -g -Wall -Wextra -Werror -Wpedantic -I$root/include"
+linked() { echo "-L$build/$1 -lpaceline -Wl,-rpath,$build/$1 -lpthread -lm"; }
+
+passed=0 failed=0
+# attempt NAME COMMAND...: what a test that passes prints is a measurement, and
+# shown, too.
+attempt() {
+  name=$1 && shift
+  case " $only " in "  " | *" $name "*) ;; *) return ;; esac
+  mkdir -p "$scratch/$name"
+  if (TMPDIR=$scratch/$name && export TMPDIR && "$@") >"$scratch/$name.log" 2>&1; then
+    echo "$name ok"
+    sed 's/^/    /' "$scratch/$name.log"
+    passed=$((passed + 1))
+  else
+    echo "$name FAILED ($?)"
+    tail -n 40 "$scratch/$name.log" | sed 's/^/    /'
+    failed=$((failed + 1))
+  fi
+  rm -rf "${scratch:?}/$name"
+}
+# program NAME LIBRARY [ARGUMENTS]: a C file that is linked with a library of
+# ours ("lib", "testlib"), or loads it itself ("-").
+program() {
+  attempted=$1 && with=$2 && shift 2
+  case " $only " in "  " | *" $attempted "*) ;; *) return ;; esac
+  link=$([ "$with" = - ] && echo "-lpthread -lm -ldl" || linked "$with")
+  if $CC $C "$here/$attempted.c" $link -o "$build/$attempted"; then
+    attempt "$attempted" timeout 60 "$build/$attempted" "$@"
+  else
+    attempt "$attempted" false
+  fi
+}
+
+headers() {
+  echo '#include <paceline.h>' >"$build/h.c" && echo '#include <paceline.h>' >"$build/h.cc" &&
+    echo '#include <paceline.hpp>' >"$build/hpp.cc" &&
+    for std in c99 c11; do $CC -std=$std -Wall -Wextra -Werror -Wpedantic -I"$root/include" -fsyntax-only "$build/h.c" || return 1; done &&
+    for std in c++17 c++20; do
+      $CXX -std=$std $CPP -fsyntax-only "$build/h.cc" && $CXX -std=$std $CPP -fsyntax-only "$build/hpp.cc" || return 1
+    done
+}
+hpp() {
+  for std in c++17 c++20; do
+    $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 60 "$build/hpp" || return 1
+  done
+}
+# Only paceline_* is public, and all of the header is; nothing but the C library
+# is needed; two thread-local words (Go's and ours); not unloadable; no os/signal.
+symbols() {
+  nm -D --defined-only "$PACELINE_LIBRARY" | awk '{ print $3 }' | sort >"$build/have"
+  sed -n 's/^PACELINE_API.*[ *]\(paceline_[a-z_]*\)(.*/\1/p' "$root/include/paceline.h" | sort >"$build/want"
+  diff "$build/want" "$build/have" || { echo "public symbols are not those of paceline.h"; return 1; }
+  readelf -d "$PACELINE_LIBRARY" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v -E '^(libc|libm|libpthread|libdl|ld-linux-x86-64)\.so' &&
+    { echo "a library beyond the C library is needed"; return 1; }
+  readelf -d "$PACELINE_LIBRARY" | grep -q NODELETE || { echo "NODELETE is missing"; return 1; }
+  tls=$(readelf -lW "$PACELINE_LIBRARY" | awk '$1 == "TLS" { print $6 }')
+  [ $((tls)) -le 16 ] || { echo "thread-local data: $((tls)) bytes, must be at most 16"; return 1; }
+  (cd "$root" && "$GO" list -deps ./capi) | grep -x os/signal && { echo "os/signal is linked in"; return 1; }
+  echo "the library has $(stat -c %s "$PACELINE_LIBRARY") bytes"
+}
+examples() {
+  # The lines of examples/README.md, with the library of this run.
+  cd "$TMPDIR" || return 1
+  for e in hello custom_env; do
+    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/$e.c" -I"$root/include" $(linked lib) -o "$e" && timeout 60 "./$e" || return 1
+  done
+  $CXX -std=c++17 $CPP "$root/examples/cpp/custom_env.cpp" $(linked lib) -o custom_env_cpp && timeout 60 ./custom_env_cpp
+}
+
+attempt headers headers
+attempt symbols symbols
+attempt hpp hpp
+program structs lib "$here/abi.txt"
+for test in smoke nulls handles bad_env vec push files resume threads fork calls; do program $test lib; done
+for test in load signals float_mode; do program $test -; done
+program panic testlib
+attempt examples examples
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

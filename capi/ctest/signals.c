@@ -1,0 +1,93 @@
+/* Which signals loading takes, and that a host's own signals go on working. */
+#include "dl.h"
+#include "counter.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/time.h>
+
+static unsigned long long mask(const char *name) {
+  char line[256];
+  unsigned long long bits = 0;
+  FILE *f = fopen("/proc/self/status", "r");
+  while (fgets(line, sizeof line, f) != NULL)
+    if (strncmp(line, name, strlen(name)) == 0) bits = strtoull(line + strlen(name) + 1, NULL, 16);
+  fclose(f);
+  return bits;
+}
+
+#define BIT(signal) (1ull << ((signal)-1))
+
+static volatile sig_atomic_t ticks, interrupts, alarms;
+static void on_prof(int s) { (void)s, ticks++; }
+static void on_int(int s) { (void)s, interrupts++; }
+static void on_alarm(int s) { (void)s, alarms++; }
+
+static void handle(int signal, void (*handler)(int)) {
+  struct sigaction a = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK};
+  CHECK(sigaction(signal, &a, NULL) == 0);
+}
+
+static void *interrupt(void *main_thread) {
+  struct timespec pause = {0, 100000000};
+  nanosleep(&pause, NULL);
+  pthread_kill(*(pthread_t *)main_thread, SIGINT);
+  return NULL;
+}
+
+int main(void) {
+  /* A host with handlers of its own, set before. */
+  handle(SIGALRM, on_alarm);
+  signal(SIGPIPE, SIG_IGN);
+  unsigned long long caught = mask("SigCgt:"), ignored = mask("SigIgn:"), blocked = mask("SigBlk:");
+  dl_load();
+  /* 32 and 33 are the C library's and Go's for calls on every thread. */
+  unsigned long long more = (mask("SigCgt:") & ~caught) & ~(BIT(32) | BIT(33));
+  unsigned long long allowed = BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGPIPE) | BIT(SIGURG);
+  if (more != allowed) {
+    printf("loading took signals %llx, must be %llx (SEGV, BUS, FPE, PIPE, URG)\n", more, allowed);
+    return 1;
+  }
+  CHECK((caught & ~mask("SigCgt:")) == 0 && (mask("SigIgn:") & ~ignored) == 0 && mask("SigBlk:") == blocked);
+  struct sigaction now_int;
+  CHECK(sigaction(SIGINT, NULL, &now_int) == 0 && now_int.sa_handler == SIG_DFL);
+  CHECK(sigaction(SIGALRM, NULL, &now_int) == 0 && now_int.sa_handler == on_alarm);
+
+  /* An ignored SIGPIPE stays ignored. */
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  close(ends[0]);
+  CHECK(write(ends[1], "x", 1) == -1 && errno == EPIPE);
+
+  /* A profiler's and an alarm's timer during training, and Ctrl-C. */
+  handle(SIGPROF, on_prof); /* set after loading */
+  handle(SIGINT, on_int);
+  struct itimerval often = {{0, 2000}, {0, 2000}};
+  CHECK(setitimer(ITIMER_PROF, &often, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+  paceline_trainer *t = quick("CartPole-v1");
+  OK(paceline_trainer_begin(t, 1000000000, 0));
+  pthread_t me = pthread_self(), other;
+  pthread_create(&other, NULL, interrupt, &me);
+  OK(paceline_trainer_run(t, 0, 400, NULL));
+  pthread_join(other, NULL);
+  CHECK(interrupts == 1 && alarms > 10 && ticks > 10);
+  paceline_stats s = stats_of(t);
+  CHECK(s.num_timesteps > 200 && isfinite(s.loss));
+  struct itimerval off = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_PROF, &off, NULL);
+  setitimer(ITIMER_REAL, &off, NULL);
+  paceline_trainer_free(t);
+
+  /* An untouched SIGINT still ends the program. */
+  signal(SIGINT, SIG_DFL);
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid == 0) {
+    raise(SIGINT);
+    _exit(0);
+  }
+  int status;
+  waitpid(pid, &status, 0);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+  return 0;
+}

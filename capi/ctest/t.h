@@ -1,0 +1,103 @@
+/*
+ * What the test programs share. A program exits with 0, or prints what went
+ * wrong and exits with 1; run.sh limits its time. TMPDIR is a folder of its own.
+ */
+#ifndef T_H
+#define T_H
+
+#include <errno.h>
+#include <math.h>
+#include <paceline.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                  \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
+      printf("%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #condition, \
+             paceline_last_error());                                      \
+      exit(1);                                                            \
+    }                                                                     \
+  } while (0)
+
+#define OK(call) STATUS(call, PACELINE_OK)
+
+#define STATUS(call, want)                                                       \
+  do {                                                                           \
+    int got = (call);                                                            \
+    if (got != (want)) {                                                         \
+      printf("%s:%d: %s: %s, must be %s; last error: %s\n", __FILE__, __LINE__, #call, \
+             paceline_status_str(got), paceline_status_str(want), paceline_last_error()); \
+      exit(1);                                                                   \
+    }                                                                            \
+  } while (0)
+
+/* The call fails with status want and a text that contains says. */
+#define FAILS(call, want, says)                                                          \
+  do {                                                                                   \
+    STATUS(call, want);                                                                  \
+    if (strstr(paceline_last_error(), says) == NULL) {                                   \
+      printf("%s:%d: %s: \"%s\", must contain \"%s\"\n", __FILE__, __LINE__, #call, paceline_last_error(), says); \
+      exit(1);                                                                           \
+    }                                                                                    \
+  } while (0)
+
+static inline double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A file name in TMPDIR; static text, one per call site at a time. */
+static inline const char *tmp(const char *name) {
+  static char paths[8][4096];
+  static int next;
+  char *path = paths[next++ % 8];
+  const char *dir = getenv("TMPDIR");
+  snprintf(path, sizeof paths[0], "%s/%s", dir == NULL ? "/tmp" : dir, name);
+  return path;
+}
+
+/* A configuration of "key", "value", ..., NULL. */
+static inline paceline_config *config(const char *const *settings) {
+  paceline_config *cfg = NULL;
+  OK(paceline_config_new(&cfg));
+  for (; *settings != NULL; settings += 2) OK(paceline_config_set(cfg, settings[0], settings[1]));
+  return cfg;
+}
+
+/* A small, quick course that trains: updates begin after 200 steps. */
+#define QUICK                                                                                 \
+  "net_arch", "16", "num_envs", "4", "num_threads", "2", "learning_starts", "200", "batch_size", "16", \
+      "buffer_size", "5000", "window", "100", "target_update_interval", "100", "learning_rate", "0.001"
+
+static inline paceline_trainer *quick(const char *env) {
+  const char *const settings[] = {QUICK, "env", env, NULL};
+  paceline_config *cfg = config(settings);
+  paceline_trainer *t = NULL;
+  OK(paceline_trainer_new(&t, cfg));
+  paceline_config_free(cfg);
+  return t;
+}
+
+static inline paceline_stats stats_of(paceline_trainer *t) {
+  paceline_stats s = {.struct_size = sizeof s};
+  OK(paceline_trainer_stats(&s, t));
+  return s;
+}
+
+static inline paceline_hashes hashes_of(paceline_trainer *t) {
+  paceline_hashes h = {.struct_size = sizeof h};
+  OK(paceline_trainer_hash(&h, t));
+  return h;
+}
+
+static inline int same(paceline_hashes a, paceline_hashes b) {
+  return strcmp(a.replay, b.replay) == 0 && strcmp(a.weights, b.weights) == 0 && strcmp(a.target, b.target) == 0;
+}
+
+#endif

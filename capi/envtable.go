@@ -1,0 +1,171 @@
+package main
+
+/*
+#include <stdlib.h>
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/dqn"
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// family is the host's table and what its environments share. The last one to
+// drop it calls the host's release.
+type family struct {
+	c    *C.pl_family
+	spec env.Spec
+	refs atomic.Int64
+}
+
+func (f *family) drop() {
+	if f.refs.Add(-1) == 0 {
+		C.pl_family_release(f.c)
+	}
+}
+
+// callbackError is a function of the table that returned something else than 0.
+type callbackError struct {
+	function string
+	code     C.int
+	text     string // the host's, or ""
+}
+
+func (e *callbackError) Error() string {
+	if e.text != "" {
+		return e.text
+	}
+	return fmt.Sprintf("%s returned %d (and set no text by paceline_set_callback_error)", e.function, e.code)
+}
+
+// failure takes the text that trampoline.c kept.
+func failure(function string, code C.int, kept **C.char) error {
+	e := &callbackError{function: function, code: code}
+	if *kept != nil {
+		e.text = C.GoString(*kept)
+		C.free(unsafe.Pointer(*kept))
+		*kept = nil
+	}
+	return e
+}
+
+func (f *family) readSpec() error {
+	var obs, action C.paceline_spec
+	var kept *C.char
+	if code := C.pl_env_spec(f.c, &obs, &action, &kept); code != 0 {
+		return failure("spec", code, &kept)
+	}
+	var err error
+	f.spec, err = specOf(&obs, &action)
+	f.spec.ID = "a table of functions"
+	return err
+}
+
+// make makes environment number index.
+func (f *family) make(index int, seed uint64) (env.Env, error) {
+	c := (*C.pl_env)(C.calloc(1, C.sizeof_pl_env))
+	c.family = f.c
+	if code := C.pl_env_create(c, C.uint32_t(index), C.uint64_t(seed)); code != 0 {
+		err := failure("create", code, &c.text)
+		C.free(unsafe.Pointer(c))
+		return nil, &env.Error{Index: index, Err: err}
+	}
+	f.refs.Add(1)
+	e := &tableEnv{family: f, c: c}
+	if f.c.table.save != nil {
+		return &savingTableEnv{e}, nil
+	}
+	return e, nil
+}
+
+// tableEnv is one environment of the host's.
+type tableEnv struct {
+	family *family
+	c      *C.pl_env
+}
+
+func (e *tableEnv) Spec() env.Spec { return e.family.spec }
+
+// Seed does nothing: a table makes each environment with its seed, and nobody
+// seeds a trainer's environments again.
+func (e *tableEnv) Seed(uint64) {}
+
+func (e *tableEnv) Reset(obs []byte) error {
+	if code := C.pl_env_reset(e.c, unsafe.Pointer(unsafe.SliceData(obs))); code != 0 {
+		return failure("reset", code, &e.c.text)
+	}
+	return e.checkObs(obs)
+}
+
+func (e *tableEnv) Step(action int32, obs []byte) (float32, env.End, error) {
+	e.c.action = C.int32_t(action)
+	if code := C.pl_env_step(e.c, unsafe.Pointer(unsafe.SliceData(obs))); code != 0 {
+		return 0, 0, failure("step", code, &e.c.text)
+	}
+	reward, end := float32(e.c.reward), env.End(e.c.ended)
+	if r := float64(reward); math.IsNaN(r) || math.IsInf(r, 0) {
+		return 0, 0, fmt.Errorf("reward: %v, must be finite (%w)", r, dqn.ErrNotFinite)
+	}
+	if end > env.Terminated|env.Truncated {
+		return 0, 0, &callbackError{text: fmt.Sprintf("ended: %d, must be 0 to 3, bits of enum paceline_end", end)}
+	}
+	return reward, end, e.checkObs(obs)
+}
+
+func (e *tableEnv) checkObs(obs []byte) error {
+	if e.family.spec.Obs.DType != env.Float32 {
+		return nil
+	}
+	for k, x := range unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(obs))), len(obs)/4) {
+		if x-x != 0 {
+			return fmt.Errorf("observation: component %d is %v, must be finite (%w)", k, x, dqn.ErrNotFinite)
+		}
+	}
+	return nil
+}
+
+func (e *tableEnv) Close() error {
+	C.pl_env_destroy(e.c)
+	e.c = nil
+	e.family.drop()
+	return nil
+}
+
+// savingTableEnv is one whose state can be written down.
+type savingTableEnv struct{ *tableEnv }
+
+func (e *savingTableEnv) Save() ([]byte, error) {
+	var size C.size_t
+	if code := C.pl_env_save(e.c, nil, &size); code != 0 {
+		return nil, failure("save", code, &e.c.text)
+	}
+	// A state may have grown between the two calls, but not for ever.
+	for range 8 {
+		if size > 1<<32 {
+			return nil, &callbackError{text: fmt.Sprintf("save: *len is %d, must be at most %d", size, 1<<32)}
+		}
+		state := make([]byte, size+1) // never empty: NULL asks for the size
+		room := size
+		if code := C.pl_env_save(e.c, unsafe.Pointer(&state[0]), &size); code != 0 {
+			return nil, failure("save", code, &e.c.text)
+		}
+		if size <= room {
+			return state[:size], nil
+		}
+	}
+	return nil, &callbackError{text: "save: asked for more room every time"}
+}
+
+func (e *savingTableEnv) Restore(state []byte) error {
+	p := append(state[:len(state):len(state)], 0) // never NULL
+	if code := C.pl_env_restore(e.c, unsafe.Pointer(&p[0]), C.size_t(len(state))); code != 0 {
+		return failure("restore", code, &e.c.text)
+	}
+	return nil
+}

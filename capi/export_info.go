@@ -1,0 +1,53 @@
+package main
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"encoding/json"
+	"runtime"
+
+	"github.com/paceline-rl/paceline/core/dqn"
+	"github.com/paceline-rl/paceline/core/kernel"
+)
+
+//export pacelineGoBuildInfo
+func pacelineGoBuildInfo() *C.char {
+	info := "{}"
+	guarded(func() error {
+		text, err := json.Marshal(struct {
+			Version string `json:"version"`
+			Go      string `json:"go"`
+			ISA     string `json:"isa"`
+			Threads int    `json:"threads"`
+		}{C.PACELINE_VERSION, runtime.Version(), kernel.ISA(), runtime.GOMAXPROCS(0)})
+		if err == nil {
+			info = string(text)
+		}
+		return err
+	})
+	return intern(info)
+}
+
+//export pacelineGoBench
+func pacelineGoBench(out **C.char, name, options *C.char, why *C.char) C.int {
+	return report(guarded(func() error {
+		n, err := text("name", name)
+		if err != nil {
+			return err
+		}
+		o := ""
+		if options != nil {
+			if o, err = text("options", options); err != nil {
+				return err
+			}
+		}
+		var result string
+		if err = apart(func() error { result, err = dqn.Bench(n, o); return err }); err == nil {
+			*out = C.CString(result)
+		}
+		return err
+	}), why)
+}

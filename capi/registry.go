@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/paceline-rl/paceline/core/dqn"
+)
+
+// A handle is kind<<kindShift | count. The count is one for the whole process
+// and never goes back, so a stale handle is noticed and never means another
+// object. No handle is 0, and none looks like an address.
+const kindShift = 56
+
+type kind uint64
+
+const (
+	kindConfig kind = iota + 1
+	kindTrainer
+	kindPolicy
+	kindVec
+	kindLease
+)
+
+var kindNames = map[kind]string{
+	kindConfig: "paceline_config", kindTrainer: "paceline_trainer", kindPolicy: "paceline_policy",
+	kindVec: "paceline_vec", kindLease: "buffers id",
+}
+
+var handles atomic.Uint64
+
+// handleError is a handle that means nothing here.
+type handleError struct {
+	id   uint64
+	want kind
+}
+
+func (e *handleError) Error() string {
+	have, known := kindNames[kind(e.id>>kindShift)]
+	switch {
+	case !known || e.id&(1<<kindShift-1) > handles.Load():
+		return fmt.Sprintf("%s: %#x is not a handle", kindNames[e.want], e.id)
+	case kind(e.id>>kindShift) != e.want:
+		return fmt.Sprintf("%s: the handle is a %s", kindNames[e.want], have)
+	}
+	return fmt.Sprintf("%s: the handle was freed", kindNames[e.want])
+}
+
+// table holds the live objects of one kind.
+type table[T any] struct {
+	kind kind
+	mu   sync.RWMutex
+	live map[uint64]*object[T]
+}
+
+// object is what a handle stands for. broken is the panic that spoilt it.
+type object[T any] struct {
+	value  T
+	broken atomic.Pointer[dqn.PanicError]
+}
+
+func newTable[T any](k kind) *table[T] {
+	return &table[T]{kind: k, live: make(map[uint64]*object[T])}
+}
+
+func (t *table[T]) put(v T) uint64 {
+	id := uint64(t.kind)<<kindShift | handles.Add(1)
+	t.mu.Lock()
+	t.live[id] = &object[T]{value: v}
+	t.mu.Unlock()
+	return id
+}
+
+func (t *table[T]) get(id uint64) (*object[T], error) {
+	t.mu.RLock()
+	o := t.live[id]
+	t.mu.RUnlock()
+	if o == nil {
+		return nil, &handleError{id, t.kind}
+	}
+	return o, nil
+}
+
+// take removes the object, so that nobody finds it any more: whoever takes it
+// frees it. ok is false where there is none.
+func (t *table[T]) take(id uint64) (v T, ok bool) {
+	t.mu.Lock()
+	o := t.live[id]
+	delete(t.live, id)
+	t.mu.Unlock()
+	if o == nil {
+		return v, false
+	}
+	return o.value, true
+}
+
+func (t *table[T]) len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.live)
+}
+
+// use calls f with the object that id stands for. A panic in f becomes an
+// error, now and at every later use.
+func (t *table[T]) use(id uint64, f func(T) error) error {
+	o, err := t.get(id)
+	if err != nil {
+		return err
+	}
+	if p := o.broken.Load(); p != nil {
+		return p
+	}
+	return o.guarded(f)
+}
+
+func (o *object[T]) guarded(f func(T) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p := &dqn.PanicError{Value: r, Stack: debug.Stack()}
+			o.broken.Store(p)
+			err = p
+		}
+	}()
+	return f(o.value)
+}
+
+// guarded calls f where no object can be spoilt.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &dqn.PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

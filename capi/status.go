@@ -1,0 +1,72 @@
+package main
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/dqn"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/replay"
+)
+
+// status is the code for an error of core or of this package. What has no
+// class of its own refuses an argument, a setting or the moment of the call.
+func status(err error) C.int {
+	var (
+		panicked *dqn.PanicError
+		handle   *handleError
+		callback *callbackError
+		failed   *env.Error
+		memory   *replay.MemoryError
+		path     *fs.PathError
+		link     *os.LinkError
+		errno    syscall.Errno
+	)
+	switch {
+	case errors.As(err, &panicked):
+		return C.PACELINE_EPANIC
+	case errors.As(err, &handle), errors.Is(err, dqn.ErrClosed):
+		return C.PACELINE_EHANDLE
+	case errors.Is(err, dqn.ErrBusy):
+		return C.PACELINE_EBUSY
+	case errors.Is(err, dqn.ErrNotFinite):
+		return C.PACELINE_ENAN
+	case errors.As(err, &callback):
+		return C.PACELINE_ECALLBACK
+	case errors.As(err, &memory), errors.Is(err, syscall.ENOMEM):
+		return C.PACELINE_ENOMEM
+	case errors.Is(err, checkpoint.ErrVersion):
+		return C.PACELINE_EVERSION
+	case errors.Is(err, checkpoint.ErrFormat), errors.As(err, &path), errors.As(err, &link), errors.As(err, &errno):
+		return C.PACELINE_EIO
+	case errors.As(err, &failed):
+		return C.PACELINE_EFAIL
+	}
+	return C.PACELINE_EINVAL
+}
+
+var oneLine = strings.NewReplacer("\n", "; ", "\x00", "")
+
+// report writes an error's text to why, the shim's room for it, and returns its
+// status. Every export ends with it. What is too long is cut between characters.
+func report(err error, why *C.char) C.int {
+	if err == nil {
+		return C.PACELINE_OK
+	}
+	room := unsafe.Slice((*byte)(unsafe.Pointer(why)), C.PL_TEXT)
+	text := oneLine.Replace(err.Error())
+	text = strings.ToValidUTF8(text, "?")
+	text = strings.ToValidUTF8(text[:min(len(text), len(room)-1)], "")
+	room[copy(room, text)] = 0
+	return status(err)
+}

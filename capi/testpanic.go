@@ -1,0 +1,40 @@
+//go:build pacelinetest
+
+package main
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import "github.com/paceline-rl/paceline/core/env"
+
+// Panics for capi/ctest/panic.c, in the library that it builds and in no other:
+// inside a call on a trainer, and in an environment that a sampler steps.
+
+//export pacelineGoTestPanic
+func pacelineGoTestPanic(id C.uint64_t, why *C.char) C.int {
+	return report(trainers.use(uint64(id), func(*trainer) error { panic("injected by a test") }), why)
+}
+
+func init() {
+	env.Register("Panic-v0", func() env.Env {
+		e, err := env.Make("CartPole-v1")
+		if err != nil {
+			panic(err)
+		}
+		return &panicEnv{Env: e}
+	})
+}
+
+type panicEnv struct {
+	env.Env
+	steps int
+}
+
+func (e *panicEnv) Step(action int32, obs []byte) (float32, env.End, error) {
+	if e.steps++; e.steps == 100 {
+		panic("injected by a test")
+	}
+	return e.Env.Step(action, obs)
+}

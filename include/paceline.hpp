@@ -1,0 +1,455 @@
+/*
+ * paceline.hpp - C++17 over paceline.h, which is the manual: owners that free
+ * what they hold, errors as exceptions, environments as classes. Header-only.
+ *
+ *     paceline::Config cfg("tuned", "CartPole-v1");
+ *     paceline::Trainer trainer(cfg);
+ *     trainer.run(50000);
+ *     paceline::Policy policy = trainer.policy();
+ *     int32_t action = policy.act(obs);
+ *
+ * An environment of your own is a class:
+ *
+ *     struct Corridor : paceline::Environment<float> {
+ *       static paceline_spec observation() { return box({1}); }
+ *       static paceline_spec action() { return discrete(2); }
+ *       Corridor(uint32_t index, uint64_t seed);
+ *       void reset(float *obs);
+ *       paceline::Step step(int32_t action, float *obs);
+ *     };
+ *     paceline::Trainer trainer(cfg, paceline::environments<Corridor>());
+ *
+ * What it throws becomes the text of the paceline::Error that run() throws. The
+ * rules of "your own environments" in paceline.h hold: different environments
+ * run on different threads at the same time.
+ *
+ * Every owner can be moved and not copied; get() is its handle for the C
+ * functions, which may be mixed in freely.
+ */
+#ifndef PACELINE_HPP
+#define PACELINE_HPP
+
+#include "paceline.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <locale>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace paceline {
+
+/* A call that failed: what() is the library's sentence, code() a value of enum
+ * paceline_status. */
+class Error : public std::runtime_error {
+ public:
+  Error(int code, const std::string &text) : std::runtime_error(text), code_(code) {}
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
+
+/* Throws if status is not PACELINE_OK. For calls of the C functions. */
+inline void check(int status) {
+  if (status != PACELINE_OK) throw Error(status, paceline_last_error());
+}
+
+namespace detail {
+
+struct Free {
+  void operator()(paceline_config *it) const noexcept { paceline_config_free(it); }
+  void operator()(paceline_trainer *it) const noexcept { paceline_trainer_free(it); }
+  void operator()(paceline_policy *it) const noexcept { paceline_policy_free(it); }
+  void operator()(paceline_vec *it) const noexcept { paceline_vec_free(it); }
+};
+
+template <class Handle>
+using Owner = std::unique_ptr<Handle, Free>;
+
+/* A struct of paceline.h, zeroed and with its size set. */
+template <class Struct>
+Struct sized() {
+  Struct s{};
+  s.struct_size = static_cast<uint32_t>(sizeof(Struct));
+  return s;
+}
+
+/* Fills in a struct of the library's, which may be of an older version. */
+template <class Struct>
+void give(Struct *out, const Struct &s) {
+  const uint32_t size = (std::min)(out->struct_size, s.struct_size);
+  std::memcpy(out, &s, size);
+  out->struct_size = size;
+}
+
+/* Takes over a text that is ours to free. */
+inline std::string take(char *text) {
+  std::unique_ptr<char, void (*)(char *)> owner(text, paceline_string_free);
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+/* Runs f inside a callback of C, where no exception may get out. */
+template <class F>
+int guarded(F &&f) noexcept {
+  try {
+    f();
+    return 0;
+  } catch (const std::exception &e) {
+    paceline_set_callback_error(e.what());
+  } catch (...) {
+    paceline_set_callback_error("an exception that is not a std::exception");
+  }
+  return 1;
+}
+
+template <class Env, class = void>
+struct CanSave : std::false_type {};
+template <class Env>
+struct CanSave<Env, std::void_t<decltype(std::declval<Env &>().save()),
+                                decltype(std::declval<Env &>().restore(std::declval<const std::string &>()))>>
+    : std::true_type {};
+
+}  // namespace detail
+
+/* ------------------------------------------------ your own environments */
+
+/* What a step gives: the reward, and how it left the episode (bits of enum
+ * paceline_end, 0 while it goes on). */
+struct Step {
+  float reward = 0;
+  uint8_t ended = 0;
+};
+
+/* Base of an environment whose observations are arrays of Component: uint8_t
+ * (pictures [channels, height, width]) or float (vectors [n]). */
+template <class Component>
+struct Environment {
+  static_assert(std::is_same_v<Component, uint8_t> || std::is_same_v<Component, float>,
+                "observations are uint8_t or float");
+  using Observation = Component;
+
+  /* The spec of an observation. frame_stack: the first axis is that many
+   * successive frames; 0: not declared. */
+  static paceline_spec box(std::initializer_list<int64_t> shape, int64_t frame_stack = 0) {
+    paceline_spec s = detail::sized<paceline_spec>();
+    if (shape.size() > sizeof s.shape / sizeof *s.shape)
+      throw std::invalid_argument("box: an observation has at most 4 axes");
+    s.kind = PACELINE_BOX;
+    s.dtype = std::is_same_v<Component, float> ? PACELINE_FLOAT32 : PACELINE_UINT8;
+    s.ndim = static_cast<uint32_t>(shape.size());
+    std::size_t i = 0;
+    for (int64_t size : shape) s.shape[i++] = size;
+    s.frame_stack = frame_stack;
+    return s;
+  }
+
+  /* The spec of an action: one number of 0..n-1. */
+  static paceline_spec discrete(int64_t n) {
+    paceline_spec s = detail::sized<paceline_spec>();
+    s.kind = PACELINE_DISCRETE;
+    s.dtype = PACELINE_INT32;
+    s.n = n;
+    return s;
+  }
+};
+
+/* A family of environments, for one Trainer. See environments(). */
+struct Environments {
+  paceline_env_table table;
+  std::unique_ptr<void, void (*)(void *)> user;
+};
+
+/* A family of Env, each made by make(index, seed), one after the other. Env has the members shown at the top of this
+ * file; with
+ *     std::string save();                     // the whole state, random numbers too
+ *     void restore(const std::string &state);
+ * as well, a checkpoint goes on in the middle of an episode. */
+template <class Env>
+Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make) {
+  using Obs = typename Env::Observation;
+  using Make = decltype(make);
+  paceline_env_table t = detail::sized<paceline_env_table>();
+  t.spec = [](void *, paceline_spec *obs, paceline_spec *action) {
+    return detail::guarded([&] {
+      detail::give(obs, Env::observation());
+      detail::give(action, Env::action());
+    });
+  };
+  t.create = [](void *user, uint32_t index, uint64_t seed, void **env) {
+    return detail::guarded([&] {
+      std::unique_ptr<Env> made = (*static_cast<Make *>(user))(index, seed);
+      if (!made) throw std::runtime_error("create: no environment was made");
+      *env = made.release();
+    });
+  };
+  t.reset = [](void *env, void *obs) {
+    return detail::guarded([&] { static_cast<Env *>(env)->reset(static_cast<Obs *>(obs)); });
+  };
+  t.step = [](void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+    return detail::guarded([&] {
+      Step s = static_cast<Env *>(env)->step(*static_cast<const int32_t *>(action), static_cast<Obs *>(obs));
+      *reward = s.reward;
+      *ended = s.ended;
+    });
+  };
+  if constexpr (detail::CanSave<Env>::value) {
+    t.save = [](void *env, void *buf, std::size_t *len) {
+      return detail::guarded([&] {
+        const std::string state = static_cast<Env *>(env)->save();
+        if (buf != nullptr && *len >= state.size()) state.copy(static_cast<char *>(buf), state.size());
+        *len = state.size();
+      });
+    };
+    t.restore = [](void *env, const void *buf, std::size_t len) {
+      return detail::guarded(
+          [&] { static_cast<Env *>(env)->restore(std::string(static_cast<const char *>(buf), len)); });
+    };
+  }
+  t.destroy = [](void *env) { delete static_cast<Env *>(env); };
+  return {t, {new Make(std::move(make)), [](void *user) { delete static_cast<Make *>(user); }}};
+}
+
+/* The same with Env(index, seed). */
+template <class Env>
+Environments environments() {
+  return environments<Env>([](uint32_t index, uint64_t seed) { return std::make_unique<Env>(index, seed); });
+}
+
+/* --------------------------------------------------------------- owners */
+
+class Config {
+ public:
+  Config() {
+    paceline_config *it = nullptr;
+    check(paceline_config_new(&it));
+    it_.reset(it);
+  }
+  Config(const std::string &preset, const std::string &env) : Config() {
+    check(paceline_config_preset(get(), preset.c_str(), env.c_str()));
+  }
+
+  /* Returns *this, so that settings can be chained. */
+  Config &set(const std::string &key, const std::string &value) {
+    check(paceline_config_set(get(), key.c_str(), value.c_str()));
+    return *this;
+  }
+  Config &set(const std::string &key, const char *value) { return set(key, std::string(value)); }
+  template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  Config &set(const std::string &key, Number value) {
+    std::ostringstream text; /* std::to_string would cut 1e-8 to 0.000000 */
+    text.imbue(std::locale::classic());
+    text.precision(std::numeric_limits<Number>::max_digits10);
+    if constexpr (std::is_same_v<Number, bool>)
+      text << (value ? "true" : "false");
+    else
+      text << +value; /* +: an int8_t is a number, too */
+    return set(key, text.str());
+  }
+  std::string get(const std::string &key) const {
+    char *value = nullptr;
+    check(paceline_config_get(&value, get(), key.c_str()));
+    return detail::take(value);
+  }
+  Config &load(const std::string &path) {
+    check(paceline_config_load(get(), path.c_str()));
+    return *this;
+  }
+  paceline_config *get() const noexcept { return it_.get(); }
+
+ private:
+  detail::Owner<paceline_config> it_;
+};
+
+/* A frozen network that acts; any number of threads may use it at once. */
+class Policy {
+ public:
+  explicit Policy(const std::string &path) {
+    paceline_policy *it = nullptr;
+    check(paceline_policy_load(&it, path.c_str()));
+    adopt(it);
+  }
+  /* Takes over a handle. */
+  explicit Policy(paceline_policy *it) { adopt(it); }
+
+  paceline_spec observation() const noexcept { return obs_; }
+  paceline_spec action() const noexcept { return action_; }
+  /* Components of one observation. */
+  std::size_t size() const noexcept { return size_; }
+
+  /* The greedy action for one observation, an array of size() components. */
+  template <class Component>
+  int32_t act(const Component *obs) const {
+    int32_t action = 0;
+    act(1, obs, &action);
+    return action;
+  }
+  /* The same for a container of n observations, one after the other. */
+  template <class Component>
+  std::vector<int32_t> act(const std::vector<Component> &obs) const {
+    if (obs.size() % size_ != 0)
+      throw Error(PACELINE_EINVAL, "obs: " + std::to_string(obs.size()) + " components, must be a multiple of " +
+                                       std::to_string(size_));
+    std::vector<int32_t> actions(obs.size() / size_);
+    act(actions.size(), obs.data(), actions.data());
+    return actions;
+  }
+  /* n observations; values: nullptr or room for n rows of Q-values. */
+  template <class Component>
+  void act(std::size_t n, const Component *obs, int32_t *actions, float *values = nullptr) const {
+    constexpr bool floats = std::is_same_v<Component, float>;
+    static_assert(floats || std::is_same_v<Component, uint8_t>, "observations are uint8_t or float");
+    if (obs_.dtype != (floats ? PACELINE_FLOAT32 : PACELINE_UINT8))
+      throw Error(PACELINE_EINVAL, floats ? "obs: float, must be uint8_t" : "obs: uint8_t, must be float");
+    check(paceline_policy_act(get(), n, obs, nullptr, nullptr, actions, values));
+  }
+
+  /* Whole episodes of a built-in environment. */
+  paceline_evaluation evaluate(const std::string &env, int64_t episodes, double epsilon = 0, uint64_t seed = 0) const {
+    auto e = detail::sized<paceline_evaluation>();
+    check(paceline_policy_evaluate(&e, get(), env.c_str(), episodes, epsilon, seed));
+    return e;
+  }
+  void save(const std::string &path) const { check(paceline_policy_save(get(), path.c_str())); }
+  paceline_policy *get() const noexcept { return it_.get(); }
+
+ private:
+  void adopt(paceline_policy *it) {
+    it_.reset(it);
+    check(paceline_policy_spec(&obs_, &action_, it));
+    size_ = 1;
+    for (uint32_t i = 0; i < obs_.ndim; i++) size_ *= static_cast<std::size_t>(obs_.shape[i]);
+  }
+  detail::Owner<paceline_policy> it_;
+  paceline_spec obs_ = detail::sized<paceline_spec>(), action_ = detail::sized<paceline_spec>();
+  std::size_t size_ = 0;
+};
+
+class Trainer {
+ public:
+  /* On the built-in environment that the setting "env" names. */
+  explicit Trainer(const Config &cfg) {
+    paceline_trainer *it = nullptr;
+    check(paceline_trainer_new(&it, cfg.get()));
+    it_.reset(it);
+  }
+  /* On your own. */
+  Trainer(const Config &cfg, Environments envs) {
+    paceline_trainer *it = nullptr;
+    auto release = envs.user.get_deleter();
+    check(paceline_trainer_new_table(&it, cfg.get(), &envs.table, envs.user.release(), release));
+    it_.reset(it);
+  }
+  /* On environments that you step: buffers, act and observe. */
+  Trainer(const Config &cfg, const paceline_spec &observation, const paceline_spec &action) {
+    paceline_trainer *it = nullptr;
+    check(paceline_trainer_new_push(&it, cfg.get(), &observation, &action));
+    it_.reset(it);
+  }
+
+  void begin(int64_t total_timesteps, uint32_t flags = 0) { check(paceline_trainer_begin(get(), total_timesteps, flags)); }
+  paceline_stats run(int64_t max_steps = 0, int64_t max_ms = 0) {
+    auto s = detail::sized<paceline_stats>();
+    check(paceline_trainer_run(get(), max_steps, max_ms, &s));
+    return s;
+  }
+  void stop() const { check(paceline_trainer_stop(get())); }
+  paceline_stats stats() const {
+    auto s = detail::sized<paceline_stats>();
+    check(paceline_trainer_stats(&s, get()));
+    return s;
+  }
+  /* The next thing worth saying once, or "". */
+  std::string notice() {
+    char *text = nullptr;
+    check(paceline_trainer_notice(&text, get()));
+    return detail::take(text);
+  }
+  void settle() { check(paceline_trainer_settle(get())); }
+  paceline_hashes hash() {
+    auto h = detail::sized<paceline_hashes>();
+    check(paceline_trainer_hash(&h, get()));
+    return h;
+  }
+  void save(const std::string &path, bool replay = false) {
+    check(paceline_trainer_save(get(), path.c_str(), replay ? PACELINE_SAVE_REPLAY : 0));
+  }
+  void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
+
+  /* Release its id by paceline_buffers_release. */
+  paceline_buffers buffers() {
+    auto b = detail::sized<paceline_buffers>();
+    check(paceline_trainer_buffers(&b, get()));
+    return b;
+  }
+  void act() { check(paceline_trainer_act(get())); }
+  void observe() { check(paceline_trainer_observe(get(), nullptr)); }
+
+  /* A copy of the network as it is at this step. */
+  Policy policy() {
+    paceline_policy *it = nullptr;
+    check(paceline_policy_from_trainer(&it, get()));
+    return Policy(it);
+  }
+  paceline_trainer *get() const noexcept { return it_.get(); }
+
+ private:
+  detail::Owner<paceline_trainer> it_;
+};
+
+/* num_envs built-in environments stepped together. */
+class VecEnv {
+ public:
+  VecEnv(const std::string &env, uint32_t num_envs, uint32_t num_threads = 0,
+         uint32_t autoreset = PACELINE_NEXT_STEP) {
+    paceline_vec *it = nullptr;
+    check(paceline_vec_new(&it, env.c_str(), num_envs, num_threads, autoreset));
+    it_.reset(it);
+    check(paceline_vec_buffers(&rows_, it));
+    lease_.reset(new uint64_t(rows_.id));
+    check(paceline_vec_spec(&obs_, &action_, it));
+  }
+
+  paceline_spec observation() const noexcept { return obs_; }
+  paceline_spec action() const noexcept { return action_; }
+  /* The arrays, valid as long as this object. */
+  const paceline_buffers &rows() const noexcept { return rows_; }
+
+  /* Begins episodes everywhere. seeds: none, or one for each environment. */
+  void reset(const std::vector<uint64_t> &seeds = {}) {
+    if (!seeds.empty() && seeds.size() != rows_.num_envs)
+      throw Error(PACELINE_EINVAL,
+                  "seeds: " + std::to_string(seeds.size()) + ", must be none or " + std::to_string(rows_.num_envs));
+    check(paceline_vec_reset(get(), seeds.empty() ? nullptr : seeds.data(), nullptr));
+  }
+  /* Takes the actions in rows().actions. */
+  void step() { check(paceline_vec_step(get())); }
+  paceline_vec *get() const noexcept { return it_.get(); }
+
+ private:
+  struct Release {
+    void operator()(uint64_t *id) const noexcept {
+      paceline_buffers_release(*id);
+      delete id;
+    }
+  };
+  detail::Owner<paceline_vec> it_;
+  paceline_buffers rows_ = detail::sized<paceline_buffers>();
+  std::unique_ptr<uint64_t, Release> lease_;
+  paceline_spec obs_ = detail::sized<paceline_spec>(), action_ = detail::sized<paceline_spec>();
+};
+
+}  // namespace paceline
+
+#endif

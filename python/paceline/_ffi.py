@@ -1,0 +1,206 @@
+"""include/paceline.h in ctypes: structs and prototypes, and nothing else.
+
+python/tests/test_ffi.py compares every line with the header.
+"""
+
+from __future__ import annotations
+
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    sizeof,
+)
+from typing import Any
+
+VERSION = "0.1.0"
+ABI_VERSION = 1
+
+BOX, DISCRETE = 1, 2
+UINT8, FLOAT32, INT32 = 1, 2, 3
+TERMINATED, TRUNCATED = 1, 2
+RESET_TIMESTEPS, RESET_ENVS = 1, 2
+SAVE_REPLAY = 1
+
+
+class Growable(Structure):
+    """A struct that begins with its own size."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.struct_size = sizeof(self)
+
+
+class Option(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("reserved", c_uint32),
+        ("name", c_char_p),
+        ("type", c_char_p),
+        ("default_value", c_char_p),
+        ("doc", c_char_p),
+    ]
+
+
+class Spec(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_uint32),
+        ("dtype", c_uint32),
+        ("ndim", c_uint32),
+        ("shape", c_int64 * 4),
+        ("n", c_int64),
+        ("frame_stack", c_int64),
+    ]
+
+
+class Stats(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("reserved", c_uint32),
+        ("num_timesteps", c_int64),
+        ("total_timesteps", c_int64),
+        ("updates", c_int64),
+        ("updates_due", c_int64),
+        ("episodes", c_int64),
+        ("windows", c_int64),
+        ("replay_size", c_int64),
+        ("replay_bytes", c_int64),
+        ("epsilon", c_double),
+        ("learning_rate", c_double),
+        ("loss", c_double),
+        ("mean_return", c_double),
+        ("mean_length", c_double),
+        ("seconds_env", c_double),
+        ("seconds_act", c_double),
+        ("seconds_train", c_double),
+        ("seconds_wait", c_double),
+    ]
+
+
+class Parameter(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("ndim", c_uint32),
+        ("shape", c_int64 * 4),
+        ("offset", c_size_t),
+        ("size", c_size_t),
+        ("name", c_char_p),
+    ]
+
+
+class Hashes(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("reserved", c_uint32),
+        ("replay", c_char * 72),
+        ("weights", c_char * 72),
+        ("target", c_char * 72),
+    ]
+
+
+class Buffers(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("num_envs", c_uint32),
+        ("obs_bytes", c_size_t),
+        ("action_bytes", c_size_t),
+        ("obs", c_void_p),
+        ("final_obs", c_void_p),
+        ("actions", c_void_p),
+        ("rewards", c_void_p),
+        ("ended", c_void_p),
+        ("id", c_uint64),
+    ]
+
+
+class Evaluation(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("reserved", c_uint32),
+        ("episodes", c_int64),
+        ("mean_return", c_double),
+        ("std_return", c_double),
+        ("min_return", c_double),
+        ("max_return", c_double),
+        ("mean_length", c_double),
+    ]
+
+
+STRUCTS: dict[str, type[Growable]] = {
+    "paceline_option": Option,
+    "paceline_spec": Spec,
+    "paceline_stats": Stats,
+    "paceline_parameter": Parameter,
+    "paceline_hashes": Hashes,
+    "paceline_buffers": Buffers,
+    "paceline_evaluation": Evaluation,
+}
+
+STATUS = "status"  # a result of enum paceline_status: raised as an error unless 0
+
+_handle, _out_handle, _text = c_void_p, POINTER(c_void_p), c_char_p
+# A text that is the caller's to free must stay a pointer: c_char_p would copy
+# it and forget where it was.
+_out_text = POINTER(c_void_p)
+
+# name: (result, arguments). What only C programs need is left out: tables of
+# function pointers (Go never calls into Python) and the C vector environment.
+PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "paceline_status_str": (c_char_p, [c_int]),
+    "paceline_last_error": (c_char_p, []),
+    "paceline_string_free": (None, [c_void_p]),
+    "paceline_version": (c_char_p, []),
+    "paceline_abi_version": (c_int, []),
+    "paceline_build_info": (c_char_p, []),
+    "paceline_config_new": (STATUS, [_out_handle]),
+    "paceline_config_set": (STATUS, [_handle, _text, _text]),
+    "paceline_config_get": (STATUS, [_out_text, _handle, _text]),
+    "paceline_config_preset": (STATUS, [_handle, _text, _text]),
+    "paceline_config_load": (STATUS, [_handle, _text]),
+    "paceline_config_describe": (STATUS, [POINTER(Option), c_size_t]),
+    "paceline_config_free": (None, [_handle]),
+    "paceline_trainer_new": (STATUS, [_out_handle, _handle]),
+    "paceline_trainer_new_push": (STATUS, [_out_handle, _handle, POINTER(Spec), POINTER(Spec)]),
+    "paceline_trainer_begin": (STATUS, [_handle, c_int64, c_uint32]),
+    "paceline_trainer_run": (STATUS, [_handle, c_int64, c_int64, POINTER(Stats)]),
+    "paceline_trainer_stop": (STATUS, [_handle]),
+    "paceline_trainer_stats": (STATUS, [POINTER(Stats), _handle]),
+    "paceline_trainer_notice": (STATUS, [_out_text, _handle]),
+    "paceline_trainer_settle": (STATUS, [_handle]),
+    "paceline_trainer_parameter": (STATUS, [POINTER(Parameter), _handle, c_size_t]),
+    "paceline_trainer_get_parameters": (STATUS, [_handle, POINTER(c_float), c_size_t]),
+    "paceline_trainer_set_parameters": (STATUS, [_handle, POINTER(c_float), c_size_t]),
+    "paceline_trainer_hash": (STATUS, [POINTER(Hashes), _handle]),
+    "paceline_trainer_save": (STATUS, [_handle, _text, c_uint32]),
+    "paceline_trainer_load": (STATUS, [_handle, _text]),
+    "paceline_trainer_free": (None, [_handle]),
+    "paceline_trainer_buffers": (STATUS, [POINTER(Buffers), _handle]),
+    "paceline_buffers_release": (None, [c_uint64]),
+    "paceline_trainer_act": (STATUS, [_handle]),
+    "paceline_trainer_observe": (STATUS, [_handle, POINTER(Stats)]),
+    "paceline_policy_load": (STATUS, [_out_handle, _text]),
+    "paceline_policy_from_trainer": (STATUS, [_out_handle, _handle]),
+    "paceline_policy_spec": (STATUS, [POINTER(Spec), POINTER(Spec), _handle]),
+    "paceline_policy_act": (
+        STATUS,
+        [_handle, c_size_t, c_void_p, c_void_p, POINTER(c_uint8), c_void_p, POINTER(c_float)],
+    ),
+    "paceline_policy_evaluate": (STATUS, [POINTER(Evaluation), _handle, _text, c_int64, c_double, c_uint64]),
+    "paceline_policy_save": (STATUS, [_handle, _text]),
+    "paceline_policy_free": (None, [_handle]),
+    "paceline_bench": (STATUS, [_out_text, _text, _text]),
+}
+
+ACTION = c_int32

@@ -1,0 +1,172 @@
+"""Finding, loading and calling libpaceline.
+
+The library is loaded at the first call and never at import, so that a program
+which forks its workers first and trains afterwards works (Go's threads do not
+survive a fork). It stays loaded until the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+import weakref
+from pathlib import Path
+from typing import Any, Callable
+
+from . import _ffi
+from .errors import BY_STATUS, ForkError, PacelineError, VersionError
+
+PACKAGE = Path(__file__).resolve().parent
+INCLUDE_DIR = PACKAGE / "include"
+LIB_DIR = PACKAGE / "lib"
+
+_lock = threading.Lock()
+_dll: ctypes.CDLL | None = None
+_forked = False
+# Called before the interpreter is torn down, so that no thread of the library
+# is at work in memory that Python gives back.
+_at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def find() -> Path:
+    """The library's file: $PACELINE_LIBRARY, else the one in the package."""
+    chosen = os.environ.get("PACELINE_LIBRARY")
+    tried = [Path(chosen)] if chosen else [LIB_DIR / "libpaceline.so"]
+    for path in tried:
+        if path.is_file():
+            return path
+    raise PacelineError(
+        f"libpaceline was not found: tried {tried[0]}"
+        + (" (from PACELINE_LIBRARY)" if chosen else "; install the package, or set PACELINE_LIBRARY to the library's path")
+    )
+
+
+def lib() -> ctypes.CDLL:
+    """The loaded library; raises ForkError in a child of the process that loaded it."""
+    if _forked:
+        raise ForkError(
+            "paceline was loaded before this process forked and cannot be used in it: "
+            "start workers with multiprocessing's spawn, or import and train only in the child"
+        )
+    return _dll if _dll is not None else _load()
+
+
+def _load() -> ctypes.CDLL:
+    global _dll
+    with _lock:
+        if _dll is not None:
+            return _dll
+        path = find()
+        try:
+            dll = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        except OSError as err:
+            raise PacelineError(f"{path} could not be loaded: {err}") from None
+        _check_abi(dll, path)
+        for name, (result, arguments) in _ffi.PROTOTYPES.items():
+            function = getattr(dll, name)
+            function.argtypes = arguments
+            if result is _ffi.STATUS:
+                function.restype = ctypes.c_int
+                function.errcheck = _raise
+            else:
+                function.restype = result
+        os.register_at_fork(after_in_child=_mark_forked)
+        atexit.register(_close_all)
+        _dll = dll
+        return dll
+
+
+def _check_abi(dll: ctypes.CDLL, path: Path) -> None:
+    try:
+        dll.paceline_abi_version.restype = ctypes.c_int
+        number = dll.paceline_abi_version()
+    except AttributeError:
+        raise VersionError(f"{path} is not libpaceline: it has no paceline_abi_version") from None
+    if number != _ffi.ABI_VERSION:
+        raise VersionError(f"{path} has interface version {number}, this package needs {_ffi.ABI_VERSION}")
+
+
+def _raise(status: int, function: Any, arguments: Any) -> int:
+    if status:
+        raise error(status)
+    return status
+
+
+def error(status: int) -> PacelineError:
+    """The exception for a status that the last call in this thread returned."""
+    assert _dll is not None
+    text = _dll.paceline_last_error().decode("utf-8", "replace")
+    return BY_STATUS.get(status, PacelineError)(text or f"status {status}")
+
+
+def _mark_forked() -> None:
+    global _forked
+    _forked = True
+
+
+def _close_all() -> None:
+    for thing in list(_at_exit):
+        thing._exit()
+
+
+def close_at_exit(thing: Any) -> None:
+    """Calls thing._exit() when the interpreter ends, if thing still lives then."""
+    _at_exit.add(thing)
+
+
+def encode(text: str | os.PathLike[str]) -> bytes:
+    return os.fsencode(text)
+
+
+def take_text(call: Callable[..., Any], *arguments: Any) -> str | None:
+    """Calls a function whose first argument is a char ** that we then own."""
+    out = ctypes.c_void_p()
+    call(ctypes.byref(out), *arguments)
+    if not out.value:
+        return None
+    try:
+        return ctypes.string_at(out.value).decode("utf-8", "replace")
+    finally:
+        lib().paceline_string_free(out)
+
+
+class Handle:
+    """Owns one handle of the library and frees it once.
+
+    A handle that was inherited through a fork is left alone: it is the
+    parent's.
+    """
+
+    def __init__(self, value: int, free: str) -> None:
+        # Handles are never reused, so a freed one is refused with a sentence.
+        self.value = value
+        self._pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _free, value, free, self._pid)
+        self._finalizer.atexit = False
+
+    @property
+    def owned(self) -> bool:
+        """False in a child of the process that made it."""
+        return self._pid == os.getpid()
+
+    @property
+    def closed(self) -> bool:
+        return not self._finalizer.alive
+
+    def close(self) -> None:
+        self._finalizer()
+
+
+def _free(value: int, free: str, pid: int) -> None:
+    if os.getpid() == pid and _dll is not None:
+        getattr(_dll, free)(value)
+
+
+def new_handle(free: str, call: Callable[..., Any], *arguments: Any) -> Handle:
+    """Calls a constructor whose first argument is a handle ** and owns the result."""
+    out = ctypes.c_void_p()
+    call(ctypes.byref(out), *arguments)
+    assert out.value is not None
+    return Handle(out.value, free)

@@ -1,0 +1,134 @@
+"""The command line: `paceline` or `python -m paceline`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from . import _lib
+from ._version import __version__
+from .errors import PacelineError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns the exit status, 1 for an error of Paceline's."""
+    args = _parser().parse_args(arguments)
+    try:
+        return int(args.run(args) or 0)
+    except PacelineError as err:
+        print(f"paceline: {err}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="paceline", description="Fast deep Q-learning: train, evaluate, measure.")
+    parser.set_defaults(run=lambda args: _directories(args, parser))
+    parser.add_argument("--version", action="version", version=f"paceline {__version__}")
+    parser.add_argument("--include-dir", action="store_true", help="print where paceline.h lies")
+    parser.add_argument("--lib-dir", action="store_true", help="print where libpaceline.so lies")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    def command(name: str, run: Any, help: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help, description=help)
+        sub.set_defaults(run=run)
+        return sub
+
+    command("info", _info, "print the library's version, kernels and path")
+    command("options", _options, "list every setting with its default and meaning")
+    sub = command("preset", _preset, "print a preset's settings")
+    sub.add_argument("preset", help="tuned, mnih2015 or fastdqn")
+    sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
+
+    sub = command("train", _train, "train on a built-in environment")
+    sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
+    sub.add_argument("--preset", help="begin from a preset's settings")
+    sub.add_argument("--steps", type=int, default=50_000, help="steps to take (default 50000)")
+    sub.add_argument("--eval-freq", type=int, default=0, help="steps between two evaluations (default: none)")
+    sub.add_argument("--seed", type=int, default=None)
+    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of paceline.DQN")
+    sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end, and after Ctrl-C")
+
+    sub = command("evaluate", _evaluate, "play episodes with a checkpoint's network")
+    sub.add_argument("path")
+    sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
+    sub.add_argument("--episodes", type=int, default=100)
+    sub.add_argument("--epsilon", type=float, default=0.0)
+    sub.add_argument("--seed", type=int, default=0)
+
+    from . import bench
+
+    bench.add_commands(command("bench", lambda args: args.bench(args), "measure; prints a table"))
+    return parser
+
+
+def _directories(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    if args.include_dir:
+        print(_lib.INCLUDE_DIR)
+    if args.lib_dir:
+        print(_lib.find().parent)
+    if not (args.include_dir or args.lib_dir):
+        parser.print_help()
+    return 0
+
+
+def _info(args: argparse.Namespace) -> None:
+    lib = _lib.lib()
+    info = {"library": str(_lib.find()), "abi": lib.paceline_abi_version(), **json.loads(lib.paceline_build_info())}
+    for name, value in info.items():
+        print(f"{name:<10} {value}")
+
+
+def _options(args: argparse.Namespace) -> None:
+    from .config import describe
+
+    for setting in describe():
+        print(f"{setting.name} ({setting.type}, default {setting.default or 'empty'})\n    {setting.doc}")
+
+
+def _preset(args: argparse.Namespace) -> None:
+    from .config import Config, describe
+
+    config = Config()
+    config.preset(args.preset, args.env)
+    for setting in describe():
+        value = config.get(setting.name)
+        print(f"{setting.name:<24} {value:<16} {'' if value == setting.default else '(set)'}".rstrip())
+    config.close()
+
+
+def _train(args: argparse.Namespace) -> None:
+    from .dqn import DQN
+
+    keywords: dict[str, Any] = {}
+    for item in args.set:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise PacelineError(f"--set {item}: must be NAME=VALUE")
+        try:
+            keywords[name] = json.loads(value)
+        except ValueError:
+            keywords[name] = value
+    if args.seed is not None:
+        keywords["seed"] = args.seed
+    model = DQN.from_preset(args.preset, args.env, **keywords) if args.preset else DQN("auto", args.env, **keywords)
+    with model:
+        try:
+            model.learn(args.steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq)
+        finally:
+            if args.save:
+                model.save(args.save)
+        for step, result in model.evaluations:
+            print(f"{step:>10,} steps: mean return {result.mean_return:.2f} (min {result.min_return:.2f}, max {result.max_return:.2f})")
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    from .policy import Policy
+
+    with Policy.load(args.path) as policy:
+        result = policy.evaluate(args.env, args.episodes, args.epsilon, args.seed)
+    for name, value in result._asdict().items():
+        print(f"{name:<12} {value:g}")

@@ -1,0 +1,62 @@
+"""One line that tells how learning goes, rewritten in place."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import deque
+from typing import Any, TextIO
+
+RATE_SECONDS = 5.0
+
+
+class ProgressLine:
+    """Steps, steps/s (of the last few seconds), return, epsilon and loss.
+
+    On a terminal the line is rewritten in place ten times a second; elsewhere a
+    new one is written every five seconds.
+    """
+
+    def __init__(self, total: int, start: int = 0, label: str = "", out: TextIO | None = None) -> None:
+        self.total, self.label = total, label
+        self._out = out or sys.stderr
+        self._live = self._out.isatty()
+        self._period = 0.1 if self._live else 5.0
+        self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), start)])
+        self._next = self._recent[0][0] + self._period
+        self._written = -1
+        self._width = 0
+
+    def update(self, stats: Any, last: bool = False) -> None:
+        """stats: anything with the fields of paceline_stats."""
+        now, steps = time.monotonic(), int(stats.num_timesteps)
+        if (now < self._next and not last) or (last and steps == self._written):
+            return
+        self._next, self._written = now + self._period, steps
+        recent = self._recent
+        while len(recent) > 1 and now - recent[1][0] > RATE_SECONDS:
+            recent.popleft()
+        rate = (steps - recent[0][1]) / max(now - recent[0][0], 1e-9)
+        recent.append((now, steps))
+        text = (
+            f"{self.label:<12} {steps:>9,} / {self.total:,} steps  {rate:>7,.0f} steps/s  "
+            f"return {_number(stats.mean_return, '8.2f'):>8}  epsilon {stats.epsilon:.3f}  loss {_number(stats.loss, '.5f')}"
+        )
+        if self._live:
+            self._out.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self._out.write(text + "\n")
+        self._out.flush()
+
+    def close(self, stats: Any) -> None:
+        """Writes the line a last time and ends it."""
+        self.update(stats, last=True)
+        if self._live:
+            self._out.write("\n")
+            self._out.flush()
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)

@@ -1,0 +1,248 @@
+"""Gymnasium environments, one or a vector of them, as rows of shared arrays.
+
+Whatever the environment's autoreset mode, after a step the rows hold what
+section 7 of paceline.h asks for, and nothing of it is copied again: the rows
+are the library's own memory.
+
+    NEXT_STEP   passed on as it is ("next_step"): obs holds the last
+                observation, the step after that begins the next episode.
+    SAME_STEP   "same_step": obs holds the next episode's first observation,
+                final_obs the last one, taken from infos["final_obs"].
+    DISABLED,   "same_step" as well: the adapter itself resets what ended,
+    one Env     by options={"reset_mask": ...} or reset().
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _ffi, _lib
+from .errors import ConfigError, SpaceError
+from .spaces import ActionLayout, Array, ObsLayout
+
+if TYPE_CHECKING:
+    import gymnasium
+
+SAME_STEP, NEXT_STEP = "same_step", "next_step"
+
+
+class Rows:
+    """The arrays of one vector step, row i for environment i.
+
+    obs, final_obs [n, *layout.shape]; actions int32 [n]; rewards float32 [n];
+    ended uint8 [n], bits of enum paceline_end.
+    """
+
+    def __init__(self, obs: Array, final_obs: Array, actions: Array, rewards: Array, ended: Array) -> None:
+        self.obs, self.final_obs = obs, final_obs
+        self.actions, self.rewards, self.ended = actions, rewards, ended
+
+    @classmethod
+    def own(cls, n: int, layout: ObsLayout) -> Rows:
+        """Rows in memory of Python's own (for evaluation)."""
+        shape = (n, *layout.shape)
+        return cls(
+            np.zeros(shape, layout.dtype),
+            np.zeros(shape, layout.dtype),
+            np.zeros(n, np.int32),
+            np.zeros(n, np.float32),
+            np.zeros(n, np.uint8),
+        )
+
+    @classmethod
+    def shared(cls, trainer: _lib.Handle, layout: ObsLayout) -> Rows:
+        """Views of a trainer's arrays, which live until the last view is gone."""
+        lib = _lib.lib()
+        buffers = _ffi.Buffers()
+        lib.paceline_trainer_buffers(ctypes.byref(buffers), trainer.value)
+        lease = _Lease(buffers.id)
+        n = int(buffers.num_envs)
+        shape = (n, *layout.shape)
+        assert buffers.obs_bytes == layout.bytes
+
+        def view(address: int, dtype: Any, shape: tuple[int, ...]) -> Array:
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            memory = (ctypes.c_uint8 * size).from_address(address)
+            memory.lease = lease  # NumPy keeps memory, memory keeps the lease
+            return np.frombuffer(memory, dtype).reshape(shape)
+
+        return cls(
+            view(buffers.obs, layout.dtype, shape),
+            view(buffers.final_obs, layout.dtype, shape),
+            view(buffers.actions, np.int32, (n,)),
+            view(buffers.rewards, np.float32, (n,)),
+            view(buffers.ended, np.uint8, (n,)),
+        )
+
+
+class _Lease:
+    """Keeps the arrays of paceline_trainer_buffers alive."""
+
+    def __init__(self, number: int) -> None:
+        weakref.finalize(self, _release, number, os.getpid()).atexit = False
+
+
+def _release(number: int, pid: int) -> None:
+    if os.getpid() == pid:
+        _lib.lib().paceline_buffers_release(number)
+
+
+class Source:
+    """Environments on the Python side that fill rows. See adapt()."""
+
+    autoreset = SAME_STEP
+    env: Any
+
+    def __init__(self, num_envs: int, observation_space: Any, action_space: Any) -> None:
+        self.num_envs = num_envs
+        self.layout = ObsLayout.of_space(observation_space)
+        self.actions = ActionLayout.of_space(action_space)
+        self._spaces = (observation_space, action_space)
+        # What the latest step returned, for callbacks.
+        self.infos: Any = {}
+
+    def spaces(self) -> tuple[Any, Any]:
+        """The environment's spaces as they are now."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Refuses an environment whose spaces are no longer those it began with."""
+        for name, was, now in zip(("observation", "action"), self._spaces, self.spaces()):
+            if was is not now and was != now:
+                raise SpaceError(f"{name} space: the environment now says {now}, it said {was} when the model was made")
+
+    def reset(self, rows: Rows, seed: int | None = None) -> None:
+        """Begins an episode in every environment and writes obs."""
+        raise NotImplementedError
+
+    def step(self, rows: Rows) -> None:
+        """Takes rows.actions and writes everything else."""
+        raise NotImplementedError
+
+
+class SingleSource(Source):
+    """One gymnasium.Env as a vector of one."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(1, env.observation_space, env.action_space)
+        self.env = env
+
+    def spaces(self) -> tuple[Any, Any]:
+        return self.env.observation_space, self.env.action_space
+
+    def reset(self, rows: Rows, seed: int | None = None) -> None:
+        obs, self.infos = self.env.reset(seed=seed)
+        self._write(rows.obs, obs)
+
+    def step(self, rows: Rows) -> None:
+        action = int(rows.actions[0]) + self.actions.start
+        obs, reward, terminated, truncated, self.infos = self.env.step(action)
+        rows.rewards[0] = _scalar(reward)
+        rows.ended[0] = _ffi.TERMINATED * bool(terminated) | _ffi.TRUNCATED * bool(truncated)
+        if terminated or truncated:
+            self._write(rows.final_obs, obs)
+            obs, _ = self.env.reset()
+        self._write(rows.obs, obs)
+
+    def _write(self, rows: Array, observation: Any) -> None:
+        obs = np.asarray(observation)
+        self.layout.check(obs, (), "environment 0")
+        rows[...] = self.layout.rows(obs[None])
+
+
+class VectorSource(Source):
+    """A gymnasium.vector.VectorEnv in any autoreset mode."""
+
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(int(env.num_envs), env.single_observation_space, env.single_action_space)
+        self.env = env
+        self.mode = _mode(env)
+        self.autoreset = NEXT_STEP if self.mode == "NextStep" else SAME_STEP
+        self._action_dtype = np.dtype(getattr(env.action_space, "dtype", None) or np.int64)
+
+    def spaces(self) -> tuple[Any, Any]:
+        return self.env.single_observation_space, self.env.single_action_space
+
+    def reset(self, rows: Rows, seed: int | None = None) -> None:
+        obs, self.infos = self.env.reset(seed=seed)
+        rows.obs[...] = self._rows(obs)
+
+    def step(self, rows: Rows) -> None:
+        # A copy: an asynchronous environment may look at it later.
+        actions = rows.actions.astype(self._action_dtype) + self._action_dtype.type(self.actions.start)
+        obs, rewards, terminated, truncated, self.infos = self.env.step(actions)
+        obs = self._rows(obs)
+        terminated, truncated = self._column(terminated, "terminated"), self._column(truncated, "truncated")
+        rows.rewards[...] = self._column(rewards, "rewards")
+        rows.ended[...] = _ffi.TERMINATED * terminated.astype(bool) | _ffi.TRUNCATED * truncated.astype(bool)
+        done = rows.ended != 0
+        if self.autoreset == SAME_STEP and done.any():
+            if self.mode == "Disabled":
+                rows.final_obs[done] = obs[done]
+                # Only the rows under the mask of what comes back are new.
+                first, _ = self.env.reset(options={"reset_mask": done})
+                rows.obs[~done] = obs[~done]
+                rows.obs[done] = self._rows(first)[done]
+                return
+            self._final(rows, done)
+        rows.obs[...] = obs
+
+    def _final(self, rows: Rows, done: Array) -> None:
+        final = self.infos.get("final_obs")
+        # Some vector environments leave the mask out; all rows that ended have one.
+        mask = np.asarray(self.infos.get("_final_obs", done), dtype=bool)
+        missing = done if final is None else done & ~mask
+        if missing.any():
+            index = int(np.flatnonzero(missing)[0])
+            raise SpaceError(f"environment {index}: its episode ended, but infos['final_obs'] has no row for it")
+        assert final is not None
+        for i in np.flatnonzero(done):
+            obs = np.asarray(final[i])
+            self.layout.check(obs, (), f"environment {i} (final_obs)")
+            rows.final_obs[i] = self.layout.rows(obs[None])[0]
+
+    def _rows(self, observations: Any) -> Array:
+        obs = np.asarray(observations)
+        self.layout.check(obs, (self.num_envs,), "vector environment")
+        return self.layout.rows(obs)
+
+    def _column(self, values: Any, what: str) -> Array:
+        column = np.asarray(values)
+        if column.shape != (self.num_envs,):
+            raise SpaceError(f"vector environment: {what} of shape {column.shape}, must be {(self.num_envs,)}")
+        return column
+
+
+def _scalar(reward: Any) -> float:
+    try:
+        return float(reward)
+    except (TypeError, ValueError):
+        raise SpaceError(f"environment 0: reward {reward!r}, must be a number") from None
+
+
+def _mode(env: Any) -> str:
+    """The name of a vector environment's autoreset mode; "NextStep" where Gymnasium 1.0 has none."""
+    mode = (env.metadata or {}).get("autoreset_mode", "NextStep")
+    name = str(getattr(mode, "value", mode))
+    if name not in ("NextStep", "SameStep", "Disabled"):
+        raise ConfigError(f"metadata['autoreset_mode']: {mode!r}, must be NextStep, SameStep or Disabled")
+    return name
+
+
+def adapt(env: Any) -> Source:
+    """Wraps a gymnasium.Env or gymnasium.vector.VectorEnv; refuses everything else."""
+    import gymnasium
+
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return VectorSource(env)
+    if isinstance(env, gymnasium.Env):
+        return SingleSource(env)
+    raise ConfigError(
+        f"env: {type(env).__module__}.{type(env).__qualname__}, must be the name of a built-in environment, "
+        "a gymnasium.Env or a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one)"
+    )

@@ -1,0 +1,50 @@
+"""Shared by all tests: environments that count, and processes with a time limit."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROCS = Path(__file__).parent / "procs"
+
+
+@pytest.fixture
+def process(tmp_path):
+    """Runs a file of procs/ (or Python code) in a process of its own, which must end in time.
+
+    Returns the CompletedProcess; its status must be 0 unless check is False.
+    """
+
+    def run(what, *arguments, timeout=60, check=True, env=None, options=("-X", "dev")):
+        source = [str(PROCS / what)] if what.endswith(".py") else ["-c", what]
+        done = subprocess.run(
+            [sys.executable, *options, "-X", "faulthandler", *source, *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]), **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if check:
+            assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+@pytest.fixture
+def compile_c(tmp_path):
+    """Compiles C text with the machine's compiler; skips the test where there is none."""
+
+    def build(source, name, *flags):
+        file, out = tmp_path / f"{name}.c", tmp_path / name
+        file.write_text(source)
+        try:
+            subprocess.run(["cc", *flags, "-o", out, file], check=True, capture_output=True, text=True, timeout=60)
+        except FileNotFoundError:
+            pytest.skip("no C compiler")
+        return out
+
+    return build

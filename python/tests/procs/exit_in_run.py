@@ -1,0 +1,14 @@
+"""The interpreter ends while another thread is inside learn."""
+
+import threading
+import time
+import warnings
+
+from envs import SMALL
+from paceline import DQN
+
+warnings.simplefilter("ignore", ResourceWarning)
+model = DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
+threading.Thread(target=model.learn, args=(10**9,), kwargs={"log_interval": None}, daemon=True).start()
+time.sleep(0.3)
+print("leaving", flush=True)

@@ -1,0 +1,56 @@
+"""A child forked after the library was loaded gets ForkError at once; a spawned one trains; the parent goes on."""
+
+import gc
+import multiprocessing
+import os
+import sys
+import time
+import warnings
+
+from envs import SMALL
+from paceline import DQN
+from paceline.errors import ForkError
+
+
+def train():
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        model.learn(200)
+
+
+def in_fork(model):
+    """Exit status 0 if everything the child tries is refused with ForkError."""
+    for use in (lambda: model.learn(10), lambda: model.num_timesteps, lambda: model.save("x"), train):
+        try:
+            use()
+        except ForkError as err:
+            assert "spawn" in str(err)
+        else:
+            return 1
+    model.close()
+    del model
+    gc.collect()
+    return 0
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of any fork beside threads
+    model = DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
+    model.learn(200)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(in_fork(model))
+    deadline = time.monotonic() + 10
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        assert time.monotonic() < deadline, "the forked child hangs"
+        time.sleep(0.01)
+    # The same through multiprocessing, which runs Python's own exit in the child.
+    for method, works in (("fork", False), ("spawn", True), ("forkserver", True)):
+        child = multiprocessing.get_context(method).Process(target=train)
+        child.start()
+        child.join(30)
+        assert child.exitcode is not None, f"{method} child hangs"
+        assert (child.exitcode == 0) == works, (method, child.exitcode)
+    model.learn(200)
+    model.close()
+    print("done")
+    sys.exit(0)

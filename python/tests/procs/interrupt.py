@@ -1,0 +1,43 @@
+"""Trains until Ctrl-C; prints how the model is afterwards. argv: which way of training."""
+
+import signal
+import sys
+
+import numpy as np
+
+from envs import SMALL, vector
+from gymnasium.vector import AutoresetMode
+from paceline import DQN
+
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+how = sys.argv[1]
+if how == "pixels":
+    # A window at whose end hundreds of updates, seconds of work, are waited for.
+    keywords = {"buffer_size": 5000, "learning_starts": 100, "target_update_interval": 200, "window": 200, "train_freq": 1}
+    model = DQN("CnnPolicy", "Catch-v0", num_envs=4, seed=1, **keywords)
+elif how == "push-pixels":
+    from envs import Picture
+
+    keywords = {"buffer_size": 5000, "learning_starts": 100, "target_update_interval": 200, "window": 200, "gradient_steps": 20}
+    model = DQN("CnnPolicy", vector(AutoresetMode.SAME_STEP, 2, Picture), seed=1, **keywords)
+elif how == "push":
+    model = DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL)
+else:
+    model = DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
+before = signal.getsignal(signal.SIGINT)
+print("ready", flush=True)
+try:
+    model.learn(100_000_000, (lambda *_: True) if how == "callback" else None, log_interval=None)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+assert signal.getsignal(signal.SIGINT) is before
+steps = model.num_timesteps
+assert steps > 0
+model.save("model", replay=True)
+model.predict(np.zeros(model.observation_space.shape, model.observation_space.dtype))
+model.get_parameters()
+print("saved", flush=True)
+model.learn(20, reset_num_timesteps=False)
+assert model.num_timesteps >= steps + 20, (steps, model.num_timesteps)
+model.close()
+print("usable", flush=True)

@@ -1,0 +1,92 @@
+"""Keywords: what is translated, what is refused, and with which words."""
+
+import pytest
+
+from paceline.config import Config, describe, settings
+from paceline.errors import ConfigError
+from paceline.schedules import linear
+
+
+@pytest.mark.parametrize(
+    "given, start, end",
+    [
+        (3e-4, 3e-4, None),
+        ((1e-3, 1e-5), 1e-3, 1e-5),
+        (linear(1e-3), 1e-3, 0.0),
+        ("lin_0.002", 0.002, 0.0),
+        (lambda progress: 1e-3 * progress, 1e-3, 0.0),
+        (lambda progress: 5e-4, 5e-4, None),
+    ],
+)
+def test_learning_rates(given, start, end):
+    out = settings({"learning_rate": given})
+    assert out["learning_rate"] == pytest.approx(start)
+    assert out["learning_rate_final"] == (None if end is None else pytest.approx(end))
+
+
+@pytest.mark.parametrize(
+    "keywords, says",
+    [
+        ({"tau": 0.005}, "tau: 0.005, must be 1"),
+        ({"n_steps": 3}, "n_steps: 3, must be 1"),
+        ({"replay_buffer_class": dict}, "replay_buffer_class"),
+        ({"device": "cuda"}, "device: 'cuda', must be 'auto' or 'cpu'"),
+        ({"_init_setup_model": False}, "_init_setup_model"),
+        ({"stats_window_size": 50}, "stats_window_size: 50, must be 100"),
+        ({"train_freq": (1, "episode")}, "train_freq: .*must be in steps"),
+        ({"learning_rate": lambda p: p * p}, "straight line"),
+        ({"learning_rate": "fast"}, "learning_rate: 'fast', must be a number"),
+        ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
+        ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\] is not known"),
+        ({"policy_kwargs": {"optimizer_kwargs": {"betas": 1}}}, "betas"),
+        ({"policy_kwargs": {"activation_fn": "tanh"}}, "must be ReLU"),
+    ],
+)
+def test_what_is_not_built_is_refused(keywords, says):
+    with pytest.raises(ConfigError, match=says):
+        settings(keywords)
+
+
+def test_other_keywords_of_sb3():
+    assert settings({"train_freq": (4, "step"), "gradient_steps": -1}) == {"train_freq": 4, "gradient_steps": 4}
+    assert settings({"max_grad_norm": None}) == {"max_grad_norm": 0}
+    assert settings({"exploration_fraction": 0.2})["exploration_steps"] == 0
+    kwargs = {"net_arch": [8, 4], "optimizer_class": type("RMSprop", (), {}), "optimizer_kwargs": {"eps": 1e-5}}
+    assert settings({"policy_kwargs": kwargs}) == {"net_arch": [8, 4], "optimizer": "rmsprop", "optimizer_eps": 1e-5}
+
+
+def test_every_setting_is_a_keyword_or_explained():
+    """Nothing in the library's table is out of a Python user's reach."""
+    from paceline.dqn import KEYWORDS
+
+    elsewhere = {"env", "net_arch", "learning_rate_final", "autoreset"}
+    assert {s.name for s in describe()} - elsewhere <= KEYWORDS
+
+
+def test_python_defaults_are_the_librarys():
+    import inspect
+
+    from paceline.dqn import DQN
+
+    defaults = {name: p.default for name, p in inspect.signature(DQN).parameters.items()}
+    for setting in describe():
+        mine = defaults.get(setting.name)
+        if mine is None or setting.name in ("policy", "env"):
+            continue
+        config = Config()
+        config.set(setting.name, mine)
+        assert config.get(setting.name) == setting.default, setting.name
+        config.close()
+
+
+def test_round_trip_and_refusals_of_the_library():
+    config = Config()
+    config.set("batch_size", 64)
+    config.set("net_arch", [128, 128])
+    assert config.get("batch_size") == "64" and config.get("net_arch") == "128,128"
+    with pytest.raises(ConfigError, match="batch_size: 0, must be 1 to 65536"):
+        config.set("batch_size", 0)
+    with pytest.raises(ConfigError, match="did you mean batch_size"):
+        config.set("batchsize", 1)
+    assert config.get("batch_size") == "64"
+    config.close()

@@ -1,0 +1,121 @@
+"""_ffi.py says what paceline.h says: functions, arguments, constants, struct layout."""
+
+import ctypes
+import re
+import subprocess
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+import pytest
+
+import paceline
+from paceline import _ffi, _lib
+
+HEADER = _lib.INCLUDE_DIR / "paceline.h"
+if not HEADER.exists():  # the package is used from its sources
+    HEADER = Path(__file__).parents[2] / "include" / "paceline.h"
+
+# For C programs only: Go never calls into Python, and Python has Gymnasium's
+# vector environments.
+C_ONLY = {"paceline_trainer_new_table", "paceline_set_callback_error", "paceline_policy_state_bytes"}
+
+
+@pytest.fixture(scope="module")
+def header():
+    text = re.sub(r"/\*.*?\*/", " ", HEADER.read_text(), flags=re.S)
+    return re.sub(r"\s+", " ", text)
+
+
+def functions(header):
+    pattern = r"PACELINE_API (?:PACELINE_MUST_USE )?([\w ]+?[ *]+)(paceline_\w+)\(((?:[^()]|\([^()]*\))*)\);"
+    return {name: (result.strip(), arguments) for result, name, arguments in re.findall(pattern, header)}
+
+
+def argument_type(text):
+    """The ctypes type of one C parameter."""
+    text = text.strip()
+    kind, stars = re.sub(r"\bconst\b|\w+$", "", text.replace("*", " * ")).split()[0], text.count("*")
+    scalars = {"int": c_int, "int64_t": c_int64, "size_t": c_size_t, "uint32_t": c_uint32, "uint64_t": c_uint64, "double": c_double}
+    if stars == 0:
+        return scalars[kind]
+    if kind == "char":
+        if stars == 2:
+            return POINTER(c_void_p)
+        return c_char_p if "const" in text else c_void_p
+    if kind in _ffi.STRUCTS:
+        return POINTER(_ffi.STRUCTS[kind])
+    if kind.startswith("paceline_"):
+        return POINTER(c_void_p) if stars == 2 else c_void_p
+    return {"void": c_void_p, "float": POINTER(c_float), "uint8_t": POINTER(c_uint8)}[kind]
+
+
+def test_every_function_is_declared(header):
+    names = {name for name in functions(header) if not name.startswith("paceline_vec_")} - C_ONLY
+    assert names == set(_ffi.PROTOTYPES)
+
+
+def test_arguments_and_results(header):
+    for name, (result, arguments) in functions(header).items():
+        if name not in _ffi.PROTOTYPES:
+            continue
+        our_result, our_arguments = _ffi.PROTOTYPES[name]
+        wanted = [] if arguments.strip() == "void" else [argument_type(a) for a in arguments.split(",")]
+        assert our_arguments == wanted, name
+        if name == "paceline_abi_version":
+            assert our_result is c_int
+        else:
+            assert our_result == {"int": _ffi.STATUS, "void": None, "const char *": c_char_p}[result], name
+
+
+def test_constants(header):
+    values = dict(re.findall(r"PACELINE_(\w+) = (-?\d+)", header))
+    for name in ("BOX", "DISCRETE", "UINT8", "FLOAT32", "INT32", "TERMINATED", "TRUNCATED", "RESET_TIMESTEPS", "RESET_ENVS", "SAVE_REPLAY"):
+        assert int(values[name]) == getattr(_ffi, name), name
+    raw = HEADER.read_text()
+    assert f'#define PACELINE_VERSION "{_ffi.VERSION}"' in raw
+    assert f"#define PACELINE_ABI_VERSION {_ffi.ABI_VERSION}" in raw
+    assert paceline.__version__ == _ffi.VERSION
+
+
+def test_every_error_has_a_class(header):
+    from paceline.errors import BY_STATUS
+
+    values = {name: int(v) for name, v in re.findall(r"PACELINE_(E\w+) = (-\d+)", header)}
+    assert set(values.values()) - {values["ESTOPPED"]} == set(BY_STATUS)
+
+
+def test_struct_layout(compile_c):
+    lines = []
+    for name, struct in _ffi.STRUCTS.items():
+        lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        for field, *_ in struct._fields_:
+            lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
+    source = f'#include <stdio.h>\n#include "paceline.h"\nint main(void) {{ {" ".join(lines)} return 0; }}\n'
+    program = compile_c(source, "layout", f"-I{HEADER.parent}")
+    printed = subprocess.run([program], capture_output=True, text=True, check=True, timeout=10).stdout
+    expected = []
+    for name, struct in _ffi.STRUCTS.items():
+        expected.append(f"{name} {ctypes.sizeof(struct)}")
+        for field, *_ in struct._fields_:
+            place = getattr(struct, field)
+            expected.append(f"{name}.{field} {place.offset} {place.size}")
+    assert printed.split("\n")[:-1] == expected
+
+
+def test_no_field_is_forgotten(header):
+    for name, struct in _ffi.STRUCTS.items():
+        body = re.search(r"typedef struct " + name + r" \{([^}]*)\}", header).group(1)
+        fields = re.findall(r"(\w+)(?:\[\d+\])?;", body)
+        assert fields == [field for field, *_ in struct._fields_], name
+
+
+def test_library_and_package_agree():
+    lib = _lib.lib()
+    assert lib.paceline_version().decode() == paceline.__version__
+    assert lib.paceline_abi_version() == _ffi.ABI_VERSION
+
+
+def test_python_is_never_called_from_the_library():
+    """No callbacks into Python exist: they would need the GIL on the library's threads."""
+    for file in Path(paceline.__file__).parent.glob("*.py"):
+        assert "CFUNCTYPE" not in file.read_text(), file

@@ -1,0 +1,74 @@
+"""What belongs to the whole process: fork, exit, warnings, the host's floating-point mode."""
+
+import platform
+
+import pytest
+
+
+def test_fork_after_loading(process):
+    assert process("fork_after.py", timeout=90).stdout.endswith("done\n")
+
+
+def test_fork_before_loading(process):
+    assert process("fork_before.py").stdout.endswith("done\n")
+
+
+def test_exit_in_the_middle_of_a_run(process):
+    for _ in range(5):
+        done = process("exit_in_run.py", timeout=20)
+        assert done.stdout == "leaving\n" and done.stderr == ""
+
+
+CASE = """
+from envs import SMALL
+from paceline import DQN
+model = DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
+model.learn(200)
+"""
+
+
+def test_closed_models_leave_no_warning(process):
+    assert process(CASE + "model.close()").stderr == ""
+
+
+@pytest.mark.parametrize("end", ["", "del model"])
+def test_unclosed_models_warn_in_development_mode(process, end):
+    done = process(CASE + end)
+    assert "ResourceWarning: <paceline.DQN on CartPole-v1> was not closed" in done.stderr
+    assert process(CASE + end, options=()).stderr == ""
+
+
+SET_FLUSH_TO_ZERO = """
+#include <xmmintrin.h>
+void set(void) { _mm_setcsr(_mm_getcsr() | 0x8040 | 0x2000); } /* flush to zero, denormals are zero, round down */
+unsigned mode(void) { return _mm_getcsr(); }
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is x86-64's")
+@pytest.mark.parametrize("env", ["CartPole-v1", "Catch-v0"])
+def test_the_hosts_floating_point_mode_changes_nothing(process, compile_c, env):
+    host = compile_c(SET_FLUSH_TO_ZERO, "libhost.so", "-shared", "-fPIC")
+    plain = process("hashes.py", env).stdout
+    assert len(plain.split()) == 3
+    assert process("hashes.py", env, host).stdout == plain
+
+
+def test_the_environment_may_be_empty(process):
+    """No variable of ours is needed."""
+    process(CASE + "model.close()", env={"HOME": "", "PATH": "", "GOMAXPROCS": ""})
+
+
+def test_loading_is_quick(process):
+    done = process(
+        """
+import time
+import ctypes, gymnasium, numpy  # noqa
+from paceline import _lib
+began = time.perf_counter()
+_lib.lib()
+print(time.perf_counter() - began)
+""",
+        options=(),
+    )
+    assert float(done.stdout) < 0.5

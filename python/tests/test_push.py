@@ -1,0 +1,308 @@
+"""Gymnasium environments stepped from Python: every autoreset mode, every way to fail."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from envs import MODES, SMALL, Counter, Picture, vector
+from paceline import DQN
+from paceline.errors import ConfigError, NotFiniteError, SpaceError
+from paceline.spaces import ObsLayout
+from paceline.vector import Rows, adapt
+
+PIXELS = {k: v for k, v in SMALL.items() if k != "policy_kwargs"}
+
+
+def learn(env, steps=300, **keywords):
+    """(hashes, stats, the actions each environment took) after so many steps."""
+    with DQN("MlpPolicy", env, **{**SMALL, **keywords}) as model:
+        model.learn(steps)
+        return model.hashes(), model.stats
+
+
+def test_one_environment_gives_the_same_bytes_in_every_mode():
+    results = [learn(vector(mode))[0] for mode in MODES]
+    single = learn(Counter())[0]
+    assert all(result == single for result in results)
+    assert learn(Counter(), seed=8)[0] != single
+
+
+def test_pictures_give_the_same_bytes_in_every_mode():
+    def run(env):
+        with DQN("CnnPolicy", env, **PIXELS) as model:
+            return model.learn(100).hashes()
+
+    results = [run(vector(mode, make=Picture)) for mode in MODES]
+    assert all(result == run(Picture()) for result in results)
+
+
+def test_same_step_and_disabled_agree_for_three_environments():
+    results = [learn(vector(mode, 3))[0] for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)]
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_resets_are_no_steps(mode):
+    env = vector(mode, 3)
+    _, stats = learn(env, 300)
+    taken = sum(e.steps_taken for e in env.envs)
+    assert taken == stats["num_timesteps"] and 300 <= taken < 303
+    finished = sum(e.episode + (e.count == 3 + e.episode % 3) for e in env.envs)
+    assert stats["episodes"] == finished
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_are_what_the_header_says(mode):
+    """Against numbers worked out by hand: episodes of 3 (terminated), 4 (truncated), 5 steps."""
+    source = adapt(vector(mode, 2))
+    rows = Rows.own(2, source.layout)
+    source.reset(rows, seed=1)
+    assert rows.obs.tolist() == [[0, 0, 0, -1], [1, 0, 0, -1]]
+    seen = []
+    for step in range(9):
+        rows.actions[...] = [step % 3, 1]
+        source.step(rows)
+        seen.append((rows.rewards[0], rows.ended[0], rows.obs[0].tolist(), rows.final_obs[0].tolist()))
+    if mode == AutoresetMode.NEXT_STEP:
+        assert source.autoreset == "next_step"
+        assert [s[1] for s in seen] == [0, 0, 1, 0, 0, 0, 0, 2, 0]
+        assert seen[2][2] == [0, 0, 3, 2] and seen[3][2] == [0, 1, 0, -1]
+        assert seen[7][2] == [0, 1, 4, 1] and seen[8][2] == [0, 2, 0, -1]
+    else:
+        assert source.autoreset == "same_step"
+        assert [s[1] for s in seen] == [0, 0, 1, 0, 0, 0, 2, 0, 0]
+        assert [s[0] for s in seen] == [1, 2, 3, 1, 2, 3, 4, 1, 2]
+        assert seen[2][2] == [0, 1, 0, -1] and seen[2][3] == [0, 0, 3, 2]
+        assert seen[6][2] == [0, 2, 0, -1] and seen[6][3] == [0, 1, 4, 0]
+    source.env.close()
+
+
+def test_dense_final_obs_without_a_mask():
+    """As ale-py gives it: a whole array, of which only rows that ended mean anything."""
+
+    class Dense(SyncVectorEnv):
+        def step(self, actions):
+            obs, rewards, terminated, truncated, infos = super().step(actions)
+            if "final_obs" in infos:
+                dense = np.full((self.num_envs, 4), 777, np.float32)
+                for i in np.flatnonzero(infos["_final_obs"]):
+                    dense[i] = infos["final_obs"][i]
+                infos = {"final_obs": dense}
+            return obs, rewards, terminated, truncated, infos
+
+    dense = Dense([lambda i=i: Counter(i) for i in range(2)], autoreset_mode=AutoresetMode.SAME_STEP)
+    assert learn(dense)[0] == learn(vector(AutoresetMode.SAME_STEP, 2))[0]
+
+
+@pytest.mark.filterwarnings("ignore:synchronized")
+def test_modes_and_w1_are_the_same_for_pushed_environments():
+    """W=1 with both switches off is textbook DQN; the table of modes holds for pushed ones too."""
+    for concurrent in (False, True):
+        results = [learn(Counter(), concurrent=concurrent, synchronized=s)[0] for s in (False, True)]
+        assert results[0] == results[1]
+
+
+def test_views_outlive_the_model():
+    model = DQN("MlpPolicy", Counter(), **SMALL)
+    rows = model._rows
+    model.learn(100)
+    model.close()
+    assert rows.obs.shape == (1, 4)
+    rows.obs[...] = 3
+    assert (rows.obs == 3).all()
+
+
+def test_arrays_are_shared_and_not_copied():
+    with DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL) as model:
+        rows = model._rows
+        addresses = [a.ctypes.data for a in (rows.obs, rows.actions, rows.rewards)]
+        model.learn(100)
+        assert model._rows is rows and [a.ctypes.data for a in (rows.obs, rows.actions, rows.rewards)] == addresses
+
+
+class Broken(Counter):
+    """Goes wrong in its 100th step, once."""
+
+    def __init__(self, number, how):
+        super().__init__(number)
+        self.how = how
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        if self.steps_taken == 100:
+            if self.how == "raise":
+                raise KeyError("the simulator is gone")
+            if self.how == "nan obs":
+                obs[2] = np.nan
+            if self.how == "nan reward":
+                reward = float("nan")
+            if self.how == "shape":
+                obs = np.zeros(5, np.float32)
+            if self.how == "dtype":
+                obs = obs.astype(np.int64)
+            if self.how == "reward":
+                reward = "much"
+        return obs, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize(
+    "how, error, says",
+    [
+        ("raise", KeyError, "the simulator is gone"),
+        ("nan obs", NotFiniteError, "environment 0.*NaN"),
+        ("nan reward", NotFiniteError, "environment 0.*reward NaN"),
+        ("shape", SpaceError, r"environment 0: observation of shape \(5,\), its space says \(4,\)"),
+        ("dtype", SpaceError, "environment 0: observation of dtype int64, its space says float32"),
+        ("reward", SpaceError, "environment 0: reward 'much', must be a number"),
+    ],
+)
+def test_a_broken_environment_is_told_and_nothing_is_lost(tmp_path, how, error, says):
+    env = Broken(0, how)
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        with pytest.raises(error, match=says):
+            model.learn(300)
+        assert model.num_timesteps == 99
+        model.save(tmp_path / "model", replay=True)
+        model.predict(np.zeros(4))
+        resets = env.resets
+        model.learn(201, reset_num_timesteps=False)
+        assert model.num_timesteps == 300 and env.resets > resets
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nan_names_the_environment(mode):
+    env = SyncVectorEnv([lambda: Counter(0), lambda: Broken(1, "nan reward")], autoreset_mode=mode)
+    with DQN("MlpPolicy", env, **SMALL) as model, pytest.raises(NotFiniteError, match="environment 1: reward"):
+        model.learn(400)
+
+
+def test_changed_spaces_are_told():
+    env = Counter()
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        model.learn(100)
+        env.action_space = gymnasium.spaces.Discrete(5)
+        with pytest.raises(SpaceError, match=r"action space: the environment now says Discrete\(5\), it said Discrete\(3\)"):
+            model.learn(100, reset_num_timesteps=False)
+
+
+def test_wrong_vector_results_are_told():
+    class Odd(SyncVectorEnv):
+        wrong = False
+
+        def step(self, actions):
+            obs, rewards, terminated, truncated, infos = super().step(actions)
+            return obs, rewards[:1] if self.wrong else rewards, terminated, truncated, infos
+
+    env = Odd([Counter, Counter])
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        model.learn(100)
+        env.wrong = True
+        with pytest.raises(SpaceError, match=r"rewards of shape \(1,\), must be \(2,\)"):
+            model.learn(100)
+
+
+def test_missing_final_obs_is_told():
+    class Forgetful(SyncVectorEnv):
+        def step(self, actions):
+            return (*super().step(actions)[:4], {})
+
+    env = Forgetful([Counter, Counter], autoreset_mode=AutoresetMode.SAME_STEP)
+    with DQN("MlpPolicy", env, **SMALL) as model, pytest.raises(SpaceError, match="final_obs"):
+        model.learn(100)
+
+
+def test_actions_count_from_the_space_start():
+    class Offset(Counter):
+        action_space = gymnasium.spaces.Discrete(3, start=-1)
+
+    env = Offset()
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        model.learn(200)
+        assert set(env.actions) == {-1, 0, 1}
+        assert model.predict(np.zeros(4), deterministic=True)[0] in (-1, 0, 1)
+
+
+def test_load_needs_the_environment(tmp_path):
+    path = tmp_path / "model"
+    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+        model.learn(200)
+        model.save(path, replay=True)
+        hashes = model.hashes()
+    with pytest.raises(ConfigError, match="env: None, must be given"):
+        DQN.load(path)
+    with DQN.load(path, Counter()) as model:
+        assert model.hashes() == hashes
+        model.learn(100, reset_num_timesteps=False)
+        assert model.num_timesteps == 300
+
+
+def test_set_env():
+    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+        model.learn(102)
+        other = Counter(5)
+        model.set_env(other)
+        assert model.get_env() is other
+        model.learn(100, reset_num_timesteps=False)
+        assert other.steps_taken == 100 and model.num_timesteps == 202
+        with pytest.raises(ConfigError, match="must be"):
+            model.set_env(vector(AutoresetMode.SAME_STEP, 2))
+
+
+def test_num_envs_must_agree():
+    with pytest.raises(ConfigError, match="num_envs: 3, the environment given has 2"):
+        DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL, num_envs=3)
+
+
+def test_other_spaces_are_refused_at_construction():
+    class Continuous(Counter):
+        action_space = gymnasium.spaces.Box(-1, 1, (2,))
+
+    with pytest.raises(ConfigError, match="action space: Box, must be Discrete"):
+        DQN("MlpPolicy", Continuous(), **SMALL)
+
+
+def test_callbacks_see_the_round():
+    seen = []
+
+    def look(locals_, globals_):
+        seen.append((locals_["rewards"].copy(), locals_["dones"].copy(), locals_["infos"], locals_["new_obs"].copy()))
+
+    with DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL) as model:
+        model.learn(14, look)
+    assert [r[0].tolist() for r in seen] == [[n, n] for n in (1, 2, 3, 1, 2, 3, 4)]
+    assert [bool(r[1][0]) for r in seen] == [False, False, True, False, False, False, True]
+    assert seen[2][2][0]["TimeLimit.truncated"] is np.False_ or not seen[2][2][0]["TimeLimit.truncated"]
+    assert seen[6][2][1]["TimeLimit.truncated"] and seen[6][2][1]["terminal_observation"][:3].tolist() == [1, 1, 4]
+    assert seen[2][3][0].tolist() == [0, 1, 0, -1]
+
+
+def test_gymnasiums_own_environments_and_wrappers():
+    env = gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        model.learn(200)
+        single = gymnasium.make("CartPole-v1")
+        result = model.evaluate(single, episodes=3)
+        assert result.episodes == 3 and result.mean_return == result.mean_length
+    env.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_evaluation_of_vector_environments(mode):
+    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+        result = model.evaluate(vector(mode, 2), episodes=6)
+        # Each plays episodes of 3, 4 and 5 steps: returns 6, 10 and 15.
+        assert result.episodes == 6 and result.mean_return == pytest.approx(31 / 3) and result.mean_length == 4
+        assert (result.min_return, result.max_return) == (6, 15)
+        assert result.std_return == pytest.approx(np.std([6, 10, 15] * 2, ddof=1))
+
+
+def test_float64_observations_are_cast():
+    class Double(Counter):
+        observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2, 2), np.float64)
+
+        def observe(self):
+            return super().observe().astype(np.float64).reshape(2, 2)
+
+    assert ObsLayout.of_space(Double.observation_space).shape == (4,)
+    assert learn(Double())[0] == learn(Counter())[0]

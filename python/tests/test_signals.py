@@ -1,0 +1,76 @@
+"""Ctrl-C is heard within a second and leaves a usable model; the host's signals stay the host's."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("how", ["native", "callback", "pixels", "push", "push-pixels"])
+def test_ctrl_c(how, tmp_path):
+    command = [sys.executable, "-X", "dev", "-X", "faulthandler", str(HERE / "procs" / "interrupt.py"), how]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout.readline() == "ready\n", child.stderr.read()
+            time.sleep(2)
+            child.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            assert child.stdout.readline() == "interrupted\n", child.stderr.read()
+            assert time.monotonic() - began < 1
+            assert child.stdout.readline() == "saved\n", child.stderr.read()
+            assert time.monotonic() - began < 5
+            assert child.stdout.readline() == "usable\n", child.stderr.read()
+            assert child.wait(timeout=30) == 0, child.stderr.read()
+        finally:
+            child.kill()
+
+
+def test_only_go_s_own_handlers_are_installed(process):
+    """SIGINT and the rest stay Python's: Go takes what it needs to run, and nothing else."""
+    process(
+        """
+import signal
+def caught():
+    line = next(l for l in open("/proc/self/status") if l.startswith("SigCgt"))
+    return int(line.split()[1], 16)
+before = caught()
+from paceline.config import Config
+Config().close()
+new = caught() & ~before
+allowed = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGPIPE, signal.SIGURG}
+allowed = sum(1 << (s - 1) for s in allowed)
+# Real-time signals 32-34 belong to the C library's threads.
+assert new & ~(allowed | 0b111 << 31) == 0, hex(new)
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+    )
+
+
+def test_a_closed_pipe_still_is_an_exception(process):
+    process(
+        """
+import os
+from paceline.config import Config
+Config().close()
+r, w = os.pipe()
+os.close(r)
+try:
+    os.write(w, b"x")
+except BrokenPipeError:
+    pass
+else:
+    raise AssertionError
+"""
+    )
+
+
+def test_signal_storm(process):
+    process("storm.py")
+    process("storm.py", options=())

@@ -1,0 +1,79 @@
+"""Builds libpaceline with Go and puts it, with its C headers, into the package.
+
+PACELINE_LIBRARY=/path/to/libpaceline.so takes a library built elsewhere instead.
+"""
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+LDFLAGS = f"-s -w -extldflags=-Wl,--version-script={ROOT / 'capi' / 'exports.map'}"
+
+
+def go(*args: str) -> str:
+    done = subprocess.run(["go", *args], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"paceline: go {args[0]} failed: {(done.stderr or done.stdout).strip()}")
+    return done.stdout.strip()
+
+
+def check_tools() -> None:
+    need = re.search(r"^go (\d+)\.(\d+)", (ROOT / "go.mod").read_text(), re.M)
+    version = ".".join(need.groups())
+    if not shutil.which("go"):
+        raise SystemExit(f"paceline: no go command found: install Go {version} or newer, or set PACELINE_LIBRARY")
+    have = re.search(r"go(\d+)\.(\d+)", go("version"))
+    if have and tuple(map(int, have.groups())) < tuple(map(int, need.groups())):
+        raise SystemExit(f"paceline: Go {'.'.join(have.groups())} is too old: version {version} or newer is needed")
+    if os.environ.get("CGO_ENABLED") == "0":
+        raise SystemExit("paceline: CGO_ENABLED is 0, but the library needs cgo: unset it")
+    compiler = (go("env", "CC").split() or ["cc"])[0]
+    if not shutil.which(compiler):
+        raise SystemExit(f"paceline: the C compiler {compiler!r} was not found: install one, or set CC")
+
+
+def copy_headers(package: Path) -> None:
+    (package / "include").mkdir(exist_ok=True)
+    for header in (ROOT / "include").glob("*.h*"):
+        shutil.copy2(header, package / "include")
+
+
+class BuildGo(build_ext):
+    def get_ext_filename(self, fullname):
+        return fullname.replace(".", os.sep) + ".so"
+
+    def build_extension(self, ext):
+        out = Path(self.get_ext_fullpath(ext.name)).resolve()
+        out.parent.mkdir(parents=True, exist_ok=True)
+        copy_headers(out.parents[1])
+        if prebuilt := os.environ.get("PACELINE_LIBRARY"):
+            shutil.copy2(prebuilt, out)
+            return
+        check_tools()
+        go("build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", LDFLAGS, "-o", str(out), "./capi")
+        out.with_suffix(".h").unlink(missing_ok=True)
+
+    def copy_extensions_to_source(self):  # pip install -e, build_ext --inplace
+        package = ROOT / "python" / "paceline"
+        (package / "lib").mkdir(exist_ok=True)
+        super().copy_extensions_to_source()
+        copy_headers(package)
+
+
+class AnyPython(bdist_wheel):
+    """One wheel for every Python 3 on this platform: the library is loaded with ctypes."""
+
+    def get_tag(self):
+        return ("py3", "none", super().get_tag()[2])
+
+
+setup(
+    ext_modules=[Extension("paceline.lib.libpaceline", sources=[])],
+    cmdclass={"build_ext": BuildGo, "bdist_wheel": AnyPython},
+)
