@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/dqn"
@@ -70,6 +71,9 @@ func (f *family) readSpec() error {
 // make makes environment number index.
 func (f *family) make(index int, seed uint64) (env.Env, error) {
 	c := (*C.pl_env)(C.calloc(1, C.sizeof_pl_env))
+	if c == nil {
+		return nil, syscall.ENOMEM
+	}
 	c.family = f.c
 	if code := C.pl_env_create(c, C.uint32_t(index), C.uint64_t(seed)); code != 0 {
 		err := failure("create", code, &c.text)

@@ -44,8 +44,8 @@ func pacelineGoBench(out **C.char, name, options *C.char, why *C.char) C.int {
 				return err
 			}
 		}
-		var result string
-		if err = apart(func() error { result, err = dqn.Bench(n, o); return err }); err == nil {
+		result, err := dqn.Bench(n, o)
+		if err == nil {
 			*out = C.CString(result)
 		}
 		return err

@@ -111,20 +111,12 @@ func pacelineGoTrainerRun(id C.uint64_t, maxSteps, maxMS C.int64_t, stats *C.pac
 			return fmt.Errorf("max_ms: %d, must be at least 0", maxMS)
 		}
 		limit := time.Duration(min(int64(maxMS), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
-		// On a goroutine of its own: one that is bound to the host's thread costs
-		// two thread switches each time it waits for the samplers.
-		err := apart(func() error { return t.Run(int64(maxSteps), limit) })
+		err := t.Run(int64(maxSteps), limit)
 		if err == nil && stats != nil {
 			putStats(t.Stats(), stats)
 		}
 		return err
 	}), why)
-}
-
-func apart(f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- guarded(f) }()
-	return <-done
 }
 
 //export pacelineGoTrainerStop

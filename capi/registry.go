@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -115,18 +116,17 @@ func (t *table[T]) use(id uint64, f func(T) error) error {
 	return o.guarded(f)
 }
 
-func (o *object[T]) guarded(f func(T) error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			p := &dqn.PanicError{Value: r, Stack: debug.Stack()}
-			o.broken.Store(p)
-			err = p
-		}
-	}()
-	return f(o.value)
+// guarded calls f, and remembers a panic in it, also one that core has caught.
+func (o *object[T]) guarded(f func(T) error) error {
+	err := guarded(func() error { return f(o.value) })
+	var p *dqn.PanicError
+	if err != nil && errors.As(err, &p) {
+		o.broken.Store(p)
+	}
+	return err
 }
 
-// guarded calls f where no object can be spoilt.
+// guarded turns a panic of f into an error.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -1,13 +1,12 @@
 /*
- * include/paceline.h, one function for each of its functions. All of them have
- * the same shape: ENTER refuses a forked child without touching Go, then the
- * arguments are checked as far as C can, then GO calls the function of
- * export_*.go in our floating-point mode and keeps its error's text for this
- * thread.
+ * include/paceline.h, one function for each of its functions (those that cannot
+ * fail are in info.c and thread.c). All have the same shape: ENTER refuses a
+ * forked child without touching Go, then the arguments are checked as far as C
+ * can, then GO calls the function of export_*.go in our floating-point mode and
+ * keeps its error's text for this thread.
  */
 #include "bridge.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,19 +24,25 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit numbers in pointers");
   (mode = pl_float_enter(), code = (call), pl_float_leave(mode), \
    code == PACELINE_OK ? code : pl_fail(code, "%s", why))
 
-#define NEED(pointer) \
-  if ((pointer) == NULL) return pl_fail(PACELINE_EINVAL, #pointer ": NULL, must point to something")
+#define NEED(pointer)                                                                             \
+  do {                                                                                            \
+    if ((pointer) == NULL) return pl_fail(PACELINE_EINVAL, #pointer ": NULL, must point to something"); \
+  } while (0)
 
-#define TEXT(text, longest)                                          \
-  NEED(text);                                                        \
-  if (strnlen(text, (longest) + 1) > (longest))                      \
-    return pl_fail(PACELINE_EINVAL, #text ": longer than %d bytes", (int)(longest))
+#define TEXT(text, longest)                                                           \
+  do {                                                                                \
+    NEED(text);                                                                       \
+    if (strnlen(text, (longest) + 1) > (longest))                                     \
+      return pl_fail(PACELINE_EINVAL, #text ": longer than %d bytes", (int)(longest)); \
+  } while (0)
 
 /* A struct from a newer header is refused; one from an older header, down to
  * the first that there was, is read and written as far as it goes. */
-#define SIZED(pointer, type)                                                   \
-  if ((code = check_size(#pointer, (pointer)->struct_size, FIRST_##type, sizeof(type))) != 0) \
-  return code
+#define SIZED(pointer, type)                                                                  \
+  do {                                                                                        \
+    code = check_size(#pointer, (pointer)->struct_size, FIRST_##type, sizeof(type));          \
+    if (code != PACELINE_OK) return code;                                                     \
+  } while (0)
 
 enum { /* sizes in version 0.1.0 */
   FIRST_paceline_option = 40,
@@ -74,47 +79,6 @@ static void give(void *out, void *full) {
 
 static uint64_t id(const void *handle) { return (uint64_t)(uintptr_t)handle; }
 static void *handle(uint64_t id) { return (void *)(uintptr_t)id; }
-
-/* -------------------------------------- results, errors and versions */
-
-const char *paceline_status_str(int status) {
-  switch (status) {
-#define NAME(code) \
-  case code: return #code
-    NAME(PACELINE_OK);
-    NAME(PACELINE_EFAIL);
-    NAME(PACELINE_EINVAL);
-    NAME(PACELINE_EHANDLE);
-    NAME(PACELINE_EBUSY);
-    NAME(PACELINE_ECALLBACK);
-    NAME(PACELINE_ESTOPPED);
-    NAME(PACELINE_ENOMEM);
-    NAME(PACELINE_EFORKED);
-    NAME(PACELINE_EPANIC);
-    NAME(PACELINE_EIO);
-    NAME(PACELINE_EVERSION);
-    NAME(PACELINE_ENAN);
-#undef NAME
-  }
-  return "unknown status";
-}
-
-void paceline_string_free(char *text) { free(text); }
-
-const char *paceline_version(void) { return PACELINE_VERSION; }
-int paceline_abi_version(void) { return PACELINE_ABI_VERSION; }
-
-const char *paceline_build_info(void) {
-  static _Atomic(char *) known;
-  char *info = atomic_load(&known);
-  if (info == NULL && !pl_forked()) {
-    unsigned mode = pl_float_enter();
-    info = pacelineGoBuildInfo();
-    pl_float_leave(mode);
-    atomic_store(&known, info);
-  }
-  return info == NULL ? "{}" : info;
-}
 
 /* ----------------------------------------------------- configuration */
 
@@ -498,8 +462,6 @@ int paceline_bench(char **out, const char *name, const char *options) {
   ENTER;
   NEED(out);
   TEXT(name, PL_LONGEST_NAME);
-  if (options != NULL) {
-    TEXT(options, PL_LONGEST_JSON);
-  }
+  if (options != NULL) TEXT(options, PL_LONGEST_JSON);
   return GO(pacelineGoBench(out, (char *)name, (char *)options, why));
 }

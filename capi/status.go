@@ -39,6 +39,8 @@ func status(err error) C.int {
 		return C.PACELINE_EHANDLE
 	case errors.Is(err, dqn.ErrBusy):
 		return C.PACELINE_EBUSY
+	case errors.Is(err, dqn.ErrStopped):
+		return C.PACELINE_ESTOPPED
 	case errors.Is(err, dqn.ErrNotFinite):
 		return C.PACELINE_ENAN
 	case errors.As(err, &callback):

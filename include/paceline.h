@@ -31,15 +31,21 @@
  *   handle that was freed, or is of another kind, gives PACELINE_EHANDLE. Every
  *   *_free accepts NULL and a freed handle, and does nothing then.
  * Pointers.  "borrowed": read or written during the call only. "view": memory
- *   of the library, valid until the moment its entry names. Strings are UTF-8.
- *   NULL where a pointer is needed gives PACELINE_EINVAL.
+ *   of the library, valid until the moment its entry names. "static": valid for
+ *   ever. NULL where a pointer is needed gives PACELINE_EINVAL.
+ * Strings.  Terminated UTF-8; anything else is refused, and so is a name longer
+ *   than 1023 bytes or a path or value longer than 4095.
  * Threads.  A handle may be used from any thread, one call at a time; a second
  *   call meanwhile gives PACELINE_EBUSY. Functions that take a const handle, or
- *   are marked [thread-safe], may run at any time, also beside the others.
+ *   are marked [thread-safe], may run at any time, also beside the others (but
+ *   not beside *_free of that handle: they then give PACELINE_EHANDLE or finish).
  *   Different handles are independent. The error text belongs to the thread.
  * Fork.  The library has threads of its own, so a child made by fork() cannot
- *   use it: every call there gives PACELINE_EFORKED (load it after forking, or
- *   start children with exec).
+ *   use it: every call that returns a status gives PACELINE_EFORKED there, *_free
+ *   does nothing, and memory from paceline_*_buffers can still be read. Load it
+ *   after forking, or start children with exec.
+ * Floating point.  The library computes in the default mode whatever the caller's
+ *   is (flush to zero, rounding), and leaves the caller's as it was.
  * Signals.  Long calls return when paceline_trainer_stop is called, which is
  *   [thread-safe] (but not async-signal-safe), or when their max_ms is over.
  * Growth.  A struct that may grow begins with struct_size: set it to sizeof.
@@ -74,11 +80,11 @@ enum paceline_status {
   PACELINE_EHANDLE = -3,   /* the handle was freed, or is of another kind */
   PACELINE_EBUSY = -4,     /* another call on this handle is in progress */
   PACELINE_ECALLBACK = -5, /* a function of your environment table failed */
-  PACELINE_ESTOPPED = -6,  /* reserved */
+  PACELINE_ESTOPPED = -6,  /* stopped while act or observe waited: call it again */
   PACELINE_ENOMEM = -7,    /* the machine has not the memory asked for */
   PACELINE_EFORKED = -8,   /* used in a child of fork() */
   PACELINE_EPANIC = -9,    /* a bug in the library: this handle is spoilt, others go on */
-  PACELINE_EIO = -10,      /* a file could not be read or written */
+  PACELINE_EIO = -10,      /* a file could not be read or written, or is no whole checkpoint */
   PACELINE_EVERSION = -11, /* a struct or a checkpoint of a newer version */
   PACELINE_ENAN = -12      /* the loss, an observation or a reward is not finite */
 };
@@ -87,8 +93,9 @@ enum paceline_status {
  * [thread-safe] */
 PACELINE_API const char *paceline_status_str(int status);
 
-/* What went wrong in this thread's latest failed call. Never NULL. View, valid
- * until this thread's next call into the library fails. [thread-safe] */
+/* What went wrong in this thread's latest failed call, at most 1023 bytes; ""
+ * if none has failed. Never NULL. View, valid until this thread's next call into
+ * the library fails. [thread-safe] */
 PACELINE_API const char *paceline_last_error(void);
 
 /* Frees a text that the library gave you. NULL is fine. [thread-safe] */
@@ -104,8 +111,9 @@ PACELINE_API void paceline_string_free(char *text);
 PACELINE_API const char *paceline_version(void);
 PACELINE_API int paceline_abi_version(void);
 
-/* A JSON object: version, go, isa (the kernels in use), threads. View, valid
- * for ever. [thread-safe] */
+/* A JSON object: version, go, isa (the kernels in use), threads (that run Go
+ * code at the same time). Static text; "{}" in a child of fork() that has not
+ * asked before. [thread-safe] */
 PACELINE_API const char *paceline_build_info(void);
 
 /* ------------------------------------------------------ 3 configuration */
@@ -166,7 +174,7 @@ typedef struct paceline_spec {
   uint32_t ndim;        /* axes in use, 0 for PACELINE_DISCRETE */
   int64_t shape[4];     /* sizes of the axes */
   int64_t n;            /* PACELINE_DISCRETE: number of actions */
-  int64_t frame_stack;  /* first axis = that many successive frames; 0: not declared */
+  int64_t frame_stack;  /* the first axis is that many frames, oldest first; 0: not declared */
 } paceline_spec;
 
 /* ---------------------------------------------- 5 your own environments */
@@ -178,29 +186,33 @@ enum paceline_end { PACELINE_TERMINATED = 1, PACELINE_TRUNCATED = 2 };
 
 /*
  * A family of environments as a table of functions. The library makes num_envs
- * of them and steps them on its own threads.
+ * of them and steps them on threads of its own and on the one that calls run.
  *
  * At most one call per environment is in progress at a time; different
  * environments run at the same time on different threads, and successive calls
  * for one environment may come from different threads. obs is this
  * environment's row of a batch: write exactly the observation's bytes, keep no
  * pointer to it. Return 0, or another number after paceline_set_callback_error
- * ("..."): the run in progress then returns PACELINE_ECALLBACK with that text.
- * Make no paceline call on the same trainer from inside. System calls may
- * return EINTR (the library's threads get signals): try again. A C++ function
+ * ("..."): the run in progress then returns PACELINE_ECALLBACK with that text
+ * and the environment's number; the next run resets that environment and goes on.
+ * Make no paceline call on the same trainer from inside. Functions run in the
+ * default floating-point mode, and what they change of it is undone. System calls
+ * may return EINTR (the library's threads get signals): try again. A C++ function
  * must not let an exception out; paceline.hpp sees to that.
  */
 typedef struct paceline_env_table {
   uint32_t struct_size;
   uint32_t reserved;
-  /* Fills in both specs (struct_size is set). Called once. */
+  /* Fills in both specs (zeroed, struct_size is set). Called once, first. */
   int (*spec)(void *user, paceline_spec *obs, paceline_spec *action);
-  /* Makes environment number index; all its randomness comes from seed. */
+  /* Makes environment number index, one after the other, before
+   * paceline_trainer_new_table returns; all its randomness comes from seed. */
   int (*create)(void *user, uint32_t index, uint64_t seed, void **env);
   /* Begins an episode and writes its first observation. */
   int (*reset)(void *env, void *obs);
-  /* Takes one action (an int32), writes the observation that follows, the
-   * reward and the bits of enum paceline_end. */
+  /* Takes one action (an int32 in range), writes the observation that follows,
+   * the reward (finite, as float observations must be) and the bits of enum
+   * paceline_end. */
   int (*step)(void *env, const void *action, void *obs, float *reward, uint8_t *ended);
   /* Both or none. save writes the whole state, its random numbers too, into buf;
    * *len: size of buf going in, bytes needed coming out; with buf NULL or too
@@ -211,8 +223,8 @@ typedef struct paceline_env_table {
   void (*destroy)(void *env);
 } paceline_env_table;
 
-/* The text of the error that this thread's callback is about to return; copied.
- * [thread-safe] */
+/* The text of the error that this thread's callback is about to return; copied,
+ * up to 1023 bytes. [thread-safe] */
 PACELINE_API void paceline_set_callback_error(const char *text);
 
 /* -------------------------------------------------------- 6 the trainer */
@@ -225,8 +237,8 @@ typedef struct paceline_trainer paceline_trainer;
 PACELINE_API PACELINE_MUST_USE int paceline_trainer_new(paceline_trainer **out, const paceline_config *cfg);
 
 /* The same on your own environments. The table is copied; user is passed to
- * spec and create, and release(user), if not NULL, is called exactly once: when
- * the last environment is gone, also when this call fails. */
+ * spec and create, and release(user), if not NULL, is called exactly once, on any
+ * thread: when the last environment is gone, also when this call fails. */
 PACELINE_API PACELINE_MUST_USE int paceline_trainer_new_table(paceline_trainer **out, const paceline_config *cfg,
                                                               const paceline_env_table *table, void *user,
                                                               void (*release)(void *user));
@@ -281,7 +293,8 @@ PACELINE_API int paceline_trainer_run(paceline_trainer *t, int64_t max_steps, in
 
 /* Makes the run in progress return soon (and the next one at once, if none is).
  * The update in progress is finished, nothing else is made up for. A later run
- * goes on where this one ended. [thread-safe] */
+ * goes on where this one ended. An act or observe that waits for the trainer
+ * returns PACELINE_ESTOPPED, with nothing changed. [thread-safe] */
 PACELINE_API int paceline_trainer_stop(const paceline_trainer *t);
 
 /* [thread-safe] */
@@ -306,7 +319,7 @@ typedef struct paceline_parameter {
   int64_t shape[4];
   size_t offset;    /* of its first number in the flat array, in floats */
   size_t size;      /* numbers */
-  const char *name; /* view, valid until the trainer is freed */
+  const char *name; /* static text */
 } paceline_parameter;
 
 /* Describes parameter array i, 0 and up; PACELINE_EINVAL past the last one. */
@@ -348,7 +361,8 @@ PACELINE_API int paceline_trainer_save(paceline_trainer *t, const char *path, ui
 PACELINE_API int paceline_trainer_load(paceline_trainer *t, const char *path);
 
 /* Stops, waits for the threads (at most one environment step and one update)
- * and frees. Views from paceline_trainer_buffers stay readable until
+ * and frees; a run in progress on another thread returns. Not from inside an
+ * environment of its own. Views from paceline_trainer_buffers stay readable until
  * paceline_buffers_release. */
 PACELINE_API void paceline_trainer_free(paceline_trainer *t);
 
@@ -387,8 +401,10 @@ typedef struct paceline_buffers {
   uint64_t id;    /* for paceline_buffers_release */
 } paceline_buffers;
 
-/* The arrays shared with a trainer made by paceline_trainer_new_push. Views,
- * valid until paceline_buffers_release, also after paceline_trainer_free. */
+/* The arrays shared with a trainer made by paceline_trainer_new_push, zeroed at
+ * first. Views, valid until paceline_buffers_release, also after
+ * paceline_trainer_free. Every call gives the same arrays under a new id, to be
+ * released by itself; an id that was released, or 0, is ignored. */
 PACELINE_API int paceline_trainer_buffers(paceline_buffers *out, paceline_trainer *t);
 PACELINE_API void paceline_buffers_release(uint64_t id);
 
@@ -408,10 +424,10 @@ PACELINE_API int paceline_policy_spec(paceline_spec *obs, paceline_spec *action,
 /* The number of bytes of policy state per row: 0 for every policy so far. */
 PACELINE_API size_t paceline_policy_state_bytes(const paceline_policy *p);
 
-/* Greedy actions for n observations, in rows of bytes. obs: n rows. state and
- * episode_starts (n bytes, 1 where an episode begins): for policies with
- * memory; may be NULL. actions: n rows (int32). values: NULL, or room for n rows of
- * Q-values (float, one per action). All borrowed. [thread-safe] */
+/* Greedy actions for n observations, 0 to 1048576, in rows of bytes. obs: n rows.
+ * state and episode_starts (n bytes, 1 where an episode begins): for policies
+ * with memory; may be NULL. actions: n rows (int32). values: NULL, or room for n
+ * rows of Q-values (float, one per action). All borrowed. [thread-safe] */
 PACELINE_API int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, void *state,
                                      const uint8_t *episode_starts, void *actions, float *values);
 
@@ -438,8 +454,10 @@ PACELINE_API void paceline_policy_free(paceline_policy *p);
 
 /* --------------------------------------------- 9 the vector environment */
 
-/* num_envs built-in environments stepped together, on up to num_threads threads
- * (0: one per core), as Gymnasium's vector environments behave. */
+/* num_envs (1 to 65536) built-in environments stepped together, on up to
+ * num_threads threads (0: one per core, at most 1024), as Gymnasium's vector
+ * environments behave. They begin with the streams of seed 0, those that a
+ * trainer with that seed has. */
 typedef struct paceline_vec paceline_vec;
 
 enum paceline_autoreset {
@@ -456,9 +474,10 @@ PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, co
  * valid until paceline_buffers_release. */
 PACELINE_API int paceline_vec_buffers(paceline_buffers *out, paceline_vec *v);
 
-/* Begins episodes in the environments whose mask byte is not 0 (mask NULL: all)
- * and writes their rows of obs. seeds: NULL to go on along each environment's
- * stream, or num_envs numbers. Borrowed. */
+/* Begins episodes in the environments whose mask byte is not 0 (mask NULL: all;
+ * at least one) and writes their rows of obs. seeds: NULL to go on along each
+ * environment's stream, or num_envs numbers, of which the masked rows' are used.
+ * Borrowed. */
 PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask);
 
 /* Takes the actions in the buffers. An action out of range is refused before

@@ -92,6 +92,27 @@ int main(void) {
   paceline_trainer_free(t);
   CHECK(f.released == 1);
 
+  /* A loss that is not finite is said with its step, at every run that follows;
+   * what was learnt before can be saved. */
+  const char *const squared[] = {QUICK, "loss", "squared", NULL};
+  paceline_config *cfg = config(squared);
+  paceline_env_table table = counter_table(1);
+  f = counters(HUGE_REWARD, 150);
+  OK(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release));
+  OK(paceline_trainer_begin(t, 2000, 0));
+  FAILS(paceline_trainer_run(t, 0, 0, NULL), PACELINE_ENAN, "loss: +Inf at step");
+  FAILS(paceline_trainer_run(t, 0, 0, NULL), PACELINE_ENAN, "loss: +Inf at step");
+  OK(paceline_trainer_save(t, tmp("before.paceline"), 0));
+  paceline_policy *p;
+  float obs = 0, q[2];
+  int32_t action;
+  OK(paceline_policy_load(&p, tmp("before.paceline")));
+  OK(paceline_policy_act(p, 1, &obs, NULL, NULL, &action, q));
+  CHECK(isfinite(q[0]) && isfinite(q[1]));
+  paceline_policy_free(p);
+  paceline_trainer_free(t);
+  paceline_config_free(cfg);
+
   /* A text that was set long ago, or on another call, is not used again. */
   paceline_set_callback_error("an old story");
   f = counters(FAIL_SILENTLY, 1);
@@ -102,8 +123,7 @@ int main(void) {
 
   /* Settings that are refused, after the environments were made or before. */
   const char *const settings[] = {"learning_starts", "1", NULL};
-  paceline_config *cfg = config(settings);
-  paceline_env_table table = counter_table(1);
+  cfg = config(settings);
   f = counters(SOUND, 0);
   FAILS(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release), PACELINE_EINVAL, "learning_starts");
   CHECK(f.released == 1);

@@ -1,5 +1,7 @@
 /* Environments that the caller steps give the same bits as the same ones
  * stepped by the library: a paceline_vec is pushed into a trainer. */
+#include <pthread.h>
+
 #include "t.h"
 
 static paceline_trainer *pushed(const char *const *settings, const char *env, const char *num_envs, const char *mode,
@@ -94,11 +96,61 @@ static void refused(void) {
   paceline_buffers_release(b.id);
 }
 
+static volatile int quit;
+
+static void *stop_often(void *t) {
+  while (!quit) {
+    OK(paceline_trainer_stop(t));
+    usleep(300);
+  }
+  return NULL;
+}
+
+/* A course with updates so slow that act waits for them; returns how many calls
+ * were stopped meanwhile. */
+static int slow_course(paceline_hashes *h, int stopped) {
+  const char *const settings[] = {QUICK, "net_arch", "256,256", "batch_size", "128", "train_freq", "1", "window", "32", NULL};
+  paceline_config *cfg = config(settings);
+  paceline_spec obs = {.struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {8}};
+  paceline_spec action = {.struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2};
+  paceline_trainer *t;
+  OK(paceline_trainer_new_push(&t, cfg, &obs, &action));
+  paceline_config_free(cfg);
+  paceline_buffers b = {.struct_size = sizeof b};
+  OK(paceline_trainer_buffers(&b, t));
+  OK(paceline_trainer_begin(t, 100000, 0));
+  pthread_t stopper;
+  if (stopped) pthread_create(&stopper, NULL, stop_often, t);
+  int times = 0, status;
+  for (int i = 0; i < 150; i++) {
+    if (stopped && i == 149) { /* the last round is not stopped, and makes up for all */
+      quit = 1;
+      pthread_join(stopper, NULL);
+    }
+    while ((status = paceline_trainer_act(t)) == PACELINE_ESTOPPED) times++;
+    STATUS(status, PACELINE_OK);
+    for (int k = 0; k < 4; k++) {
+      b.rewards[k] = (float)(b.actions[k] == (i + k) % 2);
+      ((float *)b.obs)[8 * k + i % 8] = sinf((float)(i * 4 + k));
+    }
+    while ((status = paceline_trainer_observe(t, NULL)) == PACELINE_ESTOPPED) times++;
+    STATUS(status, PACELINE_OK);
+  }
+  *h = hashes_of(t);
+  paceline_trainer_free(t);
+  paceline_buffers_release(b.id);
+  return times;
+}
+
 int main(void) {
   compare("CartPole-v1", "4", "same_step", "4", 3000);
   compare("CartPole-v1", "1", "next_step", "4", 3000);
   compare("MountainCar-v0", "3", "same_step", "4", 1500); /* truncations */
   compare("Catch-v0", "3", "same_step", "20", 600);
   refused();
+  paceline_hashes calm, harried;
+  CHECK(slow_course(&calm, 0) == 0);
+  CHECK(slow_course(&harried, 1) > 0);
+  CHECK(same(calm, harried));
   return 0;
 }

@@ -4,17 +4,19 @@
 #     capi/ctest/run.sh [folder] [test ...]
 #
 # folder: where to build (kept, so that the next run is quicker); none: a
-# temporary one. tests: names as printed; none: all. CC, CXX and GO are honoured.
+# temporary one. tests: names as printed; none: all. CC, CXX and GO are honoured,
+# and GOEXPERIMENT=cgocheck2, which watches for Go pointers kept by C.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
 CC=${CC:-cc} CXX=${CXX:-c++} GO=${GO:-go}
 
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+build=$scratch/build
 if [ $# -gt 0 ]; then
-  mkdir -p "$1" && build=$(cd "$1" && pwd) && shift || exit 1
-  scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
-else
-  build=$(mktemp -d) && scratch=$build && trap 'rm -rf "$build"' EXIT
+  build=$1 && shift
 fi
+mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 1
 only=$*
 
 library() { # folder, go build arguments

@@ -170,6 +170,7 @@ static void refused_settings(void) {
     FAILS(paceline_trainer_new(&t, cfg), cases[i].status, cases[i].says);
     CHECK(t == (void *)1);
     paceline_config_free(cfg);
+    if (cases[i].status == PACELINE_ENOMEM) CHECK(strstr(paceline_last_error(), "available") != NULL); /* both numbers */
   }
 }
 

@@ -1,14 +1,10 @@
 package dqn
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
@@ -100,8 +96,7 @@ func (d *DQN) Save(path string, replay bool) (err error) {
 		return err
 	}
 	defer d.leave(&err)
-	// A failed update does not keep the weights from being saved.
-	if err := d.settle(); err != nil && d.trainer.failed() == nil {
+	if err := d.settleToSee(); err != nil {
 		return err
 	}
 	state, err := d.state()
@@ -200,10 +195,12 @@ func (d *DQN) state() (*savedState, error) {
 // loaded is a checkpoint that was read and found to fit.
 type loaded struct {
 	savedState
-	weights, optimizer, snapshot []nn.Tensor
-	draws                        *rng.Stream
-	coins                        []*rng.Stream
-	acting                       *savedActing
+	cfg               Config
+	weights, snapshot []nn.Tensor
+	optimizer         nn.Optimizer
+	draws             *rng.Stream
+	coins             []*rng.Stream
+	acting            *savedActing
 }
 
 // Load replaces the state by that of a checkpoint made with the same
@@ -241,13 +238,13 @@ func (d *DQN) read(r *checkpoint.Reader) (*loaded, error) {
 	if err := r.Content(&l.savedState); err != nil {
 		return nil, err
 	}
-	cfg, err := configOf(l.Config)
-	if err != nil {
+	var err error
+	if l.cfg, err = configOf(l.Config); err != nil {
 		return nil, err
 	}
 	// What shapes the state must agree; everything else may be changed.
 	for _, name := range []string{"env", "policy", "net_arch", "num_envs", "optimizer", "actor", "buffer_size"} {
-		saved, _ := cfg.Get(name)
+		saved, _ := l.cfg.Get(name)
 		if own, _ := d.cfg.Get(name); own != saved {
 			return nil, fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)
 		}
@@ -277,7 +274,7 @@ func (d *DQN) read(r *checkpoint.Reader) (*loaded, error) {
 			return nil, err
 		}
 	}
-	if l.optimizer, err = tensors(r, partOptimizer); err != nil {
+	if l.optimizer, err = d.readOptimizer(r, l.OptimizerStep); err != nil {
 		return nil, err
 	}
 	if r.Has(partSnapshot) {
@@ -299,6 +296,24 @@ func (d *DQN) read(r *checkpoint.Reader) (*loaded, error) {
 		}
 	}
 	return l, nil
+}
+
+// readOptimizer makes an optimiser with our settings and the saved state.
+func (d *DQN) readOptimizer(r *checkpoint.Reader, step int64) (nn.Optimizer, error) {
+	arrays, err := tensors(r, partOptimizer)
+	if err != nil {
+		return nil, err
+	}
+	var state []nn.State
+	for _, t := range arrays {
+		data, _ := t.Data.([]float32)
+		state = append(state, nn.State{Name: t.Name, Data: data})
+	}
+	o, err := newOptimizer(&d.cfg, d.theta.Layout.Size)
+	if err != nil {
+		return nil, err
+	}
+	return o, o.SetState(step, state)
 }
 
 func tensors(r *checkpoint.Reader, part string) (ts []nn.Tensor, err error) {
@@ -346,21 +361,12 @@ func (d *DQN) loadReplay(r *checkpoint.Reader, l *loaded, withReplay bool) error
 
 // adopt takes over what read has checked.
 func (d *DQN) adopt(l *loaded, withReplay bool) error {
-	var state []nn.State
-	for _, t := range l.optimizer {
-		data, _ := t.Data.([]float32)
-		state = append(state, nn.State{Name: t.Name, Data: data})
-	}
-	if err := d.trainer.optimizer.SetState(l.OptimizerStep, state); err != nil {
-		return err
-	}
 	err := d.theta.SetTensors(onlinePrefix, l.weights)
 	err = errors.Join(err, d.thetaMinus.SetTensors(targetPrefix, l.weights))
 	if d.snapshot != nil {
+		d.snapshot.CopyFrom(d.theta)
 		if l.snapshot != nil {
 			err = errors.Join(err, d.snapshot.SetTensors(onlinePrefix, l.snapshot))
-		} else {
-			d.snapshot.CopyFrom(d.theta)
 		}
 		d.snapshot.Version = l.Versions["snapshot"]
 	}
@@ -368,11 +374,12 @@ func (d *DQN) adopt(l *loaded, withReplay bool) error {
 		return err
 	}
 	d.theta.Version, d.thetaMinus.Version = l.Versions["theta"], l.Versions["target"]
-	d.clock, d.schedule, d.halted, d.begun = l.Clock, l.Schedule, l.Halted, l.Clock.End > 0
-	d.phase = 0
-	d.trainer.draws = l.draws
+	d.trainer.optimizer, d.trainer.draws = l.optimizer, l.draws
 	d.trainer.setPosition(l.Updates)
 	d.samplers.coins = l.coins
+	d.clock, d.schedule, d.halted, d.begun = l.Clock, l.Schedule, l.Halted, l.Clock.End > 0
+	d.clock.changePeriods(&l.cfg, &d.cfg)
+	d.phase, d.room = 0, 0
 	d.stats.mu.Lock()
 	d.stats.episodes = l.Episodes
 	copy(d.stats.recent[:], l.Recent)
@@ -382,21 +389,19 @@ func (d *DQN) adopt(l *loaded, withReplay bool) error {
 		d.clock.Warm = false
 		d.clock.WarmAt = d.clock.Warmup + int64(d.cfg.LearningStarts)
 	}
-	if d.push != nil {
-		d.push.needsEnvs = true
-		return nil
-	}
-	if !d.begun {
-		return nil
-	}
-	if l.acting == nil || !withReplay {
-		return d.samplers.reset()
-	}
 	s := d.samplers
-	copy(s.rows.Obs, l.acting.Obs)
-	copy(s.returns, l.acting.Returns)
-	copy(s.lengths, l.acting.Lengths)
-	clear(s.broken)
+	switch {
+	case d.push != nil:
+		d.push.needsEnvs, d.push.acted = true, false
+	case !d.begun: // Begin will reset them
+	case l.acting == nil || !withReplay:
+		return d.restart(s.reset)
+	default:
+		copy(s.rows.Obs, l.acting.Obs)
+		copy(s.returns, l.acting.Returns)
+		copy(s.lengths, l.acting.Lengths)
+		clear(s.broken)
+	}
 	return nil
 }
 
@@ -428,147 +433,4 @@ func configOf(table map[string]string) (Config, error) {
 		}
 	}
 	return cfg, nil
-}
-
-// LoadPolicy returns the policy in a checkpoint of a DQN or of a policy.
-func LoadPolicy(path string) (*Policy, error) {
-	r, err := checkpoint.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	var st savedState
-	if err := r.Content(&st); err != nil {
-		return nil, err
-	}
-	cfg, err := configOf(st.Config)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	spec := st.Spec.spec()
-	layout, err := networkSpec(&cfg, spec).Layout()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	params := nn.NewParams(layout)
-	weights, err := tensors(r, partWeights)
-	if err != nil {
-		return nil, err
-	}
-	if err := params.SetTensors(onlinePrefix, weights); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return newPolicy(cfg, spec, params), nil
-}
-
-// Save writes a checkpoint of the weights alone, which LoadPolicy reads.
-func (p *Policy) Save(path string) error {
-	st := savedState{Config: p.config.table(), Spec: saveSpec(p.spec)}
-	w, err := checkpoint.Create(path, kindPolicy, st)
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
-	if err := w.Part(partWeights, func(out io.Writer) error {
-		return nn.WriteSafetensors(out, p.params.Tensors(onlinePrefix), nil)
-	}); err != nil {
-		return err
-	}
-	return w.Commit()
-}
-
-// Parameters lists the arrays of GetParameters and SetParameters: those of
-// theta as "q_net.*", then those of theta-minus as "q_net_target.*".
-func (d *DQN) Parameters() []nn.Param {
-	layout := d.theta.Layout
-	var list []nn.Param
-	for k, prefix := range []string{onlinePrefix, targetPrefix} {
-		for _, p := range layout.Params {
-			p.Name, p.Offset = prefix+p.Name, p.Offset+k*layout.Size
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// GetParameters copies theta and theta-minus, after the updates due at this
-// step.
-func (d *DQN) GetParameters(to []float32) (err error) {
-	if err := d.enter(); err != nil {
-		return err
-	}
-	defer d.leave(&err)
-	n := len(d.theta.Data)
-	if len(to) != 2*n {
-		return fmt.Errorf("parameters: %d numbers, must be %d", len(to), 2*n)
-	}
-	if err := d.settle(); err != nil && d.trainer.failed() == nil {
-		return err
-	}
-	copy(to, d.theta.Data)
-	copy(to[n:], d.thetaMinus.Data)
-	return nil
-}
-
-// SetParameters overwrites theta and theta-minus (and the snapshot, with theta).
-func (d *DQN) SetParameters(from []float32) (err error) {
-	if err := d.enter(); err != nil {
-		return err
-	}
-	defer d.leave(&err)
-	n := len(d.theta.Data)
-	if len(from) != 2*n {
-		return fmt.Errorf("parameters: %d numbers, must be %d", len(from), 2*n)
-	}
-	if k := slices.IndexFunc(from, func(v float32) bool { return v-v != 0 }); k >= 0 {
-		return fmt.Errorf("parameters: number %d is %v, must be %w", k, from[k], errFinite)
-	}
-	if err := d.settle(); err != nil {
-		return err
-	}
-	copy(d.theta.Data, from)
-	copy(d.thetaMinus.Data, from[n:])
-	if d.snapshot != nil {
-		copy(d.snapshot.Data, from)
-	}
-	return nil
-}
-
-// Hashes are SHA-256 digests in hexadecimal.
-type Hashes struct {
-	Replay  string // the transitions that can be sampled
-	Weights string // theta
-	Target  string // theta-minus
-}
-
-// Hashes returns digests of what was learnt from and learnt, after the updates
-// due at this step. With the same settings and seed they are the same for any
-// number of threads.
-func (d *DQN) Hashes() (h Hashes, err error) {
-	if err := d.enter(); err != nil {
-		return h, err
-	}
-	defer d.leave(&err)
-	if err := d.settle(); err != nil {
-		return h, err
-	}
-	return d.hashes(), nil
-}
-
-func (d *DQN) hashes() Hashes {
-	replay := d.memory.Hash()
-	return Hashes{Replay: hex.EncodeToString(replay[:]), Weights: hashFloats(d.theta.Data), Target: hashFloats(d.thetaMinus.Data)}
-}
-
-func hashFloats(data []float32) string {
-	h := sha256.New()
-	buf := make([]byte, 0, 4096)
-	for i, v := range data {
-		buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-		if len(buf) == cap(buf) || i == len(data)-1 {
-			h.Write(buf)
-			buf = buf[:0]
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

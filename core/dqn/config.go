@@ -67,11 +67,18 @@ const (
 	ActorSnapshot = "snapshot"
 )
 
+// Policies, named as in Stable-Baselines3.
+const (
+	policyAuto = "auto"
+	policyCNN  = "CnnPolicy"
+	policyMLP  = "MlpPolicy"
+)
+
 // Options is the table of all settings, in the order in which they are worth
 // reading.
 var Options = []Option{
 	text("env", "", "name of the built-in environment to step", nil, func(c *Config) *string { return &c.Env }),
-	text("policy", "auto", "network: CnnPolicy (Nature CNN, for pictures), MlpPolicy (dense layers), or auto by the observation", []string{"auto", "CnnPolicy", "MlpPolicy"}, func(c *Config) *string { return &c.Policy }),
+	text("policy", policyAuto, "network: CnnPolicy (Nature CNN, for pictures), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, policyCNN, policyMLP}, func(c *Config) *string { return &c.Policy }),
 	{Name: "net_arch", Type: "ints", Default: "64,64", Doc: "widths of MlpPolicy's hidden layers, each 1 to 65536",
 		get: func(c *Config) string { return joinInts(c.NetArch) }, set: setNetArch},
 	integer("num_envs", 1, 1, 65536, "W: environments stepped together", func(c *Config) *int { return &c.NumEnvs }),
@@ -99,7 +106,7 @@ var Options = []Option{
 	text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
 	text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
 	integer("seed", 0, 0, math.MaxInt64, "the one seed of everything random", func(c *Config) *int { return &c.Seed }),
-	integer("frame_stack", 0, 0, 64, "successive frames along an observation's first axis: anything else is then an error; 0: found out", func(c *Config) *int { return &c.FrameStack }),
+	integer("frame_stack", 0, 0, 64, "successive frames along an observation's first axis: anything else is then an error; 0: as the environment says, or found out where the caller steps it", func(c *Config) *int { return &c.FrameStack }),
 	text("autoreset", "same_step", "what a pushed observation row holds after an episode's end: same_step (the next episode's first) or next_step (the ended one's last)", []string{"same_step", "next_step"}, func(c *Config) *string { return &c.Autoreset }),
 }
 
@@ -256,10 +263,16 @@ func joinInts(v []int) string {
 
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// resolve replaces what was left open ("auto", 0) by what it stands for and
-// checks what no single setting can: how they go together. It returns the
-// remarks that are worth making once.
+// resolve checks every setting, replaces what was left open ("auto", 0) by what
+// it stands for and checks how they go together. It returns the remarks that
+// are worth making once.
 func (c *Config) resolve() (notices []string, err error) {
+	for i := range Options {
+		o := &Options[i]
+		if err := o.set(new(Config), o.get(c)); err != nil {
+			return nil, err // of a field that was not set by Set
+		}
+	}
 	if c.Actor == ActorAuto {
 		c.Actor = ActorOnline
 		if c.Concurrent {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,9 @@ import (
 var (
 	ErrBusy   = errors.New("another call is in progress")
 	ErrClosed = errors.New("closed")
+	// ErrStopped: Stop was called while Act or Observe waited for the trainer.
+	// Nothing has changed; the same call can be made again.
+	ErrStopped = errors.New("stopped while waiting for the trainer")
 )
 
 // DQN is one course of learning: environments or the rows that stand for them,
@@ -30,9 +35,10 @@ type DQN struct {
 	cfg  Config // resolved
 	spec env.Spec
 
-	calls  sync.Mutex // held by the call in progress
-	closed bool
-	broken error // a panic: no further work
+	calls   sync.Mutex // held by the call in progress
+	closing atomic.Bool
+	closed  bool
+	broken  error // a panic: no further work
 
 	// Parameter sets by their names in the paper; the snapshot is theta at the
 	// start of the window.
@@ -44,10 +50,11 @@ type DQN struct {
 
 	clock    clock
 	schedule schedule
-	begun    bool  // Begin was called
-	phase    int   // the row whose turn it is; 0 between rounds
-	slice    int64 // rounds between two looks at the clock, where samplers run unsynchronised
-	room     int64 // steps of every environment that fit into the replay's rings
+	begun    bool      // Begin was called
+	phase    int       // the row whose turn it is; 0 between rounds
+	slice    int64     // rounds between two looks at the clock, where samplers run unsynchronised
+	room     int64     // further rounds that fit into the replay's rings for sure; 0: ask again
+	deadline time.Time // of the Run in progress; zero: none
 	stopping atomic.Bool
 	halted   bool // stopped: updates that are due stay undone until the next step
 	push     *push
@@ -55,6 +62,7 @@ type DQN struct {
 	emulate emulation
 	watch   func(windowEvent) // tests look at windows through it
 
+	mark    time.Time // when the main thread turned to what it is doing now
 	times   struct{ env, act, wait time.Duration }
 	stats   stats
 	notices []string
@@ -77,7 +85,7 @@ const (
 	windowEnds
 )
 
-func (d *DQN) observe(e windowEvent) {
+func (d *DQN) tell(e windowEvent) {
 	if d.watch != nil {
 		d.watch(e)
 	}
@@ -87,10 +95,16 @@ func (d *DQN) observe(e windowEvent) {
 // is environment i, already seeded), or with mk nil the built-in one that
 // cfg.Env names, seeded by vec.SeedFor.
 func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
-	if mk == nil {
+	notices, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	own, stack := mk == nil, replay.StackDeclared
+	if own {
 		if cfg.Env == "" {
-			return nil, fmt.Errorf("env: empty, must name a built-in environment (%v)", env.IDs())
+			return nil, fmt.Errorf("env: empty, must name a built-in environment (%s)", strings.Join(env.IDs(), ", "))
 		}
+		stack = replay.StackTrusted // ours stack frames as they say
 		mk = func(i int) (env.Env, error) {
 			e, err := env.Make(cfg.Env)
 			if err != nil {
@@ -112,16 +126,21 @@ func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
 	if err != nil {
 		pool.Close()
 		var e *env.Error
-		if errors.As(err, &e) {
+		if own && errors.As(err, &e) {
 			err = e.Err // the same for every index: the index says nothing
 		}
 		return nil, err
 	}
-	rows := vec.NewRows(v.Spec().Obs, cfg.NumEnvs)
-	d, err := build(cfg, v.Spec(), rows, make([]int32, cfg.NumEnvs), replay.StackTrusted)
-	if err != nil {
-		return nil, errors.Join(err, v.Close(), closePool(pool))
+	spec := v.Spec()
+	if cfg.FrameStack > 0 {
+		spec.Obs.FrameStack, stack = cfg.FrameStack, replay.StackDeclared
 	}
+	d, err := build(cfg, spec, vec.NewRows(spec.Obs, cfg.NumEnvs), make([]int32, cfg.NumEnvs), stack)
+	if err != nil {
+		pool.Close()
+		return nil, errors.Join(err, v.Close())
+	}
+	d.notices = notices
 	d.samplers.vec, d.samplers.pool = v, pool
 	if !d.cfg.Synchronized {
 		for range pool.Threads() {
@@ -135,32 +154,26 @@ func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
 	return d, nil
 }
 
-func closePool(p *vec.Pool) error { p.Close(); return nil }
-
 func (d *DQN) network() nn.Spec { return networkSpec(&d.cfg, d.spec) }
 
+// networkSpec is the network that resolved settings stand for.
 func networkSpec(cfg *Config, spec env.Spec) nn.Spec {
-	arch := cfg.Policy
-	if arch == "auto" {
-		arch = "MlpPolicy"
-		if len(spec.Obs.Shape) == 3 {
-			arch = "CnnPolicy"
-		}
+	if cfg.Policy == policyMLP {
+		return nn.Spec{Arch: "mlp", Obs: spec.Obs, Actions: spec.Action.N, Hidden: cfg.NetArch}
 	}
-	s := nn.Spec{Arch: "nature_cnn", Obs: spec.Obs, Actions: spec.Action.N}
-	if arch == "MlpPolicy" {
-		s.Arch, s.Hidden = "mlp", cfg.NetArch
-	}
-	return s
+	return nn.Spec{Arch: "nature_cnn", Obs: spec.Obs, Actions: spec.Action.N}
 }
 
 // build makes everything that does not depend on who steps the environments.
-func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack replay.StackMode) (*DQN, error) {
-	notices, err := cfg.resolve()
-	if err != nil {
-		return nil, err
+// cfg is resolved but for the policy.
+func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack replay.StackMode) (d *DQN, err error) {
+	if cfg.Policy == policyAuto {
+		cfg.Policy = policyMLP
+		if len(spec.Obs.Shape) == 3 {
+			cfg.Policy = policyCNN
+		}
 	}
-	d := &DQN{cfg: cfg, spec: spec, notices: notices, slice: 1}
+	d = &DQN{cfg: cfg, spec: spec, slice: 1}
 	netSpec := d.network()
 	// The same weights for the same seed, whatever else the seed is used for.
 	if d.theta, err = netSpec.Init(rng.New(uint64(cfg.Seed), "weights", 0)); err != nil {
@@ -205,17 +218,20 @@ func clone(p *nn.Params) *nn.Params {
 // enter begins a call; leave, deferred, ends it and turns a panic into an
 // error that spoils this object only.
 func (d *DQN) enter() error {
-	if !d.calls.TryLock() {
-		return ErrBusy
-	}
-	if d.closed {
-		d.calls.Unlock()
+	locked := d.calls.TryLock()
+	switch {
+	case d.closing.Load():
+		if locked {
+			d.calls.Unlock()
+		}
 		return ErrClosed
-	}
-	if d.broken != nil {
-		d.calls.Unlock()
+	case !locked:
+		return ErrBusy
+	case d.broken != nil:
+		defer d.calls.Unlock()
 		return d.broken
 	}
+	d.mark = time.Now()
 	return nil
 }
 
@@ -241,7 +257,7 @@ const (
 // first call acts as with both flags. Without ResetTimesteps the counts and
 // the schedules of the course before go on. Where the host steps the
 // environments, ResetEnvs says that the observation rows hold the first
-// observations of new episodes.
+// observations of new episodes; a round that Act began is forgotten.
 func (d *DQN) Begin(total int64, flags uint32) (err error) {
 	if err := d.enter(); err != nil {
 		return err
@@ -251,8 +267,8 @@ func (d *DQN) Begin(total int64, flags uint32) (err error) {
 }
 
 func (d *DQN) begin(total int64, flags uint32) error {
-	if total < 1 {
-		return fmt.Errorf("total_timesteps: %d, must be at least 1", total)
+	if total < 1 || total > maxSteps {
+		return fmt.Errorf("total_timesteps: %d, must be 1 to %d", total, int64(maxSteps))
 	}
 	if !d.begun {
 		flags |= ResetTimesteps | ResetEnvs
@@ -261,35 +277,44 @@ func (d *DQN) begin(total int64, flags uint32) error {
 		return err
 	}
 	if d.push != nil {
-		if err := d.push.begin(flags&ResetEnvs != 0); err != nil {
+		if err := d.beginPush(flags&ResetEnvs != 0); err != nil {
 			return err
 		}
 	}
 	if flags&ResetEnvs != 0 {
-		if err := d.samplers.reset(); err != nil {
+		if err := d.restart(d.samplers.reset); err != nil {
 			return err
 		}
 	}
 	if flags&ResetTimesteps != 0 {
 		// What has not entered D yet does so now, while no window is open.
-		if err := d.trainer.idle(); err != nil {
-			return err
-		}
 		d.memory.Flush()
-		windows := d.clock.Windows
-		d.clock = clock{Windows: windows, Begun: d.trainer.position(), WarmAt: int64(d.cfg.LearningStarts), Copies: -1}
+		d.clock = clock{Windows: d.clock.Windows, Begun: d.trainer.position(), WarmAt: int64(d.cfg.LearningStarts), Copies: -1}
 		d.schedule = newSchedule(&d.cfg, total)
 	}
 	d.clock.End = d.clock.steps() + total
-	d.begun, d.halted = true, false
+	d.begun = true
 	return nil
 }
 
-// Run takes up to maxSteps further steps (0: to the end of the course), for up
+// maxSteps keeps sums of step counts far from overflow.
+const maxSteps = 1 << 50
+
+// restart lets f begin new episodes. They take room that no step accounts for.
+func (d *DQN) restart(f func() error) error {
+	d.room = 0
+	if err := d.makeRoom(); err != nil {
+		return err
+	}
+	d.room = 0
+	return f()
+}
+
+// Run takes up to steps further steps (0: to the end of the course), for up
 // to maxTime (0: no limit), or until Stop. It ends at the end of a round and
-// does not wait for the trainer's thread, except at the end of the course.
-// Without a Begin before it, it begins a course of maxSteps.
-func (d *DQN) Run(maxSteps int64, maxTime time.Duration) (err error) {
+// does not wait for the trainer's thread, except, within maxTime, at the end
+// of the course. Without a Begin before it, it begins a course of that length.
+func (d *DQN) Run(steps int64, maxTime time.Duration) (err error) {
 	if err := d.enter(); err != nil {
 		return err
 	}
@@ -297,46 +322,57 @@ func (d *DQN) Run(maxSteps int64, maxTime time.Duration) (err error) {
 	if d.push != nil {
 		return errors.New("run: the environments of this trainer are stepped by the caller; use act and observe")
 	}
-	if maxSteps < 0 {
-		return fmt.Errorf("max_steps: %d, must be at least 0", maxSteps)
+	if steps < 0 {
+		return fmt.Errorf("max_steps: %d, must be at least 0", steps)
 	}
 	if !d.begun {
-		if maxSteps == 0 {
+		if steps == 0 {
 			return errors.New("max_steps: 0, must be at least 1 where no course of learning was begun")
 		}
-		if err := d.begin(maxSteps, 0); err != nil {
+		if err := d.begin(steps, 0); err != nil {
 			return err
 		}
 	}
 	until := d.clock.End
-	if maxSteps > 0 {
-		until = d.clock.steps() + maxSteps
+	if steps > 0 {
+		until = d.clock.steps() + min(steps, maxSteps)
 	}
-	var deadline time.Time
 	if maxTime > 0 {
-		deadline = time.Now().Add(maxTime)
-	}
-	if err := d.samplers.repair(); err != nil {
-		return err
+		d.deadline = d.mark.Add(maxTime)
+		defer func() { d.deadline = time.Time{} }()
 	}
 	d.halted = false
-	err = d.learn(until, deadline)
-	if d.stopping.Swap(false) {
-		d.trainer.halt()
-		d.halted = true
+	if slices.Contains(d.samplers.broken, true) {
+		err = d.restart(d.samplers.repair)
 	}
-	if err == nil && !d.halted && d.clock.steps() >= d.clock.End {
+	if err == nil {
+		err = d.learn(until)
+	}
+	if err == nil && d.clock.steps() >= d.clock.End {
 		err = d.settle()
 	}
-	if failure := d.trainer.failed(); err == nil {
-		err = failure
+	if d.stopping.Swap(false) {
+		d.halt()
+	}
+	if err == nil || errors.Is(err, errInterrupted) {
+		err = d.trainer.failed()
 	}
 	return err
 }
 
 // Stop makes the Run in progress return after the round and the update at
-// hand, or the next Run at once if none is in progress.
-func (d *DQN) Stop() { d.stopping.Store(true) }
+// hand, or the next Run at once if none is in progress. Until steps go on
+// nothing is made up for: whoever looks sees what there is.
+func (d *DQN) Stop() {
+	d.stopping.Store(true)
+	d.trainer.wake()
+}
+
+// halt lets the trainer rest after the update in progress.
+func (d *DQN) halt() {
+	d.trainer.halt()
+	d.halted = true
+}
 
 // Settle finishes the updates due at this step. After a Stop nothing is made
 // up for until the next step.
@@ -348,50 +384,51 @@ func (d *DQN) Settle() (err error) {
 	return d.settle()
 }
 
+// settle leaves D, theta and theta-minus to the caller. Between Act and
+// Observe the updates of the round at hand are done, too: they have begun.
 func (d *DQN) settle() error {
-	if !d.begun || d.halted || !d.clock.Warm {
-		return d.trainer.idle()
+	if d.stopping.Load() {
+		d.halt()
 	}
-	if d.cfg.Concurrent && d.emulate != updatesFirst {
-		return d.trainer.wait(d.due(d.clock.T))
+	var err error
+	switch {
+	case d.halted || !d.clock.Warm:
+		err = d.trainer.failed()
+	case d.cfg.Concurrent && d.emulate != updatesFirst:
+		err = d.await(d.due(d.clock.T))
+	default:
+		err = d.catchUp()
 	}
-	return d.catchUp()
+	if errors.Is(err, errInterrupted) {
+		if d.stopping.Load() {
+			d.halt()
+		}
+		return nil // at a deadline the rest is for whoever looks
+	}
+	return err
 }
 
-// makeRoom enlarges the replay's rings if a round might not fit, which short
-// episodes and their tails can bring about. The trainer must not be reading.
-func (d *DQN) makeRoom() error {
-	if !d.clock.Warm && d.clock.Warmup%int64(d.cfg.Window) < int64(d.cfg.NumEnvs) {
-		d.memory.Flush() // nobody samples before the warm-up is over
-	}
-	if d.room = d.leastRoom(); d.room > 0 {
-		return nil
-	}
-	if err := d.trainer.idle(); err != nil {
+// settleToSee is settle for those who look: that training has failed does not
+// keep anybody from seeing how far it came.
+func (d *DQN) settleToSee() error {
+	if err := d.settle(); !errors.Is(err, ErrNotFinite) {
 		return err
 	}
-	if err := d.memory.Grow(); err != nil {
-		return err
-	}
-	d.room = d.leastRoom()
 	return nil
 }
 
-// leastRoom is the number of steps that every environment can take.
-func (d *DQN) leastRoom() int64 {
-	room := d.memory.Room(0)
-	for i := 1; i < d.cfg.NumEnvs; i++ {
-		room = min(room, d.memory.Room(i))
-	}
-	return room
+// lap adds the time since the last lap to what it was spent on.
+func (d *DQN) lap(spent *time.Duration) {
+	now := time.Now()
+	*spent += now.Sub(d.mark)
+	d.mark = now
 }
-
-func (d *DQN) waited(since time.Time) { d.times.wait += time.Since(since) }
 
 // Spec describes the environments.
 func (d *DQN) Spec() env.Spec { return d.spec }
 
-// Config returns the settings as they act: nothing is "auto" any more.
+// Config returns the settings as they act: what was "auto" or left to a
+// default that depends on others is filled in.
 func (d *DQN) Config() Config { return d.cfg }
 
 // Notice returns the next thing worth saying once, or "".
@@ -407,8 +444,10 @@ func (d *DQN) Notice() (text string, err error) {
 }
 
 // Close ends the threads, after at most one environment step and one update,
-// and frees everything. Further calls return ErrClosed.
+// and frees everything. It may be called while another call is in progress,
+// which then returns. Further calls return ErrClosed.
 func (d *DQN) Close() error {
+	d.closing.Store(true)
 	d.Stop()
 	d.calls.Lock()
 	defer d.calls.Unlock()

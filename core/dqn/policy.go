@@ -3,9 +3,11 @@ package dqn
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"sync"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -35,7 +37,7 @@ func (d *DQN) Policy() (p *Policy, err error) {
 		return nil, err
 	}
 	defer d.leave(&err)
-	if err := d.settle(); err != nil {
+	if err := d.settleToSee(); err != nil {
 		return nil, err
 	}
 	return newPolicy(d.cfg, d.spec, clone(d.theta)), nil
@@ -185,4 +187,51 @@ func summarise(played []episode) Evaluation {
 		e.StdReturn = math.Sqrt(e.StdReturn / (n - 1))
 	}
 	return e
+}
+
+// LoadPolicy returns the policy in a checkpoint of a DQN or of a policy.
+func LoadPolicy(path string) (*Policy, error) {
+	r, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var st savedState
+	if err := r.Content(&st); err != nil {
+		return nil, err
+	}
+	cfg, err := configOf(st.Config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	spec := st.Spec.spec()
+	layout, err := networkSpec(&cfg, spec).Layout()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	params := nn.NewParams(layout)
+	weights, err := tensors(r, partWeights)
+	if err != nil {
+		return nil, err
+	}
+	if err := params.SetTensors(onlinePrefix, weights); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return newPolicy(cfg, spec, params), nil
+}
+
+// Save writes a checkpoint of the weights alone, which LoadPolicy reads.
+func (p *Policy) Save(path string) error {
+	st := savedState{Config: p.config.table(), Spec: saveSpec(p.spec)}
+	w, err := checkpoint.Create(path, kindPolicy, st)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if err := w.Part(partWeights, func(out io.Writer) error {
+		return nn.WriteSafetensors(out, p.params.Tensors(onlinePrefix), nil)
+	}); err != nil {
+		return err
+	}
+	return w.Commit()
 }

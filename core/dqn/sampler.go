@@ -1,7 +1,9 @@
 package dqn
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,12 +22,15 @@ type samplers struct {
 	rows   *vec.Rows
 	size   int // bytes of an observation
 
-	actions  []int32
-	coins    []*rng.Stream // "explore", i
-	returns  []float64     // of the episode in progress
-	lengths  []int64
-	finished [][]episode // in this round or chunk, per row
-	broken   []bool      // the environment failed: it must be reset
+	actions   []int32
+	nextStep  bool          // autoreset: an ended episode's row holds its last observation
+	resetting []bool        // then the row's coming step only resets
+	coins     []*rng.Stream // "explore", i
+	returns   []float64     // of the episode in progress
+	lengths   []int64
+	finished  [][]episode // in this round or chunk, per row
+	ended     []episode   // takeFinished's
+	broken    []bool      // the environment failed: it must be reset
 
 	pool  *vec.Pool
 	vec   *vec.Vec      // nil where the host steps the environments
@@ -39,11 +44,10 @@ type samplers struct {
 		t       int64 // t at the chunk's first step
 		phase   int   // row of that step
 		n       int64 // steps of the chunk, all rows together
-		random  bool
 		epsilon *schedule
-		made    atomic.Int64
 		acting  atomic.Int64 // nanoseconds
 	}
+	missed                atomic.Int64 // steps of the round or chunk that a failure prevented
 	stepChosen, stepAlone func(worker, i int) error
 }
 
@@ -51,19 +55,23 @@ type samplers struct {
 type episode struct {
 	Return float64
 	Length int64
+	at     int64 // the step that ended it, counted from the start of the round or chunk
 }
 
 func newSamplers(cfg *Config, spec env.Spec, memory *replay.Memory, rows *vec.Rows, actions []int32) *samplers {
 	w := cfg.NumEnvs
 	s := &samplers{
 		spec: spec, memory: memory, rows: rows, size: spec.Obs.Bytes(),
-		actions: actions, coins: make([]*rng.Stream, w), returns: make([]float64, w),
+		actions: actions, resetting: make([]bool, w), coins: make([]*rng.Stream, w), returns: make([]float64, w),
 		lengths: make([]int64, w), finished: make([][]episode, w), broken: make([]bool, w),
 	}
 	for i := range s.coins {
 		s.coins[i] = rng.New(uint64(cfg.Seed), "explore", i)
 	}
-	s.stepChosen = func(_, i int) error { return s.step(i, s.actions[i]) }
+	s.stepChosen = func(_, i int) (err error) {
+		defer caught(&err)
+		return s.step(i, s.actions[i], int64(i))
+	}
 	s.stepAlone = s.runAlone
 	return s
 }
@@ -76,14 +84,51 @@ func (s *samplers) begin(i int) error {
 	return s.memory.Begin(i, s.row(s.rows.Obs, i))
 }
 
-// choose is epsilon-greedy. Each row flips its own coin at every step, whatever
-// epsilon is. q is called only where the greedy action is wanted.
-func (s *samplers) choose(i int, epsilon float64, q []float32) int32 {
-	if s.coins[i].Float64() < epsilon {
-		return s.randomAction(i)
+// choose fills in the actions of all rows: random ones with probability
+// epsilon, else the greedy ones, from one minibatch of Q-values or one forward
+// pass each. Each row flips its own coin at every step, whatever epsilon is; a
+// row that only resets takes no step and flips none.
+func (s *samplers) choose(t int64, epsilon *schedule, jointly bool) (err error) {
+	n := s.spec.Action.N
+	var all []float32
+	if jointly {
+		if all, err = s.joint.Forward(s.actor, s.rows.Obs, len(s.actions)); err != nil {
+			return err
+		}
 	}
-	return argmax(q)
+	for i := range s.actions {
+		if s.resetting[i] {
+			s.actions[i] = 0
+			continue
+		}
+		switch explore := s.explores(i, epsilon.epsilon(t)); {
+		case explore:
+			s.actions[i] = s.randomAction(i)
+		case jointly:
+			s.actions[i] = argmax(all[i*n : (i+1)*n])
+		default:
+			q, err := s.joint.Forward(s.actor, s.row(s.rows.Obs, i), 1)
+			if err != nil {
+				return err
+			}
+			s.actions[i] = argmax(q)
+		}
+		t++
+	}
+	return nil
 }
+
+// chooseRandomly does the same in the warm-up, which flips no coins.
+func (s *samplers) chooseRandomly() {
+	for i := range s.actions {
+		s.actions[i] = 0
+		if !s.resetting[i] {
+			s.actions[i] = s.randomAction(i)
+		}
+	}
+}
+
+func (s *samplers) explores(i int, epsilon float64) bool { return s.coins[i].Float64() < epsilon }
 
 func (s *samplers) randomAction(i int) int32 { return int32(s.coins[i].Intn(s.spec.Action.N)) }
 
@@ -98,73 +143,83 @@ func argmax(q []float32) int32 {
 	return int32(best)
 }
 
-// step takes one action in environment i and keeps what came of it.
-func (s *samplers) step(i int, action int32) error {
-	if err := s.vec.StepOne(i, action, s.rows); err != nil {
+// step takes one action in environment i and keeps what came of it. at places
+// it among the steps of the round or chunk.
+func (s *samplers) step(i int, action int32, at int64) error {
+	err := s.vec.StepOne(i, action, s.rows)
+	if err == nil {
+		err = s.keep(i, action, at)
+	}
+	if err != nil {
 		s.broken[i] = true
-		return err
+		s.missed.Add(1)
 	}
-	s.chunk.made.Add(1)
-	next := s.row(s.rows.Obs, i)
-	if s.rows.Ends[i] != 0 {
-		next = s.row(s.rows.FinalObs, i)
-	}
-	if err := s.keep(i, action, next); err != nil {
-		return err
-	}
-	if s.rows.Ends[i] != 0 {
-		return s.begin(i)
-	}
-	return nil
+	return err
 }
 
-// keep writes row i's step into the experience that has not entered D yet.
-func (s *samplers) keep(i int, action int32, next []byte) error {
+// keep writes row i's step into the experience that has not entered D yet, and
+// begins the next segment where one ended.
+func (s *samplers) keep(i int, action int32, at int64) error {
 	reward, end := s.rows.Rewards[i], s.rows.Ends[i]
-	if err := s.memory.Add(i, action, reward, s.actor.Version, end, next); err != nil {
+	next := s.rows.Obs
+	if end != 0 && !s.nextStep {
+		next = s.rows.FinalObs
+	}
+	if err := s.memory.Add(i, action, reward, s.actor.Version, end, s.row(next, i)); err != nil {
 		return err
 	}
 	s.returns[i] += float64(reward)
 	s.lengths[i]++
-	if end != 0 {
-		s.finished[i] = append(s.finished[i], episode{s.returns[i], s.lengths[i]})
+	if end == 0 {
+		return nil
 	}
-	return nil
+	s.finished[i] = append(s.finished[i], episode{s.returns[i], s.lengths[i], at})
+	if s.nextStep {
+		s.resetting[i] = true
+		return nil
+	}
+	return s.begin(i)
 }
 
 // round is one step of every environment with the actions chosen.
 func (s *samplers) round() (made int64, err error) {
-	s.chunk.made.Store(0)
+	s.missed.Store(0)
 	err = s.pool.Do(len(s.coins), s.stepChosen)
-	return s.chunk.made.Load(), err
+	return int64(len(s.coins)) - s.missed.Load(), err
 }
 
 // runUnsynchronised takes the n steps from t on, the first of them in row
 // phase: each row does its share without waiting for the others, computing its
 // own Q-values. It returns the time spent on those, added over the threads.
-func (s *samplers) runUnsynchronised(t int64, phase int, n int64, random bool, epsilon *schedule) (made int64, acting time.Duration, err error) {
+func (s *samplers) runUnsynchronised(t int64, phase int, n int64, epsilon *schedule) (made int64, acting time.Duration, err error) {
 	c := &s.chunk
-	c.t, c.phase, c.n, c.random, c.epsilon = t, phase, n, random, epsilon
-	c.made.Store(0)
+	c.t, c.phase, c.n, c.epsilon = t, phase, n, epsilon
 	c.acting.Store(0)
+	s.missed.Store(0)
 	err = s.pool.Do(len(s.coins), s.stepAlone)
-	return c.made.Load(), time.Duration(c.acting.Load()), err
+	return n - s.missed.Load(), time.Duration(c.acting.Load()), err
 }
 
-func (s *samplers) runAlone(worker, i int) error {
+func (s *samplers) runAlone(worker, i int) (err error) {
+	defer caught(&err)
 	c, w := &s.chunk, int64(len(s.coins))
 	first := int64(i - c.phase)
 	if first < 0 {
 		first += w
 	}
 	var acting time.Duration
-	defer func() { c.acting.Add(int64(acting)) }()
-	for k := first; k < c.n; k += w {
+	k := first
+	defer func() {
+		c.acting.Add(int64(acting))
+		if k < c.n { // a failure: the steps after it are missing, too
+			s.missed.Add((c.n - 1 - k) / w)
+		}
+	}()
+	for ; k < c.n; k += w {
 		var action int32
-		switch {
-		case c.random || s.coins[i].Float64() < c.epsilon.epsilon(c.t+k):
+		if s.explores(i, c.epsilon.epsilon(c.t+k)) {
 			action = s.randomAction(i)
-		default:
+		} else {
 			began := time.Now()
 			q, err := s.alone[worker].Forward(s.actor, s.row(s.rows.Obs, i), 1)
 			if err != nil {
@@ -173,26 +228,26 @@ func (s *samplers) runAlone(worker, i int) error {
 			action = argmax(q)
 			acting += time.Since(began)
 		}
-		if err := s.step(i, action); err != nil {
+		if err := s.step(i, action, k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// repair resets environments that failed, so that the others' work goes on.
+// repair cuts the episodes of environments that failed and begins new ones, so
+// that the others' work goes on.
 func (s *samplers) repair() error {
-	if s.vec == nil {
-		return nil
-	}
 	for i, broken := range s.broken {
 		if broken {
 			s.memory.Cut(i)
-			mask := make([]bool, len(s.broken))
-			mask[i] = true
-			if err := s.vec.Reset(s.rows, mask); err != nil {
-				return err
-			}
+		}
+	}
+	if err := s.vec.Reset(s.rows, s.broken); err != nil {
+		return err
+	}
+	for i, broken := range s.broken {
+		if broken {
 			if err := s.begin(i); err != nil {
 				return err
 			}
@@ -222,13 +277,17 @@ func (s *samplers) reset() error {
 	return nil
 }
 
-// takeFinished hands over the episodes that ended, by row.
+// takeFinished hands over the episodes that ended, in the order of the steps
+// that ended them: that depends neither on threads nor on how long chunks are.
 func (s *samplers) takeFinished(f func(episode)) {
+	s.ended = s.ended[:0]
 	for i := range s.finished {
-		for _, e := range s.finished[i] {
-			f(e)
-		}
+		s.ended = append(s.ended, s.finished[i]...)
 		s.finished[i] = s.finished[i][:0]
+	}
+	slices.SortStableFunc(s.ended, func(a, b episode) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range s.ended {
+		f(e)
 	}
 }
 

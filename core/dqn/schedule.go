@@ -18,6 +18,15 @@ type clock struct {
 // steps is what users know as num_timesteps.
 func (c *clock) steps() int64 { return c.Warmup + c.T }
 
+// changePeriods makes the counts go on from here where the periods are others
+// than before: nothing is made up for or left out because of it.
+func (c *clock) changePeriods(from, to *Config) {
+	c.Begun += from.updatesDue(c.T) - to.updatesDue(c.T)
+	if c.Copies >= 0 && to.targetInterval() != from.targetInterval() {
+		c.Copies = c.T / to.targetInterval()
+	}
+}
+
 // schedule holds the straight lines along which settings change. They are
 // fixed when a course of learning begins and belong to the checkpoint.
 type schedule struct {

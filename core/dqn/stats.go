@@ -59,9 +59,7 @@ func (d *DQN) publish() {
 		n.Epsilon = 1
 	}
 	n.UpdatesDue = d.due(c.T)
-	if !d.closed {
-		n.ReplaySize, n.ReplayBytes = int64(d.memory.Len()), d.memory.Bytes()
-	}
+	n.ReplaySize, n.ReplayBytes = int64(d.memory.Len()), d.memory.Bytes()
 	n.Env, n.Act, n.Wait = d.times.env, d.times.act, d.times.wait
 }
 

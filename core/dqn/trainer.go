@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/nn"
@@ -17,6 +18,9 @@ import (
 // the update that showed it.
 var ErrNotFinite = errors.New("not finite")
 
+// errInterrupted ends a wait for the trainer at a deadline or at a Stop.
+var errInterrupted = errors.New("interrupted")
+
 // PanicError is a bug in the library (or in an environment), caught. The
 // object it happened in refuses all further work.
 type PanicError struct {
@@ -26,12 +30,19 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
 
+// caught, deferred, turns a panic into an error.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		*err = &PanicError{Value: r, Stack: debug.Stack()}
+	}
+}
+
 // trainer does the minibatch updates: the paper's trainer thread. It owns theta
 // while an update is in progress and reads D and theta-minus, which nobody
 // writes then.
 //
 // The main thread tells it how many updates it may do (release) and waits until
-// that many are done (wait). With training that is not concurrent, and in the
+// they are done (wait). With training that is not concurrent, and in the
 // sequential emulation, there is no thread: wait does the updates itself.
 type trainer struct {
 	cfg      *Config
@@ -57,6 +68,7 @@ type trainer struct {
 	closing  bool
 	err      error // the first failure; no update is done after it
 	losses   [100]float32
+	measured int64 // losses ever written there
 	busy     time.Duration
 }
 
@@ -74,11 +86,7 @@ func newTrainer(d *DQN, spec nn.Spec, seed uint64) (*trainer, error) {
 	if tr.learner, err = nn.NewLearner(spec, cfg.BatchSize, nn.Loss{Kind: cfg.Loss, Reduction: cfg.LossReduction}); err != nil {
 		return nil, err
 	}
-	oc := nn.OptimizerConfig{Name: cfg.Optimizer}
-	if !math.IsNaN(cfg.OptimizerEps) {
-		oc.Eps = cfg.OptimizerEps
-	}
-	if tr.optimizer, err = nn.NewOptimizer(oc, d.theta.Layout.Size); err != nil {
+	if tr.optimizer, err = newOptimizer(cfg, d.theta.Layout.Size); err != nil {
 		return nil, err
 	}
 	tr.batch = nn.Batch{
@@ -86,6 +94,14 @@ func newTrainer(d *DQN, spec nn.Spec, seed uint64) (*trainer, error) {
 		Rewards: tr.sample.Rewards, Discounts: make([]float32, cfg.BatchSize),
 	}
 	return tr, nil
+}
+
+func newOptimizer(cfg *Config, size int) (nn.Optimizer, error) {
+	oc := nn.OptimizerConfig{Name: cfg.Optimizer}
+	if !math.IsNaN(cfg.OptimizerEps) {
+		oc.Eps = cfg.OptimizerEps
+	}
+	return nn.NewOptimizer(oc, size)
 }
 
 // start gives the trainer a thread of its own.
@@ -122,7 +138,8 @@ func (tr *trainer) one() {
 	if err != nil {
 		tr.err = err
 	} else {
-		tr.losses[tr.done%int64(len(tr.losses))] = loss
+		tr.losses[tr.measured%int64(len(tr.losses))] = loss
+		tr.measured++
 		tr.done = u
 	}
 	tr.changed.Broadcast()
@@ -131,11 +148,7 @@ func (tr *trainer) one() {
 // update is one minibatch: draw it from D, compute the gradient of the loss
 // against theta-minus, apply it to theta.
 func (tr *trainer) update(u int64) (loss float32, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &PanicError{Value: r, Stack: debug.Stack()}
-		}
-	}()
+	defer caught(&err)
 	tr.memory.Sample(tr.draws, tr.sample)
 	gamma := float32(tr.cfg.Gamma)
 	for i, terminated := range tr.sample.Terminated {
@@ -150,42 +163,67 @@ func (tr *trainer) update(u int64) (loss float32, err error) {
 	}
 	at := tr.clock.Warmup + tr.cfg.dueAt(u-tr.clock.Begun)
 	if f := float64(loss); math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, fmt.Errorf("loss: %v at step %d (update %d), must be finite: %w; a lower learning_rate or smaller rewards may help", loss, at, u, ErrNotFinite)
+		return 0, notFinite("loss", f, at, u)
 	}
 	if tr.cfg.MaxGradNorm > 0 {
-		nn.ClipGradNorm(tr.gradient, tr.cfg.MaxGradNorm)
+		if norm := nn.ClipGradNorm(tr.gradient, tr.cfg.MaxGradNorm); math.IsNaN(norm) || math.IsInf(norm, 0) {
+			return 0, notFinite("gradient norm", norm, at, u)
+		}
 	}
 	tr.optimizer.Apply(tr.theta.Data, tr.gradient, tr.schedule.rate(at))
 	tr.theta.Version = uint64(u)
 	return loss, nil
 }
 
-// release lets updates up to number u begin.
-func (tr *trainer) release(u int64) {
-	tr.mu.Lock()
-	if u > tr.released {
-		tr.released = u
-		tr.changed.Broadcast()
-	}
-	tr.mu.Unlock()
+func notFinite(what string, value float64, step, update int64) error {
+	return fmt.Errorf("%s: %v at step %d (update %d), must be %w; a lower learning_rate or smaller rewards may help", what, value, step, update, errFinite)
 }
 
-// wait returns when u updates are done, or with the error that prevents it.
-func (tr *trainer) wait(u int64) error {
+// release lets updates up to number u begin. It returns the error that ended
+// training, if one did.
+func (tr *trainer) release(u int64) error {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	if u > tr.released {
 		tr.released = u
 		tr.changed.Broadcast()
 	}
-	for tr.err == nil && tr.done < u {
-		if tr.threaded {
+	return tr.err
+}
+
+// wait returns when u updates and all that were released before are done: D,
+// theta and theta-minus are then the caller's until the next release. Or it
+// returns the error that prevents it, or errInterrupted when stop becomes true
+// (whoever sets it calls wake) or the deadline is over; nil and zero: never.
+func (tr *trainer) wait(u int64, stop *atomic.Bool, deadline time.Time) error {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if u > tr.released {
+		tr.released = u
+		tr.changed.Broadcast()
+	}
+	if tr.threaded && !deadline.IsZero() && tr.done < tr.released {
+		alarm := time.AfterFunc(time.Until(deadline), tr.wake)
+		defer alarm.Stop()
+	}
+	for tr.err == nil && tr.done < tr.released {
+		switch {
+		case stop != nil && stop.Load(), !deadline.IsZero() && !time.Now().Before(deadline):
+			return errInterrupted
+		case tr.threaded:
 			tr.changed.Wait()
-		} else {
+		default:
 			tr.one()
 		}
 	}
 	return tr.err
+}
+
+// wake lets those who wait look at their reasons again.
+func (tr *trainer) wake() {
+	tr.mu.Lock()
+	tr.changed.Broadcast()
+	tr.mu.Unlock()
 }
 
 // halt takes back what is released and not begun, and returns when no update
@@ -193,28 +231,13 @@ func (tr *trainer) wait(u int64) error {
 func (tr *trainer) halt() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if !tr.threaded {
-		tr.released = tr.done
-		return
-	}
-	if tr.done < tr.released && tr.err == nil {
+	if tr.threaded && tr.done < tr.released {
 		tr.released = tr.done + 1 // it may be in progress
 		for tr.err == nil && tr.done < tr.released {
 			tr.changed.Wait()
 		}
 	}
-}
-
-// idle returns when everything that was released is done: D and theta are then
-// the caller's until the next release.
-func (tr *trainer) idle() error {
-	tr.mu.Lock()
-	u := tr.released
-	if !tr.threaded {
-		u = tr.done
-	}
-	tr.mu.Unlock()
-	return tr.wait(u)
+	tr.released = tr.done
 }
 
 // failed returns the error that ended training, if one did.
@@ -234,7 +257,7 @@ func (tr *trainer) position() int64 {
 // setPosition is used when a checkpoint is loaded. The trainer is idle.
 func (tr *trainer) setPosition(u int64) {
 	tr.mu.Lock()
-	tr.done, tr.released, tr.err = u, u, nil
+	tr.done, tr.released, tr.err, tr.measured = u, u, nil, 0
 	tr.mu.Unlock()
 }
 
@@ -242,7 +265,7 @@ func (tr *trainer) setPosition(u int64) {
 func (tr *trainer) meanLoss() (loss float64, updates int64, busy time.Duration) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	n := min(tr.done, int64(len(tr.losses)))
+	n := min(tr.measured, int64(len(tr.losses)))
 	sum := 0.0
 	for _, l := range tr.losses[:n] {
 		sum += float64(l)

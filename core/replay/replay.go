@@ -36,10 +36,10 @@
 //
 // # Who may call what
 //
-// Begin, Add, Cut and Room of one environment belong to one goroutine at a
-// time; different environments are independent. Sample, At, Len and Hash may
-// run beside them and beside each other. Flush, Grow, StoreWhole, Clear, Save,
-// Load, Bytes and Close want everybody else quiet.
+// Begin, Add, CheckNext, Cut and Room of one environment belong to one
+// goroutine at a time; different environments are independent. Sample, At, Len
+// and Hash may run beside them and beside each other. Flush, Grow, StoreWhole,
+// Clear, Save, Load, Bytes and Close want everybody else quiet.
 //
 // Memory lives outside the Go heap where the system allows it: a million
 // Atari frames are 7 GB, and the collector would let the heap double.
@@ -197,18 +197,15 @@ func (m *Memory) Add(e int, action int32, reward float32, version uint64, end en
 	keepsNext := end&env.Terminated == 0
 	switch {
 	case !p.pending:
-		return fmt.Errorf("environment %d: a step without a first observation", e)
-	case keepsNext && len(next) != m.obsBytes:
-		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", e, len(next), m.obsBytes)
+		return notBegun(e)
 	case !m.canAdd(p):
 		return fmt.Errorf("environment %d: replay ring full, call Grow first", e)
 	}
 	if keepsNext {
-		older := int64(m.stack - 1)
-		if m.cfg.Stack != StackTrusted && !p.frames.equal(p.nextFrame-older, next[:older*int64(p.frames.width)]) {
-			return m.notAStack(e, p.added+1)
+		if err := m.CheckNext(e, next); err != nil {
+			return err
 		}
-		p.frames.write(p.nextFrame, next[older*int64(p.frames.width):])
+		p.frames.write(p.nextFrame, next[(m.stack-1)*p.frames.width:])
 	}
 	transition{frame: p.nextFrame - 1, end: end,
 		action: action, reward: reward, version: version}.encode(p.steps.at(p.nextStep))
@@ -219,6 +216,28 @@ func (m *Memory) Add(e int, action int32, reward float32, version uint64, end en
 	p.added++
 	p.pending = end == 0
 	return nil
+}
+
+// CheckNext returns the error that Add would for next as what follows the
+// pending observation of environment e: a wrong size, or not a stack. For
+// callers that must not take one environment's step and then refuse another's.
+func (m *Memory) CheckNext(e int, next []byte) error {
+	p := &m.parts[e]
+	switch {
+	case !p.pending:
+		return notBegun(e)
+	case len(next) != m.obsBytes:
+		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", e, len(next), m.obsBytes)
+	}
+	older := m.stack - 1
+	if m.cfg.Stack != StackTrusted && !p.frames.equal(p.nextFrame-int64(older), next[:older*p.frames.width]) {
+		return m.notAStack(e, p.added+1)
+	}
+	return nil
+}
+
+func notBegun(e int) error {
+	return fmt.Errorf("environment %d: a step without a first observation", e)
 }
 
 func (m *Memory) canAdd(p *partition) bool {

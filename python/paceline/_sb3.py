@@ -12,9 +12,9 @@ class _VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
     """SAME_STEP environments only."""
 
     def __init__(self, env: Any) -> None:
-        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
         self.env = env
         self._actions: Any = None
+        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> Any:
         return self.env.reset()[0]

@@ -38,6 +38,12 @@ class CallbackError(PacelineError, RuntimeError):
     status = -5
 
 
+class StoppedError(PacelineError, RuntimeError):
+    """stop was called while the call waited; it can be made again (PACELINE_ESTOPPED)."""
+
+    status = -6
+
+
 class OutOfMemoryError(PacelineError, MemoryError):
     """The machine has not the memory that a setting asks for (PACELINE_ENOMEM)."""
 
@@ -92,6 +98,7 @@ BY_STATUS: dict[int, type[PacelineError]] = {
         HandleError,
         BusyError,
         CallbackError,
+        StoppedError,
         OutOfMemoryError,
         ForkError,
         PanicError,

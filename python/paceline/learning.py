@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _ffi, _lib
 from .callbacks import as_callback
-from .errors import ConfigError
+from .errors import ConfigError, StoppedError
 from .progress import ProgressLine
 from .vector import SAME_STEP
 
@@ -75,13 +75,8 @@ class Course:
         try:
             while self.stats.num_timesteps < self.end and not self.model._stop_asked:
                 before = self.stats.num_timesteps
-                if self.model._source is None:
-                    self._run_native()
-                else:
-                    self._run_pushed()
-                if self.stats.num_timesteps == before and self.model._source is None:
-                    continue
-                if callback is not None:
+                stepped = self._run_native() if self.model._source is None else self._run_pushed()
+                if stepped and callback is not None:
                     if self._rollout_ended(before):
                         callback.on_rollout_end()
                         callback.on_rollout_start()
@@ -104,26 +99,41 @@ class Course:
             callback.on_rollout_end()
             callback.on_training_end()
 
-    def _run_native(self) -> None:
-        """Steps until something is due, or for a tenth of a second."""
+    def _run_native(self) -> bool:
+        """Steps until something is due, or for a tenth of a second; False if all of it was waiting."""
+        before = self.stats.num_timesteps
         steps = 1 if self.callback is not None else min(self.end, self.next_eval) - self.stats.num_timesteps
         self.lib.paceline_trainer_run(self.model._trainer.value, int(steps), POLL_MS, ctypes.byref(self.stats))
+        return bool(self.stats.num_timesteps > before)
 
-    def _run_pushed(self) -> None:
-        """One round of environments stepped from Python."""
+    def _run_pushed(self) -> bool:
+        """One round of environments stepped from Python; False if it was stopped before."""
         model, trainer = self.model, self.model._trainer.value
         source, rows = model._source, model._rows
         assert source is not None and rows is not None
         self._await_window()
-        self.lib.paceline_trainer_act(trainer)
+        try:
+            self.lib.paceline_trainer_act(trainer)
+        except StoppedError:
+            return False
         try:
             source.step(rows)
             if self.stats.num_timesteps + source.num_envs >= self.end:
                 self._await_updates()  # the course's last observe finishes them
-            self.lib.paceline_trainer_observe(trainer, ctypes.byref(self.stats))
+            self._observe()
         except BaseException:
             model._needs_reset = True  # the round cannot be finished
             raise
+        return True
+
+    def _observe(self) -> None:
+        """Ends the round; a stop meanwhile is heeded after it."""
+        while True:
+            try:
+                self.lib.paceline_trainer_observe(self.model._trainer.value, ctypes.byref(self.stats))
+                return
+            except StoppedError:
+                pass
 
     def _await_window(self) -> None:
         """Waits for the trainer here, where Ctrl-C is heard, if the coming act would.

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"math/rand"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/dqn"
+)
+
+func TestTableAgainstMap(t *testing.T) {
+	tab := newTable[int](kindConfig)
+	naive := map[uint64]int{}
+	var ids []uint64
+	r := rand.New(rand.NewSource(1))
+	for i := range 20000 {
+		switch {
+		case r.Intn(3) > 0 || len(ids) == 0:
+			id := tab.put(i)
+			if _, again := naive[id]; again || id == 0 {
+				t.Fatalf("handle %#x came twice, or is 0", id)
+			}
+			naive[id] = i
+			ids = append(ids, id)
+		default: // of any age, freed ones too
+			id := ids[r.Intn(len(ids))]
+			want, alive := naive[id]
+			if got, ok := tab.take(id); ok != alive || got != want {
+				t.Fatalf("take(%#x) = %d, %v, want %d, %v", id, got, ok, want, alive)
+			}
+			delete(naive, id)
+		}
+		id := ids[r.Intn(len(ids))]
+		want, alive := naive[id]
+		got := 0
+		err := tab.use(id, func(v int) error { got = v; return nil })
+		if alive != (err == nil) || got != want {
+			t.Fatalf("use(%#x): %d, %v, want %d, %v", id, got, err, want, alive)
+		}
+	}
+	if tab.len() != len(naive) {
+		t.Errorf("%d live, want %d", tab.len(), len(naive))
+	}
+}
+
+func TestHandleErrorsSayWhatIsWrong(t *testing.T) {
+	a, b := newTable[int](kindConfig), newTable[int](kindVec)
+	live, freed := a.put(1), a.put(2)
+	a.take(freed)
+	for _, c := range []struct {
+		id   uint64
+		says string
+	}{
+		{live, "is a paceline_config"},
+		{0, "not a handle"},
+		{uint64(kindVec)<<kindShift | 1<<50, "not a handle"}, // a count not reached yet
+		{99 << kindShift, "not a handle"},
+	} {
+		if _, err := b.get(c.id); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("get(%#x): %v, want ...%s...", c.id, err, c.says)
+		}
+	}
+	if _, err := a.get(freed); err == nil || !strings.Contains(err.Error(), "was freed") {
+		t.Error(err)
+	}
+}
+
+func TestPanicSpoilsOneObject(t *testing.T) {
+	tab := newTable[int](kindConfig)
+	bad, good := tab.put(1), tab.put(2)
+	first := tab.use(bad, func(int) error { panic("oops") })
+	var p *dqn.PanicError
+	if !errors.As(first, &p) || p.Value != "oops" || len(p.Stack) == 0 {
+		t.Fatalf("%v", first)
+	}
+	if err := tab.use(bad, func(int) error { t.Error("was called"); return nil }); err != p {
+		t.Error(err)
+	}
+	if err := tab.use(good, func(int) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	// One that core has caught.
+	if err := tab.use(good, func(int) error { return guarded(func() error { panic("far away") }) }); !errors.As(err, &p) {
+		t.Error(err)
+	}
+	if err := tab.use(good, func(int) error { return nil }); !errors.As(err, &p) || p.Value != "far away" {
+		t.Error(err)
+	}
+	if err := guarded(func() error { panic(nil) }); !errors.As(err, &p) {
+		t.Error(err)
+	}
+	if _, ok := tab.take(bad); !ok {
+		t.Error("a spoilt object must still be freed")
+	}
+}
+
+func TestTableHammer(t *testing.T) {
+	tab := newTable[int](kindPolicy)
+	var wg sync.WaitGroup
+	freed := make(chan uint64, 10000)
+	for g := range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 1000 {
+				id := tab.put(g*1000 + i)
+				if err := tab.use(id, func(v int) error {
+					if v != g*1000+i {
+						return errors.New("another's object")
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+				if _, ok := tab.take(id); !ok {
+					t.Error("gone")
+				}
+				freed <- id
+			}
+		}()
+	}
+	wg.Wait()
+	close(freed)
+	seen := map[uint64]bool{}
+	for id := range freed {
+		if seen[id] {
+			t.Fatalf("%#x came twice", id)
+		}
+		seen[id] = true
+	}
+	if tab.len() != 0 {
+		t.Errorf("%d left", tab.len())
+	}
+}
