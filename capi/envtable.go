@@ -8,12 +8,10 @@ import "C"
 
 import (
 	"fmt"
-	"math"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
 
-	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
 )
 
@@ -104,7 +102,7 @@ func (e *tableEnv) Reset(obs []byte) error {
 	if code := C.pl_env_reset(e.c, unsafe.Pointer(unsafe.SliceData(obs))); code != 0 {
 		return failure("reset", code, &e.c.text)
 	}
-	return e.checkObs(obs)
+	return nil
 }
 
 func (e *tableEnv) Step(action int32, obs []byte) (float32, env.End, error) {
@@ -113,25 +111,10 @@ func (e *tableEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 		return 0, 0, failure("step", code, &e.c.text)
 	}
 	reward, end := float32(e.c.reward), env.End(e.c.ended)
-	if r := float64(reward); math.IsNaN(r) || math.IsInf(r, 0) {
-		return 0, 0, fmt.Errorf("reward: %v, must be finite (%w)", r, dqn.ErrNotFinite)
-	}
 	if end > env.Terminated|env.Truncated {
 		return 0, 0, &callbackError{text: fmt.Sprintf("ended: %d, must be 0 to 3, bits of enum paceline_end", end)}
 	}
-	return reward, end, e.checkObs(obs)
-}
-
-func (e *tableEnv) checkObs(obs []byte) error {
-	if e.family.spec.Obs.DType != env.Float32 {
-		return nil
-	}
-	for k, x := range unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(obs))), len(obs)/4) {
-		if x-x != 0 {
-			return fmt.Errorf("observation: component %d is %v, must be finite (%w)", k, x, dqn.ErrNotFinite)
-		}
-	}
-	return nil
+	return reward, end, nil
 }
 
 func (e *tableEnv) Close() error {

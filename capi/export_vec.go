@@ -153,20 +153,10 @@ func (v *vector) reset(seeds *uint64, mask *uint8) error {
 	return v.vec.Reset(v.shared.rows, all)
 }
 
-// refused makes an environment's error one of the arguments: built-in
-// environments fail for no other reason than what they were asked to do.
-func refused(err error) error {
-	var e *env.Error
-	if errors.As(err, &e) {
-		return errors.New(err.Error())
-	}
-	return err
-}
-
 //export pacelineGoVecStep
 func pacelineGoVecStep(id C.uint64_t, why *C.char) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error { return refused(v.vec.Step(v.shared.actions, v.shared.rows)) })
+		return v.call(func() error { return v.vec.Step(v.shared.actions, v.shared.rows) })
 	}), why)
 }
 

@@ -23,7 +23,7 @@ import (
 // class of its own refuses an argument, a setting or the moment of the call.
 func status(err error) C.int {
 	var (
-		panicked *dqn.PanicError
+		panicked *env.PanicError
 		handle   *handleError
 		callback *callbackError
 		failed   *env.Error
@@ -41,7 +41,7 @@ func status(err error) C.int {
 		return C.PACELINE_EBUSY
 	case errors.Is(err, dqn.ErrStopped):
 		return C.PACELINE_ESTOPPED
-	case errors.Is(err, dqn.ErrNotFinite):
+	case errors.Is(err, env.ErrNotFinite):
 		return C.PACELINE_ENAN
 	case errors.As(err, &callback):
 		return C.PACELINE_ECALLBACK

@@ -83,7 +83,7 @@ enum paceline_status {
   PACELINE_ESTOPPED = -6,  /* stopped while act or observe waited: call it again */
   PACELINE_ENOMEM = -7,    /* the machine has not the memory asked for */
   PACELINE_EFORKED = -8,   /* used in a child of fork() */
-  PACELINE_EPANIC = -9,    /* a bug in the library: this handle is spoilt, others go on */
+  PACELINE_EPANIC = -9,    /* a bug in the library, caught: this handle may be spoilt, others go on */
   PACELINE_EIO = -10,      /* a file could not be read or written, or is no whole checkpoint */
   PACELINE_EVERSION = -11, /* a struct or a checkpoint of a newer version */
   PACELINE_ENAN = -12      /* the loss, an observation or a reward is not finite */

@@ -80,7 +80,7 @@ static void refused(void) {
     OK(paceline_trainer_act(t));
     FAILS(paceline_trainer_act(t), PACELINE_EINVAL, "twice");
     b.rewards[2] = NAN;
-    FAILS(paceline_trainer_observe(t, NULL), PACELINE_ENAN, "environment 2: reward");
+    FAILS(paceline_trainer_observe(t, NULL), PACELINE_ENAN, "environment 2, step 0: reward");
     b.rewards[2] = 1;
     ((float *)b.obs)[4] = INFINITY;
     FAILS(paceline_trainer_observe(t, NULL), PACELINE_ENAN, "environment 1: observation component 1");

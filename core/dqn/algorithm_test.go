@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -131,6 +132,9 @@ func TestOneSeedOneResult(t *testing.T) {
 	catch.Env, catch.NumEnvs, catch.Seed = "Catch-v0", 4, 3
 	catch.LearningStarts, catch.BatchSize, catch.BufferSize, catch.TrainFreq = 200, 4, 1500, 16
 	catch.Window, catch.TargetUpdateInterval, catch.ExplorationSteps = 250, 500, 1000
+	if kernel.ISA() == "go" {
+		catch.Policy = policyMLP // convolutions in Go take minutes, and show nothing more
+	}
 	for _, x := range courses {
 		t.Run(x.name, func(t *testing.T) {
 			if testing.Short() && x.c.Env == "Catch-v0" {
@@ -395,10 +399,10 @@ func TestNaNLossSurfacesWithItsStep(t *testing.T) {
 		defer d.Close()
 		check(t, d.Begin(50_000, 0))
 		err := d.Run(0, 0)
-		if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "step ") {
+		if !errors.Is(err, env.ErrNotFinite) || !strings.Contains(err.Error(), "step ") {
 			t.Fatalf("concurrent %v: %v", concurrent, err)
 		}
-		if again := d.Run(10, 0); !errors.Is(again, ErrNotFinite) {
+		if again := d.Run(10, 0); !errors.Is(again, env.ErrNotFinite) {
 			t.Errorf("a second run: %v", again)
 		}
 		check(t, d.Save(t.TempDir()+"/nan.paceline", false)) // what there is can be looked at

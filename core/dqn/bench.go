@@ -228,7 +228,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 	}
 	b := &nn.Batch{Obs: random(o.Batch * size), NextObs: random(o.Batch * size), Actions: make([]int32, o.Batch),
 		Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch)}
-	grad := make([]float32, theta.Layout.Size)
+	grad, states := make([]float32, theta.Layout.Size), random(8*size)
 	var update, act1, act8 []float64
 	for range o.Trials + 1 {
 		began := time.Now()
@@ -238,12 +238,15 @@ func benchUpdate(decode func(any) error) (any, error) {
 		nn.ClipGradNorm(grad, 10)
 		optimizer.Apply(theta.Data, grad, 1e-5)
 		update = append(update, ms(began))
-		for rows, times := range map[int]*[]float64{1: &act1, 8: &act8} {
+		for _, act := range []struct {
+			rows  int
+			times *[]float64
+		}{{1, &act1}, {8, &act8}} {
 			began := time.Now()
-			if _, err := net.Forward(theta, b.Obs[:rows*size], rows); err != nil {
+			if _, err := net.Forward(theta, states[:act.rows*size], act.rows); err != nil {
 				return nil, err
 			}
-			*times = append(*times, ms(began))
+			*act.times = append(*act.times, ms(began))
 		}
 	}
 	return UpdateReport{ISA: kernel.ISA(), Batch: o.Batch, Update: median(update[1:]), Act1: median(act1[1:]), Act8: median(act8[1:])}, nil

@@ -200,7 +200,7 @@ func TestParameters(t *testing.T) {
 	p[3] -= p[3] / 0 * 0
 	zero := float32(0)
 	p[3] = zero / zero
-	if err := d.SetParameters(p); !errors.Is(err, ErrNotFinite) {
+	if err := d.SetParameters(p); !errors.Is(err, env.ErrNotFinite) {
 		t.Error(err)
 	}
 }
@@ -309,14 +309,14 @@ func TestPushProtocol(t *testing.T) {
 	zero := float32(0)
 	reward := h.rows.Rewards[1]
 	h.rows.Rewards[1] = zero / zero
-	says(h.d.Observe(), "environment 1: reward NaN at step 0, must be finite")
+	says(h.d.Observe(), "environment 1, step 0: reward: NaN, must be finite")
 	h.rows.Rewards[1] = reward
 	keep := h.rows.Obs[12+8]
 	h.rows.Obs[12+11], h.rows.Obs[12+10] = 0x7f, 0xc0
-	says(h.d.Observe(), "environment 1: observation component 2 is NaN")
+	says(h.d.Observe(), "environment 1, step 0: observation: component 2 is NaN, must be finite")
 	h.rows.Obs[12+11], h.rows.Obs[12+10], h.rows.Obs[12+8] = 0x3f, 0x80, keep
 	h.rows.Ends[0] = 9
-	says(h.d.Observe(), "environment 0: ended 9")
+	says(h.d.Observe(), "environment 0, step 0: ended: 9, must be 0 to 3")
 	h.rows.Ends[0] = 0
 	check(t, h.d.Observe()) // nothing was lost
 	h.round(t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	_ "github.com/paceline-rl/paceline/core/env/builtin" // the environments that cfg.Env may name
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -167,6 +168,9 @@ func networkSpec(cfg *Config, spec env.Spec) nn.Spec {
 // build makes everything that does not depend on who steps the environments.
 // cfg is resolved but for the policy.
 func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack replay.StackMode) (d *DQN, err error) {
+	if err := kernel.Err(); err != nil { // PACELINE_ISA names what this machine has not
+		return nil, err
+	}
 	if cfg.Policy == policyAuto {
 		cfg.Policy = policyMLP
 		if len(spec.Obs.Shape) == 3 {
@@ -237,10 +241,11 @@ func (d *DQN) enter() error {
 
 func (d *DQN) leave(err *error) {
 	if r := recover(); r != nil {
-		*err = &PanicError{Value: r, Stack: debug.Stack()}
+		*err = &env.PanicError{Value: r, Stack: debug.Stack()}
 	}
-	var p *PanicError
-	if errors.As(*err, &p) {
+	var p *env.PanicError
+	var e *env.Error
+	if errors.As(*err, &p) && !errors.As(*err, &e) { // an environment's is its own affair
 		d.broken = *err
 	}
 	d.publish()
@@ -411,7 +416,7 @@ func (d *DQN) settle() error {
 // settleToSee is settle for those who look: that training has failed does not
 // keep anybody from seeing how far it came.
 func (d *DQN) settleToSee() error {
-	if err := d.settle(); !errors.Is(err, ErrNotFinite) {
+	if err := d.settle(); !errors.Is(err, env.ErrNotFinite) {
 		return err
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"github.com/paceline-rl/paceline/core/env"
 	"math"
 	"slices"
 
@@ -55,7 +56,7 @@ func (d *DQN) SetParameters(from []float32) (err error) {
 		return fmt.Errorf("parameters: %d numbers, must be %d", len(from), 2*n)
 	}
 	if k := slices.IndexFunc(from, func(v float32) bool { return v-v != 0 }); k >= 0 {
-		return fmt.Errorf("parameters: number %d is %v, must be %w", k, from[k], errFinite)
+		return fmt.Errorf("parameters: number %d is %v, %w", k, from[k], env.ErrNotFinite)
 	}
 	if err := d.settle(); err != nil {
 		return err

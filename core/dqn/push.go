@@ -3,9 +3,6 @@ package dqn
 import (
 	"errors"
 	"fmt"
-	"math"
-	"slices"
-	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -55,7 +52,7 @@ func (d *DQN) beginPush(resetEnvs bool) error {
 	}
 	if resetEnvs {
 		for i := range d.samplers.actions {
-			if err := d.checkObs(i, "observation", d.samplers.rows.Obs); err != nil {
+			if err := d.checkObs(i, "", d.samplers.rows.Obs); err != nil {
 				return err
 			}
 		}
@@ -162,22 +159,22 @@ func (d *DQN) Observe() (err error) {
 // checkRow refuses what would spoil the replay memory.
 func (d *DQN) checkRow(i int) error {
 	rows := d.samplers.rows
-	if err := d.checkObs(i, "observation", rows.Obs); err != nil || d.samplers.resetting[i] {
+	if err := d.checkObs(i, "", rows.Obs); err != nil || d.samplers.resetting[i] {
 		return err
 	}
-	reward, end := float64(rows.Rewards[i]), rows.Ends[i]
-	switch {
-	case math.IsNaN(reward) || math.IsInf(reward, 0):
-		return fmt.Errorf("environment %d: reward %v at step %d, must be %w", i, reward, d.clock.steps(), errFinite)
+	if err := env.CheckReward(rows.Rewards[i]); err != nil {
+		return fmt.Errorf("environment %d, step %d: %w", i, d.clock.steps(), err)
+	}
+	switch end := rows.Ends[i]; {
 	case end > env.Terminated|env.Truncated:
-		return fmt.Errorf("environment %d: ended %d at step %d, must be 0 to 3", i, end, d.clock.steps())
+		return fmt.Errorf("environment %d, step %d: ended: %d, must be 0 to 3", i, d.clock.steps(), end)
 	case end&env.Terminated != 0:
 		return nil // what comes then is not stored
 	}
 	next := rows.Obs
-	if end != 0 && !d.samplers.nextStep {
+	if rows.Ends[i] != 0 && !d.samplers.nextStep {
 		next = rows.FinalObs
-		if err := d.checkObs(i, "final observation", next); err != nil {
+		if err := d.checkObs(i, "final ", next); err != nil {
 			return err
 		}
 	}
@@ -203,25 +200,11 @@ func (d *DQN) storeWhole() error {
 	return nil
 }
 
-// errFinite wraps ErrNotFinite with words that end a sentence.
-var errFinite = finite{}
-
-type finite struct{}
-
-func (finite) Error() string { return "finite" }
-func (finite) Unwrap() error { return ErrNotFinite }
-
 func (d *DQN) checkObs(i int, what string, rows []byte) error {
-	if d.spec.Obs.DType != env.Float32 {
-		return nil
+	if err := d.spec.Obs.CheckFinite(d.samplers.row(rows, i)); err != nil {
+		return fmt.Errorf("environment %d, step %d: %s%w", i, d.clock.steps(), what, err)
 	}
-	obs := d.samplers.row(rows, i)
-	values := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(obs))), len(obs)/4)
-	k := slices.IndexFunc(values, func(v float32) bool { return v-v != 0 })
-	if k < 0 {
-		return nil
-	}
-	return fmt.Errorf("environment %d: %s component %d is %v at step %d, must be %w", i, what, k, values[k], d.clock.steps(), errFinite)
+	return nil
 }
 
 func count(flags []bool) int {

@@ -9,31 +9,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// ErrNotFinite: the loss became NaN or infinite. The weights are those before
-// the update that showed it.
-var ErrNotFinite = errors.New("not finite")
-
 // errInterrupted ends a wait for the trainer at a deadline or at a Stop.
 var errInterrupted = errors.New("interrupted")
-
-// PanicError is a bug in the library (or in an environment), caught. The
-// object it happened in refuses all further work.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
 
 // caught, deferred, turns a panic into an error.
 func caught(err *error) {
 	if r := recover(); r != nil {
-		*err = &PanicError{Value: r, Stack: debug.Stack()}
+		*err = &env.PanicError{Value: r, Stack: debug.Stack()}
 	}
 }
 
@@ -176,7 +164,7 @@ func (tr *trainer) update(u int64) (loss float32, err error) {
 }
 
 func notFinite(what string, value float64, step, update int64) error {
-	return fmt.Errorf("%s: %v at step %d (update %d), must be %w; a lower learning_rate or smaller rewards may help", what, value, step, update, errFinite)
+	return fmt.Errorf("%s: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", what, value, step, update, env.ErrNotFinite)
 }
 
 // release lets updates up to number u begin. It returns the error that ended

@@ -10,7 +10,12 @@
 // environment's future is a function of its saved state and the actions taken.
 package env
 
-import "fmt"
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
 
 // DType is the type of one observation component.
 type DType uint8
@@ -163,3 +168,39 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("environment %d: %v", e.Index, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
+
+// ErrNotFinite is what NaN and infinity are refused with, wherever they come
+// up: in observations and rewards, in a loss, in parameters.
+var ErrNotFinite = errors.New("must be finite")
+
+// CheckFinite refuses an observation with a component that is NaN or infinite,
+// which would spread to all weights.
+func (s ObsSpec) CheckFinite(obs []byte) error {
+	if s.DType != Float32 {
+		return nil
+	}
+	const exponent = 0x7f800000 // all of it set: NaN or infinity
+	for k := 0; k+4 <= len(obs); k += 4 {
+		if bits := binary.NativeEndian.Uint32(obs[k:]); bits&exponent == exponent {
+			return fmt.Errorf("observation: component %d is %v, %w", k/4, math.Float32frombits(bits), ErrNotFinite)
+		}
+	}
+	return nil
+}
+
+// CheckReward refuses a reward that is NaN or infinite.
+func CheckReward(r float32) error {
+	if r-r != 0 {
+		return fmt.Errorf("reward: %v, %w", r, ErrNotFinite)
+	}
+	return nil
+}
+
+// PanicError is a panic that was caught: a bug in an environment or in the
+// library.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

@@ -3,8 +3,11 @@ package vec
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
+
+	"github.com/paceline-rl/paceline/core/env"
 )
 
 // MaxThreads bounds the threads of a Pool.
@@ -162,7 +165,7 @@ func (p *Pool) run(worker, begin, end int) (next int) {
 	i := begin
 	defer func() {
 		if r := recover(); r != nil {
-			p.fail(i, fmt.Errorf("index %d: panic: %v", i, r))
+			p.fail(i, fmt.Errorf("index %d: %w", i, &env.PanicError{Value: r, Stack: debug.Stack()}))
 			next = i + 1
 		}
 	}()

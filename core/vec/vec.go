@@ -17,9 +17,9 @@
 package vec
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -296,14 +296,14 @@ var (
 func (v *Vec) checkStep(i int, action int32) error {
 	switch {
 	case v.phases[i] == fresh:
-		return &env.Error{Index: i, Err: errFresh}
+		return fmt.Errorf("environment %d: %w", i, errFresh)
 	case v.phases[i] == ended:
 		if v.mode == Disabled {
-			return &env.Error{Index: i, Err: errEnded}
+			return fmt.Errorf("environment %d: %w", i, errEnded)
 		}
 		return nil // NextStep: only resets
 	case action < 0 || int(action) >= v.spec.Action.N:
-		return &env.Error{Index: i, Err: fmt.Errorf("action: %d, must be 0 to %d", action, v.spec.Action.N-1)}
+		return fmt.Errorf("environment %d: action: %d, must be 0 to %d", i, action, v.spec.Action.N-1)
 	}
 	return nil
 }
@@ -321,10 +321,10 @@ func (v *Vec) step(i int, action int32, rows *Rows) (err error) {
 	if err != nil {
 		return err
 	}
-	if reward != reward {
-		return errors.New("reward: NaN, must be a number")
+	if err := env.CheckReward(reward); err != nil {
+		return err
 	}
-	if err := v.checkObs(obs); err != nil {
+	if err := v.spec.Obs.CheckFinite(obs); err != nil {
 		return err
 	}
 	start := false
@@ -334,7 +334,7 @@ func (v *Vec) step(i int, action int32, rows *Rows) (err error) {
 			if err := v.envs[i].Reset(obs); err != nil {
 				return err
 			}
-			if err := v.checkObs(obs); err != nil {
+			if err := v.spec.Obs.CheckFinite(obs); err != nil {
 				return err
 			}
 			start = true
@@ -352,7 +352,7 @@ func (v *Vec) reset(i int, rows *Rows) (err error) {
 	if err := v.envs[i].Reset(obs); err != nil {
 		return err
 	}
-	if err := v.checkObs(obs); err != nil {
+	if err := v.spec.Obs.CheckFinite(obs); err != nil {
 		return err
 	}
 	v.phases[i] = running
@@ -364,26 +364,12 @@ func (v *Vec) reset(i int, rows *Rows) (err error) {
 // *env.Error.
 func (v *Vec) failed(i int, err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %v", r)
+		*err = &env.PanicError{Value: r, Stack: debug.Stack()}
 	}
 	if *err != nil {
 		v.phases[i] = fresh
 		*err = &env.Error{Index: i, Err: *err}
 	}
-}
-
-// checkObs refuses NaN, which would spread from one observation to all weights.
-func (v *Vec) checkObs(obs []byte) error {
-	if v.spec.Obs.DType != env.Float32 {
-		return nil
-	}
-	const infinity = 0x7f800000 // NaNs are the bit patterns above it, signs apart
-	for k := 0; k < len(obs); k += 4 {
-		if binary.NativeEndian.Uint32(obs[k:])&^(1<<31) > infinity {
-			return fmt.Errorf("observation: component %d is NaN, must be a number", k/4)
-		}
-	}
-	return nil
 }
 
 func row(b []byte, i, size int) []byte { return b[i*size : (i+1)*size : (i+1)*size] }

@@ -366,11 +366,11 @@ func TestFailures(t *testing.T) {
 			c.onStep = func(*counter) error { panic("kaboom") }
 			return func() { c.onStep = nil }
 		},
-		"environment 1: reward: NaN, must be a number": func(c *counter) func() {
+		"environment 1: reward: NaN, must be finite": func(c *counter) func() {
 			c.nanReward = true
 			return func() { c.nanReward = false }
 		},
-		"environment 1: observation: component 1 is NaN, must be a number": func(c *counter) func() {
+		"environment 1: observation: component 1 is NaN, must be finite": func(c *counter) func() {
 			c.nanObs = true
 			return func() { c.nanObs = false }
 		},
@@ -411,7 +411,7 @@ func TestFailures(t *testing.T) {
 	v, rows, cs := counters(t, NextStep, 2, 9, 9)
 	cs[0].nanObs = true
 	cs[1].onReset = func(*counter) error { panic("kaboom") }
-	if err := v.Reset(rows, nil); err == nil || err.Error() != "environment 0: observation: component 1 is NaN, must be a number" {
+	if err := v.Reset(rows, nil); err == nil || err.Error() != "environment 0: observation: component 1 is NaN, must be finite" {
 		t.Errorf("Reset: %v", err)
 	}
 	cs[0].nanObs = false
