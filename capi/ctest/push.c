@@ -80,13 +80,13 @@ static void refused(void) {
     OK(paceline_trainer_act(t));
     FAILS(paceline_trainer_act(t), PACELINE_EINVAL, "twice");
     b.rewards[2] = NAN;
-    FAILS(paceline_trainer_observe(t, NULL), PACELINE_ENAN, "environment 2, step 0: reward");
+    FAILS(paceline_trainer_observe(t, NULL), PACELINE_ENAN, ": reward: NaN, must be finite");
     b.rewards[2] = 1;
     ((float *)b.obs)[4] = INFINITY;
-    FAILS(paceline_trainer_observe(t, NULL), PACELINE_ENAN, "environment 1: observation component 1");
+    FAILS(paceline_trainer_observe(t, NULL), PACELINE_ENAN, ": observation: component 1 is +Inf");
     ((float *)b.obs)[4] = 0;
     b.ended[3] = 4;
-    FAILS(paceline_trainer_observe(t, NULL), PACELINE_EINVAL, "environment 3: ended 4");
+    FAILS(paceline_trainer_observe(t, NULL), PACELINE_EINVAL, ": ended: 4, must be 0 to 3");
     b.ended[3] = 0;
     CHECK(stats_of(t).num_timesteps == 4 * i);
     OK(paceline_trainer_observe(t, NULL));
