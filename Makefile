@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn bench test test-go test-c test-py test-torch lib wheel sdist check clean
+.PHONY: help demo learn bench test test-go test-c test-py test-torch race lib wheel sdist check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -66,7 +66,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-py ## all tests: Go, C, Python (under 10 minutes)
-	@echo "left out: make test-torch (needs PyTorch), make learn (takes longer)"
+	@echo "left out: make test-torch (needs PyTorch), make race and make learn (take longer), and without cgo what -short leaves out"
 
 test-go: ## Go tests, and those of core/ without cgo
 	go test ./...
@@ -81,6 +81,9 @@ test-py: $(VENV)/.test ## Python tests against the installed package
 test-torch: $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
 	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn
+
+race: ## Go tests under the race detector
+	go test -race -short ./core/... ./capi
 
 check: ## formatting, vet
 	@unformatted=$$(gofmt -l capi core include examples); \

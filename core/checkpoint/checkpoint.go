@@ -65,7 +65,9 @@ func Create(path, kind string, content any) (*Writer, error) {
 		return nil, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
-	if err != nil {
+	if perr := (*os.PathError)(nil); errors.As(err, &perr) {
+		return nil, &os.PathError{Op: "create", Path: path, Err: perr.Err} // in the name that was asked for
+	} else if err != nil {
 		return nil, err
 	}
 	w := &Writer{path: path, file: file, zip: zip.NewWriter(file)}

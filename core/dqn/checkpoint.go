@@ -395,7 +395,7 @@ func (d *DQN) adopt(l *loaded, withReplay bool) error {
 		d.push.needsEnvs, d.push.acted = true, false
 	case !d.begun: // Begin will reset them
 	case l.acting == nil || !withReplay:
-		return d.restart(s.reset)
+		return s.reset()
 	default:
 		copy(s.rows.Obs, l.acting.Obs)
 		copy(s.returns, l.acting.Returns)

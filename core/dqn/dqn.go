@@ -181,7 +181,7 @@ func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack rep
 	netSpec := d.network()
 	// The same weights for the same seed, whatever else the seed is used for.
 	if d.theta, err = netSpec.Init(rng.New(uint64(cfg.Seed), "weights", 0)); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("policy: %s does not fit the environment: %w", cfg.Policy, err)
 	}
 	d.thetaMinus = clone(d.theta)
 	actor := d.thetaMinus
@@ -287,7 +287,7 @@ func (d *DQN) begin(total int64, flags uint32) error {
 		}
 	}
 	if flags&ResetEnvs != 0 {
-		if err := d.restart(d.samplers.reset); err != nil {
+		if err := d.samplers.reset(); err != nil {
 			return err
 		}
 	}
@@ -304,16 +304,6 @@ func (d *DQN) begin(total int64, flags uint32) error {
 
 // maxSteps keeps sums of step counts far from overflow.
 const maxSteps = 1 << 50
-
-// restart lets f begin new episodes. They take room that no step accounts for.
-func (d *DQN) restart(f func() error) error {
-	d.room = 0
-	if err := d.makeRoom(); err != nil {
-		return err
-	}
-	d.room = 0
-	return f()
-}
 
 // Run takes up to steps further steps (0: to the end of the course), for up
 // to maxTime (0: no limit), or until Stop. It ends at the end of a round and
@@ -348,7 +338,7 @@ func (d *DQN) Run(steps int64, maxTime time.Duration) (err error) {
 	}
 	d.halted = false
 	if slices.Contains(d.samplers.broken, true) {
-		err = d.restart(d.samplers.repair)
+		err = d.samplers.repair()
 	}
 	if err == nil {
 		err = d.learn(until)
@@ -368,10 +358,7 @@ func (d *DQN) Run(steps int64, maxTime time.Duration) (err error) {
 // Stop makes the Run in progress return after the round and the update at
 // hand, or the next Run at once if none is in progress. Until steps go on
 // nothing is made up for: whoever looks sees what there is.
-func (d *DQN) Stop() {
-	d.stopping.Store(true)
-	d.trainer.wake()
-}
+func (d *DQN) Stop() { d.stopping.Store(true) }
 
 // halt lets the trainer rest after the update in progress.
 func (d *DQN) halt() {

@@ -68,10 +68,7 @@ func newSamplers(cfg *Config, spec env.Spec, memory *replay.Memory, rows *vec.Ro
 	for i := range s.coins {
 		s.coins[i] = rng.New(uint64(cfg.Seed), "explore", i)
 	}
-	s.stepChosen = func(_, i int) (err error) {
-		defer caught(&err)
-		return s.step(i, s.actions[i], int64(i))
-	}
+	s.stepChosen = func(_, i int) error { return s.step(i, s.actions[i], int64(i)) }
 	s.stepAlone = s.runAlone
 	return s
 }
@@ -200,8 +197,7 @@ func (s *samplers) runUnsynchronised(t int64, phase int, n int64, epsilon *sched
 	return n - s.missed.Load(), time.Duration(c.acting.Load()), err
 }
 
-func (s *samplers) runAlone(worker, i int) (err error) {
-	defer caught(&err)
+func (s *samplers) runAlone(worker, i int) error {
 	c, w := &s.chunk, int64(len(s.coins))
 	first := int64(i - c.phase)
 	if first < 0 {

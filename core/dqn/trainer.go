@@ -18,13 +18,6 @@ import (
 // errInterrupted ends a wait for the trainer at a deadline or at a Stop.
 var errInterrupted = errors.New("interrupted")
 
-// caught, deferred, turns a panic into an error.
-func caught(err *error) {
-	if r := recover(); r != nil {
-		*err = &env.PanicError{Value: r, Stack: debug.Stack()}
-	}
-}
-
 // trainer does the minibatch updates: the paper's trainer thread. It owns theta
 // while an update is in progress and reads D and theta-minus, which nobody
 // writes then.
@@ -136,7 +129,11 @@ func (tr *trainer) one() {
 // update is one minibatch: draw it from D, compute the gradient of the loss
 // against theta-minus, apply it to theta.
 func (tr *trainer) update(u int64) (loss float32, err error) {
-	defer caught(&err)
+	defer func() {
+		if r := recover(); r != nil {
+			err = &env.PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
 	tr.memory.Sample(tr.draws, tr.sample)
 	gamma := float32(tr.cfg.Gamma)
 	for i, terminated := range tr.sample.Terminated {
@@ -181,8 +178,8 @@ func (tr *trainer) release(u int64) error {
 
 // wait returns when u updates and all that were released before are done: D,
 // theta and theta-minus are then the caller's until the next release. Or it
-// returns the error that prevents it, or errInterrupted when stop becomes true
-// (whoever sets it calls wake) or the deadline is over; nil and zero: never.
+// returns the error that prevents it, or errInterrupted when stop is found true
+// between two updates or the deadline is over; nil and zero: never.
 func (tr *trainer) wait(u int64, stop *atomic.Bool, deadline time.Time) error {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -191,7 +188,11 @@ func (tr *trainer) wait(u int64, stop *atomic.Bool, deadline time.Time) error {
 		tr.changed.Broadcast()
 	}
 	if tr.threaded && !deadline.IsZero() && tr.done < tr.released {
-		alarm := time.AfterFunc(time.Until(deadline), tr.wake)
+		alarm := time.AfterFunc(time.Until(deadline), func() {
+			tr.mu.Lock()
+			tr.changed.Broadcast()
+			tr.mu.Unlock()
+		})
 		defer alarm.Stop()
 	}
 	for tr.err == nil && tr.done < tr.released {
@@ -205,13 +206,6 @@ func (tr *trainer) wait(u int64, stop *atomic.Bool, deadline time.Time) error {
 		}
 	}
 	return tr.err
-}
-
-// wake lets those who wait look at their reasons again.
-func (tr *trainer) wake() {
-	tr.mu.Lock()
-	tr.changed.Broadcast()
-	tr.mu.Unlock()
 }
 
 // halt takes back what is released and not begun, and returns when no update

