@@ -66,11 +66,11 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-py ## all tests: Go, C, Python (under 10 minutes)
-	@echo "left out: make test-torch (needs PyTorch), make race and make learn (take longer), and without cgo what -short leaves out"
+	@echo "left out: make test-torch (needs PyTorch), make race and make learn (take longer)"
 
 test-go: ## Go tests, and those of core/ without cgo
 	go test ./...
-	CGO_ENABLED=0 go test -short ./core/...
+	CGO_ENABLED=0 go test ./core/...
 
 test-c: ## C programs against the library
 	sh capi/ctest/run.sh

@@ -70,7 +70,7 @@ func TestBeginFlags(t *testing.T) {
 // Two courses in a row are one course, where the schedules do not say otherwise.
 func TestGoingOnIsOneCourse(t *testing.T) {
 	for name, edit := range fourModes {
-		c := cartpole(edit, func(c *Config) { c.NumEnvs, c.GradientSteps = 3, 1 })
+		c := cartpole(edit, func(c *Config) { c.NumEnvs, c.TrainFreq, c.GradientSteps = 3, 2, 1 })
 		want := learn(t, c, 1500, notEmulated)
 		d := newDQN(t, c)
 		check(t, d.Begin(700, 0))
@@ -125,7 +125,7 @@ func TestLoadWithoutReplayAfterAStop(t *testing.T) {
 // The periods may be others after a load: everything goes on from there.
 func TestLoadUnderOtherPeriods(t *testing.T) {
 	for name, edit := range fourModes {
-		c := cartpole(edit, func(c *Config) { c.GradientSteps = 1 })
+		c := cartpole(edit, func(c *Config) { c.TrainFreq, c.GradientSteps = 2, 1 })
 		d := newDQN(t, c)
 		check(t, d.Begin(5000, 0))
 		check(t, d.Run(2500, 0))
@@ -172,6 +172,8 @@ func TestStatsAfterLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, d.Save(path, true))
 	next := newDQN(t, cartpole())
+	check(t, next.Begin(1000, 0))
+	check(t, next.Run(0, 0)) // has losses of its own
 	check(t, next.Load(path))
 	if s := next.Stats(); !math.IsNaN(s.Loss) || s.Updates == 0 {
 		t.Errorf("loss %v of %d updates that another process did", s.Loss, s.Updates)

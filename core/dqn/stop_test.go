@@ -52,9 +52,9 @@ func behind(t *testing.T, d *DQN, after string) Stats {
 }
 
 func slowWindows(edit ...func(*Config)) Config {
-	c := cartpole(edit...)
-	c.Window, c.TargetUpdateInterval, c.TrainFreq = 400, 400, 4
-	return c
+	return cartpole(append([]func(*Config){func(c *Config) {
+		c.Window, c.TargetUpdateInterval, c.TrainFreq = 400, 400, 4
+	}}, edit...)...)
 }
 
 // fourModes wait for about 100 updates at a time.
@@ -62,8 +62,8 @@ var fourModes = map[string]func(*Config){
 	"both":         func(*Config) {},
 	"concurrent":   func(c *Config) { c.Synchronized = false },
 	"synchronized": func(c *Config) { c.Concurrent, c.GradientSteps = false, 100 },
-	"standard": func(c *Config) {
-		c.Concurrent, c.Synchronized, c.GradientSteps, c.NumEnvs = false, false, 100, 1
+	"standard": func(c *Config) { // an update is due in mid-round, where nothing is interrupted
+		c.Concurrent, c.Synchronized, c.TrainFreq, c.GradientSteps = false, false, 100, 100
 	},
 }
 

@@ -148,20 +148,14 @@ func (tr *trainer) update(u int64) (loss float32, err error) {
 	}
 	at := tr.clock.Warmup + tr.cfg.dueAt(u-tr.clock.Begun)
 	if f := float64(loss); math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, notFinite("loss", f, at, u)
+		return 0, fmt.Errorf("loss: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", loss, at, u, env.ErrNotFinite)
 	}
 	if tr.cfg.MaxGradNorm > 0 {
-		if norm := nn.ClipGradNorm(tr.gradient, tr.cfg.MaxGradNorm); math.IsNaN(norm) || math.IsInf(norm, 0) {
-			return 0, notFinite("gradient norm", norm, at, u)
-		}
+		nn.ClipGradNorm(tr.gradient, tr.cfg.MaxGradNorm)
 	}
 	tr.optimizer.Apply(tr.theta.Data, tr.gradient, tr.schedule.rate(at))
 	tr.theta.Version = uint64(u)
 	return loss, nil
-}
-
-func notFinite(what string, value float64, step, update int64) error {
-	return fmt.Errorf("%s: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", what, value, step, update, env.ErrNotFinite)
 }
 
 // release lets updates up to number u begin. It returns the error that ended
