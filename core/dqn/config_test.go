@@ -95,6 +95,9 @@ func TestResolve(t *testing.T) {
 	if text, err := d.Notice(); err != nil || !strings.Contains(text, "target_update_interval: 8 is below the window and acts as 32") {
 		t.Errorf("notice %q, %v", text, err)
 	}
+	if s := d.Stats(); s.ReplayBytes < 2000*(16+24) {
+		t.Errorf("replay memory: %d bytes said at construction", s.ReplayBytes)
+	}
 	if text, _ := d.Notice(); text != "" {
 		t.Errorf("said twice: %q", text)
 	}

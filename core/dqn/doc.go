@@ -56,11 +56,20 @@
 // Run returns between rounds and leaves the trainer at work. Whoever looks at
 // weights or replay (Policy, Save, GetParameters, Hashes, the end of a course)
 // first waits for exactly the updates due at that step: what is seen is a
-// function of the seed and the step. After Stop nothing is made up for; the
-// updates that are due are done when steps go on, with the same result.
+// function of the seed and the step. Between Act and Observe it is the step at
+// which the round at hand will end.
+//
+// Stop and Run's time limit interrupt every wait for the trainer, between two
+// updates. After Stop nothing is made up for: the weights are seen as they are.
+// The updates that are due are done when steps go on, with the same result.
+// (Only in mid-round, where samplers run unsynchronised and training is not
+// concurrent, are the round's own updates finished first.)
+//
+// What is no function of the seed is how far the other samplers come when an
+// environment fails and they run unsynchronised.
 //
 // # Threads
 //
 // One call at a time on a DQN, from any goroutine (ErrBusy otherwise), except
-// for Stop and Stats. A Policy is immutable and shared freely.
+// for Stop, Stats and Close. A Policy is immutable and shared freely.
 package dqn

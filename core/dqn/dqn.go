@@ -210,6 +210,7 @@ func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack rep
 	if cfg.Concurrent {
 		d.trainer.start()
 	}
+	d.publish()
 	return d, nil
 }
 

@@ -80,12 +80,18 @@ func TestGoingOverToWholeObservations(t *testing.T) {
 	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
 		mk := makeFilm(func(i int, f *film) { f.liesAt = 60 + 7*i })
 		detect, whole := newHost(t, filmConfig(), mode, mk), newHost(t, filmConfig(func(c *Config) { c.FrameStack = 1 }), mode, mk)
-		slow(detect.d, 300*time.Microsecond)
+		o := slow(detect.d, 0)
 		before := detect.d.memory.Bytes()
 		for _, h := range []*host{detect, whole} {
 			h.begin(t, 10_000)
 		}
 		for k := range 200 {
+			switch k { // the trainer is at work when the first observation lies
+			case 50:
+				o.pause.Store(int64(3 * time.Millisecond))
+			case 90:
+				o.pause.Store(0)
+			}
 			detect.round(t)
 			whole.round(t)
 			if k%50 == 49 {
@@ -239,7 +245,6 @@ func TestBeginBetweenActAndObserve(t *testing.T) {
 	for range 60 {
 		h.round(t)
 	}
-	check(t, h.d.Act())
 	s := h.d.Stats()
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, h.d.Save(path, true))
@@ -247,6 +252,7 @@ func TestBeginBetweenActAndObserve(t *testing.T) {
 		func() error { return h.d.Begin(1000, ResetTimesteps) },
 		func() error { return h.d.Load(path) },
 	} {
+		check(t, h.d.Act())
 		check(t, f())
 		if err := h.d.Observe(); err == nil || !strings.Contains(err.Error(), "must follow act") {
 			t.Error(err)

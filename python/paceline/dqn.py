@@ -186,6 +186,8 @@ class DQN:
         self.best_policy: Policy | None = None
         self.best_mean_return = float("-inf")
         self._make_trainer(config)
+        if self.verbose:
+            print(f"replay memory: {self.setting('buffer_size')} transitions in {self.stats['replay_bytes'] / 1e6:,.1f} MB", flush=True)
         if values.get("net_arch") and self.policy_name == "CnnPolicy":
             self.close()
             raise ConfigError(f"policy_kwargs['net_arch']: {values['net_arch']}, must be empty: the Nature CNN's layers are fixed")
