@@ -26,6 +26,9 @@ func NewPush(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32) (*DQN, 
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
+	if err := checkSizes(&cfg, spec.Obs.Bytes(), rows, actions); err != nil {
+		return nil, err
+	}
 	stack := replay.StackDetect
 	switch declared := max(cfg.FrameStack, spec.Obs.FrameStack); {
 	case declared > 0:
@@ -43,6 +46,24 @@ func NewPush(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32) (*DQN, 
 		d.notices = append(d.notices, "synchronized: false, where the caller steps all environments in one call, changes only how Q-values are computed: one row at a time")
 	}
 	return d, nil
+}
+
+func checkSizes(cfg *Config, size int, rows *vec.Rows, actions []int32) error {
+	if rows == nil {
+		return errors.New("rows: nil, must be a Rows")
+	}
+	for _, x := range []struct {
+		name      string
+		have, per int
+	}{
+		{"rows.Obs", len(rows.Obs), size}, {"rows.FinalObs", len(rows.FinalObs), size},
+		{"rows.Rewards", len(rows.Rewards), 1}, {"rows.Ends", len(rows.Ends), 1}, {"actions", len(actions), 1},
+	} {
+		if want := cfg.NumEnvs * x.per; x.have != want && (x.name != "rows.FinalObs" || cfg.Autoreset == "same_step") {
+			return fmt.Errorf("%s: %d, must be %d (num_envs %d times %d)", x.name, x.have, want, cfg.NumEnvs, x.per)
+		}
+	}
+	return nil
 }
 
 func (d *DQN) beginPush(resetEnvs bool) error {

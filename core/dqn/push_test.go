@@ -294,3 +294,22 @@ func TestBeginWhileRowsReset(t *testing.T) {
 		t.Errorf("transitions from %v, want from %v", got, want)
 	}
 }
+
+func TestRowsOfTheWrongSize(t *testing.T) {
+	spec := must(makeWalk(1)(0))(t).Spec()
+	for want, edit := range map[string]func(r *vec.Rows) *vec.Rows{
+		"rows: nil, must be a Rows":                         func(*vec.Rows) *vec.Rows { return nil },
+		"rows.Obs: 31, must be 32 (num_envs 4 times 8)":     func(r *vec.Rows) *vec.Rows { r.Obs = r.Obs[1:]; return r },
+		"rows.FinalObs: 0, must be 32 (num_envs 4 times 8)": func(r *vec.Rows) *vec.Rows { r.FinalObs = nil; return r },
+		"rows.Rewards: 3, must be 4 (num_envs 4 times 1)":   func(r *vec.Rows) *vec.Rows { r.Rewards = r.Rewards[1:]; return r },
+		"rows.Ends: 5, must be 4 (num_envs 4 times 1)":      func(r *vec.Rows) *vec.Rows { r.Ends = make([]env.End, 5); return r },
+	} {
+		rows := edit(vec.NewRows(spec.Obs, 4))
+		if d, err := NewPush(cartpole(), spec, rows, make([]int32, 4)); err == nil || err.Error() != want {
+			t.Errorf("%v, want %q", err, want)
+			if err == nil {
+				d.Close()
+			}
+		}
+	}
+}

@@ -316,3 +316,29 @@ func TestDetectNamesWhereAndChangesNothing(t *testing.T) {
 	m.Flush()
 	expectTuples(t, m, "[0 1] a1 r0 v0 [1 2]", "[1 2] a2 r0 v0 [9 3]")
 }
+
+// What CheckNext says is what Add would say, and it changes nothing.
+func TestCheckNextSaysWhatAddWould(t *testing.T) {
+	for _, mode := range []StackMode{StackTrusted, StackDeclared, StackDetect} {
+		m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 100, Window: 10, Stack: mode}))
+		defer m.Close()
+		for _, begun := range []bool{false, true} {
+			if begun {
+				check(t, m.Begin(0, []byte{0, 1}))
+			}
+			for _, next := range [][]byte{{1}, {2, 2}, {1, 2}} {
+				before := m.Hash()
+				says := fmt.Sprint(m.CheckNext(0, next))
+				if again := fmt.Sprint(m.CheckNext(0, next)); again != says || m.Hash() != before {
+					t.Errorf("mode %d, %v: %s, then %s", mode, next, says, again)
+				}
+				if err := m.Add(0, 0, 0, 0, 0, next); fmt.Sprint(err) != says {
+					t.Errorf("mode %d, %v: CheckNext says %s, Add %v", mode, next, says, err)
+				}
+				if begun {
+					check(t, m.Begin(0, []byte{0, 1}))
+				}
+			}
+		}
+	}
+}
