@@ -66,7 +66,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-py ## all tests: Go, C, Python (under 10 minutes)
-	@echo "left out: make test-torch (needs PyTorch), make race and make learn (take longer)"
+	@echo "left out: make test-torch (needs PyTorch), make race and make learn (take longer), the comparison with stable-baselines3 where it is not installed"
 
 test-go: ## Go tests, and those of core/ without cgo
 	go test ./...
