@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn bench test test-go test-c test-py test-torch race lib wheel sdist check clean
+.PHONY: help demo learn bench test test-go test-c test-py test-torch test-arm64 race lib wheel sdist check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,7 +17,7 @@ SOURCES := $(shell find core capi include python/paceline -type f \
 	go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # ------------------------------------------------------------ environment
 
@@ -66,7 +66,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-py ## all tests: Go, C, Python (under 10 minutes)
-	@echo "left out: make test-torch (needs PyTorch), make race and make learn (take longer), the comparison with stable-baselines3 where it is not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make race and make learn (take longer), the comparison with stable-baselines3 where it is not installed"
 
 test-go: ## Go tests, and those of core/ without cgo
 	go test ./...
@@ -81,6 +81,32 @@ test-py: $(VENV)/.test ## Python tests against the installed package
 test-torch: $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
 	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn
+
+# The tests left out here start their own program again, which Linux does not do
+# for another processor's, or read flags of memory that the emulator does not
+# report. The C programs are those that neither take minutes nor measure time or
+# memory, which would be the emulator's.
+ARM64_CC := aarch64-linux-gnu-gcc
+ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu
+ARM64_PACKAGES := qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+ARM64_GO := CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=$(ARM64_CC) go
+
+test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
+	@have() { command -v qemu-aarch64 && command -v $(ARM64_CC) && ls /usr/aarch64-linux-gnu/lib/crt1.o; }; \
+		if have >/dev/null 2>&1; then exit 0; fi; \
+		if [ "$$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then \
+			echo "test-arm64 needs a cross compiler and an emulator: install them (Debian: apt-get install $(ARM64_PACKAGES))"; exit 1; fi; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(ARM64_PACKAGES) >/dev/null
+	$(ARM64_GO) vet ./core/... ./capi
+	$(ARM64_GO) test -short -exec '$(ARM64_RUN)' -skip '^(TestEnvironmentVariable|TestMappingFlags|TestNoRoomOnTheDisk)$$' ./core/...
+	$(ARM64_GO) build -buildmode=c-shared -trimpath -buildvcs=false \
+		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o build/arm64/libpaceline.so ./capi
+	@for test in structs smoke nulls handles bad_env vec files fork; do \
+		$(ARM64_CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Iinclude capi/ctest/$$test.c -o build/arm64/$$test \
+			-Lbuild/arm64 -lpaceline -Wl,-rpath,$(abspath build/arm64) -lpthread -lm && TMPDIR=$(abspath build/arm64) \
+			timeout 60 $(ARM64_RUN) build/arm64/$$test $$([ $$test != structs ] || echo capi/ctest/abi.txt) || \
+			{ echo "$$test FAILED"; exit 1; }; \
+		echo "$$test ok"; done
 
 race: ## Go tests under the race detector
 	go test -race -short ./core/... ./capi

@@ -14,6 +14,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -21,7 +22,7 @@ import (
 type vector struct {
 	mu     sync.Mutex // held by the call in progress
 	vec    *vec.Vec
-	pool   *vec.Pool
+	pool   *threads.Pool
 	envs   []env.Env // the Vec's
 	shared *arena
 	mask   []bool
@@ -31,21 +32,21 @@ var vectors = newTable[*vector](kindVec)
 
 const (
 	mostEnvs    = 65536
-	mostThreads = vec.MaxThreads
+	mostThreads = threads.Max
 )
 
-func newVector(name string, n, threads int, mode vec.Autoreset) (v *vector, err error) {
+func newVector(name string, n, numThreads int, mode vec.Autoreset) (v *vector, err error) {
 	if n < 1 || n > mostEnvs {
 		return nil, fmt.Errorf("num_envs: %d, must be 1 to %d", n, mostEnvs)
 	}
-	if threads > mostThreads {
-		return nil, fmt.Errorf("num_threads: %d, must be 0 to %d", threads, mostThreads)
+	if numThreads > mostThreads {
+		return nil, fmt.Errorf("num_threads: %d, must be 0 to %d", numThreads, mostThreads)
 	}
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
+	if numThreads == 0 {
+		numThreads = min(runtime.GOMAXPROCS(0), mostThreads)
 	}
 	v = &vector{mask: make([]bool, n)}
-	if v.pool, err = vec.NewPool(min(threads, n)); err != nil {
+	if v.pool, err = threads.NewPool(min(numThreads, n), nil); err != nil {
 		return nil, err
 	}
 	v.vec, err = vec.New(func(i int) (env.Env, error) {

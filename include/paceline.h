@@ -332,7 +332,7 @@ PACELINE_API int paceline_trainer_set_parameters(paceline_trainer *t, const floa
 
 /* SHA-256 digests, as terminated hexadecimal text, of what a trainer has
  * learnt from and learnt: the same seed and the same settings give the same
- * digests for any num_threads. */
+ * digests for any num_threads (of one precision, on one PACELINE_ISA). */
 typedef struct paceline_hashes {
   uint32_t struct_size;
   uint32_t reserved;
@@ -491,7 +491,8 @@ PACELINE_API void paceline_vec_free(paceline_vec *v);
  * defaults). *out: its report, a JSON object; yours, free it with
  * paceline_string_free.
  * "modes": {"env", "num_envs": [..], "num_threads", "steps", "trials"} - steps/s of the
- * four modes. "update": milliseconds of one minibatch update. */
+ * four modes. "update": {"batch", "act": [rows..], "precisions": [..], "threads": [..],
+ * "trials"} - milliseconds of minibatch updates and of acting, and the peak beside them. */
 PACELINE_API int paceline_bench(char **out, const char *name, const char *options);
 
 #ifdef __cplusplus

@@ -139,11 +139,11 @@ func (d *DQN) unsynchronisedChunk(until int64) (int64, error) {
 	if err := d.release(d.clock.T + n); err != nil {
 		return 0, err
 	}
-	made, acting, err := d.samplers.runUnsynchronised(d.clock.T, d.phase, n, &d.schedule)
+	made, err := d.samplers.runUnsynchronised(d.clock.T, d.phase, n, &d.schedule)
 	var took time.Duration
 	d.lap(&took)
-	d.times.act += acting
-	d.times.env += max(0, took*time.Duration(d.samplers.pool.Threads())-acting)
+	d.times.act += time.Duration(d.samplers.chunk.acting.Load())
+	d.times.env += time.Duration(d.samplers.chunk.stepping.Load())
 	if first := (w - int64(d.phase)) % w; n > first {
 		d.room -= (n - first + w - 1) / w // rounds begun
 	}

@@ -23,7 +23,7 @@ func learn(t testing.TB, c Config, steps int64, emulate emulation) Hashes {
 	t.Helper()
 	d := newDQN(t, c)
 	if emulate != notEmulated {
-		d.trainer.close()
+		d.trainer.end()
 		d.trainer.threaded = false
 		d.emulate = emulate
 	}
@@ -49,9 +49,9 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 	spec := networkSpec(&c, e.Spec())
 	theta := must(spec.Init(rng.New(uint64(c.Seed), "weights", 0)))(t)
 	minus := clone(theta)
-	net := must(nn.NewNetwork(spec, 1))(t)
-	learner := must(nn.NewLearner(spec, c.BatchSize, nn.Loss{Kind: c.Loss, Reduction: c.LossReduction}))(t)
-	adam := must(nn.NewOptimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size))(t)
+	net := must(nn.NewNetwork(spec, 1, nil))(t)
+	learner := must(nn.NewLearner(spec, c.BatchSize, nn.Loss{Kind: c.Loss, Reduction: c.LossReduction}, nil))(t)
+	adam := must(nn.NewOptimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size, nil))(t)
 	grad := make([]float32, theta.Layout.Size)
 	size := e.Spec().Obs.Bytes()
 	obs := make([]byte, size)
@@ -89,7 +89,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 			}
 			_, err := learner.Gradient(theta, minus, b, grad)
 			check(t, err)
-			nn.ClipGradNorm(grad, c.MaxGradNorm)
+			adam.ClipGradNorm(grad, c.MaxGradNorm)
 			adam.Apply(theta.Data, grad, c.LearningRate)
 		}
 		if tt > 0 && tt%c.TargetUpdateInterval == 0 {
@@ -149,7 +149,7 @@ func TestOneSeedOneResult(t *testing.T) {
 					t.Errorf("%s: %+v, want %+v", how, got, want)
 				}
 			}
-			for _, threads := range []int{2, 4} {
+			for _, threads := range []int{2, 3, 8} {
 				c := x.c
 				c.NumThreads = threads
 				same(fmt.Sprintf("%d threads", threads), learn(t, c, x.steps, notEmulated))

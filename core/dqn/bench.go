@@ -8,10 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
-	"github.com/paceline-rl/paceline/core/nn"
-	"github.com/paceline-rl/paceline/core/rng"
 )
 
 // Bench runs the benchmark called name with options, a JSON object ("" for the
@@ -174,85 +171,6 @@ func timeMode(o *ModesOptions, m mode, w int) (rate float64, err error) {
 	}
 	return float64(d.Stats().Steps-from) / time.Since(began).Seconds(), nil
 }
-
-// UpdateOptions are those of the benchmark of one minibatch update.
-type UpdateOptions struct {
-	Batch  int `json:"batch"`
-	Trials int `json:"trials"`
-}
-
-// UpdateReport has milliseconds on one thread, medians.
-type UpdateReport struct {
-	ISA    string  `json:"isa"`
-	Batch  int     `json:"batch"`
-	Update float64 `json:"update_ms"` // target pass, forward, backward, optimiser
-	Act1   float64 `json:"act_b1_ms"`
-	Act8   float64 `json:"act_b8_ms"`
-}
-
-// benchUpdate times the Nature CNN on 84x84x4 with 6 actions.
-func benchUpdate(decode func(any) error) (any, error) {
-	o := UpdateOptions{Batch: 32, Trials: 20}
-	if err := decode(&o); err != nil {
-		return nil, err
-	}
-	if o.Batch < 1 || o.Trials < 1 {
-		return nil, fmt.Errorf("options: batch %d, trials %d, must be at least 1", o.Batch, o.Trials)
-	}
-	spec := nn.Spec{Arch: "nature_cnn", Actions: 6, Obs: env.ObsSpec{Shape: []int{4, 84, 84}}}
-	r := rng.New(0, "bench", 0)
-	theta, err := spec.Init(r)
-	if err != nil {
-		return nil, err
-	}
-	target := clone(theta)
-	learner, err := nn.NewLearner(spec, o.Batch, nn.Loss{Kind: "huber", Reduction: "mean"})
-	if err != nil {
-		return nil, err
-	}
-	optimizer, err := nn.NewOptimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size)
-	if err != nil {
-		return nil, err
-	}
-	net, err := nn.NewNetwork(spec, 8)
-	if err != nil {
-		return nil, err
-	}
-	size := spec.Obs.Bytes()
-	random := func(n int) []byte {
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = byte(r.Intn(256))
-		}
-		return b
-	}
-	b := &nn.Batch{Obs: random(o.Batch * size), NextObs: random(o.Batch * size), Actions: make([]int32, o.Batch),
-		Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch)}
-	grad, states := make([]float32, theta.Layout.Size), random(8*size)
-	var update, act1, act8 []float64
-	for range o.Trials + 1 {
-		began := time.Now()
-		if _, err := learner.Gradient(theta, target, b, grad); err != nil {
-			return nil, err
-		}
-		nn.ClipGradNorm(grad, 10)
-		optimizer.Apply(theta.Data, grad, 1e-5)
-		update = append(update, ms(began))
-		for _, act := range []struct {
-			rows  int
-			times *[]float64
-		}{{1, &act1}, {8, &act8}} {
-			began := time.Now()
-			if _, err := net.Forward(theta, states[:act.rows*size], act.rows); err != nil {
-				return nil, err
-			}
-			*act.times = append(*act.times, ms(began))
-		}
-	}
-	return UpdateReport{ISA: kernel.ISA(), Batch: o.Batch, Update: median(update[1:]), Act1: median(act1[1:]), Act8: median(act8[1:])}, nil
-}
-
-func ms(since time.Time) float64 { return time.Since(since).Seconds() * 1e3 }
 
 func median(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))

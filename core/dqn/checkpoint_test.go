@@ -216,7 +216,7 @@ func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
 	want := make([]int32, 4)
 	q := make([]float32, 8)
 	check(t, p.Act(4, obs, want, q))
-	net := must(nn.NewNetwork(d.network(), 4))(t)
+	net := must(nn.NewNetwork(d.network(), 4, nil))(t)
 	expect := must(net.Forward(d.theta, obs, 4))(t)
 	for i := range q {
 		if q[i] != expect[i] {

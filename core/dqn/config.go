@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
@@ -43,6 +44,7 @@ type Config struct {
 	Loss                 string
 	LossReduction        string
 
+	Precision  string
 	Seed       int
 	FrameStack int
 	Autoreset  string
@@ -67,6 +69,9 @@ const (
 	ActorSnapshot = "snapshot"
 )
 
+// precisions are what Precision may be.
+var precisions = map[string]kernel.Precision{"fp32": kernel.FP32, "bf16": kernel.BF16}
+
 // Policies, named as in Stable-Baselines3.
 const (
 	policyAuto = "auto"
@@ -82,7 +87,7 @@ var Options = []Option{
 	{Name: "net_arch", Type: "ints", Default: "64,64", Doc: "widths of MlpPolicy's hidden layers, each 1 to 65536",
 		get: func(c *Config) string { return joinInts(c.NetArch) }, set: setNetArch},
 	integer("num_envs", 1, 1, 65536, "W: environments stepped together", func(c *Config) *int { return &c.NumEnvs }),
-	integer("num_threads", 0, 0, 1024, "threads that step environments; 0: one per core. Changes the speed, never the result", func(c *Config) *int { return &c.NumThreads }),
+	integer("num_threads", 0, 0, 1024, "threads that compute at any time: the trainer's, the samplers' and their helpers together; 0: one per core. Changes the speed, never the result", func(c *Config) *int { return &c.NumThreads }),
 	flag("concurrent", "true", "Concurrent Training (section 3 of the paper): updates run beside the samplers, on experience up to the last window", func(c *Config) *bool { return &c.Concurrent }),
 	flag("synchronized", "true", "Synchronized Execution (section 4): one forward pass for all environments of a round, instead of one each", func(c *Config) *bool { return &c.Synchronized }),
 	text("actor", "auto", "parameters that choose actions: online (theta), target (theta-minus), snapshot (theta at the window's start); auto: snapshot when concurrent, else online", []string{ActorAuto, ActorOnline, ActorTarget, ActorSnapshot}, func(c *Config) *string { return &c.Actor }),
@@ -105,6 +110,7 @@ var Options = []Option{
 	optional("optimizer_eps", "the optimiser's small constant; empty: its own default", func(c *Config) *float64 { return &c.OptimizerEps }),
 	text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
 	text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
+	text("precision", "fp32", "what the networks' products multiply, in updates and in acting: fp32, or bf16 (operands rounded to bfloat16, sums and weights float32; faster where the processor has AVX-512 BF16)", []string{"fp32", "bf16"}, func(c *Config) *string { return &c.Precision }),
 	integer("seed", 0, 0, math.MaxInt64, "the one seed of everything random", func(c *Config) *int { return &c.Seed }),
 	integer("frame_stack", 0, 0, 64, "successive frames along an observation's first axis: anything else is then an error; 0: as the environment says, or found out where the caller steps it", func(c *Config) *int { return &c.FrameStack }),
 	text("autoreset", "same_step", "what a pushed observation row holds after an episode's end: same_step (the next episode's first) or next_step (the ended one's last)", []string{"same_step", "next_step"}, func(c *Config) *string { return &c.Autoreset }),

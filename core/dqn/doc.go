@@ -14,7 +14,7 @@
 //	F                Config.TrainFreq / GradientSteps   train period, an exact fraction
 //	t                clock.T                       agent steps after the warm-up
 //	main thread      DQN.learn (algorithm.go)      the caller of Run, or of Act and Observe
-//	sampler threads  samplers (sampler.go)         the threads of a vec.Pool
+//	sampler threads  samplers (sampler.go)         the threads of a threads.Pool
 //	trainer thread   trainer (trainer.go)          one goroutine
 //	temporary buffer the staged part of D          see package replay
 //
@@ -72,4 +72,14 @@
 //
 // One call at a time on a DQN, from any goroutine (ErrBusy otherwise), except
 // for Stop, Stats and Close. A Policy is immutable and shared freely.
+//
+// At most num_threads threads compute at any time: the cores of a
+// threads.Budget. The main thread holds one inside a call, except while it waits
+// for the trainer; the trainer's thread holds one during each update. Two pools
+// take what is left of them, for as long as a loop lasts: the samplers', for
+// steps and for the Q-values of a round, and the trainer's, for the parts of an
+// update. So where acting is cheap all cores work on updates, where environments
+// are slow all step them, and with one core the two take turns: the updates are
+// done while the main thread waits at a window's end, or is with its host. What
+// a host or a Policy computes by itself does not count.
 package dqn

@@ -17,6 +17,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -48,6 +49,7 @@ type DQN struct {
 	memory   *replay.Memory // D
 	samplers *samplers
 	trainer  *trainer
+	cores    *threads.Budget // num_threads: the main thread holds one inside a call
 
 	clock    clock
 	schedule schedule
@@ -115,11 +117,7 @@ func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
 			return e, nil
 		}
 	}
-	threads := cfg.NumThreads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	pool, err := vec.NewPool(min(threads, cfg.NumEnvs))
+	cores, pool, err := share(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -136,16 +134,15 @@ func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
 	if cfg.FrameStack > 0 {
 		spec.Obs.FrameStack, stack = cfg.FrameStack, replay.StackDeclared
 	}
-	d, err := build(cfg, spec, vec.NewRows(spec.Obs, cfg.NumEnvs), make([]int32, cfg.NumEnvs), stack)
+	d, err := build(cfg, spec, vec.NewRows(spec.Obs, cfg.NumEnvs), make([]int32, cfg.NumEnvs), stack, cores, pool)
 	if err != nil {
-		pool.Close()
 		return nil, errors.Join(err, v.Close())
 	}
 	d.notices = notices
-	d.samplers.vec, d.samplers.pool = v, pool
+	d.samplers.vec = v
 	if !d.cfg.Synchronized {
 		for range pool.Threads() {
-			n, err := nn.NewNetwork(d.network(), 1)
+			n, err := nn.NewNetwork(d.network(), 1, nil)
 			if err != nil {
 				return nil, errors.Join(err, d.Close())
 			}
@@ -155,19 +152,43 @@ func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
 	return d, nil
 }
 
+// share returns the cores of a DQN and the pool of its samplers. Where each row
+// is a matter of its own, more threads than rows have no work.
+func share(cfg *Config) (*threads.Budget, *threads.Pool, error) {
+	n := cfg.NumThreads
+	if n == 0 {
+		n = min(runtime.GOMAXPROCS(0), threads.Max)
+	}
+	cores, err := threads.NewBudget(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !cfg.Synchronized {
+		n = min(n, cfg.NumEnvs)
+	}
+	pool, err := threads.NewPool(n, cores)
+	return cores, pool, err
+}
+
 func (d *DQN) network() nn.Spec { return networkSpec(&d.cfg, d.spec) }
 
 // networkSpec is the network that resolved settings stand for.
 func networkSpec(cfg *Config, spec env.Spec) nn.Spec {
 	if cfg.Policy == policyMLP {
-		return nn.Spec{Arch: "mlp", Obs: spec.Obs, Actions: spec.Action.N, Hidden: cfg.NetArch}
+		return nn.Spec{Arch: "mlp", Obs: spec.Obs, Actions: spec.Action.N, Hidden: cfg.NetArch, Precision: precisions[cfg.Precision]}
 	}
-	return nn.Spec{Arch: "nature_cnn", Obs: spec.Obs, Actions: spec.Action.N}
+	return nn.Spec{Arch: "nature_cnn", Obs: spec.Obs, Actions: spec.Action.N, Precision: precisions[cfg.Precision]}
 }
 
 // build makes everything that does not depend on who steps the environments.
-// cfg is resolved but for the policy.
-func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack replay.StackMode) (d *DQN, err error) {
+// cfg is resolved but for the policy. The pool is the DQN's from now on, and
+// closed on failure.
+func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack replay.StackMode, cores *threads.Budget, pool *threads.Pool) (d *DQN, err error) {
+	defer func() {
+		if err != nil {
+			pool.Close()
+		}
+	}()
 	if err := kernel.Err(); err != nil { // PACELINE_ISA names what this machine has not
 		return nil, err
 	}
@@ -177,7 +198,7 @@ func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack rep
 			cfg.Policy = policyCNN
 		}
 	}
-	d = &DQN{cfg: cfg, spec: spec, slice: 1}
+	d = &DQN{cfg: cfg, spec: spec, slice: 1, cores: cores}
 	netSpec := d.network()
 	// The same weights for the same seed, whatever else the seed is used for.
 	if d.theta, err = netSpec.Init(rng.New(uint64(cfg.Seed), "weights", 0)); err != nil {
@@ -199,8 +220,8 @@ func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack rep
 		return nil, err
 	}
 	d.samplers = newSamplers(&d.cfg, spec, d.memory, rows, actions)
-	d.samplers.actor = actor
-	if d.samplers.joint, err = nn.NewNetwork(netSpec, cfg.NumEnvs); err == nil {
+	d.samplers.actor, d.samplers.pool = actor, pool
+	if d.samplers.joint, err = nn.NewNetwork(netSpec, cfg.NumEnvs, pool); err == nil {
 		d.trainer, err = newTrainer(d, netSpec, uint64(cfg.Seed))
 	}
 	if err != nil {
@@ -220,9 +241,20 @@ func clone(p *nn.Params) *nn.Params {
 	return c
 }
 
-// enter begins a call; leave, deferred, ends it and turns a panic into an
-// error that spoils this object only.
+// enter begins a call that computes: as soon as there is a core for it. leave,
+// deferred, ends it and turns a panic into an error that spoils this object only.
 func (d *DQN) enter() error {
+	if err := d.lock(); err != nil {
+		return err
+	}
+	d.mark = time.Now()
+	d.cores.Take() // the trainer gives its own up after an update
+	d.lap(&d.times.wait)
+	return nil
+}
+
+// lock keeps other calls out.
+func (d *DQN) lock() error {
 	locked := d.calls.TryLock()
 	switch {
 	case d.closing.Load():
@@ -236,7 +268,6 @@ func (d *DQN) enter() error {
 		defer d.calls.Unlock()
 		return d.broken
 	}
-	d.mark = time.Now()
 	return nil
 }
 
@@ -250,6 +281,7 @@ func (d *DQN) leave(err *error) {
 		d.broken = *err
 	}
 	d.publish()
+	d.cores.Give()
 	d.calls.Unlock()
 }
 
@@ -311,6 +343,7 @@ const maxSteps = 1 << 50
 // does not wait for the trainer's thread, except, within maxTime, at the end
 // of the course. Without a Begin before it, it begins a course of that length.
 func (d *DQN) Run(steps int64, maxTime time.Duration) (err error) {
+	began := time.Now()
 	if err := d.enter(); err != nil {
 		return err
 	}
@@ -334,7 +367,7 @@ func (d *DQN) Run(steps int64, maxTime time.Duration) (err error) {
 		until = d.clock.steps() + min(steps, maxSteps)
 	}
 	if maxTime > 0 {
-		d.deadline = d.mark.Add(maxTime)
+		d.deadline = began.Add(maxTime)
 		defer func() { d.deadline = time.Time{} }()
 	}
 	d.halted = false
@@ -359,7 +392,10 @@ func (d *DQN) Run(steps int64, maxTime time.Duration) (err error) {
 // Stop makes the Run in progress return after the round and the update at
 // hand, or the next Run at once if none is in progress. Until steps go on
 // nothing is made up for: whoever looks sees what there is.
-func (d *DQN) Stop() { d.stopping.Store(true) }
+func (d *DQN) Stop() {
+	d.stopping.Store(true)
+	d.trainer.wake()
+}
 
 // halt lets the trainer rest after the update in progress.
 func (d *DQN) halt() {
@@ -426,10 +462,10 @@ func (d *DQN) Config() Config { return d.cfg }
 
 // Notice returns the next thing worth saying once, or "".
 func (d *DQN) Notice() (text string, err error) {
-	if err := d.enter(); err != nil {
+	if err := d.lock(); err != nil {
 		return "", err
 	}
-	defer d.leave(&err)
+	defer d.calls.Unlock()
 	if len(d.notices) > 0 {
 		text, d.notices = d.notices[0], d.notices[1:]
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -47,7 +48,7 @@ func newDQN(t testing.TB, c Config) *DQN {
 	t.Helper()
 	d, err := New(c, nil)
 	check(t, err)
-	t.Cleanup(func() { check(t, d.Close()) })
+	t.Cleanup(func() { check(t, d.Close()); allCores(t, d) })
 	return d
 }
 
@@ -143,7 +144,7 @@ type host struct {
 func newHost(t testing.TB, c Config, mode vec.Autoreset, mk func(i int) (env.Env, error)) *host {
 	t.Helper()
 	c.Autoreset = map[vec.Autoreset]string{vec.NextStep: "next_step", vec.SameStep: "same_step"}[mode]
-	pool := must(vec.NewPool(1))(t)
+	pool := must(threads.NewPool(1, nil))(t)
 	v := must(vec.New(mk, c.NumEnvs, pool, mode))(t)
 	rows := vec.NewRows(v.Spec().Obs, c.NumEnvs)
 	actions := make([]int32, c.NumEnvs)

@@ -61,7 +61,7 @@ func (p *Policy) Act(n int, obs []byte, actions []int32, q []float32) error {
 	net, _ := p.nets.Get().(*nn.Network)
 	if net == nil {
 		var err error
-		if net, err = nn.NewNetwork(p.net, policyBatch); err != nil {
+		if net, err = nn.NewNetwork(p.net, policyBatch, nil); err != nil {
 			return err
 		}
 	}

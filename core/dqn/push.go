@@ -36,7 +36,11 @@ func NewPush(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32) (*DQN, 
 	case spec.Obs.DType == env.Uint8 && len(spec.Obs.Shape) == 3:
 		spec.Obs.FrameStack = spec.Obs.Shape[0]
 	}
-	d, err := build(cfg, spec, rows, actions, stack)
+	cores, pool, err := share(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	d, err := build(cfg, spec, rows, actions, stack, cores, pool)
 	if err != nil {
 		return nil, err
 	}

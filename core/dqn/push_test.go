@@ -178,7 +178,7 @@ func TestRingsGrowWhileTheTrainerReads(t *testing.T) {
 			defer d.Close()
 			before := d.memory.Bytes()
 			if emulate != notEmulated {
-				d.trainer.close()
+				d.trainer.end()
 				d.trainer.threaded, d.emulate = false, emulate
 			} else {
 				slow(d, pause)

@@ -129,9 +129,9 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 	spec := networkSpec(&c, e.Spec())
 	n.theta = must(spec.Init(rng.New(uint64(c.Seed), "weights", 0)))(t)
 	n.minus, n.snapshot = clone(n.theta), clone(n.theta)
-	n.net = must(nn.NewNetwork(spec, 1))(t)
-	n.learner = must(nn.NewLearner(spec, c.BatchSize, nn.Loss{Kind: c.Loss, Reduction: c.LossReduction}))(t)
-	n.optimizer = must(nn.NewOptimizer(nn.OptimizerConfig{Name: c.Optimizer}, n.theta.Layout.Size))(t)
+	n.net = must(nn.NewNetwork(spec, 1, nil))(t)
+	n.learner = must(nn.NewLearner(spec, c.BatchSize, nn.Loss{Kind: c.Loss, Reduction: c.LossReduction}, nil))(t)
+	n.optimizer = must(nn.NewOptimizer(nn.OptimizerConfig{Name: c.Optimizer}, n.theta.Layout.Size, nil))(t)
 	for i := range n.w {
 		n.coins = append(n.coins, rng.New(uint64(c.Seed), "explore", i))
 		e := must(makeWalk(c.Seed)(i))(t).(*walk)
@@ -195,7 +195,7 @@ func (n *naive) update(t *testing.T) {
 		grad := make([]float32, n.theta.Layout.Size)
 		_, err := n.learner.Gradient(n.theta, n.minus, b, grad)
 		check(t, err)
-		nn.ClipGradNorm(grad, n.c.MaxGradNorm)
+		n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
 		n.optimizer.Apply(n.theta.Data, grad, n.rate(n.warmup+at))
 		n.theta.Version = uint64(n.updates)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -32,7 +33,7 @@ type samplers struct {
 	ended     []episode   // takeFinished's
 	broken    []bool      // the environment failed: it must be reset
 
-	pool  *vec.Pool
+	pool  *threads.Pool
 	vec   *vec.Vec      // nil where the host steps the environments
 	actor *nn.Params    // whose Q-values choose: theta, theta-minus or a snapshot
 	joint *nn.Network   // all rows in one minibatch (Synchronized Execution)
@@ -45,7 +46,8 @@ type samplers struct {
 		phase   int   // row of that step
 		n       int64 // steps of the chunk, all rows together
 		epsilon *schedule
-		acting  atomic.Int64 // nanoseconds
+		// Nanoseconds, added over the threads: computing Q-values, and the rest.
+		acting, stepping atomic.Int64
 	}
 	missed                atomic.Int64 // steps of the round or chunk that a failure prevented
 	stepChosen, stepAlone func(worker, i int) error
@@ -187,14 +189,15 @@ func (s *samplers) round() (made int64, err error) {
 
 // runUnsynchronised takes the n steps from t on, the first of them in row
 // phase: each row does its share without waiting for the others, computing its
-// own Q-values. It returns the time spent on those, added over the threads.
-func (s *samplers) runUnsynchronised(t int64, phase int, n int64, epsilon *schedule) (made int64, acting time.Duration, err error) {
+// own Q-values.
+func (s *samplers) runUnsynchronised(t int64, phase int, n int64, epsilon *schedule) (made int64, err error) {
 	c := &s.chunk
 	c.t, c.phase, c.n, c.epsilon = t, phase, n, epsilon
 	c.acting.Store(0)
+	c.stepping.Store(0)
 	s.missed.Store(0)
 	err = s.pool.Do(len(s.coins), s.stepAlone)
-	return n - s.missed.Load(), time.Duration(c.acting.Load()), err
+	return n - s.missed.Load(), err
 }
 
 func (s *samplers) runAlone(worker, i int) error {
@@ -203,10 +206,11 @@ func (s *samplers) runAlone(worker, i int) error {
 	if first < 0 {
 		first += w
 	}
-	var acting time.Duration
+	began, acting := time.Now(), time.Duration(0)
 	k := first
 	defer func() {
 		c.acting.Add(int64(acting))
+		c.stepping.Add(int64(time.Since(began) - acting))
 		if k < c.n { // a failure: the steps after it are missing, too
 			s.missed.Add((c.n - 1 - k) / w)
 		}
@@ -216,13 +220,13 @@ func (s *samplers) runAlone(worker, i int) error {
 		if s.explores(i, c.epsilon.epsilon(c.t+k)) {
 			action = s.randomAction(i)
 		} else {
-			began := time.Now()
+			asked := time.Now()
 			q, err := s.alone[worker].Forward(s.actor, s.row(s.rows.Obs, i), 1)
 			if err != nil {
 				return err
 			}
 			action = argmax(q)
-			acting += time.Since(began)
+			acting += time.Since(asked)
 		}
 		if err := s.step(i, action, k); err != nil {
 			return err
@@ -292,8 +296,6 @@ func (s *samplers) close() error {
 	if s.vec != nil {
 		errs = append(errs, s.vec.Close())
 	}
-	if s.pool != nil {
-		s.pool.Close()
-	}
+	s.pool.Close()
 	return errors.Join(errs...)
 }

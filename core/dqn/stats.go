@@ -22,7 +22,8 @@ type Stats struct {
 	Loss         float64 // mean of the latest 100 updates, NaN before the first
 	MeanReturn   float64 // of the latest 100 episodes, NaN before the first
 	MeanLength   float64
-	// Where the time went: added over threads, except Wait.
+	// Where the time went: added over threads, except Wait, which is the main
+	// thread's, for the trainer or for a core.
 	Env, Act, Train, Wait time.Duration
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // errInterrupted ends a wait for the trainer at a deadline or at a Stop.
@@ -25,6 +26,10 @@ var errInterrupted = errors.New("interrupted")
 // The main thread tells it how many updates it may do (release) and waits until
 // they are done (wait). With training that is not concurrent, and in the
 // sequential emulation, there is no thread: wait does the updates itself.
+//
+// Its thread holds a core during an update and asks for it anew for the next, so
+// that a main thread that waits for one comes in between. In turn the main
+// thread has none while it waits for the trainer.
 type trainer struct {
 	cfg      *Config
 	schedule *schedule
@@ -39,6 +44,8 @@ type trainer struct {
 	sample            *replay.Batch
 	batch             nn.Batch
 
+	cores    *threads.Budget
+	pool     *threads.Pool // shares the work of an update
 	threaded bool
 	exited   chan struct{}
 
@@ -46,6 +53,7 @@ type trainer struct {
 	changed  *sync.Cond
 	released int64 // updates that may be done
 	done     int64 // u
+	running  bool  // an update is in progress
 	closing  bool
 	err      error // the first failure; no update is done after it
 	losses   [100]float32
@@ -58,16 +66,20 @@ func newTrainer(d *DQN, spec nn.Spec, seed uint64) (*trainer, error) {
 	tr := &trainer{
 		cfg: cfg, schedule: &d.schedule, clock: &d.clock,
 		theta: d.theta, thetaMinus: d.thetaMinus,
-		memory: d.memory, draws: rng.New(seed, "replay", 0),
+		memory: d.memory, draws: rng.New(seed, "replay", 0), cores: d.cores,
 		gradient: make([]float32, d.theta.Layout.Size),
 		sample:   d.memory.NewBatch(cfg.BatchSize),
 	}
 	tr.changed = sync.NewCond(&tr.mu)
 	var err error
-	if tr.learner, err = nn.NewLearner(spec, cfg.BatchSize, nn.Loss{Kind: cfg.Loss, Reduction: cfg.LossReduction}); err != nil {
+	if tr.pool, err = threads.NewPool(d.cores.Cores(), d.cores); err != nil {
 		return nil, err
 	}
-	if tr.optimizer, err = newOptimizer(cfg, d.theta.Layout.Size); err != nil {
+	if tr.learner, err = nn.NewLearner(spec, cfg.BatchSize, nn.Loss{Kind: cfg.Loss, Reduction: cfg.LossReduction}, tr.pool); err == nil {
+		tr.optimizer, err = newOptimizer(cfg, d.theta.Layout.Size, tr.pool)
+	}
+	if err != nil {
+		tr.pool.Close()
 		return nil, err
 	}
 	tr.batch = nn.Batch{
@@ -77,12 +89,12 @@ func newTrainer(d *DQN, spec nn.Spec, seed uint64) (*trainer, error) {
 	return tr, nil
 }
 
-func newOptimizer(cfg *Config, size int) (nn.Optimizer, error) {
+func newOptimizer(cfg *Config, size int, pool *threads.Pool) (nn.Optimizer, error) {
 	oc := nn.OptimizerConfig{Name: cfg.Optimizer}
 	if !math.IsNaN(cfg.OptimizerEps) {
 		oc.Eps = cfg.OptimizerEps
 	}
-	return nn.NewOptimizer(oc, size)
+	return nn.NewOptimizer(oc, size, pool)
 }
 
 // start gives the trainer a thread of its own.
@@ -97,24 +109,54 @@ func (tr *trainer) work() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	for {
-		for !tr.closing && (tr.err != nil || tr.done >= tr.released) {
+		for !tr.closing && tr.idle() {
 			tr.changed.Wait()
 		}
 		if tr.closing {
 			return
 		}
-		tr.one()
+		tr.takeCore()
+		if !tr.closing && !tr.idle() { // halt may have taken the updates back
+			tr.one()
+		}
+		tr.cores.Give()
 	}
+}
+
+// idle tells whether no update may be done. Called with mu held.
+func (tr *trainer) idle() bool { return tr.err != nil || tr.done >= tr.released }
+
+// takeCore waits for a core. Called with mu held; it is free meanwhile, as those
+// who have the cores need it.
+func (tr *trainer) takeCore() {
+	tr.mu.Unlock()
+	tr.cores.Take()
+	tr.mu.Lock()
+}
+
+// rest lets the main thread wait for over, without its core. Called with mu
+// held; it is free meanwhile.
+func (tr *trainer) rest(over func() bool) {
+	if over() {
+		return
+	}
+	tr.cores.Give()
+	for !over() {
+		tr.changed.Wait()
+	}
+	tr.takeCore()
 }
 
 // one does the next update. Called with mu held; it is free meanwhile.
 func (tr *trainer) one() {
 	u := tr.done + 1
+	tr.running = true
 	tr.mu.Unlock()
 	began := time.Now()
 	loss, err := tr.update(u)
 	took := time.Since(began)
 	tr.mu.Lock()
+	tr.running = false
 	tr.busy += took
 	if err != nil {
 		tr.err = err
@@ -151,7 +193,7 @@ func (tr *trainer) update(u int64) (loss float32, err error) {
 		return 0, fmt.Errorf("loss: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", loss, at, u, env.ErrNotFinite)
 	}
 	if tr.cfg.MaxGradNorm > 0 {
-		nn.ClipGradNorm(tr.gradient, tr.cfg.MaxGradNorm)
+		tr.optimizer.ClipGradNorm(tr.gradient, tr.cfg.MaxGradNorm)
 	}
 	tr.optimizer.Apply(tr.theta.Data, tr.gradient, tr.schedule.rate(at))
 	tr.theta.Version = uint64(u)
@@ -182,24 +224,30 @@ func (tr *trainer) wait(u int64, stop *atomic.Bool, deadline time.Time) error {
 		tr.changed.Broadcast()
 	}
 	if tr.threaded && !deadline.IsZero() && tr.done < tr.released {
-		alarm := time.AfterFunc(time.Until(deadline), func() {
-			tr.mu.Lock()
-			tr.changed.Broadcast()
-			tr.mu.Unlock()
-		})
+		alarm := time.AfterFunc(time.Until(deadline), tr.wake)
 		defer alarm.Stop()
 	}
-	for tr.err == nil && tr.done < tr.released {
-		switch {
-		case stop != nil && stop.Load(), !deadline.IsZero() && !time.Now().Before(deadline):
-			return errInterrupted
-		case tr.threaded:
-			tr.changed.Wait()
-		default:
+	over := func() bool {
+		return tr.idle() || stop != nil && stop.Load() || !deadline.IsZero() && !time.Now().Before(deadline)
+	}
+	if tr.threaded {
+		tr.rest(over)
+	} else {
+		for !over() {
 			tr.one()
 		}
 	}
+	if !tr.idle() {
+		return errInterrupted
+	}
 	return tr.err
+}
+
+// wake makes wait look at stop.
+func (tr *trainer) wake() {
+	tr.mu.Lock()
+	tr.changed.Broadcast()
+	tr.mu.Unlock()
 }
 
 // halt takes back what is released and not begun, and returns when no update
@@ -207,13 +255,9 @@ func (tr *trainer) wait(u int64, stop *atomic.Bool, deadline time.Time) error {
 func (tr *trainer) halt() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if tr.threaded && tr.done < tr.released {
-		tr.released = tr.done + 1 // it may be in progress
-		for tr.err == nil && tr.done < tr.released {
-			tr.changed.Wait()
-		}
-	}
 	tr.released = tr.done
+	tr.rest(func() bool { return !tr.running })
+	tr.released = tr.done // it may have been in progress
 }
 
 // failed returns the error that ended training, if one did.
@@ -249,8 +293,8 @@ func (tr *trainer) meanLoss() (loss float64, updates int64, busy time.Duration) 
 	return sum / float64(n), tr.done, tr.busy
 }
 
-// close ends the thread, after the update in progress.
-func (tr *trainer) close() {
+// end ends the thread, after the update in progress.
+func (tr *trainer) end() {
 	tr.mu.Lock()
 	tr.closing = true
 	tr.changed.Broadcast()
@@ -258,4 +302,9 @@ func (tr *trainer) close() {
 	if tr.threaded {
 		<-tr.exited
 	}
+}
+
+func (tr *trainer) close() {
+	tr.end()
+	tr.pool.Close()
 }

@@ -86,7 +86,44 @@ INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t ld
 	_mm_storeu_ps(dst + 3 * ldd, d);
 }
 
+#ifdef ROUND_OPERANDS
+enum { PLAIN = 0 };
+
+/* To 8 significant bits, ties to even; NaN stays NaN. */
+INLINE vec v_operand(vec a)
+{
+	__m256i b = _mm256_castps_si256(a);
+	__m256i odd = _mm256_and_si256(_mm256_srli_epi32(b, 16), _mm256_set1_epi32(1));
+	__m256i up = _mm256_add_epi32(b, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+	vec rounded = _mm256_castsi256_ps(_mm256_and_si256(up, _mm256_set1_epi32(~0xFFFF)));
+	return _mm256_blendv_ps(rounded, a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+#else
+enum { PLAIN = 1 };
+
+INLINE vec v_operand(vec a) { return a; }
+#endif
+
+/* 16 pixels of four planes, ld apart, one after the other. */
+INLINE void interleave4x16(uint8_t *dst, const uint8_t *src, ptrdiff_t ld)
+{
+	__m128i a = _mm_loadu_si128((const __m128i *)src), b = _mm_loadu_si128((const __m128i *)(src + ld));
+	__m128i c = _mm_loadu_si128((const __m128i *)(src + 2 * ld)), d = _mm_loadu_si128((const __m128i *)(src + 3 * ld));
+	__m128i ab = _mm_unpacklo_epi8(a, b), cd = _mm_unpacklo_epi8(c, d);
+	__m128i *to = (__m128i *)dst;
+	_mm_storeu_si128(to, _mm_unpacklo_epi16(ab, cd));
+	_mm_storeu_si128(to + 1, _mm_unpackhi_epi16(ab, cd));
+	ab = _mm_unpackhi_epi8(a, b);
+	cd = _mm_unpackhi_epi8(c, d);
+	_mm_storeu_si128(to + 2, _mm_unpacklo_epi16(ab, cd));
+	_mm_storeu_si128(to + 3, _mm_unpackhi_epi16(ab, cd));
+}
+
+#ifdef ROUND_OPERANDS
+#define KERNELS paceline_kernels_avx2_rounded
+#else
 #define KERNELS paceline_kernels_avx2
+#endif
 #define TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #include "loops.h"
 

@@ -5,7 +5,11 @@
 
 #include "kernel.h"
 
+#ifdef MULTIPLIES_PAIRS
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,fma")))
+#else
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma")))
+#endif
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
 typedef __m512 vec;
@@ -20,7 +24,6 @@ INLINE vec v_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 INLINE vec v_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 INLINE vec v_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 INLINE vec v_sqrt(vec a) { return _mm512_sqrt_ps(a); }
-INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 
 /* The first n < VW elements; the others read as zero and are not written. */
 INLINE vec v_load_some(const float *p, ptrdiff_t n)
@@ -84,7 +87,87 @@ INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t ld
 	_mm_storeu_ps(dst + 3 * ldd, d);
 }
 
+#if defined(MULTIPLIES_PAIRS)
+enum { PLAIN = 0 };
+#define PER_UNIT 2
+
+/* a, b: units. */
+INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+
+/* The pairs (a[i], b[i]). */
+INLINE vec v_unit(vec a, vec b)
+{
+	const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
+					       23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+	return (vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+}
+
+INLINE vec v_row_units(const float *p, ptrdiff_t n)
+{
+	if (n == 32)
+		return (vec)_mm512_cvtne2ps_pbh(v_load(p + 16), v_load(p));
+	vec high = n > 16 ? v_load_some(p + 16, n - 16) : v_zero();
+	return (vec)_mm512_cvtne2ps_pbh(high, n < 16 ? v_load_some(p, n) : v_load(p));
+}
+
+INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdiff_t n)
+{
+	__m256i b = (__m256i)_mm512_cvtneps_pbh(a);
+	if (n == 16 && k % 16 == 0) {
+		_mm256_storeu_si256((__m256i *)(row + k / 32 * chunk + k / 2 % 16), b);
+		return;
+	}
+	uint16_t t[17];
+	_mm256_storeu_si256((__m256i *)t, b);
+	t[n] = 0; /* the other half of the last pair, until the next operand comes */
+	for (ptrdiff_t j = 0; j < n + (k + n) % 2; j++)
+		((uint16_t *)(row + (k + j) / 32 * chunk + (k + j) / 2 % 16))[(k + j) % 2] = t[j];
+}
+#elif defined(ROUND_OPERANDS)
+enum { PLAIN = 0 };
+
+
+/* To 8 significant bits, ties to even; NaN stays NaN. */
+INLINE vec v_operand(vec a)
+{
+	__m512i b = _mm512_castps_si512(a);
+	__m512i odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
+	__m512i up = _mm512_add_epi32(b, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+	vec rounded = _mm512_castsi512_ps(_mm512_and_si512(up, _mm512_set1_epi32(~0xFFFF)));
+	return _mm512_mask_mov_ps(rounded, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+}
+#else
+enum { PLAIN = 1 };
+
+INLINE vec v_operand(vec a) { return a; }
+#endif
+
+#ifndef MULTIPLIES_PAIRS
+INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+#endif
+
+/* 16 pixels of four planes, ld apart, one after the other. */
+INLINE void interleave4x16(uint8_t *dst, const uint8_t *src, ptrdiff_t ld)
+{
+	__m128i a = _mm_loadu_si128((const __m128i *)src), b = _mm_loadu_si128((const __m128i *)(src + ld));
+	__m128i c = _mm_loadu_si128((const __m128i *)(src + 2 * ld)), d = _mm_loadu_si128((const __m128i *)(src + 3 * ld));
+	__m128i ab = _mm_unpacklo_epi8(a, b), cd = _mm_unpacklo_epi8(c, d);
+	__m128i *to = (__m128i *)dst;
+	_mm_storeu_si128(to, _mm_unpacklo_epi16(ab, cd));
+	_mm_storeu_si128(to + 1, _mm_unpackhi_epi16(ab, cd));
+	ab = _mm_unpackhi_epi8(a, b);
+	cd = _mm_unpackhi_epi8(c, d);
+	_mm_storeu_si128(to + 2, _mm_unpacklo_epi16(ab, cd));
+	_mm_storeu_si128(to + 3, _mm_unpackhi_epi16(ab, cd));
+}
+
+#if defined(MULTIPLIES_PAIRS)
+#define KERNELS paceline_kernels_avx512_bf16
+#elif defined(ROUND_OPERANDS)
+#define KERNELS paceline_kernels_avx512_rounded
+#else
 #define KERNELS paceline_kernels_avx512
+#endif
 #define TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #include "loops.h"
 

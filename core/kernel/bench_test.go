@@ -8,53 +8,63 @@ import (
 // natureCNN is the network of Mnih et al. 2015 with buffers for one minibatch.
 type natureCNN struct {
 	n       int
-	conv    [3]Conv
+	conv    [3]*Conv
+	dense   [2]*Dense
 	obs     []uint8
-	w, b    [3][]float32
-	dw, db  [3][]float32
-	fw, fb  [2][]float32
-	dfw     [2][]float32
-	dfb     [2][]float32
-	act, da [4][]float32 // outputs of the three convolutions and of the hidden layer
-	q, dq   []float32
+	w, b    [5][]float32 // of the convolutions, then of the dense layers
+	dw, db  [5][]float32
+	y, dy   [5][]float32
+	packed  [3][]float32
+	back    [3][]float32
+	blockW  [3][]float32 // gradients of a block behind the first
+	blockB  [3][]float32
 	ws      []float32
-	theta   []float32 // everything that w, b, fw, fb are views of
+	theta   []float32 // everything that w and b are views of
 	grad    []float32
 	avg, sq []float32
 }
 
 const hidden, actions = 512, 6
 
-func newNatureCNN(n int) *natureCNN {
+func newNatureCNN(n int, p Precision) *natureCNN {
 	r := rand.New(rand.NewPCG(1, 2))
-	net := &natureCNN{n: n, conv: [3]Conv{{4, 84, 84, 32, 8, 4}, {32, 20, 20, 64, 4, 2}, {64, 9, 9, 64, 3, 1}}}
-	flat := net.conv[2].OutLen()
-	size, ws := 0, max(DenseWorkspace(n, flat, hidden), DenseWorkspace(n, hidden, actions))
-	for _, c := range net.conv {
-		size += c.WeightLen() + c.OutC
-		ws = max(ws, c.Workspace())
+	net := &natureCNN{n: n, conv: [3]*Conv{
+		{InC: 4, InH: 84, InW: 84, OutC: 32, Kernel: 8, Stride: 4, PlanarIn: true, Precision: p},
+		{InC: 32, InH: 20, InW: 20, OutC: 64, Kernel: 4, Stride: 2, Precision: p},
+		{InC: 64, InH: 9, InW: 9, OutC: 64, Kernel: 3, Stride: 1, PlanarOut: true, Precision: p},
+	}}
+	net.dense = [2]*Dense{
+		{In: net.conv[2].OutLen(), Out: hidden, ReLU: true, Precision: p},
+		{In: hidden, Out: actions, Precision: p},
 	}
-	size += hidden*flat + hidden + actions*hidden + actions
+	var weights, outputs [5]int
+	size, ws := 0, 0
+	for i, c := range net.conv {
+		weights[i], outputs[i] = c.WeightLen(), c.OutC
+		ws = max(ws, c.Workspace())
+		net.y[i], net.dy[i] = make([]float32, n*c.OutLen()), make([]float32, n*c.OutLen())
+		net.packed[i], net.back[i] = make([]float32, c.PackLen()), make([]float32, c.PackBackLen())
+		net.blockW[i], net.blockB[i] = make([]float32, c.WeightLen()), make([]float32, c.OutC)
+	}
+	for i, d := range net.dense {
+		weights[3+i], outputs[3+i] = d.In*d.Out, d.Out
+		ws = max(ws, d.Workspace(n))
+		net.y[3+i], net.dy[3+i] = make([]float32, n*d.Out), make([]float32, n*d.Out)
+	}
+	for i := range weights {
+		size += weights[i] + outputs[i]
+	}
 	net.theta, net.grad = make([]float32, size), make([]float32, size)
-	net.avg, net.sq = make([]float32, size), make([]float32, size)
-	net.ws = make([]float32, ws)
+	net.avg, net.sq, net.ws = make([]float32, size), make([]float32, size), make([]float32, ws)
 	at := 0
 	cut := func(n int) (w, g []float32) {
-		w, g = net.theta[at:at+n], net.grad[at:at+n]
 		at += n
-		return w, g
+		return net.theta[at-n : at], net.grad[at-n : at]
 	}
-	for i, c := range net.conv {
-		net.w[i], net.dw[i] = cut(c.WeightLen())
-		net.b[i], net.db[i] = cut(c.OutC)
-		net.act[i], net.da[i] = make([]float32, n*c.OutLen()), make([]float32, n*c.OutLen())
+	for i := range weights {
+		net.w[i], net.dw[i] = cut(weights[i])
+		net.b[i], net.db[i] = cut(outputs[i])
 	}
-	net.act[3], net.da[3] = make([]float32, n*hidden), make([]float32, n*hidden)
-	net.fw[0], net.dfw[0] = cut(hidden * flat)
-	net.fb[0], net.dfb[0] = cut(hidden)
-	net.fw[1], net.dfw[1] = cut(actions * hidden)
-	net.fb[1], net.dfb[1] = cut(actions)
-	net.q, net.dq = make([]float32, n*actions), make([]float32, n*actions)
 	net.obs = make([]uint8, n*net.conv[0].InLen())
 	for i := range net.theta {
 		net.theta[i] = 0.1 * (r.Float32() - 0.5)
@@ -62,68 +72,129 @@ func newNatureCNN(n int) *natureCNN {
 	for i := range net.obs {
 		net.obs[i] = uint8(r.Uint32())
 	}
-	for i := range net.dq {
-		net.dq[i] = r.Float32() - 0.5
+	for i := range net.dy[4] {
+		net.dy[4][i] = r.Float32() - 0.5
 	}
 	return net
 }
 
+func (net *natureCNN) pack(i int) {
+	scale := float32(1)
+	if i == 0 {
+		scale = byteScale
+	}
+	ConvPack(net.packed[i], net.w[i], scale, net.conv[i], 0, net.conv[i].OutC, net.ws)
+}
+
+func (net *natureCNN) packBack(i int) {
+	ConvPackBack(net.back[i], net.w[i], net.conv[i], 0, net.conv[i].OutC, net.ws)
+}
+
+func (net *natureCNN) convForward(i int) {
+	if i == 0 {
+		ConvForwardU8(net.y[0], net.obs, net.packed[0], net.b[0], net.n, net.conv[0], net.ws)
+	} else {
+		ConvForward(net.y[i], net.y[i-1], net.packed[i], net.b[i], net.n, net.conv[i], net.ws)
+	}
+}
+
+// convBackward works block by block, as a caller does who shares the blocks among threads.
+func (net *natureCNN) convBackward(i int) {
+	c := net.conv[i]
+	for first := 0; first < net.n; first += ConvBlock {
+		dw, db := net.dw[i], net.db[i]
+		if first > 0 {
+			dw, db = net.blockW[i], net.blockB[i]
+		}
+		m, at := min(ConvBlock, net.n-first), first*c.OutLen()
+		if i == 0 {
+			ConvBackwardU8(dw, db, net.obs[first*c.InLen():], byteScale, net.y[0][at:], net.dy[0][at:], m, c, net.ws)
+		} else {
+			in := first * c.InLen()
+			ConvBackward(dw, db, net.dy[i-1][in:], net.y[i-1][in:], net.back[i], net.y[i][at:], net.dy[i][at:], m, c, net.ws)
+		}
+		if first > 0 {
+			Add(net.dw[i], dw)
+			Add(net.db[i], db)
+		}
+	}
+}
+
+func (net *natureCNN) denseForward(i int) {
+	d := net.dense[i]
+	DenseForward(net.y[3+i], net.y[2+i], net.w[3+i], net.b[3+i], net.n, d, 0, d.Out, net.ws)
+}
+
+func (net *natureCNN) denseBackward(i int) {
+	d := net.dense[i]
+	DenseBackward(net.dw[3+i], net.db[3+i], net.dy[2+i], net.y[2+i], net.w[3+i], net.y[3+i], net.dy[3+i], net.n, d, 0, d.In, net.ws)
+}
+
+// forward needs packed weights.
 func (net *natureCNN) forward() {
-	n, flat := net.n, net.conv[2].OutLen()
-	ConvForwardU8(net.act[0], net.obs, 1.0/255, net.w[0], net.b[0], n, net.conv[0], net.ws)
-	ConvForward(net.act[1], net.act[0], net.w[1], net.b[1], n, net.conv[1], net.ws)
-	ConvForward(net.act[2], net.act[1], net.w[2], net.b[2], n, net.conv[2], net.ws)
-	DenseForward(net.act[3], net.act[2], net.fw[0], net.fb[0], n, flat, hidden, true)
-	DenseForward(net.q, net.act[3], net.fw[1], net.fb[1], n, hidden, actions, false)
+	for i := range net.conv {
+		net.convForward(i)
+	}
+	for i := range net.dense {
+		net.denseForward(i)
+	}
 }
 
 func (net *natureCNN) backward() {
-	n, flat := net.n, net.conv[2].OutLen()
-	DenseGradW(net.dfw[1], net.dfb[1], net.act[3], net.dq, n, hidden, actions, net.ws)
-	DenseGradX(net.da[3], net.fw[1], net.dq, n, hidden, actions, net.ws)
-	ReLUGrad(net.da[3], net.act[3], net.da[3])
-	DenseGradW(net.dfw[0], net.dfb[0], net.act[2], net.da[3], n, flat, hidden, net.ws)
-	DenseGradX(net.da[2], net.fw[0], net.da[3], n, flat, hidden, net.ws)
-	for i := 2; i > 0; i-- {
-		ReLUGrad(net.da[i], net.act[i], net.da[i])
-		ConvGradW(net.dw[i], net.db[i], net.act[i-1], net.da[i], n, net.conv[i], net.ws)
-		ConvGradX(net.da[i-1], net.w[i], net.da[i], n, net.conv[i], net.ws)
+	net.denseBackward(1)
+	net.denseBackward(0)
+	for i := 2; i >= 0; i-- {
+		if i > 0 {
+			net.packBack(i)
+		}
+		net.convBackward(i)
 	}
-	ReLUGrad(net.da[0], net.act[0], net.da[0])
-	ConvGradWU8(net.dw[0], net.db[0], net.obs, 1.0/255, net.da[0], n, net.conv[0], net.ws)
 }
 
+// update packs for the online network alone: the target's weights seldom change.
 func (net *natureCNN) update() {
 	net.forward() // target network
+	for i := range net.conv {
+		net.pack(i)
+	}
 	net.forward() // online network
 	net.backward()
 	RMSProp(net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true)
 }
 
-// flop counts the multiplications and additions of one forward pass, and of a
-// backward pass, which forms two products of that size for every layer but the
-// first, whose input needs no gradient.
-func (net *natureCNN) flop() (forward, backward float64) {
-	for i, c := range net.conv {
-		f := 2 * float64(net.n*c.OutH()*c.OutW()*c.WeightLen())
-		forward += f
-		backward += f
-		if i > 0 {
-			backward += f
-		}
+// flop is the multiplications and additions of the textbook's formulas for one
+// product of layer i with the batch. Winograd's convolutions do fewer.
+func (net *natureCNN) flop(i int) float64 {
+	if i < 3 {
+		textbook, _ := net.conv[i].Flop()
+		return float64(net.n) * textbook
 	}
-	dense := 2 * float64(net.n*hidden*(net.conv[2].OutLen()+actions))
-	return forward + dense, backward + 2*dense
+	return 2 * float64(net.n*len(net.w[i]))
 }
 
-func onEachISA(b *testing.B, f func(b *testing.B)) {
+// passes adds them up: a backward pass forms two products for every layer but the
+// first, whose input needs no gradient.
+func (net *natureCNN) passes() (forward, backward float64) {
+	for i := range net.w {
+		forward += net.flop(i)
+		backward += 2 * net.flop(i)
+	}
+	return forward, backward - net.flop(0)
+}
+
+// onEachPath runs f on each path and in each precision; -short leaves out the Go path.
+func onEachPath(b *testing.B, f func(b *testing.B, p Precision)) {
 	defer Use(ISA())
 	for _, isa := range ISAs() {
 		if isa == "go" && testing.Short() {
 			continue
 		}
-		Use(isa)
-		b.Run(isa, f)
+		for p, precision := range precisions {
+			b.Run(isa+"/"+precision, func(b *testing.B) {
+				Use(isa)
+				f(b, Precision(p))
+			})
+		}
 	}
 }
 
@@ -131,15 +202,15 @@ func report(b *testing.B, flop float64) {
 	seconds := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(1000*seconds, "ms/op")
 	if flop > 0 {
-		b.ReportMetric(flop/seconds/1e9, "GFLOP/s")
+		b.ReportMetric(flop/seconds/1e9, "GFLOP/s-textbook")
 	}
 }
 
 // BenchmarkNatureUpdate is all the kernels of one DQN update, batch 32.
 func BenchmarkNatureUpdate(b *testing.B) {
-	onEachISA(b, func(b *testing.B) {
-		net := newNatureCNN(32)
-		forward, backward := net.flop()
+	onEachPath(b, func(b *testing.B, p Precision) {
+		net := newNatureCNN(32, p)
+		forward, backward := net.passes()
 		net.update()
 		for b.Loop() {
 			net.update()
@@ -148,59 +219,68 @@ func BenchmarkNatureUpdate(b *testing.B) {
 	})
 }
 
-// BenchmarkNatureForward is the pass that chooses one action, batch 1.
+// BenchmarkNatureForward is the pass that chooses actions.
 func BenchmarkNatureForward(b *testing.B) {
-	onEachISA(b, func(b *testing.B) {
-		net := newNatureCNN(1)
-		forward, _ := net.flop()
-		net.forward()
-		for b.Loop() {
-			net.forward()
-		}
-		report(b, forward)
-	})
+	for _, batch := range []struct {
+		name string
+		n    int
+	}{{"1", 1}, {"8", 8}, {"32", 32}} {
+		b.Run(batch.name, func(b *testing.B) {
+			onEachPath(b, func(b *testing.B, p Precision) {
+				net := newNatureCNN(batch.n, p)
+				forward, _ := net.passes()
+				for i := range net.conv {
+					net.pack(i)
+				}
+				net.forward()
+				for b.Loop() {
+					net.forward()
+				}
+				report(b, forward)
+			})
+		})
+	}
 }
 
 // BenchmarkNatureParts times the kernels of BenchmarkNatureUpdate one by one.
 func BenchmarkNatureParts(b *testing.B) {
-	net := newNatureCNN(32)
-	net.forward()
-	net.backward()
-	n, flat := net.n, net.conv[2].OutLen()
-	conv := func(i int) float64 {
-		return 2 * float64(n*net.conv[i].OutH()*net.conv[i].OutW()*net.conv[i].WeightLen())
-	}
-	dense := 2 * float64(n*flat*hidden)
-	for _, part := range []struct {
-		name string
-		flop float64
-		call func()
-	}{
-		{"conv1", conv(0), func() {
-			ConvForwardU8(net.act[0], net.obs, 1.0/255, net.w[0], net.b[0], n, net.conv[0], net.ws)
-		}},
-		{"conv2", conv(1), func() { ConvForward(net.act[1], net.act[0], net.w[1], net.b[1], n, net.conv[1], net.ws) }},
-		{"conv3", conv(2), func() { ConvForward(net.act[2], net.act[1], net.w[2], net.b[2], n, net.conv[2], net.ws) }},
-		{"fc1", dense, func() { DenseForward(net.act[3], net.act[2], net.fw[0], net.fb[0], n, flat, hidden, true) }},
-		{"fc2", 2 * float64(n*hidden*actions), func() { DenseForward(net.q, net.act[3], net.fw[1], net.fb[1], n, hidden, actions, false) }},
-		{"conv1GradW", conv(0), func() {
-			ConvGradWU8(net.dw[0], net.db[0], net.obs, 1.0/255, net.da[0], n, net.conv[0], net.ws)
-		}},
-		{"conv2GradW", conv(1), func() { ConvGradW(net.dw[1], net.db[1], net.act[0], net.da[1], n, net.conv[1], net.ws) }},
-		{"conv3GradW", conv(2), func() { ConvGradW(net.dw[2], net.db[2], net.act[1], net.da[2], n, net.conv[2], net.ws) }},
-		{"conv2GradX", conv(1), func() { ConvGradX(net.da[0], net.w[1], net.da[1], n, net.conv[1], net.ws) }},
-		{"conv3GradX", conv(2), func() { ConvGradX(net.da[1], net.w[2], net.da[2], n, net.conv[2], net.ws) }},
-		{"fc1GradW", dense, func() { DenseGradW(net.dfw[0], net.dfb[0], net.act[2], net.da[3], n, flat, hidden, net.ws) }},
-		{"fc1GradX", dense, func() { DenseGradX(net.da[2], net.fw[0], net.da[3], n, flat, hidden, net.ws) }},
-		{"RMSProp", 0, func() { RMSProp(net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true) }},
-		{"Adam", 0, func() { Adam(net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.9, 0.999, 1e-5, 3) }},
-		{"SumSquares", 0, func() { SumSquares(net.grad) }},
-	} {
-		b.Run(part.name, func(b *testing.B) {
-			for b.Loop() {
-				part.call()
-			}
-			report(b, part.flop)
-		})
-	}
+	onEachPath(b, func(b *testing.B, p Precision) {
+		net := newNatureCNN(32, p)
+		for i := range net.conv {
+			net.pack(i)
+		}
+		net.forward()
+		net.backward()
+		for _, part := range []struct {
+			name string
+			flop float64
+			call func()
+		}{
+			{"conv1Pack", 0, func() { net.pack(0) }},
+			{"conv2Pack", 0, func() { net.pack(1) }},
+			{"conv3Pack", 0, func() { net.pack(2) }},
+			{"conv2PackBack", 0, func() { net.packBack(1) }},
+			{"conv3PackBack", 0, func() { net.packBack(2) }},
+			{"conv1Forward", net.flop(0), func() { net.convForward(0) }},
+			{"conv2Forward", net.flop(1), func() { net.convForward(1) }},
+			{"conv3Forward", net.flop(2), func() { net.convForward(2) }},
+			{"fc1Forward", net.flop(3), func() { net.denseForward(0) }},
+			{"fc2Forward", net.flop(4), func() { net.denseForward(1) }},
+			{"conv1Backward", net.flop(0), func() { net.convBackward(0) }},
+			{"conv2Backward", 2 * net.flop(1), func() { net.convBackward(1) }},
+			{"conv3Backward", 2 * net.flop(2), func() { net.convBackward(2) }},
+			{"fc1Backward", 2 * net.flop(3), func() { net.denseBackward(0) }},
+			{"fc2Backward", 2 * net.flop(4), func() { net.denseBackward(1) }},
+			{"RMSProp", 0, func() { RMSProp(net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true) }},
+			{"Adam", 0, func() { Adam(net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.9, 0.999, 1e-5, 3) }},
+			{"SumSquares", 0, func() { SumSquares(net.grad) }},
+		} {
+			b.Run(part.name, func(b *testing.B) {
+				for b.Loop() {
+					part.call()
+				}
+				report(b, part.flop)
+			})
+		}
+	})
 }

@@ -1,266 +1,340 @@
 /*
- * Convolution. Inside, a picture is [height, width, channel]: the inputs that
- * one output sees are then only `kernel` contiguous runs of kernel * in_c
- * floats, so unrolling them (im2col) is a copy of long runs, done for one panel
- * at a time and never stored whole. Pictures are transposed on the way in and
- * out, weights once a call. A "patch" is the unrolled input of one output, in
- * the order (ky, kx, channel); "runs" are its `kernel` pieces.
+ * Convolution by Winograd's minimal filtering.
+ *
+ * A kernel is r strides wide, r = 2 or 3, so a picture can be looked at as a grid
+ * of cells of stride x stride pixels, over which the kernel moves in steps of one:
+ * an r x r convolution whose channels are a cell's `deep` = stride * stride * in_c
+ * floats. A tile of 4 x 4 cells gives m x m outputs, m = 5 - r. Along one side,
+ * with inputs d, taps g and outputs y,
+ *
+ *	p0 = (d0 - d2) * g0                      y0 = p0 + p1 + p2
+ *	p1 = (d1 + d2) * (g0 + g1 [+ g2]) / 2    y1 = p1 - p2      [- p3 where r is 3]
+ *	p2 = (d2 - d1) * (g0 - g1 [+ g2]) / 2    y2 = p1 + p2 - p3 [where r is 2]
+ *	p3 = (d1 - d3) * (the last tap)
+ *
+ * four multiplications where the textbook has r * m = 6; along both sides 16
+ * instead of 36. Each of the 16 points is a matrix product over the tiles of many
+ * pictures and the cells' channels. The points are worked on in four groups, one
+ * for each row point i, which keeps what a group needs in the second-level cache.
+ *
+ * Backwards, the transposed formulas: outputs' gradients e go up by
+ * (e0, e0 + e1 + e2, e0 - e1 + e2, -e_last), products with the inputs' points give
+ * the weights', products with the weights' points the inputs'.
+ *
+ * Inside, a picture is [height, width, channel], so that a cell is `stride`
+ * contiguous runs of stride * in_c floats; it is padded with zeros to whole tiles.
  */
 
 struct shape {
-	ptrdiff_t pixels;  /* of an input picture */
-	ptrdiff_t outputs; /* of one output channel */
-	ptrdiff_t window;  /* kernel * kernel */
-	ptrdiff_t run;     /* kernel * in_c */
-	ptrdiff_t patch;   /* kernel * run */
-	ptrdiff_t line;    /* floats from one input row to the next */
+	ptrdiff_t r, m;
+	ptrdiff_t run, deep;               /* floats of a cell's row; of a cell */
+	ptrdiff_t tiles_h, tiles_w, tiles; /* of a picture */
+	ptrdiff_t pad_h, pad_w, line;      /* pixels that the tiles cover; floats of one line of them */
+	ptrdiff_t picture;                 /* floats of a padded picture */
+	ptrdiff_t used_h, used_w;          /* pixels that any output sees */
+	ptrdiff_t wide, deep_wide;         /* out_c and deep, rounded up to NR */
+	ptrdiff_t units, out_units;        /* operands of a product over deep, over out_c */
+	int in_place;                      /* the caller's pictures need no padding */
 };
 
 INLINE struct shape shape_of(const struct paceline_conv *c)
 {
-	return (struct shape){
-		.pixels = c->in_h * c->in_w,
-		.outputs = c->out_h * c->out_w,
-		.window = c->kernel * c->kernel,
-		.run = c->kernel * c->in_c,
-		.patch = c->kernel * c->kernel * c->in_c,
-		.line = c->in_w * c->in_c,
-	};
+	struct shape s = {.r = c->kernel / c->stride};
+	s.m = 5 - s.r;
+	s.run = c->stride * c->in_c;
+	s.deep = c->stride * s.run;
+	s.tiles_h = (c->out_h + s.m - 1) / s.m;
+	s.tiles_w = (c->out_w + s.m - 1) / s.m;
+	s.tiles = s.tiles_h * s.tiles_w;
+	s.pad_h = (s.m * s.tiles_h + s.r - 1) * c->stride;
+	s.pad_w = (s.m * s.tiles_w + s.r - 1) * c->stride;
+	s.line = s.pad_w * c->in_c;
+	s.picture = s.pad_h * s.line;
+	s.used_h = (c->out_h + s.r - 1) * c->stride;
+	s.used_w = (c->out_w + s.r - 1) * c->stride;
+	s.wide = round_up(c->out_c, NR);
+	s.deep_wide = round_up(s.deep, NR);
+	s.units = in_units(s.deep);
+	s.out_units = in_units(c->out_c);
+	s.in_place = !c->planar_in && s.pad_h == c->in_h && s.pad_w == c->in_w;
+	return s;
 }
 
-/* Where the patch of output p begins in a transposed picture. */
-INLINE ptrdiff_t patch_start(const struct paceline_conv *c, ptrdiff_t p)
+/* ------------------------------------------------------------- pictures */
+
+/*
+ * dst[p*channels + ch] = src[ch*ld + p] for bytes. Four channels, the stacked
+ * frames of Atari, go four pixels at a time.
+ */
+static TARGET void interleave_bytes(uint8_t *dst, const uint8_t *src, ptrdiff_t ld, ptrdiff_t pixels,
+				    ptrdiff_t channels)
 {
-	return (p / c->out_w * c->in_w + p % c->out_w) * c->stride * c->in_c;
+	ptrdiff_t p = 0;
+	if (channels == 4)
+		for (; p + 16 <= pixels; p += 16)
+			interleave4x16(dst + 4 * p, src + p, ld);
+	for (; p < pixels; p++)
+		for (ptrdiff_t ch = 0; ch < channels; ch++)
+			dst[p * channels + ch] = src[ch * ld + p];
 }
 
-enum { STRIP = 64 }; /* pixels converted at a time */
-
-/* Picture i of the batch as [pixel][channel] floats; strip holds in_c * STRIP. */
-static TARGET void load_picture(float *dst, const float *x, const uint8_t *x8, float scale,
-				ptrdiff_t i, const struct paceline_conv *c, float *strip)
+/*
+ * n pictures from number i on, as the tiles read them. Bytes stay bytes.
+ * `buffer` holds n padded pictures.
+ */
+static TARGET const void *load_pictures(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i,
+					ptrdiff_t n, const struct paceline_conv *c, const struct shape *s)
 {
-	ptrdiff_t pixels = c->in_h * c->in_w, channels = c->in_c;
-	if (x) {
-		transpose(dst, channels, x + i * pixels * channels, pixels, channels, pixels);
-		return;
-	}
-	const uint8_t *src = x8 + i * pixels * channels;
-	vec s = v_set1(scale);
-	for (ptrdiff_t p = 0; p < pixels; p += STRIP) {
-		ptrdiff_t n = min(STRIP, pixels - p);
-		for (ptrdiff_t ch = 0; ch < channels; ch++) {
-			const uint8_t *from = src + ch * pixels + p;
-			float *to = strip + ch * STRIP;
-			ptrdiff_t j = 0;
-			for (; j + VW <= n; j += VW)
-				v_store(to + j, v_mul(v_from_bytes(from + j), s));
-			for (; j < n; j++)
-				to[j] = (float)from[j] * scale;
+	const ptrdiff_t channels = c->in_c, pixels = c->in_h * c->in_w;
+	if (s->in_place)
+		return x8 ? (const void *)(x8 + i * s->picture) : (const void *)(x + i * s->picture);
+	const ptrdiff_t size = x8 ? 1 : sizeof *x;
+	char *dst = buffer;
+	memset(dst, 0, (size_t)(n * s->picture * size));
+	for (; n > 0; n--, i++, dst += s->picture * size)
+		for (ptrdiff_t h = 0; h < s->used_h; h++) {
+			ptrdiff_t from = i * pixels * channels + h * c->in_w * (c->planar_in ? 1 : channels);
+			void *to = dst + h * s->line * size;
+			if (!c->planar_in)
+				memcpy(to, x8 ? (const void *)(x8 + from) : (const void *)(x + from),
+				       (size_t)(s->used_w * channels * size));
+			else if (x8)
+				interleave_bytes(to, x8 + from, pixels, s->used_w, channels);
+			else
+				transpose(to, channels, x + from, pixels, channels, s->used_w);
 		}
-		transpose(dst + p * channels, channels, strip, STRIP, channels, n);
-	}
+	return buffer;
 }
 
-/* Packs the patches of outputs p ... p+m-1 as a panel of A. */
-static TARGET void pack_patches(float *dst, const float *picture, const struct paceline_conv *c,
-				const struct shape *s, ptrdiff_t p, ptrdiff_t m)
+/* ----------------------------------------------------------------- points */
+
+INLINE vec get_input(const int bytes, const void *p, ptrdiff_t at, ptrdiff_t some)
+{
+	if (!bytes)
+		return get((const float *)p + at, some);
+	const uint8_t *b = (const uint8_t *)p + at;
+	if (some == VW)
+		return v_from_bytes(b);
+	uint8_t t[VW] = {0};
+	for (ptrdiff_t j = 0; j < some; j++)
+		t[j] = b[j];
+	return v_from_bytes(t);
+}
+
+/* Row point i of a tile at `at`: its four column points. cell is floats from one row of cells to the next. */
+INLINE void input_points(const int i, const int bytes, vec d[4], const void *tile, ptrdiff_t at,
+			 ptrdiff_t run, ptrdiff_t cell, ptrdiff_t some)
+{
+	const ptrdiff_t one = at + (i == 0 ? 0 : i == 2 ? 2 : 1) * cell;
+	const ptrdiff_t other = at + (i == 2 ? 1 : i == 3 ? 3 : 2) * cell;
+	vec t[4];
+	UNROLL for (int j = 0; j < 4; j++) {
+		vec a = get_input(bytes, tile, one + j * run, some);
+		vec b = get_input(bytes, tile, other + j * run, some);
+		t[j] = i == 1 ? v_add(a, b) : v_sub(a, b);
+	}
+	d[0] = v_sub(t[0], t[2]);
+	d[1] = v_add(t[1], t[2]);
+	d[2] = v_sub(t[2], t[1]);
+	d[3] = v_sub(t[1], t[3]);
+}
+
+/* Where tile t begins; tiles are numbered through the pictures. */
+INLINE const void *tile_at(const int bytes, const void *pictures, ptrdiff_t t,
+			   const struct paceline_conv *c, const struct shape *s)
+{
+	ptrdiff_t h = t % s->tiles / s->tiles_w * s->m * c->stride, w = t % s->tiles_w * s->m * s->run;
+	return (const char *)pictures +
+	       (t / s->tiles * s->picture + h * s->line + w) * (bytes ? 1 : (ptrdiff_t)sizeof(float));
+}
+
+/* The points of m tiles as a panel; the next column point lies `point` further. */
+INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *pictures,
+			   ptrdiff_t t, ptrdiff_t m, const struct paceline_conv *c, const struct shape *s)
 {
 	for (ptrdiff_t r = 0; r < m; r++) {
-		const float *src = picture + patch_start(c, p + r);
-		if (s->run % 4 == 0) {
-			float *d = dst + 4 * r;
-			for (ptrdiff_t ky = 0; ky < c->kernel; ky++, src += s->line)
-				for (ptrdiff_t j = 0; j < s->run; j += 4, d += 4 * m)
-					memcpy(d, src + j, 4 * sizeof *d);
-			continue;
+		const void *tile = tile_at(bytes, pictures, t + r, c, s);
+		for (ptrdiff_t a = 0; a < c->stride; a++)
+			for (ptrdiff_t x = 0; x < s->run; x += VW) {
+				ptrdiff_t some = min(VW, s->run - x);
+				vec d[4];
+				input_points(i, bytes, d, tile, a * s->line + x, s->run, c->stride * s->line, some);
+				UNROLL for (int j = 0; j < 4; j++)
+					put_operands(dst + j * point + CHUNK * r, CHUNK * m, a * s->run + x, d[j], some);
+			}
+	}
+}
+
+/* The points of `rows` tiles as rows of deep_wide floats (or of pairs of rows). */
+INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *pictures,
+			  ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s)
+{
+	for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += s->deep_wide) {
+		const void *tile = tile_at(bytes, pictures, t, c, s);
+		const void *next = t + 1 < rows ? tile_at(bytes, pictures, t + 1, c, s) : NULL;
+		for (ptrdiff_t a = 0; a < c->stride; a++)
+			for (ptrdiff_t x = 0; x < s->run; x += VW) {
+				ptrdiff_t some = min(VW, s->run - x), at = a * s->line + x;
+				vec d[4], e[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+				input_points(i, bytes, d, tile, at, s->run, c->stride * s->line, some);
+				if (PER_UNIT == 2 && next)
+					input_points(i, bytes, e, next, at, s->run, c->stride * s->line, some);
+				UNROLL for (int j = 0; j < 4; j++)
+					put(dst + j * point + a * s->run + x, v_unit(d[j], e[j]), some);
+			}
+	}
+}
+
+/* Calls f with the row point and the kind of the pictures as constants. */
+#define WITH_CONSTANTS(f, i, bytes, ...)                                          \
+	switch ((i) + ((bytes) ? 4 : 0)) {                                        \
+	case 0: f(0, 0, __VA_ARGS__); break;                                      \
+	case 1: f(1, 0, __VA_ARGS__); break;                                      \
+	case 2: f(2, 0, __VA_ARGS__); break;                                      \
+	case 3: f(3, 0, __VA_ARGS__); break;                                      \
+	case 4: f(0, 1, __VA_ARGS__); break;                                      \
+	case 5: f(1, 1, __VA_ARGS__); break;                                      \
+	case 6: f(2, 1, __VA_ARGS__); break;                                      \
+	case 7: f(3, 1, __VA_ARGS__); break;                                      \
+	}
+
+static TARGET void input_panel(int i, int bytes, float *dst, ptrdiff_t point, const void *pictures,
+			       ptrdiff_t t, ptrdiff_t m, const struct paceline_conv *c, const struct shape *s)
+{
+	WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, pictures, t, m, c, s)
+}
+
+static TARGET void input_rows(int i, int bytes, float *dst, ptrdiff_t point, const void *pictures,
+			      ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s)
+{
+	WITH_CONSTANTS(input_rows_of, i, bytes, dst, point, pictures, rows, c, s)
+}
+
+/* ---------------------------------------------------------------- weights */
+
+/* The four points of 2 or 3 taps. */
+INLINE void weight_points(const int r, vec u[4], const vec g[3])
+{
+	const vec half = v_set1(0.5f);
+	vec even = r == 3 ? v_add(g[0], g[2]) : g[0];
+	u[0] = g[0];
+	u[1] = v_mul(half, v_add(even, g[1]));
+	u[2] = v_mul(half, v_sub(even, g[1]));
+	u[3] = g[r - 1];
+}
+
+/*
+ * The 16 points of channel k of a cell, for the VW outputs at o. Weights come
+ * transposed, [in_c][kernel][kernel][wide].
+ */
+INLINE void weights_of(const int r, vec u[16], const float *w, ptrdiff_t wide, ptrdiff_t k,
+		       ptrdiff_t o, const struct paceline_conv *c, const struct shape *s)
+{
+	const ptrdiff_t a = k / s->run, b = k % s->run / c->in_c, ch = k % c->in_c;
+	vec t[4][3];
+	for (int q = 0; q < r; q++) {
+		vec g[3], column[4];
+		for (int p = 0; p < r; p++) {
+			ptrdiff_t y = c->stride * p + a, x = c->stride * q + b;
+			g[p] = v_load(w + ((ch * c->kernel + y) * c->kernel + x) * wide + o);
 		}
-		ptrdiff_t k = 0;
-		for (ptrdiff_t ky = 0; ky < c->kernel; ky++, src += s->line)
-			for (ptrdiff_t j = 0; j < s->run; j++, k++)
-				dst[(k / 4 * m + r) * 4 + k % 4] = src[j];
+		weight_points(r, column, g);
+		for (int i = 0; i < 4; i++)
+			t[i][q] = column[i];
 	}
+	for (int i = 0; i < 4; i++)
+		weight_points(r, u + 4 * i, t[i]);
 }
 
-/* A part of a run: n floats at patch position `at`, in the picture at `from`. */
-struct piece {
-	ptrdiff_t from, at, n;
-};
-
-/* The pieces of patch positions j ... j+n-1, n <= NR; `at` counts from j. */
-static TARGET int pieces_of(struct piece *out, const struct shape *s, ptrdiff_t j, ptrdiff_t n)
+INLINE void weights_at(vec u[16], const float *w, ptrdiff_t wide, ptrdiff_t k, ptrdiff_t o,
+		       const struct paceline_conv *c, const struct shape *s)
 {
-	int count = 0;
-	for (ptrdiff_t at = 0; at < n; count++) {
-		ptrdiff_t ky = (j + at) / s->run, in_run = (j + at) % s->run;
-		ptrdiff_t len = min(s->run - in_run, n - at);
-		out[count] = (struct piece){ky * s->line + in_run, at, len};
-		at += len;
-	}
-	return count;
+	if (k >= s->deep)
+		for (int p = 0; p < 16; p++)
+			u[p] = v_zero();
+	else if (s->r == 2)
+		weights_of(2, u, w, wide, k, o, c, s);
+	else
+		weights_of(3, u, w, wide, k, o, c, s);
 }
 
-/* Weights of output channels o ... o+m-1, m <= 4, in patch order, one channel a row. */
-static TARGET void load_weights(float *dst, const float *w, ptrdiff_t o, ptrdiff_t m,
-				const struct paceline_conv *c, const struct shape *s)
-{
-	for (ptrdiff_t r = 0; r < m; r++)
-		transpose(dst + r * s->patch, c->in_c, w + (o + r) * s->patch, s->window, c->in_c, s->window);
-}
+enum { BLOCK = 8 }; /* units packed at a time: the 16 points lie so far apart that writing them in turns is slow */
 
-static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, float scale,
-				const float *w, const float *b, ptrdiff_t n,
-				const struct paceline_conv *c, float *ws)
+/*
+ * Packs w * scale for conv_forward, the outputs from to to-1 (whole panels of NR,
+ * or up to the last): [16 points][wide/NR][units][NR].
+ */
+static TARGET void conv_pack(float *packed, const float *w, float scale, const struct paceline_conv *c,
+			     ptrdiff_t from, ptrdiff_t to, float *ws)
 {
 	const struct shape s = shape_of(c);
-	const ptrdiff_t out_c = c->out_c, wide = round_up(out_c, NR);
+	const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, point = s.wide * s.units;
+	const ptrdiff_t wide = round_up(to - from, NR);
 	ws = aligned(ws);
-	float *packed = take(&ws, wide * s.patch); /* [out_c/NR][patch][NR] */
-	float *bias = take(&ws, wide);
-	float *picture = take(&ws, s.pixels * c->in_c);
-	float *strip = take(&ws, c->in_c * STRIP);
-	float *rows = take(&ws, 4 * s.patch);
-	float *a = take(&ws, MR * round_up(s.patch, 4));
-	float *t = take(&ws, MR * NR);
-
-	memset(packed, 0, (size_t)(wide * s.patch) * sizeof *packed);
-	for (ptrdiff_t o = 0; o < out_c; o += 4) {
-		ptrdiff_t m = min(4, out_c - o);
-		load_weights(rows, w, o, m, c, &s);
-		transpose(packed + o / NR * NR * s.patch + o % NR, NR, rows, s.patch, m, s.patch);
-	}
-	memset(bias, 0, (size_t)wide * sizeof *bias);
-	memcpy(bias, b, (size_t)out_c * sizeof *bias);
-
-	for (ptrdiff_t i = 0; i < n; i++, y += out_c * s.outputs) {
-		load_picture(picture, x, x8, scale, i, c, strip);
-		for (ptrdiff_t q = 0; q < panels(s.outputs); q++) {
-			ptrdiff_t p = panel_start(s.outputs, q), m = panel_start(s.outputs, q + 1) - p;
-			pack_patches(a, picture, c, &s, p, m);
-			for (ptrdiff_t o = 0; o < out_c; o += NR) {
-				tiles[m - 1](s.patch, a, packed + o * s.patch, NR, t, NR, 0);
-				vec b0 = v_load(bias + o), b1 = v_load(bias + o + VW);
-				for (ptrdiff_t r = 0; r < m; r++) {
-					float *row = t + r * NR;
-					v_store(row, v_relu(v_add(v_load(row), b0)));
-					v_store(row + VW, v_relu(v_add(v_load(row + VW), b1)));
+	float *rows = take(&ws, patch * wide); /* [patch][wide] */
+	float *block = take(&ws, 16 * BLOCK * NR);
+	const vec by = v_set1(scale);
+	memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
+	transpose(rows, wide, w + from * patch, patch, to - from, patch);
+	for (ptrdiff_t o = 0; o < wide; o += NR)
+		for (ptrdiff_t k = 0; k < s.units; k += BLOCK) {
+			const ptrdiff_t some = min(BLOCK, s.units - k);
+			for (ptrdiff_t j = 0; j < some; j++)
+				for (ptrdiff_t half = 0; half < NR; half += VW) {
+					vec u[16], v[16];
+					weights_at(u, rows, wide, (k + j) * PER_UNIT, o + half, c, &s);
+					if (PER_UNIT == 2)
+						weights_at(v, rows, wide, (k + j) * 2 + 1, o + half, c, &s);
+					for (int p = 0; p < 16; p++)
+						v_store(block + (p * BLOCK + j) * NR + half,
+							v_unit(v_mul(by, u[p]), PER_UNIT == 2 ? v_mul(by, v[p]) : by));
 				}
-				transpose(y + o * s.outputs + p, s.outputs, t, NR, m, min(NR, out_c - o));
-			}
+			for (int p = 0; p < 16; p++)
+				memcpy(packed + p * point + ((from + o) / NR * s.units + k) * NR,
+				       block + p * BLOCK * NR, (size_t)(some * NR) * sizeof *block);
 		}
-	}
 }
 
-/* The sum of n floats in VW interleaved sums. */
-static TARGET float sum_of(const float *p, ptrdiff_t n)
-{
-	vec acc = v_zero();
-	for (ptrdiff_t i = 0; i < n; i += VW)
-		acc = v_add(acc, get(p + i, min(VW, n - i)));
-	return v_sum(acc);
-}
-
-static TARGET void conv_grad_w(float *dw, float *db, const float *x, const uint8_t *x8, float scale,
-			       const float *dz, ptrdiff_t n, const struct paceline_conv *c, float *ws)
+/*
+ * Packs w for conv_backward's input gradient, the outputs from to to-1 (from a
+ * multiple of VW): [16 points][deep_wide/NR][out_units][NR].
+ */
+static TARGET void conv_pack_back(float *packed, const float *w, const struct paceline_conv *c,
+				  ptrdiff_t from, ptrdiff_t to, float *ws)
 {
 	const struct shape s = shape_of(c);
-	const ptrdiff_t out_c = c->out_c, deep = round_up(s.outputs, 4);
+	const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, point = s.deep_wide * s.out_units;
+	const ptrdiff_t wide = round_up(to - from, NR);
 	ws = aligned(ws);
-	float *sum = take(&ws, out_c * s.patch); /* dw in patch order */
-	float *picture = take(&ws, s.pixels * c->in_c);
-	float *strip = take(&ws, c->in_c * STRIP);
-	float *a = take(&ws, out_c * deep);
-	float *bt = take(&ws, s.outputs * NR);
-	float *t = take(&ws, MR * NR);
-	struct piece pieces[NR];
-
-	memset(sum, 0, (size_t)(out_c * s.patch) * sizeof *sum);
-	memset(db, 0, (size_t)out_c * sizeof *db);
-	for (ptrdiff_t i = 0; i < n; i++, dz += out_c * s.outputs) {
-		load_picture(picture, x, x8, scale, i, c, strip);
-		for (ptrdiff_t o = 0; o < out_c; o++)
-			db[o] += sum_of(dz + o * s.outputs, s.outputs);
-		for (ptrdiff_t q = 0; q < panels(out_c); q++) {
-			ptrdiff_t o = panel_start(out_c, q), m = panel_start(out_c, q + 1) - o;
-			pack_rows(a + o * deep, dz + o * s.outputs, s.outputs, m, s.outputs);
-		}
-		for (ptrdiff_t j = 0; j < s.patch; j += NR) {
-			ptrdiff_t cols = min(NR, s.patch - j);
-			int count = pieces_of(pieces, &s, j, cols);
-			if (cols < NR)
-				memset(bt, 0, (size_t)(s.outputs * NR) * sizeof *bt);
-			for (ptrdiff_t p = 0; p < s.outputs; p++) {
-				const float *src = picture + patch_start(c, p);
-				float *d = bt + p * NR;
-				if (pieces[0].n == NR) {
-					v_store(d, v_load(src + pieces[0].from));
-					v_store(d + VW, v_load(src + pieces[0].from + VW));
-					continue;
+	float *rows = take(&ws, patch * wide);
+	float *t = take(&ws, 16 * VW * NR); /* [16 points][VW outputs][NR channels] */
+	memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
+	transpose(rows, wide, w + from * patch, patch, to - from, patch);
+	for (ptrdiff_t o = 0; o < to - from; o += VW) {
+		const ptrdiff_t units = min(VW / PER_UNIT, in_units(to - from - o));
+		for (ptrdiff_t n = 0; n < s.deep_wide; n += NR) {
+			for (ptrdiff_t k = 0; k < NR; k += 4) {
+				float block[16][4][VW];
+				for (ptrdiff_t j = 0; j < 4; j++) {
+					vec u[16];
+					weights_at(u, rows, wide, n + k + j, o, c, &s);
+					for (int p = 0; p < 16; p++)
+						v_store(block[p][j], u[p]);
 				}
-				for (int e = 0; e < count; e++)
-					for (ptrdiff_t l = 0; l < pieces[e].n; l++)
-						d[pieces[e].at + l] = src[pieces[e].from + l];
+				for (int p = 0; p < 16; p++)
+					transpose(t + p * VW * NR + k, NR, block[p][0], VW, 4, VW);
 			}
-			for (ptrdiff_t q = 0; q < panels(out_c); q++) {
-				ptrdiff_t o = panel_start(out_c, q), m = panel_start(out_c, q + 1) - o;
-				float *to = sum + o * s.patch + j;
-				if (cols == NR) {
-					tiles[m - 1](s.outputs, a + o * deep, bt, NR, to, s.patch, 1);
-				} else {
-					tiles[m - 1](s.outputs, a + o * deep, bt, NR, t, NR, 0);
-					put_narrow(to, s.patch, t, m, cols, 1);
-				}
+			for (int p = 0; p < 16; p++) {
+				float *dst = packed + p * point + (n / NR * s.out_units + (from + o) / PER_UNIT) * NR;
+				const float *row = t + p * VW * NR;
+				for (ptrdiff_t u = 0; u < units; u++, dst += NR, row += PER_UNIT * NR)
+					for (ptrdiff_t half = 0; half < NR; half += VW)
+						v_store(dst + half, v_unit(v_load(row + half),
+									   PER_UNIT == 2 ? v_load(row + NR + half) : v_zero()));
 			}
 		}
 	}
-	for (ptrdiff_t o = 0; o < out_c; o++)
-		transpose(dw + o * s.patch, s.window, sum + o * s.patch, c->in_c, s.window, c->in_c);
 }
 
-static TARGET void conv_grad_x(float *dx, const float *w, const float *dz, ptrdiff_t n,
-			       const struct paceline_conv *c, float *ws)
-{
-	const struct shape s = shape_of(c);
-	const ptrdiff_t out_c = c->out_c, wide = round_up(s.patch, NR);
-	ws = aligned(ws);
-	float *packed = take(&ws, wide * out_c); /* [patch/NR][out_c][NR] */
-	float *picture = take(&ws, s.pixels * c->in_c);
-	float *row = take(&ws, s.patch);
-	float *a = take(&ws, MR * round_up(out_c, 4));
-	float *t = take(&ws, MR * NR);
-	struct piece pieces[NR];
-
-	memset(packed, 0, (size_t)(wide * out_c) * sizeof *packed);
-	for (ptrdiff_t o = 0; o < out_c; o++) {
-		load_weights(row, w, o, 1, c, &s);
-		for (ptrdiff_t j = 0; j < s.patch; j += NR)
-			memcpy(packed + j * out_c + o * NR, row + j,
-			       (size_t)min(NR, s.patch - j) * sizeof *row);
-	}
-
-	for (ptrdiff_t i = 0; i < n; i++, dz += out_c * s.outputs, dx += s.pixels * c->in_c) {
-		memset(picture, 0, (size_t)(s.pixels * c->in_c) * sizeof *picture);
-		for (ptrdiff_t q = 0; q < panels(s.outputs); q++) {
-			ptrdiff_t p = panel_start(s.outputs, q), m = panel_start(s.outputs, q + 1) - p;
-			pack_columns(a, dz + p, s.outputs, m, out_c);
-			for (ptrdiff_t j = 0; j < s.patch; j += NR) {
-				tiles[m - 1](out_c, a, packed + j * out_c, NR, t, NR, 0);
-				int count = pieces_of(pieces, &s, j, min(NR, s.patch - j));
-				for (ptrdiff_t r = 0; r < m; r++) {
-					float *to = picture + patch_start(c, p + r);
-					const float *d = t + r * NR;
-					if (pieces[0].n == NR) {
-						to += pieces[0].from;
-						v_store(to, v_add(v_load(to), v_load(d)));
-						v_store(to + VW, v_add(v_load(to + VW), v_load(d + VW)));
-						continue;
-					}
-					for (int e = 0; e < count; e++)
-						for (ptrdiff_t l = 0; l < pieces[e].n; l++)
-							to[pieces[e].from + l] += d[pieces[e].at + l];
-				}
-			}
-		}
-		transpose(dx, s.pixels, picture, c->in_c, s.pixels, c->in_c);
-	}
-}
+#include "conv_forward.h"
+#include "conv_backward.h"

@@ -1,155 +1,177 @@
 package kernel
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
-// Runs of kernel*InC floats that are and are not multiples of a vector, of four
-// and of a tile; outputs and channels that fill no tile; strides that drop rows.
-var convShapes = []Conv{
-	{1, 1, 1, 1, 1, 1},
-	{1, 5, 6, 1, 2, 1},
-	{1, 7, 2, 40, 1, 1},
-	{1, 8, 8, 14, 8, 4},
-	{2, 7, 7, 7, 2, 1},
-	{3, 9, 11, 5, 3, 2},
-	{3, 13, 13, 35, 5, 3},
-	{4, 36, 37, 32, 8, 4},
-	{5, 12, 10, 33, 4, 3},
-	{7, 6, 9, 6, 3, 1},
-	{16, 10, 9, 64, 3, 1},
-	{32, 8, 8, 64, 4, 2},
-	{64, 9, 9, 64, 3, 1},
-	{8, 6, 6, 17, 6, 1},
+// Outputs that are one, that fill Winograd's tiles (3 x 3 outputs where the
+// kernel is two strides wide, 2 x 2 where it is three) and that do not; pictures
+// that are the tiles' very size and so read in place; rows that no kernel
+// reaches; channels and cells that fill no vector, no pair and no tile; batches
+// around ConvBlock and beyond a group of tiles.
+var convShapes = []struct {
+	n int
+	c Conv
+}{
+	{1, Conv{InC: 1, InH: 2, InW: 2, OutC: 1, Kernel: 2, Stride: 1}},
+	{7, Conv{InC: 3, InH: 5, InW: 8, OutC: 17, Kernel: 2, Stride: 1}},
+	{8, Conv{InC: 16, InH: 7, InW: 7, OutC: 33, Kernel: 2, Stride: 1}},
+	{9, Conv{InC: 64, InH: 5, InW: 3, OutC: 40, Kernel: 2, Stride: 1}},
+	{33, Conv{InC: 5, InH: 4, InW: 7, OutC: 2, Kernel: 2, Stride: 1}},
+	{1, Conv{InC: 1, InH: 3, InW: 3, OutC: 7, Kernel: 3, Stride: 1}},
+	{1, Conv{InC: 64, InH: 9, InW: 9, OutC: 64, Kernel: 3, Stride: 1}},
+	{7, Conv{InC: 40, InH: 4, InW: 7, OutC: 64, Kernel: 3, Stride: 1}},
+	{9, Conv{InC: 17, InH: 5, InW: 8, OutC: 16, Kernel: 3, Stride: 1}},
+	{33, Conv{InC: 2, InH: 6, InW: 6, OutC: 5, Kernel: 3, Stride: 1}},
+	{33, Conv{InC: 7, InH: 8, InW: 5, OutC: 33, Kernel: 3, Stride: 1}},
+	{1, Conv{InC: 1, InH: 4, InW: 4, OutC: 1, Kernel: 4, Stride: 2}},
+	{1, Conv{InC: 32, InH: 20, InW: 20, OutC: 64, Kernel: 4, Stride: 2}},
+	{8, Conv{InC: 33, InH: 9, InW: 8, OutC: 5, Kernel: 4, Stride: 2}},
+	{9, Conv{InC: 16, InH: 8, InW: 14, OutC: 17, Kernel: 4, Stride: 2}},
+	{33, Conv{InC: 3, InH: 15, InW: 10, OutC: 7, Kernel: 4, Stride: 2}},
+	{1, Conv{InC: 2, InH: 6, InW: 6, OutC: 3, Kernel: 6, Stride: 2}},
+	{7, Conv{InC: 5, InH: 9, InW: 13, OutC: 40, Kernel: 6, Stride: 2}},
+	{8, Conv{InC: 17, InH: 12, InW: 8, OutC: 16, Kernel: 6, Stride: 2}},
+	{33, Conv{InC: 1, InH: 8, InW: 7, OutC: 17, Kernel: 6, Stride: 2}},
+	{1, Conv{InC: 7, InH: 6, InW: 6, OutC: 64, Kernel: 6, Stride: 3}},
+	{7, Conv{InC: 3, InH: 16, InW: 21, OutC: 2, Kernel: 6, Stride: 3}},
+	{9, Conv{InC: 1, InH: 13, InW: 8, OutC: 33, Kernel: 6, Stride: 3}},
+	{33, Conv{InC: 16, InH: 12, InW: 12, OutC: 1, Kernel: 6, Stride: 3}},
+	{1, Conv{InC: 3, InH: 9, InW: 9, OutC: 5, Kernel: 9, Stride: 3}},
+	{7, Conv{InC: 33, InH: 12, InW: 15, OutC: 17, Kernel: 9, Stride: 3}},
+	{8, Conv{InC: 2, InH: 17, InW: 14, OutC: 7, Kernel: 9, Stride: 3}},
+	{33, Conv{InC: 5, InH: 9, InW: 12, OutC: 16, Kernel: 9, Stride: 3}},
+	{1, Conv{InC: 1, InH: 8, InW: 8, OutC: 1, Kernel: 8, Stride: 4}},
+	{1, Conv{InC: 4, InH: 84, InW: 84, OutC: 32, Kernel: 8, Stride: 4}},
+	{7, Conv{InC: 40, InH: 8, InW: 12, OutC: 3, Kernel: 8, Stride: 4}},
+	{9, Conv{InC: 2, InH: 35, InW: 11, OutC: 40, Kernel: 8, Stride: 4}},
+	{33, Conv{InC: 4, InH: 16, InW: 16, OutC: 7, Kernel: 8, Stride: 4}},
+	{1, Conv{InC: 5, InH: 12, InW: 12, OutC: 16, Kernel: 12, Stride: 4}},
+	{7, Conv{InC: 4, InH: 21, InW: 30, OutC: 17, Kernel: 12, Stride: 4}},
+	{8, Conv{InC: 7, InH: 20, InW: 16, OutC: 33, Kernel: 12, Stride: 4}},
+	{33, Conv{InC: 1, InH: 16, InW: 19, OutC: 2, Kernel: 12, Stride: 4}},
 }
 
-// eachTap visits every multiplication of a convolution: output, input and weight
-// index.
-func eachTap(n int, c Conv, f func(i, o, y, x, w int)) {
-	for i := range n {
-		for o := range c.OutC {
-			for oy := range c.OutH() {
-				for ox := range c.OutW() {
-					for ch := range c.InC {
-						for ky := range c.Kernel {
-							for kx := range c.Kernel {
-								f(i, o, ((i*c.OutC+o)*c.OutH()+oy)*c.OutW()+ox,
-									((i*c.InC+ch)*c.InH+oy*c.Stride+ky)*c.InW+ox*c.Stride+kx,
-									((o*c.InC+ch)*c.Kernel+ky)*c.Kernel+kx)
-							}
-						}
-					}
-				}
-			}
+// layouts are the values of PlanarIn and PlanarOut.
+var layouts = [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}}
+
+// convLimits are about three times the worst error that any path made in
+// TestConv and TestConvOfRandomShapes (-v logs them), by exact.errorOfWhole:
+//
+//	      y       dw      dx
+//	fp32  4.1e-6  1.6e-6  1.7e-6
+//	bf16  0.019   0.016   0.015
+//
+// In fp32 the worst is the Go path, which adds up hundreds of terms in one chain.
+// In bf16 its 0.009 is that of the operands themselves; Winograd's points, sums of
+// up to four operands, are rounded once more.
+var convLimits = map[string][2]float64{
+	"y":  {FP32: 1.2e-5, BF16: 0.055},
+	"dw": {FP32: 5e-6, BF16: 0.05},
+	"dx": {FP32: 5e-6, BF16: 0.045},
+}
+
+// biasLimit is for db, plain sums in fp32 in either precision, by exact.errorOf;
+// the worst is 1.3e-7.
+const biasLimit = 4e-7
+
+// compare checks the results in one layout, on every path and in both precisions.
+// mayGo says whether the Go path has the time, too.
+func (d *convData) compare(t *testing.T, planar [2]bool, mayGo bool, want convExact, worst figures) {
+	t.Helper()
+	k := d.with(planar[0], planar[1], FP32)
+	eachPath(t, func(t *testing.T, p Precision) {
+		if ISA() == "go" && !mayGo {
+			return
 		}
-	}
-}
-
-type convCase struct {
-	n           int
-	c           Conv
-	a           *arena
-	x, w, b, dz []float32
-	x8          []uint8
-	y, dw, db   []float32
-	dx, ws      []float32
-}
-
-func newConvCase(n int, c Conv, r *rand.Rand) *convCase {
-	a := newArena()
-	k := &convCase{n: n, c: c, a: a,
-		x: a.random("x", n*c.InLen(), r), w: a.random("w", c.WeightLen(), r),
-		b: a.random("b", c.OutC, r), dz: a.random("dz", n*c.OutLen(), r),
-		y: a.out("y", n*c.OutLen()), dw: a.out("dw", c.WeightLen()), db: a.out("db", c.OutC),
-		dx: a.out("dx", n*c.InLen()), ws: a.out("ws", c.Workspace()),
-		x8: make([]uint8, n*c.InLen()),
-	}
-	for i := range k.x8 {
-		k.x8[i] = uint8(r.Uint32())
-	}
-	return k
-}
-
-// run calls everything; after it y, dw and db hold the results on floats, and
-// the returned slices those on bytes.
-func (k *convCase) run() (y8, dw8, db8 []float32) {
-	y8 = k.a.out("y8", k.n*k.c.OutLen())
-	dw8 = k.a.out("dw8", k.c.WeightLen())
-	db8 = k.a.out("db8", k.c.OutC)
-	ConvForward(k.y, k.x, k.w, k.b, k.n, k.c, k.ws)
-	ConvGradW(k.dw, k.db, k.x, k.dz, k.n, k.c, k.ws)
-	ConvGradX(k.dx, k.w, k.dz, k.n, k.c, k.ws)
-	ConvForwardU8(y8, k.x8, 1.0/255, k.w, k.b, k.n, k.c, k.ws)
-	ConvGradWU8(dw8, db8, k.x8, 1.0/255, k.dz, k.n, k.c, k.ws)
-	return y8, dw8, db8
-}
-
-func TestConv(t *testing.T) {
-	eachISA(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(3, 4))
-		for _, c := range convShapes {
-			for _, n := range []int{1, 3} {
-				t.Run(c.String(), func(t *testing.T) {
-					k := newConvCase(n, c, r)
-					y8, dw8, db8 := k.run()
-					k.a.check(t)
-
-					y, dw, dx := newExact(len(k.y)), newExact(len(k.dw)), newExact(len(k.dx))
-					wantY8, wantDW8, db := newExact(len(k.y)), newExact(len(k.dw)), newExact(c.OutC)
-					plane := c.OutH() * c.OutW()
-					for i := range k.y {
-						o := i / plane % c.OutC
-						y.add(i, float64(k.b[o]))
-						wantY8.add(i, float64(k.b[o]))
-						db.add(o, float64(k.dz[i]))
-					}
-					eachTap(n, c, func(_, _, yi, xi, wi int) {
-						x8 := float64(k.x8[xi]) / 255
-						y.add(yi, float64(k.x[xi])*float64(k.w[wi]))
-						wantY8.add(yi, x8*float64(k.w[wi]))
-						dw.add(wi, float64(k.x[xi])*float64(k.dz[yi]))
-						wantDW8.add(wi, x8*float64(k.dz[yi]))
-						dx.add(xi, float64(k.w[wi])*float64(k.dz[yi]))
-					})
-					y.relu()
-					wantY8.relu()
-					y.compare(t, "y", k.y)
-					wantY8.compare(t, "y of bytes", y8)
-					dw.compare(t, "dw", k.dw)
-					wantDW8.compare(t, "dw of bytes", dw8)
-					db.compare(t, "db", k.db)
-					db.compare(t, "db of bytes", db8)
-					dx.compare(t, "dx", k.dx)
-				})
+		k.again(p)
+		k.run()
+		k.a.check(t)
+		where := fmt.Sprintf("%s, planar %v", convName(d.n, d.c), planar)
+		got := k.results()
+		for name, e := range want.byName() {
+			kind, _, _ := strings.Cut(name, " ")
+			if kind == "db" {
+				worst.within(t, precisions[p]+" "+name, where, e.errorOf(got[name]), biasLimit)
+			} else {
+				worst.within(t, precisions[p]+" "+name, where, e.errorOfWhole(got[name]), convLimits[kind][p])
 			}
 		}
 	})
 }
 
-// A picture's results do not depend on the batch that it is part of, nor on the
-// place of the slices in memory.
-func TestConvRowsAreIndependent(t *testing.T) {
-	eachISA(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(5, 6))
-		for _, c := range convShapes {
-			if c.OutLen() > 10000 {
-				continue
-			}
-			k := newConvCase(33, c, r)
-			y8, _, _ := k.run()
-			for _, i := range []int{0, 1, 17, 32} {
-				one := newConvCase(1, c, r)
-				copy(one.x, k.x[i*c.InLen():])
-				copy(one.x8, k.x8[i*c.InLen():])
-				copy(one.dz, k.dz[i*c.OutLen():])
-				copy(one.w, k.w)
-				copy(one.b, k.b)
-				one.ws = make([]float32, c.Workspace()+7)[7:] // another alignment
-				oneY8, _, _ := one.run()
-				sameBits(t, "y", one.y, k.y[i*c.OutLen():(i+1)*c.OutLen()])
-				sameBits(t, "y of bytes", oneY8, y8[i*c.OutLen():(i+1)*c.OutLen()])
-				sameBits(t, "dx", one.dx, k.dx[i*c.InLen():(i+1)*c.InLen()])
+func TestConv(t *testing.T) {
+	worst := figures{}
+	for i, s := range convShapes {
+		d := newConvData(s.n, s.c, rand.New(rand.NewPCG(3, uint64(i))))
+		want := d.exact()
+		for l, planar := range layouts {
+			// The Go path takes a second for every layout of the larger shapes.
+			mayGo := products(s.n, s.c) < 200_000 || l == i%len(layouts)
+			d.compare(t, planar, mayGo, want, worst)
+		}
+	}
+	worst.log(t)
+}
+
+// randomShape returns a small layer, of at most 100,000 products.
+func randomShape(r *rand.Rand) (n int, c Conv) {
+	for {
+		c.Stride = 1 + r.IntN(5)
+		c.Kernel = c.Stride * (2 + r.IntN(2))
+		c.InH = c.Kernel + r.IntN(7*c.Stride)
+		c.InW = c.Kernel + r.IntN(7*c.Stride)
+		c.InC, c.OutC, n = 1+r.IntN(40/c.Stride), 1+r.IntN(40), 1+r.IntN(12)
+		if products(n, c) <= 100_000 {
+			return n, c
+		}
+	}
+}
+
+func TestConvOfRandomShapes(t *testing.T) {
+	worst := figures{}
+	for i := range 300 {
+		r := rand.New(rand.NewPCG(4, uint64(i)))
+		n, c := randomShape(r)
+		d := newConvData(n, c, r)
+		d.compare(t, layouts[i%len(layouts)], true, d.exact(), worst)
+	}
+	worst.log(t)
+}
+
+// Weights packed part by part are those packed at once, and no two parts write the
+// same place: several threads pack one layer.
+func TestConvPackParts(t *testing.T) {
+	eachPath(t, func(t *testing.T, p Precision) {
+		r := rand.New(rand.NewPCG(27, 28))
+		for _, outC := range []int{1, PackPart - 1, PackPart, PackPart + 1, 2*PackPart + 15, 3 * PackPart} {
+			c := Conv{InC: 1 + r.IntN(20), InH: 12, InW: 12, OutC: outC, Kernel: 6, Stride: 2 + r.IntN(2)}
+			k := newConvData(1, c, r).with(false, false, p)
+			k.run()
+			for name, pack := range map[string]func(to []float32, from, until int){
+				"forward": func(to []float32, from, until int) { ConvPack(to, k.w, 1, k.c, from, until, k.ws) },
+				"back":    func(to []float32, from, until int) { ConvPackBack(to, k.w, k.c, from, until, k.ws) },
+			} {
+				whole := map[string][]float32{"forward": k.packed, "back": k.back}[name]
+				parts := k.a.out(name, len(whole))
+				for from := 0; from < outC; from += PackPart {
+					part := k.a.out(name+" part", len(whole))
+					pack(part, from, min(outC, from+PackPart))
+					k.a.check(t)
+					for i, v := range part {
+						if v != v {
+							continue
+						}
+						if parts[i] == parts[i] {
+							t.Fatalf("%s of %d outputs: element %d is of two parts", name, outC, i)
+						}
+						parts[i] = v
+					}
+				}
+				sameBits(t, name, parts, whole)
 			}
 		}
 	})

@@ -2,33 +2,42 @@
  * Dense layers. The forward pass is a grid of dot products along the inputs:
  * each output of each row has one vector accumulator, whose order does not
  * depend on the grid, and the weights are read in place, so that a single state
- * costs one pass over them.
+ * costs one pass over them. The backward pass is two matrix products over the
+ * same columns of x and of w.
  */
 
-/* y[r][o] for a few rows of x and a few outputs, both constants where it is used. */
-INLINE void dots(const int rows, const int outs, float *y, ptrdiff_t ldy, const float *x,
-		 const float *w, const float *b, ptrdiff_t in, int relu)
+/*
+ * y[r][o] for a few rows of x and a few outputs, both constants where it is
+ * used. x is operands; w is, too, where `ready` says so, else it becomes them
+ * on the way. ldx and ldw count floats.
+ */
+INLINE void dots(const int rows, const int outs, const int ready, float *y, ptrdiff_t ldy, const float *x,
+		 ptrdiff_t ldx, const float *w, ptrdiff_t ldw, const float *b, ptrdiff_t in, int relu)
 {
 	vec acc[DOT_ROWS][8];
 	UNROLL for (int r = 0; r < rows; r++)
 		UNROLL for (int o = 0; o < outs; o++)
 			acc[r][o] = v_zero();
+	const ptrdiff_t step = VW * PER_UNIT;
 	ptrdiff_t k = 0;
-	for (; k + VW <= in; k += VW) {
+	for (; k + step <= in; k += step) {
 		vec wv[8];
 		UNROLL for (int o = 0; o < outs; o++)
-			wv[o] = v_load(w + o * in + k);
+			wv[o] = ready ? v_load(w + o * ldw + k / PER_UNIT) : v_row_units(w + o * ldw + k, step);
 		UNROLL for (int r = 0; r < rows; r++) {
-			vec xv = v_load(x + r * in + k);
+			vec xv = v_load(x + r * ldx + k / PER_UNIT);
 			UNROLL for (int o = 0; o < outs; o++)
 				acc[r][o] = v_fma(xv, wv[o], acc[r][o]);
 		}
 	}
 	if (k < in) {
 		UNROLL for (int r = 0; r < rows; r++) {
-			vec xv = v_load_some(x + r * in + k, in - k);
-			UNROLL for (int o = 0; o < outs; o++)
-				acc[r][o] = v_fma(xv, v_load_some(w + o * in + k, in - k), acc[r][o]);
+			vec xv = get(x + r * ldx + k / PER_UNIT, in_units(in - k));
+			UNROLL for (int o = 0; o < outs; o++) {
+				vec wv = ready ? get(w + o * ldw + k / PER_UNIT, in_units(in - k))
+					       : v_row_units(w + o * ldw + k, in - k);
+				acc[r][o] = v_fma(xv, wv, acc[r][o]);
+			}
 		}
 	}
 	UNROLL for (int r = 0; r < rows; r++)
@@ -38,83 +47,157 @@ INLINE void dots(const int rows, const int outs, float *y, ptrdiff_t ldy, const 
 		}
 }
 
-static TARGET void dense_forward(float *y, const float *x, const float *w, const float *b,
-				 ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, int relu)
+/* Rows of floats as rows of operands. */
+static TARGET void rows_to_units(float *dst, const float *src, ptrdiff_t rows, ptrdiff_t n)
 {
-	ptrdiff_t o = 0;
-	for (; o + 8 <= out; o += 8) {
-		ptrdiff_t i = 0;
-		for (; i + DOT_ROWS <= n; i += DOT_ROWS) {
-			dots(DOT_ROWS, 4, y + i * out + o, out, x + i * in, w + o * in, b + o, in, relu);
-			dots(DOT_ROWS, 4, y + i * out + o + 4, out, x + i * in, w + (o + 4) * in, b + o + 4, in, relu);
+	for (ptrdiff_t i = 0; i < rows; i++, dst += in_units(n), src += n)
+		for (ptrdiff_t k = 0; k < n; k += VW * PER_UNIT) {
+			ptrdiff_t some = min(VW * PER_UNIT, n - k);
+			put(dst + k / PER_UNIT, v_row_units(src + k, some), in_units(some));
 		}
-		for (; i < n; i++)
-			dots(1, 8, y + i * out + o, out, x + i * in, w + o * in, b + o, in, relu);
+}
+
+/* A layer of `all` outputs, of which this computes `out`: y and b are those of the first, w its row. */
+static TARGET void dense_forward(float *y, const float *x, const float *w, const float *b, ptrdiff_t n,
+				 ptrdiff_t in, ptrdiff_t out, ptrdiff_t all, int relu, float *ws)
+{
+	const ptrdiff_t ldx = in_units(in), full = n / DOT_ROWS * DOT_ROWS;
+	ws = aligned(ws);
+	if (!PLAIN) {
+		float *units = take(&ws, n * ldx);
+		rows_to_units(units, x, n, in);
+		x = units;
 	}
-	for (; o < out; o++) {
-		ptrdiff_t i = 0;
-		for (; i + DOT_ROWS <= n; i += DOT_ROWS)
-			dots(DOT_ROWS, 1, y + i * out + o, out, x + i * in, w + o * in, b + o, in, relu);
-		for (; i < n; i++)
-			dots(1, 1, y + i * out + o, out, x + i * in, w + o * in, b + o, in, relu);
+	float *units = take(&ws, 8 * ldx); /* of w, where several rows of x read them */
+	ptrdiff_t o = 0;
+	for (; o + 8 <= out; o += 8, w += 8 * in) {
+		const float *ready = w;
+		if (!PLAIN && full > 0) {
+			rows_to_units(units, w, 8, in);
+			ready = units;
+		}
+		for (ptrdiff_t i = 0; i < full; i += DOT_ROWS) {
+			dots(DOT_ROWS, 4, 1, y + i * all + o, all, x + i * ldx, ldx, ready, ldx, b + o, in, relu);
+			dots(DOT_ROWS, 4, 1, y + i * all + o + 4, all, x + i * ldx, ldx, ready + 4 * ldx, ldx, b + o + 4, in, relu);
+		}
+		for (ptrdiff_t i = full; i < n; i++)
+			dots(1, 8, 0, y + i * all + o, all, x + i * ldx, ldx, w, in, b + o, in, relu);
+	}
+	for (; o < out; o++, w += in) {
+		for (ptrdiff_t i = 0; i < full; i += DOT_ROWS)
+			dots(DOT_ROWS, 1, 0, y + i * all + o, all, x + i * ldx, ldx, w, in, b + o, in, relu);
+		for (ptrdiff_t i = full; i < n; i++)
+			dots(1, 1, 0, y + i * all + o, all, x + i * ldx, ldx, w, in, b + o, in, relu);
 	}
 }
 
-static TARGET void dense_grad_w(float *dw, float *db, const float *x, const float *dz,
-				ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, float *ws)
+/* Operands of NR columns of a B of k rows, of which `cols` exist; the others are zero. */
+static TARGET void pack_b(float *dst, const float *b, ptrdiff_t ldb, ptrdiff_t cols, ptrdiff_t k)
 {
-	ws = aligned(ws);
-	float *a = take(&ws, MR * round_up(n, 4));
-	float *narrow = take(&ws, n * NR);
-	float *t = take(&ws, MR * NR);
-	const ptrdiff_t whole = in / NR * NR;
+	const ptrdiff_t some[2] = {min(VW, cols), cols < VW ? 0 : cols - VW};
+	for (ptrdiff_t i = 0; i < k; i += PER_UNIT, b += PER_UNIT * ldb, dst += NR)
+		for (int half = 0; half < 2; half++) {
+			vec one = v_zero(), other = v_zero();
+			if (some[half] > 0) {
+				one = get(b + half * VW, some[half]);
+				if (PER_UNIT == 2 && i + 1 < k)
+					other = get(b + ldb + half * VW, some[half]);
+			}
+			v_store(dst + half * VW, v_unit(one, other));
+		}
+}
 
-	pack_narrow(narrow, x + whole, in, in - whole, n);
-	for (ptrdiff_t o = 0; o < out; o += VW) {
+/* C[rows][NR] columns of an m-row tile go through t where C has fewer of them. */
+#define INTO(c, ldc, cols, m, product)                   \
+	do {                                             \
+		if ((cols) == NR) {                      \
+			float *to = (c);                 \
+			const ptrdiff_t ldt = (ldc);     \
+			product;                         \
+		} else {                                 \
+			float *to = t;                   \
+			const ptrdiff_t ldt = NR;        \
+			product;                         \
+			put_narrow(c, ldc, t, m, cols);  \
+		}                                        \
+	} while (0)
+
+/*
+ * A layer of `all` inputs, of which this does `in`: dw, dx, x and w are those of
+ * the first. y is NULL where there is no ReLU, db where another call does it, dx
+ * where nobody asks.
+ */
+static TARGET void dense_backward(float *dw, float *db, float *dx, const float *x, const float *w,
+				  const float *y, const float *dy, ptrdiff_t n, ptrdiff_t in,
+				  ptrdiff_t all, ptrdiff_t out, float *ws)
+{
+	const ptrdiff_t units = in_units(n), out_units = in_units(out), deep = round_up(out_units, CHUNK);
+	ws = aligned(ws);
+	float *dz = take(&ws, n * out);
+	float *rows = take(&ws, units * out);
+	float *panel = take(&ws, n * deep);
+	float *xs = take(&ws, units * round_up(in, NR)); /* x's operands where they are not in place */
+	float *b = take(&ws, out_units * NR);            /* the same of w, NR columns at a time */
+	float *t = take(&ws, MR * NR);
+
+	for (ptrdiff_t i = 0; i < n * out; i += VW) {
+		ptrdiff_t some = min(VW, n * out - i);
+		put(dz + i, y ? v_where_positive(get(y + i, some), get(dy + i, some)) : get(dy + i, some), some);
+	}
+	for (ptrdiff_t o = 0; db && o < out; o += VW) {
 		ptrdiff_t some = min(VW, out - o);
 		vec acc = v_zero();
 		for (ptrdiff_t i = 0; i < n; i++)
 			acc = v_add(acc, get(dz + i * out + o, some));
 		put(db + o, acc, some);
 	}
-	for (ptrdiff_t q = 0; q < panels(out); q++) {
-		ptrdiff_t o = panel_start(out, q), m = panel_start(out, q + 1) - o;
-		pack_columns(a, dz + o, out, m, n);
-		for (ptrdiff_t j = 0; j < whole; j += NR)
-			tiles[m - 1](n, a, x + j, in, dw + o * in + j, in, 0);
-		if (whole < in) {
-			tiles[m - 1](n, a, narrow, NR, t, NR, 0);
-			put_narrow(dw + o * in + whole, in, t, m, in - whole, 0);
+	for (ptrdiff_t i = 0; i < units; i++)
+		for (ptrdiff_t o = 0; o < out; o += VW) {
+			ptrdiff_t some = min(VW, out - o), at = i * PER_UNIT * out + o;
+			vec next = PER_UNIT == 2 && i * 2 + 1 < n ? get(dz + at + out, some) : v_zero();
+			put(rows + i * out + o, v_unit(get(dz + at, some), next), some);
 		}
-	}
-}
-
-static TARGET void dense_grad_x(float *dx, const float *w, const float *dz, ptrdiff_t n,
-				ptrdiff_t in, ptrdiff_t out, float *ws)
-{
-	const ptrdiff_t deep = round_up(out, 4);
-	ws = aligned(ws);
-	float *a = take(&ws, n * deep);
-	float *narrow = take(&ws, out * NR);
-	float *t = take(&ws, MR * NR);
-
-	for (ptrdiff_t q = 0; q < panels(n); q++) {
+	for (ptrdiff_t q = 0; dx && q < panels(n); q++) {
 		ptrdiff_t i = panel_start(n, q), m = panel_start(n, q + 1) - i;
-		pack_rows(a + i * deep, dz + i * out, out, m, out);
+		for (ptrdiff_t r = 0; r < m; r++)
+			for (ptrdiff_t o = 0; o < out; o += VW) {
+				ptrdiff_t some = min(VW, out - o);
+				put_operands(panel + i * deep + CHUNK * r, CHUNK * m, o, get(dz + (i + r) * out + o, some), some);
+			}
+	}
+	const float *from = x;
+	ptrdiff_t ldb = all;
+	if (!PLAIN) {
+		from = xs;
+		ldb = NR;
+		for (ptrdiff_t j = 0; j < in; j += NR)
+			pack_b(xs + j * units, x + j, all, min(NR, in - j), n);
+	} else if (in % NR) {
+		pack_b(xs, x + in / NR * NR, all, in % NR, n);
+	}
+	for (ptrdiff_t q = 0; q < panels(out); q++) {
+		const ptrdiff_t o = panel_start(out, q), m = panel_start(out, q + 1) - o;
+		for (ptrdiff_t j = 0; j < in; j += NR) {
+			const ptrdiff_t cols = min(NR, in - j);
+			const int narrow = PLAIN && cols < NR;
+			const float *column = narrow ? xs : PLAIN ? from + j : from + j * units;
+			INTO(dw + o * all + j, all, cols, m,
+			     columns_tiles[m - 1](units, rows + o, out, column, narrow ? NR : ldb, to, ldt, 0));
+		}
 	}
 	/* Columns outside: w is the large operand, and is read from memory once. */
-	for (ptrdiff_t j = 0; j < in; j += NR) {
-		ptrdiff_t cols = min(NR, in - j);
-		if (cols < NR)
-			pack_narrow(narrow, w + j, in, cols, out);
+	for (ptrdiff_t j = 0; dx && j < in; j += NR) {
+		const ptrdiff_t cols = min(NR, in - j);
+		const int in_place = PLAIN && cols == NR;
+		if (!in_place)
+			pack_b(b, w + j, all, cols, out);
 		for (ptrdiff_t q = 0; q < panels(n); q++) {
 			ptrdiff_t i = panel_start(n, q), m = panel_start(n, q + 1) - i;
-			if (cols == NR) {
-				tiles[m - 1](out, a + i * deep, w + j, in, dx + i * in + j, in, 0);
-			} else {
-				tiles[m - 1](out, a + i * deep, narrow, NR, t, NR, 0);
-				put_narrow(dx + i * in + j, in, t, m, cols, 0);
-			}
+			INTO(dx + i * all + j, all, cols, m,
+			     panel_tiles[m - 1](out_units, panel + i * deep, in_place ? w + j : b,
+						in_place ? all : NR, to, ldt, 0));
 		}
 	}
 }
+
+#undef INTO

@@ -2,89 +2,280 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
 type denseCase struct {
-	n, in, out        int
-	a                 *arena
-	x, w, b, dz       []float32
-	y, dw, db, dx, ws []float32
+	n              int
+	d              *Dense
+	a              *arena
+	x, w, b, y, dy []float32 // y: what the backward pass is told
+	out            []float32 // what the forward pass computes
+	dw, db, dx, ws []float32
 }
 
-func newDenseCase(n, in, out int, r *rand.Rand) *denseCase {
+func newDenseCase(n int, d Dense, r *rand.Rand) *denseCase {
 	a := newArena()
-	return &denseCase{n: n, in: in, out: out, a: a,
-		x: a.random("x", n*in, r), w: a.random("w", out*in, r), b: a.random("b", out, r), dz: a.random("dz", n*out, r),
-		y: a.out("y", n*out), dw: a.out("dw", out*in), db: a.out("db", out), dx: a.out("dx", n*in),
-		ws: a.out("ws", DenseWorkspace(n, in, out)),
+	return &denseCase{n: n, d: &d, a: a,
+		x: a.random("x", n*d.In, r), w: a.random("w", d.Out*d.In, r), b: a.random("b", d.Out, r),
+		y: a.random("y", n*d.Out, r), dy: a.random("dy", n*d.Out, r),
+		out: a.out("out", n*d.Out), dw: a.out("dw", d.Out*d.In), db: a.out("db", d.Out), dx: a.out("dx", n*d.In),
+		ws: a.out("ws", d.Workspace(n)),
 	}
 }
 
-func (k *denseCase) run(relu bool) {
-	DenseForward(k.y, k.x, k.w, k.b, k.n, k.in, k.out, relu)
-	DenseGradW(k.dw, k.db, k.x, k.dz, k.n, k.in, k.out, k.ws)
-	DenseGradX(k.dx, k.w, k.dz, k.n, k.in, k.out, k.ws)
+// again has the same inputs, and outputs that nobody has written.
+func (k *denseCase) again() *denseCase {
+	a := newArena()
+	return &denseCase{n: k.n, d: k.d, a: a,
+		x: a.copied("x", k.x), w: a.copied("w", k.w), b: a.copied("b", k.b), y: a.copied("y", k.y), dy: a.copied("dy", k.dy),
+		out: a.out("out", len(k.out)), dw: a.out("dw", len(k.dw)), db: a.out("db", len(k.db)), dx: a.out("dx", len(k.dx)),
+		ws: a.out("ws", len(k.ws)),
+	}
+}
+
+func (k *denseCase) forward(from, to int) {
+	DenseForward(k.out, k.x, k.w, k.b, k.n, k.d, from, to, k.ws)
+}
+
+func (k *denseCase) backward(from, to int) {
+	y := k.y
+	if !k.d.ReLU {
+		y = nil
+	}
+	DenseBackward(k.dw, k.db, k.dx, k.x, k.w, y, k.dy, k.n, k.d, from, to, k.ws)
+}
+
+func (k *denseCase) run() {
+	k.forward(0, k.d.Out)
+	k.backward(0, k.d.In)
+}
+
+// exact is the results in float64, of operands rounded as the precision says.
+func (k *denseCase) exact() (y, dw, db, dx exact) {
+	in, out := k.d.In, k.d.Out
+	of := func(v float32) float64 { return float64(operands{k.d.Precision == BF16}.of(v)) }
+	y, dw, db, dx = newExact(k.n*out), newExact(out*in), newExact(out), newExact(k.n*in)
+	for i := range k.n {
+		for o := range out {
+			y.add(i*out+o, float64(k.b[o]))
+			var g float64
+			if !k.d.ReLU || k.y[i*out+o] > 0 {
+				db.add(o, float64(k.dy[i*out+o]))
+				g = of(k.dy[i*out+o])
+			}
+			for j := range in {
+				x, w := of(k.x[i*in+j]), of(k.w[o*in+j])
+				y.add(i*out+o, x*w)
+				dw.add(o*in+j, x*g)
+				dx.add(i*in+j, w*g)
+			}
+		}
+	}
+	if k.d.ReLU {
+		y.relu()
+	}
+	return y, dw, db, dx
 }
 
 func TestDense(t *testing.T) {
-	eachISA(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(7, 8))
-		for _, n := range []int{1, 2, 5, 7, 33} {
-			for _, in := range []int{1, 3, 4, 15, 16, 17, 31, 64, 100, 513} {
-				for _, out := range []int{1, 2, 6, 7, 8, 9, 16, 33, 64} {
-					k := newDenseCase(n, in, out, r)
-					relu := r.IntN(2) == 0
-					k.run(relu)
-					k.a.check(t)
-					y, dw, db, dx := newExact(n*out), newExact(out*in), newExact(out), newExact(n*in)
-					for i := range n {
-						for o := range out {
-							y.add(i*out+o, float64(k.b[o]))
-							g := float64(k.dz[i*out+o])
-							db.add(o, g)
-							for j := range in {
-								x, w := float64(k.x[i*in+j]), float64(k.w[o*in+j])
-								y.add(i*out+o, x*w)
-								dw.add(o*in+j, x*g)
-								dx.add(i*in+j, w*g)
-							}
-						}
+	// About three times the worst error of any path, 2.8e-7, by exact.errorOf:
+	// products of two bf16 are exact, so both precisions have that of their sums.
+	const limit = 9e-7
+	worst := figures{}
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, n := range []int{1, 2, 5, 7, 33} {
+		for _, in := range []int{1, 3, 4, 15, 16, 17, 31, 64, 100, 513} {
+			for _, out := range []int{1, 2, 6, 7, 8, 9, 16, 33, 64} {
+				for p, precision := range precisions {
+					d := Dense{In: in, Out: out, ReLU: r.IntN(2) == 0, Precision: Precision(p)}
+					k := newDenseCase(n, d, r)
+					y, dw, db, dx := k.exact()
+					where := fmt.Sprintf("%d rows of %+v", n, d)
+					eachISA(t, func(t *testing.T) {
+						got := k.again()
+						got.run()
+						got.a.check(t)
+						worst.within(t, precision+" y", where, y.errorOf(got.out), limit)
+						worst.within(t, precision+" dw", where, dw.errorOf(got.dw), limit)
+						worst.within(t, precision+" db", where, db.errorOf(got.db), limit)
+						worst.within(t, precision+" dx", where, dx.errorOf(got.dx), limit)
+					})
+				}
+			}
+		}
+	}
+	worst.log(t)
+}
+
+// Row i depends on row i alone: neither on the number of rows, nor on the others.
+func TestDenseRowsAreIndependent(t *testing.T) {
+	eachPath(t, func(t *testing.T, p Precision) {
+		r := rand.New(rand.NewPCG(9, 10))
+		for _, in := range []int{4, 64, 513} {
+			for _, out := range []int{6, 64, 77} {
+				d := Dense{In: in, Out: out, ReLU: true, Precision: p}
+				k := newDenseCase(33, d, r)
+				k.run()
+				for _, n := range []int{1, 7} {
+					for i := 0; i+n <= 33; i += 13 {
+						few := newDenseCase(n, d, r)
+						copy(few.x, k.x[i*in:])
+						copy(few.y, k.y[i*out:])
+						copy(few.dy, k.dy[i*out:])
+						copy(few.w, k.w)
+						copy(few.b, k.b)
+						few.ws = make([]float32, d.Workspace(n)) // at another alignment
+						few.run()
+						sameBits(t, "y", few.out, k.out[i*out:(i+n)*out])
+						sameBits(t, "dx", few.dx, k.dx[i*in:(i+n)*in])
 					}
-					if relu {
-						y.relu()
-					}
-					name := fmt.Sprintf("n=%d in=%d out=%d ", n, in, out)
-					y.compare(t, name+"y", k.y)
-					dw.compare(t, name+"dw", k.dw)
-					db.compare(t, name+"db", k.db)
-					dx.compare(t, name+"dx", k.dx)
 				}
 			}
 		}
 	})
 }
 
-func TestDenseRowsAreIndependent(t *testing.T) {
-	eachISA(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(9, 10))
-		for _, in := range []int{4, 64, 513} {
-			for _, out := range []int{6, 64, 77} {
-				k := newDenseCase(33, in, out, r)
-				k.run(true)
-				for _, n := range []int{1, 7} {
-					for i := 0; i+n <= 33; i += 13 {
-						few := newDenseCase(n, in, out, r)
-						copy(few.x, k.x[i*in:])
-						copy(few.dz, k.dz[i*out:])
-						copy(few.w, k.w)
-						copy(few.b, k.b)
-						few.run(true)
-						sameBits(t, "y", few.y, k.y[i*out:(i+n)*out])
-						sameBits(t, "dx", few.dx, k.dx[i*in:(i+n)*in])
+// Ranges computed one by one give the bits of the whole, in any order, and each
+// writes nothing but its own.
+func TestDenseRanges(t *testing.T) {
+	eachPath(t, func(t *testing.T, p Precision) {
+		r := rand.New(rand.NewPCG(19, 20))
+		for _, n := range []int{1, 5, 33} {
+			for _, in := range []int{1, 7, 33, 100} {
+				for _, out := range []int{1, 9, 40} {
+					whole := newDenseCase(n, Dense{In: in, Out: out, ReLU: r.IntN(2) == 0, Precision: p}, r)
+					whole.run()
+					parts := whole.again()
+					for _, s := range randomRanges(out, r) {
+						y := slices.Clone(parts.out)
+						parts.forward(s.from, s.to)
+						sameOutside(t, "y", parts.out, y, out, s)
 					}
+					sameBits(t, "y", parts.out, whole.out)
+					for _, s := range randomRanges(in, r) {
+						dw, db, dx := slices.Clone(parts.dw), slices.Clone(parts.db), slices.Clone(parts.dx)
+						parts.backward(s.from, s.to)
+						sameOutside(t, "dw", parts.dw, dw, in, s)
+						sameOutside(t, "dx", parts.dx, dx, in, s)
+						if s.from > 0 {
+							sameBits(t, "db, by a call without input 0", parts.db, db)
+						}
+					}
+					sameBits(t, "dw", parts.dw, whole.dw)
+					sameBits(t, "db", parts.db, whole.db)
+					sameBits(t, "dx", parts.dx, whole.dx)
+					parts.a.check(t)
+
+					// Nobody asks for dx: the rest is the same.
+					parts = whole.again()
+					parts.dx = nil
+					parts.backward(0, in)
+					sameBits(t, "dw without dx", parts.dw, whole.dw)
+					sameBits(t, "db without dx", parts.db, whole.db)
 				}
+			}
+		}
+	})
+}
+
+type span struct{ from, to int }
+
+// randomRanges cuts [0, n) in up to five, in random order.
+func randomRanges(n int, r *rand.Rand) []span {
+	var spans []span
+	for at := 0; at < n; {
+		to := min(n, at+1+r.IntN(max(1, n/2)))
+		if len(spans) == 4 {
+			to = n
+		}
+		spans = append(spans, span{at, to})
+		at = to
+	}
+	r.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
+	return spans
+}
+
+// sameOutside compares the columns outside s of rows of a width.
+func sameOutside(t *testing.T, name string, got, want []float32, width int, s span) {
+	t.Helper()
+	for i := range got {
+		if c := i % width; (c < s.from || c >= s.to) && math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Errorf("%s[%d] = %v, was %v: outside columns %d to %d", name, i, got[i], want[i], s.from, s.to)
+			return
+		}
+	}
+}
+
+// roundedByHand is a float64 formula for bf16: the nearest multiple of the last of
+// eight significant bits, ties to even.
+func roundedByHand(x float32) float32 {
+	v := float64(x)
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return x
+	}
+	_, exp := math.Frexp(v)
+	unit := math.Ldexp(1, exp-8)
+	v = math.RoundToEven(v/unit) * unit
+	if math.Abs(v) >= math.Ldexp(1, 128) {
+		v = math.Inf(int(math.Copysign(1, v)))
+	}
+	return float32(v)
+}
+
+// A layer of one weight, 1, shows how its input is rounded, and with the input 1
+// how its weight is.
+func TestRoundingToBF16(t *testing.T) {
+	inf := float32(math.Inf(1))
+	values := []float32{0, 1, -1, inf, -inf, nan, math.MaxFloat32, -math.MaxFloat32,
+		math.Float32frombits(0x7F7F7FFF), math.Float32frombits(0x7F7F8000), // around half a step below infinity
+		math.Float32frombits(0x7FFFFFFF), math.Float32frombits(0x7F800001), // NaNs that adding would carry out of
+		math.Float32frombits(0xFFFFFFFF), math.Float32frombits(0x00800000)}
+	for _, high := range []uint32{0x3F80, 0x3F81, 0xBF80, 0xBFFF, 0x4280, 0x0100, 0x7F00} {
+		for _, low := range []uint32{0x0001, 0x7FFF, 0x8000, 0x8001, 0xFFFF} { // ties and their neighbours
+			values = append(values, math.Float32frombits(high<<16|low))
+		}
+	}
+	r := rand.New(rand.NewPCG(21, 22))
+	for range 2000 {
+		if v := math.Float32frombits(r.Uint32()); math.Abs(float64(v)) >= 0x1p-126 { // the C paths flush what is smaller
+			values = append(values, v)
+		}
+	}
+	d := &Dense{In: 1, Out: 1, Precision: BF16}
+	ws := make([]float32, d.Workspace(1))
+	same := func(a, b float32) bool { return a == b || a != a && b != b }
+	for _, v := range values {
+		if got, want := roundBF16(v), roundedByHand(v); !same(got, want) {
+			t.Errorf("roundBF16(%x) = %x, want %x", v, got, want)
+		}
+	}
+	eachISA(t, func(t *testing.T) {
+		var y, dw, db, dx [1]float32
+		one, none := []float32{1}, []float32{0}
+		for _, v := range values {
+			want := roundBF16(v)
+			is := func(what string, got float32) {
+				if !same(got, want) {
+					t.Errorf("%s of %x rounds to %x, want %x", what, v, got, want)
+				}
+			}
+			DenseForward(y[:], []float32{v}, one, none, 1, d, 0, 1, ws)
+			is("input", y[0])
+			DenseForward(y[:], one, []float32{v}, none, 1, d, 0, 1, ws)
+			is("weight", y[0])
+			DenseBackward(dw[:], db[:], dx[:], []float32{v}, one, nil, one, 1, d, 0, 1, ws)
+			is("input backwards", dw[0])
+			DenseBackward(dw[:], db[:], dx[:], one, []float32{v}, nil, one, 1, d, 0, 1, ws)
+			is("weight backwards", dx[0])
+			DenseBackward(dw[:], db[:], dx[:], one, one, nil, []float32{v}, 1, d, 0, 1, ws)
+			is("gradient for the weight", dw[0])
+			is("gradient for the input", dx[0])
+			if !same(db[0], v) {
+				t.Errorf("db %x, want %x: biases are summed in fp32", db[0], v)
 			}
 		}
 	})

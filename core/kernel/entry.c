@@ -47,51 +47,46 @@ void paceline_kernel_set_float_mode(uint64_t mode) { (void)mode; }
 		paceline_kernel_set_float_mode(callers);     \
 	} while (0)
 
+void paceline_kernel_conv_pack(const struct paceline_kernels *k, float *packed, const float *w,
+			       float scale, struct paceline_conv c, ptrdiff_t from, ptrdiff_t to,
+			       float *ws)
+{
+	IN_OUR_MODE(k->conv_pack(packed, w, scale, &c, from, to, ws));
+}
+
+void paceline_kernel_conv_pack_back(const struct paceline_kernels *k, float *packed, const float *w,
+				    struct paceline_conv c, ptrdiff_t from, ptrdiff_t to, float *ws)
+{
+	IN_OUR_MODE(k->conv_pack_back(packed, w, &c, from, to, ws));
+}
+
 void paceline_kernel_conv_forward(const struct paceline_kernels *k, float *y, const float *x,
-				  const uint8_t *x8, float scale, const float *w, const float *b,
+				  const uint8_t *x8, const float *packed, const float *b,
 				  ptrdiff_t n, struct paceline_conv c, float *ws)
 {
-	IN_OUR_MODE(k->conv_forward(y, x, x8, scale, w, b, n, &c, ws));
+	IN_OUR_MODE(k->conv_forward(y, x, x8, packed, b, n, &c, ws));
 }
 
-void paceline_kernel_conv_grad_w(const struct paceline_kernels *k, float *dw, float *db,
-				 const float *x, const uint8_t *x8, float scale, const float *dz,
-				 ptrdiff_t n, struct paceline_conv c, float *ws)
+void paceline_kernel_conv_backward(const struct paceline_kernels *k, float *dw, float *db, float *dx,
+				   const float *x, const uint8_t *x8, float scale,
+				   const float *packed, const float *y, const float *dy,
+				   ptrdiff_t n, struct paceline_conv c, float *ws)
 {
-	IN_OUR_MODE(k->conv_grad_w(dw, db, x, x8, scale, dz, n, &c, ws));
-}
-
-void paceline_kernel_conv_grad_x(const struct paceline_kernels *k, float *dx, const float *w,
-				 const float *dz, ptrdiff_t n, struct paceline_conv c, float *ws)
-{
-	IN_OUR_MODE(k->conv_grad_x(dx, w, dz, n, &c, ws));
-}
-
-void paceline_kernel_relu_grad(const struct paceline_kernels *k, float *dz, const float *y,
-			       const float *dy, ptrdiff_t n)
-{
-	IN_OUR_MODE(k->relu_grad(dz, y, dy, n));
+	IN_OUR_MODE(k->conv_backward(dw, db, dx, x, x8, scale, packed, y, dy, n, &c, ws));
 }
 
 void paceline_kernel_dense_forward(const struct paceline_kernels *k, float *y, const float *x,
 				   const float *w, const float *b, ptrdiff_t n, ptrdiff_t in,
-				   ptrdiff_t out, int relu)
+				   ptrdiff_t out, ptrdiff_t all, int relu, float *ws)
 {
-	IN_OUR_MODE(k->dense_forward(y, x, w, b, n, in, out, relu));
+	IN_OUR_MODE(k->dense_forward(y, x, w, b, n, in, out, all, relu, ws));
 }
 
-void paceline_kernel_dense_grad_w(const struct paceline_kernels *k, float *dw, float *db,
-				  const float *x, const float *dz, ptrdiff_t n, ptrdiff_t in,
-				  ptrdiff_t out, float *ws)
+void paceline_kernel_dense_backward(const struct paceline_kernels *k, float *dw, float *db, float *dx,
+				    const float *x, const float *w, const float *y, const float *dy,
+				    ptrdiff_t n, ptrdiff_t in, ptrdiff_t all, ptrdiff_t out, float *ws)
 {
-	IN_OUR_MODE(k->dense_grad_w(dw, db, x, dz, n, in, out, ws));
-}
-
-void paceline_kernel_dense_grad_x(const struct paceline_kernels *k, float *dx, const float *w,
-				  const float *dz, ptrdiff_t n, ptrdiff_t in, ptrdiff_t out,
-				  float *ws)
-{
-	IN_OUR_MODE(k->dense_grad_x(dx, w, dz, n, in, out, ws));
+	IN_OUR_MODE(k->dense_backward(dw, db, dx, x, w, y, dy, n, in, all, out, ws));
 }
 
 void paceline_kernel_rmsprop(const struct paceline_kernels *k, float *theta, const float *grad,
@@ -124,4 +119,16 @@ double paceline_kernel_sum_squares(const struct paceline_kernels *k, const float
 void paceline_kernel_scale(const struct paceline_kernels *k, float *x, ptrdiff_t n, float a)
 {
 	IN_OUR_MODE(k->scale(x, n, a));
+}
+
+void paceline_kernel_add(const struct paceline_kernels *k, float *x, const float *y, ptrdiff_t n)
+{
+	IN_OUR_MODE(k->add(x, y, n));
+}
+
+float paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds)
+{
+	float sum;
+	IN_OUR_MODE(sum = k->peak(rounds));
+	return sum;
 }

@@ -2,47 +2,33 @@
  * Matrix products by tiles: an m x NR block of C, m <= MR, stays in registers
  * while k runs from one end to the other.
  *
- * A comes packed in panels of m rows, four k at a time: [k/4][m][4], so that the
- * tile reads it in order and both a row-major and a column-major A are packed
- * with 16-byte moves. B is read in place, NR columns at row stride ldb, and
- * packed only where its rows are not contiguous or not NR wide.
+ * B is read NR columns at a time, at row stride ldb. A comes in one of two
+ * shapes, each read at constant offsets from one pointer:
+ *
+ *	panels	m rows, 16 k at a time: [k/16][m][16], for an A whose rows are contiguous
+ *	columns	A[k*lda + r], for an A whose columns are contiguous
  *
  * An element of C is one chain of multiply-adds in the order of k, whatever m
  * is and wherever the element lies: this is what makes a row's result
  * independent of the other rows.
  */
 
-INLINE void tile(const int m, ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb,
-		 float *c, ptrdiff_t ldc, int add)
+enum { CHUNK = 16 }; /* k of a panel's row that lie together */
+
+/* One step of k: the rows' elements are a[0], a[step], a[2*step], ... */
+#define STEP(step)                                               \
+	do {                                                     \
+		vec b0 = v_load(b), b1 = v_load(b + VW);         \
+		UNROLL for (int r = 0; r < m; r++) {             \
+			vec x = v_set1(a[(step) * r + j]);       \
+			acc[r][0] = v_fma(x, b0, acc[r][0]);     \
+			acc[r][1] = v_fma(x, b1, acc[r][1]);     \
+		}                                                \
+		b += ldb;                                        \
+	} while (0)
+
+INLINE void store_tile(const int m, vec (*acc)[2], float *c, ptrdiff_t ldc, int add)
 {
-	vec acc[MR][2];
-	UNROLL for (int r = 0; r < m; r++)
-		acc[r][0] = acc[r][1] = v_zero();
-	for (; k >= 4; k -= 4) {
-		UNROLL for (int j = 0; j < 4; j++) {
-			vec b0 = v_load(b), b1 = v_load(b + VW);
-			/* B's rows may be pages apart, where no hardware prefetcher follows. */
-			__builtin_prefetch(b + 8 * ldb);
-			if (VW == 16)
-				__builtin_prefetch(b + 8 * ldb + VW);
-			UNROLL for (int r = 0; r < m; r++) {
-				vec x = v_set1(a[4 * r + j]);
-				acc[r][0] = v_fma(x, b0, acc[r][0]);
-				acc[r][1] = v_fma(x, b1, acc[r][1]);
-			}
-			b += ldb;
-		}
-		a += 4 * m;
-	}
-	for (ptrdiff_t j = 0; j < k; j++) {
-		vec b0 = v_load(b), b1 = v_load(b + VW);
-		UNROLL for (int r = 0; r < m; r++) {
-			vec x = v_set1(a[4 * r + j]);
-			acc[r][0] = v_fma(x, b0, acc[r][0]);
-			acc[r][1] = v_fma(x, b1, acc[r][1]);
-		}
-		b += ldb;
-	}
 	UNROLL for (int r = 0; r < m; r++) {
 		if (add) {
 			acc[r][0] = v_add(v_load(c + r * ldc), acc[r][0]);
@@ -53,21 +39,73 @@ INLINE void tile(const int m, ptrdiff_t k, const float *a, const float *b, ptrdi
 	}
 }
 
-#define TILE(m)                                                                              \
-	static TARGET void tile_##m(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, \
-				    float *c, ptrdiff_t ldc, int add)                        \
-	{                                                                                    \
-		tile(m, k, a, b, ldb, c, ldc, add);                                          \
+INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb,
+		       float *c, ptrdiff_t ldc, int add)
+{
+	vec acc[MR][2];
+	UNROLL for (int r = 0; r < m; r++)
+		acc[r][0] = acc[r][1] = v_zero();
+	for (; k >= CHUNK; k -= CHUNK, a += CHUNK * (m - 1))
+		for (int quarter = 0; quarter < 4; quarter++, a += CHUNK / 4)
+			UNROLL for (int j = 0; j < CHUNK / 4; j++) {
+				/* B's rows may be pages apart, where no hardware prefetcher follows. */
+				__builtin_prefetch(b + 8 * ldb);
+				if (VW == 16)
+					__builtin_prefetch(b + 8 * ldb + VW);
+				STEP(CHUNK);
+			}
+	for (ptrdiff_t j = 0; j < k; j++)
+		STEP(CHUNK);
+	store_tile(m, acc, c, ldc, add);
+}
+
+INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b,
+			 ptrdiff_t ldb, float *c, ptrdiff_t ldc, int add)
+{
+	enum { j = 0 };
+	vec acc[MR][2];
+	UNROLL for (int r = 0; r < m; r++)
+		acc[r][0] = acc[r][1] = v_zero();
+	for (; k >= 4; k -= 4)
+		UNROLL for (int i = 0; i < 4; i++) {
+			STEP(1);
+			a += lda;
+		}
+	for (; k > 0; k--) {
+		STEP(1);
+		a += lda;
+	}
+	store_tile(m, acc, c, ldc, add);
+}
+
+#undef STEP
+
+#define TILE(m)                                                                                   \
+	static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b,            \
+					  ptrdiff_t ldb, float *c, ptrdiff_t ldc, int add)        \
+	{                                                                                         \
+		tile_panel(m, k, a, b, ldb, c, ldc, add);                                         \
+	}                                                                                         \
+	static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda,           \
+					    const float *b, ptrdiff_t ldb, float *c,              \
+					    ptrdiff_t ldc, int add)                               \
+	{                                                                                         \
+		tile_columns(m, k, a, lda, b, ldb, c, ldc, add);                                  \
 	}
 TILES(TILE)
 #undef TILE
 
-typedef void tile_function(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c,
-			   ptrdiff_t ldc, int add);
+typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c,
+			ptrdiff_t ldc, int add);
+typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb,
+			  float *c, ptrdiff_t ldc, int add);
 
-/* tiles[m - 1] computes, or with add set adds to, m rows of NR columns. */
-#define TILE(m) tile_##m,
-static tile_function *const tiles[] = {TILES(TILE)};
+/* Entry m - 1 computes, or with add set adds to, m rows of NR columns. */
+#define TILE(m) tile_panel_##m,
+static panel_tile *const panel_tiles[] = {TILES(TILE)};
+#undef TILE
+#define TILE(m) tile_columns_##m,
+static columns_tile *const columns_tiles[] = {TILES(TILE)};
 #undef TILE
 
 /*
@@ -76,6 +114,28 @@ static tile_function *const tiles[] = {TILES(TILE)};
  */
 INLINE ptrdiff_t panels(ptrdiff_t rows) { return (rows + MR - 1) / MR; }
 INLINE ptrdiff_t panel_start(ptrdiff_t rows, ptrdiff_t i) { return rows * i / panels(rows); }
+
+/* C[rows][wide] = or += A, in panels of `deep` floats a row, times B in blocks [wide/NR][k][NR]. */
+static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a,
+				   ptrdiff_t deep, const float *b, float *c, int add)
+{
+	for (ptrdiff_t n = 0; n < wide; n += NR, b += k * NR)
+		for (ptrdiff_t q = 0; q < panels(rows); q++) {
+			ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
+			panel_tiles[m - 1](k, a + r * deep, b, NR, c + r * wide + n, wide, add);
+		}
+}
+
+/* C[rows][wide] = or += transposed A[k][rows] times B[k][wide]. */
+static TARGET void multiply_columns(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a,
+				    ptrdiff_t lda, const float *b, float *c, int add)
+{
+	for (ptrdiff_t q = 0; q < panels(rows); q++) {
+		ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
+		for (ptrdiff_t n = 0; n < wide; n += NR)
+			columns_tiles[m - 1](k, a + r, lda, b + n, wide, c + r * wide + n, wide, add);
+	}
+}
 
 /* dst[c*ldd + r] = src[r*lds + c] */
 static TARGET void transpose(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds,
@@ -90,42 +150,10 @@ static TARGET void transpose(float *dst, ptrdiff_t ldd, const float *src, ptrdif
 			dst[c * ldd + r] = src[r * lds + c];
 }
 
-/* Packs a panel of m rows from A[r*lda + k]. */
-static TARGET void pack_rows(float *dst, const float *a, ptrdiff_t lda, ptrdiff_t m, ptrdiff_t k)
-{
-	for (ptrdiff_t r = 0; r < m; r++) {
-		const float *src = a + r * lda;
-		float *d = dst + 4 * r;
-		ptrdiff_t j = 0;
-		for (; j + 4 <= k; j += 4, d += 4 * m)
-			memcpy(d, src + j, 4 * sizeof *d);
-		for (; j < k; j++)
-			*d++ = src[j];
-	}
-}
-
-/* Packs a panel of m rows from A[k*lda + r]. */
-static TARGET void pack_columns(float *dst, const float *a, ptrdiff_t lda, ptrdiff_t m, ptrdiff_t k)
-{
-	for (ptrdiff_t j = 0; j < k; j += 4, dst += 4 * m)
-		transpose(dst, 4, a + j * lda, lda, min(4, k - j), m);
-}
-
-/* Packs n < NR columns of B, k rows at stride ldb, and fills up with zeros. */
-static TARGET void pack_narrow(float *dst, const float *b, ptrdiff_t ldb, ptrdiff_t n, ptrdiff_t k)
-{
-	for (ptrdiff_t j = 0; j < k; j++, dst += NR, b += ldb) {
-		for (ptrdiff_t i = 0; i < n; i++)
-			dst[i] = b[i];
-		for (ptrdiff_t i = n; i < NR; i++)
-			dst[i] = 0;
-	}
-}
-
-/* Copies, or with add set adds, n columns of a tile to C. */
-static TARGET void put_narrow(float *c, ptrdiff_t ldc, const float *t, ptrdiff_t m, ptrdiff_t n, int add)
+/* Copies n columns of a tile to C. */
+static TARGET void put_narrow(float *c, ptrdiff_t ldc, const float *t, ptrdiff_t m, ptrdiff_t n)
 {
 	for (ptrdiff_t r = 0; r < m; r++, c += ldc, t += NR)
 		for (ptrdiff_t i = 0; i < n; i++)
-			c[i] = add ? c[i] + t[i] : t[i];
+			c[i] = t[i];
 }

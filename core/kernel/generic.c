@@ -12,7 +12,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(16)));
-typedef int32_t mask __attribute__((vector_size(16)));
+typedef uint32_t mask __attribute__((vector_size(16)));
 enum { VW = 4, MR = 4, DOT_ROWS = 2 };
 
 INLINE vec v_zero(void) { return (vec){0, 0, 0, 0}; }
@@ -79,6 +79,34 @@ INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t ld
 	}
 }
 
+#ifdef ROUND_OPERANDS
+enum { PLAIN = 0 };
+
+/* To 8 significant bits, ties to even; NaN stays NaN. */
+INLINE vec v_operand(vec a)
+{
+	mask b = (mask)a, odd = (b >> 16) & 1, nan = a != a;
+	mask rounded = (b + odd + 0x7FFF) & ~0xFFFF;
+	return (vec)((nan & b) | (~nan & rounded));
+}
+#else
+enum { PLAIN = 1 };
+
+INLINE vec v_operand(vec a) { return a; }
+#endif
+
+/* 16 pixels of four planes, ld apart, one after the other. */
+INLINE void interleave4x16(uint8_t *dst, const uint8_t *src, ptrdiff_t ld)
+{
+	for (int p = 0; p < 16; p++)
+		for (int ch = 0; ch < 4; ch++)
+			dst[4 * p + ch] = src[ch * ld + p];
+}
+
+#ifdef ROUND_OPERANDS
+#define KERNELS paceline_kernels_generic_rounded
+#else
 #define KERNELS paceline_kernels_generic
+#endif
 #define TILES(X) X(1) X(2) X(3) X(4)
 #include "loops.h"

@@ -6,5 +6,5 @@ package kernel
 import "C"
 
 func nativeTables() []*table {
-	return []*table{nativeTable("generic", &C.paceline_kernels_generic)}
+	return []*table{nativeTable("generic", &C.paceline_kernels_generic, &C.paceline_kernels_generic_rounded)}
 }

@@ -5,20 +5,18 @@ package kernel
 /*
 #cgo CFLAGS: -O2 -std=c11
 #cgo LDFLAGS: -lm
+#cgo noescape paceline_kernel_conv_pack
+#cgo nocallback paceline_kernel_conv_pack
+#cgo noescape paceline_kernel_conv_pack_back
+#cgo nocallback paceline_kernel_conv_pack_back
 #cgo noescape paceline_kernel_conv_forward
 #cgo nocallback paceline_kernel_conv_forward
-#cgo noescape paceline_kernel_conv_grad_w
-#cgo nocallback paceline_kernel_conv_grad_w
-#cgo noescape paceline_kernel_conv_grad_x
-#cgo nocallback paceline_kernel_conv_grad_x
-#cgo noescape paceline_kernel_relu_grad
-#cgo nocallback paceline_kernel_relu_grad
+#cgo noescape paceline_kernel_conv_backward
+#cgo nocallback paceline_kernel_conv_backward
 #cgo noescape paceline_kernel_dense_forward
 #cgo nocallback paceline_kernel_dense_forward
-#cgo noescape paceline_kernel_dense_grad_w
-#cgo nocallback paceline_kernel_dense_grad_w
-#cgo noescape paceline_kernel_dense_grad_x
-#cgo nocallback paceline_kernel_dense_grad_x
+#cgo noescape paceline_kernel_dense_backward
+#cgo nocallback paceline_kernel_dense_backward
 #cgo noescape paceline_kernel_rmsprop
 #cgo nocallback paceline_kernel_rmsprop
 #cgo noescape paceline_kernel_adam
@@ -27,6 +25,9 @@ package kernel
 #cgo nocallback paceline_kernel_adagrad
 #cgo noescape paceline_kernel_sum_squares
 #cgo nocallback paceline_kernel_sum_squares
+#cgo nocallback paceline_kernel_peak
+#cgo noescape paceline_kernel_add
+#cgo nocallback paceline_kernel_add
 #cgo noescape paceline_kernel_scale
 #cgo nocallback paceline_kernel_scale
 #cgo nocallback paceline_kernel_float_mode
@@ -37,29 +38,26 @@ import "C"
 
 import "unsafe"
 
-// native is one C path. Its methods only translate arguments.
+// native is one table of C functions. Its methods only translate arguments.
 type native struct{ k *C.struct_paceline_kernels }
 
-// nativeTable makes a path out of a table of C functions.
-func nativeTable(name string, k *C.struct_paceline_kernels) *table {
-	p := native{k}
+// nativeTable makes a path out of its tables for FP32 and BF16.
+func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
+	p := native{fp32}
 	return &table{
-		name:          name,
-		convForward:   p.convForward,
-		convForwardU8: p.convForwardU8,
-		convGradW:     p.convGradW,
-		convGradWU8:   p.convGradWU8,
-		convGradX:     p.convGradX,
-		reluGrad:      p.reluGrad,
-		denseForward:  p.denseForward,
-		denseGradW:    p.denseGradW,
-		denseGradX:    p.denseGradX,
-		rmsProp:       p.rmsProp,
-		adam:          p.adam,
-		adaGrad:       p.adaGrad,
-		sumSquares:    p.sumSquares,
-		scale:         p.scale,
+		name:       name,
+		layers:     [2]layers{p.layers(), native{bf16}.layers()},
+		rmsProp:    p.rmsProp,
+		adam:       p.adam,
+		adaGrad:    p.adaGrad,
+		sumSquares: p.sumSquares,
+		scale:      p.scale,
+		add:        p.add,
 	}
+}
+
+func (p native) layers() layers {
+	return layers{p.convPack, p.convPackBack, p.convForward, p.convBackward, p.denseForward, p.denseBackward, p.peak}
 }
 
 func floats(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }
@@ -72,48 +70,48 @@ func integer(b bool) C.int {
 	return 0
 }
 
-func (c Conv) c() C.struct_paceline_conv {
+func (c *Conv) c() C.struct_paceline_conv {
 	return C.struct_paceline_conv{
 		in_c: C.ptrdiff_t(c.InC), in_h: C.ptrdiff_t(c.InH), in_w: C.ptrdiff_t(c.InW),
 		out_c: C.ptrdiff_t(c.OutC), kernel: C.ptrdiff_t(c.Kernel), stride: C.ptrdiff_t(c.Stride),
 		out_h: C.ptrdiff_t(c.OutH()), out_w: C.ptrdiff_t(c.OutW()),
+		planar_in: integer(c.PlanarIn), planar_out: integer(c.PlanarOut),
 	}
 }
 
-func (p native) convForward(y, x, w, b []float32, n int, c Conv, ws []float32) {
-	C.paceline_kernel_conv_forward(p.k, floats(y), floats(x), nil, 1, floats(w), floats(b), C.ptrdiff_t(n), c.c(), floats(ws))
+func (p native) convPack(packed, w []float32, scale float32, c *Conv, from, to int, ws []float32) {
+	C.paceline_kernel_conv_pack(p.k, floats(packed), floats(w), C.float(scale), c.c(), C.ptrdiff_t(from), C.ptrdiff_t(to), floats(ws))
 }
 
-func (p native) convForwardU8(y []float32, x []uint8, scale float32, w, b []float32, n int, c Conv, ws []float32) {
-	C.paceline_kernel_conv_forward(p.k, floats(y), nil, bytes(x), C.float(scale), floats(w), floats(b), C.ptrdiff_t(n), c.c(), floats(ws))
+func (p native) convPackBack(packed, w []float32, c *Conv, from, to int, ws []float32) {
+	C.paceline_kernel_conv_pack_back(p.k, floats(packed), floats(w), c.c(), C.ptrdiff_t(from), C.ptrdiff_t(to), floats(ws))
 }
 
-func (p native) convGradW(dw, db, x, dz []float32, n int, c Conv, ws []float32) {
-	C.paceline_kernel_conv_grad_w(p.k, floats(dw), floats(db), floats(x), nil, 1, floats(dz), C.ptrdiff_t(n), c.c(), floats(ws))
+func (p native) convForward(y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
+	C.paceline_kernel_conv_forward(p.k, floats(y), floats(x), bytes(x8), floats(packed), floats(b), C.ptrdiff_t(n), c.c(), floats(ws))
 }
 
-func (p native) convGradWU8(dw, db []float32, x []uint8, scale float32, dz []float32, n int, c Conv, ws []float32) {
-	C.paceline_kernel_conv_grad_w(p.k, floats(dw), floats(db), nil, bytes(x), C.float(scale), floats(dz), C.ptrdiff_t(n), c.c(), floats(ws))
+func (p native) convBackward(dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, ws []float32) {
+	C.paceline_kernel_conv_backward(p.k, floats(dw), floats(db), floats(dx), floats(x), bytes(x8), C.float(scale), floats(packed), floats(y), floats(dy), C.ptrdiff_t(n), c.c(), floats(ws))
 }
 
-func (p native) convGradX(dx, w, dz []float32, n int, c Conv, ws []float32) {
-	C.paceline_kernel_conv_grad_x(p.k, floats(dx), floats(w), floats(dz), C.ptrdiff_t(n), c.c(), floats(ws))
+func (p native) denseForward(y, x, w, b []float32, n int, d *Dense, from, to int, ws []float32) {
+	C.paceline_kernel_dense_forward(p.k, floats(y[from:]), floats(x), floats(w[from*d.In:]), floats(b[from:]),
+		C.ptrdiff_t(n), C.ptrdiff_t(d.In), C.ptrdiff_t(to-from), C.ptrdiff_t(d.Out), integer(d.ReLU), floats(ws))
 }
 
-func (p native) reluGrad(dz, y, dy []float32) {
-	C.paceline_kernel_relu_grad(p.k, floats(dz), floats(y), floats(dy), C.ptrdiff_t(len(dz)))
-}
-
-func (p native) denseForward(y, x, w, b []float32, n, in, out int, relu bool) {
-	C.paceline_kernel_dense_forward(p.k, floats(y), floats(x), floats(w), floats(b), C.ptrdiff_t(n), C.ptrdiff_t(in), C.ptrdiff_t(out), integer(relu))
-}
-
-func (p native) denseGradW(dw, db, x, dz []float32, n, in, out int, ws []float32) {
-	C.paceline_kernel_dense_grad_w(p.k, floats(dw), floats(db), floats(x), floats(dz), C.ptrdiff_t(n), C.ptrdiff_t(in), C.ptrdiff_t(out), floats(ws))
-}
-
-func (p native) denseGradX(dx, w, dz []float32, n, in, out int, ws []float32) {
-	C.paceline_kernel_dense_grad_x(p.k, floats(dx), floats(w), floats(dz), C.ptrdiff_t(n), C.ptrdiff_t(in), C.ptrdiff_t(out), floats(ws))
+func (p native) denseBackward(dw, db, dx, x, w, y, dy []float32, n int, d *Dense, from, to int, ws []float32) {
+	if from > 0 {
+		db = nil
+	}
+	if dx != nil {
+		dx = dx[from:]
+	}
+	if !d.ReLU {
+		y = nil
+	}
+	C.paceline_kernel_dense_backward(p.k, floats(dw[from:]), floats(db), floats(dx), floats(x[from:]), floats(w[from:]), floats(y), floats(dy),
+		C.ptrdiff_t(n), C.ptrdiff_t(to-from), C.ptrdiff_t(d.In), C.ptrdiff_t(d.Out), floats(ws))
 }
 
 func (p native) rmsProp(theta, grad, avg, sq []float32, lr, decay, eps float32, centered, epsInside bool) {
@@ -134,8 +132,17 @@ func (p native) sumSquares(x []float32) float64 {
 	return float64(C.paceline_kernel_sum_squares(p.k, floats(x), C.ptrdiff_t(len(x))))
 }
 
+func (p native) add(x, y []float32) {
+	C.paceline_kernel_add(p.k, floats(x), floats(y), C.ptrdiff_t(len(x)))
+}
+
 func (p native) scale(x []float32, a float32) {
 	C.paceline_kernel_scale(p.k, floats(x), C.ptrdiff_t(len(x)), C.float(a))
+}
+
+func (p native) peak(rounds int) (flop float64) {
+	C.paceline_kernel_peak(p.k, C.ptrdiff_t(rounds))
+	return float64(p.k.peak_flop) * float64(rounds)
 }
 
 // floatMode and setFloatMode reach the calling thread's floating-point control

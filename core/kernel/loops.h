@@ -3,7 +3,7 @@
  * it has defined
  *
  *	vec, VW     the vector type and its floats
- *	v_*         operations on it, sums, transpose4
+ *	v_*         operations on it, sums, transpose4, interleave4x16
  *	MR          rows of the largest tile; TILES(X) lists X(1) ... X(MR)
  *	DOT_ROWS    rows of x that DenseForward multiplies at a time
  *	TARGET      the attribute that lets a function use the path's instructions
@@ -50,22 +50,61 @@ INLINE void put(float *p, vec a, ptrdiff_t some)
 		v_store_some(p, a, some);
 }
 
+/*
+ * Operands of a product travel in units of 32 bits: one float, or on a path
+ * that multiplies bf16 (PER_UNIT 2) a pair that follow each other in k. PLAIN
+ * says that a unit is the float itself. A path defines
+ *
+ *	v_unit(a, b)             units of the operands a, or of the pairs (a[i], b[i])
+ *	v_row_units(p, n)        units of n <= VW * PER_UNIT operands in a row
+ *	put_operands(p, k, a, n) puts n <= VW operands, from number k on, of a row
+ *	                         whose units 16 and up lie `chunk` further
+ */
+#ifndef PER_UNIT
+#define PER_UNIT 1
+
+INLINE vec v_unit(vec a, vec unused)
+{
+	(void)unused;
+	return v_operand(a);
+}
+
+INLINE vec v_row_units(const float *p, ptrdiff_t n) { return v_operand(get(p, n)); }
+
+INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdiff_t n)
+{
+	a = v_operand(a);
+	if (n == VW && k % VW == 0) {
+		v_store(row + k / 16 * chunk + k % 16, a);
+		return;
+	}
+	float t[VW];
+	v_store(t, a);
+	for (ptrdiff_t j = 0; j < n; j++, k++)
+		row[k / 16 * chunk + k % 16] = t[j];
+}
+#endif
+
+INLINE ptrdiff_t in_units(ptrdiff_t operands) { return (operands + PER_UNIT - 1) / PER_UNIT; }
+
 #include "gemm.h"
 #include "conv.h"
 #include "dense.h"
 #include "update.h"
 
 const struct paceline_kernels KERNELS = {
+	.conv_pack = conv_pack,
+	.conv_pack_back = conv_pack_back,
 	.conv_forward = conv_forward,
-	.conv_grad_w = conv_grad_w,
-	.conv_grad_x = conv_grad_x,
-	.relu_grad = relu_grad,
+	.conv_backward = conv_backward,
 	.dense_forward = dense_forward,
-	.dense_grad_w = dense_grad_w,
-	.dense_grad_x = dense_grad_x,
+	.dense_backward = dense_backward,
 	.rmsprop = rmsprop,
 	.adam = adam,
 	.adagrad = adagrad,
 	.sum_squares = sum_squares,
 	.scale = scale_by,
+	.add = add_to,
+	.peak = peak,
+	.peak_flop = 2.0 * PEAK_STEPS * VW * PER_UNIT,
 };

@@ -28,7 +28,7 @@ func TestFloatModeOfTheHost(t *testing.T) {
 		t.Fatal("the mode set here has no effect on this thread: the test would show nothing")
 	}
 
-	eachISA(t, func(t *testing.T) {
+	eachPath(t, func(t *testing.T, p Precision) {
 		if ISA() == "go" {
 			t.Skip("the Go path computes in the mode of its thread")
 		}
@@ -38,9 +38,9 @@ func TestFloatModeOfTheHost(t *testing.T) {
 		defer setFloatMode(floatMode())
 		results := func(mode uint64) [][]float32 {
 			r := rand.New(rand.NewPCG(13, 14)) // the data are made in the normal mode
-			conv := newConvCase(3, Conv{3, 13, 13, 35, 5, 3}, r)
-			dense := newDenseCase(7, 65, 34, r)
-			for _, s := range [][]float32{conv.x, conv.w, dense.x, dense.w} {
+			d := newConvData(3, Conv{InC: 3, InH: 13, InW: 13, OutC: 35, Kernel: 6, Stride: 3}, r)
+			dense := newDenseCase(7, Dense{In: 65, Out: 34, Precision: p}, r)
+			for _, s := range [][]float32{d.x, d.w, d.dy, dense.x, dense.w} {
 				for i := range s {
 					switch r.IntN(4) {
 					case 0:
@@ -50,14 +50,16 @@ func TestFloatModeOfTheHost(t *testing.T) {
 					}
 				}
 			}
+			conv := d.with(true, false, p)
 			arrays := updateArrays(133).slices(133)
 			for i := range arrays["grad"] {
 				arrays["grad"][i] *= 1e-19
 			}
 			setFloatMode(mode)
-			y8, dw8, db8 := conv.run()
-			dense.run(false)
-			all := [][]float32{conv.y, conv.dw, conv.db, conv.dx, y8, dw8, db8, dense.y, dense.dw, dense.db, dense.dx}
+			conv.run()
+			dense.run()
+			all := [][]float32{conv.outY, conv.dw, conv.db, conv.dx, conv.outY8, conv.dw8, conv.db8,
+				dense.out, dense.dw, dense.db, dense.dx}
 			for range 3 {
 				RMSProp(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
 				Adam(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
@@ -65,7 +67,7 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			}
 			Scale(arrays["s1"], 1e-30)
 			Scale(arrays["s1"], 1e-8)
-			ReLUGrad(arrays["grad"], arrays["s1"], arrays["grad"])
+			Add(arrays["grad"], arrays["s1"])
 			sum := SumSquares(arrays["s2"])
 			left := floatMode()
 			setFloatMode(normal)

@@ -9,185 +9,14 @@ import "math"
 // would fuse the two, and the optimisers must give the same bits everywhere.
 
 var reference = table{
-	name:          "go",
-	convForward:   refConvForward,
-	convForwardU8: refConvForwardU8,
-	convGradW:     refConvGradW,
-	convGradWU8:   refConvGradWU8,
-	convGradX:     refConvGradX,
-	reluGrad:      refReLUGrad,
-	denseForward:  refDenseForward,
-	denseGradW:    refDenseGradW,
-	denseGradX:    refDenseGradX,
-	rmsProp:       refRMSProp,
-	adam:          refAdam,
-	adaGrad:       refAdaGrad,
-	sumSquares:    refSumSquares,
-	scale:         refScale,
-}
-
-func refConvForward(y, x, w, b []float32, n int, c Conv, _ []float32) {
-	convForwardOf(y, x, 1, w, b, n, c)
-}
-
-func refConvForwardU8(y []float32, x []uint8, scale float32, w, b []float32, n int, c Conv, _ []float32) {
-	convForwardOf(y, x, scale, w, b, n, c)
-}
-
-func convForwardOf[T uint8 | float32](y []float32, x []T, scale float32, w, b []float32, n int, c Conv) {
-	outH, outW := c.OutH(), c.OutW()
-	for i := range n {
-		for o := range c.OutC {
-			out := y[(i*c.OutC+o)*outH*outW:][:outH*outW]
-			for p := range out {
-				out[p] = b[o]
-			}
-			c.taps(o, func(wi, ch, ky, kx int) {
-				wt := w[wi]
-				for oy := range outH {
-					src := x[((i*c.InC+ch)*c.InH+oy*c.Stride+ky)*c.InW+kx:]
-					dst := out[oy*outW:][:outW]
-					for ox := range dst {
-						dst[ox] += float32(wt * float32(float32(src[ox*c.Stride])*scale))
-					}
-				}
-			})
-			for p, v := range out {
-				if v < 0 {
-					out[p] = 0
-				}
-			}
-		}
-	}
-}
-
-// taps calls f for each weight of output channel o: its index in w, and the
-// channel, row and column of the patch that it multiplies.
-func (c Conv) taps(o int, f func(wi, ch, ky, kx int)) {
-	wi := o * c.patch()
-	for ch := range c.InC {
-		for ky := range c.Kernel {
-			for kx := range c.Kernel {
-				f(wi, ch, ky, kx)
-				wi++
-			}
-		}
-	}
-}
-
-func refConvGradW(dw, db, x, dz []float32, n int, c Conv, _ []float32) {
-	convGradWOf(dw, db, x, 1, dz, n, c)
-}
-
-func refConvGradWU8(dw, db []float32, x []uint8, scale float32, dz []float32, n int, c Conv, _ []float32) {
-	convGradWOf(dw, db, x, scale, dz, n, c)
-}
-
-func convGradWOf[T uint8 | float32](dw, db []float32, x []T, scale float32, dz []float32, n int, c Conv) {
-	outH, outW := c.OutH(), c.OutW()
-	clear(dw[:c.WeightLen()])
-	clear(db[:c.OutC])
-	for i := range n {
-		for o := range c.OutC {
-			g := dz[(i*c.OutC+o)*outH*outW:][:outH*outW]
-			var sum float32
-			for _, v := range g {
-				sum += v
-			}
-			db[o] += sum
-			c.taps(o, func(wi, ch, ky, kx int) {
-				var sum float32
-				for oy := range outH {
-					src := x[((i*c.InC+ch)*c.InH+oy*c.Stride+ky)*c.InW+kx:]
-					for ox, v := range g[oy*outW:][:outW] {
-						sum += float32(v * float32(float32(src[ox*c.Stride])*scale))
-					}
-				}
-				dw[wi] += sum
-			})
-		}
-	}
-}
-
-func refConvGradX(dx, w, dz []float32, n int, c Conv, _ []float32) {
-	outH, outW := c.OutH(), c.OutW()
-	clear(dx[:n*c.InLen()])
-	for i := range n {
-		for o := range c.OutC {
-			g := dz[(i*c.OutC+o)*outH*outW:][:outH*outW]
-			c.taps(o, func(wi, ch, ky, kx int) {
-				wt := w[wi]
-				for oy := range outH {
-					dst := dx[((i*c.InC+ch)*c.InH+oy*c.Stride+ky)*c.InW+kx:]
-					for ox, v := range g[oy*outW:][:outW] {
-						dst[ox*c.Stride] += float32(wt * v)
-					}
-				}
-			})
-		}
-	}
-}
-
-func refReLUGrad(dz, y, dy []float32) {
-	for i := range dz {
-		if y[i] > 0 {
-			dz[i] = dy[i]
-		} else {
-			dz[i] = 0
-		}
-	}
-}
-
-func refDenseForward(y, x, w, b []float32, n, in, out int, relu bool) {
-	for i := range n {
-		row := x[i*in:][:in]
-		for o := range out {
-			// Four interleaved sums: one alone waits for each addition.
-			var s [4]float32
-			wt := w[o*in:][:in]
-			k := 0
-			for ; k+4 <= in; k += 4 {
-				s[0] += float32(row[k] * wt[k])
-				s[1] += float32(row[k+1] * wt[k+1])
-				s[2] += float32(row[k+2] * wt[k+2])
-				s[3] += float32(row[k+3] * wt[k+3])
-			}
-			for ; k < in; k++ {
-				s[0] += float32(row[k] * wt[k])
-			}
-			v := ((s[0] + s[1]) + (s[2] + s[3])) + b[o]
-			if relu && v < 0 {
-				v = 0
-			}
-			y[i*out+o] = v
-		}
-	}
-}
-
-func refDenseGradW(dw, db, x, dz []float32, n, in, out int, _ []float32) {
-	clear(dw[:out*in])
-	clear(db[:out])
-	for i := range n {
-		row := x[i*in:][:in]
-		for o, g := range dz[i*out:][:out] {
-			db[o] += g
-			for k, v := range row {
-				dw[o*in+k] += float32(g * v)
-			}
-		}
-	}
-}
-
-func refDenseGradX(dx, w, dz []float32, n, in, out int, _ []float32) {
-	clear(dx[:n*in])
-	for i := range n {
-		row := dx[i*in:][:in]
-		for o, g := range dz[i*out:][:out] {
-			for k, v := range w[o*in:][:in] {
-				row[k] += float32(g * v)
-			}
-		}
-	}
+	name:       "go",
+	layers:     [2]layers{refLayers(false), refLayers(true)},
+	rmsProp:    refRMSProp,
+	adam:       refAdam,
+	adaGrad:    refAdaGrad,
+	sumSquares: refSumSquares,
+	scale:      refScale,
+	add:        refAdd,
 }
 
 func refRMSProp(theta, grad, avg, sq []float32, lr, decay, eps float32, centered, epsInside bool) {
@@ -255,6 +84,12 @@ func refSumSquares(x []float32) float64 {
 		}
 	}
 	return s[0]
+}
+
+func refAdd(x, y []float32) {
+	for i := range x {
+		x[i] += y[i]
+	}
 }
 
 func refScale(x []float32, a float32) {

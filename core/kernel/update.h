@@ -4,11 +4,11 @@
  * optimisers give the same bits on every path, and PyTorch's to the last few.
  */
 
-static TARGET void relu_grad(float *dz, const float *y, const float *dy, ptrdiff_t n)
+static TARGET void add_to(float *x, const float *y, ptrdiff_t n)
 {
 	for (ptrdiff_t i = 0; i < n; i += VW) {
 		ptrdiff_t some = min(VW, n - i);
-		put(dz + i, v_where_positive(get(y + i, some), get(dy + i, some)), some);
+		put(x + i, v_add(get(x + i, some), get(y + i, some)), some);
 	}
 }
 
@@ -96,4 +96,27 @@ static TARGET double sum_squares(const float *x, ptrdiff_t n)
 		for (int j = 0; j < half; j++)
 			part[j] += part[j + half];
 	return part[0];
+}
+
+enum { PEAK_STEPS = 4 * MR * 2 }; /* of VW multiply-adds in a round of peak */
+
+/* Multiply-adds on registers, as many at a time as in a tile. What they come to is of no use. */
+static TARGET float peak(ptrdiff_t rounds)
+{
+	vec acc[MR][2], x = v_set1(1e-30f), sum = v_zero();
+	UNROLL for (int r = 0; r < MR; r++) { /* all different, or they would be computed once */
+		acc[r][0] = v_set1((float)r);
+		acc[r][1] = v_set1((float)r + 0.5f);
+	}
+	for (; rounds > 0; rounds--) {
+		UNROLL for (int i = 0; i < 4; i++)
+			UNROLL for (int r = 0; r < MR; r++) {
+				acc[r][0] = v_fma(x, x, acc[r][0]);
+				acc[r][1] = v_fma(x, x, acc[r][1]);
+			}
+		__asm__ volatile("" : "+m"(x)); /* or the compiler would see that all rounds multiply the same */
+	}
+	UNROLL for (int r = 0; r < MR; r++)
+		sum = v_add(sum, v_add(acc[r][0], acc[r][1]));
+	return v_sum(sum);
 }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -17,8 +18,8 @@ var updates = map[string]func(theta, grad, s1, s2 []float32){
 	"adam":                         func(th, g, m, v []float32) { Adam(th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
 	"adagrad":                      func(th, g, _, s []float32) { AdaGrad(th, g, s, 0.01, 1e-10) },
 	"scale":                        func(th, _, _, _ []float32) { Scale(th, 0.3) },
-	"relu gradient":                func(th, g, a, _ []float32) { ReLUGrad(th, g, a) },
-	"relu gradient in place":       func(th, g, _, _ []float32) { ReLUGrad(th, g, th) },
+	"add":                          func(th, g, _, _ []float32) { Add(th, g) },
+	"add to itself":                func(th, _, _, _ []float32) { Add(th, th) },
 }
 
 // Every path gives the bits of the plain Go one.
@@ -52,7 +53,7 @@ func updateArrays(n int) *arena {
 	a.random("grad", n, r)
 	for _, name := range []string{"s1", "s2"} {
 		for i, v := range a.random(name, n, r) {
-			a.all[name][guard+i] = 0.1 * v * v
+			a.floats[name][guard+i] = 0.1 * v * v
 		}
 	}
 	return a
@@ -60,7 +61,7 @@ func updateArrays(n int) *arena {
 
 func (a *arena) slices(n int) map[string][]float32 {
 	m := map[string][]float32{}
-	for name, s := range a.all {
+	for name, s := range a.floats {
 		m[name] = s[guard : guard+n : guard+n]
 	}
 	return m
@@ -139,31 +140,22 @@ func TestSumSquares(t *testing.T) {
 	})
 }
 
-// NaN reaches the output, so that a broken run is noticed, and ReLU's edges are
-// PyTorch's: nothing passes where y is 0.
-func TestNaNFlowsThrough(t *testing.T) {
+// Against sums worked out here; y may be longer than x, and stays as it is.
+func TestAdd(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
-		inf := float32(math.Inf(1))
-		for _, n := range []int{1, 20} {
-			y := make([]float32, n)
-			x := make([]float32, n)
-			x[n-1] = nan
-			DenseForward(y, x, []float32{1}, []float32{0}, n, 1, 1, true)
-			if v := y[n-1]; v == v {
-				t.Errorf("dense: %v, want NaN", v)
+		for _, n := range lengths {
+			r := rand.New(rand.NewPCG(26, uint64(n)))
+			a := newArena()
+			x, y := a.random("x", n, r), a.random("y", n+5, r)
+			was, kept := slices.Clone(x), slices.Clone(y)
+			Add(x, y)
+			a.check(t)
+			for i := range x {
+				if x[i] != was[i]+kept[i] {
+					t.Errorf("%d elements: x[%d] = %v, want %v", n, i, x[i], was[i]+kept[i])
+				}
 			}
-			ConvForward(y, x, []float32{1}, []float32{0}, n, Conv{1, 1, 1, 1, 1, 1}, make([]float32, Conv{1, 1, 1, 1, 1, 1}.Workspace()))
-			if v := y[n-1]; v == v {
-				t.Errorf("convolution: %v, want NaN", v)
-			}
-			if v := SumSquares(x); v == v {
-				t.Errorf("sum of squares: %v, want NaN", v)
-			}
-		}
-		dz := make([]float32, 5)
-		ReLUGrad(dz, []float32{0, -1, 1, float32(math.Copysign(0, -1)), 2}, []float32{3, 4, nan, inf, inf})
-		if dz[0] != 0 || dz[1] != 0 || dz[2] == dz[2] || dz[3] != 0 || dz[4] != inf {
-			t.Errorf("relu gradient: %v, want 0 0 NaN 0 +Inf", dz)
+			sameBits(t, "y", y, kept)
 		}
 	})
 }

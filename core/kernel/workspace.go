@@ -5,29 +5,54 @@ package kernel
 // workspace fits every path; take() rounds each piece up to 16 floats, and
 // aligning the first costs at most 15 more.
 const (
-	maxRows  = 14 // of a tile: MR in the C files
-	maxCols  = 32 // NR
-	strip    = 64 // STRIP
-	tileSize = maxRows * maxCols
+	maxRows   = 14 // of a tile: MR in the C files
+	maxCols   = 32 // NR
+	maxVector = 16 // VW
+	chunk     = 16 // CHUNK
+	points    = 16 // of a Winograd tile
+	packBlock = 8  // BLOCK
 )
+
+// cells is the layer as the Winograd loops see it: struct shape in conv.h.
+type cells struct{ taps, side, deep, tiles, tilesH, tilesW, picture, gradient int }
+
+func (c *Conv) cells() cells {
+	s := cells{taps: c.Kernel / c.Stride, deep: c.Stride * c.Stride * c.InC}
+	s.side = 5 - s.taps
+	s.tilesH = (c.OutH() + s.side - 1) / s.side
+	s.tilesW = (c.OutW() + s.side - 1) / s.side
+	s.tiles = s.tilesH * s.tilesW
+	s.picture = (s.side*s.tilesH + s.taps - 1) * (s.side*s.tilesW + s.taps - 1) * s.deep
+	s.gradient = s.side * s.side * s.tiles * c.OutC
+	return s
+}
+
+// PackLen returns the floats of weights packed by ConvPack.
+func (c *Conv) PackLen() int { return points * roundUp(c.OutC, maxCols) * c.cells().deep }
+
+// PackBackLen returns the floats of weights packed by ConvPackBack.
+func (c *Conv) PackBackLen() int { return points * roundUp(c.cells().deep, maxCols) * c.OutC }
 
 // Workspace returns the floats of scratch that any convolution call on this
 // shape needs, on every path and for every n.
-func (c Conv) Workspace() int {
-	outputs, patch := c.OutH()*c.OutW(), c.patch()
+func (c *Conv) Workspace() int {
+	s := c.cells()
+	wide, deepWide := roundUp(c.OutC, maxCols), roundUp(s.deep, maxCols)
+	ahead, back := max(1, 96/s.tiles), max(1, 200/s.tiles) // pictures in a group
 	return max(
-		pieces(roundUp(c.OutC, maxCols)*patch, roundUp(c.OutC, maxCols), c.InLen(), c.InC*strip, 4*patch, maxRows*roundUp(patch, 4), tileSize),
-		pieces(c.OutC*patch, c.InLen(), c.InC*strip, c.OutC*roundUp(outputs, 4), outputs*maxCols, tileSize),
-		pieces(roundUp(patch, maxCols)*c.OutC, c.InLen(), patch, maxRows*roundUp(c.OutC, 4), tileSize),
+		pieces(c.patch()*wide, points*packBlock*maxCols, points*maxVector*maxCols),
+		pieces(wide, ahead*s.picture, 4*ahead*s.tiles*roundUp(s.deep, chunk), points*ahead*s.tiles*wide, c.OutLen()),
+		pieces(points*c.OutC*deepWide, back*s.picture, 4*back*s.tiles*deepWide, 4*back*s.tiles*c.OutC,
+			4*back*s.tiles*roundUp(c.OutC, chunk), back*s.picture, c.patch(), 2*c.OutLen(), back*s.gradient),
 	)
 }
 
-// DenseWorkspace returns the floats of scratch that DenseGradW and DenseGradX
-// need, on every path.
-func DenseWorkspace(n, in, out int) int {
+// Workspace returns the floats of scratch that a call on n rows needs, on every
+// path.
+func (d *Dense) Workspace(n int) int {
 	return max(
-		pieces(maxRows*roundUp(n, 4), n*maxCols, tileSize),
-		pieces(n*roundUp(out, 4), out*maxCols, tileSize),
+		pieces(n*d.In, 8*d.In),
+		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*maxCols, maxRows*maxCols),
 	)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chewxy/hm"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/threads"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -20,20 +21,63 @@ var building sync.Mutex
 // graph is what the ops of one Gorgonia graph share.
 type graph struct {
 	*G.ExprGraph
-	capacity int       // rows it is built for
-	rows     int       // rows a run computes, 1 to capacity
-	scratch  []float32 // for one kernel call at a time
+	capacity  int           // rows it is built for
+	rows      int           // rows a run computes, 1 to capacity
+	pool      *threads.Pool // shares the ops' loops; nil: the calling goroutine alone
+	floats    int           // of scratch that a kernel call needs
+	scratches [][]float32   // by worker
 }
 
-func newGraph(capacity int) *graph {
-	return &graph{ExprGraph: G.NewGraph(), capacity: capacity, rows: capacity}
+func newGraph(capacity int, pool *threads.Pool) *graph {
+	g := &graph{ExprGraph: G.NewGraph(), capacity: capacity, rows: capacity, pool: pool}
+	g.scratches = make([][]float32, g.threads())
+	return g
+}
+
+// threads is how many may share a loop.
+func (g *graph) threads() int {
+	if g.pool == nil {
+		return 1
+	}
+	return g.pool.Threads()
+}
+
+// share runs f for every part, on the threads of the graph's pool.
+func (g *graph) share(parts int, f func(worker, part int) error) error {
+	return share(g.pool, parts, f)
+}
+
+func share(pool *threads.Pool, parts int, f func(worker, part int) error) error {
+	if pool != nil && parts > 1 {
+		return pool.Do(parts, f)
+	}
+	for i := range parts {
+		if err := f(0, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsAPart is how many rows of a forward pass go to the kernels together: they
+// do not depend on each other.
+func (g *graph) rowsAPart() int {
+	if g.threads() == 1 {
+		return g.rows
+	}
+	return min(8, (g.rows+g.threads()-1)/g.threads())
 }
 
 // needScratch makes scratch at least n floats long.
-func (g *graph) needScratch(n int) {
-	if n > len(g.scratch) {
-		g.scratch = make([]float32, n)
+func (g *graph) needScratch(n int) { g.floats = max(g.floats, n) }
+
+// scratch is for the kernel call that a worker makes. A worker that never works
+// never has any.
+func (g *graph) scratch(worker int) []float32 {
+	if len(g.scratches[worker]) < g.floats {
+		g.scratches[worker] = make([]float32, g.floats)
 	}
+	return g.scratches[worker]
 }
 
 // leaf adds an input node and the tensor that is its value. The tensor has no
@@ -83,12 +127,12 @@ func (g *graph) network(name string, s Spec) (*network, error) {
 	// more layer on the features.
 	features := x
 	for i := range trunk {
-		if features, err = g.layer(name, &trunk[i], i == 0, features, net.params[2*i], net.params[2*i+1]); err != nil {
+		if features, err = g.layer(name, &trunk[i], s.Precision, i == 0, features, net.params[2*i], net.params[2*i+1]); err != nil {
 			return nil, err
 		}
 	}
 	i := len(trunk)
-	net.q, err = g.layer(name, &q, i == 0, features, net.params[2*i], net.params[2*i+1])
+	net.q, err = g.layer(name, &q, s.Precision, i == 0, features, net.params[2*i], net.params[2*i+1])
 	return net, err
 }
 

@@ -62,7 +62,7 @@ func mustInit(t testing.TB, s Spec, seed uint64) *Params {
 
 func mustLearner(t testing.TB, s Spec, batch int, loss Loss) *Learner {
 	t.Helper()
-	l, err := NewLearner(s, batch, loss)
+	l, err := NewLearner(s, batch, loss, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func mustLearner(t testing.TB, s Spec, batch int, loss Loss) *Learner {
 
 func mustNetwork(t testing.TB, s Spec, rows int) *Network {
 	t.Helper()
-	n, err := NewNetwork(s, rows)
+	n, err := NewNetwork(s, rows, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 
+	"github.com/paceline-rl/paceline/core/threads"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -33,7 +34,9 @@ type Learner struct {
 }
 
 // NewLearner returns a learner for batches of exactly batch rows, 1 to MaxRows.
-func NewLearner(s Spec, batch int, loss Loss) (*Learner, error) {
+// Its work is shared by the threads of pool, which stays the caller's; nil: the
+// calling goroutine alone.
+func NewLearner(s Spec, batch int, loss Loss, pool *threads.Pool) (*Learner, error) {
 	if batch < 1 || batch > MaxRows {
 		return nil, fmt.Errorf("batch_size: %d, must be 1 to %d", batch, MaxRows)
 	}
@@ -46,7 +49,7 @@ func NewLearner(s Spec, batch int, loss Loss) (*Learner, error) {
 	}
 	building.Lock()
 	defer building.Unlock()
-	l := &Learner{spec: s, layout: layout, graph: newGraph(batch)}
+	l := &Learner{spec: s, layout: layout, graph: newGraph(batch, pool)}
 	if err := l.build(loss); err != nil {
 		return nil, err
 	}

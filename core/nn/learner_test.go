@@ -268,9 +268,9 @@ func TestGradientErrors(t *testing.T) {
 		t.Errorf("after the errors: %v", err)
 	}
 	for want, build := range map[string]func() error{
-		"batch_size: 0, must be 1 to 65536":                 func() error { _, err := NewLearner(s, 0, Loss{"huber", "mean"}); return err },
-		`loss.kind: "hubert", must be "huber" or "squared"`: func() error { _, err := NewLearner(s, 1, Loss{"hubert", "mean"}); return err },
-		`loss.reduction: "", must be "mean" or "sum"`:       func() error { _, err := NewLearner(s, 1, Loss{"huber", ""}); return err },
+		"batch_size: 0, must be 1 to 65536":                 func() error { _, err := NewLearner(s, 0, Loss{"huber", "mean"}, nil); return err },
+		`loss.kind: "hubert", must be "huber" or "squared"`: func() error { _, err := NewLearner(s, 1, Loss{"hubert", "mean"}, nil); return err },
+		`loss.reduction: "", must be "mean" or "sum"`:       func() error { _, err := NewLearner(s, 1, Loss{"huber", ""}, nil); return err },
 	} {
 		if err := build(); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %q", err, want)
@@ -305,7 +305,7 @@ func BenchmarkUpdateNature(b *testing.B) {
 	theta, target := mustInit(b, s, 1), mustInit(b, s, 2)
 	batch := randomBatch(s, rng.New(1, "test", 0), 32)
 	grad := make([]float32, len(theta.Data))
-	opt, err := NewOptimizer(OptimizerConfig{Name: "rmsprop_mnih"}, len(grad))
+	opt, err := NewOptimizer(OptimizerConfig{Name: "rmsprop_mnih"}, len(grad), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/kernel"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -94,21 +95,21 @@ func TestTrunkUnderTwoHeads(t *testing.T) {
 	}
 	trunk, heads := layer{name: "trunk", in: 4, out: 5, relu: true}, []layer{{name: "a", in: 5, out: 2}, {name: "b", in: 5, out: 3}}
 	gradient := func(use ...int) []float32 {
-		g := newGraph(rows)
+		g := newGraph(rows, nil)
 		leaf := func(name string, data []float32, shape ...int) *G.Node {
 			n, d := g.leaf(name, tensor.Float32, shape...)
 			d.Raw = bytesOf(data)
 			return n
 		}
 		w := leaf("w", values(20, 0), 5, 4)
-		features := G.Must(g.layer("", &trunk, true, leaf("x", values(4*rows, 1), rows, 4), w, leaf("b", values(5, 2), 5)))
+		features := G.Must(g.layer("", &trunk, kernel.FP32, true, leaf("x", values(4*rows, 1), rows, 4), w, leaf("b", values(5, 2), 5)))
 		actions, d := g.leaf("actions", tensor.Int32, rows)
 		d.Raw = bytesOf([]int32{1, 0, 1})
 		targets := leaf("targets", values(rows, 3), rows)
 		var total *G.Node
 		for _, i := range use {
 			h := &heads[i]
-			q := G.Must(g.layer("", h, false, features, leaf(h.name+"w", values(5*h.out, 4), h.out, 5), leaf(h.name+"b", values(h.out, 5), h.out)))
+			q := G.Must(g.layer("", h, kernel.FP32, false, features, leaf(h.name+"w", values(5*h.out, 4), h.out, 5), leaf(h.name+"b", values(h.out, 5), h.out)))
 			op := &lossOp{base: newBase(h.name+"loss", nil, q, actions, targets), g: g, loss: Loss{"squared", "sum"}, out: G.NewF32(0)}
 			loss := G.Must(G.ApplyOp(op, q, actions, targets))
 			if total == nil {
@@ -160,7 +161,7 @@ func (o *moody) Do(in ...G.Value) (G.Value, error) {
 }
 
 func TestMachineFailures(t *testing.T) {
-	g := newGraph(1)
+	g := newGraph(1, nil)
 	x, d := g.leaf("x", tensor.Float32, 2)
 	op := &moody{base: newBase("moody", x.Shape(), x), mood: "panic"}
 	y := G.Must(G.ApplyOp(op, x))
@@ -184,7 +185,7 @@ func TestMachineFailures(t *testing.T) {
 }
 
 func BenchmarkMachine(b *testing.B) { // the cost of a run besides its ops
-	g := newGraph(1)
+	g := newGraph(1, nil)
 	n, d := g.leaf("x", tensor.Float32, 2)
 	d.Raw = bytesOf([]float32{1, 2})
 	for i := range 10 {

@@ -1,6 +1,10 @@
 package nn
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/threads"
+)
 
 // Network computes Q-values. It holds buffers and a graph but no parameters:
 // those come with each call. One goroutine at a time; many Networks may read the
@@ -15,8 +19,10 @@ type Network struct {
 }
 
 // NewNetwork returns a network for up to maxBatch rows (1 to MaxRows) a call.
-// Memory grows with maxBatch: for the Nature CNN by 87 KB a row.
-func NewNetwork(s Spec, maxBatch int) (*Network, error) {
+// Memory grows with maxBatch: for the Nature CNN by 87 KB a row. The work is
+// shared by the threads of pool, which stays the caller's; nil: the calling
+// goroutine alone.
+func NewNetwork(s Spec, maxBatch int, pool *threads.Pool) (*Network, error) {
 	if maxBatch < 1 || maxBatch > MaxRows {
 		return nil, fmt.Errorf("max_batch: %d, must be 1 to %d", maxBatch, MaxRows)
 	}
@@ -26,7 +32,7 @@ func NewNetwork(s Spec, maxBatch int) (*Network, error) {
 	}
 	building.Lock()
 	defer building.Unlock()
-	n := &Network{spec: s, layout: layout, graph: newGraph(maxBatch)}
+	n := &Network{spec: s, layout: layout, graph: newGraph(maxBatch, pool)}
 	if n.net, err = n.graph.network("", s); err != nil {
 		return nil, err
 	}

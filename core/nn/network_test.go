@@ -84,7 +84,7 @@ func TestNetworksShareParams(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			n, err := NewNetwork(s, 4) // construction is concurrent too
+			n, err := NewNetwork(s, 4, nil) // construction is concurrent too
 			if err != nil {
 				t.Error(err)
 				return
@@ -98,7 +98,7 @@ func TestNetworksShareParams(t *testing.T) {
 		})
 	}
 	wg.Go(func() { // a learner reads the same parameters
-		l, err := NewLearner(s, 2, Loss{"huber", "mean"})
+		l, err := NewLearner(s, 2, Loss{"huber", "mean"}, nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -139,7 +139,7 @@ func TestForwardErrors(t *testing.T) {
 		}
 	}
 	for _, rows := range []int{0, -1, MaxRows + 1} {
-		if _, err := NewNetwork(s, rows); err == nil || err.Error() != fmt.Sprintf("max_batch: %d, must be 1 to 65536", rows) {
+		if _, err := NewNetwork(s, rows, nil); err == nil || err.Error() != fmt.Sprintf("max_batch: %d, must be 1 to 65536", rows) {
 			t.Errorf("capacity %d: %v", rows, err)
 		}
 	}

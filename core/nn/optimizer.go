@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // OptimizerConfig names an optimiser and its constants. A zero field stands for
@@ -55,6 +56,12 @@ type Optimizer interface {
 	// Both slices have the size the optimiser was made for; grad is left as it
 	// was. It does not allocate.
 	Apply(theta, grad []float32, lr float64)
+	// ClipGradNorm scales grad, of the size the optimiser was made for, so that
+	// its Euclidean norm is at most max (above 0) and returns the norm it had, as
+	// PyTorch's clip_grad_norm_ does: the factor is max/(norm + 1e-6) where that
+	// is below 1. A norm that is not finite makes the gradient NaN, as there; the
+	// caller looks at the returned norm. It does not allocate.
+	ClipGradNorm(grad []float32, max float64) (norm float64)
 	// Step returns how many steps were applied.
 	Step() int64
 	// State returns the optimiser's arrays, in place and always in the same
@@ -68,8 +75,8 @@ type Optimizer interface {
 // rule is an optimiser's arithmetic and its documented defaults.
 type rule struct {
 	state    []string
-	defaults OptimizerConfig // zero fields do not exist in this rule
-	apply    func(o *optimizer, theta, grad []float32, lr float32)
+	defaults OptimizerConfig                                      // zero fields do not exist in this rule
+	apply    func(o *optimizer, theta, grad []float32, block int) // one block
 }
 
 var rules = map[string]rule{
@@ -85,11 +92,24 @@ type optimizer struct {
 	rule  rule
 	step  int64
 	state []State
+
+	pool              *threads.Pool
+	sums              []float64 // squares of each block
+	apply, sum, scale func(worker, block int) error
+
+	// The call in progress.
+	theta, grad []float32
+	lr, factor  float32
 }
 
+// block is the parameters that one thread takes at a time. The sum of squares is
+// added up block by block.
+const block = 1 << 16
+
 // NewOptimizer returns an optimiser for parameters of size floats, its state
-// zero.
-func NewOptimizer(cfg OptimizerConfig, size int) (Optimizer, error) {
+// zero. Its work is shared by the threads of pool; nil: the calling goroutine
+// alone.
+func NewOptimizer(cfg OptimizerConfig, size int, pool *threads.Pool) (Optimizer, error) {
 	r, ok := rules[cfg.Name]
 	if !ok {
 		var names []string
@@ -133,7 +153,8 @@ func NewOptimizer(cfg OptimizerConfig, size int) (Optimizer, error) {
 	case cfg.Centered:
 		return nil, fmt.Errorf("optimizer.centered: true, %s has no such setting", cfg.Name)
 	}
-	o := &optimizer{cfg: cfg, rule: r}
+	o := &optimizer{cfg: cfg, rule: r, pool: pool, sums: make([]float64, (size+block-1)/block)}
+	o.apply, o.sum, o.scale = o.applyBlock, o.sumBlock, o.scaleBlock
 	for _, name := range names {
 		o.state = append(o.state, State{name, make([]float32, size)})
 	}
@@ -149,7 +170,51 @@ func (o *optimizer) Apply(theta, grad []float32, lr float64) {
 		panic(fmt.Sprintf("nn: Apply on %d parameters and %d gradients, made for %d", len(theta), len(grad), n))
 	}
 	o.step++
-	o.rule.apply(o, theta, grad, float32(lr))
+	o.theta, o.grad, o.lr = theta, grad, float32(lr)
+	o.share(o.apply)
+	o.theta, o.grad = nil, nil
+}
+
+func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64) {
+	o.grad = grad
+	o.share(o.sum)
+	var sum float64
+	for _, s := range o.sums {
+		sum += s
+	}
+	norm = math.Sqrt(sum)
+	if factor := max / (norm + 1e-6); !(factor >= 1) {
+		o.factor = float32(factor)
+		o.share(o.scale)
+	}
+	o.grad = nil
+	return norm
+}
+
+// share runs f for every block. A kernel's panic, which f turns into an error
+// on a pool, goes on here.
+func (o *optimizer) share(f func(worker, block int) error) {
+	if err := share(o.pool, len(o.sums), f); err != nil {
+		panic(err)
+	}
+}
+
+// of returns block i of an array.
+func (o *optimizer) of(x []float32, i int) []float32 { return x[i*block : min((i+1)*block, len(x))] }
+
+func (o *optimizer) applyBlock(_, i int) error {
+	o.rule.apply(o, o.of(o.theta, i), o.of(o.grad, i), i)
+	return nil
+}
+
+func (o *optimizer) sumBlock(_, i int) error {
+	o.sums[i] = kernel.SumSquares(o.of(o.grad, i))
+	return nil
+}
+
+func (o *optimizer) scaleBlock(_, i int) error {
+	kernel.Scale(o.of(o.grad, i), o.factor)
+	return nil
 }
 
 func (o *optimizer) SetState(step int64, state []State) error {
@@ -171,32 +236,20 @@ func (o *optimizer) SetState(step int64, state []State) error {
 	return nil
 }
 
-func applyAdam(o *optimizer, theta, grad []float32, lr float32) {
-	kernel.Adam(theta, grad, o.state[0].Data, o.state[1].Data, lr,
+func applyAdam(o *optimizer, theta, grad []float32, i int) {
+	kernel.Adam(theta, grad, o.of(o.state[0].Data, i), o.of(o.state[1].Data, i), o.lr,
 		float32(o.cfg.Beta1), float32(o.cfg.Beta2), float32(o.cfg.Eps), o.step)
 }
 
-func applyAdaGrad(o *optimizer, theta, grad []float32, lr float32) {
-	kernel.AdaGrad(theta, grad, o.state[0].Data, lr, float32(o.cfg.Eps))
+func applyAdaGrad(o *optimizer, theta, grad []float32, i int) {
+	kernel.AdaGrad(theta, grad, o.of(o.state[0].Data, i), o.lr, float32(o.cfg.Eps))
 }
 
-func applyRMSProp(o *optimizer, theta, grad []float32, lr float32) {
+func applyRMSProp(o *optimizer, theta, grad []float32, i int) {
 	var avg []float32
 	if o.cfg.Centered {
-		avg = o.state[1].Data
+		avg = o.of(o.state[1].Data, i)
 	}
-	kernel.RMSProp(theta, grad, avg, o.state[0].Data, lr, float32(o.cfg.Decay), float32(o.cfg.Eps),
+	kernel.RMSProp(theta, grad, avg, o.of(o.state[0].Data, i), o.lr, float32(o.cfg.Decay), float32(o.cfg.Eps),
 		o.cfg.Centered, o.cfg.Name == "rmsprop_mnih")
-}
-
-// ClipGradNorm scales grad so that its Euclidean norm is at most max (above 0)
-// and returns the norm it had, as PyTorch's clip_grad_norm_ does: the factor is
-// max/(norm + 1e-6) where that is below 1. A norm that is not finite makes the
-// gradient NaN, as there; the caller looks at the returned norm.
-func ClipGradNorm(grad []float32, max float64) (norm float64) {
-	norm = math.Sqrt(kernel.SumSquares(grad))
-	if scale := max / (norm + 1e-6); !(scale >= 1) {
-		kernel.Scale(grad, float32(scale))
-	}
-	return norm
 }

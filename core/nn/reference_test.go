@@ -193,7 +193,7 @@ func (c *torchCase) check(t *testing.T) {
 	}
 	learner := mustLearner(t, c.spec(), c.Batch, Loss{c.Loss.Kind, c.Loss.Reduction})
 	grad := NewParams(theta.Layout)
-	opt, err := NewOptimizer(OptimizerConfig{Name: c.Optimizer.Name, Eps: c.Optimizer.Eps, Centered: c.Optimizer.Centered}, len(grad.Data))
+	opt, err := NewOptimizer(OptimizerConfig{Name: c.Optimizer.Name, Eps: c.Optimizer.Eps, Centered: c.Optimizer.Centered}, len(grad.Data), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func (c *torchCase) check(t *testing.T) {
 			}
 		}
 		if c.Clip > 0 {
-			w.number(t, "gradient norm", ClipGradNorm(grad.Data, c.Clip), c.Norms[step])
+			w.number(t, "gradient norm", opt.ClipGradNorm(grad.Data, c.Clip), c.Norms[step])
 		}
 		opt.Apply(theta.Data, grad.Data, c.LR)
 	}

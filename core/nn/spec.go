@@ -45,6 +45,9 @@ type Spec struct {
 	// [64, 64], as in Stable-Baselines3; an empty list for a linear network.
 	// nature_cnn takes none.
 	Hidden []int
+	// Precision is what the products of all layers multiply, forward and
+	// backward. Parameters, gradients and Q-values are float32 either way.
+	Precision kernel.Precision
 }
 
 // Param is one named piece of a flat parameter array.
@@ -128,6 +131,11 @@ func (s Spec) layers() (trunk []layer, q layer, err error) {
 	if err != nil {
 		return nil, q, err
 	}
+	for _, l := range trunk {
+		if l.conv != nil {
+			l.conv.Precision = s.Precision
+		}
+	}
 	q.in, q.out = inputs, s.Actions
 	if len(trunk) > 0 {
 		q.in = trunk[len(trunk)-1].out
@@ -148,9 +156,9 @@ func (s Spec) natureCNN() ([]layer, error) {
 	var trunk []layer
 	c, h, w := s.Obs.Shape[0], s.Obs.Shape[1], s.Obs.Shape[2]
 	for i, k := range []kernel.Conv{
-		{OutC: 32, Kernel: 8, Stride: 4},
+		{OutC: 32, Kernel: 8, Stride: 4, PlanarIn: true},
 		{OutC: 64, Kernel: 4, Stride: 2},
-		{OutC: 64, Kernel: 3, Stride: 1},
+		{OutC: 64, Kernel: 3, Stride: 1, PlanarOut: true}, // the dense layer's weights are in that order
 	} {
 		k.InC, k.InH, k.InW = c, h, w
 		c, h, w = k.OutC, k.OutH(), k.OutW()
@@ -239,4 +247,35 @@ func (s Spec) Init(r *rng.Stream) (*Params, error) {
 		}
 	}
 	return p, nil
+}
+
+// ForwardFlop returns the floating-point operations of a forward pass: as the
+// textbook counts them, and those of the products that the kernels do (fewer in
+// convolutions). s is a network that Layout accepts.
+func (s Spec) ForwardFlop(rows int) (textbook, done float64) {
+	return s.flop(rows, 1, 1)
+}
+
+// UpdateFlop returns those of an update: two forward passes, and two products
+// backward for every layer but the first, whose input needs no gradient.
+func (s Spec) UpdateFlop(rows int) (textbook, done float64) {
+	return s.flop(rows, 3, 4)
+}
+
+func (s Spec) flop(rows, passesFirst, passes int) (textbook, done float64) {
+	trunk, q, _ := s.layers()
+	for i, l := range append(trunk, q) {
+		t := 2 * float64(l.in*l.out)
+		d := t
+		if l.conv != nil {
+			t, d = l.conv.Flop()
+		}
+		n := passes
+		if i == 0 {
+			n = passesFirst
+		}
+		textbook += float64(rows*n) * t
+		done += float64(rows*n) * d
+	}
+	return textbook, done
 }

@@ -92,8 +92,8 @@ func TestImpossibleSpecs(t *testing.T) {
 	} {
 		_, layoutErr := c.spec.Layout()
 		_, initErr := c.spec.Init(rng.New(1, "weights", 0))
-		_, netErr := NewNetwork(c.spec, 1)
-		_, learnErr := NewLearner(c.spec, 1, Loss{"huber", "mean"})
+		_, netErr := NewNetwork(c.spec, 1, nil)
+		_, learnErr := NewLearner(c.spec, 1, Loss{"huber", "mean"}, nil)
 		for _, err := range []error{layoutErr, initErr, netErr, learnErr} {
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)

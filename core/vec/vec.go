@@ -1,8 +1,7 @@
 // Package vec steps many environments at once, on as many threads as asked,
 // into rows of memory that belong to the caller.
 //
-// Two parts: a Pool of threads that share a loop, and a Vec of environments
-// that uses one. What holds for both:
+// What holds for a Vec of them:
 //
 //   - The number of threads changes the time taken and nothing else. Each
 //     environment has its own stream of random numbers and its own row, and
@@ -24,6 +23,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // Autoreset says what happens to an environment whose episode has ended, in
@@ -104,7 +104,7 @@ type Vec struct {
 	spec   env.Spec
 	bytes  int // of one observation
 	mode   Autoreset
-	pool   *Pool
+	pool   *threads.Pool
 	closed bool
 
 	// Arguments of the call in progress and the loops over them, made once so
@@ -119,7 +119,7 @@ type Vec struct {
 // have the same Spec, thresholds apart. They must be reset before the first step. The Vec closes
 // its environments, also when New fails; the pool stays the caller's and may
 // serve several Vecs, one call at a time.
-func New(mk func(i int) (env.Env, error), n int, pool *Pool, mode Autoreset) (*Vec, error) {
+func New(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autoreset) (*Vec, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("num_envs: %d, must be at least 1", n)
 	}
@@ -127,7 +127,7 @@ func New(mk func(i int) (env.Env, error), n int, pool *Pool, mode Autoreset) (*V
 		return nil, fmt.Errorf("autoreset: %d, must be NextStep (0), SameStep (1) or Disabled (2)", mode)
 	}
 	if pool == nil {
-		return nil, errors.New("pool: nil, must be a Pool")
+		return nil, errors.New("pool: nil, must be a threads.Pool")
 	}
 	v := &Vec{phases: make([]phase, n), mode: mode, pool: pool}
 	for i := range n {

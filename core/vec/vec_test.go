@@ -11,6 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	_ "github.com/paceline-rl/paceline/core/env/builtin"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // counter is an environment whose every value can be foretold: it shows
@@ -79,6 +80,16 @@ func (c *counter) Step(_ int32, obs []byte) (float32, env.End, error) {
 		return reward, c.end, nil
 	}
 	return reward, 0, nil
+}
+
+func newPool(t testing.TB, size int) *threads.Pool {
+	t.Helper()
+	p, err := threads.NewPool(size, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
 }
 
 func newVec(t testing.TB, mk func(i int) (env.Env, error), n, threads int, mode Autoreset) (*Vec, *Rows) {
@@ -225,7 +236,7 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 		mk     func(i int) (env.Env, error)
 		n      int
-		pool   *Pool
+		pool   *threads.Pool
 		mode   Autoreset
 		closed int
 	}{

@@ -8,7 +8,7 @@ import time
 import warnings
 from typing import Any, Callable, Iterator
 
-from . import _lib
+from . import _lib, bench_update as update
 from .errors import PacelineError, PacelineWarning
 
 # (label, concurrent, synchronized), as in the paper's table 1.
@@ -38,7 +38,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--steps", type=int, default=2000, help="steps measured for each cell (default 2000)")
     sub.add_argument("--trials", type=int, default=1)
 
-    command("update", _update, "milliseconds of one minibatch update")
+    sub = command("update", update.main, "milliseconds of minibatch updates and of acting, beside the processor's peak and PyTorch")
+    sub.add_argument("--rounds", type=int, default=10, help="turns that ours and PyTorch take (default 10)")
+    sub.add_argument("--no-torch", action="store_true", help="ours alone")
 
     sub = command("pong", _pong, "steps/s on Atari Pong through ale-py, the four modes")
     sub.add_argument("--num-envs", default="1,8", help="comma-separated (default 1,8)")
@@ -64,17 +66,6 @@ def _modes(args: argparse.Namespace) -> None:
     }
     report = run("modes", options)
     print(json.dumps(report, indent=2) if args.json else modes_table(report))
-
-
-def _update(args: argparse.Namespace) -> None:
-    report = run("update")
-    if args.json:
-        print(json.dumps(report, indent=2))
-        return
-    print(
-        f"Nature CNN, batch {report['batch']}, one thread, {report['isa']}: update {report['update_ms']:.1f} ms, "
-        f"acting {report['act_b1_ms']:.2f} ms for one state, {report['act_b8_ms']:.2f} ms for eight"
-    )
 
 
 def modes_table(report: dict[str, Any]) -> str:

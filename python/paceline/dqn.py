@@ -46,7 +46,8 @@ class DQN:
     Beyond stable-baselines3:
 
     num_envs: environments stepped together (a vector environment has its own
-        number). num_threads: threads that step them, 0 for one per core.
+        number). num_threads: threads that compute at any time, stepping, acting
+        and learning together; 0 for one per core.
     concurrent: minibatch updates run beside the environments, on experience up
         to the last window. synchronized: one forward pass for all environments
         of a round. With num_envs=1 and both off this is the textbook's DQN.
@@ -54,8 +55,9 @@ class DQN:
         window's start) or "auto". window: steps between two flushes of new
         experience into the replay memory; None: min(target_update_interval, 1000).
     exploration_steps: steps over which epsilon falls, instead of
-        exploration_fraction. optimizer, optimizer_eps, loss, loss_reduction,
-        frame_stack: see `paceline options`.
+        exploration_fraction. precision: "fp32", or "bf16" for networks whose
+        products multiply bfloat16 (sums and weights stay float32). optimizer,
+        optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
 
     All periods (train_freq, target_update_interval, learning_starts, eval_freq)
     count steps of all environments together, and each environment flips its own
@@ -105,6 +107,7 @@ class DQN:
         optimizer_eps: float | None = None,
         loss: str = "huber",
         loss_reduction: str = "mean",
+        precision: str = "fp32",
         frame_stack: int | None = None,
     ) -> None:
         keywords = {k: v for k, v in locals().items() if k not in ("self", "env", "__class__")}

@@ -1,29 +1,32 @@
-package vec
+package threads
 
 import "sync/atomic"
 
 // A gate lets helpers into the current job and tells the caller when all are
 // out again. It is one word:
 //
-//	bits 0-15   how many helpers are inside
-//	bit 16      open: helpers may go in
-//	bit 17      the caller sleeps until the last one leaves
-//	bit 18      closed for good
+//	bits 0-11   how many helpers are inside
+//	bits 12-23  places: how many more may go in; open if there is any
+//	bit 24      the caller sleeps until the last one leaves
+//	bit 25      closed for good
 //	bits 32-63  the job's number
 //
 // A helper that wakes late finds the gate shut, or open with another job's
 // number, and so never touches a job that has returned: the caller need not
-// wait for helpers to wake, only for those that went in.
+// wait for helpers to wake, only for those that went in. Whoever is awake takes
+// a place, woken for this job or still looking since the last one; so the
+// places bound the helpers, not how many are woken.
 type gate struct {
 	word  atomic.Uint64
 	empty chan struct{} // room for one: the last helper out wakes the caller
 }
 
 const (
-	gateInside  = 1<<16 - 1
-	gateOpen    = 1 << 16
-	gateAwaited = 1 << 17
-	gateClosed  = 1 << 18
+	gateInside  = gatePlace - 1
+	gatePlace   = 1 << 12
+	gateOpen    = gateAwaited - gatePlace // any place
+	gateAwaited = 1 << 24
+	gateClosed  = 1 << 25
 	gateJob     = 1 << 32
 )
 
@@ -31,14 +34,19 @@ const (
 // microseconds, about what being woken costs.
 const spins = 1500
 
-// open begins the next job. The gate is shut and nobody is inside.
-func (g *gate) open() {
-	g.word.Store(g.word.Load()&^(gateJob-1) + gateJob | gateOpen)
+// open begins the next job, for 1 to Max-1 helpers. The gate is shut and nobody
+// is inside.
+func (g *gate) open(places int) {
+	g.word.Store(g.word.Load()&^(gateJob-1) + gateJob + uint64(places)*gatePlace)
 }
 
-// shut lets nobody else in and returns when nobody is inside.
-func (g *gate) shut() {
-	g.word.And(^uint64(gateOpen))
+// shut lets nobody else in and returns how many places were left.
+func (g *gate) shut() int {
+	return int(g.word.And(^uint64(gateOpen)) & gateOpen / gatePlace)
+}
+
+// await returns when nobody is inside. The gate is shut.
+func (g *gate) await() {
 	for range spins {
 		if g.word.Load()&gateInside == 0 {
 			return
@@ -70,7 +78,7 @@ func (g *gate) enter(last uint64) (job uint64, in bool) {
 		if w&gateOpen == 0 || w/gateJob == last {
 			return last, false
 		}
-		if g.word.CompareAndSwap(w, w+1) {
+		if g.word.CompareAndSwap(w, w+1-gatePlace) {
 			return w / gateJob, true
 		}
 	}

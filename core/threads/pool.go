@@ -1,4 +1,4 @@
-package vec
+package threads
 
 import (
 	"errors"
@@ -10,20 +10,14 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// MaxThreads bounds the threads of a Pool.
-const MaxThreads = 1024
+// Max bounds the threads of a Pool and the cores of a Budget.
+const Max = 1024
 
 // Pool is a set of threads that share loops. The goroutine that calls Do is one
 // of them, so a Pool of one thread starts no goroutine and Do is a plain loop.
-//
-// What a Pool guarantees: every index runs exactly once, whatever the others
-// return; Do comes back after all of them; and its result depends on the loop
-// alone, never on which thread ran what.
-//
-// A Pool runs one loop at a time: a Do inside or beside another Do is refused
-// with an error.
 type Pool struct {
 	threads int
+	budget  *Budget    // nil: every helper may come at any time
 	mu      sync.Mutex // held by the running Do, and by Close
 	closed  bool
 	workers []worker
@@ -45,13 +39,14 @@ type Pool struct {
 	}
 }
 
-// NewPool starts a pool of the given number of threads, 1 to MaxThreads. Its
-// owner must Close it.
-func NewPool(threads int) (*Pool, error) {
-	if threads < 1 || threads > MaxThreads {
-		return nil, fmt.Errorf("threads: %d, must be 1 to %d", threads, MaxThreads)
+// NewPool starts a pool of the given number of threads, 1 to Max. Its owner
+// must Close it. With a budget, whoever calls Do holds one of its cores, and Do
+// uses helpers only as far as further ones are free; with nil all of them.
+func NewPool(threads int, budget *Budget) (*Pool, error) {
+	if threads < 1 || threads > Max {
+		return nil, fmt.Errorf("threads: %d, must be 1 to %d", threads, Max)
 	}
-	p := &Pool{threads: threads, workers: make([]worker, threads-1)}
+	p := &Pool{threads: threads, budget: budget, workers: make([]worker, threads-1)}
 	p.gate.empty = make(chan struct{}, 1)
 	for i := range p.workers {
 		p.workers[i].token = make(chan struct{}, 1)
@@ -86,24 +81,29 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 	if p.closed {
 		return errClosed
 	}
-	helpers := min(n, p.threads) - 1
-	p.f, p.n = f, n
-	// Few indices are handed out one by one, as they may differ in cost; many
-	// in blocks, so that the counter is not what the threads wait for.
-	p.chunk = max(1, min(64, n/(8*p.threads)))
-	if helpers < 1 {
-		p.chunk = max(1, n)
+	helpers := max(0, min(n, p.threads)-1)
+	if p.budget != nil && helpers > 0 {
+		helpers = p.budget.claim(helpers)
 	}
+	p.f, p.n = f, n
 	p.next.Store(0)
-	if helpers > 0 {
-		p.gate.open()
+	if helpers == 0 {
+		p.chunk = max(1, n)
+		p.share(0)
+	} else {
+		// Few indices are handed out one by one, as they may differ in cost; many
+		// in blocks, so that the counter is not what the threads wait for.
+		p.chunk = max(1, min(64, n/(8*(helpers+1))))
+		p.gate.open(helpers)
 		for i := range helpers {
 			p.workers[i].wake()
 		}
-	}
-	p.share(0)
-	if helpers > 0 {
-		p.gate.shut()
+		p.share(0)
+		late := p.gate.shut()
+		if p.budget != nil && late > 0 {
+			p.budget.give(late)
+		}
+		p.gate.await()
 	}
 	p.f = nil
 	err := p.failure.err
@@ -135,6 +135,9 @@ func (p *Pool) work(i int) {
 		job, in := p.gate.enter(last)
 		if in {
 			p.share(i + 1)
+			if p.budget != nil {
+				p.budget.give(1) // before the loop ends: the caller may begin another at once
+			}
 			p.gate.leave()
 			last = job
 		} else if p.gate.closed() {

@@ -1,4 +1,4 @@
-package vec
+package threads
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 func newPool(t testing.TB, threads int) *Pool {
 	t.Helper()
-	p, err := NewPool(threads)
+	p, err := NewPool(threads, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,13 +21,13 @@ func newPool(t testing.TB, threads int) *Pool {
 }
 
 func TestPoolThreads(t *testing.T) {
-	for _, threads := range []int{-1, 0, MaxThreads + 1} {
-		if _, err := NewPool(threads); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("threads: %d, must be 1 to 1024", threads)) {
+	for _, threads := range []int{-1, 0, Max + 1} {
+		if _, err := NewPool(threads, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("threads: %d, must be 1 to 1024", threads)) {
 			t.Errorf("NewPool(%d): %v", threads, err)
 		}
 	}
 	before := runtime.NumGoroutine()
-	p := newPool(t, MaxThreads)
+	p := newPool(t, Max)
 	p.Close()
 	p.Close()
 	// Close waits until the helpers have signed off; their goroutines end just after.
@@ -161,6 +161,16 @@ func BenchmarkDo(b *testing.B) {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			p := newPool(b, threads)
 			f := func(_, _ int) error { return nil }
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = p.Do(8, f)
+			}
+		})
+		b.Run(fmt.Sprintf("threads=%d/budget", threads), func(b *testing.B) {
+			budget := newBudget(b, threads)
+			p := newShared(b, threads, budget)
+			f := func(_, _ int) error { return nil }
+			budget.Take()
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = p.Do(8, f)

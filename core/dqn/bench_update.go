@@ -1,0 +1,173 @@
+package dqn
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
+)
+
+// UpdateOptions are those of the benchmark of minibatch updates and of acting.
+type UpdateOptions struct {
+	Batch      int      `json:"batch"`
+	Act        []int    `json:"act"` // rows of the forward passes
+	Precisions []string `json:"precisions"`
+	Threads    []int    `json:"threads"` // default: 1 and one per core
+	Trials     int      `json:"trials"`
+}
+
+// UpdateResult is one kind of work with one precision and number of threads.
+// Trial i of all results was measured before trial i+1 of any.
+type UpdateResult struct {
+	Work      string `json:"work"` // "update" or "act"
+	Batch     int    `json:"batch"`
+	Precision string `json:"precision"`
+	Threads   int    `json:"threads"`
+	// Flop is the floating-point operations that the textbook's convolutions and
+	// products would do; Done those of the products that the kernels do.
+	Flop float64 `json:"flop"`
+	Done float64 `json:"flop_done"`
+	// Milliseconds, one a trial.
+	Ms []float64 `json:"ms"`
+	// Peak is the rate of multiply-adds on registers, measured in a burst on the
+	// same threads right after each trial, in GFLOP/s.
+	Peak []float64 `json:"peak_gflops"`
+}
+
+// UpdateReport has the raw times; whoever prints them takes medians.
+type UpdateReport struct {
+	ISA     string         `json:"isa"`
+	Results []UpdateResult `json:"results"`
+}
+
+// updateCase is what an UpdateResult is measured with.
+type updateCase struct {
+	pool      *threads.Pool
+	precision kernel.Precision
+	learner   *nn.Learner
+	optimizer nn.Optimizer
+	net       *nn.Network
+	theta     *nn.Params
+}
+
+// benchUpdate times the Nature CNN on 84x84x4 with 6 actions: a whole update
+// (target pass, forward, backward, gradient norm, Adam) and forward passes.
+func benchUpdate(decode func(any) error) (any, error) {
+	o := UpdateOptions{Batch: 32, Act: []int{1, 8, 32}, Precisions: []string{"fp32", "bf16"}, Threads: []int{1}, Trials: 20}
+	if n := runtime.GOMAXPROCS(0); n > 1 {
+		o.Threads = append(o.Threads, n)
+	}
+	if err := decode(&o); err != nil {
+		return nil, err
+	}
+	if o.Batch < 1 || o.Trials < 1 {
+		return nil, fmt.Errorf("options: batch %d, trials %d, must be at least 1", o.Batch, o.Trials)
+	}
+	most := 1
+	for _, rows := range o.Act {
+		if rows < 1 || rows > nn.MaxRows {
+			return nil, fmt.Errorf("options: act %d, must be 1 to %d", rows, nn.MaxRows)
+		}
+		most = max(most, rows)
+	}
+	spec := nn.Spec{Arch: "nature_cnn", Actions: 6, Obs: env.ObsSpec{Shape: []int{4, 84, 84}}}
+	r := rng.New(0, "bench", 0)
+	theta, err := spec.Init(r)
+	if err != nil {
+		return nil, err
+	}
+	target, size := clone(theta), spec.Obs.Bytes()
+	b := &nn.Batch{Obs: randomBytes(r, o.Batch*size), NextObs: randomBytes(r, o.Batch*size), Actions: make([]int32, o.Batch),
+		Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch)}
+	grad, states := make([]float32, theta.Layout.Size), randomBytes(r, most*size)
+
+	report := &UpdateReport{ISA: kernel.ISA()}
+	var cases []*updateCase
+	for _, precision := range o.Precisions {
+		for _, n := range o.Threads {
+			c := &updateCase{theta: clone(theta)}
+			var ok bool
+			if c.precision, ok = precisions[precision]; !ok {
+				return nil, fmt.Errorf("options: precisions %q, must be fp32 or bf16", precision)
+			}
+			if c.pool, err = threads.NewPool(n, nil); err != nil {
+				return nil, err
+			}
+			defer c.pool.Close()
+			spec.Precision = c.precision
+			if c.learner, err = nn.NewLearner(spec, o.Batch, nn.Loss{Kind: "huber", Reduction: "mean"}, c.pool); err != nil {
+				return nil, err
+			}
+			if c.optimizer, err = nn.NewOptimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size, c.pool); err != nil {
+				return nil, err
+			}
+			if c.net, err = nn.NewNetwork(spec, most, c.pool); err != nil {
+				return nil, err
+			}
+			cases = append(cases, c)
+			update := UpdateResult{Work: "update", Batch: o.Batch, Precision: precision, Threads: n}
+			update.Flop, update.Done = spec.UpdateFlop(o.Batch)
+			report.Results = append(report.Results, update)
+			for _, rows := range o.Act {
+				act := UpdateResult{Work: "act", Batch: rows, Precision: precision, Threads: n}
+				act.Flop, act.Done = spec.ForwardFlop(rows)
+				report.Results = append(report.Results, act)
+			}
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for trial := range o.Trials + 1 { // the first one warms up
+		results := report.Results
+		for _, c := range cases {
+			began := time.Now()
+			if _, err := c.learner.Gradient(c.theta, target, b, grad); err != nil {
+				return nil, err
+			}
+			c.optimizer.ClipGradNorm(grad, 10)
+			c.optimizer.Apply(c.theta.Data, grad, 1e-5)
+			results[0].add(trial, time.Since(began), c)
+			for i, rows := range o.Act {
+				c.net.Forward(c.theta, states[:size], 1) // acting weights stay the same for many steps
+				began := time.Now()
+				if _, err := c.net.Forward(c.theta, states[:rows*size], rows); err != nil {
+					return nil, err
+				}
+				results[1+i].add(trial, time.Since(began), c)
+			}
+			results = results[1+len(o.Act):]
+		}
+	}
+	return report, nil
+}
+
+// add notes a trial that took so long, and measures the peak beside it.
+func (r *UpdateResult) add(trial int, took time.Duration, c *updateCase) {
+	peak := make([]float64, c.pool.Threads())
+	c.pool.Do(len(peak), func(_, i int) error {
+		peak[i] = kernel.Peak(c.precision, time.Millisecond)
+		return nil
+	})
+	if trial == 0 {
+		return
+	}
+	r.Ms = append(r.Ms, took.Seconds()*1e3)
+	sum := 0.0
+	for _, p := range peak {
+		sum += p
+	}
+	r.Peak = append(r.Peak, sum)
+}
+
+func randomBytes(r *rng.Stream, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Intn(256))
+	}
+	return b
+}

@@ -1,0 +1,36 @@
+//go:build unix
+
+package dqn
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// spent is the processor time that this process has used.
+func spent(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Nobody spins: neither while the main thread waits for an update that takes
+// long, nor between two calls.
+func TestIdleThreadsSleep(t *testing.T) {
+	const long = 300 * time.Millisecond
+	d := newDQN(t, slowWindows(func(c *Config) { c.NumThreads = 4 }))
+	check(t, d.Begin(2000, 0))
+	check(t, d.Run(480, 0))
+	check(t, d.Settle())
+	o := slow(d, long)
+	before := spent(t)
+	check(t, d.Run(4, 0))
+	check(t, d.Settle()) // waits for an update
+	o.pause.Store(0)
+	time.Sleep(long)
+	if used := spent(t) - before; used > long/3 {
+		t.Errorf("%v of processor time while there was nothing to do", used)
+	}
+}

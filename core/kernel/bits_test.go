@@ -1,0 +1,181 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Shapes of which 33 pictures do and do not fill a group of tiles, that are and
+// are not read in place.
+var bitShapes = []Conv{
+	{InC: 2, InH: 8, InW: 8, OutC: 7, Kernel: 3, Stride: 1},
+	{InC: 7, InH: 6, InW: 9, OutC: 33, Kernel: 2, Stride: 1},
+	{InC: 3, InH: 15, InW: 10, OutC: 16, Kernel: 4, Stride: 2},
+	{InC: 4, InH: 16, InW: 16, OutC: 17, Kernel: 8, Stride: 4},
+	{InC: 4, InH: 36, InW: 38, OutC: 5, Kernel: 8, Stride: 4},
+	{InC: 5, InH: 9, InW: 15, OutC: 3, Kernel: 9, Stride: 3},
+	{InC: 1, InH: 8, InW: 8, OutC: 1, Kernel: 6, Stride: 2},
+}
+
+// realigned copies every slice to where Go puts it, off the arena's odd places.
+func (k *convCase) realigned() *convCase {
+	k.eachSlice(func(s *[]float32) { *s = slices.Clone(*s) })
+	k.x8 = slices.Clone(k.x8)
+	return k
+}
+
+// pictures returns pictures i to i+m-1 of the results that are pictures.
+func (k *convCase) pictures(i, m int) map[string][]float32 {
+	got, in, out := k.results(), k.c.InLen(), k.c.OutLen()
+	return map[string][]float32{"y": got["y"][i*out:][:m*out], "y of bytes": got["y of bytes"][i*out:][:m*out],
+		"dx": got["dx"][i*in:][:m*in]}
+}
+
+// A picture's results do not depend on the batch that it is part of, nor on the
+// place of the slices in memory.
+func TestConvRowsAreIndependent(t *testing.T) {
+	eachPath(t, func(t *testing.T, p Precision) {
+		for s, c := range bitShapes {
+			r := rand.New(rand.NewPCG(5, uint64(s)))
+			d := newConvData(33, c, r)
+			planarIn, planarOut := s%2 == 0, s/2%2 == 0
+			whole := d.with(planarIn, planarOut, p)
+			whole.run()
+			for _, rows := range []span{{0, 1}, {10, 11}, {32, 33}, {13, 20}, {20, 33}} {
+				m := rows.to - rows.from
+				few := d.slice(rows.from, m).with(planarIn, planarOut, p).realigned()
+				few.run()
+				got := few.pictures(0, m)
+				for name, want := range whole.pictures(rows.from, m) {
+					sameBits(t, convName(33, c)+" "+name, got[name], want)
+				}
+			}
+
+			// Neighbours that are no numbers.
+			const i = 17
+			spoilt := *d
+			spoilt.x, spoilt.dy = slices.Repeat([]float32{nan}, len(d.x)), slices.Repeat([]float32{nan}, len(d.dy))
+			spoilt.x8 = slices.Repeat([]uint8{255}, len(d.x8))
+			spoilt.y = slices.Repeat([]float32{1}, len(d.y))
+			one := d.slice(i, 1)
+			copy(spoilt.x[i*c.InLen():], one.x)
+			copy(spoilt.x8[i*c.InLen():], one.x8)
+			copy(spoilt.y[i*c.OutLen():], one.y)
+			copy(spoilt.dy[i*c.OutLen():], one.dy)
+			k := spoilt.with(planarIn, planarOut, p)
+			k.run()
+			got := k.pictures(i, 1)
+			for name, want := range whole.pictures(i, 1) {
+				sameBits(t, convName(33, c)+" among NaN, "+name, got[name], want)
+			}
+		}
+	})
+}
+
+// The weights' gradients do not depend on what a workspace held or where it lies,
+// and those of blocks add up to those of the batch.
+func TestConvBlocks(t *testing.T) {
+	const n = 4*ConvBlock + 1
+	for s, c := range bitShapes {
+		d := newConvData(n, c, rand.New(rand.NewPCG(6, uint64(s))))
+		want := d.exact()
+		eachPath(t, func(t *testing.T, p Precision) {
+			planarIn, planarOut := s%2 == 0, s/2%2 == 0
+			sum := map[string][]float32{"dw": make([]float32, len(d.w)), "dw of bytes": make([]float32, len(d.w)),
+				"db": make([]float32, c.OutC), "db of bytes": make([]float32, c.OutC)}
+			whole := d.with(planarIn, planarOut, p)
+			whole.run()
+			for first := 0; first < n; first += ConvBlock {
+				m := min(ConvBlock, n-first)
+				block := d.slice(first, m).with(planarIn, planarOut, p)
+				block.run()
+				again := d.slice(first, m).with(planarIn, planarOut, p).realigned()
+				for i := range again.ws {
+					again.ws[i] = float32(i)
+				}
+				again.run()
+				got := again.results()
+				for name, s := range block.results() {
+					sameBits(t, name+" of another workspace", got[name], s)
+					if sum[name] != nil {
+						Add(sum[name], s)
+					}
+				}
+				sameBits(t, "dx of a block", got["dx"], whole.pictures(first, m)["dx"])
+			}
+			exact := want.byName()
+			for name, s := range sum {
+				err, limit := exact[name].errorOfWhole(s), convLimits["dw"][p]
+				if name[:2] == "db" {
+					err, limit = exact[name].errorOf(s), biasLimit
+				}
+				figures{}.within(t, name, "the blocks of "+convName(n, c), err, limit)
+			}
+		})
+	}
+}
+
+// In bf16 all C paths multiply the same operands, one pair at a time or one by
+// one: their results differ by the rounding of sums, not by that of operands,
+// which is thousands of times larger.
+func TestPathsRoundTheSameOperands(t *testing.T) {
+	defer Use(ISA())
+	paths := ISAs()[:len(ISAs())-1] // without go
+	if len(paths) < 2 {
+		t.Skip("one C path or none")
+	}
+	worst := figures{}
+	for i, s := range convShapes {
+		d := newConvData(s.n, s.c, rand.New(rand.NewPCG(23, uint64(i))))
+		exact := d.exact().byName()
+		var first map[string][]float32
+		for _, isa := range paths {
+			Use(isa)
+			k := d.with(i%2 == 0, i/2%2 == 0, BF16)
+			k.run()
+			got := k.results()
+			if first == nil {
+				first = got
+				continue
+			}
+			for name, s := range got {
+				largest := 0.0
+				for j, v := range s {
+					largest = max(largest, math.Abs(float64(v)-float64(first[name][j])))
+				}
+				err := relative(largest, math.Sqrt(slices.Max(exact[name].squares)))
+				// Three times the worst, 6.7e-7.
+				worst.within(t, name, convName(d.n, d.c)+" against "+paths[0], err, 2e-6)
+			}
+		}
+	}
+	worst.log(t)
+}
+
+// The same call gives the same bits, from several goroutines at once too.
+func TestRepeatable(t *testing.T) {
+	eachPath(t, func(t *testing.T, p Precision) {
+		run := func() map[string][]float32 {
+			r := rand.New(rand.NewPCG(15, 16))
+			conv := newConvData(5, Conv{InC: 3, InH: 13, InW: 13, OutC: 35, Kernel: 6, Stride: 3}, r).with(true, false, p)
+			dense := newDenseCase(9, Dense{In: 130, Out: 41, ReLU: true, Precision: p}, r)
+			conv.run()
+			dense.run()
+			all := conv.results()
+			all["dense y"], all["dense dw"], all["dense db"], all["dense dx"] = dense.out, dense.dw, dense.db, dense.dx
+			return all
+		}
+		want := run()
+		results := make(chan map[string][]float32)
+		for range 4 {
+			go func() { results <- run() }()
+		}
+		for range 4 {
+			for name, s := range <-results {
+				sameBits(t, name, s, want[name])
+			}
+		}
+	})
+}

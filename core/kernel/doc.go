@@ -1,0 +1,91 @@
+// Package kernel holds the numeric inner loops of the networks: convolution and
+// dense layers with bias and ReLU, forward and backward, and the optimisers, on
+// float32 slices.
+//
+// Layouts. Everything is row-major. Pictures are [n, height, width, channel], or
+// [n, channel, height, width] where a Conv says planar; convolution weights are
+// [out, in, kernel, kernel], dense weights [out, in], as in PyTorch. Kernels are
+// square, two or three strides wide and never padded. Slices may be longer than a
+// call needs; what lies beyond is neither read nor written. Outputs must not
+// overlap inputs, except where a function says so.
+//
+// Paths. Every function exists once per path:
+//
+//	avx512bf16  avx512, and bfloat16 products by the processor's instruction
+//	avx512      C on vectors of 16, tiles of 14x32
+//	avx2        C on vectors of 8, tiles of 6x16
+//	generic     the same C on vectors of 4 in the compilers' notation, for any
+//	            processor (arm64 among them)
+//	go          plain Go, by the textbook; the only one in a build without cgo
+//
+// The best one the processor runs is chosen when the program starts; the
+// environment variable PACELINE_ISA names another. Paths agree to rounding, not to
+// the bit: sums run in different orders.
+//
+// Determinism, on one path:
+//   - Same arguments, same bits. Sums run in an order fixed by the shapes and by
+//     constants of the path, never by core count, cache size or the position of
+//     a slice in memory, and no function starts a thread. Whoever splits a layer's
+//     work among threads cuts it where the functions say that a cut changes
+//     nothing, or at fixed blocks (ConvBlock), whose sums it adds up in order.
+//   - Row i of a forward pass or of an input gradient depends on row i of the
+//     input alone: not on n, not on the other rows. A state gets the same
+//     Q-values whether it is evaluated alone or in a batch.
+//   - The C paths set the floating-point mode (round to nearest, denormals
+//     flushed to zero) on entry and restore the caller's on return, because
+//     threads inherit their mode from the program that hosts the library. The
+//     "go" path computes in whatever mode its thread is in.
+//   - The optimisers, SumSquares, Add and Scale give the same bits on all paths,
+//     denormals aside.
+//
+// Every function may be called from any number of goroutines at once, on
+// different outputs and workspaces. None allocates. A slice that is too short is
+// a mistake in the calling code and panics; NaN and infinities flow through, and
+// in a convolution from one input to the whole tile of outputs around it.
+//
+// # For contributors
+//
+// Where things are. kernel.go and layers.go are the Go side: checks, then the
+// path's table. The C side is one set of loops, written on a vocabulary of vector
+// operations: loops.h (the frame), gemm.h (tiles of a matrix product), conv.h with
+// conv_forward.h and conv_backward.h (Winograd), dense.h, update.h (one pass over
+// flat arrays). A path's file (avx512.c, avx2.c, generic.c) defines the vocabulary
+// and includes the loops; X_rounded.c and avx512_bf16.c include the path's file
+// again for products of bfloat16. entry.c is what cgo calls.
+//
+// The blocking. A convolution whose kernel is r strides wide is an r x r
+// convolution over cells of stride x stride pixels; Winograd's filtering with
+// 4 x 4 points does it with 16 matrix products over tiles of cells, and 1.7 to 2.3
+// times fewer multiplications. The points are done in four groups, row by row, so
+// that a group's operands (64 to 400 KB) stay in the second-level cache; a forward
+// pass works on about 96 tiles at a time, a backward pass on about 200. In a
+// product the tile of C stays in registers for the whole of k: 14x32 floats are 28
+// of AVX-512's 32 registers. Elements of C are single chains in the order of k,
+// which is what makes rows independent.
+//
+// The packing. Weights are transformed and packed once a batch, [point][columns of
+// a tile][k][NR], so that tiles read B in order; callers keep them while the
+// weights stay the same, which is most of the time when acting. The tiles' other
+// operand is written by the input transform straight into panels
+// [k/16][rows][16], read at constant offsets from one pointer. Dense layers read
+// their weights in place. bfloat16 operands travel as pairs in the place of one
+// float, so that the same loops, with half the k, serve both.
+//
+// A new path: copy avx2.c, define its vectors, MR and NR for its registers (MR * 2
+// accumulators, 2 columns of B, one broadcast), list it in kernel.h and
+// isa_*.go; maxRows, maxCols and maxVector in workspace.go are the largest of any
+// path. The tests run on every path that ISAs lists.
+//
+// Tried and dropped, on one core of a 2-core AVX-512 machine (117 GFLOP/s; an
+// update of batch 32 takes 15.6 ms with what is here):
+//   - im2col, packed a panel at a time and never stored, with the same tiles:
+//     26.8 ms an update, 73 % of the peak; the tiles were at their limit.
+//   - Dense weight gradients with the columns outside: 2.30 ms instead of 2.10,
+//     for the many pages between rows.
+//   - Four outputs at a time in a dense forward pass instead of two times four:
+//     1.2 ms instead of 1.1.
+//   - bfloat16 weights of a dense layer converted on their way into the product:
+//     0.81 ms instead of 0.76.
+//   - The temporal-difference loss in C: it is 32 rows of a few numbers, and
+//     takes about a thousandth of an update in Go (core/nn/loss.go).
+package kernel

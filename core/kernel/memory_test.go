@@ -1,0 +1,90 @@
+//go:build linux || darwin
+
+package kernel
+
+import (
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// fences puts copies of slices right before, or right behind, a page that may not
+// be touched: whoever reads beyond such a slice ends the test, even where the
+// value read has no effect.
+type fences struct {
+	t      *testing.T
+	behind bool // slices begin right behind the page
+	mapped [][]byte
+}
+
+func (f *fences) release() {
+	for _, m := range f.mapped {
+		syscall.Munmap(m)
+	}
+	f.mapped = nil
+}
+
+func fenced[T uint8 | float32](f *fences, s *[]T) {
+	page := os.Getpagesize()
+	size := len(*s) * int(unsafe.Sizeof((*s)[0]))
+	body := (size + page - 1) / page * page
+	memory, err := syscall.Mmap(-1, 0, body+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.mapped = append(f.mapped, memory)
+	fence, at := memory[body:], memory[body-size:]
+	if f.behind {
+		fence, at = memory[:page], memory[page:]
+	}
+	if err := syscall.Mprotect(fence, syscall.PROT_NONE); err != nil {
+		f.t.Fatal(err)
+	}
+	to := unsafe.Slice((*T)(unsafe.Pointer(&at[0])), len(*s))
+	copy(to, *s)
+	*s = to
+}
+
+// No byte beyond a slice is read or written, not even of a workspace.
+func TestSlicesEndWhereTheyEnd(t *testing.T) {
+	eachPath(t, func(t *testing.T, p Precision) {
+		for _, behind := range []bool{false, true} {
+			r := rand.New(rand.NewPCG(24, 25))
+			f := &fences{t: t, behind: behind}
+			for i, s := range convShapes {
+				if products(s.n, s.c) > 1_000_000 { // the time goes into their workspaces' pages
+					continue
+				}
+				k := newConvData(s.n, s.c, r).with(i%2 == 0, i/2%2 == 0, p)
+				k.eachSlice(func(s *[]float32) { fenced(f, s) })
+				fenced(f, &k.x8)
+				k.run()
+				f.release()
+			}
+			for _, in := range []int{1, 3, 17, 64, 100} {
+				for _, out := range []int{1, 2, 9, 33} {
+					k := newDenseCase(1+r.IntN(20), Dense{In: in, Out: out, ReLU: true, Precision: p}, r)
+					for _, s := range []*[]float32{&k.x, &k.w, &k.b, &k.y, &k.dy, &k.out, &k.dw, &k.db, &k.dx, &k.ws} {
+						fenced(f, s)
+					}
+					k.run()
+					f.release()
+				}
+			}
+			for _, n := range lengths[1:] {
+				arrays := updateArrays(n).slices(n)
+				theta, grad, s1, s2 := arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"]
+				for _, s := range []*[]float32{&theta, &grad, &s1, &s2} {
+					fenced(f, s)
+				}
+				for _, update := range updates {
+					update(theta, grad, s1, s2)
+				}
+				SumSquares(theta)
+				f.release()
+			}
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package kernel
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// The layers of the plain Go path, by the textbook: loops are ordered so that the
+// innermost one walks a picture's row or a weight's, which keeps builds without
+// cgo usable.
+
+// operands says what becomes of a factor before it is multiplied.
+type operands struct{ bf16 bool }
+
+func refLayers(bf16 bool) layers {
+	p := operands{bf16}
+	return layers{
+		convPack:      refConvPack,
+		convPackBack:  refConvPackBack,
+		convForward:   p.convForward,
+		convBackward:  p.convBackward,
+		denseForward:  p.denseForward,
+		denseBackward: p.denseBackward,
+		peak:          refPeak,
+	}
+}
+
+func (p operands) of(x float32) float32 {
+	if p.bf16 {
+		return roundBF16(x)
+	}
+	return x
+}
+
+// roundBF16 rounds to 8 significant bits, to nearest, ties to even. NaN stays NaN.
+func roundBF16(x float32) float32 {
+	if x != x {
+		return x
+	}
+	b := math.Float32bits(x)
+	return math.Float32frombits((b + 0x7FFF + b>>16&1) &^ 0xFFFF)
+}
+
+// strides of a picture: between rows, columns and channels.
+type strides struct{ h, w, c int }
+
+func stridesOf(planar bool, c, h, w int) strides {
+	if planar {
+		return strides{w, 1, h * w}
+	}
+	return strides{w * c, c, 1}
+}
+
+func (c *Conv) inStrides() strides  { return stridesOf(c.PlanarIn, c.InC, c.InH, c.InW) }
+func (c *Conv) outStrides() strides { return stridesOf(c.PlanarOut, c.OutC, c.OutH(), c.OutW()) }
+
+// taps calls f for each weight of output channel o: its index in w, and the
+// channel, row and column of the patch that it multiplies.
+func (c *Conv) taps(o int, f func(wi, ch, ky, kx int)) {
+	wi := o * c.patch()
+	for ch := range c.InC {
+		for ky := range c.Kernel {
+			for kx := range c.Kernel {
+				f(wi, ch, ky, kx)
+				wi++
+			}
+		}
+	}
+}
+
+func refConvPack(packed, w []float32, scale float32, c *Conv, from, to int, _ []float32) {
+	for i := from * c.patch(); i < to*c.patch(); i++ {
+		packed[i] = w[i] * scale
+	}
+}
+
+func refConvPackBack(packed, w []float32, c *Conv, from, to int, _ []float32) {
+	copy(packed[from*c.patch():], w[from*c.patch():to*c.patch()])
+}
+
+func (p operands) convForward(y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, _ []float32) {
+	if x8 != nil {
+		convForwardOf(p, y, x8, packed, b, n, c)
+	} else {
+		convForwardOf(p, y, x, packed, b, n, c)
+	}
+}
+
+func convForwardOf[T uint8 | float32](p operands, y []float32, x []T, w, b []float32, n int, c *Conv) {
+	outH, outW, in, out := c.OutH(), c.OutW(), c.inStrides(), c.outStrides()
+	for i := range n {
+		x, y := x[i*c.InLen():], y[i*c.OutLen():][:c.OutLen()]
+		for o := range c.OutC {
+			for oy := range outH {
+				for ox := range outW {
+					y[oy*out.h+ox*out.w+o*out.c] = b[o]
+				}
+			}
+			c.taps(o, func(wi, ch, ky, kx int) {
+				wt := p.of(w[wi])
+				for oy := range outH {
+					src := x[(oy*c.Stride+ky)*in.h+kx*in.w+ch*in.c:]
+					dst := y[oy*out.h+o*out.c:]
+					for ox := range outW {
+						dst[ox*out.w] += float32(wt * p.of(float32(src[ox*c.Stride*in.w])))
+					}
+				}
+			})
+		}
+		for j, v := range y {
+			if v < 0 {
+				y[j] = 0
+			}
+		}
+	}
+}
+
+func (p operands) convBackward(dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, _ []float32) {
+	if x8 != nil {
+		convBackwardOf(p, dw, db, nil, x8, scale, nil, y, dy, n, c)
+	} else {
+		convBackwardOf(p, dw, db, dx, x, scale, packed, y, dy, n, c)
+	}
+}
+
+func convBackwardOf[T uint8 | float32](p operands, dw, db, dx []float32, x []T, scale float32, w, y, dy []float32, n int, c *Conv) {
+	outH, outW, in, out := c.OutH(), c.OutW(), c.inStrides(), c.outStrides()
+	clear(dw[:c.WeightLen()])
+	clear(db[:c.OutC])
+	if dx != nil {
+		clear(dx[:n*c.InLen()])
+	}
+	for i := range n {
+		x, y, dy := x[i*c.InLen():], y[i*c.OutLen():], dy[i*c.OutLen():]
+		for o := range c.OutC {
+			for oy := range outH {
+				for ox := range outW {
+					if at := oy*out.h + ox*out.w + o*out.c; y[at] > 0 {
+						db[o] += dy[at]
+					}
+				}
+			}
+			c.taps(o, func(wi, ch, ky, kx int) {
+				var sum, wt float32
+				if dx != nil {
+					wt = p.of(w[wi])
+				}
+				for oy := range outH {
+					at := (oy*c.Stride+ky)*in.h + kx*in.w + ch*in.c
+					src, from := x[at:], oy*out.h+o*out.c
+					for ox := range outW {
+						if y[from+ox*out.w] > 0 {
+							g := p.of(dy[from+ox*out.w])
+							sum += float32(g * p.of(float32(src[ox*c.Stride*in.w])))
+							if dx != nil {
+								dx[i*c.InLen()+at+ox*c.Stride*in.w] += float32(wt * g)
+							}
+						}
+					}
+				}
+				dw[wi] += float32(sum * scale)
+			})
+		}
+	}
+}
+
+func (p operands) denseForward(y, x, w, b []float32, n int, d *Dense, from, to int, _ []float32) {
+	for i := range n {
+		row := x[i*d.In:][:d.In]
+		for o := from; o < to; o++ {
+			// Four interleaved sums: one alone waits for each addition.
+			var s [4]float32
+			wt := w[o*d.In:][:d.In]
+			k := 0
+			for ; k+4 <= d.In; k += 4 {
+				s[0] += float32(p.of(row[k]) * p.of(wt[k]))
+				s[1] += float32(p.of(row[k+1]) * p.of(wt[k+1]))
+				s[2] += float32(p.of(row[k+2]) * p.of(wt[k+2]))
+				s[3] += float32(p.of(row[k+3]) * p.of(wt[k+3]))
+			}
+			for ; k < d.In; k++ {
+				s[0] += float32(p.of(row[k]) * p.of(wt[k]))
+			}
+			v := ((s[0] + s[1]) + (s[2] + s[3])) + b[o]
+			if d.ReLU && v < 0 {
+				v = 0
+			}
+			y[i*d.Out+o] = v
+		}
+	}
+}
+
+func (p operands) denseBackward(dw, db, dx, x, w, y, dy []float32, n int, d *Dense, from, to int, _ []float32) {
+	if from == 0 {
+		clear(db[:d.Out])
+	}
+	for o := range d.Out {
+		clear(dw[o*d.In+from : o*d.In+to])
+	}
+	for i := range n {
+		if dx != nil {
+			clear(dx[i*d.In+from : i*d.In+to])
+		}
+		for o, g := range dy[i*d.Out:][:d.Out] {
+			if d.ReLU && !(y[i*d.Out+o] > 0) {
+				continue
+			}
+			if from == 0 {
+				db[o] += g
+			}
+			g = p.of(g)
+			for k := from; k < to; k++ {
+				dw[o*d.In+k] += float32(g * p.of(x[i*d.In+k]))
+			}
+			if dx != nil {
+				for k := from; k < to; k++ {
+					dx[i*d.In+k] += float32(g * p.of(w[o*d.In+k]))
+				}
+			}
+		}
+	}
+}
+
+// refPeak does the multiply-adds of refDenseForward.
+func refPeak(rounds int) (flop float64) {
+	var s [4]float32
+	x := float32(1e-30)
+	for range rounds {
+		s[0] += float32(x * x)
+		s[1] += float32(x * x)
+		s[2] += float32(x * x)
+		s[3] += float32(x * x)
+		x = -x
+	}
+	sink.Store(math.Float32bits(s[0] + s[1] + s[2] + s[3]))
+	return 8 * float64(rounds)
+}
+
+// sink is where results go that nobody wants, so that they are computed.
+var sink atomic.Uint32

@@ -1,0 +1,257 @@
+package threads
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func newBudget(t testing.TB, cores int) *Budget {
+	t.Helper()
+	b, err := NewBudget(cores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newShared(t testing.TB, threads int, b *Budget) *Pool {
+	t.Helper()
+	p, err := NewPool(threads, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// soon fails the test if ok does not become true within seconds.
+func soon(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: did not happen", what)
+		}
+	}
+}
+
+func TestBudgetSize(t *testing.T) {
+	for _, cores := range []int{-1, 0, Max + 1} {
+		if _, err := NewBudget(cores); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("cores: %d, must be 1 to 1024", cores)) {
+			t.Errorf("NewBudget(%d): %v", cores, err)
+		}
+	}
+	if b := newBudget(t, 3); b.Cores() != 3 {
+		t.Errorf("%d cores, want 3", b.Cores())
+	}
+}
+
+// crowd counts those who compute at the same time.
+type crowd struct{ now, most atomic.Int64 }
+
+func (c *crowd) in() {
+	now := c.now.Add(1)
+	for {
+		most := c.most.Load()
+		if now <= most || c.most.CompareAndSwap(most, now) {
+			return
+		}
+	}
+}
+
+func (c *crowd) out() { c.now.Add(-1) }
+
+// Several goroutines, each with a pool of more threads than there are cores:
+// all cores are used and never one more, and all are there in the end.
+func TestBudgetIsKept(t *testing.T) {
+	rounds := 400
+	if testing.Short() {
+		rounds = 100
+	}
+	for _, cores := range []int{1, 2, 3, 5} {
+		b := newBudget(t, cores)
+		var c crowd
+		var callers sync.WaitGroup
+		for k := range 4 {
+			p := newShared(t, 4, b)
+			callers.Add(1)
+			go func() {
+				defer callers.Done()
+				for round := range rounds {
+					b.Take()
+					c.in()
+					c.out()
+					if err := p.Do(9, func(_, i int) error {
+						c.in()
+						defer c.out()
+						if (round+i+k)%8 == 0 {
+							time.Sleep(20 * time.Microsecond)
+						}
+						if i == 7 {
+							panic("boom")
+						}
+						return nil
+					}); err == nil {
+						t.Error("no error")
+					}
+					b.Give()
+				}
+			}()
+		}
+		callers.Wait()
+		if most := c.most.Load(); most != int64(cores) {
+			t.Errorf("%d cores: %d computed at once", cores, most)
+		}
+		if left := b.left.Load(); left != int64(cores) {
+			t.Errorf("%d cores: %d left in the end", cores, left)
+		}
+	}
+}
+
+// A Do takes as many helpers as there are cores free, and gives each one's core
+// back when it has nothing more to do.
+func TestDoTakesWhatIsFree(t *testing.T) {
+	for cores := 1; cores <= 6; cores++ {
+		b := newBudget(t, cores)
+		p := newShared(t, 4, b)
+		for n := 1; n <= 5; n++ {
+			want := int64(min(cores, n, p.Threads()))
+			b.Take()
+			var c crowd
+			var ended atomic.Int64
+			if err := p.Do(n, func(_, i int) error {
+				c.in()
+				soon(t, "the others' coming", func() bool { return c.most.Load() >= want })
+				c.out()
+				ended.Add(1)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if most := c.most.Load(); most != want {
+				t.Errorf("%d cores, %d indices: %d threads, want %d", cores, n, most, want)
+			}
+			if left := b.left.Load(); left != int64(cores-1) {
+				t.Errorf("%d cores, %d indices: %d left, want %d", cores, n, left, cores-1)
+			}
+			b.Give()
+		}
+	}
+
+	b := newBudget(t, 3)
+	p := newShared(t, 3, b)
+	b.Take()
+	if err := p.Do(3, func(_, i int) error {
+		if i == 0 {
+			soon(t, "the helpers' leaving", func() bool { return b.left.Load() == 2 })
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A goroutine that waits gets the first core that becomes free, a helper's or
+// another goroutine's; those behind it wait their turn; and meanwhile no Do
+// takes a helper.
+func TestTakeGoesFirst(t *testing.T) {
+	b := newBudget(t, 2)
+	p := newShared(t, 2, b)
+	b.Take()
+	var order []int
+	var waiting sync.WaitGroup
+	queue := func(i int) {
+		before := b.left.Load()
+		waiting.Add(1)
+		go func() {
+			defer waiting.Done()
+			b.Take()
+			order = append(order, i) // the next one is let in after this
+			b.Give()
+		}()
+		soon(t, "waiting in Take", func() bool { return b.left.Load() == before-1 })
+		time.Sleep(2 * time.Millisecond) // from the count to the place in the queue
+	}
+	var helped atomic.Bool
+	release := make(chan struct{})
+	if err := p.Do(2, func(worker, i int) error {
+		if worker == 0 {
+			soon(t, "a helper's coming", helped.Load)
+			queue(0) // no core is free
+			queue(1)
+			queue(2)
+			close(release)
+			waiting.Wait() // they have the helper's core, one after the other
+			return nil
+		}
+		helped.Store(true)
+		<-release
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(order) != "[0 1 2]" {
+		t.Errorf("order of Take: %v", order)
+	}
+
+	// With one core less than asked for, and somebody waiting, there is no helper.
+	b.Take()
+	queue(3)
+	if got := b.claim(1); got != 0 {
+		t.Errorf("claim while somebody waits: %d cores", got)
+	}
+	b.Give()
+	waiting.Wait()
+	if got := b.claim(5); got != 1 {
+		t.Errorf("claim: %d cores, want the one that is left", got)
+	}
+	b.give(1)
+}
+
+func TestSharedPoolAllocates(t *testing.T) {
+	b := newBudget(t, 2)
+	p := newShared(t, 2, b)
+	f := func(_, _ int) error { return nil }
+	if got := testing.AllocsPerRun(2000, func() { b.Take(); _ = p.Do(8, f); b.Give() }); got != 0 {
+		t.Errorf("%v allocations a call, want 0", got)
+	}
+}
+
+// Close comes beside Do and Take of others.
+func TestCloseOfOnePool(t *testing.T) {
+	b := newBudget(t, 1)
+	for range 100 {
+		p := newShared(t, 3, b)
+		var over sync.WaitGroup
+		over.Add(1)
+		go func() {
+			defer over.Done()
+			for {
+				b.Take()
+				err := p.Do(5, func(_, _ int) error { return nil })
+				b.Give()
+				if errors.Is(err, errClosed) {
+					return
+				}
+			}
+		}()
+		p.Close()
+		over.Wait()
+	}
+	if left := b.left.Load(); left != 1 {
+		t.Errorf("%d cores left, want 1", left)
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	budget := newBudget(b, 2)
+	for b.Loop() {
+		budget.Take()
+		budget.Give()
+	}
+}

@@ -1,0 +1,26 @@
+// Package threads shares a loop among threads, and the cores of a machine among
+// the loops that run at once.
+//
+// A Pool runs loops: Do(n, f) calls f for n indices on the caller's goroutine
+// and on helpers. A Budget says how many of the goroutines and helpers that use
+// it may compute at a time. What holds for both:
+//
+//   - Every index runs exactly once, whatever the others return, and Do comes
+//     back after all of them.
+//   - The number of threads, and how many of them a loop got, changes the time
+//     taken and nothing else, as far as f(worker, i) depends on i alone. Sums
+//     over indices are therefore to be taken in the order of the indices, after
+//     Do; worker is for scratch memory.
+//   - A Pool runs one loop at a time: a Do inside or beside another Do is refused
+//     with an error.
+//   - A Do never waits for a core. It takes what is free, be it nothing, and its
+//     caller does the rest: a loop that has begun always ends.
+//   - Only a goroutine waits for a core, in Budget.Take. Whoever holds one must
+//     Give it before it waits for anybody who may need one, and must hold no
+//     lock in Take that a holder of a core may want: so nothing deadlocks, even
+//     with a budget of one.
+//   - A thread without work looks for more during 1 to 3 microseconds, as loops
+//     often follow one another, and then sleeps. One that waits for a core sleeps
+//     at once.
+//   - Nothing is allocated after the beginning.
+package threads
