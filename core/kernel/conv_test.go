@@ -63,7 +63,7 @@ var layouts = [][2]bool{{false, false}, {false, true}, {true, false}, {true, tru
 //
 //	      y       dw      dx
 //	fp32  4.1e-6  1.6e-6  1.7e-6
-//	bf16  0.019   0.016   0.015
+//	bf16  0.019   0.016   0.017
 //
 // In fp32 the worst is the Go path, which adds up hundreds of terms in one chain.
 // In bf16 its 0.009 is that of the operands themselves; Winograd's points, sums of
@@ -71,11 +71,11 @@ var layouts = [][2]bool{{false, false}, {false, true}, {true, false}, {true, tru
 var convLimits = map[string][2]float64{
 	"y":  {FP32: 1.2e-5, BF16: 0.055},
 	"dw": {FP32: 5e-6, BF16: 0.05},
-	"dx": {FP32: 5e-6, BF16: 0.045},
+	"dx": {FP32: 5e-6, BF16: 0.05},
 }
 
 // biasLimit is for db, plain sums in fp32 in either precision, by exact.errorOf;
-// the worst is 1.3e-7.
+// the worst is 1.4e-7.
 const biasLimit = 4e-7
 
 // compare checks the results in one layout, on every path and in both precisions.

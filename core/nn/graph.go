@@ -71,14 +71,16 @@ func (g *graph) rowsAPart() int {
 // needScratch makes scratch at least n floats long.
 func (g *graph) needScratch(n int) { g.floats = max(g.floats, n) }
 
-// scratch is for the kernel call that a worker makes. A worker that never works
-// never has any.
-func (g *graph) scratch(worker int) []float32 {
-	if len(g.scratches[worker]) < g.floats {
-		g.scratches[worker] = make([]float32, g.floats)
+// allocate makes the scratch of all workers, after the last needScratch. Pages
+// that a worker never writes take no memory.
+func (g *graph) allocate() {
+	for i := range g.scratches {
+		g.scratches[i] = make([]float32, g.floats)
 	}
-	return g.scratches[worker]
 }
+
+// scratch is for the kernel call that a worker makes.
+func (g *graph) scratch(worker int) []float32 { return g.scratches[worker] }
 
 // leaf adds an input node and the tensor that is its value. The tensor has no
 // memory until a run points it at the caller's.

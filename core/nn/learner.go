@@ -53,6 +53,7 @@ func NewLearner(s Spec, batch int, loss Loss, pool *threads.Pool) (*Learner, err
 	if err := l.build(loss); err != nil {
 		return nil, err
 	}
+	l.graph.allocate()
 	l.machine, err = newMachine(l.graph.ExprGraph)
 	return l, err
 }

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -297,23 +298,21 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkUpdateNature is one whole update: target pass, forward, backward and
-// the optimiser step, batch 32.
+// BenchmarkUpdateNature is one whole update: target pass, forward, backward,
+// gradient norm and the optimiser step, batch 32. It allocates nothing.
 func BenchmarkUpdateNature(b *testing.B) {
-	s := atari()
-	l := mustLearner(b, s, 32, Loss{"huber", "mean"})
-	theta, target := mustInit(b, s, 1), mustInit(b, s, 2)
-	batch := randomBatch(s, rng.New(1, "test", 0), 32)
-	grad := make([]float32, len(theta.Data))
-	opt, err := NewOptimizer(OptimizerConfig{Name: "rmsprop_mnih"}, len(grad), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := l.Gradient(theta, target, batch, grad); err != nil {
-			b.Fatal(err)
+	for name, precision := range precisions {
+		for _, n := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/threads=%d", name, n), func(b *testing.B) {
+				s := atari()
+				s.Precision = precision
+				update := newUpdate(b, s, 32, n)
+				update()
+				b.ReportAllocs()
+				for b.Loop() {
+					update()
+				}
+			})
 		}
-		opt.Apply(theta.Data, grad, 1e-6)
 	}
 }

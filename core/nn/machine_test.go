@@ -122,6 +122,7 @@ func TestTrunkUnderTwoHeads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		g.allocate()
 		m, err := newMachine(g.ExprGraph)
 		if err != nil {
 			t.Fatal(err)

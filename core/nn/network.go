@@ -36,6 +36,7 @@ func NewNetwork(s Spec, maxBatch int, pool *threads.Pool) (*Network, error) {
 	if n.net, err = n.graph.network("", s); err != nil {
 		return nil, err
 	}
+	n.graph.allocate()
 	if n.machine, err = newMachine(n.graph.ExprGraph); err != nil {
 		return nil, err
 	}
