@@ -280,7 +280,7 @@ typedef struct paceline_stats {
   double seconds_env;    /* stepping environments, per-thread sum */
   double seconds_act;    /* computing Q-values for acting, per-thread sum */
   double seconds_train;  /* in the trainer's updates */
-  double seconds_wait;   /* samplers waiting for the trainer */
+  double seconds_wait;   /* waiting for the trainer, or for a core */
 } paceline_stats;
 
 /* Runs until max_steps further steps are taken (0: until the end of the course),

@@ -191,7 +191,10 @@ int main(void) {
   FAILS(paceline_bench(&report, "speed", NULL), PACELINE_EINVAL, "speed");
   FAILS(paceline_bench(&report, "update", "{\"batch\": "), PACELINE_EINVAL, "options");
   OK(paceline_bench(&report, "update", "{\"batch\": 8, \"trials\": 1}"));
-  CHECK(strstr(report, "update_ms") != NULL);
+  CHECK(strstr(report, "\"peak_gflops\":[") != NULL);
+  paceline_string_free(report);
+  FAILS(paceline_bench(&report, "update", "{\"precisions\": [\"fp8\"]}"), PACELINE_EINVAL, "fp8");
+  OK(paceline_bench(&report, "update", "{\"act\": [], \"precisions\": [\"bf16\"], \"threads\": [1], \"batch\": 1, \"trials\": 1}"));
   paceline_string_free(report);
   return 0;
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -24,7 +25,7 @@ type UpdateOptions struct {
 // UpdateResult is one kind of work with one precision and number of threads.
 // Trial i of all results was measured before trial i+1 of any.
 type UpdateResult struct {
-	Work      string `json:"work"` // "update" or "act"
+	Work      string `json:"work"` // "update", "act", or "sample": drawing and unstacking a batch
 	Batch     int    `json:"batch"`
 	Precision string `json:"precision"`
 	Threads   int    `json:"threads"`
@@ -53,10 +54,12 @@ type updateCase struct {
 	optimizer nn.Optimizer
 	net       *nn.Network
 	theta     *nn.Params
+	sample    *replay.Batch
 }
 
 // benchUpdate times the Nature CNN on 84x84x4 with 6 actions: a whole update
-// (target pass, forward, backward, gradient norm, Adam) and forward passes.
+// (target pass, forward, backward, gradient norm, Adam), the drawing of its batch
+// from the replay memory, and forward passes.
 func benchUpdate(decode func(any) error) (any, error) {
 	o := UpdateOptions{Batch: 32, Act: []int{1, 8, 32}, Precisions: []string{"fp32", "bf16"}, Threads: []int{1}, Trials: 20}
 	if n := runtime.GOMAXPROCS(0); n > 1 {
@@ -86,6 +89,11 @@ func benchUpdate(decode func(any) error) (any, error) {
 		Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch)}
 	grad, states := make([]float32, theta.Layout.Size), randomBytes(r, most*size)
 
+	memory, err := randomMemory(spec.Obs, r)
+	if err != nil {
+		return nil, err
+	}
+	defer memory.Close()
 	report := &UpdateReport{ISA: kernel.ISA()}
 	var cases []*updateCase
 	for _, precision := range o.Precisions {
@@ -112,7 +120,9 @@ func benchUpdate(decode func(any) error) (any, error) {
 			cases = append(cases, c)
 			update := UpdateResult{Work: "update", Batch: o.Batch, Precision: precision, Threads: n}
 			update.Flop, update.Done = spec.UpdateFlop(o.Batch)
-			report.Results = append(report.Results, update)
+			c.sample = memory.NewBatch(o.Batch)
+			sample := UpdateResult{Work: "sample", Batch: o.Batch, Precision: precision, Threads: n}
+			report.Results = append(report.Results, update, sample)
 			for _, rows := range o.Act {
 				act := UpdateResult{Work: "act", Batch: rows, Precision: precision, Threads: n}
 				act.Flop, act.Done = spec.ForwardFlop(rows)
@@ -132,15 +142,18 @@ func benchUpdate(decode func(any) error) (any, error) {
 			c.optimizer.ClipGradNorm(grad, 10)
 			c.optimizer.Apply(c.theta.Data, grad, 1e-5)
 			results[0].add(trial, time.Since(began), c)
+			began = time.Now()
+			memory.Sample(r, c.sample, c.pool)
+			results[1].add(trial, time.Since(began), c)
 			for i, rows := range o.Act {
 				c.net.Forward(c.theta, states[:size], 1) // acting weights stay the same for many steps
 				began := time.Now()
 				if _, err := c.net.Forward(c.theta, states[:rows*size], rows); err != nil {
 					return nil, err
 				}
-				results[1+i].add(trial, time.Since(began), c)
+				results[2+i].add(trial, time.Since(began), c)
 			}
-			results = results[1+len(o.Act):]
+			results = results[2+len(o.Act):]
 		}
 	}
 	return report, nil
@@ -162,6 +175,23 @@ func (r *UpdateResult) add(trial int, took time.Duration, c *updateCase) {
 		sum += p
 	}
 	r.Peak = append(r.Peak, sum)
+}
+
+// randomMemory is a replay of more transitions than caches hold.
+func randomMemory(obs env.ObsSpec, r *rng.Stream) (*replay.Memory, error) {
+	obs.FrameStack = obs.Shape[0]
+	m, err := replay.New(replay.Config{Obs: obs, Envs: 1, Capacity: 10_000, Window: 10_000, Stack: replay.StackTrusted})
+	if err != nil {
+		return nil, err
+	}
+	frames := randomBytes(r, 64*obs.Bytes())
+	err = m.Begin(0, frames[:obs.Bytes()])
+	for i := 0; i < 10_000 && err == nil; i++ {
+		at := i % 63 * obs.Bytes()
+		err = m.Add(0, int32(i%6), 0, 0, 0, frames[at:at+obs.Bytes()])
+	}
+	m.Flush()
+	return m, err
 }
 
 func randomBytes(r *rng.Stream, n int) []byte {

@@ -176,7 +176,7 @@ func (tr *trainer) update(u int64) (loss float32, err error) {
 			err = &env.PanicError{Value: r, Stack: debug.Stack()}
 		}
 	}()
-	tr.memory.Sample(tr.draws, tr.sample)
+	tr.memory.Sample(tr.draws, tr.sample, tr.pool)
 	gamma := float32(tr.cfg.Gamma)
 	for i, terminated := range tr.sample.Terminated {
 		tr.batch.Discounts[i] = gamma

@@ -11,7 +11,8 @@ import (
 // kernel is two strides wide, 2 x 2 where it is three) and that do not; pictures
 // that are the tiles' very size and so read in place; rows that no kernel
 // reaches; channels and cells that fill no vector, no pair and no tile; batches
-// around ConvBlock and beyond a group of tiles.
+// around ConvBlock; several groups of tiles (96 forwards, 200 backwards), of which
+// one picture may be more than one.
 var convShapes = []struct {
 	n int
 	c Conv
@@ -21,12 +22,15 @@ var convShapes = []struct {
 	{8, Conv{InC: 16, InH: 7, InW: 7, OutC: 33, Kernel: 2, Stride: 1}},
 	{9, Conv{InC: 64, InH: 5, InW: 3, OutC: 40, Kernel: 2, Stride: 1}},
 	{33, Conv{InC: 5, InH: 4, InW: 7, OutC: 2, Kernel: 2, Stride: 1}},
+	{33, Conv{InC: 2, InH: 9, InW: 9, OutC: 3, Kernel: 2, Stride: 1}},
 	{1, Conv{InC: 1, InH: 3, InW: 3, OutC: 7, Kernel: 3, Stride: 1}},
 	{1, Conv{InC: 64, InH: 9, InW: 9, OutC: 64, Kernel: 3, Stride: 1}},
 	{7, Conv{InC: 40, InH: 4, InW: 7, OutC: 64, Kernel: 3, Stride: 1}},
 	{9, Conv{InC: 17, InH: 5, InW: 8, OutC: 16, Kernel: 3, Stride: 1}},
 	{33, Conv{InC: 2, InH: 6, InW: 6, OutC: 5, Kernel: 3, Stride: 1}},
 	{33, Conv{InC: 7, InH: 8, InW: 5, OutC: 33, Kernel: 3, Stride: 1}},
+	{33, Conv{InC: 3, InH: 8, InW: 8, OutC: 10, Kernel: 3, Stride: 1}},
+	{3, Conv{InC: 1, InH: 33, InW: 30, OutC: 2, Kernel: 3, Stride: 1}},
 	{1, Conv{InC: 1, InH: 4, InW: 4, OutC: 1, Kernel: 4, Stride: 2}},
 	{1, Conv{InC: 32, InH: 20, InW: 20, OutC: 64, Kernel: 4, Stride: 2}},
 	{8, Conv{InC: 33, InH: 9, InW: 8, OutC: 5, Kernel: 4, Stride: 2}},
@@ -46,6 +50,7 @@ var convShapes = []struct {
 	{33, Conv{InC: 5, InH: 9, InW: 12, OutC: 16, Kernel: 9, Stride: 3}},
 	{1, Conv{InC: 1, InH: 8, InW: 8, OutC: 1, Kernel: 8, Stride: 4}},
 	{1, Conv{InC: 4, InH: 84, InW: 84, OutC: 32, Kernel: 8, Stride: 4}},
+	{2, Conv{InC: 4, InH: 11, InW: 31, OutC: 3, Kernel: 8, Stride: 4}},
 	{7, Conv{InC: 40, InH: 8, InW: 12, OutC: 3, Kernel: 8, Stride: 4}},
 	{9, Conv{InC: 2, InH: 35, InW: 11, OutC: 40, Kernel: 8, Stride: 4}},
 	{33, Conv{InC: 4, InH: 16, InW: 16, OutC: 7, Kernel: 8, Stride: 4}},
@@ -124,7 +129,7 @@ func randomShape(r *rand.Rand) (n int, c Conv) {
 		c.Kernel = c.Stride * (2 + r.IntN(2))
 		c.InH = c.Kernel + r.IntN(7*c.Stride)
 		c.InW = c.Kernel + r.IntN(7*c.Stride)
-		c.InC, c.OutC, n = 1+r.IntN(40/c.Stride), 1+r.IntN(40), 1+r.IntN(12)
+		c.InC, c.OutC, n = 1+r.IntN(40/c.Stride), 1+r.IntN(40), 1+r.IntN(40)
 		if products(n, c) <= 100_000 {
 			return n, c
 		}

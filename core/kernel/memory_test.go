@@ -57,7 +57,7 @@ func TestSlicesEndWhereTheyEnd(t *testing.T) {
 				if products(s.n, s.c) > 1_000_000 { // the time goes into their workspaces' pages
 					continue
 				}
-				k := newConvData(s.n, s.c, r).with(i%2 == 0, i/2%2 == 0, p)
+				k := newConvData(s.n, s.c, r).with(i%2 == 0 || s.c.InC == 4, i/2%2 == 0, p)
 				k.eachSlice(func(s *[]float32) { fenced(f, s) })
 				fenced(f, &k.x8)
 				k.run()

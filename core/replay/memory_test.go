@@ -1,12 +1,15 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 func atari(capacity, window int) Config {
@@ -18,7 +21,7 @@ func TestNoAllocations(t *testing.T) {
 	m := filled(t, 4, 64)
 	defer m.Close()
 	r, b, obs := rng.New(1, "replay", 0), m.NewBatch(8), make([]byte, 20)
-	if n := testing.AllocsPerRun(100, func() { m.Sample(r, b) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { m.Sample(r, b, nil) }); n != 0 {
 		t.Errorf("Sample: %g allocations", n)
 	}
 	if n := testing.AllocsPerRun(100, func() {
@@ -82,7 +85,7 @@ func BenchmarkSample32(b *testing.B) {
 	b.SetBytes(int64(2 * len(batch.Obs)))
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Sample(r, batch)
+		m.Sample(r, batch, nil)
 	}
 }
 
@@ -130,4 +133,38 @@ func shift(obs []byte, x byte) {
 		obs[f*frame], obs[f*frame+frame-1] = obs[(f+1)*frame], obs[(f+1)*frame+frame-1]
 	}
 	obs[3*frame], obs[4*frame-1] = x, x
+}
+
+// The threads of a pool copy the same rows to the same places, and nothing is
+// allocated.
+func TestSampleOnThreads(t *testing.T) {
+	m := must(New(atari(200, 100)))
+	defer m.Close()
+	r, obs := rng.New(1, "replay", 0), make([]byte, 4*84*84)
+	check(t, m.Begin(0, obs))
+	for range 200 {
+		copy(obs, obs[84*84:])
+		for i := range 84 * 84 {
+			obs[3*84*84+i] = byte(r.Intn(256))
+		}
+		check(t, m.Add(0, int32(r.Intn(4)), 1, 1, 0, obs))
+		m.Flush()
+	}
+	one, many := m.NewBatch(33), m.NewBatch(33)
+	if len(one.Obs) < worthSharing {
+		t.Fatal("the batch is too small to be shared")
+	}
+	m.Sample(rng.New(2, "replay", 0), one, nil)
+	for _, n := range []int{1, 2, 3} {
+		pool := must(threads.NewPool(n, nil))
+		defer pool.Close()
+		m.Sample(rng.New(2, "replay", 0), many, pool)
+		if !bytes.Equal(one.Obs, many.Obs) || !bytes.Equal(one.NextObs, many.NextObs) || !slices.Equal(one.Actions, many.Actions) {
+			t.Errorf("%d threads: another batch", n)
+		}
+		again := rng.New(2, "replay", 0)
+		if allocs := testing.AllocsPerRun(10, func() { m.Sample(again, many, pool) }); allocs != 0 {
+			t.Errorf("%d threads: %v allocations", n, allocs)
+		}
+	}
 }

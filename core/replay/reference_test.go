@@ -270,7 +270,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			}
 			seed++
 			b := m.NewBatch(5)
-			m.Sample(rng.New(seed, "replay", 0), b)
+			m.Sample(rng.New(seed, "replay", 0), b, nil)
 			same, flat := rng.New(seed, "replay", 0), ref.flat()
 			for row := range 5 {
 				compareRow(t, m, b, row, flat[same.Intn(len(flat))])

@@ -51,6 +51,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // StackMode says how far to trust Obs.FrameStack. It matters only where that
@@ -113,6 +114,9 @@ type Batch struct {
 	Rewards    []float32 // n, as they were added
 	Terminated []bool    // n: nothing beyond this transition counts
 	Versions   []uint64  // n: the version of the parameters that chose the action
+
+	picks []int // n: what Sample drew
+	copy  func(worker, row int) error
 }
 
 // New returns an empty memory. It refuses a configuration that does not fit
@@ -161,12 +165,20 @@ func (cfg Config) check() error {
 
 // NewBatch returns a batch of n rows for this memory's observations.
 func (m *Memory) NewBatch(n int) *Batch {
-	return &Batch{
+	b := &Batch{
 		Obs: make([]byte, n*m.obsBytes), NextObs: make([]byte, n*m.obsBytes),
 		Actions: make([]int32, n), Rewards: make([]float32, n),
-		Terminated: make([]bool, n), Versions: make([]uint64, n),
+		Terminated: make([]bool, n), Versions: make([]uint64, n), picks: make([]int, n),
 	}
+	b.copy = func(_, row int) error {
+		m.At(b.picks[row], b, row)
+		return nil
+	}
+	return b
 }
+
+// worthSharing is the bytes of a batch that take longer to copy than a thread to wake.
+const worthSharing = 1 << 18
 
 // Begin starts a segment (an episode, or what follows a Cut) of environment e
 // with its first observation. A segment in progress is cut first.
@@ -276,11 +288,21 @@ func (m *Memory) countVisible() {
 func (m *Memory) Len() int { return m.starts[len(m.starts)-1] }
 
 // Sample fills b with transitions drawn uniformly, with replacement, from all
-// visible ones: one r.Intn(Len()) for each row, in order. It panics if nothing
-// is visible.
-func (m *Memory) Sample(r *rng.Stream, b *Batch) {
-	for row := range b.Actions {
-		m.At(r.Intn(m.Len()), b, row)
+// visible ones: one r.Intn(Len()) for each row, in order. b is from NewBatch. The
+// threads of pool share the copying; nil: the calling goroutine alone. It panics
+// if nothing is visible.
+func (m *Memory) Sample(r *rng.Stream, b *Batch, pool *threads.Pool) {
+	for row := range b.picks {
+		b.picks[row] = r.Intn(m.Len())
+	}
+	if pool != nil && len(b.Obs) >= worthSharing {
+		if err := pool.Do(len(b.picks), b.copy); err != nil {
+			panic(err)
+		}
+		return
+	}
+	for row := range b.picks {
+		m.At(b.picks[row], b, row)
 	}
 }
 

@@ -183,7 +183,7 @@ func TestSampleIsUniform(t *testing.T) {
 	count := map[int32]int{}
 	b, r := m.NewBatch(100), rng.New(3, "replay", 0)
 	for range n / 100 {
-		m.Sample(r, b)
+		m.Sample(r, b, nil)
 		for _, a := range b.Actions {
 			count[a]++
 		}
@@ -206,7 +206,7 @@ func TestSampleDrawsOncePerRow(t *testing.T) {
 	defer m.Close()
 	r, same := rng.New(1, "replay", 0), rng.New(1, "replay", 0)
 	b := m.NewBatch(7)
-	m.Sample(r, b)
+	m.Sample(r, b, nil)
 	for range 7 {
 		same.Intn(m.Len())
 	}

@@ -80,8 +80,8 @@ func TestSaveContinues(t *testing.T) {
 		a.Flush()
 		b.Flush()
 		x, y := a.NewBatch(64), b.NewBatch(64)
-		a.Sample(rng.New(1, "replay", 0), x)
-		b.Sample(rng.New(1, "replay", 0), y)
+		a.Sample(rng.New(1, "replay", 0), x, nil)
+		b.Sample(rng.New(1, "replay", 0), y, nil)
 		if a.Hash() != b.Hash() || !bytes.Equal(x.Obs, y.Obs) || !bytes.Equal(x.NextObs, y.NextObs) {
 			t.Error("continuations differ")
 		}

@@ -34,7 +34,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     sub = command("modes", _modes, "steps/s of the four modes on a built-in environment")
     sub.add_argument("--env", default="Catch-v0")
     sub.add_argument("--num-envs", default="1,8", help="comma-separated (default 1,8)")
-    sub.add_argument("--num-threads", type=int, default=0, help="threads that step environments (default: one per core)")
+    sub.add_argument("--num-threads", type=int, default=0, help="threads that compute at any time (default: one per core)")
     sub.add_argument("--steps", type=int, default=2000, help="steps measured for each cell (default 2000)")
     sub.add_argument("--trials", type=int, default=1)
 

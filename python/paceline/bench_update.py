@@ -47,6 +47,9 @@ def measure(rounds: int, torch: Torch | None) -> dict[str, Any]:
         report["torch"] = {"version": torch.version, "left_out": torch.left_out}
     for key, r in ours.items():
         ms, peak = statistics.median(r["ms"]), statistics.median(r["peak_gflops"])
+        if r["flop"] == 0:
+            report["ours"].append(dict(zip(("work", "batch", "precision", "threads"), key)) | {"ms": ms})
+            continue
         rate, done = r["flop"] / ms / 1e6, r["flop_done"] / ms / 1e6
         report["ours"].append(
             dict(zip(("work", "batch", "precision", "threads"), key))
@@ -70,6 +73,10 @@ def _ratios(report: dict[str, Any]) -> dict[str, float]:
         return f"act_b{batch}" + ("" if precision == "fp32" else f"_{precision}") + ("" if threads == 1 else f"_{threads}t")
 
     for (work, batch, precision, threads), r in ours.items():
+        if work == "sample":
+            update = ours["update", batch, precision, threads]
+            ratio[f"sample_of_{name('update', batch, precision, threads)}"] = r["ms"] / update["ms"]
+            continue
         label = name(work, batch, precision, threads)
         ratio[f"{label}_of_peak"] = r["of_peak"]
         ratio[f"{label}_done_of_peak"] = r["done_of_peak"]
@@ -91,6 +98,9 @@ def text(report: dict[str, Any]) -> str:
     ]
     for r in report["ours"]:
         work = f"{r['work']} {r['batch']}"
+        if r["work"] == "sample":
+            lines.append(f"{work:<14}{'':<10}{r['threads']:>7}{r['ms']:>9.2f}")
+            continue
         lines.append(
             f"{work:<14}{r['precision']:<10}{r['threads']:>7}{r['ms']:>9.2f}{r['gflops']:>9.0f}{r['peak_gflops']:>7.0f}"
             f"{r['of_peak']:>9.2f}{r['done_of_peak']:>7.2f}"

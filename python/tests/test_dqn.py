@@ -1,6 +1,7 @@
 """DQN on built-in environments: learning, acting, files, weights, callbacks."""
 
 import json
+import os
 import threading
 import time
 import warnings
@@ -38,6 +39,22 @@ def test_one_seed_one_result_for_any_number_of_threads():
     assert len(results) == 1
     with small(num_envs=4, seed=8) as model:
         assert model.learn(600).hashes() not in results
+
+
+def test_precision(tmp_path):
+    with small() as model, small(precision="bf16") as rough:
+        assert model.setting("precision") == "fp32"
+        fine, coarse = model.learn(400).hashes(), rough.learn(400).hashes()
+        assert fine.weights != coarse.weights
+        rough.save(tmp_path / "model")
+        with DQN.load(tmp_path / "model") as again, DQN.load(tmp_path / "model", precision="fp32") as other:
+            assert again.setting("precision") == "bf16"
+            obs = np.linspace(-1, 1, 40, dtype=np.float32).reshape(10, 4)
+            q16, q32 = (m.policy_snapshot().q_values(obs) for m in (again, other))
+        np.testing.assert_allclose(q16, q32, rtol=0.05, atol=0.05 * np.abs(q32).max())
+        assert (q16 != q32).any()
+    with pytest.raises(ConfigError, match="precision: \"fp8\", must be fp32, bf16"):
+        small(precision="fp8")
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
@@ -440,3 +457,29 @@ def test_bench_command(process):
     assert "standard" in done.stdout and "W=2" in done.stdout
     report = json.loads(process(call, "bench", "modes", "--env", "CartPole-v1", "--num-envs", "2", "--steps", 100, "--json").stdout)
     assert {r["mode"] for r in report["results"]} == {"standard", "concurrent", "synchronized", "both"}
+
+
+def test_bench_update_command(process):
+    call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
+    report = json.loads(process(call, "bench", "update", "--rounds", 1, "--no-torch", "--json").stdout)
+    ratio = report["ratio"]
+    for work in ("update_fp32_1t", "update_bf16_1t", "act_b1", "act_b8", "act_b32_bf16"):
+        assert 0 < ratio[f"{work}_done_of_peak"] <= ratio[f"{work}_of_peak"] < 10
+    if len(os.sched_getaffinity(0)) > 1:
+        threads = max(r["threads"] for r in report["ours"])
+        assert ratio[f"update_fp32_{threads}t_vs_1t"] > 0
+    done = process(call, "bench", "update", "--rounds", 1, "--no-torch")
+    assert "update 32" in done.stdout and "GFLOP/s" in done.stdout
+
+
+def test_bench_update_against_torch():
+    pytest.importorskip("torch")
+    from paceline import bench_update
+
+    torch = bench_update.Torch(batch=2, act=(1,))
+    torch.kinds.pop("compiled", None), torch.kinds.pop("compiled_bf16", None)
+    assert set(torch.turn(1)) == {("update", 2, "fp32"), ("update", 2, "bf16"), ("act", 1, "fp32"), ("act", 1, "bf16")}
+    ours = {"work": "update", "batch": 2, "precision": "fp32", "threads": 1, "ms": 2.0, "of_peak": 0.5, "done_of_peak": 0.25}
+    theirs = {"work": "update", "batch": 2, "kind": "fp32", "threads": 1, "ms": 5.0}
+    ratio = bench_update._ratios({"ours": [ours], "theirs": [theirs, theirs | {"kind": "bf16", "ms": 3.0}]})
+    assert ratio["update_fp32_1t_vs_torch"] == 2.5 and ratio["update_fp32_1t_vs_torch_bf16"] == 1.5
