@@ -85,9 +85,10 @@ test-torch: $(VENV)/.torch ## recompute PyTorch's side of the comparison and com
 # The tests left out here start their own program again, which Linux does not do
 # for another processor's, or read flags of memory that the emulator does not
 # report. The C programs are those that neither take minutes nor measure time or
-# memory, which would be the emulator's.
+# memory, which would be the emulator's. Go programs now and then hang under QEMU
+# if their threads are interrupted by signals (golang.org/issue/36981, 70329).
 ARM64_CC := aarch64-linux-gnu-gcc
-ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu
+ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu -E GODEBUG=asyncpreemptoff=1
 ARM64_PACKAGES := qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 ARM64_GO := CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=$(ARM64_CC) go
 

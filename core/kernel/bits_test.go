@@ -146,7 +146,7 @@ func TestPathsRoundTheSameOperands(t *testing.T) {
 					largest = max(largest, math.Abs(float64(v)-float64(first[name][j])))
 				}
 				err := relative(largest, math.Sqrt(slices.Max(exact[name].squares)))
-				// Three times the worst, 6.7e-7.
+				// Three times the worst, 6.8e-7.
 				worst.within(t, name, convName(d.n, d.c)+" against "+paths[0], err, 2e-6)
 			}
 		}

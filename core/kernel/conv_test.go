@@ -50,7 +50,7 @@ var convShapes = []struct {
 	{33, Conv{InC: 5, InH: 9, InW: 12, OutC: 16, Kernel: 9, Stride: 3}},
 	{1, Conv{InC: 1, InH: 8, InW: 8, OutC: 1, Kernel: 8, Stride: 4}},
 	{1, Conv{InC: 4, InH: 84, InW: 84, OutC: 32, Kernel: 8, Stride: 4}},
-	{2, Conv{InC: 4, InH: 11, InW: 31, OutC: 3, Kernel: 8, Stride: 4}},
+	{2, Conv{InC: 4, InH: 8, InW: 28, OutC: 3, Kernel: 8, Stride: 4}},
 	{7, Conv{InC: 40, InH: 8, InW: 12, OutC: 3, Kernel: 8, Stride: 4}},
 	{9, Conv{InC: 2, InH: 35, InW: 11, OutC: 40, Kernel: 8, Stride: 4}},
 	{33, Conv{InC: 4, InH: 16, InW: 16, OutC: 7, Kernel: 8, Stride: 4}},
@@ -67,16 +67,16 @@ var layouts = [][2]bool{{false, false}, {false, true}, {true, false}, {true, tru
 // TestConv and TestConvOfRandomShapes (-v logs them), by exact.errorOfWhole:
 //
 //	      y       dw      dx
-//	fp32  4.1e-6  1.6e-6  1.7e-6
+//	fp32  4.7e-6  1.7e-6  1.3e-6
 //	bf16  0.019   0.016   0.017
 //
 // In fp32 the worst is the Go path, which adds up hundreds of terms in one chain.
 // In bf16 its 0.009 is that of the operands themselves; Winograd's points, sums of
 // up to four operands, are rounded once more.
 var convLimits = map[string][2]float64{
-	"y":  {FP32: 1.2e-5, BF16: 0.055},
+	"y":  {FP32: 1.4e-5, BF16: 0.055},
 	"dw": {FP32: 5e-6, BF16: 0.05},
-	"dx": {FP32: 5e-6, BF16: 0.05},
+	"dx": {FP32: 4e-6, BF16: 0.05},
 }
 
 // biasLimit is for db, plain sums in fp32 in either precision, by exact.errorOf;

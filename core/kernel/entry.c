@@ -90,14 +90,14 @@ void paceline_kernel_dense_backward(const struct paceline_kernels *k, float *dw,
 }
 
 void paceline_kernel_rmsprop(const struct paceline_kernels *k, float *theta, const float *grad,
-			     float *avg, float *sq, ptrdiff_t n, float lr, float decay, float eps,
+			     float *avg, float *sq, ptrdiff_t n, float lr, double decay, float eps,
 			     int centered, int eps_inside)
 {
 	IN_OUR_MODE(k->rmsprop(theta, grad, avg, sq, n, lr, decay, eps, centered, eps_inside));
 }
 
 void paceline_kernel_adam(const struct paceline_kernels *k, float *theta, const float *grad,
-			  float *m, float *v, ptrdiff_t n, float lr, float beta1, float beta2,
+			  float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2,
 			  float eps, int64_t step)
 {
 	IN_OUR_MODE(k->adam(theta, grad, m, v, n, lr, beta1, beta2, eps, step));

@@ -24,8 +24,8 @@ const (
 type table struct {
 	name       string
 	layers     [2]layers // by Precision
-	rmsProp    func(theta, grad, avg, sq []float32, lr, decay, eps float32, centered, epsInside bool)
-	adam       func(theta, grad, m, v []float32, lr, beta1, beta2, eps float32, step int64)
+	rmsProp    func(theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool)
+	adam       func(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64)
 	adaGrad    func(theta, grad, sq []float32, lr, eps float32)
 	sumSquares func(x []float32) float64
 	scale      func(x []float32, a float32)
@@ -92,7 +92,7 @@ func Err() error { return envErr }
 //	var   = max(sq - avg*avg, 0)
 //	theta -= lr*g / sqrt(var + eps)      if epsInside (Mnih et al. 2015)
 //	theta -= lr*g / (sqrt(var) + eps)    otherwise (PyTorch, Keras)
-func RMSProp(theta, grad, avg, sq []float32, lr, decay, eps float32, centered, epsInside bool) {
+func RMSProp(theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("sq", len(sq), len(theta))
 	if centered {
@@ -108,7 +108,7 @@ func RMSProp(theta, grad, avg, sq []float32, lr, decay, eps float32, centered, e
 //	m = beta1*m + (1-beta1)*g
 //	v = beta2*v + (1-beta2)*g*g
 //	theta -= lr/(1-beta1^step) * m / (sqrt(v)/sqrt(1-beta2^step) + eps)
-func Adam(theta, grad, m, v []float32, lr, beta1, beta2, eps float32, step int64) {
+func Adam(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("m", len(m), len(theta))
 	atLeast("v", len(v), len(theta))

@@ -40,9 +40,9 @@ struct paceline_kernels {
 			       const float *y, const float *dy, ptrdiff_t n, ptrdiff_t in,
 			       ptrdiff_t all, ptrdiff_t out, float *ws);
 	void (*rmsprop)(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n,
-			float lr, float decay, float eps, int centered, int eps_inside);
+			float lr, double decay, float eps, int centered, int eps_inside);
 	void (*adam)(float *theta, const float *grad, float *m, float *v, ptrdiff_t n,
-		     float lr, float beta1, float beta2, float eps, int64_t step);
+		     float lr, double beta1, double beta2, float eps, int64_t step);
 	void (*adagrad)(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
 	double (*sum_squares)(const float *x, ptrdiff_t n);
 	void (*scale)(float *x, ptrdiff_t n, float a);
@@ -78,10 +78,10 @@ void paceline_kernel_dense_backward(const struct paceline_kernels *k, float *dw,
 				    const float *x, const float *w, const float *y, const float *dy,
 				    ptrdiff_t n, ptrdiff_t in, ptrdiff_t all, ptrdiff_t out, float *ws);
 void paceline_kernel_rmsprop(const struct paceline_kernels *k, float *theta, const float *grad,
-			     float *avg, float *sq, ptrdiff_t n, float lr, float decay, float eps,
+			     float *avg, float *sq, ptrdiff_t n, float lr, double decay, float eps,
 			     int centered, int eps_inside);
 void paceline_kernel_adam(const struct paceline_kernels *k, float *theta, const float *grad,
-			  float *m, float *v, ptrdiff_t n, float lr, float beta1, float beta2,
+			  float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2,
 			  float eps, int64_t step);
 void paceline_kernel_adagrad(const struct paceline_kernels *k, float *theta, const float *grad,
 			     float *sq, ptrdiff_t n, float lr, float eps);

@@ -114,14 +114,14 @@ func (p native) denseBackward(dw, db, dx, x, w, y, dy []float32, n int, d *Dense
 		C.ptrdiff_t(n), C.ptrdiff_t(to-from), C.ptrdiff_t(d.In), C.ptrdiff_t(d.Out), floats(ws))
 }
 
-func (p native) rmsProp(theta, grad, avg, sq []float32, lr, decay, eps float32, centered, epsInside bool) {
+func (p native) rmsProp(theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	C.paceline_kernel_rmsprop(p.k, floats(theta), floats(grad), floats(avg), floats(sq), C.ptrdiff_t(len(theta)),
-		C.float(lr), C.float(decay), C.float(eps), integer(centered), integer(epsInside))
+		C.float(lr), C.double(decay), C.float(eps), integer(centered), integer(epsInside))
 }
 
-func (p native) adam(theta, grad, m, v []float32, lr, beta1, beta2, eps float32, step int64) {
+func (p native) adam(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	C.paceline_kernel_adam(p.k, floats(theta), floats(grad), floats(m), floats(v), C.ptrdiff_t(len(theta)),
-		C.float(lr), C.float(beta1), C.float(beta2), C.float(eps), C.int64_t(step))
+		C.float(lr), C.double(beta1), C.double(beta2), C.float(eps), C.int64_t(step))
 }
 
 func (p native) adaGrad(theta, grad, sq []float32, lr, eps float32) {

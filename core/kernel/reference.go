@@ -19,14 +19,14 @@ var reference = table{
 	add:        refAdd,
 }
 
-func refRMSProp(theta, grad, avg, sq []float32, lr, decay, eps float32, centered, epsInside bool) {
-	rest := 1 - decay
+func refRMSProp(theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+	keep, rest := float32(decay), float32(1-decay)
 	for i := range theta {
 		g := grad[i]
-		sq[i] = float32(decay*sq[i]) + float32(float32(rest*g)*g)
+		sq[i] = float32(keep*sq[i]) + float32(float32(rest*g)*g)
 		v := sq[i]
 		if centered {
-			avg[i] = float32(decay*avg[i]) + float32(rest*g)
+			avg[i] = float32(keep*avg[i]) + float32(rest*g)
 			v -= float32(avg[i] * avg[i])
 			if v < 0 { // a variance, but for rounding
 				v = 0
@@ -41,14 +41,15 @@ func refRMSProp(theta, grad, avg, sq []float32, lr, decay, eps float32, centered
 	}
 }
 
-func refAdam(theta, grad, m, v []float32, lr, beta1, beta2, eps float32, step int64) {
-	rest1, rest2 := 1-beta1, 1-beta2
-	size := float32(float64(lr) / (1 - power(float64(beta1), step)))
-	root := float32(math.Sqrt(1 - power(float64(beta2), step)))
+func refAdam(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+	keep1, rest1 := float32(beta1), float32(1-beta1)
+	keep2, rest2 := float32(beta2), float32(1-beta2)
+	size := float32(float64(lr) / (1 - power(beta1, step)))
+	root := float32(math.Sqrt(1 - power(beta2, step)))
 	for i := range theta {
 		g := grad[i]
-		m[i] = float32(beta1*m[i]) + float32(rest1*g)
-		v[i] = float32(beta2*v[i]) + float32(float32(rest2*g)*g)
+		m[i] = float32(keep1*m[i]) + float32(rest1*g)
+		v[i] = float32(keep2*v[i]) + float32(float32(rest2*g)*g)
 		theta[i] -= float32(float32(size*m[i]) / (float32(sqrt32(v[i])/root) + eps))
 	}
 }

@@ -22,9 +22,9 @@ static TARGET void scale_by(float *x, ptrdiff_t n, float a)
 }
 
 static TARGET void rmsprop(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n,
-			   float lr, float decay, float eps, int centered, int eps_inside)
+			   float lr, double decay, float eps, int centered, int eps_inside)
 {
-	const vec vlr = v_set1(lr), keep = v_set1(decay), rest = v_set1(1 - decay), veps = v_set1(eps);
+	const vec vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)), veps = v_set1(eps);
 	for (ptrdiff_t i = 0; i < n; i += VW) {
 		ptrdiff_t some = min(VW, n - i);
 		vec g = get(grad + i, some);
@@ -51,12 +51,13 @@ static TARGET double power(double x, int64_t n)
 }
 
 static TARGET void adam(float *theta, const float *grad, float *m, float *v, ptrdiff_t n,
-			float lr, float beta1, float beta2, float eps, int64_t step)
+			float lr, double beta1, double beta2, float eps, int64_t step)
 {
 	const float size = (float)(lr / (1 - power(beta1, step)));
 	const float root = (float)sqrt(1 - power(beta2, step));
-	const vec keep1 = v_set1(beta1), rest1 = v_set1(1 - beta1), keep2 = v_set1(beta2),
-		  rest2 = v_set1(1 - beta2), veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
+	const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
+	const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
+	const vec veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
 	for (ptrdiff_t i = 0; i < n; i += VW) {
 		ptrdiff_t some = min(VW, n - i);
 		vec g = get(grad + i, some);

@@ -238,7 +238,7 @@ func (o *optimizer) SetState(step int64, state []State) error {
 
 func applyAdam(o *optimizer, theta, grad []float32, i int) {
 	kernel.Adam(theta, grad, o.of(o.state[0].Data, i), o.of(o.state[1].Data, i), o.lr,
-		float32(o.cfg.Beta1), float32(o.cfg.Beta2), float32(o.cfg.Eps), o.step)
+		o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
 }
 
 func applyAdaGrad(o *optimizer, theta, grad []float32, i int) {
@@ -250,6 +250,6 @@ func applyRMSProp(o *optimizer, theta, grad []float32, i int) {
 	if o.cfg.Centered {
 		avg = o.of(o.state[1].Data, i)
 	}
-	kernel.RMSProp(theta, grad, avg, o.of(o.state[0].Data, i), o.lr, float32(o.cfg.Decay), float32(o.cfg.Eps),
+	kernel.RMSProp(theta, grad, avg, o.of(o.state[0].Data, i), o.lr, o.cfg.Decay, float32(o.cfg.Eps),
 		o.cfg.Centered, o.cfg.Name == "rmsprop_mnih")
 }

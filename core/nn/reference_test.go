@@ -107,7 +107,7 @@ func (c *torchCase) batch(step int) *Batch {
 
 // tolerance is the largest difference allowed, over the largest magnitude in the
 // tensor.
-const tolerance = 1e-4
+const tolerance = 1e-5
 
 // worst is the largest such ratio seen.
 type worst struct{ ratio float64 }
