@@ -102,9 +102,10 @@ test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 	$(ARM64_GO) test -short -exec '$(ARM64_RUN)' -skip '^(TestEnvironmentVariable|TestMappingFlags|TestNoRoomOnTheDisk)$$' ./core/...
 	$(ARM64_GO) build -buildmode=c-shared -trimpath -buildvcs=false \
 		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o build/arm64/libpaceline.so ./capi
-	@for test in structs smoke nulls handles bad_env vec files fork; do \
+	@for test in structs smoke nulls handles bad_env vec files fork float_mode; do \
 		$(ARM64_CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Iinclude capi/ctest/$$test.c -o build/arm64/$$test \
-			-Lbuild/arm64 -lpaceline -Wl,-rpath,$(abspath build/arm64) -lpthread -lm && TMPDIR=$(abspath build/arm64) \
+			$$([ $$test = float_mode ] || echo -Lbuild/arm64 -lpaceline -Wl,-rpath,$(abspath build/arm64)) -lpthread -lm -ldl && \
+			TMPDIR=$(abspath build/arm64) PACELINE_LIBRARY=$(abspath build/arm64)/libpaceline.so \
 			timeout 60 $(ARM64_RUN) build/arm64/$$test $$([ $$test != structs ] || echo capi/ctest/abi.txt) || \
 			{ echo "$$test FAILED"; exit 1; }; \
 		echo "$$test ok"; done

@@ -22,6 +22,18 @@ unsigned pl_float_enter(void) {
 
 void pl_float_leave(unsigned mode) { _mm_setcsr(mode); }
 
+#elif defined(__aarch64__)
+
+/* All zeros: nearest, denormals as they are, nothing trapped. */
+unsigned pl_float_enter(void) {
+  uint64_t mode;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+  pl_float_leave(0);
+  return (unsigned)mode;
+}
+
+void pl_float_leave(unsigned mode) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)mode) : "memory"); }
+
 #else
 
 unsigned pl_float_enter(void) { return 0; }

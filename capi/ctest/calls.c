@@ -56,7 +56,7 @@ int main(void) {
   pthread_attr_t attr;
   pthread_t x;
   pthread_attr_init(&attr);
-  CHECK(pthread_attr_setstacksize(&attr, 64 << 10) == 0);
+  CHECK(pthread_attr_setstacksize(&attr, 128 << 10) == 0);
   for (int i = 0; i < 50; i++) {
     CHECK(pthread_create(&x, &attr, small_stack, NULL) == 0);
     pthread_join(x, NULL);

@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 
 #include <immintrin.h>
+#include <string.h>
 
 #include "kernel.h"
 
@@ -121,7 +122,7 @@ INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdif
 	_mm256_storeu_si256((__m256i *)t, b);
 	t[n] = 0; /* the other half of the last pair, until the next operand comes */
 	for (ptrdiff_t j = 0; j < n + (k + n) % 2; j++)
-		((uint16_t *)(row + (k + j) / 32 * chunk + (k + j) / 2 % 16))[(k + j) % 2] = t[j];
+		memcpy((uint16_t *)(row + (k + j) / 32 * chunk + (k + j) / 2 % 16) + (k + j) % 2, &t[j], sizeof *t);
 }
 #elif defined(ROUND_OPERANDS)
 enum { PLAIN = 0 };

@@ -211,7 +211,7 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
 		for (ptrdiff_t i = 0; i < some; i++)
 			load_gradient(gradients + i * g.picture, db, dy + (first + i) * outputs,
 				      y + (first + i) * outputs, c, &s, planes);
-		float *dst = s.in_place ? dx + first * s.picture : back;
+		float *dst = dx && s.in_place ? dx + first * s.picture : back;
 		if (dx)
 			memset(dst, 0, (size_t)(some * s.picture) * sizeof *dst);
 		for (int i = 0; i < 4; i++) {

@@ -57,7 +57,7 @@ func wide() Spec {
 // optimiser steps, with batches that fill no block.
 func TestThreadsChangeNothing(t *testing.T) {
 	batches, counts := []int{1, 7, 8, 33}, []int{0, 1, 2, 3, 5} // threads; 0: no pool
-	if kernel.ISA() == "go" {                                   // slow
+	if kernel.ISA() == "go" || testing.Short() {                // slow
 		batches, counts = []int{9}, []int{0, 2}
 	}
 	for name, precision := range precisions {
