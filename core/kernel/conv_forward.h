@@ -1,7 +1,14 @@
 /* The forward pass of a convolution; see conv.h. */
 
-/* Pictures worked on together: about 96 tiles, so that 16 points of them fit the second-level cache. */
-INLINE ptrdiff_t forward_group(const struct shape *s) { return s->tiles < 96 ? 96 / s->tiles : 1; }
+/*
+ * How many of n pictures are worked on together: about 96 tiles, so that 16
+ * points of them fit the second-level cache, in groups of nearly equal size.
+ */
+INLINE ptrdiff_t forward_group(const struct shape *s, ptrdiff_t n)
+{
+	const ptrdiff_t most = s->tiles < 96 ? 96 / s->tiles : 1, groups = (n + most - 1) / most;
+	return (n + groups - 1) / groups;
+}
 
 /* Outputs of one tile from its 16 products; `to` is [out_h, out_w, out_c] of its picture. */
 INLINE void output_tile(const int m, float *to, const float *products, ptrdiff_t point, const float *bias,
@@ -37,7 +44,7 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
 				const float *b, ptrdiff_t n, const struct paceline_conv *c, float *ws)
 {
 	const struct shape s = shape_of(c);
-	const ptrdiff_t outputs = c->out_h * c->out_w * c->out_c, group = min(n, forward_group(&s));
+	const ptrdiff_t outputs = c->out_h * c->out_w * c->out_c, group = forward_group(&s, n);
 	const ptrdiff_t deep = round_up(s.units, CHUNK);
 	ws = aligned(ws);
 	float *bias = take(&ws, s.wide);

@@ -22,8 +22,12 @@ INLINE void dots(const int rows, const int outs, const int ready, float *y, ptrd
 	ptrdiff_t k = 0;
 	for (; k + step <= in; k += step) {
 		vec wv[8];
-		UNROLL for (int o = 0; o < outs; o++)
+		UNROLL for (int o = 0; o < outs; o++) {
+			/* What the next outputs read: they lie a long way off, as a row of x may be. */
+			if (PLAIN || !ready)
+				__builtin_prefetch(w + (o + 8) * ldw + k, 0, 2);
 			wv[o] = ready ? v_load(w + o * ldw + k / PER_UNIT) : v_row_units(w + o * ldw + k, step);
+		}
 		UNROLL for (int r = 0; r < rows; r++) {
 			vec xv = v_load(x + r * ldx + k / PER_UNIT);
 			UNROLL for (int o = 0; o < outs; o++)
@@ -53,6 +57,9 @@ static TARGET void rows_to_units(float *dst, const float *src, ptrdiff_t rows, p
 	for (ptrdiff_t i = 0; i < rows; i++, dst += in_units(n), src += n)
 		for (ptrdiff_t k = 0; k < n; k += VW * PER_UNIT) {
 			ptrdiff_t some = min(VW * PER_UNIT, n - k);
+			__builtin_prefetch(src + 8 * n + k, 0, 2); /* of the next outputs */
+			if (PER_UNIT == 2)
+				__builtin_prefetch(src + 8 * n + k + VW, 0, 2);
 			put(dst + k / PER_UNIT, v_row_units(src + k, some), in_units(some));
 		}
 }

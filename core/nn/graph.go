@@ -65,7 +65,7 @@ func (g *graph) rowsAPart() int {
 	if g.threads() == 1 {
 		return g.rows
 	}
-	return min(8, (g.rows+g.threads()-1)/g.threads())
+	return min(4, (g.rows+g.threads()-1)/g.threads())
 }
 
 // needScratch makes scratch at least n floats long.
