@@ -202,8 +202,6 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
 	g.pictures = gradients;
 
 	memset(db, 0, (size_t)out_c * sizeof *db);
-	if (s.deep_wide > s.deep)
-		memset(points, 0, (size_t)(4 * most * s.deep_wide) * sizeof *points);
 	for (ptrdiff_t first = 0; first < n; first += group) {
 		const ptrdiff_t some = min(group, n - first), tiles = some * s.tiles, units = in_units(tiles);
 		const ptrdiff_t point = tiles * s.deep_wide;

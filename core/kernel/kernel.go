@@ -13,9 +13,9 @@ type Precision int
 
 const (
 	FP32 Precision = iota
-	// BF16 rounds both factors of every product to bfloat16 (8 significant bits),
-	// on every path in the same places; the path "avx512bf16" has instructions
-	// for it.
+	// BF16 rounds both factors of every product to bfloat16 (8 significant bits).
+	// The path "avx512bf16" has instructions for it. The C paths' products are
+	// those of Winograd's filtering, the "go" path's the textbook's.
 	BF16
 )
 
