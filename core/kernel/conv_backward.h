@@ -226,7 +226,7 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
 			}
 			for (int j = 0; j < 4; j++)
 				multiply_panels(tiles, s.deep_wide, s.out_units, panel + j * tiles * deep, deep,
-						packed + (4 * i + j) * s.deep_wide * s.out_units, points + j * point, 0);
+						packed + (4 * i + j) * s.deep_wide * s.out_units, points + j * point);
 			for (ptrdiff_t t = 0; t < tiles; t++)
 				scatter_points(i, (float *)tile_at(0, dst, t, c, &s), points + t * s.deep_wide, point, c, &s);
 		}

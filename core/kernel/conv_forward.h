@@ -66,7 +66,7 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
 			for (int j = 0; j < 4; j++)
 				multiply_panels(rows, s.wide, s.units, points + j * rows * deep, deep,
 						packed + (4 * i + j) * s.wide * s.units,
-						products + (4 * i + j) * point, 0);
+						products + (4 * i + j) * point);
 		}
 		for (ptrdiff_t t = 0; t < rows; t++) {
 			ptrdiff_t h = t % s.tiles / s.tiles_w * s.m, w = t % s.tiles_w * s.m;

@@ -202,7 +202,7 @@ static TARGET void dense_backward(float *dw, float *db, float *dx, const float *
 			ptrdiff_t i = panel_start(n, q), m = panel_start(n, q + 1) - i;
 			INTO(dx + i * all + j, all, cols, m,
 			     panel_tiles[m - 1](out_units, panel + i * deep, in_place ? w + j : b,
-						in_place ? all : NR, to, ldt, 0));
+						in_place ? all : NR, to, ldt));
 		}
 	}
 }

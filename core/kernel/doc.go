@@ -76,19 +76,15 @@
 // isa_*.go; maxRows, maxCols and maxVector in workspace.go are the largest of any
 // path. The tests run on every path that ISAs lists.
 //
-// Tried and dropped, on one core of a 2-core AVX-512 machine (117 GFLOP/s; the
-// kernels of an update of batch 32 take 15.7 ms with what is here, each repeated
-// on warm caches):
-//   - im2col, packed a panel at a time and never stored, with the same tiles:
-//     26.8 ms an update, 73 % of the peak; the tiles were at their limit.
+// Tried and dropped, on one core of a 2-core AVX-512 machine (117 GFLOP/s):
+//   - im2col, packed a panel at a time and never stored, with tiles of the same
+//     size: 26.8 ms an update of batch 32, where Winograd's takes about 18
+//     (BenchmarkNatureUpdate); the tiles were at 70 to 86 % of the peak.
 //   - Dense weight gradients with the columns outside: 2.30 ms instead of 2.10,
 //     for the many pages between rows.
 //   - Four outputs at a time in a dense forward pass instead of two times four:
 //     1.2 ms instead of 1.1.
 //   - bfloat16 weights of a dense layer converted on their way into the product:
 //     0.81 ms instead of 0.76.
-//   - Huge pages for everything: 15.7 ms, no difference.
 //   - Asking for the lines of C at the start of a tile: no difference.
-//   - The temporal-difference loss in C: it is 32 rows of a few numbers, and
-//     takes about a thousandth of an update in Go (core/nn/loss.go).
 package kernel

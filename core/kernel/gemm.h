@@ -40,7 +40,7 @@ INLINE void store_tile(const int m, vec (*acc)[2], float *c, ptrdiff_t ldc, int 
 }
 
 INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb,
-		       float *c, ptrdiff_t ldc, int add)
+		       float *c, ptrdiff_t ldc)
 {
 	vec acc[MR][2];
 	UNROLL for (int r = 0; r < m; r++)
@@ -56,7 +56,7 @@ INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b,
 			}
 	for (ptrdiff_t j = 0; j < k; j++)
 		STEP(CHUNK);
-	store_tile(m, acc, c, ldc, add);
+	store_tile(m, acc, c, ldc, 0);
 }
 
 INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b,
@@ -82,9 +82,9 @@ INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda
 
 #define TILE(m)                                                                                   \
 	static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b,            \
-					  ptrdiff_t ldb, float *c, ptrdiff_t ldc, int add)        \
+					  ptrdiff_t ldb, float *c, ptrdiff_t ldc)                 \
 	{                                                                                         \
-		tile_panel(m, k, a, b, ldb, c, ldc, add);                                         \
+		tile_panel(m, k, a, b, ldb, c, ldc);                                              \
 	}                                                                                         \
 	static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda,           \
 					    const float *b, ptrdiff_t ldb, float *c,              \
@@ -96,11 +96,11 @@ TILES(TILE)
 #undef TILE
 
 typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c,
-			ptrdiff_t ldc, int add);
+			ptrdiff_t ldc);
 typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb,
 			  float *c, ptrdiff_t ldc, int add);
 
-/* Entry m - 1 computes, or with add set adds to, m rows of NR columns. */
+/* Entry m - 1 computes, or where add is set adds to, m rows of NR columns. */
 #define TILE(m) tile_panel_##m,
 static panel_tile *const panel_tiles[] = {TILES(TILE)};
 #undef TILE
@@ -115,14 +115,14 @@ static columns_tile *const columns_tiles[] = {TILES(TILE)};
 INLINE ptrdiff_t panels(ptrdiff_t rows) { return (rows + MR - 1) / MR; }
 INLINE ptrdiff_t panel_start(ptrdiff_t rows, ptrdiff_t i) { return rows * i / panels(rows); }
 
-/* C[rows][wide] = or += A, in panels of `deep` floats a row, times B in blocks [wide/NR][k][NR]. */
+/* C[rows][wide] = A, in panels of `deep` floats a row, times B in blocks [wide/NR][k][NR]. */
 static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a,
-				   ptrdiff_t deep, const float *b, float *c, int add)
+				   ptrdiff_t deep, const float *b, float *c)
 {
 	for (ptrdiff_t n = 0; n < wide; n += NR, b += k * NR)
 		for (ptrdiff_t q = 0; q < panels(rows); q++) {
 			ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
-			panel_tiles[m - 1](k, a + r * deep, b, NR, c + r * wide + n, wide, add);
+			panel_tiles[m - 1](k, a + r * deep, b, NR, c + r * wide + n, wide);
 		}
 }
 

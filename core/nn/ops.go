@@ -17,8 +17,8 @@ import (
 //	dx = dz·w             and the third, unless x is the observation
 //
 // Each exists once, for convolutions and dense layers alike. Their loops are cut
-// into parts that the threads of the graph's pool share. Where the cuts are
-// depends on the shapes alone, and so do the sums.
+// into parts that the threads of the graph's pool share. Sums over a batch are cut
+// by the shapes alone; what no sum crosses may be cut by the number of threads.
 
 // layerOp has the inputs x, w, b.
 type layerOp struct {
@@ -76,7 +76,11 @@ func (o *layerOp) pack() error {
 	if o.packed.of(o.in[1].Float32s()) {
 		return nil
 	}
-	return o.g.share(packParts(o.l.conv), o.doPack)
+	if err := o.g.share(packParts(o.l.conv), o.doPack); err != nil {
+		return err
+	}
+	o.packed.note(o.in[1].Float32s())
+	return nil
 }
 
 func (o *layerOp) packPart(worker, part int) error {
@@ -239,13 +243,14 @@ type packed struct {
 	isa     string // and by which path
 }
 
-// of reports whether data was made of w, and notes that it is from now on.
+// of reports whether data was made of w.
 func (p *packed) of(w []float32) bool {
-	if isa := kernel.ISA(); isa != p.isa || !bytes.Equal(p.weights, bytesOf(w)) {
-		p.weights, p.isa = append(p.weights[:0], bytesOf(w)...), isa
-		return false
-	}
-	return true
+	return p.isa == kernel.ISA() && bytes.Equal(p.weights, bytesOf(w))
+}
+
+// note says that data was made of w.
+func (p *packed) note(w []float32) {
+	p.weights, p.isa = append(p.weights[:0], bytesOf(w)...), kernel.ISA()
 }
 
 // packParts is how many parts the packing of a convolution's weights is cut into.
