@@ -110,8 +110,11 @@ test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 			{ echo "$$test FAILED"; exit 1; }; \
 		echo "$$test ok"; done
 
-race: ## Go tests under the race detector
+race: ## Go tests under the race detector, the kernels' threads under C's
 	go test -race -short ./core/... ./capi
+	@mkdir -p build
+	$(CC) -g -O1 -std=gnu11 -fsanitize=thread -pthread -o build/team_race core/kernel/testdata/team_race.c core/kernel/team.c
+	build/team_race
 
 check: ## formatting, vet
 	@unformatted=$$(gofmt -l capi core include examples); \

@@ -48,7 +48,8 @@ type UpdateReport struct {
 
 // updateCase is what an UpdateResult is measured with.
 type updateCase struct {
-	pool      *threads.Pool
+	pool      *threads.Pool // for samples
+	team      *kernel.Team  // for the rest
 	precision kernel.Precision
 	learner   *nn.Learner
 	optimizer nn.Optimizer
@@ -107,14 +108,18 @@ func benchUpdate(decode func(any) error) (any, error) {
 				return nil, err
 			}
 			defer c.pool.Close()
+			if c.team, err = kernel.NewTeam(n, nil); err != nil {
+				return nil, err
+			}
+			defer c.team.Close()
 			spec.Precision = c.precision
-			if c.learner, err = nn.NewLearner(spec, o.Batch, nn.Loss{Kind: "huber", Reduction: "mean"}, c.pool); err != nil {
+			if c.learner, err = nn.NewLearner(spec, o.Batch, nn.Loss{Kind: "huber", Reduction: "mean"}, c.team); err != nil {
 				return nil, err
 			}
-			if c.optimizer, err = nn.NewOptimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size, c.pool); err != nil {
+			if c.optimizer, err = nn.NewOptimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size, c.team); err != nil {
 				return nil, err
 			}
-			if c.net, err = nn.NewNetwork(spec, most, c.pool); err != nil {
+			if c.net, err = nn.NewNetwork(spec, most, c.team); err != nil {
 				return nil, err
 			}
 			cases = append(cases, c)

@@ -309,7 +309,7 @@ func (d *DQN) readOptimizer(r *checkpoint.Reader, step int64) (nn.Optimizer, err
 		data, _ := t.Data.([]float32)
 		state = append(state, nn.State{Name: t.Name, Data: data})
 	}
-	o, err := newOptimizer(&d.cfg, d.theta.Layout.Size, d.trainer.pool)
+	o, err := newOptimizer(&d.cfg, d.theta.Layout.Size, d.trainer.team)
 	if err != nil {
 		return nil, err
 	}

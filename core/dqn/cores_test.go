@@ -94,7 +94,7 @@ func allCores(t testing.TB, d *DQN) {
 		}
 	}
 	for range d.cores.Cores() + 1 {
-		d.cores.Give() // the last one's too
+		d.cores.Give(1) // the last one's too
 	}
 }
 

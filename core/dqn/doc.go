@@ -75,10 +75,10 @@
 //
 // At most num_threads threads compute at any time: the cores of a
 // threads.Budget. The main thread holds one inside a call, except while it waits
-// for the trainer; the trainer's thread holds one during each update. Two pools
-// take what is left of them, for as long as a loop lasts: the samplers', for
-// steps and for the Q-values of a round, and the trainer's, for the parts of an
-// update. So where acting is cheap all cores work on updates, where environments
+// for the trainer; the trainer's thread holds one during each update. What is left
+// of them goes to helpers, for as long as a loop or a layer lasts: the samplers'
+// step environments (a threads.Pool) and compute the Q-values of a round (a
+// kernel.Team), the trainer's copy minibatches and compute the parts of updates. So where acting is cheap all cores work on updates, where environments
 // are slow all step them, and with one core the two take turns: the updates are
 // done while the main thread waits at a window's end, or is with its host. What
 // a host or a Policy computes by itself does not count.

@@ -184,9 +184,11 @@ func networkSpec(cfg *Config, spec env.Spec) nn.Spec {
 // cfg is resolved but for the policy. The pool is the DQN's from now on, and
 // closed on failure.
 func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack replay.StackMode, cores *threads.Budget, pool *threads.Pool) (d *DQN, err error) {
+	var team *kernel.Team
 	defer func() {
 		if err != nil {
 			pool.Close()
+			team.Close()
 		}
 	}()
 	if err := kernel.Err(); err != nil { // PACELINE_ISA names what this machine has not
@@ -220,8 +222,11 @@ func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack rep
 		return nil, err
 	}
 	d.samplers = newSamplers(&d.cfg, spec, d.memory, rows, actions)
-	d.samplers.actor, d.samplers.pool = actor, pool
-	if d.samplers.joint, err = nn.NewNetwork(netSpec, cfg.NumEnvs, pool); err == nil {
+	if team, err = kernel.NewTeam(pool.Threads(), cores); err == nil {
+		d.samplers.actor, d.samplers.pool, d.samplers.team = actor, pool, team
+		d.samplers.joint, err = nn.NewNetwork(netSpec, cfg.NumEnvs, team)
+	}
+	if err == nil {
 		d.trainer, err = newTrainer(d, netSpec, uint64(cfg.Seed))
 	}
 	if err != nil {
@@ -281,7 +286,7 @@ func (d *DQN) leave(err *error) {
 		d.broken = *err
 	}
 	d.publish()
-	d.cores.Give()
+	d.cores.Give(1)
 	d.calls.Unlock()
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -37,6 +38,7 @@ type samplers struct {
 	vec   *vec.Vec      // nil where the host steps the environments
 	actor *nn.Params    // whose Q-values choose: theta, theta-minus or a snapshot
 	joint *nn.Network   // all rows in one minibatch (Synchronized Execution)
+	team  *kernel.Team  // shares its work
 	alone []*nn.Network // one row at a time, one for each thread of the pool
 
 	// The loop in progress over rows. A closure written at the call would be
@@ -297,5 +299,6 @@ func (s *samplers) close() error {
 		errs = append(errs, s.vec.Close())
 	}
 	s.pool.Close()
+	s.team.Close()
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -45,7 +46,8 @@ type trainer struct {
 	batch             nn.Batch
 
 	cores    *threads.Budget
-	pool     *threads.Pool // shares the work of an update
+	team     *kernel.Team  // shares the work of an update
+	pool     *threads.Pool // shares the copying of a minibatch
 	threaded bool
 	exited   chan struct{}
 
@@ -75,11 +77,15 @@ func newTrainer(d *DQN, spec nn.Spec, seed uint64) (*trainer, error) {
 	if tr.pool, err = threads.NewPool(d.cores.Cores(), d.cores); err != nil {
 		return nil, err
 	}
-	if tr.learner, err = nn.NewLearner(spec, cfg.BatchSize, nn.Loss{Kind: cfg.Loss, Reduction: cfg.LossReduction}, tr.pool); err == nil {
-		tr.optimizer, err = newOptimizer(cfg, d.theta.Layout.Size, tr.pool)
+	if tr.team, err = kernel.NewTeam(d.cores.Cores(), d.cores); err == nil {
+		tr.learner, err = nn.NewLearner(spec, cfg.BatchSize, nn.Loss{Kind: cfg.Loss, Reduction: cfg.LossReduction}, tr.team)
+	}
+	if err == nil {
+		tr.optimizer, err = newOptimizer(cfg, d.theta.Layout.Size, tr.team)
 	}
 	if err != nil {
 		tr.pool.Close()
+		tr.team.Close()
 		return nil, err
 	}
 	tr.batch = nn.Batch{
@@ -89,12 +95,12 @@ func newTrainer(d *DQN, spec nn.Spec, seed uint64) (*trainer, error) {
 	return tr, nil
 }
 
-func newOptimizer(cfg *Config, size int, pool *threads.Pool) (nn.Optimizer, error) {
+func newOptimizer(cfg *Config, size int, team *kernel.Team) (nn.Optimizer, error) {
 	oc := nn.OptimizerConfig{Name: cfg.Optimizer}
 	if !math.IsNaN(cfg.OptimizerEps) {
 		oc.Eps = cfg.OptimizerEps
 	}
-	return nn.NewOptimizer(oc, size, pool)
+	return nn.NewOptimizer(oc, size, team)
 }
 
 // start gives the trainer a thread of its own.
@@ -119,7 +125,7 @@ func (tr *trainer) work() {
 		if !tr.closing && !tr.idle() { // halt may have taken the updates back
 			tr.one()
 		}
-		tr.cores.Give()
+		tr.cores.Give(1)
 	}
 }
 
@@ -140,7 +146,7 @@ func (tr *trainer) rest(over func() bool) {
 	if over() {
 		return
 	}
-	tr.cores.Give()
+	tr.cores.Give(1)
 	for !over() {
 		tr.changed.Wait()
 	}
@@ -307,4 +313,5 @@ func (tr *trainer) end() {
 func (tr *trainer) close() {
 	tr.end()
 	tr.pool.Close()
+	tr.team.Close()
 }

@@ -1,13 +1,16 @@
 package kernel
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 )
 
 // natureCNN is the network of Mnih et al. 2015 with buffers for one minibatch.
 type natureCNN struct {
 	n       int
+	team    *Team
 	conv    [3]*Conv
 	dense   [2]*Dense
 	obs     []uint8
@@ -16,8 +19,6 @@ type natureCNN struct {
 	y, dy   [5][]float32
 	packed  [3][]float32
 	back    [3][]float32
-	blockW  [3][]float32 // gradients of a block behind the first
-	blockB  [3][]float32
 	ws      []float32
 	theta   []float32 // everything that w and b are views of
 	grad    []float32
@@ -26,9 +27,9 @@ type natureCNN struct {
 
 const hidden, actions = 512, 6
 
-func newNatureCNN(n int, p Precision) *natureCNN {
+func newNatureCNN(n int, p Precision, team *Team) *natureCNN {
 	r := rand.New(rand.NewPCG(1, 2))
-	net := &natureCNN{n: n, conv: [3]*Conv{
+	net := &natureCNN{n: n, team: team, conv: [3]*Conv{
 		{InC: 4, InH: 84, InW: 84, OutC: 32, Kernel: 8, Stride: 4, PlanarIn: true, Precision: p},
 		{InC: 32, InH: 20, InW: 20, OutC: 64, Kernel: 4, Stride: 2, Precision: p},
 		{InC: 64, InH: 9, InW: 9, OutC: 64, Kernel: 3, Stride: 1, PlanarOut: true, Precision: p},
@@ -41,14 +42,13 @@ func newNatureCNN(n int, p Precision) *natureCNN {
 	size, ws := 0, 0
 	for i, c := range net.conv {
 		weights[i], outputs[i] = c.WeightLen(), c.OutC
-		ws = max(ws, c.Workspace())
+		ws = max(ws, c.Workspace(n, team))
 		net.y[i], net.dy[i] = make([]float32, n*c.OutLen()), make([]float32, n*c.OutLen())
 		net.packed[i], net.back[i] = make([]float32, c.PackLen()), make([]float32, c.PackBackLen())
-		net.blockW[i], net.blockB[i] = make([]float32, c.WeightLen()), make([]float32, c.OutC)
 	}
 	for i, d := range net.dense {
 		weights[3+i], outputs[3+i] = d.In*d.Out, d.Out
-		ws = max(ws, d.Workspace(n))
+		ws = max(ws, d.Workspace(n, team))
 		net.y[3+i], net.dy[3+i] = make([]float32, n*d.Out), make([]float32, n*d.Out)
 	}
 	for i := range weights {
@@ -83,51 +83,35 @@ func (net *natureCNN) pack(i int) {
 	if i == 0 {
 		scale = byteScale
 	}
-	ConvPack(net.packed[i], net.w[i], scale, net.conv[i], 0, net.conv[i].OutC, net.ws)
+	ConvPack(net.team, net.packed[i], net.w[i], scale, net.conv[i], net.ws)
 }
 
 func (net *natureCNN) packBack(i int) {
-	ConvPackBack(net.back[i], net.w[i], net.conv[i], 0, net.conv[i].OutC, net.ws)
+	ConvPackBack(net.team, net.back[i], net.w[i], net.conv[i], net.ws)
 }
 
 func (net *natureCNN) convForward(i int) {
 	if i == 0 {
-		ConvForwardU8(net.y[0], net.obs, net.packed[0], net.b[0], net.n, net.conv[0], net.ws)
+		ConvForwardU8(net.team, net.y[0], net.obs, net.packed[0], net.b[0], net.n, net.conv[0], net.ws)
 	} else {
-		ConvForward(net.y[i], net.y[i-1], net.packed[i], net.b[i], net.n, net.conv[i], net.ws)
+		ConvForward(net.team, net.y[i], net.y[i-1], net.packed[i], net.b[i], net.n, net.conv[i], net.ws)
 	}
 }
 
-// convBackward works block by block, as a caller does who shares the blocks among threads.
 func (net *natureCNN) convBackward(i int) {
-	c := net.conv[i]
-	for first := 0; first < net.n; first += ConvBlock {
-		dw, db := net.dw[i], net.db[i]
-		if first > 0 {
-			dw, db = net.blockW[i], net.blockB[i]
-		}
-		m, at := min(ConvBlock, net.n-first), first*c.OutLen()
-		if i == 0 {
-			ConvBackwardU8(dw, db, net.obs[first*c.InLen():], byteScale, net.y[0][at:], net.dy[0][at:], m, c, net.ws)
-		} else {
-			in := first * c.InLen()
-			ConvBackward(dw, db, net.dy[i-1][in:], net.y[i-1][in:], net.back[i], net.y[i][at:], net.dy[i][at:], m, c, net.ws)
-		}
-		if first > 0 {
-			Add(net.dw[i], dw)
-			Add(net.db[i], db)
-		}
+	if i == 0 {
+		ConvBackwardU8(net.team, net.dw[0], net.db[0], net.obs, byteScale, net.y[0], net.dy[0], net.n, net.conv[0], net.ws)
+	} else {
+		ConvBackward(net.team, net.dw[i], net.db[i], net.dy[i-1], net.y[i-1], net.back[i], net.y[i], net.dy[i], net.n, net.conv[i], net.ws)
 	}
 }
 
 func (net *natureCNN) denseForward(i int) {
-	d := net.dense[i]
-	DenseForward(net.y[3+i], net.y[2+i], net.w[3+i], net.b[3+i], net.n, d, 0, d.Out, net.ws)
+	DenseForward(net.team, net.y[3+i], net.y[2+i], net.w[3+i], net.b[3+i], net.n, net.dense[i], net.ws)
 }
 
 func (net *natureCNN) denseBackward(i int) {
-	d := net.dense[i]
-	DenseBackward(net.dw[3+i], net.db[3+i], net.dy[2+i], net.y[2+i], net.w[3+i], net.y[3+i], net.dy[3+i], net.n, d, 0, d.In, net.ws)
+	DenseBackward(net.team, net.dw[3+i], net.db[3+i], net.dy[2+i], net.y[2+i], net.w[3+i], net.y[3+i], net.dy[3+i], net.n, net.dense[i], net.ws)
 }
 
 // forward needs packed weights.
@@ -159,7 +143,7 @@ func (net *natureCNN) update() {
 	}
 	net.forward() // online network
 	net.backward()
-	RMSProp(net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true)
+	RMSProp(net.team, net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true)
 }
 
 // flop is the multiplications and additions of the textbook's formulas for one
@@ -208,15 +192,20 @@ func report(b *testing.B, flop float64) {
 
 // BenchmarkNatureUpdate is all the kernels of one DQN update, batch 32.
 func BenchmarkNatureUpdate(b *testing.B) {
-	onEachPath(b, func(b *testing.B, p Precision) {
-		net := newNatureCNN(32, p)
-		forward, backward := net.passes()
-		net.update()
-		for b.Loop() {
-			net.update()
-		}
-		report(b, 2*forward+backward)
-	})
+	for n := 1; n <= runtime.GOMAXPROCS(0); n *= 2 {
+		b.Run(fmt.Sprintf("%dthreads", n), func(b *testing.B) {
+			team := newTeam(b, n)
+			onEachPath(b, func(b *testing.B, p Precision) {
+				net := newNatureCNN(32, p, team)
+				forward, backward := net.passes()
+				net.update()
+				for b.Loop() {
+					net.update()
+				}
+				report(b, 2*forward+backward)
+			})
+		})
+	}
 }
 
 // BenchmarkNatureForward is the pass that chooses actions.
@@ -227,7 +216,7 @@ func BenchmarkNatureForward(b *testing.B) {
 	}{{"1", 1}, {"8", 8}, {"32", 32}} {
 		b.Run(batch.name, func(b *testing.B) {
 			onEachPath(b, func(b *testing.B, p Precision) {
-				net := newNatureCNN(batch.n, p)
+				net := newNatureCNN(batch.n, p, nil)
 				forward, _ := net.passes()
 				for i := range net.conv {
 					net.pack(i)
@@ -245,7 +234,7 @@ func BenchmarkNatureForward(b *testing.B) {
 // BenchmarkNatureParts times the kernels of BenchmarkNatureUpdate one by one.
 func BenchmarkNatureParts(b *testing.B) {
 	onEachPath(b, func(b *testing.B, p Precision) {
-		net := newNatureCNN(32, p)
+		net := newNatureCNN(32, p, nil)
 		for i := range net.conv {
 			net.pack(i)
 		}
@@ -271,9 +260,9 @@ func BenchmarkNatureParts(b *testing.B) {
 			{"conv3Backward", 2 * net.flop(2), func() { net.convBackward(2) }},
 			{"fc1Backward", 2 * net.flop(3), func() { net.denseBackward(0) }},
 			{"fc2Backward", 2 * net.flop(4), func() { net.denseBackward(1) }},
-			{"RMSProp", 0, func() { RMSProp(net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true) }},
-			{"Adam", 0, func() { Adam(net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.9, 0.999, 1e-5, 3) }},
-			{"SumSquares", 0, func() { SumSquares(net.grad) }},
+			{"RMSProp", 0, func() { RMSProp(net.team, net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true) }},
+			{"Adam", 0, func() { Adam(net.team, net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.9, 0.999, 1e-5, 3) }},
+			{"SumSquares", 0, func() { SumSquares(net.team, net.grad) }},
 		} {
 			b.Run(part.name, func(b *testing.B) {
 				for b.Loop() {

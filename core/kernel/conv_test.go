@@ -150,38 +150,3 @@ func TestConvOfRandomShapes(t *testing.T) {
 	}
 	worst.log(t)
 }
-
-// Weights packed part by part are those packed at once, and no two parts write the
-// same place: several threads pack one layer.
-func TestConvPackParts(t *testing.T) {
-	eachPath(t, func(t *testing.T, p Precision) {
-		r := rand.New(rand.NewPCG(27, 28))
-		for _, outC := range []int{1, PackPart - 1, PackPart, PackPart + 1, 2*PackPart + 15, 3 * PackPart} {
-			c := Conv{InC: 1 + r.IntN(20), InH: 12, InW: 12, OutC: outC, Kernel: 6, Stride: 2 + r.IntN(2)}
-			k := newConvData(1, c, r).with(false, false, p)
-			k.run()
-			for name, pack := range map[string]func(to []float32, from, until int){
-				"forward": func(to []float32, from, until int) { ConvPack(to, k.w, 1, k.c, from, until, k.ws) },
-				"back":    func(to []float32, from, until int) { ConvPackBack(to, k.w, k.c, from, until, k.ws) },
-			} {
-				whole := map[string][]float32{"forward": k.packed, "back": k.back}[name]
-				parts := k.a.out(name, len(whole))
-				for from := 0; from < outC; from += PackPart {
-					part := k.a.out(name+" part", len(whole))
-					pack(part, from, min(outC, from+PackPart))
-					k.a.check(t)
-					for i, v := range part {
-						if v != v {
-							continue
-						}
-						if parts[i] == parts[i] {
-							t.Fatalf("%s of %d outputs: element %d is of two parts", name, outC, i)
-						}
-						parts[i] = v
-					}
-				}
-				sameBits(t, name, parts, whole)
-			}
-		}
-	})
-}

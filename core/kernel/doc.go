@@ -25,9 +25,10 @@
 // Determinism, on one path:
 //   - Same arguments, same bits. Sums run in an order fixed by the shapes and by
 //     constants of the path, never by core count, cache size or the position of
-//     a slice in memory, and no function starts a thread. Whoever splits a layer's
-//     work among threads cuts it where the functions say that a cut changes
-//     nothing, or at fixed blocks (ConvBlock), whose sums it adds up in order.
+//     a slice in memory.
+//   - A Team changes the time taken and nothing else. Work is cut where a cut
+//     changes nothing (rows, columns, elements), or at blocks fixed by the shapes,
+//     whose sums are added up in their order.
 //   - Row i of a forward pass or of an input gradient depends on row i of the
 //     input alone: not on n, not on the other rows. A state gets the same
 //     Q-values whether it is evaluated alone or in a batch.
@@ -35,23 +36,25 @@
 //     flushed to zero) on entry and restore the caller's on return, because
 //     threads inherit their mode from the program that hosts the library. The
 //     "go" path computes in whatever mode its thread is in.
-//   - The optimisers, SumSquares, Add and Scale give the same bits on all paths,
-//     denormals aside.
+//   - The optimisers, SumSquares, Scale and TDLoss give the same bits on all
+//     paths, denormals aside.
 //
 // Every function may be called from any number of goroutines at once, on
-// different outputs and workspaces. None allocates. A slice that is too short is
-// a mistake in the calling code and panics; NaN and infinities flow through, and
-// in a convolution from one input to the whole tile of outputs around it.
+// different outputs, workspaces and teams. None allocates. A slice that is too
+// short is a mistake in the calling code and panics; NaN and infinities flow
+// through, and in a convolution from one input to the whole tile of outputs around
+// it.
 //
 // # For contributors
 //
 // Where things are. kernel.go and layers.go are the Go side: checks, then the
 // path's table. The C side is one set of loops, written on a vocabulary of vector
 // operations: loops.h (the frame), gemm.h (tiles of a matrix product), conv.h with
-// conv_forward.h and conv_backward.h (Winograd), dense.h, update.h (one pass over
-// flat arrays). A path's file (avx512.c, avx2.c, generic.c) defines the vocabulary
-// and includes the loops; X_rounded.c and avx512_bf16.c include the path's file
-// again for products of bfloat16. entry.c is what cgo calls.
+// conv_forward.h and conv_backward.h (Winograd), dense.h, update.h (the optimisers
+// and the loss, each in one pass). A path's file (avx512.c, avx2.c, generic.c)
+// defines the vocabulary and includes the loops; X_rounded.c and avx512_bf16.c
+// include the path's file again for products of bfloat16. entry.c is what cgo
+// calls: it cuts a call into the parts that the threads of a team (team.c) share.
 //
 // The blocking. A convolution whose kernel is r strides wide is an r x r
 // convolution over cells of stride x stride pixels; Winograd's filtering with
@@ -87,4 +90,9 @@
 //   - bfloat16 weights of a dense layer converted on their way into the product:
 //     0.81 ms instead of 0.76.
 //   - Asking for the lines of C at the start of a tile: no difference.
+//   - Goroutines as helpers of a call: two threads were 1.3 to 1.7 times as fast
+//     as one, where threads of the system are 1.7 to 1.85 times. With them asleep
+//     after 25 microseconds instead of 100: 1.6.
+//   - Helpers reading a job where the caller's stack has it: 9.5 ms for an update on
+//     two threads instead of 9.2, for the lines that both use.
 package kernel

@@ -24,21 +24,21 @@ const (
 type table struct {
 	name       string
 	layers     [2]layers // by Precision
-	rmsProp    func(theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool)
-	adam       func(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64)
-	adaGrad    func(theta, grad, sq []float32, lr, eps float32)
-	sumSquares func(x []float32) float64
-	scale      func(x []float32, a float32)
-	add        func(x, y []float32)
+	rmsProp    func(t *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool)
+	adam       func(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64)
+	adaGrad    func(t *Team, theta, grad, sq []float32, lr, eps float32)
+	sumSquares func(t *Team, x []float32) float64
+	scale      func(t *Team, x []float32, a float32)
+	tdLoss     func(dq, q, next []float32, actions []int32, rewards, discounts []float32, width int, squared bool, weight float32) float64
 }
 
 type layers struct {
-	convPack      func(packed, w []float32, scale float32, c *Conv, from, to int, ws []float32)
-	convPackBack  func(packed, w []float32, c *Conv, from, to int, ws []float32)
-	convForward   func(y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32)
-	convBackward  func(dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, ws []float32)
-	denseForward  func(y, x, w, b []float32, n int, d *Dense, from, to int, ws []float32)
-	denseBackward func(dw, db, dx, x, w, y, dy []float32, n int, d *Dense, from, to int, ws []float32)
+	convPack      func(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32)
+	convPackBack  func(t *Team, packed, w []float32, c *Conv, ws []float32)
+	convForward   func(t *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32)
+	convBackward  func(t *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, ws []float32)
+	denseForward  func(t *Team, y, x, w, b []float32, n int, d *Dense, ws []float32)
+	denseBackward func(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32)
 	peak          func(rounds int) (flop float64)
 }
 
@@ -92,14 +92,14 @@ func Err() error { return envErr }
 //	var   = max(sq - avg*avg, 0)
 //	theta -= lr*g / sqrt(var + eps)      if epsInside (Mnih et al. 2015)
 //	theta -= lr*g / (sqrt(var) + eps)    otherwise (PyTorch, Keras)
-func RMSProp(theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+func RMSProp(t *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("sq", len(sq), len(theta))
 	if centered {
 		atLeast("avg", len(avg), len(theta))
 	}
 	if len(theta) > 0 {
-		current.Load().rmsProp(theta, grad, avg, sq, lr, decay, eps, centered, epsInside)
+		current.Load().rmsProp(t, theta, grad, avg, sq, lr, decay, eps, centered, epsInside)
 	}
 }
 
@@ -108,7 +108,7 @@ func RMSProp(theta, grad, avg, sq []float32, lr float32, decay float64, eps floa
 //	m = beta1*m + (1-beta1)*g
 //	v = beta2*v + (1-beta2)*g*g
 //	theta -= lr/(1-beta1^step) * m / (sqrt(v)/sqrt(1-beta2^step) + eps)
-func Adam(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func Adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("m", len(m), len(theta))
 	atLeast("v", len(v), len(theta))
@@ -116,42 +116,76 @@ func Adam(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps flo
 		panic(fmt.Sprintf("kernel: step: %d, must be at least 1", step))
 	}
 	if len(theta) > 0 {
-		current.Load().adam(theta, grad, m, v, lr, beta1, beta2, eps, step)
+		current.Load().adam(t, theta, grad, m, v, lr, beta1, beta2, eps, step)
 	}
 }
 
 // AdaGrad takes one step as PyTorch's Adagrad does: sq += g*g and
 // theta -= lr*g / (sqrt(sq) + eps).
-func AdaGrad(theta, grad, sq []float32, lr, eps float32) {
+func AdaGrad(t *Team, theta, grad, sq []float32, lr, eps float32) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("sq", len(sq), len(theta))
 	if len(theta) > 0 {
-		current.Load().adaGrad(theta, grad, sq, lr, eps)
+		current.Load().adaGrad(t, theta, grad, sq, lr, eps)
 	}
 }
 
-// SumSquares returns the sum of x[i]*x[i] in float64, added up in 16
-// interleaved partial sums on every path.
-func SumSquares(x []float32) float64 {
+// SumSquares returns the sum of x[i]*x[i] in float64. On every path a long x is cut
+// into up to 64 parts of nearly equal length, each is added up in 16 interleaved
+// partial sums, and the parts' sums are added up in their order.
+func SumSquares(t *Team, x []float32) float64 {
 	if len(x) == 0 {
 		return 0
 	}
-	return current.Load().sumSquares(x)
+	return current.Load().sumSquares(t, x)
 }
 
-// Add adds y to x, over the whole of x.
-func Add(x, y []float32) {
-	atLeast("y", len(y), len(x))
-	if len(x) > 0 {
-		current.Load().add(x, y)
+// flatParts is how many parts a flat array is cut into: four arrays of a part's
+// length fit the second-level cache.
+func flatParts(n int) int { return (n + 1<<16 - 1) >> 16 }
+
+// partSums are those of SumSquares' parts.
+type partSums [64]float64
+
+// of returns as many as x is cut into.
+func (s *partSums) of(x []float32) []float64 { return s[:min(len(s), flatParts(len(x)))] }
+
+func (s *partSums) total() (sum float64) {
+	for _, v := range s {
+		sum += v
 	}
+	return sum
 }
 
 // Scale multiplies every element of x by a.
-func Scale(x []float32, a float32) {
+func Scale(t *Team, x []float32, a float32) {
 	if len(x) > 0 {
-		current.Load().scale(x, a)
+		current.Load().scale(t, x, a)
 	}
+}
+
+// TDLoss returns the loss of Q-learning on a batch and overwrites dq with its
+// gradient for q, in one pass. Row i, of n = len(actions), has the error
+//
+//	d = q[i, actions[i]] - (rewards[i] + discounts[i] * max over a of next[i, a])
+//
+// and the loss d*d where squared, else d*d/2 where |d| < 1 and |d| - 1/2 elsewhere;
+// the result is the sum of the rows' losses in float64, times weight. q, next and
+// dq are [n, width], next the target network's at the next observations; actions
+// are 0 to width-1. dq may be neither q nor next.
+func TDLoss(dq, q, next []float32, actions []int32, rewards, discounts []float32, width int, squared bool, weight float32) float64 {
+	n := len(actions)
+	atLeast("dq", len(dq), n*width)
+	atLeast("q", len(q), n*width)
+	atLeast("next", len(next), n*width)
+	atLeast("rewards", len(rewards), n)
+	atLeast("discounts", len(discounts), n)
+	for i, a := range actions {
+		if a < 0 || int(a) >= width {
+			panic(fmt.Sprintf("kernel: actions[%d]: %d, must be 0 to %d", i, a, width-1))
+		}
+	}
+	return current.Load().tdLoss(dq, q, next, actions, rewards, discounts, width, squared, weight)
 }
 
 func atLeast(name string, have, want int) {

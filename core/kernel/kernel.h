@@ -1,6 +1,6 @@
 /*
  * The C side of package kernel: one table of functions per path, and one entry
- * per function that sets the floating-point mode around the call.
+ * per function that shares a call among threads and sets the floating-point mode.
  *
  * Every path is a file that defines its vectors (avx512.c, avx2.c, generic.c)
  * and then includes the same loops (gemm.h, conv.h, dense.h, update.h).
@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "team.h"
 
 /* a*b + c is rounded twice unless it says v_fma. gcc has this by -std=c11. */
 #if defined(__clang__)
@@ -23,7 +25,7 @@ struct paceline_conv {
 	int planar_in, planar_out; /* [channel, height, width], not [height, width, channel] */
 };
 
-/* A batch of pictures: floats, or bytes times scale; the other pointer is NULL. */
+/* x or x8 is a batch of pictures: floats, or bytes times scale; the other one is NULL. */
 struct paceline_kernels {
 	void (*conv_pack)(float *packed, const float *w, float scale, const struct paceline_conv *c,
 			  ptrdiff_t from, ptrdiff_t to, float *ws);
@@ -47,6 +49,9 @@ struct paceline_kernels {
 	double (*sum_squares)(const float *x, ptrdiff_t n);
 	void (*scale)(float *x, ptrdiff_t n, float a);
 	void (*add)(float *x, const float *y, ptrdiff_t n);
+	double (*td_loss)(float *dq, const float *q, const float *next, const int32_t *actions,
+			  const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width,
+			  int squared, float weight);
 	float (*peak)(ptrdiff_t rounds);
 	double peak_flop; /* of a round */
 };
@@ -59,40 +64,61 @@ extern const struct paceline_kernels paceline_kernels_avx2, paceline_kernels_avx
 #endif
 extern const struct paceline_kernels paceline_kernels_generic, paceline_kernels_generic_rounded;
 
-void paceline_kernel_conv_pack(const struct paceline_kernels *k, float *packed, const float *w,
-			       float scale, struct paceline_conv c, ptrdiff_t from, ptrdiff_t to,
-			       float *ws);
-void paceline_kernel_conv_pack_back(const struct paceline_kernels *k, float *packed, const float *w,
-				    struct paceline_conv c, ptrdiff_t from, ptrdiff_t to, float *ws);
-void paceline_kernel_conv_forward(const struct paceline_kernels *k, float *y, const float *x,
-				  const uint8_t *x8, const float *packed, const float *b,
-				  ptrdiff_t n, struct paceline_conv c, float *ws);
-void paceline_kernel_conv_backward(const struct paceline_kernels *k, float *dw, float *db, float *dx,
-				   const float *x, const uint8_t *x8, float scale,
-				   const float *packed, const float *y, const float *dy,
-				   ptrdiff_t n, struct paceline_conv c, float *ws);
-void paceline_kernel_dense_forward(const struct paceline_kernels *k, float *y, const float *x,
-				   const float *w, const float *b, ptrdiff_t n, ptrdiff_t in,
-				   ptrdiff_t out, ptrdiff_t all, int relu, float *ws);
-void paceline_kernel_dense_backward(const struct paceline_kernels *k, float *dw, float *db, float *dx,
-				    const float *x, const float *w, const float *y, const float *dy,
-				    ptrdiff_t n, ptrdiff_t in, ptrdiff_t all, ptrdiff_t out, float *ws);
-void paceline_kernel_rmsprop(const struct paceline_kernels *k, float *theta, const float *grad,
-			     float *avg, float *sq, ptrdiff_t n, float lr, double decay, float eps,
-			     int centered, int eps_inside);
-void paceline_kernel_adam(const struct paceline_kernels *k, float *theta, const float *grad,
-			  float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2,
-			  float eps, int64_t step);
-void paceline_kernel_adagrad(const struct paceline_kernels *k, float *theta, const float *grad,
-			     float *sq, ptrdiff_t n, float lr, float eps);
-double paceline_kernel_sum_squares(const struct paceline_kernels *k, const float *x, ptrdiff_t n);
-void paceline_kernel_scale(const struct paceline_kernels *k, float *x, ptrdiff_t n, float a);
-void paceline_kernel_add(const struct paceline_kernels *k, float *x, const float *y, ptrdiff_t n);
+/* How a call is shared: in so many parts, by the caller and so many helpers. */
+struct paceline_share {
+	struct paceline_team *team; /* may be NULL where there are no helpers */
+	int helpers;
+	ptrdiff_t parts;
+};
+
+/* Pictures in a block of a backward pass. A block sums up its own gradients. */
+enum { PACELINE_CONV_BLOCK = 8 };
+
+/*
+ * What cgo calls, in entry.c. ws is scratch, of which each thread gets `each`
+ * floats; the sums of a backward pass are those of its blocks but the first.
+ */
+void paceline_kernel_conv_pack(const struct paceline_kernels *k, struct paceline_share s, float *packed,
+			       const float *w, float scale, struct paceline_conv c, float *ws, ptrdiff_t each);
+void paceline_kernel_conv_pack_back(const struct paceline_kernels *k, struct paceline_share s, float *packed,
+				    const float *w, struct paceline_conv c, float *ws, ptrdiff_t each);
+void paceline_kernel_conv_forward(const struct paceline_kernels *k, struct paceline_share s, float *y,
+				  const float *x, const uint8_t *x8, const float *packed, const float *b,
+				  ptrdiff_t n, struct paceline_conv c, float *ws, ptrdiff_t each);
+void paceline_kernel_conv_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw,
+				   float *db, float *dx, const float *x, const uint8_t *x8, float scale,
+				   const float *packed, const float *y, const float *dy, ptrdiff_t n,
+				   struct paceline_conv c, float *ws, ptrdiff_t each, float *sums);
+void paceline_kernel_dense_forward(const struct paceline_kernels *k, struct paceline_share s, float *y,
+				   const float *x, const float *w, const float *b, ptrdiff_t n,
+				   ptrdiff_t in, ptrdiff_t out, int relu, float *ws, ptrdiff_t each);
+void paceline_kernel_dense_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw,
+				    float *db, float *dx, const float *x, const float *w, const float *y,
+				    const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, float *ws,
+				    ptrdiff_t each);
+void paceline_kernel_rmsprop(const struct paceline_kernels *k, struct paceline_share s, float *theta,
+			     const float *grad, float *avg, float *sq, ptrdiff_t n, float lr,
+			     double decay, float eps, int centered, int eps_inside);
+void paceline_kernel_adam(const struct paceline_kernels *k, struct paceline_share s, float *theta,
+			  const float *grad, float *m, float *v, ptrdiff_t n, float lr, double beta1,
+			  double beta2, float eps, int64_t step);
+void paceline_kernel_adagrad(const struct paceline_kernels *k, struct paceline_share s, float *theta,
+			     const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
+/* sums[i] is that of part i. */
+void paceline_kernel_sum_squares(const struct paceline_kernels *k, struct paceline_share s, const float *x,
+				 ptrdiff_t n, double *sums);
+void paceline_kernel_scale(const struct paceline_kernels *k, struct paceline_share s, float *x, ptrdiff_t n, float a);
+double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const float *next,
+			       const int32_t *actions, const float *rewards, const float *discounts,
+			       ptrdiff_t n, ptrdiff_t width, int squared, float weight);
 float paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds);
 
 /* The calling thread's floating-point control register; 0 where we set none. */
 uint64_t paceline_kernel_float_mode(void);
 void paceline_kernel_set_float_mode(uint64_t mode);
+
+/* What it is while the kernels compute. */
+uint64_t paceline_kernel_own_float_mode(void);
 
 #pragma GCC visibility pop
 

@@ -4,7 +4,7 @@ package kernel
 
 /*
 #cgo CFLAGS: -O2 -std=c11
-#cgo LDFLAGS: -lm
+#cgo LDFLAGS: -lm -pthread
 #cgo noescape paceline_kernel_conv_pack
 #cgo nocallback paceline_kernel_conv_pack
 #cgo noescape paceline_kernel_conv_pack_back
@@ -25,11 +25,11 @@ package kernel
 #cgo nocallback paceline_kernel_adagrad
 #cgo noescape paceline_kernel_sum_squares
 #cgo nocallback paceline_kernel_sum_squares
-#cgo nocallback paceline_kernel_peak
-#cgo noescape paceline_kernel_add
-#cgo nocallback paceline_kernel_add
 #cgo noescape paceline_kernel_scale
 #cgo nocallback paceline_kernel_scale
+#cgo noescape paceline_kernel_td_loss
+#cgo nocallback paceline_kernel_td_loss
+#cgo nocallback paceline_kernel_peak
 #cgo nocallback paceline_kernel_float_mode
 #cgo nocallback paceline_kernel_set_float_mode
 #include "kernel.h"
@@ -52,12 +52,35 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 		adaGrad:    p.adaGrad,
 		sumSquares: p.sumSquares,
 		scale:      p.scale,
-		add:        p.add,
+		tdLoss:     p.tdLoss,
 	}
 }
 
 func (p native) layers() layers {
 	return layers{p.convPack, p.convPackBack, p.convForward, p.convBackward, p.denseForward, p.denseBackward, p.peak}
+}
+
+// helpers are a team's threads but the caller's.
+type helpers struct{ team *C.struct_paceline_team }
+
+func (h *helpers) start(n int) bool {
+	h.team = C.paceline_team_new(C.int(n))
+	return h.team != nil
+}
+
+func (h *helpers) stop() {
+	if h.team != nil {
+		C.paceline_team_free(h.team)
+		h.team = nil
+	}
+}
+
+func (t *Team) share(helpers, parts int) C.struct_paceline_share {
+	s := C.struct_paceline_share{helpers: C.int(helpers), parts: C.ptrdiff_t(parts)}
+	if t != nil {
+		s.team = t.helpers.team
+	}
+	return s
 }
 
 func floats(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }
@@ -79,65 +102,124 @@ func (c *Conv) c() C.struct_paceline_conv {
 	}
 }
 
-func (p native) convPack(packed, w []float32, scale float32, c *Conv, from, to int, ws []float32) {
-	C.paceline_kernel_conv_pack(p.k, floats(packed), floats(w), C.float(scale), c.c(), C.ptrdiff_t(from), C.ptrdiff_t(to), floats(ws))
-}
+// How calls are cut into parts. The results do not depend on it, as parts are rows,
+// columns or elements that are computed alike in any company; where they are terms
+// of a sum (blocks of pictures, parts of SumSquares), on the shapes alone.
 
-func (p native) convPackBack(packed, w []float32, c *Conv, from, to int, ws []float32) {
-	C.paceline_kernel_conv_pack_back(p.k, floats(packed), floats(w), c.c(), C.ptrdiff_t(from), C.ptrdiff_t(to), floats(ws))
-}
+// pictures are those that a part of a forward pass has at most.
+const pictures = 4
 
-func (p native) convForward(y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
-	C.paceline_kernel_conv_forward(p.k, floats(y), floats(x), bytes(x8), floats(packed), floats(b), C.ptrdiff_t(n), c.c(), floats(ws))
-}
+// worthSharing is the multiplications of a dense layer that take longer than
+// waking a thread.
+const worthSharing = 1 << 18
 
-func (p native) convBackward(dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, ws []float32) {
-	C.paceline_kernel_conv_backward(p.k, floats(dw), floats(db), floats(dx), floats(x), bytes(x8), C.float(scale), floats(packed), floats(y), floats(dy), C.ptrdiff_t(n), c.c(), floats(ws))
-}
-
-func (p native) denseForward(y, x, w, b []float32, n int, d *Dense, from, to int, ws []float32) {
-	C.paceline_kernel_dense_forward(p.k, floats(y[from:]), floats(x), floats(w[from*d.In:]), floats(b[from:]),
-		C.ptrdiff_t(n), C.ptrdiff_t(d.In), C.ptrdiff_t(to-from), C.ptrdiff_t(d.Out), integer(d.ReLU), floats(ws))
-}
-
-func (p native) denseBackward(dw, db, dx, x, w, y, dy []float32, n int, d *Dense, from, to int, ws []float32) {
-	if from > 0 {
-		db = nil
+// denseParts cuts a dense layer of so many panels of outputs or inputs.
+func denseParts(n int, d *Dense, width, most int) int {
+	if n*d.In*d.Out < worthSharing {
+		return 1
 	}
-	if dx != nil {
-		dx = dx[from:]
+	return min(most, (width+maxCols-1)/maxCols)
+}
+
+func (p native) convPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32) {
+	parts := (c.OutC + maxCols - 1) / maxCols
+	helpers := t.begin(parts)
+	C.paceline_kernel_conv_pack(p.k, t.share(helpers, parts), floats(packed), floats(w), C.float(scale), c.c(), floats(ws), C.ptrdiff_t(c.each()))
+	t.end(helpers)
+}
+
+func (p native) convPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
+	parts := (c.OutC + maxCols - 1) / maxCols
+	helpers := t.begin(parts)
+	C.paceline_kernel_conv_pack_back(p.k, t.share(helpers, parts), floats(packed), floats(w), c.c(), floats(ws), C.ptrdiff_t(c.each()))
+	t.end(helpers)
+}
+
+func (p native) convForward(t *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
+	helpers, parts := t.begin(n), 1
+	if helpers > 0 {
+		parts = max((n+pictures-1)/pictures, min(n, helpers+1))
 	}
+	C.paceline_kernel_conv_forward(p.k, t.share(helpers, parts), floats(y), floats(x), bytes(x8), floats(packed), floats(b),
+		C.ptrdiff_t(n), c.c(), floats(ws), C.ptrdiff_t(c.each()))
+	t.end(helpers)
+}
+
+func (p native) convBackward(t *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, ws []float32) {
+	parts := convBlocks(n)
+	helpers := t.begin(parts)
+	C.paceline_kernel_conv_backward(p.k, t.share(helpers, parts), floats(dw), floats(db), floats(dx), floats(x), bytes(x8), C.float(scale),
+		floats(packed), floats(y), floats(dy), C.ptrdiff_t(n), c.c(), floats(ws), C.ptrdiff_t(c.each()), floats(ws[t.Threads()*c.each():]))
+	t.end(helpers)
+}
+
+func (p native) denseForward(t *Team, y, x, w, b []float32, n int, d *Dense, ws []float32) {
+	parts := denseParts(n, d, d.Out, 4*t.Threads())
+	helpers := t.begin(parts)
+	if helpers == 0 {
+		parts = 1
+	}
+	C.paceline_kernel_dense_forward(p.k, t.share(helpers, parts), floats(y), floats(x), floats(w), floats(b),
+		C.ptrdiff_t(n), C.ptrdiff_t(d.In), C.ptrdiff_t(d.Out), integer(d.ReLU), floats(ws), C.ptrdiff_t(d.each(n)))
+	t.end(helpers)
+}
+
+func (p native) denseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32) {
 	if !d.ReLU {
 		y = nil
 	}
-	C.paceline_kernel_dense_backward(p.k, floats(dw[from:]), floats(db), floats(dx), floats(x[from:]), floats(w[from:]), floats(y), floats(dy),
-		C.ptrdiff_t(n), C.ptrdiff_t(to-from), C.ptrdiff_t(d.In), C.ptrdiff_t(d.Out), floats(ws))
+	// A part begins by packing all of dy, so there are no more than threads.
+	helpers := t.begin(denseParts(n, d, d.In, t.Threads()))
+	C.paceline_kernel_dense_backward(p.k, t.share(helpers, helpers+1), floats(dw), floats(db), floats(dx), floats(x), floats(w), floats(y), floats(dy),
+		C.ptrdiff_t(n), C.ptrdiff_t(d.In), C.ptrdiff_t(d.Out), floats(ws), C.ptrdiff_t(d.each(n)))
+	t.end(helpers)
 }
 
-func (p native) rmsProp(theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
-	C.paceline_kernel_rmsprop(p.k, floats(theta), floats(grad), floats(avg), floats(sq), C.ptrdiff_t(len(theta)),
+func (p native) rmsProp(t *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+	if !centered {
+		avg = nil
+	}
+	parts := flatParts(len(theta))
+	helpers := t.begin(parts)
+	C.paceline_kernel_rmsprop(p.k, t.share(helpers, parts), floats(theta), floats(grad), floats(avg), floats(sq), C.ptrdiff_t(len(theta)),
 		C.float(lr), C.double(decay), C.float(eps), integer(centered), integer(epsInside))
+	t.end(helpers)
 }
 
-func (p native) adam(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
-	C.paceline_kernel_adam(p.k, floats(theta), floats(grad), floats(m), floats(v), C.ptrdiff_t(len(theta)),
+func (p native) adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+	parts := flatParts(len(theta))
+	helpers := t.begin(parts)
+	C.paceline_kernel_adam(p.k, t.share(helpers, parts), floats(theta), floats(grad), floats(m), floats(v), C.ptrdiff_t(len(theta)),
 		C.float(lr), C.double(beta1), C.double(beta2), C.float(eps), C.int64_t(step))
+	t.end(helpers)
 }
 
-func (p native) adaGrad(theta, grad, sq []float32, lr, eps float32) {
-	C.paceline_kernel_adagrad(p.k, floats(theta), floats(grad), floats(sq), C.ptrdiff_t(len(theta)), C.float(lr), C.float(eps))
+func (p native) adaGrad(t *Team, theta, grad, sq []float32, lr, eps float32) {
+	parts := flatParts(len(theta))
+	helpers := t.begin(parts)
+	C.paceline_kernel_adagrad(p.k, t.share(helpers, parts), floats(theta), floats(grad), floats(sq), C.ptrdiff_t(len(theta)), C.float(lr), C.float(eps))
+	t.end(helpers)
 }
 
-func (p native) sumSquares(x []float32) float64 {
-	return float64(C.paceline_kernel_sum_squares(p.k, floats(x), C.ptrdiff_t(len(x))))
+func (p native) sumSquares(t *Team, x []float32) float64 {
+	var sums partSums
+	parts := len(sums.of(x))
+	helpers := t.begin(parts)
+	C.paceline_kernel_sum_squares(p.k, t.share(helpers, parts), floats(x), C.ptrdiff_t(len(x)), (*C.double)(&sums[0]))
+	t.end(helpers)
+	return sums.total()
 }
 
-func (p native) add(x, y []float32) {
-	C.paceline_kernel_add(p.k, floats(x), floats(y), C.ptrdiff_t(len(x)))
+func (p native) scale(t *Team, x []float32, a float32) {
+	parts := flatParts(len(x))
+	helpers := t.begin(parts)
+	C.paceline_kernel_scale(p.k, t.share(helpers, parts), floats(x), C.ptrdiff_t(len(x)), C.float(a))
+	t.end(helpers)
 }
 
-func (p native) scale(x []float32, a float32) {
-	C.paceline_kernel_scale(p.k, floats(x), C.ptrdiff_t(len(x)), C.float(a))
+func (p native) tdLoss(dq, q, next []float32, actions []int32, rewards, discounts []float32, width int, squared bool, weight float32) float64 {
+	return float64(C.paceline_kernel_td_loss(p.k, floats(dq), floats(q), floats(next), (*C.int32_t)(unsafe.SliceData(actions)),
+		floats(rewards), floats(discounts), C.ptrdiff_t(len(actions)), C.ptrdiff_t(width), integer(squared), C.float(weight)))
 }
 
 func (p native) peak(rounds int) (flop float64) {

@@ -63,23 +63,23 @@ func TestNaNFlowsThrough(t *testing.T) {
 			y := make([]float32, n)
 			x := make([]float32, n)
 			x[n-1] = nan
-			DenseForward(y, x, []float32{1}, []float32{0}, n, d, 0, 1, make([]float32, d.Workspace(n)))
+			DenseForward(nil, y, x, []float32{1}, []float32{0}, n, d, make([]float32, d.Workspace(n, nil)))
 			if v := y[n-1]; v == v {
 				t.Errorf("dense: %v, want NaN", v)
 			}
 
 			c := &Conv{InC: 1, InH: 2, InW: 2, OutC: 1, Kernel: 2, Stride: 1, Precision: p}
-			ws, packed := make([]float32, c.Workspace()), make([]float32, c.PackLen())
-			ConvPack(packed, []float32{1, 1, 1, 1}, 1, c, 0, 1, ws)
+			ws, packed := make([]float32, c.Workspace(n, nil)), make([]float32, c.PackLen())
+			ConvPack(nil, packed, []float32{1, 1, 1, 1}, 1, c, ws)
 			for i := range 4 {
 				x := make([]float32, 4*n)
 				x[4*(n-1)+i] = nan
-				ConvForward(y, x, packed, []float32{0}, n, c, ws)
+				ConvForward(nil, y, x, packed, []float32{0}, n, c, ws)
 				if v := y[n-1]; v == v {
 					t.Errorf("convolution, input %d: %v, want NaN", i, v)
 				}
 			}
-			if v := SumSquares(x); v == v {
+			if v := SumSquares(nil, x); v == v {
 				t.Errorf("sum of squares: %v, want NaN", v)
 			}
 		}
@@ -94,31 +94,37 @@ func TestNaNFlowsThrough(t *testing.T) {
 		}
 		d := &Dense{In: 1, Out: n, ReLU: true, Precision: p}
 		db, ones := make([]float32, n), slices.Repeat([]float32{1}, n)
-		DenseBackward(make([]float32, n), db, nil, []float32{1}, ones, y, dy, 1, d, 0, 1, make([]float32, d.Workspace(1)))
+		DenseBackward(nil, make([]float32, n), db, nil, []float32{1}, ones, y, dy, 1, d, make([]float32, d.Workspace(1, nil)))
 		check("dense", db)
 		c := &Conv{InC: 1, InH: 2, InW: 2, OutC: n, Kernel: 2, Stride: 1, Precision: p}
-		ConvBackwardU8(make([]float32, c.WeightLen()), db, make([]uint8, 4), 1, y, dy, 1, c, make([]float32, c.Workspace()))
+		ConvBackwardU8(nil, make([]float32, c.WeightLen()), db, make([]uint8, 4), 1, y, dy, 1, c, make([]float32, c.Workspace(1, nil)))
 		check("convolution", db)
 	})
 }
 
 func TestNoAllocations(t *testing.T) {
+	team := newTeam(t, 2)
 	eachPath(t, func(t *testing.T, p Precision) {
 		r := rand.New(rand.NewPCG(17, 18))
-		conv := newConvData(2, Conv{InC: 2, InH: 7, InW: 7, OutC: 7, Kernel: 2, Stride: 1}, r).with(true, true, p)
-		dense := newDenseCase(3, Dense{In: 17, Out: 9, ReLU: true, Precision: p}, r)
-		arrays := updateArrays(33).slices(33)
-		if n := testing.AllocsPerRun(10, func() {
-			conv.run()
-			dense.run()
-			SumSquares(conv.x)
-			RMSProp(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
-			Adam(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
-			AdaGrad(arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
-			Scale(arrays["s1"], 0.5)
-			Add(arrays["s1"], arrays["s2"])
-		}); n != 0 {
-			t.Errorf("%v allocations", n)
+		conv := newConvData(12, Conv{InC: 2, InH: 7, InW: 7, OutC: 40, Kernel: 2, Stride: 1}, r).with(true, true, p)
+		dense := newDenseCase(8, Dense{In: 170, Out: 200, ReLU: true, Precision: p}, r)
+		arrays := updateArrays(70_000).slices(70_000)
+		loss := tdCase(r, 5, 3, 1)
+		for _, team := range []*Team{nil, team} {
+			conv.on(team)
+			dense.on(team)
+			if n := testing.AllocsPerRun(3, func() {
+				conv.run()
+				dense.run()
+				loss.run(false)
+				SumSquares(team, arrays["theta"])
+				RMSProp(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
+				Adam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
+				AdaGrad(team, arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
+				Scale(team, arrays["s1"], 0.5)
+			}); n != 0 {
+				t.Errorf("%v allocations", n)
+			}
 		}
 	})
 }
@@ -144,57 +150,55 @@ func TestShortSlicesPanic(t *testing.T) {
 		want string
 		call func()
 	}{
-		{"ws: 3 elements", func() { ConvPack(big, big, 1, c, 0, 7, s(3)) }},
-		{"packed: 255 elements, must be at least", func() { ConvPack(s(255), big, 1, c, 0, 7, big) }},
-		{"w: 55 elements, must be at least 56", func() { ConvPack(big, s(55), 1, c, 0, 7, big) }},
-		{"ws: 3 elements", func() { ConvPackBack(big, big, c, 0, 7, s(3)) }},
-		{"packed: 223 elements, must be at least", func() { ConvPackBack(s(223), big, c, 0, 7, big) }},
-		{"w: 55 elements, must be at least 56", func() { ConvPackBack(big, s(55), c, 0, 7, big) }},
-		{"outputs 0 to 8 of 7", func() { ConvPack(big, big, 1, c, 0, 8, big) }},
-		{"outputs 0 to 6 of 7", func() { ConvPack(big, big, 1, c, 0, 6, big) }},
-		{"outputs 1 to 7 of 7", func() { ConvPackBack(big, big, c, 1, 7, big) }},
-		{"outputs 0 to 0 of 7", func() { ConvPackBack(big, big, c, 0, 0, big) }},
-		{"y: 503 elements, must be at least 504", func() { ConvForward(s(503), big, big, big, 2, c, big) }},
-		{"x: 195 elements, must be at least 196", func() { ConvForward(big, s(195), big, big, 2, c, big) }},
-		{"packed: 255 elements", func() { ConvForward(big, big, s(255), big, 2, c, big) }},
-		{"b: 6 elements, must be at least 7", func() { ConvForward(big, big, big, s(6), 2, c, big) }},
-		{"x: 195 elements, must be at least 196", func() { ConvForwardU8(big, bytes(195), big, big, 2, c, big) }},
-		{"ws: 3 elements", func() { ConvForwardU8(big, bytes(196), big, big, 2, c, s(3)) }},
-		{"dw: 55 elements, must be at least 56", func() { ConvBackward(s(55), big, big, big, big, big, big, 2, c, big) }},
-		{"db: 6 elements, must be at least 7", func() { ConvBackward(big, s(6), big, big, big, big, big, 2, c, big) }},
-		{"dx: 195 elements, must be at least 196", func() { ConvBackward(big, big, s(195), big, big, big, big, 2, c, big) }},
-		{"x: 195 elements, must be at least 196", func() { ConvBackward(big, big, big, s(195), big, big, big, 2, c, big) }},
-		{"packed: 223 elements", func() { ConvBackward(big, big, big, big, s(223), big, big, 2, c, big) }},
-		{"y: 503 elements, must be at least 504", func() { ConvBackward(big, big, big, big, big, s(503), big, 2, c, big) }},
-		{"dy: 503 elements, must be at least 504", func() { ConvBackward(big, big, big, big, big, big, s(503), 2, c, big) }},
-		{"ws: 3 elements", func() { ConvBackward(big, big, big, big, big, big, big, 2, c, s(3)) }},
-		{"x: 195 elements, must be at least 196", func() { ConvBackwardU8(big, big, bytes(195), 1, big, big, 2, c, big) }},
-		{"kernel: 0 pictures", func() { ConvForward(big, big, big, big, 0, c, big) }},
-		{"the kernel must fit the picture", func() { ConvPack(big, big, 1, &Conv{1, 4, 4, 1, 6, 3, false, false, FP32}, 0, 1, big) }},
-		{"two or three strides wide", func() { ConvPack(big, big, 1, &Conv{1, 4, 4, 1, 4, 1, false, false, FP32}, 0, 1, big) }},
-		{"every number must be at least 1", func() { ConvPack(big, big, 1, &Conv{1, 4, 4, 0, 4, 2, false, false, FP32}, 0, 1, big) }},
-		{"on 0 rows", func() { DenseForward(big, big, big, big, 0, d, 0, 4, big) }},
-		{"2 to 2", func() { DenseForward(big, big, big, big, 1, d, 2, 2, big) }},
-		{"0 to 5", func() { DenseForward(big, big, big, big, 1, d, 0, 5, big) }},
-		{"-1 to 4", func() { DenseForward(big, big, big, big, 1, d, -1, 4, big) }},
-		{"y: 7 elements, must be at least 8", func() { DenseForward(s(7), big, big, big, 2, d, 0, 1, big) }},
-		{"x: 5 elements, must be at least 6", func() { DenseForward(big, s(5), big, big, 2, d, 0, 1, big) }},
-		{"w: 11 elements, must be at least 12", func() { DenseForward(big, big, s(11), big, 1, d, 0, 1, big) }},
-		{"b: 3 elements, must be at least 4", func() { DenseForward(big, big, big, s(3), 1, d, 0, 1, big) }},
-		{"ws: 3 elements", func() { DenseForward(big, big, big, big, 1, d, 0, 1, s(3)) }},
-		{"0 to 4", func() { DenseBackward(big, big, big, big, big, big, big, 1, d, 0, 4, big) }},
-		{"dw: 11 elements, must be at least 12", func() { DenseBackward(s(11), big, big, big, big, big, big, 2, d, 0, 1, big) }},
-		{"db: 3 elements, must be at least 4", func() { DenseBackward(big, s(3), big, big, big, big, big, 2, d, 0, 1, big) }},
-		{"dx: 5 elements, must be at least 6", func() { DenseBackward(big, big, s(5), big, big, big, big, 2, d, 0, 1, big) }},
-		{"x: 5 elements, must be at least 6", func() { DenseBackward(big, big, nil, s(5), big, big, big, 2, d, 0, 1, big) }},
-		{"w: 11 elements, must be at least 12", func() { DenseBackward(big, big, nil, big, s(11), big, big, 2, d, 0, 1, big) }},
-		{"y: 7 elements, must be at least 8", func() { DenseBackward(big, big, nil, big, big, s(7), big, 2, d, 0, 1, big) }},
-		{"dy: 7 elements, must be at least 8", func() { DenseBackward(big, big, nil, big, big, big, s(7), 2, d, 0, 1, big) }},
-		{"ws: 3 elements", func() { DenseBackward(big, big, nil, big, big, big, big, 2, d, 0, 1, s(3)) }},
-		{"avg: 0 elements, must be at least 3", func() { RMSProp(s(3), s(3), nil, s(3), 1, 1, 1, true, true) }},
-		{"step: 0, must be at least 1", func() { Adam(s(1), s(1), s(1), s(1), 1, 0.9, 0.9, 1, 0) }},
-		{"grad: 1 elements, must be at least 2", func() { AdaGrad(s(2), s(1), s(2), 1, 1) }},
-		{"y: 4 elements, must be at least 5", func() { Add(s(5), s(4)) }},
+		{"ws: 3 elements", func() { ConvPack(nil, big, big, 1, c, s(3)) }},
+		{"packed: 255 elements, must be at least", func() { ConvPack(nil, s(255), big, 1, c, big) }},
+		{"w: 55 elements, must be at least 56", func() { ConvPack(nil, big, s(55), 1, c, big) }},
+		{"ws: 3 elements", func() { ConvPackBack(nil, big, big, c, s(3)) }},
+		{"packed: 223 elements, must be at least", func() { ConvPackBack(nil, s(223), big, c, big) }},
+		{"w: 55 elements, must be at least 56", func() { ConvPackBack(nil, big, s(55), c, big) }},
+		{"y: 503 elements, must be at least 504", func() { ConvForward(nil, s(503), big, big, big, 2, c, big) }},
+		{"x: 195 elements, must be at least 196", func() { ConvForward(nil, big, s(195), big, big, 2, c, big) }},
+		{"packed: 255 elements", func() { ConvForward(nil, big, big, s(255), big, 2, c, big) }},
+		{"b: 6 elements, must be at least 7", func() { ConvForward(nil, big, big, big, s(6), 2, c, big) }},
+		{"x: 195 elements, must be at least 196", func() { ConvForwardU8(nil, big, bytes(195), big, big, 2, c, big) }},
+		{"ws: 3 elements", func() { ConvForwardU8(nil, big, bytes(196), big, big, 2, c, s(3)) }},
+		{"dw: 55 elements, must be at least 56", func() { ConvBackward(nil, s(55), big, big, big, big, big, big, 2, c, big) }},
+		{"db: 6 elements, must be at least 7", func() { ConvBackward(nil, big, s(6), big, big, big, big, big, 2, c, big) }},
+		{"dx: 195 elements, must be at least 196", func() { ConvBackward(nil, big, big, s(195), big, big, big, big, 2, c, big) }},
+		{"x: 195 elements, must be at least 196", func() { ConvBackward(nil, big, big, big, s(195), big, big, big, 2, c, big) }},
+		{"packed: 223 elements", func() { ConvBackward(nil, big, big, big, big, s(223), big, big, 2, c, big) }},
+		{"y: 503 elements, must be at least 504", func() { ConvBackward(nil, big, big, big, big, big, s(503), big, 2, c, big) }},
+		{"dy: 503 elements, must be at least 504", func() { ConvBackward(nil, big, big, big, big, big, big, s(503), 2, c, big) }},
+		{"ws: 3 elements", func() { ConvBackward(nil, big, big, big, big, big, big, big, 2, c, s(3)) }},
+		{"x: 195 elements, must be at least 196", func() { ConvBackwardU8(nil, big, big, bytes(195), 1, big, big, 2, c, big) }},
+		{"kernel: 0 pictures", func() { ConvForward(nil, big, big, big, big, 0, c, big) }},
+		{"the kernel must fit the picture", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 1, 6, 3, false, false, FP32}, big) }},
+		{"two or three strides wide", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 1, 4, 1, false, false, FP32}, big) }},
+		{"every number must be at least 1", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 0, 4, 2, false, false, FP32}, big) }},
+		{"on 0 rows", func() { DenseForward(nil, big, big, big, big, 0, d, big) }},
+		{"y: 7 elements, must be at least 8", func() { DenseForward(nil, s(7), big, big, big, 2, d, big) }},
+		{"x: 5 elements, must be at least 6", func() { DenseForward(nil, big, s(5), big, big, 2, d, big) }},
+		{"w: 11 elements, must be at least 12", func() { DenseForward(nil, big, big, s(11), big, 1, d, big) }},
+		{"b: 3 elements, must be at least 4", func() { DenseForward(nil, big, big, big, s(3), 1, d, big) }},
+		{"ws: 3 elements", func() { DenseForward(nil, big, big, big, big, 1, d, s(3)) }},
+		{"dw: 11 elements, must be at least 12", func() { DenseBackward(nil, s(11), big, big, big, big, big, big, 2, d, big) }},
+		{"db: 3 elements, must be at least 4", func() { DenseBackward(nil, big, s(3), big, big, big, big, big, 2, d, big) }},
+		{"dx: 5 elements, must be at least 6", func() { DenseBackward(nil, big, big, s(5), big, big, big, big, 2, d, big) }},
+		{"x: 5 elements, must be at least 6", func() { DenseBackward(nil, big, big, nil, s(5), big, big, big, 2, d, big) }},
+		{"w: 11 elements, must be at least 12", func() { DenseBackward(nil, big, big, nil, big, s(11), big, big, 2, d, big) }},
+		{"y: 7 elements, must be at least 8", func() { DenseBackward(nil, big, big, nil, big, big, s(7), big, 2, d, big) }},
+		{"dy: 7 elements, must be at least 8", func() { DenseBackward(nil, big, big, nil, big, big, big, s(7), 2, d, big) }},
+		{"ws: 3 elements", func() { DenseBackward(nil, big, big, nil, big, big, big, big, 2, d, s(3)) }},
+		{"avg: 0 elements, must be at least 3", func() { RMSProp(nil, s(3), s(3), nil, s(3), 1, 1, 1, true, true) }},
+		{"step: 0, must be at least 1", func() { Adam(nil, s(1), s(1), s(1), s(1), 1, 0.9, 0.9, 1, 0) }},
+		{"dq: 5 elements, must be at least 6", func() { TDLoss(s(5), big, big, make([]int32, 2), big, big, 3, true, 1) }},
+		{"q: 5 elements, must be at least 6", func() { TDLoss(big, s(5), big, make([]int32, 2), big, big, 3, true, 1) }},
+		{"next: 5 elements, must be at least 6", func() { TDLoss(big, big, s(5), make([]int32, 2), big, big, 3, true, 1) }},
+		{"rewards: 1 elements, must be at least 2", func() { TDLoss(big, big, big, make([]int32, 2), s(1), big, 3, true, 1) }},
+		{"discounts: 1 elements, must be at least 2", func() { TDLoss(big, big, big, make([]int32, 2), big, s(1), 3, true, 1) }},
+		{"actions[1]: 3, must be 0 to 2", func() { TDLoss(big, big, big, []int32{2, 3}, big, big, 3, true, 1) }},
+		{"actions[0]: -1, must be 0 to 2", func() { TDLoss(big, big, big, []int32{-1}, big, big, 3, true, 1) }},
+		{"grad: 1 elements, must be at least 2", func() { AdaGrad(nil, s(2), s(1), s(2), 1, 1) }},
 	} {
 		func() {
 			defer func() {

@@ -15,12 +15,6 @@ type Conv struct {
 	Precision           Precision
 }
 
-// ConvBlock is the number of pictures in a block of ConvBackward's batch: whoever
-// splits a batch cuts it at multiples of this, whatever the number of threads,
-// and adds up the blocks' weight gradients in their order. Then the sums do not
-// depend on the threads.
-const ConvBlock = 8
-
 // OutH returns the height of the output; rows that do not fill a kernel are dropped.
 func (c *Conv) OutH() int { return (c.InH-c.Kernel)/c.Stride + 1 }
 
@@ -52,62 +46,59 @@ func (c *Conv) Check() error {
 	return nil
 }
 
-// PackPart is the number of outputs that weights are packed by: a call of ConvPack
-// or ConvPackBack does those from to to-1, both multiples of it or the end.
-const PackPart = 32
-
 // ConvPack brings w [OutC, InC, Kernel, Kernel], times scale, into the form that
-// ConvForward reads: c.PackLen() floats. It is done once for all the blocks of a
-// batch. scale is what bytes are multiplied by, else 1.
-func ConvPack(packed, w []float32, scale float32, c *Conv, from, to int, ws []float32) {
-	c.checkPack(from, to, ws)
+// ConvForward reads: c.PackLen() floats. scale is what bytes are multiplied by,
+// else 1. ws is c.Workspace(1, t) floats of scratch.
+func ConvPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32) {
+	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackLen())
 	atLeast("w", len(w), c.WeightLen())
-	current.Load().layers[c.Precision].convPack(packed, w, scale, c, from, to, ws)
+	current.Load().layers[c.Precision].convPack(t, packed, w, scale, c, ws)
 }
 
 // ConvPackBack does the same, without scale, for ConvBackward: c.PackBackLen() floats.
-func ConvPackBack(packed, w []float32, c *Conv, from, to int, ws []float32) {
-	c.checkPack(from, to, ws)
+func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
+	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackBackLen())
 	atLeast("w", len(w), c.WeightLen())
-	current.Load().layers[c.Precision].convPackBack(packed, w, c, from, to, ws)
+	current.Load().layers[c.Precision].convPackBack(t, packed, w, c, ws)
 }
 
 // ConvForward computes y = relu(conv(x, w) + b) on n pictures: x [n, ...InLen],
-// y [n, ...OutLen], packed by ConvPack, b [OutC], ws c.Workspace() floats of
+// y [n, ...OutLen], packed by ConvPack, b [OutC], ws c.Workspace(n, t) floats of
 // scratch.
-func ConvForward(y, x, packed, b []float32, n int, c *Conv, ws []float32) {
-	c.checkForward(y, packed, b, n, ws)
+func ConvForward(t *Team, y, x, packed, b []float32, n int, c *Conv, ws []float32) {
+	c.checkForward(t, y, packed, b, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	current.Load().layers[c.Precision].convForward(y, x, nil, packed, b, n, c, ws)
+	current.Load().layers[c.Precision].convForward(t, y, x, nil, packed, b, n, c, ws)
 }
 
 // ConvForwardU8 is ConvForward on bytes.
-func ConvForwardU8(y []float32, x []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
-	c.checkForward(y, packed, b, n, ws)
+func ConvForwardU8(t *Team, y []float32, x []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
+	c.checkForward(t, y, packed, b, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	current.Load().layers[c.Precision].convForward(y, nil, x, packed, b, n, c, ws)
+	current.Load().layers[c.Precision].convForward(t, y, nil, x, packed, b, n, c, ws)
 }
 
 // ConvBackward overwrites dw [OutC, InC, Kernel, Kernel] and db [OutC] with the
 // gradients summed over n pictures, and dx [n, ...InLen] with that of the input.
 // x is the input and y [n, ...OutLen] the output of the forward pass, dy the
-// gradient of y, packed by ConvPackBack.
-func ConvBackward(dw, db, dx, x, packed, y, dy []float32, n int, c *Conv, ws []float32) {
-	c.checkBackward(dw, db, y, dy, n, ws)
+// gradient of y, packed by ConvPackBack, ws c.Workspace(n, t) floats of scratch.
+// Sums are formed for every 8 pictures and added up in their order.
+func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Conv, ws []float32) {
+	c.checkBackward(t, dw, db, y, dy, n, ws)
 	atLeast("x", len(x), n*c.InLen())
 	atLeast("dx", len(dx), n*c.InLen())
 	atLeast("packed", len(packed), c.PackBackLen())
-	current.Load().layers[c.Precision].convBackward(dw, db, dx, x, nil, 1, packed, y, dy, n, c, ws)
+	current.Load().layers[c.Precision].convBackward(t, dw, db, dx, x, nil, 1, packed, y, dy, n, c, ws)
 }
 
 // ConvBackwardU8 is ConvBackward on bytes, the input being x * scale, without the
 // gradient of the input.
-func ConvBackwardU8(dw, db []float32, x []uint8, scale float32, y, dy []float32, n int, c *Conv, ws []float32) {
-	c.checkBackward(dw, db, y, dy, n, ws)
+func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy []float32, n int, c *Conv, ws []float32) {
+	c.checkBackward(t, dw, db, y, dy, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	current.Load().layers[c.Precision].convBackward(dw, db, nil, nil, x, scale, nil, y, dy, n, c, ws)
+	current.Load().layers[c.Precision].convBackward(t, dw, db, nil, nil, x, scale, nil, y, dy, n, c, ws)
 }
 
 // Flop returns the floating-point operations of one pass (forward, or one of the
@@ -125,27 +116,23 @@ type Dense struct {
 	Precision Precision
 }
 
-// DenseForward computes y = x·wᵀ + b, then max(0, y) where d.ReLU is set, for the
-// outputs from to to-1 and no others: x [n, In], w [Out, In], b [Out], y [n, Out],
-// ws d.Workspace(n) floats of scratch. Where a range begins and ends does not
-// change a bit of what is computed.
-func DenseForward(y, x, w, b []float32, n int, d *Dense, from, to int, ws []float32) {
-	d.check(n, from, to, d.Out, ws)
+// DenseForward computes y = x·wᵀ + b, then max(0, y) where d.ReLU is set:
+// x [n, In], w [Out, In], b [Out], y [n, Out], ws d.Workspace(n, t) floats of scratch.
+func DenseForward(t *Team, y, x, w, b []float32, n int, d *Dense, ws []float32) {
+	d.check(t, n, ws)
 	atLeast("y", len(y), n*d.Out)
 	atLeast("x", len(x), n*d.In)
 	atLeast("w", len(w), d.Out*d.In)
 	atLeast("b", len(b), d.Out)
-	current.Load().layers[d.Precision].denseForward(y, x, w, b, n, d, from, to, ws)
+	current.Load().layers[d.Precision].denseForward(t, y, x, w, b, n, d, ws)
 }
 
-// DenseBackward does the inputs from to to-1: it overwrites these columns of
-// dw [Out, In] with the gradient summed over n rows, and of dx [n, In] with the
-// gradient of the input; dx may be nil. The call that does input 0 overwrites
-// db [Out], too. x and y are the input and the output of the forward pass (y is
-// read only where d.ReLU is set), dy is the gradient of y. Where a range begins
-// and ends does not change a bit of what is computed.
-func DenseBackward(dw, db, dx, x, w, y, dy []float32, n int, d *Dense, from, to int, ws []float32) {
-	d.check(n, from, to, d.In, ws)
+// DenseBackward overwrites dw [Out, In] and db [Out] with the gradients summed over
+// n rows, and dx [n, In] with that of the input; dx may be nil. x and y are the
+// input and the output of the forward pass (y is read only where d.ReLU is set), dy
+// is the gradient of y, ws d.Workspace(n, t) floats of scratch.
+func DenseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32) {
+	d.check(t, n, ws)
 	atLeast("dw", len(dw), d.Out*d.In)
 	atLeast("db", len(db), d.Out)
 	if dx != nil {
@@ -157,43 +144,36 @@ func DenseBackward(dw, db, dx, x, w, y, dy []float32, n int, d *Dense, from, to 
 		atLeast("y", len(y), n*d.Out)
 	}
 	atLeast("dy", len(dy), n*d.Out)
-	current.Load().layers[d.Precision].denseBackward(dw, db, dx, x, w, y, dy, n, d, from, to, ws)
+	current.Load().layers[d.Precision].denseBackward(t, dw, db, dx, x, w, y, dy, n, d, ws)
 }
 
-func (c *Conv) check(n int, ws []float32) {
+func (c *Conv) check(t *Team, n int, ws []float32) {
 	if err := c.Check(); err != nil || n < 1 {
 		panic(fmt.Sprintf("kernel: %d pictures: %v", n, err))
 	}
-	atLeast("ws", len(ws), c.Workspace())
+	atLeast("ws", len(ws), c.Workspace(n, t))
 }
 
-func (c *Conv) checkPack(from, to int, ws []float32) {
-	c.check(1, ws)
-	if from < 0 || from >= to || to > c.OutC || from%PackPart != 0 || to%PackPart != 0 && to != c.OutC {
-		panic(fmt.Sprintf("kernel: outputs %d to %d of %d: must be multiples of %d, or the end", from, to, c.OutC, PackPart))
-	}
-}
-
-func (c *Conv) checkForward(y, packed, b []float32, n int, ws []float32) {
-	c.check(n, ws)
+func (c *Conv) checkForward(t *Team, y, packed, b []float32, n int, ws []float32) {
+	c.check(t, n, ws)
 	atLeast("y", len(y), n*c.OutLen())
 	atLeast("packed", len(packed), c.PackLen())
 	atLeast("b", len(b), c.OutC)
 }
 
-func (c *Conv) checkBackward(dw, db, y, dy []float32, n int, ws []float32) {
-	c.check(n, ws)
+func (c *Conv) checkBackward(t *Team, dw, db, y, dy []float32, n int, ws []float32) {
+	c.check(t, n, ws)
 	atLeast("dw", len(dw), c.WeightLen())
 	atLeast("db", len(db), c.OutC)
 	atLeast("y", len(y), n*c.OutLen())
 	atLeast("dy", len(dy), n*c.OutLen())
 }
 
-func (d *Dense) check(n, from, to, width int, ws []float32) {
-	if n < 1 || d.In < 1 || d.Out < 1 || from < 0 || from >= to || to > width {
-		panic(fmt.Sprintf("kernel: dense layer %+v on %d rows, %d to %d: every number must be at least 1, and the range in the layer", *d, n, from, to))
+func (d *Dense) check(t *Team, n int, ws []float32) {
+	if n < 1 || d.In < 1 || d.Out < 1 {
+		panic(fmt.Sprintf("kernel: dense layer %+v on %d rows: every number must be at least 1", *d, n))
 	}
-	atLeast("ws", len(ws), d.Workspace(n))
+	atLeast("ws", len(ws), d.Workspace(n, t))
 }
 
 // Peak returns the rate of multiply-adds on registers, in GFLOP/s, that this path

@@ -105,6 +105,7 @@ const struct paceline_kernels KERNELS = {
 	.sum_squares = sum_squares,
 	.scale = scale_by,
 	.add = add_to,
+	.td_loss = td_loss,
 	.peak = peak,
 	.peak_flop = 2.0 * PEAK_STEPS * VW * PER_UNIT,
 };

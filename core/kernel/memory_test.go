@@ -82,7 +82,7 @@ func TestSlicesEndWhereTheyEnd(t *testing.T) {
 				for _, update := range updates {
 					update(theta, grad, s1, s2)
 				}
-				SumSquares(theta)
+				SumSquares(nil, theta)
 				f.release()
 			}
 		}

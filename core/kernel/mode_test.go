@@ -38,8 +38,8 @@ func TestFloatModeOfTheHost(t *testing.T) {
 		defer setFloatMode(floatMode())
 		results := func(mode uint64) [][]float32 {
 			r := rand.New(rand.NewPCG(13, 14)) // the data are made in the normal mode
-			d := newConvData(3, Conv{InC: 3, InH: 13, InW: 13, OutC: 35, Kernel: 6, Stride: 3}, r)
-			dense := newDenseCase(7, Dense{In: 65, Out: 34, Precision: p}, r)
+			d := newConvData(11, Conv{InC: 3, InH: 13, InW: 13, OutC: 35, Kernel: 6, Stride: 3}, r)
+			dense := newDenseCase(70, Dense{In: 65, Out: 64, Precision: p}, r)
 			for _, s := range [][]float32{d.x, d.w, d.dy, dense.x, dense.w} {
 				for i := range s {
 					switch r.IntN(4) {
@@ -51,30 +51,33 @@ func TestFloatModeOfTheHost(t *testing.T) {
 				}
 			}
 			conv := d.with(true, false, p)
-			arrays := updateArrays(133).slices(133)
+			arrays := updateArrays(70_000).slices(70_000)
 			for i := range arrays["grad"] {
 				arrays["grad"][i] *= 1e-19
 			}
+			loss := tdCase(r, 9, 3, 1e-19)
 			setFloatMode(mode)
-			conv.run()
-			dense.run()
+			// Helpers inherit the mode of the thread that starts them.
+			team := newTeam(t, 2)
+			conv.on(team).run()
+			dense.on(team).run()
 			all := [][]float32{conv.outY, conv.dw, conv.db, conv.dx, conv.outY8, conv.dw8, conv.db8,
 				dense.out, dense.dw, dense.db, dense.dx}
 			for range 3 {
-				RMSProp(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
-				Adam(arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
-				AdaGrad(arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
+				RMSProp(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
+				Adam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
+				AdaGrad(team, arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
 			}
-			Scale(arrays["s1"], 1e-30)
-			Scale(arrays["s1"], 1e-8)
-			Add(arrays["grad"], arrays["s1"])
-			sum := SumSquares(arrays["s2"])
+			Scale(team, arrays["s1"], 1e-30)
+			Scale(team, arrays["s1"], 1e-8)
+			loss.run(true)
+			sum := SumSquares(team, arrays["s2"])
 			left := floatMode()
 			setFloatMode(normal)
 			if left&^0x3f != mode {
 				t.Errorf("mode %#x left behind, was %#x", left, mode)
 			}
-			all = append(all, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], []float32{float32(sum)})
+			all = append(all, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], []float32{float32(sum), float32(loss.loss)}, loss.dq)
 			return all
 		}
 		want := results(normal)

@@ -16,10 +16,10 @@ var reference = table{
 	adaGrad:    refAdaGrad,
 	sumSquares: refSumSquares,
 	scale:      refScale,
-	add:        refAdd,
+	tdLoss:     refTDLoss,
 }
 
-func refRMSProp(theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+func refRMSProp(_ *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	keep, rest := float32(decay), float32(1-decay)
 	for i := range theta {
 		g := grad[i]
@@ -41,7 +41,7 @@ func refRMSProp(theta, grad, avg, sq []float32, lr float32, decay float64, eps f
 	}
 }
 
-func refAdam(theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func refAdam(_ *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	keep1, rest1 := float32(beta1), float32(1-beta1)
 	keep2, rest2 := float32(beta2), float32(1-beta2)
 	size := float32(float64(lr) / (1 - power(beta1, step)))
@@ -66,7 +66,7 @@ func power(x float64, n int64) float64 {
 	return p
 }
 
-func refAdaGrad(theta, grad, sq []float32, lr, eps float32) {
+func refAdaGrad(_ *Team, theta, grad, sq []float32, lr, eps float32) {
 	for i := range theta {
 		g := grad[i]
 		sq[i] += float32(g * g)
@@ -74,7 +74,16 @@ func refAdaGrad(theta, grad, sq []float32, lr, eps float32) {
 	}
 }
 
-func refSumSquares(x []float32) float64 {
+func refSumSquares(_ *Team, x []float32) float64 {
+	var sums partSums
+	units, parts := (len(x)+15)/16, sums.of(x)
+	for i := range parts {
+		parts[i] = sumOfSquares(x[units*i/len(parts)*16 : min(len(x), units*(i+1)/len(parts)*16)])
+	}
+	return sums.total()
+}
+
+func sumOfSquares(x []float32) float64 {
 	var s [16]float64
 	for i, v := range x {
 		s[i%16] += float64(v) * float64(v) // the product is exact: fused or not, same bits
@@ -87,16 +96,38 @@ func refSumSquares(x []float32) float64 {
 	return s[0]
 }
 
-func refAdd(x, y []float32) {
-	for i := range x {
-		x[i] += y[i]
-	}
-}
-
-func refScale(x []float32, a float32) {
+func refScale(_ *Team, x []float32, a float32) {
 	for i := range x {
 		x[i] *= a
 	}
+}
+
+func refTDLoss(dq, q, next []float32, actions []int32, rewards, discounts []float32, width int, squared bool, weight float32) (sum float64) {
+	clear(dq[:len(actions)*width])
+	for i, a := range actions {
+		best := next[i*width]
+		for _, v := range next[i*width+1 : (i+1)*width] {
+			best = max(best, v) // NaN if either is
+		}
+		at := i*width + int(a)
+		loss, slope := refLoss(q[at]-(rewards[i]+float32(discounts[i]*best)), squared)
+		dq[at] = slope * weight
+		sum += float64(loss)
+	}
+	return sum * float64(weight)
+}
+
+// refLoss returns the loss of one error and its derivative.
+func refLoss(d float32, squared bool) (loss, slope float32) {
+	switch {
+	case squared:
+		return d * d, 2 * d
+	case d >= 1:
+		return d - 0.5, 1
+	case d <= -1:
+		return -d - 0.5, -1
+	}
+	return 0.5 * d * d, d // NaN comes here, and stays
 }
 
 func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }

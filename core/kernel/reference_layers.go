@@ -68,17 +68,17 @@ func (c *Conv) taps(o int, f func(wi, ch, ky, kx int)) {
 	}
 }
 
-func refConvPack(packed, w []float32, scale float32, c *Conv, from, to int, _ []float32) {
-	for i := from * c.patch(); i < to*c.patch(); i++ {
+func refConvPack(_ *Team, packed, w []float32, scale float32, c *Conv, _ []float32) {
+	for i := range c.WeightLen() {
 		packed[i] = w[i] * scale
 	}
 }
 
-func refConvPackBack(packed, w []float32, c *Conv, from, to int, _ []float32) {
-	copy(packed[from*c.patch():], w[from*c.patch():to*c.patch()])
+func refConvPackBack(_ *Team, packed, w []float32, c *Conv, _ []float32) {
+	copy(packed, w[:c.WeightLen()])
 }
 
-func (p operands) convForward(y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, _ []float32) {
+func (p operands) convForward(_ *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, _ []float32) {
 	if x8 != nil {
 		convForwardOf(p, y, x8, packed, b, n, c)
 	} else {
@@ -115,7 +115,7 @@ func convForwardOf[T uint8 | float32](p operands, y []float32, x []T, w, b []flo
 	}
 }
 
-func (p operands) convBackward(dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, _ []float32) {
+func (p operands) convBackward(_ *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, _ []float32) {
 	if x8 != nil {
 		convBackwardOf(p, dw, db, nil, x8, scale, nil, y, dy, n, c)
 	} else {
@@ -164,10 +164,10 @@ func convBackwardOf[T uint8 | float32](p operands, dw, db, dx []float32, x []T, 
 	}
 }
 
-func (p operands) denseForward(y, x, w, b []float32, n int, d *Dense, from, to int, _ []float32) {
+func (p operands) denseForward(_ *Team, y, x, w, b []float32, n int, d *Dense, _ []float32) {
 	for i := range n {
 		row := x[i*d.In:][:d.In]
-		for o := from; o < to; o++ {
+		for o := range d.Out {
 			// Four interleaved sums: one alone waits for each addition.
 			var s [4]float32
 			wt := w[o*d.In:][:d.In]
@@ -190,30 +190,24 @@ func (p operands) denseForward(y, x, w, b []float32, n int, d *Dense, from, to i
 	}
 }
 
-func (p operands) denseBackward(dw, db, dx, x, w, y, dy []float32, n int, d *Dense, from, to int, _ []float32) {
-	if from == 0 {
-		clear(db[:d.Out])
-	}
-	for o := range d.Out {
-		clear(dw[o*d.In+from : o*d.In+to])
+func (p operands) denseBackward(_ *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, _ []float32) {
+	clear(db[:d.Out])
+	clear(dw[:d.Out*d.In])
+	if dx != nil {
+		clear(dx[:n*d.In])
 	}
 	for i := range n {
-		if dx != nil {
-			clear(dx[i*d.In+from : i*d.In+to])
-		}
 		for o, g := range dy[i*d.Out:][:d.Out] {
 			if d.ReLU && !(y[i*d.Out+o] > 0) {
 				continue
 			}
-			if from == 0 {
-				db[o] += g
-			}
+			db[o] += g
 			g = p.of(g)
-			for k := from; k < to; k++ {
+			for k := range d.In {
 				dw[o*d.In+k] += float32(g * p.of(x[i*d.In+k]))
 			}
 			if dx != nil {
-				for k := from; k < to; k++ {
+				for k := range d.In {
 					dx[i*d.In+k] += float32(g * p.of(w[o*d.In+k]))
 				}
 			}

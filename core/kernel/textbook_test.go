@@ -128,6 +128,7 @@ func (d *convData) exact() convExact {
 type convCase struct {
 	*convData
 	c              *Conv
+	team           *Team
 	a              *arena
 	x, w, b, y, dy []float32
 	x8             []uint8
@@ -149,8 +150,14 @@ func (d *convData) with(planarIn, planarOut bool, p Precision) *convCase {
 		packed: a.out("packed", c.PackLen()), packed8: a.out("packed8", c.PackLen()), back: a.out("back", c.PackBackLen()),
 		outY: a.out("outY", len(d.y)), outY8: a.out("outY8", len(d.y)),
 		dw: a.out("dw", len(d.w)), dw8: a.out("dw8", len(d.w)), db: a.out("db", c.OutC), db8: a.out("db8", c.OutC),
-		dx: a.out("dx", len(d.x)), ws: a.out("ws", c.Workspace()),
+		dx: a.out("dx", len(d.x)), ws: a.out("ws", c.Workspace(d.n, nil)),
 	}
+}
+
+// on has a workspace for a team.
+func (k *convCase) on(t *Team) *convCase {
+	k.team, k.ws = t, k.a.out("ws", k.c.Workspace(k.n, t))
+	return k
 }
 
 // again forgets what an earlier run computed, for a run in precision p.
@@ -171,13 +178,13 @@ func (k *convCase) eachSlice(f func(s *[]float32)) {
 
 // run calls everything.
 func (k *convCase) run() {
-	ConvPack(k.packed, k.w, 1, k.c, 0, k.c.OutC, k.ws)
-	ConvPack(k.packed8, k.w, byteScale, k.c, 0, k.c.OutC, k.ws)
-	ConvPackBack(k.back, k.w, k.c, 0, k.c.OutC, k.ws)
-	ConvForward(k.outY, k.x, k.packed, k.b, k.n, k.c, k.ws)
-	ConvForwardU8(k.outY8, k.x8, k.packed8, k.b, k.n, k.c, k.ws)
-	ConvBackward(k.dw, k.db, k.dx, k.x, k.back, k.y, k.dy, k.n, k.c, k.ws)
-	ConvBackwardU8(k.dw8, k.db8, k.x8, byteScale, k.y, k.dy, k.n, k.c, k.ws)
+	ConvPack(k.team, k.packed, k.w, 1, k.c, k.ws)
+	ConvPack(k.team, k.packed8, k.w, byteScale, k.c, k.ws)
+	ConvPackBack(k.team, k.back, k.w, k.c, k.ws)
+	ConvForward(k.team, k.outY, k.x, k.packed, k.b, k.n, k.c, k.ws)
+	ConvForwardU8(k.team, k.outY8, k.x8, k.packed8, k.b, k.n, k.c, k.ws)
+	ConvBackward(k.team, k.dw, k.db, k.dx, k.x, k.back, k.y, k.dy, k.n, k.c, k.ws)
+	ConvBackwardU8(k.team, k.dw8, k.db8, k.x8, byteScale, k.y, k.dy, k.n, k.c, k.ws)
 }
 
 // results are those of run, the pictures planar again.

@@ -1,9 +1,9 @@
 package kernel
 
-// The C loops cut their scratch from one slice that the caller owns. The sums
-// here mirror their take() calls, with the largest tile of any path, so that one
-// workspace fits every path; take() rounds each piece up to 16 floats, and
-// aligning the first costs at most 15 more.
+// The C loops cut their scratch from one slice that the caller owns, first in
+// equal parts for the threads. The sums here mirror their take() calls, with the
+// largest tile of any path, so that one workspace fits every path; take() rounds
+// each piece up to 16 floats, and aligning the first costs at most 15 more.
 const (
 	maxRows   = 14 // of a tile: MR in the C files
 	maxCols   = 32 // NR
@@ -11,6 +11,7 @@ const (
 	chunk     = 16 // CHUNK
 	points    = 16 // of a Winograd tile
 	packBlock = 8  // BLOCK
+	convBlock = 8  // PACELINE_CONV_BLOCK
 )
 
 // cells is the layer as the Winograd loops see it: struct shape in conv.h.
@@ -33,9 +34,17 @@ func (c *Conv) PackLen() int { return points * roundUp(c.OutC, maxCols) * c.cell
 // PackBackLen returns the floats of weights packed by ConvPackBack.
 func (c *Conv) PackBackLen() int { return points * roundUp(c.cells().deep, maxCols) * c.OutC }
 
-// Workspace returns the floats of scratch that any convolution call on this
-// shape needs, on every path and for every n.
-func (c *Conv) Workspace() int {
+// Workspace returns the floats of scratch that any convolution call of a team on
+// this shape and up to n pictures needs, on every path.
+func (c *Conv) Workspace(n int, t *Team) int {
+	return t.Threads()*c.each() + (convBlocks(n)-1)*(c.WeightLen()+c.OutC)
+}
+
+// convBlocks returns the number of blocks that a backward pass sums up separately.
+func convBlocks(n int) int { return (n + convBlock - 1) / convBlock }
+
+// each is the floats of one thread.
+func (c *Conv) each() int {
 	s := c.cells()
 	wide, deepWide := roundUp(c.OutC, maxCols), roundUp(s.deep, maxCols)
 	ahead, back := max(1, 96/s.tiles), max(1, 200/s.tiles) // pictures in a group
@@ -47,9 +56,11 @@ func (c *Conv) Workspace() int {
 	)
 }
 
-// Workspace returns the floats of scratch that a call on n rows needs, on every
-// path.
-func (d *Dense) Workspace(n int) int {
+// Workspace returns the floats of scratch that a call of a team on up to n rows
+// needs, on every path.
+func (d *Dense) Workspace(n int, t *Team) int { return t.Threads() * d.each(n) }
+
+func (d *Dense) each(n int) int {
 	return max(
 		pieces(n*d.In, 8*d.In),
 		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*maxCols, maxRows*maxCols),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/chewxy/hm"
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/kernel"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -21,66 +21,23 @@ var building sync.Mutex
 // graph is what the ops of one Gorgonia graph share.
 type graph struct {
 	*G.ExprGraph
-	capacity  int           // rows it is built for
-	rows      int           // rows a run computes, 1 to capacity
-	pool      *threads.Pool // shares the ops' loops; nil: the calling goroutine alone
-	floats    int           // of scratch that a kernel call needs
-	scratches [][]float32   // by worker
+	capacity int          // rows it is built for
+	rows     int          // rows a run computes, 1 to capacity
+	team     *kernel.Team // shares the ops' work; nil: the calling goroutine alone
+	scratch  []float32    // for the kernel call of the op that runs
 }
 
-func newGraph(capacity int, pool *threads.Pool) *graph {
-	g := &graph{ExprGraph: G.NewGraph(), capacity: capacity, rows: capacity, pool: pool}
-	g.scratches = make([][]float32, g.threads())
-	return g
+func newGraph(capacity int, team *kernel.Team) *graph {
+	return &graph{ExprGraph: G.NewGraph(), capacity: capacity, rows: capacity, team: team}
 }
 
-// threads is how many may share a loop.
-func (g *graph) threads() int {
-	if g.pool == nil {
-		return 1
-	}
-	return g.pool.Threads()
-}
-
-// share runs f for every part, on the threads of the graph's pool.
-func (g *graph) share(parts int, f func(worker, part int) error) error {
-	return share(g.pool, parts, f)
-}
-
-func share(pool *threads.Pool, parts int, f func(worker, part int) error) error {
-	if pool != nil && parts > 1 {
-		return pool.Do(parts, f)
-	}
-	for i := range parts {
-		if err := f(0, i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rowsAPart is how many rows of a forward pass go to the kernels together: they
-// do not depend on each other.
-func (g *graph) rowsAPart() int {
-	if g.threads() == 1 {
-		return g.rows
-	}
-	return min(4, (g.rows+g.threads()-1)/g.threads())
-}
-
-// needScratch makes scratch at least n floats long.
-func (g *graph) needScratch(n int) { g.floats = max(g.floats, n) }
-
-// allocate makes the scratch of all workers, after the last needScratch. Pages
-// that a worker never writes take no memory.
-func (g *graph) allocate() {
-	for i := range g.scratches {
-		g.scratches[i] = make([]float32, g.floats)
+// needScratch makes scratch at least n floats long. Pages that no thread writes
+// take no memory.
+func (g *graph) needScratch(n int) {
+	if n > len(g.scratch) {
+		g.scratch = make([]float32, n)
 	}
 }
-
-// scratch is for the kernel call that a worker makes.
-func (g *graph) scratch(worker int) []float32 { return g.scratches[worker] }
 
 // leaf adds an input node and the tensor that is its value. The tensor has no
 // memory until a run points it at the caller's.

@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/kernel"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -34,9 +34,9 @@ type Learner struct {
 }
 
 // NewLearner returns a learner for batches of exactly batch rows, 1 to MaxRows.
-// Its work is shared by the threads of pool, which stays the caller's; nil: the
+// Its work is shared by the threads of team, which stays the caller's; nil: the
 // calling goroutine alone.
-func NewLearner(s Spec, batch int, loss Loss, pool *threads.Pool) (*Learner, error) {
+func NewLearner(s Spec, batch int, loss Loss, team *kernel.Team) (*Learner, error) {
 	if batch < 1 || batch > MaxRows {
 		return nil, fmt.Errorf("batch_size: %d, must be 1 to %d", batch, MaxRows)
 	}
@@ -49,11 +49,10 @@ func NewLearner(s Spec, batch int, loss Loss, pool *threads.Pool) (*Learner, err
 	}
 	building.Lock()
 	defer building.Unlock()
-	l := &Learner{spec: s, layout: layout, graph: newGraph(batch, pool)}
+	l := &Learner{spec: s, layout: layout, graph: newGraph(batch, team)}
 	if err := l.build(loss); err != nil {
 		return nil, err
 	}
-	l.graph.allocate()
 	l.machine, err = newMachine(l.graph.ExprGraph)
 	return l, err
 }
@@ -72,11 +71,7 @@ func (l *Learner) build(loss Loss) (err error) {
 	actions, l.actions = g.leaf("actions", tensor.Int32, g.capacity)
 	rewards, l.rewards = g.leaf("rewards", tensor.Float32, g.capacity)
 	discounts, l.discounts = g.leaf("discounts", tensor.Float32, g.capacity)
-	y, err := g.tdTarget(rewards, discounts, l.target.q)
-	if err != nil {
-		return err
-	}
-	cost, op, err := g.tdLoss(loss, l.online.q, actions, y)
+	cost, op, err := g.tdLoss("td_loss", loss, l.online.q, l.target.q, actions, rewards, discounts)
 	if err != nil {
 		return err
 	}

@@ -105,13 +105,16 @@ func TestTrunkUnderTwoHeads(t *testing.T) {
 		features := G.Must(g.layer("", &trunk, kernel.FP32, true, leaf("x", values(4*rows, 1), rows, 4), w, leaf("b", values(5, 2), 5)))
 		actions, d := g.leaf("actions", tensor.Int32, rows)
 		d.Raw = bytesOf([]int32{1, 0, 1})
-		targets := leaf("targets", values(rows, 3), rows)
+		targets, none := leaf("targets", values(rows, 3), rows), leaf("none", make([]float32, rows), rows)
 		var total *G.Node
 		for _, i := range use {
 			h := &heads[i]
 			q := G.Must(g.layer("", h, kernel.FP32, false, features, leaf(h.name+"w", values(5*h.out, 4), h.out, 5), leaf(h.name+"b", values(h.out, 5), h.out)))
-			op := &lossOp{base: newBase(h.name+"loss", nil, q, actions, targets), g: g, loss: Loss{"squared", "sum"}, out: G.NewF32(0)}
-			loss := G.Must(G.ApplyOp(op, q, actions, targets))
+			next := leaf(h.name+"next", make([]float32, h.out*rows), rows, h.out)
+			loss, _, err := g.tdLoss(h.name+"loss", Loss{"squared", "sum"}, q, next, actions, targets, none)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if total == nil {
 				total = loss
 			} else {
@@ -122,7 +125,6 @@ func TestTrunkUnderTwoHeads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.allocate()
 		m, err := newMachine(g.ExprGraph)
 		if err != nil {
 			t.Fatal(err)

@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/kernel"
 )
 
 // Network computes Q-values. It holds buffers and a graph but no parameters:
@@ -20,9 +20,9 @@ type Network struct {
 
 // NewNetwork returns a network for up to maxBatch rows (1 to MaxRows) a call.
 // Memory grows with maxBatch: for the Nature CNN by 87 KB a row. The work is
-// shared by the threads of pool, which stays the caller's; nil: the calling
+// shared by the threads of team, which stays the caller's; nil: the calling
 // goroutine alone.
-func NewNetwork(s Spec, maxBatch int, pool *threads.Pool) (*Network, error) {
+func NewNetwork(s Spec, maxBatch int, team *kernel.Team) (*Network, error) {
 	if maxBatch < 1 || maxBatch > MaxRows {
 		return nil, fmt.Errorf("max_batch: %d, must be 1 to %d", maxBatch, MaxRows)
 	}
@@ -32,11 +32,10 @@ func NewNetwork(s Spec, maxBatch int, pool *threads.Pool) (*Network, error) {
 	}
 	building.Lock()
 	defer building.Unlock()
-	n := &Network{spec: s, layout: layout, graph: newGraph(maxBatch, pool)}
+	n := &Network{spec: s, layout: layout, graph: newGraph(maxBatch, team)}
 	if n.net, err = n.graph.network("", s); err != nil {
 		return nil, err
 	}
-	n.graph.allocate()
 	if n.machine, err = newMachine(n.graph.ExprGraph); err != nil {
 		return nil, err
 	}

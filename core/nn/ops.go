@@ -16,9 +16,7 @@ import (
 //	db = Σ dz             outputOf hands out the second
 //	dx = dz·w             and the third, unless x is the observation
 //
-// Each exists once, for convolutions and dense layers alike. Their loops are cut
-// into parts that the threads of the graph's pool share. Sums over a batch are cut
-// by the shapes alone; what no sum crosses may be cut by the number of threads.
+// Each exists once, for convolutions and dense layers alike.
 
 // layerOp has the inputs x, w, b.
 type layerOp struct {
@@ -29,9 +27,6 @@ type layerOp struct {
 	first  bool          // x is the observation
 	y      *tensor.Dense
 	packed packed
-	in     [3]*tensor.Dense // of the run in progress
-	do     func(worker, part int) error
-	doPack func(worker, part int) error
 }
 
 // pixelScale is what convolutions multiply bytes by.
@@ -42,75 +37,42 @@ func (g *graph) layer(prefix string, l *layer, p kernel.Precision, first bool, x
 	dense := &kernel.Dense{In: l.in, Out: l.out, ReLU: l.relu, Precision: p}
 	if c := l.conv; c != nil {
 		shape = tensor.Shape{g.capacity, c.OutC, c.OutH(), c.OutW()} // or with the channels last: see Conv
-		g.needScratch(c.Workspace())
+		g.needScratch(c.Workspace(g.capacity, g.team))
 	} else {
-		g.needScratch(dense.Workspace(g.capacity))
+		g.needScratch(dense.Workspace(g.capacity, g.team))
 	}
 	op := &layerOp{base: newBase(prefix+l.name, shape, x, w, b), g: g, l: l, dense: dense, first: first}
 	op.y = op.output()
-	op.do = op.forwardDense
 	if l.conv != nil {
-		op.do, op.doPack = op.forwardConv, op.packPart
 		op.packed.data = make([]float32, l.conv.PackLen())
 	}
 	return G.ApplyOp(op, x, w, b)
 }
 
 func (o *layerOp) Do(in ...G.Value) (G.Value, error) {
-	for i, v := range in {
-		o.in[i] = v.(*tensor.Dense)
+	x, w, b, y := in[0].(*tensor.Dense), floats(in[1]), floats(in[2]), o.y.Float32s()
+	g, c := o.g, o.l.conv
+	if c == nil {
+		kernel.DenseForward(g.team, y, x.Float32s(), w, b, g.rows, o.dense, g.scratch)
+		return o.y, nil
 	}
-	parts := denseParts(o.g.rows, o.l, o.l.out)
-	if o.l.conv != nil {
-		parts = (o.g.rows + o.g.rowsAPart() - 1) / o.g.rowsAPart()
-		if err := o.pack(); err != nil {
-			return nil, err
-		}
+	if x.Dtype() == tensor.Uint8 {
+		o.pack(w, pixelScale)
+		kernel.ConvForwardU8(g.team, y, x.Uint8s(), o.packed.data, b, g.rows, c, g.scratch)
+	} else {
+		o.pack(w, 1)
+		kernel.ConvForward(g.team, y, x.Float32s(), o.packed.data, b, g.rows, c, g.scratch)
 	}
-	return o.y, o.g.share(parts, o.do)
+	return o.y, nil
 }
 
 // pack brings the weights into the form that the convolution reads, unless they
 // are those of the run before: acting uses the same ones many times.
-func (o *layerOp) pack() error {
-	if o.packed.of(o.in[1].Float32s()) {
-		return nil
+func (o *layerOp) pack(w []float32, scale float32) {
+	if !o.packed.of(w) {
+		kernel.ConvPack(o.g.team, o.packed.data, w, scale, o.l.conv, o.g.scratch)
+		o.packed.note(w)
 	}
-	if err := o.g.share(packParts(o.l.conv), o.doPack); err != nil {
-		return err
-	}
-	o.packed.note(o.in[1].Float32s())
-	return nil
-}
-
-func (o *layerOp) packPart(worker, part int) error {
-	scale := float32(1)
-	if o.in[0].Dtype() == tensor.Uint8 {
-		scale = pixelScale
-	}
-	from, to := packRange(o.l.conv, part)
-	kernel.ConvPack(o.packed.data, o.in[1].Float32s(), scale, o.l.conv, from, to, o.g.scratch(worker))
-	return nil
-}
-
-func (o *layerOp) forwardConv(worker, part int) error {
-	c, rows := o.l.conv, o.g.rowsAPart()
-	first := part * rows
-	rows = min(rows, o.g.rows-first)
-	y, b := o.y.Float32s()[first*c.OutLen():], o.in[2].Float32s()
-	if x := o.in[0]; x.Dtype() == tensor.Uint8 {
-		kernel.ConvForwardU8(y, x.Uint8s()[first*c.InLen():], o.packed.data, b, rows, c, o.g.scratch(worker))
-	} else {
-		kernel.ConvForward(y, x.Float32s()[first*c.InLen():], o.packed.data, b, rows, c, o.g.scratch(worker))
-	}
-	return nil
-}
-
-func (o *layerOp) forwardDense(worker, part int) error {
-	from, to := denseRange(part, denseParts(o.g.rows, o.l, o.l.out), o.l.out)
-	kernel.DenseForward(o.y.Float32s(), o.in[0].Float32s(), o.in[1].Float32s(), o.in[2].Float32s(),
-		o.g.rows, o.dense, from, to, o.g.scratch(worker))
-	return nil
 }
 
 func (o *layerOp) DiffWRT(int) []bool { return []bool{!o.first, true, true} }
@@ -126,15 +88,12 @@ func (o *layerOp) SymDiff(in G.Nodes, y, dy *G.Node) (G.Nodes, error) {
 	bias := &outputOf{base: newBase(o.name+".bias'", b.Shape(), dw)}
 	bias.value = bias.output()
 	wg.db = bias.value
-	wg.do = wg.backwardDense
-	if c := o.l.conv; c != nil {
-		wg.do, wg.doPack = wg.backwardConv, wg.packPart
-		wg.sums = make([]float32, (o.g.capacity-1)/kernel.ConvBlock*(c.WeightLen()+c.OutC))
-		wg.packed = make([]float32, c.PackBackLen())
-	}
 	db, err := G.ApplyOp(bias, dw)
 	if err != nil || o.first {
 		return G.Nodes{nil, dw, db}, err
+	}
+	if o.l.conv != nil {
+		wg.packed = make([]float32, o.l.conv.PackBackLen())
 	}
 	input := &outputOf{base: newBase(o.name+".input'", x.Shape(), dw)}
 	input.value = input.output()
@@ -152,76 +111,25 @@ type weightGradOp struct {
 	dense      *kernel.Dense // or l.conv
 	dw, db, dx *tensor.Dense // dx: nil where x is the observation
 	packed     []float32     // a convolution's weights
-	sums       []float32     // weight and bias gradients of a convolution's blocks but the first
-	in         [4]*tensor.Dense
-	do         func(worker, part int) error
-	doPack     func(worker, part int) error
 }
 
 func (o *weightGradOp) Do(in ...G.Value) (G.Value, error) {
-	for i, v := range in {
-		o.in[i] = v.(*tensor.Dense)
-	}
-	c := o.l.conv
-	if c == nil {
-		return o.dw, o.g.share(denseParts(o.g.rows, o.l, o.l.in), o.do)
-	}
-	if o.dx != nil {
-		if err := o.g.share(packParts(c), o.doPack); err != nil {
-			return nil, err
-		}
-	}
-	blocks := (o.g.rows + kernel.ConvBlock - 1) / kernel.ConvBlock
-	if err := o.g.share(blocks, o.do); err != nil {
-		return nil, err
-	}
-	for i := 1; i < blocks; i++ {
-		dw, db := o.block(i)
-		kernel.Add(o.dw.Float32s(), dw)
-		kernel.Add(o.db.Float32s(), db)
-	}
-	return o.dw, nil
-}
-
-func (o *weightGradOp) packPart(worker, part int) error {
-	from, to := packRange(o.l.conv, part)
-	kernel.ConvPackBack(o.packed, o.in[1].Float32s(), o.l.conv, from, to, o.g.scratch(worker))
-	return nil
-}
-
-// block is where block i of a batch sums up its gradients.
-func (o *weightGradOp) block(i int) (dw, db []float32) {
-	if i == 0 {
-		return o.dw.Float32s(), o.db.Float32s()
-	}
-	w, size := o.l.conv.WeightLen(), o.l.conv.WeightLen()+o.l.conv.OutC
-	s := o.sums[(i-1)*size : i*size]
-	return s[:w], s[w:]
-}
-
-func (o *weightGradOp) backwardConv(worker, part int) error {
-	c, first := o.l.conv, part*kernel.ConvBlock
-	rows := min(kernel.ConvBlock, o.g.rows-first)
-	dw, db := o.block(part)
-	y, dy := o.in[2].Float32s()[first*c.OutLen():], o.in[3].Float32s()[first*c.OutLen():]
-	if x := o.in[0]; x.Dtype() == tensor.Uint8 {
-		kernel.ConvBackwardU8(dw, db, x.Uint8s()[first*c.InLen():], pixelScale, y, dy, rows, c, o.g.scratch(worker))
-		return nil
-	}
-	kernel.ConvBackward(dw, db, o.dx.Float32s()[first*c.InLen():], o.in[0].Float32s()[first*c.InLen():],
-		o.packed, y, dy, rows, c, o.g.scratch(worker))
-	return nil
-}
-
-func (o *weightGradOp) backwardDense(worker, part int) error {
+	x, w, y, dy := in[0].(*tensor.Dense), floats(in[1]), floats(in[2]), floats(in[3])
+	dw, db, g, c := o.dw.Float32s(), o.db.Float32s(), o.g, o.l.conv
 	var dx []float32
 	if o.dx != nil {
 		dx = o.dx.Float32s()
 	}
-	from, to := denseRange(part, denseParts(o.g.rows, o.l, o.l.in), o.l.in)
-	kernel.DenseBackward(o.dw.Float32s(), o.db.Float32s(), dx, o.in[0].Float32s(), o.in[1].Float32s(),
-		o.in[2].Float32s(), o.in[3].Float32s(), o.g.rows, o.dense, from, to, o.g.scratch(worker))
-	return nil
+	switch {
+	case c == nil:
+		kernel.DenseBackward(g.team, dw, db, dx, x.Float32s(), w, y, dy, g.rows, o.dense, g.scratch)
+	case x.Dtype() == tensor.Uint8:
+		kernel.ConvBackwardU8(g.team, dw, db, x.Uint8s(), pixelScale, y, dy, g.rows, c, g.scratch)
+	default:
+		kernel.ConvPackBack(g.team, o.packed, w, c, g.scratch)
+		kernel.ConvBackward(g.team, dw, db, dx, x.Float32s(), o.packed, y, dy, g.rows, c, g.scratch)
+	}
+	return o.dw, nil
 }
 
 // parameterGradient lets the owner of a flat gradient put the output there.
@@ -251,31 +159,6 @@ func (p *packed) of(w []float32) bool {
 // note says that data was made of w.
 func (p *packed) note(w []float32) {
 	p.weights, p.isa = append(p.weights[:0], bytesOf(w)...), kernel.ISA()
-}
-
-// packParts is how many parts the packing of a convolution's weights is cut into.
-func packParts(c *kernel.Conv) int { return (c.OutC + kernel.PackPart - 1) / kernel.PackPart }
-
-func packRange(c *kernel.Conv, part int) (from, to int) {
-	return part * kernel.PackPart, min((part+1)*kernel.PackPart, c.OutC)
-}
-
-// denseParts is how many parts the outputs or inputs of a dense layer are cut
-// into: several where they take longer than waking a thread.
-func denseParts(rows int, l *layer, width int) int {
-	if rows*l.in*l.out < 1<<18 {
-		return 1
-	}
-	return min(8, (width+panel-1)/panel)
-}
-
-// panel is the columns that the kernels work on together, at most.
-const panel = 32
-
-// denseRange is part i of parts, at whole panels.
-func denseRange(i, parts, width int) (from, to int) {
-	panels := (width + panel - 1) / panel
-	return panels * i / parts * panel, min(width, panels*(i+1)/parts*panel)
 }
 
 // convertOp turns an observation of bytes into floats for a dense layer. No

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/paceline-rl/paceline/core/kernel"
-	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // OptimizerConfig names an optimiser and its constants. A zero field stands for
@@ -75,8 +74,8 @@ type Optimizer interface {
 // rule is an optimiser's arithmetic and its documented defaults.
 type rule struct {
 	state    []string
-	defaults OptimizerConfig                                      // zero fields do not exist in this rule
-	apply    func(o *optimizer, theta, grad []float32, block int) // one block
+	defaults OptimizerConfig // zero fields do not exist in this rule
+	apply    func(o *optimizer, theta, grad []float32, lr float32)
 }
 
 var rules = map[string]rule{
@@ -93,23 +92,13 @@ type optimizer struct {
 	step  int64
 	state []State
 
-	pool              *threads.Pool
-	sums              []float64 // squares of each block
-	apply, sum, scale func(worker, block int) error
-
-	// The call in progress.
-	theta, grad []float32
-	lr, factor  float32
+	team *kernel.Team
 }
 
-// block is the parameters that one thread takes at a time. The sum of squares is
-// added up block by block.
-const block = 1 << 16
-
 // NewOptimizer returns an optimiser for parameters of size floats, its state
-// zero. Its work is shared by the threads of pool; nil: the calling goroutine
-// alone.
-func NewOptimizer(cfg OptimizerConfig, size int, pool *threads.Pool) (Optimizer, error) {
+// zero. Its work is shared by the threads of team, which stays the caller's; nil:
+// the calling goroutine alone.
+func NewOptimizer(cfg OptimizerConfig, size int, team *kernel.Team) (Optimizer, error) {
 	r, ok := rules[cfg.Name]
 	if !ok {
 		var names []string
@@ -153,8 +142,7 @@ func NewOptimizer(cfg OptimizerConfig, size int, pool *threads.Pool) (Optimizer,
 	case cfg.Centered:
 		return nil, fmt.Errorf("optimizer.centered: true, %s has no such setting", cfg.Name)
 	}
-	o := &optimizer{cfg: cfg, rule: r, pool: pool, sums: make([]float64, (size+block-1)/block)}
-	o.apply, o.sum, o.scale = o.applyBlock, o.sumBlock, o.scaleBlock
+	o := &optimizer{cfg: cfg, rule: r, team: team}
 	for _, name := range names {
 		o.state = append(o.state, State{name, make([]float32, size)})
 	}
@@ -170,51 +158,15 @@ func (o *optimizer) Apply(theta, grad []float32, lr float64) {
 		panic(fmt.Sprintf("nn: Apply on %d parameters and %d gradients, made for %d", len(theta), len(grad), n))
 	}
 	o.step++
-	o.theta, o.grad, o.lr = theta, grad, float32(lr)
-	o.share(o.apply)
-	o.theta, o.grad = nil, nil
+	o.rule.apply(o, theta, grad, float32(lr))
 }
 
 func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64) {
-	o.grad = grad
-	o.share(o.sum)
-	var sum float64
-	for _, s := range o.sums {
-		sum += s
-	}
-	norm = math.Sqrt(sum)
+	norm = math.Sqrt(kernel.SumSquares(o.team, grad))
 	if factor := max / (norm + 1e-6); !(factor >= 1) {
-		o.factor = float32(factor)
-		o.share(o.scale)
+		kernel.Scale(o.team, grad, float32(factor))
 	}
-	o.grad = nil
 	return norm
-}
-
-// share runs f for every block. A kernel's panic, which f turns into an error
-// on a pool, goes on here.
-func (o *optimizer) share(f func(worker, block int) error) {
-	if err := share(o.pool, len(o.sums), f); err != nil {
-		panic(err)
-	}
-}
-
-// of returns block i of an array.
-func (o *optimizer) of(x []float32, i int) []float32 { return x[i*block : min((i+1)*block, len(x))] }
-
-func (o *optimizer) applyBlock(_, i int) error {
-	o.rule.apply(o, o.of(o.theta, i), o.of(o.grad, i), i)
-	return nil
-}
-
-func (o *optimizer) sumBlock(_, i int) error {
-	o.sums[i] = kernel.SumSquares(o.of(o.grad, i))
-	return nil
-}
-
-func (o *optimizer) scaleBlock(_, i int) error {
-	kernel.Scale(o.of(o.grad, i), o.factor)
-	return nil
 }
 
 func (o *optimizer) SetState(step int64, state []State) error {
@@ -236,20 +188,19 @@ func (o *optimizer) SetState(step int64, state []State) error {
 	return nil
 }
 
-func applyAdam(o *optimizer, theta, grad []float32, i int) {
-	kernel.Adam(theta, grad, o.of(o.state[0].Data, i), o.of(o.state[1].Data, i), o.lr,
-		o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
+func applyAdam(o *optimizer, theta, grad []float32, lr float32) {
+	kernel.Adam(o.team, theta, grad, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
 }
 
-func applyAdaGrad(o *optimizer, theta, grad []float32, i int) {
-	kernel.AdaGrad(theta, grad, o.of(o.state[0].Data, i), o.lr, float32(o.cfg.Eps))
+func applyAdaGrad(o *optimizer, theta, grad []float32, lr float32) {
+	kernel.AdaGrad(o.team, theta, grad, o.state[0].Data, lr, float32(o.cfg.Eps))
 }
 
-func applyRMSProp(o *optimizer, theta, grad []float32, i int) {
+func applyRMSProp(o *optimizer, theta, grad []float32, lr float32) {
 	var avg []float32
 	if o.cfg.Centered {
-		avg = o.of(o.state[1].Data, i)
+		avg = o.state[1].Data
 	}
-	kernel.RMSProp(theta, grad, avg, o.of(o.state[0].Data, i), o.lr, o.cfg.Decay, float32(o.cfg.Eps),
+	kernel.RMSProp(o.team, theta, grad, avg, o.state[0].Data, lr, o.cfg.Decay, float32(o.cfg.Eps),
 		o.cfg.Centered, o.cfg.Name == "rmsprop_mnih")
 }

@@ -8,33 +8,32 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/rng"
-	"github.com/paceline-rl/paceline/core/threads"
 )
 
 var precisions = map[string]kernel.Precision{"fp32": kernel.FP32, "bf16": kernel.BF16}
 
-func mustPool(t testing.TB, n int) *threads.Pool {
+func mustTeam(t testing.TB, n int) *kernel.Team {
 	t.Helper()
-	p, err := threads.NewPool(n, nil)
+	team, err := kernel.NewTeam(n, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
-	return p
+	t.Cleanup(team.Close)
+	return team
 }
 
 // newUpdate returns a function that does one whole update of a fixed batch on
 // so many threads.
 func newUpdate(t testing.TB, s Spec, rows, n int) func() {
 	t.Helper()
-	pool := mustPool(t, n)
-	l, err := NewLearner(s, rows, Loss{"huber", "mean"}, pool)
+	team := mustTeam(t, n)
+	l, err := NewLearner(s, rows, Loss{"huber", "mean"}, team)
 	if err != nil {
 		t.Fatal(err)
 	}
 	theta, target, batch := mustInit(t, s, 1), mustInit(t, s, 2), randomBatch(s, rng.New(1, "test", 0), rows)
 	grad := make([]float32, len(theta.Data))
-	opt, err := NewOptimizer(OptimizerConfig{Name: "adam"}, len(grad), pool)
+	opt, err := NewOptimizer(OptimizerConfig{Name: "adam"}, len(grad), team)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +55,7 @@ func wide() Spec {
 // The same bits for any number of threads: forward passes, gradients, norms and
 // optimiser steps, with batches that fill no block.
 func TestThreadsChangeNothing(t *testing.T) {
-	batches, counts := []int{1, 7, 8, 33}, []int{0, 1, 2, 3, 5} // threads; 0: no pool
+	batches, counts := []int{1, 7, 8, 33}, []int{0, 1, 2, 3, 5} // threads; 0: no team
 	if kernel.ISA() == "go" || testing.Short() {                // slow
 		batches, counts = []int{9}, []int{0, 2}
 	}
@@ -66,20 +65,20 @@ func TestThreadsChangeNothing(t *testing.T) {
 				s.Precision = precision
 				var want []float32
 				for _, n := range counts {
-					var pool *threads.Pool
+					var team *kernel.Team
 					if n > 0 {
-						pool = mustPool(t, n)
+						team = mustTeam(t, n)
 					}
-					l, err := NewLearner(s, rows, Loss{"huber", "sum"}, pool)
+					l, err := NewLearner(s, rows, Loss{"huber", "sum"}, team)
 					if err != nil {
 						t.Fatal(err)
 					}
-					net, err := NewNetwork(s, rows, pool)
+					net, err := NewNetwork(s, rows, team)
 					if err != nil {
 						t.Fatal(err)
 					}
 					theta, target, batch := mustInit(t, s, 1), mustInit(t, s, 2), randomBatch(s, rng.New(1, "test", 0), rows)
-					opt, err := NewOptimizer(OptimizerConfig{Name: "adam"}, len(theta.Data), pool)
+					opt, err := NewOptimizer(OptimizerConfig{Name: "adam"}, len(theta.Data), team)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -6,9 +6,10 @@ import (
 )
 
 // Budget is a number of cores that goroutines and Pools share. Whoever computes
-// holds one: a goroutine from Take to Give; a helper of a Pool one of those that
-// Do found free, until no index is left for it. So at most that many threads
-// compute at any time, whatever is asked of them.
+// holds one: a goroutine from Take to Give; a helper of a Pool or of a kernel.Team
+// one of those that were free when the loop began, until there is nothing left for
+// it to do. So at most that many threads compute at any time, whatever is asked of
+// them.
 //
 // Goroutines go before helpers. One that finds no core free waits in Take,
 // asleep, behind those that came before it, and until all of these have theirs
@@ -43,18 +44,18 @@ func (b *Budget) Take() {
 	}
 }
 
-// Give gives back a core that Take took, on this goroutine or another.
-func (b *Budget) Give() { b.give(1) }
-
-func (b *Budget) give(cores int) {
+// Give gives back so many cores that Take or Claim took, on any goroutine.
+func (b *Budget) Give(cores int) {
 	waiting := -(b.left.Add(int64(cores)) - int64(cores))
 	for range min(int64(cores), waiting) {
 		b.handed <- struct{}{}
 	}
 }
 
-// claim takes up to so many cores and returns how many it got, without waiting.
-func (b *Budget) claim(most int) int {
+// Claim takes up to so many cores for helpers and returns how many it got,
+// without waiting. Whoever claims has work for them at once, and gives them back
+// when there is none left.
+func (b *Budget) Claim(most int) int {
 	for {
 		left := b.left.Load()
 		got := min(int64(most), left)

@@ -99,7 +99,7 @@ func TestBudgetIsKept(t *testing.T) {
 					}); err == nil {
 						t.Error("no error")
 					}
-					b.Give()
+					b.Give(1)
 				}
 			}()
 		}
@@ -139,7 +139,7 @@ func TestDoTakesWhatIsFree(t *testing.T) {
 			if left := b.left.Load(); left != int64(cores-1) {
 				t.Errorf("%d cores, %d indices: %d left, want %d", cores, n, left, cores-1)
 			}
-			b.Give()
+			b.Give(1)
 		}
 	}
 
@@ -172,7 +172,7 @@ func TestTakeGoesFirst(t *testing.T) {
 			defer waiting.Done()
 			b.Take()
 			order = append(order, i) // the next one is let in after this
-			b.Give()
+			b.Give(1)
 		}()
 		soon(t, "waiting in Take", func() bool { return b.left.Load() == before-1 })
 		time.Sleep(2 * time.Millisecond) // from the count to the place in the queue
@@ -202,22 +202,22 @@ func TestTakeGoesFirst(t *testing.T) {
 	// With one core less than asked for, and somebody waiting, there is no helper.
 	b.Take()
 	queue(3)
-	if got := b.claim(1); got != 0 {
+	if got := b.Claim(1); got != 0 {
 		t.Errorf("claim while somebody waits: %d cores", got)
 	}
-	b.Give()
+	b.Give(1)
 	waiting.Wait()
-	if got := b.claim(5); got != 1 {
+	if got := b.Claim(5); got != 1 {
 		t.Errorf("claim: %d cores, want the one that is left", got)
 	}
-	b.give(1)
+	b.Give(1)
 }
 
 func TestSharedPoolAllocates(t *testing.T) {
 	b := newBudget(t, 2)
 	p := newShared(t, 2, b)
 	f := func(_, _ int) error { return nil }
-	if got := testing.AllocsPerRun(2000, func() { b.Take(); _ = p.Do(8, f); b.Give() }); got != 0 {
+	if got := testing.AllocsPerRun(2000, func() { b.Take(); _ = p.Do(8, f); b.Give(1) }); got != 0 {
 		t.Errorf("%v allocations a call, want 0", got)
 	}
 }
@@ -234,7 +234,7 @@ func TestCloseOfOnePool(t *testing.T) {
 			for {
 				b.Take()
 				err := p.Do(5, func(_, _ int) error { return nil })
-				b.Give()
+				b.Give(1)
 				if errors.Is(err, errClosed) {
 					return
 				}
@@ -252,6 +252,6 @@ func BenchmarkTake(b *testing.B) {
 	budget := newBudget(b, 2)
 	for b.Loop() {
 		budget.Take()
-		budget.Give()
+		budget.Give(1)
 	}
 }

@@ -45,8 +45,8 @@ func TestIdleThreadsSleep(t *testing.T) {
 	}
 	used := spent(t) - before
 	<-waiting
-	b.Give()
-	b.Give()
+	b.Give(1)
+	b.Give(1)
 	if used > long/3 {
 		t.Errorf("%v of processor time in %v of idling", used, long)
 	}

@@ -83,7 +83,7 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 	}
 	helpers := max(0, min(n, p.threads)-1)
 	if p.budget != nil && helpers > 0 {
-		helpers = p.budget.claim(helpers)
+		helpers = p.budget.Claim(helpers)
 	}
 	p.f, p.n = f, n
 	p.next.Store(0)
@@ -101,7 +101,7 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 		p.share(0)
 		late := p.gate.shut()
 		if p.budget != nil && late > 0 {
-			p.budget.give(late)
+			p.budget.Give(late)
 		}
 		p.gate.await()
 	}
@@ -136,7 +136,7 @@ func (p *Pool) work(i int) {
 		if in {
 			p.share(i + 1)
 			if p.budget != nil {
-				p.budget.give(1) // before the loop ends: the caller may begin another at once
+				p.budget.Give(1) // before the loop ends: the caller may begin another at once
 			}
 			p.gate.leave()
 			last = job

@@ -1,0 +1,138 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// lossCase is one batch.
+type lossCase struct {
+	a                               *arena
+	width                           int
+	dq, q, next, rewards, discounts []float32
+	actions                         []int32
+	weight                          float32
+	loss                            float64
+}
+
+// tdCase returns rows whose errors are a few times size.
+func tdCase(r *rand.Rand, rows, width int, size float32) *lossCase {
+	a := newArena()
+	l := &lossCase{a: a, width: width, dq: a.out("dq", rows*width), q: a.random("q", rows*width, r), next: a.random("next", rows*width, r),
+		rewards: a.random("rewards", rows, r), discounts: a.random("discounts", rows, r), weight: 1 / float32(rows)}
+	for range rows {
+		l.actions = append(l.actions, int32(r.IntN(width)))
+	}
+	for _, s := range [][]float32{l.q, l.next, l.rewards} {
+		for i := range s {
+			s[i] *= 2 * size
+		}
+	}
+	return l
+}
+
+func (l *lossCase) run(squared bool) {
+	l.loss = TDLoss(l.dq, l.q, l.next, l.actions, l.rewards, l.discounts, l.width, squared, l.weight)
+}
+
+// Against the formulas in float64, and every path against the plain Go one.
+func TestTDLoss(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	for _, rows := range []int{1, 7, 32, 100} {
+		for _, width := range []int{1, 2, 6, 18} {
+			for _, squared := range []bool{false, true} {
+				k := tdCase(r, rows, width, 1)
+				want, gradient := 0.0, make([]float64, rows*width)
+				small, large := 0, 0
+				for i, a := range k.actions {
+					best := float64(slices.Max(k.next[i*width : (i+1)*width]))
+					d := float64(k.q[i*width+int(a)]) - (float64(k.rewards[i]) + float64(k.discounts[i])*best)
+					loss, slope := d*d/2, d
+					if squared {
+						loss, slope = d*d, 2*d
+					} else if math.Abs(d) >= 1 {
+						loss, slope = math.Abs(d)-0.5, math.Copysign(1, d)
+						large++
+					} else {
+						small++
+					}
+					want += loss / float64(rows)
+					gradient[i*width+int(a)] = slope / float64(rows)
+				}
+				if rows >= 32 && !squared && (small < 3 || large < 3) {
+					t.Fatalf("%d small errors, %d large ones: the test shows little", small, large)
+				}
+				defer Use(ISA())
+				Use("go")
+				k.run(squared)
+				plain, plainLoss := slices.Clone(k.dq), k.loss
+				eachISA(t, func(t *testing.T) {
+					fill(k.dq, nan)
+					k.run(squared)
+					k.a.check(t)
+					if math.Abs(k.loss-want) > 1e-6*want {
+						t.Errorf("loss %v, want %v", k.loss, want)
+					}
+					for i, g := range k.dq {
+						if math.Abs(float64(g)-gradient[i]) > 1e-6/float64(rows) {
+							t.Errorf("gradient %d: %v, want %v", i, g, gradient[i])
+						}
+					}
+					sameBits(t, "gradient", k.dq, plain)
+					if k.loss != plainLoss {
+						t.Errorf("loss %v, the Go path's is %v", k.loss, plainLoss)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A NaN in any place shows in the loss; at the action's, in the gradient, too.
+func TestTDLossOfNaN(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		const rows, width = 4, 3
+		for what := range 4 {
+			for i := range rows * width {
+				k := tdCase(rand.New(rand.NewPCG(33, uint64(i))), rows, width, 1)
+				row := i / width
+				switch what {
+				case 0:
+					k.q[row*width+int(k.actions[row])] = nan
+				case 1:
+					k.next[i] = nan
+				case 2:
+					k.rewards[row] = nan
+				case 3:
+					k.discounts[row] = nan
+				}
+				k.run(i%2 == 0)
+				if k.loss == k.loss {
+					t.Errorf("case %d, element %d: loss %v, want NaN", what, i, k.loss)
+				}
+				for j, g := range k.dq {
+					if at := row*width + int(k.actions[row]); (g != g) != (j == at) {
+						t.Errorf("case %d, element %d: gradient %d is %v", what, i, j, g)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Errors at the edge of the Huber loss's two halves, and beyond.
+func TestHuberEdges(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for _, c := range []struct{ d, loss, slope float32 }{
+			{0, 0, 0}, {0.5, 0.125, 0.5}, {-0.5, 0.125, -0.5}, {1, 0.5, 1}, {-1, 0.5, -1}, {3, 2.5, 1}, {-3, 2.5, -1},
+			{float32(math.Inf(1)), float32(math.Inf(1)), 1}, {float32(math.Inf(-1)), float32(math.Inf(1)), -1},
+		} {
+			dq := []float32{7}
+			if loss := TDLoss(dq, []float32{c.d}, []float32{5}, []int32{0}, []float32{0}, []float32{0}, 1, false, 1); float32(loss) != c.loss || dq[0] != c.slope {
+				t.Errorf("error %v: loss %v and slope %v, want %v and %v", c.d, loss, dq[0], c.loss, c.slope)
+			}
+		}
+	})
+}
