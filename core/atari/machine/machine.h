@@ -1,0 +1,90 @@
+/*
+ * An Atari 2600 in a struct of plain numbers.
+ *
+ * Include this file; it includes the others:
+ *
+ *	state.h         all that a machine is
+ *	cpu.h           the 6507, with instructions.h
+ *	bus.h           which chip an address means
+ *	riot.h          the 6532: ports and timer
+ *	tia.h           the TIA's registers: positions, motion, what a write does when
+ *	picture.h       catching up with the beam: pixels and collisions
+ *	objects.h       where the objects light a line, with mask.h
+ *	cartridge.h     banks, and RAM on the board
+ *
+ * Nothing here allocates, calls a library, keeps a global or knows a file. The
+ * machine does what ALE's does, frame for frame, where that differs from the
+ * hardware, too.
+ *
+ * ATARI_FN, ATARI_INLINE and ATARI_TABLE, defined before, go before functions and
+ * tables: for CUDA, say.
+ */
+#ifndef ATARI_MACHINE_H
+#define ATARI_MACHINE_H
+
+#include "cpu.h"
+
+/* Instructions after which a frame's call ends, whatever happened. */
+enum { ATARI_INSTRUCTIONS = 25000 };
+
+/* Says how to read an image of these bytes. It must have 3 bytes to spare behind it. */
+ATARI_FN struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint32_t scheme)
+{
+	struct atari_rom r = {image, size, scheme, cart_plain_from(scheme), cart_plain_below(scheme), 0};
+	r.code_below = r.plain_below < 2 ? 0 : r.plain_below - 2;
+	return r;
+}
+
+/*
+ * Switches the machine off and on: chips and pictures, not RAM, nor what players
+ * set. timer is what the RIOT's timer happens to start with.
+ */
+ATARI_FN void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t timer)
+{
+	const struct atari_tia tia = {.vsync_end = ATARI_NEVER, .dirty = 0x7F};
+	const struct atari_cpu cpu = {.sp = 0xFF, .z = 1};
+	m->cycles = 0;
+	m->riot.ddra = 0;
+	m->riot.timer_read = 0;
+	riot_set_timer(m, timer, 6);
+	m->tia = tia;
+	for (uint32_t i = 0; i < sizeof m->picture[0]; i++)
+		m->picture[0][i] = m->picture[1][i] = 0;
+	cart_reset(m, rom);
+	m->cpu = cpu;
+	m->cpu.pc = (uint16_t)(bus_read(m, rom, 0xFFFC, 0) | bus_read(m, rom, 0xFFFD, 0) << 8);
+}
+
+/*
+ * A frame that does not end: what is left of the picture fades to grey, once, and the
+ * next call goes on with it.
+ */
+ATARI_FN void atari_give_up(struct atari *m)
+{
+	if (!m->unfinished && m->draw) {
+		int32_t row = (3 * m->cycles - m->tia.frame_start) / ATARI_LINE - m->first_line;
+		if (row < 0)
+			row = 0;
+		uint8_t *picture = m->picture[m->tia.buffer];
+		for (int32_t i = row * ATARI_WIDTH; i < m->rows * ATARI_WIDTH; i++)
+			picture[i] = (picture[i] & 15) >> 1;
+	}
+	m->unfinished = 1;
+}
+
+/* Runs to the end of a frame. Its picture is m->picture[m->tia.buffer]. */
+ATARI_FN void atari_frame(struct atari *m, const struct atari_rom *rom)
+{
+	if (!m->unfinished)
+		tia_start_frame(m);
+	m->frame_over = 0;
+	cpu_run(m, rom, ATARI_INSTRUCTIONS);
+	if (!m->frame_over) {
+		atari_give_up(m);
+		return;
+	}
+	m->unfinished = 0;
+	tia_end_frame(m);
+}
+
+#endif

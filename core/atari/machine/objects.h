@@ -1,0 +1,159 @@
+/*
+ * The TIA's six objects: where players, missiles, ball and playfield light a line.
+ */
+#ifndef ATARI_OBJECTS_H
+#define ATARI_OBJECTS_H
+
+#include "mask.h"
+
+enum { DIRTY_P0 = 1 << ATARI_P0, DIRTY_P1 = 1 << ATARI_P1, DIRTY_M0 = 1 << ATARI_M0, DIRTY_M1 = 1 << ATARI_M1,
+       DIRTY_BL = 1 << ATARI_BL, DIRTY_PF = 1 << ATARI_PF, DIRTY_LAYERS = 1 << ATARI_OBJECTS };
+
+/* By NUSIZ's low bits: offsets of copies beyond the first, 0 for none; pixels to a bit. */
+ATARI_TABLE uint8_t tia_copies[8][2] = {{0, 0}, {16, 0}, {32, 0}, {16, 32}, {64, 0}, {0, 0}, {32, 64}, {0, 0}};
+ATARI_TABLE uint8_t tia_stretch[8] = {1, 1, 1, 1, 1, 2, 1, 4};
+
+/* Four bits, each as four. */
+ATARI_TABLE uint16_t tia_wide[16] = {
+	0x0000, 0x000F, 0x00F0, 0x00FF, 0x0F00, 0x0F0F, 0x0FF0, 0x0FFF,
+	0xF000, 0xF00F, 0xF0F0, 0xF0FF, 0xFF00, 0xFF0F, 0xFFF0, 0xFFFF,
+};
+
+ATARI_FN uint32_t tia_reverse(uint32_t byte)
+{
+	byte = (byte & 0xF0) >> 4 | (byte & 0x0F) << 4;
+	byte = (byte & 0xCC) >> 2 | (byte & 0x33) << 2;
+	return (byte & 0xAA) >> 1 | (byte & 0x55) << 1;
+}
+
+ATARI_FN uint32_t tia_wrap(uint32_t x) { return x >= ATARI_WIDTH ? x - ATARI_WIDTH : x; }
+
+ATARI_FN uint8_t tia_graphics(const struct atari_tia *t, int player)
+{
+	return t->vdelp[player] ? t->old_grp[player] : t->grp[player];
+}
+
+ATARI_FN uint8_t tia_ball(const struct atari_tia *t) { return t->vdelbl ? t->old_enabl : t->enabl; }
+
+ATARI_FN int tia_missile(const struct atari_tia *t, int missile) { return t->enam[missile] && !t->resmp[missile]; }
+
+/* Double and quadruple players are shown one pixel later. */
+ATARI_FN struct atari_mask tia_player_mask(const struct atari_tia *t, int player)
+{
+	struct atari_mask m = {{0, 0, 0}};
+	uint32_t bits = tia_graphics(t, player);
+	if (bits == 0)
+		return m;
+	const uint32_t size = t->nusiz[player] & 7, at = t->position[ATARI_P0 + player];
+	if (!t->refp[player])
+		bits = tia_reverse(bits);
+	if (tia_stretch[size] > 1) {
+		uint32_t wide = tia_wide[bits & 15] | (uint32_t)tia_wide[bits >> 4] << 16;
+		if (tia_stretch[size] == 2) { /* every second bit of the four */
+			wide &= 0x33333333;
+			wide = (wide | wide >> 2) & 0x0F0F0F0F;
+			wide = (wide | wide >> 4) & 0x00FF00FF;
+			wide = (wide | wide >> 8) & 0x0000FFFF;
+		}
+		if (!t->skip[player])
+			mask_put(&m, wide, tia_wrap(at + 1));
+		return m;
+	}
+	if (!t->skip[player])
+		mask_put(&m, bits, at);
+	for (int i = 0; i < 2 && tia_copies[size][i]; i++)
+		mask_put(&m, bits, tia_wrap(at + tia_copies[size][i]));
+	return m;
+}
+
+ATARI_FN struct atari_mask tia_missile_mask(const struct atari_tia *t, int missile)
+{
+	struct atari_mask m = {{0, 0, 0}};
+	if (!tia_missile(t, missile) || (missile == 0 && t->ark_m0 == 2))
+		return m;
+	const uint32_t nusiz = t->nusiz[missile], at = t->position[ATARI_M0 + missile];
+	uint32_t width = nusiz >> 4 & 3;
+	if (missile == 0 && t->ark_m0 == 1)
+		width |= 1;
+	const uint32_t bits = (1u << (1u << width)) - 1;
+	mask_put(&m, bits, at);
+	for (int i = 0; i < 2 && tia_copies[nusiz & 7][i]; i++)
+		mask_put(&m, bits, tia_wrap(at + tia_copies[nusiz & 7][i]));
+	return m;
+}
+
+ATARI_FN struct atari_mask tia_ball_mask(const struct atari_tia *t)
+{
+	struct atari_mask m = {{0, 0, 0}};
+	if (tia_ball(t))
+		mask_put(&m, (1u << (1u << (t->ctrlpf >> 4 & 3))) - 1, t->position[ATARI_BL]);
+	return m;
+}
+
+/* PF0's bits 4 to 7, PF1's 7 to 0, PF2's 0 to 7: 20 bits of four pixels, then again, or mirrored. */
+ATARI_FN struct atari_mask tia_playfield_mask(const struct atari_tia *t)
+{
+	struct atari_mask m = {{0, 0, 0}};
+	const uint32_t first = t->pf[0] >> 4, second = tia_reverse(t->pf[1]), third = t->pf[2];
+	if ((first | second | third) == 0)
+		return m;
+	const uint32_t left = first | second << 4 | third << 12;
+	uint32_t right = left;
+	if (t->reflect)
+		right = tia_reverse(third) | (uint32_t)t->pf[1] << 8 | tia_reverse(first) << 12;
+	/* 80 pixels each: 64 and 16, then 48 and 32. */
+	const uint64_t half = (uint64_t)tia_wide[left & 15] | (uint64_t)tia_wide[left >> 4 & 15] << 16 |
+			      (uint64_t)tia_wide[left >> 8 & 15] << 32 | (uint64_t)tia_wide[left >> 12 & 15] << 48;
+	m.w[0] = half;
+	m.w[1] = (uint64_t)tia_wide[left >> 16] | (uint64_t)tia_wide[right & 15] << 16 |
+		 (uint64_t)tia_wide[right >> 4 & 15] << 32 | (uint64_t)tia_wide[right >> 8 & 15] << 48;
+	m.w[2] = (uint64_t)tia_wide[right >> 12 & 15] | (uint64_t)tia_wide[right >> 16] << 16;
+	return m;
+}
+
+/* CTRLPF: 2 gives the playfield the players' colours, 4 puts it before them. */
+ATARI_FN int tia_score(const struct atari_tia *t)
+{
+	if (!(t->ctrlpf & 2))
+		return 0;
+	return !(t->ctrlpf & 4) || !(tia_graphics(t, 0) || tia_graphics(t, 1) || tia_missile(t, 0) || tia_missile(t, 1) || tia_ball(t));
+}
+
+/* Brings the masks up to date. */
+ATARI_FN void tia_rebuild(struct atari_tia *t)
+{
+	const uint32_t dirty = t->dirty;
+	if (dirty & DIRTY_P0)
+		t->mask[ATARI_P0] = tia_player_mask(t, 0);
+	if (dirty & DIRTY_P1)
+		t->mask[ATARI_P1] = tia_player_mask(t, 1);
+	if (dirty & DIRTY_M0)
+		t->mask[ATARI_M0] = tia_missile_mask(t, 0);
+	if (dirty & DIRTY_M1)
+		t->mask[ATARI_M1] = tia_missile_mask(t, 1);
+	if (dirty & DIRTY_BL)
+		t->mask[ATARI_BL] = tia_ball_mask(t);
+	if (dirty & DIRTY_PF)
+		t->mask[ATARI_PF] = tia_playfield_mask(t);
+	t->dirty = 0;
+
+	const int score = tia_score(t);
+	for (int i = 0; i < 3; i++) {
+		const uint64_t p0 = t->mask[ATARI_P0].w[i], m0 = t->mask[ATARI_M0].w[i];
+		const uint64_t p1 = t->mask[ATARI_P1].w[i], m1 = t->mask[ATARI_M1].w[i];
+		const uint64_t bl = t->mask[ATARI_BL].w[i], pf = t->mask[ATARI_PF].w[i];
+		const uint64_t first = p0 | m0, second = p1 | m1, third = bl | pf;
+		t->twice.w[i] = (p0 & m0) | (p1 & m1) | (bl & pf) | (first & second) | ((first | second) & third);
+		t->layer[0].w[i] = first;
+		t->layer[1].w[i] = second;
+		t->layer[2].w[i] = third;
+		if (score) { /* the left half in P0's colour and at its place, the right half in P1's */
+			const uint64_t left = i == 0 ? ~UINT64_C(0) : i == 1 ? 0xFFFF : 0;
+			t->layer[0].w[i] |= pf & left;
+			t->layer[1].w[i] |= pf & ~left;
+			t->layer[2].w[i] = bl;
+		}
+	}
+}
+
+#endif

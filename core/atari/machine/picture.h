@@ -1,0 +1,209 @@
+/*
+ * The picture: catching up with the beam.
+ *
+ * Nothing draws while the CPU runs. The picture exists up to a clock, `drawn`; before
+ * anything changes that shows, catching up draws the rest with the registers as they
+ * still are, and finds the collisions there.
+ *
+ * Drawn pixels are collected as masks of three layers and put into the picture when
+ * the line ends or a colour changes (tia_flush).
+ */
+#ifndef ATARI_PICTURE_H
+#define ATARI_PICTURE_H
+
+#include "objects.h"
+
+/* Bit of a collision latch: register 0 (CXM0P) to 7 (CXPPMM), bit 7 or 6 of it. */
+#define COLLISION(reg, bit) (uint16_t)(1u << ((reg) * 2 + (bit) - 6))
+
+ATARI_TABLE struct {
+	uint8_t one, other;
+	uint16_t latch;
+} tia_pairs[15] = {
+	{ATARI_M0, ATARI_P1, COLLISION(0, 7)}, {ATARI_M0, ATARI_P0, COLLISION(0, 6)},
+	{ATARI_M1, ATARI_P0, COLLISION(1, 7)}, {ATARI_M1, ATARI_P1, COLLISION(1, 6)},
+	{ATARI_P0, ATARI_PF, COLLISION(2, 7)}, {ATARI_P0, ATARI_BL, COLLISION(2, 6)},
+	{ATARI_P1, ATARI_PF, COLLISION(3, 7)}, {ATARI_P1, ATARI_BL, COLLISION(3, 6)},
+	{ATARI_M0, ATARI_PF, COLLISION(4, 7)}, {ATARI_M0, ATARI_BL, COLLISION(4, 6)},
+	{ATARI_M1, ATARI_PF, COLLISION(5, 7)}, {ATARI_M1, ATARI_BL, COLLISION(5, 6)},
+	{ATARI_BL, ATARI_PF, COLLISION(6, 7)},
+	{ATARI_P0, ATARI_P1, COLLISION(7, 7)}, {ATARI_M0, ATARI_M1, COLLISION(7, 6)},
+};
+
+ATARI_FN void tia_collide(struct atari_tia *t, struct atari_mask range)
+{
+	struct atari_mask lit[ATARI_OBJECTS];
+	for (int i = 0; i < ATARI_OBJECTS; i++)
+		lit[i] = mask_and(t->mask[i], range);
+	for (int i = 0; i < 15; i++)
+		if (!(t->collisions & tia_pairs[i].latch) && mask_any(mask_and(lit[tia_pairs[i].one], lit[tia_pairs[i].other])))
+			t->collisions |= tia_pairs[i].latch;
+}
+
+ATARI_FN int32_t tia_row(const struct atari_tia *t) { return (t->line_start - t->window_start) / ATARI_LINE; }
+
+ATARI_FN uint8_t *tia_pixels(struct atari *m, int32_t row) { return m->picture[m->tia.buffer] + row * ATARI_WIDTH; }
+
+/* Puts the pixels of this line up to `to` into the picture. */
+ATARI_FN void tia_flush(struct atari *m, int32_t to)
+{
+	struct atari_tia *t = &m->tia;
+	const int32_t from = t->flushed;
+	if (to <= from)
+		return;
+	uint8_t *row = tia_pixels(m, tia_row(t));
+	if (t->vblank & 2) {
+		for (int32_t x = from; x < to; x++)
+			row[x] = 0;
+	} else {
+		const int before = t->ctrlpf & 4 ? 1 : 0; /* the playfield is before the players */
+		const struct atari_mask *l = t->line;
+		for (int32_t x = from; x < to; x++) {
+			const int32_t i = x >> 6, s = x & 63;
+			const int p0 = l[0].w[i] >> s & 1, p1 = l[1].w[i] >> s & 1, pf = l[2].w[i] >> s & 1;
+			row[x] = before && pf ? t->colour[2] : p0 ? t->colour[0] : p1 ? t->colour[1] : pf ? t->colour[2] : t->colour[3];
+		}
+	}
+	if (t->comb_line)
+		for (int32_t x = from; x < 8 && x < to; x++)
+			row[x] = 0;
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 3; k++)
+			t->line[i].w[k] = 0;
+	t->flushed = (uint8_t)to;
+}
+
+/* Draws pixels from to to-1 of the line. */
+ATARI_FN void tia_draw(struct atari *m, int32_t from, int32_t to)
+{
+	struct atari_tia *t = &m->tia;
+	if (t->comb && from < 8)
+		t->comb_line = 1;
+	if (t->vblank & 2)
+		return;
+	if (t->dirty)
+		tia_rebuild(t);
+	const struct atari_mask range = mask_range(from, to);
+	if (mask_any(mask_and(t->twice, range)))
+		tia_collide(t, range);
+	if (m->draw)
+		for (int i = 0; i < 3; i++)
+			t->line[i] = mask_or(t->line[i], mask_and(t->layer[i], range));
+}
+
+/*
+ * Journey Escape's stars: an HMM0 written in the middle of HMOVE's pulses leaves
+ * missile 0 with one that never ends, and it moves on every line.
+ */
+ATARI_FN void tia_ark_step(struct atari_tia *t)
+{
+	ATARI_TABLE uint8_t steps[4] = {18, 33, 0, 17};
+	t->ark_count = (t->ark_count + 1) & 3;
+	t->position[ATARI_M0] = (uint8_t)tia_wrap(t->position[ATARI_M0] + ATARI_WIDTH - steps[t->ark_count]);
+	t->ark_m0 = t->ark_count == 1 || t->ark_count == 2 ? t->ark_count : 0;
+	t->dirty |= DIRTY_M0;
+}
+
+/* What the beam's going from one line of the picture to the next does. */
+ATARI_FN void tia_turn_line(struct atari_tia *t)
+{
+	if (t->reflect != (t->ctrlpf & 1)) {
+		t->reflect = t->ctrlpf & 1;
+		t->dirty |= DIRTY_PF;
+	}
+	for (int i = 0; i < 2; i++)
+		if (t->skip[i]) {
+			t->skip[i] = 0;
+			t->dirty |= (uint8_t)(DIRTY_P0 << i);
+		}
+	if (t->ark)
+		tia_ark_step(t);
+}
+
+/* Makes the picture exist up to clock `to`. A line's turn is due once something beyond its end is drawn. */
+ATARI_FN void tia_catch_up(struct atari *m, int32_t to)
+{
+	struct atari_tia *t = &m->tia;
+	if (to < t->window_start || t->drawn >= t->window_end || to <= t->drawn)
+		return;
+	if (to > t->window_end)
+		to = t->window_end;
+	while (t->drawn < to) {
+		if (t->drawn == t->line_start + ATARI_LINE) {
+			t->line_start = t->drawn;
+			t->flushed = 0;
+			t->comb_line = 0;
+			tia_turn_line(t);
+		}
+		const int32_t begin = t->drawn - t->line_start;
+		int32_t end = to - t->line_start;
+		if (end > ATARI_LINE)
+			end = ATARI_LINE;
+		if (end > ATARI_BLANK)
+			tia_draw(m, begin > ATARI_BLANK ? begin - ATARI_BLANK : 0, end - ATARI_BLANK);
+		if (end >= ATARI_BLANK + 8)
+			t->comb = 0;
+		t->drawn = t->line_start + end;
+		if (end == ATARI_LINE && m->draw)
+			tia_flush(m, ATARI_WIDTH);
+	}
+}
+
+/* To be called, after catching up, before anything changes that turns layers into colours. */
+ATARI_FN void tia_colours_change(struct atari *m)
+{
+	const struct atari_tia *t = &m->tia;
+	const int32_t x = t->drawn - t->line_start - ATARI_BLANK;
+	if (m->draw && x > 0 && t->drawn > t->window_start)
+		tia_flush(m, x);
+}
+
+/* ----------------------------------------------------------------- frames */
+
+/* A time of long ago wraps around. */
+ATARI_FN int32_t atari_earlier(int32_t time, int32_t by) { return (int32_t)((uint32_t)time - (uint32_t)by); }
+
+ATARI_FN void tia_start_frame(struct atari *m)
+{
+	struct atari_tia *t = &m->tia;
+	const int32_t cycles = m->cycles, clocks = 3 * cycles;
+	const int32_t within = (clocks - t->frame_start) % ATARI_LINE;
+	m->cycles = 0;
+	t->buffer ^= 1;
+	t->frame_start = -within;
+	t->window_start = t->frame_start + ATARI_LINE * m->first_line;
+	t->window_end = t->window_start + ATARI_LINE * m->rows;
+	t->drawn = t->line_start = t->window_start;
+	t->flushed = 0;
+	t->comb_line = 0;
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 3; k++)
+			t->line[i].w[k] = 0;
+	if (t->vsync_end != ATARI_NEVER)
+		t->vsync_end -= clocks;
+	t->hmove_at = atari_earlier(t->hmove_at, clocks);
+	t->dump_end = atari_earlier(t->dump_end, cycles);
+	m->riot.timer_set = atari_earlier(m->riot.timer_set, cycles);
+	m->riot.timer_read = atari_earlier(m->riot.timer_read, cycles);
+	m->cart.music_cycle = atari_earlier(m->cart.music_cycle, cycles);
+	if (m->pal)
+		for (int i = 0; i < 4; i++)
+			t->colour[i] = (uint8_t)((t->colour[i] & 0xFE) | (t->lines & 1));
+}
+
+/* Finishes the picture of a frame that has ended. */
+ATARI_FN void tia_end_frame(struct atari *m)
+{
+	struct atari_tia *t = &m->tia;
+	t->lines = (3 * m->cycles - t->frame_start) / ATARI_LINE;
+	if (!m->draw)
+		return;
+	const int32_t within = t->drawn - t->line_start;
+	if (within > ATARI_BLANK)
+		tia_flush(m, within - ATARI_BLANK);
+	else if (t->comb && within > 0) /* HMOVE's black pixels are there before the others */
+		for (int32_t x = 0; x < ATARI_BLANK + 8 - within; x++)
+			tia_pixels(m, tia_row(t))[x] = 0;
+}
+
+#endif
