@@ -23,11 +23,12 @@ const (
 	kindPolicy
 	kindVec
 	kindLease
+	kindConsole
 )
 
 var kindNames = map[kind]string{
 	kindConfig: "paceline_config", kindTrainer: "paceline_trainer", kindPolicy: "paceline_policy",
-	kindVec: "paceline_vec", kindLease: "buffers id",
+	kindVec: "paceline_vec", kindLease: "buffers id", kindConsole: "paceline_console",
 }
 
 var handles atomic.Uint64

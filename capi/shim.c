@@ -52,7 +52,8 @@ enum { /* sizes in version 0.1.0 */
   FIRST_paceline_parameter = 64,
   FIRST_paceline_hashes = 224,
   FIRST_paceline_buffers = 72,
-  FIRST_paceline_evaluation = 56
+  FIRST_paceline_evaluation = 56,
+  FIRST_paceline_console_state = 112
 };
 
 static int refuse_forked(void) {
@@ -142,6 +143,7 @@ FREE(config, pacelineGoConfigFree)
 FREE(trainer, pacelineGoTrainerFree)
 FREE(policy, pacelineGoPolicyFree)
 FREE(vec, pacelineGoVecFree)
+FREE(console, pacelineGoConsoleFree)
 
 /* ------------------------------------------------------- the trainer */
 
@@ -464,4 +466,102 @@ int paceline_bench(char **out, const char *name, const char *options) {
   TEXT(name, PL_LONGEST_NAME);
   if (options != NULL) TEXT(options, PL_LONGEST_JSON);
   return GO(pacelineGoBench(out, (char *)name, (char *)options, why));
+}
+
+/* --------------------------------------------------- the Atari console */
+
+int paceline_console_new(paceline_console **out, const char *rom, const char *game, uint32_t seed) {
+  ENTER;
+  NEED(out);
+  if (rom != NULL) TEXT(rom, PL_LONGEST_PATH);
+  if (game != NULL) TEXT(game, PL_LONGEST_NAME);
+  uint64_t made;
+  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, seed, why)) == 0) *out = handle(made);
+  return code;
+}
+
+int paceline_rom_folder(const char *path) {
+  ENTER;
+  TEXT(path, PL_LONGEST_PATH);
+  return GO(pacelineGoROMFolder((char *)path, why));
+}
+
+int paceline_rom_identify(char **out, const char *path) {
+  ENTER;
+  NEED(out);
+  TEXT(path, PL_LONGEST_PATH);
+  return GO(pacelineGoROMIdentify(out, (char *)path, why));
+}
+
+int paceline_console_set(paceline_console *c, const char *name, const char *value) {
+  ENTER;
+  NEED(c);
+  TEXT(name, PL_LONGEST_NAME);
+  TEXT(value, PL_LONGEST_NAME);
+  return GO(pacelineGoConsoleSet(id(c), (char *)name, (char *)value, why));
+}
+
+int paceline_console_reset(paceline_console *c) {
+  ENTER;
+  NEED(c);
+  return GO(pacelineGoConsoleReset(id(c), why));
+}
+
+int paceline_console_act(paceline_console *c, int32_t action, float strength, int32_t *reward) {
+  ENTER;
+  NEED(c);
+  NEED(reward);
+  return GO(pacelineGoConsoleAct(id(c), action, strength, reward, why));
+}
+
+int paceline_console_get(paceline_console_state *out, const paceline_console *c) {
+  ENTER;
+  NEED(out);
+  NEED(c);
+  SIZED(out, paceline_console_state);
+  paceline_console_state full = {0};
+  if (GO(pacelineGoConsoleGet(&full, id(c), why)) == 0) give(out, &full);
+  return code;
+}
+
+int paceline_console_list(int32_t *out, size_t capacity, size_t *count, const paceline_console *c, uint32_t which) {
+  ENTER;
+  if (capacity > 0) NEED(out);
+  NEED(count);
+  NEED(c);
+  return GO(pacelineGoConsoleList(out, capacity, count, id(c), which, why));
+}
+
+int paceline_console_ram(uint8_t *out, const paceline_console *c) {
+  ENTER;
+  NEED(out);
+  NEED(c);
+  return GO(pacelineGoConsoleRAM(out, id(c), why));
+}
+
+int paceline_console_poke(paceline_console *c, uint32_t index, uint8_t value) {
+  ENTER;
+  NEED(c);
+  return GO(pacelineGoConsolePoke(id(c), index, value, why));
+}
+
+int paceline_console_screen(uint8_t *out, size_t size, const paceline_console *c, uint32_t kind) {
+  ENTER;
+  NEED(out);
+  NEED(c);
+  return GO(pacelineGoConsoleScreen(out, size, id(c), kind, why));
+}
+
+int paceline_console_save(void *out, size_t *size, const paceline_console *c, int with_rng) {
+  ENTER;
+  NEED(size);
+  NEED(c);
+  return GO(pacelineGoConsoleSave(out, size, id(c), with_rng, why));
+}
+
+int paceline_console_restore(paceline_console *c, const void *state, size_t size) {
+  ENTER;
+  NEED(c);
+  NEED(state);
+  return GO(pacelineGoConsoleRestore(id(c), (void *)state, size, why));
 }

@@ -18,7 +18,7 @@
  *
  * Contents: 1 results and errors, 2 versions, 3 configuration, 4 specs,
  * 5 your own environments, 6 the trainer, 7 environments that you step,
- * 8 the policy, 9 the vector environment, 10 benchmarks.
+ * 8 the policy, 9 the vector environment, 10 benchmarks, 11 the Atari console.
  *
  * RULES THAT HOLD EVERYWHERE
  *
@@ -494,6 +494,87 @@ PACELINE_API void paceline_vec_free(paceline_vec *v);
  * four modes. "update": {"batch", "act": [rows..], "precisions": [..], "threads": [..],
  * "trials"} - milliseconds of minibatch updates and of acting, and the peak beside them. */
 PACELINE_API int paceline_bench(char **out, const char *name, const char *options);
+
+/* --------------------------------------------------- 11 the Atari console */
+
+/* An Atari 2600 with one cartridge, as users of the Arcade Learning Environment
+ * know it: the same frames, rewards, lives and numbers as ale-py 0.12.1, frame by
+ * frame. Training goes through the environments "atari/pong" and so on (sections 6
+ * and 9); this is for looking closer. */
+typedef struct paceline_console paceline_console;
+
+/* Puts a cartridge in, turns the console on and begins an episode. rom: a file, whose
+ * game its MD5 or else its name says; or NULL, and game's file is searched for: in
+ * the folder that the variable PACELINE_ROMS_DIR names, that of ALE_ROMS_DIR, those
+ * of paceline_rom_folder. game: NULL, or an id such as "space_invaders", whose
+ * bytes the file must have then. seed: of the generator that sticky actions draw
+ * from. */
+PACELINE_API PACELINE_MUST_USE int paceline_console_new(paceline_console **out, const char *rom, const char *game,
+                                                        uint32_t seed);
+
+/* Adds a folder to search for ROM files, such as that of an installed ale-py. */
+PACELINE_API int paceline_rom_folder(const char *path);
+
+/* The id of the game whose cartridge the file is, by its MD5, or "" if it is that of
+ * none that can be played. *out: yours, free it with paceline_string_free. */
+PACELINE_API int paceline_rom_identify(char **out, const char *path);
+
+/* Settings, as texts, from the next call on: "frame_skip" (1: frames of an act),
+ * "repeat_action_probability" (0, to 1), "max_num_frames_per_episode" (0: no limit),
+ * "reward_min" and "reward_max" (clamp an act's reward where the first is less),
+ * "color_averaging" ("false", "true": blend each picture with the one before);
+ * "difficulty" (one of the game's); and from the next reset on, "mode". */
+PACELINE_API int paceline_console_set(paceline_console *c, const char *name, const char *value);
+
+/* Begins an episode. What RAM holds carries over from the last one. */
+PACELINE_API int paceline_console_reset(paceline_console *c);
+
+/* Plays action (0 to 17: NOOP, FIRE, UP, RIGHT, LEFT, DOWN, UPRIGHT, UPLEFT,
+ * DOWNRIGHT, DOWNLEFT, and UP to DOWNLEFT with FIRE; others count as NOOP) for
+ * frame_skip frames. strength, -1 to 1, scales a paddle's turn. When the game is
+ * over nothing moves and *reward is 0. */
+PACELINE_API int paceline_console_act(paceline_console *c, int32_t action, float strength, int32_t *reward);
+
+typedef struct paceline_console_state {
+  uint32_t struct_size;
+  uint32_t ended; /* bits of enum paceline_end */
+  int32_t lives;
+  int32_t mode;       /* that of the next reset */
+  int32_t difficulty; /* bit 0 the left switch, bit 1 the right one */
+  uint32_t pal;       /* 1: the game is for PAL */
+  int64_t frame_number;         /* since the console was turned on */
+  int64_t episode_frame_number; /* since the last reset */
+  uint32_t height;              /* of the picture: mostly 210 */
+  uint32_t width;               /* 160 */
+  char game[64];                /* the game's id */
+} paceline_console_state;
+
+PACELINE_API int paceline_console_get(paceline_console_state *out, const paceline_console *c);
+
+enum paceline_console_list { PACELINE_MINIMAL_ACTIONS = 0, PACELINE_LEGAL_ACTIONS = 1, PACELINE_MODES = 2, PACELINE_DIFFICULTIES = 3 };
+
+/* Writes up to capacity of the game's numbers of that kind, in ascending order, and
+ * how many there are. out: NULL if capacity is 0. */
+PACELINE_API int paceline_console_list(int32_t *out, size_t capacity, size_t *count, const paceline_console *c,
+                                       uint32_t which);
+
+/* Copies the machine's 128 bytes of RAM, or sets one (0 to 127) of them. */
+PACELINE_API int paceline_console_ram(uint8_t *out, const paceline_console *c);
+PACELINE_API int paceline_console_poke(paceline_console *c, uint32_t index, uint8_t value);
+
+enum paceline_screen { PACELINE_SCREEN_COLOUR = 0, PACELINE_SCREEN_GREY = 1, PACELINE_SCREEN_RGB = 2 };
+
+/* Writes the last frame's picture: height x width bytes, the TIA's colours or grey
+ * levels, or height x width x 3 of RGB. size must be that many bytes. */
+PACELINE_API int paceline_console_screen(uint8_t *out, size_t size, const paceline_console *c, uint32_t kind);
+
+/* All that a console's future depends on, pictures included: *size bytes. with_rng 0
+ * leaves the generator of sticky actions out; restoring then goes on with the
+ * console's own. Restoring refuses what is not a state of the same game's console of
+ * the same library. out NULL: only *size is written. */
+PACELINE_API int paceline_console_save(void *out, size_t *size, const paceline_console *c, int with_rng);
+PACELINE_API int paceline_console_restore(paceline_console *c, const void *state, size_t size);
+PACELINE_API void paceline_console_free(paceline_console *c);
 
 #ifdef __cplusplus
 }

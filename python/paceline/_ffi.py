@@ -138,6 +138,22 @@ class Evaluation(Growable):
     ]
 
 
+class ConsoleState(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("ended", c_uint32),
+        ("lives", c_int32),
+        ("mode", c_int32),
+        ("difficulty", c_int32),
+        ("pal", c_uint32),
+        ("frame_number", c_int64),
+        ("episode_frame_number", c_int64),
+        ("height", c_uint32),
+        ("width", c_uint32),
+        ("game", c_char * 64),
+    ]
+
+
 STRUCTS: dict[str, type[Growable]] = {
     "paceline_option": Option,
     "paceline_spec": Spec,
@@ -146,6 +162,7 @@ STRUCTS: dict[str, type[Growable]] = {
     "paceline_hashes": Hashes,
     "paceline_buffers": Buffers,
     "paceline_evaluation": Evaluation,
+    "paceline_console_state": ConsoleState,
 }
 
 STATUS = "status"  # a result of enum paceline_status: raised as an error unless 0
@@ -201,6 +218,20 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_policy_save": (STATUS, [_handle, _text]),
     "paceline_policy_free": (None, [_handle]),
     "paceline_bench": (STATUS, [_out_text, _text, _text]),
+    "paceline_console_new": (STATUS, [_out_handle, _text, _text, c_uint32]),
+    "paceline_rom_folder": (STATUS, [_text]),
+    "paceline_rom_identify": (STATUS, [_out_text, _text]),
+    "paceline_console_set": (STATUS, [_handle, _text, _text]),
+    "paceline_console_reset": (STATUS, [_handle]),
+    "paceline_console_act": (STATUS, [_handle, c_int32, c_float, POINTER(c_int32)]),
+    "paceline_console_get": (STATUS, [POINTER(ConsoleState), _handle]),
+    "paceline_console_list": (STATUS, [POINTER(c_int32), c_size_t, POINTER(c_size_t), _handle, c_uint32]),
+    "paceline_console_ram": (STATUS, [POINTER(c_uint8), _handle]),
+    "paceline_console_poke": (STATUS, [_handle, c_uint32, c_uint8]),
+    "paceline_console_screen": (STATUS, [POINTER(c_uint8), c_size_t, _handle, c_uint32]),
+    "paceline_console_save": (STATUS, [c_void_p, POINTER(c_size_t), _handle, c_int]),
+    "paceline_console_restore": (STATUS, [_handle, c_void_p, c_size_t]),
+    "paceline_console_free": (None, [_handle]),
 }
 
 ACTION = c_int32

@@ -1,0 +1,320 @@
+package main
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/atari"
+	"github.com/paceline-rl/paceline/core/atari/games"
+	"github.com/paceline-rl/paceline/core/dqn"
+	"github.com/paceline-rl/paceline/core/nearest"
+)
+
+// console is an atari.Console, one call at a time.
+type console struct {
+	mu       sync.Mutex
+	console  *atari.Console
+	settings atari.Settings
+}
+
+var consoles = newTable[*console](kindConsole)
+
+// call runs f on the console if no other call is in progress.
+func callConsole(id C.uint64_t, why *C.char, f func(c *console) error) C.int {
+	return report(consoles.use(uint64(id), func(c *console) error {
+		if !c.mu.TryLock() {
+			return dqn.ErrBusy
+		}
+		defer c.mu.Unlock()
+		return f(c)
+	}), why)
+}
+
+//export pacelineGoConsoleNew
+func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, seed C.uint32_t, why *C.char) C.int {
+	return report(guarded(func() error {
+		r, err := findROM(rom, game)
+		if err != nil {
+			return err
+		}
+		c := &console{settings: atari.Settings{Seed: uint32(seed)}}
+		if c.console, err = atari.NewConsole(r, c.settings); err == nil {
+			*out = C.uint64_t(consoles.put(c))
+		}
+		return err
+	}), why)
+}
+
+func findROM(rom, game *C.char) (*atari.ROM, error) {
+	var file, id string
+	var err error
+	if rom != nil {
+		if file, err = path(rom); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case game != nil:
+		if id, err = text("game", game); err != nil {
+			return nil, err
+		}
+		return atari.FindROM(id, file, false)
+	case rom == nil:
+		return nil, fmt.Errorf("rom: NULL, and game, too; one must be given")
+	}
+	return atari.OpenROM(file)
+}
+
+//export pacelineGoROMFolder
+func pacelineGoROMFolder(folder *C.char, why *C.char) C.int {
+	return report(guarded(func() error {
+		name, err := path(folder)
+		if err == nil {
+			atari.AddFolder(name)
+		}
+		return err
+	}), why)
+}
+
+//export pacelineGoROMIdentify
+func pacelineGoROMIdentify(out **C.char, file *C.char, why *C.char) C.int {
+	return report(guarded(func() error {
+		name, err := path(file)
+		if err != nil {
+			return err
+		}
+		id, err := atari.Identify(name)
+		if err == nil {
+			*out = C.CString(id)
+		}
+		return err
+	}), why)
+}
+
+//export pacelineGoConsoleSet
+func pacelineGoConsoleSet(id C.uint64_t, name, value *C.char, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		key, err := text("name", name)
+		if err != nil {
+			return err
+		}
+		v, err := text("value", value)
+		if err != nil {
+			return err
+		}
+		return c.set(key, v)
+	})
+}
+
+var consoleSettings = []string{"frame_skip", "repeat_action_probability", "max_num_frames_per_episode", "reward_min", "reward_max",
+	"color_averaging", "mode", "difficulty"}
+
+func (c *console) set(name, value string) error {
+	s := c.settings
+	integer := func() (int, error) {
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %q, must be a whole number of 32 bits", name, value)
+		}
+		return int(n), nil
+	}
+	var err error
+	switch name {
+	case "frame_skip":
+		if s.FrameSkip, err = integer(); err == nil && s.FrameSkip < 1 {
+			err = fmt.Errorf("frame_skip: %d, must be at least 1", s.FrameSkip)
+		}
+	case "repeat_action_probability":
+		if s.RepeatActionProbability, err = strconv.ParseFloat(value, 64); err != nil {
+			err = fmt.Errorf("%s: %q, must be a number from 0 to 1", name, value)
+		}
+	case "max_num_frames_per_episode":
+		s.MaxEpisodeFrames, err = integer()
+	case "reward_min":
+		s.RewardMin, err = integer()
+	case "reward_max":
+		s.RewardMax, err = integer()
+	case "color_averaging":
+		if s.ColourAveraging, err = strconv.ParseBool(value); err != nil {
+			err = fmt.Errorf("%s: %q, must be true or false", name, value)
+		}
+	case "mode":
+		n, err := integer()
+		if err != nil {
+			return err
+		}
+		return c.console.SetMode(n)
+	case "difficulty":
+		n, err := integer()
+		if err != nil {
+			return err
+		}
+		return c.console.SetDifficulty(n)
+	default:
+		if near := nearest.Names(name, consoleSettings, 4, nil); near != nil {
+			return fmt.Errorf("name: %q is no setting; did you mean %s?", name, strings.Join(near, " or "))
+		}
+		return fmt.Errorf("name: %q is no setting; there are %s", name, strings.Join(consoleSettings, ", "))
+	}
+	if err == nil {
+		err = c.console.Set(s)
+	}
+	if err == nil {
+		c.settings = s
+	}
+	return err
+}
+
+//export pacelineGoConsoleReset
+func pacelineGoConsoleReset(id C.uint64_t, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		c.console.ResetGame()
+		return nil
+	})
+}
+
+//export pacelineGoConsoleAct
+func pacelineGoConsoleAct(id C.uint64_t, action C.int32_t, strength C.float, reward *C.int32_t, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		if !(strength >= -1 && strength <= 1) {
+			return fmt.Errorf("strength: %v, must be -1 to 1", float32(strength))
+		}
+		*reward = C.int32_t(c.console.Act(games.Action(action), float32(strength)))
+		return nil
+	})
+}
+
+//export pacelineGoConsoleGet
+func pacelineGoConsoleGet(out *C.paceline_console_state, id C.uint64_t, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		s := c.console
+		if s.GameOver() {
+			out.ended |= C.PACELINE_TERMINATED
+		}
+		if s.Truncated() {
+			out.ended |= C.PACELINE_TRUNCATED
+		}
+		out.lives, out.mode, out.difficulty = C.int32_t(s.Lives()), C.int32_t(s.Mode()), C.int32_t(s.Difficulty())
+		out.pal = 0
+		if s.PAL() {
+			out.pal = 1
+		}
+		out.frame_number, out.episode_frame_number = C.int64_t(s.FrameNumber()), C.int64_t(s.EpisodeFrameNumber())
+		out.height, out.width = C.uint32_t(s.Rows()), atari.Width
+		name := s.ROM().Game().ID
+		for i := range min(len(name), len(out.game)-1) {
+			out.game[i] = C.char(name[i])
+		}
+		return nil
+	})
+}
+
+//export pacelineGoConsoleList
+func pacelineGoConsoleList(out *C.int32_t, capacity C.size_t, count *C.size_t, id C.uint64_t, which C.uint32_t, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		g := c.console.ROM().Game()
+		var list []int
+		switch which {
+		case C.PACELINE_MINIMAL_ACTIONS, C.PACELINE_LEGAL_ACTIONS:
+			actions := g.MinActions
+			if which == C.PACELINE_LEGAL_ACTIONS {
+				actions = g.LegalActions
+			}
+			for _, a := range actions {
+				list = append(list, int(a))
+			}
+		case C.PACELINE_MODES:
+			list = g.Modes
+		case C.PACELINE_DIFFICULTIES:
+			list = g.Difficulties
+		default:
+			return fmt.Errorf("which: %d, must be one of enum paceline_console_list", which)
+		}
+		*count = C.size_t(len(list))
+		for i := range min(len(list), int(min(capacity, 1<<16))) {
+			unsafe.Slice((*int32)(out), int(capacity))[i] = int32(list[i])
+		}
+		return nil
+	})
+}
+
+//export pacelineGoConsoleRAM
+func pacelineGoConsoleRAM(out *C.uint8_t, id C.uint64_t, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		copy(unsafe.Slice((*byte)(out), 128), c.console.RAM()[:])
+		return nil
+	})
+}
+
+//export pacelineGoConsolePoke
+func pacelineGoConsolePoke(id C.uint64_t, index C.uint32_t, value C.uint8_t, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		if index > 127 {
+			return fmt.Errorf("index: %d, must be 0 to 127", index)
+		}
+		c.console.RAM()[index] = byte(value)
+		return nil
+	})
+}
+
+//export pacelineGoConsoleScreen
+func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind C.uint32_t, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		if kind > C.PACELINE_SCREEN_RGB {
+			return fmt.Errorf("kind: %d, must be one of enum paceline_screen", kind)
+		}
+		want := c.console.Rows() * atari.Width
+		if kind == C.PACELINE_SCREEN_RGB {
+			want *= 3
+		}
+		if uint64(size) != uint64(want) {
+			return fmt.Errorf("size: %d, must be %d for this picture", size, want)
+		}
+		to := unsafe.Slice((*byte)(out), want)
+		switch kind {
+		case C.PACELINE_SCREEN_COLOUR:
+			copy(to, c.console.Screen())
+		case C.PACELINE_SCREEN_GREY:
+			c.console.Grey(to)
+		default:
+			c.console.RGB(to)
+		}
+		return nil
+	})
+}
+
+//export pacelineGoConsoleSave
+func pacelineGoConsoleSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, withRNG C.int, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		state := c.console.Save(withRNG != 0)
+		if out != nil {
+			if uint64(*size) < uint64(len(state)) {
+				return fmt.Errorf("size: %d, must be at least %d", *size, len(state))
+			}
+			copy(unsafe.Slice((*byte)(out), len(state)), state)
+		}
+		*size = C.size_t(len(state))
+		return nil
+	})
+}
+
+//export pacelineGoConsoleRestore
+func pacelineGoConsoleRestore(id C.uint64_t, state unsafe.Pointer, size C.size_t, why *C.char) C.int {
+	return callConsole(id, why, func(c *console) error {
+		if size > 1<<20 {
+			return fmt.Errorf("size: %d, is that of no console's state", size)
+		}
+		return c.console.Restore(unsafe.Slice((*byte)(state), int(size)))
+	})
+}
+
+//export pacelineGoConsoleFree
+func pacelineGoConsoleFree(id C.uint64_t) { consoles.take(uint64(id)) }

@@ -1,0 +1,105 @@
+//go:build cgo
+
+package atari
+
+/*
+#cgo CFLAGS: -O2 -std=c11 -I${SRCDIR}/machine
+#cgo noescape paceline_atari_reset
+#cgo nocallback paceline_atari_reset
+#cgo noescape paceline_atari_frame
+#cgo nocallback paceline_atari_frame
+#include <stdlib.h>
+#include "box.h"
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+
+	_ "github.com/paceline-rl/paceline/core/atari/machine" // so that a changed header is seen
+)
+
+// available says why there are no machines, if so.
+func available() error { return nil }
+
+// image is a cartridge's bytes where C may keep them, shared by all its machines.
+type image struct {
+	rom    C.struct_atari_rom
+	memory *C.uint8_t
+}
+
+func newImage(data []byte, scheme int) *image {
+	if len(data) == 2048 {
+		data = append(data[:2048:2048], data...)
+	}
+	const spare = 3
+	i := &image{memory: (*C.uint8_t)(C.calloc(C.size_t(len(data)+spare), 1))}
+	copy(unsafe.Slice((*byte)(i.memory), len(data)), data)
+	i.rom = C.paceline_atari_rom(i.memory, C.uint32_t(len(data)), C.uint32_t(scheme))
+	runtime.AddCleanup(i, func(memory *C.uint8_t) { C.free(unsafe.Pointer(memory)) }, i.memory)
+	return i
+}
+
+// box is the machine. It is plain data: copying it saves it.
+type box struct{ m C.struct_atari }
+
+func (b *box) reset(i *image, timer byte) {
+	C.paceline_atari_reset(&b.m, i.rom, C.uint8_t(timer))
+	runtime.KeepAlive(i)
+}
+
+// frame runs to the end of a frame.
+func (b *box) frame(i *image) {
+	C.paceline_atari_frame(&b.m, i.rom)
+	runtime.KeepAlive(i)
+}
+
+func (b *box) ram() *[128]byte          { return (*[128]byte)(unsafe.Pointer(&b.m.ram)) }
+func (b *box) cartridgeRAM() *[128]byte { return (*[128]byte)(unsafe.Pointer(&b.m.cart.ram)) }
+
+// lines returns the scanlines of the last whole frame.
+func (b *box) lines() int { return int(b.m.tia.lines) }
+
+// setPicture says which lines make the picture.
+func (b *box) setPicture(first, rows int, comb bool) {
+	b.m.first_line, b.m.rows, b.m.draw = C.int16_t(first), C.int16_t(rows), 1
+	if comb {
+		b.m.comb_exists = 1
+	}
+}
+
+func (b *box) setPAL(pal bool) {
+	b.m.pal = 0
+	if pal {
+		b.m.pal = 1
+	}
+}
+
+// picture returns the colour bytes of the frame last run, rows of 160. They are
+// the machine's own.
+func (b *box) picture() []byte {
+	p := &b.m.picture[b.m.tia.buffer]
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(b.m.rows)*Width)
+}
+
+// previous returns the picture of the frame before.
+func (b *box) previous() []byte {
+	p := &b.m.picture[b.m.tia.buffer^1]
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(b.m.rows)*Width)
+}
+
+func (b *box) setSwitches(v byte)      { b.m.swchb = C.uint8_t(v) }
+func (b *box) setSticks(v byte)        { b.m.swcha = C.uint8_t(v) }
+func (b *box) setButton(i int, v byte) { b.m.button[i] = C.uint8_t(v) }
+
+// setPaddle sets what a paddle's input does: reads 0, reads 1, or 1 once its
+// capacitor has been charged for more than so many cycles.
+func (b *box) setPaddle(i int, mode paddleMode, charge uint32) {
+	b.m.paddle[i], b.m.charge[i] = C.uint8_t(mode), C.uint32_t(charge)
+}
+
+// bytes returns the machine's memory.
+func (b *box) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&b.m)), unsafe.Sizeof(b.m))
+}

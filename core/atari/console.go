@@ -1,0 +1,226 @@
+package atari
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/atari/games"
+)
+
+// Width is the pixels of a row.
+const Width = 160
+
+// Settings are what a console is used with; the zero value is ALE's default but for
+// RepeatActionProbability, which is 0 here.
+type Settings struct {
+	// Seed of the generator that sticky actions draw from.
+	Seed uint32
+	// FrameSkip is the frames that one Act takes; 0 counts as 1.
+	FrameSkip int
+	// RepeatActionProbability is that of ignoring a new action for a frame
+	// ("sticky actions", Machado et al. 2018), 0 to 1.
+	RepeatActionProbability float64
+	// MaxEpisodeFrames truncates an episode; 0: never.
+	MaxEpisodeFrames int
+	// RewardMin and RewardMax clamp the reward of an Act where RewardMin is less.
+	RewardMin, RewardMax int
+	// ColourAveraging blends each picture with the one before, for games that draw
+	// some things in every second frame only.
+	ColourAveraging bool
+}
+
+// Console is a 2600 with a cartridge and a player. One goroutine at a time.
+type Console struct {
+	rom      *ROM
+	game     *games.Game
+	settings Settings
+	cart     games.Cart
+	pal      bool
+	blended  []byte
+
+	// chosen for the next reset
+	mode int
+
+	state
+}
+
+// state is all that changes while playing, as plain data.
+type state struct {
+	box           box
+	rule          games.State
+	generator     generator // the environment's: sticky actions
+	drawn         int       // of the hardware's generator
+	action        games.Action
+	strength      float32
+	paddle        [2]int // resistances
+	difficulty    int
+	frames        int // since the cartridge was put in
+	episodeFrames int
+}
+
+// paddleMode is what a paddle's input reads.
+type paddleMode uint8
+
+const (
+	readsZero paddleMode = iota
+	readsOne
+	charges
+)
+
+// paddleStep is what the resistance changes by in a frame.
+const paddleStep = 23000
+
+// NewConsole puts the cartridge into a console and turns it on; it stands at the
+// beginning of an episode then.
+func NewConsole(rom *ROM, s Settings) (*Console, error) {
+	if err := available(); err != nil {
+		return nil, err
+	}
+	c := &Console{rom: rom, game: rom.game, mode: rom.game.DefaultMode}
+	if err := c.Set(s); err != nil {
+		return nil, err
+	}
+	c.cart = func(address uint16) byte { return c.box.cartridgeRAM()[address&0x7F] }
+	c.generator = newGenerator(s.Seed)
+	c.turnOn()
+	return c, nil
+}
+
+// Set changes the settings from the next Act on. The seed counts only when a
+// console is made.
+func (c *Console) Set(s Settings) error {
+	switch {
+	case s.FrameSkip < 0:
+		return fmt.Errorf("frame_skip: %d, must be at least 1", s.FrameSkip)
+	case !(s.RepeatActionProbability >= 0 && s.RepeatActionProbability <= 1):
+		return fmt.Errorf("repeat_action_probability: %v, must be 0 to 1", s.RepeatActionProbability)
+	case s.MaxEpisodeFrames < 0:
+		return fmt.Errorf("max_num_frames_per_episode: %d, must be at least 0", s.MaxEpisodeFrames)
+	}
+	c.settings = s
+	c.settings.FrameSkip = max(1, s.FrameSkip)
+	return nil
+}
+
+// turnOn does what comes before the first episode: RAM holds what it happens to,
+// and 60 frames without a player tell by their lines whether the game is for PAL.
+func (c *Console) turnOn() {
+	const detection, ignored, palLines, palFrames = 60, 30, 285, 15
+	g := c.game
+	c.box.setPicture(g.YStart, g.Rows, g.HMOVEComb)
+	for i := range c.box.ram() {
+		c.box.ram()[i] = byte(c.drawHardware())
+	}
+	c.drawHardware() // the timer's, which the reset sets anew
+	c.reset()
+	c.difficulty = g.PowerOn
+	c.release()
+	long := 0
+	for i := range detection {
+		c.box.frame(c.rom.image)
+		if i >= ignored && c.box.lines() > palLines {
+			long++
+		}
+	}
+	c.pal = long >= palFrames
+	c.box.setPAL(c.pal)
+	c.difficulty = 0
+	c.game.Load(&c.rule)
+	c.reset()
+	c.ResetGame()
+}
+
+func (c *Console) drawHardware() uint32 {
+	c.drawn++
+	return hardwareDraw(c.drawn - 1)
+}
+
+// reset presses the machine's power switch, so quickly that RAM survives.
+func (c *Console) reset() {
+	timer := 25 + c.drawHardware()%75
+	c.box.reset(c.rom.image, byte(timer))
+	if s := c.game.Scheme; s == games.F8SC || s == games.F6SC {
+		for i := range c.box.cartridgeRAM() {
+			c.box.cartridgeRAM()[i] = byte(c.drawHardware())
+		}
+	}
+}
+
+// Act plays an action for FrameSkip frames and returns the reward. strength, 0 to 1,
+// is how far a paddle is turned; sticks do not know it.
+func (c *Console) Act(a games.Action, strength float32) (reward int) {
+	for range c.settings.FrameSkip {
+		reward += c.actOnce(a, strength)
+	}
+	if s := &c.settings; s.RewardMin < s.RewardMax {
+		reward = min(max(reward, s.RewardMin), s.RewardMax)
+	}
+	return reward
+}
+
+func (c *Console) actOnce(a games.Action, strength float32) (reward int) {
+	sticky := c.generator.uniform() < c.settings.RepeatActionProbability
+	c.generator.draw() // the second player's
+	if !sticky {
+		c.action, c.strength = a, strength
+	}
+	if c.rule.Terminal() {
+		return 0
+	}
+	c.play(c.legal(c.action), c.strength)
+	c.count()
+	return c.rule.Reward()
+}
+
+// legal returns a, or NOOP where the game does not take it from a player.
+func (c *Console) legal(a games.Action) games.Action {
+	if a < 0 || a >= games.NumActions || len(c.game.LegalActions) < games.NumActions && !slices.Contains(c.game.LegalActions, a) {
+		return games.Noop
+	}
+	return a
+}
+
+func (c *Console) count() {
+	c.frames++
+	c.episodeFrames++
+}
+
+// play runs a frame with an action, RESET among them, and applies the game's rule.
+func (c *Console) play(a games.Action, strength float32) {
+	c.turnPaddles(a, strength)
+	c.press(a)
+	c.frame()
+}
+
+func (c *Console) frame() {
+	c.box.frame(c.rom.image)
+	c.game.Step(&c.rule, c.box.ram(), c.cart)
+}
+
+// GameOver reports whether the game is over; the machine stands still then.
+func (c *Console) GameOver() bool { return c.rule.Terminal() }
+
+// Truncated reports whether the episode has reached MaxEpisodeFrames.
+func (c *Console) Truncated() bool {
+	return c.settings.MaxEpisodeFrames > 0 && c.episodeFrames >= c.settings.MaxEpisodeFrames
+}
+
+// Lives returns the lives left, 0 in games that have none.
+func (c *Console) Lives() int { return c.rule.Lives() }
+
+// FrameNumber returns the frames since the console was turned on, and
+// EpisodeFrameNumber those since the last reset.
+func (c *Console) FrameNumber() int        { return c.frames }
+func (c *Console) EpisodeFrameNumber() int { return c.episodeFrames }
+
+// ROM returns the cartridge.
+func (c *Console) ROM() *ROM { return c.rom }
+
+// PAL reports whether the game is shown in PAL's colours.
+func (c *Console) PAL() bool { return c.pal }
+
+// RAM returns the machine's 128 bytes, in place.
+func (c *Console) RAM() *[128]byte { return c.box.ram() }
+
+// Rows returns the height of the picture.
+func (c *Console) Rows() int { return c.game.Rows }

@@ -1,0 +1,112 @@
+package screen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+)
+
+// splitmix is the generator that testdata/golden.py has too, as are noise and blocks.
+type splitmix uint64
+
+func (s *splitmix) next() uint64 {
+	*s += 0x9e3779b97f4a7c15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// noise returns n random bytes, each masked.
+func noise(n int, seed uint64, mask byte) []byte {
+	r := splitmix(seed)
+	p := make([]byte, n)
+	for i := range p {
+		p[i] = byte(r.next()) & mask
+	}
+	return p
+}
+
+// blocks returns a picture of random blocks of 4 x 3 pixels.
+func blocks(rows int, seed uint64, mask byte) []byte {
+	few := noise((rows+2)/3*(Width/4), seed, mask)
+	p := make([]byte, rows*Width)
+	for i := range p {
+		y, x := i/Width, i%Width
+		p[i] = few[y/3*(Width/4)+x/4]
+	}
+	return p
+}
+
+// plain is a palette whose greys are the bytes themselves.
+var plain = func() *Palette {
+	p := new(Palette)
+	for i := range p.Grey {
+		p.Grey[i] = uint8(i)
+	}
+	return p
+}()
+
+// onPaths runs f on each code path that this build has.
+func onPaths(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	for _, path := range paths() {
+		t.Run(path.name, func(t *testing.T) {
+			defer path.use()()
+			f(t)
+		})
+	}
+}
+
+// golden returns the sums of testdata/golden.txt.
+func golden(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/golden.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, sum, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok {
+			t.Fatalf("testdata/golden.txt has the line %q", line)
+		}
+		sums[name] = sum
+	}
+	return sums
+}
+
+func sum(p []byte) string {
+	s := sha256.Sum256(p)
+	return hex.EncodeToString(s[:])
+}
+
+// guarded returns n bytes and a function that fails the test if anything was written
+// around them.
+func guarded(t *testing.T, n int) (p []byte, check func()) {
+	t.Helper()
+	const margin = 64
+	room := bytes.Repeat([]byte{0xa5}, n+2*margin)
+	want := bytes.Clone(room[:margin])
+	return room[margin : margin+n : margin+n], func() {
+		t.Helper()
+		if !bytes.Equal(room[:margin], want) || !bytes.Equal(room[margin+n:], want) {
+			t.Error("bytes around dst were overwritten")
+		}
+	}
+}
+
+// panics fails the test unless f panics with a sentence that has want in it.
+func panics(t *testing.T, want string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if s, ok := recover().(string); !ok || !strings.Contains(s, want) {
+			t.Errorf("the panic was %q, want one with %q", s, want)
+		}
+	}()
+	f()
+}

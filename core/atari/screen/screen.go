@@ -1,0 +1,108 @@
+// Package screen turns what the television chip of an Atari 2600 puts out into what
+// learners and people look at.
+//
+// A picture is rows x [Width] bytes, one TIA colour byte a pixel, top row first. The
+// colour byte holds the hue in bits 7 to 4 and the brightness in bits 3 to 1. Bit 0 is
+// clear in all but two cases: a PAL frame with an odd number of lines loses its colour,
+// which the bit records, and a frame that the machine gave up leaves bytes 0 to 7. A
+// [Palette] therefore answers for all 256 bytes.
+//
+// The pixels here are bytes that others compare with ALE's and OpenCV's, so every
+// function is exact: the tables give ALE's colours and greys, [Blend] gives ALE's colour
+// averaging, and [Resizer] gives the bytes of OpenCV's INTER_AREA. The last is a matter
+// of floating point: both sums are taken in OpenCV's order, each product and sum rounded
+// to float32, never fused.
+//
+// The Go code is the definition of each function. Where a C compiler and a processor
+// with the right vectors are there, the same bytes come from C. Nothing here allocates
+// per call, and all types are immutable once made: any number of goroutines may share
+// them. Slices of the wrong length are mistakes of the caller and panic.
+package screen
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Width is the number of pixels of a line.
+const Width = 160
+
+// Palette is what each TIA colour byte looks like. Its values are to be read only.
+type Palette struct {
+	// Grey is the brightness of each colour byte, 0 to 255. For an odd byte it is ALE's:
+	// the blue of the next colour, and 0 behind the last.
+	Grey [256]uint8
+	// RGB is red, green and blue of each colour byte. An odd byte has lost its colour:
+	// all three are the grey of the even byte below it.
+	RGB [256][3]uint8
+}
+
+// The palettes of the two television standards.
+var (
+	NTSC = newPalette(&ntscColours)
+	PAL  = newPalette(&palColours)
+)
+
+func newPalette(colours *[128]uint32) *Palette {
+	p := new(Palette)
+	for i, c := range colours {
+		r, g, b := c>>16, c>>8&0xff, c&0xff
+		grey := uint8((2989*r + 5870*g + 1140*b + 5000) / 10000)
+		p.Grey[2*i] = grey
+		p.RGB[2*i] = [3]uint8{uint8(r), uint8(g), uint8(b)}
+		p.RGB[2*i+1] = [3]uint8{grey, grey, grey}
+	}
+	for i, c := range colours[1:] {
+		p.Grey[2*i+1] = uint8(c)
+	}
+	return p
+}
+
+// ToGrey writes the grey of every colour byte of src to dst, which has src's length and
+// may be src itself.
+func ToGrey(dst, src []byte, p *Palette) {
+	if len(dst) != len(src) {
+		panic(fmt.Sprintf("screen: ToGrey: dst has %d bytes, src %d; they must be equal", len(dst), len(src)))
+	}
+	toGrey(dst, src, &p.Grey)
+}
+
+// toGreyGo looks eight pixels up at a time. Most of a picture is flat, so the eight are
+// most often those seen last.
+func toGreyGo(dst, src []byte, grey *[256]uint8) {
+	var seen uint64
+	last := uint64(grey[0]) * 0x0101010101010101
+	for len(src) >= 8 && len(dst) >= 8 {
+		if v := binary.LittleEndian.Uint64(src); v != seen {
+			seen = v
+			last = uint64(grey[uint8(v)]) | uint64(grey[uint8(v>>8)])<<8 |
+				uint64(grey[uint8(v>>16)])<<16 | uint64(grey[uint8(v>>24)])<<24 |
+				uint64(grey[uint8(v>>32)])<<32 | uint64(grey[uint8(v>>40)])<<40 |
+				uint64(grey[uint8(v>>48)])<<48 | uint64(grey[v>>56])<<56
+		}
+		binary.LittleEndian.PutUint64(dst, last)
+		src, dst = src[8:], dst[8:]
+	}
+	for i, v := range src {
+		dst[i] = grey[v]
+	}
+}
+
+// ToRGB writes red, green and blue of every colour byte of src to dst, which has three
+// times src's length.
+func ToRGB(dst, src []byte, p *Palette) {
+	if len(dst) != 3*len(src) {
+		panic(fmt.Sprintf("screen: ToRGB: dst has %d bytes, src %d; dst must have three times as many", len(dst), len(src)))
+	}
+	rgb := &p.RGB
+	for len(src) >= 4 && len(dst) >= 12 {
+		a, b, c, d := &rgb[src[0]], &rgb[src[1]], &rgb[src[2]], &rgb[src[3]]
+		binary.LittleEndian.PutUint32(dst, uint32(a[0])|uint32(a[1])<<8|uint32(a[2])<<16|uint32(b[0])<<24)
+		binary.LittleEndian.PutUint32(dst[4:], uint32(b[1])|uint32(b[2])<<8|uint32(c[0])<<16|uint32(c[1])<<24)
+		binary.LittleEndian.PutUint32(dst[8:], uint32(c[2])|uint32(d[0])<<8|uint32(d[1])<<16|uint32(d[2])<<24)
+		src, dst = src[4:], dst[12:]
+	}
+	for i, v := range src {
+		copy(dst[3*i:3*i+3], rgb[v][:])
+	}
+}

@@ -1,0 +1,62 @@
+package atari
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"unsafe"
+)
+
+// A saved state is a head, which says of which game and which layout of the
+// machine's memory it is, the state's own bytes, and their checksum.
+const stateMagic = "paceline atari 1"
+
+const (
+	stateHead   = len(stateMagic) + 32 + 4 // magic, MD5, flags
+	flagWithRNG = 1
+)
+
+func (s *state) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
+}
+
+// Save returns all that the console's future depends on, settings aside. Without
+// the generator of sticky actions, Restore leaves the console's own as it is.
+func (c *Console) Save(withRNG bool) []byte {
+	s := c.state
+	flags := uint32(flagWithRNG)
+	if !withRNG {
+		flags, s.generator = 0, generator{}
+	}
+	out := make([]byte, 0, stateHead+len(s.bytes())+4)
+	out = append(out, stateMagic...)
+	out = append(out, c.rom.md5...)
+	out = binary.LittleEndian.AppendUint32(out, flags)
+	out = append(out, s.bytes()...)
+	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
+}
+
+// Restore goes on from a state that a console with the same cartridge, of the same
+// build of the library, has saved. Anything else is refused and changes nothing.
+func (c *Console) Restore(saved []byte) error {
+	size := stateHead + len(c.state.bytes()) + 4
+	if len(saved) < stateHead || string(saved[:len(stateMagic)]) != stateMagic {
+		return fmt.Errorf("state: %d bytes that are not a console's state", len(saved))
+	}
+	if md5 := string(saved[len(stateMagic):][:32]); md5 != c.rom.md5 {
+		return fmt.Errorf("state: of the cartridge with MD5 %s, this one has %s", md5, c.rom.md5)
+	}
+	if len(saved) != size {
+		return fmt.Errorf("state: %d bytes, must be %d: it was cut off or is of another build", len(saved), size)
+	}
+	body := saved[:size-4]
+	if binary.LittleEndian.Uint32(saved[size-4:]) != crc32.ChecksumIEEE(body) {
+		return fmt.Errorf("state: its checksum is wrong, it is damaged")
+	}
+	own := c.generator
+	copy(c.state.bytes(), body[stateHead:])
+	if binary.LittleEndian.Uint32(body[stateHead-4:])&flagWithRNG == 0 {
+		c.generator = own
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package atari
+
+import (
+	"sync"
+
+	"github.com/paceline-rl/paceline/core/atari/screen"
+)
+
+// blends are made when first asked for: they take some milliseconds.
+var (
+	ntscBlend = sync.OnceValue(func() *screen.Blend { return screen.NewBlend(screen.NTSC) })
+	palBlend  = sync.OnceValue(func() *screen.Blend { return screen.NewBlend(screen.PAL) })
+)
+
+// Palette returns the colours that the game is shown in.
+func (c *Console) Palette() *screen.Palette {
+	if c.pal {
+		return screen.PAL
+	}
+	return screen.NTSC
+}
+
+// Screen returns the picture of the last frame, [Rows, Width], as the TIA's colour
+// bytes, blended with the one before where ColourAveraging is set. It is valid until
+// the next call.
+func (c *Console) Screen() []byte {
+	now := c.box.picture()
+	if !c.settings.ColourAveraging {
+		return now
+	}
+	blend := ntscBlend
+	if c.pal {
+		blend = palBlend
+	}
+	c.blended = append(c.blended[:0], now...)
+	blend().Average(c.blended, now, c.box.previous())
+	return c.blended
+}
+
+// Grey writes the picture's grey levels, [Rows, Width].
+func (c *Console) Grey(to []byte) { screen.ToGrey(to, c.Screen(), c.Palette()) }
+
+// RGB writes the picture's colours, [Rows, Width, 3].
+func (c *Console) RGB(to []byte) { screen.ToRGB(to, c.Screen(), c.Palette()) }
