@@ -39,13 +39,13 @@ func callConsole(id C.uint64_t, why *C.char, f func(c *console) error) C.int {
 }
 
 //export pacelineGoConsoleNew
-func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, seed C.uint32_t, why *C.char) C.int {
+func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, seed C.uint32_t, sticky C.double, why *C.char) C.int {
 	return report(guarded(func() error {
 		r, err := findROM(rom, game)
 		if err != nil {
 			return err
 		}
-		c := &console{settings: atari.Settings{Seed: uint32(seed)}}
+		c := &console{settings: atari.Settings{Seed: uint32(seed), RepeatActionProbability: float64(sticky)}}
 		if c.console, err = atari.NewConsole(r, c.settings); err == nil {
 			*out = C.uint64_t(consoles.put(c))
 		}

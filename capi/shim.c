@@ -470,13 +470,15 @@ int paceline_bench(char **out, const char *name, const char *options) {
 
 /* --------------------------------------------------- the Atari console */
 
-int paceline_console_new(paceline_console **out, const char *rom, const char *game, uint32_t seed) {
+int paceline_console_new(paceline_console **out, const char *rom, const char *game, uint32_t seed,
+                         double repeat_action_probability) {
   ENTER;
   NEED(out);
   if (rom != NULL) TEXT(rom, PL_LONGEST_PATH);
   if (game != NULL) TEXT(game, PL_LONGEST_NAME);
   uint64_t made;
-  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, seed, why)) == 0) *out = handle(made);
+  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, seed, repeat_action_probability, why)) == 0)
+    *out = handle(made);
   return code;
 }
 

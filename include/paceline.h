@@ -508,9 +508,10 @@ typedef struct paceline_console paceline_console;
  * the folder that the variable PACELINE_ROMS_DIR names, that of ALE_ROMS_DIR, those
  * of paceline_rom_folder. game: NULL, or an id such as "space_invaders", whose
  * bytes the file must have then. seed: of the generator that sticky actions draw
- * from. */
+ * from; repeat_action_probability, 0 to 1: how likely an action is ignored for a frame,
+ * as early as in the first reset, in which some games' menus are played through. */
 PACELINE_API PACELINE_MUST_USE int paceline_console_new(paceline_console **out, const char *rom, const char *game,
-                                                        uint32_t seed);
+                                                        uint32_t seed, double repeat_action_probability);
 
 /* Adds a folder to search for ROM files, such as that of an installed ale-py. */
 PACELINE_API int paceline_rom_folder(const char *path);

@@ -100,15 +100,18 @@ func (c *Console) chooseFromMenu(m *games.Menu) {
 		c.actOnce(a, 1)
 		c.actOnce(games.Noop, 1)
 	}
-	c.hold(1)
-	press(games.Down)
-	press(games.Down)
 	ram := c.box.ram()
+	goDown := func() {
+		for from, n := ram[m.Cursor&0x7F], 0; n < mostHolds && ram[m.Cursor&0x7F] == from; n++ {
+			press(games.Down)
+		}
+	}
+	c.hold(1)
+	goDown()
+	goDown()
 	for i, bit := range m.Bits {
 		if i > 0 {
-			for from, n := ram[m.Cursor&0x7F], 0; n < mostHolds && ram[m.Cursor&0x7F] == from; n++ {
-				press(games.Down)
-			}
+			goDown()
 		}
 		want, way := c.mode&int(bit.Mode) != 0, games.Left
 		if want {

@@ -218,7 +218,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_policy_save": (STATUS, [_handle, _text]),
     "paceline_policy_free": (None, [_handle]),
     "paceline_bench": (STATUS, [_out_text, _text, _text]),
-    "paceline_console_new": (STATUS, [_out_handle, _text, _text, c_uint32]),
+    "paceline_console_new": (STATUS, [_out_handle, _text, _text, c_uint32, c_double]),
     "paceline_rom_folder": (STATUS, [_text]),
     "paceline_rom_identify": (STATUS, [_out_text, _text]),
     "paceline_console_set": (STATUS, [_handle, _text, _text]),

@@ -188,7 +188,8 @@ class ALEInterface:
         if seed == -1:
             seed = time.time_ns() // 1000
         lib, made = _lib.lib(), ctypes.c_void_p()
-        lib.paceline_console_new(ctypes.byref(made), _lib.encode(path), None, seed & 0xFFFFFFFF)
+        sticky = self._settings["repeat_action_probability"]
+        lib.paceline_console_new(ctypes.byref(made), _lib.encode(path), None, seed & 0xFFFFFFFF, sticky)
         handle = _lib.Handle(made.value or 0, "paceline_console_free")
         for key in _LIVE:
             lib.paceline_console_set(handle.value, key.encode(), str(self._settings[key]).lower().encode())
