@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +104,7 @@ func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
 	own, stack := mk == nil, replay.StackDeclared
 	if own {
 		if cfg.Env == "" {
-			return nil, fmt.Errorf("env: empty, must name a built-in environment (%s)", strings.Join(env.IDs(), ", "))
+			return nil, fmt.Errorf("env: empty, must name a built-in environment (%s)", env.Known())
 		}
 		stack = replay.StackTrusted // ours stack frames as they say
 		mk = func(i int) (env.Env, error) {

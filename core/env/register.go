@@ -11,13 +11,15 @@ import (
 
 var register struct {
 	sync.RWMutex
-	makers map[string]func() Env
+	makers  map[string]func() (Env, error)
+	aliases map[string]string
 }
 
 // Register makes an environment known under id; mk returns a new one, not yet
-// reset, at every call. It is meant for init functions and panics if id is
-// empty or taken, as two environments of one name are a mistake in the program.
-func Register(id string, mk func() Env) {
+// reset, at every call, or an error where something is missing that it needs. It is
+// meant for init functions and panics if id is empty or taken, as two environments
+// of one name are a mistake in the program.
+func Register(id string, mk func() (Env, error)) {
 	register.Lock()
 	defer register.Unlock()
 	if id == "" || mk == nil {
@@ -27,9 +29,20 @@ func Register(id string, mk func() Env) {
 		panic(fmt.Sprintf("env: Register called twice for %q", id))
 	}
 	if register.makers == nil {
-		register.makers = make(map[string]func() Env)
+		register.makers = make(map[string]func() (Env, error))
 	}
 	register.makers[id] = mk
+}
+
+// Alias makes the environment registered under id known by another name, which IDs
+// does not list.
+func Alias(name, id string) {
+	register.Lock()
+	defer register.Unlock()
+	if register.aliases == nil {
+		register.aliases = make(map[string]string)
+	}
+	register.aliases[name] = id
 }
 
 // IDs returns the names of all registered environments, sorted.
@@ -48,12 +61,36 @@ func IDs() []string {
 // suggests the nearest known ones.
 func Make(id string) (Env, error) {
 	register.RLock()
+	if of, ok := register.aliases[id]; ok {
+		id = of
+	}
 	mk := register.makers[id]
 	register.RUnlock()
 	if mk == nil {
 		return nil, fmt.Errorf("environment %q is not known; %s", id, suggest(id, IDs()))
 	}
-	return mk(), nil
+	return mk()
+}
+
+// Known names the environments for people: all that stand alone, and of each family
+// ("atari/pong") one.
+func Known() string { return known(IDs()) }
+
+func known(ids []string) string {
+	var list []string
+	seen := map[string]bool{}
+	for _, id := range ids {
+		family, _, ok := strings.Cut(id, "/")
+		if ok && seen[family] {
+			continue
+		}
+		if ok {
+			seen[family] = true
+			id = family + "/<game>"
+		}
+		list = append(list, id)
+	}
+	return strings.Join(list, ", ")
 }
 
 // suggest names the ids that somebody who wrote id may have meant, or all of
@@ -65,17 +102,20 @@ func suggest(id string, ids []string) string {
 	most := max(2, len(id)/3) // edits beyond this are no slip of the finger
 	near := nearest.Names(id, ids, most, fold)
 	if near == nil {
-		return "known are " + strings.Join(ids, ", ")
+		return "known are " + known(ids)
 	}
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // fold drops what people get wrong without meaning another name: case,
-// separators and the version suffix.
+// separators, a family's name and the version suffix.
 func fold(id string) string {
 	id = strings.ToLower(id)
 	if base, version, ok := cutLast(id, "-v"); ok && strings.Trim(version, "0123456789") == "" {
 		id = base
+	}
+	if _, name, ok := strings.Cut(id, "/"); ok {
+		id = name
 	}
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(id)
 }

@@ -9,8 +9,8 @@ import (
 type nothing struct{ Env }
 
 func TestRegister(t *testing.T) {
-	Register("Zeta-v0", func() Env { return nothing{} })
-	Register("Alpha-v1", func() Env { return nothing{} })
+	Register("Zeta-v0", func() (Env, error) { return nothing{}, nil })
+	Register("Alpha-v1", func() (Env, error) { return nothing{}, nil })
 	if got := IDs(); !slices.Equal(got, []string{"Alpha-v1", "Zeta-v0"}) {
 		t.Errorf("IDs: %v", got)
 	}
@@ -21,8 +21,8 @@ func TestRegister(t *testing.T) {
 		t.Errorf("Make of a near name: %v", err)
 	}
 	for name, register := range map[string]func(){
-		"taken": func() { Register("Zeta-v0", func() Env { return nothing{} }) },
-		"empty": func() { Register("", func() Env { return nothing{} }) },
+		"taken": func() { Register("Zeta-v0", func() (Env, error) { return nothing{}, nil }) },
+		"empty": func() { Register("", func() (Env, error) { return nothing{}, nil }) },
 		"nil":   func() { Register("Eta-v0", nil) },
 	} {
 		func() {

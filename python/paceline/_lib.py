@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import importlib.util
 import os
 import threading
 import weakref
@@ -72,10 +73,19 @@ def _load() -> ctypes.CDLL:
                 function.errcheck = _raise
             else:
                 function.restype = result
+        for folder in rom_folders():
+            dll.paceline_rom_folder(encode(folder))
         os.register_at_fork(after_in_child=_mark_forked)
         atexit.register(_close_all)
         _dll = dll
         return dll
+
+
+def rom_folders() -> list[Path]:
+    """Where an installed ale-py keeps its ROM files; found without importing it."""
+    spec = importlib.util.find_spec("ale_py")
+    found = [Path(location) / "roms" for location in (spec.submodule_search_locations or [])] if spec else []
+    return [folder for folder in found if folder.is_dir()]
 
 
 def _check_abi(dll: ctypes.CDLL, path: Path) -> None:

@@ -9,18 +9,19 @@
         reward = ale.act(Action.NOOP)
 
 Method names, defaults and results are those of ale-py 0.12.1: the same frames,
-rewards, lives and numbers. There is no sound and no window. ROM files are found on
-this machine: see find_roms.
+rewards, lives and numbers. There is no sound and no window.
+
+ROM files are the user's: loadROM takes a path. Environments by name ("Pong") look
+for them in $PACELINE_ROMS_DIR, in $ALE_ROMS_DIR, and where an installed ale-py has
+them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import enum
-import importlib.util
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ import numpy.typing as npt
 from . import _ffi, _lib
 from .errors import PacelineError
 
-__all__ = ["ALEInterface", "ALEState", "Action", "LoggerMode", "find_roms"]
+__all__ = ["ALEInterface", "ALEState", "Action", "LoggerMode"]
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -92,19 +93,6 @@ class ALEState:
 
     def __setstate__(self, state: Any) -> None:
         self._data, self._numbers = state
-
-
-def find_roms() -> None:
-    """Tells the library where an installed ale-py keeps its ROM files.
-
-    They are looked for in $PACELINE_ROMS_DIR, then in $ALE_ROMS_DIR, then there.
-    Called by everything in this package that needs a ROM.
-    """
-    spec = importlib.util.find_spec("ale_py")  # finds the folder without importing ale-py
-    for location in (spec.submodule_search_locations or []) if spec else []:
-        folder = Path(location) / "roms"
-        if folder.is_dir():
-            _lib.lib().paceline_rom_folder(_lib.encode(folder))
 
 
 _INTS = {

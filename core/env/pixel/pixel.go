@@ -20,8 +20,8 @@ import (
 )
 
 func init() {
-	env.Register("Catch-v0", func() env.Env { return NewCatch() })
-	env.Register("Bricks-v0", func() env.Env { return NewBricks() })
+	env.Register("Catch-v0", func() (env.Env, error) { return NewCatch(), nil })
+	env.Register("Bricks-v0", func() (env.Env, error) { return NewBricks(), nil })
 }
 
 const (
