@@ -9,4 +9,18 @@ struct atari_rom paceline_atari_rom(const uint8_t *image, uint32_t size, uint32_
 }
 
 void paceline_atari_reset(struct atari *m, struct atari_rom rom, uint8_t timer) { atari_reset(m, &rom, timer); }
-void paceline_atari_frame(struct atari *m, struct atari_rom rom) { atari_frame(m, &rom); }
+
+void paceline_atari_frame(struct atari *m, struct atari_rom rom)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2")) {
+		paceline_atari_frame_avx512(m, &rom);
+		return;
+	}
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) {
+		paceline_atari_frame_avx2(m, &rom);
+		return;
+	}
+#endif
+	atari_frame(m, &rom);
+}

@@ -1,4 +1,7 @@
-/* What Go calls of the machine. */
+/*
+ * What Go calls of the machine. A frame is compiled once for each kind of processor
+ * (box.c, box_avx2.c, box_avx512.c); all give the same bytes.
+ */
 #ifndef PACELINE_ATARI_BOX_H
 #define PACELINE_ATARI_BOX_H
 
@@ -8,7 +11,12 @@
 
 struct atari_rom paceline_atari_rom(const uint8_t *image, uint32_t size, uint32_t scheme);
 void paceline_atari_reset(struct atari *m, struct atari_rom rom, uint8_t timer);
+
+/* The fastest that this processor runs. */
 void paceline_atari_frame(struct atari *m, struct atari_rom rom);
+
+void paceline_atari_frame_avx2(struct atari *m, const struct atari_rom *rom);
+void paceline_atari_frame_avx512(struct atari *m, const struct atari_rom *rom);
 
 #pragma GCC visibility pop
 

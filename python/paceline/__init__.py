@@ -22,18 +22,20 @@ if TYPE_CHECKING:
     from .errors import PacelineError, PacelineWarning
     from .policy import Evaluation, Policy
     from .schedules import linear
+    from .vec import make_vec
 
 _WHERE = {
     "DQN": "dqn",
     "Policy": "policy",
     "Evaluation": "policy",
     "linear": "schedules",
+    "make_vec": "vec",
     "PacelineError": "errors",
     "PacelineWarning": "errors",
 }
 _MODULES = frozenset({"bench", "callbacks", "errors", "schedules"})
 
-__all__ = ["DQN", "Evaluation", "PacelineError", "PacelineWarning", "Policy", "__version__", "linear"]
+__all__ = ["DQN", "Evaluation", "PacelineError", "PacelineWarning", "Policy", "__version__", "linear", "make_vec"]
 
 
 def __getattr__(name: str) -> Any:

@@ -32,6 +32,7 @@ UINT8, FLOAT32, INT32 = 1, 2, 3
 TERMINATED, TRUNCATED = 1, 2
 RESET_TIMESTEPS, RESET_ENVS = 1, 2
 SAVE_REPLAY = 1
+NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 
 
 class Growable(Structure):
@@ -173,7 +174,7 @@ _handle, _out_handle, _text = c_void_p, POINTER(c_void_p), c_char_p
 _out_text = POINTER(c_void_p)
 
 # name: (result, arguments). What only C programs need is left out: tables of
-# function pointers (Go never calls into Python) and the C vector environment.
+# function pointers (Go never calls into Python).
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_status_str": (c_char_p, [c_int]),
     "paceline_last_error": (c_char_p, []),
@@ -217,6 +218,12 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_policy_evaluate": (STATUS, [POINTER(Evaluation), _handle, _text, c_int64, c_double, c_uint64]),
     "paceline_policy_save": (STATUS, [_handle, _text]),
     "paceline_policy_free": (None, [_handle]),
+    "paceline_vec_new": (STATUS, [_out_handle, _text, c_uint32, c_uint32, c_uint32]),
+    "paceline_vec_spec": (STATUS, [POINTER(Spec), POINTER(Spec), _handle]),
+    "paceline_vec_buffers": (STATUS, [POINTER(Buffers), _handle]),
+    "paceline_vec_reset": (STATUS, [_handle, POINTER(c_uint64), POINTER(c_uint8)]),
+    "paceline_vec_step": (STATUS, [_handle]),
+    "paceline_vec_free": (None, [_handle]),
     "paceline_bench": (STATUS, [_out_text, _text, _text]),
     "paceline_console_new": (STATUS, [_out_handle, _text, _text, c_uint32, c_double]),
     "paceline_rom_folder": (STATUS, [_text]),

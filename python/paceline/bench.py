@@ -1,4 +1,4 @@
-"""Measurements: `paceline bench modes | update | pong`."""
+"""Measurements: `paceline bench modes | update | emulator | pong`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 import warnings
 from typing import Any, Callable, Iterator
 
-from . import _lib, bench_update as update
+from . import _lib, bench_emulator as emulator, bench_update as update
 from .errors import PacelineError, PacelineWarning
 
 # (label, concurrent, synchronized), as in the paper's table 1.
@@ -42,10 +42,14 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--rounds", type=int, default=10, help="turns that ours and PyTorch take (default 10)")
     sub.add_argument("--no-torch", action="store_true", help="ours alone")
 
-    sub = command("pong", _pong, "steps/s on Atari Pong through ale-py, the four modes")
+    sub = command("emulator", emulator.main, "emulated Atari frames/s for each game, ours and ale-py's")
+    emulator.add_arguments(sub)
+
+    sub = command("pong", _pong, "steps/s while training on Atari Pong, the four modes")
     sub.add_argument("--num-envs", default="1,8", help="comma-separated (default 1,8)")
     sub.add_argument("--steps", type=int, default=2000, help="steps measured for each cell (default 2000)")
-    sub.add_argument("--sb3", action="store_true", help="stable-baselines3's DQN as well, same batch, ratio and environments")
+    sub.add_argument("--ale-py", action="store_true", help="games stepped from Python through ale-py, not by the library")
+    sub.add_argument("--sb3", action="store_true", help="stable-baselines3's DQN on ale-py's games as well, same batch and ratio")
 
 
 def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -89,7 +93,7 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-# ------------------------------------------------------------- Pong, ale-py
+# -------------------------------------------------------------------- Pong
 
 
 def atari(game: str, num_envs: int, same_step: bool = False) -> Any:
@@ -107,36 +111,40 @@ def atari(game: str, num_envs: int, same_step: bool = False) -> Any:
 def _pong(args: argparse.Namespace) -> None:
     columns = _numbers(args.num_envs)
     cells: dict[tuple[str, int], float] = {}
-    for label, w, rate in measure_pong(columns, args.steps, args.sb3):
+    for label, w, rate in measure_pong(columns, args.steps, args.sb3, args.ale_py):
         cells[label, w] = rate
+    by = "ale-py" if args.ale_py else "paceline"
     if args.json:
-        print(json.dumps([{"mode": label, "num_envs": w, "steps_per_second": rate} for (label, w), rate in cells.items()]))
+        rows = [{"mode": label, "num_envs": w, "steps_per_second": rate, "stepped_by": by} for (label, w), rate in cells.items()]
+        print(json.dumps(rows))
         return
     labels = [label for label, _, _ in MODES] + (["stable-baselines3"] if args.sb3 else [])
     texts = {key: f"{rate:,.0f}" for key, rate in cells.items()}
-    notes = (
-        "Environments stepped by Python in one vector call: synchronized changes only how Q-values are computed.\n"
-        f"Nature CNN, batch 32, one update per 4 steps, {args.steps} steps a cell after a warm-up of 1,000."
-    )
-    print(table("Pong through ale-py, steps/s while training", columns, texts, labels, notes))
+    notes = f"Nature CNN, batch 32, one update per 4 steps, {args.steps} steps a cell after a warm-up of 1,000."
+    if args.ale_py:
+        notes = "Environments stepped by Python in one vector call: synchronized changes only how Q-values are computed.\n" + notes
+    elif args.sb3:
+        notes = "stable-baselines3's environments are ale-py's.\n" + notes
+    print(table(f"Pong stepped by {by}, steps/s while training", columns, texts, labels, notes))
 
 
-def measure_pong(columns: list[int], steps: int, sb3: bool = False) -> Iterator[tuple[str, int, float]]:
+def measure_pong(columns: list[int], steps: int, sb3: bool = False, ale_py: bool = False) -> Iterator[tuple[str, int, float]]:
     """(mode, num_envs, steps/s), one cell after the other."""
     from .dqn import DQN
 
     for w in columns:
         for label, concurrent, synchronized in MODES:
-            env = atari("pong", w)
+            env = atari("pong", w) if ale_py else "Pong"
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PacelineWarning)
                 with DQN(
-                    "CnnPolicy", env, buffer_size=20_000, learning_starts=1000, target_update_interval=1000, window=1000,
-                    concurrent=concurrent, synchronized=synchronized, seed=1,
+                    "CnnPolicy", env, num_envs=w, buffer_size=20_000, learning_starts=1000, target_update_interval=1000,
+                    window=1000, concurrent=concurrent, synchronized=synchronized, seed=1,
                 ) as model:  # fmt: skip
                     model.learn(1000 + w, log_interval=None)
                     yield label, w, _rate(lambda: model.learn(steps, log_interval=None, reset_num_timesteps=False), steps)
-            env.close()
+            if ale_py:
+                env.close()
         if sb3:
             yield "stable-baselines3", w, _measure_sb3(w, steps)
 

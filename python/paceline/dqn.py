@@ -19,7 +19,7 @@ from .parameters import Parameters
 from .policy import Evaluation, Policy
 from .schedules import Schedule
 from .spaces import ActionLayout, Array, ObsLayout, gymnasium_spaces
-from .vector import Rows, Source, adapt
+from .vector import Rows, Source, adapt, built_in
 
 
 class Hashes(NamedTuple):
@@ -36,8 +36,10 @@ class DQN:
     policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128]}),
         "CnnPolicy" (the Nature CNN, for pictures of at least 36x36) or "auto".
     env: the name of a built-in environment (CartPole-v1, Acrobot-v1,
-        MountainCar-v0, Catch-v0, Bricks-v0), stepped by the library's threads;
-        a gymnasium.Env; or a gymnasium.vector.VectorEnv in any autoreset mode.
+        MountainCar-v0, Catch-v0, Bricks-v0, Pong and the other Atari games),
+        stepped by the library's threads; a gymnasium.Env; or a
+        gymnasium.vector.VectorEnv in any autoreset mode. One that make_vec made
+        stands for its name and number: the library steps such ones of its own.
     learning_rate: a number, or a straight line: linear(1e-3), (1e-3, 0.0),
         "lin_0.001", or a straight-line function of the remaining progress.
     seed: of everything random. The same seed and settings give the same
@@ -125,10 +127,7 @@ class DQN:
         (the fast DQN paper's). `paceline preset NAME ENV` prints the table.
         """
         config = Config()
-        if isinstance(env, str):
-            config.preset(preset, env)
-        else:
-            config.preset(preset, getattr(getattr(env, "spec", None), "id", None) or "")
+        config.preset(preset, built_in(env)[0] or getattr(getattr(env, "spec", None), "id", None) or "")
         self = cls.__new__(cls)
         self._setup(config, env, overrides, preset=True)
         return self
@@ -164,20 +163,19 @@ class DQN:
         unknown = set(keywords) - KEYWORDS
         if unknown:
             raise TypeError(f"DQN() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-        self._source: Source | None = None if isinstance(env, str) else adapt(env)
         self._env = env
-        self.env_name: str | None = env if isinstance(env, str) else None
+        self.env_name, given = built_in(env)
+        self._source: Source | None = None if self.env_name is not None else adapt(env)
         self._given_seed = keywords.pop("seed", None)
         num_envs = keywords.pop("num_envs", None)
         values = settings(keywords)
         if self._source is not None:
-            if num_envs not in (None, self._source.num_envs):
-                raise ConfigError(f"num_envs: {num_envs}, the environment given has {self._source.num_envs}")
-            values.update(env="", num_envs=self._source.num_envs, autoreset=self._source.autoreset)
-        else:
-            values["env"] = env
-            if num_envs is not None or not preset:
-                values["num_envs"] = 1 if num_envs is None else num_envs
+            given, values["autoreset"] = self._source.num_envs, self._source.autoreset
+        if given is not None and num_envs not in (None, given):
+            raise ConfigError(f"num_envs: {num_envs}, the environment given has {given}")
+        values["env"] = self.env_name or ""
+        if given or num_envs is not None or not preset:
+            values["num_envs"] = given or (1 if num_envs is None else num_envs)
         if self._given_seed is not None or not preset:
             values["seed"] = secrets.randbits(31) if self._given_seed is None else self._given_seed
         config.update(values)
@@ -206,7 +204,7 @@ class DQN:
             self._trainer = _lib.new_handle(
                 "paceline_trainer_free", lib.paceline_trainer_new_push, config.handle.value, ctypes.byref(obs), ctypes.byref(actions)
             )
-            self._rows = Rows.shared(self._trainer, source.layout)
+            self._rows = Rows.shared(lib.paceline_trainer_buffers, self._trainer, source.layout)
         _lib.close_at_exit(self)
         self._config = config
         self._window = self._window_of(config)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
@@ -55,11 +55,13 @@ class Rows:
         )
 
     @classmethod
-    def shared(cls, trainer: _lib.Handle, layout: ObsLayout) -> Rows:
-        """Views of a trainer's arrays, which live until the last view is gone."""
-        lib = _lib.lib()
+    def shared(cls, buffers_of: Callable[..., Any], owner: _lib.Handle, layout: ObsLayout) -> Rows:
+        """Views of the arrays of a trainer or a vector environment, which live until the last view is gone.
+
+        buffers_of: paceline_trainer_buffers or paceline_vec_buffers.
+        """
         buffers = _ffi.Buffers()
-        lib.paceline_trainer_buffers(ctypes.byref(buffers), trainer.value)
+        buffers_of(ctypes.byref(buffers), owner.value)
         lease = _Lease(buffers.id)
         n = int(buffers.num_envs)
         shape = (n, *layout.shape)
@@ -81,7 +83,7 @@ class Rows:
 
 
 class _Lease:
-    """Keeps the arrays of paceline_trainer_buffers alive."""
+    """Keeps the arrays of a paceline_buffers alive."""
 
     def __init__(self, number: int) -> None:
         weakref.finalize(self, _release, number, os.getpid()).atexit = False
@@ -232,6 +234,15 @@ def _mode(env: Any) -> str:
     if name not in ("NextStep", "SameStep", "Disabled"):
         raise ConfigError(f"metadata['autoreset_mode']: {mode!r}, must be NextStep, SameStep or Disabled")
     return name
+
+
+def built_in(env: Any) -> tuple[str | None, int | None]:
+    """(name, number) of environments that the library steps itself: of a name, or of what make_vec made."""
+    if isinstance(env, str):
+        return env, None
+    from .vec import VecEnv
+
+    return (env.id, env.num_envs) if isinstance(env, VecEnv) else (None, None)
 
 
 def adapt(env: Any) -> Source:

@@ -11,10 +11,13 @@
 #ifndef ATARI_PICTURE_H
 #define ATARI_PICTURE_H
 
+#include "composite.h"
 #include "objects.h"
 
 /* Bit of a collision latch: register 0 (CXM0P) to 7 (CXPPMM), bit 7 or 6 of it. */
 #define COLLISION(reg, bit) (uint16_t)(1u << ((reg) * 2 + (bit) - 6))
+
+#define COLLISIONS_ALL 0xEFFF /* CXBLPF has one bit only */
 
 ATARI_TABLE struct {
 	uint8_t one, other;
@@ -30,8 +33,11 @@ ATARI_TABLE struct {
 	{ATARI_P0, ATARI_P1, COLLISION(7, 7)}, {ATARI_M0, ATARI_M1, COLLISION(7, 6)},
 };
 
+/* Latches the objects that meet at these pixels. */
 ATARI_FN void tia_collide(struct atari_tia *t, struct atari_mask range)
 {
+	if (t->collisions == COLLISIONS_ALL)
+		return;
 	struct atari_mask lit[ATARI_OBJECTS];
 	for (int i = 0; i < ATARI_OBJECTS; i++)
 		lit[i] = mask_and(t->mask[i], range);
@@ -44,6 +50,14 @@ ATARI_FN int32_t tia_row(const struct atari_tia *t) { return (t->line_start - t-
 
 ATARI_FN uint8_t *tia_pixels(struct atari *m, int32_t row) { return m->picture[m->tia.buffer] + row * ATARI_WIDTH; }
 
+/* CTRLPF's bit 2 brings the playfield before the players. */
+ATARI_INLINE struct atari_colours tia_colours(const struct atari_tia *t)
+{
+	const struct atari_colours behind = {t->colour[3], {{2, t->colour[2]}, {1, t->colour[1]}, {0, t->colour[0]}}};
+	const struct atari_colours before = {t->colour[3], {{1, t->colour[1]}, {0, t->colour[0]}, {2, t->colour[2]}}};
+	return t->ctrlpf & 4 ? before : behind;
+}
+
 /* Puts the pixels of this line up to `to` into the picture. */
 ATARI_FN void tia_flush(struct atari *m, int32_t to)
 {
@@ -51,18 +65,16 @@ ATARI_FN void tia_flush(struct atari *m, int32_t to)
 	const int32_t from = t->flushed;
 	if (to <= from)
 		return;
-	uint8_t *row = tia_pixels(m, tia_row(t));
+	uint8_t *row = tia_pixels(m, tia_row(t)), line[ATARI_WIDTH];
 	if (t->vblank & 2) {
-		for (int32_t x = from; x < to; x++)
-			row[x] = 0;
+		for (int32_t x = 0; x < ATARI_WIDTH; x += 8)
+			put_word(line + x, 0);
+		copy_pixels(row, line, from, to);
+	} else if (to - from == ATARI_WIDTH) {
+		composite(row, t->line, tia_colours(t));
 	} else {
-		const int before = t->ctrlpf & 4 ? 1 : 0; /* the playfield is before the players */
-		const struct atari_mask *l = t->line;
-		for (int32_t x = from; x < to; x++) {
-			const int32_t i = x >> 6, s = x & 63;
-			const int p0 = l[0].w[i] >> s & 1, p1 = l[1].w[i] >> s & 1, pf = l[2].w[i] >> s & 1;
-			row[x] = before && pf ? t->colour[2] : p0 ? t->colour[0] : p1 ? t->colour[1] : pf ? t->colour[2] : t->colour[3];
-		}
+		composite(line, t->line, tia_colours(t));
+		copy_pixels(row, line, from, to);
 	}
 	if (t->comb_line)
 		for (int32_t x = from; x < 8 && x < to; x++)
@@ -83,9 +95,16 @@ ATARI_FN void tia_draw(struct atari *m, int32_t from, int32_t to)
 		return;
 	if (t->dirty)
 		tia_rebuild(t);
-	const struct atari_mask range = mask_range(from, to);
-	if (mask_any(mask_and(t->twice, range)))
-		tia_collide(t, range);
+	if (from == 0 && to == ATARI_WIDTH) {
+		if (mask_any(t->twice))
+			tia_collide(t, t->twice);
+		for (int i = 0; i < 3; i++)
+			t->line[i] = t->layer[i];
+		return;
+	}
+	const struct atari_mask range = mask_range(from, to), twice = mask_and(t->twice, range);
+	if (mask_any(twice))
+		tia_collide(t, twice);
 	if (m->draw)
 		for (int i = 0; i < 3; i++)
 			t->line[i] = mask_or(t->line[i], mask_and(t->layer[i], range));
@@ -120,16 +139,34 @@ ATARI_FN void tia_turn_line(struct atari_tia *t)
 		tia_ark_step(t);
 }
 
+/* Draws the next line as the one before, of which nothing has changed since it began. */
+ATARI_FN void tia_repeat_line(struct atari *m)
+{
+	struct atari_tia *t = &m->tia;
+	t->line_start = t->drawn;
+	t->drawn += ATARI_LINE;
+	if (m->draw) {
+		uint8_t *row = tia_pixels(m, tia_row(t));
+		copy_pixels(row, row - ATARI_WIDTH, 0, ATARI_WIDTH);
+	}
+}
+
 /* Makes the picture exist up to clock `to`. A line's turn is due once something beyond its end is drawn. */
 ATARI_FN void tia_catch_up(struct atari *m, int32_t to)
 {
 	struct atari_tia *t = &m->tia;
+	int whole = 0; /* the line that was just drawn was, at once */
 	if (to < t->window_start || t->drawn >= t->window_end || to <= t->drawn)
 		return;
 	if (to > t->window_end)
 		to = t->window_end;
 	while (t->drawn < to) {
 		if (t->drawn == t->line_start + ATARI_LINE) {
+			whole = whole && !t->comb_line && !t->skip[0] && !t->skip[1] && !t->ark && t->reflect == (t->ctrlpf & 1);
+			if (whole && to - t->drawn >= ATARI_LINE) {
+				tia_repeat_line(m);
+				continue;
+			}
 			t->line_start = t->drawn;
 			t->flushed = 0;
 			t->comb_line = 0;
@@ -144,6 +181,7 @@ ATARI_FN void tia_catch_up(struct atari *m, int32_t to)
 		if (end >= ATARI_BLANK + 8)
 			t->comb = 0;
 		t->drawn = t->line_start + end;
+		whole = begin <= ATARI_BLANK && end == ATARI_LINE;
 		if (end == ATARI_LINE && m->draw)
 			tia_flush(m, ATARI_WIDTH);
 	}
@@ -174,6 +212,7 @@ ATARI_FN void tia_start_frame(struct atari *m)
 	t->window_start = t->frame_start + ATARI_LINE * m->first_line;
 	t->window_end = t->window_start + ATARI_LINE * m->rows;
 	t->drawn = t->line_start = t->window_start;
+	t->due = t->frame_start;
 	t->flushed = 0;
 	t->comb_line = 0;
 	for (int i = 0; i < 3; i++)
@@ -196,6 +235,7 @@ ATARI_FN void tia_end_frame(struct atari *m)
 {
 	struct atari_tia *t = &m->tia;
 	t->lines = (3 * m->cycles - t->frame_start) / ATARI_LINE;
+	tia_catch_up(m, t->due);
 	if (!m->draw)
 		return;
 	const int32_t within = t->drawn - t->line_start;

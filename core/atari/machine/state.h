@@ -10,7 +10,7 @@
 #ifndef ATARI_FN /* what stands before every function */
 #define ATARI_FN static
 #endif
-#ifndef ATARI_INLINE /* before small ones that are worth it */
+#ifndef ATARI_INLINE /* before small ones */
 #define ATARI_INLINE static inline
 #endif
 #ifndef ATARI_TABLE /* and before every table */
@@ -59,6 +59,7 @@ struct atari_tia {
 	int32_t window_start, window_end;
 	int32_t drawn;      /* the picture exists up to this clock */
 	int32_t line_start; /* of the line that `drawn` is in */
+	int32_t due;        /* up to where it would be if nothing were put off */
 	int32_t vsync_end;  /* when switching VSYNC off will end the frame */
 	int32_t hmove_at;   /* the last HMOVE */
 	int32_t dump_end;   /* cycle at which the paddles' capacitors were let go */

@@ -1,6 +1,7 @@
 /*
  * TIA: its registers. Times are colour clocks; a write reaches the picture some
- * clocks after it is made, so the picture is brought up to then first.
+ * clocks after it is made, so the picture is brought up to then first. Where nothing
+ * that shows changes, it is not: most writes write what is there already.
  */
 #ifndef ATARI_TIA_H
 #define ATARI_TIA_H
@@ -25,10 +26,12 @@ ATARI_FN void tia_place(struct atari_tia *t, int object, int32_t x)
 }
 
 /* Missile 0 is drawn plainly again, until the next line. */
-ATARI_FN void tia_ark_plain(struct atari_tia *t)
+ATARI_INLINE void tia_ark_plain(struct atari_tia *t)
 {
-	t->ark_m0 = 0;
-	t->dirty |= DIRTY_M0;
+	if (t->ark_m0 != 0) {
+		t->ark_m0 = 0;
+		t->dirty |= DIRTY_M0;
+	}
 }
 
 /*
@@ -112,12 +115,19 @@ ATARI_FN void tia_hmove(struct atari *m, int32_t clock)
 {
 	struct atari_tia *t = &m->tia;
 	const int32_t cycle = tia_phase(t, clock) / 3;
-	for (int i = 0; i < 5; i++)
-		tia_place(t, i, (t->position[i] + tia_motion(t->hm[i], cycle) + ATARI_WIDTH) % ATARI_WIDTH);
+	for (int i = 0; i < 5; i++) {
+		const int32_t motion = tia_motion(t->hm[i], cycle);
+		if (motion != 0)
+			tia_place(t, i, (t->position[i] + motion + ATARI_WIDTH) % ATARI_WIDTH);
+	}
 	if (m->comb_exists && (cycle <= 20 || cycle == 75))
 		t->comb = 1;
 	t->hmove_at = clock;
-	t->skip[0] = t->skip[1] = 0;
+	for (int i = 0; i < 2; i++)
+		if (t->skip[i]) {
+			t->skip[i] = 0;
+			t->dirty |= (uint8_t)(DIRTY_P0 << i);
+		}
 	t->ark = 0;
 	tia_ark_plain(t);
 }
@@ -138,10 +148,11 @@ ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch)
 {
 	const uint32_t reg = address & 15;
 	uint8_t value = 0;
-	tia_catch_up(m, 3 * m->cycles);
-	if (reg < 8)
+	m->tia.due = 3 * m->cycles;
+	if (reg < 8) {
+		tia_catch_up(m, m->tia.due);
 		value = (uint8_t)((m->tia.collisions >> (2 * reg) & 3) << 6);
-	else if (reg < 12)
+	} else if (reg < 12)
 		value = tia_paddle(m, (int)reg - 8);
 	else if (reg < 14)
 		value = m->button[reg - 12] ? 0x80 : 0;
@@ -150,12 +161,15 @@ ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch)
 
 /* ------------------------------------------------------------------- writes */
 
-/* A frame ends at the latest when so many lines have passed. */
-ATARI_FN void tia_count_lines(struct atari *m, int32_t clock)
+/* A frame ends with the first write after so many lines. */
+ATARI_INLINE void tia_count_lines(struct atari *m, int32_t clock)
 {
-	if ((clock - m->tia.frame_start) / ATARI_LINE > (m->pal ? 342 : 290))
+	if (clock - m->tia.frame_start >= ATARI_LINE * (m->pal ? 343 : 291))
 		m->frame_over = 1;
 }
+
+/* Clocks after which a write is seen; the playfield has a rule of its own. */
+ATARI_TABLE uint8_t tia_delay[64] = {[VBLANK] = 1, [REFP0] = 1, [REFP1] = 1, [GRP0] = 1, [GRP1] = 1, [NUSIZ0] = 8, [NUSIZ1] = 8, [RESM0] = 8, [RESM1] = 8};
 
 /*
  * wsync_waits is 0 where the CPU's last access to the bus was a write, too: it
@@ -166,11 +180,14 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 	struct atari_tia *t = &m->tia;
 	const int32_t clock = 3 * m->cycles;
 	const uint32_t reg = address & 0x3F;
+	uint8_t changed = 0;
 	int i = 0;
 	tia_count_lines(m, clock);
+	if (!wsync_waits) /* at the clock of the write before: what that put off is due */
+		tia_catch_up(m, t->due);
+	t->due = clock + tia_delay[reg];
 	switch (reg) {
 	case VSYNC:
-		tia_catch_up(m, clock);
 		t->vsync = value;
 		if (value & 2) {
 			t->vsync_end = clock + ATARI_LINE;
@@ -180,14 +197,15 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 		}
 		break;
 	case VBLANK:
-		tia_catch_up(m, clock + 1);
-		tia_colours_change(m);
+		if ((t->vblank ^ value) & 2) {
+			tia_catch_up(m, t->due);
+			tia_colours_change(m);
+		}
 		if (t->vblank & 0x80 && !(value & 0x80))
 			t->dump_end = m->cycles;
 		t->vblank = value;
 		break;
 	case WSYNC:
-		tia_catch_up(m, clock);
 		if (wsync_waits) {
 			const int32_t cycle = tia_phase(t, clock) / 3;
 			if (cycle > 0)
@@ -196,7 +214,9 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 		break;
 	case NUSIZ1: i = 1; /* fall through */
 	case NUSIZ0:
-		tia_catch_up(m, clock + 8);
+		if (t->nusiz[i] == value && !t->skip[i] && t->ark_m0 == 0)
+			break;
+		tia_catch_up(m, t->due);
 		t->nusiz[i] = value;
 		t->skip[i] = 0;
 		if (i == 0)
@@ -207,12 +227,17 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 	case COLUP1:
 	case COLUPF:
 	case COLUBK:
-		tia_catch_up(m, clock);
+		value = (uint8_t)((value & 0xFE) | (m->pal ? t->lines & 1 : 0));
+		if (t->colour[reg - COLUP0] == value)
+			break;
+		tia_catch_up(m, t->due);
 		tia_colours_change(m);
-		t->colour[reg - COLUP0] = (uint8_t)((value & 0xFE) | (m->pal ? t->lines & 1 : 0));
+		t->colour[reg - COLUP0] = value;
 		break;
 	case CTRLPF:
-		tia_catch_up(m, clock);
+		if (t->ctrlpf == value && t->reflect == (value & 1))
+			break;
+		tia_catch_up(m, t->due);
 		tia_colours_change(m);
 		t->ctrlpf = value;
 		if (tia_phase(t, clock) < 147)
@@ -221,61 +246,79 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 		break;
 	case REFP1: i = 1; /* fall through */
 	case REFP0:
-		tia_catch_up(m, clock + 1);
+		if (t->refp[i] == (value & 8))
+			break;
+		tia_catch_up(m, t->due);
 		t->refp[i] = value & 8;
 		t->dirty |= (uint8_t)(DIRTY_P0 << i);
 		break;
 	case PF0:
 	case PF1:
-	case PF2: {
-		const int32_t soon = clock + 2 - t->frame_start; /* the playfield moves in steps of four */
-		tia_catch_up(m, t->frame_start + (soon + 3) / 4 * 4);
+	case PF2: /* it moves in steps of four */
+		t->due = t->frame_start + (clock - t->frame_start + 5) / 4 * 4;
+		if (t->pf[reg - PF0] == value)
+			break;
+		tia_catch_up(m, t->due);
 		t->pf[reg - PF0] = value;
 		t->dirty |= DIRTY_PF;
 		break;
-	}
 	case RESP0:
 	case RESP1:
-		tia_catch_up(m, clock);
+		tia_catch_up(m, t->due);
 		tia_reset_player(m, (int)(reg - RESP0), clock);
 		break;
 	case RESM0: /* fall through */
 	case RESM1:
-		tia_catch_up(m, clock + 8);
+		tia_catch_up(m, t->due);
 		tia_reset_missile(t, ATARI_M0 + (int)(reg - RESM0), clock);
 		if (reg == RESM0)
 			tia_ark_plain(t);
 		break;
 	case RESBL:
-		tia_catch_up(m, clock);
+		tia_catch_up(m, t->due);
 		tia_reset_missile(t, ATARI_BL, clock);
 		break;
 	case GRP0: /* writing one player's graphics makes the other's last ones old */
-		tia_catch_up(m, clock + 1);
+		if (!t->vdelp[0] && t->grp[0] != value)
+			changed |= DIRTY_P0;
+		if (t->vdelp[1] && t->old_grp[1] != t->grp[1])
+			changed |= DIRTY_P1;
+		if (changed)
+			tia_catch_up(m, t->due);
 		t->grp[0] = value;
 		t->old_grp[1] = t->grp[1];
-		t->dirty |= DIRTY_P0 | DIRTY_P1;
 		break;
 	case GRP1:
-		tia_catch_up(m, clock + 1);
+		if (!t->vdelp[1] && t->grp[1] != value)
+			changed |= DIRTY_P1;
+		if (t->vdelp[0] && t->old_grp[0] != t->grp[0])
+			changed |= DIRTY_P0;
+		if (t->vdelbl && t->old_enabl != t->enabl)
+			changed |= DIRTY_BL;
+		if (changed)
+			tia_catch_up(m, t->due);
 		t->grp[1] = value;
 		t->old_grp[0] = t->grp[0];
 		t->old_enabl = t->enabl;
-		t->dirty |= DIRTY_P0 | DIRTY_P1 | DIRTY_BL;
 		break;
 	case ENAM1: i = 1; /* fall through */
 	case ENAM0:
-		tia_catch_up(m, clock);
+		if (t->enam[i] == (value & 2))
+			break;
+		tia_catch_up(m, t->due);
 		t->enam[i] = value & 2;
 		t->dirty |= (uint8_t)(DIRTY_M0 << i);
 		break;
 	case ENABL:
-		tia_catch_up(m, clock);
+		if (!t->vdelbl && t->enabl != (value & 2)) {
+			tia_catch_up(m, t->due);
+			changed = DIRTY_BL;
+		}
 		t->enabl = value & 2;
-		t->dirty |= DIRTY_BL;
 		break;
 	case HMM0:
 		if ((uint32_t)clock - (uint32_t)t->hmove_at == 63 && t->hm[ATARI_M0] >> 4 == 7 && value >> 4 == 6) {
+			tia_catch_up(m, clock); /* lines before this do not step it */
 			t->ark = 1;
 			t->ark_count = 0;
 		} /* fall through */
@@ -283,44 +326,48 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 	case HMP1:
 	case HMM1:
 	case HMBL:
-		tia_catch_up(m, clock);
 		t->hm[reg - HMP0] = value;
 		break;
 	case VDELP1: i = 1; /* fall through */
 	case VDELP0:
-		tia_catch_up(m, clock);
+		if (t->vdelp[i] == (value & 1))
+			break;
+		tia_catch_up(m, t->due);
 		t->vdelp[i] = value & 1;
 		t->dirty |= (uint8_t)(DIRTY_P0 << i);
 		break;
 	case VDELBL:
-		tia_catch_up(m, clock);
+		if (t->vdelbl == (value & 1))
+			break;
+		tia_catch_up(m, t->due);
 		t->vdelbl = value & 1;
 		t->dirty |= DIRTY_BL;
 		break;
 	case RESMP0:
 	case RESMP1:
-		tia_catch_up(m, clock);
+		if (t->resmp[reg - RESMP0] == (value & 2) && t->ark_m0 == 0)
+			break;
+		tia_catch_up(m, t->due);
 		tia_lock_missile(t, (int)(reg - RESMP0), value);
 		if (reg == RESMP0)
 			tia_ark_plain(t);
 		break;
 	case HMOVE:
-		tia_catch_up(m, clock);
+		tia_catch_up(m, t->due);
 		tia_hmove(m, clock);
 		break;
 	case HMCLR:
-		tia_catch_up(m, clock);
 		for (i = 0; i < 5; i++)
 			t->hm[i] = 0;
 		break;
 	case CXCLR:
-		tia_catch_up(m, clock);
+		tia_catch_up(m, t->due);
 		t->collisions = 0;
 		break;
 	default: /* sound, and addresses where there is nothing */
-		tia_catch_up(m, clock);
 		break;
 	}
+	t->dirty |= changed;
 }
 
 #endif

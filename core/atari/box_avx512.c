@@ -1,0 +1,12 @@
+#if defined(__x86_64__)
+
+#pragma GCC target("avx2,bmi,bmi2,avx512f,avx512bw,avx512vl,avx512dq")
+
+#define ATARI_INLINE static inline __attribute__((always_inline))
+
+#include "box.h"
+#include "machine.h"
+
+void paceline_atari_frame_avx512(struct atari *m, const struct atari_rom *rom) { atari_frame(m, rom); }
+
+#endif
