@@ -1,6 +1,7 @@
 package main
 
 /*
+#include <stdlib.h>
 #include "bridge.h"
 */
 import "C"
@@ -23,6 +24,7 @@ type console struct {
 	mu       sync.Mutex
 	console  *atari.Console
 	settings atari.Settings
+	view     *C.paceline_console_state
 }
 
 var consoles = newTable[*console](kindConsole)
@@ -34,22 +36,33 @@ func callConsole(id C.uint64_t, why *C.char, f func(c *console) error) C.int {
 			return dqn.ErrBusy
 		}
 		defer c.mu.Unlock()
-		return f(c)
+		if c.view == nil { // freed between finding it and locking it
+			return &handleError{uint64(id), kindConsole}
+		}
+		err := f(c)
+		c.show()
+		return err
 	}), why)
 }
 
 //export pacelineGoConsoleNew
-func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, seed C.uint32_t, sticky C.double, why *C.char) C.int {
+func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, seed C.uint32_t, sticky C.double, skip C.uint32_t, why *C.char) C.int {
 	return report(guarded(func() error {
+		if skip < 1 || skip > 1<<20 {
+			return fmt.Errorf("frame_skip: %d, must be 1 to %d", skip, 1<<20)
+		}
 		r, err := findROM(rom, game)
 		if err != nil {
 			return err
 		}
-		c := &console{settings: atari.Settings{Seed: uint32(seed), RepeatActionProbability: float64(sticky)}}
-		if c.console, err = atari.NewConsole(r, c.settings); err == nil {
-			*out = C.uint64_t(consoles.put(c))
+		c := &console{settings: atari.Settings{Seed: uint32(seed), RepeatActionProbability: float64(sticky), FrameSkip: int(skip)}}
+		if c.console, err = atari.NewConsole(r, c.settings); err != nil {
+			return err
 		}
-		return err
+		c.view = newView(c.console)
+		c.show()
+		*out = C.uint64_t(consoles.put(c))
+		return nil
 	}), why)
 }
 
@@ -192,29 +205,41 @@ func pacelineGoConsoleAct(id C.uint64_t, action C.int32_t, strength C.float, rew
 	})
 }
 
-//export pacelineGoConsoleGet
-func pacelineGoConsoleGet(out *C.paceline_console_state, id C.uint64_t, why *C.char) C.int {
+//export pacelineGoConsoleView
+func pacelineGoConsoleView(out **C.paceline_console_state, id C.uint64_t, why *C.char) C.int {
 	return callConsole(id, why, func(c *console) error {
-		s := c.console
-		if s.GameOver() {
-			out.ended |= C.PACELINE_TERMINATED
-		}
-		if s.Truncated() {
-			out.ended |= C.PACELINE_TRUNCATED
-		}
-		out.lives, out.mode, out.difficulty = C.int32_t(s.Lives()), C.int32_t(s.Mode()), C.int32_t(s.Difficulty())
-		out.pal = 0
-		if s.PAL() {
-			out.pal = 1
-		}
-		out.frame_number, out.episode_frame_number = C.int64_t(s.FrameNumber()), C.int64_t(s.EpisodeFrameNumber())
-		out.height, out.width = C.uint32_t(s.Rows()), atari.Width
-		name := s.ROM().Game().ID
-		for i := range min(len(name), len(out.game)-1) {
-			out.game[i] = C.char(name[i])
-		}
+		*out = c.view
 		return nil
 	})
+}
+
+// show brings the host's view up to date.
+func (c *console) show() {
+	s, v := c.console, c.view
+	v.ended = 0
+	if s.GameOver() {
+		v.ended |= C.PACELINE_TERMINATED
+	}
+	if s.Truncated() {
+		v.ended |= C.PACELINE_TRUNCATED
+	}
+	v.lives, v.mode, v.difficulty = C.int32_t(s.Lives()), C.int32_t(s.Mode()), C.int32_t(s.Difficulty())
+	v.frame_number, v.episode_frame_number = C.int64_t(s.FrameNumber()), C.int64_t(s.EpisodeFrameNumber())
+}
+
+// newView returns the view of a console, in memory of C's.
+func newView(s *atari.Console) *C.paceline_console_state {
+	v := (*C.paceline_console_state)(C.calloc(1, C.sizeof_paceline_console_state))
+	v.struct_size = C.sizeof_paceline_console_state
+	if s.PAL() {
+		v.pal = 1
+	}
+	v.height, v.width = C.uint32_t(s.Rows()), atari.Width
+	name := s.ROM().Game().ID
+	for i := range min(len(name), len(v.game)-1) {
+		v.game[i] = C.char(name[i])
+	}
+	return v
 }
 
 //export pacelineGoConsoleList
@@ -317,4 +342,11 @@ func pacelineGoConsoleRestore(id C.uint64_t, state unsafe.Pointer, size C.size_t
 }
 
 //export pacelineGoConsoleFree
-func pacelineGoConsoleFree(id C.uint64_t) { consoles.take(uint64(id)) }
+func pacelineGoConsoleFree(id C.uint64_t) {
+	if c, ok := consoles.take(uint64(id)); ok {
+		c.mu.Lock() // a call in progress ends first
+		defer c.mu.Unlock()
+		C.free(unsafe.Pointer(c.view))
+		c.view = nil
+	}
+}

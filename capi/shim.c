@@ -52,8 +52,7 @@ enum { /* sizes in version 0.1.0 */
   FIRST_paceline_parameter = 64,
   FIRST_paceline_hashes = 224,
   FIRST_paceline_buffers = 72,
-  FIRST_paceline_evaluation = 56,
-  FIRST_paceline_console_state = 112
+  FIRST_paceline_evaluation = 56
 };
 
 static int refuse_forked(void) {
@@ -471,13 +470,13 @@ int paceline_bench(char **out, const char *name, const char *options) {
 /* --------------------------------------------------- the Atari console */
 
 int paceline_console_new(paceline_console **out, const char *rom, const char *game, uint32_t seed,
-                         double repeat_action_probability) {
+                         double repeat_action_probability, uint32_t frame_skip) {
   ENTER;
   NEED(out);
   if (rom != NULL) TEXT(rom, PL_LONGEST_PATH);
   if (game != NULL) TEXT(game, PL_LONGEST_NAME);
   uint64_t made;
-  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, seed, repeat_action_probability, why)) == 0)
+  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, seed, repeat_action_probability, frame_skip, why)) == 0)
     *out = handle(made);
   return code;
 }
@@ -516,14 +515,11 @@ int paceline_console_act(paceline_console *c, int32_t action, float strength, in
   return GO(pacelineGoConsoleAct(id(c), action, strength, reward, why));
 }
 
-int paceline_console_get(paceline_console_state *out, const paceline_console *c) {
+int paceline_console_view(const paceline_console_state **out, const paceline_console *c) {
   ENTER;
   NEED(out);
   NEED(c);
-  SIZED(out, paceline_console_state);
-  paceline_console_state full = {0};
-  if (GO(pacelineGoConsoleGet(&full, id(c), why)) == 0) give(out, &full);
-  return code;
+  return GO(pacelineGoConsoleView((paceline_console_state **)out, id(c), why));
 }
 
 int paceline_console_list(int32_t *out, size_t capacity, size_t *count, const paceline_console *c, uint32_t which) {

@@ -508,10 +508,12 @@ typedef struct paceline_console paceline_console;
  * the folder that the variable PACELINE_ROMS_DIR names, that of ALE_ROMS_DIR, those
  * of paceline_rom_folder. game: NULL, or an id such as "space_invaders", whose
  * bytes the file must have then. seed: of the generator that sticky actions draw
- * from; repeat_action_probability, 0 to 1: how likely an action is ignored for a frame,
- * as early as in the first reset, in which some games' menus are played through. */
+ * from; repeat_action_probability, 0 to 1: how likely an action is ignored for a frame;
+ * frame_skip: the frames that an action lasts, 1 and up. They count as early as in the
+ * first reset, in which some games' menus are played through. */
 PACELINE_API PACELINE_MUST_USE int paceline_console_new(paceline_console **out, const char *rom, const char *game,
-                                                        uint32_t seed, double repeat_action_probability);
+                                                        uint32_t seed, double repeat_action_probability,
+                                                        uint32_t frame_skip);
 
 /* Adds a folder to search for ROM files, such as that of an installed ale-py. */
 PACELINE_API int paceline_rom_folder(const char *path);
@@ -550,7 +552,9 @@ typedef struct paceline_console_state {
   char game[64];                /* the game's id */
 } paceline_console_state;
 
-PACELINE_API int paceline_console_get(paceline_console_state *out, const paceline_console *c);
+/* *out: the console's state, which every call on the console keeps up to date. A view,
+ * valid until the console is freed. */
+PACELINE_API int paceline_console_view(const paceline_console_state **out, const paceline_console *c);
 
 enum paceline_console_list { PACELINE_MINIMAL_ACTIONS = 0, PACELINE_LEGAL_ACTIONS = 1, PACELINE_MODES = 2, PACELINE_DIFFICULTIES = 3 };
 

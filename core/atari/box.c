@@ -1,3 +1,8 @@
+/* Loops over a mask's three words are not to become vectors: what was just written as words would be read as one. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-vectorize")
+#endif
+
 #define ATARI_INLINE static inline __attribute__((always_inline))
 
 #include "box.h"

@@ -2,6 +2,11 @@
 
 #pragma GCC target("avx2,bmi,bmi2,avx512f,avx512bw,avx512vl,avx512dq")
 
+/* Loops over a mask's three words are not to become vectors: what was just written as words would be read as one. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-vectorize")
+#endif
+
 #define ATARI_INLINE static inline __attribute__((always_inline))
 
 #include "box.h"

@@ -72,7 +72,7 @@ func (c *Console) selectMode() {
 		c.softReset()
 	}
 	for _, a := range sel.BeforeActs {
-		c.actOnce(a, 1)
+		c.Act(a, 1)
 	}
 	if sel.BeforeHold > 0 {
 		c.hold(sel.BeforeHold)
@@ -80,7 +80,7 @@ func (c *Console) selectMode() {
 	for i := 0; i < mostHolds && !g.Selected(c.box.ram(), c.cart, c.mode); i++ {
 		if sel.RandomHold {
 			c.hold(2 + int(c.generator.draw()%256))
-			c.actOnce(games.Noop, 1)
+			c.Act(games.Noop, 1)
 		} else {
 			c.hold(sel.Hold)
 		}
@@ -89,7 +89,7 @@ func (c *Console) selectMode() {
 	c.softReset()
 	if sel.HasSteer {
 		for i := 0; i < mostHolds && !g.Steered(c.box.ram(), c.cart, c.mode); i++ {
-			c.actOnce(sel.Steer, 1)
+			c.Act(sel.Steer, 1)
 		}
 	}
 }
@@ -97,8 +97,8 @@ func (c *Console) selectMode() {
 // chooseFromMenu walks Double Dunk's menu.
 func (c *Console) chooseFromMenu(m *games.Menu) {
 	press := func(a games.Action) {
-		c.actOnce(a, 1)
-		c.actOnce(games.Noop, 1)
+		c.Act(a, 1)
+		c.Act(games.Noop, 1)
 	}
 	ram := c.box.ram()
 	goDown := func() {
@@ -122,8 +122,8 @@ func (c *Console) chooseFromMenu(m *games.Menu) {
 		}
 	}
 	c.softReset()
-	c.actOnce(games.UpFire, 1)
-	c.actOnce(games.Noop, 1)
+	c.Act(games.UpFire, 1)
+	c.Act(games.Noop, 1)
 }
 
 // Mode returns the mode that the next reset chooses.

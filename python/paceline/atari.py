@@ -128,7 +128,9 @@ class ALEInterface:
         self._settings: dict[str, Any] = {**_INTS, **_FLOATS, **_BOOLS, **_STRINGS}
         self._handle: _lib.Handle | None = None
         self._act: Any = None
+        self._view: Any = None
         self._reward = ctypes.c_int32()
+        self._reward_at = ctypes.byref(self._reward)
 
     # ------------------------------------------------------------ settings
 
@@ -144,26 +146,26 @@ class ALEInterface:
         self._settings[key] = value
 
     def getInt(self, key: str) -> int:
-        return self._get(key, _INTS)
+        return int(self._get(key, _INTS))
 
     def setInt(self, key: str, value: int) -> None:
         self._set(key, int(value), _INTS)
 
     def getFloat(self, key: str) -> float:
-        return self._get(key, _FLOATS)
+        return float(self._get(key, _FLOATS))
 
     def setFloat(self, key: str, value: float) -> None:
         # ale-py keeps it in 32 bits, and sticky actions compare with that.
         self._set(key, float(np.float32(value)), _FLOATS)
 
     def getBool(self, key: str) -> bool:
-        return self._get(key, _BOOLS)
+        return bool(self._get(key, _BOOLS))
 
     def setBool(self, key: str, value: bool) -> None:
         self._set(key, bool(value), _BOOLS)
 
     def getString(self, key: str) -> str:
-        return self._get(key, _STRINGS)
+        return str(self._get(key, _STRINGS))
 
     def setString(self, key: str, value: str) -> None:
         self._set(key, str(value), _STRINGS)
@@ -176,15 +178,17 @@ class ALEInterface:
         if seed == -1:
             seed = time.time_ns() // 1000
         lib, made = _lib.lib(), ctypes.c_void_p()
-        sticky = self._settings["repeat_action_probability"]
-        lib.paceline_console_new(ctypes.byref(made), _lib.encode(path), None, seed & 0xFFFFFFFF, sticky)
+        sticky, skip = self._settings["repeat_action_probability"], self._settings["frame_skip"]
+        lib.paceline_console_new(ctypes.byref(made), _lib.encode(path), None, seed & 0xFFFFFFFF, sticky, skip)
         handle = _lib.Handle(made.value or 0, "paceline_console_free")
         for key in _LIVE:
             lib.paceline_console_set(handle.value, key.encode(), str(self._settings[key]).lower().encode())
         self._handle, self._act = handle, lib.paceline_console_act
         self._settings["rom_file"] = os.fspath(path)
-        state = self._state()
-        self._shape = (int(state.height), int(state.width))
+        view = ctypes.POINTER(_ffi.ConsoleState)()
+        lib.paceline_console_view(ctypes.byref(view), handle.value)
+        self._view = view.contents
+        self._shape = (int(self._view.height), int(self._view.width))
 
     @staticmethod
     def isSupportedROM(path: str | os.PathLike[str]) -> str | None:
@@ -197,9 +201,9 @@ class ALEInterface:
         return self._handle.value
 
     def _state(self) -> _ffi.ConsoleState:
-        state = _ffi.ConsoleState()
-        _lib.lib().paceline_console_get(ctypes.byref(state), self._console())
-        return state
+        """The console's state, which the library keeps up to date."""
+        self._console()
+        return self._view
 
     def _list(self, which: int) -> list[int]:
         out, count = (ctypes.c_int32 * 512)(), ctypes.c_size_t()
@@ -233,7 +237,7 @@ class ALEInterface:
     def act(self, action: int | Action, paddle_strength: float = 1.0) -> int:
         """Plays an action for frame_skip frames and returns the reward."""
         number = action.value if isinstance(action, Action) else int(action)
-        self._act(self._console(), number, paddle_strength, ctypes.byref(self._reward))
+        self._act(self._console(), number, paddle_strength, self._reward_at)
         return self._reward.value
 
     def game_over(self, with_truncation: bool = True) -> bool:

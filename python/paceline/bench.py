@@ -134,7 +134,7 @@ def measure_pong(columns: list[int], steps: int, sb3: bool = False, ale_py: bool
 
     for w in columns:
         for label, concurrent, synchronized in MODES:
-            env = atari("pong", w) if ale_py else "Pong"
+            env: Any = atari("pong", w) if ale_py else "Pong"
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PacelineWarning)
                 with DQN(

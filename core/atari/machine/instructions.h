@@ -20,25 +20,41 @@ ATARI_INLINE uint32_t cart_plain_below(uint32_t scheme)
 	case ATARI_F6: case ATARI_F6SC: return 0xFF6;
 	case ATARI_E0: return 0xFE0;
 	case ATARI_DPC: return 0xFC0;
-	case ATARI_FE: return 0; /* depends on bit 13 */
 	default: return 0x1000;
 	}
 }
 
-ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, int32_t cycles, uint32_t address, uint32_t bus)
+/* How cpu_run finds a byte of the image: the loop is compiled for each. */
+enum { FLAT, SLICED, BY_A13 };
+
+/* `bank` is where the 4 KB that are selected begin, of a FLAT cartridge. */
+ATARI_INLINE const uint8_t *cart_at(const struct atari *m, const uint8_t *image, const uint8_t *bank, uint32_t address, const int how)
+{
+	if (how == FLAT)
+		return bank + (address & 0xFFF);
+	if (how == SLICED)
+		return image + m->cart.slice[address >> 10 & 3] + (address & 0x3FF);
+	return image + (address & 0xFFF) + (address & 0x2000 ? 0 : 4096);
+}
+
+ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, const uint8_t **bank, const int how,
+			      int32_t cycles, uint32_t address, uint32_t bus)
 {
 	if (address & 0x1000) {
-		const uint32_t a = address & 0xFFF;
-		if (a >= rom->plain_from && a < rom->plain_below)
-			return cart_image(m, rom, a);
-	} else if ((address & 0x280) == 0x80) {
-		return m->ram[address & 0x7F];
+		if ((address & 0xFFF) - rom->plain_from < rom->plain_below - rom->plain_from)
+			return *cart_at(m, rom->image, *bank, address, how);
+		m->cycles = cycles;
+		const uint8_t value = cart_read(m, rom, address);
+		*bank = rom->image + m->cart.slice[0];
+		return value;
 	}
+	if ((address & 0x280) == 0x80)
+		return m->ram[address & 0x7F];
 	m->cycles = cycles;
 	return bus_read(m, rom, address, (uint8_t)bus);
 }
 
-#define READ(a) cpu_read(m, rom, cycles, a, bus)
+#define READ(a) cpu_read(m, rom, &bank, how, cycles, a, bus)
 
 /* A write to the TIA may stop the CPU for the rest of the line, and end the frame. */
 #define WRITE_AFTER(a, v, wsync_waits)                                   \
@@ -48,7 +64,12 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, int3
 			m->ram[to & 0x7F] = (uint8_t)(v);                \
 		} else {                                                 \
 			m->cycles = cycles;                              \
-			bus_write(m, rom, to, (uint8_t)(v), wsync_waits); \
+			if (to & 0x1080) {                               \
+				bus_write(m, rom, to, (uint8_t)(v), wsync_waits); \
+				bank = rom->image + m->cart.slice[0];    \
+			} else {                                         \
+				tia_write(m, to, (uint8_t)(v), wsync_waits); \
+			}                                                \
 			cycles = m->cycles;                              \
 			if (m->frame_over)                               \
 				most = 1;                                \
@@ -60,10 +81,10 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, int3
 
 /* ----------------------------------------------------------- addressing */
 
-#define ZERO (address = bus = low, p.pc += 2)
-#define ZERO_BY(index) (bus = low, address = (low + (index)) & 0xFF, p.pc += 2)
-#define ABSOLUTE (address = low | high << 8, bus = high, p.pc += 3)
-#define ABSOLUTE_BY(index) (address = ((low | high << 8) + (index)) & 0xFFFF, bus = high, p.pc += 3)
+#define ZERO (address = bus = low, pc += 2)
+#define ZERO_BY(index) (bus = low, address = (low + (index)) & 0xFF, pc += 2)
+#define ABSOLUTE (address = low | high << 8, bus = high, pc += 3)
+#define ABSOLUTE_BY(index) (address = ((low | high << 8) + (index)) & 0xFFFF, bus = high, pc += 3)
 /* Reads take a cycle more where the index carries into the high byte. */
 #define ABSOLUTE_BY_READ(index) (ABSOLUTE_BY(index), cycles += address >> 8 != high)
 /* A pointer's second byte is the one after the first, in page 1, too. */
@@ -74,7 +95,7 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, int3
 		low = READ(first);                     \
 		bus = low;                             \
 		bus = high = READ(first + 1);          \
-		p.pc += 2;                             \
+		pc += 2;                             \
 	} while (0)
 #define INDEXED                                 \
 	do {                                    \
@@ -91,8 +112,21 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, int3
 		INDIRECT;                      \
 		cycles += address >> 8 != high; \
 	} while (0)
-#define IMMEDIATE (value = low, p.pc += 2)
-#define IMPLIED (p.pc += 1)
+#define IMMEDIATE (value = low, pc += 2)
+#define IMPLIED (pc += 1)
+
+/*
+ * Games wait for the timer in loops of a load and a branch back to it. Turns whose
+ * outcome is known are skipped: all but the last reading. Such a turn is 7 cycles (8
+ * across a page) and two instructions, and touches nothing else.
+ */
+#define WAIT_FOR_TIMER                                                                          \
+	do {                                                                                    \
+		/* The branch, too, must lie where code is read as words, in the load's slice. */ \
+		if ((address & 0x1285) == 0x0284 && code && (pc & 0x1FFFu) - code_from < code_span && \
+		    (how != SLICED || ((pc - 3) & 0x3FF) < 0x3FA))                              \
+			cpu_skip_waiting(m, code, pc, &cycles, &most);                          \
+	} while (0)
 
 /* ----------------------------------------------------------- operations */
 
@@ -129,11 +163,11 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, int3
 	} while (0)
 #define BRANCH(taken)                                                                    \
 	do {                                                                             \
-		p.pc += 2;                                                               \
+		pc += 2;                                                               \
 		if (taken) {                                                             \
-			const uint16_t to = (uint16_t)(p.pc + (int8_t)low);              \
-			cycles += (to ^ p.pc) & 0xFF00 ? 2 : 1;                          \
-			p.pc = to;                                                       \
+			const uint32_t to = (pc + (uint32_t)(int8_t)low) & 0xFFFF;       \
+			cycles += (to ^ pc) & 0xFF00 ? 2 : 1;                          \
+			pc = to;                                                       \
 		}                                                                        \
 	} while (0)
 
@@ -148,10 +182,12 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, int3
 
 /* A group of eight: what ORA, AND, EOR, ADC, LDA, CMP and SBC have. */
 #define GROUP(base, operation)                                             \
+	case (base) + 0x0D: ABSOLUTE; FETCH; operation; break;             \
+	GROUP_BUT_ABSOLUTE(base, operation)
+#define GROUP_BUT_ABSOLUTE(base, operation)                                \
 	case (base) + 0x01: INDEXED; FETCH; operation; break;              \
 	case (base) + 0x05: ZERO; FETCH; operation; break;                 \
 	case (base) + 0x09: IMMEDIATE; operation; break;                   \
-	case (base) + 0x0D: ABSOLUTE; FETCH; operation; break;             \
 	case (base) + 0x11: INDIRECT_READ; FETCH; operation; break;        \
 	case (base) + 0x15: ZERO_BY(p.x); FETCH; operation; break;         \
 	case (base) + 0x19: ABSOLUTE_BY_READ(p.y); FETCH; operation; break; \
@@ -174,37 +210,62 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, int3
 	case (base) + 0x1B: ABSOLUTE_BY(p.y); MODIFY(operation); then; break;                \
 	case (base) + 0x1F: ABSOLUTE_BY(p.x); MODIFY(operation); then; break
 
+/* code: the load that has just been decoded; pc: the branch behind it. */
+ATARI_FN void cpu_skip_waiting(const struct atari *m, const uint8_t *code, uint32_t pc, int32_t *cycles, int32_t *most)
+{
+	const struct atari_riot *r = &m->riot;
+	if (code[4] != 0xFB || (code[3] != 0xD0 && code[3] != 0x10) || r->shift < 3)
+		return;
+	const int32_t turn = ((pc + 2) ^ (pc - 3)) & 0xFF00 ? 8 : 7;
+	const int32_t since = (int32_t)((uint32_t)*cycles - 1 - (uint32_t)r->timer_set);
+	const int32_t count = riot_count(r, since);
+	if (since < 0 || count < 0 || (code[3] == 0x10 && count > 127))
+		return;
+	/* The reading that ends it: of 0 for BNE, of less for BPL. */
+	const int32_t end = (code[3] == 0xD0 ? r->timer - 1 : r->timer) << r->shift;
+	int32_t turns = (end - since + turn - 1) / turn;
+	if (turns <= 0)
+		return;
+	if (turns > (*most - 1) / 2)
+		turns = (*most - 1) / 2;
+	*cycles += turns * turn;
+	*most -= 2 * turns;
+}
+
 /* Executes up to so many instructions, or to the end of the frame. */
-ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most)
+ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32_t most, const int how)
 {
 	struct atari_cpu p = m->cpu;
+	uint32_t pc = p.pc; /* of which 16 bits count */
 	int32_t cycles = m->cycles;
 	uint32_t bus = m->latch;
+	const uint8_t *bank = rom->image + m->cart.slice[0];
+	const uint32_t code_from = 0x1000 + rom->plain_from, code_span = rom->code_below - rom->plain_from;
 
 	for (; most > 0 && !p.jammed; most--) {
-		const uint32_t at = p.pc & 0xFFFu;
 		uint32_t opcode, low = 0, high = 0, address = 0, value = 0, carry;
-		if (p.pc & 0x1000 && at >= rom->plain_from && at < rom->code_below && (at & 0x3FF) < 0x3FE) {
-			const uint8_t *code = rom->image + m->cart.slice[at >> 10] + (at & 0x3FF);
-			opcode = code[0];
+		const uint8_t *code = 0;
+		if ((pc & 0x1FFFu) - code_from < code_span && (how != SLICED || (pc & 0x3FF) < 0x3FE)) {
+			code = cart_at(m, rom->image, bank, pc, how);
+			opcode = bus = code[0];
 			low = code[1];
 			high = code[2];
-			bus = opcode;
 			cycles += cpu_cycles[opcode];
 		} else {
-			opcode = bus = READ(p.pc);
+			opcode = bus = READ(pc & 0xFFFF);
 			cycles += cpu_cycles[opcode];
 			if (cpu_length[opcode] > 1)
-				low = bus = READ((p.pc + 1) & 0xFFFFu);
+				low = bus = READ((pc + 1) & 0xFFFFu);
 			if (cpu_length[opcode] > 2)
-				high = bus = READ((p.pc + 2) & 0xFFFFu);
+				high = bus = READ((pc + 2) & 0xFFFFu);
 		}
 		switch (opcode) {
 		GROUP(0x00, ORA);
 		GROUP(0x20, AND);
 		GROUP(0x40, EOR);
 		GROUP(0x60, ADC);
-		GROUP(0xA0, LOAD(a));
+		case 0xAD: ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(a); break;
+		GROUP_BUT_ABSOLUTE(0xA0, LOAD(a));
 		GROUP(0xC0, COMPARE(a));
 		GROUP(0xE0, SBC);
 		MODIFIER(0x00, ASL);
@@ -227,12 +288,12 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 
 		case 0xA2: IMMEDIATE; LOAD(x); break;
 		case 0xA6: ZERO; FETCH; LOAD(x); break;
-		case 0xAE: ABSOLUTE; FETCH; LOAD(x); break;
+		case 0xAE: ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(x); break;
 		case 0xB6: ZERO_BY(p.y); FETCH; LOAD(x); break;
 		case 0xBE: ABSOLUTE_BY_READ(p.y); FETCH; LOAD(x); break;
 		case 0xA0: IMMEDIATE; LOAD(y); break;
 		case 0xA4: ZERO; FETCH; LOAD(y); break;
-		case 0xAC: ABSOLUTE; FETCH; LOAD(y); break;
+		case 0xAC: ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(y); break;
 		case 0xB4: ZERO_BY(p.x); FETCH; LOAD(y); break;
 		case 0xBC: ABSOLUTE_BY_READ(p.x); FETCH; LOAD(y); break;
 		case 0xE0: IMMEDIATE; COMPARE(x); break;
@@ -289,22 +350,22 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 		case 0x08: IMPLIED; PUSH(cpu_flags(&p), 1); break;
 		case 0x68: IMPLIED; TOP; PULL; NZ(p.a = (uint8_t)bus); break;
 		case 0x28: IMPLIED; TOP; PULL; cpu_set_flags(&p, (uint8_t)bus); break;
-		case 0x4C: p.pc = (uint16_t)(low | high << 8); break;
+		case 0x4C: pc = low | high << 8; break;
 		case 0x6C: /* the pointer's second byte is in the first one's page */
 			address = low | high << 8;
 			bus = high;
 			value = bus = READ(address);
 			value |= (bus = READ((address & 0xFF00) | ((address + 1) & 0xFF))) << 8;
-			p.pc = (uint16_t)value;
+			pc = value;
 			break;
 		case 0x20: /* the second push follows a write */
 			bus = low;
 			TOP;
-			p.pc += 2;
-			PUSH(p.pc >> 8, 1);
-			PUSH(p.pc & 0xFF, 0);
-			high = bus = READ(p.pc);
-			p.pc = (uint16_t)(low | high << 8);
+			pc += 2;
+			PUSH(pc >> 8 & 0xFF, 1);
+			PUSH(pc & 0xFF, 0);
+			high = bus = READ(pc & 0xFFFF);
+			pc = low | high << 8;
 			break;
 		case 0x60:
 			TOP;
@@ -313,7 +374,7 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 			PULL;
 			value |= bus << 8;
 			bus = READ(value);
-			p.pc = (uint16_t)(value + 1);
+			pc = (value + 1) & 0xFFFF;
 			break;
 		case 0x40:
 			TOP;
@@ -322,17 +383,17 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 			PULL;
 			value = bus;
 			PULL;
-			p.pc = (uint16_t)(value | bus << 8);
+			pc = value | bus << 8;
 			break;
 		case 0x00:
-			p.pc += 2;
-			PUSH(p.pc >> 8, 1);
-			PUSH(p.pc & 0xFF, 0);
+			pc += 2;
+			PUSH(pc >> 8 & 0xFF, 1);
+			PUSH(pc & 0xFF, 0);
 			PUSH(cpu_flags(&p), 0);
 			p.i = 1;
 			value = bus = READ(0xFFFE);
 			value |= (bus = READ(0xFFFF)) << 8;
-			p.pc = (uint16_t)value;
+			pc = value;
 			break;
 
 		case 0xEA: case 0x1A: case 0x3A: case 0x5A: case 0x7A: case 0xDA: case 0xFA: IMPLIED; break;
@@ -369,9 +430,20 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 		default: p.jammed = 1; break;
 		}
 	}
+	p.pc = (uint16_t)pc;
 	m->cpu = p;
 	m->cycles = cycles;
 	m->latch = (uint8_t)bus;
+}
+
+ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most)
+{
+	if (rom->scheme == ATARI_E0)
+		cpu_run_as(m, rom, most, SLICED);
+	else if (rom->scheme == ATARI_FE)
+		cpu_run_as(m, rom, most, BY_A13);
+	else
+		cpu_run_as(m, rom, most, FLAT);
 }
 
 #endif

@@ -5,20 +5,67 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
 )
 
+const (
+	prefix   = "atari/"
+	numAtari = 104
+)
+
+// Atari games need their cartridges; these stand for all of them where they are at hand.
+var someAtari = []string{"atari/breakout", "atari/pong", "atari/seaquest"}
+
 func TestIDs(t *testing.T) {
 	want := []string{"Acrobot-v1", "Bricks-v0", "CartPole-v1", "Catch-v0", "MountainCar-v0"}
-	if got := env.IDs(); !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	var small, atari []string
+	for _, id := range env.IDs() {
+		if strings.HasPrefix(id, prefix) {
+			atari = append(atari, id)
+		} else {
+			small = append(small, id)
+		}
+	}
+	if !slices.Equal(small, want) {
+		t.Errorf("%v, want %v", small, want)
+	}
+	if len(atari) != numAtari {
+		t.Errorf("%d Atari games, want %d", len(atari), numAtari)
+	}
+	for _, id := range someAtari {
+		if !slices.Contains(atari, id) {
+			t.Errorf("%s is missing", id)
+		}
 	}
 }
 
 // What core/env promises, for every built-in environment.
+
+// each runs f for the environments that need no files, and for some Atari games where a
+// folder of cartridges is known.
+func each(t *testing.T, f func(t *testing.T, id string)) {
+	for _, id := range env.IDs() {
+		if !strings.HasPrefix(id, prefix) {
+			t.Run(id, func(t *testing.T) { f(t, id) })
+		}
+	}
+	t.Run("atari", func(t *testing.T) {
+		if os.Getenv("PACELINE_ROMS_DIR") == "" && os.Getenv("ALE_ROMS_DIR") == "" {
+			t.Skipf("left out: %s, as neither PACELINE_ROMS_DIR nor ALE_ROMS_DIR names a folder of cartridges", strings.Join(someAtari, ", "))
+		}
+		if _, err := env.Make(someAtari[0]); err != nil && strings.Contains(err.Error(), "without a C compiler") {
+			t.Skipf("left out: %s; %v", strings.Join(someAtari, ", "), err)
+		}
+		for _, id := range someAtari {
+			t.Run(strings.TrimPrefix(id, prefix), func(t *testing.T) { f(t, id) })
+		}
+	})
+}
 
 func make2(t *testing.T, id string) (a, b env.Saver) {
 	t.Helper()
@@ -61,7 +108,7 @@ func newPlayer(e env.Saver) *player {
 }
 
 func TestSpecs(t *testing.T) {
-	for _, id := range env.IDs() {
+	each(t, func(t *testing.T, id string) {
 		e, _ := make2(t, id)
 		s := e.Spec()
 		if err := s.Check(); err != nil || s.ID != id {
@@ -89,12 +136,12 @@ func TestSpecs(t *testing.T) {
 		if ends == 0 {
 			t.Errorf("%s: no episode ended in 3000 steps", id)
 		}
-	}
+	})
 }
 
 // One seed, one future; another seed, another; seeding again starts over.
 func TestSeeds(t *testing.T) {
-	for _, id := range env.IDs() {
+	each(t, func(t *testing.T, id string) {
 		e, f := make2(t, id)
 		run := func(e env.Saver, seed uint64) (record []byte) {
 			e.Seed(seed)
@@ -115,12 +162,12 @@ func TestSeeds(t *testing.T) {
 		if !bytes.Equal(first, run(e, 7)) {
 			t.Errorf("%s: seeding again did not start over", id)
 		}
-	}
+	})
 }
 
 // From any saved state, a fresh environment goes on with the same bits.
 func TestSaveRestore(t *testing.T) {
-	for _, id := range env.IDs() {
+	each(t, func(t *testing.T, id string) {
 		a, _ := make2(t, id)
 		p := newPlayer(a)
 		a.Seed(3)
@@ -153,15 +200,15 @@ func TestSaveRestore(t *testing.T) {
 			}
 			p.advance(t)
 		}
-	}
+	})
 }
 
 func TestStepsAllocateNothing(t *testing.T) {
-	for _, id := range env.IDs() {
+	each(t, func(t *testing.T, id string) {
 		e, _ := make2(t, id)
 		p := newPlayer(e)
 		if got := testing.AllocsPerRun(1000, func() { p.advance(t) }); got != 0 {
 			t.Errorf("%s: %v allocations a step, want 0", id, got)
 		}
-	}
+	})
 }
