@@ -32,25 +32,27 @@ def catch(quick: bool) -> None:
 
 
 def pong(seconds: float) -> None:
-    title(f"Atari Pong through ale-py: {seconds:.0f} seconds of training, 8 environments")
+    title(f"Atari Pong, played by the library: {seconds:.0f} seconds of training, 8 environments")
     try:
-        env = bench.atari("pong", 8)
-    except PacelineError as err:
+        model = DQN(
+            "CnnPolicy", "Pong", num_envs=8, buffer_size=50_000, learning_starts=1000, target_update_interval=1000, window=1000,
+            exploration_steps=100_000, seed=1,
+        )  # fmt: skip
+    except PacelineError as err:  # no ROM
         print(f"left out: {err}")
         return
-    with DQN(
-        "CnnPolicy", env, buffer_size=50_000, learning_starts=1000, target_update_interval=1000, window=1000,
-        exploration_steps=100_000, seed=1,
-    ) as model:  # fmt: skip
+    with model:
         alarm = threading.Timer(seconds, model.stop)
         alarm.start()
+        began = time.monotonic()
         try:
             model.learn(1_000_000, log_interval=None, progress_bar=True)
         finally:
             alarm.cancel()
-        stats = model.stats
-        print(f"{stats['num_timesteps']:,.0f} steps, {stats['updates']:,.0f} updates, {stats['episodes']:.0f} games played to the end")
-    env.close()
+        stats, took = model.stats, time.monotonic() - began
+        steps = stats["num_timesteps"]
+        print(f"{steps:,.0f} steps ({steps / took:,.0f}/s), {stats['updates']:,.0f} updates", end="")
+        print(f", {stats['episodes']:.0f} games played to the end")
 
 
 def report(model: DQN, solved: float) -> None:

@@ -1,29 +1,26 @@
-"""Trains on Atari Pong through ale-py's vector environment, until Ctrl-C.
+"""Trains on Atari Pong, played inside the library, until Ctrl-C.
 
-    pip install 'paceline[atari]'
+    pip install 'paceline[atari]'     brings the ROMs; or set PACELINE_ROMS_DIR
     python train_pong.py
 
-Python steps the eight games in one call while the library trains. Ctrl-C saves
-the model; running the script again goes on with it. Expect the first won rallies
-after a few hundred thousand steps.
+Ctrl-C saves the model; running the script again goes on with it. Expect the first
+won rallies after a few hundred thousand steps.
 """
 
 from pathlib import Path
-
-from ale_py.vector_env import AtariVectorEnv
 
 from paceline import DQN
 
 CHECKPOINT = Path("pong.paceline")
 STEPS = 2_000_000
 
-env = AtariVectorEnv("pong", num_envs=8)
 if CHECKPOINT.exists():
-    model = DQN.load(CHECKPOINT, env=env)
+    model = DQN.load(CHECKPOINT)
 else:
     model = DQN(
         "CnnPolicy",
-        env,
+        "Pong",
+        num_envs=8,
         learning_rate=1e-4,
         buffer_size=100_000,
         learning_starts=10_000,

@@ -1,0 +1,50 @@
+"""Draws 49 Atari games after 600 frames of random play on one sheet.
+
+    pip install 'paceline[atari]' pillow
+    python atari_contact_sheet.py [sheet.png]
+
+The same seed gives the same picture, to the pixel. Pixels of the 2600 are twice as
+wide as high, and so they are drawn.
+"""
+
+import random
+import sys
+
+from ale_py import roms  # for the ROM files alone
+from PIL import Image, ImageDraw
+
+from paceline.atari import ALEInterface
+from paceline.bench_emulator import GAMES_49
+
+FRAMES = 600
+COLUMNS, WIDTH, HEIGHT, CAPTION, GAP = 7, 320, 210, 16, 8
+
+
+def play(game: str) -> Image.Image:
+    """What is on the screen after so many frames."""
+    ale = ALEInterface()
+    ale.setInt("random_seed", 1)
+    ale.loadROM(roms.get_rom_path(game))
+    actions, rng = ale.getMinimalActionSet(), random.Random(1)
+    for _ in range(FRAMES):
+        ale.act(rng.choice(actions))
+        if ale.game_over():
+            ale.reset_game()
+    return Image.fromarray(ale.getScreenRGB()).resize((WIDTH, HEIGHT), Image.Resampling.NEAREST)
+
+
+def main() -> None:
+    path = sys.argv[1] if len(sys.argv) > 1 else "sheet.png"
+    rows = -(-len(GAMES_49) // COLUMNS)
+    sheet = Image.new("RGB", (GAP + COLUMNS * (WIDTH + GAP), GAP + rows * (HEIGHT + CAPTION + GAP)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for i, game in enumerate(GAMES_49):
+        x, y = GAP + i % COLUMNS * (WIDTH + GAP), GAP + i // COLUMNS * (HEIGHT + CAPTION + GAP)
+        sheet.paste(play(game), (x, y))
+        draw.text((x + WIDTH // 2, y + HEIGHT + CAPTION // 2), game, fill="black", anchor="mm")
+    sheet.save(path)
+    print(f"drew {path}")
+
+
+if __name__ == "__main__":
+    main()

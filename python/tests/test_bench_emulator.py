@@ -1,0 +1,47 @@
+"""`paceline bench emulator`: the same frames on both sides, and figures that fit together."""
+
+import json
+import statistics
+
+import pytest
+
+pytest.importorskip("ale_py", reason="ale-py is not installed")
+
+from paceline import PacelineError, bench_emulator, cli  # noqa: E402
+
+
+def test_report(capsys):
+    assert cli.main(["bench", "emulator", "--games", "pong,boxing", "--seconds", "0.1", "--turns", "2", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    rows = {row["game"]: row for row in report["games"]}
+    assert set(rows) == {"pong", "boxing"} and report["unequal"] == []
+    for way in ("ale", "act", "env"):
+        assert report["hmean"][way] == pytest.approx(statistics.harmonic_mean([row[way] for row in rows.values()]))
+    ratio = report["ratio"]
+    assert set(ratio) == {"hmean_vs_ale", "worst_vs_ale", "hmean_env_vs_ale", "worst_env_vs_ale"}
+    assert ratio["hmean_vs_ale"] == pytest.approx(report["hmean"]["act"] / report["hmean"]["ale"])
+    assert ratio["worst_vs_ale"] == rows[report["worst"]]["act"] / rows[report["worst"]]["ale"]
+    assert ratio["worst_vs_ale"] <= ratio["hmean_vs_ale"] <= rows[report["best"]]["act_vs_ale"]
+    table = bench_emulator.text(report)
+    assert "pong" in table and "harmonic mean" in table and "NOT" not in table
+
+
+def test_the_49_games():
+    assert len(set(bench_emulator.GAMES_49)) == 49
+    paths = bench_emulator._chosen("49", bench_emulator._ale_py())
+    assert list(paths) == bench_emulator.GAMES_49 and all(path.is_file() for path in paths.values())
+    assert len(bench_emulator._chosen("all", bench_emulator._ale_py())) == 104
+
+
+@pytest.mark.parametrize(
+    "keywords, text",
+    [
+        ({"games": "pong,pongg"}, "games: 'pongg', must be 49, all or ids"),
+        ({"turns": 0}, "turns: 0, must be more than 0"),
+        ({"seconds": -1.0}, "seconds: -1.0, must be"),
+        ({"act_skip": 0}, "act_skip: 0, must be"),
+    ],
+)
+def test_bad_arguments(keywords, text):
+    with pytest.raises(PacelineError, match=text):
+        bench_emulator.measure(**keywords)
