@@ -128,7 +128,7 @@ class ALEInterface:
         self._settings: dict[str, Any] = {**_INTS, **_FLOATS, **_BOOLS, **_STRINGS}
         self._handle: _lib.Handle | None = None
         self._act: Any = None
-        self._view: Any = None
+        self._view = _ffi.ConsoleState()
         self._reward = ctypes.c_int32()
         self._reward_at = ctypes.byref(self._reward)
 
@@ -299,7 +299,9 @@ class ALEInterface:
             from PIL import Image
         except ImportError:
             raise PacelineError("saveScreenPNG needs Pillow: pip install pillow") from None
-        Image.fromarray(self.getScreenRGB()).save(path)
+        picture = np.empty((*self.getScreenDims(), 3), np.uint8)
+        self.getScreenRGB(picture)
+        Image.fromarray(picture).save(path)
 
     def getAudioSize(self) -> int:
         return 512

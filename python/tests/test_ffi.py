@@ -45,7 +45,8 @@ def argument_type(text):
             return POINTER(c_void_p)
         return c_char_p if "const" in text else c_void_p
     if kind in _ffi.STRUCTS:
-        return POINTER(_ffi.STRUCTS[kind])
+        struct = POINTER(_ffi.STRUCTS[kind])
+        return POINTER(struct) if stars == 2 else struct
     if kind.startswith("paceline_"):
         return POINTER(c_void_p) if stars == 2 else c_void_p
     return c_void_p if kind == "void" else POINTER(scalars[kind])
