@@ -75,8 +75,10 @@ func busy(d *DQN) *crowd {
 // allCores fails the test unless all cores, and no more, can be taken.
 func allCores(t testing.TB, d *DQN) {
 	t.Helper()
+	var last chan struct{}
 	for k := range d.cores.Cores() + 1 {
 		taken := make(chan struct{})
+		last = taken
 		go func() { d.cores.Take(); close(taken) }()
 		patience := 10 * time.Second
 		if k == d.cores.Cores() {
@@ -96,6 +98,7 @@ func allCores(t testing.TB, d *DQN) {
 	for range d.cores.Cores() + 1 {
 		d.cores.Give(1) // the last one's too
 	}
+	<-last // or there would be one core too many until it comes
 }
 
 // At most num_threads threads compute at once, and as many do.

@@ -14,10 +14,11 @@
 
 #include "machine.h"
 
-/* A machine whose frames do not end keeps below this. */
+/* A machine whose frames do not end keeps below this; one that does end, after a last call, below the second. */
 #ifndef ATARI_MOST_CYCLES
 #define ATARI_MOST_CYCLES (1 << 28)
 #endif
+#define ATARI_CYCLES_OF_A_CALL (1 << 22)
 
 ATARI_FN int check_cpu(const struct atari_cpu *p)
 {
@@ -86,7 +87,7 @@ ATARI_FN int check_tia(const struct atari *m)
 /* Returns 1 if the struct is the state of a machine with this cartridge, else 0. */
 ATARI_FN int atari_accept(const struct atari *m, const struct atari_rom *rom)
 {
-	if (m->cycles < 0 || m->cycles > ATARI_MOST_CYCLES || m->unfinished > 1)
+	if (m->unfinished > 1 || m->cycles < 0 || m->cycles > ATARI_MOST_CYCLES + (m->unfinished ? 0 : ATARI_CYCLES_OF_A_CALL))
 		return 0;
 	if (m->first_line < 0 || m->first_line > 1000 || m->rows < 1 || m->rows > ATARI_ROWS)
 		return 0;
