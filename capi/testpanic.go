@@ -18,12 +18,9 @@ func pacelineGoTestPanic(id C.uint64_t, why *C.char) C.int {
 }
 
 func init() {
-	env.Register("Panic-v0", func() env.Env {
+	env.Register("Panic-v0", func() (env.Env, error) {
 		e, err := env.Make("CartPole-v1")
-		if err != nil {
-			panic(err)
-		}
-		return &panicEnv{Env: e}
+		return &panicEnv{Env: e}, err
 	})
 }
 

@@ -29,3 +29,47 @@ void paceline_atari_frame(struct atari *m, struct atari_rom rom)
 #endif
 	atari_frame(m, &rom);
 }
+
+_Static_assert(ATARI_STATE <= 1024 && ATARI_STATE % 8 == 0, "a state fits struct atari_waiting");
+
+static void draw_again(struct atari *m, struct atari_rom rom, const uint8_t *began)
+{
+	uint8_t now[ATARI_STATE];
+	atari_copy_state(now, (const uint8_t *)m);
+	atari_copy_state((uint8_t *)m, began);
+	m->draw = 1;
+	paceline_atari_frame(m, rom);
+	atari_copy_state((uint8_t *)m, now);
+}
+
+void paceline_atari_settle(struct atari *m, struct atari_rom rom, struct atari_waiting *w)
+{
+	for (int i = 0; i < 2; i++)
+		if (w->waits[i]) {
+			w->waits[i] = 0;
+			draw_again(m, rom, w->began[i]);
+		}
+}
+
+void paceline_atari_frame_or_not(struct atari *m, struct atari_rom rom, struct atari_waiting *w, int draw)
+{
+	uint8_t began[ATARI_STATE];
+	const int buffer = m->unfinished ? m->tia.buffer : m->tia.buffer ^ 1;
+	atari_copy_state(began, (const uint8_t *)m);
+	m->draw = (uint8_t)draw;
+	paceline_atari_frame(m, rom);
+	m->draw = 1;
+	if (!atari_short(m)) {
+		w->waits[buffer] = !draw;
+		if (!draw)
+			atari_copy_state(w->began[buffer], began);
+		return;
+	}
+	const int older = w->waits[buffer];
+	if (older) {
+		w->waits[buffer] = 0;
+		draw_again(m, rom, w->began[buffer]);
+	}
+	if (older || !draw)
+		draw_again(m, rom, began);
+}

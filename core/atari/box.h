@@ -15,6 +15,21 @@ void paceline_atari_reset(struct atari *m, struct atari_rom rom, uint8_t timer);
 /* The fastest that this processor runs. */
 void paceline_atari_frame(struct atari *m, struct atari_rom rom);
 
+/* Pictures that wait to be drawn, one for each of the machine's two. */
+struct atari_waiting {
+	uint8_t waits[2];
+	uint8_t began[2][1024]; /* the first bytes of a struct atari */
+};
+
+/*
+ * Runs a frame, drawing it or not. Where an older picture that was not drawn would
+ * show beside it, both are drawn.
+ */
+void paceline_atari_frame_or_not(struct atari *m, struct atari_rom rom, struct atari_waiting *w, int draw);
+
+/* Draws what waits. */
+void paceline_atari_settle(struct atari *m, struct atari_rom rom, struct atari_waiting *w);
+
 void paceline_atari_frame_avx2(struct atari *m, const struct atari_rom *rom);
 void paceline_atari_frame_avx512(struct atari *m, const struct atari_rom *rom);
 

@@ -6,8 +6,10 @@ package atari
 #cgo CFLAGS: -O2 -std=c11 -I${SRCDIR}/machine
 #cgo noescape paceline_atari_reset
 #cgo nocallback paceline_atari_reset
-#cgo noescape paceline_atari_frame
-#cgo nocallback paceline_atari_frame
+#cgo noescape paceline_atari_frame_or_not
+#cgo nocallback paceline_atari_frame_or_not
+#cgo noescape paceline_atari_settle
+#cgo nocallback paceline_atari_settle
 #include <stdlib.h>
 #include "box.h"
 */
@@ -41,18 +43,35 @@ func newImage(data []byte, scheme int) *image {
 	return i
 }
 
-// box is the machine. It is plain data: copying it saves it.
-type box struct{ m C.struct_atari }
+// box is the machine. It is plain data: copying it, once settled, saves it.
+type box struct {
+	m       C.struct_atari
+	waiting C.struct_atari_waiting // pictures that nobody has asked for yet
+}
 
 func (b *box) reset(i *image, timer byte) {
+	b.waiting.waits = [2]C.uint8_t{} // both pictures are cleared
 	C.paceline_atari_reset(&b.m, i.rom, C.uint8_t(timer))
 	runtime.KeepAlive(i)
 }
 
-// frame runs to the end of a frame.
-func (b *box) frame(i *image) {
-	C.paceline_atari_frame(&b.m, i.rom)
+// frame runs to the end of a frame. draw says whether its picture is expected to be
+// looked at: if it is after all, after settle, nobody sees the difference.
+func (b *box) frame(i *image, draw bool) {
+	wanted := C.int(0)
+	if draw {
+		wanted = 1
+	}
+	C.paceline_atari_frame_or_not(&b.m, i.rom, &b.waiting, wanted)
 	runtime.KeepAlive(i)
+}
+
+// settle draws the pictures that were not drawn. It comes before looking at them.
+func (b *box) settle(i *image) {
+	if b.waiting.waits[0]|b.waiting.waits[1] != 0 {
+		C.paceline_atari_settle(&b.m, i.rom, &b.waiting)
+		runtime.KeepAlive(i)
+	}
 }
 
 func (b *box) ram() *[128]byte          { return (*[128]byte)(unsafe.Pointer(&b.m.ram)) }

@@ -16,7 +16,8 @@ func newImage([]byte, int) *image { return nil }
 type box struct{}
 
 func (*box) reset(*image, byte)                {}
-func (*box) frame(*image)                      {}
+func (*box) frame(*image, bool)                {}
+func (*box) settle(*image)                     {}
 func (*box) ram() *[128]byte                   { return nil }
 func (*box) cartridgeRAM() *[128]byte          { return nil }
 func (*box) lines() int                        { return 0 }

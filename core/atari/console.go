@@ -37,6 +37,7 @@ type Console struct {
 	cart     games.Cart
 	pal      bool
 	blended  []byte
+	unseen   bool // the frame to come is not expected to be looked at
 
 	// chosen for the next reset
 	mode int
@@ -117,7 +118,7 @@ func (c *Console) turnOn() {
 	c.release()
 	long := 0
 	for i := range detection {
-		c.box.frame(c.rom.image)
+		c.box.frame(c.rom.image, true)
 		if i >= ignored && c.box.lines() > palLines {
 			long++
 		}
@@ -149,9 +150,13 @@ func (c *Console) reset() {
 // Act plays an action for FrameSkip frames and returns the reward. strength, 0 to 1,
 // is how far a paddle is turned; sticks do not know it.
 func (c *Console) Act(a games.Action, strength float32) (reward int) {
-	for range c.settings.FrameSkip {
+	for i := range c.settings.FrameSkip {
+		// The last two frames are those that are looked at: at once, or as the brighter
+		// of two.
+		c.unseen = i < c.settings.FrameSkip-2
 		reward += c.actOnce(a, strength)
 	}
+	c.unseen = false
 	if s := &c.settings; s.RewardMin < s.RewardMax {
 		reward = min(max(reward, s.RewardMin), s.RewardMax)
 	}
@@ -193,7 +198,7 @@ func (c *Console) play(a games.Action, strength float32) {
 }
 
 func (c *Console) frame() {
-	c.box.frame(c.rom.image)
+	c.box.frame(c.rom.image, !c.unseen)
 	c.game.Step(&c.rule, c.box.ram(), c.cart)
 }
 

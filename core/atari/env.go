@@ -41,7 +41,7 @@ var _ env.Renderer = (*Env)(nil)
 
 // NewEnv returns an environment on a cartridge.
 func NewEnv(rom *ROM) (*Env, error) {
-	c, err := NewConsole(rom, Settings{FrameSkip: 1})
+	c, err := NewConsole(rom, Settings{FrameSkip: frameSkip})
 	if err != nil {
 		return nil, err
 	}
@@ -109,13 +109,8 @@ func (e *Env) Reset(obs []byte) error {
 
 // Step plays an action.
 func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
-	c, reward := e.console, 0
-	for range frameSkip {
-		reward += c.Act(e.actions[action], 1)
-		if c.GameOver() {
-			break
-		}
-	}
+	c := e.console
+	reward := c.Act(e.actions[action], 1)
 	e.observe(obs)
 	var end env.End
 	if c.GameOver() {
@@ -128,7 +123,8 @@ func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
 }
 
 func (e *Env) observe(obs []byte) {
-	e.resizer.MaxGreyResize(e.frame, e.console.box.picture(), e.console.box.previous(), e.console.Palette())
+	now, before := e.console.pictures()
+	e.resizer.MaxGreyResize(e.frame, now, before, e.console.Palette())
 	e.stack.Push(e.frame)
 	e.stack.Write(obs)
 }

@@ -23,6 +23,7 @@ func (s *state) bytes() []byte {
 // Save returns all that the console's future depends on, settings aside. Without
 // the generator of sticky actions, Restore leaves the console's own as it is.
 func (c *Console) Save(withRNG bool) []byte {
+	c.box.settle(c.rom.image)
 	s := c.state
 	flags := uint32(flagWithRNG)
 	if !withRNG {

@@ -24,7 +24,7 @@ func (c *Console) Palette() *screen.Palette {
 // bytes, blended with the one before where ColourAveraging is set. It is valid until
 // the next call.
 func (c *Console) Screen() []byte {
-	now := c.box.picture()
+	now, before := c.pictures()
 	if !c.settings.ColourAveraging {
 		return now
 	}
@@ -33,8 +33,14 @@ func (c *Console) Screen() []byte {
 		blend = palBlend
 	}
 	c.blended = append(c.blended[:0], now...)
-	blend().Average(c.blended, now, c.box.previous())
+	blend().Average(c.blended, now, before)
 	return c.blended
+}
+
+// pictures returns those of the last two frames.
+func (c *Console) pictures() (now, before []byte) {
+	c.box.settle(c.rom.image)
+	return c.box.picture(), c.box.previous()
 }
 
 // Grey writes the picture's grey levels, [Rows, Width].
