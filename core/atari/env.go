@@ -2,6 +2,7 @@ package atari
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -34,6 +35,7 @@ type Env struct {
 	frame   []byte
 	stream  *rng.Stream
 	spec    env.Spec
+	running bool // an episode is
 }
 
 var _ env.Saver = (*Env)(nil)
@@ -88,6 +90,8 @@ func camelCase(id string) string {
 	return name.String()
 }
 
+var errNotActive = errors.New("step before reset")
+
 // Spec describes observations uint8 [4, 84, 84], the oldest frame first.
 func (e *Env) Spec() env.Spec { return e.spec }
 
@@ -104,11 +108,15 @@ func (e *Env) Reset(obs []byte) error {
 	}
 	e.stack.Clear()
 	e.observe(obs)
+	e.running = true
 	return nil
 }
 
 // Step plays an action.
 func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
+	if !e.running {
+		return 0, 0, errNotActive
+	}
 	c := e.console
 	reward := c.Act(e.actions[action], 1)
 	e.observe(obs)
@@ -119,6 +127,7 @@ func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
 	if c.EpisodeFrameNumber() >= maxFrames {
 		end |= env.Truncated
 	}
+	e.running = end == 0
 	return float32(min(max(reward, -1), 1)), end, nil
 }
 
@@ -136,6 +145,9 @@ func (e *Env) Render() (rgb []byte, width, height int, err error) {
 	return rgb, Width, e.console.Rows(), nil
 }
 
+// notRunning, in the last byte of the console's length, says that no episode is.
+const notRunning = 0x80
+
 // Save returns the console, the stack and the stream.
 func (e *Env) Save() ([]byte, error) {
 	stream, err := e.stream.MarshalBinary()
@@ -144,6 +156,9 @@ func (e *Env) Save() ([]byte, error) {
 	}
 	console := e.console.Save(true)
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(console)))
+	if !e.running { // the length has bits to spare
+		b[3] |= notRunning
+	}
 	b = append(b, console...)
 	b = e.stack.Append(b)
 	return append(b, stream...), nil
@@ -155,7 +170,8 @@ func (e *Env) Restore(b []byte) error {
 	if len(b) < 4 {
 		return fmt.Errorf("state: %d bytes, that is none of %s", len(b), e.spec.ID)
 	}
-	n := int(binary.LittleEndian.Uint32(b))
+	running := b[3]&notRunning == 0
+	n := int(binary.LittleEndian.Uint32(b) &^ (notRunning << 24))
 	if len(b) < 4+n+stackSize {
 		return fmt.Errorf("state: %d bytes, must be more than %d", len(b), 4+n+stackSize)
 	}
@@ -166,6 +182,6 @@ func (e *Env) Restore(b []byte) error {
 	if err := e.console.Restore(b[4 : 4+n]); err != nil {
 		return err
 	}
-	e.stream = stream
+	e.stream, e.running = stream, running
 	return e.stack.Restore(b[4+n : 4+n+stackSize])
 }
