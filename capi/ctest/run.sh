@@ -108,7 +108,7 @@ attempt headers headers
 attempt symbols symbols
 if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ example"; fi
 program structs lib "$here/abi.txt"
-for test in smoke nulls handles bad_env vec push files resume threads fork calls; do program $test lib; done
+for test in smoke nulls handles bad_env vec push files resume threads fork calls console; do program $test lib; done
 for test in load signals float_mode; do program $test -; done
 program panic testlib
 attempt examples examples

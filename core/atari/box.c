@@ -6,7 +6,10 @@
 #define ATARI_INLINE static inline __attribute__((always_inline))
 
 #include "box.h"
+#include "check.h"
 #include "machine.h"
+
+#include <stddef.h>
 
 struct atari_rom paceline_atari_rom(const uint8_t *image, uint32_t size, uint32_t scheme)
 {
@@ -28,6 +31,21 @@ void paceline_atari_frame(struct atari *m, struct atari_rom rom)
 	}
 #endif
 	atari_frame(m, &rom);
+}
+
+/*
+ * A frame that is run with `draw` 0 costs less and leaves its picture as it was. It can
+ * be drawn later, from the state in which it began: a machine without its pictures.
+ */
+enum { ATARI_STATE = offsetof(struct atari, picture) };
+
+/* Whether the picture has rows left that this frame did not reach, which then show an older one. */
+static int atari_short(const struct atari *m) { return m->unfinished || m->tia.drawn < m->tia.window_end; }
+
+static void atari_copy_state(uint8_t *to, const uint8_t *from)
+{
+	for (uint32_t i = 0; i < ATARI_STATE; i += 8)
+		copy_word(to + i, from + i);
 }
 
 _Static_assert(ATARI_STATE <= 1024 && ATARI_STATE % 8 == 0, "a state fits struct atari_waiting");
@@ -73,3 +91,5 @@ void paceline_atari_frame_or_not(struct atari *m, struct atari_rom rom, struct a
 	if (older || !draw)
 		draw_again(m, rom, began);
 }
+
+int paceline_atari_accept(const struct atari *m, struct atari_rom rom) { return atari_accept(m, &rom); }

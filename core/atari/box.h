@@ -27,6 +27,9 @@ struct atari_waiting {
  */
 void paceline_atari_frame_or_not(struct atari *m, struct atari_rom rom, struct atari_waiting *w, int draw);
 
+/* Whether the bytes could be a machine's state; no frame of one that is refused may be run. */
+int paceline_atari_accept(const struct atari *m, struct atari_rom rom);
+
 /* Draws what waits. */
 void paceline_atari_settle(struct atari *m, struct atari_rom rom, struct atari_waiting *w);
 

@@ -8,6 +8,8 @@ package atari
 #cgo nocallback paceline_atari_reset
 #cgo noescape paceline_atari_frame_or_not
 #cgo nocallback paceline_atari_frame_or_not
+#cgo noescape paceline_atari_accept
+#cgo nocallback paceline_atari_accept
 #cgo noescape paceline_atari_settle
 #cgo nocallback paceline_atari_settle
 #include <stdlib.h>
@@ -64,6 +66,16 @@ func (b *box) frame(i *image, draw bool) {
 	}
 	C.paceline_atari_frame_or_not(&b.m, i.rom, &b.waiting, wanted)
 	runtime.KeepAlive(i)
+}
+
+// accepts reports whether the machine is in a state that one with this cartridge and
+// this picture could be in, with nothing waiting to be drawn.
+func (b *box) accepts(i *image, like *box) bool {
+	m, l := &b.m, &like.m
+	ok := m.first_line == l.first_line && m.rows == l.rows && m.pal == l.pal && m.comb_exists == l.comb_exists &&
+		b.waiting.waits == [2]C.uint8_t{} && C.paceline_atari_accept(m, i.rom) != 0
+	runtime.KeepAlive(i)
+	return ok
 }
 
 // settle draws the pictures that were not drawn. It comes before looking at them.

@@ -18,6 +18,7 @@ type box struct{}
 func (*box) reset(*image, byte)                {}
 func (*box) frame(*image, bool)                {}
 func (*box) settle(*image)                     {}
+func (*box) accepts(*image, *box) bool         { return false }
 func (*box) ram() *[128]byte                   { return nil }
 func (*box) cartridgeRAM() *[128]byte          { return nil }
 func (*box) lines() int                        { return 0 }

@@ -36,6 +36,7 @@ type Console struct {
 	settings Settings
 	cart     games.Cart
 	pal      bool
+	rows     int // of the picture
 	blended  []byte
 	unseen   bool // the frame to come is not expected to be looked at
 
@@ -106,9 +107,10 @@ func (c *Console) Set(s Settings) error {
 // turnOn does what comes before the first episode: RAM holds what it happens to,
 // and 60 frames without a player tell by their lines whether the game is for PAL.
 func (c *Console) turnOn() {
-	const detection, ignored, palLines, palFrames = 60, 30, 285, 15
+	const detection, ignored, palLines, palFrames, palRows = 60, 30, 285, 15, 250
 	g := c.game
-	c.box.setPicture(g.YStart, g.Rows, g.HMOVEComb)
+	c.rows = g.Rows
+	c.box.setPicture(g.YStart, c.rows, g.HMOVEComb)
 	for i := range c.box.ram() {
 		c.box.ram()[i] = byte(c.drawHardware())
 	}
@@ -123,8 +125,11 @@ func (c *Console) turnOn() {
 			long++
 		}
 	}
-	c.pal = long >= palFrames
-	c.box.setPAL(c.pal)
+	if c.pal = long >= palFrames; c.pal {
+		c.box.setPAL(true)
+		c.rows = palRows
+		c.box.setPicture(g.YStart, c.rows, g.HMOVEComb)
+	}
 	c.difficulty = 0
 	c.game.Load(&c.rule)
 	c.reset()
@@ -169,7 +174,7 @@ func (c *Console) actOnce(a games.Action, strength float32) (reward int) {
 	if !sticky {
 		c.action, c.strength = a, strength
 	}
-	if c.rule.Terminal() {
+	if c.rule.Terminal() || c.Truncated() {
 		return 0
 	}
 	c.play(c.legal(c.action), c.strength)
@@ -228,4 +233,4 @@ func (c *Console) PAL() bool { return c.pal }
 func (c *Console) RAM() *[128]byte { return c.box.ram() }
 
 // Rows returns the height of the picture.
-func (c *Console) Rows() int { return c.game.Rows }
+func (c *Console) Rows() int { return c.rows }

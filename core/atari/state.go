@@ -54,8 +54,13 @@ func (c *Console) Restore(saved []byte) error {
 	if binary.LittleEndian.Uint32(saved[size-4:]) != crc32.ChecksumIEEE(body) {
 		return fmt.Errorf("state: its checksum is wrong, it is damaged")
 	}
+	s := new(state)
+	copy(s.bytes(), body[stateHead:])
+	if !s.box.accepts(c.rom.image, &c.box) || s.generator.next < 0 || s.generator.next > len(s.generator.state) {
+		return fmt.Errorf("state: not one that this game's console could be in")
+	}
 	own := c.generator
-	copy(c.state.bytes(), body[stateHead:])
+	c.state = *s
 	if binary.LittleEndian.Uint32(body[stateHead-4:])&flagWithRNG == 0 {
 		c.generator = own
 	}

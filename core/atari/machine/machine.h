@@ -22,8 +22,6 @@
 #ifndef ATARI_MACHINE_H
 #define ATARI_MACHINE_H
 
-#include <stddef.h>
-
 #include "cpu.h"
 
 /* Instructions after which a frame's call ends, whatever happened. */
@@ -88,23 +86,6 @@ ATARI_FN void atari_frame(struct atari *m, const struct atari_rom *rom)
 	}
 	m->unfinished = 0;
 	tia_end_frame(m);
-}
-
-/* ---------------------------------------------------- frames nobody looks at */
-
-/*
- * A frame that is run with `draw` 0 costs less and leaves its picture as it was. It can
- * be drawn later, from the state in which it began: a machine without its pictures.
- */
-enum { ATARI_STATE = offsetof(struct atari, picture) };
-
-/* Whether the picture has rows left that this frame did not reach, which then show an older one. */
-ATARI_FN int atari_short(const struct atari *m) { return m->unfinished || m->tia.drawn < m->tia.window_end; }
-
-ATARI_FN void atari_copy_state(uint8_t *to, const uint8_t *from)
-{
-	for (uint32_t i = 0; i < ATARI_STATE; i += 8)
-		copy_word(to + i, from + i);
 }
 
 #endif

@@ -178,7 +178,7 @@ ATARI_FN void tia_catch_up(struct atari *m, int32_t to)
 			end = ATARI_LINE;
 		if (end > ATARI_BLANK)
 			tia_draw(m, begin > ATARI_BLANK ? begin - ATARI_BLANK : 0, end - ATARI_BLANK);
-		if (end >= ATARI_BLANK + 8)
+		if (begin < ATARI_BLANK + 8 && end >= ATARI_BLANK + 8)
 			t->comb = 0;
 		t->drawn = t->line_start + end;
 		whole = begin <= ATARI_BLANK && end == ATARI_LINE;

@@ -95,7 +95,7 @@ static void naive_adc(struct naive *m, int v)
 	if (m->d) {
 		const int t = naive_digits(old) + naive_digits(v) + m->c;
 		m->c = t > 99;
-		m->a = (uint8_t)naive_bcd(t % 100);
+		m->a = (uint8_t)naive_bcd((t & 0xFF) % 100);
 	} else {
 		const int t = old + v + m->c;
 		m->c = t > 255;

@@ -70,6 +70,13 @@ static void random_step(struct code *c, struct chance *r)
 	} else if (kind < 27) {
 		LDA(percent(r, 40) ? byte(r) & 0xC2 : 0);
 		STA(0x01);
+	} else if (kind < 28 && percent(r, 40)) { /* waiting for the timer, as games do */
+		if (percent(r, 70)) {
+			LDA(percent(r, 90) ? below(r, 12) : byte(r));
+			emit(c, 0x8D, 2, 0x294 + below(r, 4));
+		}
+		emit(c, (uint8_t[]){0xAD, 0xAE, 0xAC, 0x0D}[below(r, 4)], 2, (uint32_t[]){0x284, 0x286, 0xE84, 0x285}[below(r, 4)]);
+		emit(c, (uint8_t[]){0xD0, 0x10}[below(r, 2)], 1, 0xFB);
 	} else if (kind < 28) { /* a call with the stack in the TIA */
 		LDX(4 + below(r, 0x29));
 		emit(c, 0x9A, 0, 0);

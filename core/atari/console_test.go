@@ -1,0 +1,318 @@
+package atari
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/atari/games"
+	"github.com/paceline-rl/paceline/core/atari/screen"
+)
+
+func TestSettings(t *testing.T) {
+	c := newTetris(t, Settings{FrameSkip: 2})
+	for want, s := range map[string]Settings{
+		"frame_skip: -1, must be at least 1":                 {FrameSkip: -1},
+		"repeat_action_probability: -0.1, must be 0 to 1":    {RepeatActionProbability: -0.1},
+		"repeat_action_probability: 1.5, must be 0 to 1":     {RepeatActionProbability: 1.5},
+		"repeat_action_probability: NaN, must be 0 to 1":     {RepeatActionProbability: math.NaN()},
+		"max_num_frames_per_episode: -5, must be at least 0": {MaxEpisodeFrames: -5},
+	} {
+		if err := c.Set(s); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want %q", s, err, want)
+		}
+		if _, err := NewConsole(c.rom, s); err == nil || err.Error() != want {
+			t.Errorf("a new one with %+v: %v, want %q", s, err, want)
+		}
+	}
+	if c.Act(games.Noop, 1); c.EpisodeFrameNumber() != 2 {
+		t.Errorf("refused settings were taken: an act took %d frames, want 2", c.EpisodeFrameNumber())
+	}
+}
+
+// RIGHT is a point a frame, LEFT ends the game in its 50th frame.
+func TestRewardsAndEnd(t *testing.T) {
+	c := newTetris(t, Settings{FrameSkip: 4})
+	// The program counts in the frame that shows the action.
+	if r := c.Act(games.Right, 1); r != 4 {
+		t.Errorf("four frames of RIGHT brought %d, want 4", r)
+	}
+	if r := c.Act(games.Noop, 1); r != 0 {
+		t.Errorf("NOOP brought %d", r)
+	}
+	if err := c.Set(Settings{FrameSkip: 4, RewardMin: -1, RewardMax: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Act(games.Right, 1); r != 3 {
+		t.Errorf("clamped to 3, four points were %d", r)
+	}
+	if err := c.Set(Settings{FrameSkip: 4, RewardMin: 7, RewardMax: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Act(games.Right, 1); r != 4 {
+		t.Errorf("with equal bounds nothing is clamped, four points were %d", r)
+	}
+	for range 12 {
+		c.Act(games.Left, 1)
+	}
+	if c.GameOver() {
+		t.Error("over after 48 frames of LEFT, want 50")
+	}
+	frames := c.FrameNumber()
+	if c.Act(games.Left, 1); !c.GameOver() {
+		t.Error("not over after 50 frames of LEFT")
+	}
+	if got := c.FrameNumber() - frames; got != 2 {
+		t.Errorf("the act that ended the game took %d frames, want 2", got)
+	}
+	ram, picture := *c.RAM(), slices.Clone(c.Screen())
+	if r := c.Act(games.Right, 1); r != 0 || *c.RAM() != ram || !bytes.Equal(c.Screen(), picture) || c.FrameNumber() != frames+2 {
+		t.Error("the machine did not stand still after the game's end")
+	}
+	c.ResetGame()
+	if c.GameOver() || c.EpisodeFrameNumber() != 0 || c.FrameNumber() != frames+2 {
+		t.Errorf("after a reset: over %v, %d frames of the episode, %d in all", c.GameOver(), c.EpisodeFrameNumber(), c.FrameNumber())
+	}
+}
+
+func TestTruncation(t *testing.T) {
+	c := newTetris(t, Settings{FrameSkip: 3, MaxEpisodeFrames: 10})
+	for i := range 5 {
+		if c.Truncated() != (i >= 4) || c.GameOver() {
+			t.Errorf("after %d acts of 3 frames: truncated %v at 10", i, c.Truncated())
+		}
+		c.Act(games.Noop, 1)
+	}
+	if c.EpisodeFrameNumber() != 15 {
+		t.Errorf("a truncated game stands still: %d frames, want 15", c.EpisodeFrameNumber())
+	}
+	if c.ResetGame(); c.Truncated() {
+		t.Error("truncated after a reset")
+	}
+	if err := c.Set(Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		c.Act(games.Noop, 1)
+	}
+	if c.Truncated() {
+		t.Error("truncated without a limit")
+	}
+}
+
+// Two numbers are drawn a frame, also where the game is over or nothing is sticky; the
+// first decides.
+func TestStickyActions(t *testing.T) {
+	const p = 0.25
+	c := newTetris(t, Settings{Seed: 77, RepeatActionProbability: p})
+	g, last := newGenerator(77), games.Noop
+	actions := []games.Action{games.Up, games.Down, games.Noop, games.UpFire}
+	sticks := map[games.Action]byte{games.Up: 0xEF, games.Down: 0xDF, games.Noop: 0xFF, games.UpFire: 0xEF}
+	repeated := 0
+	for i := range 2000 {
+		a := actions[i%len(actions)]
+		if g.uniform() >= p {
+			last = a
+		} else {
+			repeated++
+		}
+		g.draw()
+		c.Act(a, 1)
+		if got := c.RAM()[seenSticks]; got != sticks[last] {
+			t.Fatalf("frame %d: SWCHA %02X, want that of %v", i, got, last)
+		}
+	}
+	if repeated < 400 || repeated > 600 {
+		t.Errorf("%d of 2000 actions were repeated", repeated)
+	}
+	if c.generator != g {
+		t.Error("the generator is not where two draws a frame lead")
+	}
+	if err := c.Set(Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 60 { // the game ends in between
+		c.Act(games.Left, 1)
+		g.draw()
+		g.draw()
+	}
+	if !c.GameOver() || c.generator != g {
+		t.Error("frames that nothing is drawn for")
+	}
+	always := newTetris(t, Settings{RepeatActionProbability: 1})
+	for range 5 {
+		if always.Act(games.Right, 1); always.RAM()[seenSticks] != 0xFF {
+			t.Error("with probability 1 an action was taken")
+		}
+	}
+}
+
+func TestModesAndDifficulties(t *testing.T) {
+	c := newConsole(t, newROM(t, "pong", paddleImage()), Settings{})
+	for _, err := range []error{c.SetMode(2), c.SetMode(-1), c.SetMode(1 << 40)} {
+		if err == nil || !strings.HasPrefix(err.Error(), "mode: ") || !strings.Contains(err.Error(), "pong has [0 1]") {
+			t.Errorf("a mode that pong lacks: %v", err)
+		}
+	}
+	for _, err := range []error{c.SetDifficulty(4), c.SetDifficulty(-1)} {
+		if err == nil || !strings.HasPrefix(err.Error(), "difficulty: ") || !strings.Contains(err.Error(), "pong has [0 1 2 3]") {
+			t.Errorf("a difficulty that pong lacks: %v", err)
+		}
+	}
+	if c.Mode() != 0 || c.Difficulty() != 0 {
+		t.Errorf("refused, yet mode %d, difficulty %d", c.Mode(), c.Difficulty())
+	}
+	// The mode does not come, as this cartridge knows none: looking for it ends.
+	if err := c.SetMode(1); err != nil {
+		t.Fatal(err)
+	}
+	if c.Mode() != 1 {
+		t.Errorf("mode %d, want 1", c.Mode())
+	}
+}
+
+// One seed, one future, whatever other consoles do at the same time.
+func TestManyConsoles(t *testing.T) {
+	rom := newROM(t, "tetris", tetrisImage())
+	play := func(seed uint32) []byte {
+		c := newConsole(t, rom, Settings{Seed: seed, RepeatActionProbability: 0.25, FrameSkip: 2})
+		actions := newGenerator(seed)
+		var record []byte
+		for range 150 {
+			if c.GameOver() {
+				c.ResetGame()
+			}
+			record = append(record, byte(c.Act(games.Action(actions.draw()%18), 1)))
+		}
+		return append(append(record, c.RAM()[:]...), c.Screen()...)
+	}
+	const consoles = 12
+	var alone, together [consoles][]byte
+	for i := range consoles {
+		alone[i] = play(uint32(i))
+	}
+	var wait sync.WaitGroup
+	for i := range consoles {
+		wait.Go(func() { together[i] = play(uint32(i)) })
+	}
+	wait.Wait()
+	for i := range consoles {
+		if !bytes.Equal(alone[i], together[i]) {
+			t.Errorf("console %d plays otherwise beside others", i)
+		}
+		if i > 0 && bytes.Equal(alone[i], alone[0]) {
+			t.Errorf("consoles 0 and %d play the same", i)
+		}
+	}
+}
+
+// RAM outlasts a reset, so the second episode is not the first.
+func TestResetKeepsRAM(t *testing.T) {
+	a, b := newTetris(t, Settings{}), newTetris(t, Settings{})
+	first := a.RAM()[mixed]
+	a.ResetGame()
+	if a.RAM()[mixed] == first {
+		t.Error("a reset without a history led to the same RAM twice")
+	}
+	b.Act(games.Up, 1)
+	b.ResetGame()
+	if a.RAM()[mixed] == b.RAM()[mixed] {
+		t.Error("a reset forgot what was played")
+	}
+}
+
+func TestViews(t *testing.T) {
+	c := newTetris(t, Settings{})
+	for range 7 {
+		c.Act(games.Up, 1)
+	}
+	if c.Rows() != 210 || c.PAL() || c.Palette() != screen.NTSC {
+		t.Errorf("%d rows, PAL %v", c.Rows(), c.PAL())
+	}
+	colours := slices.Clone(c.Screen())
+	if len(colours) != 210*Width {
+		t.Fatalf("%d pixels", len(colours))
+	}
+	seen := map[byte]bool{}
+	for _, v := range colours {
+		seen[v] = true
+		if v&1 != 0 {
+			t.Fatalf("colour $%02X has bit 0 set", v)
+		}
+	}
+	if len(seen) < 3 {
+		t.Errorf("%d colours, want the background's, the playfield's and the player's", len(seen))
+	}
+	grey, rgb := make([]byte, len(colours)), make([]byte, 3*len(colours))
+	c.Grey(grey)
+	c.RGB(rgb)
+	wantGrey, wantRGB := make([]byte, len(colours)), make([]byte, 3*len(colours))
+	screen.ToGrey(wantGrey, colours, screen.NTSC)
+	screen.ToRGB(wantRGB, colours, screen.NTSC)
+	if !bytes.Equal(grey, wantGrey) || !bytes.Equal(rgb, wantRGB) {
+		t.Error("grey or RGB is not that of the colours")
+	}
+	previous := slices.Clone(c.box.previous())
+	if err := c.Set(Settings{ColourAveraging: true}); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(colours)
+	screen.NewBlend(screen.NTSC).Average(want, colours, previous)
+	if got := c.Screen(); !bytes.Equal(got, want) || bytes.Equal(got, colours) {
+		t.Error("the blended picture is not the average of the last two")
+	}
+}
+
+// More than 285 lines a frame make a console think of PAL.
+func TestPAL(t *testing.T) {
+	for _, lines := range []byte{220, 245, 255} {
+		var c code
+		frame := c.begin(0x88)
+		c.store(0x88, 1)
+		c.wait(lines)
+		c.wait(34)
+		c.jump(frame)
+		console := newConsole(t, newROM(t, "keystone_kapers", c.image()), Settings{})
+		if want := int(lines)+34+4 > 285; console.PAL() != want {
+			t.Errorf("%d lines a frame: PAL %v", int(lines)+34+4, console.PAL())
+		}
+		if want := map[bool]*screen.Palette{false: screen.NTSC, true: screen.PAL}[console.PAL()]; console.Palette() != want {
+			t.Error("the palette is not that of the system")
+		}
+	}
+}
+
+// Programs that never end a frame, stop the CPU or are nothing but random bytes.
+func TestHopelessCartridges(t *testing.T) {
+	requireMachine(t)
+	g := newGenerator(3)
+	for _, size := range []int{2048, 4096, 8192, 16384, 10495} {
+		for kind := range 6 {
+			image := make([]byte, size)
+			for i := range image {
+				switch kind {
+				case 0: // BRK, for ever
+				case 1:
+					image[i] = 0x02
+				case 2:
+					image[i] = 0xEA
+				default:
+					image[i] = byte(g.draw())
+				}
+			}
+			c := newConsole(t, newROM(t, "tetris", image), Settings{RepeatActionProbability: 0.25})
+			for range 20 {
+				if c.GameOver() {
+					c.ResetGame()
+				}
+				c.Act(games.Action(g.draw()%18), 1)
+			}
+			if c.Lives() < 0 || len(c.Screen()) != 210*Width && len(c.Screen()) != 250*Width {
+				t.Errorf("%d bytes of kind %d: %d lives, %d pixels", size, kind, c.Lives(), len(c.Screen()))
+			}
+		}
+	}
+}

@@ -1,0 +1,287 @@
+"""Test cartridges of our own: `cartridge(seed)` gives one 4 KB image, always the same.
+
+Seeds go round three families: programs that write to the TIA at random, programs
+of random CPU instructions over RAM, and programs aimed at one feature (features.py).
+
+A cartridge is loaded under the name of a supported game, its host. ale-py takes the
+game's rule from the name of a file whose MD5 it does not know, but not the rest: first
+line, height, controllers and comb are the defaults whatever the name, and a cartridge
+whose frames are longer than 285 lines is taken for PAL, with 250 rows. The host's rule
+reads a few RAM bytes; the cartridge sets them at the start and leaves them alone, so
+that the rule does not end the game.
+"""
+
+from collections import namedtuple
+
+import features
+from asm import CTRLPF, JAMS, VBLANK, VSYNC, Program, Random, addressing
+
+# cuts are the addresses at which the program can be cut short (reduce.py); frame is where a cut goes on.
+Cartridge = namedtuple("Cartridge", "seed kind host image cuts frame", defaults=((), 0))
+
+# RAM bytes that each host's rule reads, with values under which it is quiet. Apart from
+# tetris these are games whose own cartridges have another window, controller or comb.
+HOSTS = {
+    "tetris": {0xF1: 0, 0xF2: 0, 0xF3: 0},
+    "battle_zone": {0x9D: 0, 0x9E: 0, 0xA1: 1, 0xBA: 5},
+    "carnival": {0x83: 1},
+    "journey_escape": {0x95: 1},
+    "kaboom": {0xA1: 1, 0xA3: 0, 0xA4: 0, 0xA5: 0},
+    "keystone_kapers": {0x88: 1},
+    "pong": {0x8D: 0, 0x8E: 0, 0x96: 0},
+    "qbert": {0x88: 5},
+}
+OTHER_HOSTS = [name for name in HOSTS if name != "tetris"]
+
+FRAME, LOOPS, POINTER = 0xC0, 0xC1, 0xC2  # RAM bytes of the frame around the random part
+
+
+class Cart(Program):
+    """A program with its random numbers, its host and the RAM it may use."""
+
+    def __init__(self, rng, host):
+        super().__init__()
+        self.rng = rng
+        self.host = host
+        self.ram = [a for a in range(0x80, 0xF0) if a not in HOSTS[host] and not FRAME <= a <= POINTER + 1]
+        self.label("start").emit(0xD8).ldx(0xFF).emit(0x9A)
+        self.quiet()
+        self.set(FRAME, 0).set(LOOPS, 0)
+
+    def quiet(self):
+        for address, value in HOSTS[self.host].items():
+            self.set(address, value)
+        return self
+
+    def sync(self, lines, blank=True):
+        """VSYNC for three lines, then so many blank lines."""
+        self.set(VSYNC, 2).wsync(3).set(VSYNC, 0)
+        if blank:
+            self.set(VBLANK, 2)
+        if lines:
+            self.ldx(lines)
+            name = f"blank{self.here():x}"
+            self.label(name).wsync().emit(0xCA).branch(0xD0, name)
+        if blank:
+            self.set(VBLANK, 0)
+        return self
+
+    def frame(self, lines, blank=True):
+        self.label("frame").emit(0xE6, FRAME).wsync()
+        return self.sync(lines, blank)
+
+    def work(self):
+        """A RAM byte that neither the frame nor the host's rule uses."""
+        return self.rng.choice(self.ram)
+
+    def pause(self):
+        """0 to about 20 cycles."""
+        kind = self.rng.below(4)
+        if kind == 1:
+            self.emit(*[0xEA] * self.rng.between(1, 4))
+        elif kind == 2:
+            self.emit(*[0x04, self.work()] * self.rng.between(1, 2))
+        elif kind == 3:
+            self.delay(self.rng.between(2, 20))
+        return self
+
+    def at(self, cycle):
+        """To the place from which a 3-cycle store lands on this cycle of a line."""
+        wait = (cycle - 3) % 76
+        return self.wsync().delay(77 if wait == 1 else wait)
+
+    def objects(self):
+        """Everything visible: random shapes, widths, colours and places."""
+        rng = self.rng
+        for register in (*range(0x04, 0x0A), *range(0x0B, 0x10), 0x1B, 0x1C, 0x20, 0x21, 0x22, 0x23, 0x24):
+            self.set(register, rng.byte())
+        self.set(CTRLPF, rng.byte() & 0x37)
+        for register in (0x1D, 0x1E, 0x1F):
+            self.set(register, 2)
+        self.at(rng.between(24, 70)).sta(0x10).pause().sta(0x12)
+        self.at(rng.between(24, 70)).sta(0x11).pause().sta(0x13).pause().sta(0x14)
+        return self
+
+
+def cartridge(seed):
+    rng = Random(seed)
+    family = seed % 3
+    if family == 0:
+        return build(seed, rng, "tia", rng.choice(OTHER_HOSTS) if rng.chance(25) else "tetris", tia)
+    if family == 1:
+        return build(seed, rng, "cpu", "tetris", cpu)
+    kind = features.KINDS[seed // 3 % len(features.KINDS)]
+    return build(seed, rng, kind.__name__, rng.choice(features.HOSTS.get(kind.__name__, ["tetris"])), kind)
+
+
+# A 4 KB image with one of these is taken for a cartridge with RAM of its own.
+COMMAVID = bytes((0x9D, 0xFF, 0xF3)), bytes((0x99, 0x00, 0xF4))
+
+
+def build(seed, rng, name, host, body):
+    cart = image = None
+    while image is None or any(signature in image for signature in COMMAVID):
+        cart = Cart(rng, host)
+        body(cart)
+        image = cart.image(rng, interrupt="irq" if "irq" in cart.labels else None)
+    cuts = [Cart.ORIGIN + start for start in cart.starts if start < Cart.SIZE - Cart.VECTORS - len(END)]
+    return Cartridge(seed, name, host, image, cuts, cart.labels["frame"])
+
+
+END = (0xD8, 0xA2, 0xFF, 0x9A, 0x4C)  # CLD, the stack pointer as at the start, JMP
+
+
+def cut(whole, address):
+    """The cartridge with a jump to its next frame from an address on."""
+    start = address - Cart.ORIGIN
+    end = bytes(END) + whole.frame.to_bytes(2, "little")
+    image = whole.image[:start] + end + whole.image[start + len(end) :]
+    return whole._replace(kind=f"{whole.kind}-{address:04x}", image=image)
+
+
+def tia(cart):
+    """About 1,000 random writes, reads and waits, gone through 2 to 6 times a frame."""
+    rng = cart.rng
+    blank = rng.chance(70)
+    cart.frame(rng.between(0, 90 if rng.chance(20) else 40), blank)
+    # The number of turns changes with the frame, so the frames differ in length.
+    low = rng.between(2, 5)
+    cart.read(FRAME).emit(0x29, rng.choice([0, 1, 1, 3])).emit(0x18, 0x69, low).sta(LOOPS)
+    cart.label("body")
+    waits = rng.choice([3, 10, 10, 15])
+    limit = rng.between(300, 1000)
+    for _ in range(limit):
+        if cart.room() < 40:
+            break
+        tia_step(cart, waits)
+    cart.emit(0xC6, LOOPS, 0xF0, 3).jmp("body").jmp("frame")
+
+
+def tia_step(cart, waits):
+    rng = cart.rng
+    kind = rng.below(100)
+    if kind < waits:
+        cart.wsync()
+    elif kind < waits + 5:
+        cart.copy(rng.below(14), cart.work())
+    elif kind < waits + 8:
+        cart.set(0x0294 + rng.below(4), rng.byte())
+    elif kind < waits + 11:
+        cart.copy(rng.choice([0x0280, 0x0282, 0x0284, 0x0285, 0x0286, 0x0287]), cart.work())
+    elif kind < waits + 12 and rng.chance(40):
+        cart.set(VBLANK, rng.byte() & 0xC2 if rng.chance(30) else 0)
+    else:
+        register = rng.between(0x04, 0x2C)
+        if not rng.chance(15):
+            cart.lda(rng.byte())
+        cart.sta(register)
+    if rng.chance(35):
+        cart.pause()
+
+
+def cpu(cart):
+    """Random instructions over RAM, decimal and undocumented ones too, with a few TIA writes."""
+    rng = cart.rng
+    cart.frame(rng.between(0, 40))
+    cart.objects()
+    while cart.room() > 60:
+        kind = rng.below(100)
+        if kind < 3:
+            cart.wsync()
+        elif kind < 6:
+            cart.set(rng.between(0x04, 0x2C), rng.byte())
+        elif kind < 8:
+            # The stack pointer starts anew, so that a call always finds its way back.
+            # It lies above what instruction() writes to.
+            cart.ldx(0xFF - rng.below(4)).emit(0x9A)
+            subroutine(cart)
+        elif kind < 10:
+            cart.emit(rng.choice([0xD8, 0xF8, 0xF8, 0x18, 0x38, 0xB8]))
+        else:
+            instruction(cart)
+    cart.emit(0xD8).quiet().jmp("frame").label("irq").emit(0x40)
+
+
+def subroutine(cart):
+    """A call and its return, by one of the five ways to leave the straight line."""
+    rng, here = cart.rng, cart.here()
+    kind, name = rng.below(5), f"at{here:x}"
+    if kind == 0:
+        cart.jsr(name).label(name).emit(0x68, 0x68)
+    elif kind == 1:
+        cart.jsr(name + "sub").jmp(name).label(name + "sub")
+        instruction(cart, stack=False)
+        cart.emit(0x60).label(name)
+    elif kind == 2:
+        # RTI: high byte, low byte and flags are pushed first.
+        target = here + 10
+        cart.lda(target >> 8).emit(0x48).lda(target & 255).emit(0x48).lda(rng.byte()).emit(0x48, 0x40)
+    elif kind == 3:
+        target = here + 11
+        cart.set(POINTER, target & 255).set(POINTER + 1, target >> 8).emit(0x6C, POINTER, 0)
+    else:
+        cart.emit(0x00, rng.byte())
+
+
+STACK = (0x08, 0x28, 0x48, 0x68, 0x9A, 0x9B, 0xBB)  # opcodes that move or set the stack pointer
+
+
+def instruction(cart, stack=True):
+    """One instruction that goes on to the next one, or a branch over one byte that does nothing."""
+    rng = cart.rng
+    while True:
+        opcode = rng.byte()
+        mode = addressing(opcode)
+        leaves = opcode in JAMS or mode in ("jmp", "jsr", "brk", "rti", "rts")
+        if not leaves and (stack or opcode not in STACK):
+            break
+    zp = cart.work()
+    if mode == "implied":
+        cart.emit(opcode)
+    elif mode == "imm":
+        cart.emit(opcode, rng.byte())
+    elif mode == "branch":
+        cart.emit(opcode, 1, 0xEA)
+    elif mode.startswith("zp"):
+        cart.emit(opcode, zp)
+    elif mode == "ind,x":
+        # The pointer that X finds may lead anywhere, the TIA and the cartridge included.
+        cart.emit(opcode, zp)
+    elif mode == "ind,y":
+        if rng.chance(80):
+            cart.set(POINTER, cart.work()).set(POINTER + 1, rng.choice([0x00, 0x00, 0x01, 0xF1, 0xF7]))
+            zp = POINTER
+        cart.emit(opcode, zp)
+    else:
+        cart.emit(opcode, zp, rng.choice([0x00, 0x00, 0x01, 0x0C, 0xF2, 0xF8]))
+
+
+def wild(seed):
+    """Nothing but random bytes, jam opcodes only in every fifth image.
+
+    Not for comparisons: such a program soon runs through the TIA's addresses, where an
+    opcode is what was last on the bus, which between two frames is what ale-py's rule
+    for the host read. It must not crash or hang all the same.
+    """
+    rng = Random(seed)
+    image = bytearray(rng.byte() for _ in range(4090)) + bytes((0, 0xF0)) * 3
+    if seed % 5:
+        image = bytes(0xEA if value in JAMS else value for value in image)
+    return Cartridge(seed, "wild", "tetris", bytes(image))
+
+
+def palette_card(lines):
+    """All 128 colours, 20 rows for every 16; `lines` a frame: above 285 is PAL, an odd number loses its colours."""
+    cart = Cart(Random(1), "tetris")
+    cart.frame(38).set(CTRLPF, 0)
+    for first in range(0, 256, 32):
+        name = f"band{first}"
+        # Eight colours a line: five cycles each, from the line's first pixel on.
+        for half in (first, first + 16):
+            cart.ldx(10).label(f"{name}{half}").wsync().delay(14)
+            for colour in range(half, half + 16, 2):
+                cart.set(0x09, colour)
+            cart.emit(0xCA).branch(0xD0, f"{name}{half}")
+    used = 3 + 1 + 38 + 160
+    cart.ldx(lines - used).label("rest").wsync().emit(0xCA).branch(0xD0, "rest").jmp("frame")
+    return Cartridge(lines, "palette", "tetris", cart.image(Random(1)))
