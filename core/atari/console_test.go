@@ -80,14 +80,11 @@ func TestRewardsAndEnd(t *testing.T) {
 
 func TestTruncation(t *testing.T) {
 	c := newTetris(t, Settings{FrameSkip: 3, MaxEpisodeFrames: 10})
-	for i := range 5 {
-		if c.Truncated() != (i >= 4) || c.GameOver() {
-			t.Errorf("after %d acts of 3 frames: truncated %v at 10", i, c.Truncated())
+	for i := range 6 {
+		if c.Truncated() != (i >= 4) || c.GameOver() || c.EpisodeFrameNumber() != min(3*i, 10) {
+			t.Errorf("after %d acts of 3 frames: truncated %v at frame %d, want at 10", i, c.Truncated(), c.EpisodeFrameNumber())
 		}
 		c.Act(games.Noop, 1)
-	}
-	if c.EpisodeFrameNumber() != 15 {
-		t.Errorf("a truncated game stands still: %d frames, want 15", c.EpisodeFrameNumber())
 	}
 	if c.ResetGame(); c.Truncated() {
 		t.Error("truncated after a reset")
@@ -266,21 +263,23 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// More than 285 lines a frame make a console think of PAL.
+// More than 285 lines a frame make a console think of PAL, whose pictures are higher.
 func TestPAL(t *testing.T) {
 	for _, lines := range []byte{220, 245, 255} {
 		var c code
-		frame := c.begin(0x88)
-		c.store(0x88, 1)
+		frame := c.begin(0xF1, 0xF2, 0xF3)
 		c.wait(lines)
 		c.wait(34)
 		c.jump(frame)
-		console := newConsole(t, newROM(t, "keystone_kapers", c.image()), Settings{})
+		console := newConsole(t, newROM(t, "tetris", c.image()), Settings{})
 		if want := int(lines)+34+4 > 285; console.PAL() != want {
 			t.Errorf("%d lines a frame: PAL %v", int(lines)+34+4, console.PAL())
 		}
 		if want := map[bool]*screen.Palette{false: screen.NTSC, true: screen.PAL}[console.PAL()]; console.Palette() != want {
 			t.Error("the palette is not that of the system")
+		}
+		if want := map[bool]int{false: 210, true: 250}[console.PAL()]; console.Rows() != want || len(console.Screen()) != want*Width {
+			t.Errorf("PAL %v: %d rows, want %d", console.PAL(), console.Rows(), want)
 		}
 	}
 }

@@ -72,6 +72,8 @@ static int naive_cycles(const struct naive_opcode *o)
 		return m[0] == 'n' ? 5 : 3;
 	if (m[0] == 'i' || m[0] == 'r')
 		return 2;
+	if (naive_is(o, "LAX") && strcmp(m, "z") == 0) /* 3 on the chip, 4 in ALE */
+		return 4;
 	int cycles = m[0] == '(' ? 6 : m[0] == ')' ? 5 : m[0] == 'a' ? 4 : m[1] ? 4 : 3;
 	if (naive_modifies(o)) /* reads, writes back and writes, and indexing takes its cycle always */
 		return cycles + 2 + (strcmp(m, "ax") == 0 || strcmp(m, "ay") == 0 || m[0] == ')');

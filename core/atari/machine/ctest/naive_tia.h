@@ -132,15 +132,17 @@ static void naive_catch_up(struct naive *m, int64_t to)
 		return;
 	if (to > end)
 		to = end;
+	int begin = (int)((m->drawn - start) % NAIVE_LINE); /* of what is drawn of a line at once */
 	for (; m->drawn < to; m->drawn++) {
 		const int64_t row = (m->drawn - start) / NAIVE_LINE;
 		const int h = (int)((m->drawn - start) % NAIVE_LINE);
+		if (h == 0)
+			begin = 0;
 		if (h == 0 && m->drawn > start)
 			naive_turn_line(m);
 		if (h >= NAIVE_BLANK)
 			naive_pixel(m, row, h - NAIVE_BLANK);
-		/* The segment that this clock is in ends here, or at the line's end. */
-		if ((m->drawn + 1 == to || h + 1 == NAIVE_LINE) && h + 1 >= NAIVE_BLANK + 8)
+		if ((m->drawn + 1 == to || h + 1 == NAIVE_LINE) && begin < NAIVE_BLANK + 8 && h + 1 >= NAIVE_BLANK + 8)
 			m->comb = 0;
 	}
 }
