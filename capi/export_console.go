@@ -264,8 +264,9 @@ func pacelineGoConsoleList(out *C.int32_t, capacity C.size_t, count *C.size_t, i
 			return fmt.Errorf("which: %d, must be one of enum paceline_console_list", which)
 		}
 		*count = C.size_t(len(list))
-		for i := range min(len(list), int(min(capacity, 1<<16))) {
-			unsafe.Slice((*int32)(out), int(capacity))[i] = int32(list[i])
+		n := min(len(list), int(min(capacity, 1<<16)))
+		for i, to := 0, unsafe.Slice((*int32)(out), n); i < n; i++ {
+			to[i] = int32(list[i])
 		}
 		return nil
 	})

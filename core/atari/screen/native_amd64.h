@@ -28,8 +28,12 @@ struct paceline_screen_resizer {
 	float down[PACELINE_SCREEN_SHARES];
 };
 
+#pragma GCC visibility push(hidden)
+
 void paceline_screen_max_grey_resize(const struct paceline_screen_resizer *r, uint8_t *dst,
 				     const uint8_t *a, const uint8_t *b, const uint8_t *grey);
 void paceline_screen_to_grey(uint8_t *dst, const uint8_t *src, ptrdiff_t n, const uint8_t *grey);
+
+#pragma GCC visibility pop
 
 #endif
