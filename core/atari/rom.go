@@ -181,6 +181,7 @@ func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 		if scheme, err = schemeOf(data); err != nil {
 			return nil, err
 		}
+		g = g.Unlisted()
 	}
 	roms.Lock()
 	defer roms.Unlock()

@@ -90,6 +90,19 @@ func (g *Game) Chosen(s *State, ram *[128]byte, cart Cart, mode int) {
 
 var noRAM [128]byte
 
+// Unlisted returns the game as it is for a cartridge of other bytes than the game's
+// own: its rule, actions and modes, with the console's defaults for the picture and
+// for what is plugged in.
+func (g *Game) Unlisted() *Game {
+	return &Game{
+		ID: g.ID, File: g.File, Size: g.Size, MD5: g.MD5, Scheme: g.Scheme, Unplayable: g.Unplayable,
+		YStart: 34, Rows: 210, HMOVEComb: true,
+		PaddleMax: g.PaddleMax, MinActions: g.MinActions, LegalActions: g.LegalActions,
+		Modes: g.Modes, DefaultMode: g.DefaultMode, Difficulties: g.Difficulties, Selection: g.Selection,
+		StartActions: g.StartActions, source: g.source,
+	}
+}
+
 func (g *Game) compiled() *rule {
 	g.once.Do(func() {
 		if g.Unplayable {

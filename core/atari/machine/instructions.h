@@ -1,8 +1,9 @@
 /*
  * The instructions: cpu_run's loop, and what each opcode does.
  *
- * An addressing mode sets `address` and `bus`, the last byte that was fetched, and
- * moves the program counter on. The undocumented opcodes are the NMOS chip's.
+ * An addressing mode sets `address` and moves the program counter on. `bus` is the last
+ * byte that was on the bus, which the TIA's reads show where it drives nothing. The
+ * undocumented opcodes are the NMOS chip's.
  */
 #ifndef ATARI_INSTRUCTIONS_H
 #define ATARI_INSTRUCTIONS_H
@@ -54,12 +55,13 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, cons
 	return bus_read(m, rom, address, (uint8_t)bus);
 }
 
-#define READ(a) cpu_read(m, rom, &bank, how, cycles, a, bus)
+#define READ(a) (bus = cpu_read(m, rom, &bank, how, cycles, a, bus))
 
 /* A write to the TIA may stop the CPU for the rest of the line, and end the frame. */
 #define WRITE_AFTER(a, v, wsync_waits)                                   \
 	do {                                                             \
 		const uint32_t to = (a);                                 \
+		bus = (uint8_t)(v);                                      \
 		if ((to & 0x1280) == 0x80) {                             \
 			m->ram[to & 0x7F] = (uint8_t)(v);                \
 		} else {                                                 \
@@ -93,8 +95,7 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, cons
 		const uint32_t first = (at);           \
 		bus = low;                             \
 		low = READ(first);                     \
-		bus = low;                             \
-		bus = high = READ(first + 1);          \
+		high = READ(first + 1);                \
 		pc += 2;                             \
 	} while (0)
 #define INDEXED                                 \
@@ -112,7 +113,7 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, cons
 		INDIRECT;                      \
 		cycles += address >> 8 != high; \
 	} while (0)
-#define IMMEDIATE (value = low, pc += 2)
+#define IMMEDIATE (value = bus = low, pc += 2)
 #define IMPLIED (pc += 1)
 
 /*
@@ -163,7 +164,8 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, cons
 	} while (0)
 #define BRANCH(taken)                                                                    \
 	do {                                                                             \
-		pc += 2;                                                               \
+		bus = low;                                                               \
+		pc += 2;                                                                 \
 		if (taken) {                                                             \
 			const uint32_t to = (pc + (uint32_t)(int8_t)low) & 0xFFFF;       \
 			cycles += (to ^ pc) & 0xFF00 ? 2 : 1;                          \
@@ -177,7 +179,7 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, cons
 		WRITE_AFTER(0x100u | p.sp, v, wsync_waits);               \
 		p.sp--;                                                   \
 	} while (0)
-#define TOP (bus = READ(0x100u | p.sp))
+#define TOP READ(0x100u | p.sp)
 #define PULL (p.sp++, TOP)
 
 /* A group of eight: what ORA, AND, EOR, ADC, LDA, CMP and SBC have. */
@@ -252,12 +254,12 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 			high = code[2];
 			cycles += cpu_cycles[opcode];
 		} else {
-			opcode = bus = READ(pc & 0xFFFF);
+			opcode = READ(pc & 0xFFFF);
 			cycles += cpu_cycles[opcode];
 			if (cpu_length[opcode] > 1)
-				low = bus = READ((pc + 1) & 0xFFFFu);
+				low = READ((pc + 1) & 0xFFFFu);
 			if (cpu_length[opcode] > 2)
-				high = bus = READ((pc + 2) & 0xFFFFu);
+				high = READ((pc + 2) & 0xFFFFu);
 		}
 		switch (opcode) {
 		GROUP(0x00, ORA);
@@ -350,12 +352,12 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 		case 0x08: IMPLIED; PUSH(cpu_flags(&p), 1); break;
 		case 0x68: IMPLIED; TOP; PULL; NZ(p.a = (uint8_t)bus); break;
 		case 0x28: IMPLIED; TOP; PULL; cpu_set_flags(&p, (uint8_t)bus); break;
-		case 0x4C: pc = low | high << 8; break;
+		case 0x4C: bus = high; pc = low | high << 8; break;
 		case 0x6C: /* the pointer's second byte is in the first one's page */
 			address = low | high << 8;
 			bus = high;
-			value = bus = READ(address);
-			value |= (bus = READ((address & 0xFF00) | ((address + 1) & 0xFF))) << 8;
+			value = READ(address);
+			value |= READ((address & 0xFF00) | ((address + 1) & 0xFF)) << 8;
 			pc = value;
 			break;
 		case 0x20: /* the second push follows a write */
@@ -364,7 +366,7 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 			pc += 2;
 			PUSH(pc >> 8 & 0xFF, 1);
 			PUSH(pc & 0xFF, 0);
-			high = bus = READ(pc & 0xFFFF);
+			high = READ(pc & 0xFFFF);
 			pc = low | high << 8;
 			break;
 		case 0x60:
@@ -373,7 +375,7 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 			value = bus;
 			PULL;
 			value |= bus << 8;
-			bus = READ(value);
+			READ(value);
 			pc = (value + 1) & 0xFFFF;
 			break;
 		case 0x40:
@@ -391,8 +393,8 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 			PUSH(pc & 0xFF, 0);
 			PUSH(cpu_flags(&p), 0);
 			p.i = 1;
-			value = bus = READ(0xFFFE);
-			value |= (bus = READ(0xFFFF)) << 8;
+			value = READ(0xFFFE);
+			value |= READ(0xFFFF) << 8;
 			pc = value;
 			break;
 

@@ -62,7 +62,9 @@ ATARI_FN void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t 
 ATARI_FN void atari_give_up(struct atari *m)
 {
 	tia_catch_up(m, m->tia.due);
+	m->tia.lines = (3 * m->cycles - m->tia.frame_start) / ATARI_LINE;
 	if (!m->unfinished && m->draw) {
+		tia_flush_all(m);
 		int32_t row = (3 * m->cycles - m->tia.frame_start) / ATARI_LINE - m->first_line;
 		if (row < 0)
 			row = 0;

@@ -187,6 +187,67 @@ ATARI_FN void tia_catch_up(struct atari *m, int32_t to)
 	}
 }
 
+/*
+ * HMOVE's black pixels are there before the others, and more of them the sooner within
+ * the blank the picture was first due. Those from `end` on are left.
+ */
+ATARI_FN void tia_comb_beyond(struct atari *m, int32_t end)
+{
+	const struct atari_tia *t = &m->tia;
+	if (t->line_start != t->comb_start || t->comb_first <= t->line_start || t->comb_first == ATARI_NEVER)
+		return;
+	int32_t black = t->line_start + ATARI_BLANK + 8 - t->comb_first;
+	if (black < 8)
+		black = 8;
+	for (int32_t x = end; x < black && x < ATARI_WIDTH; x++)
+		tia_pixels(m, tia_row(t))[x] = 0;
+}
+
+/*
+ * ALE draws four pixels at a time while only certain objects are on. A picture that
+ * ends among four pixels of which nothing but the playfield lights any has all four then.
+ */
+ATARI_FN int tia_draws_fours(const struct atari_tia *t)
+{
+	ATARI_TABLE uint8_t plain[11] = {
+		DIRTY_PF, DIRTY_P0, DIRTY_P1, DIRTY_P0 | DIRTY_P1, DIRTY_M0, DIRTY_M1, DIRTY_M0 | DIRTY_M1,
+		DIRTY_BL, DIRTY_M0 | DIRTY_BL, DIRTY_M1 | DIRTY_BL, DIRTY_P1 | DIRTY_BL,
+	};
+	const uint32_t on = (tia_graphics(t, 0) ? DIRTY_P0 : 0u) | (tia_graphics(t, 1) ? DIRTY_P1 : 0u) |
+			    (tia_missile(t, 0) ? DIRTY_M0 : 0u) | (tia_missile(t, 1) ? DIRTY_M1 : 0u) |
+			    (tia_ball(t) ? DIRTY_BL : 0u) | (t->pf[0] >> 4 | t->pf[1] | t->pf[2] ? DIRTY_PF : 0u);
+	for (int i = 0; i < 11; i++)
+		if (on == plain[i])
+			return 1;
+	return !(t->ctrlpf & 2) && (on == (DIRTY_PF | DIRTY_P0) || on == (DIRTY_PF | DIRTY_P1) || on == (DIRTY_PF | DIRTY_BL));
+}
+
+/* Puts all that is drawn into the picture, where a frame ends or is given up. */
+ATARI_FN void tia_flush_all(struct atari *m)
+{
+	struct atari_tia *t = &m->tia;
+	const int32_t within = t->drawn - t->line_start, end = within > ATARI_BLANK ? within - ATARI_BLANK : 0, four = end & ~3;
+	if (!m->draw || t->drawn <= t->window_start)
+		return;
+	/* What was drawn last begins where it was due before. */
+	if (end > four && t->due_before <= t->line_start + ATARI_BLANK + four && !(t->vblank & 2) && tia_draws_fours(t)) {
+		if (t->dirty)
+			tia_rebuild(t);
+		const struct atari_mask group = mask_range(four, four + 4), rest = mask_range(end, four + 4);
+		struct atari_mask lit = t->mask[ATARI_P0];
+		for (int i = ATARI_P0 + 1; i < ATARI_PF; i++)
+			lit = mask_or(lit, t->mask[i]);
+		if (!mask_any(mask_and(lit, group))) {
+			for (int i = 0; i < 3; i++)
+				t->line[i] = mask_or(t->line[i], mask_and(t->layer[i], rest));
+			tia_flush(m, four + 4);
+			t->flushed = (uint8_t)end; /* what follows draws them again */
+		}
+	}
+	tia_flush(m, end);
+	tia_comb_beyond(m, end);
+}
+
 /* To be called, after catching up, before anything changes that turns layers into colours. */
 ATARI_FN void tia_colours_change(struct atari *m)
 {
@@ -212,7 +273,9 @@ ATARI_FN void tia_start_frame(struct atari *m)
 	t->window_start = t->frame_start + ATARI_LINE * m->first_line;
 	t->window_end = t->window_start + ATARI_LINE * m->rows;
 	t->drawn = t->line_start = t->window_start;
-	t->due = t->frame_start;
+	t->due = t->due_before = t->frame_start;
+	t->comb_start = t->comb ? t->window_start : ATARI_NEVER;
+	t->comb_first = ATARI_NEVER;
 	t->flushed = 0;
 	t->comb_line = 0;
 	for (int i = 0; i < 3; i++)
@@ -236,14 +299,7 @@ ATARI_FN void tia_end_frame(struct atari *m)
 	struct atari_tia *t = &m->tia;
 	t->lines = (3 * m->cycles - t->frame_start) / ATARI_LINE;
 	tia_catch_up(m, t->due);
-	if (!m->draw)
-		return;
-	const int32_t within = t->drawn - t->line_start;
-	if (within > ATARI_BLANK)
-		tia_flush(m, within - ATARI_BLANK);
-	else if (t->comb && within > 0) /* HMOVE's black pixels are there before the others */
-		for (int32_t x = 0; x < ATARI_BLANK + 8 - within; x++)
-			tia_pixels(m, tia_row(t))[x] = 0;
+	tia_flush_all(m);
 }
 
 #endif

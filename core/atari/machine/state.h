@@ -60,6 +60,9 @@ struct atari_tia {
 	int32_t drawn;      /* the picture exists up to this clock */
 	int32_t line_start; /* of the line that `drawn` is in */
 	int32_t due;        /* up to where it would be if nothing were put off */
+	int32_t due_before; /* and before that */
+	int32_t comb_start; /* start of the line that begins with HMOVE's eight black pixels ... */
+	int32_t comb_first; /* ... and the first clock within it up to which the picture was due */
 	int32_t vsync_end;  /* when switching VSYNC off will end the frame */
 	int32_t hmove_at;   /* the last HMOVE */
 	int32_t dump_end;   /* cycle at which the paddles' capacitors were let go */
@@ -74,7 +77,7 @@ struct atari_tia {
 	uint8_t position[5]; /* pixel of each object's first copy */
 	uint8_t skip[2];     /* the player's first copy is not drawn on this line */
 	uint8_t reflect;     /* CTRLPF's bit, as the right half has it */
-	uint8_t comb;        /* the next line that is drawn begins with eight black pixels */
+	uint8_t comb;        /* the next line that is drawn begins with black pixels */
 	uint8_t comb_line;   /* this one does */
 	uint8_t ark, ark_count, ark_m0; /* the moving missile; ark_m0: 1 wider, 2 hidden */
 	uint8_t buffer;      /* which picture is being drawn */

@@ -120,8 +120,16 @@ ATARI_FN void tia_hmove(struct atari *m, int32_t clock)
 		if (motion != 0)
 			tia_place(t, i, (t->position[i] + motion + ATARI_WIDTH) % ATARI_WIDTH);
 	}
-	if (m->comb_exists && (cycle <= 20 || cycle == 75))
+	if (m->comb_exists && (cycle <= 20 || cycle == 75)) {
+		int32_t start = clock - tia_phase(t, clock) + (cycle == 75 ? ATARI_LINE : 0);
+		if (start < t->window_start)
+			start = t->window_start;
+		if (start != t->comb_start) {
+			t->comb_start = start;
+			t->comb_first = ATARI_NEVER;
+		}
 		t->comb = 1;
+	}
 	t->hmove_at = clock;
 	for (int i = 0; i < 2; i++)
 		if (t->skip[i]) {
@@ -130,6 +138,17 @@ ATARI_FN void tia_hmove(struct atari *m, int32_t clock)
 		}
 	t->ark = 0;
 	tia_ark_plain(t);
+}
+
+/* The picture is to exist up to this clock. */
+ATARI_INLINE void tia_falls_due(struct atari_tia *t, int32_t clock)
+{
+	if (clock > t->due) {
+		t->due_before = t->due;
+		t->due = clock;
+		if (clock > t->comb_start && t->comb_first == ATARI_NEVER)
+			t->comb_first = clock;
+	}
 }
 
 /* -------------------------------------------------------------------- reads */
@@ -148,7 +167,7 @@ ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch)
 {
 	const uint32_t reg = address & 15;
 	uint8_t value = 0;
-	m->tia.due = 3 * m->cycles;
+	tia_falls_due(&m->tia, 3 * m->cycles);
 	if (reg < 8) {
 		tia_catch_up(m, m->tia.due);
 		value = (uint8_t)((m->tia.collisions >> (2 * reg) & 3) << 6);
@@ -183,9 +202,10 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 	uint8_t changed = 0;
 	int i = 0;
 	tia_count_lines(m, clock);
-	if (!wsync_waits) /* at the clock of the write before: what that put off is due */
-		tia_catch_up(m, t->due);
-	t->due = clock + tia_delay[reg];
+	if (reg >= PF0 && reg <= PF2) /* the playfield moves in steps of four */
+		tia_falls_due(t, t->frame_start + (clock - t->frame_start + 5) / 4 * 4);
+	else
+		tia_falls_due(t, clock + tia_delay[reg]);
 	switch (reg) {
 	case VSYNC:
 		t->vsync = value;
@@ -254,8 +274,7 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 		break;
 	case PF0:
 	case PF1:
-	case PF2: /* it moves in steps of four */
-		t->due = t->frame_start + (clock - t->frame_start + 5) / 4 * 4;
+	case PF2:
 		if (t->pf[reg - PF0] == value)
 			break;
 		tia_catch_up(m, t->due);
@@ -345,7 +364,7 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 		break;
 	case RESMP0:
 	case RESMP1:
-		if (t->resmp[reg - RESMP0] == (value & 2) && t->ark_m0 == 0)
+		if (t->resmp[reg - RESMP0] == (value & 2))
 			break;
 		tia_catch_up(m, t->due);
 		tia_lock_missile(t, (int)(reg - RESMP0), value);

@@ -30,8 +30,6 @@ def test_game(ours, theirs, roms, game):
     assert compare(ours, theirs, roms[game], 300, hold=3).difference is None
 
 
-# Most of these are equal, not all yet: the games are, and stay so (test_game).
-@pytest.mark.xfail(reason="some generated cartridges still differ from ale-py", strict=False)
 @pytest.mark.parametrize("seed", range(60))
 def test_cartridge(ours, theirs, tmp_path, seed):
     program = cartridge(seed)
