@@ -134,6 +134,7 @@ func requireMachine(t testing.TB) {
 	}
 }
 
+// newROM returns a cartridge of these bytes with all that is known of the game's own.
 func newROM(t testing.TB, game string, image []byte) *ROM {
 	t.Helper()
 	requireMachine(t)
@@ -141,11 +142,11 @@ func newROM(t testing.TB, game string, image []byte) *ROM {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rom, err := NewROM(image, g, true)
+	scheme, err := schemeOf(image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rom
+	return &ROM{game: g, md5: digest(image), image: newImage(image, machineSchemes[scheme])}
 }
 
 func newConsole(t testing.TB, rom *ROM, s Settings) *Console {
