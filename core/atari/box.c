@@ -4,6 +4,7 @@
 #endif
 
 #define ATARI_INLINE static inline __attribute__((always_inline))
+#define ATARI_APART static __attribute__((noinline))
 
 #include "box.h"
 #include "check.h"

@@ -8,6 +8,7 @@
 #endif
 
 #define ATARI_INLINE static inline __attribute__((always_inline))
+#define ATARI_APART static __attribute__((noinline))
 
 #include "box.h"
 #include "machine.h"

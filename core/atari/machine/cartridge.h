@@ -16,6 +16,26 @@ ATARI_FN void cart_select_bank(struct atari *m, uint32_t bank)
 		m->cart.slice[i] = bank * 4096 + i * 1024;
 }
 
+/* Addresses where an access moves no bank and is no RAM: from, below. */
+ATARI_FN uint32_t cart_plain_from(uint32_t scheme)
+{
+	return scheme == ATARI_F8SC || scheme == ATARI_F6SC ? 0x100 : scheme == ATARI_DPC ? 0x80 : 0;
+}
+
+ATARI_FN uint32_t cart_plain_below(uint32_t scheme)
+{
+	switch (scheme) {
+	case ATARI_F8: case ATARI_F8SC: return 0xFF8;
+	case ATARI_F6: case ATARI_F6SC: return 0xFF6;
+	case ATARI_E0: return 0xFE0;
+	case ATARI_DPC: return 0xFC0;
+	default: return 0x1000;
+	}
+}
+
+/* FE's bank is bit 13 of the address, as the CPU has it. */
+ATARI_FN uint32_t cart_fe_bank(uint32_t address) { return address & 0x2000 ? 0 : 4096; }
+
 /* Moves the slices where the address is a hot spot. */
 ATARI_FN void cart_touch(struct atari *m, const struct atari_rom *rom, uint32_t address)
 {
@@ -149,8 +169,8 @@ ATARI_FN uint8_t cart_read(struct atari *m, const struct atari_rom *rom, uint32_
 {
 	const uint32_t a = address & 0xFFF;
 	switch (rom->scheme) {
-	case ATARI_FE: /* the bank is bit 13 of the address, as the CPU has it */
-		return rom->image[a + (address & 0x2000 ? 0 : 4096)];
+	case ATARI_FE:
+		return rom->image[cart_fe_bank(address) + a];
 	case ATARI_F8SC:
 	case ATARI_F6SC:
 		if (a >= 0x80 && a < 0x100)

@@ -5,16 +5,15 @@
  * every access happens at the count of the instruction's end. There are no dummy
  * accesses but those below.
  *
- * Registers are in locals while the loop runs. An instruction's bytes come as one
- * word where they lie in ROM, away from hot spots; elsewhere they are read one by
- * one through the bus.
+ * What every instruction changes is in locals while the loop runs, few enough for a
+ * processor's registers: PC, A, X, Y and the clock. All else stays in struct atari_cpu.
  */
 #ifndef ATARI_CPU_H
 #define ATARI_CPU_H
 
 #include "bus.h"
 
-/* Bytes of an instruction. JSR fetches its third itself, after pushing. */
+/* Bytes of an instruction that are fetched before it is done. */
 ATARI_TABLE uint8_t cpu_length[256] = {
 	2, 2, 1, 2, 2, 2, 2, 2, 1, 2, 1, 2, 3, 3, 3, 3, 2, 2, 1, 2, 2, 2, 2, 2, 1, 3, 1, 3, 3, 3, 3, 3,
 	2, 2, 1, 2, 2, 2, 2, 2, 1, 2, 1, 2, 3, 3, 3, 3, 2, 2, 1, 2, 2, 2, 2, 2, 1, 3, 1, 3, 3, 3, 3, 3,
@@ -40,78 +39,185 @@ ATARI_TABLE uint8_t cpu_cycles[256] = {
 
 /* --------------------------------------------------------------- arithmetic */
 
-/* What a sum does to the registers: decimal mode treats each byte as two digits, valid or not. */
-ATARI_INLINE uint8_t cpu_decimal(uint8_t bcd) { return (uint8_t)(10 * (bcd >> 4) + (bcd & 15)); }
-ATARI_INLINE uint8_t cpu_bcd(uint32_t value) { return (uint8_t)(value / 10 % 10 << 4 | value % 10); }
+/* N is bit 7 or 15 of nz; Z is set where its low byte is 0. BIT and PLP can set both. */
+ATARI_INLINE int cpu_negative(const struct atari_cpu *p) { return (p->nz & 0x8080) != 0; }
+ATARI_INLINE int cpu_zero(const struct atari_cpu *p) { return (p->nz & 0xFF) == 0; }
 
-ATARI_INLINE void cpu_add(struct atari_cpu *p, uint8_t value)
+ATARI_FN uint8_t cpu_flags(const struct atari_cpu *p)
 {
-	const uint8_t old = p->a;
-	if (!p->d) {
-		const uint32_t sum = (uint32_t)old + value + p->c;
-		p->c = sum > 0xFF;
-		p->a = (uint8_t)sum;
-		p->v = ((old ^ sum) & (value ^ sum) & 0x80) != 0;
-	} else {
-		const uint32_t sum = (uint32_t)cpu_decimal(old) + cpu_decimal(value) + p->c;
-		p->c = sum > 99;
-		p->a = cpu_bcd((sum & 0xFF) % 100); /* of digits above 9 the sum may pass 255 */
-		p->v = ((old ^ p->a) & (p->a ^ value) & 0x80) != 0;
-	}
-	p->n = p->z = p->a;
+	return (uint8_t)(cpu_negative(p) << 7 | p->v << 6 | 0x30 | p->d << 3 | p->i << 2 | cpu_zero(p) << 1 | p->c);
 }
 
-ATARI_INLINE void cpu_subtract(struct atari_cpu *p, uint8_t value)
+ATARI_FN void cpu_set_flags(struct atari_cpu *p, uint32_t flags)
 {
-	const uint8_t old = p->a;
-	if (!p->d) {
-		const uint32_t difference = (uint32_t)old + (value ^ 0xFF) + p->c;
-		p->c = difference > 0xFF;
-		p->a = (uint8_t)difference;
-		p->v = ((old ^ value) & (old ^ difference) & 0x80) != 0;
-	} else {
-		int32_t difference = cpu_decimal(old) - cpu_decimal(value) - 1 + p->c;
-		const uint8_t carry = old >= value + 1 - p->c;
-		if (difference < 0)
-			difference += 100;
-		p->a = difference < 0 ? cpu_decimal((uint8_t)(256 + difference)) : cpu_bcd((uint32_t)difference);
-		p->v = ((old ^ p->a) & (p->a ^ value) & 0x80) != 0;
-		p->c = carry;
-	}
-	p->n = p->z = p->a;
-}
-
-/* ARR: AND, then a rotation whose flags are an addition's. */
-ATARI_INLINE void cpu_and_rotate(struct atari_cpu *p, uint8_t value)
-{
-	const uint8_t both = p->a & value, turned = (uint8_t)(both >> 1 | p->c << 7);
-	p->n = p->z = p->a = turned;
-	if (!p->d) {
-		p->c = turned >> 6 & 1;
-		p->v = (turned >> 6 ^ turned >> 5) & 1;
-		return;
-	}
-	p->v = (both ^ turned) >> 6 & 1;
-	if ((both & 15) + (both & 1) > 5)
-		p->a = (uint8_t)((p->a & 0xF0) | ((p->a + 6) & 15));
-	p->c = (both & 0xF0) + (both & 0x10) > 0x50;
-	if (p->c)
-		p->a = (uint8_t)(p->a + 0x60);
-}
-
-ATARI_INLINE uint8_t cpu_flags(const struct atari_cpu *p)
-{
-	return (uint8_t)((p->n & 0x80) | p->v << 6 | 0x30 | p->d << 3 | p->i << 2 | (p->z == 0) << 1 | p->c);
-}
-
-ATARI_INLINE void cpu_set_flags(struct atari_cpu *p, uint8_t flags)
-{
-	p->n = flags & 0x80;
+	p->nz = (uint16_t)((flags & 0x80) << 8 | !(flags & 2));
 	p->v = flags >> 6 & 1;
 	p->d = flags >> 3 & 1;
 	p->i = flags >> 2 & 1;
-	p->z = !(flags & 2);
 	p->c = flags & 1;
+}
+
+/* Decimal mode treats each byte as two digits, valid or not. */
+ATARI_FN uint32_t cpu_decimal(uint32_t bcd) { return (10 * (bcd >> 4) + (bcd & 15)) & 0xFF; }
+ATARI_FN uint32_t cpu_bcd(uint32_t value) { return value / 10 % 10 << 4 | value % 10; }
+
+ATARI_APART uint32_t cpu_add_decimal(struct atari_cpu *p, uint32_t a, uint32_t value)
+{
+	const uint32_t sum = cpu_decimal(a) + cpu_decimal(value) + p->c;
+	const uint32_t result = cpu_bcd((sum & 0xFF) % 100); /* of digits above 9 the sum may pass 255 */
+	p->c = sum > 99;
+	p->v = ((a ^ result) & (result ^ value)) >> 7 & 1;
+	p->nz = (uint16_t)result;
+	return result;
+}
+
+ATARI_APART uint32_t cpu_subtract_decimal(struct atari_cpu *p, uint32_t a, uint32_t value)
+{
+	int32_t difference = (int32_t)cpu_decimal(a) - (int32_t)cpu_decimal(value) - 1 + p->c;
+	const uint8_t carry = a >= value + 1 - p->c;
+	if (difference < 0)
+		difference += 100;
+	const uint32_t result = difference < 0 ? cpu_decimal((uint32_t)(256 + difference)) : cpu_bcd((uint32_t)difference);
+	p->c = carry;
+	p->v = ((a ^ result) & (result ^ value)) >> 7 & 1;
+	p->nz = (uint16_t)result;
+	return result;
+}
+
+/* These return what A becomes. */
+ATARI_INLINE uint32_t cpu_sum(struct atari_cpu *p, uint32_t a, uint32_t value)
+{
+	const uint32_t sum = a + value + p->c;
+	p->c = (uint8_t)(sum >> 8);
+	p->v = ((a ^ sum) & (value ^ sum)) >> 7 & 1;
+	return p->nz = (uint8_t)sum;
+}
+
+ATARI_INLINE uint32_t cpu_add(struct atari_cpu *p, uint32_t a, uint32_t value)
+{
+	return p->d ? cpu_add_decimal(p, a, value) : cpu_sum(p, a, value);
+}
+
+ATARI_INLINE uint32_t cpu_subtract(struct atari_cpu *p, uint32_t a, uint32_t value)
+{
+	return p->d ? cpu_subtract_decimal(p, a, value) : cpu_sum(p, a, value ^ 0xFF);
+}
+
+/* ARR: AND, then a rotation whose flags are an addition's. */
+ATARI_APART uint32_t cpu_and_rotate(struct atari_cpu *p, uint32_t a, uint32_t value)
+{
+	const uint32_t both = a & value, turned = both >> 1 | (uint32_t)p->c << 7;
+	p->nz = (uint16_t)turned;
+	if (!p->d) {
+		p->c = turned >> 6 & 1;
+		p->v = (turned >> 6 ^ turned >> 5) & 1;
+		return turned;
+	}
+	uint32_t result = turned;
+	p->v = (both ^ turned) >> 6 & 1;
+	if ((both & 15) + (both & 1) > 5)
+		result = (result & 0xF0) | ((result + 6) & 15);
+	p->c = (both & 0xF0) + (both & 0x10) > 0x50;
+	return p->c ? (result + 0x60) & 0xFF : result;
+}
+
+/* -------------------------------------------------------------------- memory */
+
+/*
+ * The clock counts cycles in its lower half. The upper half counts instructions from
+ * minus those that may still run, so that the loop ends when it is no longer negative.
+ */
+typedef int64_t cpu_clock;
+
+#define CPU_INSTRUCTION ((cpu_clock)1 << 32)
+
+ATARI_INLINE int32_t cpu_cycle(cpu_clock clock) { return (int32_t)(uint32_t)clock; }
+ATARI_INLINE cpu_clock cpu_stop(cpu_clock clock) { return (cpu_clock)(uint32_t)clock; }
+
+/*
+ * Where code lies in one piece of the image, away from hot spots: `span` addresses from
+ * `from` on, at all of which an instruction may begin. Reading it is reading `code`.
+ */
+struct cpu_window {
+	const uint8_t *code;
+	uint32_t from, span;
+};
+
+ATARI_APART void cpu_find_window(const struct atari *m, const struct atari_rom *rom, uint32_t pc, struct cpu_window *w)
+{
+	const uint32_t a = pc & 0xFFF;
+	uint32_t from = rom->code_from, below = rom->code_below, at = m->cart.slice[0];
+	w->span = 0;
+	if (!(pc & 0x1000) || a < from || a >= below)
+		return;
+	if (rom->scheme == ATARI_E0) { /* slices lie apart, and an instruction is to lie within one */
+		from = a & 0xC00;
+		if (below > from + 0x3FE)
+			below = from + 0x3FE;
+		at = m->cart.slice[a >> 10] - from;
+	} else if (rom->scheme == ATARI_FE) {
+		at = cart_fe_bank(pc);
+	}
+	if (a >= below)
+		return;
+	w->code = rom->image + at + from;
+	w->from = (pc & 0xF000) + from;
+	w->span = below - from;
+}
+
+/* Bytes that are no plain ones of the window. */
+ATARI_APART uint32_t cpu_read_bus(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t bus, cpu_clock clock)
+{
+	m->cycles = cpu_cycle(clock);
+	const uint8_t value = bus_read(m, rom, address & 0xFFFF, (uint8_t)bus);
+	if (address & 0x1000) /* banks may have changed */
+		w->span = 0;
+	return value;
+}
+
+/* bus: what was on the bus before. */
+ATARI_INLINE uint32_t cpu_read(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t bus, cpu_clock clock)
+{
+	uint32_t value;
+	if ((address & 0x1280) == 0x80)
+		value = m->ram[address & 0x7F];
+	else if (address & 0x1000 && (address & 0xFFF) - rom->plain_from < rom->plain_span)
+		value = rom->image[m->cart.slice[address >> 10 & 3] + (address & 0x3FF)];
+	else
+		value = cpu_read_bus(m, rom, w, address, bus, clock);
+	m->latch = (uint8_t)value;
+	return value;
+}
+
+/* A write to the TIA may stop the CPU for the rest of the line, and end the frame. */
+ATARI_APART cpu_clock cpu_write_bus(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t value, int wsync_waits, cpu_clock clock)
+{
+	const int32_t cycle = cpu_cycle(clock);
+	m->cycles = cycle;
+	bus_write(m, rom, address, (uint8_t)value, wsync_waits);
+	if (address & 0x1000)
+		w->span = 0;
+	clock += m->cycles - cycle;
+	return m->frame_over ? cpu_stop(clock) : clock;
+}
+
+ATARI_INLINE cpu_clock cpu_write(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t value, int wsync_waits, cpu_clock clock)
+{
+	m->latch = (uint8_t)value;
+	if ((address & 0x1280) != 0x80)
+		return cpu_write_bus(m, rom, w, address, value, wsync_waits, clock);
+	m->ram[address & 0x7F] = (uint8_t)value;
+	return clock;
+}
+
+/* An instruction's bytes, one by one; JSR fetches its third itself, after pushing. */
+ATARI_APART void cpu_fetch(struct atari *m, const struct atari_rom *rom, uint32_t pc, cpu_clock clock, uint8_t bytes[3])
+{
+	m->cycles = cpu_cycle(clock);
+	bytes[0] = m->latch = bus_read(m, rom, pc, m->latch);
+	m->cycles += cpu_cycles[bytes[0]];
+	for (uint32_t i = 1; i < 3; i++)
+		bytes[i] = i < cpu_length[bytes[0]] ? (m->latch = bus_read(m, rom, (pc + i) & 0xFFFF, m->latch)) : 0;
 }
 
 #include "instructions.h"

@@ -2,157 +2,75 @@
  * The instructions: cpu_run's loop, and what each opcode does.
  *
  * An addressing mode sets `address` and moves the program counter on. `bus` is the last
- * byte that was on the bus, which the TIA's reads show where it drives nothing. The
- * undocumented opcodes are the NMOS chip's.
+ * byte that was on the bus, which the TIA's reads show where it drives nothing; m->latch
+ * is that of the end of an instruction. The undocumented opcodes are the NMOS chip's.
  */
 #ifndef ATARI_INSTRUCTIONS_H
 #define ATARI_INSTRUCTIONS_H
 
-/* Addresses of the cartridge where an access moves no bank and is no RAM: from, below. */
-ATARI_INLINE uint32_t cart_plain_from(uint32_t scheme)
-{
-	return scheme == ATARI_F8SC || scheme == ATARI_F6SC ? 0x100 : scheme == ATARI_DPC ? 0x80 : 0;
-}
-
-ATARI_INLINE uint32_t cart_plain_below(uint32_t scheme)
-{
-	switch (scheme) {
-	case ATARI_F8: case ATARI_F8SC: return 0xFF8;
-	case ATARI_F6: case ATARI_F6SC: return 0xFF6;
-	case ATARI_E0: return 0xFE0;
-	case ATARI_DPC: return 0xFC0;
-	default: return 0x1000;
-	}
-}
-
-/* How cpu_run finds a byte of the image: the loop is compiled for each. */
-enum { FLAT, SLICED, BY_A13 };
-
-/* `bank` is where the 4 KB that are selected begin, of a FLAT cartridge. */
-ATARI_INLINE const uint8_t *cart_at(const struct atari *m, const uint8_t *image, const uint8_t *bank, uint32_t address, const int how)
-{
-	if (how == FLAT)
-		return bank + (address & 0xFFF);
-	if (how == SLICED)
-		return image + m->cart.slice[address >> 10 & 3] + (address & 0x3FF);
-	return image + (address & 0xFFF) + (address & 0x2000 ? 0 : 4096);
-}
-
-ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, const uint8_t **bank, const int how,
-			      int32_t cycles, uint32_t address, uint32_t bus)
-{
-	if (address & 0x1000) {
-		if ((address & 0xFFF) - rom->plain_from < rom->plain_below - rom->plain_from)
-			return *cart_at(m, rom->image, *bank, address, how);
-		m->cycles = cycles;
-		const uint8_t value = cart_read(m, rom, address);
-		*bank = rom->image + m->cart.slice[0];
-		return value;
-	}
-	if ((address & 0x280) == 0x80)
-		return m->ram[address & 0x7F];
-	m->cycles = cycles;
-	return bus_read(m, rom, address, (uint8_t)bus);
-}
-
-#define READ(a) (bus = cpu_read(m, rom, &bank, how, cycles, a, bus))
-
-/* A write to the TIA may stop the CPU for the rest of the line, and end the frame. */
-#define WRITE_AFTER(a, v, wsync_waits)                                   \
-	do {                                                             \
-		const uint32_t to = (a);                                 \
-		bus = (uint8_t)(v);                                      \
-		if ((to & 0x1280) == 0x80) {                             \
-			m->ram[to & 0x7F] = (uint8_t)(v);                \
-		} else {                                                 \
-			m->cycles = cycles;                              \
-			if (to & 0x1080) {                               \
-				bus_write(m, rom, to, (uint8_t)(v), wsync_waits); \
-				bank = rom->image + m->cart.slice[0];    \
-			} else {                                         \
-				tia_write(m, to, (uint8_t)(v), wsync_waits); \
-			}                                                \
-			cycles = m->cycles;                              \
-			if (m->frame_over)                               \
-				most = 1;                                \
-		}                                                        \
-	} while (0)
+#define READ(a) cpu_read(m, rom, &window, a, bus, clock)
+#define WRITE_AFTER(a, v, wsync_waits) (clock = cpu_write(m, rom, &window, a, v, wsync_waits, clock))
 #define WRITE(a, v) WRITE_AFTER(a, v, 1)
-
-#define NZ(v) (p.n = p.z = (uint8_t)(v))
+#define NZ(v) (p->nz = (uint8_t)(v))
+#define LOW ((uint32_t)code[1])
+#define HIGH ((uint32_t)code[2])
+#define ON_BUS(v) (m->latch = (uint8_t)(v))
 
 /* ----------------------------------------------------------- addressing */
 
-#define ZERO (address = bus = low, pc += 2)
-#define ZERO_BY(index) (bus = low, address = (low + (index)) & 0xFF, pc += 2)
-#define ABSOLUTE (address = low | high << 8, bus = high, pc += 3)
-#define ABSOLUTE_BY(index) (address = ((low | high << 8) + (index)) & 0xFFFF, bus = high, pc += 3)
+#define ZERO (address = bus = LOW, pc += 2)
+#define ZERO_BY(index) (bus = LOW, address = (bus + (index)) & 0xFF, pc += 2)
+#define ABSOLUTE (bus = HIGH, address = LOW | bus << 8, pc += 3)
+#define ABSOLUTE_BY(index) (bus = HIGH, address = ((LOW | bus << 8) + (index)) & 0xFFFF, pc += 3)
 /* Reads take a cycle more where the index carries into the high byte. */
-#define ABSOLUTE_BY_READ(index) (ABSOLUTE_BY(index), cycles += address >> 8 != high)
+#define ABSOLUTE_BY_READ(index) (ABSOLUTE_BY(index), clock += address >> 8 != bus)
 /* A pointer's second byte is the one after the first, in page 1, too. */
-#define POINTER(at)                                    \
-	do {                                           \
-		const uint32_t first = (at);           \
-		bus = low;                             \
-		low = READ(first);                     \
-		high = READ(first + 1);                \
-		pc += 2;                             \
-	} while (0)
-#define INDEXED                                 \
-	do {                                    \
-		POINTER((low + p.x) & 0xFF);    \
-		address = low | high << 8;      \
-	} while (0)
-#define INDIRECT                                               \
-	do {                                                   \
-		POINTER(low);                                  \
-		address = ((low | high << 8) + p.y) & 0xFFFF;  \
-	} while (0)
-#define INDIRECT_READ                          \
+#define POINTER(at)                            \
 	do {                                   \
-		INDIRECT;                      \
-		cycles += address >> 8 != high; \
+		const uint32_t first = (at);   \
+		bus = LOW;                     \
+		address = bus = READ(first);   \
+		bus = READ(first + 1);         \
+		address |= bus << 8;           \
+		pc += 2;                       \
 	} while (0)
-#define IMMEDIATE (value = bus = low, pc += 2)
-#define IMPLIED (pc += 1)
-
-/*
- * Games wait for the timer in loops of a load and a branch back to it. Turns whose
- * outcome is known are skipped: all but the last reading. Such a turn is 7 cycles (8
- * across a page) and two instructions, and touches nothing else.
- */
-#define WAIT_FOR_TIMER                                                                          \
-	do {                                                                                    \
-		/* The branch, too, must lie where code is read as words, in the load's slice. */ \
-		if ((address & 0x1285) == 0x0284 && code && (pc & 0x1FFFu) - code_from < code_span && \
-		    (how != SLICED || ((pc - 3) & 0x3FF) < 0x3FA))                              \
-			cpu_skip_waiting(m, code, pc, &cycles, &most);                          \
+#define INDEXED POINTER((LOW + x) & 0xFF)
+#define INDIRECT                                  \
+	do {                                      \
+		POINTER(LOW);                     \
+		address = (address + y) & 0xFFFF; \
 	} while (0)
+#define INDIRECT_READ                         \
+	do {                                  \
+		INDIRECT;                     \
+		clock += address >> 8 != bus; \
+	} while (0)
+#define IMMEDIATE (value = LOW, ON_BUS(value), pc += 2)
+#define IMPLIED (ON_BUS(code[0]), pc += 1)
 
 /* ----------------------------------------------------------- operations */
 
 #define FETCH (value = READ(address))
-#define LOAD(r) NZ(p.r = (uint8_t)value)
+#define LOAD(r) NZ(r = value)
 #define COMPARE(r)                                \
 	do {                                      \
-		p.c = (p.r) >= value;             \
-		NZ((p.r) - value);                \
+		p->c = (r) >= value;               \
+		NZ((r) - value);                  \
 	} while (0)
-#define ORA NZ(p.a |= value)
-#define AND NZ(p.a &= value)
-#define EOR NZ(p.a ^= value)
-#define ADC cpu_add(&p, (uint8_t)value)
-#define SBC cpu_subtract(&p, (uint8_t)value)
-#define BIT                                \
-	do {                               \
-		p.n = (uint8_t)value;      \
-		p.v = value >> 6 & 1;      \
-		p.z = p.a & (uint8_t)value; \
+#define ORA NZ(a |= value)
+#define AND NZ(a &= value)
+#define EOR NZ(a ^= value)
+#define ADC (a = cpu_add(p, a, value))
+#define SBC (a = cpu_subtract(p, a, value))
+#define BIT                                                        \
+	do {                                                       \
+		p->v = value >> 6 & 1;                             \
+		p->nz = (uint16_t)((value & 0x80) << 8 | (a & value)); \
 	} while (0)
-#define ASL (p.c = value >> 7 & 1, NZ(value <<= 1))
-#define LSR (p.c = value & 1, NZ(value >>= 1))
-#define ROL (carry = p.c, p.c = value >> 7 & 1, NZ(value = value << 1 | carry))
-#define ROR (carry = p.c, p.c = value & 1, NZ(value = value >> 1 | carry << 7))
+#define ASL (p->c = value >> 7 & 1, NZ(value <<= 1))
+#define LSR (p->c = value & 1, NZ(value >>= 1))
+#define ROL (carry = p->c, p->c = value >> 7 & 1, NZ(value = value << 1 | carry))
+#define ROR (carry = p->c, p->c = value & 1, NZ(value = value >> 1 | carry << 7))
 #define INC NZ(++value)
 #define DEC NZ(--value)
 #define MODIFY(operation)                        \
@@ -162,25 +80,25 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, cons
 		value &= 0xFF;                   \
 		WRITE(address, value);           \
 	} while (0)
-#define BRANCH(taken)                                                                    \
-	do {                                                                             \
-		bus = low;                                                               \
-		pc += 2;                                                                 \
-		if (taken) {                                                             \
-			const uint32_t to = (pc + (uint32_t)(int8_t)low) & 0xFFFF;       \
-			cycles += (to ^ pc) & 0xFF00 ? 2 : 1;                          \
-			pc = to;                                                       \
-		}                                                                        \
+#define BRANCH(taken)                                                     \
+	do {                                                              \
+		ON_BUS(LOW);                                              \
+		pc += 2;                                                  \
+		if (taken) {                                              \
+			const uint32_t to = pc + (uint32_t)(int8_t)code[1]; \
+			clock += (to ^ pc) & 0xFF00 ? 2 : 1;              \
+			pc = to;                                          \
+		}                                                         \
 	} while (0)
 
 /* The stack is RAM from $80 on and the TIA below. */
 #define PUSH(v, wsync_waits)                                              \
 	do {                                                              \
-		WRITE_AFTER(0x100u | p.sp, v, wsync_waits);               \
-		p.sp--;                                                   \
+		WRITE_AFTER(0x100u | p->sp, v, wsync_waits);              \
+		p->sp--;                                                  \
 	} while (0)
-#define TOP READ(0x100u | p.sp)
-#define PULL (p.sp++, TOP)
+#define TOP (bus = READ(0x100u | p->sp))
+#define PULL (p->sp++, TOP)
 
 /* A group of eight: what ORA, AND, EOR, ADC, LDA, CMP and SBC have. */
 #define GROUP(base, operation)                                             \
@@ -191,16 +109,16 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, cons
 	case (base) + 0x05: ZERO; FETCH; operation; break;                 \
 	case (base) + 0x09: IMMEDIATE; operation; break;                   \
 	case (base) + 0x11: INDIRECT_READ; FETCH; operation; break;        \
-	case (base) + 0x15: ZERO_BY(p.x); FETCH; operation; break;         \
-	case (base) + 0x19: ABSOLUTE_BY_READ(p.y); FETCH; operation; break; \
-	case (base) + 0x1D: ABSOLUTE_BY_READ(p.x); FETCH; operation; break
+	case (base) + 0x15: ZERO_BY(x); FETCH; operation; break;         \
+	case (base) + 0x19: ABSOLUTE_BY_READ(y); FETCH; operation; break; \
+	case (base) + 0x1D: ABSOLUTE_BY_READ(x); FETCH; operation; break
 
 /* What shifts, INC and DEC have ... */
 #define MODIFIER(base, operation)                                    \
 	case (base) + 0x06: ZERO; MODIFY(operation); break;          \
 	case (base) + 0x0E: ABSOLUTE; MODIFY(operation); break;      \
-	case (base) + 0x16: ZERO_BY(p.x); MODIFY(operation); break;  \
-	case (base) + 0x1E: ABSOLUTE_BY(p.x); MODIFY(operation); break
+	case (base) + 0x16: ZERO_BY(x); MODIFY(operation); break;  \
+	case (base) + 0x1E: ABSOLUTE_BY(x); MODIFY(operation); break
 
 /* ... and the undocumented pairs of such a one and another operation. */
 #define BOTH(base, operation, then)                                                          \
@@ -208,60 +126,69 @@ ATARI_INLINE uint8_t cpu_read(struct atari *m, const struct atari_rom *rom, cons
 	case (base) + 0x07: ZERO; MODIFY(operation); then; break;                            \
 	case (base) + 0x0F: ABSOLUTE; MODIFY(operation); then; break;                        \
 	case (base) + 0x13: INDIRECT; MODIFY(operation); then; break;                        \
-	case (base) + 0x17: ZERO_BY(p.x); MODIFY(operation); then; break;                    \
-	case (base) + 0x1B: ABSOLUTE_BY(p.y); MODIFY(operation); then; break;                \
-	case (base) + 0x1F: ABSOLUTE_BY(p.x); MODIFY(operation); then; break
+	case (base) + 0x17: ZERO_BY(x); MODIFY(operation); then; break;                    \
+	case (base) + 0x1B: ABSOLUTE_BY(y); MODIFY(operation); then; break;                \
+	case (base) + 0x1F: ABSOLUTE_BY(x); MODIFY(operation); then; break
 
-/* code: the load that has just been decoded; pc: the branch behind it. */
-ATARI_FN void cpu_skip_waiting(const struct atari *m, const uint8_t *code, uint32_t pc, int32_t *cycles, int32_t *most)
+/*
+ * Games wait for the timer in loops of a load and a branch back to it. Turns whose
+ * outcome is known are skipped: all but the last reading. Such a turn is 7 cycles (8
+ * across a page) and two instructions, and touches nothing else. `code` is the load
+ * that has just been decoded, pc the branch behind it.
+ */
+ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, const uint8_t *code, uint32_t pc, cpu_clock clock)
 {
 	const struct atari_riot *r = &m->riot;
 	if (code[4] != 0xFB || (code[3] != 0xD0 && code[3] != 0x10) || r->shift < 3)
-		return;
+		return clock;
 	const int32_t turn = ((pc + 2) ^ (pc - 3)) & 0xFF00 ? 8 : 7;
-	const int32_t since = (int32_t)((uint32_t)*cycles - 1 - (uint32_t)r->timer_set);
+	const int32_t since = (int32_t)((uint32_t)cpu_cycle(clock) - 1 - (uint32_t)r->timer_set);
 	const int32_t count = riot_count(r, since);
 	if (since < 0 || count < 0 || (code[3] == 0x10 && count > 127))
-		return;
+		return clock;
 	/* The reading that ends it: of 0 for BNE, of less for BPL. */
 	const int32_t end = (code[3] == 0xD0 ? r->timer - 1 : r->timer) << r->shift;
 	int32_t turns = (end - since + turn - 1) / turn;
-	if (turns <= 0)
-		return;
-	if (turns > (*most - 1) / 2)
-		turns = (*most - 1) / 2;
-	*cycles += turns * turn;
-	*most -= 2 * turns;
+	const int32_t most = (int32_t)-(clock >> 32) / 2;
+	if (turns > most)
+		turns = most;
+	return turns <= 0 ? clock : clock + turns * turn + 2 * turns * CPU_INSTRUCTION;
 }
 
-/* Executes up to so many instructions, or to the end of the frame. */
-ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32_t most, const int how)
-{
-	struct atari_cpu p = m->cpu;
-	uint32_t pc = p.pc; /* of which 16 bits count */
-	int32_t cycles = m->cycles;
-	uint32_t bus = m->latch;
-	const uint8_t *bank = rom->image + m->cart.slice[0];
-	const uint32_t code_from = 0x1000 + rom->plain_from, code_span = rom->code_below - rom->plain_from;
+/* The branch, too, must lie in the window. */
+#define WAIT_FOR_TIMER                                                                            \
+	do {                                                                                      \
+		if ((address & 0x1285) == 0x0284 && code != bytes && pc - window.from < window.span) \
+			clock = cpu_skip_waiting(m, code, pc, clock);                             \
+	} while (0)
 
-	for (; most > 0 && !p.jammed; most--) {
-		uint32_t opcode, low = 0, high = 0, address = 0, value = 0, carry;
-		const uint8_t *code = 0;
-		if ((pc & 0x1FFFu) - code_from < code_span && (how != SLICED || (pc & 0x3FF) < 0x3FE)) {
-			code = cart_at(m, rom->image, bank, pc, how);
-			opcode = bus = code[0];
-			low = code[1];
-			high = code[2];
-			cycles += cpu_cycles[opcode];
-		} else {
-			opcode = READ(pc & 0xFFFF);
-			cycles += cpu_cycles[opcode];
-			if (cpu_length[opcode] > 1)
-				low = READ((pc + 1) & 0xFFFFu);
-			if (cpu_length[opcode] > 2)
-				high = READ((pc + 2) & 0xFFFFu);
+/* Executes up to so many instructions, or to the end of the frame. */
+ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most)
+{
+	struct atari_cpu *const p = &m->cpu;
+	struct cpu_window window = {0, 0, 0};
+	uint8_t bytes[3];
+	uint32_t pc = p->pc; /* of which 16 bits count */
+	uint32_t a = p->a, x = p->x, y = p->y;
+	cpu_clock clock = m->cycles - most * CPU_INSTRUCTION;
+
+	if (p->jammed)
+		return;
+	while (clock < 0) {
+		const uint8_t *code;
+		uint32_t bus, address, value, carry;
+		if (pc - window.from >= window.span) {
+			pc &= 0xFFFF;
+			cpu_find_window(m, rom, pc, &window);
 		}
-		switch (opcode) {
+		code = window.code + (pc - window.from);
+		if (window.span == 0) {
+			cpu_fetch(m, rom, pc, clock, bytes);
+			code = bytes;
+		}
+		bus = code[0];
+		clock += CPU_INSTRUCTION + cpu_cycles[bus];
+		switch (bus) {
 		GROUP(0x00, ORA);
 		GROUP(0x20, AND);
 		GROUP(0x40, EOR);
@@ -283,21 +210,21 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 		BOTH(0xC0, DEC, COMPARE(a));
 		BOTH(0xE0, INC, SBC);
 
-		case 0x0A: IMPLIED; value = p.a; ASL; p.a = (uint8_t)value; break;
-		case 0x2A: IMPLIED; value = p.a; ROL; p.a = (uint8_t)value; break;
-		case 0x4A: IMPLIED; value = p.a; LSR; p.a = (uint8_t)value; break;
-		case 0x6A: IMPLIED; value = p.a; ROR; p.a = (uint8_t)value; break;
+		case 0x0A: IMPLIED; value = a; ASL; a = value & 0xFF; break;
+		case 0x2A: IMPLIED; value = a; ROL; a = value & 0xFF; break;
+		case 0x4A: IMPLIED; value = a; LSR; a = value; break;
+		case 0x6A: IMPLIED; value = a; ROR; a = value; break;
 
 		case 0xA2: IMMEDIATE; LOAD(x); break;
 		case 0xA6: ZERO; FETCH; LOAD(x); break;
 		case 0xAE: ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(x); break;
-		case 0xB6: ZERO_BY(p.y); FETCH; LOAD(x); break;
-		case 0xBE: ABSOLUTE_BY_READ(p.y); FETCH; LOAD(x); break;
+		case 0xB6: ZERO_BY(y); FETCH; LOAD(x); break;
+		case 0xBE: ABSOLUTE_BY_READ(y); FETCH; LOAD(x); break;
 		case 0xA0: IMMEDIATE; LOAD(y); break;
 		case 0xA4: ZERO; FETCH; LOAD(y); break;
 		case 0xAC: ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(y); break;
-		case 0xB4: ZERO_BY(p.x); FETCH; LOAD(y); break;
-		case 0xBC: ABSOLUTE_BY_READ(p.x); FETCH; LOAD(y); break;
+		case 0xB4: ZERO_BY(x); FETCH; LOAD(y); break;
+		case 0xBC: ABSOLUTE_BY_READ(x); FETCH; LOAD(y); break;
 		case 0xE0: IMMEDIATE; COMPARE(x); break;
 		case 0xE4: ZERO; FETCH; COMPARE(x); break;
 		case 0xEC: ABSOLUTE; FETCH; COMPARE(x); break;
@@ -307,67 +234,66 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 		case 0x24: ZERO; FETCH; BIT; break;
 		case 0x2C: ABSOLUTE; FETCH; BIT; break;
 
-		case 0x81: INDEXED; WRITE(address, p.a); break;
-		case 0x85: ZERO; WRITE(address, p.a); break;
-		case 0x8D: ABSOLUTE; WRITE(address, p.a); break;
-		case 0x91: INDIRECT; WRITE(address, p.a); break;
-		case 0x95: ZERO_BY(p.x); WRITE(address, p.a); break;
-		case 0x99: ABSOLUTE_BY(p.y); WRITE(address, p.a); break;
-		case 0x9D: ABSOLUTE_BY(p.x); WRITE(address, p.a); break;
-		case 0x86: ZERO; WRITE(address, p.x); break;
-		case 0x8E: ABSOLUTE; WRITE(address, p.x); break;
-		case 0x96: ZERO_BY(p.y); WRITE(address, p.x); break;
-		case 0x84: ZERO; WRITE(address, p.y); break;
-		case 0x8C: ABSOLUTE; WRITE(address, p.y); break;
-		case 0x94: ZERO_BY(p.x); WRITE(address, p.y); break;
+		case 0x81: INDEXED; WRITE(address, a); break;
+		case 0x85: ZERO; WRITE(address, a); break;
+		case 0x8D: ABSOLUTE; WRITE(address, a); break;
+		case 0x91: INDIRECT; WRITE(address, a); break;
+		case 0x95: ZERO_BY(x); WRITE(address, a); break;
+		case 0x99: ABSOLUTE_BY(y); WRITE(address, a); break;
+		case 0x9D: ABSOLUTE_BY(x); WRITE(address, a); break;
+		case 0x86: ZERO; WRITE(address, x); break;
+		case 0x8E: ABSOLUTE; WRITE(address, x); break;
+		case 0x96: ZERO_BY(y); WRITE(address, x); break;
+		case 0x84: ZERO; WRITE(address, y); break;
+		case 0x8C: ABSOLUTE; WRITE(address, y); break;
+		case 0x94: ZERO_BY(x); WRITE(address, y); break;
 
-		case 0xAA: IMPLIED; NZ(p.x = p.a); break;
-		case 0xA8: IMPLIED; NZ(p.y = p.a); break;
-		case 0x8A: IMPLIED; NZ(p.a = p.x); break;
-		case 0x98: IMPLIED; NZ(p.a = p.y); break;
-		case 0xBA: IMPLIED; NZ(p.x = p.sp); break;
-		case 0x9A: IMPLIED; p.sp = p.x; break;
-		case 0xE8: IMPLIED; NZ(++p.x); break;
-		case 0xC8: IMPLIED; NZ(++p.y); break;
-		case 0xCA: IMPLIED; NZ(--p.x); break;
-		case 0x88: IMPLIED; NZ(--p.y); break;
-		case 0x18: IMPLIED; p.c = 0; break;
-		case 0x38: IMPLIED; p.c = 1; break;
-		case 0x58: IMPLIED; p.i = 0; break;
-		case 0x78: IMPLIED; p.i = 1; break;
-		case 0xB8: IMPLIED; p.v = 0; break;
-		case 0xD8: IMPLIED; p.d = 0; break;
-		case 0xF8: IMPLIED; p.d = 1; break;
+		case 0xAA: IMPLIED; NZ(x = a); break;
+		case 0xA8: IMPLIED; NZ(y = a); break;
+		case 0x8A: IMPLIED; NZ(a = x); break;
+		case 0x98: IMPLIED; NZ(a = y); break;
+		case 0xBA: IMPLIED; NZ(x = p->sp); break;
+		case 0x9A: IMPLIED; p->sp = (uint8_t)x; break;
+		case 0xE8: IMPLIED; NZ(x = (x + 1) & 0xFF); break;
+		case 0xC8: IMPLIED; NZ(y = (y + 1) & 0xFF); break;
+		case 0xCA: IMPLIED; NZ(x = (x - 1) & 0xFF); break;
+		case 0x88: IMPLIED; NZ(y = (y - 1) & 0xFF); break;
+		case 0x18: IMPLIED; p->c = 0; break;
+		case 0x38: IMPLIED; p->c = 1; break;
+		case 0x58: IMPLIED; p->i = 0; break;
+		case 0x78: IMPLIED; p->i = 1; break;
+		case 0xB8: IMPLIED; p->v = 0; break;
+		case 0xD8: IMPLIED; p->d = 0; break;
+		case 0xF8: IMPLIED; p->d = 1; break;
 
-		case 0x10: BRANCH(!(p.n & 0x80)); break;
-		case 0x30: BRANCH(p.n & 0x80); break;
-		case 0x50: BRANCH(!p.v); break;
-		case 0x70: BRANCH(p.v); break;
-		case 0x90: BRANCH(!p.c); break;
-		case 0xB0: BRANCH(p.c); break;
-		case 0xD0: BRANCH(p.z != 0); break;
-		case 0xF0: BRANCH(p.z == 0); break;
+		case 0x10: BRANCH(!cpu_negative(p)); break;
+		case 0x30: BRANCH(cpu_negative(p)); break;
+		case 0x50: BRANCH(!p->v); break;
+		case 0x70: BRANCH(p->v); break;
+		case 0x90: BRANCH(!p->c); break;
+		case 0xB0: BRANCH(p->c); break;
+		case 0xD0: BRANCH(!cpu_zero(p)); break;
+		case 0xF0: BRANCH(cpu_zero(p)); break;
 
-		case 0x48: IMPLIED; PUSH(p.a, 1); break;
-		case 0x08: IMPLIED; PUSH(cpu_flags(&p), 1); break;
-		case 0x68: IMPLIED; TOP; PULL; NZ(p.a = (uint8_t)bus); break;
-		case 0x28: IMPLIED; TOP; PULL; cpu_set_flags(&p, (uint8_t)bus); break;
-		case 0x4C: bus = high; pc = low | high << 8; break;
+		case 0x48: IMPLIED; PUSH(a, 1); break;
+		case 0x08: IMPLIED; PUSH(cpu_flags(p), 1); break;
+		case 0x68: IMPLIED; TOP; PULL; NZ(a = bus); break;
+		case 0x28: IMPLIED; TOP; PULL; cpu_set_flags(p, bus); break;
+		case 0x4C: ON_BUS(HIGH); pc = LOW | HIGH << 8; break;
 		case 0x6C: /* the pointer's second byte is in the first one's page */
-			address = low | high << 8;
-			bus = high;
-			value = READ(address);
+			address = LOW | HIGH << 8;
+			bus = HIGH;
+			value = bus = READ(address);
 			value |= READ((address & 0xFF00) | ((address + 1) & 0xFF)) << 8;
 			pc = value;
 			break;
 		case 0x20: /* the second push follows a write */
-			bus = low;
+			bus = LOW;
 			TOP;
 			pc += 2;
 			PUSH(pc >> 8 & 0xFF, 1);
 			PUSH(pc & 0xFF, 0);
-			high = READ(pc & 0xFFFF);
-			pc = low | high << 8;
+			pc = LOW | READ(pc) << 8;
 			break;
 		case 0x60:
 			TOP;
@@ -376,12 +302,12 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 			PULL;
 			value |= bus << 8;
 			READ(value);
-			pc = (value + 1) & 0xFFFF;
+			pc = value + 1;
 			break;
 		case 0x40:
 			TOP;
 			PULL;
-			cpu_set_flags(&p, (uint8_t)bus);
+			cpu_set_flags(p, bus);
 			PULL;
 			value = bus;
 			PULL;
@@ -391,8 +317,8 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 			pc += 2;
 			PUSH(pc >> 8 & 0xFF, 1);
 			PUSH(pc & 0xFF, 0);
-			PUSH(cpu_flags(&p), 0);
-			p.i = 1;
+			PUSH(cpu_flags(p), 0);
+			p->i = 1;
 			value = READ(0xFFFE);
 			value |= READ(0xFFFF) << 8;
 			pc = value;
@@ -401,51 +327,45 @@ ATARI_INLINE void cpu_run_as(struct atari *m, const struct atari_rom *rom, int32
 		case 0xEA: case 0x1A: case 0x3A: case 0x5A: case 0x7A: case 0xDA: case 0xFA: IMPLIED; break;
 		case 0x80: case 0x82: case 0x89: case 0xC2: case 0xE2: IMMEDIATE; break;
 		case 0x04: case 0x44: case 0x64: ZERO; FETCH; break;
-		case 0x14: case 0x34: case 0x54: case 0x74: case 0xD4: case 0xF4: ZERO_BY(p.x); FETCH; break;
+		case 0x14: case 0x34: case 0x54: case 0x74: case 0xD4: case 0xF4: ZERO_BY(x); FETCH; break;
 		case 0x0C: ABSOLUTE; FETCH; break;
-		case 0x1C: case 0x3C: case 0x5C: case 0x7C: case 0xDC: case 0xFC: ABSOLUTE_BY_READ(p.x); FETCH; break;
+		case 0x1C: case 0x3C: case 0x5C: case 0x7C: case 0xDC: case 0xFC: ABSOLUTE_BY_READ(x); FETCH; break;
 
 		/* Undocumented, but for those above. */
-		case 0x83: INDEXED; WRITE(address, p.a & p.x); break;
-		case 0x87: ZERO; WRITE(address, p.a & p.x); break;
-		case 0x8F: ABSOLUTE; WRITE(address, p.a & p.x); break;
-		case 0x97: ZERO_BY(p.y); WRITE(address, p.a & p.x); break;
-		case 0xA3: INDEXED; FETCH; LOAD(a); p.x = p.a; break;
-		case 0xA7: ZERO; FETCH; LOAD(a); p.x = p.a; break;
-		case 0xAF: ABSOLUTE; FETCH; LOAD(a); p.x = p.a; break;
-		case 0xB3: INDIRECT_READ; FETCH; LOAD(a); p.x = p.a; break;
-		case 0xB7: ZERO_BY(p.y); FETCH; LOAD(a); p.x = p.a; break;
-		case 0xBF: ABSOLUTE_BY_READ(p.y); FETCH; LOAD(a); p.x = p.a; break;
-		case 0x0B: case 0x2B: IMMEDIATE; AND; p.c = p.a >> 7; break;
-		case 0x4B: IMMEDIATE; value &= p.a; LSR; p.a = (uint8_t)value; break;
-		case 0x6B: IMMEDIATE; cpu_and_rotate(&p, (uint8_t)value); break;
-		case 0x8B: IMMEDIATE; NZ(p.a = (uint8_t)((p.a | 0xEE) & p.x & value)); break;
-		case 0xAB: IMMEDIATE; NZ(p.a = p.x = (uint8_t)((p.a | 0xEE) & value)); break;
-		case 0xCB: IMMEDIATE; carry = p.a & p.x; p.c = carry >= value; NZ(p.x = (uint8_t)(carry - value)); break;
+		case 0x83: INDEXED; WRITE(address, a & x); break;
+		case 0x87: ZERO; WRITE(address, a & x); break;
+		case 0x8F: ABSOLUTE; WRITE(address, a & x); break;
+		case 0x97: ZERO_BY(y); WRITE(address, a & x); break;
+		case 0xA3: INDEXED; FETCH; LOAD(a); x = a; break;
+		case 0xA7: ZERO; FETCH; LOAD(a); x = a; break;
+		case 0xAF: ABSOLUTE; FETCH; LOAD(a); x = a; break;
+		case 0xB3: INDIRECT_READ; FETCH; LOAD(a); x = a; break;
+		case 0xB7: ZERO_BY(y); FETCH; LOAD(a); x = a; break;
+		case 0xBF: ABSOLUTE_BY_READ(y); FETCH; LOAD(a); x = a; break;
+		case 0x0B: case 0x2B: IMMEDIATE; AND; p->c = (uint8_t)(a >> 7); break;
+		case 0x4B: IMMEDIATE; value &= a; LSR; a = value; break;
+		case 0x6B: IMMEDIATE; a = cpu_and_rotate(p, a, value); break;
+		case 0x8B: IMMEDIATE; NZ(a = (a | 0xEE) & x & value); break;
+		case 0xAB: IMMEDIATE; NZ(a = x = (a | 0xEE) & value); break;
+		case 0xCB: IMMEDIATE; carry = a & x; p->c = carry >= value; NZ(x = (carry - value) & 0xFF); break;
 		case 0xEB: IMMEDIATE; SBC; break;
-		case 0xBB: ABSOLUTE_BY_READ(p.y); FETCH; NZ(p.a = p.x = p.sp = (uint8_t)(p.sp & value)); break;
-		case 0x93: INDIRECT; WRITE(address, p.a & p.x & ((address >> 8) + 1)); break;
-		case 0x9F: ABSOLUTE_BY(p.y); WRITE(address, p.a & p.x & ((address >> 8) + 1)); break;
-		case 0x9B: ABSOLUTE_BY(p.y); p.sp = p.a & p.x; WRITE(address, p.sp & ((address >> 8) + 1)); break;
-		case 0x9C: ABSOLUTE_BY(p.x); WRITE(address, p.y & ((address >> 8) + 1)); break;
-		case 0x9E: ABSOLUTE_BY(p.y); WRITE(address, p.x & ((address >> 8) + 1)); break;
-		default: p.jammed = 1; break;
+		case 0xBB: ABSOLUTE_BY_READ(y); FETCH; NZ(a = x = p->sp = (uint8_t)(p->sp & value)); break;
+		case 0x93: INDIRECT; WRITE(address, a & x & ((address >> 8) + 1)); break;
+		case 0x9F: ABSOLUTE_BY(y); WRITE(address, a & x & ((address >> 8) + 1)); break;
+		case 0x9B: ABSOLUTE_BY(y); p->sp = (uint8_t)(a & x); WRITE(address, p->sp & ((address >> 8) + 1)); break;
+		case 0x9C: ABSOLUTE_BY(x); WRITE(address, y & ((address >> 8) + 1)); break;
+		case 0x9E: ABSOLUTE_BY(y); WRITE(address, x & ((address >> 8) + 1)); break;
+		default:
+			p->jammed = 1;
+			clock = cpu_stop(clock);
+			break;
 		}
 	}
-	p.pc = (uint16_t)pc;
-	m->cpu = p;
-	m->cycles = cycles;
-	m->latch = (uint8_t)bus;
-}
-
-ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most)
-{
-	if (rom->scheme == ATARI_E0)
-		cpu_run_as(m, rom, most, SLICED);
-	else if (rom->scheme == ATARI_FE)
-		cpu_run_as(m, rom, most, BY_A13);
-	else
-		cpu_run_as(m, rom, most, FLAT);
+	p->pc = (uint16_t)pc;
+	p->a = (uint8_t)a;
+	p->x = (uint8_t)x;
+	p->y = (uint8_t)y;
+	m->cycles = cpu_cycle(clock);
 }
 
 #endif

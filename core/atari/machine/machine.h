@@ -16,8 +16,8 @@
  * machine does what ALE's does, frame for frame, where that differs from the
  * hardware, too.
  *
- * ATARI_FN, ATARI_INLINE and ATARI_TABLE, defined before, go before functions and
- * tables: for CUDA, say.
+ * ATARI_FN, ATARI_INLINE, ATARI_APART and ATARI_TABLE, defined before, go before
+ * functions and tables: for CUDA, say.
  */
 #ifndef ATARI_MACHINE_H
 #define ATARI_MACHINE_H
@@ -30,8 +30,8 @@ enum { ATARI_INSTRUCTIONS = 25000 };
 /* Says how to read an image of these bytes. It must have 3 bytes to spare behind it. */
 ATARI_FN struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint32_t scheme)
 {
-	struct atari_rom r = {image, size, scheme, cart_plain_from(scheme), cart_plain_below(scheme), 0};
-	r.code_below = r.plain_below < 2 ? 0 : r.plain_below - 2;
+	const uint32_t from = cart_plain_from(scheme), below = cart_plain_below(scheme);
+	const struct atari_rom r = {image, size, scheme, from, scheme == ATARI_FE ? 0 : below - from, from, below - 2};
 	return r;
 }
 
@@ -42,7 +42,7 @@ ATARI_FN struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint
 ATARI_FN void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t timer)
 {
 	const struct atari_tia tia = {.vsync_end = ATARI_NEVER, .dirty = 0x7F};
-	const struct atari_cpu cpu = {.sp = 0xFF, .z = 1};
+	const struct atari_cpu cpu = {.sp = 0xFF, .nz = 1};
 	m->cycles = 0;
 	m->riot.ddra = 0;
 	m->riot.timer_read = 0;

@@ -13,6 +13,9 @@
 #ifndef ATARI_INLINE /* before small ones */
 #define ATARI_INLINE static inline
 #endif
+#ifndef ATARI_APART /* before those that are to stay out of the ones that call them */
+#define ATARI_APART static
+#endif
 #ifndef ATARI_TABLE /* and before every table */
 #define ATARI_TABLE static const
 #endif
@@ -32,11 +35,12 @@ enum {
  * times that others remember move with them.
  */
 
-/* MOS 6507. n and z are values whose bit 7 is N, and that are 0 where Z is set. */
+/* MOS 6507. */
 struct atari_cpu {
 	uint16_t pc;
+	uint16_t nz; /* N and Z: see cpu_flags */
 	uint8_t a, x, y, sp;
-	uint8_t n, z, c, v, d, i;
+	uint8_t c, v, d, i;
 	uint8_t jammed;
 };
 
@@ -136,8 +140,8 @@ struct atari_rom {
 	const uint8_t *image; /* with 3 bytes to spare behind it */
 	uint32_t size;
 	uint32_t scheme;
-	/* Where an access moves no bank and reaches no RAM: from, below; and where all of an instruction does not. */
-	uint32_t plain_from, plain_below, code_below;
+	/* Of 4 KB: so many addresses where an access moves no bank and reaches no RAM, and where code may begin. */
+	uint32_t plain_from, plain_span, code_from, code_below;
 };
 
 #endif

@@ -114,9 +114,9 @@ static void penalties(void)
 	EQUAL(run(2, 0xB1, 0x80, 0), 6, "LDA ($80),Y out of the page");
 	EQUAL(run(2, 0x91, 0x80, 0), 6, "STA ($80),Y");
 	EQUAL(run(3, 0xBB, 0xFF, 0xF1), 5, "LAS $F1FF,Y");
-	m.cpu.z = 1;
+	m.cpu.nz = 1;
 	EQUAL(run(2, 0xF0, 4, 0), 2, "BEQ not taken");
-	m.cpu.z = 0;
+	m.cpu.nz = 0;
 	EQUAL(run(2, 0xF0, 4, 0), 3, "BEQ taken");
 	EQUAL(m.cpu.pc, 0xF006, "BEQ taken");
 	EQUAL(run(2, 0xF0, 0x80, 0), 4, "BEQ to another page");
