@@ -47,21 +47,17 @@ struct atari_colours {
 
 #if defined(__AVX512BW__)
 
-#include <immintrin.h>
-
 ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c)
 {
 	for (int i = 0; i < 3; i++) {
 		__m512i v = _mm512_set1_epi8((char)c.back);
 		for (int k = 0; k < 3; k++)
 			v = _mm512_mask_mov_epi8(v, layer[c.over[k].layer].w[i], _mm512_set1_epi8((char)c.over[k].colour));
-		_mm512_mask_storeu_epi8(line + 64 * i, i < 2 ? ~UINT64_C(0) : ATARI_LAST_WORD, v);
+		_mm512_mask_storeu_epi8(line + 64 * i, i < 2 ? ~UINT64_C(0) : UINT64_C(0xFFFFFFFF), v);
 	}
 }
 
 #elif defined(__AVX2__)
-
-#include <immintrin.h>
 
 ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c)
 {

@@ -100,35 +100,35 @@
 #define TOP (bus = READ(0x100u | p->sp))
 #define PULL (p->sp++, TOP)
 
-/* A group of eight: what ORA, AND, EOR, ADC, LDA, CMP and SBC have. */
-#define GROUP(base, operation)                                             \
-	case (base) + 0x0D: ABSOLUTE; FETCH; operation; break;             \
-	GROUP_BUT_ABSOLUTE(base, operation)
-#define GROUP_BUT_ABSOLUTE(base, operation)                                \
-	case (base) + 0x01: INDEXED; FETCH; operation; break;              \
-	case (base) + 0x05: ZERO; FETCH; operation; break;                 \
-	case (base) + 0x09: IMMEDIATE; operation; break;                   \
-	case (base) + 0x11: INDIRECT_READ; FETCH; operation; break;        \
-	case (base) + 0x15: ZERO_BY(x); FETCH; operation; break;         \
-	case (base) + 0x19: ABSOLUTE_BY_READ(y); FETCH; operation; break; \
-	case (base) + 0x1D: ABSOLUTE_BY_READ(x); FETCH; operation; break
+/* A group of eight: what ORA, AND, EOR, ADC, LDA, CMP and SBC have. Their opcodes' first digits are given. */
+#define GROUP(even, odd, operation)                               \
+	OP(even##D) ABSOLUTE; FETCH; operation; NEXT;             \
+	GROUP_BUT_ABSOLUTE(even, odd, operation)
+#define GROUP_BUT_ABSOLUTE(even, odd, operation)                  \
+	OP(even##1) INDEXED; FETCH; operation; NEXT;              \
+	OP(even##5) ZERO; FETCH; operation; NEXT;                 \
+	OP(even##9) IMMEDIATE; operation; NEXT;                   \
+	OP(odd##1) INDIRECT_READ; FETCH; operation; NEXT;         \
+	OP(odd##5) ZERO_BY(x); FETCH; operation; NEXT;            \
+	OP(odd##9) ABSOLUTE_BY_READ(y); FETCH; operation; NEXT;   \
+	OP(odd##D) ABSOLUTE_BY_READ(x); FETCH; operation; NEXT
 
 /* What shifts, INC and DEC have ... */
-#define MODIFIER(base, operation)                                    \
-	case (base) + 0x06: ZERO; MODIFY(operation); break;          \
-	case (base) + 0x0E: ABSOLUTE; MODIFY(operation); break;      \
-	case (base) + 0x16: ZERO_BY(x); MODIFY(operation); break;  \
-	case (base) + 0x1E: ABSOLUTE_BY(x); MODIFY(operation); break
+#define MODIFIER(even, odd, operation)                            \
+	OP(even##6) ZERO; MODIFY(operation); NEXT;                \
+	OP(even##E) ABSOLUTE; MODIFY(operation); NEXT;            \
+	OP(odd##6) ZERO_BY(x); MODIFY(operation); NEXT;           \
+	OP(odd##E) ABSOLUTE_BY(x); MODIFY(operation); NEXT
 
 /* ... and the undocumented pairs of such a one and another operation. */
-#define BOTH(base, operation, then)                                                          \
-	case (base) + 0x03: INDEXED; MODIFY(operation); then; break;                         \
-	case (base) + 0x07: ZERO; MODIFY(operation); then; break;                            \
-	case (base) + 0x0F: ABSOLUTE; MODIFY(operation); then; break;                        \
-	case (base) + 0x13: INDIRECT; MODIFY(operation); then; break;                        \
-	case (base) + 0x17: ZERO_BY(x); MODIFY(operation); then; break;                    \
-	case (base) + 0x1B: ABSOLUTE_BY(y); MODIFY(operation); then; break;                \
-	case (base) + 0x1F: ABSOLUTE_BY(x); MODIFY(operation); then; break
+#define BOTH(even, odd, operation, then)                          \
+	OP(even##3) INDEXED; MODIFY(operation); then; NEXT;       \
+	OP(even##7) ZERO; MODIFY(operation); then; NEXT;          \
+	OP(even##F) ABSOLUTE; MODIFY(operation); then; NEXT;      \
+	OP(odd##3) INDIRECT; MODIFY(operation); then; NEXT;       \
+	OP(odd##7) ZERO_BY(x); MODIFY(operation); then; NEXT;     \
+	OP(odd##B) ABSOLUTE_BY(y); MODIFY(operation); then; NEXT; \
+	OP(odd##F) ABSOLUTE_BY(x); MODIFY(operation); then; NEXT
 
 /*
  * Games wait for the timer in loops of a load and a branch back to it. Turns whose
@@ -162,6 +162,49 @@ ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, const uint8_t *cod
 			clock = cpu_skip_waiting(m, code, pc, clock);                             \
 	} while (0)
 
+/* An instruction begins with finding its bytes. */
+#define BEGIN                                                        \
+	do {                                                         \
+		if (clock >= 0)                                      \
+			goto end;                                    \
+		if (pc - window.from >= window.span) {               \
+			pc &= 0xFFFF;                                \
+			cpu_find_window(m, rom, pc, &window);        \
+		}                                                    \
+		if (window.span != 0) {                              \
+			code = window.code + (pc - window.from);     \
+		} else {                                             \
+			cpu_fetch(m, rom, pc, clock, bytes);         \
+			code = bytes;                                \
+		}                                                    \
+		bus = code[0];                                       \
+		clock += CPU_INSTRUCTION + cpu_cycles[bus];          \
+	} while (0)
+
+/*
+ * A processor foretells jumps better where each instruction ends with one of its own,
+ * to a label in a table, than where all share a switch's.
+ */
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define LABEL(hex) __extension__ &&op_##hex
+#define LABELS(digit)                                                                           \
+	LABEL(digit##0), LABEL(digit##1), LABEL(digit##2), LABEL(digit##3), LABEL(digit##4),    \
+	LABEL(digit##5), LABEL(digit##6), LABEL(digit##7), LABEL(digit##8), LABEL(digit##9),    \
+	LABEL(digit##A), LABEL(digit##B), LABEL(digit##C), LABEL(digit##D), LABEL(digit##E),    \
+	LABEL(digit##F)
+#define OP(hex) op_##hex:
+#define DECODE(opcode) __extension__({ goto *labels[opcode]; });
+#define NEXT             \
+	do {             \
+		BEGIN;   \
+		DECODE(bus) \
+	} while (0)
+#else
+#define OP(hex) case 0x##hex:
+#define DECODE(opcode) switch (opcode)
+#define NEXT break
+#endif
+
 /* Executes up to so many instructions, or to the end of the frame. */
 ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most)
 {
@@ -171,131 +214,128 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 	uint32_t pc = p->pc; /* of which 16 bits count */
 	uint32_t a = p->a, x = p->x, y = p->y;
 	cpu_clock clock = m->cycles - most * CPU_INSTRUCTION;
+	const uint8_t *code;
+	uint32_t bus, address, value, carry;
+#ifdef LABELS
+	static const void *const labels[256] = {
+		LABELS(0), LABELS(1), LABELS(2), LABELS(3), LABELS(4), LABELS(5), LABELS(6), LABELS(7),
+		LABELS(8), LABELS(9), LABELS(A), LABELS(B), LABELS(C), LABELS(D), LABELS(E), LABELS(F),
+	};
+#endif
 
 	if (p->jammed)
 		return;
-	while (clock < 0) {
-		const uint8_t *code;
-		uint32_t bus, address, value, carry;
-		if (pc - window.from >= window.span) {
-			pc &= 0xFFFF;
-			cpu_find_window(m, rom, pc, &window);
-		}
-		code = window.code + (pc - window.from);
-		if (window.span == 0) {
-			cpu_fetch(m, rom, pc, clock, bytes);
-			code = bytes;
-		}
-		bus = code[0];
-		clock += CPU_INSTRUCTION + cpu_cycles[bus];
-		switch (bus) {
-		GROUP(0x00, ORA);
-		GROUP(0x20, AND);
-		GROUP(0x40, EOR);
-		GROUP(0x60, ADC);
-		case 0xAD: ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(a); break;
-		GROUP_BUT_ABSOLUTE(0xA0, LOAD(a));
-		GROUP(0xC0, COMPARE(a));
-		GROUP(0xE0, SBC);
-		MODIFIER(0x00, ASL);
-		MODIFIER(0x20, ROL);
-		MODIFIER(0x40, LSR);
-		MODIFIER(0x60, ROR);
-		MODIFIER(0xC0, DEC);
-		MODIFIER(0xE0, INC);
-		BOTH(0x00, ASL, ORA);
-		BOTH(0x20, ROL, AND);
-		BOTH(0x40, LSR, EOR);
-		BOTH(0x60, ROR, ADC);
-		BOTH(0xC0, DEC, COMPARE(a));
-		BOTH(0xE0, INC, SBC);
+	for (;;) {
+		BEGIN;
+		DECODE(bus)
+		{
+		GROUP(0, 1, ORA);
+		GROUP(2, 3, AND);
+		GROUP(4, 5, EOR);
+		GROUP(6, 7, ADC);
+		OP(AD) ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(a); NEXT;
+		GROUP_BUT_ABSOLUTE(A, B, LOAD(a));
+		GROUP(C, D, COMPARE(a));
+		GROUP(E, F, SBC);
+		MODIFIER(0, 1, ASL);
+		MODIFIER(2, 3, ROL);
+		MODIFIER(4, 5, LSR);
+		MODIFIER(6, 7, ROR);
+		MODIFIER(C, D, DEC);
+		MODIFIER(E, F, INC);
+		BOTH(0, 1, ASL, ORA);
+		BOTH(2, 3, ROL, AND);
+		BOTH(4, 5, LSR, EOR);
+		BOTH(6, 7, ROR, ADC);
+		BOTH(C, D, DEC, COMPARE(a));
+		BOTH(E, F, INC, SBC);
 
-		case 0x0A: IMPLIED; value = a; ASL; a = value & 0xFF; break;
-		case 0x2A: IMPLIED; value = a; ROL; a = value & 0xFF; break;
-		case 0x4A: IMPLIED; value = a; LSR; a = value; break;
-		case 0x6A: IMPLIED; value = a; ROR; a = value; break;
+		OP(0A) IMPLIED; value = a; ASL; a = value & 0xFF; NEXT;
+		OP(2A) IMPLIED; value = a; ROL; a = value & 0xFF; NEXT;
+		OP(4A) IMPLIED; value = a; LSR; a = value; NEXT;
+		OP(6A) IMPLIED; value = a; ROR; a = value; NEXT;
 
-		case 0xA2: IMMEDIATE; LOAD(x); break;
-		case 0xA6: ZERO; FETCH; LOAD(x); break;
-		case 0xAE: ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(x); break;
-		case 0xB6: ZERO_BY(y); FETCH; LOAD(x); break;
-		case 0xBE: ABSOLUTE_BY_READ(y); FETCH; LOAD(x); break;
-		case 0xA0: IMMEDIATE; LOAD(y); break;
-		case 0xA4: ZERO; FETCH; LOAD(y); break;
-		case 0xAC: ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(y); break;
-		case 0xB4: ZERO_BY(x); FETCH; LOAD(y); break;
-		case 0xBC: ABSOLUTE_BY_READ(x); FETCH; LOAD(y); break;
-		case 0xE0: IMMEDIATE; COMPARE(x); break;
-		case 0xE4: ZERO; FETCH; COMPARE(x); break;
-		case 0xEC: ABSOLUTE; FETCH; COMPARE(x); break;
-		case 0xC0: IMMEDIATE; COMPARE(y); break;
-		case 0xC4: ZERO; FETCH; COMPARE(y); break;
-		case 0xCC: ABSOLUTE; FETCH; COMPARE(y); break;
-		case 0x24: ZERO; FETCH; BIT; break;
-		case 0x2C: ABSOLUTE; FETCH; BIT; break;
+		OP(A2) IMMEDIATE; LOAD(x); NEXT;
+		OP(A6) ZERO; FETCH; LOAD(x); NEXT;
+		OP(AE) ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(x); NEXT;
+		OP(B6) ZERO_BY(y); FETCH; LOAD(x); NEXT;
+		OP(BE) ABSOLUTE_BY_READ(y); FETCH; LOAD(x); NEXT;
+		OP(A0) IMMEDIATE; LOAD(y); NEXT;
+		OP(A4) ZERO; FETCH; LOAD(y); NEXT;
+		OP(AC) ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(y); NEXT;
+		OP(B4) ZERO_BY(x); FETCH; LOAD(y); NEXT;
+		OP(BC) ABSOLUTE_BY_READ(x); FETCH; LOAD(y); NEXT;
+		OP(E0) IMMEDIATE; COMPARE(x); NEXT;
+		OP(E4) ZERO; FETCH; COMPARE(x); NEXT;
+		OP(EC) ABSOLUTE; FETCH; COMPARE(x); NEXT;
+		OP(C0) IMMEDIATE; COMPARE(y); NEXT;
+		OP(C4) ZERO; FETCH; COMPARE(y); NEXT;
+		OP(CC) ABSOLUTE; FETCH; COMPARE(y); NEXT;
+		OP(24) ZERO; FETCH; BIT; NEXT;
+		OP(2C) ABSOLUTE; FETCH; BIT; NEXT;
 
-		case 0x81: INDEXED; WRITE(address, a); break;
-		case 0x85: ZERO; WRITE(address, a); break;
-		case 0x8D: ABSOLUTE; WRITE(address, a); break;
-		case 0x91: INDIRECT; WRITE(address, a); break;
-		case 0x95: ZERO_BY(x); WRITE(address, a); break;
-		case 0x99: ABSOLUTE_BY(y); WRITE(address, a); break;
-		case 0x9D: ABSOLUTE_BY(x); WRITE(address, a); break;
-		case 0x86: ZERO; WRITE(address, x); break;
-		case 0x8E: ABSOLUTE; WRITE(address, x); break;
-		case 0x96: ZERO_BY(y); WRITE(address, x); break;
-		case 0x84: ZERO; WRITE(address, y); break;
-		case 0x8C: ABSOLUTE; WRITE(address, y); break;
-		case 0x94: ZERO_BY(x); WRITE(address, y); break;
+		OP(81) INDEXED; WRITE(address, a); NEXT;
+		OP(85) ZERO; WRITE(address, a); NEXT;
+		OP(8D) ABSOLUTE; WRITE(address, a); NEXT;
+		OP(91) INDIRECT; WRITE(address, a); NEXT;
+		OP(95) ZERO_BY(x); WRITE(address, a); NEXT;
+		OP(99) ABSOLUTE_BY(y); WRITE(address, a); NEXT;
+		OP(9D) ABSOLUTE_BY(x); WRITE(address, a); NEXT;
+		OP(86) ZERO; WRITE(address, x); NEXT;
+		OP(8E) ABSOLUTE; WRITE(address, x); NEXT;
+		OP(96) ZERO_BY(y); WRITE(address, x); NEXT;
+		OP(84) ZERO; WRITE(address, y); NEXT;
+		OP(8C) ABSOLUTE; WRITE(address, y); NEXT;
+		OP(94) ZERO_BY(x); WRITE(address, y); NEXT;
 
-		case 0xAA: IMPLIED; NZ(x = a); break;
-		case 0xA8: IMPLIED; NZ(y = a); break;
-		case 0x8A: IMPLIED; NZ(a = x); break;
-		case 0x98: IMPLIED; NZ(a = y); break;
-		case 0xBA: IMPLIED; NZ(x = p->sp); break;
-		case 0x9A: IMPLIED; p->sp = (uint8_t)x; break;
-		case 0xE8: IMPLIED; NZ(x = (x + 1) & 0xFF); break;
-		case 0xC8: IMPLIED; NZ(y = (y + 1) & 0xFF); break;
-		case 0xCA: IMPLIED; NZ(x = (x - 1) & 0xFF); break;
-		case 0x88: IMPLIED; NZ(y = (y - 1) & 0xFF); break;
-		case 0x18: IMPLIED; p->c = 0; break;
-		case 0x38: IMPLIED; p->c = 1; break;
-		case 0x58: IMPLIED; p->i = 0; break;
-		case 0x78: IMPLIED; p->i = 1; break;
-		case 0xB8: IMPLIED; p->v = 0; break;
-		case 0xD8: IMPLIED; p->d = 0; break;
-		case 0xF8: IMPLIED; p->d = 1; break;
+		OP(AA) IMPLIED; NZ(x = a); NEXT;
+		OP(A8) IMPLIED; NZ(y = a); NEXT;
+		OP(8A) IMPLIED; NZ(a = x); NEXT;
+		OP(98) IMPLIED; NZ(a = y); NEXT;
+		OP(BA) IMPLIED; NZ(x = p->sp); NEXT;
+		OP(9A) IMPLIED; p->sp = (uint8_t)x; NEXT;
+		OP(E8) IMPLIED; NZ(x = (x + 1) & 0xFF); NEXT;
+		OP(C8) IMPLIED; NZ(y = (y + 1) & 0xFF); NEXT;
+		OP(CA) IMPLIED; NZ(x = (x - 1) & 0xFF); NEXT;
+		OP(88) IMPLIED; NZ(y = (y - 1) & 0xFF); NEXT;
+		OP(18) IMPLIED; p->c = 0; NEXT;
+		OP(38) IMPLIED; p->c = 1; NEXT;
+		OP(58) IMPLIED; p->i = 0; NEXT;
+		OP(78) IMPLIED; p->i = 1; NEXT;
+		OP(B8) IMPLIED; p->v = 0; NEXT;
+		OP(D8) IMPLIED; p->d = 0; NEXT;
+		OP(F8) IMPLIED; p->d = 1; NEXT;
 
-		case 0x10: BRANCH(!cpu_negative(p)); break;
-		case 0x30: BRANCH(cpu_negative(p)); break;
-		case 0x50: BRANCH(!p->v); break;
-		case 0x70: BRANCH(p->v); break;
-		case 0x90: BRANCH(!p->c); break;
-		case 0xB0: BRANCH(p->c); break;
-		case 0xD0: BRANCH(!cpu_zero(p)); break;
-		case 0xF0: BRANCH(cpu_zero(p)); break;
+		OP(10) BRANCH(!cpu_negative(p)); NEXT;
+		OP(30) BRANCH(cpu_negative(p)); NEXT;
+		OP(50) BRANCH(!p->v); NEXT;
+		OP(70) BRANCH(p->v); NEXT;
+		OP(90) BRANCH(!p->c); NEXT;
+		OP(B0) BRANCH(p->c); NEXT;
+		OP(D0) BRANCH(!cpu_zero(p)); NEXT;
+		OP(F0) BRANCH(cpu_zero(p)); NEXT;
 
-		case 0x48: IMPLIED; PUSH(a, 1); break;
-		case 0x08: IMPLIED; PUSH(cpu_flags(p), 1); break;
-		case 0x68: IMPLIED; TOP; PULL; NZ(a = bus); break;
-		case 0x28: IMPLIED; TOP; PULL; cpu_set_flags(p, bus); break;
-		case 0x4C: ON_BUS(HIGH); pc = LOW | HIGH << 8; break;
-		case 0x6C: /* the pointer's second byte is in the first one's page */
+		OP(48) IMPLIED; PUSH(a, 1); NEXT;
+		OP(08) IMPLIED; PUSH(cpu_flags(p), 1); NEXT;
+		OP(68) IMPLIED; TOP; PULL; NZ(a = bus); NEXT;
+		OP(28) IMPLIED; TOP; PULL; cpu_set_flags(p, bus); NEXT;
+		OP(4C) ON_BUS(HIGH); pc = LOW | HIGH << 8; NEXT;
+		OP(6C) /* the pointer's second byte is in the first one's page */
 			address = LOW | HIGH << 8;
 			bus = HIGH;
 			value = bus = READ(address);
 			value |= READ((address & 0xFF00) | ((address + 1) & 0xFF)) << 8;
 			pc = value;
-			break;
-		case 0x20: /* the second push follows a write */
+			NEXT;
+		OP(20) /* the second push follows a write */
 			bus = LOW;
 			TOP;
 			pc += 2;
 			PUSH(pc >> 8 & 0xFF, 1);
 			PUSH(pc & 0xFF, 0);
 			pc = LOW | READ(pc) << 8;
-			break;
-		case 0x60:
+			NEXT;
+		OP(60)
 			TOP;
 			PULL;
 			value = bus;
@@ -303,8 +343,8 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 			value |= bus << 8;
 			READ(value);
 			pc = value + 1;
-			break;
-		case 0x40:
+			NEXT;
+		OP(40)
 			TOP;
 			PULL;
 			cpu_set_flags(p, bus);
@@ -312,8 +352,8 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 			value = bus;
 			PULL;
 			pc = value | bus << 8;
-			break;
-		case 0x00:
+			NEXT;
+		OP(00)
 			pc += 2;
 			PUSH(pc >> 8 & 0xFF, 1);
 			PUSH(pc & 0xFF, 0);
@@ -322,45 +362,46 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 			value = READ(0xFFFE);
 			value |= READ(0xFFFF) << 8;
 			pc = value;
-			break;
+			NEXT;
 
-		case 0xEA: case 0x1A: case 0x3A: case 0x5A: case 0x7A: case 0xDA: case 0xFA: IMPLIED; break;
-		case 0x80: case 0x82: case 0x89: case 0xC2: case 0xE2: IMMEDIATE; break;
-		case 0x04: case 0x44: case 0x64: ZERO; FETCH; break;
-		case 0x14: case 0x34: case 0x54: case 0x74: case 0xD4: case 0xF4: ZERO_BY(x); FETCH; break;
-		case 0x0C: ABSOLUTE; FETCH; break;
-		case 0x1C: case 0x3C: case 0x5C: case 0x7C: case 0xDC: case 0xFC: ABSOLUTE_BY_READ(x); FETCH; break;
+		OP(EA) OP(1A) OP(3A) OP(5A) OP(7A) OP(DA) OP(FA) IMPLIED; NEXT;
+		OP(80) OP(82) OP(89) OP(C2) OP(E2) IMMEDIATE; NEXT;
+		OP(04) OP(44) OP(64) ZERO; FETCH; NEXT;
+		OP(14) OP(34) OP(54) OP(74) OP(D4) OP(F4) ZERO_BY(x); FETCH; NEXT;
+		OP(0C) ABSOLUTE; FETCH; NEXT;
+		OP(1C) OP(3C) OP(5C) OP(7C) OP(DC) OP(FC) ABSOLUTE_BY_READ(x); FETCH; NEXT;
 
 		/* Undocumented, but for those above. */
-		case 0x83: INDEXED; WRITE(address, a & x); break;
-		case 0x87: ZERO; WRITE(address, a & x); break;
-		case 0x8F: ABSOLUTE; WRITE(address, a & x); break;
-		case 0x97: ZERO_BY(y); WRITE(address, a & x); break;
-		case 0xA3: INDEXED; FETCH; LOAD(a); x = a; break;
-		case 0xA7: ZERO; FETCH; LOAD(a); x = a; break;
-		case 0xAF: ABSOLUTE; FETCH; LOAD(a); x = a; break;
-		case 0xB3: INDIRECT_READ; FETCH; LOAD(a); x = a; break;
-		case 0xB7: ZERO_BY(y); FETCH; LOAD(a); x = a; break;
-		case 0xBF: ABSOLUTE_BY_READ(y); FETCH; LOAD(a); x = a; break;
-		case 0x0B: case 0x2B: IMMEDIATE; AND; p->c = (uint8_t)(a >> 7); break;
-		case 0x4B: IMMEDIATE; value &= a; LSR; a = value; break;
-		case 0x6B: IMMEDIATE; a = cpu_and_rotate(p, a, value); break;
-		case 0x8B: IMMEDIATE; NZ(a = (a | 0xEE) & x & value); break;
-		case 0xAB: IMMEDIATE; NZ(a = x = (a | 0xEE) & value); break;
-		case 0xCB: IMMEDIATE; carry = a & x; p->c = carry >= value; NZ(x = (carry - value) & 0xFF); break;
-		case 0xEB: IMMEDIATE; SBC; break;
-		case 0xBB: ABSOLUTE_BY_READ(y); FETCH; NZ(a = x = p->sp = (uint8_t)(p->sp & value)); break;
-		case 0x93: INDIRECT; WRITE(address, a & x & ((address >> 8) + 1)); break;
-		case 0x9F: ABSOLUTE_BY(y); WRITE(address, a & x & ((address >> 8) + 1)); break;
-		case 0x9B: ABSOLUTE_BY(y); p->sp = (uint8_t)(a & x); WRITE(address, p->sp & ((address >> 8) + 1)); break;
-		case 0x9C: ABSOLUTE_BY(x); WRITE(address, y & ((address >> 8) + 1)); break;
-		case 0x9E: ABSOLUTE_BY(y); WRITE(address, x & ((address >> 8) + 1)); break;
-		default:
+		OP(83) INDEXED; WRITE(address, a & x); NEXT;
+		OP(87) ZERO; WRITE(address, a & x); NEXT;
+		OP(8F) ABSOLUTE; WRITE(address, a & x); NEXT;
+		OP(97) ZERO_BY(y); WRITE(address, a & x); NEXT;
+		OP(A3) INDEXED; FETCH; LOAD(a); x = a; NEXT;
+		OP(A7) ZERO; FETCH; LOAD(a); x = a; NEXT;
+		OP(AF) ABSOLUTE; FETCH; LOAD(a); x = a; NEXT;
+		OP(B3) INDIRECT_READ; FETCH; LOAD(a); x = a; NEXT;
+		OP(B7) ZERO_BY(y); FETCH; LOAD(a); x = a; NEXT;
+		OP(BF) ABSOLUTE_BY_READ(y); FETCH; LOAD(a); x = a; NEXT;
+		OP(0B) OP(2B) IMMEDIATE; AND; p->c = (uint8_t)(a >> 7); NEXT;
+		OP(4B) IMMEDIATE; value &= a; LSR; a = value; NEXT;
+		OP(6B) IMMEDIATE; a = cpu_and_rotate(p, a, value); NEXT;
+		OP(8B) IMMEDIATE; NZ(a = (a | 0xEE) & x & value); NEXT;
+		OP(AB) IMMEDIATE; NZ(a = x = (a | 0xEE) & value); NEXT;
+		OP(CB) IMMEDIATE; carry = a & x; p->c = carry >= value; NZ(x = (carry - value) & 0xFF); NEXT;
+		OP(EB) IMMEDIATE; SBC; NEXT;
+		OP(BB) ABSOLUTE_BY_READ(y); FETCH; NZ(a = x = p->sp = (uint8_t)(p->sp & value)); NEXT;
+		OP(93) INDIRECT; WRITE(address, a & x & ((address >> 8) + 1)); NEXT;
+		OP(9F) ABSOLUTE_BY(y); WRITE(address, a & x & ((address >> 8) + 1)); NEXT;
+		OP(9B) ABSOLUTE_BY(y); p->sp = (uint8_t)(a & x); WRITE(address, p->sp & ((address >> 8) + 1)); NEXT;
+		OP(9C) ABSOLUTE_BY(x); WRITE(address, y & ((address >> 8) + 1)); NEXT;
+		OP(9E) ABSOLUTE_BY(y); WRITE(address, x & ((address >> 8) + 1)); NEXT;
+		OP(02) OP(12) OP(22) OP(32) OP(42) OP(52) OP(62) OP(72) OP(92) OP(B2) OP(D2) OP(F2)
 			p->jammed = 1;
 			clock = cpu_stop(clock);
-			break;
+			NEXT;
 		}
 	}
+end:
 	p->pc = (uint16_t)pc;
 	p->a = (uint8_t)a;
 	p->x = (uint8_t)x;

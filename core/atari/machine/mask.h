@@ -1,44 +1,84 @@
 /*
  * Rows of 160 pixels as bits: where each object of the TIA is lit on a line.
+ *
+ * A struct atari_mask is how a row is kept, struct or vector bits how it is worked on:
+ * one 256-bit register where the compiler may use them, else words. What is stored as
+ * a vector is loaded as one, and words as words: a processor waits for the memory
+ * where a wide load follows narrow stores.
  */
 #ifndef ATARI_MASK_H
 #define ATARI_MASK_H
 
 #include "state.h"
 
-/* The low 32 bits of the last word are pixels 128 to 159; nothing is beyond. */
-#define ATARI_LAST_WORD UINT64_C(0xFFFFFFFF)
+#if defined(__AVX2__)
 
-ATARI_FN int mask_any(struct atari_mask a) { return (a.w[0] | a.w[1] | a.w[2]) != 0; }
+#include <immintrin.h>
 
-ATARI_FN struct atari_mask mask_and(struct atari_mask a, struct atari_mask b)
+typedef __m256i tia_bits;
+
+ATARI_INLINE tia_bits bits_load(const struct atari_mask *m) { return _mm256_loadu_si256((const __m256i *)m); }
+ATARI_INLINE void bits_store(struct atari_mask *m, tia_bits b) { _mm256_storeu_si256((__m256i *)m, b); }
+ATARI_INLINE tia_bits bits_none(void) { return _mm256_setzero_si256(); }
+ATARI_INLINE tia_bits bits_and(tia_bits a, tia_bits b) { return _mm256_and_si256(a, b); }
+ATARI_INLINE tia_bits bits_or(tia_bits a, tia_bits b) { return _mm256_or_si256(a, b); }
+ATARI_INLINE tia_bits bits_without(tia_bits a, tia_bits b) { return _mm256_andnot_si256(b, a); }
+ATARI_INLINE int bits_any(tia_bits b) { return !_mm256_testz_si256(b, b); }
+ATARI_INLINE int bits_meet(tia_bits a, tia_bits b) { return !_mm256_testz_si256(a, b); }
+
+/* Pixels 0 to 63, 64 to 127, 128 to 159. */
+ATARI_INLINE tia_bits bits_of(uint64_t first, uint64_t second, uint64_t third)
 {
-	const struct atari_mask m = {{a.w[0] & b.w[0], a.w[1] & b.w[1], a.w[2] & b.w[2]}};
-	return m;
+	return _mm256_setr_epi64x((long long)first, (long long)second, (long long)third, 0);
 }
 
-ATARI_FN struct atari_mask mask_or(struct atari_mask a, struct atari_mask b)
+/* Pixels below x, 0 to 160: a shift by 64 or more gives 0, one below 0 is such a one. */
+ATARI_INLINE tia_bits bits_below(int32_t x)
 {
-	const struct atari_mask m = {{a.w[0] | b.w[0], a.w[1] | b.w[1], a.w[2] | b.w[2]}};
-	return m;
+	const __m256i first = _mm256_setr_epi64x(0, 64, 128, 192);
+	const __m256i beyond = _mm256_sub_epi64(_mm256_set1_epi64x(x), first); /* pixels of each word, or below 0 */
+	const __m256i ones = _mm256_set1_epi64x(-1);
+	const __m256i full = _mm256_cmpgt_epi64(beyond, _mm256_set1_epi64x(63));
+	const __m256i part = _mm256_andnot_si256(_mm256_sllv_epi64(ones, beyond), ones);
+	const __m256i some = _mm256_cmpgt_epi64(beyond, _mm256_setzero_si256());
+	return _mm256_and_si256(_mm256_or_si256(full, part), some);
 }
+
+#else
+
+typedef struct atari_mask tia_bits;
+
+ATARI_INLINE tia_bits bits_of(uint64_t first, uint64_t second, uint64_t third)
+{
+	const tia_bits b = {{first, second, third, 0}};
+	return b;
+}
+
+ATARI_INLINE tia_bits bits_load(const struct atari_mask *m) { return *m; }
+ATARI_INLINE void bits_store(struct atari_mask *m, tia_bits b) { *m = b; }
+ATARI_INLINE tia_bits bits_none(void) { return bits_of(0, 0, 0); }
+ATARI_INLINE tia_bits bits_and(tia_bits a, tia_bits b) { return bits_of(a.w[0] & b.w[0], a.w[1] & b.w[1], a.w[2] & b.w[2]); }
+ATARI_INLINE tia_bits bits_or(tia_bits a, tia_bits b) { return bits_of(a.w[0] | b.w[0], a.w[1] | b.w[1], a.w[2] | b.w[2]); }
+ATARI_INLINE tia_bits bits_without(tia_bits a, tia_bits b) { return bits_of(a.w[0] & ~b.w[0], a.w[1] & ~b.w[1], a.w[2] & ~b.w[2]); }
+ATARI_INLINE int bits_any(tia_bits b) { return (b.w[0] | b.w[1] | b.w[2]) != 0; }
+ATARI_INLINE int bits_meet(tia_bits a, tia_bits b) { return bits_any(bits_and(a, b)); }
 
 /* Bits below x, which is 0 to 64 or anything beyond on either side. */
-ATARI_FN uint64_t mask_below(int32_t x)
+ATARI_INLINE uint64_t bits_of_word_below(int32_t x)
 {
 	return x <= 0 ? 0 : x >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << x) - 1;
 }
 
-/* Pixels from to to-1. */
-ATARI_FN struct atari_mask mask_range(int32_t from, int32_t to)
+/* Pixels below x, 0 to 160. */
+ATARI_INLINE tia_bits bits_below(int32_t x)
 {
-	const struct atari_mask m = {{
-		mask_below(to) & ~mask_below(from),
-		mask_below(to - 64) & ~mask_below(from - 64),
-		mask_below(to - 128) & ~mask_below(from - 128),
-	}};
-	return m;
+	return bits_of(bits_of_word_below(x), bits_of_word_below(x - 64), bits_of_word_below(x - 128));
 }
+
+#endif
+
+/* Pixels from to to-1. */
+ATARI_INLINE tia_bits bits_range(int32_t from, int32_t to) { return bits_without(bits_below(to), bits_below(from)); }
 
 /* Lights the pixels of `bits`, bit 0 at x (0 to 159), around the screen's edge. */
 ATARI_FN void mask_put(struct atari_mask *m, uint32_t bits, uint32_t x)
@@ -51,10 +91,12 @@ ATARI_FN void mask_put(struct atari_mask *m, uint32_t bits, uint32_t x)
 	} else if (word == 1) {
 		m->w[1] |= low;
 		m->w[2] |= high;
-	} else {
-		m->w[2] |= low & ATARI_LAST_WORD;
+	} else { /* the last word has 32 pixels */
+		m->w[2] |= low & UINT64_C(0xFFFFFFFF);
 		m->w[0] |= low >> 32;
 	}
 }
+
+ATARI_INLINE tia_bits bits_of_words(const struct atari_mask *m) { return bits_of(m->w[0], m->w[1], m->w[2]); }
 
 #endif

@@ -38,12 +38,12 @@ ATARI_FN uint8_t tia_ball(const struct atari_tia *t) { return t->vdelbl ? t->old
 ATARI_FN int tia_missile(const struct atari_tia *t, int missile) { return t->enam[missile] && !t->resmp[missile]; }
 
 /* Double and quadruple players are shown one pixel later. */
-ATARI_FN struct atari_mask tia_player_mask(const struct atari_tia *t, int player)
+ATARI_FN tia_bits tia_player_mask(const struct atari_tia *t, int player)
 {
-	struct atari_mask m = {{0, 0, 0}};
+	struct atari_mask m = {{0, 0, 0, 0}};
 	uint32_t bits = tia_graphics(t, player);
 	if (bits == 0)
-		return m;
+		return bits_none();
 	const uint32_t size = t->nusiz[player] & 7, at = t->position[ATARI_P0 + player];
 	if (!t->refp[player])
 		bits = tia_reverse(bits);
@@ -57,20 +57,20 @@ ATARI_FN struct atari_mask tia_player_mask(const struct atari_tia *t, int player
 		}
 		if (!t->skip[player])
 			mask_put(&m, wide, tia_wrap(at + 1));
-		return m;
+		return bits_of_words(&m);
 	}
 	if (!t->skip[player])
 		mask_put(&m, bits, at);
 	for (int i = 0; i < 2 && tia_copies[size][i]; i++)
 		mask_put(&m, bits, tia_wrap(at + tia_copies[size][i]));
-	return m;
+	return bits_of_words(&m);
 }
 
-ATARI_FN struct atari_mask tia_missile_mask(const struct atari_tia *t, int missile)
+ATARI_FN tia_bits tia_missile_mask(const struct atari_tia *t, int missile)
 {
-	struct atari_mask m = {{0, 0, 0}};
+	struct atari_mask m = {{0, 0, 0, 0}};
 	if (!tia_missile(t, missile) || (missile == 0 && t->ark_m0 == 2))
-		return m;
+		return bits_none();
 	const uint32_t nusiz = t->nusiz[missile], at = t->position[ATARI_M0 + missile];
 	uint32_t width = nusiz >> 4 & 3;
 	if (missile == 0 && t->ark_m0 == 1)
@@ -79,36 +79,33 @@ ATARI_FN struct atari_mask tia_missile_mask(const struct atari_tia *t, int missi
 	mask_put(&m, bits, at);
 	for (int i = 0; i < 2 && tia_copies[nusiz & 7][i]; i++)
 		mask_put(&m, bits, tia_wrap(at + tia_copies[nusiz & 7][i]));
-	return m;
+	return bits_of_words(&m);
 }
 
-ATARI_FN struct atari_mask tia_ball_mask(const struct atari_tia *t)
+ATARI_FN tia_bits tia_ball_mask(const struct atari_tia *t)
 {
-	struct atari_mask m = {{0, 0, 0}};
+	struct atari_mask m = {{0, 0, 0, 0}};
 	if (tia_ball(t))
 		mask_put(&m, (1u << (1u << (t->ctrlpf >> 4 & 3))) - 1, t->position[ATARI_BL]);
-	return m;
+	return bits_of_words(&m);
 }
 
 /* PF0's bits 4 to 7, PF1's 7 to 0, PF2's 0 to 7: 20 bits of four pixels, then again, or mirrored. */
-ATARI_FN struct atari_mask tia_playfield_mask(const struct atari_tia *t)
+ATARI_FN tia_bits tia_playfield_mask(const struct atari_tia *t)
 {
-	struct atari_mask m = {{0, 0, 0}};
 	const uint32_t first = t->pf[0] >> 4, second = tia_reverse(t->pf[1]), third = t->pf[2];
 	if ((first | second | third) == 0)
-		return m;
+		return bits_none();
 	const uint32_t left = first | second << 4 | third << 12;
 	uint32_t right = left;
 	if (t->reflect)
 		right = tia_reverse(third) | (uint32_t)t->pf[1] << 8 | tia_reverse(first) << 12;
 	/* 80 pixels each: 64 and 16, then 48 and 32. */
-	const uint64_t half = (uint64_t)tia_wide[left & 15] | (uint64_t)tia_wide[left >> 4 & 15] << 16 |
-			      (uint64_t)tia_wide[left >> 8 & 15] << 32 | (uint64_t)tia_wide[left >> 12 & 15] << 48;
-	m.w[0] = half;
-	m.w[1] = (uint64_t)tia_wide[left >> 16] | (uint64_t)tia_wide[right & 15] << 16 |
-		 (uint64_t)tia_wide[right >> 4 & 15] << 32 | (uint64_t)tia_wide[right >> 8 & 15] << 48;
-	m.w[2] = (uint64_t)tia_wide[right >> 12 & 15] | (uint64_t)tia_wide[right >> 16] << 16;
-	return m;
+	return bits_of((uint64_t)tia_wide[left & 15] | (uint64_t)tia_wide[left >> 4 & 15] << 16 |
+			       (uint64_t)tia_wide[left >> 8 & 15] << 32 | (uint64_t)tia_wide[left >> 12 & 15] << 48,
+		       (uint64_t)tia_wide[left >> 16] | (uint64_t)tia_wide[right & 15] << 16 |
+			       (uint64_t)tia_wide[right >> 4 & 15] << 32 | (uint64_t)tia_wide[right >> 8 & 15] << 48,
+		       (uint64_t)tia_wide[right >> 12 & 15] | (uint64_t)tia_wide[right >> 16] << 16);
 }
 
 /* CTRLPF: 2 gives the playfield the players' colours, 4 puts it before them. */
@@ -124,36 +121,35 @@ ATARI_FN void tia_rebuild(struct atari_tia *t)
 {
 	const uint32_t dirty = t->dirty;
 	if (dirty & DIRTY_P0)
-		t->mask[ATARI_P0] = tia_player_mask(t, 0);
+		bits_store(&t->mask[ATARI_P0], tia_player_mask(t, 0));
 	if (dirty & DIRTY_P1)
-		t->mask[ATARI_P1] = tia_player_mask(t, 1);
+		bits_store(&t->mask[ATARI_P1], tia_player_mask(t, 1));
 	if (dirty & DIRTY_M0)
-		t->mask[ATARI_M0] = tia_missile_mask(t, 0);
+		bits_store(&t->mask[ATARI_M0], tia_missile_mask(t, 0));
 	if (dirty & DIRTY_M1)
-		t->mask[ATARI_M1] = tia_missile_mask(t, 1);
+		bits_store(&t->mask[ATARI_M1], tia_missile_mask(t, 1));
 	if (dirty & DIRTY_BL)
-		t->mask[ATARI_BL] = tia_ball_mask(t);
+		bits_store(&t->mask[ATARI_BL], tia_ball_mask(t));
 	if (dirty & DIRTY_PF)
-		t->mask[ATARI_PF] = tia_playfield_mask(t);
+		bits_store(&t->mask[ATARI_PF], tia_playfield_mask(t));
 	t->dirty = 0;
 
-	const int score = tia_score(t);
-	for (int i = 0; i < 3; i++) {
-		const uint64_t p0 = t->mask[ATARI_P0].w[i], m0 = t->mask[ATARI_M0].w[i];
-		const uint64_t p1 = t->mask[ATARI_P1].w[i], m1 = t->mask[ATARI_M1].w[i];
-		const uint64_t bl = t->mask[ATARI_BL].w[i], pf = t->mask[ATARI_PF].w[i];
-		const uint64_t first = p0 | m0, second = p1 | m1, third = bl | pf;
-		t->twice.w[i] = (p0 & m0) | (p1 & m1) | (bl & pf) | (first & second) | ((first | second) & third);
-		t->layer[0].w[i] = first;
-		t->layer[1].w[i] = second;
-		t->layer[2].w[i] = third;
-		if (score) { /* the left half in P0's colour and at its place, the right half in P1's */
-			const uint64_t left = i == 0 ? ~UINT64_C(0) : i == 1 ? 0xFFFF : 0;
-			t->layer[0].w[i] |= pf & left;
-			t->layer[1].w[i] |= pf & ~left;
-			t->layer[2].w[i] = bl;
-		}
+	const tia_bits p0 = bits_load(&t->mask[ATARI_P0]), m0 = bits_load(&t->mask[ATARI_M0]);
+	const tia_bits p1 = bits_load(&t->mask[ATARI_P1]), m1 = bits_load(&t->mask[ATARI_M1]);
+	const tia_bits bl = bits_load(&t->mask[ATARI_BL]), pf = bits_load(&t->mask[ATARI_PF]);
+	tia_bits first = bits_or(p0, m0), second = bits_or(p1, m1), third = bits_or(bl, pf);
+	const tia_bits within = bits_or(bits_or(bits_and(p0, m0), bits_and(p1, m1)), bits_and(bl, pf));
+	const tia_bits between = bits_or(bits_and(first, second), bits_and(bits_or(first, second), third));
+	bits_store(&t->twice, bits_or(within, between));
+	if (tia_score(t)) { /* the left half in P0's colour and at its place, the right half in P1's */
+		const tia_bits left = bits_range(0, ATARI_WIDTH / 2);
+		first = bits_or(first, bits_and(pf, left));
+		second = bits_or(second, bits_without(pf, left));
+		third = bl;
 	}
+	bits_store(&t->layer[0], first);
+	bits_store(&t->layer[1], second);
+	bits_store(&t->layer[2], third);
 }
 
 #endif

@@ -34,15 +34,15 @@ ATARI_TABLE struct {
 };
 
 /* Latches the objects that meet at these pixels. */
-ATARI_FN void tia_collide(struct atari_tia *t, struct atari_mask range)
+ATARI_FN void tia_collide(struct atari_tia *t, tia_bits range)
 {
 	if (t->collisions == COLLISIONS_ALL)
 		return;
-	struct atari_mask lit[ATARI_OBJECTS];
+	tia_bits lit[ATARI_OBJECTS];
 	for (int i = 0; i < ATARI_OBJECTS; i++)
-		lit[i] = mask_and(t->mask[i], range);
+		lit[i] = bits_and(bits_load(&t->mask[i]), range);
 	for (int i = 0; i < 15; i++)
-		if (!(t->collisions & tia_pairs[i].latch) && mask_any(mask_and(lit[tia_pairs[i].one], lit[tia_pairs[i].other])))
+		if (!(t->collisions & tia_pairs[i].latch) && bits_meet(lit[tia_pairs[i].one], lit[tia_pairs[i].other]))
 			t->collisions |= tia_pairs[i].latch;
 }
 
@@ -56,6 +56,12 @@ ATARI_INLINE struct atari_colours tia_colours(const struct atari_tia *t)
 	const struct atari_colours behind = {t->colour[3], {{2, t->colour[2]}, {1, t->colour[1]}, {0, t->colour[0]}}};
 	const struct atari_colours before = {t->colour[3], {{1, t->colour[1]}, {0, t->colour[0]}, {2, t->colour[2]}}};
 	return t->ctrlpf & 4 ? before : behind;
+}
+
+ATARI_INLINE void tia_clear_line(struct atari_tia *t)
+{
+	for (int i = 0; i < 3; i++)
+		bits_store(&t->line[i], bits_none());
 }
 
 /* Puts the pixels of this line up to `to` into the picture. */
@@ -79,10 +85,15 @@ ATARI_FN void tia_flush(struct atari *m, int32_t to)
 	if (t->comb_line)
 		for (int32_t x = from; x < 8 && x < to; x++)
 			row[x] = 0;
-	for (int i = 0; i < 3; i++)
-		for (int k = 0; k < 3; k++)
-			t->line[i].w[k] = 0;
+	tia_clear_line(t);
 	t->flushed = (uint8_t)to;
+}
+
+/* Adds these pixels to those of the line that wait. */
+ATARI_INLINE void tia_light(struct atari_tia *t, tia_bits range)
+{
+	for (int i = 0; i < 3; i++)
+		bits_store(&t->line[i], bits_or(bits_load(&t->line[i]), bits_and(bits_load(&t->layer[i]), range)));
 }
 
 /* Draws pixels from to to-1 of the line. */
@@ -96,18 +107,18 @@ ATARI_FN void tia_draw(struct atari *m, int32_t from, int32_t to)
 	if (t->dirty)
 		tia_rebuild(t);
 	if (from == 0 && to == ATARI_WIDTH) {
-		if (mask_any(t->twice))
-			tia_collide(t, t->twice);
+		const tia_bits twice = bits_load(&t->twice);
+		if (bits_any(twice))
+			tia_collide(t, twice);
 		for (int i = 0; i < 3; i++)
-			t->line[i] = t->layer[i];
+			bits_store(&t->line[i], bits_load(&t->layer[i]));
 		return;
 	}
-	const struct atari_mask range = mask_range(from, to), twice = mask_and(t->twice, range);
-	if (mask_any(twice))
+	const tia_bits range = bits_range(from, to), twice = bits_and(bits_load(&t->twice), range);
+	if (bits_any(twice))
 		tia_collide(t, twice);
 	if (m->draw)
-		for (int i = 0; i < 3; i++)
-			t->line[i] = mask_or(t->line[i], mask_and(t->layer[i], range));
+		tia_light(t, range);
 }
 
 /*
@@ -233,13 +244,11 @@ ATARI_FN void tia_flush_all(struct atari *m)
 	if (end > four && t->due_before <= t->line_start + ATARI_BLANK + four && !(t->vblank & 2) && tia_draws_fours(t)) {
 		if (t->dirty)
 			tia_rebuild(t);
-		const struct atari_mask group = mask_range(four, four + 4), rest = mask_range(end, four + 4);
-		struct atari_mask lit = t->mask[ATARI_P0];
-		for (int i = ATARI_P0 + 1; i < ATARI_PF; i++)
-			lit = mask_or(lit, t->mask[i]);
-		if (!mask_any(mask_and(lit, group))) {
-			for (int i = 0; i < 3; i++)
-				t->line[i] = mask_or(t->line[i], mask_and(t->layer[i], rest));
+		tia_bits lit = bits_none();
+		for (int i = 0; i < ATARI_PF; i++)
+			lit = bits_or(lit, bits_load(&t->mask[i]));
+		if (!bits_meet(lit, bits_range(four, four + 4))) {
+			tia_light(t, bits_range(end, four + 4));
 			tia_flush(m, four + 4);
 			t->flushed = (uint8_t)end; /* what follows draws them again */
 		}
@@ -278,9 +287,7 @@ ATARI_FN void tia_start_frame(struct atari *m)
 	t->comb_first = ATARI_NEVER;
 	t->flushed = 0;
 	t->comb_line = 0;
-	for (int i = 0; i < 3; i++)
-		for (int k = 0; k < 3; k++)
-			t->line[i].w[k] = 0;
+	tia_clear_line(t);
 	if (t->vsync_end != ATARI_NEVER)
 		t->vsync_end -= clocks;
 	t->hmove_at = atari_earlier(t->hmove_at, clocks);

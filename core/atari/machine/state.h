@@ -51,9 +51,9 @@ struct atari_riot {
 	uint8_t timer, shift, timer_was_read, ddra;
 };
 
-/* 160 pixels, the leftmost in bit 0 of the first word. */
+/* 160 pixels, the leftmost in bit 0 of the first word. The last word is 0: the whole is as wide as a vector. */
 struct atari_mask {
-	uint64_t w[3];
+	uint64_t w[4];
 };
 
 enum { ATARI_P0, ATARI_P1, ATARI_M0, ATARI_M1, ATARI_BL, ATARI_PF, ATARI_OBJECTS };
