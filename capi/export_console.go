@@ -194,11 +194,15 @@ func pacelineGoConsoleReset(id C.uint64_t, why *C.char) C.int {
 	})
 }
 
+// strongest bounds how far a paddle is turned at once. A player turns it by at most 1;
+// ale-py takes any number, and overflows at about this one.
+const strongest = 90_000
+
 //export pacelineGoConsoleAct
 func pacelineGoConsoleAct(id C.uint64_t, action C.int32_t, strength C.float, reward *C.int32_t, why *C.char) C.int {
 	return callConsole(id, why, func(c *console) error {
-		if !(strength >= -1 && strength <= 1) {
-			return fmt.Errorf("strength: %v, must be -1 to 1", float32(strength))
+		if !(strength >= -strongest && strength <= strongest) {
+			return fmt.Errorf("strength: %v, must be -%d to %d", float32(strength), strongest, strongest)
 		}
 		*reward = C.int32_t(c.console.Act(games.Action(action), float32(strength)))
 		return nil

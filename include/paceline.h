@@ -534,8 +534,9 @@ PACELINE_API int paceline_console_reset(paceline_console *c);
 
 /* Plays action (0 to 17: NOOP, FIRE, UP, RIGHT, LEFT, DOWN, UPRIGHT, UPLEFT,
  * DOWNRIGHT, DOWNLEFT, and UP to DOWNLEFT with FIRE; others count as NOOP) for
- * frame_skip frames. strength, -1 to 1, scales a paddle's turn. When the game is
- * over nothing moves and *reward is 0. */
+ * frame_skip frames. strength scales a paddle's turn: 0 to 1 for a player; -90000 to
+ * 90000 are taken, of which the sign does not count. When the game is over nothing
+ * moves and *reward is 0. */
 PACELINE_API int paceline_console_act(paceline_console *c, int32_t action, float strength, int32_t *reward);
 
 typedef struct paceline_console_state {

@@ -131,7 +131,7 @@ static void play(void) {
     OK(paceline_console_ram(ram, c));
     CHECK(ram[0] == 0xFF);
   }
-  const float turns[] = {1.5f, -1.5f, NAN, INFINITY};
+  const float turns[] = {90001, -90001, NAN, INFINITY};
   for (int i = 0; i < 4; i++) INVALID(paceline_console_act(c, RIGHT, turns[i], &reward), "strength: ");
   OK(paceline_console_act(c, RIGHT, -1, &reward));
   CHECK(reward == 1);
