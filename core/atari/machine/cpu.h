@@ -25,17 +25,42 @@ ATARI_TABLE uint8_t cpu_length[256] = {
 	2, 2, 2, 2, 2, 2, 2, 2, 1, 2, 1, 2, 3, 3, 3, 3, 2, 2, 1, 2, 2, 2, 2, 2, 1, 3, 1, 3, 3, 3, 3, 3,
 };
 
-/* LAX of page zero takes 4, as in ALE; the chip's own are 3. */
-ATARI_TABLE uint8_t cpu_cycles[256] = {
-	7, 6, 2, 8, 3, 3, 5, 5, 3, 2, 2, 2, 4, 4, 6, 6, 2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,
-	6, 6, 2, 8, 3, 3, 5, 5, 4, 2, 2, 2, 4, 4, 6, 6, 2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,
-	6, 6, 2, 8, 3, 3, 5, 5, 3, 2, 2, 2, 3, 4, 6, 6, 2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,
-	6, 6, 2, 8, 3, 3, 5, 5, 4, 2, 2, 2, 5, 4, 6, 6, 2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,
-	2, 6, 2, 6, 3, 3, 3, 3, 2, 2, 2, 2, 4, 4, 4, 4, 2, 6, 2, 6, 4, 4, 4, 4, 2, 5, 2, 5, 5, 5, 5, 5,
-	2, 6, 2, 6, 3, 3, 3, 4, 2, 2, 2, 2, 4, 4, 4, 4, 2, 5, 2, 5, 4, 4, 4, 4, 2, 4, 2, 4, 4, 4, 4, 4,
-	2, 6, 2, 8, 3, 3, 5, 5, 2, 2, 2, 2, 4, 4, 6, 6, 2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,
-	2, 6, 2, 8, 3, 3, 5, 5, 2, 2, 2, 2, 4, 4, 6, 6, 2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,
+/*
+ * The clock counts cycles in its lower half. The upper half counts instructions from
+ * minus those that may still run, so that the loop ends when it is no longer negative.
+ */
+typedef int64_t cpu_clock;
+
+#define CPU_INSTRUCTION ((cpu_clock)1 << 32)
+
+ATARI_INLINE int32_t cpu_cycle(cpu_clock clock) { return (int32_t)(uint32_t)clock; }
+ATARI_INLINE cpu_clock cpu_stop(cpu_clock clock) { return (cpu_clock)(uint32_t)clock; }
+
+/* What instructions add to the clock. LAX of page zero takes 4 cycles, as in ALE; the chip's own are 3. */
+#define STEP(cycles) (CPU_INSTRUCTION + (cycles))
+#define STEPS(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)                                                    \
+	STEP(a), STEP(b), STEP(c), STEP(d), STEP(e), STEP(f), STEP(g), STEP(h), STEP(i), STEP(j), STEP(k), STEP(l), \
+	STEP(m), STEP(n), STEP(o), STEP(p)
+ATARI_TABLE cpu_clock cpu_step[256] = {
+	STEPS(7, 6, 2, 8, 3, 3, 5, 5, 3, 2, 2, 2, 4, 4, 6, 6),
+	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
+	STEPS(6, 6, 2, 8, 3, 3, 5, 5, 4, 2, 2, 2, 4, 4, 6, 6),
+	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
+	STEPS(6, 6, 2, 8, 3, 3, 5, 5, 3, 2, 2, 2, 3, 4, 6, 6),
+	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
+	STEPS(6, 6, 2, 8, 3, 3, 5, 5, 4, 2, 2, 2, 5, 4, 6, 6),
+	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
+	STEPS(2, 6, 2, 6, 3, 3, 3, 3, 2, 2, 2, 2, 4, 4, 4, 4),
+	STEPS(2, 6, 2, 6, 4, 4, 4, 4, 2, 5, 2, 5, 5, 5, 5, 5),
+	STEPS(2, 6, 2, 6, 3, 3, 3, 4, 2, 2, 2, 2, 4, 4, 4, 4),
+	STEPS(2, 5, 2, 5, 4, 4, 4, 4, 2, 4, 2, 4, 4, 4, 4, 4),
+	STEPS(2, 6, 2, 8, 3, 3, 5, 5, 2, 2, 2, 2, 4, 4, 6, 6),
+	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
+	STEPS(2, 6, 2, 8, 3, 3, 5, 5, 2, 2, 2, 2, 4, 4, 6, 6),
+	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
 };
+#undef STEPS
+#undef STEP
 
 /* --------------------------------------------------------------- arithmetic */
 
@@ -124,17 +149,6 @@ ATARI_APART uint32_t cpu_and_rotate(struct atari_cpu *p, uint32_t a, uint32_t va
 /* -------------------------------------------------------------------- memory */
 
 /*
- * The clock counts cycles in its lower half. The upper half counts instructions from
- * minus those that may still run, so that the loop ends when it is no longer negative.
- */
-typedef int64_t cpu_clock;
-
-#define CPU_INSTRUCTION ((cpu_clock)1 << 32)
-
-ATARI_INLINE int32_t cpu_cycle(cpu_clock clock) { return (int32_t)(uint32_t)clock; }
-ATARI_INLINE cpu_clock cpu_stop(cpu_clock clock) { return (cpu_clock)(uint32_t)clock; }
-
-/*
  * Where code lies in one piece of the image, away from hot spots: `span` addresses from
  * `from` on, at all of which an instruction may begin. Reading it is reading `code`.
  */
@@ -215,7 +229,7 @@ ATARI_APART void cpu_fetch(struct atari *m, const struct atari_rom *rom, uint32_
 {
 	m->cycles = cpu_cycle(clock);
 	bytes[0] = m->latch = bus_read(m, rom, pc, m->latch);
-	m->cycles += cpu_cycles[bytes[0]];
+	m->cycles += cpu_cycle(cpu_step[bytes[0]]);
 	for (uint32_t i = 1; i < 3; i++)
 		bytes[i] = i < cpu_length[bytes[0]] ? (m->latch = bus_read(m, rom, (pc + i) & 0xFFFF, m->latch)) : 0;
 }

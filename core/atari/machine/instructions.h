@@ -178,7 +178,7 @@ ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, const uint8_t *cod
 			code = bytes;                                \
 		}                                                    \
 		bus = code[0];                                       \
-		clock += CPU_INSTRUCTION + cpu_cycles[bus];          \
+		clock += cpu_step[bus];                              \
 	} while (0)
 
 /*

@@ -19,12 +19,10 @@ ATARI_TABLE uint16_t tia_wide[16] = {
 	0xF000, 0xF00F, 0xF0F0, 0xF0FF, 0xFF00, 0xFF0F, 0xFFF0, 0xFFFF,
 };
 
-ATARI_FN uint32_t tia_reverse(uint32_t byte)
-{
-	byte = (byte & 0xF0) >> 4 | (byte & 0x0F) << 4;
-	byte = (byte & 0xCC) >> 2 | (byte & 0x33) << 2;
-	return (byte & 0xAA) >> 1 | (byte & 0x55) << 1;
-}
+/* The other way round: four bits, eight. */
+ATARI_TABLE uint8_t tia_reversed[16] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
+
+ATARI_INLINE uint32_t tia_reverse(uint32_t byte) { return (uint32_t)tia_reversed[byte & 15] << 4 | tia_reversed[byte >> 4]; }
 
 ATARI_FN uint32_t tia_wrap(uint32_t x) { return x >= ATARI_WIDTH ? x - ATARI_WIDTH : x; }
 

@@ -15,7 +15,7 @@ enum tia_register {
 };
 
 /* Clocks from the start of the line. */
-ATARI_FN int32_t tia_phase(const struct atari_tia *t, int32_t clock) { return (clock - t->frame_start) % ATARI_LINE; }
+ATARI_FN int32_t tia_phase(const struct atari_tia *t, int32_t clock) { return (int32_t)((uint32_t)(clock - t->frame_start) % ATARI_LINE); }
 
 /* ---------------------------------------------------------------- positions */
 
@@ -117,8 +117,10 @@ ATARI_FN void tia_hmove(struct atari *m, int32_t clock)
 	const int32_t cycle = tia_phase(t, clock) / 3;
 	for (int i = 0; i < 5; i++) {
 		const int32_t motion = tia_motion(t->hm[i], cycle);
-		if (motion != 0)
-			tia_place(t, i, (t->position[i] + motion + ATARI_WIDTH) % ATARI_WIDTH);
+		if (motion != 0) {
+			const int32_t x = t->position[i] + motion;
+			tia_place(t, i, x < 0 ? x + ATARI_WIDTH : x >= ATARI_WIDTH ? x - ATARI_WIDTH : x);
+		}
 	}
 	if (m->comb_exists && (cycle <= 20 || cycle == 75)) {
 		int32_t start = clock - tia_phase(t, clock) + (cycle == 75 ? ATARI_LINE : 0);
