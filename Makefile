@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn bench test test-go test-c test-atari-c fuzz-atari test-py test-torch test-arm64 race lib wheel sdist check clean
+.PHONY: help demo learn bench test test-go test-c test-atari-c test-py test-atari fuzz-atari test-torch test-arm64 race lib wheel sdist check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -66,7 +66,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-py ## all tests: Go, C, Python (under 10 minutes)
-	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make race and make learn (take longer), the comparison with stable-baselines3 where it is not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make race, make learn and make test-atari (take longer), make fuzz-atari (needs clang), the comparison with stable-baselines3 where it is not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -77,7 +77,7 @@ test-go: ## Go tests, and those of core/ without cgo
 	CGO_ENABLED=0 go test ./core/...
 
 test-c: ## C programs against the library
-	sh capi/ctest/run.sh
+	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh
 
 # Not part of make test yet: two of its programs still differ from the machine.
 test-atari-c: ## C programs against the Atari machine's headers
@@ -88,6 +88,10 @@ fuzz-atari: ## any bytes as Atari cartridges and as states, under sanitizers (6 
 
 test-py: $(VENV)/.test ## Python tests against the installed package
 	$(PY) -m pytest
+
+# ale-py prints on the standard error while it loads; differences are on the standard output.
+test-atari: $(VENV)/.test ## the long comparisons with ale-py, frame by frame (8 minutes)
+	$(PY) python/tests/atari/long.py
 
 test-torch: $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json

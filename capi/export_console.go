@@ -46,12 +46,12 @@ func callConsole(id C.uint64_t, why *C.char, f func(c *console) error) C.int {
 }
 
 //export pacelineGoConsoleNew
-func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, seed C.uint32_t, sticky C.double, skip C.uint32_t, why *C.char) C.int {
+func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, otherMD5 C.int, seed C.uint32_t, sticky C.double, skip C.uint32_t, why *C.char) C.int {
 	return report(guarded(func() error {
 		if skip < 1 || skip > 1<<20 {
 			return fmt.Errorf("frame_skip: %d, must be 1 to %d", skip, 1<<20)
 		}
-		r, err := findROM(rom, game)
+		r, err := findROM(rom, game, otherMD5 != 0)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, seed C.uint32_t, s
 	}), why)
 }
 
-func findROM(rom, game *C.char) (*atari.ROM, error) {
+func findROM(rom, game *C.char, otherMD5 bool) (*atari.ROM, error) {
 	var file, id string
 	var err error
 	if rom != nil {
@@ -79,11 +79,11 @@ func findROM(rom, game *C.char) (*atari.ROM, error) {
 		if id, err = text("game", game); err != nil {
 			return nil, err
 		}
-		return atari.FindROM(id, file, false)
+		return atari.FindROM(id, file, otherMD5)
 	case rom == nil:
 		return nil, fmt.Errorf("rom: NULL, and game, too; one must be given")
 	}
-	return atari.OpenROM(file)
+	return atari.OpenROM(file, otherMD5)
 }
 
 //export pacelineGoROMFolder
@@ -128,7 +128,7 @@ func pacelineGoConsoleSet(id C.uint64_t, name, value *C.char, why *C.char) C.int
 }
 
 var consoleSettings = []string{"frame_skip", "repeat_action_probability", "max_num_frames_per_episode", "reward_min", "reward_max",
-	"color_averaging", "mode", "difficulty"}
+	"reset", "color_averaging", "mode", "difficulty"}
 
 func (c *console) set(name, value string) error {
 	s := c.settings
@@ -155,6 +155,8 @@ func (c *console) set(name, value string) error {
 		s.RewardMin, err = integer()
 	case "reward_max":
 		s.RewardMax, err = integer()
+	case "reset":
+		s.Reset, err = atari.ParseReset(value)
 	case "color_averaging":
 		if s.ColourAveraging, err = strconv.ParseBool(value); err != nil {
 			err = fmt.Errorf("%s: %q, must be true or false", name, value)
@@ -189,8 +191,7 @@ func (c *console) set(name, value string) error {
 //export pacelineGoConsoleReset
 func pacelineGoConsoleReset(id C.uint64_t, why *C.char) C.int {
 	return callConsole(id, why, func(c *console) error {
-		c.console.ResetGame()
-		return nil
+		return c.console.Reset()
 	})
 }
 

@@ -469,14 +469,14 @@ int paceline_bench(char **out, const char *name, const char *options) {
 
 /* --------------------------------------------------- the Atari console */
 
-int paceline_console_new(paceline_console **out, const char *rom, const char *game, uint32_t seed,
+int paceline_console_new(paceline_console **out, const char *rom, const char *game, int other_md5, uint32_t seed,
                          double repeat_action_probability, uint32_t frame_skip) {
   ENTER;
   NEED(out);
   if (rom != NULL) TEXT(rom, PL_LONGEST_PATH);
   if (game != NULL) TEXT(game, PL_LONGEST_NAME);
   uint64_t made;
-  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, seed, repeat_action_probability, frame_skip, why)) == 0)
+  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, other_md5, seed, repeat_action_probability, frame_skip, why)) == 0)
     *out = handle(made);
   return code;
 }

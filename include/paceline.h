@@ -504,15 +504,17 @@ PACELINE_API int paceline_bench(char **out, const char *name, const char *option
 typedef struct paceline_console paceline_console;
 
 /* Puts a cartridge in, turns the console on and begins an episode. rom: a file, whose
- * game its MD5 or else its name says; or NULL, and game's file is searched for: in
- * the folder that the variable PACELINE_ROMS_DIR names, that of ALE_ROMS_DIR, those
- * of paceline_rom_folder. game: NULL, or an id such as "space_invaders", whose
- * bytes the file must have then. seed: of the generator that sticky actions draw
- * from; repeat_action_probability, 0 to 1: how likely an action is ignored for a frame;
+ * game its MD5 says; or NULL, and game's file is searched for: in the folder that the
+ * variable PACELINE_ROMS_DIR names, that of ALE_ROMS_DIR, those of
+ * paceline_rom_folder. game: NULL, or an id such as "space_invaders", whose bytes the
+ * file must have then. other_md5: 1 takes other bytes, too, with the rules of game, or
+ * of the game that the file is called after, as ale-py does; 0 refuses them. seed: of
+ * the generators that sticky actions and stored starts are drawn from;
+ * repeat_action_probability, 0 to 1: how likely an action is ignored for a frame;
  * frame_skip: the frames that an action lasts, 1 and up. They count as early as in the
  * first reset, in which some games' menus are played through. */
 PACELINE_API PACELINE_MUST_USE int paceline_console_new(paceline_console **out, const char *rom, const char *game,
-                                                        uint32_t seed, double repeat_action_probability,
+                                                        int other_md5, uint32_t seed, double repeat_action_probability,
                                                         uint32_t frame_skip);
 
 /* Adds a folder to search for ROM files, such as that of an installed ale-py. */
@@ -525,11 +527,13 @@ PACELINE_API int paceline_rom_identify(char **out, const char *path);
 /* Settings, as texts, from the next call on: "frame_skip" (1: frames of an act),
  * "repeat_action_probability" (0, to 1), "max_num_frames_per_episode" (0: no limit),
  * "reward_min" and "reward_max" (clamp an act's reward where the first is less),
+ * "reset" ("ale": as ALE does it, to the frame; "cached": at one of 30 stored states),
  * "color_averaging" ("false", "true": blend each picture with the one before);
  * "difficulty" (one of the game's); and from the next reset on, "mode". */
 PACELINE_API int paceline_console_set(paceline_console *c, const char *name, const char *value);
 
-/* Begins an episode. What RAM holds carries over from the last one. */
+/* Begins an episode, as "reset" says. What RAM holds carries over from the last one
+ * where that is "ale". */
 PACELINE_API int paceline_console_reset(paceline_console *c);
 
 /* Plays action (0 to 17: NOOP, FIRE, UP, RIGHT, LEFT, DOWN, UPRIGHT, UPLEFT,
@@ -575,8 +579,7 @@ enum paceline_screen { PACELINE_SCREEN_COLOUR = 0, PACELINE_SCREEN_GREY = 1, PAC
 PACELINE_API int paceline_console_screen(uint8_t *out, size_t size, const paceline_console *c, uint32_t kind);
 
 /* All that a console's future depends on, pictures included: *size bytes. with_rng 0
- * leaves the generator of sticky actions out; restoring then goes on with the
- * console's own. Restoring refuses what is not a state of the same game's console of
+ * leaves the generators out; restoring then goes on with the console's own. Restoring refuses what is not a state of the same game's console of
  * the same library. out NULL: only *size is written. */
 PACELINE_API int paceline_console_save(void *out, size_t *size, const paceline_console *c, int with_rng);
 PACELINE_API int paceline_console_restore(paceline_console *c, const void *state, size_t size);

@@ -38,7 +38,7 @@ static const char *file(const char *name, size_t size) {
 
 static paceline_console *new_console(uint32_t seed, double sticky) {
   paceline_console *c = NULL;
-  OK(paceline_console_new(&c, file("tetris.bin", 4096), NULL, seed, sticky, 1));
+  OK(paceline_console_new(&c, file("tetris.bin", 4096), NULL, 1, seed, sticky, 1));
   CHECK(c != NULL);
   return c;
 }
@@ -58,6 +58,24 @@ static int32_t act(paceline_console *c, int32_t action) {
 
 static void set(paceline_console *c, const char *name, const char *value) { OK(paceline_console_set(c, name, value)); }
 
+/* The ways to begin an episode, by name: stored starts follow the seed. */
+static void resets(void) {
+  uint8_t first[2][8][128];
+  for (int k = 0; k < 2; k++) {
+    paceline_console *c = new_console(5, 0);
+    set(c, "reset", "cached");
+    for (int i = 0; i < 8; i++) {
+      OK(paceline_console_reset(c));
+      OK(paceline_console_ram(first[k][i], c));
+    }
+    set(c, "reset", "ale");
+    OK(paceline_console_reset(c));
+    CHECK(view(c)->episode_frame_number == 0);
+    paceline_console_free(c);
+  }
+  CHECK(memcmp(first[0], first[1], sizeof first[0]) == 0);
+}
+
 /* ------------------------------------------------------------- cartridges */
 
 static void cartridges(void) {
@@ -68,33 +86,34 @@ static void cartridges(void) {
   unsetenv("PACELINE_ROMS_DIR");
   unsetenv("ALE_ROMS_DIR");
 
-  NIL(paceline_console_new(NULL, path, NULL, 0, 0, 1), "out");
-  INVALID(paceline_console_new(&c, NULL, NULL, 0, 0, 1), "rom: NULL");
-  INVALID(paceline_console_new(&c, path, NULL, 0, -0.5, 1), "repeat_action_probability: -0.5, must be 0 to 1");
-  INVALID(paceline_console_new(&c, path, NULL, 0, NAN, 1), "repeat_action_probability: NaN");
-  INVALID(paceline_console_new(&c, path, NULL, 0, 0, 0), "frame_skip: 0");
-  INVALID(paceline_console_new(&c, path, NULL, 0, 0, UINT32_MAX), "frame_skip: 4294967295");
-  INVALID(paceline_console_new(&c, path, "tetris", 0, 0, 1), "tetris.bin has b0e1ee07fbc73493eac5651a52f90f00");
-  INVALID(paceline_console_new(&c, path, "tetrus", 0, 0, 1), "did you mean tetris");
-  INVALID(paceline_console_new(&c, path, "combat", 0, 0, 1), "cannot be played");
-  INVALID(paceline_console_new(&c, path, "", 0, 0, 1), "game");
-  INVALID(paceline_console_new(&c, path, "te\xFFtris", 0, 0, 1), "game");
-  INVALID(paceline_console_new(&c, file("mine.bin", 4096), NULL, 0, 0, 1), "neither its MD5");
-  INVALID(paceline_console_new(&c, file("pong.bin", 4095), NULL, 0, 0, 1), "4095 bytes, must be 2048, 4096");
-  INVALID(paceline_console_new(&c, file("pong.bin", 2 << 20), NULL, 0, 0, 1), "no cartridge is larger");
-  INVALID(paceline_console_new(&c, tmp("."), NULL, 0, 0, 1), "must be a file");
-  CHECK(paceline_console_new(&c, tmp("none.bin"), NULL, 0, 0, 1) != PACELINE_OK);
+  NIL(paceline_console_new(NULL, path, NULL, 0, 0, 0, 1), "out");
+  INVALID(paceline_console_new(&c, NULL, NULL, 0, 0, 0, 1), "rom: NULL");
+  INVALID(paceline_console_new(&c, path, NULL, 1, 0, -0.5, 1), "repeat_action_probability: -0.5, must be 0 to 1");
+  INVALID(paceline_console_new(&c, path, NULL, 1, 0, NAN, 1), "repeat_action_probability: NaN");
+  INVALID(paceline_console_new(&c, path, NULL, 1, 0, 0, 0), "frame_skip: 0");
+  INVALID(paceline_console_new(&c, path, NULL, 1, 0, 0, UINT32_MAX), "frame_skip: 4294967295");
+  INVALID(paceline_console_new(&c, path, "tetris", 0, 0, 0, 1), "tetris.bin has b0e1ee07fbc73493eac5651a52f90f00");
+  INVALID(paceline_console_new(&c, path, "tetrus", 0, 0, 0, 1), "did you mean tetris");
+  INVALID(paceline_console_new(&c, path, "combat", 0, 0, 0, 1), "cannot be played");
+  INVALID(paceline_console_new(&c, path, "", 0, 0, 0, 1), "game");
+  INVALID(paceline_console_new(&c, path, "te\xFFtris", 0, 0, 0, 1), "game");
+  INVALID(paceline_console_new(&c, file("mine.bin", 4096), NULL, 1, 0, 0, 1), "neither its MD5");
+  INVALID(paceline_console_new(&c, path, NULL, 0, 0, 0, 1), "other_md5 goes by its name");
+  INVALID(paceline_console_new(&c, file("pong.bin", 4095), NULL, 1, 0, 0, 1), "4095 bytes, must be 2048, 4096");
+  INVALID(paceline_console_new(&c, file("pong.bin", 2 << 20), NULL, 1, 0, 0, 1), "no cartridge is larger");
+  INVALID(paceline_console_new(&c, tmp("."), NULL, 0, 0, 0, 1), "must be a file");
+  CHECK(paceline_console_new(&c, tmp("none.bin"), NULL, 0, 0, 0, 1) != PACELINE_OK);
   CHECK(strstr(paceline_last_error(), "none.bin") != NULL);
-  CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 1) != PACELINE_OK);
+  CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 0, 1) != PACELINE_OK);
   CHECK(strstr(paceline_last_error(), "tetris.bin") != NULL && strstr(paceline_last_error(), "no folder is known") != NULL);
   CHECK(c == (void *)1);
 
   NIL(paceline_rom_folder(NULL), "path");
   OK(paceline_rom_folder(tmp("")));
   OK(paceline_rom_folder(tmp("no such folder")));
-  CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 1) != PACELINE_OK); /* there now, with other bytes */
+  CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 0, 1) != PACELINE_OK); /* there now, with other bytes */
   CHECK(strstr(paceline_last_error(), "MD5") != NULL);
-  CHECK(paceline_console_new(&c, NULL, "breakout", 0, 0, 1) != PACELINE_OK);
+  CHECK(paceline_console_new(&c, NULL, "breakout", 0, 0, 0, 1) != PACELINE_OK);
   CHECK(strstr(paceline_last_error(), "no such folder") != NULL);
 
   NIL(paceline_rom_identify(NULL, path), "out");
@@ -105,7 +124,7 @@ static void cartridges(void) {
   paceline_string_free(text);
 
   for (uint32_t size = 2048; size <= 16384; size *= 2) {
-    OK(paceline_console_new(&c, file("tetris.bin", size), NULL, UINT32_MAX, 1, 4));
+    OK(paceline_console_new(&c, file("tetris.bin", size), NULL, 1, UINT32_MAX, 1, 4));
     act(c, RIGHT);
     paceline_console_free(c);
   }
@@ -184,6 +203,7 @@ static void settings(void) {
       {"max_num_frames_per_episode", "-1", "max_num_frames_per_episode: -1"},
       {"reward_min", "much", "reward_min: \"much\""},
       {"reward_max", "1e3", "reward_max: \"1e3\""},
+      {"reset", "quick", "reset: \"quick\", must be ale or cached"},
       {"color_averaging", "perhaps", "color_averaging: \"perhaps\""},
       {"mode", "1", "mode: 1, tetris has [0]"},
       {"mode", "", "mode: \"\""},
@@ -310,7 +330,7 @@ static void states(void) {
   NIL(paceline_console_restore(NULL, state, size), "c");
   NIL(paceline_console_restore(b, NULL, size), "state");
   paceline_console *kaboom = NULL;
-  OK(paceline_console_new(&kaboom, file("kaboom.bin", 2048), NULL, 0, 0, 1));
+  OK(paceline_console_new(&kaboom, file("kaboom.bin", 2048), NULL, 1, 0, 0, 1));
   INVALID(paceline_console_restore(kaboom, state, size), "state: of the cartridge with MD5");
   paceline_console_free(kaboom);
   OK(paceline_console_save(now, &size, b, 1));
@@ -359,6 +379,7 @@ int main(void) {
   cartridges();
   play();
   settings();
+  resets();
   looks();
   states();
   handles();

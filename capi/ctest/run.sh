@@ -100,6 +100,11 @@ examples() {
   for e in hello custom_env; do
     $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/$e.c" -I"$root/include" $(linked lib) -o "$e" && timeout 60 "./$e" || return 1
   done
+  if [ -n "${PACELINE_ROMS_DIR:-}" ]; then
+    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/atari.c" -I"$root/include" $(linked lib) -o atari && timeout 60 ./atari || return 1
+  else
+    echo "left out, as there are no ROM files: the Atari example"
+  fi
   cplusplus || return 0
   $CXX -std=c++17 $CPP "$root/examples/cpp/custom_env.cpp" $(linked lib) -o custom_env_cpp && timeout 60 ./custom_env_cpp
 }

@@ -3,8 +3,10 @@ package atari
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/paceline-rl/paceline/core/atari/games"
+	"github.com/paceline-rl/paceline/core/rng"
 )
 
 // Width is the pixels of a row.
@@ -13,7 +15,8 @@ const Width = 160
 // Settings are what a console is used with; the zero value is ALE's default but for
 // RepeatActionProbability, which is 0 here.
 type Settings struct {
-	// Seed of the generator that sticky actions draw from.
+	// Seed of the generator that sticky actions draw from, and of the one that chooses
+	// stored start states.
 	Seed uint32
 	// FrameSkip is the frames that one Act takes; 0 counts as 1.
 	FrameSkip int
@@ -24,6 +27,8 @@ type Settings struct {
 	MaxEpisodeFrames int
 	// RewardMin and RewardMax clamp the reward of an Act where RewardMin is less.
 	RewardMin, RewardMax int
+	// Reset is how an episode begins.
+	Reset Reset
 	// ColourAveraging blends each picture with the one before, for games that draw
 	// some things in every second frame only.
 	ColourAveraging bool
@@ -50,8 +55,9 @@ type Console struct {
 type state struct {
 	box           box
 	rule          games.State
-	generator     generator // the environment's: sticky actions
-	drawn         int       // of the hardware's generator
+	generator     generator  // the environment's: sticky actions
+	starts        rng.Stream // which stored states episodes begin at
+	drawn         int        // of the hardware's generator
 	action        games.Action
 	strength      float32
 	paddle        [2]int // resistances
@@ -84,6 +90,7 @@ func NewConsole(rom *ROM, s Settings) (*Console, error) {
 	}
 	c.cart = func(address uint16) byte { return c.box.cartridgeRAM()[address&0x7F] }
 	c.generator = newGenerator(s.Seed)
+	c.SeedStarts(uint64(s.Seed))
 	c.turnOn()
 	return c, nil
 }
@@ -96,6 +103,8 @@ func (c *Console) Set(s Settings) error {
 		return fmt.Errorf("frame_skip: %d, must be at least 1", s.FrameSkip)
 	case !(s.RepeatActionProbability >= 0 && s.RepeatActionProbability <= 1):
 		return fmt.Errorf("repeat_action_probability: %v, must be 0 to 1", s.RepeatActionProbability)
+	case s.Reset < 0 || int(s.Reset) >= len(resetNames):
+		return fmt.Errorf("reset: %d, must be %s", s.Reset, strings.Join(resetNames[:], " or "))
 	case s.MaxEpisodeFrames < 0:
 		return fmt.Errorf("max_num_frames_per_episode: %d, must be at least 0", s.MaxEpisodeFrames)
 	}
@@ -115,7 +124,7 @@ func (c *Console) turnOn() {
 		c.box.ram()[i] = byte(c.drawHardware())
 	}
 	c.drawHardware() // the timer's, which the reset sets anew
-	c.reset()
+	c.powerCycle()
 	c.difficulty = g.PowerOn
 	c.release()
 	long := 0
@@ -132,8 +141,8 @@ func (c *Console) turnOn() {
 	}
 	c.difficulty = 0
 	c.game.Load(&c.rule)
-	c.reset()
-	c.ResetGame()
+	c.powerCycle()
+	c.resetAsALE()
 }
 
 func (c *Console) drawHardware() uint32 {
@@ -141,8 +150,8 @@ func (c *Console) drawHardware() uint32 {
 	return hardwareDraw(c.drawn - 1)
 }
 
-// reset presses the machine's power switch, so quickly that RAM survives.
-func (c *Console) reset() {
+// powerCycle presses the machine's power switch, so quickly that RAM survives.
+func (c *Console) powerCycle() {
 	timer := 25 + c.drawHardware()%75
 	c.box.reset(c.rom.image, byte(timer))
 	if s := c.game.Scheme; s == games.F8SC || s == games.F6SC {

@@ -72,7 +72,7 @@ func TestRewardsAndEnd(t *testing.T) {
 	if r := c.Act(games.Right, 1); r != 0 || *c.RAM() != ram || !bytes.Equal(c.Screen(), picture) || c.FrameNumber() != frames+2 {
 		t.Error("the machine did not stand still after the game's end")
 	}
-	c.ResetGame()
+	c.resetAsALE()
 	if c.GameOver() || c.EpisodeFrameNumber() != 0 || c.FrameNumber() != frames+2 {
 		t.Errorf("after a reset: over %v, %d frames of the episode, %d in all", c.GameOver(), c.EpisodeFrameNumber(), c.FrameNumber())
 	}
@@ -86,7 +86,7 @@ func TestTruncation(t *testing.T) {
 		}
 		c.Act(games.Noop, 1)
 	}
-	if c.ResetGame(); c.Truncated() {
+	if c.resetAsALE(); c.Truncated() {
 		t.Error("truncated after a reset")
 	}
 	if err := c.Set(Settings{}); err != nil {
@@ -180,7 +180,7 @@ func TestManyConsoles(t *testing.T) {
 		var record []byte
 		for range 150 {
 			if c.GameOver() {
-				c.ResetGame()
+				c.resetAsALE()
 			}
 			record = append(record, byte(c.Act(games.Action(actions.draw()%18), 1)))
 		}
@@ -210,12 +210,12 @@ func TestManyConsoles(t *testing.T) {
 func TestResetKeepsRAM(t *testing.T) {
 	a, b := newTetris(t, Settings{}), newTetris(t, Settings{})
 	first := a.RAM()[mixed]
-	a.ResetGame()
+	a.resetAsALE()
 	if a.RAM()[mixed] == first {
 		t.Error("a reset without a history led to the same RAM twice")
 	}
 	b.Act(games.Up, 1)
-	b.ResetGame()
+	b.resetAsALE()
 	if a.RAM()[mixed] == b.RAM()[mixed] {
 		t.Error("a reset forgot what was played")
 	}
@@ -305,7 +305,7 @@ func TestHopelessCartridges(t *testing.T) {
 			c := newConsole(t, newROM(t, "tetris", image), Settings{RepeatActionProbability: 0.25})
 			for range 20 {
 				if c.GameOver() {
-					c.ResetGame()
+					c.resetAsALE()
 				}
 				c.Act(games.Action(g.draw()%18), 1)
 			}

@@ -117,7 +117,7 @@ func TestPaddles(t *testing.T) {
 	if got := turns(c); got[2] != 200 || got[3] != 200 {
 		t.Errorf("nothing is plugged in on the right, its inputs took %v lines, want 200", got[2:])
 	}
-	c.ResetGame()
+	c.resetAsALE()
 	if c.paddle[0] != middle {
 		t.Errorf("after a reset the paddle is at %d, want %d", c.paddle[0], middle)
 	}

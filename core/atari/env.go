@@ -9,7 +9,6 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/games"
 	"github.com/paceline-rl/paceline/core/atari/screen"
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/rng"
 )
 
 // What an environment does to the frames of a game: that of Mnih et al. (2015), with
@@ -26,14 +25,13 @@ const (
 // observation is the last four of the frames [84, 84] that the actions ended with, the
 // brighter of two screens in grey. Rewards are clipped to -1, 0 and 1. Actions are
 // the game's minimal ones, in the order of their numbers. Episodes begin at stored
-// states (Console.Restart), chosen by the environment's own stream.
+// states (ResetCached).
 type Env struct {
 	console *Console
 	actions []games.Action
 	resizer *screen.Resizer
 	stack   *env.Stack
 	frame   []byte
-	stream  *rng.Stream
 	spec    env.Spec
 	running bool // an episode is
 }
@@ -43,7 +41,7 @@ var _ env.Renderer = (*Env)(nil)
 
 // NewEnv returns an environment on a cartridge.
 func NewEnv(rom *ROM) (*Env, error) {
-	c, err := NewConsole(rom, Settings{FrameSkip: frameSkip})
+	c, err := NewConsole(rom, Settings{FrameSkip: frameSkip, Reset: ResetCached})
 	if err != nil {
 		return nil, err
 	}
@@ -96,14 +94,14 @@ var errNotActive = errors.New("step before reset")
 func (e *Env) Spec() env.Spec { return e.spec }
 
 // Seed sets the stream that chooses start states.
-func (e *Env) Seed(seed uint64) { e.stream = rng.New(seed, "env", 0) }
+func (e *Env) Seed(seed uint64) { e.console.SeedStarts(seed) }
 
 // Close does nothing: a machine is memory.
 func (e *Env) Close() error { return nil }
 
 // Reset begins an episode.
 func (e *Env) Reset(obs []byte) error {
-	if err := e.console.Restart(e.stream.Intn(numStarts)); err != nil {
+	if err := e.console.Reset(); err != nil {
 		return err
 	}
 	e.stack.Clear()
@@ -148,20 +146,15 @@ func (e *Env) Render() (rgb []byte, width, height int, err error) {
 // notRunning, in the last byte of the console's length, says that no episode is.
 const notRunning = 0x80
 
-// Save returns the console, the stack and the stream.
+// Save returns the console and the stack.
 func (e *Env) Save() ([]byte, error) {
-	stream, err := e.stream.MarshalBinary()
-	if err != nil {
-		return nil, err
-	}
 	console := e.console.Save(true)
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(console)))
 	if !e.running { // the length has bits to spare
 		b[3] |= notRunning
 	}
 	b = append(b, console...)
-	b = e.stack.Append(b)
-	return append(b, stream...), nil
+	return e.stack.Append(b), nil
 }
 
 // Restore goes on from what Save returned.
@@ -172,16 +165,12 @@ func (e *Env) Restore(b []byte) error {
 	}
 	running := b[3]&notRunning == 0
 	n := int(binary.LittleEndian.Uint32(b) &^ (notRunning << 24))
-	if len(b) < 4+n+stackSize {
-		return fmt.Errorf("state: %d bytes, must be more than %d", len(b), 4+n+stackSize)
-	}
-	stream := new(rng.Stream)
-	if err := stream.UnmarshalBinary(b[4+n+stackSize:]); err != nil {
-		return fmt.Errorf("state: %w", err)
+	if len(b) != 4+n+stackSize {
+		return fmt.Errorf("state: %d bytes, must be %d", len(b), 4+n+stackSize)
 	}
 	if err := e.console.Restore(b[4 : 4+n]); err != nil {
 		return err
 	}
-	e.stream, e.running = stream, running
-	return e.stack.Restore(b[4+n : 4+n+stackSize])
+	e.running = running
+	return e.stack.Restore(b[4+n:])
 }

@@ -3,9 +3,47 @@ package atari
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/paceline-rl/paceline/core/atari/games"
+	"github.com/paceline-rl/paceline/core/rng"
 )
+
+// Reset is a way to begin an episode.
+type Reset int
+
+const (
+	// ResetALE is ALE's procedure, frame for frame. RAM carries over from the last
+	// episode, so that episodes differ.
+	ResetALE Reset = iota
+	// ResetCached goes on from one of a few stored states, as fast as memory is copied.
+	ResetCached
+)
+
+var resetNames = [...]string{"ale", "cached"}
+
+// String returns the name: ale, cached.
+func (r Reset) String() string { return resetNames[r] }
+
+// ParseReset returns the way to begin an episode that has this name.
+func ParseReset(name string) (Reset, error) {
+	if i := slices.Index(resetNames[:], name); i >= 0 {
+		return Reset(i), nil
+	}
+	return 0, fmt.Errorf("reset: %q, must be %s", name, strings.Join(resetNames[:], " or "))
+}
+
+// Reset begins an episode, in the way that the settings say.
+func (c *Console) Reset() error {
+	if c.settings.Reset == ResetCached {
+		return c.restart(c.starts.Intn(numStarts))
+	}
+	c.resetAsALE()
+	return nil
+}
+
+// SeedStarts sets the generator that ResetCached chooses with.
+func (c *Console) SeedStarts(seed uint64) { c.starts = *rng.New(seed, "env", 0) }
 
 // Frames of the reset procedure.
 const (
@@ -13,15 +51,15 @@ const (
 	framesOfReset  = 4
 )
 
-// ResetGame begins an episode as ALE does: the machine is reset, left alone for a
+// resetAsALE begins an episode as ALE does: the machine is reset, left alone for a
 // second, and RESET is pressed; then the mode is chosen, RESET pressed again, and
 // the game's own start actions follow. RAM carries over from the last episode.
-func (c *Console) ResetGame() {
+func (c *Console) resetAsALE() {
 	c.episodeFrames = 0
 	if c.game.LeftPaddles {
 		c.centrePaddles()
 	}
-	c.reset()
+	c.powerCycle()
 	for range framesOfIdling {
 		c.play(games.Noop, 1)
 	}

@@ -104,9 +104,9 @@ func FindROM(game, path string, otherMD5 bool) (*ROM, error) {
 		g.File, g.MD5, where, ownVariable)
 }
 
-// OpenROM returns the cartridge in a file. The game is found by the bytes' MD5, else
-// by the file's name ("tetris.bin"), as ale-py does.
-func OpenROM(path string) (*ROM, error) {
+// OpenROM returns the cartridge in a file. The game is found by the bytes' MD5, or,
+// with otherMD5, else by the file's name ("tetris.bin"), as ale-py does.
+func OpenROM(path string, otherMD5 bool) (*ROM, error) {
 	data, err := readROM(path)
 	if err != nil {
 		return nil, err
@@ -116,6 +116,9 @@ func OpenROM(path string) (*ROM, error) {
 			return nil, err
 		}
 		return NewROM(data, g, true)
+	}
+	if !otherMD5 {
+		return nil, fmt.Errorf("rom: %s, its MD5 %s is that of no supported game (other_md5 goes by its name)", path, digest(data))
 	}
 	name := strings.ToLower(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 	g, err := games.ByID(name)
@@ -175,7 +178,7 @@ func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 	scheme := g.Scheme
 	if sum != g.MD5 {
 		if !otherMD5 {
-			return nil, fmt.Errorf("rom: MD5 %s, %s has %s (allow another one by otherMD5)", sum, g.File, g.MD5)
+			return nil, fmt.Errorf("rom: MD5 %s, %s has %s (other_md5 allows another one)", sum, g.File, g.MD5)
 		}
 		var err error
 		if scheme, err = schemeOf(data); err != nil {

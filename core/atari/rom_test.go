@@ -61,7 +61,7 @@ func TestFindROMRefuses(t *testing.T) {
 	_, err := FindROM("tetris", "", false)
 	mustSay(t, "no folder", err, "rom: tetris.bin", md5, "no folder is known", ownVariable)
 	_, err = FindROM("tetris", path, false)
-	mustSay(t, "another MD5", err, "rom: MD5 "+digest(image), "tetris.bin has "+md5, "otherMD5")
+	mustSay(t, "another MD5", err, "rom: MD5 "+digest(image), "tetris.bin has "+md5, "other_md5")
 	if rom, err := FindROM("tetris", path, true); err != nil || rom.Game().ID != "tetris" || rom.MD5() != digest(image) {
 		t.Errorf("another MD5, allowed: %v", err)
 	}
@@ -161,17 +161,17 @@ func TestOpenAndIdentify(t *testing.T) {
 	noFolders(t)
 	folder := t.TempDir()
 	path := write(t, folder, "Tetris.BIN", tetrisImage())
-	rom, err := OpenROM(path)
+	rom, err := OpenROM(path, true)
 	if err != nil || rom.Game().ID != "tetris" {
 		t.Errorf("by its name: %v", err)
 	}
-	_, err = OpenROM(write(t, folder, "mine.bin", tetrisImage()))
+	_, err = OpenROM(write(t, folder, "mine.bin", tetrisImage()), true)
 	mustSay(t, "a name that is no game's", err, "rom: ", "mine.bin", digest(tetrisImage()), "neither its MD5")
-	_, err = OpenROM(write(t, folder, "pong.bin", make([]byte, 100)))
+	_, err = OpenROM(write(t, folder, "pong.bin", make([]byte, 100)), true)
 	mustSay(t, "a cut file", err, "rom: 100 bytes")
-	_, err = OpenROM(filepath.Join(folder, "none.bin"))
+	_, err = OpenROM(filepath.Join(folder, "none.bin"), true)
 	mustSay(t, "no file", err, "rom: ", "none.bin")
-	_, err = OpenROM(write(t, folder, "combat.bin", tetrisImage()))
+	_, err = OpenROM(write(t, folder, "combat.bin", tetrisImage()), true)
 	mustSay(t, "a game for two", err, "rom: ", "combat.bin")
 
 	if id, err := Identify(path); id != "" || err != nil {

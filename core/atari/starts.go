@@ -56,13 +56,13 @@ func (s *starts) make(key startKey) error {
 	if err != nil {
 		return err
 	}
-	c.ResetGame()
+	c.resetAsALE()
 	if slices.Contains(c.game.MinActions, games.Fire) {
 		c.Act(games.Fire, 1)
 	}
 	for i := range s.states {
 		if c.GameOver() { // a game so short begins where it began
-			c.ResetGame()
+			c.resetAsALE()
 		}
 		c.episodeFrames = 0
 		s.states[i] = c.state
@@ -71,15 +71,14 @@ func (s *starts) make(key startKey) error {
 	return nil
 }
 
-// Restart begins an episode at stored state number i, 0 to numStarts-1, as fast as
-// memory is copied. The generator of sticky actions goes on.
-func (c *Console) Restart(i int) error {
+// restart begins an episode at stored state number i, 0 to numStarts-1. The generators go on.
+func (c *Console) restart(i int) error {
 	states, err := startsOf(startKey{c.rom, c.mode, c.difficulty})
 	if err != nil {
 		return err
 	}
-	own, frames := c.generator, c.frames
-	c.state = states[i%numStarts]
-	c.generator, c.frames = own, frames
+	generator, starts, frames := c.generator, c.starts, c.frames
+	c.state = states[i]
+	c.generator, c.starts, c.frames = generator, starts, frames
 	return nil
 }

@@ -17,7 +17,7 @@ func TestRestart(t *testing.T) {
 	for i := range numStarts {
 		frames, own := b.FrameNumber(), b.generator
 		for _, c := range []*Console{a, b} {
-			if err := c.Restart(i); err != nil {
+			if err := c.restart(i); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -37,12 +37,12 @@ func TestRestart(t *testing.T) {
 		t.Errorf("%d different starts", len(seen))
 	}
 	// What is played from a stored state does not change it.
-	if err := a.Restart(0); err != nil {
+	if err := a.restart(0); err != nil {
 		t.Fatal(err)
 	}
 	first := *a.RAM()
 	randomPlay(a, 30, 9)
-	if err := a.Restart(0); err != nil || *a.RAM() != first {
+	if err := a.restart(0); err != nil || *a.RAM() != first {
 		t.Errorf("start 0 is another one the second time, %v", err)
 	}
 }
@@ -58,7 +58,7 @@ func TestRestartWithSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait.Go(func() {
-			if err := c.Restart(3); err != nil {
+			if err := c.restart(3); err != nil {
 				t.Error(err)
 				return
 			}
@@ -68,5 +68,41 @@ func TestRestartWithSettings(t *testing.T) {
 	wait.Wait()
 	if switches != [4]byte{0, 1, 2, 3} {
 		t.Errorf("difficulties after a restart: %v", switches)
+	}
+}
+
+// The ways to begin an episode go by their names; cached starts follow the seed, and a
+// saved console goes on with its own.
+func TestResetByName(t *testing.T) {
+	for _, want := range []Reset{ResetALE, ResetCached} {
+		if got, err := ParseReset(want.String()); err != nil || got != want {
+			t.Errorf("%v is read as %v, %v", want, got, err)
+		}
+	}
+	if _, err := ParseReset("fast"); err == nil || err.Error() != `reset: "fast", must be ale or cached` {
+		t.Error(err)
+	}
+	rom := newROM(t, "tetris", tetrisImage())
+	begin := func(c *Console) (first []byte) {
+		for range 20 {
+			if err := c.Reset(); err != nil {
+				t.Fatal(err)
+			}
+			first = append(first, c.RAM()[:]...)
+			randomPlay(c, 7, 1)
+		}
+		return first
+	}
+	cached := func(seed uint32) *Console { return newConsole(t, rom, Settings{Seed: seed, Reset: ResetCached}) }
+	a, same, other := begin(cached(5)), begin(cached(5)), begin(cached(6))
+	if !bytes.Equal(a, same) || bytes.Equal(a, other) {
+		t.Error("cached starts do not follow the seed")
+	}
+	c, d := cached(7), cached(8)
+	if err := d.Restore(c.Save(true)); err != nil || !bytes.Equal(begin(c), begin(d)) {
+		t.Errorf("a restored console begins elsewhere, %v", err)
+	}
+	if _, err := NewConsole(rom, Settings{Reset: 2}); err == nil {
+		t.Error("a third way was taken")
 	}
 }

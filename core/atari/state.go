@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/rng"
 )
 
 // A saved state is a head, which says of which game and which layout of the
@@ -21,13 +23,13 @@ func (s *state) bytes() []byte {
 }
 
 // Save returns all that the console's future depends on, settings aside. Without
-// the generator of sticky actions, Restore leaves the console's own as it is.
+// its generators, Restore leaves the console's own as they are.
 func (c *Console) Save(withRNG bool) []byte {
 	c.box.settle(c.rom.image)
 	s := c.state
 	flags := uint32(flagWithRNG)
 	if !withRNG {
-		flags, s.generator = 0, generator{}
+		flags, s.generator, s.starts = 0, generator{}, rng.Stream{}
 	}
 	out := make([]byte, 0, stateHead+len(s.bytes())+4)
 	out = append(out, stateMagic...)
@@ -59,10 +61,10 @@ func (c *Console) Restore(saved []byte) error {
 	if !s.box.accepts(c.rom.image, &c.box) || s.generator.next < 0 || s.generator.next > len(s.generator.state) {
 		return fmt.Errorf("state: not one that this game's console could be in")
 	}
-	own := c.generator
+	own, starts := c.generator, c.starts
 	c.state = *s
 	if binary.LittleEndian.Uint32(body[stateHead-4:])&flagWithRNG == 0 {
-		c.generator = own
+		c.generator, c.starts = own, starts
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func randomPlay(c *Console, acts int, seed uint32) (record []byte) {
 	g := newGenerator(seed)
 	for range acts {
 		if c.GameOver() {
-			c.ResetGame()
+			c.resetAsALE()
 		}
 		reward := c.Act(games.Action(g.draw()%18), 1)
 		record = append(record, byte(reward), byte(c.Lives()))
@@ -198,8 +198,8 @@ func TestLookingChangesNothing(t *testing.T) {
 		for i := range 60 {
 			action := games.Action(i * 5 % 18)
 			if a.GameOver() {
-				a.ResetGame()
-				b.ResetGame()
+				a.resetAsALE()
+				b.resetAsALE()
 			}
 			a.Act(action, 1)
 			b.Act(action, 1)

@@ -225,7 +225,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_vec_step": (STATUS, [_handle]),
     "paceline_vec_free": (None, [_handle]),
     "paceline_bench": (STATUS, [_out_text, _text, _text]),
-    "paceline_console_new": (STATUS, [_out_handle, _text, _text, c_uint32, c_double, c_uint32]),
+    "paceline_console_new": (STATUS, [_out_handle, _text, _text, c_int, c_uint32, c_double, c_uint32]),
     "paceline_rom_folder": (STATUS, [_text]),
     "paceline_rom_identify": (STATUS, [_out_text, _text]),
     "paceline_console_set": (STATUS, [_handle, _text, _text]),

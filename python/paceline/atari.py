@@ -213,7 +213,7 @@ class ALEInterface:
             seed = time.time_ns() // 1000
         lib = _lib.lib()
         handle = _lib.new_handle(
-            "paceline_console_free", lib.paceline_console_new, file, None, seed & 0xFFFFFFFF, sticky, max(skip, 1)
+            "paceline_console_free", lib.paceline_console_new, file, None, 1, seed & 0xFFFFFFFF, sticky, max(skip, 1)
         )
         if settings.flag("display_screen"):
             warnings.warn("display_screen: True, but there is no window here: nothing is shown", PacelineWarning, stacklevel=2)
@@ -469,7 +469,7 @@ class roms:
                 return path
         # Refused with what is missing, or with which name was meant.
         game = text("get_rom_path", "name", name).encode()
-        _lib.new_handle("paceline_console_free", _lib.lib().paceline_console_new, None, game, 0, 0.0, 1).close()
+        _lib.new_handle("paceline_console_free", _lib.lib().paceline_console_new, None, game, 0, 0, 0.0, 1).close()
         raise FileNotFoundError(f"{name}.bin came and went while it was searched for")
 
     @staticmethod

@@ -1,0 +1,92 @@
+/*
+ * Atari games from C: eight of them stepped together as a learner sees them, then one
+ * console played frame by frame, whose last picture is written to a file. See
+ * ../README.md for the build.
+ *
+ *     atari [game] [folder with ROM files]      pong, $PACELINE_ROMS_DIR
+ */
+#define _POSIX_C_SOURCE 199309L
+#include <paceline.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define TRY(call)                                                           \
+  do {                                                                      \
+    int status = (call);                                                    \
+    if (status != PACELINE_OK) {                                            \
+      fprintf(stderr, "%s: %s\n", paceline_status_str(status), paceline_last_error()); \
+      return 1;                                                             \
+    }                                                                       \
+  } while (0)
+
+enum { ENVS = 8, STEPS = 500, FRAMES_A_STEP = 4 };
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Random actions in all environments; obs holds eight rows of uint8 [4, 84, 84]. */
+static int step_many(const char *game) {
+  char id[80];
+  snprintf(id, sizeof id, "atari/%s", game);
+  paceline_vec *vec;
+  TRY(paceline_vec_new(&vec, id, ENVS, 0, PACELINE_SAME_STEP));
+  paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
+  TRY(paceline_vec_spec(&obs, &action, vec));
+  paceline_buffers rows = {.struct_size = sizeof rows};
+  TRY(paceline_vec_buffers(&rows, vec));
+
+  TRY(paceline_vec_reset(vec, NULL, NULL));
+  double began = now(), rewards = 0;
+  int episodes = 0;
+  for (int step = 0; step < STEPS; step++) {
+    for (int i = 0; i < ENVS; i++) rows.actions[i] = rand() % (int)action.n;
+    TRY(paceline_vec_step(vec));
+    for (int i = 0; i < ENVS; i++) {
+      rewards += rows.rewards[i];
+      episodes += rows.ended[i] != 0;
+    }
+  }
+  printf("%s: %d steps of %d environments, %.0f frames/s, %d episodes, sum of clipped rewards %.0f\n", id, STEPS, ENVS,
+         STEPS * ENVS * FRAMES_A_STEP / (now() - began), episodes, rewards);
+  paceline_buffers_release(rows.id);
+  paceline_vec_free(vec);
+  return 0;
+}
+
+/* One console as ALE has it: seed 1, sticky actions, one frame an act. */
+static int play_one(const char *game, const char *picture) {
+  paceline_console *console;
+  TRY(paceline_console_new(&console, NULL, game, 0, 1, 0.25, 1));
+  const paceline_console_state *state;
+  TRY(paceline_console_view(&state, console));
+  int32_t actions[18], reward, score = 0;
+  size_t count;
+  TRY(paceline_console_list(actions, 18, &count, console, PACELINE_MINIMAL_ACTIONS));
+  while (!state->ended && state->episode_frame_number < 600) {
+    TRY(paceline_console_act(console, actions[(size_t)rand() % count], 1, &reward));
+    score += reward;
+  }
+  printf("%s: frame %lld, score %d, lives %d\n", state->game, (long long)state->episode_frame_number, score, state->lives);
+
+  const size_t size = 3 * (size_t)state->width * state->height;
+  uint8_t *rgb = malloc(size);
+  if (rgb == NULL) return 1;
+  TRY(paceline_console_screen(rgb, size, console, PACELINE_SCREEN_RGB));
+  FILE *file = fopen(picture, "wb");
+  if (file == NULL) return perror(picture), 1;
+  fprintf(file, "P6\n%u %u\n255\n", state->width, state->height);
+  fwrite(rgb, 1, size, file);
+  free(rgb);
+  paceline_console_free(console);
+  return fclose(file) == 0 ? printf("wrote %s\n", picture), 0 : 1;
+}
+
+int main(int argc, char **argv) {
+  const char *game = argc > 1 ? argv[1] : "pong";
+  if (argc > 2) TRY(paceline_rom_folder(argv[2]));
+  return step_many(game) || play_one(game, "atari.ppm");
+}
