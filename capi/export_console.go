@@ -299,12 +299,15 @@ func pacelineGoConsolePoke(id C.uint64_t, index C.uint32_t, value C.uint8_t, why
 //export pacelineGoConsoleScreen
 func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind C.uint32_t, why *C.char) C.int {
 	return callConsole(id, why, func(c *console) error {
-		if kind > C.PACELINE_SCREEN_RGB {
+		if kind > C.PACELINE_SCREEN_OBSERVED {
 			return fmt.Errorf("kind: %d, must be one of enum paceline_screen", kind)
 		}
 		want := c.console.Rows() * atari.Width
-		if kind == C.PACELINE_SCREEN_RGB {
+		switch kind {
+		case C.PACELINE_SCREEN_RGB:
 			want *= 3
+		case C.PACELINE_SCREEN_OBSERVED:
+			want = atari.Side * atari.Side
 		}
 		if uint64(size) != uint64(want) {
 			return fmt.Errorf("size: %d, must be %d for this picture", size, want)
@@ -315,8 +318,10 @@ func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind 
 			copy(to, c.console.Screen())
 		case C.PACELINE_SCREEN_GREY:
 			c.console.Grey(to)
-		default:
+		case C.PACELINE_SCREEN_RGB:
 			c.console.RGB(to)
+		default:
+			c.console.Observe(to)
 		}
 		return nil
 	})

@@ -572,10 +572,14 @@ PACELINE_API int paceline_console_list(int32_t *out, size_t capacity, size_t *co
 PACELINE_API int paceline_console_ram(uint8_t *out, const paceline_console *c);
 PACELINE_API int paceline_console_poke(paceline_console *c, uint32_t index, uint8_t value);
 
-enum paceline_screen { PACELINE_SCREEN_COLOUR = 0, PACELINE_SCREEN_GREY = 1, PACELINE_SCREEN_RGB = 2 };
+enum paceline_screen {
+  PACELINE_SCREEN_COLOUR = 0,  /* height x width: the TIA's colours */
+  PACELINE_SCREEN_GREY = 1,    /* height x width: grey levels */
+  PACELINE_SCREEN_RGB = 2,     /* height x width x 3 */
+  PACELINE_SCREEN_OBSERVED = 3 /* 84 x 84: what environments observe, the brighter of the last two frames, in grey */
+};
 
-/* Writes the last frame's picture: height x width bytes, the TIA's colours or grey
- * levels, or height x width x 3 of RGB. size must be that many bytes. */
+/* Writes the last frame's picture. size must be the kind's bytes. */
 PACELINE_API int paceline_console_screen(uint8_t *out, size_t size, const paceline_console *c, uint32_t kind);
 
 /* All that a console's future depends on, pictures included: *size bytes. with_rng 0

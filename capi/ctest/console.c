@@ -249,7 +249,15 @@ static void looks(void) {
   INVALID(paceline_console_screen(rgb, sizeof rgb, c, PACELINE_SCREEN_GREY), "size: 100800, must be 33600");
   INVALID(paceline_console_screen(colours, 0, c, 0), "size: 0");
   INVALID(paceline_console_screen(colours, SIZE_MAX, c, 0), "size: ");
-  INVALID(paceline_console_screen(colours, sizeof colours, c, 3), "kind: 3");
+  uint8_t observed[84 * 84];
+  memset(observed, 1, sizeof observed);
+  OK(paceline_console_screen(observed, sizeof observed, c, PACELINE_SCREEN_OBSERVED));
+  long sum = 0, whole = 0;
+  for (size_t i = 0; i < sizeof observed; i++) sum += observed[i];
+  for (size_t i = 0; i < sizeof grey; i++) whole += grey[i];
+  CHECK(sum / 7056 >= whole / (long)sizeof grey); /* of two frames, each pixel is as bright as in the last at least */
+  INVALID(paceline_console_screen(colours, sizeof colours, c, PACELINE_SCREEN_OBSERVED), "size: 33600, must be 7056");
+  INVALID(paceline_console_screen(colours, sizeof colours, c, 4), "kind: 4");
   INVALID(paceline_console_screen(colours, sizeof colours, c, UINT32_MAX), "kind: 4294967295");
   NIL(paceline_console_screen(NULL, sizeof colours, c, 0), "out");
   NIL(paceline_console_screen(colours, sizeof colours, NULL, 0), "c");

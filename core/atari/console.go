@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/paceline-rl/paceline/core/atari/games"
+	"github.com/paceline-rl/paceline/core/atari/screen"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -43,6 +44,7 @@ type Console struct {
 	pal      bool
 	rows     int // of the picture
 	blended  []byte
+	resizer  *screen.Resizer
 	unseen   bool // the frame to come is not expected to be looked at
 
 	// chosen for the next reset
@@ -92,7 +94,9 @@ func NewConsole(rom *ROM, s Settings) (*Console, error) {
 	c.generator = newGenerator(s.Seed)
 	c.SeedStarts(uint64(s.Seed))
 	c.turnOn()
-	return c, nil
+	var err error
+	c.resizer, err = resizerOf(c.rows)
+	return c, err
 }
 
 // Set changes the settings from the next Act on. The seed counts only when a

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/paceline-rl/paceline/core/atari/games"
-	"github.com/paceline-rl/paceline/core/atari/screen"
 	"github.com/paceline-rl/paceline/core/env"
 )
 
@@ -16,8 +15,7 @@ import (
 const (
 	frameSkip  = 4 // of which the last two are looked at
 	frameStack = 4
-	side       = 84
-	frameSize  = side * side
+	frameSize  = Side * Side
 	maxFrames  = 108_000 // half an hour
 )
 
@@ -29,7 +27,6 @@ const (
 type Env struct {
 	console *Console
 	actions []games.Action
-	resizer *screen.Resizer
 	stack   *env.Stack
 	frame   []byte
 	spec    env.Spec
@@ -46,12 +43,9 @@ func NewEnv(rom *ROM) (*Env, error) {
 		return nil, err
 	}
 	e := &Env{console: c, actions: rom.game.MinActions, stack: env.NewStack(frameStack, frameSize), frame: make([]byte, frameSize)}
-	if e.resizer, err = screen.NewResizer(c.Rows(), side, side); err != nil {
-		return nil, err
-	}
 	e.spec = env.Spec{
 		ID:     "atari/" + rom.game.ID,
-		Obs:    env.ObsSpec{Shape: []int{frameStack, side, side}, Low: []float32{0}, High: []float32{255}, FrameStack: frameStack},
+		Obs:    env.ObsSpec{Shape: []int{frameStack, Side, Side}, Low: []float32{0}, High: []float32{255}, FrameStack: frameStack},
 		Action: env.ActionSpec{N: len(e.actions)}, MaxSteps: maxFrames / frameSkip,
 	}
 	e.Seed(0)
@@ -130,8 +124,7 @@ func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
 }
 
 func (e *Env) observe(obs []byte) {
-	now, before := e.console.pictures()
-	e.resizer.MaxGreyResize(e.frame, now, before, e.console.Palette())
+	e.console.Observe(e.frame)
 	e.stack.Push(e.frame)
 	e.stack.Write(obs)
 }

@@ -5,6 +5,7 @@ lives, both frame numbers, the RAM and the picture; every `colours` acts the gre
 the RGB picture too.
 """
 
+import ctypes
 import pickle
 from collections import namedtuple
 
@@ -194,3 +195,22 @@ def judge(ours, theirs, path, settings, play, setup=None, colours=50):
     except Exception as error:
         return Result(duel.acts, duel.episodes, f"after act {duel.acts}: {type(error).__name__}: {error}")
     return Result(duel.acts, duel.episodes, None)
+
+
+def observations(env, console, acts, seed=1):
+    """Plays an AtariVectorEnv of one environment and a console of ours: the differences of what each observes."""
+    from paceline import _lib
+
+    screen, observed = _lib.lib().paceline_console_screen, Picture((84, 84))
+    pointer = (ctypes.c_uint8 * observed.array.size).from_buffer(observed.data)
+    choices, differences = minimal(console), []
+    env.reset(seed=seed)
+    console.reset_game()
+    for _, index in zip(range(acts), random_actions(range(len(choices)), seed)):
+        theirs, _, terminated, truncated, _ = env.step(np.array([index]))
+        console.act(choices[index])
+        screen(pointer, observed.array.size, console._console(), 3)
+        differences.append(np.abs(observed.array.astype(int) - theirs[0, -1]))
+        if terminated[0] or truncated[0]:
+            break
+    return differences

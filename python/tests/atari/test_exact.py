@@ -1,9 +1,10 @@
 """The quick comparison with ale-py. The long one is long.py."""
 
 import consoles
+import numpy as np
 import pytest
 from cartridges import cartridge, palette_card
-from duel import compare, compare_restored, legal
+from duel import compare, compare_restored, legal, observations
 
 pytest.importorskip("paceline.atari", reason="paceline.atari is not there")
 
@@ -69,6 +70,16 @@ def test_all_colours(ours, theirs, tmp_path, lines, averaging):
     path = consoles.put(tmp_path, palette_card(lines))
     settings = {"color_averaging": averaging}
     assert compare(ours, theirs, path, 4, settings=settings, colours=1).difference is None
+
+
+# What a learner sees, beside ale-py's own vector environment.
+@pytest.mark.parametrize("game", [*consoles.PAPER49[::5], "pong", "tennis"])
+def test_observations(ours, roms, game):
+    made = pytest.importorskip("ale_py.vector_env", reason="this ale-py has no vector environment")
+    env = made.AtariVectorEnv(game, 1, noop_max=0, use_fire_reset=False, stack_num=1)
+    differences = observations(env, ours(roms[game], {"repeat_action_probability": 0.0, "frame_skip": 4}), 150)
+    assert max(map(np.max, differences)) <= 1
+    assert np.mean(differences) < 0.05
 
 
 @pytest.mark.parametrize("game", ["pong", "asteroids", "crazy_climber"])
