@@ -94,7 +94,7 @@
 /* The stack is RAM from $80 on and the TIA below. */
 #define PUSH(v, wsync_waits)                                              \
 	do {                                                              \
-		WRITE_AFTER(0x100u | p->sp, v, wsync_waits);              \
+		WRITE_AFTER(0x100u | p->sp, bus = (v), wsync_waits);      \
 		p->sp--;                                                  \
 	} while (0)
 #define TOP (bus = READ(0x100u | p->sp))

@@ -208,9 +208,9 @@ def observations(env, console, acts, seed=1):
     console.reset_game()
     for _, index in zip(range(acts), random_actions(range(len(choices)), seed)):
         theirs, _, terminated, truncated, _ = env.step(np.array([index]))
+        if terminated[0] or truncated[0]:  # what ale-py shows of an act that was cut short is not the last two frames
+            break
         console.act(choices[index])
         screen(pointer, observed.array.size, console._console(), 3)
         differences.append(np.abs(observed.array.astype(int) - theirs[0, -1]))
-        if terminated[0] or truncated[0]:
-            break
     return differences
