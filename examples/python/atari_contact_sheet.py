@@ -10,10 +10,9 @@ wide as high, and so they are drawn.
 import random
 import sys
 
-from ale_py import roms  # for the ROM files alone
 from PIL import Image, ImageDraw
 
-from paceline.atari import ALEInterface
+from paceline.atari import ALEInterface, roms
 from paceline.bench_emulator import GAMES_49
 
 FRAMES = 600
