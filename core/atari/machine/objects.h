@@ -35,11 +35,10 @@ ATARI_FN uint8_t tia_ball(const struct atari_tia *t) { return t->vdelbl ? t->old
 
 ATARI_FN int tia_missile(const struct atari_tia *t, int missile) { return t->enam[missile] && !t->resmp[missile]; }
 
-/* Double and quadruple players are shown one pixel later. */
-ATARI_FN tia_bits tia_player_mask(const struct atari_tia *t, int player)
+/* Where a player with these graphics is lit. Double and quadruple ones are shown one pixel later. */
+ATARI_FN tia_bits tia_player_mask(const struct atari_tia *t, int player, uint32_t bits)
 {
 	struct atari_mask m = {{0, 0, 0, 0}};
-	uint32_t bits = tia_graphics(t, player);
 	if (bits == 0)
 		return bits_none();
 	const uint32_t size = t->nusiz[player] & 7, at = t->position[ATARI_P0 + player];
@@ -119,9 +118,9 @@ ATARI_FN void tia_rebuild(struct atari_tia *t)
 {
 	const uint32_t dirty = t->dirty;
 	if (dirty & DIRTY_P0)
-		bits_store(&t->mask[ATARI_P0], tia_player_mask(t, 0));
+		bits_store(&t->mask[ATARI_P0], tia_player_mask(t, 0, tia_graphics(t, 0)));
 	if (dirty & DIRTY_P1)
-		bits_store(&t->mask[ATARI_P1], tia_player_mask(t, 1));
+		bits_store(&t->mask[ATARI_P1], tia_player_mask(t, 1, tia_graphics(t, 1)));
 	if (dirty & DIRTY_M0)
 		bits_store(&t->mask[ATARI_M0], tia_missile_mask(t, 0));
 	if (dirty & DIRTY_M1)

@@ -216,7 +216,8 @@ ATARI_FN void tia_comb_beyond(struct atari *m, int32_t end)
 
 /*
  * ALE draws four pixels at a time while only certain objects are on. A picture that
- * ends among four pixels of which nothing but the playfield lights any has all four then.
+ * ends among four where nothing but the playfield is, not even a player's dark
+ * pixels, has all four then.
  */
 ATARI_FN int tia_draws_fours(const struct atari_tia *t)
 {
@@ -244,10 +245,13 @@ ATARI_FN void tia_flush_all(struct atari *m)
 	if (end > four && t->due_before <= t->line_start + ATARI_BLANK + four && !(t->vblank & 2) && tia_draws_fours(t)) {
 		if (t->dirty)
 			tia_rebuild(t);
-		tia_bits lit = bits_none();
+		tia_bits objects = bits_none();
 		for (int i = 0; i < ATARI_PF; i++)
-			lit = bits_or(lit, bits_load(&t->mask[i]));
-		if (!bits_meet(lit, bits_range(four, four + 4))) {
+			objects = bits_or(objects, bits_load(&t->mask[i]));
+		for (int i = 0; i < 2; i++)
+			if (tia_graphics(t, i))
+				objects = bits_or(objects, tia_player_mask(t, i, 0xFF));
+		if (!bits_meet(objects, bits_range(four, four + 4))) {
 			tia_light(t, bits_range(end, four + 4));
 			tia_flush(m, four + 4);
 			t->flushed = (uint8_t)end; /* what follows draws them again */
