@@ -28,7 +28,6 @@ type Env struct {
 	console *Console
 	actions []games.Action
 	stack   *env.Stack
-	frame   []byte
 	spec    env.Spec
 	running bool // an episode is
 }
@@ -42,7 +41,7 @@ func NewEnv(rom *ROM) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{console: c, actions: rom.game.MinActions, stack: env.NewStack(frameStack, frameSize), frame: make([]byte, frameSize)}
+	e := &Env{console: c, actions: rom.game.MinActions, stack: env.NewStack(frameStack, frameSize)}
 	e.spec = env.Spec{
 		ID:     "atari/" + rom.game.ID,
 		Obs:    env.ObsSpec{Shape: []int{frameStack, Side, Side}, Low: []float32{0}, High: []float32{255}, FrameStack: frameStack},
@@ -124,8 +123,7 @@ func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
 }
 
 func (e *Env) observe(obs []byte) {
-	e.console.Observe(e.frame)
-	e.stack.Push(e.frame)
+	e.console.Observe(e.stack.Next())
 	e.stack.Write(obs)
 }
 

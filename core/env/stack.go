@@ -18,12 +18,12 @@ func NewStack(depth, size int) *Stack {
 // Clear makes all frames black.
 func (s *Stack) Clear() { clear(s.frames) }
 
-// Push adds a copy of frame and drops the oldest one.
-func (s *Stack) Push(frame []byte) {
+// Next drops the oldest frame and returns its room, in which the newest is to be drawn.
+func (s *Stack) Next() []byte {
 	if s.newest += s.size; s.newest == len(s.frames) {
 		s.newest = 0
 	}
-	copy(s.frames[s.newest:s.newest+s.size], frame)
+	return s.frames[s.newest : s.newest+s.size]
 }
 
 // Write writes the stack to an observation, the oldest frame first.

@@ -15,7 +15,7 @@ func TestStack(t *testing.T) {
 		history := make([]byte, depth*size)
 		for k := range byte(10) {
 			frame := []byte{2*k + 1, 2*k + 2}
-			s.Push(frame)
+			copy(s.Next(), frame)
 			history = append(history, frame...)
 			want := history[len(history)-depth*size:]
 			if s.Write(obs); !bytes.Equal(obs, want) {

@@ -8,7 +8,7 @@
  *	bus.h           which chip an address means
  *	riot.h          the 6532: ports and timer
  *	tia.h           the TIA's registers: positions, motion, what a write does when
- *	picture.h       catching up with the beam: pixels and collisions
+ *	picture.h       catching up with the beam: pixels and collisions, with composite.h
  *	objects.h       where the objects light a line, with mask.h
  *	cartridge.h     banks, and RAM on the board
  *

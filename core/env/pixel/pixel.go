@@ -141,7 +141,7 @@ func (g *game) finish(terminated bool) env.End {
 
 // show adds the frame to the stack and writes the observation.
 func (g *game) show(obs []byte) {
-	g.stack.Push(g.frame[:])
+	copy(g.stack.Next(), g.frame[:])
 	g.stack.Write(obs)
 }
 
