@@ -160,7 +160,7 @@ struct cpu_window {
 ATARI_APART void cpu_find_window(const struct atari *m, const struct atari_rom *rom, uint32_t pc, struct cpu_window *w)
 {
 	const uint32_t a = pc & 0xFFF;
-	uint32_t from = rom->code_from, below = rom->code_below, at = m->cart.slice[0];
+	uint32_t from = rom->code_from, below = rom->code_below, at;
 	w->span = 0;
 	if (!(pc & 0x1000) || a < from || a >= below)
 		return;
@@ -168,13 +168,15 @@ ATARI_APART void cpu_find_window(const struct atari *m, const struct atari_rom *
 		from = a & 0xC00;
 		if (below > from + 0x3FE)
 			below = from + 0x3FE;
-		at = m->cart.slice[a >> 10] - from;
+		at = m->cart.slice[a >> 10];
 	} else if (rom->scheme == ATARI_FE) {
-		at = cart_fe_bank(pc);
+		at = cart_fe_bank(pc) + from;
+	} else {
+		at = m->cart.slice[0] + from;
 	}
 	if (a >= below)
 		return;
-	w->code = rom->image + at + from;
+	w->code = rom->image + at;
 	w->from = (pc & 0xF000) + from;
 	w->span = below - from;
 }
