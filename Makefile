@@ -65,7 +65,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 
 # ------------------------------------------------------------------ tests
 
-test: test-go test-c test-py ## all tests: Go, C, Python (under 10 minutes)
+test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (under 10 minutes)
 	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make race, make learn and make test-atari (take longer), make fuzz-atari (needs clang), the comparison with stable-baselines3 where it is not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
@@ -79,7 +79,6 @@ test-go: ## Go tests, and those of core/ without cgo
 test-c: ## C programs against the library
 	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh
 
-# Not part of make test yet: two of its programs still differ from the machine.
 test-atari-c: ## C programs against the Atari machine's headers
 	PACELINE_ROMS_DIR="$(ROMS)" sh core/atari/machine/ctest/run.sh
 

@@ -184,7 +184,7 @@ func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 		if scheme, err = schemeOf(data); err != nil {
 			return nil, err
 		}
-		g = g.Unlisted()
+		g = g.Unlisted(scheme)
 	}
 	roms.Lock()
 	defer roms.Unlock()

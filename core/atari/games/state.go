@@ -93,9 +93,9 @@ var noRAM [128]byte
 // Unlisted returns the game as it is for a cartridge of other bytes than the game's
 // own: its rule, actions and modes, with the console's defaults for the picture and
 // for what is plugged in.
-func (g *Game) Unlisted() *Game {
+func (g *Game) Unlisted(scheme Scheme) *Game {
 	return &Game{
-		ID: g.ID, File: g.File, Size: g.Size, MD5: g.MD5, Scheme: g.Scheme, Unplayable: g.Unplayable,
+		ID: g.ID, File: g.File, Size: g.Size, MD5: g.MD5, Scheme: scheme, Unplayable: g.Unplayable,
 		YStart: 34, Rows: 210, HMOVEComb: true,
 		PaddleMax: g.PaddleMax, MinActions: g.MinActions, LegalActions: g.LegalActions,
 		Modes: g.Modes, DefaultMode: g.DefaultMode, Difficulties: g.Difficulties, Selection: g.Selection,

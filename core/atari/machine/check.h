@@ -14,12 +14,6 @@
 
 #include "machine.h"
 
-/* A machine whose frames do not end keeps below this; one that does end, after a last call, below the second. */
-#ifndef ATARI_MOST_CYCLES
-#define ATARI_MOST_CYCLES (1 << 28)
-#endif
-#define ATARI_CYCLES_OF_A_CALL (1 << 22)
-
 ATARI_FN int check_cpu(const struct atari_cpu *p)
 {
 	return p->c <= 1 && p->v <= 1 && p->d <= 1 && p->i <= 1 && p->jammed <= 1;

@@ -52,7 +52,28 @@ ATARI_FN void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t 
 		m->picture[0][i] = m->picture[1][i] = 0;
 	cart_reset(m, rom);
 	m->cpu = cpu;
-	m->cpu.pc = (uint16_t)(bus_read(m, rom, 0xFFFC, 0) | bus_read(m, rom, 0xFFFD, 0) << 8);
+	m->cpu.pc = bus_read(m, rom, 0xFFFC, 0);
+	m->latch = bus_read(m, rom, 0xFFFD, 0);
+	m->cpu.pc |= (uint16_t)(m->latch << 8);
+}
+
+/* Cycles of a frame that does not end stay below this, and those of one call below the second. */
+#ifndef ATARI_MOST_CYCLES
+#define ATARI_MOST_CYCLES (1 << 28)
+#endif
+#define ATARI_CYCLES_OF_A_CALL (1 << 22)
+
+/*
+ * The clock of a frame that does not end would leave its number. So it goes back, by an
+ * even number of lines, whose parity shows in PAL, and stays beyond all lines.
+ */
+ATARI_FN void atari_turn_back(struct atari *m)
+{
+	const int32_t cycles = ATARI_MOST_CYCLES / 2 / 152 * 152, dump_end = m->tia.dump_end;
+	m->cycles -= cycles;
+	atari_move_times(m, cycles);
+	if (dump_end >= 0 && m->tia.dump_end < 0) /* below 0 it would be an earlier frame's */
+		m->tia.dump_end = 0;
 }
 
 /*
@@ -73,6 +94,8 @@ ATARI_FN void atari_give_up(struct atari *m)
 			picture[i] = (picture[i] & 15) >> 1;
 	}
 	m->unfinished = 1;
+	if (m->cycles > ATARI_MOST_CYCLES)
+		atari_turn_back(m);
 }
 
 /* Runs to the end of a frame. Its picture is m->picture[m->tia.buffer]. */

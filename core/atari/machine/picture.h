@@ -241,6 +241,7 @@ ATARI_FN void tia_flush_all(struct atari *m)
 	const int32_t within = t->drawn - t->line_start, end = within > ATARI_BLANK ? within - ATARI_BLANK : 0, four = end & ~3;
 	if (!m->draw || t->drawn <= t->window_start)
 		return;
+	tia_comb_beyond(m, end);
 	/* What was drawn last begins where it was due before. */
 	if (end > four && t->due_before <= t->line_start + ATARI_BLANK + four && !(t->vblank & 2) && tia_draws_fours(t)) {
 		if (t->dirty)
@@ -258,7 +259,34 @@ ATARI_FN void tia_flush_all(struct atari *m)
 		}
 	}
 	tia_flush(m, end);
-	tia_comb_beyond(m, end);
+}
+
+/* Draws at once what is due, as it may be the last of a picture. */
+ATARI_APART void tia_draw_now(struct atari *m)
+{
+	struct atari_tia *t = &m->tia;
+	tia_catch_up(m, t->due);
+	tia_flush_all(m);
+	t->due_before = t->due; /* so that none of this is done twice */
+	if (t->comb_first != ATARI_NEVER)
+		t->comb_first = t->comb_start;
+}
+
+/*
+ * The picture is to exist up to this clock. It is drawn when something changes, but at
+ * once while VSYNC is on, whose end is the frame's.
+ */
+ATARI_INLINE void tia_falls_due(struct atari *m, int32_t clock)
+{
+	struct atari_tia *t = &m->tia;
+	if (clock <= t->due)
+		return;
+	t->due_before = t->due;
+	t->due = clock;
+	if (clock > t->comb_start && t->comb_first == ATARI_NEVER)
+		t->comb_first = clock;
+	if (t->vsync_end != ATARI_NEVER && t->drawn < t->window_end)
+		tia_draw_now(m);
 }
 
 /* To be called, after catching up, before anything changes that turns layers into colours. */
@@ -274,6 +302,20 @@ ATARI_FN void tia_colours_change(struct atari *m)
 
 /* A time of long ago wraps around. */
 ATARI_FN int32_t atari_earlier(int32_t time, int32_t by) { return (int32_t)((uint32_t)time - (uint32_t)by); }
+
+/* Moves what happened so many cycles back, with the clock. */
+ATARI_FN void atari_move_times(struct atari *m, int32_t cycles)
+{
+	struct atari_tia *t = &m->tia;
+	const int32_t clocks = 3 * cycles;
+	if (t->vsync_end != ATARI_NEVER) /* once due, it is */
+		t->vsync_end = t->vsync_end > clocks ? t->vsync_end - clocks : 0;
+	t->hmove_at = atari_earlier(t->hmove_at, clocks);
+	t->dump_end = atari_earlier(t->dump_end, cycles);
+	m->riot.timer_set = atari_earlier(m->riot.timer_set, cycles);
+	m->riot.timer_read = atari_earlier(m->riot.timer_read, cycles);
+	m->cart.music_cycle = atari_earlier(m->cart.music_cycle, cycles);
+}
 
 ATARI_FN void tia_start_frame(struct atari *m)
 {
@@ -292,13 +334,7 @@ ATARI_FN void tia_start_frame(struct atari *m)
 	t->flushed = 0;
 	t->comb_line = 0;
 	tia_clear_line(t);
-	if (t->vsync_end != ATARI_NEVER)
-		t->vsync_end -= clocks;
-	t->hmove_at = atari_earlier(t->hmove_at, clocks);
-	t->dump_end = atari_earlier(t->dump_end, cycles);
-	m->riot.timer_set = atari_earlier(m->riot.timer_set, cycles);
-	m->riot.timer_read = atari_earlier(m->riot.timer_read, cycles);
-	m->cart.music_cycle = atari_earlier(m->cart.music_cycle, cycles);
+	atari_move_times(m, cycles);
 	if (m->pal)
 		for (int i = 0; i < 4; i++)
 			t->colour[i] = (uint8_t)((t->colour[i] & 0xFE) | (t->lines & 1));

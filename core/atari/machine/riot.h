@@ -12,7 +12,7 @@
 /* What the timer shows `since` cycles after it was set, as long as it is not below 0. */
 ATARI_FN int32_t riot_count(const struct atari_riot *r, int32_t since)
 {
-	return r->timer - (since >> r->shift) - 1;
+	return (int32_t)(r->timer - (uint32_t)(since >> r->shift) - 1);
 }
 
 ATARI_FN int32_t riot_since(const struct atari *m)
@@ -26,15 +26,15 @@ ATARI_FN uint8_t riot_timer(struct atari *m)
 	const int32_t since = riot_since(m), count = riot_count(r, since);
 	if (count >= 0)
 		return (uint8_t)count;
-	const int32_t whole = r->timer << r->shift, beyond = (int32_t)((uint32_t)whole - (uint32_t)since) - 1;
+	const uint32_t whole = (uint32_t)r->timer << r->shift;
+	const int32_t beyond = (int32_t)(whole - (uint32_t)since - 1);
 	if (beyond <= -2 && !r->timer_was_read) {
 		r->timer_was_read = 1;
 		r->timer_read = m->cycles;
 	}
 	if (!r->timer_was_read)
 		return (uint8_t)beyond;
-	return (uint8_t)(r->timer - (since >> r->shift) -
-			 (int32_t)((uint32_t)r->timer_read - (uint32_t)r->timer_set - (uint32_t)whole));
+	return (uint8_t)(r->timer - (uint32_t)(since >> r->shift) - ((uint32_t)r->timer_read - (uint32_t)r->timer_set - whole));
 }
 
 ATARI_FN uint8_t riot_read(struct atari *m, uint32_t address)

@@ -55,8 +55,10 @@ ATARI_FN void tia_reset_player(struct atari *m, int player, int32_t clock)
 		starting |= within < 4;
 		drawing |= within >= 4 && within < length;
 	}
-	if (!starting && drawing)
-		tia_catch_up(m, clock + 11);
+	if (!starting && drawing) {
+		tia_falls_due(m, clock + 11);
+		tia_catch_up(m, t->due);
+	}
 	t->skip[player] = !starting;
 	tia_place(t, object, x);
 }
@@ -142,17 +144,6 @@ ATARI_FN void tia_hmove(struct atari *m, int32_t clock)
 	tia_ark_plain(t);
 }
 
-/* The picture is to exist up to this clock. */
-ATARI_INLINE void tia_falls_due(struct atari_tia *t, int32_t clock)
-{
-	if (clock > t->due) {
-		t->due_before = t->due;
-		t->due = clock;
-		if (clock > t->comb_start && t->comb_first == ATARI_NEVER)
-			t->comb_first = clock;
-	}
-}
-
 /* -------------------------------------------------------------------- reads */
 
 ATARI_FN uint8_t tia_paddle(const struct atari *m, int i)
@@ -169,7 +160,7 @@ ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch)
 {
 	const uint32_t reg = address & 15;
 	uint8_t value = 0;
-	tia_falls_due(&m->tia, 3 * m->cycles);
+	tia_falls_due(m, 3 * m->cycles);
 	if (reg < 8) {
 		tia_catch_up(m, m->tia.due);
 		value = (uint8_t)((m->tia.collisions >> (2 * reg) & 3) << 6);
@@ -205,9 +196,9 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 	int i = 0;
 	tia_count_lines(m, clock);
 	if (reg >= PF0 && reg <= PF2) /* the playfield moves in steps of four */
-		tia_falls_due(t, t->frame_start + (clock - t->frame_start + 5) / 4 * 4);
+		tia_falls_due(m, t->frame_start + (clock - t->frame_start + 5) / 4 * 4);
 	else
-		tia_falls_due(t, clock + tia_delay[reg]);
+		tia_falls_due(m, clock + tia_delay[reg]);
 	switch (reg) {
 	case VSYNC:
 		t->vsync = value;
@@ -236,7 +227,7 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 		break;
 	case NUSIZ1: i = 1; /* fall through */
 	case NUSIZ0:
-		if (t->nusiz[i] == value && !t->skip[i] && t->ark_m0 == 0)
+		if (t->nusiz[i] == value && !t->skip[i] && !t->ark) /* ark_m0 is only known once the lines before are drawn */
 			break;
 		tia_catch_up(m, t->due);
 		t->nusiz[i] = value;

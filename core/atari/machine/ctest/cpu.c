@@ -30,14 +30,13 @@ static void put(uint16_t pc, uint8_t value)
 static void step(void)
 {
 	const uint16_t pc = n.pc;
-	struct naive before = n;
-	const uint8_t opcode = naive_read(&before, pc);
-	seen[opcode]++;
 	cpu_run(&m, &cart.rom, 1);
 	naive_instruction(&n);
+	const uint8_t opcode = n.opcode;
+	seen[opcode]++;
 	const char *wrong = differs(&m, &n);
 	if (wrong)
-		FAIL("%s, opcode $%02X (%.3s) at $%04X: %s", scheme_name[cart.scheme], opcode, naive_opcode(opcode).name, pc, wrong);
+		FAIL("%s, opcode $%02X (%.3s) at $%04X: %s", scheme_name[cart.scheme], opcode, naive_opcode(opcode)->name, pc, wrong);
 }
 
 /* Every opcode, in ROM and in RAM, at hot spots and at the end of the address space. */
@@ -73,6 +72,7 @@ static void random_instructions(int scheme, uint64_t seed, int count)
 			m.riot.timer_set = 0, n.timer_set = 0;
 			m.riot.timer_was_read = 0, n.timer_was_read = 0;
 			m.cart.music_cycle = 0, n.music_at = 0;
+			m.latch = n.bus = 0;
 		}
 	}
 }
@@ -143,6 +143,34 @@ static void decimal(void)
 		EQUAL(m.cpu.a, cases[i].sum, "$%02X %s $%02X, carry %d", cases[i].a, cases[i].opcode == 0x69 ? "+" : "-", cases[i].operand, cases[i].carry);
 		FLAGS(D | cases[i].flags);
 	}
+}
+
+/* Every sum and difference, decimal and binary, and ARR, which looks at the mode, too. */
+static void arithmetic(void)
+{
+	static const uint8_t opcodes[4] = {0x69, 0xE9, 0xEB, 0x6B};
+	memset(&cart, 0, sizeof cart);
+	load(&cart, ATARI_4K);
+	power_on(&m, &n, &cart, 34, 210, 50);
+	for (int k = 0; k < 4; k++)
+		for (uint32_t value = 0; value < 256; value++)
+			for (uint32_t a = 0; a < 256; a++)
+				for (uint8_t flags = 0; flags < 4; flags++) {
+					cart.image[0] = opcodes[k], cart.image[1] = (uint8_t)value;
+					registers(0xF000, (uint8_t)a, 0, 0, 0xFF, (uint8_t)((flags & 1 ? D : 0) | (flags & 2 ? C : 0)));
+					cpu_run(&m, &cart.rom, 1);
+					naive_instruction(&n);
+					if (m.cpu.a != n.a || cpu_flags(&m.cpu) != naive_flags(&n))
+						FAIL("opcode $%02X, $%02X and $%02X, flags %d: $%02X, must be $%02X; P $%02X, must be $%02X", opcodes[k], a, value,
+						     flags, m.cpu.a, n.a, cpu_flags(&m.cpu), naive_flags(&n));
+				}
+	/* Sums of digits above 9 may pass 255: 165 + 165 + 1 is 331, of which 75 are left. */
+	fresh();
+	m.cpu.a = 0xFF;
+	cpu_set_flags(&m.cpu, D | C);
+	run(2, 0x69, 0xFF, 0);
+	EQUAL(m.cpu.a, 0x75, "$FF + $FF + 1, decimal");
+	FLAGS(D | V | C);
 }
 
 static void addresses(void)
@@ -247,10 +275,15 @@ static void undocumented(void)
 	run(3, 0xBB, 0x80, 0x00);
 	EQUAL(m.cpu.a, 0x92, "LAS: M & SP");
 	EQUAL(m.cpu.sp, 0x92, "LAS");
+	m.ram[8] = 0x5C;
+	EQUAL(run(2, 0xA7, 0x88, 0), 4, "LAX of page 0, which takes a cycle less on the chip");
+	EQUAL(m.cpu.x << 8 | m.cpu.a, 0x5C5C, "LAX");
+	m.cpu.y = 0;
+	EQUAL(run(2, 0xB7, 0x88, 0), 4, "LAX $88,Y");
 	static const uint8_t jams[12] = {0x02, 0x12, 0x22, 0x32, 0x42, 0x52, 0x62, 0x72, 0x92, 0xB2, 0xD2, 0xF2};
 	for (int i = 0; i < 12; i++) {
 		fresh();
-		run(1, jams[i], 0, 0);
+		EQUAL(run(1, jams[i], 0, 0), 2, "cycles of $%02X", jams[i]);
 		const int32_t cycles = m.cycles;
 		cpu_run(&m, &cart.rom, 100);
 		CHECK(m.cpu.jammed && m.cycles == cycles, "$%02X does not stop the CPU", jams[i]);
@@ -273,6 +306,23 @@ static void code_in_the_tia(void)
 	m.cpu.sp = 0xFF;
 	cpu_run(&m, &cart.rom, 1);
 	EQUAL(m.cpu.pc, 0xF400, "BRK by what was written last");
+
+	/* JMP $200E: its $20 is there, JSR, and behind it its low byte. Its high byte comes after the pushes, and is the last one: $10. */
+	fresh();
+	m.ram[0x7F] = 0x3F; /* what JSR reads of the stack before */
+	cart.image[0] = 0x4C, cart.image[1] = 0x0E, cart.image[2] = 0x20;
+	m.cpu.pc = 0xF000;
+	cpu_run(&m, &cart.rom, 2);
+	EQUAL(m.cpu.pc, 0x1020, "JSR from the TIA's addresses");
+	EQUAL(m.ram[0x7F] << 8 | m.ram[0x7E], 0x2010, "JSR from the TIA's addresses");
+
+	/* After a reset the bus has the vector's high byte: $200E again. */
+	fresh();
+	m.latch = 0xFF;
+	cart.image[0xFFC] = 0x0E, cart.image[0xFFD] = 0x20;
+	atari_reset(&m, &cart.rom, 50);
+	cpu_run(&m, &cart.rom, 1);
+	EQUAL(m.cpu.pc, 0x1020, "JSR from the TIA's addresses after a reset");
 }
 
 /* Code in the TIA, at random: jumps into it from all places, and what follows. */
@@ -294,6 +344,7 @@ int main(void)
 {
 	penalties();
 	decimal();
+	arithmetic();
 	addresses();
 	stack();
 	undocumented();

@@ -42,7 +42,7 @@ static void set(struct chance *r)
 
 int main(int argc, char **argv)
 {
-	const int programs = argc > 1 ? atoi(argv[1]) : 40;
+	const int programs = argc > 1 ? atoi(argv[1]) : 100;
 	const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	for (uint64_t seed = first; seed < first + (uint64_t)programs; seed++) {
 		struct chance r = {seed};

@@ -2,9 +2,7 @@
  * Any bytes as a cartridge of any scheme: frames run on it neither leave the machine's
  * memory nor hang, and end in states that atari_accept accepts. For clang's libFuzzer.
  */
-#include "../check.h"
-
-#include "t.h"
+#include "pair.h"
 
 static struct atari m;
 static struct cart cart;

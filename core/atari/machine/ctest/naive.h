@@ -31,7 +31,7 @@ struct naive {
 
 	/* CPU */
 	uint16_t pc;
-	uint8_t a, x, y, sp;
+	uint8_t a, x, y, sp, opcode; /* the last one */
 	int n, v, d, i, z, c, jammed;
 	int64_t cycles;
 	uint8_t bus;   /* the last byte on it */
@@ -123,6 +123,7 @@ static void naive_reset(struct naive *m, uint8_t timer)
 	m->timer = timer;
 	m->timer_shift = 6;
 	m->vsync_end = NAIVE_NEVER;
+	m->drawn = NAIVE_NEVER; /* nothing is, before a frame begins */
 	naive_board_reset(m);
 	m->sp = 0xFF;
 	m->pc = naive_read(m, 0xFFFC);
@@ -136,11 +137,8 @@ static void naive_frame(struct naive *m)
 	m->frame_over = 0;
 	for (int i = 0; i < 25000 && !m->frame_over && !m->jammed; i++)
 		naive_instruction(m);
-	const int64_t line = (naive_clock(m) - m->frame_start) / NAIVE_LINE;
-	naive_blacken(m);
-	if (m->frame_over)
-		m->lines = line;
-	else if (!m->unfinished) /* what is left of the picture fades */
+	const int64_t line = m->lines = (naive_clock(m) - m->frame_start) / NAIVE_LINE;
+	if (!m->frame_over && !m->unfinished) /* what is left of the picture fades */
 		for (int row = 0; row < m->rows; row++)
 			for (int x = 0; x < NAIVE_WIDTH; x++)
 				if (row >= line - m->first_line)

@@ -34,14 +34,18 @@ struct naive_opcode {
 	char name[4], mode[3];
 };
 
-static struct naive_opcode naive_opcode(uint8_t byte)
+/* Said once for each: finding it takes longer than doing it. */
+static const struct naive_opcode *naive_opcode(uint8_t byte)
 {
-	struct naive_opcode o = {"", ""};
+	static struct naive_opcode known[256];
+	struct naive_opcode *const o = &known[byte];
 	const char *at = naive_opcodes[byte >> 4];
+	if (o->name[0])
+		return o;
 	for (int i = 0; i < (byte & 15); i++)
 		at = strchr(at, ' ') + 1;
-	memcpy(o.name, at, 3);
-	memcpy(o.mode, at + 3, at[4] == ' ' ? 1 : 2);
+	memcpy(o->name, at, 3);
+	memcpy(o->mode, at + 3, at[4] == ' ' ? 1 : 2);
 	return o;
 }
 
@@ -49,7 +53,7 @@ static struct naive_opcode naive_opcode(uint8_t byte)
 static int naive_is(const struct naive_opcode *o, const char *list)
 {
 	for (; *list; list += 3)
-		if (memcmp(o->name, list, 3) == 0)
+		if (o->name[0] == list[0] && o->name[1] == list[1] && o->name[2] == list[2])
 			return 1;
 	return 0;
 }
@@ -301,25 +305,26 @@ static void naive_implied(struct naive *m, const struct naive_opcode *o)
 
 static void naive_instruction(struct naive *m)
 {
-	const struct naive_opcode o = naive_opcode(naive_read(m, m->pc++));
-	const char *const mode = o.mode;
+	m->opcode = naive_read(m, m->pc++);
+	const struct naive_opcode *const o = naive_opcode(m->opcode);
+	const char *const mode = o->mode;
 	uint32_t low, high = 0, address = 0, base;
-	m->cycles += naive_cycles(&o);
+	m->cycles += naive_cycles(o);
 	if (mode[0] == '-') {
-		naive_implied(m, &o);
+		naive_implied(m, o);
 		return;
 	}
 	low = naive_read(m, m->pc++);
 	if (mode[0] == 'r') {
 		const uint16_t to = (uint16_t)(m->pc + (low < 128 ? (int)low : (int)low - 256));
-		if (naive_branches(m, &o)) {
+		if (naive_branches(m, o)) {
 			m->cycles += to >> 8 != m->pc >> 8 ? 2 : 1;
 			m->pc = to;
 		}
 		return;
 	}
 	if (mode[0] == 'i') {
-		naive_use(m, &o, (uint8_t)low);
+		naive_use(m, o, (uint8_t)low);
 		return;
 	}
 	if (mode[0] == 'a' || mode[0] == 'n')
@@ -340,35 +345,35 @@ static void naive_instruction(struct naive *m)
 		address = base + (mode[0] == ')' ? m->y : 0);
 	}
 	address &= 0xFFFF;
-	if (naive_is(&o, "JMP")) {
+	if (naive_is(o, "JMP")) {
 		m->pc = (uint16_t)address;
 		return;
 	}
 	high = (address >> 8) + 1;
-	if (naive_is(&o, "STA"))
+	if (naive_is(o, "STA"))
 		naive_write(m, address, m->a);
-	else if (naive_is(&o, "STX"))
+	else if (naive_is(o, "STX"))
 		naive_write(m, address, m->x);
-	else if (naive_is(&o, "STY"))
+	else if (naive_is(o, "STY"))
 		naive_write(m, address, m->y);
-	else if (naive_is(&o, "SAX"))
+	else if (naive_is(o, "SAX"))
 		naive_write(m, address, m->a & m->x);
-	else if (naive_is(&o, "SHA"))
+	else if (naive_is(o, "SHA"))
 		naive_write(m, address, (uint8_t)(m->a & m->x & high));
-	else if (naive_is(&o, "SHX"))
+	else if (naive_is(o, "SHX"))
 		naive_write(m, address, (uint8_t)(m->x & high));
-	else if (naive_is(&o, "SHY"))
+	else if (naive_is(o, "SHY"))
 		naive_write(m, address, (uint8_t)(m->y & high));
-	else if (naive_is(&o, "SHS"))
+	else if (naive_is(o, "SHS"))
 		m->sp = m->a & m->x, naive_write(m, address, (uint8_t)(m->sp & high));
-	else if (naive_modifies(&o)) {
-		const uint8_t value = naive_modified(m, &o, naive_read(m, address));
+	else if (naive_modifies(o)) {
+		const uint8_t value = naive_modified(m, o, naive_read(m, address));
 		naive_write(m, address, value);
-		naive_use(m, &o, value);
+		naive_use(m, o, value);
 	} else {
 		if ((mode[0] == ')' || mode[0] == 'a') && address >> 8 != base >> 8)
 			m->cycles++;
-		naive_use(m, &o, naive_read(m, address));
+		naive_use(m, o, naive_read(m, address));
 	}
 }
 

@@ -28,7 +28,8 @@ static int naive_graphics(const struct naive *m, int p) { return m->vdelp[p] & 1
 static int naive_ball_on(const struct naive *m) { return ((m->vdelbl & 1 ? m->old_enabl : m->enabl) & 2) != 0; }
 static int naive_missile_on(const struct naive *m, int i) { return m->enam[i] & 2 && !(m->resmp[i] & 2); }
 
-static int naive_player_lit(const struct naive *m, int p, int x)
+/* Whether one of these eight bits of a player is at x, and set. */
+static int naive_player_at(const struct naive *m, int p, int x, int bits)
 {
 	const int wide = naive_stretch(m->nusiz[p]);
 	for (int i = 0; i < 3; i++) {
@@ -36,11 +37,13 @@ static int naive_player_lit(const struct naive *m, int p, int x)
 		if (offset < 0 || (i == 0 && m->skip[p]))
 			continue;
 		const int d = naive_around(x - m->position[p] - offset - (wide > 1)) / wide;
-		if (d < 8 && naive_graphics(m, p) >> (m->refp[p] & 8 ? d : 7 - d) & 1)
+		if (d < 8 && bits >> (m->refp[p] & 8 ? d : 7 - d) & 1)
 			return 1;
 	}
 	return 0;
 }
+
+static int naive_player_lit(const struct naive *m, int p, int x) { return naive_player_at(m, p, x, naive_graphics(m, p)); }
 
 static int naive_missile_lit(const struct naive *m, int k, int x)
 {
@@ -96,8 +99,6 @@ static void naive_pixel(struct naive *m, int64_t row, int x)
 	};
 	for (int i = 0; i < 8; i++)
 		m->cx[i] |= (uint8_t)(both[i][0] << 7 | both[i][1] << 6);
-	if (m->comb && x < 8)
-		return;
 
 	const int score = naive_score(m) && pf, left = x < 80;
 	const uint8_t *const colour = m->colour;
@@ -125,6 +126,58 @@ static void naive_turn_line(struct naive *m)
 	m->ark_m0 = m->ark_count == 1 ? 1 : m->ark_count == 2 ? 2 : 0;
 }
 
+/* Whether ALE draws the objects that are on, wherever they are, in steps of four pixels. */
+static int naive_in_fours(const struct naive *m)
+{
+	static const char *const sets[] = {"F", "0", "1", "01", "m", "n", "mn", "b", "mb", "nb", "1b", NULL};
+	static const char *const unless_score[] = {"F0", "F1", "Fb", NULL};
+	char on[7] = "";
+	if (m->pf[0] >> 4 || m->pf[1] || m->pf[2])
+		strcat(on, "F");
+	if (naive_graphics(m, 0))
+		strcat(on, "0");
+	if (naive_graphics(m, 1))
+		strcat(on, "1");
+	if (naive_missile_on(m, 0))
+		strcat(on, "m");
+	if (naive_missile_on(m, 1))
+		strcat(on, "n");
+	if (naive_ball_on(m))
+		strcat(on, "b");
+	for (int i = 0; sets[i]; i++)
+		if (strcmp(on, sets[i]) == 0)
+			return 1;
+	for (int i = 0; unless_score[i] && !(m->ctrlpf & 2); i++)
+		if (strcmp(on, unless_score[i]) == 0)
+			return 1;
+	return 0;
+}
+
+/* Clocks begin to end-1 of a line of the picture, all at once. */
+static void naive_draw(struct naive *m, int64_t row, int begin, int end)
+{
+	const int first = begin < NAIVE_BLANK ? 0 : begin - NAIVE_BLANK, four = (end - NAIVE_BLANK) / 4 * 4;
+	int x = first;
+	for (; x < end - NAIVE_BLANK; x++)
+		naive_pixel(m, row, x);
+	/* A step of four is gone through to its end, which is only seen where the beam goes no further. */
+	int plain = end > NAIVE_BLANK && first <= four && !(m->vblank & 2) && naive_in_fours(m);
+	for (int i = four; i < four + 4 && plain; i++) {
+		for (int p = 0; p < 2; p++) /* of a player that is on, dark pixels count, too */
+			plain &= !naive_graphics(m, p) || !naive_player_at(m, p, i, 0xFF);
+		plain &= !naive_missile_lit(m, 0, i) && !naive_missile_lit(m, 1, i) && !naive_ball_lit(m, i);
+	}
+	for (; plain && x % 4 != 0; x++)
+		naive_pixel(m, row, x);
+	/* HMOVE's black pixels: what is left of eight, more where the beam is not yet at the first. */
+	const int at = begin >= NAIVE_BLANK ? begin : end < NAIVE_BLANK ? end : NAIVE_BLANK;
+	if (!m->comb || at >= NAIVE_BLANK + 8)
+		return;
+	memset(m->picture[m->buffer][row] + (at > NAIVE_BLANK ? at - NAIVE_BLANK : 0), 0, (size_t)(NAIVE_BLANK + 8 - at));
+	if (end >= NAIVE_BLANK + 8)
+		m->comb = 0;
+}
+
 static void naive_catch_up(struct naive *m, int64_t to)
 {
 	const int64_t start = m->frame_start + NAIVE_LINE * m->first_line, end = start + NAIVE_LINE * m->rows;
@@ -132,18 +185,13 @@ static void naive_catch_up(struct naive *m, int64_t to)
 		return;
 	if (to > end)
 		to = end;
-	int begin = (int)((m->drawn - start) % NAIVE_LINE); /* of what is drawn of a line at once */
-	for (; m->drawn < to; m->drawn++) {
-		const int64_t row = (m->drawn - start) / NAIVE_LINE;
-		const int h = (int)((m->drawn - start) % NAIVE_LINE);
-		if (h == 0)
-			begin = 0;
-		if (h == 0 && m->drawn > start)
+	while (m->drawn < to) {
+		const int64_t row = (m->drawn - start) / NAIVE_LINE, next = start + NAIVE_LINE * (row + 1);
+		const int h = (int)(m->drawn - start - NAIVE_LINE * row);
+		if (h == 0 && row > 0)
 			naive_turn_line(m);
-		if (h >= NAIVE_BLANK)
-			naive_pixel(m, row, h - NAIVE_BLANK);
-		if ((m->drawn + 1 == to || h + 1 == NAIVE_LINE) && begin < NAIVE_BLANK + 8 && h + 1 >= NAIVE_BLANK + 8)
-			m->comb = 0;
+		m->drawn = to < next ? to : next;
+		naive_draw(m, row, h, (int)(m->drawn - start - NAIVE_LINE * row));
 	}
 }
 
@@ -239,11 +287,11 @@ static void naive_hmove(struct naive *m)
 
 static void naive_lock_missile(struct naive *m, int k, uint8_t value)
 {
-	const int wide = naive_stretch(m->nusiz[k]);
-	if (m->resmp[k] & 2 && !(value & 2))
+	const int wide = naive_stretch(m->nusiz[k]), was = m->resmp[k];
+	if (was & 2 && !(value & 2))
 		m->position[N_M0 + k] = naive_around(m->position[k] + (wide == 1 ? 4 : wide == 2 ? 8 : 16));
 	m->resmp[k] = value;
-	if (k == 0)
+	if (k == 0 && (was ^ value) & 2)
 		m->ark_m0 = 0;
 }
 
@@ -340,18 +388,6 @@ static void naive_start_frame(struct naive *m)
 	m->music_at -= cycles;
 	for (int i = 0; i < 4 && m->pal; i++)
 		m->colour[i] = (uint8_t)(m->colour[i] - m->colour[i] % 2 + m->lines % 2);
-}
-
-/* When a frame ends in the blank of a line that an HMOVE made begin black, its first pixels are black already. */
-static void naive_blacken(struct naive *m)
-{
-	const int64_t start = m->frame_start + NAIVE_LINE * m->first_line, end = start + NAIVE_LINE * m->rows;
-	if (!m->comb || m->drawn >= end || m->drawn <= start)
-		return;
-	const int64_t row = (m->drawn - start) / NAIVE_LINE;
-	const int h = (int)((m->drawn - start) % NAIVE_LINE);
-	if (h > 0 && h < NAIVE_BLANK)
-		memset(m->picture[m->buffer][row], 0, (size_t)(NAIVE_BLANK + 8 - h));
 }
 
 #endif

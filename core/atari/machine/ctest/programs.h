@@ -2,7 +2,7 @@
 #ifndef PROGRAMS_H
 #define PROGRAMS_H
 
-#include "t.h"
+#include "pair.h"
 
 /* Code is put into the last 4 KB that the CPU sees at first, from $F000 on. */
 struct code {

@@ -65,6 +65,27 @@ static void running_out(void)
 	EQUAL(get(300, INSTAT), 0x80, "INSTAT when set again");
 }
 
+/* Half an hour after it was set; a cycle more is more than 32 bits hold, and must do no harm. */
+static void long_ago(void)
+{
+	static const uint8_t shifts[4] = {0, 3, 6, 10};
+	for (int i = 0; i < 4; i++)
+		for (int value = 0; value < 256; value += 51) {
+			fresh();
+			m.riot.timer = (uint8_t)(n.timer = value);
+			m.riot.shift = (uint8_t)(n.timer_shift = shifts[i]);
+			m.riot.timer_set = INT32_MIN;
+			n.timer_set = INT32_MIN;
+			m.cycles = 0;
+			n.cycles = 0;
+			EQUAL(bus_read(&m, &cart.rom, INSTAT, 0), naive_read(&n, INSTAT), "INSTAT, timer of %d every %d", value, 1 << shifts[i]);
+			EQUAL(bus_read(&m, &cart.rom, INTIM, 0), naive_read(&n, INTIM), "INTIM, timer of %d every %d", value, 1 << shifts[i]);
+			get(1, INTIM), get(1, INSTAT);
+			m.riot.timer_was_read = 0;
+			get(1, INTIM), get(1, INSTAT);
+		}
+}
+
 static void ports(void)
 {
 	fresh();
@@ -131,6 +152,7 @@ int main(void)
 {
 	counting();
 	running_out();
+	long_ago();
 	ports();
 	ram();
 	random_accesses();

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the tests of the machine's headers, with every vector unit that the processor
-# has, and under the sanitizers where the compiler brings them.
+# Runs the tests of the machine's headers: on every vector unit that the processor has,
+# with either way of dispatching instructions, and under the sanitizers where the
+# compiler brings them.
 #
 #     core/atari/machine/ctest/run.sh [test ...]
 #     core/atari/machine/ctest/run.sh fuzz [seconds]
@@ -12,13 +13,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 CC=${CC:-cc}
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-C="-std=c11 -O2 -g -Wall -Wextra -Werror"
-SANITIZE="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+C="-std=c11 -Wall -Wextra -Werror"
+SANITIZE="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 
 if [ "${1:-}" = fuzz ]; then
   command -v clang >/dev/null || { echo "fuzzing needs clang (Debian: apt-get install clang)"; exit 1; }
+  clang $C $SANITIZE -fsanitize=fuzzer-no-link -c "$here/under_test.c" -o "$scratch/machine.o" || exit 1
   for test in fuzz_rom fuzz_state; do
-    clang $C $SANITIZE -fsanitize=fuzzer "$here/$test.c" -o "$scratch/$test" && mkdir "$scratch/$test.corpus" || exit 1
+    clang $C $SANITIZE -fsanitize=fuzzer "$here/$test.c" "$scratch/machine.o" -o "$scratch/$test" && mkdir "$scratch/$test.corpus" || exit 1
     (cd "$scratch" && "./$test" -max_total_time="${2:-180}" -max_len=4096 -timeout=30 -print_final_stats=1 "$test.corpus") >"$scratch/log" 2>&1 ||
       { tail -n 60 "$scratch/log"; echo "$test FAILED"; exit 1; }
     echo "$test: $(sed -n 's/^stat::number_of_executed_units: *//p' "$scratch/log") executions, no findings"
@@ -26,33 +28,87 @@ if [ "${1:-}" = fuzz ]; then
   exit 0
 fi
 
+# What the machine is compiled with. `switch`: as for CUDA, where there are no labels to
+# jump to; for the sanitizers, too, as that compiles in a third of the time.
+LIBRARY="-O2 -fno-tree-vectorize -DAS_THE_LIBRARY"
+AVX2="-mavx2 -mbmi -mbmi2"
+AVX512="$AVX2 -mavx512f -mavx512bw -mavx512vl -mavx512dq"
+flags_of() {
+  case $1 in
+  generic) echo "$LIBRARY" ;;
+  avx2) echo "$LIBRARY $AVX2" ;;
+  avx512) echo "$LIBRARY $AVX512" ;;
+  switch) echo "-O1 -D__CUDACC__" ;;
+  sanitized) echo "$SANITIZE -D__CUDACC__" ;;
+  sanitized-avx2) echo "$SANITIZE -D__CUDACC__ $AVX2" ;;
+  sanitized-avx512) echo "$SANITIZE -D__CUDACC__ $AVX512" ;;
+  esac
+}
+has() { grep -qw "$1" /proc/cpuinfo 2>/dev/null; }
+has avx2 && has bmi2 && avx2=1 || avx2=
+[ "$avx2" ] && has avx512bw && has avx512vl && has avx512dq && avx512=1 || avx512=
+# What the AVX-512 build does with AVX2 is the AVX2 build's: one of them under the sanitizers is enough.
+[ "$avx512" ] && vectors=sanitized-avx512 || vectors=sanitized-avx2
+echo 'int main(void) { return 0; }' >"$scratch/s.c"
+$CC $SANITIZE "$scratch/s.c" -o "$scratch/s" 2>/dev/null && "$scratch/s" && sanitized=1 || sanitized=
+
+# can_run BUILD
+can_run() {
+  case $1 in sanitized*) [ "$sanitized" ] || return 1 ;; esac
+  case $1 in *avx2) [ "$avx2" ] ;; *avx512) [ "$avx512" ] ;; esac
+}
+
+# compile SOURCE OBJECT FLAGS: once
+compile() { [ -f "$scratch/$2.o" ] || $CC $C $3 -c "$here/$1.c" -o "$scratch/$2.o"; }
+
+# The test's own code is compiled once, and once more under the sanitizers; but what is
+# in the headers themselves depends on the build.
+link() {
+  case $2,$1 in
+  mask,*) compile mask "mask.$1" "$(flags_of "$1")" && set -- "$1" "$2" "mask.$1" ;;
+  *,sanitized*) compile "$2" "sanitized.$2" "$SANITIZE" && set -- "$1" "$2" "sanitized.$2" ;;
+  *) compile "$2" "$2" "-O2" && set -- "$1" "$2" "$2" ;;
+  esac &&
+    if [ "$2" = mask ]; then $CC $(flags_of "$1") "$scratch/$3.o" -o "$scratch/$2.$1"; else
+      compile under_test "machine.$1" "$(flags_of "$1")" && $CC $(flags_of "$1") "$scratch/$3.o" "$scratch/machine.$1.o" -o "$scratch/$2.$1"
+    fi
+}
+
 failed=0
-# attempt NAME FLAGS [ARGUMENTS]
+# attempt BUILD TEST [ARGUMENTS]
 attempt() {
-  name=$1 flags=$2 && shift 2
-  if $CC $C $flags "$here/$name.c" -o "$scratch/$name" && timeout 300 "$scratch/$name" "$@" >"$scratch/log" 2>&1; then
-    echo "$name${flags:+ ($flags)} ok"
+  can_run "$1" || return
+  build=$1 name=$2
+  if link "$build" "$name" && shift 2 && timeout 300 "$scratch/$name.$build" "$@" >"$scratch/log" 2>&1; then
+    echo "$name ($build) ok"
   else
-    echo "$name${flags:+ ($flags)} FAILED"
+    echo "$name ($build) FAILED"
     tail -n 40 "$scratch/log" | sed 's/^/    /'
     failed=1
   fi
+  rm -f "$scratch/log"
 }
-has() { grep -qw "$1" /proc/cpuinfo 2>/dev/null; }
-sanitizes() { echo 'int main(void) { return 0; }' >"$scratch/s.c" && $CC $SANITIZE "$scratch/s.c" -o "$scratch/s" 2>/dev/null && "$scratch/s"; }
 
-for test in ${*:-riot cpu cartridge tia frames check}; do
+roms() { [ -z "${PACELINE_ROMS_DIR:-}" ] || ls "$PACELINE_ROMS_DIR"/*.bin 2>/dev/null; }
+
+for test in ${*:-riot cartridge cpu window waiting mask tia ends frames check}; do
   case $test in
-  check) attempt check "" $([ -z "${PACELINE_ROMS_DIR:-}" ] || ls "$PACELINE_ROMS_DIR"/*.bin 2>/dev/null) ;;
-  tia)
-    attempt tia ""
-    if has avx2; then attempt tia "-mavx2"; fi
-    if has avx512bw; then attempt tia "-mavx512bw"; fi
-    ;;
-  *) attempt "$test" "" ;;
+  cpu | window | waiting) builds="generic switch sanitized" ;;
+  mask) builds="generic avx2 avx512 sanitized sanitized-avx2 sanitized-avx512" ;;
+  tia) builds="generic avx2 avx512 sanitized $vectors" ;;
+  ends) builds="generic avx2 avx512 sanitized" ;;
+  frames) builds="generic avx2 avx512 switch sanitized $vectors" ;;
+  *) builds="generic sanitized" ;;
   esac
-  case $test in
-  check | frames) if sanitizes; then attempt "$test" "$SANITIZE" $([ "$test" = check ] || echo 4); fi ;;
-  esac
+  for build in $builds; do
+    case $test,$build in # fewer programs where they run slowly
+    tia,sanitized*) attempt "$build" tia 30 ;;
+    frames,sanitized*) attempt "$build" frames 16 ;;
+    window,sanitized*) attempt "$build" window 10 ;;
+    waiting,sanitized*) attempt "$build" waiting 1 ;;
+    check,*) attempt "$build" check $(roms) ;;
+    *) attempt "$build" "$test" ;;
+    esac
+  done
 done
 exit $failed

@@ -2,52 +2,7 @@
  * The TIA: random registers at random clocks beside the naive one, which works out each
  * pixel by itself; and tables, positions and pictures that can be said in numbers.
  */
-#include "programs.h"
-
-static struct atari m;
-static struct naive n;
-static struct cart cart;
-
-static void fresh(int first_line, int rows)
-{
-	memset(&cart, 0, sizeof cart);
-	load(&cart, ATARI_4K);
-	power_on(&m, &n, &cart, first_line, rows, 50);
-}
-
-static void begin(void)
-{
-	tia_start_frame(&m);
-	naive_start_frame(&n);
-	m.frame_over = (uint8_t)(n.frame_over = 0);
-}
-
-static void end(void)
-{
-	tia_end_frame(&m);
-	n.lines = (naive_clock(&n) - n.frame_start) / NAIVE_LINE;
-	naive_blacken(&n);
-}
-
-static void at(int64_t cycle) { m.cycles = (int32_t)(n.cycles = cycle); }
-
-static void set(uint32_t reg, uint8_t value)
-{
-	bus_write(&m, &cart.rom, reg, value, !n.bus_wrote);
-	naive_write(&n, reg, value);
-	n.bus_wrote = 0;
-}
-
-static uint8_t get(uint32_t reg)
-{
-	n.bus = 0;
-	const uint8_t is = bus_read(&m, &cart.rom, reg, 0), want = naive_read(&n, reg);
-	EQUAL(is, want, "register $%02X at cycle %d", reg, m.cycles);
-	return is;
-}
-
-/* The first cycle of a line of the picture. */
-static int64_t line(int row) { return 76 * (m.first_line + row); }
+#include "registers.h"
 
 /* ------------------------------------------------------------------ random */
 
@@ -100,6 +55,13 @@ static void random_frames(uint64_t seed)
 				EQUAL(is, want, "register $%02X, seed %llu, frame %d, cycle %lld", reg, (unsigned long long)seed, frame, (long long)n.cycles);
 			}
 		}
+		for (int i = 0; !m.frame_over; i++) { /* it ends as frames do, with VSYNC, and something else shortly before */
+			at(n.cycles + 3 + (i == 1 ? 76 : 0) + below(&r, 4));
+			if (i > 1 && percent(&r, 50))
+				random_write(&r);
+			else
+				set(0x00, i == 0 ? 2 : 0);
+		}
 		end();
 		const char *wrong = picture_differs(&m, &n);
 		if (wrong)
@@ -114,7 +76,7 @@ static void hmove(void)
 {
 	for (int cycle = 0; cycle < 76; cycle++)
 		for (uint32_t nibble = 0; nibble < 16; nibble++)
-			for (int start = 0; start < 160; start += 53) {
+			for (int start = 0; start < 160; start += 159) {
 				fresh(34, 210);
 				begin();
 				for (uint32_t i = 0; i < 5; i++) {
@@ -324,6 +286,34 @@ static void collisions(void)
 	EQUAL(get(7), 0x80, "CXPPMM after it");
 }
 
+/* Journey Escape's stars: missile 0 moves by itself, until HMOVE; some writes draw it plainly for the rest of a line. */
+static void stars(void)
+{
+	static const uint32_t regs[] = {0x04, 0x12, 0x28, 0x28, 0x2A, 0x22, 0x1D, 0x29};
+	struct chance r = {11};
+	for (int run = 0; run < 400; run++) {
+		fresh(34, 100);
+		begin();
+		const int row = percent(&r, 50) ? -1 : (int)below(&r, 4), hmove_at = (int)below(&r, 50);
+		set(0x1D, 2), set(0x06, 0x1E), set(0x22, 0x70), set(0x04, byte(&r) & 0x37), set(0x28, (uint8_t)(2 * percent(&r, 10)));
+		at(line(row) + hmove_at);
+		set(0x2A, 0);
+		at(line(row) + hmove_at + 21); /* 63 clocks */
+		set(0x22, (uint8_t)(percent(&r, 90) ? 0x60 : byte(&r)));
+		EQUAL(m.tia.ark != 0, n.ark != 0, "whether it moves, run %d", run);
+		for (int i = 0; i < 6; i++) {
+			at(n.cycles + 3 + below(&r, percent(&r, 50) ? 40 : 700));
+			const uint32_t reg = regs[below(&r, percent(&r, 80) ? 4 : 8)];
+			set(reg, reg == 0x28 ? m.tia.resmp[0] ^ (uint8_t)(2 * percent(&r, 30)) : byte(&r) & 0x37);
+		}
+		at(line(100));
+		get(0x0D);
+		end();
+		const char *wrong = picture_differs(&m, &n);
+		CHECK(!wrong, "run %d: %s", run, wrong);
+	}
+}
+
 /* ------------------------------------------------------------------ timing */
 
 static void wsync(void)
@@ -410,6 +400,7 @@ int main(int argc, char **argv)
 	playfield();
 	priorities();
 	collisions();
+	stars();
 	wsync();
 	frames();
 	paddles();

@@ -1,0 +1,108 @@
+/* A cartridge, and a machine with it beside its naive twin. */
+#ifndef PAIR_H
+#define PAIR_H
+
+#include "t.h"
+
+#include "naive.h"
+#include "under_test.h"
+
+/* Sizes by scheme, and what they are called. */
+static const uint32_t scheme_size[8] = {4096, 8192, 16384, 8192, 8192, 16384, 8192, 10495};
+static const char *const scheme_name[8] = {"4K", "F8", "F6", "E0", "F8SC", "F6SC", "FE", "DPC"};
+
+struct cart {
+	uint8_t image[16384 + 64];
+	int scheme;
+	struct atari_rom rom;
+};
+
+static void load(struct cart *c, int scheme)
+{
+	c->scheme = scheme;
+	c->rom = atari_rom_of(c->image, scheme_size[scheme], (uint32_t)scheme);
+}
+
+/* Both machines with the cartridge, as a console turns them on. */
+static void power_on(struct atari *m, struct naive *n, struct cart *c, int first_line, int rows, uint8_t timer)
+{
+	memset(m, 0, sizeof *m);
+	m->first_line = (int16_t)first_line, m->rows = (int16_t)rows;
+	m->draw = m->comb_exists = 1;
+	m->swcha = 0xFF, m->swchb = 0x3F;
+	m->button[0] = m->button[1] = 1;
+	atari_reset(m, &c->rom, timer);
+	if (!n)
+		return;
+	memset(n, 0, sizeof *n);
+	n->image = c->image, n->scheme = (enum naive_scheme)c->scheme;
+	n->first_line = first_line, n->rows = rows, n->comb_exists = 1;
+	n->swcha = 0xFF, n->swchb = 0x3F;
+	n->button[0] = n->button[1] = 1;
+	naive_reset(n, timer);
+}
+
+/* Where the two are not the same, or NULL. */
+static const char *differs(const struct atari *m, const struct naive *n)
+{
+	static char text[200];
+#define SAME(what, is, want)                                                                        \
+	do {                                                                                        \
+		if ((long long)(is) != (long long)(want)) {                                         \
+			snprintf(text, sizeof text, "%s is %lld, must be %lld", what, (long long)(is), (long long)(want)); \
+			return text;                                                                \
+		}                                                                                   \
+	} while (0)
+	SAME("the cycle", m->cycles, n->cycles);
+	SAME("PC", m->cpu.pc, n->pc);
+	SAME("A", m->cpu.a, n->a);
+	SAME("X", m->cpu.x, n->x);
+	SAME("Y", m->cpu.y, n->y);
+	SAME("SP", m->cpu.sp, n->sp);
+	SAME("P", cpu_flags(&m->cpu), naive_flags(n));
+	SAME("jammed", m->cpu.jammed, n->jammed);
+	if (!n->jammed) /* nothing is on the bus any more */
+		SAME("the bus", m->latch, n->bus);
+	SAME("end of frame", m->frame_over, n->frame_over);
+	for (int i = 0; i < 128; i++)
+		if (m->ram[i] != n->ram[i]) {
+			snprintf(text, sizeof text, "RAM $%02X is $%02X, must be $%02X", 0x80 + i, m->ram[i], n->ram[i]);
+			return text;
+		}
+	for (int i = 0; i < 128; i++)
+		SAME("the board's RAM", m->cart.ram[i], n->board_ram[i]);
+	return NULL;
+}
+
+/*
+ * Pixels that are not compared: of a frame that is given up, up to three that ALE draws
+ * beyond the beam (naive_draw). They are as before the last write, in the machine as
+ * after it, which tells them apart when no other write ever follows.
+ */
+static int beyond_the_beam(const struct naive *n, int row, int x)
+{
+	const int64_t clocks = n->drawn - n->frame_start - NAIVE_LINE * n->first_line;
+	const int at = (int)(clocks % NAIVE_LINE) - NAIVE_BLANK;
+	return n->unfinished && row == clocks / NAIVE_LINE && at > 0 && x >= at && x < (at + 3) / 4 * 4;
+}
+
+/* The same of what the last frame drew and what met there; only when it is over. */
+static const char *picture_differs(const struct atari *m, const struct naive *n)
+{
+	static char text[200];
+	for (int i = 0; i < 8; i++)
+		SAME("a collision latch", (m->tia.collisions >> 2 * i & 3) << 6, n->cx[i]);
+	for (int i = 0; i < 5; i++)
+		SAME("a position", m->tia.position[i], n->position[i]);
+	for (int row = 0; row < n->rows; row++) {
+		const uint8_t *const is = m->picture[m->tia.buffer] + row * 160, *const want = n->picture[n->buffer][row];
+		for (int x = 0; x < 160 && memcmp(is, want, 160) != 0; x++)
+			if (is[x] != want[x] && !beyond_the_beam(n, row, x)) {
+				snprintf(text, sizeof text, "pixel %d of row %d is $%02X, must be $%02X", x, row, is[x], want[x]);
+				return text;
+			}
+	}
+	return NULL;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* What the tests call of the machine, which under_test.c is. */
+#ifndef UNDER_TEST_H
+#define UNDER_TEST_H
+
+#include "../state.h"
+
+struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint32_t scheme);
+void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t timer);
+void atari_frame(struct atari *m, const struct atari_rom *rom);
+extern const int32_t most_cycles; /* of a machine whose frame does not end */
+int atari_accept(const struct atari *m, const struct atari_rom *rom);
+
+void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most);
+uint8_t cpu_flags(const struct atari_cpu *p);
+void cpu_set_flags(struct atari_cpu *p, uint32_t flags);
+
+uint8_t bus_read(struct atari *m, const struct atari_rom *rom, uint32_t address, uint8_t latch);
+void bus_write(struct atari *m, const struct atari_rom *rom, uint32_t address, uint8_t value, int wsync_waits);
+
+void tia_start_frame(struct atari *m);
+void tia_end_frame(struct atari *m);
+
+#endif
