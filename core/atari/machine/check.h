@@ -53,9 +53,10 @@ ATARI_FN int check_cartridge(const struct atari_cartridge *c, uint32_t scheme)
 ATARI_FN int check_beam(const struct atari *m)
 {
 	const struct atari_tia *t = &m->tia;
-	if (t->window_end == t->window_start) /* no frame has begun since the machine was turned on */
-		return t->window_start == 0 && t->drawn == 0 && t->line_start == 0 && t->flushed == 0;
-	if (t->window_start != t->frame_start + ATARI_LINE * m->first_line || t->window_end != t->window_start + ATARI_LINE * m->rows)
+	const int32_t start = t->frame_start + ATARI_LINE * m->first_line;
+	if ((t->window_start != start && (t->window_start != 0 || t->frame_start != 0)) || t->draws_from != start) /* 0: after a reset in mid-frame */
+		return 0;
+	if (t->window_end != t->window_start + ATARI_LINE * m->rows)
 		return 0;
 	if (t->drawn < t->window_start || t->drawn > t->window_end || t->line_start < t->window_start || t->line_start >= t->window_end)
 		return 0;

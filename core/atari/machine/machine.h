@@ -48,6 +48,9 @@ ATARI_FN void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t 
 	m->riot.timer_read = 0;
 	riot_set_timer(m, timer, 6);
 	m->tia = tia;
+	/* A frame that was unfinished goes on, from line 0, once the beam is where pictures begin. */
+	m->tia.window_end = ATARI_LINE * m->rows;
+	m->tia.draws_from = ATARI_LINE * m->first_line;
 	for (uint32_t i = 0; i < sizeof m->picture[0]; i++)
 		m->picture[0][i] = m->picture[1][i] = 0;
 	cart_reset(m, rom);
@@ -82,10 +85,9 @@ ATARI_FN void atari_turn_back(struct atari *m)
  */
 ATARI_FN void atari_give_up(struct atari *m)
 {
-	tia_catch_up(m, m->tia.due);
+	tia_draw_now(m);
 	m->tia.lines = (3 * m->cycles - m->tia.frame_start) / ATARI_LINE;
 	if (!m->unfinished && m->draw) {
-		tia_flush_all(m);
 		int32_t row = (3 * m->cycles - m->tia.frame_start) / ATARI_LINE - m->first_line;
 		if (row < 0)
 			row = 0;

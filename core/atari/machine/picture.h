@@ -167,7 +167,7 @@ ATARI_FN void tia_catch_up(struct atari *m, int32_t to)
 {
 	struct atari_tia *t = &m->tia;
 	int whole = 0; /* the line that was just drawn was, at once */
-	if (to < t->window_start || t->drawn >= t->window_end || to <= t->drawn)
+	if (to < t->draws_from || t->drawn >= t->window_end || to <= t->drawn)
 		return;
 	if (to > t->window_end)
 		to = t->window_end;
@@ -327,7 +327,7 @@ ATARI_FN void tia_start_frame(struct atari *m)
 	t->frame_start = -within;
 	t->window_start = t->frame_start + ATARI_LINE * m->first_line;
 	t->window_end = t->window_start + ATARI_LINE * m->rows;
-	t->drawn = t->line_start = t->window_start;
+	t->draws_from = t->drawn = t->line_start = t->window_start;
 	t->due = t->due_before = t->frame_start;
 	t->comb_start = t->comb ? t->window_start : ATARI_NEVER;
 	t->comb_first = ATARI_NEVER;

@@ -60,7 +60,8 @@ enum { ATARI_P0, ATARI_P1, ATARI_M0, ATARI_M1, ATARI_BL, ATARI_PF, ATARI_OBJECTS
 
 struct atari_tia {
 	int32_t frame_start; /* colour clock of line 0 of the frame, 0 or below */
-	int32_t window_start, window_end;
+	int32_t window_start, window_end; /* of the lines that are the picture's rows */
+	int32_t draws_from;  /* before this clock nothing is drawn: window_start, but after a reset in mid-frame */
 	int32_t drawn;      /* the picture exists up to this clock */
 	int32_t line_start; /* of the line that `drawn` is in */
 	int32_t due;        /* up to where it would be if nothing were put off */

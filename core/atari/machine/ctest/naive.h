@@ -44,7 +44,7 @@ struct naive {
 	int timer, timer_shift, timer_was_read;
 
 	/* TIA */
-	int64_t frame_start, drawn, vsync_end, hmove_at, dump_end, lines;
+	int64_t frame_start, top /* of the picture's first row */, drawn, vsync_end, hmove_at, dump_end, lines;
 	uint8_t vblank, ctrlpf, nusiz[2], refp[2], pf[3], enam[2], vdelp[2], vdelbl, resmp[2], hm[5], colour[4];
 	uint8_t grp[2], old_grp[2], enabl, old_enabl;
 	int position[5]; /* P0, P1, M0, M1, BL */
@@ -123,7 +123,6 @@ static void naive_reset(struct naive *m, uint8_t timer)
 	m->timer = timer;
 	m->timer_shift = 6;
 	m->vsync_end = NAIVE_NEVER;
-	m->drawn = NAIVE_NEVER; /* nothing is, before a frame begins */
 	naive_board_reset(m);
 	m->sp = 0xFF;
 	m->pc = naive_read(m, 0xFFFC);

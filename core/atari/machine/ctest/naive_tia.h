@@ -180,8 +180,9 @@ static void naive_draw(struct naive *m, int64_t row, int begin, int end)
 
 static void naive_catch_up(struct naive *m, int64_t to)
 {
-	const int64_t start = m->frame_start + NAIVE_LINE * m->first_line, end = start + NAIVE_LINE * m->rows;
-	if (to < start || m->drawn >= end || to <= m->drawn)
+	/* After a reset in mid-frame the first row is line 0, which nothing is drawn of before the usual first line. */
+	const int64_t start = m->top, end = start + NAIVE_LINE * m->rows;
+	if (to < m->frame_start + NAIVE_LINE * m->first_line || m->drawn >= end || to <= m->drawn)
 		return;
 	if (to > end)
 		to = end;
@@ -378,7 +379,7 @@ static void naive_start_frame(struct naive *m)
 	m->frame_start = -((clock - m->frame_start) % NAIVE_LINE);
 	m->cycles = 0;
 	m->buffer ^= 1;
-	m->drawn = m->frame_start + NAIVE_LINE * m->first_line;
+	m->top = m->drawn = m->frame_start + NAIVE_LINE * m->first_line;
 	if (m->vsync_end != NAIVE_NEVER)
 		m->vsync_end -= clock;
 	m->hmove_at -= clock;
