@@ -58,7 +58,8 @@ static void into_bounds(void)
 		t->position[i] %= 160;
 	t->buffer &= 1, t->ark_count &= 3, t->ark_m0 %= 3, t->dirty &= 0x7F;
 	t->frame_start = -(int32_t)((uint32_t)t->frame_start % 228);
-	t->window_start = t->frame_start + 228 * m.first_line;
+	t->draws_from = t->frame_start + 228 * m.first_line;
+	t->window_start = t->frame_start == 0 && t->window_start & 1 ? 0 : t->draws_from; /* 0: after a reset in mid-frame */
 	t->window_end = t->window_start + 228 * m.rows;
 	t->line_start = t->window_start + 228 * (int32_t)((uint32_t)t->line_start % (uint32_t)m.rows);
 	t->drawn = t->line_start + (int32_t)((uint32_t)t->drawn % 229);
