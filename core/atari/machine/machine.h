@@ -88,7 +88,7 @@ ATARI_FN void atari_give_up(struct atari *m)
 	tia_draw_now(m);
 	m->tia.lines = (3 * m->cycles - m->tia.frame_start) / ATARI_LINE;
 	if (!m->unfinished && m->draw) {
-		int32_t row = (3 * m->cycles - m->tia.frame_start) / ATARI_LINE - m->first_line;
+		int32_t row = m->tia.lines - m->first_line;
 		if (row < 0)
 			row = 0;
 		uint8_t *picture = m->picture[m->tia.buffer];
