@@ -119,3 +119,29 @@ func BenchmarkMaxGreyResize(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkObserve(b *testing.B) {
+	for _, s := range []struct {
+		name       string
+		look       Look
+		rows, h, w int
+	}{
+		{"grey", GreyArea, 210, 84, 84}, {"rgb", RGBArea, 210, 84, 84}, {"luma", LumaArea, 210, 84, 84},
+		{"luma_pal", LumaArea, 250, 84, 84}, {"half", GreyHalf, 210, 104, 80},
+	} {
+		o, err := NewObserver(s.look, s.rows, s.h, s.w)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, p := range benchPictures(s.rows) {
+			b.Run(s.name+"/"+name, func(b *testing.B) {
+				bothPaths(b, func(b *testing.B) {
+					dst := make([]byte, o.Len())
+					for b.Loop() {
+						o.Observe(dst, p[0], p[1], NTSC)
+					}
+				})
+			})
+		}
+	}
+}

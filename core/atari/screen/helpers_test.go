@@ -41,11 +41,13 @@ func blocks(rows int, seed uint64, mask byte) []byte {
 	return p
 }
 
-// plain is a palette whose greys are the bytes themselves.
+// plain is a palette whose greys are the bytes themselves. Its channels rise, fall and
+// jump, so that the brighter of two colours is most often a mixture of both.
 var plain = func() *Palette {
 	p := new(Palette)
 	for i := range p.Grey {
 		p.Grey[i] = uint8(i)
+		p.RGB[i] = [3]uint8{uint8(i), uint8(255 - i), uint8(7 * i)}
 	}
 	return p
 }()

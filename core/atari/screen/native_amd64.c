@@ -108,6 +108,20 @@ INLINE void narrow(const struct paceline_screen_resizer *r, float *dst, const ui
 	}
 }
 
+/* Stores eight levels, or n if that is less. */
+INLINE void store_bytes(uint8_t *dst, __m256i v, int n)
+{
+	__m128i words = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+	__m128i some = _mm_packus_epi16(words, words);
+	if (n >= 8) {
+		_mm_storel_epi64((__m128i *)dst, some);
+	} else {
+		uint8_t rest[16];
+		_mm_storeu_si128((__m128i *)rest, some);
+		memcpy(dst, rest, (size_t)n);
+	}
+}
+
 TARGET void paceline_screen_max_grey_resize(const struct paceline_screen_resizer *r, uint8_t *dst,
 					    const uint8_t *a, const uint8_t *b, const uint8_t *grey)
 {
@@ -149,15 +163,97 @@ TARGET void paceline_screen_max_grey_resize(const struct paceline_screen_resizer
 		}
 		for (int x = 0; x < w; x += 8) {
 			__m256i v = _mm256_cvtps_epi32(_mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(sum + x), scale), bias));
-			__m128i words = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-			__m128i some = _mm_packus_epi16(words, words);
-			if (w - x >= 8) {
-				_mm_storel_epi64((__m128i *)(dst + x), some);
-			} else {
-				uint8_t rest[16];
-				_mm_storeu_si128((__m128i *)rest, some);
-				memcpy(dst + x, rest, (size_t)(w - x));
+			store_bytes(dst + x, v, w - x);
+		}
+	}
+}
+
+INLINE void transpose(__m256 v[8])
+{
+	__m256 t[8];
+	UNROLL
+	for (int i = 0; i < 8; i += 2) {
+		t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+		t[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+	}
+	UNROLL
+	for (int i = 0; i < 8; i += 4) {
+		v[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+		v[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+		v[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+		v[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+	}
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		__m256 lo = v[i], hi = v[i + 4];
+		v[i] = _mm256_permute2f128_ps(lo, hi, 0x20);
+		v[i + 4] = _mm256_permute2f128_ps(lo, hi, 0x31);
+	}
+}
+
+/* Scales eight rows, whose pixels lie together in columns, to rows. */
+INLINE void narrow_rows(const struct paceline_screen_boxes *r, float rows[8][WIDTH], float column[WIDTH][8])
+{
+	const float *weight = r->across;
+	for (int x = 0; x < r->w; x += 8) {
+		__m256 v[8];
+		for (int i = 0; i < 8; i++) {
+			const float *from = column[r->first[x + i]];
+			/* Behind the last column there are no taps, and the size is 1. */
+			v[i] = _mm256_setzero_ps();
+			for (int k = 0; k < r->taps[x + i]; k++, weight++, from += 8)
+				v[i] = _mm256_add_ps(v[i], _mm256_mul_ps(_mm256_set1_ps(*weight), _mm256_load_ps(from)));
+			v[i] = _mm256_div_ps(v[i], _mm256_set1_ps(r->width[x + i]));
+		}
+		transpose(v);
+		for (int i = 0; i < 8; i++)
+			_mm256_store_ps(rows[i] + x, v[i]);
+	}
+}
+
+TARGET void paceline_screen_luma_resize(const struct paceline_screen_boxes *r, uint8_t *dst,
+					const uint8_t *now, const uint8_t *before, const float *lumas)
+{
+	/* Aligned, for a row of column is a vector. */
+	_Alignas(32) float column[WIDTH][8], rows[8][WIDTH];
+	float sum[WIDTH];
+	uint8_t lane[PACELINE_SCREEN_ROWS]; /* which of rows each row of the picture is */
+	const __m256 white = _mm256_set1_ps(255);
+	const float *down = r->down;
+	const int w = r->w;
+	int have = 0; /* so many rows of the picture have been taken */
+
+	memset(column, 0, sizeof column); /* The last rows may be fewer than eight. */
+	for (int y = 0; y < r->h; y++, dst += w) {
+		for (int k = 0; k < r->shares[y]; k++, down++) {
+			const int at = r->row[y] + k;
+			if (at >= have) {
+				/* Eight rows that differ, and those that are like the one above. */
+				for (int n = 0; have < r->rows; have++) {
+					const uint8_t *a = now + (ptrdiff_t)have * WIDTH, *b = before + (ptrdiff_t)have * WIDTH;
+					if (n > 0 && same_row(a, a - WIDTH) && same_row(b, b - WIDTH)) {
+						lane[have] = (uint8_t)(n - 1);
+						continue;
+					}
+					if (n == 8)
+						break;
+					for (int x = 0; x < WIDTH; x++)
+						column[x][n] = lumas[a[x] << 8 | b[x]];
+					lane[have] = (uint8_t)n++;
+				}
+				narrow_rows(r, rows, column);
 			}
+			const float *row = rows[lane[at]];
+			const __m256 weight = _mm256_set1_ps(*down);
+			for (int x = 0; x < w; x += 8) {
+				__m256 part = _mm256_mul_ps(weight, _mm256_load_ps(row + x));
+				_mm256_storeu_ps(sum + x, k ? _mm256_add_ps(_mm256_loadu_ps(sum + x), part) : part);
+			}
+		}
+		const __m256 size = _mm256_set1_ps(r->height[y]);
+		for (int x = 0; x < w; x += 8) {
+			__m256 v = _mm256_mul_ps(_mm256_div_ps(_mm256_loadu_ps(sum + x), size), white);
+			store_bytes(dst + x, _mm256_cvttps_epi32(v), w - x);
 		}
 	}
 }

@@ -28,10 +28,28 @@ struct paceline_screen_resizer {
 	float down[PACELINE_SCREEN_SHARES];
 };
 
+/*
+ * The weights of one LumaArea. Those of an output follow those of the output before it.
+ */
+struct paceline_screen_boxes {
+	int32_t rows, w, h;
+	uint8_t first[PACELINE_SCREEN_WIDTH];    /* pixel of each output column */
+	uint8_t taps[PACELINE_SCREEN_WIDTH];     /* how many from there on */
+	float across[3 * PACELINE_SCREEN_WIDTH]; /* at most Width + 2 w */
+	float width[PACELINE_SCREEN_WIDTH];      /* the sum of each column's */
+	uint16_t row[PACELINE_SCREEN_ROWS];      /* first row of each output row */
+	uint16_t shares[PACELINE_SCREEN_ROWS];   /* how many from there on */
+	float down[PACELINE_SCREEN_SHARES];
+	float height[PACELINE_SCREEN_ROWS];
+};
+
 #pragma GCC visibility push(hidden)
 
 void paceline_screen_max_grey_resize(const struct paceline_screen_resizer *r, uint8_t *dst,
 				     const uint8_t *a, const uint8_t *b, const uint8_t *grey);
+/* lumas is [256][256], by the colours of now and before. */
+void paceline_screen_luma_resize(const struct paceline_screen_boxes *r, uint8_t *dst,
+				 const uint8_t *now, const uint8_t *before, const float *lumas);
 void paceline_screen_to_grey(uint8_t *dst, const uint8_t *src, ptrdiff_t n, const uint8_t *grey);
 
 #pragma GCC visibility pop

@@ -6,6 +6,8 @@ package screen
 #cgo CFLAGS: -O2 -std=c11
 #cgo noescape paceline_screen_max_grey_resize
 #cgo nocallback paceline_screen_max_grey_resize
+#cgo noescape paceline_screen_luma_resize
+#cgo nocallback paceline_screen_luma_resize
 #cgo noescape paceline_screen_to_grey
 #cgo nocallback paceline_screen_to_grey
 #include "native_amd64.h"
@@ -73,6 +75,45 @@ func (r *Resizer) maxGreyResize(dst, a, b []byte, grey *[256]uint8) {
 	}
 	C.paceline_screen_max_grey_resize(&r.native.weights, (*C.uint8_t)(unsafe.SliceData(dst)),
 		(*C.uint8_t)(unsafe.SliceData(a)), (*C.uint8_t)(unsafe.SliceData(b)), (*C.uint8_t)(&grey[0]))
+}
+
+type nativeBoxes struct {
+	weights C.struct_paceline_screen_boxes
+}
+
+func newNativeBoxes(b *boxes) *nativeBoxes {
+	n := new(nativeBoxes)
+	c := &n.weights
+	c.rows, c.w, c.h = C.int32_t(b.rows), C.int32_t(b.w), C.int32_t(b.h)
+	for x := range c.width {
+		c.width[x] = 1
+	}
+	next := 0
+	for x, box := range b.across {
+		c.first[x], c.taps[x], c.width[x] = C.uint8_t(box.first), C.uint8_t(len(box.weights)), C.float(box.size)
+		for _, weight := range box.weights {
+			c.across[next] = C.float(weight)
+			next++
+		}
+	}
+	next = 0
+	for y, box := range b.down {
+		c.row[y], c.shares[y], c.height[y] = C.uint16_t(box.first), C.uint16_t(len(box.weights)), C.float(box.size)
+		for _, weight := range box.weights {
+			c.down[next] = C.float(weight)
+			next++
+		}
+	}
+	return n
+}
+
+func (b *boxes) resize(dst, now, before []byte, lumas *[256][256]float32) {
+	if !useNative {
+		b.resizeGo(dst, now, before, lumas)
+		return
+	}
+	C.paceline_screen_luma_resize(&b.native.weights, (*C.uint8_t)(unsafe.SliceData(dst)),
+		(*C.uint8_t)(unsafe.SliceData(now)), (*C.uint8_t)(unsafe.SliceData(before)), (*C.float)(&lumas[0][0]))
 }
 
 func toGrey(dst, src []byte, grey *[256]uint8) {

@@ -20,3 +20,11 @@ func paths() []path {
 	}
 	return []path{{"c", use(true)}, {"go", use(false)}}
 }
+
+// onGo runs f on the Go path.
+func onGo(f func()) {
+	old := useNative
+	useNative = false
+	defer func() { useNative = old }()
+	f()
+}

@@ -10,3 +10,5 @@ type path struct {
 func paths() []path {
 	return []path{{"go", func() func() { return func() {} }}}
 }
+
+func onGo(f func()) { f() }

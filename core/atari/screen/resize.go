@@ -35,13 +35,8 @@ type tap struct {
 // NewResizer makes the weights that take rows x [Width] to h x w. rows is 1 to [MaxRows],
 // w 1 to Width, h 1 to rows.
 func NewResizer(rows, w, h int) (*Resizer, error) {
-	switch {
-	case rows < 1 || rows > MaxRows:
-		return nil, fmt.Errorf("rows: %d, must be 1 to %d", rows, MaxRows)
-	case w < 1 || w > Width:
-		return nil, fmt.Errorf("width: %d, must be 1 to %d, the width of the screen", w, Width)
-	case h < 1 || h > rows:
-		return nil, fmt.Errorf("height: %d, must be 1 to %d, the rows of the screen", h, rows)
+	if err := checkSizes(rows, w, h); err != nil {
+		return nil, err
 	}
 	whole := rows%h == 0 && Width%w == 0
 	r := &Resizer{rows: rows, w: w, h: h, down: area(rows, h, whole), scale: 1}
@@ -62,6 +57,18 @@ func NewResizer(rows, w, h int) (*Resizer, error) {
 	}
 	r.native = newNative(r)
 	return r, nil
+}
+
+func checkSizes(rows, w, h int) error {
+	switch {
+	case rows < 1 || rows > MaxRows:
+		return fmt.Errorf("rows: %d, must be 1 to %d", rows, MaxRows)
+	case w < 1 || w > Width:
+		return fmt.Errorf("width: %d, must be 1 to %d, the width of the screen", w, Width)
+	case h < 1 || h > rows:
+		return fmt.Errorf("height: %d, must be 1 to %d, the rows of the screen", h, rows)
+	}
+	return nil
 }
 
 // area returns, for each of to outputs, the inputs that it covers and their shares of it,

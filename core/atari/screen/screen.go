@@ -9,14 +9,15 @@
 //
 // The pixels here are bytes that others compare with ALE's and OpenCV's, so every
 // function is exact: the tables give ALE's colours and greys, [Blend] gives ALE's colour
-// averaging, and [Resizer] gives the bytes of OpenCV's INTER_AREA. The last is a matter
-// of floating point: both sums are taken in OpenCV's order, each product and sum rounded
-// to float32, never fused.
+// averaging, [Resizer] gives the bytes of OpenCV's INTER_AREA, and [Observer] those of
+// whole recipes. Resizing is a matter of floating point: sums are taken in the order of
+// OpenCV or of Torch, each product and sum rounded to float32, never fused.
 //
 // The Go code is the definition of each function. Where a C compiler and a processor
 // with the right vectors are there, the same bytes come from C. Nothing here allocates
-// per call, and all types are immutable once made: any number of goroutines may share
-// them. Slices of the wrong length are mistakes of the caller and panic.
+// per call, but that a palette's first [LumaArea] makes a table, and all types are
+// immutable once made: any number of goroutines may share them. Slices of the wrong length
+// are mistakes of the caller and panic.
 package screen
 
 import (
@@ -35,6 +36,8 @@ type Palette struct {
 	// RGB is red, green and blue of each colour byte. An odd byte has lost its colour:
 	// all three are the grey of the even byte below it.
 	RGB [256][3]uint8
+
+	pairs lumas // of [LumaArea]
 }
 
 // The palettes of the two television standards.

@@ -31,12 +31,67 @@ def blocks(rows, seed):
     return np.kron(few, np.ones((3, 4), np.uint8))[:rows]
 
 
-def resized(rows, w, h):
-    digest = hashlib.sha256()
+def brighter(rows, colours=lambda picture: picture):
     for make in noise, blocks:
-        picture = np.maximum(make(rows, rows), make(rows, 1000 + rows))
-        digest.update(cv2.resize(picture, (w, h), interpolation=cv2.INTER_AREA).tobytes())
-    return digest.hexdigest()
+        yield np.maximum(colours(make(rows, rows)), colours(make(rows, 1000 + rows)))
+
+
+def summed(pictures):
+    return hashlib.sha256(b"".join(p.tobytes() for p in pictures)).hexdigest()
+
+
+def resized(rows, w, h):
+    return summed(cv2.resize(p, (w, h), interpolation=cv2.INTER_AREA) for p in brighter(rows))
+
+
+def rgb(picture):
+    """The channels of the tests' palette."""
+    return np.stack([picture, 255 - picture, picture * np.uint8(7)], axis=2)
+
+
+def resized_rgb(rows, w, h):
+    return summed(cv2.resize(p, (w, h), interpolation=cv2.INTER_AREA) for p in brighter(rows, rgb))
+
+
+def torch_scale(lines, to):
+    """Torch's image.scale, 'bilinear', of the first axis to a smaller size: every number a
+    float32, as in its C code."""
+    one, given = np.float32(1), len(lines)
+    scale = np.float32(given) / np.float32(to)
+    edges = np.arange(to + 1).astype(np.float32) * scale
+    whole = np.floor(edges)
+    parts = edges - whole
+    out = []
+    for i in range(to):
+        first, last = int(whole[i]), int(whole[i + 1])
+        share = one - parts[i]
+        total, weights = share * lines[first], share
+        for line in lines[first + 1 : last]:
+            total, weights = total + line, weights + one
+        if last < given:
+            total, weights = total + parts[i + 1] * lines[last], weights + parts[i + 1]
+        out.append(total / weights)
+    out = np.stack(out)
+    assert out.dtype == np.float32
+    return out
+
+
+def torch_luma(rgb):
+    """Torch's image.rgb2y: sums in float64, stored as float32."""
+    red, green, blue = np.moveaxis(rgb.astype(np.float32) / np.float32(255), 2, 0).astype(np.float64)
+    return (0.299 * red + 0.587 * green + 0.114 * blue).astype(np.float32)
+
+
+def lumas(rows, w, h):
+    def scaled(luma):
+        return torch_scale(np.ascontiguousarray(torch_scale(luma.T, w).T), h)
+
+    return summed((scaled(torch_luma(p)) * np.float32(255)).astype(np.uint8) for p in brighter(rows, rgb))
+
+
+def halves(rows):
+    """With the default interpolation, as accel_rl calls it."""
+    return summed(cv2.resize(p[:-2], (WIDTH // 2, rows // 2 - 1)) for p in brighter(rows))
 
 
 VSYNC, VBLANK, WSYNC, COLUBK = 0x00, 0x01, 0x02, 0x09
@@ -188,6 +243,13 @@ def main():
         for w, h in (84, 84), (80, 104), (80, 105), (160, 210), (64, 64), (96, 96), (83, 83), (42, 42), (16, 21), (32, 70), (53, 70), (1, 1):
             if h <= rows:
                 out[f"resize {rows} {w} {h}"] = resized(rows, w, h)
+    for rows in 84, 208, 210, 250, 256:
+        for w, h in (84, 84), (80, 104), (80, 105), (160, 210), (96, 96), (83, 83), (42, 42), (32, 70), (1, 1):
+            if h <= rows:
+                out[f"rgb {rows} {w} {h}"] = resized_rgb(rows, w, h)
+                out[f"luma {rows} {w} {h}"] = lumas(rows, w, h)
+    for rows in 4, 210, 220, 250, 256:
+        out[f"half {rows}"] = halves(rows)
     path = pathlib.Path(__file__).with_name("golden.txt")
     path.write_text("".join(f"{name}: {digest}\n" for name, digest in out.items()))
 
