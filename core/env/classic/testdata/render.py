@@ -1,0 +1,26 @@
+"""Draws the states of pictures.csv with Gymnasium, to compare our pictures with.
+
+    python render.py        (needs gymnasium and pygame; writes *.png beside itself)
+
+A .png holds the pictures of one task, one below the other.
+"""
+
+import os
+import pathlib
+
+os.environ["SDL_VIDEODRIVER"] = "dummy"
+
+import gymnasium
+import numpy as np
+import pygame
+
+HERE = pathlib.Path(__file__).parent
+pictures = {}
+for line in (HERE / "pictures.csv").read_text().split():
+    name, *state = line.split(",")
+    env = gymnasium.make(name, render_mode="rgb_array").unwrapped
+    env.reset(seed=0)
+    env.state = np.array(state, np.float64)
+    pictures.setdefault(name, []).append(env.render())
+for name, several in pictures.items():
+    pygame.image.save(pygame.surfarray.make_surface(np.concatenate(several).swapaxes(0, 1)), HERE / f"{name}.png")
