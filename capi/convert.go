@@ -11,6 +11,7 @@ import (
 	"math"
 	"sync"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
@@ -32,6 +33,18 @@ func path(p *C.char) (string, error) {
 		err = fmt.Errorf("path: empty, must name a file")
 	}
 	return s, err
+}
+
+// giveBytes writes bytes whose number the host may not know: with out NULL that alone.
+func giveBytes(out unsafe.Pointer, size *C.size_t, bytes []byte) error {
+	if out != nil {
+		if uint64(*size) < uint64(len(bytes)) {
+			return fmt.Errorf("size: %d, must be at least %d", *size, len(bytes))
+		}
+		copy(unsafe.Slice((*byte)(out), len(bytes)), bytes)
+	}
+	*size = C.size_t(len(bytes))
+	return nil
 }
 
 var interned struct {
@@ -101,6 +114,10 @@ func putSpec(s env.Spec, obs, action *C.paceline_spec) error {
 	}
 	obs.frame_stack = C.int64_t(s.Obs.FrameStack)
 	action.kind, action.dtype, action.n = C.PACELINE_DISCRETE, C.PACELINE_INT32, C.int64_t(s.Action.N)
+	if s.Action.N == 0 {
+		action.kind, action.dtype, action.ndim = C.PACELINE_BOX, C.PACELINE_FLOAT32, 1
+		action.shape[0] = C.int64_t(len(s.Action.Low))
+	}
 	return nil
 }
 

@@ -330,15 +330,7 @@ func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind 
 //export pacelineGoConsoleSave
 func pacelineGoConsoleSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, withRNG C.int, why *C.char) C.int {
 	return callConsole(id, why, func(c *console) error {
-		state := c.console.Save(withRNG != 0)
-		if out != nil {
-			if uint64(*size) < uint64(len(state)) {
-				return fmt.Errorf("size: %d, must be at least %d", *size, len(state))
-			}
-			copy(unsafe.Slice((*byte)(out), len(state)), state)
-		}
-		*size = C.size_t(len(state))
-		return nil
+		return giveBytes(out, size, c.console.Save(withRNG != 0))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/dqn"
+	"github.com/paceline-rl/paceline/core/env"
 )
 
 var policies = newTable[*dqn.Policy](kindPolicy)
@@ -68,14 +69,30 @@ func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs, actions unsafe.Pointer,
 	}), why)
 }
 
+// envOptions reads what environments are made with; NULL is nothing.
+func envOptions(p *C.char) (env.Options, error) {
+	if p == nil {
+		return nil, nil
+	}
+	options, err := text("options", p)
+	if err != nil {
+		return nil, err
+	}
+	return env.ParseOptions(options)
+}
+
 //export pacelineGoPolicyEvaluate
-func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, env *C.char, episodes C.int64_t, epsilon C.double, seed C.uint64_t, why *C.char) C.int {
+func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName, options *C.char, episodes C.int64_t, epsilon C.double, seed C.uint64_t, why *C.char) C.int {
 	return report(policies.use(uint64(id), func(p *dqn.Policy) error {
-		name, err := text("env", env)
+		name, err := text("env", envName)
 		if err != nil {
 			return err
 		}
-		e, err := p.Evaluate(name, int(episodes), float64(epsilon), uint64(seed))
+		with, err := envOptions(options)
+		if err != nil {
+			return err
+		}
+		e, err := p.Evaluate(name, with, int(episodes), float64(epsilon), uint64(seed))
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -91,6 +92,18 @@ func pacelineGoTrainerNewPush(out *C.uint64_t, cfgID C.uint64_t, obs, action *C.
 		}
 		*out = C.uint64_t(newTrainer(d, shared))
 		return nil
+	}), why)
+}
+
+//export pacelineGoTrainerDescribe
+func pacelineGoTrainerDescribe(out **C.char, id C.uint64_t, why *C.char) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		name, recipe, hash := t.Env()
+		text, err := json.Marshal(map[string]string{"env": name, "recipe": recipe, "recipe_hash": hash})
+		if err == nil {
+			*out = C.CString(string(text))
+		}
+		return err
 	}), why)
 }
 

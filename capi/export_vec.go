@@ -1,15 +1,19 @@
 package main
 
 /*
+#include <stdlib.h>
 #include "bridge.h"
 */
 import "C"
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/dqn"
@@ -20,12 +24,22 @@ import (
 
 // vector is a vec.Vec with everything it needs.
 type vector struct {
-	mu     sync.Mutex // held by the call in progress
-	vec    *vec.Vec
-	pool   *threads.Pool
-	envs   []env.Env // the Vec's
-	shared *arena
-	mask   []bool
+	mu      sync.RWMutex // held by the call in progress; shared by offer and send
+	recv    sync.Mutex   // held by a recv, which others may offer and send beside
+	made    sync.Mutex   // held while the Async is asked for
+	vec     *vec.Vec
+	pool    *threads.Pool
+	threads int
+	pin     int
+	batch   int
+	mask    []bool
+	now     batch // of the step or reset in progress
+
+	offers struct {
+		sync.Mutex
+		list  []*batch // the oldest first
+		spare []*batch
+	}
 }
 
 var vectors = newTable[*vector](kindVec)
@@ -35,78 +49,100 @@ const (
 	mostThreads = threads.Max
 )
 
-func newVector(name string, n, numThreads int, mode vec.Autoreset) (v *vector, err error) {
-	if n < 1 || n > mostEnvs {
+func newVector(name string, options env.Options, o *C.paceline_vec_options) (v *vector, err error) {
+	n, size, numThreads := int(o.num_envs), int(o.batch_size), int(o.num_threads)
+	switch {
+	case n < 1 || n > mostEnvs:
 		return nil, fmt.Errorf("num_envs: %d, must be 1 to %d", n, mostEnvs)
-	}
-	if numThreads > mostThreads {
+	case size > n:
+		return nil, fmt.Errorf("batch_size: %d, must be 1 to num_envs (%d), or 0 for all", size, n)
+	case numThreads > mostThreads:
 		return nil, fmt.Errorf("num_threads: %d, must be 0 to %d", numThreads, mostThreads)
+	case o.autoreset > C.PACELINE_DISABLED:
+		return nil, fmt.Errorf("autoreset: %d, must be PACELINE_NEXT_STEP (0), PACELINE_SAME_STEP (1) or PACELINE_DISABLED (2)", o.autoreset)
+	case o.pin < -1:
+		return nil, fmt.Errorf("pin: %d, must be the number of a core, or -1 for none", o.pin)
 	}
 	if numThreads == 0 {
 		numThreads = min(runtime.GOMAXPROCS(0), mostThreads)
 	}
-	v = &vector{mask: make([]bool, n)}
-	if v.pool, err = threads.NewPool(min(numThreads, n), nil); err != nil {
-		return nil, err
+	numThreads = min(numThreads, n)
+	if size == 0 {
+		size = n
 	}
-	v.vec, err = vec.New(func(i int) (env.Env, error) {
-		e, err := env.Make(name)
-		if err == nil {
-			e.Seed(vec.SeedFor(0, i))
-			v.envs = append(v.envs, e)
-		}
-		return e, err
-	}, n, v.pool, mode)
-	if err == nil {
-		v.shared, err = newArena(v.vec.Spec().Obs, n)
+	v = &vector{mask: make([]bool, n), threads: numThreads, pin: int(o.pin), batch: size}
+	if v.pin < 0 {
+		v.pool, err = threads.NewPool(numThreads, nil)
+	} else {
+		v.pool, err = threads.NewPinned(numThreads, v.pin)
 	}
 	if err != nil {
-		v.close()
-		return nil, unindexed(err)
+		return nil, err
+	}
+	modes := [...]vec.Autoreset{C.PACELINE_NEXT_STEP: vec.NextStep, C.PACELINE_SAME_STEP: vec.SameStep, C.PACELINE_DISABLED: vec.Disabled}
+	if v.vec, err = vec.Make(name, options, n, 0, v.pool, modes[o.autoreset]); err != nil {
+		v.pool.Close()
+		return nil, err
 	}
 	return v, nil
 }
 
-// unindexed drops the number of the environment from an error that all have.
-func unindexed(err error) error {
-	var e *env.Error
-	if errors.As(err, &e) {
-		return e.Err
-	}
-	return err
-}
-
+// close frees all; a recv that waits returns.
 func (v *vector) close() {
-	if v.vec != nil {
-		v.vec.Close()
-	}
-	if v.shared != nil {
-		v.shared.drop()
-	}
+	v.mu.Lock() // a call in progress ends first
+	defer v.mu.Unlock()
+	v.made.Lock()
+	v.vec.Close()
+	v.made.Unlock()
+	v.recv.Lock()
+	defer v.recv.Unlock()
 	v.pool.Close()
 }
 
-// call runs f if no other call is in progress.
+// call runs f if no other call is in progress, recv among them.
 func (v *vector) call(f func() error) error {
 	if !v.mu.TryLock() {
 		return dqn.ErrBusy
 	}
 	defer v.mu.Unlock()
+	if !v.recv.TryLock() {
+		return dqn.ErrBusy
+	}
+	defer v.recv.Unlock()
 	return f()
 }
 
+// async runs f, which may run beside others of its kind and a recv, with the Async.
+func (v *vector) async(f func(*vec.Async) error) error {
+	if !v.mu.TryRLock() {
+		return dqn.ErrBusy
+	}
+	defer v.mu.RUnlock()
+	a, err := v.apart()
+	if err != nil {
+		return err
+	}
+	return f(a)
+}
+
+func (v *vector) apart() (*vec.Async, error) {
+	v.made.Lock()
+	defer v.made.Unlock()
+	return v.vec.Async(v.batch, v.threads, v.pin)
+}
+
 //export pacelineGoVecNew
-func pacelineGoVecNew(out *C.uint64_t, name *C.char, numEnvs, numThreads, autoreset C.uint32_t, why *C.char) C.int {
+func pacelineGoVecNew(out *C.uint64_t, name *C.char, options *C.paceline_vec_options, why *C.char) C.int {
 	return report(guarded(func() error {
 		id, err := text("env", name)
 		if err != nil {
 			return err
 		}
-		if autoreset > C.PACELINE_DISABLED {
-			return fmt.Errorf("autoreset: %d, must be PACELINE_NEXT_STEP (0), PACELINE_SAME_STEP (1) or PACELINE_DISABLED (2)", autoreset)
+		with, err := envOptions(options.env_options)
+		if err != nil {
+			return err
 		}
-		modes := [...]vec.Autoreset{C.PACELINE_NEXT_STEP: vec.NextStep, C.PACELINE_SAME_STEP: vec.SameStep, C.PACELINE_DISABLED: vec.Disabled}
-		v, err := newVector(id, int(numEnvs), int(numThreads), modes[autoreset])
+		v, err := newVector(id, with, options)
 		if err == nil {
 			*out = C.uint64_t(vectors.put(v))
 		}
@@ -121,22 +157,54 @@ func pacelineGoVecSpec(obs, action *C.paceline_spec, id C.uint64_t, why *C.char)
 	}), why)
 }
 
-//export pacelineGoVecBuffers
-func pacelineGoVecBuffers(out *C.paceline_buffers, id C.uint64_t, why *C.char) C.int {
+//export pacelineGoVecDescribe
+func pacelineGoVecDescribe(out **C.char, id C.uint64_t, why *C.char) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
-		v.shared.lease(out)
-		return nil
+		text, err := json.Marshal(v.describe())
+		if err == nil {
+			*out = C.CString(string(text))
+		}
+		return err
 	}), why)
+}
+
+func (v *vector) describe() map[string]any {
+	s := v.vec.Spec()
+	name, hash := v.vec.Recipe()
+	infos := []map[string]any{}
+	for _, c := range v.vec.InfoSpecs() {
+		infos = append(infos, map[string]any{"name": c.Name, "dtype": c.DType.String(), "len": c.Len})
+	}
+	return map[string]any{
+		"env": s.ID, "recipe": name, "recipe_hash": hash, "infos": infos,
+		"obs_low": bounds(s.Obs.Low), "obs_high": bounds(s.Obs.High),
+		"action_low": bounds(s.Action.Low), "action_high": bounds(s.Action.High),
+		"max_steps": s.MaxSteps, "threshold": s.Threshold, "render_fps": s.FPS,
+	}
+}
+
+// bounds are numbers for JSON, which has no infinity.
+func bounds(values []float32) []any {
+	list := make([]any, len(values))
+	for i, x := range values {
+		if !math.IsInf(float64(x), 0) {
+			list[i] = x
+		}
+	}
+	return list
 }
 
 //export pacelineGoVecReset
-func pacelineGoVecReset(id C.uint64_t, seeds *C.uint64_t, mask *C.uint8_t, why *C.char) C.int {
+func pacelineGoVecReset(id C.uint64_t, seeds *C.uint64_t, mask *C.uint8_t, rows *C.paceline_rows, why *C.char) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error { return v.reset((*uint64)(seeds), (*uint8)(mask)) })
+		return v.call(func() error { return v.reset((*uint64)(seeds), (*uint8)(mask), rows) })
 	}), why)
 }
 
-func (v *vector) reset(seeds *uint64, mask *uint8) error {
+func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error {
+	if err := v.now.take(v.vec, len(v.mask), rows); err != nil {
+		return err
+	}
 	all := v.mask
 	any := mask == nil
 	for i := range all {
@@ -146,18 +214,180 @@ func (v *vector) reset(seeds *uint64, mask *uint8) error {
 	if !any {
 		return fmt.Errorf("mask: %d bytes of 0, at least one must be another", len(all))
 	}
+	if err := v.vec.Idle(); err != nil { // before anything is seeded
+		return err
+	}
 	for i, on := range all {
 		if on && seeds != nil {
-			v.envs[i].Seed(unsafe.Slice(seeds, len(all))[i])
+			v.vec.SeedOne(i, unsafe.Slice(seeds, len(all))[i])
 		}
 	}
-	return v.vec.Reset(v.shared.rows, all)
+	return v.given(v.vec.Reset(&v.now.rows, all), all)
+}
+
+// given writes the rows of a step or reset that ended with err, if anything has moved.
+func (v *vector) given(err error, mask []bool) error {
+	var failed *env.Error // one did; the others have moved
+	if err == nil || errors.As(err, &failed) {
+		v.now.give(mask)
+	}
+	return err
 }
 
 //export pacelineGoVecStep
-func pacelineGoVecStep(id C.uint64_t, why *C.char) C.int {
+func pacelineGoVecStep(id C.uint64_t, actions unsafe.Pointer, rows *C.paceline_rows, why *C.char) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error { return v.vec.Step(v.shared.actions, v.shared.rows) })
+		return v.call(func() error {
+			if err := v.now.take(v.vec, len(v.mask), rows); err != nil {
+				return err
+			}
+			return v.given(v.vec.Step(v.actions(actions, len(v.mask)), &v.now.rows), nil)
+		})
+	}), why)
+}
+
+// actions are n of the host's.
+func (v *vector) actions(p unsafe.Pointer, n int) vec.Actions {
+	if a := v.vec.Spec().Action; a.N == 0 {
+		return vec.Actions{Box: unsafe.Slice((*float32)(p), n*len(a.Low))}
+	}
+	return vec.Actions{Discrete: unsafe.Slice((*int32)(p), n)}
+}
+
+//export pacelineGoVecOffer
+func pacelineGoVecOffer(id C.uint64_t, rows *C.paceline_rows, why *C.char) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		return v.async(func(a *vec.Async) error {
+			o := &v.offers
+			o.Lock()
+			defer o.Unlock()
+			b := new(batch)
+			if n := len(o.spare); n > 0 {
+				b, o.spare = o.spare[n-1], o.spare[:n-1]
+			}
+			if err := b.take(v.vec, v.batch, rows); err != nil {
+				return err
+			}
+			if err := a.Offer(&b.rows); err != nil {
+				return err
+			}
+			o.list = append(o.list, b)
+			return nil
+		})
+	}), why)
+}
+
+//export pacelineGoVecSend
+func pacelineGoVecSend(id C.uint64_t, ids *C.int32_t, n C.size_t, actions unsafe.Pointer, why *C.char) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		return v.async(func(a *vec.Async) error {
+			if err := v.checkCount(n); err != nil {
+				return err
+			}
+			return a.Send(unsafe.Slice((*int32)(ids), int(n)), v.actions(actions, int(n)))
+		})
+	}), why)
+}
+
+//export pacelineGoVecSendReset
+func pacelineGoVecSendReset(id C.uint64_t, ids *C.int32_t, n C.size_t, seeds *C.uint64_t, why *C.char) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		return v.async(func(a *vec.Async) error {
+			if err := v.checkCount(n); err != nil {
+				return err
+			}
+			var all []uint64
+			if seeds != nil {
+				all = unsafe.Slice((*uint64)(seeds), int(n))
+			}
+			return a.SendReset(unsafe.Slice((*int32)(ids), int(n)), all)
+		})
+	}), why)
+}
+
+func (v *vector) checkCount(n C.size_t) error {
+	if n > C.size_t(len(v.mask)) {
+		return fmt.Errorf("n: %d, must be at most %d, the number of environments", n, len(v.mask))
+	}
+	return nil
+}
+
+//export pacelineGoVecRecv
+func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.char) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		if maxMS < 0 || maxMS > math.MaxInt64/1_000_000 {
+			return fmt.Errorf("max_ms: %d, must be 0 to %d", maxMS, int64(math.MaxInt64/1_000_000))
+		}
+		if !v.recv.TryLock() {
+			return dqn.ErrBusy
+		}
+		defer v.recv.Unlock()
+		var a *vec.Async
+		if err := v.async(func(its *vec.Async) error { a = its; return nil }); err != nil {
+			return err
+		}
+		limit := time.Duration(-1)
+		if maxMS > 0 {
+			limit = time.Duration(maxMS) * time.Millisecond
+		}
+		if _, err := a.Recv(limit); err != nil {
+			return err
+		}
+		o := &v.offers
+		o.Lock()
+		defer o.Unlock()
+		b := o.list[0]
+		b.give(nil)
+		o.list = o.list[1:]
+		o.spare = append(o.spare, b)
+		return nil
+	}), why)
+}
+
+//export pacelineGoVecDrain
+func pacelineGoVecDrain(id C.uint64_t, why *C.char) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		return v.call(func() error {
+			a, err := v.apart()
+			if err == nil {
+				a.Drain()
+			}
+			return err
+		})
+	}), why)
+}
+
+//export pacelineGoVecSave
+func pacelineGoVecSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, i C.uint32_t, why *C.char) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		return v.call(func() error {
+			state, err := v.vec.Save(int(i))
+			if err != nil {
+				return err
+			}
+			return giveBytes(out, size, state)
+		})
+	}), why)
+}
+
+//export pacelineGoVecRestore
+func pacelineGoVecRestore(id C.uint64_t, i C.uint32_t, state unsafe.Pointer, size C.size_t, why *C.char) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		return v.call(func() error { return v.vec.Restore(int(i), unsafe.Slice((*byte)(state), int(size))) })
+	}), why)
+}
+
+//export pacelineGoVecRender
+func pacelineGoVecRender(out *C.uint8_t, size *C.size_t, height, width *C.uint32_t, id C.uint64_t, i C.uint32_t, why *C.char) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		return v.call(func() error {
+			rgb, w, h, err := v.vec.Render(int(i))
+			if err != nil {
+				return err
+			}
+			*height, *width = C.uint32_t(h), C.uint32_t(w)
+			return giveBytes(unsafe.Pointer(out), size, rgb)
+		})
 	}), why)
 }
 
@@ -165,7 +395,6 @@ func pacelineGoVecStep(id C.uint64_t, why *C.char) C.int {
 func pacelineGoVecFree(id C.uint64_t) {
 	if v, ok := vectors.take(uint64(id)); ok {
 		guarded(func() error {
-			v.mu.Lock() // a call in progress ends first
 			v.close()
 			return nil
 		})

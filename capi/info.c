@@ -23,6 +23,7 @@ const char *paceline_status_str(int status) {
     NAME(PACELINE_EIO);
     NAME(PACELINE_EVERSION);
     NAME(PACELINE_ENAN);
+    NAME(PACELINE_ETIMEDOUT);
 #undef NAME
   }
   return "unknown status";

@@ -52,7 +52,9 @@ enum { /* sizes in version 0.1.0 */
   FIRST_paceline_parameter = 64,
   FIRST_paceline_hashes = 224,
   FIRST_paceline_buffers = 72,
-  FIRST_paceline_evaluation = 56
+  FIRST_paceline_evaluation = 56,
+  FIRST_paceline_vec_options = 32,
+  FIRST_paceline_rows = 80
 };
 
 static int refuse_forked(void) {
@@ -69,6 +71,9 @@ static int check_size(const char *name, uint32_t given, size_t first, size_t kno
                    PACELINE_VERSION, known);
   return PACELINE_OK;
 }
+
+/* Reads as much of a struct as the caller has. */
+static void take(void *full, const void *in) { memcpy(full, in, *(const uint32_t *)in); }
 
 /* Writes as much of a struct as the caller has. */
 static void give(void *out, void *full) {
@@ -203,8 +208,8 @@ int paceline_trainer_new_push(paceline_trainer **out, const paceline_config *cfg
   SIZED(obs, paceline_spec);
   SIZED(action, paceline_spec);
   paceline_spec o = {0}, a = {0};
-  memcpy(&o, obs, obs->struct_size);
-  memcpy(&a, action, action->struct_size);
+  take(&o, obs);
+  take(&a, action);
   uint64_t made;
   if (GO(pacelineGoTrainerNewPush(&made, id(cfg), &o, &a, why)) == 0) *out = handle(made);
   return code;
@@ -247,6 +252,13 @@ int paceline_trainer_notice(char **out, paceline_trainer *t) {
   NEED(out);
   NEED(t);
   return GO(pacelineGoTrainerNotice(out, id(t), why));
+}
+
+int paceline_trainer_describe(char **out, const paceline_trainer *t) {
+  ENTER;
+  NEED(out);
+  NEED(t);
+  return GO(pacelineGoTrainerDescribe(out, id(t), why));
 }
 
 int paceline_trainer_settle(paceline_trainer *t) {
@@ -389,15 +401,16 @@ int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, voi
   return GO(pacelineGoPolicyAct(id(p), n, (void *)obs, actions, values, why));
 }
 
-int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env, int64_t episodes,
+int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env, const char *options, int64_t episodes,
                              double epsilon, uint64_t seed) {
   ENTER;
   NEED(out);
   NEED(p);
   TEXT(env, PL_LONGEST_NAME);
+  if (options != NULL) TEXT(options, PL_LONGEST_JSON);
   SIZED(out, paceline_evaluation);
   paceline_evaluation full = {0};
-  if (GO(pacelineGoPolicyEvaluate(&full, id(p), (char *)env, episodes, epsilon, seed, why)) == 0) give(out, &full);
+  if (GO(pacelineGoPolicyEvaluate(&full, id(p), (char *)env, (char *)options, episodes, epsilon, seed, why)) == 0) give(out, &full);
   return code;
 }
 
@@ -408,15 +421,35 @@ int paceline_policy_save(const paceline_policy *p, const char *path) {
   return GO(pacelineGoPolicySave(id(p), (char *)path, why));
 }
 
+/* ------------------------------------- environments in files of their own */
+
+int paceline_env_load(char **name, const char *path) {
+  ENTER;
+  NEED(name);
+  TEXT(path, PL_LONGEST_PATH);
+  return GO(pacelineGoEnvLoad(name, (char *)path, why));
+}
+
+int paceline_env_names(char **out) {
+  ENTER;
+  NEED(out);
+  return GO(pacelineGoEnvNames(out, why));
+}
+
 /* -------------------------------------------- the vector environment */
 
-int paceline_vec_new(paceline_vec **out, const char *env, uint32_t num_envs, uint32_t num_threads,
-                     uint32_t autoreset) {
+int paceline_vec_new(paceline_vec **out, const char *env, const paceline_vec_options *options) {
   ENTER;
   NEED(out);
   TEXT(env, PL_LONGEST_NAME);
+  NEED(options);
+  SIZED(options, paceline_vec_options);
+  paceline_vec_options full = {0};
+  take(&full, options);
+  const char *env_options = full.env_options;
+  if (env_options != NULL) TEXT(env_options, PL_LONGEST_JSON);
   uint64_t made;
-  if (GO(pacelineGoVecNew(&made, (char *)env, num_envs, num_threads, autoreset, why)) == 0) *out = handle(made);
+  if (GO(pacelineGoVecNew(&made, (char *)env, &full, why)) == 0) *out = handle(made);
   return code;
 }
 
@@ -435,26 +468,90 @@ int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, const paceline_
   return code;
 }
 
-int paceline_vec_buffers(paceline_buffers *out, paceline_vec *v) {
+int paceline_vec_describe(char **out, const paceline_vec *v) {
   ENTER;
   NEED(out);
   NEED(v);
-  SIZED(out, paceline_buffers);
-  paceline_buffers full = {0};
-  if (GO(pacelineGoVecBuffers(&full, id(v), why)) == 0) give(out, &full);
-  return code;
+  return GO(pacelineGoVecDescribe(out, id(v), why));
 }
 
-int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask) {
+#define ROWS               \
+  NEED(rows);              \
+  SIZED(rows, paceline_rows); \
+  paceline_rows full = {0}; \
+  take(&full, rows)
+
+int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask, const paceline_rows *rows) {
   ENTER;
   NEED(v);
-  return GO(pacelineGoVecReset(id(v), (uint64_t *)seeds, (uint8_t *)mask, why));
+  ROWS;
+  return GO(pacelineGoVecReset(id(v), (uint64_t *)seeds, (uint8_t *)mask, &full, why));
 }
 
-int paceline_vec_step(paceline_vec *v) {
+int paceline_vec_step(paceline_vec *v, const void *actions, const paceline_rows *rows) {
   ENTER;
   NEED(v);
-  return GO(pacelineGoVecStep(id(v), why));
+  NEED(actions);
+  ROWS;
+  return GO(pacelineGoVecStep(id(v), (void *)actions, &full, why));
+}
+
+int paceline_vec_offer(paceline_vec *v, const paceline_rows *rows) {
+  ENTER;
+  NEED(v);
+  ROWS;
+  return GO(pacelineGoVecOffer(id(v), &full, why));
+}
+
+int paceline_vec_send(paceline_vec *v, const int32_t *env_ids, size_t n, const void *actions) {
+  ENTER;
+  NEED(v);
+  if (n > 0) NEED(env_ids);
+  if (n > 0) NEED(actions);
+  return GO(pacelineGoVecSend(id(v), (int32_t *)env_ids, n, (void *)actions, why));
+}
+
+int paceline_vec_send_reset(paceline_vec *v, const int32_t *env_ids, size_t n, const uint64_t *seeds) {
+  ENTER;
+  NEED(v);
+  if (n > 0) NEED(env_ids);
+  return GO(pacelineGoVecSendReset(id(v), (int32_t *)env_ids, n, (uint64_t *)seeds, why));
+}
+
+int paceline_vec_recv(paceline_vec *v, int64_t max_ms) {
+  ENTER;
+  NEED(v);
+  return GO(pacelineGoVecRecv(id(v), max_ms, why));
+}
+
+int paceline_vec_drain(paceline_vec *v) {
+  ENTER;
+  NEED(v);
+  return GO(pacelineGoVecDrain(id(v), why));
+}
+
+int paceline_vec_save(void *out, size_t *size, paceline_vec *v, uint32_t i) {
+  ENTER;
+  NEED(size);
+  NEED(v);
+  return GO(pacelineGoVecSave(out, size, id(v), i, why));
+}
+
+int paceline_vec_restore(paceline_vec *v, uint32_t i, const void *state, size_t size) {
+  ENTER;
+  NEED(v);
+  NEED(state);
+  return GO(pacelineGoVecRestore(id(v), i, (void *)state, size, why));
+}
+
+int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width, paceline_vec *v,
+                        uint32_t i) {
+  ENTER;
+  NEED(size);
+  NEED(height);
+  NEED(width);
+  NEED(v);
+  return GO(pacelineGoVecRender(out, size, height, width, id(v), i, why));
 }
 
 /* -------------------------------------------------------- benchmarks */

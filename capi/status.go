@@ -17,6 +17,7 @@ import (
 	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // status is the code for an error of core or of this package. What has no
@@ -35,10 +36,12 @@ func status(err error) C.int {
 	switch {
 	case errors.As(err, &panicked):
 		return C.PACELINE_EPANIC
-	case errors.As(err, &handle), errors.Is(err, dqn.ErrClosed):
+	case errors.As(err, &handle), errors.Is(err, dqn.ErrClosed), errors.Is(err, vec.ErrClosed):
 		return C.PACELINE_EHANDLE
 	case errors.Is(err, dqn.ErrBusy):
 		return C.PACELINE_EBUSY
+	case errors.Is(err, vec.ErrTime):
+		return C.PACELINE_ETIMEDOUT
 	case errors.Is(err, dqn.ErrStopped):
 		return C.PACELINE_ESTOPPED
 	case errors.Is(err, env.ErrNotFinite):

@@ -18,8 +18,8 @@ func pacelineGoTestPanic(id C.uint64_t, why *C.char) C.int {
 }
 
 func init() {
-	env.Register("Panic-v0", func() (env.Env, error) {
-		e, err := env.Make("CartPole-v1")
+	env.Register("Panic-v0", func(o env.Options) (env.Env, error) {
+		e, err := env.Make("CartPole-v1", o)
 		return &panicEnv{Env: e}, err
 	})
 }

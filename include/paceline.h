@@ -19,6 +19,7 @@
  * Contents: 1 results and errors, 2 versions, 3 configuration, 4 specs,
  * 5 your own environments, 6 the trainer, 7 environments that you step,
  * 8 the policy, 9 the vector environment, 10 benchmarks, 11 the Atari console.
+ * Section 5 ends with environments in files of their own, loaded at run time.
  *
  * RULES THAT HOLD EVERYWHERE
  *
@@ -42,7 +43,7 @@
  *   Different handles are independent. The error text belongs to the thread.
  * Fork.  The library has threads of its own, so a child made by fork() cannot
  *   use it: every call that returns a status gives PACELINE_EFORKED there, *_free
- *   does nothing, and memory from paceline_*_buffers can still be read. Load it
+ *   does nothing, and memory from paceline_trainer_buffers can still be read. Load it
  *   after forking, or start children with exec.
  * Floating point.  The library computes in the default mode whatever the caller's
  *   is (flush to zero, rounding), and leaves the caller's as it was.
@@ -86,7 +87,8 @@ enum paceline_status {
   PACELINE_EPANIC = -9,    /* a bug in the library, caught: this handle may be spoilt, others go on */
   PACELINE_EIO = -10,      /* a file could not be read or written, or is no whole checkpoint */
   PACELINE_EVERSION = -11, /* a struct or a checkpoint of a newer version */
-  PACELINE_ENAN = -12      /* the loss, an observation or a reward is not finite */
+  PACELINE_ENAN = -12,     /* the loss, an observation or a reward is not finite */
+  PACELINE_ETIMEDOUT = -13 /* the time allowed was over before there was a result; try again */
 };
 
 /* The name of a code, such as "PACELINE_EINVAL". Static text, never NULL.
@@ -166,7 +168,9 @@ enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 =
 /* What an observation or an action looks like. An observation is a
  * PACELINE_BOX of uint8 [channels, height, width] (a picture, or a stack of
  * pictures, oldest first) or of float32 [n]; an action is PACELINE_DISCRETE: one
- * int32 in 0..n-1. Anything else is refused when a trainer is made. */
+ * int32 in 0..n-1. Anything else is refused when a trainer is made; vector
+ * environments (section 9) also have colour pictures, uint8 [frames, height, width,
+ * 3], and actions that are a PACELINE_BOX of float32 [n]. */
 typedef struct paceline_spec {
   uint32_t struct_size;
   uint32_t kind;        /* enum paceline_kind */
@@ -226,6 +230,36 @@ typedef struct paceline_env_table {
 /* The text of the error that this thread's callback is about to return; copied,
  * up to 1023 bytes. [thread-safe] */
 PACELINE_API void paceline_set_callback_error(const char *text);
+
+/* An environment in a shared library of its own, which need not be linked with this
+ * one, exports one function called paceline_env_open. It fills in *out, which comes
+ * zeroed with struct_size set, and returns 0, or another number after
+ * host->set_callback_error("..."). host is valid for ever. */
+typedef struct paceline_host {
+  uint32_t struct_size;
+  int32_t abi_version; /* PACELINE_ABI_VERSION of the library that loads it */
+  void (*set_callback_error)(const char *text); /* paceline_set_callback_error */
+} paceline_host;
+
+typedef struct paceline_env_plugin {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name; /* that the environment is to be known by, such as "Pendulum-v1" */
+  paceline_env_table table; /* struct_size is set */
+  void *user; /* passed to spec and create; never released, as the file stays loaded */
+} paceline_env_plugin;
+
+typedef int paceline_env_open_function(const paceline_host *host, paceline_env_plugin *out);
+
+/* Loads such a file and makes its environment known: from now on its name works
+ * wherever a built-in environment's does. A new seed makes its environments anew.
+ * *name: yours, free it with paceline_string_free. Loading a file twice changes
+ * nothing; another file's environment of the same name is refused. */
+PACELINE_API int paceline_env_load(char **name, const char *path);
+
+/* A JSON array of the names of all environments that are known. *out: yours, free it
+ * with paceline_string_free. [thread-safe] */
+PACELINE_API int paceline_env_names(char **out);
 
 /* -------------------------------------------------------- 6 the trainer */
 
@@ -309,6 +343,10 @@ PACELINE_API int paceline_trainer_notice(char **out, paceline_trainer *t);
  * function of the seed and the step. The functions below that look at weights
  * or replay do this by themselves. */
 PACELINE_API int paceline_trainer_settle(paceline_trainer *t);
+
+/* A JSON object: env (its name), recipe and recipe_hash, "" where there is none; see section
+ * 9. *out: yours, free it with paceline_string_free. */
+PACELINE_API int paceline_trainer_describe(char **out, const paceline_trainer *t);
 
 /* One array of a network's parameters. name as in Stable-Baselines3, with
  * "q_net." or "q_net_target." in front: "q_net.q_net.0.weight". Convolutions are
@@ -443,10 +481,12 @@ typedef struct paceline_evaluation {
 } paceline_evaluation;
 
 /* Plays whole episodes of a built-in environment with a policy, in environments
- * of its own, taking a random action with probability epsilon. The same
- * arguments give the same result. [thread-safe] */
+ * of its own, taking a random action with probability epsilon. options: what they are
+ * made with, a JSON object, or NULL; of Atari games, whole games are played for their
+ * whole rewards whatever it says. The same arguments give the same result.
+ * [thread-safe] */
 PACELINE_API int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env,
-                                          int64_t episodes, double epsilon, uint64_t seed);
+                                          const char *options, int64_t episodes, double epsilon, uint64_t seed);
 
 /* A checkpoint of the weights alone, written as in paceline_trainer_save. */
 PACELINE_API int paceline_policy_save(const paceline_policy *p, const char *path);
@@ -454,10 +494,9 @@ PACELINE_API void paceline_policy_free(paceline_policy *p);
 
 /* --------------------------------------------- 9 the vector environment */
 
-/* num_envs (1 to 65536) built-in environments stepped together, on up to
- * num_threads threads (0: one per core, at most 1024), as Gymnasium's vector
- * environments behave. They begin with the streams of seed 0, those that a
- * trainer with that seed has. */
+/* Many environments of one kind stepped together, as Gymnasium's vector environments
+ * behave. They begin with the streams of seed 0, those that a trainer with that seed
+ * has. */
 typedef struct paceline_vec paceline_vec;
 
 enum paceline_autoreset {
@@ -466,23 +505,112 @@ enum paceline_autoreset {
   PACELINE_DISABLED = 2   /* the caller resets; stepping an ended environment is an error */
 };
 
-PACELINE_API PACELINE_MUST_USE int paceline_vec_new(paceline_vec **out, const char *env, uint32_t num_envs,
-                                                    uint32_t num_threads, uint32_t autoreset);
+typedef struct paceline_vec_options {
+  uint32_t struct_size;
+  uint32_t num_envs;    /* 1 to 65536 */
+  uint32_t batch_size;  /* rows that paceline_vec_recv waits for, 1 to num_envs; 0: num_envs */
+  uint32_t num_threads; /* that step them, at most 1024; 0: one per core. Results are the same for any */
+  uint32_t autoreset;   /* enum paceline_autoreset */
+  int32_t pin;          /* the core that the first of these threads is bound to, the others follow; -1: none is */
+  const char *env_options; /* what the environments are made with, a JSON object, or NULL: see below */
+} paceline_vec_options;
+
+/* env: a name (paceline_env_names); options: borrowed. "decorrelation_steps": n in
+ * env_options lets every environment's first episode after a seed begin behind 0 to n
+ * random steps; all other names are the environment's own. Atari games have "recipe" ("ale",
+ * "mnih2015", "machado2018", "stooke_abbeel") and, to change single values of it: obs_type
+ * ("grayscale", "rgb", "ram"), img_height, img_width, stack_num, frameskip, maxpool, noop_min,
+ * noop_max, use_fire_reset, episodic_life, life_loss_info, reward_clipping,
+ * max_num_frames_per_episode, repeat_action_probability, full_action_space, continuous,
+ * continuous_action_threshold, mode, difficulty, reset ("ale", "cached"), ending ("last",
+ * "stale"), ram_info; the documentation of paceline.make_vec says what each one means. */
+PACELINE_API PACELINE_MUST_USE int paceline_vec_new(paceline_vec **out, const char *env,
+                                                    const paceline_vec_options *options);
 PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, const paceline_vec *v);
 
-/* The rows of the vector, as in section 7 (actions are yours to write). Views,
- * valid until paceline_buffers_release. */
-PACELINE_API int paceline_vec_buffers(paceline_buffers *out, paceline_vec *v);
+/* A JSON object: env (its name), recipe and recipe_hash ("" where there is none), infos (an
+ * array of {name, dtype, len}: the columns of paceline_rows.infos; len 0 is one number), obs_low,
+ * obs_high, action_low, action_high (bounds: one entry for all components, or one for each;
+ * null where there is none), max_steps (0: none), threshold, render_fps (0: not known). *out: yours, free it with
+ * paceline_string_free. */
+PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
+
+/* Where results go: arrays of the caller's, one row or entry for each environment. Those
+ * that are NULL are not written; obs must be there, and final_obs in PACELINE_SAME_STEP. */
+typedef struct paceline_rows {
+  uint32_t struct_size;
+  uint32_t num_rows;   /* num_envs; for paceline_vec_offer batch_size */
+  void *obs;           /* observations */
+  void *final_obs;     /* PACELINE_SAME_STEP: the last observation of an episode that ended */
+  double *rewards;
+  uint8_t *terminated; /* 0 or 1 */
+  uint8_t *truncated;  /* 0 or 1 */
+  uint8_t *started;    /* 1 where obs is the first of an episode */
+  int32_t *env_ids;    /* whose row it is */
+  void *const *infos;       /* an array for each column that paceline_vec_describe names */
+  void *const *final_infos; /* PACELINE_SAME_STEP: the same of an episode's last step */
+} paceline_rows;
 
 /* Begins episodes in the environments whose mask byte is not 0 (mask NULL: all;
- * at least one) and writes their rows of obs. seeds: NULL to go on along each
- * environment's stream, or num_envs numbers, of which the masked rows' are used.
- * Borrowed. */
-PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask);
+ * at least one) and writes their rows; the others stay as they are. seeds: NULL to go on
+ * along each environment's stream, or num_envs numbers, of which the masked rows' are used.
+ * All borrowed. */
+PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask,
+                                    const paceline_rows *rows);
 
-/* Takes the actions in the buffers. An action out of range is refused before
- * any environment moves. */
-PACELINE_API int paceline_vec_step(paceline_vec *v);
+/* Takes an action in every environment. actions: num_envs of int32, or rows of float32;
+ * all borrowed. An action out of range is refused before any environment moves. An
+ * environment that fails does not hold the others up: their rows are written. */
+PACELINE_API int paceline_vec_step(paceline_vec *v, const void *actions, const paceline_rows *rows);
+
+/*
+ * Environments apart from one another: while some are under way, others' results come back.
+ *
+ *     for (...) paceline_vec_offer(v, &rows[k]);         // num_envs / batch_size of them, rounded up
+ *     paceline_vec_send_reset(v, all, num_envs, NULL);
+ *     for (k = 0;; k = (k + 1) % n) {
+ *         paceline_vec_recv(v, 0);                       // rows[k] is full
+ *         ... read rows[k], choose actions for rows[k].env_ids ...
+ *         paceline_vec_offer(v, &rows[k]);               // or others, to keep these
+ *         paceline_vec_send(v, env_ids, batch_size, actions);
+ *     }
+ *
+ * An environment is under way from its send to the recv that has its row. Send and recv may
+ * be called by two threads at the same time. While anything is under way, other calls are
+ * refused, but for paceline_vec_drain and paceline_vec_free.
+ */
+
+/* Adds rows to be filled, in the order in which they are offered; the struct is copied, its
+ * arrays must stay until paceline_vec_recv has told that they are full. There must be room
+ * for all that is sent. If batch_size is num_envs, row i is environment i's. */
+PACELINE_API int paceline_vec_offer(paceline_vec *v, const paceline_rows *rows);
+
+/* Hands out an action, or with paceline_vec_send_reset a reset, for each of n environments.
+ * seeds: NULL, or n. All borrowed. Nothing moves unless all of it is in order. */
+PACELINE_API int paceline_vec_send(paceline_vec *v, const int32_t *env_ids, size_t n, const void *actions);
+PACELINE_API int paceline_vec_send_reset(paceline_vec *v, const int32_t *env_ids, size_t n, const uint64_t *seeds);
+
+/* Waits until the rows that were offered first are full: PACELINE_OK. An environment that
+ * failed is told at once, with its number, and has no row (but for an end after which no
+ * episode could be begun, in PACELINE_SAME_STEP); the others' rows come with the next call. After max_ms milliseconds (0: no limit): PACELINE_ETIMEDOUT. Refused if fewer
+ * than batch_size are under way. */
+PACELINE_API int paceline_vec_recv(paceline_vec *v, int64_t max_ms);
+
+/* Waits for all that is under way and forgets it. What was offered stays offered. */
+PACELINE_API int paceline_vec_drain(paceline_vec *v);
+
+/* All that environment i's future depends on: *size bytes. out NULL: only *size is written.
+ * Restoring refuses what is not a state of such an environment; the environment must then be
+ * reset. Its row is the caller's to keep. */
+PACELINE_API int paceline_vec_save(void *out, size_t *size, paceline_vec *v, uint32_t i);
+PACELINE_API int paceline_vec_restore(paceline_vec *v, uint32_t i, const void *state, size_t size);
+
+/* A picture of environment i, [height][width][3] bytes of red, green and blue: *size bytes.
+ * out NULL: only the sizes are written. */
+PACELINE_API int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width,
+                                     paceline_vec *v, uint32_t i);
+
+/* Waits for the environments that are under way and frees all; a recv in progress returns. */
 PACELINE_API void paceline_vec_free(paceline_vec *v);
 
 /* --------------------------------------------------------- 10 benchmarks */

@@ -315,10 +315,12 @@ class Policy {
     check(paceline_policy_act(get(), n, obs, nullptr, nullptr, actions, values));
   }
 
-  /* Whole episodes of a built-in environment. */
-  paceline_evaluation evaluate(const std::string &env, int64_t episodes, double epsilon = 0, uint64_t seed = 0) const {
+  /* Whole episodes of an environment that the library knows by name. options: what it is
+   * made with, a JSON object, or "". */
+  paceline_evaluation evaluate(const std::string &env, int64_t episodes, double epsilon = 0, uint64_t seed = 0,
+                               const std::string &options = {}) const {
     auto e = detail::sized<paceline_evaluation>();
-    check(paceline_policy_evaluate(&e, get(), env.c_str(), episodes, epsilon, seed));
+    check(paceline_policy_evaluate(&e, get(), env.c_str(), options.empty() ? nullptr : options.c_str(), episodes, epsilon, seed));
     return e;
   }
   void save(const std::string &path) const { check(paceline_policy_save(get(), path.c_str())); }
@@ -408,46 +410,310 @@ class Trainer {
   detail::Owner<paceline_trainer> it_;
 };
 
-/* num_envs built-in environments stepped together. */
-class VecEnv {
+/* ------------------------------------------- the vector environment */
+
+/* Loads an environment from a file of its own; returns its name. */
+inline std::string load_env(const std::string &path) {
+  char *name = nullptr;
+  check(paceline_env_load(&name, path.c_str()));
+  return detail::take(name);
+}
+
+/* How a VecEnv is made: paceline_vec_options. */
+struct VecOptions {
+  uint32_t batch_size = 0;
+  uint32_t num_threads = 0;
+  uint32_t autoreset = PACELINE_NEXT_STEP;
+  int32_t pin = -1;
+  std::string env_options = {}; /* a JSON object, or "" */
+};
+
+/* A column of infos: one number, or len of them, of dtype "int32", "float32", "uint8" or
+ * "bool" for each environment. */
+struct Column {
+  std::string name, dtype;
+  std::size_t len;
+  std::size_t bytes() const noexcept { return (len == 0 ? 1 : len) * (dtype == "int32" || dtype == "float32" ? 4 : 1); }
+};
+
+namespace detail {
+
+/* The columns in the text of paceline_vec_describe: objects without objects in them. */
+inline std::vector<Column> columns(const std::string &json) {
+  std::vector<Column> list;
+  const std::size_t from = json.find("\"infos\":["), to = json.find(']', from);
+  for (std::size_t at = json.find('{', from); at < to; at = json.find('{', at + 1)) {
+    const std::string object = json.substr(at, json.find('}', at) - at);
+    auto field = [&](const char *name) {
+      std::size_t begin = object.find(name) + std::strlen(name);
+      if (object[begin] == '"') begin++;
+      return object.substr(begin, object.find_first_of("\",", begin) - begin);
+    };
+    list.push_back({field("\"name\":"), field("\"dtype\":"), static_cast<std::size_t>(std::stoul(field("\"len\":")))});
+  }
+  return list;
+}
+
+inline std::size_t components(const paceline_spec &spec) noexcept {
+  std::size_t n = 1;
+  for (uint32_t i = 0; i < spec.ndim; i++) n *= static_cast<std::size_t>(spec.shape[i]);
+  return n;
+}
+
+template <class T>
+constexpr const char *dtype() {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, int32_t> || std::is_same_v<T, uint8_t>,
+                "numbers are float, int32_t or uint8_t");
+  return std::is_same_v<T, float> ? "float32" : std::is_same_v<T, int32_t> ? "int32" : "uint8";
+}
+
+}  // namespace detail
+
+/* Results of size() environments. Entry i of every array is that of environment env_ids[i]. */
+class Rows {
  public:
-  VecEnv(const std::string &env, uint32_t num_envs, uint32_t num_threads = 0,
-         uint32_t autoreset = PACELINE_NEXT_STEP) {
-    paceline_vec *it = nullptr;
-    check(paceline_vec_new(&it, env.c_str(), num_envs, num_threads, autoreset));
-    it_.reset(it);
-    check(paceline_vec_buffers(&rows_, it));
-    lease_.reset(new uint64_t(rows_.id));
-    check(paceline_vec_spec(&obs_, &action_, it));
+  Rows(uint32_t n, const paceline_spec &obs, const std::vector<Column> &columns)
+      : rewards(n), terminated(n), truncated(n), started(n), env_ids(n), columns_(&columns),
+        dtype_(obs.dtype), row_(detail::components(obs)) {
+    const std::size_t size = n * row_ * (dtype_ == PACELINE_FLOAT32 ? 4 : 1);
+    obs_.resize(size);
+    final_obs_.resize(size);
+    for (bool final : {false, true})
+      for (const Column &c : columns) {
+        data_.emplace_back(n * c.bytes());
+        (final ? final_infos_ : infos_).push_back(data_.back().data());
+      }
   }
+  Rows(Rows &&) = default; /* arrays stay where they are */
+  Rows &operator=(Rows &&) = default;
 
-  paceline_spec observation() const noexcept { return obs_; }
-  paceline_spec action() const noexcept { return action_; }
-  /* The arrays, valid as long as this object. */
-  const paceline_buffers &rows() const noexcept { return rows_; }
+  std::vector<double> rewards;
+  std::vector<uint8_t> terminated, truncated; /* 0 or 1 */
+  std::vector<uint8_t> started;               /* 1: obs is the first of an episode */
+  std::vector<int32_t> env_ids;
 
-  /* Begins episodes everywhere. seeds: none, or one for each environment. */
-  void reset(const std::vector<uint64_t> &seeds = {}) {
-    if (!seeds.empty() && seeds.size() != rows_.num_envs)
-      throw Error(PACELINE_EINVAL,
-                  "seeds: " + std::to_string(seeds.size()) + ", must be none or " + std::to_string(rows_.num_envs));
-    check(paceline_vec_reset(get(), seeds.empty() ? nullptr : seeds.data(), nullptr));
+  uint32_t size() const noexcept { return static_cast<uint32_t>(rewards.size()); }
+  bool ended(std::size_t i) const { return terminated.at(i) != 0 || truncated.at(i) != 0; }
+
+  /* Row i, an array of uint8_t or float; those that follow lie behind it. */
+  template <class T>
+  const T *obs(std::size_t i = 0) const { return at<T>(obs_, i); }
+  /* PACELINE_SAME_STEP: the last observation of the episode, where one ended(). */
+  template <class T>
+  const T *final_obs(std::size_t i = 0) const { return at<T>(final_obs_, i); }
+
+  /* What the environment of row i tells under a name: uint8_t for "bool". */
+  template <class T>
+  const T *info(const std::string &name, std::size_t i) const { return told<T>(infos_, name, i); }
+  /* PACELINE_SAME_STEP: the same at the end of the episode, where one ended(). */
+  template <class T>
+  const T *final_info(const std::string &name, std::size_t i) const { return told<T>(final_infos_, name, i); }
+
+  /* The arrays as the C functions take them; valid as long as these Rows. */
+  paceline_rows arrays() {
+    auto r = detail::sized<paceline_rows>();
+    r.num_rows = size();
+    r.obs = obs_.data(), r.final_obs = final_obs_.data();
+    r.rewards = rewards.data(), r.terminated = terminated.data(), r.truncated = truncated.data();
+    r.started = started.data(), r.env_ids = env_ids.data();
+    r.infos = infos_.data(), r.final_infos = final_infos_.data();
+    return r;
   }
-  /* Takes the actions in rows().actions. */
-  void step() { check(paceline_vec_step(get())); }
-  paceline_vec *get() const noexcept { return it_.get(); }
 
  private:
-  struct Release {
-    void operator()(uint64_t *id) const noexcept {
-      paceline_buffers_release(*id);
-      delete id;
+  void check_row(std::size_t i) const {
+    if (i >= rewards.size())
+      throw Error(PACELINE_EINVAL, "row: " + std::to_string(i) + ", must be below " + std::to_string(rewards.size()));
+  }
+  template <class T>
+  const T *at(const std::vector<unsigned char> &bytes, std::size_t i) const {
+    const char *is = dtype_ == PACELINE_FLOAT32 ? "float32" : "uint8";
+    if (std::strcmp(detail::dtype<T>(), is) != 0)
+      throw Error(PACELINE_EINVAL, std::string("obs: ") + detail::dtype<T>() + ", must be " + is);
+    check_row(i);
+    return reinterpret_cast<const T *>(bytes.data()) + i * row_;
+  }
+  template <class T>
+  const T *told(const std::vector<void *> &arrays, const std::string &name, std::size_t i) const {
+    check_row(i);
+    for (std::size_t k = 0; k < arrays.size(); k++) {
+      const Column &c = (*columns_)[k];
+      if (c.name != name) continue;
+      if (detail::dtype<T>() != (c.dtype == "bool" ? "uint8" : c.dtype))
+        throw Error(PACELINE_EINVAL, "info " + name + ": " + detail::dtype<T>() + ", must be " + c.dtype);
+      return static_cast<const T *>(arrays[k]) + i * (c.len == 0 ? 1 : c.len);
     }
+    throw Error(PACELINE_EINVAL, "info: \"" + name + "\" is not told by this environment");
+  }
+
+  const std::vector<Column> *columns_;
+  uint32_t dtype_;
+  std::size_t row_; /* components of an observation */
+  std::vector<unsigned char> obs_, final_obs_;
+  std::vector<std::vector<unsigned char>> data_; /* of both kinds of infos */
+  std::vector<void *> infos_, final_infos_;
+};
+
+/* num_envs environments of one kind, which are stepped together,
+ *
+ *     paceline::VecEnv envs("CartPole-v1", 8);
+ *     envs.reset();
+ *     const paceline::Rows &rows = envs.step(actions);
+ *
+ * or apart from one another, with rows for batch_size of them at a time:
+ *
+ *     envs.send_reset(ids);
+ *     for (;;) {
+ *       const paceline::Rows &rows = envs.recv();
+ *       ... choose actions for rows.env_ids ...
+ *       envs.send(rows.env_ids, actions);
+ *     }
+ */
+class VecEnv {
+ public:
+  VecEnv(const std::string &env, uint32_t num_envs, const VecOptions &options = {}) : s_(new State) {
+    auto o = detail::sized<paceline_vec_options>();
+    o.num_envs = num_envs, o.batch_size = options.batch_size, o.num_threads = options.num_threads;
+    o.autoreset = options.autoreset, o.pin = options.pin;
+    o.env_options = options.env_options.empty() ? nullptr : options.env_options.c_str();
+    paceline_vec *it = nullptr;
+    check(paceline_vec_new(&it, env.c_str(), &o));
+    s_->it.reset(it);
+    check(paceline_vec_spec(&s_->obs, &s_->action, it));
+    s_->columns = detail::columns(describe());
+    s_->num_envs = num_envs;
+    s_->batch_size = options.batch_size == 0 ? num_envs : options.batch_size;
+    s_->rows.reserve(1 + blocks()); /* so that none is moved later */
+    s_->rows.emplace_back(num_envs, s_->obs, s_->columns);
+  }
+
+  paceline_spec observation() const noexcept { return s_->obs; }
+  paceline_spec action() const noexcept { return s_->action; }
+  uint32_t num_envs() const noexcept { return s_->num_envs; }
+  const std::vector<Column> &columns() const noexcept { return s_->columns; }
+  /* All there is to know, a JSON object: see paceline_vec_describe. */
+  std::string describe() const {
+    char *text = nullptr;
+    check(paceline_vec_describe(&text, get()));
+    return detail::take(text);
+  }
+
+  /* What the latest reset or step gave: row i is environment i's. */
+  const Rows &rows() const noexcept { return s_->rows.front(); }
+  /* Begins episodes. seeds: none, or one for each environment; mask: where, or empty for
+   * everywhere. */
+  const Rows &reset(const std::vector<uint64_t> &seeds = {}, const std::vector<uint8_t> &mask = {}) {
+    if (!seeds.empty()) check_size("seeds", seeds.size(), num_envs());
+    if (!mask.empty()) check_size("mask", mask.size(), num_envs());
+    const paceline_rows r = s_->rows.front().arrays();
+    check(paceline_vec_reset(get(), data(seeds), data(mask), &r));
+    return rows();
+  }
+  /* Takes an action in every environment: one int32_t each, or a row of float. */
+  template <class Number>
+  const Rows &step(const std::vector<Number> &actions) {
+    check_actions(actions, num_envs());
+    const paceline_rows r = s_->rows.front().arrays();
+    check(paceline_vec_step(get(), actions.data(), &r));
+    return rows();
+  }
+
+  /* Sends environments on their way, with an action or to a reset. Seeds: none, or one for
+   * each of ids. May run beside recv() on another thread, but for the first one. */
+  template <class Number>
+  void send(const std::vector<int32_t> &ids, const std::vector<Number> &actions) {
+    check_actions(actions, ids.size());
+    offer_all();
+    check(paceline_vec_send(get(), ids.data(), ids.size(), actions.data()));
+  }
+  void send_reset(const std::vector<int32_t> &ids, const std::vector<uint64_t> &seeds = {}) {
+    if (!seeds.empty()) check_size("seeds", seeds.size(), ids.size());
+    offer_all();
+    check(paceline_vec_send_reset(get(), ids.data(), ids.size(), data(seeds)));
+  }
+  /* Waits for batch_size of them. What it returns stays as it is until the next recv. Throws
+   * the error of one that failed, and PACELINE_ETIMEDOUT after max_ms; the next recv goes on. */
+  const Rows &recv(int64_t max_ms = 0) {
+    if (s_->held > 0) { /* nobody looks at it any more */
+      offer(s_->held);
+      s_->held = 0;
+    }
+    check(paceline_vec_recv(get(), max_ms));
+    s_->held = s_->next;
+    s_->next = s_->next + 1 < s_->rows.size() ? s_->next + 1 : 1;
+    return s_->rows[s_->held];
+  }
+  /* Waits for all that is under way and forgets it. */
+  void drain() { check(paceline_vec_drain(get())); }
+
+  /* The state of environment i, from which one of another VecEnv can go on, too. */
+  std::vector<uint8_t> save(uint32_t i) const {
+    std::size_t size = 0;
+    check(paceline_vec_save(nullptr, &size, get(), i));
+    std::vector<uint8_t> state(size);
+    check(paceline_vec_save(state.data(), &size, get(), i));
+    state.resize(size);
+    return state;
+  }
+  void restore(uint32_t i, const std::vector<uint8_t> &state) {
+    check(paceline_vec_restore(get(), i, state.data(), state.size()));
+  }
+
+  struct Picture {
+    uint32_t height, width;
+    std::vector<uint8_t> rgb; /* [height][width][3] */
   };
-  detail::Owner<paceline_vec> it_;
-  paceline_buffers rows_ = detail::sized<paceline_buffers>();
-  std::unique_ptr<uint64_t, Release> lease_;
-  paceline_spec obs_ = detail::sized<paceline_spec>(), action_ = detail::sized<paceline_spec>();
+  Picture render(uint32_t i) const {
+    Picture p{};
+    std::size_t size = 0;
+    check(paceline_vec_render(nullptr, &size, &p.height, &p.width, get(), i));
+    p.rgb.resize(size);
+    check(paceline_vec_render(p.rgb.data(), &size, &p.height, &p.width, get(), i));
+    return p;
+  }
+  paceline_vec *get() const noexcept { return s_->it.get(); }
+
+ private:
+  /* In one place, so that moving a VecEnv moves no array that the library writes to. */
+  struct State {
+    paceline_spec obs = detail::sized<paceline_spec>(), action = detail::sized<paceline_spec>();
+    uint32_t num_envs = 0, batch_size = 0;
+    std::vector<Column> columns;
+    std::vector<Rows> rows; /* number 0 for reset and step, the others for recv, in turns */
+    std::size_t next = 1;   /* that recv gives */
+    std::size_t held = 0;   /* that recv gave last; 0: none */
+    detail::Owner<paceline_vec> it; /* goes first, as it writes to the others */
+  };
+
+  static void check_size(const char *what, std::size_t is, std::size_t must) {
+    if (is != must)
+      throw Error(PACELINE_EINVAL, what + (": " + std::to_string(is)) + ", must be " + std::to_string(must));
+  }
+  template <class Number>
+  void check_actions(const std::vector<Number> &actions, std::size_t n) const {
+    static_assert(std::is_same_v<Number, int32_t> || std::is_same_v<Number, float>, "actions are int32_t or float");
+    const bool box = s_->action.kind == PACELINE_BOX;
+    if (box != std::is_same_v<Number, float>)
+      throw Error(PACELINE_EINVAL, box ? "actions: int32_t, must be float" : "actions: float, must be int32_t");
+    check_size("actions", actions.size(), n * (box ? detail::components(s_->action) : 1));
+  }
+  template <class T>
+  static const T *data(const std::vector<T> &list) { return list.empty() ? nullptr : list.data(); }
+
+  void offer(std::size_t k) {
+    const paceline_rows r = s_->rows[k].arrays();
+    check(paceline_vec_offer(get(), &r));
+  }
+  /* Room for all environments, beside the rows that are being looked at. */
+  std::size_t blocks() const noexcept { return (s_->num_envs + s_->batch_size - 1) / s_->batch_size + 1; }
+  void offer_all() {
+    for (std::size_t k = s_->rows.size(); k <= blocks(); k++) {
+      s_->rows.emplace_back(s_->batch_size, s_->obs, s_->columns);
+      offer(k);
+    }
+  }
+
+  std::unique_ptr<State> s_;
 };
 
 }  // namespace paceline

@@ -1,7 +1,7 @@
 /* What a call costs, many calls, deep stacks and small ones. */
 #include <pthread.h>
 
-#include "t.h"
+#include "rows.h"
 
 static double nanoseconds(int n, double began) { return (now() - began) / n * 1e9; }
 
@@ -41,15 +41,24 @@ int main(void) {
   began = now();
   for (int i = 0; i < N; i++) STATUS(paceline_policy_act((paceline_policy *)t, 0, NULL, NULL, NULL, NULL, NULL), PACELINE_EHANDLE);
   double refused = nanoseconds(N, began);
-  paceline_vec *v;
-  OK(paceline_vec_new(&v, "CartPole-v1", 8, 1, PACELINE_SAME_STEP));
-  OK(paceline_vec_reset(v, NULL, NULL));
+  paceline_vec *v = vec_of("CartPole-v1", 8, 0, 1, PACELINE_SAME_STEP, NULL);
+  room r = room_for(v, 8);
+  OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
   began = now();
-  for (int i = 0; i < N / 4; i++) OK(paceline_vec_step(v));
+  for (int i = 0; i < N / 4; i++) OK(paceline_vec_step(v, r.actions, all_of(&r)));
   double step = nanoseconds(N / 4, began);
+  began = now();
+  for (int i = 0; i < N / 4; i++) {
+    OK(paceline_vec_offer(v, all_of(&r)));
+    OK(paceline_vec_send(v, r.rows.env_ids, 8, r.actions));
+    OK(paceline_vec_recv(v, 0));
+  }
+  double apart = nanoseconds(N / 4, began);
   paceline_vec_free(v);
-  printf("a call that does nothing %.0f ns, a refused one %.0f ns, act on one row (4-16-2) %.0f ns, a step of 8 CartPoles %.0f ns\n",
-         call, refused, act, step);
+  room_free(&r);
+  printf("a call that does nothing %.0f ns, a refused one %.0f ns, act on one row (4-16-2) %.0f ns, a step of 8 CartPoles %.0f ns, "
+         "offer, send and recv of the same %.0f ns\n",
+         call, refused, act, step, apart);
   CHECK(call < 5000); /* far off, so that a busy machine passes */
 
   deep(400); /* 6.5 MB of the main thread's 8 */

@@ -52,7 +52,7 @@ static void course(FILE *to) {
     paceline_policy *p;
     paceline_evaluation e = {.struct_size = sizeof e};
     OK(paceline_policy_from_trainer(&p, t));
-    OK(paceline_policy_evaluate(&e, p, names[i], 3, 0.2, 1));
+    OK(paceline_policy_evaluate(&e, p, names[i], NULL, 3, 0.2, 1));
     fprintf(to, "%a ", e.mean_return); /* exact: a decimal would be rounded as the mode says */
     STATUS(paceline_config_set(cfg, "nothing", "1"), PACELINE_EINVAL);
     KEPT;

@@ -1,5 +1,6 @@
 /* In a child of fork() every call answers at once, and the parent goes on. */
 #include "counter.h"
+#include "rows.h"
 
 #define FORKED(call) STATUS(call, PACELINE_EFORKED)
 
@@ -49,13 +50,27 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   FORKED(paceline_policy_from_trainer(&q, t));
   FORKED(paceline_policy_spec(&spec, &spec, p));
   FORKED(paceline_policy_act(p, 1, x, NULL, NULL, &a, NULL));
-  FORKED(paceline_policy_evaluate(&e, p, "CartPole-v1", 1, 0, 0));
+  FORKED(paceline_policy_evaluate(&e, p, "CartPole-v1", NULL, 1, 0, 0));
   FORKED(paceline_policy_save(p, "x"));
-  FORKED(paceline_vec_new(&w, "CartPole-v1", 1, 1, 0));
+  const paceline_vec_options options = vec_options(1, 0, 1, 0, NULL);
+  paceline_rows rows = {.struct_size = sizeof rows, .num_rows = 2, .obs = x};
+  size_t size = 0;
+  uint32_t height, width;
+  FORKED(paceline_vec_new(&w, "CartPole-v1", &options));
   FORKED(paceline_vec_spec(&spec, &spec, v));
-  FORKED(paceline_vec_buffers(&b, v));
-  FORKED(paceline_vec_reset(v, NULL, NULL));
-  FORKED(paceline_vec_step(v));
+  FORKED(paceline_vec_describe(&text, v));
+  FORKED(paceline_vec_reset(v, NULL, NULL, &rows));
+  FORKED(paceline_vec_step(v, &a, &rows));
+  FORKED(paceline_vec_offer(v, &rows));
+  FORKED(paceline_vec_send(v, &a, 1, &a));
+  FORKED(paceline_vec_send_reset(v, &a, 1, NULL));
+  FORKED(paceline_vec_recv(v, 0));
+  FORKED(paceline_vec_drain(v));
+  FORKED(paceline_vec_save(NULL, &size, v, 0));
+  FORKED(paceline_vec_restore(v, 0, x, 4));
+  FORKED(paceline_vec_render(NULL, &size, &height, &width, v, 0));
+  FORKED(paceline_env_load(&text, "x"));
+  FORKED(paceline_env_names(&text));
   FORKED(paceline_bench(&text, "update", NULL));
   FORKED(paceline_trainer_run(NULL, 1, 0, NULL)); /* fork comes before everything else */
 
@@ -92,7 +107,8 @@ int main(void) {
   paceline_vec *v;
   OK(paceline_trainer_new(&t, cfg));
   OK(paceline_policy_from_trainer(&p, t));
-  OK(paceline_vec_new(&v, "CartPole-v1", 2, 2, 0));
+  v = vec_of("CartPole-v1", 2, 0, 2, 0, NULL);
+  room r = room_for(v, 2);
   family f = counters(SOUND, 0);
   OK(paceline_trainer_new_push(&push, cfg, &f.obs, &f.action));
   OK(paceline_trainer_buffers(&b, push));
@@ -123,7 +139,8 @@ int main(void) {
   CHECK(stats_of(t).num_timesteps > steps); /* the parent goes on */
   OK(paceline_trainer_stop(t));
   pthread_join(runner, NULL);
-  OK(paceline_vec_reset(v, NULL, NULL));
+  OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
+  room_free(&r);
   paceline_buffers_release(b.id);
   paceline_trainer_free(push);
   paceline_trainer_free(t);

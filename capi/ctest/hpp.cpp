@@ -38,7 +38,7 @@ static Fault fault;
 struct Counter : paceline::Environment<float> {
   static paceline_spec observation() { return box({2}); }
   static paceline_spec action() { return discrete(3); }
-  Counter(uint32_t index, uint64_t seed) : index_(index), seed_(seed) {
+  Counter(uint32_t index, uint64_t seed) : seed_(seed) {
     if (fault == in_constructor && index == 1) throw std::runtime_error("no room for another counter");
     alive++;
   }
@@ -68,7 +68,6 @@ struct Counter : paceline::Environment<float> {
     obs[0] = static_cast<float>(n_) / 9;
     obs[1] = static_cast<float>(seed_ >> 40 & 3);
   }
-  uint32_t index_;
   uint64_t seed_;
   uint64_t n_ = 0;
 };
@@ -158,15 +157,92 @@ int main() {
   paceline::Trainer pictures(cfg, paceline::environments<Picture>([shade](uint32_t i, uint64_t) { return std::make_unique<Picture>(shade + static_cast<int>(i)); }));
   CHECK(pictures.run(200).episodes > 20);
 
-  // Environments stepped here.
-  paceline::VecEnv vec("CartPole-v1", 4, 1, PACELINE_SAME_STEP);
-  CHECK(vec.rows().num_envs == 4 && vec.observation().shape[0] == 4 && vec.action().n == 2);
-  throws(PACELINE_EINVAL, "seeds: 2", [&] { vec.reset({1, 2}); });
-  vec.reset({1, 2, 3, 4});
-  paceline::VecEnv other = std::move(vec);
-  other.rows().actions[0] = 1;
-  other.step();
-  CHECK(other.rows().rewards[0] == 1);
+  // Environments stepped here: all together,
+  paceline::VecOptions options;
+  options.num_threads = 1, options.autoreset = PACELINE_SAME_STEP;
+  paceline::VecEnv vec("CartPole-v1", 4, options);
+  CHECK(vec.num_envs() == 4 && vec.rows().size() == 4 && vec.observation().shape[0] == 4 && vec.action().n == 2);
+  throws(PACELINE_EINVAL, "seeds: 2, must be 4", [&] { vec.reset({1, 2}); });
+  throws(PACELINE_EINVAL, "mask: 1, must be 4", [&] { vec.reset({}, {1}); });
+  const std::vector<uint64_t> seeds = {1, 2, 3, 4};
+  const float first = vec.reset(seeds).obs<float>(2)[1];
+  CHECK(vec.rows().started[3] == 1 && first != 0);
+  const paceline::Rows &rows = vec.rows();
+  paceline::VecEnv other = std::move(vec); // arrays stay where they are
+  CHECK(&rows == &other.rows() && rows.obs<float>()[9] == first);
+  other.step(std::vector<int32_t>{1, 0, 1, 0});
+  CHECK(rows.rewards[0] == 1 && rows.started[3] == 0 && !rows.ended(0) && rows.env_ids[3] == 3);
+  other.reset({}, {0, 1, 0, 0});
+  CHECK(rows.rewards[0] == 1 && rows.rewards[1] == 0 && rows.started[1] == 1);
+  throws(PACELINE_EINVAL, "actions: 3, must be 4", [&] { other.step(std::vector<int32_t>(3)); });
+  throws(PACELINE_EINVAL, "actions: float, must be int32_t", [&] { other.step(std::vector<float>(4)); });
+  throws(PACELINE_EINVAL, "obs: uint8, must be float32", [&] { rows.obs<uint8_t>(); });
+  throws(PACELINE_EINVAL, "row: 4, must be below 4", [&] { rows.obs<float>(4); });
+  throws(PACELINE_EINVAL, "\"lives\" is not told", [&] { rows.info<int32_t>("lives", 0); });
+  CHECK(other.columns().empty() && other.describe().find("CartPole-v1") != std::string::npos);
+  const std::vector<uint8_t> state = other.save(2);
+  options.env_options = "{\"gravity\": 9}";
+  throws(PACELINE_EINVAL, "gravity", [&] { paceline::VecEnv("CartPole-v1", 1, options); });
+  CHECK(other.render(0).rgb.size() == 3u * other.render(0).height * other.render(0).width && other.render(0).width == 600);
+
+  // and apart: whoever is done first, rows are those that a vector in step has.
+  options = {};
+  options.batch_size = 3, options.num_threads = 2, options.autoreset = PACELINE_SAME_STEP;
+  paceline::VecEnv apart("CartPole-v1", 8, options);
+  throws(PACELINE_EINVAL, "0 environments are under way", [&] { apart.recv(); });
+  std::vector<paceline::VecEnv> single;
+  std::vector<int32_t> all;
+  std::vector<uint64_t> each;
+  for (int32_t i = 0; i < 8; i++) {
+    all.push_back(i), each.push_back(static_cast<uint64_t>(50 + i));
+    single.emplace_back("CartPole-v1", 1, paceline::VecOptions{0, 1, PACELINE_SAME_STEP});
+    single.back().reset({each.back()});
+  }
+  throws(PACELINE_EINVAL, "seeds: 4, must be 8", [&] { apart.send_reset(all, seeds); });
+  apart.send_reset(all, each);
+  throws(PACELINE_EINVAL, "must be received first", [&] { apart.step(std::vector<int32_t>(8)); });
+  int ends = 0;
+  for (int i = 0; i < 1000; i++) {
+    if (i == 500) { // moved while some are under way
+      paceline::VecEnv moved = std::move(apart);
+      apart = std::move(moved);
+    }
+    const paceline::Rows &got = apart.recv();
+    CHECK(got.size() == 3);
+    std::vector<int32_t> actions;
+    for (std::size_t k = 0; k < 3; k++) {
+      paceline::VecEnv &same = single[static_cast<std::size_t>(got.env_ids[k])];
+      CHECK(std::memcmp(got.obs<float>(k), same.rows().obs<float>(), 16) == 0 && got.ended(k) == same.rows().ended(0));
+      if (got.ended(k)) CHECK(std::memcmp(got.final_obs<float>(k), same.rows().final_obs<float>(), 16) == 0);
+      CHECK(got.started[k] == same.rows().started[0] && got.rewards[k] == same.rows().rewards[0]);
+      ends += got.ended(k);
+      actions.push_back((i + got.env_ids[k]) % 2);
+      same.step(std::vector<int32_t>{actions.back()});
+    }
+    apart.send(got.env_ids, actions);
+  }
+  CHECK(ends > 20);
+  apart.drain();
+  apart.reset(each);
+  apart.restore(5, state);
+  apart.send_reset(all);
+  apart = paceline::VecEnv("CartPole-v1", 1); // some of the old ones are under way
+
+  // Columns of infos, as the library describes them.
+  const auto columns = paceline::detail::columns(
+      R"({"env":"x","infos":[{"dtype":"int32","len":0,"name":"lives"},{"name":"ram","len":128,"dtype":"uint8"}],"max_steps":0})");
+  CHECK(columns.size() == 2 && columns[0].name == "lives" && columns[0].bytes() == 4 && columns[1].len == 128 && columns[1].dtype == "uint8");
+  if (const char *roms = std::getenv("PACELINE_ROMS_DIR"); roms != nullptr && *roms != 0) {
+    paceline::VecEnv pong("Pong", 2, {0, 2, PACELINE_NEXT_STEP, -1, R"({"continuous": true, "ram_info": true})"});
+    pong.reset();
+    pong.step(std::vector<float>(6));
+    CHECK(pong.rows().info<int32_t>("episode_frame_number", 1)[0] > 0 && pong.rows().info<uint8_t>("game_over", 0)[0] == 0);
+    CHECK(pong.columns().back().name == "ram" && pong.rows().info<uint8_t>("ram", 1) - pong.rows().info<uint8_t>("ram", 0) == 128);
+    throws(PACELINE_EINVAL, "info lives: float32, must be int32", [&] { pong.rows().info<float>("lives", 0); });
+    CHECK(pong.rows().obs<uint8_t>(1) - pong.rows().obs<uint8_t>() == 4 * 84 * 84);
+  }
+  throws(PACELINE_EIO, "nothing.so", [] { paceline::load_env("nothing.so"); });
+
   paceline::Trainer push(small(), other.observation(), other.action());
   paceline_buffers b = push.buffers();
   push.begin(100);

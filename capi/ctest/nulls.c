@@ -1,6 +1,7 @@
 /* NULL, zero and nonsense for every pointer of every function: an error that
  * names the argument, and no crash. */
 #include "counter.h"
+#include "rows.h"
 
 #define NIL(call, name) FAILS(call, PACELINE_EINVAL, name ": NULL")
 
@@ -79,22 +80,52 @@ int main(void) {
   NIL(paceline_policy_act(NULL, 1, obs, NULL, NULL, &action, NULL), "p");
   NIL(paceline_policy_act(p, 1, NULL, NULL, NULL, &action, NULL), "obs");
   NIL(paceline_policy_act(p, 1, obs, NULL, NULL, NULL, NULL), "actions");
-  NIL(paceline_policy_evaluate(NULL, p, "CartPole-v1", 1, 0, 0), "out");
-  NIL(paceline_policy_evaluate(&e, NULL, "CartPole-v1", 1, 0, 0), "p");
-  NIL(paceline_policy_evaluate(&e, p, NULL, 1, 0, 0), "env");
+  NIL(paceline_policy_evaluate(NULL, p, "CartPole-v1", NULL, 1, 0, 0), "out");
+  NIL(paceline_policy_evaluate(&e, NULL, "CartPole-v1", NULL, 1, 0, 0), "p");
+  NIL(paceline_policy_evaluate(&e, p, NULL, NULL, 1, 0, 0), "env");
   NIL(paceline_policy_save(NULL, "x"), "p");
   NIL(paceline_policy_save(p, NULL), "path");
 
-  NIL(paceline_vec_new(NULL, "CartPole-v1", 1, 1, 0), "out");
-  NIL(paceline_vec_new(&v, NULL, 1, 1, 0), "env");
-  OK(paceline_vec_new(&v, "CartPole-v1", 1, 1, 0));
+  const paceline_vec_options options = vec_options(1, 0, 1, PACELINE_SAME_STEP, NULL);
+  NIL(paceline_vec_new(NULL, "CartPole-v1", &options), "out");
+  NIL(paceline_vec_new(&v, NULL, &options), "env");
+  NIL(paceline_vec_new(&v, "CartPole-v1", NULL), "options");
+  OK(paceline_vec_new(&v, "CartPole-v1", &options));
+  room r = room_for(v, 1);
+  const paceline_rows rows = *all_of(&r);
+  size_t size;
+  uint32_t height, width;
   NIL(paceline_vec_spec(NULL, &s, v), "obs");
   NIL(paceline_vec_spec(&s, NULL, v), "action");
   NIL(paceline_vec_spec(&s, &s, NULL), "v");
-  NIL(paceline_vec_buffers(NULL, v), "out");
-  NIL(paceline_vec_buffers(&b, NULL), "v");
-  NIL(paceline_vec_reset(NULL, NULL, NULL), "v");
-  NIL(paceline_vec_step(NULL), "v");
+  NIL(paceline_vec_describe(NULL, v), "out");
+  NIL(paceline_vec_describe(&text, NULL), "v");
+  NIL(paceline_vec_reset(NULL, NULL, NULL, &rows), "v");
+  NIL(paceline_vec_reset(v, NULL, NULL, NULL), "rows");
+  NIL(paceline_vec_step(NULL, r.actions, &rows), "v");
+  NIL(paceline_vec_step(v, NULL, &rows), "actions");
+  NIL(paceline_vec_step(v, r.actions, NULL), "rows");
+  NIL(paceline_vec_offer(NULL, &rows), "v");
+  NIL(paceline_vec_offer(v, NULL), "rows");
+  NIL(paceline_vec_send(NULL, rows.env_ids, 1, r.actions), "v");
+  NIL(paceline_vec_send(v, NULL, 1, r.actions), "env_ids");
+  NIL(paceline_vec_send(v, rows.env_ids, 1, NULL), "actions");
+  OK(paceline_vec_send(v, NULL, 0, NULL));
+  NIL(paceline_vec_send_reset(NULL, rows.env_ids, 1, NULL), "v");
+  NIL(paceline_vec_send_reset(v, NULL, 1, NULL), "env_ids");
+  NIL(paceline_vec_recv(NULL, 0), "v");
+  NIL(paceline_vec_drain(NULL), "v");
+  NIL(paceline_vec_save(NULL, NULL, v, 0), "size");
+  NIL(paceline_vec_save(NULL, &size, NULL, 0), "v");
+  NIL(paceline_vec_restore(NULL, 0, r.actions, 4), "v");
+  NIL(paceline_vec_restore(v, 0, NULL, 4), "state");
+  NIL(paceline_vec_render(NULL, NULL, &height, &width, v, 0), "size");
+  NIL(paceline_vec_render(NULL, &size, NULL, &width, v, 0), "height");
+  NIL(paceline_vec_render(NULL, &size, &height, NULL, v, 0), "width");
+  NIL(paceline_vec_render(NULL, &size, &height, &width, NULL, 0), "v");
+  NIL(paceline_env_load(NULL, "x"), "name");
+  NIL(paceline_env_load(&text, NULL), "path");
+  NIL(paceline_env_names(NULL), "out");
   NIL(paceline_bench(NULL, "update", NULL), "out");
   NIL(paceline_bench(&text, NULL, NULL), "name");
 
@@ -133,7 +164,7 @@ int main(void) {
   FAILS(paceline_config_set(c, "env", ""), PACELINE_EHANDLE, "not a handle");
   FAILS(paceline_trainer_settle(made), PACELINE_EHANDLE, "not a handle");
   FAILS(paceline_policy_save(q, "x"), PACELINE_EHANDLE, "not a handle");
-  FAILS(paceline_vec_step(w), PACELINE_EHANDLE, "not a handle");
+  FAILS(paceline_vec_step(w, r.actions, &rows), PACELINE_EHANDLE, "not a handle");
   paceline_config_free(c);
   paceline_trainer_free(made);
   paceline_policy_free(q);
@@ -141,6 +172,7 @@ int main(void) {
   paceline_buffers_release(12345);
 
   paceline_vec_free(v);
+  room_free(&r);
   paceline_policy_free(p);
   paceline_trainer_free(t);
   paceline_config_free(cfg);

@@ -1,6 +1,6 @@
 /* A bug in the library is an error that spoils one handle. Linked with the
  * library that is built with the tag pacelinetest. */
-#include "t.h"
+#include "rows.h"
 
 int paceline_test_panic(paceline_trainer *t);
 
@@ -22,13 +22,24 @@ int main(void) {
   CHECK(strstr(paceline_last_error(), "environment") != NULL);
   OK(paceline_trainer_run(b, 500, 0, NULL));
   paceline_trainer_free(a);
-  paceline_vec *v;
-  OK(paceline_vec_new(&v, "Panic-v0", 4, 2, PACELINE_SAME_STEP));
-  OK(paceline_vec_reset(v, NULL, NULL));
-  for (status = 0; status == 0;) status = paceline_vec_step(v);
-  CHECK(status == PACELINE_EPANIC);
-  CHECK(strstr(paceline_last_error(), "injected by a test") != NULL);
-  paceline_vec_free(v);
+  for (int apart = 0; apart < 2; apart++) {
+    paceline_vec *v = vec_of("Panic-v0", 4, 0, 2, PACELINE_SAME_STEP, NULL);
+    room r = room_for(v, 4);
+    OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
+    for (status = 0; status == 0;) {
+      if (apart) {
+        OK(paceline_vec_offer(v, all_of(&r)));
+        OK(paceline_vec_send(v, r.rows.env_ids, 4, r.actions));
+      }
+      status = apart ? paceline_vec_recv(v, 0) : paceline_vec_step(v, r.actions, all_of(&r));
+    }
+    CHECK(status == PACELINE_EPANIC);
+    CHECK(strstr(paceline_last_error(), "injected by a test") != NULL);
+    CHECK(strstr(paceline_last_error(), "environment ") != NULL);
+    FAILS(paceline_vec_step(v, r.actions, all_of(&r)), PACELINE_EPANIC, "injected by a test");
+    paceline_vec_free(v);
+    room_free(&r);
+  }
   OK(paceline_trainer_run(b, 500, 0, NULL));
   CHECK(stats_of(b).num_timesteps == 1500);
   paceline_trainer_free(b);

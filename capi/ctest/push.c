@@ -2,27 +2,28 @@
  * stepped by the library: a paceline_vec is pushed into a trainer. */
 #include <pthread.h>
 
-#include "t.h"
+#include "rows.h"
 
 static paceline_trainer *pushed(const char *const *settings, const char *env, const char *num_envs, const char *mode,
                                 int64_t steps) {
   paceline_config *cfg = config(settings);
   OK(paceline_config_set(cfg, "num_envs", num_envs));
   OK(paceline_config_set(cfg, "autoreset", mode));
-  paceline_vec *v;
   uint32_t n = (uint32_t)atoi(num_envs);
-  OK(paceline_vec_new(&v, env, n, 1, strcmp(mode, "next_step") == 0 ? PACELINE_NEXT_STEP : PACELINE_SAME_STEP));
+  paceline_vec *v = vec_of(env, n, 0, 1, strcmp(mode, "next_step") == 0 ? PACELINE_NEXT_STEP : PACELINE_SAME_STEP, NULL);
   paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
   OK(paceline_vec_spec(&obs, &action, v));
   paceline_trainer *t;
   OK(paceline_trainer_new_push(&t, cfg, &obs, &action));
   paceline_config_free(cfg);
-  paceline_buffers from = {.struct_size = sizeof from}, to = {.struct_size = sizeof to};
-  OK(paceline_vec_buffers(&from, v));
+  paceline_buffers to = {.struct_size = sizeof to};
   OK(paceline_trainer_buffers(&to, t));
-  CHECK(to.obs_bytes == from.obs_bytes && to.num_envs == n && to.action_bytes == 4);
-  OK(paceline_vec_reset(v, NULL, NULL));
-  memcpy(to.obs, from.obs, n * to.obs_bytes);
+  room r = room_for(v, n); /* whose observations the trainer reads where they are written */
+  CHECK(to.obs_bytes == r.obs_bytes && to.num_envs == n && to.action_bytes == 4);
+  paceline_rows rows = *all_of(&r);
+  rows.obs = to.obs;
+  rows.final_obs = to.final_obs;
+  OK(paceline_vec_reset(v, NULL, NULL, &rows));
   FAILS(paceline_trainer_act(t), PACELINE_EINVAL, "begin");
   OK(paceline_trainer_begin(t, steps, 0));
   FAILS(paceline_trainer_observe(t, NULL), PACELINE_EINVAL, "act");
@@ -30,17 +31,16 @@ static paceline_trainer *pushed(const char *const *settings, const char *env, co
   paceline_stats s = {.struct_size = sizeof s};
   do {
     OK(paceline_trainer_act(t));
-    memcpy(from.actions, to.actions, n * sizeof *to.actions);
-    OK(paceline_vec_step(v));
-    memcpy(to.obs, from.obs, n * to.obs_bytes);
-    memcpy(to.final_obs, from.final_obs, n * to.obs_bytes);
-    memcpy(to.rewards, from.rewards, n * sizeof *to.rewards);
-    memcpy(to.ended, from.ended, n);
+    OK(paceline_vec_step(v, to.actions, &rows));
+    for (uint32_t i = 0; i < n; i++) {
+      to.rewards[i] = (float)rows.rewards[i];
+      to.ended[i] = (uint8_t)over(&r, i);
+    }
     OK(paceline_trainer_observe(t, &s));
   } while (s.num_timesteps < steps);
-  paceline_buffers_release(from.id);
   paceline_buffers_release(to.id);
   paceline_vec_free(v);
+  room_free(&r);
   return t;
 }
 

@@ -94,6 +94,19 @@ symbols() {
   (cd "$root" && "$GO" list -deps ./capi) | grep -x os/signal && { echo "os/signal is linked in"; return 1; }
   echo "the library has $(stat -c %s "$PACELINE_LIBRARY") bytes"
 }
+# Environments in files of their own, not linked with the library: the example, and
+# faulty.c as it is and with faults.
+plugin() { # name, source, macros
+  $CC -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wpedantic -Wno-unused-function -I"$root/include" -shared -fPIC -Wl,-z,defs "$2" -lm -o "$build/plugins/$1.so" ${3:+"$3"}
+}
+plugins() {
+  mkdir -p "$build/plugins" && rm -f "$build/plugins"/*.so && plugin pendulum "$root/examples/c/env_plugin.c" || return 1
+  for fault in '' NO_OPEN OPEN_FAILS OPEN_FAILS_SILENTLY NO_STEP NO_RESTORE SPEC_FAILS \
+    NO_NAME:NAME=NULL EMPTY_NAME:NAME='""' ODD_NAME:NAME='"\xff"' TAKEN:NAME='"CartPole-v1"' TAKEN_TWICE:NAME='"Pendulum3-v0"'; do
+    file=$(echo "${fault%%:*}" | tr A-Z a-z)
+    plugin "${file:-faulty}" "$here/faulty.c" "${fault:+-D${fault#*:}}" || return 1
+  done
+}
 examples() {
   # The lines of examples/README.md, with the library of this run.
   cd "$TMPDIR" || return 1
@@ -112,8 +125,11 @@ examples() {
 attempt headers headers
 attempt symbols symbols
 if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ example"; fi
+attempt plugins plugins
 program structs lib "$here/abi.txt"
-for test in smoke nulls handles bad_env vec push files resume threads fork calls console; do program $test lib; done
+for test in smoke nulls handles bad_env vec vec_atari push files resume threads fork calls console; do program $test lib; done
+program plugin lib "$build/plugins"
+for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
 for test in load signals float_mode; do program $test -; done
 program panic testlib
 attempt examples examples

@@ -138,14 +138,15 @@ static void trainer_functions(void) {
   CHECK(so.kind == PACELINE_BOX && so.dtype == PACELINE_FLOAT32 && so.ndim == 1 && so.shape[0] == 4);
   CHECK(sa.kind == PACELINE_DISCRETE && sa.dtype == PACELINE_INT32 && sa.n == 2);
   paceline_evaluation e = {.struct_size = sizeof e}, f = {.struct_size = sizeof f};
-  OK(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", 5, 0.1, 3));
-  OK(paceline_policy_evaluate(&f, ps[2], "CartPole-v1", 5, 0.1, 3));
+  OK(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", NULL, 5, 0.1, 3));
+  OK(paceline_policy_evaluate(&f, ps[2], "CartPole-v1", NULL, 5, 0.1, 3));
   CHECK(e.episodes == 5 && e.min_return <= e.mean_return && e.mean_return <= e.max_return);
   CHECK(memcmp(&e, &f, sizeof e) == 0);
-  FAILS(paceline_policy_evaluate(&e, ps[0], "Catch-v0", 5, 0, 3), PACELINE_EINVAL, "Catch-v0");
-  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPol-v1", 5, 0, 3), PACELINE_EINVAL, "CartPole-v1");
-  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", 0, 0, 3), PACELINE_EINVAL, "episodes: 0");
-  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", 1, NAN, 3), PACELINE_EINVAL, "epsilon");
+  FAILS(paceline_policy_evaluate(&e, ps[0], "Catch-v0", NULL, 5, 0, 3), PACELINE_EINVAL, "Catch-v0");
+  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPol-v1", NULL, 5, 0, 3), PACELINE_EINVAL, "CartPole-v1");
+  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", "{\"gravity\": 9}", 5, 0, 3), PACELINE_EINVAL, "option \"gravity\"");
+  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", NULL, 0, 0, 3), PACELINE_EINVAL, "episodes: 0");
+  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", NULL, 1, NAN, 3), PACELINE_EINVAL, "epsilon");
   for (int k = 0; k < 3; k++) paceline_policy_free(ps[k]);
 }
 

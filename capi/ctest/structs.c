@@ -34,6 +34,16 @@ static void dump(void) {
   FIELD(paceline_env_table, save);
   FIELD(paceline_env_table, restore);
   FIELD(paceline_env_table, destroy);
+  STRUCT(paceline_host);
+  FIELD(paceline_host, struct_size);
+  FIELD(paceline_host, abi_version);
+  FIELD(paceline_host, set_callback_error);
+  STRUCT(paceline_env_plugin);
+  FIELD(paceline_env_plugin, struct_size);
+  FIELD(paceline_env_plugin, reserved);
+  FIELD(paceline_env_plugin, name);
+  FIELD(paceline_env_plugin, table);
+  FIELD(paceline_env_plugin, user);
   STRUCT(paceline_stats);
   FIELD(paceline_stats, struct_size);
   FIELD(paceline_stats, reserved);
@@ -87,6 +97,26 @@ static void dump(void) {
   FIELD(paceline_evaluation, min_return);
   FIELD(paceline_evaluation, max_return);
   FIELD(paceline_evaluation, mean_length);
+  STRUCT(paceline_vec_options);
+  FIELD(paceline_vec_options, struct_size);
+  FIELD(paceline_vec_options, num_envs);
+  FIELD(paceline_vec_options, batch_size);
+  FIELD(paceline_vec_options, num_threads);
+  FIELD(paceline_vec_options, autoreset);
+  FIELD(paceline_vec_options, pin);
+  FIELD(paceline_vec_options, env_options);
+  STRUCT(paceline_rows);
+  FIELD(paceline_rows, struct_size);
+  FIELD(paceline_rows, num_rows);
+  FIELD(paceline_rows, obs);
+  FIELD(paceline_rows, final_obs);
+  FIELD(paceline_rows, rewards);
+  FIELD(paceline_rows, terminated);
+  FIELD(paceline_rows, truncated);
+  FIELD(paceline_rows, started);
+  FIELD(paceline_rows, env_ids);
+  FIELD(paceline_rows, infos);
+  FIELD(paceline_rows, final_infos);
 }
 
 static void compare(const char *path) {
@@ -130,9 +160,10 @@ int main(int argc, char **argv) {
 
   paceline_trainer *t = quick("CartPole-v1"), *u;
   paceline_policy *p;
-  paceline_vec *v;
+  paceline_vec *v = NULL;
   OK(paceline_policy_from_trainer(&p, t));
-  OK(paceline_vec_new(&v, "CartPole-v1", 1, 1, 0));
+  paceline_vec_options options = {.num_envs = 1, .num_threads = 1, .pin = -1};
+  SIZES(options, (paceline_vec_free(v), paceline_vec_new(&v, "CartPole-v1", &options)));
   paceline_option o = {0};
   SIZES(o, paceline_config_describe(&o, 0));
   paceline_stats s = {0};
@@ -143,10 +174,16 @@ int main(int argc, char **argv) {
   paceline_hashes h = {0};
   SIZES(h, paceline_trainer_hash(&h, t));
   paceline_evaluation e = {0};
-  SIZES(e, paceline_policy_evaluate(&e, p, "CartPole-v1", 1, 0, 0));
-  paceline_buffers b = {0};
-  SIZES(b, paceline_vec_buffers(&b, v));
-  paceline_buffers_release(b.id);
+  SIZES(e, paceline_policy_evaluate(&e, p, "CartPole-v1", NULL, 1, 0, 0));
+  float row[4];
+  int32_t move = 1, none = 0;
+  paceline_rows rows = {.num_rows = 1, .obs = row};
+  SIZES(rows, paceline_vec_reset(v, NULL, NULL, &rows));
+  SIZES(rows, paceline_vec_step(v, &move, &rows));
+  SIZES(rows, paceline_vec_offer(v, &rows));
+  OK(paceline_vec_send(v, &none, 1, &move)); /* only the good one was offered */
+  FAILS(paceline_vec_send(v, &move, 1, &move), PACELINE_EINVAL, "room for 0");
+  OK(paceline_vec_recv(v, 0));
   paceline_spec obs = {0}, action = {.struct_size = sizeof action};
   SIZES(obs, paceline_policy_spec(&obs, &action, p));
   SIZES(obs, paceline_vec_spec(&obs, &action, v));

@@ -20,7 +20,7 @@ static void *act(void *arg) {
     CHECK(memcmp(q, values, (size_t)n * 2 * sizeof *q) == 0);
     if (i % 50 == 0) {
       paceline_evaluation e = {.struct_size = sizeof e};
-      OK(paceline_policy_evaluate(&e, policy, "CartPole-v1", 2, 0.5, (uint64_t)me));
+      OK(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, 2, 0.5, (uint64_t)me));
     }
     /* Another thread's error does not show here. */
     char key[32];

@@ -1,95 +1,215 @@
-/* The vector environment. */
-#include "t.h"
+/* The vector environment, all of its environments in step. */
+#include "rows.h"
 
-static paceline_vec *make(const char *env, uint32_t n, uint32_t threads, uint32_t mode, paceline_buffers *b) {
-  paceline_vec *v;
-  OK(paceline_vec_new(&v, env, n, threads, mode));
-  b->struct_size = sizeof *b;
-  OK(paceline_vec_buffers(b, v));
-  return v;
+static void refused(const char *env, uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode, const char *env_options, const char *says) {
+  paceline_vec *v = (void *)1;
+  paceline_vec_options o = vec_options(n, batch, threads, mode, env_options);
+  FAILS(paceline_vec_new(&v, env, &o), PACELINE_EINVAL, says);
+  CHECK(v == (void *)1);
 }
 
-int main(void) {
+static void options(void) {
+  refused("CartPole-v1", 0, 0, 1, 0, NULL, "num_envs: 0, must be 1 to 65536");
+  refused("CartPole-v1", 100000000, 0, 1, 0, NULL, "num_envs: 100000000");
+  refused("CartPole-v1", 4, 5, 1, 0, NULL, "batch_size: 5, must be 1 to num_envs (4)");
+  refused("CartPole-v1", 1, 0, 4000000000u, 0, NULL, "num_threads: 4000000000");
+  refused("CartPole-v1", 1, 0, 1, 3, NULL, "autoreset: 3");
+  refused("Cartpole", 1, 0, 1, 0, NULL, "CartPole-v1");
+  refused("CartPole-v1", 1, 0, 1, 0, "{\"gravity\": 1}", "option \"gravity\": CartPole-v1 has no options");
+  refused("CartPole-v1", 1, 0, 1, 0, "{\"gravity\": ", "must be a JSON object");
+  refused("CartPole-v1", 1, 0, 1, 0, "[1]", "must be a JSON object");
+  refused("CartPole-v1", 1, 0, 1, 0, "{\"decorrelation_steps\": -1}", "decorrelation_steps: -1, must be");
   paceline_vec *v;
-  FAILS(paceline_vec_new(&v, "CartPole", 0, 1, 0), PACELINE_EINVAL, "num_envs: 0");
-  FAILS(paceline_vec_new(&v, "CartPole-v1", 100000000, 1, 0), PACELINE_EINVAL, "num_envs: 100000000");
-  FAILS(paceline_vec_new(&v, "CartPole-v1", 1, 4000000000u, 0), PACELINE_EINVAL, "num_threads: 4000000000");
-  FAILS(paceline_vec_new(&v, "CartPole-v1", 1, 1, 3), PACELINE_EINVAL, "autoreset: 3");
-  FAILS(paceline_vec_new(&v, "Cartpole", 1, 1, 0), PACELINE_EINVAL, "CartPole-v1");
+  paceline_vec_options o = vec_options(2, 0, 1, 0, NULL);
+  o.pin = -2;
+  FAILS(paceline_vec_new(&v, "CartPole-v1", &o), PACELINE_EINVAL, "pin: -2");
+  o.pin = 1000000; /* cores are counted on from the first */
+  OK(paceline_vec_new(&v, "CartPole-v1", &o));
+  room r = room_for(v, 2);
+  OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
+  OK(paceline_vec_step(v, r.actions, all_of(&r)));
+  room_free(&r);
+  paceline_vec_free(v);
+}
 
-  /* The same rows for any number of threads, in each mode. */
-  for (uint32_t mode = 0; mode < 3; mode++) {
-    paceline_buffers a = {0}, b = {0};
-    paceline_vec *one = make("CartPole-v1", 5, 1, mode, &a), *many = make("CartPole-v1", 5, 3, mode, &b);
-    uint64_t seeds[] = {5, 6, 7, 8, 9};
-    FAILS(paceline_vec_step(one), PACELINE_EINVAL, "reset");
-    OK(paceline_vec_reset(one, seeds, NULL));
-    OK(paceline_vec_reset(many, seeds, NULL));
-    int ends = 0;
-    for (int i = 0; i < 300; i++) {
-      for (int k = 0; k < 5; k++) a.actions[k] = b.actions[k] = (i / 3 + k) % 2;
-      if (mode == PACELINE_DISABLED) {
-        uint8_t mask[5];
-        memcpy(mask, a.ended, 5);
-        if (memchr(mask, 1, 5) || memchr(mask, 2, 5) || memchr(mask, 3, 5)) {
-          FAILS(paceline_vec_step(one), PACELINE_EINVAL, "reset");
-          OK(paceline_vec_reset(one, NULL, mask));
-          OK(paceline_vec_reset(many, NULL, mask));
-        }
+/* The same rows for any number of threads. */
+static void threads(uint32_t mode) {
+  paceline_vec *one = vec_of("CartPole-v1", 5, 0, 1, mode, NULL), *many = vec_of("CartPole-v1", 5, 0, 3, mode, NULL);
+  room a = room_for(one, 5), b = room_for(many, 5);
+  uint64_t seeds[] = {5, 6, 7, 8, 9};
+  FAILS(paceline_vec_step(one, a.actions, all_of(&a)), PACELINE_EINVAL, "reset");
+  OK(paceline_vec_reset(one, seeds, NULL, all_of(&a)));
+  OK(paceline_vec_reset(many, seeds, NULL, all_of(&b)));
+  int ends = 0;
+  for (int i = 0; i < 300; i++) {
+    for (int k = 0; k < 5; k++) discrete(&a)[k] = (i / 3 + k) % 2;
+    if (mode == PACELINE_DISABLED) {
+      uint8_t mask[5], any = 0;
+      for (uint32_t k = 0; k < 5; k++) any |= mask[k] = (uint8_t)over(&a, k);
+      if (any) {
+        FAILS(paceline_vec_step(one, a.actions, all_of(&a)), PACELINE_EINVAL, "reset");
+        OK(paceline_vec_reset(one, NULL, mask, all_of(&a)));
+        OK(paceline_vec_reset(many, NULL, mask, all_of(&b)));
       }
-      OK(paceline_vec_step(one));
-      OK(paceline_vec_step(many));
-      CHECK(memcmp(a.obs, b.obs, 5 * a.obs_bytes) == 0 && memcmp(a.ended, b.ended, 5) == 0);
-      CHECK(memcmp(a.rewards, b.rewards, 20) == 0);
-      if (mode == PACELINE_SAME_STEP) CHECK(memcmp(a.final_obs, b.final_obs, 5 * a.obs_bytes) == 0);
-      for (int k = 0; k < 5; k++) ends += a.ended[k] != 0;
     }
-    CHECK(ends > 10);
-
-    /* Actions out of range move nothing. */
-    float before[20];
-    memcpy(before, a.obs, sizeof before);
-    if (mode == PACELINE_SAME_STEP) {
-      a.actions[4] = 2;
-      FAILS(paceline_vec_step(one), PACELINE_EINVAL, "environment 4: action: 2, must be 0 to 1");
-      a.actions[4] = -1;
-      FAILS(paceline_vec_step(one), PACELINE_EINVAL, "action: -1");
-      CHECK(memcmp(before, a.obs, sizeof before) == 0);
-      a.actions[4] = 0;
+    OK(paceline_vec_step(one, a.actions, all_of(&a)));
+    OK(paceline_vec_step(many, a.actions, all_of(&b)));
+    for (uint32_t k = 0; k < 5; k++) {
+      CHECK(same_row(&a, k, &b, k, mode == PACELINE_SAME_STEP));
+      CHECK(a.rows.env_ids[k] == (int32_t)k);
+      ends += over(&a, k) != 0;
     }
+  }
+  CHECK(ends > 10);
 
-    /* A mask resets its rows only, and seeds only those. */
-    uint8_t mask[] = {0, 1, 0, 0, 7}, none[5] = {0};
-    FAILS(paceline_vec_reset(one, NULL, none), PACELINE_EINVAL, "mask");
-    OK(paceline_vec_reset(one, seeds, mask));
-    float *obs = a.obs;
-    CHECK(memcmp(before, obs, 16) == 0 && memcmp(before + 8, obs + 8, 32) == 0);
-    CHECK(memcmp(before + 4, obs + 4, 16) != 0 && memcmp(before + 16, obs + 16, 16) != 0);
-    float first[4], again[4];
-    memcpy(first, obs + 4, 16);
-    OK(paceline_vec_reset(one, NULL, mask));
-    memcpy(again, obs + 4, 16);
-    CHECK(memcmp(first, again, 16) != 0); /* on along the stream */
-    OK(paceline_vec_reset(one, seeds, mask));
-    CHECK(memcmp(first, obs + 4, 16) == 0);
-    paceline_vec_free(one);
-    paceline_vec_free(many);
-    paceline_buffers_release(a.id);
-    paceline_buffers_release(b.id);
+  /* Actions out of range move nothing. */
+  float before[20];
+  memcpy(before, a.rows.obs, sizeof before);
+  if (mode == PACELINE_SAME_STEP) {
+    discrete(&a)[4] = 2;
+    FAILS(paceline_vec_step(one, a.actions, all_of(&a)), PACELINE_EINVAL, "environment 4: action: 2, must be 0 to 1");
+    discrete(&a)[4] = -1;
+    FAILS(paceline_vec_step(one, a.actions, all_of(&a)), PACELINE_EINVAL, "action: -1");
+    CHECK(memcmp(before, a.rows.obs, sizeof before) == 0);
   }
 
-  /* Pictures: stacked frames of bytes. */
-  paceline_buffers b = {0};
-  v = make("Catch-v0", 2, 2, PACELINE_SAME_STEP, &b);
+  /* A mask resets its rows only, and seeds only those. */
+  uint8_t mask[] = {0, 1, 0, 0, 7}, none[5] = {0};
+  FAILS(paceline_vec_reset(one, NULL, none, all_of(&a)), PACELINE_EINVAL, "mask");
+  a.rows.rewards[0] = a.rows.rewards[1] = 17;
+  OK(paceline_vec_reset(one, seeds, mask, all_of(&a)));
+  CHECK(a.rows.rewards[0] == 17 && a.rows.rewards[1] == 0);
+  float *obs = a.rows.obs;
+  CHECK(memcmp(before, obs, 16) == 0 && memcmp(before + 8, obs + 8, 32) == 0);
+  CHECK(memcmp(before + 4, obs + 4, 16) != 0 && memcmp(before + 16, obs + 16, 16) != 0);
+  float first[4], again[4];
+  memcpy(first, obs + 4, 16);
+  OK(paceline_vec_reset(one, NULL, mask, all_of(&a)));
+  memcpy(again, obs + 4, 16);
+  CHECK(memcmp(first, again, 16) != 0); /* on along the stream */
+  OK(paceline_vec_reset(one, seeds, mask, all_of(&a)));
+  CHECK(memcmp(first, obs + 4, 16) == 0);
+  paceline_vec_free(one);
+  paceline_vec_free(many);
+  room_free(&a);
+  room_free(&b);
+}
+
+/* Arrays that are missing are left out or asked for; nothing is written by a call that is refused. */
+static void arrays(void) {
+  paceline_vec *v = vec_of("CartPole-v1", 3, 0, 2, PACELINE_SAME_STEP, NULL);
+  room r = room_for(v, 3);
+  paceline_rows rows = *all_of(&r);
+  rows.num_rows = 2;
+  FAILS(paceline_vec_reset(v, NULL, NULL, &rows), PACELINE_EINVAL, "rows.num_rows: 2, must be 3");
+  FAILS(paceline_vec_offer(v, &rows), PACELINE_EINVAL, "rows.num_rows: 2, must be 3");
+  rows = *all_of(&r);
+  rows.obs = NULL;
+  FAILS(paceline_vec_reset(v, NULL, NULL, &rows), PACELINE_EINVAL, "rows.obs: NULL");
+  FAILS(paceline_vec_offer(v, &rows), PACELINE_EINVAL, "rows.obs: NULL");
+  rows = *all_of(&r);
+  rows.final_obs = NULL;
+  FAILS(paceline_vec_reset(v, NULL, NULL, &rows), PACELINE_EINVAL, "rows.final_obs: NULL");
+  FAILS(paceline_vec_offer(v, &rows), PACELINE_EINVAL, "rows.final_obs: NULL");
+  paceline_rows least = {.struct_size = sizeof least, .num_rows = 3, .obs = r.rows.obs, .final_obs = r.rows.final_obs};
+  OK(paceline_vec_reset(v, NULL, NULL, &least));
+  OK(paceline_vec_step(v, r.actions, &least));
+  r.rows.rewards[1] = 17;
+  discrete(&r)[2] = 5;
+  FAILS(paceline_vec_step(v, r.actions, all_of(&r)), PACELINE_EINVAL, "action: 5");
+  CHECK(r.rows.rewards[1] == 17);
+  paceline_vec_free(v);
+  room_free(&r);
+}
+
+/* One vector's environment goes on in another one; and it can be looked at. */
+static void states(void) {
+  paceline_vec *v = vec_of("CartPole-v1", 3, 0, 2, PACELINE_NEXT_STEP, NULL), *w = vec_of("CartPole-v1", 2, 0, 1, PACELINE_NEXT_STEP, NULL);
+  room r = room_for(v, 3), s = room_for(w, 2);
+  uint64_t random = 1;
+  OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
+  OK(paceline_vec_reset(w, NULL, NULL, all_of(&s)));
+  size_t size = 0, room;
+  OK(paceline_vec_save(NULL, &size, v, 2));
+  CHECK(size > 16);
+  char *state = zeroed(size);
+  room = size - 1;
+  FAILS(paceline_vec_save(state, &room, v, 2), PACELINE_EINVAL, "size:");
+  room = size;
+  OK(paceline_vec_save(state, &room, v, 2));
+  FAILS(paceline_vec_save(state, &room, v, 3), PACELINE_EINVAL, "environment: 3, must be 0 to 2");
+  FAILS(paceline_vec_restore(w, 2, state, size), PACELINE_EINVAL, "environment: 2, must be 0 to 1");
+  STATUS(paceline_vec_restore(w, 1, state, size - 1), PACELINE_EFAIL);
+  FAILS(paceline_vec_step(w, s.actions, all_of(&s)), PACELINE_EINVAL, "environment 1: step before reset");
+  OK(paceline_vec_restore(w, 1, state, size));
+  for (int i = 0, ends = 0; i < 300; i++) {
+    for (uint32_t k = 0; k < 3; k++) act_at_random(&r, k, 2, &random);
+    discrete(&s)[1] = discrete(&r)[2];
+    OK(paceline_vec_step(v, r.actions, all_of(&r)));
+    OK(paceline_vec_step(w, s.actions, all_of(&s)));
+    CHECK(same_row(&r, 2, &s, 1, 0));
+    ends += over(&r, 2) != 0;
+    CHECK(i < 299 || ends > 3);
+  }
+  free(state);
+
+  uint32_t height = 0, width = 0;
+  OK(paceline_vec_render(NULL, &size, &height, &width, v, 0));
+  CHECK(height == 400 && width == 600 && size == 3 * 400 * 600);
+  uint8_t *rgb = zeroed(size);
+  OK(paceline_vec_render(rgb, &size, &height, &width, v, 0));
+  CHECK(rgb[0] == 255); /* a white sky */
+  FAILS(paceline_vec_render(rgb, &size, &height, &width, v, 3), PACELINE_EINVAL, "environment: 3");
+  free(rgb);
+
+  char *text;
+  OK(paceline_vec_describe(&text, v));
+  CHECK(strstr(text, "\"env\":\"CartPole-v1\"") != NULL && strstr(text, "\"infos\":[]") != NULL);
+  CHECK(strstr(text, "\"max_steps\":500") != NULL && strstr(text, "null") != NULL); /* the speeds have no bounds */
+  paceline_string_free(text);
+  paceline_vec_free(v);
+  paceline_vec_free(w);
+  room_free(&r);
+  room_free(&s);
+}
+
+/* Pictures: stacked frames of bytes. */
+static void pictures(void) {
+  paceline_vec *v = vec_of("Catch-v0", 2, 0, 2, PACELINE_SAME_STEP, NULL);
   paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
   OK(paceline_vec_spec(&obs, &action, v));
   CHECK(obs.dtype == PACELINE_UINT8 && obs.ndim == 3 && obs.shape[0] == 4 && obs.shape[1] == 84 && obs.shape[2] == 84);
-  CHECK(obs.frame_stack == 4 && action.n == 3 && b.obs_bytes == 4 * 84 * 84);
-  OK(paceline_vec_reset(v, NULL, NULL));
+  room r = room_for(v, 2);
+  CHECK(obs.frame_stack == 4 && action.n == 3 && r.obs_bytes == 4 * 84 * 84);
+  OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
   long sum = 0;
-  for (size_t i = 0; i < 2 * b.obs_bytes; i++) sum += ((uint8_t *)b.obs)[i];
+  for (size_t i = 0; i < 2 * r.obs_bytes; i++) sum += obs_of(&r, 0)[i];
   CHECK(sum > 0);
   paceline_vec_free(v);
-  paceline_buffers_release(b.id);
+  room_free(&r);
+}
+
+/* Random steps before an episode: episodes begin apart, and the seed says where. */
+static void decorrelated(void) {
+  paceline_vec *v = vec_of("CartPole-v1", 4, 0, 2, PACELINE_NEXT_STEP, "{\"decorrelation_steps\": 30}");
+  paceline_vec *plain = vec_of("CartPole-v1", 4, 0, 2, PACELINE_NEXT_STEP, NULL);
+  room a = room_for(v, 4), b = room_for(v, 4), c = room_for(plain, 4);
+  uint64_t seeds[] = {1, 2, 3, 4};
+  OK(paceline_vec_reset(v, seeds, NULL, all_of(&a)));
+  OK(paceline_vec_reset(v, seeds, NULL, all_of(&b)));
+  OK(paceline_vec_reset(plain, seeds, NULL, all_of(&c)));
+  CHECK(memcmp(a.rows.obs, b.rows.obs, 64) == 0 && memcmp(a.rows.obs, c.rows.obs, 64) != 0);
+  paceline_vec_free(v);
+  paceline_vec_free(plain);
+  room_free(&a), room_free(&b), room_free(&c);
+}
+
+int main(void) {
+  options();
+  for (uint32_t mode = 0; mode < 3; mode++) threads(mode);
+  arrays();
+  states();
+  pictures();
+  decorrelated();
   return 0;
 }

@@ -13,6 +13,9 @@ import (
 // Width is the pixels of a row.
 const Width = 160
 
+// palRows is the height of a picture for PAL, the largest.
+const palRows = 250
+
 // Settings are what a console is used with; the zero value is ALE's default but for
 // RepeatActionProbability, which is 0 here.
 type Settings struct {
@@ -91,12 +94,38 @@ func NewConsole(rom *ROM, s Settings) (*Console, error) {
 		return nil, err
 	}
 	c.cart = func(address uint16) byte { return c.box.cartridgeRAM()[address&0x7F] }
-	c.generator = newGenerator(s.Seed)
-	c.SeedStarts(uint64(s.Seed))
-	c.turnOn()
+	c.Restart(s.Seed)
 	var err error
 	c.resizer, err = resizerOf(c.rows)
 	return c, err
+}
+
+// Restart takes the cartridge out and puts it in again, with a new seed. Mode and
+// difficulty stay as they were chosen.
+func (c *Console) Restart(seed uint32) {
+	mode, difficulty := c.mode, c.difficulty
+	c.state = state{}
+	c.mode = c.game.DefaultMode
+	if on := c.rom.on.Load(); on != nil {
+		c.state, c.rows, c.pal = on.state, on.rows, on.pal
+		c.generator = newGenerator(seed)
+	} else {
+		c.generator = newGenerator(seed)
+		c.turnOn()
+		if c.generator == newGenerator(seed) { // so it does not depend on the seed
+			c.box.settle(c.rom.image)
+			c.rom.on.Store(&turnedOn{c.state, c.rows, c.pal})
+		}
+	}
+	c.SeedStarts(uint64(seed))
+	c.mode, c.difficulty = mode, difficulty
+}
+
+// turnedOn is a console just after it was turned on.
+type turnedOn struct {
+	state state
+	rows  int
+	pal   bool
 }
 
 // Set changes the settings from the next Act on. The seed counts only when a
@@ -120,7 +149,7 @@ func (c *Console) Set(s Settings) error {
 // turnOn does what comes before the first episode: RAM holds what it happens to,
 // and 60 frames without a player tell by their lines whether the game is for PAL.
 func (c *Console) turnOn() {
-	const detection, ignored, palLines, palFrames, palRows = 60, 30, 285, 15, 250
+	const detection, ignored, palLines, palFrames = 60, 30, 285, 15
 	g := c.game
 	c.rows = g.Rows
 	c.box.setPicture(g.YStart, c.rows, g.HMOVEComb)
@@ -168,29 +197,42 @@ func (c *Console) powerCycle() {
 // Act plays an action for FrameSkip frames and returns the reward. strength, 0 to 1,
 // is how far a paddle is turned; sticks do not know it.
 func (c *Console) Act(a games.Action, strength float32) (reward int) {
-	for i := range c.settings.FrameSkip {
-		// The last two frames are those that are looked at: at once, or as the brighter
-		// of two.
-		c.unseen = i < c.settings.FrameSkip-2
-		reward += c.actOnce(a, strength)
+	for left := c.settings.FrameSkip; left > 0; left-- {
+		reward += c.actOnce(a, strength, left)
 	}
-	c.unseen = false
 	if s := &c.settings; s.RewardMin < s.RewardMax {
 		reward = min(max(reward, s.RewardMin), s.RewardMax)
 	}
 	return reward
 }
 
-func (c *Console) actOnce(a games.Action, strength float32) (reward int) {
+// actUntilOver plays an action for some frames, or until the episode is over, and returns
+// how many there were.
+func (c *Console) actUntilOver(a games.Action, strength float32, frames int) (reward, played int) {
+	for played < frames && !c.over() {
+		reward += c.actOnce(a, strength, frames-played)
+		played++
+	}
+	return reward, played
+}
+
+// over reports whether the machine stands still until the next reset.
+func (c *Console) over() bool { return c.rule.Terminal() || c.Truncated() }
+
+// actOnce plays a frame of which left are to come, itself included. The last two are those
+// that are looked at: at once, or as the brighter of two.
+func (c *Console) actOnce(a games.Action, strength float32, left int) (reward int) {
 	sticky := c.generator.uniform() < c.settings.RepeatActionProbability
 	c.generator.draw() // the second player's
 	if !sticky {
 		c.action, c.strength = a, strength
 	}
-	if c.rule.Terminal() || c.Truncated() {
+	if c.over() {
 		return 0
 	}
+	c.unseen = left > 2
 	c.play(c.legal(c.action), c.strength)
+	c.unseen = false
 	c.count()
 	return c.rule.Reward()
 }

@@ -4,51 +4,174 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/paceline-rl/paceline/core/atari/games"
+	"github.com/paceline-rl/paceline/core/atari/screen"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// What an environment does to the frames of a game: that of Mnih et al. (2015), with
-// episodes that end with the game, not with a life.
-const (
-	frameSkip  = 4 // of which the last two are looked at
-	frameStack = 4
-	frameSize  = Side * Side
-	maxFrames  = 108_000 // half an hour
-)
-
-// Env is a game as a learner sees it: an action lasts four frames, and an
-// observation is the last four of the frames [84, 84] that the actions ended with, the
-// brighter of two screens in grey. Rewards are clipped to -1, 0 and 1. Actions are
-// the game's minimal ones, in the order of their numbers. Episodes begin at stored
-// states (ResetCached).
+// Env is a game as a learner sees it, by a recipe. Discrete actions are numbered in the
+// order of the console's: those of the minimal set, or all legal ones.
+//
+// Everything of chance (frames of NOOP, stored states, sticky actions) comes from the seed,
+// and a seed takes the machine out and in again: the first episode after it is the same
+// whatever was played before. Later ones are not, as RAM carries over.
 type Env struct {
 	console *Console
+	recipe  Recipe
+	name    string // the recipe's
 	actions []games.Action
-	stack   *env.Stack
+	chance  rng.Stream // frames of NOOP
+	seed    *uint64    // to be used at the next reset
 	spec    env.Spec
-	running bool // an episode is
+
+	observer *screen.Observer // nil for RAM
+	stack    *env.Stack
+	seen     []byte // the two pictures of the act before, where stale ones may be asked for
+	drawn    bool   // the newest frame is in the stack
+
+	episode
 }
 
-var _ env.Saver = (*Env)(nil)
-var _ env.Renderer = (*Env)(nil)
+// episode is where it stands.
+type episode struct {
+	running  bool
+	lifeOver bool // the last episode ended with a life, and the game goes on
+	first    bool // no act was played yet
+	frames   int  // played in this game since its first observation
+	played   int  // of these by the last act
+	lives    int
+	reward   int // of the last act, whole
+}
 
-// NewEnv returns an environment on a cartridge.
-func NewEnv(rom *ROM) (*Env, error) {
-	c, err := NewConsole(rom, Settings{FrameSkip: frameSkip, Reset: ResetCached})
+// gameOver reports whether the game is over or cut off, not just a life.
+func (e *Env) gameOver() bool {
+	return e.console.GameOver() || e.recipe.MaxFrames > 0 && e.frames >= e.recipe.MaxFrames
+}
+
+var (
+	_ env.Saver    = (*Env)(nil)
+	_ env.Renderer = (*Env)(nil)
+	_ env.Delayer  = (*Env)(nil)
+	_ env.BoxEnv   = (*Env)(nil)
+	_ env.Informer = (*Env)(nil)
+	_ env.Named    = (*Env)(nil)
+
+	_ env.Evaluable = (*Env)(nil)
+)
+
+// NewEnv returns an environment on a cartridge, by the recipe that options name, "ale" if
+// none, and what they change of it.
+func NewEnv(rom *ROM, options env.Options) (*Env, error) {
+	r, name, err := readRecipe("atari/"+rom.game.ID, options)
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{console: c, actions: rom.game.MinActions, stack: env.NewStack(frameStack, frameSize)}
-	e.spec = env.Spec{
-		ID:     "atari/" + rom.game.ID,
-		Obs:    env.ObsSpec{Shape: []int{frameStack, Side, Side}, Low: []float32{0}, High: []float32{255}, FrameStack: frameStack},
-		Action: env.ActionSpec{N: len(e.actions)}, MaxSteps: maxFrames / frameSkip,
+	reset, err := ParseReset(r.Reset)
+	if err != nil {
+		return nil, err
 	}
+	// Frames are skipped here: games whose menu is played through depend on the console's
+	// number, and AtariVectorEnv's is 1.
+	c, err := NewConsole(rom, Settings{
+		FrameSkip: 1, RepeatActionProbability: r.Sticky, Reset: reset,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.Mode >= 0 {
+		if err := c.SetMode(r.Mode); err != nil {
+			return nil, err
+		}
+	}
+	if r.Difficulty >= 0 {
+		if err := c.SetDifficulty(r.Difficulty); err != nil {
+			return nil, err
+		}
+	}
+	e := &Env{console: c, recipe: r, name: name, actions: rom.game.MinActions}
+	if r.FullActions {
+		e.actions = rom.game.LegalActions
+	}
+	if err := e.look(); err != nil {
+		return nil, err
+	}
+	e.spec.ID = "atari/" + rom.game.ID
+	e.spec.Action = env.ActionSpec{N: len(e.actions)}
+	if r.Continuous {
+		e.spec.Action = env.ActionSpec{Low: []float32{0, -math.Pi, 0}, High: []float32{1, math.Pi, 1}}
+	}
+	e.spec.FPS = max(1, 60/r.FrameSkip)
+	e.spec.LifeLoss = r.LifeLossInfo
+	e.spec.MaxSteps = (r.MaxFrames + r.FrameSkip - 1) / r.FrameSkip
 	e.Seed(0)
 	return e, nil
+}
+
+// look prepares what observations are made with.
+func (e *Env) look() (err error) {
+	r := &e.recipe
+	frame := []int{r.Height, r.Width}
+	switch {
+	case r.ObsType == "ram":
+		frame = []int{len(e.console.RAM())}
+	case r.Height > e.console.Rows():
+		return fmt.Errorf("img_height: %d, must be 1 to %d, the rows of the screen", r.Height, e.console.Rows())
+	case r.ObsType == "rgb":
+		frame = append(frame, 3)
+		e.observer, err = observerOf(screen.RGBArea, e.console.Rows(), r.Height, r.Width)
+	default:
+		look := map[string]screen.Look{"area": screen.GreyArea, "luma": screen.LumaArea, "half": screen.GreyHalf}[r.Pixels]
+		if look == screen.GreyHalf {
+			frame[0] = (e.console.Rows() - 2) / 2 // more for PAL
+		}
+		e.observer, err = observerOf(look, e.console.Rows(), frame[0], r.Width)
+	}
+	if err != nil {
+		return err
+	}
+	shape := append([]int{r.Stack}, frame...)
+	if r.ObsType == "ram" && r.Stack == 1 {
+		shape = frame
+	}
+	e.spec.Obs = env.ObsSpec{Shape: shape, Low: []float32{0}, High: []float32{255}, FrameStack: r.Stack}
+	if r.Stack == 1 {
+		e.spec.Obs.FrameStack = 0
+	}
+	e.stack = env.NewStack(r.Stack, e.spec.Obs.Bytes()/r.Stack)
+	if r.Ending == "stale" && r.MaxPool {
+		e.seen = make([]byte, 2*Width*e.console.Rows())
+	}
+	return nil
+}
+
+// observers, by their looks and sizes, are shared by all environments: the weights of one
+// are tens of kilobytes.
+var observers struct {
+	sync.Mutex
+	of map[[4]int]*screen.Observer
+}
+
+func observerOf(look screen.Look, rows, h, w int) (o *screen.Observer, err error) {
+	observers.Lock()
+	defer observers.Unlock()
+	key := [4]int{int(look), rows, h, w}
+	if o = observers.of[key]; o != nil {
+		return o, nil
+	}
+	if o, err = screen.NewObserver(look, rows, h, w); err != nil {
+		return nil, err
+	}
+	if observers.of == nil {
+		observers.of = map[[4]int]*screen.Observer{}
+	}
+	observers.of[key] = o
+	return o, nil
 }
 
 func init() {
@@ -57,12 +180,12 @@ func init() {
 			continue
 		}
 		id := "atari/" + g.ID
-		env.Register(id, func() (env.Env, error) {
+		env.Register(id, func(o env.Options) (env.Env, error) {
 			rom, err := FindROM(g.ID, "", false)
 			if err != nil {
 				return nil, err
 			}
-			e, err := NewEnv(rom)
+			e, err := NewEnv(rom, o)
 			if err != nil {
 				return nil, err
 			}
@@ -83,48 +206,222 @@ func camelCase(id string) string {
 
 var errNotActive = errors.New("step before reset")
 
-// Spec describes observations uint8 [4, 84, 84], the oldest frame first.
+// Spec describes observations and actions, which depend on the recipe.
 func (e *Env) Spec() env.Spec { return e.spec }
 
-// Seed sets the stream that chooses start states.
-func (e *Env) Seed(seed uint64) { e.console.SeedStarts(seed) }
+// Recipe returns the recipe's name and hash.
+func (e *Env) Recipe() (name, hash string) { return e.name, e.recipe.Hash() }
+
+// Seed sets all that is left to chance.
+func (e *Env) Seed(seed uint64) { e.seed = &seed }
+
+// Evaluate plays whole games for their whole rewards, as papers report them.
+func (e *Env) Evaluate() {
+	e.lifeOver = false // the next reset begins a game
+	e.recipe.EpisodicLife, e.recipe.LifeLossInfo, e.recipe.ClipRewards = false, false, false
+}
 
 // Close does nothing: a machine is memory.
 func (e *Env) Close() error { return nil }
 
-// Reset begins an episode.
+// Reset begins an episode: in a new game, unless the last one ended with a life.
 func (e *Env) Reset(obs []byte) error {
-	if err := e.console.Reset(); err != nil {
+	goOn := e.lifeOver && !e.gameOver() && e.seed == nil
+	frames := e.frames
+	e.episode = episode{}
+	if e.seed != nil {
+		e.chance = *rng.New(*e.seed, "env", 0)
+		e.console.Restart(uint32(e.chance.Uint64()))
+		e.seed = nil
+	}
+	if goOn {
+		e.frames = frames
+	} else if err := e.console.Reset(); err != nil {
 		return err
 	}
+	// The stored states have all of the start behind them.
+	if goOn || e.console.settings.Reset != ResetCached {
+		if err := e.start(goOn); err != nil {
+			return err
+		}
+	}
 	e.stack.Clear()
-	e.observe(obs)
-	e.running = true
+	e.running, e.first, e.lives = true, true, e.console.Lives()
+	e.drawn = false
+	e.Observe(obs)
 	return nil
 }
 
+// start brings the game to where the player takes over. goOn: only a life is over.
+func (e *Env) start(goOn bool) error {
+	r := &e.recipe
+	noops := r.NoopMin
+	if more := r.NoopMax - r.NoopMin; more > 1 {
+		noops += e.chance.Intn(more)
+	}
+	var acts []games.Action
+	switch {
+	case r.StartActions:
+		if goOn {
+			noops = 0
+		}
+		acts = []games.Action{games.Noop, games.Fire, games.Up}
+	case r.FireReset && e.has(games.Fire):
+		if err := e.press(games.Fire); err != nil {
+			return err
+		}
+		noops--
+	}
+	for ; noops > 0; noops-- {
+		if err := e.press(games.Noop); err != nil {
+			return err
+		}
+	}
+	for _, a := range acts {
+		if e.has(a) {
+			if err := e.press(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// press plays an action for a frame of the start. A game so short begins again.
+func (e *Env) press(a games.Action) error {
+	e.console.actUntilOver(a, 1, 1)
+	if e.console.GameOver() {
+		e.frames = 0
+		return e.console.Reset()
+	}
+	return nil
+}
+
+func (e *Env) has(a games.Action) bool { return slices.Contains(e.console.game.MinActions, a) }
+
 // Step plays an action.
 func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
+	reward, end, err := e.Advance(action, nil)
+	if err == nil {
+		e.Observe(obs)
+	}
+	return reward, end, err
+}
+
+// StepBox plays a continuous action.
+func (e *Env) StepBox(action []float32, obs []byte) (float32, env.End, error) {
+	reward, end, err := e.Advance(0, action)
+	if err == nil {
+		e.Observe(obs)
+	}
+	return reward, end, err
+}
+
+// Advance plays an action and leaves the observation to Observe.
+func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 	if !e.running {
 		return 0, 0, errNotActive
 	}
-	c := e.console
-	reward := c.Act(e.actions[action], 1)
-	e.observe(obs)
+	c, r := e.console, &e.recipe
+	if e.seen != nil { // the game may end with this act, whatever lives it tells
+		now, before := c.pictures()
+		copy(e.seen[copy(e.seen, now):], before)
+		if e.first {
+			copy(e.seen[len(now):], now)
+		}
+	}
+	a, strength := games.Action(0), float32(1)
+	if r.Continuous {
+		a, strength = polar(box, float32(r.Threshold)), box[0]
+	} else {
+		a = e.actions[action]
+	}
+	frames := r.FrameSkip
+	if r.MaxFrames > 0 {
+		frames = min(frames, r.MaxFrames-e.frames)
+	}
+	e.reward, e.played = c.actUntilOver(a, strength, frames)
+	e.frames += e.played
+	e.drawn, e.first = false, false
 	var end env.End
-	if c.GameOver() {
-		end |= env.Terminated
+	switch {
+	case c.GameOver():
+		end = env.Terminated
+	case e.gameOver():
+		end = env.Truncated
 	}
-	if c.EpisodeFrameNumber() >= maxFrames {
-		end |= env.Truncated
+	if c.Lives() < e.lives && end&env.Terminated == 0 {
+		switch {
+		case r.EpisodicLife:
+			end |= env.Terminated
+			e.lifeOver = true
+		case r.LifeLossInfo:
+			end |= env.Lost
+		}
 	}
-	e.running = end == 0
-	return float32(min(max(reward, -1), 1)), end, nil
+	e.lives = c.Lives()
+	e.running = !end.Over()
+	reward := e.reward
+	if r.ClipRewards {
+		reward = min(max(reward, -1), 1)
+	}
+	return float32(reward), end, nil
 }
 
-func (e *Env) observe(obs []byte) {
-	e.console.Observe(e.stack.Next())
+// polar is the action nearest to a stick pushed to a radius at an angle, anticlockwise from
+// the right, with the button pressed above the threshold.
+func polar(box []float32, threshold float32) games.Action {
+	sin, cos := math.Sincos(float64(box[1]))
+	x, y := box[0]*float32(cos), box[0]*float32(sin)
+	var p uint8
+	for _, part := range []struct {
+		on  bool
+		bit uint8
+	}{{x < -threshold, left}, {x > threshold, right}, {y < -threshold, down}, {y > threshold, up}, {box[2] > threshold, fire}} {
+		if part.on {
+			p |= part.bit
+		}
+	}
+	for a, parts := range directions {
+		if parts == p {
+			return games.Action(a)
+		}
+	}
+	return games.Noop
+}
+
+// Observe writes what is to be seen now.
+func (e *Env) Observe(obs []byte) {
+	if !e.drawn {
+		e.drawn = true
+		e.draw()
+	}
 	e.stack.Write(obs)
+}
+
+// draw puts the newest frame into the stack.
+func (e *Env) draw() {
+	c, r := e.console, &e.recipe
+	if e.observer == nil {
+		copy(e.stack.Next(), c.RAM()[:])
+		return
+	}
+	now, before := c.pictures()
+	over := c.GameOver() && !e.first
+	switch stale := r.Ending == "stale"; {
+	case e.first && !r.FirstPooled:
+		before = now
+	case stale && (over && (!r.MaxPool || e.played < r.FrameSkip) || !e.first && e.played < r.FrameSkip):
+		e.stack.Repeat()
+		return
+	case stale && over:
+		// The last picture was not looked at; what stands in its place is what was seen last.
+		n := len(now)
+		now = screen.Brighter(e.seen[:n], e.seen[n:], c.Palette())
+	case !r.MaxPool || e.played == 1:
+		before = now
+	}
+	e.observer.Observe(e.stack.Next(), now, before, c.Palette())
 }
 
 // Render returns the last frame in colour.
@@ -134,34 +431,106 @@ func (e *Env) Render() (rgb []byte, width, height int, err error) {
 	return rgb, Width, e.console.Rows(), nil
 }
 
-// notRunning, in the last byte of the console's length, says that no episode is.
-const notRunning = 0x80
-
-// Save returns the console and the stack.
-func (e *Env) Save() ([]byte, error) {
-	console := e.console.Save(true)
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(console)))
-	if !e.running { // the length has bits to spare
-		b[3] |= notRunning
-	}
-	b = append(b, console...)
-	return e.stack.Append(b), nil
+var infos = []env.InfoSpec{
+	{Name: "lives", DType: env.Int32},
+	{Name: "raw_reward", DType: env.Int32},
+	{Name: "game_over", DType: env.Bool},
+	{Name: "frame_number", DType: env.Int32},
+	{Name: "episode_frame_number", DType: env.Int32},
+	{Name: "ram", DType: env.Uint8, Len: 128},
 }
 
-// Restore goes on from what Save returned.
+// Infos describes what Inform tells.
+func (e *Env) Infos() []env.InfoSpec {
+	if e.recipe.RAMInfo {
+		return infos
+	}
+	return infos[:len(infos)-1]
+}
+
+// Inform tells the lives left, the last act's whole reward, whether the game (not just a
+// life) is over or cut off, frames since the seed and since the game began, and the RAM.
+func (e *Env) Inform(columns [][]byte, i int) {
+	c := e.console
+	put := func(k, v int) { binary.NativeEndian.PutUint32(columns[k][4*i:], uint32(int32(v))) }
+	put(0, c.Lives())
+	put(1, e.reward)
+	columns[2][i] = 0
+	if e.gameOver() {
+		columns[2][i] = 1
+	}
+	put(3, c.FrameNumber())
+	put(4, c.EpisodeFrameNumber())
+	if e.recipe.RAMInfo {
+		copy(columns[5][128*i:], c.RAM()[:])
+	}
+}
+
+const (
+	flagRunning = 1 << iota
+	flagLifeOver
+	flagFirst
+	flagSeed // a seed waits for the next reset
+)
+
+const envHead = 1 + 3 + 4*4 + 8 + rng.StateSize
+
+// Save returns the episode's place, the streams, the stack, the last picture where it is
+// needed, and the console.
+func (e *Env) Save() ([]byte, error) {
+	chance, err := e.chance.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 4, envHead)
+	var seed uint64
+	for flag, on := range map[byte]bool{flagRunning: e.running, flagLifeOver: e.lifeOver, flagFirst: e.first, flagSeed: e.seed != nil} {
+		if on {
+			b[0] |= flag
+		}
+	}
+	if e.seed != nil {
+		seed = *e.seed
+	}
+	for _, v := range []int{e.frames, e.played, e.lives, e.reward} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(int32(v)))
+	}
+	b = binary.LittleEndian.AppendUint64(b, seed)
+	b = append(append(b, chance...), e.seen...)
+	return append(e.stack.Append(b), e.console.Save(true)...), nil
+}
+
+// Restore goes on from what Save returned, of an environment with the same recipe. What is
+// refused changes nothing.
 func (e *Env) Restore(b []byte) error {
-	const stackSize = frameStack * frameSize
-	if len(b) < 4 {
-		return fmt.Errorf("state: %d bytes, that is none of %s", len(b), e.spec.ID)
+	stack := e.spec.Obs.Bytes()
+	if rest := envHead + len(e.seen) + stack; len(b) < rest {
+		return fmt.Errorf("state: %d bytes, must be more than %d: it is none of %s with this recipe", len(b), rest, e.spec.ID)
 	}
-	running := b[3]&notRunning == 0
-	n := int(binary.LittleEndian.Uint32(b) &^ (notRunning << 24))
-	if len(b) != 4+n+stackSize {
-		return fmt.Errorf("state: %d bytes, must be %d", len(b), 4+n+stackSize)
+	if b[0] >= flagSeed<<1 || b[1]|b[2]|b[3] != 0 {
+		return fmt.Errorf("state: its first bytes are %v, it is none of %s", b[:4], e.spec.ID)
 	}
-	if err := e.console.Restore(b[4 : 4+n]); err != nil {
+	chance := new(rng.Stream)
+	if err := chance.UnmarshalBinary(b[envHead-rng.StateSize : envHead]); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	at := envHead + len(e.seen)
+	if err := e.console.Restore(b[at+stack:]); err != nil {
 		return err
 	}
-	e.running = running
-	return e.stack.Restore(b[4+n:])
+	if err := e.stack.Restore(b[at : at+stack]); err != nil {
+		return err
+	}
+	number := func(k int) int { return int(int32(binary.LittleEndian.Uint32(b[4+4*k:]))) }
+	e.episode = episode{
+		running: b[0]&flagRunning != 0, lifeOver: b[0]&flagLifeOver != 0, first: b[0]&flagFirst != 0,
+		frames: number(0), played: number(1), lives: number(2), reward: number(3),
+	}
+	e.seed, e.chance, e.drawn = nil, *chance, true
+	if b[0]&flagSeed != 0 {
+		seed := binary.LittleEndian.Uint64(b[20:])
+		e.seed = &seed
+	}
+	copy(e.seen, b[envHead:])
+	return nil
 }

@@ -10,9 +10,15 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-func newEnv(t *testing.T) *Env {
+const frameStack = 4
+
+func newEnv(t *testing.T, options string) *Env {
 	t.Helper()
-	e, err := NewEnv(newROM(t, "tetris", tetrisImage()))
+	o, err := env.ParseOptions(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEnv(newROM(t, "tetris", tetrisImage()), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +32,7 @@ const (
 )
 
 func TestEnv(t *testing.T) {
-	e := newEnv(t)
+	e := newEnv(t, `{"reset": "cached"}`)
 	s := e.Spec()
 	if err := s.Check(); err != nil || s.ID != "atari/tetris" || s.Action.N != 5 || s.Obs.Bytes() != 4*84*84 {
 		t.Errorf("%+v, %v", s, err)
@@ -70,7 +76,7 @@ func TestEnv(t *testing.T) {
 }
 
 func TestEnvRestoreRefuses(t *testing.T) {
-	e := newEnv(t)
+	e := newEnv(t, `{"reset": "cached"}`)
 	obs := make([]byte, e.Spec().Obs.Bytes())
 	if err := e.Reset(obs); err != nil {
 		t.Fatal(err)
@@ -93,10 +99,9 @@ func TestEnvRestoreRefuses(t *testing.T) {
 	}
 	huge := slices.Clone(saved)
 	binary.LittleEndian.PutUint32(huge, 0xFFFFFFFF)
-	none := slices.Clone(saved)
-	binary.LittleEndian.PutUint32(none, 0)
+	none := saved[:len(saved)-len(e.console.Save(true))]
 	damaged := slices.Clone(saved)
-	damaged[1000] ^= 1
+	damaged[len(damaged)-1000] ^= 1
 	for what, state := range map[string][]byte{
 		"nothing": nil, "three bytes": saved[:3], "half": saved[:len(saved)/2], "all but a byte": saved[:len(saved)-1],
 		"a byte more": append(slices.Clone(saved), 0), "a huge console": huge, "no console": none, "a damaged console": damaged,

@@ -11,16 +11,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/paceline-rl/paceline/core/atari/games"
 )
 
-// ROM is a cartridge: its bytes and the game whose rules go with them. It never
-// changes, and any number of consoles share one.
+// ROM is a cartridge: its bytes and the game whose rules go with them, and what a
+// console is like that was turned on with it. Any number of consoles share one.
 type ROM struct {
 	game  *games.Game
 	md5   string
 	image *image
+	on    atomic.Pointer[turnedOn] // nil until a console was
 }
 
 // Game returns the game's facts.

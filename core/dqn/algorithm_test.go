@@ -42,7 +42,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 		reward     float32
 		terminated bool
 	}
-	e := must(env.Make(c.Env))(t)
+	e := must(env.Make(c.Env, nil))(t)
 	e.Seed(vec.SeedFor(uint64(c.Seed), 0))
 	coin, draws := rng.New(uint64(c.Seed), "explore", 0), rng.New(uint64(c.Seed), "replay", 0)
 	c.Policy = policyMLP
@@ -190,7 +190,7 @@ func interrupted(t *testing.T, c Config, steps int64) Hashes {
 		if k == 2 {
 			// What a user does between two pieces changes nothing.
 			p := must(d.Policy())(t)
-			_, err := p.Evaluate(c.Env, 2, 0.05, 1)
+			_, err := p.Evaluate(c.Env, nil, 2, 0.05, 1)
 			check(t, err)
 			hashesOf(t, d)
 		}
@@ -239,7 +239,7 @@ func TestPushedEqualsBuiltIn(t *testing.T) {
 	const steps = 3000
 	want := learn(t, c, steps, notEmulated)
 	mk := func(i int) (env.Env, error) {
-		e, err := env.Make("CartPole-v1")
+		e, err := env.Make("CartPole-v1", nil)
 		if err == nil {
 			e.Seed(vec.SeedFor(uint64(c.Seed), i))
 		}

@@ -243,7 +243,7 @@ func (d *DQN) read(r *checkpoint.Reader) (*loaded, error) {
 		return nil, err
 	}
 	// What shapes the state must agree; everything else may be changed.
-	for _, name := range []string{"env", "policy", "net_arch", "num_envs", "optimizer", "actor", "buffer_size"} {
+	for _, name := range []string{"env", "env_options", "policy", "net_arch", "num_envs", "optimizer", "actor", "buffer_size"} {
 		saved, _ := l.cfg.Get(name)
 		if own, _ := d.cfg.Get(name); own != saved {
 			return nil, fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)

@@ -257,13 +257,13 @@ func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
 	if err := p.Act(2, obs, want, nil); err == nil || !strings.Contains(err.Error(), "obs: 64 bytes, must be 32") {
 		t.Error(err)
 	}
-	a := must(p.Evaluate("CartPole-v1", 40, 0.1, 5))(t)
-	b := must(p.Evaluate("CartPole-v1", 40, 0.1, 5))(t)
-	c := must(p.Evaluate("CartPole-v1", 40, 0.1, 6))(t)
+	a := must(p.Evaluate("CartPole-v1", nil, 40, 0.1, 5))(t)
+	b := must(p.Evaluate("CartPole-v1", nil, 40, 0.1, 5))(t)
+	c := must(p.Evaluate("CartPole-v1", nil, 40, 0.1, 6))(t)
 	if a != b || a == c || a.Episodes != 40 || a.MeanReturn != a.MeanLen {
 		t.Errorf("%+v, %+v, %+v", a, b, c)
 	}
-	if _, err := p.Evaluate("Catch-v0", 4, 0, 0); err == nil || !strings.Contains(err.Error(), "as the policy's") {
+	if _, err := p.Evaluate("Catch-v0", nil, 4, 0, 0); err == nil || !strings.Contains(err.Error(), "as the policy's") {
 		t.Error(err)
 	}
 }
@@ -305,7 +305,7 @@ func TestPushProtocol(t *testing.T) {
 	says(h.d.Observe(), "must follow act")
 	check(t, h.d.Act())
 	says(h.d.Act(), "called twice")
-	check(t, h.vec.Step(h.actions, h.rows))
+	check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
 	zero := float32(0)
 	reward := h.rows.Rewards[1]
 	h.rows.Rewards[1] = zero / zero

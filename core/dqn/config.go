@@ -14,9 +14,10 @@ import (
 // Config holds every setting of a run. Options describes each field, under
 // the name that C and Python use for it.
 type Config struct {
-	Env     string
-	Policy  string
-	NetArch []int
+	Env        string
+	EnvOptions string // a JSON object
+	Policy     string
+	NetArch    []int
 
 	NumEnvs      int // W
 	NumThreads   int
@@ -83,6 +84,7 @@ const (
 // reading.
 var Options = []Option{
 	text("env", "", "name of the built-in environment to step", nil, func(c *Config) *string { return &c.Env }),
+	text("env_options", "", "what the built-in environment is made with, as a JSON object: {\"recipe\": \"mnih2015\"}", nil, func(c *Config) *string { return &c.EnvOptions }),
 	text("policy", policyAuto, "network: CnnPolicy (Nature CNN, for pictures), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, policyCNN, policyMLP}, func(c *Config) *string { return &c.Policy }),
 	{Name: "net_arch", Type: "ints", Default: "64,64", Doc: "widths of MlpPolicy's hidden layers, each 1 to 65536",
 		get: func(c *Config) string { return joinInts(c.NetArch) }, set: setNetArch},

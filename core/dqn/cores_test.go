@@ -107,7 +107,7 @@ func TestNumThreadsCompute(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			c := crowd{want: int64(n)}
 			d := must(New(cartpole(edit, func(c *Config) { c.NumThreads, c.GradientSteps = n, 1 }), func(i int) (env.Env, error) {
-				e, err := env.Make("CartPole-v1")
+				e, err := env.Make("CartPole-v1", nil)
 				e.Seed(uint64(i))
 				return &busyEnv{e, &c}, err
 			}))(t)

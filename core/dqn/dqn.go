@@ -101,44 +101,35 @@ func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, stack := mk == nil, replay.StackDeclared
-	if own {
-		if cfg.Env == "" {
-			return nil, fmt.Errorf("env: empty, must name a built-in environment (%s)", env.Known())
-		}
-		stack = replay.StackTrusted // ours stack frames as they say
-		mk = func(i int) (env.Env, error) {
-			e, err := env.Make(cfg.Env)
-			if err != nil {
-				return nil, err
-			}
-			e.Seed(vec.SeedFor(uint64(cfg.Seed), i))
-			return e, nil
-		}
-	}
 	cores, pool, err := share(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	v, err := vec.New(mk, cfg.NumEnvs, pool, vec.SameStep)
+	stack := replay.StackDeclared
+	var v *vec.Vec
+	if mk == nil {
+		stack = replay.StackTrusted // ours stack frames as they say
+		v, err = builtIn(&cfg, pool)
+	} else {
+		v, err = vec.New(mk, cfg.NumEnvs, pool, vec.SameStep)
+	}
 	if err != nil {
 		pool.Close()
-		var e *env.Error
-		if own && errors.As(err, &e) {
-			err = e.Err // the same for every index: the index says nothing
-		}
 		return nil, err
 	}
 	spec := v.Spec()
 	if cfg.FrameStack > 0 {
 		spec.Obs.FrameStack, stack = cfg.FrameStack, replay.StackDeclared
 	}
-	d, err := build(cfg, spec, vec.NewRows(spec.Obs, cfg.NumEnvs), make([]int32, cfg.NumEnvs), stack, cores, pool)
+	rows := vec.NewRows(spec.Obs, cfg.NumEnvs)
+	rows.AddInfos(v.InfoSpecs())
+	d, err := build(cfg, spec, rows, make([]int32, cfg.NumEnvs), stack, cores, pool)
 	if err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
 	d.notices = notices
 	d.samplers.vec = v
+	d.samplers.score = scoreOf(v.InfoSpecs())
 	if !d.cfg.Synchronized {
 		for range pool.Threads() {
 			n, err := nn.NewNetwork(d.network(), 1, nil)
@@ -149,6 +140,17 @@ func New(cfg Config, mk func(i int) (env.Env, error)) (*DQN, error) {
 		}
 	}
 	return d, nil
+}
+
+func builtIn(cfg *Config, pool *threads.Pool) (*vec.Vec, error) {
+	if cfg.Env == "" {
+		return nil, fmt.Errorf("env: empty, must name a built-in environment (%s)", env.Known())
+	}
+	options, err := env.ParseOptions(cfg.EnvOptions)
+	if err != nil {
+		return nil, err
+	}
+	return vec.Make(cfg.Env, options, cfg.NumEnvs, uint64(cfg.Seed), pool, vec.SameStep)
 }
 
 // share returns the cores of a DQN and the pool of its samplers. Where each row
@@ -167,6 +169,15 @@ func share(cfg *Config) (*threads.Budget, *threads.Pool, error) {
 	}
 	pool, err := threads.NewPool(n, cores)
 	return cores, pool, err
+}
+
+// Env returns the environment's name and the name and hash of the recipe that it follows,
+// "" where there is none.
+func (d *DQN) Env() (name, recipe, hash string) {
+	if d.samplers.vec != nil {
+		recipe, hash = d.samplers.vec.Recipe()
+	}
+	return d.spec.ID, recipe, hash
 }
 
 func (d *DQN) network() nn.Spec { return networkSpec(&d.cfg, d.spec) }
@@ -190,6 +201,12 @@ func build(cfg Config, spec env.Spec, rows *vec.Rows, actions []int32, stack rep
 			team.Close()
 		}
 	}()
+	switch {
+	case spec.Action.N == 0:
+		return nil, fmt.Errorf("actions: %v, must be discrete for a Q-network", spec.Action)
+	case spec.LifeLoss:
+		return nil, fmt.Errorf("life_loss_info: true, must be false for training (episodic_life ends an episode with a life)")
+	}
 	if err := kernel.Err(); err != nil { // PACELINE_ISA names what this machine has not
 		return nil, err
 	}

@@ -163,6 +163,6 @@ func (h *host) begin(t testing.TB, total int64) {
 func (h *host) round(t testing.TB) {
 	t.Helper()
 	check(t, h.d.Act())
-	check(t, h.vec.Step(h.actions, h.rows))
+	check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
 	check(t, h.d.Observe())
 }

@@ -93,7 +93,7 @@ type Evaluation struct {
 // taking a random action with probability epsilon. Each episode has an
 // environment and coins of its own, from the streams ("eval", episode), so the
 // result does not depend on anything else.
-func (p *Policy) Evaluate(id string, episodes int, epsilon float64, seed uint64) (Evaluation, error) {
+func (p *Policy) Evaluate(id string, options env.Options, episodes int, epsilon float64, seed uint64) (Evaluation, error) {
 	if episodes < 1 || episodes > 1_000_000 {
 		return Evaluation{}, fmt.Errorf("episodes: %d, must be 1 to 1000000", episodes)
 	}
@@ -102,7 +102,7 @@ func (p *Policy) Evaluate(id string, episodes int, epsilon float64, seed uint64)
 	}
 	var played []episode
 	for first := 0; first < episodes; first += policyBatch {
-		part, err := p.play(id, first, min(policyBatch, episodes-first), epsilon, seed)
+		part, err := p.play(id, options, first, min(policyBatch, episodes-first), epsilon, seed)
 		if err != nil {
 			return Evaluation{}, err
 		}
@@ -120,7 +120,7 @@ type game struct {
 }
 
 // play plays n episodes side by side, so that the network sees many rows.
-func (p *Policy) play(id string, first, n int, epsilon float64, seed uint64) (played []episode, err error) {
+func (p *Policy) play(id string, options env.Options, first, n int, epsilon float64, seed uint64) (played []episode, err error) {
 	size := p.spec.Obs.Bytes()
 	obs := make([]byte, n*size)
 	games := make([]*game, 0, n)
@@ -130,9 +130,12 @@ func (p *Policy) play(id string, first, n int, epsilon float64, seed uint64) (pl
 		}
 	}()
 	for i := range n {
-		e, err := env.Make(id)
+		e, err := env.Make(id, options)
 		if err != nil {
 			return nil, err
+		}
+		if e, ok := e.(env.Evaluable); ok {
+			e.Evaluate()
 		}
 		games = append(games, &game{index: i, env: e, coin: rng.New(seed, "eval", first+i)})
 		if s := e.Spec(); s.Obs.Bytes() != size || s.Action.N != p.spec.Action.N {

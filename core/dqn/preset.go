@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/paceline-rl/paceline/core/env"
 )
 
 // setting is one line of a preset.
@@ -121,6 +123,9 @@ func (c *Config) ApplyPreset(preset, envID string) error {
 		}
 	}
 	next.Env = envID
+	if preset == "mnih2015" && strings.HasPrefix(env.Canonical(envID), "atari/") {
+		next.EnvOptions = `{"recipe": "mnih2015"}`
+	}
 	*c = next
 	return nil
 }

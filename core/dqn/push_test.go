@@ -121,7 +121,7 @@ func TestBrokenPromiseOfAFrameStack(t *testing.T) {
 	honest.begin(t, 10_000)
 	for k := range 100 {
 		check(t, h.d.Act())
-		check(t, h.vec.Step(h.actions, h.rows))
+		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
 		if k%10 == 9 && h.rows.Ends[2] == 0 {
 			steps := h.d.Stats().Steps
 			h.rows.Obs[2*18] ^= 1

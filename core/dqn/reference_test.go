@@ -406,7 +406,7 @@ func pushed(t *testing.T, r *rand.Rand, c Config, n *naive) {
 				t.Fatal("two looks, two results")
 			}
 		}
-		check(t, h.vec.Step(h.actions, h.rows))
+		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
 		check(t, h.d.Observe())
 		if r.IntN(20) == 0 {
 			n.compare(t, h.d)

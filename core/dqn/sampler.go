@@ -35,7 +35,8 @@ type samplers struct {
 	broken    []bool      // the environment failed: it must be reset
 
 	pool  *threads.Pool
-	vec   *vec.Vec      // nil where the host steps the environments
+	vec   *vec.Vec // nil where the host steps the environments
+	score score
 	actor *nn.Params    // whose Q-values choose: theta, theta-minus or a snapshot
 	joint *nn.Network   // all rows in one minibatch (Synchronized Execution)
 	team  *kernel.Team  // shares its work
@@ -81,7 +82,7 @@ func (s *samplers) row(rows []byte, i int) []byte { return rows[i*s.size : (i+1)
 
 // begin starts a segment in row i with the observation that stands there.
 func (s *samplers) begin(i int) error {
-	s.returns[i], s.lengths[i], s.broken[i] = 0, 0, false
+	s.broken[i] = false
 	return s.memory.Begin(i, s.row(s.rows.Obs, i))
 }
 
@@ -169,12 +170,16 @@ func (s *samplers) keep(i int, action int32, at int64) error {
 	if err := s.memory.Add(i, action, reward, s.actor.Version, end, s.row(next, i)); err != nil {
 		return err
 	}
-	s.returns[i] += float64(reward)
+	score, over := s.score.of(s.rows, i)
+	s.returns[i] += score
 	s.lengths[i]++
 	if end == 0 {
 		return nil
 	}
-	s.finished[i] = append(s.finished[i], episode{s.returns[i], s.lengths[i], at})
+	if over {
+		s.finished[i] = append(s.finished[i], episode{s.returns[i], s.lengths[i], at})
+		s.returns[i], s.lengths[i] = 0, 0
+	}
 	if s.nextStep {
 		s.resetting[i] = true
 		return nil
@@ -242,7 +247,7 @@ func (s *samplers) runAlone(worker, i int) error {
 func (s *samplers) repair() error {
 	for i, broken := range s.broken {
 		if broken {
-			s.memory.Cut(i)
+			s.cut(i)
 		}
 	}
 	if err := s.vec.Reset(s.rows, s.broken); err != nil {
@@ -258,10 +263,16 @@ func (s *samplers) repair() error {
 	return nil
 }
 
+// cut ends row i's segment and forgets the episode in progress.
+func (s *samplers) cut(i int) {
+	s.memory.Cut(i)
+	s.returns[i], s.lengths[i] = 0, 0
+}
+
 // reset cuts every episode in progress and begins new ones.
 func (s *samplers) reset() error {
 	for i := range s.coins {
-		s.memory.Cut(i)
+		s.cut(i)
 	}
 	if s.vec != nil {
 		if err := s.vec.Reset(s.rows, nil); err != nil {

@@ -143,7 +143,7 @@ func TestStopBetweenRuns(t *testing.T) {
 func TestStopWhereTheHostSteps(t *testing.T) {
 	c := slowWindows()
 	mk := func(i int) (env.Env, error) {
-		e, err := env.Make("CartPole-v1")
+		e, err := env.Make("CartPole-v1", nil)
 		e.Seed(vec.SeedFor(uint64(c.Seed), i))
 		return e, err
 	}
@@ -167,7 +167,7 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 		if h.d.Stats().Steps == 100+400-4 { // the coming Act waits
 			go func() { time.Sleep(20 * time.Millisecond); h.d.Stop() }()
 		}
-		check(t, h.vec.Step(h.actions, h.rows))
+		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
 		check(t, h.d.Observe())
 	}
 	if stopped != 1 {
@@ -265,7 +265,7 @@ func TestPanicWhereTheHostSteps(t *testing.T) {
 	var err error
 	for k := 0; err == nil && k < 1000; k++ {
 		if err = h.d.Act(); err == nil {
-			check(t, h.vec.Step(h.actions, h.rows))
+			check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
 			err = h.d.Observe()
 		}
 	}

@@ -15,31 +15,29 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// DType is the type of one observation component.
+// DType is the type of one number. Observations have the first two.
 type DType uint8
 
 const (
 	Uint8   DType = iota // one byte, 0..255: pixels
 	Float32              // four bytes: physical quantities
+	Int32                // four bytes: counts
+	Bool                 // one byte, 0 or 1
 )
 
-// Size returns the bytes one component takes.
+// Size returns the bytes one number takes.
 func (d DType) Size() int {
-	if d == Float32 {
+	if d == Float32 || d == Int32 {
 		return 4
 	}
 	return 1
 }
 
-// String returns the name NumPy uses: "uint8" or "float32".
-func (d DType) String() string {
-	if d == Float32 {
-		return "float32"
-	}
-	return "uint8"
-}
+// String returns the name NumPy uses: "uint8", "float32", "int32" or "bool".
+func (d DType) String() string { return [...]string{"uint8", "float32", "int32", "bool"}[d] }
 
 // ObsSpec describes an observation (a Gymnasium Box).
 type ObsSpec struct {
@@ -66,9 +64,32 @@ func (s ObsSpec) Len() int {
 // Bytes returns the size of an observation in bytes.
 func (s ObsSpec) Bytes() int { return s.Len() * s.DType.Size() }
 
-// ActionSpec describes an action. Only Discrete exists: integers 0..N-1.
+// ActionSpec describes an action: an integer 0..N-1 (Gymnasium's Discrete), or, with N 0, as
+// many float32 as Low and High have entries, each within its bounds (a Box of one axis).
 type ActionSpec struct {
-	N int
+	N         int
+	Low, High []float32
+}
+
+// Equal reports whether two specs are the same.
+func (s ActionSpec) Equal(o ActionSpec) bool {
+	return s.N == o.N && slices.Equal(s.Low, o.Low) && slices.Equal(s.High, o.High)
+}
+
+// Bytes returns the size of an action in bytes: an int32, or the float32 of a box.
+func (s ActionSpec) Bytes() int {
+	if s.N > 0 {
+		return 4
+	}
+	return 4 * len(s.Low)
+}
+
+// String returns "5 discrete" or "a box of 3".
+func (s ActionSpec) String() string {
+	if s.N > 0 {
+		return fmt.Sprintf("%d discrete", s.N)
+	}
+	return fmt.Sprintf("a box of %d", len(s.Low))
 }
 
 // Spec describes an environment.
@@ -76,8 +97,12 @@ type Spec struct {
 	ID     string
 	Obs    ObsSpec
 	Action ActionSpec
+	// LifeLoss says that a step may be Lost.
+	LifeLoss bool
 	// MaxSteps truncates an episode after that many steps; 0: never.
 	MaxSteps int
+	// FPS is how many steps make a second of what a person would see.
+	FPS int
 	// Threshold is the mean return at which the task counts as solved, as in
 	// Gymnasium's registry; 0 if none is defined.
 	Threshold float64
@@ -113,8 +138,8 @@ func (s Spec) Check() error {
 	if o.FrameStack < 0 || o.FrameStack > 1 && o.FrameStack != o.Shape[0] {
 		return fmt.Errorf("observation frame_stack: %d, must be 0, 1 or the first axis of the shape %v", o.FrameStack, o.Shape)
 	}
-	if s.Action.N < 1 {
-		return fmt.Errorf("actions: %d, must be at least 1", s.Action.N)
+	if a := s.Action; a.N < 0 || a.N == 0 && (len(a.Low) == 0 || len(a.Low) != len(a.High)) {
+		return fmt.Errorf("actions: %d, must be at least 1", a.N)
 	}
 	if s.MaxSteps < 0 {
 		return fmt.Errorf("max_steps: %d, must not be negative", s.MaxSteps)
@@ -129,9 +154,15 @@ type End uint8
 const (
 	Terminated End = 1 << iota // the task is over: the return beyond is zero
 	Truncated                  // cut off (time limit): the return beyond is not zero
+	// Lost is told as a termination, but the episode goes on: a life was lost in a game
+	// whose learner takes that for an end, and whose observations go on all the same.
+	Lost
 )
 
-// Env is one environment. After Step returns an End other than 0 the next call
+// Over reports whether the next call must be Reset.
+func (e End) Over() bool { return e&(Terminated|Truncated) != 0 }
+
+// Env is one environment. After Step returns an End that is Over the next call
 // must be Reset. Reset and Step write the observation into obs, which has
 // exactly Spec().Obs.Bytes() bytes and belongs to the caller.
 type Env interface {
@@ -144,6 +175,55 @@ type Env interface {
 	// Step takes one action; the caller has checked its range.
 	Step(action int32, obs []byte) (reward float32, end End, err error)
 	Close() error
+}
+
+// BoxEnv is an Env whose actions may be a box: where its ActionSpec says so, StepBox takes
+// the place of Step. The caller has checked the range.
+type BoxEnv interface {
+	Env
+	StepBox(action []float32, obs []byte) (reward float32, end End, err error)
+}
+
+// Delayer is an Env that can take a step before it is known where the observation goes:
+// Observe writes it afterwards, any number of times until the next call. action is a
+// number or, where the ActionSpec is a box, box is the action.
+type Delayer interface {
+	Env
+	Advance(action int32, box []float32) (reward float32, end End, err error)
+	Observe(obs []byte)
+}
+
+// InfoSpec describes what an Informer tells under one name: a number, or with Len above 0
+// a row of as many.
+type InfoSpec struct {
+	Name  string
+	DType DType
+	Len   int
+}
+
+// Bytes returns what one environment's entry takes.
+func (s InfoSpec) Bytes() int { return max(1, s.Len) * s.DType.Size() }
+
+// Informer is an Env that tells more about where it stands than its observation does.
+type Informer interface {
+	Env
+	// Infos describes the columns; it never changes.
+	Infos() []InfoSpec
+	// Inform writes row i of each column, in the machine's byte order.
+	Inform(columns [][]byte, i int)
+}
+
+// Numbered is an Env that wants to know its place in a vector.
+type Numbered interface{ Number(i int) }
+
+// Evaluable is an Env whose episodes and rewards are made for learning, and which shows
+// the task's own from the next reset on when it is told to.
+type Evaluable interface{ Evaluate() }
+
+// Named is an Env whose observations follow a recipe: a name, and a hash of all that the
+// recipe says, so that two runs can be compared.
+type Named interface {
+	Recipe() (name, hash string)
 }
 
 // Saver is an Env whose whole state, its stream included, can be written down:

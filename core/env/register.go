@@ -9,29 +9,52 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
+// Maker returns a new environment, not yet reset, at every call, or an error where
+// something is missing that it needs or an option is not allowed.
+type Maker func(Options) (Env, error)
+
 var register struct {
 	sync.RWMutex
-	makers  map[string]func() (Env, error)
+	makers  map[string]Maker
 	aliases map[string]string
 }
 
-// Register makes an environment known under id; mk returns a new one, not yet
-// reset, at every call, or an error where something is missing that it needs. It is
-// meant for init functions and panics if id is empty or taken, as two environments
-// of one name are a mistake in the program.
-func Register(id string, mk func() (Env, error)) {
-	register.Lock()
-	defer register.Unlock()
+// Register makes an environment known under id. It is meant for init functions and
+// panics if id is empty or taken, as two environments of one name are a mistake in the
+// program.
+func Register(id string, mk Maker) {
 	if id == "" || mk == nil {
 		panic("env: Register needs an id and a function")
 	}
-	if _, taken := register.makers[id]; taken {
+	if !Add(id, mk) {
 		panic(fmt.Sprintf("env: Register called twice for %q", id))
 	}
+}
+
+// RegisterPlain is Register for an environment that has no options.
+func RegisterPlain(id string, mk func() Env) {
+	Register(id, func(o Options) (Env, error) {
+		if err := o.Read(id, nil); err != nil {
+			return nil, err
+		}
+		return mk(), nil
+	})
+}
+
+// Add makes an environment known under id while the program runs, and reports false if
+// that name is taken.
+func Add(id string, mk Maker) bool {
+	register.Lock()
+	defer register.Unlock()
+	_, taken := register.makers[id]
+	if _, alias := register.aliases[id]; taken || alias {
+		return false
+	}
 	if register.makers == nil {
-		register.makers = make(map[string]func() (Env, error))
+		register.makers = make(map[string]Maker)
 	}
 	register.makers[id] = mk
+	return true
 }
 
 // Alias makes the environment registered under id known by another name, which IDs
@@ -43,6 +66,17 @@ func Alias(name, id string) {
 		register.aliases = make(map[string]string)
 	}
 	register.aliases[name] = id
+}
+
+// Canonical returns the name that an environment is registered under, whatever it is
+// called, also where there is none of that name.
+func Canonical(name string) string {
+	register.RLock()
+	defer register.RUnlock()
+	if of, ok := register.aliases[name]; ok {
+		return of
+	}
+	return name
 }
 
 // IDs returns the names of all registered environments, sorted.
@@ -57,19 +91,17 @@ func IDs() []string {
 	return ids
 }
 
-// Make returns a new environment called id. Its error for an unknown name
-// suggests the nearest known ones.
-func Make(id string) (Env, error) {
+// Make returns a new environment called id, made with options. Its error for an unknown
+// name suggests the nearest known ones.
+func Make(id string, options Options) (Env, error) {
+	id = Canonical(id)
 	register.RLock()
-	if of, ok := register.aliases[id]; ok {
-		id = of
-	}
 	mk := register.makers[id]
 	register.RUnlock()
 	if mk == nil {
 		return nil, fmt.Errorf("environment %q is not known; %s", id, suggest(id, IDs()))
 	}
-	return mk()
+	return mk(options)
 }
 
 // Known names the environments for people: all that stand alone, and of each family

@@ -9,20 +9,26 @@ import (
 type nothing struct{ Env }
 
 func TestRegister(t *testing.T) {
-	Register("Zeta-v0", func() (Env, error) { return nothing{}, nil })
-	Register("Alpha-v1", func() (Env, error) { return nothing{}, nil })
+	RegisterPlain("Zeta-v0", func() Env { return nothing{} })
+	RegisterPlain("Alpha-v1", func() Env { return nothing{} })
 	if got := IDs(); !slices.Equal(got, []string{"Alpha-v1", "Zeta-v0"}) {
 		t.Errorf("IDs: %v", got)
 	}
-	if e, err := Make("Zeta-v0"); err != nil || e != (nothing{}) {
+	if e, err := Make("Zeta-v0", nil); err != nil || e != (nothing{}) {
 		t.Errorf("Make: %v, %v", e, err)
 	}
-	if _, err := Make("zeta-v1"); err == nil || err.Error() != `environment "zeta-v1" is not known; did you mean Zeta-v0?` {
+	if _, err := Make("zeta-v1", nil); err == nil || err.Error() != `environment "zeta-v1" is not known; did you mean Zeta-v0?` {
 		t.Errorf("Make of a near name: %v", err)
 	}
+	if _, err := Make("Zeta-v0", Options{"size": nil}); err == nil || !strings.Contains(err.Error(), "Zeta-v0 has no options") {
+		t.Errorf("an option of an environment without: %v", err)
+	}
+	if Add("Zeta-v0", func(Options) (Env, error) { return nothing{}, nil }) {
+		t.Error("Add of a name that is taken")
+	}
 	for name, register := range map[string]func(){
-		"taken": func() { Register("Zeta-v0", func() (Env, error) { return nothing{}, nil }) },
-		"empty": func() { Register("", func() (Env, error) { return nothing{}, nil }) },
+		"taken": func() { RegisterPlain("Zeta-v0", func() Env { return nothing{} }) },
+		"empty": func() { RegisterPlain("", func() Env { return nothing{} }) },
 		"nil":   func() { Register("Eta-v0", nil) },
 	} {
 		func() {

@@ -26,6 +26,12 @@ func (s *Stack) Next() []byte {
 	return s.frames[s.newest : s.newest+s.size]
 }
 
+// Repeat adds the newest frame once more.
+func (s *Stack) Repeat() {
+	newest := s.frames[s.newest : s.newest+s.size]
+	copy(s.Next(), newest)
+}
+
 // Write writes the stack to an observation, the oldest frame first.
 func (s *Stack) Write(obs []byte) {
 	oldest := s.newest + s.size

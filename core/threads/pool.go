@@ -17,6 +17,7 @@ const Max = 1024
 // of them, so a Pool of one thread starts no goroutine and Do is a plain loop.
 type Pool struct {
 	threads int
+	pin     int        // core of the caller, if it were bound, too; negative: nobody is
 	budget  *Budget    // nil: every helper may come at any time
 	mu      sync.Mutex // held by the running Do, and by Close
 	closed  bool
@@ -43,10 +44,17 @@ type Pool struct {
 // must Close it. With a budget, whoever calls Do holds one of its cores, and Do
 // uses helpers only as far as further ones are free; with nil all of them.
 func NewPool(threads int, budget *Budget) (*Pool, error) {
+	return newPool(threads, budget, -1)
+}
+
+// NewPinned is NewPool with helper i, 1 and up, bound to core first + i.
+func NewPinned(threads, first int) (*Pool, error) { return newPool(threads, nil, first) }
+
+func newPool(threads int, budget *Budget, pin int) (*Pool, error) {
 	if threads < 1 || threads > Max {
 		return nil, fmt.Errorf("threads: %d, must be 1 to %d", threads, Max)
 	}
-	p := &Pool{threads: threads, budget: budget, workers: make([]worker, threads-1)}
+	p := &Pool{threads: threads, budget: budget, pin: pin, workers: make([]worker, threads-1)}
 	p.gate.empty = make(chan struct{}, 1)
 	for i := range p.workers {
 		p.workers[i].token = make(chan struct{}, 1)
@@ -130,6 +138,9 @@ func (p *Pool) Close() {
 // work is the life of helper i, which is thread i+1.
 func (p *Pool) work(i int) {
 	defer p.exited.Done()
+	if p.pin >= 0 {
+		defer Pin(p.pin + i + 1)()
+	}
 	var last uint64 // number of the job this thread has seen the end of
 	for {
 		job, in := p.gate.enter(last)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func newPool(t testing.TB, threads int) *Pool {
+func newTestPool(t testing.TB, threads int) *Pool {
 	t.Helper()
 	p, err := NewPool(threads, nil)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestPoolThreads(t *testing.T) {
 		}
 	}
 	before := runtime.NumGoroutine()
-	p := newPool(t, Max)
+	p := newTestPool(t, Max)
 	p.Close()
 	p.Close()
 	// Close waits until the helpers have signed off; their goroutines end just after.
@@ -50,7 +50,7 @@ func TestPoolHammer(t *testing.T) {
 		rounds = 30
 	}
 	for _, threads := range []int{1, 2, 3, 4, 8, 64, 1024} {
-		p := newPool(t, threads)
+		p := newTestPool(t, threads)
 		perWorker := make([]int, threads)
 		for round := range rounds {
 			n := round * 7 % 2049
@@ -92,7 +92,7 @@ func TestPoolHammer(t *testing.T) {
 // another, a caller alone would never come back.
 func TestPoolIsParallel(t *testing.T) {
 	const threads = 4
-	p := newPool(t, threads)
+	p := newTestPool(t, threads)
 	for range 20 {
 		var arrived atomic.Int32
 		if err := p.Do(threads, func(_, _ int) error {
@@ -111,7 +111,7 @@ func TestPoolIsParallel(t *testing.T) {
 
 func TestPoolErrors(t *testing.T) {
 	for _, threads := range []int{1, 2, 5} {
-		p := newPool(t, threads)
+		p := newTestPool(t, threads)
 		for _, n := range []int{40, 1000} {
 			var ran atomic.Int32
 			err := p.Do(n, func(_, i int) error {
@@ -149,7 +149,7 @@ func TestPoolErrors(t *testing.T) {
 }
 
 func TestPoolAllocates(t *testing.T) {
-	p := newPool(t, 2)
+	p := newTestPool(t, 2)
 	f := func(_, _ int) error { return nil }
 	if got := testing.AllocsPerRun(2000, func() { _ = p.Do(8, f) }); got != 0 {
 		t.Errorf("%v allocations a call, want 0", got)
@@ -159,7 +159,7 @@ func TestPoolAllocates(t *testing.T) {
 func BenchmarkDo(b *testing.B) {
 	for _, threads := range []int{1, 2, 4} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			p := newPool(b, threads)
+			p := newTestPool(b, threads)
 			f := func(_, _ int) error { return nil }
 			b.ReportAllocs()
 			for b.Loop() {
@@ -177,7 +177,7 @@ func BenchmarkDo(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("threads=%d/asleep", threads), func(b *testing.B) {
-			p := newPool(b, threads)
+			p := newTestPool(b, threads)
 			f := func(_, _ int) error { return nil }
 			var spent time.Duration
 			for b.Loop() {

@@ -20,7 +20,7 @@ func reference(t *testing.T, id string, n, steps int, mode Autoreset) []byte {
 	t.Helper()
 	records := make([][]byte, steps+1)
 	for i := range n {
-		e, err := env.Make(id)
+		e, err := env.Make(id, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestEqualsSingles(t *testing.T) {
 
 func play(t *testing.T, id string, n, steps, threads int, mode Autoreset, way string) (all []byte) {
 	t.Helper()
-	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make(id) }, n, threads, mode)
+	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make(id, nil) }, n, threads, mode)
 	seeds := make([]uint64, n)
 	streams := make([]*rng.Stream, n)
 	for i := range n {
@@ -117,7 +117,7 @@ func play(t *testing.T, id string, n, steps, threads int, mode Autoreset, way st
 					t.Fatal(err)
 				}
 			}
-			v, _ = newVec(t, func(int) (env.Env, error) { return env.Make(id) }, n, threads, mode)
+			v, _ = newVec(t, func(int) (env.Env, error) { return env.Make(id, nil) }, n, threads, mode)
 			for i, s := range states {
 				if err := v.Restore(i, s); err != nil {
 					t.Fatal(err)
@@ -128,7 +128,7 @@ func play(t *testing.T, id string, n, steps, threads int, mode Autoreset, way st
 		if way == "StepOne" {
 			err = v.pool.Do(n, func(_, i int) error { return v.StepOne(i, actions[i], rows) })
 		} else {
-			err = v.Step(actions, rows)
+			err = v.Step(Actions{Discrete: actions}, rows)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestVecHammer(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, threads := range []int{2, 7, 40} {
 		const n = 50
-		v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("MountainCar-v0") }, n, threads, NextStep)
+		v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("MountainCar-v0", nil) }, n, threads, NextStep)
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestVecHammer(t *testing.T) {
 				actions[i], mask[i] = int32(r.IntN(3)), r.IntN(20) == 0
 			}
 			mask[r.IntN(n)] = true
-			if err := errors.Join(v.Step(actions, rows), v.Reset(rows, mask)); err != nil {
+			if err := errors.Join(v.Step(Actions{Discrete: actions}, rows), v.Reset(rows, mask)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -175,14 +175,14 @@ func BenchmarkStep(b *testing.B) {
 	for _, id := range []string{"CartPole-v1", "Bricks-v0"} {
 		for _, threads := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/n=8/threads=%d", id, threads), func(b *testing.B) {
-				v, rows := newVec(b, func(int) (env.Env, error) { return env.Make(id) }, 8, threads, NextStep)
+				v, rows := newVec(b, func(int) (env.Env, error) { return env.Make(id, nil) }, 8, threads, NextStep)
 				if err := v.Reset(rows, nil); err != nil {
 					b.Fatal(err)
 				}
 				actions := make([]int32, 8)
 				b.ReportAllocs()
 				for b.Loop() {
-					_ = v.Step(actions, rows)
+					_ = v.Step(Actions{Discrete: actions}, rows)
 				}
 				b.ReportMetric(8*float64(b.N)/b.Elapsed().Seconds(), "env-steps/s")
 			})

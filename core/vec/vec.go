@@ -12,14 +12,17 @@
 //     and it must be reset.
 //   - Steps allocate nothing (as far as the environments do not).
 //
-// Autoreset follows Gymnasium 1.x; see the constants of type Autoreset.
+// Autoreset follows Gymnasium 1.x; see the constants of type Autoreset. Async steps the
+// environments of a Vec apart from one another.
 package vec
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -63,8 +66,13 @@ type Rows struct {
 	// Obs has n rows of Spec().Obs.Bytes() bytes: what each environment shows now.
 	Obs []byte
 	// FinalObs is of the same size, and needed in SameStep only. Its row i is
-	// written where Ends[i] is not 0: the last observation of the episode.
+	// written where Ends[i] is Over: the last observation of the episode.
 	FinalObs []byte
+	// Infos has a column of n entries for each of InfoSpecs, or is nil; FinalInfos are
+	// those of the last step of the episode, written where FinalObs is.
+	Infos, FinalInfos [][]byte
+	// IDs has n entries, the environments of the rows; written by Async only.
+	IDs []int32
 	// Rewards has n entries.
 	Rewards []float32
 	// Ends has n entries: how the step left the episode.
@@ -87,6 +95,15 @@ func NewRows(spec env.ObsSpec, n int) *Rows {
 	}
 }
 
+// AddInfos adds columns for infos, as Vec.InfoSpecs describes them.
+func (r *Rows) AddInfos(specs []env.InfoSpec) {
+	n := len(r.Ends)
+	for _, s := range specs {
+		r.Infos = append(r.Infos, make([]byte, n*s.Bytes()))
+		r.FinalInfos = append(r.FinalInfos, make([]byte, n*s.Bytes()))
+	}
+}
+
 // phase is what an environment is ready for.
 type phase uint8
 
@@ -103,16 +120,35 @@ type Vec struct {
 	phases []phase
 	spec   env.Spec
 	bytes  int // of one observation
+	infos  []env.InfoSpec
 	mode   Autoreset
 	pool   *threads.Pool
+	light  bool // a call is so short that helpers would come late
 	closed bool
+	starts *starts // nil: episodes begin where they begin
+	async  *Async  // nil until it is asked for
 
 	// Arguments of the call in progress and the loops over them, made once so
 	// that a call allocates nothing.
-	actions           []int32
+	actions           Actions
 	mask              []bool
 	rows              *Rows
 	stepAll, resetAll func(worker, i int) error
+}
+
+// Actions are those of n environments: numbers, or where the ActionSpec is a box its
+// float32, row after row. The other one is nil.
+type Actions struct {
+	Discrete []int32
+	Box      []float32
+}
+
+// of returns environment number i's, each of them a row of size.
+func (a Actions) of(i, size int) (action int32, box []float32) {
+	if a.Box != nil {
+		return 0, a.Box[i*size : (i+1)*size : (i+1)*size]
+	}
+	return a.Discrete[i], nil
 }
 
 // New makes n environments, one after the other, by mk(0) to mk(n-1). All must
@@ -129,7 +165,7 @@ func New(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autore
 	if pool == nil {
 		return nil, errors.New("pool: nil, must be a threads.Pool")
 	}
-	v := &Vec{phases: make([]phase, n), mode: mode, pool: pool}
+	v := &Vec{phases: make([]phase, n), mode: mode, pool: pool, light: true}
 	for i := range n {
 		e, err := mk(i)
 		if err == nil && e == nil {
@@ -137,27 +173,44 @@ func New(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autore
 		}
 		if err == nil {
 			v.envs = append(v.envs, e)
-			err = v.admit(e.Spec())
+			if e, ok := e.(env.Numbered); ok {
+				e.Number(i)
+			}
+			err = v.admit(e)
 		}
 		if err != nil {
 			return nil, errors.Join(&env.Error{Index: i, Err: err}, v.Close())
 		}
 	}
-	v.stepAll = func(_, i int) error { return v.step(i, v.actions[i], v.rows) }
+	v.stepAll = func(_, i int) error {
+		action, box := v.actions.of(i, len(v.spec.Action.Low))
+		return v.step(i, action, box, place{v.rows, i})
+	}
 	v.resetAll = func(_, i int) error {
 		if v.mask != nil && !v.mask[i] {
 			return nil
 		}
-		return v.reset(i, v.rows)
+		return v.reset(i, place{v.rows, i})
 	}
 	return v, nil
 }
 
 // admit checks the newest environment's spec against the first one's.
-func (v *Vec) admit(s env.Spec) error {
+func (v *Vec) admit(e env.Env) error {
+	s := e.Spec()
+	var infos []env.InfoSpec
+	if e, ok := e.(env.Informer); ok {
+		infos = e.Infos()
+	}
 	if len(v.envs) == 1 {
-		v.spec, v.bytes = s, s.Obs.Bytes()
-		return s.Check()
+		v.spec, v.bytes, v.infos = s, s.Obs.Bytes(), infos
+		if err := s.Check(); err != nil {
+			return err
+		}
+		if _, ok := e.(env.BoxEnv); !ok && s.Action.N == 0 {
+			return errors.New("actions: a box, which the environment has no StepBox for")
+		}
+		return nil
 	}
 	first := v.spec
 	switch {
@@ -171,8 +224,10 @@ func (v *Vec) admit(s env.Spec) error {
 		return fmt.Errorf("observation frame_stack: %d, must be that of environment 0: %d", s.Obs.FrameStack, first.Obs.FrameStack)
 	case !slices.Equal(s.Obs.Low, first.Obs.Low) || !slices.Equal(s.Obs.High, first.Obs.High):
 		return errors.New("observation bounds: differ from those of environment 0, must be the same")
-	case s.Action != first.Action:
-		return fmt.Errorf("actions: %d, must be that of environment 0: %d", s.Action.N, first.Action.N)
+	case !s.Action.Equal(first.Action):
+		return fmt.Errorf("actions: %v, must be those of environment 0: %v", s.Action, first.Action)
+	case !slices.Equal(infos, v.infos):
+		return errors.New("infos: differ from those of environment 0, must be the same")
 	case s.MaxSteps != first.MaxSteps:
 		return fmt.Errorf("max_steps: %d, must be that of environment 0: %d", s.MaxSteps, first.MaxSteps)
 	}
@@ -181,6 +236,19 @@ func (v *Vec) admit(s env.Spec) error {
 
 // Spec returns the Spec that all environments have.
 func (v *Vec) Spec() env.Spec { return v.spec }
+
+// InfoSpecs describes the columns of Rows.Infos; none if the environments tell no more
+// than their observations.
+func (v *Vec) InfoSpecs() []env.InfoSpec { return v.infos }
+
+// Recipe returns the name and the hash of the recipe that the environments follow, both
+// "" if they have none.
+func (v *Vec) Recipe() (name, hash string) {
+	if e, ok := v.envs[0].(env.Named); ok {
+		return e.Recipe()
+	}
+	return "", ""
+}
 
 // Len returns the number of environments.
 func (v *Vec) Len() int { return len(v.envs) }
@@ -202,10 +270,18 @@ func (v *Vec) Seed(seeds []uint64) error {
 	if len(seeds) != len(v.envs) {
 		return fmt.Errorf("seeds: %d, must be %d, one for each environment", len(seeds), len(v.envs))
 	}
-	for i, e := range v.envs {
-		e.Seed(seeds[i])
+	for i, seed := range seeds {
+		v.SeedOne(i, seed)
 	}
 	return nil
+}
+
+// SeedOne restarts the stream of environment i, 0 to Len()-1.
+func (v *Vec) SeedOne(i int, seed uint64) {
+	v.envs[i].Seed(seed)
+	if v.starts != nil {
+		v.starts.seed(i, seed)
+	}
 }
 
 // Reset begins an episode in every environment, or where mask is true: a mask
@@ -229,29 +305,63 @@ func (v *Vec) Reset(rows *Rows, mask []bool) error {
 	return err
 }
 
-// Step takes one action in every environment: actions has Len() entries of 0
-// to Spec().Action.N-1. Actions, and in Disabled the ends before them, are
-// checked first, and nothing moves unless all are good; the action of a row
-// that only resets (NextStep) is ignored and not looked at.
-func (v *Vec) Step(actions []int32, rows *Rows) error {
+// lightest is how long all environments together may take to be stepped by the caller
+// alone, as waking a helper takes about as long.
+const lightest = 5 * time.Microsecond
+
+// do runs f for all environments, by the pool if that pays.
+func (v *Vec) do(f func(worker, i int) error) (err error) {
+	began := time.Now()
+	if v.light {
+		for i := range v.envs {
+			if e := f(0, i); e != nil && err == nil {
+				err = e
+			}
+		}
+		v.light = time.Since(began) < 2*lightest || v.pool.Threads() == 1
+		return err
+	}
+	err = v.pool.Do(len(v.envs), f)
+	v.light = time.Since(began)*time.Duration(v.pool.Threads()) < lightest
+	return err
+}
+
+// Step takes one action in every environment: Discrete has Len() entries of 0
+// to Spec().Action.N-1, or Box as many rows within the bounds. Actions, and in Disabled the
+// ends before them, are checked first, and nothing moves unless all are good; the action of
+// a row that only resets (NextStep) is ignored and not looked at.
+func (v *Vec) Step(actions Actions, rows *Rows) error {
 	if err := v.check(rows); err != nil {
 		return err
 	}
-	if len(actions) != len(v.envs) {
-		return fmt.Errorf("actions: %d, must be %d, one for each environment", len(actions), len(v.envs))
+	if err := v.checkActions(actions, len(v.envs)); err != nil {
+		return err
 	}
-	for i, a := range actions {
-		if err := v.checkStep(i, a); err != nil {
+	for i := range v.envs {
+		action, box := actions.of(i, len(v.spec.Action.Low))
+		if err := v.checkStep(i, action, box); err != nil {
 			return err
 		}
 	}
 	v.rows, v.actions = rows, actions
-	err := v.pool.Do(len(v.envs), v.stepAll)
-	v.rows, v.actions = nil, nil
+	err := v.do(v.stepAll)
+	v.rows, v.actions = nil, Actions{}
 	return err
 }
 
-// StepOne takes one action in environment i, as Step does. Calls for different
+// checkActions refuses actions of another kind or number.
+func (v *Vec) checkActions(a Actions, n int) error {
+	have, want := len(a.Discrete), n
+	if v.spec.Action.N == 0 {
+		have, want = len(a.Box), n*len(v.spec.Action.Low)
+	}
+	if have != want {
+		return fmt.Errorf("actions: %d, must be %d, one for each environment", have, want)
+	}
+	return nil
+}
+
+// StepOne takes one discrete action in environment i, as Step does. Calls for different
 // environments may run at the same time, also inside a loop of the pool.
 func (v *Vec) StepOne(i int, action int32, rows *Rows) error {
 	if i < 0 || i >= len(v.envs) {
@@ -260,20 +370,37 @@ func (v *Vec) StepOne(i int, action int32, rows *Rows) error {
 	if err := v.check(rows); err != nil {
 		return err
 	}
-	if err := v.checkStep(i, action); err != nil {
+	if err := v.checkStep(i, action, nil); err != nil {
 		return err
 	}
-	return v.step(i, action, rows)
+	return v.step(i, action, nil, place{rows, i})
 }
 
 // check refuses rows of another size than the environments need.
 func (v *Vec) check(r *Rows) error {
-	n := len(v.envs)
+	if err := v.Idle(); err != nil {
+		return err
+	}
+	if r == nil {
+		return errors.New("rows: nil, must be a Rows")
+	}
+	return v.checkRows(r, len(v.envs))
+}
+
+// Idle tells why environments may not be touched now, if so: the Vec is closed, or its
+// Async has some under way.
+func (v *Vec) Idle() error {
 	switch {
 	case v.closed:
-		return errors.New("environments: closed")
-	case r == nil:
-		return errors.New("rows: nil, must be a Rows")
+		return ErrClosed
+	case v.async != nil && v.async.busy():
+		return errUnderWay
+	}
+	return nil
+}
+
+func (v *Vec) checkRows(r *Rows, n int) error {
+	switch {
 	case len(r.Obs) != n*v.bytes:
 		return fmt.Errorf("rows.Obs: %d bytes, must be %d (%d rows of %d)", len(r.Obs), n*v.bytes, n, v.bytes)
 	case v.mode == SameStep && len(r.FinalObs) != n*v.bytes:
@@ -284,16 +411,35 @@ func (v *Vec) check(r *Rows) error {
 		return fmt.Errorf("rows.Ends: %d entries, must be %d", len(r.Ends), n)
 	case len(r.Starts) != n:
 		return fmt.Errorf("rows.Starts: %d entries, must be %d", len(r.Starts), n)
+	case r.Infos != nil && len(r.Infos) != len(v.infos):
+		return fmt.Errorf("rows.Infos: %d columns, must be %d", len(r.Infos), len(v.infos))
+	case r.FinalInfos != nil && len(r.FinalInfos) != len(v.infos):
+		return fmt.Errorf("rows.FinalInfos: %d columns, must be %d", len(r.FinalInfos), len(v.infos))
+	}
+	for k, column := range r.Infos {
+		if s := &v.infos[k]; len(column) != n*s.Bytes() {
+			return fmt.Errorf("rows.Infos[%d]: %d bytes, must be %d (%d of %s)", k, len(column), n*s.Bytes(), n, s.Name)
+		}
+	}
+	for k, column := range r.FinalInfos {
+		if s := &v.infos[k]; len(column) != n*s.Bytes() {
+			return fmt.Errorf("rows.FinalInfos[%d]: %d bytes, must be %d (%d of %s)", k, len(column), n*s.Bytes(), n, s.Name)
+		}
 	}
 	return nil
 }
 
+// ErrClosed is what a Vec answers after Close.
+var ErrClosed = errors.New("environments: closed")
+
 var (
-	errFresh = errors.New("step before reset")
-	errEnded = errors.New("step after the episode ended, must be reset first (autoreset is Disabled)")
+	errUnderWay = errors.New("environments: some were sent on their way and not received, must be received first")
+	errFresh    = errors.New("step before reset")
+	errEnded    = errors.New("step after the episode ended, must be reset first (autoreset is Disabled)")
 )
 
-func (v *Vec) checkStep(i int, action int32) error {
+func (v *Vec) checkStep(i int, action int32, box []float32) error {
+	spec := &v.spec.Action
 	switch {
 	case v.phases[i] == fresh:
 		return fmt.Errorf("environment %d: %w", i, errFresh)
@@ -302,62 +448,125 @@ func (v *Vec) checkStep(i int, action int32) error {
 			return fmt.Errorf("environment %d: %w", i, errEnded)
 		}
 		return nil // NextStep: only resets
-	case action < 0 || int(action) >= v.spec.Action.N:
-		return fmt.Errorf("environment %d: action: %d, must be 0 to %d", i, action, v.spec.Action.N-1)
+	case spec.N > 0 && (action < 0 || int(action) >= spec.N):
+		return fmt.Errorf("environment %d: action: %d, must be 0 to %d", i, action, spec.N-1)
+	case len(box) != len(spec.Low):
+		return fmt.Errorf("environment %d: action: a number, must be a box of %d", i, len(spec.Low))
+	}
+	for k, x := range box {
+		if !(x >= spec.Low[k] && x <= spec.High[k]) {
+			return fmt.Errorf("environment %d: action[%d]: %v, must be %v to %v", i, k, x, spec.Low[k], spec.High[k])
+		}
 	}
 	return nil
+}
+
+// place is where an environment writes: row at of rows. With rows nil that is not known
+// before the step is done; the Async then gives it a place.
+type place struct {
+	rows *Rows
+	at   int
 }
 
 // step and reset do the work of one row. Whatever goes wrong in them leaves
 // the environment fresh.
 
-func (v *Vec) step(i int, action int32, rows *Rows) (err error) {
+func (v *Vec) step(i int, action int32, box []float32, to place) (err error) {
 	if v.phases[i] == ended {
-		return v.reset(i, rows)
+		return v.reset(i, to)
 	}
 	defer v.failed(i, &err)
-	obs := row(rows.Obs, i, v.bytes)
-	reward, end, err := v.envs[i].Step(action, obs)
+	var reward float32
+	var end env.End
+	e, obs := v.envs[i], v.row(i, to)
+	late, _ := e.(env.Delayer)
+	switch {
+	case to.rows == nil && late != nil:
+		reward, end, err = late.Advance(action, box)
+	case box != nil:
+		reward, end, err = e.(env.BoxEnv).StepBox(box, obs)
+	default:
+		reward, end, err = e.Step(action, obs)
+	}
 	if err != nil {
 		return err
 	}
 	if err := env.CheckReward(reward); err != nil {
 		return err
 	}
+	if to.rows == nil && late != nil {
+		to = v.async.claim(i)
+		obs = v.row(i, to)
+		late.Observe(obs)
+	}
 	if err := v.spec.Obs.CheckFinite(obs); err != nil {
 		return err
 	}
-	start := false
-	if end != 0 {
-		if v.mode == SameStep {
-			copy(row(rows.FinalObs, i, v.bytes), obs)
-			if err := v.envs[i].Reset(obs); err != nil {
-				return err
-			}
-			if err := v.spec.Obs.CheckFinite(obs); err != nil {
-				return err
-			}
-			start = true
-		} else {
-			v.phases[i] = ended
-		}
+	if to.rows == nil {
+		to = v.async.claim(i)
+		copy(v.row(i, to), obs)
+		obs = v.row(i, to)
 	}
-	rows.Rewards[i], rows.Ends[i], rows.Starts[i] = reward, end, start
+	to.rows.Rewards[to.at], to.rows.Ends[to.at], to.rows.Starts[to.at] = reward, end, false
+	v.inform(i, to.rows.Infos, to.at)
+	if !end.Over() {
+		return nil
+	}
+	if v.mode != SameStep {
+		v.phases[i] = ended
+		return nil
+	}
+	copy(row(to.rows.FinalObs, to.at, v.bytes), obs)
+	v.inform(i, to.rows.FinalInfos, to.at)
+	if err := v.begin(i, obs); err != nil {
+		return err
+	}
+	v.inform(i, to.rows.Infos, to.at)
+	to.rows.Starts[to.at] = true
 	return nil
 }
 
-func (v *Vec) reset(i int, rows *Rows) (err error) {
+func (v *Vec) reset(i int, to place) (err error) {
 	defer v.failed(i, &err)
-	obs := row(rows.Obs, i, v.bytes)
+	obs := v.row(i, to)
+	if err := v.begin(i, obs); err != nil {
+		return err
+	}
+	if to.rows == nil {
+		to = v.async.claim(i)
+		copy(v.row(i, to), obs)
+	}
+	v.inform(i, to.rows.Infos, to.at)
+	v.phases[i] = running
+	to.rows.Rewards[to.at], to.rows.Ends[to.at], to.rows.Starts[to.at] = 0, 0, true
+	return nil
+}
+
+// begin resets environment i.
+func (v *Vec) begin(i int, obs []byte) error {
 	if err := v.envs[i].Reset(obs); err != nil {
 		return err
 	}
-	if err := v.spec.Obs.CheckFinite(obs); err != nil {
-		return err
+	if v.starts != nil {
+		if err := v.starts.walk(v.envs[i], i, obs); err != nil {
+			return err
+		}
 	}
-	v.phases[i] = running
-	rows.Rewards[i], rows.Ends[i], rows.Starts[i] = 0, 0, true
-	return nil
+	return v.spec.Obs.CheckFinite(obs)
+}
+
+// row is the row of obs of a place, or the room of environment i that has none yet.
+func (v *Vec) row(i int, at place) []byte {
+	if at.rows == nil {
+		return v.async.room(i)
+	}
+	return row(at.rows.Obs, at.at, v.bytes)
+}
+
+func (v *Vec) inform(i int, columns [][]byte, at int) {
+	if len(columns) > 0 {
+		v.envs[i].(env.Informer).Inform(columns, at)
+	}
 }
 
 // failed, deferred, turns an error or a panic of environment i into an
@@ -374,7 +583,10 @@ func (v *Vec) failed(i int, err *error) {
 
 func row(b []byte, i, size int) []byte { return b[i*size : (i+1)*size : (i+1)*size] }
 
-const saveVersion = 1
+const (
+	saveVersion = 1
+	startIsDue  = 0x80 // beside the phase: the first reset after a seed, which follows, is to come
+)
 
 // Save returns the whole state of environment i, the stream included, except
 // for its row, which is the caller's. The environment must be an env.Saver.
@@ -387,7 +599,12 @@ func (v *Vec) Save(i int) ([]byte, error) {
 	if err != nil {
 		return nil, &env.Error{Index: i, Err: err}
 	}
-	return append([]byte{saveVersion, byte(v.phases[i])}, state...), nil
+	head := []byte{saveVersion, byte(v.phases[i])}
+	if v.starts != nil && v.starts.due[i] {
+		head[1] |= startIsDue
+		head = binary.LittleEndian.AppendUint64(head, v.starts.seeds[i])
+	}
+	return append(head, state...), nil
 }
 
 // Restore puts environment i into a state that Save returned, of any
@@ -399,17 +616,31 @@ func (v *Vec) Restore(i int, state []byte) error {
 		return err
 	}
 	v.phases[i] = fresh
-	if len(state) < 2 || state[0] != saveVersion || phase(state[1]) > ended || phase(state[1]) == ended && v.mode == SameStep {
-		return &env.Error{Index: i, Err: errors.New("state: not one that Save of a vector environment returned")}
+	none := &env.Error{Index: i, Err: errors.New("state: not one that Save of a vector environment returned")}
+	if len(state) < 2 || state[0] != saveVersion {
+		return none
 	}
-	if err := s.Restore(state[2:]); err != nil {
+	to, due, seed, rest := phase(state[1]&^startIsDue), state[1]&startIsDue != 0, uint64(0), state[2:]
+	if to > ended || to == ended && v.mode == SameStep || due && len(rest) < 8 {
+		return none
+	}
+	if due {
+		seed, rest = binary.LittleEndian.Uint64(rest), rest[8:]
+	}
+	if err := s.Restore(rest); err != nil {
 		return &env.Error{Index: i, Err: err}
 	}
-	v.phases[i] = phase(state[1])
+	v.phases[i] = to
+	if v.starts != nil {
+		v.starts.due[i], v.starts.seeds[i] = due, seed
+	}
 	return nil
 }
 
 func (v *Vec) saver(i int) (env.Saver, error) {
+	if err := v.Idle(); err != nil {
+		return nil, err
+	}
 	if i < 0 || i >= len(v.envs) {
 		return nil, fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
 	}
@@ -423,6 +654,9 @@ func (v *Vec) saver(i int) (env.Saver, error) {
 // Render returns an RGB picture of environment i, which must be an
 // env.Renderer.
 func (v *Vec) Render(i int) (rgb []byte, width, height int, err error) {
+	if err := v.Idle(); err != nil {
+		return nil, 0, 0, err
+	}
 	if i < 0 || i >= len(v.envs) {
 		return nil, 0, 0, fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
 	}
@@ -443,6 +677,9 @@ func (v *Vec) Close() error {
 		return nil
 	}
 	v.closed = true
+	if v.async != nil {
+		v.async.close()
+	}
 	var errs []error
 	for i, e := range v.envs {
 		if err := e.Close(); err != nil {

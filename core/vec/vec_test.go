@@ -170,7 +170,7 @@ func TestAutoreset(t *testing.T) {
 					actions[i] = -99 // ignored, whatever it is
 				}
 			}
-			if err := v.Step(actions, rows); err != nil {
+			if err := v.Step(Actions{Discrete: actions}, rows); err != nil {
 				t.Fatal(err)
 			}
 			var got []string
@@ -196,7 +196,7 @@ func TestResetMask(t *testing.T) {
 	if err := v.Reset(rows, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Step([]int32{0, 0, 0}, rows); err != nil {
+	if err := v.Step(Actions{Discrete: []int32{0, 0, 0}}, rows); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.Reset(rows, []bool{false, true, true}); err != nil {
@@ -279,7 +279,7 @@ func TestSpecsMustBeEqual(t *testing.T) {
 		"observation frame_stack: 2, must be that of environment 0: 0":                 func(s *env.Spec) { s.Obs.FrameStack = 2 },
 		"observation bounds: differ from those of environment 0, must be the same":     func(s *env.Spec) { s.Obs.High = []float32{101} },
 		"observation bounds: differ from those of environment 0, must be the same\x00": func(s *env.Spec) { s.Obs.Low = []float32{-1} },
-		"actions: 4, must be that of environment 0: 3":                                 func(s *env.Spec) { s.Action.N = 4 },
+		"actions: 4 discrete, must be those of environment 0: 3 discrete":              func(s *env.Spec) { s.Action.N = 4 },
 		"max_steps: 9, must be that of environment 0: 0":                               func(s *env.Spec) { s.MaxSteps = 9 },
 	} {
 		closed := 0
@@ -303,7 +303,7 @@ func TestSpecsMustBeEqual(t *testing.T) {
 // Bad arguments are refused before anything moves.
 func TestArguments(t *testing.T) {
 	v, rows, cs := counters(t, SameStep, 1, 3, 3)
-	if err := v.Step([]int32{0, 0}, rows); err == nil || err.Error() != "environment 0: step before reset" {
+	if err := v.Step(Actions{Discrete: []int32{0, 0}}, rows); err == nil || err.Error() != "environment 0: step before reset" {
 		t.Errorf("step before reset: %v", err)
 	}
 	if err := v.Reset(rows, nil); err != nil {
@@ -328,7 +328,7 @@ func TestArguments(t *testing.T) {
 		"rows.Ends: 1 entries, must be 2":                  {[]int32{0, 0}, spoilt(func(r *Rows) { r.Ends = r.Ends[1:] })},
 		"rows.Starts: 1 entries, must be 2":                {[]int32{0, 0}, spoilt(func(r *Rows) { r.Starts = r.Starts[1:] })},
 	} {
-		if err := v.Step(c.actions, c.rows); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := v.Step(Actions{Discrete: c.actions}, c.rows); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -345,10 +345,10 @@ func TestArguments(t *testing.T) {
 	}
 
 	d, rows, cs := counters(t, Disabled, 1, 3, 1)
-	if err := errors.Join(d.Reset(rows, nil), d.Step([]int32{0, 0}, rows)); err != nil {
+	if err := errors.Join(d.Reset(rows, nil), d.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Step([]int32{0, 0}, rows); err == nil || !strings.HasPrefix(err.Error(), "environment 1: step after the episode ended") {
+	if err := d.Step(Actions{Discrete: []int32{0, 0}}, rows); err == nil || !strings.HasPrefix(err.Error(), "environment 1: step after the episode ended") {
 		t.Errorf("Disabled: %v", err)
 	}
 	if cs[0].step != 1 {
@@ -357,7 +357,7 @@ func TestArguments(t *testing.T) {
 	if err := errors.Join(d.Close(), d.Close()); err != nil {
 		t.Error(err)
 	}
-	for _, err := range []error{d.Step([]int32{0, 0}, rows), d.Reset(rows, nil), d.StepOne(0, 0, rows)} {
+	for _, err := range []error{d.Step(Actions{Discrete: []int32{0, 0}}, rows), d.Reset(rows, nil), d.StepOne(0, 0, rows)} {
 		if err == nil || err.Error() != "environments: closed" {
 			t.Errorf("after Close: %v", err)
 		}
@@ -398,7 +398,7 @@ func TestFailures(t *testing.T) {
 			}
 			heal := spoil(cs[1])
 			cs[2].onStep = func(*counter) error { return errors.New("a later failure") }
-			err := v.Step([]int32{0, 0, 0}, rows)
+			err := v.Step(Actions{Discrete: []int32{0, 0, 0}}, rows)
 			var failed *env.Error
 			if err == nil || err.Error() != want || !errors.As(err, &failed) || failed.Index != 1 {
 				t.Errorf("%v, want %q", err, want)
@@ -411,10 +411,10 @@ func TestFailures(t *testing.T) {
 			}
 			cs[2].onStep = nil
 			heal()
-			if err := v.Step([]int32{0, 0, 0}, rows); err == nil || err.Error() != "environment 1: step before reset" {
+			if err := v.Step(Actions{Discrete: []int32{0, 0, 0}}, rows); err == nil || err.Error() != "environment 1: step before reset" {
 				t.Errorf("%s: stepped on: %v", want, err)
 			}
-			if err := errors.Join(v.Reset(rows, []bool{false, true, true}), v.Step([]int32{0, 0, 0}, rows)); err != nil {
+			if err := errors.Join(v.Reset(rows, []bool{false, true, true}), v.Step(Actions{Discrete: []int32{0, 0, 0}}, rows)); err != nil {
 				t.Errorf("%s: not healed by a reset: %v", want, err)
 			}
 		}
@@ -445,7 +445,7 @@ func TestNoSaver(t *testing.T) {
 }
 
 func TestRestoreRefuses(t *testing.T) {
-	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("CartPole-v1") }, 2, 1, SameStep)
+	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) }, 2, 1, SameStep)
 	if err := v.Reset(rows, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -463,11 +463,11 @@ func TestRestoreRefuses(t *testing.T) {
 		if err := v.Restore(1, bad); err == nil || !strings.HasPrefix(err.Error(), "environment 1: ") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := v.Step([]int32{0, 0}, rows); err == nil || err.Error() != "environment 1: step before reset" {
+		if err := v.Step(Actions{Discrete: []int32{0, 0}}, rows); err == nil || err.Error() != "environment 1: step before reset" {
 			t.Errorf("%s: stepped on: %v", name, err)
 		}
 	}
-	if err := errors.Join(v.Restore(1, good), v.Step([]int32{0, 0}, rows)); err != nil {
+	if err := errors.Join(v.Restore(1, good), v.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
 		t.Error(err)
 	}
 	if _, err := v.Save(2); err == nil {
@@ -477,12 +477,12 @@ func TestRestoreRefuses(t *testing.T) {
 
 func TestVecAllocates(t *testing.T) {
 	for _, mode := range []Autoreset{NextStep, SameStep} {
-		v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0") }, 4, 2, mode)
+		v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0", nil) }, 4, 2, mode)
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
 		}
 		actions := make([]int32, 4)
-		if got := testing.AllocsPerRun(500, func() { _ = v.Step(actions, rows) }); got != 0 {
+		if got := testing.AllocsPerRun(500, func() { _ = v.Step(Actions{Discrete: actions}, rows) }); got != 0 {
 			t.Errorf("%v: %v allocations a step, want 0", mode, got)
 		}
 	}

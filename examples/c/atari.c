@@ -28,31 +28,38 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Random actions in all environments; obs holds eight rows of uint8 [4, 84, 84]. */
+/* Random actions in all environments; obs has eight rows of uint8 [4, 84, 84]. */
 static int step_many(const char *game) {
   char id[80];
   snprintf(id, sizeof id, "atari/%s", game);
   paceline_vec *vec;
-  TRY(paceline_vec_new(&vec, id, ENVS, 0, PACELINE_SAME_STEP));
+  paceline_vec_options options = {.struct_size = sizeof options, .num_envs = ENVS, .autoreset = PACELINE_SAME_STEP, .pin = -1,
+                                  .env_options = "{\"recipe\": \"mnih2015\"}"};
+  TRY(paceline_vec_new(&vec, id, &options));
   paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
   TRY(paceline_vec_spec(&obs, &action, vec));
-  paceline_buffers rows = {.struct_size = sizeof rows};
-  TRY(paceline_vec_buffers(&rows, vec));
 
-  TRY(paceline_vec_reset(vec, NULL, NULL));
-  double began = now(), rewards = 0;
+  const size_t size = (size_t)(ENVS * obs.shape[0] * obs.shape[1] * obs.shape[2]);
+  double rewards[ENVS];
+  uint8_t terminated[ENVS], truncated[ENVS], *pictures = malloc(2 * size);
+  if (pictures == NULL) return 1;
+  paceline_rows rows = {.struct_size = sizeof rows, .num_rows = ENVS, .obs = pictures, .final_obs = pictures + size,
+                        .rewards = rewards, .terminated = terminated, .truncated = truncated};
+  TRY(paceline_vec_reset(vec, NULL, NULL, &rows));
+  double began = now(), sum = 0;
   int episodes = 0;
   for (int step = 0; step < STEPS; step++) {
-    for (int i = 0; i < ENVS; i++) rows.actions[i] = rand() % (int)action.n;
-    TRY(paceline_vec_step(vec));
+    int32_t actions[ENVS];
+    for (int i = 0; i < ENVS; i++) actions[i] = rand() % (int)action.n;
+    TRY(paceline_vec_step(vec, actions, &rows));
     for (int i = 0; i < ENVS; i++) {
-      rewards += rows.rewards[i];
-      episodes += rows.ended[i] != 0;
+      sum += rewards[i];
+      episodes += terminated[i] || truncated[i];
     }
   }
   printf("%s: %d steps of %d environments, %.0f frames/s, %d episodes, sum of clipped rewards %.0f\n", id, STEPS, ENVS,
-         STEPS * ENVS * FRAMES_A_STEP / (now() - began), episodes, rewards);
-  paceline_buffers_release(rows.id);
+         STEPS * ENVS * FRAMES_A_STEP / (now() - began), episodes, sum);
+  free(pictures);
   paceline_vec_free(vec);
   return 0;
 }

@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
   printf("leaning right: push %s (Q %.2f left, %.2f right)\n", action == 1 ? "right" : "left", q[0], q[1]);
 
   paceline_evaluation e = {.struct_size = sizeof e};
-  TRY(paceline_policy_evaluate(&e, policy, "CartPole-v1", 10, 0.0, 7));
+  TRY(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, 10, 0.0, 7));
   printf("10 episodes: mean return %.1f\n", e.mean_return);
   paceline_policy_free(policy);
   return 0;

@@ -22,20 +22,23 @@ if TYPE_CHECKING:
     from .errors import PacelineError, PacelineWarning
     from .policy import Evaluation, Policy
     from .schedules import linear
-    from .vec import make_vec
+    from .single import make
+    from .vec import load_env, make_vec
 
 _WHERE = {
     "DQN": "dqn",
     "Policy": "policy",
     "Evaluation": "policy",
     "linear": "schedules",
+    "load_env": "vec",
+    "make": "single",
     "make_vec": "vec",
     "PacelineError": "errors",
     "PacelineWarning": "errors",
 }
-_MODULES = frozenset({"bench", "callbacks", "errors", "schedules"})
+_MODULES = frozenset({"bench", "callbacks", "envpool", "errors", "sb3", "schedules", "single", "workers"})
 
-__all__ = ["DQN", "Evaluation", "PacelineError", "PacelineWarning", "Policy", "__version__", "linear", "make_vec"]
+__all__ = ["DQN", "Evaluation", "PacelineError", "PacelineWarning", "Policy", "__version__", "linear", "load_env", "make", "make_vec"]
 
 
 def __getattr__(name: str) -> Any:

@@ -139,6 +139,34 @@ class Evaluation(Growable):
     ]
 
 
+class VecOptions(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("num_envs", c_uint32),
+        ("batch_size", c_uint32),
+        ("num_threads", c_uint32),
+        ("autoreset", c_uint32),
+        ("pin", c_int32),
+        ("env_options", c_char_p),
+    ]
+
+
+class Rows(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("num_rows", c_uint32),
+        ("obs", c_void_p),
+        ("final_obs", c_void_p),
+        ("rewards", c_void_p),
+        ("terminated", c_void_p),
+        ("truncated", c_void_p),
+        ("started", c_void_p),
+        ("env_ids", c_void_p),
+        ("infos", POINTER(c_void_p)),
+        ("final_infos", POINTER(c_void_p)),
+    ]
+
+
 class ConsoleState(Growable):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -163,6 +191,8 @@ STRUCTS: dict[str, type[Growable]] = {
     "paceline_hashes": Hashes,
     "paceline_buffers": Buffers,
     "paceline_evaluation": Evaluation,
+    "paceline_vec_options": VecOptions,
+    "paceline_rows": Rows,
     "paceline_console_state": ConsoleState,
 }
 
@@ -196,6 +226,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_trainer_stop": (STATUS, [_handle]),
     "paceline_trainer_stats": (STATUS, [POINTER(Stats), _handle]),
     "paceline_trainer_notice": (STATUS, [_out_text, _handle]),
+    "paceline_trainer_describe": (STATUS, [_out_text, _handle]),
     "paceline_trainer_settle": (STATUS, [_handle]),
     "paceline_trainer_parameter": (STATUS, [POINTER(Parameter), _handle, c_size_t]),
     "paceline_trainer_get_parameters": (STATUS, [_handle, POINTER(c_float), c_size_t]),
@@ -215,14 +246,24 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         STATUS,
         [_handle, c_size_t, c_void_p, c_void_p, POINTER(c_uint8), c_void_p, POINTER(c_float)],
     ),
-    "paceline_policy_evaluate": (STATUS, [POINTER(Evaluation), _handle, _text, c_int64, c_double, c_uint64]),
+    "paceline_policy_evaluate": (STATUS, [POINTER(Evaluation), _handle, _text, _text, c_int64, c_double, c_uint64]),
     "paceline_policy_save": (STATUS, [_handle, _text]),
     "paceline_policy_free": (None, [_handle]),
-    "paceline_vec_new": (STATUS, [_out_handle, _text, c_uint32, c_uint32, c_uint32]),
+    "paceline_env_load": (STATUS, [_out_text, _text]),
+    "paceline_env_names": (STATUS, [_out_text]),
+    "paceline_vec_new": (STATUS, [_out_handle, _text, POINTER(VecOptions)]),
     "paceline_vec_spec": (STATUS, [POINTER(Spec), POINTER(Spec), _handle]),
-    "paceline_vec_buffers": (STATUS, [POINTER(Buffers), _handle]),
-    "paceline_vec_reset": (STATUS, [_handle, POINTER(c_uint64), POINTER(c_uint8)]),
-    "paceline_vec_step": (STATUS, [_handle]),
+    "paceline_vec_describe": (STATUS, [_out_text, _handle]),
+    "paceline_vec_reset": (STATUS, [_handle, POINTER(c_uint64), POINTER(c_uint8), POINTER(Rows)]),
+    "paceline_vec_step": (STATUS, [_handle, c_void_p, POINTER(Rows)]),
+    "paceline_vec_offer": (STATUS, [_handle, POINTER(Rows)]),
+    "paceline_vec_send": (STATUS, [_handle, POINTER(c_int32), c_size_t, c_void_p]),
+    "paceline_vec_send_reset": (STATUS, [_handle, POINTER(c_int32), c_size_t, POINTER(c_uint64)]),
+    "paceline_vec_recv": (STATUS, [_handle, c_int64]),
+    "paceline_vec_drain": (STATUS, [_handle]),
+    "paceline_vec_save": (STATUS, [c_void_p, POINTER(c_size_t), _handle, c_uint32]),
+    "paceline_vec_restore": (STATUS, [_handle, c_uint32, c_void_p, c_size_t]),
+    "paceline_vec_render": (STATUS, [POINTER(c_uint8), POINTER(c_size_t), POINTER(c_uint32), POINTER(c_uint32), _handle, c_uint32]),
     "paceline_vec_free": (None, [_handle]),
     "paceline_bench": (STATUS, [_out_text, _text, _text]),
     "paceline_console_new": (STATUS, [_out_handle, _text, _text, c_int, c_uint32, c_double, c_uint32]),

@@ -152,6 +152,7 @@ class Handle:
     def __init__(self, value: int, free: str) -> None:
         # Handles are never reused, so a freed one is refused with a sentence.
         self.value = value
+        self.keeps: Any = None  # what must not die before this
         self._pid = os.getpid()
         self._finalizer = weakref.finalize(self, _free, value, free, self._pid)
         self._finalizer.atexit = False

@@ -1,4 +1,4 @@
-"""Measurements: `paceline bench modes | update | emulator | pong`."""
+"""Measurements: `paceline bench modes | update | emulator | envs | pong`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 import warnings
 from typing import Any, Callable, Iterator
 
-from . import _lib, bench_emulator as emulator, bench_update as update
+from . import _lib, bench_emulator as emulator, bench_envs as envs, bench_update as update
 from .errors import PacelineError, PacelineWarning
 
 # (label, concurrent, synchronized), as in the paper's table 1.
@@ -44,6 +44,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     sub = command("emulator", emulator.main, "emulated Atari frames/s for each game, ours and ale-py's")
     emulator.add_arguments(sub)
+
+    sub = command("envs", envs.main, "steps/s of vector environments of Atari games, ours, EnvPool's, ale-py's and Gymnasium's")
+    envs.add_arguments(sub)
 
     sub = command("pong", _pong, "steps/s while training on Atari Pong, the four modes")
     sub.add_argument("--num-envs", default="1,8", help="comma-separated (default 1,8)")
@@ -160,12 +163,12 @@ def _measure_sb3(w: int, steps: int) -> float:
         import stable_baselines3
     except ImportError:
         raise PacelineError("stable-baselines3 is not installed: pip install 'paceline[sb3]'") from None
-    from ._sb3 import as_vec_env
+    from .sb3 import VecEnv
 
     # One update per 4 steps, whatever the number of environments.
-    ratio = {"train_freq": 4, "gradient_steps": 1} if w < 4 else {"train_freq": 1, "gradient_steps": w // 4}
-    env = as_vec_env(atari("pong", w, same_step=True))
-    model = stable_baselines3.DQN(
+    ratio: dict[str, Any] = {"train_freq": 4, "gradient_steps": 1} if w < 4 else {"train_freq": 1, "gradient_steps": w // 4}
+    env = VecEnv(atari("pong", w, same_step=True))
+    model: Any = stable_baselines3.DQN(
         "CnnPolicy", env, buffer_size=20_000, learning_starts=1000, target_update_interval=max(1, 1000 // w), seed=1, **ratio
     )
     model.learn(1000, log_interval=None)

@@ -203,8 +203,8 @@ class _Env:
 
         from .vec import make_vec
 
-        self.envs = make_vec(f"atari/{game}", _ENVS, num_threads=1, autoreset="same_step")
-        n = int(self.envs.single_action_space.n)  # type: ignore[attr-defined]
+        self.envs = make_vec(f"atari/{game}", _ENVS, num_threads=1, autoreset_mode="same_step")
+        n = int(self.envs.single_action_space.n)
         self.actions = list(np.random.default_rng(1).integers(n, size=(max(steps, 10), _ENVS), dtype=np.int32))
         self.envs.reset(seed=1)
         for row in self.actions[:10]:

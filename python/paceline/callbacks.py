@@ -229,7 +229,8 @@ class EvalCallback(_Periodic):
 
     def _on_event(self) -> bool:
         with self.model.policy_snapshot() as policy:
-            result = policy.evaluate(self.eval_env, self.n_eval_episodes, seed=self.model.seed + self.num_timesteps)
+            seed = self.model.seed + self.num_timesteps
+            result = self.model._evaluate(policy, self.eval_env, self.n_eval_episodes, seed=seed)
             self.last_mean_reward = result.mean_return
             self.evaluations.append((self.num_timesteps, result.mean_return))
             self.logger.record("eval/mean_reward", result.mean_return)

@@ -7,6 +7,7 @@ training something else is worse than an error.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 from typing import Any, Iterator, Mapping, NamedTuple
 
@@ -129,6 +130,16 @@ def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
     if "exploration_fraction" in keywords and "exploration_steps" not in keywords:
         out["exploration_steps"] = 0  # a preset's number of steps would win otherwise
     return out
+
+
+def encode_options(env_kwargs: dict[str, Any]) -> bytes | None:
+    """Keywords of an environment as paceline.h takes them."""
+    if not env_kwargs:
+        return None
+    try:
+        return json.dumps(env_kwargs, sort_keys=True, allow_nan=False).encode()
+    except (TypeError, ValueError) as err:
+        raise ConfigError(f"env_kwargs: {env_kwargs!r}, must be numbers, texts and truth values ({err})") from None
 
 
 def _train_freq(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import secrets
 import warnings
@@ -11,7 +12,7 @@ from typing import Any, Mapping, NamedTuple
 import numpy as np
 
 from . import _ffi, _lib
-from .config import LOCAL, Config, settings
+from .config import LOCAL, Config, encode_options, settings
 from .errors import ConfigError, HandleError, PacelineWarning
 from .learning import Course
 from .logger import Logger, make_logger
@@ -60,6 +61,8 @@ class DQN:
         exploration_fraction. precision: "fp32", or "bf16" for networks whose
         products multiply bfloat16 (sums and weights stay float32). optimizer,
         optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
+        env_kwargs: what a built-in environment named by env is made with, the
+        keywords of make_vec: {"recipe": "mnih2015"}.
 
     All periods (train_freq, target_update_interval, learning_starts, eval_freq)
     count steps of all environments together, and each environment flips its own
@@ -111,6 +114,7 @@ class DQN:
         loss_reduction: str = "mean",
         precision: str = "fp32",
         frame_stack: int | None = None,
+        env_kwargs: dict[str, Any] | None = None,
     ) -> None:
         keywords = {k: v for k, v in locals().items() if k not in ("self", "env", "__class__")}
         # policy_kwargs may name the optimiser as stable-baselines3 does.
@@ -164,7 +168,10 @@ class DQN:
         if unknown:
             raise TypeError(f"DQN() got an unexpected keyword argument {sorted(unknown)[0]!r}")
         self._env = env
-        self.env_name, given = built_in(env)
+        self.env_name, given, made_with = built_in(env)
+        env_kwargs = keywords.pop("env_kwargs", None)
+        if env_kwargs and (self.env_name is None or made_with):
+            raise ConfigError(f"env_kwargs: {env_kwargs!r}, the environment given has been made already")
         self._source: Source | None = None if self.env_name is not None else adapt(env)
         self._given_seed = keywords.pop("seed", None)
         num_envs = keywords.pop("num_envs", None)
@@ -174,6 +181,10 @@ class DQN:
         if given is not None and num_envs not in (None, given):
             raise ConfigError(f"num_envs: {num_envs}, the environment given has {given}")
         values["env"] = self.env_name or ""
+        if env_kwargs or made_with:
+            values["env_options"] = (encode_options(env_kwargs or made_with) or b"").decode()
+        elif not preset:
+            values["env_options"] = ""
         if given or num_envs is not None or not preset:
             values["num_envs"] = given or (1 if num_envs is None else num_envs)
         if self._given_seed is not None or not preset:
@@ -224,6 +235,8 @@ class DQN:
         if (name := config.get("policy")) == "auto":
             name = "CnnPolicy" if len(self.obs_layout.shape) == 3 else "MlpPolicy"
         self.policy_name = name
+        told = json.loads(_lib.take_text(lib.paceline_trainer_describe, self._trainer.value) or "{}")
+        self.recipe = f"{told['recipe']} {told['recipe_hash']}".strip()
         self._warn_notices()
 
     def _window_of(self, config: Config) -> int:
@@ -335,7 +348,13 @@ class DQN:
         with self.policy_snapshot() as policy:
             if env is None and self.env_name is None:
                 raise ConfigError("env: None, must be an environment of its own to evaluate in")
-            return policy.evaluate(self.env_name if env is None else env, episodes, epsilon, seed)
+            return self._evaluate(policy, env, episodes, epsilon, seed)
+
+    def _evaluate(self, policy: Policy, env: Any, episodes: int, epsilon: float = 0.0, seed: int = 0) -> Evaluation:
+        """As Policy.evaluate; an environment's name means one like those that the model learns in."""
+        env = self.env_name if env is None else env
+        options = self._config.get("env_options") if env == self.env_name else ""
+        return policy.evaluate(env, episodes, epsilon, seed, **json.loads(options or "{}"))
 
     def _current_policy(self) -> Policy:
         """A policy with the weights of this step, copied only when they have changed."""

@@ -7,6 +7,8 @@ that cannot be written.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class PacelineError(Exception):
     """Anything that the library refuses or fails to do; the text is one sentence."""
@@ -33,9 +35,14 @@ class BusyError(PacelineError, RuntimeError):
 
 
 class CallbackError(PacelineError, RuntimeError):
-    """An environment of the C table failed (PACELINE_ECALLBACK)."""
+    """An environment that is not the library's own failed (PACELINE_ECALLBACK): one of a C
+    table, or one in Python (paceline.workers), which also sets the attributes."""
 
     status = -5
+    index: int = -1  # the first that failed
+    indices: tuple[int, ...] = ()  # all that failed in the call
+    traceback: str = ""  # of the process that stepped it
+    results: Any = None  # what the call would have returned
 
 
 class StoppedError(PacelineError, RuntimeError):
@@ -80,6 +87,12 @@ class NotFiniteError(PacelineError, ArithmeticError):
     status = -12
 
 
+class TimeOutError(PacelineError, TimeoutError):
+    """The time allowed was over before there was a result (PACELINE_ETIMEDOUT)."""
+
+    status = -13
+
+
 class SpaceError(PacelineError, ValueError):
     """An environment does not keep to the spaces it declared."""
 
@@ -105,5 +118,6 @@ BY_STATUS: dict[int, type[PacelineError]] = {
         CheckpointError,
         VersionError,
         NotFiniteError,
+        TimeOutError,
     )
 }

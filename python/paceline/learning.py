@@ -217,7 +217,8 @@ class Course:
     def _evaluate(self) -> None:
         model, step = self.model, int(self.stats.num_timesteps)
         policy = model.policy_snapshot()
-        result = policy.evaluate(self.eval_env, self.n_eval_episodes, seed=model._evaluation_seed(len(model.evaluations)))
+        seed = model._evaluation_seed(len(model.evaluations))
+        result = model._evaluate(policy, self.eval_env, self.n_eval_episodes, seed=seed)
         model.evaluations.append((step, result))
         model.logger.record("eval/mean_reward", result.mean_return)
         model.logger.record("eval/mean_ep_length", result.mean_length)
@@ -234,6 +235,8 @@ class Course:
         log.record("rollout/ep_rew_mean", s.mean_return)
         log.record("rollout/ep_len_mean", s.mean_length)
         log.record("rollout/exploration_rate", s.epsilon)
+        if self.model.recipe:
+            log.record("env/recipe", self.model.recipe)
         log.record("time/episodes", s.episodes)
         log.record("time/fps", int((s.num_timesteps - self.started[1]) / seconds))
         log.record("time/time_elapsed", int(seconds))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _ffi, _lib
+from .config import encode_options
 from .errors import ConfigError
 from .spaces import ActionLayout, Array, ObsLayout
 from .vector import NEXT_STEP, Rows, adapt
@@ -94,17 +95,20 @@ class Policy:
             )
         return actions
 
-    def evaluate(self, env: Any, episodes: int = 20, epsilon: float = 0.0, seed: int = 0) -> Evaluation:
+    def evaluate(
+        self, env: Any, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, **env_kwargs: Any
+    ) -> Evaluation:
         """Plays whole episodes, with a random action with probability epsilon.
 
         env: the name of a built-in environment, which is then stepped by the
-        library, or a Gymnasium (vector) environment. The same arguments give
+        library, made with env_kwargs, or a Gymnasium (vector) environment. Of Atari
+        games whole games are played, for their whole rewards. The same arguments give
         the same result where the environment allows it.
         """
         if isinstance(env, str):
             out = _ffi.Evaluation()
             _lib.lib().paceline_policy_evaluate(
-                ctypes.byref(out), self._handle.value, env.encode(), episodes, epsilon, seed % 2**64
+                ctypes.byref(out), self._handle.value, env.encode(), encode_options(env_kwargs), episodes, epsilon, seed % 2**64
             )
             return Evaluation(
                 out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length

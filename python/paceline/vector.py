@@ -236,13 +236,13 @@ def _mode(env: Any) -> str:
     return name
 
 
-def built_in(env: Any) -> tuple[str | None, int | None]:
-    """(name, number) of environments that the library steps itself: of a name, or of what make_vec made."""
+def built_in(env: Any) -> tuple[str | None, int | None, dict[str, Any]]:
+    """(name, number, keywords) of environments that the library steps itself: of a name, or of what make_vec made."""
     if isinstance(env, str):
-        return env, None
-    from .vec import VecEnv
+        return env, None, {}
+    from .vec_env import VecEnv
 
-    return (env.id, env.num_envs) if isinstance(env, VecEnv) else (None, None)
+    return (env.id, env.num_envs, env.env_kwargs) if isinstance(env, VecEnv) else (None, None, {})
 
 
 def adapt(env: Any) -> Source:

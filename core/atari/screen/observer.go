@@ -111,3 +111,14 @@ func (r *Resizer) maxRGBResize(dst, a, b []byte, rgb *[256][3]uint8) {
 		}
 	}
 }
+
+// Brighter returns the picture that has of each two pixels the one with the greater grey.
+func Brighter(a, b []byte, p *Palette) []byte {
+	of := make([]byte, len(a))
+	for i, v := range a {
+		if of[i] = v; p.Grey[b[i]] > p.Grey[v] {
+			of[i] = b[i]
+		}
+	}
+	return of
+}

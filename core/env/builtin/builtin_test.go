@@ -58,7 +58,7 @@ func each(t *testing.T, f func(t *testing.T, id string)) {
 		if os.Getenv("PACELINE_ROMS_DIR") == "" && os.Getenv("ALE_ROMS_DIR") == "" {
 			t.Skipf("left out: %s, as neither PACELINE_ROMS_DIR nor ALE_ROMS_DIR names a folder of cartridges", strings.Join(someAtari, ", "))
 		}
-		if _, err := env.Make(someAtari[0]); err != nil && strings.Contains(err.Error(), "without a C compiler") {
+		if _, err := env.Make(someAtari[0], nil); err != nil && strings.Contains(err.Error(), "without a C compiler") {
 			t.Skipf("left out: %s; %v", strings.Join(someAtari, ", "), err)
 		}
 		for _, id := range someAtari {
@@ -70,7 +70,7 @@ func each(t *testing.T, f func(t *testing.T, id string)) {
 func make2(t *testing.T, id string) (a, b env.Saver) {
 	t.Helper()
 	for _, e := range []*env.Saver{&a, &b} {
-		made, err := env.Make(id)
+		made, err := env.Make(id, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

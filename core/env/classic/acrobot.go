@@ -38,6 +38,7 @@ func NewAcrobot() *Acrobot {
 		Obs:       env.ObsSpec{DType: env.Float32, Shape: []int{6}, Low: negative(high), High: high},
 		Action:    env.ActionSpec{N: 3},
 		MaxSteps:  500,
+		FPS:       15,
 		Threshold: -100,
 	})}
 }

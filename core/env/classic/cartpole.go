@@ -34,6 +34,7 @@ func NewCartPole() *CartPole {
 		Obs:       env.ObsSpec{DType: env.Float32, Shape: []int{4}, Low: negative(high), High: high},
 		Action:    env.ActionSpec{N: 2},
 		MaxSteps:  500,
+		FPS:       50,
 		Threshold: 475,
 	})}
 }

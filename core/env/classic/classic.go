@@ -23,9 +23,9 @@ import (
 )
 
 func init() {
-	env.Register("CartPole-v1", func() (env.Env, error) { return NewCartPole(), nil })
-	env.Register("Acrobot-v1", func() (env.Env, error) { return NewAcrobot(), nil })
-	env.Register("MountainCar-v0", func() (env.Env, error) { return NewMountainCar(), nil })
+	env.RegisterPlain("CartPole-v1", func() env.Env { return NewCartPole() })
+	env.RegisterPlain("Acrobot-v1", func() env.Env { return NewAcrobot() })
+	env.RegisterPlain("MountainCar-v0", func() env.Env { return NewMountainCar() })
 }
 
 // task is the part that the three have in common. A task has up to four

@@ -27,6 +27,7 @@ func NewMountainCar() *MountainCar {
 			Low: []float32{carMin, -carMaxSpeed}, High: []float32{carMax, carMaxSpeed}},
 		Action:    env.ActionSpec{N: 3},
 		MaxSteps:  200,
+		FPS:       30,
 		Threshold: -110,
 	})}
 }

@@ -20,8 +20,8 @@ import (
 )
 
 func init() {
-	env.Register("Catch-v0", func() (env.Env, error) { return NewCatch(), nil })
-	env.Register("Bricks-v0", func() (env.Env, error) { return NewBricks(), nil })
+	env.RegisterPlain("Catch-v0", func() env.Env { return NewCatch() })
+	env.RegisterPlain("Bricks-v0", func() env.Env { return NewBricks() })
 }
 
 const (
@@ -68,6 +68,7 @@ func newGame(id string, cells, cell, maxSteps int, threshold float64) game {
 				Low: []float32{0}, High: []float32{255}, FrameStack: depth},
 			Action:    env.ActionSpec{N: actions},
 			MaxSteps:  maxSteps,
+			FPS:       10,
 			Threshold: threshold,
 		},
 		cells: cells, cell: cell, margin: (side - cells*cell) / 2,

@@ -1,0 +1,216 @@
+/* Arrays for the rows of a vector environment, and vectors of one environment each,
+ * stepped one after the other, to say what must be in them. */
+#ifndef ROWS_H
+#define ROWS_H
+
+#include "t.h"
+
+enum { MOST_COLUMNS = 8 };
+
+typedef struct room {
+  paceline_rows rows; /* all arrays are there */
+  uint32_t n;
+  size_t obs_bytes, action_bytes; /* of a row */
+  void *actions;
+  uint32_t columns;             /* of infos */
+  size_t sizes[MOST_COLUMNS];   /* of an entry */
+  char names[MOST_COLUMNS][32];
+  void *infos[MOST_COLUMNS], *final_infos[MOST_COLUMNS];
+} room;
+
+static inline void *zeroed(size_t size) {
+  void *p = calloc(1, size);
+  CHECK(p != NULL);
+  return p;
+}
+
+/* What a field of a flat JSON object is, as text. */
+static inline void json_field(char *out, size_t size, const char *object, const char *name) {
+  char key[64];
+  snprintf(key, sizeof key, "\"%s\":", name);
+  const char *at = strstr(object, key);
+  CHECK(at != NULL);
+  at += strlen(key);
+  at += *at == '"';
+  size_t n = strcspn(at, "\",}");
+  CHECK(n < size);
+  memcpy(out, at, n);
+  out[n] = 0;
+}
+
+/* Reads "infos" of paceline_vec_describe. */
+static inline void describe_columns(room *r, const paceline_vec *v) {
+  char *text, field[32];
+  OK(paceline_vec_describe(&text, v));
+  char *at = strstr(text, "\"infos\":["), *end = at == NULL ? NULL : strchr(at, ']');
+  CHECK(end != NULL);
+  *end = 0;
+  while ((at = strchr(at, '{')) != NULL) {
+    uint32_t k = r->columns++;
+    CHECK(k < MOST_COLUMNS);
+    json_field(r->names[k], sizeof r->names[k], at, "name");
+    json_field(field, sizeof field, at, "len");
+    size_t len = (size_t)atoi(field);
+    json_field(field, sizeof field, at, "dtype");
+    r->sizes[k] = (len == 0 ? 1 : len) * (strcmp(field, "int32") == 0 || strcmp(field, "float32") == 0 ? 4 : 1);
+    at++;
+  }
+  paceline_string_free(text);
+}
+
+static inline room room_for(const paceline_vec *v, uint32_t n) {
+  room r = {.n = n, .rows = {.struct_size = sizeof r.rows, .num_rows = n}};
+  paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
+  OK(paceline_vec_spec(&obs, &action, v));
+  r.obs_bytes = obs.dtype == PACELINE_FLOAT32 ? 4 : 1;
+  for (uint32_t i = 0; i < obs.ndim; i++) r.obs_bytes *= (size_t)obs.shape[i];
+  r.action_bytes = action.kind == PACELINE_BOX ? 4 * (size_t)action.shape[0] : 4;
+  r.actions = zeroed(n * r.action_bytes);
+  r.rows.obs = zeroed(n * r.obs_bytes);
+  r.rows.final_obs = zeroed(n * r.obs_bytes);
+  r.rows.rewards = zeroed(n * sizeof *r.rows.rewards);
+  r.rows.terminated = zeroed(n);
+  r.rows.truncated = zeroed(n);
+  r.rows.started = zeroed(n);
+  r.rows.env_ids = zeroed(n * sizeof *r.rows.env_ids);
+  describe_columns(&r, v);
+  for (uint32_t k = 0; k < r.columns; k++) {
+    r.infos[k] = zeroed(n * r.sizes[k]);
+    r.final_infos[k] = zeroed(n * r.sizes[k]);
+  }
+  return r;
+}
+
+/* rows, with the columns of infos: a room may have been moved since it was made. */
+static inline const paceline_rows *all_of(room *r) {
+  r->rows.infos = r->infos;
+  r->rows.final_infos = r->final_infos;
+  return &r->rows;
+}
+
+static inline void room_free(room *r) {
+  for (uint32_t k = 0; k < r->columns; k++) free(r->infos[k]), free(r->final_infos[k]);
+  free(r->actions), free(r->rows.obs), free(r->rows.final_obs), free(r->rows.rewards);
+  free(r->rows.terminated), free(r->rows.truncated), free(r->rows.started), free(r->rows.env_ids);
+}
+
+static inline uint8_t *obs_of(const room *r, uint32_t i) { return (uint8_t *)r->rows.obs + i * r->obs_bytes; }
+static inline uint8_t *final_of(const room *r, uint32_t i) { return (uint8_t *)r->rows.final_obs + i * r->obs_bytes; }
+static inline int32_t *discrete(const room *r) { return r->actions; }
+static inline int over(const room *r, uint32_t i) { return r->rows.terminated[i] | r->rows.truncated[i] << 1; }
+static inline const uint8_t *info(const room *r, uint32_t k, uint32_t i) { return (const uint8_t *)r->infos[k] + i * r->sizes[k]; }
+
+/* The column of that name, as int32. */
+static inline int32_t number(const room *r, const char *name, uint32_t i) {
+  for (uint32_t k = 0; k < r->columns; k++)
+    if (strcmp(r->names[k], name) == 0) return r->sizes[k] == 4 ? ((const int32_t *)r->infos[k])[i] : *info(r, k, i);
+  printf("there is no info called %s\n", name);
+  exit(1);
+}
+
+static inline paceline_vec_options vec_options(uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode, const char *env_options) {
+  return (paceline_vec_options){.struct_size = sizeof(paceline_vec_options), .num_envs = n, .batch_size = batch,
+                                .num_threads = threads, .autoreset = mode, .pin = -1, .env_options = env_options};
+}
+
+static inline paceline_vec *vec_of(const char *env, uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode, const char *env_options) {
+  paceline_vec *v;
+  paceline_vec_options o = vec_options(n, batch, threads, mode, env_options);
+  OK(paceline_vec_new(&v, env, &o));
+  return v;
+}
+
+/* Row i of a is row k of b, as far as a step or a reset writes it. */
+static inline int same_row(const room *a, uint32_t i, const room *b, uint32_t k, int same_step) {
+  if (memcmp(obs_of(a, i), obs_of(b, k), a->obs_bytes) != 0 || a->rows.rewards[i] != b->rows.rewards[k] || over(a, i) != over(b, k) ||
+      a->rows.started[i] != b->rows.started[k])
+    return 0;
+  for (uint32_t c = 0; c < a->columns; c++)
+    if (memcmp(info(a, c, i), info(b, c, k), a->sizes[c]) != 0) return 0;
+  if (!same_step || !over(a, i)) return 1;
+  for (uint32_t c = 0; c < a->columns; c++)
+    if (memcmp((uint8_t *)a->final_infos[c] + i * a->sizes[c], (uint8_t *)b->final_infos[c] + k * a->sizes[c], a->sizes[c]) != 0) return 0;
+  return memcmp(final_of(a, i), final_of(b, k), a->obs_bytes) == 0;
+}
+
+static inline uint32_t next_random(uint64_t *state) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(*state >> 33);
+}
+
+/* Actions for row i: a number below n, or with n 0 a row of floats of 0 to 1. */
+static inline void act_at_random(const room *r, uint32_t i, int64_t n, uint64_t *random) {
+  if (n > 0) {
+    discrete(r)[i] = (int32_t)(next_random(random) % n);
+    return;
+  }
+  for (size_t k = 0; k < r->action_bytes / 4; k++)
+    ((float *)r->actions)[i * (r->action_bytes / 4) + k] = (float)(next_random(random) % 1000) / 1000;
+}
+
+/* Steps eight environments apart from one another, and each of them alone in a vector of
+ * its own with the same seeds and actions: whatever the order, the rows must be the same.
+ * n: of the actions taken, or 0 for boxes. Returns how many episodes ended. */
+static inline int against_singles(const char *env, const char *env_options, uint32_t batch, uint32_t mode, int64_t n, int rounds) {
+  enum { ENVS = 8, BLOCKS = 10 };
+  paceline_vec *v = vec_of(env, ENVS, batch, 3, mode, env_options), *single[ENVS];
+  room wanted[ENVS], given[BLOCKS], once = room_for(v, ENVS);
+  int32_t all[ENVS];
+  uint64_t seeds[ENVS], random = batch;
+  uint32_t blocks = (ENVS + batch - 1) / batch + 1;
+  int ends = 0, steps[ENVS] = {0};
+  for (int i = 0; i < ENVS; i++) {
+    all[i] = i;
+    seeds[i] = 100 + 7 * (uint64_t)i;
+    single[i] = vec_of(env, 1, 0, 1, mode, env_options);
+    wanted[i] = room_for(single[i], 1);
+    OK(paceline_vec_reset(single[i], &seeds[i], NULL, all_of(&wanted[i])));
+  }
+  for (uint32_t k = 0; k < blocks; k++) {
+    given[k] = room_for(v, batch);
+    OK(paceline_vec_offer(v, all_of(&given[k])));
+  }
+  OK(paceline_vec_send_reset(v, all, ENVS, seeds));
+  for (int round = 0; round < rounds; round++) {
+    room *r = &given[(uint32_t)round % blocks];
+    OK(paceline_vec_recv(v, 0));
+    int32_t *ids = r->rows.env_ids;
+    for (uint32_t k = 0; k < batch; k++) {
+      CHECK(ids[k] >= 0 && ids[k] < ENVS);
+      CHECK(batch < ENVS || ids[k] == (int32_t)k);
+      room *w = &wanted[ids[k]];
+      if (!same_row(r, k, w, 0, mode == PACELINE_SAME_STEP)) {
+        printf("%s, batch %u, autoreset %u: step %d of environment %d is not what it is alone\n", env, batch, mode, steps[ids[k]], ids[k]);
+        exit(1);
+      }
+      steps[ids[k]]++;
+      ends += over(r, k) != 0;
+      const void *action = (uint8_t *)r->actions + k * r->action_bytes;
+      if (mode == PACELINE_DISABLED && over(r, k)) {
+        OK(paceline_vec_reset(single[ids[k]], NULL, NULL, all_of(w)));
+        OK(paceline_vec_send_reset(v, &ids[k], 1, NULL));
+        continue;
+      }
+      act_at_random(r, k, n, &random);
+      OK(paceline_vec_step(single[ids[k]], action, all_of(w)));
+      if (mode == PACELINE_DISABLED) OK(paceline_vec_send(v, &ids[k], 1, action));
+    }
+    if (mode != PACELINE_DISABLED) OK(paceline_vec_send(v, ids, batch, r->actions));
+    OK(paceline_vec_offer(v, all_of(r)));
+  }
+  /* Some are still on their way, and forgotten; together it goes on all the same. */
+  OK(paceline_vec_drain(v));
+  OK(paceline_vec_reset(v, seeds, NULL, all_of(&once)));
+  for (uint32_t i = 0; i < ENVS; i++) {
+    OK(paceline_vec_reset(single[i], &seeds[i], NULL, all_of(&wanted[i])));
+    CHECK(same_row(&once, i, &wanted[i], 0, 0));
+    paceline_vec_free(single[i]);
+    room_free(&wanted[i]);
+  }
+  paceline_vec_free(v);
+  for (uint32_t k = 0; k < blocks; k++) room_free(&given[k]);
+  room_free(&once);
+  return ends;
+}
+
+#endif

@@ -1,0 +1,203 @@
+package main
+
+/*
+#include <stdlib.h>
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// plugins are the files that were loaded, and what their environments are called.
+var plugins struct {
+	sync.Mutex
+	names map[string]string // by path
+}
+
+//export pacelineGoEnvLoad
+func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.char) C.int {
+	return report(guarded(func() error {
+		given, err := path(file)
+		if err != nil {
+			return err
+		}
+		// dlopen would search the system's folders for a name without a slash, and a file
+		// may have several names.
+		whole, err := filepath.Abs(given)
+		if err == nil {
+			whole, err = filepath.EvalSymlinks(whole)
+		}
+		if err != nil {
+			return err
+		}
+		name, err := loadPlugin(whole)
+		if err == nil {
+			*out = C.CString(name)
+		}
+		return err
+	}), why)
+}
+
+func loadPlugin(path string) (string, error) {
+	plugins.Lock()
+	defer plugins.Unlock()
+	if name, ok := plugins.names[path]; ok {
+		return name, nil
+	}
+	c := C.CString(path)
+	defer C.free(unsafe.Pointer(c))
+	var plugin C.paceline_env_plugin
+	var text *C.char
+	open := C.pl_plugin_load(c, &text)
+	if open == nil {
+		defer C.free(unsafe.Pointer(text))
+		why := strings.TrimPrefix(C.GoString(text), path+": ")
+		return "", &fs.PathError{Op: "load", Path: path, Err: errors.New(why)}
+	}
+	if code := C.pl_plugin_open(open, &plugin, &text); code != 0 {
+		return "", fmt.Errorf("%s: %w", path, failure("paceline_env_open", code, &text))
+	}
+	f, name, err := newPlugin(&plugin)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if !env.Add(name, f.plugged) {
+		f.drop()
+		return "", fmt.Errorf("%s: name: %q, is already that of another environment", path, name)
+	}
+	if plugins.names == nil {
+		plugins.names = map[string]string{}
+	}
+	plugins.names[path] = name
+	return name, nil
+}
+
+// newPlugin checks what a file says about its environment.
+func newPlugin(p *C.paceline_env_plugin) (f *family, name string, err error) {
+	t := &p.table
+	switch {
+	case p.name == nil:
+		return nil, "", fmt.Errorf("name: NULL, must be the environment's")
+	case t.spec == nil || t.create == nil || t.reset == nil || t.step == nil || t.destroy == nil:
+		return nil, "", fmt.Errorf("table: spec, create, reset, step and destroy must all be there")
+	case (t.save == nil) != (t.restore == nil):
+		return nil, "", fmt.Errorf("table: save and restore must both be there or both be NULL")
+	}
+	if name, err = text("name", p.name); err == nil && name == "" {
+		err = fmt.Errorf("name: empty, must be the environment's")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	c := (*C.pl_family)(C.calloc(1, C.sizeof_pl_family))
+	c.table, c.user = *t, p.user
+	f = &family{c: c}
+	f.refs.Store(1) // for ever: it can be made again
+	if err := f.readSpec(); err != nil {
+		f.drop()
+		return nil, "", err
+	}
+	f.spec.ID = name
+	return f, name, nil
+}
+
+// plugged makes an environment of the family for those who know its name alone.
+func (f *family) plugged(options env.Options) (env.Env, error) {
+	if err := options.Read(f.spec.ID, nil); err != nil {
+		return nil, err
+	}
+	e := &plugged{family: f}
+	if f.c.table.save != nil {
+		return &savingPlugged{e}, nil
+	}
+	return e, nil
+}
+
+// plugged is an environment of a plugin. A table makes environments with their seeds, so a
+// new seed makes a new one, at the next reset.
+type plugged struct {
+	family *family
+	index  int
+	seed   uint64
+	env    env.Env // nil where one is to be made
+}
+
+func (e *plugged) Spec() env.Spec { return e.family.spec }
+
+// Number tells the environment's place in its vector.
+func (e *plugged) Number(i int) { e.index = i }
+
+func (e *plugged) Seed(seed uint64) {
+	e.seed = seed
+	e.Close()
+}
+
+func (e *plugged) make() (err error) {
+	if e.env == nil {
+		e.env, err = e.family.make(e.index, e.seed)
+		var numbered *env.Error // the vector says the number
+		if errors.As(err, &numbered) {
+			err = numbered.Err
+		}
+	}
+	return err
+}
+
+func (e *plugged) Reset(obs []byte) error {
+	if err := e.make(); err != nil {
+		return err
+	}
+	return e.env.Reset(obs)
+}
+
+func (e *plugged) Step(action int32, obs []byte) (float32, env.End, error) {
+	return e.env.Step(action, obs)
+}
+
+func (e *plugged) Close() error {
+	if e.env == nil {
+		return nil
+	}
+	was := e.env
+	e.env = nil
+	return was.Close()
+}
+
+// savingPlugged is one whose state can be written down.
+type savingPlugged struct{ *plugged }
+
+func (e *savingPlugged) Save() ([]byte, error) {
+	if err := e.make(); err != nil {
+		return nil, err
+	}
+	return e.env.(env.Saver).Save()
+}
+
+func (e *savingPlugged) Restore(state []byte) error {
+	if err := e.make(); err != nil {
+		return err
+	}
+	return e.env.(env.Saver).Restore(state)
+}
+
+//export pacelineGoEnvNames
+func pacelineGoEnvNames(out **C.char, why *C.char) C.int {
+	return report(guarded(func() error {
+		list, err := json.Marshal(env.IDs())
+		if err == nil {
+			*out = C.CString(string(list))
+		}
+		return err
+	}), why)
+}

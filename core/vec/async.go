@@ -1,0 +1,365 @@
+package vec
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/threads"
+)
+
+// Async steps the environments of a Vec apart from one another: Send hands out actions,
+// threads take the steps, and Recv gives back a batch of rows as soon as that many
+// environments are done, whoever they are. What holds for it:
+//
+//   - Where rows go is said beforehand, by Offer: a step's observation is written once,
+//     into the row that the environment gets when its step is done. Rows are filled in the
+//     order in which they were offered; there must be room for all that is sent.
+//   - If the batch is all environments, row i is environment i's. Else rows lie in the
+//     order in which environments got done; IDs says whose they are.
+//   - An environment is under way from its Send to the Recv that has its row, and takes
+//     no further action meanwhile.
+//   - One that fails takes no row: the next Recv returns its error, and the rows of the
+//     others come with the Recv after that. It must be reset.
+//   - A Recv that could wait for ever, as too few are under way, is refused.
+//
+// Send, SendReset, Offer and Recv may be called from different goroutines, but only one of
+// them may Recv; nothing else of the Vec may be used while environments are under way.
+type Async struct {
+	vec     *Vec
+	batch   int
+	jobs    chan int
+	workers sync.WaitGroup
+	quit    chan struct{}
+	failed  chan failure
+	rooms   []byte // a row for each environment that cannot wait for its own
+
+	actions Actions // of the jobs
+	reset   []bool  // the job is a reset
+
+	mu       sync.Mutex
+	blocks   []*block   // offered, the oldest first
+	placed   []*block   // of the job's row, nil before it has one
+	underWay []bool     // from Send to Recv
+	sent     int        // environments under way
+	working  int        // jobs that are not done
+	idle     *sync.Cond // working is 0
+	closed   bool
+}
+
+// failure is what went wrong with an environment. If placed it has a row all the same: it
+// was the end of an episode after which no other one could be begun, or what a Delayer
+// showed was refused.
+type failure struct {
+	i      int
+	err    error
+	placed bool
+}
+
+// block is a batch of rows that is being filled.
+type block struct {
+	rows  *Rows
+	taken int // rows given out
+	left  int // rows not written yet
+	full  chan struct{}
+}
+
+// Async returns the Vec's Async, and makes it at the first call: batches of 1 to Len()
+// rows, and so many threads, each bound to core (pin + its number) if pin is not negative.
+func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
+	n := len(v.envs)
+	switch {
+	case v.closed:
+		return nil, ErrClosed
+	case v.async != nil && v.async.batch == batch:
+		return v.async, nil
+	case v.async != nil || batch < 1 || batch > n:
+		return nil, fmt.Errorf("batch_size: %d, must be 1 to %d, and always the same", batch, n)
+	case numThreads < 1:
+		return nil, fmt.Errorf("num_threads: %d, must be at least 1", numThreads)
+	}
+	a := &Async{
+		vec: v, batch: batch, jobs: make(chan int, n), quit: make(chan struct{}), failed: make(chan failure, n),
+		rooms: make([]byte, n*v.bytes), reset: make([]bool, n), underWay: make([]bool, n), placed: make([]*block, n),
+	}
+	a.idle = sync.NewCond(&a.mu)
+	if size := len(v.spec.Action.Low); v.spec.Action.N == 0 {
+		a.actions.Box = make([]float32, n*size)
+	} else {
+		a.actions.Discrete = make([]int32, n)
+	}
+	v.async = a
+	for worker := range min(numThreads, n) {
+		a.workers.Go(func() {
+			if pin >= 0 {
+				defer threads.Pin(pin + worker)()
+			}
+			for i := range a.jobs {
+				a.work(i)
+			}
+		})
+	}
+	return a, nil
+}
+
+// Offer adds rows for a batch to be filled. They must stay until a Recv has returned them.
+func (a *Async) Offer(rows *Rows) error {
+	if err := a.vec.checkRows(rows, a.batch); err != nil {
+		return err
+	}
+	if len(rows.IDs) != a.batch {
+		return fmt.Errorf("rows.IDs: %d entries, must be %d", len(rows.IDs), a.batch)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.blocks = append(a.blocks, &block{rows: rows, left: a.batch, full: make(chan struct{}, 1)})
+	return nil
+}
+
+// Send hands out one action for each of ids. It is checked first, as Step does; nothing
+// moves unless all is good.
+func (a *Async) Send(ids []int32, actions Actions) error {
+	v := a.vec
+	if err := v.checkActions(actions, len(ids)); err != nil {
+		return err
+	}
+	size := len(v.spec.Action.Low)
+	return a.send(ids, func(k, i int) error {
+		action, box := actions.of(k, size)
+		return v.checkStep(i, action, box)
+	}, func(k, i int) {
+		if a.reset[i] = false; actions.Box != nil {
+			copy(a.actions.Box[i*size:(i+1)*size], actions.Box[k*size:])
+		} else {
+			a.actions.Discrete[i] = actions.Discrete[k]
+		}
+	})
+}
+
+// SendReset begins episodes in the environments of ids. seeds has none, or one for each.
+func (a *Async) SendReset(ids []int32, seeds []uint64) error {
+	if len(seeds) != 0 && len(seeds) != len(ids) {
+		return fmt.Errorf("seeds: %d, must be %d, one for each environment", len(seeds), len(ids))
+	}
+	return a.send(ids, func(int, int) error { return nil }, func(k, i int) {
+		a.reset[i] = true
+		if len(seeds) > 0 {
+			a.vec.SeedOne(i, seeds[k])
+		}
+	})
+}
+
+func (a *Async) send(ids []int32, check func(k, i int) error, take func(k, i int)) (err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return ErrClosed
+	}
+	if room := len(a.blocks)*a.batch - a.sent; len(ids) > room {
+		return fmt.Errorf("rows: %d are sent and there is room for %d, must offer more first", len(ids), room)
+	}
+	done := 0
+	defer func() { // an id that comes twice is found on the way
+		if err != nil {
+			for _, i := range ids[:done] {
+				a.underWay[i] = false
+			}
+		}
+	}()
+	for k, id := range ids {
+		i := int(id)
+		switch {
+		case i < 0 || i >= len(a.underWay):
+			return fmt.Errorf("env_id: %d, must be 0 to %d", i, len(a.underWay)-1)
+		case a.underWay[i]:
+			return fmt.Errorf("env_id: %d, is under way already, must be received first", i)
+		}
+		if err := check(k, i); err != nil {
+			return err
+		}
+		a.underWay[i] = true
+		done++
+	}
+	for k, id := range ids {
+		take(k, int(id))
+	}
+	a.sent += len(ids)
+	a.working += len(ids)
+	for _, id := range ids {
+		a.jobs <- int(id) // has room for all
+	}
+	return nil
+}
+
+// work does a job.
+func (a *Async) work(i int) {
+	var err error
+	if a.reset[i] {
+		err = a.vec.reset(i, place{})
+	} else {
+		action, box := a.actions.of(i, len(a.vec.spec.Action.Low))
+		err = a.vec.step(i, action, box, place{})
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.placed[i]
+	a.placed[i] = nil
+	if err != nil {
+		a.failed <- failure{i, err, b != nil} // has room for all
+	}
+	if b != nil {
+		if b.left--; b.left == 0 {
+			b.full <- struct{}{}
+		}
+	}
+	if a.working--; a.working == 0 {
+		a.idle.Broadcast()
+	}
+}
+
+// claim gives environment i its row.
+func (a *Async) claim(i int) place {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range a.blocks {
+		if b.taken < a.batch {
+			at := b.taken
+			if a.batch == len(a.underWay) {
+				at = i
+			}
+			b.taken++
+			b.rows.IDs[at] = int32(i)
+			a.placed[i] = b
+			return place{b.rows, at}
+		}
+	}
+	panic("vec: no room for a row") // never: send saw to it
+}
+
+// ErrTime is what Recv returns when its time is over.
+var ErrTime = errors.New("recv: no batch was ready in time")
+
+// Recv waits until the rows that were offered first are full, and returns them; or until an
+// environment has failed, whose error it returns; or, with limit not negative, for so long.
+func (a *Async) Recv(limit time.Duration) (*Rows, error) {
+	b, err := a.first()
+	if err != nil {
+		return nil, err
+	}
+	select { // errors go before rows
+	case f := <-a.failed:
+		return nil, a.tell(f)
+	default:
+	}
+	var over <-chan time.Time
+	if limit >= 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-b.full:
+		return a.take(b)
+	case f := <-a.failed:
+		return nil, a.tell(f)
+	case <-over:
+		select { // both may be there by now
+		case <-b.full:
+			return a.take(b)
+		default:
+			return nil, ErrTime
+		}
+	case <-a.quit:
+		return nil, ErrClosed
+	}
+}
+
+// take receives the rows of a block that is full, unless there is an error to tell by now:
+// that of a row has come with its block.
+func (a *Async) take(b *block) (*Rows, error) {
+	select {
+	case f := <-a.failed:
+		b.full <- struct{}{}
+		return nil, a.tell(f)
+	default:
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.blocks = a.blocks[1:]
+	a.sent -= a.batch
+	for _, i := range b.rows.IDs {
+		a.underWay[i] = false
+	}
+	return b.rows, nil
+}
+
+// first is the block to wait for, if it will ever be full or there is an error to tell.
+func (a *Async) first() (*block, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.closed:
+		return nil, ErrClosed
+	case len(a.failed) == 0 && a.sent < a.batch:
+		return nil, fmt.Errorf("recv: %d environments are under way, batch_size is %d: must send more first", a.sent, a.batch)
+	case len(a.blocks) == 0:
+		return &block{}, nil // for the error
+	}
+	return a.blocks[0], nil
+}
+
+func (a *Async) tell(f failure) error {
+	if !f.placed {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.underWay[f.i] = false
+		a.sent--
+	}
+	return f.err
+}
+
+// Drain waits for all that is under way and forgets it, errors too. Offered rows stay.
+func (a *Async) Drain() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.working > 0 {
+		a.idle.Wait()
+	}
+	for len(a.failed) > 0 {
+		<-a.failed
+	}
+	for _, b := range a.blocks {
+		b.taken, b.left, b.full = 0, a.batch, make(chan struct{}, 1)
+	}
+	a.sent = 0
+	clear(a.underWay)
+}
+
+// busy tells whether environments are under way.
+func (a *Async) busy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sent > 0
+}
+
+// room is where environment i writes what has no place yet.
+func (a *Async) room(i int) []byte { return row(a.rooms, i, a.vec.bytes) }
+
+// close lets jobs that run end and forgets the others; a Recv that waits returns.
+func (a *Async) close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	close(a.quit)
+	for forgot := true; forgot; {
+		select {
+		case <-a.jobs:
+		default:
+			forgot = false
+		}
+	}
+	close(a.jobs)
+	a.workers.Wait()
+	a.working = 0 // for a Drain that comes too late
+}

@@ -1,0 +1,215 @@
+"""The child side of workers.py: a process that steps a few environments, one after another.
+
+Table is memory that both sides see, row i for environment i. A row belongs to
+one side at a time: to the worker from the message that sends environment i off
+until the message that says it is back, to the parent otherwise. So nothing is
+locked, and observations, actions, rewards and flags are written once. Infos,
+and whatever has no fixed size (text, graphs, sequences), go by the pipe.
+
+A message to the worker is (verb, environments, payload), the payload pickled on
+its own so that one that cannot be read is the fault of those environments and not
+the end of the process. One of them, "memory", is followed by Table's file
+descriptor. A message from it is (environments that are back, notes,
+observations, failures). The pipe's end is the worker's end.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import signal
+import traceback
+import weakref
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import Any, Callable, NamedTuple
+
+import cloudpickle
+import gymnasium
+
+from . import _table
+from ._table import Table
+
+class Made(NamedTuple):
+    """What a worker says once it has made its environments."""
+
+    metadata: dict[str, Any]
+    render_mode: str | None
+    # (environment, observation space, action space) of its first, and of each that differs from it.
+    spaces: list[tuple[int, Any, Any]]
+
+
+class Failure(NamedTuple):
+    """An environment that raised: one line, and the traceback."""
+
+    environment: int
+    text: str
+    trace: str
+
+    @classmethod
+    def of(cls, environment: int, err: BaseException) -> Failure:
+        text = " ".join("".join(traceback.format_exception_only(err)).split())
+        return cls(environment, text, "".join(traceback.format_exception(err)))
+
+
+class Job(NamedTuple):
+    """What a worker is started with."""
+
+    functions: bytes
+    first: int
+    num_envs: int
+    autoreset: str
+    # Says after each environment that it is back, not once for all of a message.
+    each: bool
+
+
+# The parents' ends of all pipes. A forked worker holds copies, which would keep pipes open.
+ends: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def main(conn: Connection, job: Job) -> None:
+    """The process."""
+    # Ctrl-C goes to every process of a terminal, and it is the parent's to handle.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    for end in list(ends):
+        end.close()
+    worker = _Worker(conn, job)
+    try:
+        if worker.make():
+            worker.serve()
+    except (EOFError, OSError):
+        pass  # the parent has closed the pipe, or is gone
+    finally:
+        worker.close()
+
+
+class _Worker:
+    def __init__(self, conn: Connection, job: Job) -> None:
+        self._conn, self._job = conn, job
+        self._envs: list[gymnasium.Env[Any, Any]] = []
+        # What the next message will say.
+        self._back: list[int] = []
+        self._notes: list[tuple[int, bytes]] = []
+        self._observations: list[tuple[int, bytes]] = []
+        self._failures: list[Failure] = []
+
+    def make(self) -> bool:
+        """Makes the environments and maps the table; false after a failure, which is reported."""
+        first = self._job.first
+        index = first
+        try:
+            for index, function in enumerate(pickle.loads(self._job.functions), first):
+                env = function()
+                if not isinstance(env, gymnasium.Env):
+                    raise TypeError(f"the function returned {type(env).__name__}, must be a gymnasium.Env")
+                self._envs.append(env)
+            kinds = [(i, env.observation_space, env.action_space) for i, env in enumerate(self._envs, first)]
+            differing = [kind for kind in kinds[1:] if kind[1:] != kinds[0][1:]]
+            made = Made(dict(self._envs[0].metadata or {}), self._envs[0].render_mode, [kinds[0], *differing])
+            answer = cloudpickle.dumps(made)
+        except BaseException as err:
+            self._conn.send_bytes(pickle.dumps(Failure.of(index, err)))
+            return False
+        self._conn.send_bytes(answer)
+        verb, *_ = pickle.loads(self._conn.recv_bytes())
+        if verb == "close":
+            return False
+        fd = reduction.recv_handle(self._conn)
+        size = Table(self._job.num_envs, *kinds[0][1:]).size
+        self._table = Table(self._job.num_envs, *kinds[0][1:], mmap.mmap(fd, size))
+        os.close(fd)
+        self._views = [_table.each(self._table.obs, lambda rows: rows[i, ...]) for i, *_ in kinds] if self._table.obs is not None else None
+        self._ended = [False] * len(self._envs)
+        return True
+
+    def serve(self) -> None:
+        verbs: dict[str, Callable[..., None]] = {"step": self._step, "reset": self._reset, "call": self._call, "set_attr": self._set_attr}
+        while True:
+            verb, indices, payload = pickle.loads(self._conn.recv_bytes())
+            if verb == "close":
+                return
+            act = verbs[verb]
+            try:
+                arguments = pickle.loads(payload) if payload else ()
+            except Exception as err:
+                self._failures = [Failure.of(i, err) for i in indices]
+                self._back, indices = indices, []
+            for k, i in enumerate(indices):
+                try:
+                    act(k, i, *arguments)
+                except BaseException as err:  # sys.exit() in an environment is its failure too
+                    self._failures.append(Failure.of(i, err))
+                self._back.append(i)
+                if self._job.each:
+                    self._say()
+            if self._back:
+                self._say()
+
+    def _say(self) -> None:
+        self._conn.send_bytes(pickle.dumps((self._back, self._notes, self._observations, self._failures)))
+        self._back, self._notes, self._observations, self._failures = [], [], [], []
+
+    def _step(self, k: int, i: int, actions: Any = None) -> None:
+        j = i - self._job.first
+        env = self._envs[j]
+        if self._ended[j] and self._job.autoreset == "next_step":
+            obs, info = env.reset()
+            self._ended[j] = False
+            self._put(i, obs, 0.0, False, False, info)
+            return
+        # Copied: an environment may keep its action.
+        action = _table.each(self._table.actions, lambda rows: rows[i].copy()) if actions is None else actions[k]
+        obs, reward, terminated, truncated, info = env.step(action)
+        ended = self._ended[j] = bool(terminated or truncated)
+        if ended and self._job.autoreset == "same_step":
+            # Pickled before the reset, which may write into the same arrays.
+            self._note(i, {"final_obs": obs, "final_info": info})
+            obs, info = env.reset()
+        self._put(i, obs, reward, terminated, truncated, info)
+
+    def _reset(self, k: int, i: int, seeds: list[int | None], options: dict[str, Any] | None) -> None:
+        j = i - self._job.first
+        obs, info = self._envs[j].reset(seed=seeds[k], options=options)
+        self._ended[j] = False
+        self._put(i, obs, 0.0, False, False, info)
+
+    def _put(self, i: int, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> None:
+        table = self._table
+        if self._views is not None:
+            _table.write(self._views[i - self._job.first], obs)
+        else:
+            self._observations.append((i, _pickled(obs)))
+        table.rewards[i], table.terminated[i], table.truncated[i] = reward, terminated, truncated
+        if not isinstance(info, dict):
+            raise TypeError(f"info: {type(info).__name__}, must be a dict")
+        if info:
+            self._note(i, info)
+
+    def _note(self, i: int, info: dict[str, Any]) -> None:
+        self._notes.append((i, _pickled(info)))
+
+    def _call(self, k: int, i: int, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        value = self._envs[i - self._job.first].get_wrapper_attr(name)
+        if callable(value):
+            value = value(*arguments, **keywords)
+        self._notes.append((i, _pickled(value)))
+
+    def _set_attr(self, k: int, i: int, name: str, values: list[Any]) -> None:
+        self._envs[i - self._job.first].set_wrapper_attr(name, values[k])
+
+    def close(self) -> None:
+        for env in self._envs:
+            try:
+                env.close()
+            except Exception:
+                traceback.print_exc()  # nobody listens any more
+
+
+def _pickled(value: Any) -> bytes:
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        # Slower; takes objects of classes that came with the function, of a script or a notebook.
+        return bytes(cloudpickle.dumps(value))

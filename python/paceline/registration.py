@@ -1,0 +1,52 @@
+"""The ids under which Gymnasium knows the library's environments.
+
+    gymnasium.make_vec("paceline/Pong-v0", num_envs=8, vectorization_mode="vector_entry_point")
+    gymnasium.make("paceline/CartPole-v1")
+
+Gymnasium calls register when it is imported (an entry point of the package), so this
+module loads nothing, the library least of all; importing paceline is not needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# test_registration.py compares these with the library's.
+CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Catch-v0", "Bricks-v0")
+ATARI = """
+    Adventure AirRaid Alien Amidar Assault Asterix Asteroids Atlantis Atlantis2 Backgammon BankHeist BasicMath
+    BattleZone BeamRider Berzerk Blackjack Bowling Boxing Breakout Carnival Casino Centipede ChopperCommand CrazyClimber
+    Crossbow Darkchambers Defender DemonAttack DonkeyKong DoubleDunk Earthworld ElevatorAction Enduro Entombed Et
+    FishingDerby FlagCapture Freeway Frogger Frostbite Galaxian Gopher Gravitar Hangman HauntedHouse Hero
+    HumanCannonball IceHockey Jamesbond JourneyEscape Kaboom Kangaroo KeystoneKapers KingKong Klax Koolaid Krull
+    KungFuMaster LaserGates LostLuggage MarioBros MiniatureGolf MontezumaRevenge MrDo MsPacman NameThisGame Othello
+    Pacman Phoenix Pitfall Pitfall2 Pong Pooyan PrivateEye Qbert Riverraid RoadRunner Robotank Seaquest SirLancelot
+    Skiing Solaris SpaceInvaders SpaceWar StarGunner Superman Surround Tennis Tetris TicTacToe3d TimePilot Trondead
+    Turmoil Tutankham UpNDown Venture VideoCheckers VideoChess VideoCube VideoPinball WizardOfWor WordZapper YarsRevenge
+    Zaxxon
+""".split()
+
+
+def register() -> None:
+    """Registers all ids in Gymnasium's current namespace, which is "paceline" for its plugin."""
+    from gymnasium.envs.registration import current_namespace, registry
+    from gymnasium.envs.registration import register as add
+
+    for name, id in [(name, name) for name in CLASSIC] + [(game, f"{game}-v0") for game in ATARI]:
+        if f"{current_namespace}/{id}" not in registry:
+            add(id=id, entry_point=f"{__name__}:_single", vector_entry_point=f"{__name__}:_vector", kwargs={"name": name})
+
+
+# Not the classes themselves: Gymnasium's make has an argument id of its own.
+
+
+def _single(name: str, **keywords: Any) -> Any:
+    from .single import Env
+
+    return Env(name, **keywords)
+
+
+def _vector(name: str, **keywords: Any) -> Any:
+    from .vec import make_vec
+
+    return make_vec(name, **keywords)

@@ -1,0 +1,149 @@
+"""gymnasium.make_vec and gymnasium.make of the library's environments, in Gymnasium's own wrappers."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import namespace
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import vector as wrappers
+
+import paceline
+from paceline import registration, vec
+from test_vec import make
+
+if "site-packages" not in paceline.__file__:  # used from its sources: there is no entry point
+    with namespace("paceline"):
+        registration.register()
+
+ENTRY = {"vectorization_mode": "vector_entry_point"}
+
+
+def test_names_are_the_librarys():
+    camel = ["".join(word[:1].upper() + word[1:] for word in name[6:].split("_")) for name in vec.names() if name.startswith("atari/")]
+    assert sorted(registration.ATARI) == sorted(camel)
+    assert set(registration.CLASSIC) <= set(vec.names())  # load_env adds others
+    assert {f"paceline/{game}-v0" for game in registration.ATARI} <= set(gymnasium.registry)
+
+
+def test_gymnasium_loads_nothing():
+    code = "import gymnasium, sys; assert 'paceline.vec' not in sys.modules and 'paceline._lib' not in sys.modules"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("id", ["CartPole-v1", "Catch-v0", "Pong-v0"])
+def test_make_vec(id):
+    name = id.removesuffix("-v0") if id == "Pong-v0" else id
+    make(name)
+    envs = gymnasium.make_vec(f"paceline/{id}", num_envs=3, **ENTRY)
+    assert type(envs.unwrapped).__name__ == "VecEnv" and envs.num_envs == 3
+    assert envs.spec.id == f"paceline/{id}"
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    obs, _ = envs.reset(seed=2)
+    np.testing.assert_array_equal(obs, make(name, 3).reset(seed=2)[0])
+    envs.close()
+    same = gymnasium.make_vec(f"paceline/{id}", num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **ENTRY)
+    assert same.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    same.close()
+
+
+@pytest.mark.parametrize("id", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Bricks-v0", "Pong-v0"])
+def test_make_passes_gymnasiums_checker(id):
+    make(id.removesuffix("-v0") if id == "Pong-v0" else id)
+    env = gymnasium.make(f"paceline/{id}", render_mode="rgb_array")
+    check_env(env.unwrapped)
+    env.reset(seed=1)
+    picture = env.render()
+    assert picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3 and picture.any()
+    env.close()
+
+
+def test_spaces_are_gymnasiums():
+    for id in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0"):
+        ours, theirs = gymnasium.make(f"paceline/{id}"), gymnasium.make(id)
+        assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
+
+
+def test_sync_and_async_of_gymnasium():
+    for mode, keywords in (("sync", {}), ("async", {"context": "spawn"})):
+        envs = gymnasium.make_vec("paceline/CartPole-v1", num_envs=2, vectorization_mode=mode, vector_kwargs=keywords)
+        obs, _ = envs.reset(seed=4)
+        np.testing.assert_array_equal(obs, paceline.make_vec("CartPole-v1", 2).reset(seed=4)[0])
+        envs.close()
+
+
+# ------------------------------------------------------------ vector wrappers
+
+
+def play(envs, steps=250):
+    """All results of a run."""
+    out = [envs.reset(seed=3)]
+    envs.action_space.seed(3)
+    for _ in range(steps):
+        out.append(envs.step(envs.action_space.sample()))
+    return out
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
+def test_record_episode_statistics(mode):
+    envs = wrappers.RecordEpisodeStatistics(gymnasium.make_vec("paceline/CartPole-v1", num_envs=3, autoreset_mode=mode, **ENTRY))
+    lengths, running = [], np.zeros(3)
+    for _, reward, terminated, truncated, infos in play(envs)[1:]:
+        running += reward
+        for i in np.flatnonzero(terminated | truncated):
+            told = infos.get("final_info", infos) if mode is AutoresetMode.SAME_STEP and "episode" not in infos else infos
+            assert told["_episode"][i] and told["episode"]["r"][i] == running[i] == told["episode"]["l"][i]
+            lengths.append(running[i])
+            running[i] = 0
+    assert len(lengths) > 10 and len(envs.return_queue) > 10
+
+
+def test_normalising_wrappers():
+    envs = gymnasium.make_vec("paceline/CartPole-v1", num_envs=4, **ENTRY)
+    envs = wrappers.NormalizeReward(wrappers.NormalizeObservation(envs))
+    last = play(envs)[-1]
+    assert np.isfinite(last[0]).all() and abs(envs.env.obs_rms.mean).max() < 1 and np.std(last[1]) < 1
+
+
+def test_clip_and_transform():
+    envs = gymnasium.make_vec("paceline/MountainCar-v0", num_envs=2, **ENTRY)
+    envs = wrappers.TransformObservation(wrappers.ClipReward(envs, -0.5, 0.5), lambda obs: obs * 2)
+    plain = gymnasium.make_vec("paceline/MountainCar-v0", num_envs=2, **ENTRY)
+    for ours, theirs in zip(play(envs, 20)[1:], play(plain, 20)[1:]):
+        np.testing.assert_allclose(ours[0], theirs[0] * 2)
+        assert (ours[1] == -0.5).all() and (theirs[1] == -1).all()
+
+
+def test_infos_as_lists():
+    make("Pong")
+    envs = wrappers.DictInfoToList(gymnasium.make_vec("paceline/Pong-v0", num_envs=2, **ENTRY))
+    for *_, infos in play(envs, 3):
+        assert [set(info) for info in infos] == 2 * [set(infos[0])]
+        assert infos[1]["recipe"] == "ale" and infos[0]["lives"] == 0
+
+
+def test_record_video(tmp_path):
+    pytest.importorskip("moviepy", reason="moviepy is not installed")
+    envs = gymnasium.make_vec("paceline/CartPole-v1", num_envs=2, render_mode="rgb_array", **ENTRY)
+    envs = wrappers.RecordVideo(envs, str(tmp_path), video_length=20, disable_logger=True)
+    play(envs, 60)
+    envs.close()
+    assert [path.suffix for path in tmp_path.iterdir()] == [".mp4"] * len(list(tmp_path.iterdir())) and list(tmp_path.iterdir())
+
+
+def test_render_of_every_environment():
+    for id in [*registration.CLASSIC, "Pong", "Breakout"]:
+        envs = make(id, 2, render_mode="rgb_array") if id != "Breakout" else make("Pong", 2, render_mode="rgb_array", frameskip=2)
+        envs.reset(seed=1)
+        first = envs.render()
+        for _ in range(10):
+            envs.step(np.full(2, envs.single_action_space.n - 1))
+        second = envs.render()
+        assert len(first) == 2 and first[0].shape == second[1].shape and first[0].dtype == np.uint8
+        assert (first[0] != second[0]).any(), f"{id}: the picture does not move"
+        envs.close()
+    assert paceline.make_vec("CartPole-v1").render() is None

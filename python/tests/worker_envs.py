@@ -1,0 +1,166 @@
+"""Environments for test_workers.py that a new process can import."""
+
+import os
+import signal
+import time
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Counting(gymnasium.Env):
+    """Observes (its seed, episode, step, last action); the reward is seed + step / 100.
+
+    Episode k lasts 3 + k % 3 steps; even ones terminate, odd ones are truncated. Every
+    second step says something in its info, and each end something else.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 7}
+    observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    action_space = spaces.Discrete(5)
+
+    def __init__(self, render_mode=None, size=0):
+        self.render_mode, self.size = render_mode, size
+        self.number, self.episode = 0, -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.number, self.episode = seed, -1
+        self.episode, self.count, self.action, self.options = self.episode + 1, 0, -1, options
+        return self.observe(), {"begun": self.episode} if self.episode else {}
+
+    def step(self, action):
+        self.count, self.action = self.count + 1, action
+        last = self.count == 3 + self.episode % 3
+        info = {"last": {"number": self.number, "name": f"{self.number}"}} if last else {}
+        if self.count % 2:
+            info["odd"] = np.full(2, self.count)
+        if self.size:
+            info["much"] = b"x" * self.size
+        reward = self.number + self.count / 100
+        return self.observe(), reward, last and self.episode % 2 == 0, last and self.episode % 2 == 1, info
+
+    def observe(self):
+        return np.array([self.number, self.episode, self.count, self.action], np.float32)
+
+    def render(self):
+        return np.full((2, 2, 3), self.count, np.uint8)
+
+    def pid(self):
+        return os.getpid()
+
+
+class Parts(Counting):
+    """The same numbers as a Dict with a Tuple in it; a Dict of actions."""
+
+    observation_space = spaces.Dict(
+        {
+            "picture": spaces.Box(0, 255, (3, 2, 1), np.uint8),
+            "pair": spaces.Tuple((spaces.Discrete(1000, start=0), spaces.MultiBinary(2))),
+        }
+    )
+    action_space = spaces.Dict({"push": spaces.Box(-1, 1, (2,), np.float32), "turn": spaces.Discrete(5)})
+
+    def step(self, action):
+        assert action["push"].shape == (2,) and action["push"].dtype == np.float32
+        self.push = action["push"]
+        return super().step(action["turn"])
+
+    def observe(self):
+        picture = np.zeros((3, 2, 1), np.uint8)
+        picture[:, 0, 0] = self.number % 256, self.episode % 256, self.count
+        picture[0, 1, 0] = self.action + 1
+        return {"picture": picture, "pair": (self.number, np.array([self.episode % 2, self.count % 2], np.int8))}
+
+
+class Reusing(Counting):
+    """Observes into one array, and keeps its actions."""
+
+    action_space = spaces.Box(0, 9, (1,), np.float32)
+
+    def __init__(self):
+        super().__init__()
+        self.row, self.actions = np.zeros(4, np.float32), []
+
+    def step(self, action):
+        self.actions.append(action)
+        return super().step(float(action[0]))
+
+    def observe(self):
+        self.row[:] = super().observe()
+        return self.row
+
+
+class Words(Counting):
+    """Observations and actions without a fixed size."""
+
+    observation_space = spaces.Dict({"word": spaces.Text(40), "count": spaces.Discrete(100)})
+    action_space = spaces.Sequence(spaces.Discrete(5))
+
+    def step(self, action):
+        return super().step(sum(int(a) for a in action))
+
+    def observe(self):
+        return {"word": f"n{self.number}e{self.episode}a{self.action}", "count": self.count}
+
+
+class Slow(Counting):
+    """A step takes action / 10 seconds."""
+
+    def step(self, action):
+        time.sleep(float(action) / 10)
+        return super().step(action)
+
+    def step_slowly(self):
+        time.sleep(0.4)
+
+
+class Trouble(Counting):
+    """What goes wrong is named by the action, or by options["fail"] at reset."""
+
+    def reset(self, *, seed=None, options=None):
+        if options and options.get("fail") == self.number:
+            raise LookupError("no level\nof that name")
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        if action == 1:
+            raise ValueError("the arm is stuck")
+        if action == 2:
+            os._exit(3)
+        if action == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if action == 4:
+            return np.zeros(3, np.float32), 0.0, False, False, {}
+        return super().step(action)
+
+    def lock(self):
+        import threading
+
+        return threading.Lock()
+
+
+class Parent(Counting):
+    """An environment with a process of its own, which keeps the pipe open when the environment dies."""
+
+    def __init__(self, seconds=4):
+        super().__init__()
+        if os.fork() == 0:
+            time.sleep(seconds)
+            os._exit(0)
+
+    def step(self, action):
+        os._exit(5)
+
+
+class Unmade(Counting):
+    def __init__(self, how="raise"):
+        if how == "die":
+            os._exit(9)
+        raise FileNotFoundError("no such level")
+
+
+class Other(Counting):
+    action_space = spaces.Discrete(6)
