@@ -11,6 +11,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 //export pacelineGoBuildInfo
@@ -22,7 +23,7 @@ func pacelineGoBuildInfo() *C.char {
 			Go      string `json:"go"`
 			ISA     string `json:"isa"`
 			Threads int    `json:"threads"`
-		}{C.PACELINE_VERSION, runtime.Version(), kernel.ISA(), runtime.GOMAXPROCS(0)})
+		}{C.PACELINE_VERSION, runtime.Version(), kernel.ISA(), threads.Cores})
 		if err == nil {
 			info = string(text)
 		}

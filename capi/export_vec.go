@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"sync"
 	"time"
 	"unsafe"
@@ -64,7 +63,7 @@ func newVector(name string, options env.Options, o *C.paceline_vec_options) (v *
 		return nil, fmt.Errorf("pin: %d, must be the number of a core, or -1 for none", o.pin)
 	}
 	if numThreads == 0 {
-		numThreads = min(runtime.GOMAXPROCS(0), mostThreads)
+		numThreads = threads.Cores
 	}
 	numThreads = min(numThreads, n)
 	if size == 0 {

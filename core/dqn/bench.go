@@ -3,12 +3,12 @@ package dqn
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // Bench runs the benchmark called name with options, a JSON object ("" for the
@@ -94,11 +94,11 @@ func benchModes(decode func(any) error) (any, error) {
 	if o.Steps < 1 || o.Trials < 1 || len(o.NumEnvs) == 0 {
 		return nil, fmt.Errorf("options: steps %d, trials %d, num_envs %v, must be at least 1 each", o.Steps, o.Trials, o.NumEnvs)
 	}
-	threads := o.NumThreads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
+	numThreads := o.NumThreads
+	if numThreads == 0 {
+		numThreads = threads.Cores
 	}
-	r := ModesReport{Env: o.Env, Threads: threads, Steps: o.Steps, ISA: kernel.ISA(),
+	r := ModesReport{Env: o.Env, Threads: numThreads, Steps: o.Steps, ISA: kernel.ISA(),
 		Notes:    []string{"agent steps per second while learning; warm-up not timed; epsilon 0.1; all updates done when the clock stops"},
 		Settings: "batch 32, train_freq 4, window = target_update_interval = 1000, actor target when concurrent"}
 	for trial := range o.Trials {

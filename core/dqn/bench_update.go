@@ -2,7 +2,6 @@ package dqn
 
 import (
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -63,7 +62,7 @@ type updateCase struct {
 // from the replay memory, and forward passes.
 func benchUpdate(decode func(any) error) (any, error) {
 	o := UpdateOptions{Batch: 32, Act: []int{1, 8, 32}, Precisions: []string{"fp32", "bf16"}, Threads: []int{1}, Trials: 20}
-	if n := runtime.GOMAXPROCS(0); n > 1 {
+	if n := threads.Cores; n > 1 {
 		o.Threads = append(o.Threads, n)
 	}
 	if err := decode(&o); err != nil {

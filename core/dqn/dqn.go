@@ -3,7 +3,6 @@ package dqn
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -158,7 +157,7 @@ func builtIn(cfg *Config, pool *threads.Pool) (*vec.Vec, error) {
 func share(cfg *Config) (*threads.Budget, *threads.Pool, error) {
 	n := cfg.NumThreads
 	if n == 0 {
-		n = min(runtime.GOMAXPROCS(0), threads.Max)
+		n = threads.Cores
 	}
 	cores, err := threads.NewBudget(n)
 	if err != nil {

@@ -3,6 +3,7 @@ package vec
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -90,6 +91,7 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 		a.actions.Discrete = make([]int32, n)
 	}
 	v.async = a
+	threads.Reserve(min(numThreads, n))
 	for worker := range min(numThreads, n) {
 		a.workers.Go(func() {
 			if pin >= 0 {
@@ -201,6 +203,15 @@ func (a *Async) work(i int) {
 		action, box := a.actions.of(i, len(a.vec.spec.Action.Low))
 		err = a.vec.step(i, action, box, place{})
 	}
+	if a.done(i, err) {
+		// Whoever waits comes now: else it would when the next job, of a millisecond of
+		// C, lets go of this thread's place.
+		runtime.Gosched()
+	}
+}
+
+// done takes note of a job, and reports whether there is something to receive.
+func (a *Async) done(i int, err error) (news bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := a.placed[i]
@@ -211,11 +222,13 @@ func (a *Async) work(i int) {
 	if b != nil {
 		if b.left--; b.left == 0 {
 			b.full <- struct{}{}
+			news = true
 		}
 	}
 	if a.working--; a.working == 0 {
 		a.idle.Broadcast()
 	}
+	return news || err != nil
 }
 
 // claim gives environment i its row.

@@ -6,8 +6,9 @@
         model.learn(50_000, progress_bar=True)
         model.save("cartpole.paceline")
 
-Importing this package loads neither the library nor NumPy: that happens at
-first use, so that a program may fork its workers before.
+Importing this package registers its environments with Gymnasium ("paceline/Pong-v0")
+and does not load the library: that happens at first use, so that a program may fork
+its workers before.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import registration
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ _WHERE = {
 _MODULES = frozenset({"bench", "callbacks", "envpool", "errors", "sb3", "schedules", "single", "workers"})
 
 __all__ = ["DQN", "Evaluation", "PacelineError", "PacelineWarning", "Policy", "__version__", "linear", "load_env", "make", "make_vec"]
+
+registration.register()
 
 
 def __getattr__(name: str) -> Any:

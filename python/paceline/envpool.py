@@ -309,7 +309,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         elapsed[was < _LIFE] = 0
         ended = terminated | truncated
         over = infos["game_over"] if self._atari else ended
-        cut = (elapsed >= self._config["max_episode_steps"]) & (was == _STEP)
+        cut = ~ended & (elapsed >= self._config["max_episode_steps"]) & (was == _STEP)
         self._elapsed[ids] = elapsed
         self._next[ids] = np.where(cut, _BEGIN, np.where(ended, np.where(over, _AGAIN, _LIFE), _STEP))
         info: dict[str, Any] = {"env_id": ids.copy(), "players": {"env_id": ids.copy()}}

@@ -1,10 +1,11 @@
 """The ids under which Gymnasium knows the library's environments.
 
+    import gymnasium, paceline
+
     gymnasium.make_vec("paceline/Pong-v0", num_envs=8, vectorization_mode="vector_entry_point")
     gymnasium.make("paceline/CartPole-v1")
 
-Gymnasium calls register when it is imported (an entry point of the package), so this
-module loads nothing, the library least of all; importing paceline is not needed.
+Importing paceline registers them, which loads nothing of it, the library least of all.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ ATARI = """
 
 
 def register() -> None:
-    """Registers all ids in Gymnasium's current namespace, which is "paceline" for its plugin."""
-    from gymnasium.envs.registration import current_namespace, registry
+    """Registers all ids, unless it is done."""
     from gymnasium.envs.registration import register as add
+    from gymnasium.envs.registration import registry
 
-    for name, id in [(name, name) for name in CLASSIC] + [(game, f"{game}-v0") for game in ATARI]:
-        if f"{current_namespace}/{id}" not in registry:
+    for name, version in [(name, "") for name in CLASSIC] + [(game, "-v0") for game in ATARI]:
+        id = f"paceline/{name}{version}"
+        if id not in registry:
             add(id=id, entry_point=f"{__name__}:_single", vector_entry_point=f"{__name__}:_vector", kwargs={"name": name})
 
 

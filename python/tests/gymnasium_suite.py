@@ -50,14 +50,10 @@ class Plugin:
 
     def __init__(self):
         import gymnasium
-        from gymnasium.envs.registration import namespace
 
         import paceline
         from paceline import registration
 
-        if "paceline/Pong-v0" not in gymnasium.registry:
-            with namespace("paceline"):
-                registration.register()
         self.native, self.processes = 0, 0
         ids = {name: f"paceline/{name}" for name in registration.CLASSIC if name in gymnasium.registry}
         original_make, original_make_vec, Sync = gymnasium.make, gymnasium.make_vec, gymnasium.vector.SyncVectorEnv

@@ -6,7 +6,6 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.registration import namespace
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector as wrappers
@@ -14,10 +13,6 @@ from gymnasium.wrappers import vector as wrappers
 import paceline
 from paceline import registration, vec
 from test_vec import make
-
-if "site-packages" not in paceline.__file__:  # used from its sources: there is no entry point
-    with namespace("paceline"):
-        registration.register()
 
 ENTRY = {"vectorization_mode": "vector_entry_point"}
 
@@ -29,8 +24,14 @@ def test_names_are_the_librarys():
     assert {f"paceline/{game}-v0" for game in registration.ATARI} <= set(gymnasium.registry)
 
 
-def test_gymnasium_loads_nothing():
-    code = "import gymnasium, sys; assert 'paceline.vec' not in sys.modules and 'paceline._lib' not in sys.modules"
+def test_importing_registers_and_loads_nothing():
+    code = (
+        "import gymnasium, paceline, sys; assert 'paceline/Pong-v0' in gymnasium.registry;"
+        "assert not {'paceline.vec', 'paceline._lib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+    # Gymnasium imports the package itself where it is named.
+    code = "import gymnasium; gymnasium.make('paceline:paceline/CartPole-v1').reset()"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 

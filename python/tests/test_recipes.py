@@ -1,0 +1,219 @@
+"""What recipes show, beside pipelines of our own over ale-py's frames.
+
+A pipeline here is written from the papers' descriptions with NumPy and OpenCV; it knows ale-py's
+plain console, one frame at a time, and nothing of the library.
+"""
+
+import numpy as np
+import pytest
+
+import paceline
+from paceline.errors import ConfigError
+
+ale_py = pytest.importorskip("ale_py", reason="ale-py is not installed")
+pytest.importorskip("ale_py.vector_env", reason="ale-py has no vector environment")
+from atari import consoles, vector  # noqa: E402
+
+GAMES = ["pong", "breakout", "seaquest"]
+FIRE, UP = 1, 2
+
+
+def area(grey):
+    cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
+    return cv2.resize(grey, (84, 84), interpolation=cv2.INTER_AREA)
+
+
+def half(grey):
+    """Without the last two rows, the mean of 2 x 2 pixels, a half going up."""
+    cells = grey[:-2].astype(int).reshape(104, 2, 80, 2).sum(axis=(1, 3))
+    return ((cells + 2) // 4).astype(np.uint8)
+
+
+def boxes(lines, size):
+    """Torch's image.scale along the first axis: means over boxes with fractional edges, one
+    float32 operation after the other."""
+    scale = np.float32(len(lines)) / np.float32(size)
+    means = np.empty((size, *lines.shape[1:]), np.float32)
+    first, begin = 0, np.float32(0)  # the line that the box begins in, and how far in it
+    for i in range(size):
+        edge = np.float32(i + 1) * scale
+        last = int(edge)
+        end = edge - np.float32(last)
+        weight = np.float32(1) - begin
+        total = weight * lines[first]
+        for line in lines[first + 1 : last]:
+            total += line
+            weight += np.float32(1)
+        if last < len(lines):
+            total += end * lines[last]
+            weight += end
+        means[i] = total / weight
+        first, begin = last, end
+    return means
+
+
+def luma(rgb):
+    """Luma as Torch computes it, then boxes along the rows and then along the columns; bytes are
+    cut, not rounded."""
+    red, green, blue = (c.astype(np.float64) for c in np.moveaxis(rgb.astype(np.float32) / np.float32(255), 2, 0))
+    grey = (0.299 * red + 0.587 * green + 0.114 * blue).astype(np.float32)
+    return (boxes(np.ascontiguousarray(boxes(grey.T, 84).T), 84) * np.float32(255)).astype(np.uint8)
+
+
+class Pipeline:
+    """A recipe as the papers tell it, over a console with a frame skip of 1.
+
+    Each step lasts 4 frames, fewer if the game ends; the brighter of its last two pictures goes
+    onto a stack of 4 frames that is black before an episode. Rewards are their signs.
+    """
+
+    colour, all_actions, episodic = False, False, False
+    shape = (84, 84)
+    shrink = staticmethod(area)
+
+    def __init__(self, path):
+        self.ale = consoles.theirs()(path, {"repeat_action_probability": 0.0, "frame_skip": 1})
+        self.actions = self.ale.getLegalActionSet() if self.all_actions else self.ale.getMinimalActionSet()
+        self.buttons = {a.value for a in self.ale.getMinimalActionSet()}
+
+    def picture(self):
+        return self.ale.getScreenRGB() if self.colour else self.ale.getScreenGrayscale()
+
+    def press(self, *actions):
+        for action in actions:
+            if action in self.buttons:
+                self.ale.act(ale_py.Action(action))
+
+    def start(self, after_life):
+        """Plays what precedes the first observation, and returns its pictures."""
+        return [self.picture()]
+
+    def reset(self, after_life=False):
+        if not after_life:
+            self.ale.reset_game()
+        pictures = self.start(after_life)
+        self.stack = [np.zeros(self.shape, np.uint8)] * 3 + [self.shrink(np.maximum(pictures[0], pictures[-1]))]
+        self.lives = self.ale.lives()
+        return np.stack(self.stack)
+
+    def step(self, action):
+        reward, pictures = 0, []
+        while len(pictures) < 4 and not self.ale.game_over():
+            reward += self.ale.act(self.actions[action])
+            pictures.append(self.picture())
+        self.stack = self.stack[1:] + [self.newest(pictures)]
+        lost = self.ale.lives() < self.lives
+        self.lives = self.ale.lives()
+        self.raw = reward
+        return np.stack(self.stack), float(np.sign(reward)), self.ale.game_over() or self.episodic and lost
+
+    def newest(self, pictures):
+        return self.shrink(np.maximum(pictures[-1], pictures[max(0, len(pictures) - 2)]))
+
+
+class Ale(Pipeline):
+    """FIRE before the first observation. A step that the game's end cuts short shows the frame
+    before once more; if the end comes with the fourth frame, that is not looked at, and the
+    brighter of the step before stands in its place."""
+
+    keywords = {"noop_max": 1}
+
+    def start(self, after_life):
+        self.press(FIRE)
+        self.before = [self.picture()]
+        return self.before
+
+    def newest(self, pictures):
+        before, self.before = self.before, pictures[-2:]
+        if not self.ale.game_over():
+            return super().newest(pictures)
+        if len(pictures) < 4:
+            return self.stack[-1]
+        return self.shrink(np.maximum.reduce([*before, pictures[2]]))
+
+
+class Mnih2015(Pipeline):
+    """A life is an episode; 2 frames of NOOP, here, before each. The brighter of two also at the
+    beginning, and in each of red, green and blue."""
+
+    keywords = {"noop_min": 2, "noop_max": 3}
+    colour = episodic = True
+    shrink = staticmethod(luma)
+
+    def start(self, after_life):
+        pictures = []
+        for _ in range(2):
+            self.ale.act(ale_py.Action.NOOP)
+            pictures.append(self.picture())
+        return pictures
+
+
+class Machado2018(Pipeline):
+    """All 18 actions, no frames before the first observation; sticky actions are left out."""
+
+    keywords = {"repeat_action_probability": 0}
+    all_actions = True
+
+
+class StookeAbbeel(Pipeline):
+    """A life is an episode; NOOP, FIRE and UP before each, as far as the game has them."""
+
+    keywords = {"noop_min": 0, "noop_max": 1}
+    episodic = True
+    shape, shrink = (104, 80), staticmethod(half)
+
+    def start(self, after_life):
+        self.press(0, FIRE, UP)
+        return [self.picture()]
+
+
+PIPELINES = {"ale": Ale, "mnih2015": Mnih2015, "machado2018": Machado2018, "stooke_abbeel": StookeAbbeel}
+
+
+def test_all_recipes_are_tested():
+    with pytest.raises(ConfigError) as refused:
+        paceline.make_vec("Pong", recipe="none")
+    assert str(refused.value).endswith("must be " + " or ".join(sorted(PIPELINES)))
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("recipe", PIPELINES)
+def test_recipe(recipe, game):
+    side = PIPELINES[recipe](consoles.roms()[game])
+    keywords = {**side.keywords, "recipe": recipe}
+    env = paceline.make_vec(f"atari/{game}", 1, autoreset_mode="disabled", **keywords)
+    assert env.single_action_space.n == len(side.actions)
+    obs, infos = env.reset(seed=1)
+    assert np.array_equal(obs[0], side.reset())
+    rng, lost, over = np.random.default_rng(3), 0, 0
+    for step in range(300 if game == "breakout" else 150):
+        # FIRE alone lets Breakout's ball fall, so that games end.
+        action = int(rng.integers(len(side.actions))) if step % 40 < 20 else FIRE
+        obs, rewards, terminated, truncated, infos = env.step([action])
+        wanted, reward, ended = side.step(action)
+        assert np.array_equal(obs[0], wanted), f"step {step}"
+        assert (rewards[0], terminated[0], truncated[0]) == (reward, ended, False), f"step {step}"
+        assert (infos["lives"][0], infos["raw_reward"][0]) == (side.ale.lives(), side.raw), f"step {step}"
+        assert infos["game_over"][0] == side.ale.game_over(), f"step {step}"
+        assert infos["episode_frame_number"][0] == side.ale.getEpisodeFrameNumber(), f"step {step}"
+        if ended:
+            over += side.ale.game_over()
+            lost += not side.ale.game_over()
+            obs, infos = env.reset()
+            assert np.array_equal(obs[0], side.reset(after_life=not side.ale.game_over())), f"step {step}"
+    if game == "breakout":
+        assert over and (lost or not side.episodic), "no game ended"
+    env.close()
+
+
+@pytest.mark.parametrize("game", vector.GAMES)
+def test_beside_vector_env(game):
+    """The long comparison, and the table, is atari/vector.py."""
+    assert (found := vector.compare(game, 200)).none(), found
+
+
+@pytest.mark.parametrize("keywords", vector.VARIANTS, ids=lambda k: ",".join(f"{a}={b}" for a, b in k.items()))
+def test_keywords_beside_vector_env(keywords):
+    for game in ("breakout", "seaquest"):
+        found = vector.compare(game, 60, envs=1, **keywords)
+        assert found.none(ends=keywords != vector.KNOWN), f"{game}: {found}"
