@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn bench test test-go test-c test-atari-c test-py test-atari fuzz-atari test-torch test-arm64 race lib wheel sdist check clean
+.PHONY: help demo learn bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-arm64 race lib wheel sdist check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -62,11 +62,12 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 	@$(PY) -m paceline bench update
 	@$(PY) -m paceline bench modes
 	@$(PY) -m paceline bench pong
+	@$(PY) -m paceline bench envs
 
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (under 10 minutes)
-	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make race, make learn and make test-atari (take longer), make fuzz-atari (needs clang), the comparison with stable-baselines3 where it is not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn, make soak and make test-atari (take longer), make fuzz-atari (needs clang), the comparisons with stable-baselines3 and EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -91,6 +92,14 @@ test-py: $(VENV)/.test ## Python tests against the installed package
 # ale-py prints on the standard error while it loads; differences are on the standard output.
 test-atari: $(VENV)/.test ## the long comparisons with ale-py, frame by frame (8 minutes)
 	$(PY) python/tests/atari/long.py
+
+test-gymnasium: $(VENV)/.test ## Gymnasium's own vector tests against ours: make test-gymnasium GYMNASIUM=its-checkout (3 minutes)
+	@test -d "$(GYMNASIUM)/tests/vector" || { echo "GYMNASIUM: '$(GYMNASIUM)', must be a checkout of Gymnasium (its tests are in no package)"; exit 1; }
+	$(PIP) install pygame moviepy opencv-python-headless array-api-compat array-api-extra
+	$(PY) python/tests/gymnasium_suite.py $(GYMNASIUM)
+
+soak: $(VENV)/.test ## vector environments used at random from several threads, for 10 minutes
+	$(PY) python/tests/soak.py 10
 
 test-torch: $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json

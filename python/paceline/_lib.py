@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import importlib.util
 import os
+import re
 import threading
 import weakref
 from pathlib import Path
@@ -108,7 +109,10 @@ def error(status: int) -> PacelineError:
     """The exception for a status that the last call in this thread returned."""
     assert _dll is not None
     text = _dll.paceline_last_error().decode("utf-8", "replace")
-    return BY_STATUS.get(status, PacelineError)(text or f"status {status}")
+    err = BY_STATUS.get(status, PacelineError)(text or f"status {status}")
+    if named := re.match(r"environment (\d+): ", text):
+        err.index = int(named[1])
+    return err
 
 
 def _mark_forked() -> None:

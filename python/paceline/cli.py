@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--episodes", type=int, default=100)
     sub.add_argument("--epsilon", type=float, default=0.0)
     sub.add_argument("--seed", type=int, default=0)
+    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the environment (recipe=mnih2015)")
 
     from . import bench
 
@@ -100,11 +101,10 @@ def _preset(args: argparse.Namespace) -> None:
     config.close()
 
 
-def _train(args: argparse.Namespace) -> None:
-    from .dqn import DQN
-
+def _keywords(items: list[str]) -> dict[str, Any]:
+    """What --set gave, as JSON where it is some: env_kwargs={"recipe": "mnih2015"}."""
     keywords: dict[str, Any] = {}
-    for item in args.set:
+    for item in items:
         name, equals, value = item.partition("=")
         if not equals:
             raise PacelineError(f"--set {item}: must be NAME=VALUE")
@@ -112,6 +112,13 @@ def _train(args: argparse.Namespace) -> None:
             keywords[name] = json.loads(value)
         except ValueError:
             keywords[name] = value
+    return keywords
+
+
+def _train(args: argparse.Namespace) -> None:
+    from .dqn import DQN
+
+    keywords = _keywords(args.set)
     if args.seed is not None:
         keywords["seed"] = args.seed
     model = DQN.from_preset(args.preset, args.env, **keywords) if args.preset else DQN("auto", args.env, **keywords)
@@ -129,6 +136,6 @@ def _evaluate(args: argparse.Namespace) -> None:
     from .policy import Policy
 
     with Policy.load(args.path) as policy:
-        result = policy.evaluate(args.env, args.episodes, args.epsilon, args.seed)
+        result = policy.evaluate(args.env, args.episodes, args.epsilon, args.seed, **_keywords(args.set))
     for name, value in result._asdict().items():
         print(f"{name:<12} {value:g}")

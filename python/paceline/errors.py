@@ -14,6 +14,7 @@ class PacelineError(Exception):
     """Anything that the library refuses or fails to do; the text is one sentence."""
 
     status: int = -1
+    index: int | None = None  # the environment that it is about, of a vector
 
 
 class ConfigError(PacelineError, ValueError):
@@ -36,10 +37,9 @@ class BusyError(PacelineError, RuntimeError):
 
 class CallbackError(PacelineError, RuntimeError):
     """An environment that is not the library's own failed (PACELINE_ECALLBACK): one of a C
-    table, or one in Python (paceline.workers), which also sets the attributes."""
+    table, or one in Python (paceline.workers), which also sets the attributes; index is the first that failed."""
 
     status = -5
-    index: int = -1  # the first that failed
     indices: tuple[int, ...] = ()  # all that failed in the call
     traceback: str = ""  # of the process that stepped it
     results: Any = None  # what the call would have returned

@@ -39,6 +39,15 @@ def register() -> None:
             add(id=id, entry_point=f"{__name__}:_single", vector_entry_point=f"{__name__}:_vector", kwargs={"name": name})
 
 
+def spec(name: str) -> Any:
+    """What Gymnasium has for one of the library's names ("atari/pong" too), or None."""
+    from gymnasium.envs.registration import registry
+
+    bare = name.removeprefix("atari/")
+    camel = bare if bare == name else "".join(word[:1].upper() + word[1:] for word in bare.split("_"))
+    return registry.get(f"paceline/{camel}") or registry.get(f"paceline/{camel}-v0")
+
+
 # Not the classes themselves: Gymnasium's make has an argument id of its own.
 
 

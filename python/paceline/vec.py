@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import copy as copying
 import json
 from typing import Any
 
-from . import _lib
+from . import _lib, registration
 from .errors import ConfigError
 from .vec_env import VecEnv
 
@@ -103,10 +104,14 @@ def make_vec(
         )  # fmt: skip
     if workers:
         raise ConfigError(f"workers: {workers!r}, {id} is stepped by threads of the library: num_threads sets their number")
-    return VecEnv(
+    envs = VecEnv(
         name or id, num_envs, batch_size=batch_size, num_threads=num_threads, thread_affinity_offset=thread_affinity_offset,
         autoreset_mode=autoreset_mode, copy=copy, render_mode=render_mode, env_kwargs=env_kwargs,
     )  # fmt: skip
+    envs.spec = copying.deepcopy(registration.spec(envs.id))
+    if envs.spec is not None:
+        envs.spec.kwargs.update(env_kwargs)
+    return envs
 
 
 def names() -> list[str]:
