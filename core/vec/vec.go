@@ -17,7 +17,6 @@
 package vec
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -59,51 +58,6 @@ func (a Autoreset) String() string {
 	return fmt.Sprintf("Autoreset(%d)", uint8(a))
 }
 
-// Rows is where a Vec of n environments writes; all of it belongs to the
-// caller, and another one may be passed at every call. Row i belongs to
-// environment i alone, so different ones can be written and read at once.
-type Rows struct {
-	// Obs has n rows of Spec().Obs.Bytes() bytes: what each environment shows now.
-	Obs []byte
-	// FinalObs is of the same size, and needed in SameStep only. Its row i is
-	// written where Ends[i] is Over: the last observation of the episode.
-	FinalObs []byte
-	// Infos has a column of n entries for each of InfoSpecs, or is nil; FinalInfos are
-	// those of the last step of the episode, written where FinalObs is.
-	Infos, FinalInfos [][]byte
-	// IDs has n entries, the environments of the rows; written by Async only.
-	IDs []int32
-	// Rewards has n entries.
-	Rewards []float32
-	// Ends has n entries: how the step left the episode.
-	Ends []env.End
-	// Starts has n entries: whether the row of Obs is the first of an episode.
-	// In NextStep such a row of a Step is no transition; in SameStep it comes
-	// with the End of the episode before.
-	Starts []bool
-}
-
-// NewRows returns Rows for n environments, FinalObs included.
-func NewRows(spec env.ObsSpec, n int) *Rows {
-	size := n * spec.Bytes()
-	return &Rows{
-		Obs:      make([]byte, size),
-		FinalObs: make([]byte, size),
-		Rewards:  make([]float32, n),
-		Ends:     make([]env.End, n),
-		Starts:   make([]bool, n),
-	}
-}
-
-// AddInfos adds columns for infos, as Vec.InfoSpecs describes them.
-func (r *Rows) AddInfos(specs []env.InfoSpec) {
-	n := len(r.Ends)
-	for _, s := range specs {
-		r.Infos = append(r.Infos, make([]byte, n*s.Bytes()))
-		r.FinalInfos = append(r.FinalInfos, make([]byte, n*s.Bytes()))
-	}
-}
-
 // phase is what an environment is ready for.
 type phase uint8
 
@@ -134,21 +88,6 @@ type Vec struct {
 	mask              []bool
 	rows              *Rows
 	stepAll, resetAll func(worker, i int) error
-}
-
-// Actions are those of n environments: numbers, or where the ActionSpec is a box its
-// float32, row after row. The other one is nil.
-type Actions struct {
-	Discrete []int32
-	Box      []float32
-}
-
-// of returns environment number i's, each of them a row of size.
-func (a Actions) of(i, size int) (action int32, box []float32) {
-	if a.Box != nil {
-		return 0, a.Box[i*size : (i+1)*size : (i+1)*size]
-	}
-	return a.Discrete[i], nil
 }
 
 // New makes n environments, one after the other, by mk(0) to mk(n-1). All must
@@ -399,36 +338,6 @@ func (v *Vec) Idle() error {
 	return nil
 }
 
-func (v *Vec) checkRows(r *Rows, n int) error {
-	switch {
-	case len(r.Obs) != n*v.bytes:
-		return fmt.Errorf("rows.Obs: %d bytes, must be %d (%d rows of %d)", len(r.Obs), n*v.bytes, n, v.bytes)
-	case v.mode == SameStep && len(r.FinalObs) != n*v.bytes:
-		return fmt.Errorf("rows.FinalObs: %d bytes, must be %d (%d rows of %d)", len(r.FinalObs), n*v.bytes, n, v.bytes)
-	case len(r.Rewards) != n:
-		return fmt.Errorf("rows.Rewards: %d entries, must be %d", len(r.Rewards), n)
-	case len(r.Ends) != n:
-		return fmt.Errorf("rows.Ends: %d entries, must be %d", len(r.Ends), n)
-	case len(r.Starts) != n:
-		return fmt.Errorf("rows.Starts: %d entries, must be %d", len(r.Starts), n)
-	case r.Infos != nil && len(r.Infos) != len(v.infos):
-		return fmt.Errorf("rows.Infos: %d columns, must be %d", len(r.Infos), len(v.infos))
-	case r.FinalInfos != nil && len(r.FinalInfos) != len(v.infos):
-		return fmt.Errorf("rows.FinalInfos: %d columns, must be %d", len(r.FinalInfos), len(v.infos))
-	}
-	for k, column := range r.Infos {
-		if s := &v.infos[k]; len(column) != n*s.Bytes() {
-			return fmt.Errorf("rows.Infos[%d]: %d bytes, must be %d (%d of %s)", k, len(column), n*s.Bytes(), n, s.Name)
-		}
-	}
-	for k, column := range r.FinalInfos {
-		if s := &v.infos[k]; len(column) != n*s.Bytes() {
-			return fmt.Errorf("rows.FinalInfos[%d]: %d bytes, must be %d (%d of %s)", k, len(column), n*s.Bytes(), n, s.Name)
-		}
-	}
-	return nil
-}
-
 // ErrClosed is what a Vec answers after Close.
 var ErrClosed = errors.New("environments: closed")
 
@@ -582,93 +491,6 @@ func (v *Vec) failed(i int, err *error) {
 }
 
 func row(b []byte, i, size int) []byte { return b[i*size : (i+1)*size : (i+1)*size] }
-
-const (
-	saveVersion = 1
-	startIsDue  = 0x80 // beside the phase: the first reset after a seed, which follows, is to come
-)
-
-// Save returns the whole state of environment i, the stream included, except
-// for its row, which is the caller's. The environment must be an env.Saver.
-func (v *Vec) Save(i int) ([]byte, error) {
-	s, err := v.saver(i)
-	if err != nil {
-		return nil, err
-	}
-	state, err := s.Save()
-	if err != nil {
-		return nil, &env.Error{Index: i, Err: err}
-	}
-	head := []byte{saveVersion, byte(v.phases[i])}
-	if v.starts != nil && v.starts.due[i] {
-		head[1] |= startIsDue
-		head = binary.LittleEndian.AppendUint64(head, v.starts.seeds[i])
-	}
-	return append(head, state...), nil
-}
-
-// Restore puts environment i into a state that Save returned, of any
-// environment of the same kind and autoreset mode. After an error it must be
-// reset.
-func (v *Vec) Restore(i int, state []byte) error {
-	s, err := v.saver(i)
-	if err != nil {
-		return err
-	}
-	v.phases[i] = fresh
-	none := &env.Error{Index: i, Err: errors.New("state: not one that Save of a vector environment returned")}
-	if len(state) < 2 || state[0] != saveVersion {
-		return none
-	}
-	to, due, seed, rest := phase(state[1]&^startIsDue), state[1]&startIsDue != 0, uint64(0), state[2:]
-	if to > ended || to == ended && v.mode == SameStep || due && len(rest) < 8 {
-		return none
-	}
-	if due {
-		seed, rest = binary.LittleEndian.Uint64(rest), rest[8:]
-	}
-	if err := s.Restore(rest); err != nil {
-		return &env.Error{Index: i, Err: err}
-	}
-	v.phases[i] = to
-	if v.starts != nil {
-		v.starts.due[i], v.starts.seeds[i] = due, seed
-	}
-	return nil
-}
-
-func (v *Vec) saver(i int) (env.Saver, error) {
-	if err := v.Idle(); err != nil {
-		return nil, err
-	}
-	if i < 0 || i >= len(v.envs) {
-		return nil, fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
-	}
-	s, ok := v.envs[i].(env.Saver)
-	if !ok {
-		return nil, &env.Error{Index: i, Err: fmt.Errorf("%s has no save and restore", v.spec.ID)}
-	}
-	return s, nil
-}
-
-// Render returns an RGB picture of environment i, which must be an
-// env.Renderer.
-func (v *Vec) Render(i int) (rgb []byte, width, height int, err error) {
-	if err := v.Idle(); err != nil {
-		return nil, 0, 0, err
-	}
-	if i < 0 || i >= len(v.envs) {
-		return nil, 0, 0, fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
-	}
-	r, ok := v.envs[i].(env.Renderer)
-	if !ok {
-		return nil, 0, 0, &env.Error{Index: i, Err: fmt.Errorf("%s cannot be rendered", v.spec.ID)}
-	}
-	if rgb, width, height, err = r.Render(); err != nil {
-		err = &env.Error{Index: i, Err: err}
-	}
-	return rgb, width, height, err
-}
 
 // Close closes the environments; calling it again does nothing. The pool is
 // left open.

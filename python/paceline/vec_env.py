@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import secrets
 from ctypes import POINTER, c_int32, c_size_t, c_uint8, c_uint32, c_uint64
@@ -110,8 +111,12 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self.single_action_space = spaces.Box(low, high, low.shape, np.float32)
             self._actions = np.zeros((self.num_envs, *low.shape), np.float32)
         self._actions_at = self._actions.ctypes.data
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    @functools.cached_property
+    def observation_space(self) -> spaces.Space[Array]:  # type: ignore[override]
+        """The batched space. Made when it is asked for: it takes four times the memory of the rows."""
+        return batch_space(self.single_observation_space, self.num_envs)
 
     # ------------------------------------------------------------- episodes
 

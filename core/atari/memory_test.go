@@ -1,0 +1,67 @@
+//go:build linux && !race
+
+package atari
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// memory is what the heap holds, and what the process has in memory, C's allocations too.
+func memory(t *testing.T) (heap, resident int) {
+	t.Helper()
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total, pages int
+	if _, err := fmt.Sscan(string(text), &total, &pages); err != nil {
+		t.Fatal(err)
+	}
+	return int(m.HeapAlloc), pages * os.Getpagesize()
+}
+
+// An environment takes less than 256 KB beside its rows.
+func TestMemory(t *testing.T) {
+	rom := newROM(t, "amidar", livesImage())
+	const n, most = 200, 256 << 10
+	for _, options := range []string{
+		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"obs_type": "rgb"}`,
+	} {
+		envs := make([]*Env, n)
+		obs := make([]byte, 1<<20)
+		make1 := func(i int) {
+			e, err := NewEnv(rom, parse(t, options))
+			if err != nil {
+				t.Fatal(err)
+			}
+			envs[i] = e
+			if err := e.Reset(obs[:e.Spec().Obs.Bytes()]); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				if _, _, err := e.Step(0, obs[:e.Spec().Obs.Bytes()]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		make1(0) // what all share
+		heap, resident := memory(t)
+		for i := range n {
+			make1(i)
+		}
+		heapAfter, residentAfter := memory(t)
+		each, eachResident := (heapAfter-heap)/n, (residentAfter-resident)/n
+		t.Logf("%s: %d bytes of heap an environment, %d in memory", options, each, eachResident)
+		if each > most || eachResident > most {
+			t.Errorf("%s: an environment takes %d bytes of heap and %d in memory, must be under %d", options, each, eachResident, most)
+		}
+		runtime.KeepAlive(envs)
+	}
+}

@@ -1,0 +1,431 @@
+package vec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// scout is a counter that tells what it was last told to do.
+type scout struct {
+	*counter
+	told [2]float32
+}
+
+func newScout(length int, box bool) *scout {
+	s := &scout{counter: newCounter(length, env.Terminated)}
+	if box {
+		s.spec.Action = env.ActionSpec{Low: []float32{-1, 0}, High: []float32{1, 5}}
+	}
+	return s
+}
+
+func (s *scout) Reset(obs []byte) error {
+	s.told = [2]float32{}
+	return s.counter.Reset(obs)
+}
+
+func (s *scout) Step(action int32, obs []byte) (float32, env.End, error) {
+	s.told[0] = float32(action)
+	return s.counter.Step(action, obs)
+}
+
+func (s *scout) StepBox(action []float32, obs []byte) (float32, env.End, error) {
+	copy(s.told[:], action)
+	return s.counter.Step(0, obs)
+}
+
+func (s *scout) Infos() []env.InfoSpec {
+	return []env.InfoSpec{{Name: "step", DType: env.Int32}, {Name: "told", DType: env.Float32, Len: 2}, {Name: "odd", DType: env.Bool}}
+}
+
+func (s *scout) Inform(columns [][]byte, i int) {
+	binary.NativeEndian.PutUint32(columns[0][4*i:], uint32(s.step))
+	for k, x := range s.told {
+		binary.NativeEndian.PutUint32(columns[1][8*i+4*k:], math.Float32bits(x))
+	}
+	columns[2][i] = byte(s.step % 2)
+}
+
+// lateScout does not know where its observation goes when it takes a step.
+type lateScout struct{ *scout }
+
+func (s lateScout) Advance(action int32, box []float32) (float32, env.End, error) {
+	var unseen [8]byte
+	if box != nil {
+		return s.StepBox(box, unseen[:])
+	}
+	return s.Step(action, unseen[:])
+}
+
+func (s lateScout) Observe(obs []byte) { s.show(obs) }
+
+// newRows returns rows for a batch in which nothing has a value that a step would write.
+func newRows(v *Vec, batch int) *Rows {
+	r := NewRows(v.Spec().Obs, batch)
+	r.AddInfos(v.InfoSpecs())
+	r.IDs = make([]int32, batch)
+	for _, b := range append(append([][]byte{r.Obs, r.FinalObs}, r.Infos...), r.FinalInfos...) {
+		for k := range b {
+			b[k] = 0xEE
+		}
+	}
+	for k := range batch {
+		r.IDs[k], r.Rewards[k], r.Ends[k] = -1, -1, 0xEE
+	}
+	return r
+}
+
+// rowRecord is all that a row says.
+func rowRecord(v *Vec, r *Rows, at int) (b []byte) {
+	b = append(b, row(r.Obs, at, v.bytes)...)
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(r.Rewards[at]))
+	b = fmt.Appendf(b, " %d %v ", r.Ends[at], r.Starts[at])
+	for k, s := range v.infos {
+		b = append(b, row(r.Infos[k], at, s.Bytes())...)
+	}
+	if v.mode == SameStep && r.Ends[at].Over() {
+		b = append(b, row(r.FinalObs, at, v.bytes)...)
+		for k, s := range v.infos {
+			b = append(b, row(r.FinalInfos[k], at, s.Bytes())...)
+		}
+	}
+	return b
+}
+
+// drawAction draws an environment's next action, a number or a box.
+func drawAction(s *rng.Stream, spec env.ActionSpec) (number int32, box []float32) {
+	for k := range spec.Low {
+		box = append(box, float32(s.Uniform(float64(spec.Low[k]), float64(spec.High[k]))))
+	}
+	if spec.N > 0 {
+		number = int32(s.Intn(spec.N))
+	}
+	return number, box
+}
+
+// alone plays a single environment in a plain loop and returns what the rows of its jobs
+// must say: its first reset, and then a step or, after an end, what the mode asks for.
+func alone(t *testing.T, v *Vec, e env.Env, i, jobs int) (records [][]byte) {
+	t.Helper()
+	r := newRows(v, 1)
+	e.Seed(SeedFor(3, i))
+	actions := rng.New(3, "explore", i)
+	inform := func(columns [][]byte) {
+		if e, ok := e.(env.Informer); ok {
+			e.Inform(columns, 0)
+		}
+	}
+	over := true
+	for range jobs {
+		var err error
+		number, box := drawAction(actions, e.Spec().Action)
+		r.Rewards[0], r.Ends[0], r.Starts[0] = 0, 0, over
+		switch {
+		case over:
+			err = e.Reset(r.Obs)
+		case box != nil:
+			r.Rewards[0], r.Ends[0], err = e.(env.BoxEnv).StepBox(box, r.Obs)
+		default:
+			r.Rewards[0], r.Ends[0], err = e.Step(number, r.Obs)
+		}
+		over = r.Ends[0].Over()
+		if over && v.mode == SameStep {
+			over = false
+			copy(r.FinalObs, r.Obs)
+			inform(r.FinalInfos)
+			err = errors.Join(err, e.Reset(r.Obs))
+			r.Starts[0] = true
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		inform(r.Infos)
+		records = append(records, rowRecord(v, r, 0))
+	}
+	return records
+}
+
+// player drives an Async with any order of sends and keeps what each environment showed.
+type player struct {
+	v       *Vec
+	a       *Async
+	random  *rand.Rand
+	streams []*rng.Stream
+	over    []bool // a reset has to be sent
+	ready   []int32
+	offered []*Rows
+	records [][][]byte
+}
+
+func newPlayer(t *testing.T, v *Vec, batch, threads int, random *rand.Rand) *player {
+	t.Helper()
+	a, err := v.Async(batch, threads, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := v.Len()
+	p := &player{v: v, a: a, random: random, over: make([]bool, n), records: make([][][]byte, n)}
+	seeds := make([]uint64, n)
+	for i := range n {
+		p.streams = append(p.streams, rng.New(3, "explore", i))
+		drawAction(p.streams[i], v.Spec().Action) // of the reset
+		p.ready = append(p.ready, int32(i))
+		seeds[i] = SeedFor(3, i)
+	}
+	p.room(t, n)
+	if err := a.SendReset(p.ready, seeds); err != nil {
+		t.Fatal(err)
+	}
+	p.ready = p.ready[:0]
+	return p
+}
+
+// room offers rows for so many more, and sometimes for more than that.
+func (p *player) room(t *testing.T, n int) {
+	t.Helper()
+	for len(p.offered)*p.a.batch < p.a.sent+n || p.random.IntN(9) == 0 && len(p.offered) < 9 {
+		r := newRows(p.v, p.a.batch)
+		if err := p.a.Offer(r); err != nil {
+			t.Fatal(err)
+		}
+		p.offered = append(p.offered, r)
+	}
+}
+
+// send hands out some of what can be sent, in any order.
+func (p *player) send(t *testing.T) {
+	t.Helper()
+	p.random.Shuffle(len(p.ready), func(i, j int) { p.ready[i], p.ready[j] = p.ready[j], p.ready[i] })
+	n := p.random.IntN(len(p.ready) + 1)
+	p.room(t, n)
+	var ids, resets []int32
+	var actions Actions
+	for _, id := range p.ready[:n] {
+		number, box := drawAction(p.streams[id], p.v.Spec().Action)
+		if p.v.mode == Disabled && p.over[id] {
+			resets = append(resets, id)
+			continue
+		}
+		ids = append(ids, id)
+		if actions.Box = append(actions.Box, box...); box == nil {
+			actions.Discrete = append(actions.Discrete, number)
+		}
+	}
+	p.ready = slices.Delete(p.ready, 0, n)
+	if err := errors.Join(p.a.SendReset(resets, nil), p.a.Send(ids, actions)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recv takes a batch.
+func (p *player) recv(t *testing.T) {
+	t.Helper()
+	r, err := p.a.Recv(10 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r != p.offered[0] {
+		t.Fatal("rows are not those that were offered first")
+	}
+	p.offered = p.offered[1:]
+	for at, id := range r.IDs {
+		if len(r.IDs) == p.v.Len() && int(id) != at {
+			t.Fatalf("row %d is environment %d's", at, id)
+		}
+		p.over[id] = r.Ends[at].Over()
+		p.records[id] = append(p.records[id], rowRecord(p.v, r, at))
+		if slices.Contains(p.ready, id) {
+			t.Fatalf("environment %d has two rows", id)
+		}
+		p.ready = append(p.ready, id)
+	}
+}
+
+// Whatever the order of sends, the size of a batch and the number of threads, each
+// environment shows what a single one does that is played in a plain loop.
+func TestAsyncEqualsSingles(t *testing.T) {
+	const n = 11
+	for name, mk := range map[string]func(i int) (env.Env, error){
+		"counters":      func(i int) (env.Env, error) { return newScout(1+i%4, false), nil },
+		"late counters": func(i int) (env.Env, error) { return lateScout{newScout(1+i%4, false)}, nil },
+		"boxes":         func(i int) (env.Env, error) { return newScout(1+i%4, true), nil },
+		"late boxes":    func(i int) (env.Env, error) { return lateScout{newScout(1+i%4, true)}, nil },
+		"CartPole":      func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) },
+		"Catch":         func(int) (env.Env, error) { return env.Make("Catch-v0", nil) },
+	} {
+		for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
+			for k, batch := range []int{1, 3, 7, n} {
+				threads := 1 + (k+int(mode)+len(name))%5
+				v, _ := newVec(t, mk, n, 1, mode)
+				p := newPlayer(t, v, batch, threads, rand.New(rand.NewPCG(uint64(batch), uint64(threads))))
+				for received := 0; received < 30*n; {
+					p.send(t)
+					if p.a.sent >= batch {
+						p.recv(t)
+						received += batch
+					}
+				}
+				for i, got := range p.records {
+					e, err := mk(i)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for k, want := range alone(t, v, e, i, len(got)) {
+						if !bytes.Equal(got[k], want) {
+							t.Fatalf("%s, %v, batch %d, %d threads: row %d of environment %d is\n%q, must be\n%q", name, mode, batch, threads, k, i, got[k], want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Many threads, any order, environments that fail now and then: at once under -race.
+func TestAsyncHammer(t *testing.T) {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 300
+	}
+	const n, batch = 23, 5
+	var fails sync.Map
+	v, _ := newVec(t, func(i int) (env.Env, error) {
+		s := newScout(1+i%5, false)
+		hook := func(c *counter) error {
+			if c.step == 3 && c.episode%4 == 0 {
+				fails.Store(i, true)
+				panic("kaboom")
+			}
+			return nil
+		}
+		s.onStep = hook
+		if i%2 == 0 {
+			return lateScout{s}, nil
+		}
+		return s, nil
+	}, n, 1, SameStep)
+	a, err := v.Async(batch, 5, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One goroutine receives, two send, one offers.
+	ready, reset, rooms := make(chan int32, n), make(chan int32, n), make(chan *Rows, 100)
+	room := make(chan struct{}, 1000) // a token for each row offered
+	var senders sync.WaitGroup
+	senders.Go(func() {
+		for r := range rooms {
+			if err := a.Offer(r); err != nil {
+				t.Error(err)
+			}
+			for range batch {
+				room <- struct{}{}
+			}
+		}
+	})
+	for range 2 {
+		senders.Go(func() {
+			for ready, reset := ready, reset; ready != nil || reset != nil; {
+				var err error
+				select {
+				case id, ok := <-ready:
+					if !ok {
+						ready = nil
+						continue
+					}
+					<-room
+					err = a.Send([]int32{id}, Actions{Discrete: []int32{id % 3}})
+				case id, ok := <-reset:
+					if !ok {
+						reset = nil
+						continue
+					}
+					<-room
+					err = a.SendReset([]int32{id}, nil)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 3 * n / batch {
+		rooms <- newRows(v, batch)
+	}
+	for i := range int32(n) {
+		reset <- i
+	}
+	for got, failures := 0, 0; got < rounds; {
+		r, err := a.Recv(10 * time.Second)
+		var e *env.Error
+		switch {
+		case errors.As(err, &e):
+			failures++
+			room <- struct{}{} // it took none
+			reset <- int32(e.Index)
+		case err != nil && strings.HasPrefix(err.Error(), "recv: "):
+			time.Sleep(10 * time.Microsecond) // the senders are behind
+		case err != nil:
+			t.Fatal(err)
+		default:
+			got++
+			for _, id := range slices.Clone(r.IDs) {
+				ready <- id
+			}
+			rooms <- r
+		}
+		if got == rounds && failures == 0 {
+			t.Error("no environment failed")
+		}
+	}
+	close(ready)
+	close(reset)
+	close(rooms)
+	senders.Wait()
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A batch takes a block, its channel and the list of blocks, whatever its size; a step takes
+// nothing.
+func TestAsyncAllocates(t *testing.T) {
+	const n, batch = 8, 4
+	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0", nil) }, n, 1, SameStep)
+	if err := v.Reset(rows, nil); err != nil {
+		t.Fatal(err)
+	}
+	a, err := v.Async(batch, 2, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer(t, v, a, 2)
+	ids, actions := []int32{0, 1, 2, 3, 4, 5, 6, 7}, make([]int32, batch)
+	if err := errors.Join(a.Send(ids[:4], Actions{Discrete: actions}), a.Send(ids[4:], Actions{Discrete: actions})); err != nil {
+		t.Fatal(err)
+	}
+	got := testing.AllocsPerRun(500, func() {
+		r, err := a.Recv(-1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(a.Offer(r), a.Send(r.IDs, Actions{Discrete: actions})); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%v allocations a batch of %d steps", got, batch)
+	if got > 3 {
+		t.Errorf("%v allocations a batch, want at most 3", got)
+	}
+}

@@ -1,0 +1,139 @@
+package vec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// told tells row i of the columns: step, what it was told, and whether the step is odd.
+func told(columns [][]byte, i int) string {
+	x := math.Float32frombits(binary.NativeEndian.Uint32(columns[1][8*i:]))
+	y := math.Float32frombits(binary.NativeEndian.Uint32(columns[1][8*i+4:]))
+	return fmt.Sprintf("%d (%v %v) %d", int32(binary.NativeEndian.Uint32(columns[0][4*i:])), x, y, columns[2][i])
+}
+
+// What the infos say in each mode, computed by hand: an environment with episodes of two
+// steps, to which actions 1, 2, 0, ... are sent; the last infos of the episode in brackets.
+func TestInfos(t *testing.T) {
+	for mode, want := range map[Autoreset]string{
+		NextStep: "0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0",
+		SameStep: "0 (0 0) 0, 1 (1 0) 1, 0 (0 0) 0 [2 (2 0) 0], 1 (0 0) 1, 0 (0 0) 0 [2 (1 0) 0], 1 (2 0) 1, 0 (0 0) 0 [2 (0 0) 0]",
+		Disabled: "0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0",
+	} {
+		v, rows := newVec(t, func(i int) (env.Env, error) { return newScout(2+100*i, false), nil }, 2, 2, mode)
+		rows.AddInfos(v.InfoSpecs())
+		if err := v.Reset(rows, nil); err != nil {
+			t.Fatal(err)
+		}
+		got := []string{told(rows.Infos, 0)}
+		for k := range int32(6) {
+			var err error
+			if mode == Disabled && rows.Ends[0] != 0 {
+				err = v.Reset(rows, []bool{true, false})
+			} else {
+				err = v.Step(Actions{Discrete: []int32{(k + 1) % 3, 1}}, rows)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := told(rows.Infos, 0)
+			if mode == SameStep && rows.Ends[0] != 0 {
+				s += " [" + told(rows.FinalInfos, 0) + "]"
+			}
+			got = append(got, s)
+		}
+		if s := strings.Join(got, ", "); s != want {
+			t.Errorf("%v: %s, want %s", mode, s, want)
+		}
+	}
+}
+
+// Infos may be left out, all of them or the final ones, and environments may have none.
+func TestInfosLeftOut(t *testing.T) {
+	for what, spoil := range map[string]func(r *Rows){
+		"none":     func(r *Rows) { r.Infos, r.FinalInfos = nil, nil },
+		"no final": func(r *Rows) { r.FinalInfos = nil },
+	} {
+		v, rows := newVec(t, func(int) (env.Env, error) { return newScout(1, false), nil }, 2, 1, SameStep)
+		rows.AddInfos(v.InfoSpecs())
+		spoil(rows)
+		if err := errors.Join(v.Reset(rows, nil), v.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	v, rows, _ := counters(t, SameStep, 1, 1, 1)
+	if specs := v.InfoSpecs(); len(specs) != 0 {
+		t.Errorf("counters tell %v", specs)
+	}
+	rows.Infos, rows.FinalInfos = [][]byte{}, [][]byte{}
+	if err := errors.Join(v.Reset(rows, nil), v.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
+		t.Error(err)
+	}
+	rows.Infos = [][]byte{{1, 2}}
+	if err := v.Reset(rows, nil); err == nil || err.Error() != "rows.Infos: 1 columns, must be 0" {
+		t.Error(err)
+	}
+}
+
+// teller's infos are other ones for each environment.
+type teller struct {
+	*scout
+	specs []env.InfoSpec
+}
+
+func (s teller) Infos() []env.InfoSpec { return s.specs }
+
+func TestInfosMustBeEqual(t *testing.T) {
+	_, err := New(func(i int) (env.Env, error) {
+		return teller{newScout(1, false), []env.InfoSpec{{Name: "step", Len: i / 2}}}, nil
+	}, 3, newPool(t, 1), NextStep)
+	if err == nil || err.Error() != "environment 2: infos: differ from those of environment 0, must be the same" {
+		t.Error(err)
+	}
+}
+
+// An environment that loses a life goes on in all modes, and needs no reset.
+func TestLost(t *testing.T) {
+	for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
+		v, rows := newVec(t, func(int) (env.Env, error) { return newLoser(), nil }, 1, 1, mode)
+		if err := v.Reset(rows, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for range 4 {
+			if err := v.Step(Actions{Discrete: []int32{0}}, rows); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprintf("%s %v %d %v", show(rows.Obs, 0), rows.Rewards[0], rows.Ends[0], rows.Starts[0]))
+			if v.Resetting(0) != (mode == NextStep && len(got) == 4) {
+				t.Errorf("%v, step %d: Resetting is %v", mode, len(got), v.Resetting(0))
+			}
+		}
+		want := "1.1 11 0 false, 1.2 12 4 false, 1.3 13 4 false, 1.4 14 5 false"
+		if mode == SameStep {
+			want = strings.Replace(want, "1.4 14 5 false", "2.0 14 5 true", 1)
+		}
+		if s := strings.Join(got, ", "); s != want {
+			t.Errorf("%v: %s, want %s", mode, s, want)
+		}
+	}
+}
+
+// loser loses a life in each step but the first, and its game in the fourth.
+type loser struct{ *counter }
+
+func newLoser() loser { return loser{newCounter(4, env.Terminated)} }
+
+func (l loser) Step(action int32, obs []byte) (float32, env.End, error) {
+	reward, end, err := l.counter.Step(action, obs)
+	if l.step > 1 {
+		end |= env.Lost
+	}
+	return reward, end, err
+}

@@ -1,0 +1,98 @@
+package vec
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// Rows is where a Vec of n environments writes; all of it belongs to the
+// caller, and another one may be passed at every call. Row i belongs to
+// environment i alone, so different ones can be written and read at once.
+type Rows struct {
+	// Obs has n rows of Spec().Obs.Bytes() bytes: what each environment shows now.
+	Obs []byte
+	// FinalObs is of the same size, and needed in SameStep only. Its row i is
+	// written where Ends[i] is Over: the last observation of the episode.
+	FinalObs []byte
+	// Infos has a column of n entries for each of InfoSpecs, or is nil; FinalInfos are
+	// those of the last step of the episode, written where FinalObs is.
+	Infos, FinalInfos [][]byte
+	// IDs has n entries, the environments of the rows; written by Async only.
+	IDs []int32
+	// Rewards has n entries.
+	Rewards []float32
+	// Ends has n entries: how the step left the episode.
+	Ends []env.End
+	// Starts has n entries: whether the row of Obs is the first of an episode.
+	// In NextStep such a row of a Step is no transition; in SameStep it comes
+	// with the End of the episode before.
+	Starts []bool
+}
+
+// NewRows returns Rows for n environments, FinalObs included.
+func NewRows(spec env.ObsSpec, n int) *Rows {
+	size := n * spec.Bytes()
+	return &Rows{
+		Obs:      make([]byte, size),
+		FinalObs: make([]byte, size),
+		Rewards:  make([]float32, n),
+		Ends:     make([]env.End, n),
+		Starts:   make([]bool, n),
+	}
+}
+
+// AddInfos adds columns for infos, as Vec.InfoSpecs describes them.
+func (r *Rows) AddInfos(specs []env.InfoSpec) {
+	n := len(r.Ends)
+	for _, s := range specs {
+		r.Infos = append(r.Infos, make([]byte, n*s.Bytes()))
+		r.FinalInfos = append(r.FinalInfos, make([]byte, n*s.Bytes()))
+	}
+}
+
+// Actions are those of n environments: numbers, or where the ActionSpec is a box its
+// float32, row after row. The other one is nil.
+type Actions struct {
+	Discrete []int32
+	Box      []float32
+}
+
+// of returns environment number i's, each of them a row of size.
+func (a Actions) of(i, size int) (action int32, box []float32) {
+	if a.Box != nil {
+		return 0, a.Box[i*size : (i+1)*size : (i+1)*size]
+	}
+	return a.Discrete[i], nil
+}
+
+// checkRows refuses rows of another size than n environments need.
+func (v *Vec) checkRows(r *Rows, n int) error {
+	switch {
+	case len(r.Obs) != n*v.bytes:
+		return fmt.Errorf("rows.Obs: %d bytes, must be %d (%d rows of %d)", len(r.Obs), n*v.bytes, n, v.bytes)
+	case v.mode == SameStep && len(r.FinalObs) != n*v.bytes:
+		return fmt.Errorf("rows.FinalObs: %d bytes, must be %d (%d rows of %d)", len(r.FinalObs), n*v.bytes, n, v.bytes)
+	case len(r.Rewards) != n:
+		return fmt.Errorf("rows.Rewards: %d entries, must be %d", len(r.Rewards), n)
+	case len(r.Ends) != n:
+		return fmt.Errorf("rows.Ends: %d entries, must be %d", len(r.Ends), n)
+	case len(r.Starts) != n:
+		return fmt.Errorf("rows.Starts: %d entries, must be %d", len(r.Starts), n)
+	case r.Infos != nil && len(r.Infos) != len(v.infos):
+		return fmt.Errorf("rows.Infos: %d columns, must be %d", len(r.Infos), len(v.infos))
+	case r.FinalInfos != nil && len(r.FinalInfos) != len(v.infos):
+		return fmt.Errorf("rows.FinalInfos: %d columns, must be %d", len(r.FinalInfos), len(v.infos))
+	}
+	for k, column := range r.Infos {
+		if s := &v.infos[k]; len(column) != n*s.Bytes() {
+			return fmt.Errorf("rows.Infos[%d]: %d bytes, must be %d (%d of %s)", k, len(column), n*s.Bytes(), n, s.Name)
+		}
+	}
+	for k, column := range r.FinalInfos {
+		if s := &v.infos[k]; len(column) != n*s.Bytes() {
+			return fmt.Errorf("rows.FinalInfos[%d]: %d bytes, must be %d (%d of %s)", k, len(column), n*s.Bytes(), n, s.Name)
+		}
+	}
+	return nil
+}

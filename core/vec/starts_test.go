@@ -1,0 +1,366 @@
+package vec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// catches makes a Vec of Catch-v0, whose episodes have 9 steps at least, with most random
+// steps behind the first reset after a seed.
+func catches(t *testing.T, n, most int, mode Autoreset) (*Vec, *Rows) {
+	t.Helper()
+	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0", nil) }, n, 1, mode)
+	if err := v.Decorrelate(most); err != nil {
+		t.Fatal(err)
+	}
+	return v, rows
+}
+
+func seeds(n int, of uint64) (list []uint64) {
+	for i := range n {
+		list = append(list, SeedFor(of, i))
+	}
+	return list
+}
+
+// A first reset shows what a plain loop does that takes random steps by the stream
+// ("start", 0) of the environment's seed, episodes that end on the way beginning anew; no
+// later reset takes any.
+func TestDecorrelate(t *testing.T) {
+	const n, most = 40, 60
+	v, rows := catches(t, n, most, NextStep)
+	numbers := map[int]bool{}
+	for k := range uint64(3) {
+		if err := errors.Join(v.Seed(seeds(n, k)), v.Reset(rows, nil)); err != nil {
+			t.Fatal(err)
+		}
+		first := slices.Clone(rows.Obs)
+		if err := v.Reset(rows, nil); err != nil {
+			t.Fatal(err)
+		}
+		ended := false
+		for i, seed := range seeds(n, k) {
+			e, err := env.Make("Catch-v0", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			obs := make([]byte, v.bytes)
+			e.Seed(seed)
+			err = e.Reset(obs)
+			stream := rng.New(seed, "start", 0)
+			steps := stream.Intn(most + 1)
+			numbers[steps] = true
+			for range steps {
+				_, end, stepErr := e.Step(int32(stream.Intn(e.Spec().Action.N)), obs)
+				if err = errors.Join(err, stepErr); end != 0 {
+					ended = true
+					err = errors.Join(err, e.Reset(obs))
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(row(first, i, v.bytes), obs) {
+				t.Errorf("seed %d, environment %d: does not start after %d random steps", k, i, steps)
+			}
+			if err := e.Reset(obs); err != nil || !bytes.Equal(row(rows.Obs, i, v.bytes), obs) {
+				t.Errorf("seed %d, environment %d: the second reset took random steps, too", k, i)
+			}
+			if !rows.Starts[i] || rows.Rewards[i] != 0 || rows.Ends[i] != 0 {
+				t.Errorf("seed %d, environment %d: start %v, reward %v, end %d", k, i, rows.Starts[i], rows.Rewards[i], rows.Ends[i])
+			}
+		}
+		if !ended {
+			t.Error("no episode ended on the way")
+		}
+	}
+	if len(numbers) < 40 {
+		t.Errorf("%d different numbers of steps of %d", len(numbers), most+1)
+	}
+}
+
+// 0 to most steps, all of them, and none more; boxes are drawn within their bounds.
+func TestDecorrelateSteps(t *testing.T) {
+	const most = 4
+	for _, box := range []bool{false, true} {
+		steps := make(map[int]int)
+		var s *scout
+		v, rows := newVec(t, func(int) (env.Env, error) {
+			s = newScout(1000, box)
+			return s, nil
+		}, 1, 1, Disabled)
+		if err := v.Decorrelate(most); err != nil {
+			t.Fatal(err)
+		}
+		lowest, highest := [2]float32{9, 9}, [2]float32{-9, -9}
+		for k := range uint64(300) {
+			if err := errors.Join(v.Seed([]uint64{k}), v.Reset(rows, nil)); err != nil {
+				t.Fatal(err)
+			}
+			steps[s.step]++
+			if s.step == 0 {
+				continue
+			}
+			for k, x := range s.told {
+				lowest[k], highest[k] = min(lowest[k], x), max(highest[k], x)
+			}
+		}
+		for k := range most + 1 {
+			if steps[k] < 30 {
+				t.Errorf("%d of 300 starts had %d steps", steps[k], k)
+			}
+		}
+		if len(steps) != most+1 {
+			t.Errorf("numbers of steps: %v", steps)
+		}
+		if box && (lowest[0] < -1 || lowest[0] > -0.9 || highest[0] > 1 || highest[0] < 0.9 || lowest[1] < 0 || lowest[1] > 0.2 || highest[1] > 5 || highest[1] < 4.8) {
+			t.Errorf("boxes from %v to %v", lowest, highest)
+		}
+		if err := v.Decorrelate(0); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(v.Seed([]uint64{1}), v.Reset(rows, nil)); err != nil || s.step != 0 {
+			t.Errorf("taken back: %d steps, %v", s.step, err)
+		}
+	}
+	v, _ := catches(t, 1, 0, NextStep)
+	if err := v.Decorrelate(-1); err == nil || err.Error() != "decorrelation_steps: -1, must be at least 0" {
+		t.Error(err)
+	}
+}
+
+// A failure on the way is the reset's.
+func TestDecorrelateFails(t *testing.T) {
+	for _, where := range []string{"step", "reset"} {
+		v, rows, cs := counters(t, NextStep, 1, 2, 2)
+		if err := v.Decorrelate(50); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Seed([]uint64{3, 3}); err != nil { // some 10 steps
+			t.Fatal(err)
+		}
+		resets := 0
+		if where == "step" {
+			cs[1].onStep = func(*counter) error { panic("kaboom") }
+		} else {
+			cs[1].onReset = func(*counter) error {
+				if resets++; resets == 2 {
+					panic("kaboom")
+				}
+				return nil
+			}
+		}
+		if err := v.Reset(rows, nil); err == nil || err.Error() != "environment 1: panic: kaboom" {
+			t.Errorf("%s: %v", where, err)
+		}
+		if err := v.Step(Actions{Discrete: []int32{0, 0}}, rows); err == nil || err.Error() != "environment 1: step before reset" {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
+// A state saved before its first reset takes the same random steps wherever it is restored:
+// in a Vec with other seeds, in one whose first reset is over, and back where it came from.
+func TestDecorrelateSaved(t *testing.T) {
+	const n, most = 12, 40
+	v, rows := catches(t, n, most, NextStep)
+	if err := v.Seed(seeds(n, 5)); err != nil {
+		t.Fatal(err)
+	}
+	states := make([][]byte, n)
+	save := func() {
+		for i := range states {
+			var err error
+			if states[i], err = v.Save(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	save()
+	if err := v.Reset(rows, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(rows.Obs)
+	unseeded, _ := catches(t, n, most, NextStep)
+	seeded, _ := catches(t, n, most, NextStep)
+	used, other := catches(t, n, most, NextStep)
+	if err := errors.Join(seeded.Seed(seeds(n, 6)), used.Seed(seeds(n, 7)), used.Reset(other, nil)); err != nil {
+		t.Fatal(err)
+	}
+	restored := func(what string, to *Vec, states [][]byte) []byte {
+		t.Helper()
+		got := NewRows(v.Spec().Obs, n)
+		for i, s := range states {
+			if err := to.Restore(i, s); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			again, err := to.Save(i)
+			if err != nil || !bytes.Equal(again, s) {
+				t.Fatalf("%s: saved again, the state differs, %v", what, err)
+			}
+		}
+		if err := to.Reset(got, nil); err != nil {
+			t.Fatal(err)
+		}
+		return got.Obs
+	}
+	for what, to := range map[string]*Vec{"itself": v, "unseeded": unseeded, "other seeds": seeded, "played": used} {
+		if !bytes.Equal(restored(what, to, states), want) {
+			t.Errorf("%s: starts elsewhere", what)
+		}
+	}
+
+	// A state behind the first reset has no random steps to take, even where they are due.
+	if err := errors.Join(v.Seed(seeds(n, 5)), v.Reset(rows, nil)); err != nil {
+		t.Fatal(err)
+	}
+	save()
+	if err := v.Reset(rows, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := seeded.Seed(seeds(n, 6)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(restored("behind the first reset", seeded, states), rows.Obs) {
+		t.Error("random steps were taken twice")
+	}
+
+	for name, bad := range map[string][]byte{
+		"no seed":  {saveVersion, byte(fresh) | startIsDue, 1, 2, 3},
+		"bad bits": append([]byte{saveVersion, byte(running) | 0x40}, states[0][2:]...),
+	} {
+		if err := v.Restore(0, bad); err == nil || !strings.HasPrefix(err.Error(), "environment 0: state: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// In SameStep nothing is ever between two episodes, whether random steps are due or not.
+func TestDecorrelateSavedMode(t *testing.T) {
+	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) }, 1, 1, NextStep)
+	if err := errors.Join(v.Decorrelate(3), v.Seed([]uint64{1}), v.Reset(rows, nil)); err != nil {
+		t.Fatal(err)
+	}
+	for rows.Ends[0] == 0 {
+		if err := v.Step(Actions{Discrete: []int32{0}}, rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := v.Seed([]uint64{2}); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := v.Save(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, _ := newVec(t, func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) }, 1, 1, SameStep)
+	if err := same.Restore(0, saved); err == nil {
+		t.Error("a state between two episodes was restored in SameStep")
+	}
+}
+
+func TestMake(t *testing.T) {
+	const n, most = 6, 50
+	pool := newPool(t, 2)
+	options, err := env.ParseOptions(fmt.Sprintf(`{"decorrelation_steps": %d}`, most))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := Make("Catch-v0", options, n, 9, pool, SameStep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	if len(options) != 1 {
+		t.Error("the caller's options were changed")
+	}
+	plain, rows := catches(t, n, most, SameStep)
+	got := NewRows(plain.Spec().Obs, n)
+	if err := errors.Join(plain.Seed(seeds(n, 9)), plain.Reset(rows, nil), made.Reset(got, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Obs, rows.Obs) || made.Mode() != SameStep || made.Len() != n {
+		t.Error("Make is not New, Decorrelate and Seed by SeedFor")
+	}
+
+	// What is wrong with all environments is told without a number.
+	for text, want := range map[string]string{
+		`{"decorrelation_steps": -1}`:     "decorrelation_steps: -1, must be a whole number of 0 to 2147483647",
+		`{"decorrelation_steps": 1.5}`:    "decorrelation_steps: 1.5, must be a whole number of 0 to 2147483647",
+		`{"decorrelation_steps": "many"}`: `decorrelation_steps: "many", must be a whole number of 0 to 2147483647`,
+		`{"speed": 3}`:                    `option "speed": Catch-v0 has no options of its own`,
+		`{}`:                              "",
+	} {
+		options, err := env.ParseOptions(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := Make("Catch-v0", options, n, 9, pool, SameStep)
+		if err == nil {
+			_ = v.Close()
+		}
+		if got := fmt.Sprint(err); got != want && (want != "" || err != nil) {
+			t.Errorf("%s: %s, want %q", text, got, want)
+		}
+	}
+	if _, err := Make("Catsh-v0", nil, n, 9, pool, SameStep); err == nil || strings.HasPrefix(err.Error(), "environment 0") || !strings.Contains(err.Error(), "Catch-v0") {
+		t.Error(err)
+	}
+	if _, err := Make("Catch-v0", nil, 0, 9, pool, SameStep); err == nil || err.Error() != "num_envs: 0, must be at least 1" {
+		t.Error(err)
+	}
+}
+
+// One thread or many, by the caller alone or by the pool: random masks, steps and seeds.
+func TestLightMode(t *testing.T) {
+	const n = 9
+	var all [2][]byte
+	for k := range all {
+		random := rand.New(rand.NewPCG(8, 9))
+		v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0", nil) }, n, 4, NextStep)
+		if err := errors.Join(v.Decorrelate(5), v.Seed(seeds(n, 1)), v.Reset(rows, nil)); err != nil {
+			t.Fatal(err)
+		}
+		actions := make([]int32, n)
+		for range 300 {
+			for i := range actions {
+				actions[i] = int32(random.IntN(3))
+			}
+			v.light = k == 0
+			if err := v.Step(Actions{Discrete: actions}, rows); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				all[k] = record(all[k], row(rows.Obs, i, v.bytes), nil, rows.Rewards[i], rows.Ends[i])
+			}
+		}
+	}
+	if !bytes.Equal(all[0], all[1]) {
+		t.Error("the caller alone sees other bytes than the pool")
+	}
+	// The lowest index is reported either way, and all others go on.
+	for _, light := range []bool{false, true} {
+		v, rows, cs := counters(t, NextStep, 3, 9, 9, 9, 9)
+		if err := v.Reset(rows, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range []int{3, 1, 2} {
+			cs[i].onStep = func(*counter) error { panic(fmt.Sprint("number ", i)) }
+		}
+		v.light = light
+		if err := v.Step(Actions{Discrete: make([]int32, 4)}, rows); err == nil || err.Error() != "environment 1: panic: number 1" {
+			t.Errorf("light %v: %v", light, err)
+		}
+		if cs[0].step != 1 {
+			t.Errorf("light %v: environment 0 did not go on", light)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package vec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+const (
+	saveVersion = 1
+	startIsDue  = 0x80 // beside the phase: the first reset after a seed, which follows, is to come
+)
+
+// Save returns the whole state of environment i, the stream included, except
+// for its row, which is the caller's. The environment must be an env.Saver.
+func (v *Vec) Save(i int) ([]byte, error) {
+	s, err := v.saver(i)
+	if err != nil {
+		return nil, err
+	}
+	state, err := s.Save()
+	if err != nil {
+		return nil, &env.Error{Index: i, Err: err}
+	}
+	head := []byte{saveVersion, byte(v.phases[i])}
+	if v.starts != nil && v.starts.due[i] {
+		head[1] |= startIsDue
+		head = binary.LittleEndian.AppendUint64(head, v.starts.seeds[i])
+	}
+	return append(head, state...), nil
+}
+
+// Restore puts environment i into a state that Save returned, of any
+// environment of the same kind and autoreset mode. After an error it must be
+// reset.
+func (v *Vec) Restore(i int, state []byte) error {
+	s, err := v.saver(i)
+	if err != nil {
+		return err
+	}
+	v.phases[i] = fresh
+	none := &env.Error{Index: i, Err: errors.New("state: not one that Save of a vector environment returned")}
+	if len(state) < 2 || state[0] != saveVersion {
+		return none
+	}
+	to, due, seed, rest := phase(state[1]&^startIsDue), state[1]&startIsDue != 0, uint64(0), state[2:]
+	if to > ended || to == ended && v.mode == SameStep || due && len(rest) < 8 {
+		return none
+	}
+	if due {
+		seed, rest = binary.LittleEndian.Uint64(rest), rest[8:]
+	}
+	if err := s.Restore(rest); err != nil {
+		return &env.Error{Index: i, Err: err}
+	}
+	v.phases[i] = to
+	if v.starts != nil {
+		v.starts.due[i], v.starts.seeds[i] = due, seed
+	}
+	return nil
+}
+
+func (v *Vec) saver(i int) (env.Saver, error) {
+	if err := v.Idle(); err != nil {
+		return nil, err
+	}
+	if i < 0 || i >= len(v.envs) {
+		return nil, fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
+	}
+	s, ok := v.envs[i].(env.Saver)
+	if !ok {
+		return nil, &env.Error{Index: i, Err: fmt.Errorf("%s has no save and restore", v.spec.ID)}
+	}
+	return s, nil
+}
+
+// Render returns an RGB picture of environment i, which must be an
+// env.Renderer.
+func (v *Vec) Render(i int) (rgb []byte, width, height int, err error) {
+	if err := v.Idle(); err != nil {
+		return nil, 0, 0, err
+	}
+	if i < 0 || i >= len(v.envs) {
+		return nil, 0, 0, fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
+	}
+	r, ok := v.envs[i].(env.Renderer)
+	if !ok {
+		return nil, 0, 0, &env.Error{Index: i, Err: fmt.Errorf("%s cannot be rendered", v.spec.ID)}
+	}
+	if rgb, width, height, err = r.Render(); err != nil {
+		err = &env.Error{Index: i, Err: err}
+	}
+	return rgb, width, height, err
+}
