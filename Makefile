@@ -90,8 +90,10 @@ test-py: $(VENV)/.test ## Python tests against the installed package
 	$(PY) -m pytest
 
 # ale-py prints on the standard error while it loads; differences are on the standard output.
-test-atari: $(VENV)/.test ## the long comparisons with ale-py, frame by frame (8 minutes)
+test-atari: $(VENV)/.test ## the long comparisons with ale-py, frame by frame, and with its vector environment (10 minutes)
 	$(PY) python/tests/atari/long.py
+	$(PY) python/tests/atari/vector.py
+	$(PY) python/tests/atari/vector.py --variants --steps 400 breakout seaquest
 
 test-gymnasium: $(VENV)/.test ## Gymnasium's own vector tests against ours: make test-gymnasium GYMNASIUM=its-checkout (3 minutes)
 	@test -d "$(GYMNASIUM)/tests/vector" || { echo "GYMNASIUM: '$(GYMNASIUM)', must be a checkout of Gymnasium (its tests are in no package)"; exit 1; }

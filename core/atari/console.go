@@ -47,8 +47,8 @@ type Console struct {
 	pal      bool
 	rows     int // of the picture
 	blended  []byte
-	resizer  *screen.Resizer
-	unseen   bool // the frame to come is not expected to be looked at
+	observer *screen.Observer // Observe's
+	unseen   bool             // the frame to come is not expected to be looked at
 
 	// chosen for the next reset
 	mode int
@@ -96,7 +96,7 @@ func NewConsole(rom *ROM, s Settings) (*Console, error) {
 	c.cart = func(address uint16) byte { return c.box.cartridgeRAM()[address&0x7F] }
 	c.Restart(s.Seed)
 	var err error
-	c.resizer, err = resizerOf(c.rows)
+	c.observer, err = observerOf(screen.GreyArea, c.rows, Side, Side)
 	return c, err
 }
 

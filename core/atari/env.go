@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/paceline-rl/paceline/core/atari/games"
 	"github.com/paceline-rl/paceline/core/atari/screen"
@@ -148,30 +147,6 @@ func (e *Env) look() (err error) {
 		e.seen = make([]byte, 2*Width*e.console.Rows())
 	}
 	return nil
-}
-
-// observers, by their looks and sizes, are shared by all environments: the weights of one
-// are tens of kilobytes.
-var observers struct {
-	sync.Mutex
-	of map[[4]int]*screen.Observer
-}
-
-func observerOf(look screen.Look, rows, h, w int) (o *screen.Observer, err error) {
-	observers.Lock()
-	defer observers.Unlock()
-	key := [4]int{int(look), rows, h, w}
-	if o = observers.of[key]; o != nil {
-		return o, nil
-	}
-	if o, err = screen.NewObserver(look, rows, h, w); err != nil {
-		return nil, err
-	}
-	if observers.of == nil {
-		observers.of = map[[4]int]*screen.Observer{}
-	}
-	observers.of[key] = o
-	return o, nil
 }
 
 func init() {
@@ -416,8 +391,9 @@ func (e *Env) draw() {
 		return
 	case stale && over:
 		// The last picture was not looked at; what stands in its place is what was seen last.
-		n := len(now)
-		now = screen.Brighter(e.seen[:n], e.seen[n:], c.Palette())
+		n := len(before)
+		e.observer.ObserveAll(e.stack.Next(), c.Palette(), before, e.seen[:n], e.seen[n:])
+		return
 	case !r.MaxPool || e.played == 1:
 		before = now
 	}

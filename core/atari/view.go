@@ -46,27 +46,28 @@ func (c *Console) pictures() (now, before []byte) {
 // Grey writes the picture's grey levels, [Rows, Width].
 func (c *Console) Grey(to []byte) { screen.ToGrey(to, c.Screen(), c.Palette()) }
 
-// resizers, by the rows of the picture, are shared by all consoles.
-var resizers struct {
+// observers, by their looks and sizes, are shared by all consoles and environments: the weights of one
+// are tens of kilobytes.
+var observers struct {
 	sync.Mutex
-	of map[int]*screen.Resizer
+	of map[[4]int]*screen.Observer
 }
 
-func resizerOf(rows int) (*screen.Resizer, error) {
-	resizers.Lock()
-	defer resizers.Unlock()
-	if r := resizers.of[rows]; r != nil {
-		return r, nil
+func observerOf(look screen.Look, rows, h, w int) (o *screen.Observer, err error) {
+	observers.Lock()
+	defer observers.Unlock()
+	key := [4]int{int(look), rows, h, w}
+	if o = observers.of[key]; o != nil {
+		return o, nil
 	}
-	r, err := screen.NewResizer(rows, Side, Side)
-	if err != nil {
+	if o, err = screen.NewObserver(look, rows, h, w); err != nil {
 		return nil, err
 	}
-	if resizers.of == nil {
-		resizers.of = map[int]*screen.Resizer{}
+	if observers.of == nil {
+		observers.of = map[[4]int]*screen.Observer{}
 	}
-	resizers.of[rows] = r
-	return r, nil
+	observers.of[key] = o
+	return o, nil
 }
 
 // Side is the width and the height of what Observe writes.
@@ -76,7 +77,7 @@ const Side = 84
 // frames' pixels in grey, each weighted by the area it covers (Mnih et al. 2015).
 func (c *Console) Observe(to []byte) {
 	now, before := c.pictures()
-	c.resizer.MaxGreyResize(to, now, before, c.Palette())
+	c.observer.Observe(to, now, before, c.Palette())
 }
 
 // RGB writes the picture's colours, [Rows, Width, 3].

@@ -112,13 +112,37 @@ func (r *Resizer) maxRGBResize(dst, a, b []byte, rgb *[256][3]uint8) {
 	}
 }
 
-// Brighter returns the picture that has of each two pixels the one with the greater grey.
-func Brighter(a, b []byte, p *Palette) []byte {
-	of := make([]byte, len(a))
-	for i, v := range a {
-		if of[i] = v; p.Grey[b[i]] > p.Grey[v] {
-			of[i] = b[i]
+// ObserveAll is Observe for any number of pictures, at its leisure. LumaArea looks at the
+// first two alone.
+func (o *Observer) ObserveAll(dst []byte, p *Palette, pictures ...[]byte) {
+	if o.look == LumaArea {
+		o.Observe(dst, pictures[0], pictures[min(1, len(pictures)-1)], p)
+		return
+	}
+	channels := 1
+	if o.look == RGBArea {
+		channels = 3
+	}
+	var identity [256]uint8
+	for i := range identity {
+		identity[i] = uint8(i)
+	}
+	// Levels take the place of colours: the brightest of each pixel, a channel at a time.
+	levels, plane := make([]byte, o.resizer.rows*Width), make([]byte, o.resizer.Len())
+	for c := range channels {
+		clear(levels)
+		for _, picture := range pictures {
+			for i := range levels {
+				level := p.Grey[picture[i]]
+				if channels == 3 {
+					level = p.RGB[picture[i]][c]
+				}
+				levels[i] = max(levels[i], level)
+			}
+		}
+		o.resizer.maxGreyResize(plane, levels, levels, &identity)
+		for i, v := range plane {
+			dst[channels*i+c] = v
 		}
 	}
-	return of
 }

@@ -327,3 +327,37 @@ func TestObserversOutOfRange(t *testing.T) {
 	panics(t, "dst has 7056 bytes, must have 21168", func() { o.Observe(make([]byte, 7056), picture, picture, NTSC) })
 	panics(t, "have 33600 and 33599 bytes, both must have 33600, 210 rows of 160", func() { o.Observe(make([]byte, 21168), picture, picture[1:], NTSC) })
 }
+
+// ObserveAll of two pictures is Observe; of three it is brighter than any two.
+func TestObserveAll(t *testing.T) {
+	const rows = 210
+	a, b, c := noise(rows*Width, 1, 0xfe), noise(rows*Width, 2, 0xfe), noise(rows*Width, 3, 0xfe)
+	for look, size := range map[Look][2]int{GreyArea: {84, 84}, RGBArea: {84, 84}, LumaArea: {84, 84}, GreyHalf: {104, 80}} {
+		o, err := NewObserver(look, rows, size[0], size[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := make([]byte, o.Len()), make([]byte, o.Len())
+		o.Observe(want, a, b, NTSC)
+		o.ObserveAll(got, NTSC, a, b)
+		if !bytes.Equal(got, want) {
+			t.Errorf("look %d: two pictures differ from Observe's", look)
+		}
+		if look == LumaArea {
+			continue
+		}
+		o.ObserveAll(got, NTSC, a, b, c)
+		for _, two := range [][2][]byte{{a, b}, {b, c}, {a, c}} {
+			o.Observe(want, two[0], two[1], NTSC)
+			for i := range want {
+				if got[i] < want[i] {
+					t.Fatalf("look %d: byte %d of three pictures is darker than of two", look, i)
+				}
+			}
+		}
+		o.ObserveAll(want, NTSC, c, a, b)
+		if !bytes.Equal(got, want) {
+			t.Errorf("look %d: the order of pictures matters", look)
+		}
+	}
+}
