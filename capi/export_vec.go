@@ -70,12 +70,7 @@ func newVector(name string, options env.Options, o *C.paceline_vec_options) (v *
 		size = n
 	}
 	v = &vector{mask: make([]bool, n), threads: numThreads, pin: int(o.pin), batch: size}
-	if v.pin < 0 {
-		v.pool, err = threads.NewPool(numThreads, nil)
-	} else {
-		v.pool, err = threads.NewPinned(numThreads, v.pin)
-	}
-	if err != nil {
+	if v.pool, err = threads.NewStepping(numThreads, v.pin); err != nil {
 		return nil, err
 	}
 	modes := [...]vec.Autoreset{C.PACELINE_NEXT_STEP: vec.NextStep, C.PACELINE_SAME_STEP: vec.SameStep, C.PACELINE_DISABLED: vec.Disabled}

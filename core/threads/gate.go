@@ -34,6 +34,14 @@ const (
 // microseconds, about what being woken costs.
 const spins = 1500
 
+// patience is how often the helpers of NewStepping look after that, with pauses in which
+// they leave the processor to others: 50 to 100 microseconds, more than a script in Python
+// lets pass between two steps.
+const (
+	patience = 60
+	moments  = 30
+)
+
 // open begins the next job, for 1 to Max-1 helpers. The gate is shut and nobody
 // is inside.
 func (g *gate) open(places int) {
@@ -107,9 +115,14 @@ func (w *worker) wake() {
 
 // wait returns when there is news: soon after, if it comes within a few
 // microseconds, and when woken otherwise.
-func (w *worker) wait(g *gate, last uint64) {
+func (w *worker) wait(g *gate, last uint64, looks int) {
 	for range spins {
 		if g.news(last) {
+			return
+		}
+	}
+	for range looks {
+		if pause(moments); g.news(last) {
 			return
 		}
 	}

@@ -18,6 +18,7 @@ const Max = 1024
 type Pool struct {
 	threads int
 	pin     int        // core of the caller, if it were bound, too; negative: nobody is
+	looks   int        // how often a helper looks again, at leisure, before it sleeps
 	budget  *Budget    // nil: every helper may come at any time
 	mu      sync.Mutex // held by the running Do, and by Close
 	closed  bool
@@ -44,17 +45,26 @@ type Pool struct {
 // must Close it. With a budget, whoever calls Do holds one of its cores, and Do
 // uses helpers only as far as further ones are free; with nil all of them.
 func NewPool(threads int, budget *Budget) (*Pool, error) {
-	return newPool(threads, budget, -1)
+	return newPool(threads, budget, -1, 0)
 }
 
-// NewPinned is NewPool with helper i, 1 and up, bound to core first + i.
-func NewPinned(threads, first int) (*Pool, error) { return newPool(threads, nil, first) }
+// NewStepping is NewPool for loops that follow one another within tens of microseconds,
+// as the steps of a program do that does little else: helpers look longer for the next one,
+// if there is a core for each. If pin is not negative helper i, 1 and up, is bound to core
+// pin + i.
+func NewStepping(threads, pin int) (*Pool, error) {
+	looks := 0
+	if threads <= Cores {
+		looks = patience
+	}
+	return newPool(threads, nil, pin, looks)
+}
 
-func newPool(threads int, budget *Budget, pin int) (*Pool, error) {
+func newPool(threads int, budget *Budget, pin, looks int) (*Pool, error) {
 	if threads < 1 || threads > Max {
 		return nil, fmt.Errorf("threads: %d, must be 1 to %d", threads, Max)
 	}
-	p := &Pool{threads: threads, budget: budget, pin: pin, workers: make([]worker, threads-1)}
+	p := &Pool{threads: threads, budget: budget, pin: pin, looks: looks, workers: make([]worker, threads-1)}
 	p.gate.empty = make(chan struct{}, 1)
 	for i := range p.workers {
 		p.workers[i].token = make(chan struct{}, 1)
@@ -154,7 +164,7 @@ func (p *Pool) work(i int) {
 		} else if p.gate.closed() {
 			return
 		}
-		p.workers[i].wait(&p.gate, last)
+		p.workers[i].wait(&p.gate, last, p.looks)
 	}
 }
 

@@ -190,3 +190,31 @@ func BenchmarkDo(b *testing.B) {
 		})
 	}
 }
+
+// A Pool of NewStepping is a Pool, bound to cores or not, and helpers sleep in the end.
+func TestStepping(t *testing.T) {
+	for _, pin := range []int{-1, 0, 1000} {
+		for _, threads := range []int{1, 2, 5} {
+			p, err := NewStepping(threads, pin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sum atomic.Int64
+			for range 200 {
+				if err := p.Do(7, func(_, i int) error { sum.Add(int64(i)); return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if sum.Load() != 200*21 {
+				t.Errorf("pin %d, %d threads: %d, want %d", pin, threads, sum.Load(), 200*21)
+			}
+			for i := range p.workers {
+				soon(t, "a helper's falling asleep", func() bool { return p.workers[i].asleep.Load() })
+			}
+			p.Close()
+		}
+	}
+	if _, err := NewStepping(0, -1); err == nil {
+		t.Error("no threads were accepted")
+	}
+}
