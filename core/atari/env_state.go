@@ -16,8 +16,8 @@ const (
 
 const envHead = 1 + 3 + 4*4 + 8 + rng.StateSize
 
-// Save returns the episode's place, the streams, the stack, the last picture where it is
-// needed, and the console.
+// Save returns the episode's place, the streams, the last act's pictures where they are
+// needed, the stack and the console.
 func (e *Env) Save() ([]byte, error) {
 	chance, err := e.chance.MarshalBinary()
 	if err != nil {

@@ -46,8 +46,8 @@ func (c *Console) pictures() (now, before []byte) {
 // Grey writes the picture's grey levels, [Rows, Width].
 func (c *Console) Grey(to []byte) { screen.ToGrey(to, c.Screen(), c.Palette()) }
 
-// observers, by their looks and sizes, are shared by all consoles and environments: the weights of one
-// are tens of kilobytes.
+// observers, by their looks and sizes, are shared by all consoles and environments: the
+// weights of one are tens of kilobytes.
 var observers struct {
 	sync.Mutex
 	of map[[4]int]*screen.Observer

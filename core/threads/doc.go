@@ -19,8 +19,8 @@
 //     Give it before it waits for anybody who may need one, and must hold no
 //     lock in Take that a holder of a core may want: so nothing deadlocks, even
 //     with a budget of one.
-//   - A thread without work looks for more during 1 to 3 microseconds, as loops
-//     often follow one another (in a Pool of NewStepping 50 to 100), and then sleeps. One that waits for a core sleeps
-//     at once.
+//   - A thread without work looks for more during 1 to 3 microseconds (in a Pool of
+//     NewStepping 50 to 100), as loops often follow one another, and then sleeps. One
+//     that waits for a core sleeps at once.
 //   - Nothing is allocated after the beginning.
 package threads

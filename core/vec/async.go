@@ -204,8 +204,7 @@ func (a *Async) work(i int) {
 		err = a.vec.step(i, action, box, place{})
 	}
 	if a.done(i, err) {
-		// Whoever waits comes now: else it would when the next job, of a millisecond of
-		// C, lets go of this thread's place.
+		// Whoever waits comes now, and not after the next job.
 		runtime.Gosched()
 	}
 }
