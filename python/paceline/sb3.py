@@ -61,7 +61,7 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
             size = getattr(env, "batch_size", env.num_envs)
             if size != env.num_envs:
                 raise ConfigError(f"batch_size: {size}, must be num_envs, {env.num_envs}, for stable-baselines3")
-            copy = getattr(env, "_copy" if isinstance(env, vec_env.VecEnv) else "copy", True)
+            copy = getattr(env, "copy", True)
         else:
             copy = keywords.get("copy", True)
             for name in ("autoreset_mode", "batch_size"):

@@ -80,7 +80,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.render_mode = render_mode
         self._final = mode == "same_step"
         self._names = [column.name for column in columns]
-        self._copy = copy
+        self.copy = copy
         kind = (layout, columns, self._final)
         self._pool = Pool(copy, self.num_envs, *kind)
         self._batches = self._pool if self.batch_size == self.num_envs else Pool(copy, self.batch_size, *kind)
@@ -136,7 +136,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         chosen = self._mask(options)
         seeds, given = self._seeds(seed, chosen)
         self._forget()
-        block = self._pool.take() if self._copy else self._now
+        block = self._pool.take() if self.copy else self._now
         if block is not self._now and not chosen.all():
             block.keep(self._now, ~chosen)
         for rows, numbers in ((chosen & given, seeds), (chosen & ~given, None)):
@@ -218,7 +218,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self.send(actions, env_id)
             return self.recv()
         self._take(actions, self.num_envs)
-        block = self._pool.take() if self._copy else self._now
+        block = self._pool.take() if self.copy else self._now
         self._step(self._handle.value, self._actions_at, block.pointer)
         self._turn(block)
         return self._results(block)
