@@ -35,6 +35,14 @@ ATARI_FN uint8_t tia_ball(const struct atari_tia *t) { return t->vdelbl ? t->old
 
 ATARI_FN int tia_missile(const struct atari_tia *t, int missile) { return t->enam[missile] && !t->resmp[missile]; }
 
+/* The objects that may light something, as DIRTY_ bits. */
+ATARI_INLINE uint32_t tia_on(const struct atari_tia *t)
+{
+	return (tia_graphics(t, 0) ? DIRTY_P0 : 0u) | (tia_graphics(t, 1) ? DIRTY_P1 : 0u) |
+	       (tia_missile(t, 0) ? DIRTY_M0 : 0u) | (tia_missile(t, 1) ? DIRTY_M1 : 0u) | (tia_ball(t) ? DIRTY_BL : 0u) |
+	       (t->pf[0] >> 4 | t->pf[1] | t->pf[2] ? DIRTY_PF : 0u);
+}
+
 /* Where a player with these graphics is lit. Double and quadruple ones are shown one pixel later. */
 ATARI_FN tia_bits tia_player_mask(const struct atari_tia *t, int player, uint32_t bits)
 {

@@ -33,6 +33,17 @@ ATARI_TABLE struct {
 	{ATARI_P0, ATARI_P1, COLLISION(7, 7)}, {ATARI_M0, ATARI_M1, COLLISION(7, 6)},
 };
 
+/*
+ * By the objects that are on (bits, as DIRTY_ has them): the latches of all their pairs.
+ * Where these are set already, a line whose picture is not wanted need not be drawn.
+ */
+ATARI_TABLE uint16_t tia_meetings[1 << ATARI_OBJECTS] = {
+	0x0000, 0x0000, 0x0000, 0x8000, 0x0000, 0x0001, 0x0002, 0x8003, 0x0000, 0x0008, 0x0004, 0x800C, 0x4000, 0x4009, 0x4006, 0xC00F,
+	0x0000, 0x0010, 0x0040, 0x8050, 0x0100, 0x0111, 0x0142, 0x8153, 0x0400, 0x0418, 0x0444, 0x845C, 0x4500, 0x4519, 0x4546, 0xC55F,
+	0x0000, 0x0020, 0x0080, 0x80A0, 0x0200, 0x0221, 0x0282, 0x82A3, 0x0800, 0x0828, 0x0884, 0x88AC, 0x4A00, 0x4A29, 0x4A86, 0xCAAF,
+	0x2000, 0x2030, 0x20C0, 0xA0F0, 0x2300, 0x2331, 0x23C2, 0xA3F3, 0x2C00, 0x2C38, 0x2CC4, 0xACFC, 0x6F00, 0x6F39, 0x6FC6, 0xEFFF,
+};
+
 /* Latches the objects that meet at these pixels. */
 ATARI_FN void tia_collide(struct atari_tia *t, tia_bits range)
 {
@@ -104,8 +115,11 @@ ATARI_FN void tia_draw(struct atari *m, int32_t from, int32_t to)
 		t->comb_line = 1;
 	if (t->vblank & 2)
 		return;
-	if (t->dirty)
+	if (t->dirty) {
+		if (!m->draw && !(tia_meetings[tia_on(t)] & ~t->collisions))
+			return;
 		tia_rebuild(t);
+	}
 	if (from == 0 && to == ATARI_WIDTH) {
 		const tia_bits twice = bits_load(&t->twice);
 		if (bits_any(twice))
@@ -225,9 +239,7 @@ ATARI_FN int tia_draws_fours(const struct atari_tia *t)
 		DIRTY_PF, DIRTY_P0, DIRTY_P1, DIRTY_P0 | DIRTY_P1, DIRTY_M0, DIRTY_M1, DIRTY_M0 | DIRTY_M1,
 		DIRTY_BL, DIRTY_M0 | DIRTY_BL, DIRTY_M1 | DIRTY_BL, DIRTY_P1 | DIRTY_BL,
 	};
-	const uint32_t on = (tia_graphics(t, 0) ? DIRTY_P0 : 0u) | (tia_graphics(t, 1) ? DIRTY_P1 : 0u) |
-			    (tia_missile(t, 0) ? DIRTY_M0 : 0u) | (tia_missile(t, 1) ? DIRTY_M1 : 0u) |
-			    (tia_ball(t) ? DIRTY_BL : 0u) | (t->pf[0] >> 4 | t->pf[1] | t->pf[2] ? DIRTY_PF : 0u);
+	const uint32_t on = tia_on(t);
 	for (int i = 0; i < 11; i++)
 		if (on == plain[i])
 			return 1;
