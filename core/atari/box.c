@@ -12,9 +12,9 @@
 
 #include <stddef.h>
 
-struct atari_rom paceline_atari_rom(const uint8_t *image, uint32_t size, uint32_t scheme)
+struct atari_rom paceline_atari_rom(const uint8_t *image, uint32_t size, uint32_t scheme, uint32_t *code)
 {
-	return atari_rom_of(image, size, scheme);
+	return atari_rom_of(image, size, scheme, code);
 }
 
 void paceline_atari_reset(struct atari *m, struct atari_rom rom, uint8_t timer) { atari_reset(m, &rom, timer); }

@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-struct atari_rom paceline_atari_rom(const uint8_t *image, uint32_t size, uint32_t scheme);
+struct atari_rom paceline_atari_rom(const uint8_t *image, uint32_t size, uint32_t scheme, uint32_t *code);
 void paceline_atari_reset(struct atari *m, struct atari_rom rom, uint8_t timer);
 
 /* The fastest that this processor runs. */

@@ -3,7 +3,7 @@
 package atari
 
 /*
-#cgo CFLAGS: -O2 -std=c11 -I${SRCDIR}/machine
+#cgo CFLAGS: -O3 -std=c11 -I${SRCDIR}/machine
 #cgo noescape paceline_atari_reset
 #cgo nocallback paceline_atari_reset
 #cgo noescape paceline_atari_frame_or_not
@@ -27,21 +27,24 @@ import (
 // available says why there are no machines, if so.
 func available() error { return nil }
 
-// image is a cartridge's bytes where C may keep them, shared by all its machines.
+// image is a cartridge's bytes, and their words of code, where C may keep them. All its
+// machines share them.
 type image struct {
 	rom    C.struct_atari_rom
-	memory *C.uint8_t
+	memory unsafe.Pointer
 }
 
 func newImage(data []byte, scheme int) *image {
 	if len(data) == 2048 {
 		data = append(data[:2048:2048], data...)
 	}
-	const spare = 3
-	i := &image{memory: (*C.uint8_t)(C.calloc(C.size_t(len(data)+spare), 1))}
-	copy(unsafe.Slice((*byte)(i.memory), len(data)), data)
-	i.rom = C.paceline_atari_rom(i.memory, C.uint32_t(len(data)), C.uint32_t(scheme))
-	runtime.AddCleanup(i, func(memory *C.uint8_t) { C.free(unsafe.Pointer(memory)) }, i.memory)
+	const word = 4
+	i := &image{memory: C.calloc(C.size_t(len(data)), 1+word)}
+	code := (*C.uint32_t)(i.memory)
+	bytes := (*C.uint8_t)(unsafe.Add(i.memory, word*len(data)))
+	copy(unsafe.Slice((*byte)(bytes), len(data)), data)
+	i.rom = C.paceline_atari_rom(bytes, C.uint32_t(len(data)), C.uint32_t(scheme), code)
+	runtime.AddCleanup(i, func(memory unsafe.Pointer) { C.free(memory) }, i.memory)
 	return i
 }
 

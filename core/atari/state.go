@@ -11,7 +11,7 @@ import (
 
 // A saved state is a head, which says of which game and which layout of the
 // machine's memory it is, the state's own bytes, and their checksum.
-const stateMagic = "paceline atari 1"
+const stateMagic = "paceline atari 2"
 
 const (
 	stateHead   = len(stateMagic) + 32 + 4 // magic, MD5, flags

@@ -26,7 +26,7 @@ ATARI_FN void bus_write(struct atari *m, const struct atari_rom *rom, uint32_t a
 	if (address & 0x1000)
 		cart_write(m, rom, address, value);
 	else if (!(address & 0x80))
-		tia_write(m, address, value, wsync_waits);
+		m->cycles += (int32_t)(tia_write(m, address & 0x3F, value, wsync_waits) & TIA_WAITS);
 	else if (address & 0x200)
 		riot_write(m, address, value);
 	else

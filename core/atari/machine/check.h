@@ -74,7 +74,7 @@ ATARI_FN int check_tia(const struct atari *m)
 			return 0;
 	if (t->buffer > 1 || t->ark_count > 3 || t->ark_m0 > 2 || t->dirty > 0x7F)
 		return 0;
-	if (t->frame_start > 0 || t->frame_start <= -ATARI_LINE)
+	if (t->frame_start > 0 || t->frame_start <= -ATARI_LINE || t->calm > tia_calm(m))
 		return 0;
 	return !m->unfinished || check_beam(m);
 }

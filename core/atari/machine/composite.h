@@ -1,5 +1,5 @@
 /*
- * From layers to colours: a line's 160 bytes from three masks. One loop for each
+ * From layers to colours: a line's bytes, from `from` to to-1, of three masks. One loop for each
  * vector unit that the compiler is allowed to use, and one for any processor.
  */
 #ifndef ATARI_COMPOSITE_H
@@ -47,19 +47,20 @@ struct atari_colours {
 
 #if defined(__AVX512BW__)
 
-ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c)
+ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c, int32_t from, int32_t to)
 {
 	for (int i = 0; i < 3; i++) {
+		const uint64_t part = bits_of_word_below(to - 64 * i) & ~bits_of_word_below(from - 64 * i);
 		__m512i v = _mm512_set1_epi8((char)c.back);
 		for (int k = 0; k < 3; k++)
 			v = _mm512_mask_mov_epi8(v, layer[c.over[k].layer].w[i], _mm512_set1_epi8((char)c.over[k].colour));
-		_mm512_mask_storeu_epi8(line + 64 * i, i < 2 ? ~UINT64_C(0) : UINT64_C(0xFFFFFFFF), v);
+		_mm512_mask_storeu_epi8(line + 64 * i, part, v);
 	}
 }
 
 #elif defined(__AVX2__)
 
-ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c)
+ATARI_INLINE void composite_line(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c)
 {
 	const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
 	const __m256i bits = _mm256_set1_epi64x((long long)0x8040201008040201);
@@ -78,7 +79,7 @@ ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3],
 #else
 
 /* Eight pixels at a time: bit i of a byte becomes byte i of a word. */
-ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c)
+ATARI_INLINE void composite_line(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c)
 {
 	const uint64_t each = UINT64_C(0x0101010101010101);
 	for (int i = 0; i < 20; i++) {
@@ -91,6 +92,21 @@ ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3],
 		}
 		put_word(line + 8 * i, v);
 	}
+}
+
+#endif
+
+#if !defined(__AVX512BW__)
+
+ATARI_INLINE void composite(uint8_t line[160], const struct atari_mask layer[3], struct atari_colours c, int32_t from, int32_t to)
+{
+	uint8_t whole[160];
+	if (to - from == 160) {
+		composite_line(line, layer, c);
+		return;
+	}
+	composite_line(whole, layer, c);
+	copy_pixels(line, whole, from, to);
 }
 
 #endif

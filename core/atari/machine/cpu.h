@@ -6,12 +6,14 @@
  * accesses but those below.
  *
  * What every instruction changes is in locals while the loop runs, few enough for a
- * processor's registers: PC, A, X, Y and the clock. All else stays in struct atari_cpu.
+ * processor's registers: where the code is, A, X, Y, N and Z, and the clock. All else
+ * stays in struct atari_cpu.
  */
 #ifndef ATARI_CPU_H
 #define ATARI_CPU_H
 
 #include "bus.h"
+#include "code.h"
 
 /* Bytes of an instruction that are fetched before it is done. */
 ATARI_TABLE uint8_t cpu_length[256] = {
@@ -41,7 +43,7 @@ ATARI_INLINE cpu_clock cpu_stop(cpu_clock clock) { return (cpu_clock)(uint32_t)c
 #define STEPS(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)                                                    \
 	STEP(a), STEP(b), STEP(c), STEP(d), STEP(e), STEP(f), STEP(g), STEP(h), STEP(i), STEP(j), STEP(k), STEP(l), \
 	STEP(m), STEP(n), STEP(o), STEP(p)
-ATARI_TABLE cpu_clock cpu_step[256] = {
+ATARI_TABLE cpu_clock cpu_step[CODE_OPERATIONS] = {
 	STEPS(7, 6, 2, 8, 3, 3, 5, 5, 3, 2, 2, 2, 4, 4, 6, 6),
 	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
 	STEPS(6, 6, 2, 8, 3, 3, 5, 5, 4, 2, 2, 2, 4, 4, 6, 6),
@@ -58,6 +60,10 @@ ATARI_TABLE cpu_clock cpu_step[256] = {
 	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
 	STEPS(2, 6, 2, 8, 3, 3, 5, 5, 2, 2, 2, 2, 4, 4, 6, 6),
 	STEPS(2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7),
+	[CODE_LEAVE] = 0,
+	[CODE_WAIT_A] = STEP(4),
+	[CODE_WAIT_X] = STEP(4),
+	[CODE_WAIT_Y] = STEP(4),
 };
 #undef STEPS
 #undef STEP
@@ -92,7 +98,6 @@ ATARI_APART uint32_t cpu_add_decimal(struct atari_cpu *p, uint32_t a, uint32_t v
 	const uint32_t result = cpu_bcd((sum & 0xFF) % 100); /* of digits above 9 the sum may pass 255 */
 	p->c = sum > 99;
 	p->v = ((a ^ result) & (result ^ value)) >> 7 & 1;
-	p->nz = (uint16_t)result;
 	return result;
 }
 
@@ -105,17 +110,16 @@ ATARI_APART uint32_t cpu_subtract_decimal(struct atari_cpu *p, uint32_t a, uint3
 	const uint32_t result = difference < 0 ? cpu_decimal((uint32_t)(256 + difference)) : cpu_bcd((uint32_t)difference);
 	p->c = carry;
 	p->v = ((a ^ result) & (result ^ value)) >> 7 & 1;
-	p->nz = (uint16_t)result;
 	return result;
 }
 
-/* These return what A becomes. */
+/* These return what A becomes, and N and Z are of. */
 ATARI_INLINE uint32_t cpu_sum(struct atari_cpu *p, uint32_t a, uint32_t value)
 {
 	const uint32_t sum = a + value + p->c;
 	p->c = (uint8_t)(sum >> 8);
 	p->v = ((a ^ sum) & (value ^ sum)) >> 7 & 1;
-	return p->nz = (uint8_t)sum;
+	return sum & 0xFF;
 }
 
 ATARI_INLINE uint32_t cpu_add(struct atari_cpu *p, uint32_t a, uint32_t value)
@@ -149,91 +153,114 @@ ATARI_APART uint32_t cpu_and_rotate(struct atari_cpu *p, uint32_t a, uint32_t va
 /* -------------------------------------------------------------------- memory */
 
 /*
- * Where code lies in one piece of the image, away from hot spots: `span` addresses from
- * `from` on, at all of which an instruction may begin. Reading it is reading `code`.
+ * Where the code is: `span` addresses from `from` on, whose words are at `code`. span is 0
+ * where there is just the instruction that was fetched. Of the same bank, data_span plain
+ * bytes can be read from data_from on.
  */
 struct cpu_window {
-	const uint8_t *code;
+	const uint32_t *code;
 	uint32_t from, span;
+	const uint8_t *data;
+	uint32_t data_from, data_span;
+	int32_t left; /* of the clock's upper half, while a moved bank stops the loop */
+	uint32_t fetched[4];
 };
 
-ATARI_APART void cpu_find_window(const struct atari *m, const struct atari_rom *rom, uint32_t pc, struct cpu_window *w)
-{
-	const uint32_t a = pc & 0xFFF;
-	uint32_t from = rom->code_from, below = rom->code_below, at;
-	w->span = 0;
-	if (!(pc & 0x1000) || a < from || a >= below)
-		return;
-	if (rom->scheme == ATARI_E0) { /* slices lie apart, and an instruction is to lie within one */
-		from = a & 0xC00;
-		if (below > from + 0x3FE)
-			below = from + 0x3FE;
-		at = m->cart.slice[a >> 10];
-	} else if (rom->scheme == ATARI_FE) {
-		at = cart_fe_bank(pc) + from;
-	} else {
-		at = m->cart.slice[0] + from;
-	}
-	if (a >= below)
-		return;
-	w->code = rom->image + at;
-	w->from = (pc & 0xF000) + from;
-	w->span = below - from;
-}
-
-/* Bytes that are no plain ones of the window. */
-ATARI_APART uint32_t cpu_read_bus(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t bus, cpu_clock clock)
-{
-	m->cycles = cpu_cycle(clock);
-	const uint8_t value = bus_read(m, rom, address & 0xFFFF, (uint8_t)bus);
-	if (address & 0x1000) /* banks may have changed */
-		w->span = 0;
-	return value;
-}
-
-/* bus: what was on the bus before. */
-ATARI_INLINE uint32_t cpu_read(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t bus, cpu_clock clock)
-{
-	uint32_t value;
-	if ((address & 0x1280) == 0x80)
-		value = m->ram[address & 0x7F];
-	else if (address & 0x1000 && (address & 0xFFF) - rom->plain_from < rom->plain_span)
-		value = rom->image[m->cart.slice[address >> 10 & 3] + (address & 0x3FF)];
-	else
-		value = cpu_read_bus(m, rom, w, address, bus, clock);
-	m->latch = (uint8_t)value;
-	return value;
-}
-
-/* A write to the TIA may stop the CPU for the rest of the line, and end the frame. */
-ATARI_APART cpu_clock cpu_write_bus(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t value, int wsync_waits, cpu_clock clock)
-{
-	const int32_t cycle = cpu_cycle(clock);
-	m->cycles = cycle;
-	bus_write(m, rom, address, (uint8_t)value, wsync_waits);
-	if (address & 0x1000)
-		w->span = 0;
-	clock += m->cycles - cycle;
-	return m->frame_over ? cpu_stop(clock) : clock;
-}
-
-ATARI_INLINE cpu_clock cpu_write(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t value, int wsync_waits, cpu_clock clock)
-{
-	m->latch = (uint8_t)value;
-	if ((address & 0x1280) != 0x80)
-		return cpu_write_bus(m, rom, w, address, value, wsync_waits, clock);
-	m->ram[address & 0x7F] = (uint8_t)value;
-	return clock;
-}
-
 /* An instruction's bytes, one by one; JSR fetches its third itself, after pushing. */
-ATARI_APART void cpu_fetch(struct atari *m, const struct atari_rom *rom, uint32_t pc, cpu_clock clock, uint8_t bytes[3])
+ATARI_FN void cpu_fetch(struct atari *m, const struct atari_rom *rom, uint32_t pc, cpu_clock clock, uint32_t fetched[4])
 {
+	uint8_t bytes[3] = {0, 0, 0};
 	m->cycles = cpu_cycle(clock);
 	bytes[0] = m->latch = bus_read(m, rom, pc, m->latch);
 	m->cycles += cpu_cycle(cpu_step[bytes[0]]);
-	for (uint32_t i = 1; i < 3; i++)
-		bytes[i] = i < cpu_length[bytes[0]] ? (m->latch = bus_read(m, rom, (pc + i) & 0xFFFF, m->latch)) : 0;
+	for (uint32_t i = 1; i < cpu_length[bytes[0]]; i++)
+		bytes[i] = m->latch = bus_read(m, rom, (pc + i) & 0xFFFF, m->latch);
+	fetched[0] = code_word(bytes[0], bytes[1], bytes[2]);
+	fetched[1] = fetched[2] = fetched[3] = code_word(CODE_LEAVE, 0, 0);
+}
+
+/* Finds the instruction at pc, which is executed next. */
+ATARI_APART const uint32_t *cpu_enter(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t pc, cpu_clock clock)
+{
+	if (pc & 0x1000) {
+		const uint32_t bank = code_bank(rom->scheme);
+		const uint32_t at = rom->scheme == ATARI_FE ? cart_fe_bank(pc) : m->cart.slice[bank == 4096 ? 0 : pc >> 10 & 3];
+		w->from = pc & ~(bank - 1);
+		w->span = bank;
+		w->code = rom->code + at;
+		w->data = rom->image + at + rom->plain_from;
+		w->data_from = w->from + rom->plain_from;
+		w->data_span = bank == 4096 ? rom->plain_span : 0;
+		const uint32_t *code = w->code + (pc - w->from);
+		if (code_operation(*code) != CODE_LEAVE)
+			return code;
+	}
+	cpu_fetch(m, rom, pc, clock, w->fetched);
+	w->from = pc;
+	w->span = w->data_span = 0;
+	return w->code = w->fetched;
+}
+
+ATARI_INLINE uint32_t cpu_pc(const struct cpu_window *w, const uint32_t *code) { return w->from + (uint32_t)(code - w->code); }
+
+/* Ends the loop with this instruction, for a while: a bank may have moved. */
+ATARI_FN cpu_clock cpu_leave(struct cpu_window *w, cpu_clock clock)
+{
+	w->data_span = 0;
+	if (clock >= 0)
+		return clock;
+	w->left = (int32_t)(clock >> 32);
+	return cpu_stop(clock);
+}
+
+/* Reads of what is neither RAM nor a plain byte of the cartridge. */
+ATARI_APART uint8_t cpu_read_bus(struct atari *m, const struct atari_rom *rom, uint32_t address, uint32_t bus, cpu_clock clock)
+{
+	m->cycles = cpu_cycle(clock);
+	return bus_read(m, rom, address & 0xFFFF, (uint8_t)bus);
+}
+
+/* bus: what was on the bus before. */
+ATARI_INLINE uint32_t cpu_read(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t bus, cpu_clock *clock)
+{
+	uint32_t value;
+	if ((address & 0x1280) == 0x80) {
+		value = m->ram[address & 0x7F];
+	} else if (address - w->data_from < w->data_span) {
+		value = w->data[address - w->data_from];
+	} else {
+		value = cpu_read_bus(m, rom, address, bus, *clock);
+		if (address & 0x1000 && (address & 0xFFF) - rom->plain_from >= rom->plain_span) 
+			*clock = cpu_leave(w, *clock);
+	}
+	m->latch = (uint8_t)value;
+	return value;
+}
+
+/* Writes to the cartridge and the RIOT. */
+ATARI_APART cpu_clock cpu_write_bus(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t value, cpu_clock clock)
+{
+	m->cycles = cpu_cycle(clock);
+	bus_write(m, rom, address, (uint8_t)value, 0);
+	return address & 0x1000 ? cpu_leave(w, clock) : clock;
+}
+
+/* A write to the TIA may stop the CPU for the rest of the line, and end the frame. */
+ATARI_INLINE cpu_clock cpu_write(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address, uint32_t value, int wsync_waits, cpu_clock clock)
+{
+	m->latch = (uint8_t)value;
+	if ((address & 0x1280) == 0x80) {
+		m->ram[address & 0x7F] = (uint8_t)value;
+		return clock;
+	}
+	if (address & 0x1080)
+		return cpu_write_bus(m, rom, w, address, value, clock);
+	m->cycles = cpu_cycle(clock);
+	const uint32_t waits = tia_write(m, address & 0x3F, value & 0xFF, wsync_waits);
+	if (waits == 0)
+		return clock;
+	clock += waits & TIA_WAITS;
+	return waits & TIA_STOPS ? cpu_stop(clock) : clock;
 }
 
 #include "instructions.h"

@@ -8,20 +8,23 @@
 #ifndef ATARI_INSTRUCTIONS_H
 #define ATARI_INSTRUCTIONS_H
 
-#define READ(a) cpu_read(m, rom, &window, a, bus, clock)
+#define READ(a) cpu_read(m, rom, &window, a, bus, &clock)
 #define WRITE_AFTER(a, v, wsync_waits) (clock = cpu_write(m, rom, &window, a, v, wsync_waits, clock))
 #define WRITE(a, v) WRITE_AFTER(a, v, 1)
-#define NZ(v) (p->nz = (uint8_t)(v))
-#define LOW ((uint32_t)code[1])
-#define HIGH ((uint32_t)code[2])
+#define NZ(v) (nz = (uint8_t)(v))
+#define LOW code_low(word)
+#define HIGH code_high(word)
+#define WORD code_both(word)
+#define OPCODE (word & 0xFF)
+#define PC cpu_pc(&window, code)
 #define ON_BUS(v) (m->latch = (uint8_t)(v))
 
 /* ----------------------------------------------------------- addressing */
 
-#define ZERO (address = bus = LOW, pc += 2)
-#define ZERO_BY(index) (bus = LOW, address = (bus + (index)) & 0xFF, pc += 2)
-#define ABSOLUTE (bus = HIGH, address = LOW | bus << 8, pc += 3)
-#define ABSOLUTE_BY(index) (bus = HIGH, address = ((LOW | bus << 8) + (index)) & 0xFFFF, pc += 3)
+#define ZERO (address = bus = LOW, code += 2)
+#define ZERO_BY(index) (bus = LOW, address = (bus + (index)) & 0xFF, code += 2)
+#define ABSOLUTE (bus = HIGH, address = WORD, code += 3)
+#define ABSOLUTE_BY(index) (bus = HIGH, address = (WORD + (index)) & 0xFFFF, code += 3)
 /* Reads take a cycle more where the index carries into the high byte. */
 #define ABSOLUTE_BY_READ(index) (ABSOLUTE_BY(index), clock += address >> 8 != bus)
 /* A pointer's second byte is the one after the first, in page 1, too. */
@@ -32,7 +35,7 @@
 		address = bus = READ(first);   \
 		bus = READ(first + 1);         \
 		address |= bus << 8;           \
-		pc += 2;                       \
+		code += 2;                     \
 	} while (0)
 #define INDEXED POINTER((LOW + x) & 0xFF)
 #define INDIRECT                                  \
@@ -45,8 +48,8 @@
 		INDIRECT;                     \
 		clock += address >> 8 != bus; \
 	} while (0)
-#define IMMEDIATE (value = LOW, ON_BUS(value), pc += 2)
-#define IMPLIED (ON_BUS(code[0]), pc += 1)
+#define IMMEDIATE (value = LOW, ON_BUS(value), code += 2)
+#define IMPLIED (bus = OPCODE, ON_BUS(bus), code += 1)
 
 /* ----------------------------------------------------------- operations */
 
@@ -60,12 +63,12 @@
 #define ORA NZ(a |= value)
 #define AND NZ(a &= value)
 #define EOR NZ(a ^= value)
-#define ADC (a = cpu_add(p, a, value))
-#define SBC (a = cpu_subtract(p, a, value))
+#define ADC NZ(a = cpu_add(p, a, value))
+#define SBC NZ(a = cpu_subtract(p, a, value))
 #define BIT                                                        \
 	do {                                                       \
 		p->v = value >> 6 & 1;                             \
-		p->nz = (uint16_t)((value & 0x80) << 8 | (a & value)); \
+		nz = (value & 0x80) << 8 | (a & value);            \
 	} while (0)
 #define ASL (p->c = value >> 7 & 1, NZ(value <<= 1))
 #define LSR (p->c = value & 1, NZ(value >>= 1))
@@ -80,14 +83,21 @@
 		value &= 0xFF;                   \
 		WRITE(address, value);           \
 	} while (0)
+#define JUMP(to)                                                     \
+	do {                                                         \
+		pc = (to);                                           \
+		if (pc - window.from >= window.span)                 \
+			goto elsewhere;                              \
+		code = window.code + (pc - window.from);             \
+	} while (0)
 #define BRANCH(taken)                                                     \
 	do {                                                              \
 		ON_BUS(LOW);                                              \
-		pc += 2;                                                  \
+		code += 2;                                                \
 		if (taken) {                                              \
-			const uint32_t to = pc + (uint32_t)(int8_t)code[1]; \
-			clock += (to ^ pc) & 0xFF00 ? 2 : 1;              \
-			pc = to;                                          \
+			const uint32_t from = PC, to = from + (uint32_t)(int8_t)LOW; \
+			clock += (to ^ from) & 0xFF00 ? 2 : 1;            \
+			JUMP(to);                                         \
 		}                                                         \
 	} while (0)
 
@@ -102,12 +112,10 @@
 
 /* A group of eight: what ORA, AND, EOR, ADC, LDA, CMP and SBC have. Their opcodes' first digits are given. */
 #define GROUP(even, odd, operation)                               \
-	OP(even##D) ABSOLUTE; FETCH; operation; NEXT;             \
-	GROUP_BUT_ABSOLUTE(even, odd, operation)
-#define GROUP_BUT_ABSOLUTE(even, odd, operation)                  \
 	OP(even##1) INDEXED; FETCH; operation; NEXT;              \
 	OP(even##5) ZERO; FETCH; operation; NEXT;                 \
 	OP(even##9) IMMEDIATE; operation; NEXT;                   \
+	OP(even##D) ABSOLUTE; FETCH; operation; NEXT;             \
 	OP(odd##1) INDIRECT_READ; FETCH; operation; NEXT;         \
 	OP(odd##5) ZERO_BY(x); FETCH; operation; NEXT;            \
 	OP(odd##9) ABSOLUTE_BY_READ(y); FETCH; operation; NEXT;   \
@@ -133,21 +141,20 @@
 /*
  * Games wait for the timer in loops of a load and a branch back to it. Turns whose
  * outcome is known are skipped: all but the last reading. Such a turn is 7 cycles (8
- * across a page) and two instructions, and touches nothing else. `code` is the load
- * that has just been decoded, pc the branch behind it.
+ * across a page) and two instructions, and touches nothing else. pc is the branch.
  */
-ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, const uint8_t *code, uint32_t pc, cpu_clock clock)
+ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, uint32_t branch, uint32_t pc, cpu_clock clock)
 {
 	const struct atari_riot *r = &m->riot;
-	if (code[4] != 0xFB || (code[3] != 0xD0 && code[3] != 0x10) || r->shift < 3)
+	if (r->shift < 3)
 		return clock;
 	const int32_t turn = ((pc + 2) ^ (pc - 3)) & 0xFF00 ? 8 : 7;
 	const int32_t since = (int32_t)((uint32_t)cpu_cycle(clock) - 1 - (uint32_t)r->timer_set);
 	const int32_t count = riot_count(r, since);
-	if (since < 0 || count < 0 || (code[3] == 0x10 && count > 127))
+	if (since < 0 || count < 0 || (branch == 0x10 && count > 127))
 		return clock;
 	/* The reading that ends it: of 0 for BNE, of less for BPL. */
-	const int32_t end = (code[3] == 0xD0 ? r->timer - 1 : r->timer) << r->shift;
+	const int32_t end = (branch == 0xD0 ? r->timer - 1 : r->timer) << r->shift;
 	int32_t turns = (end - since + turn - 1) / turn;
 	const int32_t most = (int32_t)-(clock >> 32) / 2;
 	if (turns > most)
@@ -155,30 +162,15 @@ ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, const uint8_t *cod
 	return turns <= 0 ? clock : clock + turns * turn + 2 * turns * CPU_INSTRUCTION;
 }
 
-/* The branch, too, must lie in the window. */
-#define WAIT_FOR_TIMER                                                                            \
-	do {                                                                                      \
-		if ((address & 0x1285) == 0x0284 && code != bytes && pc - window.from < window.span) \
-			clock = cpu_skip_waiting(m, code, pc, clock);                             \
-	} while (0)
+#define WAIT (clock = cpu_skip_waiting(m, code_operation(*code), PC, clock))
 
-/* An instruction begins with finding its bytes. */
-#define BEGIN                                                        \
-	do {                                                         \
-		if (clock >= 0)                                      \
-			goto end;                                    \
-		if (pc - window.from >= window.span) {               \
-			pc &= 0xFFFF;                                \
-			cpu_find_window(m, rom, pc, &window);        \
-		}                                                    \
-		if (window.span != 0) {                              \
-			code = window.code + (pc - window.from);     \
-		} else {                                             \
-			cpu_fetch(m, rom, pc, clock, bytes);         \
-			code = bytes;                                \
-		}                                                    \
-		bus = code[0];                                       \
-		clock += cpu_step[bus];                              \
+/* An instruction begins with its word. */
+#define BEGIN                                           \
+	do {                                            \
+		if (clock >= 0)                         \
+			goto end;                       \
+		word = *code;                           \
+		clock += cpu_step[code_operation(word)]; \
 	} while (0)
 
 /*
@@ -193,15 +185,17 @@ ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, const uint8_t *cod
 	LABEL(digit##A), LABEL(digit##B), LABEL(digit##C), LABEL(digit##D), LABEL(digit##E),    \
 	LABEL(digit##F)
 #define OP(hex) op_##hex:
-#define DECODE(opcode) __extension__({ goto *labels[opcode]; });
-#define NEXT             \
-	do {             \
-		BEGIN;   \
-		DECODE(bus) \
+#define OP_OF(name) op_##name:
+#define DECODE(operation) __extension__({ goto *labels[operation]; });
+#define NEXT                                  \
+	do {                                  \
+		BEGIN;                        \
+		DECODE(code_operation(word))  \
 	} while (0)
 #else
 #define OP(hex) case 0x##hex:
-#define DECODE(opcode) switch (opcode)
+#define OP_OF(name) case CODE_##name:
+#define DECODE(operation) switch (operation)
 #define NEXT break
 #endif
 
@@ -209,32 +203,41 @@ ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, const uint8_t *cod
 ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most)
 {
 	struct atari_cpu *const p = &m->cpu;
-	struct cpu_window window = {0, 0, 0};
-	uint8_t bytes[3];
-	uint32_t pc = p->pc; /* of which 16 bits count */
-	uint32_t a = p->a, x = p->x, y = p->y;
+	struct cpu_window window;
+	uint32_t a = p->a, x = p->x, y = p->y, nz = p->nz;
 	cpu_clock clock = m->cycles - most * CPU_INSTRUCTION;
-	const uint8_t *code;
-	uint32_t bus, address, value, carry;
+	const uint32_t *code;
+	uint32_t pc = p->pc; /* while code is elsewhere; of which 16 bits count */
+	uint32_t word, bus, address, value, carry;
 #ifdef LABELS
-	static const void *const labels[256] = {
+	static const void *const labels[CODE_OPERATIONS] = {
 		LABELS(0), LABELS(1), LABELS(2), LABELS(3), LABELS(4), LABELS(5), LABELS(6), LABELS(7),
 		LABELS(8), LABELS(9), LABELS(A), LABELS(B), LABELS(C), LABELS(D), LABELS(E), LABELS(F),
+		[CODE_LEAVE] = LABEL(LEAVE),
+		[CODE_WAIT_A] = LABEL(WAIT_A), [CODE_WAIT_X] = LABEL(WAIT_X), [CODE_WAIT_Y] = LABEL(WAIT_Y),
 	};
 #endif
 
 	if (p->jammed)
 		return;
+	window.left = 0;
+	goto elsewhere;
 	for (;;) {
 		BEGIN;
-		DECODE(bus)
+		DECODE(code_operation(word))
 		{
+		OP_OF(LEAVE)
+			pc = PC;
+			goto elsewhere;
+		OP_OF(WAIT_A) ABSOLUTE; WAIT; FETCH; LOAD(a); NEXT;
+		OP_OF(WAIT_X) ABSOLUTE; WAIT; FETCH; LOAD(x); NEXT;
+		OP_OF(WAIT_Y) ABSOLUTE; WAIT; FETCH; LOAD(y); NEXT;
+
 		GROUP(0, 1, ORA);
 		GROUP(2, 3, AND);
 		GROUP(4, 5, EOR);
 		GROUP(6, 7, ADC);
-		OP(AD) ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(a); NEXT;
-		GROUP_BUT_ABSOLUTE(A, B, LOAD(a));
+		GROUP(A, B, LOAD(a));
 		GROUP(C, D, COMPARE(a));
 		GROUP(E, F, SBC);
 		MODIFIER(0, 1, ASL);
@@ -257,12 +260,12 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 
 		OP(A2) IMMEDIATE; LOAD(x); NEXT;
 		OP(A6) ZERO; FETCH; LOAD(x); NEXT;
-		OP(AE) ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(x); NEXT;
+		OP(AE) ABSOLUTE; FETCH; LOAD(x); NEXT;
 		OP(B6) ZERO_BY(y); FETCH; LOAD(x); NEXT;
 		OP(BE) ABSOLUTE_BY_READ(y); FETCH; LOAD(x); NEXT;
 		OP(A0) IMMEDIATE; LOAD(y); NEXT;
 		OP(A4) ZERO; FETCH; LOAD(y); NEXT;
-		OP(AC) ABSOLUTE; WAIT_FOR_TIMER; FETCH; LOAD(y); NEXT;
+		OP(AC) ABSOLUTE; FETCH; LOAD(y); NEXT;
 		OP(B4) ZERO_BY(x); FETCH; LOAD(y); NEXT;
 		OP(BC) ABSOLUTE_BY_READ(x); FETCH; LOAD(y); NEXT;
 		OP(E0) IMMEDIATE; COMPARE(x); NEXT;
@@ -306,62 +309,66 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 		OP(D8) IMPLIED; p->d = 0; NEXT;
 		OP(F8) IMPLIED; p->d = 1; NEXT;
 
-		OP(10) BRANCH(!cpu_negative(p)); NEXT;
-		OP(30) BRANCH(cpu_negative(p)); NEXT;
+		OP(10) BRANCH(!(nz & 0x8080)); NEXT;
+		OP(30) BRANCH(nz & 0x8080); NEXT;
 		OP(50) BRANCH(!p->v); NEXT;
 		OP(70) BRANCH(p->v); NEXT;
 		OP(90) BRANCH(!p->c); NEXT;
 		OP(B0) BRANCH(p->c); NEXT;
-		OP(D0) BRANCH(!cpu_zero(p)); NEXT;
-		OP(F0) BRANCH(cpu_zero(p)); NEXT;
+		OP(D0) BRANCH(nz & 0xFF); NEXT;
+		OP(F0) BRANCH(!(nz & 0xFF)); NEXT;
 
 		OP(48) IMPLIED; PUSH(a, 1); NEXT;
-		OP(08) IMPLIED; PUSH(cpu_flags(p), 1); NEXT;
+		OP(08) IMPLIED; p->nz = (uint16_t)nz; PUSH(cpu_flags(p), 1); NEXT;
 		OP(68) IMPLIED; TOP; PULL; NZ(a = bus); NEXT;
-		OP(28) IMPLIED; TOP; PULL; cpu_set_flags(p, bus); NEXT;
-		OP(4C) ON_BUS(HIGH); pc = LOW | HIGH << 8; NEXT;
+		OP(28) IMPLIED; TOP; PULL; cpu_set_flags(p, bus); nz = p->nz; NEXT;
+		OP(4C) ON_BUS(HIGH); JUMP(WORD); NEXT;
 		OP(6C) /* the pointer's second byte is in the first one's page */
-			address = LOW | HIGH << 8;
+			address = WORD;
 			bus = HIGH;
 			value = bus = READ(address);
 			value |= READ((address & 0xFF00) | ((address + 1) & 0xFF)) << 8;
-			pc = value;
+			JUMP(value);
 			NEXT;
 		OP(20) /* the second push follows a write */
 			bus = LOW;
 			TOP;
-			pc += 2;
+			pc = PC + 2;
 			PUSH(pc >> 8 & 0xFF, 1);
 			PUSH(pc & 0xFF, 0);
-			pc = LOW | READ(pc) << 8;
+			JUMP(LOW | READ(pc) << 8);
 			NEXT;
 		OP(60)
+			bus = OPCODE;
 			TOP;
 			PULL;
 			value = bus;
 			PULL;
 			value |= bus << 8;
 			READ(value);
-			pc = value + 1;
+			JUMP(value + 1);
 			NEXT;
 		OP(40)
+			bus = OPCODE;
 			TOP;
 			PULL;
 			cpu_set_flags(p, bus);
+			nz = p->nz;
 			PULL;
 			value = bus;
 			PULL;
-			pc = value | bus << 8;
+			JUMP(value | bus << 8);
 			NEXT;
 		OP(00)
-			pc += 2;
+			pc = PC + 2;
 			PUSH(pc >> 8 & 0xFF, 1);
 			PUSH(pc & 0xFF, 0);
+			p->nz = (uint16_t)nz;
 			PUSH(cpu_flags(p), 0);
 			p->i = 1;
 			value = READ(0xFFFE);
 			value |= READ(0xFFFF) << 8;
-			pc = value;
+			JUMP(value);
 			NEXT;
 
 		OP(EA) OP(1A) OP(3A) OP(5A) OP(7A) OP(DA) OP(FA) IMPLIED; NEXT;
@@ -384,7 +391,7 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 		OP(BF) ABSOLUTE_BY_READ(y); FETCH; LOAD(a); x = a; NEXT;
 		OP(0B) OP(2B) IMMEDIATE; AND; p->c = (uint8_t)(a >> 7); NEXT;
 		OP(4B) IMMEDIATE; value &= a; LSR; a = value; NEXT;
-		OP(6B) IMMEDIATE; a = cpu_and_rotate(p, a, value); NEXT;
+		OP(6B) IMMEDIATE; a = cpu_and_rotate(p, a, value); nz = p->nz; NEXT;
 		OP(8B) IMMEDIATE; NZ(a = (a | 0xEE) & x & value); NEXT;
 		OP(AB) IMMEDIATE; NZ(a = x = (a | 0xEE) & value); NEXT;
 		OP(CB) IMMEDIATE; carry = a & x; p->c = carry >= value; NZ(x = (carry - value) & 0xFF); NEXT;
@@ -400,8 +407,23 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 			clock = cpu_stop(clock);
 			NEXT;
 		}
-	}
+		continue;
+elsewhere:
+		pc &= 0xFFFF;
+		if (clock >= 0)
+			goto end_elsewhere;
+		code = cpu_enter(m, rom, &window, pc, clock);
+		continue;
 end:
+		pc = PC;
+end_elsewhere:
+		if (window.left == 0)
+			break;
+		clock += window.left * CPU_INSTRUCTION;
+		window.left = 0;
+		goto elsewhere;
+	}
+	p->nz = (uint16_t)nz;
 	p->pc = (uint16_t)pc;
 	p->a = (uint8_t)a;
 	p->x = (uint8_t)x;

@@ -5,6 +5,7 @@
  *
  *	state.h         all that a machine is
  *	cpu.h           the 6507, with instructions.h
+ *	code.h          the cartridge's instructions, ready to be executed
  *	bus.h           which chip an address means
  *	riot.h          the 6532: ports and timer
  *	tia.h           the TIA's registers: positions, motion, what a write does when
@@ -27,11 +28,12 @@
 /* Instructions after which a frame's call ends, whatever happened. */
 enum { ATARI_INSTRUCTIONS = 25000 };
 
-/* Says how to read an image of these bytes. It must have 3 bytes to spare behind it. */
-ATARI_FN struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint32_t scheme)
+/* Says how to read an image of these bytes. code: a word for each byte of it, which are written. */
+ATARI_FN struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint32_t scheme, uint32_t *code)
 {
 	const uint32_t from = cart_plain_from(scheme), below = cart_plain_below(scheme);
-	const struct atari_rom r = {image, size, scheme, from, scheme == ATARI_FE ? 0 : below - from, from, below - 2};
+	const struct atari_rom r = {image, size, scheme, from, scheme == ATARI_FE ? 0 : below - from, code};
+	code_translate(scheme, image, size, code);
 	return r;
 }
 
@@ -41,7 +43,7 @@ ATARI_FN struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint
  */
 ATARI_FN void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t timer)
 {
-	const struct atari_tia tia = {.vsync_end = ATARI_NEVER, .dirty = 0x7F};
+	const struct atari_tia tia = {.vsync_end = ATARI_NEVER, .calm = INT32_MIN, .dirty = 0x7F};
 	const struct atari_cpu cpu = {.sp = 0xFF, .nz = 1};
 	m->cycles = 0;
 	m->riot.ddra = 0;

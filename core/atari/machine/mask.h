@@ -11,6 +11,12 @@
 
 #include "state.h"
 
+/* Bits below x, which is 0 to 64 or anything beyond on either side. */
+ATARI_INLINE uint64_t bits_of_word_below(int32_t x)
+{
+	return x <= 0 ? 0 : x >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << x) - 1;
+}
+
 #if defined(__AVX2__)
 
 #include <immintrin.h>
@@ -32,16 +38,12 @@ ATARI_INLINE tia_bits bits_of(uint64_t first, uint64_t second, uint64_t third)
 	return _mm256_setr_epi64x((long long)first, (long long)second, (long long)third, 0);
 }
 
-/* Pixels below x, 0 to 160: a shift by 64 or more gives 0, one below 0 is such a one. */
+/* Pixels below x, 0 to 160: all ones, less what a word has beyond x. A shift by 64 or more gives 0. */
 ATARI_INLINE tia_bits bits_below(int32_t x)
 {
-	const __m256i first = _mm256_setr_epi64x(0, 64, 128, 192);
-	const __m256i beyond = _mm256_sub_epi64(_mm256_set1_epi64x(x), first); /* pixels of each word, or below 0 */
-	const __m256i ones = _mm256_set1_epi64x(-1);
-	const __m256i full = _mm256_cmpgt_epi64(beyond, _mm256_set1_epi64x(63));
-	const __m256i part = _mm256_andnot_si256(_mm256_sllv_epi64(ones, beyond), ones);
-	const __m256i some = _mm256_cmpgt_epi64(beyond, _mm256_setzero_si256());
-	return _mm256_and_si256(_mm256_or_si256(full, part), some);
+	const __m256i ends = _mm256_setr_epi64x(64, 128, 192, 256);
+	const __m256i beyond = _mm256_subs_epu16(ends, _mm256_set1_epi64x(x)); /* not below 0 */
+	return _mm256_srlv_epi64(_mm256_set1_epi64x(-1), beyond);
 }
 
 #else
@@ -62,12 +64,6 @@ ATARI_INLINE tia_bits bits_or(tia_bits a, tia_bits b) { return bits_of(a.w[0] | 
 ATARI_INLINE tia_bits bits_without(tia_bits a, tia_bits b) { return bits_of(a.w[0] & ~b.w[0], a.w[1] & ~b.w[1], a.w[2] & ~b.w[2]); }
 ATARI_INLINE int bits_any(tia_bits b) { return (b.w[0] | b.w[1] | b.w[2]) != 0; }
 ATARI_INLINE int bits_meet(tia_bits a, tia_bits b) { return bits_any(bits_and(a, b)); }
-
-/* Bits below x, which is 0 to 64 or anything beyond on either side. */
-ATARI_INLINE uint64_t bits_of_word_below(int32_t x)
-{
-	return x <= 0 ? 0 : x >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << x) - 1;
-}
 
 /* Pixels below x, 0 to 160. */
 ATARI_INLINE tia_bits bits_below(int32_t x)

@@ -95,6 +95,17 @@ ATARI_FN tia_bits tia_ball_mask(const struct atari_tia *t)
 	return bits_of_words(&m);
 }
 
+/* 16 bits, each as four. */
+ATARI_INLINE uint64_t tia_fours(uint32_t bits)
+{
+#if defined(__AVX512BW__) /* such processors have a fast PDEP */
+	return _pdep_u64(bits, UINT64_C(0x1111111111111111)) * 15;
+#else
+	return (uint64_t)tia_wide[bits & 15] | (uint64_t)tia_wide[bits >> 4 & 15] << 16 |
+	       (uint64_t)tia_wide[bits >> 8 & 15] << 32 | (uint64_t)tia_wide[bits >> 12] << 48;
+#endif
+}
+
 /* PF0's bits 4 to 7, PF1's 7 to 0, PF2's 0 to 7: 20 bits of four pixels, then again, or mirrored. */
 ATARI_FN tia_bits tia_playfield_mask(const struct atari_tia *t)
 {
@@ -106,11 +117,7 @@ ATARI_FN tia_bits tia_playfield_mask(const struct atari_tia *t)
 	if (t->reflect)
 		right = tia_reverse(third) | (uint32_t)t->pf[1] << 8 | tia_reverse(first) << 12;
 	/* 80 pixels each: 64 and 16, then 48 and 32. */
-	return bits_of((uint64_t)tia_wide[left & 15] | (uint64_t)tia_wide[left >> 4 & 15] << 16 |
-			       (uint64_t)tia_wide[left >> 8 & 15] << 32 | (uint64_t)tia_wide[left >> 12 & 15] << 48,
-		       (uint64_t)tia_wide[left >> 16] | (uint64_t)tia_wide[right & 15] << 16 |
-			       (uint64_t)tia_wide[right >> 4 & 15] << 32 | (uint64_t)tia_wide[right >> 8 & 15] << 48,
-		       (uint64_t)tia_wide[right >> 12 & 15] | (uint64_t)tia_wide[right >> 16] << 16);
+	return bits_of(tia_fours(left & 0xFFFF), tia_fours(left >> 16 | (right & 0xFFF) << 4), tia_fours(right >> 12));
 }
 
 /* CTRLPF: 2 gives the playfield the players' colours, 4 puts it before them. */

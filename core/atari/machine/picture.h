@@ -45,7 +45,7 @@ ATARI_TABLE uint16_t tia_meetings[1 << ATARI_OBJECTS] = {
 };
 
 /* Latches the objects that meet at these pixels. */
-ATARI_FN void tia_collide(struct atari_tia *t, tia_bits range)
+ATARI_APART void tia_collide(struct atari_tia *t, tia_bits range)
 {
 	if (t->collisions == COLLISIONS_ALL)
 		return;
@@ -82,17 +82,12 @@ ATARI_FN void tia_flush(struct atari *m, int32_t to)
 	const int32_t from = t->flushed;
 	if (to <= from)
 		return;
-	uint8_t *row = tia_pixels(m, tia_row(t)), line[ATARI_WIDTH];
-	if (t->vblank & 2) {
-		for (int32_t x = 0; x < ATARI_WIDTH; x += 8)
-			put_word(line + x, 0);
-		copy_pixels(row, line, from, to);
-	} else if (to - from == ATARI_WIDTH) {
-		composite(row, t->line, tia_colours(t));
-	} else {
-		composite(line, t->line, tia_colours(t));
-		copy_pixels(row, line, from, to);
-	}
+	uint8_t *row = tia_pixels(m, tia_row(t));
+	if (t->vblank & 2)
+		for (int32_t x = from; x < to; x++)
+			row[x] = 0;
+	else
+		composite(row, t->line, tia_colours(t), from, to);
 	if (t->comb_line)
 		for (int32_t x = from; x < 8 && x < to; x++)
 			row[x] = 0;
@@ -128,9 +123,12 @@ ATARI_FN void tia_draw(struct atari *m, int32_t from, int32_t to)
 			bits_store(&t->line[i], bits_load(&t->layer[i]));
 		return;
 	}
-	const tia_bits range = bits_range(from, to), twice = bits_and(bits_load(&t->twice), range);
-	if (bits_any(twice))
-		tia_collide(t, twice);
+	const tia_bits twice = bits_load(&t->twice);
+	if (!m->draw && !bits_any(twice))
+		return;
+	const tia_bits range = bits_range(from, to);
+	if (bits_meet(twice, range))
+		tia_collide(t, bits_and(twice, range));
 	if (m->draw)
 		tia_light(t, range);
 }
@@ -176,13 +174,11 @@ ATARI_FN void tia_repeat_line(struct atari *m)
 	}
 }
 
-/* Makes the picture exist up to clock `to`. A line's turn is due once something beyond its end is drawn. */
-ATARI_FN void tia_catch_up(struct atari *m, int32_t to)
+/* The same, beyond the blank of the line that `drawn` is in. A line's turn is due once something beyond its end is drawn. */
+ATARI_APART void tia_draw_up_to(struct atari *m, int32_t to)
 {
 	struct atari_tia *t = &m->tia;
 	int whole = 0; /* the line that was just drawn was, at once */
-	if (to < t->draws_from || t->drawn >= t->window_end || to <= t->drawn)
-		return;
 	if (to > t->window_end)
 		to = t->window_end;
 	while (t->drawn < to) {
@@ -210,6 +206,18 @@ ATARI_FN void tia_catch_up(struct atari *m, int32_t to)
 		if (end == ATARI_LINE && m->draw)
 			tia_flush(m, ATARI_WIDTH);
 	}
+}
+
+/* Makes the picture exist up to clock `to`. */
+ATARI_INLINE void tia_catch_up(struct atari *m, int32_t to)
+{
+	struct atari_tia *t = &m->tia;
+	if (to <= t->drawn || to < t->draws_from)
+		return;
+	if (to <= t->line_start + ATARI_BLANK)
+		t->drawn = to;
+	else
+		tia_draw_up_to(m, to);
 }
 
 /*
@@ -286,19 +294,17 @@ ATARI_APART void tia_draw_now(struct atari *m)
 
 /*
  * The picture is to exist up to this clock. It is drawn when something changes, but at
- * once while VSYNC is on, whose end is the frame's.
+ * once, by tia_draw_now, while VSYNC is on, whose end is the frame's: then this is 1.
  */
-ATARI_INLINE void tia_falls_due(struct atari *m, int32_t clock)
+ATARI_INLINE int tia_falls_due(struct atari_tia *t, int32_t clock)
 {
-	struct atari_tia *t = &m->tia;
 	if (clock <= t->due)
-		return;
+		return 0;
 	t->due_before = t->due;
 	t->due = clock;
 	if (clock > t->comb_start && t->comb_first == ATARI_NEVER)
 		t->comb_first = clock;
-	if (t->vsync_end != ATARI_NEVER && t->drawn < t->window_end)
-		tia_draw_now(m);
+	return t->vsync_end != ATARI_NEVER && t->drawn < t->window_end;
 }
 
 /* To be called, after catching up, before anything changes that turns layers into colours. */
@@ -343,6 +349,7 @@ ATARI_FN void tia_start_frame(struct atari *m)
 	t->due = t->due_before = t->frame_start;
 	t->comb_start = t->comb ? t->window_start : ATARI_NEVER;
 	t->comb_first = ATARI_NEVER;
+	t->calm = INT32_MIN;
 	t->flushed = 0;
 	t->comb_line = 0;
 	tia_clear_line(t);

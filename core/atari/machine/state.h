@@ -69,6 +69,7 @@ struct atari_tia {
 	int32_t comb_start; /* start of the line that begins with HMOVE's eight black pixels ... */
 	int32_t comb_first; /* ... and the first clock within it up to which the picture was due */
 	int32_t vsync_end;  /* when switching VSYNC off will end the frame */
+	int32_t calm;       /* up to this clock nothing is special about a write: see tia_write */
 	int32_t hmove_at;   /* the last HMOVE */
 	int32_t dump_end;   /* cycle at which the paddles' capacitors were let go */
 	int32_t lines;      /* of the last whole frame */
@@ -138,11 +139,12 @@ enum atari_scheme { ATARI_4K, ATARI_F8, ATARI_F6, ATARI_E0, ATARI_F8SC, ATARI_F6
 
 /* A cartridge's bytes, which machines share; 2K images are given twice, as 4K. */
 struct atari_rom {
-	const uint8_t *image; /* with 3 bytes to spare behind it */
+	const uint8_t *image;
 	uint32_t size;
 	uint32_t scheme;
-	/* Of 4 KB: so many addresses where an access moves no bank and reaches no RAM, and where code may begin. */
-	uint32_t plain_from, plain_span, code_from, code_below;
+	/* Of 4 KB: so many addresses where an access moves no bank and reaches no RAM. */
+	uint32_t plain_from, plain_span;
+	const uint32_t *code; /* the image as code.h has it, a word for a byte */
 };
 
 #endif

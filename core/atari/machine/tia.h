@@ -56,7 +56,8 @@ ATARI_FN void tia_reset_player(struct atari *m, int player, int32_t clock)
 		drawing |= within >= 4 && within < length;
 	}
 	if (!starting && drawing) {
-		tia_falls_due(m, clock + 11);
+		if (tia_falls_due(t, clock + 11))
+			tia_draw_now(m);
 		tia_catch_up(m, t->due);
 	}
 	t->skip[player] = !starting;
@@ -131,6 +132,7 @@ ATARI_FN void tia_hmove(struct atari *m, int32_t clock)
 		if (start != t->comb_start) {
 			t->comb_start = start;
 			t->comb_first = ATARI_NEVER;
+			t->calm = INT32_MIN;
 		}
 		t->comb = 1;
 	}
@@ -160,7 +162,8 @@ ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch)
 {
 	const uint32_t reg = address & 15;
 	uint8_t value = 0;
-	tia_falls_due(m, 3 * m->cycles);
+	if (tia_falls_due(&m->tia, 3 * m->cycles))
+		tia_draw_now(m);
 	if (reg < 8) {
 		tia_catch_up(m, m->tia.due);
 		value = (uint8_t)((m->tia.collisions >> (2 * reg) & 3) << 6);
@@ -173,133 +176,218 @@ ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch)
 
 /* ------------------------------------------------------------------- writes */
 
-/* A frame ends with the first write after so many lines. */
-ATARI_INLINE void tia_count_lines(struct atari *m, int32_t clock)
+/* The clock from which on a write ends the frame. */
+ATARI_FN int32_t tia_frame_end(const struct atari *m) { return m->tia.frame_start + ATARI_LINE * (m->pal ? 343 : 291); }
+
+/*
+ * The clock up to which being due is all there is to a write: it ends no frame, is not the
+ * first after HMOVE's black pixels, and VSYNC is off.
+ */
+ATARI_FN int32_t tia_calm(const struct atari *m)
 {
-	if (clock - m->tia.frame_start >= ATARI_LINE * (m->pal ? 343 : 291))
-		m->frame_over = 1;
+	const struct atari_tia *t = &m->tia;
+	const int32_t end = tia_frame_end(m) - 1;
+	if (t->vsync_end != ATARI_NEVER)
+		return INT32_MIN;
+	return t->comb_first == ATARI_NEVER && t->comb_start < end ? t->comb_start : end;
 }
 
 /* Clocks after which a write is seen; the playfield has a rule of its own. */
 ATARI_TABLE uint8_t tia_delay[64] = {[VBLANK] = 1, [REFP0] = 1, [REFP1] = 1, [GRP0] = 1, [GRP1] = 1, [NUSIZ0] = 8, [NUSIZ1] = 8, [RESM0] = 8, [RESM1] = 8};
 
 /*
- * wsync_waits is 0 where the CPU's last access to the bus was a write, too: it
- * cannot be stopped then.
+ * What writes do that change what shows: catching up first. They are functions of their
+ * own, last of all in tia_write, so that the many writes that change nothing cost little.
  */
-ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int wsync_waits)
+ATARI_APART uint32_t tia_change_vblank(struct atari *m, uint32_t value)
+{
+	struct atari_tia *t = &m->tia;
+	if ((t->vblank ^ value) & 2) {
+		tia_catch_up(m, t->due);
+		tia_colours_change(m);
+	}
+	if (t->vblank & 0x80 && !(value & 0x80))
+		t->dump_end = m->cycles;
+	t->vblank = (uint8_t)value;
+	return 0;
+}
+
+ATARI_APART uint32_t tia_change_nusiz(struct atari *m, int i, uint32_t value)
+{
+	struct atari_tia *t = &m->tia;
+	tia_catch_up(m, t->due);
+	t->nusiz[i] = (uint8_t)value;
+	t->skip[i] = 0;
+	if (i == 0)
+		t->ark_m0 = 0;
+	t->dirty |= (uint8_t)((DIRTY_P0 | DIRTY_M0) << i);
+	return 0;
+}
+
+ATARI_APART uint32_t tia_change_colour(struct atari *m, uint32_t i, uint32_t value)
+{
+	tia_catch_up(m, m->tia.due);
+	tia_colours_change(m);
+	m->tia.colour[i] = (uint8_t)value;
+	return 0;
+}
+
+ATARI_APART uint32_t tia_change_ctrlpf(struct atari *m, uint32_t value, int32_t clock)
+{
+	struct atari_tia *t = &m->tia;
+	tia_catch_up(m, t->due);
+	tia_colours_change(m);
+	t->ctrlpf = (uint8_t)value;
+	if (tia_phase(t, clock) < 147)
+		t->reflect = value & 1;
+	t->dirty |= DIRTY_PF | DIRTY_BL;
+	return 0;
+}
+
+/* Registers of a byte that say how something is drawn. */
+ATARI_APART uint32_t tia_change(struct atari *m, uint8_t *reg, uint32_t value, uint32_t dirty)
+{
+	tia_catch_up(m, m->tia.due);
+	*reg = (uint8_t)value;
+	m->tia.dirty |= (uint8_t)dirty;
+	return 0;
+}
+
+ATARI_APART uint32_t tia_strobe(struct atari *m, uint32_t reg, int32_t clock)
+{
+	struct atari_tia *t = &m->tia;
+	tia_catch_up(m, t->due);
+	switch (reg) {
+	case RESP0:
+	case RESP1:
+		tia_reset_player(m, (int)(reg - RESP0), clock);
+		break;
+	case RESM0:
+		tia_reset_missile(t, ATARI_M0, clock);
+		tia_ark_plain(t);
+		break;
+	case RESM1:
+		tia_reset_missile(t, ATARI_M1, clock);
+		break;
+	case RESBL:
+		tia_reset_missile(t, ATARI_BL, clock);
+		break;
+	case HMOVE:
+		tia_hmove(m, clock);
+		break;
+	default:
+		t->collisions = 0;
+		break;
+	}
+	return 0;
+}
+
+ATARI_APART uint32_t tia_change_resmp(struct atari *m, int i, uint32_t value)
+{
+	tia_catch_up(m, m->tia.due);
+	tia_lock_missile(&m->tia, i, (uint8_t)value);
+	if (i == 0)
+		tia_ark_plain(&m->tia);
+	return 0;
+}
+
+/* Writing one player's graphics makes the other's last ones old, and GRP1 the ball's, too. */
+ATARI_APART uint32_t tia_change_graphics(struct atari *m, int i, uint32_t value, uint32_t dirty)
+{
+	struct atari_tia *t = &m->tia;
+	tia_catch_up(m, t->due);
+	t->grp[i] = (uint8_t)value;
+	t->old_grp[i ^ 1] = t->grp[i ^ 1];
+	if (i == 1)
+		t->old_enabl = t->enabl;
+	t->dirty |= (uint8_t)dirty;
+	return 0;
+}
+
+ATARI_APART uint32_t tia_start_ark(struct atari *m, int32_t clock, uint32_t hmm0)
+{
+	tia_catch_up(m, clock); /* lines before this do not step it */
+	m->tia.ark = 1;
+	m->tia.ark_count = 0;
+	m->tia.hm[ATARI_M0] = (uint8_t)hmm0;
+	return 0;
+}
+
+/* Writes return the cycles for which the CPU is stopped, and this where they end the frame. */
+#define TIA_STOPS 128u
+#define TIA_WAITS 127u
+
+/* A write, once the picture is due up to it. */
+ATARI_INLINE uint32_t tia_write_due(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits)
 {
 	struct atari_tia *t = &m->tia;
 	const int32_t clock = 3 * m->cycles;
-	const uint32_t reg = address & 0x3F;
-	uint8_t changed = 0;
+	uint32_t changed = 0;
 	int i = 0;
-	tia_count_lines(m, clock);
-	if (reg >= PF0 && reg <= PF2) /* the playfield moves in steps of four */
-		tia_falls_due(m, t->frame_start + (clock - t->frame_start + 5) / 4 * 4);
-	else
-		tia_falls_due(m, clock + tia_delay[reg]);
 	switch (reg) {
 	case VSYNC:
-		t->vsync = value;
+		t->vsync = (uint8_t)value;
 		if (value & 2) {
 			t->vsync_end = clock + ATARI_LINE;
+			t->calm = INT32_MIN;
 		} else if (clock >= t->vsync_end) {
 			t->vsync_end = ATARI_NEVER;
 			m->frame_over = 1;
 		}
-		break;
+		return 0;
 	case VBLANK:
-		if ((t->vblank ^ value) & 2) {
-			tia_catch_up(m, t->due);
-			tia_colours_change(m);
-		}
-		if (t->vblank & 0x80 && !(value & 0x80))
-			t->dump_end = m->cycles;
-		t->vblank = value;
-		break;
-	case WSYNC:
-		if (wsync_waits) {
-			const int32_t cycle = tia_phase(t, clock) / 3;
-			if (cycle > 0)
-				m->cycles += 76 - cycle;
-		}
-		break;
+		return tia_change_vblank(m, value);
+	case WSYNC: {
+		const int32_t cycle = tia_phase(t, clock) / 3;
+		return wsync_waits && cycle > 0 ? 76 - (uint32_t)cycle : 0;
+	}
 	case NUSIZ1: i = 1; /* fall through */
 	case NUSIZ0:
 		if (t->nusiz[i] == value && !t->skip[i] && !t->ark) /* ark_m0 is only known once the lines before are drawn */
-			break;
-		tia_catch_up(m, t->due);
-		t->nusiz[i] = value;
-		t->skip[i] = 0;
-		if (i == 0)
-			t->ark_m0 = 0;
-		t->dirty |= (uint8_t)((DIRTY_P0 | DIRTY_M0) << i);
-		break;
+			return 0;
+		return tia_change_nusiz(m, i, value);
 	case COLUP0:
 	case COLUP1:
 	case COLUPF:
 	case COLUBK:
-		value = (uint8_t)((value & 0xFE) | (m->pal ? t->lines & 1 : 0));
+		value = (value & 0xFE) | (m->pal ? t->lines & 1 : 0);
 		if (t->colour[reg - COLUP0] == value)
-			break;
-		tia_catch_up(m, t->due);
-		tia_colours_change(m);
-		t->colour[reg - COLUP0] = value;
-		break;
+			return 0;
+		return tia_change_colour(m, reg - COLUP0, value);
 	case CTRLPF:
 		if (t->ctrlpf == value && t->reflect == (value & 1))
-			break;
-		tia_catch_up(m, t->due);
-		tia_colours_change(m);
-		t->ctrlpf = value;
-		if (tia_phase(t, clock) < 147)
-			t->reflect = value & 1;
-		t->dirty |= DIRTY_PF | DIRTY_BL;
-		break;
+			return 0;
+		return tia_change_ctrlpf(m, value, clock);
 	case REFP1: i = 1; /* fall through */
 	case REFP0:
-		if (t->refp[i] == (value & 8))
-			break;
-		tia_catch_up(m, t->due);
-		t->refp[i] = value & 8;
-		t->dirty |= (uint8_t)(DIRTY_P0 << i);
-		break;
+		value &= 8;
+		if (t->refp[i] == value)
+			return 0;
+		return tia_change(m, &t->refp[i], value, DIRTY_P0 << i);
 	case PF0:
 	case PF1:
 	case PF2:
 		if (t->pf[reg - PF0] == value)
-			break;
-		tia_catch_up(m, t->due);
-		t->pf[reg - PF0] = value;
-		t->dirty |= DIRTY_PF;
-		break;
+			return 0;
+		return tia_change(m, &t->pf[reg - PF0], value, DIRTY_PF);
 	case RESP0:
 	case RESP1:
-		tia_catch_up(m, t->due);
-		tia_reset_player(m, (int)(reg - RESP0), clock);
-		break;
-	case RESM0: /* fall through */
+	case RESM0:
 	case RESM1:
-		tia_catch_up(m, t->due);
-		tia_reset_missile(t, ATARI_M0 + (int)(reg - RESM0), clock);
-		if (reg == RESM0)
-			tia_ark_plain(t);
-		break;
 	case RESBL:
-		tia_catch_up(m, t->due);
-		tia_reset_missile(t, ATARI_BL, clock);
-		break;
+	case HMOVE:
+	case CXCLR:
+		return tia_strobe(m, reg, clock);
 	case GRP0: /* writing one player's graphics makes the other's last ones old */
 		if (!t->vdelp[0] && t->grp[0] != value)
 			changed |= DIRTY_P0;
 		if (t->vdelp[1] && t->old_grp[1] != t->grp[1])
 			changed |= DIRTY_P1;
 		if (changed)
-			tia_catch_up(m, t->due);
-		t->grp[0] = value;
+			return tia_change_graphics(m, 0, value, changed);
+		t->grp[0] = (uint8_t)value;
 		t->old_grp[1] = t->grp[1];
-		break;
+		return 0;
 	case GRP1:
 		if (!t->vdelp[1] && t->grp[1] != value)
 			changed |= DIRTY_P1;
@@ -308,78 +396,89 @@ ATARI_FN void tia_write(struct atari *m, uint32_t address, uint8_t value, int ws
 		if (t->vdelbl && t->old_enabl != t->enabl)
 			changed |= DIRTY_BL;
 		if (changed)
-			tia_catch_up(m, t->due);
-		t->grp[1] = value;
+			return tia_change_graphics(m, 1, value, changed);
+		t->grp[1] = (uint8_t)value;
 		t->old_grp[0] = t->grp[0];
 		t->old_enabl = t->enabl;
-		break;
+		return 0;
 	case ENAM1: i = 1; /* fall through */
 	case ENAM0:
-		if (t->enam[i] == (value & 2))
-			break;
-		tia_catch_up(m, t->due);
-		t->enam[i] = value & 2;
-		t->dirty |= (uint8_t)(DIRTY_M0 << i);
-		break;
+		value &= 2;
+		if (t->enam[i] == value)
+			return 0;
+		return tia_change(m, &t->enam[i], value, DIRTY_M0 << i);
 	case ENABL:
-		if (!t->vdelbl && t->enabl != (value & 2)) {
-			tia_catch_up(m, t->due);
-			changed = DIRTY_BL;
-		}
-		t->enabl = value & 2;
-		break;
+		value &= 2;
+		if (!t->vdelbl && t->enabl != value)
+			return tia_change(m, &t->enabl, value, DIRTY_BL);
+		t->enabl = (uint8_t)value;
+		return 0;
 	case HMM0:
-		if ((uint32_t)clock - (uint32_t)t->hmove_at == 63 && t->hm[ATARI_M0] >> 4 == 7 && value >> 4 == 6) {
-			tia_catch_up(m, clock); /* lines before this do not step it */
-			t->ark = 1;
-			t->ark_count = 0;
-		} /* fall through */
+		if ((uint32_t)clock - (uint32_t)t->hmove_at == 63 && t->hm[ATARI_M0] >> 4 == 7 && value >> 4 == 6)
+			return tia_start_ark(m, clock, value);
+		/* fall through */
 	case HMP0:
 	case HMP1:
 	case HMM1:
 	case HMBL:
-		t->hm[reg - HMP0] = value;
-		break;
+		t->hm[reg - HMP0] = (uint8_t)value;
+		return 0;
 	case VDELP1: i = 1; /* fall through */
 	case VDELP0:
-		if (t->vdelp[i] == (value & 1))
-			break;
-		tia_catch_up(m, t->due);
-		t->vdelp[i] = value & 1;
-		t->dirty |= (uint8_t)(DIRTY_P0 << i);
-		break;
+		value &= 1;
+		if (t->vdelp[i] == value)
+			return 0;
+		return tia_change(m, &t->vdelp[i], value, DIRTY_P0 << i);
 	case VDELBL:
-		if (t->vdelbl == (value & 1))
-			break;
-		tia_catch_up(m, t->due);
-		t->vdelbl = value & 1;
-		t->dirty |= DIRTY_BL;
-		break;
+		value &= 1;
+		if (t->vdelbl == value)
+			return 0;
+		return tia_change(m, &t->vdelbl, value, DIRTY_BL);
+	case RESMP1: i = 1; /* fall through */
 	case RESMP0:
-	case RESMP1:
-		if (t->resmp[reg - RESMP0] == (value & 2))
-			break;
-		tia_catch_up(m, t->due);
-		tia_lock_missile(t, (int)(reg - RESMP0), value);
-		if (reg == RESMP0)
-			tia_ark_plain(t);
-		break;
-	case HMOVE:
-		tia_catch_up(m, t->due);
-		tia_hmove(m, clock);
-		break;
+		value &= 2;
+		if (t->resmp[i] == value)
+			return 0;
+		return tia_change_resmp(m, i, value);
 	case HMCLR:
 		for (i = 0; i < 5; i++)
 			t->hm[i] = 0;
-		break;
-	case CXCLR:
-		tia_catch_up(m, t->due);
-		t->collisions = 0;
-		break;
+		return 0;
 	default: /* sound, and addresses where there is nothing */
-		break;
+		return 0;
 	}
-	t->dirty |= changed;
+}
+
+/* Writes beyond t->calm. While VSYNC is on, what is due is drawn at once: its end is the frame's. */
+ATARI_APART uint32_t tia_write_rarely(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits, int32_t due)
+{
+	if (3 * m->cycles >= tia_frame_end(m))
+		m->frame_over = 1;
+	if (tia_falls_due(&m->tia, due))
+		tia_draw_now(m);
+	m->tia.calm = tia_calm(m);
+	const uint32_t waits = tia_write_due(m, reg, value, wsync_waits);
+	return m->frame_over ? waits | TIA_STOPS : waits;
+}
+
+/*
+ * wsync_waits is 0 where the CPU's last access to the bus was a write, too: it
+ * cannot be stopped then.
+ */
+ATARI_APART uint32_t tia_write(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits)
+{
+	struct atari_tia *t = &m->tia;
+	const int32_t clock = 3 * m->cycles;
+	int32_t due = clock + tia_delay[reg];
+	if (reg >= PF0 && reg <= PF2) /* the playfield moves in steps of four */
+		due = t->frame_start + (int32_t)(((uint32_t)(clock - t->frame_start) + 5) & ~3u);
+	if (due > t->calm)
+		return tia_write_rarely(m, reg, value, wsync_waits, due);
+	if (due > t->due) {
+		t->due_before = t->due;
+		t->due = due;
+	}
+	return tia_write_due(m, reg, value, wsync_waits);
 }
 
 #endif

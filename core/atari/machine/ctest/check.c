@@ -178,6 +178,7 @@ static void bounds(int scheme)
 	REFUSED(m.riot.shift = 1);
 	REFUSED(m.riot.shift = 32);
 	REFUSED(m.tia.buffer = 2);
+	REFUSED(m.tia.calm = INT32_MAX);
 	for (int i = 0; i < 5; i++)
 		REFUSED(m.tia.position[i] = 160);
 	REFUSED(m.tia.flushed = 1);

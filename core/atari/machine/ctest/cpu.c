@@ -21,7 +21,7 @@ static void registers(uint16_t pc, uint8_t a, uint8_t x, uint8_t y, uint8_t sp, 
 static void put(uint16_t pc, uint8_t value)
 {
 	if (pc & 0x1000)
-		cart.image[pc & 0xFFF] = value;
+		burn(&cart, pc & 0xFFF, value);
 	else
 		m.ram[pc & 0x7F] = n.ram[pc & 0x7F] = value;
 }
@@ -83,7 +83,8 @@ static void random_instructions(int scheme, uint64_t seed, int count)
 static int run(int bytes, uint8_t opcode, uint8_t low, uint8_t high)
 {
 	const uint8_t code[3] = {opcode, low, high};
-	memcpy(cart.image, code, (size_t)bytes);
+	for (int i = 0; i < bytes; i++)
+		burn(&cart, (uint32_t)i, code[i]);
 	m.cpu.pc = 0xF000;
 	const int32_t before = m.cycles;
 	cpu_run(&m, &cart.rom, 1);
@@ -156,7 +157,7 @@ static void arithmetic(void)
 		for (uint32_t value = 0; value < 256; value++)
 			for (uint32_t a = 0; a < 256; a++)
 				for (uint8_t flags = 0; flags < 4; flags++) {
-					cart.image[0] = opcodes[k], cart.image[1] = (uint8_t)value;
+					burn(&cart, 0, opcodes[k]), burn(&cart, 1, (uint8_t)value);
 					registers(0xF000, (uint8_t)a, 0, 0, 0xFF, (uint8_t)((flags & 1 ? D : 0) | (flags & 2 ? C : 0)));
 					cpu_run(&m, &cart.rom, 1);
 					naive_instruction(&n);
@@ -176,14 +177,14 @@ static void arithmetic(void)
 static void addresses(void)
 {
 	fresh();
-	cart.image[0x2FF] = 0x34, cart.image[0x200] = 0x12, cart.image[0x300] = 0x56;
+	burn(&cart, 0x2FF, 0x34), burn(&cart, 0x200, 0x12), burn(&cart, 0x300, 0x56);
 	EQUAL(run(3, 0x6C, 0xFF, 0xF2), 5, "JMP ($F2FF)");
 	EQUAL(m.cpu.pc, 0x1234, "its second byte is the same page's first");
 	/* ($FF),Y goes on in the TIA: INPT4 and 5 and so on are at $0100's place, CXM0P first. */
 	m.ram[0x7F] = 0x40;
 	m.cpu.y = 0;
 	m.tia.collisions = 3; /* CXM0P's two bits: $C0, and the bus still has $40 & $3F = 0 below */
-	cart.image[0x40] = 0x77;
+	burn(&cart, 0x40, 0x77);
 	run(2, 0xB1, 0xFF, 0); /* high byte: $C0: $C040 is in the TIA, CXM0P again */
 	EQUAL(m.cpu.a, 0xC0, "LDA ($FF),Y with the pointer's high byte from $0100");
 	fresh();
@@ -219,7 +220,7 @@ static void stack(void)
 	fresh();
 	m.cycles = 10;
 	m.cpu.sp = 3;
-	cart.image[2] = 0xF1;
+	burn(&cart, 2, 0xF1);
 	EQUAL(run(3, 0x20, 0, 0xF1), 6, "JSR with WSYNC second");
 	m.cpu.sp = 2;
 	m.cycles = 10;
@@ -234,7 +235,7 @@ static void stack(void)
 	EQUAL(run(1, 0x40, 0, 0), 6, "RTI");
 	EQUAL(m.cpu.pc, 0xF233, "RTI");
 	FLAGS(N | V | D | I | Z | C);
-	cart.image[0xFFE] = 0x78, cart.image[0xFFF] = 0xF6;
+	burn(&cart, 0xFFE, 0x78), burn(&cart, 0xFFF, 0xF6);
 	m.cpu.sp = 0xFF;
 	cpu_set_flags(&m.cpu, C);
 	EQUAL(run(2, 0x00, 0, 0), 7, "BRK");
@@ -302,7 +303,7 @@ static void code_in_the_tia(void)
 	cpu_run(&m, &cart.rom, 1);
 	EQUAL(m.ram[5], 0x00, "STA $85 from the TIA's addresses");
 	EQUAL(m.cpu.pc, 0x053E, "STA $85 from the TIA's addresses");
-	cart.image[0xFFE] = 0x00, cart.image[0xFFF] = 0xF4; /* where nothing is, what was written last: $00, BRK */
+	burn(&cart, 0xFFE, 0x00), burn(&cart, 0xFFF, 0xF4); /* where nothing is, what was written last: $00, BRK */
 	m.cpu.sp = 0xFF;
 	cpu_run(&m, &cart.rom, 1);
 	EQUAL(m.cpu.pc, 0xF400, "BRK by what was written last");
@@ -310,7 +311,7 @@ static void code_in_the_tia(void)
 	/* JMP $200E: its $20 is there, JSR, and behind it its low byte. Its high byte comes after the pushes, and is the last one: $10. */
 	fresh();
 	m.ram[0x7F] = 0x3F; /* what JSR reads of the stack before */
-	cart.image[0] = 0x4C, cart.image[1] = 0x0E, cart.image[2] = 0x20;
+	burn(&cart, 0, 0x4C), burn(&cart, 1, 0x0E), burn(&cart, 2, 0x20);
 	m.cpu.pc = 0xF000;
 	cpu_run(&m, &cart.rom, 2);
 	EQUAL(m.cpu.pc, 0x1020, "JSR from the TIA's addresses");
@@ -319,7 +320,7 @@ static void code_in_the_tia(void)
 	/* After a reset the bus has the vector's high byte: $200E again. */
 	fresh();
 	m.latch = 0xFF;
-	cart.image[0xFFC] = 0x0E, cart.image[0xFFD] = 0x20;
+	burn(&cart, 0xFFC, 0x0E), burn(&cart, 0xFFD, 0x20);
 	atari_reset(&m, &cart.rom, 50);
 	cpu_run(&m, &cart.rom, 1);
 	EQUAL(m.cpu.pc, 0x1020, "JSR from the TIA's addresses after a reset");
@@ -333,7 +334,7 @@ static void walks_in_the_tia(void)
 			continue;
 		fresh();
 		power_on(&m, &n, &cart, 34, 210, 50);
-		cart.image[0] = 0x4C, cart.image[1] = (uint8_t)to, cart.image[2] = (uint8_t)(to >> 8);
+		burn(&cart, 0, 0x4C), burn(&cart, 1, (uint8_t)to), burn(&cart, 2, (uint8_t)(to >> 8));
 		registers(0xF000, 0x55, 0xF0, 0x13, 0xF0, 0);
 		for (int i = 0; i < 40 && !n.jammed; i++)
 			step();

@@ -90,10 +90,12 @@ static void colours(void)
 		const struct atari_colours c = {byte(&r), {{first, byte(&r)}, {second, byte(&r)}, {third, byte(&r)}}};
 		uint8_t line[160 + 64];
 		memset(line, 0x5A, sizeof line);
-		composite(line, layer, c);
+		const int whole = percent(&r, 30), from = whole ? 0 : (int)below(&r, 161), to = whole ? 160 : from + (int)below(&r, (uint32_t)(161 - from));
+		composite(line, layer, c, from, to);
 		for (int x = 0; x < 160 + 64; x++) {
-			uint8_t want = x < 160 ? c.back : 0x5A;
-			for (int k = 0; k < 3 && x < 160; k++)
+			const int within = x >= from && x < to;
+			uint8_t want = within ? c.back : 0x5A;
+			for (int k = 0; k < 3 && within; k++)
 				if (lit(&layer[c.over[k].layer], x))
 					want = c.over[k].colour;
 			EQUAL(line[x], want, "pixel %d", x);

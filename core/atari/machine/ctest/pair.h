@@ -13,6 +13,7 @@ static const char *const scheme_name[8] = {"4K", "F8", "F6", "E0", "F8SC", "F6SC
 
 struct cart {
 	uint8_t image[16384 + 64];
+	uint32_t code[16384 + 64];
 	int scheme;
 	struct atari_rom rom;
 };
@@ -20,7 +21,15 @@ struct cart {
 static void load(struct cart *c, int scheme)
 {
 	c->scheme = scheme;
-	c->rom = atari_rom_of(c->image, scheme_size[scheme], (uint32_t)scheme);
+	c->rom = atari_rom_of(c->image, scheme_size[scheme], (uint32_t)scheme, c->code);
+}
+
+/* Another byte in a cartridge that is loaded: five words of code may know it. */
+static void burn(struct cart *c, uint32_t at, uint8_t value)
+{
+	c->image[at] = value;
+	for (uint32_t i = at < 4 ? 0 : at - 4; i <= at; i++)
+		c->code[i] = code_of((uint32_t)c->scheme, c->image, i);
 }
 
 /* Both machines with the cartridge, as a console turns them on. */

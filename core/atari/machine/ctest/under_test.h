@@ -4,7 +4,8 @@
 
 #include "../state.h"
 
-struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint32_t scheme);
+struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint32_t scheme, uint32_t *code);
+uint32_t code_of(uint32_t scheme, const uint8_t *image, uint32_t at);
 void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t timer);
 void atari_frame(struct atari *m, const struct atari_rom *rom);
 extern const int32_t most_cycles; /* of a machine whose frame does not end */

@@ -129,6 +129,7 @@ static void edges(void)
 				if (l.at > 0xFF9) /* the vectors are there, and the loop goes on in the TIA: only its bytes */
 					continue;
 				memset(cart.image, 0xE8, l.scheme == ATARI_4K ? 0 : 4096);
+				load(&cart, l.scheme);
 				if (scheme == ATARI_E0) /* a loop that begins in kilobytes 4 to 6 ends in the next, but slices 1 and 2 are 0 */
 					for (uint32_t k = 0x1FE8; k < 0x1FF8 && l.at < 0xC00; k += 8)
 						if (l.at >> 10 != (k - 0x1FE0) >> 3)
@@ -150,7 +151,7 @@ static void others(int runs)
 	for (int i = 0; i < runs; i++) {
 		const struct loop l = {loads[below(&r, percent(&r, 60) ? 3 : 6)], branches[below(&r, 6)], addresses[below(&r, 12)], 0x200 + below(&r, 256), ATARI_4K};
 		put_loop(&l);
-		cart.image[l.at + 4] = (uint8_t)(0xFB + (percent(&r, 70) ? 0 : (int)below(&r, 7) - 3));
+		burn(&cart, l.at + 4, (uint8_t)(0xFB + (percent(&r, 70) ? 0 : (int)below(&r, 7) - 3)));
 		m.swcha = n.swcha = byte(&r);
 		const int k = (int)below(&r, 4);
 		const uint32_t value = percent(&r, 70) ? below(&r, 10) : byte(&r);
