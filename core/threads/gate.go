@@ -34,12 +34,15 @@ const (
 // microseconds, about what being woken costs.
 const spins = 1500
 
-// patience is how often the helpers of NewStepping look after that, with pauses in which
-// they leave the processor to others: 50 to 100 microseconds, more than a script in Python
-// lets pass between two steps.
+// The threads of NewStepping look longer after that, with pauses in which they leave the
+// processor to others, as being woken takes tens of microseconds where a virtual machine's
+// processor has gone to sleep. A helper looks for 50 to 100 of them, more than a script in
+// Python lets pass between two steps; the caller for the last helper up to 500, more than
+// most environments take for one.
 const (
-	patience = 60
-	moments  = 30
+	moments     = 30
+	helperLooks = 60
+	callerLooks = 360
 )
 
 // open begins the next job, for 1 to Max-1 helpers. The gate is shut and nobody
@@ -54,9 +57,14 @@ func (g *gate) shut() int {
 }
 
 // await returns when nobody is inside. The gate is shut.
-func (g *gate) await() {
+func (g *gate) await(looks int) {
 	for range spins {
 		if g.word.Load()&gateInside == 0 {
+			return
+		}
+	}
+	for range looks {
+		if pause(moments); g.word.Load()&gateInside == 0 {
 			return
 		}
 	}

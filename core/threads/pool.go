@@ -18,7 +18,7 @@ const Max = 1024
 type Pool struct {
 	threads int
 	pin     int        // core of the caller, if it were bound, too; negative: nobody is
-	looks   int        // how often a helper looks again, at leisure, before it sleeps
+	looks   looks      // in a pool of NewStepping
 	budget  *Budget    // nil: every helper may come at any time
 	mu      sync.Mutex // held by the running Do, and by Close
 	closed  bool
@@ -27,11 +27,11 @@ type Pool struct {
 
 	// The current job. Its fields are written while the gate is shut and
 	// nobody is inside, and read only by threads that went in.
-	f     func(worker, i int) error
-	n     int
-	chunk int
-	next  atomic.Int64
-	gate  gate
+	f      func(worker, i int) error
+	n      int
+	blocks int // a block is that part of what is left
+	next   atomic.Int64
+	gate   gate
 
 	// The failure with the lowest index so far.
 	failure struct {
@@ -45,26 +45,29 @@ type Pool struct {
 // must Close it. With a budget, whoever calls Do holds one of its cores, and Do
 // uses helpers only as far as further ones are free; with nil all of them.
 func NewPool(threads int, budget *Budget) (*Pool, error) {
-	return newPool(threads, budget, -1, 0)
+	return newPool(threads, budget, -1, looks{})
 }
 
 // NewStepping is NewPool for loops that follow one another within tens of microseconds,
-// as the steps of a program do that does little else: helpers look longer for the next one,
+// as the steps of a program do that does little else: threads look longer for each other,
 // if there is a core for each. If pin is not negative helper i, 1 and up, is bound to core
 // pin + i.
 func NewStepping(threads, pin int) (*Pool, error) {
-	looks := 0
+	l := looks{}
 	if threads <= Cores {
-		looks = patience
+		l = looks{caller: callerLooks, helper: helperLooks}
 	}
-	return newPool(threads, nil, pin, looks)
+	return newPool(threads, nil, pin, l)
 }
 
-func newPool(threads int, budget *Budget, pin, looks int) (*Pool, error) {
+// looks are how often threads look again, at leisure, before they sleep.
+type looks struct{ caller, helper int }
+
+func newPool(threads int, budget *Budget, pin int, l looks) (*Pool, error) {
 	if threads < 1 || threads > Max {
 		return nil, fmt.Errorf("threads: %d, must be 1 to %d", threads, Max)
 	}
-	p := &Pool{threads: threads, budget: budget, pin: pin, looks: looks, workers: make([]worker, threads-1)}
+	p := &Pool{threads: threads, budget: budget, pin: pin, looks: l, workers: make([]worker, threads-1)}
 	p.gate.empty = make(chan struct{}, 1)
 	for i := range p.workers {
 		p.workers[i].token = make(chan struct{}, 1)
@@ -106,12 +109,12 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 	p.f, p.n = f, n
 	p.next.Store(0)
 	if helpers == 0 {
-		p.chunk = max(1, n)
+		p.blocks = 1
 		p.share(0)
 	} else {
-		// Few indices are handed out one by one, as they may differ in cost; many
-		// in blocks, so that the counter is not what the threads wait for.
-		p.chunk = max(1, min(64, n/(8*(helpers+1))))
+		// Many indices are handed out in blocks, so that the counter is not what the
+		// threads wait for; the last ones one by one, as they may differ in cost.
+		p.blocks = 8 * (helpers + 1)
 		p.gate.open(helpers)
 		for i := range helpers {
 			p.workers[i].wake()
@@ -121,7 +124,7 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 		if p.budget != nil && late > 0 {
 			p.budget.Give(late)
 		}
-		p.gate.await()
+		p.gate.await(p.looks.caller)
 	}
 	p.f = nil
 	err := p.failure.err
@@ -164,19 +167,21 @@ func (p *Pool) work(i int) {
 		} else if p.gate.closed() {
 			return
 		}
-		p.workers[i].wait(&p.gate, last, p.looks)
+		p.workers[i].wait(&p.gate, last, p.looks.helper)
 	}
 }
 
 // share takes blocks of indices until none is left.
 func (p *Pool) share(worker int) {
 	for {
-		end := int(p.next.Add(int64(p.chunk)))
-		begin := end - p.chunk
+		begin := int(p.next.Load())
 		if begin >= p.n {
 			return
 		}
-		end = min(end, p.n)
+		end := begin + max(1, min(64, (p.n-begin)/p.blocks))
+		if !p.next.CompareAndSwap(int64(begin), int64(end)) {
+			continue
+		}
 		for begin < end {
 			begin = p.run(worker, begin, end)
 		}
