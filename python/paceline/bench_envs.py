@@ -3,8 +3,10 @@
 Equal work: 84 x 84 grey observations, uint8 [n, 4, 84, 84], the brighter of the last two of
 four frames, rewards clipped, up to 30 frames of NOOP and FIRE at the beginning, whole games, no
 sticky actions, two threads. Actions are drawn before the clock runs; episodes end and begin inside
-it. The contenders take turns, each turn the same number of steps with the same actions. Arrays
-that a step returned stay as they are, but where "copy=False" says otherwise.
+it. The contenders take turns, each turn the same number of steps with the same actions; ratios are
+medians of the turns' own, as a machine's pace changes meanwhile. Of batch sizes the one that was
+fastest in the first turn goes on. Arrays that a step returned stay as they are, but where
+"copy=False" says otherwise.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 import warnings
 from typing import Any, Callable, Iterator
@@ -133,7 +136,8 @@ def _slow(envs: Any) -> Contender:
 
 
 def measure(games: list[str], sizes: list[int], rounds: int, with_gymnasium: bool = True) -> Iterator[dict[str, Any]]:
-    """{game, num_envs, rates: {contender: steps/s}, spread} for one cell after the other."""
+    """{game, num_envs, rates: {contender: steps/s of each turn}, batch_size: {contender: of those
+    that have one}} for one cell after the other."""
     missing: set[str] = set()
     for game in games:
         for n in sizes:
@@ -155,41 +159,56 @@ def measure(games: list[str], sizes: list[int], rounds: int, with_gymnasium: boo
                         contender.run(rows[: max(8, len(rows) // _SLOW)])
                     elif not contender.slow or turn == 1:
                         contender.turn(rows)
+                if turn == 1:
+                    running, slower = _fastest(running)
+                    for contender in slower:
+                        contender.close()
             for contender in running.values():
                 contender.close()
-            yield {"game": game, "num_envs": n, "rates": best({name: c.rates for name, c in running.items()})}
+            yield {"game": game, "num_envs": n} | _described({name: c.rates for name, c in running.items()})
 
 
-def best(turns: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
-    """Medians; of batch sizes the fastest one alone."""
-    cells: dict[str, dict[str, Any]] = {}
-    for name, rates in turns.items():
-        kind, _, batch = name.partition(" async ")
-        label = f"{kind} async" if batch else name
-        cell = {"median": statistics.median(rates), "least": min(rates), "most": max(rates)}
-        if batch:
-            cell["batch_size"] = int(batch)
-        if label not in cells or cell["median"] > cells[label]["median"]:
-            cells[label] = cell
-    return cells
+def _kind(name: str) -> str:
+    """A contender's name without its batch size."""
+    kind, _, batch = name.rpartition(" ")
+    return kind if batch.isdigit() else name
+
+
+def _fastest(running: dict[str, Contender]) -> tuple[dict[str, Contender], list[Contender]]:
+    """Those that go on, one of each kind, and those that do not."""
+    kinds: dict[str, list[str]] = {}
+    for name in running:
+        kinds.setdefault(_kind(name), []).append(name)
+    winners = {max(names, key=lambda name: running[name].rates[-1]) for names in kinds.values()}
+    return {name: c for name, c in running.items() if name in winners}, [c for name, c in running.items() if name not in winners]
+
+
+def _described(turns: dict[str, list[float]]) -> dict[str, Any]:
+    rates = {_kind(name): {"median": statistics.median(r), "least": min(r), "most": max(r), "turns": r} for name, r in turns.items()}
+    return {"rates": rates, "batch_size": {_kind(name): int(name.split()[-1]) for name in turns if name != _kind(name)}}
+
+
+def _ratio(cell: dict[str, Any], ours: str, theirs: str) -> float:
+    """Of two contenders: the median of the turns' ratios."""
+    return statistics.median(a / b for a, b in zip(cell["rates"][ours]["turns"], cell["rates"][theirs]["turns"]))
 
 
 def ratios(cells: list[dict[str, Any]]) -> dict[str, float]:
     """Ours over theirs: pong_8_vs_envpool, pong_8_vs_ale, and of the modes that have no barrier
-    pong_8_async_vs_envpool_async."""
+    pong_8_async_vs_envpool_async; pong_8_vs_better is the lesser of the first two."""
     out: dict[str, float] = {}
     for cell in cells:
-        rates = {name: rate["median"] for name, rate in cell["rates"].items()}
+        rates = cell["rates"]
         place = f"{cell['game']}_{cell['num_envs']}"
         others = {"envpool": "envpool", "ale": "ale-py", "gymnasium_sync": "gymnasium sync", "gymnasium_async": "gymnasium async"}
         for key, name in others.items():
             if name in rates:
-                out[f"{place}_vs_{key}"] = rates["paceline"] / rates[name]
+                out[f"{place}_vs_{key}"] = _ratio(cell, "paceline", name)
         if "envpool async" in rates and "paceline async" in rates:
-            out[f"{place}_async_vs_envpool_async"] = rates["paceline async"] / rates["envpool async"]
-        rivals = [rates[name] for name in ("envpool", "ale-py") if name in rates]
+            out[f"{place}_async_vs_envpool_async"] = _ratio(cell, "paceline async", "envpool async")
+        rivals = [out[f"{place}_vs_{key}"] for key in ("envpool", "ale") if f"{place}_vs_{key}" in out]
         if rivals:
-            out[f"{place}_vs_better"] = rates["paceline"] / max(rivals)
+            out[f"{place}_vs_better"] = min(rivals)
     return {key: round(value, 3) for key, value in out.items()}
 
 
@@ -207,8 +226,7 @@ def main(args: argparse.Namespace) -> None:
     cells = []
     for cell in measure(games, sizes, args.rounds, not args.no_gymnasium):
         cells.append(cell)
-        if not args.json:
-            print(_lines(cell, header=len(cells) == 1), flush=True)
+        print(_lines(cell, header=len(cells) == 1), flush=True, file=sys.stderr if args.json else sys.stdout)
     if args.json:
         report = {"threads": _THREADS, "steps_a_turn": _STEPS, "rounds": args.rounds, "recipe": "ale", "results": cells, "ratio": ratios(cells)}
         print(json.dumps(report))
@@ -221,10 +239,9 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _lines(cell: dict[str, Any], header: bool) -> str:
-    ours = cell["rates"]["paceline"]["median"]
     lines = [f"steps/s, medians, {_THREADS} threads (ours over theirs)"] if header else []
     lines.append(f"{cell['game']}, {cell['num_envs']} environments")
     for name, rate in cell["rates"].items():
-        batch = f", batch_size {rate['batch_size']}" if "batch_size" in rate else ""
-        lines.append(f"  {name + batch:<32} {rate['median']:>9,.0f}   {ours / rate['median']:>6.2f}")
+        batch = f", batch_size {cell['batch_size'][name]}" if name in cell["batch_size"] else ""
+        lines.append(f"  {name + batch:<32} {rate['median']:>9,.0f}   {_ratio(cell, 'paceline', name):>6.2f}")
     return "\n".join(lines)
