@@ -138,7 +138,7 @@ PACELINE_API int paceline_config_get(char **out, const paceline_config *cfg, con
 
 /* Applies a documented table of settings: preset "tuned" (values that solve the
  * built-in environment named env), "mnih2015" (the settings of the Nature
- * paper) or "fastdqn" (those of the paper's fast DQN). Sets "env" too. */
+ * paper) or "fastdqn" (those of the paper's fast DQN). Sets "env" and "env_options" too. */
 PACELINE_API int paceline_config_preset(paceline_config *cfg, const char *preset, const char *env);
 
 /* Replaces every setting by those stored in the checkpoint at path. */

@@ -125,6 +125,14 @@ func TestPresets(t *testing.T) {
 		}
 	}
 	c := DefaultConfig()
+	check(t, c.ApplyPreset("mnih2015", "atari/pong"))
+	if c.EnvOptions != `{"recipe": "mnih2015"}` {
+		t.Errorf("mnih2015 on Pong: env_options %q", c.EnvOptions)
+	}
+	check(t, c.ApplyPreset("fastdqn", "Catch-v0"))
+	if c.EnvOptions != "" {
+		t.Errorf("of an earlier preset: env_options %q", c.EnvOptions)
+	}
 	if err := c.ApplyPreset("tuned", "Acrobot-v1"); err == nil || !strings.Contains(err.Error(), "Catch-v0") {
 		t.Error(err)
 	}

@@ -95,7 +95,7 @@ var tuned = map[string][]setting{
 var Presets = []string{"tuned", "mnih2015", "fastdqn"}
 
 // ApplyPreset sets a documented table of settings on top of the others, and
-// the environment's name.
+// the environment with its options.
 func (c *Config) ApplyPreset(preset, envID string) error {
 	var table []setting
 	switch preset {
@@ -122,7 +122,7 @@ func (c *Config) ApplyPreset(preset, envID string) error {
 			return fmt.Errorf("preset %s: %w", preset, err)
 		}
 	}
-	next.Env = envID
+	next.Env, next.EnvOptions = envID, ""
 	if preset == "mnih2015" && strings.HasPrefix(env.Canonical(envID), "atari/") {
 		next.EnvOptions = `{"recipe": "mnih2015"}`
 	}

@@ -155,7 +155,7 @@ ATARI_APART uint32_t cpu_and_rotate(struct atari_cpu *p, uint32_t a, uint32_t va
 /*
  * Where the code is: `span` addresses from `from` on, whose words are at `code`. span is 0
  * where there is just the instruction that was fetched. Of the same bank, data_span plain
- * bytes can be read from data_from on.
+ * bytes can be read from data_from on: none where slices move.
  */
 struct cpu_window {
 	const uint32_t *code;
@@ -190,7 +190,7 @@ ATARI_APART const uint32_t *cpu_enter(struct atari *m, const struct atari_rom *r
 		w->code = rom->code + at;
 		w->data = rom->image + at + rom->plain_from;
 		w->data_from = w->from + rom->plain_from;
-		w->data_span = bank == 4096 ? rom->plain_span : 0;
+		w->data_span = rom->scheme == ATARI_FE ? 4096 : bank == 4096 ? rom->plain_span : 0; /* FE's bank is in the address */
 		const uint32_t *code = w->code + (pc - w->from);
 		if (code_operation(*code) != CODE_LEAVE)
 			return code;
@@ -213,9 +213,17 @@ ATARI_FN cpu_clock cpu_leave(struct cpu_window *w, cpu_clock clock)
 	return cpu_stop(clock);
 }
 
-/* Reads of what is neither RAM nor a plain byte of the cartridge. */
+/* Whether this is a byte of the cartridge that can be read without anything else happening. */
+ATARI_INLINE int cpu_plain(const struct atari_rom *rom, uint32_t address)
+{
+	return address & 0x1000 && (address & 0xFFF) - rom->plain_from < rom->plain_span;
+}
+
+/* Reads of what is neither RAM nor in the window. */
 ATARI_APART uint8_t cpu_read_bus(struct atari *m, const struct atari_rom *rom, uint32_t address, uint32_t bus, cpu_clock clock)
 {
+	if (cpu_plain(rom, address))
+		return cart_image(m, rom, address);
 	m->cycles = cpu_cycle(clock);
 	return bus_read(m, rom, address & 0xFFFF, (uint8_t)bus);
 }
@@ -230,7 +238,7 @@ ATARI_INLINE uint32_t cpu_read(struct atari *m, const struct atari_rom *rom, str
 		value = w->data[address - w->data_from];
 	} else {
 		value = cpu_read_bus(m, rom, address, bus, *clock);
-		if (address & 0x1000 && (address & 0xFFF) - rom->plain_from >= rom->plain_span) 
+		if (address & 0x1000 && !cpu_plain(rom, address))
 			*clock = cpu_leave(w, *clock);
 	}
 	m->latch = (uint8_t)value;

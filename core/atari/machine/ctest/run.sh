@@ -30,7 +30,7 @@ fi
 
 # What the machine is compiled with. `switch`: as for CUDA, where there are no labels to
 # jump to; for the sanitizers, too, as that compiles in a third of the time.
-LIBRARY="-O2 -fno-tree-vectorize -DAS_THE_LIBRARY"
+LIBRARY="-O3 -fno-tree-vectorize -DAS_THE_LIBRARY"
 AVX2="-mavx2 -mbmi -mbmi2"
 AVX512="$AVX2 -mavx512f -mavx512bw -mavx512vl -mavx512dq"
 flags_of() {
