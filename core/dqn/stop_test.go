@@ -222,19 +222,20 @@ func TestCloseWhileRunning(t *testing.T) {
 // refuses all further work and can be closed.
 func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 	before := runtime.NumGoroutine()
-	for name, spoil := range map[string]func(d *DQN){
-		"in an update":       func(d *DQN) { slow(d, 0).panic.Store(true) },
-		"at a boundary":      func(d *DQN) { d.watch = func(windowEvent) { panic("no such window") } },
-		"in a sampler":       func(d *DQN) { d.samplers.finished = nil },
-		"in a forward pass":  func(d *DQN) { d.samplers.joint, d.samplers.alone = nil, nil },
-		"in the replay":      func(d *DQN) { d.samplers.coins[0] = nil },
-		"between two rounds": func(d *DQN) { d.samplers.returns = nil },
+	for name, spoil := range map[string]func(d *DQN, o *slowOptimizer){
+		"in an update":       func(_ *DQN, o *slowOptimizer) { o.panic.Store(true) },
+		"at a boundary":      func(d *DQN, _ *slowOptimizer) { d.watch = func(windowEvent) { panic("no such window") } },
+		"in a sampler":       func(d *DQN, _ *slowOptimizer) { d.samplers.finished = nil },
+		"in a forward pass":  func(d *DQN, _ *slowOptimizer) { d.samplers.joint, d.samplers.alone = nil, nil },
+		"in the replay":      func(d *DQN, _ *slowOptimizer) { d.samplers.coins[0] = nil },
+		"between two rounds": func(d *DQN, _ *slowOptimizer) { d.samplers.returns = nil },
 	} {
 		for mode, edit := range fourModes {
 			d := must(New(cartpole(edit, func(c *Config) { c.GradientSteps = 1 }), nil))(t)
+			optimizer := slow(d, 0)
 			check(t, d.Begin(100_000, 0))
 			check(t, d.Run(500, 0))
-			spoil(d)
+			spoil(d, optimizer)
 			err := d.Run(0, 0)
 			var p *env.PanicError
 			if !errors.As(err, &p) || len(p.Stack) == 0 {

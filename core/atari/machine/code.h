@@ -25,7 +25,7 @@ enum code_operation {
 ATARI_INLINE uint32_t code_operation(uint32_t word) { return word & 0xFFFF; }
 ATARI_INLINE uint32_t code_low(uint32_t word) { return word >> 16 & 0xFF; }
 ATARI_INLINE uint32_t code_high(uint32_t word) { return word >> 24; }
-ATARI_INLINE uint32_t code_both(uint32_t word) { return word >> 16; }
+ATARI_INLINE uint32_t code_operand(uint32_t word) { return word >> 16; }
 ATARI_INLINE uint32_t code_word(uint32_t operation, uint32_t low, uint32_t high) { return operation | low << 16 | high << 24; }
 
 /* Addresses of a bank: 4 KB, or where slices of it move, one of those. */

@@ -1,9 +1,11 @@
 /*
  * The instructions: cpu_run's loop, and what each opcode does.
  *
- * An addressing mode sets `address` and moves the program counter on. `bus` is the last
- * byte that was on the bus, which the TIA's reads show where it drives nothing; m->latch
- * is that of the end of an instruction. The undocumented opcodes are the NMOS chip's.
+ * The program counter is `code`, which points to an instruction's word (code.h), but where
+ * a jump leaves the window; then it is `pc`, and cpu_enter finds the code there. An
+ * addressing mode sets `address` and moves `code` on. `bus` is the last byte that was on
+ * the bus, which the TIA's reads show where it drives nothing; m->latch is that of the end
+ * of an instruction. The undocumented opcodes are the NMOS chip's.
  */
 #ifndef ATARI_INSTRUCTIONS_H
 #define ATARI_INSTRUCTIONS_H
@@ -14,7 +16,7 @@
 #define NZ(v) (nz = (uint8_t)(v))
 #define LOW code_low(word)
 #define HIGH code_high(word)
-#define WORD code_both(word)
+#define OPERAND code_operand(word)
 #define OPCODE (word & 0xFF)
 #define PC cpu_pc(&window, code)
 #define ON_BUS(v) (m->latch = (uint8_t)(v))
@@ -23,8 +25,8 @@
 
 #define ZERO (address = bus = LOW, code += 2)
 #define ZERO_BY(index) (bus = LOW, address = (bus + (index)) & 0xFF, code += 2)
-#define ABSOLUTE (bus = HIGH, address = WORD, code += 3)
-#define ABSOLUTE_BY(index) (bus = HIGH, address = (WORD + (index)) & 0xFFFF, code += 3)
+#define ABSOLUTE (bus = HIGH, address = OPERAND, code += 3)
+#define ABSOLUTE_BY(index) (bus = HIGH, address = (OPERAND + (index)) & 0xFFFF, code += 3)
 /* Reads take a cycle more where the index carries into the high byte. */
 #define ABSOLUTE_BY_READ(index) (ABSOLUTE_BY(index), clock += address >> 8 != bus)
 /* A pointer's second byte is the one after the first, in page 1, too. */
@@ -83,6 +85,7 @@
 		value &= 0xFF;                   \
 		WRITE(address, value);           \
 	} while (0)
+/* A window that is none, as of an instruction that was fetched, has no addresses. */
 #define JUMP(to)                                                     \
 	do {                                                         \
 		pc = (to);                                           \
@@ -322,9 +325,9 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
 		OP(08) IMPLIED; p->nz = (uint16_t)nz; PUSH(cpu_flags(p), 1); NEXT;
 		OP(68) IMPLIED; TOP; PULL; NZ(a = bus); NEXT;
 		OP(28) IMPLIED; TOP; PULL; cpu_set_flags(p, bus); nz = p->nz; NEXT;
-		OP(4C) ON_BUS(HIGH); JUMP(WORD); NEXT;
+		OP(4C) ON_BUS(HIGH); JUMP(OPERAND); NEXT;
 		OP(6C) /* the pointer's second byte is in the first one's page */
-			address = WORD;
+			address = OPERAND;
 			bus = HIGH;
 			value = bus = READ(address);
 			value |= READ((address & 0xFF00) | ((address + 1) & 0xFF)) << 8;

@@ -63,6 +63,8 @@ static void into_bounds(void)
 	t->window_end = t->window_start + 228 * m.rows;
 	t->line_start = t->window_start + 228 * (int32_t)((uint32_t)t->line_start % (uint32_t)m.rows);
 	t->drawn = t->line_start + (int32_t)((uint32_t)t->drawn % 229);
+	if (t->calm > tia_calm(&m))
+		t->calm = tia_calm(&m);
 	const int pixels = t->drawn - t->line_start - 68;
 	t->flushed = (uint8_t)(pixels <= 0 ? 0 : t->flushed % (pixels + 1));
 	const uint32_t banks = cart.scheme == ATARI_F6 || cart.scheme == ATARI_F6SC ? 4 : cart.scheme == ATARI_4K || cart.scheme == ATARI_FE ? 1 : 2;

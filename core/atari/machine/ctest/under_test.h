@@ -18,6 +18,7 @@ void cpu_set_flags(struct atari_cpu *p, uint32_t flags);
 uint8_t bus_read(struct atari *m, const struct atari_rom *rom, uint32_t address, uint8_t latch);
 void bus_write(struct atari *m, const struct atari_rom *rom, uint32_t address, uint8_t value, int wsync_waits);
 
+int32_t tia_calm(const struct atari *m);
 void tia_start_frame(struct atari *m);
 void tia_end_frame(struct atari *m);
 
