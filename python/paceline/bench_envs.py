@@ -190,7 +190,8 @@ def _described(turns: dict[str, list[float]]) -> dict[str, Any]:
 
 def _ratio(cell: dict[str, Any], ours: str, theirs: str) -> float:
     """Of two contenders: the median of the turns' ratios."""
-    return statistics.median(a / b for a, b in zip(cell["rates"][ours]["turns"], cell["rates"][theirs]["turns"]))
+    turns: list[list[float]] = [cell["rates"][name]["turns"] for name in (ours, theirs)]
+    return statistics.median(a / b for a, b in zip(*turns))
 
 
 def ratios(cells: list[dict[str, Any]]) -> dict[str, float]:
