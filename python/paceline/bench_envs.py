@@ -191,7 +191,7 @@ def _described(turns: dict[str, list[float]]) -> dict[str, Any]:
 def _ratio(cell: dict[str, Any], ours: str, theirs: str) -> float:
     """Of two contenders: the median of the turns' ratios."""
     turns: list[list[float]] = [cell["rates"][name]["turns"] for name in (ours, theirs)]
-    return statistics.median(a / b for a, b in zip(*turns))
+    return float(statistics.median(a / b for a, b in zip(*turns)))
 
 
 def ratios(cells: list[dict[str, Any]]) -> dict[str, float]:
