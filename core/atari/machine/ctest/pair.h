@@ -95,14 +95,24 @@ static int beyond_the_beam(const struct naive *n, int row, int x)
 	return n->unfinished && row == clocks / NAIVE_LINE && at > 0 && x >= at && x < (at + 3) / 4 * 4;
 }
 
-/* The same of what the last frame drew and what met there; only when it is over. */
-static const char *picture_differs(const struct atari *m, const struct naive *n)
+/* The same of the objects, and of what met; only when a frame is over. */
+static const char *objects_differ(const struct atari *m, const struct naive *n)
 {
 	static char text[200];
 	for (int i = 0; i < 8; i++)
 		SAME("a collision latch", (m->tia.collisions >> 2 * i & 3) << 6, n->cx[i]);
 	for (int i = 0; i < 5; i++)
 		SAME("a position", m->tia.position[i], n->position[i]);
+	return NULL;
+}
+
+/* And of what the last frame drew. */
+static const char *picture_differs(const struct atari *m, const struct naive *n)
+{
+	static char text[200];
+	const char *wrong = objects_differ(m, n);
+	if (wrong)
+		return wrong;
 	for (int row = 0; row < n->rows; row++) {
 		const uint8_t *const is = m->picture[m->tia.buffer] + row * 160, *const want = n->picture[n->buffer][row];
 		for (int x = 0; x < 160 && memcmp(is, want, 160) != 0; x++)
