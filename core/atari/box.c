@@ -51,13 +51,19 @@ static void atari_copy_state(uint8_t *to, const uint8_t *from)
 
 _Static_assert(ATARI_STATE <= 1024 && ATARI_STATE % 8 == 0, "a state fits struct atari_waiting");
 
+static void draw_from(struct atari *m, struct atari_rom rom, const uint8_t *began)
+{
+	atari_copy_state((uint8_t *)m, began);
+	m->draw = 1;
+	paceline_atari_frame(m, rom);
+}
+
+/* Draws an earlier frame. */
 static void draw_again(struct atari *m, struct atari_rom rom, const uint8_t *began)
 {
 	uint8_t now[ATARI_STATE];
 	atari_copy_state(now, (const uint8_t *)m);
-	atari_copy_state((uint8_t *)m, began);
-	m->draw = 1;
-	paceline_atari_frame(m, rom);
+	draw_from(m, rom, began);
 	atari_copy_state((uint8_t *)m, now);
 }
 
@@ -90,7 +96,7 @@ void paceline_atari_frame_or_not(struct atari *m, struct atari_rom rom, struct a
 		draw_again(m, rom, w->began[buffer]);
 	}
 	if (older || !draw)
-		draw_again(m, rom, began);
+		draw_from(m, rom, began); /* and goes on from there: what is drawn of an unfinished line is part of the state */
 }
 
 int paceline_atari_accept(const struct atari *m, struct atari_rom rom) { return atari_accept(m, &rom); }

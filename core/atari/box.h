@@ -5,7 +5,7 @@
 #ifndef PACELINE_ATARI_BOX_H
 #define PACELINE_ATARI_BOX_H
 
-#include "state.h"
+#include "machine/state.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -115,17 +115,16 @@ ATARI_FN void tia_draw(struct atari *m, int32_t from, int32_t to)
 			return;
 		tia_rebuild(t);
 	}
+	const tia_bits twice = bits_load(&t->twice);
+	if (!m->draw && !bits_any(twice))
+		return;
 	if (from == 0 && to == ATARI_WIDTH) {
-		const tia_bits twice = bits_load(&t->twice);
 		if (bits_any(twice))
 			tia_collide(t, twice);
 		for (int i = 0; i < 3; i++)
 			bits_store(&t->line[i], bits_load(&t->layer[i]));
 		return;
 	}
-	const tia_bits twice = bits_load(&t->twice);
-	if (!m->draw && !bits_any(twice))
-		return;
 	const tia_bits range = bits_range(from, to);
 	if (bits_meet(twice, range))
 		tia_collide(t, bits_and(twice, range));

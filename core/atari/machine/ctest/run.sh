@@ -69,9 +69,13 @@ link() {
   *,sanitized*) compile "$2" "sanitized.$2" "$SANITIZE" && set -- "$1" "$2" "sanitized.$2" ;;
   *) compile "$2" "$2" "-O2" && set -- "$1" "$2" "$2" ;;
   esac &&
-    if [ "$2" = mask ]; then $CC $(flags_of "$1") "$scratch/$3.o" -o "$scratch/$2.$1"; else
-      compile under_test "machine.$1" "$(flags_of "$1")" && $CC $(flags_of "$1") "$scratch/$3.o" "$scratch/machine.$1.o" -o "$scratch/$2.$1"
-    fi
+    case $2 in
+    mask) $CC $(flags_of "$1") "$scratch/$3.o" -o "$scratch/$2.$1" ;;
+    unseen) # what Go calls, which finds its vector unit itself
+      compile under_test "machine.$1" "$(flags_of "$1")" &&
+        $CC $C -Wno-unused-function $(flags_of "$1") -I"$here/.." "$scratch/$3.o" "$scratch/machine.$1.o" "$here"/../../box*.c -o "$scratch/$2.$1" ;;
+    *) compile under_test "machine.$1" "$(flags_of "$1")" && $CC $(flags_of "$1") "$scratch/$3.o" "$scratch/machine.$1.o" -o "$scratch/$2.$1" ;;
+    esac
 }
 
 failed=0
@@ -91,9 +95,10 @@ attempt() {
 
 roms() { [ -z "${PACELINE_ROMS_DIR:-}" ] || ls "$PACELINE_ROMS_DIR"/*.bin 2>/dev/null; }
 
-for test in ${*:-riot cartridge cpu window waiting mask tia ends frames check}; do
+for test in ${*:-riot cartridge cpu window waiting mask tia ends frames unseen check}; do
   case $test in
   cpu | window | waiting) builds="generic switch sanitized" ;;
+  unseen) builds="generic" ;;
   mask) builds="generic avx2 avx512 sanitized sanitized-avx2 sanitized-avx512" ;;
   tia) builds="generic avx2 avx512 sanitized $vectors" ;;
   ends) builds="generic avx2 avx512 sanitized" ;;
