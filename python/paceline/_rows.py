@@ -84,7 +84,8 @@ _MOST_SPARE = 8
 
 
 class Pool:
-    """Blocks of one kind. Without safe they are handed out again whoever looks at them."""
+    """Blocks of one kind. Without safe they are handed out again whoever looks at them.
+    Threads may share a Pool: a Block is in the list or with the one who popped it."""
 
     def __init__(self, safe: bool, *kind: Any) -> None:
         self._safe, self._kind = safe, kind
@@ -92,10 +93,14 @@ class Pool:
 
     def take(self) -> Block:
         """A Block that nobody looks at."""
-        for block in self._blocks:
+        for _ in range(len(self._blocks)):
+            try:
+                block = self._blocks.pop(0)
+            except IndexError:  # another thread has it
+                break
             if not self._safe or block.idle():
-                self._blocks.remove(block)
                 return block
+            self._blocks.append(block)
         return Block(*self._kind)
 
     def give(self, block: Block) -> None:

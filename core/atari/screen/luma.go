@@ -67,7 +67,7 @@ func boxesOf(from, to int) []box {
 	out := make([]box, to)
 	at, begin := 0, float32(0) // the edge: an input and a part of it
 	for i := range out {
-		edge := float32(i+1) * scale
+		edge := float32(float32(i+1) * scale) // the conversion forbids fusing
 		last := int(edge)
 		end := edge - float32(last)
 		b := box{first: at, weights: []float32{1 - begin}}
