@@ -20,7 +20,7 @@
 //     lock in Take that a holder of a core may want: so nothing deadlocks, even
 //     with a budget of one.
 //   - A thread without work looks for more during 1 to 3 microseconds (in a Pool of
-//     NewStepping 50 to 500), as loops often follow one another, and then sleeps. One
+//     NewStepping 45 to 270 and more), as loops often follow one another, and then sleeps. One
 //     that waits for a core sleeps at once.
 //   - Nothing is allocated after the beginning.
 package threads

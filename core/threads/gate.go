@@ -36,9 +36,9 @@ const spins = 1500
 
 // The threads of NewStepping look longer after that, with pauses in which they leave the
 // processor to others, as being woken takes tens of microseconds where a virtual machine's
-// processor has gone to sleep. A helper looks for 50 to 100 of them, more than a script in
-// Python lets pass between two steps; the caller for the last helper up to 500, more than
-// most environments take for one.
+// processor has gone to sleep. A helper looks for 45 of them (where a pause takes 25
+// nanoseconds; others take more), more than a script in Python lets pass between two steps;
+// the caller for the last helper 270, more than most environments take for one.
 const (
 	moments     = 30
 	helperLooks = 60
