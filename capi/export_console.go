@@ -15,7 +15,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/atari"
 	"github.com/paceline-rl/paceline/core/atari/games"
-	"github.com/paceline-rl/paceline/core/dqn"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
@@ -33,7 +33,7 @@ var consoles = newTable[*console](kindConsole)
 func callConsole(id C.uint64_t, why *C.char, f func(c *console) error) C.int {
 	return report(consoles.use(uint64(id), func(c *console) error {
 		if !c.mu.TryLock() {
-			return dqn.ErrBusy
+			return fault.ErrBusy
 		}
 		defer c.mu.Unlock()
 		if c.view == nil { // freed between finding it and locking it

@@ -15,8 +15,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -96,11 +96,11 @@ func (v *vector) close() {
 // call runs f if no other call is in progress, recv among them.
 func (v *vector) call(f func() error) error {
 	if !v.mu.TryLock() {
-		return dqn.ErrBusy
+		return fault.ErrBusy
 	}
 	defer v.mu.Unlock()
 	if !v.recv.TryLock() {
-		return dqn.ErrBusy
+		return fault.ErrBusy
 	}
 	defer v.recv.Unlock()
 	return f()
@@ -109,7 +109,7 @@ func (v *vector) call(f func() error) error {
 // async runs f, which may run beside others of its kind and a recv, with the Async.
 func (v *vector) async(f func(*vec.Async) error) error {
 	if !v.mu.TryRLock() {
-		return dqn.ErrBusy
+		return fault.ErrBusy
 	}
 	defer v.mu.RUnlock()
 	a, err := v.apart()
@@ -313,7 +313,7 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.char) C.int {
 			return fmt.Errorf("max_ms: %d, must be 0 to %d", maxMS, int64(math.MaxInt64/1_000_000))
 		}
 		if !v.recv.TryLock() {
-			return dqn.ErrBusy
+			return fault.ErrBusy
 		}
 		defer v.recv.Unlock()
 		var a *vec.Async

@@ -3,11 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
-	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // A handle is kind<<kindShift | count. The count is one for the whole process
@@ -60,7 +59,7 @@ type table[T any] struct {
 // object is what a handle stands for. broken is the panic that spoilt it.
 type object[T any] struct {
 	value  T
-	broken atomic.Pointer[env.PanicError]
+	broken atomic.Pointer[fault.Panic]
 }
 
 func newTable[T any](k kind) *table[T] {
@@ -120,7 +119,7 @@ func (t *table[T]) use(id uint64, f func(T) error) error {
 // guarded calls f, and remembers a panic in it, also one that core has caught.
 func (o *object[T]) guarded(f func(T) error) error {
 	err := guarded(func() error { return f(o.value) })
-	var p *env.PanicError
+	var p *fault.Panic
 	if err != nil && errors.As(err, &p) {
 		o.broken.Store(p)
 	}
@@ -131,7 +130,7 @@ func (o *object[T]) guarded(f func(T) error) error {
 func guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &env.PanicError{Value: r, Stack: debug.Stack()}
+			err = fault.Caught(r)
 		}
 	}()
 	return f()

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 func TestTableAgainstMap(t *testing.T) {
@@ -71,7 +71,7 @@ func TestPanicSpoilsOneObject(t *testing.T) {
 	tab := newTable[int](kindConfig)
 	bad, good := tab.put(1), tab.put(2)
 	first := tab.use(bad, func(int) error { panic("oops") })
-	var p *env.PanicError
+	var p *fault.Panic
 	if !errors.As(first, &p) || p.Value != "oops" || len(p.Stack) == 0 {
 		t.Fatalf("%v", first)
 	}

@@ -14,21 +14,19 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
-	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/replay"
-	"github.com/paceline-rl/paceline/core/vec"
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // status is the code for an error of core or of this package. What has no
 // class of its own refuses an argument, a setting or the moment of the call.
 func status(err error) C.int {
 	var (
-		panicked *env.PanicError
+		panicked *fault.Panic
 		handle   *handleError
 		callback *callbackError
 		failed   *env.Error
-		memory   *replay.MemoryError
+		memory   *fault.Memory
 		path     *fs.PathError
 		link     *os.LinkError
 		errno    syscall.Errno
@@ -36,15 +34,15 @@ func status(err error) C.int {
 	switch {
 	case errors.As(err, &panicked):
 		return C.PACELINE_EPANIC
-	case errors.As(err, &handle), errors.Is(err, dqn.ErrClosed), errors.Is(err, vec.ErrClosed):
+	case errors.As(err, &handle), errors.Is(err, fault.ErrClosed):
 		return C.PACELINE_EHANDLE
-	case errors.Is(err, dqn.ErrBusy):
+	case errors.Is(err, fault.ErrBusy):
 		return C.PACELINE_EBUSY
-	case errors.Is(err, vec.ErrTime):
+	case errors.Is(err, fault.ErrTimedOut):
 		return C.PACELINE_ETIMEDOUT
-	case errors.Is(err, dqn.ErrStopped):
+	case errors.Is(err, fault.ErrStopped):
 		return C.PACELINE_ESTOPPED
-	case errors.Is(err, env.ErrNotFinite):
+	case errors.Is(err, fault.ErrNotFinite):
 		return C.PACELINE_ENAN
 	case errors.As(err, &callback):
 		return C.PACELINE_ECALLBACK

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -100,13 +100,9 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 }
 
 func TestStandardModeIsTextbookDQN(t *testing.T) {
-	for _, c := range []Config{
-		cartpole(func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized = 1, false, false }),
-		cartpole(func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized, c.TrainFreq = 1, false, true, 3 }),
-		cartpole(func(c *Config) { c.Env = "MountainCar-v0"; c.NumEnvs, c.Concurrent, c.BufferSize = 1, false, 300 }),
-	} {
-		const steps = 1500
-		h := learn(t, c, steps, notEmulated)
+	for _, x := range textbookRuns() {
+		c, steps := x.c, int(x.steps)
+		h := learn(t, c, x.steps, notEmulated)
 		if weights, target := textbook(t, c, steps); h.Weights != weights || h.Target != target {
 			t.Errorf("%s, F = %d: theta %.8s, theta-minus %.8s; textbook DQN has %.8s, %.8s",
 				c.Env, c.TrainFreq, h.Weights, h.Target, weights, target)
@@ -116,26 +112,7 @@ func TestStandardModeIsTextbookDQN(t *testing.T) {
 
 // The signature of this library: neither threads nor timing can be seen.
 func TestOneSeedOneResult(t *testing.T) {
-	type course struct {
-		name  string
-		c     Config
-		steps int64
-	}
-	courses := []course{
-		{"CartPole", cartpole(func(c *Config) { c.NumEnvs = 8 }), 20_000},
-		{"CartPole, actor target", cartpole(func(c *Config) { c.Actor, c.Window = ActorTarget, 0 }), 5_000},
-		{"CartPole, W = 3 divides nothing", cartpole(func(c *Config) { c.NumEnvs, c.TrainFreq, c.GradientSteps, c.Window = 3, 7, 2, 50 }), 5_000},
-		{"CartPole, unsynchronised", cartpole(func(c *Config) { c.Synchronized, c.NumEnvs = false, 5 }), 5_000},
-		{"Catch", DefaultConfig(), 2_000},
-	}
-	catch := &courses[len(courses)-1].c
-	catch.Env, catch.NumEnvs, catch.Seed = "Catch-v0", 4, 3
-	catch.LearningStarts, catch.BatchSize, catch.BufferSize, catch.TrainFreq = 200, 4, 1500, 16
-	catch.Window, catch.TargetUpdateInterval, catch.ExplorationSteps = 250, 500, 1000
-	if kernel.ISA() == "go" {
-		catch.Policy = policyMLP // convolutions in Go take minutes, and show nothing more
-	}
-	for _, x := range courses {
+	for _, x := range seedRuns() {
 		t.Run(x.name, func(t *testing.T) {
 			if testing.Short() && x.c.Env == "Catch-v0" {
 				t.Skip("left out by -short")
@@ -399,10 +376,10 @@ func TestNaNLossSurfacesWithItsStep(t *testing.T) {
 		defer d.Close()
 		check(t, d.Begin(50_000, 0))
 		err := d.Run(0, 0)
-		if !errors.Is(err, env.ErrNotFinite) || !strings.Contains(err.Error(), "step ") {
+		if !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "step ") {
 			t.Fatalf("concurrent %v: %v", concurrent, err)
 		}
-		if again := d.Run(10, 0); !errors.Is(again, env.ErrNotFinite) {
+		if again := d.Run(10, 0); !errors.Is(again, fault.ErrNotFinite) {
 			t.Errorf("a second run: %v", again)
 		}
 		check(t, d.Save(t.TempDir()+"/nan.paceline", false)) // what there is can be looked at
@@ -489,7 +466,7 @@ func TestClosesWhatItWasGiven(t *testing.T) {
 		"save":  func() error { return d.Save("x", true) },
 		"act":   d.Act,
 	} {
-		if err := call(); !errors.Is(err, ErrClosed) {
+		if err := call(); !errors.Is(err, fault.ErrClosed) {
 			t.Errorf("%s after Close: %v", name, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -200,7 +201,7 @@ func TestParameters(t *testing.T) {
 	p[3] -= p[3] / 0 * 0
 	zero := float32(0)
 	p[3] = zero / zero
-	if err := d.SetParameters(p); !errors.Is(err, env.ErrNotFinite) {
+	if err := d.SetParameters(p); !errors.Is(err, fault.ErrNotFinite) {
 		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -236,11 +237,11 @@ func TestOneCoreHammer(t *testing.T) {
 					for {
 						err := f()
 						var e *env.Error
-						var p *env.PanicError
+						var p *fault.Panic
 						switch {
-						case errors.Is(err, ErrClosed):
+						case errors.Is(err, fault.ErrClosed):
 							return
-						case err != nil && !errors.Is(err, ErrBusy) && !errors.As(err, &e) && !errors.As(err, &p):
+						case err != nil && !errors.Is(err, fault.ErrBusy) && !errors.As(err, &e) && !errors.As(err, &p):
 							t.Error(err)
 							return
 						}

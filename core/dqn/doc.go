@@ -70,7 +70,7 @@
 //
 // # Threads
 //
-// One call at a time on a DQN, from any goroutine (ErrBusy otherwise), except
+// One call at a time on a DQN, from any goroutine (fault.ErrBusy otherwise), except
 // for Stop, Stats and Close. A Policy is immutable and shared freely.
 //
 // At most num_threads threads compute at any time: the cores of a

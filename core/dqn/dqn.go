@@ -3,7 +3,6 @@ package dqn
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	_ "github.com/paceline-rl/paceline/core/env/builtin" // the environments that cfg.Env may name
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -19,18 +19,9 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Errors that callers tell apart.
-var (
-	ErrBusy   = errors.New("another call is in progress")
-	ErrClosed = errors.New("closed")
-	// ErrStopped: Stop was called while Act or Observe waited for the trainer.
-	// Nothing has changed; the same call can be made again.
-	ErrStopped = errors.New("stopped while waiting for the trainer")
-)
-
 // DQN is one course of learning: environments or the rows that stand for them,
 // replay memory, networks, trainer. One call at a time: a second one meanwhile
-// gets ErrBusy. Stop and Stats may be called at any time.
+// gets fault.ErrBusy. Stop and Stats may be called at any time.
 type DQN struct {
 	cfg  Config // resolved
 	spec env.Spec
@@ -281,9 +272,9 @@ func (d *DQN) lock() error {
 		if locked {
 			d.calls.Unlock()
 		}
-		return ErrClosed
+		return fault.ErrClosed
 	case !locked:
-		return ErrBusy
+		return fault.ErrBusy
 	case d.broken != nil:
 		defer d.calls.Unlock()
 		return d.broken
@@ -293,9 +284,9 @@ func (d *DQN) lock() error {
 
 func (d *DQN) leave(err *error) {
 	if r := recover(); r != nil {
-		*err = &env.PanicError{Value: r, Stack: debug.Stack()}
+		*err = fault.Caught(r)
 	}
-	var p *env.PanicError
+	var p *fault.Panic
 	var e *env.Error
 	if errors.As(*err, &p) && !errors.As(*err, &e) { // an environment's is its own affair
 		d.broken = *err
@@ -460,7 +451,7 @@ func (d *DQN) settle() error {
 // settleToSee is settle for those who look: that training has failed does not
 // keep anybody from seeing how far it came.
 func (d *DQN) settleToSee() error {
-	if err := d.settle(); !errors.Is(err, env.ErrNotFinite) {
+	if err := d.settle(); !errors.Is(err, fault.ErrNotFinite) {
 		return err
 	}
 	return nil
@@ -494,7 +485,7 @@ func (d *DQN) Notice() (text string, err error) {
 
 // Close ends the threads, after at most one environment step and one update,
 // and frees everything. It may be called while another call is in progress,
-// which then returns. Further calls return ErrClosed.
+// which then returns. Further calls return fault.ErrClosed.
 func (d *DQN) Close() error {
 	d.closing.Store(true)
 	d.Stop()

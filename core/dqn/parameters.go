@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"github.com/paceline-rl/paceline/core/env"
 	"math"
 	"slices"
 
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
@@ -56,7 +56,7 @@ func (d *DQN) SetParameters(from []float32) (err error) {
 		return fmt.Errorf("parameters: %d numbers, must be %d", len(from), 2*n)
 	}
 	if k := slices.IndexFunc(from, func(v float32) bool { return v-v != 0 }); k >= 0 {
-		return fmt.Errorf("parameters: number %d is %v, %w", k, from[k], env.ErrNotFinite)
+		return fmt.Errorf("parameters: number %d is %v, %w", k, from[k], fault.ErrNotFinite)
 	}
 	if err := d.settle(); err != nil {
 		return err

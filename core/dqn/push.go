@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -106,7 +107,7 @@ func (d *DQN) Act() (err error) {
 	// Steps go on after a Stop, but not after a Close, which stops, too.
 	d.stopping.Store(false)
 	if d.closing.Load() {
-		return ErrClosed
+		return fault.ErrClosed
 	}
 	d.halted = false
 	if err := d.prepare(); err != nil {
@@ -129,7 +130,7 @@ func (d *DQN) Act() (err error) {
 // told is what the host gets to see of a wait that was interrupted.
 func told(err error) error {
 	if errors.Is(err, errInterrupted) {
-		return ErrStopped
+		return fault.ErrStopped
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -230,7 +231,7 @@ func TestFirstObservationsAreLookedAt(t *testing.T) {
 	check(t, h.vec.Reset(h.rows, nil))
 	keep := append([]byte(nil), h.rows.Obs...)
 	copy(h.rows.Obs[8*2+4:], []byte{0, 0, 0x80, 0x7f})
-	if err := h.d.Begin(100, 0); !errors.Is(err, env.ErrNotFinite) || !strings.Contains(err.Error(), "environment 2") {
+	if err := h.d.Begin(100, 0); !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "environment 2") {
 		t.Error(err)
 	}
 	copy(h.rows.Obs, keep)

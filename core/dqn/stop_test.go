@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -154,7 +155,7 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 	stopped := 0
 	for h.d.Stats().Steps < 1000 {
 		err := h.d.Act()
-		for ; errors.Is(err, ErrStopped); err = h.d.Act() {
+		for ; errors.Is(err, fault.ErrStopped); err = h.d.Act() {
 			stopped++
 			s := h.d.Stats()
 			must(h.d.Policy())(t)
@@ -211,7 +212,7 @@ func TestCloseWhileRunning(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 		check(t, d.Close())
 		behind(t, d, name+": Close")
-		if err := <-done; !errors.Is(err, ErrClosed) {
+		if err := <-done; !errors.Is(err, fault.ErrClosed) {
 			t.Errorf("%s: the next run: %v", name, err)
 		}
 	}
@@ -237,7 +238,7 @@ func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 			check(t, d.Run(500, 0))
 			spoil(d, optimizer)
 			err := d.Run(0, 0)
-			var p *env.PanicError
+			var p *fault.Panic
 			if !errors.As(err, &p) || len(p.Stack) == 0 {
 				t.Errorf("%s, %s: %v", name, mode, err)
 			}
@@ -270,7 +271,7 @@ func TestPanicWhereTheHostSteps(t *testing.T) {
 			err = h.d.Observe()
 		}
 	}
-	var p *env.PanicError
+	var p *fault.Panic
 	if !errors.As(err, &p) || h.d.Act() != err || h.d.Observe() != err {
 		t.Errorf("%v, then %v", err, h.d.Act())
 	}
@@ -328,7 +329,7 @@ func TestTwoCallsAtOnce(t *testing.T) {
 			"run": d.Run(1, 0), "begin": d.Begin(1, 0), "settle": d.Settle(), "act": d.Act(),
 			"save": d.Save(filepath.Join(t.TempDir(), "a"), true), "load": d.Load("a"),
 		} {
-			if !errors.Is(err, ErrBusy) {
+			if !errors.Is(err, fault.ErrBusy) {
 				t.Errorf("%s during a run: %v", what, err)
 			}
 		}
@@ -387,7 +388,7 @@ func TestManyCallers(t *testing.T) {
 			try := func(f func() error) {
 				if err := f(); err == nil {
 					ran.Add(1)
-				} else if !errors.Is(err, ErrBusy) {
+				} else if !errors.Is(err, fault.ErrBusy) {
 					t.Error(err)
 				}
 			}

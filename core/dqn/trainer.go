@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -179,7 +178,7 @@ func (tr *trainer) one() {
 func (tr *trainer) update(u int64) (loss float32, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &env.PanicError{Value: r, Stack: debug.Stack()}
+			err = fault.Caught(r)
 		}
 	}()
 	tr.memory.Sample(tr.draws, tr.sample, tr.pool)
@@ -196,7 +195,7 @@ func (tr *trainer) update(u int64) (loss float32, err error) {
 	}
 	at := tr.clock.Warmup + tr.cfg.dueAt(u-tr.clock.Begun)
 	if f := float64(loss); math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, fmt.Errorf("loss: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", loss, at, u, env.ErrNotFinite)
+		return 0, fmt.Errorf("loss: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", loss, at, u, fault.ErrNotFinite)
 	}
 	if tr.cfg.MaxGradNorm > 0 {
 		tr.optimizer.ClipGradNorm(tr.gradient, tr.cfg.MaxGradNorm)

@@ -12,10 +12,11 @@ package env
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // DType is the type of one number. Observations have the first two.
@@ -249,10 +250,6 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("environment %d: %v", e.Index, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrNotFinite is what NaN and infinity are refused with, wherever they come
-// up: in observations and rewards, in a loss, in parameters.
-var ErrNotFinite = errors.New("must be finite")
-
 // CheckFinite refuses an observation with a component that is NaN or infinite,
 // which would spread to all weights.
 func (s ObsSpec) CheckFinite(obs []byte) error {
@@ -262,7 +259,7 @@ func (s ObsSpec) CheckFinite(obs []byte) error {
 	const exponent = 0x7f800000 // all of it set: NaN or infinity
 	for k := 0; k+4 <= len(obs); k += 4 {
 		if bits := binary.NativeEndian.Uint32(obs[k:]); bits&exponent == exponent {
-			return fmt.Errorf("observation: component %d is %v, %w", k/4, math.Float32frombits(bits), ErrNotFinite)
+			return fmt.Errorf("observation: component %d is %v, %w", k/4, math.Float32frombits(bits), fault.ErrNotFinite)
 		}
 	}
 	return nil
@@ -271,16 +268,7 @@ func (s ObsSpec) CheckFinite(obs []byte) error {
 // CheckReward refuses a reward that is NaN or infinite.
 func CheckReward(r float32) error {
 	if r-r != 0 {
-		return fmt.Errorf("reward: %v, %w", r, ErrNotFinite)
+		return fmt.Errorf("reward: %v, %w", r, fault.ErrNotFinite)
 	}
 	return nil
 }
-
-// PanicError is a panic that was caught: a bug in an environment or in the
-// library.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

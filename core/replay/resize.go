@@ -1,6 +1,10 @@
 package replay
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/fault"
+)
 
 // Sizes of the rings. Environment e's transitions: its capacity and its share
 // of a window. Its frames: as many, and 1/64 more for heads and tails, which
@@ -25,12 +29,6 @@ func frameSlots(steps int64, stack int) int64 { return steps + steps/64 + spare(
 // spare is room for a few whole segments of one step.
 func spare(stack int) int64 { return 8 * int64(stack+1) }
 
-// MemoryError says that the machine, or the limit set for this process, has not
-// the memory a replay needs.
-type MemoryError struct{ text string }
-
-func (e *MemoryError) Error() string { return e.text }
-
 // live is how much of a partition must fit into new rings.
 type live struct{ frames, steps int64 }
 
@@ -54,7 +52,7 @@ func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 		total += p.steps.slots*transitionBytes + p.frames.slots*int64(width)
 	}
 	if free, what := m.cfg.MemoryLimit(); total > free {
-		return nil, &MemoryError{fmt.Sprintf("buffer_size: %d needs %s of memory, %s are available (%s)", m.cfg.Capacity, size(total), size(free), what)}
+		return nil, &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s of memory, %s are available (%s)", m.cfg.Capacity, size(total), size(free), what)}
 	}
 	for e := range parts {
 		var err error
@@ -101,7 +99,7 @@ func (m *Memory) Grow() error {
 			(want[e].steps-(p.nextStep-p.oldest))*transitionBytes
 	}
 	if free, what := m.cfg.MemoryLimit(); more > free {
-		return &MemoryError{fmt.Sprintf("buffer_size: %d needs %s more memory for episodes this short, %s are available (%s)", m.cfg.Capacity, size(more), size(free), what)}
+		return &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s more memory for episodes this short, %s are available (%s)", m.cfg.Capacity, size(more), size(free), what)}
 	}
 	for e := range m.parts {
 		p := &m.parts[e]
@@ -146,7 +144,7 @@ func (m *Memory) StoreWhole() (more int64, err error) {
 		need += rings[e].bytes() - (p.nextFrame-p.keep)*int64(p.frames.width)
 	}
 	if free, what := m.cfg.MemoryLimit(); need > free {
-		return 0, &MemoryError{fmt.Sprintf("buffer_size: %d needs %s more memory to store observations whole, %s are available (%s)", m.cfg.Capacity, size(need), size(free), what)}
+		return 0, &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s more memory to store observations whole, %s are available (%s)", m.cfg.Capacity, size(need), size(free), what)}
 	}
 	for e := range rings {
 		if rings[e], err = newRing(m.obsBytes, rings[e].slots); err != nil {

@@ -3,11 +3,10 @@ package threads
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
-	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // Max bounds the threads of a Pool and the cores of a Budget.
@@ -194,7 +193,7 @@ func (p *Pool) run(worker, begin, end int) (next int) {
 	i := begin
 	defer func() {
 		if r := recover(); r != nil {
-			p.fail(i, fmt.Errorf("index %d: %w", i, &env.PanicError{Value: r, Stack: debug.Stack()}))
+			p.fail(i, fmt.Errorf("index %d: %w", i, fault.Caught(r)))
 			next = i + 1
 		}
 	}()

@@ -1,12 +1,12 @@
 package vec
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
@@ -72,7 +72,7 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 	n := len(v.envs)
 	switch {
 	case v.closed:
-		return nil, ErrClosed
+		return nil, errClosed
 	case v.async != nil && v.async.batch == batch:
 		return v.async, nil
 	case v.async != nil || batch < 1 || batch > n:
@@ -156,7 +156,7 @@ func (a *Async) send(ids []int32, check func(k, i int) error, take func(k, i int
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return ErrClosed
+		return errClosed
 	}
 	if room := len(a.blocks)*a.batch - a.sent; len(ids) > room {
 		return fmt.Errorf("rows: %d are sent and there is room for %d, must offer more first", len(ids), room)
@@ -249,8 +249,8 @@ func (a *Async) claim(i int) place {
 	panic("vec: no room for a row") // never: send saw to it
 }
 
-// ErrTime is what Recv returns when its time is over.
-var ErrTime = errors.New("recv: no batch was ready in time")
+// errTimedOut is what Recv returns when its time is over.
+var errTimedOut = fmt.Errorf("recv: no batch was ready: %w", fault.ErrTimedOut)
 
 // Recv waits until the rows that were offered first are full, and returns them; or until an
 // environment has failed, whose error it returns; or, with limit not negative, for so long.
@@ -280,10 +280,10 @@ func (a *Async) Recv(limit time.Duration) (*Rows, error) {
 		case <-b.full:
 			return a.take(b)
 		default:
-			return nil, ErrTime
+			return nil, errTimedOut
 		}
 	case <-a.quit:
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 }
 
@@ -312,7 +312,7 @@ func (a *Async) first() (*block, error) {
 	defer a.mu.Unlock()
 	switch {
 	case a.closed:
-		return nil, ErrClosed
+		return nil, errClosed
 	case len(a.failed) == 0 && a.sent < a.batch:
 		return nil, fmt.Errorf("recv: %d environments are under way, batch_size is %d: must send more first", a.sent, a.batch)
 	case len(a.blocks) == 0:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // What a send refuses has moved nothing: all of them can be sent after it.
@@ -202,8 +203,8 @@ func TestAsyncTime(t *testing.T) {
 	send(t, a, 0, 1)
 	for _, limit := range []time.Duration{0, 5 * time.Millisecond} {
 		began := time.Now()
-		if _, err := a.Recv(limit); err != ErrTime || time.Since(began) < limit {
-			t.Errorf("%v after %v, want %v after %v", err, time.Since(began), ErrTime, limit)
+		if _, err := a.Recv(limit); !errors.Is(err, fault.ErrTimedOut) || time.Since(began) < limit {
+			t.Errorf("%v after %v, want %v after %v", err, time.Since(began), fault.ErrTimedOut, limit)
 		}
 	}
 	close(goOn)
@@ -275,7 +276,7 @@ func TestAsyncClose(t *testing.T) {
 	<-entered
 	<-entered
 	go func() { closed <- v.Close() }()
-	if err := <-received; err != ErrClosed {
+	if err := <-received; !errors.Is(err, fault.ErrClosed) {
 		t.Errorf("Recv: %v", err)
 	}
 	select {
@@ -299,7 +300,7 @@ func TestAsyncClose(t *testing.T) {
 	for _, err := range []error{
 		received2, again, a.Send([]int32{0}, Actions{Discrete: []int32{0}}), a.SendReset([]int32{0}, nil), v.Reset(nil, nil),
 	} {
-		if err != ErrClosed {
+		if !errors.Is(err, fault.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	}

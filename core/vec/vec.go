@@ -19,11 +19,11 @@ package vec
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -331,15 +331,15 @@ func (v *Vec) check(r *Rows) error {
 func (v *Vec) Idle() error {
 	switch {
 	case v.closed:
-		return ErrClosed
+		return errClosed
 	case v.async != nil && v.async.busy():
 		return errUnderWay
 	}
 	return nil
 }
 
-// ErrClosed is what a Vec answers after Close.
-var ErrClosed = errors.New("environments: closed")
+// errClosed is what a Vec answers after Close.
+var errClosed = fmt.Errorf("environments: %w", fault.ErrClosed)
 
 var (
 	errUnderWay = errors.New("environments: some were sent on their way and not received, must be received first")
@@ -482,7 +482,7 @@ func (v *Vec) inform(i int, columns [][]byte, at int) {
 // *env.Error.
 func (v *Vec) failed(i int, err *error) {
 	if r := recover(); r != nil {
-		*err = &env.PanicError{Value: r, Stack: debug.Stack()}
+		*err = fault.Caught(r)
 	}
 	if *err != nil {
 		v.phases[i] = fresh

@@ -1,0 +1,85 @@
+package dqn
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/kernel"
+)
+
+// run is a run whose result the golden file has.
+type run struct {
+	name  string
+	c     Config
+	steps int64
+}
+
+// seedRuns are those of TestOneSeedOneResult.
+func seedRuns() []run {
+	catch := DefaultConfig()
+	catch.Env, catch.NumEnvs, catch.Seed = "Catch-v0", 4, 3
+	catch.LearningStarts, catch.BatchSize, catch.BufferSize, catch.TrainFreq = 200, 4, 1500, 16
+	catch.Window, catch.TargetUpdateInterval, catch.ExplorationSteps = 250, 500, 1000
+	if kernel.ISA() == "go" {
+		catch.Policy = policyMLP // convolutions in Go take minutes, and show nothing more
+	}
+	return []run{
+		{"CartPole", cartpole(func(c *Config) { c.NumEnvs = 8 }), 20_000},
+		{"CartPole, actor target", cartpole(func(c *Config) { c.Actor, c.Window = ActorTarget, 0 }), 5_000},
+		{"CartPole, W = 3 divides nothing", cartpole(func(c *Config) { c.NumEnvs, c.TrainFreq, c.GradientSteps, c.Window = 3, 7, 2, 50 }), 5_000},
+		{"CartPole, unsynchronised", cartpole(func(c *Config) { c.Synchronized, c.NumEnvs = false, 5 }), 5_000},
+		{"Catch", catch, 2_000},
+	}
+}
+
+// textbookRuns are those of TestStandardModeIsTextbookDQN.
+func textbookRuns() []run {
+	var runs []run
+	for _, c := range []Config{
+		cartpole(func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized = 1, false, false }),
+		cartpole(func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized, c.TrainFreq = 1, false, true, 3 }),
+		cartpole(func(c *Config) { c.Env = "MountainCar-v0"; c.NumEnvs, c.Concurrent, c.BufferSize = 1, false, 300 }),
+	} {
+		runs = append(runs, run{fmt.Sprintf("textbook %s F=%d", c.Env, c.TrainFreq), c, 1500})
+	}
+	return runs
+}
+
+// No bit of learning has changed since the golden file was written, on any path
+// that this machine runs.
+func TestGoldenHashes(t *testing.T) {
+	golden := map[string]map[string]Hashes{}
+	for _, line := range strings.Split(string(must(os.ReadFile("testdata/golden.txt"))(t)), "\n") {
+		f := strings.Split(line, " | ")
+		if len(f) != 5 {
+			continue
+		}
+		if golden[f[0]] == nil {
+			golden[f[0]] = map[string]Hashes{}
+		}
+		golden[f[0]][f[1]] = Hashes{f[2], f[3], f[4]}
+	}
+	before := kernel.ISA()
+	defer func() { check(t, kernel.Use(before)) }()
+	for _, isa := range []string{"go", "generic", "avx2", "avx512", "avx512bf16"} {
+		t.Run(isa, func(t *testing.T) {
+			if err := kernel.Use(isa); err != nil {
+				t.Skipf("left out: %v", err)
+			}
+			runs := append(seedRuns(), textbookRuns()...)
+			if len(golden[isa]) != len(runs) {
+				t.Fatalf("%d rows in the golden file, want %d", len(golden[isa]), len(runs))
+			}
+			for _, x := range runs {
+				if testing.Short() && x.c.Env == "Catch-v0" {
+					continue
+				}
+				if got := learn(t, x.c, x.steps, notEmulated); got != golden[isa][x.name] {
+					t.Errorf("%s: %+v, want %+v", x.name, got, golden[isa][x.name])
+				}
+			}
+		})
+	}
+}

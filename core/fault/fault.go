@@ -1,0 +1,44 @@
+// Package fault holds the errors that every layer shares, so that a caller can
+// tell them apart with errors.Is and errors.As without importing the layer that
+// they come from. It imports nothing of this library.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+var (
+	// ErrBusy refuses a call because another call on the same object is in progress.
+	ErrBusy = errors.New("another call is in progress")
+	// ErrClosed refuses a call on an object that was closed.
+	ErrClosed = errors.New("closed")
+	// ErrStopped ends a call that waited when Stop was called. Nothing has
+	// changed; the same call can be made again.
+	ErrStopped = errors.New("stopped while waiting")
+	// ErrTimedOut ends a call whose time limit is over before there is a result.
+	// Nothing has changed; the same call can be made again.
+	ErrTimedOut = errors.New("the time limit was over first")
+	// ErrNotFinite refuses NaN and infinity, in observations and rewards, in a
+	// loss, in parameters.
+	ErrNotFinite = errors.New("must be finite")
+)
+
+// Panic is a panic that was caught: a bug in an environment or in the library.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// Caught returns what recover returned as an error, with the stack of the
+// goroutine that panicked. It is called by the deferred function that recovers.
+func Caught(value any) *Panic { return &Panic{Value: value, Stack: debug.Stack()} }
+
+// Memory refuses an allocation for which the machine, or the limit that is set
+// for this process, has not enough left.
+type Memory struct{ Text string }
+
+func (m *Memory) Error() string { return m.Text }
