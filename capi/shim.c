@@ -20,31 +20,31 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit numbers in pointers");
   int code;          \
   if (pl_forked()) return refuse_forked()
 
-#define GO(call)                                               \
-  (mode = pl_float_enter(), code = (call), pl_float_leave(mode), \
-   code == PACELINE_OK ? code : pl_fail(code, "%s", why))
+#define GO(call) \
+  (mode = pl_float_enter(), code = (call), pl_float_leave(mode), code == PACELINE_OK ? code : pl_fail(code, "%s", why))
 
-#define NEED(pointer)                                                                             \
-  do {                                                                                            \
+#define NEED(pointer)                                                                                   \
+  do {                                                                                                  \
     if ((pointer) == NULL) return pl_fail(PACELINE_EINVAL, #pointer ": NULL, must point to something"); \
   } while (0)
 
-#define TEXT(text, longest)                                                           \
-  do {                                                                                \
-    NEED(text);                                                                       \
-    if (strnlen(text, (longest) + 1) > (longest))                                     \
+#define TEXT(text, longest)                                                            \
+  do {                                                                                 \
+    NEED(text);                                                                        \
+    if (strnlen(text, (longest) + 1) > (longest))                                      \
       return pl_fail(PACELINE_EINVAL, #text ": longer than %d bytes", (int)(longest)); \
   } while (0)
 
 /* A struct from a newer header is refused; one from an older header, down to
  * the first that there was, is read and written as far as it goes. */
-#define SIZED(pointer, type)                                                                  \
-  do {                                                                                        \
-    code = check_size(#pointer, (pointer)->struct_size, FIRST_##type, sizeof(type));          \
-    if (code != PACELINE_OK) return code;                                                     \
+#define SIZED(pointer, type)                                                         \
+  do {                                                                               \
+    code = check_size(#pointer, (pointer)->struct_size, FIRST_##type, sizeof(type)); \
+    if (code != PACELINE_OK) return code;                                            \
   } while (0)
 
-enum { /* sizes in version 0.1.0 */
+/* sizes in version 0.1.0 */
+enum {
   FIRST_paceline_option = 40,
   FIRST_paceline_spec = 64,
   FIRST_paceline_env_table = 64,
@@ -135,12 +135,12 @@ int paceline_config_describe(paceline_option *out, size_t i) {
   return code;
 }
 
-#define FREE(noun, go)                                \
-  void paceline_##noun##_free(paceline_##noun *it) {  \
-    if (it == NULL || pl_forked()) return;            \
-    unsigned mode = pl_float_enter();                 \
-    go(id(it));                                       \
-    pl_float_leave(mode);                             \
+#define FREE(noun, go)                               \
+  void paceline_##noun##_free(paceline_##noun *it) { \
+    if (it == NULL || pl_forked()) return;           \
+    unsigned mode = pl_float_enter();                \
+    go(id(it));                                      \
+    pl_float_leave(mode);                            \
   }
 
 FREE(config, pacelineGoConfigFree)
@@ -343,8 +343,7 @@ int paceline_trainer_observe(paceline_trainer *t, paceline_stats *stats) {
   NEED(t);
   paceline_stats full = {0};
   if (stats != NULL) SIZED(stats, paceline_stats);
-  if (GO(pacelineGoTrainerObserve(id(t), stats == NULL ? NULL : &full, why)) == 0 && stats != NULL)
-    give(stats, &full);
+  if (GO(pacelineGoTrainerObserve(id(t), stats == NULL ? NULL : &full, why)) == 0 && stats != NULL) give(stats, &full);
   return code;
 }
 
@@ -388,8 +387,8 @@ size_t paceline_policy_state_bytes(const paceline_policy *p) {
   return 0;
 }
 
-int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, void *state,
-                        const uint8_t *episode_starts, void *actions, float *values) {
+int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, void *state, const uint8_t *episode_starts,
+                        void *actions, float *values) {
   ENTER;
   NEED(p);
   if (n > 0) {
@@ -401,8 +400,8 @@ int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, voi
   return GO(pacelineGoPolicyAct(id(p), n, (void *)obs, actions, values, why));
 }
 
-int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env, const char *options, int64_t episodes,
-                             double epsilon, uint64_t seed) {
+int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env, const char *options,
+                             int64_t episodes, double epsilon, uint64_t seed) {
   ENTER;
   NEED(out);
   NEED(p);
@@ -410,7 +409,8 @@ int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p,
   if (options != NULL) TEXT(options, PL_LONGEST_JSON);
   SIZED(out, paceline_evaluation);
   paceline_evaluation full = {0};
-  if (GO(pacelineGoPolicyEvaluate(&full, id(p), (char *)env, (char *)options, episodes, epsilon, seed, why)) == 0) give(out, &full);
+  if (GO(pacelineGoPolicyEvaluate(&full, id(p), (char *)env, (char *)options, episodes, epsilon, seed, why)) == 0)
+    give(out, &full);
   return code;
 }
 
@@ -475,10 +475,10 @@ int paceline_vec_describe(char **out, const paceline_vec *v) {
   return GO(pacelineGoVecDescribe(out, id(v), why));
 }
 
-#define ROWS               \
-  NEED(rows);              \
+#define ROWS                  \
+  NEED(rows);                 \
   SIZED(rows, paceline_rows); \
-  paceline_rows full = {0}; \
+  paceline_rows full = {0};   \
   take(&full, rows)
 
 int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask, const paceline_rows *rows) {
@@ -544,8 +544,7 @@ int paceline_vec_restore(paceline_vec *v, uint32_t i, const void *state, size_t 
   return GO(pacelineGoVecRestore(id(v), i, (void *)state, size, why));
 }
 
-int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width, paceline_vec *v,
-                        uint32_t i) {
+int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width, paceline_vec *v, uint32_t i) {
   ENTER;
   NEED(size);
   NEED(height);
@@ -573,7 +572,8 @@ int paceline_console_new(paceline_console **out, const char *rom, const char *ga
   if (rom != NULL) TEXT(rom, PL_LONGEST_PATH);
   if (game != NULL) TEXT(game, PL_LONGEST_NAME);
   uint64_t made;
-  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, other_md5, seed, repeat_action_probability, frame_skip, why)) == 0)
+  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, other_md5, seed, repeat_action_probability, frame_skip,
+                              why)) == 0)
     *out = handle(made);
   return code;
 }

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLBACK(result, call)          \
-  do {                                  \
-    unsigned mode = pl_float_enter();   \
-    pl_callback_clear();                \
-    result = (call);                    \
-    pl_float_leave(mode);               \
+#define CALLBACK(result, call)        \
+  do {                                \
+    unsigned mode = pl_float_enter(); \
+    pl_callback_clear();              \
+    result = (call);                  \
+    pl_float_leave(mode);             \
   } while (0)
 
 static char *kept(void) {

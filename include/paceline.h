@@ -173,12 +173,12 @@ enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 =
  * 3], and actions that are a PACELINE_BOX of float32 [n]. */
 typedef struct paceline_spec {
   uint32_t struct_size;
-  uint32_t kind;        /* enum paceline_kind */
-  uint32_t dtype;       /* enum paceline_dtype */
-  uint32_t ndim;        /* axes in use, 0 for PACELINE_DISCRETE */
-  int64_t shape[4];     /* sizes of the axes */
-  int64_t n;            /* PACELINE_DISCRETE: number of actions */
-  int64_t frame_stack;  /* the first axis is that many frames, oldest first; 0: not declared */
+  uint32_t kind;       /* enum paceline_kind */
+  uint32_t dtype;      /* enum paceline_dtype */
+  uint32_t ndim;       /* axes in use, 0 for PACELINE_DISCRETE */
+  int64_t shape[4];    /* sizes of the axes */
+  int64_t n;           /* PACELINE_DISCRETE: number of actions */
+  int64_t frame_stack; /* the first axis is that many frames, oldest first; 0: not declared */
 } paceline_spec;
 
 /* ---------------------------------------------- 5 your own environments */
@@ -237,16 +237,16 @@ PACELINE_API void paceline_set_callback_error(const char *text);
  * host->set_callback_error("..."). host is valid for ever. */
 typedef struct paceline_host {
   uint32_t struct_size;
-  int32_t abi_version; /* PACELINE_ABI_VERSION of the library that loads it */
+  int32_t abi_version;                          /* PACELINE_ABI_VERSION of the library that loads it */
   void (*set_callback_error)(const char *text); /* paceline_set_callback_error */
 } paceline_host;
 
 typedef struct paceline_env_plugin {
   uint32_t struct_size;
   uint32_t reserved;
-  const char *name; /* that the environment is to be known by, such as "Pendulum-v1" */
+  const char *name;         /* that the environment is to be known by, such as "Pendulum-v1" */
   paceline_env_table table; /* struct_size is set */
-  void *user; /* passed to spec and create; never released, as the file stays loaded */
+  void *user;               /* passed to spec and create; never released, as the file stays loaded */
 } paceline_env_plugin;
 
 typedef int paceline_env_open_function(const paceline_host *host, paceline_env_plugin *out);
@@ -308,13 +308,13 @@ typedef struct paceline_stats {
   int64_t replay_bytes;    /* memory of the replay, every slot counted */
   double epsilon;
   double learning_rate;
-  double loss;           /* mean of the latest 100 updates; NaN before the first */
-  double mean_return;    /* undiscounted, latest 100 episodes; NaN before the first */
-  double mean_length;    /* steps, likewise */
-  double seconds_env;    /* stepping environments, per-thread sum */
-  double seconds_act;    /* computing Q-values for acting, per-thread sum */
-  double seconds_train;  /* in the trainer's updates */
-  double seconds_wait;   /* waiting for the trainer, or for a core */
+  double loss;          /* mean of the latest 100 updates; NaN before the first */
+  double mean_return;   /* undiscounted, latest 100 episodes; NaN before the first */
+  double mean_length;   /* steps, likewise */
+  double seconds_env;   /* stepping environments, per-thread sum */
+  double seconds_act;   /* computing Q-values for acting, per-thread sum */
+  double seconds_train; /* in the trainer's updates */
+  double seconds_wait;  /* waiting for the trainer, or for a core */
 } paceline_stats;
 
 /* Runs until max_steps further steps are taken (0: until the end of the course),
@@ -507,11 +507,11 @@ enum paceline_autoreset {
 
 typedef struct paceline_vec_options {
   uint32_t struct_size;
-  uint32_t num_envs;    /* 1 to 65536 */
-  uint32_t batch_size;  /* rows that paceline_vec_recv waits for, 1 to num_envs; 0: num_envs */
-  uint32_t num_threads; /* that step them, at most 1024; 0: one per core. Results are the same for any */
-  uint32_t autoreset;   /* enum paceline_autoreset */
-  int32_t pin;          /* the core that the first of these threads is bound to, the others follow; -1: none is */
+  uint32_t num_envs;       /* 1 to 65536 */
+  uint32_t batch_size;     /* rows that paceline_vec_recv waits for, 1 to num_envs; 0: num_envs */
+  uint32_t num_threads;    /* that step them, at most 1024; 0: one per core. Results are the same for any */
+  uint32_t autoreset;      /* enum paceline_autoreset */
+  int32_t pin;             /* the core that the first of these threads is bound to, the others follow; -1: none is */
   const char *env_options; /* what the environments are made with, a JSON object, or NULL: see below */
 } paceline_vec_options;
 
@@ -539,14 +539,14 @@ PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
  * that are NULL are not written; obs must be there, and final_obs in PACELINE_SAME_STEP. */
 typedef struct paceline_rows {
   uint32_t struct_size;
-  uint32_t num_rows;   /* num_envs; for paceline_vec_offer batch_size */
-  void *obs;           /* observations */
-  void *final_obs;     /* PACELINE_SAME_STEP: the last observation of an episode that ended */
+  uint32_t num_rows; /* num_envs; for paceline_vec_offer batch_size */
+  void *obs;         /* observations */
+  void *final_obs;   /* PACELINE_SAME_STEP: the last observation of an episode that ended */
   double *rewards;
-  uint8_t *terminated; /* 0 or 1 */
-  uint8_t *truncated;  /* 0 or 1 */
-  uint8_t *started;    /* 1 where obs is the first of an episode */
-  int32_t *env_ids;    /* whose row it is */
+  uint8_t *terminated;      /* 0 or 1 */
+  uint8_t *truncated;       /* 0 or 1 */
+  uint8_t *started;         /* 1 where obs is the first of an episode */
+  int32_t *env_ids;         /* whose row it is */
   void *const *infos;       /* an array for each column that paceline_vec_describe names */
   void *const *final_infos; /* PACELINE_SAME_STEP: the same of an episode's last step */
 } paceline_rows;
@@ -607,8 +607,8 @@ PACELINE_API int paceline_vec_restore(paceline_vec *v, uint32_t i, const void *s
 
 /* A picture of environment i, [height][width][3] bytes of red, green and blue: *size bytes.
  * out NULL: only the sizes are written. */
-PACELINE_API int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width,
-                                     paceline_vec *v, uint32_t i);
+PACELINE_API int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width, paceline_vec *v,
+                                     uint32_t i);
 
 /* Waits for the environments that are under way and frees all; a recv in progress returns. */
 PACELINE_API void paceline_vec_free(paceline_vec *v);
@@ -675,9 +675,9 @@ typedef struct paceline_console_state {
   uint32_t struct_size;
   uint32_t ended; /* bits of enum paceline_end */
   int32_t lives;
-  int32_t mode;       /* that of the next reset */
-  int32_t difficulty; /* bit 0 the left switch, bit 1 the right one */
-  uint32_t pal;       /* 1: the game is for PAL */
+  int32_t mode;                 /* that of the next reset */
+  int32_t difficulty;           /* bit 0 the left switch, bit 1 the right one */
+  uint32_t pal;                 /* 1: the game is for PAL */
   int64_t frame_number;         /* since the console was turned on */
   int64_t episode_frame_number; /* since the last reset */
   uint32_t height;              /* of the picture: mostly 210 */
@@ -689,7 +689,12 @@ typedef struct paceline_console_state {
  * valid until the console is freed. */
 PACELINE_API int paceline_console_view(const paceline_console_state **out, const paceline_console *c);
 
-enum paceline_console_list { PACELINE_MINIMAL_ACTIONS = 0, PACELINE_LEGAL_ACTIONS = 1, PACELINE_MODES = 2, PACELINE_DIFFICULTIES = 3 };
+enum paceline_console_list {
+  PACELINE_MINIMAL_ACTIONS = 0,
+  PACELINE_LEGAL_ACTIONS = 1,
+  PACELINE_MODES = 2,
+  PACELINE_DIFFICULTIES = 3
+};
 
 /* Writes up to capacity of the game's numbers of that kind, in ascending order, and
  * how many there are. out: NULL if capacity is 0. */

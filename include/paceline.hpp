@@ -299,8 +299,8 @@ class Policy {
   template <class Component>
   std::vector<int32_t> act(const std::vector<Component> &obs) const {
     if (obs.size() % size_ != 0)
-      throw Error(PACELINE_EINVAL, "obs: " + std::to_string(obs.size()) + " components, must be a multiple of " +
-                                       std::to_string(size_));
+      throw Error(PACELINE_EINVAL,
+                  "obs: " + std::to_string(obs.size()) + " components, must be a multiple of " + std::to_string(size_));
     std::vector<int32_t> actions(obs.size() / size_);
     act(actions.size(), obs.data(), actions.data());
     return actions;
@@ -320,7 +320,8 @@ class Policy {
   paceline_evaluation evaluate(const std::string &env, int64_t episodes, double epsilon = 0, uint64_t seed = 0,
                                const std::string &options = {}) const {
     auto e = detail::sized<paceline_evaluation>();
-    check(paceline_policy_evaluate(&e, get(), env.c_str(), options.empty() ? nullptr : options.c_str(), episodes, epsilon, seed));
+    check(paceline_policy_evaluate(&e, get(), env.c_str(), options.empty() ? nullptr : options.c_str(), episodes,
+                                   epsilon, seed));
     return e;
   }
   void save(const std::string &path) const { check(paceline_policy_save(get(), path.c_str())); }
@@ -360,7 +361,9 @@ class Trainer {
     it_.reset(it);
   }
 
-  void begin(int64_t total_timesteps, uint32_t flags = 0) { check(paceline_trainer_begin(get(), total_timesteps, flags)); }
+  void begin(int64_t total_timesteps, uint32_t flags = 0) {
+    check(paceline_trainer_begin(get(), total_timesteps, flags));
+  }
   paceline_stats run(int64_t max_steps = 0, int64_t max_ms = 0) {
     auto s = detail::sized<paceline_stats>();
     check(paceline_trainer_run(get(), max_steps, max_ms, &s));
@@ -473,8 +476,8 @@ constexpr const char *dtype() {
 class Rows {
  public:
   Rows(uint32_t n, const paceline_spec &obs, const std::vector<Column> &columns)
-      : rewards(n), terminated(n), truncated(n), started(n), env_ids(n), columns_(&columns),
-        dtype_(obs.dtype), row_(detail::components(obs)) {
+      : rewards(n), terminated(n), truncated(n), started(n), env_ids(n), columns_(&columns), dtype_(obs.dtype),
+        row_(detail::components(obs)) {
     const std::size_t size = n * row_ * (dtype_ == PACELINE_FLOAT32 ? 4 : 1);
     obs_.resize(size);
     final_obs_.resize(size);
@@ -497,17 +500,25 @@ class Rows {
 
   /* Row i, an array of uint8_t or float; those that follow lie behind it. */
   template <class T>
-  const T *obs(std::size_t i = 0) const { return at<T>(obs_, i); }
+  const T *obs(std::size_t i = 0) const {
+    return at<T>(obs_, i);
+  }
   /* PACELINE_SAME_STEP: the last observation of the episode, where one ended(). */
   template <class T>
-  const T *final_obs(std::size_t i = 0) const { return at<T>(final_obs_, i); }
+  const T *final_obs(std::size_t i = 0) const {
+    return at<T>(final_obs_, i);
+  }
 
   /* What the environment of row i tells under a name: uint8_t for "bool". */
   template <class T>
-  const T *info(const std::string &name, std::size_t i) const { return told<T>(infos_, name, i); }
+  const T *info(const std::string &name, std::size_t i) const {
+    return told<T>(infos_, name, i);
+  }
   /* PACELINE_SAME_STEP: the same at the end of the episode, where one ended(). */
   template <class T>
-  const T *final_info(const std::string &name, std::size_t i) const { return told<T>(final_infos_, name, i); }
+  const T *final_info(const std::string &name, std::size_t i) const {
+    return told<T>(final_infos_, name, i);
+  }
 
   /* The arrays as the C functions take them; valid as long as these Rows. */
   paceline_rows arrays() {
@@ -679,9 +690,9 @@ class VecEnv {
     paceline_spec obs = detail::sized<paceline_spec>(), action = detail::sized<paceline_spec>();
     uint32_t num_envs = 0, batch_size = 0;
     std::vector<Column> columns;
-    std::vector<Rows> rows; /* number 0 for reset and step, the others for recv, in turns */
-    std::size_t next = 1;   /* that recv gives */
-    std::size_t held = 0;   /* that recv gave last; 0: none */
+    std::vector<Rows> rows;         /* number 0 for reset and step, the others for recv, in turns */
+    std::size_t next = 1;           /* that recv gives */
+    std::size_t held = 0;           /* that recv gave last; 0: none */
     detail::Owner<paceline_vec> it; /* goes first, as it writes to the others */
   };
 
@@ -698,7 +709,9 @@ class VecEnv {
     check_size("actions", actions.size(), n * (box ? detail::components(s_->action) : 1));
   }
   template <class T>
-  static const T *data(const std::vector<T> &list) { return list.empty() ? nullptr : list.data(); }
+  static const T *data(const std::vector<T> &list) {
+    return list.empty() ? nullptr : list.data();
+  }
 
   void offer(std::size_t k) {
     const paceline_rows r = s_->rows[k].arrays();

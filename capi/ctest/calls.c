@@ -39,7 +39,8 @@ int main(void) {
   for (int i = 0; i < N / 4; i++) OK(paceline_policy_act(policy, 1, obs, NULL, NULL, &action, NULL));
   double act = nanoseconds(N / 4, began);
   began = now();
-  for (int i = 0; i < N; i++) STATUS(paceline_policy_act((paceline_policy *)t, 0, NULL, NULL, NULL, NULL, NULL), PACELINE_EHANDLE);
+  for (int i = 0; i < N; i++)
+    STATUS(paceline_policy_act((paceline_policy *)t, 0, NULL, NULL, NULL, NULL, NULL), PACELINE_EHANDLE);
   double refused = nanoseconds(N, began);
   paceline_vec *v = vec_of("CartPole-v1", 8, 0, 1, PACELINE_SAME_STEP, NULL);
   room r = room_for(v, 8);
@@ -56,9 +57,11 @@ int main(void) {
   double apart = nanoseconds(N / 4, began);
   paceline_vec_free(v);
   room_free(&r);
-  printf("a call that does nothing %.0f ns, a refused one %.0f ns, act on one row (4-16-2) %.0f ns, a step of 8 CartPoles %.0f ns, "
-         "offer, send and recv of the same %.0f ns\n",
-         call, refused, act, step, apart);
+  printf(
+      "a call that does nothing %.0f ns, a refused one %.0f ns, act on one row (4-16-2) %.0f ns, a step of 8 CartPoles "
+      "%.0f ns, "
+      "offer, send and recv of the same %.0f ns\n",
+      call, refused, act, step, apart);
   CHECK(call < 5000); /* far off, so that a busy machine passes */
 
   deep(400); /* 6.5 MB of the main thread's 8 */

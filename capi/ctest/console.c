@@ -12,13 +12,13 @@ static const uint8_t program[] = {
     0xA2, 0xFF, 0x9A,                               /* LDX #$FF, TXS */
     0xA9, 0x00, 0x85, 0xF1, 0x85, 0xF2, 0x85, 0xF3, /* $F1, $F2, $F3 = 0 */
     0x85, 0x02, 0xA9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0x85, 0x02, 0xA9, 0x00, 0x85, 0x00, /* frame: VSYNC */
-    0xE6, 0x84, 0xA5, 0x84, 0x85, 0x09,             /* INC $84, COLUBK = $84 */
-    0xAD, 0x80, 0x02, 0x85, 0x80,                   /* $80 = SWCHA */
+    0xE6, 0x84, 0xA5, 0x84, 0x85, 0x09,                                           /* INC $84, COLUBK = $84 */
+    0xAD, 0x80, 0x02, 0x85, 0x80,                                                 /* $80 = SWCHA */
     0x24, 0x80, 0x30, 0x09, 0xF8, 0x18, 0xA5, 0xF1, 0x69, 0x01, 0x85, 0xF1, 0xD8, /* RIGHT: $F1 + 1 */
-    0x24, 0x80, 0x70, 0x04, 0xA9, 0x80, 0x85, 0xF3, /* LEFT: over */
-    0xAD, 0x82, 0x02, 0x4A, 0xB0, 0x06, 0xA9, 0x00, 0x85, 0xF1, 0x85, 0xF3, /* RESET: anew */
-    0xA2, 0xFA, 0x85, 0x02, 0xCA, 0xD0, 0xFB,       /* 250 lines */
-    0x4C, 0x0C, 0xF0,                               /* JMP frame */
+    0x24, 0x80, 0x70, 0x04, 0xA9, 0x80, 0x85, 0xF3,                               /* LEFT: over */
+    0xAD, 0x82, 0x02, 0x4A, 0xB0, 0x06, 0xA9, 0x00, 0x85, 0xF1, 0x85, 0xF3,       /* RESET: anew */
+    0xA2, 0xFA, 0x85, 0x02, 0xCA, 0xD0, 0xFB,                                     /* 250 lines */
+    0x4C, 0x0C, 0xF0,                                                             /* JMP frame */
 };
 
 enum { RIGHT = 3, LEFT = 4, HEIGHT = 210, WIDTH = 160 };
@@ -105,7 +105,8 @@ static void cartridges(void) {
   CHECK(paceline_console_new(&c, tmp("none.bin"), NULL, 0, 0, 0, 1) != PACELINE_OK);
   CHECK(strstr(paceline_last_error(), "none.bin") != NULL);
   CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 0, 1) != PACELINE_OK);
-  CHECK(strstr(paceline_last_error(), "tetris.bin") != NULL && strstr(paceline_last_error(), "no folder is known") != NULL);
+  CHECK(strstr(paceline_last_error(), "tetris.bin") != NULL &&
+        strstr(paceline_last_error(), "no folder is known") != NULL);
   CHECK(c == (void *)1);
 
   NIL(paceline_rom_folder(NULL), "path");
@@ -244,7 +245,8 @@ static void looks(void) {
   CHECK(colours[100 * WIDTH + 80] == (ram[4] & 0xFE));
   for (size_t i = 1; i < sizeof grey; i++) /* one grey for each colour */
     CHECK(colours[i] != colours[i - 1] || (grey[i] == grey[i - 1] && memcmp(rgb + 3 * i, rgb + 3 * i - 3, 3) == 0));
-  INVALID(paceline_console_screen(colours, sizeof colours - 1, c, PACELINE_SCREEN_COLOUR), "size: 33599, must be 33600");
+  INVALID(paceline_console_screen(colours, sizeof colours - 1, c, PACELINE_SCREEN_COLOUR),
+          "size: 33599, must be 33600");
   INVALID(paceline_console_screen(colours, sizeof colours, c, PACELINE_SCREEN_RGB), "size: 33600, must be 100800");
   INVALID(paceline_console_screen(rgb, sizeof rgb, c, PACELINE_SCREEN_GREY), "size: 100800, must be 33600");
   INVALID(paceline_console_screen(colours, 0, c, 0), "size: 0");

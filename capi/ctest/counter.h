@@ -146,11 +146,16 @@ static inline paceline_env_table counter_table(int saves) {
 }
 
 static inline family counters(enum fault fault, int at) {
-  return (family){.fault = fault,
-                  .at = at,
-                  .lock = PTHREAD_MUTEX_INITIALIZER,
-                  .obs = {.struct_size = sizeof(paceline_spec), .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {1}},
-                  .action = {.struct_size = sizeof(paceline_spec), .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2}};
+  return (family){
+      .fault = fault,
+      .at = at,
+      .lock = PTHREAD_MUTEX_INITIALIZER,
+      .obs = {.struct_size = sizeof(paceline_spec),
+              .kind = PACELINE_BOX,
+              .dtype = PACELINE_FLOAT32,
+              .ndim = 1,
+              .shape = {1}},
+      .action = {.struct_size = sizeof(paceline_spec), .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2}};
 }
 
 /* Makes a trainer on four counters; returns the status. */

@@ -8,13 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DL_FUNCTIONS(X)                                                          \
-  X(paceline_last_error) X(paceline_status_str) X(paceline_abi_version)          \
-  X(paceline_config_new) X(paceline_config_set) X(paceline_config_free)          \
-  X(paceline_trainer_new) X(paceline_trainer_new_table) X(paceline_trainer_run)  \
-  X(paceline_trainer_stats) X(paceline_trainer_hash) X(paceline_trainer_stop)    \
+/* clang-format off */
+#define DL_FUNCTIONS(X)                                                              \
+  X(paceline_last_error) X(paceline_status_str) X(paceline_abi_version)              \
+  X(paceline_config_new) X(paceline_config_set) X(paceline_config_free)              \
+  X(paceline_trainer_new) X(paceline_trainer_new_table) X(paceline_trainer_run)      \
+  X(paceline_trainer_stats) X(paceline_trainer_hash) X(paceline_trainer_stop)        \
   X(paceline_trainer_free) X(paceline_trainer_begin) X(paceline_policy_from_trainer) \
   X(paceline_policy_evaluate) X(paceline_policy_free) X(paceline_set_callback_error)
+/* clang-format on */
 
 #define DECLARE(name) static __typeof__(name) *dl_##name;
 DL_FUNCTIONS(DECLARE)

@@ -54,7 +54,8 @@ int main(void) {
   }
 
   /* Shared rows outlive their owner, each lease by itself. */
-  paceline_spec box = {.struct_size = sizeof box, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {4}};
+  paceline_spec box = {
+      .struct_size = sizeof box, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {4}};
   paceline_spec act = {.struct_size = sizeof act, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2};
   cfg = config(settings);
   OK(paceline_config_set(cfg, "num_envs", "3"));

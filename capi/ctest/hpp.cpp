@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-      std::exit(1);                                                   \
-    }                                                                 \
+#define CHECK(condition)                                          \
+  do {                                                            \
+    if (!(condition)) {                                           \
+      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      std::exit(1);                                               \
+    }                                                             \
   } while (0)
 
 // f throws an Error with this code, whose text contains says.
@@ -21,7 +21,8 @@ static void throws(int code, const char *says, F &&f) {
     f();
   } catch (const paceline::Error &e) {
     if (e.code() == code && std::strstr(e.what(), says) != nullptr) return;
-    std::printf("%s \"%s\", must be %s \"...%s...\"\n", paceline_status_str(e.code()), e.what(), paceline_status_str(code), says);
+    std::printf("%s \"%s\", must be %s \"...%s...\"\n", paceline_status_str(e.code()), e.what(),
+                paceline_status_str(code), says);
     std::exit(1);
   }
   std::printf("no error, must be %s \"...%s...\"\n", paceline_status_str(code), says);
@@ -55,7 +56,8 @@ struct Counter : paceline::Environment<float> {
     if (n_++ == 5 && fault == in_step) throw std::out_of_range("step: index 7 of 5");
     if (n_ == 5 && fault == odd_type) throw 42;
     show(obs);
-    return {static_cast<float>(action == static_cast<int32_t>(seed_ >> 40) % 3), static_cast<uint8_t>(n_ == 9 ? PACELINE_TERMINATED : 0)};
+    return {static_cast<float>(action == static_cast<int32_t>(seed_ >> 40) % 3),
+            static_cast<uint8_t>(n_ == 9 ? PACELINE_TERMINATED : 0)};
   }
   std::string save() { return {reinterpret_cast<const char *>(&seed_), sizeof seed_ + sizeof n_}; }
   void restore(const std::string &state) {
@@ -87,7 +89,8 @@ struct Picture : paceline::Environment<uint8_t> {
 
 static_assert(paceline::detail::CanSave<Counter>::value);
 static_assert(!paceline::detail::CanSave<Picture>::value);
-static_assert(!std::is_copy_constructible_v<paceline::Trainer> && std::is_nothrow_move_constructible_v<paceline::Trainer>);
+static_assert(!std::is_copy_constructible_v<paceline::Trainer> &&
+              std::is_nothrow_move_constructible_v<paceline::Trainer>);
 static_assert(std::is_move_assignable_v<paceline::Policy> && std::is_move_assignable_v<paceline::VecEnv>);
 
 static paceline::Config small() {
@@ -101,7 +104,8 @@ int main() {
   // Settings: numbers lose nothing on the way.
   paceline::Config cfg = small();
   CHECK(cfg.get("optimizer_eps") == "1e-08" && cfg.get("num_envs") == "4");
-  CHECK(cfg.set("learning_rate", 2.5e-5f).get("learning_rate").substr(0, 7) == "2.5e-05" || cfg.get("learning_rate").substr(0, 5) == "2.499");
+  CHECK(cfg.set("learning_rate", 2.5e-5f).get("learning_rate").substr(0, 7) == "2.5e-05" ||
+        cfg.get("learning_rate").substr(0, 5) == "2.499");
   CHECK(cfg.set("concurrent", false).get("concurrent") == "false");
   cfg.set("concurrent", true).set("learning_rate", 1e-3).set("seed", INT64_C(1) << 62);
   CHECK(cfg.get("seed") == "4611686018427387904");
@@ -138,23 +142,32 @@ int main() {
 
   // Exceptions keep their text and never cross C.
   fault = in_constructor;
-  throws(PACELINE_ECALLBACK, "no room for another counter", [&] { paceline::Trainer t(cfg, paceline::environments<Counter>()); });
+  throws(PACELINE_ECALLBACK, "no room for another counter",
+         [&] { paceline::Trainer t(cfg, paceline::environments<Counter>()); });
   CHECK(alive == 0);
   fault = in_reset;
-  throws(PACELINE_ECALLBACK, "reset: refused", [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
+  throws(PACELINE_ECALLBACK, "reset: refused",
+         [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
   fault = in_step;
-  throws(PACELINE_ECALLBACK, "step: index 7 of 5", [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
+  throws(PACELINE_ECALLBACK, "step: index 7 of 5",
+         [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
   fault = odd_type;
-  throws(PACELINE_ECALLBACK, "not a std::exception", [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
+  throws(PACELINE_ECALLBACK, "not a std::exception",
+         [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
   fault = none;
-  throws(PACELINE_ECALLBACK, "no environment was made",
-         [&] { paceline::Trainer t(cfg, paceline::environments<Counter>([](uint32_t, uint64_t) { return nullptr; })); });
+  throws(PACELINE_ECALLBACK, "no environment was made", [&] {
+    paceline::Trainer t(cfg, paceline::environments<Counter>([](uint32_t, uint64_t) { return nullptr; }));
+  });
   CHECK(alive == 0);
-  { auto unused = paceline::environments<Counter>(); }
+  {
+    auto unused = paceline::environments<Counter>();
+  }
 
   int shade = 7;
   cfg.set("train_freq", 50);
-  paceline::Trainer pictures(cfg, paceline::environments<Picture>([shade](uint32_t i, uint64_t) { return std::make_unique<Picture>(shade + static_cast<int>(i)); }));
+  paceline::Trainer pictures(cfg, paceline::environments<Picture>([shade](uint32_t i, uint64_t) {
+                               return std::make_unique<Picture>(shade + static_cast<int>(i));
+                             }));
   CHECK(pictures.run(200).episodes > 20);
 
   // Environments stepped here: all together,
@@ -168,7 +181,7 @@ int main() {
   const float first = vec.reset(seeds).obs<float>(2)[1];
   CHECK(vec.rows().started[3] == 1 && first != 0);
   const paceline::Rows &rows = vec.rows();
-  paceline::VecEnv other = std::move(vec); // arrays stay where they are
+  paceline::VecEnv other = std::move(vec);  // arrays stay where they are
   CHECK(&rows == &other.rows() && rows.obs<float>()[9] == first);
   other.step(std::vector<int32_t>{1, 0, 1, 0});
   CHECK(rows.rewards[0] == 1 && rows.started[3] == 0 && !rows.ended(0) && rows.env_ids[3] == 3);
@@ -183,7 +196,8 @@ int main() {
   const std::vector<uint8_t> state = other.save(2);
   options.env_options = "{\"gravity\": 9}";
   throws(PACELINE_EINVAL, "gravity", [&] { paceline::VecEnv("CartPole-v1", 1, options); });
-  CHECK(other.render(0).rgb.size() == 3u * other.render(0).height * other.render(0).width && other.render(0).width == 600);
+  CHECK(other.render(0).rgb.size() == 3u * other.render(0).height * other.render(0).width &&
+        other.render(0).width == 600);
 
   // and apart: whoever is done first, rows are those that a vector in step has.
   options = {};
@@ -203,7 +217,7 @@ int main() {
   throws(PACELINE_EINVAL, "must be received first", [&] { apart.step(std::vector<int32_t>(8)); });
   int ends = 0;
   for (int i = 0; i < 1000; i++) {
-    if (i == 500) { // moved while some are under way
+    if (i == 500) {  // moved while some are under way
       paceline::VecEnv moved = std::move(apart);
       apart = std::move(moved);
     }
@@ -226,18 +240,21 @@ int main() {
   apart.reset(each);
   apart.restore(5, state);
   apart.send_reset(all);
-  apart = paceline::VecEnv("CartPole-v1", 1); // some of the old ones are under way
+  apart = paceline::VecEnv("CartPole-v1", 1);  // some of the old ones are under way
 
   // Columns of infos, as the library describes them.
   const auto columns = paceline::detail::columns(
       R"({"env":"x","infos":[{"dtype":"int32","len":0,"name":"lives"},{"name":"ram","len":128,"dtype":"uint8"}],"max_steps":0})");
-  CHECK(columns.size() == 2 && columns[0].name == "lives" && columns[0].bytes() == 4 && columns[1].len == 128 && columns[1].dtype == "uint8");
+  CHECK(columns.size() == 2 && columns[0].name == "lives" && columns[0].bytes() == 4 && columns[1].len == 128 &&
+        columns[1].dtype == "uint8");
   if (const char *roms = std::getenv("PACELINE_ROMS_DIR"); roms != nullptr && *roms != 0) {
     paceline::VecEnv pong("Pong", 2, {0, 2, PACELINE_NEXT_STEP, -1, R"({"continuous": true, "ram_info": true})"});
     pong.reset();
     pong.step(std::vector<float>(6));
-    CHECK(pong.rows().info<int32_t>("episode_frame_number", 1)[0] > 0 && pong.rows().info<uint8_t>("game_over", 0)[0] == 0);
-    CHECK(pong.columns().back().name == "ram" && pong.rows().info<uint8_t>("ram", 1) - pong.rows().info<uint8_t>("ram", 0) == 128);
+    CHECK(pong.rows().info<int32_t>("episode_frame_number", 1)[0] > 0 &&
+          pong.rows().info<uint8_t>("game_over", 0)[0] == 0);
+    CHECK(pong.columns().back().name == "ram" &&
+          pong.rows().info<uint8_t>("ram", 1) - pong.rows().info<uint8_t>("ram", 0) == 128);
     throws(PACELINE_EINVAL, "info lives: float32, must be int32", [&] { pong.rows().info<float>("lives", 0); });
     CHECK(pong.rows().obs<uint8_t>(1) - pong.rows().obs<uint8_t>() == 4 * 84 * 84);
   }

@@ -4,9 +4,7 @@
 #include "dl.h"
 #include "t.h"
 
-static void *run(void *t) {
-  return (void *)(intptr_t)paceline_trainer_run(t, 0, 0, NULL);
-}
+static void *run(void *t) { return (void *)(intptr_t)paceline_trainer_run(t, 0, 0, NULL); }
 
 /* In a process that has loaded nothing; returns the seconds that it took. */
 static double in_child(int train) {

@@ -134,9 +134,16 @@ int main(void) {
   for (int i = 0; i < 10; i++) {
     family f = counters(SOUND, 0);
     paceline_env_table table = counter_table(1);
-    const char *says[] = {"out: NULL",          "cfg: NULL",         "table: NULL",          "table->spec: NULL",
-                          "table->create: NULL", "table->reset: NULL", "table->step: NULL",    "table->destroy: NULL",
-                          "must be both or none", "must be both or none"};
+    const char *says[] = {"out: NULL",
+                          "cfg: NULL",
+                          "table: NULL",
+                          "table->spec: NULL",
+                          "table->create: NULL",
+                          "table->reset: NULL",
+                          "table->step: NULL",
+                          "table->destroy: NULL",
+                          "must be both or none",
+                          "must be both or none"};
     if (i == 3) table.spec = NULL;
     if (i == 4) table.create = NULL;
     if (i == 5) table.reset = NULL;

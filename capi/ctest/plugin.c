@@ -89,7 +89,8 @@ static void episode(float *out, paceline_vec *v, room *r, uint64_t seed) {
 
 /* The same seed, the same episode; in other vectors, too, and after other episodes. */
 static void seeds(void) {
-  paceline_vec *v = vec_of("Pendulum3-v0", 4, 0, 2, PACELINE_NEXT_STEP, NULL), *w = vec_of("Pendulum3-v0", 4, 0, 3, PACELINE_SAME_STEP, NULL);
+  paceline_vec *v = vec_of("Pendulum3-v0", 4, 0, 2, PACELINE_NEXT_STEP, NULL),
+               *w = vec_of("Pendulum3-v0", 4, 0, 3, PACELINE_SAME_STEP, NULL);
   room r = room_for(v, 4), s = room_for(w, 4);
   static float a[150], b[150], c[150], d[150];
   episode(a, v, &r, 5);

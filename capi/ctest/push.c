@@ -10,7 +10,8 @@ static paceline_trainer *pushed(const char *const *settings, const char *env, co
   OK(paceline_config_set(cfg, "num_envs", num_envs));
   OK(paceline_config_set(cfg, "autoreset", mode));
   uint32_t n = (uint32_t)atoi(num_envs);
-  paceline_vec *v = vec_of(env, n, 0, 1, strcmp(mode, "next_step") == 0 ? PACELINE_NEXT_STEP : PACELINE_SAME_STEP, NULL);
+  paceline_vec *v =
+      vec_of(env, n, 0, 1, strcmp(mode, "next_step") == 0 ? PACELINE_NEXT_STEP : PACELINE_SAME_STEP, NULL);
   paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
   OK(paceline_vec_spec(&obs, &action, v));
   paceline_trainer *t;
@@ -55,7 +56,8 @@ static void compare(const char *env, const char *num_envs, const char *mode, con
   paceline_trainer *t = pushed(settings, env, num_envs, mode, steps);
   paceline_hashes a = hashes_of(own), b = hashes_of(t);
   if (!same(a, b)) {
-    printf("%s, %s environments, %s: replay %s\n", env, num_envs, mode, strcmp(a.replay, b.replay) ? "differs" : "same");
+    printf("%s, %s environments, %s: replay %s\n", env, num_envs, mode,
+           strcmp(a.replay, b.replay) ? "differs" : "same");
     exit(1);
   }
   CHECK(stats_of(t).episodes == stats_of(own).episodes && stats_of(t).updates == stats_of(own).updates);
@@ -68,7 +70,8 @@ static void compare(const char *env, const char *num_envs, const char *mode, con
 static void refused(void) {
   const char *const settings[] = {QUICK, NULL};
   paceline_config *cfg = config(settings);
-  paceline_spec obs = {.struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {3}};
+  paceline_spec obs = {
+      .struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {3}};
   paceline_spec action = {.struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2};
   paceline_trainer *t;
   OK(paceline_trainer_new_push(&t, cfg, &obs, &action));
@@ -109,9 +112,11 @@ static void *stop_often(void *t) {
 /* A course with updates so slow that act waits for them; returns how many calls
  * were stopped meanwhile. */
 static int slow_course(paceline_hashes *h, int stopped) {
-  const char *const settings[] = {QUICK, "net_arch", "256,256", "batch_size", "128", "train_freq", "1", "window", "32", NULL};
+  const char *const settings[] = {QUICK,        "net_arch", "256,256", "batch_size", "128",
+                                  "train_freq", "1",        "window",  "32",         NULL};
   paceline_config *cfg = config(settings);
-  paceline_spec obs = {.struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {8}};
+  paceline_spec obs = {
+      .struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {8}};
   paceline_spec action = {.struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2};
   paceline_trainer *t;
   OK(paceline_trainer_new_push(&t, cfg, &obs, &action));

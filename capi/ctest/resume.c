@@ -11,7 +11,8 @@ typedef struct setup {
 static family f;
 
 static paceline_trainer *make(const setup *s, const char *threads) {
-  const char *settings[64] = {QUICK, "concurrent", s->concurrent, "synchronized", s->synchronized, "num_threads", threads};
+  const char *settings[64] = {QUICK,           "concurrent",  s->concurrent, "synchronized",
+                              s->synchronized, "num_threads", threads};
   int n = 0;
   while (settings[n] != NULL) n++;
   for (int i = 0; s->extra[i] != NULL; i++) settings[n++] = s->extra[i];
@@ -77,7 +78,10 @@ int main(void) {
       compare(&s, 1400, 2800); /* at its end */
       compare(&s, 101, 1000);  /* in the warm-up */
     }
-  setup target = {"CartPole-v1", "true", "true", {"actor", "target", "target_update_interval", "300", "learning_rate_final", "0", NULL}};
+  setup target = {"CartPole-v1",
+                  "true",
+                  "true",
+                  {"actor", "target", "target_update_interval", "300", "learning_rate_final", "0", NULL}};
   compare(&target, 1333, 2666);
   setup pixels = {"Catch-v0", "true", "true", {"train_freq", "20", "num_envs", "3", NULL}};
   compare(&pixels, 437, 874);

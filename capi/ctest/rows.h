@@ -12,8 +12,8 @@ typedef struct room {
   uint32_t n;
   size_t obs_bytes, action_bytes; /* of a row */
   void *actions;
-  uint32_t columns;             /* of infos */
-  size_t sizes[MOST_COLUMNS];   /* of an entry */
+  uint32_t columns;           /* of infos */
+  size_t sizes[MOST_COLUMNS]; /* of an entry */
   char names[MOST_COLUMNS][32];
   void *infos[MOST_COLUMNS], *final_infos[MOST_COLUMNS];
 } room;
@@ -98,7 +98,9 @@ static inline uint8_t *obs_of(const room *r, uint32_t i) { return (uint8_t *)r->
 static inline uint8_t *final_of(const room *r, uint32_t i) { return (uint8_t *)r->rows.final_obs + i * r->obs_bytes; }
 static inline int32_t *discrete(const room *r) { return r->actions; }
 static inline int over(const room *r, uint32_t i) { return r->rows.terminated[i] | r->rows.truncated[i] << 1; }
-static inline const uint8_t *info(const room *r, uint32_t k, uint32_t i) { return (const uint8_t *)r->infos[k] + i * r->sizes[k]; }
+static inline const uint8_t *info(const room *r, uint32_t k, uint32_t i) {
+  return (const uint8_t *)r->infos[k] + i * r->sizes[k];
+}
 
 /* The column of that name, as int32. */
 static inline int32_t number(const room *r, const char *name, uint32_t i) {
@@ -108,12 +110,19 @@ static inline int32_t number(const room *r, const char *name, uint32_t i) {
   exit(1);
 }
 
-static inline paceline_vec_options vec_options(uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode, const char *env_options) {
-  return (paceline_vec_options){.struct_size = sizeof(paceline_vec_options), .num_envs = n, .batch_size = batch,
-                                .num_threads = threads, .autoreset = mode, .pin = -1, .env_options = env_options};
+static inline paceline_vec_options vec_options(uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode,
+                                               const char *env_options) {
+  return (paceline_vec_options){.struct_size = sizeof(paceline_vec_options),
+                                .num_envs = n,
+                                .batch_size = batch,
+                                .num_threads = threads,
+                                .autoreset = mode,
+                                .pin = -1,
+                                .env_options = env_options};
 }
 
-static inline paceline_vec *vec_of(const char *env, uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode, const char *env_options) {
+static inline paceline_vec *vec_of(const char *env, uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode,
+                                   const char *env_options) {
   paceline_vec *v;
   paceline_vec_options o = vec_options(n, batch, threads, mode, env_options);
   OK(paceline_vec_new(&v, env, &o));
@@ -122,14 +131,16 @@ static inline paceline_vec *vec_of(const char *env, uint32_t n, uint32_t batch, 
 
 /* Row i of a is row k of b, as far as a step or a reset writes it. */
 static inline int same_row(const room *a, uint32_t i, const room *b, uint32_t k, int same_step) {
-  if (memcmp(obs_of(a, i), obs_of(b, k), a->obs_bytes) != 0 || a->rows.rewards[i] != b->rows.rewards[k] || over(a, i) != over(b, k) ||
-      a->rows.started[i] != b->rows.started[k])
+  if (memcmp(obs_of(a, i), obs_of(b, k), a->obs_bytes) != 0 || a->rows.rewards[i] != b->rows.rewards[k] ||
+      over(a, i) != over(b, k) || a->rows.started[i] != b->rows.started[k])
     return 0;
   for (uint32_t c = 0; c < a->columns; c++)
     if (memcmp(info(a, c, i), info(b, c, k), a->sizes[c]) != 0) return 0;
   if (!same_step || !over(a, i)) return 1;
   for (uint32_t c = 0; c < a->columns; c++)
-    if (memcmp((uint8_t *)a->final_infos[c] + i * a->sizes[c], (uint8_t *)b->final_infos[c] + k * a->sizes[c], a->sizes[c]) != 0) return 0;
+    if (memcmp((uint8_t *)a->final_infos[c] + i * a->sizes[c], (uint8_t *)b->final_infos[c] + k * a->sizes[c],
+               a->sizes[c]) != 0)
+      return 0;
   return memcmp(final_of(a, i), final_of(b, k), a->obs_bytes) == 0;
 }
 
@@ -151,7 +162,8 @@ static inline void act_at_random(const room *r, uint32_t i, int64_t n, uint64_t 
 /* Steps eight environments apart from one another, and each of them alone in a vector of
  * its own with the same seeds and actions: whatever the order, the rows must be the same.
  * n: of the actions taken, or 0 for boxes. Returns how many episodes ended. */
-static inline int against_singles(const char *env, const char *env_options, uint32_t batch, uint32_t mode, int64_t n, int rounds) {
+static inline int against_singles(const char *env, const char *env_options, uint32_t batch, uint32_t mode, int64_t n,
+                                  int rounds) {
   enum { ENVS = 8, BLOCKS = 10 };
   paceline_vec *v = vec_of(env, ENVS, batch, 3, mode, env_options), *single[ENVS];
   room wanted[ENVS], given[BLOCKS], once = room_for(v, ENVS);
@@ -180,7 +192,8 @@ static inline int against_singles(const char *env, const char *env_options, uint
       CHECK(batch < ENVS || ids[k] == (int32_t)k);
       room *w = &wanted[ids[k]];
       if (!same_row(r, k, w, 0, mode == PACELINE_SAME_STEP)) {
-        printf("%s, batch %u, autoreset %u: step %d of environment %d is not what it is alone\n", env, batch, mode, steps[ids[k]], ids[k]);
+        printf("%s, batch %u, autoreset %u: step %d of environment %d is not what it is alone\n", env, batch, mode,
+               steps[ids[k]], ids[k]);
         exit(1);
       }
       steps[ids[k]]++;

@@ -16,7 +16,7 @@ static unsigned long long mask(const char *name) {
   return bits;
 }
 
-#define BIT(signal) (1ull << ((signal)-1))
+#define BIT(signal) (1ull << ((signal) - 1))
 
 static volatile sig_atomic_t ticks, interrupts, alarms;
 static void on_prof(int s) { (void)s, ticks++; }

@@ -144,7 +144,8 @@ static void trainer_functions(void) {
   CHECK(memcmp(&e, &f, sizeof e) == 0);
   FAILS(paceline_policy_evaluate(&e, ps[0], "Catch-v0", NULL, 5, 0, 3), PACELINE_EINVAL, "Catch-v0");
   FAILS(paceline_policy_evaluate(&e, ps[0], "CartPol-v1", NULL, 5, 0, 3), PACELINE_EINVAL, "CartPole-v1");
-  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", "{\"gravity\": 9}", 5, 0, 3), PACELINE_EINVAL, "option \"gravity\"");
+  FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", "{\"gravity\": 9}", 5, 0, 3), PACELINE_EINVAL,
+        "option \"gravity\"");
   FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", NULL, 0, 0, 3), PACELINE_EINVAL, "episodes: 0");
   FAILS(paceline_policy_evaluate(&e, ps[0], "CartPole-v1", NULL, 1, NAN, 3), PACELINE_EINVAL, "epsilon");
   for (int k = 0; k < 3; k++) paceline_policy_free(ps[k]);
@@ -171,7 +172,8 @@ static void refused_settings(void) {
     FAILS(paceline_trainer_new(&t, cfg), cases[i].status, cases[i].says);
     CHECK(t == (void *)1);
     paceline_config_free(cfg);
-    if (cases[i].status == PACELINE_ENOMEM) CHECK(strstr(paceline_last_error(), "available") != NULL); /* both numbers */
+    if (cases[i].status == PACELINE_ENOMEM)
+      CHECK(strstr(paceline_last_error(), "available") != NULL); /* both numbers */
   }
 }
 
@@ -195,7 +197,8 @@ int main(void) {
   CHECK(strstr(report, "\"peak_gflops\":[") != NULL);
   paceline_string_free(report);
   FAILS(paceline_bench(&report, "update", "{\"precisions\": [\"fp8\"]}"), PACELINE_EINVAL, "fp8");
-  OK(paceline_bench(&report, "update", "{\"act\": [], \"precisions\": [\"bf16\"], \"threads\": [1], \"batch\": 1, \"trials\": 1}"));
+  OK(paceline_bench(&report, "update",
+                    "{\"act\": [], \"precisions\": [\"bf16\"], \"threads\": [1], \"batch\": 1, \"trials\": 1}"));
   paceline_string_free(report);
   return 0;
 }

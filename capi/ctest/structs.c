@@ -5,8 +5,7 @@
 static FILE *out;
 
 #define STRUCT(type) fprintf(out, "%s %zu\n", #type, sizeof(type))
-#define FIELD(type, field) \
-  fprintf(out, "  %s %zu %zu\n", #field, offsetof(type, field), sizeof(((type *)0)->field))
+#define FIELD(type, field) fprintf(out, "  %s %zu %zu\n", #field, offsetof(type, field), sizeof(((type *)0)->field))
 
 static void dump(void) {
   STRUCT(paceline_option);
@@ -135,19 +134,19 @@ static void compare(const char *path) {
 }
 
 /* call with struct_size 0, one too small, one too large, and right. */
-#define SIZES(value, call)                                                      \
-  do {                                                                          \
-    value.struct_size = 0;                                                      \
-    FAILS(call, PACELINE_EINVAL, "struct_size: 0");                             \
-    value.struct_size = sizeof value - 1;                                       \
-    FAILS(call, PACELINE_EINVAL, "struct_size");                                \
-    value.struct_size = sizeof value + 8;                                       \
-    FAILS(call, PACELINE_EVERSION, "struct_size");                              \
-    value.struct_size = 0xffffffff;                                             \
-    FAILS(call, PACELINE_EVERSION, "struct_size");                              \
-    value.struct_size = sizeof value;                                           \
-    OK(call);                                                                   \
-    CHECK(value.struct_size == sizeof value);                                   \
+#define SIZES(value, call)                          \
+  do {                                              \
+    value.struct_size = 0;                          \
+    FAILS(call, PACELINE_EINVAL, "struct_size: 0"); \
+    value.struct_size = sizeof value - 1;           \
+    FAILS(call, PACELINE_EINVAL, "struct_size");    \
+    value.struct_size = sizeof value + 8;           \
+    FAILS(call, PACELINE_EVERSION, "struct_size");  \
+    value.struct_size = 0xffffffff;                 \
+    FAILS(call, PACELINE_EVERSION, "struct_size");  \
+    value.struct_size = sizeof value;               \
+    OK(call);                                       \
+    CHECK(value.struct_size == sizeof value);       \
   } while (0)
 
 int main(int argc, char **argv) {

@@ -15,35 +15,34 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                  \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      printf("%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #condition, \
-             paceline_last_error());                                      \
-      exit(1);                                                            \
-    }                                                                     \
+#define CHECK(condition)                                                                            \
+  do {                                                                                              \
+    if (!(condition)) {                                                                             \
+      printf("%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #condition, paceline_last_error()); \
+      exit(1);                                                                                      \
+    }                                                                                               \
   } while (0)
 
 #define OK(call) STATUS(call, PACELINE_OK)
 
-#define STATUS(call, want)                                                       \
-  do {                                                                           \
-    int got = (call);                                                            \
-    if (got != (want)) {                                                         \
-      printf("%s:%d: %s: %s, must be %s; last error: %s\n", __FILE__, __LINE__, #call, \
-             paceline_status_str(got), paceline_status_str(want), paceline_last_error()); \
-      exit(1);                                                                   \
-    }                                                                            \
+#define STATUS(call, want)                                                                                       \
+  do {                                                                                                           \
+    int got = (call);                                                                                            \
+    if (got != (want)) {                                                                                         \
+      printf("%s:%d: %s: %s, must be %s; last error: %s\n", __FILE__, __LINE__, #call, paceline_status_str(got), \
+             paceline_status_str(want), paceline_last_error());                                                  \
+      exit(1);                                                                                                   \
+    }                                                                                                            \
   } while (0)
 
 /* The call fails with status want and a text that contains says. */
-#define FAILS(call, want, says)                                                          \
-  do {                                                                                   \
-    STATUS(call, want);                                                                  \
-    if (strstr(paceline_last_error(), says) == NULL) {                                   \
+#define FAILS(call, want, says)                                                                                   \
+  do {                                                                                                            \
+    STATUS(call, want);                                                                                           \
+    if (strstr(paceline_last_error(), says) == NULL) {                                                            \
       printf("%s:%d: %s: \"%s\", must contain \"%s\"\n", __FILE__, __LINE__, #call, paceline_last_error(), says); \
-      exit(1);                                                                           \
-    }                                                                                    \
+      exit(1);                                                                                                    \
+    }                                                                                                             \
   } while (0)
 
 static inline double now(void) {
@@ -71,9 +70,9 @@ static inline paceline_config *config(const char *const *settings) {
 }
 
 /* A small, quick course that trains: updates begin after 200 steps. */
-#define QUICK                                                                                 \
-  "net_arch", "16", "num_envs", "4", "num_threads", "2", "learning_starts", "200", "batch_size", "16", \
-      "buffer_size", "5000", "window", "100", "target_update_interval", "100", "learning_rate", "0.001"
+#define QUICK                                                                                                         \
+  "net_arch", "16", "num_envs", "4", "num_threads", "2", "learning_starts", "200", "batch_size", "16", "buffer_size", \
+      "5000", "window", "100", "target_update_interval", "100", "learning_rate", "0.001"
 
 static inline paceline_trainer *quick(const char *env) {
   const char *const settings[] = {QUICK, "env", env, NULL};

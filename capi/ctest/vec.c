@@ -1,7 +1,8 @@
 /* The vector environment, all of its environments in step. */
 #include "rows.h"
 
-static void refused(const char *env, uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode, const char *env_options, const char *says) {
+static void refused(const char *env, uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode,
+                    const char *env_options, const char *says) {
   paceline_vec *v = (void *)1;
   paceline_vec_options o = vec_options(n, batch, threads, mode, env_options);
   FAILS(paceline_vec_new(&v, env, &o), PACELINE_EINVAL, says);
@@ -124,7 +125,8 @@ static void arrays(void) {
 
 /* One vector's environment goes on in another one; and it can be looked at. */
 static void states(void) {
-  paceline_vec *v = vec_of("CartPole-v1", 3, 0, 2, PACELINE_NEXT_STEP, NULL), *w = vec_of("CartPole-v1", 2, 0, 1, PACELINE_NEXT_STEP, NULL);
+  paceline_vec *v = vec_of("CartPole-v1", 3, 0, 2, PACELINE_NEXT_STEP, NULL),
+               *w = vec_of("CartPole-v1", 2, 0, 1, PACELINE_NEXT_STEP, NULL);
   room r = room_for(v, 3), s = room_for(w, 2);
   uint64_t random = 1;
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));

@@ -100,7 +100,8 @@ static void refused(void) {
   OK(paceline_vec_reset(same, seeds, NULL, all_of(&first)));
   OK(paceline_vec_reset(same, NULL, NULL, all_of(&second)));
   OK(paceline_vec_reset(f.v, NULL, NULL, all_of(&whole)));
-  for (uint32_t k = 0; k < 3; k++) CHECK(memcmp(obs_of(&f.r[0], k), obs_of(&first, (uint32_t)f.r[0].rows.env_ids[k]), 16) == 0);
+  for (uint32_t k = 0; k < 3; k++)
+    CHECK(memcmp(obs_of(&f.r[0], k), obs_of(&first, (uint32_t)f.r[0].rows.env_ids[k]), 16) == 0);
   CHECK(memcmp(obs_of(&second, 0), obs_of(&whole, 0), (size_t)5 * 16) == 0);
   paceline_vec_free(same);
   room_free(&whole), room_free(&first), room_free(&second);
@@ -123,7 +124,7 @@ static void slow(void) {
   FAILS(paceline_vec_recv(f.v, 20), PACELINE_ETIMEDOUT, "in time");
   CHECK(now() - began > 0.019 && now() - began < 0.15);
   OK(paceline_vec_recv(f.v, 0)); /* nothing was lost */
-  CHECK(now() - began > 0.19); /* three on two threads */
+  CHECK(now() - began > 0.19);   /* three on two threads */
   for (uint32_t k = 0; k < 3; k++) CHECK(*(float *)obs_of(&f.r[1], k) == 1);
 
   /* Drained: all of it has happened, and the offers stand. */
@@ -184,12 +185,13 @@ static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
     int status;
     const char *says;
   } faults[] = {{FAIL, PACELINE_ECALLBACK, "environment 3: told to fail"},
-               {NOT_A_NUMBER, PACELINE_ENAN, "environment 3: observation: component 1 is NaN"}};
+                {NOT_A_NUMBER, PACELINE_ENAN, "environment 3: observation: component 1 is NaN"}};
   for (int k = 0; k < 2; k++) {
     what[3] = faults[k].action;
     OK(paceline_vec_send(f.v, f.all, batch, what));
     FAILS(paceline_vec_recv(f.v, 0), faults[k].status, faults[k].says);
-    FAILS(paceline_vec_recv(f.v, 0), PACELINE_EINVAL, "environments are under way, batch_size is"); /* it is one short */
+    FAILS(paceline_vec_recv(f.v, 0), PACELINE_EINVAL,
+          "environments are under way, batch_size is"); /* it is one short */
     FAILS(paceline_vec_send(f.v, &three, 1, what), PACELINE_EINVAL, "environment 3: step before reset");
     OK(paceline_vec_send_reset(f.v, &three, 1, NULL));
     OK(paceline_vec_recv(f.v, 0));
@@ -304,7 +306,9 @@ static void *receive(void *arg) {
 }
 
 static void two_threads(void) {
-  stream s = {.v = vec_of("CartPole-v1", 8, 2, 2, PACELINE_SAME_STEP, NULL), .lock = PTHREAD_MUTEX_INITIALIZER, .some = PTHREAD_COND_INITIALIZER};
+  stream s = {.v = vec_of("CartPole-v1", 8, 2, 2, PACELINE_SAME_STEP, NULL),
+              .lock = PTHREAD_MUTEX_INITIALIZER,
+              .some = PTHREAD_COND_INITIALIZER};
   const int32_t moves[8] = {0, 1, 0, 1, 0, 1, 0, 1}, all[8] = {0, 1, 2, 3, 4, 5, 6, 7};
   pthread_t other;
   pthread_create(&other, NULL, receive, &s);

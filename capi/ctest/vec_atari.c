@@ -11,10 +11,16 @@ static void described(void) {
   } recipes[] = {
       {NULL, {"\"recipe\":\"ale\"", "\"name\":\"lives\"", "\"name\":\"episode_frame_number\""}, {4, 84, 84}, 3},
       {"{}", {"\"recipe\":\"ale\"", "\"env\":\"atari/pong\"", "\"action_low\":[]"}, {4, 84, 84}, 3},
-      {"{\"recipe\": \"mnih2015\"}", {"\"recipe\":\"mnih2015\"", "\"recipe_hash\":\"", "\"name\":\"raw_reward\""}, {4, 84, 84}, 3},
+      {"{\"recipe\": \"mnih2015\"}",
+       {"\"recipe\":\"mnih2015\"", "\"recipe_hash\":\"", "\"name\":\"raw_reward\""},
+       {4, 84, 84},
+       3},
       {"{\"recipe\": \"stooke_abbeel\"}", {"\"recipe\":\"stooke_abbeel\"", "", ""}, {4, 104, 80}, 3},
       {"{\"obs_type\": \"rgb\", \"stack_num\": 2, \"img_height\": 50}", {"", "", ""}, {2, 50, 84, 3}, 4},
-      {"{\"obs_type\": \"ram\", \"stack_num\": 1, \"ram_info\": true}", {"\"name\":\"ram\"", "\"len\":128", ""}, {128}, 1},
+      {"{\"obs_type\": \"ram\", \"stack_num\": 1, \"ram_info\": true}",
+       {"\"name\":\"ram\"", "\"len\":128", ""},
+       {128},
+       1},
       {"{\"continuous\": true}", {"\"action_low\":[0,-3.1415", "\"action_high\":[1,3.1415", ""}, {4, 84, 84}, 3},
   };
   for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
@@ -31,7 +37,8 @@ static void described(void) {
     CHECK(obs.dtype == PACELINE_UINT8 && obs.ndim == recipes[i].ndim);
     for (uint32_t k = 0; k < obs.ndim; k++) CHECK(obs.shape[k] == recipes[i].shape[k]);
     if (strstr(text, "\"action_low\":[0") != NULL)
-      CHECK(action.kind == PACELINE_BOX && action.dtype == PACELINE_FLOAT32 && action.ndim == 1 && action.shape[0] == 3);
+      CHECK(action.kind == PACELINE_BOX && action.dtype == PACELINE_FLOAT32 && action.ndim == 1 &&
+            action.shape[0] == 3);
     else
       CHECK(action.kind == PACELINE_DISCRETE && action.n == 6);
     paceline_string_free(text);
@@ -59,7 +66,8 @@ static void infos(void) {
   uint64_t random = 5;
   int lost = 0, scored = 0, episodes = 0;
   CHECK(number(&r, "lives", 0) == 5 && number(&r, "raw_reward", 0) == 0 && number(&r, "game_over", 0) == 0);
-  CHECK(number(&r, "frame_number", 0) == state->frame_number && number(&r, "episode_frame_number", 0) == state->episode_frame_number);
+  CHECK(number(&r, "frame_number", 0) == state->frame_number &&
+        number(&r, "episode_frame_number", 0) == state->episode_frame_number);
   while (episodes == 0) {
     int lives = state->lives, reward = 0, score;
     for (uint32_t i = 0; i < 2; i++) act_at_random(&r, i, 4, &random);
@@ -69,7 +77,8 @@ static void infos(void) {
       reward += score;
     }
     CHECK(number(&r, "lives", 0) == state->lives && number(&r, "raw_reward", 0) == reward);
-    CHECK(number(&r, "frame_number", 0) == state->frame_number && number(&r, "episode_frame_number", 0) == state->episode_frame_number);
+    CHECK(number(&r, "frame_number", 0) == state->frame_number &&
+          number(&r, "episode_frame_number", 0) == state->episode_frame_number);
     CHECK(r.rows.rewards[0] == (reward > 0) - (reward < 0));
     CHECK(number(&r, "game_over", 0) == (state->ended != 0) && r.rows.terminated[0] == (state->ended != 0));
     OK(paceline_console_ram(ram, c));
@@ -82,7 +91,8 @@ static void infos(void) {
   void *missing[MOST_COLUMNS] = {NULL};
   paceline_rows rows = *all_of(&r);
   rows.infos = missing;
-  FAILS(paceline_vec_step(v, r.actions, &rows), PACELINE_EINVAL, "rows.infos[0]: NULL, must point to 2 entries of lives");
+  FAILS(paceline_vec_step(v, r.actions, &rows), PACELINE_EINVAL,
+        "rows.infos[0]: NULL, must point to 2 entries of lives");
   FAILS(paceline_vec_offer(v, &rows), PACELINE_EINVAL, "rows.infos[0]: NULL");
   rows.infos = NULL;
   OK(paceline_vec_step(v, r.actions, &rows));
@@ -95,7 +105,8 @@ static void infos(void) {
  * picture that render gives there is what the observation was made of. */
 static void states(void) {
   const char *options = "{\"recipe\": \"machado2018\"}";
-  paceline_vec *v = vec_of("Pong", 3, 0, 2, PACELINE_SAME_STEP, options), *w = vec_of("Pong", 2, 1, 1, PACELINE_SAME_STEP, options);
+  paceline_vec *v = vec_of("Pong", 3, 0, 2, PACELINE_SAME_STEP, options),
+               *w = vec_of("Pong", 2, 1, 1, PACELINE_SAME_STEP, options);
   room r = room_for(v, 3), s = room_for(w, 2), one = room_for(w, 1);
   uint64_t random = 3, seeds[] = {8, 9, 10};
   OK(paceline_vec_reset(v, seeds, NULL, all_of(&r)));
@@ -130,7 +141,8 @@ static void states(void) {
   OK(paceline_vec_render(rgb[0], &size, &height, &width, v, 2));
   OK(paceline_vec_render(rgb[1], &size, &height, &width, w, 1));
   CHECK(memcmp(rgb[0], rgb[1], size) == 0);
-  CHECK(rgb[0][3 * (100 * 160 + 80)] == 144 && rgb[0][3 * (100 * 160 + 80) + 1] == 72 && rgb[0][3 * (100 * 160 + 80) + 2] == 17);
+  CHECK(rgb[0][3 * (100 * 160 + 80)] == 144 && rgb[0][3 * (100 * 160 + 80) + 1] == 72 &&
+        rgb[0][3 * (100 * 160 + 80) + 2] == 17);
   free(rgb[0]), free(rgb[1]);
   paceline_vec_free(v), paceline_vec_free(w);
   room_free(&r), room_free(&s), room_free(&one);

@@ -16,20 +16,15 @@ static _Atomic long done, taken;
 /* May a call end like this while others do what they like? */
 static void note(int status) {
   switch (status) {
-    case PACELINE_OK:
-      taken++;
-      break;
+    case PACELINE_OK: taken++; break;
     case PACELINE_EINVAL:
     case PACELINE_EHANDLE:
     case PACELINE_EBUSY:
     case PACELINE_ECALLBACK:
     case PACELINE_ENAN:
     case PACELINE_ETIMEDOUT:
-    case PACELINE_EFAIL:
-      break;
-    default:
-      printf("%s: %s\n", paceline_status_str(status), paceline_last_error());
-      exit(1);
+    case PACELINE_EFAIL: break;
+    default: printf("%s: %s\n", paceline_status_str(status), paceline_last_error()); exit(1);
   }
   done++;
 }
@@ -37,7 +32,8 @@ static void note(int status) {
 static paceline_vec *another(int which, uint64_t *random) {
   uint32_t batch = 1 + next_random(random) % ENVS;
   batches[which] = batch;
-  return vec_of(next_random(random) % 4 ? "Faulty-v0" : "CartPole-v1", ENVS, batch, 1 + next_random(random) % 3, next_random(random) % 3, NULL);
+  return vec_of(next_random(random) % 4 ? "Faulty-v0" : "CartPole-v1", ENVS, batch, 1 + next_random(random) % 3,
+                next_random(random) % 3, NULL);
 }
 
 /* Rows belong to the library while they are offered, and nobody knows here until when: what

@@ -17,8 +17,8 @@ void paceline_atari_frame(struct atari *m, struct atari_rom rom);
 
 /* Pictures that wait to be drawn, one for each of the machine's two. */
 struct atari_waiting {
-	uint8_t waits[2];
-	uint8_t began[2][1024]; /* the first bytes of a struct atari */
+  uint8_t waits[2];
+  uint8_t began[2][1024]; /* the first bytes of a struct atari */
 };
 
 /*

@@ -22,9 +22,8 @@ INLINE vec v_div(vec a, vec b) { return _mm256_div_ps(a, b); }
 INLINE vec v_sqrt(vec a) { return _mm256_sqrt_ps(a); }
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 
-INLINE __m256i first(ptrdiff_t n)
-{
-	return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+INLINE __m256i first(ptrdiff_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 /* The first n < VW elements; the others read as zero and are not written. */
@@ -35,57 +34,51 @@ INLINE void v_store_some(float *p, vec a, ptrdiff_t n) { _mm256_maskstore_ps(p, 
 INLINE vec v_relu(vec a) { return _mm256_max_ps(_mm256_setzero_ps(), a); }
 
 /* a where y > 0, else 0. */
-INLINE vec v_where_positive(vec y, vec a)
-{
-	return _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ), a);
+INLINE vec v_where_positive(vec y, vec a) {
+  return _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ), a);
 }
 
-INLINE vec v_from_bytes(const uint8_t *p)
-{
-	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+INLINE vec v_from_bytes(const uint8_t *p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
-INLINE float v_sum(vec a)
-{
-	__m128 q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-	q = _mm_add_ps(q, _mm_movehl_ps(q, q));
-	return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+INLINE float v_sum(vec a) {
+  __m128 q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
 /* The 16 interleaved sums of SumSquares; a product of two floats is exact in double. */
-typedef struct { __m256d s[4]; } sums;
+typedef struct {
+  __m256d s[4];
+} sums;
 
-INLINE sums sums_zero(void)
-{
-	__m256d z = _mm256_setzero_pd();
-	return (sums){{z, z, z, z}};
+INLINE sums sums_zero(void) {
+  __m256d z = _mm256_setzero_pd();
+  return (sums){{z, z, z, z}};
 }
 
-INLINE sums sums_add_squares(sums s, const float *p)
-{
-	__m256d a = _mm256_cvtps_pd(_mm_loadu_ps(p)), b = _mm256_cvtps_pd(_mm_loadu_ps(p + 4));
-	__m256d c = _mm256_cvtps_pd(_mm_loadu_ps(p + 8)), d = _mm256_cvtps_pd(_mm_loadu_ps(p + 12));
-	return (sums){{_mm256_fmadd_pd(a, a, s.s[0]), _mm256_fmadd_pd(b, b, s.s[1]),
-		       _mm256_fmadd_pd(c, c, s.s[2]), _mm256_fmadd_pd(d, d, s.s[3])}};
+INLINE sums sums_add_squares(sums s, const float *p) {
+  __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(p)), b = _mm256_cvtps_pd(_mm_loadu_ps(p + 4));
+  __m256d c = _mm256_cvtps_pd(_mm_loadu_ps(p + 8)), d = _mm256_cvtps_pd(_mm_loadu_ps(p + 12));
+  return (sums){{_mm256_fmadd_pd(a, a, s.s[0]), _mm256_fmadd_pd(b, b, s.s[1]), _mm256_fmadd_pd(c, c, s.s[2]),
+                 _mm256_fmadd_pd(d, d, s.s[3])}};
 }
 
-INLINE void sums_store(double *p, sums s)
-{
-	for (int i = 0; i < 4; i++)
-		_mm256_storeu_pd(p + 4 * i, s.s[i]);
+INLINE void sums_store(double *p, sums s) {
+  for (int i = 0; i < 4; i++) _mm256_storeu_pd(p + 4 * i, s.s[i]);
 }
 
 #ifdef ROUND_OPERANDS
 enum { PLAIN = 0 };
 
 /* To 8 significant bits, ties to even; NaN stays NaN. */
-INLINE vec v_operand(vec a)
-{
-	__m256i b = _mm256_castps_si256(a);
-	__m256i odd = _mm256_and_si256(_mm256_srli_epi32(b, 16), _mm256_set1_epi32(1));
-	__m256i up = _mm256_add_epi32(b, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
-	vec rounded = _mm256_castsi256_ps(_mm256_and_si256(up, _mm256_set1_epi32(~0xFFFF)));
-	return _mm256_blendv_ps(rounded, a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+INLINE vec v_operand(vec a) {
+  __m256i b = _mm256_castps_si256(a);
+  __m256i odd = _mm256_and_si256(_mm256_srli_epi32(b, 16), _mm256_set1_epi32(1));
+  __m256i up = _mm256_add_epi32(b, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+  vec rounded = _mm256_castsi256_ps(_mm256_and_si256(up, _mm256_set1_epi32(~0xFFFF)));
+  return _mm256_blendv_ps(rounded, a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
 }
 #else
 enum { PLAIN = 1 };

@@ -27,54 +27,45 @@ INLINE vec v_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 INLINE vec v_sqrt(vec a) { return _mm512_sqrt_ps(a); }
 
 /* The first n < VW elements; the others read as zero and are not written. */
-INLINE vec v_load_some(const float *p, ptrdiff_t n)
-{
-	return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
-}
+INLINE vec v_load_some(const float *p, ptrdiff_t n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
 
-INLINE void v_store_some(float *p, vec a, ptrdiff_t n)
-{
-	_mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), a);
-}
+INLINE void v_store_some(float *p, vec a, ptrdiff_t n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), a); }
 
 /* a where it is not below zero (NaN included), else 0. */
 INLINE vec v_relu(vec a) { return _mm512_max_ps(_mm512_setzero_ps(), a); }
 
 /* a where y > 0, else 0. */
-INLINE vec v_where_positive(vec y, vec a)
-{
-	return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), a);
+INLINE vec v_where_positive(vec y, vec a) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), a);
 }
 
-INLINE vec v_from_bytes(const uint8_t *p)
-{
-	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+INLINE vec v_from_bytes(const uint8_t *p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
 /* Spelled out, since compilers' own reductions differ in order. */
-INLINE float v_sum(vec a)
-{
-	__m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-	__m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-	q = _mm_add_ps(q, _mm_movehl_ps(q, q));
-	return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+INLINE float v_sum(vec a) {
+  __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
 /* The 16 interleaved sums of SumSquares; a product of two floats is exact in double. */
-typedef struct { __m512d lo, hi; } sums;
+typedef struct {
+  __m512d lo, hi;
+} sums;
 
 INLINE sums sums_zero(void) { return (sums){_mm512_setzero_pd(), _mm512_setzero_pd()}; }
 
-INLINE sums sums_add_squares(sums s, const float *p)
-{
-	__m512d a = _mm512_cvtps_pd(_mm256_loadu_ps(p)), b = _mm512_cvtps_pd(_mm256_loadu_ps(p + 8));
-	return (sums){_mm512_fmadd_pd(a, a, s.lo), _mm512_fmadd_pd(b, b, s.hi)};
+INLINE sums sums_add_squares(sums s, const float *p) {
+  __m512d a = _mm512_cvtps_pd(_mm256_loadu_ps(p)), b = _mm512_cvtps_pd(_mm256_loadu_ps(p + 8));
+  return (sums){_mm512_fmadd_pd(a, a, s.lo), _mm512_fmadd_pd(b, b, s.hi)};
 }
 
-INLINE void sums_store(double *p, sums s)
-{
-	_mm512_storeu_pd(p, s.lo);
-	_mm512_storeu_pd(p + 8, s.hi);
+INLINE void sums_store(double *p, sums s) {
+  _mm512_storeu_pd(p, s.lo);
+  _mm512_storeu_pd(p + 8, s.hi);
 }
 
 #if defined(MULTIPLIES_PAIRS)
@@ -85,45 +76,40 @@ enum { PLAIN = 0 };
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
 
 /* The pairs (a[i], b[i]). */
-INLINE vec v_unit(vec a, vec b)
-{
-	const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
-					       23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-	return (vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+INLINE vec v_unit(vec a, vec b) {
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
+                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return (vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(b, a));
 }
 
-INLINE vec v_row_units(const float *p, ptrdiff_t n)
-{
-	if (n == 32)
-		return (vec)_mm512_cvtne2ps_pbh(v_load(p + 16), v_load(p));
-	vec high = n > 16 ? v_load_some(p + 16, n - 16) : v_zero();
-	return (vec)_mm512_cvtne2ps_pbh(high, n < 16 ? v_load_some(p, n) : v_load(p));
+INLINE vec v_row_units(const float *p, ptrdiff_t n) {
+  if (n == 32) return (vec)_mm512_cvtne2ps_pbh(v_load(p + 16), v_load(p));
+  vec high = n > 16 ? v_load_some(p + 16, n - 16) : v_zero();
+  return (vec)_mm512_cvtne2ps_pbh(high, n < 16 ? v_load_some(p, n) : v_load(p));
 }
 
-INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdiff_t n)
-{
-	__m256i b = (__m256i)_mm512_cvtneps_pbh(a);
-	if (n == 16 && k % 16 == 0) {
-		_mm256_storeu_si256((__m256i *)(row + k / 32 * chunk + k / 2 % 16), b);
-		return;
-	}
-	uint16_t t[17];
-	_mm256_storeu_si256((__m256i *)t, b);
-	t[n] = 0; /* the other half of the last pair, until the next operand comes */
-	for (ptrdiff_t j = 0; j < n + (k + n) % 2; j++)
-		memcpy((uint16_t *)(row + (k + j) / 32 * chunk + (k + j) / 2 % 16) + (k + j) % 2, &t[j], sizeof *t);
+INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdiff_t n) {
+  __m256i b = (__m256i)_mm512_cvtneps_pbh(a);
+  if (n == 16 && k % 16 == 0) {
+    _mm256_storeu_si256((__m256i *)(row + k / 32 * chunk + k / 2 % 16), b);
+    return;
+  }
+  uint16_t t[17];
+  _mm256_storeu_si256((__m256i *)t, b);
+  t[n] = 0; /* the other half of the last pair, until the next operand comes */
+  for (ptrdiff_t j = 0; j < n + (k + n) % 2; j++)
+    memcpy((uint16_t *)(row + (k + j) / 32 * chunk + (k + j) / 2 % 16) + (k + j) % 2, &t[j], sizeof *t);
 }
 #elif defined(ROUND_OPERANDS)
 enum { PLAIN = 0 };
 
 /* To 8 significant bits, ties to even; NaN stays NaN. */
-INLINE vec v_operand(vec a)
-{
-	__m512i b = _mm512_castps_si512(a);
-	__m512i odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
-	__m512i up = _mm512_add_epi32(b, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
-	vec rounded = _mm512_castsi512_ps(_mm512_and_si512(up, _mm512_set1_epi32(~0xFFFF)));
-	return _mm512_mask_mov_ps(rounded, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+INLINE vec v_operand(vec a) {
+  __m512i b = _mm512_castps_si512(a);
+  __m512i odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
+  __m512i up = _mm512_add_epi32(b, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+  vec rounded = _mm512_castsi512_ps(_mm512_and_si512(up, _mm512_set1_epi32(~0xFFFF)));
+  return _mm512_mask_mov_ps(rounded, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
 }
 #else
 enum { PLAIN = 1 };

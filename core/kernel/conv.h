@@ -26,38 +26,37 @@
  */
 
 struct shape {
-	ptrdiff_t r, m;
-	ptrdiff_t run, deep;               /* floats of a cell's row; of a cell */
-	ptrdiff_t tiles_h, tiles_w, tiles; /* of a picture */
-	ptrdiff_t pad_h, pad_w, line;      /* pixels that the tiles cover; floats of one line of them */
-	ptrdiff_t picture;                 /* floats of a padded picture */
-	ptrdiff_t used_h, used_w;          /* pixels that any output sees */
-	ptrdiff_t wide, deep_wide;         /* out_c and deep, rounded up to NR */
-	ptrdiff_t units, out_units;        /* operands of a product over deep, over out_c */
-	int in_place;                      /* the caller's pictures need no padding */
+  ptrdiff_t r, m;
+  ptrdiff_t run, deep;               /* floats of a cell's row; of a cell */
+  ptrdiff_t tiles_h, tiles_w, tiles; /* of a picture */
+  ptrdiff_t pad_h, pad_w, line;      /* pixels that the tiles cover; floats of one line of them */
+  ptrdiff_t picture;                 /* floats of a padded picture */
+  ptrdiff_t used_h, used_w;          /* pixels that any output sees */
+  ptrdiff_t wide, deep_wide;         /* out_c and deep, rounded up to NR */
+  ptrdiff_t units, out_units;        /* operands of a product over deep, over out_c */
+  int in_place;                      /* the caller's pictures need no padding */
 };
 
-INLINE struct shape shape_of(const struct paceline_conv *c)
-{
-	struct shape s = {.r = c->kernel / c->stride};
-	s.m = 5 - s.r;
-	s.run = c->stride * c->in_c;
-	s.deep = c->stride * s.run;
-	s.tiles_h = (c->out_h + s.m - 1) / s.m;
-	s.tiles_w = (c->out_w + s.m - 1) / s.m;
-	s.tiles = s.tiles_h * s.tiles_w;
-	s.pad_h = (s.m * s.tiles_h + s.r - 1) * c->stride;
-	s.pad_w = (s.m * s.tiles_w + s.r - 1) * c->stride;
-	s.line = s.pad_w * c->in_c;
-	s.picture = s.pad_h * s.line;
-	s.used_h = (c->out_h + s.r - 1) * c->stride;
-	s.used_w = (c->out_w + s.r - 1) * c->stride;
-	s.wide = round_up(c->out_c, NR);
-	s.deep_wide = round_up(s.deep, NR);
-	s.units = in_units(s.deep);
-	s.out_units = in_units(c->out_c);
-	s.in_place = !c->planar_in && s.pad_h == c->in_h && s.pad_w == c->in_w;
-	return s;
+INLINE struct shape shape_of(const struct paceline_conv *c) {
+  struct shape s = {.r = c->kernel / c->stride};
+  s.m = 5 - s.r;
+  s.run = c->stride * c->in_c;
+  s.deep = c->stride * s.run;
+  s.tiles_h = (c->out_h + s.m - 1) / s.m;
+  s.tiles_w = (c->out_w + s.m - 1) / s.m;
+  s.tiles = s.tiles_h * s.tiles_w;
+  s.pad_h = (s.m * s.tiles_h + s.r - 1) * c->stride;
+  s.pad_w = (s.m * s.tiles_w + s.r - 1) * c->stride;
+  s.line = s.pad_w * c->in_c;
+  s.picture = s.pad_h * s.line;
+  s.used_h = (c->out_h + s.r - 1) * c->stride;
+  s.used_w = (c->out_w + s.r - 1) * c->stride;
+  s.wide = round_up(c->out_c, NR);
+  s.deep_wide = round_up(s.deep, NR);
+  s.units = in_units(s.deep);
+  s.out_units = in_units(c->out_c);
+  s.in_place = !c->planar_in && s.pad_h == c->in_h && s.pad_w == c->in_w;
+  return s;
 }
 
 /* ------------------------------------------------------------- pictures */
@@ -67,195 +66,172 @@ INLINE struct shape shape_of(const struct paceline_conv *c)
  * frames of Atari, go four pixels at a time.
  */
 static TARGET void interleave_bytes(uint8_t *dst, const uint8_t *src, ptrdiff_t ld, ptrdiff_t pixels,
-				    ptrdiff_t channels)
-{
-	ptrdiff_t p = 0;
-	if (channels == 4)
-		for (; p + 16 <= pixels; p += 16)
-			interleave4x16(dst + 4 * p, src + p, ld);
-	for (; p < pixels; p++)
-		for (ptrdiff_t ch = 0; ch < channels; ch++)
-			dst[p * channels + ch] = src[ch * ld + p];
+                                    ptrdiff_t channels) {
+  ptrdiff_t p = 0;
+  if (channels == 4)
+    for (; p + 16 <= pixels; p += 16) interleave4x16(dst + 4 * p, src + p, ld);
+  for (; p < pixels; p++)
+    for (ptrdiff_t ch = 0; ch < channels; ch++) dst[p * channels + ch] = src[ch * ld + p];
 }
 
 /*
  * n pictures from number i on, as the tiles read them. Bytes stay bytes.
  * `buffer` holds n padded pictures.
  */
-static TARGET const void *load_pictures(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i,
-					ptrdiff_t n, const struct paceline_conv *c, const struct shape *s)
-{
-	const ptrdiff_t channels = c->in_c, pixels = c->in_h * c->in_w;
-	if (s->in_place)
-		return x8 ? (const void *)(x8 + i * s->picture) : (const void *)(x + i * s->picture);
-	const ptrdiff_t size = x8 ? 1 : sizeof *x;
-	char *dst = buffer;
-	memset(dst, 0, (size_t)(n * s->picture * size));
-	for (; n > 0; n--, i++, dst += s->picture * size)
-		for (ptrdiff_t h = 0; h < s->used_h; h++) {
-			ptrdiff_t from = i * pixels * channels + h * c->in_w * (c->planar_in ? 1 : channels);
-			void *to = dst + h * s->line * size;
-			if (!c->planar_in)
-				memcpy(to, x8 ? (const void *)(x8 + from) : (const void *)(x + from),
-				       (size_t)(s->used_w * channels * size));
-			else if (x8)
-				interleave_bytes(to, x8 + from, pixels, s->used_w, channels);
-			else
-				transpose(to, channels, x + from, pixels, channels, s->used_w);
-		}
-	return buffer;
+static TARGET const void *load_pictures(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i, ptrdiff_t n,
+                                        const struct paceline_conv *c, const struct shape *s) {
+  const ptrdiff_t channels = c->in_c, pixels = c->in_h * c->in_w;
+  if (s->in_place) return x8 ? (const void *)(x8 + i * s->picture) : (const void *)(x + i * s->picture);
+  const ptrdiff_t size = x8 ? 1 : sizeof *x;
+  char *dst = buffer;
+  memset(dst, 0, (size_t)(n * s->picture * size));
+  for (; n > 0; n--, i++, dst += s->picture * size)
+    for (ptrdiff_t h = 0; h < s->used_h; h++) {
+      ptrdiff_t from = i * pixels * channels + h * c->in_w * (c->planar_in ? 1 : channels);
+      void *to = dst + h * s->line * size;
+      if (!c->planar_in)
+        memcpy(to, x8 ? (const void *)(x8 + from) : (const void *)(x + from), (size_t)(s->used_w * channels * size));
+      else if (x8)
+        interleave_bytes(to, x8 + from, pixels, s->used_w, channels);
+      else
+        transpose(to, channels, x + from, pixels, channels, s->used_w);
+    }
+  return buffer;
 }
 
 /* ----------------------------------------------------------------- points */
 
-INLINE vec get_input(const int bytes, const void *p, ptrdiff_t at, ptrdiff_t some)
-{
-	if (!bytes)
-		return get((const float *)p + at, some);
-	const uint8_t *b = (const uint8_t *)p + at;
-	if (some == VW)
-		return v_from_bytes(b);
-	uint8_t t[VW] = {0};
-	for (ptrdiff_t j = 0; j < some; j++)
-		t[j] = b[j];
-	return v_from_bytes(t);
+INLINE vec get_input(const int bytes, const void *p, ptrdiff_t at, ptrdiff_t some) {
+  if (!bytes) return get((const float *)p + at, some);
+  const uint8_t *b = (const uint8_t *)p + at;
+  if (some == VW) return v_from_bytes(b);
+  uint8_t t[VW] = {0};
+  for (ptrdiff_t j = 0; j < some; j++) t[j] = b[j];
+  return v_from_bytes(t);
 }
 
 /* Row point i of a tile at `at`: its four column points. cell is floats from one row of cells to the next. */
-INLINE void input_points(const int i, const int bytes, vec d[4], const void *tile, ptrdiff_t at,
-			 ptrdiff_t run, ptrdiff_t cell, ptrdiff_t some)
-{
-	const ptrdiff_t one = at + (i == 0 ? 0 : i == 2 ? 2 : 1) * cell;
-	const ptrdiff_t other = at + (i == 2 ? 1 : i == 3 ? 3 : 2) * cell;
-	vec t[4];
-	UNROLL for (int j = 0; j < 4; j++) {
-		vec a = get_input(bytes, tile, one + j * run, some);
-		vec b = get_input(bytes, tile, other + j * run, some);
-		t[j] = i == 1 ? v_add(a, b) : v_sub(a, b);
-	}
-	d[0] = v_sub(t[0], t[2]);
-	d[1] = v_add(t[1], t[2]);
-	d[2] = v_sub(t[2], t[1]);
-	d[3] = v_sub(t[1], t[3]);
+INLINE void input_points(const int i, const int bytes, vec d[4], const void *tile, ptrdiff_t at, ptrdiff_t run,
+                         ptrdiff_t cell, ptrdiff_t some) {
+  const ptrdiff_t one = at + (i == 0 ? 0 : i == 2 ? 2 : 1) * cell;
+  const ptrdiff_t other = at + (i == 2 ? 1 : i == 3 ? 3 : 2) * cell;
+  vec t[4];
+  UNROLL
+  for (int j = 0; j < 4; j++) {
+    vec a = get_input(bytes, tile, one + j * run, some);
+    vec b = get_input(bytes, tile, other + j * run, some);
+    t[j] = i == 1 ? v_add(a, b) : v_sub(a, b);
+  }
+  d[0] = v_sub(t[0], t[2]);
+  d[1] = v_add(t[1], t[2]);
+  d[2] = v_sub(t[2], t[1]);
+  d[3] = v_sub(t[1], t[3]);
 }
 
 /* Where tile t begins; tiles are numbered through the pictures. */
-INLINE const void *tile_at(const int bytes, const void *pictures, ptrdiff_t t,
-			   const struct paceline_conv *c, const struct shape *s)
-{
-	ptrdiff_t h = t % s->tiles / s->tiles_w * s->m * c->stride, w = t % s->tiles_w * s->m * s->run;
-	return (const char *)pictures +
-	       (t / s->tiles * s->picture + h * s->line + w) * (bytes ? 1 : (ptrdiff_t)sizeof(float));
+INLINE const void *tile_at(const int bytes, const void *pictures, ptrdiff_t t, const struct paceline_conv *c,
+                           const struct shape *s) {
+  ptrdiff_t h = t % s->tiles / s->tiles_w * s->m * c->stride, w = t % s->tiles_w * s->m * s->run;
+  return (const char *)pictures +
+         (t / s->tiles * s->picture + h * s->line + w) * (bytes ? 1 : (ptrdiff_t)sizeof(float));
 }
 
 /* The points of m tiles as a panel; the next column point lies `point` further. */
-INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *pictures,
-			   ptrdiff_t t, ptrdiff_t m, const struct paceline_conv *c, const struct shape *s)
-{
-	for (ptrdiff_t r = 0; r < m; r++) {
-		const void *tile = tile_at(bytes, pictures, t + r, c, s);
-		for (ptrdiff_t a = 0; a < c->stride; a++)
-			for (ptrdiff_t x = 0; x < s->run; x += VW) {
-				ptrdiff_t some = min(VW, s->run - x);
-				vec d[4];
-				input_points(i, bytes, d, tile, a * s->line + x, s->run, c->stride * s->line, some);
-				UNROLL for (int j = 0; j < 4; j++)
-					put_operands(dst + j * point + CHUNK * r, CHUNK * m, a * s->run + x, d[j], some);
-			}
-	}
+INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *pictures, ptrdiff_t t,
+                           ptrdiff_t m, const struct paceline_conv *c, const struct shape *s) {
+  for (ptrdiff_t r = 0; r < m; r++) {
+    const void *tile = tile_at(bytes, pictures, t + r, c, s);
+    for (ptrdiff_t a = 0; a < c->stride; a++)
+      for (ptrdiff_t x = 0; x < s->run; x += VW) {
+        ptrdiff_t some = min(VW, s->run - x);
+        vec d[4];
+        input_points(i, bytes, d, tile, a * s->line + x, s->run, c->stride * s->line, some);
+        UNROLL
+        for (int j = 0; j < 4; j++) put_operands(dst + j * point + CHUNK * r, CHUNK * m, a * s->run + x, d[j], some);
+      }
+  }
 }
 
 /* The points of `rows` tiles as rows of deep_wide floats (or of pairs of rows). */
 INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *pictures,
-			  ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s)
-{
-	for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += s->deep_wide) {
-		const void *tile = tile_at(bytes, pictures, t, c, s);
-		const void *next = t + 1 < rows ? tile_at(bytes, pictures, t + 1, c, s) : NULL;
-		for (ptrdiff_t a = 0; a < c->stride; a++)
-			for (ptrdiff_t x = 0; x < s->run; x += VW) {
-				ptrdiff_t some = min(VW, s->run - x), at = a * s->line + x;
-				vec d[4], e[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-				input_points(i, bytes, d, tile, at, s->run, c->stride * s->line, some);
-				if (PER_UNIT == 2 && next)
-					input_points(i, bytes, e, next, at, s->run, c->stride * s->line, some);
-				UNROLL for (int j = 0; j < 4; j++)
-					put(dst + j * point + a * s->run + x, v_unit(d[j], e[j]), some);
-			}
-	}
+                          ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s) {
+  for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += s->deep_wide) {
+    const void *tile = tile_at(bytes, pictures, t, c, s);
+    const void *next = t + 1 < rows ? tile_at(bytes, pictures, t + 1, c, s) : NULL;
+    for (ptrdiff_t a = 0; a < c->stride; a++)
+      for (ptrdiff_t x = 0; x < s->run; x += VW) {
+        ptrdiff_t some = min(VW, s->run - x), at = a * s->line + x;
+        vec d[4], e[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+        input_points(i, bytes, d, tile, at, s->run, c->stride * s->line, some);
+        if (PER_UNIT == 2 && next) input_points(i, bytes, e, next, at, s->run, c->stride * s->line, some);
+        UNROLL
+        for (int j = 0; j < 4; j++) put(dst + j * point + a * s->run + x, v_unit(d[j], e[j]), some);
+      }
+  }
 }
 
 /* Calls f with the row point and the kind of the pictures as constants. */
-#define WITH_CONSTANTS(f, i, bytes, ...)                                          \
-	switch ((i) + ((bytes) ? 4 : 0)) {                                        \
-	case 0: f(0, 0, __VA_ARGS__); break;                                      \
-	case 1: f(1, 0, __VA_ARGS__); break;                                      \
-	case 2: f(2, 0, __VA_ARGS__); break;                                      \
-	case 3: f(3, 0, __VA_ARGS__); break;                                      \
-	case 4: f(0, 1, __VA_ARGS__); break;                                      \
-	case 5: f(1, 1, __VA_ARGS__); break;                                      \
-	case 6: f(2, 1, __VA_ARGS__); break;                                      \
-	case 7: f(3, 1, __VA_ARGS__); break;                                      \
-	}
+#define WITH_CONSTANTS(f, i, bytes, ...) \
+  switch ((i) + ((bytes) ? 4 : 0)) {     \
+    case 0: f(0, 0, __VA_ARGS__); break; \
+    case 1: f(1, 0, __VA_ARGS__); break; \
+    case 2: f(2, 0, __VA_ARGS__); break; \
+    case 3: f(3, 0, __VA_ARGS__); break; \
+    case 4: f(0, 1, __VA_ARGS__); break; \
+    case 5: f(1, 1, __VA_ARGS__); break; \
+    case 6: f(2, 1, __VA_ARGS__); break; \
+    case 7: f(3, 1, __VA_ARGS__); break; \
+  }
 
-static TARGET void input_panel(int i, int bytes, float *dst, ptrdiff_t point, const void *pictures,
-			       ptrdiff_t t, ptrdiff_t m, const struct paceline_conv *c, const struct shape *s)
-{
-	WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, pictures, t, m, c, s)
+static TARGET void input_panel(int i, int bytes, float *dst, ptrdiff_t point, const void *pictures, ptrdiff_t t,
+                               ptrdiff_t m, const struct paceline_conv *c, const struct shape *s) {
+  WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, pictures, t, m, c, s)
 }
 
-static TARGET void input_rows(int i, int bytes, float *dst, ptrdiff_t point, const void *pictures,
-			      ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s)
-{
-	WITH_CONSTANTS(input_rows_of, i, bytes, dst, point, pictures, rows, c, s)
-}
+static TARGET void input_rows(int i, int bytes, float *dst, ptrdiff_t point, const void *pictures, ptrdiff_t rows,
+                              const struct paceline_conv *c, const struct shape *s){
+    WITH_CONSTANTS(input_rows_of, i, bytes, dst, point, pictures, rows, c, s)}
 
 /* ---------------------------------------------------------------- weights */
 
 /* The four points of 2 or 3 taps. */
-INLINE void weight_points(const int r, vec u[4], const vec g[3])
-{
-	const vec half = v_set1(0.5f);
-	vec even = r == 3 ? v_add(g[0], g[2]) : g[0];
-	u[0] = g[0];
-	u[1] = v_mul(half, v_add(even, g[1]));
-	u[2] = v_mul(half, v_sub(even, g[1]));
-	u[3] = g[r - 1];
+INLINE void weight_points(const int r, vec u[4], const vec g[3]) {
+  const vec half = v_set1(0.5f);
+  vec even = r == 3 ? v_add(g[0], g[2]) : g[0];
+  u[0] = g[0];
+  u[1] = v_mul(half, v_add(even, g[1]));
+  u[2] = v_mul(half, v_sub(even, g[1]));
+  u[3] = g[r - 1];
 }
 
 /*
  * The 16 points of channel k of a cell, for the VW outputs at o. Weights come
  * transposed, [in_c][kernel][kernel][wide].
  */
-INLINE void weights_of(const int r, vec u[16], const float *w, ptrdiff_t wide, ptrdiff_t k,
-		       ptrdiff_t o, const struct paceline_conv *c, const struct shape *s)
-{
-	const ptrdiff_t a = k / s->run, b = k % s->run / c->in_c, ch = k % c->in_c;
-	vec t[4][3];
-	for (int q = 0; q < r; q++) {
-		vec g[3], column[4];
-		for (int p = 0; p < r; p++) {
-			ptrdiff_t y = c->stride * p + a, x = c->stride * q + b;
-			g[p] = v_load(w + ((ch * c->kernel + y) * c->kernel + x) * wide + o);
-		}
-		weight_points(r, column, g);
-		for (int i = 0; i < 4; i++)
-			t[i][q] = column[i];
-	}
-	for (int i = 0; i < 4; i++)
-		weight_points(r, u + 4 * i, t[i]);
+INLINE void weights_of(const int r, vec u[16], const float *w, ptrdiff_t wide, ptrdiff_t k, ptrdiff_t o,
+                       const struct paceline_conv *c, const struct shape *s) {
+  const ptrdiff_t a = k / s->run, b = k % s->run / c->in_c, ch = k % c->in_c;
+  vec t[4][3];
+  for (int q = 0; q < r; q++) {
+    vec g[3], column[4];
+    for (int p = 0; p < r; p++) {
+      ptrdiff_t y = c->stride * p + a, x = c->stride * q + b;
+      g[p] = v_load(w + ((ch * c->kernel + y) * c->kernel + x) * wide + o);
+    }
+    weight_points(r, column, g);
+    for (int i = 0; i < 4; i++) t[i][q] = column[i];
+  }
+  for (int i = 0; i < 4; i++) weight_points(r, u + 4 * i, t[i]);
 }
 
 INLINE void weights_at(vec u[16], const float *w, ptrdiff_t wide, ptrdiff_t k, ptrdiff_t o,
-		       const struct paceline_conv *c, const struct shape *s)
-{
-	if (k >= s->deep)
-		for (int p = 0; p < 16; p++)
-			u[p] = v_zero();
-	else if (s->r == 2)
-		weights_of(2, u, w, wide, k, o, c, s);
-	else
-		weights_of(3, u, w, wide, k, o, c, s);
+                       const struct paceline_conv *c, const struct shape *s) {
+  if (k >= s->deep)
+    for (int p = 0; p < 16; p++) u[p] = v_zero();
+  else if (s->r == 2)
+    weights_of(2, u, w, wide, k, o, c, s);
+  else
+    weights_of(3, u, w, wide, k, o, c, s);
 }
 
 enum { BLOCK = 8 }; /* units packed at a time: the 16 points lie so far apart that writing them in turns is slow */
@@ -264,76 +240,69 @@ enum { BLOCK = 8 }; /* units packed at a time: the 16 points lie so far apart th
  * Packs w * scale for conv_forward, the outputs from to to-1 (whole panels of NR,
  * or up to the last): [16 points][wide/NR][units][NR].
  */
-static TARGET void conv_pack(float *packed, const float *w, float scale, const struct paceline_conv *c,
-			     ptrdiff_t from, ptrdiff_t to, float *ws)
-{
-	const struct shape s = shape_of(c);
-	const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, point = s.wide * s.units;
-	const ptrdiff_t wide = round_up(to - from, NR);
-	ws = aligned(ws);
-	float *rows = take(&ws, patch * wide); /* [patch][wide] */
-	float *block = take(&ws, 16 * BLOCK * NR);
-	const vec by = v_set1(scale);
-	memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
-	transpose(rows, wide, w + from * patch, patch, to - from, patch);
-	for (ptrdiff_t o = 0; o < wide; o += NR)
-		for (ptrdiff_t k = 0; k < s.units; k += BLOCK) {
-			const ptrdiff_t some = min(BLOCK, s.units - k);
-			for (ptrdiff_t j = 0; j < some; j++)
-				for (ptrdiff_t half = 0; half < NR; half += VW) {
-					vec u[16], v[16];
-					weights_at(u, rows, wide, (k + j) * PER_UNIT, o + half, c, &s);
-					if (PER_UNIT == 2)
-						weights_at(v, rows, wide, (k + j) * 2 + 1, o + half, c, &s);
-					for (int p = 0; p < 16; p++)
-						v_store(block + (p * BLOCK + j) * NR + half,
-							v_unit(v_mul(by, u[p]), PER_UNIT == 2 ? v_mul(by, v[p]) : by));
-				}
-			for (int p = 0; p < 16; p++)
-				memcpy(packed + p * point + ((from + o) / NR * s.units + k) * NR,
-				       block + p * BLOCK * NR, (size_t)(some * NR) * sizeof *block);
-		}
+static TARGET void conv_pack(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
+                             ptrdiff_t to, float *ws) {
+  const struct shape s = shape_of(c);
+  const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, point = s.wide * s.units;
+  const ptrdiff_t wide = round_up(to - from, NR);
+  ws = aligned(ws);
+  float *rows = take(&ws, patch * wide); /* [patch][wide] */
+  float *block = take(&ws, 16 * BLOCK * NR);
+  const vec by = v_set1(scale);
+  memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
+  transpose(rows, wide, w + from * patch, patch, to - from, patch);
+  for (ptrdiff_t o = 0; o < wide; o += NR)
+    for (ptrdiff_t k = 0; k < s.units; k += BLOCK) {
+      const ptrdiff_t some = min(BLOCK, s.units - k);
+      for (ptrdiff_t j = 0; j < some; j++)
+        for (ptrdiff_t half = 0; half < NR; half += VW) {
+          vec u[16], v[16];
+          weights_at(u, rows, wide, (k + j) * PER_UNIT, o + half, c, &s);
+          if (PER_UNIT == 2) weights_at(v, rows, wide, (k + j) * 2 + 1, o + half, c, &s);
+          for (int p = 0; p < 16; p++)
+            v_store(block + (p * BLOCK + j) * NR + half, v_unit(v_mul(by, u[p]), PER_UNIT == 2 ? v_mul(by, v[p]) : by));
+        }
+      for (int p = 0; p < 16; p++)
+        memcpy(packed + p * point + ((from + o) / NR * s.units + k) * NR, block + p * BLOCK * NR,
+               (size_t)(some * NR) * sizeof *block);
+    }
 }
 
 /*
  * Packs w for conv_backward's input gradient, the outputs from to to-1 (from a
  * multiple of VW): [16 points][deep_wide/NR][out_units][NR].
  */
-static TARGET void conv_pack_back(float *packed, const float *w, const struct paceline_conv *c,
-				  ptrdiff_t from, ptrdiff_t to, float *ws)
-{
-	const struct shape s = shape_of(c);
-	const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, point = s.deep_wide * s.out_units;
-	const ptrdiff_t wide = round_up(to - from, NR);
-	ws = aligned(ws);
-	float *rows = take(&ws, patch * wide);
-	float *t = take(&ws, 16 * VW * NR); /* [16 points][VW outputs][NR channels] */
-	memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
-	transpose(rows, wide, w + from * patch, patch, to - from, patch);
-	for (ptrdiff_t o = 0; o < to - from; o += VW) {
-		const ptrdiff_t units = min(VW / PER_UNIT, in_units(to - from - o));
-		for (ptrdiff_t n = 0; n < s.deep_wide; n += NR) {
-			for (ptrdiff_t k = 0; k < NR; k += 4) {
-				float block[16][4][VW];
-				for (ptrdiff_t j = 0; j < 4; j++) {
-					vec u[16];
-					weights_at(u, rows, wide, n + k + j, o, c, &s);
-					for (int p = 0; p < 16; p++)
-						v_store(block[p][j], u[p]);
-				}
-				for (int p = 0; p < 16; p++)
-					transpose(t + p * VW * NR + k, NR, block[p][0], VW, 4, VW);
-			}
-			for (int p = 0; p < 16; p++) {
-				float *dst = packed + p * point + (n / NR * s.out_units + (from + o) / PER_UNIT) * NR;
-				const float *row = t + p * VW * NR;
-				for (ptrdiff_t u = 0; u < units; u++, dst += NR, row += PER_UNIT * NR)
-					for (ptrdiff_t half = 0; half < NR; half += VW)
-						v_store(dst + half, v_unit(v_load(row + half),
-									   PER_UNIT == 2 ? v_load(row + NR + half) : v_zero()));
-			}
-		}
-	}
+static TARGET void conv_pack_back(float *packed, const float *w, const struct paceline_conv *c, ptrdiff_t from,
+                                  ptrdiff_t to, float *ws) {
+  const struct shape s = shape_of(c);
+  const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, point = s.deep_wide * s.out_units;
+  const ptrdiff_t wide = round_up(to - from, NR);
+  ws = aligned(ws);
+  float *rows = take(&ws, patch * wide);
+  float *t = take(&ws, 16 * VW * NR); /* [16 points][VW outputs][NR channels] */
+  memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
+  transpose(rows, wide, w + from * patch, patch, to - from, patch);
+  for (ptrdiff_t o = 0; o < to - from; o += VW) {
+    const ptrdiff_t units = min(VW / PER_UNIT, in_units(to - from - o));
+    for (ptrdiff_t n = 0; n < s.deep_wide; n += NR) {
+      for (ptrdiff_t k = 0; k < NR; k += 4) {
+        float block[16][4][VW];
+        for (ptrdiff_t j = 0; j < 4; j++) {
+          vec u[16];
+          weights_at(u, rows, wide, n + k + j, o, c, &s);
+          for (int p = 0; p < 16; p++) v_store(block[p][j], u[p]);
+        }
+        for (int p = 0; p < 16; p++) transpose(t + p * VW * NR + k, NR, block[p][0], VW, 4, VW);
+      }
+      for (int p = 0; p < 16; p++) {
+        float *dst = packed + p * point + (n / NR * s.out_units + (from + o) / PER_UNIT) * NR;
+        const float *row = t + p * VW * NR;
+        for (ptrdiff_t u = 0; u < units; u++, dst += NR, row += PER_UNIT * NR)
+          for (ptrdiff_t half = 0; half < NR; half += VW)
+            v_store(dst + half, v_unit(v_load(row + half), PER_UNIT == 2 ? v_load(row + NR + half) : v_zero()));
+      }
+    }
+  }
 }
 
 #include "conv_forward.h"

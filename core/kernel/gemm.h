@@ -16,89 +16,86 @@
 enum { CHUNK = 16 }; /* k of a panel's row that lie together */
 
 /* One step of k: the rows' elements are a[0], a[step], a[2*step], ... */
-#define STEP(step)                                               \
-	do {                                                     \
-		vec b0 = v_load(b), b1 = v_load(b + VW);         \
-		UNROLL for (int r = 0; r < m; r++) {             \
-			vec x = v_set1(a[(step) * r + j]);       \
-			acc[r][0] = v_fma(x, b0, acc[r][0]);     \
-			acc[r][1] = v_fma(x, b1, acc[r][1]);     \
-		}                                                \
-		b += ldb;                                        \
-	} while (0)
+#define STEP(step)                           \
+  do {                                       \
+    vec b0 = v_load(b), b1 = v_load(b + VW); \
+    UNROLL                                   \
+    for (int r = 0; r < m; r++) {            \
+      vec x = v_set1(a[(step) * r + j]);     \
+      acc[r][0] = v_fma(x, b0, acc[r][0]);   \
+      acc[r][1] = v_fma(x, b1, acc[r][1]);   \
+    }                                        \
+    b += ldb;                                \
+  } while (0)
 
-INLINE void store_tile(const int m, vec (*acc)[2], float *c, ptrdiff_t ldc, int add)
-{
-	UNROLL for (int r = 0; r < m; r++) {
-		if (add) {
-			acc[r][0] = v_add(v_load(c + r * ldc), acc[r][0]);
-			acc[r][1] = v_add(v_load(c + r * ldc + VW), acc[r][1]);
-		}
-		v_store(c + r * ldc, acc[r][0]);
-		v_store(c + r * ldc + VW, acc[r][1]);
-	}
+INLINE void store_tile(const int m, vec (*acc)[2], float *c, ptrdiff_t ldc, int add) {
+  UNROLL
+  for (int r = 0; r < m; r++) {
+    if (add) {
+      acc[r][0] = v_add(v_load(c + r * ldc), acc[r][0]);
+      acc[r][1] = v_add(v_load(c + r * ldc + VW), acc[r][1]);
+    }
+    v_store(c + r * ldc, acc[r][0]);
+    v_store(c + r * ldc + VW, acc[r][1]);
+  }
 }
 
-INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb,
-		       float *c, ptrdiff_t ldc)
-{
-	vec acc[MR][2];
-	UNROLL for (int r = 0; r < m; r++)
-		acc[r][0] = acc[r][1] = v_zero();
-	for (; k >= CHUNK; k -= CHUNK, a += CHUNK * (m - 1))
-		for (int quarter = 0; quarter < 4; quarter++, a += CHUNK / 4)
-			UNROLL for (int j = 0; j < CHUNK / 4; j++) {
-				/* B's rows may be pages apart, where no hardware prefetcher follows. */
-				__builtin_prefetch(b + 8 * ldb);
-				if (VW == 16)
-					__builtin_prefetch(b + 8 * ldb + VW);
-				STEP(CHUNK);
-			}
-	for (ptrdiff_t j = 0; j < k; j++)
-		STEP(CHUNK);
-	store_tile(m, acc, c, ldc, 0);
+INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c,
+                       ptrdiff_t ldc) {
+  vec acc[MR][2];
+  UNROLL
+  for (int r = 0; r < m; r++) acc[r][0] = acc[r][1] = v_zero();
+  for (; k >= CHUNK; k -= CHUNK, a += CHUNK * (m - 1))
+    for (int quarter = 0; quarter < 4; quarter++, a += CHUNK / 4) {
+      UNROLL
+      for (int j = 0; j < CHUNK / 4; j++) {
+        /* B's rows may be pages apart, where no hardware prefetcher follows. */
+        __builtin_prefetch(b + 8 * ldb);
+        if (VW == 16) __builtin_prefetch(b + 8 * ldb + VW);
+        STEP(CHUNK);
+      }
+    }
+  for (ptrdiff_t j = 0; j < k; j++) STEP(CHUNK);
+  store_tile(m, acc, c, ldc, 0);
 }
 
-INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b,
-			 ptrdiff_t ldb, float *c, ptrdiff_t ldc, int add)
-{
-	enum { j = 0 };
-	vec acc[MR][2];
-	UNROLL for (int r = 0; r < m; r++)
-		acc[r][0] = acc[r][1] = v_zero();
-	for (; k >= 4; k -= 4)
-		UNROLL for (int i = 0; i < 4; i++) {
-			STEP(1);
-			a += lda;
-		}
-	for (; k > 0; k--) {
-		STEP(1);
-		a += lda;
-	}
-	store_tile(m, acc, c, ldc, add);
+INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb,
+                         float *c, ptrdiff_t ldc, int add) {
+  enum { j = 0 };
+  vec acc[MR][2];
+  UNROLL
+  for (int r = 0; r < m; r++) acc[r][0] = acc[r][1] = v_zero();
+  for (; k >= 4; k -= 4) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+      STEP(1);
+      a += lda;
+    }
+  }
+  for (; k > 0; k--) {
+    STEP(1);
+    a += lda;
+  }
+  store_tile(m, acc, c, ldc, add);
 }
 
 #undef STEP
 
-#define TILE(m)                                                                                   \
-	static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b,            \
-					  ptrdiff_t ldb, float *c, ptrdiff_t ldc)                 \
-	{                                                                                         \
-		tile_panel(m, k, a, b, ldb, c, ldc);                                              \
-	}                                                                                         \
-	static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda,           \
-					    const float *b, ptrdiff_t ldb, float *c,              \
-					    ptrdiff_t ldc, int add)                               \
-	{                                                                                         \
-		tile_columns(m, k, a, lda, b, ldb, c, ldc, add);                                  \
-	}
+#define TILE(m)                                                                                                  \
+  static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c,        \
+                                    ptrdiff_t ldc) {                                                             \
+    tile_panel(m, k, a, b, ldb, c, ldc);                                                                         \
+  }                                                                                                              \
+  static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, \
+                                      float *c, ptrdiff_t ldc, int add) {                                        \
+    tile_columns(m, k, a, lda, b, ldb, c, ldc, add);                                                             \
+  }
 TILES(TILE)
 #undef TILE
 
-typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c,
-			ptrdiff_t ldc);
-typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb,
-			  float *c, ptrdiff_t ldc, int add);
+typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c, ptrdiff_t ldc);
+typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, float *c,
+                          ptrdiff_t ldc, int add);
 
 /* Entry m - 1 computes, or where add is set adds to, m rows of NR columns. */
 #define TILE(m) tile_panel_##m,
@@ -116,44 +113,37 @@ INLINE ptrdiff_t panels(ptrdiff_t rows) { return (rows + MR - 1) / MR; }
 INLINE ptrdiff_t panel_start(ptrdiff_t rows, ptrdiff_t i) { return rows * i / panels(rows); }
 
 /* C[rows][wide] = A, in panels of `deep` floats a row, times B in blocks [wide/NR][k][NR]. */
-static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a,
-				   ptrdiff_t deep, const float *b, float *c)
-{
-	for (ptrdiff_t n = 0; n < wide; n += NR, b += k * NR)
-		for (ptrdiff_t q = 0; q < panels(rows); q++) {
-			ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
-			panel_tiles[m - 1](k, a + r * deep, b, NR, c + r * wide + n, wide);
-		}
+static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a, ptrdiff_t deep,
+                                   const float *b, float *c) {
+  for (ptrdiff_t n = 0; n < wide; n += NR, b += k * NR)
+    for (ptrdiff_t q = 0; q < panels(rows); q++) {
+      ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
+      panel_tiles[m - 1](k, a + r * deep, b, NR, c + r * wide + n, wide);
+    }
 }
 
 /* C[rows][wide] = or += transposed A[k][rows] times B[k][wide]. */
-static TARGET void multiply_columns(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a,
-				    ptrdiff_t lda, const float *b, float *c, int add)
-{
-	for (ptrdiff_t q = 0; q < panels(rows); q++) {
-		ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
-		for (ptrdiff_t n = 0; n < wide; n += NR)
-			columns_tiles[m - 1](k, a + r, lda, b + n, wide, c + r * wide + n, wide, add);
-	}
+static TARGET void multiply_columns(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a, ptrdiff_t lda,
+                                    const float *b, float *c, int add) {
+  for (ptrdiff_t q = 0; q < panels(rows); q++) {
+    ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
+    for (ptrdiff_t n = 0; n < wide; n += NR)
+      columns_tiles[m - 1](k, a + r, lda, b + n, wide, c + r * wide + n, wide, add);
+  }
 }
 
 /* dst[c*ldd + r] = src[r*lds + c] */
-static TARGET void transpose(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds,
-			     ptrdiff_t rows, ptrdiff_t cols)
-{
-	ptrdiff_t rows4 = rows & ~(ptrdiff_t)3, cols4 = cols & ~(ptrdiff_t)3;
-	for (ptrdiff_t c = 0; c < cols4; c += 4)
-		for (ptrdiff_t r = 0; r < rows4; r += 4)
-			transpose4(dst + c * ldd + r, ldd, src + r * lds + c, lds);
-	for (ptrdiff_t c = 0; c < cols; c++)
-		for (ptrdiff_t r = c < cols4 ? rows4 : 0; r < rows; r++)
-			dst[c * ldd + r] = src[r * lds + c];
+static TARGET void transpose(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds, ptrdiff_t rows,
+                             ptrdiff_t cols) {
+  ptrdiff_t rows4 = rows & ~(ptrdiff_t)3, cols4 = cols & ~(ptrdiff_t)3;
+  for (ptrdiff_t c = 0; c < cols4; c += 4)
+    for (ptrdiff_t r = 0; r < rows4; r += 4) transpose4(dst + c * ldd + r, ldd, src + r * lds + c, lds);
+  for (ptrdiff_t c = 0; c < cols; c++)
+    for (ptrdiff_t r = c < cols4 ? rows4 : 0; r < rows; r++) dst[c * ldd + r] = src[r * lds + c];
 }
 
 /* Copies n columns of a tile to C. */
-static TARGET void put_narrow(float *c, ptrdiff_t ldc, const float *t, ptrdiff_t m, ptrdiff_t n)
-{
-	for (ptrdiff_t r = 0; r < m; r++, c += ldc, t += NR)
-		for (ptrdiff_t i = 0; i < n; i++)
-			c[i] = t[i];
+static TARGET void put_narrow(float *c, ptrdiff_t ldc, const float *t, ptrdiff_t m, ptrdiff_t n) {
+  for (ptrdiff_t r = 0; r < m; r++, c += ldc, t += NR)
+    for (ptrdiff_t i = 0; i < n; i++) c[i] = t[i];
 }

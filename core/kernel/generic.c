@@ -23,26 +23,21 @@ INLINE vec v_mul(vec a, vec b) { return a * b; }
 INLINE vec v_div(vec a, vec b) { return a / b; }
 INLINE vec v_fma(vec a, vec b, vec c) { return a * b + c; }
 
-INLINE vec v_load(const float *p)
-{
-	vec a;
-	memcpy(&a, p, sizeof a);
-	return a;
+INLINE vec v_load(const float *p) {
+  vec a;
+  memcpy(&a, p, sizeof a);
+  return a;
 }
 
 INLINE void v_store(float *p, vec a) { memcpy(p, &a, sizeof a); }
 
-INLINE vec v_sqrt(vec a)
-{
-	return (vec){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
-}
+INLINE vec v_sqrt(vec a) { return (vec){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])}; }
 
 /* The first n < VW elements; the others read as zero and are not written. */
-INLINE vec v_load_some(const float *p, ptrdiff_t n)
-{
-	float a[VW] = {0};
-	memcpy(a, p, (size_t)n * sizeof *a);
-	return v_load(a);
+INLINE vec v_load_some(const float *p, ptrdiff_t n) {
+  float a[VW] = {0};
+  memcpy(a, p, (size_t)n * sizeof *a);
+  return v_load(a);
 }
 
 INLINE void v_store_some(float *p, vec a, ptrdiff_t n) { memcpy(p, &a, (size_t)n * sizeof *p); }
@@ -58,36 +53,34 @@ INLINE vec v_from_bytes(const uint8_t *p) { return (vec){p[0], p[1], p[2], p[3]}
 INLINE float v_sum(vec a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
 /* The 16 interleaved sums of SumSquares; a product of two floats is exact in double. */
-typedef struct { double s[16]; } sums;
+typedef struct {
+  double s[16];
+} sums;
 
 INLINE sums sums_zero(void) { return (sums){{0}}; }
 
-INLINE sums sums_add_squares(sums s, const float *p)
-{
-	for (int i = 0; i < 16; i++)
-		s.s[i] += (double)p[i] * p[i];
-	return s;
+INLINE sums sums_add_squares(sums s, const float *p) {
+  for (int i = 0; i < 16; i++) s.s[i] += (double)p[i] * p[i];
+  return s;
 }
 
 INLINE void sums_store(double *p, sums s) { memcpy(p, s.s, sizeof s.s); }
 
-INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds)
-{
-	for (int i = 0; i < 4; i++) {
-		vec a = {src[i], src[i + lds], src[i + 2 * lds], src[i + 3 * lds]};
-		v_store(dst + i * ldd, a);
-	}
+INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds) {
+  for (int i = 0; i < 4; i++) {
+    vec a = {src[i], src[i + lds], src[i + 2 * lds], src[i + 3 * lds]};
+    v_store(dst + i * ldd, a);
+  }
 }
 
 #ifdef ROUND_OPERANDS
 enum { PLAIN = 0 };
 
 /* To 8 significant bits, ties to even; NaN stays NaN. */
-INLINE vec v_operand(vec a)
-{
-	mask b = (mask)a, odd = (b >> 16) & 1, nan = a != a;
-	mask rounded = (b + odd + 0x7FFF) & ~0xFFFF;
-	return (vec)((nan & b) | (~nan & rounded));
+INLINE vec v_operand(vec a) {
+  mask b = (mask)a, odd = (b >> 16) & 1, nan = a != a;
+  mask rounded = (b + odd + 0x7FFF) & ~0xFFFF;
+  return (vec)((nan & b) | (~nan & rounded));
 }
 #else
 enum { PLAIN = 1 };
@@ -96,11 +89,9 @@ INLINE vec v_operand(vec a) { return a; }
 #endif
 
 /* 16 pixels of four planes, ld apart, one after the other. */
-INLINE void interleave4x16(uint8_t *dst, const uint8_t *src, ptrdiff_t ld)
-{
-	for (int p = 0; p < 16; p++)
-		for (int ch = 0; ch < 4; ch++)
-			dst[4 * p + ch] = src[ch * ld + p];
+INLINE void interleave4x16(uint8_t *dst, const uint8_t *src, ptrdiff_t ld) {
+  for (int p = 0; p < 16; p++)
+    for (int ch = 0; ch < 4; ch++) dst[4 * p + ch] = src[ch * ld + p];
 }
 
 #ifdef ROUND_OPERANDS

@@ -21,39 +21,37 @@
 #pragma GCC visibility push(hidden)
 
 struct paceline_conv {
-	ptrdiff_t in_c, in_h, in_w, out_c, kernel, stride, out_h, out_w;
-	int planar_in, planar_out; /* [channel, height, width], not [height, width, channel] */
+  ptrdiff_t in_c, in_h, in_w, out_c, kernel, stride, out_h, out_w;
+  int planar_in, planar_out; /* [channel, height, width], not [height, width, channel] */
 };
 
 /* x or x8 is a batch of pictures: floats, or bytes times scale; the other one is NULL. */
 struct paceline_kernels {
-	void (*conv_pack)(float *packed, const float *w, float scale, const struct paceline_conv *c,
-			  ptrdiff_t from, ptrdiff_t to, float *ws);
-	void (*conv_pack_back)(float *packed, const float *w, const struct paceline_conv *c,
-			       ptrdiff_t from, ptrdiff_t to, float *ws);
-	void (*conv_forward)(float *y, const float *x, const uint8_t *x8, const float *packed,
-			     const float *b, ptrdiff_t n, const struct paceline_conv *c, float *ws);
-	void (*conv_backward)(float *dw, float *db, float *dx, const float *x, const uint8_t *x8,
-			      float scale, const float *packed, const float *y, const float *dy,
-			      ptrdiff_t n, const struct paceline_conv *c, float *ws);
-	void (*dense_forward)(float *y, const float *x, const float *w, const float *b, ptrdiff_t n,
-			      ptrdiff_t in, ptrdiff_t out, ptrdiff_t all, int relu, float *ws);
-	void (*dense_backward)(float *dw, float *db, float *dx, const float *x, const float *w,
-			       const float *y, const float *dy, ptrdiff_t n, ptrdiff_t in,
-			       ptrdiff_t all, ptrdiff_t out, float *ws);
-	void (*rmsprop)(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n,
-			float lr, double decay, float eps, int centered, int eps_inside);
-	void (*adam)(float *theta, const float *grad, float *m, float *v, ptrdiff_t n,
-		     float lr, double beta1, double beta2, float eps, int64_t step);
-	void (*adagrad)(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
-	double (*sum_squares)(const float *x, ptrdiff_t n);
-	void (*scale)(float *x, ptrdiff_t n, float a);
-	void (*add)(float *x, const float *y, ptrdiff_t n);
-	double (*td_loss)(float *dq, const float *q, const float *next, const int32_t *actions,
-			  const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width,
-			  int squared, float weight);
-	float (*peak)(ptrdiff_t rounds);
-	double peak_flop; /* of a round */
+  void (*conv_pack)(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
+                    ptrdiff_t to, float *ws);
+  void (*conv_pack_back)(float *packed, const float *w, const struct paceline_conv *c, ptrdiff_t from, ptrdiff_t to,
+                         float *ws);
+  void (*conv_forward)(float *y, const float *x, const uint8_t *x8, const float *packed, const float *b, ptrdiff_t n,
+                       const struct paceline_conv *c, float *ws);
+  void (*conv_backward)(float *dw, float *db, float *dx, const float *x, const uint8_t *x8, float scale,
+                        const float *packed, const float *y, const float *dy, ptrdiff_t n,
+                        const struct paceline_conv *c, float *ws);
+  void (*dense_forward)(float *y, const float *x, const float *w, const float *b, ptrdiff_t n, ptrdiff_t in,
+                        ptrdiff_t out, ptrdiff_t all, int relu, float *ws);
+  void (*dense_backward)(float *dw, float *db, float *dx, const float *x, const float *w, const float *y,
+                         const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t all, ptrdiff_t out, float *ws);
+  void (*rmsprop)(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
+                  float eps, int centered, int eps_inside);
+  void (*adam)(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2,
+               float eps, int64_t step);
+  void (*adagrad)(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
+  double (*sum_squares)(const float *x, ptrdiff_t n);
+  void (*scale)(float *x, ptrdiff_t n, float a);
+  void (*add)(float *x, const float *y, ptrdiff_t n);
+  double (*td_loss)(float *dq, const float *q, const float *next, const int32_t *actions, const float *rewards,
+                    const float *discounts, ptrdiff_t n, ptrdiff_t width, int squared, float weight);
+  float (*peak)(ptrdiff_t rounds);
+  double peak_flop; /* of a round */
 };
 
 /* For each path one table of fp32 and one whose products are of bf16. */
@@ -66,9 +64,9 @@ extern const struct paceline_kernels paceline_kernels_generic, paceline_kernels_
 
 /* How a call is shared: in so many parts, by the caller and so many helpers. */
 struct paceline_share {
-	struct paceline_team *team; /* may be NULL where there are no helpers */
-	int helpers;
-	ptrdiff_t parts;
+  struct paceline_team *team; /* may be NULL where there are no helpers */
+  int helpers;
+  ptrdiff_t parts;
 };
 
 /* Pictures in a block of a backward pass. A block sums up its own gradients. */
@@ -78,39 +76,38 @@ enum { PACELINE_CONV_BLOCK = 8 };
  * What cgo calls, in entry.c. ws is scratch, of which each thread gets `each`
  * floats; the sums of a backward pass are those of its blocks but the first.
  */
-void paceline_kernel_conv_pack(const struct paceline_kernels *k, struct paceline_share s, float *packed,
-			       const float *w, float scale, struct paceline_conv c, float *ws, ptrdiff_t each);
+void paceline_kernel_conv_pack(const struct paceline_kernels *k, struct paceline_share s, float *packed, const float *w,
+                               float scale, struct paceline_conv c, float *ws, ptrdiff_t each);
 void paceline_kernel_conv_pack_back(const struct paceline_kernels *k, struct paceline_share s, float *packed,
-				    const float *w, struct paceline_conv c, float *ws, ptrdiff_t each);
-void paceline_kernel_conv_forward(const struct paceline_kernels *k, struct paceline_share s, float *y,
-				  const float *x, const uint8_t *x8, const float *packed, const float *b,
-				  ptrdiff_t n, struct paceline_conv c, float *ws, ptrdiff_t each);
-void paceline_kernel_conv_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw,
-				   float *db, float *dx, const float *x, const uint8_t *x8, float scale,
-				   const float *packed, const float *y, const float *dy, ptrdiff_t n,
-				   struct paceline_conv c, float *ws, ptrdiff_t each, float *sums);
-void paceline_kernel_dense_forward(const struct paceline_kernels *k, struct paceline_share s, float *y,
-				   const float *x, const float *w, const float *b, ptrdiff_t n,
-				   ptrdiff_t in, ptrdiff_t out, int relu, float *ws, ptrdiff_t each);
-void paceline_kernel_dense_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw,
-				    float *db, float *dx, const float *x, const float *w, const float *y,
-				    const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, float *ws,
-				    ptrdiff_t each);
-void paceline_kernel_rmsprop(const struct paceline_kernels *k, struct paceline_share s, float *theta,
-			     const float *grad, float *avg, float *sq, ptrdiff_t n, float lr,
-			     double decay, float eps, int centered, int eps_inside);
-void paceline_kernel_adam(const struct paceline_kernels *k, struct paceline_share s, float *theta,
-			  const float *grad, float *m, float *v, ptrdiff_t n, float lr, double beta1,
-			  double beta2, float eps, int64_t step);
-void paceline_kernel_adagrad(const struct paceline_kernels *k, struct paceline_share s, float *theta,
-			     const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
+                                    const float *w, struct paceline_conv c, float *ws, ptrdiff_t each);
+void paceline_kernel_conv_forward(const struct paceline_kernels *k, struct paceline_share s, float *y, const float *x,
+                                  const uint8_t *x8, const float *packed, const float *b, ptrdiff_t n,
+                                  struct paceline_conv c, float *ws, ptrdiff_t each);
+void paceline_kernel_conv_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw, float *db,
+                                   float *dx, const float *x, const uint8_t *x8, float scale, const float *packed,
+                                   const float *y, const float *dy, ptrdiff_t n, struct paceline_conv c, float *ws,
+                                   ptrdiff_t each, float *sums);
+void paceline_kernel_dense_forward(const struct paceline_kernels *k, struct paceline_share s, float *y, const float *x,
+                                   const float *w, const float *b, ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, int relu,
+                                   float *ws, ptrdiff_t each);
+void paceline_kernel_dense_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw, float *db,
+                                    float *dx, const float *x, const float *w, const float *y, const float *dy,
+                                    ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, float *ws, ptrdiff_t each);
+void paceline_kernel_rmsprop(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
+                             float *avg, float *sq, ptrdiff_t n, float lr, double decay, float eps, int centered,
+                             int eps_inside);
+void paceline_kernel_adam(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
+                          float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2, float eps,
+                          int64_t step);
+void paceline_kernel_adagrad(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
+                             float *sq, ptrdiff_t n, float lr, float eps);
 /* sums[i] is that of part i. */
-void paceline_kernel_sum_squares(const struct paceline_kernels *k, struct paceline_share s, const float *x,
-				 ptrdiff_t n, double *sums);
+void paceline_kernel_sum_squares(const struct paceline_kernels *k, struct paceline_share s, const float *x, ptrdiff_t n,
+                                 double *sums);
 void paceline_kernel_scale(const struct paceline_kernels *k, struct paceline_share s, float *x, ptrdiff_t n, float a);
 double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const float *next,
-			       const int32_t *actions, const float *rewards, const float *discounts,
-			       ptrdiff_t n, ptrdiff_t width, int squared, float weight);
+                               const int32_t *actions, const float *rewards, const float *discounts, ptrdiff_t n,
+                               ptrdiff_t width, int squared, float weight);
 float paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds);
 
 /* The calling thread's floating-point control register; 0 where we set none. */

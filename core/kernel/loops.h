@@ -30,11 +30,10 @@ INLINE ptrdiff_t round_up(ptrdiff_t a, ptrdiff_t to) { return (a + to - 1) / to 
  * Cuts n floats off the workspace, at a multiple of 64 bytes from its start
  * (which aligned() moved to such an address). workspace.go adds up the same pieces.
  */
-INLINE float *take(float **ws, ptrdiff_t n)
-{
-	float *p = *ws;
-	*ws += round_up(n, 16);
-	return p;
+INLINE float *take(float **ws, ptrdiff_t n) {
+  float *p = *ws;
+  *ws += round_up(n, 16);
+  return p;
 }
 
 INLINE float *aligned(float *ws) { return (float *)(((uintptr_t)ws + 63) & ~(uintptr_t)63); }
@@ -42,12 +41,11 @@ INLINE float *aligned(float *ws) { return (float *)(((uintptr_t)ws + 63) & ~(uin
 /* The next vector of an array: `some` is VW, or what is left at the end. */
 INLINE vec get(const float *p, ptrdiff_t some) { return some == VW ? v_load(p) : v_load_some(p, some); }
 
-INLINE void put(float *p, vec a, ptrdiff_t some)
-{
-	if (some == VW)
-		v_store(p, a);
-	else
-		v_store_some(p, a, some);
+INLINE void put(float *p, vec a, ptrdiff_t some) {
+  if (some == VW)
+    v_store(p, a);
+  else
+    v_store_some(p, a, some);
 }
 
 /*
@@ -63,25 +61,22 @@ INLINE void put(float *p, vec a, ptrdiff_t some)
 #ifndef PER_UNIT
 #define PER_UNIT 1
 
-INLINE vec v_unit(vec a, vec unused)
-{
-	(void)unused;
-	return v_operand(a);
+INLINE vec v_unit(vec a, vec unused) {
+  (void)unused;
+  return v_operand(a);
 }
 
 INLINE vec v_row_units(const float *p, ptrdiff_t n) { return v_operand(get(p, n)); }
 
-INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdiff_t n)
-{
-	a = v_operand(a);
-	if (n == VW && k % VW == 0) {
-		v_store(row + k / 16 * chunk + k % 16, a);
-		return;
-	}
-	float t[VW];
-	v_store(t, a);
-	for (ptrdiff_t j = 0; j < n; j++, k++)
-		row[k / 16 * chunk + k % 16] = t[j];
+INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdiff_t n) {
+  a = v_operand(a);
+  if (n == VW && k % VW == 0) {
+    v_store(row + k / 16 * chunk + k % 16, a);
+    return;
+  }
+  float t[VW];
+  v_store(t, a);
+  for (ptrdiff_t j = 0; j < n; j++, k++) row[k / 16 * chunk + k % 16] = t[j];
 }
 #endif
 
@@ -93,19 +88,19 @@ INLINE ptrdiff_t in_units(ptrdiff_t operands) { return (operands + PER_UNIT - 1)
 #include "update.h"
 
 const struct paceline_kernels KERNELS = {
-	.conv_pack = conv_pack,
-	.conv_pack_back = conv_pack_back,
-	.conv_forward = conv_forward,
-	.conv_backward = conv_backward,
-	.dense_forward = dense_forward,
-	.dense_backward = dense_backward,
-	.rmsprop = rmsprop,
-	.adam = adam,
-	.adagrad = adagrad,
-	.sum_squares = sum_squares,
-	.scale = scale_by,
-	.add = add_to,
-	.td_loss = td_loss,
-	.peak = peak,
-	.peak_flop = 2.0 * PEAK_STEPS * VW * PER_UNIT,
+    .conv_pack = conv_pack,
+    .conv_pack_back = conv_pack_back,
+    .conv_forward = conv_forward,
+    .conv_backward = conv_backward,
+    .dense_forward = dense_forward,
+    .dense_backward = dense_backward,
+    .rmsprop = rmsprop,
+    .adam = adam,
+    .adagrad = adagrad,
+    .sum_squares = sum_squares,
+    .scale = scale_by,
+    .add = add_to,
+    .td_loss = td_loss,
+    .peak = peak,
+    .peak_flop = 2.0 * PEAK_STEPS * VW * PER_UNIT,
 };

@@ -22,8 +22,7 @@ void paceline_team_free(struct paceline_team *team);
  * returned. At most so many helpers take part, whichever come first; with none, team may be NULL. One
  * job at a time.
  */
-void paceline_team_run(struct paceline_team *team, int helpers, ptrdiff_t parts, paceline_part f,
-		       const void *job);
+void paceline_team_run(struct paceline_team *team, int helpers, ptrdiff_t parts, paceline_part f, const void *job);
 
 #pragma GCC visibility pop
 

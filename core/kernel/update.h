@@ -4,156 +4,145 @@
  * optimisers give the same bits on every path, and PyTorch's to the last few.
  */
 
-static TARGET void add_to(float *x, const float *y, ptrdiff_t n)
-{
-	for (ptrdiff_t i = 0; i < n; i += VW) {
-		ptrdiff_t some = min(VW, n - i);
-		put(x + i, v_add(get(x + i, some), get(y + i, some)), some);
-	}
+static TARGET void add_to(float *x, const float *y, ptrdiff_t n) {
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    ptrdiff_t some = min(VW, n - i);
+    put(x + i, v_add(get(x + i, some), get(y + i, some)), some);
+  }
 }
 
-static TARGET void scale_by(float *x, ptrdiff_t n, float a)
-{
-	const vec va = v_set1(a);
-	for (ptrdiff_t i = 0; i < n; i += VW) {
-		ptrdiff_t some = min(VW, n - i);
-		put(x + i, v_mul(get(x + i, some), va), some);
-	}
+static TARGET void scale_by(float *x, ptrdiff_t n, float a) {
+  const vec va = v_set1(a);
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    ptrdiff_t some = min(VW, n - i);
+    put(x + i, v_mul(get(x + i, some), va), some);
+  }
 }
 
-static TARGET void rmsprop(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n,
-			   float lr, double decay, float eps, int centered, int eps_inside)
-{
-	const vec vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)), veps = v_set1(eps);
-	for (ptrdiff_t i = 0; i < n; i += VW) {
-		ptrdiff_t some = min(VW, n - i);
-		vec g = get(grad + i, some);
-		vec v = v_add(v_mul(keep, get(sq + i, some)), v_mul(v_mul(rest, g), g));
-		put(sq + i, v, some);
-		if (centered) {
-			vec mean = v_add(v_mul(keep, get(avg + i, some)), v_mul(rest, g));
-			put(avg + i, mean, some);
-			v = v_relu(v_sub(v, v_mul(mean, mean)));
-		}
-		vec root = eps_inside ? v_sqrt(v_add(v, veps)) : v_add(v_sqrt(v), veps);
-		put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vlr, g), root)), some);
-	}
+static TARGET void rmsprop(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
+                           float eps, int centered, int eps_inside) {
+  const vec vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)), veps = v_set1(eps);
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    ptrdiff_t some = min(VW, n - i);
+    vec g = get(grad + i, some);
+    vec v = v_add(v_mul(keep, get(sq + i, some)), v_mul(v_mul(rest, g), g));
+    put(sq + i, v, some);
+    if (centered) {
+      vec mean = v_add(v_mul(keep, get(avg + i, some)), v_mul(rest, g));
+      put(avg + i, mean, some);
+      v = v_relu(v_sub(v, v_mul(mean, mean)));
+    }
+    vec root = eps_inside ? v_sqrt(v_add(v, veps)) : v_add(v_sqrt(v), veps);
+    put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vlr, g), root)), some);
+  }
 }
 
 /* Multiplies in an order of its own, for the same bits with every library. */
-static TARGET double power(double x, int64_t n)
-{
-	double p = 1;
-	for (; n > 0; n /= 2, x *= x)
-		if (n % 2 == 1)
-			p *= x;
-	return p;
+static TARGET double power(double x, int64_t n) {
+  double p = 1;
+  for (; n > 0; n /= 2, x *= x)
+    if (n % 2 == 1) p *= x;
+  return p;
 }
 
-static TARGET void adam(float *theta, const float *grad, float *m, float *v, ptrdiff_t n,
-			float lr, double beta1, double beta2, float eps, int64_t step)
-{
-	const float size = (float)(lr / (1 - power(beta1, step)));
-	const float root = (float)sqrt(1 - power(beta2, step));
-	const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
-	const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
-	const vec veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
-	for (ptrdiff_t i = 0; i < n; i += VW) {
-		ptrdiff_t some = min(VW, n - i);
-		vec g = get(grad + i, some);
-		vec first = v_add(v_mul(keep1, get(m + i, some)), v_mul(rest1, g));
-		vec second = v_add(v_mul(keep2, get(v + i, some)), v_mul(v_mul(rest2, g), g));
-		put(m + i, first, some);
-		put(v + i, second, some);
-		vec under = v_add(v_div(v_sqrt(second), vroot), veps);
-		put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vsize, first), under)), some);
-	}
+static TARGET void adam(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float lr, double beta1,
+                        double beta2, float eps, int64_t step) {
+  const float size = (float)(lr / (1 - power(beta1, step)));
+  const float root = (float)sqrt(1 - power(beta2, step));
+  const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
+  const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
+  const vec veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    ptrdiff_t some = min(VW, n - i);
+    vec g = get(grad + i, some);
+    vec first = v_add(v_mul(keep1, get(m + i, some)), v_mul(rest1, g));
+    vec second = v_add(v_mul(keep2, get(v + i, some)), v_mul(v_mul(rest2, g), g));
+    put(m + i, first, some);
+    put(v + i, second, some);
+    vec under = v_add(v_div(v_sqrt(second), vroot), veps);
+    put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vsize, first), under)), some);
+  }
 }
 
-static TARGET void adagrad(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps)
-{
-	const vec vlr = v_set1(lr), veps = v_set1(eps);
-	for (ptrdiff_t i = 0; i < n; i += VW) {
-		ptrdiff_t some = min(VW, n - i);
-		vec g = get(grad + i, some);
-		vec s = v_add(get(sq + i, some), v_mul(g, g));
-		put(sq + i, s, some);
-		vec under = v_add(v_sqrt(s), veps);
-		put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vlr, g), under)), some);
-	}
+static TARGET void adagrad(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps) {
+  const vec vlr = v_set1(lr), veps = v_set1(eps);
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    ptrdiff_t some = min(VW, n - i);
+    vec g = get(grad + i, some);
+    vec s = v_add(get(sq + i, some), v_mul(g, g));
+    put(sq + i, s, some);
+    vec under = v_add(v_sqrt(s), veps);
+    put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vlr, g), under)), some);
+  }
 }
 
-static TARGET double sum_squares(const float *x, ptrdiff_t n)
-{
-	sums s = sums_zero();
-	double part[16];
-	ptrdiff_t i = 0;
-	for (; i + 16 <= n; i += 16)
-		s = sums_add_squares(s, x + i);
-	sums_store(part, s);
-	for (ptrdiff_t j = 0; i < n; i++, j++)
-		part[j] += (double)x[i] * x[i];
-	for (int half = 8; half > 0; half /= 2)
-		for (int j = 0; j < half; j++)
-			part[j] += part[j + half];
-	return part[0];
+static TARGET double sum_squares(const float *x, ptrdiff_t n) {
+  sums s = sums_zero();
+  double part[16];
+  ptrdiff_t i = 0;
+  for (; i + 16 <= n; i += 16) s = sums_add_squares(s, x + i);
+  sums_store(part, s);
+  for (ptrdiff_t j = 0; i < n; i++, j++) part[j] += (double)x[i] * x[i];
+  for (int half = 8; half > 0; half /= 2)
+    for (int j = 0; j < half; j++) part[j] += part[j + half];
+  return part[0];
 }
 
 /*
  * Target, loss and the loss's gradient, row by row; see TDLoss. A row has as many
  * elements as there are actions: too few for vectors.
  */
-static TARGET double td_loss(float *dq, const float *q, const float *next, const int32_t *actions,
-			     const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width,
-			     int squared, float weight)
-{
-	double sum = 0;
-	for (ptrdiff_t i = 0; i < n; i++, q += width, next += width, dq += width) {
-		float best = next[0], value, slope;
-		for (ptrdiff_t a = 1; a < width; a++)
-			if (next[a] > best || next[a] != next[a]) /* a NaN stays: nothing is above it */
-				best = next[a];
-		const float target = rewards[i] + discounts[i] * best, d = q[actions[i]] - target;
-		if (squared) {
-			value = d * d;
-			slope = 2 * d;
-		} else if (d >= 1) {
-			value = d - 0.5f;
-			slope = 1;
-		} else if (d <= -1) {
-			value = -d - 0.5f;
-			slope = -1;
-		} else { /* NaN, too */
-			value = 0.5f * d * d;
-			slope = d;
-		}
-		for (ptrdiff_t a = 0; a < width; a++)
-			dq[a] = 0;
-		dq[actions[i]] = slope * weight;
-		sum += value;
-	}
-	return sum * weight;
+static TARGET double td_loss(float *dq, const float *q, const float *next, const int32_t *actions, const float *rewards,
+                             const float *discounts, ptrdiff_t n, ptrdiff_t width, int squared, float weight) {
+  double sum = 0;
+  for (ptrdiff_t i = 0; i < n; i++, q += width, next += width, dq += width) {
+    float best = next[0], value, slope;
+    for (ptrdiff_t a = 1; a < width; a++)
+      if (next[a] > best || next[a] != next[a]) /* a NaN stays: nothing is above it */
+        best = next[a];
+    const float target = rewards[i] + discounts[i] * best, d = q[actions[i]] - target;
+    if (squared) {
+      value = d * d;
+      slope = 2 * d;
+    } else if (d >= 1) {
+      value = d - 0.5f;
+      slope = 1;
+    } else if (d <= -1) {
+      value = -d - 0.5f;
+      slope = -1;
+    } else { /* NaN, too */
+      value = 0.5f * d * d;
+      slope = d;
+    }
+    for (ptrdiff_t a = 0; a < width; a++) dq[a] = 0;
+    dq[actions[i]] = slope * weight;
+    sum += value;
+  }
+  return sum * weight;
 }
 
 enum { PEAK_STEPS = 4 * MR * 2 }; /* of VW multiply-adds in a round of peak */
 
 /* Multiply-adds on registers, as many at a time as in a tile. What they come to is of no use. */
-static TARGET float peak(ptrdiff_t rounds)
-{
-	vec acc[MR][2], x = v_set1(1e-30f), sum = v_zero();
-	UNROLL for (int r = 0; r < MR; r++) { /* all different, or they would be computed once */
-		acc[r][0] = v_set1((float)r);
-		acc[r][1] = v_set1((float)r + 0.5f);
-	}
-	for (; rounds > 0; rounds--) {
-		UNROLL for (int i = 0; i < 4; i++)
-			UNROLL for (int r = 0; r < MR; r++) {
-				acc[r][0] = v_fma(x, x, acc[r][0]);
-				acc[r][1] = v_fma(x, x, acc[r][1]);
-			}
-		__asm__ volatile("" : "+m"(x)); /* or the compiler would see that all rounds multiply the same */
-	}
-	UNROLL for (int r = 0; r < MR; r++)
-		sum = v_add(sum, v_add(acc[r][0], acc[r][1]));
-	return v_sum(sum);
+static TARGET float peak(ptrdiff_t rounds) {
+  vec acc[MR][2], x = v_set1(1e-30f), sum = v_zero();
+  UNROLL
+  for (int r = 0; r < MR; r++) { /* all different, or they would be computed once */
+    acc[r][0] = v_set1((float)r);
+    acc[r][1] = v_set1((float)r + 0.5f);
+  }
+  for (; rounds > 0; rounds--) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+      UNROLL
+      for (int r = 0; r < MR; r++) {
+        acc[r][0] = v_fma(x, x, acc[r][0]);
+        acc[r][1] = v_fma(x, x, acc[r][1]);
+      }
+    }
+    __asm__ volatile("" : "+m"(x)); /* or the compiler would see that all rounds multiply the same */
+  }
+  UNROLL
+  for (int r = 0; r < MR; r++) sum = v_add(sum, v_add(acc[r][0], acc[r][1]));
+  return v_sum(sum);
 }

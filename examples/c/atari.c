@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define TRY(call)                                                           \
-  do {                                                                      \
-    int status = (call);                                                    \
-    if (status != PACELINE_OK) {                                            \
+#define TRY(call)                                                                      \
+  do {                                                                                 \
+    int status = (call);                                                               \
+    if (status != PACELINE_OK) {                                                       \
       fprintf(stderr, "%s: %s\n", paceline_status_str(status), paceline_last_error()); \
-      return 1;                                                             \
-    }                                                                       \
+      return 1;                                                                        \
+    }                                                                                  \
   } while (0)
 
 enum { ENVS = 8, STEPS = 500, FRAMES_A_STEP = 4 };
@@ -33,7 +33,10 @@ static int step_many(const char *game) {
   char id[80];
   snprintf(id, sizeof id, "atari/%s", game);
   paceline_vec *vec;
-  paceline_vec_options options = {.struct_size = sizeof options, .num_envs = ENVS, .autoreset = PACELINE_SAME_STEP, .pin = -1,
+  paceline_vec_options options = {.struct_size = sizeof options,
+                                  .num_envs = ENVS,
+                                  .autoreset = PACELINE_SAME_STEP,
+                                  .pin = -1,
                                   .env_options = "{\"recipe\": \"mnih2015\"}"};
   TRY(paceline_vec_new(&vec, id, &options));
   paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
@@ -43,8 +46,13 @@ static int step_many(const char *game) {
   double rewards[ENVS];
   uint8_t terminated[ENVS], truncated[ENVS], *pictures = malloc(2 * size);
   if (pictures == NULL) return 1;
-  paceline_rows rows = {.struct_size = sizeof rows, .num_rows = ENVS, .obs = pictures, .final_obs = pictures + size,
-                        .rewards = rewards, .terminated = terminated, .truncated = truncated};
+  paceline_rows rows = {.struct_size = sizeof rows,
+                        .num_rows = ENVS,
+                        .obs = pictures,
+                        .final_obs = pictures + size,
+                        .rewards = rewards,
+                        .terminated = terminated,
+                        .truncated = truncated};
   TRY(paceline_vec_reset(vec, NULL, NULL, &rows));
   double began = now(), sum = 0;
   int episodes = 0;
@@ -77,7 +85,8 @@ static int play_one(const char *game, const char *picture) {
     TRY(paceline_console_act(console, actions[(size_t)rand() % count], 1, &reward));
     score += reward;
   }
-  printf("%s: frame %lld, score %d, lives %d\n", state->game, (long long)state->episode_frame_number, score, state->lives);
+  printf("%s: frame %lld, score %d, lives %d\n", state->game, (long long)state->episode_frame_number, score,
+         state->lives);
 
   const size_t size = 3 * (size_t)state->width * state->height;
   uint8_t *rgb = malloc(size);

@@ -97,22 +97,27 @@ static const paceline_env_table table = {
     .destroy = free,
 };
 
-#define TRY(call)                                                           \
-  do {                                                                      \
-    int status = (call);                                                    \
-    if (status != PACELINE_OK) {                                            \
+#define TRY(call)                                                                      \
+  do {                                                                                 \
+    int status = (call);                                                               \
+    if (status != PACELINE_OK) {                                                       \
       fprintf(stderr, "%s: %s\n", paceline_status_str(status), paceline_last_error()); \
-      return 1;                                                             \
-    }                                                                       \
+      return 1;                                                                        \
+    }                                                                                  \
   } while (0)
 
 int main(void) {
-  static const char *const settings[][2] = {
-      {"num_envs", "8"},       {"learning_starts", "500"}, {"buffer_size", "10000"},
-      {"net_arch", "32"},      {"learning_rate", "0.003"}, {"target_update_interval", "200"},
-      {"train_freq", "2"},     {"batch_size", "32"},       {"exploration_steps", "2000"},
-      {"window", "200"},       {"seed", "1"},
-  };
+  static const char *const settings[][2] = {{"num_envs", "8"},
+                                            {"learning_starts", "500"},
+                                            {"buffer_size", "10000"},
+                                            {"net_arch", "32"},
+                                            {"learning_rate", "0.003"},
+                                            {"target_update_interval", "200"},
+                                            {"train_freq", "2"},
+                                            {"batch_size", "32"},
+                                            {"exploration_steps", "2000"},
+                                            {"window", "200"},
+                                            {"seed", "1"}};
   paceline_config *cfg;
   TRY(paceline_config_new(&cfg));
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)

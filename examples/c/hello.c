@@ -5,13 +5,13 @@
 #include <paceline.h>
 #include <stdio.h>
 
-#define TRY(call)                                                           \
-  do {                                                                      \
-    int status = (call);                                                    \
-    if (status != PACELINE_OK) {                                            \
+#define TRY(call)                                                                      \
+  do {                                                                                 \
+    int status = (call);                                                               \
+    if (status != PACELINE_OK) {                                                       \
       fprintf(stderr, "%s: %s\n", paceline_status_str(status), paceline_last_error()); \
-      return 1;                                                             \
-    }                                                                       \
+      return 1;                                                                        \
+    }                                                                                  \
   } while (0)
 
 int main(int argc, char **argv) {

@@ -12,167 +12,164 @@ static struct cart cart;
 enum { LDA = 0xAD, LDX = 0xAE, LDY = 0xAC, BNE = 0xD0, BPL = 0x10 };
 
 struct loop {
-	uint8_t load, branch;
-	uint32_t timer; /* the address that is read */
-	uint32_t at;    /* where the load is, of 4 KB */
-	int scheme;
+  uint8_t load, branch;
+  uint32_t timer; /* the address that is read */
+  uint32_t at;    /* where the load is, of 4 KB */
+  int scheme;
 };
 
 /* The loop, and behind it another of INX, which tells when it was left. */
-static void put_loop(const struct loop *l)
-{
-	memset(&cart, 0xEA, sizeof cart);
-	for (uint32_t bank = 0; bank < 16384; bank += 4096) {
-		const uint32_t behind = 0xF000 | (l->at + 5);
-		const uint8_t code[9] = {l->load, (uint8_t)l->timer, (uint8_t)(l->timer >> 8), l->branch, 0xFB, 0xE8, 0x4C, (uint8_t)behind, (uint8_t)(behind >> 8)};
-		for (uint32_t i = 0; i < 9; i++)
-			cart.image[bank + ((l->at + i) & 0xFFF)] = code[i];
-	}
-	load(&cart, l->scheme);
-	power_on(&m, &n, &cart, 34, 210, 50);
+static void put_loop(const struct loop *l) {
+  memset(&cart, 0xEA, sizeof cart);
+  for (uint32_t bank = 0; bank < 16384; bank += 4096) {
+    const uint32_t behind = 0xF000 | (l->at + 5);
+    const uint8_t code[9] = {l->load, (uint8_t)l->timer, (uint8_t)(l->timer >> 8), l->branch, 0xFB, 0xE8,
+                             0x4C,    (uint8_t)behind,   (uint8_t)(behind >> 8)};
+    for (uint32_t i = 0; i < 9; i++) cart.image[bank + ((l->at + i) & 0xFFF)] = code[i];
+  }
+  load(&cart, l->scheme);
+  power_on(&m, &n, &cart, 34, 210, 50);
 }
 
-static void both_run(int instructions)
-{
-	m.frame_over = m.cpu.jammed = 0;
-	n.frame_over = n.jammed = 0;
-	cpu_run(&m, &cart.rom, instructions);
-	for (int i = 0; i < instructions && !n.jammed && !n.frame_over; i++)
-		naive_instruction(&n);
+static void both_run(int instructions) {
+  m.frame_over = m.cpu.jammed = 0;
+  n.frame_over = n.jammed = 0;
+  cpu_run(&m, &cart.rom, instructions);
+  for (int i = 0; i < instructions && !n.jammed && !n.frame_over; i++) naive_instruction(&n);
 }
 
 /* From that many cycles after the timer was set on, so many instructions. */
-static void wait_for(const struct loop *l, int shift, uint8_t value, int64_t since, int instructions)
-{
-	m.cycles = 1000;
-	n.cycles = 1000;
-	const uint32_t reg = (uint32_t[]){0x294, 0x295, 0x296, 0x297}[shift == 0 ? 0 : shift == 3 ? 1 : shift == 6 ? 2 : 3];
-	bus_write(&m, &cart.rom, reg, value, 1);
-	naive_write(&n, reg, value);
-	m.cycles += (int32_t)since;
-	n.cycles += since;
-	m.cpu.pc = n.pc = (uint16_t)(0xF000 | l->at);
-	m.cpu.a = m.cpu.x = m.cpu.y = n.a = n.x = n.y = 0x55;
-	m.latch = n.bus = 0;
-	cpu_set_flags(&m.cpu, 0);
-	naive_set_flags(&n, 0);
-	both_run(instructions);
-	const char *wrong = differs(&m, &n);
-	if (wrong)
-		FAIL("%s, $%02X $%04X at $F%03X, branch $%02X, timer of %d every %d, %lld cycles after it was set, %d instructions: %s",
-		     scheme_name[l->scheme], l->load, l->timer, l->at, l->branch, value, 1 << shift, (long long)since, instructions, wrong);
+static void wait_for(const struct loop *l, int shift, uint8_t value, int64_t since, int instructions) {
+  m.cycles = 1000;
+  n.cycles = 1000;
+  const uint32_t reg = (uint32_t[]){0x294, 0x295, 0x296, 0x297}[shift == 0 ? 0 : shift == 3 ? 1 : shift == 6 ? 2 : 3];
+  bus_write(&m, &cart.rom, reg, value, 1);
+  naive_write(&n, reg, value);
+  m.cycles += (int32_t)since;
+  n.cycles += since;
+  m.cpu.pc = n.pc = (uint16_t)(0xF000 | l->at);
+  m.cpu.a = m.cpu.x = m.cpu.y = n.a = n.x = n.y = 0x55;
+  m.latch = n.bus = 0;
+  cpu_set_flags(&m.cpu, 0);
+  naive_set_flags(&n, 0);
+  both_run(instructions);
+  const char *wrong = differs(&m, &n);
+  if (wrong)
+    FAIL(
+        "%s, $%02X $%04X at $F%03X, branch $%02X, timer of %d every %d, %lld cycles after it was set, %d instructions: "
+        "%s",
+        scheme_name[l->scheme], l->load, l->timer, l->at, l->branch, value, 1 << shift, (long long)since, instructions,
+        wrong);
 }
 
 static const int shifts[4] = {0, 3, 6, 10};
 static const uint8_t values[] = {0, 1, 2, 3, 4, 7, 64, 126, 127, 128, 129, 130, 200, 254, 255};
 
 /* Every divider, value, branch and load, in the page and across its end: until it is over, and any number of instructions. */
-static void loops(int runs)
-{
-	static const struct loop all[] = {
-		{LDA, BNE, 0x284, 0x200, ATARI_4K}, {LDA, BPL, 0x284, 0x200, ATARI_4K}, {LDX, BNE, 0x284, 0x200, ATARI_F8},
-		{LDX, BPL, 0x286, 0x200, ATARI_4K}, {LDY, BNE, 0x286, 0x200, ATARI_F6}, {LDY, BPL, 0x284, 0x200, ATARI_E0},
-		{LDA, BNE, 0x284, 0x2FC, ATARI_4K}, {LDA, BPL, 0x284, 0x2FC, ATARI_4K}, {LDX, BNE, 0x284, 0x2FB, ATARI_4K},
-		{LDA, BPL, 0x284, 0x2FB, ATARI_4K}, {LDY, BPL, 0x284, 0x2FD, ATARI_4K}, {LDA, BNE, 0x284, 0x2FF, ATARI_4K},
-		{LDA, BNE, 0x2FFE, 0x200, ATARI_4K}, {LDA, BPL, 0xEE84, 0x200, ATARI_FE}, {LDA, BNE, 0x284, 0x200, ATARI_DPC},
-		{LDA, BNE, 0x284, 0x200, ATARI_F8SC}, {LDX, BPL, 0x2FFC, 0x100, ATARI_F6SC},
-	};
-	struct chance r = {7};
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		put_loop(&all[i]);
-		for (int k = 0; k < 4; k++)
-			for (size_t v = 0; v < sizeof values; v++) {
-				const int whole = values[v] << shifts[k], turns = whole / 7 + 3;
-				for (int run = 0; run < runs; run++) {
-					const int64_t since = percent(&r, 50) ? 1 + below(&r, 20) : 1 + below(&r, (uint32_t)whole + 30);
-					const int most = run % 2 == 0 && k < 3 ? 2 * turns + 3 : 1 + (int)below(&r, 60);
-					wait_for(&all[i], shifts[k], values[v], since, most);
-				}
-			}
-	}
-	/* The longest: more turns than a frame's instructions allow. */
-	put_loop(&all[0]);
-	wait_for(&all[0], 10, 255, 1, 25000);
-	wait_for(&all[0], 10, 255, 80000, 60000);
-	put_loop(&all[1]);
-	wait_for(&all[1], 10, 127, 1, 60000);
+static void loops(int runs) {
+  static const struct loop all[] = {
+      {LDA, BNE, 0x284, 0x200, ATARI_4K},   {LDA, BPL, 0x284, 0x200, ATARI_4K},    {LDX, BNE, 0x284, 0x200, ATARI_F8},
+      {LDX, BPL, 0x286, 0x200, ATARI_4K},   {LDY, BNE, 0x286, 0x200, ATARI_F6},    {LDY, BPL, 0x284, 0x200, ATARI_E0},
+      {LDA, BNE, 0x284, 0x2FC, ATARI_4K},   {LDA, BPL, 0x284, 0x2FC, ATARI_4K},    {LDX, BNE, 0x284, 0x2FB, ATARI_4K},
+      {LDA, BPL, 0x284, 0x2FB, ATARI_4K},   {LDY, BPL, 0x284, 0x2FD, ATARI_4K},    {LDA, BNE, 0x284, 0x2FF, ATARI_4K},
+      {LDA, BNE, 0x2FFE, 0x200, ATARI_4K},  {LDA, BPL, 0xEE84, 0x200, ATARI_FE},   {LDA, BNE, 0x284, 0x200, ATARI_DPC},
+      {LDA, BNE, 0x284, 0x200, ATARI_F8SC}, {LDX, BPL, 0x2FFC, 0x100, ATARI_F6SC},
+  };
+  struct chance r = {7};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    put_loop(&all[i]);
+    for (int k = 0; k < 4; k++)
+      for (size_t v = 0; v < sizeof values; v++) {
+        const int whole = values[v] << shifts[k], turns = whole / 7 + 3;
+        for (int run = 0; run < runs; run++) {
+          const int64_t since = percent(&r, 50) ? 1 + below(&r, 20) : 1 + below(&r, (uint32_t)whole + 30);
+          const int most = run % 2 == 0 && k < 3 ? 2 * turns + 3 : 1 + (int)below(&r, 60);
+          wait_for(&all[i], shifts[k], values[v], since, most);
+        }
+      }
+  }
+  /* The longest: more turns than a frame's instructions allow. */
+  put_loop(&all[0]);
+  wait_for(&all[0], 10, 255, 1, 25000);
+  wait_for(&all[0], 10, 255, 80000, 60000);
+  put_loop(&all[1]);
+  wait_for(&all[1], 10, 127, 1, 60000);
 }
 
 /* Every first cycle and every number of instructions around the end. */
-static void ends(void)
-{
-	static const struct loop four[] = {
-		{LDA, BNE, 0x284, 0x200, ATARI_4K}, {LDA, BPL, 0x284, 0x200, ATARI_4K}, {LDA, BNE, 0x284, 0x2FC, ATARI_4K}, {LDX, BPL, 0x284, 0x2FC, ATARI_4K},
-	};
-	for (int i = 0; i < 4; i++) {
-		put_loop(&four[i]);
-		for (int value = 0; value < 6; value++)
-			for (int since = 1; since < 60; since++)
-				for (int most = 1; most < 20; most++)
-					wait_for(&four[i], 3, (uint8_t)value, since, most);
-	}
+static void ends(void) {
+  static const struct loop four[] = {
+      {LDA, BNE, 0x284, 0x200, ATARI_4K},
+      {LDA, BPL, 0x284, 0x200, ATARI_4K},
+      {LDA, BNE, 0x284, 0x2FC, ATARI_4K},
+      {LDX, BPL, 0x284, 0x2FC, ATARI_4K},
+  };
+  for (int i = 0; i < 4; i++) {
+    put_loop(&four[i]);
+    for (int value = 0; value < 6; value++)
+      for (int since = 1; since < 60; since++)
+        for (int most = 1; most < 20; most++) wait_for(&four[i], 3, (uint8_t)value, since, most);
+  }
 }
 
 /*
  * Where the loop is at an edge: of the code that lies in one piece, of a slice, of the
  * cartridge. The other bank, or the slice behind, has something else there.
  */
-static void edges(void)
-{
-	static const uint32_t places[] = {0x3FF, 0xFDF, 0xFE5, 0xFF8, 0xFFE, 0x080, 0x100, 0x7FF};
-	struct chance r = {8};
-	for (int scheme = 0; scheme < 8; scheme++)
-		for (size_t p = 0; p < sizeof places / sizeof *places; p++)
-			for (uint32_t back = 0; back < 8; back++) {
-				const struct loop l = {LDA, percent(&r, 50) ? BNE : BPL, 0x284, (places[p] - back) & 0xFFF, scheme};
-				put_loop(&l);
-				if (l.at > 0xFF9) /* the vectors are there, and the loop goes on in the TIA: only its bytes */
-					continue;
-				memset(cart.image, 0xE8, l.scheme == ATARI_4K ? 0 : 4096);
-				load(&cart, l.scheme);
-				if (scheme == ATARI_E0) /* a loop that begins in kilobytes 4 to 6 ends in the next, but slices 1 and 2 are 0 */
-					for (uint32_t k = 0x1FE8; k < 0x1FF8 && l.at < 0xC00; k += 8)
-						if (l.at >> 10 != (k - 0x1FE0) >> 3)
-							bus_read(&m, &cart.rom, k, 0), naive_read(&n, k);
-				for (int run = 0; run < 4; run++) {
-					if (scheme != ATARI_E0)
-						bus_read(&m, &cart.rom, 0x1FF9, 0), naive_read(&n, 0x1FF9);
-					wait_for(&l, 3, (uint8_t)below(&r, 12), 1 + below(&r, 20), 1 + (int)below(&r, 60));
-				}
-			}
+static void edges(void) {
+  static const uint32_t places[] = {0x3FF, 0xFDF, 0xFE5, 0xFF8, 0xFFE, 0x080, 0x100, 0x7FF};
+  struct chance r = {8};
+  for (int scheme = 0; scheme < 8; scheme++)
+    for (size_t p = 0; p < sizeof places / sizeof *places; p++)
+      for (uint32_t back = 0; back < 8; back++) {
+        const struct loop l = {LDA, percent(&r, 50) ? BNE : BPL, 0x284, (places[p] - back) & 0xFFF, scheme};
+        put_loop(&l);
+        if (l.at > 0xFF9) /* the vectors are there, and the loop goes on in the TIA: only its bytes */
+          continue;
+        memset(cart.image, 0xE8, l.scheme == ATARI_4K ? 0 : 4096);
+        load(&cart, l.scheme);
+        if (scheme == ATARI_E0) /* a loop that begins in kilobytes 4 to 6 ends in the next, but slices 1 and 2 are 0 */
+          for (uint32_t k = 0x1FE8; k < 0x1FF8 && l.at < 0xC00; k += 8)
+            if (l.at >> 10 != (k - 0x1FE0) >> 3) bus_read(&m, &cart.rom, k, 0), naive_read(&n, k);
+        for (int run = 0; run < 4; run++) {
+          if (scheme != ATARI_E0) bus_read(&m, &cart.rom, 0x1FF9, 0), naive_read(&n, 0x1FF9);
+          wait_for(&l, 3, (uint8_t)below(&r, 12), 1 + below(&r, 20), 1 + (int)below(&r, 60));
+        }
+      }
 }
 
 /* What is not such a loop: other branches, other targets, other registers; and what the timer shows once it has run out. */
-static void others(int runs)
-{
-	static const uint8_t loads[] = {0xAD, 0xAE, 0xAC, 0x0D, 0xCD, 0x2C}, branches[] = {0xD0, 0x10, 0x30, 0xF0, 0x90, 0xB0};
-	static const uint32_t addresses[] = {0x284, 0x285, 0x286, 0x287, 0x280, 0x282, 0x294, 0x84, 0x184, 0x1284, 0x684, 0x4};
-	struct chance r = {9};
-	for (int i = 0; i < runs; i++) {
-		const struct loop l = {loads[below(&r, percent(&r, 60) ? 3 : 6)], branches[below(&r, 6)], addresses[below(&r, 12)], 0x200 + below(&r, 256), ATARI_4K};
-		put_loop(&l);
-		burn(&cart, l.at + 4, (uint8_t)(0xFB + (percent(&r, 70) ? 0 : (int)below(&r, 7) - 3)));
-		m.swcha = n.swcha = byte(&r);
-		const int k = (int)below(&r, 4);
-		const uint32_t value = percent(&r, 70) ? below(&r, 10) : byte(&r);
-		wait_for(&l, shifts[k], (uint8_t)value, 1 + below(&r, percent(&r, 70) ? 40 : 5000), 1 + (int)below(&r, 200));
-		if (percent(&r, 30)) { /* in the next frame, with the timer of this one */
-			tia_start_frame(&m);
-			naive_start_frame(&n);
-			m.cpu.pc = n.pc = (uint16_t)(0xF000 | l.at);
-			both_run(1 + (int)below(&r, 100));
-			const char *wrong = differs(&m, &n);
-			CHECK(!wrong, "the frame after that, run %d: %s", i, wrong);
-		}
-	}
+static void others(int runs) {
+  static const uint8_t loads[] = {0xAD, 0xAE, 0xAC, 0x0D, 0xCD, 0x2C},
+                       branches[] = {0xD0, 0x10, 0x30, 0xF0, 0x90, 0xB0};
+  static const uint32_t addresses[] = {0x284, 0x285, 0x286, 0x287,  0x280, 0x282,
+                                       0x294, 0x84,  0x184, 0x1284, 0x684, 0x4};
+  struct chance r = {9};
+  for (int i = 0; i < runs; i++) {
+    const struct loop l = {loads[below(&r, percent(&r, 60) ? 3 : 6)], branches[below(&r, 6)], addresses[below(&r, 12)],
+                           0x200 + below(&r, 256), ATARI_4K};
+    put_loop(&l);
+    burn(&cart, l.at + 4, (uint8_t)(0xFB + (percent(&r, 70) ? 0 : (int)below(&r, 7) - 3)));
+    m.swcha = n.swcha = byte(&r);
+    const int k = (int)below(&r, 4);
+    const uint32_t value = percent(&r, 70) ? below(&r, 10) : byte(&r);
+    wait_for(&l, shifts[k], (uint8_t)value, 1 + below(&r, percent(&r, 70) ? 40 : 5000), 1 + (int)below(&r, 200));
+    if (percent(&r, 30)) { /* in the next frame, with the timer of this one */
+      tia_start_frame(&m);
+      naive_start_frame(&n);
+      m.cpu.pc = n.pc = (uint16_t)(0xF000 | l.at);
+      both_run(1 + (int)below(&r, 100));
+      const char *wrong = differs(&m, &n);
+      CHECK(!wrong, "the frame after that, run %d: %s", i, wrong);
+    }
+  }
 }
 
-int main(int argc, char **argv)
-{
-	const int runs = argc > 1 ? atoi(argv[1]) : 6;
-	loops(runs);
-	ends();
-	edges();
-	others(4000 * runs);
-	return 0;
+int main(int argc, char **argv) {
+  const int runs = argc > 1 ? atoi(argv[1]) : 6;
+  loops(runs);
+  ends();
+  edges();
+  others(4000 * runs);
+  return 0;
 }
