@@ -85,7 +85,7 @@ def main() -> int:
     isa, rows = golden()
     missed, equal, differing, without = 0, 0, 0, []
     print(f"{'environment':<13}{'mode':<10}{'seed':>4}{'steps':>9}{'return':>9}{'needed':>8}{'seconds':>9}", end="")
-    print(f"  {'replay':<14}{'weights':<14}{'target':<14}")
+    print(f"  {'replay':<14}{'weights':<14}target")
     for task in TASKS:
         for mode in MODES:
             for seed in map(int, args.seeds.split(",")):
