@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-arm64 race lib wheel sdist check clean
+.PHONY: help demo learn bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-arm64 race lib wheel sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -141,10 +141,30 @@ race: ## Go tests under the race detector, the kernels' threads under C's
 	$(CC) -g -O1 -std=gnu11 -fsanitize=thread -pthread -o build/team_race core/kernel/testdata/team_race.c core/kernel/team.c
 	build/team_race
 
-check: ## formatting, vet
+# The tools are in an environment of their own, so that what they are tested with does not depend on it.
+CHECK := $(VENV)/check
+
+$(CHECK)/.made: $(VENV)/.made python/requirements-check.txt
+	$(PYTHON) -m venv $(CHECK)
+	$(CHECK)/bin/python -m pip --disable-pip-version-check --quiet install -r python/requirements-check.txt
+	@touch $@
+
+STATE = { git status --porcelain && git diff; } 2>/dev/null | cksum
+
+check: $(CHECK)/.made ## formatting, vet, tidiness, types, the direction of imports; changes nothing
+	@before=$$($(STATE)); $(MAKE) --no-print-directory check-each && \
+		{ [ "$$before" = "$$($(STATE))" ] || { echo "the checks changed the working tree:"; git status --porcelain; exit 1; }; }
+
+check-each:
 	@unformatted=$$(gofmt -l capi core include examples); \
 		if [ -n "$$unformatted" ]; then echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
+	go mod tidy -diff
+	go test -count=1 ./core
+	find capi core examples include \( -name '*.[ch]' -o -name '*.[ch]pp' \) -exec $(CHECK)/bin/clang-format --dry-run -Werror {} +
+	$(CHECK)/bin/ruff check --quiet --cache-dir $(CHECK)/ruff
+	$(CHECK)/bin/ruff format --check --quiet --cache-dir $(CHECK)/ruff
+	$(CHECK)/bin/mypy --cache-dir $(CHECK)/mypy --no-error-summary
 
 # ------------------------------------------------------------ to ship
 

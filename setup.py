@@ -2,6 +2,7 @@
 
 PACELINE_LIBRARY=/path/to/libpaceline.so takes a library built elsewhere instead.
 """
+
 import os
 import re
 import shutil

@@ -39,6 +39,7 @@ int main(void) {
   /* A host with handlers of its own, set before. */
   handle(SIGALRM, on_alarm);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGINT, SIG_DFL); /* which a shell ignores for background jobs (`make test &`) */
   unsigned long long caught = mask("SigCgt:"), ignored = mask("SigIgn:"), blocked = mask("SigBlk:");
   dl_load();
   /* 32 and 33 are the C library's and Go's for calls on every thread. */

@@ -116,9 +116,7 @@ for update in range(num_updates):
         returns = advantages + values[:T]
 
     # Learn.
-    b_obs, b_actions, b_logprobs, b_advantages, b_returns = (
-        x[played] for x in (obs[:T], actions, logprobs, advantages, returns)
-    )
+    b_obs, b_actions, b_logprobs, b_advantages, b_returns = (x[played] for x in (obs[:T], actions, logprobs, advantages, returns))
     for _ in range(args.update_epochs):
         for rows in torch.randperm(len(b_obs)).chunk(args.num_minibatches):
             policy, value = agent.policy(b_obs[rows]), agent.value(b_obs[rows])

@@ -1,7 +1,9 @@
 """What `make demo` shows: three things learnt, and how fast the four modes are.
 
-    python demo.py            everything, under ten minutes on two cores
-    python demo.py --quick    the same in little, to see that it runs
+    python demo.py
+    python demo.py --quick
+
+The first takes under ten minutes on two cores; the second does the same in little, to see that it runs.
 """
 
 import argparse

@@ -1,6 +1,8 @@
 """Draws the picture in the README: what `make demo` learns, and the four modes.
 
-    python figure.py [examples/demo.png]        needs matplotlib; a few minutes
+    python figure.py [examples/demo.png]
+
+needs matplotlib and a few minutes.
 """
 
 import sys

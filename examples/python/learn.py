@@ -3,17 +3,24 @@
     python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both]
 
 Each task is learnt in standard mode (one environment, both switches off) and with
-both on (eight environments), from the preset "tuned". A table tells what was
-reached; the exit status is 1 if a threshold was missed.
+both on (eight environments), from the preset "tuned". A table shows the return that
+was reached and the first digits of the SHA-256 of the replay memory, the weights and
+the target's weights. The hashes are compared with those of the golden file, which has
+rows for each path of the kernels (PACELINE_ISA). The exit status is 1 if a threshold
+was missed or a hash differs.
 """
 
 import argparse
+import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 from paceline import DQN, PacelineWarning
+
+GOLDEN = Path(__file__).resolve().parents[2] / "python" / "tests" / "golden_learn.txt"
 
 
 class Task(NamedTuple):
@@ -36,17 +43,36 @@ MODES = {
 }
 
 
-def learn(task: Task, mode: str, seed: int) -> tuple[float, float, str]:
-    """(return reached, seconds, remark)."""
+class Result(NamedTuple):
+    reached: float
+    seconds: float
+    hashes: tuple[str, ...]
+    remark: str
+
+
+def learn(task: Task, mode: str, seed: int) -> Result:
     began = time.monotonic()
     with DQN.from_preset("tuned", task.env, seed=seed, **MODES[mode]) as model:
         model.learn(task.steps, log_interval=None, eval_freq=2500 if task.best_of else 0)
+        hashes = tuple(model.hashes())
         if not task.best_of:
-            return model.evaluate(episodes=100, seed=seed).mean_return, time.monotonic() - began, ""
+            return Result(model.evaluate(episodes=100, seed=seed).mean_return, time.monotonic() - began, hashes, "")
         first = next((step for step, result in model.evaluations if result.mean_return >= task.threshold), None)
         last = model.evaluations[-1][1].mean_return
         remark = f"last {last:.0f}" + (f", first at {first:,}" if first is not None else "")
-        return model.best_mean_return, time.monotonic() - began, remark
+        return Result(model.best_mean_return, time.monotonic() - began, hashes, remark)
+
+
+def golden() -> tuple[str, dict[tuple[str, str, int], tuple[str, ...]]]:
+    """The path of the kernels that is in use, and the hashes that its rows of the golden file have, by (environment, mode, seed)."""
+    info = subprocess.check_output([sys.executable, "-m", "paceline", "info"], text=True)
+    isa = next(line.split()[1] for line in info.splitlines() if line.startswith("isa "))
+    rows = {}
+    for line in GOLDEN.read_text().splitlines() if GOLDEN.exists() else ():
+        if line.startswith(f"{isa} | "):
+            _, env, mode, seed, *hashes = line.split(" | ")
+            rows[env, mode, int(seed)] = tuple(hashes)
+    return isa, rows
 
 
 def main() -> int:
@@ -56,22 +82,36 @@ def main() -> int:
     parser.add_argument("--seeds", default="1,2,3")
     args = parser.parse_args()
     warnings.simplefilter("ignore", PacelineWarning)
-    missed = 0
-    print(f"{'environment':<13}{'mode':<10}{'seed':>4}{'steps':>9}{'return':>9}{'needed':>8}{'seconds':>9}")
+    isa, rows = golden()
+    missed, equal, differing, without = 0, 0, 0, []
+    print(f"{'environment':<13}{'mode':<10}{'seed':>4}{'steps':>9}{'return':>9}{'needed':>8}{'seconds':>9}", end="")
+    print(f"  {'replay':<14}{'weights':<14}target")
     for task in TASKS:
         for mode in MODES:
             for seed in map(int, args.seeds.split(",")):
                 if args.env not in (None, task.env) or args.mode not in (None, mode):
                     continue
-                reached, seconds, remark = learn(task, mode, seed)
-                missed += reached < task.threshold
-                verdict = "" if reached >= task.threshold else "MISSED "
-                print(
-                    f"{task.env:<13}{mode:<10}{seed:>4}{task.steps:>9,}{reached:>9.2f}{task.threshold:>8g}{seconds:>9.1f}  {verdict}{remark}",
-                    flush=True,
-                )
+                result = learn(task, mode, seed)
+                remarks = [result.remark] if result.remark else []
+                if result.reached < task.threshold:
+                    missed += 1
+                    remarks.insert(0, "MISSED")
+                want = rows.get((task.env, mode, seed))
+                if want is None:
+                    without.append(f"{task.env} {mode} {seed}")
+                elif want == result.hashes:
+                    equal += 1
+                else:
+                    differing += 1
+                    remarks.insert(0, "DIFFERS")
+                print(f"{task.env:<13}{mode:<10}{seed:>4}{task.steps:>9,}{result.reached:>9.2f}{task.threshold:>8g}", end="")
+                print(f"{result.seconds:>9.1f}  {'  '.join(h[:12] for h in result.hashes)}  {' '.join(remarks)}".rstrip(), flush=True)
     print(f"{missed} missed" if missed else "every threshold was reached")
-    return 1 if missed else 0
+    if equal or differing:
+        print(f"{isa}: {equal} of {equal + differing} runs have the hashes of {GOLDEN.name}")
+    if without:
+        print(f"{GOLDEN.name} has no rows for {isa}" + (f": {', '.join(without)}" if rows else ""))
+    return 1 if missed or differing else 0
 
 
 if __name__ == "__main__":

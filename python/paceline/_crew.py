@@ -15,6 +15,7 @@ interrupts a message (Ctrl-C) ends that process.
 from __future__ import annotations
 
 import collections
+import itertools
 import mmap
 import multiprocessing
 import os
@@ -23,8 +24,9 @@ import select
 import signal
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from multiprocessing import connection, reduction, resource_tracker
-from typing import Any, Callable, Iterable
+from typing import Any
 
 import cloudpickle
 
@@ -93,7 +95,7 @@ class Crew:
         self._by_fd: dict[int, Worker] = {}
         self.num_envs = len(functions)
         bounds = [self.num_envs * w // workers for w in range(workers + 1)]
-        self.workers = [Worker(functions[a:b], a) for a, b in zip(bounds, bounds[1:])]
+        self.workers = [Worker(functions[a:b], a) for a, b in itertools.pairwise(bounds)]
         self.owner = [worker for worker in self.workers for _ in worker.indices]
         self.done: collections.deque[int] = collections.deque()
         self.notes: dict[int, list[bytes]] = {}
@@ -150,9 +152,7 @@ class Crew:
         conn, theirs = self._context.Pipe()
         _worker.ends.add(conn)
         job = Job(worker.functions, worker.indices[0], self.num_envs, self._autoreset, self._each)
-        process = self._context.Process(
-            target=_worker.main, args=(theirs, job), name=f"paceline-{worker.indices[0]}", daemon=False
-        )
+        process = self._context.Process(target=_worker.main, args=(theirs, job), name=f"paceline-{worker.indices[0]}", daemon=False)
         # The child is born with SIGINT blocked, and opens it once it ignores it. The tracker
         # comes first: starting it opens the signal here.
         if self._context.get_start_method() != "fork":
@@ -316,7 +316,7 @@ class Crew:
 
 def _lives(worker: Worker) -> bool:
     """Whether something may still come from the worker."""
-    return worker.process.exitcode is None or not worker.conn.closed and bool(worker.conn.poll())
+    return worker.process.exitcode is None or (not worker.conn.closed and bool(worker.conn.poll()))
 
 
 def _obituary(worker: Worker) -> str:

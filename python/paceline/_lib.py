@@ -14,8 +14,9 @@ import os
 import re
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from . import _ffi
 from .errors import BY_STATUS, ForkError, PacelineError, VersionError

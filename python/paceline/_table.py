@@ -8,7 +8,8 @@ environment i. What is a dict or a tuple of spaces is a dict or a tuple of array
 from __future__ import annotations
 
 import mmap
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces

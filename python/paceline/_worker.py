@@ -21,15 +21,17 @@ import pickle
 import signal
 import traceback
 import weakref
+from collections.abc import Callable
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import gymnasium
 
 from . import _table
 from ._table import Table
+
 
 class Made(NamedTuple):
     """What a worker says once it has made its environments."""
@@ -100,7 +102,7 @@ class _Worker:
         first = self._job.first
         index = first
         try:
-            for index, function in enumerate(pickle.loads(self._job.functions), first):
+            for index, function in enumerate(pickle.loads(self._job.functions), first):  # noqa: B007 - for a failure
                 env = function()
                 if not isinstance(env, gymnasium.Env):
                     raise TypeError(f"the function returned {type(env).__name__}, must be a gymnasium.Env")
@@ -120,7 +122,9 @@ class _Worker:
         size = Table(self._job.num_envs, *kinds[0][1:]).size
         self._table = Table(self._job.num_envs, *kinds[0][1:], mmap.mmap(fd, size))
         os.close(fd)
-        self._views = [_table.each(self._table.obs, lambda rows: rows[i, ...]) for i, *_ in kinds] if self._table.obs is not None else None
+        self._views = None
+        if self._table.obs is not None:
+            self._views = [_table.each(self._table.obs, lambda rows: rows[i, ...]) for i, *_ in kinds]  # noqa: B023 - called at once
         self._ended = [False] * len(self._envs)
         return True
 

@@ -212,9 +212,7 @@ class ALEInterface:
         if seed == -1:
             seed = time.time_ns() // 1000
         lib = _lib.lib()
-        handle = _lib.new_handle(
-            "paceline_console_free", lib.paceline_console_new, file, None, 1, seed & 0xFFFFFFFF, sticky, max(skip, 1)
-        )
+        handle = _lib.new_handle("paceline_console_free", lib.paceline_console_new, file, None, 1, seed & 0xFFFFFFFF, sticky, max(skip, 1))
         if settings.flag("display_screen"):
             warnings.warn("display_screen: True, but there is no window here: nothing is shown", PacelineWarning, stacklevel=2)
         view = ctypes.POINTER(_ffi.ConsoleState)()

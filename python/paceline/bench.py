@@ -6,7 +6,8 @@ import argparse
 import json
 import time
 import warnings
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from . import _lib, bench_emulator as emulator, bench_envs as envs, bench_update as update
 from .errors import PacelineError, PacelineWarning

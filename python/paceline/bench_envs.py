@@ -17,7 +17,8 @@ import statistics
 import sys
 import time
 import warnings
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -229,7 +230,14 @@ def main(args: argparse.Namespace) -> None:
         cells.append(cell)
         print(_lines(cell, header=len(cells) == 1), flush=True, file=sys.stderr if args.json else sys.stdout)
     if args.json:
-        report = {"threads": _THREADS, "steps_a_turn": _STEPS, "rounds": args.rounds, "recipe": "ale", "results": cells, "ratio": ratios(cells)}
+        report = {
+            "threads": _THREADS,
+            "steps_a_turn": _STEPS,
+            "rounds": args.rounds,
+            "recipe": "ale",
+            "results": cells,
+            "ratio": ratios(cells),
+        }
         print(json.dumps(report))
         return
     better = {key: value for key, value in ratios(cells).items() if key.endswith("_vs_better")}

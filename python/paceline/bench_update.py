@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import time
 import warnings
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 # Trials of ours in each round, and of each kind of work of PyTorch's.
 TRIALS = 3
@@ -206,9 +208,9 @@ class Torch:
         self.torch.set_num_threads(threads)
         times: dict[tuple[str, int, str], list[float]] = {}
         for kind in self.kinds:
-            works: list[tuple[str, int, Callable[[], None]]] = [("update", self.batch, lambda: self._update(kind))]
+            works: list[tuple[str, int, Callable[[], None]]] = [("update", self.batch, functools.partial(self._update, kind))]
             if not kind.startswith("compiled"):  # it would compile again for every number of rows
-                works += [("act", rows, lambda rows=rows: self._act(kind, rows)) for rows in self.act]  # type: ignore[misc]
+                works += [("act", rows, functools.partial(self._act, kind, rows)) for rows in self.act]
             for work, batch, call in works:
                 call()  # the first call after a change is slower
                 times[work, batch, kind] = [_milliseconds(call) for _ in range(TRIALS)]

@@ -9,8 +9,9 @@ trainer from running ahead of what it may look at.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from .logger import Logger
 
@@ -114,7 +115,7 @@ class CallbackList(BaseCallback):
             callback.on_rollout_start()
 
     def _on_step(self) -> bool:
-        return all([callback.on_step() for callback in self.callbacks])
+        return all([callback.on_step() for callback in self.callbacks])  # noqa: C419 - each of them is called
 
     def _on_rollout_end(self) -> None:
         for callback in self.callbacks:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from typing import Any, Iterator, Mapping, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from . import _lib
 from ._ffi import Option

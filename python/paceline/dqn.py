@@ -7,7 +7,8 @@ import json
 import os
 import secrets
 import warnings
-from typing import Any, Mapping, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -303,9 +304,7 @@ class DQN:
         self._stop_asked = False
         self.logger = make_logger(self.verbose, self.tensorboard_log, tb_log_name, reset_num_timesteps)
         try:
-            Course(
-                self, int(total_timesteps), callback, log_interval, eval_freq, n_eval_episodes, eval_env, progress_bar
-            ).run()
+            Course(self, int(total_timesteps), callback, log_interval, eval_freq, n_eval_episodes, eval_env, progress_bar).run()
         finally:
             self.logger.close()
         return self
@@ -317,9 +316,7 @@ class DQN:
 
     # ------------------------------------------------------------------ acting
 
-    def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
-    ) -> tuple[Array, Any]:
+    def predict(self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False) -> tuple[Array, Any]:
         """(actions, state) for one observation or a batch.
 
         Greedy, or with probability exploration_rate a random action, for each

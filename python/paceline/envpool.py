@@ -103,9 +103,7 @@ def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
 class EnvSpec:
     """config: all settings, a named tuple; the spaces of one environment; reward_threshold or None."""
 
-    def __init__(
-        self, id: str, config: dict[str, Any], observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-    ) -> None:
+    def __init__(self, id: str, config: dict[str, Any], observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         self.id = id
         self.config = collections.namedtuple("Config", config)(**config)
         self.observation_space = self.gymnasium_observation_space = observation_space
@@ -202,9 +200,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
 
     # ------------------------------------------------------------- episodes
 
-    def reset(
-        self, env_id: Any = None, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, env_id: Any = None, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Begins a game in the environments env_id, or those of options["reset_mask"], or all.
 
         Returns (obs, info) of these, or in an async pool of the first batch_size. What is under

@@ -43,9 +43,7 @@ def make_logger(verbose: int, folder: str | None, run: str, new_run: bool) -> Lo
     """The logger of one call of learn: a new folder <run>_1, <run>_2 ... for each new run."""
     if folder is not None:
         taken = [
-            int(match.group(1))
-            for path in Path(folder).glob(f"{run}_*")
-            if (match := re.fullmatch(re.escape(run) + r"_(\d+)", path.name))
+            int(match.group(1)) for path in Path(folder).glob(f"{run}_*") if (match := re.fullmatch(re.escape(run) + r"_(\d+)", path.name))
         ]
         number = max(taken, default=0) + (1 if new_run or not taken else 0)
         folder = os.path.join(folder, f"{run}_{number}")

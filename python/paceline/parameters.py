@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import POINTER, c_float
-from typing import Any, Mapping
+from typing import Any
 
 import numpy as np
 

@@ -63,9 +63,7 @@ class Policy:
         self.act_rows(rows, values)
         return values if batched else values[0]
 
-    def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[Array, Any]:
+    def predict(self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True) -> tuple[Array, Any]:
         """As Stable-Baselines3's: (actions, state). Always greedy."""
         return self.act(observation), state
 
@@ -95,9 +93,7 @@ class Policy:
             )
         return actions
 
-    def evaluate(
-        self, env: Any, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, **env_kwargs: Any
-    ) -> Evaluation:
+    def evaluate(self, env: Any, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, **env_kwargs: Any) -> Evaluation:
         """Plays whole episodes, with a random action with probability epsilon.
 
         env: the name of a built-in environment, which is then stepped by the
@@ -110,9 +106,7 @@ class Policy:
             _lib.lib().paceline_policy_evaluate(
                 ctypes.byref(out), self._handle.value, env.encode(), encode_options(env_kwargs), episodes, epsilon, seed % 2**64
             )
-            return Evaluation(
-                out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length
-            )
+            return Evaluation(out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length)
         return self._evaluate_pushed(env, episodes, epsilon, seed)
 
     def _evaluate_pushed(self, env: Any, episodes: int, epsilon: float, seed: int) -> Evaluation:

@@ -30,8 +30,7 @@ ATARI = """
 
 def register() -> None:
     """Registers all ids, unless it is done."""
-    from gymnasium.envs.registration import register as add
-    from gymnasium.envs.registration import registry
+    from gymnasium.envs.registration import register as add, registry
 
     for name, version in [(name, "") for name in CLASSIC] + [(game, "-v0") for game in ATARI]:
         id = f"paceline/{name}{version}"

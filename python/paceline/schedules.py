@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, NamedTuple, Union
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from .errors import ConfigError
 
@@ -15,7 +16,7 @@ class Linear(NamedTuple):
     end: float
 
 
-Schedule = Union[float, str, tuple[float, float], Linear, Callable[[float], float]]
+Schedule = float | str | tuple[float, float] | Linear | Callable[[float], float]
 
 
 def linear(start: float, end: float = 0.0) -> Linear:
@@ -51,6 +52,4 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise ConfigError(
-            f"{name}: {value!r}, must be a number, a pair (start, end), 'lin_<start>' or a straight-line function"
-        ) from None
+        raise ConfigError(f"{name}: {value!r}, must be a number, a pair (start, end), 'lin_<start>' or a straight-line function") from None

@@ -5,6 +5,8 @@
     envs = paceline.make_vec("Pong", num_envs=8)
     obs, infos = envs.reset(seed=1)
     obs, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
+
+make_vec is the way in; the environments follow Gymnasium's VectorEnv.
 """
 
 from __future__ import annotations
@@ -127,7 +129,7 @@ def library_name(id: Any) -> str | None:
     bare = id.removeprefix("paceline/")
     for name in (id, bare, bare.removesuffix("-v0")):
         words = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
-        if name in known or "/" not in name and "atari/" + words in known and words != name:
+        if name in known or ("/" not in name and "atari/" + words in known and words != name):
             return name
     return None
 

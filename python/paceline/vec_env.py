@@ -6,8 +6,9 @@ import ctypes
 import functools
 import json
 import secrets
+from collections.abc import Sequence
 from ctypes import POINTER, c_int32, c_size_t, c_uint8, c_uint32, c_uint64
-from typing import Any, Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -105,7 +106,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self.single_observation_space = spaces.Box(low, high, layout.declared, np.float32)
         if action.kind == _ffi.DISCRETE:
             self.single_action_space: spaces.Space[Any] = spaces.Discrete(int(action.n))
-            self._actions = np.zeros(self.num_envs, np.int32)
+            self._actions: Array = np.zeros(self.num_envs, np.int32)
         else:
             low, high = (np.array(told[k], np.float32) for k in ("action_low", "action_high"))
             self.single_action_space = spaces.Box(low, high, low.shape, np.float32)
@@ -299,7 +300,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """
         self._check_open()
         ids = self._to_send if env_id is None else np.ascontiguousarray(env_id, np.int32)
-        if ids.ndim != 1 or len(ids) > self.num_envs or env_id is not None and not np.array_equal(ids, env_id):
+        if ids.ndim != 1 or len(ids) > self.num_envs or (env_id is not None and not np.array_equal(ids, env_id)):
             raise ConfigError(f"env_id: {env_id!r}, must be up to {self.num_envs} numbers of environments")
         self._take(actions, len(ids))
         self._offer()

@@ -45,8 +45,9 @@ import copy as copying
 import functools
 import os
 import pickle
+from collections.abc import Callable, Sequence
 from multiprocessing import util
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -200,9 +201,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             raise _crew.error(failed.values(), results)
         return results
 
-    def async_reset(
-        self, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None
-    ) -> None:
+    def async_reset(self, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None) -> None:
         """Sends the environments off to begin an episode, as reset does; recv returns what they begin with."""
         self._begin(seed, options)
 
@@ -319,9 +318,11 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         if self._table.actions is not None:
             for rows, given in _table.matched("actions", self._table.actions, actions, count):
                 rows[at] = given
-            messages = self._everyone if everyone else [
-                (worker, group, pickle.dumps(("step", group, b""))) for worker, group in self._groups(indices)
-            ]
+            messages = (
+                self._everyone
+                if everyone
+                else [(worker, group, pickle.dumps(("step", group, b""))) for worker, group in self._groups(indices)]
+            )
         else:
             items = list(iterate(self.action_space, actions))
             if len(items) != count:

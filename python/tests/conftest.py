@@ -1,6 +1,7 @@
 """Shared by all tests: environments that count, and processes with a time limit."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,11 @@ from pathlib import Path
 import pytest
 
 PROCS = Path(__file__).parent / "procs"
+
+
+def hear_ctrl_c():
+    """A child's preexec_fn: SIGINT has its default action, although a shell ignores it for background jobs (`make test &`)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -26,6 +32,7 @@ def process(tmp_path):
             capture_output=True,
             text=True,
             timeout=timeout,
+            preexec_fn=hear_ctrl_c,
         )
         if check:
             assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"

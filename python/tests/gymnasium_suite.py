@@ -61,7 +61,16 @@ class Plugin:
         def make(id, *arguments, **keywords):
             return original_make(ids.get(id, id) if isinstance(id, str) else id, *arguments, **keywords)
 
-        def vector_of(env_fns, *, autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP, shared_memory=True, copy=True, context=None, observation_mode="same", **rest):
+        def vector_of(
+            env_fns,
+            *,
+            autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
+            shared_memory=True,
+            copy=True,
+            context=None,
+            observation_mode="same",
+            **rest,
+        ):
             assert observation_mode == "same" and not rest, "not ours"
             one = env_fns[0]()
             id, plain, mode = one.spec.id if one.spec else "", isinstance(one, gymnasium.wrappers.OrderEnforcing), one.render_mode

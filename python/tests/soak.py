@@ -97,7 +97,7 @@ def shared(envs, rng, name, until):
 def guarded(run, *arguments):
     try:
         run(*arguments)
-    except BaseException as err:  # noqa: BLE001
+    except BaseException as err:
         failures.append(f"{arguments[-2]}: {type(err).__name__}: {err}")
         raise
 

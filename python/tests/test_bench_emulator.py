@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("ale_py", reason="ale-py is not installed")
 
-from paceline import PacelineError, bench_emulator, cli  # noqa: E402
+from paceline import PacelineError, bench_emulator, cli
 
 
 def test_report(capsys):

@@ -19,7 +19,9 @@ def test_ratios_are_of_the_turns():
 
 def test_the_fastest_batch_size_goes_on():
     closed = []
-    running = {name: bench_envs.Contender(lambda rows: None, lambda name=name: closed.append(name)) for name in ("a", "a async 4", "a async 2")}
+    running = {
+        name: bench_envs.Contender(lambda rows: None, lambda name=name: closed.append(name)) for name in ("a", "a async 4", "a async 2")
+    }
     for rate, contender in zip((9, 1, 2), running.values()):
         contender.rates.append(rate)
     left, slower = bench_envs._fastest(running)

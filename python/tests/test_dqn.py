@@ -14,7 +14,16 @@ import paceline
 from envs import SMALL
 from paceline import DQN, Policy
 from paceline.callbacks import BaseCallback, CheckpointCallback, EvalCallback, StopTrainingOnRewardThreshold
-from paceline.errors import BusyError, CheckpointError, ConfigError, HandleError, NotFiniteError, OutOfMemoryError, PacelineError, PacelineWarning
+from paceline.errors import (
+    BusyError,
+    CheckpointError,
+    ConfigError,
+    HandleError,
+    NotFiniteError,
+    OutOfMemoryError,
+    PacelineError,
+    PacelineWarning,
+)
 
 
 def small(**keywords):
@@ -53,7 +62,7 @@ def test_precision(tmp_path):
             q16, q32 = (m.policy_snapshot().q_values(obs) for m in (again, other))
         np.testing.assert_allclose(q16, q32, rtol=0.05, atol=0.05 * np.abs(q32).max())
         assert (q16 != q32).any()
-    with pytest.raises(ConfigError, match="precision: \"fp8\", must be fp32, bf16"):
+    with pytest.raises(ConfigError, match='precision: "fp8", must be fp32, bf16'):
         small(precision="fp8")
 
 
@@ -226,7 +235,9 @@ def test_full_disk_keeps_the_old_file(tmp_path):
 
 def test_presets():
     with DQN.from_preset("tuned", "CartPole-v1", num_envs=4, seed=3, exploration_fraction=0.3, learning_rate=1e-4) as model:
-        settings = {name: model.setting(name) for name in ("net_arch", "num_envs", "seed", "exploration_steps", "learning_rate_final", "batch_size")}
+        settings = {
+            name: model.setting(name) for name in ("net_arch", "num_envs", "seed", "exploration_steps", "learning_rate_final", "batch_size")
+        }
         assert settings == {
             "net_arch": "128,128", "num_envs": "4", "seed": "3", "exploration_steps": "0", "learning_rate_final": "", "batch_size": "64",
         }  # fmt: skip
@@ -446,7 +457,9 @@ def test_info_command(process):
 
 def test_train_and_evaluate_commands(process, tmp_path):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
-    process(call, "train", "CartPole-v1", "--preset", "tuned", "--steps", 1500, "--seed", 1, "--set", "learning_starts=200", "--save", "model")
+    process(
+        call, "train", "CartPole-v1", "--preset", "tuned", "--steps", 1500, "--seed", 1, "--set", "learning_starts=200", "--save", "model"
+    )
     done = process(call, "evaluate", "model", "CartPole-v1", "--episodes", 3)
     assert "mean_return" in done.stdout
 

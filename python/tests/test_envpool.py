@@ -23,8 +23,14 @@ GAMES = {
     "SpaceInvaders": {"reward_clip": True, "seed": 3},
     "Seaquest": {"episodic_life": True},
     "Breakout": {
-        "frame_skip": 3, "stack_num": 2, "img_height": 50, "img_width": 60, "full_action_space": True, "mode": 4, "difficulty": 1,
-    },  # fmt: skip
+        "frame_skip": 3,
+        "stack_num": 2,
+        "img_height": 50,
+        "img_width": 60,
+        "full_action_space": True,
+        "mode": 4,
+        "difficulty": 1,
+    },
     "Qbert": {"use_fire_reset": False, "frame_skip": 1},
 }
 LIVES = {
@@ -89,7 +95,8 @@ def answers(pool):
     }
 
 
-RECORD = json.loads("""
+RECORD = json.loads(
+    """
 {"outside": {"Pong-v5": [{"num_envs": 1, "batch_size": 1, "num_threads": 0, "max_num_players": 1, "thread_affinity_offset":
 -1, "seed": 42, "env_seed": [], "gym_reset_return_info": true, "max_episode_steps": 27000, "stack_num": 4, "frame_skip": 4,
 "noop_max": 30, "zero_discount_on_life_loss": false, "episodic_life": false, "reward_clip": false, "use_fire_reset": true,
@@ -124,7 +131,8 @@ float32) Discrete(3)", ["float32[2, 2]", {"env_id": "int32[2]", "players": {"env
 [149, 1, 0, 4, 0, 24], [150, 0, 0, 4, 0, 24]], "zero_discount": [[23, 0, 0, 4, 0, 24], [24, 0, 0, 4, 0, 25]]}, "games":
 {"Pong": "16403c7b4a1958bf", "SpaceInvaders": "a13fee9110178c39", "Seaquest": "0858ffb23f349a9b", "Breakout":
 "8e61d5ab5c157ee2", "Qbert": "b88bc5461d1330e0"}}
-""".replace("\n", " "))
+""".replace("\n", " ")
+)
 
 
 def with_rom(test, *arguments):
@@ -168,7 +176,7 @@ def test_shapes_of_pictures():
         ({"gray_scale": False, "stack_num": 2, "img_width": 40}, (6, 84, 40), 6),
         ({"stack_num": 1, "full_action_space": True}, (1, 84, 84), 18),
     ):
-        env = with_rom(lambda: envpool.make_gymnasium("Pong-v5", num_envs=2, **keywords))
+        env = with_rom(lambda keywords=keywords: envpool.make_gymnasium("Pong-v5", num_envs=2, **keywords))
         assert env.observation_space == gymnasium.spaces.Box(0, 255, shape, np.uint8) and env.action_space.n == n
         before = env.reset()[0]
         obs = env.step(np.array([2, 3]))[0]

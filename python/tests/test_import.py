@@ -24,7 +24,7 @@ def test_unknown_names_are_attribute_errors():
     import paceline
 
     try:
-        paceline.nothing
+        _ = paceline.nothing
     except AttributeError as err:
         assert "nothing" in str(err)
     else:
@@ -33,9 +33,7 @@ def test_unknown_names_are_attribute_errors():
 
 
 def test_missing_library_is_a_sentence(process):
-    done = process(
-        "from paceline.config import Config; Config()", check=False, env={"PACELINE_LIBRARY": "/nowhere/libpaceline.so"}
-    )
+    done = process("from paceline.config import Config; Config()", check=False, env={"PACELINE_LIBRARY": "/nowhere/libpaceline.so"})
     assert "PacelineError: libpaceline was not found: tried /nowhere/libpaceline.so" in done.stderr
 
 

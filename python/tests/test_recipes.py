@@ -105,7 +105,7 @@ class Pipeline:
         lost = self.ale.lives() < self.lives
         self.lives = self.ale.lives()
         self.raw = reward
-        return np.stack(self.stack), float(np.sign(reward)), self.ale.game_over() or self.episodic and lost
+        return np.stack(self.stack), float(np.sign(reward)), self.ale.game_over() or (self.episodic and lost)
 
     def newest(self, pictures):
         return self.shrink(np.maximum(pictures[-1], pictures[max(0, len(pictures) - 2)]))

@@ -60,10 +60,9 @@ def test_their_callbacks(tmp_path):
 
 
 def test_their_evaluation():
+    import gymnasium
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.monitor import Monitor
-
-    import gymnasium
 
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         mean, _ = evaluate_policy(model, Monitor(gymnasium.make("CartPole-v1")), n_eval_episodes=3)

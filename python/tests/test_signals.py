@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import hear_ctrl_c
+
 HERE = Path(__file__).parent
 
 
@@ -16,7 +18,8 @@ HERE = Path(__file__).parent
 def test_ctrl_c(how, tmp_path):
     command = [sys.executable, "-X", "dev", "-X", "faulthandler", str(HERE / "procs" / "interrupt.py"), how]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, preexec_fn=hear_ctrl_c, **pipes) as child:
         try:
             assert child.stdout.readline() == "ready\n", child.stderr.read()
             time.sleep(2)

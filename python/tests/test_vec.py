@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from envs import MODES, SMALL
 import paceline.single
+from envs import MODES, SMALL
 from paceline import DQN, PacelineError, make_vec
 from paceline.errors import ConfigError, HandleError
 
@@ -40,7 +40,7 @@ def same(ours, theirs):
         assert ours.keys() == theirs.keys()
         for key in ours:
             same(ours[key], theirs[key])
-    elif isinstance(ours, tuple) or isinstance(ours, np.ndarray) and ours.dtype == object:
+    elif isinstance(ours, tuple) or (isinstance(ours, np.ndarray) and ours.dtype == object):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs):
             same(a, b)

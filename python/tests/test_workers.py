@@ -15,6 +15,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import worker_envs as we
+from conftest import hear_ctrl_c
 from paceline import workers
 from paceline.errors import CallbackError, ConfigError, ForkError, HandleError
 
@@ -51,7 +52,7 @@ def same(ours, theirs):
         assert list(ours) == list(theirs)
         for key in ours:
             same(ours[key], theirs[key])
-    elif isinstance(ours, (tuple, list)) or isinstance(ours, np.ndarray) and ours.dtype == object:
+    elif isinstance(ours, (tuple, list)) or (isinstance(ours, np.ndarray) and ours.dtype == object):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs):
             same(a, b)
@@ -81,9 +82,7 @@ def test_it_is_gymnasiums_vector(make, name, mode):
     ours = make(ENVS[name], 5, autoreset_mode=mode)
     theirs = SyncVectorEnv([ENVS[name]] * 5, autoreset_mode=mode)
     assert isinstance(ours, gymnasium.vector.VectorEnv) and not ours.closed and ours.spec is None
-    for attribute in (
-        "num_envs observation_space action_space single_observation_space single_action_space render_mode metadata".split()
-    ):
+    for attribute in "num_envs observation_space action_space single_observation_space single_action_space render_mode metadata".split():
         assert getattr(ours, attribute) == getattr(theirs, attribute), attribute
     same(ours.reset(seed=5), theirs.reset(seed=5))
     assert ours.np_random_seed == theirs.np_random_seed
@@ -590,7 +589,7 @@ def test_close_works_from_any_state(make):
     env.close()
     env = make(we.Slow, 1, workers_=1)
     env.reset()
-    env.set_attr("count", -10**9)
+    env.set_attr("count", -(10**9))
     env.send([4])
     start = time.monotonic()
     env.close(timeout=0)
@@ -679,9 +678,8 @@ if __name__ == "__main__":
     env.close()
 """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, start_new_session=True
-    )
+    options = {"cwd": tmp_path, "env": env, "start_new_session": True, "preexec_fn": hear_ctrl_c}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **options)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "interrupted",
@@ -710,7 +708,7 @@ def interrupt():
 
 def test_interrupts_at_any_moment_are_survived(make, interrupt):
     rng = np.random.default_rng(1)
-    env, interrupts, count, episode = make(we.Words, 4, autoreset_mode="disabled"), 0, 0, 0
+    env, interrupts, count, number = make(we.Words, 4, autoreset_mode="disabled"), 0, 0, 1
     env.reset(seed=1)
     for k in range(400):
         try:
@@ -722,11 +720,11 @@ def test_interrupts_at_any_moment_are_survived(make, interrupt):
                     obs, *_ = env.step([[k % 5]] * 4)
                     count += 1
                     assert obs["count"].tolist() == [count] * 4
-                    assert obs["word"] == tuple(f"n{number + i}e0a{k % 5}" for i in range(4)) if interrupts else True
+                    assert obs["word"] == tuple(f"n{number + i}e0a{k % 5}" for i in range(4))
             finally:
                 interrupt(0)
         except Interrupt:
-            interrupts, count, number = interrupts + 1, 3, k
+            interrupts, count = interrupts + 1, 3
         if count == 3:
             count, number = 0, k
             obs, _ = env.reset(seed=k)

@@ -11,6 +11,7 @@ The networks and names are those of the q_net of Stable-Baselines3's DQN.
 Run it again only to change the cases; `make test-torch` compares a fresh output.
 """
 
+import itertools
 import json
 import pathlib
 import sys
@@ -49,8 +50,8 @@ class Trunk(nn.Module):
         if self.picture:
             c, h, w = case["obs"]
             self.cnn = nn.Sequential(
-                nn.Conv2d(c, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
-                nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten())
+                nn.Conv2d(c, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten()
+            )
             flat = self.cnn(torch.zeros(1, c, h, w)).shape[1]
             self.linear = nn.Sequential(nn.Linear(flat, 512), nn.ReLU())
 
@@ -64,7 +65,7 @@ class QNet(nn.Module):
         self.features_extractor = Trunk(case)
         widths = [512] if case["arch"] == "nature_cnn" else [int(np.prod(case["obs"])), *case["hidden"]]
         layers = []
-        for i, o in zip(widths, widths[1:]):
+        for i, o in itertools.pairwise(widths):
             layers += [nn.Linear(i, o), nn.ReLU()]
         self.q_net = nn.Sequential(*layers, nn.Linear(widths[-1], case["actions"]))
         fan_in = 0
@@ -97,7 +98,11 @@ class MnihRMSProp:
     """DeepMind's 2015 release: centred, eps inside the root."""
 
     def __init__(self, params, lr):
-        self.params, self.lr, self.state = params, lr, {p: {"square_avg": torch.zeros_like(p), "grad_avg": torch.zeros_like(p)} for p in params}
+        self.params, self.lr, self.state = (
+            params,
+            lr,
+            {p: {"square_avg": torch.zeros_like(p), "grad_avg": torch.zeros_like(p)} for p in params},
+        )
 
     @torch.no_grad()
     def step(self):
@@ -118,7 +123,10 @@ def optimizer(case, params):
         case "adagrad":
             return torch.optim.Adagrad(params, lr=case["lr"]), {"sum": "sum"}
         case "rmsprop":
-            return torch.optim.RMSprop(params, lr=case["lr"], eps=o["eps"], centered=o["centered"]), {"square_avg": "square_avg", "grad_avg": "grad_avg"}
+            return torch.optim.RMSprop(params, lr=case["lr"], eps=o["eps"], centered=o["centered"]), {
+                "square_avg": "square_avg",
+                "grad_avg": "grad_avg",
+            }
 
 
 def summary(t):
@@ -157,7 +165,8 @@ def run(case):
     out["parameters"] = {n: summary(p) for n, p in zip(names, params)}
     out["state"] = {
         ours: {n: summary(opt.state[p][theirs]) for n, p in zip(names, params)}
-        for ours, theirs in states.items() if theirs in opt.state[params[0]]
+        for ours, theirs in states.items()
+        if theirs in opt.state[params[0]]
     }
     return out
 
@@ -165,9 +174,21 @@ def run(case):
 def main():
     nature = {"arch": "nature_cnn", "obs": [2, 52, 44], "dtype": "uint8", "actions": 4, "hidden": None, "batch": 5}
     mlp = {"arch": "mlp", "obs": [6], "dtype": "float32", "actions": 3, "hidden": [24, 17], "batch": 12}
-    huber_adam = {"loss": {"kind": "huber", "reduction": "mean"}, "optimizer": {"name": "adam", "eps": 1e-5}, "lr": 5e-4, "clip": 0, "reward": 2}
+    huber_adam = {
+        "loss": {"kind": "huber", "reduction": "mean"},
+        "optimizer": {"name": "adam", "eps": 1e-5},
+        "lr": 5e-4,
+        "clip": 0,
+        "reward": 2,
+    }
     mnih = {"loss": {"kind": "huber", "reduction": "sum"}, "optimizer": {"name": "rmsprop_mnih"}, "lr": 2.5e-4, "clip": 0, "reward": 2}
-    squared = {"loss": {"kind": "squared", "reduction": "mean"}, "optimizer": {"name": "adam", "eps": 1e-5}, "lr": 5e-4, "clip": 10, "reward": 18}
+    squared = {
+        "loss": {"kind": "squared", "reduction": "mean"},
+        "optimizer": {"name": "adam", "eps": 1e-5},
+        "lr": 5e-4,
+        "clip": 10,
+        "reward": 18,
+    }
     cases = [net | recipe for net in (nature, mlp) for recipe in (huber_adam, mnih, squared)]
     # The other optimisers, on the small network; eps large enough that rounding noise takes no full steps.
     cases += [

@@ -144,7 +144,7 @@ class Program:
     def branch(self, opcode, name):
         """A branch to a label that is already there."""
         offset = self.labels[name] - self.here() - 2
-        assert -128 <= offset, name
+        assert offset >= -128, name
         return self.emit(opcode, offset & 255)
 
     def delay(self, cycles):

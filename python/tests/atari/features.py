@@ -4,8 +4,7 @@ Each gets a Cart (cartridges.py) with nothing but its start, and writes the fram
 go through all cycles of a line, one line or two for each.
 """
 
-from asm import CTRLPF, CXCLR, GRP0, GRP1, HMCLR, HMM0, HMOVE, HMP0, JAMS, NUSIZ0, RESBL, RESM0, RESMP0, RESP0
-from asm import VBLANK, VSYNC
+from asm import CTRLPF, CXCLR, GRP0, GRP1, HMCLR, HMM0, HMOVE, HMP0, JAMS, NUSIZ0, RESBL, RESM0, RESMP0, RESP0, VBLANK, VSYNC
 
 # The default is tetris.
 HOSTS = {

@@ -58,9 +58,7 @@ def t3(sides, roms, options):
                 console.setDifficulty(difficulties[draw[1] % len(difficulties)])
                 console.reset_game()
 
-            result = compare(
-                *sides, roms[game], options.frames or 60, options.seed + turn, STICKY, choices=legal, setup=choose
-            )
+            result = compare(*sides, roms[game], options.frames or 60, options.seed + turn, STICKY, choices=legal, setup=choose)
             yield f"{game}, turn {turn + 1}", result
 
 
@@ -90,9 +88,7 @@ def colours(sides, roms, options):
         with tempfile.TemporaryDirectory() as folder:
             for lines in options.shard_of((262, 263, 300) if averaging else (262, 263, 300, 301)):
                 path = consoles.put(folder, palette_card(lines))
-                yield f"palette card, {lines} lines, averaging {averaging}", compare(
-                    *sides, path, 6, settings=settings, colours=1
-                )
+                yield f"palette card, {lines} lines, averaging {averaging}", compare(*sides, path, 6, settings=settings, colours=1)
         # ale-py's averages of colours that PAL loses are whatever memory holds.
         for game in options.chosen(name for name in roms if not (averaging and name in consoles.PAL)):
             result = compare(*sides, roms[game], options.frames or 60, options.seed, settings, colours=1)
@@ -140,8 +136,7 @@ def main(arguments=None):
                 differences += 1
                 print(f"  {name} {what}: {result.difference}", flush=True)
         print(
-            f"{name}: {done} played, {acts:,} acts, {resets:,} resets, {differences} with differences, "
-            f"{time.monotonic() - began:.0f} s",
+            f"{name}: {done} played, {acts:,} acts, {resets:,} resets, {differences} with differences, {time.monotonic() - began:.0f} s",
             flush=True,
         )
         failed += differences

@@ -1,7 +1,8 @@
 """The generated cartridges without ale-py: whatever they do, it is the same again."""
 
-import consoles
 import pytest
+
+import consoles
 from asm import Random
 from cartridges import cartridge, wild
 

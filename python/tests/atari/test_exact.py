@@ -1,8 +1,9 @@
 """The quick comparison with ale-py. The long one is long.py."""
 
-import consoles
 import numpy as np
 import pytest
+
+import consoles
 from cartridges import cartridge, palette_card
 from duel import compare, compare_restored, legal, observations
 

@@ -2,10 +2,11 @@
 
 import zlib
 
-import cartridges
-import consoles
 import numpy as np
 import pytest
+
+import cartridges
+import consoles
 from asm import JAMS, Program, Random, addressing
 from cartridges import FRAME, Cart, Cartridge, cartridge
 from duel import compare, compare_restored

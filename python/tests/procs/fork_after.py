@@ -19,7 +19,7 @@ def train():
 
 def in_fork(model):
     """Exit status 0 if everything the child tries is refused with ForkError."""
-    for use in (lambda: model.learn(10), lambda: model.num_timesteps, lambda: model.save("x"), train):
+    for use in (lambda: model.learn(10), lambda: model.num_timesteps, lambda: model.save("x"), train):  # noqa: F821
         try:
             use()
         except ForkError as err:

@@ -9,8 +9,8 @@ if len(sys.argv) > 2:
     host.set()
     assert host.mode() & 0x8040, "the host's mode was not set"
 
-from envs import SMALL  # noqa: E402
-from paceline import DQN  # noqa: E402
+from envs import SMALL
+from paceline import DQN
 
 keywords = dict(SMALL) if sys.argv[1] == "CartPole-v1" else {k: v for k, v in SMALL.items() if k != "policy_kwargs"}
 with DQN("auto", sys.argv[1], num_envs=2, num_threads=2, **keywords) as model:

@@ -4,9 +4,9 @@ import signal
 import sys
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from envs import SMALL, vector
-from gymnasium.vector import AutoresetMode
 from paceline import DQN
 
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -7,6 +7,7 @@ respellings, are evaluated by Python, over RAM that both sides draw from the sam
 numbers. A line per game: id, what RAM is drawn from, how many frames ended
 the game, brought reward and showed the mode, and a hash of all answers.
 """
+
 import pathlib
 import re
 import struct
@@ -37,7 +38,9 @@ def among(values):
 
 
 FUNCTIONS = {
-    "bcd": bcd, "signed": signed, "digit": digit,
+    "bcd": bcd,
+    "signed": signed,
+    "digit": digit,
     "tens": lambda v: 0 if v >> 4 == 10 else v >> 4,
     "glyph": lambda v: v // 8 if v in range(0, 80, 8) else 0,
     "glyph80": lambda v: 0 if v == 0x80 else v >> 3,
@@ -46,7 +49,7 @@ FUNCTIONS = {
     "positive": lambda *cells: sum(signed(c) for c in cells if signed(c) > 0),
     "negative": lambda *cells: sum(signed(c) for c in cells if signed(c) < 0),
     "digits": lambda *cells: sum(digit(c) * 10**i for i, c in enumerate(cells)),
-    "uniform": lambda n, *cells: sum(len(set(cells[i:i + n])) == 1 for i in range(0, len(cells), n)),
+    "uniform": lambda n, *cells: sum(len(set(cells[i : i + n])) == 1 for i in range(0, len(cells), n)),
 }
 
 
@@ -134,8 +137,9 @@ def hints(g):
     values are: those that the rules name, pairs that they compare first."""
     text = "; ".join((g.step, g.select))
     number = r"(0x[0-9A-Fa-f]+|\d+)"
-    places = sorted({int(a, 16) - 128 for a in re.findall(r"\$(\w\w)", text)}
-                    | {128 + (int(a, 16) & 255) for a in re.findall(r"M\((0x\w+)\)", text)})
+    places = sorted(
+        {int(a, 16) - 128 for a in re.findall(r"\$(\w\w)", text)} | {128 + (int(a, 16) & 255) for a in re.findall(r"M\((0x\w+)\)", text)}
+    )
     values = {int(n, 0) & 255 for n in re.findall(r"(?<![$\w])" + number, text)}
     values |= {-v & 255 for v in values} | {0, 1, 255} | {m for m in g.modes[:32] if m < 256}
     pairs = sorted({(int(a, 16) - 128, int(v, 0) & 255) for a, v in re.findall(r"\$(\w\w)==" + number, text)})
@@ -196,8 +200,7 @@ def main():
         places, values, pairs = hints(g)
         g.compile()
         counts, digest = run(g, places, values, pairs, seed)
-        print(g.name, listed(map(str, places)), listed(map(str, values)), listed(f"{a}={v}" for a, v in pairs),
-              *counts, f"{digest:016x}")
+        print(g.name, listed(map(str, places)), listed(map(str, values)), listed(f"{a}={v}" for a, v in pairs), *counts, f"{digest:016x}")
 
 
 if __name__ == "__main__":

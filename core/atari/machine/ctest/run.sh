@@ -12,7 +12,9 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 CC=${CC:-cc}
 scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+plain=
+trap 'rm -rf "$scratch"; [ -z "$plain" ] || kill "$plain" 2>/dev/null' EXIT
+trap 'exit 1' INT TERM
 C="-std=c11 -Wall -Wextra -Werror"
 SANITIZE="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 
@@ -78,42 +80,62 @@ link() {
     esac
 }
 
-failed=0
 # attempt BUILD TEST [ARGUMENTS]
 attempt() {
   can_run "$1" || return
   build=$1 name=$2
-  if link "$build" "$name" && shift 2 && timeout 300 "$scratch/$name.$build" "$@" >"$scratch/log" 2>&1; then
+  : >"$scratch/$kind.log"
+  if link "$build" "$name" && shift 2 && timeout 300 "$scratch/$name.$build" "$@" >"$scratch/$kind.log" 2>&1; then
     echo "$name ($build) ok"
   else
     echo "$name ($build) FAILED"
-    tail -n 40 "$scratch/log" | sed 's/^/    /'
+    tail -n 40 "$scratch/$kind.log" | sed 's/^/    /'
     failed=1
   fi
-  rm -f "$scratch/log"
+  rm -f "$scratch/$kind.log"
 }
 
 roms() { [ -z "${PACELINE_ROMS_DIR:-}" ] || ls "$PACELINE_ROMS_DIR"/*.bin 2>/dev/null; }
 
-for test in ${*:-riot cartridge cpu window waiting mask tia ends frames unseen check}; do
-  case $test in
-  cpu | window | waiting) builds="generic switch sanitized" ;;
-  unseen) builds="generic" ;;
-  mask) builds="generic avx2 avx512 sanitized sanitized-avx2 sanitized-avx512" ;;
-  tia) builds="generic avx2 avx512 sanitized $vectors" ;;
-  ends) builds="generic avx2 avx512 sanitized" ;;
-  frames) builds="generic avx2 avx512 switch sanitized $vectors" ;;
-  *) builds="generic sanitized" ;;
-  esac
-  for build in $builds; do
-    case $test,$build in # fewer programs where they run slowly
-    tia,sanitized*) attempt "$build" tia 30 ;;
-    frames,sanitized*) attempt "$build" frames 16 ;;
-    window,sanitized*) attempt "$build" window 10 ;;
-    waiting,sanitized*) attempt "$build" waiting 1 ;;
-    check,*) attempt "$build" check $(roms) ;;
-    *) attempt "$build" "$test" ;;
+# half plain|sanitized TESTS: all builds of that kind. The two kinds share no object file,
+# and run at the same time.
+half() {
+  kind=$1 failed=0
+  shift
+  for test in "$@"; do
+    case $test in
+    cpu | window | waiting) builds="generic switch sanitized" ;;
+    unseen) builds="generic" ;;
+    mask) builds="generic avx2 avx512 sanitized sanitized-avx2 sanitized-avx512" ;;
+    tia) builds="generic avx2 avx512 sanitized $vectors" ;;
+    ends) builds="generic avx2 avx512 sanitized" ;;
+    frames) builds="generic avx2 avx512 switch sanitized $vectors" ;;
+    *) builds="generic sanitized" ;;
     esac
+    for build in $builds; do
+      case $kind,$build in
+      plain,sanitized*) continue ;;
+      plain,* | sanitized,sanitized*) ;;
+      *) continue ;;
+      esac
+      case $test,$build in # fewer programs where they run slowly
+      tia,sanitized*) attempt "$build" tia 30 ;;
+      frames,sanitized*) attempt "$build" frames 16 ;;
+      window,sanitized*) attempt "$build" window 10 ;;
+      waiting,sanitized*) attempt "$build" waiting 1 ;;
+      check,*) attempt "$build" check $(roms) ;;
+      *) attempt "$build" "$test" ;;
+      esac
+    done
   done
-done
-exit $failed
+  return $failed
+}
+
+[ $# -gt 0 ] || set -- riot cartridge cpu window waiting mask tia ends frames unseen check
+half plain "$@" &
+plain=$!
+half sanitized "$@"
+status=$?
+wait "$plain" && plain= && exit $status
+plain=
+exit 1

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 WIDTH = 160
+SIZES = ((84, 84), (80, 104), (80, 105), (160, 210), (64, 64), (96, 96), (83, 83), (42, 42), (16, 21), (32, 70), (53, 70), (1, 1))
 
 
 def splitmix(seed, n):
@@ -240,7 +241,7 @@ def main():
         "averages pal": averages(pal, list(range(256))),
     }
     for rows in 84, 208, 209, 210, 214, 220, 230, 250, 256:
-        for w, h in (84, 84), (80, 104), (80, 105), (160, 210), (64, 64), (96, 96), (83, 83), (42, 42), (16, 21), (32, 70), (53, 70), (1, 1):
+        for w, h in SIZES:
             if h <= rows:
                 out[f"resize {rows} {w} {h}"] = resized(rows, w, h)
     for rows in 84, 208, 210, 250, 256:

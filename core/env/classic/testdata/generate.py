@@ -36,8 +36,14 @@ def uniform(n):
 def edges(name, rng):
     """States to start from, with the number of steps already taken."""
     if name == "CartPole-v1":
-        for x, v, a, w in [(2.39, 1.0, 0.0, 0.0), (-2.39, -1.0, 0.0, 0.0), (0.0, 0.0, 0.209, 0.5),
-                           (0.0, 0.0, -0.209, -0.5), (2.4, 0.0, 0.0, 0.0), (-2.4, 0.0, 0.0, 0.0)]:
+        for x, v, a, w in [
+            (2.39, 1.0, 0.0, 0.0),
+            (-2.39, -1.0, 0.0, 0.0),
+            (0.0, 0.0, 0.209, 0.5),
+            (0.0, 0.0, -0.209, -0.5),
+            (2.4, 0.0, 0.0, 0.0),
+            (-2.4, 0.0, 0.0, 0.0),
+        ]:
             yield np.array([x, v, a, w]), 0
         yield np.array([0.01, 0.0, 0.02, 0.0]), 497
         yield np.array([2.39, 1.0, 0.0, 0.0]), 499  # both ends at once
@@ -64,8 +70,18 @@ def record(name, players):
             action = player(obs, rng)
             obs, reward, terminated, truncated, _ = env.step(action)
             after = np.array(env.unwrapped.state, np.float64)
-            rows.append([*map(repr, map(float, before)), str(action), *map(repr, map(float, after)), *map(str, obs),
-                         str(float(reward)), str(int(terminated)), str(int(truncated)), str(taken)])
+            rows.append(
+                [
+                    *map(repr, map(float, before)),
+                    str(action),
+                    *map(repr, map(float, after)),
+                    *map(str, obs),
+                    str(float(reward)),
+                    str(int(terminated)),
+                    str(int(truncated)),
+                    str(taken),
+                ]
+            )
             if terminated or truncated:
                 return
 
