@@ -1,11 +1,18 @@
-/* What shim.c, trampoline.c and the Go files share. */
+/* What the C files and the Go files share. */
 #ifndef PACELINE_BRIDGE_H
 #define PACELINE_BRIDGE_H
 
 #include "paceline.h"
 
-/* Room for one error text, its NUL included; longer ones are cut. */
+/* Bytes of one error text, its NUL included; longer ones are cut. */
 #define PL_TEXT 1024
+
+/* What an export of Go reports when it fails: every one of them has such a pointer as its
+ * last argument. */
+typedef struct pl_error {
+  int64_t index; /* the environment that failed, or -1 */
+  char text[PL_TEXT];
+} pl_error;
 
 /* The longest texts that are taken, in bytes. */
 #define PL_LONGEST_NAME 1023
@@ -24,8 +31,14 @@ void pl_float_leave(unsigned mode);
 /* Not 0 in a child of fork() of the process that loaded the library. */
 int pl_forked(void);
 
-/* Keeps text as this thread's error and returns code. */
+/* Prepares this thread for its first call into Go; later ones return at once. */
+void pl_thread_enter(void);
+
+/* Stores text as this thread's error, about no environment, and returns code. */
 int pl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Stores what Go has reported as this thread's error and returns code. */
+int pl_failed(int code, const pl_error *why);
 
 /* The text that this thread's callback set since pl_callback_clear, or NULL. */
 const char *pl_callback_text(void);
@@ -40,8 +53,8 @@ typedef struct pl_family {
   void (*release)(void *user);
 } pl_family;
 
-/* One environment and the arguments of the call in progress, which therefore
- * need not be allocated at every step. */
+/* One environment and the arguments of the call in progress, so that a step
+ * allocates nothing. */
 typedef struct pl_env {
   const pl_family *family;
   void *env;

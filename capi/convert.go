@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
 )
 
@@ -36,6 +35,7 @@ func path(p *C.char) (string, error) {
 }
 
 // giveBytes writes bytes whose number the host may not know: with out NULL that alone.
+// Nothing is written where they do not fit.
 func giveBytes(out unsafe.Pointer, size *C.size_t, bytes []byte) error {
 	if out != nil {
 		if uint64(*size) < uint64(len(bytes)) {
@@ -119,24 +119,4 @@ func putSpec(s env.Spec, obs, action *C.paceline_spec) error {
 		action.shape[0] = C.int64_t(len(s.Action.Low))
 	}
 	return nil
-}
-
-func putStats(s dqn.Stats, out *C.paceline_stats) {
-	out.num_timesteps = C.int64_t(s.Steps)
-	out.total_timesteps = C.int64_t(s.Total)
-	out.updates = C.int64_t(s.Updates)
-	out.updates_due = C.int64_t(s.UpdatesDue)
-	out.episodes = C.int64_t(s.Episodes)
-	out.windows = C.int64_t(s.Windows)
-	out.replay_size = C.int64_t(s.ReplaySize)
-	out.replay_bytes = C.int64_t(s.ReplayBytes)
-	out.epsilon = C.double(s.Epsilon)
-	out.learning_rate = C.double(s.LearningRate)
-	out.loss = C.double(s.Loss)
-	out.mean_return = C.double(s.MeanReturn)
-	out.mean_length = C.double(s.MeanLength)
-	out.seconds_env = C.double(s.Env.Seconds())
-	out.seconds_act = C.double(s.Act.Seconds())
-	out.seconds_train = C.double(s.Train.Seconds())
-	out.seconds_wait = C.double(s.Wait.Seconds())
 }

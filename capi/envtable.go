@@ -54,6 +54,27 @@ func failure(function string, code C.int, kept **C.char) error {
 	return e
 }
 
+// checkTable refuses a table that lacks what it must have, or has what is not built yet.
+func checkTable(t *C.paceline_env_table) error {
+	for _, x := range []struct {
+		name    string
+		missing bool
+	}{{"spec", t.spec == nil}, {"create", t.create == nil}, {"reset", t.reset == nil}, {"step", t.step == nil}, {"destroy", t.destroy == nil}} {
+		if x.missing {
+			return fmt.Errorf("table.%s: NULL, must be a function", x.name)
+		}
+	}
+	switch {
+	case (t.save == nil) != (t.restore == nil):
+		return fmt.Errorf("table.save and table.restore: one is NULL, must be both or none")
+	case t.flags != 0:
+		return fmt.Errorf("table.flags: %d, must be 0", t.flags)
+	case t.mask != nil:
+		return fmt.Errorf("table.mask: set, must be NULL: action masks are not built yet")
+	}
+	return nil
+}
+
 func (f *family) readSpec() error {
 	var obs, action C.paceline_spec
 	var kept *C.char
@@ -76,7 +97,7 @@ func (f *family) make(index int, seed uint64) (env.Env, error) {
 	if code := C.pl_env_create(c, C.uint32_t(index), C.uint64_t(seed)); code != 0 {
 		err := failure("create", code, &c.text)
 		C.free(unsafe.Pointer(c))
-		return nil, &env.Error{Index: index, Err: err}
+		return nil, err
 	}
 	f.refs.Add(1)
 	e := &tableEnv{family: f, c: c}
@@ -138,15 +159,15 @@ func (e *savingTableEnv) Save() ([]byte, error) {
 			return nil, &callbackError{text: fmt.Sprintf("save: *len is %d, must be at most %d", size, 1<<32)}
 		}
 		state := make([]byte, size+1) // never empty: NULL asks for the size
-		room := size
+		given := size
 		if code := C.pl_env_save(e.c, unsafe.Pointer(&state[0]), &size); code != 0 {
 			return nil, failure("save", code, &e.c.text)
 		}
-		if size <= room {
+		if size <= given {
 			return state[:size], nil
 		}
 	}
-	return nil, &callbackError{text: "save: asked for more room every time"}
+	return nil, &callbackError{text: "save: asked for more bytes every time"}
 }
 
 func (e *savingTableEnv) Restore(state []byte) error {

@@ -7,56 +7,100 @@ package main
 import "C"
 
 import (
-	"fmt"
+	"encoding/json"
 	"sync"
 
-	"github.com/paceline-rl/paceline/core/dqn"
-	_ "github.com/paceline-rl/paceline/include" // rebuild when paceline.h changes
+	_ "github.com/paceline-rl/paceline/core/cpu" // rebuild when float_mode.h changes
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // config is one table of settings. Calls on it are short, so they wait for
 // each other.
 type config struct {
 	mu  sync.Mutex
-	cfg dqn.Config
+	cfg *train.Config
 }
 
 var configs = newTable[*config](kindConfig)
 
-// change applies f to the settings, wholly or not at all.
-func (c *config) change(f func(*dqn.Config) error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	next := c.cfg
-	if err := f(&next); err != nil {
-		return err
-	}
-	c.cfg = next
-	return nil
-}
-
-// configOf returns a copy of the settings that a handle stands for.
-func configOf(id C.uint64_t) (cfg dqn.Config, err error) {
-	err = configs.use(uint64(id), func(c *config) error {
+// with calls f with the settings that id stands for.
+func withConfig(id C.uint64_t, f func(*train.Config) error) error {
+	return configs.use(uint64(id), func(c *config) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		cfg = c.cfg
+		return f(c.cfg)
+	})
+}
+
+// change applies f to the settings, wholly or not at all.
+func changeConfig(id C.uint64_t, f func(*train.Config) error) error {
+	return configs.use(uint64(id), func(c *config) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		next := c.cfg.Clone()
+		if err := f(next); err != nil {
+			return err
+		}
+		c.cfg = next
+		return nil
+	})
+}
+
+// configOf returns a copy of the settings that id stands for.
+func configOf(id C.uint64_t) (cfg *train.Config, err error) {
+	err = withConfig(id, func(c *train.Config) error {
+		cfg = c.Clone()
 		return nil
 	})
 	return cfg, err
 }
 
+//export pacelineGoMethods
+func pacelineGoMethods(out **C.char, why *C.pl_error) C.int {
+	return report(guarded(func() error { return putJSON(out, train.Methods()) }), why)
+}
+
 //export pacelineGoConfigNew
-func pacelineGoConfigNew(out *C.uint64_t, why *C.char) C.int {
+func pacelineGoConfigNew(out *C.uint64_t, method *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
-		*out = C.uint64_t(configs.put(&config{cfg: dqn.DefaultConfig()}))
+		m, err := text("method", method)
+		if err != nil {
+			return err
+		}
+		cfg, err := train.NewConfig(m)
+		if err == nil {
+			*out = C.uint64_t(configs.put(&config{cfg: cfg}))
+		}
+		return err
+	}), why)
+}
+
+//export pacelineGoConfigLoad
+func pacelineGoConfigLoad(out *C.uint64_t, file *C.char, why *C.pl_error) C.int {
+	return report(guarded(func() error {
+		p, err := path(file)
+		if err != nil {
+			return err
+		}
+		cfg, err := train.LoadConfig(p)
+		if err == nil {
+			*out = C.uint64_t(configs.put(&config{cfg: cfg}))
+		}
+		return err
+	}), why)
+}
+
+//export pacelineGoConfigMethod
+func pacelineGoConfigMethod(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
+	return report(withConfig(id, func(cfg *train.Config) error {
+		*out = intern(cfg.Method())
 		return nil
 	}), why)
 }
 
 //export pacelineGoConfigSet
-func pacelineGoConfigSet(id C.uint64_t, key, value *C.char, why *C.char) C.int {
-	return report(configs.use(uint64(id), func(c *config) error {
+func pacelineGoConfigSet(id C.uint64_t, key, value *C.char, why *C.pl_error) C.int {
+	return report(changeConfig(id, func(cfg *train.Config) error {
 		k, err := text("key", key)
 		if err != nil {
 			return err
@@ -65,17 +109,13 @@ func pacelineGoConfigSet(id C.uint64_t, key, value *C.char, why *C.char) C.int {
 		if err != nil {
 			return err
 		}
-		return c.change(func(cfg *dqn.Config) error { return cfg.Set(k, v) })
+		return cfg.Set(k, v)
 	}), why)
 }
 
 //export pacelineGoConfigGet
-func pacelineGoConfigGet(out **C.char, id C.uint64_t, key *C.char, why *C.char) C.int {
-	return report(guarded(func() error {
-		cfg, err := configOf(id)
-		if err != nil {
-			return err
-		}
+func pacelineGoConfigGet(out **C.char, id C.uint64_t, key *C.char, why *C.pl_error) C.int {
+	return report(withConfig(id, func(cfg *train.Config) error {
 		k, err := text("key", key)
 		if err != nil {
 			return err
@@ -89,8 +129,8 @@ func pacelineGoConfigGet(out **C.char, id C.uint64_t, key *C.char, why *C.char) 
 }
 
 //export pacelineGoConfigPreset
-func pacelineGoConfigPreset(id C.uint64_t, preset, env *C.char, why *C.char) C.int {
-	return report(configs.use(uint64(id), func(c *config) error {
+func pacelineGoConfigPreset(id C.uint64_t, preset, env *C.char, why *C.pl_error) C.int {
+	return report(changeConfig(id, func(cfg *train.Config) error {
 		p, err := text("preset", preset)
 		if err != nil {
 			return err
@@ -99,36 +139,45 @@ func pacelineGoConfigPreset(id C.uint64_t, preset, env *C.char, why *C.char) C.i
 		if err != nil {
 			return err
 		}
-		return c.change(func(cfg *dqn.Config) error { return cfg.ApplyPreset(p, e) })
+		return cfg.Preset(p, e)
 	}), why)
 }
 
-//export pacelineGoConfigLoad
-func pacelineGoConfigLoad(id C.uint64_t, file *C.char, why *C.char) C.int {
-	return report(configs.use(uint64(id), func(c *config) error {
-		p, err := path(file)
-		if err != nil {
-			return err
+//export pacelineGoConfigPresets
+func pacelineGoConfigPresets(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
+	return report(withConfig(id, func(cfg *train.Config) error {
+		type preset struct {
+			Name string   `json:"name"`
+			Doc  string   `json:"doc"`
+			Envs []string `json:"envs"` // null: any
 		}
-		loaded, err := dqn.LoadConfig(p)
-		if err != nil {
-			return err
+		list := []preset{}
+		for _, p := range cfg.Table().Presets() {
+			list = append(list, preset{p.Name, p.Doc, p.Envs})
 		}
-		return c.change(func(cfg *dqn.Config) error { *cfg = loaded; return nil })
+		return putJSON(out, list)
 	}), why)
 }
 
 //export pacelineGoConfigDescribe
-func pacelineGoConfigDescribe(out *C.paceline_option, i C.size_t, why *C.char) C.int {
-	return report(guarded(func() error {
-		if uint64(i) >= uint64(len(dqn.Options)) {
-			return fmt.Errorf("setting: %d, must be 0 to %d", i, len(dqn.Options)-1)
+func pacelineGoConfigDescribe(out *C.paceline_option, id C.uint64_t, i C.size_t, why *C.pl_error) C.int {
+	return report(withConfig(id, func(cfg *train.Config) error {
+		s, err := cfg.Table().At(int(min(i, 1<<31)))
+		if err == nil {
+			out.name, out._type = intern(s.Name), intern(s.Type)
+			out.default_value, out.doc = intern(s.Default), intern(s.Doc)
 		}
-		o := &dqn.Options[i]
-		out.name, out._type = intern(o.Name), intern(o.Type)
-		out.default_value, out.doc = intern(o.Default), intern(o.Doc)
-		return nil
+		return err
 	}), why)
+}
+
+// putJSON writes a text of the host's own.
+func putJSON(out **C.char, value any) error {
+	text, err := json.Marshal(value)
+	if err == nil {
+		*out = C.CString(string(text))
+	}
+	return err
 }
 
 //export pacelineGoConfigFree

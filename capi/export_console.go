@@ -19,24 +19,26 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
-// console is an atari.Console, one call at a time.
+// console is an atari.Console, one call at a time but for what never changes: its game and
+// the address of its view.
 type console struct {
 	mu       sync.Mutex
 	console  *atari.Console
 	settings atari.Settings
 	view     *C.paceline_console_state
+	freed    bool
 }
 
 var consoles = newTable[*console](kindConsole)
 
-// call runs f on the console if no other call is in progress.
-func callConsole(id C.uint64_t, why *C.char, f func(c *console) error) C.int {
+// callConsole runs f on the console if no other call is in progress.
+func callConsole(id C.uint64_t, why *C.pl_error, f func(c *console) error) C.int {
 	return report(consoles.use(uint64(id), func(c *console) error {
 		if !c.mu.TryLock() {
 			return fault.ErrBusy
 		}
 		defer c.mu.Unlock()
-		if c.view == nil { // freed between finding it and locking it
+		if c.freed { // freed between finding it and locking it
 			return &handleError{uint64(id), kindConsole}
 		}
 		err := f(c)
@@ -46,10 +48,10 @@ func callConsole(id C.uint64_t, why *C.char, f func(c *console) error) C.int {
 }
 
 //export pacelineGoConsoleNew
-func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, otherMD5 C.int, seed C.uint32_t, sticky C.double, skip C.uint32_t, why *C.char) C.int {
+func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, otherMD5 C.int, seed C.uint32_t, sticky C.double, skip C.uint32_t, why *C.pl_error) C.int {
 	return report(guarded(func() error {
-		if skip < 1 || skip > 1<<20 {
-			return fmt.Errorf("frame_skip: %d, must be 1 to %d", skip, 1<<20)
+		if err := checkFrameSkip(int(skip)); err != nil {
+			return err
 		}
 		r, err := findROM(rom, game, otherMD5 != 0)
 		if err != nil {
@@ -64,6 +66,14 @@ func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, otherMD5 C.int, se
 		*out = C.uint64_t(consoles.put(c))
 		return nil
 	}), why)
+}
+
+// checkFrameSkip bounds the frames of one act, which nothing stops.
+func checkFrameSkip(n int) error {
+	if n < 1 || n > 1<<20 {
+		return fmt.Errorf("frame_skip: %d, must be 1 to %d", n, 1<<20)
+	}
+	return nil
 }
 
 func findROM(rom, game *C.char, otherMD5 bool) (*atari.ROM, error) {
@@ -87,7 +97,7 @@ func findROM(rom, game *C.char, otherMD5 bool) (*atari.ROM, error) {
 }
 
 //export pacelineGoROMFolder
-func pacelineGoROMFolder(folder *C.char, why *C.char) C.int {
+func pacelineGoROMFolder(folder *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		name, err := path(folder)
 		if err == nil {
@@ -98,7 +108,7 @@ func pacelineGoROMFolder(folder *C.char, why *C.char) C.int {
 }
 
 //export pacelineGoROMIdentify
-func pacelineGoROMIdentify(out **C.char, file *C.char, why *C.char) C.int {
+func pacelineGoROMIdentify(out **C.char, file *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		name, err := path(file)
 		if err != nil {
@@ -113,7 +123,7 @@ func pacelineGoROMIdentify(out **C.char, file *C.char, why *C.char) C.int {
 }
 
 //export pacelineGoConsoleSet
-func pacelineGoConsoleSet(id C.uint64_t, name, value *C.char, why *C.char) C.int {
+func pacelineGoConsoleSet(id C.uint64_t, name, value *C.char, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		key, err := text("name", name)
 		if err != nil {
@@ -142,8 +152,8 @@ func (c *console) set(name, value string) error {
 	var err error
 	switch name {
 	case "frame_skip":
-		if s.FrameSkip, err = integer(); err == nil && s.FrameSkip < 1 {
-			err = fmt.Errorf("frame_skip: %d, must be at least 1", s.FrameSkip)
+		if s.FrameSkip, err = integer(); err == nil {
+			err = checkFrameSkip(s.FrameSkip)
 		}
 	case "repeat_action_probability":
 		if s.RepeatActionProbability, err = strconv.ParseFloat(value, 64); err != nil {
@@ -189,7 +199,7 @@ func (c *console) set(name, value string) error {
 }
 
 //export pacelineGoConsoleReset
-func pacelineGoConsoleReset(id C.uint64_t, why *C.char) C.int {
+func pacelineGoConsoleReset(id C.uint64_t, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		return c.console.Reset()
 	})
@@ -200,7 +210,7 @@ func pacelineGoConsoleReset(id C.uint64_t, why *C.char) C.int {
 const strongest = 90_000
 
 //export pacelineGoConsoleAct
-func pacelineGoConsoleAct(id C.uint64_t, action C.int32_t, strength C.float, reward *C.int32_t, why *C.char) C.int {
+func pacelineGoConsoleAct(reward *C.int32_t, id C.uint64_t, action C.int32_t, strength C.float, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		if !(strength >= -strongest && strength <= strongest) {
 			return fmt.Errorf("strength: %v, must be -%d to %d", float32(strength), strongest, strongest)
@@ -211,11 +221,11 @@ func pacelineGoConsoleAct(id C.uint64_t, action C.int32_t, strength C.float, rew
 }
 
 //export pacelineGoConsoleView
-func pacelineGoConsoleView(out **C.paceline_console_state, id C.uint64_t, why *C.char) C.int {
-	return callConsole(id, why, func(c *console) error {
+func pacelineGoConsoleView(out **C.paceline_console_state, id C.uint64_t, why *C.pl_error) C.int {
+	return report(consoles.use(uint64(id), func(c *console) error {
 		*out = c.view
 		return nil
-	})
+	}), why)
 }
 
 // show brings the host's view up to date.
@@ -248,8 +258,8 @@ func newView(s *atari.Console) *C.paceline_console_state {
 }
 
 //export pacelineGoConsoleList
-func pacelineGoConsoleList(out *C.int32_t, capacity C.size_t, count *C.size_t, id C.uint64_t, which C.uint32_t, why *C.char) C.int {
-	return callConsole(id, why, func(c *console) error {
+func pacelineGoConsoleList(out *C.int32_t, capacity C.size_t, count *C.size_t, id C.uint64_t, which C.uint32_t, why *C.pl_error) C.int {
+	return report(consoles.use(uint64(id), func(c *console) error {
 		g := c.console.ROM().Game()
 		var list []int
 		switch which {
@@ -274,11 +284,11 @@ func pacelineGoConsoleList(out *C.int32_t, capacity C.size_t, count *C.size_t, i
 			to[i] = int32(list[i])
 		}
 		return nil
-	})
+	}), why)
 }
 
 //export pacelineGoConsoleRAM
-func pacelineGoConsoleRAM(out *C.uint8_t, id C.uint64_t, why *C.char) C.int {
+func pacelineGoConsoleRAM(out *C.uint8_t, id C.uint64_t, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		copy(unsafe.Slice((*byte)(out), 128), c.console.RAM()[:])
 		return nil
@@ -286,7 +296,7 @@ func pacelineGoConsoleRAM(out *C.uint8_t, id C.uint64_t, why *C.char) C.int {
 }
 
 //export pacelineGoConsolePoke
-func pacelineGoConsolePoke(id C.uint64_t, index C.uint32_t, value C.uint8_t, why *C.char) C.int {
+func pacelineGoConsolePoke(id C.uint64_t, index C.uint32_t, value C.uint8_t, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		if index > 127 {
 			return fmt.Errorf("index: %d, must be 0 to 127", index)
@@ -297,7 +307,7 @@ func pacelineGoConsolePoke(id C.uint64_t, index C.uint32_t, value C.uint8_t, why
 }
 
 //export pacelineGoConsoleScreen
-func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind C.uint32_t, why *C.char) C.int {
+func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind C.uint32_t, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		if kind > C.PACELINE_SCREEN_OBSERVED {
 			return fmt.Errorf("kind: %d, must be one of enum paceline_screen", kind)
@@ -310,7 +320,7 @@ func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind 
 			want = atari.Side * atari.Side
 		}
 		if uint64(size) != uint64(want) {
-			return fmt.Errorf("size: %d, must be %d for this picture", size, want)
+			return fmt.Errorf("size: %d, must be %d for this kind", size, want)
 		}
 		to := unsafe.Slice((*byte)(out), want)
 		switch kind {
@@ -328,14 +338,14 @@ func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind 
 }
 
 //export pacelineGoConsoleSave
-func pacelineGoConsoleSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, withRNG C.int, why *C.char) C.int {
+func pacelineGoConsoleSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, withRNG C.int, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		return giveBytes(out, size, c.console.Save(withRNG != 0))
 	})
 }
 
 //export pacelineGoConsoleRestore
-func pacelineGoConsoleRestore(id C.uint64_t, state unsafe.Pointer, size C.size_t, why *C.char) C.int {
+func pacelineGoConsoleRestore(id C.uint64_t, state unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		if size > 1<<20 {
 			return fmt.Errorf("size: %d, is that of no console's state", size)
@@ -350,6 +360,6 @@ func pacelineGoConsoleFree(id C.uint64_t) {
 		c.mu.Lock() // a call in progress ends first
 		defer c.mu.Unlock()
 		C.free(unsafe.Pointer(c.view))
-		c.view = nil
+		c.freed = true
 	}
 }

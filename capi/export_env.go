@@ -7,7 +7,6 @@ package main
 import "C"
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,7 +25,7 @@ var plugins struct {
 }
 
 //export pacelineGoEnvLoad
-func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.char) C.int {
+func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		given, err := path(file)
 		if err != nil {
@@ -83,16 +82,13 @@ func loadPlugin(path string) (string, error) {
 	return name, nil
 }
 
-// newPlugin checks what a file says about its environment.
+// newPlugin checks what a file exports.
 func newPlugin(p *C.paceline_env_plugin) (f *family, name string, err error) {
-	t := &p.table
-	switch {
-	case p.name == nil:
+	if p.name == nil {
 		return nil, "", fmt.Errorf("name: NULL, must be the environment's")
-	case t.spec == nil || t.create == nil || t.reset == nil || t.step == nil || t.destroy == nil:
-		return nil, "", fmt.Errorf("table: spec, create, reset, step and destroy must all be there")
-	case (t.save == nil) != (t.restore == nil):
-		return nil, "", fmt.Errorf("table: save and restore must both be there or both be NULL")
+	}
+	if err := checkTable(&p.table); err != nil {
+		return nil, "", err
 	}
 	if name, err = text("name", p.name); err == nil && name == "" {
 		err = fmt.Errorf("name: empty, must be the environment's")
@@ -101,7 +97,7 @@ func newPlugin(p *C.paceline_env_plugin) (f *family, name string, err error) {
 		return nil, "", err
 	}
 	c := (*C.pl_family)(C.calloc(1, C.sizeof_pl_family))
-	c.table, c.user = *t, p.user
+	c.table, c.user = p.table, p.user
 	f = &family{c: c}
 	f.refs.Store(1) // for ever: it can be made again
 	if err := f.readSpec(); err != nil {
@@ -135,7 +131,7 @@ type plugged struct {
 
 func (e *plugged) Spec() env.Spec { return e.family.spec }
 
-// Number tells the environment's place in its vector.
+// Number sets the environment's place in its vector.
 func (e *plugged) Number(i int) { e.index = i }
 
 func (e *plugged) Seed(seed uint64) {
@@ -146,10 +142,6 @@ func (e *plugged) Seed(seed uint64) {
 func (e *plugged) make() (err error) {
 	if e.env == nil {
 		e.env, err = e.family.make(e.index, e.seed)
-		var numbered *env.Error // the vector says the number
-		if errors.As(err, &numbered) {
-			err = numbered.Err
-		}
 	}
 	return err
 }
@@ -192,12 +184,8 @@ func (e *savingPlugged) Restore(state []byte) error {
 }
 
 //export pacelineGoEnvNames
-func pacelineGoEnvNames(out **C.char, why *C.char) C.int {
+func pacelineGoEnvNames(out **C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
-		list, err := json.Marshal(env.IDs())
-		if err == nil {
-			*out = C.CString(string(list))
-		}
-		return err
+		return putJSON(out, env.IDs())
 	}), why)
 }

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"runtime"
 
-	"github.com/paceline-rl/paceline/core/dqn"
+	"github.com/paceline-rl/paceline/core/bench"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -32,8 +32,13 @@ func pacelineGoBuildInfo() *C.char {
 	return intern(info)
 }
 
+// pacelineGoNothing is what a thread calls first: see pl_thread_enter.
+//
+//export pacelineGoNothing
+func pacelineGoNothing() {}
+
 //export pacelineGoBench
-func pacelineGoBench(out **C.char, name, options *C.char, why *C.char) C.int {
+func pacelineGoBench(out **C.char, name, options *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		n, err := text("name", name)
 		if err != nil {
@@ -45,7 +50,7 @@ func pacelineGoBench(out **C.char, name, options *C.char, why *C.char) C.int {
 				return err
 			}
 		}
-		result, err := dqn.Bench(n, o)
+		result, err := bench.Bench(n, o)
 		if err == nil {
 			*out = C.CString(result)
 		}

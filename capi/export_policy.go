@@ -6,26 +6,30 @@ package main
 import "C"
 
 import (
+	"bytes"
 	"fmt"
 	"unsafe"
 
-	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/policy"
 )
 
-var policies = newTable[*dqn.Policy](kindPolicy)
+var policies = newTable[*policy.Policy](kindPolicy)
 
-// mostRows bounds one call of act; more is a mistake in n.
-const mostRows = 1 << 20
+// Bounds of one call; more is a mistake in the number.
+const (
+	mostRows  = 1 << 20 // of act
+	mostBytes = 1 << 40 // of a policy
+)
 
 //export pacelineGoPolicyLoad
-func pacelineGoPolicyLoad(out *C.uint64_t, file *C.char, why *C.char) C.int {
+func pacelineGoPolicyLoad(out *C.uint64_t, file *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		name, err := path(file)
 		if err != nil {
 			return err
 		}
-		p, err := dqn.LoadPolicy(name)
+		p, err := policy.Load(name)
 		if err == nil {
 			*out = C.uint64_t(policies.put(p))
 		}
@@ -34,7 +38,7 @@ func pacelineGoPolicyLoad(out *C.uint64_t, file *C.char, why *C.char) C.int {
 }
 
 //export pacelineGoPolicyFromTrainer
-func pacelineGoPolicyFromTrainer(out *C.uint64_t, id C.uint64_t, why *C.char) C.int {
+func pacelineGoPolicyFromTrainer(out *C.uint64_t, id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		p, err := t.Policy()
 		if err == nil {
@@ -44,28 +48,81 @@ func pacelineGoPolicyFromTrainer(out *C.uint64_t, id C.uint64_t, why *C.char) C.
 	}), why)
 }
 
+//export pacelineGoPolicyFromBytes
+func pacelineGoPolicyFromBytes(out *C.uint64_t, from unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
+	return report(guarded(func() error {
+		if size > mostBytes {
+			return fmt.Errorf("size: %d, must be at most %d", size, mostBytes)
+		}
+		p, err := policy.FromBytes(bytes.Clone(unsafe.Slice((*byte)(from), int(size))))
+		if err == nil {
+			*out = C.uint64_t(policies.put(p))
+		}
+		return err
+	}), why)
+}
+
 //export pacelineGoPolicySpec
-func pacelineGoPolicySpec(obs, action *C.paceline_spec, id C.uint64_t, why *C.char) C.int {
-	return report(policies.use(uint64(id), func(p *dqn.Policy) error {
+func pacelineGoPolicySpec(obs, action *C.paceline_spec, id C.uint64_t, why *C.pl_error) C.int {
+	return report(policies.use(uint64(id), func(p *policy.Policy) error {
 		return putSpec(p.Spec(), obs, action)
 	}), why)
 }
 
+//export pacelineGoPolicyDescribe
+func pacelineGoPolicyDescribe(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
+	return report(policies.use(uint64(id), func(p *policy.Policy) error {
+		outputs := []map[string]any{}
+		for _, o := range p.Outputs() {
+			outputs = append(outputs, map[string]any{"name": o.Name, "len": o.Len})
+		}
+		return putJSON(out, map[string]any{"env": p.Spec().ID, "outputs": outputs, "state_bytes": 0})
+	}), why)
+}
+
+// flag reads a number that stands for yes or no.
+func flag(name string, n C.uint32_t) (bool, error) {
+	if n > 1 {
+		return false, fmt.Errorf("%s: %d, must be 0 or 1", name, n)
+	}
+	return n == 1, nil
+}
+
+// actOptions are what the host wants of act; NULL is nothing.
+func actOptions(o *C.paceline_act_options) (*policy.Options, error) {
+	if o == nil {
+		return nil, nil
+	}
+	if o.action_masks != nil {
+		return nil, fmt.Errorf("o.action_masks: set, must be NULL: action masks are not built yet")
+	}
+	sample, err := flag("o.sample", o.sample)
+	if err != nil {
+		return nil, err
+	}
+	return &policy.Options{Sample: sample, Epsilon: float64(o.epsilon), Seed: uint64(o.seed), Counter: uint64(o.counter)}, nil
+}
+
 //export pacelineGoPolicyAct
-func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs, actions unsafe.Pointer, values *C.float, why *C.char) C.int {
-	return report(policies.use(uint64(id), func(p *dqn.Policy) error {
+func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs unsafe.Pointer, o *C.paceline_act_options, actions unsafe.Pointer, outputs **C.float, why *C.pl_error) C.int {
+	return report(policies.use(uint64(id), func(p *policy.Policy) error {
 		if n > mostRows {
 			return fmt.Errorf("n: %d, must be at most %d", n, mostRows)
 		}
-		if n == 0 {
-			return nil
+		with, err := actOptions(o)
+		if err != nil || n == 0 {
+			return err
 		}
 		spec, rows := p.Spec(), int(n)
-		var q []float32
-		if values != nil {
-			q = unsafe.Slice((*float32)(values), rows*spec.Action.N)
+		var to [][]float32
+		if outputs != nil {
+			heads := p.Outputs()
+			to = make([][]float32, len(heads))
+			for k, array := range unsafe.Slice(outputs, len(heads)) {
+				to[k] = hostSlice((*float32)(array), rows*heads[k].Len)
+			}
 		}
-		return p.Act(rows, unsafe.Slice((*byte)(obs), rows*spec.Obs.Bytes()), unsafe.Slice((*int32)(actions), rows), q)
+		return p.Act(rows, unsafe.Slice((*byte)(obs), rows*spec.Obs.Bytes()), with, unsafe.Slice((*int32)(actions), rows), to)
 	}), why)
 }
 
@@ -74,7 +131,7 @@ func envOptions(p *C.char) (env.Options, error) {
 	if p == nil {
 		return nil, nil
 	}
-	options, err := text("options", p)
+	options, err := text("env_options", p)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +139,8 @@ func envOptions(p *C.char) (env.Options, error) {
 }
 
 //export pacelineGoPolicyEvaluate
-func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName, options *C.char, episodes C.int64_t, epsilon C.double, seed C.uint64_t, why *C.char) C.int {
-	return report(policies.use(uint64(id), func(p *dqn.Policy) error {
+func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName, options *C.char, o *C.paceline_eval_options, why *C.pl_error) C.int {
+	return report(policies.use(uint64(id), func(p *policy.Policy) error {
 		name, err := text("env", envName)
 		if err != nil {
 			return err
@@ -92,7 +149,14 @@ func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName
 		if err != nil {
 			return err
 		}
-		e, err := p.Evaluate(name, with, int(episodes), float64(epsilon), uint64(seed))
+		how := policy.EvalOptions{Episodes: 10}
+		if o != nil {
+			how = policy.EvalOptions{Episodes: int(o.episodes), Epsilon: float64(o.epsilon), Seed: uint64(o.seed)}
+			if how.Sample, err = flag("o.sample", o.sample); err != nil {
+				return err
+			}
+		}
+		e, err := p.Evaluate(name, with, how)
 		if err != nil {
 			return err
 		}
@@ -105,13 +169,24 @@ func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName
 }
 
 //export pacelineGoPolicySave
-func pacelineGoPolicySave(id C.uint64_t, file *C.char, why *C.char) C.int {
-	return report(policies.use(uint64(id), func(p *dqn.Policy) error {
+func pacelineGoPolicySave(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
+	return report(policies.use(uint64(id), func(p *policy.Policy) error {
 		name, err := path(file)
 		if err != nil {
 			return err
 		}
 		return p.Save(name)
+	}), why)
+}
+
+//export pacelineGoPolicyToBytes
+func pacelineGoPolicyToBytes(out unsafe.Pointer, size *C.size_t, id C.uint64_t, why *C.pl_error) C.int {
+	return report(policies.use(uint64(id), func(p *policy.Policy) error {
+		b, err := p.Bytes()
+		if err != nil {
+			return err
+		}
+		return giveBytes(out, size, b)
 	}), why)
 }
 

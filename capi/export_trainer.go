@@ -6,53 +6,65 @@ package main
 import "C"
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"sync"
 	"time"
 	"unsafe"
 
-	"github.com/paceline-rl/paceline/core/dqn"
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// trainer is a DQN, which answers "busy" by itself, and what the host sees of it.
+// trainer is a train.Trainer, which answers "busy" by itself, and what the host sees of it.
 type trainer struct {
-	*dqn.DQN
-	parameters []nn.Param
-	shared     *arena // where the host steps the environments, else nil
+	*train.Trainer
+	spec  env.Spec
+	sets  []train.SetInfo
+	envs  int
+	final bool // rows that are observed must have final_obs
+
+	rows sync.Mutex // held while the host's rows are in use
+	now  batch
 }
 
 var trainers = newTable[*trainer](kindTrainer)
 
-func newTrainer(d *dqn.DQN, shared *arena) uint64 {
-	return trainers.put(&trainer{DQN: d, parameters: d.Parameters(), shared: shared})
+// putTrainer returns the handle of a trainer that was made with cfg.
+func putTrainer(t *train.Trainer, cfg *train.Config) C.uint64_t {
+	c := cfg.Common()
+	return C.uint64_t(trainers.put(&trainer{
+		Trainer: t, spec: t.Spec(), sets: t.ParameterSets(), envs: c.NumEnvs, final: c.Autoreset == "same_step",
+	}))
 }
 
 //export pacelineGoTrainerNew
-func pacelineGoTrainerNew(out *C.uint64_t, cfgID C.uint64_t, why *C.char) C.int {
+func pacelineGoTrainerNew(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		cfg, err := configOf(cfgID)
 		if err != nil {
 			return err
 		}
-		d, err := dqn.New(cfg, nil)
+		t, err := train.New(cfg, nil)
 		if err == nil {
-			*out = C.uint64_t(newTrainer(d, nil))
+			*out = putTrainer(t, cfg)
 		}
 		return err
 	}), why)
 }
 
 //export pacelineGoTrainerNewTable
-func pacelineGoTrainerNewTable(out *C.uint64_t, cfgID C.uint64_t, table *C.pl_family, why *C.char) C.int {
+func pacelineGoTrainerNewTable(out *C.uint64_t, cfgID C.uint64_t, table *C.pl_family, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		f := &family{c: table}
 		f.refs.Store(1) // ours, until the environments have theirs
 		defer f.drop()
+		if err := checkTable(&table.table); err != nil {
+			return err
+		}
 		cfg, err := configOf(cfgID)
 		if err != nil {
 			return err
@@ -60,18 +72,17 @@ func pacelineGoTrainerNewTable(out *C.uint64_t, cfgID C.uint64_t, table *C.pl_fa
 		if err := f.readSpec(); err != nil {
 			return err
 		}
-		d, err := dqn.New(cfg, func(i int) (env.Env, error) {
-			return f.make(i, vec.SeedFor(uint64(cfg.Seed), i))
-		})
+		seed := uint64(cfg.Common().Seed)
+		t, err := train.New(cfg, func(i int) (env.Env, error) { return f.make(i, vec.SeedFor(seed, i)) })
 		if err == nil {
-			*out = C.uint64_t(newTrainer(d, nil))
+			*out = putTrainer(t, cfg)
 		}
 		return err
 	}), why)
 }
 
 //export pacelineGoTrainerNewPush
-func pacelineGoTrainerNewPush(out *C.uint64_t, cfgID C.uint64_t, obs, action *C.paceline_spec, why *C.char) C.int {
+func pacelineGoTrainerNewPush(out *C.uint64_t, cfgID C.uint64_t, obs, action *C.paceline_spec, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		cfg, err := configOf(cfgID)
 		if err != nil {
@@ -81,69 +92,120 @@ func pacelineGoTrainerNewPush(out *C.uint64_t, cfgID C.uint64_t, obs, action *C.
 		if err != nil {
 			return err
 		}
-		shared, err := newArena(spec.Obs, cfg.NumEnvs)
-		if err != nil {
-			return err
-		}
-		d, err := dqn.NewPush(cfg, spec, shared.rows, shared.actions)
-		if err != nil {
-			shared.drop()
-			return err
-		}
-		*out = C.uint64_t(newTrainer(d, shared))
-		return nil
-	}), why)
-}
-
-//export pacelineGoTrainerDescribe
-func pacelineGoTrainerDescribe(out **C.char, id C.uint64_t, why *C.char) C.int {
-	return report(trainers.use(uint64(id), func(t *trainer) error {
-		name, recipe, hash := t.Env()
-		text, err := json.Marshal(map[string]string{"env": name, "recipe": recipe, "recipe_hash": hash})
+		t, err := train.NewPushed(cfg, spec)
 		if err == nil {
-			*out = C.CString(string(text))
+			*out = putTrainer(t, cfg)
 		}
 		return err
 	}), why)
 }
 
+//export pacelineGoTrainerConfig
+func pacelineGoTrainerConfig(out *C.uint64_t, id C.uint64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		*out = C.uint64_t(configs.put(&config{cfg: t.Config().Clone()}))
+		return nil
+	}), why)
+}
+
+//export pacelineGoTrainerSpec
+func pacelineGoTrainerSpec(obs, action *C.paceline_spec, id C.uint64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error { return putSpec(t.spec, obs, action) }), why)
+}
+
+//export pacelineGoTrainerDescribe
+func pacelineGoTrainerDescribe(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		name, recipe, hash := t.Env()
+		sets := []map[string]any{}
+		for _, s := range t.sets {
+			sets = append(sets, map[string]any{"name": s.Name, "size": s.Size, "writable": s.Writable})
+		}
+		return putJSON(out, map[string]any{
+			"method": t.Config().Method(), "env": name, "recipe": recipe, "recipe_hash": hash, "sets": sets,
+		})
+	}), why)
+}
+
 //export pacelineGoTrainerBegin
-func pacelineGoTrainerBegin(id C.uint64_t, total C.int64_t, flags C.uint32_t, why *C.char) C.int {
+func pacelineGoTrainerBegin(id C.uint64_t, total C.int64_t, flags C.uint32_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		if flags&^(C.PACELINE_RESET_TIMESTEPS|C.PACELINE_RESET_ENVS) != 0 {
 			return fmt.Errorf("flags: %d, must be a sum of PACELINE_RESET_TIMESTEPS (1) and PACELINE_RESET_ENVS (2)", flags)
 		}
-		return t.Begin(int64(total), uint32(flags))
+		var f train.Flags
+		if flags&C.PACELINE_RESET_TIMESTEPS != 0 {
+			f |= train.ResetTimesteps
+		}
+		if flags&C.PACELINE_RESET_ENVS != 0 {
+			f |= train.ResetEnvs
+		}
+		return t.Begin(int64(total), f)
 	}), why)
 }
 
+// limitOf is max_ms as a duration; 0 has no limit.
+func limitOf(maxMS C.int64_t) (time.Duration, error) {
+	if maxMS < 0 {
+		return 0, fmt.Errorf("max_ms: %d, must be at least 0", maxMS)
+	}
+	return time.Duration(min(int64(maxMS), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
+}
+
 //export pacelineGoTrainerRun
-func pacelineGoTrainerRun(id C.uint64_t, maxSteps, maxMS C.int64_t, stats *C.paceline_stats, why *C.char) C.int {
+func pacelineGoTrainerRun(out *C.paceline_stats, id C.uint64_t, maxSteps, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		if maxMS < 0 {
-			return fmt.Errorf("max_ms: %d, must be at least 0", maxMS)
+		limit, err := limitOf(maxMS)
+		if err != nil {
+			return err
 		}
-		limit := time.Duration(min(int64(maxMS), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
-		err := t.Run(int64(maxSteps), limit)
-		if err == nil && stats != nil {
-			putStats(t.Stats(), stats)
+		err = t.Run(int64(maxSteps), limit)
+		if err == nil && out != nil {
+			putStats(t.Stats(), out)
 		}
 		return err
 	}), why)
 }
 
 //export pacelineGoTrainerStop
-func pacelineGoTrainerStop(id C.uint64_t, why *C.char) C.int {
+func pacelineGoTrainerStop(id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error { t.Stop(); return nil }), why)
 }
 
 //export pacelineGoTrainerStats
-func pacelineGoTrainerStats(out *C.paceline_stats, id C.uint64_t, why *C.char) C.int {
+func pacelineGoTrainerStats(out *C.paceline_stats, id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error { putStats(t.Stats(), out); return nil }), why)
 }
 
+func putStats(s train.Stats, out *C.paceline_stats) {
+	out.num_timesteps = C.int64_t(s.Steps)
+	out.total_timesteps = C.int64_t(s.Total)
+	out.updates = C.int64_t(s.Updates)
+	out.updates_due = C.int64_t(s.UpdatesDue)
+	out.episodes = C.int64_t(s.Episodes)
+	out.mean_return = C.double(s.MeanReturn)
+	out.mean_length = C.double(s.MeanLength)
+	out.seconds_env = C.double(s.Env.Seconds())
+	out.seconds_act = C.double(s.Act.Seconds())
+	out.seconds_train = C.double(s.Train.Seconds())
+	out.seconds_wait = C.double(s.Wait.Seconds())
+}
+
+//export pacelineGoTrainerMetric
+func pacelineGoTrainerMetric(out *C.paceline_metric, id C.uint64_t, i C.size_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		m, ok := t.Metric(int(min(i, 1<<31)))
+		if !ok {
+			return fmt.Errorf("metric: %d, there is none of that number", i)
+		}
+		out.name, out.unit, out.doc = intern(m.Name), intern(m.Unit), intern(m.Doc)
+		out.value = C.double(m.Value)
+		return nil
+	}), why)
+}
+
 //export pacelineGoTrainerNotice
-func pacelineGoTrainerNotice(out **C.char, id C.uint64_t, why *C.char) C.int {
+func pacelineGoTrainerNotice(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		notice, err := t.Notice()
 		switch {
@@ -159,17 +221,43 @@ func pacelineGoTrainerNotice(out **C.char, id C.uint64_t, why *C.char) C.int {
 }
 
 //export pacelineGoTrainerSettle
-func pacelineGoTrainerSettle(id C.uint64_t, why *C.char) C.int {
-	return report(trainers.use(uint64(id), func(t *trainer) error { return t.Settle() }), why)
+func pacelineGoTrainerSettle(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		limit, err := limitOf(maxMS)
+		if err != nil {
+			return err
+		}
+		return t.Settle(limit)
+	}), why)
+}
+
+// set is the set of parameters that the host names.
+func (t *trainer) set(name *C.char) (*train.SetInfo, error) {
+	s, err := text("set", name)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range t.sets {
+		if t.sets[i].Name == s {
+			return &t.sets[i], nil
+		}
+		names = append(names, t.sets[i].Name)
+	}
+	return nil, fmt.Errorf("set: %q, must be %s", s, strings.Join(names, " or "))
 }
 
 //export pacelineGoTrainerParameter
-func pacelineGoTrainerParameter(out *C.paceline_parameter, id C.uint64_t, i C.size_t, why *C.char) C.int {
+func pacelineGoTrainerParameter(out *C.paceline_parameter, id C.uint64_t, set *C.char, i C.size_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		if uint64(i) >= uint64(len(t.parameters)) {
-			return fmt.Errorf("parameter: %d, must be 0 to %d", i, len(t.parameters)-1)
+		s, err := t.set(set)
+		if err != nil {
+			return err
 		}
-		p := &t.parameters[i]
+		if uint64(i) >= uint64(len(s.Params)) {
+			return fmt.Errorf("parameter: %d, must be 0 to %d", i, len(s.Params)-1)
+		}
+		p := &s.Params[i]
 		out.ndim = C.uint32_t(len(p.Shape))
 		for k, d := range p.Shape {
 			out.shape[k] = C.int64_t(d)
@@ -180,72 +268,75 @@ func pacelineGoTrainerParameter(out *C.paceline_parameter, id C.uint64_t, i C.si
 	}), why)
 }
 
-// flat is the host's array of n parameters.
-func (t *trainer) flat(p *C.float, n C.size_t) ([]float32, error) {
-	last := t.parameters[len(t.parameters)-1]
-	if want := last.Offset + last.Size; uint64(n) != uint64(want) {
-		return nil, fmt.Errorf("n: %d, must be %d, the number of parameters", n, want)
+// flat is the host's array of a set's n parameters.
+func (t *trainer) flat(set *C.char, p *C.float, n C.size_t) (string, []float32, error) {
+	s, err := t.set(set)
+	if err != nil {
+		return "", nil, err
 	}
-	return unsafe.Slice((*float32)(p), int(n)), nil
+	if uint64(n) != uint64(s.Size) {
+		return "", nil, fmt.Errorf("n: %d, must be %d, the number of parameters of %s", n, s.Size, s.Name)
+	}
+	return s.Name, unsafe.Slice((*float32)(p), int(n)), nil
 }
 
 //export pacelineGoTrainerGetParameters
-func pacelineGoTrainerGetParameters(id C.uint64_t, out *C.float, n C.size_t, why *C.char) C.int {
+func pacelineGoTrainerGetParameters(out *C.float, n C.size_t, updates *C.int64_t, id C.uint64_t, set *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		to, err := t.flat(out, n)
+		name, to, err := t.flat(set, out, n)
 		if err != nil {
 			return err
 		}
-		return t.GetParameters(to)
+		seen, err := t.GetParameters(name, to)
+		if err == nil && updates != nil {
+			*updates = C.int64_t(seen)
+		}
+		return err
 	}), why)
 }
 
 //export pacelineGoTrainerSetParameters
-func pacelineGoTrainerSetParameters(id C.uint64_t, in *C.float, n C.size_t, why *C.char) C.int {
+func pacelineGoTrainerSetParameters(id C.uint64_t, set *C.char, in *C.float, n C.size_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		from, err := t.flat(in, n)
+		name, from, err := t.flat(set, in, n)
 		if err != nil {
 			return err
 		}
-		return t.SetParameters(from)
+		return t.SetParameters(name, from)
 	}), why)
 }
 
 //export pacelineGoTrainerHash
-func pacelineGoTrainerHash(out *C.paceline_hashes, id C.uint64_t, why *C.char) C.int {
+func pacelineGoTrainerHash(out **C.char, id C.uint64_t, part *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		h, err := t.Hashes()
+		p, err := text("part", part)
 		if err != nil {
 			return err
 		}
-		for _, d := range []struct {
-			to   []C.char
-			text string
-		}{{out.replay[:], h.Replay}, {out.weights[:], h.Weights}, {out.target[:], h.Target}} {
-			for i := range min(len(d.text), len(d.to)-1) {
-				d.to[i] = C.char(d.text[i])
-			}
+		hash, err := t.Hash(p)
+		if err == nil {
+			*out = C.CString(hash)
 		}
-		return nil
+		return err
 	}), why)
 }
 
 //export pacelineGoTrainerSave
-func pacelineGoTrainerSave(id C.uint64_t, file *C.char, flags C.uint32_t, why *C.char) C.int {
+func pacelineGoTrainerSave(id C.uint64_t, file *C.char, flags C.uint32_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		if flags&^C.PACELINE_SAVE_REPLAY != 0 {
-			return fmt.Errorf("flags: %d, must be 0 or PACELINE_SAVE_REPLAY (1)", flags)
+		if flags&^C.PACELINE_SAVE_EXPERIENCE != 0 {
+			return fmt.Errorf("flags: %d, must be 0 or PACELINE_SAVE_EXPERIENCE (1)", flags)
 		}
 		p, err := path(file)
 		if err != nil {
 			return err
 		}
-		return t.Save(p, flags&C.PACELINE_SAVE_REPLAY != 0)
+		return t.Save(p, flags&C.PACELINE_SAVE_EXPERIENCE != 0)
 	}), why)
 }
 
 //export pacelineGoTrainerLoad
-func pacelineGoTrainerLoad(id C.uint64_t, file *C.char, why *C.char) C.int {
+func pacelineGoTrainerLoad(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		p, err := path(file)
 		if err != nil {
@@ -255,43 +346,49 @@ func pacelineGoTrainerLoad(id C.uint64_t, file *C.char, why *C.char) C.int {
 	}), why)
 }
 
-//export pacelineGoTrainerBuffers
-func pacelineGoTrainerBuffers(out *C.paceline_buffers, id C.uint64_t, why *C.char) C.int {
-	return report(trainers.use(uint64(id), func(t *trainer) error {
-		if t.shared == nil {
-			return errors.New("buffers: this trainer steps its environments by itself; only one made by paceline_trainer_new_push has buffers")
-		}
-		t.shared.lease(out)
-		return nil
-	}), why)
+// withRows calls f with the host's rows in t.now, if no other call has any.
+func (t *trainer) withRows(rows *C.paceline_rows, maxMS C.int64_t, f func(limit time.Duration) error) error {
+	if !t.rows.TryLock() {
+		return fault.ErrBusy
+	}
+	defer t.rows.Unlock()
+	limit, err := limitOf(maxMS)
+	if err != nil {
+		return err
+	}
+	if err := t.now.take(t.spec.Obs, t.envs, rows); err != nil {
+		return err
+	}
+	return f(limit)
 }
 
 //export pacelineGoTrainerAct
-func pacelineGoTrainerAct(id C.uint64_t, why *C.char) C.int {
-	return report(trainers.use(uint64(id), func(t *trainer) error { return t.Act() }), why)
+func pacelineGoTrainerAct(id C.uint64_t, rows *C.paceline_rows, actions unsafe.Pointer, maxMS C.int64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		return t.withRows(rows, maxMS, func(limit time.Duration) error {
+			return t.Act(&t.now.rows, actionsAt(t.spec.Action, actions, t.envs), limit)
+		})
+	}), why)
 }
 
 //export pacelineGoTrainerObserve
-func pacelineGoTrainerObserve(id C.uint64_t, stats *C.paceline_stats, why *C.char) C.int {
+func pacelineGoTrainerObserve(id C.uint64_t, rows *C.paceline_rows, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		err := t.Observe()
-		if err == nil && stats != nil {
-			putStats(t.Stats(), stats)
-		}
-		return err
+		return t.withRows(rows, maxMS, func(limit time.Duration) error {
+			if t.final && t.now.rows.FinalObs == nil {
+				return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is same_step", t.envs)
+			}
+			if err := t.now.read(); err != nil {
+				return err
+			}
+			return t.Observe(&t.now.rows, limit)
+		})
 	}), why)
 }
 
 //export pacelineGoTrainerFree
 func pacelineGoTrainerFree(id C.uint64_t) {
-	t, ok := trainers.take(uint64(id))
-	if !ok {
-		return
+	if t, ok := trainers.take(uint64(id)); ok {
+		guarded(func() error { return t.Close() })
 	}
-	guarded(func() error {
-		if t.shared != nil {
-			defer t.shared.drop()
-		}
-		return t.Close()
-	})
 }

@@ -7,12 +7,10 @@ package main
 import "C"
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -112,21 +110,21 @@ func (v *vector) async(f func(*vec.Async) error) error {
 		return fault.ErrBusy
 	}
 	defer v.mu.RUnlock()
-	a, err := v.apart()
+	a, err := v.queue()
 	if err != nil {
 		return err
 	}
 	return f(a)
 }
 
-func (v *vector) apart() (*vec.Async, error) {
+func (v *vector) queue() (*vec.Async, error) {
 	v.made.Lock()
 	defer v.made.Unlock()
 	return v.vec.Async(v.batch, v.threads, v.pin)
 }
 
 //export pacelineGoVecNew
-func pacelineGoVecNew(out *C.uint64_t, name *C.char, options *C.paceline_vec_options, why *C.char) C.int {
+func pacelineGoVecNew(out *C.uint64_t, name *C.char, options *C.paceline_vec_options, why *C.pl_error) C.int {
 	return report(guarded(func() error {
 		id, err := text("env", name)
 		if err != nil {
@@ -145,20 +143,16 @@ func pacelineGoVecNew(out *C.uint64_t, name *C.char, options *C.paceline_vec_opt
 }
 
 //export pacelineGoVecSpec
-func pacelineGoVecSpec(obs, action *C.paceline_spec, id C.uint64_t, why *C.char) C.int {
+func pacelineGoVecSpec(obs, action *C.paceline_spec, id C.uint64_t, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return putSpec(v.vec.Spec(), obs, action)
 	}), why)
 }
 
 //export pacelineGoVecDescribe
-func pacelineGoVecDescribe(out **C.char, id C.uint64_t, why *C.char) C.int {
+func pacelineGoVecDescribe(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
-		text, err := json.Marshal(v.describe())
-		if err == nil {
-			*out = C.CString(string(text))
-		}
-		return err
+		return putJSON(out, v.describe())
 	}), why)
 }
 
@@ -166,7 +160,7 @@ func (v *vector) describe() map[string]any {
 	s := v.vec.Spec()
 	name, hash := v.vec.Recipe()
 	infos := []map[string]any{}
-	for _, c := range v.vec.InfoSpecs() {
+	for _, c := range v.vec.Infos() {
 		infos = append(infos, map[string]any{"name": c.Name, "dtype": c.DType.String(), "len": c.Len})
 	}
 	return map[string]any{
@@ -189,14 +183,14 @@ func bounds(values []float32) []any {
 }
 
 //export pacelineGoVecReset
-func pacelineGoVecReset(id C.uint64_t, seeds *C.uint64_t, mask *C.uint8_t, rows *C.paceline_rows, why *C.char) C.int {
+func pacelineGoVecReset(id C.uint64_t, seeds *C.uint64_t, mask *C.uint8_t, rows *C.paceline_rows, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.call(func() error { return v.reset((*uint64)(seeds), (*uint8)(mask), rows) })
 	}), why)
 }
 
 func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error {
-	if err := v.now.take(v.vec, len(v.mask), rows); err != nil {
+	if err := v.now.takeFor(v.vec, len(v.mask), rows); err != nil {
 		return err
 	}
 	all := v.mask
@@ -208,12 +202,9 @@ func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error 
 	if !any {
 		return fmt.Errorf("mask: %d bytes of 0, at least one must be another", len(all))
 	}
-	if err := v.vec.Idle(); err != nil { // before anything is seeded
-		return err
-	}
-	for i, on := range all {
-		if on && seeds != nil {
-			v.vec.SeedOne(i, unsafe.Slice(seeds, len(all))[i])
+	if seeds != nil {
+		if err := v.vec.Seed(unsafe.Slice(seeds, len(all)), all); err != nil {
+			return err
 		}
 	}
 	return v.given(v.vec.Reset(&v.now.rows, all), all)
@@ -221,7 +212,7 @@ func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error 
 
 // given writes the rows of a step or reset that ended with err, if anything has moved.
 func (v *vector) given(err error, mask []bool) error {
-	var failed *env.Error // one did; the others have moved
+	var failed *vec.Failure // some did; the others have moved
 	if err == nil || errors.As(err, &failed) {
 		v.now.give(mask)
 	}
@@ -229,27 +220,19 @@ func (v *vector) given(err error, mask []bool) error {
 }
 
 //export pacelineGoVecStep
-func pacelineGoVecStep(id C.uint64_t, actions unsafe.Pointer, rows *C.paceline_rows, why *C.char) C.int {
+func pacelineGoVecStep(id C.uint64_t, actions unsafe.Pointer, rows *C.paceline_rows, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.call(func() error {
-			if err := v.now.take(v.vec, len(v.mask), rows); err != nil {
+			if err := v.now.takeFor(v.vec, len(v.mask), rows); err != nil {
 				return err
 			}
-			return v.given(v.vec.Step(v.actions(actions, len(v.mask)), &v.now.rows), nil)
+			return v.given(v.vec.Step(actionsAt(v.vec.Spec().Action, actions, len(v.mask)), &v.now.rows), nil)
 		})
 	}), why)
 }
 
-// actions are n of the host's.
-func (v *vector) actions(p unsafe.Pointer, n int) vec.Actions {
-	if a := v.vec.Spec().Action; a.N == 0 {
-		return vec.Actions{Box: unsafe.Slice((*float32)(p), n*len(a.Low))}
-	}
-	return vec.Actions{Discrete: unsafe.Slice((*int32)(p), n)}
-}
-
 //export pacelineGoVecOffer
-func pacelineGoVecOffer(id C.uint64_t, rows *C.paceline_rows, why *C.char) C.int {
+func pacelineGoVecOffer(id C.uint64_t, rows *C.paceline_rows, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.async(func(a *vec.Async) error {
 			o := &v.offers
@@ -259,7 +242,7 @@ func pacelineGoVecOffer(id C.uint64_t, rows *C.paceline_rows, why *C.char) C.int
 			if n := len(o.spare); n > 0 {
 				b, o.spare = o.spare[n-1], o.spare[:n-1]
 			}
-			if err := b.take(v.vec, v.batch, rows); err != nil {
+			if err := b.takeFor(v.vec, v.batch, rows); err != nil {
 				return err
 			}
 			if err := a.Offer(&b.rows); err != nil {
@@ -272,19 +255,19 @@ func pacelineGoVecOffer(id C.uint64_t, rows *C.paceline_rows, why *C.char) C.int
 }
 
 //export pacelineGoVecSend
-func pacelineGoVecSend(id C.uint64_t, ids *C.int32_t, n C.size_t, actions unsafe.Pointer, why *C.char) C.int {
+func pacelineGoVecSend(id C.uint64_t, ids *C.int32_t, n C.size_t, actions unsafe.Pointer, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.async(func(a *vec.Async) error {
 			if err := v.checkCount(n); err != nil {
 				return err
 			}
-			return a.Send(unsafe.Slice((*int32)(ids), int(n)), v.actions(actions, int(n)))
+			return a.Send(unsafe.Slice((*int32)(ids), int(n)), actionsAt(v.vec.Spec().Action, actions, int(n)))
 		})
 	}), why)
 }
 
 //export pacelineGoVecSendReset
-func pacelineGoVecSendReset(id C.uint64_t, ids *C.int32_t, n C.size_t, seeds *C.uint64_t, why *C.char) C.int {
+func pacelineGoVecSendReset(id C.uint64_t, ids *C.int32_t, n C.size_t, seeds *C.uint64_t, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.async(func(a *vec.Async) error {
 			if err := v.checkCount(n); err != nil {
@@ -307,10 +290,11 @@ func (v *vector) checkCount(n C.size_t) error {
 }
 
 //export pacelineGoVecRecv
-func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.char) C.int {
+func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
-		if maxMS < 0 || maxMS > math.MaxInt64/1_000_000 {
-			return fmt.Errorf("max_ms: %d, must be 0 to %d", maxMS, int64(math.MaxInt64/1_000_000))
+		limit, err := limitOf(maxMS)
+		if err != nil {
+			return err
 		}
 		if !v.recv.TryLock() {
 			return fault.ErrBusy
@@ -320,9 +304,8 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.char) C.int {
 		if err := v.async(func(its *vec.Async) error { a = its; return nil }); err != nil {
 			return err
 		}
-		limit := time.Duration(-1)
-		if maxMS > 0 {
-			limit = time.Duration(maxMS) * time.Millisecond
+		if limit == 0 {
+			limit = -1 // for ever
 		}
 		if _, err := a.Recv(limit); err != nil {
 			return err
@@ -339,10 +322,10 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.char) C.int {
 }
 
 //export pacelineGoVecDrain
-func pacelineGoVecDrain(id C.uint64_t, why *C.char) C.int {
+func pacelineGoVecDrain(id C.uint64_t, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.call(func() error {
-			a, err := v.apart()
+			a, err := v.queue()
 			if err == nil {
 				a.Drain()
 			}
@@ -352,7 +335,7 @@ func pacelineGoVecDrain(id C.uint64_t, why *C.char) C.int {
 }
 
 //export pacelineGoVecSave
-func pacelineGoVecSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, i C.uint32_t, why *C.char) C.int {
+func pacelineGoVecSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, i C.uint32_t, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.call(func() error {
 			state, err := v.vec.Save(int(i))
@@ -365,22 +348,25 @@ func pacelineGoVecSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, i C.ui
 }
 
 //export pacelineGoVecRestore
-func pacelineGoVecRestore(id C.uint64_t, i C.uint32_t, state unsafe.Pointer, size C.size_t, why *C.char) C.int {
+func pacelineGoVecRestore(id C.uint64_t, i C.uint32_t, state unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.call(func() error { return v.vec.Restore(int(i), unsafe.Slice((*byte)(state), int(size))) })
 	}), why)
 }
 
 //export pacelineGoVecRender
-func pacelineGoVecRender(out *C.uint8_t, size *C.size_t, height, width *C.uint32_t, id C.uint64_t, i C.uint32_t, why *C.char) C.int {
+func pacelineGoVecRender(out *C.uint8_t, size *C.size_t, height, width *C.uint32_t, id C.uint64_t, i C.uint32_t, why *C.pl_error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		return v.call(func() error {
 			rgb, w, h, err := v.vec.Render(int(i))
 			if err != nil {
 				return err
 			}
+			if err := giveBytes(unsafe.Pointer(out), size, rgb); err != nil {
+				return err
+			}
 			*height, *width = C.uint32_t(h), C.uint32_t(w)
-			return giveBytes(unsafe.Pointer(out), size, rgb)
+			return nil
 		})
 	}), why)
 }

@@ -38,6 +38,7 @@ const char *paceline_build_info(void) {
   static _Atomic(char *) known;
   char *info = atomic_load(&known);
   if (info == NULL && !pl_forked()) {
+    pl_thread_enter();
     unsigned mode = pl_float_enter();
     info = pacelineGoBuildInfo();
     pl_float_leave(mode);

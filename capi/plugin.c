@@ -27,7 +27,7 @@ int pl_plugin_open(paceline_env_open_function *open, paceline_env_plugin *out, c
   out->table.struct_size = sizeof out->table;
   unsigned mode = pl_float_enter();
   pl_callback_clear();
-  int code = open(&host, out);
+  int code = open(out, &host);
   pl_float_leave(mode);
   if (code != 0 && pl_callback_text() != NULL) *text = strdup(pl_callback_text());
   return code;

@@ -21,13 +21,12 @@ const (
 	kindTrainer
 	kindPolicy
 	kindVec
-	kindLease
 	kindConsole
 )
 
 var kindNames = map[kind]string{
 	kindConfig: "paceline_config", kindTrainer: "paceline_trainer", kindPolicy: "paceline_policy",
-	kindVec: "paceline_vec", kindLease: "buffers id", kindConsole: "paceline_console",
+	kindVec: "paceline_vec", kindConsole: "paceline_console",
 }
 
 var handles atomic.Uint64

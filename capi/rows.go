@@ -13,25 +13,26 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// batch is a paceline_rows and the vec.Rows that are filled for it: observations and infos
-// in the host's own arrays, and of the few other numbers a copy, in the host's types, when
-// they are there.
+// batch is a paceline_rows and the vec.Rows that stand for it: observations and infos in
+// the host's own arrays, and of the few other numbers a copy, in core's types.
 type batch struct {
 	host C.paceline_rows
 	rows vec.Rows
 }
 
-// take makes the rows for the host's arrays, of n environments.
-func (b *batch) take(v *vec.Vec, n int, host *C.paceline_rows) error {
+// take makes the rows for the host's arrays, of n environments with observations of spec.
+func (b *batch) take(spec env.ObsSpec, n int, host *C.paceline_rows) error {
 	switch {
 	case int(host.num_rows) != n:
 		return fmt.Errorf("rows.num_rows: %d, must be %d", host.num_rows, n)
 	case host.obs == nil:
 		return fmt.Errorf("rows.obs: NULL, must point to %d observations", n)
-	case v.Mode() == vec.SameStep && host.final_obs == nil:
-		return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is PACELINE_SAME_STEP", n)
+	case host.action_masks != nil || host.final_action_masks != nil:
+		return fmt.Errorf("rows.action_masks: set, must be NULL: action masks are not built yet")
+	case host.device_type != 0 && host.device_type != C.PACELINE_CPU || host.device_id != 0:
+		return fmt.Errorf("rows.device_type: %d, device_id: %d, must be PACELINE_CPU (%d) and 0: no other device is built yet", host.device_type, host.device_id, C.PACELINE_CPU)
 	}
-	size := n * v.Spec().Obs.Bytes()
+	size := n * spec.Bytes()
 	r := &b.rows
 	b.host = *host
 	r.Obs = unsafe.Slice((*byte)(host.obs), size)
@@ -45,7 +46,19 @@ func (b *batch) take(v *vec.Vec, n int, host *C.paceline_rows) error {
 			r.IDs[i] = int32(i)
 		}
 	}
+	return nil
+}
+
+// takeFor is take for rows that v writes.
+func (b *batch) takeFor(v *vec.Vec, n int, host *C.paceline_rows) error {
+	if err := b.take(v.Spec().Obs, n, host); err != nil {
+		return err
+	}
+	if v.Mode() == vec.SameStep && host.final_obs == nil {
+		return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is PACELINE_SAME_STEP", n)
+	}
 	var err error
+	r := &b.rows
 	if r.Infos, err = columns(r.Infos[:0], v, n, "infos", host.infos); err != nil {
 		return err
 	}
@@ -58,7 +71,7 @@ func columns(list [][]byte, v *vec.Vec, n int, name string, arrays *unsafe.Point
 	if arrays == nil {
 		return nil, nil
 	}
-	specs := v.InfoSpecs()
+	specs := v.Infos()
 	for k, array := range unsafe.Slice(arrays, len(specs)) {
 		if array == nil {
 			return nil, fmt.Errorf("rows.%s[%d]: NULL, must point to %d entries of %s", name, k, n, specs[k].Name)
@@ -66,6 +79,32 @@ func columns(list [][]byte, v *vec.Vec, n int, name string, arrays *unsafe.Point
 		list = append(list, unsafe.Slice((*byte)(array), n*specs[k].Bytes()))
 	}
 	return list, nil
+}
+
+// read copies what the host's environments answered from its arrays.
+func (b *batch) read() error {
+	n := len(b.rows.Ends)
+	for _, x := range []struct {
+		name    string
+		missing bool
+	}{{"rewards", b.host.rewards == nil}, {"terminated", b.host.terminated == nil}, {"truncated", b.host.truncated == nil}} {
+		if x.missing {
+			return fmt.Errorf("rows.%s: NULL, must point to %d entries", x.name, n)
+		}
+	}
+	rewards := hostSlice((*float64)(b.host.rewards), n)
+	terminated, truncated := hostSlice((*uint8)(b.host.terminated), n), hostSlice((*uint8)(b.host.truncated), n)
+	for i := range n {
+		b.rows.Rewards[i] = float32(rewards[i])
+		b.rows.Ends[i] = 0
+		if terminated[i] != 0 {
+			b.rows.Ends[i] |= env.Terminated
+		}
+		if truncated[i] != 0 {
+			b.rows.Ends[i] |= env.Truncated
+		}
+	}
+	return nil
 }
 
 // give writes the numbers to the host's arrays: all rows, or those under mask.
@@ -94,6 +133,14 @@ func (b *batch) give(mask []bool) {
 			ids[i] = b.rows.IDs[i]
 		}
 	}
+}
+
+// actionsAt are n of the host's.
+func actionsAt(spec env.ActionSpec, p unsafe.Pointer, n int) vec.Actions {
+	if spec.N == 0 {
+		return vec.Actions{Box: unsafe.Slice((*float32)(p), n*len(spec.Low))}
+	}
+	return vec.Actions{Discrete: unsafe.Slice((*int32)(p), n)}
 }
 
 func hostSlice[T any](p *T, n int) []T {

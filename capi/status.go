@@ -48,7 +48,7 @@ func status(err error) C.int {
 		return C.PACELINE_ECALLBACK
 	case errors.As(err, &memory), errors.Is(err, syscall.ENOMEM):
 		return C.PACELINE_ENOMEM
-	case errors.Is(err, checkpoint.ErrVersion):
+	case errors.Is(err, checkpoint.ErrVersion), errors.Is(err, checkpoint.ErrOld):
 		return C.PACELINE_EVERSION
 	case errors.Is(err, checkpoint.ErrFormat), errors.As(err, &path), errors.As(err, &link), errors.As(err, &errno):
 		return C.PACELINE_EIO
@@ -60,16 +60,21 @@ func status(err error) C.int {
 
 var oneLine = strings.NewReplacer("\n", "; ", "\x00", "")
 
-// report writes an error's text to why, the shim's room for it, and returns its
-// status. Every export ends with it. What is too long is cut between characters.
-func report(err error, why *C.char) C.int {
+// report writes an error to why, with the number of the environment that it is about, and
+// returns its status. Every export ends with it. What is too long is cut between characters.
+func report(err error, why *C.pl_error) C.int {
 	if err == nil {
 		return C.PACELINE_OK
 	}
-	room := unsafe.Slice((*byte)(unsafe.Pointer(why)), C.PL_TEXT)
+	why.index = -1
+	var failed *env.Error
+	if errors.As(err, &failed) {
+		why.index = C.int64_t(failed.Index)
+	}
+	to := unsafe.Slice((*byte)(unsafe.Pointer(&why.text)), C.PL_TEXT)
 	text := oneLine.Replace(err.Error())
 	text = strings.ToValidUTF8(text, "?")
-	text = strings.ToValidUTF8(text[:min(len(text), len(room)-1)], "")
-	room[copy(room, text)] = 0
+	text = strings.ToValidUTF8(text[:min(len(text), len(to)-1)], "")
+	to[copy(to, text)] = 0
 	return status(err)
 }

@@ -6,7 +6,7 @@
 #include "_cgo_export.h"
 
 int paceline_test_panic(paceline_trainer *t) {
-  char why[PL_TEXT];
-  int code = pacelineGoTestPanic((uint64_t)(uintptr_t)t, why);
-  return code == PACELINE_OK ? code : pl_fail(code, "%s", why);
+  pl_error why;
+  int code = pacelineGoTestPanic((uint64_t)(uintptr_t)t, &why);
+  return code == PACELINE_OK ? code : pl_failed(code, &why);
 }

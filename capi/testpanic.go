@@ -13,7 +13,7 @@ import "github.com/paceline-rl/paceline/core/env"
 // inside a call on a trainer, and in an environment that a sampler steps.
 
 //export pacelineGoTestPanic
-func pacelineGoTestPanic(id C.uint64_t, why *C.char) C.int {
+func pacelineGoTestPanic(id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(*trainer) error { panic("injected by a test") }), why)
 }
 

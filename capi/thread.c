@@ -12,17 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "_cgo_export.h"
+
 typedef struct texts {
-  char error[PL_TEXT];
+  pl_error error;
   char callback[PL_TEXT];
   int has_callback;
+  int entered; /* has called into Go */
 } texts;
 
 /* initial-exec, as Go's own thread-local word is: no call to find it. */
 static __thread texts *mine __attribute__((tls_model("initial-exec")));
-static texts no_memory = {.error = "out of memory while an error's text was being kept"};
+static texts no_memory = {.error = {-1, "out of memory while an error's text was being stored"}};
 
 static pthread_key_t key;
+static int no_key; /* the host has all of them in use */
 static volatile sig_atomic_t forked;
 
 static void thread_ends(void *block) {
@@ -33,7 +37,7 @@ static void thread_ends(void *block) {
 static void child_begins(void) { forked = 1; }
 
 __attribute__((constructor(101))) static void prepare(void) {
-  pthread_key_create(&key, thread_ends);
+  no_key = pthread_key_create(&key, thread_ends) != 0;
   pthread_atfork(NULL, NULL, child_begins);
 }
 
@@ -41,15 +45,28 @@ int pl_forked(void) { return forked; }
 
 static texts *my_texts(void) {
   if (mine == NULL || mine == &no_memory) {
-    texts *block = calloc(1, sizeof *block);
+    texts *block = no_key ? NULL : calloc(1, sizeof *block);
     if (block == NULL || pthread_setspecific(key, block) != 0) {
       free(block);
       mine = &no_memory;
       return NULL;
     }
+    block->error.index = -1;
     mine = block;
   }
   return mine;
+}
+
+/* Go unblocks some signals in a thread that enters it for the first time, and leaves them so
+ * until the thread ends. The host's mask is the host's. */
+void pl_thread_enter(void) {
+  sigset_t mask;
+  if (mine != NULL && mine->entered) return;
+  texts *t = my_texts();
+  if (t != NULL) t->entered = 1;
+  pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  pacelineGoNothing();
+  pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 int pl_fail(int code, const char *format, ...) {
@@ -57,13 +74,21 @@ int pl_fail(int code, const char *format, ...) {
   if (t != NULL) {
     va_list args;
     va_start(args, format);
-    vsnprintf(t->error, sizeof t->error, format, args);
+    vsnprintf(t->error.text, sizeof t->error.text, format, args);
     va_end(args);
+    t->error.index = -1;
   }
   return code;
 }
 
-const char *paceline_last_error(void) { return mine == NULL ? "" : mine->error; }
+int pl_failed(int code, const pl_error *why) {
+  pl_fail(code, "%s", why->text);
+  if (mine != &no_memory) mine->error.index = why->index;
+  return code;
+}
+
+const char *paceline_last_error(void) { return mine == NULL ? "" : mine->error.text; }
+int64_t paceline_last_error_index(void) { return mine == NULL ? -1 : mine->error.index; }
 
 void paceline_set_callback_error(const char *text) {
   texts *t = text == NULL ? NULL : my_texts();

@@ -28,7 +28,7 @@ var layers = []string{
 	"examples/*",
 	"capi",
 	"core/bench",
-	"core/agents/* core/dqn",
+	"core/agents/*",
 	"core/train",
 	"core/actor",
 	"core/policy",
@@ -57,21 +57,14 @@ var rules = []struct {
 		return in(a.from, "core") && !in(a.to, "core")
 	}},
 	{"a method knows environments by their interface only", func(a arrow) bool {
-		return (in(a.from, "core/agents") || in(a.from, "core/dqn")) && (in(a.to, "core/env/builtin") || in(a.to, "core/atari"))
+		return in(a.from, "core/agents") && (in(a.to, "core/env/builtin") || in(a.to, "core/atari"))
 	}},
 	{"capi alone imports the benchmarks", func(a arrow) bool {
 		return in(a.to, "core/bench") && !in(a.from, "core/bench") && a.from != "capi"
 	}},
 	{"capi knows no method by name: main.go has their blank imports, through which they register", func(a arrow) bool {
-		return a.from == "capi" && (in(a.to, "core/agents") || in(a.to, "core/dqn")) && !(a.blank && a.file == "main.go")
+		return a.from == "capi" && in(a.to, "core/agents") && !(a.blank && a.file == "main.go")
 	}},
-}
-
-// exceptions are arrows that break a rule until core/dqn is gone. Each must still
-// be there: whoever removes the last such arrow removes its line.
-var exceptions = []string{
-	"core/dqn -> core/env/builtin",
-	"capi -> core/dqn",
 }
 
 // An arrow is an import by a file that is no test, whatever its build constraints.
@@ -189,21 +182,9 @@ func TestArrows(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	needed := map[string]bool{}
 	for _, a := range all {
-		says := check(a)
-		if says == "" {
-			continue
-		}
-		if slices.Contains(exceptions, a.String()) {
-			needed[a.String()] = true
-			continue
-		}
-		t.Error(says)
-	}
-	for _, e := range exceptions {
-		if !needed[e] {
-			t.Errorf("%s: breaks no rule any more, must be removed from the exceptions", e)
+		if says := check(a); says != "" {
+			t.Error(says)
 		}
 	}
 }

@@ -2,7 +2,8 @@
  * paceline.hpp - C++17 over paceline.h, which is the manual: owners that free
  * what they hold, errors as exceptions, environments as classes. Header-only.
  *
- *     paceline::Config cfg("tuned", "CartPole-v1");
+ *     paceline::Config cfg("dqn");
+ *     cfg.preset("tuned", "CartPole-v1");
  *     paceline::Trainer trainer(cfg);
  *     trainer.run(50000);
  *     paceline::Policy policy = trainer.policy();
@@ -51,19 +52,21 @@
 namespace paceline {
 
 /* A call that failed: what() is the library's sentence, code() a value of enum
- * paceline_status. */
+ * paceline_status, index() the number of the environment that failed, -1 if none. */
 class Error : public std::runtime_error {
  public:
-  Error(int code, const std::string &text) : std::runtime_error(text), code_(code) {}
+  Error(int code, const std::string &text, int64_t index = -1) : std::runtime_error(text), code_(code), index_(index) {}
   int code() const noexcept { return code_; }
+  int64_t index() const noexcept { return index_; }
 
  private:
   int code_;
+  int64_t index_;
 };
 
 /* Throws if status is not PACELINE_OK. For calls of the C functions. */
 inline void check(int status) {
-  if (status != PACELINE_OK) throw Error(status, paceline_last_error());
+  if (status != PACELINE_OK) throw Error(status, paceline_last_error(), paceline_last_error_index());
 }
 
 namespace detail {
@@ -114,6 +117,25 @@ int guarded(F &&f) noexcept {
   return 1;
 }
 
+/* The objects of an array in a JSON text, none of which has objects or arrays in it. */
+inline std::vector<std::string> objects(const std::string &json, const char *name) {
+  std::vector<std::string> list;
+  const std::size_t from = json.find('"' + std::string(name) + "\":["), to = json.find(']', from);
+  for (std::size_t at = json.find('{', from); at < to; at = json.find('{', at + 1))
+    list.push_back(json.substr(at, json.find('}', at) - at));
+  return list;
+}
+
+/* The value of one of its fields, as text. */
+inline std::string field(const std::string &object, const char *name) {
+  const std::string key = '"' + std::string(name) + "\":";
+  std::size_t begin = object.find(key) + key.size();
+  if (object[begin] == '"') begin++;
+  return object.substr(begin, object.find_first_of("\",", begin) - begin);
+}
+
+inline const char *or_null(const std::string &text) noexcept { return text.empty() ? nullptr : text.c_str(); }
+
 template <class Env, class = void>
 struct CanSave : std::false_type {};
 template <class Env>
@@ -133,7 +155,7 @@ struct Step {
 };
 
 /* Base of an environment whose observations are arrays of Component: uint8_t
- * (pictures [channels, height, width]) or float (vectors [n]). */
+ * (images [channels, height, width]) or float (vectors [n]). */
 template <class Component>
 struct Environment {
   static_assert(std::is_same_v<Component, uint8_t> || std::is_same_v<Component, float>,
@@ -231,13 +253,30 @@ Environments environments() {
 
 class Config {
  public:
-  Config() {
+  /* The defaults of a method: "dqn". */
+  explicit Config(const std::string &method) {
     paceline_config *it = nullptr;
-    check(paceline_config_new(&it));
+    check(paceline_config_new(&it, method.c_str()));
     it_.reset(it);
   }
-  Config(const std::string &preset, const std::string &env) : Config() {
-    check(paceline_config_preset(get(), preset.c_str(), env.c_str()));
+  /* Takes over a handle. */
+  explicit Config(paceline_config *it) : it_(it) {}
+  /* The configuration that a checkpoint was made with. */
+  static Config load(const std::string &path) {
+    paceline_config *it = nullptr;
+    check(paceline_config_load(&it, path.c_str()));
+    return Config(it);
+  }
+
+  std::string method() const {
+    const char *name = nullptr;
+    check(paceline_config_method(&name, get()));
+    return name;
+  }
+  /* Applies a documented table of settings; returns *this. */
+  Config &preset(const std::string &name, const std::string &env) {
+    check(paceline_config_preset(get(), name.c_str(), env.c_str()));
+    return *this;
   }
 
   /* Returns *this, so that settings can be chained. */
@@ -262,14 +301,32 @@ class Config {
     check(paceline_config_get(&value, get(), key.c_str()));
     return detail::take(value);
   }
-  Config &load(const std::string &path) {
-    check(paceline_config_load(get(), path.c_str()));
-    return *this;
-  }
   paceline_config *get() const noexcept { return it_.get(); }
 
  private:
   detail::Owner<paceline_config> it_;
+};
+
+/* What a policy computes for an observation: len floats under a name. */
+struct Output {
+  std::string name;
+  std::size_t len;
+};
+
+/* How a policy acts: paceline_act_options. */
+struct ActOptions {
+  bool sample = false;
+  double epsilon = 0;
+  uint64_t seed = 0, counter = 0; /* what is drawn is a function of them and the row */
+};
+
+/* How a policy is evaluated: paceline_eval_options. */
+struct EvalOptions {
+  int64_t episodes = 10;
+  double epsilon = 0;
+  uint64_t seed = 0;
+  bool sample = false;
+  std::string env_options = {}; /* a JSON object, or "" */
 };
 
 /* A frozen network that acts; any number of threads may use it at once. */
@@ -282,11 +339,18 @@ class Policy {
   }
   /* Takes over a handle. */
   explicit Policy(paceline_policy *it) { adopt(it); }
+  /* What to_bytes() gave. */
+  static Policy from_bytes(const std::string &bytes) {
+    paceline_policy *it = nullptr;
+    check(paceline_policy_from_bytes(&it, bytes.data(), bytes.size()));
+    return Policy(it);
+  }
 
   paceline_spec observation() const noexcept { return obs_; }
   paceline_spec action() const noexcept { return action_; }
   /* Components of one observation. */
   std::size_t size() const noexcept { return size_; }
+  const std::vector<Output> &outputs() const noexcept { return outputs_; }
 
   /* The greedy action for one observation, an array of size() components. */
   template <class Component>
@@ -295,34 +359,50 @@ class Policy {
     act(1, obs, &action);
     return action;
   }
-  /* The same for a container of n observations, one after the other. */
+  /* Actions for a container of n observations, one after the other. */
   template <class Component>
-  std::vector<int32_t> act(const std::vector<Component> &obs) const {
+  std::vector<int32_t> act(const std::vector<Component> &obs, const ActOptions &options = {}) const {
     if (obs.size() % size_ != 0)
       throw Error(PACELINE_EINVAL,
                   "obs: " + std::to_string(obs.size()) + " components, must be a multiple of " + std::to_string(size_));
     std::vector<int32_t> actions(obs.size() / size_);
-    act(actions.size(), obs.data(), actions.data());
+    act(actions.size(), obs.data(), actions.data(), nullptr, options);
     return actions;
   }
-  /* n observations; values: nullptr or room for n rows of Q-values. */
+  /* n observations; to: nullptr, or for each of outputs() nullptr or where n rows of it go. */
   template <class Component>
-  void act(std::size_t n, const Component *obs, int32_t *actions, float *values = nullptr) const {
+  void act(std::size_t n, const Component *obs, int32_t *actions, float *const *to = nullptr,
+           const ActOptions &options = {}) const {
     constexpr bool floats = std::is_same_v<Component, float>;
     static_assert(floats || std::is_same_v<Component, uint8_t>, "observations are uint8_t or float");
     if (obs_.dtype != (floats ? PACELINE_FLOAT32 : PACELINE_UINT8))
       throw Error(PACELINE_EINVAL, floats ? "obs: float, must be uint8_t" : "obs: uint8_t, must be float");
-    check(paceline_policy_act(get(), n, obs, nullptr, nullptr, actions, values));
+    auto o = detail::sized<paceline_act_options>();
+    o.sample = options.sample, o.epsilon = options.epsilon, o.seed = options.seed, o.counter = options.counter;
+    check(paceline_policy_act(get(), n, obs, &o, actions, to));
   }
 
-  /* Whole episodes of an environment that the library knows by name. options: what it is
-   * made with, a JSON object, or "". */
-  paceline_evaluation evaluate(const std::string &env, int64_t episodes, double epsilon = 0, uint64_t seed = 0,
-                               const std::string &options = {}) const {
+  /* Plays whole episodes of an environment that the library knows by name. */
+  paceline_evaluation evaluate(const std::string &env, const EvalOptions &options = {}) const {
+    auto o = detail::sized<paceline_eval_options>();
+    o.sample = options.sample, o.episodes = options.episodes, o.epsilon = options.epsilon, o.seed = options.seed;
     auto e = detail::sized<paceline_evaluation>();
-    check(paceline_policy_evaluate(&e, get(), env.c_str(), options.empty() ? nullptr : options.c_str(), episodes,
-                                   epsilon, seed));
+    check(paceline_policy_evaluate(&e, get(), env.c_str(), detail::or_null(options.env_options), &o));
     return e;
+  }
+  /* All there is to know, a JSON object: see paceline_policy_describe. */
+  std::string describe() const {
+    char *text = nullptr;
+    check(paceline_policy_describe(&text, get()));
+    return detail::take(text);
+  }
+  std::string to_bytes() const {
+    std::size_t size = 0;
+    check(paceline_policy_to_bytes(nullptr, &size, get()));
+    std::string bytes(size, 0);
+    check(paceline_policy_to_bytes(bytes.data(), &size, get()));
+    bytes.resize(size);
+    return bytes;
   }
   void save(const std::string &path) const { check(paceline_policy_save(get(), path.c_str())); }
   paceline_policy *get() const noexcept { return it_.get(); }
@@ -333,10 +413,19 @@ class Policy {
     check(paceline_policy_spec(&obs_, &action_, it));
     size_ = 1;
     for (uint32_t i = 0; i < obs_.ndim; i++) size_ *= static_cast<std::size_t>(obs_.shape[i]);
+    for (const std::string &o : detail::objects(describe(), "outputs"))
+      outputs_.push_back({detail::field(o, "name"), static_cast<std::size_t>(std::stoul(detail::field(o, "len")))});
   }
   detail::Owner<paceline_policy> it_;
+  std::vector<Output> outputs_;
   paceline_spec obs_ = detail::sized<paceline_spec>(), action_ = detail::sized<paceline_spec>();
   std::size_t size_ = 0;
+};
+
+/* A number that a method reports: see paceline_metric. */
+struct Metric {
+  std::string name, unit, doc;
+  double value;
 };
 
 class Trainer {
@@ -354,7 +443,7 @@ class Trainer {
     check(paceline_trainer_new_table(&it, cfg.get(), &envs.table, envs.user.release(), release));
     it_.reset(it);
   }
-  /* On environments that you step: buffers, act and observe. */
+  /* On environments that you step: act and observe. */
   Trainer(const Config &cfg, const paceline_spec &observation, const paceline_spec &action) {
     paceline_trainer *it = nullptr;
     check(paceline_trainer_new_push(&it, cfg.get(), &observation, &action));
@@ -366,7 +455,7 @@ class Trainer {
   }
   paceline_stats run(int64_t max_steps = 0, int64_t max_ms = 0) {
     auto s = detail::sized<paceline_stats>();
-    check(paceline_trainer_run(get(), max_steps, max_ms, &s));
+    check(paceline_trainer_run(&s, get(), max_steps, max_ms));
     return s;
   }
   void stop() const { check(paceline_trainer_stop(get())); }
@@ -375,31 +464,66 @@ class Trainer {
     check(paceline_trainer_stats(&s, get()));
     return s;
   }
-  /* The next thing worth saying once, or "". */
+  /* What the method reports beside that. */
+  std::vector<Metric> metrics() const {
+    std::vector<Metric> list;
+    auto m = detail::sized<paceline_metric>();
+    int status;
+    for (std::size_t i = 0; (status = paceline_trainer_metric(&m, get(), i)) == PACELINE_OK; i++)
+      list.push_back({m.name, m.unit, m.doc, m.value});
+    if (status != PACELINE_EINVAL) check(status); /* past the last one */
+    return list;
+  }
+  double metric(const std::string &name) const {
+    for (const Metric &m : metrics())
+      if (m.name == name) return m.value;
+    throw Error(PACELINE_EINVAL, "metric: \"" + name + "\", is not reported by this method");
+  }
+  /* The settings as they act. */
+  Config config() const {
+    paceline_config *it = nullptr;
+    check(paceline_trainer_config(&it, get()));
+    return Config(it);
+  }
+  /* A JSON object: see paceline_trainer_describe. */
+  std::string describe() const {
+    char *text = nullptr;
+    check(paceline_trainer_describe(&text, get()));
+    return detail::take(text);
+  }
+  /* The next notice, or "". */
   std::string notice() {
     char *text = nullptr;
     check(paceline_trainer_notice(&text, get()));
     return detail::take(text);
   }
-  void settle() { check(paceline_trainer_settle(get())); }
-  paceline_hashes hash() {
-    auto h = detail::sized<paceline_hashes>();
-    check(paceline_trainer_hash(&h, get()));
-    return h;
+  void settle(int64_t max_ms = 0) { check(paceline_trainer_settle(get(), max_ms)); }
+  /* Of "replay", or of a set of parameters: "q_net". */
+  std::string hash(const std::string &part) {
+    char *text = nullptr;
+    check(paceline_trainer_hash(&text, get(), part.c_str()));
+    return detail::take(text);
   }
-  void save(const std::string &path, bool replay = false) {
-    check(paceline_trainer_save(get(), path.c_str(), replay ? PACELINE_SAVE_REPLAY : 0));
+  /* A set of parameters, flat. updates: nullptr, or where the number of updates goes that it has seen. */
+  std::vector<float> parameters(const std::string &set, int64_t *updates = nullptr) {
+    std::vector<float> all(size_of(set));
+    check(paceline_trainer_get_parameters(all.data(), all.size(), updates, get(), set.c_str()));
+    return all;
+  }
+  void set_parameters(const std::string &set, const std::vector<float> &all) {
+    check(paceline_trainer_set_parameters(get(), set.c_str(), all.data(), all.size()));
+  }
+  /* experience: everything, so that a trainer that loads it goes on with the same bits. */
+  void save(const std::string &path, bool experience = false) {
+    check(paceline_trainer_save(get(), path.c_str(), experience ? PACELINE_SAVE_EXPERIENCE : 0));
   }
   void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
 
-  /* Release its id by paceline_buffers_release. */
-  paceline_buffers buffers() {
-    auto b = detail::sized<paceline_buffers>();
-    check(paceline_trainer_buffers(&b, get()));
-    return b;
+  /* The two halves of a round, where you step the environments; actions: one for each row. */
+  void act(const paceline_rows &rows, int32_t *actions, int64_t max_ms = 0) {
+    check(paceline_trainer_act(get(), &rows, actions, max_ms));
   }
-  void act() { check(paceline_trainer_act(get())); }
-  void observe() { check(paceline_trainer_observe(get(), nullptr)); }
+  void observe(const paceline_rows &rows, int64_t max_ms = 0) { check(paceline_trainer_observe(get(), &rows, max_ms)); }
 
   /* A copy of the network as it is at this step. */
   Policy policy() {
@@ -410,10 +534,25 @@ class Trainer {
   paceline_trainer *get() const noexcept { return it_.get(); }
 
  private:
+  std::size_t size_of(const std::string &set) const {
+    auto p = detail::sized<paceline_parameter>();
+    int status;
+    std::size_t i = 0;
+    while ((status = paceline_trainer_parameter(&p, get(), set.c_str(), i)) == PACELINE_OK) i++;
+    if (i == 0) check(status);
+    return p.offset + p.size; /* of the last array */
+  }
   detail::Owner<paceline_trainer> it_;
 };
 
 /* ------------------------------------------- the vector environment */
+
+/* The names of all methods, a JSON array. */
+inline std::string methods() {
+  char *text = nullptr;
+  check(paceline_methods(&text));
+  return detail::take(text);
+}
 
 /* Loads an environment from a file of its own; returns its name. */
 inline std::string load_env(const std::string &path) {
@@ -441,19 +580,11 @@ struct Column {
 
 namespace detail {
 
-/* The columns in the text of paceline_vec_describe: objects without objects in them. */
+/* The columns in the text of paceline_vec_describe. */
 inline std::vector<Column> columns(const std::string &json) {
   std::vector<Column> list;
-  const std::size_t from = json.find("\"infos\":["), to = json.find(']', from);
-  for (std::size_t at = json.find('{', from); at < to; at = json.find('{', at + 1)) {
-    const std::string object = json.substr(at, json.find('}', at) - at);
-    auto field = [&](const char *name) {
-      std::size_t begin = object.find(name) + std::strlen(name);
-      if (object[begin] == '"') begin++;
-      return object.substr(begin, object.find_first_of("\",", begin) - begin);
-    };
-    list.push_back({field("\"name\":"), field("\"dtype\":"), static_cast<std::size_t>(std::stoul(field("\"len\":")))});
-  }
+  for (const std::string &o : objects(json, "infos"))
+    list.push_back({field(o, "name"), field(o, "dtype"), static_cast<std::size_t>(std::stoul(field(o, "len")))});
   return list;
 }
 
@@ -509,15 +640,15 @@ class Rows {
     return at<T>(final_obs_, i);
   }
 
-  /* What the environment of row i tells under a name: uint8_t for "bool". */
+  /* What the environment of row i reports under a name: uint8_t for "bool". */
   template <class T>
   const T *info(const std::string &name, std::size_t i) const {
-    return told<T>(infos_, name, i);
+    return info_at<T>(infos_, name, i);
   }
   /* PACELINE_SAME_STEP: the same at the end of the episode, where one ended(). */
   template <class T>
   const T *final_info(const std::string &name, std::size_t i) const {
-    return told<T>(final_infos_, name, i);
+    return info_at<T>(final_infos_, name, i);
   }
 
   /* The arrays as the C functions take them; valid as long as these Rows. */
@@ -545,7 +676,7 @@ class Rows {
     return reinterpret_cast<const T *>(bytes.data()) + i * row_;
   }
   template <class T>
-  const T *told(const std::vector<void *> &arrays, const std::string &name, std::size_t i) const {
+  const T *info_at(const std::vector<void *> &arrays, const std::string &name, std::size_t i) const {
     check_row(i);
     for (std::size_t k = 0; k < arrays.size(); k++) {
       const Column &c = (*columns_)[k];
@@ -554,7 +685,7 @@ class Rows {
         throw Error(PACELINE_EINVAL, "info " + name + ": " + detail::dtype<T>() + ", must be " + c.dtype);
       return static_cast<const T *>(arrays[k]) + i * (c.len == 0 ? 1 : c.len);
     }
-    throw Error(PACELINE_EINVAL, "info: \"" + name + "\" is not told by this environment");
+    throw Error(PACELINE_EINVAL, "info: \"" + name + "\" is not reported by this environment");
   }
 
   const std::vector<Column> *columns_;
@@ -571,7 +702,7 @@ class Rows {
  *     envs.reset();
  *     const paceline::Rows &rows = envs.step(actions);
  *
- * or apart from one another, with rows for batch_size of them at a time:
+ * or asynchronously, with rows for batch_size of them at a time:
  *
  *     envs.send_reset(ids);
  *     for (;;) {
@@ -586,7 +717,7 @@ class VecEnv {
     auto o = detail::sized<paceline_vec_options>();
     o.num_envs = num_envs, o.batch_size = options.batch_size, o.num_threads = options.num_threads;
     o.autoreset = options.autoreset, o.pin = options.pin;
-    o.env_options = options.env_options.empty() ? nullptr : options.env_options.c_str();
+    o.env_options = detail::or_null(options.env_options);
     paceline_vec *it = nullptr;
     check(paceline_vec_new(&it, env.c_str(), &o));
     s_->it.reset(it);
@@ -611,6 +742,8 @@ class VecEnv {
 
   /* What the latest reset or step gave: row i is environment i's. */
   const Rows &rows() const noexcept { return s_->rows.front(); }
+  /* The same arrays for the C functions, and for a Trainer's act and observe. */
+  paceline_rows arrays() { return s_->rows.front().arrays(); }
   /* Begins episodes. seeds: none, or one for each environment; mask: where, or empty for
    * everywhere. */
   const Rows &reset(const std::vector<uint64_t> &seeds = {}, const std::vector<uint8_t> &mask = {}) {
@@ -629,7 +762,7 @@ class VecEnv {
     return rows();
   }
 
-  /* Sends environments on their way, with an action or to a reset. Seeds: none, or one for
+  /* Sends environments under way, with an action or to a reset. Seeds: none, or one for
    * each of ids. May run beside recv() on another thread, but for the first one. */
   template <class Number>
   void send(const std::vector<int32_t> &ids, const std::vector<Number> &actions) {
@@ -645,7 +778,7 @@ class VecEnv {
   /* Waits for batch_size of them. What it returns stays as it is until the next recv. Throws
    * the error of one that failed, and PACELINE_ETIMEDOUT after max_ms; the next recv goes on. */
   const Rows &recv(int64_t max_ms = 0) {
-    if (s_->held > 0) { /* nobody looks at it any more */
+    if (s_->held > 0) { /* nobody reads it any more */
       offer(s_->held);
       s_->held = 0;
     }
@@ -670,12 +803,12 @@ class VecEnv {
     check(paceline_vec_restore(get(), i, state.data(), state.size()));
   }
 
-  struct Picture {
+  struct Image {
     uint32_t height, width;
     std::vector<uint8_t> rgb; /* [height][width][3] */
   };
-  Picture render(uint32_t i) const {
-    Picture p{};
+  Image render(uint32_t i) const {
+    Image p{};
     std::size_t size = 0;
     check(paceline_vec_render(nullptr, &size, &p.height, &p.width, get(), i));
     p.rgb.resize(size);
@@ -717,7 +850,7 @@ class VecEnv {
     const paceline_rows r = s_->rows[k].arrays();
     check(paceline_vec_offer(get(), &r));
   }
-  /* Room for all environments, beside the rows that are being looked at. */
+  /* Rows for all environments, beside those that are being read. */
   std::size_t blocks() const noexcept { return (s_->num_envs + s_->batch_size - 1) / s_->batch_size + 1; }
   void offer_all() {
     for (std::size_t k = s_->rows.size(); k <= blocks(); k++) {

@@ -8,12 +8,13 @@ static void at_a_step(enum fault fault, int at, int status, const char *says) {
   paceline_trainer *t;
   OK(counter_trainer(&t, &f, 0));
   OK(paceline_trainer_begin(t, 1000, 0));
-  FAILS(paceline_trainer_run(t, 0, 0, NULL), status, says);
-  CHECK(strstr(paceline_last_error(), "environment 0") != NULL);
+  FAILS(paceline_trainer_run(NULL, t, 0, 0), status, says);
+  CHECK(strncmp(paceline_last_error(), "environment 0: ", 15) == 0);
+  CHECK(strstr(paceline_last_error() + 1, "environment 0: ") == NULL && paceline_last_error_index() == 0);
   paceline_stats s = stats_of(t);
   CHECK(s.num_timesteps < 1000);
-  OK(paceline_trainer_run(t, 0, 0, &s)); /* it happens only once */
-  CHECK(s.num_timesteps >= 1000 && isfinite(s.loss));
+  OK(paceline_trainer_run(&s, t, 0, 0)); /* it happens only once */
+  CHECK(s.num_timesteps >= 1000 && isfinite(metric_of(t, "train/loss")));
   paceline_trainer_free(t);
   CHECK(f.made == 4 && f.destroyed == 4 && f.released == 1);
 }
@@ -22,6 +23,7 @@ static void at_creation(enum fault fault, const char *says, int made) {
   family f = counters(fault, 0);
   paceline_trainer *t = (void *)1;
   FAILS(counter_trainer(&t, &f, 1), PACELINE_ECALLBACK, says);
+  CHECK(paceline_last_error_index() == (fault == FAIL_CREATE ? 2 : -1));
   CHECK(t == (void *)1 && f.made == made && f.destroyed == made && f.released == 1);
 }
 
@@ -86,9 +88,10 @@ int main(void) {
   family f = counters(FAIL_RESET, 0);
   paceline_trainer *t;
   OK(counter_trainer(&t, &f, 0));
-  FAILS(paceline_trainer_run(t, 100, 0, NULL), PACELINE_ECALLBACK, "environment 1: cannot begin");
+  FAILS(paceline_trainer_run(NULL, t, 100, 0), PACELINE_ECALLBACK, "environment 1: cannot begin");
+  CHECK(paceline_last_error_index() == 1);
   f.fault = SOUND;
-  OK(paceline_trainer_run(t, 100, 0, NULL));
+  OK(paceline_trainer_run(NULL, t, 100, 0));
   paceline_trainer_free(t);
   CHECK(f.released == 1);
 
@@ -100,14 +103,14 @@ int main(void) {
   f = counters(HUGE_REWARD, 150);
   OK(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release));
   OK(paceline_trainer_begin(t, 2000, 0));
-  FAILS(paceline_trainer_run(t, 0, 0, NULL), PACELINE_ENAN, "loss: +Inf at step");
-  FAILS(paceline_trainer_run(t, 0, 0, NULL), PACELINE_ENAN, "loss: +Inf at step");
+  FAILS(paceline_trainer_run(NULL, t, 0, 0), PACELINE_ENAN, "loss: +Inf at step");
+  FAILS(paceline_trainer_run(NULL, t, 0, 0), PACELINE_ENAN, "loss: +Inf at step");
   OK(paceline_trainer_save(t, tmp("before.paceline"), 0));
   paceline_policy *p;
   float obs = 0, q[2];
   int32_t action;
   OK(paceline_policy_load(&p, tmp("before.paceline")));
-  OK(paceline_policy_act(p, 1, &obs, NULL, NULL, &action, q));
+  OK(paceline_policy_act(p, 1, &obs, NULL, &action, (float *[]){q}));
   CHECK(isfinite(q[0]) && isfinite(q[1]));
   paceline_policy_free(p);
   paceline_trainer_free(t);
@@ -117,7 +120,7 @@ int main(void) {
   paceline_set_callback_error("an old story");
   f = counters(FAIL_SILENTLY, 1);
   OK(counter_trainer(&t, &f, 0));
-  FAILS(paceline_trainer_run(t, 100, 0, NULL), PACELINE_ECALLBACK, "step returned 42");
+  FAILS(paceline_trainer_run(NULL, t, 100, 0), PACELINE_ECALLBACK, "step returned 42");
   CHECK(strstr(paceline_last_error(), "story") == NULL);
   paceline_trainer_free(t);
 

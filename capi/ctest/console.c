@@ -1,5 +1,7 @@
 /* The Atari console: every function with sound and with bad input, on a cartridge of
  * our own that goes by the name of Tetris, so that it needs none of the games. */
+#include <pthread.h>
+
 #include "t.h"
 
 #define INVALID(call, says) FAILS(call, PACELINE_EINVAL, says)
@@ -52,7 +54,7 @@ static const paceline_console_state *view(const paceline_console *c) {
 
 static int32_t act(paceline_console *c, int32_t action) {
   int32_t reward = -77;
-  OK(paceline_console_act(c, action, 1, &reward));
+  OK(paceline_console_act(&reward, c, action, 1));
   return reward;
 }
 
@@ -152,8 +154,8 @@ static void play(void) {
     CHECK(ram[0] == 0xFF);
   }
   const float turns[] = {90001, -90001, NAN, INFINITY};
-  for (int i = 0; i < 4; i++) INVALID(paceline_console_act(c, RIGHT, turns[i], &reward), "strength: ");
-  OK(paceline_console_act(c, RIGHT, -1, &reward));
+  for (int i = 0; i < 4; i++) INVALID(paceline_console_act(&reward, c, RIGHT, turns[i]), "strength: ");
+  OK(paceline_console_act(&reward, c, RIGHT, -1));
   CHECK(reward == 1);
 
   set(c, "frame_skip", "4");
@@ -177,8 +179,8 @@ static void play(void) {
   CHECK(v->ended == 0 && v->episode_frame_number == 0 && act(c, RIGHT) == 1);
 
   NIL(paceline_console_reset(NULL), "c");
-  NIL(paceline_console_act(NULL, 0, 1, &reward), "c");
-  NIL(paceline_console_act(c, 0, 1, NULL), "reward");
+  NIL(paceline_console_act(&reward, NULL, 0, 1), "c");
+  NIL(paceline_console_act(NULL, c, 0, 1), "reward");
   NIL(paceline_console_view(NULL, c), "out");
   NIL(paceline_console_view(&u, NULL), "c");
   CHECK(u == NULL);
@@ -191,7 +193,8 @@ static void settings(void) {
   NIL(paceline_console_set(c, NULL, "1"), "name");
   NIL(paceline_console_set(c, "frame_skip", NULL), "value");
   const char *const wrong[][3] = {
-      {"frame_skip", "0", "frame_skip: 0, must be at least 1"},
+      {"frame_skip", "0", "frame_skip: 0, must be 1 to 1048576"},
+      {"frame_skip", "2000000000", "frame_skip: 2000000000, must be 1 to 1048576"},
       {"frame_skip", "-3", "frame_skip: -3"},
       {"frame_skip", "two", "frame_skip: \"two\""},
       {"frame_skip", "1.5", "frame_skip: \"1.5\""},
@@ -281,7 +284,7 @@ static void looks(void) {
   OK(paceline_console_list(list, 32, &count, c, PACELINE_MINIMAL_ACTIONS));
   CHECK(count == 5 && memcmp(list, minimal, sizeof minimal) == 0 && list[5] == (int32_t)0xAAAAAAAA);
   OK(paceline_console_list(list, 2, &count, c, PACELINE_LEGAL_ACTIONS));
-  CHECK(count == 18 && list[0] == 0 && list[1] == 1 && list[2] == 3); /* no more than there was room for */
+  CHECK(count == 18 && list[0] == 0 && list[1] == 1 && list[2] == 3); /* no more than fit */
   OK(paceline_console_list(NULL, 0, &count, c, PACELINE_MODES));
   CHECK(count == 1);
   OK(paceline_console_list(list, SIZE_MAX, &count, c, PACELINE_DIFFICULTIES));
@@ -309,9 +312,9 @@ static void states(void) {
   CHECK(small == 10);
   NIL(paceline_console_save(state, NULL, a, 1), "size");
   NIL(paceline_console_save(state, &size, NULL, 1), "c");
-  size_t room = size + 1;
-  OK(paceline_console_save(state, &room, a, 1));
-  CHECK(room == size);
+  size_t given = size + 1;
+  OK(paceline_console_save(state, &given, a, 1));
+  CHECK(given == size);
 
   OK(paceline_console_restore(b, state, size));
   OK(paceline_console_save(second, &size, b, 1));
@@ -366,7 +369,7 @@ static void handles(void) {
     paceline_console *x = bad[i];
     STATUS(paceline_console_set(x, "frame_skip", "1"), PACELINE_EHANDLE);
     STATUS(paceline_console_reset(x), PACELINE_EHANDLE);
-    STATUS(paceline_console_act(x, 0, 1, &number), PACELINE_EHANDLE);
+    STATUS(paceline_console_act(&number, x, 0, 1), PACELINE_EHANDLE);
     STATUS(paceline_console_view(&v, x), PACELINE_EHANDLE);
     STATUS(paceline_console_list(&number, 1, &size, x, 0), PACELINE_EHANDLE);
     STATUS(paceline_console_ram(ram, x), PACELINE_EHANDLE);
@@ -385,6 +388,50 @@ static void handles(void) {
   paceline_console_free(c);
 }
 
+/* ----------------------------------------------------------------- threads */
+
+static volatile int quit;
+
+static void *act_on(void *c) {
+  int32_t reward;
+  while (!quit) {
+    int status = paceline_console_act(&reward, c, RIGHT, 1);
+    CHECK(status == PACELINE_OK || status == PACELINE_EBUSY);
+  }
+  return NULL;
+}
+
+/* What takes a const console is never busy; the rest is, and changes nothing then. */
+static void threads(void) {
+  paceline_console *c = new_console(1, 0);
+  pthread_t other;
+  OK(paceline_console_set(c, "frame_skip", "300"));
+  pthread_create(&other, NULL, act_on, c);
+  int busy = 0;
+  for (double began = now(); now() - began < 20 && busy < 50;) {
+    const paceline_console_state *v;
+    int32_t list[32];
+    size_t count, size = 3;
+    uint8_t ram[128] = {0xEE}, frame[HEIGHT * WIDTH] = {0xEE};
+    OK(paceline_console_view(&v, c));
+    OK(paceline_console_list(list, 32, &count, c, PACELINE_MINIMAL_ACTIONS));
+    CHECK(v == view(c) && count == 5);
+    int calls[] = {paceline_console_ram(ram, c), paceline_console_screen(frame, sizeof frame, c, 0),
+                   paceline_console_save(NULL, &size, c, 0)};
+    for (int i = 0; i < 3; i++) {
+      CHECK(calls[i] == PACELINE_OK || calls[i] == PACELINE_EBUSY);
+      busy += calls[i] == PACELINE_EBUSY;
+    }
+    CHECK(calls[0] == PACELINE_OK || ram[0] == 0xEE);
+    CHECK(calls[1] == PACELINE_OK || frame[0] == 0xEE);
+    CHECK(calls[2] == PACELINE_OK || size == 3);
+  }
+  CHECK(busy >= 50);
+  quit = 1;
+  pthread_join(other, NULL);
+  paceline_console_free(c);
+}
+
 int main(void) {
   cartridges();
   play();
@@ -393,5 +440,6 @@ int main(void) {
   looks();
   states();
   handles();
+  threads();
   return 0;
 }

@@ -15,7 +15,8 @@
   X(paceline_trainer_new) X(paceline_trainer_new_table) X(paceline_trainer_run)      \
   X(paceline_trainer_stats) X(paceline_trainer_hash) X(paceline_trainer_stop)        \
   X(paceline_trainer_free) X(paceline_trainer_begin) X(paceline_policy_from_trainer) \
-  X(paceline_policy_evaluate) X(paceline_policy_free) X(paceline_set_callback_error)
+  X(paceline_policy_evaluate) X(paceline_policy_free) X(paceline_set_callback_error) \
+  X(paceline_trainer_metric) X(paceline_string_free)
 /* clang-format on */
 
 #define DECLARE(name) static __typeof__(name) *dl_##name;
@@ -57,5 +58,8 @@ static void *dl_load(void) {
 #define paceline_policy_evaluate dl_paceline_policy_evaluate
 #define paceline_policy_free dl_paceline_policy_free
 #define paceline_set_callback_error dl_paceline_set_callback_error
+
+#define paceline_trainer_metric dl_paceline_trainer_metric
+#define paceline_string_free dl_paceline_string_free
 
 #endif

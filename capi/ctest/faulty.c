@@ -79,7 +79,7 @@ static int step(void *env, const void *action, void *obs, float *reward, uint8_t
       while (nanosleep(&t, &t) != 0 && errno == EINTR) continue;
       break;
     }
-    case FAIL: return fail("told to fail");
+    case FAIL: return fail("asked to fail");
     case FAIL_NEXT_RESET:
       f->reset_fails = 1;
       *ended = PACELINE_TERMINATED;
@@ -103,9 +103,9 @@ static int restore(void *env, const void *buf, size_t len) {
 }
 
 #ifndef NO_OPEN
-__attribute__((visibility("default"))) int paceline_env_open(const paceline_host *h, paceline_env_plugin *out);
+__attribute__((visibility("default"))) int paceline_env_open(paceline_env_plugin *out, const paceline_host *h);
 
-int paceline_env_open(const paceline_host *h, paceline_env_plugin *out) {
+int paceline_env_open(paceline_env_plugin *out, const paceline_host *h) {
   host = h;
 #ifdef OPEN_FAILS
   return fail("the licence has run out");

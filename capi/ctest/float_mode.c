@@ -33,10 +33,10 @@ static int stepped(void *env, const void *action, void *obs, float *reward, uint
 }
 
 /* Everything a host may do, from loading on; prints the digests. */
-static void course(FILE *to) {
+static void whole_run(FILE *to) {
   unsigned mode = get_mode();
 #define KEPT CHECK(get_mode() == mode)
-  static paceline_hashes h[3];
+  static hashes h[3];
   const char *names[] = {"CartPole-v1", "Acrobot-v1"};
   for (int i = 0; i < 2; i++) {
     /* Threads enough that some are started late. */
@@ -45,14 +45,14 @@ static void course(FILE *to) {
     paceline_trainer *t;
     OK(paceline_trainer_new(&t, cfg));
     KEPT;
-    OK(paceline_trainer_run(t, 3000, 0, NULL));
+    OK(paceline_trainer_run(NULL, t, 3000, 0));
     KEPT;
     h[i] = hashes_of(t);
     KEPT;
     paceline_policy *p;
     paceline_evaluation e = {.struct_size = sizeof e};
     OK(paceline_policy_from_trainer(&p, t));
-    OK(paceline_policy_evaluate(&e, p, names[i], NULL, 3, 0.2, 1));
+    OK(paceline_policy_evaluate(&e, p, names[i], NULL, EPISODES(3, 0.2, 1)));
     fprintf(to, "%a ", e.mean_return); /* exact: a decimal would be rounded as the mode says */
     STATUS(paceline_config_set(cfg, "nothing", "1"), PACELINE_EINVAL);
     KEPT;
@@ -68,7 +68,7 @@ static void course(FILE *to) {
   paceline_config *cfg = config(settings);
   paceline_trainer *t;
   OK(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release));
-  OK(paceline_trainer_run(t, 1000, 0, NULL));
+  OK(paceline_trainer_run(NULL, t, 1000, 0));
   KEPT;
   h[2] = hashes_of(t);
   paceline_trainer_free(t);
@@ -77,7 +77,7 @@ static void course(FILE *to) {
   for (int i = 0; i < 3; i++) fprintf(to, "%s %s %s ", h[i].replay, h[i].weights, h[i].target);
 }
 
-/* The course in a process of its own that loads the library in the given mode. */
+/* That run in a process of its own that loads the library in the given mode. */
 static void host(unsigned mode, int late, char *digests, size_t size) {
   int ends[2];
   CHECK(pipe(ends) == 0);
@@ -88,7 +88,7 @@ static void host(unsigned mode, int late, char *digests, size_t size) {
     if (!late) set_mode(mode);
     dl_load();
     set_mode(mode);
-    course(to);
+    whole_run(to);
     fclose(to);
     exit(0);
   }

@@ -40,7 +40,7 @@ struct Counter : paceline::Environment<float> {
   static paceline_spec observation() { return box({2}); }
   static paceline_spec action() { return discrete(3); }
   Counter(uint32_t index, uint64_t seed) : seed_(seed) {
-    if (fault == in_constructor && index == 1) throw std::runtime_error("no room for another counter");
+    if (fault == in_constructor && index == 1) throw std::runtime_error("no memory for another counter");
     alive++;
   }
   ~Counter() { alive--; }
@@ -74,11 +74,11 @@ struct Counter : paceline::Environment<float> {
   uint64_t n_ = 0;
 };
 
-// Pictures, without save and restore, made by a function with data of its own.
-struct Picture : paceline::Environment<uint8_t> {
+// Images, without save and restore, made by a function with data of its own.
+struct Image : paceline::Environment<uint8_t> {
   static paceline_spec observation() { return box({1, 36, 36}); }
   static paceline_spec action() { return discrete(2); }
-  explicit Picture(int shade) : shade_(shade) {}
+  explicit Image(int shade) : shade_(shade) {}
   void reset(uint8_t *obs) { std::memset(obs, shade_, 36 * 36); }
   paceline::Step step(int32_t, uint8_t *obs) {
     reset(obs);
@@ -88,13 +88,13 @@ struct Picture : paceline::Environment<uint8_t> {
 };
 
 static_assert(paceline::detail::CanSave<Counter>::value);
-static_assert(!paceline::detail::CanSave<Picture>::value);
+static_assert(!paceline::detail::CanSave<Image>::value);
 static_assert(!std::is_copy_constructible_v<paceline::Trainer> &&
               std::is_nothrow_move_constructible_v<paceline::Trainer>);
 static_assert(std::is_move_assignable_v<paceline::Policy> && std::is_move_assignable_v<paceline::VecEnv>);
 
 static paceline::Config small() {
-  paceline::Config cfg;
+  paceline::Config cfg("dqn");
   cfg.set("num_envs", 4).set("learning_starts", 100).set("batch_size", 16).set("buffer_size", 2000);
   cfg.set("net_arch", "16").set("window", 50).set("target_update_interval", 100).set("optimizer_eps", 1e-8);
   return cfg;
@@ -126,7 +126,22 @@ int main() {
     paceline::Trainer u(cfg, paceline::environments<Counter>());
     u.load(folder + "/hpp.paceline");
     u.run();
-    CHECK(std::strcmp(t.hash().weights, u.hash().weights) == 0 && std::strcmp(t.hash().replay, u.hash().replay) == 0);
+    for (const char *part : {"replay", "q_net", "q_net_target"})
+      CHECK(t.hash(part) == u.hash(part) && t.hash(part).size() == 64);
+    throws(PACELINE_EINVAL, "part: \"weights\"", [&] { t.hash("weights"); });
+    CHECK(paceline::Config::load(folder + "/hpp.paceline").method() == "dqn");
+    CHECK(paceline::Config::load(folder + "/hpp.paceline").get("seed") == "5" && t.config().get("actor") == "snapshot");
+    CHECK(t.metric("replay_size") > 0 && t.metrics().size() > 3 &&
+          t.describe().find("\"method\":\"dqn\"") != std::string::npos);
+    throws(PACELINE_EINVAL, "metric: \"speed\"", [&] { t.metric("speed"); });
+    int64_t updates = -1;
+    std::vector<float> theta = t.parameters("q_net", &updates);
+    CHECK(theta.size() == 2 * 16 + 16 + 16 * 3 + 3 && updates == t.stats().updates);
+    theta[0] = 5;
+    u.set_parameters("q_net", theta);
+    CHECK(u.parameters("q_net") == theta && u.parameters("q_net_target") == t.parameters("q_net_target"));
+    u.set_parameters("q_net", t.parameters("q_net"));
+    throws(PACELINE_EINVAL, "set: \"pi\"", [&] { t.parameters("pi"); });
     paceline::Trainer moved = std::move(t);
     CHECK(t.get() == nullptr && moved.stats().num_timesteps == 1000 && moved.notice().empty());
     u = std::move(moved);
@@ -135,6 +150,23 @@ int main() {
     const float obs[] = {0, 1, 0.5f, 2};
     CHECK(p.size() == 2 && p.act(obs) >= 0 && p.act(std::vector<float>(obs, obs + 4)).size() == 2);
     throws(PACELINE_EINVAL, "multiple of 2", [&] { p.act(std::vector<float>(3)); });
+    CHECK(p.outputs().size() == 1 && p.outputs()[0].name == "q" && p.outputs()[0].len == 3);
+    const std::vector<float> rows(obs, obs + 4);
+    paceline::ActOptions drawn;
+    drawn.epsilon = 1, drawn.seed = 3;
+    CHECK(p.act(rows, drawn) == p.act(rows, drawn));
+    bool differs = false;
+    for (drawn.counter = 1; drawn.counter < 20; drawn.counter++)
+      differs |= p.act(rows, drawn) != p.act(rows, {false, 1, 3, 0});
+    CHECK(differs);
+    const paceline::Policy same = paceline::Policy::from_bytes(p.to_bytes());
+    float q[2][6], *first[] = {q[0]}, *second[] = {q[1]};
+    int32_t chosen[2];
+    p.act(2, obs, chosen, first);
+    same.act(2, obs, chosen, second);
+    CHECK(std::memcmp(q[0], q[1], sizeof q[0]) == 0 && q[0][0] != 0);
+    throws(PACELINE_EIO, "", [] { paceline::Policy::from_bytes("nothing"); });
+    throws(PACELINE_EINVAL, "env", [&] { p.evaluate("Nope-v0"); });
     const uint8_t bytes[2] = {0, 0};
     throws(PACELINE_EINVAL, "uint8_t, must be float", [&] { p.act(bytes); });
   }
@@ -142,12 +174,18 @@ int main() {
 
   // Exceptions keep their text and never cross C.
   fault = in_constructor;
-  throws(PACELINE_ECALLBACK, "no room for another counter",
+  throws(PACELINE_ECALLBACK, "no memory for another counter",
          [&] { paceline::Trainer t(cfg, paceline::environments<Counter>()); });
   CHECK(alive == 0);
   fault = in_reset;
   throws(PACELINE_ECALLBACK, "reset: refused",
          [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
+  try {
+    paceline::Trainer(cfg, paceline::environments<Counter>()).run(100);
+    CHECK(false);
+  } catch (const paceline::Error &e) {
+    CHECK(e.index() == 0 && std::strncmp(e.what(), "environment 0: ", 15) == 0);
+  }
   fault = in_step;
   throws(PACELINE_ECALLBACK, "step: index 7 of 5",
          [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).run(100); });
@@ -165,10 +203,10 @@ int main() {
 
   int shade = 7;
   cfg.set("train_freq", 50);
-  paceline::Trainer pictures(cfg, paceline::environments<Picture>([shade](uint32_t i, uint64_t) {
-                               return std::make_unique<Picture>(shade + static_cast<int>(i));
-                             }));
-  CHECK(pictures.run(200).episodes > 20);
+  paceline::Trainer images(cfg, paceline::environments<Image>([shade](uint32_t i, uint64_t) {
+                             return std::make_unique<Image>(shade + static_cast<int>(i));
+                           }));
+  CHECK(images.run(200).episodes > 20);
 
   // Environments stepped here: all together,
   paceline::VecOptions options;
@@ -191,7 +229,7 @@ int main() {
   throws(PACELINE_EINVAL, "actions: float, must be int32_t", [&] { other.step(std::vector<float>(4)); });
   throws(PACELINE_EINVAL, "obs: uint8, must be float32", [&] { rows.obs<uint8_t>(); });
   throws(PACELINE_EINVAL, "row: 4, must be below 4", [&] { rows.obs<float>(4); });
-  throws(PACELINE_EINVAL, "\"lives\" is not told", [&] { rows.info<int32_t>("lives", 0); });
+  throws(PACELINE_EINVAL, "\"lives\" is not reported", [&] { rows.info<int32_t>("lives", 0); });
   CHECK(other.columns().empty() && other.describe().find("CartPole-v1") != std::string::npos);
   const std::vector<uint8_t> state = other.save(2);
   options.env_options = "{\"gravity\": 9}";
@@ -199,11 +237,11 @@ int main() {
   CHECK(other.render(0).rgb.size() == 3u * other.render(0).height * other.render(0).width &&
         other.render(0).width == 600);
 
-  // and apart: whoever is done first, rows are those that a vector in step has.
+  // and asynchronously: whoever is done first, rows are those that a vector in lockstep has.
   options = {};
   options.batch_size = 3, options.num_threads = 2, options.autoreset = PACELINE_SAME_STEP;
-  paceline::VecEnv apart("CartPole-v1", 8, options);
-  throws(PACELINE_EINVAL, "0 environments are under way", [&] { apart.recv(); });
+  paceline::VecEnv async("CartPole-v1", 8, options);
+  throws(PACELINE_EINVAL, "0 environments are under way", [&] { async.recv(); });
   std::vector<paceline::VecEnv> single;
   std::vector<int32_t> all;
   std::vector<uint64_t> each;
@@ -212,16 +250,16 @@ int main() {
     single.emplace_back("CartPole-v1", 1, paceline::VecOptions{0, 1, PACELINE_SAME_STEP});
     single.back().reset({each.back()});
   }
-  throws(PACELINE_EINVAL, "seeds: 4, must be 8", [&] { apart.send_reset(all, seeds); });
-  apart.send_reset(all, each);
-  throws(PACELINE_EINVAL, "must be received first", [&] { apart.step(std::vector<int32_t>(8)); });
+  throws(PACELINE_EINVAL, "seeds: 4, must be 8", [&] { async.send_reset(all, seeds); });
+  async.send_reset(all, each);
+  throws(PACELINE_EINVAL, "must be received first", [&] { async.step(std::vector<int32_t>(8)); });
   int ends = 0;
   for (int i = 0; i < 1000; i++) {
     if (i == 500) {  // moved while some are under way
-      paceline::VecEnv moved = std::move(apart);
-      apart = std::move(moved);
+      paceline::VecEnv moved = std::move(async);
+      async = std::move(moved);
     }
-    const paceline::Rows &got = apart.recv();
+    const paceline::Rows &got = async.recv();
     CHECK(got.size() == 3);
     std::vector<int32_t> actions;
     for (std::size_t k = 0; k < 3; k++) {
@@ -233,14 +271,14 @@ int main() {
       actions.push_back((i + got.env_ids[k]) % 2);
       same.step(std::vector<int32_t>{actions.back()});
     }
-    apart.send(got.env_ids, actions);
+    async.send(got.env_ids, actions);
   }
   CHECK(ends > 20);
-  apart.drain();
-  apart.reset(each);
-  apart.restore(5, state);
-  apart.send_reset(all);
-  apart = paceline::VecEnv("CartPole-v1", 1);  // some of the old ones are under way
+  async.drain();
+  async.reset(each);
+  async.restore(5, state);
+  async.send_reset(all);
+  async = paceline::VecEnv("CartPole-v1", 1);  // some of the old ones are under way
 
   // Columns of infos, as the library describes them.
   const auto columns = paceline::detail::columns(
@@ -261,11 +299,18 @@ int main() {
   throws(PACELINE_EIO, "nothing.so", [] { paceline::load_env("nothing.so"); });
 
   paceline::Trainer push(small(), other.observation(), other.action());
-  paceline_buffers b = push.buffers();
+  other.reset();
+  std::vector<int32_t> actions(4);
   push.begin(100);
-  push.act();
-  push.observe();
+  push.act(other.arrays(), actions.data());
+  other.step(actions);
+  push.observe(other.arrays(), 1000);
   CHECK(push.stats().num_timesteps == 4);
-  paceline_buffers_release(b.id);
+  throws(PACELINE_EINVAL, "rows.rewards: NULL", [&] {
+    paceline_rows least = other.arrays();
+    least.rewards = nullptr;
+    push.act(least, actions.data());
+    push.observe(least);
+  });
   return second_unit();
 }

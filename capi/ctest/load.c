@@ -4,7 +4,7 @@
 #include "dl.h"
 #include "t.h"
 
-static void *run(void *t) { return (void *)(intptr_t)paceline_trainer_run(t, 0, 0, NULL); }
+static void *run(void *t) { return (void *)(intptr_t)paceline_trainer_run(NULL, t, 0, 0); }
 
 /* In a process that has loaded nothing; returns the seconds that it took. */
 static double in_child(int train) {
@@ -17,14 +17,14 @@ static double in_child(int train) {
     double began = now();
     void *library = dl_load();
     paceline_config *cfg;
-    OK(paceline_config_new(&cfg)); /* Go starts beside dlopen; this waits for it */
+    OK(paceline_config_new(&cfg, "dqn")); /* Go starts beside dlopen; this waits for it */
     double took = now() - began;
     paceline_config_free(cfg);
     if (paceline_abi_version() != PACELINE_ABI_VERSION) _exit(2);
     if (train) {
       dlclose(library); /* it stays: Go cannot be unloaded */
       paceline_trainer *t = quick("CartPole-v1");
-      OK(paceline_trainer_run(t, 500, 0, NULL));
+      OK(paceline_trainer_run(NULL, t, 500, 0));
       CHECK(stats_of(t).num_timesteps == 500);
       paceline_trainer_free(t);
       dl_load(); /* the same one again */

@@ -16,13 +16,18 @@ int main(void) {
   paceline_option o = {.struct_size = sizeof o};
   paceline_stats st = {.struct_size = sizeof st};
   paceline_parameter par = {.struct_size = sizeof par};
-  paceline_hashes h = {.struct_size = sizeof h};
-  paceline_buffers b = {.struct_size = sizeof b};
+  paceline_metric m = {.struct_size = sizeof m};
   paceline_evaluation e = {.struct_size = sizeof e};
   float obs[4] = {0};
   int32_t action;
 
-  NIL(paceline_config_new(NULL), "out");
+  NIL(paceline_methods(NULL), "out");
+  NIL(paceline_config_new(NULL, "dqn"), "out");
+  NIL(paceline_config_new(&c, NULL), "method");
+  NIL(paceline_config_method(NULL, cfg), "out");
+  NIL(paceline_config_method((const char **)&text, NULL), "cfg");
+  NIL(paceline_config_presets(NULL, cfg), "out");
+  NIL(paceline_config_presets(&text, NULL), "cfg");
   NIL(paceline_config_set(NULL, "a", "b"), "cfg");
   NIL(paceline_config_set(cfg, NULL, "b"), "key");
   NIL(paceline_config_set(cfg, "env", NULL), "value");
@@ -32,9 +37,10 @@ int main(void) {
   NIL(paceline_config_preset(NULL, "tuned", "CartPole-v1"), "cfg");
   NIL(paceline_config_preset(cfg, NULL, "CartPole-v1"), "preset");
   NIL(paceline_config_preset(cfg, "tuned", NULL), "env");
-  NIL(paceline_config_load(NULL, "x"), "cfg");
-  NIL(paceline_config_load(cfg, NULL), "path");
-  NIL(paceline_config_describe(NULL, 0), "out");
+  NIL(paceline_config_load(NULL, "x"), "out");
+  NIL(paceline_config_load(&c, NULL), "path");
+  NIL(paceline_config_describe(NULL, cfg, 0), "out");
+  NIL(paceline_config_describe(&o, NULL, 0), "cfg");
 
   NIL(paceline_trainer_new(NULL, cfg), "out");
   NIL(paceline_trainer_new(&made, NULL), "cfg");
@@ -43,30 +49,45 @@ int main(void) {
   NIL(paceline_trainer_new_push(&made, cfg, NULL, &s), "obs");
   NIL(paceline_trainer_new_push(&made, cfg, &s, NULL), "action");
   NIL(paceline_trainer_begin(NULL, 1, 0), "t");
-  NIL(paceline_trainer_run(NULL, 1, 0, NULL), "t");
-  OK(paceline_trainer_run(t, 1, 0, NULL));
+  NIL(paceline_trainer_run(NULL, NULL, 1, 0), "t");
+  OK(paceline_trainer_run(NULL, t, 1, 0));
   NIL(paceline_trainer_stop(NULL), "t");
   NIL(paceline_trainer_stats(NULL, t), "out");
   NIL(paceline_trainer_stats(&st, NULL), "t");
   NIL(paceline_trainer_notice(NULL, t), "out");
   NIL(paceline_trainer_notice(&text, NULL), "t");
-  NIL(paceline_trainer_settle(NULL), "t");
-  NIL(paceline_trainer_parameter(NULL, t, 0), "out");
-  NIL(paceline_trainer_parameter(&par, NULL, 0), "t");
-  NIL(paceline_trainer_get_parameters(NULL, obs, 4), "t");
-  NIL(paceline_trainer_get_parameters(t, NULL, 4), "out");
-  NIL(paceline_trainer_set_parameters(NULL, obs, 4), "t");
-  NIL(paceline_trainer_set_parameters(t, NULL, 4), "in");
-  NIL(paceline_trainer_hash(NULL, t), "out");
-  NIL(paceline_trainer_hash(&h, NULL), "t");
+  NIL(paceline_trainer_settle(NULL, 0), "t");
+  NIL(paceline_trainer_metric(NULL, t, 0), "out");
+  NIL(paceline_trainer_metric(&m, NULL, 0), "t");
+  NIL(paceline_trainer_config(NULL, t), "out");
+  NIL(paceline_trainer_config(&c, NULL), "t");
+  NIL(paceline_trainer_spec(NULL, &s, t), "obs");
+  NIL(paceline_trainer_spec(&s, NULL, t), "action");
+  NIL(paceline_trainer_spec(&s, &s, NULL), "t");
+  NIL(paceline_trainer_describe(NULL, t), "out");
+  NIL(paceline_trainer_describe(&text, NULL), "t");
+  NIL(paceline_trainer_parameter(NULL, t, "q_net", 0), "out");
+  NIL(paceline_trainer_parameter(&par, NULL, "q_net", 0), "t");
+  NIL(paceline_trainer_parameter(&par, t, NULL, 0), "set");
+  NIL(paceline_trainer_get_parameters(NULL, 4, NULL, t, "q_net"), "out");
+  NIL(paceline_trainer_get_parameters(obs, 4, NULL, NULL, "q_net"), "t");
+  NIL(paceline_trainer_get_parameters(obs, 4, NULL, t, NULL), "set");
+  NIL(paceline_trainer_set_parameters(NULL, "q_net", obs, 4), "t");
+  NIL(paceline_trainer_set_parameters(t, NULL, obs, 4), "set");
+  NIL(paceline_trainer_set_parameters(t, "q_net", NULL, 4), "in");
+  NIL(paceline_trainer_hash(NULL, t, "replay"), "out");
+  NIL(paceline_trainer_hash(&text, NULL, "replay"), "t");
+  NIL(paceline_trainer_hash(&text, t, NULL), "part");
   NIL(paceline_trainer_save(NULL, "x", 0), "t");
   NIL(paceline_trainer_save(t, NULL, 0), "path");
   NIL(paceline_trainer_load(NULL, "x"), "t");
   NIL(paceline_trainer_load(t, NULL), "path");
-  NIL(paceline_trainer_buffers(NULL, t), "out");
-  NIL(paceline_trainer_buffers(&b, NULL), "t");
-  NIL(paceline_trainer_act(NULL), "t");
-  NIL(paceline_trainer_observe(NULL, NULL), "t");
+  const paceline_rows none = {.struct_size = sizeof none};
+  NIL(paceline_trainer_act(NULL, &none, &action, 0), "t");
+  NIL(paceline_trainer_act(t, NULL, &action, 0), "rows");
+  NIL(paceline_trainer_act(t, &none, NULL, 0), "actions");
+  NIL(paceline_trainer_observe(NULL, &none, 0), "t");
+  NIL(paceline_trainer_observe(t, NULL, 0), "rows");
 
   NIL(paceline_policy_load(NULL, "x"), "out");
   NIL(paceline_policy_load(&p, NULL), "path");
@@ -76,13 +97,18 @@ int main(void) {
   NIL(paceline_policy_spec(NULL, &s, p), "obs");
   NIL(paceline_policy_spec(&s, NULL, p), "action");
   NIL(paceline_policy_spec(&s, &s, NULL), "p");
-  CHECK(paceline_policy_state_bytes(NULL) == 0);
-  NIL(paceline_policy_act(NULL, 1, obs, NULL, NULL, &action, NULL), "p");
-  NIL(paceline_policy_act(p, 1, NULL, NULL, NULL, &action, NULL), "obs");
-  NIL(paceline_policy_act(p, 1, obs, NULL, NULL, NULL, NULL), "actions");
-  NIL(paceline_policy_evaluate(NULL, p, "CartPole-v1", NULL, 1, 0, 0), "out");
-  NIL(paceline_policy_evaluate(&e, NULL, "CartPole-v1", NULL, 1, 0, 0), "p");
-  NIL(paceline_policy_evaluate(&e, p, NULL, NULL, 1, 0, 0), "env");
+  NIL(paceline_policy_describe(NULL, p), "out");
+  NIL(paceline_policy_describe(&text, NULL), "p");
+  NIL(paceline_policy_from_bytes(NULL, obs, 16), "out");
+  NIL(paceline_policy_from_bytes(&q, NULL, 16), "bytes");
+  NIL(paceline_policy_to_bytes(NULL, NULL, p), "size");
+  NIL(paceline_policy_to_bytes(NULL, &par.size, NULL), "p");
+  NIL(paceline_policy_act(NULL, 1, obs, NULL, &action, NULL), "p");
+  NIL(paceline_policy_act(p, 1, NULL, NULL, &action, NULL), "obs");
+  NIL(paceline_policy_act(p, 1, obs, NULL, NULL, NULL), "actions");
+  NIL(paceline_policy_evaluate(NULL, p, "CartPole-v1", NULL, EPISODES(1, 0, 0)), "out");
+  NIL(paceline_policy_evaluate(&e, NULL, "CartPole-v1", NULL, EPISODES(1, 0, 0)), "p");
+  NIL(paceline_policy_evaluate(&e, p, NULL, NULL, EPISODES(1, 0, 0)), "env");
   NIL(paceline_policy_save(NULL, "x"), "p");
   NIL(paceline_policy_save(p, NULL), "path");
 
@@ -91,7 +117,7 @@ int main(void) {
   NIL(paceline_vec_new(&v, NULL, &options), "env");
   NIL(paceline_vec_new(&v, "CartPole-v1", NULL), "options");
   OK(paceline_vec_new(&v, "CartPole-v1", &options));
-  room r = room_for(v, 1);
+  arrays r = arrays_for(v, 1);
   const paceline_rows rows = *all_of(&r);
   size_t size;
   uint32_t height, width;
@@ -123,7 +149,7 @@ int main(void) {
   NIL(paceline_vec_render(NULL, &size, NULL, &width, v, 0), "height");
   NIL(paceline_vec_render(NULL, &size, &height, NULL, v, 0), "width");
   NIL(paceline_vec_render(NULL, &size, &height, &width, NULL, 0), "v");
-  NIL(paceline_env_load(NULL, "x"), "name");
+  NIL(paceline_env_load(NULL, "x"), "out");
   NIL(paceline_env_load(&text, NULL), "path");
   NIL(paceline_env_names(NULL), "out");
   NIL(paceline_bench(NULL, "update", NULL), "out");
@@ -131,19 +157,21 @@ int main(void) {
 
   /* The environment table: each function, and the pair of save and restore. The
    * family is released exactly once every time. */
-  for (int i = 0; i < 10; i++) {
+  for (int i = 0; i < 12; i++) {
     family f = counters(SOUND, 0);
     paceline_env_table table = counter_table(1);
     const char *says[] = {"out: NULL",
                           "cfg: NULL",
                           "table: NULL",
-                          "table->spec: NULL",
-                          "table->create: NULL",
-                          "table->reset: NULL",
-                          "table->step: NULL",
-                          "table->destroy: NULL",
+                          "table.spec: NULL",
+                          "table.create: NULL",
+                          "table.reset: NULL",
+                          "table.step: NULL",
+                          "table.destroy: NULL",
                           "must be both or none",
-                          "must be both or none"};
+                          "must be both or none",
+                          "table.flags: 2, must be 0",
+                          "table.mask: set, must be NULL"};
     if (i == 3) table.spec = NULL;
     if (i == 4) table.create = NULL;
     if (i == 5) table.reset = NULL;
@@ -151,6 +179,8 @@ int main(void) {
     if (i == 7) table.destroy = NULL;
     if (i == 8) table.save = NULL;
     if (i == 9) table.restore = NULL;
+    if (i == 10) table.flags = 2;
+    if (i == 11) table.mask = counter_mask;
     FAILS(paceline_trainer_new_table(i == 0 ? NULL : &made, i == 1 ? NULL : cfg, i == 2 ? NULL : &table, &f,
                                      counter_release),
           PACELINE_EINVAL, says[i]);
@@ -163,23 +193,21 @@ int main(void) {
   paceline_trainer_free(NULL);
   paceline_policy_free(NULL);
   paceline_vec_free(NULL);
-  paceline_buffers_release(0);
   paceline_set_callback_error(NULL);
 
   /* A wild pointer is no handle either. */
   c = (paceline_config *)&c, made = (paceline_trainer *)&c, q = (paceline_policy *)-1, w = (paceline_vec *)8;
   FAILS(paceline_config_set(c, "env", ""), PACELINE_EHANDLE, "not a handle");
-  FAILS(paceline_trainer_settle(made), PACELINE_EHANDLE, "not a handle");
+  FAILS(paceline_trainer_settle(made, 0), PACELINE_EHANDLE, "not a handle");
   FAILS(paceline_policy_save(q, "x"), PACELINE_EHANDLE, "not a handle");
   FAILS(paceline_vec_step(w, r.actions, &rows), PACELINE_EHANDLE, "not a handle");
   paceline_config_free(c);
   paceline_trainer_free(made);
   paceline_policy_free(q);
   paceline_vec_free(w);
-  paceline_buffers_release(12345);
 
   paceline_vec_free(v);
-  room_free(&r);
+  arrays_free(&r);
   paceline_policy_free(p);
   paceline_trainer_free(t);
   paceline_config_free(cfg);

@@ -6,41 +6,41 @@ int paceline_test_panic(paceline_trainer *t);
 
 int main(void) {
   paceline_trainer *a = quick("CartPole-v1"), *b = quick("CartPole-v1");
-  OK(paceline_trainer_run(a, 500, 0, NULL));
+  OK(paceline_trainer_run(NULL, a, 500, 0));
   FAILS(paceline_test_panic(a), PACELINE_EPANIC, "injected by a test");
-  FAILS(paceline_trainer_run(a, 500, 0, NULL), PACELINE_EPANIC, "injected by a test");
+  FAILS(paceline_trainer_run(NULL, a, 500, 0), PACELINE_EPANIC, "injected by a test");
   FAILS(paceline_trainer_save(a, tmp("x"), 0), PACELINE_EPANIC, "injected by a test");
-  OK(paceline_trainer_run(b, 500, 0, NULL)); /* another one is unharmed */
+  OK(paceline_trainer_run(NULL, b, 500, 0)); /* another one is unharmed */
   paceline_trainer_free(a);
-  FAILS(paceline_trainer_settle(a), PACELINE_EHANDLE, "was freed");
+  FAILS(paceline_trainer_settle(a, 0), PACELINE_EHANDLE, "was freed");
 
   /* On a thread of the samplers: an error of that environment. */
   a = quick("Panic-v0");
-  int status = paceline_trainer_run(a, 5000, 0, NULL);
+  int status = paceline_trainer_run(NULL, a, 5000, 0);
   CHECK(status == PACELINE_EPANIC);
   CHECK(strstr(paceline_last_error(), "injected by a test") != NULL);
   CHECK(strstr(paceline_last_error(), "environment") != NULL);
-  OK(paceline_trainer_run(b, 500, 0, NULL));
+  OK(paceline_trainer_run(NULL, b, 500, 0));
   paceline_trainer_free(a);
-  for (int apart = 0; apart < 2; apart++) {
+  for (int asynchronous = 0; asynchronous < 2; asynchronous++) {
     paceline_vec *v = vec_of("Panic-v0", 4, 0, 2, PACELINE_SAME_STEP, NULL);
-    room r = room_for(v, 4);
+    arrays r = arrays_for(v, 4);
     OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
     for (status = 0; status == 0;) {
-      if (apart) {
+      if (asynchronous) {
         OK(paceline_vec_offer(v, all_of(&r)));
         OK(paceline_vec_send(v, r.rows.env_ids, 4, r.actions));
       }
-      status = apart ? paceline_vec_recv(v, 0) : paceline_vec_step(v, r.actions, all_of(&r));
+      status = asynchronous ? paceline_vec_recv(v, 0) : paceline_vec_step(v, r.actions, all_of(&r));
     }
     CHECK(status == PACELINE_EPANIC);
     CHECK(strstr(paceline_last_error(), "injected by a test") != NULL);
     CHECK(strstr(paceline_last_error(), "environment ") != NULL);
     FAILS(paceline_vec_step(v, r.actions, all_of(&r)), PACELINE_EPANIC, "injected by a test");
     paceline_vec_free(v);
-    room_free(&r);
+    arrays_free(&r);
   }
-  OK(paceline_trainer_run(b, 500, 0, NULL));
+  OK(paceline_trainer_run(NULL, b, 500, 0));
   CHECK(stats_of(b).num_timesteps == 1500);
   paceline_trainer_free(b);
   return 0;

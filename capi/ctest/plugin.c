@@ -34,8 +34,8 @@ static void refused(void) {
       {"no_open.so", PACELINE_EIO, "no_open.so: it has no function paceline_env_open"},
       {"open_fails.so", PACELINE_ECALLBACK, "open_fails.so: the licence has run out"},
       {"open_fails_silently.so", PACELINE_ECALLBACK, "paceline_env_open returned 7"},
-      {"no_step.so", PACELINE_EINVAL, "no_step.so: table: spec, create, reset, step and destroy must all be there"},
-      {"no_restore.so", PACELINE_EINVAL, "save and restore must both be there or both be NULL"},
+      {"no_step.so", PACELINE_EINVAL, "no_step.so: table.step: NULL, must be a function"},
+      {"no_restore.so", PACELINE_EINVAL, "table.save and table.restore: one is NULL"},
       {"no_name.so", PACELINE_EINVAL, "no_name.so: name: NULL"},
       {"empty_name.so", PACELINE_EINVAL, "empty_name.so: name: empty"},
       {"odd_name.so", PACELINE_EINVAL, "must be UTF-8"},
@@ -77,7 +77,7 @@ static void loaded_once(void) {
 }
 
 /* An episode of environment 0 after a seed, as bytes. */
-static void episode(float *out, paceline_vec *v, room *r, uint64_t seed) {
+static void episode(float *out, paceline_vec *v, arrays *r, uint64_t seed) {
   uint64_t seeds[4] = {seed, seed + 1, seed + 2, seed + 3};
   OK(paceline_vec_reset(v, seeds, NULL, all_of(r)));
   for (int i = 0; i < 50; i++) {
@@ -91,7 +91,7 @@ static void episode(float *out, paceline_vec *v, room *r, uint64_t seed) {
 static void seeds(void) {
   paceline_vec *v = vec_of("Pendulum3-v0", 4, 0, 2, PACELINE_NEXT_STEP, NULL),
                *w = vec_of("Pendulum3-v0", 4, 0, 3, PACELINE_SAME_STEP, NULL);
-  room r = room_for(v, 4), s = room_for(w, 4);
+  arrays r = arrays_for(v, 4), s = arrays_for(w, 4);
   static float a[150], b[150], c[150], d[150];
   episode(a, v, &r, 5);
   episode(b, v, &r, 6);
@@ -111,7 +111,7 @@ static void seeds(void) {
   uint8_t *state = zeroed(size);
   OK(paceline_vec_save(state, &size, v, 1));
   paceline_vec *x = vec_of("Pendulum3-v0", 1, 0, 1, PACELINE_NEXT_STEP, NULL);
-  room t = room_for(x, 1);
+  arrays t = arrays_for(x, 1);
   OK(paceline_vec_restore(x, 0, state, size));
   for (int i = 0; i < 450; i++) {
     for (int k = 0; k < 4; k++) discrete(&r)[k] = i % 3;
@@ -129,37 +129,37 @@ static void seeds(void) {
   FAILS(paceline_vec_new(&y, "Pendulum3-v0", &o), PACELINE_EINVAL, "Pendulum3-v0 has no options");
   free(state);
   paceline_vec_free(v), paceline_vec_free(w), paceline_vec_free(x);
-  room_free(&r), room_free(&s), room_free(&t);
+  arrays_free(&r), arrays_free(&s), arrays_free(&t);
 }
 
 /* A trainer finds it by its name, and its checkpoints go on with the same bits. */
 static void trained(void) {
   paceline_trainer *t = quick("Pendulum3-v0"), *u = quick("Pendulum3-v0");
   OK(paceline_trainer_begin(t, 1200, 0));
-  OK(paceline_trainer_run(t, 600, 0, NULL));
-  OK(paceline_trainer_save(t, tmp("pendulum.paceline"), PACELINE_SAVE_REPLAY));
+  OK(paceline_trainer_run(NULL, t, 600, 0));
+  OK(paceline_trainer_save(t, tmp("pendulum.paceline"), PACELINE_SAVE_EXPERIENCE));
   OK(paceline_trainer_load(u, tmp("pendulum.paceline")));
-  OK(paceline_trainer_run(t, 0, 0, NULL));
-  OK(paceline_trainer_run(u, 0, 0, NULL));
+  OK(paceline_trainer_run(NULL, t, 0, 0));
+  OK(paceline_trainer_run(NULL, u, 0, 0));
   CHECK(same(hashes_of(t), hashes_of(u)) && stats_of(t).updates > 100 && stats_of(t).episodes >= 4);
   paceline_policy *p;
   paceline_evaluation e = {.struct_size = sizeof e}, again = e;
   OK(paceline_policy_from_trainer(&p, t));
-  OK(paceline_policy_evaluate(&e, p, "Pendulum3-v0", NULL, 3, 0, 1));
-  OK(paceline_policy_evaluate(&again, p, "Pendulum3-v0", NULL, 3, 0, 1));
+  OK(paceline_policy_evaluate(&e, p, "Pendulum3-v0", NULL, EPISODES(3, 0, 1)));
+  OK(paceline_policy_evaluate(&again, p, "Pendulum3-v0", NULL, EPISODES(3, 0, 1)));
   CHECK(e.mean_length == 200 && e.mean_return < 0 && memcmp(&e, &again, sizeof e) == 0);
   paceline_policy_free(p);
   paceline_trainer_free(t);
   paceline_trainer_free(u);
 }
 
-/* An environment is made with its seed at the next reset: what fails then is told there. */
+/* An environment is made with its seed at the next reset: what fails then is reported there. */
 static void fails_late(void) {
   char *name;
   OK(paceline_env_load(&name, file("faulty.so")));
   paceline_string_free(name);
   paceline_vec *v = vec_of("Faulty-v0", 4, 0, 2, PACELINE_NEXT_STEP, NULL);
-  room r = room_for(v, 4);
+  arrays r = arrays_for(v, 4);
   uint64_t seeds[4] = {666, 666, 666, 666};
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
   STATUS(paceline_vec_reset(v, seeds, NULL, all_of(&r)), PACELINE_ECALLBACK);
@@ -169,7 +169,7 @@ static void fails_late(void) {
   OK(paceline_vec_reset(v, seeds, NULL, all_of(&r)));
   OK(paceline_vec_step(v, r.actions, all_of(&r)));
   paceline_vec_free(v);
-  room_free(&r);
+  arrays_free(&r);
 }
 
 int main(int argc, char **argv) {

@@ -34,26 +34,26 @@ static void compare(const setup *s, int64_t first, int64_t total) {
   const char *path = tmp("resume.paceline");
   paceline_trainer *t = make(s, "1");
   OK(paceline_trainer_begin(t, total, 0));
-  OK(paceline_trainer_run(t, 0, 0, NULL));
-  paceline_hashes whole = hashes_of(t);
+  OK(paceline_trainer_run(NULL, t, 0, 0));
+  hashes whole = hashes_of(t);
   paceline_stats want = stats_of(t);
   paceline_trainer_free(t);
 
   t = make(s, "3");
   OK(paceline_trainer_begin(t, total, 0));
-  OK(paceline_trainer_run(t, first, 0, NULL));
-  OK(paceline_trainer_save(t, path, PACELINE_SAVE_REPLAY));
-  paceline_hashes at_save = hashes_of(t);
-  OK(paceline_trainer_run(t, 0, 0, NULL)); /* saving changes nothing */
+  OK(paceline_trainer_run(NULL, t, first, 0));
+  OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE));
+  hashes at_save = hashes_of(t);
+  OK(paceline_trainer_run(NULL, t, 0, 0)); /* saving changes nothing */
   CHECK(same(hashes_of(t), whole));
   paceline_trainer_free(t);
 
   t = make(s, "2"); /* in another life */
-  OK(paceline_trainer_run(t, 777, 0, NULL));
+  OK(paceline_trainer_run(NULL, t, 777, 0));
   OK(paceline_trainer_load(t, path));
   CHECK(same(hashes_of(t), at_save));
-  OK(paceline_trainer_run(t, 0, 0, NULL));
-  paceline_hashes resumed = hashes_of(t);
+  OK(paceline_trainer_run(NULL, t, 0, 0));
+  hashes resumed = hashes_of(t);
   if (!same(resumed, whole)) {
     printf("%s, concurrent %s, synchronized %s, %lld of %lld: replay %s, weights %s, target %s\n",
            s->env == NULL ? "table" : s->env, s->concurrent, s->synchronized, (long long)first, (long long)total,
@@ -93,17 +93,17 @@ int main(void) {
     paceline_trainer *t;
     OK(counter_trainer(&t, &g, 0));
     OK(paceline_trainer_begin(t, 2000, 0));
-    OK(paceline_trainer_run(t, 1000, 0, NULL));
+    OK(paceline_trainer_run(NULL, t, 1000, 0));
     OK(paceline_trainer_save(t, tmp("fresh.paceline"), (uint32_t)flags));
-    paceline_hashes saved = hashes_of(t);
+    hashes saved = hashes_of(t);
     paceline_trainer_free(t);
     OK(counter_trainer(&t, &h, 0));
     OK(paceline_trainer_load(t, tmp("fresh.paceline")));
-    paceline_hashes loaded = hashes_of(t);
+    hashes loaded = hashes_of(t);
     CHECK(strcmp(saved.weights, loaded.weights) == 0 && strcmp(saved.target, loaded.target) == 0);
-    if (flags == PACELINE_SAVE_REPLAY) CHECK(strcmp(saved.replay, loaded.replay) == 0);
+    if (flags == PACELINE_SAVE_EXPERIENCE) CHECK(strcmp(saved.replay, loaded.replay) == 0);
     CHECK(stats_of(t).num_timesteps == 1000);
-    OK(paceline_trainer_run(t, 0, 0, NULL));
+    OK(paceline_trainer_run(NULL, t, 0, 0));
     CHECK(stats_of(t).num_timesteps == 2000);
     paceline_trainer_free(t);
   }

@@ -7,7 +7,7 @@
 
 enum { MOST_COLUMNS = 8 };
 
-typedef struct room {
+typedef struct arrays {
   paceline_rows rows; /* all arrays are there */
   uint32_t n;
   size_t obs_bytes, action_bytes; /* of a row */
@@ -16,7 +16,7 @@ typedef struct room {
   size_t sizes[MOST_COLUMNS]; /* of an entry */
   char names[MOST_COLUMNS][32];
   void *infos[MOST_COLUMNS], *final_infos[MOST_COLUMNS];
-} room;
+} arrays;
 
 static inline void *zeroed(size_t size) {
   void *p = calloc(1, size);
@@ -39,7 +39,7 @@ static inline void json_field(char *out, size_t size, const char *object, const 
 }
 
 /* Reads "infos" of paceline_vec_describe. */
-static inline void describe_columns(room *r, const paceline_vec *v) {
+static inline void describe_columns(arrays *r, const paceline_vec *v) {
   char *text, field[32];
   OK(paceline_vec_describe(&text, v));
   char *at = strstr(text, "\"infos\":["), *end = at == NULL ? NULL : strchr(at, ']');
@@ -58,8 +58,8 @@ static inline void describe_columns(room *r, const paceline_vec *v) {
   paceline_string_free(text);
 }
 
-static inline room room_for(const paceline_vec *v, uint32_t n) {
-  room r = {.n = n, .rows = {.struct_size = sizeof r.rows, .num_rows = n}};
+static inline arrays arrays_for(const paceline_vec *v, uint32_t n) {
+  arrays r = {.n = n, .rows = {.struct_size = sizeof r.rows, .num_rows = n}};
   paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
   OK(paceline_vec_spec(&obs, &action, v));
   r.obs_bytes = obs.dtype == PACELINE_FLOAT32 ? 4 : 1;
@@ -81,29 +81,29 @@ static inline room room_for(const paceline_vec *v, uint32_t n) {
   return r;
 }
 
-/* rows, with the columns of infos: a room may have been moved since it was made. */
-static inline const paceline_rows *all_of(room *r) {
+/* rows, with the columns of infos: a arrays may have been moved since it was made. */
+static inline const paceline_rows *all_of(arrays *r) {
   r->rows.infos = r->infos;
   r->rows.final_infos = r->final_infos;
   return &r->rows;
 }
 
-static inline void room_free(room *r) {
+static inline void arrays_free(arrays *r) {
   for (uint32_t k = 0; k < r->columns; k++) free(r->infos[k]), free(r->final_infos[k]);
   free(r->actions), free(r->rows.obs), free(r->rows.final_obs), free(r->rows.rewards);
   free(r->rows.terminated), free(r->rows.truncated), free(r->rows.started), free(r->rows.env_ids);
 }
 
-static inline uint8_t *obs_of(const room *r, uint32_t i) { return (uint8_t *)r->rows.obs + i * r->obs_bytes; }
-static inline uint8_t *final_of(const room *r, uint32_t i) { return (uint8_t *)r->rows.final_obs + i * r->obs_bytes; }
-static inline int32_t *discrete(const room *r) { return r->actions; }
-static inline int over(const room *r, uint32_t i) { return r->rows.terminated[i] | r->rows.truncated[i] << 1; }
-static inline const uint8_t *info(const room *r, uint32_t k, uint32_t i) {
+static inline uint8_t *obs_of(const arrays *r, uint32_t i) { return (uint8_t *)r->rows.obs + i * r->obs_bytes; }
+static inline uint8_t *final_of(const arrays *r, uint32_t i) { return (uint8_t *)r->rows.final_obs + i * r->obs_bytes; }
+static inline int32_t *discrete(const arrays *r) { return r->actions; }
+static inline int over(const arrays *r, uint32_t i) { return r->rows.terminated[i] | r->rows.truncated[i] << 1; }
+static inline const uint8_t *info(const arrays *r, uint32_t k, uint32_t i) {
   return (const uint8_t *)r->infos[k] + i * r->sizes[k];
 }
 
 /* The column of that name, as int32. */
-static inline int32_t number(const room *r, const char *name, uint32_t i) {
+static inline int32_t number(const arrays *r, const char *name, uint32_t i) {
   for (uint32_t k = 0; k < r->columns; k++)
     if (strcmp(r->names[k], name) == 0) return r->sizes[k] == 4 ? ((const int32_t *)r->infos[k])[i] : *info(r, k, i);
   printf("there is no info called %s\n", name);
@@ -130,7 +130,7 @@ static inline paceline_vec *vec_of(const char *env, uint32_t n, uint32_t batch, 
 }
 
 /* Row i of a is row k of b, as far as a step or a reset writes it. */
-static inline int same_row(const room *a, uint32_t i, const room *b, uint32_t k, int same_step) {
+static inline int same_row(const arrays *a, uint32_t i, const arrays *b, uint32_t k, int same_step) {
   if (memcmp(obs_of(a, i), obs_of(b, k), a->obs_bytes) != 0 || a->rows.rewards[i] != b->rows.rewards[k] ||
       over(a, i) != over(b, k) || a->rows.started[i] != b->rows.started[k])
     return 0;
@@ -150,7 +150,7 @@ static inline uint32_t next_random(uint64_t *state) {
 }
 
 /* Actions for row i: a number below n, or with n 0 a row of floats of 0 to 1. */
-static inline void act_at_random(const room *r, uint32_t i, int64_t n, uint64_t *random) {
+static inline void act_at_random(const arrays *r, uint32_t i, int64_t n, uint64_t *random) {
   if (n > 0) {
     discrete(r)[i] = (int32_t)(next_random(random) % n);
     return;
@@ -159,14 +159,14 @@ static inline void act_at_random(const room *r, uint32_t i, int64_t n, uint64_t 
     ((float *)r->actions)[i * (r->action_bytes / 4) + k] = (float)(next_random(random) % 1000) / 1000;
 }
 
-/* Steps eight environments apart from one another, and each of them alone in a vector of
+/* Steps eight environments asynchronously, and each of them alone in a vector of
  * its own with the same seeds and actions: whatever the order, the rows must be the same.
  * n: of the actions taken, or 0 for boxes. Returns how many episodes ended. */
 static inline int against_singles(const char *env, const char *env_options, uint32_t batch, uint32_t mode, int64_t n,
                                   int rounds) {
   enum { ENVS = 8, BLOCKS = 10 };
   paceline_vec *v = vec_of(env, ENVS, batch, 3, mode, env_options), *single[ENVS];
-  room wanted[ENVS], given[BLOCKS], once = room_for(v, ENVS);
+  arrays wanted[ENVS], given[BLOCKS], once = arrays_for(v, ENVS);
   int32_t all[ENVS];
   uint64_t seeds[ENVS], random = batch;
   uint32_t blocks = (ENVS + batch - 1) / batch + 1;
@@ -175,22 +175,22 @@ static inline int against_singles(const char *env, const char *env_options, uint
     all[i] = i;
     seeds[i] = 100 + 7 * (uint64_t)i;
     single[i] = vec_of(env, 1, 0, 1, mode, env_options);
-    wanted[i] = room_for(single[i], 1);
+    wanted[i] = arrays_for(single[i], 1);
     OK(paceline_vec_reset(single[i], &seeds[i], NULL, all_of(&wanted[i])));
   }
   for (uint32_t k = 0; k < blocks; k++) {
-    given[k] = room_for(v, batch);
+    given[k] = arrays_for(v, batch);
     OK(paceline_vec_offer(v, all_of(&given[k])));
   }
   OK(paceline_vec_send_reset(v, all, ENVS, seeds));
   for (int round = 0; round < rounds; round++) {
-    room *r = &given[(uint32_t)round % blocks];
+    arrays *r = &given[(uint32_t)round % blocks];
     OK(paceline_vec_recv(v, 0));
     int32_t *ids = r->rows.env_ids;
     for (uint32_t k = 0; k < batch; k++) {
       CHECK(ids[k] >= 0 && ids[k] < ENVS);
       CHECK(batch < ENVS || ids[k] == (int32_t)k);
-      room *w = &wanted[ids[k]];
+      arrays *w = &wanted[ids[k]];
       if (!same_row(r, k, w, 0, mode == PACELINE_SAME_STEP)) {
         printf("%s, batch %u, autoreset %u: step %d of environment %d is not what it is alone\n", env, batch, mode,
                steps[ids[k]], ids[k]);
@@ -218,11 +218,11 @@ static inline int against_singles(const char *env, const char *env_options, uint
     OK(paceline_vec_reset(single[i], &seeds[i], NULL, all_of(&wanted[i])));
     CHECK(same_row(&once, i, &wanted[i], 0, 0));
     paceline_vec_free(single[i]);
-    room_free(&wanted[i]);
+    arrays_free(&wanted[i]);
   }
   paceline_vec_free(v);
-  for (uint32_t k = 0; k < blocks; k++) room_free(&given[k]);
-  room_free(&once);
+  for (uint32_t k = 0; k < blocks; k++) arrays_free(&given[k]);
+  arrays_free(&once);
   return ends;
 }
 

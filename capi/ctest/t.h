@@ -64,12 +64,12 @@ static inline const char *tmp(const char *name) {
 /* A configuration of "key", "value", ..., NULL. */
 static inline paceline_config *config(const char *const *settings) {
   paceline_config *cfg = NULL;
-  OK(paceline_config_new(&cfg));
+  OK(paceline_config_new(&cfg, "dqn"));
   for (; *settings != NULL; settings += 2) OK(paceline_config_set(cfg, settings[0], settings[1]));
   return cfg;
 }
 
-/* A small, quick course that trains: updates begin after 200 steps. */
+/* A small, quick run that trains: updates begin after 200 steps. */
 #define QUICK                                                                                                         \
   "net_arch", "16", "num_envs", "4", "num_threads", "2", "learning_starts", "200", "batch_size", "16", "buffer_size", \
       "5000", "window", "100", "target_update_interval", "100", "learning_rate", "0.001"
@@ -89,13 +89,43 @@ static inline paceline_stats stats_of(paceline_trainer *t) {
   return s;
 }
 
-static inline paceline_hashes hashes_of(paceline_trainer *t) {
-  paceline_hashes h = {.struct_size = sizeof h};
-  OK(paceline_trainer_hash(&h, t));
+/* What a trainer has learnt from, and learnt. */
+typedef struct hashes {
+  char replay[72], weights[72], target[72];
+} hashes;
+
+static inline void hash_of(char *out, paceline_trainer *t, const char *part) {
+  char *text;
+  OK(paceline_trainer_hash(&text, t, part));
+  CHECK(strlen(text) == 64);
+  strcpy(out, text);
+  paceline_string_free(text);
+}
+
+static inline hashes hashes_of(paceline_trainer *t) {
+  hashes h;
+  hash_of(h.replay, t, "replay");
+  hash_of(h.weights, t, "q_net");
+  hash_of(h.target, t, "q_net_target");
   return h;
 }
 
-static inline int same(paceline_hashes a, paceline_hashes b) {
+/* The metric of that name. */
+static inline double metric_of(paceline_trainer *t, const char *name) {
+  paceline_metric m = {.struct_size = sizeof m};
+  for (size_t i = 0;; i++) {
+    OK(paceline_trainer_metric(&m, t, i));
+    if (strcmp(m.name, name) == 0) return m.value;
+  }
+}
+
+/* How an evaluation plays: paceline_eval_options, for one call. */
+#define EPISODES(n, random, with_seed)                                                                \
+  &(paceline_eval_options) {                                                                          \
+    .struct_size = sizeof(paceline_eval_options), .episodes = n, .epsilon = random, .seed = with_seed \
+  }
+
+static inline int same(hashes a, hashes b) {
   return strcmp(a.replay, b.replay) == 0 && strcmp(a.weights, b.weights) == 0 && strcmp(a.target, b.target) == 0;
 }
 

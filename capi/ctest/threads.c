@@ -15,18 +15,18 @@ static void *act(void *arg) {
     int32_t a[ROWS];
     float q[ROWS * 2];
     int n = 1 + (i * 7 + me) % ROWS; /* a row's values do not depend on the others */
-    OK(paceline_policy_act(policy, (size_t)n, obs, NULL, NULL, a, q));
+    OK(paceline_policy_act(policy, (size_t)n, obs, NULL, a, (float *[]){q}));
     CHECK(memcmp(a, actions, (size_t)n * sizeof *a) == 0);
     CHECK(memcmp(q, values, (size_t)n * 2 * sizeof *q) == 0);
     if (i % 50 == 0) {
       paceline_evaluation e = {.struct_size = sizeof e};
-      OK(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, 2, 0.5, (uint64_t)me));
+      OK(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, EPISODES(2, 0.5, (uint64_t)me)));
     }
     /* Another thread's error does not show here. */
     char key[32];
     snprintf(key, sizeof key, "nothing%d", me);
     paceline_config *cfg;
-    OK(paceline_config_new(&cfg));
+    OK(paceline_config_new(&cfg, "dqn"));
     FAILS(paceline_config_set(cfg, key, "1"), PACELINE_EINVAL, key);
     paceline_config_free(cfg);
     CHECK(strstr(paceline_last_error(), key) != NULL);
@@ -38,7 +38,7 @@ static volatile int began;
 
 static void *run(void *t) {
   began = 1;
-  int status = paceline_trainer_run(t, 0, 0, NULL);
+  int status = paceline_trainer_run(NULL, t, 0, 0);
   return (void *)(intptr_t)status;
 }
 
@@ -54,13 +54,13 @@ static void busy(void) {
   OK(paceline_trainer_begin(t, 1000000000, 0));
   pthread_create(&runner, NULL, run, t);
   while (stats_of(t).num_timesteps < 1000) pause_ms(1); /* stats is thread-safe */
-  FAILS(paceline_trainer_run(t, 1, 0, NULL), PACELINE_EBUSY, "in progress");
-  FAILS(paceline_trainer_settle(t), PACELINE_EBUSY, "in progress");
+  FAILS(paceline_trainer_run(NULL, t, 1, 0), PACELINE_EBUSY, "in progress");
+  FAILS(paceline_trainer_settle(t, 0), PACELINE_EBUSY, "in progress");
   FAILS(paceline_trainer_save(t, tmp("busy"), 0), PACELINE_EBUSY, "in progress");
   paceline_policy *p;
   FAILS(paceline_policy_from_trainer(&p, t), PACELINE_EBUSY, "in progress");
   paceline_parameter par = {.struct_size = sizeof par};
-  OK(paceline_trainer_parameter(&par, t, 0));
+  OK(paceline_trainer_parameter(&par, t, "q_net", 0));
   double before = now();
   OK(paceline_trainer_stop(t));
   pthread_join(runner, &status);
@@ -76,14 +76,14 @@ static void busy(void) {
   CHECK(now() - before < 2);
   pthread_join(runner, &status);
   CHECK(status == NULL || (intptr_t)status == PACELINE_EHANDLE);
-  FAILS(paceline_trainer_settle(t), PACELINE_EHANDLE, "was freed");
+  FAILS(paceline_trainer_settle(t, 0), PACELINE_EHANDLE, "was freed");
 }
 
 static void *garbage(void *stop) {
   while (!*(volatile int *)stop) {
     char *value;
     paceline_config *cfg;
-    OK(paceline_config_new(&cfg));
+    OK(paceline_config_new(&cfg, "dqn"));
     OK(paceline_config_get(&value, cfg, "net_arch"));
     paceline_string_free(value);
     paceline_config_free(cfg);
@@ -100,7 +100,7 @@ static void slow_environments(void) {
   void *status;
   OK(counter_trainer(&t, &f, 0));
   pthread_create(&other, NULL, garbage, &stop);
-  OK(paceline_trainer_run(t, 100, 0, NULL));
+  OK(paceline_trainer_run(NULL, t, 100, 0));
   OK(paceline_trainer_begin(t, 1000000, 0));
   pthread_create(&runner, NULL, run, t);
   pause_ms(50);
@@ -141,7 +141,7 @@ static void leaks(void) {
     pthread_join(x, NULL);
     if (i % 6 == 0) {
       paceline_trainer *u = quick("CartPole-v1");
-      OK(paceline_trainer_run(u, 300, 0, NULL));
+      OK(paceline_trainer_run(NULL, u, 300, 0));
       paceline_trainer_free(u);
     }
     if (i == 200) before = kilobytes("VmRSS:");
@@ -159,7 +159,7 @@ int main(void) {
   OK(paceline_policy_from_trainer(&policy, t));
   paceline_trainer_free(t);
   for (int i = 0; i < ROWS * 4; i++) obs[i] = sinf((float)i);
-  OK(paceline_policy_act(policy, ROWS, obs, NULL, NULL, actions, values));
+  OK(paceline_policy_act(policy, ROWS, obs, NULL, actions, (float *[]){values}));
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, act, (void *)(intptr_t)i);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);

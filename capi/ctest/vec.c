@@ -1,4 +1,4 @@
-/* The vector environment, all of its environments in step. */
+/* The vector environment, all of its environments in lockstep. */
 #include "rows.h"
 
 static void refused(const char *env, uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode,
@@ -26,17 +26,17 @@ static void options(void) {
   FAILS(paceline_vec_new(&v, "CartPole-v1", &o), PACELINE_EINVAL, "pin: -2");
   o.pin = 1000000; /* cores are counted on from the first */
   OK(paceline_vec_new(&v, "CartPole-v1", &o));
-  room r = room_for(v, 2);
+  arrays r = arrays_for(v, 2);
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
   OK(paceline_vec_step(v, r.actions, all_of(&r)));
-  room_free(&r);
+  arrays_free(&r);
   paceline_vec_free(v);
 }
 
 /* The same rows for any number of threads. */
 static void threads(uint32_t mode) {
   paceline_vec *one = vec_of("CartPole-v1", 5, 0, 1, mode, NULL), *many = vec_of("CartPole-v1", 5, 0, 3, mode, NULL);
-  room a = room_for(one, 5), b = room_for(many, 5);
+  arrays a = arrays_for(one, 5), b = arrays_for(many, 5);
   uint64_t seeds[] = {5, 6, 7, 8, 9};
   FAILS(paceline_vec_step(one, a.actions, all_of(&a)), PACELINE_EINVAL, "reset");
   OK(paceline_vec_reset(one, seeds, NULL, all_of(&a)));
@@ -92,14 +92,14 @@ static void threads(uint32_t mode) {
   CHECK(memcmp(first, obs + 4, 16) == 0);
   paceline_vec_free(one);
   paceline_vec_free(many);
-  room_free(&a);
-  room_free(&b);
+  arrays_free(&a);
+  arrays_free(&b);
 }
 
 /* Arrays that are missing are left out or asked for; nothing is written by a call that is refused. */
-static void arrays(void) {
+static void missing(void) {
   paceline_vec *v = vec_of("CartPole-v1", 3, 0, 2, PACELINE_SAME_STEP, NULL);
-  room r = room_for(v, 3);
+  arrays r = arrays_for(v, 3);
   paceline_rows rows = *all_of(&r);
   rows.num_rows = 2;
   FAILS(paceline_vec_reset(v, NULL, NULL, &rows), PACELINE_EINVAL, "rows.num_rows: 2, must be 3");
@@ -112,6 +112,14 @@ static void arrays(void) {
   rows.final_obs = NULL;
   FAILS(paceline_vec_reset(v, NULL, NULL, &rows), PACELINE_EINVAL, "rows.final_obs: NULL");
   FAILS(paceline_vec_offer(v, &rows), PACELINE_EINVAL, "rows.final_obs: NULL");
+  uint8_t masks[3 * 2];
+  rows = *all_of(&r);
+  rows.action_masks = masks;
+  FAILS(paceline_vec_reset(v, NULL, NULL, &rows), PACELINE_EINVAL, "rows.action_masks: set, must be NULL");
+  FAILS(paceline_vec_offer(v, &rows), PACELINE_EINVAL, "rows.action_masks: set, must be NULL");
+  rows = *all_of(&r);
+  rows.device_type = 2, rows.device_id = 1;
+  FAILS(paceline_vec_step(v, r.actions, &rows), PACELINE_EINVAL, "rows.device_type: 2, device_id: 1");
   paceline_rows least = {.struct_size = sizeof least, .num_rows = 3, .obs = r.rows.obs, .final_obs = r.rows.final_obs};
   OK(paceline_vec_reset(v, NULL, NULL, &least));
   OK(paceline_vec_step(v, r.actions, &least));
@@ -120,26 +128,26 @@ static void arrays(void) {
   FAILS(paceline_vec_step(v, r.actions, all_of(&r)), PACELINE_EINVAL, "action: 5");
   CHECK(r.rows.rewards[1] == 17);
   paceline_vec_free(v);
-  room_free(&r);
+  arrays_free(&r);
 }
 
-/* One vector's environment goes on in another one; and it can be looked at. */
+/* One vector's environment goes on in another one; and it can be rendered. */
 static void states(void) {
   paceline_vec *v = vec_of("CartPole-v1", 3, 0, 2, PACELINE_NEXT_STEP, NULL),
                *w = vec_of("CartPole-v1", 2, 0, 1, PACELINE_NEXT_STEP, NULL);
-  room r = room_for(v, 3), s = room_for(w, 2);
+  arrays r = arrays_for(v, 3), s = arrays_for(w, 2);
   uint64_t random = 1;
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
   OK(paceline_vec_reset(w, NULL, NULL, all_of(&s)));
-  size_t size = 0, room;
+  size_t size = 0, given;
   OK(paceline_vec_save(NULL, &size, v, 2));
   CHECK(size > 16);
   char *state = zeroed(size);
-  room = size - 1;
-  FAILS(paceline_vec_save(state, &room, v, 2), PACELINE_EINVAL, "size:");
-  room = size;
-  OK(paceline_vec_save(state, &room, v, 2));
-  FAILS(paceline_vec_save(state, &room, v, 3), PACELINE_EINVAL, "environment: 3, must be 0 to 2");
+  given = size - 1;
+  FAILS(paceline_vec_save(state, &given, v, 2), PACELINE_EINVAL, "size:");
+  given = size;
+  OK(paceline_vec_save(state, &given, v, 2));
+  FAILS(paceline_vec_save(state, &given, v, 3), PACELINE_EINVAL, "environment: 3, must be 0 to 2");
   FAILS(paceline_vec_restore(w, 2, state, size), PACELINE_EINVAL, "environment: 2, must be 0 to 1");
   STATUS(paceline_vec_restore(w, 1, state, size - 1), PACELINE_EFAIL);
   FAILS(paceline_vec_step(w, s.actions, all_of(&s)), PACELINE_EINVAL, "environment 1: step before reset");
@@ -161,6 +169,10 @@ static void states(void) {
   uint8_t *rgb = zeroed(size);
   OK(paceline_vec_render(rgb, &size, &height, &width, v, 0));
   CHECK(rgb[0] == 255); /* a white sky */
+  rgb[0] = 7, given = size - 1, height = width = 7;
+  FAILS(paceline_vec_render(rgb, &given, &height, &width, v, 0), PACELINE_EINVAL,
+        "size: 719999, must be at least 720000");
+  CHECK(rgb[0] == 7 && given == size - 1 && height == 7 && width == 7); /* untouched */
   FAILS(paceline_vec_render(rgb, &size, &height, &width, v, 3), PACELINE_EINVAL, "environment: 3");
   free(rgb);
 
@@ -171,31 +183,31 @@ static void states(void) {
   paceline_string_free(text);
   paceline_vec_free(v);
   paceline_vec_free(w);
-  room_free(&r);
-  room_free(&s);
+  arrays_free(&r);
+  arrays_free(&s);
 }
 
-/* Pictures: stacked frames of bytes. */
-static void pictures(void) {
+/* Images: stacked frames of bytes. */
+static void images(void) {
   paceline_vec *v = vec_of("Catch-v0", 2, 0, 2, PACELINE_SAME_STEP, NULL);
   paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
   OK(paceline_vec_spec(&obs, &action, v));
   CHECK(obs.dtype == PACELINE_UINT8 && obs.ndim == 3 && obs.shape[0] == 4 && obs.shape[1] == 84 && obs.shape[2] == 84);
-  room r = room_for(v, 2);
+  arrays r = arrays_for(v, 2);
   CHECK(obs.frame_stack == 4 && action.n == 3 && r.obs_bytes == 4 * 84 * 84);
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
   long sum = 0;
   for (size_t i = 0; i < 2 * r.obs_bytes; i++) sum += obs_of(&r, 0)[i];
   CHECK(sum > 0);
   paceline_vec_free(v);
-  room_free(&r);
+  arrays_free(&r);
 }
 
-/* Random steps before an episode: episodes begin apart, and the seed says where. */
+/* Random steps before an episode: episodes start at different states, and the seed says where. */
 static void decorrelated(void) {
   paceline_vec *v = vec_of("CartPole-v1", 4, 0, 2, PACELINE_NEXT_STEP, "{\"decorrelation_steps\": 30}");
   paceline_vec *plain = vec_of("CartPole-v1", 4, 0, 2, PACELINE_NEXT_STEP, NULL);
-  room a = room_for(v, 4), b = room_for(v, 4), c = room_for(plain, 4);
+  arrays a = arrays_for(v, 4), b = arrays_for(v, 4), c = arrays_for(plain, 4);
   uint64_t seeds[] = {1, 2, 3, 4};
   OK(paceline_vec_reset(v, seeds, NULL, all_of(&a)));
   OK(paceline_vec_reset(v, seeds, NULL, all_of(&b)));
@@ -203,15 +215,15 @@ static void decorrelated(void) {
   CHECK(memcmp(a.rows.obs, b.rows.obs, 64) == 0 && memcmp(a.rows.obs, c.rows.obs, 64) != 0);
   paceline_vec_free(v);
   paceline_vec_free(plain);
-  room_free(&a), room_free(&b), room_free(&c);
+  arrays_free(&a), arrays_free(&b), arrays_free(&c);
 }
 
 int main(void) {
   options();
   for (uint32_t mode = 0; mode < 3; mode++) threads(mode);
-  arrays();
+  missing();
   states();
-  pictures();
+  images();
   decorrelated();
   return 0;
 }

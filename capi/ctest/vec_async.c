@@ -1,4 +1,4 @@
-/* Environments of a vector apart from one another. Argument: the file that faulty.c was
+/* Environments of a vector stepped asynchronously. Argument: the file that faulty.c was
  * compiled to, whose actions order delays and faults. */
 #include <pthread.h>
 
@@ -23,21 +23,21 @@ static void equal_to_singles(void) {
 /* A vector on its way: eight environments of which three are to be received at a time. */
 typedef struct fixture {
   paceline_vec *v;
-  room r[4];
+  arrays r[4];
   int32_t all[8], moves[8];
 } fixture;
 
 static fixture begin(const char *env, uint32_t batch, uint32_t threads, uint32_t mode, int offers) {
   fixture f = {.v = vec_of(env, 8, batch, threads, mode, NULL)};
   for (int i = 0; i < 8; i++) f.all[i] = i;
-  for (int k = 0; k < 4; k++) f.r[k] = room_for(f.v, batch);
+  for (int k = 0; k < 4; k++) f.r[k] = arrays_for(f.v, batch);
   for (int k = 0; k < offers; k++) OK(paceline_vec_offer(f.v, all_of(&f.r[k])));
   return f;
 }
 
 static void end(fixture *f) {
   paceline_vec_free(f->v);
-  for (int k = 0; k < 4; k++) room_free(&f->r[k]);
+  for (int k = 0; k < 4; k++) arrays_free(&f->r[k]);
 }
 
 static void pause_ms(int ms) {
@@ -50,14 +50,14 @@ static void refused(void) {
   fixture f = begin("CartPole-v1", 3, 2, PACELINE_SAME_STEP, 0);
   FAILS(paceline_vec_recv(f.v, 0), PACELINE_EINVAL, "0 environments are under way, batch_size is 3");
   FAILS(paceline_vec_recv(f.v, -1), PACELINE_EINVAL, "max_ms: -1");
-  FAILS(paceline_vec_recv(f.v, INT64_MAX), PACELINE_EINVAL, "max_ms: ");
-  FAILS(paceline_vec_send_reset(f.v, f.all, 1, NULL), PACELINE_EINVAL, "1 are sent and there is room for 0");
+  FAILS(paceline_vec_recv(f.v, INT64_MAX), PACELINE_EINVAL, "0 environments are under way");
+  FAILS(paceline_vec_send_reset(f.v, f.all, 1, NULL), PACELINE_EINVAL, "1 are sent");
   OK(paceline_vec_send_reset(f.v, NULL, 0, NULL));
-  room whole = room_for(f.v, 8);
+  arrays whole = arrays_for(f.v, 8);
   FAILS(paceline_vec_offer(f.v, all_of(&whole)), PACELINE_EINVAL, "rows.num_rows: 8, must be 3");
   for (int k = 0; k < 2; k++) OK(paceline_vec_offer(f.v, all_of(&f.r[k])));
   FAILS(paceline_vec_send(f.v, f.all, 2, f.moves), PACELINE_EINVAL, "environment 0: step before reset");
-  FAILS(paceline_vec_send_reset(f.v, f.all, 7, NULL), PACELINE_EINVAL, "7 are sent and there is room for 6");
+  FAILS(paceline_vec_send_reset(f.v, f.all, 7, NULL), PACELINE_EINVAL, "7 are sent");
   FAILS(paceline_vec_send_reset(f.v, f.all, 9, NULL), PACELINE_EINVAL, "n: 9, must be at most 8");
   FAILS(paceline_vec_send_reset(f.v, f.all, (size_t)-1, NULL), PACELINE_EINVAL, "n: 18446744073709551615");
   int32_t unknown[] = {1, 8}, negative[] = {2, -1}, twice[] = {3, 4, 3};
@@ -70,7 +70,7 @@ static void refused(void) {
   uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8};
   OK(paceline_vec_send_reset(f.v, f.all, 5, seeds));
   FAILS(paceline_vec_send_reset(f.v, f.all + 4, 1, NULL), PACELINE_EINVAL, "env_id: 4, is under way already");
-  FAILS(paceline_vec_send_reset(f.v, f.all + 5, 2, NULL), PACELINE_EINVAL, "2 are sent and there is room for 1");
+  FAILS(paceline_vec_send_reset(f.v, f.all + 5, 2, NULL), PACELINE_EINVAL, "2 are sent");
   size_t size;
   uint32_t height = 7, width;
   whole.rows.rewards[1] = 17;
@@ -96,7 +96,7 @@ static void refused(void) {
 
   /* The reset that was refused has seeded nothing: streams go on. */
   paceline_vec *same = vec_of("CartPole-v1", 8, 0, 1, PACELINE_SAME_STEP, NULL);
-  room first = room_for(same, 8), second = room_for(same, 8);
+  arrays first = arrays_for(same, 8), second = arrays_for(same, 8);
   OK(paceline_vec_reset(same, seeds, NULL, all_of(&first)));
   OK(paceline_vec_reset(same, NULL, NULL, all_of(&second)));
   OK(paceline_vec_reset(f.v, NULL, NULL, all_of(&whole)));
@@ -104,7 +104,7 @@ static void refused(void) {
     CHECK(memcmp(obs_of(&f.r[0], k), obs_of(&first, (uint32_t)f.r[0].rows.env_ids[k]), 16) == 0);
   CHECK(memcmp(obs_of(&second, 0), obs_of(&whole, 0), (size_t)5 * 16) == 0);
   paceline_vec_free(same);
-  room_free(&whole), room_free(&first), room_free(&second);
+  arrays_free(&whole), arrays_free(&first), arrays_free(&second);
   end(&f);
 }
 
@@ -121,7 +121,7 @@ static void slow(void) {
   OK(paceline_vec_offer(f.v, all_of(&f.r[0])));
   began = now();
   OK(paceline_vec_send(f.v, f.all, 3, slow));
-  FAILS(paceline_vec_recv(f.v, 20), PACELINE_ETIMEDOUT, "in time");
+  FAILS(paceline_vec_recv(f.v, 20), PACELINE_ETIMEDOUT, "time limit");
   CHECK(now() - began > 0.019 && now() - began < 0.15);
   OK(paceline_vec_recv(f.v, 0)); /* nothing was lost */
   CHECK(now() - began > 0.19);   /* three on two threads */
@@ -184,7 +184,7 @@ static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
     int32_t action;
     int status;
     const char *says;
-  } faults[] = {{FAIL, PACELINE_ECALLBACK, "environment 3: told to fail"},
+  } faults[] = {{FAIL, PACELINE_ECALLBACK, "environment 3: asked to fail"},
                 {NOT_A_NUMBER, PACELINE_ENAN, "environment 3: observation: component 1 is NaN"}};
   for (int k = 0; k < 2; k++) {
     what[3] = faults[k].action;
@@ -195,7 +195,7 @@ static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
     FAILS(paceline_vec_send(f.v, &three, 1, what), PACELINE_EINVAL, "environment 3: step before reset");
     OK(paceline_vec_send_reset(f.v, &three, 1, NULL));
     OK(paceline_vec_recv(f.v, 0));
-    room *r = &f.r[1 + k];
+    arrays *r = &f.r[1 + k];
     for (uint32_t i = 0; i < batch; i++) {
       CHECK(((float *)obs_of(r, i))[0] == (float)(r->rows.env_ids[i] == 3 ? 0 : 1 + k) && over(r, i) == 0);
       CHECK(batch < 8 || r->rows.env_ids[i] == (int32_t)i);
@@ -203,17 +203,17 @@ static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
     OK(paceline_vec_offer(f.v, all_of(r)));
   }
 
-  /* Two at once are told one after the other; drain forgets what nobody was told. */
+  /* Two at once are reported one after the other; drain forgets what was not reported. */
   what[2] = what[3] = FAIL;
   OK(paceline_vec_send(f.v, f.all, batch, what));
-  int told = 0, status;
+  int reported = 0, status;
   for (int k = 0; k < 2; k++) {
     while ((status = paceline_vec_recv(f.v, 0)) == PACELINE_EINVAL) sched_yield(); /* too few, until it has failed */
     STATUS(status, PACELINE_ECALLBACK);
-    told |= strstr(paceline_last_error(), "environment 2: told to fail") != NULL ? 1 : 0;
-    told |= strstr(paceline_last_error(), "environment 3: told to fail") != NULL ? 2 : 0;
+    reported |= strstr(paceline_last_error(), "environment 2: asked to fail") != NULL ? 1 : 0;
+    reported |= strstr(paceline_last_error(), "environment 3: asked to fail") != NULL ? 2 : 0;
   }
-  CHECK(told == 3);
+  CHECK(reported == 3);
   OK(paceline_vec_drain(f.v));
   OK(paceline_vec_send_reset(f.v, f.all, batch, NULL));
   OK(paceline_vec_drain(f.v));
@@ -259,7 +259,7 @@ static void failing_resets(void) {
   const int32_t what[8] = {MOVE, MOVE_ON, FAIL, MOVE_ON, MOVE_ON, FAIL_NEXT_RESET, MOVE, MOVE};
   uint8_t mask[8] = {0, 0, 1, 0, 0, 1, 0, 0};
   OK(paceline_vec_reset(f.v, NULL, NULL, all_of(&f.r[0])));
-  FAILS(paceline_vec_step(f.v, what, all_of(&f.r[0])), PACELINE_ECALLBACK, "environment 2: told to fail");
+  FAILS(paceline_vec_step(f.v, what, all_of(&f.r[0])), PACELINE_ECALLBACK, "environment 2: asked to fail");
   CHECK(f.r[0].rows.rewards[4] == 0.25 && f.r[0].rows.rewards[6] == 0);
   FAILS(paceline_vec_step(f.v, f.moves, all_of(&f.r[0])), PACELINE_EINVAL, "environment 2: step before reset");
   OK(paceline_vec_reset(f.v, NULL, mask, all_of(&f.r[0])));
@@ -267,7 +267,7 @@ static void failing_resets(void) {
   end(&f);
 }
 
-/* One thread sends, another one receives: neither is ever told that the other one is busy. */
+/* One thread sends, another one receives: neither ever finds the other one busy. */
 typedef struct stream {
   paceline_vec *v;
   pthread_mutex_t lock;
@@ -280,8 +280,8 @@ enum { ROUNDS = 20000 };
 
 static void *receive(void *arg) {
   stream *s = arg;
-  room r[4];
-  for (int k = 0; k < 4; k++) r[k] = room_for(s->v, 2);
+  arrays r[4];
+  for (int k = 0; k < 4; k++) r[k] = arrays_for(s->v, 2);
   for (int k = 0; k < 4; k++) OK(paceline_vec_offer(s->v, all_of(&r[k])));
   pthread_mutex_lock(&s->lock);
   s->offered = 1;
@@ -301,7 +301,7 @@ static void *receive(void *arg) {
     pthread_mutex_unlock(&s->lock);
   }
   OK(paceline_vec_drain(s->v));
-  for (int k = 0; k < 4; k++) room_free(&r[k]);
+  for (int k = 0; k < 4; k++) arrays_free(&r[k]);
   return NULL;
 }
 

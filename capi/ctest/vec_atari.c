@@ -1,4 +1,4 @@
-/* Atari games in a vector environment: recipes, infos, states, pictures, continuous
+/* Atari games in a vector environment: recipes, infos, states, images, continuous
  * actions. Without Pong's file among $PACELINE_ROMS_DIR there is nothing to do. */
 #include "rows.h"
 
@@ -55,7 +55,7 @@ static void described(void) {
 static void infos(void) {
   paceline_vec *v = vec_of("Breakout", 2, 0, 2, PACELINE_NEXT_STEP,
                            "{\"noop_max\": 0, \"use_fire_reset\": false, \"frameskip\": 4, \"ram_info\": true}");
-  room r = room_for(v, 2);
+  arrays r = arrays_for(v, 2);
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
   paceline_console *c;
   const paceline_console_state *state;
@@ -73,7 +73,7 @@ static void infos(void) {
     for (uint32_t i = 0; i < 2; i++) act_at_random(&r, i, 4, &random);
     OK(paceline_vec_step(v, r.actions, all_of(&r)));
     for (int k = 0; k < 4 && !state->ended; k++) {
-      OK(paceline_console_act(c, actions[discrete(&r)[0]], 1, &score));
+      OK(paceline_console_act(&score, c, actions[discrete(&r)[0]], 1));
       reward += score;
     }
     CHECK(number(&r, "lives", 0) == state->lives && number(&r, "raw_reward", 0) == reward);
@@ -98,16 +98,16 @@ static void infos(void) {
   OK(paceline_vec_step(v, r.actions, &rows));
   paceline_console_free(c);
   paceline_vec_free(v);
-  room_free(&r);
+  arrays_free(&r);
 }
 
 /* A game goes on in another vector with the same bytes, sticky actions among them; and in the
- * picture that render gives there is what the observation was made of. */
+ * image that render gives there is what the observation was made of. */
 static void states(void) {
   const char *options = "{\"recipe\": \"machado2018\"}";
   paceline_vec *v = vec_of("Pong", 3, 0, 2, PACELINE_SAME_STEP, options),
                *w = vec_of("Pong", 2, 1, 1, PACELINE_SAME_STEP, options);
-  room r = room_for(v, 3), s = room_for(w, 2), one = room_for(w, 1);
+  arrays r = arrays_for(v, 3), s = arrays_for(w, 2), one = arrays_for(w, 1);
   uint64_t random = 3, seeds[] = {8, 9, 10};
   OK(paceline_vec_reset(v, seeds, NULL, all_of(&r)));
   for (int i = 0; i < 60; i++) {
@@ -125,7 +125,7 @@ static void states(void) {
   paceline_vec_free(x);
   free(state);
   const int32_t second = 1;
-  for (int i = 0; i < 200; i++) { /* apart from the others */
+  for (int i = 0; i < 200; i++) { /* by itself */
     for (uint32_t k = 0; k < 3; k++) act_at_random(&r, k, 18, &random);
     OK(paceline_vec_step(v, r.actions, all_of(&r)));
     OK(paceline_vec_offer(w, all_of(&one)));
@@ -145,14 +145,14 @@ static void states(void) {
         rgb[0][3 * (100 * 160 + 80) + 2] == 17);
   free(rgb[0]), free(rgb[1]);
   paceline_vec_free(v), paceline_vec_free(w);
-  room_free(&r), room_free(&s), room_free(&one);
+  arrays_free(&r), arrays_free(&s), arrays_free(&one);
 }
 
 /* Boxes of (radius, angle, fire): pushing up or down is what the actions of that name do. */
 static void continuous(void) {
   paceline_vec *v = vec_of("Pong", 2, 0, 1, PACELINE_NEXT_STEP, "{\"continuous\": true}");
   paceline_vec *w = vec_of("Pong", 2, 0, 1, PACELINE_NEXT_STEP, "{\"full_action_space\": true}");
-  room r = room_for(v, 2), s = room_for(w, 2);
+  arrays r = arrays_for(v, 2), s = arrays_for(w, 2);
   uint64_t seeds[] = {1, 2};
   const float half = 1.5707963f, boxes[4][3] = {{0, 0, 0}, {1, half, 0}, {1, -half, 0}, {1, 0, 1}};
   const int32_t same[4] = {0, 2, 5, 11}; /* NOOP, UP, DOWN, RIGHTFIRE */
@@ -173,7 +173,7 @@ static void continuous(void) {
   ((float *)r.actions)[3] = NAN;
   FAILS(paceline_vec_step(v, r.actions, all_of(&r)), PACELINE_EINVAL, "environment 1: action[0]: NaN");
   paceline_vec_free(v), paceline_vec_free(w);
-  room_free(&r), room_free(&s);
+  arrays_free(&r), arrays_free(&s);
 }
 
 int main(void) {

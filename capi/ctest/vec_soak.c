@@ -38,7 +38,7 @@ static paceline_vec *another(int which, uint64_t *random) {
 
 /* Rows belong to the library while they are offered, and nobody knows here until when: what
  * is written to them is not looked at. */
-static room rooms[THREADS][ENVS];
+static arrays all_arrays[THREADS][ENVS];
 
 static void *user(void *arg) {
   int me = (int)(intptr_t)arg;
@@ -60,8 +60,8 @@ static void *user(void *arg) {
       mask[k] = x % 3 == 0;
     }
     switch (next_random(&random) % 24) {
-      case 0: note(paceline_vec_step(v, actions, all_of(&rooms[me][ENVS - 1]))); break;
-      case 1: note(paceline_vec_reset(v, seeds, i % 2 ? mask : NULL, all_of(&rooms[me][ENVS - 1]))); break;
+      case 0: note(paceline_vec_step(v, actions, all_of(&all_arrays[me][ENVS - 1]))); break;
+      case 1: note(paceline_vec_reset(v, seeds, i % 2 ? mask : NULL, all_of(&all_arrays[me][ENVS - 1]))); break;
       case 2: note(paceline_vec_drain(v)); break;
       case 3: note(paceline_vec_save(state, &size, v, i)); break;
       case 4:
@@ -74,7 +74,7 @@ static void *user(void *arg) {
       case 9:
       case 10:
       case 11: note(paceline_vec_send(v, ids, n, actions)); break;
-      case 12: note(paceline_vec_offer(v, all_of(&rooms[me][batches[which] - 1]))); break;
+      case 12: note(paceline_vec_offer(v, all_of(&all_arrays[me][batches[which] - 1]))); break;
       case 13:
         if (next_random(&random) % 16 == 0) {
           paceline_vec_free(atomic_exchange(&vectors[which], another(which, &random)));
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
   for (int k = 0; k < 2; k++) vectors[k] = another(k, &random);
   paceline_vec *widest = vec_of("CartPole-v1", 1, 0, 1, 0, NULL);
   for (int i = 0; i < THREADS; i++)
-    for (uint32_t k = 0; k < ENVS; k++) rooms[i][k] = room_for(widest, k + 1);
+    for (uint32_t k = 0; k < ENVS; k++) all_arrays[i][k] = arrays_for(widest, k + 1);
   paceline_vec_free(widest);
   for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, user, (void *)(intptr_t)i);
   sleep((unsigned)seconds);
@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   for (int k = 0; k < 2; k++) paceline_vec_free(vectors[k]);
   for (int i = 0; i < THREADS; i++)
-    for (int k = 0; k < ENVS; k++) room_free(&rooms[i][k]);
+    for (int k = 0; k < ENVS; k++) arrays_free(&all_arrays[i][k]);
   printf("%ld calls, %ld of them went through\n", done, taken);
   CHECK(taken > 100);
   return 0;

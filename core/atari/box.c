@@ -18,27 +18,27 @@ struct atari_rom paceline_atari_rom(const uint8_t *image, uint32_t size, uint32_
 
 void paceline_atari_reset(struct atari *m, struct atari_rom rom, uint8_t timer) { atari_reset(m, &rom, timer); }
 
-void paceline_atari_frame(struct atari *m, struct atari_rom rom) {
+static void frame_generic(struct atari *m, const struct atari_rom *rom) { atari_frame(m, rom); }
+
+static void (*frame)(struct atari *m, const struct atari_rom *rom) = frame_generic;
+
+void paceline_atari_use(enum paceline_atari_units units) {
+  frame = frame_generic;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2")) {
-    paceline_atari_frame_avx512(m, &rom);
-    return;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) {
-    paceline_atari_frame_avx2(m, &rom);
-    return;
-  }
+  if (units == PACELINE_ATARI_AVX2) frame = paceline_atari_frame_avx2;
+  if (units == PACELINE_ATARI_AVX512) frame = paceline_atari_frame_avx512;
 #endif
-  atari_frame(m, &rom);
 }
 
-/*
- * A frame that is run with `draw` 0 costs less and leaves its picture as it was. It can
- * be drawn later, from the state in which it began: a machine without its pictures.
- */
-enum { ATARI_STATE = offsetof(struct atari, picture) };
+void paceline_atari_frame(struct atari *m, struct atari_rom rom) { frame(m, &rom); }
 
-/* Whether the picture has rows left that this frame did not reach, which then show an older one. */
+/*
+ * A frame that is run with `draw` 0 costs less and leaves its image as it was. It can
+ * be drawn later, from the state in which it began: a machine without its images.
+ */
+enum { ATARI_STATE = offsetof(struct atari, image) };
+
+/* Whether the image has rows left that this frame did not reach, which then show an older one. */
 static int atari_short(const struct atari *m) { return m->unfinished || m->tia.drawn < m->tia.window_end; }
 
 static void atari_copy_state(uint8_t *to, const uint8_t *from) {

@@ -23,70 +23,86 @@ import (
 	"unsafe"
 
 	_ "github.com/paceline-rl/paceline/core/atari/machine" // so that a changed header is seen
+	"github.com/paceline-rl/paceline/core/cpu"
 )
+
+func init() { useUnits(cpu.AtLeast) }
+
+// useUnits has frames run on the best vector units that are allowed. No frame may be
+// running: it is called at the start of the program, and by tests.
+func useUnits(allowed func(path string) bool) {
+	switch {
+	case allowed(cpu.AVX512):
+		C.paceline_atari_use(C.PACELINE_ATARI_AVX512)
+	case allowed(cpu.AVX2):
+		C.paceline_atari_use(C.PACELINE_ATARI_AVX2)
+	default:
+		C.paceline_atari_use(C.PACELINE_ATARI_GENERIC)
+	}
+}
 
 // available says why there are no machines, if so.
 func available() error { return nil }
 
-// image is a cartridge's bytes, and their words of code, where C may keep them. All its
+// cartridge is the bytes of a ROM, and their words of code, where C may keep them. All its
 // machines share them.
-type image struct {
+type cartridge struct {
 	rom    C.struct_atari_rom
 	memory unsafe.Pointer
 }
 
-func newImage(data []byte, scheme int) *image {
+func newCartridge(data []byte, scheme int) *cartridge {
 	if len(data) == 2048 {
 		data = append(data[:2048:2048], data...)
 	}
 	const word = 4
-	i := &image{memory: C.calloc(C.size_t(len(data)), 1+word)}
-	code := (*C.uint32_t)(i.memory)
-	bytes := (*C.uint8_t)(unsafe.Add(i.memory, word*len(data)))
+	c := &cartridge{memory: C.calloc(C.size_t(len(data)), 1+word)}
+	code := (*C.uint32_t)(c.memory)
+	bytes := (*C.uint8_t)(unsafe.Add(c.memory, word*len(data)))
 	copy(unsafe.Slice((*byte)(bytes), len(data)), data)
-	i.rom = C.paceline_atari_rom(bytes, C.uint32_t(len(data)), C.uint32_t(scheme), code)
-	runtime.AddCleanup(i, func(memory unsafe.Pointer) { C.free(memory) }, i.memory)
-	return i
+	c.rom = C.paceline_atari_rom(bytes, C.uint32_t(len(data)), C.uint32_t(scheme), code)
+	runtime.AddCleanup(c, func(memory unsafe.Pointer) { C.free(memory) }, c.memory)
+	return c
 }
 
 // box is the machine. It is plain data: copying it, once settled, saves it.
 type box struct {
 	m       C.struct_atari
-	waiting C.struct_atari_waiting // pictures that nobody has asked for yet
+	waiting C.struct_atari_waiting // images that nobody has asked for yet
 }
 
-func (b *box) reset(i *image, timer byte) {
-	b.waiting.waits = [2]C.uint8_t{} // both pictures are cleared
-	C.paceline_atari_reset(&b.m, i.rom, C.uint8_t(timer))
-	runtime.KeepAlive(i)
+func (b *box) reset(c *cartridge, timer byte) {
+	b.waiting.waits = [2]C.uint8_t{} // both images are cleared
+	C.paceline_atari_reset(&b.m, c.rom, C.uint8_t(timer))
+	runtime.KeepAlive(c)
 }
 
-// frame runs to the end of a frame. draw says whether its picture is expected to be
+// frame runs to the end of a frame. draw says whether its image is expected to be
 // looked at: if it is after all, after settle, nobody sees the difference.
-func (b *box) frame(i *image, draw bool) {
+func (b *box) frame(c *cartridge, draw bool) {
 	wanted := C.int(0)
 	if draw {
 		wanted = 1
 	}
-	C.paceline_atari_frame_or_not(&b.m, i.rom, &b.waiting, wanted)
-	runtime.KeepAlive(i)
+	C.paceline_atari_frame_or_not(&b.m, c.rom, &b.waiting, wanted)
+	runtime.KeepAlive(c)
 }
 
 // accepts reports whether the machine is in a state that one with this cartridge and
-// this picture could be in, with nothing waiting to be drawn.
-func (b *box) accepts(i *image, like *box) bool {
+// this image could be in, with nothing waiting to be drawn.
+func (b *box) accepts(c *cartridge, like *box) bool {
 	m, l := &b.m, &like.m
 	ok := m.first_line == l.first_line && m.rows == l.rows && m.pal == l.pal && m.comb_exists == l.comb_exists &&
-		b.waiting.waits == [2]C.uint8_t{} && C.paceline_atari_accept(m, i.rom) != 0
-	runtime.KeepAlive(i)
+		b.waiting.waits == [2]C.uint8_t{} && C.paceline_atari_accept(m, c.rom) != 0
+	runtime.KeepAlive(c)
 	return ok
 }
 
-// settle draws the pictures that were not drawn. It comes before looking at them.
-func (b *box) settle(i *image) {
+// settle draws the images that were not drawn. It comes before looking at them.
+func (b *box) settle(c *cartridge) {
 	if b.waiting.waits[0]|b.waiting.waits[1] != 0 {
-		C.paceline_atari_settle(&b.m, i.rom, &b.waiting)
-		runtime.KeepAlive(i)
+		C.paceline_atari_settle(&b.m, c.rom, &b.waiting)
+		runtime.KeepAlive(c)
 	}
 }
 
@@ -96,8 +112,8 @@ func (b *box) cartridgeRAM() *[128]byte { return (*[128]byte)(unsafe.Pointer(&b.
 // lines returns the scanlines of the last whole frame.
 func (b *box) lines() int { return int(b.m.tia.lines) }
 
-// setPicture says which lines make the picture.
-func (b *box) setPicture(first, rows int, comb bool) {
+// setImage says which lines make the image.
+func (b *box) setImage(first, rows int, comb bool) {
 	b.m.first_line, b.m.rows, b.m.draw = C.int16_t(first), C.int16_t(rows), 1
 	if comb {
 		b.m.comb_exists = 1
@@ -111,16 +127,16 @@ func (b *box) setPAL(pal bool) {
 	}
 }
 
-// picture returns the colour bytes of the frame last run, rows of 160. They are
+// image returns the colour bytes of the frame last run, rows of 160. They are
 // the machine's own.
-func (b *box) picture() []byte {
-	p := &b.m.picture[b.m.tia.buffer]
+func (b *box) image() []byte {
+	p := &b.m.image[b.m.tia.buffer]
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(b.m.rows)*Width)
 }
 
-// previous returns the picture of the frame before.
+// previous returns the image of the frame before.
 func (b *box) previous() []byte {
-	p := &b.m.picture[b.m.tia.buffer^1]
+	p := &b.m.image[b.m.tia.buffer^1]
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(b.m.rows)*Width)
 }
 

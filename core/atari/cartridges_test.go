@@ -13,7 +13,7 @@ const (
 // livesImage goes by the rule of Amidar, whose lives are in $D6, $80 when the game is over,
 // and whose score is in $D9 to $DB. Here RIGHT scores a point a frame, every tenth frame of
 // LEFT costs a life, and after a DOWN every tenth frame does. What it sees it mixes into the
-// picture, and keeps for 32 frames.
+// image, and keeps for 32 frames.
 func livesImage() []byte { return livesOf(220) }
 
 // palImage is the same in frames of more lines.

@@ -13,7 +13,7 @@ import (
 // Width is the pixels of a row.
 const Width = 160
 
-// palRows is the height of a picture for PAL, the largest.
+// palRows is the height of an image for PAL, the largest.
 const palRows = 250
 
 // Settings are what a console is used with; the zero value is ALE's default but for
@@ -33,7 +33,7 @@ type Settings struct {
 	RewardMin, RewardMax int
 	// Reset is how an episode begins.
 	Reset Reset
-	// ColourAveraging blends each picture with the one before, for games that draw
+	// ColourAveraging blends each image with the one before, for games that draw
 	// some things in every second frame only.
 	ColourAveraging bool
 }
@@ -45,7 +45,7 @@ type Console struct {
 	settings Settings
 	cart     games.Cart
 	pal      bool
-	rows     int // of the picture
+	rows     int // of the image
 	blended  []byte
 	observer *screen.Observer // Observe's
 	unseen   bool             // the frame to come is not expected to be looked at
@@ -113,7 +113,7 @@ func (c *Console) Restart(seed uint32) {
 		c.generator = newGenerator(seed)
 		c.turnOn()
 		if c.generator == newGenerator(seed) { // so it does not depend on the seed
-			c.box.settle(c.rom.image)
+			c.box.settle(c.rom.cartridge)
 			c.rom.on.Store(&turnedOn{c.state, c.rows, c.pal})
 		}
 	}
@@ -147,12 +147,12 @@ func (c *Console) Set(s Settings) error {
 }
 
 // turnOn does what comes before the first episode: RAM holds what it happens to,
-// and 60 frames without a player tell by their lines whether the game is for PAL.
+// and 60 frames without a player show by their lines whether the game is for PAL.
 func (c *Console) turnOn() {
 	const detection, ignored, palLines, palFrames = 60, 30, 285, 15
 	g := c.game
 	c.rows = g.Rows
-	c.box.setPicture(g.YStart, c.rows, g.HMOVEComb)
+	c.box.setImage(g.YStart, c.rows, g.HMOVEComb)
 	for i := range c.box.ram() {
 		c.box.ram()[i] = byte(c.drawHardware())
 	}
@@ -162,7 +162,7 @@ func (c *Console) turnOn() {
 	c.release()
 	long := 0
 	for i := range detection {
-		c.box.frame(c.rom.image, true)
+		c.box.frame(c.rom.cartridge, true)
 		if i >= ignored && c.box.lines() > palLines {
 			long++
 		}
@@ -170,7 +170,7 @@ func (c *Console) turnOn() {
 	if c.pal = long >= palFrames; c.pal {
 		c.box.setPAL(true)
 		c.rows = palRows
-		c.box.setPicture(g.YStart, c.rows, g.HMOVEComb)
+		c.box.setImage(g.YStart, c.rows, g.HMOVEComb)
 	}
 	c.difficulty = 0
 	c.game.Load(&c.rule)
@@ -186,7 +186,7 @@ func (c *Console) drawHardware() uint32 {
 // powerCycle presses the machine's power switch, so quickly that RAM survives.
 func (c *Console) powerCycle() {
 	timer := 25 + c.drawHardware()%75
-	c.box.reset(c.rom.image, byte(timer))
+	c.box.reset(c.rom.cartridge, byte(timer))
 	if s := c.game.Scheme; s == games.F8SC || s == games.F6SC {
 		for i := range c.box.cartridgeRAM() {
 			c.box.cartridgeRAM()[i] = byte(c.drawHardware())
@@ -258,7 +258,7 @@ func (c *Console) play(a games.Action, strength float32) {
 }
 
 func (c *Console) frame() {
-	c.box.frame(c.rom.image, !c.unseen)
+	c.box.frame(c.rom.cartridge, !c.unseen)
 	c.game.Step(&c.rule, c.box.ram(), c.cart)
 }
 
@@ -287,5 +287,5 @@ func (c *Console) PAL() bool { return c.pal }
 // RAM returns the machine's 128 bytes, in place.
 func (c *Console) RAM() *[128]byte { return c.box.ram() }
 
-// Rows returns the height of the picture.
+// Rows returns the height of the image.
 func (c *Console) Rows() int { return c.rows }

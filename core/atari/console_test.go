@@ -68,8 +68,8 @@ func TestRewardsAndEnd(t *testing.T) {
 	if got := c.FrameNumber() - frames; got != 2 {
 		t.Errorf("the act that ended the game took %d frames, want 2", got)
 	}
-	ram, picture := *c.RAM(), slices.Clone(c.Screen())
-	if r := c.Act(games.Right, 1); r != 0 || *c.RAM() != ram || !bytes.Equal(c.Screen(), picture) || c.FrameNumber() != frames+2 {
+	ram, image := *c.RAM(), slices.Clone(c.Screen())
+	if r := c.Act(games.Right, 1); r != 0 || *c.RAM() != ram || !bytes.Equal(c.Screen(), image) || c.FrameNumber() != frames+2 {
 		t.Error("the machine did not stand still after the game's end")
 	}
 	c.resetAsALE()
@@ -259,11 +259,11 @@ func TestViews(t *testing.T) {
 	want := slices.Clone(colours)
 	screen.NewBlend(screen.NTSC).Average(want, colours, previous)
 	if got := c.Screen(); !bytes.Equal(got, want) || bytes.Equal(got, colours) {
-		t.Error("the blended picture is not the average of the last two")
+		t.Error("the blended image is not the average of the last two")
 	}
 }
 
-// More than 285 lines a frame make a console think of PAL, whose pictures are higher.
+// More than 285 lines a frame make a console think of PAL, whose images are higher.
 func TestPAL(t *testing.T) {
 	for _, lines := range []byte{220, 245, 255} {
 		var c code

@@ -1,12 +1,12 @@
 // Package atari is the Atari 2600 as users of the Arcade Learning Environment know
-// it: a console with a cartridge, actions in, pictures, rewards and lives out, the
+// it: a console with a cartridge, actions in, images, rewards and lives out, the
 // same frame by frame as ale-py 0.12.1.
 //
 //	machine/   the hardware, C99 headers that stand alone
 //	games/     what is known of the 108 cartridges, and the rules for rewards
 //	screen/    colours, and the way to what a network sees
 //	console.go a Console: frames, sticky actions, numbers; reset.go how episodes
-//	           begin; controls.go sticks, paddles and switches; view.go pictures;
+//	           begin; controls.go sticks, paddles and switches; view.go images;
 //	           state.go saving; rom.go finding cartridges
 //
 // What holds:

@@ -31,7 +31,7 @@ type Env struct {
 
 	observer *screen.Observer // nil for RAM
 	stack    *env.Stack
-	seen     []byte // the two pictures of the act before, where stale ones may be asked for
+	seen     []byte // the two images of the act before, where stale ones may be asked for
 	drawn    bool   // the newest frame is in the stack
 
 	episode
@@ -298,8 +298,8 @@ func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 		return 0, 0, errNotActive
 	}
 	c, r := e.console, &e.recipe
-	if e.seen != nil { // the game may end with this act, whatever lives it tells
-		now, before := c.pictures()
+	if e.seen != nil { // the game may end with this act, whatever lives it reports
+		now, before := c.images()
 		copy(e.seen[copy(e.seen, now):], before)
 		if e.first {
 			copy(e.seen[len(now):], now)
@@ -381,7 +381,7 @@ func (e *Env) draw() {
 		copy(e.stack.Next(), c.RAM()[:])
 		return
 	}
-	now, before := c.pictures()
+	now, before := c.images()
 	over := c.GameOver() && !e.first
 	switch stale := r.Ending == "stale"; {
 	case e.first && !r.FirstPooled:
@@ -390,7 +390,7 @@ func (e *Env) draw() {
 		e.stack.Repeat()
 		return
 	case stale && over:
-		// The last picture was not looked at; what stands in its place is what was seen last.
+		// The last image was not looked at; what stands in its place is what was seen last.
 		n := len(before)
 		e.observer.ObserveAll(e.stack.Next(), c.Palette(), before, e.seen[:n], e.seen[n:])
 		return
@@ -416,7 +416,7 @@ var infos = []env.InfoSpec{
 	{Name: "ram", DType: env.Uint8, Len: 128},
 }
 
-// Infos describes what Inform tells.
+// Infos describes what Inform reports.
 func (e *Env) Infos() []env.InfoSpec {
 	if e.recipe.RAMInfo {
 		return infos
@@ -424,7 +424,7 @@ func (e *Env) Infos() []env.InfoSpec {
 	return infos[:len(infos)-1]
 }
 
-// Inform tells the lives left, the last act's whole reward, whether the game (not just a
+// Inform reports the lives left, the last act's whole reward, whether the game (not just a
 // life) is over or cut off, frames since the seed and since the game began, and the RAM.
 func (e *Env) Inform(columns [][]byte, i int) {
 	c := e.console

@@ -16,7 +16,7 @@ const (
 
 const envHead = 1 + 3 + 4*4 + 8 + rng.StateSize
 
-// Save returns the episode's place, the streams, the last act's pictures where they are
+// Save returns the episode's position, the streams, the last act's images where they are
 // needed, the stack and the console.
 func (e *Env) Save() ([]byte, error) {
 	chance, err := e.chance.MarshalBinary()

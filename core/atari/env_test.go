@@ -46,7 +46,7 @@ func TestEnv(t *testing.T) {
 	}
 	frame := len(obs) / frameStack
 	if !bytes.Equal(obs[:3*frame], make([]byte, 3*frame)) || bytes.Equal(obs[3*frame:], make([]byte, frame)) {
-		t.Error("after a reset there are three black frames and a picture")
+		t.Error("after a reset there are three black frames and an image")
 	}
 	reward, end, err := e.Step(right4, obs)
 	if reward != 1 || end != 0 || err != nil {

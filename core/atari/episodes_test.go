@@ -141,8 +141,8 @@ func TestAdvance(t *testing.T) {
 					t.Fatalf("%s: observed again, it is another one", options)
 				}
 			}
-			if p.tells() != q.tells() || !bytes.Equal(p.obs, q.obs) {
-				t.Fatalf("%s: %s and %s", options, p.tells(), q.tells())
+			if p.report() != q.report() || !bytes.Equal(p.obs, q.obs) {
+				t.Fatalf("%s: %s and %s", options, p.report(), q.report())
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func TestEvaluate(t *testing.T) {
 		for range 2 {
 			for lives := p.info("lives"); p.info("lives") == lives; {
 				if p.end != 0 {
-					t.Fatalf("%s: %s", options, p.tells())
+					t.Fatalf("%s: %s", options, p.report())
 				}
 				p.step(leftA)
 			}
@@ -180,7 +180,7 @@ func TestEvaluate(t *testing.T) {
 			p.step(leftA)
 		}
 		if p.end != env.Terminated || p.info("game_over") != 1 {
-			t.Errorf("%s: %s", options, p.tells())
+			t.Errorf("%s: %s", options, p.report())
 		}
 	}
 }
@@ -213,14 +213,14 @@ func TestCachedResets(t *testing.T) {
 	p = newTrial(t, `{"reset": "cached", "episodic_life": true, "noop_min": 9, "noop_max": 10, "use_fire_reset": false}`)
 	p.reset()
 	if p.info("episode_frame_number") != 0 {
-		t.Error(p.tells())
+		t.Error(p.report())
 	}
 	for p.end == 0 {
 		p.step(leftA)
 	}
 	p.reset()
-	if p.tells() != "reward 0, end 0, lives 2, raw 0, over 0, frame 21 of 21" {
-		t.Error(p.tells())
+	if p.report() != "reward 0, end 0, lives 2, raw 0, over 0, frame 21 of 21" {
+		t.Error(p.report())
 	}
 }
 

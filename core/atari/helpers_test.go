@@ -69,7 +69,7 @@ func (c *code) image() []byte {
 
 // tetrisImage goes by the rule of Tetris, whose score is in $F1 and $F2 and whose game
 // is over when bit 7 of $F3 is set. Here RIGHT scores a point a frame, LEFT ends the
-// game in its 50th frame, and RESET begins anew. What it sees it mixes into the picture.
+// game in its 50th frame, and RESET begins anew. What it sees it mixes into the image.
 func tetrisImage() []byte {
 	var c code
 	frame := c.begin(0xF1, 0xF2, 0xF3, 0x80+heldLeft, 0x80+numFrames)
@@ -146,7 +146,7 @@ func newROM(t testing.TB, game string, image []byte) *ROM {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &ROM{game: g, md5: digest(image), image: newImage(image, machineSchemes[scheme])}
+	return &ROM{game: g, md5: digest(image), cartridge: newCartridge(image, machineSchemes[scheme])}
 }
 
 func newConsole(t testing.TB, rom *ROM, s Settings) *Console {

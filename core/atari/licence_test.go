@@ -82,7 +82,7 @@ func TestNothingOfOthers(t *testing.T) {
 	}
 }
 
-// varied tells bytes of a program or a picture from fill.
+// varied distinguishes bytes of a program or an image from fill.
 func varied(b []byte) bool {
 	var seen [256]bool
 	n := 0

@@ -83,8 +83,8 @@ func (p *trial) info(name string) int {
 	return 0
 }
 
-// tells is what there is beside observations.
-func (p *trial) tells() string {
+// report is what there is beside observations.
+func (p *trial) report() string {
 	return fmt.Sprintf("reward %v, end %d, lives %d, raw %d, over %d, frame %d of %d", p.reward, p.end,
 		p.info("lives"), p.info("raw_reward"), p.info("game_over"), p.info("episode_frame_number"), p.info("frame_number"))
 }
@@ -102,7 +102,7 @@ func (p *trial) random(actions *rng.Stream, steps int) (record []byte) {
 		} else {
 			p.reset()
 		}
-		record = append(append(record, p.tells()...), p.obs...)
+		record = append(append(record, p.report()...), p.obs...)
 	}
 	return record
 }
@@ -272,9 +272,9 @@ func TestLives(t *testing.T) {
 		for len(got) < len(want) {
 			if p.end.Over() {
 				p.reset()
-				got = append(got, p.tells())
+				got = append(got, p.report())
 			} else if p.step(leftA); p.info("lives") < lives {
-				got = append(got, p.tells())
+				got = append(got, p.report())
 			}
 			lives = p.info("lives")
 		}
@@ -287,7 +287,7 @@ func TestLives(t *testing.T) {
 }
 
 // A stack is black before each episode, one that begins with a life, too; where a life is
-// told and the episode goes on, nothing is black.
+// reported and the episode goes on, nothing is black.
 func TestLivesStack(t *testing.T) {
 	for options, black := range map[string]bool{`{"recipe": "mnih2015"}`: true, `{"life_loss_info": true}`: false} {
 		p := newTrial(t, options)
@@ -316,7 +316,7 @@ func TestGameEndsInStart(t *testing.T) {
 		p.step(leftA)
 	}
 	if p.end != env.Terminated {
-		t.Fatal(p.tells())
+		t.Fatal(p.report())
 	}
 	p.reset()
 	p.step(downA) // from now on a life goes every tenth frame
@@ -324,18 +324,18 @@ func TestGameEndsInStart(t *testing.T) {
 		p.step(0)
 	}
 	if p.info("lives") != 1 || p.info("game_over") != 0 {
-		t.Fatal(p.tells())
+		t.Fatal(p.report())
 	}
 	p.reset() // in whose 25 frames the last life goes
 	if p.info("lives") != 3 || p.info("game_over") != 0 {
-		t.Fatal(p.tells())
+		t.Fatal(p.report())
 	}
 	from := p.info("episode_frame_number")
 	for p.end == 0 {
 		p.step(0)
 	}
 	if got := p.info("episode_frame_number") - from; got != 60 || p.end != env.Truncated {
-		t.Errorf("cut off after %d frames, must be 60: %s", got, p.tells())
+		t.Errorf("cut off after %d frames, must be 60: %s", got, p.report())
 	}
 }
 
@@ -366,7 +366,7 @@ func TestMaxFrames(t *testing.T) {
 					want = env.Truncated
 				}
 				if p.end != want || p.info("game_over") != int(want)/2 {
-					t.Fatalf("%s, game %d, step %d: %s", c.options, k, step, p.tells())
+					t.Fatalf("%s, game %d, step %d: %s", c.options, k, step, p.report())
 				}
 			}
 			if got := p.info("episode_frame_number") - from; got != most {
@@ -393,8 +393,8 @@ func TestMaxFrames(t *testing.T) {
 		t.Errorf("%s", s)
 	}
 	p.reset()
-	if p.tells() != "reward 0, end 0, lives 3, raw 0, over 0, frame 7 of 50" {
-		t.Errorf("after the cut: %s", p.tells())
+	if p.report() != "reward 0, end 0, lives 3, raw 0, over 0, frame 7 of 50" {
+		t.Errorf("after the cut: %s", p.report())
 	}
 	// Both at once.
 	p = newTrial(t, `{"episodic_life": true, "max_episode_frames": 12, "noop_max": 0}`)
@@ -403,10 +403,10 @@ func TestMaxFrames(t *testing.T) {
 		p.step(leftA)
 	}
 	if p.end != env.Terminated|env.Truncated {
-		t.Errorf("a life in the last frames: %s", p.tells())
+		t.Errorf("a life in the last frames: %s", p.report())
 	}
 	if p.reset(); p.info("lives") != 3 {
-		t.Errorf("the game that was cut off goes on: %s", p.tells())
+		t.Errorf("the game that was cut off goes on: %s", p.report())
 	}
 }
 
@@ -429,7 +429,7 @@ func TestRewards(t *testing.T) {
 		}
 		p.step(rightA)
 		if p.reset(); p.info("raw_reward") != 0 {
-			t.Errorf("%s: a reset tells a reward", options)
+			t.Errorf("%s: a reset reports a reward", options)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Recipe struct {
 	// ObsType is "grayscale" (uint8 [stack, height, width]), "rgb" ([stack, height, width, 3])
 	// or "ram" ([stack, 128]; [128] where stack_num is 1).
 	ObsType string `json:"obs_type"`
-	// Pixels is how a grey observation is made of two pictures: "area", "luma" or "half"; see
+	// Pixels is how a grey observation is made of two images: "area", "luma" or "half"; see
 	// screen.Look.
 	Pixels string `json:"pixels"`
 	Height int    `json:"img_height"`
@@ -29,7 +29,7 @@ type Recipe struct {
 	Stack int `json:"stack_num"`
 	// FrameSkip is the frames that an action lasts.
 	FrameSkip int `json:"frameskip"`
-	// MaxPool observes the brighter of the last two pictures, not the last one alone.
+	// MaxPool observes the brighter of the last two images, not the last one alone.
 	MaxPool bool `json:"maxpool"`
 	// NoopMin and NoopMax: so many frames of NOOP, at least the first and fewer than the
 	// second number, come before the first observation. FIRE is one of them.
@@ -41,11 +41,11 @@ type Recipe struct {
 	// StartActions plays NOOP, FIRE and UP behind that, a frame each, as far as the game has
 	// them; after a lost life these alone.
 	StartActions bool `json:"start_actions"`
-	// FirstPooled observes the brighter of two pictures at an episode's beginning, too.
+	// FirstPooled observes the brighter of two images at an episode's beginning, too.
 	FirstPooled bool `json:"first_maxpool"`
 	// EpisodicLife terminates an episode with each life; the game goes on in the next one.
 	EpisodicLife bool `json:"episodic_life"`
-	// LifeLossInfo tells a life's loss as a termination and goes on with the episode.
+	// LifeLossInfo reports a life's loss as a termination and goes on with the episode.
 	LifeLossInfo bool `json:"life_loss_info"`
 	// ClipRewards clamps rewards to -1, 0 and 1; raw_reward among the infos is whole.
 	ClipRewards bool `json:"reward_clipping"`
@@ -53,7 +53,7 @@ type Recipe struct {
 	MaxFrames int `json:"max_num_frames_per_episode"`
 	// Sticky is the probability that an action is ignored for a frame (Machado et al. 2018).
 	Sticky float64 `json:"repeat_action_probability"`
-	// FullActions has all legal actions, not those alone that the game tells apart.
+	// FullActions has all legal actions, not only those that the game distinguishes.
 	FullActions bool `json:"full_action_space"`
 	// Continuous takes (radius 0 to 1, angle -pi to pi, fire 0 to 1) in place of a number. A
 	// stick is moved, and the button pressed, where its part is above the threshold.
@@ -65,8 +65,8 @@ type Recipe struct {
 	// Reset is how a game begins: "ale" or "cached"; see Reset.
 	Reset string `json:"reset"`
 	// Ending is what is observed after an act that the game's end cuts short: the "last"
-	// pictures, or what AtariVectorEnv shows, "stale" ones: what was seen before, and where the
-	// game ends with the very last frame, the brighter of that and the last picture but one.
+	// images, or what AtariVectorEnv shows, "stale" ones: what was seen before, and where the
+	// game ends with the very last frame, the brighter of that and the last image but one.
 	Ending string `json:"ending"`
 	// RAMInfo adds the machine's memory, uint8 [128], to the infos.
 	RAMInfo bool `json:"ram_info"`
@@ -75,7 +75,7 @@ type Recipe struct {
 // DefaultRecipe is the one that AtariVectorEnv follows.
 const DefaultRecipe = "ale"
 
-// halfHeight is the height of a picture of 210 rows for Stooke and Abbeel.
+// halfHeight is the height of an image of 210 rows for Stooke and Abbeel.
 const halfHeight = 104
 
 var recipes = map[string]Recipe{
@@ -194,7 +194,7 @@ func (r *Recipe) settle(o env.Options) {
 		}
 	}
 	if !r.MaxPool || r.FrameSkip == 1 {
-		r.MaxPool, r.FirstPooled = false, false // one picture an act
+		r.MaxPool, r.FirstPooled = false, false // one image an act
 	}
 	if r.Pixels == "half" && (r.Height != halfHeight || r.Width != Width/2) {
 		r.Pixels = "area" // another size
@@ -219,7 +219,7 @@ func (r *Recipe) settle(o env.Options) {
 func (r *Recipe) name(name string, base Recipe) string {
 	typed := base
 	typed.ObsType = r.ObsType
-	typed.settle(nil) // so that what the type brings with it is not told
+	typed.settle(nil) // so that what the type brings with it is not reported
 	typed.ObsType = base.ObsType
 	was, is := typed.values(), r.values()
 	var changed []string
@@ -249,7 +249,7 @@ func (r *Recipe) json() []byte {
 	return text
 }
 
-// Hash tells recipes apart: the first 12 hexadecimal digits of the SHA-256 of all values.
+// Hash identifies a recipe: the first 12 hexadecimal digits of the SHA-256 of all values.
 func (r *Recipe) Hash() string {
 	sum := sha256.Sum256(r.json())
 	return hex.EncodeToString(sum[:6])

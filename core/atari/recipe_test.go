@@ -42,9 +42,9 @@ func TestRecipes(t *testing.T) {
 	var names []string
 	for name, hash := range recipeHashes {
 		names = append(names, name)
-		r, told := recipeOf(t, fmt.Sprintf(`{"recipe": %q}`, name))
-		if told != name || r.Hash() != hash {
-			t.Errorf("%q with hash %q, must be %q with %q", told, r.Hash(), name, hash)
+		r, reported := recipeOf(t, fmt.Sprintf(`{"recipe": %q}`, name))
+		if reported != name || r.Hash() != hash {
+			t.Errorf("%q with hash %q, must be %q with %q", reported, r.Hash(), name, hash)
 		}
 		if r != recipes[name] {
 			t.Errorf("%s: its table says what has no meaning: %s", name, r.json())
@@ -165,7 +165,7 @@ func TestRecipeSpec(t *testing.T) {
 			t.Errorf("%s: %s %s", options, name, hash)
 		}
 	}
-	// A picture for PAL has 250 rows.
+	// An image for PAL has 250 rows.
 	pal, err := NewEnv(newROM(t, "amidar", palImage()), parse(t, `{"recipe": "stooke_abbeel"}`))
 	if err != nil || !slices.Equal(pal.Spec().Obs.Shape, []int{4, 124, 80}) {
 		t.Errorf("PAL: %v, %v", pal.Spec().Obs.Shape, err)

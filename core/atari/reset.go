@@ -87,7 +87,7 @@ func (c *Console) softReset() {
 func (c *Console) hold(frames int) {
 	c.holdSelect()
 	for range frames {
-		c.box.frame(c.rom.image, true)
+		c.box.frame(c.rom.cartridge, true)
 	}
 	c.play(games.Noop, 1)
 	c.count()

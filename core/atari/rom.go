@@ -19,10 +19,10 @@ import (
 // ROM is a cartridge: its bytes and the game whose rules go with them, and what a
 // console is like that was turned on with it. Any number of consoles share one.
 type ROM struct {
-	game  *games.Game
-	md5   string
-	image *image
-	on    atomic.Pointer[turnedOn] // nil until a console was
+	game      *games.Game
+	md5       string
+	cartridge *cartridge
+	on        atomic.Pointer[turnedOn] // nil until a console was
 }
 
 // Game returns the game's facts.
@@ -194,7 +194,7 @@ func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 	if r := roms.known[key]; r != nil {
 		return r, nil
 	}
-	r := &ROM{game: g, md5: sum, image: newImage(data, machineSchemes[scheme])}
+	r := &ROM{game: g, md5: sum, cartridge: newCartridge(data, machineSchemes[scheme])}
 	if roms.known == nil {
 		roms.known = map[string]*ROM{}
 	}
@@ -206,7 +206,7 @@ func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 var machineSchemes = map[games.Scheme]int{games.Cart2K: 0, games.Cart4K: 0, games.F8: 1, games.F6: 2, games.E0: 3,
 	games.F8SC: 4, games.F6SC: 5, games.FE: 6, games.DPC: 7}
 
-// schemeOf tells from unknown bytes what kind of cartridge they are.
+// schemeOf finds out from unknown bytes what kind of cartridge they are.
 func schemeOf(data []byte) (games.Scheme, error) {
 	switch len(data) {
 	case 2048:

@@ -7,16 +7,16 @@ import (
 	"unsafe"
 )
 
-// A machine is its two pictures and little else; a console adds what waits to be drawn,
+// A machine is its two images and little else; a console adds what waits to be drawn,
 // the generator and the rule. The cartridge and all tables are shared.
 func TestSize(t *testing.T) {
-	const pictures = 2 * 250 * 160
+	const images = 2 * 250 * 160
 	var b box
-	if rest := unsafe.Sizeof(b.m) - pictures; rest > 4<<10 {
-		t.Errorf("a machine has %d bytes beside its pictures", rest)
+	if rest := unsafe.Sizeof(b.m) - images; rest > 4<<10 {
+		t.Errorf("a machine has %d bytes beside its images", rest)
 	}
 	if size := unsafe.Sizeof(state{}); size > 84<<10 {
 		t.Errorf("a console has %d bytes", size)
 	}
-	t.Logf("machine %d bytes, %d of them pictures; console %d", unsafe.Sizeof(b.m), pictures, unsafe.Sizeof(state{}))
+	t.Logf("machine %d bytes, %d of them images; console %d", unsafe.Sizeof(b.m), images, unsafe.Sizeof(state{}))
 }

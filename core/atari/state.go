@@ -25,7 +25,7 @@ func (s *state) bytes() []byte {
 // Save returns all that the console's future depends on, settings aside. Without
 // its generators, Restore leaves the console's own as they are.
 func (c *Console) Save(withRNG bool) []byte {
-	c.box.settle(c.rom.image)
+	c.box.settle(c.rom.cartridge)
 	s := c.state
 	flags := uint32(flagWithRNG)
 	if !withRNG {
@@ -58,7 +58,7 @@ func (c *Console) Restore(saved []byte) error {
 	}
 	s := new(state)
 	copy(s.bytes(), body[stateHead:])
-	if !s.box.accepts(c.rom.image, &c.box) || s.generator.next < 0 || s.generator.next > len(s.generator.state) {
+	if !s.box.accepts(c.rom.cartridge, &c.box) || s.generator.next < 0 || s.generator.next > len(s.generator.state) {
 		return fmt.Errorf("state: not one that this game's console could be in")
 	}
 	own, starts := c.generator, c.starts

@@ -161,7 +161,7 @@ func TestForgedStates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The pictures are most of a state; what comes before and after them is what counts.
+	// The images are most of a state; what comes before and after them is what counts.
 	end := len(sound) - 4
 	for range 3000 {
 		forged := slices.Clone(sound)
@@ -206,7 +206,7 @@ func TestLookingChangesNothing(t *testing.T) {
 			a.Screen()
 		}
 		if !bytes.Equal(a.Screen(), b.Screen()) {
-			t.Errorf("frame skip %d: the pictures differ", skip)
+			t.Errorf("frame skip %d: the images differ", skip)
 		}
 		if !bytes.Equal(a.Save(true), b.Save(true)) {
 			t.Errorf("frame skip %d: the states differ", skip)

@@ -20,11 +20,11 @@ func (c *Console) Palette() *screen.Palette {
 	return screen.NTSC
 }
 
-// Screen returns the picture of the last frame, [Rows, Width], as the TIA's colour
+// Screen returns the image of the last frame, [Rows, Width], as the TIA's colour
 // bytes, blended with the one before where ColourAveraging is set. It is valid until
 // the next call.
 func (c *Console) Screen() []byte {
-	now, before := c.pictures()
+	now, before := c.images()
 	if !c.settings.ColourAveraging {
 		return now
 	}
@@ -37,13 +37,13 @@ func (c *Console) Screen() []byte {
 	return c.blended
 }
 
-// pictures returns those of the last two frames.
-func (c *Console) pictures() (now, before []byte) {
-	c.box.settle(c.rom.image)
-	return c.box.picture(), c.box.previous()
+// images returns those of the last two frames.
+func (c *Console) images() (now, before []byte) {
+	c.box.settle(c.rom.cartridge)
+	return c.box.image(), c.box.previous()
 }
 
-// Grey writes the picture's grey levels, [Rows, Width].
+// Grey writes the image's grey levels, [Rows, Width].
 func (c *Console) Grey(to []byte) { screen.ToGrey(to, c.Screen(), c.Palette()) }
 
 // observers, by their looks and sizes, are shared by all consoles and environments: the
@@ -76,9 +76,9 @@ const Side = 84
 // Observe writes what a learner looks at, [Side, Side]: the brighter of the last two
 // frames' pixels in grey, each weighted by the area it covers (Mnih et al. 2015).
 func (c *Console) Observe(to []byte) {
-	now, before := c.pictures()
+	now, before := c.images()
 	c.observer.Observe(to, now, before, c.Palette())
 }
 
-// RGB writes the picture's colours, [Rows, Width, 3].
+// RGB writes the image's colours, [Rows, Width, 3].
 func (c *Console) RGB(to []byte) { screen.ToRGB(to, c.Screen(), c.Palette()) }

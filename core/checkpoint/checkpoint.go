@@ -1,205 +1,124 @@
-// Package checkpoint is the file a run is kept in: a zip archive of named
-// parts, so that other programs can look inside (the weights are safetensors).
+// Package checkpoint reads and writes the file that stores a run or a policy: a
+// zip archive of named parts, which other programs can open (weights are
+// safetensors).
 //
-//   - A file is either whole or not there: it is written beside its place under
-//     another name, flushed to the disk and renamed. A failure (a full disk, a
-//     power cut) leaves what stood there before.
-//   - Every part carries a checksum, and a part is used only after its last
-//     byte was read and found good.
-//   - The first part, the manifest, says that the file is ours and of which
-//     format. A file of a newer format is refused rather than half understood.
+//   - A file is either complete or absent: Save writes a temporary file in the
+//     same folder, without a name where the file system allows it, flushes it to
+//     the disk and renames it. A failure (a full disk, a power cut) leaves the
+//     older file.
+//   - The last entry is the manifest, a JSON object: "what" says that the file is
+//     ours, then its format and kind, the caller's content, and every part's
+//     name, version, length and CRC-32C. It is last because lengths and checksums
+//     are known only then, and a replay memory of gigabytes must not be
+//     serialised twice. The archive must hold exactly the manifest's parts in the
+//     manifest's order, so damage to the archive's directory cannot make a part
+//     disappear.
+//   - Entries are stored, never compressed, and together not larger than the
+//     file, so the size of a file bounds what its parts can claim. Each Read is
+//     told the length n of its part and must bound its own memory by it.
+//   - Loading has two phases. First every part is read into new memory and its
+//     checksum is compared. Only when all parts are good does adopt put them in
+//     place, which cannot fail. So a refused Load leaves a run as it was.
+//   - Damage is ErrFormat, a newer version ErrVersion, the former format ErrOld.
+//     Where a file is whole but does not fit (another network, too little memory),
+//     the error is the one that the part's Read returned.
+//
+// Later formats keep the name of the manifest, its fields "what" and "format", and
+// stored entries, so that every version can say which files it cannot read.
+//
+// Different files may be saved and read by different goroutines at once; a Reader
+// belongs to one.
 package checkpoint
 
 import (
-	"archive/zip"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
-	"os"
-	"path/filepath"
 )
 
-// Format is the number of the format that this version writes, and the newest
-// one it reads.
-const Format = 1
+// Format is the number of the format that this version writes, and the only one
+// it reads.
+const Format = 2
 
 const (
 	manifestName = "paceline.json"
 	magic        = "paceline checkpoint"
+
+	maxManifest = 16 << 20 // bytes
+	maxParts    = 1000
+	maxPartList = 256 << 10 // bytes of maxParts entries
 )
 
 // Errors that callers tell apart, besides those of the file system.
 var (
-	ErrFormat  = errors.New("not a whole checkpoint")
+	// ErrFormat says that a file is damaged, or none of ours.
+	ErrFormat = errors.New("not a whole checkpoint of paceline")
+	// ErrVersion says that a newer version of the library wrote a file.
 	ErrVersion = errors.New("checkpoint of a newer version")
+	// ErrOld says that a file is of format 1.
+	ErrOld = errors.New("checkpoint of version 0.1.0, from before the file format was settled: it cannot be loaded")
 )
+
+// Part is one named piece of a file: how it is written, and how it is read in
+// two phases.
+type Part struct {
+	// Name is 1 to 100 of the characters a-z 0-9 . _ -
+	Name string
+	// Version of what Write writes, 1 or more. Load refuses another.
+	Version int
+	// Optional parts may be missing in a file.
+	Optional bool
+	// Write writes the part. nil: Save leaves it out, if it is Optional.
+	Write func(w io.Writer) error
+	// Read reads all n bytes of the part into new memory. What it changes besides,
+	// Discard must undo. adopt (nil: nothing to do) puts the part in place and must
+	// not fail. r is nil where the part is Optional and the file has none. The
+	// checksum is compared after Read, whose result or error is dropped if the bytes
+	// were damaged. A nil Read: Load skips the part.
+	Read func(r io.Reader, n int64) (adopt func(), err error)
+	// Discard, if not nil, frees what a successful Read has made, when adopt will
+	// not be called: because another part was refused, or because of Close.
+	Discard func()
+}
 
 type manifest struct {
 	What    string          `json:"what"`
 	Format  int             `json:"format"`
 	Kind    string          `json:"kind"`
 	Content json.RawMessage `json:"content"`
+	Parts   partList        `json:"parts"`
 }
 
-// Writer writes one checkpoint. After an error, or before Commit, Abort leaves
-// no trace of it.
-type Writer struct {
-	path string
-	file *os.File
-	zip  *zip.Writer
+// entry is what the manifest says about a part.
+type entry struct {
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+	Length  int64  `json:"length"`
+	CRC32C  uint32 `json:"crc32c"`
 }
 
-// Create begins a checkpoint of some kind ("dqn") that will stand at path. The
-// content is what the manifest says, as JSON.
-func Create(path, kind string, content any) (*Writer, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // a link goes on pointing to the file
+type partList []entry
+
+// UnmarshalJSON refuses a list that would take much more memory than its text.
+func (l *partList) UnmarshalJSON(text []byte) error {
+	if len(text) > maxPartList {
+		return fmt.Errorf("parts: %d bytes, must be at most %d", len(text), maxPartList)
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("path: %s is a directory, must be a file", path)
-	}
-	text, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
-	if perr := (*os.PathError)(nil); errors.As(err, &perr) {
-		return nil, &os.PathError{Op: "create", Path: path, Err: perr.Err} // in the name that was asked for
-	} else if err != nil {
-		return nil, err
-	}
-	w := &Writer{path: path, file: file, zip: zip.NewWriter(file)}
-	text, err = json.MarshalIndent(manifest{What: magic, Format: Format, Kind: kind, Content: text}, "", " ")
-	if err == nil {
-		err = w.Part(manifestName, func(out io.Writer) error { _, err := out.Write(text); return err })
-	}
-	if err != nil {
-		w.Abort()
-		return nil, err
-	}
-	return w, nil
+	return strictJSON(text, (*[]entry)(l))
 }
 
-// Part writes one named part.
-func (w *Writer) Part(name string, write func(io.Writer) error) error {
-	// Uncompressed: weights do not shrink, and a replay memory of gigabytes
-	// would take minutes.
-	out, err := w.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
-	if err != nil {
-		return err
-	}
-	return write(out)
-}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Commit puts the finished file in its place.
-func (w *Writer) Commit() error {
-	err := w.zip.Close()
-	if err == nil {
-		err = w.file.Sync()
+func validName(name string) bool {
+	if name == "" || len(name) > 100 || name == manifestName {
+		return false
 	}
-	if err == nil {
-		err = w.file.Chmod(0o644)
-	}
-	if err = errors.Join(err, w.file.Close()); err == nil {
-		err = os.Rename(w.file.Name(), w.path)
-	}
-	if err != nil {
-		os.Remove(w.file.Name())
-		return err
-	}
-	if dir, err := os.Open(filepath.Dir(w.path)); err == nil {
-		dir.Sync() // best effort: the rename itself has succeeded
-		dir.Close()
-	}
-	return nil
-}
-
-// Abort gives up the file being written. After Commit it does nothing.
-func (w *Writer) Abort() {
-	if w.file.Close() == nil {
-		os.Remove(w.file.Name())
-	}
-}
-
-// Reader reads one checkpoint.
-type Reader struct {
-	// Kind is what Create was given.
-	Kind string
-
-	path    string
-	file    *zip.ReadCloser
-	content json.RawMessage
-}
-
-// Open opens the checkpoint at path.
-func Open(path string) (*Reader, error) {
-	file, err := zip.OpenReader(path)
-	if err != nil {
-		var perr *os.PathError
-		if errors.As(err, &perr) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%s: %w, or cut off (%v)", path, ErrFormat, err)
-	}
-	r := &Reader{path: path, file: file}
-	var m manifest
-	var text bytes.Buffer
-	err = r.Part(manifestName, func(in io.Reader) error {
-		_, err := text.ReadFrom(io.LimitReader(in, 64<<20))
-		return err
-	})
-	if err == nil {
-		if jerr := json.Unmarshal(text.Bytes(), &m); jerr != nil || m.What != magic {
-			err = fmt.Errorf("%s: %w of paceline", path, ErrFormat)
-		} else if m.Format > Format {
-			err = fmt.Errorf("%s: %w: format %d, this library reads up to %d", path, ErrVersion, m.Format, Format)
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
 		}
 	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	r.Kind, r.content = m.Kind, m.Content
-	return r, nil
+	return true
 }
-
-// Content decodes what Create was given.
-func (r *Reader) Content(to any) error {
-	if err := json.Unmarshal(r.content, to); err != nil {
-		return fmt.Errorf("%s: %w: its manifest cannot be read (%v)", r.path, ErrFormat, err)
-	}
-	return nil
-}
-
-// Has tells whether there is a part called name.
-func (r *Reader) Has(name string) bool {
-	for _, f := range r.file.File {
-		if f.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// Part hands a part to read, and then checks that all of it was there and
-// whole: what read made of it may be used only if Part returns nil.
-func (r *Reader) Part(name string, read func(io.Reader) error) error {
-	in, err := r.file.Open(name)
-	if err != nil {
-		return fmt.Errorf("%s: %w of paceline: it has no part %s", r.path, ErrFormat, name)
-	}
-	defer in.Close()
-	err = read(in)
-	if err == nil {
-		_, err = io.Copy(io.Discard, in) // the checksum is compared at the end
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w: part %s: %w", r.path, ErrFormat, name, err)
-	}
-	return nil
-}
-
-// Close closes the file.
-func (r *Reader) Close() error { return r.file.Close() }

@@ -43,7 +43,7 @@ func (d DType) String() string { return [...]string{"uint8", "float32", "int32",
 // ObsSpec describes an observation (a Gymnasium Box).
 type ObsSpec struct {
 	DType DType
-	// Shape is [C, H, W] for pictures and [n] for vectors.
+	// Shape is [C, H, W] for images and [n] for vectors.
 	Shape []int
 	// Low and High bound every component; one entry each, or one per component.
 	Low, High []float32
@@ -155,7 +155,7 @@ type End uint8
 const (
 	Terminated End = 1 << iota // the task is over: the return beyond is zero
 	Truncated                  // cut off (time limit): the return beyond is not zero
-	// Lost is told as a termination, but the episode goes on: a life was lost in a game
+	// Lost is reported as a termination, but the episode goes on: a life was lost in a game
 	// whose learner takes that for an end, and whose observations go on all the same.
 	Lost
 )
@@ -171,7 +171,7 @@ type Env interface {
 	// Seed restarts the environment's own stream of random numbers. It takes
 	// effect at the next Reset.
 	Seed(seed uint64)
-	// Reset begins an episode, going on along the environment's stream.
+	// Reset starts an episode, going on along the environment's stream.
 	Reset(obs []byte) error
 	// Step takes one action; the caller has checked its range.
 	Step(action int32, obs []byte) (reward float32, end End, err error)
@@ -194,7 +194,7 @@ type Delayer interface {
 	Observe(obs []byte)
 }
 
-// InfoSpec describes what an Informer tells under one name: a number, or with Len above 0
+// InfoSpec describes what an Informer reports under one name: a number, or with Len above 0
 // a row of as many.
 type InfoSpec struct {
 	Name  string
@@ -205,7 +205,7 @@ type InfoSpec struct {
 // Bytes returns what one environment's entry takes.
 func (s InfoSpec) Bytes() int { return max(1, s.Len) * s.DType.Size() }
 
-// Informer is an Env that tells more about where it stands than its observation does.
+// Informer is an Env that reports more about its state than its observation does.
 type Informer interface {
 	Env
 	// Infos describes the columns; it never changes.
@@ -214,11 +214,11 @@ type Informer interface {
 	Inform(columns [][]byte, i int)
 }
 
-// Numbered is an Env that wants to know its place in a vector.
+// Numbered is an Env that wants to know its index in a vector.
 type Numbered interface{ Number(i int) }
 
 // Evaluable is an Env whose episodes and rewards are made for learning, and which shows
-// the task's own from the next reset on when it is told to.
+// the task's own from the next reset on once Evaluate is called.
 type Evaluable interface{ Evaluate() }
 
 // Named is an Env whose observations follow a recipe: a name, and a hash of all that the
@@ -237,7 +237,7 @@ type Saver interface {
 
 // Renderer is an Env that can draw itself.
 type Renderer interface {
-	// Render returns an RGB picture, 8 bits a channel, row by row.
+	// Render returns an RGB image, 8 bits a channel, row by row.
 	Render() (rgb []byte, width, height int, err error)
 }
 

@@ -18,7 +18,7 @@ func NewStack(depth, size int) *Stack {
 // Clear makes all frames black.
 func (s *Stack) Clear() { clear(s.frames) }
 
-// Next drops the oldest frame and returns its room, in which the newest is to be drawn.
+// Next drops the oldest frame and returns its memory, in which the newest is to be drawn.
 func (s *Stack) Next() []byte {
 	if s.newest += s.size; s.newest == len(s.frames) {
 		s.newest = 0

@@ -1,6 +1,20 @@
 // Package fault holds the errors that every layer shares, so that a caller can
 // tell them apart with errors.Is and errors.As without importing the layer that
 // they come from. It imports nothing of this library.
+//
+// # Misuse
+//
+// One rule holds in every package. What somebody outside the library can cause is an
+// error: a host by its arguments or by the order and the number of its calls, an
+// environment by what it returns, a file by what is in it, the machine by what it
+// has not got. What only a bug of this library can cause panics, with a text that
+// begins with the name of the package: "threads: Do on a pool that is closed". A
+// function that cannot know which of the two it was returns an error.
+//
+// So a package behind one that checks (threads, kernel, replay's Sample and At)
+// panics where it is called out of turn, and one that a host's call reaches directly
+// (vec, train, policy) returns an error. A panic never ends the host: it is caught
+// where the host's call came in, and spoils that one object.
 package fault
 
 import (

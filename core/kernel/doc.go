@@ -1,6 +1,6 @@
 // Package kernel holds the numeric inner loops of the networks: convolution and
-// dense layers with bias and ReLU, forward and backward, and the optimisers, on
-// float32 slices.
+// dense layers with bias and ReLU, forward and backward, tanh, the losses and the
+// optimisers, on float32 slices.
 //
 // Layouts. Everything is row-major. Pictures are [n, height, width, channel], or
 // [n, channel, height, width] where a Conv says planar; convolution weights are
@@ -18,8 +18,8 @@
 //	            processor (arm64 among them)
 //	go          plain Go, by the textbook; the only one in a build without cgo
 //
-// The best one the processor runs is chosen when the program starts; the
-// environment variable PACELINE_ISA names another. Paths agree to rounding, not to
+// The one in use is core/cpu's choice: the best that the processor runs, or the one
+// that the environment variable PACELINE_ISA names. Paths agree to rounding, not to
 // the bit: sums run in different orders.
 //
 // Determinism, on one path:
@@ -36,8 +36,9 @@
 //     flushed to zero) on entry and restore the caller's on return, because
 //     threads inherit their mode from the program that hosts the library. The
 //     "go" path computes in whatever mode its thread is in.
-//   - The optimisers, SumSquares, Scale and TDLoss give the same bits on all
-//     paths, denormals aside.
+//   - The optimisers, SumSquares, Scale, Exp, Log, Tanh and the losses give the
+//     same bits on all paths, denormals aside. Exponentials and logarithms are our
+//     own: those of C libraries differ from version to version.
 //
 // Every function may be called from any number of goroutines at once, on
 // different outputs, workspaces and teams. None allocates. A slice that is too
@@ -50,8 +51,8 @@
 // Where things are. kernel.go and layers.go are the Go side: checks, then the
 // path's table. The C side is one set of loops, written on a vocabulary of vector
 // operations: loops.h (the frame), gemm.h (tiles of a matrix product), conv.h with
-// conv_forward.h and conv_backward.h (Winograd), dense.h, update.h (the optimisers
-// and the loss, each in one pass). A path's file (avx512.c, avx2.c, generic.c)
+// conv_forward.h and conv_backward.h (Winograd), dense.h, update.h (the optimisers,
+// each in one pass), losses.h (exponentials and the losses). A path's file (avx512.c, avx2.c, generic.c)
 // defines the vocabulary and includes the loops; X_rounded.c and avx512_bf16.c
 // include the path's file again for products of bfloat16. entry.c is what cgo
 // calls: it cuts a call into the parts that the threads of a team (team.c) share.
@@ -75,8 +76,8 @@
 // float, so that the same loops, with half the k, serve both.
 //
 // A new path: copy avx2.c, define its vectors, MR and NR for its registers (MR * 2
-// accumulators, 2 columns of B, one broadcast), list it in kernel.h and
-// isa_*.go; maxRows, maxCols and maxVector in workspace.go are the largest of any
+// accumulators, 2 columns of B, one broadcast), list it in kernel.h,
+// isa_*.go and core/cpu; maxRows, maxCols and maxVector in workspace.go are the largest of any
 // path. The tests run on every path that ISAs lists.
 //
 // Tried and dropped, on one core of a 2-core AVX-512 machine (117 GFLOP/s):

@@ -1,49 +1,17 @@
 #include "kernel.h"
 
-#if defined(__x86_64__)
-
-#include <immintrin.h>
-
-/* Exceptions masked, round to nearest, flush results and inputs to zero. */
-#define MODE (0x1F80u | 0x8000u | 0x0040u)
-
-uint64_t paceline_kernel_float_mode(void) { return _mm_getcsr(); }
-void paceline_kernel_set_float_mode(uint64_t mode) { _mm_setcsr((unsigned)mode); }
-
-#elif defined(__aarch64__)
-
-#define MODE (UINT64_C(1) << 24) /* FZ, round to nearest */
-
-uint64_t paceline_kernel_float_mode(void) {
-  uint64_t mode;
-  __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
-  return mode;
-}
-
-void paceline_kernel_set_float_mode(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode) : "memory"); }
-
-#else
-
-#define MODE 0
-
-uint64_t paceline_kernel_float_mode(void) { return 0; }
-void paceline_kernel_set_float_mode(uint64_t mode) { (void)mode; }
-
-#endif
-
-uint64_t paceline_kernel_own_float_mode(void) { return MODE; }
+#include "../cpu/float_mode.h"
 
 /*
  * Nothing here computes with floats: the arithmetic is behind a pointer, in
  * another file, so no compiler can move it out of the mode it belongs to. Helpers
  * of a team are in that mode always.
  */
-#define IN_OUR_MODE(call)                            \
-  do {                                               \
-    uint64_t callers = paceline_kernel_float_mode(); \
-    paceline_kernel_set_float_mode(MODE);            \
-    call;                                            \
-    paceline_kernel_set_float_mode(callers);         \
+#define IN_OUR_MODE(call)                                                \
+  do {                                                                   \
+    const uint64_t callers = paceline_float_enter(PACELINE_FLOAT_FLUSH); \
+    call;                                                                \
+    paceline_float_set(callers);                                         \
   } while (0)
 
 /*
@@ -365,12 +333,50 @@ void paceline_kernel_scale(const struct paceline_kernels *k, struct paceline_sha
 
 /* --------------------------------------------------------------- the others */
 
-double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const float *next,
-                               const int32_t *actions, const float *rewards, const float *discounts, ptrdiff_t n,
-                               ptrdiff_t width, int squared, float weight) {
+void paceline_kernel_add(const struct paceline_kernels *k, float *x, const float *y, ptrdiff_t n) {
+  IN_OUR_MODE(k->add(x, y, n));
+}
+
+void paceline_kernel_exp(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n) {
+  IN_OUR_MODE(k->exp(y, x, n));
+}
+
+void paceline_kernel_log(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n) {
+  IN_OUR_MODE(k->log(y, x, n));
+}
+
+void paceline_kernel_tanh(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n) {
+  IN_OUR_MODE(k->tanh(y, x, n));
+}
+
+void paceline_kernel_tanh_backward(const struct paceline_kernels *k, float *dx, const float *y, const float *dy,
+                                   ptrdiff_t n) {
+  IN_OUR_MODE(k->tanh_backward(dx, y, dy, n));
+}
+
+void paceline_kernel_td_targets(const struct paceline_kernels *k, float *targets, const float *next,
+                                const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width) {
+  IN_OUR_MODE(k->td_targets(targets, next, rewards, discounts, n, width));
+}
+
+double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const int32_t *actions,
+                               const float *targets, ptrdiff_t n, ptrdiff_t width, int squared, float weight) {
   double loss;
-  IN_OUR_MODE(loss = k->td_loss(dq, q, next, actions, rewards, discounts, n, width, squared, weight));
+  IN_OUR_MODE(loss = k->td_loss(dq, q, actions, targets, n, width, squared, weight));
   return loss;
+}
+
+void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n,
+                                 ptrdiff_t width) {
+  IN_OUR_MODE(k->log_softmax(y, x, n, width));
+}
+
+void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogits, float *dvalues, const float *logits,
+                                  const float *values, const int32_t *actions, const float *advantages,
+                                  const float *returns, const float *weights, ptrdiff_t n, ptrdiff_t width,
+                                  float entropy_coef, float value_coef, double *parts) {
+  IN_OUR_MODE(k->actor_critic(dlogits, dvalues, logits, values, actions, advantages, returns, weights, n, width,
+                              entropy_coef, value_coef, parts));
 }
 
 float paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds) {

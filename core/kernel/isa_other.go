@@ -5,6 +5,8 @@ package kernel
 // #include "kernel.h"
 import "C"
 
+import "github.com/paceline-rl/paceline/core/cpu"
+
 func nativeTables() []*table {
-	return []*table{nativeTable("generic", &C.paceline_kernels_generic, &C.paceline_kernels_generic_rounded)}
+	return []*table{nativeTable(cpu.Generic, &C.paceline_kernels_generic, &C.paceline_kernels_generic_rounded)}
 }

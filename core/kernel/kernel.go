@@ -2,9 +2,11 @@ package kernel
 
 import (
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/paceline-rl/paceline/core/cpu"
 )
 
 // Precision is what the products of a layer multiply. Sums, weights, gradients
@@ -29,7 +31,16 @@ type table struct {
 	adaGrad    func(t *Team, theta, grad, sq []float32, lr, eps float32)
 	sumSquares func(t *Team, x []float32) float64
 	scale      func(t *Team, x []float32, a float32)
-	tdLoss     func(dq, q, next []float32, actions []int32, rewards, discounts []float32, width int, squared bool, weight float32) float64
+
+	add          func(x, y []float32)
+	exp          func(y, x []float32)
+	log          func(y, x []float32)
+	tanh         func(y, x []float32)
+	tanhBackward func(dx, y, dy []float32)
+	tdTargets    func(targets, next, rewards, discounts []float32, width int)
+	tdLoss       func(dq, q []float32, actions []int32, targets []float32, width int, squared bool, weight float32) float64
+	logSoftmax   func(y, x []float32, width int)
+	actorCritic  func(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) ActorCriticParts
 }
 
 type layers struct {
@@ -43,18 +54,20 @@ type layers struct {
 }
 
 var (
-	tables  = append(nativeTables(), &reference) // best first
+	tables  = runnable(append(nativeTables(), &reference)) // best first
 	current atomic.Pointer[table]
-	envErr  error
 )
 
 func init() {
-	current.Store(tables[0])
-	if isa, ok := os.LookupEnv("PACELINE_ISA"); ok && isa != "" {
-		if err := Use(isa); err != nil {
-			envErr = fmt.Errorf("PACELINE_ISA: %w", err)
-		}
+	if err := Use(cpu.Chosen()); err != nil {
+		panic("kernel: " + err.Error()) // core/cpu names a path that is not compiled
 	}
+}
+
+// runnable drops the paths that this machine does not run.
+func runnable(all []*table) []*table {
+	paths := cpu.Paths()
+	return slices.DeleteFunc(all, func(t *table) bool { return !slices.Contains(paths, t.name) })
 }
 
 // ISA returns the name of the path in use.
@@ -69,8 +82,8 @@ func ISAs() []string {
 	return names
 }
 
-// Use switches every later call to the path called isa. It is meant for tests:
-// results before and after differ by rounding.
+// Use switches every later call to the path called isa, in this package alone. It is
+// meant for tests: results before and after differ by rounding.
 func Use(isa string) error {
 	for _, t := range tables {
 		if t.name == isa {
@@ -80,10 +93,6 @@ func Use(isa string) error {
 	}
 	return fmt.Errorf("%q, must be one of %s on this machine", isa, strings.Join(ISAs(), ", "))
 }
-
-// Err reports a value of PACELINE_ISA that names no path of this machine. The
-// best path is in use then; whoever starts a run decides whether to go on.
-func Err() error { return envErr }
 
 // RMSProp takes one step over the whole of theta, with g = grad:
 //
@@ -162,30 +171,6 @@ func Scale(t *Team, x []float32, a float32) {
 	if len(x) > 0 {
 		current.Load().scale(t, x, a)
 	}
-}
-
-// TDLoss returns the loss of Q-learning on a batch and overwrites dq with its
-// gradient for q, in one pass. Row i, of n = len(actions), has the error
-//
-//	d = q[i, actions[i]] - (rewards[i] + discounts[i] * max over a of next[i, a])
-//
-// and the loss d*d where squared, else d*d/2 where |d| < 1 and |d| - 1/2 elsewhere;
-// the result is the sum of the rows' losses in float64, times weight. q, next and
-// dq are [n, width], next the target network's at the next observations; actions
-// are 0 to width-1. dq may be neither q nor next.
-func TDLoss(dq, q, next []float32, actions []int32, rewards, discounts []float32, width int, squared bool, weight float32) float64 {
-	n := len(actions)
-	atLeast("dq", len(dq), n*width)
-	atLeast("q", len(q), n*width)
-	atLeast("next", len(next), n*width)
-	atLeast("rewards", len(rewards), n)
-	atLeast("discounts", len(discounts), n)
-	for i, a := range actions {
-		if a < 0 || int(a) >= width {
-			panic(fmt.Sprintf("kernel: actions[%d]: %d, must be 0 to %d", i, a, width-1))
-		}
-	}
-	return current.Load().tdLoss(dq, q, next, actions, rewards, discounts, width, squared, weight)
 }
 
 func atLeast(name string, have, want int) {

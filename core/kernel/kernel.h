@@ -3,7 +3,7 @@
  * per function that shares a call among threads and sets the floating-point mode.
  *
  * Every path is a file that defines its vectors (avx512.c, avx2.c, generic.c)
- * and then includes the same loops (gemm.h, conv.h, dense.h, update.h).
+ * and then includes the same loops (gemm.h, conv.h, dense.h, update.h, losses.h).
  */
 #ifndef PACELINE_KERNEL_H
 #define PACELINE_KERNEL_H
@@ -48,8 +48,18 @@ struct paceline_kernels {
   double (*sum_squares)(const float *x, ptrdiff_t n);
   void (*scale)(float *x, ptrdiff_t n, float a);
   void (*add)(float *x, const float *y, ptrdiff_t n);
-  double (*td_loss)(float *dq, const float *q, const float *next, const int32_t *actions, const float *rewards,
-                    const float *discounts, ptrdiff_t n, ptrdiff_t width, int squared, float weight);
+  void (*exp)(float *y, const float *x, ptrdiff_t n);
+  void (*log)(float *y, const float *x, ptrdiff_t n);
+  void (*tanh)(float *y, const float *x, ptrdiff_t n);
+  void (*tanh_backward)(float *dx, const float *y, const float *dy, ptrdiff_t n);
+  void (*td_targets)(float *targets, const float *next, const float *rewards, const float *discounts, ptrdiff_t n,
+                     ptrdiff_t width);
+  double (*td_loss)(float *dq, const float *q, const int32_t *actions, const float *targets, ptrdiff_t n,
+                    ptrdiff_t width, int squared, float weight);
+  void (*log_softmax)(float *y, const float *x, ptrdiff_t n, ptrdiff_t width);
+  void (*actor_critic)(float *dlogits, float *dvalues, const float *logits, const float *values, const int32_t *actions,
+                       const float *advantages, const float *returns, const float *weights, ptrdiff_t n,
+                       ptrdiff_t width, float entropy_coef, float value_coef, double *parts);
   float (*peak)(ptrdiff_t rounds);
   double peak_flop; /* of a round */
 };
@@ -105,17 +115,23 @@ void paceline_kernel_adagrad(const struct paceline_kernels *k, struct paceline_s
 void paceline_kernel_sum_squares(const struct paceline_kernels *k, struct paceline_share s, const float *x, ptrdiff_t n,
                                  double *sums);
 void paceline_kernel_scale(const struct paceline_kernels *k, struct paceline_share s, float *x, ptrdiff_t n, float a);
-double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const float *next,
-                               const int32_t *actions, const float *rewards, const float *discounts, ptrdiff_t n,
-                               ptrdiff_t width, int squared, float weight);
+void paceline_kernel_add(const struct paceline_kernels *k, float *x, const float *y, ptrdiff_t n);
+void paceline_kernel_exp(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n);
+void paceline_kernel_log(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n);
+void paceline_kernel_tanh(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n);
+void paceline_kernel_tanh_backward(const struct paceline_kernels *k, float *dx, const float *y, const float *dy,
+                                   ptrdiff_t n);
+void paceline_kernel_td_targets(const struct paceline_kernels *k, float *targets, const float *next,
+                                const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width);
+double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const int32_t *actions,
+                               const float *targets, ptrdiff_t n, ptrdiff_t width, int squared, float weight);
+void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n,
+                                 ptrdiff_t width);
+void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogits, float *dvalues, const float *logits,
+                                  const float *values, const int32_t *actions, const float *advantages,
+                                  const float *returns, const float *weights, ptrdiff_t n, ptrdiff_t width,
+                                  float entropy_coef, float value_coef, double *parts);
 float paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds);
-
-/* The calling thread's floating-point control register; 0 where we set none. */
-uint64_t paceline_kernel_float_mode(void);
-void paceline_kernel_set_float_mode(uint64_t mode);
-
-/* What it is while the kernels compute. */
-uint64_t paceline_kernel_own_float_mode(void);
 
 #pragma GCC visibility pop
 

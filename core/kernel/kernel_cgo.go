@@ -27,12 +27,9 @@ package kernel
 #cgo nocallback paceline_kernel_sum_squares
 #cgo noescape paceline_kernel_scale
 #cgo nocallback paceline_kernel_scale
-#cgo noescape paceline_kernel_td_loss
-#cgo nocallback paceline_kernel_td_loss
 #cgo nocallback paceline_kernel_peak
-#cgo nocallback paceline_kernel_float_mode
-#cgo nocallback paceline_kernel_set_float_mode
 #include "kernel.h"
+#include "../cpu/float_mode.h"
 */
 import "C"
 
@@ -52,7 +49,9 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 		adaGrad:    p.adaGrad,
 		sumSquares: p.sumSquares,
 		scale:      p.scale,
-		tdLoss:     p.tdLoss,
+
+		add: p.add, exp: p.exp, log: p.log, tanh: p.tanh, tanhBackward: p.tanhBackward,
+		tdTargets: p.tdTargets, tdLoss: p.tdLoss, logSoftmax: p.logSoftmax, actorCritic: p.actorCritic,
 	}
 }
 
@@ -217,11 +216,6 @@ func (p native) scale(t *Team, x []float32, a float32) {
 	t.end(helpers)
 }
 
-func (p native) tdLoss(dq, q, next []float32, actions []int32, rewards, discounts []float32, width int, squared bool, weight float32) float64 {
-	return float64(C.paceline_kernel_td_loss(p.k, floats(dq), floats(q), floats(next), (*C.int32_t)(unsafe.SliceData(actions)),
-		floats(rewards), floats(discounts), C.ptrdiff_t(len(actions)), C.ptrdiff_t(width), integer(squared), C.float(weight)))
-}
-
 func (p native) peak(rounds int) (flop float64) {
 	C.paceline_kernel_peak(p.k, C.ptrdiff_t(rounds))
 	return float64(p.k.peak_flop) * float64(rounds)
@@ -230,6 +224,6 @@ func (p native) peak(rounds int) (flop float64) {
 // floatMode and setFloatMode reach the calling thread's floating-point control
 // register, for the test that a host's mode does not change results (a test file
 // cannot use cgo).
-func floatMode() uint64 { return uint64(C.paceline_kernel_float_mode()) }
+func floatMode() uint64 { return uint64(C.paceline_float_mode()) }
 
-func setFloatMode(mode uint64) { C.paceline_kernel_set_float_mode(C.uint64_t(mode)) }
+func setFloatMode(mode uint64) { C.paceline_float_set(C.uint64_t(mode)) }

@@ -86,6 +86,7 @@ INLINE ptrdiff_t in_units(ptrdiff_t operands) { return (operands + PER_UNIT - 1)
 #include "conv.h"
 #include "dense.h"
 #include "update.h"
+#include "losses.h"
 
 const struct paceline_kernels KERNELS = {
     .conv_pack = conv_pack,
@@ -100,7 +101,14 @@ const struct paceline_kernels KERNELS = {
     .sum_squares = sum_squares,
     .scale = scale_by,
     .add = add_to,
+    .exp = exponentials,
+    .log = logarithms,
+    .tanh = tangents,
+    .tanh_backward = tangents_backward,
+    .td_targets = td_targets,
     .td_loss = td_loss,
+    .log_softmax = log_softmax,
+    .actor_critic = actor_critic,
     .peak = peak,
     .peak_flop = 2.0 * PEAK_STEPS * VW * PER_UNIT,
 };

@@ -9,19 +9,20 @@ import (
 
 // lossCase is one batch.
 type lossCase struct {
-	a                               *arena
-	width                           int
-	dq, q, next, rewards, discounts []float32
-	actions                         []int32
-	weight                          float32
-	loss                            float64
+	a                                        *arena
+	width                                    int
+	dq, q, next, rewards, discounts, targets []float32
+	actions                                  []int32
+	weight                                   float32
+	loss                                     float64
 }
 
 // tdCase returns rows whose errors are a few times size.
 func tdCase(r *rand.Rand, rows, width int, size float32) *lossCase {
 	a := newArena()
 	l := &lossCase{a: a, width: width, dq: a.out("dq", rows*width), q: a.random("q", rows*width, r), next: a.random("next", rows*width, r),
-		rewards: a.random("rewards", rows, r), discounts: a.random("discounts", rows, r), weight: 1 / float32(rows)}
+		rewards: a.random("rewards", rows, r), discounts: a.random("discounts", rows, r),
+		targets: a.out("targets", rows), weight: 1 / float32(rows)}
 	for range rows {
 		l.actions = append(l.actions, int32(r.IntN(width)))
 	}
@@ -34,7 +35,8 @@ func tdCase(r *rand.Rand, rows, width int, size float32) *lossCase {
 }
 
 func (l *lossCase) run(squared bool) {
-	l.loss = TDLoss(l.dq, l.q, l.next, l.actions, l.rewards, l.discounts, l.width, squared, l.weight)
+	TDTargets(l.targets, l.next, l.rewards, l.discounts, l.width)
+	l.loss = TDLoss(l.dq, l.q, l.actions, l.targets, l.width, squared, l.weight)
 }
 
 // Against the formulas in float64, and every path against the plain Go one.
@@ -67,9 +69,10 @@ func TestTDLoss(t *testing.T) {
 				defer Use(ISA())
 				Use("go")
 				k.run(squared)
-				plain, plainLoss := slices.Clone(k.dq), k.loss
+				plain, plainTargets, plainLoss := slices.Clone(k.dq), slices.Clone(k.targets), k.loss
 				eachISA(t, func(t *testing.T) {
 					fill(k.dq, nan)
+					fill(k.targets, nan)
 					k.run(squared)
 					k.a.check(t)
 					if math.Abs(k.loss-want) > 1e-6*want {
@@ -81,6 +84,7 @@ func TestTDLoss(t *testing.T) {
 						}
 					}
 					sameBits(t, "gradient", k.dq, plain)
+					sameBits(t, "targets", k.targets, plainTargets)
 					if k.loss != plainLoss {
 						t.Errorf("loss %v, the Go path's is %v", k.loss, plainLoss)
 					}
@@ -130,7 +134,7 @@ func TestHuberEdges(t *testing.T) {
 			{float32(math.Inf(1)), float32(math.Inf(1)), 1}, {float32(math.Inf(-1)), float32(math.Inf(1)), -1},
 		} {
 			dq := []float32{7}
-			if loss := TDLoss(dq, []float32{c.d}, []float32{5}, []int32{0}, []float32{0}, []float32{0}, 1, false, 1); float32(loss) != c.loss || dq[0] != c.slope {
+			if loss := TDLoss(dq, []float32{c.d}, []int32{0}, []float32{0}, 1, false, 1); float32(loss) != c.loss || dq[0] != c.slope {
 				t.Errorf("error %v: loss %v and slope %v, want %v and %v", c.d, loss, dq[0], c.loss, c.slope)
 			}
 		}

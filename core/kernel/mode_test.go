@@ -55,7 +55,14 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			for i := range arrays["grad"] {
 				arrays["grad"][i] *= 1e-19
 			}
-			loss := tdCase(r, 9, 3, 1e-19)
+			loss, actorCritic := tdCase(r, 9, 3, 1e-19), acCase(r, 9, 3)
+			for _, s := range [][]float32{actorCritic.b.Advantages, actorCritic.b.Values, actorCritic.b.Returns} {
+				for i := range s {
+					s[i] *= 1e-19
+				}
+			}
+			logits := actorCritic.b.Logits
+			e, l, th := make([]float32, len(logits)), make([]float32, len(dense.x)), make([]float32, len(dense.x))
 			setFloatMode(mode)
 			// Helpers inherit the mode of the thread that starts them.
 			team := newTeam(t, 2)
@@ -71,13 +78,18 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			Scale(team, arrays["s1"], 1e-30)
 			Scale(team, arrays["s1"], 1e-8)
 			loss.run(true)
+			actorCritic.run(1e-19, 1e-10)
+			Exp(e, logits)
+			Log(l, dense.x)
+			Tanh(th, dense.x)
 			sum := SumSquares(team, arrays["s2"])
 			left := floatMode()
 			setFloatMode(normal)
 			if left&^0x3f != mode {
 				t.Errorf("mode %#x left behind, was %#x", left, mode)
 			}
-			all = append(all, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], []float32{float32(sum), float32(loss.loss)}, loss.dq)
+			all = append(all, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], []float32{float32(sum), float32(loss.loss)}, loss.dq, e, l, th,
+				actorCritic.dlogits, actorCritic.dvalues, []float32{float32(actorCritic.parts.Policy)})
 			return all
 		}
 		want := results(normal)

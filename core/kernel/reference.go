@@ -16,7 +16,9 @@ var reference = table{
 	adaGrad:    refAdaGrad,
 	sumSquares: refSumSquares,
 	scale:      refScale,
-	tdLoss:     refTDLoss,
+
+	add: refAdd, exp: each(exp32), log: each(log32), tanh: each(tanh32), tanhBackward: refTanhBackward,
+	tdTargets: refTDTargets, tdLoss: refTDLoss, logSoftmax: refLogSoftmax, actorCritic: refActorCritic,
 }
 
 func refRMSProp(_ *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
@@ -100,34 +102,6 @@ func refScale(_ *Team, x []float32, a float32) {
 	for i := range x {
 		x[i] *= a
 	}
-}
-
-func refTDLoss(dq, q, next []float32, actions []int32, rewards, discounts []float32, width int, squared bool, weight float32) (sum float64) {
-	clear(dq[:len(actions)*width])
-	for i, a := range actions {
-		best := next[i*width]
-		for _, v := range next[i*width+1 : (i+1)*width] {
-			best = max(best, v) // NaN if either is
-		}
-		at := i*width + int(a)
-		loss, slope := refLoss(q[at]-(rewards[i]+float32(discounts[i]*best)), squared)
-		dq[at] = slope * weight
-		sum += float64(loss)
-	}
-	return sum * float64(weight)
-}
-
-// refLoss returns the loss of one error and its derivative.
-func refLoss(d float32, squared bool) (loss, slope float32) {
-	switch {
-	case squared:
-		return d * d, 2 * d
-	case d >= 1:
-		return d - 0.5, 1
-	case d <= -1:
-		return -d - 0.5, -1
-	}
-	return 0.5 * d * d, d // NaN comes here, and stays
 }
 
 func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }

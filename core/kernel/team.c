@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "kernel.h"
+#include "../cpu/float_mode.h"
 
 enum { PLACE = 1 << 12, INSIDE = PLACE - 1, PLACES = INSIDE * PLACE, CLOSED = 1 << 30 };
 enum { HELPER_SPINS = 4000, CALLER_SPINS = 10000 };
@@ -94,7 +94,7 @@ static void await_news(struct paceline_team *t) {
 static void *help(void *argument) {
   struct helper *h = argument;
   struct paceline_team *t = h->team;
-  paceline_kernel_set_float_mode(paceline_kernel_own_float_mode());
+  paceline_float_set(PACELINE_FLOAT_FLUSH);
   for (;;) {
     if (enter(t)) {
       take_parts(t, h->thread);

@@ -9,7 +9,8 @@ import (
 
 // Team is a set of threads that share the work of a call: the calling one and
 // helpers, which sleep between calls. A nil *Team is the calling thread alone.
-// One call at a time.
+// One call at a time: another one beside it, or after Close, panics (package fault
+// says when a misuse does).
 //
 // Helpers are threads of the operating system, not goroutines (team.c says why);
 // the "go" path has no use for them.
@@ -65,7 +66,7 @@ func (t *Team) begin(parts int) (helpers int) {
 	}
 	helpers = min(t.threads, parts) - 1
 	if t.budget != nil {
-		helpers = t.budget.Claim(helpers)
+		helpers = t.budget.TryAcquire(helpers)
 	}
 	return helpers
 }
@@ -75,7 +76,7 @@ func (t *Team) end(helpers int) {
 		return
 	}
 	if t.budget != nil {
-		t.budget.Give(helpers)
+		t.budget.Release(helpers)
 	}
 	t.busy.Store(false)
 }

@@ -121,10 +121,10 @@ func TestTeamsGiveTheSameBits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			budget.Take()
+			budget.Acquire()
 			same(team, fmt.Sprintf("%d cores", cores))
-			budget.Give(1)
-			if left := budget.Claim(10); left != cores {
+			budget.Release(1)
+			if left := budget.TryAcquire(10); left != cores {
 				t.Errorf("%d of %d cores left behind", left, cores)
 			}
 			team.Close()
@@ -144,7 +144,7 @@ func TestHelpersTakeFreeCores(t *testing.T) {
 	}
 	defer team.Close()
 	for taken := 1; taken <= 4; taken++ {
-		budget.Take()
+		budget.Acquire()
 		for parts := 1; parts <= 5; parts++ {
 			helpers, want := team.begin(parts), min(2, parts-1, 4-taken)
 			if helpers != want {

@@ -88,39 +88,6 @@ static TARGET double sum_squares(const float *x, ptrdiff_t n) {
   return part[0];
 }
 
-/*
- * Target, loss and the loss's gradient, row by row; see TDLoss. A row has as many
- * elements as there are actions: too few for vectors.
- */
-static TARGET double td_loss(float *dq, const float *q, const float *next, const int32_t *actions, const float *rewards,
-                             const float *discounts, ptrdiff_t n, ptrdiff_t width, int squared, float weight) {
-  double sum = 0;
-  for (ptrdiff_t i = 0; i < n; i++, q += width, next += width, dq += width) {
-    float best = next[0], value, slope;
-    for (ptrdiff_t a = 1; a < width; a++)
-      if (next[a] > best || next[a] != next[a]) /* a NaN stays: nothing is above it */
-        best = next[a];
-    const float target = rewards[i] + discounts[i] * best, d = q[actions[i]] - target;
-    if (squared) {
-      value = d * d;
-      slope = 2 * d;
-    } else if (d >= 1) {
-      value = d - 0.5f;
-      slope = 1;
-    } else if (d <= -1) {
-      value = -d - 0.5f;
-      slope = -1;
-    } else { /* NaN, too */
-      value = 0.5f * d * d;
-      slope = d;
-    }
-    for (ptrdiff_t a = 0; a < width; a++) dq[a] = 0;
-    dq[actions[i]] = slope * weight;
-    sum += value;
-  }
-  return sum * weight;
-}
-
 enum { PEAK_STEPS = 4 * MR * 2 }; /* of VW multiply-adds in a round of peak */
 
 /* Multiply-adds on registers, as many at a time as in a tile. What they come to is of no use. */

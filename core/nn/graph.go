@@ -18,14 +18,23 @@ import (
 // shared by all graphs of the process. Running them shares nothing.
 var building sync.Mutex
 
-// graph is what the ops of one Gorgonia graph share.
+// graph is a network in a Gorgonia graph, and what the ops of that graph share.
 type graph struct {
 	*G.ExprGraph
 	capacity int          // rows it is built for
 	rows     int          // rows a run computes, 1 to capacity
 	team     *kernel.Team // shares the ops' work; nil: the calling goroutine alone
 	scratch  []float32    // for the kernel call of the op that runs
+	source   source       // of the parameters of a run
+
+	params []*G.Node       // in layout order
+	views  []*tensor.Dense // their values
+	obs    *tensor.Dense
+	heads  []*G.Node // [capacity, Out] each, in the order of Spec.Heads
 }
+
+// source says which parameters a run has: the same source, the same bits.
+type source struct{ id, writes uint64 }
 
 func newGraph(capacity int, team *kernel.Team) *graph {
 	return &graph{ExprGraph: G.NewGraph(), capacity: capacity, rows: capacity, team: team}
@@ -48,67 +57,81 @@ func (g *graph) leaf(name string, dt tensor.Dtype, shape ...int) (*G.Node, *tens
 	return n, t
 }
 
-// network is one set of parameters and one input in a graph, up to the heads.
-type network struct {
-	params []*G.Node       // in layout order
-	views  []*tensor.Dense // their values
-	obs    *tensor.Dense
-	q      *G.Node // [capacity, actions]
-}
-
-// network adds the network s, its nodes' names starting with name.
-func (g *graph) network(name string, s Spec) (*network, error) {
-	trunk, q, err := s.layers()
+// build adds the network s.
+func (g *graph) build(s *Spec) error {
+	trunks, heads, err := s.layers()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	l, err := s.Layout()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	net := &network{}
+	precision, err := s.Precision.kernels()
+	if err != nil {
+		return err
+	}
 	for _, p := range l.Params {
-		n, t := g.leaf(name+p.Name, tensor.Float32, p.Shape...)
-		net.params, net.views = append(net.params, n), append(net.views, t)
+		n, t := g.leaf(p.Name, tensor.Float32, p.Shape...)
+		g.params, g.views = append(g.params, n), append(g.views, t)
 	}
 	dt := tensor.Float32
 	if s.Obs.DType == env.Uint8 {
 		dt = tensor.Uint8
 	}
-	x, obs := g.leaf(name+"obs", dt, append([]int{g.capacity}, s.Obs.Shape...)...)
-	net.obs = obs
-	if dt == tensor.Uint8 && (len(trunk) == 0 || trunk[0].conv == nil) { // convolutions read bytes themselves
-		if x, err = g.convert(name+"convert", x, s.obsScale()); err != nil {
-			return nil, err
+	obs, t := g.leaf("obs", dt, append([]int{g.capacity}, s.Obs.Shape...)...)
+	g.obs = t
+	var converted *G.Node // obs as floats, for dense layers; convolutions read bytes themselves
+	used := 0             // parameters
+	add := func(y *layer, first bool, x *G.Node) (*G.Node, error) {
+		if first && y.conv == nil && dt == tensor.Uint8 {
+			if converted == nil {
+				if converted, err = g.convert("convert", obs, s.obsScale()); err != nil {
+					return nil, err
+				}
+			}
+			x = converted
+		}
+		used += 2
+		return g.layer(y, precision, first, x, g.params[used-2], g.params[used-1])
+	}
+	// A trunk turns rows of observations into rows of features; a head is one more
+	// layer on the features.
+	features := make([]*G.Node, len(trunks))
+	for i, trunk := range trunks {
+		features[i] = obs
+		for k := range trunk {
+			if features[i], err = add(&trunk[k], k == 0, features[i]); err != nil {
+				return err
+			}
 		}
 	}
-	// The trunk turns rows of observations into rows of features; a head is one
-	// more layer on the features.
-	features := x
-	for i := range trunk {
-		if features, err = g.layer(name, &trunk[i], s.Precision, i == 0, features, net.params[2*i], net.params[2*i+1]); err != nil {
-			return nil, err
+	for i := range heads {
+		trunk := s.Heads[i].Trunk
+		n, err := add(&heads[i], len(trunks[trunk]) == 0, features[trunk])
+		if err != nil {
+			return err
 		}
+		g.heads = append(g.heads, n)
 	}
-	i := len(trunk)
-	net.q, err = g.layer(name, &q, s.Precision, i == 0, features, net.params[2*i], net.params[2*i+1])
-	return net, err
+	return nil
 }
 
 // bind points the network's leaves at the caller's parameters and observations.
-func (n *network) bind(p *Params, obs []byte) {
+func (g *graph) bind(p *Params, obs []byte) {
+	g.source = source{p.id, p.Writes}
 	for i, part := range p.Layout.Params {
-		n.views[i].Raw = bytesOf(p.view(part))
+		g.views[i].Raw = bytesOf(p.view(part))
 	}
-	n.obs.Raw = obs
+	g.obs.Raw = obs
 }
 
 // release lets go of what bind pointed at.
-func (n *network) release() {
-	for _, t := range n.views {
+func (g *graph) release() {
+	for _, t := range g.views {
 		t.Raw = nil
 	}
-	n.obs.Raw = nil
+	g.obs.Raw = nil
 }
 
 // bytesOf returns the memory of x.
@@ -126,14 +149,6 @@ func (s *Spec) checkObs(name string, obs []byte, rows int) error {
 	}
 	if s.Obs.DType == env.Float32 && uintptr(unsafe.Pointer(&obs[0]))%4 != 0 {
 		return fmt.Errorf("%s: address %p, must be a multiple of 4", name, &obs[0])
-	}
-	return nil
-}
-
-// checkParams checks a parameter set of one call.
-func (l *Layout) checkParams(name string, p *Params) error {
-	if !l.Equal(p.Layout) || len(p.Data) != l.Size {
-		return fmt.Errorf("%s: of another network: %d floats, must be this one's %d", name, len(p.Data), l.Size)
 	}
 	return nil
 }
@@ -178,6 +193,14 @@ func (b *base) Hashcode() uint32 {
 // output is the tensor an op owns.
 func (b *base) output() *tensor.Dense {
 	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(b.shape...))
+}
+
+// gradient is a tensor of the op's shape without memory: it is written where the
+// owner of the flat gradient points it.
+func (b *base) gradient() *tensor.Dense {
+	t := b.output()
+	t.Raw = nil
+	return t
 }
 
 // floats returns the elements of an op's input or output.

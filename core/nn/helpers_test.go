@@ -10,18 +10,47 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// atari is the Nature CNN as used on Atari; smallCNN the smallest with more than
-// one position in no layer but the last; smallMLP a tiny vector network.
-func atari() Spec {
-	return Spec{Arch: "nature_cnn", Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Actions: 6}
+// qSpec is a network with a head "q".
+func qSpec(obs env.ObsSpec, actions int, t Trunk) Spec {
+	return Spec{Obs: obs, Trunks: []Trunk{t}, Heads: []Head{{Name: "q", Out: actions}}}
 }
 
-func smallCNN() Spec {
-	return Spec{Arch: "nature_cnn", Obs: env.ObsSpec{Shape: []int{2, 44, 40}}, Actions: 3}
+// atari is the Nature CNN as used on Atari; smallNature the smallest with more than
+// one position in no layer but the last; smallMLP a tiny vector network.
+func atari() Spec {
+	return qSpec(env.ObsSpec{Shape: []int{4, 84, 84}}, 6, Trunk{Arch: "nature_cnn"})
+}
+
+func smallNature() Spec {
+	return qSpec(env.ObsSpec{Shape: []int{2, 44, 40}}, 3, Trunk{Arch: "nature_cnn"})
 }
 
 func smallMLP() Spec {
-	return Spec{Arch: "mlp", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{5}}, Actions: 3, Hidden: []int{7, 6}}
+	return qSpec(env.ObsSpec{DType: env.Float32, Shape: []int{5}}, 3, Trunk{Arch: "mlp", Hidden: []int{7, 6}})
+}
+
+// actorCritic puts heads "pi" and "v" on one trunk, or on one each.
+func actorCritic(obs env.ObsSpec, actions int, trunks ...Trunk) Spec {
+	return Spec{Obs: obs, Trunks: trunks, Heads: []Head{{Name: "pi", Out: actions, Gain: 0.01}, {Name: "v", Out: 1, Trunk: len(trunks) - 1, Gain: 1}}}
+}
+
+// twoMLPs has tanh trunks of different widths, as Stable-Baselines3's MlpPolicy
+// has; oneCNN a trunk under both heads.
+func twoMLPs() Spec {
+	return actorCritic(env.ObsSpec{DType: env.Float32, Shape: []int{5}}, 3,
+		Trunk{Arch: "mlp", Hidden: []int{7, 6}, Activation: "tanh"}, Trunk{Arch: "mlp", Hidden: []int{9}, Activation: "tanh"})
+}
+
+func oneCNN() Spec {
+	return actorCritic(env.ObsSpec{Shape: []int{2, 28, 24}}, 4, Trunk{Arch: "small_cnn"})
+}
+
+// name names a spec in tests.
+func (s Spec) name() (n string) {
+	for _, t := range s.Trunks {
+		n += t.Arch + " " + t.Activation
+	}
+	return n
 }
 
 func randomObs(s Spec, r *rng.Stream, rows int) []byte {
@@ -36,46 +65,81 @@ func randomObs(s Spec, r *rng.Stream, rows int) []byte {
 	return b
 }
 
-func randomBatch(s Spec, r *rng.Stream, n int) *Batch {
-	b := &Batch{
-		Obs: randomObs(s, r, n), NextObs: randomObs(s, r, n), Actions: make([]int32, n),
-		Rewards: make([]float32, n), Discounts: make([]float32, n),
+// randomBatch returns n rows for a loss; about a third of the weights are 0.
+func randomBatch(s Spec, loss Loss, r *rng.Stream, n int) Batch {
+	b := Batch{Obs: randomObs(s, r, n), Actions: make([]int32, n)}
+	for i := range b.Actions {
+		b.Actions[i] = int32(r.Intn(s.Heads[0].Out))
 	}
-	for i := range n {
-		b.Actions[i] = int32(r.Intn(s.Actions))
-		b.Rewards[i] = float32(r.Uniform(-3, 3))
-		if r.Intn(4) != 0 {
-			b.Discounts[i] = 0.99
+	for _, c := range loss.Columns() {
+		column := make([]float32, n)
+		for i := range column {
+			column[i] = float32(r.Uniform(-3, 3))
+			if c.Name == "weight" {
+				column[i] = 1
+				if i > 0 && r.Intn(3) == 0 {
+					column[i] = 0
+				}
+			}
 		}
+		b.Columns = append(b.Columns, column)
 	}
 	return b
 }
 
+// lossOf is one that the heads of s allow.
+func lossOf(s Spec) Loss {
+	if s.Head("q") >= 0 {
+		return TD{"huber", "mean"}
+	}
+	return ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5}
+}
+
 func mustInit(t testing.TB, s Spec, seed uint64) *Params {
 	t.Helper()
-	p, err := s.Init(rng.New(seed, "weights", 0))
+	p, err := s.InitialParams(rng.New(seed, "weights", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func mustLearner(t testing.TB, s Spec, batch int, loss Loss) *Learner {
+// mustCPU returns a device of n threads.
+func mustCPU(t testing.TB, n int) Device {
 	t.Helper()
-	l, err := NewLearner(s, batch, loss, nil)
+	d, err := NewCPU(n, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l
+	t.Cleanup(d.Close)
+	return d
 }
 
-func mustNetwork(t testing.TB, s Spec, rows int) *Network {
+func mustLearner(t testing.TB, s Spec, rows int, loss Loss) *learner {
 	t.Helper()
-	n, err := NewNetwork(s, rows, nil)
+	l, err := mustCPU(t, 1).Learner(s, rows, loss)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return l.(*learner)
+}
+
+func mustNetwork(t testing.TB, s Spec, rows int) *network {
+	t.Helper()
+	n, err := mustCPU(t, 1).Network(s, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.(*network)
+}
+
+func mustOptimizer(t testing.TB, c OptimizerConfig, size int) Optimizer {
+	t.Helper()
+	o, err := mustCPU(t, 1).Optimizer(c, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }
 
 // onEveryISA runs f once per path of the kernels.

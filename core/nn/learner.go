@@ -8,39 +8,25 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Batch is a minibatch of n transitions, in the caller's memory.
-type Batch struct {
-	Obs, NextObs []byte  // n*Obs.Bytes() each; float32 aligned to 4 bytes
-	Actions      []int32 // [n], 0 to Actions-1
-	Rewards      []float32
-	// Discounts are what the value of NextObs counts: gamma, or 0 where the
-	// transition terminated. The value must be finite even there: 0 times NaN is
-	// NaN.
-	Discounts []float32
-}
-
-// Learner computes the Q-learning loss of a batch and its gradient. It holds
-// buffers and a graph but no parameters. One goroutine at a time.
-type Learner struct {
+// learner is a Learner on the CPU.
+type learner struct {
 	spec    Spec
 	layout  *Layout
+	loss    Loss
+	names   []string // of the columns
 	graph   *graph
 	machine *machine
 
-	online, target              *network
-	actions, rewards, discounts *tensor.Dense
-	grads                       []*tensor.Dense // in layout order
-	loss                        *lossOp
+	actions *tensor.Dense
+	columns []*tensor.Dense
+	grads   []*tensor.Dense // in layout order
+	cost    int             // its place in the machine
+	parts   []float64       // of the latest run
 }
 
-// NewLearner returns a learner for batches of exactly batch rows, 1 to MaxRows.
-// Its work is shared by the threads of team, which stays the caller's; nil: the
-// calling goroutine alone.
-func NewLearner(s Spec, batch int, loss Loss, team *kernel.Team) (*Learner, error) {
-	if batch < 1 || batch > MaxRows {
-		return nil, fmt.Errorf("batch_size: %d, must be 1 to %d", batch, MaxRows)
-	}
-	if err := loss.check(); err != nil {
+// newLearner returns a learner whose work is shared by the threads of team.
+func newLearner(s Spec, rows int, loss Loss, team *kernel.Team) (Learner, error) {
+	if err := checkRows(rows); err != nil {
 		return nil, err
 	}
 	layout, err := s.Layout()
@@ -49,104 +35,116 @@ func NewLearner(s Spec, batch int, loss Loss, team *kernel.Team) (*Learner, erro
 	}
 	building.Lock()
 	defer building.Unlock()
-	l := &Learner{spec: s, layout: layout, graph: newGraph(batch, team)}
-	if err := l.build(loss); err != nil {
+	l := &learner{spec: s, layout: layout, loss: loss, graph: newGraph(rows, team), parts: make([]float64, len(loss.Parts()))}
+	cost, err := l.build()
+	if err != nil {
 		return nil, err
 	}
-	l.machine, err = newMachine(l.graph.ExprGraph)
-	return l, err
+	if l.machine, err = newMachine(l.graph.ExprGraph); err != nil {
+		return nil, err
+	}
+	l.cost = l.machine.place(cost)
+	return l, nil
 }
 
-// build adds loss = L(Q(obs; theta)[actions], rewards + discounts * max Q(nextObs; theta-minus))
-// and its gradient for theta.
-func (l *Learner) build(loss Loss) (err error) {
+// build adds the network, the loss and its gradient for the parameters.
+func (l *learner) build() (cost *G.Node, err error) {
 	g := l.graph
-	if l.online, err = g.network("theta.", l.spec); err != nil {
-		return err
+	if err := g.build(&l.spec); err != nil {
+		return nil, err
 	}
-	if l.target, err = g.network("theta-minus.", l.spec); err != nil {
-		return err
+	in := &Inputs{Heads: g.heads, Parts: l.parts, spec: &l.spec, graph: g}
+	in.Actions, l.actions = g.leaf("actions", tensor.Int32, g.capacity)
+	for _, c := range l.loss.Columns() {
+		n, t := g.leaf("column."+c.Name, tensor.Float32, g.capacity)
+		in.Columns, l.columns, l.names = append(in.Columns, n), append(l.columns, t), append(l.names, c.Name)
 	}
-	var actions, rewards, discounts *G.Node
-	actions, l.actions = g.leaf("actions", tensor.Int32, g.capacity)
-	rewards, l.rewards = g.leaf("rewards", tensor.Float32, g.capacity)
-	discounts, l.discounts = g.leaf("discounts", tensor.Float32, g.capacity)
-	cost, op, err := g.tdLoss("td_loss", loss, l.online.q, l.target.q, actions, rewards, discounts)
+	if cost, err = l.loss.Build(in); err != nil {
+		return nil, err
+	}
+	grads, err := G.Grad(cost, g.params...)
 	if err != nil {
-		return err
-	}
-	l.loss = op
-	grads, err := G.Grad(cost, l.online.params...)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, n := range grads {
 		// A parameter used by more than one layer would have a sum here, which
 		// would need a buffer of its own.
 		op, ok := n.Op().(interface{ parameterGradient() *tensor.Dense })
 		if !ok {
-			return fmt.Errorf("nn: the gradient of %s is %v, not an op that writes into the flat gradient", l.layout.Params[i].Name, n.Op())
+			return nil, fmt.Errorf("nn: the gradient of %s is %v, not an op that writes into the flat gradient", l.layout.Params[i].Name, n.Op())
 		}
 		l.grads = append(l.grads, op.parameterGradient())
 	}
-	return nil
+	return cost, nil
 }
 
-// Gradient returns the loss of b with online parameters theta and target
-// parameters target, and overwrites grad, which has theta's layout, with the
-// loss's gradient for theta. The target is treated as a constant. target may be
-// theta. theta, target and b are only read and stay the caller's. A loss or gradient that is
-// not finite is no error: the caller looks at the loss. Gradient does not allocate.
-func (l *Learner) Gradient(theta, target *Params, b *Batch, grad []float32) (loss float32, err error) {
-	if err := l.check(theta, target, b, grad); err != nil {
-		return 0, err
+func (l *learner) Layout() *Layout { return l.layout }
+func (l *learner) Loss() Loss      { return l.loss }
+
+func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error {
+	if err := l.check(p, &b, grad); err != nil {
+		return err
 	}
-	l.online.bind(theta, b.Obs)
-	l.target.bind(target, b.NextObs)
-	l.actions.Raw, l.rewards.Raw, l.discounts.Raw = bytesOf(b.Actions), bytesOf(b.Rewards), bytesOf(b.Discounts)
-	for i, p := range l.layout.Params {
-		l.grads[i].Raw = bytesOf(grad[p.Offset : p.Offset+p.Size])
+	l.graph.bind(p, b.Obs)
+	l.actions.Raw = bytesOf(b.Actions)
+	for i, c := range b.Columns {
+		l.columns[i].Raw = bytesOf(c)
+	}
+	for i, part := range l.layout.Params {
+		l.grads[i].Raw = bytesOf(grad[part.Offset : part.Offset+part.Size])
 	}
 	defer l.release()
 	if err := l.machine.RunAll(); err != nil {
-		return 0, err
+		return err
 	}
-	return float32(*l.loss.out), nil
+	r.Loss, r.Norm = scalar(l.machine.values[l.cost]), 0
+	r.Parts = append(r.Parts[:0], l.parts...)
+	return nil
 }
 
-func (l *Learner) release() {
-	l.online.release()
-	l.target.release()
-	l.actions.Raw, l.rewards.Raw, l.discounts.Raw = nil, nil, nil
+func (l *learner) release() {
+	l.graph.release()
+	l.actions.Raw = nil
+	for _, t := range l.columns {
+		t.Raw = nil
+	}
 	for _, t := range l.grads {
 		t.Raw = nil
 	}
 }
 
-func (l *Learner) check(theta, target *Params, b *Batch, grad []float32) error {
+func (l *learner) check(p *Params, b *Batch, grad []float32) error {
 	n := l.graph.capacity
-	if err := l.layout.checkParams("theta", theta); err != nil {
-		return err
-	}
-	if err := l.layout.checkParams("target", target); err != nil {
+	if err := l.layout.checkParams("parameters", p); err != nil {
 		return err
 	}
 	if err := l.spec.checkObs("batch.obs", b.Obs, n); err != nil {
 		return err
 	}
-	if err := l.spec.checkObs("batch.next_obs", b.NextObs, n); err != nil {
-		return err
+	if len(b.Actions) != n {
+		return fmt.Errorf("batch.actions: %d, must be %d", len(b.Actions), n)
 	}
-	if len(b.Actions) != n || len(b.Rewards) != n || len(b.Discounts) != n {
-		return fmt.Errorf("batch: %d actions, %d rewards, %d discounts, must be %d each", len(b.Actions), len(b.Rewards), len(b.Discounts), n)
+	if len(b.Columns) != len(l.columns) {
+		return fmt.Errorf("batch.columns: %d, must be %d: %v", len(b.Columns), len(l.columns), l.names)
 	}
-	for i, a := range b.Actions {
-		if a < 0 || int(a) >= l.spec.Actions {
-			return fmt.Errorf("batch.actions[%d]: %d, must be 0 to %d", i, a, l.spec.Actions-1)
+	for i, c := range b.Columns {
+		if len(c) != n {
+			return fmt.Errorf("batch.columns[%d] (%s): %d numbers, must be %d", i, l.names[i], len(c), n)
 		}
 	}
 	if len(grad) != l.layout.Size {
 		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.layout.Size)
 	}
 	return nil
+}
+
+// scalar returns a number that an op of one output computed.
+func scalar(v G.Value) float64 {
+	switch x := v.(type) {
+	case *G.F32:
+		return float64(*x)
+	case *G.F64:
+		return float64(*x)
+	}
+	return float64(v.Data().(float32))
 }

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,9 +11,10 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// naiveQ is the network written down from its definition in float64.
-func naiveQ(s Spec, p *Params, obs []byte, rows int) []float64 {
-	trunk, q, _ := s.layers()
+// naiveOutputs are the heads' outputs, written down from their definition in
+// float64.
+func naiveOutputs(s Spec, p *Params, obs []byte, rows int) (outputs [][]float64) {
+	trunks, heads, _ := s.layers()
 	x := make([]float64, rows*s.Obs.Len())
 	for i := range x {
 		if s.Obs.DType == env.Uint8 {
@@ -24,66 +26,96 @@ func naiveQ(s Spec, p *Params, obs []byte, rows int) []float64 {
 			x[i] = float64(math.Float32frombits(uint32(obs[4*i]) | uint32(obs[4*i+1])<<8 | uint32(obs[4*i+2])<<16 | uint32(obs[4*i+3])<<24))
 		}
 	}
-	for _, l := range append(trunk, q) {
-		w, b := p.View(l.name+".weight"), p.View(l.name+".bias")
-		y := make([]float64, rows*l.out)
-		for i := range rows {
-			in, out := x[i*l.in:(i+1)*l.in], y[i*l.out:(i+1)*l.out]
-			if c := l.conv; c != nil {
-				k := c.Kernel
-				for o := range out {
-					ch, r, col := o/(c.OutH()*c.OutW()), o/c.OutW()%c.OutH(), o%c.OutW()
-					sum := float64(b[ch])
-					for ic := range c.InC {
-						for kr := range k {
-							for kc := range k {
-								sum += float64(w[((ch*c.InC+ic)*k+kr)*k+kc]) * in[(ic*c.InH+r*c.Stride+kr)*c.InW+col*c.Stride+kc]
-							}
+	features := make([][]float64, len(trunks))
+	for i, trunk := range trunks {
+		features[i] = x
+		for _, l := range trunk {
+			features[i] = l.naive(p, features[i], rows)
+		}
+	}
+	for i, l := range heads {
+		outputs = append(outputs, l.naive(p, features[s.Heads[i].Trunk], rows))
+	}
+	return outputs
+}
+
+func (l *layer) naive(p *Params, x []float64, rows int) []float64 {
+	w, b := p.View(l.name+".weight"), p.View(l.name+".bias")
+	y := make([]float64, rows*l.out)
+	for i := range rows {
+		in, out := x[i*l.in:(i+1)*l.in], y[i*l.out:(i+1)*l.out]
+		if c := l.conv; c != nil {
+			k := c.Kernel
+			for o := range out {
+				ch, r, col := o/(c.OutH()*c.OutW()), o/c.OutW()%c.OutH(), o%c.OutW()
+				sum := float64(b[ch])
+				for ic := range c.InC {
+					for kr := range k {
+						for kc := range k {
+							sum += float64(w[((ch*c.InC+ic)*k+kr)*k+kc]) * in[(ic*c.InH+r*c.Stride+kr)*c.InW+col*c.Stride+kc]
 						}
 					}
-					out[o] = sum
 				}
-			} else {
-				for o := range out {
-					out[o] = float64(b[o])
-					for j := range in {
-						out[o] += float64(w[o*l.in+j]) * in[j]
-					}
-				}
+				out[o] = sum
 			}
+		} else {
 			for o := range out {
-				if l.relu {
-					out[o] = max(out[o], 0)
+				out[o] = float64(b[o])
+				for j := range in {
+					out[o] += float64(w[o*l.in+j]) * in[j]
 				}
 			}
 		}
-		x = y
+		for o := range out {
+			switch l.act {
+			case relu:
+				out[o] = max(out[o], 0)
+			case tanh:
+				out[o] = math.Tanh(out[o])
+			}
+		}
 	}
-	return x
+	return y
 }
 
 // naiveLoss is the loss written down from its definition in float64.
-func naiveLoss(s Spec, loss Loss, theta, target *Params, b *Batch) float64 {
+func naiveLoss(s Spec, loss Loss, p *Params, b *Batch) (sum float64) {
 	n := len(b.Actions)
-	q, next := naiveQ(s, theta, b.Obs, n), naiveQ(s, target, b.NextObs, n)
-	var sum float64
-	for i, a := range b.Actions {
-		best := math.Inf(-1)
-		for _, v := range next[i*s.Actions : (i+1)*s.Actions] {
-			best = math.Max(best, v)
+	outputs := naiveOutputs(s, p, b.Obs, n)
+	switch loss := loss.(type) {
+	case TD:
+		width := s.Heads[0].Out
+		for i, a := range b.Actions {
+			d := outputs[0][i*width+int(a)] - float64(b.Columns[0][i])
+			switch {
+			case loss.Kind == "squared":
+				sum += d * d
+			case math.Abs(d) < 1:
+				sum += d * d / 2
+			default:
+				sum += math.Abs(d) - 0.5
+			}
 		}
-		d := q[i*s.Actions+int(a)] - (float64(b.Rewards[i]) + float64(b.Discounts[i])*best)
-		switch {
-		case loss.Kind == "squared":
-			sum += d * d
-		case math.Abs(d) < 1:
-			sum += d * d / 2
-		default:
-			sum += math.Abs(d) - 0.5
+		if loss.Reduction == "mean" {
+			sum /= float64(n)
 		}
-	}
-	if loss.Reduction == "mean" {
-		sum /= float64(n)
+	case ActorCritic:
+		pi, v := s.Head("pi"), s.Head("v")
+		width, total := s.Heads[pi].Out, 0.0
+		for i, a := range b.Actions {
+			logits, w := outputs[pi][i*width:(i+1)*width], float64(b.Columns[2][i])
+			norm, entropy := 0.0, 0.0
+			for _, x := range logits {
+				norm += math.Exp(x)
+			}
+			for _, x := range logits {
+				entropy -= math.Exp(x) / norm * (x - math.Log(norm))
+			}
+			d := outputs[v][i] - float64(b.Columns[1][i])
+			sum += w * (-float64(b.Columns[0][i])*(logits[a]-math.Log(norm)) - loss.EntropyCoef*entropy + loss.ValueCoef*d*d)
+			total += w
+		}
+		sum /= total
 	}
 	return sum
 }
@@ -95,24 +127,24 @@ type slope struct {
 	value float64
 }
 
-func slopes(s Spec, loss Loss, theta, target *Params, b *Batch, r *rng.Stream) (all []slope) {
-	for _, part := range theta.Layout.Params {
+func slopes(s Spec, loss Loss, p *Params, b *Batch, r *rng.Stream) (all []slope) {
+	for _, part := range p.Layout.Params {
 		checks := min(part.Size, 12) // every element of the tiny networks
-		if s.Arch == "nature_cnn" {
-			checks = 3
+		if s.Trunks[0].Arch != "mlp" {
+			checks = min(part.Size, 3)
 		}
 		for k := range checks {
 			i := part.Offset + k
 			if part.Size > checks {
 				i = part.Offset + r.Intn(part.Size)
 			}
-			was := theta.Data[i]
+			was := p.Host[i]
 			const h = 1e-5
-			theta.Data[i] = was + h
-			hi, up := theta.Data[i], naiveLoss(s, loss, theta, target, b)
-			theta.Data[i] = was - h
-			lo, down := theta.Data[i], naiveLoss(s, loss, theta, target, b)
-			theta.Data[i] = was
+			p.Host[i] = was + h
+			hi, up := p.Host[i], naiveLoss(s, loss, p, b)
+			p.Host[i] = was - h
+			lo, down := p.Host[i], naiveLoss(s, loss, p, b)
+			p.Host[i] = was
 			all = append(all, slope{part, i, (up - down) / (float64(hi) - float64(lo))})
 		}
 	}
@@ -120,40 +152,51 @@ func slopes(s Spec, loss Loss, theta, target *Params, b *Batch, r *rng.Stream) (
 }
 
 func TestGradientAgainstFiniteDifferences(t *testing.T) {
-	cnn := smallCNN()
+	cnn := smallNature()
 	cnn.Obs.Shape = []int{1, 36, 36}
-	bytesMLP := Spec{Arch: "mlp", Obs: env.ObsSpec{Shape: []int{3}}, Actions: 2, Hidden: []int{4}}
-	pictureMLP := Spec{Arch: "mlp", Obs: env.ObsSpec{Shape: []int{1, 2, 3}}, Actions: 2, Hidden: []int{1}}
-	linear := Spec{Arch: "mlp", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2, 2}}, Actions: 1, Hidden: []int{}}
-	linearBytes := Spec{Arch: "mlp", Obs: env.ObsSpec{Shape: []int{2, 2}}, Actions: 2, Hidden: []int{}}
+	vector, bytes := func(shape ...int) env.ObsSpec { return env.ObsSpec{DType: env.Float32, Shape: shape} }, func(shape ...int) env.ObsSpec { return env.ObsSpec{Shape: shape} }
+	mlp := func(activation string, hidden ...int) Trunk {
+		return Trunk{Arch: "mlp", Hidden: append([]int{}, hidden...), Activation: activation}
+	}
+	tds := []Loss{TD{"huber", "mean"}, TD{"huber", "sum"}, TD{"squared", "mean"}, TD{"squared", "sum"}}
+	acs := []Loss{ActorCritic{0, 0.5}, ActorCritic{0.1, 0.25}}
 	for _, c := range []struct {
-		name  string
-		spec  Spec
-		batch int
+		name   string
+		spec   Spec
+		batch  int
+		losses []Loss
 	}{
-		{"mlp", smallMLP(), 9}, {"one row", smallMLP(), 1}, {"bytes", bytesMLP, 5}, {"picture", pictureMLP, 4},
-		{"linear", linear, 3}, {"linear one row", linear, 1}, {"linear bytes", linearBytes, 6}, {"cnn", cnn, 2},
+		{"mlp", smallMLP(), 9, tds}, {"one row", smallMLP(), 1, tds},
+		{"bytes", qSpec(bytes(3), 2, mlp("", 4)), 5, tds}, {"image", qSpec(bytes(1, 2, 3), 2, mlp("relu", 1)), 4, tds},
+		{"linear", qSpec(vector(2, 2), 1, mlp("")), 3, tds}, {"linear one row", qSpec(vector(2, 2), 1, mlp("")), 1, tds},
+		{"linear bytes", qSpec(bytes(2, 2), 2, mlp("")), 6, tds}, {"cnn", cnn, 2, tds[1:2]},
+		{"two trunks", twoMLPs(), 9, acs}, {"two trunks, one row", twoMLPs(), 1, acs},
+		{"one trunk", actorCritic(vector(5), 3, mlp("tanh", 6, 5)), 7, acs}, {"one trunk of bytes", actorCritic(bytes(5), 2, mlp("relu", 4)), 7, acs},
+		{"two linear heads", actorCritic(vector(4), 3, mlp("")), 6, acs}, {"two trunks of images, one linear", actorCritic(bytes(1, 3, 3), 3, mlp("tanh", 4), mlp("")), 6, acs},
+		{"one cnn", oneCNN(), 3, acs[1:]}, {"cnn and mlp", actorCritic(bytes(1, 20, 20), 2, Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {
-		for _, loss := range []Loss{{"huber", "mean"}, {"huber", "sum"}, {"squared", "mean"}, {"squared", "sum"}} {
-			if c.name == "cnn" && loss != (Loss{"huber", "sum"}) {
-				continue // the loss is the same op; the definition of a convolution is slow
-			}
+		for _, loss := range c.losses {
 			r := rng.New(7, "test", 0)
-			theta, target := mustInit(t, c.spec, 1), mustInit(t, c.spec, 2)
-			b := randomBatch(c.spec, r, c.batch)
-			wantLoss := naiveLoss(c.spec, loss, theta, target, b)
-			wantSlopes := slopes(c.spec, loss, theta, target, b, r)
+			p := mustInit(t, c.spec, 1)
+			b := randomBatch(c.spec, loss, r, c.batch)
+			wantLoss := naiveLoss(c.spec, loss, p, &b)
+			wantSlopes := slopes(c.spec, loss, p, &b, r)
 			onEveryISA(t, func(t *testing.T) {
-				grad := make([]float32, len(theta.Data))
+				grad := make([]float32, len(p.Host))
 				for i := range grad {
 					grad[i] = 99 // must be overwritten
 				}
-				got, err := mustLearner(t, c.spec, c.batch, loss).Gradient(theta, target, b, grad)
-				if err != nil {
+				var got Report
+				if err := mustLearner(t, c.spec, c.batch, loss).Gradient(p, b, grad, &got); err != nil {
 					t.Fatal(err)
 				}
-				if math.Abs(float64(got)-wantLoss) > 1e-5*(1+wantLoss) {
-					t.Errorf("%s, %v: loss %v, want %v", c.name, loss, got, wantLoss)
+				if math.Abs(got.Loss-wantLoss) > 1e-5*(1+math.Abs(wantLoss)) {
+					t.Errorf("%s, %v: loss %v, want %v", c.name, loss, got.Loss, wantLoss)
+				}
+				if l, ok := loss.(ActorCritic); ok {
+					if sum := got.Parts[0] + l.ValueCoef*got.Parts[1] - l.EntropyCoef*got.Parts[2]; len(got.Parts) != 3 || math.Abs(sum-got.Loss) > 1e-6*(1+math.Abs(sum)) {
+						t.Errorf("%s, %v: parts %v, loss %v", c.name, loss, got.Parts, got.Loss)
+					}
 				}
 				for _, w := range wantSlopes {
 					// float32 sums on one side; a kink of ReLU or Huber within h on the other.
@@ -168,44 +211,44 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 
 // Nothing of the caller's may be kept after a call.
 func TestGradientReleasesMemory(t *testing.T) {
-	s := smallMLP()
-	l := mustLearner(t, s, 4, Loss{"huber", "mean"})
-	theta := mustInit(t, s, 1)
-	if _, err := l.Gradient(theta, theta, randomBatch(s, rng.New(1, "test", 0), 4), make([]float32, len(theta.Data))); err != nil {
-		t.Fatal(err)
-	}
-	for i, v := range l.machine.values {
-		n := l.machine.nodes[i]
-		if d, ok := v.(interface{ Uint8s() []uint8 }); ok && n.Op() == nil && len(d.Uint8s()) != 0 {
-			t.Errorf("leaf %v still has memory", n)
+	for _, s := range []Spec{smallMLP(), twoMLPs()} {
+		l, p := mustLearner(t, s, 4, lossOf(s)), mustInit(t, s, 1)
+		if err := l.Gradient(p, randomBatch(s, lossOf(s), rng.New(1, "test", 0), 4), make([]float32, len(p.Host)), &Report{}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	for i, g := range l.grads {
-		if len(g.Raw) != 0 {
-			t.Errorf("gradient %d still has memory", i)
+		for i, v := range l.machine.values {
+			n := l.machine.nodes[i]
+			if d, ok := v.(interface{ Uint8s() []uint8 }); ok && n.Op() == nil && len(d.Uint8s()) != 0 {
+				t.Errorf("leaf %v still has memory", n)
+			}
+		}
+		for i, g := range l.grads {
+			if len(g.Raw) != 0 {
+				t.Errorf("gradient %d still has memory", i)
+			}
 		}
 	}
 }
 
 func TestGradientIsDeterministic(t *testing.T) {
 	onEveryISA(t, func(t *testing.T) {
-		s := smallCNN()
-		theta, target := mustInit(t, s, 1), mustInit(t, s, 2)
-		b := randomBatch(s, rng.New(3, "test", 0), 8)
-		var first []float32
-		for range 2 {
-			l := mustLearner(t, s, 8, Loss{"huber", "sum"})
+		for _, s := range []Spec{smallNature(), twoMLPs(), oneCNN()} {
+			p, b := mustInit(t, s, 1), randomBatch(s, lossOf(s), rng.New(3, "test", 0), 8)
+			var first []float32
 			for range 2 {
-				grad := make([]float32, len(theta.Data))
-				if _, err := l.Gradient(theta, target, b, grad); err != nil {
-					t.Fatal(err)
-				}
-				if first == nil {
-					first = grad
-				}
-				for i := range grad {
-					if math.Float32bits(grad[i]) != math.Float32bits(first[i]) {
-						t.Fatalf("element %d: %v, then %v", i, first[i], grad[i])
+				l := mustLearner(t, s, 8, lossOf(s))
+				for range 2 {
+					grad := make([]float32, len(p.Host))
+					if err := l.Gradient(p, b, grad, &Report{}); err != nil {
+						t.Fatal(err)
+					}
+					if first == nil {
+						first = grad
+					}
+					for i := range grad {
+						if math.Float32bits(grad[i]) != math.Float32bits(first[i]) {
+							t.Fatalf("%s: element %d: %v, then %v", s.name(), i, first[i], grad[i])
+						}
 					}
 				}
 			}
@@ -215,85 +258,142 @@ func TestGradientIsDeterministic(t *testing.T) {
 
 func TestNaNReachesTheLoss(t *testing.T) {
 	s := smallMLP()
-	theta, target := mustInit(t, s, 1), mustInit(t, s, 2)
-	b := randomBatch(s, rng.New(3, "test", 0), 4)
-	b.Discounts[2] = 0.99
-	for _, loss := range []Loss{{"huber", "mean"}, {"squared", "sum"}} {
-		for name, spoil := range map[string]*float32{
-			"theta": &theta.View("q_net.4.bias")[b.Actions[2]], "target": &target.View("q_net.4.bias")[1], "reward": &b.Rewards[2],
-		} {
+	p := mustInit(t, s, 1)
+	for _, loss := range []Loss{TD{"huber", "mean"}, TD{"squared", "sum"}} {
+		b := randomBatch(s, loss, rng.New(3, "test", 0), 4)
+		for name, spoil := range map[string]*float32{"parameters": &p.View("q_net.4.bias")[b.Actions[2]], "target": &b.Columns[0][2]} {
 			was := *spoil
 			*spoil = float32(math.NaN())
-			got, err := mustLearner(t, s, 4, loss).Gradient(theta, target, b, make([]float32, len(theta.Data)))
+			var got Report
+			err := mustLearner(t, s, 4, loss).Gradient(p, b, make([]float32, len(p.Host)), &got)
 			*spoil = was
-			if err != nil || got == got {
-				t.Errorf("NaN in %s: loss %v, error %v", name, got, err)
+			if err != nil || got.Loss == got.Loss {
+				t.Errorf("NaN in %s: loss %v, error %v", name, got.Loss, err)
 			}
+		}
+	}
+}
+
+// A row of weight 0 changes nothing, whatever its columns hold.
+func TestHolesHaveNoPart(t *testing.T) {
+	s := twoMLPs()
+	loss := lossOf(s)
+	p, b := mustInit(t, s, 1), randomBatch(s, loss, rng.New(5, "test", 0), 12)
+	run := func() (grad []float32, r Report) {
+		grad = make([]float32, len(p.Host))
+		if err := mustLearner(t, s, 12, loss).Gradient(p, b, grad, &r); err != nil {
+			t.Fatal(err)
+		}
+		return grad, r
+	}
+	want, wantReport := run()
+	holes := 0
+	for i, w := range b.Columns[2] {
+		if w == 0 {
+			holes++
+			b.Columns[0][i], b.Columns[1][i], b.Actions[i] = float32(math.NaN()), float32(math.Inf(1)), 0
+		}
+	}
+	got, report := run()
+	if holes == 0 || !slices.Equal(got, want) || report.Loss != wantReport.Loss {
+		t.Errorf("%d holes: loss %v, was %v", holes, report.Loss, wantReport.Loss)
+	}
+}
+
+// TDTargets has a row's largest value, and its first NaN.
+func TestTDTargets(t *testing.T) {
+	nan := float32(math.NaN())
+	targets := make([]float32, 3)
+	if err := TDTargets(targets, []float32{1, 5, -2, -3, nan, 7}, []float32{0.5, 1, 2}, []float32{0.5, 0.9, 1}); err != nil {
+		t.Fatal(err)
+	}
+	if by := float32(0.9); targets[0] != 3 || targets[1] != 1+float32(by*-2) || targets[2] == targets[2] {
+		t.Errorf("targets %v", targets)
+	}
+	for _, c := range [][4]int{{2, 6, 3, 3}, {3, 7, 3, 3}, {3, 0, 3, 3}, {3, 6, 3, 2}, {0, 0, 0, 0}} {
+		x := func(n int) []float32 { return make([]float32, n) }
+		if err := TDTargets(x(c[0]), x(c[1]), x(c[2]), x(c[3])); err == nil || !strings.Contains(err.Error(), "must be a row each") {
+			t.Errorf("%v: error %v", c, err)
 		}
 	}
 }
 
 func TestGradientErrors(t *testing.T) {
 	s := smallMLP()
-	l := mustLearner(t, s, 2, Loss{"huber", "mean"})
-	p := mustInit(t, s, 1)
+	loss := TD{"huber", "mean"}
+	l, p := mustLearner(t, s, 2, loss), mustInit(t, s, 1)
 	other := s
-	other.Hidden = []int{6, 7}
+	other.Trunks = []Trunk{{Arch: "mlp", Hidden: []int{6, 7}}}
 	otherParams := mustInit(t, other, 1)
-	grad := make([]float32, len(p.Data))
-	good := func() *Batch { return randomBatch(s, rng.New(1, "test", 0), 2) }
+	grad := make([]float32, len(p.Host))
+	good := func() Batch { return randomBatch(s, loss, rng.New(1, "test", 0), 2) }
 	for _, c := range []struct {
 		want   string
-		change func(b *Batch) (theta, target *Params, grad []float32)
+		change func(b *Batch) (*Params, []float32)
 	}{
-		{"batch.obs: 39 bytes, must be 40 for 2 rows of float32 [5]", func(b *Batch) (*Params, *Params, []float32) { b.Obs = b.Obs[1:]; return p, p, grad }},
-		{"batch.next_obs: 0 bytes", func(b *Batch) (*Params, *Params, []float32) { b.NextObs = nil; return p, p, grad }},
-		{"must be a multiple of 4", func(b *Batch) (*Params, *Params, []float32) {
+		{"batch.obs: 39 bytes, must be 40 for 2 rows of float32 [5]", func(b *Batch) (*Params, []float32) { b.Obs = b.Obs[1:]; return p, grad }},
+		{"must be a multiple of 4", func(b *Batch) (*Params, []float32) {
 			b.Obs = append(make([]byte, 1, 64), b.Obs...)[1:]
-			return p, p, grad
+			return p, grad
 		}},
-		{"batch: 1 actions, 2 rewards, 2 discounts, must be 2 each", func(b *Batch) (*Params, *Params, []float32) { b.Actions = b.Actions[:1]; return p, p, grad }},
-		{"batch.actions[1]: 3, must be 0 to 2", func(b *Batch) (*Params, *Params, []float32) { b.Actions[1] = 3; return p, p, grad }},
-		{"batch.actions[0]: -1, must be 0 to 2", func(b *Batch) (*Params, *Params, []float32) { b.Actions[0] = -1; return p, p, grad }},
-		{"theta: ", func(b *Batch) (*Params, *Params, []float32) { return otherParams, p, grad }},
-		{"target: ", func(b *Batch) (*Params, *Params, []float32) { return p, otherParams, grad }},
-		{"grad: 1 floats, must be", func(b *Batch) (*Params, *Params, []float32) { return p, p, grad[:1] }},
+		{"batch.actions: 1, must be 2", func(b *Batch) (*Params, []float32) { b.Actions = b.Actions[:1]; return p, grad }},
+		{"batch.actions[1]: 3, must be 0 to 2", func(b *Batch) (*Params, []float32) { b.Actions[1] = 3; return p, grad }},
+		{"batch.actions[0]: -1, must be 0 to 2", func(b *Batch) (*Params, []float32) { b.Actions[0] = -1; return p, grad }},
+		{"batch.columns: 0, must be 1: [target]", func(b *Batch) (*Params, []float32) { b.Columns = nil; return p, grad }},
+		{"batch.columns[0] (target): 1 numbers, must be 2", func(b *Batch) (*Params, []float32) { b.Columns[0] = b.Columns[0][:1]; return p, grad }},
+		{"parameters: of another network", func(b *Batch) (*Params, []float32) { return otherParams, grad }},
+		{"parameters: of another network", func(b *Batch) (*Params, []float32) { return nil, grad }},
+		{"grad: 1 floats, must be", func(b *Batch) (*Params, []float32) { return p, grad[:1] }},
 	} {
 		b := good()
-		theta, target, g := c.change(b)
-		if _, err := l.Gradient(theta, target, b, g); err == nil || !strings.Contains(err.Error(), c.want) {
+		p, g := c.change(&b)
+		if err := l.Gradient(p, b, g, &Report{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
-	if _, err := l.Gradient(p, p, good(), grad); err != nil {
+	if err := l.Gradient(p, good(), grad, &Report{}); err != nil {
 		t.Errorf("after the errors: %v", err)
 	}
-	for want, build := range map[string]func() error{
-		"batch_size: 0, must be 1 to 65536":                 func() error { _, err := NewLearner(s, 0, Loss{"huber", "mean"}, nil); return err },
-		`loss.kind: "hubert", must be "huber" or "squared"`: func() error { _, err := NewLearner(s, 1, Loss{"hubert", "mean"}, nil); return err },
-		`loss.reduction: "", must be "mean" or "sum"`:       func() error { _, err := NewLearner(s, 1, Loss{"huber", ""}, nil); return err },
+	wide := twoMLPs()
+	wide.Heads[1].Out = 2
+	for _, c := range []struct {
+		want string
+		spec Spec
+		rows int
+		loss Loss
+	}{
+		{"rows: 0, must be 1 to 65536", s, 0, loss},
+		{`loss.kind: "hubert", must be "huber" or "squared"`, s, 1, TD{"hubert", "mean"}},
+		{`loss.reduction: "", must be "mean" or "sum"`, s, 1, TD{"huber", ""}},
+		{`heads: none is called "q", which the loss needs`, twoMLPs(), 1, loss},
+		{`heads: none is called "pi", which the loss needs`, s, 1, ActorCritic{}},
+		{`heads: "v" has 2 outputs, must be 1`, wide, 1, ActorCritic{}},
+		{"loss.entropy_coef: -1, must be 0 to 1e6", twoMLPs(), 1, ActorCritic{EntropyCoef: -1}},
+		{"loss.value_coef: NaN, must be 0 to 1e6", twoMLPs(), 1, ActorCritic{ValueCoef: math.NaN()}},
 	} {
-		if err := build(); err == nil || err.Error() != want {
-			t.Errorf("error %v, want %q", err, want)
+		if _, err := mustCPU(t, 1).Learner(c.spec, c.rows, c.loss); err == nil || err.Error() != c.want {
+			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
 }
 
 func TestGradientDoesNotAllocate(t *testing.T) {
-	for _, s := range []Spec{smallMLP(), smallCNN()} {
-		l := mustLearner(t, s, 4, Loss{"huber", "mean"})
+	for _, s := range []Spec{smallMLP(), smallNature(), twoMLPs(), oneCNN()} {
+		loss := lossOf(s)
+		l := mustLearner(t, s, 4, loss)
 		// Parameter sets and batches change from call to call.
 		p := []*Params{mustInit(t, s, 1), mustInit(t, s, 2)}
-		b := []*Batch{randomBatch(s, rng.New(1, "test", 0), 4), randomBatch(s, rng.New(2, "test", 0), 4)}
-		grad := make([]float32, len(p[0].Data))
+		b := []Batch{randomBatch(s, loss, rng.New(1, "test", 0), 4), randomBatch(s, loss, rng.New(2, "test", 0), 4)}
+		grad := make([]float32, len(p[0].Host))
+		var r Report
 		i := 0
 		if n := testing.AllocsPerRun(10, func() {
-			if _, err := l.Gradient(p[i%2], p[(i+1)%2], b[i%2], grad); err != nil {
+			if err := l.Gradient(p[i%2], b[i%2], grad, &r); err != nil {
 				t.Fatal(err)
 			}
 			i++
 		}); n != 0 {
-			t.Errorf("%s: %v allocations", s.Arch, n)
+			t.Errorf("%s: %v allocations", s.name(), n)
 		}
 	}
 }
@@ -301,9 +401,9 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 // BenchmarkUpdateNature is one whole update: target pass, forward, backward,
 // gradient norm and the optimiser step, batch 32. It allocates nothing.
 func BenchmarkUpdateNature(b *testing.B) {
-	for name, precision := range precisions {
+	for _, precision := range precisions {
 		for _, n := range []int{1, 2} {
-			b.Run(fmt.Sprintf("%s/threads=%d", name, n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/threads=%d", precision, n), func(b *testing.B) {
 				s := atari()
 				s.Precision = precision
 				update := newUpdate(b, s, 32, n)

@@ -2,7 +2,9 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/paceline-rl/paceline/core/fault"
 	G "gorgonia.org/gorgonia"
 )
 
@@ -14,7 +16,8 @@ import (
 // the sorted ops: values of leaves are read from their nodes each time (so G.Let
 // and repointed tensors count), an op's result is kept for the ops after it, and
 // nothing else happens. It is right for any op whose Do is pure or owns its
-// output; statements (G.Read, G.Set) have no Do and fail.
+// output; statements (G.Read, G.Set) have no Do and fail. Gorgonia's additions of
+// gradients are done by an op that does not allocate.
 type machine struct {
 	steps  []step
 	nodes  []*G.Node
@@ -53,6 +56,11 @@ func newMachine(g *G.ExprGraph) (*machine, error) {
 		for children.Next() {
 			s.in = append(s.in, place[children.Node().ID()])
 		}
+		if len(s.in) == 2 {
+			if sum := newSum(n, m.nodes[s.in[0]], m.nodes[s.in[1]]); sum != nil {
+				s.op = sum
+			}
+		}
 		s.inputs = make([]G.Value, len(s.in))
 		m.steps = append(m.steps, s)
 	}
@@ -65,7 +73,7 @@ func (m *machine) RunAll() (err error) {
 	var running G.Op
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("nn: %v: panic: %v", running, r)
+			err = fmt.Errorf("nn: %v: %w", running, fault.Caught(r))
 		}
 	}()
 	for _, i := range m.leaves {
@@ -90,12 +98,5 @@ func (m *machine) Reset() {}
 // Close does nothing: the machine holds memory only.
 func (m *machine) Close() error { return nil }
 
-// value returns what the last run computed for n, or nil.
-func (m *machine) value(n *G.Node) G.Value {
-	for i, o := range m.nodes {
-		if o == n {
-			return m.values[i]
-		}
-	}
-	return nil
-}
+// place returns where the value of n is among the machine's values after a run.
+func (m *machine) place(n *G.Node) int { return slices.Index(m.nodes, n) }

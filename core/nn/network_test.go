@@ -13,25 +13,30 @@ import (
 )
 
 func TestForwardAgainstDefinition(t *testing.T) {
-	bytesMLP := Spec{Arch: "mlp", Obs: env.ObsSpec{Shape: []int{3, 5, 4}}, Actions: 2}
-	linear := Spec{Arch: "mlp", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{4}}, Actions: 1, Hidden: []int{}}
+	bytesMLP := qSpec(env.ObsSpec{Shape: []int{3, 5, 4}}, 2, Trunk{Arch: "mlp"})
+	linear := qSpec(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 1, Trunk{Arch: "mlp", Hidden: []int{}})
 	onEveryISA(t, func(t *testing.T) {
-		for _, s := range []Spec{smallCNN(), smallMLP(), bytesMLP, linear} {
+		for _, s := range []Spec{smallNature(), smallMLP(), bytesMLP, linear, twoMLPs(), oneCNN()} {
 			n := mustNetwork(t, s, 5)
 			r := rng.New(1, "test", 0)
 			for seed, rows := range []int{5, 1, 3, 5, 2} { // another set each time: nothing may linger
 				p, obs := mustInit(t, s, uint64(seed)), randomObs(s, r, rows)
-				got, err := n.Forward(p, obs, rows)
+				out, err := n.Forward(p, obs, rows)
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := naiveQ(s, p, obs, rows)
-				if len(got) != len(want) {
-					t.Fatalf("%d values, want %d", len(got), len(want))
-				}
-				for i := range got {
-					if math.Abs(float64(got[i])-want[i]) > 1e-5 {
-						t.Errorf("%s, %d rows: q[%d] = %v, want %v", s.Arch, rows, i, got[i], want[i])
+				for h, want := range naiveOutputs(s, p, obs, rows) {
+					got := out.Values[h]
+					if len(got) != len(want) || out.Rows != rows {
+						t.Fatalf("%d values of %d rows, want %d of %d", len(got), out.Rows, len(want), rows)
+					}
+					for i := range got {
+						if math.Abs(float64(got[i])-want[i]) > 1e-5 {
+							t.Errorf("%s, %d rows: %s[%d] = %v, want %v", s.name(), rows, s.Heads[h].Name, i, got[i], want[i])
+						}
+					}
+					if last := out.Row(h, rows-1); !slices.Equal(last, got[len(got)-s.Heads[h].Out:]) {
+						t.Errorf("%s: the last row is %v of %v", s.name(), last, got)
 					}
 				}
 			}
@@ -43,18 +48,20 @@ func TestForwardAgainstDefinition(t *testing.T) {
 // and in a network of any capacity.
 func TestRowsAreIndependent(t *testing.T) {
 	onEveryISA(t, func(t *testing.T) {
-		for _, s := range []Spec{smallCNN(), smallMLP()} {
+		for _, s := range []Spec{smallNature(), smallMLP(), twoMLPs(), oneCNN()} {
 			const most = 19
 			p, obs := mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), most)
 			one := mustNetwork(t, s, 1)
-			var want []float32
+			want := make([][]float32, len(s.Heads))
 			size := s.Obs.Bytes()
 			for i := range most {
 				q, err := one.Forward(p, obs[i*size:(i+1)*size], 1)
 				if err != nil {
 					t.Fatal(err)
 				}
-				want = append(want, q...)
+				for h := range want {
+					want[h] = append(want[h], q.Values[h]...)
+				}
 			}
 			n := mustNetwork(t, s, most)
 			for rows := 1; rows <= most; rows++ {
@@ -63,8 +70,11 @@ func TestRowsAreIndependent(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if !slices.Equal(q, want[from*s.Actions:(from+rows)*s.Actions]) {
-						t.Fatalf("%s: rows %d to %d differ from the same rows alone", s.Arch, from, from+rows)
+					for h, w := range want {
+						width := s.Heads[h].Out
+						if !slices.Equal(q.Values[h], w[from*width:(from+rows)*width]) {
+							t.Fatalf("%s: rows %d to %d differ from the same rows alone", s.name(), from, from+rows)
+						}
 					}
 				}
 			}
@@ -73,39 +83,40 @@ func TestRowsAreIndependent(t *testing.T) {
 }
 
 func TestNetworksShareParams(t *testing.T) {
-	s := smallCNN()
+	s := smallNature()
 	p, obs := mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), 4)
 	q, err := mustNetwork(t, s, 4).Forward(p, obs, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := slices.Clone(q)
-	b := randomBatch(s, rng.New(2, "test", 0), 2)
+	want := slices.Clone(q.Values[0])
+	device, loss := mustCPU(t, 1), lossOf(s)
+	b := randomBatch(s, loss, rng.New(2, "test", 0), 2)
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			n, err := NewNetwork(s, 4, nil) // construction is concurrent too
+			n, err := device.Network(s, 4) // construction is concurrent too
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for range 5 {
 				q, err := n.Forward(p, obs, 4)
-				if err != nil || !slices.Equal(q, want) {
-					t.Errorf("q %v, error %v", q, err)
+				if err != nil || !slices.Equal(q.Values[0], want) {
+					t.Errorf("outputs %v, error %v", q, err)
 				}
 			}
 		})
 	}
 	wg.Go(func() { // a learner reads the same parameters
-		l, err := NewLearner(s, 2, Loss{"huber", "mean"}, nil)
+		l, err := device.Learner(s, 2, loss)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		grad := make([]float32, len(p.Data))
+		grad := make([]float32, len(p.Host))
 		for range 5 {
-			if _, err := l.Gradient(p, p, b, grad); err != nil {
+			if err := l.Gradient(p, b, grad, &Report{}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -117,8 +128,8 @@ func TestForwardErrors(t *testing.T) {
 	s := smallMLP()
 	n := mustNetwork(t, s, 3)
 	p := mustInit(t, s, 1)
-	other := s
-	other.Actions = 4
+	other := smallMLP()
+	other.Heads[0].Out = 4
 	obs := randomObs(s, rng.New(1, "test", 0), 4)
 	for _, c := range []struct {
 		want string
@@ -132,14 +143,14 @@ func TestForwardErrors(t *testing.T) {
 		{"obs: 0 bytes, must be 20 for 1 rows", p, nil, 1},
 		{"must be a multiple of 4", p, obs[1:21], 1},
 		{"parameters: of another network: 118 floats, must be this one's 111", mustInit(t, other, 1), obs[:20], 1},
-		{"of another network", &Params{Layout: p.Layout, Data: p.Data[1:]}, obs[:20], 1},
+		{"of another network", &Params{Layout: p.Layout, Host: p.Host[1:]}, obs[:20], 1},
 	} {
 		if _, err := n.Forward(c.p, c.obs, c.rows); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
 	for _, rows := range []int{0, -1, MaxRows + 1} {
-		if _, err := NewNetwork(s, rows, nil); err == nil || err.Error() != fmt.Sprintf("max_batch: %d, must be 1 to 65536", rows) {
+		if _, err := mustCPU(t, 1).Network(s, rows); err == nil || err.Error() != fmt.Sprintf("rows: %d, must be 1 to 65536", rows) {
 			t.Errorf("capacity %d: %v", rows, err)
 		}
 	}
@@ -151,7 +162,7 @@ func TestForwardReleasesMemory(t *testing.T) {
 	if _, err := n.Forward(mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), 1), 1); err != nil {
 		t.Fatal(err)
 	}
-	for _, leaf := range append(n.net.views, n.net.obs) {
+	for _, leaf := range append(n.graph.views, n.graph.obs) {
 		if len(leaf.Raw) != 0 {
 			t.Error("a leaf still has the caller's memory")
 		}
@@ -159,7 +170,7 @@ func TestForwardReleasesMemory(t *testing.T) {
 }
 
 func TestForwardDoesNotAllocate(t *testing.T) {
-	for _, s := range []Spec{smallMLP(), smallCNN()} {
+	for _, s := range []Spec{smallMLP(), smallNature(), twoMLPs(), oneCNN()} {
 		n := mustNetwork(t, s, 4)
 		p := []*Params{mustInit(t, s, 1), mustInit(t, s, 2)} // of separate layouts
 		obs := randomObs(s, rng.New(1, "test", 0), 4)
@@ -171,7 +182,7 @@ func TestForwardDoesNotAllocate(t *testing.T) {
 			}
 			i++
 		}); a != 0 {
-			t.Errorf("%s: %v allocations", s.Arch, a)
+			t.Errorf("%s: %v allocations", s.name(), a)
 		}
 	}
 }
@@ -193,7 +204,7 @@ func BenchmarkForwardNature(b *testing.B) {
 }
 
 func BenchmarkForwardMLP(b *testing.B) {
-	s := Spec{Arch: "mlp", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{4}}, Actions: 2, Hidden: []int{128, 128}}
+	s := qSpec(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 2, Trunk{Arch: "mlp", Hidden: []int{128, 128}})
 	p, n, obs := mustInit(b, s, 1), mustNetwork(b, s, 1), randomObs(s, rng.New(1, "test", 0), 1)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/kernel"
@@ -9,9 +8,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// The ops of a layer: y = relu(x·w + b) forward, and backward, from dy,
+// The ops of a layer: y = f(x·w + b) forward, and backward, from dy,
 //
-//	dz = dy where y > 0   only behind a rectifier
+//	dz = dy where y > 0   behind a rectifier; dy (1 - y²) behind a tanh
 //	dw = dz ⊗ x           weightGrad computes all of these in one pass;
 //	db = Σ dz             outputOf hands out the second
 //	dx = dz·w             and the third, unless x is the observation
@@ -29,19 +28,16 @@ type layerOp struct {
 	packed packed
 }
 
-// pixelScale is what convolutions multiply bytes by.
-const pixelScale = 1.0 / 255
-
-func (g *graph) layer(prefix string, l *layer, p kernel.Precision, first bool, x, w, b *G.Node) (*G.Node, error) {
+func (g *graph) layer(l *layer, p kernel.Precision, first bool, x, w, b *G.Node) (*G.Node, error) {
 	shape := tensor.Shape{g.capacity, l.out}
-	dense := &kernel.Dense{In: l.in, Out: l.out, ReLU: l.relu, Precision: p}
+	dense := l.dense(p)
 	if c := l.conv; c != nil {
 		shape = tensor.Shape{g.capacity, c.OutC, c.OutH(), c.OutW()} // or with the channels last: see Conv
 		g.needScratch(c.Workspace(g.capacity, g.team))
 	} else {
 		g.needScratch(dense.Workspace(g.capacity, g.team))
 	}
-	op := &layerOp{base: newBase(prefix+l.name, shape, x, w, b), g: g, l: l, dense: dense, first: first}
+	op := &layerOp{base: newBase(l.name, shape, x, w, b), g: g, l: l, dense: dense, first: first}
 	op.y = op.output()
 	if l.conv != nil {
 		op.packed.data = make([]float32, l.conv.PackLen())
@@ -54,6 +50,10 @@ func (o *layerOp) Do(in ...G.Value) (G.Value, error) {
 	g, c := o.g, o.l.conv
 	if c == nil {
 		kernel.DenseForward(g.team, y, x.Float32s(), w, b, g.rows, o.dense, g.scratch)
+		if o.l.act == tanh {
+			y = y[:g.rows*o.l.out]
+			kernel.Tanh(y, y)
+		}
 		return o.y, nil
 	}
 	if x.Dtype() == tensor.Uint8 {
@@ -69,9 +69,9 @@ func (o *layerOp) Do(in ...G.Value) (G.Value, error) {
 // pack brings the weights into the form that the convolution reads, unless they
 // are those of the run before: acting uses the same ones many times.
 func (o *layerOp) pack(w []float32, scale float32) {
-	if !o.packed.of(w) {
+	if isa := kernel.ISA(); o.g.source.id == 0 || o.packed.source != o.g.source || o.packed.isa != isa {
 		kernel.ConvPack(o.g.team, o.packed.data, w, scale, o.l.conv, o.g.scratch)
-		o.packed.note(w)
+		o.packed.source, o.packed.isa = o.g.source, isa
 	}
 }
 
@@ -80,13 +80,16 @@ func (o *layerOp) DiffWRT(int) []bool { return []bool{!o.first, true, true} }
 func (o *layerOp) SymDiff(in G.Nodes, y, dy *G.Node) (G.Nodes, error) {
 	x, w, b := in[0], in[1], in[2]
 	wg := &weightGradOp{base: newBase(o.name+".weight'", w.Shape(), x, w, y, dy), g: o.g, l: o.l, dense: o.dense}
-	wg.dw = wg.output()
+	wg.dw = wg.gradient()
+	if o.l.act == tanh {
+		wg.dz = make([]float32, o.g.capacity*o.l.out)
+	}
 	dw, err := G.ApplyOp(wg, x, w, y, dy)
 	if err != nil {
 		return nil, err
 	}
 	bias := &outputOf{base: newBase(o.name+".bias'", b.Shape(), dw)}
-	bias.value = bias.output()
+	bias.value = bias.gradient()
 	wg.db = bias.value
 	db, err := G.ApplyOp(bias, dw)
 	if err != nil || o.first {
@@ -110,6 +113,7 @@ type weightGradOp struct {
 	l          *layer
 	dense      *kernel.Dense // or l.conv
 	dw, db, dx *tensor.Dense // dx: nil where x is the observation
+	dz         []float32     // before a tanh; nil elsewhere
 	packed     []float32     // a convolution's weights
 }
 
@@ -119,6 +123,11 @@ func (o *weightGradOp) Do(in ...G.Value) (G.Value, error) {
 	var dx []float32
 	if o.dx != nil {
 		dx = o.dx.Float32s()
+	}
+	if o.dz != nil {
+		n := g.rows * o.l.out
+		kernel.TanhBackward(o.dz, y[:n], dy[:n])
+		dy = o.dz
 	}
 	switch {
 	case c == nil:
@@ -144,21 +153,45 @@ type outputOf struct {
 func (o *outputOf) Do(...G.Value) (G.Value, error)   { return o.value, nil }
 func (o *outputOf) parameterGradient() *tensor.Dense { return o.value }
 
-// packed is a convolution's weights in the kernels' form, and which ones.
+// packed is a convolution's weights in the kernels' form.
 type packed struct {
-	data    []float32
-	weights []byte // what data was made of
-	isa     string // and by which path
+	data   []float32
+	source source // what data was made of
+	isa    string // and by which path
 }
 
-// of reports whether data was made of w.
-func (p *packed) of(w []float32) bool {
-	return p.isa == kernel.ISA() && bytes.Equal(p.weights, bytesOf(w))
+// sumOp has the inputs x and y of one shape, and adds them up. It takes the place
+// of Gorgonia's addition, which would allocate its output in every run.
+type sumOp struct {
+	base
+	sum *tensor.Dense
 }
 
-// note says that data was made of w.
-func (p *packed) note(w []float32) {
-	p.weights, p.isa = append(p.weights[:0], bytesOf(w)...), kernel.ISA()
+// newSum returns n's op as a sumOp, or nil if it is not the addition that Gorgonia
+// puts where the gradients of several users of a node come together.
+func newSum(n *G.Node, x, y *G.Node) *sumOp {
+	if n.Dtype() != tensor.Float32 || n.Dims() == 0 || !x.Shape().Eq(n.Shape()) || !y.Shape().Eq(n.Shape()) {
+		return nil
+	}
+	if o, ok := n.Op().(interface{ IsBinary() bool }); !ok || !o.IsBinary() {
+		return nil
+	}
+	g, shape := G.NewGraph(), G.WithShape(n.Shape()...)
+	a := G.NewTensor(g, tensor.Float32, n.Dims(), shape, G.WithName("a"))
+	b := G.NewTensor(g, tensor.Float32, n.Dims(), shape, G.WithName("b"))
+	if add, err := G.Add(a, b); err != nil || add.Op().Hashcode() != n.Op().Hashcode() {
+		return nil
+	}
+	o := &sumOp{base: newBase(n.Name()+".sum", n.Shape(), x, y)}
+	o.sum = o.output()
+	return o
+}
+
+func (o *sumOp) Do(in ...G.Value) (G.Value, error) {
+	sum := o.sum.Float32s()
+	copy(sum, floats(in[0]))
+	kernel.Add(sum, floats(in[1]))
+	return o.sum, nil
 }
 
 // convertOp turns an observation of bytes into floats for a dense layer. No

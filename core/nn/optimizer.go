@@ -2,10 +2,12 @@ package nn
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/kernel"
 )
 
@@ -21,7 +23,10 @@ import (
 //	              θ -= lr g / (sqrt(s) + eps)
 //	rmsprop       PyTorch's RMSprop: s = d s + d' g²,              Decay .99, Eps 1e-8
 //	              θ -= lr g / (sqrt(s) + eps);
-//	              Centered: a = d a + d' g, sqrt(s - a²) + eps
+//	              Centered: a = d a + d' g, s - a² in the place of s;
+//	              EpsInside: sqrt(s + eps), as Mnih et al. and Lasagne have it;
+//	              FirstAverage 1: s starts at 1, as TensorFlow 1's. With both it
+//	              is Stable-Baselines3's RMSpropTFLike
 //	rmsprop_mnih  Mnih et al. 2015: centred, eps inside the root,  Decay .95, Eps .01
 //	              θ -= lr g / sqrt(s - a² + eps);
 //	              meant for a summed gradient (Loss.Reduction "sum")
@@ -37,38 +42,10 @@ type OptimizerConfig struct {
 	Beta1    float64 // between 0 and 1; adam
 	Beta2    float64 // between 0 and 1; adam
 	Centered bool    // rmsprop; the other two RMSProps always are
-}
-
-// State is one named array of an optimiser's state, as long as the parameters.
-type State struct {
-	Name string
-	Data []float32
-}
-
-// Optimizer steps a flat parameter array along a flat gradient. Steps are
-// element by element, so they do not depend on the layout. One goroutine at a
-// time.
-type Optimizer interface {
-	// Name returns the name in OptimizerConfig.
-	Name() string
-	// Apply changes theta by one step with learning rate lr, and counts it.
-	// Both slices have the size the optimiser was made for; grad is left as it
-	// was. It does not allocate.
-	Apply(theta, grad []float32, lr float64)
-	// ClipGradNorm scales grad, of the size the optimiser was made for, so that
-	// its Euclidean norm is at most max (above 0) and returns the norm it had, as
-	// PyTorch's clip_grad_norm_ does: the factor is max/(norm + 1e-6) where that
-	// is below 1. A norm that is not finite makes the gradient NaN, as there; the
-	// caller looks at the returned norm. It does not allocate.
-	ClipGradNorm(grad []float32, max float64) (norm float64)
-	// Step returns how many steps were applied.
-	Step() int64
-	// State returns the optimiser's arrays, in place and always in the same
-	// order: with Step, all that a checkpoint must hold.
-	State() []State
-	// SetState overwrites Step and State. The names, order and sizes must be
-	// those that State returns; otherwise nothing changes.
-	SetState(step int64, state []State) error
+	// EpsInside puts Eps inside the root; rmsprop. The other two are what they are.
+	EpsInside bool
+	// FirstAverage is what s is before the first step, 0 or 1; rmsprop.
+	FirstAverage float64
 }
 
 // rule is an optimiser's arithmetic and its documented defaults.
@@ -82,7 +59,7 @@ var rules = map[string]rule{
 	"adam":          {[]string{"m", "v"}, OptimizerConfig{Beta1: .9, Beta2: .999, Eps: 1e-8}, applyAdam},
 	"adagrad":       {[]string{"sum"}, OptimizerConfig{Eps: 1e-10}, applyAdaGrad},
 	"rmsprop":       {[]string{"square_avg"}, OptimizerConfig{Decay: .99, Eps: 1e-8}, applyRMSProp},
-	"rmsprop_mnih":  {[]string{"square_avg", "grad_avg"}, OptimizerConfig{Decay: .95, Eps: .01, Centered: true}, applyRMSProp},
+	"rmsprop_mnih":  {[]string{"square_avg", "grad_avg"}, OptimizerConfig{Decay: .95, Eps: .01, Centered: true, EpsInside: true}, applyRMSProp},
 	"rmsprop_keras": {[]string{"square_avg", "grad_avg"}, OptimizerConfig{Decay: .95, Eps: .01, Centered: true}, applyRMSProp},
 }
 
@@ -95,21 +72,13 @@ type optimizer struct {
 	team *kernel.Team
 }
 
-// NewOptimizer returns an optimiser for parameters of size floats, its state
-// zero. Its work is shared by the threads of team, which stays the caller's; nil:
-// the calling goroutine alone.
-func NewOptimizer(cfg OptimizerConfig, size int, team *kernel.Team) (Optimizer, error) {
-	r, ok := rules[cfg.Name]
+// resolve checks the configuration, fills in its defaults and returns the names of
+// the arrays of its state.
+func (c *OptimizerConfig) resolve() (state []string, err error) {
+	r, ok := rules[c.Name]
 	if !ok {
-		var names []string
-		for name := range rules {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		return nil, fmt.Errorf("optimizer.name: %q, must be one of %s", cfg.Name, strings.Join(names, ", "))
-	}
-	if size < 1 {
-		return nil, fmt.Errorf("optimizer: %d parameters, must be at least 1", size)
+		names := slices.Sorted(maps.Keys(rules))
+		return nil, fmt.Errorf("optimizer.name: %q, must be one of %s", c.Name, strings.Join(names, ", "))
 	}
 	for _, f := range []struct {
 		name     string
@@ -117,48 +86,78 @@ func NewOptimizer(cfg OptimizerConfig, size int, team *kernel.Team) (Optimizer, 
 		standard float64
 		belowOne bool
 	}{
-		{"eps", &cfg.Eps, r.defaults.Eps, false},
-		{"decay", &cfg.Decay, r.defaults.Decay, true},
-		{"beta1", &cfg.Beta1, r.defaults.Beta1, true},
-		{"beta2", &cfg.Beta2, r.defaults.Beta2, true},
+		{"eps", &c.Eps, r.defaults.Eps, false},
+		{"decay", &c.Decay, r.defaults.Decay, true},
+		{"beta1", &c.Beta1, r.defaults.Beta1, true},
+		{"beta2", &c.Beta2, r.defaults.Beta2, true},
 	} {
 		switch v := *f.value; {
 		case v == 0:
 			*f.value = f.standard
 		case f.standard == 0:
-			return nil, fmt.Errorf("optimizer.%s: %g, %s has no such setting", f.name, v, cfg.Name)
+			return nil, fmt.Errorf("optimizer.%s: %g, %s has no such setting", f.name, v, c.Name)
 		case f.belowOne && !(v > 0 && v < 1):
 			return nil, fmt.Errorf("optimizer.%s: %g, must be above 0 and below 1", f.name, v)
 		case !(float32(v) > 0 && v <= 1e6):
 			return nil, fmt.Errorf("optimizer.%s: %g, must be above 0 and at most 1e6", f.name, v)
 		}
 	}
-	names := r.state
-	switch {
-	case r.defaults.Centered:
-		cfg.Centered = true
-	case cfg.Centered && cfg.Name == "rmsprop":
-		names = append(slices.Clone(names), "grad_avg")
-	case cfg.Centered:
-		return nil, fmt.Errorf("optimizer.centered: true, %s has no such setting", cfg.Name)
+	state = r.state
+	if c.Name != "rmsprop" {
+		switch {
+		case c.Centered && !r.defaults.Centered:
+			return nil, fmt.Errorf("optimizer.centered: true, %s has no such setting", c.Name)
+		case c.EpsInside && !r.defaults.EpsInside:
+			return nil, fmt.Errorf("optimizer.eps_inside: true, %s has no such setting", c.Name)
+		case c.FirstAverage != 0:
+			return nil, fmt.Errorf("optimizer.first_average: %g, %s has no such setting", c.FirstAverage, c.Name)
+		}
+		c.Centered, c.EpsInside = r.defaults.Centered, r.defaults.EpsInside
+		return state, nil
 	}
-	o := &optimizer{cfg: cfg, rule: r, team: team}
+	if c.FirstAverage != 0 && c.FirstAverage != 1 {
+		return nil, fmt.Errorf("optimizer.first_average: %g, must be 0 or 1", c.FirstAverage)
+	}
+	if c.Centered {
+		state = append(slices.Clone(state), "grad_avg")
+	}
+	return state, nil
+}
+
+// newOptimizer returns an optimiser whose work is shared by the threads of team.
+func newOptimizer(cfg OptimizerConfig, size int, team *kernel.Team) (Optimizer, error) {
+	names, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if size < 1 {
+		return nil, fmt.Errorf("optimizer: %d parameters, must be at least 1", size)
+	}
+	o := &optimizer{cfg: cfg, rule: rules[cfg.Name], team: team}
 	for _, name := range names {
 		o.state = append(o.state, State{name, make([]float32, size)})
+	}
+	if cfg.FirstAverage != 0 {
+		s := o.state[0].Data
+		for i := range s {
+			s[i] = float32(cfg.FirstAverage)
+		}
 	}
 	return o, nil
 }
 
-func (o *optimizer) Name() string   { return o.cfg.Name }
 func (o *optimizer) Step() int64    { return o.step }
 func (o *optimizer) State() []State { return o.state }
 
-func (o *optimizer) Apply(theta, grad []float32, lr float64) {
-	if n := len(o.state[0].Data); len(theta) != n || len(grad) != n {
-		panic(fmt.Sprintf("nn: Apply on %d parameters and %d gradients, made for %d", len(theta), len(grad), n))
+func (o *optimizer) Apply(p *Params, grad []float32, lr float64) error {
+	if n := len(o.state[0].Data); len(p.Host) != n || len(grad) != n {
+		return fmt.Errorf("optimizer: %d parameters and %d gradients, must be %d each", len(p.Host), len(grad), n)
 	}
 	o.step++
-	o.rule.apply(o, theta, grad, float32(lr))
+	o.rule.apply(o, p.Host, grad, float32(lr))
+	p.Updates++
+	p.Wrote()
+	return nil
 }
 
 func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64) {
@@ -202,5 +201,15 @@ func applyRMSProp(o *optimizer, theta, grad []float32, lr float32) {
 		avg = o.state[1].Data
 	}
 	kernel.RMSProp(o.team, theta, grad, avg, o.state[0].Data, lr, o.cfg.Decay, float32(o.cfg.Eps),
-		o.cfg.Centered, o.cfg.Name == "rmsprop_mnih")
+		o.cfg.Centered, o.cfg.EpsInside)
+}
+
+// OptimizerPart is an optimiser's arrays as a part of a checkpoint. Its Step is not
+// in it.
+func OptimizerPart(name string, o Optimizer) checkpoint.Part {
+	var tensors []Tensor
+	for _, s := range o.State() {
+		tensors = append(tensors, Tensor{Name: s.Name, Shape: []int{len(s.Data)}, Data: s.Data})
+	}
+	return TensorsPart(name, tensors)
 }

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -35,6 +36,19 @@ func TestThreeStepsByHand(t *testing.T) {
 			1 - 0.05/(math.Sqrt(0.125)+0.01),
 			1 - 0.05/(math.Sqrt(0.125)+0.01) + 0.025/(math.Sqrt(0.09375)+0.01),
 			1 - 0.05/(math.Sqrt(0.125)+0.01) + 0.025/(math.Sqrt(0.09375)+0.01) - 0.05/(math.Sqrt(0.171875)+0.01)}},
+		{OptimizerConfig{Name: "rmsprop", Decay: 0.5, Eps: 0.01, EpsInside: true}, []float64{
+			1 - 0.05/math.Sqrt(0.135),
+			1 - 0.05/math.Sqrt(0.135) + 0.025/math.Sqrt(0.10375),
+			1 - 0.05/math.Sqrt(0.135) + 0.025/math.Sqrt(0.10375) - 0.05/math.Sqrt(0.181875)}},
+		// From 1: s = .625, .34375, .296875.
+		{OptimizerConfig{Name: "rmsprop", Decay: 0.5, Eps: 0.01, FirstAverage: 1}, []float64{
+			1 - 0.05/(math.Sqrt(0.625)+0.01),
+			1 - 0.05/(math.Sqrt(0.625)+0.01) + 0.025/(math.Sqrt(0.34375)+0.01),
+			1 - 0.05/(math.Sqrt(0.625)+0.01) + 0.025/(math.Sqrt(0.34375)+0.01) - 0.05/(math.Sqrt(0.296875)+0.01)}},
+		{OptimizerConfig{Name: "rmsprop", Decay: 0.5, Eps: 0.01, FirstAverage: 1, EpsInside: true, Centered: true}, []float64{
+			1 - 0.05/math.Sqrt(0.5725),
+			1 - 0.05/math.Sqrt(0.5725) + 0.025/math.Sqrt(0.35375),
+			1 - 0.05/math.Sqrt(0.5725) + 0.025/math.Sqrt(0.35375) - 0.05/math.Sqrt(0.244375)}},
 		// The sum of squares is .25, .3125, .5625.
 		{OptimizerConfig{Name: "adagrad", Eps: 0.01}, []float64{
 			1 - 0.05/0.51,
@@ -54,22 +68,19 @@ func TestThreeStepsByHand(t *testing.T) {
 		{OptimizerConfig{Name: "rmsprop_keras"}, []float64{1 - 0.1*0.5/(math.Sqrt(0.05*0.25-0.025*0.025)+0.01)}},
 	} {
 		onEveryISA(t, func(t *testing.T) {
-			o, err := NewOptimizer(c.cfg, 1, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if o.Name() != c.cfg.Name {
-				t.Errorf("name %q", o.Name())
-			}
-			theta := []float32{1}
+			o := mustOptimizer(t, c.cfg, 1)
+			theta := flat(1)
+			theta.Host[0] = 1
 			for i, want := range c.want {
 				grad := []float32{float32(grads[i])}
-				o.Apply(theta, grad, 0.1)
-				if math.Abs(float64(theta[0])-want) > 2e-6 {
-					t.Errorf("%+v: step %d gives %v, want %v", c.cfg, i+1, theta[0], want)
+				if err := o.Apply(theta, grad, 0.1); err != nil {
+					t.Fatal(err)
 				}
-				if o.Step() != int64(i+1) || grad[0] != float32(grads[i]) {
-					t.Errorf("%s: step count %d after %d steps, gradient now %v", o.Name(), o.Step(), i+1, grad[0])
+				if math.Abs(float64(theta.Host[0])-want) > 2e-6 {
+					t.Errorf("%+v: step %d gives %v, want %v", c.cfg, i+1, theta.Host[0], want)
+				}
+				if n := uint64(i + 1); o.Step() != int64(n) || theta.Updates != n || theta.Writes != n || grad[0] != float32(grads[i]) {
+					t.Errorf("%+v: step count %d, %d updates and %d writes after %d steps, gradient now %v", c.cfg, o.Step(), theta.Updates, theta.Writes, n, grad[0])
 				}
 			}
 		})
@@ -80,7 +91,7 @@ func TestThreeStepsByHand(t *testing.T) {
 func TestOptimizerStateIsAll(t *testing.T) {
 	const size = 37
 	for _, cfg := range []OptimizerConfig{
-		{Name: "adam"}, {Name: "adagrad"}, {Name: "rmsprop"}, {Name: "rmsprop", Centered: true}, {Name: "rmsprop_mnih"}, {Name: "rmsprop_keras"},
+		{Name: "adam"}, {Name: "adagrad"}, {Name: "rmsprop"}, {Name: "rmsprop", Centered: true}, {Name: "rmsprop", EpsInside: true, FirstAverage: 1}, {Name: "rmsprop_mnih"}, {Name: "rmsprop_keras"},
 	} {
 		r := rng.New(1, "test", 0)
 		var grads [6][]float32
@@ -89,29 +100,25 @@ func TestOptimizerStateIsAll(t *testing.T) {
 				grads[i] = append(grads[i], float32(r.Uniform(-1, 1)))
 			}
 		}
-		run := func(o Optimizer, theta []float32, grads [][]float32) {
+		run := func(o Optimizer, theta *Params, grads [][]float32) {
 			for _, g := range grads {
-				o.Apply(theta, g, 1e-2)
+				if err := o.Apply(theta, g, 1e-2); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-		make1 := func() (Optimizer, []float32) {
-			o, err := NewOptimizer(cfg, size, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return o, make([]float32, size)
-		}
+		make1 := func() (Optimizer, *Params) { return mustOptimizer(t, cfg, size), flat(size) }
 		whole, theta := make1()
 		run(whole, theta, grads[:])
 		half, theta1 := make1()
 		run(half, theta1, grads[:3])
 		rest, _ := make1()
-		run(rest, make([]float32, size), grads[4:]) // state to be overwritten
+		run(rest, flat(size), grads[4:]) // state to be overwritten
 		if err := rest.SetState(half.Step(), half.State()); err != nil {
 			t.Fatal(err)
 		}
 		run(rest, theta1, grads[3:])
-		if !slices.Equal(theta, theta1) || rest.Step() != 6 {
+		if !slices.Equal(theta.Host, theta1.Host) || rest.Step() != 6 {
 			t.Errorf("%+v: not the same after a restore", cfg)
 		}
 		if a := testing.AllocsPerRun(5, func() { whole.Apply(theta, grads[0], 1e-2) }); a != 0 {
@@ -131,19 +138,26 @@ func TestOptimizerErrors(t *testing.T) {
 		"optimizer.beta1: 0.9, rmsprop_mnih has no such setting":                                    {Name: "rmsprop_mnih", Beta1: 0.9},
 		"optimizer.beta2: -0.5, must be above 0 and below 1":                                        {Name: "adam", Beta2: -0.5},
 		"optimizer.centered: true, adagrad has no such setting":                                     {Name: "adagrad", Centered: true},
+		"optimizer.eps_inside: true, rmsprop_keras has no such setting":                             {Name: "rmsprop_keras", EpsInside: true},
+		"optimizer.first_average: 1, adam has no such setting":                                      {Name: "adam", FirstAverage: 1},
+		"optimizer.first_average: 2, must be 0 or 1":                                                {Name: "rmsprop", FirstAverage: 2},
 	} {
-		if _, err := NewOptimizer(cfg, 1, nil); err == nil || err.Error() != want {
+		if _, err := mustCPU(t, 1).Optimizer(cfg, 1); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := NewOptimizer(OptimizerConfig{Name: "adam"}, 0, nil); err == nil {
+	if _, err := mustCPU(t, 1).Optimizer(OptimizerConfig{Name: "adam"}, 0); err == nil {
 		t.Error("an optimiser of nothing")
 	}
-	o, err := NewOptimizer(OptimizerConfig{Name: "adam"}, 2, nil)
-	if err != nil {
+	o := mustOptimizer(t, OptimizerConfig{Name: "adam"}, 2)
+	if err := o.Apply(flat(2), []float32{1, 2}, 0.1); err != nil {
 		t.Fatal(err)
 	}
-	o.Apply([]float32{1, 2}, []float32{1, 2}, 0.1)
+	for _, grad := range [][]float32{{1}, {1, 2, 3}} {
+		if err := o.Apply(flat(len(grad)), grad, 0.1); err == nil || err.Error() != fmt.Sprintf("optimizer: %d parameters and %d gradients, must be 2 each", len(grad), len(grad)) {
+			t.Errorf("error %v", err)
+		}
+	}
 	before := slices.Clone(o.State()[0].Data)
 	m, v := State{"m", make([]float32, 2)}, State{"v", make([]float32, 2)}
 	for want, bad := range map[string][]State{
@@ -185,9 +199,10 @@ func TestClipGradNorm(t *testing.T) {
 
 func clip(t *testing.T, grad []float32, max float64) (norm float64) {
 	t.Helper()
-	o, err := NewOptimizer(OptimizerConfig{Name: "adam"}, len(grad), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o.ClipGradNorm(grad, max)
+	return mustOptimizer(t, OptimizerConfig{Name: "adam"}, len(grad)).ClipGradNorm(grad, max)
+}
+
+// flat returns n parameters in one piece.
+func flat(n int) *Params {
+	return NewParams(&Layout{Params: []Param{{Name: "all", Shape: []int{n}, Size: n}}, Size: n})
 }

@@ -3,33 +3,84 @@ package nn
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 )
 
-// Params is a set of network parameters: one flat array with named views.
+// Params is a set of network parameters: one flat array with named views. It is
+// made by NewParams or a Device, and not copied as a value.
 type Params struct {
 	Layout *Layout
-	Data   []float32 // Layout.Size floats
-	// Version says which parameters these are; whoever writes Data sets it (a
-	// trainer: the number of updates they have seen). It travels with CopyFrom.
-	Version uint64
+	// Host holds Layout.Size floats; nil where they are on a device. Whoever
+	// changes it in place calls Wrote.
+	Host []float32
+	// Updates is how many updates the parameters have seen: what a step records,
+	// and what lag is counted in. Optimizer.Apply counts it, CopyFrom copies it,
+	// and a Load or SetParameters assigns it.
+	Updates uint64
+	// Writes counts the changes of the parameters, by whomever: what was made of
+	// them, such as packed weights, is good while it stays. It is neither saved nor
+	// hashed.
+	Writes uint64
+
+	id uint64 // no other set has it; 0: not made by NewParams, never cached
 }
 
-// NewParams returns parameters of zeros.
+// Set is a set of parameters by the name that a host knows it by.
+type Set struct {
+	Name     string // "q_net", "q_net_target", "policy"
+	Params   *Params
+	Writable bool // a host may write it
+}
+
+var sets atomic.Uint64 // made so far
+
+// NewParams returns parameters of zeros in host memory.
 func NewParams(l *Layout) *Params {
-	return &Params{Layout: l, Data: make([]float32, l.Size)}
+	return &Params{Layout: l, Host: make([]float32, l.Size), id: sets.Add(1)}
 }
 
-// CopyFrom makes p equal to src, version included, without allocating. Both
-// must have equal layouts.
+// Wrote says that Host was changed in place.
+func (p *Params) Wrote() { p.Writes++ }
+
+// Read copies the parameters to a slice of Layout.Size floats.
+func (p *Params) Read(to []float32) error {
+	if len(to) != p.Layout.Size {
+		return fmt.Errorf("parameters: %d numbers, must be %d", len(to), p.Layout.Size)
+	}
+	copy(to, p.Host)
+	return nil
+}
+
+// Write overwrites the parameters from a slice of Layout.Size floats. Updates stays.
+func (p *Params) Write(from []float32) error {
+	if len(from) != p.Layout.Size {
+		return fmt.Errorf("parameters: %d numbers, must be %d", len(from), p.Layout.Size)
+	}
+	copy(p.Host, from)
+	p.Wrote()
+	return nil
+}
+
+// CopyFrom makes p equal to src, Updates included, without allocating. Both must
+// have equal layouts; it panics where they have not the same size.
 func (p *Params) CopyFrom(src *Params) {
-	if len(p.Data) != len(src.Data) {
+	if len(p.Host) != len(src.Host) {
 		panic("nn: CopyFrom between different layouts")
 	}
-	copy(p.Data, src.Data)
-	p.Version = src.Version
+	copy(p.Host, src.Host)
+	p.Updates = src.Updates
+	p.Wrote()
 }
 
-// View returns the piece called name, in place, or nil if there is none.
+// Clone returns a copy in host memory, Updates included.
+func (p *Params) Clone() *Params {
+	c := NewParams(p.Layout)
+	copy(c.Host, p.Host)
+	c.Updates = p.Updates
+	return c
+}
+
+// View returns the piece of Host called name, in place, or nil if there is none.
 func (p *Params) View(name string) []float32 {
 	for _, part := range p.Layout.Params {
 		if part.Name == name {
@@ -40,11 +91,11 @@ func (p *Params) View(name string) []float32 {
 }
 
 func (p *Params) view(part Param) []float32 {
-	return p.Data[part.Offset : part.Offset+part.Size : part.Offset+part.Size]
+	return p.Host[part.Offset : part.Offset+part.Size : part.Offset+part.Size]
 }
 
 // Tensors returns the pieces as tensors named prefix + name, in layout order.
-// Their data are views of p.
+// Their data are views of Host.
 func (p *Params) Tensors(prefix string) []Tensor {
 	ts := make([]Tensor, len(p.Layout.Params))
 	for i, part := range p.Layout.Params {
@@ -88,5 +139,6 @@ func (p *Params) SetTensors(prefix string, ts []Tensor) error {
 	for _, part := range p.Layout.Params {
 		copy(p.view(part), found[part.Name])
 	}
+	p.Wrote()
 	return nil
 }

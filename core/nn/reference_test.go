@@ -3,6 +3,7 @@ package nn
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -14,21 +15,30 @@ import (
 // testdata/generate_reference.py documents the file and holds the same hash.
 
 type torchCase struct {
-	Arch      string
-	Obs       []int
-	DType     string
-	Actions   int
-	Hidden    []int
-	Batch     int
-	Loss      struct{ Kind, Reduction string }
+	Arch       string
+	Obs        []int
+	DType      string
+	Actions    int
+	Hidden     []int
+	HiddenV    []int `json:"hidden_v"`
+	Activation string
+	Batch      int
+	Loss       struct {
+		Kind, Reduction string
+		EntropyCoef     float64 `json:"entropy_coef"`
+		ValueCoef       float64 `json:"value_coef"`
+	}
 	Optimizer struct {
-		Name     string
-		Eps      float64
-		Centered bool
+		Name         string
+		Eps, Decay   float64
+		Centered     bool
+		EpsInside    bool    `json:"eps_inside"`
+		FirstAverage float64 `json:"first_average"`
 	}
 	LR, Clip      float64
 	Reward        float64
 	Losses, Norms []float64
+	Parts         [][]float64
 	Shapes        [][2]any
 	Gradients     []map[string]torchTensor
 	Parameters    map[string]torchTensor
@@ -54,11 +64,25 @@ func hashUniform(key uint32, i int, low, high float64) float32 {
 }
 
 func (c *torchCase) spec() Spec {
-	s := Spec{Arch: c.Arch, Obs: env.ObsSpec{Shape: c.Obs}, Actions: c.Actions, Hidden: c.Hidden}
+	trunk := Trunk{Arch: c.Arch, Hidden: c.Hidden, Activation: c.Activation}
+	s := qSpec(env.ObsSpec{Shape: c.Obs}, c.Actions, trunk)
+	switch {
+	case c.Loss.Kind == "actor_critic" && c.HiddenV != nil:
+		s = actorCritic(s.Obs, c.Actions, trunk, Trunk{Arch: c.Arch, Hidden: c.HiddenV, Activation: c.Activation})
+	case c.Loss.Kind == "actor_critic":
+		s = actorCritic(s.Obs, c.Actions, trunk)
+	}
 	if c.DType == "float32" {
 		s.Obs.DType = env.Float32
 	}
 	return s
+}
+
+func (c *torchCase) loss() Loss {
+	if c.Loss.Kind == "actor_critic" {
+		return ActorCritic{EntropyCoef: c.Loss.EntropyCoef, ValueCoef: c.Loss.ValueCoef}
+	}
+	return TD{c.Loss.Kind, c.Loss.Reduction}
 }
 
 func (c *torchCase) params(t *testing.T, key uint32) *Params {
@@ -80,7 +104,9 @@ func (c *torchCase) params(t *testing.T, key uint32) *Params {
 	return p
 }
 
-func (c *torchCase) batch(step int) *Batch {
+// batch returns that of a step. In a DQN's, net with the parameters target makes
+// the targets.
+func (c *torchCase) batch(t *testing.T, step int, net Network, target *Params) Batch {
 	s, key := c.spec(), 10000+100*uint32(step)
 	obs := func(k uint32) (b []byte) {
 		for i := range c.Batch * s.Obs.Len() {
@@ -92,15 +118,39 @@ func (c *torchCase) batch(step int) *Batch {
 		}
 		return b
 	}
-	b := &Batch{Obs: obs(key), NextObs: obs(key + 1)}
+	b := Batch{Obs: obs(key)}
 	for i := range c.Batch {
 		b.Actions = append(b.Actions, int32(hashBits(key+2, i)%uint32(c.Actions)))
-		b.Rewards = append(b.Rewards, hashUniform(key+3, i, -c.Reward, c.Reward))
+	}
+	if c.Loss.Kind == "actor_critic" {
+		b.Columns = make([][]float32, 3)
+		for i := range c.Batch {
+			weight := float32(1)
+			if hashBits(key+5, i)%4 == 0 {
+				weight = 0
+			}
+			for k, v := range []float32{hashUniform(key+3, i, -2, 2), hashUniform(key+4, i, -c.Reward, c.Reward), weight} {
+				b.Columns[k] = append(b.Columns[k], v)
+			}
+		}
+		return b
+	}
+	var rewards, discounts []float32
+	for i := range c.Batch {
+		rewards = append(rewards, hashUniform(key+3, i, -c.Reward, c.Reward))
 		d := float32(0.99)
 		if hashBits(key+4, i)%4 == 0 {
 			d = 0
 		}
-		b.Discounts = append(b.Discounts, d)
+		discounts = append(discounts, d)
+	}
+	q, err := net.Forward(target, obs(key+1), c.Batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Columns = [][]float32{make([]float32, c.Batch)}
+	if err := TDTargets(b.Columns[0], q.Values[0], rewards, discounts); err != nil {
+		t.Fatal(err)
 	}
 	return b
 }
@@ -163,7 +213,7 @@ func TestAgainstTorch(t *testing.T) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Cases) < 6 {
+	if len(file.Cases) < 15 {
 		t.Fatalf("%d cases in %s", len(file.Cases), path)
 	}
 	onEveryISA(t, func(t *testing.T) {
@@ -171,6 +221,9 @@ func TestAgainstTorch(t *testing.T) {
 			name := c.Arch + " " + c.Loss.Kind + " " + c.Loss.Reduction + " " + c.Optimizer.Name
 			if c.Optimizer.Centered {
 				name += " centered"
+			}
+			if c.Optimizer.EpsInside {
+				name += fmt.Sprint(" eps inside, from ", c.Optimizer.FirstAverage)
 			}
 			t.Run(name, func(t *testing.T) { c.check(t) })
 		}
@@ -191,28 +244,32 @@ func (c *torchCase) check(t *testing.T) {
 			t.Fatalf("parameter %d: %s %v, PyTorch has %v", i, part.Name, part.Shape, c.Shapes[i])
 		}
 	}
-	learner := mustLearner(t, c.spec(), c.Batch, Loss{c.Loss.Kind, c.Loss.Reduction})
+	learner := mustLearner(t, c.spec(), c.Batch, c.loss())
+	net := mustNetwork(t, c.spec(), c.Batch)
 	grad := NewParams(theta.Layout)
-	opt, err := NewOptimizer(OptimizerConfig{Name: c.Optimizer.Name, Eps: c.Optimizer.Eps, Centered: c.Optimizer.Centered}, len(grad.Data), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opt := mustOptimizer(t, OptimizerConfig{Name: c.Optimizer.Name, Eps: c.Optimizer.Eps, Decay: c.Optimizer.Decay, Centered: c.Optimizer.Centered,
+		EpsInside: c.Optimizer.EpsInside, FirstAverage: c.Optimizer.FirstAverage}, len(grad.Host))
+	var r Report
 	var w worst
 	for step, want := range c.Losses {
-		loss, err := learner.Gradient(theta, target, c.batch(step), grad.Data)
-		if err != nil {
+		if err := learner.Gradient(theta, c.batch(t, step, net, target), grad.Host, &r); err != nil {
 			t.Fatal(err)
 		}
-		w.number(t, "loss", float64(loss), want)
+		w.number(t, "loss", r.Loss, want)
+		for i, name := range c.loss().Parts() {
+			w.number(t, name, r.Parts[i], c.Parts[step][i])
+		}
 		if step == 0 || step == len(c.Losses)-1 {
 			for _, part := range grad.Layout.Params {
 				w.compare(t, part.Name+" gradient", grad.view(part), c.Gradients[min(step, 1)][part.Name])
 			}
 		}
 		if c.Clip > 0 {
-			w.number(t, "gradient norm", opt.ClipGradNorm(grad.Data, c.Clip), c.Norms[step])
+			w.number(t, "gradient norm", opt.ClipGradNorm(grad.Host, c.Clip), c.Norms[step])
 		}
-		opt.Apply(theta.Data, grad.Data, c.LR)
+		if err := opt.Apply(theta, grad.Host, c.LR); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, part := range theta.Layout.Params {
 		w.compare(t, part.Name, theta.view(part), c.Parameters[part.Name])

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
 )
 
 // A safetensors file is the length of a header (8 bytes, little-endian), the
@@ -30,6 +32,13 @@ const (
 	// maxHeader is the limit of the reference implementation.
 	maxHeader = 100_000_000
 )
+
+// TensorInfo is what a reader expects of a tensor.
+type TensorInfo struct {
+	Name  string
+	DType string // F32, U8, I32 or I64
+	Shape []int
+}
 
 type tensorHeader struct {
 	DType   string   `json:"dtype"`
@@ -53,18 +62,39 @@ func dtypeOf(data any) (name string, n, size int) {
 	return "", 0, 0
 }
 
-func makeData(dtype string, n int) (data any, size int) {
+// widths are the sizes of an element.
+var widths = map[string]int64{"F32": 4, "U8": 1, "I32": 4, "I64": 8}
+
+// readData reads n elements.
+func readData(r io.Reader, dtype string, n int) (any, error) {
 	switch dtype {
 	case "F32":
-		return make([]float32, n), 4
+		return fill(r, make([]float32, n), 4)
 	case "U8":
-		return make([]uint8, n), 1
+		return fill(r, make([]uint8, n), 1)
 	case "I32":
-		return make([]int32, n), 4
-	case "I64":
-		return make([]int64, n), 8
+		return fill(r, make([]int32, n), 4)
+	default:
+		return fill(r, make([]int64, n), 8)
 	}
-	return nil, 0
+}
+
+// fill reads data through a small buffer: binary.Read would take as much memory
+// again as data has.
+func fill[T any](r io.Reader, data []T, width int) (any, error) {
+	const most = 1 << 16
+	buf := make([]byte, min(most, len(data)*width))
+	for rest := data; len(rest) > 0; {
+		n := min(len(rest), most/width)
+		if _, err := io.ReadFull(r, buf[:n*width]); err != nil {
+			return nil, err
+		}
+		if _, err := binary.Decode(buf[:n*width], binary.LittleEndian, rest[:n]); err != nil {
+			return nil, err
+		}
+		rest = rest[n:]
+	}
+	return data, nil
 }
 
 // elements returns the product of shape, or -1 if it is not one.
@@ -148,80 +178,198 @@ func WriteSafetensors(w io.Writer, tensors []Tensor, meta map[string]string) err
 	return nil
 }
 
-// ReadSafetensors reads a whole file: the tensors in the order of their data,
-// and the metadata (nil if there are none). It is strict: a file that is
-// truncated, longer than its header says, with gaps or overlaps between
-// tensors, or with another dtype than Tensor allows is an error.
-func ReadSafetensors(r io.Reader) ([]Tensor, map[string]string, error) {
+// ReadSafetensors reads a whole file of n bytes: the tensors in the order of their
+// data, and the metadata (nil if there are none). It is strict: a file that is
+// truncated, longer than its header says, with gaps or overlaps between tensors,
+// or with another dtype than Tensor allows is an error. It takes memory in
+// proportion to n.
+func ReadSafetensors(r io.Reader, n int64) ([]Tensor, map[string]string, error) {
+	h, err := readHeader(r, n, maxHeader)
+	if err != nil {
+		return nil, nil, err
+	}
+	tensors, err := h.read(r)
+	return tensors, h.meta, err
+}
+
+// ReadTensors reads a file of n bytes that must hold the tensors of want and no
+// others, in any order, and returns them in want's. It takes memory only for
+// them, and only after the header and n have said that they are there.
+func ReadTensors(r io.Reader, n int64, want []TensorInfo) ([]Tensor, error) {
+	most := 4096 // for metadata
+	for _, w := range want {
+		most += 128 + 6*len(w.Name) + 24*len(w.Shape) // escapes and digits at their longest
+	}
+	h, err := readHeader(r, n, min(most, maxHeader))
+	if err != nil {
+		return nil, err
+	}
+	place := make(map[string]int, len(want))
+	for i, w := range want {
+		place[w.Name] = i
+		switch have, ok := h.tensors[w.Name]; {
+		case !ok:
+			return nil, fmt.Errorf("tensor %q: missing", w.Name)
+		case have.DType != w.DType:
+			return nil, fmt.Errorf("tensor %q: dtype %s, must be %s", w.Name, have.DType, w.DType)
+		case !slices.Equal(have.Shape, w.Shape):
+			return nil, fmt.Errorf("tensor %q: shape %v, must be %v", w.Name, have.Shape, w.Shape)
+		}
+	}
+	for _, name := range h.names {
+		if _, ok := place[name]; !ok {
+			return nil, fmt.Errorf("tensor %q: there must be none of this name", name)
+		}
+	}
+	read, err := h.read(r)
+	if err != nil {
+		return nil, err
+	}
+	tensors := make([]Tensor, len(want))
+	for _, t := range read {
+		tensors[place[t.Name]] = t
+	}
+	return tensors, nil
+}
+
+// LayoutInfo returns what Params.Tensors(prefix) of parameters of this layout
+// would be, without making them: what a file must hold before they are made.
+func LayoutInfo(l *Layout, prefix string) []TensorInfo {
+	infos := make([]TensorInfo, len(l.Params))
+	for i, p := range l.Params {
+		infos[i] = TensorInfo{Name: prefix + p.Name, DType: "F32", Shape: p.Shape}
+	}
+	return infos
+}
+
+// TensorsPart returns a part of a checkpoint (version 1, not optional; the caller
+// may change both) that holds the tensors, as safetensors. They are views: Write
+// reads their data and adopt overwrites them, until then Read keeps copies. The
+// file must have the same names, dtypes and shapes. Where the part is optional
+// and missing, nothing changes.
+func TensorsPart(name string, tensors []Tensor) checkpoint.Part {
+	return checkpoint.Part{Name: name, Version: 1,
+		Write: func(w io.Writer) error { return WriteSafetensors(w, tensors, nil) },
+		Read: func(r io.Reader, n int64) (adopt func(), err error) {
+			if r == nil {
+				return nil, nil
+			}
+			want := make([]TensorInfo, len(tensors))
+			for i, t := range tensors {
+				dtype, _, _ := dtypeOf(t.Data)
+				want[i] = TensorInfo{t.Name, dtype, t.Shape}
+			}
+			staged, err := ReadTensors(r, n, want)
+			if err != nil {
+				return nil, err
+			}
+			return func() {
+				for i, t := range tensors {
+					copyData(t.Data, staged[i].Data)
+				}
+			}, nil
+		},
+	}
+}
+
+func copyData(to, from any) {
+	switch to := to.(type) {
+	case []float32:
+		copy(to, from.([]float32))
+	case []uint8:
+		copy(to, from.([]uint8))
+	case []int32:
+		copy(to, from.([]int32))
+	case []int64:
+		copy(to, from.([]int64))
+	}
+}
+
+// header is a checked one: its tensors lie side by side and fill the file.
+type header struct {
+	tensors map[string]tensorHeader
+	names   []string // in the order of their data
+	meta    map[string]string
+}
+
+// readHeader reads the header of a file of n bytes, which may be most bytes long.
+func readHeader(r io.Reader, n int64, most int) (*header, error) {
 	var size uint64
 	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
-		return nil, nil, truncated("header length", err)
+		return nil, truncated("header length", err)
 	}
 	if size < 2 || size > maxHeader {
-		return nil, nil, fmt.Errorf("safetensors header: %d bytes, must be 2 to %d: not a safetensors file", size, maxHeader)
+		return nil, fmt.Errorf("safetensors header: %d bytes, must be 2 to %d: not a safetensors file", size, maxHeader)
 	}
-	var raw bytes.Buffer // grows with what is really there
-	if _, err := io.CopyN(&raw, r, int64(size)); err != nil {
-		return nil, nil, truncated("header", err)
+	if int64(size) > n-8 {
+		return nil, truncated("header", io.ErrUnexpectedEOF)
+	}
+	if size > uint64(most) {
+		return nil, fmt.Errorf("safetensors header: %d bytes, must be at most %d for these tensors", size, most)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return nil, truncated("header", err)
 	}
 	var entries map[string]json.RawMessage
-	if err := json.Unmarshal(raw.Bytes(), &entries); err != nil || entries == nil {
-		return nil, nil, fmt.Errorf("safetensors header: not a JSON object (%v)", err)
+	if err := json.Unmarshal(text, &entries); err != nil || entries == nil {
+		return nil, fmt.Errorf("safetensors header: not a JSON object (%v)", err)
 	}
-	var meta map[string]string
-	headers := map[string]tensorHeader{}
-	var names []string
+	h := &header{tensors: make(map[string]tensorHeader, len(entries))}
 	for name, text := range entries {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
 		var err error
 		if name == metadataKey {
-			err = d.Decode(&meta)
+			err = d.Decode(&h.meta)
 		} else {
-			var h tensorHeader
-			err = d.Decode(&h)
-			headers[name] = h
-			names = append(names, name)
+			var t tensorHeader
+			err = d.Decode(&t)
+			h.tensors[name] = t
+			h.names = append(h.names, name)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("safetensors header: %q: %v", name, err)
+			return nil, fmt.Errorf("safetensors header: %q: %v", name, err)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		ha, hb := headers[a].Offsets, headers[b].Offsets
-		return cmp.Or(cmp.Compare(ha[0], hb[0]), cmp.Compare(ha[1], hb[1]), cmp.Compare(a, b))
+	slices.SortFunc(h.names, func(a, b string) int {
+		x, y := h.tensors[a].Offsets, h.tensors[b].Offsets
+		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(a, b))
 	})
-	tensors := make([]Tensor, 0, len(names))
 	var at int64
-	for _, name := range names {
-		h := headers[name]
-		n := elements(h.Shape)
-		_, width := makeData(h.DType, 0)
+	for _, name := range h.names {
+		t := h.tensors[name]
+		count, width := int64(elements(t.Shape)), widths[t.DType]
 		switch {
 		case width == 0:
-			return nil, nil, fmt.Errorf("tensor %q: dtype %q, must be F32, U8, I32 or I64", name, h.DType)
-		case h.Shape == nil || n < 0:
-			return nil, nil, fmt.Errorf("tensor %q: shape %v is not one", name, h.Shape)
-		case h.Offsets[0] != at || h.Offsets[1]-h.Offsets[0] != int64(n)*int64(width):
-			return nil, nil, fmt.Errorf("tensor %q: bytes %d to %d, must be %d to %d", name, h.Offsets[0], h.Offsets[1], at, at+int64(n)*int64(width))
+			return nil, fmt.Errorf("tensor %q: dtype %q, must be F32, U8, I32 or I64", name, t.DType)
+		case t.Shape == nil || count < 0:
+			return nil, fmt.Errorf("tensor %q: shape %v is not one", name, t.Shape)
+		case t.Offsets[0] != at || t.Offsets[1]-at != count*width:
+			return nil, fmt.Errorf("tensor %q: bytes %d to %d, must be %d to %d", name, t.Offsets[0], t.Offsets[1], at, at+count*width)
+		case t.Offsets[1] > n-8-int64(size):
+			return nil, truncated(fmt.Sprintf("tensor %q", name), io.ErrUnexpectedEOF)
 		}
-		raw.Reset()
-		if _, err := io.CopyN(&raw, r, h.Offsets[1]-at); err != nil {
-			return nil, nil, truncated(fmt.Sprintf("tensor %q", name), err)
-		}
-		data, _ := makeData(h.DType, n)
-		if _, err := binary.Decode(raw.Bytes(), binary.LittleEndian, data); err != nil {
-			return nil, nil, fmt.Errorf("tensor %q: %v", name, err)
-		}
-		tensors = append(tensors, Tensor{Name: name, Shape: h.Shape, Data: data})
-		at = h.Offsets[1]
+		at = t.Offsets[1]
 	}
-	if n, err := io.CopyN(io.Discard, r, 1); n != 0 {
-		return nil, nil, fmt.Errorf("safetensors: the file goes on after its last tensor")
-	} else if err != io.EOF {
-		return nil, nil, err
+	if at != n-8-int64(size) {
+		return nil, fmt.Errorf("safetensors: the file goes on after its last tensor")
 	}
-	return tensors, meta, nil
+	return h, nil
+}
+
+// read reads the tensors behind the header.
+func (h *header) read(r io.Reader) ([]Tensor, error) {
+	tensors := make([]Tensor, 0, len(h.names))
+	for _, name := range h.names {
+		t := h.tensors[name]
+		data, err := readData(r, t.DType, elements(t.Shape))
+		if err != nil {
+			return nil, truncated(fmt.Sprintf("tensor %q", name), err)
+		}
+		tensors = append(tensors, Tensor{Name: name, Shape: t.Shape, Data: data})
+	}
+	return tensors, nil
 }
 
 func truncated(what string, err error) error {

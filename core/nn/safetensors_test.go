@@ -3,11 +3,18 @@ package nn
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"maps"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
 )
 
 var exampleTensors = []Tensor{
@@ -38,7 +45,7 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 		if n := binary.LittleEndian.Uint64(file); n%8 != 0 {
 			t.Errorf("header of %d bytes: data would not be aligned", n)
 		}
-		ts, gotMeta, err := ReadSafetensors(iotest.OneByteReader(bytes.NewReader(file)))
+		ts, gotMeta, err := ReadSafetensors(iotest.OneByteReader(bytes.NewReader(file)), int64(len(file)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,11 +69,13 @@ func TestSafetensorsGolden(t *testing.T) {
 func TestSafetensorsTruncated(t *testing.T) {
 	file := written(t, exampleTensors, exampleMeta)
 	for n := range len(file) {
-		if _, _, err := ReadSafetensors(bytes.NewReader(file[:n])); err == nil || !strings.HasPrefix(err.Error(), "safetensors: truncated in the ") {
-			t.Fatalf("%d of %d bytes: error %v", n, len(file), err)
+		for _, said := range []int{n, len(file)} { // what the reader was told
+			if _, _, err := ReadSafetensors(bytes.NewReader(file[:n]), int64(said)); err == nil || !strings.HasPrefix(err.Error(), "safetensors: truncated in the ") {
+				t.Fatalf("%d of %d bytes: error %v", n, len(file), err)
+			}
 		}
 	}
-	if _, _, err := ReadSafetensors(bytes.NewReader(append(file, 0))); err == nil || err.Error() != "safetensors: the file goes on after its last tensor" {
+	if _, _, err := ReadSafetensors(bytes.NewReader(append(file, 0)), int64(len(file)+1)); err == nil || err.Error() != "safetensors: the file goes on after its last tensor" {
 		t.Errorf("one byte more: error %v", err)
 	}
 }
@@ -90,13 +99,13 @@ func TestSafetensorsBadHeaders(t *testing.T) {
 		{`{"a":{"dtype":"U8","shape":[2],"data_offsets":[-2,0]}}`, "", `tensor "a": bytes -2 to 0, must be 0 to 2`},
 	} {
 		file := string(binary.LittleEndian.AppendUint64(nil, uint64(len(c.header)))) + c.header + c.data
-		if _, _, err := ReadSafetensors(strings.NewReader(file)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if _, _, err := ReadSafetensors(strings.NewReader(file), int64(len(file))); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.header, err, c.want)
 		}
 	}
 	for _, length := range []uint64{0, 1, maxHeader + 1, 1 << 63} {
 		file := binary.LittleEndian.AppendUint64(nil, length)
-		if _, _, err := ReadSafetensors(bytes.NewReader(append(file, "{}"...))); err == nil || !strings.Contains(err.Error(), "not a safetensors file") {
+		if _, _, err := ReadSafetensors(bytes.NewReader(append(file, "{}"...)), 10); err == nil || !strings.Contains(err.Error(), "not a safetensors file") {
 			t.Errorf("header length %d: error %v", length, err)
 		}
 	}
@@ -116,17 +125,126 @@ func TestSafetensorsWriteErrors(t *testing.T) {
 	}
 }
 
+// bounded runs f and fails if it took longer than a second or allocated more than
+// 200 MB.
+func bounded(t *testing.T, f func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	f()
+	took := time.Since(start)
+	runtime.ReadMemStats(&after)
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 200 || took > time.Second {
+		t.Fatalf("%d MB, %v", mb, took)
+	}
+}
+
+func infoOf(ts []Tensor) (infos []TensorInfo) {
+	for _, t := range ts {
+		dtype, _, _ := dtypeOf(t.Data)
+		infos = append(infos, TensorInfo{t.Name, dtype, t.Shape})
+	}
+	return infos
+}
+
+func TestReadTensors(t *testing.T) {
+	file := written(t, exampleTensors, exampleMeta)
+	want := infoOf(exampleTensors)
+	slices.Reverse(want)
+	got, err := ReadTensors(bytes.NewReader(file), int64(len(file)), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(got)
+	if !reflect.DeepEqual(got, exampleTensors) {
+		t.Errorf("read %v", got)
+	}
+	for says, change := range map[string]func([]TensorInfo) []TensorInfo{
+		`tensor "more": missing`:                                   func(w []TensorInfo) []TensorInfo { return append(w, TensorInfo{"more", "F32", []int{1}}) },
+		`tensor "q_net.0.weight": there must be none of this name`: func(w []TensorInfo) []TensorInfo { return w[:len(w)-1] },
+		`tensor "steps": dtype I32, must be I64`:                   func(w []TensorInfo) []TensorInfo { w[0].DType = "I64"; return w },
+		`tensor "steps": shape [2], must be [2 1]`:                 func(w []TensorInfo) []TensorInfo { w[0].Shape = []int{2, 1}; return w },
+	} {
+		if _, err := ReadTensors(bytes.NewReader(file), int64(len(file)), change(slices.Clone(want))); err == nil || err.Error() != says {
+			t.Errorf("error %v, want %q", err, says)
+		}
+	}
+}
+
+// A header may be as long as the tensors that are expected need, and nothing is
+// allocated for tensors for which the file has no bytes.
+func TestReadTensorsTakesNoMemoryOnAFilesWord(t *testing.T) {
+	var long strings.Builder
+	for i := range 1_000_000 {
+		fmt.Fprintf(&long, `"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`, i)
+	}
+	huge := `{"w":{"dtype":"F32","shape":[1000000,100000],"data_offsets":[0,400000000000]}}`
+	for text, want := range map[string]string{
+		"{" + strings.TrimSuffix(long.String(), ",") + "}": "must be at most 4278 for these tensors",
+		huge: `truncated in the tensor "w"`,
+	} {
+		file := string(binary.LittleEndian.AppendUint64(nil, uint64(len(text)))) + text + "data"
+		bounded(t, func() {
+			_, err := ReadTensors(strings.NewReader(file), int64(len(file)), []TensorInfo{{"w", "F32", []int{1_000_000, 100_000}}})
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+func TestTensorsPart(t *testing.T) {
+	make3 := func(x float32) []Tensor {
+		return []Tensor{{"a", []int{2}, []float32{x, x + 1}}, {"b", []int{1}, []uint8{uint8(x)}}, {"c", nil, []int64{int64(x)}}}
+	}
+	from, to := make3(3), make3(8)
+	file, err := checkpoint.SaveBytes("run", nil, []checkpoint.Part{TensorsPart("w.safetensors", from)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(p checkpoint.Part) (func(), error) {
+		r, err := checkpoint.OpenBytes(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Load([]checkpoint.Part{p})
+	}
+	adopt, err := load(TensorsPart("w.safetensors", to))
+	if err != nil || !reflect.DeepEqual(to, make3(8)) {
+		t.Fatalf("%v, %v", to, err)
+	}
+	if adopt(); !reflect.DeepEqual(to, from) {
+		t.Errorf("%v, want %v", to, from)
+	}
+	other := []Tensor{to[0], to[1]}
+	if _, err := load(TensorsPart("w.safetensors", other)); err == nil || errors.Is(err, checkpoint.ErrFormat) || !strings.HasSuffix(err.Error(), `tensor "c": there must be none of this name`) {
+		t.Error(err)
+	}
+	missing := TensorsPart("x.safetensors", to)
+	missing.Optional = true
+	if adopt, err := load(missing); err != nil || adopt == nil {
+		t.Error(err)
+	} else if adopt(); !reflect.DeepEqual(to, from) {
+		t.Error("a missing part changed something")
+	}
+}
+
 // Whatever is accepted must be written again to a file that reads the same.
 func FuzzReadSafetensors(f *testing.F) {
 	f.Add(written(f, exampleTensors, exampleMeta))
 	f.Add(written(f, nil, nil))
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		ts, meta, err := ReadSafetensors(bytes.NewReader(file))
+		var ts []Tensor
+		var meta map[string]string
+		var err error
+		bounded(t, func() { ts, meta, err = ReadSafetensors(bytes.NewReader(file), int64(len(file))) })
 		if err != nil {
 			return
 		}
-		again, meta2, err := ReadSafetensors(bytes.NewReader(written(t, ts, meta)))
+		b := written(t, ts, meta)
+		again, meta2, err := ReadSafetensors(bytes.NewReader(b), int64(len(b)))
 		if err != nil || len(again) != len(ts) || !maps.Equal(meta, meta2) {
 			t.Fatalf("%v: %v, %v after %v, %v", err, again, meta2, ts, meta)
 		}

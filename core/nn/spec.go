@@ -7,79 +7,108 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
-	"github.com/paceline-rl/paceline/core/rng"
 )
 
 const (
-	// MaxRows bounds the rows of a Network and the batch of a Learner.
+	// MaxRows bounds the rows of a Network and of a Learner.
 	MaxRows = 65536
-	// MaxActions bounds the outputs of a Q-head.
-	MaxActions = 65536
+	// MaxOutputs bounds the outputs of a head.
+	MaxOutputs = 65536
 
 	// maxParams bounds a network at 1 GiB of parameters: a larger one is a
 	// mistake in the shape of an observation.
 	maxParams = 1 << 28
-	// minPicture is the smallest picture whose Nature CNN has an output.
-	minPicture = 36
 )
 
-// Spec names a network: what it reads, what it is made of and how many actions
-// it values.
+// Precision is what the products of all layers multiply, forward and backward.
+// Parameters, gradients and outputs are float32 either way.
+type Precision string
+
+// The precisions. The zero value is FP32.
+const (
+	FP32 Precision = "fp32"
+	BF16 Precision = "bf16" // both factors of every product rounded to bfloat16, 8 significant bits
+)
+
+// kernels returns the kernels' name of p.
+func (p Precision) kernels() (kernel.Precision, error) {
+	switch p {
+	case FP32, "":
+		return kernel.FP32, nil
+	case BF16:
+		return kernel.BF16, nil
+	}
+	return 0, fmt.Errorf("precision: %q, must be \"fp32\" or \"bf16\"", string(p))
+}
+
+// Spec names a network: what it reads, what its trunks are made of, and the heads
+// on them.
 type Spec struct {
-	// Arch is "nature_cnn" or "mlp".
+	Obs    env.ObsSpec
+	Trunks []Trunk // at least one; each under at least one head
+	Heads  []Head  // at least one
+	// Init says what fresh parameters are; see Initialize. "uniform" (also "") or
+	// "orthogonal".
+	Init      string
+	Precision Precision
+}
+
+// Trunk turns an observation into features.
+type Trunk struct {
+	// Arch is "nature_cnn", "small_cnn" or "mlp".
 	//
 	// nature_cnn is the network of Mnih et al. 2015 without padding, as in
 	// Stable-Baselines3's CnnPolicy: convolutions of 32 8x8 stride 4, 64 4x4
-	// stride 2, 64 3x3 stride 1, a dense layer of 512, and the Q-head; ReLU
-	// between. It reads uint8 pictures [C, H, W] of at least 36x36, divided by
-	// 255.
+	// stride 2, 64 3x3 stride 1 and a dense layer of 512. It reads uint8 images
+	// [C, H, W] of at least 36x36, divided by 255.
 	//
-	// mlp is dense layers of the widths in Hidden with ReLU between, and the
-	// Q-head. It reads any observation, flattened: float32 as it is, uint8
-	// converted, and divided by 255 where it is a picture (three axes).
+	// small_cnn is that of Mnih et al. 2016 and of Stooke & Abbeel: convolutions of
+	// 16 8x8 stride 4 and 32 4x4 stride 2 and a dense layer of 256. Its images are
+	// of at least 20x20.
+	//
+	// mlp is dense layers of the widths in Hidden. It reads any observation,
+	// flattened: float32 as it is, uint8 converted, and divided by 255 where it is
+	// an image (three axes).
 	Arch string
-	Obs  env.ObsSpec
-	// Actions is the number of outputs, 1 to MaxActions.
-	Actions int
-	// Hidden are the widths of the hidden layers of mlp. nil stands for
-	// [64, 64], as in Stable-Baselines3; an empty list for a linear network.
-	// nature_cnn takes none.
+	// Hidden are the widths of the layers of mlp. nil stands for [64, 64], as in
+	// Stable-Baselines3; an empty list for no layers: the features are the
+	// observation. The others take none.
 	Hidden []int
-	// Precision is what the products of all layers multiply, forward and
-	// backward. Parameters, gradients and Q-values are float32 either way.
-	Precision kernel.Precision
+	// Activation is behind every layer: "relu" (also "") or, of mlp alone, "tanh".
+	Activation string
 }
 
-// Param is one named piece of a flat parameter array.
-type Param struct {
-	Name  string // as in the q_net of Stable-Baselines3
-	Shape []int  // [out, in, height, width], [out, in] or [out]
-	// Offset and Size count floats.
-	Offset, Size int
+// Head is one dense layer on the features of a trunk, without an activation.
+type Head struct {
+	Name  string // "q", "pi", "v"; names.go says what its parameters are called
+	Out   int    // outputs, 1 to MaxOutputs
+	Trunk int    // index in Spec.Trunks
+	// Gain scales its orthogonal initial weights; 0: as the trunks' layers.
+	Gain float64
 }
 
-// Layout says how a flat parameter array is cut into named pieces: in the order
-// of Params, without gaps. It is not modified after it is made.
-type Layout struct {
-	Params []Param
-	Size   int // floats in all
+// Head returns the index of the head called name, or -1.
+func (s *Spec) Head(name string) int {
+	return slices.IndexFunc(s.Heads, func(h Head) bool { return h.Name == name })
 }
 
-// Equal reports whether both cut an array into the same pieces of the same
-// names and shapes.
-func (l *Layout) Equal(o *Layout) bool {
-	return l == o || l.Size == o.Size && slices.EqualFunc(l.Params, o.Params, func(a, b Param) bool {
-		return a.Name == b.Name && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape)
-	})
-}
+// activation is what stands behind a layer.
+type activation int
 
-// layer is one convolution or dense layer with its bias and, where relu says
-// so, the rectifier behind it.
+const (
+	linear activation = iota
+	relu
+	tanh
+)
+
+// layer is one convolution or dense layer with its bias and activation. Behind a
+// convolution there is always a rectifier.
 type layer struct {
 	name    string       // prefix of its two parameters
 	conv    *kernel.Conv // nil: a dense layer
 	in, out int          // floats a row
-	relu    bool
+	act     activation
+	gain    float64 // of orthogonal initial weights
 }
 
 func (l *layer) weightShape() []int {
@@ -103,179 +132,162 @@ func (l *layer) fanIn() int {
 	return l.in
 }
 
-// layers checks the spec and returns its trunk and its Q-head.
-func (s Spec) layers() (trunk []layer, q layer, err error) {
-	if s.Actions < 1 || s.Actions > MaxActions {
-		return nil, q, fmt.Errorf("actions: %d, must be 1 to %d", s.Actions, MaxActions)
+func (l *layer) dense(p kernel.Precision) *kernel.Dense {
+	return &kernel.Dense{In: l.in, Out: l.out, ReLU: l.act == relu, Precision: p}
+}
+
+// layers checks the spec and returns the layers of its trunks, and its heads.
+func (s *Spec) layers() (trunks [][]layer, heads []layer, err error) {
+	precision, err := s.Precision.kernels()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.check(); err != nil {
+		return nil, nil, err
 	}
 	inputs := 1
 	for _, d := range s.Obs.Shape {
 		if d < 1 || d > maxParams/inputs {
-			return nil, q, fmt.Errorf("obs.shape: %v, axes must be at least 1 and the product at most %d", s.Obs.Shape, maxParams)
+			return nil, nil, fmt.Errorf("obs.shape: %v, axes must be at least 1 and the product at most %d", s.Obs.Shape, maxParams)
 		}
 		inputs *= d
 	}
 	if len(s.Obs.Shape) == 0 {
-		return nil, q, fmt.Errorf("obs.shape: [], must have at least one axis")
+		return nil, nil, fmt.Errorf("obs.shape: [], must have at least one axis")
 	}
-	switch s.Arch {
-	case "nature_cnn":
-		trunk, err = s.natureCNN()
-		q = layer{name: "q_net.0"}
-	case "mlp":
-		trunk, err = s.mlp(inputs)
-		q = layer{name: fmt.Sprintf("q_net.%d", 2*len(trunk))}
-	default:
-		err = fmt.Errorf("arch: %q, must be \"nature_cnn\" or \"mlp\"", s.Arch)
-	}
-	if err != nil {
-		return nil, q, err
-	}
-	for _, l := range trunk {
-		if l.conv != nil {
-			l.conv.Precision = s.Precision
+	for i := range s.Trunks {
+		var trunk []layer
+		switch t := &s.Trunks[i]; t.Arch {
+		case "nature_cnn":
+			trunk, err = s.cnn(i, 36, 512, []kernel.Conv{{OutC: 32, Kernel: 8, Stride: 4}, {OutC: 64, Kernel: 4, Stride: 2}, {OutC: 64, Kernel: 3, Stride: 1}})
+		case "small_cnn":
+			trunk, err = s.cnn(i, 20, 256, []kernel.Conv{{OutC: 16, Kernel: 8, Stride: 4}, {OutC: 32, Kernel: 4, Stride: 2}})
+		case "mlp":
+			trunk, err = s.mlp(i, inputs)
+		default:
+			err = fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
 		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for k := range trunk {
+			trunk[k].gain = math.Sqrt2
+			if c := trunk[k].conv; c != nil {
+				c.Precision = precision
+			}
+		}
+		trunks = append(trunks, trunk)
 	}
-	q.in, q.out = inputs, s.Actions
-	if len(trunk) > 0 {
-		q.in = trunk[len(trunk)-1].out
+	for i := range s.Heads {
+		h := &s.Heads[i]
+		l := layer{name: s.headName(i), in: inputs, out: h.Out, gain: h.Gain}
+		if trunk := trunks[h.Trunk]; len(trunk) > 0 {
+			l.in = trunk[len(trunk)-1].out
+		}
+		if l.gain == 0 {
+			l.gain = math.Sqrt2
+		}
+		heads = append(heads, l)
 	}
-	return trunk, q, nil
+	return trunks, heads, nil
 }
 
-func (s Spec) natureCNN() ([]layer, error) {
-	if len(s.Hidden) > 0 {
-		return nil, fmt.Errorf("hidden: %v, must be empty for nature_cnn", s.Hidden)
+// check checks what does not depend on the observation.
+func (s *Spec) check() error {
+	if s.Init != "uniform" && s.Init != "orthogonal" && s.Init != "" {
+		return fmt.Errorf("init: %q, must be \"uniform\" or \"orthogonal\"", s.Init)
+	}
+	if len(s.Trunks) == 0 || len(s.Heads) == 0 {
+		return fmt.Errorf("network: %d trunks and %d heads, must be at least one each", len(s.Trunks), len(s.Heads))
+	}
+	for i, t := range s.Trunks {
+		if a := t.Activation; a != "relu" && a != "" && !(a == "tanh" && t.Arch == "mlp") {
+			return fmt.Errorf("%sactivation: %q, must be \"relu\", or \"tanh\" for mlp", s.prefix(i), a)
+		}
+		if !slices.ContainsFunc(s.Heads, func(h Head) bool { return h.Trunk == i }) {
+			return fmt.Errorf("trunks[%d]: no head is on it", i)
+		}
+	}
+	for i, h := range s.Heads {
+		switch {
+		case h.Out < 1 || h.Out > MaxOutputs:
+			return fmt.Errorf("heads[%d].out: %d, must be 1 to %d", i, h.Out, MaxOutputs)
+		case h.Trunk < 0 || h.Trunk >= len(s.Trunks):
+			return fmt.Errorf("heads[%d].trunk: %d, must be 0 to %d", i, h.Trunk, len(s.Trunks)-1)
+		case h.Name == "" || s.Head(h.Name) != i:
+			return fmt.Errorf("heads[%d].name: %q, must not be empty and not that of another head", i, h.Name)
+		case !(h.Gain >= 0 && h.Gain <= 1e6):
+			return fmt.Errorf("heads[%d].gain: %v, must be 0 to 1e6", i, h.Gain)
+		}
+	}
+	return nil
+}
+
+// prefix says which trunk an error is about, where there are several.
+func (s *Spec) prefix(trunk int) string {
+	if len(s.Trunks) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("trunks[%d].", trunk)
+}
+
+// cnn returns the layers of a trunk of convolutions and one dense layer. least is
+// the smallest side of an image of which they leave something.
+func (s *Spec) cnn(i, least, dense int, convs []kernel.Conv) ([]layer, error) {
+	arch := s.Trunks[i].Arch
+	if hidden := s.Trunks[i].Hidden; len(hidden) > 0 {
+		return nil, fmt.Errorf("%shidden: %v, must be empty for %s", s.prefix(i), hidden, arch)
 	}
 	if s.Obs.DType != env.Uint8 {
-		return nil, fmt.Errorf("obs.dtype: %v, must be uint8 for nature_cnn", s.Obs.DType)
+		return nil, fmt.Errorf("obs.dtype: %v, must be uint8 for %s", s.Obs.DType, arch)
 	}
-	if sh := s.Obs.Shape; len(sh) != 3 || sh[1] < minPicture || sh[2] < minPicture {
-		return nil, fmt.Errorf("obs.shape: %v, must be [channels, height, width] of at least %dx%d for nature_cnn", sh, minPicture, minPicture)
+	if sh := s.Obs.Shape; len(sh) != 3 || sh[1] < least || sh[2] < least {
+		return nil, fmt.Errorf("obs.shape: %v, must be [channels, height, width] of at least %dx%d for %s", sh, least, least, arch)
 	}
 	var trunk []layer
 	c, h, w := s.Obs.Shape[0], s.Obs.Shape[1], s.Obs.Shape[2]
-	for i, k := range []kernel.Conv{
-		{OutC: 32, Kernel: 8, Stride: 4, PlanarIn: true},
-		{OutC: 64, Kernel: 4, Stride: 2},
-		{OutC: 64, Kernel: 3, Stride: 1, PlanarOut: true}, // the dense layer's weights are in that order
-	} {
-		k.InC, k.InH, k.InW = c, h, w
-		c, h, w = k.OutC, k.OutH(), k.OutW()
-		trunk = append(trunk, layer{
-			name: fmt.Sprintf("features_extractor.cnn.%d", 2*i),
-			conv: &k, in: k.InLen(), out: k.OutLen(), relu: true,
-		})
+	for k := range convs {
+		conv := &convs[k]
+		conv.InC, conv.InH, conv.InW = c, h, w
+		conv.PlanarIn = k == 0
+		conv.PlanarOut = k == len(convs)-1 // the dense layer's weights are in that order
+		c, h, w = conv.OutC, conv.OutH(), conv.OutW()
+		trunk = append(trunk, layer{name: s.convName(i, k), conv: conv, in: conv.InLen(), out: conv.OutLen(), act: relu})
 	}
-	return append(trunk, layer{name: "features_extractor.linear.0", in: c * h * w, out: 512, relu: true}), nil
+	return append(trunk, layer{name: s.featuresName(i), in: c * h * w, out: dense, act: relu}), nil
 }
 
-func (s Spec) mlp(inputs int) ([]layer, error) {
-	hidden := s.Hidden
-	if hidden == nil {
-		hidden = []int{64, 64}
+func (s *Spec) mlp(i, inputs int) ([]layer, error) {
+	act := relu
+	if s.Trunks[i].Activation == "tanh" {
+		act = tanh
 	}
 	var trunk []layer
-	for i, width := range hidden {
+	for k, width := range s.Trunks[i].hidden() {
 		if width < 1 || width > maxParams/inputs {
-			return nil, fmt.Errorf("hidden[%d]: %d, must be 1 to %d behind a layer of %d", i, width, maxParams/inputs, inputs)
+			return nil, fmt.Errorf("%shidden[%d]: %d, must be 1 to %d behind a layer of %d", s.prefix(i), k, width, maxParams/inputs, inputs)
 		}
-		trunk = append(trunk, layer{name: fmt.Sprintf("q_net.%d", 2*i), in: inputs, out: width, relu: true})
+		trunk = append(trunk, layer{name: s.hiddenName(i, k), in: inputs, out: width, act: act})
 		inputs = width
 	}
 	return trunk, nil
 }
 
+// hidden returns the widths of an mlp's layers.
+func (t *Trunk) hidden() []int {
+	if t.Hidden == nil {
+		return []int{64, 64}
+	}
+	return t.Hidden
+}
+
+// pixelScale is what the bytes of an image are multiplied by.
+const pixelScale = 1.0 / 255
+
 // obsScale is what an uint8 component is multiplied by.
-func (s Spec) obsScale() float32 {
+func (s *Spec) obsScale() float32 {
 	if len(s.Obs.Shape) == 3 {
 		return pixelScale
 	}
 	return 1
-}
-
-// Layout returns the named pieces of the network's parameters: each layer's
-// weight and bias, from the observation to the head. The error is one sentence
-// that names the field which makes the network impossible.
-func (s Spec) Layout() (*Layout, error) {
-	trunk, q, err := s.layers()
-	if err != nil {
-		return nil, err
-	}
-	l := &Layout{}
-	add := func(name string, shape ...int) {
-		size := 1
-		for _, d := range shape {
-			size *= d
-		}
-		l.Params = append(l.Params, Param{Name: name, Shape: shape, Offset: l.Size, Size: size})
-		l.Size += size
-	}
-	for _, y := range append(trunk, q) {
-		add(y.name+".weight", y.weightShape()...)
-		add(y.name+".bias", y.biasLen())
-		if l.Size > maxParams {
-			if s.Arch == "mlp" {
-				return nil, fmt.Errorf("hidden: %v: more than %d parameters", s.Hidden, maxParams)
-			}
-			return nil, fmt.Errorf("obs.shape: %v: more than %d parameters", s.Obs.Shape, maxParams)
-		}
-	}
-	return l, nil
-}
-
-// Init returns fresh parameters: weights and biases of a layer with n inputs to
-// each output are uniform in ±1/sqrt(n), the default of PyTorch and of
-// DeepMind's DQN. Numbers are drawn in layout order, so one stream gives the
-// same parameters everywhere.
-func (s Spec) Init(r *rng.Stream) (*Params, error) {
-	l, err := s.Layout()
-	if err != nil {
-		return nil, err
-	}
-	trunk, q, err := s.layers()
-	if err != nil {
-		return nil, err
-	}
-	p := NewParams(l)
-	for i, y := range append(trunk, q) {
-		bound := 1 / math.Sqrt(float64(y.fanIn()))
-		for _, part := range l.Params[2*i : 2*i+2] {
-			for j := range part.Size {
-				p.Data[part.Offset+j] = float32(r.Uniform(-bound, bound))
-			}
-		}
-	}
-	return p, nil
-}
-
-// ForwardFlop returns the floating-point operations of a forward pass: as the
-// textbook counts them, and those of the products that the kernels do (fewer in
-// convolutions). s is a network that Layout accepts.
-func (s Spec) ForwardFlop(rows int) (textbook, done float64) {
-	return s.flop(rows, 1, 1)
-}
-
-// UpdateFlop returns those of an update: two forward passes, and two products
-// backward for every layer but the first, whose input needs no gradient.
-func (s Spec) UpdateFlop(rows int) (textbook, done float64) {
-	return s.flop(rows, 3, 4)
-}
-
-func (s Spec) flop(rows, passesFirst, passes int) (textbook, done float64) {
-	trunk, q, _ := s.layers()
-	for i, l := range append(trunk, q) {
-		t := 2 * float64(l.in*l.out)
-		d := t
-		if l.conv != nil {
-			t, d = l.conv.Flop()
-		}
-		n := passes
-		if i == 0 {
-			n = passesFirst
-		}
-		textbook += float64(rows*n) * t
-		done += float64(rows*n) * d
-	}
-	return textbook, done
 }

@@ -2,7 +2,6 @@ package nn
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -28,16 +27,66 @@ features_extractor.linear.0.bias [512]
 q_net.0.weight [6 512]
 q_net.0.bias [6]
 `, 1687206},
-		{Spec{Arch: "mlp", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{4}}, Actions: 2}, `q_net.0.weight [64 4]
+		{qSpec(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 2, Trunk{Arch: "mlp"}), `q_net.0.weight [64 4]
 q_net.0.bias [64]
 q_net.2.weight [64 64]
 q_net.2.bias [64]
 q_net.4.weight [2 64]
 q_net.4.bias [2]
 `, 4610},
-		{Spec{Arch: "mlp", Obs: env.ObsSpec{Shape: []int{2, 3}}, Actions: 2, Hidden: []int{}}, `q_net.0.weight [2 6]
+		{qSpec(env.ObsSpec{Shape: []int{2, 3}}, 2, Trunk{Arch: "mlp", Hidden: []int{}}), `q_net.0.weight [2 6]
 q_net.0.bias [2]
 `, 14},
+		// What Stable-Baselines3 2.7's policies list: an MlpPolicy's, a CnnPolicy's, and a
+		// CnnPolicy's with share_features_extractor=False.
+		{actorCritic(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 2, Trunk{Arch: "mlp", Activation: "tanh"}, Trunk{Arch: "mlp", Hidden: []int{32}}), `mlp_extractor.policy_net.0.weight [64 4]
+mlp_extractor.policy_net.0.bias [64]
+mlp_extractor.policy_net.2.weight [64 64]
+mlp_extractor.policy_net.2.bias [64]
+mlp_extractor.value_net.0.weight [32 4]
+mlp_extractor.value_net.0.bias [32]
+action_net.weight [2 64]
+action_net.bias [2]
+value_net.weight [1 32]
+value_net.bias [1]
+`, 320 + 4160 + 160 + 130 + 33},
+		{actorCritic(env.ObsSpec{Shape: []int{1, 84, 84}}, 6, Trunk{Arch: "nature_cnn"}), `features_extractor.cnn.0.weight [32 1 8 8]
+features_extractor.cnn.0.bias [32]
+features_extractor.cnn.2.weight [64 32 4 4]
+features_extractor.cnn.2.bias [64]
+features_extractor.cnn.4.weight [64 64 3 3]
+features_extractor.cnn.4.bias [64]
+features_extractor.linear.0.weight [512 3136]
+features_extractor.linear.0.bias [512]
+action_net.weight [6 512]
+action_net.bias [6]
+value_net.weight [1 512]
+value_net.bias [1]
+`, 2080 + 32832 + 36928 + 1606144 + 3078 + 513},
+		{actorCritic(env.ObsSpec{Shape: []int{2, 24, 20}}, 3, Trunk{Arch: "small_cnn"}, Trunk{Arch: "small_cnn"}), `pi_features_extractor.cnn.0.weight [16 2 8 8]
+pi_features_extractor.cnn.0.bias [16]
+pi_features_extractor.cnn.2.weight [32 16 4 4]
+pi_features_extractor.cnn.2.bias [32]
+pi_features_extractor.linear.0.weight [256 32]
+pi_features_extractor.linear.0.bias [256]
+vf_features_extractor.cnn.0.weight [16 2 8 8]
+vf_features_extractor.cnn.0.bias [16]
+vf_features_extractor.cnn.2.weight [32 16 4 4]
+vf_features_extractor.cnn.2.bias [32]
+vf_features_extractor.linear.0.weight [256 32]
+vf_features_extractor.linear.0.bias [256]
+action_net.weight [3 256]
+action_net.bias [3]
+value_net.weight [1 256]
+value_net.bias [1]
+`, 2*(2064+8224+8448) + 771 + 257},
+		{actorCritic(env.ObsSpec{Shape: []int{3}}, 2, Trunk{Arch: "mlp", Hidden: []int{5}}), `mlp_extractor.shared_net.0.weight [5 3]
+mlp_extractor.shared_net.0.bias [5]
+action_net.weight [2 5]
+action_net.bias [2]
+value_net.weight [1 5]
+value_net.bias [1]
+`, 20 + 12 + 6},
 	} {
 		l, err := c.spec.Layout()
 		if err != nil {
@@ -74,63 +123,46 @@ func TestImpossibleSpecs(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{Spec{Arch: "cnn", Obs: u8(4, 84, 84), Actions: 1}, `arch: "cnn", must be "nature_cnn" or "mlp"`},
-		{Spec{Arch: "mlp", Obs: f32(4)}, "actions: 0, must be 1 to 65536"},
-		{Spec{Arch: "mlp", Obs: f32(4), Actions: 65537}, "actions: 65537, must be 1 to 65536"},
-		{Spec{Arch: "mlp", Obs: f32(), Actions: 1}, "obs.shape: [], must have at least one axis"},
-		{Spec{Arch: "mlp", Obs: f32(4, 0), Actions: 1}, "obs.shape: [4 0], axes must be at least 1 and the product at most 268435456"},
-		{Spec{Arch: "mlp", Obs: f32(1<<20, 1<<20, 1<<40), Actions: 1}, "obs.shape: [1048576 1048576 1099511627776], axes must be"},
-		{Spec{Arch: "mlp", Obs: f32(1 << 27), Actions: 1}, "hidden[0]: 64, must be 1 to 2 behind a layer of 134217728"},
-		{Spec{Arch: "mlp", Obs: f32(4), Actions: 1, Hidden: []int{8, 0}}, "hidden[1]: 0, must be 1 to "},
-		{Spec{Arch: "mlp", Obs: f32(4), Actions: 1, Hidden: []int{1 << 14, 1 << 14, 1 << 14}}, "hidden: [16384 16384 16384]: more than 268435456 parameters"},
-		{Spec{Arch: "nature_cnn", Obs: f32(4, 84, 84), Actions: 1}, "obs.dtype: float32, must be uint8 for nature_cnn"},
-		{Spec{Arch: "nature_cnn", Obs: u8(84, 84), Actions: 1}, "obs.shape: [84 84], must be [channels, height, width] of at least 36x36 for nature_cnn"},
-		{Spec{Arch: "nature_cnn", Obs: u8(1, 36, 35), Actions: 1}, "obs.shape: [1 36 35], must be [channels, height, width] of at least 36x36 for nature_cnn"},
-		{Spec{Arch: "nature_cnn", Obs: u8(84, 84, 4), Actions: 1}, "obs.shape: [84 84 4], must be [channels, height, width] of at least 36x36 for nature_cnn"},
-		{Spec{Arch: "nature_cnn", Obs: u8(4, 1<<13, 1<<13), Actions: 1}, "obs.shape: [4 8192 8192]: more than 268435456 parameters"},
-		{Spec{Arch: "nature_cnn", Obs: u8(4, 84, 84), Actions: 1, Hidden: []int{64}}, "hidden: [64], must be empty for nature_cnn"},
+		{qSpec(u8(4, 84, 84), 1, Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn" or "mlp"`},
+		{qSpec(f32(4), 0, Trunk{Arch: "mlp"}), "heads[0].out: 0, must be 1 to 65536"},
+		{qSpec(f32(4), 65537, Trunk{Arch: "mlp"}), "heads[0].out: 65537, must be 1 to 65536"},
+		{qSpec(f32(), 1, Trunk{Arch: "mlp"}), "obs.shape: [], must have at least one axis"},
+		{qSpec(f32(4, 0), 1, Trunk{Arch: "mlp"}), "obs.shape: [4 0], axes must be at least 1 and the product at most 268435456"},
+		{qSpec(f32(1<<20, 1<<20, 1<<40), 1, Trunk{Arch: "mlp"}), "obs.shape: [1048576 1048576 1099511627776], axes must be"},
+		{qSpec(f32(1<<27), 1, Trunk{Arch: "mlp"}), "hidden[0]: 64, must be 1 to 2 behind a layer of 134217728"},
+		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Hidden: []int{8, 0}}), "hidden[1]: 0, must be 1 to "},
+		{actorCritic(f32(4), 1, Trunk{Arch: "mlp"}, Trunk{Arch: "mlp", Hidden: []int{8, 0}}), "trunks[1].hidden[1]: 0, must be 1 to "},
+		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Hidden: []int{1 << 14, 1 << 14, 1 << 14}}), "hidden: [16384 16384 16384]: more than 268435456 parameters"},
+		{qSpec(f32(4, 84, 84), 1, Trunk{Arch: "nature_cnn"}), "obs.dtype: float32, must be uint8 for nature_cnn"},
+		{qSpec(u8(84, 84), 1, Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84], must be [channels, height, width] of at least 36x36 for nature_cnn"},
+		{qSpec(u8(1, 36, 35), 1, Trunk{Arch: "nature_cnn"}), "obs.shape: [1 36 35], must be [channels, height, width] of at least 36x36 for nature_cnn"},
+		{qSpec(u8(1, 20, 19), 1, Trunk{Arch: "small_cnn"}), "obs.shape: [1 20 19], must be [channels, height, width] of at least 20x20 for small_cnn"},
+		{qSpec(u8(84, 84, 4), 1, Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84 4], must be [channels, height, width] of at least 36x36 for nature_cnn"},
+		{qSpec(u8(4, 1<<13, 1<<13), 1, Trunk{Arch: "nature_cnn"}), "obs.shape: [4 8192 8192]: more than 268435456 parameters"},
+		{qSpec(u8(4, 84, 84), 1, Trunk{Arch: "nature_cnn", Hidden: []int{64}}), "hidden: [64], must be empty for nature_cnn"},
+		{qSpec(u8(4, 84, 84), 1, Trunk{Arch: "small_cnn", Activation: "tanh"}), `activation: "tanh", must be "relu", or "tanh" for mlp`},
+		{actorCritic(f32(4), 1, Trunk{Arch: "mlp"}, Trunk{Arch: "mlp", Activation: "elu"}), `trunks[1].activation: "elu", must be`},
+		{Spec{Obs: f32(4)}, "network: 0 trunks and 0 heads, must be at least one each"},
+		{Spec{Obs: f32(4), Trunks: make([]Trunk, 2), Heads: []Head{{Name: "q", Out: 1, Trunk: 1}}}, "trunks[0]: no head is on it"},
+		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: []Head{{Name: "q", Out: 1}, {Name: "q", Out: 1}}}, `heads[1].name: "q", must not be empty and not that of another head`},
+		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: []Head{{Name: "q", Out: 1}, {Name: "v", Out: 1, Trunk: 1}}}, "heads[1].trunk: 1, must be 0 to 0"},
+		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: []Head{{Name: "q", Out: 1, Gain: -1}}}, "heads[0].gain: -1, must be 0 to 1e6"},
+		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: make([]Head, 1), Init: "zeros"}, `init: "zeros", must be "uniform" or "orthogonal"`},
+		{Spec{Precision: "fp64"}, `precision: "fp64", must be "fp32" or "bf16"`},
 	} {
 		_, layoutErr := c.spec.Layout()
-		_, initErr := c.spec.Init(rng.New(1, "weights", 0))
-		_, netErr := NewNetwork(c.spec, 1, nil)
-		_, learnErr := NewLearner(c.spec, 1, Loss{"huber", "mean"}, nil)
+		_, initErr := c.spec.InitialParams(rng.New(1, "weights", 0))
+		_, netErr := mustCPU(t, 1).Network(c.spec, 1)
+		_, learnErr := mustCPU(t, 1).Learner(c.spec, 1, TD{"huber", "mean"})
 		for _, err := range []error{layoutErr, initErr, netErr, learnErr} {
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		}
 	}
-	smallest := Spec{Arch: "nature_cnn", Obs: u8(1, 36, 36), Actions: 1}
-	if _, err := smallest.Layout(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestInit(t *testing.T) {
-	s := smallCNN()
-	p, same, other := mustInit(t, s, 1), mustInit(t, s, 1), mustInit(t, s, 2)
-	if !slices.Equal(p.Data, same.Data) || slices.Equal(p.Data, other.Data) {
-		t.Error("parameters must depend on the stream and on nothing else")
-	}
-	fanIn := 0
-	for _, part := range p.Layout.Params {
-		if len(part.Shape) > 1 {
-			fanIn = part.Size / part.Shape[0]
-		}
-		bound := 1 / math.Sqrt(float64(fanIn))
-		var largest, sum, squares float64
-		for _, v := range p.view(part) {
-			largest = max(largest, math.Abs(float64(v)))
-			sum += float64(v)
-			squares += float64(v) * float64(v)
-		}
-		n := float64(part.Size)
-		if largest > bound*1.000001 {
-			t.Errorf("%s: %v beyond ±%v", part.Name, largest, bound)
-		}
-		// Four standard deviations of the mean and of the mean square of a uniform.
-		if math.Abs(sum/n) > 4*bound/math.Sqrt(3*n) || math.Abs(squares/n/(bound*bound)-1.0/3) > 4*math.Sqrt(4.0/45/n) {
-			t.Errorf("%s: mean %v, mean square %v: not uniform in ±%v", part.Name, sum/n, squares/n, bound)
+	for _, smallest := range []Spec{qSpec(u8(1, 36, 36), 1, Trunk{Arch: "nature_cnn"}), qSpec(u8(1, 20, 20), 1, Trunk{Arch: "small_cnn"})} {
+		if _, err := smallest.Layout(); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -138,11 +170,11 @@ func TestInit(t *testing.T) {
 func TestParams(t *testing.T) {
 	s := smallMLP()
 	p := mustInit(t, s, 1)
-	p.Version = 7
+	p.Updates = 7
 	part := p.Layout.Params[3]
 	v := p.View(part.Name)
 	v[0] = 42
-	if p.Data[part.Offset] != 42 || len(v) != part.Size || cap(v) != part.Size {
+	if p.Host[part.Offset] != 42 || len(v) != part.Size || cap(v) != part.Size {
 		t.Error("a view must be the piece itself and no more")
 	}
 	if p.View("q_net.1.weight") != nil {
@@ -150,16 +182,16 @@ func TestParams(t *testing.T) {
 	}
 	q := NewParams(p.Layout)
 	q.CopyFrom(p)
-	if !slices.Equal(q.Data, p.Data) || q.Version != 7 {
+	if !slices.Equal(q.Host, p.Host) || q.Updates != 7 {
 		t.Error("CopyFrom: not equal")
 	}
 	q = mustInit(t, s, 2)
 	ts := p.Tensors("online.")
-	if err := q.SetTensors("online.", append(slices.Clone(ts), Tensor{Name: "other.x", Shape: []int{1}, Data: []float32{1}})); err != nil || !slices.Equal(q.Data, p.Data) {
+	if err := q.SetTensors("online.", append(slices.Clone(ts), Tensor{Name: "other.x", Shape: []int{1}, Data: []float32{1}})); err != nil || !slices.Equal(q.Host, p.Host) {
 		t.Errorf("SetTensors: %v", err)
 	}
 	q = mustInit(t, s, 2)
-	before := slices.Clone(q.Data)
+	before := slices.Clone(q.Host)
 	change := func(f func(ts []Tensor) []Tensor) []Tensor { return f(slices.Clone(ts)) }
 	for want, bad := range map[string][]Tensor{
 		`tensor "online.q_net.4.bias": missing`:                         ts[:len(ts)-1],
@@ -171,7 +203,7 @@ func TestParams(t *testing.T) {
 		if err := q.SetTensors("online.", bad); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %q", err, want)
 		}
-		if !slices.Equal(q.Data, before) {
+		if !slices.Equal(q.Host, before) {
 			t.Fatal("a refused set of tensors changed the parameters")
 		}
 	}

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -10,101 +11,111 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-var precisions = map[string]kernel.Precision{"fp32": kernel.FP32, "bf16": kernel.BF16}
-
-func mustTeam(t testing.TB, n int) *kernel.Team {
-	t.Helper()
-	team, err := kernel.NewTeam(n, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(team.Close)
-	return team
-}
+var precisions = []Precision{FP32, BF16}
 
 // newUpdate returns a function that does one whole update of a fixed batch on
-// so many threads.
+// so many threads: of Q-learning, with a target pass.
 func newUpdate(t testing.TB, s Spec, rows, n int) func() {
 	t.Helper()
-	team := mustTeam(t, n)
-	l, err := NewLearner(s, rows, Loss{"huber", "mean"}, team)
+	d := mustCPU(t, n)
+	loss := TD{"huber", "mean"}
+	l, err := d.Learner(s, rows, loss)
 	if err != nil {
 		t.Fatal(err)
 	}
-	theta, target, batch := mustInit(t, s, 1), mustInit(t, s, 2), randomBatch(s, rng.New(1, "test", 0), rows)
-	grad := make([]float32, len(theta.Data))
-	opt, err := NewOptimizer(OptimizerConfig{Name: "adam"}, len(grad), team)
+	net, err := d.Network(s, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
+	theta, target, batch := mustInit(t, s, 1), mustInit(t, s, 2), randomBatch(s, loss, rng.New(1, "test", 0), rows)
+	next, rewards, discounts := randomObs(s, rng.New(2, "test", 0), rows), make([]float32, rows), make([]float32, rows)
+	grad := make([]float32, len(theta.Host))
+	opt, err := d.Optimizer(OptimizerConfig{Name: "adam"}, len(grad))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
 	return func() {
-		if _, err := l.Gradient(theta, target, batch, grad); err != nil {
+		q, err := net.Forward(target, next, rows)
+		if err == nil {
+			err = TDTargets(batch.Columns[0], q.Values[0], rewards, discounts)
+		}
+		if err == nil {
+			err = l.Gradient(theta, batch, grad, &r)
+		}
+		if err == nil {
+			opt.ClipGradNorm(grad, 1e-3)
+			err = opt.Apply(theta, grad, 1e-6)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		opt.ClipGradNorm(grad, 1e-3)
-		opt.Apply(theta.Data, grad, 1e-6)
 	}
 }
 
 // wide has dense layers that are cut into parts, one of them of a width that is
 // no multiple of the parts.
 func wide() Spec {
-	return Spec{Arch: "mlp", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{100}}, Actions: 3, Hidden: []int{333, 520}}
+	return qSpec(env.ObsSpec{DType: env.Float32, Shape: []int{100}}, 3, Trunk{Arch: "mlp", Hidden: []int{333, 520}})
 }
 
 // The same bits for any number of threads: forward passes, gradients, norms and
 // optimiser steps, with batches that fill no block.
 func TestThreadsChangeNothing(t *testing.T) {
-	batches, counts := []int{1, 7, 8, 33}, []int{0, 1, 2, 3, 5} // threads; 0: no team
-	if kernel.ISA() == "go" || testing.Short() {                // slow
-		batches, counts = []int{9}, []int{0, 2}
+	batches, counts := []int{1, 7, 8, 33}, []int{1, 2, 3, 5} // threads
+	if kernel.ISA() == "go" || testing.Short() {             // slow
+		batches, counts = []int{9}, []int{1, 2}
 	}
-	for name, precision := range precisions {
-		for _, s := range []Spec{smallCNN(), wide()} {
+	both := wide()
+	both.Heads = []Head{{Name: "pi", Out: 3}, {Name: "v", Out: 1}}
+	for _, precision := range precisions {
+		for _, s := range []Spec{smallNature(), wide(), oneCNN(), both} {
 			for _, rows := range batches {
 				s.Precision = precision
 				var want []float32
 				for _, n := range counts {
-					var team *kernel.Team
-					if n > 0 {
-						team = mustTeam(t, n)
-					}
-					l, err := NewLearner(s, rows, Loss{"huber", "sum"}, team)
+					d, loss := mustCPU(t, n), lossOf(s)
+					l, err := d.Learner(s, rows, loss)
 					if err != nil {
 						t.Fatal(err)
 					}
-					net, err := NewNetwork(s, rows, team)
+					net, err := d.Network(s, rows)
 					if err != nil {
 						t.Fatal(err)
 					}
-					theta, target, batch := mustInit(t, s, 1), mustInit(t, s, 2), randomBatch(s, rng.New(1, "test", 0), rows)
-					opt, err := NewOptimizer(OptimizerConfig{Name: "adam"}, len(theta.Data), team)
+					p, batch := mustInit(t, s, 1), randomBatch(s, loss, rng.New(1, "test", 0), rows)
+					opt, err := d.Optimizer(OptimizerConfig{Name: "adam"}, len(p.Host))
 					if err != nil {
 						t.Fatal(err)
 					}
-					grad := make([]float32, len(theta.Data))
+					grad := make([]float32, len(p.Host))
 					var got []float32
+					var r Report
 					for range 2 {
-						loss, err := l.Gradient(theta, target, batch, grad)
-						if err != nil {
+						if err := l.Gradient(p, batch, grad, &r); err != nil {
 							t.Fatal(err)
 						}
 						norm := opt.ClipGradNorm(grad, 1)
-						opt.Apply(theta.Data, grad, 1e-3)
-						q, err := net.Forward(theta, batch.Obs, rows)
+						if err := opt.Apply(p, grad, 1e-3); err != nil {
+							t.Fatal(err)
+						}
+						out, err := net.Forward(p, batch.Obs, rows)
 						if err != nil {
 							t.Fatal(err)
 						}
-						got = append(append(append(got, loss, float32(norm)), grad...), q...)
+						got = append(append(got, float32(r.Loss), float32(norm)), grad...)
+						for _, v := range out.Values {
+							got = append(got, v...)
+						}
 					}
-					got = append(got, theta.Data...)
+					got = append(got, p.Host...)
 					if want == nil {
 						want = got
 						continue
 					}
 					for i := range want {
 						if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-							t.Fatalf("%s %s, %d rows, %d threads: number %d is %v, without threads %v", name, s.Arch, rows, n, i, got[i], want[i])
+							t.Fatalf("%s %s, %d rows, %d threads: number %d is %v, with one thread %v", precision, s.name(), rows, n, i, got[i], want[i])
 						}
 					}
 				}
@@ -114,14 +125,14 @@ func TestThreadsChangeNothing(t *testing.T) {
 }
 
 func TestUpdateDoesNotAllocate(t *testing.T) {
-	for name, precision := range precisions {
+	for _, precision := range precisions {
 		for _, n := range []int{1, 2} {
-			for _, s := range []Spec{smallCNN(), wide()} {
+			for _, s := range []Spec{smallNature(), wide()} {
 				s.Precision = precision
 				update := newUpdate(t, s, 9, n)
 				update()
 				if allocs := testing.AllocsPerRun(5, update); allocs != 0 {
-					t.Errorf("%s %s, %d threads: %v allocations", name, s.Arch, n, allocs)
+					t.Errorf("%s %s, %d threads: %v allocations", precision, s.name(), n, allocs)
 				}
 			}
 		}
@@ -132,25 +143,26 @@ func TestUpdateDoesNotAllocate(t *testing.T) {
 // gradients stay near those of fp32, but are not the same.
 func TestBF16IsNear(t *testing.T) {
 	onEveryISA(t, func(t *testing.T) {
-		for _, s := range []Spec{smallCNN(), wide()} {
+		for _, s := range []Spec{smallNature(), wide()} {
 			const rows = 16
-			batch := randomBatch(s, rng.New(1, "test", 0), rows)
+			loss := TD{"huber", "mean"}
+			batch := randomBatch(s, loss, rng.New(1, "test", 0), rows)
 			var q, grad [2][]float32
-			for i, p := range []kernel.Precision{kernel.FP32, kernel.BF16} {
+			for i, p := range precisions {
 				s.Precision = p
-				theta, target := mustInit(t, s, 1), mustInit(t, s, 2)
-				values, err := mustNetwork(t, s, rows).Forward(theta, batch.Obs, rows)
+				theta := mustInit(t, s, 1)
+				out, err := mustNetwork(t, s, rows).Forward(theta, batch.Obs, rows)
 				if err != nil {
 					t.Fatal(err)
 				}
-				q[i], grad[i] = values, make([]float32, len(theta.Data))
-				if _, err := mustLearner(t, s, rows, Loss{"huber", "mean"}).Gradient(theta, target, batch, grad[i]); err != nil {
+				q[i], grad[i] = out.Values[0], make([]float32, len(theta.Host))
+				if err := mustLearner(t, s, rows, loss).Gradient(theta, batch, grad[i], &Report{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for name, x := range map[string][2][]float32{"Q-values": q, "gradient": grad} {
 				if d := distance(x[0], x[1]); !(d > 1e-4 && d < 6e-2) {
-					t.Errorf("%s: %s differ by %v of their size, want 1e-4 to 6e-2", s.Arch, name, d)
+					t.Errorf("%s: %s differ by %v of their size, want 1e-4 to 6e-2", s.name(), name, d)
 				}
 			}
 		}
@@ -167,28 +179,72 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(d / size)
 }
 
-// Weights that were packed for one pass are not used for others.
+// Packed weights are those of the parameters that a pass is given, as long as every
+// change says so: of another set, of the same set after a change, on another path.
 func TestPackedWeightsFollowTheWeights(t *testing.T) {
-	s := smallCNN()
+	s := smallNature()
 	net, obs := mustNetwork(t, s, 2), randomObs(s, rng.New(1, "test", 0), 2)
-	p := mustInit(t, s, 1)
-	forward := func(n *Network) string {
-		q, err := n.Forward(p, obs, 2)
+	sets := []*Params{mustInit(t, s, 1), mustInit(t, s, 1)}
+	forward := func(n Network, p *Params) string {
+		out, err := n.Forward(p, obs, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(q)
+		return fmt.Sprint(out.Values)
 	}
+	opt := mustOptimizer(t, OptimizerConfig{Name: "adam"}, len(sets[0].Host))
+	grad := make([]float32, len(sets[0].Host))
+	for i := range grad {
+		grad[i] = float32(i%7) - 3
+	}
+	was := kernel.ISA()
+	defer kernel.Use(was)
 	seen := map[string]bool{}
-	for i := 0; i < len(p.Data); i += len(p.Data) / 50 {
-		got := forward(net)
-		if want := forward(mustNetwork(t, s, 2)); got != want {
+	for i := range 60 {
+		p := sets[i/3%2]
+		before := p.Writes
+		switch i % 6 {
+		case 0: // as it was
+		case 1:
+			p.Host[i*len(p.Host)/60] += 1
+			p.Wrote()
+		case 2:
+			if err := opt.Apply(p, grad, 1e-2); err != nil {
+				t.Fatal(err)
+			}
+		case 3:
+			p.CopyFrom(mustInit(t, s, uint64(i)))
+		case 4:
+			if err := p.Write(mustInit(t, s, uint64(i)).Host); err != nil {
+				t.Fatal(err)
+			}
+		case 5:
+			if err := p.SetTensors("", mustInit(t, s, uint64(i)).Tensors("")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if (p.Writes == before) != (i%6 == 0) {
+			t.Errorf("case %d: %d writes, then %d", i%6, before, p.Writes)
+		}
+		if err := kernel.Use(kernel.ISAs()[i/20%len(kernel.ISAs())]); err != nil {
+			t.Fatal(err)
+		}
+		got := forward(net, p)
+		if want := forward(mustNetwork(t, s, 2), p); got != want {
 			t.Fatalf("after %d changes: %s, a fresh network says %s", i, got, want)
 		}
 		seen[got] = true
-		p.Data[i] += 1 // in place, and the version stays
 	}
 	if len(seen) < 10 {
-		t.Errorf("%d different results of 50 changes: the test shows little", len(seen))
+		t.Errorf("%d different results of 60 changes: the test shows little", len(seen))
+	}
+	// A set that NewParams has not made has no identity: its weights are packed anew.
+	p := &Params{Layout: sets[0].Layout, Host: slices.Clone(sets[0].Host)}
+	first := forward(net, p)
+	for i := range p.Host {
+		p.Host[i] *= 0.5
+	}
+	if forward(net, p) == first {
+		t.Error("weights of a set without identity were taken for others")
 	}
 }

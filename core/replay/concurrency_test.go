@@ -30,7 +30,7 @@ func TestSamplersBesideTrainer(t *testing.T) {
 		for w := range windows {
 			var all sync.WaitGroup
 			for e := range envs {
-				if m.Room(e) == 0 || !m.parts[e].frames.fits(m.parts[e].keep, m.parts[e].nextFrame+2*share) {
+				if m.Free(e) == 0 || !m.parts[e].frames.fits(m.parts[e].keep, m.parts[e].nextFrame+2*share) {
 					check(t, m.parts[e].frames.grow(m.parts[e].keep, m.parts[e].nextFrame, m.parts[e].frames.slots+2*share))
 				}
 				all.Go(func() {
@@ -40,7 +40,7 @@ func TestSamplersBesideTrainer(t *testing.T) {
 						if i%23 == e {
 							end = env.End(1 + i%3)
 						}
-						if err := m.Add(e, int32(i), float32(i), uint64(w), end, stack(i)); err != nil {
+						if err := addStep(m, e, int32(i), float32(i), uint64(w), end, stack(i)); err != nil {
 							t.Error(err)
 							return
 						}
@@ -70,7 +70,7 @@ func TestSamplersBesideTrainer(t *testing.T) {
 							if next := b.NextObs[row*128 : (row+1)*128]; !b.Terminated[row] && !bytes.Equal(next, stack(int(a))) {
 								t.Errorf("transition %d leads to %v", a, next)
 							}
-							if b.Versions[row] >= uint64(w) {
+							if b.Updates[row] >= uint64(w) {
 								t.Errorf("transition %d of this window", a)
 							}
 						}

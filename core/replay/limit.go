@@ -75,8 +75,8 @@ func field(root fs.FS, file, name string) (int64, bool) {
 	return 0, false
 }
 
-// size writes a number of bytes for people.
-func size(n int64) string {
+// Size writes a number of bytes for people.
+func Size(n int64) string {
 	switch {
 	case n >= 1e8:
 		return fmt.Sprintf("%.1f GB", float64(n)/1e9)

@@ -27,9 +27,9 @@ func TestNoAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		err := m.Begin(0, obs)
 		for range 7 {
-			err = errors.Join(err, m.Add(0, 1, 1, 1, 0, obs))
+			err = errors.Join(err, addStep(m, 0, 1, 1, 1, 0, obs))
 		}
-		if err = errors.Join(err, m.Add(0, 1, 1, 1, env.Truncated, obs)); err != nil {
+		if err = errors.Join(err, addStep(m, 0, 1, 1, 1, env.Truncated, obs)); err != nil {
 			t.Fatal(err)
 		}
 		m.Flush()
@@ -55,7 +55,7 @@ func TestBigRingIsOffHeap(t *testing.T) {
 	obs := make([]byte, 4*84*84)
 	check(t, m.Begin(0, obs))
 	for range 100 {
-		check(t, m.Add(0, 0, 0, 0, 0, obs))
+		check(t, addStep(m, 0, 0, 0, 0, 0, obs))
 	}
 	m.Flush()
 	runtime.GC()
@@ -100,7 +100,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				shift(obs, byte(i))
-				if err := m.Add(0, 1, 1, 1, 0, obs); err != nil {
+				if err := addStep(m, 0, 1, 1, 1, 0, obs); err != nil {
 					b.Fatal(err)
 				}
 				if i%100 == 99 {
@@ -117,7 +117,7 @@ func fill(b *testing.B, m *Memory, n int) []byte {
 	check(b, m.Begin(0, obs))
 	for i := range n {
 		shift(obs, byte(i))
-		check(b, m.Add(0, 0, 0, 0, 0, obs))
+		check(b, addStep(m, 0, 0, 0, 0, 0, obs))
 		if i%100 == 99 {
 			m.Flush()
 		}
@@ -135,7 +135,7 @@ func shift(obs []byte, x byte) {
 	obs[3*frame], obs[4*frame-1] = x, x
 }
 
-// The threads of a pool copy the same rows to the same places, and nothing is
+// The threads of a pool copy the same rows to the same rows, and nothing is
 // allocated.
 func TestSampleOnThreads(t *testing.T) {
 	m := must(New(atari(200, 100)))
@@ -147,7 +147,7 @@ func TestSampleOnThreads(t *testing.T) {
 		for i := range 84 * 84 {
 			obs[3*84*84+i] = byte(r.Intn(256))
 		}
-		check(t, m.Add(0, int32(r.Intn(4)), 1, 1, 0, obs))
+		check(t, addStep(m, 0, int32(r.Intn(4)), 1, 1, 0, obs))
 		m.Flush()
 	}
 	one, many := m.NewBatch(33), m.NewBatch(33)

@@ -40,7 +40,7 @@ type transition struct {
 	end     env.End
 	action  int32
 	reward  float32
-	version uint64
+	updates uint64
 }
 
 const transitionBytes = 24
@@ -48,7 +48,7 @@ const transitionBytes = 24
 // encode writes t into b; the end shares a word with the frame number.
 func (t transition) encode(b []byte) {
 	binary.LittleEndian.PutUint64(b, uint64(t.frame)<<2|uint64(t.end))
-	binary.LittleEndian.PutUint64(b[8:], t.version)
+	binary.LittleEndian.PutUint64(b[8:], t.updates)
 	binary.LittleEndian.PutUint32(b[16:], uint32(t.action))
 	binary.LittleEndian.PutUint32(b[20:], math.Float32bits(t.reward))
 }
@@ -57,7 +57,7 @@ func decode(b []byte) transition {
 	word := binary.LittleEndian.Uint64(b)
 	return transition{
 		frame: int64(word >> 2), end: env.End(word & 3),
-		version: binary.LittleEndian.Uint64(b[8:]),
+		updates: binary.LittleEndian.Uint64(b[8:]),
 		action:  int32(binary.LittleEndian.Uint32(b[16:])),
 		reward:  math.Float32frombits(binary.LittleEndian.Uint32(b[20:])),
 	}

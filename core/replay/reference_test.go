@@ -148,9 +148,9 @@ func compareRow(t *testing.T, m *Memory, b *Batch, row int, s step) {
 	if got := b.NextObs[row*n : (row+1)*n]; !bytes.Equal(got, s.next) {
 		t.Fatalf("next obs %v, want %v", got, s.next)
 	}
-	if b.Actions[row] != s.action || b.Rewards[row] != s.reward || b.Versions[row] != s.version ||
+	if b.Actions[row] != s.action || b.Rewards[row] != s.reward || b.Updates[row] != s.version ||
 		b.Terminated[row] != (s.end&env.Terminated != 0) {
-		t.Fatalf("row %v %v %v %v, want %+v", b.Actions[row], b.Rewards[row], b.Versions[row], b.Terminated[row], s)
+		t.Fatalf("row %v %v %v %v, want %+v", b.Actions[row], b.Rewards[row], b.Updates[row], b.Terminated[row], s)
 	}
 }
 
@@ -179,10 +179,10 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 		switch {
 		case op < 200: // one step, or the first observation
 			// Before a step; for the Begin after its end that was enough.
-			if ref.pending[e] != nil && m.Room(e) == 0 {
+			if ref.pending[e] != nil && m.Free(e) == 0 {
 				before := m.Hash()
 				check(t, m.Grow())
-				if m.Hash() != before || m.Room(e) == 0 {
+				if m.Hash() != before || m.Free(e) == 0 {
 					t.Fatal("Grow changed what is visible, or not enough")
 				}
 			}
@@ -203,13 +203,13 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			if op >= 170 && op < 196 {
 				end = env.End(op % 4)
 			}
-			action, reward, version := int32(r.Uint32()), r.Float32(), r.Uint64()
+			action, reward, version := int32(r.Uint32()>>1), r.Float32(), r.Uint64()
 			given := next
 			if end&env.Terminated != 0 && op%2 == 0 {
 				given = nil
 			}
 			hash := m.Hash()
-			err := m.Add(e, action, reward, version, end, given)
+			err := addStep(m, e, action, reward, version, end, given)
 			if errors.Is(err, ErrNotAStack) && odd {
 				bytesBefore := m.Bytes()
 				more, err := m.StoreWhole()
@@ -218,10 +218,10 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 					t.Fatalf("StoreWhole reports %d bytes more, there are %d", more, m.Bytes()-bytesBefore)
 				}
 				compare(t, m, ref)
-				if m.Room(e) == 0 {
-					t.Fatal("no room after StoreWhole")
+				if m.Free(e) == 0 {
+					t.Fatal("nothing free after StoreWhole")
 				}
-				check(t, m.Add(e, action, reward, version, end, given))
+				check(t, addStep(m, e, action, reward, version, end, given))
 			} else {
 				check(t, err)
 			}
@@ -246,21 +246,17 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			check(t, p.steps.grow(p.oldest, p.nextStep, p.steps.slots+int64(arg%8)))
 			compare(t, m, ref)
 		case op < 245:
-			var saved bytes.Buffer
-			check(t, m.Save(&saved))
+			data := saved(t, m)
 			other := cfg
 			other.Window = 1 + int(arg)
 			m2, err := New(other)
 			check(t, err)
-			check(t, m2.Load(&saved))
-			if saved.Len() != 0 {
-				t.Fatalf("Load left %d bytes", saved.Len())
-			}
+			check(t, load(m2, data))
 			m.Close()
 			m = m2
 			for e := range cfg.Envs {
-				if m.Room(e) == 0 {
-					t.Fatal("no room after Load")
+				if m.Free(e) == 0 {
+					t.Fatal("nothing free after Load")
 				}
 			}
 			compare(t, m, ref)

@@ -1,11 +1,11 @@
-// Package replay is the replay memory D: what the samplers saw, kept so that
+// Package replay is the replay memory D: what the samplers saw, stored so that
 // the trainer can draw minibatches from it.
 //
 // # Partition
 //
 // D is partitioned by environment. A partition is two rings (ring.go): one of
 // frames and one of transitions, both numbered by counters that only grow. A
-// picture stack of S frames is stored one frame a step; S consecutive frames
+// stack of S frames is stored one frame a step; S consecutive frames
 // are an observation again, one copy where they do not wrap. A transition
 // names the newest frame of its observation, and its next observation is the
 // stack that ends one frame later. Vector observations are the case S = 1.
@@ -25,21 +25,25 @@
 // What Begin, Add and Cut write is staged. Flush makes it visible and then
 // evicts what exceeds the capacity, oldest first, by count and for each
 // environment alone. Sample, At, Len and Hash see the visible part only, and
-// nothing but Flush and Load changes it. So what can be drawn is a function of
+// nothing but Flush, Clear and a load changes it. So what can be drawn is a function of
 // what was added and flushed, never of ring sizes or of threads.
 //
 // A frame is overwritten only when no visible or staged transition needs it:
-// eviction happens at Flush, and a ring has room for the capacity, for one
+// eviction happens at Flush, and a ring has slots for the capacity, for one
 // window of staged steps and for some frames more. Segments can be so short
-// that those are not enough; Room tells before it happens, and Grow makes a
+// that those are not enough; Free says so before it happens, and Grow makes a
 // ring larger without changing anything that can be seen.
 //
 // # Who may call what
 //
-// Begin, Add, CheckNext, Cut and Room of one environment belong to one
+// Begin and Add return what an environment or a host did wrong as an error; Add
+// without Free slots, Sample of nothing and At beyond the end are mistakes of this library
+// and panic (package fault has the rule).
+//
+// Begin, Add, CheckNext, Cut and Free of one environment belong to one
 // goroutine at a time; different environments are independent. Sample, At, Len
 // and Hash may run beside them and beside each other. Flush, Grow, StoreWhole,
-// Clear, Save, Load, Bytes and Close want everybody else quiet.
+// Clear, what Part returns, Bytes and Close want everybody else quiet.
 //
 // Memory lives outside the Go heap where the system allows it: a million
 // Atari frames are 7 GB, and the collector would let the heap double.
@@ -50,6 +54,7 @@ import (
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -113,7 +118,7 @@ type Batch struct {
 	Actions    []int32   // n
 	Rewards    []float32 // n, as they were added
 	Terminated []bool    // n: nothing beyond this transition counts
-	Versions   []uint64  // n: the version of the parameters that chose the action
+	Updates    []uint64  // n: how many updates the parameters that chose the action had seen
 
 	picks []int // n: what Sample drew
 	copy  func(worker, row int) error
@@ -168,7 +173,7 @@ func (m *Memory) NewBatch(n int) *Batch {
 	b := &Batch{
 		Obs: make([]byte, n*m.obsBytes), NextObs: make([]byte, n*m.obsBytes),
 		Actions: make([]int32, n), Rewards: make([]float32, n),
-		Terminated: make([]bool, n), Versions: make([]uint64, n), picks: make([]int, n),
+		Terminated: make([]bool, n), Updates: make([]uint64, n), picks: make([]int, n),
 	}
 	b.copy = func(_, row int) error {
 		m.At(b.picks[row], b, row)
@@ -189,7 +194,7 @@ func (m *Memory) Begin(e int, obs []byte) error {
 	p := &m.parts[e]
 	p.cutSegment(m.stack)
 	if !p.frames.fits(p.keep, p.nextFrame+int64(m.stack)) {
-		return fmt.Errorf("environment %d: replay ring full, call Grow first", e)
+		ringFull(e)
 	}
 	p.frames.write(p.nextFrame, obs)
 	p.nextFrame += int64(m.stack)
@@ -197,21 +202,20 @@ func (m *Memory) Begin(e int, obs []byte) error {
 	return nil
 }
 
-// Add completes the pending transition of environment e: action, taken by
-// parameters of that version, gave reward. With end = 0 next is the next
-// observation and becomes pending. With env.Terminated, whatever else is set,
-// next is not looked at. With env.Truncated alone next is the true last
-// observation of the episode, and is kept as its tail. After an end nothing is
-// pending until Begin. An error changes nothing.
-func (m *Memory) Add(e int, action int32, reward float32, version uint64, end env.End, next []byte) error {
+// Add completes the pending transition of environment e by what step s gave. With
+// s.End = 0 next is the next observation and becomes pending. With env.Terminated,
+// whatever else is set, next is not looked at. With env.Truncated alone next is the
+// true last observation of the episode, and is kept as its tail. After an end
+// nothing is pending until Begin. An error changes nothing.
+func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 	p := &m.parts[e]
-	end &= env.Terminated | env.Truncated
+	end := s.End & (env.Terminated | env.Truncated)
 	keepsNext := end&env.Terminated == 0
 	switch {
 	case !p.pending:
 		return notBegun(e)
 	case !m.canAdd(p):
-		return fmt.Errorf("environment %d: replay ring full, call Grow first", e)
+		ringFull(e)
 	}
 	if keepsNext {
 		if err := m.CheckNext(e, next); err != nil {
@@ -220,7 +224,7 @@ func (m *Memory) Add(e int, action int32, reward float32, version uint64, end en
 		p.frames.write(p.nextFrame, next[(m.stack-1)*p.frames.width:])
 	}
 	transition{frame: p.nextFrame - 1, end: end,
-		action: action, reward: reward, version: version}.encode(p.steps.at(p.nextStep))
+		action: s.Action, reward: s.Reward, updates: s.Updates}.encode(p.steps.at(p.nextStep))
 	if keepsNext {
 		p.nextFrame++
 	}
@@ -250,6 +254,11 @@ func (m *Memory) CheckNext(e int, next []byte) error {
 
 func notBegun(e int) error {
 	return fmt.Errorf("environment %d: a step without a first observation", e)
+}
+
+// ringFull panics: whoever adds asks Free first.
+func ringFull(e int) {
+	panic(fmt.Sprintf("replay: the ring of environment %d is full, Grow comes first", e))
 }
 
 func (m *Memory) canAdd(p *partition) bool {
@@ -289,15 +298,18 @@ func (m *Memory) Len() int { return m.starts[len(m.starts)-1] }
 
 // Sample fills b with transitions drawn uniformly, with replacement, from all
 // visible ones: one r.Intn(Len()) for each row, in order. b is from NewBatch. The
-// threads of pool share the copying; nil: the calling goroutine alone. It panics
-// if nothing is visible.
+// threads of pool share the copying; nil: the calling goroutine alone. Something
+// must be visible; else it panics.
 func (m *Memory) Sample(r *rng.Stream, b *Batch, pool *threads.Pool) {
+	if m.Len() == 0 {
+		panic("replay: Sample where no transition is visible")
+	}
 	for row := range b.picks {
 		b.picks[row] = r.Intn(m.Len())
 	}
 	if pool != nil && len(b.Obs) >= worthSharing {
 		if err := pool.Do(len(b.picks), b.copy); err != nil {
-			panic(err)
+			panic(fmt.Sprintf("replay: Sample: %v", err)) // a panic of At: it has no errors
 		}
 		return
 	}
@@ -307,8 +319,11 @@ func (m *Memory) Sample(r *rng.Stream, b *Batch, pool *threads.Pool) {
 }
 
 // At copies visible transition i, 0 to Len()-1, into a row of b. They are
-// ordered by environment, and by age within one, oldest first.
+// ordered by environment, and by age within one, oldest first. Any other i panics.
 func (m *Memory) At(i int, b *Batch, row int) {
+	if uint(i) >= uint(m.Len()) {
+		panic(fmt.Sprintf("replay: At(%d) where %d transitions are visible", i, m.Len()))
+	}
 	// The last e with starts[e] <= i; empty partitions start where the next does.
 	e, above := 0, len(m.parts)
 	for above-e > 1 {
@@ -329,7 +344,7 @@ func (m *Memory) At(i int, b *Batch, row int) {
 	} else {
 		p.frames.read(next, t.frame-s+2, s)
 	}
-	b.Actions[row], b.Rewards[row], b.Versions[row] = t.action, t.reward, t.version
+	b.Actions[row], b.Rewards[row], b.Updates[row] = t.action, t.reward, t.updates
 }
 
 // Bytes returns the memory the rings take once filled, every slot counted.

@@ -16,7 +16,7 @@ import (
 func tuple(m *Memory, i int) string {
 	b := m.NewBatch(1)
 	m.At(i, b, 0)
-	s := fmt.Sprintf("%d a%d r%g v%d %d", b.Obs, b.Actions[0], b.Rewards[0], b.Versions[0], b.NextObs)
+	s := fmt.Sprintf("%d a%d r%g v%d %d", b.Obs, b.Actions[0], b.Rewards[0], b.Updates[0], b.NextObs)
 	if b.Terminated[0] {
 		s += " T"
 	}
@@ -40,12 +40,12 @@ func TestCounterTuples(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 100, Window: 10, Stack: StackDeclared}))
 	defer m.Close()
 	check(t, m.Begin(0, []byte{0, 1}))
-	check(t, m.Add(0, 10, 0.5, 1, 0, []byte{1, 2}))
-	check(t, m.Add(0, 11, -1, 1, env.Terminated, nil))
+	check(t, addStep(m, 0, 10, 0.5, 1, 0, []byte{1, 2}))
+	check(t, addStep(m, 0, 11, -1, 1, env.Terminated, nil))
 	check(t, m.Begin(0, []byte{50, 51})) // padding of another kind
-	check(t, m.Add(0, 12, 0, 2, env.Truncated, []byte{51, 52}))
+	check(t, addStep(m, 0, 12, 0, 2, env.Truncated, []byte{51, 52}))
 	check(t, m.Begin(0, []byte{0, 60}))
-	check(t, m.Add(0, 13, 0, 2, env.Terminated|env.Truncated, []byte{60, 61}))
+	check(t, addStep(m, 0, 13, 0, 2, env.Terminated|env.Truncated, []byte{60, 61}))
 	check(t, m.Begin(0, []byte{0, 70}))
 	expectTuples(t, m) // nothing is visible before a flush
 	m.Flush()
@@ -56,7 +56,7 @@ func TestCounterTuples(t *testing.T) {
 		"[0 60] a13 r0 v2 [0 0] T",
 	}
 	expectTuples(t, m, visible...)
-	check(t, m.Add(0, 14, 0, 3, 0, []byte{70, 71}))
+	check(t, addStep(m, 0, 14, 0, 3, 0, []byte{70, 71}))
 	expectTuples(t, m, visible...)
 	m.Flush()
 	visible = append(visible, "[0 70] a14 r0 v3 [70 71]") // the pending observation, as next
@@ -67,7 +67,7 @@ func TestCounterTuples(t *testing.T) {
 		t.Error("Cut changed what is visible before the flush")
 	}
 	check(t, m.Begin(0, []byte{0, 80}))
-	check(t, m.Add(0, 15, 0, 3, 0, []byte{80, 81}))
+	check(t, addStep(m, 0, 15, 0, 3, 0, []byte{80, 81}))
 	m.Flush()
 	expectTuples(t, m, append(visible, "[0 80] a15 r0 v3 [80 81]")...)
 }
@@ -81,11 +81,11 @@ func TestThreeEnvironments(t *testing.T) {
 	for i := 1; i <= 4; i++ {
 		for e := range 3 {
 			if e == 1 && i == 3 {
-				check(t, m.Add(e, int32(i), 0, 0, env.Truncated, []byte{199}))
+				check(t, addStep(m, e, int32(i), 0, 0, env.Truncated, []byte{199}))
 				check(t, m.Begin(e, []byte{103}))
 				continue
 			}
-			check(t, m.Add(e, int32(i), 0, 0, 0, []byte{byte(100*e + i)}))
+			check(t, addStep(m, e, int32(i), 0, 0, 0, []byte{byte(100*e + i)}))
 		}
 		if i%2 == 0 {
 			m.Flush()
@@ -113,10 +113,10 @@ func TestFlushTimesDoNotMatter(t *testing.T) {
 			p := &m.parts[e]
 			p.frames.read(next, p.nextFrame-3, 3)
 			next[6], next[7] = c, byte(i)
-			if m.Room(e) == 0 {
+			if m.Free(e) == 0 {
 				check(t, m.Grow())
 			}
-			check(t, m.Add(e, int32(i), 1, 0, 0, next))
+			check(t, addStep(m, e, int32(i), 1, 0, 0, next))
 			c++
 			if i%every == every-1 {
 				m.Flush()
@@ -149,7 +149,7 @@ func TestFloatObservations(t *testing.T) {
 	}
 	check(t, m.Begin(0, row(0.25)))
 	for i := range 9 {
-		check(t, m.Add(0, 0, float32(i), 0, 0, row(float32(i)+1.25)))
+		check(t, addStep(m, 0, 0, float32(i), 0, 0, row(float32(i)+1.25)))
 		m.Flush()
 	}
 	b := m.NewBatch(1)
@@ -169,7 +169,7 @@ func TestSampleIsUniform(t *testing.T) {
 			if i%7 == 6 {
 				end = env.End(1 + i%3)
 			}
-			check(t, m.Add(e, int32(100*e+i), 0, 0, end, []byte{byte(i), byte(i + 1)}))
+			check(t, addStep(m, e, int32(100*e+i), 0, 0, end, []byte{byte(i), byte(i + 1)}))
 			if end != 0 {
 				check(t, m.Begin(e, []byte{byte(i), byte(i + 1)}))
 			}
@@ -223,7 +223,7 @@ func filled(t testing.TB, stack, n int) *Memory {
 	for i := range n {
 		copy(obs, obs[5:])
 		obs[5*stack-1] = byte(i)
-		check(t, m.Add(0, int32(i), 0, 0, 0, obs))
+		check(t, addStep(m, 0, int32(i), 0, 0, 0, obs))
 	}
 	m.Flush()
 	return m
@@ -273,33 +273,61 @@ func TestCallErrors(t *testing.T) {
 			t.Errorf("got %v, want ...%s...", err, want)
 		}
 	}
-	fails(m.Add(1, 0, 0, 0, 0, []byte{0, 0}), "environment 1: a step without a first observation")
+	fails(addStep(m, 1, 0, 0, 0, 0, []byte{0, 0}), "environment 1: a step without a first observation")
 	fails(m.Begin(1, []byte{0}), "environment 1: observation of 1 bytes, must be 2")
 	check(t, m.Begin(1, []byte{0, 1}))
-	fails(m.Add(1, 0, 0, 0, 0, nil), "environment 1: observation of 0 bytes, must be 2")
-	fails(m.Add(1, 0, 0, 0, env.Truncated, []byte{1}), "observation of 1 bytes")
-	check(t, m.Add(1, 0, 0, 0, 0, []byte{1, 2}))
-	fails(m.Add(1, 0, 0, 0, 0, []byte{3, 3}), "frame_stack: 2, but in environment 1 at step 2 the older frames")
-	check(t, m.Add(1, 7, 0, 0, env.Terminated, []byte{9, 9, 9})) // not looked at
-	fails(m.Add(1, 0, 0, 0, 0, []byte{2, 3}), "without a first observation")
+	fails(addStep(m, 1, 0, 0, 0, 0, nil), "environment 1: observation of 0 bytes, must be 2")
+	fails(addStep(m, 1, 0, 0, 0, env.Truncated, []byte{1}), "observation of 1 bytes")
+	check(t, addStep(m, 1, 0, 0, 0, 0, []byte{1, 2}))
+	fails(addStep(m, 1, 0, 0, 0, 0, []byte{3, 3}), "frame_stack: 2, but in environment 1 at step 2 the older frames")
+	check(t, addStep(m, 1, 7, 0, 0, env.Terminated, []byte{9, 9, 9})) // not looked at
+	fails(addStep(m, 1, 0, 0, 0, 0, []byte{2, 3}), "without a first observation")
 	// Two transitions fill the ring until a flush.
 	check(t, m.Begin(1, []byte{0, 1}))
-	if m.Room(1) > 0 || m.Room(0) == 0 {
-		t.Error("Room must be false for environment 1 only")
+	if m.Free(1) > 0 || m.Free(0) == 0 {
+		t.Error("environment 1 alone must have no steps free")
 	}
-	fails(m.Add(1, 0, 0, 0, 0, []byte{1, 2}), "environment 1: replay ring full, call Grow first")
+	panics(t, "replay: the ring of environment 1 is full", func() { _ = addStep(m, 1, 0, 0, 0, 0, []byte{1, 2}) })
 	m.Flush()
-	check(t, m.Add(1, 8, 0, 0, 0, []byte{1, 2}))
+	check(t, addStep(m, 1, 8, 0, 0, 0, []byte{1, 2}))
 	m.Flush()
 	expectTuples(t, m, "[0 1] a8 r0 v0 [1 2]")
+}
+
+func panics(t *testing.T, want string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if got := fmt.Sprint(recover()); !strings.HasPrefix(got, want) {
+			t.Errorf("panic %q, want %q", got, want)
+		}
+	}()
+	f()
+}
+
+// What only this library can do wrong panics.
+func TestMisusePanics(t *testing.T) {
+	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 2, Capacity: 8, Window: 2}))
+	defer m.Close()
+	b := m.NewBatch(1)
+	sample := func() { m.Sample(rng.New(1, "replay", 0), b, nil) }
+	panics(t, "replay: Sample where no transition is visible", sample)
+	check(t, m.Begin(1, []byte{0, 1}))
+	check(t, addStep(m, 1, 0, 0, 0, 0, []byte{1, 2}))
+	panics(t, "replay: Sample where no transition is visible", sample) // staged is not visible
+	m.Flush()
+	sample()
+	for _, i := range []int{-1, 1, 7} {
+		panics(t, fmt.Sprintf("replay: At(%d) where 1 transitions are visible", i), func() { m.At(i, b, 0) })
+	}
 }
 
 func TestDetectNamesWhereAndChangesNothing(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 10, Window: 2, Stack: StackDetect}))
 	defer m.Close()
 	check(t, m.Begin(0, []byte{0, 1}))
-	check(t, m.Add(0, 1, 0, 0, 0, []byte{1, 2}))
-	err := m.Add(0, 2, 0, 0, 0, []byte{9, 3})
+	check(t, addStep(m, 0, 1, 0, 0, 0, []byte{1, 2}))
+	err := addStep(m, 0, 2, 0, 0, 0, []byte{9, 3})
 	if !errors.Is(err, ErrNotAStack) || !strings.HasPrefix(err.Error(), "environment 0, step 2: ") {
 		t.Fatalf("got %v", err)
 	}
@@ -312,7 +340,7 @@ func TestDetectNamesWhereAndChangesNothing(t *testing.T) {
 		t.Fatalf("second StoreWhole: %d, %v", more, err)
 	}
 	expectTuples(t, m, "[0 1] a1 r0 v0 [1 2]")
-	check(t, m.Add(0, 2, 0, 0, env.Truncated, []byte{9, 3}))
+	check(t, addStep(m, 0, 2, 0, 0, env.Truncated, []byte{9, 3}))
 	m.Flush()
 	expectTuples(t, m, "[0 1] a1 r0 v0 [1 2]", "[1 2] a2 r0 v0 [9 3]")
 }
@@ -332,7 +360,7 @@ func TestCheckNextSaysWhatAddWould(t *testing.T) {
 				if again := fmt.Sprint(m.CheckNext(0, next)); again != says || m.Hash() != before {
 					t.Errorf("mode %d, %v: %s, then %s", mode, next, says, again)
 				}
-				if err := m.Add(0, 0, 0, 0, 0, next); fmt.Sprint(err) != says {
+				if err := addStep(m, 0, 0, 0, 0, 0, next); fmt.Sprint(err) != says {
 					t.Errorf("mode %d, %v: CheckNext says %s, Add %v", mode, next, says, err)
 				}
 				if begun {

@@ -12,36 +12,50 @@ import (
 // observation); the rest is for tiny rings. Shorter segments make Grow
 // necessary.
 
-func (m *Memory) capacity(e int) int64 {
-	n := m.cfg.Capacity / m.cfg.Envs
-	if e < m.cfg.Capacity%m.cfg.Envs {
+func (cfg *Config) capacity(e int) int64 {
+	n := cfg.Capacity / cfg.Envs
+	if e < cfg.Capacity%cfg.Envs {
 		n++
 	}
 	return int64(n)
 }
 
-func (m *Memory) stepSlots(e int) int64 {
-	return m.capacity(e) + int64((m.cfg.Window+m.cfg.Envs-1)/m.cfg.Envs)
+func (cfg *Config) stepSlots(e int) int64 {
+	return cfg.capacity(e) + int64((cfg.Window+cfg.Envs-1)/cfg.Envs)
+}
+
+// BytesOf returns the memory that New maps for cfg, every slot counted.
+func BytesOf(cfg Config) (int64, error) {
+	if err := cfg.check(); err != nil {
+		return 0, err
+	}
+	stack := max(1, cfg.Obs.FrameStack)
+	var total int64
+	for e := range cfg.Envs {
+		steps := cfg.stepSlots(e)
+		total += steps*transitionBytes + frameSlots(steps, stack)*int64(cfg.Obs.Bytes()/stack)
+	}
+	return total, nil
 }
 
 func frameSlots(steps int64, stack int) int64 { return steps + steps/64 + spare(stack) }
 
-// spare is room for a few whole segments of one step.
+// spare is the capacity for a few whole segments of one step.
 func spare(stack int) int64 { return 8 * int64(stack+1) }
 
 // live is how much of a partition must fit into new rings.
 type live struct{ frames, steps int64 }
 
 // newPartitions maps empty partitions for observations stored as stack frames,
-// with room for held[e] and one step more, and refuses what memory cannot take.
+// with capacity for held[e] and one step more, and refuses what memory cannot take.
 func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 	parts := make([]partition, m.cfg.Envs)
 	width := m.obsBytes / stack
 	var total int64
 	for e := range parts {
 		p := &parts[e]
-		p.capacity = m.capacity(e)
-		p.steps.slots = m.stepSlots(e)
+		p.capacity = m.cfg.capacity(e)
+		p.steps.slots = m.cfg.stepSlots(e)
 		if held != nil {
 			p.steps.slots = max(p.steps.slots, held[e].steps+1)
 		}
@@ -52,7 +66,7 @@ func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 		total += p.steps.slots*transitionBytes + p.frames.slots*int64(width)
 	}
 	if free, what := m.cfg.MemoryLimit(); total > free {
-		return nil, &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s of memory, %s are available (%s)", m.cfg.Capacity, size(total), size(free), what)}
+		return nil, &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s of memory, %s are available (%s)", m.cfg.Capacity, Size(total), Size(free), what)}
 	}
 	for e := range parts {
 		var err error
@@ -68,17 +82,17 @@ func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 	return parts, nil
 }
 
-// Room returns how many steps environment e can take for sure, whatever they
+// Free returns how many steps environment e can take for sure, whatever they
 // bring: each a transition, its tail, and the first observation of the segment
 // after it. It may be asked by the goroutine that adds to e.
-func (m *Memory) Room(e int) int64 {
+func (m *Memory) Free(e int) int64 {
 	p := &m.parts[e]
 	frames := (p.frames.slots - (p.nextFrame - p.keep)) / int64(m.stack+1)
 	steps := p.steps.slots - (p.nextStep - p.oldest)
 	return min(frames, steps)
 }
 
-// Grow enlarges the rings of every environment without Room, one after the
+// Grow enlarges the rings of every environment with none Free, one after the
 // other, to what their segments so far let expect. What can be seen stays the
 // same. After an error, too: rings that were enlarged before it just are
 // larger.
@@ -99,7 +113,7 @@ func (m *Memory) Grow() error {
 			(want[e].steps-(p.nextStep-p.oldest))*transitionBytes
 	}
 	if free, what := m.cfg.MemoryLimit(); more > free {
-		return &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s more memory for episodes this short, %s are available (%s)", m.cfg.Capacity, size(more), size(free), what)}
+		return &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s more memory for episodes this short, %s are available (%s)", m.cfg.Capacity, Size(more), Size(free), what)}
 	}
 	for e := range m.parts {
 		p := &m.parts[e]
@@ -144,7 +158,7 @@ func (m *Memory) StoreWhole() (more int64, err error) {
 		need += rings[e].bytes() - (p.nextFrame-p.keep)*int64(p.frames.width)
 	}
 	if free, what := m.cfg.MemoryLimit(); need > free {
-		return 0, &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s more memory to store observations whole, %s are available (%s)", m.cfg.Capacity, size(need), size(free), what)}
+		return 0, &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s more memory to store observations whole, %s are available (%s)", m.cfg.Capacity, Size(need), Size(free), what)}
 	}
 	for e := range rings {
 		if rings[e], err = newRing(m.obsBytes, rings[e].slots); err != nil {

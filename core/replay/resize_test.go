@@ -16,7 +16,7 @@ func TestGrowFollowsShortSegments(t *testing.T) {
 	grown := 0
 	for i := range 6000 {
 		for e := range 2 {
-			if m.Room(e) == 0 {
+			if m.Free(e) == 0 {
 				before := m.Hash()
 				check(t, m.Grow())
 				if m.Hash() != before {
@@ -25,7 +25,7 @@ func TestGrowFollowsShortSegments(t *testing.T) {
 				grown++
 			}
 			check(t, m.Begin(e, []byte{0, 0, 0, byte(i)}))
-			check(t, m.Add(e, int32(i), 0, 0, env.Truncated, []byte{0, 0, byte(i), byte(i + 1)}))
+			check(t, addStep(m, e, int32(i), 0, 0, env.Truncated, []byte{0, 0, byte(i), byte(i + 1)}))
 		}
 		if i%100 == 99 {
 			m.Flush()
@@ -48,10 +48,10 @@ func TestGrowForLateFlush(t *testing.T) {
 	defer m.Close()
 	check(t, m.Begin(0, []byte{0}))
 	for i := range 500 {
-		if m.Room(0) == 0 {
+		if m.Free(0) == 0 {
 			check(t, m.Grow())
 		}
-		check(t, m.Add(0, int32(i), 0, 0, 0, []byte{byte(i + 1)}))
+		check(t, addStep(m, 0, int32(i), 0, 0, 0, []byte{byte(i + 1)}))
 	}
 	m.Flush()
 	if m.Len() != 10 || !strings.HasPrefix(tuple(m, 9), "[243] a499 ") || !strings.HasPrefix(tuple(m, 0), "[234] a490 ") {
@@ -64,7 +64,7 @@ func TestEmptySegmentsTakeNothing(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(4, 1), Envs: 1, Capacity: 5, Window: 1}))
 	defer m.Close()
 	check(t, m.Begin(0, []byte{9, 9, 9, 9}))
-	check(t, m.Add(0, 7, 0, 0, env.Terminated, nil))
+	check(t, addStep(m, 0, 7, 0, 0, env.Terminated, nil))
 	for i := range 1000 {
 		check(t, m.Begin(0, []byte{1, 2, 3, 4}))
 		m.Cut(0)
@@ -73,11 +73,11 @@ func TestEmptySegmentsTakeNothing(t *testing.T) {
 			m.Flush()
 		}
 	}
-	check(t, m.Add(0, 0, 0, 0, 0, []byte{2, 3, 4, 5}))
+	check(t, addStep(m, 0, 0, 0, 0, 0, []byte{2, 3, 4, 5}))
 	m.Flush()
 	expectTuples(t, m, "[9 9 9 9] a7 r0 v0 [0 0 0 0] T", "[1 2 3 4] a0 r0 v0 [2 3 4 5]")
-	if m.Room(0) == 0 {
-		t.Error("no room")
+	if m.Free(0) == 0 {
+		t.Error("nothing free")
 	}
 }
 
@@ -86,9 +86,9 @@ func TestRefusedForMemory(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(4, 100), Envs: 1, Capacity: 100, Window: 1, Stack: StackDetect,
 		MemoryLimit: func() (int64, string) { return free, "test" }}))
 	defer m.Close()
-	for m.Room(0) > 0 {
+	for m.Free(0) > 0 {
 		check(t, m.Begin(0, make([]byte, 400)))
-		check(t, m.Add(0, 0, 0, 0, env.Truncated, make([]byte, 400)))
+		check(t, addStep(m, 0, 0, 0, 0, env.Truncated, make([]byte, 400)))
 	}
 	m.Flush()
 	hash, bytes := m.Hash(), m.Bytes()
@@ -110,11 +110,11 @@ func TestStoreWholeOfShortSegments(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 300, Window: 1, Stack: StackDetect}))
 	defer m.Close()
 	for i := range 300 {
-		if m.Room(0) == 0 {
+		if m.Free(0) == 0 {
 			check(t, m.Grow())
 		}
 		check(t, m.Begin(0, []byte{0, byte(i)}))
-		check(t, m.Add(0, 0, 0, 0, env.Truncated, []byte{byte(i), 1}))
+		check(t, addStep(m, 0, 0, 0, 0, env.Truncated, []byte{byte(i), 1}))
 	}
 	m.Flush()
 	hash := m.Hash()
@@ -133,7 +133,7 @@ func TestCapacityIsExact(t *testing.T) {
 				if i == 0 {
 					check(t, m.Begin(e, []byte{0}))
 				}
-				check(t, m.Add(e, 0, 0, 0, 0, []byte{0}))
+				check(t, addStep(m, e, 0, 0, 0, 0, []byte{0}))
 			}
 			m.Flush()
 		}

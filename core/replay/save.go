@@ -5,27 +5,23 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
+	"math"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// The saved form, little-endian:
+// The saved form (version 1 of the part), little-endian:
 //
-//	magic, format, bytes of an observation, stack, W, capacity
+//	bytes of an observation, stack, W, capacity
 //	W times: steps added, visible, live transitions, live frames, flags
-//	checksum (CRC-32C) of everything so far
 //	W times: live transitions (frame numbers from 0), live frames
-//	checksum of everything but the first checksum's four bytes
 //
-// Nothing of it depends on ring sizes or on where in a ring things lie. The
-// first checksum is there so that no memory is asked for on the word of a
-// damaged header.
-const (
-	saveMagic  = "PLREPLAY"
-	saveFormat = 1
-)
+// It does not depend on the sizes of rings or on positions in them. The checkpoint
+// stores its length, which must be what the table says, and its checksum.
+const saveVersion = 1
 
 const (
 	flagPending = 1 << iota
@@ -33,27 +29,52 @@ const (
 )
 
 type saveHeader struct {
-	Magic           [8]byte
-	Format          uint32
-	ObsBytes, Stack uint32
-	Envs            uint32
-	Capacity        uint64
+	ObsBytes, Stack, Envs uint32
+	Capacity              uint64
 }
 
 type savePartition struct {
 	Added, Visible, Steps, Frames, Flags uint64
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// errDamaged refuses what no Memory has written, whatever its checksum.
+var errDamaged = fmt.Errorf("%w: the replay memory's numbers contradict each other", checkpoint.ErrFormat)
 
-// Save writes the whole content, staged steps and pending observations
-// included, for Load to go on from bit for bit.
-func (m *Memory) Save(w io.Writer) error {
-	sum := crc32.New(castagnoli)
-	out := io.MultiWriter(w, sum)
-	head := saveHeader{Format: saveFormat, ObsBytes: uint32(m.obsBytes), Stack: uint32(m.stack),
-		Envs: uint32(m.cfg.Envs), Capacity: uint64(m.cfg.Capacity)}
-	copy(head.Magic[:], saveMagic)
+// Part returns the part of a checkpoint that holds the whole content, staged steps
+// and pending observations included, to go on from bit for bit. It is optional:
+// where a file has none, adopt empties the memory.
+//
+// What is read must be of the same observations, number of environments and
+// capacity (the window may differ), with actions below actions. Until adopt or
+// Discard the old and the new content are held at once.
+func (m *Memory) Part(name string, actions int) checkpoint.Part {
+	var staged []partition
+	return checkpoint.Part{Name: name, Version: saveVersion, Optional: true,
+		Write: m.save,
+		Read: func(r io.Reader, n int64) (adopt func(), err error) {
+			if r == nil {
+				return m.Clear, nil
+			}
+			parts, stack, err := m.read(r, n, int64(actions))
+			if err != nil {
+				return nil, err
+			}
+			staged = parts
+			return func() {
+				closePartitions(m.parts)
+				m.parts, m.stack, staged = parts, stack, nil
+				m.countVisible()
+			}, nil
+		},
+		Discard: func() {
+			closePartitions(staged)
+			staged = nil
+		},
+	}
+}
+
+func (m *Memory) save(w io.Writer) error {
+	head := saveHeader{ObsBytes: uint32(m.obsBytes), Stack: uint32(m.stack), Envs: uint32(m.cfg.Envs), Capacity: uint64(m.cfg.Capacity)}
 	table := make([]savePartition, len(m.parts))
 	for e := range m.parts {
 		p := &m.parts[e]
@@ -67,12 +88,9 @@ func (m *Memory) Save(w io.Writer) error {
 		}
 	}
 	for _, part := range []any{head, table} {
-		if err := binary.Write(out, binary.LittleEndian, part); err != nil {
+		if err := binary.Write(w, binary.LittleEndian, part); err != nil {
 			return err
 		}
-	}
-	if err := binary.Write(w, binary.LittleEndian, sum.Sum32()); err != nil {
-		return err
 	}
 	for e := range m.parts {
 		p := &m.parts[e]
@@ -83,121 +101,80 @@ func (m *Memory) Save(w io.Writer) error {
 			buf = buf[:len(buf)+transitionBytes]
 			t.encode(buf[len(buf)-transitionBytes:])
 			if len(buf) == cap(buf) || i == p.nextStep-1 {
-				if _, err := out.Write(buf); err != nil {
+				if _, err := w.Write(buf); err != nil {
 					return err
 				}
 				buf = buf[:0]
 			}
 		}
 		if err := p.frames.each(p.keep, p.nextFrame, func(b []byte) error {
-			_, err := out.Write(b)
+			_, err := w.Write(b)
 			return err
 		}); err != nil {
 			return err
 		}
 	}
-	return binary.Write(w, binary.LittleEndian, sum.Sum32())
+	return nil
 }
 
-// Load replaces the content by one that Save wrote for the same observations,
-// number of environments and capacity; the window may differ. It reads no byte
-// too many. On error the memory is as it was; so, until it is done, old and new
-// content are held at once.
-func (m *Memory) Load(r io.Reader) error {
-	sum := crc32.New(castagnoli)
-	in := io.TeeReader(r, sum)
+// read makes partitions of what save wrote, n bytes.
+func (m *Memory) read(r io.Reader, n, actions int64) (parts []partition, stack int, err error) {
 	var head saveHeader
-	if err := read(in, &head); err != nil {
-		return err
+	if n < int64(binary.Size(head)) {
+		return nil, 0, errDamaged
+	}
+	if err := binary.Read(r, binary.LittleEndian, &head); err != nil {
+		return nil, 0, err
 	}
 	if err := m.checkHeader(&head); err != nil {
-		return err
+		return nil, 0, err
+	}
+	stack = int(head.Stack)
+	var row savePartition
+	n -= int64(binary.Size(head)) + int64(head.Envs)*int64(binary.Size(row))
+	if n < 0 {
+		return nil, 0, errDamaged
 	}
 	table := make([]savePartition, head.Envs)
-	if err := read(in, table); err != nil {
-		return err
+	if err := binary.Read(r, binary.LittleEndian, table); err != nil {
+		return nil, 0, err
 	}
-	if err := checkSum(r, sum.Sum32()); err != nil {
-		return err
-	}
-	stack := int64(head.Stack)
+	width := m.obsBytes / stack
 	held := make([]live, len(table))
 	for e, t := range table {
-		most := (t.Steps + 1) * uint64(stack+1)
-		if t.Visible > uint64(m.capacity(e)) || t.Visible > t.Steps || t.Steps > 1<<40 || t.Frames > most {
-			return errDamaged
+		// No ring is made for what there are no bytes of.
+		if t.Steps > uint64(n/transitionBytes) || t.Frames > uint64(n/int64(width)) {
+			return nil, 0, errDamaged
 		}
 		held[e] = live{frames: int64(t.Frames), steps: int64(t.Steps)}
-	}
-	parts, err := m.newPartitions(int(stack), held)
-	if err != nil {
-		return err
-	}
-	for e := range parts {
-		if err := parts[e].load(in, table[e], stack); err != nil {
-			closePartitions(parts)
-			return fmt.Errorf("environment %d: %w", e, err)
+		n -= held[e].steps*transitionBytes + held[e].frames*int64(width)
+		if n < 0 || t.Visible > uint64(m.cfg.capacity(e)) || t.Visible > t.Steps || t.Added < t.Steps || t.Flags > flagPending|flagCut {
+			return nil, 0, errDamaged
 		}
 	}
-	if err := checkSum(r, sum.Sum32()); err != nil {
-		closePartitions(parts)
-		return err
+	if n != 0 {
+		return nil, 0, errDamaged
 	}
-	m.replace(parts, int(stack))
-	return nil
-}
-
-func (m *Memory) replace(parts []partition, stack int) {
-	closePartitions(m.parts)
-	m.parts, m.stack = parts, stack
-	m.countVisible()
-}
-
-// Clear empties the memory, staged steps and pending observations included. On
-// error it is as it was.
-func (m *Memory) Clear() error {
-	parts, err := m.newPartitions(m.stack, nil)
-	if err != nil {
-		return err
+	if parts, err = m.newPartitions(stack, held); err != nil {
+		if memory := (*fault.Memory)(nil); errors.As(err, &memory) {
+			err = &fault.Memory{Text: memory.Text + "; while a file is loaded the old and the new replay memory are held at once"}
+		}
+		return nil, 0, err
 	}
-	m.replace(parts, m.stack)
-	return nil
-}
-
-var errDamaged = errors.New("replay: the saved data are damaged")
-
-func read(r io.Reader, to any) error {
-	err := binary.Read(r, binary.LittleEndian, to)
-	return readError(err)
-}
-
-func readError(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return errors.New("replay: the saved data end early")
+	for e := range parts {
+		if err := parts[e].load(r, table[e], m.cfg.Obs, int64(stack), actions); err != nil {
+			closePartitions(parts)
+			return nil, 0, fmt.Errorf("environment %d: %w", e, err)
+		}
 	}
-	return err
-}
-
-func checkSum(r io.Reader, want uint32) error {
-	var got uint32
-	if err := read(r, &got); err != nil {
-		return err
-	}
-	if got != want {
-		return errDamaged
-	}
-	return nil
+	return parts, stack, nil
 }
 
 func (m *Memory) checkHeader(h *saveHeader) error {
 	stack := max(1, m.cfg.Obs.FrameStack)
 	switch {
-	case string(h.Magic[:]) != saveMagic:
-		return errors.New("replay: these are not saved replay data")
-	case h.Format != saveFormat:
-		return fmt.Errorf("replay: saved in format %d, this version reads %d", h.Format, saveFormat)
 	case int64(h.ObsBytes) != int64(m.obsBytes):
-		return fmt.Errorf("replay: saved with observations of %d bytes, must be %d", h.ObsBytes, m.obsBytes)
+		return fmt.Errorf("replay saved with observations of %d bytes, must be %d", h.ObsBytes, m.obsBytes)
 	case int64(h.Envs) != int64(m.cfg.Envs):
 		return fmt.Errorf("num_envs: replay saved with %d, must be %d", h.Envs, m.cfg.Envs)
 	case h.Capacity != uint64(m.cfg.Capacity):
@@ -209,32 +186,76 @@ func (m *Memory) checkHeader(h *saveHeader) error {
 }
 
 // load fills an empty partition.
-func (p *partition) load(in io.Reader, t savePartition, stack int64) error {
+func (p *partition) load(in io.Reader, t savePartition, obs env.ObsSpec, stack, actions int64) error {
 	p.added, p.visible, p.nextStep, p.nextFrame = t.Added, int64(t.Visible), int64(t.Steps), int64(t.Frames)
 	p.pending, p.cut = t.Flags&flagPending != 0, t.Flags&flagCut != 0
-	if p.pending && p.nextFrame < stack || p.cut && p.visible == 0 {
-		return errDamaged
-	}
 	fill := func(b []byte) error {
 		_, err := io.ReadFull(in, b)
-		return readError(err)
+		return err
 	}
 	if err := p.steps.each(0, p.nextStep, fill); err != nil {
 		return err
 	}
-	before := stack - 2
-	for i := range p.nextStep {
-		t := decode(p.steps.at(i))
-		last := t.frame // the last frame it needs
-		if t.end&env.Terminated == 0 {
-			last++
+	if !p.consistent(stack, actions) {
+		return errDamaged
+	}
+	return p.frames.each(0, p.nextFrame, func(b []byte) error {
+		if err := fill(b); err != nil {
+			return err
 		}
-		if t.frame <= before || last >= p.nextFrame {
+		if obs.CheckFinite(b) != nil {
 			return errDamaged
 		}
-		before = t.frame
+		return nil
+	})
+}
+
+// consistent reports whether the transitions, from number 0 on, the flags and the
+// number of frames are such as Begin, Add, Cut and Flush make them: then every
+// frame that can be asked for is there, and steps can go on.
+func (p *partition) consistent(stack, actions int64) bool {
+	last := int64(-1) // the last frame in use so far
+	open := false     // the segment goes on behind the transition before
+	for i := range p.nextStep {
+		t := decode(p.steps.at(i))
+		want := last
+		if !open {
+			want += stack // a segment begins with a whole observation
+		}
+		if t.frame != want || t.action < 0 || int64(t.action) >= actions || !finite(t.reward) {
+			return false
+		}
+		last = t.frame
+		if t.end&env.Terminated == 0 {
+			last++ // its next observation
+		}
+		open = t.end == 0
+		if p.cut && i == p.visible-1 {
+			if !open {
+				return false
+			}
+			open = false // by the next Flush
+		}
 	}
-	return p.frames.each(0, p.nextFrame, fill)
+	if open && !p.pending || p.cut && p.visible == 0 {
+		return false
+	}
+	if p.pending && !open {
+		last += stack
+	}
+	return p.nextFrame == last+1
+}
+
+func finite(f float32) bool { return !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0) }
+
+// Clear empties the memory, staged steps and pending observations included.
+func (m *Memory) Clear() {
+	for e := range m.parts {
+		p := &m.parts[e]
+		p.frames.origin, p.steps.origin = 0, 0
+		*p = partition{frames: p.frames, steps: p.steps, capacity: p.capacity}
+	}
+	m.countVisible()
 }
 
 // Hash returns a SHA-256 of the visible transitions: for each environment, in

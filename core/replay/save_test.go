@@ -6,13 +6,38 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
+	"math"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/rng"
 )
+
+// anyAction allows every action that is not negative.
+const anyAction = 1 << 31
+
+func saved(t testing.TB, m *Memory) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := m.save(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// load reads what saved returned and adopts it.
+func load(m *Memory, b []byte) error {
+	adopt, err := m.Part("replay", anyAction).Read(bytes.NewReader(b), int64(len(b)))
+	if err == nil {
+		adopt()
+	}
+	return err
+}
 
 // run goes on with a deterministic environment: step i of it is a function of i.
 func run(t *testing.T, m *Memory, from, to int) {
@@ -20,7 +45,7 @@ func run(t *testing.T, m *Memory, from, to int) {
 	obs := func(i int) []byte { return []byte{byte(i), byte(i + 1), byte(i + 2)} }
 	for i := from; i < to; i++ {
 		for e := range m.parts {
-			if m.Room(e) == 0 {
+			if m.Free(e) == 0 {
 				check(t, m.Grow())
 			}
 			if i == 0 || (i-1)%9 == 8-e {
@@ -30,7 +55,7 @@ func run(t *testing.T, m *Memory, from, to int) {
 			if i%9 == 8-e {
 				end = env.End(1 + (i+e)%3)
 			}
-			check(t, m.Add(e, int32(i*10+e), float32(i), uint64(i/3), end, obs(i+1)))
+			check(t, addStep(m, e, int32(i*10+e), float32(i), uint64(i/3), end, obs(i+1)))
 		}
 		if i%13 == 12 {
 			m.Flush()
@@ -53,20 +78,13 @@ func TestSaveContinues(t *testing.T) {
 			a.Cut(0) // staged as well: the visible flag changes only at the next flush
 			check(t, a.Begin(0, []byte{40, 41, 42}))
 		}
-		var saved, again bytes.Buffer
-		check(t, a.Save(&saved))
-		stream := bytes.Clone(saved.Bytes())
+		stream := saved(t, a)
 		other := saveConfig()
 		other.Window = 1
 		b := must(New(other))
 		run(t, b, 0, 30) // something to be replaced
-		saved.WriteString("what follows is somebody else's")
-		check(t, b.Load(&saved))
-		if saved.String() != "what follows is somebody else's" {
-			t.Fatalf("at %d: Load read too far, left %q", at, saved.String())
-		}
-		check(t, b.Save(&again))
-		if !bytes.Equal(stream, again.Bytes()) {
+		check(t, load(b, stream))
+		if !bytes.Equal(stream, saved(t, b)) {
 			t.Errorf("at %d: loaded and saved again, the bytes differ", at)
 		}
 		for _, to := range []int{at + 1, at + 30, at + 90} {
@@ -90,70 +108,138 @@ func TestSaveContinues(t *testing.T) {
 	}
 }
 
-// Every truncation and every changed byte is an error that changes nothing.
+// In a checkpoint every truncation and every changed byte is an error that changes
+// nothing; on its own, whatever is read can be drawn and goes on.
 func TestDamagedSave(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
 	run(t, a, 0, 40)
-	var buf bytes.Buffer
-	check(t, a.Save(&buf))
-	saved := buf.Bytes()
 	b := must(New(saveConfig()))
 	defer b.Close()
 	run(t, b, 0, 14)
 	before := b.Hash()
-	for n := range saved {
-		err := b.Load(bytes.NewReader(saved[:n]))
-		if err == nil || !strings.HasSuffix(err.Error(), "the saved data end early") {
-			t.Fatalf("%d of %d bytes: %v", n, len(saved), err)
+	part := []checkpoint.Part{b.Part("replay.bin", anyAction)}
+	try := func(file []byte) error {
+		r, err := checkpoint.OpenBytes(file)
+		if err != nil {
+			return err
 		}
-		broken := bytes.Clone(saved)
-		broken[n] ^= 1 << (n % 8)
-		if b.Load(bytes.NewReader(broken)) == nil {
-			t.Fatalf("byte %d changed, loaded", n)
+		defer r.Close()
+		_, err = r.Load(part)
+		return err
+	}
+	file, err := checkpoint.SaveBytes("run", nil, []checkpoint.Part{a.Part("replay.bin", anyAction)})
+	check(t, err)
+	data := saved(t, a)
+	first := bytes.Index(file, data)
+	for n := range data {
+		broken := bytes.Clone(file)
+		broken[first+n] ^= 1 << (n % 8)
+		if err := try(broken); !errors.Is(err, checkpoint.ErrFormat) {
+			t.Fatalf("byte %d changed: %v", n, err)
+		}
+		if load(b, data[:n]) == nil {
+			t.Fatalf("%d of %d bytes loaded", n, len(data))
 		}
 		if b.Hash() != before {
-			t.Fatal("a failed Load changed the memory")
+			t.Fatal("a failed load changed the memory")
 		}
+		broken = bytes.Clone(data)
+		broken[n] ^= 1 << (n % 8)
+		c := must(New(saveConfig()))
+		if load(c, broken) == nil {
+			goesOn(t, c)
+		}
+		c.Close()
 	}
-	check(t, b.Load(bytes.NewReader(saved)))
+	check(t, load(b, data))
 	if a.Hash() != b.Hash() {
 		t.Error("contents differ")
 	}
 }
 
+// goesOn draws from every environment and adds to it.
+func goesOn(t *testing.T, m *Memory) {
+	t.Helper()
+	obs := make([]byte, m.obsBytes)
+	for e := range m.parts {
+		for range 3 {
+			if m.Free(e) < 1 {
+				check(t, m.Grow())
+			}
+			check(t, m.Begin(e, obs))
+			check(t, addStep(m, e, 0, 0, 0, 0, obs))
+		}
+	}
+	m.Flush()
+	b := m.NewBatch(200)
+	m.Sample(rng.New(1, "replay", 0), b, nil)
+	m.Hash()
+}
+
 func TestForeignSave(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
-	var buf bytes.Buffer
-	check(t, a.Save(&buf))
+	data := saved(t, a)
 	for want, change := range map[string]func(c *Config){
-		"num_envs: replay saved with 2, must be 3":      func(c *Config) { c.Envs = 3 },
-		"buffer_size: replay saved with 41, must be 40": func(c *Config) { c.Capacity = 40 },
-		"saved with observations of 3 bytes, must be 6": func(c *Config) { c.Obs = stackSpec(3, 2) },
-		"frame_stack: replay saved with 3, must be 1":   func(c *Config) { c.Obs.FrameStack = 0 },
+		"num_envs: replay saved with 2, must be 3":             func(c *Config) { c.Envs = 3 },
+		"buffer_size: replay saved with 41, must be 40":        func(c *Config) { c.Capacity = 40 },
+		"replay saved with observations of 3 bytes, must be 6": func(c *Config) { c.Obs = stackSpec(3, 2) },
+		"frame_stack: replay saved with 3, must be 1":          func(c *Config) { c.Obs.FrameStack = 0 },
 	} {
 		c := saveConfig()
 		change(&c)
 		b := must(New(c))
-		if err := b.Load(bytes.NewReader(buf.Bytes())); err == nil || !strings.Contains(err.Error(), want) {
+		if err := load(b, data); err == nil || err.Error() != want || errors.Is(err, checkpoint.ErrFormat) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		b.Close()
 	}
 	b := must(New(saveConfig()))
 	defer b.Close()
-	if err := b.Load(strings.NewReader(strings.Repeat("PNG", 100))); err == nil || !strings.Contains(err.Error(), "not saved replay data") {
-		t.Errorf("foreign data: %v", err)
-	}
 	b.cfg.MemoryLimit = func() (int64, string) { return 1000, "test" }
-	if err := b.Load(bytes.NewReader(buf.Bytes())); err == nil || !strings.Contains(err.Error(), "buffer_size: 41 needs ") {
+	err := load(b, data)
+	var memory *fault.Memory
+	if !errors.As(err, &memory) || !strings.HasPrefix(err.Error(), "buffer_size: 41 needs ") ||
+		!strings.HasSuffix(err.Error(), "1000 bytes are available (test); while a file is loaded the old and the new replay memory are held at once") {
 		t.Errorf("no memory: %v", err)
 	}
-	newer := bytes.Clone(buf.Bytes())
-	newer[8] = 9
-	if err := b.Load(bytes.NewReader(newer)); err == nil || !strings.Contains(err.Error(), "saved in format 9, this version reads 1") {
-		t.Errorf("newer format: %v", err)
+}
+
+// A load that is given up leaves nothing behind, and one of a file without replay
+// empties the memory, which needs no memory.
+func TestTwoPhases(t *testing.T) {
+	a, b := must(New(saveConfig())), must(New(saveConfig()))
+	defer a.Close()
+	defer b.Close()
+	run(t, a, 0, 40)
+	run(t, b, 0, 20)
+	empty, before, data := must(New(saveConfig())).Hash(), b.Hash(), saved(t, a)
+	p := b.Part("replay", anyAction)
+	for range 3 {
+		adopt, err := p.Read(bytes.NewReader(data), int64(len(data)))
+		if err != nil || adopt == nil || b.Hash() != before {
+			t.Fatalf("%v, or something has changed", err)
+		}
+		p.Discard()
+		p.Discard() // nothing is left to give up
+	}
+	adopt, err := p.Read(bytes.NewReader(data), int64(len(data)))
+	check(t, err)
+	adopt()
+	p.Discard()
+	if b.Hash() != a.Hash() {
+		t.Error("contents differ")
+	}
+	goesOn(t, b)
+	b.cfg.MemoryLimit = func() (int64, string) { return 0, "test" }
+	adopt, err = p.Read(nil, 0)
+	check(t, err)
+	if b.Len() == 0 {
+		t.Error("emptied before adopt")
+	}
+	if adopt(); b.Hash() != empty {
+		t.Error("not empty")
 	}
 }
 
@@ -171,11 +257,10 @@ func TestSaveWhole(t *testing.T) {
 		t.Errorf("whole observations take %d bytes more", more)
 	}
 	run(t, a, 40, 70)
-	var buf bytes.Buffer
-	check(t, a.Save(&buf))
+	data := saved(t, a)
 	b := must(New(c))
 	defer b.Close()
-	check(t, b.Load(bytes.NewReader(buf.Bytes())))
+	check(t, load(b, data))
 	if a.Hash() != b.Hash() {
 		t.Error("contents differ")
 	}
@@ -186,54 +271,79 @@ func TestSaveWhole(t *testing.T) {
 	}
 	d := must(New(saveConfig()))
 	defer d.Close()
-	if err := d.Load(bytes.NewReader(buf.Bytes())); err == nil || !strings.Contains(err.Error(), "frame_stack: replay saved with 1, must be 3") {
+	if err := load(d, data); err == nil || !strings.Contains(err.Error(), "frame_stack: replay saved with 1, must be 3") {
 		t.Errorf("declared: %v", err)
 	}
 }
 
-// Data whose checksums are right but whose numbers are not must not be trusted
-// either: At would leave the ring.
+// Numbers that no memory writes must not be trusted, whatever their checksum: At
+// would leave the ring, an update would take an action that is not there, and a
+// step would find nothing begun.
 func TestForgedSave(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
 	run(t, a, 0, 20)
-	const head, table = 32, 2 * 40
+	head, row := binary.Size(saveHeader{}), binary.Size(savePartition{})
+	first := head + 2*row
 	forge := func(m *Memory, at int, value uint64) error {
-		var buf bytes.Buffer
-		check(t, m.Save(&buf))
-		s := buf.Bytes()
-		binary.LittleEndian.PutUint64(s[at:], value)
-		sum := crc32.New(castagnoli)
-		sum.Write(s[:head+table])
-		binary.LittleEndian.PutUint32(s[head+table:], sum.Sum32())
-		sum.Write(s[head+table+4 : len(s)-4])
-		binary.LittleEndian.PutUint32(s[len(s)-4:], sum.Sum32())
+		data := saved(t, m)
+		binary.LittleEndian.PutUint64(data[at:], value)
 		b := must(New(saveConfig()))
 		defer b.Close()
-		return b.Load(bytes.NewReader(s))
+		_, _, err := b.read(bytes.NewReader(data), int64(len(data)), 200)
+		return err
 	}
 	check(t, forge(a, head, 20)) // as it was
 	empty := must(New(saveConfig()))
 	defer empty.Close()
-	for _, flag := range []uint64{flagPending, flagCut} {
-		if err := forge(empty, head+32, flag); !errors.Is(err, errDamaged) {
+	for _, flag := range []uint64{flagPending, flagCut, 4, 1 << 63} {
+		if err := forge(empty, head+4*8, flag); !errors.Is(err, errDamaged) {
 			t.Errorf("flag %d without what it speaks of: %v", flag, err)
 		}
 	}
-	first := head + table + 4
 	p := &a.parts[0]
-	lastStep := first + transitionBytes*int(p.nextStep-p.oldest-1)
-	for at, value := range map[int]uint64{
-		head + 8:   99,                                // more visible than the capacity
-		head + 16:  1 << 60,                           // steps
-		head + 24:  1 << 50,                           // frames
-		first:      1 << 2,                            // a stack that begins before the first frame
-		first + 24: 1 << 40,                           // a frame that is not there
-		lastStep:   uint64(p.nextFrame-p.keep-1) << 2, // a next frame that is not there
+	if !p.pending || p.cut {
+		t.Fatal("environment 0 is to be in mid-segment")
+	}
+	steps := int(p.nextStep - p.oldest)
+	lastStep := first + transitionBytes*(steps-1)
+	word := func(action int32, reward float32) uint64 {
+		return uint64(uint32(action)) | uint64(math.Float32bits(reward))<<32
+	}
+	check(t, forge(a, first+16, word(199, 1e30)))
+	for at, values := range map[int][]uint64{
+		head:          {19, 0},                          // fewer steps added than there are
+		head + 8:      {99, uint64(steps + 1), 1 << 63}, // more visible than the capacity, than there are
+		head + 16:     {1 << 60, uint64(steps + 1), uint64(steps - 1)},
+		head + 24:     {1 << 50, uint64(p.nextFrame-p.keep) + 1},
+		head + 32:     {0, flagCut, flagCut | flagPending}, // an end that nobody has seen
+		first:         {1 << 2, 3 << 2, 1 << 63},           // no whole observation, a gap
+		first + 24:    {1 << 40, 2 << 2},
+		first + 16:    {word(200, 0), word(-1, 0), word(0, float32(math.Inf(1))), word(0, float32(math.NaN()))},
+		lastStep:      {uint64(p.nextFrame-p.keep-1) << 2, uint64(p.nextFrame-p.keep-2)<<2 | 1, uint64(p.nextFrame-p.keep-2)<<2 | 2},
+		lastStep + 16: {word(math.MaxInt32, 0)},
 	} {
-		if err := forge(a, at, value); !errors.Is(err, errDamaged) {
-			t.Errorf("byte %d set to %d: %v", at, value, err)
+		for _, value := range values {
+			if err := forge(a, at, value); !errors.Is(err, errDamaged) || !errors.Is(err, checkpoint.ErrFormat) {
+				t.Errorf("byte %d set to %#x: %v", at, value, err)
+			}
 		}
+	}
+}
+
+// Observations of floats must be finite, as those that environments give.
+func TestForgedObservations(t *testing.T) {
+	cfg := Config{Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}}, Envs: 1, Capacity: 5, Window: 5}
+	a, b := must(New(cfg)), must(New(cfg))
+	defer a.Close()
+	defer b.Close()
+	check(t, a.Begin(0, make([]byte, 8)))
+	check(t, addStep(a, 0, 0, 0, 0, 0, make([]byte, 8)))
+	data := saved(t, a)
+	check(t, load(b, data))
+	binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(float32(math.NaN())))
+	if err := load(b, data); !errors.Is(err, errDamaged) {
+		t.Error(err)
 	}
 }
 
@@ -250,14 +360,13 @@ func TestSaveReportsWriteErrors(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
 	run(t, a, 0, 40)
-	var buf bytes.Buffer
-	check(t, a.Save(&buf))
-	for n := range buf.Len() {
-		if err := a.Save(&failing{n}); err == nil || err.Error() != "disk full" {
-			t.Fatalf("room for %d bytes: %v", n, err)
+	size := len(saved(t, a))
+	for n := range size {
+		if err := a.save(&failing{n}); err == nil || err.Error() != "disk full" {
+			t.Fatalf("%d bytes available: %v", n, err)
 		}
 	}
-	check(t, a.Save(&failing{buf.Len()}))
+	check(t, a.save(&failing{size}))
 }
 
 // The saved form and the hash are for ever: files and recorded runs depend on
@@ -266,11 +375,9 @@ func TestGoldenFormat(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
 	run(t, a, 0, 40)
-	var buf bytes.Buffer
-	check(t, a.Save(&buf))
-	const wantSave = "2aa9b5f67f8da9dacb971f70d5a32987372e4a0e0f92899aac253da2f7e11a07"
+	const wantSave = "2732e534f4463dcfa935cb002127054113c6af066a28b725c15b38d9e4b1e9ca"
 	const wantHash = "063abf8e8f7167f03402a5a31305539169cfd358e4d2ac1dc443eee693408c15"
-	if got := fmt.Sprintf("%x", sha256.Sum256(buf.Bytes())); got != wantSave {
+	if got := fmt.Sprintf("%x", sha256.Sum256(saved(t, a))); got != wantSave {
 		t.Errorf("saved data have SHA-256 %s", got)
 	}
 	if got := fmt.Sprintf("%x", a.Hash()); got != wantHash {
@@ -285,18 +392,60 @@ func TestClear(t *testing.T) {
 	obs := make([]byte, 6)
 	for e := range 2 {
 		check(t, m.Begin(e, obs))
-		check(t, m.Add(e, 1, 2, 3, 0, obs))
+		check(t, addStep(m, e, 1, 2, 3, 0, obs))
 	}
 	m.Flush()
 	if m.Len() != 2 || m.Hash() == empty {
 		t.Fatalf("%d transitions", m.Len())
 	}
-	check(t, m.Clear())
+	m.Clear()
 	m.Flush()
 	if m.Len() != 0 || m.Hash() != empty {
 		t.Errorf("%d transitions after Clear", m.Len())
 	}
-	if err := m.Add(0, 1, 2, 3, 0, obs); err == nil {
+	if err := addStep(m, 0, 1, 2, 3, 0, obs); err == nil {
 		t.Error("a pending observation survived Clear")
 	}
+}
+
+// Whatever the bytes are: an answer soon, without much memory, and what is taken
+// can be drawn and goes on.
+func FuzzLoad(f *testing.F) {
+	a := must(New(saveConfig()))
+	defer a.Close()
+	f.Add(saved(f, a))
+	cfg := saveConfig()
+	cfg.MemoryLimit = func() (int64, string) { return 100 << 20, "test" }
+	for _, to := range []int{1, 13, 40} {
+		m := must(New(saveConfig()))
+		obs := []byte{1, 2, 3}
+		for i := range to {
+			if i%5 == 0 {
+				m.Begin(1, obs)
+			}
+			addStep(m, 1, int32(i%4), 1, uint64(i), env.End(max(0, i%5-3)), obs)
+		}
+		m.Flush()
+		f.Add(saved(f, m))
+		m.Close()
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := must(New(cfg))
+		defer m.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		err := load(m, data)
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 100 || took > time.Second {
+			t.Fatalf("%d MB, %v", mb, took)
+		}
+		if err == nil {
+			if !bytes.Equal(saved(t, m), data) {
+				t.Fatal("saved again, it is not the same")
+			}
+			goesOn(t, m)
+		}
+	})
 }

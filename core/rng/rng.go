@@ -5,11 +5,11 @@
 // never shifts another: turning evaluation on, or adding a worker thread, leaves
 // training untouched. The names in use are
 //
-//	"explore", i   environment i: its epsilon coin and its random actions
+//	"explore", i   environment i: whether it explores, and its random actions
 //	"env", i       environment i: the dynamics of the environment itself
 //	"replay"       minibatch indices
 //	"weights"      initial weights
-//	"eval", i      evaluation: dynamics and coins of evaluation environment i
+//	"eval", i      evaluation: dynamics and exploration of evaluation environment i
 //
 // The generator is PCG-DXSM as in math/rand/v2 (its output is part of Go's
 // compatibility promise); the conversions to floats and bounded integers are

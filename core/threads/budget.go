@@ -6,12 +6,12 @@ import (
 )
 
 // Budget is a number of cores that goroutines and Pools share. Whoever computes
-// holds one: a goroutine from Take to Give; a helper of a Pool or of a kernel.Team
+// holds one: a goroutine from Acquire to Release; a helper of a Pool or of a kernel.Team
 // one of those that were free when the loop began, until there is nothing left for
 // it to do. So at most that many threads compute at any time, whatever is asked of
 // them.
 //
-// Goroutines go before helpers. One that finds no core free waits in Take,
+// Goroutines go before helpers. One that finds no core free waits in Acquire,
 // asleep, behind those that came before it, and until all of these have theirs
 // no Do gets any.
 type Budget struct {
@@ -36,26 +36,26 @@ func NewBudget(cores int) (*Budget, error) {
 // Cores returns the number of cores.
 func (b *Budget) Cores() int { return b.cores }
 
-// Take takes a core, and waits until there is one. A goroutine must not take a
+// Acquire acquires a core, and waits until one is free. A goroutine must not acquire a
 // second one.
-func (b *Budget) Take() {
+func (b *Budget) Acquire() {
 	if b.left.Add(-1) < 0 {
 		<-b.handed
 	}
 }
 
-// Give gives back so many cores that Take or Claim took, on any goroutine.
-func (b *Budget) Give(cores int) {
+// Release releases so many cores that Acquire or TryAcquire got, on any goroutine.
+func (b *Budget) Release(cores int) {
 	waiting := -(b.left.Add(int64(cores)) - int64(cores))
 	for range min(int64(cores), waiting) {
 		b.handed <- struct{}{}
 	}
 }
 
-// Claim takes up to so many cores for helpers and returns how many it got,
-// without waiting. Whoever claims has work for them at once, and gives them back
-// when there is none left.
-func (b *Budget) Claim(most int) int {
+// TryAcquire acquires up to so many cores for helpers and returns how many it got,
+// without waiting. Whoever calls it has work for them at once, and releases them when
+// there is none left.
+func (b *Budget) TryAcquire(most int) int {
 	for {
 		left := b.left.Load()
 		got := min(int64(most), left)

@@ -1,7 +1,6 @@
 package threads
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -83,7 +82,7 @@ func TestBudgetIsKept(t *testing.T) {
 			go func() {
 				defer callers.Done()
 				for round := range rounds {
-					b.Take()
+					b.Acquire()
 					c.in()
 					c.out()
 					if err := p.Do(9, func(_, i int) error {
@@ -99,7 +98,7 @@ func TestBudgetIsKept(t *testing.T) {
 					}); err == nil {
 						t.Error("no error")
 					}
-					b.Give(1)
+					b.Release(1)
 				}
 			}()
 		}
@@ -113,15 +112,15 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 }
 
-// A Do takes as many helpers as there are cores free, and gives each one's core
-// back when it has nothing more to do.
-func TestDoTakesWhatIsFree(t *testing.T) {
+// A Do gets as many helpers as there are cores free, and releases each one's core when
+// it has nothing more to do.
+func TestDoAcquiresWhatIsFree(t *testing.T) {
 	for cores := 1; cores <= 6; cores++ {
 		b := newBudget(t, cores)
 		p := newShared(t, 4, b)
 		for n := 1; n <= 5; n++ {
 			want := int64(min(cores, n, p.Threads()))
-			b.Take()
+			b.Acquire()
 			var c crowd
 			var ended atomic.Int64
 			if err := p.Do(n, func(_, i int) error {
@@ -139,13 +138,13 @@ func TestDoTakesWhatIsFree(t *testing.T) {
 			if left := b.left.Load(); left != int64(cores-1) {
 				t.Errorf("%d cores, %d indices: %d left, want %d", cores, n, left, cores-1)
 			}
-			b.Give(1)
+			b.Release(1)
 		}
 	}
 
 	b := newBudget(t, 3)
 	p := newShared(t, 3, b)
-	b.Take()
+	b.Acquire()
 	if err := p.Do(3, func(_, i int) error {
 		if i == 0 {
 			soon(t, "the helpers' leaving", func() bool { return b.left.Load() == 2 })
@@ -159,10 +158,10 @@ func TestDoTakesWhatIsFree(t *testing.T) {
 // A goroutine that waits gets the first core that becomes free, a helper's or
 // another goroutine's; those behind it wait their turn; and meanwhile no Do
 // takes a helper.
-func TestTakeGoesFirst(t *testing.T) {
+func TestAcquireGoesFirst(t *testing.T) {
 	b := newBudget(t, 2)
 	p := newShared(t, 2, b)
-	b.Take()
+	b.Acquire()
 	var order []int
 	var waiting sync.WaitGroup
 	queue := func(i int) {
@@ -170,12 +169,12 @@ func TestTakeGoesFirst(t *testing.T) {
 		waiting.Add(1)
 		go func() {
 			defer waiting.Done()
-			b.Take()
+			b.Acquire()
 			order = append(order, i) // the next one is let in after this
-			b.Give(1)
+			b.Release(1)
 		}()
-		soon(t, "waiting in Take", func() bool { return b.left.Load() == before-1 })
-		time.Sleep(2 * time.Millisecond) // from the count to the place in the queue
+		soon(t, "waiting in Acquire", func() bool { return b.left.Load() == before-1 })
+		time.Sleep(2 * time.Millisecond) // from the count to the slot in the queue
 	}
 	var helped atomic.Bool
 	release := make(chan struct{})
@@ -196,33 +195,33 @@ func TestTakeGoesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(order) != "[0 1 2]" {
-		t.Errorf("order of Take: %v", order)
+		t.Errorf("order of Acquire: %v", order)
 	}
 
 	// With one core less than asked for, and somebody waiting, there is no helper.
-	b.Take()
+	b.Acquire()
 	queue(3)
-	if got := b.Claim(1); got != 0 {
-		t.Errorf("claim while somebody waits: %d cores", got)
+	if got := b.TryAcquire(1); got != 0 {
+		t.Errorf("TryAcquire while somebody waits: %d cores", got)
 	}
-	b.Give(1)
+	b.Release(1)
 	waiting.Wait()
-	if got := b.Claim(5); got != 1 {
-		t.Errorf("claim: %d cores, want the one that is left", got)
+	if got := b.TryAcquire(5); got != 1 {
+		t.Errorf("TryAcquire: %d cores, want the one that is left", got)
 	}
-	b.Give(1)
+	b.Release(1)
 }
 
 func TestSharedPoolAllocates(t *testing.T) {
 	b := newBudget(t, 2)
 	p := newShared(t, 2, b)
 	f := func(_, _ int) error { return nil }
-	if got := testing.AllocsPerRun(2000, func() { b.Take(); _ = p.Do(8, f); b.Give(1) }); got != 0 {
+	if got := testing.AllocsPerRun(2000, func() { b.Acquire(); _ = p.Do(8, f); b.Release(1) }); got != 0 {
 		t.Errorf("%v allocations a call, want 0", got)
 	}
 }
 
-// Close comes beside Do and Take of others.
+// Close comes beside Do and Acquire of others.
 func TestCloseOfOnePool(t *testing.T) {
 	b := newBudget(t, 1)
 	for range 100 {
@@ -231,13 +230,14 @@ func TestCloseOfOnePool(t *testing.T) {
 		over.Add(1)
 		go func() {
 			defer over.Done()
-			for {
-				b.Take()
-				err := p.Do(5, func(_, _ int) error { return nil })
-				b.Give(1)
-				if errors.Is(err, errClosed) {
-					return
-				}
+			for closed := false; !closed; {
+				b.Acquire()
+				closed = panicOf(func() {
+					if err := p.Do(5, func(_, _ int) error { return nil }); err != nil {
+						t.Error(err)
+					}
+				}) != "<nil>"
+				b.Release(1)
 			}
 		}()
 		p.Close()
@@ -248,10 +248,10 @@ func TestCloseOfOnePool(t *testing.T) {
 	}
 }
 
-func BenchmarkTake(b *testing.B) {
+func BenchmarkAcquire(b *testing.B) {
 	budget := newBudget(b, 2)
 	for b.Loop() {
-		budget.Take()
-		budget.Give(1)
+		budget.Acquire()
+		budget.Release(1)
 	}
 }

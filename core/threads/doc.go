@@ -11,16 +11,16 @@
 //     taken and nothing else, as far as f(worker, i) depends on i alone. Sums
 //     over indices are therefore to be taken in the order of the indices, after
 //     Do; worker is for scratch memory.
-//   - A Pool runs one loop at a time: a Do inside or beside another Do is refused
-//     with an error.
-//   - A Do never waits for a core. It takes what is free, be it nothing, and its
-//     caller does the rest: a loop that has begun always ends.
-//   - Only a goroutine waits for a core, in Budget.Take. Whoever holds one must
-//     Give it before it waits for anybody who may need one, and must hold no
-//     lock in Take that a holder of a core may want: so nothing deadlocks, even
+//   - A Pool runs one loop at a time: a Do inside or beside another Do panics
+//     (package fault says when a misuse panics).
+//   - A Do never waits for a core. It acquires what is free, be it nothing, and its
+//     caller does the rest: a loop that has started always ends.
+//   - Only a goroutine waits for a core, in Budget.Acquire. Whoever holds one must
+//     Release it before it waits for anybody who may need one, and must hold no
+//     lock in Acquire that a holder of a core may want: so nothing deadlocks, even
 //     with a budget of one.
-//   - A thread without work looks for more during 1 to 3 microseconds (in a Pool of
-//     NewStepping 45 to 270 and more), as loops often follow one another, and then sleeps. One
-//     that waits for a core sleeps at once.
-//   - Nothing is allocated after the beginning.
+//   - A thread without work spins for 1 to 3 microseconds (in a Pool of NewStepping for
+//     45 to 270 and more), as loops often follow one another, and then sleeps. One that
+//     waits for a core sleeps at once.
+//   - Nothing is allocated after the start.
 package threads

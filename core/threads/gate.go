@@ -2,11 +2,11 @@ package threads
 
 import "sync/atomic"
 
-// A gate lets helpers into the current job and tells the caller when all are
+// A gate lets helpers into the current job and wakes the caller when all are
 // out again. It is one word:
 //
 //	bits 0-11   how many helpers are inside
-//	bits 12-23  places: how many more may go in; open if there is any
+//	bits 12-23  free slots: how many more may go in; open if there is any
 //	bit 24      the caller sleeps until the last one leaves
 //	bit 25      closed for good
 //	bits 32-63  the job's number
@@ -14,57 +14,57 @@ import "sync/atomic"
 // A helper that wakes late finds the gate shut, or open with another job's
 // number, and so never touches a job that has returned: the caller need not
 // wait for helpers to wake, only for those that went in. Whoever is awake takes
-// a place, woken for this job or still looking since the last one; so the
-// places bound the helpers, not how many are woken.
+// a slot, woken for this job or still spinning since the last one; so the
+// slots bound the helpers, not how many are woken.
 type gate struct {
 	word  atomic.Uint64
-	empty chan struct{} // room for one: the last helper out wakes the caller
+	empty chan struct{} // of capacity 1: the last helper out wakes the caller
 }
 
 const (
-	gateInside  = gatePlace - 1
-	gatePlace   = 1 << 12
-	gateOpen    = gateAwaited - gatePlace // any place
+	gateInside  = gateSlot - 1
+	gateSlot    = 1 << 12
+	gateOpen    = gateAwaited - gateSlot // any slot
 	gateAwaited = 1 << 24
 	gateClosed  = 1 << 25
 	gateJob     = 1 << 32
 )
 
-// spins is how often a thread looks again before it sleeps: 1 to 3
+// spins is how often a thread checks again before it sleeps: 1 to 3
 // microseconds, about what being woken costs.
 const spins = 1500
 
-// The threads of NewStepping look longer after that, with pauses in which they leave the
-// processor to others, as being woken takes tens of microseconds where a virtual machine's
-// processor has gone to sleep. A helper looks for 45 of them (where a pause takes 25
+// The threads of NewStepping spin longer after that, with pauses that leave the core to
+// its other thread, as being woken takes tens of microseconds where a virtual machine's
+// processor has gone to sleep. A helper spins for 45 of them (where a pause takes 25
 // nanoseconds; others take more), more than a script in Python lets pass between two steps;
-// the caller for the last helper 270, more than most environments take for one.
+// the caller, for the last helper, 270, more than most environments take for one.
 const (
-	moments     = 30
-	helperLooks = 60
-	callerLooks = 360
+	pauseLength  = 30
+	helperPauses = 60
+	callerPauses = 360
 )
 
-// open begins the next job, for 1 to Max-1 helpers. The gate is shut and nobody
+// open starts the next job, for 1 to Max-1 helpers. The gate is shut and nobody
 // is inside.
-func (g *gate) open(places int) {
-	g.word.Store(g.word.Load()&^(gateJob-1) + gateJob + uint64(places)*gatePlace)
+func (g *gate) open(slots int) {
+	g.word.Store(g.word.Load()&^(gateJob-1) + gateJob + uint64(slots)*gateSlot)
 }
 
-// shut lets nobody else in and returns how many places were left.
+// shut lets nobody else in and returns how many slots were left.
 func (g *gate) shut() int {
-	return int(g.word.And(^uint64(gateOpen)) & gateOpen / gatePlace)
+	return int(g.word.And(^uint64(gateOpen)) & gateOpen / gateSlot)
 }
 
 // await returns when nobody is inside. The gate is shut.
-func (g *gate) await(looks int) {
+func (g *gate) await(pauses int) {
 	for range spins {
 		if g.word.Load()&gateInside == 0 {
 			return
 		}
 	}
-	for range looks {
-		if pause(moments); g.word.Load()&gateInside == 0 {
+	for range pauses {
+		if pause(pauseLength); g.word.Load()&gateInside == 0 {
 			return
 		}
 	}
@@ -79,7 +79,7 @@ func (g *gate) close() { g.word.Or(gateClosed) }
 
 func (g *gate) closed() bool { return g.word.Load()&gateClosed != 0 }
 
-// news tells whether there is anything to do for a helper whose last job was
+// news reports whether there is anything to do for a helper whose last job was
 // the numbered one.
 func (g *gate) news(last uint64) bool {
 	w := g.word.Load()
@@ -94,7 +94,7 @@ func (g *gate) enter(last uint64) (job uint64, in bool) {
 		if w&gateOpen == 0 || w/gateJob == last {
 			return last, false
 		}
-		if g.word.CompareAndSwap(w, w+1-gatePlace) {
+		if g.word.CompareAndSwap(w, w+1-gateSlot) {
 			return w / gateJob, true
 		}
 	}
@@ -107,10 +107,10 @@ func (g *gate) leave() {
 	}
 }
 
-// A worker is the place where one helper sleeps.
+// A worker is where one helper sleeps.
 type worker struct {
 	asleep atomic.Bool
-	token  chan struct{} // room for one; sent by whoever turns asleep off
+	token  chan struct{} // of capacity 1; sent by whoever turns asleep off
 	_      [48]byte      // neighbours' flags are not on the same cache line
 }
 
@@ -123,14 +123,14 @@ func (w *worker) wake() {
 
 // wait returns when there is news: soon after, if it comes within a few
 // microseconds, and when woken otherwise.
-func (w *worker) wait(g *gate, last uint64, looks int) {
+func (w *worker) wait(g *gate, last uint64, pauses int) {
 	for range spins {
 		if g.news(last) {
 			return
 		}
 	}
-	for range looks {
-		if pause(moments); g.news(last) {
+	for range pauses {
+		if pause(pauseLength); g.news(last) {
 			return
 		}
 	}

@@ -27,7 +27,7 @@ func TestIdleThreadsSleep(t *testing.T) {
 	for range 3 {
 		newShared(t, 8, nil)
 	}
-	b.Take()
+	b.Acquire()
 	waiting := make(chan struct{})
 	before := spent(t)
 	helped := make(chan struct{})
@@ -37,7 +37,7 @@ func TestIdleThreadsSleep(t *testing.T) {
 			return nil
 		}
 		close(helped)
-		go func() { b.Take(); close(waiting) }()
+		go func() { b.Acquire(); close(waiting) }()
 		time.Sleep(long)
 		return nil
 	}); err != nil {
@@ -45,8 +45,8 @@ func TestIdleThreadsSleep(t *testing.T) {
 	}
 	used := spent(t) - before
 	<-waiting
-	b.Give(1)
-	b.Give(1)
+	b.Release(1)
+	b.Release(1)
 	if used > long/3 {
 		t.Errorf("%v of processor time in %v of idling", used, long)
 	}

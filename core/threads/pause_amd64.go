@@ -1,6 +1,6 @@
 package threads
 
-// pause lets so many moments go by, in which the processor may serve this core's other
+// pause executes so many PAUSE instructions, during which the core serves its other
 // thread.
 //
 //go:noescape

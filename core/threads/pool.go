@@ -1,7 +1,6 @@
 package threads
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -17,7 +16,7 @@ const Max = 1024
 type Pool struct {
 	threads int
 	pin     int        // core of the caller, if it were bound, too; negative: nobody is
-	looks   looks      // in a pool of NewStepping
+	pauses  pauses     // in a pool of NewStepping
 	budget  *Budget    // nil: every helper may come at any time
 	mu      sync.Mutex // held by the running Do, and by Close
 	closed  bool
@@ -44,29 +43,29 @@ type Pool struct {
 // must Close it. With a budget, whoever calls Do holds one of its cores, and Do
 // uses helpers only as far as further ones are free; with nil all of them.
 func NewPool(threads int, budget *Budget) (*Pool, error) {
-	return newPool(threads, budget, -1, looks{})
+	return newPool(threads, budget, -1, pauses{})
 }
 
 // NewStepping is NewPool for loops that follow one another within tens of microseconds,
-// as the steps of a program do that does little else: threads look longer for each other,
-// if there is a core for each. If pin is not negative helper i, 1 and up, is bound to core
+// as the steps of a program do that does little else: threads spin longer before they
+// sleep, if there is a core for each. If pin is not negative helper i, 1 and up, is bound to core
 // pin + i.
 func NewStepping(threads, pin int) (*Pool, error) {
-	l := looks{}
+	l := pauses{}
 	if threads <= Cores {
-		l = looks{caller: callerLooks, helper: helperLooks}
+		l = pauses{caller: callerPauses, helper: helperPauses}
 	}
 	return newPool(threads, nil, pin, l)
 }
 
-// looks are how often threads look again, at leisure, before they sleep.
-type looks struct{ caller, helper int }
+// pauses are how many pauses threads spin with before they sleep.
+type pauses struct{ caller, helper int }
 
-func newPool(threads int, budget *Budget, pin int, l looks) (*Pool, error) {
+func newPool(threads int, budget *Budget, pin int, l pauses) (*Pool, error) {
 	if threads < 1 || threads > Max {
 		return nil, fmt.Errorf("threads: %d, must be 1 to %d", threads, Max)
 	}
-	p := &Pool{threads: threads, budget: budget, pin: pin, looks: l, workers: make([]worker, threads-1)}
+	p := &Pool{threads: threads, budget: budget, pin: pin, pauses: l, workers: make([]worker, threads-1)}
 	p.gate.empty = make(chan struct{}, 1)
 	for i := range p.workers {
 		p.workers[i].token = make(chan struct{}, 1)
@@ -79,31 +78,28 @@ func newPool(threads int, budget *Budget, pin int, l looks) (*Pool, error) {
 // Threads returns the number of threads, the caller of Do included.
 func (p *Pool) Threads() int { return p.threads }
 
-var (
-	errBusy   = errors.New("pool: Do called while another Do is running")
-	errClosed = errors.New("pool: closed")
-)
-
 // Do runs f(worker, i) for every i in [0, n) and returns when all have
-// returned. worker, 0 to Threads()-1, tells which thread runs it: two calls
+// returned. worker, 0 to Threads()-1, is the thread that runs it: two calls
 // with the same worker never overlap, so it may index scratch memory. An error
 // or a panic of f becomes the error of Do (a panic's text with its index);
 // where several indices fail, the lowest one's is returned. The other indices
 // run all the same, so the state they keep stays whole.
 //
 // A call allocates nothing, but a closure written at the call does; keep f
-// where calls are many. f must not call runtime.Goexit, Do or Close.
+// where calls are many. f must not call runtime.Goexit, Do or Close. A Do inside
+// or beside another Do of the pool, or after Close, panics; one beside Close runs
+// before it or panics.
 func (p *Pool) Do(n int, f func(worker, i int) error) error {
 	if !p.mu.TryLock() {
-		return errBusy
+		panic("threads: Do beside another Do or Close of the same pool")
 	}
 	defer p.mu.Unlock()
 	if p.closed {
-		return errClosed
+		panic("threads: Do on a pool that is closed")
 	}
 	helpers := max(0, min(n, p.threads)-1)
 	if p.budget != nil && helpers > 0 {
-		helpers = p.budget.Claim(helpers)
+		helpers = p.budget.TryAcquire(helpers)
 	}
 	p.f, p.n = f, n
 	p.next.Store(0)
@@ -121,9 +117,9 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 		p.share(0)
 		late := p.gate.shut()
 		if p.budget != nil && late > 0 {
-			p.budget.Give(late)
+			p.budget.Release(late)
 		}
-		p.gate.await(p.looks.caller)
+		p.gate.await(p.pauses.caller)
 	}
 	p.f = nil
 	err := p.failure.err
@@ -159,38 +155,38 @@ func (p *Pool) work(i int) {
 		if in {
 			p.share(i + 1)
 			if p.budget != nil {
-				p.budget.Give(1) // before the loop ends: the caller may begin another at once
+				p.budget.Release(1) // before the loop ends: the caller may start another at once
 			}
 			p.gate.leave()
 			last = job
 		} else if p.gate.closed() {
 			return
 		}
-		p.workers[i].wait(&p.gate, last, p.looks.helper)
+		p.workers[i].wait(&p.gate, last, p.pauses.helper)
 	}
 }
 
 // share takes blocks of indices until none is left.
 func (p *Pool) share(worker int) {
 	for {
-		begin := int(p.next.Load())
-		if begin >= p.n {
+		from := int(p.next.Load())
+		if from >= p.n {
 			return
 		}
-		end := begin + max(1, min(64, (p.n-begin)/p.blocks))
-		if !p.next.CompareAndSwap(int64(begin), int64(end)) {
+		end := from + max(1, min(64, (p.n-from)/p.blocks))
+		if !p.next.CompareAndSwap(int64(from), int64(end)) {
 			continue
 		}
-		for begin < end {
-			begin = p.run(worker, begin, end)
+		for from < end {
+			from = p.run(worker, from, end)
 		}
 	}
 }
 
-// run calls f for the indices begin to end-1. If f panics it reports that and
+// run calls f for the indices from to end-1. If f panics it reports that and
 // returns the index after the failed one.
-func (p *Pool) run(worker, begin, end int) (next int) {
-	i := begin
+func (p *Pool) run(worker, from, end int) (next int) {
+	i := from
 	defer func() {
 		if r := recover(); r != nil {
 			p.fail(i, fmt.Errorf("index %d: %w", i, fault.Caught(r)))

@@ -1,7 +1,6 @@
 package threads
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -18,6 +17,13 @@ func newTestPool(t testing.TB, threads int) *Pool {
 	}
 	t.Cleanup(p.Close)
 	return p
+}
+
+// panicOf returns what f panics with, "<nil>" if it does not.
+func panicOf(f func()) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	f()
+	return ""
 }
 
 func TestPoolThreads(t *testing.T) {
@@ -37,8 +43,8 @@ func TestPoolThreads(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	if err := p.Do(1, func(_, _ int) error { return nil }); !errors.Is(err, errClosed) {
-		t.Errorf("Do after Close: %v", err)
+	if got := panicOf(func() { _ = p.Do(1, func(_, _ int) error { return nil }) }); got != "threads: Do on a pool that is closed" {
+		t.Errorf("Do after Close: panic %q", got)
 	}
 }
 
@@ -137,13 +143,14 @@ func TestPoolErrors(t *testing.T) {
 				t.Errorf("threads %d: the error stayed: %v", threads, err)
 			}
 		}
+		nested := ""
 		if err := p.Do(3, func(_, i int) error {
 			if i == 1 {
-				return p.Do(1, func(_, _ int) error { return nil })
+				nested = panicOf(func() { _ = p.Do(1, func(_, _ int) error { return nil }) })
 			}
 			return nil
-		}); !errors.Is(err, errBusy) {
-			t.Errorf("threads %d: nested Do: %v", threads, err)
+		}); err != nil || nested != "threads: Do beside another Do or Close of the same pool" {
+			t.Errorf("threads %d: nested Do: panic %q, error %v", threads, nested, err)
 		}
 	}
 }
@@ -170,7 +177,7 @@ func BenchmarkDo(b *testing.B) {
 			budget := newBudget(b, threads)
 			p := newShared(b, threads, budget)
 			f := func(_, _ int) error { return nil }
-			budget.Take()
+			budget.Acquire()
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = p.Do(8, f)
@@ -181,10 +188,10 @@ func BenchmarkDo(b *testing.B) {
 			f := func(_, _ int) error { return nil }
 			var spent time.Duration
 			for b.Loop() {
-				time.Sleep(100 * time.Microsecond) // the helpers stop looking
-				begin := time.Now()
+				time.Sleep(100 * time.Microsecond) // the helpers stop spinning
+				start := time.Now()
 				_ = p.Do(8, f)
-				spent += time.Since(begin)
+				spent += time.Since(start)
 			}
 			b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/do")
 		})

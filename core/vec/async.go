@@ -10,38 +10,39 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// Async steps the environments of a Vec apart from one another: Send hands out actions,
+// Async steps the environments of a Vec asynchronously: Send hands out actions,
 // threads take the steps, and Recv gives back a batch of rows as soon as that many
 // environments are done, whoever they are. What holds for it:
 //
 //   - Where rows go is said beforehand, by Offer: a step's observation is written once,
 //     into the row that the environment gets when its step is done. Rows are filled in the
-//     order in which they were offered; there must be room for all that is sent.
+//     order in which they were offered; there must be a free row for all that is sent.
 //   - If the batch is all environments, row i is environment i's. Else rows lie in the
 //     order in which environments got done; IDs says whose they are.
 //   - An environment is under way from its Send to the Recv that has its row, and takes
 //     no further action meanwhile.
-//   - One that fails takes no row: the next Recv returns its error, and the rows of the
-//     others come with the Recv after that. It must be reset.
+//   - One that fails takes no row: the next Recv returns a *Failure, and the rows of the
+//     others come with the Recv after that. It must be reset. If its step counts all the
+//     same (FailedRow.Stepped), that is in the row it has in one of these.
 //   - A Recv that could wait for ever, as too few are under way, is refused.
 //
 // Send, SendReset, Offer and Recv may be called from different goroutines, but only one of
 // them may Recv; nothing else of the Vec may be used while environments are under way.
 type Async struct {
-	vec     *Vec
-	batch   int
-	jobs    chan int
-	workers sync.WaitGroup
-	quit    chan struct{}
-	failed  chan failure
-	rooms   []byte // a row for each environment that cannot wait for its own
+	vec         *Vec
+	batch       int
+	jobs        chan int
+	workers     sync.WaitGroup
+	quit        chan struct{}
+	failed      chan failure
+	scratchRows []byte // a row for each environment that cannot wait for its own
 
 	actions Actions // of the jobs
 	reset   []bool  // the job is a reset
 
 	mu       sync.Mutex
 	blocks   []*block   // offered, the oldest first
-	placed   []*block   // of the job's row, nil before it has one
+	rowOf    []*block   // the block of the job's row, nil before it has one
 	underWay []bool     // from Send to Recv
 	sent     int        // environments under way
 	working  int        // jobs that are not done
@@ -49,13 +50,13 @@ type Async struct {
 	closed   bool
 }
 
-// failure is what went wrong with an environment. If placed it has a row all the same: it
-// was the end of an episode after which no other one could be begun, or what a Delayer
+// failure is what went wrong with an environment. If hasRow it has a row all the same: it
+// was the end of an episode after which no other one could be started, or what a Delayer
 // showed was refused.
 type failure struct {
 	i      int
-	err    error
-	placed bool
+	err    *Failure
+	hasRow bool
 }
 
 // block is a batch of rows that is being filled.
@@ -82,7 +83,7 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 	}
 	a := &Async{
 		vec: v, batch: batch, jobs: make(chan int, n), quit: make(chan struct{}), failed: make(chan failure, n),
-		rooms: make([]byte, n*v.bytes), reset: make([]bool, n), underWay: make([]bool, n), placed: make([]*block, n),
+		scratchRows: make([]byte, n*v.bytes), reset: make([]bool, n), underWay: make([]bool, n), rowOf: make([]*block, n),
 	}
 	a.idle = sync.NewCond(&a.mu)
 	if size := len(v.spec.Action.Low); v.spec.Action.N == 0 {
@@ -128,8 +129,7 @@ func (a *Async) Send(ids []int32, actions Actions) error {
 	}
 	size := len(v.spec.Action.Low)
 	return a.send(ids, func(k, i int) error {
-		action, box := actions.of(k, size)
-		return v.checkStep(i, action, box)
+		return v.checkStep(i, actions.of(k, size))
 	}, func(k, i int) {
 		if a.reset[i] = false; actions.Box != nil {
 			copy(a.actions.Box[i*size:(i+1)*size], actions.Box[k*size:])
@@ -139,7 +139,7 @@ func (a *Async) Send(ids []int32, actions Actions) error {
 	})
 }
 
-// SendReset begins episodes in the environments of ids. seeds has none, or one for each.
+// SendReset starts episodes in the environments of ids. seeds has none, or one for each.
 func (a *Async) SendReset(ids []int32, seeds []uint64) error {
 	if len(seeds) != 0 && len(seeds) != len(ids) {
 		return fmt.Errorf("seeds: %d, must be %d, one for each environment", len(seeds), len(ids))
@@ -147,7 +147,7 @@ func (a *Async) SendReset(ids []int32, seeds []uint64) error {
 	return a.send(ids, func(int, int) error { return nil }, func(k, i int) {
 		a.reset[i] = true
 		if len(seeds) > 0 {
-			a.vec.SeedOne(i, seeds[k])
+			a.vec.seedOne(i, seeds[k])
 		}
 	})
 }
@@ -158,8 +158,8 @@ func (a *Async) send(ids []int32, check func(k, i int) error, take func(k, i int
 	if a.closed {
 		return errClosed
 	}
-	if room := len(a.blocks)*a.batch - a.sent; len(ids) > room {
-		return fmt.Errorf("rows: %d are sent and there is room for %d, must offer more first", len(ids), room)
+	if free := len(a.blocks)*a.batch - a.sent; len(ids) > free {
+		return fmt.Errorf("rows: %d are sent and %d are free, must offer more first", len(ids), free)
 	}
 	done := 0
 	defer func() { // an id that comes twice is found on the way
@@ -189,34 +189,34 @@ func (a *Async) send(ids []int32, check func(k, i int) error, take func(k, i int
 	a.sent += len(ids)
 	a.working += len(ids)
 	for _, id := range ids {
-		a.jobs <- int(id) // has room for all
+		a.jobs <- int(id) // has capacity for all
 	}
 	return nil
 }
 
 // work does a job.
 func (a *Async) work(i int) {
+	var stepped bool
 	var err error
 	if a.reset[i] {
-		err = a.vec.reset(i, place{})
+		err = a.vec.reset(i, slot{})
 	} else {
-		action, box := a.actions.of(i, len(a.vec.spec.Action.Low))
-		err = a.vec.step(i, action, box, place{})
+		stepped, err = a.vec.step(i, a.actions.of(i, len(a.vec.spec.Action.Low)), slot{})
 	}
-	if a.done(i, err) {
+	if a.done(i, stepped, err) {
 		// Whoever waits comes now, and not after the next job.
 		runtime.Gosched()
 	}
 }
 
 // done takes note of a job, and reports whether there is something to receive.
-func (a *Async) done(i int, err error) (news bool) {
+func (a *Async) done(i int, stepped bool, err error) (news bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := a.placed[i]
-	a.placed[i] = nil
+	b := a.rowOf[i]
+	a.rowOf[i] = nil
 	if err != nil {
-		a.failed <- failure{i, err, b != nil} // has room for all
+		a.failed <- failure{i, failureOf(err, stepped), b != nil} // has capacity for all
 	}
 	if b != nil {
 		if b.left--; b.left == 0 {
@@ -231,7 +231,7 @@ func (a *Async) done(i int, err error) (news bool) {
 }
 
 // claim gives environment i its row.
-func (a *Async) claim(i int) place {
+func (a *Async) claim(i int) slot {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, b := range a.blocks {
@@ -242,11 +242,11 @@ func (a *Async) claim(i int) place {
 			}
 			b.taken++
 			b.rows.IDs[at] = int32(i)
-			a.placed[i] = b
-			return place{b.rows, at}
+			a.rowOf[i] = b
+			return slot{b.rows, at}
 		}
 	}
-	panic("vec: no room for a row") // never: send saw to it
+	panic("vec: no free row") // send counts them
 }
 
 // errTimedOut is what Recv returns when its time is over.
@@ -261,7 +261,7 @@ func (a *Async) Recv(limit time.Duration) (*Rows, error) {
 	}
 	select { // errors go before rows
 	case f := <-a.failed:
-		return nil, a.tell(f)
+		return nil, a.report(f)
 	default:
 	}
 	var over <-chan time.Time
@@ -274,7 +274,7 @@ func (a *Async) Recv(limit time.Duration) (*Rows, error) {
 	case <-b.full:
 		return a.take(b)
 	case f := <-a.failed:
-		return nil, a.tell(f)
+		return nil, a.report(f)
 	case <-over:
 		select { // both may be there by now
 		case <-b.full:
@@ -287,13 +287,13 @@ func (a *Async) Recv(limit time.Duration) (*Rows, error) {
 	}
 }
 
-// take receives the rows of a block that is full, unless there is an error to tell by now:
+// take receives the rows of a block that is full, unless there is an error to report by now:
 // that of a row has come with its block.
 func (a *Async) take(b *block) (*Rows, error) {
 	select {
 	case f := <-a.failed:
 		b.full <- struct{}{}
-		return nil, a.tell(f)
+		return nil, a.report(f)
 	default:
 	}
 	a.mu.Lock()
@@ -306,7 +306,7 @@ func (a *Async) take(b *block) (*Rows, error) {
 	return b.rows, nil
 }
 
-// first is the block to wait for, if it will ever be full or there is an error to tell.
+// first is the block to wait for, if it will ever be full or there is an error to report.
 func (a *Async) first() (*block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -321,8 +321,8 @@ func (a *Async) first() (*block, error) {
 	return a.blocks[0], nil
 }
 
-func (a *Async) tell(f failure) error {
-	if !f.placed {
+func (a *Async) report(f failure) error {
+	if !f.hasRow {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.underWay[f.i] = false
@@ -348,15 +348,15 @@ func (a *Async) Drain() {
 	clear(a.underWay)
 }
 
-// busy tells whether environments are under way.
+// busy reports whether environments are under way.
 func (a *Async) busy() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.sent > 0
 }
 
-// room is where environment i writes what has no place yet.
-func (a *Async) room(i int) []byte { return row(a.rooms, i, a.vec.bytes) }
+// scratch is where environment i writes what has no slot yet.
+func (a *Async) scratch(i int) []byte { return row(a.scratchRows, i, a.vec.bytes) }
 
 // close lets jobs that run end and forgets the others; a Recv that waits returns.
 func (a *Async) close() {

@@ -16,29 +16,29 @@ import (
 func TestAsyncSendRefuses(t *testing.T) {
 	v, a, cs := scouts(t, Disabled, 4, 2, 2)
 	sendOne := func(ids []int32, actions ...int32) error { return a.Send(ids, Actions{Discrete: actions}) }
-	if err := sendOne([]int32{0}, 0); err == nil || err.Error() != "rows: 1 are sent and there is room for 0, must offer more first" {
+	if err := sendOne([]int32{0}, 0); err == nil || err.Error() != "rows: 1 are sent and 0 are free, must offer more first" {
 		t.Error(err)
 	}
 	offer(t, v, a, 2)
 	for want, err := range map[string]error{
-		"env_id: 4, must be 0 to 3":                                       sendOne([]int32{0, 4}, 0, 0),
-		"env_id: -1, must be 0 to 3":                                      sendOne([]int32{-1}, 0),
-		"env_id: 2, is under way already, must be received first":         sendOne([]int32{2, 1, 2}, 0, 0, 0),
-		"rows: 5 are sent and there is room for 4, must offer more first": sendOne([]int32{0, 1, 2, 3, 0}, 0, 0, 0, 0, 0),
-		"actions: 1, must be 2, one for each environment":                 sendOne([]int32{0, 1}, 0),
-		"actions: 3, must be 2, one for each environment":                 sendOne([]int32{0, 1}, 0, 1, 2),
-		"actions: 0, must be 1, one for each environment":                 a.Send([]int32{0}, Actions{Box: make([]float32, 1)}),
-		"environment 3: action: 3, must be 0 to 2":                        sendOne([]int32{2, 3}, 0, 3),
-		"environment 3: action: -1, must be 0 to 2":                       sendOne([]int32{2, 3}, 0, -1),
-		"seeds: 1, must be 2, one for each environment":                   a.SendReset([]int32{0, 1}, []uint64{1}),
-		"seeds: 3, must be 2, one for each environment":                   a.SendReset([]int32{0, 1}, []uint64{1, 2, 3}),
-		"env_id: 1, is under way already, must be received first":         a.SendReset([]int32{1, 1}, []uint64{8, 9}),
+		"env_id: 4, must be 0 to 3":                               sendOne([]int32{0, 4}, 0, 0),
+		"env_id: -1, must be 0 to 3":                              sendOne([]int32{-1}, 0),
+		"env_id: 2, is under way already, must be received first": sendOne([]int32{2, 1, 2}, 0, 0, 0),
+		"rows: 5 are sent and 4 are free, must offer more first":  sendOne([]int32{0, 1, 2, 3, 0}, 0, 0, 0, 0, 0),
+		"actions: 1, must be 2, one for each environment":         sendOne([]int32{0, 1}, 0),
+		"actions: 3, must be 2, one for each environment":         sendOne([]int32{0, 1}, 0, 1, 2),
+		"actions: 0, must be 1, one for each environment":         a.Send([]int32{0}, Actions{Box: make([]float32, 1)}),
+		"environment 3: action: 3, must be 0 to 2":                sendOne([]int32{2, 3}, 0, 3),
+		"environment 3: action: -1, must be 0 to 2":               sendOne([]int32{2, 3}, 0, -1),
+		"seeds: 1, must be 2, one for each environment":           a.SendReset([]int32{0, 1}, []uint64{1}),
+		"seeds: 3, must be 2, one for each environment":           a.SendReset([]int32{0, 1}, []uint64{1, 2, 3}),
+		"env_id: 1, is under way already, must be received first": a.SendReset([]int32{1, 1}, []uint64{8, 9}),
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := v.Idle(); err != nil {
+	if err := v.idle(); err != nil {
 		t.Errorf("something is under way: %v", err)
 	}
 	for i, c := range cs {
@@ -48,9 +48,9 @@ func TestAsyncSendRefuses(t *testing.T) {
 	}
 	send(t, a, 2)
 	for want, err := range map[string]error{
-		"env_id: 2, is under way already, must be received first":         sendOne([]int32{1, 2}, 0, 0),
-		"env_id: 2, is under way already, must be received first\x00":     a.SendReset([]int32{2}, nil),
-		"rows: 4 are sent and there is room for 3, must offer more first": sendOne([]int32{0, 1, 3, 2}, 0, 0, 0, 0),
+		"env_id: 2, is under way already, must be received first":     sendOne([]int32{1, 2}, 0, 0),
+		"env_id: 2, is under way already, must be received first\x00": a.SendReset([]int32{2}, nil),
+		"rows: 4 are sent and 3 are free, must offer more first":      sendOne([]int32{0, 1, 3, 2}, 0, 0, 0, 0),
 	} {
 		if want = strings.TrimSuffix(want, "\x00"); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
@@ -102,7 +102,7 @@ func TestAsyncBoxRefuses(t *testing.T) {
 			}
 		}
 	}
-	if err := v.StepOne(0, 0, rows); err == nil || err.Error() != "environment 0: action: a number, must be a box of 2" {
+	if err := v.StepOne(0, Action{}, rows); err == nil || err.Error() != "environment 0: action: 0 numbers, must be a box of 2" {
 		t.Errorf("StepOne: %v", err)
 	}
 	if err := v.Step(Actions{Box: []float32{-1, 5, 1, 0}}, rows); err != nil {
@@ -143,7 +143,7 @@ func TestAsyncRefuses(t *testing.T) {
 		"rows.Starts: 1 entries, must be 2":                 func(r *Rows) { r.Starts = r.Starts[1:] },
 		"rows.Infos: 2 columns, must be 3":                  func(r *Rows) { r.Infos = r.Infos[1:] },
 		"rows.FinalInfos: 2 columns, must be 3":             func(r *Rows) { r.FinalInfos = r.FinalInfos[1:] },
-		"rows.Infos[1]: 15 bytes, must be 16 (2 of told)":   func(r *Rows) { r.Infos = slices.Clone(r.Infos); r.Infos[1] = r.Infos[1][1:] },
+		"rows.Infos[1]: 15 bytes, must be 16 (2 of given)":  func(r *Rows) { r.Infos = slices.Clone(r.Infos); r.Infos[1] = r.Infos[1][1:] },
 		"rows.FinalInfos[2]: 0 bytes, must be 2 (2 of odd)": func(r *Rows) { r.FinalInfos = slices.Clone(r.FinalInfos); r.FinalInfos[2] = nil },
 		"rows.IDs: 0 entries, must be 2":                    func(r *Rows) { r.IDs = nil },
 	} {
@@ -167,7 +167,7 @@ func TestAsyncRefuses(t *testing.T) {
 	_, saved := v.Save(1)
 	_, _, _, rendered := v.Render(1)
 	for _, err := range []error{
-		v.Step(Actions{Discrete: make([]int32, 4)}, rows), v.StepOne(1, 0, rows), v.Reset(rows, nil), saved, v.Restore(1, nil), rendered,
+		v.Step(Actions{Discrete: make([]int32, 4)}, rows), v.StepOne(1, Action{}, rows), v.Reset(rows, nil), saved, v.Restore(1, nil), rendered,
 	} {
 		if !errors.Is(err, errUnderWay) {
 			t.Errorf("%v, want %v", err, errUnderWay)
@@ -182,7 +182,7 @@ func TestAsyncRefuses(t *testing.T) {
 	}
 }
 
-// held makes an Async whose environments' steps tell that they have begun and wait to go on.
+// held makes an Async whose environments' steps report that they have started and wait to go on.
 func held(t *testing.T, n, batch int) (v *Vec, a *Async, cs []*scout, entered, goOn chan struct{}) {
 	t.Helper()
 	v, a, cs = scouts(t, NextStep, n, batch, 2)
@@ -242,7 +242,7 @@ func TestAsyncDrain(t *testing.T) {
 		send(t, a, ids[:random.IntN(7)]...)
 		first := a.blocks[0].rows
 		a.Drain()
-		if err := v.Idle(); err != nil {
+		if err := v.idle(); err != nil {
 			t.Fatal(err)
 		}
 		cs[5].onStep = nil

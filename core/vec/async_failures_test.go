@@ -47,7 +47,7 @@ func send(t *testing.T, a *Async, ids ...int32) {
 	}
 }
 
-// says tells the rows of a batch, or the error: "1:2.1 0:1.3 2" is environment 1 in step 1 of
+// says describes the rows of a batch, or the error: "1:2.1 0:1.3 2" is environment 1 in step 1 of
 // episode 2 and environment 0 in step 3 of episode 1, which has ended by 2.
 func says(r *Rows, err error) string {
 	if err != nil {
@@ -155,7 +155,7 @@ func TestAsyncManyFailures(t *testing.T) {
 	if !slices.Equal(ids, []int32{0, 2, 3, 5, 7, 8}) {
 		t.Errorf("rows of %v", ids)
 	}
-	if err := v.Idle(); err != nil {
+	if err := v.idle(); err != nil {
 		t.Errorf("all is received: %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestAsyncResetFails(t *testing.T) {
 		if want := "[13 13] [1 1] false true1.31.32.0"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		if err := a.Send([]int32{failed}, Actions{Discrete: []int32{0}}); err == nil || !strings.Contains(err.Error(), "step before reset") && !strings.Contains(err.Error(), "room") {
+		if err := a.Send([]int32{failed}, Actions{Discrete: []int32{0}}); err == nil || !strings.Contains(err.Error(), "step before reset") && !strings.Contains(err.Error(), "free") {
 			t.Errorf("stepped on: %v", err)
 		}
 	}

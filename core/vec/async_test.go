@@ -17,10 +17,10 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// scout is a counter that tells what it was last told to do.
+// scout is a counter that reports the action it was last given.
 type scout struct {
 	*counter
-	told [2]float32
+	given [2]float32
 }
 
 func newScout(length int, box bool) *scout {
@@ -32,27 +32,27 @@ func newScout(length int, box bool) *scout {
 }
 
 func (s *scout) Reset(obs []byte) error {
-	s.told = [2]float32{}
+	s.given = [2]float32{}
 	return s.counter.Reset(obs)
 }
 
 func (s *scout) Step(action int32, obs []byte) (float32, env.End, error) {
-	s.told[0] = float32(action)
+	s.given[0] = float32(action)
 	return s.counter.Step(action, obs)
 }
 
 func (s *scout) StepBox(action []float32, obs []byte) (float32, env.End, error) {
-	copy(s.told[:], action)
+	copy(s.given[:], action)
 	return s.counter.Step(0, obs)
 }
 
 func (s *scout) Infos() []env.InfoSpec {
-	return []env.InfoSpec{{Name: "step", DType: env.Int32}, {Name: "told", DType: env.Float32, Len: 2}, {Name: "odd", DType: env.Bool}}
+	return []env.InfoSpec{{Name: "step", DType: env.Int32}, {Name: "given", DType: env.Float32, Len: 2}, {Name: "odd", DType: env.Bool}}
 }
 
 func (s *scout) Inform(columns [][]byte, i int) {
 	binary.NativeEndian.PutUint32(columns[0][4*i:], uint32(s.step))
-	for k, x := range s.told {
+	for k, x := range s.given {
 		binary.NativeEndian.PutUint32(columns[1][8*i+4*k:], math.Float32bits(x))
 	}
 	columns[2][i] = byte(s.step % 2)
@@ -74,7 +74,7 @@ func (s lateScout) Observe(obs []byte) { s.show(obs) }
 // newRows returns rows for a batch in which nothing has a value that a step would write.
 func newRows(v *Vec, batch int) *Rows {
 	r := NewRows(v.Spec().Obs, batch)
-	r.AddInfos(v.InfoSpecs())
+	r.AddInfos(v.Infos())
 	r.IDs = make([]int32, batch)
 	for _, b := range append(append([][]byte{r.Obs, r.FinalObs}, r.Infos...), r.FinalInfos...) {
 		for k := range b {
@@ -184,7 +184,7 @@ func newPlayer(t *testing.T, v *Vec, batch, threads int, random *rand.Rand) *pla
 		p.ready = append(p.ready, int32(i))
 		seeds[i] = SeedFor(3, i)
 	}
-	p.room(t, n)
+	p.offer(t, n)
 	if err := a.SendReset(p.ready, seeds); err != nil {
 		t.Fatal(err)
 	}
@@ -192,8 +192,8 @@ func newPlayer(t *testing.T, v *Vec, batch, threads int, random *rand.Rand) *pla
 	return p
 }
 
-// room offers rows for so many more, and sometimes for more than that.
-func (p *player) room(t *testing.T, n int) {
+// offer offers rows for so many more, and sometimes for more than that.
+func (p *player) offer(t *testing.T, n int) {
 	t.Helper()
 	for len(p.offered)*p.a.batch < p.a.sent+n || p.random.IntN(9) == 0 && len(p.offered) < 9 {
 		r := newRows(p.v, p.a.batch)
@@ -209,7 +209,7 @@ func (p *player) send(t *testing.T) {
 	t.Helper()
 	p.random.Shuffle(len(p.ready), func(i, j int) { p.ready[i], p.ready[j] = p.ready[j], p.ready[i] })
 	n := p.random.IntN(len(p.ready) + 1)
-	p.room(t, n)
+	p.offer(t, n)
 	var ids, resets []int32
 	var actions Actions
 	for _, id := range p.ready[:n] {
@@ -321,16 +321,16 @@ func TestAsyncHammer(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One goroutine receives, two send, one offers.
-	ready, reset, rooms := make(chan int32, n), make(chan int32, n), make(chan *Rows, 100)
-	room := make(chan struct{}, 1000) // a token for each row offered
+	ready, reset, offered := make(chan int32, n), make(chan int32, n), make(chan *Rows, 100)
+	free := make(chan struct{}, 1000) // a token for each row offered
 	var senders sync.WaitGroup
 	senders.Go(func() {
-		for r := range rooms {
+		for r := range offered {
 			if err := a.Offer(r); err != nil {
 				t.Error(err)
 			}
 			for range batch {
-				room <- struct{}{}
+				free <- struct{}{}
 			}
 		}
 	})
@@ -344,14 +344,14 @@ func TestAsyncHammer(t *testing.T) {
 						ready = nil
 						continue
 					}
-					<-room
+					<-free
 					err = a.Send([]int32{id}, Actions{Discrete: []int32{id % 3}})
 				case id, ok := <-reset:
 					if !ok {
 						reset = nil
 						continue
 					}
-					<-room
+					<-free
 					err = a.SendReset([]int32{id}, nil)
 				}
 				if err != nil {
@@ -361,7 +361,7 @@ func TestAsyncHammer(t *testing.T) {
 		})
 	}
 	for range 3 * n / batch {
-		rooms <- newRows(v, batch)
+		offered <- newRows(v, batch)
 	}
 	for i := range int32(n) {
 		reset <- i
@@ -372,7 +372,7 @@ func TestAsyncHammer(t *testing.T) {
 		switch {
 		case errors.As(err, &e):
 			failures++
-			room <- struct{}{} // it took none
+			free <- struct{}{} // it took none
 			reset <- int32(e.Index)
 		case err != nil && strings.HasPrefix(err.Error(), "recv: "):
 			time.Sleep(10 * time.Microsecond) // the senders are behind
@@ -383,7 +383,7 @@ func TestAsyncHammer(t *testing.T) {
 			for _, id := range slices.Clone(r.IDs) {
 				ready <- id
 			}
-			rooms <- r
+			offered <- r
 		}
 		if got == rounds && failures == 0 {
 			t.Error("no environment failed")
@@ -391,7 +391,7 @@ func TestAsyncHammer(t *testing.T) {
 	}
 	close(ready)
 	close(reset)
-	close(rooms)
+	close(offered)
 	senders.Wait()
 	if err := v.Close(); err != nil {
 		t.Error(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// told tells row i of the columns: step, what it was told, and whether the step is odd.
-func told(columns [][]byte, i int) string {
+// reported describes row i of the columns: step, action, and whether the step is odd.
+func reported(columns [][]byte, i int) string {
 	x := math.Float32frombits(binary.NativeEndian.Uint32(columns[1][8*i:]))
 	y := math.Float32frombits(binary.NativeEndian.Uint32(columns[1][8*i+4:]))
 	return fmt.Sprintf("%d (%v %v) %d", int32(binary.NativeEndian.Uint32(columns[0][4*i:])), x, y, columns[2][i])
@@ -27,11 +27,11 @@ func TestInfos(t *testing.T) {
 		Disabled: "0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0",
 	} {
 		v, rows := newVec(t, func(i int) (env.Env, error) { return newScout(2+100*i, false), nil }, 2, 2, mode)
-		rows.AddInfos(v.InfoSpecs())
+		rows.AddInfos(v.Infos())
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
 		}
-		got := []string{told(rows.Infos, 0)}
+		got := []string{reported(rows.Infos, 0)}
 		for k := range int32(6) {
 			var err error
 			if mode == Disabled && rows.Ends[0] != 0 {
@@ -42,9 +42,9 @@ func TestInfos(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := told(rows.Infos, 0)
+			s := reported(rows.Infos, 0)
 			if mode == SameStep && rows.Ends[0] != 0 {
-				s += " [" + told(rows.FinalInfos, 0) + "]"
+				s += " [" + reported(rows.FinalInfos, 0) + "]"
 			}
 			got = append(got, s)
 		}
@@ -61,15 +61,15 @@ func TestInfosLeftOut(t *testing.T) {
 		"no final": func(r *Rows) { r.FinalInfos = nil },
 	} {
 		v, rows := newVec(t, func(int) (env.Env, error) { return newScout(1, false), nil }, 2, 1, SameStep)
-		rows.AddInfos(v.InfoSpecs())
+		rows.AddInfos(v.Infos())
 		spoil(rows)
 		if err := errors.Join(v.Reset(rows, nil), v.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	v, rows, _ := counters(t, SameStep, 1, 1, 1)
-	if specs := v.InfoSpecs(); len(specs) != 0 {
-		t.Errorf("counters tell %v", specs)
+	if specs := v.Infos(); len(specs) != 0 {
+		t.Errorf("counters report %v", specs)
 	}
 	rows.Infos, rows.FinalInfos = [][]byte{}, [][]byte{}
 	if err := errors.Join(v.Reset(rows, nil), v.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
@@ -81,17 +81,17 @@ func TestInfosLeftOut(t *testing.T) {
 	}
 }
 
-// teller's infos are other ones for each environment.
-type teller struct {
+// informer's infos are other ones for each environment.
+type informer struct {
 	*scout
 	specs []env.InfoSpec
 }
 
-func (s teller) Infos() []env.InfoSpec { return s.specs }
+func (s informer) Infos() []env.InfoSpec { return s.specs }
 
 func TestInfosMustBeEqual(t *testing.T) {
 	_, err := New(func(i int) (env.Env, error) {
-		return teller{newScout(1, false), []env.InfoSpec{{Name: "step", Len: i / 2}}}, nil
+		return informer{newScout(1, false), []env.InfoSpec{{Name: "step", Len: i / 2}}}, nil
 	}, 3, newPool(t, 1), NextStep)
 	if err == nil || err.Error() != "environment 2: infos: differ from those of environment 0, must be the same" {
 		t.Error(err)
@@ -111,9 +111,6 @@ func TestLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			got = append(got, fmt.Sprintf("%s %v %d %v", show(rows.Obs, 0), rows.Rewards[0], rows.Ends[0], rows.Starts[0]))
-			if v.Resetting(0) != (mode == NextStep && len(got) == 4) {
-				t.Errorf("%v, step %d: Resetting is %v", mode, len(got), v.Resetting(0))
-			}
 		}
 		want := "1.1 11 0 false, 1.2 12 4 false, 1.3 13 4 false, 1.4 14 5 false"
 		if mode == SameStep {

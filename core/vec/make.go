@@ -11,7 +11,7 @@ import (
 
 // Make makes n environments that are registered under id, seeded by SeedFor. Beside the
 // environment's own options there is "decorrelation_steps"; see Decorrelate. What is wrong
-// with all of them is told without a number.
+// with all of them is reported without a number.
 func Make(id string, options env.Options, n int, seed uint64, pool *threads.Pool, mode Autoreset) (*Vec, error) {
 	var most int
 	if value, ok := options["decorrelation_steps"]; ok {
@@ -34,7 +34,7 @@ func Make(id string, options env.Options, n int, seed uint64, pool *threads.Pool
 		return nil, errors.Join(err, v.Close())
 	}
 	for i := range n {
-		v.SeedOne(i, SeedFor(seed, i))
+		v.seedOne(i, SeedFor(seed, i))
 	}
 	return v, nil
 }

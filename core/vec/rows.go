@@ -15,7 +15,7 @@ type Rows struct {
 	// FinalObs is of the same size, and needed in SameStep only. Its row i is
 	// written where Ends[i] is Over: the last observation of the episode.
 	FinalObs []byte
-	// Infos has a column of n entries for each of InfoSpecs, or is nil; FinalInfos are
+	// Infos has a column of n entries for each of Vec.Infos, or is nil; FinalInfos are
 	// those of the last step of the episode, written where FinalObs is.
 	Infos, FinalInfos [][]byte
 	// IDs has n entries, the environments of the rows; written by Async only.
@@ -42,7 +42,7 @@ func NewRows(spec env.ObsSpec, n int) *Rows {
 	}
 }
 
-// AddInfos adds columns for infos, as Vec.InfoSpecs describes them.
+// AddInfos adds columns for infos, as Vec.Infos describes them.
 func (r *Rows) AddInfos(specs []env.InfoSpec) {
 	n := len(r.Ends)
 	for _, s := range specs {
@@ -58,12 +58,19 @@ type Actions struct {
 	Box      []float32
 }
 
+// Action is that of one environment: a number, or a box's float32. The other one is 0 or
+// nil.
+type Action struct {
+	Discrete int32
+	Box      []float32
+}
+
 // of returns environment number i's, each of them a row of size.
-func (a Actions) of(i, size int) (action int32, box []float32) {
+func (a Actions) of(i, size int) Action {
 	if a.Box != nil {
-		return 0, a.Box[i*size : (i+1)*size : (i+1)*size]
+		return Action{Box: a.Box[i*size : (i+1)*size : (i+1)*size]}
 	}
-	return a.Discrete[i], nil
+	return Action{Discrete: a.Discrete[i]}
 }
 
 // checkRows refuses rows of another size than n environments need.

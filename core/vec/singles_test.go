@@ -94,7 +94,7 @@ func play(t *testing.T, id string, n, steps, threads int, mode Autoreset, way st
 	for i := range n {
 		seeds[i], streams[i] = SeedFor(11, i), rng.New(11, "explore", i)
 	}
-	if err := errors.Join(v.Seed(seeds), v.Reset(rows, nil)); err != nil {
+	if err := errors.Join(v.Seed(seeds, nil), v.Reset(rows, nil)); err != nil {
 		t.Fatal(err)
 	}
 	all = append(all, rows.Obs...)
@@ -126,7 +126,7 @@ func play(t *testing.T, id string, n, steps, threads int, mode Autoreset, way st
 		}
 		var err error
 		if way == "StepOne" {
-			err = v.pool.Do(n, func(_, i int) error { return v.StepOne(i, actions[i], rows) })
+			err = v.pool.Do(n, func(_, i int) error { return v.StepOne(i, Action{Discrete: actions[i]}, rows) })
 		} else {
 			err = v.Step(Actions{Discrete: actions}, rows)
 		}

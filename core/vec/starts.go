@@ -7,7 +7,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// starts lets environments that begin together drift apart (Stooke & Abbeel 2018): in the
+// starts decorrelates environments that start together (Stooke & Abbeel 2018): in the
 // first reset after a seed each takes a number of random steps, drawn from 0 to most.
 type starts struct {
 	most  int

@@ -39,7 +39,7 @@ func TestDecorrelate(t *testing.T) {
 	v, rows := catches(t, n, most, NextStep)
 	numbers := map[int]bool{}
 	for k := range uint64(3) {
-		if err := errors.Join(v.Seed(seeds(n, k)), v.Reset(rows, nil)); err != nil {
+		if err := errors.Join(v.Seed(seeds(n, k), nil), v.Reset(rows, nil)); err != nil {
 			t.Fatal(err)
 		}
 		first := slices.Clone(rows.Obs)
@@ -102,14 +102,14 @@ func TestDecorrelateSteps(t *testing.T) {
 		}
 		lowest, highest := [2]float32{9, 9}, [2]float32{-9, -9}
 		for k := range uint64(300) {
-			if err := errors.Join(v.Seed([]uint64{k}), v.Reset(rows, nil)); err != nil {
+			if err := errors.Join(v.Seed([]uint64{k}, nil), v.Reset(rows, nil)); err != nil {
 				t.Fatal(err)
 			}
 			steps[s.step]++
 			if s.step == 0 {
 				continue
 			}
-			for k, x := range s.told {
+			for k, x := range s.given {
 				lowest[k], highest[k] = min(lowest[k], x), max(highest[k], x)
 			}
 		}
@@ -127,7 +127,7 @@ func TestDecorrelateSteps(t *testing.T) {
 		if err := v.Decorrelate(0); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(v.Seed([]uint64{1}), v.Reset(rows, nil)); err != nil || s.step != 0 {
+		if err := errors.Join(v.Seed([]uint64{1}, nil), v.Reset(rows, nil)); err != nil || s.step != 0 {
 			t.Errorf("taken back: %d steps, %v", s.step, err)
 		}
 	}
@@ -144,7 +144,7 @@ func TestDecorrelateFails(t *testing.T) {
 		if err := v.Decorrelate(50); err != nil {
 			t.Fatal(err)
 		}
-		if err := v.Seed([]uint64{3, 3}); err != nil { // some 10 steps
+		if err := v.Seed([]uint64{3, 3}, nil); err != nil { // some 10 steps
 			t.Fatal(err)
 		}
 		resets := 0
@@ -172,7 +172,7 @@ func TestDecorrelateFails(t *testing.T) {
 func TestDecorrelateSaved(t *testing.T) {
 	const n, most = 12, 40
 	v, rows := catches(t, n, most, NextStep)
-	if err := v.Seed(seeds(n, 5)); err != nil {
+	if err := v.Seed(seeds(n, 5), nil); err != nil {
 		t.Fatal(err)
 	}
 	states := make([][]byte, n)
@@ -192,7 +192,7 @@ func TestDecorrelateSaved(t *testing.T) {
 	unseeded, _ := catches(t, n, most, NextStep)
 	seeded, _ := catches(t, n, most, NextStep)
 	used, other := catches(t, n, most, NextStep)
-	if err := errors.Join(seeded.Seed(seeds(n, 6)), used.Seed(seeds(n, 7)), used.Reset(other, nil)); err != nil {
+	if err := errors.Join(seeded.Seed(seeds(n, 6), nil), used.Seed(seeds(n, 7), nil), used.Reset(other, nil)); err != nil {
 		t.Fatal(err)
 	}
 	restored := func(what string, to *Vec, states [][]byte) []byte {
@@ -219,14 +219,14 @@ func TestDecorrelateSaved(t *testing.T) {
 	}
 
 	// A state behind the first reset has no random steps to take, even where they are due.
-	if err := errors.Join(v.Seed(seeds(n, 5)), v.Reset(rows, nil)); err != nil {
+	if err := errors.Join(v.Seed(seeds(n, 5), nil), v.Reset(rows, nil)); err != nil {
 		t.Fatal(err)
 	}
 	save()
 	if err := v.Reset(rows, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := seeded.Seed(seeds(n, 6)); err != nil {
+	if err := seeded.Seed(seeds(n, 6), nil); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(restored("behind the first reset", seeded, states), rows.Obs) {
@@ -246,7 +246,7 @@ func TestDecorrelateSaved(t *testing.T) {
 // In SameStep nothing is ever between two episodes, whether random steps are due or not.
 func TestDecorrelateSavedMode(t *testing.T) {
 	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) }, 1, 1, NextStep)
-	if err := errors.Join(v.Decorrelate(3), v.Seed([]uint64{1}), v.Reset(rows, nil)); err != nil {
+	if err := errors.Join(v.Decorrelate(3), v.Seed([]uint64{1}, nil), v.Reset(rows, nil)); err != nil {
 		t.Fatal(err)
 	}
 	for rows.Ends[0] == 0 {
@@ -254,7 +254,7 @@ func TestDecorrelateSavedMode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := v.Seed([]uint64{2}); err != nil {
+	if err := v.Seed([]uint64{2}, nil); err != nil {
 		t.Fatal(err)
 	}
 	saved, err := v.Save(0)
@@ -284,14 +284,14 @@ func TestMake(t *testing.T) {
 	}
 	plain, rows := catches(t, n, most, SameStep)
 	got := NewRows(plain.Spec().Obs, n)
-	if err := errors.Join(plain.Seed(seeds(n, 9)), plain.Reset(rows, nil), made.Reset(got, nil)); err != nil {
+	if err := errors.Join(plain.Seed(seeds(n, 9), nil), plain.Reset(rows, nil), made.Reset(got, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Obs, rows.Obs) || made.Mode() != SameStep || made.Len() != n {
 		t.Error("Make is not New, Decorrelate and Seed by SeedFor")
 	}
 
-	// What is wrong with all environments is told without a number.
+	// What is wrong with all environments is reported without a number.
 	for text, want := range map[string]string{
 		`{"decorrelation_steps": -1}`:     "decorrelation_steps: -1, must be a whole number of 0 to 2147483647",
 		`{"decorrelation_steps": 1.5}`:    "decorrelation_steps: 1.5, must be a whole number of 0 to 2147483647",
@@ -326,7 +326,7 @@ func TestLightMode(t *testing.T) {
 	for k := range all {
 		random := rand.New(rand.NewPCG(8, 9))
 		v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0", nil) }, n, 4, NextStep)
-		if err := errors.Join(v.Decorrelate(5), v.Seed(seeds(n, 1)), v.Reset(rows, nil)); err != nil {
+		if err := errors.Join(v.Decorrelate(5), v.Seed(seeds(n, 1), nil), v.Reset(rows, nil)); err != nil {
 			t.Fatal(err)
 		}
 		actions := make([]int32, n)

@@ -63,7 +63,7 @@ func (v *Vec) Restore(i int, state []byte) error {
 }
 
 func (v *Vec) saver(i int) (env.Saver, error) {
-	if err := v.Idle(); err != nil {
+	if err := v.idle(); err != nil {
 		return nil, err
 	}
 	if i < 0 || i >= len(v.envs) {
@@ -76,10 +76,10 @@ func (v *Vec) saver(i int) (env.Saver, error) {
 	return s, nil
 }
 
-// Render returns an RGB picture of environment i, which must be an
+// Render returns an RGB image of environment i, which must be an
 // env.Renderer.
 func (v *Vec) Render(i int) (rgb []byte, width, height int, err error) {
-	if err := v.Idle(); err != nil {
+	if err := v.idle(); err != nil {
 		return nil, 0, 0, err
 	}
 	if i < 0 || i >= len(v.envs) {

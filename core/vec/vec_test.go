@@ -164,9 +164,8 @@ func TestAutoreset(t *testing.T) {
 				}
 			}
 			actions := []int32{1, 2}
-			resetting := []bool{v.Resetting(0), v.Resetting(1)}
 			for i := range actions {
-				if resetting[i] {
+				if c.mode == NextStep && rows.Ends[i] != 0 { // this step resets
 					actions[i] = -99 // ignored, whatever it is
 				}
 			}
@@ -180,9 +179,6 @@ func TestAutoreset(t *testing.T) {
 					s += " (" + show(rows.FinalObs, i) + ")"
 				}
 				got = append(got, s)
-				if resetting[i] != (c.mode == NextStep && rows.Starts[i]) {
-					t.Errorf("%v, step %d: Resetting(%d) foretold %v", c.mode, k, i, resetting[i])
-				}
 			}
 			if s := strings.Join(got, ", "); s != want {
 				t.Errorf("%v, step %d: %s, want %s", c.mode, k, s, want)
@@ -204,8 +200,8 @@ func TestResetMask(t *testing.T) {
 	}
 	// The first row is as the step left it; the others begin, and the third
 	// has no reset to come.
-	got := fmt.Sprintf("%s %s %s %v %v %v %v", show(rows.Obs, 0), show(rows.Obs, 1), show(rows.Obs, 2), rows.Rewards, rows.Ends, rows.Starts, v.Resetting(2))
-	if want := "1.1 2.0 2.0 [11 0 0] [0 0 0] [false true true] false"; got != want {
+	got := fmt.Sprintf("%s %s %s %v %v %v", show(rows.Obs, 0), show(rows.Obs, 1), show(rows.Obs, 2), rows.Rewards, rows.Ends, rows.Starts)
+	if want := "1.1 2.0 2.0 [11 0 0] [0 0 0] [false true true]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, mask := range [][]bool{{}, {true}, {false, false, false}} {
@@ -213,14 +209,23 @@ func TestResetMask(t *testing.T) {
 			t.Errorf("mask %v: %v", mask, err)
 		}
 	}
-	if err := v.Seed([]uint64{7, 8, 9}); err != nil {
+	if err := v.Seed([]uint64{7, 8, 9}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.Reset(rows, nil); err != nil || show(rows.Obs, 2) != "9.0" {
 		t.Errorf("after Seed: %s, %v", show(rows.Obs, 2), err)
 	}
-	if err := v.Seed([]uint64{7}); err == nil || err.Error() != "seeds: 1, must be 3, one for each environment" {
+	if err := errors.Join(v.Seed([]uint64{1, 20, 1}, []bool{false, true, false}), v.Reset(rows, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := show(rows.Obs, 0) + " " + show(rows.Obs, 1) + " " + show(rows.Obs, 2); got != "8.0 20.0 10.0" {
+		t.Errorf("after Seed of the second alone: %s", got)
+	}
+	if err := v.Seed([]uint64{7}, nil); err == nil || err.Error() != "seeds: 1, must be 3, one for each environment" {
 		t.Errorf("one seed: %v", err)
+	}
+	if err := v.Seed([]uint64{7, 7, 7}, []bool{true}); err == nil || err.Error() != "mask: 1 entries, must be 3" {
+		t.Errorf("a mask of one: %v", err)
 	}
 }
 
@@ -333,11 +338,14 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	for _, i := range []int{-1, 2} {
-		if err := v.StepOne(i, 0, rows); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("environment: %d, must be 0 to 1", i)) {
+		if err := v.StepOne(i, Action{}, rows); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("environment: %d, must be 0 to 1", i)) {
 			t.Errorf("StepOne(%d): %v", i, err)
 		}
 	}
-	if err := v.StepOne(1, 5, rows); err == nil || err.Error() != "environment 1: action: 5, must be 0 to 2" {
+	if err := v.StepOne(1, Action{Box: []float32{0}}, rows); err == nil || err.Error() != "environment 1: action: a box, must be a number of 0 to 2" {
+		t.Errorf("StepOne: %v", err)
+	}
+	if err := v.StepOne(1, Action{Discrete: 5}, rows); err == nil || err.Error() != "environment 1: action: 5, must be 0 to 2" {
 		t.Errorf("StepOne: %v", err)
 	}
 	if cs[0].step != 0 || cs[1].step != 0 {
@@ -357,7 +365,7 @@ func TestArguments(t *testing.T) {
 	if err := errors.Join(d.Close(), d.Close()); err != nil {
 		t.Error(err)
 	}
-	for _, err := range []error{d.Step(Actions{Discrete: []int32{0, 0}}, rows), d.Reset(rows, nil), d.StepOne(0, 0, rows)} {
+	for _, err := range []error{d.Step(Actions{Discrete: []int32{0, 0}}, rows), d.Reset(rows, nil), d.StepOne(0, Action{}, rows), d.Seed([]uint64{1, 2}, nil)} {
 		if err == nil || err.Error() != "environments: closed" {
 			t.Errorf("after Close: %v", err)
 		}
@@ -428,50 +436,6 @@ func TestFailures(t *testing.T) {
 	cs[0].nanObs = false
 	if err := v.Reset(rows, nil); err == nil || err.Error() != "environment 1: panic: kaboom" {
 		t.Errorf("Reset: %v", err)
-	}
-}
-
-func TestNoSaver(t *testing.T) {
-	v, _, _ := counters(t, NextStep, 1, 3)
-	_, err := v.Save(0)
-	for _, err := range []error{err, v.Restore(0, nil)} {
-		if err == nil || err.Error() != "environment 0: Counter-v0 has no save and restore" {
-			t.Error(err)
-		}
-	}
-	if _, _, _, err := v.Render(0); err == nil || err.Error() != "environment 0: Counter-v0 cannot be rendered" {
-		t.Error(err)
-	}
-}
-
-func TestRestoreRefuses(t *testing.T) {
-	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) }, 2, 1, SameStep)
-	if err := v.Reset(rows, nil); err != nil {
-		t.Fatal(err)
-	}
-	good, err := v.Save(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, bad := range map[string][]byte{
-		"empty":         nil,
-		"header only":   good[:2],
-		"newer":         append([]byte{saveVersion + 1}, good[1:]...),
-		"unknown phase": append([]byte{saveVersion, 3}, good[2:]...),
-		"phase ended":   append([]byte{saveVersion, byte(ended)}, good[2:]...), // SameStep has none
-	} {
-		if err := v.Restore(1, bad); err == nil || !strings.HasPrefix(err.Error(), "environment 1: ") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := v.Step(Actions{Discrete: []int32{0, 0}}, rows); err == nil || err.Error() != "environment 1: step before reset" {
-			t.Errorf("%s: stepped on: %v", name, err)
-		}
-	}
-	if err := errors.Join(v.Restore(1, good), v.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
-		t.Error(err)
-	}
-	if _, err := v.Save(2); err == nil {
-		t.Error("Save(2) of two environments")
 	}
 }
 

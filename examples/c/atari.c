@@ -1,6 +1,6 @@
 /*
  * Atari games from C: eight of them stepped together as a learner sees them, then one
- * console played frame by frame, whose last picture is written to a file. See
+ * console played frame by frame, whose last frame is written to a file. See
  * ../README.md for the build.
  *
  *     atari [game] [folder with ROM files]      pong, $PACELINE_ROMS_DIR
@@ -44,12 +44,12 @@ static int step_many(const char *game) {
 
   const size_t size = (size_t)(ENVS * obs.shape[0] * obs.shape[1] * obs.shape[2]);
   double rewards[ENVS];
-  uint8_t terminated[ENVS], truncated[ENVS], *pictures = malloc(2 * size);
-  if (pictures == NULL) return 1;
+  uint8_t terminated[ENVS], truncated[ENVS], *frames = malloc(2 * size);
+  if (frames == NULL) return 1;
   paceline_rows rows = {.struct_size = sizeof rows,
                         .num_rows = ENVS,
-                        .obs = pictures,
-                        .final_obs = pictures + size,
+                        .obs = frames,
+                        .final_obs = frames + size,
                         .rewards = rewards,
                         .terminated = terminated,
                         .truncated = truncated};
@@ -67,13 +67,13 @@ static int step_many(const char *game) {
   }
   printf("%s: %d steps of %d environments, %.0f frames/s, %d episodes, sum of clipped rewards %.0f\n", id, STEPS, ENVS,
          STEPS * ENVS * FRAMES_A_STEP / (now() - began), episodes, sum);
-  free(pictures);
+  free(frames);
   paceline_vec_free(vec);
   return 0;
 }
 
 /* One console as ALE has it: seed 1, sticky actions, one frame an act. */
-static int play_one(const char *game, const char *picture) {
+static int play_one(const char *game, const char *image) {
   paceline_console *console;
   TRY(paceline_console_new(&console, NULL, game, 0, 1, 0.25, 1));
   const paceline_console_state *state;
@@ -82,7 +82,7 @@ static int play_one(const char *game, const char *picture) {
   size_t count;
   TRY(paceline_console_list(actions, 18, &count, console, PACELINE_MINIMAL_ACTIONS));
   while (!state->ended && state->episode_frame_number < 600) {
-    TRY(paceline_console_act(console, actions[(size_t)rand() % count], 1, &reward));
+    TRY(paceline_console_act(&reward, console, actions[(size_t)rand() % count], 1));
     score += reward;
   }
   printf("%s: frame %lld, score %d, lives %d\n", state->game, (long long)state->episode_frame_number, score,
@@ -92,13 +92,13 @@ static int play_one(const char *game, const char *picture) {
   uint8_t *rgb = malloc(size);
   if (rgb == NULL) return 1;
   TRY(paceline_console_screen(rgb, size, console, PACELINE_SCREEN_RGB));
-  FILE *file = fopen(picture, "wb");
-  if (file == NULL) return perror(picture), 1;
+  FILE *file = fopen(image, "wb");
+  if (file == NULL) return perror(image), 1;
   fprintf(file, "P6\n%u %u\n255\n", state->width, state->height);
   fwrite(rgb, 1, size, file);
   free(rgb);
   paceline_console_free(console);
-  return fclose(file) == 0 ? printf("wrote %s\n", picture), 0 : 1;
+  return fclose(file) == 0 ? printf("wrote %s\n", image), 0 : 1;
 }
 
 int main(int argc, char **argv) {

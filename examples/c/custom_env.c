@@ -1,6 +1,6 @@
 /*
  * Your own environment as a table of C functions: a corridor of ten cells. An
- * episode begins in a random cell of the left half; action 1 steps right, 0
+ * episode starts in a random cell of the left half; action 1 steps right, 0
  * left; the right end pays 1 and each step costs 0.05. The best return is
  * reached by always going right.
  */
@@ -119,14 +119,14 @@ int main(void) {
                                             {"window", "200"},
                                             {"seed", "1"}};
   paceline_config *cfg;
-  TRY(paceline_config_new(&cfg));
+  TRY(paceline_config_new(&cfg, "dqn"));
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     TRY(paceline_config_set(cfg, settings[i][0], settings[i][1]));
 
   paceline_trainer *trainer;
   paceline_stats stats = {.struct_size = sizeof stats};
   TRY(paceline_trainer_new_table(&trainer, cfg, &table, NULL, NULL));
-  TRY(paceline_trainer_run(trainer, 6000, 0, &stats));
+  TRY(paceline_trainer_run(&stats, trainer, 6000, 0));
   printf("after %lld steps: mean return %.2f\n", (long long)stats.num_timesteps, stats.mean_return);
 
   /* Act in every cell: all should say 1, to the right. */
@@ -135,7 +135,7 @@ int main(void) {
   float obs[CELLS];
   int32_t actions[CELLS];
   for (int i = 0; i < CELLS; i++) obs[i] = (float)i / (CELLS - 1);
-  TRY(paceline_policy_act(policy, CELLS, obs, NULL, NULL, actions, NULL));
+  TRY(paceline_policy_act(policy, CELLS, obs, NULL, actions, NULL));
   printf("actions by cell:");
   for (int i = 0; i < CELLS - 1; i++) printf(" %d", actions[i]);
   printf("\n");

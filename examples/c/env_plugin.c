@@ -96,7 +96,7 @@ static int restore(void *env, const void *buf, size_t len) {
 
 paceline_env_open_function paceline_env_open; /* the one name that the library looks for */
 
-int paceline_env_open(const paceline_host *h, paceline_env_plugin *out) {
+int paceline_env_open(paceline_env_plugin *out, const paceline_host *h) {
   host = h;
   out->name = "Pendulum3-v0";
   out->table.spec = spec;

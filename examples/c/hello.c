@@ -17,9 +17,9 @@
 int main(int argc, char **argv) {
   const char *path = argc > 1 ? argv[1] : "hello.paceline";
 
-  /* The settings that solve CartPole, but a short course. */
+  /* The settings that solve CartPole, but a short run. */
   paceline_config *cfg;
-  TRY(paceline_config_new(&cfg));
+  TRY(paceline_config_new(&cfg, "dqn"));
   TRY(paceline_config_preset(cfg, "tuned", "CartPole-v1"));
   TRY(paceline_config_set(cfg, "seed", "1"));
   paceline_trainer *trainer;
@@ -29,9 +29,12 @@ int main(int argc, char **argv) {
   paceline_stats stats = {.struct_size = sizeof stats};
   TRY(paceline_trainer_begin(trainer, 10000, 0));
   do {
-    TRY(paceline_trainer_run(trainer, 2500, 0, &stats));
-    printf("step %5lld  epsilon %.2f  return of the latest episodes %.1f\n", (long long)stats.num_timesteps,
-           stats.epsilon, stats.mean_return);
+    TRY(paceline_trainer_run(&stats, trainer, 2500, 0));
+    printf("step %5lld  return of the latest episodes %.1f", (long long)stats.num_timesteps, stats.mean_return);
+    paceline_metric metric = {.struct_size = sizeof metric}; /* what this method reports beside that */
+    for (size_t i = 0; paceline_trainer_metric(&metric, trainer, i) == PACELINE_OK; i++)
+      printf("  %s %.3g %s", metric.name, metric.value, metric.unit);
+    printf("\n");
   } while (stats.num_timesteps < stats.total_timesteps);
 
   TRY(paceline_trainer_save(trainer, path, 0));
@@ -44,11 +47,13 @@ int main(int argc, char **argv) {
   float obs[4] = {0.0f, 0.0f, 0.05f, 0.0f}; /* the pole leans to the right */
   int32_t action;
   float q[2];
-  TRY(paceline_policy_act(policy, 1, obs, NULL, NULL, &action, q));
+  float *outputs[] = {q}; /* a value for each action, as paceline_policy_describe says */
+  TRY(paceline_policy_act(policy, 1, obs, NULL, &action, outputs));
   printf("leaning right: push %s (Q %.2f left, %.2f right)\n", action == 1 ? "right" : "left", q[0], q[1]);
 
   paceline_evaluation e = {.struct_size = sizeof e};
-  TRY(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, 10, 0.0, 7));
+  paceline_eval_options how = {.struct_size = sizeof how, .episodes = 10, .seed = 7};
+  TRY(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, &how));
   printf("10 episodes: mean return %.1f\n", e.mean_return);
   paceline_policy_free(policy);
   return 0;

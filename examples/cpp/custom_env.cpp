@@ -1,5 +1,5 @@
 /*
- * Your own environment as a C++ class: a thermostat. The room drifts towards the
+ * Your own environment as a C++ class: a thermostat. A house drifts towards the
  * cold outside and is disturbed at random; action 1 heats, 0 does not. The
  * reward is 1 while the temperature is within a degree of 20.
  */
@@ -13,26 +13,26 @@ struct Thermostat : paceline::Environment<float> {
   static paceline_spec observation() { return box({2}); }
   static paceline_spec action() { return discrete(2); }
 
-  /* All randomness comes from seed: the same seed gives the same course. */
+  /* All randomness comes from seed: the same seed gives the same episodes. */
   Thermostat(uint32_t, uint64_t seed) : random_(static_cast<std::minstd_rand::result_type>(seed)) {}
 
   void reset(float *obs) {
     temperature_ = 15.0f + static_cast<float>(random_() % 1000) / 100.0f;
     outside_ = static_cast<float>(random_() % 1000) / 100.0f;
     steps_ = 0;
-    look(obs);
+    observe(obs);
   }
 
   paceline::Step step(int32_t action, float *obs) {
     const float gust = static_cast<float>(random_() % 100) / 500.0f - 0.1f;
     temperature_ += 0.05f * (outside_ - temperature_) + (action == 1 ? 1.5f : 0.0f) + gust;
-    look(obs);
+    observe(obs);
     const bool good = std::fabs(temperature_ - 20.0f) <= 1.0f;
     return {good ? 1.0f : 0.0f, static_cast<uint8_t>(++steps_ == 100 ? PACELINE_TRUNCATED : 0)};
   }
 
  private:
-  void look(float *obs) const {
+  void observe(float *obs) const {
     obs[0] = (temperature_ - 20.0f) / 5.0f;
     obs[1] = (outside_ - 5.0f) / 5.0f;
   }
@@ -43,7 +43,7 @@ struct Thermostat : paceline::Environment<float> {
 };
 
 int main() try {
-  paceline::Config cfg;
+  paceline::Config cfg("dqn");
   cfg.set("num_envs", 8)
       .set("learning_starts", 1000)
       .set("buffer_size", 20000)
@@ -62,11 +62,11 @@ int main() try {
 
   /* The policy needs no environment of the library's: drive one by hand. */
   const paceline::Policy policy = trainer.policy();
-  Thermostat room(0, 12345);
+  Thermostat thermostat(0, 12345);
   float obs[2];
   float sum = 0;
-  room.reset(obs);
-  for (int i = 0; i < 100; i++) sum += room.step(policy.act(obs), obs).reward;
+  thermostat.reset(obs);
+  for (int i = 0; i < 100; i++) sum += thermostat.step(policy.act(obs), obs).reward;
   std::printf("the policy alone: %.0f of 100\n", static_cast<double>(sum));
   return sum > 50 ? 0 : 1;
 } catch (const paceline::Error &e) {

@@ -3,7 +3,7 @@
     pip install 'paceline[atari]' pillow
     python atari_contact_sheet.py [sheet.png]
 
-The same seed gives the same picture, to the pixel. Pixels of the 2600 are twice as
+The same seed gives the same image, to the pixel. Pixels of the 2600 are twice as
 wide as high, and so they are drawn.
 """
 

@@ -1,4 +1,4 @@
-"""Draws the picture in the README: what `make demo` learns, and the four modes.
+"""Draws the image in the README: what `make demo` learns, and the four modes.
 
     python figure.py [examples/demo.png]
 

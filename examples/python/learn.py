@@ -2,8 +2,8 @@
 
     python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both]
 
-Each task is learnt in standard mode (one environment, both switches off) and with
-both on (eight environments), from the preset "tuned". A table shows the return that
+Each task is learnt from the preset "tuned": by DQN in standard mode (one environment,
+both switches off) and with both on (eight environments), or by A2C. A table shows the return that
 was reached and the first digits of the SHA-256 of the replay memory, the weights and
 the target's weights. The hashes are compared with those of the golden file, which has
 rows for each path of the kernels (PACELINE_ISA). The exit status is 1 if a threshold
@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline import DQN, PacelineWarning
+from paceline import A2C, DQN, PacelineWarning
 
 GOLDEN = Path(__file__).resolve().parents[2] / "python" / "tests" / "golden_learn.txt"
 
@@ -30,31 +30,37 @@ class Task(NamedTuple):
     # CartPole: the best of the evaluations counts, its weights being kept; the
     # pixel games: the weights at the end, over 100 episodes.
     best_of: bool
+    modes: tuple[str, ...] = ("standard", "both")
 
 
 TASKS = [
     Task("CartPole-v1", 50_000, 475.0, True),
     Task("Catch-v0", 10_000, 0.9, False),
     Task("Bricks-v0", 16_000, 10.0, False),
+    Task("CartPole-v1", 300_000, 475.0, False, ("a2c",)),
+    Task("Catch-v0", 40_000, 0.9, False, ("a2c",)),
 ]
 MODES = {
-    "standard": {"num_envs": 1, "concurrent": False, "synchronized": False},
-    "both": {"num_envs": 8, "concurrent": True, "synchronized": True},
+    "standard": (DQN, {"num_envs": 1, "concurrent": False, "synchronized": False}),
+    "both": (DQN, {"num_envs": 8, "concurrent": True, "synchronized": True}),
+    "a2c": (A2C, {}),
 }
+HASHES = ("replay", "weights", "target")  # a method has some of them
 
 
 class Result(NamedTuple):
     reached: float
     seconds: float
-    hashes: tuple[str, ...]
+    hashes: dict[str, str]
     remark: str
 
 
 def learn(task: Task, mode: str, seed: int) -> Result:
     began = time.monotonic()
-    with DQN.from_preset("tuned", task.env, seed=seed, **MODES[mode]) as model:
+    method, keywords = MODES[mode]
+    with method.from_preset("tuned", task.env, seed=seed, **keywords) as model:
         model.learn(task.steps, log_interval=None, eval_freq=2500 if task.best_of else 0)
-        hashes = tuple(model.hashes())
+        hashes = model.hashes()._asdict()
         if not task.best_of:
             return Result(model.evaluate(episodes=100, seed=seed).mean_return, time.monotonic() - began, hashes, "")
         first = next((step for step, result in model.evaluations if result.mean_return >= task.threshold), None)
@@ -87,7 +93,7 @@ def main() -> int:
     print(f"{'environment':<13}{'mode':<10}{'seed':>4}{'steps':>9}{'return':>9}{'needed':>8}{'seconds':>9}", end="")
     print(f"  {'replay':<14}{'weights':<14}target")
     for task in TASKS:
-        for mode in MODES:
+        for mode in task.modes:
             for seed in map(int, args.seeds.split(",")):
                 if args.env not in (None, task.env) or args.mode not in (None, mode):
                     continue
@@ -99,13 +105,14 @@ def main() -> int:
                 want = rows.get((task.env, mode, seed))
                 if want is None:
                     without.append(f"{task.env} {mode} {seed}")
-                elif want == result.hashes:
+                elif want == tuple(result.hashes.values()):
                     equal += 1
                 else:
                     differing += 1
                     remarks.insert(0, "DIFFERS")
                 print(f"{task.env:<13}{mode:<10}{seed:>4}{task.steps:>9,}{result.reached:>9.2f}{task.threshold:>8g}", end="")
-                print(f"{result.seconds:>9.1f}  {'  '.join(h[:12] for h in result.hashes)}  {' '.join(remarks)}".rstrip(), flush=True)
+                digests = "  ".join(result.hashes.get(name, "-")[:12].ljust(12) for name in HASHES)
+                print(f"{result.seconds:>9.1f}  {digests}  {' '.join(remarks)}".rstrip(), flush=True)
     print(f"{missed} missed" if missed else "every threshold was reached")
     if equal or differing:
         print(f"{isa}: {equal} of {equal + differing} runs have the hashes of {GOLDEN.name}")

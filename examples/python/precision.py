@@ -60,7 +60,7 @@ def learning(env: str, precision: str, seed: int) -> list[tuple[int, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("picture", nargs="?", default="precision.png")
+    parser.add_argument("image", nargs="?", default="precision.png")
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--seeds", default="1,2,3")
     args = parser.parse_args()
@@ -97,7 +97,7 @@ def main() -> None:
         ax.spines[["top", "right"]].set_visible(False)
         ax.title.set_fontsize(10)
     figure.tight_layout()
-    figure.savefig(args.picture, dpi=130)
+    figure.savefig(args.image, dpi=130)
 
 
 if __name__ == "__main__":

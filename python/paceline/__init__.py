@@ -1,4 +1,4 @@
-"""Paceline: deep Q-learning in which environments, replay and training run at once.
+"""Paceline: reinforcement learning in which environments, experience and training run at once.
 
     from paceline import DQN
 
@@ -6,9 +6,9 @@
         model.learn(50_000, progress_bar=True)
         model.save("cartpole.paceline")
 
-Importing this package registers its environments with Gymnasium ("paceline/Pong-v0")
-and does not load the library: that happens at first use, so that a program may fork
-its workers before.
+DQN and A2C have stable-baselines3's keywords. Importing this package registers its
+environments with Gymnasium ("paceline/Pong-v0") and does not load the library: that
+happens at first use, so that a program may fork its workers before.
 """
 
 from __future__ import annotations
@@ -16,31 +16,45 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import registration
 from ._version import __version__
+from .envs import registration
 
 if TYPE_CHECKING:
+    from .a2c import A2C
     from .dqn import DQN
+    from .envs.single import make
+    from .envs.vec import load_env, make_vec
     from .errors import PacelineError, PacelineWarning
     from .policy import Evaluation, Policy
     from .schedules import linear
-    from .single import make
-    from .vec import load_env, make_vec
 
 _WHERE = {
+    "A2C": "a2c",
     "DQN": "dqn",
     "Policy": "policy",
     "Evaluation": "policy",
     "linear": "schedules",
-    "load_env": "vec",
-    "make": "single",
-    "make_vec": "vec",
+    "load_env": "envs.vec",
+    "make": "envs.single",
+    "make_vec": "envs.vec",
     "PacelineError": "errors",
     "PacelineWarning": "errors",
 }
 _MODULES = frozenset({"bench", "callbacks", "envpool", "errors", "sb3", "schedules", "single", "workers"})
 
-__all__ = ["DQN", "Evaluation", "PacelineError", "PacelineWarning", "Policy", "__version__", "linear", "load_env", "make", "make_vec"]
+__all__ = [
+    "A2C",
+    "DQN",
+    "Evaluation",
+    "PacelineError",
+    "PacelineWarning",
+    "Policy",
+    "__version__",
+    "linear",
+    "load_env",
+    "make",
+    "make_vec",
+]
 
 registration.register()
 

@@ -25,13 +25,13 @@ from ctypes import (
 from typing import Any
 
 VERSION = "0.1.0"
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 BOX, DISCRETE = 1, 2
 UINT8, FLOAT32, INT32 = 1, 2, 3
 TERMINATED, TRUNCATED = 1, 2
 RESET_TIMESTEPS, RESET_ENVS = 1, 2
-SAVE_REPLAY = 1
+SAVE_EXPERIENCE = 1
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 
 
@@ -75,12 +75,6 @@ class Stats(Growable):
         ("updates", c_int64),
         ("updates_due", c_int64),
         ("episodes", c_int64),
-        ("windows", c_int64),
-        ("replay_size", c_int64),
-        ("replay_bytes", c_int64),
-        ("epsilon", c_double),
-        ("learning_rate", c_double),
-        ("loss", c_double),
         ("mean_return", c_double),
         ("mean_length", c_double),
         ("seconds_env", c_double),
@@ -101,28 +95,37 @@ class Parameter(Growable):
     ]
 
 
-class Hashes(Growable):
+class Metric(Growable):
     _fields_ = [
         ("struct_size", c_uint32),
         ("reserved", c_uint32),
-        ("replay", c_char * 72),
-        ("weights", c_char * 72),
-        ("target", c_char * 72),
+        ("name", c_char_p),
+        ("unit", c_char_p),
+        ("doc", c_char_p),
+        ("value", c_double),
     ]
 
 
-class Buffers(Growable):
+class ActOptions(Growable):
     _fields_ = [
         ("struct_size", c_uint32),
-        ("num_envs", c_uint32),
-        ("obs_bytes", c_size_t),
-        ("action_bytes", c_size_t),
-        ("obs", c_void_p),
-        ("final_obs", c_void_p),
-        ("actions", c_void_p),
-        ("rewards", c_void_p),
-        ("ended", c_void_p),
-        ("id", c_uint64),
+        ("sample", c_uint32),
+        ("epsilon", c_double),
+        ("seed", c_uint64),
+        ("counter", c_uint64),
+        ("action_masks", c_void_p),
+        ("state", c_void_p),
+        ("episode_starts", c_void_p),
+    ]
+
+
+class EvalOptions(Growable):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("sample", c_uint32),
+        ("episodes", c_int64),
+        ("epsilon", c_double),
+        ("seed", c_uint64),
     ]
 
 
@@ -164,6 +167,10 @@ class Rows(Growable):
         ("env_ids", c_void_p),
         ("infos", POINTER(c_void_p)),
         ("final_infos", POINTER(c_void_p)),
+        ("action_masks", c_void_p),
+        ("final_action_masks", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
     ]
 
 
@@ -188,8 +195,9 @@ STRUCTS: dict[str, type[Growable]] = {
     "paceline_spec": Spec,
     "paceline_stats": Stats,
     "paceline_parameter": Parameter,
-    "paceline_hashes": Hashes,
-    "paceline_buffers": Buffers,
+    "paceline_metric": Metric,
+    "paceline_act_options": ActOptions,
+    "paceline_eval_options": EvalOptions,
     "paceline_evaluation": Evaluation,
     "paceline_vec_options": VecOptions,
     "paceline_rows": Rows,
@@ -208,46 +216,51 @@ _out_text = POINTER(c_void_p)
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_status_str": (c_char_p, [c_int]),
     "paceline_last_error": (c_char_p, []),
+    "paceline_last_error_index": (c_int64, []),
     "paceline_string_free": (None, [c_void_p]),
     "paceline_version": (c_char_p, []),
     "paceline_abi_version": (c_int, []),
     "paceline_build_info": (c_char_p, []),
-    "paceline_config_new": (STATUS, [_out_handle]),
+    "paceline_methods": (STATUS, [_out_text]),
+    "paceline_config_new": (STATUS, [_out_handle, _text]),
+    "paceline_config_load": (STATUS, [_out_handle, _text]),
+    "paceline_config_method": (STATUS, [POINTER(c_char_p), _handle]),
     "paceline_config_set": (STATUS, [_handle, _text, _text]),
     "paceline_config_get": (STATUS, [_out_text, _handle, _text]),
     "paceline_config_preset": (STATUS, [_handle, _text, _text]),
-    "paceline_config_load": (STATUS, [_handle, _text]),
-    "paceline_config_describe": (STATUS, [POINTER(Option), c_size_t]),
+    "paceline_config_presets": (STATUS, [_out_text, _handle]),
+    "paceline_config_describe": (STATUS, [POINTER(Option), _handle, c_size_t]),
     "paceline_config_free": (None, [_handle]),
     "paceline_trainer_new": (STATUS, [_out_handle, _handle]),
     "paceline_trainer_new_push": (STATUS, [_out_handle, _handle, POINTER(Spec), POINTER(Spec)]),
+    "paceline_trainer_config": (STATUS, [_out_handle, _handle]),
+    "paceline_trainer_spec": (STATUS, [POINTER(Spec), POINTER(Spec), _handle]),
+    "paceline_trainer_describe": (STATUS, [_out_text, _handle]),
     "paceline_trainer_begin": (STATUS, [_handle, c_int64, c_uint32]),
-    "paceline_trainer_run": (STATUS, [_handle, c_int64, c_int64, POINTER(Stats)]),
+    "paceline_trainer_run": (STATUS, [POINTER(Stats), _handle, c_int64, c_int64]),
     "paceline_trainer_stop": (STATUS, [_handle]),
     "paceline_trainer_stats": (STATUS, [POINTER(Stats), _handle]),
+    "paceline_trainer_metric": (STATUS, [POINTER(Metric), _handle, c_size_t]),
     "paceline_trainer_notice": (STATUS, [_out_text, _handle]),
-    "paceline_trainer_describe": (STATUS, [_out_text, _handle]),
-    "paceline_trainer_settle": (STATUS, [_handle]),
-    "paceline_trainer_parameter": (STATUS, [POINTER(Parameter), _handle, c_size_t]),
-    "paceline_trainer_get_parameters": (STATUS, [_handle, POINTER(c_float), c_size_t]),
-    "paceline_trainer_set_parameters": (STATUS, [_handle, POINTER(c_float), c_size_t]),
-    "paceline_trainer_hash": (STATUS, [POINTER(Hashes), _handle]),
+    "paceline_trainer_settle": (STATUS, [_handle, c_int64]),
+    "paceline_trainer_parameter": (STATUS, [POINTER(Parameter), _handle, _text, c_size_t]),
+    "paceline_trainer_get_parameters": (STATUS, [POINTER(c_float), c_size_t, POINTER(c_int64), _handle, _text]),
+    "paceline_trainer_set_parameters": (STATUS, [_handle, _text, POINTER(c_float), c_size_t]),
+    "paceline_trainer_hash": (STATUS, [_out_text, _handle, _text]),
     "paceline_trainer_save": (STATUS, [_handle, _text, c_uint32]),
     "paceline_trainer_load": (STATUS, [_handle, _text]),
     "paceline_trainer_free": (None, [_handle]),
-    "paceline_trainer_buffers": (STATUS, [POINTER(Buffers), _handle]),
-    "paceline_buffers_release": (None, [c_uint64]),
-    "paceline_trainer_act": (STATUS, [_handle]),
-    "paceline_trainer_observe": (STATUS, [_handle, POINTER(Stats)]),
+    "paceline_trainer_act": (STATUS, [_handle, POINTER(Rows), c_void_p, c_int64]),
+    "paceline_trainer_observe": (STATUS, [_handle, POINTER(Rows), c_int64]),
     "paceline_policy_load": (STATUS, [_out_handle, _text]),
     "paceline_policy_from_trainer": (STATUS, [_out_handle, _handle]),
+    "paceline_policy_from_bytes": (STATUS, [_out_handle, c_void_p, c_size_t]),
     "paceline_policy_spec": (STATUS, [POINTER(Spec), POINTER(Spec), _handle]),
-    "paceline_policy_act": (
-        STATUS,
-        [_handle, c_size_t, c_void_p, c_void_p, POINTER(c_uint8), c_void_p, POINTER(c_float)],
-    ),
-    "paceline_policy_evaluate": (STATUS, [POINTER(Evaluation), _handle, _text, _text, c_int64, c_double, c_uint64]),
+    "paceline_policy_describe": (STATUS, [_out_text, _handle]),
+    "paceline_policy_act": (STATUS, [_handle, c_size_t, c_void_p, POINTER(ActOptions), c_void_p, POINTER(POINTER(c_float))]),
+    "paceline_policy_evaluate": (STATUS, [POINTER(Evaluation), _handle, _text, _text, POINTER(EvalOptions)]),
     "paceline_policy_save": (STATUS, [_handle, _text]),
+    "paceline_policy_to_bytes": (STATUS, [c_void_p, POINTER(c_size_t), _handle]),
     "paceline_policy_free": (None, [_handle]),
     "paceline_env_load": (STATUS, [_out_text, _text]),
     "paceline_env_names": (STATUS, [_out_text]),
@@ -271,7 +284,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_rom_identify": (STATUS, [_out_text, _text]),
     "paceline_console_set": (STATUS, [_handle, _text, _text]),
     "paceline_console_reset": (STATUS, [_handle]),
-    "paceline_console_act": (STATUS, [_handle, c_int32, c_float, POINTER(c_int32)]),
+    "paceline_console_act": (STATUS, [POINTER(c_int32), _handle, c_int32, c_float]),
     "paceline_console_view": (STATUS, [POINTER(POINTER(ConsoleState)), _handle]),
     "paceline_console_list": (STATUS, [POINTER(c_int32), c_size_t, POINTER(c_size_t), _handle, c_uint32]),
     "paceline_console_ram": (STATUS, [POINTER(c_uint8), _handle]),
@@ -281,5 +294,3 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_console_restore": (STATUS, [_handle, c_void_p, c_size_t]),
     "paceline_console_free": (None, [_handle]),
 }
-
-ACTION = c_int32

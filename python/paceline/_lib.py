@@ -11,7 +11,6 @@ import atexit
 import ctypes
 import importlib.util
 import os
-import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -111,8 +110,9 @@ def error(status: int) -> PacelineError:
     assert _dll is not None
     text = _dll.paceline_last_error().decode("utf-8", "replace")
     err = BY_STATUS.get(status, PacelineError)(text or f"status {status}")
-    if named := re.match(r"environment (\d+): ", text):
-        err.index = int(named[1])
+    index = int(_dll.paceline_last_error_index())
+    if index >= 0:
+        err.index = index
     return err
 
 

@@ -1,9 +1,9 @@
 """Callbacks in Stable-Baselines3's shape.
 
-Its own callback objects work too, as long as they look at model,
+Its own callback objects work too, as long as they use model,
 num_timesteps, n_calls, locals and logger only: nothing here derives from them.
 A callback makes learning return to Python after every round, and keeps the
-trainer from running ahead of what it may look at.
+trainer from running ahead of what it may read.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .logger import Logger
-
-if TYPE_CHECKING:
-    from .dqn import DQN
 
 __all__ = ["BaseCallback", "CallbackList", "CheckpointCallback", "EvalCallback", "StopTrainingOnRewardThreshold"]
 
@@ -31,7 +28,7 @@ class BaseCallback:
 
     def __init__(self, verbose: int = 0) -> None:
         self.verbose = verbose
-        self.model: DQN = None  # type: ignore[assignment]  # set by init_callback
+        self.model: Any = None  # the DQN, A2C ... that learns; set by init_callback
         self.n_calls = 0
         self.num_timesteps = 0
         self.locals: dict[str, Any] = {}
@@ -44,9 +41,10 @@ class BaseCallback:
 
     @property
     def logger(self) -> Logger:
-        return self.model.logger
+        logger: Logger = self.model.logger
+        return logger
 
-    def init_callback(self, model: DQN) -> None:
+    def init_callback(self, model: Any) -> None:
         self.model = model
         self._init_callback()
 
@@ -189,7 +187,7 @@ class CheckpointCallback(_Periodic):
 
     def _on_event(self) -> bool:
         path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.paceline"
-        self.model.save(path, replay=self.save_replay_buffer)
+        self.model.save(path, self.save_replay_buffer)
         if self.verbose:
             print(f"saved {path}")
         return True
@@ -231,7 +229,7 @@ class EvalCallback(_Periodic):
     def _on_event(self) -> bool:
         with self.model.policy_snapshot() as policy:
             seed = self.model.seed + self.num_timesteps
-            result = self.model._evaluate(policy, self.eval_env, self.n_eval_episodes, seed=seed)
+            result = self.model.evaluate(self.eval_env, self.n_eval_episodes, seed=seed, policy=policy)
             self.last_mean_reward = result.mean_return
             self.evaluations.append((self.num_timesteps, result.mean_return))
             self.logger.record("eval/mean_reward", result.mean_return)

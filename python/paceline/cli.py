@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _lib
 from ._version import __version__
 from .errors import PacelineError
+
+if TYPE_CHECKING:
+    from ._trainer import Trainer
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,11 +28,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paceline", description="Fast deep Q-learning: train, evaluate, measure.")
+    parser = argparse.ArgumentParser(prog="paceline", description="Fast reinforcement learning: train, evaluate, measure.")
     parser.set_defaults(run=lambda args: _directories(args, parser))
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
-    parser.add_argument("--include-dir", action="store_true", help="print where paceline.h lies")
-    parser.add_argument("--lib-dir", action="store_true", help="print where libpaceline.so lies")
+    parser.add_argument("--include-dir", action="store_true", help="print the folder of paceline.h")
+    parser.add_argument("--lib-dir", action="store_true", help="print the folder of libpaceline.so")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, run: Any, help: str) -> argparse.ArgumentParser:
@@ -37,19 +40,25 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
+    def by_method(sub: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        sub.add_argument("--method", default="dqn", help="as `paceline methods` lists them (default dqn)")
+        return sub
+
     command("info", _info, "print the library's version, kernels and path")
-    command("options", _options, "list every setting with its default and meaning")
-    sub = command("preset", _preset, "print a preset's settings")
-    sub.add_argument("preset", help="tuned, mnih2015 or fastdqn")
+    command("methods", _methods, "list the methods and their classes")
+    by_method(command("options", _options, "list every setting of a method with its default and meaning"))
+    by_method(command("presets", _presets, "list a method's presets"))
+    sub = by_method(command("preset", _preset, "print a preset's settings"))
+    sub.add_argument("preset", help="as `paceline presets` lists them: tuned, mnih2015 ...")
     sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
 
-    sub = command("train", _train, "train on a built-in environment")
+    sub = by_method(command("train", _train, "train on a built-in environment"))
     sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
     sub.add_argument("--preset", help="begin from a preset's settings")
     sub.add_argument("--steps", type=int, default=50_000, help="steps to take (default 50000)")
     sub.add_argument("--eval-freq", type=int, default=0, help="steps between two evaluations (default: none)")
     sub.add_argument("--seed", type=int, default=None)
-    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of paceline.DQN")
+    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the class, such as paceline.DQN")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end, and after Ctrl-C")
 
     sub = command("evaluate", _evaluate, "play episodes with a checkpoint's network")
@@ -83,19 +92,44 @@ def _info(args: argparse.Namespace) -> None:
         print(f"{name:<10} {value}")
 
 
+def _classes() -> dict[str, type[Trainer]]:
+    """The classes of the methods by the library's names."""
+    from .a2c import A2C
+    from .dqn import DQN
+
+    return {cls.METHOD: cls for cls in (DQN, A2C)}
+
+
+def _methods(args: argparse.Namespace) -> None:
+    from .config import methods
+
+    classes = _classes()
+    for name in methods():
+        print(f"{name:<10} " + (f"paceline.{classes[name].__name__}" if name in classes else "from C and C++ only"))
+
+
+def _presets(args: argparse.Namespace) -> None:
+    from .config import Config
+
+    config = Config(args.method)
+    for preset in config.presets():
+        print(f"{preset.name:<14} {preset.doc}" + ("" if preset.envs is None else f": {', '.join(preset.envs)}"))
+    config.close()
+
+
 def _options(args: argparse.Namespace) -> None:
     from .config import describe
 
-    for setting in describe():
+    for setting in describe(args.method):
         print(f"{setting.name} ({setting.type}, default {setting.default or 'empty'})\n    {setting.doc}")
 
 
 def _preset(args: argparse.Namespace) -> None:
-    from .config import Config, describe
+    from .config import Config
 
-    config = Config()
+    config = Config(args.method)
     config.preset(args.preset, args.env)
-    for setting in describe():
+    for setting in config.describe():
         value = config.get(setting.name)
         print(f"{setting.name:<24} {value:<16} {'' if value == setting.default else '(set)'}".rstrip())
     config.close()
@@ -116,13 +150,14 @@ def _keywords(items: list[str]) -> dict[str, Any]:
 
 
 def _train(args: argparse.Namespace) -> None:
-    from .dqn import DQN
-
+    model_class = _classes().get(args.method)
+    if model_class is None:
+        raise PacelineError(f"--method {args.method}: must be {' or '.join(_classes())}")
     keywords = _keywords(args.set)
     if args.seed is not None:
         keywords["seed"] = args.seed
-    model = DQN.from_preset(args.preset, args.env, **keywords) if args.preset else DQN("auto", args.env, **keywords)
-    with model:
+    new: Any = model_class  # each method has keywords of its own
+    with new.from_preset(args.preset, args.env, **keywords) if args.preset else new("auto", args.env, **keywords) as model:
         try:
             model.learn(args.steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq)
         finally:

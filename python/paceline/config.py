@@ -1,7 +1,8 @@
-"""From keywords, as Stable-Baselines3 spells them, to the library's settings.
+"""From keywords, as Stable-Baselines3 spells them, to the settings of the library's methods.
 
 A keyword that Paceline cannot honour is refused with a sentence: silently
-training something else is worse than an error.
+training something else is worse than an error. What one method alone has is in that
+method's module (dqn.py, a2c.py).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _lib
@@ -17,21 +18,21 @@ from ._ffi import Option
 from .errors import ConfigError
 from .schedules import line
 
-# Stable-Baselines3's keywords whose other values mean something that is not
-# built: (the values that mean what Paceline does, why the others are refused).
-_FIXED: dict[str, tuple[tuple[Any, ...], str]] = {
-    "tau": ((1, 1.0), "the target network is copied whole every target_update_interval steps"),
-    "n_steps": ((1,), "targets look one step ahead"),
-    "replay_buffer_class": ((None,), "the replay memory is the library's own"),
-    "replay_buffer_kwargs": ((None,), "the replay memory is the library's own"),
-    "optimize_memory_usage": ((False, True), "frames are always kept once"),
+# Keywords that are the Python class's own and no setting of the library.
+LOCAL = frozenset({"verbose", "tensorboard_log"})
+
+Fixed = dict[str, tuple[tuple[Any, ...], str]]
+"""Stable-Baselines3's keywords whose other values mean something that is not built: the
+values that mean what Paceline does, and why the others are refused."""
+
+FIXED: Fixed = {
     "stats_window_size": ((100,), "means are over the latest 100 episodes"),
     "device": (("auto", "cpu"), "networks run on the CPU"),
     "_init_setup_model": ((True,), "the network is made with the model"),
 }
 
-# Keywords that are the Python class's own and no setting of the library.
-LOCAL = frozenset({"verbose", "tensorboard_log"})
+Rules = dict[str, Callable[[Any], dict[str, Any]]]
+"""Keywords that are not settings of the same name and value: what turns one into settings."""
 
 
 class Setting(NamedTuple):
@@ -43,26 +44,62 @@ class Setting(NamedTuple):
     doc: str
 
 
-def describe() -> Iterator[Setting]:
-    """All settings of the library with their meaning."""
-    lib = _lib.lib()
-    i = 0
-    while True:
-        option = Option()
-        try:
-            lib.paceline_config_describe(ctypes.byref(option), i)
-        except ConfigError:
-            return
-        yield Setting(option.name.decode(), option.type.decode(), option.default_value.decode(), option.doc.decode())
-        i += 1
+class Preset(NamedTuple):
+    """One documented table of settings; envs: the environments that it exists for, None for any."""
+
+    name: str
+    doc: str
+    envs: list[str] | None
+
+
+def methods() -> list[str]:
+    """The names of all methods: "dqn" and so on."""
+    return list(json.loads(_lib.take_text(_lib.lib().paceline_methods) or "[]"))
 
 
 class Config:
-    """A table of named settings with text values, in the library."""
+    """A table of named settings of one method with text values, in the library."""
 
-    def __init__(self) -> None:
-        lib = _lib.lib()
-        self.handle = _lib.new_handle("paceline_config_free", lib.paceline_config_new)
+    handle: _lib.Handle
+
+    def __init__(self, method: str = "dqn") -> None:
+        """The method's defaults."""
+        self.handle = _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, method.encode())
+
+    @classmethod
+    def own(cls, handle: _lib.Handle) -> Config:
+        """Takes over a handle."""
+        self = cls.__new__(cls)
+        self.handle = handle
+        return self
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Config:
+        """The settings that a checkpoint holds, of the method that it names."""
+        return cls.own(_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
+
+    @property
+    def method(self) -> str:
+        out = ctypes.c_char_p()
+        _lib.lib().paceline_config_method(ctypes.byref(out), self.handle.value)
+        return (out.value or b"").decode()
+
+    def describe(self) -> Iterator[Setting]:
+        """All settings with their meaning."""
+        i = 0
+        while True:
+            option = Option()
+            try:
+                _lib.lib().paceline_config_describe(ctypes.byref(option), self.handle.value, i)
+            except ConfigError:  # past the last one
+                return
+            yield Setting(option.name.decode(), option.type.decode(), option.default_value.decode(), option.doc.decode())
+            i += 1
+
+    def presets(self) -> list[Preset]:
+        """The method's documented tables of settings."""
+        text = _lib.take_text(_lib.lib().paceline_config_presets, self.handle.value)
+        return [Preset(p["name"], p["doc"], p["envs"]) for p in json.loads(text or "[]")]
 
     def set(self, name: str, value: Any) -> None:
         _lib.lib().paceline_config_set(self.handle.value, name.encode(), spell(value).encode())
@@ -77,11 +114,15 @@ class Config:
     def preset(self, preset: str, env: str) -> None:
         _lib.lib().paceline_config_preset(self.handle.value, preset.encode(), env.encode())
 
-    def load(self, path: str | os.PathLike[str]) -> None:
-        _lib.lib().paceline_config_load(self.handle.value, _lib.encode(path))
-
     def close(self) -> None:
         self.handle.close()
+
+
+def describe(method: str = "dqn") -> Iterator[Setting]:
+    """All settings of a method with their meaning."""
+    config = Config(method)
+    yield from config.describe()
+    config.close()
 
 
 def spell(value: Any) -> str:
@@ -97,40 +138,50 @@ def spell(value: Any) -> str:
     return str(value)
 
 
-def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Translates keywords to settings; raises ConfigError for what is not built."""
+def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules) -> dict[str, Any]:
+    """The settings that keywords stand for; raises ConfigError for what is not built.
+
+    A keyword that neither fixed nor rules names is the setting of that name.
+    """
     out: dict[str, Any] = {}
     for name, value in keywords.items():
         if name in LOCAL:
             continue
-        if name in _FIXED:
-            allowed, why = _FIXED[name]
+        if name in fixed:
+            allowed, why = fixed[name]
             if not any(value is a or value == a for a in allowed):
                 raise ConfigError(f"{name}: {value!r}, must be {' or '.join(map(repr, allowed))}: {why}")
-        elif name == "learning_rate":
-            out["learning_rate"], out["learning_rate_final"] = line(name, value)
-        elif name == "policy":
-            if not isinstance(value, str):
-                raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto'")
-            out["policy"] = value
-        elif name == "policy_kwargs":
-            out.update(_policy_kwargs(value or {}))
-        elif name == "train_freq":
-            out["train_freq"] = _train_freq(value)
-        elif name == "max_grad_norm":
-            out["max_grad_norm"] = 0 if value is None or value == float("inf") else value
-        elif name in ("window", "num_threads", "exploration_steps", "frame_stack") and value is None:
-            out[name] = 0
+        elif name in rules:
+            out.update(rules[name](value))
         else:
             out[name] = value
-    if out.get("gradient_steps") == -1:
-        # Stable-Baselines3: as many updates as there were transitions.
-        if "train_freq" not in out:
-            raise ConfigError("gradient_steps: -1, must come with train_freq, whose number of steps it stands for")
-        out["gradient_steps"] = out["train_freq"]
-    if "exploration_fraction" in keywords and "exploration_steps" not in keywords:
-        out["exploration_steps"] = 0  # a preset's number of steps would win otherwise
     return out
+
+
+def _learning_rate(value: Any) -> dict[str, Any]:
+    start, end = line("learning_rate", value)
+    return {"learning_rate": start, "learning_rate_final": end}
+
+
+def _policy(value: Any) -> dict[str, Any]:
+    if not isinstance(value, str):
+        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto'")
+    return {"policy": value}
+
+
+def zero_for_none(name: str) -> Callable[[Any], dict[str, Any]]:
+    """The rule of a setting whose 0 leaves the choice to the library."""
+    return lambda value: {name: 0 if value is None else value}
+
+
+RULES: Rules = {
+    "learning_rate": _learning_rate,
+    "policy": _policy,
+    "max_grad_norm": lambda value: {"max_grad_norm": 0 if value is None or value == float("inf") else value},
+    "num_threads": zero_for_none("num_threads"),
+    "frame_stack": zero_for_none("frame_stack"),
+}
+"""The rules of keywords that every method has."""
 
 
 def encode_options(env_kwargs: dict[str, Any]) -> bytes | None:
@@ -143,42 +194,20 @@ def encode_options(env_kwargs: dict[str, Any]) -> bytes | None:
         raise ConfigError(f"env_kwargs: {env_kwargs!r}, must be numbers, texts and truth values ({err})") from None
 
 
-def _train_freq(value: Any) -> Any:
-    if isinstance(value, (tuple, list)) and len(value) == 2:
-        count, unit = value
-        if unit != "step":
-            raise ConfigError(f"train_freq: {value!r}, must be in steps: updates are due by steps, not by episodes")
-        return count
-    return value
-
-
-def _policy_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def policy_kwargs(given: Mapping[str, Any] | None, rules: Rules) -> dict[str, Any]:
+    """The settings that policy_kwargs stands for, by a method's rules."""
     out: dict[str, Any] = {}
-    for name, value in kwargs.items():
-        if name == "net_arch":
-            out["net_arch"] = list(value)
-        elif name == "activation_fn":
-            if _name(value) != "relu":
-                raise ConfigError(f"policy_kwargs['activation_fn']: {value!r}, must be ReLU")
-        elif name == "normalize_images":
+    for name, value in (given or {}).items():
+        if name == "normalize_images":
             if value is not True:
-                raise ConfigError(f"policy_kwargs['normalize_images']: {value!r}, must be True: pictures are divided by 255")
-        elif name == "optimizer_class":
-            out["optimizer"] = _name(value)
-        elif name == "optimizer_kwargs":
-            unknown = set(value or {}) - {"eps"}
-            if unknown:
-                raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {sorted(unknown)} not known, must be 'eps'")
-            if value and "eps" in value:
-                out["optimizer_eps"] = value["eps"]
+                raise ConfigError(f"policy_kwargs['normalize_images']: {value!r}, must be True: images are divided by 255")
+        elif name in rules:
+            out.update(rules[name](value))
         else:
-            raise ConfigError(
-                f"policy_kwargs[{name!r}] is not known: must be net_arch, activation_fn, normalize_images, "
-                "optimizer_class or optimizer_kwargs"
-            )
+            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {', '.join(rules)} or normalize_images")
     return out
 
 
-def _name(value: Any) -> str:
+def class_name(value: Any) -> str:
     """The lower-case name of a class, a function or a text: torch.optim.Adam is "adam"."""
     return str(value if isinstance(value, str) else getattr(value, "__name__", value)).lower()

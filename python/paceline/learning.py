@@ -1,4 +1,4 @@
-"""One call of DQN.learn: the loop around the library, and what falls due in it.
+"""One call of learn: the loop around the library, and what falls due in it.
 
 Built-in environments are stepped by the library, in calls of a tenth of a
 second so that Ctrl-C is heard; Gymnasium environments are stepped here, one act
@@ -8,217 +8,228 @@ or past its due step.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _ffi, _lib
+from ._native import Native
 from .callbacks import as_callback
-from .errors import ConfigError, StoppedError
+from .envs.vector import SAME_STEP, Rows, Source, label
+from .errors import ConfigError
+from .logger import Logger
+from .policy import Evaluation, Policy
 from .progress import ProgressLine
-from .vector import SAME_STEP
-
-if TYPE_CHECKING:
-    from .dqn import DQN
-
-POLL_MS = 100
 
 
-def _label(model: DQN) -> str:
-    """A short name of what is learnt: a built-in environment's, a Gymnasium id, or a class."""
-    spec = getattr(model.get_env(), "spec", None)
-    return model.env_name or getattr(spec, "id", None) or type(model.get_env()).__name__
+class Model(Protocol):
+    """What the loop asks of a model."""
+
+    env_name: str | None
+    seed: int
+    recipe: str
+    logger: Logger
+    evaluations: list[tuple[int, Evaluation]]
+    best_policy: Policy | None
+    best_mean_return: float
+
+    @property
+    def stats(self) -> dict[str, float]: ...
+    def get_env(self) -> Any: ...
+    def policy_snapshot(self) -> Policy: ...
+    def evaluate(self, env: Any = None, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, *, policy: Any = None) -> Evaluation: ...
 
 
-class Course:
+class Pushed:
+    """Environments that are stepped from Python, and their rows."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.rows = Rows(source.num_envs, source.layout)
+        self.needs_reset = True  # no episode is in progress
+
+    def reset(self, seed: int | None) -> None:
+        """Begins episodes in all of them."""
+        self.source.reset(self.rows, seed)
+        self.needs_reset = False
+
+    def replace(self, source: Source) -> None:
+        """Goes on with others of the same spaces and number."""
+        self.source, self.needs_reset = source, True
+
+    def round(self) -> dict[str, Any]:
+        """What Stable-Baselines3's callbacks look for after a round."""
+        source, rows, ended = self.source, self.rows, self.rows.ended
+        infos: list[dict[str, Any]] = [{} for _ in range(source.num_envs)]
+        last = rows.final_obs if source.autoreset == SAME_STEP else rows.obs
+        for i in np.flatnonzero(ended):
+            infos[i]["terminal_observation"] = last[i].copy()
+            infos[i]["TimeLimit.truncated"] = bool(rows.truncated[i] and not rows.terminated[i])
+        return {
+            "new_obs": rows.obs.copy(),
+            "actions": rows.actions.copy(),
+            "rewards": rows.rewards.astype(np.float32),
+            "dones": ended,
+            "infos": infos,
+            "vector_infos": source.infos,
+        }
+
+
+class Periods(NamedTuple):
+    """How a method divides its steps."""
+
+    rollout: int  # steps from one on_rollout_start to the next, where every row is a step
+    update_each: bool  # a rollout is what one update learns from, and log_interval counts rollouts, not episodes
+
+
+class Evaluations(NamedTuple):
+    """What learn's keywords of these names say."""
+
+    eval_freq: int
+    n_eval_episodes: int
+    eval_env: Any
+
+
+class Loop:
     """The state of one call of learn."""
 
     def __init__(
         self,
-        model: DQN,
+        model: Model,
+        native: Native,
+        pushed: Pushed | None,
         total_timesteps: int,
-        callback: Any,
+        periods: Periods,
         log_interval: int | None,
-        eval_freq: int,
-        n_eval_episodes: int,
-        eval_env: Any,
-        progress_bar: bool,
+        evaluations: Evaluations,
+        callback: Any = None,
+        progress_bar: bool = False,
     ) -> None:
-        self.model = model
-        self.lib = _lib.lib()
+        self.model, self.native, self.pushed, self.periods = model, native, pushed, periods
         self.callback = as_callback(callback)
         self.log_interval = log_interval
-        self.eval_freq = eval_freq
-        self.n_eval_episodes = n_eval_episodes
-        self.eval_env = model.env_name if eval_env is None else eval_env
-        if eval_freq and not self.eval_env:
+        self.eval_freq, self.n_eval_episodes, self.eval_env = evaluations
+        self.eval_env = model.env_name if self.eval_env is None else self.eval_env
+        if self.eval_freq and not self.eval_env:
             raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
-        self.stats = model._read_stats()
+        self.stats = native.stats()
         self.end = self.stats.num_timesteps + total_timesteps
         self.next_eval = self._after(self.stats.num_timesteps)
-        self.progress = ProgressLine(self.end, self.stats.num_timesteps, _label(model)) if progress_bar else None
+        self.progress: ProgressLine | None = None
+        if progress_bar:
+            self.progress = ProgressLine(self.end, self.stats.num_timesteps, model.env_name or label(model.get_env()))
         self.started = (time.monotonic(), self.stats.num_timesteps)
-        self.logged_episodes = self.stats.episodes
-        self.windows, self.window_began = self.stats.windows, self.stats.num_timesteps
+        self.first = self.logged = self._countable()
+        self.in_rollout = False
         self.locals: dict[str, Any] = {"self": model, "total_timesteps": self.end}
 
     def run(self) -> None:
-        """Takes the course's steps; on an exception the model stays usable where it is."""
+        """Takes the run's steps; on an exception the model stays usable where it is."""
         callback = self.callback
         if callback is not None:
             callback.init_callback(self.model)
             callback.on_training_start(self.locals, globals())
-            callback.on_rollout_start()
         try:
-            while self.stats.num_timesteps < self.end and not self.model._stop_asked:
-                before = self.stats.num_timesteps
-                stepped = self._run_native() if self.model._source is None else self._run_pushed()
-                if stepped and callback is not None:
-                    if self._rollout_ended(before):
-                        callback.on_rollout_end()
-                        callback.on_rollout_start()
-                    if not self._on_step():
-                        break
+            while self.stats.num_timesteps < self.end and not self.native.stopped:
+                before = self._rollouts()
+                if callback is not None and not self.in_rollout:
+                    self.in_rollout = True
+                    callback.on_rollout_start()
+                stepped = self._run_native() if self.pushed is None else self._run_pushed(self.pushed)
+                if stepped and callback is not None and not self._called_back(before):
+                    break
                 self._between()
-            if not self.model._stop_asked:
-                self._await_updates()
-                self.lib.paceline_trainer_settle(self.model._trainer.value)
-                self.stats = self.model._read_stats()
+            if not self.native.stopped:
+                self.native.settle(self._waiting)
+                self.stats = self.native.stats()
             self._between()
         except BaseException:
-            # Leaves the trainer's thread with no more than the update in hand.
-            self.lib.paceline_trainer_stop(self.model._trainer.value)
+            # Leaves the trainer's thread with no more than the update in progress.
+            self.native.stop()
             raise
         finally:
             if self.progress is not None:
-                self.progress.close(self.stats)
+                self.progress.close(self.model.stats)
         if callback is not None:
-            callback.on_rollout_end()
+            if self.in_rollout:
+                callback.on_rollout_end()
             callback.on_training_end()
 
     def _run_native(self) -> bool:
         """Steps until something is due, or for a tenth of a second; False if all of it was waiting."""
         before = self.stats.num_timesteps
-        steps = 1 if self.callback is not None else min(self.end, self.next_eval) - self.stats.num_timesteps
-        self.lib.paceline_trainer_run(self.model._trainer.value, int(steps), POLL_MS, ctypes.byref(self.stats))
+        steps = 1 if self.callback is not None else min(self.end, self.next_eval, self._next_log()) - self.stats.num_timesteps
+        self.native.run(self.stats, int(steps))
         return bool(self.stats.num_timesteps > before)
 
-    def _run_pushed(self) -> bool:
+    def _run_pushed(self, pushed: Pushed) -> bool:
         """One round of environments stepped from Python; False if it was stopped before."""
-        model, trainer = self.model, self.model._trainer.value
-        source, rows = model._source, model._rows
-        assert source is not None and rows is not None
-        self._await_window()
         try:
-            self.lib.paceline_trainer_act(trainer)
-        except StoppedError:
-            return False
-        try:
-            source.step(rows)
-            if self.stats.num_timesteps + source.num_envs >= self.end:
-                self._await_updates()  # the course's last observe finishes them
-            self._observe()
+            if not self.native.act(pushed.rows, self._waiting):
+                return False
+            pushed.source.step(pushed.rows)
+            self.native.observe(pushed.rows, self._waiting)
         except BaseException:
-            model._needs_reset = True  # the round cannot be finished
+            pushed.needs_reset = True  # the round cannot be finished
             raise
+        self.stats = self.native.stats()
         return True
 
-    def _observe(self) -> None:
-        """Ends the round; a stop meanwhile is heeded after it."""
-        while True:
-            try:
-                self.lib.paceline_trainer_observe(self.model._trainer.value, ctypes.byref(self.stats))
-                return
-            except StoppedError:
-                pass
+    def _waiting(self) -> None:
+        """The library is at work for a tenth of a second and longer."""
+        if self.progress is not None:
+            self.progress.update(self.model.stats)
 
-    def _await_window(self) -> None:
-        """Waits for the trainer here, where Ctrl-C is heard, if the coming act would.
-
-        Act ends a window by waiting for the window's updates. The window's end
-        is known here to within a round.
-        """
-        model, stats = self.model, self.stats
-        if stats.windows != self.windows:
-            self.windows, self.window_began = stats.windows, stats.num_timesteps
-        assert model._source is not None
-        if stats.num_timesteps - self.window_began >= model._window - 2 * model._source.num_envs:
-            self._await_updates()
-
-    def _await_updates(self) -> None:
-        """Returns when the updates due are done, or are not coming along.
-
-        Without concurrent the calls into the library do them, a few at a time.
-        """
-        stats, progressed = self.stats, time.monotonic()
-        if not self.model._concurrent:
-            return
-        while stats.updates < stats.updates_due and not self.model._stop_asked:
-            before = stats.updates
-            time.sleep(0.001)
-            self.lib.paceline_trainer_stats(ctypes.byref(stats), self.model._trainer.value)
-            if self.progress is not None:
-                self.progress.update(stats)
-            now = time.monotonic()
-            if stats.updates > before:
-                progressed = now
-            elif now - progressed > 1:
-                return  # the call that waits for it will say why
-
-    def _on_step(self) -> bool:
-        if self.model._source is not None:
-            self._round_locals()
+    def _called_back(self, rollouts: int) -> bool:
+        """Calls back after a round, before which so many rollouts had ended; False if learning is to end."""
+        if self.pushed is not None:
+            self.locals.update(self.pushed.round())
         self.callback.update_locals(self.locals)
         more: bool = self.callback.on_step() is not False
+        if self._rollouts() > rollouts:
+            self.in_rollout = False
+            self.callback.on_rollout_end()
         return more
-
-    def _round_locals(self) -> None:
-        """What Stable-Baselines3's callbacks look for after a round."""
-        source, rows = self.model._source, self.model._rows
-        assert source is not None and rows is not None
-        infos: list[dict[str, Any]] = [{} for _ in range(source.num_envs)]
-        for i in np.flatnonzero(rows.ended):
-            last = rows.final_obs if source.autoreset == SAME_STEP else rows.obs
-            infos[i]["terminal_observation"] = last[i].copy()
-            infos[i]["TimeLimit.truncated"] = rows.ended[i] == _ffi.TRUNCATED
-        self.locals.update(
-            new_obs=rows.obs.copy(),
-            actions=rows.actions.copy(),
-            rewards=rows.rewards.copy(),
-            dones=rows.ended != 0,
-            infos=infos,
-            vector_infos=source.infos,
-        )
-
-    def _rollout_ended(self, before: int) -> bool:
-        every = self.model._rollout
-        return bool(self.stats.num_timesteps // every > before // every)
 
     def _after(self, step: int) -> float:
         """The first step past this one at which an evaluation is due."""
         return math.inf if not self.eval_freq else (step // self.eval_freq + 1) * self.eval_freq
 
+    def _next_log(self) -> float:
+        """The step at which a record is due, where it is known beforehand."""
+        if not self.log_interval or not self.periods.update_each:
+            return math.inf
+        every = self.periods.rollout
+        return int(self.stats.num_timesteps // every + self.logged + self.log_interval - self._countable()) * every
+
+    def _rollouts(self) -> int:
+        """How many have ended."""
+        return int(self.stats.updates_due if self.periods.update_each else self.stats.num_timesteps // self.periods.rollout)
+
+    def _countable(self) -> int:
+        """Episodes, or rollouts, until now: what log_interval counts."""
+        return self._rollouts() if self.periods.update_each else int(self.stats.episodes)
+
     def _between(self) -> None:
         """What is due between two calls into the library."""
         if self.stats.num_timesteps >= self.next_eval:
             self.next_eval = self._after(self.stats.num_timesteps)
-            self._await_updates()
+            self.native.settle(self._waiting)
             self._evaluate()
-        self.model._warn_notices()
-        if self.progress is not None:
-            self.progress.update(self.stats)
-        if self.log_interval and self.stats.episodes - self.logged_episodes >= self.log_interval:
-            self.logged_episodes = self.stats.episodes
+        self.native.warn(stacklevel=4)  # the line that called learn
+        if self.progress is not None and self.progress.due():
+            self.progress.update(self.model.stats)
+        if self.log_interval and self._countable() - self.logged >= self.log_interval:
+            self.logged = self._countable()
             self._log()
 
     def _evaluate(self) -> None:
         model, step = self.model, int(self.stats.num_timesteps)
         policy = model.policy_snapshot()
-        seed = model._evaluation_seed(len(model.evaluations))
-        result = model._evaluate(policy, self.eval_env, self.n_eval_episodes, seed=seed)
+        # No two evaluations of a run share their episodes.
+        seed = (model.seed * 1_000_003 + len(model.evaluations)) % 2**63
+        result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=seed, policy=policy)
         model.evaluations.append((step, result))
         model.logger.record("eval/mean_reward", result.mean_return)
         model.logger.record("eval/mean_ep_length", result.mean_length)
@@ -232,17 +243,22 @@ class Course:
     def _log(self) -> None:
         s, log = self.stats, self.model.logger
         seconds = max(time.monotonic() - self.started[0], 1e-9)
-        log.record("rollout/ep_rew_mean", s.mean_return)
-        log.record("rollout/ep_len_mean", s.mean_length)
-        log.record("rollout/exploration_rate", s.epsilon)
+        if s.episodes:
+            log.record("rollout/ep_rew_mean", s.mean_return)
+            log.record("rollout/ep_len_mean", s.mean_length)
         if self.model.recipe:
             log.record("env/recipe", self.model.recipe)
         log.record("time/episodes", s.episodes)
+        if self.periods.update_each:
+            log.record("time/iterations", self._countable() - self.first)
         log.record("time/fps", int((s.num_timesteps - self.started[1]) / seconds))
         log.record("time/time_elapsed", int(seconds))
         log.record("time/total_timesteps", s.num_timesteps)
+        for metric in self.native.metrics():
+            # Those of the groups that Stable-Baselines3 logs; of "train" from the first update on.
+            group, slash, _ = metric.name.partition("/")
+            if slash and not math.isnan(metric.value) and (s.updates or group != "train"):
+                log.record(metric.name, metric.value)
         if s.updates:
-            log.record("train/learning_rate", s.learning_rate)
-            log.record("train/loss", s.loss)
             log.record("train/n_updates", s.updates)
         log.dump(s.num_timesteps)

@@ -1,4 +1,4 @@
-"""Named numbers over the course of learning, under Stable-Baselines3's keys."""
+"""Named numbers over a run, under Stable-Baselines3's keys."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from ctypes import POINTER, c_float
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,49 +14,71 @@ from .errors import ConfigError
 from .spaces import Array
 
 
-class Parameters:
-    """The flat array of all parameters of one trainer, by name.
+class _Place(NamedTuple):
+    """Where an array is: in which set, which part of its flat array, with which shape."""
 
-    Names are stable-baselines3's with "q_net." or "q_net_target." in front;
-    convolutions are [out, in, height, width], dense layers [out, in].
+    set: str
+    part: slice
+    shape: tuple[int, ...]
+
+
+class Parameters:
+    """All sets of parameters of one trainer, by the names that stable-baselines3's policy.state_dict() has.
+
+    These are the set's name and the name within it ("q_net.q_net.0.weight"), but
+    for the set "policy", which is stable-baselines3's policy itself. Convolutions are
+    [out, in, height, width], dense layers [out, in].
     """
 
-    def __init__(self, trainer: _lib.Handle) -> None:
+    def __init__(self, trainer: _lib.Handle, sets: list[dict[str, Any]]) -> None:
+        """sets: name and size of each, as paceline_trainer_describe gives them."""
         self._trainer = trainer
-        self.layout: dict[str, tuple[slice, tuple[int, ...]]] = {}
-        self.size = 0
-        parameter = _ffi.Parameter()
+        self._sizes: dict[str, int] = {s["name"]: int(s["size"]) for s in sets}
+        self.layout: dict[str, _Place] = {}
+        for name in self._sizes:
+            self._describe(name)
+
+    def _describe(self, set: str) -> None:
+        parameter, i = _ffi.Parameter(), 0
         while True:
             try:
-                _lib.lib().paceline_trainer_parameter(ctypes.byref(parameter), trainer.value, len(self.layout))
+                _lib.lib().paceline_trainer_parameter(ctypes.byref(parameter), self._trainer.value, set.encode(), i)
             except ConfigError:  # past the last one
                 return
-            end = parameter.offset + parameter.size
-            shape = tuple(parameter.shape[: parameter.ndim])
-            self.layout[parameter.name.decode()] = (slice(parameter.offset, end), shape)
-            self.size = max(self.size, end)
+            name = parameter.name.decode()
+            part = slice(parameter.offset, parameter.offset + parameter.size)
+            self.layout[name if set == "policy" else f"{set}.{name}"] = _Place(set, part, tuple(parameter.shape[: parameter.ndim]))
+            i += 1
 
     def read(self) -> dict[str, Array]:
         """Copies of all arrays, after the updates due at this step."""
-        flat = np.empty(self.size, np.float32)
-        _lib.lib().paceline_trainer_get_parameters(self._trainer.value, _pointer(flat), flat.size)
-        return {name: flat[where].reshape(shape).copy() for name, (where, shape) in self.layout.items()}
+        flat = {name: self._read(name) for name in self._sizes}
+        return {name: flat[at.set][at.part].reshape(at.shape).copy() for name, at in self.layout.items()}
+
+    def _read(self, set: str) -> Array:
+        flat = np.empty(self._sizes[set], np.float32)
+        _lib.lib().paceline_trainer_get_parameters(_pointer(flat), flat.size, None, self._trainer.value, set.encode())
+        return flat
 
     def write(self, given: Mapping[str, Any], exact: bool) -> None:
-        """Sets the arrays given; with exact every name must be there and no other."""
+        """Sets the arrays given, all or none; with exact every name must be there and no other."""
         missing, unknown = self.layout.keys() - given.keys(), given.keys() - self.layout.keys()
         if exact and (missing or unknown):
             raise ConfigError(f"parameters['policy']: missing {sorted(missing)}, unknown {sorted(unknown)}")
-        values = self.read()
-        for name in self.layout.keys() & given.keys():
+        flat: dict[str, Array] = {}
+        for name, at in self.layout.items():
+            if name not in given:
+                continue
             value = np.asarray(given[name], dtype=np.float32)
-            if value.shape != values[name].shape:
-                raise ConfigError(f"parameters['policy'][{name!r}]: shape {value.shape}, must be {values[name].shape}")
-            values[name] = value
-        flat = np.empty(self.size, np.float32)
-        for name, (where, _) in self.layout.items():
-            flat[where] = values[name].reshape(-1)
-        _lib.lib().paceline_trainer_set_parameters(self._trainer.value, _pointer(flat), flat.size)
+            if value.shape != at.shape:
+                raise ConfigError(f"parameters['policy'][{name!r}]: shape {value.shape}, must be {at.shape}")
+            if not np.isfinite(value).all():
+                raise ConfigError(f"parameters['policy'][{name!r}]: has {value[~np.isfinite(value)][0]}, must be finite")
+            if at.set not in flat:
+                flat[at.set] = self._read(at.set)
+            flat[at.set][at.part] = value.reshape(-1)
+        for set, values in flat.items():
+            _lib.lib().paceline_trainer_set_parameters(self._trainer.value, set.encode(), _pointer(values), values.size)
 
 
 def _pointer(flat: Array) -> Any:

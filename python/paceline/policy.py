@@ -1,9 +1,12 @@
-"""A frozen network that acts: no environment and no trainer needed."""
+"""A frozen network that acts; it needs no environment and no trainer."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
+import json
 import os
+from collections.abc import Mapping
 from ctypes import POINTER, c_float
 from typing import Any, NamedTuple
 
@@ -11,9 +14,9 @@ import numpy as np
 
 from . import _ffi, _lib
 from .config import encode_options
+from .envs.vector import NEXT_STEP, Rows, Source, adapt
 from .errors import ConfigError
 from .spaces import ActionLayout, Array, ObsLayout
-from .vector import NEXT_STEP, Rows, adapt
 
 
 class Evaluation(NamedTuple):
@@ -28,10 +31,11 @@ class Evaluation(NamedTuple):
 
 
 class Policy:
-    """A network that turns observations into greedy actions.
+    """A network that turns observations into actions.
 
-    Made by Policy.load(path) or DQN.policy(). It never changes, and any number
-    of threads may use it at once. Close it, or use it in a with statement.
+    Made by Policy.load(path) or policy_snapshot() of a model. It never changes,
+    and any number of threads may use it at once. Close it, or use it in a with
+    statement.
     """
 
     def __init__(self, handle: _lib.Handle, obs: ObsLayout | None = None, actions: ActionLayout | None = None) -> None:
@@ -41,76 +45,115 @@ class Policy:
         _lib.lib().paceline_policy_spec(ctypes.byref(obs_spec), ctypes.byref(action_spec), handle.value)
         self.obs_layout = obs or ObsLayout.of_spec(obs_spec)
         self.action_layout = actions or ActionLayout(int(action_spec.n))
+        described = json.loads(_lib.take_text(_lib.lib().paceline_policy_describe, handle.value) or "{}")
+        self._outputs: dict[str, int] = {output["name"]: output["len"] for output in described["outputs"]}
+        self._calls = itertools.count()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
-        """The network of a checkpoint that DQN.save or Policy.save wrote."""
+        """The network of a checkpoint that a model's save or Policy.save wrote."""
         lib = _lib.lib()
         return cls(_lib.new_handle("paceline_policy_free", lib.paceline_policy_load, _lib.encode(path)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Policy:
+        """The network that to_bytes wrote."""
+        lib = _lib.lib()
+        return cls(_lib.new_handle("paceline_policy_free", lib.paceline_policy_from_bytes, data, len(data)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the weights alone, for Policy.load; an older file is kept on failure."""
         _lib.lib().paceline_policy_save(self._handle.value, _lib.encode(path))
 
-    def act(self, observation: Any) -> Array:
-        """The greedy action for one observation (a 0-d array), or for each of a batch ([n])."""
-        return self._act(observation, None)
+    def to_bytes(self) -> bytes:
+        """What save writes, for Policy.from_bytes, also in another process."""
+        lib, size = _lib.lib(), ctypes.c_size_t()
+        lib.paceline_policy_to_bytes(None, ctypes.byref(size), self._handle.value)
+        out = ctypes.create_string_buffer(size.value)
+        lib.paceline_policy_to_bytes(out, ctypes.byref(size), self._handle.value)
+        return out.raw[: size.value]
 
-    def q_values(self, observation: Any) -> Array:
-        """The Q-values of one observation, float32 [actions], or of a batch, [n, actions]."""
+    def act(self, observation: Any, *, sample: bool = False, epsilon: float = 0.0, seed: int = 0, counter: int = 0) -> Array:
+        """The action for one observation (a 0-d array), or for each of a batch ([n]): the greedy one.
+
+        sample: drawn from the distribution that the network gives, if it gives one
+        (A2C's does, DQN's does not). epsilon: with this probability a random action
+        instead, for each row by itself. What is drawn for a row is a function of
+        seed, counter and the row's number alone.
+        """
         rows, batched = self.obs_layout.batch(observation)
-        values = np.empty((len(rows), self.action_layout.n), np.float32)
-        self.act_rows(rows, values)
-        return values if batched else values[0]
-
-    def predict(self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True) -> tuple[Array, Any]:
-        """As Stable-Baselines3's: (actions, state). Always greedy."""
-        return self.act(observation), state
-
-    def _act(self, observation: Any, explore: Any) -> Array:
-        """explore: None, or a function of the rows' number that gives (mask, actions) to take instead."""
-        rows, batched = self.obs_layout.batch(observation)
-        actions = self.act_rows(rows)
-        if explore is not None:
-            mask, other = explore(len(rows))
-            actions = np.where(mask, other, actions)
+        actions = self.act_rows(rows, sample=sample, epsilon=epsilon, seed=seed, counter=counter)
         actions = actions.astype(np.int64) + self.action_layout.start
         return actions if batched else actions.reshape(())
 
-    def act_rows(self, rows: Array, values: Array | None = None) -> Array:
-        """Greedy actions, counted from 0, for rows as the library lays them out."""
+    def outputs(self, observation: Any) -> dict[str, Array]:
+        """What the network computes for an observation, float32 [len], or for a batch, [n, len], by name.
+
+        "q": the action values of DQN; "logits" and "value" of A2C.
+        """
+        rows, batched = self.obs_layout.batch(observation)
+        out: dict[str, Array] = {name: np.empty((len(rows), size), np.float32) for name, size in self._outputs.items()}
+        self.act_rows(rows, out)
+        return out if batched else {name: values[0] for name, values in out.items()}
+
+    def q_values(self, observation: Any) -> Array:
+        """The Q-values of one observation, float32 [actions], or of a batch, [n, actions]."""
+        if "q" not in self._outputs:
+            raise ConfigError(f"q_values: this network computes {' and '.join(self._outputs)}, must have q")
+        return self.outputs(observation)["q"]
+
+    def predict(self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True) -> tuple[Array, Any]:
+        """As Stable-Baselines3's: (actions, state). Not deterministic: drawn as act does with sample, anew at each call."""
+        return self.act(observation, sample=not deterministic, counter=0 if deterministic else next(self._calls)), state
+
+    def act_rows(
+        self,
+        rows: Array,
+        outputs: Mapping[str, Array] | None = None,
+        *,
+        sample: bool = False,
+        epsilon: float = 0.0,
+        seed: int = 0,
+        counter: int = 0,
+    ) -> Array:
+        """Actions, counted from 0, for rows as the library lays them out; outputs: arrays to write to, by name."""
         n = len(rows)
         actions = np.empty(n, np.int32)
-        if n:
-            _lib.lib().paceline_policy_act(
-                self._handle.value,
-                n,
-                rows.ctypes.data,
-                None,
-                None,
-                actions.ctypes.data,
-                None if values is None else values.ctypes.data_as(POINTER(c_float)),
-            )
+        if n == 0:
+            return actions
+        options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter) if sample or epsilon else None
+        pointers = None
+        if outputs is not None:
+            pointers = (POINTER(c_float) * len(self._outputs))()  # of null pointers
+            for i, name in enumerate(self._outputs):
+                if name in outputs:
+                    pointers[i] = outputs[name].ctypes.data_as(POINTER(c_float))
+        _lib.lib().paceline_policy_act(
+            self._handle.value, n, rows.ctypes.data, options and ctypes.byref(options), actions.ctypes.data, pointers
+        )
         return actions
 
-    def evaluate(self, env: Any, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, **env_kwargs: Any) -> Evaluation:
+    def evaluate(
+        self, env: Any, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, deterministic: bool = True, **env_kwargs: Any
+    ) -> Evaluation:
         """Plays whole episodes, with a random action with probability epsilon.
 
         env: the name of a built-in environment, which is then stepped by the
         library, made with env_kwargs, or a Gymnasium (vector) environment. Of Atari
-        games whole games are played, for their whole rewards. The same arguments give
-        the same result where the environment allows it.
+        games whole games are played, for their whole rewards. deterministic: greedy
+        actions; False draws them from the distribution that the network gives. The same
+        arguments give the same result where the environment allows it.
         """
-        if isinstance(env, str):
-            out = _ffi.Evaluation()
-            _lib.lib().paceline_policy_evaluate(
-                ctypes.byref(out), self._handle.value, env.encode(), encode_options(env_kwargs), episodes, epsilon, seed % 2**64
-            )
-            return Evaluation(out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length)
-        return self._evaluate_pushed(env, episodes, epsilon, seed)
+        if not isinstance(env, str):
+            return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic)
+        out = _ffi.Evaluation()
+        options = _ffi.EvalOptions(sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed % 2**64)
+        _lib.lib().paceline_policy_evaluate(
+            ctypes.byref(out), self._handle.value, env.encode(), encode_options(env_kwargs), ctypes.byref(options)
+        )
+        return Evaluation(out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length)
 
-    def _evaluate_pushed(self, env: Any, episodes: int, epsilon: float, seed: int) -> Evaluation:
-        source = adapt(env)
+    def _evaluate_pushed(self, source: Source, episodes: int, epsilon: float, seed: int, sample: bool) -> Evaluation:
         if source.layout.shape != self.obs_layout.shape or source.actions.n != self.action_layout.n:
             raise ConfigError(
                 f"env: observations {source.layout.shape} and {source.actions.n} actions, "
@@ -119,8 +162,7 @@ class Policy:
         if episodes < 1:
             raise ConfigError(f"episodes: {episodes}, must be at least 1")
         n = source.num_envs
-        rows = Rows.own(n, source.layout)
-        rng = np.random.default_rng(seed)
+        rows = Rows(n, source.layout)
         # Each environment plays a fixed share: taking the first to finish
         # would favour short episodes.
         left = np.array([(episodes + i) // n for i in range(n)])
@@ -129,15 +171,14 @@ class Policy:
         done_returns: list[float] = []
         done_lengths: list[int] = []
         source.reset(rows, seed=seed % 2**31)
-        while left.any():
-            rows.actions[...] = self.act_rows(np.ascontiguousarray(rows.obs))
-            if epsilon > 0:
-                coin = rng.random(n) < epsilon
-                rows.actions[coin] = rng.integers(self.action_layout.n, size=n)[coin]
+        for step in itertools.count():
+            if not left.any():
+                break
+            rows.actions[...] = self.act_rows(rows.obs, sample=sample, epsilon=epsilon, seed=seed, counter=step)
             source.step(rows)
             returns += np.where(resetting, 0, rows.rewards)
             lengths += ~resetting
-            ended = (rows.ended != 0) & ~resetting
+            ended = rows.ended & ~resetting
             for i in np.flatnonzero(ended):
                 if left[i]:
                     left[i] -= 1

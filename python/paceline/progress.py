@@ -1,4 +1,4 @@
-"""One line that tells how learning goes, rewritten in place."""
+"""One line that reports how learning goes, rewritten in place."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 import sys
 import time
 from collections import deque
-from typing import Any, TextIO
+from collections.abc import Mapping
+from typing import TextIO
 
 RATE_SECONDS = 5.0
 
 
 class ProgressLine:
-    """Steps, steps/s (of the last few seconds), return, epsilon and loss.
+    """Steps, steps/s (of the last few seconds), return, and epsilon and loss where the method has them.
 
     On a terminal the line is rewritten in place ten times a second; elsewhere a
     new one is written every five seconds.
@@ -28,9 +29,13 @@ class ProgressLine:
         self._written = -1
         self._width = 0
 
-    def update(self, stats: Any, last: bool = False) -> None:
-        """stats: anything with the fields of paceline_stats."""
-        now, steps = time.monotonic(), int(stats.num_timesteps)
+    def due(self) -> bool:
+        """Whether update would write a line now."""
+        return time.monotonic() >= self._next
+
+    def update(self, stats: Mapping[str, float], last: bool = False) -> None:
+        """stats: a model's."""
+        now, steps = time.monotonic(), int(stats["num_timesteps"])
         if (now < self._next and not last) or (last and steps == self._written):
             return
         self._next, self._written = now + self._period, steps
@@ -40,9 +45,11 @@ class ProgressLine:
         rate = (steps - recent[0][1]) / max(now - recent[0][0], 1e-9)
         recent.append((now, steps))
         text = (
-            f"{self.label:<12} {steps:>9,} / {self.total:,} steps  {rate:>7,.0f} steps/s  "
-            f"return {_number(stats.mean_return, '8.2f'):>8}  epsilon {stats.epsilon:.3f}  loss {_number(stats.loss, '.5f')}"
+            f"{self.label:<12} {steps:>9,} / {self.total:,} steps  {rate:>7,.0f} steps/s  return {_number(stats['mean_return'], '8.2f'):>8}"
         )
+        for name, form in (("epsilon", ".3f"), ("loss", ".5f")):
+            if name in stats:
+                text += f"  {name} {_number(stats[name], form)}"
         if self._live:
             self._out.write("\r" + text.ljust(self._width))
             self._width = len(text)
@@ -50,7 +57,7 @@ class ProgressLine:
             self._out.write(text + "\n")
         self._out.flush()
 
-    def close(self, stats: Any) -> None:
+    def close(self, stats: Mapping[str, float]) -> None:
         """Writes the line a last time and ends it."""
         self.update(stats, last=True)
         if self._live:

@@ -1,4 +1,4 @@
-"""Learning rates: a number, or a straight line over the course of learning."""
+"""Learning rates: a number, or a straight line over the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Schedule = float | str | tuple[float, float] | Linear | Callable[[float], float]
 
 
 def linear(start: float, end: float = 0.0) -> Linear:
-    """A learning rate that goes from start to end over the course of learning."""
+    """A learning rate that goes from start to end over the run."""
     return Linear(float(start), float(end))
 
 

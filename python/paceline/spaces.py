@@ -1,7 +1,7 @@
 """Gymnasium's spaces as the library's specs, and observations as its rows.
 
-The library knows pictures (uint8 [C, H, W]) and vectors (float32 [n]). Here
-[H, W] and [H, W, C] pictures become [C, H, W], float64 becomes float32, and
+The library knows images (uint8 [C, H, W]) and vectors (float32 [n]). Here
+[H, W] and [H, W, C] images become [C, H, W], float64 becomes float32, and
 other shapes are laid flat.
 """
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 class ObsLayout:
-    """How one environment's observations lie in a row of the shared memory."""
+    """How one environment's observations are laid out in a row that the library reads."""
 
     def __init__(self, declared: tuple[int, ...], source: np.dtype[Any], channels_last: bool = False) -> None:
         self.declared = declared  # shape the environment gives
@@ -96,7 +96,7 @@ class ObsLayout:
         raise SpaceError(f"observation: shape {obs.shape}, must be {self.declared}, or that with an axis of n in front")
 
     def _forms(self) -> list[ObsLayout]:
-        """The declared form, and for pictures [C, H, W], [H, W, C] and [H, W] as well."""
+        """The declared form, and for images [C, H, W], [H, W, C] and [H, W] as well."""
         forms = [self]
         if self.dtype == np.uint8:
             c, h, w = self.shape
@@ -107,7 +107,7 @@ class ObsLayout:
 
 
 def _channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether a picture's smallest axis is its last: [84, 84, 3], but not [4, 84, 84]."""
+    """Whether an image's smallest axis is its last: [84, 84, 3], but not [4, 84, 84]."""
     return shape[2] < shape[0] and shape[2] <= shape[1]
 
 
@@ -130,7 +130,7 @@ class ActionLayout:
 
 
 def gymnasium_spaces(obs: ObsLayout, actions: ActionLayout) -> tuple[Any, Any]:
-    """The Gymnasium spaces of a built-in environment, as far as its spec tells."""
+    """The Gymnasium spaces of a built-in environment, as far as its spec says."""
     from gymnasium import spaces
 
     if obs.dtype == np.uint8:

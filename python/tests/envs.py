@@ -40,8 +40,8 @@ class Counter(gymnasium.Env):
         return np.array([self.number, self.episode, self.count, self.action], np.float32)
 
 
-class Picture(Counter):
-    """The same as a uint8 picture with the channel last, [40, 40, 1]."""
+class Image(Counter):
+    """The same as a uint8 image with the channel last, [40, 40, 1]."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 1), np.uint8)
 

@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("ale_py", reason="ale-py is not installed")
 
-from paceline import PacelineError, bench_emulator, cli
+from paceline import PacelineError, cli
+from paceline.bench import emulator as bench_emulator
 
 
 def test_report(capsys):

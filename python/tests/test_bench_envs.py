@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from paceline import bench_envs
+from paceline.bench import envs as bench_envs
 
 
 def cell(**turns):

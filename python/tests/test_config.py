@@ -2,7 +2,8 @@
 
 import pytest
 
-from paceline.config import Config, describe, settings
+from paceline.config import Config, describe, methods
+from paceline.dqn import settings
 from paceline.errors import ConfigError
 from paceline.schedules import linear
 
@@ -57,10 +58,10 @@ def test_other_keywords_of_sb3():
 
 def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
-    from paceline.dqn import KEYWORDS
+    from paceline.dqn import DQN
 
     elsewhere = {"env", "env_options", "net_arch", "learning_rate_final", "autoreset"}
-    assert {s.name for s in describe()} - elsewhere <= KEYWORDS
+    assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 
 
 def test_python_defaults_are_the_librarys():
@@ -90,3 +91,15 @@ def test_round_trip_and_refusals_of_the_library():
         config.set("batchsize", 1)
     assert config.get("batch_size") == "64"
     config.close()
+
+
+def test_methods_and_presets():
+    assert "dqn" in methods()
+    config = Config("dqn")
+    assert config.method == "dqn"
+    presets = {preset.name: preset for preset in config.presets()}
+    assert {"tuned", "mnih2015", "fastdqn"} <= set(presets)
+    assert "CartPole-v1" in presets["tuned"].envs and presets["mnih2015"].envs is None
+    config.close()
+    with pytest.raises(ConfigError, match="nothing"):
+        Config("nothing")

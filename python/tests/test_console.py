@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import paceline.atari
+import paceline.envs.atari
 from paceline import PacelineError
 from paceline.atari import Action, ALEInterface, ALEState, LoggerMode, roms  # noqa: F401 - what the tables of calls name
 from paceline.errors import ConfigError, PacelineWarning
@@ -165,13 +165,13 @@ other = load(breakout)
 other.restoreState(ale.cloneState()), other.cloneState().getCurrentMode(), other.cloneState().getDifficulty(), other.reset_game(), other.getRAM()
 ale = load(breakout, color_averaging=True)
 [ale.act(1 + i % 3) for i in range(30)], ale.getScreen(), ale.getScreenRGB(), ale.getScreenGrayscale()
-ale.saveScreenPNG(str(folder / "picture.png")), pixels(folder / "picture.png")
+ale.saveScreenPNG(str(folder / "image.png")), pixels(folder / "image.png")
 ale = load(rom, record_screen_dir=str(folder), frame_skip=2)
 [ale.act(3), ale.reset_game(), ale.act(3), [pixels(file) for file in sorted(folder.glob("0*.png"))]]
 """
 
 # Where we are not as ale-py, on purpose: why, and what it is here. Besides: a state here
-# holds the pictures, and the action that sticky ones repeat, too (test_states).
+# holds the images, and the action that sticky ones repeat, too (test_states).
 DIFFERENT = [
     *((f"ALEInterface().{call}", "it crashes", RuntimeError, "ROM not set") for call in (
         "act(0)", "reset_game()", "game_over()", "game_truncated()", "getFrameNumber()", "getEpisodeFrameNumber()",
@@ -237,7 +237,7 @@ def filled(get, buffer):
 
 
 def pixels(file):
-    image = pytest.importorskip("PIL.Image", reason="pictures are compared with Pillow: not installed")
+    image = pytest.importorskip("PIL.Image", reason="images are compared with Pillow: not installed")
     return np.asarray(image.open(file))
 
 
@@ -259,7 +259,7 @@ def wrong_screens():
     yield from ([[0] * 160] * 210, bytearray(33600), b"x", "x", 3, None)
 
 
-KEYS = [*paceline.atari.Settings(), "nothing", "screen_exposure"]
+KEYS = [*paceline.envs.atari.Settings(), "nothing", "screen_exposure"]
 FLOATS = [0.1, 1e-5, 1 / 3, 1234567.0, 2.0, -1.0, -0.0, float("inf"), float("nan")]
 
 
@@ -267,7 +267,7 @@ def names(module, rom, folder):
     def same_load(path, **settings):
         return load(path, module.ALEInterface, **settings)
 
-    return {**globals(), **{n: getattr(module, n) for n in paceline.atari.__all__}} | {
+    return {**globals(), **{n: getattr(module, n) for n in paceline.envs.atari.__all__}} | {
         "rom": rom, "folder": folder, "load": same_load, "ale": same_load(rom), "breakout": module.roms.get_rom_path("breakout"),
     }  # fmt: skip
 
@@ -408,7 +408,7 @@ def test_states(rom, tmp_path):
 def test_rom_files(tmp_path, monkeypatch):
     monkeypatch.setenv("PACELINE_ROMS_DIR", str(tmp_path))
     cartridge(tmp_path)  # by the name of Tetris, but with other bytes
-    monkeypatch.setattr(paceline.atari._lib, "rom_folders", list)
+    monkeypatch.setattr(paceline.envs.atari._lib, "rom_folders", list)
     monkeypatch.delenv("ALE_ROMS_DIR", raising=False)
     assert roms.get_all_rom_ids() == []
     with pytest.raises(TypeError):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 import time
 import warnings
@@ -183,8 +184,8 @@ def test_weights_are_safetensors(tmp_path):
         model.save(path)
         weights = model.get_parameters()["policy"]
     with zipfile.ZipFile(path) as archive:
-        (name,) = [n for n in archive.namelist() if "weights" in n]
-        stored = load(archive.read(name))
+        sets = ("q_net", "q_net_target")
+        stored = {f"{s}.{name}": value for s in sets for name, value in load(archive.read(f"{s}.safetensors")).items()}
     assert stored.keys() == weights.keys()
     for name, value in stored.items():
         np.testing.assert_array_equal(value, weights[name])
@@ -311,7 +312,7 @@ def test_an_exception_in_a_callback_leaves_a_usable_model(tmp_path):
         model.learn(300, reset_num_timesteps=False)
 
 
-def test_a_loss_that_is_not_finite_is_told_with_its_step(tmp_path):
+def test_a_loss_that_is_not_finite_is_reported_with_its_step(tmp_path):
     with small() as model:
         huge = {name: np.full_like(value, 1e30) for name, value in model.get_parameters()["policy"].items()}
         model.set_parameters({"policy": huge})
@@ -326,7 +327,7 @@ def test_a_second_call_meanwhile_is_refused():
     with small() as model:
         model.learn(100)
         run = _lib.lib().paceline_trainer_run
-        thread = threading.Thread(target=run, args=(model._trainer.value, 10**8, 20_000, None))
+        thread = threading.Thread(target=run, args=(None, model._native.value, 10**8, 20_000))
         thread.start()
         before = model.num_timesteps  # asking is always allowed
         while model.num_timesteps == before:
@@ -441,8 +442,10 @@ def test_a_replay_that_does_not_fit_is_refused_at_once():
 
 
 def test_notices_are_warnings():
-    with pytest.warns(PacelineWarning, match="target_update_interval"):
-        small(target_update_interval=10).close()
+    with pytest.warns(PacelineWarning, match="target_update_interval") as caught:
+        DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "target_update_interval": 10}).close()
+        DQN.from_preset("tuned", "CartPole-v1", target_update_interval=10).close()
+    assert [warning.filename for warning in caught] == [__file__, __file__]  # the lines of whoever made the models
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small().close()
@@ -462,6 +465,17 @@ def test_train_and_evaluate_commands(process, tmp_path):
     )
     done = process(call, "evaluate", "model", "CartPole-v1", "--episodes", 3)
     assert "mean_return" in done.stdout
+
+
+def test_commands_that_list(process):
+    call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
+    assert "dqn        paceline.DQN\n" in process(call, "methods").stdout
+    assert "batch_size (int, default 32)" in process(call, "options").stdout
+    presets = process(call, "presets", "--method", "dqn").stdout
+    assert re.search(r"^tuned .*CartPole-v1", presets, re.M) and "mnih2015" in presets
+    assert re.search(r"^net_arch +128,128 +\(set\)$", process(call, "preset", "tuned", "CartPole-v1").stdout, re.M)
+    refused = process(call, "train", "CartPole-v1", "--method", "sarsa", check=False)
+    assert refused.returncode == 1 and "--method sarsa: must be dqn or a2c" in refused.stderr
 
 
 def test_bench_command(process):
@@ -487,7 +501,7 @@ def test_bench_update_command(process):
 
 def test_bench_update_against_torch():
     pytest.importorskip("torch")
-    from paceline import bench_update
+    from paceline.bench import update as bench_update
 
     torch = bench_update.Torch(batch=2, act=(1,))
     torch.kinds.pop("compiled", None), torch.kinds.pop("compiled_bf16", None)

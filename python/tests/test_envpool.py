@@ -74,7 +74,7 @@ def lives(pool, keywords):
 
 
 def games(pool, game, keywords):
-    """A digest of what comes back in 300 random steps, of a stack the newest picture."""
+    """A digest of what comes back in 300 random steps, of a stack the newest image."""
     env = pool.make(f"{game}-v5", env_type="gymnasium", num_envs=2, noop_max=1, **keywords)
     digest, rng = hashlib.sha256(), np.random.default_rng(0)
     rows = [env.reset()]
@@ -169,7 +169,7 @@ def test_the_record():
     assert set(envpool.list_all_envs()) <= set(theirs.list_all_envs())
 
 
-def test_shapes_of_pictures():
+def test_shapes_of_images():
     """As the black box has them."""
     for keywords, shape, n in (
         ({"gray_scale": False}, (12, 84, 84), 6),

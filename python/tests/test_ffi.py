@@ -16,7 +16,7 @@ if not HEADER.exists():  # the package is used from its sources
     HEADER = Path(__file__).parents[2] / "include" / "paceline.h"
 
 # For C programs only: Go never calls into Python.
-C_ONLY = {"paceline_trainer_new_table", "paceline_set_callback_error", "paceline_policy_state_bytes"}
+C_ONLY = {"paceline_trainer_new_table", "paceline_set_callback_error"}
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +41,18 @@ def argument_type(text):
     if stars == 0:
         return scalars[kind]
     if kind == "char":
+        static = "const" in text  # not to be freed
         if stars == 2:
-            return POINTER(c_void_p)
-        return c_char_p if "const" in text else c_void_p
+            return POINTER(c_char_p) if static else POINTER(c_void_p)
+        return c_char_p if static else c_void_p
     if kind in _ffi.STRUCTS:
         struct = POINTER(_ffi.STRUCTS[kind])
         return POINTER(struct) if stars == 2 else struct
     if kind.startswith("paceline_"):
         return POINTER(c_void_p) if stars == 2 else c_void_p
-    return c_void_p if kind == "void" else POINTER(scalars[kind])
+    if kind == "void":
+        return c_void_p
+    return POINTER(POINTER(scalars[kind])) if stars == 2 else POINTER(scalars[kind])
 
 
 def test_every_function_is_declared(header):
@@ -65,13 +68,15 @@ def test_arguments_and_results(header):
         assert our_arguments == wanted, name
         if name == "paceline_abi_version":
             assert our_result is c_int
+        elif name == "paceline_last_error_index":
+            assert our_result is c_int64
         else:
             assert our_result == {"int": _ffi.STATUS, "void": None, "const char *": c_char_p}[result], name
 
 
 def test_constants(header):
     values = dict(re.findall(r"PACELINE_(\w+) = (-?\d+)", header))
-    names = "BOX DISCRETE UINT8 FLOAT32 INT32 TERMINATED TRUNCATED RESET_TIMESTEPS RESET_ENVS SAVE_REPLAY NEXT_STEP SAME_STEP DISABLED"
+    names = "BOX DISCRETE UINT8 FLOAT32 INT32 TERMINATED TRUNCATED RESET_TIMESTEPS RESET_ENVS SAVE_EXPERIENCE NEXT_STEP SAME_STEP DISABLED"
     for name in names.split():
         assert int(values[name]) == getattr(_ffi, name), name
     raw = HEADER.read_text()
@@ -108,7 +113,7 @@ def test_struct_layout(compile_c):
 def test_no_field_is_forgotten(header):
     for name, struct in _ffi.STRUCTS.items():
         body = re.search(r"typedef struct " + name + r" \{([^}]*)\}", header).group(1)
-        fields = re.findall(r"(\w+)(?:\[\d+\])?;", body)
+        fields = re.findall(r"(\w+)(?:\[\d+\])?[;,]", body)
         assert fields == [field for field, *_ in struct._fields_], name
 
 
@@ -120,5 +125,5 @@ def test_library_and_package_agree():
 
 def test_python_is_never_called_from_the_library():
     """No callbacks into Python exist: they would need the GIL on the library's threads."""
-    for file in Path(paceline.__file__).parent.glob("*.py"):
+    for file in Path(paceline.__file__).parent.rglob("*.py"):
         assert "CFUNCTYPE" not in file.read_text(), file

@@ -1,4 +1,52 @@
-"""Importing is light: no library, no thread."""
+"""Importing is light: no library, no thread. What can be imported stays so."""
+
+import importlib
+
+import pytest
+
+# Modules without a leading underscore, and names in them that scripts import.
+PUBLIC = {
+    "a2c": "A2C Hashes settings",
+    "atari": "ALEInterface ALEState Action LoggerMode SDL_SUPPORT roms",
+    "bench": "MODES add_commands atari measure_pong modes_table run table",
+    "bench.emulator": "GAMES_49 main measure text",
+    "bench.envs": "Contender main measure ratios",
+    "bench.update": "Torch main measure text",
+    "bench_emulator": "GAMES_49 main measure text",
+    "bench_envs": "Contender main measure ratios",
+    "bench_update": "Torch main measure text",
+    "callbacks": "BaseCallback CallbackList CheckpointCallback EvalCallback StopTrainingOnRewardThreshold",
+    "cli": "main",
+    "compat": "",
+    "compat.envpool": "EnvPool EnvSpec list_all_envs make make_dm make_gym make_gymnasium make_spec",
+    "compat.sb3": "VecEnv",
+    "config": "Config Setting describe encode_options methods",
+    "dqn": "DQN Hashes settings",
+    "envpool": "EnvPool EnvSpec list_all_envs make make_dm make_gym make_gymnasium make_spec",
+    "envs": "",
+    "envs.atari": "ALEInterface roms",
+    "envs.registration": "ATARI CLASSIC register spec",
+    "envs.single": "Env make",
+    "envs.vec": "VecEnv load_env make_vec",
+    "envs.vec_env": "VecEnv",
+    "envs.vector": "Rows Source adapt",
+    "envs.workers": "WorkerVecEnv make",
+    "errors": "ConfigError PacelineError PacelineWarning TimeOutError",
+    "learning": "Loop",
+    "logger": "Logger make_logger",
+    "parameters": "Parameters",
+    "policy": "Evaluation Policy",
+    "progress": "ProgressLine",
+    "registration": "ATARI CLASSIC register spec",
+    "sb3": "VecEnv",
+    "schedules": "Linear Schedule line linear",
+    "single": "Env make",
+    "spaces": "ActionLayout ObsLayout",
+    "vec": "VecEnv library_name load_env make_vec names",
+    "vec_env": "VecEnv",
+    "vector": "Rows Source adapt built_in",
+    "workers": "WorkerVecEnv make",
+}
 
 
 def test_import_loads_nothing(process):
@@ -6,7 +54,7 @@ def test_import_loads_nothing(process):
         """
 import sys, paceline
 assert paceline.__version__
-assert not {"paceline.vec", "paceline._lib", "paceline._ffi"} & set(sys.modules), sys.modules.keys()
+assert not {"paceline.vec", "paceline.envs.vec", "paceline._lib", "paceline._ffi"} & set(sys.modules), sys.modules.keys()
 assert "libpaceline" not in open("/proc/self/maps").read()
 paceline.DQN, paceline.Policy, paceline.linear
 assert "libpaceline" not in open("/proc/self/maps").read()
@@ -18,6 +66,63 @@ assert "libpaceline" in open("/proc/self/maps").read()
         # NumPy's own threads are not ours.
         env={"OPENBLAS_NUM_THREADS": "1"},
     )
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_modules(name):
+    if name.endswith("sb3"):
+        pytest.importorskip("stable_baselines3")
+    module = importlib.import_module(f"paceline.{name}")
+    for public in PUBLIC[name].split():
+        assert hasattr(module, public), public
+    assert module.__doc__
+
+
+def test_public_modules_are_all_listed():
+    import pkgutil
+
+    import paceline
+
+    found = {m.name.removeprefix("paceline.") for m in pkgutil.walk_packages(paceline.__path__, "paceline.", onerror=lambda name: None)}
+    assert {name for name in found if not any(part.startswith("_") for part in name.split("."))} - {"lib", "include"} == set(PUBLIC)
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """At import time; what functions import when they are called does not count."""
+    import ast
+    from pathlib import Path
+
+    import paceline
+
+    root = Path(paceline.__file__).parent
+    files = {".".join(f.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): f for f in root.rglob("*.py")}
+    imports = {}
+    for name, file in files.items():
+        package = name.split(".") if file.name == "__init__.py" and name != "__init__" else name.split(".")[:-1]
+        found = imports[name] = set()
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = package[: len(package) + 1 - node.level] + (node.module or "").split(".")
+                module = ".".join(part for part in base if part)
+                found |= {m for m in (module, *(f"{module}.{a.name}".lstrip(".") for a in node.names)) if m in files} - {name}
+    assert imports["dqn"] >= {"_trainer", "config", "errors"} and imports["envs.vec"] >= {"_lib", "envs.registration"}  # it found some
+    done = set()
+    while free := {name for name in imports if name not in done and imports[name] <= done}:
+        done |= free
+    assert done == set(imports), {name: imports[name] - done for name in set(imports) - done}
+
+
+def test_public_names():
+    import paceline
+
+    names = "A2C DQN Evaluation PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
+    assert set(names.split()) == set(paceline.__all__)
+    for name in paceline.__all__:
+        assert getattr(paceline, name)
+    for name in ("bench", "callbacks", "envpool", "errors", "schedules", "single", "workers"):
+        assert getattr(paceline, name).__name__ == f"paceline.{name}"
+    assert paceline.make_vec is importlib.import_module("paceline.vec").make_vec
+    assert paceline.single.Env is importlib.import_module("paceline.envs.single").Env
 
 
 def test_unknown_names_are_attribute_errors():

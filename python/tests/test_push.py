@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from envs import MODES, SMALL, Counter, Picture, vector
+from envs import MODES, SMALL, Counter, Image, vector
 from paceline import DQN
+from paceline._ffi import TERMINATED, TRUNCATED
 from paceline.errors import ConfigError, NotFiniteError, SpaceError
 from paceline.spaces import ObsLayout
 from paceline.vector import Rows, adapt
@@ -28,13 +29,13 @@ def test_one_environment_gives_the_same_bytes_in_every_mode():
     assert learn(Counter(), seed=8)[0] != single
 
 
-def test_pictures_give_the_same_bytes_in_every_mode():
+def test_images_give_the_same_bytes_in_every_mode():
     def run(env):
         with DQN("CnnPolicy", env, **PIXELS) as model:
             return model.learn(100).hashes()
 
-    results = [run(vector(mode, make=Picture)) for mode in MODES]
-    assert all(result == run(Picture()) for result in results)
+    results = [run(vector(mode, make=Image)) for mode in MODES]
+    assert all(result == run(Image()) for result in results)
 
 
 def test_same_step_and_disabled_agree_for_three_environments():
@@ -56,14 +57,15 @@ def test_resets_are_no_steps(mode):
 def test_rows_are_what_the_header_says(mode):
     """Against numbers worked out by hand: episodes of 3 (terminated), 4 (truncated), 5 steps."""
     source = adapt(vector(mode, 2))
-    rows = Rows.own(2, source.layout)
+    rows = Rows(2, source.layout)
     source.reset(rows, seed=1)
     assert rows.obs.tolist() == [[0, 0, 0, -1], [1, 0, 0, -1]]
     seen = []
     for step in range(9):
         rows.actions[...] = [step % 3, 1]
         source.step(rows)
-        seen.append((rows.rewards[0], rows.ended[0], rows.obs[0].tolist(), rows.final_obs[0].tolist()))
+        ended = TERMINATED * rows.terminated[0] | TRUNCATED * rows.truncated[0]
+        seen.append((rows.rewards[0], ended, rows.obs[0].tolist(), rows.final_obs[0].tolist()))
     if mode == AutoresetMode.NEXT_STEP:
         assert source.autoreset == "next_step"
         assert [s[1] for s in seen] == [0, 0, 1, 0, 0, 0, 0, 2, 0]
@@ -103,22 +105,21 @@ def test_modes_and_w1_are_the_same_for_pushed_environments():
         assert results[0] == results[1]
 
 
-def test_views_outlive_the_model():
-    model = DQN("MlpPolicy", Counter(), **SMALL)
-    rows = model._rows
-    model.learn(100)
-    model.close()
-    assert rows.obs.shape == (1, 4)
-    rows.obs[...] = 3
-    assert (rows.obs == 3).all()
+@pytest.mark.parametrize("mode", MODES)
+def test_an_update_that_takes_long_is_waited_for_in_slices(mode):
+    """Act and observe give up every tenth of a second, and what they would have done is done once in the end."""
 
+    def run(poll):
+        waited = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("paceline._native.POLL_MS", poll)
+            patch.setattr("paceline.learning.Loop._waiting", lambda self: waited.append(self))
+            keywords = {**SMALL, "train_freq": 1, "gradient_steps": 20, "policy_kwargs": {"net_arch": [256, 256]}, "batch_size": 64}
+            with DQN("MlpPolicy", vector(mode, 2), **keywords) as model:
+                return model.learn(200).hashes(), len(waited)
 
-def test_arrays_are_shared_and_not_copied():
-    with DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL) as model:
-        rows = model._rows
-        addresses = [a.ctypes.data for a in (rows.obs, rows.actions, rows.rewards)]
-        model.learn(100)
-        assert model._rows is rows and [a.ctypes.data for a in (rows.obs, rows.actions, rows.rewards)] == addresses
+    slow, fast = run(100_000), run(1)
+    assert slow[0] == fast[0] and slow[1] == 0 and fast[1] > 0
 
 
 class Broken(Counter):
@@ -151,13 +152,13 @@ class Broken(Counter):
     [
         ("raise", KeyError, "the simulator is gone"),
         ("nan obs", NotFiniteError, "environment 0.*NaN"),
-        ("nan reward", NotFiniteError, "environment 0, step .*: reward: NaN, must be finite"),
+        ("nan reward", NotFiniteError, "environment 0: step .*: reward: NaN, must be finite"),
         ("shape", SpaceError, r"environment 0: observation of shape \(5,\), its space says \(4,\)"),
         ("dtype", SpaceError, "environment 0: observation of dtype int64, its space says float32"),
         ("reward", SpaceError, "environment 0: reward 'much', must be a number"),
     ],
 )
-def test_a_broken_environment_is_told_and_nothing_is_lost(tmp_path, how, error, says):
+def test_a_broken_environment_is_reported_and_nothing_is_lost(tmp_path, how, error, says):
     env = Broken(0, how)
     with DQN("MlpPolicy", env, **SMALL) as model:
         with pytest.raises(error, match=says):
@@ -173,11 +174,11 @@ def test_a_broken_environment_is_told_and_nothing_is_lost(tmp_path, how, error, 
 @pytest.mark.parametrize("mode", MODES)
 def test_nan_names_the_environment(mode):
     env = SyncVectorEnv([lambda: Counter(0), lambda: Broken(1, "nan reward")], autoreset_mode=mode)
-    with DQN("MlpPolicy", env, **SMALL) as model, pytest.raises(NotFiniteError, match="environment 1, step .*: reward"):
+    with DQN("MlpPolicy", env, **SMALL) as model, pytest.raises(NotFiniteError, match="environment 1: step .*: reward"):
         model.learn(400)
 
 
-def test_changed_spaces_are_told():
+def test_changed_spaces_are_reported():
     env = Counter()
     with DQN("MlpPolicy", env, **SMALL) as model:
         model.learn(100)
@@ -186,7 +187,7 @@ def test_changed_spaces_are_told():
             model.learn(100, reset_num_timesteps=False)
 
 
-def test_wrong_vector_results_are_told():
+def test_wrong_vector_results_are_reported():
     class Odd(SyncVectorEnv):
         wrong = False
 
@@ -202,7 +203,7 @@ def test_wrong_vector_results_are_told():
             model.learn(100)
 
 
-def test_missing_final_obs_is_told():
+def test_missing_final_obs_is_reported():
     class Forgetful(SyncVectorEnv):
         def step(self, actions):
             return (*super().step(actions)[:4], {})

@@ -61,9 +61,9 @@ def luma(rgb):
 
 
 class Pipeline:
-    """A recipe as the papers tell it, over a console with a frame skip of 1.
+    """A recipe as the papers describe it, over a console with a frame skip of 1.
 
-    Each step lasts 4 frames, fewer if the game ends; the brighter of its last two pictures goes
+    Each step lasts 4 frames, fewer if the game ends; the brighter of its last two images goes
     onto a stack of 4 frames that is black before an episode. Rewards are their signs.
     """
 
@@ -76,7 +76,7 @@ class Pipeline:
         self.actions = self.ale.getLegalActionSet() if self.all_actions else self.ale.getMinimalActionSet()
         self.buttons = {a.value for a in self.ale.getMinimalActionSet()}
 
-    def picture(self):
+    def image(self):
         return self.ale.getScreenRGB() if self.colour else self.ale.getScreenGrayscale()
 
     def press(self, *actions):
@@ -85,30 +85,30 @@ class Pipeline:
                 self.ale.act(ale_py.Action(action))
 
     def start(self, after_life):
-        """Plays what precedes the first observation, and returns its pictures."""
-        return [self.picture()]
+        """Plays what precedes the first observation, and returns its images."""
+        return [self.image()]
 
     def reset(self, after_life=False):
         if not after_life:
             self.ale.reset_game()
-        pictures = self.start(after_life)
-        self.stack = [np.zeros(self.shape, np.uint8)] * 3 + [self.shrink(np.maximum(pictures[0], pictures[-1]))]
+        images = self.start(after_life)
+        self.stack = [np.zeros(self.shape, np.uint8)] * 3 + [self.shrink(np.maximum(images[0], images[-1]))]
         self.lives = self.ale.lives()
         return np.stack(self.stack)
 
     def step(self, action):
-        reward, pictures = 0, []
-        while len(pictures) < 4 and not self.ale.game_over():
+        reward, images = 0, []
+        while len(images) < 4 and not self.ale.game_over():
             reward += self.ale.act(self.actions[action])
-            pictures.append(self.picture())
-        self.stack = self.stack[1:] + [self.newest(pictures)]
+            images.append(self.image())
+        self.stack = self.stack[1:] + [self.newest(images)]
         lost = self.ale.lives() < self.lives
         self.lives = self.ale.lives()
         self.raw = reward
         return np.stack(self.stack), float(np.sign(reward)), self.ale.game_over() or (self.episodic and lost)
 
-    def newest(self, pictures):
-        return self.shrink(np.maximum(pictures[-1], pictures[max(0, len(pictures) - 2)]))
+    def newest(self, images):
+        return self.shrink(np.maximum(images[-1], images[max(0, len(images) - 2)]))
 
 
 class Ale(Pipeline):
@@ -120,16 +120,16 @@ class Ale(Pipeline):
 
     def start(self, after_life):
         self.press(FIRE)
-        self.before = [self.picture()]
+        self.before = [self.image()]
         return self.before
 
-    def newest(self, pictures):
-        before, self.before = self.before, pictures[-2:]
+    def newest(self, images):
+        before, self.before = self.before, images[-2:]
         if not self.ale.game_over():
-            return super().newest(pictures)
-        if len(pictures) < 4:
+            return super().newest(images)
+        if len(images) < 4:
             return self.stack[-1]
-        return self.shrink(np.maximum.reduce([*before, pictures[2]]))
+        return self.shrink(np.maximum.reduce([*before, images[2]]))
 
 
 class Mnih2015(Pipeline):
@@ -141,11 +141,11 @@ class Mnih2015(Pipeline):
     shrink = staticmethod(luma)
 
     def start(self, after_life):
-        pictures = []
+        images = []
         for _ in range(2):
             self.ale.act(ale_py.Action.NOOP)
-            pictures.append(self.picture())
-        return pictures
+            images.append(self.image())
+        return images
 
 
 class Machado2018(Pipeline):
@@ -164,7 +164,7 @@ class StookeAbbeel(Pipeline):
 
     def start(self, after_life):
         self.press(0, FIRE, UP)
-        return [self.picture()]
+        return [self.image()]
 
 
 PIPELINES = {"ale": Ale, "mnih2015": Mnih2015, "machado2018": Machado2018, "stooke_abbeel": StookeAbbeel}

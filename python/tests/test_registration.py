@@ -58,8 +58,8 @@ def test_make_passes_gymnasiums_checker(id):
     env = gymnasium.make(f"paceline/{id}", render_mode="rgb_array")
     check_env(env.unwrapped)
     env.reset(seed=1)
-    picture = env.render()
-    assert picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3 and picture.any()
+    image = env.render()
+    assert image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.any()
     env.close()
 
 
@@ -96,8 +96,8 @@ def test_record_episode_statistics(mode):
     for _, reward, terminated, truncated, infos in play(envs)[1:]:
         running += reward
         for i in np.flatnonzero(terminated | truncated):
-            told = infos.get("final_info", infos) if mode is AutoresetMode.SAME_STEP and "episode" not in infos else infos
-            assert told["_episode"][i] and told["episode"]["r"][i] == running[i] == told["episode"]["l"][i]
+            reported = infos.get("final_info", infos) if mode is AutoresetMode.SAME_STEP and "episode" not in infos else infos
+            assert reported["_episode"][i] and reported["episode"]["r"][i] == running[i] == reported["episode"]["l"][i]
             lengths.append(running[i])
             running[i] = 0
     assert len(lengths) > 10 and len(envs.return_queue) > 10
@@ -145,6 +145,6 @@ def test_render_of_every_environment():
             envs.step(np.full(2, envs.single_action_space.n - 1))
         second = envs.render()
         assert len(first) == 2 and first[0].shape == second[1].shape and first[0].dtype == np.uint8
-        assert (first[0] != second[0]).any(), f"{id}: the picture does not move"
+        assert (first[0] != second[0]).any(), f"{id}: the image does not move"
         envs.close()
     assert paceline.make_vec("CartPole-v1").render() is None

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from paceline._rows import Pool
+from paceline.envs._rows import Pool
 from paceline.spaces import ObsLayout
 
 

@@ -23,15 +23,15 @@ def test_weights_of_theirs_are_weights_of_ours():
 def test_the_convolutions_too():
     import gymnasium
 
-    class Picture(gymnasium.Env):
+    class Image(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(0, 255, (4, 84, 84), np.uint8)
         action_space = gymnasium.spaces.Discrete(5)
 
         def reset(self, *, seed=None, options=None):
             return self.observation_space.sample(), {}
 
-    theirs = sb3.DQN("CnnPolicy", Picture(), buffer_size=100, seed=3, device="cpu")
-    with DQN("CnnPolicy", Picture(), buffer_size=100, learning_starts=50) as ours:
+    theirs = sb3.DQN("CnnPolicy", Image(), buffer_size=100, seed=3, device="cpu")
+    with DQN("CnnPolicy", Image(), buffer_size=100, learning_starts=50) as ours:
         assert list(ours.get_parameters()["policy"]) == list(theirs.get_parameters()["policy"])
         ours.set_parameters(theirs.get_parameters(), exact_match=False)
         obs = np.random.default_rng(0).integers(0, 256, (8, 4, 84, 84), np.uint8)

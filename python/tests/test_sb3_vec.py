@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import paceline.single
-from envs import Counter, Picture, vector
+from envs import Counter, Image, vector
 from paceline import PacelineError, make_vec
 from paceline.errors import ConfigError
 
@@ -180,14 +180,14 @@ def test_algorithms_of_theirs():
         model.env.close()
 
 
-def test_pictures_need_no_transposing():
+def test_images_need_no_transposing():
     envs = make("Pong", num_envs=2)
     model = sb3.PPO("CnnPolicy", envs, n_steps=16, batch_size=16, n_epochs=1, seed=1, device="cpu")
     assert model.env is envs and not theirs.is_vecenv_wrapped(model.env, theirs.VecTransposeImage)
     model.learn(32)
     envs.close()
     # Channels last they need it.
-    last = theirs.VecTransposeImage(VecEnv(vector(gymnasium.vector.AutoresetMode.SAME_STEP, 2, Picture)))
+    last = theirs.VecTransposeImage(VecEnv(vector(gymnasium.vector.AutoresetMode.SAME_STEP, 2, Image)))
     assert last.reset().shape == (2, 1, 40, 40)
     for _ in range(3):
         _, _, dones, infos = last.step(np.ones(2, int))
@@ -198,8 +198,8 @@ def test_pictures_need_no_transposing():
 def test_rendering(tmp_path):
     envs = VecEnv("CartPole-v1", 3, seed=1, render_mode="rgb_array")
     envs.reset()
-    pictures = envs.get_images()
-    assert len(pictures) == 3 and envs.env_method("render", indices=[2])[0].shape == pictures[0].shape == (400, 600, 3)
+    images = envs.get_images()
+    assert len(images) == 3 and envs.env_method("render", indices=[2])[0].shape == images[0].shape == (400, 600, 3)
     assert envs.render().shape == (800, 1200, 3)  # tiled by SB3
     pytest.importorskip("moviepy", reason="moviepy is not installed")
     video = theirs.VecVideoRecorder(envs, str(tmp_path), lambda step: step == 0, video_length=5)

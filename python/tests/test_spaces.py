@@ -9,7 +9,7 @@ from paceline.errors import ConfigError, SpaceError
 from paceline.spaces import ActionLayout, ObsLayout
 
 
-def picture(*shape):
+def image(*shape):
     return ObsLayout.of_space(spaces.Box(0, 255, shape, np.uint8))
 
 
@@ -23,8 +23,8 @@ def picture(*shape):
         ((3, 64, 96), (3, 64, 96)),
     ],
 )
-def test_pictures_become_channels_first(shape, row):
-    layout = picture(*shape)
+def test_images_become_channels_first(shape, row):
+    layout = image(*shape)
     assert layout.shape == row
     obs = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     expected = obs if obs.ndim == 3 else obs[None]
@@ -37,7 +37,7 @@ def test_pictures_become_channels_first(shape, row):
 
 
 def test_predict_takes_either_order_of_axes():
-    layout = picture(3, 40, 50)
+    layout = image(3, 40, 50)
     obs = np.random.default_rng(0).integers(0, 256, (2, 3, 40, 50), np.uint8)
     for given in (obs, np.moveaxis(obs, 1, -1)):
         rows, batched = layout.batch(given)

@@ -34,7 +34,7 @@ def alone(id, num_envs, seed, keywords):
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Catch-v0", "Pong"])
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_apart_from_one_another_is_the_same(id, batch_size):
+def test_asynchronously_is_the_same(id, batch_size):
     envs = make(id, 5, batch_size=batch_size, num_threads=3)
     want = alone(id, 5, 7, {})
     rng = [np.random.default_rng(i) for i in range(5)]
@@ -190,13 +190,13 @@ def test_views():
     first = obs.copy()
     after = envs.step(np.zeros(3, int))[0]
     assert np.shares_memory(obs, after) and (obs != first).any()
-    apart = make_vec("CartPole-v1", 4, batch_size=2, copy=False)
-    apart.async_reset(seed=1)
+    envs = make_vec("CartPole-v1", 4, batch_size=2, copy=False)
+    envs.async_reset(seed=1)
     seen = set()
     for _ in range(20):
-        obs, *_, infos = apart.recv()
+        obs, *_, infos = envs.recv()
         same = obs.copy()
-        apart.send(np.zeros(2, int), infos["env_id"])
+        envs.send(np.zeros(2, int), infos["env_id"])
         time.sleep(0.002)
         np.testing.assert_array_equal(obs, same)  # until the next recv
         seen.add(obs.ctypes.data)
@@ -368,7 +368,7 @@ def test_missing_rom(tmp_path):
     assert "pong.bin" in result.stderr and "60e0ea3cbe0913d39803477945e9e5ec" in result.stderr and "pip install ale-py" in result.stderr
 
 
-def test_busy_and_failing_are_told_apart():
+def test_busy_and_failing_are_distinguished():
     assert issubclass(BusyError, PacelineError) and issubclass(CallbackError, PacelineError)
     one = make_vec("CartPole-v1", 1)
     with pytest.raises(ConfigError, match="environment 0: step before reset"):

@@ -196,12 +196,12 @@ def test_results_stay_as_they_were(make):
         actions = {"push": np.zeros((4, 2), np.float32), "turn": [1, 1, 1, 1]}
         results = [e.reset(seed=1)[0], e.step(actions), e.step(actions)]
         as_bytes = pickle.dumps(results)
-        picture = results[0]["picture"]
+        image = results[0]["image"]
         e.step(actions)
         e.reset()
         assert (pickle.dumps(results) == as_bytes) is stays
         e.close()
-        assert picture.sum() > 0  # the memory outlives its processes
+        assert image.sum() > 0  # the memory outlives its processes
 
 
 def test_an_environment_may_use_its_arrays_again(make):
@@ -763,7 +763,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.05)
 
 
-def test_a_script_without_the_guard_is_told_so(tmp_path):
+def test_a_script_without_the_guard_is_reported_so(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import worker_envs as we\nfrom paceline import workers\nworkers.make(we.Counting, 1)\n")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}

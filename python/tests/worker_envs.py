@@ -57,7 +57,7 @@ class Parts(Counting):
 
     observation_space = spaces.Dict(
         {
-            "picture": spaces.Box(0, 255, (3, 2, 1), np.uint8),
+            "image": spaces.Box(0, 255, (3, 2, 1), np.uint8),
             "pair": spaces.Tuple((spaces.Discrete(1000, start=0), spaces.MultiBinary(2))),
         }
     )
@@ -69,10 +69,10 @@ class Parts(Counting):
         return super().step(action["turn"])
 
     def observe(self):
-        picture = np.zeros((3, 2, 1), np.uint8)
-        picture[:, 0, 0] = self.number % 256, self.episode % 256, self.count
-        picture[0, 1, 0] = self.action + 1
-        return {"picture": picture, "pair": (self.number, np.array([self.episode % 2, self.count % 2], np.int8))}
+        image = np.zeros((3, 2, 1), np.uint8)
+        image[:, 0, 0] = self.number % 256, self.episode % 256, self.count
+        image[0, 1, 0] = self.action + 1
+        return {"image": image, "pair": (self.number, np.array([self.episode % 2, self.count % 2], np.int8))}
 
 
 class Reusing(Counting):

@@ -19,7 +19,6 @@ type rule struct {
 	init, step, chosen program // statements
 	selected, steered  program // expressions; empty where the game has none
 	kept               uint    // bit i: slot i outlasts episodes
-	readsCart          bool
 }
 
 // livesByDefault is the commonest way to report lives.
@@ -36,14 +35,13 @@ type variable struct {
 // compiler of one rule. err is the first mistake; what is emitted after it is
 // not used.
 type compiler struct {
-	text      string // being compiled, for errors
-	out       *program
-	vars      map[string]*variable
-	step      bool // statements may make variables
-	hasMode   bool // `m` means the mode
-	depth     int  // of the stack
-	readsCart bool
-	err       error
+	text    string // being compiled, for errors
+	out     *program
+	vars    map[string]*variable
+	step    bool // statements may make variables
+	hasMode bool // `m` means the mode
+	depth   int  // of the stack
+	err     error
 }
 
 func (s *source) compile() (*rule, error) {
@@ -92,7 +90,6 @@ func (s *source) compile() (*rule, error) {
 		}
 		r.kept |= 1 << v.slot
 	}
-	r.readsCart = c.readsCart
 	return r, c.err
 }
 
@@ -243,8 +240,6 @@ func (c *compiler) expression(n *node) (isTruth bool) {
 		c.want(n.kids[0], false)
 		c.emit(0, n.op, c.constant(n))
 		return false
-	case opCart:
-		c.readsCart = true
 	}
 	if len(n.kids) == 2 && n.kids[1].op == opConst && n.kids[1].name == "" {
 		c.want(n.kids[0], false)
@@ -316,13 +311,13 @@ func (c *compiler) table(n *node) int32 {
 	return int32(len(c.out.tables) - 1)
 }
 
-// jump emits a jump whose target is not yet known, and returns its place.
+// jump emits a jump whose target is not yet known, and returns its position.
 func (c *compiler) jump(grows int, o op) int {
 	c.emit(grows, o, 0)
 	return len(c.out.code) - 1
 }
 
-// land makes the jump at that place come here.
-func (c *compiler) land(place int) {
-	c.out.code[place].arg = int32(len(c.out.code))
+// land makes the jump at that position come here.
+func (c *compiler) land(at int) {
+	c.out.code[at].arg = int32(len(c.out.code))
 }

@@ -40,7 +40,7 @@ const (
 	F6SC
 	E0  // 8 KB in slices of one
 	FE  // 8 KB, banked by the address of a call
-	DPC // David Crane's chip: 8 KB in two banks, 2 KB of pictures and a chip to fetch them
+	DPC // David Crane's chip: 8 KB in two banks, 2 KB of graphics and a chip to fetch them
 )
 
 var schemes = [...]struct {
@@ -71,7 +71,7 @@ type Game struct {
 	Unplayable bool
 
 	PAL          bool // what the machine is found to be; for information
-	YStart, Rows int  // first scanline of the picture and how many follow
+	YStart, Rows int  // first scanline of the image and how many follow
 	HMOVEComb    bool // whether an early HMOVE blanks the line's first 8 pixels
 
 	// What is plugged in. With sticks, Swapped puts player 0's on the right
@@ -172,7 +172,7 @@ func ByID(id string) (*Game, error) {
 	return g, nil
 }
 
-// ByMD5 returns the cartridge whose image has that MD5 (any case), playable or
+// ByMD5 returns the cartridge whose ROM has that MD5 (any case), playable or
 // not, or nil.
 func ByMD5(md5 string) *Game { return theCatalogue().byMD5[strings.ToLower(md5)] }
 

@@ -15,7 +15,7 @@ func value(t *testing.T, text string, ram *[128]byte) int {
 	}
 	var s State
 	r.step.run(&s, ram, func(a uint16) byte { return byte(a) }, 0)
-	return s.Score()
+	return int(s[slotScore])
 }
 
 func TestExpressions(t *testing.T) {
@@ -69,8 +69,8 @@ func TestOperators(t *testing.T) {
 			ram := [128]byte{byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32())}
 			a, b := int(int16(uint16(ram[0])<<8|uint16(ram[1]))), int(int16(uint16(ram[2])<<8|uint16(ram[3])))
 			var s State
-			if r.step.run(&s, &ram, nil, 0); s.Score() != want(a, b) {
-				t.Fatalf("%s with a=%d, b=%d: %d, want %d", text, a, b, s.Score(), want(a, b))
+			if r.step.run(&s, &ram, nil, 0); int(s[slotScore]) != want(a, b) {
+				t.Fatalf("%s with a=%d, b=%d: %d, want %d", text, a, b, s[slotScore], want(a, b))
 			}
 		}
 	}

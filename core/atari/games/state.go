@@ -19,9 +19,6 @@ const (
 // reset included, but for the frames of a SELECT hold.
 type State [slots]int32
 
-// Score is the game's own score.
-func (s *State) Score() int { return int(s[slotScore]) }
-
 // Reward is what the last frame brought.
 func (s *State) Reward() int { return int(s[slotReward]) }
 
@@ -31,12 +28,9 @@ func (s *State) Terminal() bool { return s[slotTerminal] != 0 }
 // Lives is the number of lives that ALE reports.
 func (s *State) Lives() int { return int(s[slotLives]) }
 
-// Cart reads the cartridge at an address of the CPU, changing nothing.
+// Cart reads the cartridge's own RAM at an address of the CPU, changing nothing. Only the
+// rules of Klax look there.
 type Cart = func(addr uint16) byte
-
-// ReadsCart says whether the game's rules look at the cartridge's own RAM. For
-// all others, cart may be nil below.
-func (g *Game) ReadsCart() bool { return g.compiled().readsCart }
 
 // Load sets the state of a machine just built. The game must be playable.
 func (g *Game) Load(s *State) {
@@ -91,7 +85,7 @@ func (g *Game) Chosen(s *State, ram *[128]byte, cart Cart, mode int) {
 var noRAM [128]byte
 
 // Unlisted returns the game as it is for a cartridge of other bytes than the game's
-// own: its rule, actions and modes, with the console's defaults for the picture and
+// own: its rule, actions and modes, with the console's defaults for the image and
 // for what is plugged in.
 func (g *Game) Unlisted(scheme Scheme) *Game {
 	return &Game{

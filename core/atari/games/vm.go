@@ -62,7 +62,7 @@ const (
 	opSigned  // a byte as -128..127
 	opDigit   // a byte's low digit, where 10 is a blank
 	opTens    // a byte's high digit, where 10 is a blank
-	opGlyph   // v/8 where v is 0, 8, .. 72, else 0: digits by the place of their picture
+	opGlyph   // v/8 where v is 0, 8, .. 72, else 0: digits by the position of their glyph
 	opGlyph80 // v>>3, where 0x80 is a blank
 	opBits    // how many bits of a byte are set
 )

@@ -1,5 +1,5 @@
 /*
- * Cartridges: which byte of the image, or of RAM on the board, an address means.
+ * Cartridges: which byte of the ROM, or of RAM on the board, an address means.
  *
  * Four slices of a kilobyte say where the 4 KB that the CPU sees come from. Touching
  * a hot spot, by reading or writing, moves them; a read then gives the byte that is
@@ -54,7 +54,7 @@ ATARI_FN void cart_touch(struct atari *m, const struct atari_rom *rom, uint32_t 
   }
 }
 
-ATARI_FN uint8_t cart_image(const struct atari *m, const struct atari_rom *rom, uint32_t address) {
+ATARI_FN uint8_t cart_rom(const struct atari *m, const struct atari_rom *rom, uint32_t address) {
   return rom->image[m->cart.slice[address >> 10 & 3] + (address & 0x3FF)];
 }
 
@@ -161,7 +161,7 @@ ATARI_FN uint8_t cart_read(struct atari *m, const struct atari_rom *rom, uint32_
     default: break;
   }
   cart_touch(m, rom, a);
-  return cart_image(m, rom, a);
+  return cart_rom(m, rom, a);
 }
 
 ATARI_FN void cart_write(struct atari *m, const struct atari_rom *rom, uint32_t address, uint8_t value) {

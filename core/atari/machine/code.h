@@ -33,7 +33,7 @@ ATARI_INLINE uint32_t code_word(uint32_t operation, uint32_t low, uint32_t high)
 /* Addresses of a bank: 4 KB, or where slices of it move, one of those. */
 ATARI_FN uint32_t code_bank(uint32_t scheme) { return scheme == ATARI_E0 ? 1024 : 4096; }
 
-/* Whether an instruction may begin with this byte of the image. */
+/* Whether an instruction may begin with this byte of the ROM. */
 ATARI_FN int code_begins(uint32_t scheme, uint32_t at) {
   const uint32_t a = at & 0xFFF, bank = code_bank(scheme);
   return a >= cart_plain_from(scheme) && a < cart_plain_below(scheme) - 2 && at % bank < bank - 3;
@@ -54,7 +54,7 @@ ATARI_FN uint32_t code_of(uint32_t scheme, const uint8_t *image, uint32_t at) {
   return code_word(operation, i[1], i[2]);
 }
 
-/* Translates an image's whole banks of 4 KB. */
+/* Translates a ROM's whole banks of 4 KB. */
 ATARI_FN void code_translate(uint32_t scheme, const uint8_t *image, uint32_t size, uint32_t *code) {
   for (uint32_t at = 0; at < size / 4096 * 4096; at++) code[at] = code_of(scheme, image, at);
 }

@@ -211,7 +211,7 @@ ATARI_INLINE int cpu_plain(const struct atari_rom *rom, uint32_t address) {
 /* Reads of what is neither RAM nor in the window. */
 ATARI_APART uint8_t cpu_read_bus(struct atari *m, const struct atari_rom *rom, uint32_t address, uint32_t bus,
                                  cpu_clock clock) {
-  if (cpu_plain(rom, address)) return cart_image(m, rom, address);
+  if (cpu_plain(rom, address)) return cart_rom(m, rom, address);
   m->cycles = cpu_cycle(clock);
   return bus_read(m, rom, address & 0xFFFF, (uint8_t)bus);
 }

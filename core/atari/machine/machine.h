@@ -9,7 +9,7 @@
  *	bus.h           which chip an address means
  *	riot.h          the 6532: ports and timer
  *	tia.h           the TIA's registers: positions, motion, what a write does when
- *	picture.h       catching up with the beam: pixels and collisions, with composite.h
+ *	image.h       catching up with the beam: pixels and collisions, with composite.h
  *	objects.h       where the objects light a line, with mask.h
  *	cartridge.h     banks, and RAM on the board
  *
@@ -28,7 +28,7 @@
 /* Instructions after which a frame's call ends, whatever happened. */
 enum { ATARI_INSTRUCTIONS = 25000 };
 
-/* Says how to read an image of these bytes. code: a word for each byte of it, which are written. */
+/* Says how to read a ROM of these bytes. code: a word for each byte of it, which are written. */
 ATARI_FN struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint32_t scheme, uint32_t *code) {
   const uint32_t from = cart_plain_from(scheme), below = cart_plain_below(scheme);
   const struct atari_rom r = {image, size, scheme, from, scheme == ATARI_FE ? 0 : below - from, code};
@@ -37,7 +37,7 @@ ATARI_FN struct atari_rom atari_rom_of(const uint8_t *image, uint32_t size, uint
 }
 
 /*
- * Switches the machine off and on: chips and pictures, not RAM, nor what players
+ * Switches the machine off and on: chips and images, not RAM, nor what players
  * set. timer is what the RIOT's timer happens to start with.
  */
 ATARI_FN void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t timer) {
@@ -48,10 +48,10 @@ ATARI_FN void atari_reset(struct atari *m, const struct atari_rom *rom, uint8_t 
   m->riot.timer_read = 0;
   riot_set_timer(m, timer, 6);
   m->tia = tia;
-  /* A frame that was unfinished goes on, from line 0, once the beam is where pictures begin. */
+  /* A frame that was unfinished goes on, from line 0, once the beam is where images begin. */
   m->tia.window_end = ATARI_LINE * m->rows;
   m->tia.draws_from = ATARI_LINE * m->first_line;
-  for (uint32_t i = 0; i < sizeof m->picture[0]; i++) m->picture[0][i] = m->picture[1][i] = 0;
+  for (uint32_t i = 0; i < sizeof m->image[0]; i++) m->image[0][i] = m->image[1][i] = 0;
   cart_reset(m, rom);
   m->cpu = cpu;
   m->cpu.pc = bus_read(m, rom, 0xFFFC, 0);
@@ -78,7 +78,7 @@ ATARI_FN void atari_turn_back(struct atari *m) {
 }
 
 /*
- * A frame that does not end: what is left of the picture fades to grey, once, and the
+ * A frame that does not end: what is left of the image fades to grey, once, and the
  * next call goes on with it.
  */
 ATARI_FN void atari_give_up(struct atari *m) {
@@ -87,14 +87,14 @@ ATARI_FN void atari_give_up(struct atari *m) {
   if (!m->unfinished && m->draw) {
     int32_t row = m->tia.lines - m->first_line;
     if (row < 0) row = 0;
-    uint8_t *picture = m->picture[m->tia.buffer];
-    for (int32_t i = row * ATARI_WIDTH; i < m->rows * ATARI_WIDTH; i++) picture[i] = (picture[i] & 15) >> 1;
+    uint8_t *image = m->image[m->tia.buffer];
+    for (int32_t i = row * ATARI_WIDTH; i < m->rows * ATARI_WIDTH; i++) image[i] = (image[i] & 15) >> 1;
   }
   m->unfinished = 1;
   if (m->cycles > ATARI_MOST_CYCLES) atari_turn_back(m);
 }
 
-/* Runs to the end of a frame. Its picture is m->picture[m->tia.buffer]. */
+/* Runs to the end of a frame. Its image is m->image[m->tia.buffer]. */
 ATARI_FN void atari_frame(struct atari *m, const struct atari_rom *rom) {
   if (!m->unfinished) tia_start_frame(m);
   m->frame_over = 0;

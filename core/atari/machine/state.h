@@ -60,14 +60,14 @@ enum { ATARI_P0, ATARI_P1, ATARI_M0, ATARI_M1, ATARI_BL, ATARI_PF, ATARI_OBJECTS
 
 struct atari_tia {
   int32_t frame_start;              /* colour clock of line 0 of the frame, 0 or below */
-  int32_t window_start, window_end; /* of the lines that are the picture's rows */
+  int32_t window_start, window_end; /* of the lines that are the image's rows */
   int32_t draws_from; /* before this clock nothing is drawn: window_start, but after a reset in mid-frame */
-  int32_t drawn;      /* the picture exists up to this clock */
+  int32_t drawn;      /* the image exists up to this clock */
   int32_t line_start; /* of the line that `drawn` is in */
   int32_t due;        /* up to where it would be if nothing were put off */
   int32_t due_before; /* and before that */
   int32_t comb_start; /* start of the line that begins with HMOVE's eight black pixels ... */
-  int32_t comb_first; /* ... and the first clock within it up to which the picture was due */
+  int32_t comb_first; /* ... and the first clock within it up to which the image was due */
   int32_t vsync_end;  /* when switching VSYNC off will end the frame */
   int32_t calm;       /* up to this clock nothing is special about a write: see tia_write */
   int32_t hmove_at;   /* the last HMOVE */
@@ -86,8 +86,8 @@ struct atari_tia {
   uint8_t comb;                   /* the next line that is drawn begins with black pixels */
   uint8_t comb_line;              /* this one does */
   uint8_t ark, ark_count, ark_m0; /* the moving missile; ark_m0: 1 wider, 2 hidden */
-  uint8_t buffer;                 /* which picture is being drawn */
-  uint8_t flushed;                /* pixels of this line that are in the picture */
+  uint8_t buffer;                 /* which image is being drawn */
+  uint8_t flushed;                /* pixels of this line that are in the image */
   uint8_t dirty;                  /* objects whose masks are out of date */
   uint16_t collisions;            /* two bits a register, CXM0P in the highest */
 
@@ -103,7 +103,7 @@ struct atari_fetcher {
 };
 
 struct atari_cartridge {
-  uint32_t slice[4]; /* where each kilobyte of the address space begins in the image */
+  uint32_t slice[4]; /* where each kilobyte of the address space begins in the ROM */
   uint8_t ram[128];  /* Superchip */
   struct atari_fetcher fetcher[8];
   uint8_t random;        /* DPC */
@@ -115,7 +115,7 @@ struct atari {
   int32_t cycles;
   uint8_t frame_over; /* the frame ends with this instruction */
   uint8_t unfinished; /* the last call stopped before its frame ended */
-  uint8_t draw;       /* 0: this frame's picture is not wanted */
+  uint8_t draw;       /* 0: this frame's image is not wanted */
   uint8_t latch;      /* the last byte on the bus, where code is not in ROM */
 
   /* Set by whoever plays. */
@@ -125,26 +125,26 @@ struct atari {
   uint32_t charge[4];   /* after so many cycles */
   uint8_t comb_exists;  /* this cartridge is shown with HMOVE's comb */
   uint8_t pal;
-  int16_t first_line, rows; /* of the picture */
+  int16_t first_line, rows; /* of the image */
 
   struct atari_cpu cpu;
   struct atari_riot riot;
   struct atari_tia tia;
   struct atari_cartridge cart;
   uint8_t ram[128];
-  uint8_t picture[2][ATARI_ROWS * ATARI_WIDTH]; /* colour bytes */
+  uint8_t image[2][ATARI_ROWS * ATARI_WIDTH]; /* colour bytes */
 };
 
 enum atari_scheme { ATARI_4K, ATARI_F8, ATARI_F6, ATARI_E0, ATARI_F8SC, ATARI_F6SC, ATARI_FE, ATARI_DPC };
 
-/* A cartridge's bytes, which machines share; 2K images are given twice, as 4K. */
+/* A cartridge's ROM, which machines share; one of 2K is given twice, as 4K. */
 struct atari_rom {
   const uint8_t *image;
   uint32_t size;
   uint32_t scheme;
   /* Of 4 KB: so many addresses where an access moves no bank and reaches no RAM. */
   uint32_t plain_from, plain_span;
-  const uint32_t *code; /* the image as code.h has it, a word for a byte */
+  const uint32_t *code; /* the ROM as code.h has it, a word for a byte */
 };
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * TIA: its registers. Times are colour clocks; a write reaches the picture some
- * clocks after it is made, so the picture is brought up to then first. Where nothing
+ * TIA: its registers. Times are colour clocks; a write reaches the image some
+ * clocks after it is made, so the image is brought up to then first. Where nothing
  * that shows changes, it is not: most writes write what is there already.
  */
 #ifndef ATARI_TIA_H
 #define ATARI_TIA_H
 
-#include "picture.h"
+#include "image.h"
 
 enum tia_register {
   VSYNC,
@@ -134,14 +134,14 @@ ATARI_FN void tia_lock_missile(struct atari_tia *t, int missile, uint8_t value) 
 
 /*
  * HMOVE stops the objects' counters from HBLANK's clocks: each gets the pulses that
- * its register asks for, as far as the rest of the blank has room for them. `cycle`
+ * its register asks for, as far as the rest of the blank allows. `cycle`
  * is the line's, 0 to 75. Returns pixels to the right.
  */
 ATARI_FN int32_t tia_motion(uint8_t hm, int32_t cycle) {
   const int32_t pulses = (hm >> 4 ^ 8) & 15;
   if (cycle <= 20) {
-    const int32_t room = 17 - (3 * cycle + 1) / 4;
-    const int32_t most = room < 15 ? room : 15;
+    const int32_t left = 17 - (3 * cycle + 1) / 4;
+    const int32_t most = left < 15 ? left : 15;
     return 8 - (pulses < most ? pulses : most);
   }
   if (cycle <= 54) return 0;
@@ -321,7 +321,7 @@ ATARI_APART uint32_t tia_start_ark(struct atari *m, int32_t clock, uint32_t hmm0
 #define TIA_STOPS 128u
 #define TIA_WAITS 127u
 
-/* A write, once the picture is due up to it. */
+/* A write, once the image is due up to it. */
 ATARI_INLINE uint32_t tia_write_due(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits) {
   struct atari_tia *t = &m->tia;
   const int32_t clock = 3 * m->cycles;

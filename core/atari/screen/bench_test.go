@@ -2,17 +2,17 @@ package screen
 
 import "testing"
 
-// Two kinds of pictures: "game" has the flat areas and repeated rows of a real one and a
+// Two kinds of images: "game" has the flat areas and repeated rows of a real one and a
 // few moving objects, "noise" none of that.
-func benchPictures(rows int) map[string][2][]byte {
+func benchImages(rows int) map[string][2][]byte {
 	return map[string][2][]byte{
-		"game":  {gamePicture(rows, 1), gamePicture(rows, 2)},
+		"game":  {gameImage(rows, 1), gameImage(rows, 2)},
 		"noise": {noise(rows*Width, 1, 0xfe), noise(rows*Width, 2, 0xfe)},
 	}
 }
 
-// gamePicture has bands of two rows, a wall at each side and objects that move with phase.
-func gamePicture(rows, phase int) []byte {
+// gameImage has bands of two rows, a wall at each side and objects that move with phase.
+func gameImage(rows, phase int) []byte {
 	p := make([]byte, rows*Width)
 	r := splitmix(7)
 	band := make([]byte, Width)
@@ -57,7 +57,7 @@ func bothPaths(b *testing.B, f func(b *testing.B)) {
 }
 
 func BenchmarkToGrey(b *testing.B) {
-	for name, p := range benchPictures(210) {
+	for name, p := range benchImages(210) {
 		b.Run(name, func(b *testing.B) {
 			bothPaths(b, func(b *testing.B) {
 				dst := make([]byte, len(p[0]))
@@ -70,7 +70,7 @@ func BenchmarkToGrey(b *testing.B) {
 }
 
 func BenchmarkToRGB(b *testing.B) {
-	for name, p := range benchPictures(210) {
+	for name, p := range benchImages(210) {
 		b.Run(name, func(b *testing.B) {
 			dst := make([]byte, 3*len(p[0]))
 			for b.Loop() {
@@ -82,7 +82,7 @@ func BenchmarkToRGB(b *testing.B) {
 
 func BenchmarkAverage(b *testing.B) {
 	blend := NewBlend(NTSC)
-	for name, p := range benchPictures(210) {
+	for name, p := range benchImages(210) {
 		b.Run(name, func(b *testing.B) {
 			dst := make([]byte, len(p[0]))
 			for b.Loop() {
@@ -98,21 +98,21 @@ func BenchmarkNewBlend(b *testing.B) {
 	}
 }
 
-func BenchmarkMaxGreyResize(b *testing.B) {
+func BenchmarkGreyResize(b *testing.B) {
 	for _, s := range []struct {
 		name       string
 		rows, w, h int
 	}{{"84x84", 210, 84, 84}, {"104x80", 208, 80, 104}, {"pal_84x84", 250, 84, 84}} {
-		r, err := NewResizer(s.rows, s.w, s.h)
+		r, err := newResizer(s.rows, s.w, s.h)
 		if err != nil {
 			b.Fatal(err)
 		}
-		for name, p := range benchPictures(s.rows) {
+		for name, p := range benchImages(s.rows) {
 			b.Run(s.name+"/"+name, func(b *testing.B) {
 				bothPaths(b, func(b *testing.B) {
-					dst := make([]byte, r.Len())
+					dst := make([]byte, r.length())
 					for b.Loop() {
-						r.MaxGreyResize(dst, p[0], p[1], NTSC)
+						r.maxGreyResize(dst, p[0], p[1], &NTSC.Grey)
 					}
 				})
 			})
@@ -133,7 +133,7 @@ func BenchmarkObserve(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for name, p := range benchPictures(s.rows) {
+		for name, p := range benchImages(s.rows) {
 			b.Run(s.name+"/"+name, func(b *testing.B) {
 				bothPaths(b, func(b *testing.B) {
 					dst := make([]byte, o.Len())

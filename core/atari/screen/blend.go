@@ -2,7 +2,7 @@ package screen
 
 import "fmt"
 
-// Blend is ALE's colour averaging: two pictures in a row shown as one, as a slow
+// Blend is ALE's colour averaging: two images in a row shown as one, as a slow
 // television tube would, so that what a game draws in every second frame only does not
 // flicker.
 //
@@ -48,11 +48,11 @@ func nearest(p *Palette, rgb [3]uint8) uint8 {
 	return uint8(colour)
 }
 
-// Average writes the average of two pictures of colour bytes to dst, as colour bytes. All
+// Average writes the average of two images of colour bytes to dst, as colour bytes. All
 // three have one length; dst may be a or b.
 func (t *Blend) Average(dst, a, b []byte) {
 	if len(a) != len(dst) || len(b) != len(dst) {
-		panic(fmt.Sprintf("screen: Average: dst has %d bytes, the pictures %d and %d; they must be equal", len(dst), len(a), len(b)))
+		panic(fmt.Sprintf("screen: Average: dst has %d bytes, the images %d and %d; they must be equal", len(dst), len(a), len(b)))
 	}
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, x := range a {

@@ -30,7 +30,7 @@ func noise(n int, seed uint64, mask byte) []byte {
 	return p
 }
 
-// blocks returns a picture of random blocks of 4 x 3 pixels.
+// blocks returns an image of random blocks of 4 x 3 pixels.
 func blocks(rows int, seed uint64, mask byte) []byte {
 	few := noise((rows+2)/3*(Width/4), seed, mask)
 	p := make([]byte, rows*Width)
@@ -91,11 +91,11 @@ func sum(p []byte) string {
 func guarded(t *testing.T, n int) (p []byte, check func()) {
 	t.Helper()
 	const margin = 64
-	room := bytes.Repeat([]byte{0xa5}, n+2*margin)
-	want := bytes.Clone(room[:margin])
-	return room[margin : margin+n : margin+n], func() {
+	memory := bytes.Repeat([]byte{0xa5}, n+2*margin)
+	want := bytes.Clone(memory[:margin])
+	return memory[margin : margin+n : margin+n], func() {
 		t.Helper()
-		if !bytes.Equal(room[:margin], want) || !bytes.Equal(room[margin+n:], want) {
+		if !bytes.Equal(memory[:margin], want) || !bytes.Equal(memory[margin+n:], want) {
 			t.Error("bytes around dst were overwritten")
 		}
 	}

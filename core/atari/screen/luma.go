@@ -92,7 +92,7 @@ func (b *boxes) resizeGo(dst, now, before []byte, lumas *[256][256]float32) {
 		for k, weight := range box.weights {
 			if at := box.first + k; at != have {
 				n, o := line(now, at), line(before, at)
-				// Most rows of a picture are like the one above.
+				// Most rows of an image are like the one above.
 				if have < 0 || !bytes.Equal(n, line(now, have)) || !bytes.Equal(o, line(before, have)) {
 					b.narrow(&narrow, n, o, lumas)
 				}
@@ -114,7 +114,7 @@ func (b *boxes) resizeGo(dst, now, before []byte, lumas *[256][256]float32) {
 	}
 }
 
-// narrow scales one row of both pictures.
+// narrow scales one row of both images.
 func (b *boxes) narrow(dst *[Width]float32, now, before []byte, lumas *[256][256]float32) {
 	var bright [Width]float32
 	before = before[:Width]

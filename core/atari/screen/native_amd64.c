@@ -123,7 +123,7 @@ TARGET void paceline_screen_max_grey_resize(const struct paceline_screen_resizer
   load_greys(&g, grey);
   for (int y = 0; y < r->rows; y++) {
     const ptrdiff_t at = (ptrdiff_t)y * WIDTH;
-    /* Half the rows of a picture are like the one above. */
+    /* Half the rows of an image are like the one above. */
     repeats[y] = y > 0 && same_row(a + at, a + at - WIDTH) && same_row(b + at, b + at - WIDTH);
     if (!repeats[y]) brighter(bright + at, a + at, b + at, &g);
   }
@@ -196,11 +196,11 @@ TARGET void paceline_screen_luma_resize(const struct paceline_screen_boxes *r, u
   /* Aligned, for a row of column is a vector. */
   _Alignas(32) float column[WIDTH][8], rows[8][WIDTH];
   float sum[WIDTH];
-  uint8_t lane[PACELINE_SCREEN_ROWS]; /* which of rows each row of the picture is */
+  uint8_t lane[PACELINE_SCREEN_ROWS]; /* which of rows each row of the image is */
   const __m256 white = _mm256_set1_ps(255);
   const float *down = r->down;
   const int w = r->w;
-  int have = 0; /* so many rows of the picture have been taken */
+  int have = 0; /* so many rows of the image have been taken */
 
   memset(column, 0, sizeof column); /* The last rows may be fewer than eight. */
   for (int y = 0; y < r->h; y++, dst += w) {

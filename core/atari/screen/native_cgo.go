@@ -17,11 +17,11 @@ import "C"
 import (
 	"unsafe"
 
-	"golang.org/x/sys/cpu"
+	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// useNative is fixed but in tests.
-var useNative = cpu.X86.HasAVX2
+// useNative says whether the C code is used, which needs AVX2. Only tests change it.
+var useNative = cpu.AtLeast(cpu.AVX2)
 
 type native struct {
 	weights C.struct_paceline_screen_resizer
@@ -29,7 +29,7 @@ type native struct {
 
 // newNative lays the weights out for vectors. It returns nil for the narrow widths where
 // the pixels of four columns do not fit 16 bytes.
-func newNative(r *Resizer) *native {
+func newNative(r *resizer) *native {
 	n := new(native)
 	c := &n.weights
 	if len(r.across) > len(c.across) {
@@ -68,7 +68,7 @@ func newNative(r *Resizer) *native {
 	return n
 }
 
-func (r *Resizer) maxGreyResize(dst, a, b []byte, grey *[256]uint8) {
+func (r *resizer) maxGreyResize(dst, a, b []byte, grey *[256]uint8) {
 	if !useNative || r.native == nil {
 		r.maxGreyResizeGo(dst, a, b, grey)
 		return

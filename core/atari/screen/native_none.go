@@ -8,9 +8,9 @@ type native struct{}
 
 type nativeBoxes struct{}
 
-func newNative(*Resizer) *native { return nil }
+func newNative(*resizer) *native { return nil }
 
-func (r *Resizer) maxGreyResize(dst, a, b []byte, grey *[256]uint8) {
+func (r *resizer) maxGreyResize(dst, a, b []byte, grey *[256]uint8) {
 	r.maxGreyResizeGo(dst, a, b, grey)
 }
 

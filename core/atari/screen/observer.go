@@ -2,7 +2,7 @@ package screen
 
 import "fmt"
 
-// Look is a way from the last two pictures to one frame of an observation. Papers that
+// Look is a way from the last two images to one frame of an observation. Papers that
 // all say "84 x 84, as Mnih et al." differ here, some of them without knowing.
 type Look uint8
 
@@ -35,7 +35,7 @@ type Observer struct {
 	look    Look
 	rows    int
 	length  int
-	resizer *Resizer // all looks but LumaArea
+	resizer *resizer // all looks but LumaArea
 	luma    *boxes   // LumaArea
 }
 
@@ -47,10 +47,10 @@ func NewObserver(look Look, rows, h, w int) (*Observer, error) {
 	var err error
 	switch look {
 	case GreyArea:
-		o.resizer, err = NewResizer(rows, w, h)
+		o.resizer, err = newResizer(rows, w, h)
 	case RGBArea:
 		o.length *= 3
-		o.resizer, err = NewResizer(rows, w, h)
+		o.resizer, err = newResizer(rows, w, h)
 	case LumaArea:
 		o.luma, err = newBoxes(rows, w, h)
 	case GreyHalf:
@@ -62,7 +62,7 @@ func NewObserver(look Look, rows, h, w int) (*Observer, error) {
 		case h != (rows-2)/2:
 			return nil, fmt.Errorf("height: %d, must be %d, half the rows of the screen less two", h, (rows-2)/2)
 		}
-		o.resizer, err = NewResizer(rows-2, w, h)
+		o.resizer, err = newResizer(rows-2, w, h)
 	default:
 		return nil, fmt.Errorf("look: %d, must be 0 to %d", look, GreyHalf)
 	}
@@ -75,15 +75,15 @@ func NewObserver(look Look, rows, h, w int) (*Observer, error) {
 // Len returns the number of bytes of a frame: h*w, for RGBArea h*w*3.
 func (o *Observer) Len() int { return o.length }
 
-// Observe writes a frame to dst, [Observer.Len] bytes, of the last picture and the one
+// Observe writes a frame to dst, [Observer.Len] bytes, of the last image and the one
 // before it, each rows x [Width] colour bytes. before may be now: then there is no other
-// picture to be brighter.
+// image to be brighter.
 func (o *Observer) Observe(dst, now, before []byte, p *Palette) {
 	if len(dst) != o.length {
 		panic(fmt.Sprintf("screen: Observe: dst has %d bytes, must have %d", len(dst), o.length))
 	}
 	if len(now) != o.rows*Width || len(before) != o.rows*Width {
-		panic(fmt.Sprintf("screen: Observe: the pictures have %d and %d bytes, both must have %d, %d rows of %d", len(now), len(before), o.rows*Width, o.rows, Width))
+		panic(fmt.Sprintf("screen: Observe: the images have %d and %d bytes, both must have %d, %d rows of %d", len(now), len(before), o.rows*Width, o.rows, Width))
 	}
 	switch o.look {
 	case LumaArea:
@@ -97,26 +97,26 @@ func (o *Observer) Observe(dst, now, before []byte, p *Palette) {
 }
 
 // maxRGBResize treats each channel as a grey.
-func (r *Resizer) maxRGBResize(dst, a, b []byte, rgb *[256][3]uint8) {
+func (r *resizer) maxRGBResize(dst, a, b []byte, rgb *[256][3]uint8) {
 	var level [256]uint8
 	var plane [MaxRows * Width]byte
 	for c := range 3 {
 		for i := range level {
 			level[i] = rgb[i][c]
 		}
-		r.maxGreyResize(plane[:r.Len()], a, b, &level)
+		r.maxGreyResize(plane[:r.length()], a, b, &level)
 		to := dst[c:]
-		for i, v := range plane[:r.Len()] {
+		for i, v := range plane[:r.length()] {
 			to[3*i] = v
 		}
 	}
 }
 
-// ObserveAll is Observe for any number of pictures, at its leisure. LumaArea looks at the
+// ObserveAll is Observe for any number of images, at its leisure. LumaArea looks at the
 // first two alone.
-func (o *Observer) ObserveAll(dst []byte, p *Palette, pictures ...[]byte) {
+func (o *Observer) ObserveAll(dst []byte, p *Palette, images ...[]byte) {
 	if o.look == LumaArea {
-		o.Observe(dst, pictures[0], pictures[min(1, len(pictures)-1)], p)
+		o.Observe(dst, images[0], images[min(1, len(images)-1)], p)
 		return
 	}
 	channels := 1
@@ -128,14 +128,14 @@ func (o *Observer) ObserveAll(dst []byte, p *Palette, pictures ...[]byte) {
 		identity[i] = uint8(i)
 	}
 	// Levels take the place of colours: the brightest of each pixel, a channel at a time.
-	levels, plane := make([]byte, o.resizer.rows*Width), make([]byte, o.resizer.Len())
+	levels, plane := make([]byte, o.resizer.rows*Width), make([]byte, o.resizer.length())
 	for c := range channels {
 		clear(levels)
-		for _, picture := range pictures {
+		for _, image := range images {
 			for i := range levels {
-				level := p.Grey[picture[i]]
+				level := p.Grey[image[i]]
 				if channels == 3 {
-					level = p.RGB[picture[i]][c]
+					level = p.RGB[image[i]][c]
 				}
 				levels[i] = max(levels[i], level)
 			}

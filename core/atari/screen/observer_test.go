@@ -241,8 +241,8 @@ func naiveLuma(dst, now, before []byte, p *Palette, rows, h, w int) {
 	}
 }
 
-// TestOnePicture: a picture is no brighter than itself.
-func TestOnePicture(t *testing.T) {
+// TestOneImage: an image is no brighter than itself.
+func TestOneImage(t *testing.T) {
 	black := make([]byte, 210*Width)
 	p := blocks(210, 1, 0xfe)
 	for _, look := range []Look{GreyArea, RGBArea, LumaArea, GreyHalf} {
@@ -256,7 +256,7 @@ func TestOnePicture(t *testing.T) {
 		o.Observe(two, p, black, NTSC)
 		o.Observe(swapped, black, p, NTSC)
 		if !bytes.Equal(one, two) || !bytes.Equal(one, swapped) {
-			t.Errorf("look %d: a black picture beside it changes the frame", look)
+			t.Errorf("look %d: a black image beside it changes the frame", look)
 		}
 	}
 }
@@ -323,12 +323,12 @@ func TestObserversOutOfRange(t *testing.T) {
 		}
 	}
 	o := mustObserver(t, RGBArea, 210, 84, 84)
-	picture := make([]byte, 210*Width)
-	panics(t, "dst has 7056 bytes, must have 21168", func() { o.Observe(make([]byte, 7056), picture, picture, NTSC) })
-	panics(t, "have 33600 and 33599 bytes, both must have 33600, 210 rows of 160", func() { o.Observe(make([]byte, 21168), picture, picture[1:], NTSC) })
+	image := make([]byte, 210*Width)
+	panics(t, "dst has 7056 bytes, must have 21168", func() { o.Observe(make([]byte, 7056), image, image, NTSC) })
+	panics(t, "have 33600 and 33599 bytes, both must have 33600, 210 rows of 160", func() { o.Observe(make([]byte, 21168), image, image[1:], NTSC) })
 }
 
-// ObserveAll of two pictures is Observe; of three it is brighter than any two.
+// ObserveAll of two images is Observe; of three it is brighter than any two.
 func TestObserveAll(t *testing.T) {
 	const rows = 210
 	a, b, c := noise(rows*Width, 1, 0xfe), noise(rows*Width, 2, 0xfe), noise(rows*Width, 3, 0xfe)
@@ -341,7 +341,7 @@ func TestObserveAll(t *testing.T) {
 		o.Observe(want, a, b, NTSC)
 		o.ObserveAll(got, NTSC, a, b)
 		if !bytes.Equal(got, want) {
-			t.Errorf("look %d: two pictures differ from Observe's", look)
+			t.Errorf("look %d: two images differ from Observe's", look)
 		}
 		if look == LumaArea {
 			continue
@@ -351,13 +351,13 @@ func TestObserveAll(t *testing.T) {
 			o.Observe(want, two[0], two[1], NTSC)
 			for i := range want {
 				if got[i] < want[i] {
-					t.Fatalf("look %d: byte %d of three pictures is darker than of two", look, i)
+					t.Fatalf("look %d: byte %d of three images is darker than of two", look, i)
 				}
 			}
 		}
 		o.ObserveAll(want, NTSC, c, a, b)
 		if !bytes.Equal(got, want) {
-			t.Errorf("look %d: the order of pictures matters", look)
+			t.Errorf("look %d: the order of images matters", look)
 		}
 	}
 }

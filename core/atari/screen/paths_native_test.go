@@ -2,6 +2,36 @@
 
 package screen
 
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/cpu"
+)
+
+// The C code is chosen with the rest of the library's, by PACELINE_ISA, which is read when
+// a program starts: each value needs a process.
+func TestEnvironmentVariable(t *testing.T) {
+	if want, ok := os.LookupEnv("SCREEN_TEST_WANT"); ok {
+		if (want == "c") != useNative {
+			t.Fatalf("C code: %v, want %s", useNative, want)
+		}
+		return
+	}
+	for _, path := range cpu.Paths() {
+		want := "c"
+		if path == cpu.Generic || path == cpu.Go {
+			want = "go"
+		}
+		cmd := exec.Command(os.Args[0], "-test.run=^TestEnvironmentVariable$")
+		cmd.Env = append(os.Environ(), "PACELINE_ISA="+path, "SCREEN_TEST_WANT="+want)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("PACELINE_ISA=%s: %v\n%s", path, err, out)
+		}
+	}
+}
+
 type path struct {
 	name string
 	use  func() (undo func())

@@ -6,13 +6,13 @@ import (
 	"math"
 )
 
-// MaxRows is the largest number of lines that a [Resizer] takes.
+// MaxRows is the largest number of lines that an [Observer] takes.
 const MaxRows = 256
 
-// Resizer is the way from two pictures of one size to one observation: the brighter of
+// resizer is the way from two images of one size to one observation: the brighter of
 // each two pixels, then the mean over the area that each pixel of the observation covers.
 // It holds the weights of one pair of sizes.
-type Resizer struct {
+type resizer struct {
 	rows, w, h int
 
 	// Output column x is the sum of across[k].weight[x] times pixel start[x]+k.
@@ -32,14 +32,14 @@ type tap struct {
 	weight float32
 }
 
-// NewResizer makes the weights that take rows x [Width] to h x w. rows is 1 to [MaxRows],
+// newResizer makes the weights that take rows x [Width] to h x w. rows is 1 to [MaxRows],
 // w 1 to Width, h 1 to rows.
-func NewResizer(rows, w, h int) (*Resizer, error) {
+func newResizer(rows, w, h int) (*resizer, error) {
 	if err := checkSizes(rows, w, h); err != nil {
 		return nil, err
 	}
 	whole := rows%h == 0 && Width%w == 0
-	r := &Resizer{rows: rows, w: w, h: h, down: area(rows, h, whole), scale: 1}
+	r := &resizer{rows: rows, w: w, h: h, down: area(rows, h, whole), scale: 1}
 	if whole {
 		r.scale = float32(1 / float64(rows/h*(Width/w)))
 		if rows == 2*h && Width == 2*w {
@@ -102,23 +102,13 @@ func area(from, to int, whole bool) [][]tap {
 	return out
 }
 
-// Len returns the number of bytes of an observation, w*h.
-func (r *Resizer) Len() int { return r.w * r.h }
+// length returns the number of bytes of an observation, w*h.
+func (r *resizer) length() int { return r.w * r.h }
 
-// MaxGreyResize writes to dst, h x w bytes, the observation of the pictures a and b, each
-// rows x [Width] colour bytes: the greater grey of the two, resized. a and b may be one
-// picture.
-func (r *Resizer) MaxGreyResize(dst, a, b []byte, p *Palette) {
-	if len(dst) != r.Len() {
-		panic(fmt.Sprintf("screen: MaxGreyResize: dst has %d bytes, must have %d, %d rows of %d", len(dst), r.Len(), r.h, r.w))
-	}
-	if len(a) != r.rows*Width || len(b) != r.rows*Width {
-		panic(fmt.Sprintf("screen: MaxGreyResize: the pictures have %d and %d bytes, both must have %d, %d rows of %d", len(a), len(b), r.rows*Width, r.rows, Width))
-	}
-	r.maxGreyResize(dst, a, b, &p.Grey)
-}
-
-func (r *Resizer) maxGreyResizeGo(dst, a, b []byte, grey *[256]uint8) {
+// maxGreyResizeGo is maxGreyResize without C. It writes to dst, h x w bytes, the
+// observation of the frames a and b, each rows x [Width] colour bytes: the greater grey of
+// the two, resized. a and b may be one frame.
+func (r *resizer) maxGreyResizeGo(dst, a, b []byte, grey *[256]uint8) {
 	var narrow, sum [Width]float32 // one row, w wide
 	have := -1                     // the row that narrow holds
 	w := r.w
@@ -126,7 +116,7 @@ func (r *Resizer) maxGreyResizeGo(dst, a, b []byte, grey *[256]uint8) {
 		for k, t := range taps {
 			if t.at != have {
 				ra, rb := line(a, t.at), line(b, t.at)
-				// Most rows of a picture are like the one above.
+				// Most rows of an image are like the one above.
 				if have < 0 || !bytes.Equal(ra, line(a, have)) || !bytes.Equal(rb, line(b, have)) {
 					r.narrow(&narrow, ra, rb, grey)
 				}
@@ -154,8 +144,8 @@ func (r *Resizer) maxGreyResizeGo(dst, a, b []byte, grey *[256]uint8) {
 
 func line(p []byte, row int) []byte { return p[row*Width : row*Width+Width] }
 
-// narrow sums one row of both pictures across.
-func (r *Resizer) narrow(dst *[Width]float32, a, b []byte, grey *[256]uint8) {
+// narrow sums one row of both images across.
+func (r *resizer) narrow(dst *[Width]float32, a, b []byte, grey *[256]uint8) {
 	// Columns at the right edge read past the row with weight 0.
 	var bright [2 * Width]float32
 	if bytes.Equal(a, b) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pairs are pictures of several characters, with odd colour bytes and without.
+// pairs are images of several characters, with odd colour bytes and without.
 func pairs(rows int) map[string][2][]byte {
 	return map[string][2][]byte{
 		"noise":      {noise(rows*Width, 1, 0xff), noise(rows*Width, 2, 0xff)},
@@ -20,9 +20,9 @@ func pairs(rows int) map[string][2][]byte {
 	}
 }
 
-func mustResizer(t *testing.T, rows, w, h int) *Resizer {
+func mustResizer(t *testing.T, rows, w, h int) *resizer {
 	t.Helper()
-	r, err := NewResizer(rows, w, h)
+	r, err := newResizer(rows, w, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,15 +41,15 @@ func TestResizeIsOpenCVs(t *testing.T) {
 			n++
 			r := mustResizer(t, rows, w, h)
 			seed := uint64(rows)
-			all := make([]byte, 2*r.Len())
-			r.MaxGreyResize(all[:r.Len()], noise(rows*Width, seed, 0xff), noise(rows*Width, 1000+seed, 0xff), plain)
-			r.MaxGreyResize(all[r.Len():], blocks(rows, seed, 0xff), blocks(rows, 1000+seed, 0xff), plain)
+			all := make([]byte, 2*r.length())
+			r.maxGreyResize(all[:r.length()], noise(rows*Width, seed, 0xff), noise(rows*Width, 1000+seed, 0xff), &plain.Grey)
+			r.maxGreyResize(all[r.length():], blocks(rows, seed, 0xff), blocks(rows, 1000+seed, 0xff), &plain.Grey)
 			if got := sum(all); got != want {
 				t.Errorf("%s: sum %s, OpenCV's is %s", name, got, want)
 			}
 		}
 		if n < 100 {
-			t.Errorf("%d sums of resized pictures, want 100 or more", n)
+			t.Errorf("%d sums of resized images, want 100 or more", n)
 		}
 	})
 }
@@ -61,9 +61,9 @@ func TestResizeIsTheMeanOverTheArea(t *testing.T) {
 			for _, s := range [][2]int{{84, 84}, {80, 104}, {80, 105}, {64, 64}, {160, 50}, {37, 83}, {1, 1}, {159, 5}} {
 				w, h := s[0], min(s[1], rows)
 				r := mustResizer(t, rows, w, h)
-				dst := make([]byte, r.Len())
+				dst := make([]byte, r.length())
 				for name, p := range pairs(rows) {
-					r.MaxGreyResize(dst, p[0], p[1], NTSC)
+					r.maxGreyResize(dst, p[0], p[1], &NTSC.Grey)
 					for i, want := range naive(p[0], p[1], NTSC, rows, w, h) {
 						if d := math.Abs(float64(dst[i]) - want); d > 0.5001 {
 							t.Fatalf("%s %dx%d to %dx%d: pixel %d is %d, the mean is %v", name, rows, Width, h, w, i, dst[i], want)
@@ -111,10 +111,10 @@ func TestPathsAgree(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		compare := func(rows, w, h int) {
 			r := mustResizer(t, rows, w, h)
-			want := make([]byte, r.Len())
+			want := make([]byte, r.length())
 			for name, p := range pairs(rows) {
-				dst, check := guarded(t, r.Len())
-				r.MaxGreyResize(dst, p[0], p[1], PAL)
+				dst, check := guarded(t, r.length())
+				r.maxGreyResize(dst, p[0], p[1], &PAL.Grey)
 				check()
 				r.maxGreyResizeGo(want, p[0], p[1], &PAL.Grey)
 				if !bytes.Equal(dst, want) {
@@ -133,21 +133,21 @@ func TestPathsAgree(t *testing.T) {
 	})
 }
 
-// TestRepeatedRows: rows are compared with the one above, in both pictures.
+// TestRepeatedRows: rows are compared with the one above, in both images.
 func TestRepeatedRows(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		const rows = 210
 		r := mustResizer(t, rows, 84, 84)
-		dst := make([]byte, r.Len())
+		dst := make([]byte, r.length())
 		a := bytes.Repeat(noise(Width, 1, 0xfe), rows)
 		for _, x := range []int{0, 31, 32, 77, 128, 159} {
 			for which := range 2 {
 				p := [2][]byte{bytes.Clone(a), bytes.Clone(a)}
 				p[which][100*Width+x] = 0x0e
-				r.MaxGreyResize(dst, p[0], p[1], NTSC)
+				r.maxGreyResize(dst, p[0], p[1], &NTSC.Grey)
 				for i, want := range naive(p[0], p[1], NTSC, rows, 84, 84) {
 					if math.Abs(float64(dst[i])-want) > 0.5001 {
-						t.Fatalf("change at column %d of picture %d: pixel %d is %d, the mean is %v", x, which, i, dst[i], want)
+						t.Fatalf("change at column %d of image %d: pixel %d is %d, the mean is %v", x, which, i, dst[i], want)
 					}
 				}
 			}
@@ -161,12 +161,12 @@ func TestOneResizerForAllGoroutines(t *testing.T) {
 		var group sync.WaitGroup
 		for seed := range uint64(4) {
 			a, b := noise(210*Width, seed, 0xff), noise(210*Width, seed+10, 0xff)
-			want := make([]byte, r.Len())
+			want := make([]byte, r.length())
 			r.maxGreyResizeGo(want, a, b, &PAL.Grey)
 			group.Go(func() {
-				dst := make([]byte, r.Len())
+				dst := make([]byte, r.length())
 				for range 20 {
-					r.MaxGreyResize(dst, a, b, PAL)
+					r.maxGreyResize(dst, a, b, &PAL.Grey)
 					if !bytes.Equal(dst, want) {
 						t.Error("the observation depends on what other goroutines do")
 						return
@@ -190,8 +190,8 @@ func TestSizesOutOfRange(t *testing.T) {
 		{210, 84, 0, "height: 0, must be 1 to 210"},
 		{210, 84, 211, "height: 211, must be 1 to 210"},
 	} {
-		if _, err := NewResizer(c.rows, c.w, c.h); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("NewResizer(%d, %d, %d): %v, want %q", c.rows, c.w, c.h, err, c.want)
+		if _, err := newResizer(c.rows, c.w, c.h); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("newResizer(%d, %d, %d): %v, want %q", c.rows, c.w, c.h, err, c.want)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package screen turns what the television chip of an Atari 2600 puts out into what
 // learners and people look at.
 //
-// A picture is rows x [Width] bytes, one TIA colour byte a pixel, top row first. The
+// An image is rows x [Width] bytes, one TIA colour byte a pixel, top row first. The
 // colour byte holds the hue in bits 7 to 4 and the brightness in bits 3 to 1. Bit 0 is
 // clear in all but two cases: a PAL frame with an odd number of lines loses its colour,
 // which the bit records, and a frame that the machine gave up leaves bytes 0 to 7. A
@@ -9,7 +9,7 @@
 //
 // The pixels here are bytes that others compare with ALE's and OpenCV's, so every
 // function is exact: the tables give ALE's colours and greys, [Blend] gives ALE's colour
-// averaging, [Resizer] gives the bytes of OpenCV's INTER_AREA, and [Observer] those of
+// averaging, [resizer] gives the bytes of OpenCV's INTER_AREA, and [Observer] those of
 // whole recipes. Resizing is a matter of floating point: sums are taken in the order of
 // OpenCV or of Torch, each product and sum rounded to float32, never fused.
 //
@@ -70,7 +70,7 @@ func ToGrey(dst, src []byte, p *Palette) {
 	toGrey(dst, src, &p.Grey)
 }
 
-// toGreyGo looks eight pixels up at a time. Most of a picture is flat, so the eight are
+// toGreyGo looks eight pixels up at a time. Most of an image is flat, so the eight are
 // most often those seen last.
 func toGreyGo(dst, src []byte, grey *[256]uint8) {
 	var seen uint64

@@ -112,19 +112,19 @@ func TestAveragesAreALEs(t *testing.T) {
 }
 
 func TestNothingAllocates(t *testing.T) {
-	r, err := NewResizer(210, 84, 84)
+	r, err := newResizer(210, 84, 84)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, b := noise(210*Width, 1, 0xff), noise(210*Width, 2, 0xff)
-	small, grey, rgb := make([]byte, r.Len()), make([]byte, len(a)), make([]byte, 3*len(a))
+	small, grey, rgb := make([]byte, r.length()), make([]byte, len(a)), make([]byte, 3*len(a))
 	blend := NewBlend(NTSC)
 	onPaths(t, func(t *testing.T) {
 		for name, f := range map[string]func(){
-			"ToGrey":        func() { ToGrey(grey, a, NTSC) },
-			"ToRGB":         func() { ToRGB(rgb, a, NTSC) },
-			"Average":       func() { blend.Average(grey, a, b) },
-			"MaxGreyResize": func() { r.MaxGreyResize(small, a, b, NTSC) },
+			"ToGrey":  func() { ToGrey(grey, a, NTSC) },
+			"ToRGB":   func() { ToRGB(rgb, a, NTSC) },
+			"Average": func() { blend.Average(grey, a, b) },
+			"resize":  func() { r.maxGreyResize(small, a, b, &NTSC.Grey) },
 		} {
 			if n := testing.AllocsPerRun(10, f); n != 0 {
 				t.Errorf("%s allocates %v times per call", name, n)
@@ -134,16 +134,9 @@ func TestNothingAllocates(t *testing.T) {
 }
 
 func TestWrongLengths(t *testing.T) {
-	r, err := NewResizer(210, 84, 84)
-	if err != nil {
-		t.Fatal(err)
-	}
-	picture, blend := make([]byte, 210*Width), NewBlend(NTSC)
+	blend := NewBlend(NTSC)
 	panics(t, "dst has 3 bytes, src 4", func() { ToGrey(make([]byte, 3), make([]byte, 4), NTSC) })
 	panics(t, "dst has 11 bytes, src 4", func() { ToRGB(make([]byte, 11), make([]byte, 4), NTSC) })
-	panics(t, "dst has 4 bytes, the pictures 4 and 5", func() { blend.Average(make([]byte, 4), make([]byte, 4), make([]byte, 5)) })
-	panics(t, "dst has 4 bytes, the pictures 3 and 4", func() { blend.Average(make([]byte, 4), make([]byte, 3), make([]byte, 4)) })
-	panics(t, "dst has 7055 bytes, must have 7056, 84 rows of 84", func() { r.MaxGreyResize(make([]byte, 7055), picture, picture, NTSC) })
-	panics(t, "have 33600 and 33599 bytes, both must have 33600", func() { r.MaxGreyResize(make([]byte, 7056), picture, picture[1:], NTSC) })
-	panics(t, "have 0 and 33600 bytes, both must have 33600", func() { r.MaxGreyResize(make([]byte, 7056), nil, picture, NTSC) })
+	panics(t, "dst has 4 bytes, the images 4 and 5", func() { blend.Average(make([]byte, 4), make([]byte, 4), make([]byte, 5)) })
+	panics(t, "dst has 4 bytes, the images 3 and 4", func() { blend.Average(make([]byte, 4), make([]byte, 3), make([]byte, 4)) })
 }

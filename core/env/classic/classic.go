@@ -79,7 +79,7 @@ const (
 )
 
 // Save returns the state of the episode and of the stream: a version byte, one
-// byte that tells whether an episode is going on, the steps taken, the stream
+// byte that says whether an episode is going on, the steps taken, the stream
 // and the four numbers, little-endian.
 func (t *task) Save() ([]byte, error) {
 	stream, err := t.stream.MarshalBinary()

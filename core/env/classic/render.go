@@ -10,9 +10,9 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// The pictures are those of Gymnasium's rgb_array: same sizes, shapes and
-// colours (checked against pictures of Gymnasium, testdata/). Only the smoothed
-// edges of slanted and round shapes differ. A picture depends on nothing but
+// The images are those of Gymnasium's rgb_array: same sizes, shapes and
+// colours (checked against images of Gymnasium, testdata/). Only the smoothed
+// edges of slanted and round shapes differ. An image depends on nothing but
 // the state and is new memory each time; before the first reset the state is
 // all zeros.
 var (
@@ -41,7 +41,7 @@ func (c *CartPole) Render() (rgb []byte, width, height int, err error) {
 		axle  = rail + 7.5
 		pole  = scale * 2 * cartHalfLength
 	)
-	p := newPicture(600, 400)
+	p := newCanvas(600, 400)
 	x := c.state[0]*scale + 300
 	p.block(black, box{-25, 25, -15, 15}, 0, point{x, rail})
 	p.block(wood, box{-5, 5, -5, pole - 5}, -c.state[2], point{x, axle})
@@ -59,7 +59,7 @@ func (a *Acrobot) Render() (rgb []byte, width, height int, err error) {
 		length    = acroLength * scale
 		thickness = 0.1 * scale // to each side
 	)
-	p := newPicture(500, 500)
+	p := newCanvas(500, 500)
 	goal := math.Floor(middle + scale)
 	p.line(black, point{0, goal}, point{500, goal})
 
@@ -86,7 +86,7 @@ func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
 	ground := func(x float64) point {
 		return point{(x - carMin) * scale, (math.Sin(3*x)*0.45 + 0.55) * scale}
 	}
-	p := newPicture(600, 400)
+	p := newCanvas(600, 400)
 	hills := make([]point, spans+1)
 	for i := range hills {
 		hills[i] = ground(carMin + (carMax-carMin)*float64(i)/spans)
@@ -106,7 +106,7 @@ func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
 	return p.rgb, p.width, p.height, nil
 }
 
-// A point is a place in a picture, in pixels. As in Gymnasium's drawings y
+// A point is a position in an image, in pixels. As in Gymnasium's drawings y
 // points upwards and whole numbers are the middles of pixels, (0, 0) that of
 // the pixel at the bottom left.
 type point struct{ x, y float64 }
@@ -130,21 +130,21 @@ func (p point) left() point { return point{-p.y, p.x} }
 
 type box struct{ left, right, bottom, top float64 }
 
-// picture is what has been drawn so far, and the tool that draws.
-type picture struct {
+// canvas is what has been drawn so far, and the tool that draws.
+type canvas struct {
 	rgb           []byte // row by row from the top
 	width, height int
 	raster        vector.Rasterizer
 }
 
-// newPicture returns a white one.
-func newPicture(width, height int) *picture {
-	return &picture{rgb: bytes.Repeat([]byte{255}, 3*width*height), width: width, height: height}
+// newCanvas returns a white one.
+func newCanvas(width, height int) *canvas {
+	return &canvas{rgb: bytes.Repeat([]byte{255}, 3*width*height), width: width, height: height}
 }
 
-// block fills a rectangle, given around the place about which it is turned.
+// block fills a rectangle, given around the point about which it is turned.
 // The library that draws for Gymnasium knows only whole pixels as corners.
-func (p *picture) block(c paint, b box, angle float64, at point) {
+func (p *canvas) block(c paint, b box, angle float64, at point) {
 	corners := []point{{b.left, b.bottom}, {b.left, b.top}, {b.right, b.top}, {b.right, b.bottom}}
 	for i := range corners {
 		corners[i] = at.plus(corners[i].turned(angle)).whole()
@@ -153,7 +153,7 @@ func (p *picture) block(c paint, b box, angle float64, at point) {
 }
 
 // disc fills a circle, its middle and radius being whole as block's corners are.
-func (p *picture) disc(c paint, middle point, radius float64) {
+func (p *canvas) disc(c paint, middle point, radius float64) {
 	var corners [64]point // no visible corner up to a radius of 100
 	for i := range corners {
 		angle := -2 * math.Pi * float64(i) / float64(len(corners))
@@ -162,19 +162,19 @@ func (p *picture) disc(c paint, middle point, radius float64) {
 	p.fill(c, corners[:]...)
 }
 
-// line draws a line of one pixel's width through the places given: a polygon
+// line draws a line of one pixel's width through the points given: a polygon
 // that goes there and comes back.
-func (p *picture) line(c paint, places ...point) {
-	way := append([]point(nil), places...)
-	for i := len(places) - 2; i > 0; i-- {
-		way = append(way, places[i])
+func (p *canvas) line(c paint, points ...point) {
+	way := append([]point(nil), points...)
+	for i := len(points) - 2; i > 0; i-- {
+		way = append(way, points[i])
 	}
 	p.fill(c, way...)
 }
 
 // fill fills a polygon whose corners are given clockwise, with the outer half
 // of the pixels on its edge: a square from 0 to 2 has three pixels a side.
-func (p *picture) fill(c paint, corners ...point) {
+func (p *canvas) fill(c paint, corners ...point) {
 	edge := p.outline(corners)
 	low, high := edge[0], edge[0]
 	for _, q := range edge {
@@ -212,7 +212,7 @@ func (p *picture) fill(c paint, corners ...point) {
 
 // outline returns the polygon half a pixel outside the one given, measured in
 // the rows and columns of rgb. Corners sharper than 60 degrees are cut off.
-func (p *picture) outline(corners []point) []point {
+func (p *canvas) outline(corners []point) []point {
 	edge := make([]point, 0, len(corners)+2)
 	for i, q := range corners {
 		in := corners[(i+len(corners)-1)%len(corners)].towards(q)

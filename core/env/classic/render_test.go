@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// drawn renders a task and checks the size of its picture.
+// drawn renders a task and checks the size of its image.
 func drawn(t *testing.T, e env.Env) (rgb []byte, width, height int) {
 	t.Helper()
 	rgb, width, height, err := e.(env.Renderer).Render()
@@ -25,12 +25,12 @@ func drawn(t *testing.T, e env.Env) (rgb []byte, width, height int) {
 
 func colour(rgb []byte, width, x, y int) paint { return paint(rgb[3*(y*width+x):]) }
 
-// Pictures of the same states, drawn by Gymnasium (testdata/render.py): only
+// Images of the same states, drawn by Gymnasium (testdata/render.py): only
 // pixels on the edges of slanted and round shapes may differ. The margins are
 // what is measured and half as much again; a pixel more of thickness or a shape
 // left out is well beyond them.
-func TestPicturesEqualGymnasium(t *testing.T) {
-	list, err := os.ReadFile("testdata/pictures.csv")
+func TestImagesEqualGymnasium(t *testing.T) {
+	list, err := os.ReadFile("testdata/images.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestPicturesEqualGymnasium(t *testing.T) {
 	}
 }
 
-// differences compares a picture with the rows of another from top on.
+// differences compares an image with the rows of another from top on.
 func differences(rgb []byte, width, height int, theirs image.Image, top int) (mean float64, far int) {
 	for y := range height {
 		for x := range width {
@@ -94,7 +94,7 @@ func differences(rgb []byte, width, height int, theirs image.Image, top int) (me
 	return mean / float64(len(rgb)), far
 }
 
-// What is in the middle of each shape, in the pictures of states whose geometry
+// What is in the middle of each shape, in the images of states whose geometry
 // is plain.
 func TestColoursOfShapes(t *testing.T) {
 	white := paint{255, 255, 255}
@@ -150,7 +150,7 @@ func TestPoleLeans(t *testing.T) {
 	}
 }
 
-// A picture depends on the state alone, belongs to the caller, and drawing it
+// An image depends on the state alone, belongs to the caller, and drawing it
 // changes nothing.
 func TestRenderOnlyLooks(t *testing.T) {
 	for _, x := range tasks() {
@@ -168,12 +168,12 @@ func TestRenderOnlyLooks(t *testing.T) {
 		before, _ := x.env.Save()
 		first, _, _ := drawn(t, x.env)
 		if bytes.Equal(first, unreset) {
-			t.Errorf("%s: the picture does not follow the state", id)
+			t.Errorf("%s: the image does not follow the state", id)
 		}
 		want := bytes.Clone(first)
 		clear(first)
 		if again, _, _ := drawn(t, x.env); !bytes.Equal(again, want) {
-			t.Errorf("%s: a second picture of the same state differs", id)
+			t.Errorf("%s: a second image of the same state differs", id)
 		}
 		if after, _ := x.env.Save(); !bytes.Equal(before, after) {
 			t.Errorf("%s: drawing changed the state", id)

@@ -123,7 +123,7 @@ func (g *game) move(action int32) {
 	}
 }
 
-// caught tells whether the paddle covers a column.
+// caught reports whether the paddle covers a column.
 func (g *game) caught(column int) bool { return column >= g.paddle-1 && column <= g.paddle+1 }
 
 // finish counts a step, given whether it terminated the episode.
@@ -167,7 +167,7 @@ const (
 	saveSize    = saveHeader + depth*frameSize // and what the game adds
 )
 
-// save writes a version byte, one byte that tells whether an episode is going
+// save writes a version byte, one byte that says whether an episode is going
 // on, the steps taken, the stream, the paddle, the game's own bytes and the
 // stack of frames.
 func (g *game) save(own ...byte) ([]byte, error) {

@@ -209,7 +209,7 @@ func TestBall(t *testing.T) {
 			t.Errorf("%s: ball %v, reward %v, end %v, wall %b; want %+v", c.name, got, reward, end, b.wall, c)
 		}
 		if !bytes.Equal(b.frame[:], b.paint()) {
-			t.Errorf("%s: wrong picture", c.name)
+			t.Errorf("%s: wrong image", c.name)
 		}
 	}
 }

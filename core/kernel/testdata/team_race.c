@@ -10,10 +10,6 @@
 
 #include "../team.h"
 
-/* What entry.c has; the mode does not matter here. */
-uint64_t paceline_kernel_own_float_mode(void) { return 0; }
-void paceline_kernel_set_float_mode(uint64_t mode) { (void)mode; }
-
 enum { MOST = 60 };
 
 struct job {

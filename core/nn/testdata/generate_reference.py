@@ -2,12 +2,13 @@
 
     python generate_reference.py [output]        (needs torch and numpy)
 
-For each case, ten DQN updates on ten batches. Weights and batches are not stored:
-both sides make them from the integer hash below. Of every gradient (of the first
+For each case, ten updates on ten batches: of DQN, or of advantage actor-critic.
+Weights and batches are not stored: both sides make them from the integer hash below. Of every gradient (of the first
 and the last update), of every parameter after the ten updates and of every array
 of optimiser state, the file holds the norm, the largest magnitude, and all
 elements or, of large arrays, every n-th.
-The networks and names are those of the q_net of Stable-Baselines3's DQN.
+The networks and names are those of the q_net of Stable-Baselines3's DQN and of its
+ActorCriticPolicy.
 Run it again only to change the cases; `make test-torch` compares a fresh output.
 """
 
@@ -41,57 +42,143 @@ def uniform(key, n, low, high):
     return (low + (high - low) * (bits(key, n).astype(np.float64) / 2**32)).astype(np.float32)
 
 
+CNNS = {  # convolutions (outputs, kernel, stride), and the width of the dense layer behind them
+    "nature_cnn": ([(32, 8, 4), (64, 4, 2), (64, 3, 1)], 512),
+    "small_cnn": ([(16, 8, 4), (32, 4, 2)], 256),
+}
+
+
 class Trunk(nn.Module):
-    """NatureCNN, or Flatten without parameters."""
+    """NatureCNN or its smaller kin, or Flatten without parameters."""
 
     def __init__(self, case):
         super().__init__()
-        self.picture = case["arch"] == "nature_cnn"
-        if self.picture:
+        self.image = case["arch"] in CNNS
+        self.width = int(np.prod(case["obs"]))
+        if self.image:
             c, h, w = case["obs"]
-            self.cnn = nn.Sequential(
-                nn.Conv2d(c, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten()
-            )
+            convolutions, self.width = CNNS[case["arch"]]
+            layers, inputs = [], c
+            for outputs, kernel, stride in convolutions:
+                layers += [nn.Conv2d(inputs, outputs, kernel, stride), nn.ReLU()]
+                inputs = outputs
+            self.cnn = nn.Sequential(*layers, nn.Flatten())
             flat = self.cnn(torch.zeros(1, c, h, w)).shape[1]
-            self.linear = nn.Sequential(nn.Linear(flat, 512), nn.ReLU())
+            self.linear = nn.Sequential(nn.Linear(flat, self.width), nn.ReLU())
 
     def forward(self, x):
-        return self.linear(self.cnn(x)) if self.picture else x.flatten(1)
+        return self.linear(self.cnn(x)) if self.image else x.flatten(1)
+
+
+def fill(module, key):
+    """Overwrites the parameters with numbers of the hash."""
+    fan_in = 0
+    for i, p in enumerate(module.parameters()):
+        if p.dim() > 1:
+            fan_in = p[0].numel()
+        p.data = torch.from_numpy(uniform(key + i, p.numel(), -(fan_in**-0.5), fan_in**-0.5)).reshape(p.shape)
 
 
 class QNet(nn.Module):
     def __init__(self, case, key):
         super().__init__()
         self.features_extractor = Trunk(case)
-        widths = [512] if case["arch"] == "nature_cnn" else [int(np.prod(case["obs"])), *case["hidden"]]
+        widths = [self.features_extractor.width, *(case["hidden"] or [])]
         layers = []
         for i, o in itertools.pairwise(widths):
             layers += [nn.Linear(i, o), nn.ReLU()]
         self.q_net = nn.Sequential(*layers, nn.Linear(widths[-1], case["actions"]))
-        fan_in = 0
-        for i, p in enumerate(self.parameters()):
-            if p.dim() > 1:
-                fan_in = p[0].numel()
-            p.data = torch.from_numpy(uniform(key + i, p.numel(), -(fan_in**-0.5), fan_in**-0.5)).reshape(p.shape)
+        fill(self, key)
 
     def forward(self, x):
         return self.q_net(self.features_extractor(x))
 
 
-def batch(case, step):
-    n, key, size = case["batch"], 10000 + 100 * step, int(np.prod(case["obs"]))
+class MlpExtractor(nn.Module):
+    """A trunk for the policy and one for the value, each with layers of its own."""
 
-    def obs(k):
-        if case["dtype"] == "uint8":
-            x = (bits(k, n * size) >> np.uint32(24)).astype(np.float32) / np.float32(255)
-        else:
-            x = uniform(k, n * size, -2, 2)
-        return torch.from_numpy(x).reshape(n, *case["obs"])
+    def __init__(self, case, width):
+        super().__init__()
+        activation = {"relu": nn.ReLU, "tanh": nn.Tanh}[case["activation"]]
 
-    actions = torch.from_numpy((bits(key + 2, n) % np.uint32(case["actions"])).astype(np.int64))
-    rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
-    discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
-    return obs(key), obs(key + 1), actions, rewards, discounts
+        def trunk(widths):
+            layers = []
+            for i, o in zip([width, *widths], widths):
+                layers += [nn.Linear(i, o), activation()]
+            return nn.Sequential(*layers)
+
+        self.policy_net, self.value_net = trunk(case["hidden"]), trunk(case["hidden_v"])
+
+
+class ActorCritic(nn.Module):
+    def __init__(self, case, key):
+        super().__init__()
+        self.features_extractor = Trunk(case)
+        width = self.features_extractor.width
+        self.mlp_extractor = MlpExtractor(case, width) if case["arch"] == "mlp" else None
+        self.action_net = nn.Linear(case["hidden"][-1] if self.mlp_extractor else width, case["actions"])
+        self.value_net = nn.Linear(case["hidden_v"][-1] if self.mlp_extractor else width, 1)
+        fill(self, key)
+
+    def forward(self, x):
+        pi = v = self.features_extractor(x)
+        if self.mlp_extractor:
+            pi, v = self.mlp_extractor.policy_net(pi), self.mlp_extractor.value_net(v)
+        return self.action_net(pi), self.value_net(v).flatten()
+
+
+def observations(case, key):
+    n, size = case["batch"], int(np.prod(case["obs"]))
+    if case["dtype"] == "uint8":
+        x = (bits(key, n * size) >> np.uint32(24)).astype(np.float32) / np.float32(255)
+    else:
+        x = uniform(key, n * size, -2, 2)
+    return torch.from_numpy(x).reshape(n, *case["obs"])
+
+
+def chosen(case, key):
+    return torch.from_numpy((bits(key, case["batch"]) % np.uint32(case["actions"])).astype(np.int64))
+
+
+class QLearning:
+    """DQN's loss, with a target network of its own."""
+
+    def __init__(self, case):
+        self.case, self.net, self.target = case, QNet(case, 1000), QNet(case, 2000)
+        kinds = {"huber": nn.functional.smooth_l1_loss, "squared": nn.functional.mse_loss}
+        self.loss_fn = kinds[case["loss"]["kind"]]
+
+    def loss(self, step):
+        case, n, key = self.case, self.case["batch"], 10000 + 100 * step
+        obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
+        rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
+        discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+        with torch.no_grad():
+            y = rewards + discounts * self.target(next_obs).max(dim=1).values
+        q = self.net(obs).gather(1, actions[:, None])[:, 0]
+        return self.loss_fn(q, y, reduction=case["loss"]["reduction"]), []
+
+
+class AdvantageActorCritic:
+    """Stable-Baselines3's A2C.train, on the rows whose weight is 1."""
+
+    def __init__(self, case):
+        self.case, self.net = case, ActorCritic(case, 1000)
+
+    def loss(self, step):
+        case, n, key = self.case, self.case["batch"], 10000 + 100 * step
+        rows = torch.from_numpy(bits(key + 5, n) % 4 != 0)
+        assert rows.any()
+        logits, values = self.net(observations(case, key)[rows])
+        actions = chosen(case, key + 2)[rows]
+        advantages = torch.from_numpy(uniform(key + 3, n, -2, 2))[rows]
+        returns = torch.from_numpy(uniform(key + 4, n, -case["reward"], case["reward"]))[rows]
+        pi = torch.distributions.Categorical(logits=logits)
+        policy = -(advantages * pi.log_prob(actions)).mean()
+        value = nn.functional.mse_loss(returns, values)
+        entropy = pi.entropy().mean()
+        o = case["loss"]
+        return policy - o["entropy_coef"] * entropy + o["value_coef"] * value, [float(x.detach()) for x in (policy, value, entropy)]
 
 
 class MnihRMSProp:
@@ -113,6 +200,21 @@ class MnihRMSProp:
             p -= self.lr * p.grad / torch.sqrt(s - a * a + 0.01)
 
 
+class RMSpropInside:
+    """RMSProp with eps inside the root; with first_average 1 Stable-Baselines3's RMSpropTFLike."""
+
+    def __init__(self, params, lr, decay, eps, first_average):
+        self.params, self.lr, self.decay, self.eps = params, lr, decay, eps
+        self.state = {p: {"square_avg": torch.full_like(p, first_average)} for p in params}
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.params:
+            s = self.state[p]["square_avg"]
+            s.mul_(self.decay).addcmul_(p.grad, p.grad, value=1 - self.decay)
+            p.addcdiv_(p.grad, s.add(self.eps).sqrt_(), value=-self.lr)
+
+
 def optimizer(case, params):
     o = case["optimizer"]
     match o["name"]:
@@ -122,11 +224,11 @@ def optimizer(case, params):
             return torch.optim.Adam(params, lr=case["lr"], eps=o["eps"]), {"m": "exp_avg", "v": "exp_avg_sq"}
         case "adagrad":
             return torch.optim.Adagrad(params, lr=case["lr"]), {"sum": "sum"}
+        case "rmsprop" if o.get("eps_inside"):
+            return RMSpropInside(params, case["lr"], o["decay"], o["eps"], o["first_average"]), {"square_avg": "square_avg"}
         case "rmsprop":
-            return torch.optim.RMSprop(params, lr=case["lr"], eps=o["eps"], centered=o["centered"]), {
-                "square_avg": "square_avg",
-                "grad_avg": "grad_avg",
-            }
+            opt = torch.optim.RMSprop(params, lr=case["lr"], alpha=o.get("decay", 0.99), eps=o["eps"], centered=o["centered"])
+            return opt, {"square_avg": "square_avg", "grad_avg": "grad_avg"}
 
 
 def summary(t):
@@ -141,21 +243,17 @@ def summary(t):
 
 
 def run(case):
-    theta, target = QNet(case, 1000), QNet(case, 2000)
-    names, params = zip(*theta.named_parameters())
+    method = (AdvantageActorCritic if case["loss"]["kind"] == "actor_critic" else QLearning)(case)
+    names, params = zip(*method.net.named_parameters())
     opt, states = optimizer(case, params)
-    loss_fn = {"huber": nn.functional.smooth_l1_loss, "squared": nn.functional.mse_loss}[case["loss"]["kind"]]
-    out = dict(case, losses=[], norms=[], gradients=[])
+    out = dict(case, losses=[], parts=[], norms=[], gradients=[])
     for step in range(STEPS):
-        obs, next_obs, actions, rewards, discounts = batch(case, step)
-        with torch.no_grad():
-            y = rewards + discounts * target(next_obs).max(dim=1).values
-        q = theta(obs).gather(1, actions[:, None])[:, 0]
-        loss = loss_fn(q, y, reduction=case["loss"]["reduction"])
+        loss, parts = method.loss(step)
         for p in params:
             p.grad = None
         loss.backward()
         out["losses"].append(float(loss.detach()))
+        out["parts"].append(parts)
         if step in (0, STEPS - 1):
             out["gradients"].append({n: summary(p.grad) for n, p in zip(names, params)})
         if case["clip"]:
@@ -196,6 +294,29 @@ def main():
         mlp | huber_adam | {"optimizer": {"name": "rmsprop", "eps": 1e-3, "centered": True}},
         mlp | squared | {"optimizer": {"name": "adagrad"}, "clip": 5},
     ]
+    # Actor-critic: two trunks of different widths, and one under both heads.
+    two = mlp | {"hidden": [24, 17], "hidden_v": [13, 11], "activation": "tanh", "batch": 20}
+    small = nature | {"arch": "small_cnn", "obs": [3, 36, 28], "batch": 9}
+    sb3 = {
+        "loss": {"kind": "actor_critic", "entropy_coef": 0.01, "value_coef": 0.5},
+        "optimizer": {"name": "rmsprop", "decay": 0.99, "eps": 1e-5, "centered": False},
+        "lr": 7e-4,
+        "clip": 0.5,
+        "reward": 3,
+    }
+    tf_like = sb3 | {
+        "loss": {"kind": "actor_critic", "entropy_coef": 0, "value_coef": 1},
+        "optimizer": {"name": "rmsprop", "decay": 0.99, "eps": 1e-5, "eps_inside": True, "first_average": 1},
+        "clip": 0,
+    }
+    stooke_abbeel = sb3 | {
+        "loss": {"kind": "actor_critic", "entropy_coef": 0.01, "value_coef": 0.25},
+        "optimizer": {"name": "rmsprop", "decay": 0.9, "eps": 1e-6, "eps_inside": True, "first_average": 0},
+    }
+    cases += [two | sb3, two | tf_like, two | {"activation": "relu"} | stooke_abbeel]
+    # As above: with SB3's eps of 1e-5, rounding noise of the Nature CNN takes full steps.
+    smooth = {"optimizer": sb3["optimizer"] | {"eps": 1e-3}}
+    cases += [nature | {"batch": 9} | sb3 | smooth, small | stooke_abbeel, small | tf_like | {"loss": sb3["loss"]}]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")

@@ -1,8 +1,8 @@
-"""Two consoles in step: `compare` plays the same actions on both and names the first difference.
+"""Two consoles in lockstep: `compare` plays the same actions on both and names the first difference.
 
 Everything a script can see is compared after every act: reward, game over, truncation,
-lives, both frame numbers, the RAM and the picture; every `colours` acts the grey and
-the RGB picture too.
+lives, both frame numbers, the RAM and the image; every `colours` acts the grey and
+the RGB image too.
 """
 
 import ctypes
@@ -40,8 +40,8 @@ def legal(console):
     return [action.value for action in console.getLegalActionSet()]
 
 
-class Picture:
-    """A buffer for one console's RAM or picture, compared as plain bytes."""
+class Image:
+    """A buffer for one console's RAM or image, compared as plain bytes."""
 
     def __init__(self, shape):
         self.data = bytearray(int(np.prod(shape)))
@@ -62,10 +62,10 @@ class Duel:
             a, b = (self.listed(getattr(console, name)()) for console in self.pair)
             self.same(name, a, b)
         shape = tuple(ours.getScreenDims())
-        self.ram = [Picture(128) for _ in self.pair]
-        self.screen = [Picture(shape) for _ in self.pair]
-        self.grey = [Picture(shape) for _ in self.pair]
-        self.rgb = [Picture((*shape, 3)) for _ in self.pair]
+        self.ram = [Image(128) for _ in self.pair]
+        self.screen = [Image(shape) for _ in self.pair]
+        self.grey = [Image(shape) for _ in self.pair]
+        self.rgb = [Image((*shape, 3)) for _ in self.pair]
         self.read = [tuple(getattr(console, name) for name in NUMBERS) for console in self.pair]
         self.look()
         self.look_colours()
@@ -101,7 +101,7 @@ class Duel:
         self.look()
 
     def look(self):
-        # In this order: a wrong byte of RAM tells more than the lives or the picture that follow from it.
+        # In this order: a wrong byte of RAM says more than the lives or the image that follow from it.
         a, b = self.ram
         for console, to in zip(self.pair, self.ram):
             console.getRAM(to.array)
@@ -115,17 +115,17 @@ class Duel:
         for console, to in zip(self.pair, self.screen):
             console.getScreen(to.array)
         if a.data != b.data:
-            self.differ("picture", a.array, b.array, self.place)
+            self.differ("image", a.array, b.array, self.place)
 
     def look_colours(self):
-        for name, pictures, method in (
-            ("grey picture", self.grey, "getScreenGrayscale"),
-            ("RGB picture", self.rgb, "getScreenRGB"),
+        for name, images, method in (
+            ("grey image", self.grey, "getScreenGrayscale"),
+            ("RGB image", self.rgb, "getScreenRGB"),
         ):
-            for console, to in zip(self.pair, pictures):
+            for console, to in zip(self.pair, images):
                 getattr(console, method)(to.array)
-            if pictures[0].data != pictures[1].data:
-                self.differ(name, pictures[0].array, pictures[1].array, self.place)
+            if images[0].data != images[1].data:
+                self.differ(name, images[0].array, images[1].array, self.place)
 
     @staticmethod
     def place(index):
@@ -201,7 +201,7 @@ def observations(env, console, acts, seed=1):
     """Plays an AtariVectorEnv of one environment and a console of ours: the differences of what each observes."""
     from paceline import _lib
 
-    screen, observed = _lib.lib().paceline_console_screen, Picture((84, 84))
+    screen, observed = _lib.lib().paceline_console_screen, Image((84, 84))
     pointer = (ctypes.c_uint8 * observed.array.size).from_buffer(observed.data)
     choices, differences = minimal(console), []
     env.reset(seed=seed)

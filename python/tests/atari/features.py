@@ -322,7 +322,7 @@ def short_frames(cart):
 
 
 def long_frames(cart):
-    """Frames cut off after line 290, or 342 where the picture is taken for PAL's."""
+    """Frames cut off after line 290, or 342 where the image is taken for PAL's."""
     rng = cart.rng
     scene(cart, 0, 60)
     for i in range(rng.between(2, 4)):

@@ -9,9 +9,9 @@ the exit status is 1 if there was any difference. Runs and what one part of them
     t49     49 games     12,000 acts without sticky actions
     t3      104 games    3 random modes and difficulties, 60 acts each with all 18 actions
     t4      500 generated cartridges    8 acts
-    skip    104 games    300 acts of 4 frames, sticky 0.25, grey and RGB pictures too
+    skip    104 games    300 acts of 4 frames, sticky 0.25, grey and RGB images too
     save    104 games    saved after up to 600 acts, 200 acts more in another machine
-    colours 4 palette cards and 104 games    60 acts with and without colour averaging, every picture
+    colours 4 palette cards and 104 games    60 acts with and without colour averaging, every image
 """
 
 import argparse

@@ -99,11 +99,11 @@ def poke(*index):
 
 WRONGS = {
     "RAM": ("getRAM", poke(0x43), "act 5 (action {}): RAM $C3: ours {}, theirs {}"),
-    "picture": ("getScreen", poke(45, 12), "act 5 (action {}): picture row 45 column 12: ours {}, theirs {}"),
-    "rows": ("getScreen", poke(slice(7, 9)), "act 5 (action {}): picture row 7 column 0: ours {}, theirs {}; "
+    "image": ("getScreen", poke(45, 12), "act 5 (action {}): image row 45 column 12: ours {}, theirs {}"),
+    "rows": ("getScreen", poke(slice(7, 9)), "act 5 (action {}): image row 7 column 0: ours {}, theirs {}; "
              "320 of 33600 differ, up to row 8 column 159"),
-    "grey": ("getScreenGrayscale", poke(0, 3), "act 6 (action {}): grey picture row 0 column 3: ours {}, theirs {}"),
-    "rgb": ("getScreenRGB", poke(0, 3, 2), "act 6 (action {}): RGB picture row 0 column 3 channel 2: ours {}"),
+    "grey": ("getScreenGrayscale", poke(0, 3), "act 6 (action {}): grey image row 0 column 3: ours {}, theirs {}"),
+    "rgb": ("getScreenRGB", poke(0, 3, 2), "act 6 (action {}): RGB image row 0 column 3 channel 2: ours {}"),
     "reward": ("act", lambda reward: reward + 1, "act 5 (action {}): reward: ours 1, theirs 0"),
     "lives": ("lives", lambda lives: lives + 1, "act 5 (action {}): lives: ours 1, theirs 0"),
     "over": ("game_over", lambda over: True, "act 5 (action {}): game_over: ours True, theirs False"),

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from envs import SMALL, vector
-from paceline import DQN
+from paceline import A2C, DQN
 
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 how = sys.argv[1]
@@ -16,12 +16,16 @@ if how == "pixels":
     keywords = {"buffer_size": 5000, "learning_starts": 100, "target_update_interval": 200, "window": 200, "train_freq": 1}
     model = DQN("CnnPolicy", "Catch-v0", num_envs=4, seed=1, **keywords)
 elif how == "push-pixels":
-    from envs import Picture
+    from envs import Image
 
     keywords = {"buffer_size": 5000, "learning_starts": 100, "target_update_interval": 200, "window": 200, "gradient_steps": 20}
-    model = DQN("CnnPolicy", vector(AutoresetMode.SAME_STEP, 2, Picture), seed=1, **keywords)
+    model = DQN("CnnPolicy", vector(AutoresetMode.SAME_STEP, 2, Image), seed=1, **keywords)
 elif how == "push":
     model = DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL)
+elif how == "a2c":
+    model = A2C("CnnPolicy", "Catch-v0", num_envs=4, n_steps=128, seed=1)
+elif how == "a2c-push":
+    model = A2C("MlpPolicy", vector(AutoresetMode.NEXT_STEP, 2), seed=1)
 else:
     model = DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
 before = signal.getsignal(signal.SIGINT)

@@ -5,7 +5,7 @@ static struct atari m;
 static struct naive n;
 static struct cart cart;
 
-/* Each byte of the image says which kilobyte it is in; the DPC's are random. */
+/* Each byte of the ROM says which kilobyte it is in; the DPC's are random. */
 static void fresh(int scheme) {
   struct chance r = {9};
   for (uint32_t i = 0; i < sizeof cart.image; i++) cart.image[i] = scheme == ATARI_DPC ? byte(&r) : (uint8_t)(i >> 10);

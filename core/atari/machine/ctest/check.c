@@ -110,7 +110,7 @@ static void endless(int scheme) {
     EQUAL((n.cycles - m.cycles) % 152, 0, "the cycle of a line, frame %d", frame);
     later.cycles = (int32_t)n.cycles;
     const char *wrong = differs(&later, &n);
-    if (!wrong) wrong = picture_differs(&later, &n);
+    if (!wrong) wrong = image_differs(&later, &n);
     CHECK(!wrong, "%s, frame %d: %s", scheme_name[scheme], frame, wrong);
   }
 }

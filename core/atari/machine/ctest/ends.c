@@ -1,5 +1,5 @@
 /*
- * Where a frame ends in the middle of a line, or does not end: what is in the picture
+ * Where a frame ends in the middle of a line, or does not end: what is in the image
  * then, of which the next frames may show some. Rows here are one colour of before, and
  * what a frame has put over it.
  */
@@ -8,11 +8,11 @@
 enum { BEFORE = 0x5E, BACK = 0x1A, FIELD = 0x44, FIRST = 0x66, SECOND = 0x88, ROW = 2 };
 
 static void paint(void) {
-  memset(m.picture, BEFORE, sizeof m.picture);
-  memset(n.picture, BEFORE, sizeof n.picture);
+  memset(m.image, BEFORE, sizeof m.image);
+  memset(n.image, BEFORE, sizeof n.image);
 }
 
-/* A frame over a picture of before, in which VSYNC is on: its going off ends it. */
+/* A frame over an image of before, in which VSYNC is on: its going off ends it. */
 static void start(void) {
   fresh(34, 210);
   paint();
@@ -27,9 +27,9 @@ static const uint8_t *ended(int clock) {
   set(0x00, 0);
   CHECK(m.frame_over && n.frame_over, "the frame goes on");
   end();
-  const char *wrong = picture_differs(&m, &n);
+  const char *wrong = image_differs(&m, &n);
   CHECK(!wrong, "ended at clock %d: %s", clock, wrong);
-  return m.picture[m.tia.buffer] + ROW * 160;
+  return m.image[m.tia.buffer] + ROW * 160;
 }
 
 /* As many pixels of a colour, from x on. Returns where they end. */
@@ -85,14 +85,14 @@ static void comb(void) {
       run_of(row, 8, four - 8, BACK, "drawn", second);
       run_of(row, four > 8 ? four : 8, black - (four > 8 ? four : 8), 0, "the rest of the black", second);
     }
-  /* HMOVE at the line's last cycle is the next line's; above the picture it is its first line's. */
+  /* HMOVE at the line's last cycle is the next line's; above the image it is its first line's. */
   for (int row_of = -1; row_of <= ROW; row_of += ROW + 1) {
     start();
     at(line(row_of) - (row_of < 0 ? 30 : 1));
     if (row_of < 0) at(line(row_of) + 3);
     set(0x2A, 0);
     ended(150);
-    const uint8_t *first = m.picture[m.tia.buffer] + (row_of < 0 ? 0 : row_of) * 160;
+    const uint8_t *first = m.image[m.tia.buffer] + (row_of < 0 ? 0 : row_of) * 160;
     EQUAL(first[7], 0, "black");
     CHECK(first[8] != 0 && first[160] != 0 && (row_of <= 0 || first[-160] != 0), "more than eight pixels are black");
   }
@@ -217,7 +217,7 @@ static void short_players(void) {
 
 /* ---------------------------------------------------------- no end in sight */
 
-/* A program on both machines, over a picture of before. */
+/* A program on both machines, over an image of before. */
 static void plays(const uint8_t *program, size_t size, int frames) {
   memset(&cart, 0xEA, sizeof cart);
   memcpy(cart.image, program, size);
@@ -229,14 +229,14 @@ static void plays(const uint8_t *program, size_t size, int frames) {
     atari_frame(&m, &cart.rom);
     naive_frame(&n);
     const char *wrong = differs(&m, &n);
-    if (!wrong) wrong = picture_differs(&m, &n);
+    if (!wrong) wrong = image_differs(&m, &n);
     CHECK(!wrong, "frame %d: %s", i, wrong);
     EQUAL(m.unfinished, n.unfinished, "unfinished");
     EQUAL(m.tia.lines, n.lines, "lines");
   }
 }
 
-/* The CPU stops on a line of the picture: above it is what was drawn, from it on the picture fades, once. */
+/* The CPU stops on a line of the image: above it is what was drawn, from it on the image fades, once. */
 static void stopped(void) {
   for (int lines = 1; lines < 255; lines += 23) {
     const uint8_t program[] = {0xA9, BACK, 0x85, 0x09, 0xA2, (uint8_t)lines, 0x85,
@@ -245,16 +245,16 @@ static void stopped(void) {
     CHECK(m.unfinished && m.cpu.jammed, "the CPU goes on");
     EQUAL(m.tia.lines, lines, "lines");
     EQUAL(m.cycles, 76 * lines + 2 + 2 + 3 + 2, "cycles: DEX, BNE, LDA, and 2 for the stop");
-    const uint8_t *picture = m.picture[m.tia.buffer];
+    const uint8_t *image = m.image[m.tia.buffer];
     for (int row = 0; row < 210; row++) {
       const int drawn = row < lines - 34;
-      EQUAL(picture[160 * row + 100], drawn ? BACK : (BEFORE & 15) >> 1, "row %d of %d lines", row, lines);
-      EQUAL(m.picture[!m.tia.buffer][160 * row], BEFORE, "the other picture");
+      EQUAL(image[160 * row + 100], drawn ? BACK : (BEFORE & 15) >> 1, "row %d of %d lines", row, lines);
+      EQUAL(m.image[!m.tia.buffer][160 * row], BEFORE, "the other image");
     }
   }
 }
 
-/* 25,000 instructions: the call ends, and the next goes on, with the colours that the picture has faded to. */
+/* 25,000 instructions: the call ends, and the next goes on, with the colours that the image has faded to. */
 static void given_up(void) {
   /* COLUBK; X, Y turns of a loop of two instructions; then a read, two more of 256 turns, and VSYNC */
   static const uint8_t program[] = {0xA9, BACK, 0x85, 0x09, 0xA0, 60,   0xA2, 0,    0xCA, 0xD0, 0xFD,
@@ -262,12 +262,12 @@ static void given_up(void) {
                                     0x85, 0x02, 0xA9, 0,    0x85, 0x00, 0x4C, 0x00, 0xF0};
   plays(program, sizeof program, 1);
   CHECK(m.unfinished, "the frame ended");
-  EQUAL(m.picture[m.tia.buffer][0], BEFORE, "nothing is drawn where nothing was touched since line 0");
+  EQUAL(m.image[m.tia.buffer][0], BEFORE, "nothing is drawn where nothing was touched since line 0");
   plays(program, sizeof program, 2);
   CHECK(!m.unfinished, "the frame did not end");
-  EQUAL(m.picture[m.tia.buffer][160 * 209 + 159], BACK, "and all of it is drawn at its end");
+  EQUAL(m.image[m.tia.buffer][160 * 209 + 159], BACK, "and all of it is drawn at its end");
   plays(program, sizeof program, 12);
-  /* Half of the picture is drawn when the call ends. */
+  /* Half of the image is drawn when the call ends. */
   static const uint8_t half[] = {0xA9, BACK, 0x85, 0x09, 0xA2, 120,  0x85, 0x02, 0xCA, 0xD0, 0xFB, 0xA5, 0x0D,
                                  0xA0, 60,   0xA2, 0,    0xCA, 0xD0, 0xFD, 0x88, 0xD0, 0xF8, 0x4C, 0x00, 0xF0};
   plays(half, sizeof half, 7);

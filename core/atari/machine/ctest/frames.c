@@ -1,7 +1,7 @@
 /*
  * Whole frames: random programs on the machine and on its naive twin, every pixel,
  * every register and every byte of RAM compared after every frame; and all but the pixels
- * where nobody wants the picture.
+ * where nobody wants the image.
  */
 #include "programs.h"
 
@@ -16,7 +16,7 @@ static void compare(const char *what, uint64_t seed, int frames, struct chance *
     atari_frame(&m, &cart.rom);
     naive_frame(&n);
     const char *wrong = differs(&m, &n);
-    if (!wrong) wrong = m.draw ? picture_differs(&m, &n) : objects_differ(&m, &n);
+    if (!wrong) wrong = m.draw ? image_differs(&m, &n) : objects_differ(&m, &n);
     if (wrong) FAIL("%s %llu, frame %d: %s", what, (unsigned long long)seed, frame, wrong);
     if (m.cpu.jammed) return;
   }

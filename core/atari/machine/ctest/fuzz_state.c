@@ -72,7 +72,7 @@ static void into_bounds(void) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const size_t head = offsetof(struct atari, picture);
+  const size_t head = offsetof(struct atari, image);
   if (size < 8) return -1;
   played(word(data + 1));
   if (data[0] % 3 == 0) {

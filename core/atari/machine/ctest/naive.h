@@ -21,7 +21,7 @@ struct naive_fetcher {
 
 struct naive {
   /* the cartridge, and how it is shown */
-  const uint8_t *image;
+  const uint8_t *rom;
   enum naive_scheme scheme;
   int first_line, rows, pal, comb_exists;
 
@@ -44,14 +44,14 @@ struct naive {
   int timer, timer_shift, timer_was_read;
 
   /* TIA */
-  int64_t frame_start, top /* of the picture's first row */, drawn, vsync_end, hmove_at, dump_end, lines;
+  int64_t frame_start, top /* of the image's first row */, drawn, vsync_end, hmove_at, dump_end, lines;
   uint8_t vblank, ctrlpf, nusiz[2], refp[2], pf[3], enam[2], vdelp[2], vdelbl, resmp[2], hm[5], colour[4];
   uint8_t grp[2], old_grp[2], enabl, old_enabl;
   int position[5]; /* P0, P1, M0, M1, BL */
   int skip[2], reflect, comb, ark, ark_count, ark_m0;
   uint8_t cx[8]; /* CXM0P to CXPPMM */
   int buffer;
-  uint8_t picture[2][NAIVE_ROWS][NAIVE_WIDTH];
+  uint8_t image[2][NAIVE_ROWS][NAIVE_WIDTH];
 
   /* board */
   int bank, slice[4];
@@ -103,11 +103,11 @@ static void naive_write(struct naive *m, uint32_t address, uint8_t value) {
 
 /* ------------------------------------------------------------------ frames */
 
-/* Off and on: chips and pictures, not RAM. */
+/* Off and on: chips and images, not RAM. */
 static void naive_reset(struct naive *m, uint8_t timer) {
   struct naive fresh;
   memset(&fresh, 0, sizeof fresh);
-  fresh.image = m->image, fresh.scheme = m->scheme;
+  fresh.rom = m->rom, fresh.scheme = m->scheme;
   fresh.first_line = m->first_line, fresh.rows = m->rows, fresh.pal = m->pal, fresh.comb_exists = m->comb_exists;
   fresh.swcha = m->swcha, fresh.swchb = m->swchb;
   memcpy(fresh.button, m->button, sizeof fresh.button);
@@ -131,10 +131,10 @@ static void naive_frame(struct naive *m) {
   m->frame_over = 0;
   for (int i = 0; i < 25000 && !m->frame_over && !m->jammed; i++) naive_instruction(m);
   const int64_t line = m->lines = (naive_clock(m) - m->frame_start) / NAIVE_LINE;
-  if (!m->frame_over && !m->unfinished) /* what is left of the picture fades */
+  if (!m->frame_over && !m->unfinished) /* what is left of the image fades */
     for (int row = 0; row < m->rows; row++)
       for (int x = 0; x < NAIVE_WIDTH; x++)
-        if (row >= line - m->first_line) m->picture[m->buffer][row][x] = (m->picture[m->buffer][row][x] & 15) >> 1;
+        if (row >= line - m->first_line) m->image[m->buffer][row][x] = (m->image[m->buffer][row][x] & 15) >> 1;
   m->unfinished = !m->frame_over;
 }
 

@@ -83,7 +83,7 @@ static uint8_t naive_dpc_read(struct naive *m, uint32_t a) {
     f->flag = 0xFF;
   else if ((f->counter & 255) == f->bottom)
     f->flag = 0;
-  const uint8_t display = m->image[8192 + 2047 - f->counter];
+  const uint8_t display = m->rom[8192 + 2047 - f->counter];
   uint8_t value = 0;
   if (function == 0 && i < 4) {
     value = m->lfsr;
@@ -152,9 +152,9 @@ static uint8_t naive_board_read(struct naive *m, uint32_t address) {
   const uint32_t a = address & 0xFFF;
   naive_touch(m, a);
   switch (m->scheme) {
-    case N_4K: return m->image[a];
-    case N_E0: return m->image[(a >> 10 == 3 ? 7 : m->slice[a >> 10]) * 1024 + (int)(a & 1023)];
-    case N_FE: return m->image[a + (address & 0x2000 ? 0 : 4096)];
+    case N_4K: return m->rom[a];
+    case N_E0: return m->rom[(a >> 10 == 3 ? 7 : m->slice[a >> 10]) * 1024 + (int)(a & 1023)];
+    case N_FE: return m->rom[a + (address & 0x2000 ? 0 : 4096)];
     case N_F8SC:
     case N_F6SC:
       if (a >= 0x80 && a <= 0xFF) return m->board_ram[a - 0x80];
@@ -164,7 +164,7 @@ static uint8_t naive_board_read(struct naive *m, uint32_t address) {
       break;
     default: break;
   }
-  return m->image[m->bank * 4096 + (int)a];
+  return m->rom[m->bank * 4096 + (int)a];
 }
 
 static void naive_board_write(struct naive *m, uint32_t address, uint8_t value) {

@@ -75,7 +75,7 @@ static int naive_score(const struct naive *m) {
 }
 
 static void naive_pixel(struct naive *m, int64_t row, int x) {
-  uint8_t *const out = &m->picture[m->buffer][row][x];
+  uint8_t *const out = &m->image[m->buffer][row][x];
   *out = 0;
   if (m->vblank & 2) return;
   const int p0 = naive_player_lit(m, 0, x), p1 = naive_player_lit(m, 1, x);
@@ -129,7 +129,7 @@ static int naive_in_fours(const struct naive *m) {
   return 0;
 }
 
-/* Clocks begin to end-1 of a line of the picture, all at once. */
+/* Clocks begin to end-1 of a line of the image, all at once. */
 static void naive_draw(struct naive *m, int64_t row, int begin, int end) {
   const int first = begin < NAIVE_BLANK ? 0 : begin - NAIVE_BLANK, four = (end - NAIVE_BLANK) / 4 * 4;
   int x = first;
@@ -145,7 +145,7 @@ static void naive_draw(struct naive *m, int64_t row, int begin, int end) {
   /* HMOVE's black pixels: what is left of eight, more where the beam is not yet at the first. */
   const int at = begin >= NAIVE_BLANK ? begin : end < NAIVE_BLANK ? end : NAIVE_BLANK;
   if (!m->comb || at >= NAIVE_BLANK + 8) return;
-  memset(m->picture[m->buffer][row] + (at > NAIVE_BLANK ? at - NAIVE_BLANK : 0), 0, (size_t)(NAIVE_BLANK + 8 - at));
+  memset(m->image[m->buffer][row] + (at > NAIVE_BLANK ? at - NAIVE_BLANK : 0), 0, (size_t)(NAIVE_BLANK + 8 - at));
   if (end >= NAIVE_BLANK + 8) m->comb = 0;
 }
 
@@ -224,9 +224,9 @@ static int naive_motion(int nibble, int cycle) {
   const int wanted = (nibble & 15) ^ 8;
   if (cycle == 75) return wanted - 8;
   if (cycle <= 20) {
-    int room = 17 - (3 * cycle + 1) / 4;
-    if (room > 15) room = 15;
-    return (wanted < room ? wanted : room) - 8;
+    int left = 17 - (3 * cycle + 1) / 4;
+    if (left > 15) left = 15;
+    return (wanted < left ? wanted : left) - 8;
   }
   if (cycle <= 54) return 0;
   const int lost = 3 * (74 - cycle) / 4;
@@ -250,7 +250,7 @@ static void naive_lock_missile(struct naive *m, int k, uint8_t value) {
   if (k == 0 && (was ^ value) & 2) m->ark_m0 = 0;
 }
 
-/* How long after the write the picture still goes on as before. */
+/* How long after the write the image still goes on as before. */
 static int64_t naive_delay(const struct naive *m, uint32_t reg) {
   if (reg == 0x01 || reg == 0x0B || reg == 0x0C || reg == 0x1B || reg == 0x1C) /* VBLANK, REFP, GRP */
     return 1;

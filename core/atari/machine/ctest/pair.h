@@ -39,7 +39,7 @@ static void power_on(struct atari *m, struct naive *n, struct cart *c, int first
   atari_reset(m, &c->rom, timer);
   if (!n) return;
   memset(n, 0, sizeof *n);
-  n->image = c->image, n->scheme = (enum naive_scheme)c->scheme;
+  n->rom = c->image, n->scheme = (enum naive_scheme)c->scheme;
   n->first_line = first_line, n->rows = rows, n->comb_exists = 1;
   n->swcha = 0xFF, n->swchb = 0x3F;
   n->button[0] = n->button[1] = 1;
@@ -96,12 +96,12 @@ static const char *objects_differ(const struct atari *m, const struct naive *n) 
 }
 
 /* And of what the last frame drew. */
-static const char *picture_differs(const struct atari *m, const struct naive *n) {
+static const char *image_differs(const struct atari *m, const struct naive *n) {
   static char text[200];
   const char *wrong = objects_differ(m, n);
   if (wrong) return wrong;
   for (int row = 0; row < n->rows; row++) {
-    const uint8_t *const is = m->picture[m->tia.buffer] + row * 160, *const want = n->picture[n->buffer][row];
+    const uint8_t *const is = m->image[m->tia.buffer] + row * 160, *const want = n->image[n->buffer][row];
     for (int x = 0; x < 160 && memcmp(is, want, 160) != 0; x++)
       if (is[x] != want[x] && !beyond_the_beam(n, row, x)) {
         snprintf(text, sizeof text, "pixel %d of row %d is $%02X, must be $%02X", x, row, is[x], want[x]);

@@ -40,7 +40,7 @@ static uint8_t get(uint32_t reg) {
   return is;
 }
 
-/* The first cycle of a line of the picture. */
+/* The first cycle of a line of the image. */
 static int64_t line(int row) { return 76 * (m.first_line + row); }
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The TIA: random registers at random clocks beside the naive one, which works out each
- * pixel by itself; and tables, positions and pictures that can be said in numbers.
+ * pixel by itself; and tables, positions and images that can be said in numbers.
  */
 #include "registers.h"
 
@@ -63,7 +63,7 @@ static void random_frames(uint64_t seed) {
         set(0x00, i == 0 ? 2 : 0);
     }
     end();
-    const char *wrong = picture_differs(&m, &n);
+    const char *wrong = image_differs(&m, &n);
     if (wrong) FAIL("seed %llu, frame %d: %s", (unsigned long long)seed, frame, wrong);
   }
 }
@@ -135,7 +135,7 @@ static void resets(void) {
   }
 }
 
-/* ---------------------------------------------------------------- pictures */
+/* ---------------------------------------------------------------- images */
 
 /* Draws line 20 with everything as it was set before it, and compares its lit pixels. */
 static void shows(const char *want, const char *what) {
@@ -144,7 +144,7 @@ static void shows(const char *want, const char *what) {
   at(line(22));
   set(0x00, 2);
   end();
-  const uint8_t *row = m.picture[m.tia.buffer] + 20 * 160;
+  const uint8_t *row = m.image[m.tia.buffer] + 20 * 160;
   for (int x = 0; x < 160; x++) EQUAL(row[x] != 0, want[x] == '#', "pixel %d: %s", x, what);
 }
 
@@ -223,8 +223,8 @@ static void priorities(void) {
       int want = orders[k][gone];
       if (k == 3 && gone == 2) /* score and priority, and nothing but the playfield: score */
         want = 0;
-      EQUAL(m.picture[m.tia.buffer][20 * 160], 0x10 + 0x20 * want, "CTRLPF %d, %d gone", ctrlpf[k], gone);
-      CHECK(!picture_differs(&m, &n), "CTRLPF %d, %d gone: %s", ctrlpf[k], gone, picture_differs(&m, &n));
+      EQUAL(m.image[m.tia.buffer][20 * 160], 0x10 + 0x20 * want, "CTRLPF %d, %d gone", ctrlpf[k], gone);
+      CHECK(!image_differs(&m, &n), "CTRLPF %d, %d gone: %s", ctrlpf[k], gone, image_differs(&m, &n));
     }
 }
 
@@ -258,12 +258,12 @@ static void collisions(void) {
       set(0x2C, 0);
       for (int reg = 0; reg < 8; reg++) EQUAL(get((uint32_t)reg), 0, "after CXCLR");
     }
-  /* None in VBLANK, and none above the picture. */
+  /* None in VBLANK, and none above the image. */
   fresh(34, 210);
   begin();
   set(0x1B, 0xFF), set(0x1C, 0xFF);
   at(line(0) - 1);
-  EQUAL(get(7), 0, "CXPPMM above the picture");
+  EQUAL(get(7), 0, "CXPPMM above the image");
   set(0x01, 2);
   at(line(30));
   EQUAL(get(7), 0, "CXPPMM in VBLANK");
@@ -295,7 +295,7 @@ static void stars(void) {
     at(line(100));
     get(0x0D);
     end();
-    const char *wrong = picture_differs(&m, &n);
+    const char *wrong = image_differs(&m, &n);
     CHECK(!wrong, "run %d: %s", run, wrong);
   }
 }

@@ -1,7 +1,7 @@
 /*
- * Frames whose pictures nobody has asked for yet: a machine that draws some at once and
+ * Frames whose images nobody has asked for yet: a machine that draws some at once and
  * the others when they are looked at, beside one that draws all. Most of the programs do
- * not end their frames, so that calls end in mid-line, with half a picture of before.
+ * not end their frames, so that calls end in mid-line, with half an image of before.
  */
 #include "programs.h"
 
@@ -44,12 +44,25 @@ static void compare(const char *what, uint64_t seed, struct chance *r) {
     struct atari seen = lazy;
     struct atari_waiting rest = waiting;
     paceline_atari_settle(&seen, cart.rom, &rest);
-    CHECK(memcmp(seen.picture, eager.picture, sizeof seen.picture) == 0, "%s %llu, frame %d: the pictures differ", what,
+    CHECK(memcmp(seen.image, eager.image, sizeof seen.image) == 0, "%s %llu, frame %d: the images differ", what,
           (unsigned long long)seed, frame);
   }
 }
 
+/* Go chooses (core/cpu); these programs take what the processor has. */
+static enum paceline_atari_units best_units(void) {
+#if defined(__x86_64__)
+  const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  if (avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    return PACELINE_ATARI_AVX512;
+  if (avx2) return PACELINE_ATARI_AVX2;
+#endif
+  return PACELINE_ATARI_GENERIC;
+}
+
 int main(int argc, char **argv) {
+  paceline_atari_use(best_units());
   const uint64_t programs = argc > 1 ? strtoull(argv[1], NULL, 10) : 1500;
   for (uint64_t seed = 1; seed <= programs; seed++) {
     struct chance r = {seed};

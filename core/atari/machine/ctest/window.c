@@ -1,5 +1,5 @@
 /*
- * Where code lies: the CPU reads it straight from the image as far as it can, so what
+ * Where code lies: the CPU reads it straight from the ROM as far as it can, so what
  * it executes where it cannot, and right after it could, is compared with the naive
  * one, which reads each byte over the bus. Many instructions go at once, as that place
  * is kept from one to the next.
@@ -116,7 +116,7 @@ static void walk(struct chance *r, int scheme, int steps) {
 
 /* ---------------------------------------------------------- said in numbers */
 
-/* The code goes into a kilobyte of the image. */
+/* The code goes into a kilobyte of the ROM. */
 static void code_at(uint32_t at, const uint8_t *code, size_t length) { memcpy(cart.image + at, code, length); }
 
 /* E0: an instruction of three bytes, the first in one slice, the others in the next, which is of a lower bank. */

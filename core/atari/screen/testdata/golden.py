@@ -1,4 +1,4 @@
-"""Writes golden.txt beside this file: SHA-256 sums of what OpenCV and ALE make of pictures
+"""Writes golden.txt beside this file: SHA-256 sums of what OpenCV and ALE make of images
 that the tests make too. Needs numpy, opencv-python-headless and ale-py 0.12.1. The
 cartridges are this script's own: they paint lines in one colour each."""
 
@@ -32,22 +32,22 @@ def blocks(rows, seed):
     return np.kron(few, np.ones((3, 4), np.uint8))[:rows]
 
 
-def brighter(rows, colours=lambda picture: picture):
+def brighter(rows, colours=lambda image: image):
     for make in noise, blocks:
         yield np.maximum(colours(make(rows, rows)), colours(make(rows, 1000 + rows)))
 
 
-def summed(pictures):
-    return hashlib.sha256(b"".join(p.tobytes() for p in pictures)).hexdigest()
+def summed(images):
+    return hashlib.sha256(b"".join(p.tobytes() for p in images)).hexdigest()
 
 
 def resized(rows, w, h):
     return summed(cv2.resize(p, (w, h), interpolation=cv2.INTER_AREA) for p in brighter(rows))
 
 
-def rgb(picture):
+def rgb(image):
     """The channels of the tests' palette."""
-    return np.stack([picture, 255 - picture, picture * np.uint8(7)], axis=2)
+    return np.stack([image, 255 - image, image * np.uint8(7)], axis=2)
 
 
 def resized_rgb(rows, w, h):

@@ -1,8 +1,8 @@
-"""Draws the states of pictures.csv with Gymnasium, to compare our pictures with.
+"""Draws the states of images.csv with Gymnasium, to compare our images with.
 
     python render.py        (needs gymnasium and pygame; writes *.png beside itself)
 
-A .png holds the pictures of one task, one below the other.
+A .png holds the images of one task, one below the other.
 """
 
 import os
@@ -15,12 +15,12 @@ import numpy as np
 import pygame
 
 HERE = pathlib.Path(__file__).parent
-pictures = {}
-for line in (HERE / "pictures.csv").read_text().split():
+images = {}
+for line in (HERE / "images.csv").read_text().split():
     name, *state = line.split(",")
     env = gymnasium.make(name, render_mode="rgb_array").unwrapped
     env.reset(seed=0)
     env.state = np.array(state, np.float64)
-    pictures.setdefault(name, []).append(env.render())
-for name, several in pictures.items():
+    images.setdefault(name, []).append(env.render())
+for name, several in images.items():
     pygame.image.save(pygame.surfarray.make_surface(np.concatenate(several).swapaxes(0, 1)), HERE / f"{name}.png")

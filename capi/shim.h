@@ -1,0 +1,110 @@
+/*
+ * What the shim_*.c files share. Between them they have one function for each of
+ * include/paceline.h (those that cannot fail are in info.c and thread.c), all of
+ * the same shape: ENTER refuses a forked child without touching Go, then the
+ * arguments are checked as far as C can, then GO calls the function of export_*.go
+ * in our floating-point mode and stores its error for this thread.
+ */
+#ifndef PACELINE_SHIM_H
+#define PACELINE_SHIM_H
+
+#include "bridge.h"
+
+#include <string.h>
+
+#include "_cgo_export.h"
+
+_Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers");
+
+#define ENTER    \
+  pl_error why;  \
+  unsigned mode; \
+  int code;      \
+  if (pl_forked()) return shim_refuse_forked()
+
+#define GO(call)                                                                    \
+  (pl_thread_enter(), mode = pl_float_enter(), code = (call), pl_float_leave(mode), \
+   code == PACELINE_OK ? code : pl_failed(code, &why))
+
+#define NEED(pointer)                                                                                   \
+  do {                                                                                                  \
+    if ((pointer) == NULL) return pl_fail(PACELINE_EINVAL, #pointer ": NULL, must point to something"); \
+  } while (0)
+
+#define TEXT(text, longest)                                                            \
+  do {                                                                                 \
+    NEED(text);                                                                        \
+    if (strnlen(text, (longest) + 1) > (longest))                                      \
+      return pl_fail(PACELINE_EINVAL, #text ": longer than %d bytes", (int)(longest)); \
+  } while (0)
+
+/* A struct from a newer header is refused; one from an older header, down to
+ * the first that there was, is read and written as far as it goes. */
+#define SIZED(pointer, type)                                                              \
+  do {                                                                                    \
+    code = shim_check_size(#pointer, (pointer)->struct_size, FIRST_##type, sizeof(type)); \
+    if (code != PACELINE_OK) return code;                                                 \
+  } while (0)
+
+/* full: a copy of the struct that pointer points to, zero where that is of an older header. */
+#define COPY(type, full, pointer) \
+  NEED(pointer);                  \
+  SIZED(pointer, type);           \
+  type full = {0};                \
+  shim_take(&full, pointer)
+
+/* The same where NULL is allowed: full_or_null is NULL then. */
+#define COPY_OR_NULL(type, full, pointer) \
+  type full = {0};                        \
+  if (pointer != NULL) {                  \
+    SIZED(pointer, type);                 \
+    shim_take(&full, pointer);            \
+  }                                       \
+  type *full##_or_null = pointer == NULL ? NULL : &full
+
+/* Calls Go with full, an empty struct, and gives it to the caller if that went well. */
+#define FILL(type, out, call)                         \
+  SIZED(out, type);                                   \
+  type full = {0};                                    \
+  if (GO(call) == PACELINE_OK) shim_give(out, &full); \
+  return code
+
+enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
+       FIRST_paceline_option = 40,
+       FIRST_paceline_spec = 64,
+       FIRST_paceline_rows = 104,
+       FIRST_paceline_env_table = 72,
+       FIRST_paceline_stats = 96,
+       FIRST_paceline_metric = 40,
+       FIRST_paceline_parameter = 64,
+       FIRST_paceline_act_options = 56,
+       FIRST_paceline_eval_options = 32,
+       FIRST_paceline_evaluation = 56,
+       FIRST_paceline_vec_options = 32
+};
+
+int shim_refuse_forked(void);
+int shim_check_size(const char *name, uint32_t given, size_t first, size_t known);
+
+/* Reads, and writes, as much of a struct as the caller has. */
+static inline void shim_take(void *full, const void *in) { memcpy(full, in, *(const uint32_t *)in); }
+
+static inline void shim_give(void *out, void *full) {
+  uint32_t size = *(uint32_t *)out;
+  *(uint32_t *)full = size;
+  memcpy(out, full, size);
+}
+
+static inline uint64_t id(const void *handle) { return (uint64_t)(uintptr_t)handle; }
+static inline void *handle(uint64_t id) { return (void *)(uintptr_t)id; }
+
+#define FREE(noun, go)                               \
+  void paceline_##noun##_free(paceline_##noun *it) { \
+    if (it == NULL || pl_forked()) return;           \
+    pl_thread_enter();                               \
+    unsigned mode = pl_float_enter();                \
+    go(id(it));                                      \
+    pl_float_leave(mode);                            \
+  }
+
+#endif

@@ -1,0 +1,128 @@
+package actor
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+)
+
+// loop is what Run was asked for.
+type loop struct {
+	t       int64 // t at the loop's first step
+	phase   int   // the row of that step
+	chooser policy.Chooser
+	over    func() bool
+	begins  func(steps int64)
+	// Nanoseconds, added over the threads: computing outputs, and the rest.
+	acting, stepping atomic.Int64
+
+	mu       sync.Mutex
+	n        int64 // steps of the loop, all rows together
+	furthest int64 // the furthest step that has begun
+	round    int64 // steps up to the end of the furthest round that has begun
+}
+
+// roundEnd returns the first end of a round past step k of the loop.
+func (l *loop) roundEnd(k, rows int64) int64 {
+	at := k + 1 + int64(l.phase)
+	return (at+rows-1)/rows*rows - int64(l.phase)
+}
+
+// admit reports whether step k belongs to the loop. When over says so, the loop
+// ends with the furthest round that has begun, or with its first: all rows take
+// their steps up to there, so that nothing of the result depends on who was faster.
+func (l *loop) admit(k, rows int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil && l.over() {
+		l.over = nil
+		l.n = min(l.n, l.roundEnd(max(l.furthest, 0), rows))
+	}
+	if k >= l.n {
+		return false
+	}
+	l.furthest = max(l.furthest, k)
+	if end := min(l.n, l.roundEnd(k, rows)); end > l.round {
+		l.round = end
+		l.begins(end)
+	}
+	return true
+}
+
+// aloneRow computes the outputs of one row when they are asked for.
+type aloneRow struct {
+	g        *Group
+	net      nn.Network
+	i        int
+	computed bool
+	outputs  nn.Outputs
+	took     time.Duration
+}
+
+// at turns to row i.
+func (r *aloneRow) at(i int) { r.i, r.computed = i, false }
+
+func (r *aloneRow) Head(k int) ([]float32, error) {
+	if !r.computed {
+		began := time.Now()
+		var err error
+		if r.outputs, err = r.net.Forward(r.g.Acting, r.g.row(r.g.rows.Obs, r.i), 1); err != nil {
+			return nil, err
+		}
+		r.took += time.Since(began)
+		r.computed = true
+	}
+	return r.outputs.Row(k, 0), nil
+}
+
+// Ran says what a Run came to.
+type Ran struct {
+	Steps int64 // of the loop: n, or fewer where it was over before
+	Made  int64 // of these, those that no failure prevented
+	// Times, added over the threads: computing outputs, and the rest.
+	Acting, Stepping time.Duration
+}
+
+// Run takes n steps, the first of them in row phase and the one that t counts,
+// then one of each row in turn: each row takes its share without waiting for the
+// others and computes its own outputs. When over, which is asked ahead of every
+// step, says so, it ends with a round. begins is called, by one goroutine at a
+// time, when steps up to the next end of a round are sure to be taken.
+func (g *Group) Run(t int64, phase int, n int64, c policy.Chooser, over func() bool, begins func(steps int64)) (Ran, error) {
+	l := &g.run
+	l.t, l.phase, l.n, l.furthest, l.round = t, phase, n, -1, 0
+	l.chooser, l.over, l.begins = c, over, begins
+	l.acting.Store(0)
+	l.stepping.Store(0)
+	g.made.Store(0)
+	err := g.Pool.Do(len(g.actions), g.runAlone)
+	return Ran{l.n, g.made.Load(), time.Duration(l.acting.Load()), time.Duration(l.stepping.Load())}, err
+}
+
+func (g *Group) runRow(worker, i int) error {
+	l, w := &g.run, int64(len(g.actions))
+	first := int64(i - l.phase)
+	if first < 0 {
+		first += w
+	}
+	row := &g.alone[worker]
+	row.took = 0
+	began := time.Now()
+	defer func() {
+		l.acting.Add(int64(row.took))
+		l.stepping.Add(int64(time.Since(began) - row.took))
+	}()
+	for k := first; l.admit(k, w); k += w {
+		row.at(i)
+		if err := l.chooser.Choose(l.t+k, row, g.streams[i], &g.steps[i]); err != nil {
+			return err
+		}
+		if err := g.step(i, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+// Package actor steps a group of environments that act with one network: it
+// computes the network's outputs for all of them in one batch or for each alone,
+// lets a policy.Chooser choose, steps, and hands every step to an
+// experience.Sink. It knows no method and no replay memory.
+//
+// What holds for a Group:
+//
+//   - Environment i has a row, a stream of random numbers (its exploration RNG)
+//     and a place in the sink, all touched by one goroutine at a time. So the
+//     number of threads changes the time taken and nothing else.
+//   - A row that only resets its environment (autoreset next_step) is no step: it
+//     draws no random number and adds nothing to the sink.
+//   - Where the host steps the environments (a Group without a source), the host's
+//     rows are checked as a whole before any of them is recorded.
+//   - An environment that fails is marked and reset by the next Repair. A step
+//     whose episode ended is recorded even where the reset behind it failed.
+package actor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// Config describes a Group.
+type Config struct {
+	Spec env.Spec
+	Envs int
+	Seed uint64
+	// Source steps the environments, in SameStep; nil where the host does. It
+	// stays the caller's.
+	Source Source
+	// NextStep says that the host's environments reset in NextStep.
+	NextStep bool
+	Sink     experience.Sink
+	// Columns is how many numbers the chooser records with a step.
+	Columns int
+	// Joint computes all rows in one batch; it has Envs rows. Alone has one network
+	// of one row for each thread of Pool, where Run is used.
+	Joint nn.Network
+	Alone []nn.Network
+	Pool  *threads.Pool
+	// Acting is whose outputs choose. Nobody writes it while a method of the Group
+	// runs.
+	Acting *nn.Params
+}
+
+// Source is what a Group steps by itself: a vec.Vec.
+type Source interface {
+	vec.Source
+	vec.One
+	Save(i int) ([]byte, error)
+	Restore(i int, state []byte) error
+}
+
+// Group is a number of environments and what acts in them.
+type Group struct {
+	Config
+	rows    *vec.Rows
+	actions []int32
+	size    int // bytes of an observation
+	score   score
+
+	streams   []*rng.Stream // "explore", i
+	steps     []experience.Step
+	starting  []bool // the host's next observation begins an episode
+	resetting []bool // the row's coming step only resets (NextStep)
+	broken    []bool // the environment failed: it must be reset
+	begun     bool   // the source's environments were reset
+	returns   []float64
+	lengths   []int64
+	finished  [][]Episode // since the last TakeFinished, by row
+	ended     []Episode
+
+	outputs nn.Outputs // of all rows
+	joint   []jointRow
+	single  aloneRow // by Joint, where rows compute their own
+	alone   []aloneRow
+	run     loop
+	made    atomic.Int64 // steps of the loop in progress that were recorded
+	// The loops over rows, made once: a closure written at the call would be
+	// allocated at every round.
+	stepChosen, runAlone func(worker, i int) error
+}
+
+// Episode is one that ended.
+type Episode struct {
+	Return float64
+	Length int64
+	at     int64 // the step that ended it, counted from the start of the loop
+}
+
+// New returns a group whose environments are all to be reset.
+func New(c Config) *Group {
+	w := c.Envs
+	g := &Group{
+		Config: c, size: c.Spec.Obs.Bytes(), actions: make([]int32, w),
+		streams: make([]*rng.Stream, w), steps: make([]experience.Step, w),
+		starting: make([]bool, w), resetting: make([]bool, w), broken: make([]bool, w),
+		returns: make([]float64, w), lengths: make([]int64, w), finished: make([][]Episode, w),
+		joint: make([]jointRow, w), alone: make([]aloneRow, len(c.Alone)),
+	}
+	if c.Source != nil {
+		g.rows = vec.NewRows(c.Spec.Obs, w)
+		g.rows.AddInfos(c.Source.Infos())
+		g.score = scoreOf(c.Source.Infos())
+	}
+	columns := make([]float32, w*c.Columns)
+	for i := range w {
+		g.streams[i] = rng.New(c.Seed, "explore", i)
+		g.steps[i].Columns = columns[i*c.Columns : (i+1)*c.Columns : (i+1)*c.Columns]
+		g.joint[i] = jointRow{g: g, i: i}
+	}
+	g.single = aloneRow{g: g, net: c.Joint}
+	for k := range g.alone {
+		g.alone[k] = aloneRow{g: g, net: c.Alone[k]}
+	}
+	g.stepChosen = func(_, i int) error { return g.step(i, int64(i)) }
+	g.runAlone = g.runRow
+	return g
+}
+
+// Obs returns the rows of observations that a group with a source acts on.
+func (g *Group) Obs() []byte { return g.rows.Obs }
+
+func (g *Group) row(rows []byte, i int) []byte { return rows[i*g.size : (i+1)*g.size] }
+
+// Steps returns how many rows of the round at hand are steps: not those that only
+// reset.
+func (g *Group) Steps() int {
+	n := 0
+	for _, r := range g.resetting {
+		if !r {
+			n++
+		}
+	}
+	return n
+}
+
+// jointRow is a row of the batch computed last.
+type jointRow struct {
+	g *Group
+	i int
+}
+
+func (r *jointRow) Head(k int) ([]float32, error) { return r.g.outputs.Row(k, r.i), nil }
+
+// Choose chooses the actions of all rows, the first of which is the step that t
+// counts. jointly computes the network's outputs in one batch; otherwise each row
+// computes its own when the chooser asks.
+func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
+	needed := false
+	for k := range g.actions {
+		needed = needed || c.NeedsOutputs(t+int64(k))
+	}
+	if jointly && needed {
+		var err error
+		if g.outputs, err = g.Joint.Forward(g.Acting, g.rows.Obs, len(g.actions)); err != nil {
+			return err
+		}
+	}
+	for i := range g.actions {
+		s := &g.steps[i]
+		s.Action = 0
+		if g.resetting[i] {
+			continue
+		}
+		var row policy.Row = &g.joint[i]
+		if !jointly {
+			g.single.at(i)
+			row = &g.single
+		}
+		if err := c.Choose(t, row, g.streams[i], s); err != nil {
+			return err
+		}
+		t++
+	}
+	for i := range g.actions {
+		g.actions[i] = g.steps[i].Action
+	}
+	return nil
+}
+
+// Round takes one step in every environment of the source, with the actions that
+// Choose chose. made is how many were taken.
+func (g *Group) Round() (made int64, err error) {
+	g.made.Store(0)
+	err = g.Pool.Do(len(g.actions), g.stepChosen)
+	return g.made.Load(), err
+}
+
+// step takes the chosen action in environment i of the source and records what
+// came of it. at places it among the steps of the loop.
+func (g *Group) step(i int, at int64) error {
+	err := g.Source.StepOne(i, vec.Action{Discrete: g.steps[i].Action}, g.rows)
+	var failure *vec.Failure
+	stepped := err == nil
+	if errors.As(err, &failure) {
+		stepped = failure.Rows[0].Stepped // only the episode behind it could not begin
+	}
+	if stepped {
+		err = errors.Join(err, g.record(i, at, err == nil))
+	}
+	if err != nil {
+		g.broken[i] = true
+	}
+	return err
+}
+
+// record adds row i's step to the sink, and begins the next segment there where
+// one ended and begins says that the row has its first observation.
+func (g *Group) record(i int, at int64, begins bool) error {
+	s := &g.steps[i]
+	s.Reward, s.End, s.Updates = g.rows.Rewards[i], g.rows.Ends[i], g.Acting.Updates
+	next := g.rows.Obs
+	if s.End != 0 && !g.NextStep {
+		next = g.rows.FinalObs
+	}
+	if err := g.Sink.Add(i, s, g.row(next, i)); err != nil {
+		return err
+	}
+	g.made.Add(1)
+	reward, over := g.score.of(g.rows, i)
+	g.returns[i] += reward
+	g.lengths[i]++
+	if s.End == 0 {
+		return nil
+	}
+	if over {
+		g.finished[i] = append(g.finished[i], Episode{g.returns[i], g.lengths[i], at})
+		g.returns[i], g.lengths[i] = 0, 0
+	}
+	switch {
+	case g.NextStep:
+		g.resetting[i] = true
+		return nil
+	case !begins:
+		return nil
+	}
+	return g.start(i)
+}
+
+// start begins a segment in the sink with the observation of row i.
+func (g *Group) start(i int) error {
+	g.broken[i] = false
+	return g.Sink.Begin(i, g.row(g.rows.Obs, i))
+}
+
+// TakeFinished hands over the episodes that ended since the last call, in the
+// order of the steps that ended them: it depends neither on threads nor on how
+// long loops are.
+func (g *Group) TakeFinished(f func(Episode)) {
+	g.ended = g.ended[:0]
+	for i := range g.finished {
+		g.ended = append(g.ended, g.finished[i]...)
+		g.finished[i] = g.finished[i][:0]
+	}
+	slices.SortStableFunc(g.ended, func(a, b Episode) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range g.ended {
+		f(e)
+	}
+}
+
+// Cut ends row i's segment and forgets the episode in progress.
+func (g *Group) Cut(i int) {
+	g.Sink.Cut(i)
+	g.returns[i], g.lengths[i] = 0, 0
+}
+
+// Reset cuts every episode in progress and begins new ones; where the host steps,
+// with the observations of the next Choose.
+func (g *Group) Reset() error {
+	for i := range g.broken {
+		g.Cut(i)
+		g.broken[i], g.starting[i], g.resetting[i] = g.Source != nil, g.Source == nil, false
+	}
+	if g.Source == nil {
+		return nil
+	}
+	return g.startBroken()
+}
+
+// Repair cuts the episodes of environments that failed and begins new ones, so
+// that the others' work goes on. Where none failed it does nothing.
+func (g *Group) Repair() error {
+	if !slices.Contains(g.broken, true) {
+		return nil
+	}
+	for i, broken := range g.broken {
+		if broken {
+			g.Cut(i)
+		}
+	}
+	return g.startBroken()
+}
+
+func (g *Group) startBroken() error {
+	if err := g.Source.Reset(g.rows, g.broken); err != nil {
+		return err
+	}
+	for i, broken := range g.broken {
+		if broken {
+			if err := g.start(i); err != nil {
+				return err
+			}
+		}
+	}
+	g.begun = true
+	return nil
+}
+
+// Use makes rows, the host's, those that the coming calls act on, and begins a
+// segment with every observation that is the first of its episode. Where one of
+// these is refused, none has begun. step is for errors.
+func (g *Group) Use(rows *vec.Rows, step int64) error {
+	g.rows = rows
+	for i, first := range g.starting {
+		if first {
+			if err := g.checkObs(i, step, "", rows.Obs); err != nil {
+				return err
+			}
+		}
+	}
+	for i, first := range g.starting {
+		if first {
+			if err := g.start(i); err != nil {
+				return err
+			}
+			g.starting[i] = false
+		}
+	}
+	return nil
+}
+
+// Actions returns the actions that Choose chose last.
+func (g *Group) Actions() []int32 { return g.actions }
+
+// Check refuses a row of the host's that would spoil what is learnt from, and
+// returns the observation that Record will add as the next one: nil where there is
+// none. step is for errors.
+func (g *Group) Check(i int, step int64) (next []byte, err error) {
+	rows := g.rows
+	if err := g.checkObs(i, step, "", rows.Obs); err != nil || g.resetting[i] {
+		return nil, err
+	}
+	if err := env.CheckReward(rows.Rewards[i]); err != nil {
+		return nil, refused(i, step, err)
+	}
+	switch end := rows.Ends[i]; {
+	case end > env.Terminated|env.Truncated:
+		return nil, refused(i, step, fmt.Errorf("ended: %d, must be 0 to 3", end))
+	case end&env.Terminated != 0:
+		return nil, nil
+	case end != 0 && !g.NextStep:
+		return g.row(rows.FinalObs, i), g.checkObs(i, step, "final ", rows.FinalObs)
+	}
+	return g.row(rows.Obs, i), nil
+}
+
+func (g *Group) checkObs(i int, step int64, what string, rows []byte) error {
+	if err := g.Spec.Obs.CheckFinite(g.row(rows, i)); err != nil {
+		return refused(i, step, fmt.Errorf("%s%w", what, err))
+	}
+	return nil
+}
+
+// refused is why the host's row of environment i cannot be used.
+func refused(i int, step int64, err error) error {
+	return &env.Error{Index: i, Err: fmt.Errorf("step %d: %w", step, err)}
+}
+
+// Record adds the host's rows, all of which Check has passed, to the sink. made
+// is how many of them were steps.
+func (g *Group) Record() (made int64, err error) {
+	g.made.Store(0)
+	for i := range g.actions {
+		if g.resetting[i] {
+			g.resetting[i] = false
+			err = g.start(i)
+		} else {
+			err = g.record(i, int64(i), true)
+		}
+		if err != nil {
+			return g.made.Load(), err
+		}
+	}
+	return g.made.Load(), nil
+}

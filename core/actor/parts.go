@@ -1,0 +1,139 @@
+package actor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// maxJSON bounds the parts that are JSON: the states of 65,536 environments.
+const maxJSON = 16 << 30
+
+// savedStreams is part "exploration": the state of each environment's stream.
+type savedStreams struct {
+	Streams [][]byte `json:"streams"`
+}
+
+// savedEnvironments is part "environments": what the group is in the middle of.
+type savedEnvironments struct {
+	Obs     []byte    `json:"obs"` // the rows
+	States  [][]byte  `json:"states"`
+	Returns []float64 `json:"returns"` // of the episodes in progress
+	Lengths []int64   `json:"lengths"`
+}
+
+// Exploration is the streams of random numbers.
+func (g *Group) Exploration() checkpoint.Part {
+	return checkpoint.Part{
+		Name: "exploration.json", Version: 1,
+		Write: func(w io.Writer) error {
+			var saved savedStreams
+			for _, s := range g.streams {
+				b, err := s.MarshalBinary()
+				if err != nil {
+					return err
+				}
+				saved.Streams = append(saved.Streams, b)
+			}
+			return json.NewEncoder(w).Encode(saved)
+		},
+		Read: func(r io.Reader, n int64) (func(), error) {
+			var saved savedStreams
+			if err := checkpoint.ReadJSON(r, n, maxJSON, &saved); err != nil {
+				return nil, err
+			}
+			if len(saved.Streams) != len(g.streams) {
+				return nil, fmt.Errorf("%w: %d streams of %d environments", checkpoint.ErrFormat, len(saved.Streams), len(g.streams))
+			}
+			streams := make([]*rng.Stream, len(saved.Streams))
+			for i, b := range saved.Streams {
+				streams[i] = new(rng.Stream)
+				if err := streams[i].UnmarshalBinary(b); err != nil {
+					return nil, fmt.Errorf("%w: stream %d: %v", checkpoint.ErrFormat, i, err)
+				}
+			}
+			return func() { copy(g.streams, streams) }, nil
+		},
+	}
+}
+
+// Environments is the state of the source's environments. It must be the last part that is read: reading it restores
+// the environments at once, and puts them back where that fails. Where a file does
+// not have it, new episodes begin. saving says whether it is to be written, which
+// some environments cannot be.
+func (g *Group) Environments(saving bool) checkpoint.Part {
+	p := checkpoint.Part{Name: "environments.json", Version: 1, Optional: true}
+	if saving {
+		if saved := g.save(); saved != nil {
+			p.Write = func(w io.Writer) error { return json.NewEncoder(w).Encode(saved) }
+		}
+	}
+	p.Read = func(r io.Reader, n int64) (func(), error) {
+		if r == nil || g.Source == nil {
+			return g.forget, nil
+		}
+		var saved savedEnvironments
+		if err := checkpoint.ReadJSON(r, n, maxJSON, &saved); err != nil {
+			return nil, err
+		}
+		if w := g.Envs; len(saved.Obs) != len(g.rows.Obs) || len(saved.States) != w || len(saved.Returns) != w || len(saved.Lengths) != w {
+			return nil, fmt.Errorf("%w: environments of another number or size", checkpoint.ErrFormat)
+		}
+		before := g.save()
+		if err := g.restore(saved.States); err != nil {
+			if before != nil {
+				return nil, errors.Join(err, g.restore(before.States))
+			}
+			g.forget() // they had no state worth keeping
+			return nil, err
+		}
+		return func() {
+			copy(g.rows.Obs, saved.Obs)
+			copy(g.returns, saved.Returns)
+			copy(g.lengths, saved.Lengths)
+			clear(g.broken)
+			g.begun = true
+		}, nil
+	}
+	return p
+}
+
+// forget makes every environment begin a new episode.
+func (g *Group) forget() {
+	clear(g.returns)
+	clear(g.lengths)
+	clear(g.resetting)
+	for i := range g.broken {
+		g.broken[i] = g.Source != nil
+	}
+}
+
+// save returns nil where the environments cannot be written down.
+func (g *Group) save() *savedEnvironments {
+	if g.Source == nil || !g.begun || slices.Contains(g.broken, true) {
+		return nil
+	}
+	s := &savedEnvironments{Obs: slices.Clone(g.rows.Obs), Returns: slices.Clone(g.returns), Lengths: slices.Clone(g.lengths)}
+	for i := range g.Envs {
+		state, err := g.Source.Save(i)
+		if err != nil {
+			return nil
+		}
+		s.States = append(s.States, state)
+	}
+	return s
+}
+
+func (g *Group) restore(states [][]byte) error {
+	for i, state := range states {
+		if err := g.Source.Restore(i, state); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package a2c
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// bandit pays for one action of three, in episodes of four steps; the observation
+// says which.
+type bandit struct {
+	right, step int
+	wage        *float32 // nil: 1
+	failStep    bool     // the next Step fails
+	failReset   bool     // the next Reset fails
+}
+
+func (b *bandit) Spec() env.Spec {
+	return env.Spec{ID: "bandit", Obs: env.ObsSpec{DType: env.Uint8, Shape: []int{3}, Low: []float32{0}, High: []float32{1}}, Action: env.ActionSpec{N: 3}}
+}
+func (b *bandit) Seed(uint64) {}
+func (b *bandit) write(obs []byte) {
+	clear(obs)
+	obs[b.right] = 1
+}
+func (b *bandit) Reset(obs []byte) error {
+	if b.failReset {
+		b.failReset = false
+		return errors.New("the casino is closed")
+	}
+	b.step = 0
+	b.write(obs)
+	return nil
+}
+func (b *bandit) Step(action int32, obs []byte) (reward float32, end env.End, err error) {
+	if b.failStep {
+		b.failStep = false
+		return 0, 0, errors.New("the lever broke")
+	}
+	if int(action) == b.right {
+		if reward = 1; b.wage != nil {
+			reward = *b.wage
+		}
+	}
+	b.right = (b.right + 1) % 3
+	b.step++
+	if b.step == 4 {
+		end = env.Terminated
+	}
+	b.write(obs)
+	return reward, end, nil
+}
+func (b *bandit) Close() error { return nil }
+
+func bandits(list ...*bandit) func(i int) (env.Env, error) {
+	return func(i int) (env.Env, error) { return list[i], nil }
+}
+
+// With every optimiser, one trunk or two, the three pairs of observation and action
+// are found.
+func TestLearnsABandit(t *testing.T) {
+	for _, edit := range []func(*Config){
+		func(*Config) {},
+		func(c *Config) { c.NormalizeAdvantage, c.GAELambda = true, .95 },
+		func(c *Config) { c.UseRMSProp = false },
+		func(c *Config) {
+			c.RMSPropEpsInside, c.RMSPropFirst, c.RMSPropAlpha, c.LearningRateFinal = true, 1, .9, 0
+		},
+		func(c *Config) { c.Trunk, c.ActivationFn, c.OrthoInit = "shared", "relu", false },
+	} {
+		c := small(edit)
+		tr := newTrainer(t, c, bandits(&bandit{}, &bandit{}, &bandit{}))
+		check(t, tr.Begin(6000, 0))
+		check(t, tr.Run(0, 0))
+		p := must(tr.Policy())(t)
+		actions := make([]int32, 3)
+		check(t, p.Act(3, []byte{1, 0, 0, 0, 1, 0, 0, 0, 1}, nil, actions, nil))
+		if s := tr.Stats(); !slices.Equal(actions, []int32{0, 1, 2}) || s.MeanReturn < 3.6 {
+			t.Errorf("%+v: actions %v, mean return %g", c, actions, s.MeanReturn)
+		}
+	}
+}
+
+// Threads change nothing; another seed does.
+func TestThreadsDoNotMatter(t *testing.T) {
+	sums := map[string]bool{}
+	for _, c := range []Config{
+		small(), small(func(c *Config) { c.NumThreads = 1 }), small(func(c *Config) { c.NumThreads = 4 }),
+	} {
+		tr := newTrainer(t, c, traintest.MakeWalk(5))
+		check(t, tr.Begin(501, 0))
+		check(t, tr.Run(0, 0))
+		sums[must(tr.Hash("policy"))(t)+must(tr.Hash("rollout"))(t)] = true
+	}
+	if len(sums) != 1 {
+		t.Fatalf("%d results of one seed", len(sums))
+	}
+	tr := newTrainer(t, small(func(c *Config) { c.Seed = 1 }), traintest.MakeWalk(5))
+	check(t, tr.Begin(501, 0))
+	check(t, tr.Run(0, 0))
+	if sums[must(tr.Hash("policy"))(t)+must(tr.Hash("rollout"))(t)] {
+		t.Fatal("the seed does not matter")
+	}
+}
+
+// A rollout of nothing but resets makes no update, and there is nothing to divide by.
+func TestRolloutWithoutASteps(t *testing.T) {
+	h := newHost(t, small(func(c *Config) { c.NumEnvs, c.NSteps, c.NormalizeAdvantage = 1, 1, true }), true, bandits(&bandit{}))
+	h.begin(t, 1000)
+	for range 50 { // four steps and a reset, ten times
+		h.round(t)
+	}
+	check(t, h.tr.Settle(0))
+	if s := h.tr.Stats(); s.Steps != 40 || s.Updates != 40 || s.UpdatesDue != 40 || s.Episodes != 10 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// An environment that fails leaves a hole; the others go on, and so does it.
+func TestFailingEnvironment(t *testing.T) {
+	for _, inReset := range []bool{false, true} {
+		list := []*bandit{{}, {}, {}}
+		tr := newTrainer(t, small(), bandits(list...))
+		check(t, tr.Begin(3000, 0))
+		check(t, tr.Run(21, 0)) // seven rounds: in mid-rollout, before the end of an episode
+		want := int64(24)
+		if list[1].failReset = inReset; !inReset {
+			list[1].failStep = true
+			want-- // its step did not happen
+		}
+		err := tr.Run(3, 0)
+		if e := (*env.Error)(nil); !errors.As(err, &e) || e.Index != 1 {
+			t.Fatalf("%v, want environment 1's failure", err)
+		}
+		if s := tr.Stats(); s.Steps != want || inReset && s.Episodes != 6 {
+			t.Fatalf("in reset: %v: %+v, want %d steps", inReset, s, want)
+		}
+		check(t, tr.Run(0, 0))
+		if s := tr.Stats(); s.MeanReturn < 3 {
+			t.Errorf("in reset: %v: mean return %g afterwards", inReset, s.MeanReturn)
+		}
+	}
+}
+
+// A loss that is not finite is named with its step and changes no parameter. Other
+// parameters, or a new run, heal.
+func TestNotFinite(t *testing.T) {
+	for _, heal := range []string{"set", "begin"} {
+		wage := float32(1)
+		tr := newTrainer(t, small(), bandits(&bandit{wage: &wage}, &bandit{wage: &wage}, &bandit{wage: &wage}))
+		check(t, tr.Begin(3000, 0))
+		check(t, tr.Run(30, 0))
+		weights := make([]float32, tr.ParameterSets()[0].Size)
+		must(tr.GetParameters("policy", weights))(t)
+		wage = 1e38
+		err := tr.Run(30, 0)
+		if !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "at step 45 (update 3)") {
+			t.Fatal(err)
+		}
+		if err := tr.Run(30, 0); !errors.Is(err, fault.ErrNotFinite) {
+			t.Fatalf("%v, want the same again", err)
+		}
+		after := make([]float32, len(weights))
+		if u := must(tr.GetParameters("policy", after))(t); u != 2 || !slices.Equal(weights, after) {
+			t.Fatalf("%d updates; the parameters were spoilt", u)
+		}
+		path := filepath.Join(t.TempDir(), "a")
+		check(t, tr.Save(path, true))
+		wage = 1
+		if heal == "set" {
+			check(t, tr.SetParameters("policy", weights))
+		} else {
+			check(t, tr.Begin(3000, train.ResetTimesteps))
+		}
+		check(t, tr.Run(0, 0))
+		if s := tr.Stats(); math.IsNaN(s.MeanReturn) || s.MeanReturn < 3 {
+			t.Errorf("%s: mean return %g afterwards", heal, s.MeanReturn)
+		}
+	}
+}
+
+// The learning rate is a line over the run, and another Begin goes on along it or
+// draws a new one.
+func TestLearningRate(t *testing.T) {
+	rate := func(tr *train.Trainer) float64 {
+		for i := 0; ; i++ {
+			switch m, ok := tr.Metric(i); {
+			case !ok:
+				t.Fatal("no metric train/learning_rate")
+			case m.Name == "train/learning_rate":
+				return m.Value
+			}
+		}
+	}
+	tr := newTrainer(t, small(func(c *Config) { c.LearningRate, c.LearningRateFinal = 1e-2, 0 }), traintest.MakeWalk(1))
+	check(t, tr.Begin(300, 0))
+	var got []string
+	look := func() { got = append(got, fmt.Sprintf("%.4g", rate(tr))) }
+	check(t, tr.Run(150, 0))
+	look()
+	check(t, tr.Run(0, 0))
+	look()
+	check(t, tr.Begin(300, 0)) // along the old line
+	check(t, tr.Run(150, 0))
+	look()
+	check(t, tr.Begin(300, train.ResetTimesteps))
+	look()
+	if want := []string{"0.005", "0", "0", "0.01"}; !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+}

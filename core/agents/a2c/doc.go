@@ -1,0 +1,65 @@
+// Package a2c is synchronous advantage actor-critic: A3C of Mnih et al. 2016,
+// "Asynchronous Methods for Deep Reinforcement Learning" (Algorithm S3), with all
+// actors in step and one learner, as in Stooke & Abbeel 2018, "Accelerated Methods
+// for Deep Reinforcement Learning" (section 5.1). The algorithm is in algorithm.go,
+// to be read beside the papers.
+//
+// # Names
+//
+//	paper                here                       what
+//	theta, theta_v       A2C.theta                  one set of parameters, on one trunk or two
+//	pi(a | s; theta)     head "pi", softmax         the policy
+//	V(s; theta_v)        head "v"                   the value of a state
+//	t_max                Config.NSteps              rounds before an update: the rollout's Horizon
+//	T, T_max             clock.Steps, clock.End     agent steps of all environments
+//	R                    rollout.Batch.Returns      n-step return; GAE(lambda) where lambda < 1
+//	R - V                rollout.Batch.Advantages   recorded V, no gradient flows through it
+//	beta                 Config.EntCoef             weight of the entropy bonus
+//	gamma                Config.Gamma               discount factor
+//	alpha, eta, epsilon  Config.RMSPropAlpha, LearningRate, RMSPropEps
+//	actor-learner thread an environment of actors   W = Config.NumEnvs of them
+//
+// # An update
+//
+// After n_steps rounds the rollout is full. Then the loss
+//
+//	mean(-log pi(a|s) (R - V)) + vf_coef mean((R - V(s))^2) - ent_coef mean(H(pi(.|s)))
+//
+// over its rows gives one gradient, whose norm is clipped before the step, and one
+// step of RMSProp or Adam. (Stable-Baselines3's A2C, and Mnih's but for the sum in
+// place of the mean.) There is no 1/2 before the square. The learning rate is a line
+// over num_timesteps, read at the last step of the rollout.
+//
+// An end cuts the trace of returns. Behind a termination the value is 0, behind a
+// truncation it is V of the true last observation, and where the rollout ends it is V
+// of the observation that the next one begins with, all by the parameters that acted:
+// they do not change during a rollout.
+//
+// A row that only resets its environment (autoreset next_step) is no step: it draws
+// no random number and has weight 0 in every mean and in the normalisation of
+// advantages. The rollout is counted in rounds, so that all environments are learnt
+// from at once; where a rollout has no step at all there is nothing to learn and no
+// update.
+//
+// # Time
+//
+// An update is due at the round that fills the rollout, and is done before the next
+// action is chosen, or before somebody looks at the parameters. So what is seen is a
+// function of the seed and the step. Run ends at the first round end at or past its
+// step, wherever in a rollout that is; the rollout goes on in the next Run, and is in a
+// checkpoint that holds experience.
+//
+// Episodes that a new run, a load or a failing environment ends are truncations.
+// SetParameters leaves the rollout as it is: its rows tell by Updates who acted.
+//
+// # Random numbers
+//
+// Environment i's stream "explore" gives one number for each step, by which the
+// action is drawn from the softmax; "weights" gives the initial parameters.
+//
+// # Goroutines
+//
+// An A2C belongs to its train.Trainer and is called by one goroutine at a time. The
+// threads of the budget step environments and share the layers' work; their number
+// changes no result.
+package a2c

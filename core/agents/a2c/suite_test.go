@@ -1,0 +1,39 @@
+package a2c
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// subject is A2C for the suite, with settings on top.
+func subject(edit map[string]string) traintest.Subject {
+	settings := map[string]string{"net_arch_pi": "8", "net_arch_vf": "8", "learning_rate": "0.01", "ent_coef": "0.01"}
+	maps.Copy(settings, edit)
+	return traintest.Subject{
+		Method: "a2c", Settings: settings, Digests: []string{"rollout", "policy"}, Set: "policy",
+		Hook: func(m train.Method, before func()) {
+			a := m.(*A2C)
+			a.optimizer = &traintest.HookedOptimizer{Optimizer: a.optimizer, Before: before}
+		},
+		// 65,536 rows through ten thousand layers
+		Large: []string{"n_steps", "16384", "net_arch_pi", strings.Repeat("100,", 9999) + "100", "trunk", "separate"},
+	}
+}
+
+// What every method promises, in four ways to run this one.
+func TestSuite(t *testing.T) {
+	for name, edit := range map[string]map[string]string{
+		"as it is":          {},
+		"lambda, normalize": {"gae_lambda": "0.95", "normalize_advantage": "true", "n_steps": "7"},
+		"adam, one trunk":   {"use_rms_prop": "false", "trunk": "shared", "activation_fn": "relu", "ortho_init": "false"},
+		"every round":       {"n_steps": "1", "learning_rate_final": "0", "rms_prop_eps_inside": "true", "rms_prop_first": "1"},
+	} {
+		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+	}
+}
+
+func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }

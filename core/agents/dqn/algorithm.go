@@ -1,0 +1,205 @@
+package dqn
+
+import (
+	"time"
+
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// This file is Algorithm 1 of the paper, line for line where the paper has a
+// line. doc.go lists its symbols and closes what it leaves open; window.go has
+// what stands between the lines: when updates are released and waited for, and how
+// long the samplers may run by themselves.
+
+// Advance takes steps until so many are taken or p is over. Where the host steps
+// the environments, one pass of its loop is Act, the host's step, Observe.
+func (d *DQN) Advance(until int64, p *train.Pause) error {
+	if err := d.samplers.Repair(); err != nil {
+		return err
+	}
+	for d.clock.steps() < until || d.phase != 0 {
+		if d.phase == 0 && p.Over(d.host.Mark()) {
+			return nil
+		}
+		if err := d.betweenRounds(p); err != nil {
+			return err
+		}
+		var n int64
+		var err error
+		switch {
+		case !d.clock.Warm: // Prepopulate replay memory D with N experiences collected randomly
+			n, err = d.randomRound()
+			d.clock.Warmup += n
+		case d.cfg.Synchronized: // for t = 1, 2, ...
+			n, err = d.synchronisedRound()
+			d.clock.T += n
+		default:
+			n, err = d.unsynchronisedSteps(until, p)
+			d.clock.T += n
+		}
+		d.count()
+		if err != nil {
+			d.phase = 0 // the next attempt begins with a whole round
+			return err
+		}
+	}
+	return nil
+}
+
+// betweenRounds is what happens before a round: the warm-up ends, training that is
+// not concurrent catches up, a window that is over gives way to the next, and the
+// replay memory gets capacity for a round.
+func (d *DQN) betweenRounds(p *train.Pause) error {
+	if !d.clock.Warm && d.clock.Warmup >= d.clock.WarmAt {
+		d.memory.Flush()
+		d.clock.Warm, d.clock.Due = true, d.clock.T // the first window begins at once
+	}
+	if d.clock.Warm {
+		if !d.cfg.Concurrent {
+			// Every experience enters D before the next update, and the updates due
+			// are done before the next Q-values.
+			if err := d.catchUp(p); err != nil {
+				return err
+			}
+			if d.phase == 0 {
+				d.updateTarget()
+			}
+		}
+		// if t mod C = 1 then
+		if d.clock.T >= d.clock.Due && d.phase == 0 {
+			if err := d.boundary(p); err != nil {
+				return err
+			}
+		}
+	}
+	return d.ensureCapacity(p)
+}
+
+// boundary ends a window and opens the next.
+func (d *DQN) boundary(p *train.Pause) error {
+	// Wait for trainer thread and all sampler threads to finish their tasks
+	if err := d.await(d.due(d.clock.T), p); err != nil {
+		return err
+	}
+	d.notifyWatcher(windowEnds)
+	// Flush all sampler threads' temporary buffers to D
+	d.memory.Flush()
+	// Update target network parameters: theta-minus <- theta
+	d.updateTarget()
+	if d.cfg.Actor == ActorSnapshot {
+		d.snapshot.CopyFrom(d.theta)
+	}
+	window := int64(d.cfg.Window)
+	d.clock.Due = (d.clock.T/window + 1) * window
+	d.clock.Windows++
+	d.notifyWatcher(windowBegins)
+	// Asynchronously dispatch trainer thread for C / F minibatches sampled from D:
+	// they are released as they become due, at the start of each round.
+	if d.emulate == updatesFirst {
+		return d.updates.wait(d.due(d.windowEnd()), nil)
+	}
+	return nil
+}
+
+// updateTarget copies theta if t has reached or passed a multiple of C since the
+// last copy; t = 0 is one.
+func (d *DQN) updateTarget() {
+	if passed := d.clock.T / d.cfg.targetInterval(); passed > d.clock.Copies {
+		d.clock.Copies = passed
+		d.thetaMinus.CopyFrom(d.theta)
+	}
+}
+
+// randomRound is a round of the warm-up.
+func (d *DQN) randomRound() (int64, error) {
+	if err := d.samplers.Choose(0, d.uniform, true); err != nil {
+		return 0, err
+	}
+	n, err := d.samplers.Round()
+	d.host.Lap(&d.host.Env)
+	d.free--
+	return n, err
+}
+
+// synchronisedRound is Synchronized Execution: one minibatch gives the Q-values of
+// all environments, then each takes one step.
+func (d *DQN) synchronisedRound() (int64, error) {
+	if err := d.release(d.clock.T + int64(d.cfg.NumEnvs)); err != nil {
+		return 0, err
+	}
+	// In one minibatch, compute Q-values Q(s(j), .) for each sampler thread
+	if err := d.samplers.Choose(d.clock.T, d.explore, true); err != nil {
+		return 0, err
+	}
+	d.host.Lap(&d.host.Act)
+	// Asynchronously dispatch i-th sampler thread for one step, for every i
+	n, err := d.samplers.Round()
+	d.host.Lap(&d.host.Env)
+	d.free--
+	return n, err
+}
+
+// unsynchronisedSteps lets every sampler run by itself up to the next step at which
+// one has to wait for another: the window's end when training is concurrent, the
+// next update when it is not.
+func (d *DQN) unsynchronisedSteps(until int64, p *train.Pause) (int64, error) {
+	n, w := d.untilMeeting(until), int64(d.cfg.NumEnvs)
+	if err := d.updates.failed(); err != nil {
+		return 0, err
+	}
+	ran, err := d.samplers.Run(d.clock.T, d.phase, n, d.explore, p.Watch(), func(steps int64) {
+		d.release(d.clock.T + steps) // an error is met at the next meeting
+	})
+	d.host.Lap(new(time.Duration))
+	d.host.Act += ran.Acting
+	d.host.Env += ran.Stepping
+	if first := (w - int64(d.phase)) % w; ran.Steps > first {
+		d.free -= (ran.Steps - first + w - 1) / w // rounds begun
+	}
+	d.phase = (d.phase + int(ran.Steps%w)) % d.cfg.NumEnvs
+	return ran.Made, err
+}
+
+// Act is the first half of a round where the host steps the environments.
+func (d *DQN) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
+	if err := d.samplers.Use(rows, d.clock.steps()); err != nil {
+		return nil, err
+	}
+	if err := d.betweenRounds(p); err != nil {
+		return nil, err
+	}
+	var chooser policy.Chooser = d.uniform
+	if d.clock.Warm {
+		if err := d.release(d.clock.T + int64(d.samplers.Steps())); err != nil {
+			return nil, err
+		}
+		chooser = d.explore
+	}
+	err := d.samplers.Choose(d.clock.T, chooser, d.cfg.Synchronized)
+	d.host.Lap(&d.host.Act)
+	return d.samplers.Actions(), err
+}
+
+// Observe is the second half: all rows are taken, or none.
+func (d *DQN) Observe(rows *vec.Rows, p *train.Pause) error {
+	if err := d.samplers.Use(rows, d.clock.steps()); err != nil {
+		return err
+	}
+	if err := d.checkRows(p); err != nil {
+		return err
+	}
+	n, err := d.samplers.Record()
+	if err != nil {
+		return err
+	}
+	d.free--
+	if d.clock.Warm {
+		d.clock.T += n
+	} else {
+		d.clock.Warmup += n
+	}
+	d.count()
+	return nil
+}

@@ -1,0 +1,422 @@
+package dqn
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// trained returns a DQN in the middle of a window and of its course.
+func trained(t *testing.T, edit ...func(*Config)) *trial {
+	t.Helper()
+	d := newDQN(t, cartpole(edit...))
+	check(t, d.Begin(2000, 0))
+	check(t, d.Run(1012, 0)) // not a multiple of the window
+	return d
+}
+
+func TestRunSaveLoadRunEqualsRun(t *testing.T) {
+	for name, edit := range map[string]func(*Config){
+		"both":           func(*Config) {},
+		"standard":       func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized = 1, false, false },
+		"target actor":   func(c *Config) { c.Actor = ActorTarget },
+		"mnih optimiser": func(c *Config) { c.Optimizer, c.LossReduction = "rmsprop_mnih", "sum" },
+	} {
+		whole := learn(t, cartpole(edit), 2000, notEmulated)
+		d := trained(t, edit)
+		path := filepath.Join(t.TempDir(), "a.paceline")
+		check(t, d.Save(path, true))
+		stats := d.Stats()
+		check(t, d.Run(0, 0)) // the saved one goes on too, undisturbed
+		next := newDQN(t, must(loadConfig(path))(t))
+		check(t, next.Load(path))
+		if s := next.Stats(); s.Steps != stats.Steps || s.Episodes != stats.Episodes || s.MeanReturn != stats.MeanReturn || s.Updates != stats.Updates {
+			t.Errorf("%s: after load %+v, saved %+v", name, s, stats)
+		}
+		check(t, next.Run(0, 0))
+		if got := hashesOf(t, next); got != whole {
+			t.Errorf("%s: continued %+v, in one go %+v", name, got, whole)
+		}
+		if got := hashesOf(t, d); got != whole {
+			t.Errorf("%s: saving changed the run", name)
+		}
+	}
+}
+
+func TestSaveBeforeTheFirstStepAndInTheWarmUp(t *testing.T) {
+	whole := learn(t, cartpole(), 800, notEmulated)
+	for _, before := range []int64{-1, 0, 40} {
+		d := newDQN(t, cartpole())
+		if before >= 0 {
+			check(t, d.Begin(800, 0))
+		}
+		if before > 0 {
+			check(t, d.Run(before, 0))
+		}
+		path := filepath.Join(t.TempDir(), "a.paceline")
+		check(t, d.Save(path, true))
+		next := newDQN(t, cartpole())
+		check(t, next.Load(path))
+		if before < 0 {
+			check(t, next.Begin(800, 0))
+		}
+		check(t, next.Run(0, 0))
+		if got := hashesOf(t, next); got != whole {
+			t.Errorf("saved at %d: %+v, want %+v", before, got, whole)
+		}
+	}
+}
+
+func TestLoadWithoutReplayFillsTheMemoryAgain(t *testing.T) {
+	d := trained(t)
+	path := filepath.Join(t.TempDir(), "a.paceline")
+	check(t, d.Save(path, false))
+	small, err := os.Stat(path)
+	check(t, err)
+	next := newDQN(t, cartpole())
+	check(t, next.Load(path))
+	if got, want := hashesOf(t, next), hashesOf(t, d); got.Weights != want.Weights || got.Target != want.Target || got.Replay == want.Replay {
+		t.Errorf("%+v, saved %+v", got, want)
+	}
+	s := next.Stats()
+	check(t, next.Run(100, 0)) // N random steps, no update
+	if now := next.Stats(); now.Updates != s.Updates || now.Epsilon != 1 {
+		t.Errorf("updates on an empty memory: %+v", now)
+	}
+	check(t, next.Run(0, 0))
+	if now := next.Stats(); now.Steps < 2000 || now.Updates <= s.Updates || now.Updates != now.UpdatesDue {
+		t.Errorf("%+v", now)
+	}
+	check(t, d.Save(path, true))
+	if full, err := os.Stat(path); err != nil || full.Size() <= small.Size() {
+		t.Errorf("with replay %d bytes, without %d", full.Size(), small.Size())
+	}
+}
+
+func TestBadCheckpointsChangeNothing(t *testing.T) {
+	d := trained(t)
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good")
+	check(t, d.Save(good, true))
+	policy := filepath.Join(dir, "policy")
+	check(t, must(d.Policy())(t).Save(policy))
+	want := hashesOf(t, d)
+	whole, err := os.ReadFile(good)
+	check(t, err)
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		check(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	damaged := append([]byte(nil), whole...)
+	damaged[len(damaged)/2] ^= 0x40
+	for name, x := range map[string]struct {
+		path string
+		is   error
+		says string
+	}{
+		"missing":  {filepath.Join(dir, "none"), fs.ErrNotExist, "none"},
+		"cut off":  {write("cut", whole[:len(whole)/2]), checkpoint.ErrFormat, "cut"},
+		"empty":    {write("empty", nil), checkpoint.ErrFormat, ""},
+		"foreign":  {write("foreign", []byte("PK\x03\x04 but not really")), checkpoint.ErrFormat, ""},
+		"damaged":  {write("damaged", damaged), nil, ""},
+		"a policy": {policy, nil, "a policy can act but not go on learning"},
+		"a folder": {dir, nil, ""},
+	} {
+		err := d.Load(x.path)
+		if err == nil || x.is != nil && !errors.Is(err, x.is) || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := hashesOf(t, d); got != want {
+			t.Fatalf("%s: the trainer changed", name)
+		}
+	}
+	for says, edit := range map[string]func(*Config){
+		`num_envs: the checkpoint has "4", this trainer has "2"`:                   func(c *Config) { c.NumEnvs = 2 },
+		`net_arch: the checkpoint has "32", this trainer has "16"`:                 func(c *Config) { c.NetArch = []int{16} },
+		`env: the checkpoint has "CartPole-v1", this trainer has "MountainCar-v0"`: func(c *Config) { c.Env = "MountainCar-v0" },
+		`optimizer: the checkpoint has "adam", this trainer has "rmsprop"`:         func(c *Config) { c.Optimizer = "rmsprop" },
+	} {
+		if err := newDQN(t, cartpole(edit)).Load(good); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	// And the one that was refused all this time goes on as if nothing was.
+	check(t, d.Run(0, 0))
+	if got := hashesOf(t, d); got != learn(t, cartpole(), 2000, notEmulated) {
+		t.Error("refused loads changed the run")
+	}
+}
+
+// A bit that is wrong in the file's directory makes no part of a run vanish: the
+// file is refused, or loads as the run that it is.
+func TestEveryBitOfTheDirectoryIsNoticed(t *testing.T) {
+	d := trained(t)
+	path := filepath.Join(t.TempDir(), "a.paceline")
+	check(t, d.Save(path, true))
+	want := hashesOf(t, d)
+	whole, err := os.ReadFile(path)
+	check(t, err)
+	directory := bytes.Index(whole, []byte("PK\x01\x02"))
+	next := newDQN(t, cartpole())
+	loaded := 0
+	for bit := 8 * directory; bit < 8*len(whole); bit += 11 { // the checkpoint package tries them all
+		damaged := bytes.Clone(whole)
+		damaged[bit/8] ^= 1 << (bit % 8)
+		check(t, os.WriteFile(path, damaged, 0o600))
+		err := next.Load(path)
+		if err != nil && !errors.Is(err, checkpoint.ErrFormat) {
+			t.Fatalf("bit %d of byte %d: %v", bit%8, bit/8, err)
+		}
+		if err != nil {
+			continue
+		}
+		loaded++
+		if got := hashesOf(t, next); got != want || next.Stats().Episodes != d.Stats().Episodes {
+			t.Fatalf("bit %d of byte %d: another run was loaded", bit%8, bit/8)
+		}
+		if loaded == 1 { // from here on, what is refused leaves this run
+			check(t, os.WriteFile(path, whole, 0o600))
+			check(t, next.Load(path))
+		}
+	}
+	if loaded == 0 {
+		t.Error("no bit of it is a time stamp")
+	}
+	check(t, next.Run(0, 0))
+	if got := hashesOf(t, next); got != learn(t, cartpole(), 2000, notEmulated) {
+		t.Error("the run does not go on as one that was not saved")
+	}
+}
+
+// A small file that says its network is huge is refused before memory is taken.
+func TestHugePolicyInASmallFile(t *testing.T) {
+	d := trained(t)
+	spec := d.m.Policy()
+	spec.Net.Trunks[0].Hidden = []int{16000, 16000}
+	path := filepath.Join(t.TempDir(), "p")
+	check(t, policy.New(spec, d.m.theta).Save(path))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := policy.Load(path)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), `tensor "q_net.0.weight": shape [32 4], must be [16000 4]`) {
+		t.Error(err)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 10<<20 {
+		t.Errorf("%d bytes were taken", taken)
+	}
+}
+
+// What the file does not hold need not fit.
+func TestWithoutReplayTheBufferMayDiffer(t *testing.T) {
+	d := trained(t)
+	path := filepath.Join(t.TempDir(), "a.paceline")
+	next := newDQN(t, cartpole(func(c *Config) { c.BufferSize /= 2 }))
+	check(t, d.Save(path, true))
+	if err := next.Load(path); err == nil || errors.Is(err, checkpoint.ErrFormat) || !strings.Contains(err.Error(), "buffer_size: ") {
+		t.Error(err)
+	}
+	check(t, d.Save(path, false))
+	check(t, next.Load(path))
+	check(t, next.Run(0, 0))
+}
+
+func TestFullDiskLeavesTheOldCheckpoint(t *testing.T) {
+	d := trained(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.paceline")
+	check(t, os.Mkdir(filepath.Join(dir, "x"), 0o700))
+	if err := d.Save(filepath.Join(dir, "no", "such", "folder"), false); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if err := d.Save(filepath.Join(dir, "x"), false); err == nil || !strings.Contains(err.Error(), "directory") {
+		t.Errorf("%v", err)
+	}
+	check(t, d.Save(path, false))
+	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestParameters(t *testing.T) {
+	d := trained(t)
+	sets := d.ParameterSets()
+	if len(sets) != 2 || sets[0].Name != "q_net" || sets[1].Name != "q_net_target" {
+		t.Fatalf("%+v", sets)
+	}
+	for _, set := range sets {
+		if first, last := set.Params[0].Name, set.Params[len(set.Params)-1].Name; first != "q_net.0.weight" || last != "q_net.2.bias" {
+			t.Errorf("%s ... %s", first, last)
+		}
+		p := make([]float32, set.Size)
+		if updates := must(d.GetParameters(set.Name, p))(t); updates == 0 || set.Name == "q_net" && int64(updates) != d.Stats().Updates {
+			t.Errorf("%s has seen %d updates of %d", set.Name, updates, d.Stats().Updates)
+		}
+		for i := range p {
+			p[i] += 0.5
+		}
+		check(t, d.SetParameters(set.Name, p))
+		q := make([]float32, set.Size)
+		must(d.GetParameters(set.Name, q))(t)
+		if !slices.Equal(p, q) {
+			t.Fatalf("%s: %v, set to %v", set.Name, q, p)
+		}
+		if set.Name == "q_net" && !slices.Equal(d.m.snapshot.Host, p) {
+			t.Error("the snapshot did not follow")
+		}
+		if err := d.SetParameters(set.Name, p[1:]); err == nil || !strings.Contains(err.Error(), "numbers, must be") {
+			t.Error(err)
+		}
+		p[3] = float32(math.NaN())
+		if err := d.SetParameters(set.Name, p); !errors.Is(err, fault.ErrNotFinite) {
+			t.Error(err)
+		}
+	}
+	if _, err := d.GetParameters("q", nil); err == nil || !strings.Contains(err.Error(), `parameter set: "q", must be q_net, q_net_target`) {
+		t.Error(err)
+	}
+}
+
+func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
+	d := trained(t)
+	p := must(d.Policy())(t)
+	path := filepath.Join(t.TempDir(), "p.paceline")
+	check(t, p.Save(path))
+	full := filepath.Join(t.TempDir(), "full.paceline")
+	check(t, d.Save(full, false))
+	obs := d.m.samplers.Obs()
+	want := make([]int32, 4)
+	q := make([]float32, 8)
+	check(t, p.Act(4, obs, nil, want, [][]float32{q}))
+	net := must(cpu(t).Network(d.m.cfg.network(d.Spec()), 4))(t)
+	expect := must(net.Forward(d.m.theta, obs, 4))(t).Values[0]
+	for i := range q {
+		if q[i] != expect[i] {
+			t.Fatalf("Q-value %d: %v, the network says %v", i, q[i], expect[i])
+		}
+	}
+	for _, file := range []string{path, full} {
+		l := must(policy.Load(file))(t)
+		got := make([]int32, 4)
+		check(t, l.Act(4, obs, nil, got, nil))
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%s, row %d: action %d, want %d", file, i, got[i], want[i])
+			}
+		}
+	}
+	// Frozen: what the trainer does later does not reach it; and many rows are
+	// the same as few.
+	check(t, d.Run(0, 0))
+	many := make([]byte, 0, 100*len(obs))
+	for range 100 {
+		many = append(many, obs...)
+	}
+	got := make([]int32, 400)
+	done := make(chan error)
+	for range 4 {
+		go func() { done <- p.Act(4, obs, nil, make([]int32, 4), nil) }()
+	}
+	check(t, p.Act(400, many, nil, got, nil))
+	for range 4 {
+		check(t, <-done)
+	}
+	for i := range got {
+		if got[i] != want[i%4] {
+			t.Fatalf("row %d: action %d, want %d", i, got[i], want[i%4])
+		}
+	}
+	if err := p.Act(2, obs, nil, want, nil); err == nil || !strings.Contains(err.Error(), "obs: 64 bytes, must be 32") {
+		t.Error(err)
+	}
+	a := must(p.Evaluate("CartPole-v1", nil, policy.EvalOptions{Episodes: 40, Epsilon: 0.1, Seed: 5}))(t)
+	b := must(p.Evaluate("CartPole-v1", nil, policy.EvalOptions{Episodes: 40, Epsilon: 0.1, Seed: 5}))(t)
+	c := must(p.Evaluate("CartPole-v1", nil, policy.EvalOptions{Episodes: 40, Epsilon: 0.1, Seed: 6}))(t)
+	if a != b || a == c || a.Episodes != 40 || a.MeanReturn != a.MeanLen {
+		t.Errorf("%+v, %+v, %+v", a, b, c)
+	}
+	if _, err := p.Evaluate("Catch-v0", nil, policy.EvalOptions{Episodes: 4, Epsilon: 0, Seed: 0}); err == nil || !strings.Contains(err.Error(), "as the policy's") {
+		t.Error(err)
+	}
+}
+
+func TestBeginAgain(t *testing.T) {
+	d := trained(t)
+	check(t, d.Run(0, 0))
+	s := d.Stats()
+	check(t, d.Begin(500, 0)) // goes on
+	check(t, d.Run(0, 0))
+	if now := d.Stats(); now.Steps != s.Steps+500 || now.Updates != now.UpdatesDue {
+		t.Errorf("%+v after %+v", now, s)
+	}
+	check(t, d.Begin(500, train.ResetTimesteps)) // from step 0, with a warm-up
+	check(t, d.Run(100, 0))
+	before := d.Stats()
+	check(t, d.Run(0, 0))
+	now := d.Stats()
+	if now.Steps != 500 || before.Epsilon != 1 || now.Updates != before.Updates+200 || now.Updates != now.UpdatesDue {
+		t.Errorf("%+v, at its start %+v", now, before)
+	}
+	if err := d.Begin(0, 0); err == nil || !strings.Contains(err.Error(), "total_timesteps: 0") {
+		t.Error(err)
+	}
+}
+
+func TestPushProtocol(t *testing.T) {
+	mk := func(i int) (env.Env, error) { return newCounter(i), nil }
+	h := newHost(t, cartpole(func(c *Config) { c.NumEnvs = 2 }), vec.SameStep, mk)
+	says := func(err error, want string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	says(h.act(), "call begin first")
+	says(h.d.Run(10, 0), "use act and observe")
+	h.begin(t, 100)
+	says(h.observe(), "must follow act")
+	check(t, h.act())
+	says(h.act(), "called twice")
+	check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
+	zero := float32(0)
+	reward := h.rows.Rewards[1]
+	h.rows.Rewards[1] = zero / zero
+	says(h.observe(), "environment 1: step 0: reward: NaN, must be finite")
+	h.rows.Rewards[1] = reward
+	keep := h.rows.Obs[12+8]
+	h.rows.Obs[12+11], h.rows.Obs[12+10] = 0x7f, 0xc0
+	says(h.observe(), "environment 1: step 0: observation: component 2 is NaN, must be finite")
+	h.rows.Obs[12+11], h.rows.Obs[12+10], h.rows.Obs[12+8] = 0x3f, 0x80, keep
+	h.rows.Ends[0] = 9
+	says(h.observe(), "environment 0: step 0: ended: 9, must be 0 to 3")
+	h.rows.Ends[0] = 0
+	check(t, h.observe()) // nothing was lost
+	h.round(t)
+	if s := h.d.Stats(); s.Steps != 4 {
+		t.Errorf("%+v", s)
+	}
+	// A checkpoint knows no environments of the host's.
+	path := filepath.Join(t.TempDir(), "a")
+	check(t, h.d.Save(path, true))
+	check(t, h.d.Load(path))
+	says(h.act(), "since the environments were made or loaded")
+	says(h.d.Begin(10, 0), "environments must be reset")
+	check(t, h.vec.Reset(h.rows, nil))
+	check(t, h.d.Begin(10, train.ResetEnvs))
+	h.round(t)
+}

@@ -1,0 +1,129 @@
+package dqn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// Config holds every setting of a run. Settings describes each field, under the
+// name that C and Python use for it.
+type Config struct {
+	train.Common
+	Policy  string
+	NetArch []int
+
+	Concurrent   bool
+	Synchronized bool
+	Actor        string
+	Window       int
+
+	LearningRate         float64
+	LearningRateFinal    float64 // NaN: constant
+	BufferSize           int     // of the replay memory D
+	LearningStarts       int     // N
+	BatchSize            int
+	Gamma                float64
+	TrainFreq            int // F = TrainFreq / GradientSteps
+	GradientSteps        int
+	TargetUpdateInterval int // C
+	ExplorationFraction  float64
+	ExplorationInitial   float64
+	ExplorationFinal     float64
+	ExplorationSteps     int
+	MaxGradNorm          float64
+	Optimizer            string
+	OptimizerEps         float64 // NaN: the optimiser's own
+	Loss                 string
+	LossReduction        string
+}
+
+// Actors: whose parameters the samplers act with.
+const (
+	ActorAuto     = "auto"
+	ActorOnline   = "online"
+	ActorTarget   = "target"
+	ActorSnapshot = "snapshot"
+)
+
+// Policies, named as in Stable-Baselines3.
+const (
+	policyAuto = "auto"
+	policyCNN  = "CnnPolicy"
+	policyMLP  = "MlpPolicy"
+)
+
+// Settings is the table of all settings, in the order in which they are worth
+// reading.
+var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
+	settings.Text("policy", policyAuto, "network: CnnPolicy (Nature CNN, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, policyCNN, policyMLP}, func(c *Config) *string { return &c.Policy }),
+	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers", func(c *Config) *[]int { return &c.NetArch }),
+	settings.Bool("concurrent", true, "Concurrent Training (section 3 of the paper): updates run beside the samplers, on experience up to the last window", func(c *Config) *bool { return &c.Concurrent }),
+	settings.Bool("synchronized", true, "Synchronized Execution (section 4): one forward pass for all environments of a round, instead of one each", func(c *Config) *bool { return &c.Synchronized }),
+	settings.Text("actor", ActorAuto, "parameters that choose actions: online (theta), target (theta-minus), snapshot (theta at the window's start); auto: snapshot when concurrent, else online", []string{ActorAuto, ActorOnline, ActorTarget, ActorSnapshot}, func(c *Config) *string { return &c.Actor }),
+	settings.Int("window", 0, 0, 1<<40, "steps between two flushes into the replay memory; 0: min(target_update_interval, 1000), or target_update_interval with actor target", func(c *Config) *int { return &c.Window }),
+	settings.Float("learning_rate", 1e-4, 0, 1e3, "step size of the optimiser", func(c *Config) *float64 { return &c.LearningRate }),
+	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
+	settings.Int("buffer_size", 1_000_000, 1, 1<<40, "transitions that can be sampled from the replay memory", func(c *Config) *int { return &c.BufferSize }),
+	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; at least batch_size", func(c *Config) *int { return &c.LearningStarts }),
+	settings.Int("batch_size", 32, 1, 65536, "transitions in a minibatch", func(c *Config) *int { return &c.BatchSize }),
+	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
+	settings.Int("train_freq", 4, 1, 1<<40, "steps (of all environments together) for every gradient_steps updates", func(c *Config) *int { return &c.TrainFreq }),
+	settings.Int("gradient_steps", 1, 1, 1<<20, "updates for every train_freq steps", func(c *Config) *int { return &c.GradientSteps }),
+	settings.Int("target_update_interval", 10000, 1, 1<<40, "C: steps between two copies theta-minus <- theta", func(c *Config) *int { return &c.TargetUpdateInterval }),
+	settings.Float("exploration_fraction", 0.1, 0, 1, "part of the run over which epsilon falls; ignored if exploration_steps is set", func(c *Config) *float64 { return &c.ExplorationFraction }),
+	settings.Float("exploration_initial_eps", 1, 0, 1, "epsilon at the first step after the warm-up", func(c *Config) *float64 { return &c.ExplorationInitial }),
+	settings.Float("exploration_final_eps", 0.05, 0, 1, "epsilon after it has fallen", func(c *Config) *float64 { return &c.ExplorationFinal }),
+	settings.Int("exploration_steps", 0, 0, 1<<40, "steps after the warm-up over which epsilon falls; 0: by exploration_fraction", func(c *Config) *int { return &c.ExplorationSteps }),
+	settings.Float("max_grad_norm", 10, 0, math.MaxFloat64, "gradients of a larger Euclidean norm are scaled down to it; 0: never", func(c *Config) *float64 { return &c.MaxGradNorm }),
+	settings.Text("optimizer", "adam", "adam, adagrad, rmsprop (PyTorch's), rmsprop_mnih (centred, eps inside the root) or rmsprop_keras (centred, eps outside)", []string{"adam", "adagrad", "rmsprop", "rmsprop_mnih", "rmsprop_keras"}, func(c *Config) *string { return &c.Optimizer }),
+	settings.OptionalFloat("optimizer_eps", 0, 1e3, "the optimiser's small constant; empty: its own default", func(c *Config) *float64 { return &c.OptimizerEps }),
+	settings.Text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
+	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
+}...), presets)
+
+// DefaultConfig returns every setting's default.
+func DefaultConfig() Config { return *Settings.Defaults().Struct().(*Config) }
+
+// resolve checks every setting, replaces what was left open ("auto", 0) by what it
+// stands for and checks how they go together. It returns the remarks that are
+// worth making once.
+func (c *Config) resolve() (notices []string, err error) {
+	if err := Settings.Over(c).Check(); err != nil { // of a field that was not set by Set
+		return nil, err
+	}
+	if c.Actor == ActorAuto {
+		c.Actor = ActorOnline
+		if c.Concurrent {
+			c.Actor = ActorSnapshot
+		}
+	}
+	if c.Concurrent && c.Actor == ActorOnline {
+		return nil, fmt.Errorf("actor: online, must be target or snapshot when concurrent is true: the trainer is rewriting theta while the samplers act")
+	}
+	if c.Window == 0 {
+		c.Window = max(c.TargetUpdateInterval, c.NumEnvs)
+		if c.Actor != ActorTarget {
+			c.Window = max(min(c.TargetUpdateInterval, 1000), c.TrainFreq, c.NumEnvs)
+		}
+	}
+	if c.Window < c.NumEnvs {
+		return nil, fmt.Errorf("window: %d, must be at least num_envs (%d): a window is whole rounds", c.Window, c.NumEnvs)
+	}
+	if c.BatchSize > c.BufferSize {
+		return nil, fmt.Errorf("batch_size: %d, must be at most buffer_size (%d)", c.BatchSize, c.BufferSize)
+	}
+	if c.LearningStarts < c.BatchSize {
+		return nil, fmt.Errorf("learning_starts: %d, must be at least batch_size (%d)", c.LearningStarts, c.BatchSize)
+	}
+	if c.BufferSize < c.NumEnvs {
+		return nil, fmt.Errorf("buffer_size: %d, must be at least num_envs (%d)", c.BufferSize, c.NumEnvs)
+	}
+	if c.Concurrent && c.TargetUpdateInterval < c.Window {
+		notices = append(notices, fmt.Sprintf("target_update_interval: %d is below the window and acts as %d, because theta-minus does not change inside a window",
+			c.TargetUpdateInterval, c.Window))
+	}
+	return notices, nil
+}

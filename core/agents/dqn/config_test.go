@@ -1,0 +1,104 @@
+package dqn
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestDefaults(t *testing.T) {
+	c := DefaultConfig()
+	if !math.IsNaN(c.LearningRateFinal) || c.BatchSize != 32 || !c.Concurrent || !slices.Equal(c.NetArch, []int{64, 64}) {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestSettingsThatDoNotGoTogether(t *testing.T) {
+	for want, edit := range map[string]func(*Config){
+		"actor: online, must be target or snapshot":             func(c *Config) { c.Actor = ActorOnline },
+		"batch_size: 64, must be at most buffer_size (50)":      func(c *Config) { c.BatchSize, c.BufferSize = 64, 50 },
+		"learning_starts: 15, must be at least batch_size (16)": func(c *Config) { c.LearningStarts = 15 },
+		"window: 3, must be at least num_envs (4)":              func(c *Config) { c.Window = 3 },
+		"env: empty, must name a built-in environment":          func(c *Config) { c.Env = "" },
+		"did you mean CartPole-v1?":                             func(c *Config) { c.Env = "Cartpole-v0" },
+		"buffer_size: 1000000000 needs":                         func(c *Config) { c.Env, c.BufferSize = "Catch-v0", 1_000_000_000 },
+	} {
+		d, err := newTrial(cartpole(edit), nil)
+		if err == nil {
+			d.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for _, x := range []struct {
+		edit   func(*Config)
+		actor  string
+		window int
+	}{
+		{func(c *Config) {}, ActorSnapshot, 1000},
+		{func(c *Config) { c.TargetUpdateInterval = 128 }, ActorSnapshot, 128},
+		{func(c *Config) { c.Actor = ActorTarget }, ActorTarget, 10000},
+		{func(c *Config) { c.Concurrent = false }, ActorOnline, 1000},
+		{func(c *Config) { c.TrainFreq = 5000 }, ActorSnapshot, 5000},
+		{func(c *Config) { c.NumEnvs = 4096; c.BatchSize = 32; c.BufferSize = 1e6 }, ActorSnapshot, 4096},
+	} {
+		c := DefaultConfig()
+		x.edit(&c)
+		if _, err := c.resolve(); err != nil || c.Actor != x.actor || c.Window != x.window {
+			t.Errorf("actor %s, window %d, %v, want %s, %d", c.Actor, c.Window, err, x.actor, x.window)
+		}
+	}
+	d := newDQN(t, cartpole(func(c *Config) { c.TargetUpdateInterval = 8 }))
+	if text, err := d.Notice(); err != nil || !strings.Contains(text, "target_update_interval: 8 is below the window and acts as 32") {
+		t.Errorf("notice %q, %v", text, err)
+	}
+	if s := d.Stats(); s.ReplayBytes < 2000*(16+24) {
+		t.Errorf("replay memory: %d bytes said at construction", s.ReplayBytes)
+	}
+	if text, _ := d.Notice(); text != "" {
+		t.Errorf("said twice: %q", text)
+	}
+}
+
+func TestPresets(t *testing.T) {
+	for env := range tuned {
+		c := DefaultConfig()
+		check(t, Settings.Over(&c).Preset("tuned", env))
+		if c.Env != env {
+			t.Errorf("%s: env %q", env, c.Env)
+		}
+		if _, err := c.resolve(); err != nil {
+			t.Errorf("%s: %v", env, err)
+		}
+	}
+	for _, preset := range []string{"mnih2015", "fastdqn"} {
+		c := DefaultConfig()
+		check(t, Settings.Over(&c).Preset(preset, "Catch-v0"))
+		if _, err := c.resolve(); err != nil {
+			t.Errorf("%s: %v", preset, err)
+		}
+		if c.TargetUpdateInterval != 10000 || preset == "fastdqn" && c.Window != 10000 {
+			t.Errorf("%s: %+v", preset, c)
+		}
+	}
+	c := DefaultConfig()
+	check(t, Settings.Over(&c).Preset("mnih2015", "atari/pong"))
+	if c.EnvOptions != `{"recipe": "mnih2015"}` {
+		t.Errorf("mnih2015 on Pong: env_options %q", c.EnvOptions)
+	}
+	check(t, Settings.Over(&c).Preset("fastdqn", "Catch-v0"))
+	if c.EnvOptions != "" {
+		t.Errorf("of an earlier preset: env_options %q", c.EnvOptions)
+	}
+	if err := Settings.Over(&c).Preset("tuned", "Acrobot-v1"); err == nil || !strings.Contains(err.Error(), "Catch-v0") {
+		t.Error(err)
+	}
+	if err := Settings.Over(&c).Preset("best", "Catch-v0"); err == nil || !strings.Contains(err.Error(), "fastdqn") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,304 @@
+package dqn
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// crowd counts the threads that compute at the same time; want of them are
+// expected.
+type crowd struct {
+	now, most atomic.Int64
+	want      int64
+}
+
+func (c *crowd) compute() {
+	now := c.now.Add(1)
+	defer c.now.Add(-1)
+	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+	}
+	for range 20 {
+		runtime.Gosched() // let others in
+	}
+	// On a busy machine a helper may be slow to wake.
+	for began := time.Now(); c.most.Load() < c.want && time.Since(began) < time.Millisecond; {
+		runtime.Gosched()
+	}
+}
+
+// busyEnv and busyOptimizer compute for the crowd: in steps and resets, and in
+// updates on all threads of the trainer's pool.
+type busyEnv struct {
+	env.Env
+	*crowd
+}
+
+func (b *busyEnv) Reset(obs []byte) error {
+	b.compute()
+	return b.Env.Reset(obs)
+}
+
+func (b *busyEnv) Step(action int32, obs []byte) (float32, env.End, error) {
+	b.compute()
+	return b.Env.Step(action, obs)
+}
+
+type busyOptimizer struct {
+	nn.Optimizer
+	*crowd
+	updates *updates
+}
+
+func (b *busyOptimizer) Apply(theta *nn.Params, grad []float32, lr float64) error {
+	if err := b.updates.pool.Do(4, func(_, _ int) error { b.compute(); return nil }); err != nil {
+		panic(err)
+	}
+	return b.Optimizer.Apply(theta, grad, lr)
+}
+
+func busy(d *trial) *crowd {
+	c := &crowd{}
+	d.m.updates.optimizer = &busyOptimizer{d.m.updates.optimizer, c, d.m.updates}
+	return c
+}
+
+// allCores fails the test unless all cores, and no more, can be taken.
+func allCores(t testing.TB, d *trial) {
+	t.Helper()
+	var last chan struct{}
+	for k := range d.m.updates.cores.Cores() + 1 {
+		taken := make(chan struct{})
+		last = taken
+		go func() { d.m.updates.cores.Acquire(); close(taken) }()
+		patience := 10 * time.Second
+		if k == d.m.updates.cores.Cores() {
+			patience = 5 * time.Millisecond
+		}
+		select {
+		case <-taken:
+			if k == d.m.updates.cores.Cores() {
+				t.Errorf("there are more than %d cores", k)
+			}
+		case <-time.After(patience):
+			if k < d.m.updates.cores.Cores() {
+				t.Errorf("%d of %d cores were not given back", d.m.updates.cores.Cores()-k, d.m.updates.cores.Cores())
+			}
+		}
+	}
+	for range d.m.updates.cores.Cores() + 1 {
+		d.m.updates.cores.Release(1) // the last one's too
+	}
+	<-last // or there would be one core too many until it comes
+}
+
+// At most num_threads threads compute at once, and as many do.
+func TestNumThreadsCompute(t *testing.T) {
+	for name, edit := range fourModes {
+		for n := 1; n <= 3; n++ {
+			c := crowd{want: int64(n)}
+			d := must(newTrial(cartpole(edit, func(c *Config) { c.NumThreads, c.GradientSteps = n, 1 }), func(i int) (env.Env, error) {
+				e, err := env.Make("CartPole-v1", nil)
+				e.Seed(uint64(i))
+				return &busyEnv{e, &c}, err
+			}))(t)
+			d.m.updates.optimizer = &busyOptimizer{d.m.updates.optimizer, &c, d.m.updates}
+			check(t, d.Begin(1500, 0))
+			for s := d.Stats(); s.Steps < s.Total; s = d.Stats() {
+				check(t, d.Run(90, 0))
+				if s.Steps > 700 { // often the trainer is behind, and alone meanwhile
+					check(t, d.Save(filepath.Join(t.TempDir(), "a"), true))
+				}
+			}
+			if most := c.most.Load(); most != int64(n) {
+				t.Errorf("%s, num_threads %d: %d threads computed at once", name, n, most)
+			}
+			check(t, d.Close())
+			allCores(t, d)
+		}
+	}
+}
+
+// The same where the host steps: its own time, in which the trainer may have
+// every core, does not count, but Act and Observe do.
+func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
+	for _, concurrent := range []bool{true, false} {
+		for n := 1; n <= 3; n++ {
+			h := newHost(t, cartpole(func(c *Config) { c.Concurrent, c.NumThreads = concurrent, n }), vec.SameStep, makeWalk(1))
+			c := busy(h.d)
+			c.want = int64(n)
+			h.begin(t, 2000)
+			for h.d.Stats().Steps < 1000 {
+				h.round(t)
+			}
+			check(t, h.d.Settle())
+			if most := c.most.Load(); most != int64(n) {
+				t.Errorf("concurrent %v, num_threads %d: %d threads computed at once", concurrent, n, most)
+			}
+			allCores(t, h.d)
+
+			// While a call computes, the trainer has one core less.
+			if !concurrent {
+				continue
+			}
+			h.d.m.updates.cores.Acquire() // as a call has it
+			done := h.d.m.updates.position()
+			c.most.Store(0)
+			c.want = int64(n - 1)
+			check(t, h.d.m.updates.release(done+20))
+			if n > 1 {
+				for h.d.m.updates.position() < done+20 {
+					runtime.Gosched()
+				}
+			} else if time.Sleep(pause); h.d.m.updates.position() > done {
+				t.Error("an update began though the main thread has the only core")
+			}
+			if most := c.most.Load(); most != int64(n-1) {
+				t.Errorf("num_threads %d: %d threads computed beside the main thread", n, most)
+			}
+			h.d.m.updates.cores.Release(1)
+			check(t, h.d.Settle())
+		}
+	}
+}
+
+// With one core for both, the main thread comes between two updates and does
+// not wait for all that were released.
+func TestMainThreadComesBetweenUpdates(t *testing.T) {
+	h := newHost(t, slowWindows(func(c *Config) { c.NumThreads = 1 }), vec.SameStep, makeWalk(1))
+	h.begin(t, 2000)
+	for h.d.Stats().Steps < 100+4 {
+		h.round(t)
+	}
+	slow(h.d, pause)
+	check(t, h.d.m.updates.release(50))
+	first := h.d.Stats().Updates
+	for range 4 {
+		time.Sleep(pause / 4) // the host's environments; the trainer is at work
+		h.round(t)
+	}
+	if n := h.d.Stats().Updates - first; n < 3 || n > 40 {
+		t.Errorf("%d updates in four rounds, want two or three in each", n)
+	}
+	stopped := make(chan int64)
+	go func() {
+		time.Sleep(pause / 2)
+		h.d.Stop()
+		stopped <- h.d.Stats().Updates
+	}()
+	check(t, h.d.Settle())
+	before := h.d.Stats().Updates
+	if n := before - <-stopped; n > 1 {
+		t.Errorf("%d updates after Stop, want that in progress", n)
+	}
+	hashesOf(t, h.d)
+	if now := h.d.Stats().Updates; now != before {
+		t.Errorf("%d updates were made up for after a Stop", now-before)
+	}
+}
+
+// Close, Stop, deadlines, failing environments and looks, with one core for
+// everybody: nobody waits for ever, and no core is lost.
+func TestOneCoreHammer(t *testing.T) {
+	rounds := 12
+	if testing.Short() {
+		rounds = 4
+	}
+	before := runtime.NumGoroutine()
+	for name, edit := range fourModes {
+		for round := range rounds {
+			d := must(newTrial(cartpole(edit, func(c *Config) {
+				c.NumThreads, c.GradientSteps, c.Seed, c.Window = 1, 1, round, 64
+			}), func(i int) (env.Env, error) {
+				e, err := makeWalk(3)(i)
+				if i == 1 && round%2 == 0 {
+					return &panicker{Env: e, at: 60 + 10*round}, err
+				}
+				return e, err
+			}))(t)
+			o := slow(d, time.Duration(round%4)*200*time.Microsecond)
+			check(t, d.Begin(1<<30, 0))
+			var callers sync.WaitGroup
+			call := func(f func() error) {
+				callers.Add(1)
+				go func() {
+					defer callers.Done()
+					for {
+						err := f()
+						var e *env.Error
+						var p *fault.Panic
+						switch {
+						case errors.Is(err, fault.ErrClosed):
+							return
+						case err != nil && !errors.Is(err, fault.ErrBusy) && !errors.As(err, &e) && !errors.As(err, &p):
+							t.Error(err)
+							return
+						}
+						runtime.Gosched()
+					}
+				}()
+			}
+			path := filepath.Join(t.TempDir(), "a")
+			call(func() error { return d.Run(0, time.Duration(round)*time.Millisecond) })
+			call(d.Settle)
+			call(func() error { time.Sleep(time.Millisecond); return d.Save(path, true) })
+			call(func() error { time.Sleep(time.Millisecond); _, err := d.Notice(); return err })
+			call(func() error { d.Stop(); time.Sleep(3 * time.Millisecond); _, err := d.Hashes(); return err })
+			time.Sleep(time.Duration(10+3*round) * time.Millisecond)
+			if round%3 == 2 {
+				o.panic.Store(true) // then every call ends with the panic, until Close
+				time.Sleep(5 * time.Millisecond)
+			}
+			closed := make(chan error)
+			go func() { closed <- d.Close() }()
+			select {
+			case err := <-closed:
+				check(t, err)
+			case <-time.After(30 * time.Second):
+				buf := make([]byte, 1<<20)
+				t.Fatalf("%s: Close does not come back:\n%s", name, buf[:runtime.Stack(buf, true)])
+			}
+			callers.Wait()
+			allCores(t, d)
+		}
+	}
+	goroutines(t, before)
+}
+
+// One seed, one result also where an update's work is shared, the cores change
+// hands and the host steps.
+func TestNumThreadsChangesNothingWhereTheHostSteps(t *testing.T) {
+	var want Hashes
+	for _, n := range []int{1, 2, 3, 0} {
+		h := newHost(t, cartpole(func(c *Config) { c.NumThreads, c.BatchSize, c.NetArch = n, 33, []int{64, 48} }), vec.NextStep, makeWalk(1))
+		h.begin(t, 2000)
+		for h.d.Stats().Steps < 2000 {
+			h.round(t)
+		}
+		got := hashesOf(t, h.d)
+		if n == 1 {
+			want = got
+		} else if got != want {
+			t.Errorf("num_threads %d: %+v, want %+v", n, got, want)
+		}
+	}
+}
+
+func TestCores(t *testing.T) {
+	for n, want := range map[int]int{0: runtime.GOMAXPROCS(0), 1: 1, 5: 5} {
+		d := newDQN(t, cartpole(func(c *Config) { c.NumThreads = n }))
+		if got := fmt.Sprint(d.m.updates.cores.Cores(), d.m.updates.pool.Threads()); got != fmt.Sprint(want, want) {
+			t.Errorf("num_threads %d: %s cores and trainer's threads, want %d each", n, got, want)
+		}
+	}
+}

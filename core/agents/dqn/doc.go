@@ -1,0 +1,78 @@
+// Package dqn is Deep Q-learning with Concurrent Training and Synchronized
+// Execution: Algorithm 1 of "Human-Level Control without Server-Grade Hardware".
+// The algorithm is in algorithm.go, to be read beside the paper.
+//
+// # Names
+//
+//	paper            here                          what
+//	D                DQN.memory                    replay memory
+//	theta            DQN.theta                     parameters being learnt
+//	theta-minus      DQN.thetaMinus                target parameters
+//	W                Config.NumEnvs                environments
+//	N                Config.LearningStarts         warm-up
+//	C                Config.TargetUpdateInterval   target period
+//	F                Config.TrainFreq / GradientSteps   train period, an exact fraction
+//	t                clock.T                       agent steps after the warm-up
+//	main thread      DQN.Advance (algorithm.go)    the caller of Run, or of Act and Observe
+//	sampler threads  DQN.samplers                  the threads of a threads.Pool; see package actor
+//	trainer thread   updates (updates.go)          one goroutine
+//	temporary buffer the staged part of D          see package replay
+//
+// # Time
+//
+// t counts agent steps after the warm-up. A round is one step of each of the W
+// environments. A row that only resets its environment (NextStep autoreset) is
+// no step: it draws no random number and enters nothing, so one environment
+// gives the same replay bytes in every autoreset mode. Whatever has a period
+// falls on the first round end at or past its due t, and the next due t does
+// not move for it. So nothing need divide anything, and W = 1 works: as printed,
+// Algorithm 1 would never compute Q-values there, and flush in mid-round.
+//
+// The warm-up's steps count in num_timesteps and in the length of a run, as in
+// Stable-Baselines3, and environments go on from it. Epsilon is a function of t,
+// the learning rate one of num_timesteps.
+//
+// # Windows
+//
+// The paper does everything every C steps. Here the window is a number of its
+// own. At its boundary, in this order: the window's updates are finished; what
+// the samplers saw enters D, unfinished episodes too; theta-minus <- theta if a
+// multiple of C was reached or passed; the snapshot is refreshed; the next
+// window's updates may begin. Inside a window D and theta-minus do not change,
+// so its updates are fully defined at its start, and the samplers' steps at
+// theirs: neither depends on who is faster. That is the reason for everything
+// else: one seed gives the same bits for any number of threads, and for the
+// same schedule run on one thread (the sequential emulation, a test).
+//
+// A boundary is passed before the next step, not after the last one, so that Run
+// can return without waiting for the trainer thread.
+//
+// Without concurrency every experience enters D before the next update, and
+// theta-minus is copied at the first round end at or past each multiple of C.
+// With W = 1 and both switches off this is textbook DQN.
+//
+// # What can be seen
+//
+// Run returns between rounds and leaves the trainer thread at work; package train
+// says what whoever looks then waits for. Between Act and Observe the step that
+// counts is the one at which the round at hand will end.
+//
+// Stop and a time limit interrupt every wait for the trainer thread, between two
+// updates. (Only in mid-round, where samplers run unsynchronised and training is
+// not concurrent, are the round's own updates finished first.) Samplers that run
+// unsynchronised stop at the end of the furthest round that any of them has begun.
+//
+// What is no function of the seed is how far the other samplers come when an
+// environment fails and they run unsynchronised.
+//
+// # Threads
+//
+// At most num_threads threads compute at any time. The main thread holds a core
+// inside a call, except while it waits for the trainer thread, which holds one
+// during each update. The cores that are left go to helpers, for as long as a loop
+// or a layer lasts: the samplers' step environments and compute the Q-values of a
+// round, the trainer's copy minibatches and compute the parts of updates. So where
+// acting is cheap all cores work on updates, where environments are slow all step
+// them, and with one core the two take turns: updates are done while the main
+// thread waits at a window's end, or is with its host.
+package dqn

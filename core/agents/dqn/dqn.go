@@ -1,0 +1,275 @@
+package dqn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/actor"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// DQN is train.Method by Algorithm 1.
+type DQN struct {
+	cfg  Config // resolved
+	spec env.Spec
+	host *train.Host
+
+	// Parameter sets by their names in the paper; the snapshot is theta at the
+	// start of the window.
+	theta, thetaMinus, snapshot *nn.Params
+
+	memory   *replay.Memory // D
+	samplers *actor.Group
+	updates  *updates
+	uniform  policy.Uniform
+	explore  *policy.EpsilonGreedy
+
+	clock    clock
+	schedule schedule
+	phase    int   // the row whose turn it is; 0 between rounds
+	free     int64 // further rounds that fit into the replay's rings for sure; 0: ask again
+
+	emulate emulation
+	watch   func(windowEvent) // tests look at windows through it
+}
+
+func init() {
+	train.Register(&train.Definition{
+		Name:     "dqn",
+		Doc:      "Deep Q-learning with Concurrent Training and Synchronized Execution",
+		Settings: Settings,
+		Common:   func(c any) *train.Common { return &c.(*Config).Common },
+		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
+		Shape:    []string{"env", "env_options", "policy", "net_arch", "num_envs", "optimizer", "actor"},
+		Memory:   memoryOf,
+		New:      func(s *train.Setup) (train.Method, error) { return newMethod(s) },
+	})
+}
+
+// network is the network that resolved settings stand for.
+func (c *Config) network(spec env.Spec) nn.Spec {
+	trunk := nn.Trunk{Arch: "nature_cnn"}
+	if c.Policy == policyMLP {
+		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch}
+	}
+	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision)}
+}
+
+// fit makes what the environments decide about: the policy where that is "auto",
+// and whether the replay memory stores one frame a step.
+func fit(s *train.Setup) (cfg *Config, net nn.Spec, mem replay.Config, err error) {
+	cfg = s.Config.(*Config)
+	if cfg.Policy == policyAuto {
+		cfg.Policy = policyMLP
+		if len(s.Spec.Obs.Shape) == 3 {
+			cfg.Policy = policyCNN
+		}
+	}
+	mem = replay.Config{Obs: s.Spec.Obs, Envs: cfg.NumEnvs, Capacity: cfg.BufferSize, Window: cfg.Window, Stack: replay.StackDeclared}
+	switch {
+	case s.Trusted:
+		mem.Stack = replay.StackTrusted // ours stack frames as they say
+	case s.Source == nil && s.Spec.Obs.FrameStack == 0:
+		mem.Stack = replay.StackDetect
+		if s.Spec.Obs.DType == env.Uint8 && len(s.Spec.Obs.Shape) == 3 {
+			mem.Obs.FrameStack = s.Spec.Obs.Shape[0]
+		}
+	}
+	net = cfg.network(s.Spec)
+	if _, err := net.Layout(); err != nil {
+		return cfg, net, mem, fmt.Errorf("policy: %s does not fit the environment: %w", cfg.Policy, err)
+	}
+	return cfg, net, mem, nil
+}
+
+// memoryOf lists what newMethod will allocate.
+func memoryOf(s *train.Setup) ([]train.Allocation, error) {
+	cfg, net, mem, err := fit(s)
+	if err != nil {
+		return nil, err
+	}
+	buffer, err := replay.BytesOf(mem)
+	if err != nil {
+		return nil, err
+	}
+	bytes := func(n nn.Needs) int64 {
+		b, berr := s.Device.Bytes(net, n)
+		err = errors.Join(err, berr)
+		return b
+	}
+	list := []train.Allocation{
+		{Setting: fmt.Sprintf("buffer_size: %d", cfg.BufferSize), Bytes: buffer},
+		{Setting: fmt.Sprintf("policy: %s, net_arch: %v", cfg.Policy, cfg.NetArch), Bytes: bytes(nn.Needs{Sets: 4, Optimizer: cfg.optimizer()})},
+		{Setting: fmt.Sprintf("batch_size: %d", cfg.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{cfg.BatchSize}, NetworkRows: []int{cfg.BatchSize}}) +
+			2*int64(cfg.BatchSize)*int64(s.Spec.Obs.Bytes())},
+		{Setting: fmt.Sprintf("num_envs: %d", cfg.NumEnvs), Bytes: bytes(nn.Needs{NetworkRows: []int{cfg.NumEnvs}}) + 2*int64(cfg.NumEnvs)*int64(s.Spec.Obs.Bytes())},
+	}
+	return list, err
+}
+
+// optimizer is the optimiser that the settings stand for.
+func (c *Config) optimizer() nn.OptimizerConfig {
+	o := nn.OptimizerConfig{Name: c.Optimizer}
+	if !math.IsNaN(c.OptimizerEps) {
+		o.Eps = c.OptimizerEps
+	}
+	return o
+}
+
+func newMethod(s *train.Setup) (d *DQN, err error) {
+	cfg, net, mem, err := fit(s)
+	if err != nil {
+		return nil, err
+	}
+	d = &DQN{cfg: *cfg, spec: s.Spec, host: s.Host}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	// The same weights for the same seed, whatever else the seed is used for.
+	if d.theta, err = net.InitialParams(rng.New(uint64(cfg.Seed), "weights", 0)); err != nil {
+		return d, err
+	}
+	d.thetaMinus = d.theta.Clone()
+	acting := d.thetaMinus
+	switch cfg.Actor {
+	case ActorOnline:
+		acting = d.theta
+	case ActorSnapshot:
+		d.snapshot = d.theta.Clone()
+		acting = d.snapshot
+	}
+	if d.memory, err = replay.New(mem); err != nil {
+		return d, err
+	}
+	group := actor.Config{
+		Spec: s.Spec, Envs: cfg.NumEnvs, Seed: uint64(cfg.Seed), Source: s.Source, NextStep: cfg.Autoreset == "next_step",
+		Sink: d.memory, Pool: s.Pool, Acting: acting,
+	}
+	if group.Joint, err = s.Device.Network(net, cfg.NumEnvs); err != nil {
+		return d, err
+	}
+	if s.Source != nil && !cfg.Synchronized {
+		device, err := nn.NewCPU(1, nil) // its networks are used by different threads at once
+		if err != nil {
+			return d, err
+		}
+		for range s.Pool.Threads() {
+			n, err := device.Network(net, 1)
+			if err != nil {
+				return d, err
+			}
+			group.Alone = append(group.Alone, n)
+		}
+	}
+	d.samplers = actor.New(group)
+	d.uniform = policy.Uniform{Actions: s.Spec.Action.N}
+	d.explore = &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Epsilon: func(t int64) float64 { return d.schedule.Epsilon.At(t) }}
+	d.schedule = newSchedule(cfg, 1)
+	if d.updates, err = newUpdates(d, net, s.Cores); err != nil {
+		return d, err
+	}
+	if cfg.Concurrent {
+		d.updates.start()
+	}
+	if s.Source == nil && !cfg.Synchronized {
+		s.Host.Notify("synchronized: false, where the caller steps all environments in one call, changes only how Q-values are computed: one row at a time")
+	}
+	return d, nil
+}
+
+// Begin is train.Method's.
+func (d *DQN) Begin(total int64, flags train.Flags) error {
+	if flags&train.ResetTimesteps != 0 {
+		d.updates.forgive()
+	}
+	d.free = 0
+	if flags&train.ResetEnvs != 0 {
+		if err := d.samplers.Reset(); err != nil {
+			return err
+		}
+	}
+	if flags&train.ResetTimesteps != 0 {
+		// What has not entered D yet does so now, while no window is open.
+		d.memory.Flush()
+		d.clock = clock{Windows: d.clock.Windows, Begun: d.updates.position(), WarmAt: int64(d.cfg.LearningStarts), Copies: -1}
+		d.schedule = newSchedule(&d.cfg, total)
+	}
+	d.clock.End = d.clock.steps() + total
+	d.host.Steps.Store(d.clock.steps())
+	return nil
+}
+
+// Settle leaves D, theta and theta-minus to the caller. Between Act and Observe the
+// updates of the round at hand are done, too: they have begun.
+func (d *DQN) Settle(p *train.Pause) error {
+	switch {
+	case !d.clock.Warm:
+		return d.updates.failed()
+	case d.cfg.Concurrent && d.emulate != updatesFirst:
+		return d.await(d.due(d.clock.T), p)
+	}
+	return d.catchUp(p)
+}
+
+func (d *DQN) Halt()         { d.updates.halt() }
+func (d *DQN) Wake()         { d.updates.wake() }
+func (d *DQN) Failed() error { return d.updates.failed() }
+
+// Sets are theta and theta-minus.
+func (d *DQN) Sets() []nn.Set {
+	return []nn.Set{{Name: "q_net", Params: d.theta, Writable: true}, {Name: "q_net_target", Params: d.thetaMinus, Writable: true}}
+}
+
+// Wrote makes the snapshot follow theta.
+func (d *DQN) Wrote(set string) {
+	d.updates.forgive()
+	if set == "q_net" && d.snapshot != nil {
+		d.snapshot.CopyFrom(d.theta)
+	}
+}
+
+// Policy is theta, greedily.
+func (d *DQN) Policy() policy.Spec {
+	return policy.Spec{Set: "q_net", Env: d.spec, Net: d.cfg.network(d.spec), Kind: policy.Greedy}
+}
+
+func (d *DQN) Digests() []train.Digest {
+	return []train.Digest{{Name: "replay", Sum: d.memory.Hash}}
+}
+
+func (d *DQN) Metrics(m *train.Metrics) {
+	c := &d.clock
+	epsilon := 1.0
+	if c.Warm {
+		epsilon = d.schedule.Epsilon.At(c.T)
+	}
+	m.Due(d.due(c.T))
+	m.Add("rollout/exploration_rate", "", "probability of a random action", epsilon)
+	m.Add("train/learning_rate", "", "step size of the optimiser at this step", d.schedule.Rate.At(c.steps()))
+	m.Add("train/loss", "", "mean of the latest 100 updates", d.updates.meanLoss())
+	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))
+	m.Add("replay_size", "transitions", "transitions that can be sampled", float64(d.memory.Len()))
+	m.Add("replay_bytes", "bytes", "memory of the replay, every slot counted", float64(d.memory.Bytes()))
+}
+
+// Close ends the trainer thread and frees what New made.
+func (d *DQN) Close() error {
+	if d.updates != nil {
+		d.updates.close()
+	}
+	if d.memory != nil {
+		d.memory.Close()
+	}
+	return nil
+}
+
+func isNotFinite(err error) bool { return errors.Is(err, fault.ErrNotFinite) }

@@ -1,0 +1,3 @@
+package dqn
+
+import _ "github.com/paceline-rl/paceline/core/env/builtin" // the environments that tests name

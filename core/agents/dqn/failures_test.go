@@ -1,0 +1,129 @@
+package dqn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// unsure is an environment whose resets and steps fail now and then, and which lists the
+// transitions that it took. It shows [environment, episode, step].
+type unsure struct {
+	index, episode, step int
+	chance               *rand.Rand
+	now                  [3]float32
+	list                 []tuple
+	resetsLost           int // failures of a reset behind an end
+	over                 bool
+}
+
+func (u *unsure) Spec() env.Spec {
+	return env.Spec{ID: "unsure", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{3}, Low: []float32{-1e9}, High: []float32{1e9}}, Action: env.ActionSpec{N: 2}}
+}
+func (u *unsure) Seed(uint64) {}
+func (u *unsure) write(obs []byte) {
+	u.now = [3]float32{float32(u.index), float32(u.episode), float32(u.step)}
+	for k, v := range u.now {
+		binary.NativeEndian.PutUint32(obs[4*k:], math.Float32bits(v))
+	}
+}
+
+func (u *unsure) Reset(obs []byte) error {
+	over := u.over
+	u.over = false
+	if u.chance.Float64() < 0.05 {
+		if over {
+			u.resetsLost++
+		}
+		switch u.chance.IntN(3) {
+		case 0:
+			panic("the simulator caught fire")
+		case 1: // what it wrote is nobody's observation
+			for k := range obs {
+				obs[k] = 0x55
+			}
+		}
+		return errors.New("no reset today")
+	}
+	u.episode, u.step = u.episode+1, 0
+	u.write(obs)
+	return nil
+}
+
+func (u *unsure) Step(action int32, obs []byte) (float32, env.End, error) {
+	if u.chance.Float64() < 0.01 {
+		u.over = false
+		return 0, 0, errors.New("no step today")
+	}
+	u.step++
+	before := u.now
+	u.write(obs)
+	t := tuple{obs: before, next: u.now, action: action, reward: float32(u.chance.IntN(100))}
+	end := env.End(0)
+	if u.chance.IntN(4) == 0 {
+		end, u.over = env.End(1+u.chance.IntN(3)), true
+	}
+	if end&env.Terminated != 0 {
+		t.terminated, t.next = true, [3]float32{}
+	}
+	u.list = append(u.list, t)
+	return t.reward, end, nil
+}
+func (u *unsure) Close() error { return nil }
+
+// Whatever fails, D has every transition that the environments took, the last one of an
+// episode too where the reset behind it failed, and each is counted as a step.
+func TestFailuresLoseNoTransition(t *testing.T) {
+	lost := 0
+	for name, edit := range fourModes {
+		for w := 1; w <= 6; w++ {
+			envs := make([]*unsure, w)
+			d := must(newTrial(cartpole(edit, func(c *Config) { c.Env, c.NumEnvs, c.GradientSteps = "", w, 1 }), func(i int) (env.Env, error) {
+				envs[i] = &unsure{index: i, episode: -1, chance: rand.New(rand.NewPCG(uint64(w), uint64(i)))}
+				return envs[i], nil
+			}))(t)
+			t.Cleanup(func() { check(t, d.Close()) })
+			goOn := func(err error) bool {
+				var e *env.Error
+				if err != nil && !errors.As(err, &e) {
+					t.Fatalf("%s, W %d: %v", name, w, err)
+				}
+				return err != nil
+			}
+			for goOn(d.Begin(600, 0)) {
+			}
+			for goOn(d.Run(0, 0)) {
+			}
+			d.m.memory.Flush()
+			var want []tuple
+			for _, u := range envs {
+				want = append(want, u.list...)
+				lost += u.resetsLost
+			}
+			if got := contents(d.m.memory); !slices.Equal(got, want) {
+				t.Errorf("%s, W %d: stored %d, the environments took %d%s", name, w, len(got), len(want), firstDifference(got, want))
+			}
+			if steps := d.Stats().Steps; steps != int64(len(want)) {
+				t.Errorf("%s, W %d: %d steps counted, the environments took %d", name, w, steps, len(want))
+			}
+		}
+	}
+	if lost < 24 {
+		t.Errorf("%d resets failed behind an end: the test shows little", lost)
+	}
+}
+
+func firstDifference(got, want []tuple) string {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return fmt.Sprintf("; transition %d is %+v, want %+v", i, got[i], want[i])
+		}
+	}
+	return ""
+}

@@ -1,0 +1,150 @@
+package dqn
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// savedClock is part "clock": every count, schedule and random stream but those of
+// the environments.
+type savedClock struct {
+	Clock         clock             `json:"clock"`
+	Schedule      schedule          `json:"schedule"`
+	Periods       periods           `json:"periods"`
+	Updates       int64             `json:"updates"`
+	OptimizerStep int64             `json:"optimizer_step"`
+	Draws         []byte            `json:"replay_stream"`
+	Seen          map[string]uint64 `json:"updates_seen"` // by each parameter set
+}
+
+// Parts lists a checkpoint's parts. What a file without the replay memory lacks
+// comes last, and the environments at the very end (see actor.Group).
+func (d *DQN) Parts(saving bool) []checkpoint.Part {
+	optimizer := nn.OptimizerPart("optimizer.safetensors", d.updates.optimizer)
+	parts := []checkpoint.Part{
+		policy.SetPart("q_net", d.theta),
+		policy.SetPart("q_net_target", d.thetaMinus),
+		optimizer,
+		d.clockPart(),
+		d.samplers.Exploration(),
+	}
+	if d.snapshot != nil {
+		parts = append(parts, d.snapshotPart())
+	}
+	return append(parts, d.replayPart(), d.samplers.Environments(saving))
+}
+
+// snapshotPart is the acting copy of theta. Where the file has none, it is theta's.
+func (d *DQN) snapshotPart() checkpoint.Part {
+	p := policy.SetPart("snapshot", d.snapshot)
+	p.Optional = true
+	read := p.Read
+	p.Read = func(r io.Reader, n int64) (func(), error) {
+		if r == nil {
+			return func() { d.snapshot.CopyFrom(d.theta) }, nil
+		}
+		return read(r, n)
+	}
+	return p
+}
+
+func (d *DQN) clockPart() checkpoint.Part {
+	return checkpoint.Part{
+		Name: "clock.json", Version: 1,
+		Write: func(w io.Writer) error {
+			draws, err := d.updates.draws.MarshalBinary()
+			if err != nil {
+				return err
+			}
+			s := savedClock{d.clock, d.schedule, d.cfg.periods(), d.updates.position(), d.updates.optimizer.Step(), draws,
+				map[string]uint64{"q_net": d.theta.Updates, "q_net_target": d.thetaMinus.Updates}}
+			if d.snapshot != nil {
+				s.Seen["snapshot"] = d.snapshot.Updates
+			}
+			return json.NewEncoder(w).Encode(s)
+		},
+		Read: func(r io.Reader, n int64) (func(), error) {
+			var s savedClock
+			if err := checkpoint.ReadJSON(r, n, 1<<20, &s); err != nil {
+				return nil, err
+			}
+			if err := s.check(&d.cfg); err != nil {
+				return nil, fmt.Errorf("%w: %v", checkpoint.ErrFormat, err)
+			}
+			draws := new(rng.Stream)
+			if err := draws.UnmarshalBinary(s.Draws); err != nil {
+				return nil, err
+			}
+			return func() {
+				d.updates.draws = draws
+				d.clock, d.schedule = s.Clock, s.Schedule
+				d.clock.changePeriods(s.Periods, d.cfg.periods())
+				d.updates.setPosition(s.Updates)
+				_ = d.updates.optimizer.SetState(s.OptimizerStep, d.updates.optimizer.State()) // its own arrays fit, and check has seen the step
+				d.theta.Updates, d.thetaMinus.Updates = s.Seen["q_net"], s.Seen["q_net_target"]
+				if d.snapshot != nil {
+					d.snapshot.Updates = s.Seen["snapshot"]
+				}
+				d.phase, d.free = 0, 0
+				d.host.Steps.Store(d.clock.steps())
+			}, nil
+		},
+	}
+}
+
+// check refuses counts that no run has, so that a damaged file never asks for
+// updates without end.
+func (s *savedClock) check(cfg *Config) error {
+	const most = int64(1) << 51
+	c, p := &s.Clock, s.Periods
+	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.Due,
+		"begun": c.Begun + most, "end": c.End, "updates": s.Updates, "optimizer_step": s.OptimizerStep, "copies": c.Copies + 1} {
+		if v < 0 || v > 2*most {
+			return fmt.Errorf("clock: %s is %d", name, v)
+		}
+	}
+	if p.TrainFreq < 1 || int64(p.TrainFreq) > 1<<40 || p.GradientSteps < 1 || p.GradientSteps > 1<<20 || p.TargetInterval < 1 || p.Window < 1 {
+		return fmt.Errorf("clock: periods %+v", p)
+	}
+	if err := s.Schedule.Epsilon.Check("epsilon"); err != nil {
+		return err
+	}
+	if err := s.Schedule.Rate.Check("learning_rate"); err != nil {
+		return err
+	}
+	// Updates are behind or ahead by what a window asks for, or by a burst.
+	window := max(int64(cfg.Window), min(p.Window, 1<<20)) + int64(cfg.NumEnvs)
+	due := c.Begun + p.updatesDue(c.T)
+	slack := p.updatesDue(window) + int64(p.GradientSteps)
+	if s.Updates > due+slack || due-s.Updates > slack || c.Due > c.T+2*window || c.WarmAt > c.Warmup+most {
+		return fmt.Errorf("clock: %d updates where %d are due at t %d, the next window at %d", s.Updates, due, c.T, c.Due)
+	}
+	return nil
+}
+
+// replayPart is the replay memory. Where the file has none, ours is emptied at the
+// end, and learning_starts random steps fill it again before updates go on.
+func (d *DQN) replayPart() checkpoint.Part {
+	p := d.memory.Part("replay.bin", d.spec.Action.N)
+	read := p.Read
+	p.Read = func(r io.Reader, n int64) (func(), error) {
+		adopt, err := read(r, n)
+		if err != nil || r != nil {
+			return adopt, err
+		}
+		return func() {
+			adopt()
+			if d.clock.Warm {
+				d.clock.Warm = false
+				d.clock.WarmAt = d.clock.Warmup + int64(d.cfg.LearningStarts)
+			}
+		}, nil
+	}
+	return p
+}

@@ -1,0 +1,102 @@
+package dqn
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// nature is Mnih et al. 2015, Extended Data Table 1, with the optimiser as in
+// the authors' code: the gradient is summed and eps stands inside the root.
+var nature = []settings.Row{
+	{"policy", "CnnPolicy"},
+	{"num_envs", "1"},
+	{"concurrent", "false"},
+	{"synchronized", "true"},
+	{"actor", "online"},
+	{"batch_size", "32"},
+	{"buffer_size", "1000000"},
+	{"learning_starts", "50000"},
+	{"train_freq", "4"},
+	{"gradient_steps", "1"},
+	{"target_update_interval", "10000"},
+	{"gamma", "0.99"},
+	{"optimizer", "rmsprop_mnih"},
+	{"learning_rate", "0.00025"},
+	{"loss", "huber"},
+	{"loss_reduction", "sum"},
+	{"max_grad_norm", "0"},
+	{"exploration_initial_eps", "1"},
+	{"exploration_final_eps", "0.1"},
+	{"exploration_steps", "1000000"},
+}
+
+// fastDQN is the paper's fast DQN: the same, with both ideas on and eight
+// environments that act by theta-minus (its table 5 and section 5.1; the
+// optimiser as in its appendix B, eps outside the root).
+var fastDQN = append(slices.Clone(nature), []settings.Row{
+	{"num_envs", "8"},
+	{"concurrent", "true"},
+	{"synchronized", "true"},
+	{"actor", "target"},
+	{"window", "10000"},
+	{"optimizer", "rmsprop_keras"},
+	{"loss_reduction", "mean"},
+}...)
+
+// small is what the tuned presets share.
+var small = []settings.Row{
+	{"num_envs", "8"},
+	{"concurrent", "true"},
+	{"synchronized", "true"},
+	{"optimizer", "adam"},
+	{"gamma", "0.99"},
+	{"buffer_size", "100000"},
+	{"learning_starts", "1000"},
+}
+
+var pixels = append(slices.Clone(small), []settings.Row{
+	{"policy", "CnnPolicy"},
+	{"batch_size", "32"},
+	{"train_freq", "4"},
+	{"target_update_interval", "500"},
+	{"window", "500"},
+	{"learning_rate", "0.00025"},
+	{"loss", "huber"},
+	{"exploration_final_eps", "0.05"},
+}...)
+
+// tuned holds settings that solve a built-in environment.
+var tuned = map[string][]settings.Row{
+	"CartPole-v1": append(slices.Clone(small), []settings.Row{
+		{"policy", "MlpPolicy"},
+		{"net_arch", "128,128"},
+		{"batch_size", "64"},
+		{"train_freq", "2"},
+		{"target_update_interval", "128"},
+		{"window", "32"},
+		{"learning_rate", "0.001"},
+		{"learning_rate_final", "0"},
+		{"loss", "squared"},
+		{"max_grad_norm", "10"},
+		{"exploration_final_eps", "0.04"},
+		{"exploration_steps", "8000"},
+	}...),
+	"Catch-v0":  append(slices.Clone(pixels), settings.Row{"exploration_steps", "6000"}),
+	"Bricks-v0": append(slices.Clone(pixels), settings.Row{"exploration_steps", "8000"}),
+}
+
+// presets are documented tables of settings, which apply on top of the others.
+var presets = []settings.Preset{
+	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"Bricks-v0", "CartPole-v1", "Catch-v0"},
+		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
+	{Name: "mnih2015", Doc: "the settings of the Nature paper", Rows: func(envID string) ([]settings.Row, error) {
+		if strings.HasPrefix(env.Canonical(envID), "atari/") {
+			return append(slices.Clone(nature), settings.Row{"env_options", `{"recipe": "mnih2015"}`}), nil
+		}
+		return nature, nil
+	}},
+	{Name: "fastdqn", Doc: "those of the paper's fast DQN", Rows: settings.Fixed(fastDQN...)},
+}

@@ -1,0 +1,416 @@
+package dqn
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// walk is an environment whose future is its stream's: two numbers, of which
+// one remembers the action, and episodes that end in every way.
+type walk struct {
+	stream *rng.Stream
+	state  [2]float32
+}
+
+func makeWalk(seed int) func(i int) (env.Env, error) {
+	return func(i int) (env.Env, error) {
+		w := &walk{}
+		w.Seed(vec.SeedFor(uint64(seed), i))
+		return w, nil
+	}
+}
+
+func (w *walk) Spec() env.Spec {
+	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}}
+}
+func (w *walk) Seed(seed uint64) { w.stream = rng.New(seed, "walk", 0) }
+func (w *walk) write(obs []byte) {
+	for k, v := range w.state {
+		binary.NativeEndian.PutUint32(obs[4*k:], math.Float32bits(v))
+	}
+}
+func (w *walk) Reset(obs []byte) error {
+	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), 0}
+	w.write(obs)
+	return nil
+}
+func (w *walk) Step(action int32, obs []byte) (float32, env.End, error) {
+	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), w.state[1]/2 + float32(action-1)/2}
+	w.write(obs)
+	end := env.End(0)
+	if w.stream.Intn(6) == 0 {
+		end = env.End(1 + w.stream.Intn(3))
+	}
+	return w.state[0] + w.state[1], end, nil
+}
+func (w *walk) Save() ([]byte, error) {
+	s, err := w.stream.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Stream []byte
+		State  [2]float32
+	}{s, w.state})
+}
+func (w *walk) Restore(state []byte) error {
+	var s struct {
+		Stream []byte
+		State  [2]float32
+	}
+	if err := json.Unmarshal(state, &s); err != nil {
+		return err
+	}
+	w.state = s.State
+	return w.stream.UnmarshalBinary(s.Stream)
+}
+func (w *walk) Close() error { return nil }
+
+// naive is Algorithm 1 as package doc closes it, on one thread, with lists for
+// a replay memory and every due date found by counting: nothing in it is
+// shared with the code under test but networks, optimiser and streams.
+type naive struct {
+	c           Config // resolved
+	pushed      bool   // the host steps: no update falls into a round
+	nextStep    bool
+	total       int64
+	w           int
+	warmup, t   int64
+	due         int64 // t of the next boundary
+	updates     int64
+	copies      int64
+	net         nn.Network
+	learner     nn.Learner
+	optimizer   nn.Optimizer
+	theta       *nn.Params
+	minus       *nn.Params
+	snapshot    *nn.Params
+	draws       *rng.Stream
+	coins       []*rng.Stream
+	envs        []*walk
+	obs         [][]byte
+	resetting   []bool
+	d, staged   [][]experience
+	rate        func(steps int64) float64
+	epsilon     func(t int64) float64
+	episodeEnds int64
+}
+
+type experience struct {
+	obs, next  []byte
+	action     int32
+	reward     float32
+	terminated bool
+	version    uint64
+}
+
+func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive {
+	t.Helper()
+	if _, err := c.resolve(); err != nil {
+		t.Fatal(err)
+	}
+	c.Policy = policyMLP
+	n := &naive{c: c, pushed: pushed, nextStep: nextStep, total: total, w: c.NumEnvs, copies: -1,
+		resetting: make([]bool, c.NumEnvs), d: make([][]experience, c.NumEnvs), staged: make([][]experience, c.NumEnvs),
+		draws: rng.New(uint64(c.Seed), "replay", 0)}
+	e := must(makeWalk(c.Seed)(0))(t)
+	spec := c.network(e.Spec())
+	n.theta = must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t)
+	n.minus, n.snapshot = n.theta.Clone(), n.theta.Clone()
+	n.net = must(cpu(t).Network(spec, 1))(t)
+	n.learner = must(cpu(t).Learner(spec, c.BatchSize, nn.TD{Kind: c.Loss, Reduction: c.LossReduction}))(t)
+	n.optimizer = must(cpu(t).Optimizer(nn.OptimizerConfig{Name: c.Optimizer}, n.theta.Layout.Size))(t)
+	for i := range n.w {
+		n.coins = append(n.coins, rng.New(uint64(c.Seed), "explore", i))
+		e := must(makeWalk(c.Seed)(i))(t).(*walk)
+		n.envs = append(n.envs, e)
+		n.obs = append(n.obs, make([]byte, 8))
+		check(t, e.Reset(n.obs[i]))
+	}
+	n.epsilon = func(t int64) float64 {
+		if t >= int64(c.ExplorationSteps) {
+			return c.ExplorationFinal
+		}
+		return c.ExplorationInitial + (c.ExplorationFinal-c.ExplorationInitial)*float64(t)/float64(c.ExplorationSteps)
+	}
+	n.rate = func(steps int64) float64 {
+		if steps >= total {
+			return c.LearningRateFinal
+		}
+		return c.LearningRate + (c.LearningRateFinal-c.LearningRate)*float64(steps)/float64(total)
+	}
+	return n
+}
+
+func (n *naive) flush() {
+	for i := range n.d {
+		n.d[i] = append(n.d[i], n.staged[i]...)
+		n.staged[i] = nil
+		most := n.c.BufferSize / n.w
+		if i < n.c.BufferSize%n.w {
+			most++
+		}
+		n.d[i] = n.d[i][max(0, len(n.d[i])-most):]
+	}
+}
+
+func (n *naive) isDue() bool {
+	return (n.updates+1)*int64(n.c.TrainFreq) <= n.t*int64(n.c.GradientSteps)
+}
+
+// update does the updates due at t. Update u is due once floor(t / F) >= u.
+func (n *naive) update(t *testing.T) {
+	if !n.c.Concurrent && n.isDue() {
+		n.flush() // every experience enters D before the next update
+	}
+	for n.isDue() {
+		n.updates++
+		at := n.t
+		for at > 0 && (at-1)*int64(n.c.GradientSteps) >= n.updates*int64(n.c.TrainFreq) {
+			at-- // the step at which it became due
+		}
+		all := slices.Concat(n.d...)
+		b := &minibatch{}
+		for range n.c.BatchSize {
+			m := all[n.draws.Intn(len(all))]
+			discount := float32(n.c.Gamma)
+			if m.terminated {
+				discount = 0
+			}
+			b.obs, b.next = append(b.obs, m.obs...), append(b.next, m.next...)
+			b.actions, b.rewards, b.discounts = append(b.actions, m.action), append(b.rewards, m.reward), append(b.discounts, discount)
+		}
+		grad := make([]float32, n.theta.Layout.Size)
+		b.gradient(t, n.net, n.learner, n.theta, n.minus, grad)
+		n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
+		n.optimizer.Apply(n.theta, grad, n.rate(n.warmup+at))
+		n.theta.Updates = uint64(n.updates)
+	}
+}
+
+func (n *naive) updateTarget(every int) {
+	if passed := n.t / int64(every); passed > n.copies {
+		n.copies = passed
+		n.minus.CopyFrom(n.theta)
+	}
+}
+
+func (n *naive) steps() int64 { return n.warmup + n.t }
+
+// round is one step of every environment.
+func (n *naive) round(t *testing.T) {
+	random := n.warmup < int64(n.c.LearningStarts)
+	actor := map[string]*nn.Params{ActorOnline: n.theta, ActorTarget: n.minus, ActorSnapshot: n.snapshot}[n.c.Actor]
+	var q [][]float32
+	look := func(i int) []float32 { return slices.Clone(qValues(t, n.net, actor, n.obs[i])) }
+	if !random {
+		if !n.c.Concurrent {
+			n.update(t)
+			n.updateTarget(n.c.TargetUpdateInterval)
+		}
+		if n.t >= n.due {
+			n.update(t) // of the window that ends, on what D held
+			n.flush()
+			if n.c.Concurrent {
+				n.updateTarget(max(n.c.TargetUpdateInterval, n.c.Window))
+			}
+			n.snapshot.CopyFrom(n.theta)
+			for n.due <= n.t {
+				n.due += int64(n.c.Window)
+			}
+		}
+		for i := range n.w {
+			q = append(q, look(i))
+		}
+	}
+	for i, e := range n.envs {
+		if n.resetting[i] {
+			check(t, e.Reset(n.obs[i]))
+			n.resetting[i] = false
+			continue
+		}
+		if !random && !n.c.Synchronized && !n.c.Concurrent && !n.pushed {
+			n.update(t)
+			q[i] = look(i)
+		}
+		action := int32(0)
+		if random || n.coins[i].Float64() < n.epsilon(n.t) {
+			action = int32(n.coins[i].Intn(3))
+		} else {
+			for a, v := range q[i] {
+				if v > q[i][action] {
+					action = int32(a)
+				}
+			}
+		}
+		x := experience{obs: slices.Clone(n.obs[i]), next: make([]byte, 8), action: action, version: actor.Updates}
+		reward, end, err := e.Step(action, x.next)
+		check(t, err)
+		x.reward, x.terminated = reward, end&env.Terminated != 0
+		copy(n.obs[i], x.next)
+		if x.terminated {
+			clear(x.next)
+		}
+		n.staged[i] = append(n.staged[i], x)
+		switch {
+		case end != 0 && n.nextStep:
+			n.resetting[i] = true
+		case end != 0:
+			check(t, e.Reset(n.obs[i]))
+		}
+		if end != 0 {
+			n.episodeEnds++
+		}
+		if random {
+			n.warmup++
+		} else {
+			n.t++
+		}
+	}
+}
+
+// settle is what whoever looks sees.
+func (n *naive) settle(t *testing.T) {
+	if n.warmup >= int64(n.c.LearningStarts) {
+		n.update(t)
+	}
+}
+
+// compare holds a DQN that stands at the same step against n.
+func (n *naive) compare(t *testing.T, d *trial) {
+	t.Helper()
+	n.settle(t)
+	check(t, d.Settle())
+	if s := d.Stats(); s.Steps != n.steps() || s.Updates != n.updates || s.Updates != s.UpdatesDue || s.Episodes != n.episodeEnds || d.m.clock.Warmup != n.warmup {
+		t.Fatalf("stats %+v, want %d steps (%d of them warm-up), %d updates, %d episodes", s, n.steps(), n.warmup, n.updates, n.episodeEnds)
+	}
+	h := hashesOf(t, d)
+	if h.Weights != train.HashFloats(n.theta.Host) || h.Target != train.HashFloats(n.minus.Host) {
+		t.Fatalf("step %d: theta %.8s, want %.8s; theta-minus %.8s, want %.8s", n.steps(), h.Weights, train.HashFloats(n.theta.Host), h.Target, train.HashFloats(n.minus.Host))
+	}
+	if n.warmup < int64(n.c.LearningStarts) || n.t == 0 {
+		return // what is visible before the first window begins is nobody's business
+	}
+	b := d.m.memory.NewBatch(1)
+	all := slices.Concat(n.d...)
+	if d.m.memory.Len() != len(all) {
+		t.Fatalf("step %d: %d transitions, want %d", n.steps(), d.m.memory.Len(), len(all))
+	}
+	for i, want := range all {
+		d.m.memory.At(i, b, 0)
+		if !slices.Equal(b.Obs, want.obs) || !slices.Equal(b.NextObs, want.next) || b.Actions[0] != want.action ||
+			b.Rewards[0] != want.reward || b.Terminated[0] != want.terminated || b.Updates[0] != want.version {
+			t.Fatalf("step %d: transition %d: %+v, want %+v", n.steps(), i, b, want)
+		}
+	}
+}
+
+func randomConfig(r *rand.Rand) Config {
+	c := DefaultConfig()
+	c.NetArch, c.Seed, c.Optimizer = []int{8}, r.IntN(1000), []string{"adam", "rmsprop_mnih"}[r.IntN(2)]
+	c.NumEnvs, c.NumThreads = 1+r.IntN(5), 1+r.IntN(3)
+	c.Concurrent, c.Synchronized = r.IntN(3) > 0, r.IntN(2) > 0
+	c.Actor = []string{ActorTarget, ActorSnapshot, ActorOnline}[r.IntN(3)]
+	if c.Concurrent && c.Actor == ActorOnline {
+		c.Actor = ActorAuto
+	}
+	c.Window = c.NumEnvs + r.IntN(40)
+	c.TargetUpdateInterval = 1 + r.IntN(70)
+	c.TrainFreq, c.GradientSteps = 1+r.IntN(9), 1+r.IntN(3)
+	c.BatchSize, c.LearningStarts, c.BufferSize = 4, 4+r.IntN(30), 20+r.IntN(150)
+	c.LearningRate, c.LearningRateFinal = 1e-2, 1e-3
+	c.ExplorationSteps, c.ExplorationFinal = 1+r.IntN(200), 0.1
+	return c
+}
+
+// Whatever divides or does not, whoever steps the environments, and wherever
+// a run is cut into pieces, looked at, stopped or saved: Algorithm 1.
+func TestEveryModeIsAlgorithm1(t *testing.T) {
+	for k := range 150 {
+		r := rand.New(rand.NewPCG(1, uint64(k)))
+		c, total := randomConfig(r), int64(100+r.IntN(300))
+		driver := []string{"built in", "same step", "next step"}[k%3]
+		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d", k, driver, c.NumEnvs,
+			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts)
+		t.Run(name, func(t *testing.T) {
+			n := newNaive(t, c, total, driver != "built in", driver == "next step")
+			if driver == "built in" {
+				inPieces(t, r, c, n)
+			} else {
+				pushed(t, r, c, n)
+			}
+		})
+	}
+}
+
+func inPieces(t *testing.T, r *rand.Rand, c Config, n *naive) {
+	d := must(newTrial(c, makeWalk(c.Seed)))(t)
+	defer func() { check(t, d.Close()) }()
+	check(t, d.Begin(n.total, 0))
+	for n.steps() < n.total {
+		piece := min(int64(1+r.IntN(60)), n.total-n.steps())
+		for until := n.steps() + piece; n.steps() < until; {
+			n.round(t)
+		}
+		check(t, d.Run(piece, 0))
+		switch r.IntN(5) {
+		case 0:
+			n.compare(t, d)
+		case 1:
+			d.Stop()
+			check(t, d.Run(0, 0))
+		case 2:
+			check(t, d.Run(0, time.Microsecond)) // ends who knows where
+			for n.steps() < d.Stats().Steps {
+				n.round(t)
+			}
+		}
+		if r.IntN(3) == 0 {
+			path := filepath.Join(t.TempDir(), "a")
+			check(t, d.Save(path, true))
+			next := must(newTrial(must(loadConfig(path))(t), makeWalk(0)))(t)
+			check(t, next.Load(path))
+			check(t, d.Close())
+			d = next
+		}
+	}
+	check(t, d.Run(0, 0))
+	n.compare(t, d)
+}
+
+func pushed(t *testing.T, r *rand.Rand, c Config, n *naive) {
+	mode := vec.SameStep
+	if n.nextStep {
+		mode = vec.NextStep
+	}
+	h := newHost(t, c, mode, makeWalk(c.Seed))
+	h.begin(t, n.total)
+	for n.steps() < n.total {
+		n.round(t)
+		check(t, h.act())
+		if r.IntN(20) == 0 { // somebody looks in mid-round
+			if a, b := hashesOf(t, h.d), hashesOf(t, h.d); a != b {
+				t.Fatal("two looks, two results")
+			}
+		}
+		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
+		check(t, h.observe())
+		if r.IntN(20) == 0 {
+			n.compare(t, h.d)
+		}
+	}
+	n.compare(t, h.d)
+}

@@ -1,0 +1,90 @@
+package dqn
+
+import (
+	"math"
+
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// clock counts. Every count is part of a checkpoint.
+type clock struct {
+	Warmup  int64 `json:"warmup"`  // agent steps taken with random actions before t = 0
+	WarmAt  int64 `json:"warm_at"` // Warmup at which the warm-up is over: N
+	Warm    bool  `json:"warm"`    // the warm-up is over
+	T       int64 `json:"t"`       // t: agent steps after the warm-up
+	Windows int64 `json:"windows"` // boundaries passed, the one at t = 0 included
+	Due     int64 `json:"due"`     // t at which the next window begins
+	Copies  int64 `json:"copies"`  // multiples of C that have refreshed theta-minus
+	Begun   int64 `json:"begun"`   // updates that were done when this count of steps began
+	End     int64 `json:"end"`     // Warmup + T at which the run ends
+}
+
+// steps is what users know as num_timesteps.
+func (c *clock) steps() int64 { return c.Warmup + c.T }
+
+// periods are the settings that counts are in terms of.
+type periods struct {
+	TrainFreq      int   `json:"train_freq"`
+	GradientSteps  int   `json:"gradient_steps"`
+	TargetInterval int64 `json:"target_interval"`
+	Window         int64 `json:"window"`
+}
+
+func (c *Config) periods() periods {
+	return periods{c.TrainFreq, c.GradientSteps, c.targetInterval(), int64(c.Window)}
+}
+
+// changePeriods makes the counts go on from here where the periods are others than
+// before: nothing is made up for or left out because of it.
+func (c *clock) changePeriods(from, to periods) {
+	c.Begun += from.updatesDue(c.T) - to.updatesDue(c.T)
+	if c.Copies >= 0 && to.TargetInterval != from.TargetInterval {
+		c.Copies = c.T / to.TargetInterval
+	}
+}
+
+// schedule holds the lines along which settings change. They are fixed when a run
+// begins and belong to the checkpoint.
+type schedule struct {
+	Epsilon train.Schedule `json:"epsilon"`       // by t
+	Rate    train.Schedule `json:"learning_rate"` // by steps, warm-up included
+}
+
+func newSchedule(c *Config, total int64) schedule {
+	steps := int64(c.ExplorationSteps)
+	if steps == 0 {
+		steps = int64(math.Round(c.ExplorationFraction * float64(total)))
+	}
+	final := c.LearningRateFinal
+	if math.IsNaN(final) {
+		final = c.LearningRate
+	}
+	return schedule{
+		Epsilon: train.Line(c.ExplorationInitial, c.ExplorationFinal, steps),
+		Rate:    train.Line(c.LearningRate, final, total),
+	}
+}
+
+// updatesDue is floor(t / F), the number of updates that t steps ask for; F =
+// train_freq / gradient_steps is kept as that fraction, so nothing drifts.
+func (p periods) updatesDue(t int64) int64 {
+	f, g := int64(p.TrainFreq), int64(p.GradientSteps)
+	return t/f*g + t%f*g/f
+}
+
+func (c *Config) updatesDue(t int64) int64 { return c.periods().updatesDue(t) }
+
+// dueAt is the smallest t with updatesDue(t) >= u.
+func (c *Config) dueAt(u int64) int64 {
+	f, g := int64(c.TrainFreq), int64(c.GradientSteps)
+	return u/g*f + (u%g*f+g-1)/g
+}
+
+// targetInterval is C as it acts: theta-minus changes only between windows when
+// training is concurrent.
+func (c *Config) targetInterval() int64 {
+	if c.Concurrent {
+		return int64(max(c.TargetUpdateInterval, c.Window))
+	}
+	return int64(c.TargetUpdateInterval)
+}

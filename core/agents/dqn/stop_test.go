@@ -1,0 +1,422 @@
+package dqn
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// slowOptimizer makes updates so slow that the samplers always wait for them,
+// and counts.
+type slowOptimizer struct {
+	nn.Optimizer
+	pause atomic.Int64 // nanoseconds
+	panic atomic.Bool
+}
+
+func (o *slowOptimizer) Apply(theta *nn.Params, grad []float32, lr float64) error {
+	if o.panic.Load() {
+		panic("the optimiser is ill")
+	}
+	time.Sleep(time.Duration(o.pause.Load()))
+	return o.Optimizer.Apply(theta, grad, lr)
+}
+
+func slow(d *trial, pause time.Duration) *slowOptimizer {
+	o := &slowOptimizer{Optimizer: d.m.updates.optimizer}
+	o.pause.Store(int64(pause))
+	d.m.updates.optimizer = o
+	return o
+}
+
+// pause is that of an update where 100 of them are waited for: two seconds.
+const pause = 20 * time.Millisecond
+
+// behind fails the test if the updates due were waited for.
+func behind(t *testing.T, d *trial, after string) stats {
+	t.Helper()
+	s := d.Stats()
+	if s.Updates >= s.UpdatesDue {
+		t.Errorf("%s: nothing is left to do: %d updates of %d", after, s.Updates, s.UpdatesDue)
+	}
+	return s
+}
+
+func slowWindows(edit ...func(*Config)) Config {
+	return cartpole(append([]func(*Config){func(c *Config) {
+		c.Window, c.TargetUpdateInterval, c.TrainFreq = 400, 400, 4
+	}}, edit...)...)
+}
+
+// fourModes wait for about 100 updates at a time.
+var fourModes = map[string]func(*Config){
+	"both":         func(*Config) {},
+	"concurrent":   func(c *Config) { c.Synchronized = false },
+	"synchronized": func(c *Config) { c.Concurrent, c.GradientSteps = false, 100 },
+	"standard": func(c *Config) { // an update is due in mid-round, where nothing is interrupted
+		c.Concurrent, c.Synchronized, c.TrainFreq, c.GradientSteps = false, false, 100, 100
+	},
+}
+
+// The samplers stand at a window's end and wait for the trainer: neither the
+// deadline nor Stop, Save or a look at the weights waits with them. What was
+// left undone is done when steps go on, with the same result.
+func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
+	for name, edit := range fourModes {
+		t.Run(name, func(t *testing.T) {
+			c := slowWindows(edit)
+			whole := learn(t, c, 1000, notEmulated)
+			d := newDQN(t, c)
+			o := slow(d, pause)
+			check(t, d.Begin(1000, 0))
+			check(t, d.Run(0, 20*time.Millisecond))
+			behind(t, d, "a run of 20 ms")
+			go func() { time.Sleep(20 * time.Millisecond); d.Stop() }()
+			check(t, d.Run(0, 0))
+			s := behind(t, d, "a run with a Stop")
+			path := filepath.Join(t.TempDir(), "a")
+			check(t, d.Save(path, true))
+			must(d.Policy())(t)
+			must(d.GetParameters("q_net", make([]float32, d.m.theta.Layout.Size)))(t)
+			hashesOf(t, d)
+			if now := d.Stats(); now.Updates != s.Updates {
+				t.Errorf("%d updates were made up for after a Stop", now.Updates-s.Updates)
+			}
+			o.pause.Store(0)
+			next := newDQN(t, must(loadConfig(path))(t))
+			check(t, next.Load(path))
+			for _, d := range []*trial{d, next} {
+				check(t, d.Run(0, 0))
+				if got := hashesOf(t, d); got != whole {
+					t.Errorf("continued %+v, in one go %+v", got, whole)
+				}
+			}
+		})
+	}
+}
+
+// Ctrl-C in a host that runs in pieces comes between two runs.
+func TestStopBetweenRuns(t *testing.T) {
+	c := slowWindows()
+	whole := learn(t, c, 1000, notEmulated)
+	d := newDQN(t, c)
+	o := slow(d, pause)
+	check(t, d.Begin(1000, 0))
+	check(t, d.Run(480, 0))
+	check(t, d.Run(0, time.Millisecond))
+	d.Stop()
+	hashesOf(t, d)
+	s := behind(t, d, "a look after a Stop")
+	path := filepath.Join(t.TempDir(), "a")
+	check(t, d.Save(path, true))
+	check(t, d.Run(0, 0))
+	if now := behind(t, d, "the next run"); now.Steps != s.Steps {
+		t.Errorf("%d steps after a Stop", now.Steps-s.Steps)
+	}
+	// The file says that it was stopped.
+	next := newDQN(t, c)
+	check(t, next.Load(path))
+	hashesOf(t, next)
+	behind(t, next, "a look after a load")
+	// A Stop ends a look that is waiting, too.
+	check(t, d.Run(0, time.Millisecond))
+	go func() { time.Sleep(10 * time.Millisecond); d.Stop() }()
+	check(t, d.Settle())
+	behind(t, d, "a Settle with a Stop")
+	o.pause.Store(0)
+	check(t, d.Run(0, 0)) // this is the run that Stop ends at once
+	check(t, d.Run(0, 0))
+	if got := hashesOf(t, d); got != whole {
+		t.Errorf("continued %+v, in one go %+v", got, whole)
+	}
+}
+
+func TestStopWhereTheHostSteps(t *testing.T) {
+	c := slowWindows()
+	mk := func(i int) (env.Env, error) {
+		e, err := env.Make("CartPole-v1", nil)
+		e.Seed(vec.SeedFor(uint64(c.Seed), i))
+		return e, err
+	}
+	whole := learn(t, c, 1000, notEmulated)
+	h := newHost(t, c, vec.SameStep, mk)
+	o := slow(h.d, pause)
+	h.begin(t, 1000)
+	stopped := 0
+	for h.d.Stats().Steps < 1000 {
+		err := h.act()
+		for ; errors.Is(err, fault.ErrStopped); err = h.act() {
+			stopped++
+			s := h.d.Stats()
+			must(h.d.Policy())(t)
+			if now := behind(t, h.d, "a look after a Stop"); now.Updates > s.Updates+1 {
+				t.Errorf("%d updates were made up for after a Stop", now.Updates-s.Updates)
+			}
+			o.pause.Store(0)
+		}
+		check(t, err)
+		if h.d.Stats().Steps == 100+400-4 { // the coming Act waits
+			go func() { time.Sleep(20 * time.Millisecond); h.d.Stop() }()
+		}
+		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
+		check(t, h.observe())
+	}
+	if stopped != 1 {
+		t.Errorf("Stop ended %d waits, want 1", stopped)
+	}
+	if got := hashesOf(t, h.d); got != whole {
+		t.Errorf("pushed with a Stop %+v, built in %+v", got, whole)
+	}
+}
+
+// goroutines waits for those that are ending.
+func goroutines(t *testing.T, want int) {
+	t.Helper()
+	for range 100 {
+		if runtime.NumGoroutine() <= want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<16)
+	t.Errorf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), want, buf[:runtime.Stack(buf, true)])
+}
+
+func TestCloseWhileRunning(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for name, edit := range fourModes {
+		c := slowWindows(edit)
+		c.NumThreads = 2
+		d := must(newTrial(c, nil))(t)
+		slow(d, pause)
+		check(t, d.Begin(1000, 0))
+		done := make(chan error)
+		go func() { // a host that polls
+			for {
+				if err := d.Run(0, 10*time.Millisecond); err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+		time.Sleep(30 * time.Millisecond)
+		check(t, d.Close())
+		behind(t, d, name+": Close")
+		if err := <-done; !errors.Is(err, fault.ErrClosed) {
+			t.Errorf("%s: the next run: %v", name, err)
+		}
+	}
+	goroutines(t, before)
+}
+
+// A bug below the interface ends in an error; the object it happened in
+// refuses all further work and can be closed.
+func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for name, spoil := range map[string]func(d *trial, o *slowOptimizer){
+		"in an update":       func(_ *trial, o *slowOptimizer) { o.panic.Store(true) },
+		"at a boundary":      func(d *trial, _ *slowOptimizer) { d.m.watch = func(windowEvent) { panic("no such window") } },
+		"in a sampler":       func(d *trial, _ *slowOptimizer) { d.m.samplers.Sink = nil },
+		"in a choice":        func(d *trial, _ *slowOptimizer) { d.m.explore.Epsilon = nil },
+		"in a round":         func(d *trial, _ *slowOptimizer) { d.m.samplers.Pool = nil },
+		"between two rounds": func(d *trial, _ *slowOptimizer) { d.m.memory = nil },
+	} {
+		for mode, edit := range fourModes {
+			d := must(newTrial(cartpole(edit, func(c *Config) { c.GradientSteps = 1 }), nil))(t)
+			optimizer := slow(d, 0)
+			check(t, d.Begin(100_000, 0))
+			check(t, d.Run(500, 0))
+			spoil(d, optimizer)
+			err := d.Run(0, 0)
+			var p *fault.Panic
+			if !errors.As(err, &p) || len(p.Stack) == 0 {
+				t.Errorf("%s, %s: %v", name, mode, err)
+			}
+			for what, call := range map[string]func() error{
+				"run":   func() error { return d.Run(1, 0) },
+				"begin": func() error { return d.Begin(1, 0) },
+				"save":  func() error { return d.Save(filepath.Join(t.TempDir(), "a"), false) },
+				"act":   func() error { _, err := d.Policy(); return err },
+			} {
+				if again := call(); again != err {
+					t.Errorf("%s, %s: %s afterwards: %v", name, mode, what, again)
+				}
+			}
+			d.Stop()
+			d.Stats()
+			check(t, d.Close())
+		}
+	}
+	goroutines(t, before)
+}
+
+func TestPanicWhereTheHostSteps(t *testing.T) {
+	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
+	slow(h.d, 0).panic.Store(true)
+	h.begin(t, 100_000)
+	var err error
+	for k := 0; err == nil && k < 1000; k++ {
+		if err = h.act(); err == nil {
+			check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
+			err = h.observe()
+		}
+	}
+	var p *fault.Panic
+	if !errors.As(err, &p) || h.act() != err || h.observe() != err {
+		t.Errorf("%v, then %v", err, h.act())
+	}
+}
+
+// An environment's panic is its own affair: it is reset, the others go on.
+func TestPanickingEnvironment(t *testing.T) {
+	for name, edit := range fourModes {
+		var bad *panicker
+		d := must(newTrial(cartpole(edit, func(c *Config) { c.BufferSize, c.GradientSteps = 8000, 1 }), func(i int) (env.Env, error) {
+			w, err := makeWalk(3)(i)
+			if i == 1 {
+				bad = &panicker{Env: w, at: 130}
+				return bad, err
+			}
+			return w, err
+		}))(t)
+		check(t, d.Begin(2000, 0))
+		err := d.Run(0, 0)
+		var e *env.Error
+		if !errors.As(err, &e) || e.Index != 1 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		// What others see is the same at every look; every step counted is there.
+		if a, b := hashesOf(t, d), hashesOf(t, d); a != b {
+			t.Errorf("%s: two looks, two results", name)
+		}
+		check(t, d.Run(0, 0))
+		d.m.memory.Flush()
+		if s := d.Stats(); s.Steps < 2000 || int64(d.m.memory.Len()) != s.Steps {
+			t.Errorf("%s: %d steps counted, %d stored", name, s.Steps, d.m.memory.Len())
+		}
+		check(t, d.Close())
+	}
+}
+
+type panicker struct {
+	env.Env
+	at int
+}
+
+func (p *panicker) Step(action int32, obs []byte) (float32, env.End, error) {
+	if p.at--; p.at == 0 {
+		panic("division by zero")
+	}
+	return p.Env.Step(action, obs)
+}
+
+func TestTwoCallsAtOnce(t *testing.T) {
+	d := newDQN(t, cartpole())
+	asked := false
+	d.m.watch = func(windowEvent) { // a call is in progress
+		asked = true
+		for what, err := range map[string]error{
+			"run": d.Run(1, 0), "begin": d.Begin(1, 0), "settle": d.Settle(), "act": d.Act(nil, vec.Actions{}, 0),
+			"save": d.Save(filepath.Join(t.TempDir(), "a"), true), "load": d.Load("a"),
+		} {
+			if !errors.Is(err, fault.ErrBusy) {
+				t.Errorf("%s during a run: %v", what, err)
+			}
+		}
+		d.Stats()
+	}
+	check(t, d.Begin(200, 0))
+	check(t, d.Run(0, 0))
+	if !asked {
+		t.Error("the test shows nothing")
+	}
+}
+
+// Everything that may be called at any time, at once.
+func TestManyCallers(t *testing.T) {
+	for name, edit := range fourModes {
+		t.Run(name, func(t *testing.T) {
+			d := newDQN(t, cartpole(edit, func(c *Config) { c.NumThreads, c.GradientSteps = 3, 1 }))
+			const total = 1 << 30
+			check(t, d.Begin(total, 0))
+			check(t, d.Run(200, 0))
+			p := must(d.Policy())(t)
+			obs := append([]byte(nil), d.m.samplers.Obs()...)
+			want := make([]int32, 4)
+			check(t, p.Act(4, obs, nil, want, nil))
+			var ran atomic.Int64
+			over := make(chan struct{})
+			var callers sync.WaitGroup
+			call := func(f func()) {
+				callers.Add(1)
+				go func() {
+					defer callers.Done()
+					for {
+						select {
+						case <-over:
+							return
+						default:
+							f()
+						}
+					}
+				}()
+			}
+			call(func() {
+				if s := d.Stats(); s.Steps < 200 || math.IsNaN(s.Epsilon) {
+					t.Errorf("%+v", s)
+				}
+			})
+			call(func() { d.Stop(); time.Sleep(time.Millisecond) })
+			for range 2 {
+				call(func() {
+					got := make([]int32, 4)
+					if err := p.Act(4, obs, nil, got, nil); err != nil || got[0] != want[0] || got[3] != want[3] {
+						t.Errorf("%v, %v, want %v", got, err, want)
+					}
+				})
+			}
+			try := func(f func() error) {
+				if err := f(); err == nil {
+					ran.Add(1)
+				} else if !errors.Is(err, fault.ErrBusy) {
+					t.Error(err)
+				}
+			}
+			call(func() { try(func() error { return d.Run(40, 0) }) })
+			for _, look := range []func() error{
+				d.Settle,
+				func() error { _, err := d.Policy(); return err },
+				func() error { _, err := d.Hashes(); return err },
+			} {
+				call(func() { try(look); time.Sleep(time.Millisecond) })
+			}
+			for until := time.Now().Add(20 * time.Second); d.Stats().Steps < 3000 && time.Now().Before(until); {
+				time.Sleep(time.Millisecond)
+			}
+			close(over)
+			callers.Wait()
+			if ran.Load() == 0 {
+				t.Error("no call got through: the test shows nothing")
+			}
+			check(t, d.Run(0, time.Nanosecond)) // takes the last Stop away
+			check(t, d.Run(4, 0))
+			steps := d.Stats().Steps
+			quiet := newDQN(t, *d.Config().Struct().(*Config))
+			check(t, quiet.Begin(total, 0))
+			check(t, quiet.Run(steps, 0))
+			if got, want := hashesOf(t, d), hashesOf(t, quiet); got != want {
+				t.Errorf("%d steps: %+v, undisturbed %+v", steps, got, want)
+			}
+		})
+	}
+}

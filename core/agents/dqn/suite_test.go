@@ -1,0 +1,42 @@
+package dqn
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// subject is DQN for the suite, with settings on top.
+func subject(edit map[string]string) traintest.Subject {
+	settings := map[string]string{
+		"policy": "MlpPolicy", "net_arch": "16", "learning_starts": "60", "batch_size": "8", "buffer_size": "600",
+		"target_update_interval": "64", "window": "32", "train_freq": "4", "learning_rate": "0.001", "learning_rate_final": "0",
+		"exploration_steps": "300", "loss": "squared",
+	}
+	maps.Copy(settings, edit)
+	return traintest.Subject{
+		Method: "dqn", Settings: settings, Digests: []string{"replay", "q_net", "q_net_target"}, Set: "q_net",
+		Large: []string{"buffer_size", "4000000000"},
+		Hook: func(m train.Method, before func()) {
+			u := m.(*DQN).updates
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			u.optimizer = &traintest.HookedOptimizer{Optimizer: u.optimizer, Before: before}
+		},
+	}
+}
+
+func TestTrainSuite(t *testing.T) {
+	for name, edit := range map[string]map[string]string{
+		"both":         {},
+		"concurrent":   {"synchronized": "false"},
+		"synchronized": {"concurrent": "false"},
+		"standard":     {"concurrent": "false", "synchronized": "false"},
+	} {
+		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+	}
+}
+
+func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }

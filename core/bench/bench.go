@@ -1,0 +1,45 @@
+// Package bench holds the benchmarks that the library runs by name: what the
+// tables of the README are made of. Options and reports are JSON.
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bench runs the benchmark called name with options, a JSON object ("" for the
+// defaults), and returns its report, a JSON object.
+func Bench(name, options string) (report string, err error) {
+	benches := map[string]func(decode func(any) error) (any, error){
+		"modes":  benchModes,
+		"update": benchUpdate,
+	}
+	run, ok := benches[name]
+	if !ok {
+		return "", fmt.Errorf("bench: %q, must be modes or update", name)
+	}
+	decode := func(to any) error {
+		if options == "" {
+			return nil
+		}
+		d := json.NewDecoder(strings.NewReader(options))
+		d.DisallowUnknownFields()
+		if err := d.Decode(to); err != nil {
+			return fmt.Errorf("options: %s: %w", options, err)
+		}
+		return nil
+	}
+	result, err := run(decode)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(result)
+	return string(text), err
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}

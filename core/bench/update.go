@@ -1,0 +1,231 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
+)
+
+// UpdateOptions are those of the benchmark of minibatch updates and of acting.
+type UpdateOptions struct {
+	Batch      int      `json:"batch"`
+	Act        []int    `json:"act"` // rows of the forward passes
+	Precisions []string `json:"precisions"`
+	Threads    []int    `json:"threads"` // default: 1 and one per core
+	Trials     int      `json:"trials"`
+}
+
+// UpdateResult is one kind of work with one precision and number of threads.
+// Trial i of all results was measured before trial i+1 of any.
+type UpdateResult struct {
+	Work      string `json:"work"` // "update", "act", or "sample": drawing and unstacking a batch
+	Batch     int    `json:"batch"`
+	Precision string `json:"precision"`
+	Threads   int    `json:"threads"`
+	// Flop is the floating-point operations that the textbook's convolutions and
+	// products would do; Done those of the products that the kernels do.
+	Flop float64 `json:"flop"`
+	Done float64 `json:"flop_done"`
+	// Milliseconds, one a trial.
+	Ms []float64 `json:"ms"`
+	// Peak is the rate of multiply-adds on registers, measured in a burst on the
+	// same threads right after each trial, in GFLOP/s.
+	Peak []float64 `json:"peak_gflops"`
+}
+
+// UpdateReport has the raw times; whoever prints them takes medians.
+type UpdateReport struct {
+	ISA     string         `json:"isa"`
+	Results []UpdateResult `json:"results"`
+}
+
+// kernelPrecisions are those that the peak is measured with.
+var kernelPrecisions = map[string]kernel.Precision{"fp32": kernel.FP32, "bf16": kernel.BF16}
+
+// updateCase is what an UpdateResult is measured with.
+type updateCase struct {
+	pool      *threads.Pool // for samples
+	device    nn.Device     // for the rest
+	precision kernel.Precision
+	learner   nn.Learner
+	target    nn.Network
+	optimizer nn.Optimizer
+	net       nn.Network
+	theta     *nn.Params
+	sample    *replay.Batch
+}
+
+// benchUpdate times the Nature CNN on 84x84x4 with 6 actions: a whole update
+// (target pass, forward, backward, gradient norm, Adam), the drawing of its batch
+// from the replay memory, and forward passes.
+func benchUpdate(decode func(any) error) (any, error) {
+	o := UpdateOptions{Batch: 32, Act: []int{1, 8, 32}, Precisions: []string{"fp32", "bf16"}, Threads: []int{1}, Trials: 20}
+	if n := threads.Cores; n > 1 {
+		o.Threads = append(o.Threads, n)
+	}
+	if err := decode(&o); err != nil {
+		return nil, err
+	}
+	if o.Batch < 1 || o.Trials < 1 {
+		return nil, fmt.Errorf("options: batch %d, trials %d, must be at least 1", o.Batch, o.Trials)
+	}
+	most := 1
+	for _, rows := range o.Act {
+		if rows < 1 || rows > nn.MaxRows {
+			return nil, fmt.Errorf("options: act %d, must be 1 to %d", rows, nn.MaxRows)
+		}
+		most = max(most, rows)
+	}
+	spec := nn.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Heads: []nn.Head{{Name: "q", Out: 6}}}
+	r := rng.New(0, "bench", 0)
+	theta, err := spec.InitialParams(r)
+	if err != nil {
+		return nil, err
+	}
+	target, size := theta.Clone(), spec.Obs.Bytes()
+	b := nn.Batch{Obs: randomBytes(r, o.Batch*size), Actions: make([]int32, o.Batch), Columns: [][]float32{make([]float32, o.Batch)}}
+	next, rewards, discounts := randomBytes(r, o.Batch*size), make([]float32, o.Batch), make([]float32, o.Batch)
+	var parts nn.Report
+	grad, states := make([]float32, theta.Layout.Size), randomBytes(r, most*size)
+
+	memory, err := randomMemory(spec.Obs, r)
+	if err != nil {
+		return nil, err
+	}
+	defer memory.Close()
+	report := &UpdateReport{ISA: kernel.ISA()}
+	var cases []*updateCase
+	for _, precision := range o.Precisions {
+		for _, n := range o.Threads {
+			c := &updateCase{theta: theta.Clone()}
+			var ok bool
+			if c.precision, ok = kernelPrecisions[precision]; !ok {
+				return nil, fmt.Errorf("options: precisions %q, must be fp32 or bf16", precision)
+			}
+			if c.pool, err = threads.NewPool(n, nil); err != nil {
+				return nil, err
+			}
+			defer c.pool.Close()
+			if c.device, err = nn.NewCPU(n, nil); err != nil {
+				return nil, err
+			}
+			defer c.device.Close()
+			spec.Precision = nn.Precision(precision)
+			if c.learner, err = c.device.Learner(spec, o.Batch, nn.TD{Kind: "huber", Reduction: "mean"}); err != nil {
+				return nil, err
+			}
+			if c.target, err = c.device.Network(spec, o.Batch); err != nil {
+				return nil, err
+			}
+			if c.optimizer, err = c.device.Optimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size); err != nil {
+				return nil, err
+			}
+			if c.net, err = c.device.Network(spec, most); err != nil {
+				return nil, err
+			}
+			cases = append(cases, c)
+			update := UpdateResult{Work: "update", Batch: o.Batch, Precision: precision, Threads: n}
+			update.Flop, update.Done = spec.ForwardFlop(o.Batch)
+			flop, done := spec.GradientFlop(o.Batch)
+			update.Flop, update.Done = update.Flop+flop, update.Done+done
+			c.sample = memory.NewBatch(o.Batch)
+			sample := UpdateResult{Work: "sample", Batch: o.Batch, Precision: precision, Threads: n}
+			report.Results = append(report.Results, update, sample)
+			for _, rows := range o.Act {
+				act := UpdateResult{Work: "act", Batch: rows, Precision: precision, Threads: n}
+				act.Flop, act.Done = spec.ForwardFlop(rows)
+				report.Results = append(report.Results, act)
+			}
+		}
+	}
+	for trial := range o.Trials + 1 { // the first one warms up
+		results := report.Results
+		for _, c := range cases {
+			var took time.Duration
+			for range 2 { // the second one counts: in training, too, updates follow updates
+				began := time.Now()
+				q, err := c.target.Forward(target, next, o.Batch)
+				if err == nil {
+					err = nn.TDTargets(b.Columns[0], q.Values[0], rewards, discounts)
+				}
+				if err == nil {
+					err = c.learner.Gradient(c.theta, b, grad, &parts)
+				}
+				if err != nil {
+					return nil, err
+				}
+				c.optimizer.ClipGradNorm(grad, 10)
+				if err := c.optimizer.Apply(c.theta, grad, 1e-5); err != nil {
+					return nil, err
+				}
+				took = time.Since(began)
+			}
+			results[0].add(trial, took, c)
+			began := time.Now()
+			memory.Sample(r, c.sample, c.pool)
+			results[1].add(trial, time.Since(began), c)
+			for i, rows := range o.Act {
+				for range 2 {
+					began := time.Now()
+					if _, err := c.net.Forward(c.theta, states[:rows*size], rows); err != nil {
+						return nil, err
+					}
+					took = time.Since(began)
+				}
+				results[2+i].add(trial, took, c)
+			}
+			results = results[2+len(o.Act):]
+		}
+	}
+	return report, nil
+}
+
+// add notes a trial that took so long, and measures the peak beside it.
+func (r *UpdateResult) add(trial int, took time.Duration, c *updateCase) {
+	peak := make([]float64, c.pool.Threads())
+	c.pool.Do(len(peak), func(_, i int) error {
+		peak[i] = kernel.Peak(c.precision, time.Millisecond)
+		return nil
+	})
+	if trial == 0 {
+		return
+	}
+	r.Ms = append(r.Ms, took.Seconds()*1e3)
+	sum := 0.0
+	for _, p := range peak {
+		sum += p
+	}
+	r.Peak = append(r.Peak, sum)
+}
+
+// randomMemory is a replay of more transitions than caches hold.
+func randomMemory(obs env.ObsSpec, r *rng.Stream) (*replay.Memory, error) {
+	obs.FrameStack = obs.Shape[0]
+	m, err := replay.New(replay.Config{Obs: obs, Envs: 1, Capacity: 10_000, Window: 10_000, Stack: replay.StackTrusted})
+	if err != nil {
+		return nil, err
+	}
+	frames := randomBytes(r, 64*obs.Bytes())
+	err = m.Begin(0, frames[:obs.Bytes()])
+	for i := 0; i < 10_000 && err == nil; i++ {
+		at := i % 63 * obs.Bytes()
+		err = m.Add(0, &experience.Step{Action: int32(i % 6)}, frames[at:at+obs.Bytes()])
+	}
+	m.Flush()
+	return m, err
+}
+
+func randomBytes(r *rng.Stream, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Intn(256))
+	}
+	return b
+}

@@ -1,0 +1,290 @@
+package checkpoint
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"slices"
+)
+
+// Reader reads one file.
+type Reader struct {
+	name     string // for errors: the path
+	file     io.Closer
+	archive  *zip.Reader
+	manifest manifest
+	read     []func() // Discard of the parts that were read and not adopted
+}
+
+// Open opens the file at path and checks its manifest. What is no file (a
+// directory, a pipe, a device) is refused without waiting for it.
+func Open(path string) (*Reader, error) {
+	noFile := func(info os.FileInfo) error {
+		return &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("is %s, must be a file", typeName(info))}
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, noFile(info) // opening a device can have effects
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = noFile(info)
+	}
+	var r *Reader
+	if err == nil {
+		r, err = open(path, f, info.Size())
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r.file = f
+	return r, nil
+}
+
+// OpenBytes opens what SaveBytes, or a file, holds. b must not change until Close.
+func OpenBytes(b []byte) (*Reader, error) { return open("bytes", bytes.NewReader(b), int64(len(b))) }
+
+func open(name string, f io.ReaderAt, size int64) (*Reader, error) {
+	r := &Reader{name: name}
+	var err error
+	if r.archive, err = zip.NewReader(f, size); err != nil {
+		return nil, r.damaged("cut off, or something else (%v)", err)
+	}
+	left := uint64(size)
+	for _, f := range r.archive.File {
+		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > left {
+			return nil, r.damaged("entry %.100q is compressed, or larger than the file", f.Name)
+		}
+		left -= f.UncompressedSize64
+	}
+	text, err := r.manifestText()
+	if err != nil {
+		return nil, err
+	}
+	var m struct {
+		What   string
+		Format int
+	}
+	switch err := json.Unmarshal(text, &m); {
+	case err != nil || m.What != magic:
+		return nil, r.damaged("its %s is that of something else", manifestName)
+	case m.Format == 1:
+		return nil, fmt.Errorf("%s: %w", name, ErrOld)
+	case m.Format > Format:
+		return nil, fmt.Errorf("%s: %w: format %d, this library reads %d", name, ErrVersion, m.Format, Format)
+	case m.Format != Format:
+		return nil, r.damaged("format %d", m.Format)
+	}
+	if err := strictJSON(text, &r.manifest); err != nil {
+		return nil, r.damaged("its manifest cannot be read (%v)", err)
+	}
+	return r, r.compare()
+}
+
+// manifestText returns the bytes of the manifest after comparing their checksum.
+func (r *Reader) manifestText() ([]byte, error) {
+	i := slices.IndexFunc(r.archive.File, func(f *zip.File) bool { return f.Name == manifestName })
+	if i < 0 {
+		return nil, r.damaged("it has no %s", manifestName)
+	}
+	f := r.archive.File[i]
+	if f.UncompressedSize64 > maxManifest {
+		return nil, r.damaged("a manifest of %d bytes, must be at most %d", f.UncompressedSize64, maxManifest)
+	}
+	in, err := f.Open()
+	if err != nil {
+		return nil, r.damaged("its manifest: %v", err)
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, r.damaged("its manifest: %v", err)
+	}
+	return text, nil
+}
+
+// compare checks that the archive has exactly what the manifest says.
+func (r *Reader) compare() error {
+	parts, files := r.manifest.Parts, r.archive.File
+	if len(files) != len(parts)+1 || files[len(parts)].Name != manifestName {
+		return r.damaged("its directory does not have the %d parts that its manifest names", len(parts))
+	}
+	for i, p := range parts {
+		switch {
+		case !validName(p.Name) || p.Version < 1 || slices.ContainsFunc(parts[:i], func(e entry) bool { return e.Name == p.Name }):
+			return r.damaged("its manifest's part %d is none", i)
+		case files[i].Name != p.Name || files[i].UncompressedSize64 != uint64(p.Length):
+			return r.damaged("entry %d of its directory is %.100q of %d bytes, must be %q of %d", i, files[i].Name, files[i].UncompressedSize64, p.Name, p.Length)
+		}
+	}
+	return nil
+}
+
+func (r *Reader) damaged(format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s", r.name, ErrFormat, fmt.Sprintf(format, args...))
+}
+
+// Kind returns what Save was given.
+func (r *Reader) Kind() string { return r.manifest.Kind }
+
+// Content decodes the content that Save was given. It ignores fields that to lacks,
+// so that a caller can read one of them (the method's name) first.
+func (r *Reader) Content(to any) error {
+	if err := json.Unmarshal(r.manifest.Content, to); err != nil {
+		return r.damaged("its content cannot be read (%v)", err)
+	}
+	return nil
+}
+
+// Has tells whether there is a part called name.
+func (r *Reader) Has(name string) bool { return r.find(name) >= 0 }
+
+func (r *Reader) find(name string) int {
+	return slices.IndexFunc(r.manifest.Parts, func(e entry) bool { return e.Name == name })
+}
+
+// Others returns the names of the file's parts that are none of parts, in order.
+func (r *Reader) Others(parts []Part) []string {
+	var names []string
+	for _, e := range r.manifest.Parts {
+		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == e.Name }) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// Load reads parts, in the order given, and returns what adopts them all, in the
+// same order. Other parts of the file are skipped. On an error every part
+// that was read has been discarded, and nothing has changed. adopt must be called
+// before Close, or not at all.
+func (r *Reader) Load(parts []Part) (adopt func(), err error) {
+	already := len(r.read)
+	var adopts []func()
+	for i := range parts {
+		p := &parts[i]
+		if p.Read == nil {
+			continue
+		}
+		one, err := r.readPart(p)
+		if err != nil {
+			r.discard(already)
+			return nil, err
+		}
+		if one != nil {
+			adopts = append(adopts, one)
+		}
+		r.read = append(r.read, p.Discard)
+	}
+	last := len(r.read)
+	return func() {
+		if len(r.read) < last { // closed
+			return
+		}
+		clear(r.read[already:last])
+		for _, one := range adopts {
+			one()
+		}
+	}, nil
+}
+
+func (r *Reader) readPart(p *Part) (adopt func(), err error) {
+	i := r.find(p.Name)
+	if i < 0 {
+		if !p.Optional {
+			return nil, fmt.Errorf("%s: it has no part %q, which must be there", r.name, p.Name)
+		}
+		if adopt, err = p.Read(nil, 0); err != nil {
+			return nil, fmt.Errorf("%s: part %q: %w", r.name, p.Name, err)
+		}
+		return adopt, nil
+	}
+	e := r.manifest.Parts[i]
+	switch {
+	case e.Version > p.Version:
+		return nil, fmt.Errorf("%s: %w: part %q of version %d, this library reads %d", r.name, ErrVersion, e.Name, e.Version, p.Version)
+	case e.Version < p.Version:
+		return nil, fmt.Errorf("%s: part %q: version %d, must be %d", r.name, e.Name, e.Version, p.Version)
+	}
+	in, err := r.archive.File[i].OpenRaw()
+	if err != nil {
+		return nil, r.damaged("part %q: %v", e.Name, err)
+	}
+	sum := crc32.New(castagnoli)
+	limited := &io.LimitedReader{R: in, N: e.Length}
+	all := io.TeeReader(limited, sum)
+	adopt, readErr := p.Read(all, e.Length)
+	left := limited.N
+	// An error of Read counts only if the checksum of the whole part is right.
+	_, err = io.Copy(io.Discard, all)
+	switch {
+	case err != nil: // the disk's
+		err = fmt.Errorf("%s: part %q: %w", r.name, e.Name, err)
+	case limited.N > 0 || sum.Sum32() != e.CRC32C:
+		err = r.damaged("part %q does not have its checksum", e.Name)
+	case readErr != nil:
+		return nil, fmt.Errorf("%s: part %q: %w", r.name, e.Name, readErr)
+	case left > 0:
+		err = r.damaged("part %q goes on for %d bytes after its end", e.Name, left)
+	}
+	if err != nil {
+		if readErr == nil && p.Discard != nil {
+			p.Discard()
+		}
+		return nil, err
+	}
+	return adopt, nil
+}
+
+// discard frees what was read from r.read[from] on.
+func (r *Reader) discard(from int) {
+	for i := len(r.read) - 1; i >= from; i-- {
+		if d := r.read[i]; d != nil {
+			d()
+		}
+	}
+	r.read = r.read[:from]
+}
+
+// Close discards what was read and not adopted, and closes the file.
+func (r *Reader) Close() error {
+	r.discard(0)
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}
+
+// ReadJSON decodes a part of n bytes, at most most, that is one JSON value. Fields
+// that to lacks are errors.
+func ReadJSON(r io.Reader, n, most int64, to any) error {
+	if n > most {
+		return fmt.Errorf("%d bytes, must be at most %d", n, most)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return err
+	}
+	return strictJSON(text, to)
+}
+
+func strictJSON(text []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}

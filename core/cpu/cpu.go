@@ -1,0 +1,93 @@
+// Package cpu chooses, once for the whole library, which vector units of the
+// processor its code uses, and has the header by which its C code sets the
+// floating-point mode (float_mode.h).
+//
+// A path is a name for what code may use. Every path includes those below it:
+//
+//	avx512bf16  avx512, and AVX-512's products of bfloat16
+//	avx512      avx2, and AVX-512 F, DQ, BW and VL
+//	avx2        AVX2, FMA, BMI1 and BMI2
+//	generic     C for any processor (arm64 among them)
+//	go          no C at all; the only one in a build without cgo
+//
+// The best path that the machine runs is chosen when the program starts; the
+// environment variable PACELINE_ISA names another. Packages with code for several
+// paths (kernel, atari/screen, atari) ask here instead of asking the processor, so
+// that one variable holds for all of them. A package need not have code for every
+// path: it uses its best code that AtLeast allows. The Atari machine is written in
+// C alone, and runs its generic code where the path is go.
+//
+// Nothing here changes after the start of the program, so every function may be
+// called from any goroutine.
+package cpu
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/cpu"
+)
+
+// The names of the paths.
+const (
+	AVX512BF16 = "avx512bf16"
+	AVX512     = "avx512"
+	AVX2       = "avx2"
+	Generic    = "generic"
+	Go         = "go"
+)
+
+// names are all paths, best first.
+var names = []string{AVX512BF16, AVX512, AVX2, Generic, Go}
+
+var (
+	paths           = supported()
+	chosen, invalid = choose(os.Getenv("PACELINE_ISA"), paths)
+)
+
+// Paths returns the names of the paths that this machine runs, best first; the
+// last one is Go.
+func Paths() []string { return slices.Clone(paths) }
+
+// Chosen returns the path in use: the one that PACELINE_ISA names, or the best where it
+// is empty, not set or names none of Paths.
+func Chosen() string { return chosen }
+
+// Err reports a value of PACELINE_ISA that names none of Paths. The best path is in
+// use then; whoever starts a run decides whether to go on.
+func Err() error { return invalid }
+
+// AtLeast reports whether the path in use is the named one or a better one, so that
+// code written for it may run.
+func AtLeast(path string) bool { return slices.Index(names, chosen) <= slices.Index(names, path) }
+
+// supported returns the paths of this processor, operating system and build.
+func supported() []string {
+	var list []string
+	x := &cpu.X86
+	if withC && runtime.GOARCH == "amd64" && x.HasAVX2 && x.HasFMA && x.HasBMI1 && x.HasBMI2 {
+		if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL {
+			if x.HasAVX512BF16 {
+				list = append(list, AVX512BF16)
+			}
+			list = append(list, AVX512)
+		}
+		list = append(list, AVX2)
+	}
+	if withC {
+		list = append(list, Generic)
+	}
+	return append(list, Go)
+}
+
+// choose returns the path that the variable's value asks for.
+func choose(value string, paths []string) (string, error) {
+	if value == "" || slices.Contains(paths, value) {
+		return cmp.Or(value, paths[0]), nil
+	}
+	return paths[0], fmt.Errorf("PACELINE_ISA: %q, must be one of %s on this machine", value, strings.Join(paths, ", "))
+}

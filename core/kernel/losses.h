@@ -1,0 +1,246 @@
+/*
+ * Exponentials, and the losses that stand on them. Every operation is rounded by
+ * itself, and every path does the same ones in the same order: all paths give the
+ * same bits, the "go" path (reference_losses.go) among them.
+ * Sums over rows are of float64, in the order of the rows.
+ *
+ * Numbers below the smallest normal one count as zero, as the floating-point mode
+ * has it.
+ */
+
+/* The nearest polynomials of their degrees, in the largest relative error, with coefficients of float32. */
+#define LOG2_E 0x1.715476p0f
+#define LN2_HIGH 0x1.63p-1f /* so short that its products with whole numbers up to 2^14 are exact */
+#define LN2_LOW -0x1.bd0106p-13f
+#define EXP_LEAST -0x1.5d589ep6f /* where exp comes to the smallest normal number */
+#define EXP_MOST 0x1.62e42ep6f   /* exp of what is above it is more than any number */
+#define EXP_0 0x1.fffffcp-2f
+#define EXP_1 0x1.555492p-3f
+#define EXP_2 0x1.5558aep-5f
+#define EXP_3 0x1.123988p-7f
+#define EXP_4 0x1.6a4f88p-10f
+#define ROOT_HALF_BITS 0x3F3504F3
+#define LOG_0 0x1.555554p-2f
+#define LOG_1 -0x1.000226p-2f
+#define LOG_2 0x1.99a01cp-3f
+#define LOG_3 -0x1.54728ap-3f
+#define LOG_4 0x1.22d92ep-3f
+#define LOG_5 -0x1.0d8242p-3f
+#define LOG_6 0x1.055ec6p-3f
+#define LOG_7 -0x1.38c9dep-4f
+#define TANH_NEAR 0.625f
+#define TANH_0 -0x1.555532p-2f
+#define TANH_1 0x1.1106f6p-3f
+#define TANH_2 -0x1.b835a4p-5f
+#define TANH_3 0x1.51f8cep-6f
+#define TANH_4 -0x1.750ce4p-8f
+
+typedef int32_t ints __attribute__((vector_size(4 * VW)));
+typedef uint32_t uints __attribute__((vector_size(4 * VW)));
+
+/* a where m is all ones, b where it is zero. */
+INLINE vec v_where(ints m, vec a, vec b) { return (vec)((m & (ints)a) | (~m & (ints)b)); }
+
+INLINE uints u_set1(uint32_t a) { return (uints)v_zero() + a; }
+
+/* 2 to the power of k, -126 to 127. */
+INLINE vec v_power_of_two(uints k) { return (vec)((k + 127) << 23); }
+
+/*
+ * x is n ln 2 + r, with n whole and r at most half of ln 2. exp r is 1 + r + r^2 q(r),
+ * and 2^n comes in two factors, for n may be 128.
+ */
+INLINE vec v_exp(vec x) {
+  const vec whole = v_set1(0x1.8p23f); /* adding it rounds to a whole number */
+  const vec t = v_add(v_mul(x, v_set1(LOG2_E)), whole), n = v_sub(t, whole);
+  const vec r = v_sub(v_sub(x, v_mul(n, v_set1(LN2_HIGH))), v_mul(n, v_set1(LN2_LOW)));
+  vec q = v_set1(EXP_4);
+  q = v_add(v_mul(q, r), v_set1(EXP_3));
+  q = v_add(v_mul(q, r), v_set1(EXP_2));
+  q = v_add(v_mul(q, r), v_set1(EXP_1));
+  q = v_add(v_mul(q, r), v_set1(EXP_0));
+  const vec p = v_add(v_add(v_mul(v_mul(r, r), q), r), v_set1(1));
+  const uints k = (uints)t - (uints)whole, half = (uints)((ints)k >> 1);
+  vec y = v_mul(v_mul(p, v_power_of_two(half)), v_power_of_two(k - half));
+  y = v_where(x < v_set1(EXP_LEAST), v_zero(), y);
+  y = v_where(x > v_set1(EXP_MOST), v_set1(INFINITY), y);
+  return v_where(x != x, x, y);
+}
+
+/* x is 2^n m with m between the roots of 1/2 and 2; log m is f - f^2/2 + f^3 q(f) with f = m - 1. */
+INLINE vec v_log(vec x) {
+  const uints b = (uints)x, from_root = b - ROOT_HALF_BITS;
+  const vec n = __builtin_convertvector((ints)from_root >> 23, vec);
+  const vec f = v_sub((vec)((from_root & 0x7FFFFF) + ROOT_HALF_BITS), v_set1(1)), ff = v_mul(f, f);
+  vec q = v_set1(LOG_7);
+  q = v_add(v_mul(q, f), v_set1(LOG_6));
+  q = v_add(v_mul(q, f), v_set1(LOG_5));
+  q = v_add(v_mul(q, f), v_set1(LOG_4));
+  q = v_add(v_mul(q, f), v_set1(LOG_3));
+  q = v_add(v_mul(q, f), v_set1(LOG_2));
+  q = v_add(v_mul(q, f), v_set1(LOG_1));
+  q = v_add(v_mul(q, f), v_set1(LOG_0));
+  vec y = v_add(v_mul(v_mul(q, f), ff), v_mul(n, v_set1(LN2_LOW)));
+  y = v_add(f, v_sub(y, v_mul(v_set1(0.5f), ff)));
+  y = v_add(y, v_mul(n, v_set1(LN2_HIGH)));
+  y = v_where(b == u_set1(0x7F800000), x, y);
+  y = v_where((ints)b < 0, v_set1(NAN), y);
+  y = v_where((b & 0x7F800000) == 0, v_set1(-INFINITY), y);
+  return v_where((b & 0x7FFFFFFF) > 0x7F800000, x, y);
+}
+
+/* Near zero x + x^3 q(x^2), elsewhere 1 - 2 / (exp 2x + 1); the sign is put back at the end. */
+INLINE vec v_tanh(vec x) {
+  const uints sign = (uints)x & 0x80000000u;
+  const vec a = (vec)((uints)x & 0x7FFFFFFFu), aa = v_mul(a, a);
+  vec q = v_set1(TANH_4);
+  q = v_add(v_mul(q, aa), v_set1(TANH_3));
+  q = v_add(v_mul(q, aa), v_set1(TANH_2));
+  q = v_add(v_mul(q, aa), v_set1(TANH_1));
+  q = v_add(v_mul(q, aa), v_set1(TANH_0));
+  const vec near = v_add(v_mul(v_mul(q, aa), a), a), one = v_set1(1), two = v_set1(2);
+  const vec far = v_sub(one, v_div(two, v_add(v_exp(v_add(a, a)), one)));
+  const vec y = v_where(a < v_set1(TANH_NEAR), near, far);
+  return v_where(x != x, x, (vec)((uints)y | sign));
+}
+
+static TARGET void exponentials(float *y, const float *x, ptrdiff_t n) {
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    const ptrdiff_t some = min(VW, n - i);
+    put(y + i, v_exp(get(x + i, some)), some);
+  }
+}
+
+static TARGET void logarithms(float *y, const float *x, ptrdiff_t n) {
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    const ptrdiff_t some = min(VW, n - i);
+    put(y + i, v_log(get(x + i, some)), some);
+  }
+}
+
+static TARGET void tangents(float *y, const float *x, ptrdiff_t n) {
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    const ptrdiff_t some = min(VW, n - i);
+    put(y + i, v_tanh(get(x + i, some)), some);
+  }
+}
+
+static TARGET void tangents_backward(float *dx, const float *y, const float *dy, ptrdiff_t n) {
+  const vec one = v_set1(1);
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    const ptrdiff_t some = min(VW, n - i);
+    const vec v = get(y + i, some);
+    put(dx + i, v_mul(get(dy + i, some), v_sub(one, v_mul(v, v))), some);
+  }
+}
+
+/* ------------------------------------------------------------- Q-learning */
+
+/* The largest of a row, or its first NaN: nothing is above it. */
+INLINE float largest(const float *x, ptrdiff_t width) {
+  float best = x[0];
+  for (ptrdiff_t a = 1; a < width; a++)
+    if (x[a] > best || x[a] != x[a]) best = x[a];
+  return best;
+}
+
+static TARGET void td_targets(float *targets, const float *next, const float *rewards, const float *discounts,
+                              ptrdiff_t n, ptrdiff_t width) {
+  for (ptrdiff_t i = 0; i < n; i++) targets[i] = rewards[i] + discounts[i] * largest(next + i * width, width);
+}
+
+/*
+ * The loss and its gradient, row by row; see TDLoss. A row has as many elements as
+ * there are actions: too few for vectors.
+ */
+static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, const float *targets, ptrdiff_t n,
+                             ptrdiff_t width, int squared, float weight) {
+  double sum = 0;
+  for (ptrdiff_t i = 0; i < n; i++, q += width, dq += width) {
+    const float d = q[actions[i]] - targets[i];
+    float value, slope;
+    if (squared) {
+      value = d * d;
+      slope = 2 * d;
+    } else if (d >= 1) {
+      value = d - 0.5f;
+      slope = 1;
+    } else if (d <= -1) {
+      value = -d - 0.5f;
+      slope = -1;
+    } else { /* NaN, too */
+      value = 0.5f * d * d;
+      slope = d;
+    }
+    for (ptrdiff_t a = 0; a < width; a++) dq[a] = 0;
+    dq[actions[i]] = slope * weight;
+    sum += value;
+  }
+  return sum * weight;
+}
+
+/* ----------------------------------------------------------- actor-critic */
+
+/* e[a] = exp(x[a] - top) for the largest x, top; returns the sum of e. */
+INLINE float exponentials_of_row(float *e, float *top, const float *x, ptrdiff_t width) {
+  *top = largest(x, width);
+  const vec vtop = v_set1(*top);
+  for (ptrdiff_t a = 0; a < width; a += VW) {
+    const ptrdiff_t some = min(VW, width - a);
+    put(e + a, v_exp(v_sub(get(x + a, some), vtop)), some);
+  }
+  double sum = 0;
+  for (ptrdiff_t a = 0; a < width; a++) sum += e[a];
+  return (float)sum;
+}
+
+INLINE float logarithm(float x) { return v_log(v_set1(x))[0]; }
+
+static TARGET void log_softmax(float *y, const float *x, ptrdiff_t n, ptrdiff_t width) {
+  for (ptrdiff_t i = 0; i < n; i++, x += width, y += width) {
+    float top;
+    const float log_sum = logarithm(exponentials_of_row(y, &top, x, width));
+    for (ptrdiff_t a = 0; a < width; a++) y[a] = (x[a] - top) - log_sum;
+  }
+}
+
+/* parts: the weighted means of policy loss, squared error of the value, and entropy; see ActorCritic. */
+static TARGET void actor_critic(float *dlogits, float *dvalues, const float *logits, const float *values,
+                                const int32_t *actions, const float *advantages, const float *returns,
+                                const float *weights, ptrdiff_t n, ptrdiff_t width, float entropy_coef,
+                                float value_coef, double *parts) {
+  double total = 0, policy = 0, error = 0, entropy = 0;
+  for (ptrdiff_t i = 0; i < n; i++) total += weights[i];
+  const double share = total != 0 ? 1 / total : 0; /* of a row of weight 1 */
+  for (ptrdiff_t i = 0; i < n; i++, logits += width, dlogits += width) {
+    dvalues[i] = 0;
+    if (weights[i] == 0) {
+      for (ptrdiff_t a = 0; a < width; a++) dlogits[a] = 0;
+      continue;
+    }
+    const float by = (float)(weights[i] * share), advantage = advantages[i];
+    float top;
+    const float sum = exponentials_of_row(dlogits, &top, logits, width), log_sum = logarithm(sum);
+    double h = 0;
+    for (ptrdiff_t a = 0; a < width; a++) {
+      const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum;
+      if (p != 0) /* 0 log 0 is 0 */
+        h -= (double)p * log_p;
+    }
+    const float row_entropy = (float)h, log_chosen = (logits[actions[i]] - top) - log_sum;
+    for (ptrdiff_t a = 0; a < width; a++) {
+      const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum;
+      const float chosen = actions[i] == a ? 1 : 0;
+      const float slope = p != 0 ? entropy_coef * (p * (log_p + row_entropy)) : 0;
+      dlogits[a] = by * (advantage * (p - chosen) + slope);
+    }
+    const float d = values[i] - returns[i];
+    dvalues[i] = by * ((2 * value_coef) * d);
+    policy += (double)weights[i] * ((double)advantage * -log_chosen);
+    error += (double)weights[i] * ((double)d * d);
+    entropy += (double)weights[i] * h;
+  }
+  parts[0] = policy * share;
+  parts[1] = error * share;
+  parts[2] = entropy * share;
+}

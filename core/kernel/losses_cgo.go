@@ -1,0 +1,74 @@
+//go:build cgo
+
+package kernel
+
+/*
+#cgo noescape paceline_kernel_add
+#cgo nocallback paceline_kernel_add
+#cgo noescape paceline_kernel_exp
+#cgo nocallback paceline_kernel_exp
+#cgo noescape paceline_kernel_log
+#cgo nocallback paceline_kernel_log
+#cgo noescape paceline_kernel_tanh
+#cgo nocallback paceline_kernel_tanh
+#cgo noescape paceline_kernel_tanh_backward
+#cgo nocallback paceline_kernel_tanh_backward
+#cgo noescape paceline_kernel_td_targets
+#cgo nocallback paceline_kernel_td_targets
+#cgo noescape paceline_kernel_td_loss
+#cgo nocallback paceline_kernel_td_loss
+#cgo noescape paceline_kernel_log_softmax
+#cgo nocallback paceline_kernel_log_softmax
+#cgo noescape paceline_kernel_actor_critic
+#cgo nocallback paceline_kernel_actor_critic
+#include "kernel.h"
+*/
+import "C"
+
+import "unsafe"
+
+// What a loss reads is a few thousand numbers: too little to share among threads.
+
+func integers(s []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
+
+func (p native) add(x, y []float32) {
+	C.paceline_kernel_add(p.k, floats(x), floats(y), C.ptrdiff_t(len(x)))
+}
+
+func (p native) exp(y, x []float32) {
+	C.paceline_kernel_exp(p.k, floats(y), floats(x), C.ptrdiff_t(len(x)))
+}
+
+func (p native) log(y, x []float32) {
+	C.paceline_kernel_log(p.k, floats(y), floats(x), C.ptrdiff_t(len(x)))
+}
+
+func (p native) tanh(y, x []float32) {
+	C.paceline_kernel_tanh(p.k, floats(y), floats(x), C.ptrdiff_t(len(x)))
+}
+
+func (p native) tanhBackward(dx, y, dy []float32) {
+	C.paceline_kernel_tanh_backward(p.k, floats(dx), floats(y), floats(dy), C.ptrdiff_t(len(dy)))
+}
+
+func (p native) tdTargets(targets, next, rewards, discounts []float32, width int) {
+	C.paceline_kernel_td_targets(p.k, floats(targets), floats(next), floats(rewards), floats(discounts),
+		C.ptrdiff_t(len(rewards)), C.ptrdiff_t(width))
+}
+
+func (p native) tdLoss(dq, q []float32, actions []int32, targets []float32, width int, squared bool, weight float32) float64 {
+	return float64(C.paceline_kernel_td_loss(p.k, floats(dq), floats(q), integers(actions), floats(targets),
+		C.ptrdiff_t(len(actions)), C.ptrdiff_t(width), integer(squared), C.float(weight)))
+}
+
+func (p native) logSoftmax(y, x []float32, width int) {
+	C.paceline_kernel_log_softmax(p.k, floats(y), floats(x), C.ptrdiff_t(len(x)/width), C.ptrdiff_t(width))
+}
+
+func (p native) actorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) ActorCriticParts {
+	var parts [3]C.double
+	C.paceline_kernel_actor_critic(p.k, floats(dlogits), floats(dvalues), floats(b.Logits), floats(b.Values), integers(b.Actions),
+		floats(b.Advantages), floats(b.Returns), floats(b.Weights), C.ptrdiff_t(len(b.Actions)), C.ptrdiff_t(b.Width),
+		C.float(entropyCoef), C.float(valueCoef), &parts[0])
+	return ActorCriticParts{Policy: float64(parts[0]), Value: float64(parts[1]), Entropy: float64(parts[2])}
+}

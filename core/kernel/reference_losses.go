@@ -1,0 +1,234 @@
+package kernel
+
+import "math"
+
+// The plain Go side of losses.h, operation by operation: every product is rounded
+// by an explicit float32 before it is added, for the same bits on every path.
+
+// The constants of losses.h.
+const (
+	log2E    = 0x1.715476p0
+	ln2High  = 0x1.63p-1
+	ln2Low   = -0x1.bd0106p-13
+	expLeast = -0x1.5d589ep6
+	expMost  = 0x1.62e42ep6
+
+	rootHalfBits = 0x3F3504F3
+	tanhNear     = 0.625
+)
+
+// Coefficients, the highest power's first.
+var (
+	expPolynomial  = []float32{0x1.6a4f88p-10, 0x1.123988p-7, 0x1.5558aep-5, 0x1.555492p-3, 0x1.fffffcp-2}
+	logPolynomial  = []float32{-0x1.38c9dep-4, 0x1.055ec6p-3, -0x1.0d8242p-3, 0x1.22d92ep-3, -0x1.54728ap-3, 0x1.99a01cp-3, -0x1.000226p-2, 0x1.555554p-2}
+	tanhPolynomial = []float32{-0x1.750ce4p-8, 0x1.51f8cep-6, -0x1.b835a4p-5, 0x1.1106f6p-3, -0x1.555532p-2}
+)
+
+func polynomial(coefficients []float32, x float32) float32 {
+	y := coefficients[0]
+	for _, c := range coefficients[1:] {
+		y = float32(y*x) + c
+	}
+	return y
+}
+
+var (
+	inf32 = float32(math.Inf(1))
+	nan32 = float32(math.NaN())
+)
+
+func exp32(x float32) float32 {
+	switch {
+	case x != x:
+		return x
+	case x < expLeast:
+		return 0
+	case x > expMost:
+		return inf32
+	}
+	const whole = 0x1.8p23 // adding it rounds to a whole number
+	t := float32(x*log2E) + whole
+	n := t - whole
+	r := (x - float32(n*ln2High)) - float32(n*ln2Low)
+	p := (float32(float32(r*r)*polynomial(expPolynomial, r)) + r) + 1
+	k := int32(n)
+	half := k >> 1
+	return float32(p*powerOfTwo(half)) * powerOfTwo(k-half)
+}
+
+// powerOfTwo returns 2 to the power of k, -126 to 127.
+func powerOfTwo(k int32) float32 { return math.Float32frombits(uint32(k+127) << 23) }
+
+func log32(x float32) float32 {
+	b := math.Float32bits(x)
+	switch {
+	case x != x:
+		return x
+	case b&0x7F800000 == 0: // 0, or below the smallest normal number
+		return -inf32
+	case x < 0:
+		return nan32
+	case x == inf32:
+		return x
+	}
+	fromRoot := b - rootHalfBits
+	n := float32(int32(fromRoot) >> 23)
+	f := math.Float32frombits(fromRoot&0x7FFFFF+rootHalfBits) - 1
+	ff := float32(f * f)
+	y := float32(float32(polynomial(logPolynomial, f)*f)*ff) + float32(n*ln2Low)
+	y = f + (y - float32(0.5*ff))
+	return y + float32(n*ln2High)
+}
+
+func tanh32(x float32) float32 {
+	if x != x {
+		return x
+	}
+	b := math.Float32bits(x)
+	sign, a := b&0x80000000, math.Float32frombits(b&0x7FFFFFFF)
+	if a < 0x1p-126 {
+		a = 0
+	}
+	var y float32
+	if a < tanhNear {
+		aa := float32(a * a)
+		y = float32(float32(polynomial(tanhPolynomial, aa)*aa)*a) + a
+	} else {
+		y = 1 - 2/(exp32(a+a)+1)
+	}
+	return math.Float32frombits(math.Float32bits(y) | sign)
+}
+
+// each returns f over an array.
+func each(f func(float32) float32) func(y, x []float32) {
+	return func(y, x []float32) {
+		for i, v := range x {
+			y[i] = f(v)
+		}
+	}
+}
+
+func refTanhBackward(dx, y, dy []float32) {
+	for i, g := range dy {
+		dx[i] = g * (1 - float32(y[i]*y[i]))
+	}
+}
+
+func refAdd(x, y []float32) {
+	for i := range x {
+		x[i] += y[i]
+	}
+}
+
+// largest returns the largest of a row, or its first NaN: nothing is above it.
+func largest(x []float32) float32 {
+	best := x[0]
+	for _, v := range x[1:] {
+		if v > best || v != v {
+			best = v
+		}
+	}
+	return best
+}
+
+func refTDTargets(targets, next, rewards, discounts []float32, width int) {
+	for i, r := range rewards {
+		targets[i] = r + float32(discounts[i]*largest(next[i*width:(i+1)*width]))
+	}
+}
+
+func refTDLoss(dq, q []float32, actions []int32, targets []float32, width int, squared bool, weight float32) (sum float64) {
+	clear(dq[:len(actions)*width])
+	for i, a := range actions {
+		at := i*width + int(a)
+		loss, slope := refLoss(q[at]-targets[i], squared)
+		dq[at] = slope * weight
+		sum += float64(loss)
+	}
+	return sum * float64(weight)
+}
+
+// refLoss returns the loss of one error and its derivative.
+func refLoss(d float32, squared bool) (loss, slope float32) {
+	switch {
+	case squared:
+		return d * d, 2 * d
+	case d >= 1:
+		return d - 0.5, 1
+	case d <= -1:
+		return -d - 0.5, -1
+	}
+	return 0.5 * d * d, d // NaN comes here, and stays
+}
+
+// exponentialsOfRow fills in e[a] = exp(x[a] - top) for the largest x, top, and
+// returns the sum of e.
+func exponentialsOfRow(e, x []float32) (top, sum float32) {
+	top = largest(x)
+	var s float64
+	for a, v := range x {
+		e[a] = exp32(v - top)
+		s += float64(e[a])
+	}
+	return top, float32(s)
+}
+
+func refLogSoftmax(y, x []float32, width int) {
+	for ; len(x) > 0; x, y = x[width:], y[width:] {
+		top, sum := exponentialsOfRow(y, x[:width])
+		logSum := log32(sum)
+		for a, v := range x[:width] {
+			y[a] = (v - top) - logSum
+		}
+	}
+}
+
+func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) (parts ActorCriticParts) {
+	var total, share float64
+	for _, w := range b.Weights[:len(b.Actions)] {
+		total += float64(w)
+	}
+	if total != 0 {
+		share = 1 / total // of a row of weight 1
+	}
+	for i, action := range b.Actions {
+		x, d := b.Logits[i*b.Width:(i+1)*b.Width], dlogits[i*b.Width:(i+1)*b.Width]
+		dvalues[i] = 0
+		weight := float64(b.Weights[i])
+		if weight == 0 {
+			clear(d)
+			continue
+		}
+		by, advantage := float32(weight*share), b.Advantages[i]
+		top, sum := exponentialsOfRow(d, x)
+		logSum := log32(sum)
+		of := func(a int) (p, logP float32) { return d[a] / sum, (x[a] - top) - logSum }
+		h := 0.0
+		for a := range x {
+			if p, logP := of(a); p != 0 { // 0 log 0 is 0
+				h -= float64(float64(p) * float64(logP))
+			}
+		}
+		_, logChosen := of(int(action))
+		for a := range x {
+			p, logP := of(a)
+			var chosen, slope float32
+			if a == int(action) {
+				chosen = 1
+			}
+			if p != 0 {
+				slope = entropyCoef * float32(p*(logP+float32(h)))
+			}
+			d[a] = by * (float32(advantage*(p-chosen)) + slope)
+		}
+		err := b.Values[i] - b.Returns[i]
+		dvalues[i] = by * float32(float32(2*valueCoef)*err)
+		parts.Policy += float64(weight * float64(float64(advantage)*-float64(logChosen)))
+		parts.Value += float64(weight * float64(float64(err)*float64(err)))
+		parts.Entropy += float64(weight * h)
+	}
+	parts.Policy *= share
+	parts.Value *= share
+	parts.Entropy *= share
+	return parts
+}

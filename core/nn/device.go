@@ -1,0 +1,143 @@
+package nn
+
+import (
+	"fmt"
+)
+
+// Device is what computes: memory for parameters, and the graphs that run on them.
+// NewCPU returns one. Everything made by a device is used with parameters of the
+// same device.
+type Device interface {
+	// Params returns parameters of zeros.
+	Params(l *Layout) *Params
+	// Network returns a network for up to rows rows a call, 1 to MaxRows.
+	Network(s Spec, rows int) (Network, error)
+	// Learner returns a learner for batches of exactly rows rows, 1 to MaxRows.
+	Learner(s Spec, rows int, loss Loss) (Learner, error)
+	// Optimizer returns an optimiser for parameters of size floats, before its first
+	// step.
+	Optimizer(c OptimizerConfig, size int) (Optimizer, error)
+	// Stepper joins a learner and an optimiser of this device to whole updates. A
+	// gradient whose norm is above maxGradNorm is scaled down to it; 0: never.
+	Stepper(l Learner, o Optimizer, maxGradNorm float64) (Stepper, error)
+	// Bytes returns the memory that so much of a network takes, to within a few
+	// kilobytes.
+	Bytes(s Spec, n Needs) (int64, error)
+	// Close frees the device. There must be no call in progress, and none after on
+	// anything that it made; calling Close again does nothing.
+	Close()
+}
+
+// Needs is what Device.Bytes adds up.
+type Needs struct {
+	Sets        int             // parameter sets, and gradients that a caller holds
+	NetworkRows []int           // of each Network
+	LearnerRows []int           // of each Learner
+	Optimizer   OptimizerConfig // Name "": none
+}
+
+// Network computes the outputs of the heads. It holds buffers and a graph but no
+// parameters: those come with each call. One goroutine at a time; many Networks may
+// read the same Params at once while nobody writes them.
+type Network interface {
+	// Forward returns the outputs for rows observations, 1 to the network's rows.
+	// obs holds rows*Obs.Bytes() bytes, and stays the caller's; float32
+	// observations must be aligned to 4 bytes. p may be another set, of an equal
+	// layout, in each call. The result is valid until the next call. A row's outputs
+	// depend on its observation and p alone, bit for bit. Forward does not allocate.
+	Forward(p *Params, obs []byte, rows int) (Outputs, error)
+}
+
+// Outputs are those of a network's heads for some rows, in the network's memory.
+type Outputs struct {
+	Rows   int
+	Values [][]float32 // Values[h] is [Rows, Out] of Spec.Heads[h]
+}
+
+// Row returns the outputs of head h for row i.
+func (o *Outputs) Row(h, i int) []float32 {
+	width := len(o.Values[h]) / o.Rows
+	return o.Values[h][i*width : (i+1)*width : (i+1)*width]
+}
+
+// Batch is a minibatch of n rows, in the caller's memory.
+type Batch struct {
+	Obs     []byte      // n*Obs.Bytes(); float32 aligned to 4 bytes
+	Actions []int32     // [n]
+	Columns [][]float32 // [n] each, in the order of Loss.Columns
+}
+
+// Report is what an update tells of itself. It is the caller's, and its memory is
+// used again by the next call that fills it in.
+type Report struct {
+	Loss  float64
+	Parts []float64 // what the loss is made of, in the order of Loss.Parts
+	// Norm is the gradient's Euclidean norm before it was clipped; 0 where no norm
+	// was computed.
+	Norm float64
+}
+
+// Learner computes the loss of a batch and its gradient. It holds buffers and a
+// graph but no parameters. One goroutine at a time.
+type Learner interface {
+	// Gradient fills in r with the loss of b at p, and overwrites grad, which has
+	// p's layout, with the loss's gradient. p and b are only read and stay the
+	// caller's. A loss or gradient that is not finite is no error: the caller looks
+	// at r. Gradient does not allocate, but for r.Parts in a Report's first use.
+	Gradient(p *Params, b Batch, grad []float32, r *Report) error
+	// Layout is that of the parameters.
+	Layout() *Layout
+	// Loss is the one that the learner was made with.
+	Loss() Loss
+}
+
+// Optimizer steps parameters along a gradient. Steps are element by element, so
+// they do not depend on the layout. One goroutine at a time.
+type Optimizer interface {
+	// Apply changes p by one step with learning rate lr, and counts it: here, in
+	// p.Updates and in p.Writes. p and grad have the size the optimiser was made
+	// for; grad is left as it was. It does not allocate.
+	Apply(p *Params, grad []float32, lr float64) error
+	// ClipGradNorm scales grad so that its Euclidean norm is at most max (above 0)
+	// and returns the norm it had, as PyTorch's clip_grad_norm_ does: the factor is
+	// max/(norm + 1e-6) where that is below 1. A norm that is not finite makes the
+	// gradient NaN, as there; the caller looks at the returned norm. It does not
+	// allocate.
+	ClipGradNorm(grad []float32, max float64) (norm float64)
+	// Step returns how many steps were applied.
+	Step() int64
+	// State returns the optimiser's arrays, in place and always in the same
+	// order: with Step, all that a checkpoint must hold.
+	State() []State
+	// SetState overwrites Step and State. The names, order and sizes must be
+	// those that State returns; otherwise nothing changes.
+	SetState(step int64, state []State) error
+}
+
+// State is one named array of an optimiser's state, as long as the parameters.
+type State struct {
+	Name string
+	Data []float32
+}
+
+// Stepper does whole updates: gradient, clipping, step. On a CPU they are done one
+// by one; a device may do each in one launch. Gradient and Apply stay apart beside
+// it for whoever puts something between them (a sum over several learners). One
+// goroutine at a time.
+type Stepper interface {
+	// Update does n updates of p. Before update k, 0 to n-1, next fills in *b, in
+	// memory that stays the caller's and as it is until the next call of next or the
+	// end of Update, and returns the learning rate; an error from it ends Update. r
+	// gets the means over the n updates. An update whose loss or (where it is
+	// clipped) gradient norm is not finite is not applied and ends Update with an
+	// error that wraps fault.ErrNotFinite; those before it stay applied.
+	Update(p *Params, n int, next func(k int, b *Batch) (lr float64, err error), r *Report) error
+}
+
+// checkRows checks the rows that something is made for.
+func checkRows(rows int) error {
+	if rows < 1 || rows > MaxRows {
+		return fmt.Errorf("rows: %d, must be 1 to %d", rows, MaxRows)
+	}
+	return nil
+}

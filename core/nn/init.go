@@ -1,0 +1,156 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// Initialize overwrites p, of the spec's layout, with fresh parameters. Numbers are
+// drawn in layout order, so one stream gives the same parameters everywhere. Init
+// says which:
+//
+//	uniform     weights and biases of a layer with n inputs to each output are
+//	            uniform in ±1/sqrt(n): the default of PyTorch and of DeepMind's DQN.
+//	orthogonal  weights, as a matrix [out, inputs to each], have orthogonal rows
+//	            (columns, where there are fewer) of the length of the layer's gain,
+//	            and biases are 0: Stable-Baselines3's actor-critic networks. The gain
+//	            is the root of 2 in trunks, Head.Gain in heads. The matrix is filled
+//	            with Gaussian numbers in row-major order and orthogonalised in
+//	            float64; its distribution is that of PyTorch's orthogonal_.
+func (s Spec) Initialize(p *Params, r *rng.Stream) error {
+	l, err := s.Layout()
+	if err != nil {
+		return err
+	}
+	if err := l.checkParams("parameters", p); err != nil {
+		return err
+	}
+	trunks, heads, err := s.layers()
+	if err != nil {
+		return err
+	}
+	for i, y := range all(trunks, heads) {
+		weight, bias := p.view(l.Params[2*i]), p.view(l.Params[2*i+1])
+		if s.Init == "orthogonal" {
+			orthogonal(weight, len(weight)/y.fanIn(), y.fanIn(), y.gain, r)
+			clear(bias)
+			continue
+		}
+		bound := 1 / math.Sqrt(float64(y.fanIn()))
+		for _, part := range [][]float32{weight, bias} {
+			for j := range part {
+				part[j] = float32(r.Uniform(-bound, bound))
+			}
+		}
+	}
+	p.Wrote()
+	return nil
+}
+
+// orthogonal fills w [rows, cols] with an orthogonal matrix times gain, drawn
+// uniformly (by Haar's measure).
+//
+// Gram and Schmidt's method gives the Q of a QR decomposition whose R has a
+// positive diagonal, which is what makes the distribution uniform. A vector is
+// freed of each of those before it in turn (the modified method), which float64
+// does to many more digits than float32 has. Products are rounded before they are
+// added, for the same bits on every processor.
+func orthogonal(w []float32, rows, cols int, gain float64, r *rng.Stream) {
+	draws := make([]float64, rows*cols)
+	for i := range draws {
+		draws[i] = gaussian(r)
+	}
+	// The vectors are the rows where these are fewer, else the columns.
+	n, length := rows, cols
+	at := func(v, k int) int { return v*cols + k }
+	if rows > cols {
+		n, length = cols, rows
+		at = func(v, k int) int { return k*cols + v }
+	}
+	vectors := make([][]float64, n)
+	for v := range vectors {
+		vectors[v] = make([]float64, length)
+		for k := range vectors[v] {
+			vectors[v][k] = draws[at(v, k)]
+		}
+	}
+	for v, x := range vectors {
+		by := 1 / math.Sqrt(dot(x, x))
+		for k := range x {
+			x[k] *= by
+		}
+		for _, y := range vectors[v+1:] {
+			subtract(y, x, dot(x, y))
+		}
+		for k := range x {
+			w[at(v, k)] = float32(gain * x[k])
+		}
+	}
+}
+
+// dot returns the product of two vectors, in four interleaved sums: one alone would
+// wait for each addition.
+func dot(x, y []float64) float64 {
+	var s0, s1, s2, s3 float64
+	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
+		s0 += float64(x[0] * y[0])
+		s1 += float64(x[1] * y[1])
+		s2 += float64(x[2] * y[2])
+		s3 += float64(x[3] * y[3])
+	}
+	for k := range x {
+		s0 += float64(x[k] * y[k])
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// subtract takes by times x from y.
+func subtract(y, x []float64, by float64) {
+	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
+		y[0] -= float64(by * x[0])
+		y[1] -= float64(by * x[1])
+		y[2] -= float64(by * x[2])
+		y[3] -= float64(by * x[3])
+	}
+	for k := range x {
+		y[k] -= float64(by * x[k])
+	}
+}
+
+// gaussian draws from the standard normal distribution by Marsaglia's polar
+// method, and drops its second number.
+func gaussian(r *rng.Stream) float64 {
+	for {
+		u, v := r.Uniform(-1, 1), r.Uniform(-1, 1)
+		if s := float64(u*u) + float64(v*v); s > 0 && s < 1 {
+			return u * math.Sqrt(-2*logarithm(s)/s)
+		}
+	}
+}
+
+// logarithm is the natural one, of a number above 0, with the same bits on every
+// processor: math.Log has other instructions on some.
+func logarithm(x float64) float64 {
+	m, exponent := math.Frexp(x)
+	if m < math.Sqrt2/2 {
+		m, exponent = 2*m, exponent-1
+	}
+	// log m = 2 artanh t, by its series; |t| is at most 0.172.
+	t := (m - 1) / (m + 1)
+	tt, sum := float64(t*t), 0.0
+	for k := 21; k >= 1; k -= 2 {
+		sum = float64(sum*tt) + 1/float64(k)
+	}
+	return float64(2*t*sum) + float64(float64(exponent)*math.Ln2)
+}
+
+// InitialParams returns fresh parameters in host memory.
+func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
+	l, err := s.Layout()
+	if err != nil {
+		return nil, err
+	}
+	p := NewParams(l)
+	return p, s.Initialize(p, r)
+}

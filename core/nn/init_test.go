@@ -1,0 +1,171 @@
+package nn
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+func TestUniformInit(t *testing.T) {
+	s := smallNature()
+	p, same, other := mustInit(t, s, 1), mustInit(t, s, 1), mustInit(t, s, 2)
+	if !slices.Equal(p.Host, same.Host) || slices.Equal(p.Host, other.Host) {
+		t.Error("parameters must depend on the stream and on nothing else")
+	}
+	fanIn := 0
+	for _, part := range p.Layout.Params {
+		if len(part.Shape) > 1 {
+			fanIn = part.Size / part.Shape[0]
+		}
+		bound := 1 / math.Sqrt(float64(fanIn))
+		var largest, sum, squares float64
+		for _, v := range p.view(part) {
+			largest = max(largest, math.Abs(float64(v)))
+			sum += float64(v)
+			squares += float64(v) * float64(v)
+		}
+		n := float64(part.Size)
+		if largest > bound*1.000001 {
+			t.Errorf("%s: %v beyond ±%v", part.Name, largest, bound)
+		}
+		// Four standard deviations of the mean and of the mean square of a uniform.
+		if math.Abs(sum/n) > 4*bound/math.Sqrt(3*n) || math.Abs(squares/n/(bound*bound)-1.0/3) > 4*math.Sqrt(4.0/45/n) {
+			t.Errorf("%s: mean %v, mean square %v: not uniform in ±%v", part.Name, sum/n, squares/n, bound)
+		}
+	}
+	again := p.Clone()
+	before := p.Writes
+	if err := s.Initialize(p, rng.New(1, "weights", 0)); err != nil || !slices.Equal(p.Host, again.Host) || p.Writes == before {
+		t.Errorf("Initialize: %v, %d writes", err, p.Writes)
+	}
+	if err := s.Initialize(mustInit(t, smallMLP(), 1), rng.New(1, "weights", 0)); err == nil {
+		t.Error("parameters of another network were initialised")
+	}
+}
+
+// Weights are orthogonal matrices of the layers' gains, biases 0.
+func TestOrthogonalInit(t *testing.T) {
+	for _, c := range []struct {
+		spec  Spec
+		gains map[string]float64 // of the layers that have another than the root of 2
+	}{
+		{twoMLPs(), map[string]float64{"action_net.weight": 0.01, "value_net.weight": 1}},
+		{oneCNN(), map[string]float64{"action_net.weight": 0.01, "value_net.weight": 1}},
+		{smallMLP(), nil}, // a head without a gain of its own
+	} {
+		s := c.spec
+		s.Init = "orthogonal"
+		p, same, other := mustInit(t, s, 1), mustInit(t, s, 1), mustInit(t, s, 2)
+		if !slices.Equal(p.Host, same.Host) || slices.Equal(p.Host, other.Host) {
+			t.Error("parameters must depend on the stream and on nothing else")
+		}
+		for _, part := range p.Layout.Params {
+			w := p.view(part)
+			if len(part.Shape) == 1 {
+				if slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
+					t.Errorf("%s: %v, must be 0", part.Name, w)
+				}
+				continue
+			}
+			gain, ok := c.gains[part.Name]
+			if !ok {
+				gain = math.Sqrt2
+			}
+			rows, cols := part.Shape[0], part.Size/part.Shape[0]
+			vector := func(v, k int) float64 { return float64(w[v*cols+k]) }
+			n, length := rows, cols
+			if rows > cols {
+				n, length = cols, rows
+				vector = func(v, k int) float64 { return float64(w[k*cols+v]) }
+			}
+			for a := range n {
+				for b := range a + 1 {
+					dot, want := 0.0, 0.0
+					for k := range length {
+						dot += vector(a, k) * vector(b, k)
+					}
+					if a == b {
+						want = gain * gain
+					}
+					if math.Abs(dot-want) > 1e-6*gain*gain {
+						t.Fatalf("%s: vectors %d and %d have the product %v, want %v", part.Name, a, b, dot, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Every orthogonal matrix is as likely as its rotations and reflections: of 3x3
+// ones, elements have mean 0 and mean square 1/3, half of the determinants are 1,
+// and the trace has the mean 0 and the variance 1 of Haar's measure (a Q whose
+// signs are not right has another).
+func TestOrthogonalIsUniform(t *testing.T) {
+	const n = 4000
+	r := rng.New(1, "test", 0)
+	var mean, squares [9]float64
+	positive, trace, traceSquares := 0.0, 0.0, 0.0
+	w := make([]float32, 9)
+	for range n {
+		orthogonal(w, 3, 3, 1, r)
+		x := func(i int) float64 { return float64(w[i]) }
+		for i := range w {
+			mean[i] += x(i) / n
+			squares[i] += x(i) * x(i) / n
+		}
+		if det := x(0)*(x(4)*x(8)-x(5)*x(7)) - x(1)*(x(3)*x(8)-x(5)*x(6)) + x(2)*(x(3)*x(7)-x(4)*x(6)); det > 0 {
+			positive += 1.0 / n
+		}
+		tr := x(0) + x(4) + x(8)
+		trace += tr / n
+		traceSquares += tr * tr / n
+	}
+	for i := range mean { // four standard deviations
+		if math.Abs(mean[i]) > 4*math.Sqrt(1.0/3/n) || math.Abs(squares[i]-1.0/3) > 4*math.Sqrt(4.0/45/n) {
+			t.Errorf("element %d: mean %v, mean square %v", i, mean[i], squares[i])
+		}
+	}
+	if math.Abs(positive-0.5) > 2/math.Sqrt(n) || math.Abs(trace) > 4/math.Sqrt(n) || math.Abs(traceSquares-1) > 4*math.Sqrt(2.0/n) {
+		t.Errorf("%v of the determinants are positive, trace of mean %v and mean square %v", positive, trace, traceSquares)
+	}
+}
+
+func TestGaussian(t *testing.T) {
+	for _, x := range []float64{1e-300, 1e-9, 0.1, 0.5, math.Nextafter(math.Sqrt2/2, 0), math.Sqrt2 / 2, 0.9, 1 - 1e-9, 1, 1.5, 1e10} {
+		if got, want := logarithm(x), math.Log(x); math.Abs(got-want) > 3e-16*math.Abs(want) {
+			t.Errorf("log(%v) = %v, want %v", x, got, want)
+		}
+	}
+	const n = 100_000
+	r := rng.New(2, "test", 0)
+	var moments [5]float64
+	inside := 0.0
+	for range n {
+		x := gaussian(r)
+		for k := range moments {
+			moments[k] += math.Pow(x, float64(k)) / n
+		}
+		if math.Abs(x) < 1 {
+			inside += 1.0 / n
+		}
+	}
+	// Moments 0, 1, 0, 3 with variances 1, 2, 15, 96 over n; four standard deviations.
+	for k, c := range [][2]float64{1: {0, 1}, 2: {1, 2}, 3: {0, 15}, 4: {3, 96}} {
+		if k > 0 && math.Abs(moments[k]-c[0]) > 4*math.Sqrt(c[1]/n) {
+			t.Errorf("moment %d is %v, want %v", k, moments[k], c[0])
+		}
+	}
+	if math.Abs(inside-0.682689) > 4*math.Sqrt(0.22/n) {
+		t.Errorf("%v are within one standard deviation", inside)
+	}
+}
+
+func BenchmarkOrthogonalNature(b *testing.B) {
+	s := atari()
+	s.Init = "orthogonal"
+	for b.Loop() {
+		mustInit(b, s, 1)
+	}
+}

@@ -1,0 +1,118 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Param is one named piece of a flat parameter array.
+type Param struct {
+	Name  string // as in Stable-Baselines3; see names.go
+	Shape []int  // [out, in, height, width], [out, in] or [out]
+	// Offset and Size count floats.
+	Offset, Size int
+}
+
+// Layout says how a flat parameter array is cut into named pieces: in the order
+// of Params, without gaps. It is not modified after it is made.
+type Layout struct {
+	Params []Param
+	Size   int // floats in all
+}
+
+// Equal reports whether both cut an array into the same pieces of the same
+// names and shapes.
+func (l *Layout) Equal(o *Layout) bool {
+	return l == o || l.Size == o.Size && slices.EqualFunc(l.Params, o.Params, func(a, b Param) bool {
+		return a.Name == b.Name && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape)
+	})
+}
+
+// checkParams checks a parameter set of one call.
+func (l *Layout) checkParams(name string, p *Params) error {
+	if p == nil || p.Layout == nil || !l.Equal(p.Layout) || len(p.Host) != l.Size {
+		n := 0
+		if p != nil {
+			n = len(p.Host)
+		}
+		return fmt.Errorf("%s: of another network: %d floats, must be this one's %d", name, n, l.Size)
+	}
+	return nil
+}
+
+// all returns the layers of the trunks and the heads in the order of the layout.
+func all(trunks [][]layer, heads []layer) []layer {
+	var list []layer
+	for _, t := range trunks {
+		list = append(list, t...)
+	}
+	return append(list, heads...)
+}
+
+// Layout returns the named pieces of the network's parameters: each layer's
+// weight and bias, trunk by trunk from the observation on, then the heads. The
+// error is one sentence that names the field which makes the network impossible.
+func (s Spec) Layout() (*Layout, error) {
+	trunks, heads, err := s.layers()
+	if err != nil {
+		return nil, err
+	}
+	l := &Layout{}
+	add := func(name string, shape ...int) {
+		size := 1
+		for _, d := range shape {
+			size *= d
+		}
+		l.Params = append(l.Params, Param{Name: name, Shape: shape, Offset: l.Size, Size: size})
+		l.Size += size
+	}
+	for _, y := range all(trunks, heads) {
+		add(y.name+".weight", y.weightShape()...)
+		add(y.name+".bias", y.biasLen())
+		if l.Size > maxParams {
+			for i, t := range s.Trunks {
+				if t.Arch == "mlp" {
+					return nil, fmt.Errorf("%shidden: %v: more than %d parameters", s.prefix(i), t.Hidden, maxParams)
+				}
+			}
+			return nil, fmt.Errorf("obs.shape: %v: more than %d parameters", s.Obs.Shape, maxParams)
+		}
+	}
+	return l, nil
+}
+
+// ForwardFlop returns the floating-point operations of a forward pass: as the
+// textbook counts them, and those of the products that the kernels do (fewer in
+// convolutions). s is a network that Layout accepts.
+func (s Spec) ForwardFlop(rows int) (textbook, done float64) { return s.flop(rows, 1, 1) }
+
+// GradientFlop returns those of a gradient: a forward pass, and two products
+// backward for every layer but those that read the observation, which needs no
+// gradient.
+func (s Spec) GradientFlop(rows int) (textbook, done float64) { return s.flop(rows, 2, 3) }
+
+func (s Spec) flop(rows, passesFirst, passes int) (textbook, done float64) {
+	trunks, heads, _ := s.layers()
+	add := func(l *layer, first bool) {
+		t := 2 * float64(l.in*l.out)
+		d := t
+		if l.conv != nil {
+			t, d = l.conv.Flop()
+		}
+		n := passes
+		if first {
+			n = passesFirst
+		}
+		textbook += float64(rows*n) * t
+		done += float64(rows*n) * d
+	}
+	for _, t := range trunks {
+		for k := range t {
+			add(&t[k], k == 0)
+		}
+	}
+	for i := range heads {
+		add(&heads[i], len(trunks[s.Heads[i].Trunk]) == 0)
+	}
+	return textbook, done
+}

@@ -1,0 +1,132 @@
+package policy
+
+import (
+	"sync"
+
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// Row gives a network's outputs for one observation, and computes them no
+// earlier than they are asked for.
+type Row interface {
+	// Head returns the outputs of head number k of the network's spec, valid
+	// until the row's next step.
+	Head(k int) ([]float32, error)
+}
+
+// Chooser chooses actions. It holds no state that changes, so one serves all
+// environments on all goroutines; what is random comes from the environment's own
+// stream, and a call draws the same numbers whatever the outputs are.
+type Chooser interface {
+	// Columns names what Choose records beside the action.
+	Columns() []string
+	// NeedsOutputs reports whether Choose may ask for outputs at step t.
+	NeedsOutputs(t int64) bool
+	// Choose sets to.Action, and to.Columns as Columns says, for the step that t
+	// counts.
+	Choose(t int64, row Row, r *rng.Stream, to *experience.Step) error
+}
+
+// Uniform chooses every one of Actions actions with the same probability: one
+// draw.
+type Uniform struct{ Actions int }
+
+func (Uniform) Columns() []string       { return nil }
+func (Uniform) NeedsOutputs(int64) bool { return false }
+func (u Uniform) Choose(_ int64, _ Row, r *rng.Stream, to *experience.Step) error {
+	to.Action = int32(r.Intn(u.Actions))
+	return nil
+}
+
+// EpsilonGreedy chooses a random action with probability Epsilon(t), and
+// otherwise the first action of the largest output of head Head. It draws one
+// number, whatever epsilon is, and a second one where the action is random.
+type EpsilonGreedy struct {
+	Actions int
+	Head    int
+	Epsilon func(t int64) float64
+}
+
+func (*EpsilonGreedy) Columns() []string { return nil }
+
+func (c *EpsilonGreedy) NeedsOutputs(t int64) bool { return c.Epsilon(t) < 1 }
+
+func (c *EpsilonGreedy) Choose(t int64, row Row, r *rng.Stream, to *experience.Step) error {
+	if r.Float64() < c.Epsilon(t) {
+		to.Action = int32(r.Intn(c.Actions))
+		return nil
+	}
+	q, err := row.Head(c.Head)
+	if err == nil {
+		to.Action = Argmax(q)
+	}
+	return err
+}
+
+// Argmax returns the first index of the largest value.
+func Argmax(values []float32) int32 {
+	best := 0
+	for a, v := range values {
+		if v > values[best] {
+			best = a
+		}
+	}
+	return int32(best)
+}
+
+// Softmax chooses action a with probability proportional to exp of output a of
+// head Pi, by one draw, and records the logarithm of that probability and the
+// output of head V.
+type Softmax struct{ Pi, V int }
+
+func (*Softmax) Columns() []string       { return []string{"log_prob", "value"} }
+func (*Softmax) NeedsOutputs(int64) bool { return true }
+
+func (c *Softmax) Choose(_ int64, row Row, r *rng.Stream, to *experience.Step) error {
+	logits, err := row.Head(c.Pi)
+	if err != nil {
+		return err
+	}
+	value, err := row.Head(c.V)
+	if err != nil {
+		return err
+	}
+	var logProb float32
+	to.Action, logProb = SampleSoftmax(logits, r.Float64())
+	to.Columns[0], to.Columns[1] = logProb, value[0]
+	return nil
+}
+
+// scratch holds the logarithms of probabilities and the probabilities of one row.
+var scratch = sync.Pool{New: func() any { return new([2][]float32) }}
+
+// SampleSoftmax returns the action whose part of [0, 1) holds u, where action a's
+// part is as long as its probability, proportional to exp(logits[a]), and the parts
+// lie in the order of the actions; and the logarithm of its probability. The sum
+// runs in float64, in the order of the actions.
+func SampleSoftmax(logits []float32, u float64) (action int32, logProb float32) {
+	s := scratch.Get().(*[2][]float32)
+	defer scratch.Put(s)
+	n := len(logits)
+	for k := range s {
+		if cap(s[k]) < n {
+			s[k] = make([]float32, n)
+		}
+		s[k] = s[k][:n]
+	}
+	logs, probs := s[0], s[1]
+	kernel.LogSoftmax(logs, logits, n)
+	kernel.Exp(probs, logs)
+	for a, p := range probs {
+		if p > 0 { // rounding may leave something behind the last action that has a part
+			action = int32(a)
+		}
+		if u < float64(p) {
+			break
+		}
+		u -= float64(p)
+	}
+	return action, logs[action]
+}

@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// EvalOptions say how whole episodes are played.
+type EvalOptions struct {
+	Episodes int     // 1 to 1,000,000
+	Epsilon  float64 // probability of a random action
+	Sample   bool    // draw actions as the policy's Kind says
+	Seed     uint64
+}
+
+// Evaluation is what playing whole episodes gave.
+type Evaluation struct {
+	Episodes                      int
+	MeanReturn, StdReturn         float64 // standard deviation of the sample (n - 1)
+	MinReturn, MaxReturn, MeanLen float64
+}
+
+// Evaluate plays whole episodes of the known environment called id. Each episode
+// has an environment and a stream of its own, ("eval", episode), so the result does
+// not depend on anything else. Of games whose rewards are clipped, or whose
+// episodes end with a life, whole games are played for their whole rewards.
+func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evaluation, error) {
+	if o.Episodes < 1 || o.Episodes > 1_000_000 {
+		return Evaluation{}, fmt.Errorf("episodes: %d, must be 1 to 1000000", o.Episodes)
+	}
+	if !(o.Epsilon >= 0 && o.Epsilon <= 1) {
+		return Evaluation{}, fmt.Errorf("epsilon: %v, must be 0 to 1", o.Epsilon)
+	}
+	var played []episode
+	for first := 0; first < o.Episodes; first += batch {
+		part, err := p.play(id, options, first, min(batch, o.Episodes-first), o)
+		if err != nil {
+			return Evaluation{}, err
+		}
+		played = append(played, part...)
+	}
+	return summarise(played), nil
+}
+
+// episode is one that is being played, or was.
+type episode struct {
+	env    env.Env
+	stream *rng.Stream
+	reward float64
+	length int64
+}
+
+// play plays n episodes side by side, so that the network sees many rows.
+func (p *Policy) play(id string, options env.Options, first, n int, o EvalOptions) (played []episode, err error) {
+	spec := p.spec.Env
+	size := spec.Obs.Bytes()
+	obs := make([]byte, n*size)
+	played = make([]episode, 0, n)
+	defer func() {
+		for _, g := range played {
+			err = errors.Join(err, g.env.Close())
+		}
+	}()
+	for i := range n {
+		e, err := env.Make(id, options)
+		if err != nil {
+			return nil, err
+		}
+		if e, ok := e.(env.Evaluable); ok {
+			e.Evaluate()
+		}
+		stream := rng.New(o.Seed, "eval", first+i)
+		played = append(played, episode{env: e, stream: stream})
+		if s := e.Spec(); s.Obs.Bytes() != size || s.Obs.DType != spec.Obs.DType || s.Action.N != spec.Action.N {
+			return nil, fmt.Errorf("env: %q has observations of %d bytes and %d actions, must be %d and %d as the policy's", id, s.Obs.Bytes(), s.Action.N, size, spec.Action.N)
+		}
+		e.Seed(stream.Uint64())
+		if err := e.Reset(obs[i*size : (i+1)*size]); err != nil {
+			return nil, err
+		}
+	}
+	playing := make([]*episode, n)
+	for i := range played {
+		playing[i] = &played[i]
+	}
+	actions, values := make([]int32, n), make([][]float32, len(p.spec.Net.Heads))
+	values[p.spec.Head] = make([]float32, n*spec.Action.N)
+	for len(playing) > 0 {
+		m := len(playing)
+		chosen := values[p.spec.Head][:m*spec.Action.N]
+		rows := make([][]float32, len(values))
+		rows[p.spec.Head] = chosen
+		if err := p.Act(m, obs[:m*size], nil, actions[:m], rows); err != nil {
+			return nil, err
+		}
+		still := playing[:0]
+		for row, g := range playing {
+			explore := g.stream.Float64() < o.Epsilon
+			switch {
+			case explore:
+				actions[row] = int32(g.stream.Intn(spec.Action.N))
+			case o.Sample && p.spec.Kind == Categorical:
+				actions[row], _ = SampleSoftmax(chosen[row*spec.Action.N:(row+1)*spec.Action.N], g.stream.Float64())
+			}
+			// Rows move up over those of the episodes that have ended.
+			reward, end, err := g.env.Step(actions[row], obs[len(still)*size:(len(still)+1)*size])
+			if err != nil {
+				return nil, err
+			}
+			g.reward += float64(reward)
+			g.length++
+			if end == 0 {
+				still = append(still, g)
+			}
+		}
+		playing = still
+	}
+	return played, nil
+}
+
+func summarise(played []episode) Evaluation {
+	n := float64(len(played))
+	e := Evaluation{Episodes: len(played), MinReturn: math.Inf(1), MaxReturn: math.Inf(-1)}
+	for _, g := range played {
+		e.MeanReturn += g.reward / n
+		e.MeanLen += float64(g.length) / n
+		e.MinReturn, e.MaxReturn = min(e.MinReturn, g.reward), max(e.MaxReturn, g.reward)
+	}
+	for _, g := range played {
+		e.StdReturn += (g.reward - e.MeanReturn) * (g.reward - e.MeanReturn)
+	}
+	if n > 1 {
+		e.StdReturn = math.Sqrt(e.StdReturn / (n - 1))
+	}
+	return e
+}

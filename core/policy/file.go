@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+)
+
+// Kinds of the files that hold a policy: a policy alone, and a whole run.
+const kindPolicy = "policy"
+
+// Saved is a Spec as files have it, the same for every method. (An environment's
+// bounds, which may be infinite, are not needed to act.)
+type Saved struct {
+	Set        string     `json:"set"`
+	Env        string     `json:"env"`
+	DType      string     `json:"dtype"`
+	Axes       []int      `json:"shape"`
+	FrameStack int        `json:"frame_stack"`
+	Actions    int        `json:"actions"`
+	Trunks     []nn.Trunk `json:"trunks"`
+	Heads      []nn.Head  `json:"heads"`
+	Precision  string     `json:"precision"`
+	Head       int        `json:"head"`
+	Kind       Kind       `json:"kind"`
+}
+
+// Saved returns s as files have it.
+func (s Spec) Saved() Saved {
+	o := s.Env.Obs
+	return Saved{s.Set, s.Env.ID, o.DType.String(), o.Shape, o.FrameStack, s.Env.Action.N,
+		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind}
+}
+
+// Shape says what a policy observes and how many actions it has, for errors and to
+// compare: "uint8 [4 84 84] and 3 actions".
+func (s Saved) Shape() string { return fmt.Sprintf("%s %v and %d actions", s.DType, s.Axes, s.Actions) }
+
+// Spec returns the Spec that was saved.
+func (s Saved) Spec() (Spec, error) {
+	spec := Spec{Set: s.Set, Head: s.Head, Kind: s.Kind}
+	obs := env.ObsSpec{Shape: s.Axes, FrameStack: s.FrameStack, Low: []float32{0}, High: []float32{255}}
+	switch s.DType {
+	case env.Uint8.String():
+	case env.Float32.String():
+		obs.DType = env.Float32
+	default:
+		return spec, fmt.Errorf("policy.dtype: %q, must be uint8 or float32", s.DType)
+	}
+	spec.Env = env.Spec{ID: s.Env, Obs: obs, Action: env.ActionSpec{N: s.Actions}}
+	spec.Net = nn.Spec{Obs: obs, Trunks: s.Trunks, Heads: s.Heads, Precision: nn.Precision(s.Precision)}
+	switch {
+	case s.Kind != Greedy && s.Kind != Categorical:
+		return spec, fmt.Errorf("policy.kind: %q, must be %s or %s", s.Kind, Greedy, Categorical)
+	case s.Head < 0 || s.Head >= len(s.Heads):
+		return spec, fmt.Errorf("policy.head: %d, must be 0 to %d", s.Head, len(s.Heads)-1)
+	case s.Heads[s.Head].Out != s.Actions:
+		return spec, fmt.Errorf("policy.actions: %d, must be the outputs of head %s, %d", s.Actions, s.Heads[s.Head].Name, s.Heads[s.Head].Out)
+	}
+	return spec, spec.Env.Check()
+}
+
+// content is what the manifest of either kind has for a policy.
+type content struct {
+	Policy Saved `json:"policy"`
+}
+
+func setName(set string) string { return set + ".safetensors" }
+
+// SetPart is a parameter set as a part of a checkpoint, of every method the same.
+func SetPart(name string, p *nn.Params) checkpoint.Part {
+	part := nn.TensorsPart(setName(name), p.Tensors(""))
+	read := part.Read
+	part.Read = func(r io.Reader, n int64) (func(), error) {
+		adopt, err := read(r, n)
+		return func() { adopt(); p.Wrote() }, err
+	}
+	return part
+}
+
+// Load returns the policy in a file that Policy.Save or a trainer wrote.
+func Load(path string) (*Policy, error) {
+	r, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := read(r)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return p, errors.Join(err, r.Close())
+}
+
+// FromBytes returns the policy in what Bytes returned, or in the bytes of a file.
+func FromBytes(b []byte) (*Policy, error) {
+	r, err := checkpoint.OpenBytes(b)
+	if err != nil {
+		return nil, err
+	}
+	return read(r)
+}
+
+func read(r *checkpoint.Reader) (*Policy, error) {
+	var c content
+	if err := r.Content(&c); err != nil {
+		return nil, err
+	}
+	spec, err := c.Policy.Spec()
+	if err != nil {
+		return nil, err
+	}
+	layout, err := spec.Net.Layout()
+	if err != nil {
+		return nil, err
+	}
+	// The file's tensors are looked at before there is memory for them.
+	var params *nn.Params
+	part := checkpoint.Part{Name: setName(spec.Set), Version: 1, Read: func(r io.Reader, n int64) (func(), error) {
+		tensors, err := nn.ReadTensors(r, n, nn.LayoutInfo(layout, ""))
+		if err != nil {
+			return nil, err
+		}
+		params = nn.NewParams(layout)
+		return func() {}, params.SetTensors("", tensors)
+	}}
+	adopt, err := r.Load([]checkpoint.Part{part})
+	if err != nil {
+		return nil, err
+	}
+	adopt()
+	return New(spec, params), nil
+}
+
+func (p *Policy) parts() (content, []checkpoint.Part) {
+	return content{p.spec.Saved()}, []checkpoint.Part{SetPart(p.spec.Set, p.params)}
+}
+
+// Save writes the policy alone, for Load. A failure leaves an older file at path
+// as it was.
+func (p *Policy) Save(path string) error {
+	c, parts := p.parts()
+	return checkpoint.Save(path, kindPolicy, c, parts)
+}
+
+// Bytes returns what Save writes.
+func (p *Policy) Bytes() ([]byte, error) {
+	c, parts := p.parts()
+	return checkpoint.SaveBytes(kindPolicy, c, slices.Clip(parts))
+}

@@ -1,0 +1,163 @@
+// Package policy is a frozen network that acts, and the ways in which actions are
+// chosen from a network's outputs. It knows no method: a Spec says which network
+// it is, whose head is chosen from and how.
+package policy
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// Kind says how a policy chooses where it is asked to sample.
+type Kind string
+
+const (
+	// Greedy takes the action of the largest output; sampled, too.
+	Greedy Kind = "greedy"
+	// Categorical draws an action with probability proportional to exp(output).
+	Categorical Kind = "softmax"
+)
+
+// Spec says which network acts and how.
+type Spec struct {
+	Set  string   // the name of its parameter set
+	Env  env.Spec // ID, Obs and Action of what it acts in
+	Net  nn.Spec
+	Head int // the head of Net whose outputs are chosen from
+	Kind Kind
+}
+
+// Output describes what one head gives for a row.
+type Output struct {
+	Name string // "q", "logits", "value"
+	Len  int    // numbers a row
+}
+
+// Policy is a frozen network. It needs no environment and no trainer, and any
+// number of goroutines may use it at once.
+type Policy struct {
+	spec   Spec
+	params *nn.Params
+	nets   sync.Pool // of *network
+}
+
+// network is what one call computes with.
+type network struct{ nn.Network }
+
+// batch is how many rows go through the network together.
+const batch = 32
+
+// New returns a policy of these parameters, which nobody writes any more.
+func New(spec Spec, params *nn.Params) *Policy { return &Policy{spec: spec, params: params} }
+
+// Spec describes what the policy observes and how it acts.
+func (p *Policy) Spec() env.Spec { return p.spec.Env }
+
+// Kind says how it chooses where it is asked to sample.
+func (p *Policy) Kind() Kind { return p.spec.Kind }
+
+// Outputs describes what Act can give for every row, in the order of the network's
+// heads.
+func (p *Policy) Outputs() []Output {
+	var list []Output
+	for _, h := range p.spec.Net.Heads {
+		name, ok := outputNames[h.Name]
+		if !ok {
+			name = h.Name
+		}
+		list = append(list, Output{name, h.Out})
+	}
+	return list
+}
+
+// outputNames are what users call the outputs of heads with other names.
+var outputNames = map[string]string{"pi": "logits", "v": "value"}
+
+// Options say how Act chooses. What is drawn is a function of Seed, Counter and
+// the row's number alone.
+type Options struct {
+	// Sample draws actions as Kind says, instead of taking the likeliest.
+	Sample bool
+	// Epsilon is the probability of a uniformly random action, 0 to 1.
+	Epsilon float64
+	Seed    uint64
+	Counter uint64
+}
+
+func (o *Options) random() bool { return o != nil && (o.Sample || o.Epsilon > 0) }
+
+// Act writes an action for each of n observations (rows of bytes): the greedy one,
+// or as o says. outputs is nil, or has an entry for each of Outputs, which is nil
+// or receives n rows of it.
+func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][]float32) error {
+	size := p.spec.Env.Obs.Bytes()
+	switch {
+	case n < 0 || len(obs) != n*size:
+		return fmt.Errorf("obs: %d bytes, must be %d (%d rows of %d)", len(obs), n*size, n, size)
+	case len(actions) != n:
+		return fmt.Errorf("actions: %d, must be %d", len(actions), n)
+	case outputs != nil && len(outputs) != len(p.spec.Net.Heads):
+		return fmt.Errorf("outputs: %d, must be %d, one for each head", len(outputs), len(p.spec.Net.Heads))
+	case o != nil && !(o.Epsilon >= 0 && o.Epsilon <= 1):
+		return fmt.Errorf("epsilon: %v, must be 0 to 1", o.Epsilon)
+	}
+	for k, out := range outputs {
+		if h := p.spec.Net.Heads[k]; out != nil && len(out) != n*h.Out {
+			return fmt.Errorf("outputs[%d] (%s): %d, must be %d (%d rows of %d)", k, h.Name, len(out), n*h.Out, n, h.Out)
+		}
+	}
+	net, err := p.network()
+	if err != nil {
+		return err
+	}
+	defer p.nets.Put(net)
+	for first := 0; first < n; first += batch {
+		rows := min(batch, n-first)
+		out, err := net.Forward(p.params, obs[first*size:(first+rows)*size], rows)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			values := out.Row(p.spec.Head, i)
+			actions[first+i] = Argmax(values)
+			if o.random() {
+				actions[first+i] = p.draw(o, first+i, values)
+			}
+		}
+		for k, to := range outputs {
+			if to != nil {
+				copy(to[first*p.spec.Net.Heads[k].Out:], out.Values[k])
+			}
+		}
+	}
+	return nil
+}
+
+// draw chooses row i's action at random.
+func (p *Policy) draw(o *Options, i int, values []float32) int32 {
+	r := rng.New(o.Seed^rng.New(o.Counter, "act", 0).Uint64(), "act", i)
+	switch explore, u := r.Float64() < o.Epsilon, r.Float64(); {
+	case explore:
+		return int32(r.Intn(p.spec.Env.Action.N))
+	case o.Sample && p.spec.Kind == Categorical:
+		action, _ := SampleSoftmax(values, u)
+		return action
+	}
+	return Argmax(values)
+}
+
+func (p *Policy) network() (*network, error) {
+	if net, ok := p.nets.Get().(*network); ok {
+		return net, nil
+	}
+	device, err := nn.NewCPU(1, nil)
+	if err != nil {
+		return nil, err
+	}
+	net, err := device.Network(p.spec.Net, batch)
+	return &network{net}, err
+}

@@ -1,0 +1,347 @@
+// Package rollout holds the experience that an on-policy method learns from and
+// then gives up: Horizon rounds of Envs environments, and what follows from
+// them (returns.go): n-step returns, GAE(lambda), advantages.
+//
+// # Rows
+//
+// A round is one step of each environment. Row t*Envs + i is what environment i
+// did in round t; every array of a Batch has its entries in that order, so a
+// full rollout is one minibatch of Horizon*Envs rows, and no row is copied to
+// make it.
+//
+// Not every row need be a step. In NEXT_STEP autoreset the round after an
+// episode's end only resets its environment, and an environment that failed
+// takes no step either. Such a row is a hole: it has weight 0, action 0, zeros
+// everywhere else, and no loss, mean or normalisation may count it. The rollout
+// keeps the hole instead of closing up, because Horizon then means the same
+// number of rounds for all environments in every autoreset mode: the update is
+// due at the same round for all, and one forward pass a round serves them all.
+// Nothing flows through a hole and nothing stops at one: the step before it goes
+// on at the step after it, unless an end lies between.
+//
+// # Segments
+//
+// The observation from which environment i goes on is pending. It stands where
+// the row of its next step will be, in row Horizon once the rollout is full, and
+// Next takes it over into the following rollout. So an episode runs on through
+// any number of rollouts.
+//
+// Every end cuts the trace of returns. Beyond env.Terminated (and env.Lost, which
+// a learner takes for a termination although the episode goes on) the value is
+// 0. Beyond env.Truncated it is V of the true last observation, which is kept
+// until Next, beside the rows: it is the first observation of no step. Cut is a
+// truncation after the newest step of this rollout, with the pending observation
+// as the last one. Where the rollout ends and the episode does not, the value is
+// V of the pending observation.
+//
+// # Memory and goroutines
+//
+// An observation is stored whole, so a rollout takes (Horizon+1)*Envs of them
+// (Config.Bytes), and one more for each truncation while the rollout lasts.
+// Stacked frames are stored as often as they are seen; a rollout is small beside
+// a replay memory.
+//
+// Begin, Add and Cut of one environment belong to one goroutine at a time;
+// different environments are independent. Everything else wants everybody else
+// quiet.
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+)
+
+// ColumnValue is the column that every rollout has: V of the row's observation,
+// as the network that acted computed it.
+const ColumnValue = "value"
+
+// Config describes a Rollout.
+type Config struct {
+	Obs     env.ObsSpec
+	Actions int // discrete actions, 1 to 2^31 - 1
+	Horizon int // rounds, 1 to 2^20: the setting n_steps
+	Envs    int // environments, 1 to 2^20; Horizon*Envs at most 2^24
+	// Columns names what experience.Step.Columns holds, in its order. Names are
+	// different, and ColumnValue is one of them.
+	Columns []string
+}
+
+// Bytes returns the memory that New takes for a Config that it accepts. The last
+// observations of truncated episodes come on top.
+func (cfg Config) Bytes() int64 {
+	rows := int64(cfg.Horizon) * int64(cfg.Envs)
+	const perRow = 4 + 4 + 1 + 8 + 3*4 // action, reward, end, updates; weight, advantage, return
+	return (rows+int64(cfg.Envs))*int64(cfg.Obs.Bytes()) + rows*int64(perRow+4*len(cfg.Columns))
+}
+
+func (cfg Config) check() error {
+	const most, mostRows = 1 << 20, 1 << 24
+	switch {
+	case cfg.Obs.Bytes() < 1 || cfg.Obs.Bytes() > 1<<28:
+		return fmt.Errorf("observation: %d bytes, must be 1 to %d", cfg.Obs.Bytes(), 1<<28)
+	case cfg.Actions < 1 || cfg.Actions > 1<<31-1:
+		return fmt.Errorf("actions: %d, must be 1 to %d", cfg.Actions, 1<<31-1)
+	case cfg.Horizon < 1 || cfg.Horizon > most:
+		return fmt.Errorf("n_steps: %d, must be 1 to %d", cfg.Horizon, most)
+	case cfg.Envs < 1 || cfg.Envs > most:
+		return fmt.Errorf("num_envs: %d, must be 1 to %d", cfg.Envs, most)
+	case cfg.Horizon > mostRows/cfg.Envs:
+		return fmt.Errorf("n_steps: %d, must be at most %d with num_envs %d", cfg.Horizon, mostRows/cfg.Envs, cfg.Envs)
+	case !slices.Contains(cfg.Columns, ColumnValue):
+		return fmt.Errorf("columns: %q, must hold %q", cfg.Columns, ColumnValue)
+	}
+	for k, name := range cfg.Columns {
+		if slices.Contains(cfg.Columns[:k], name) {
+			return fmt.Errorf("columns: %q, must be different from one another", cfg.Columns)
+		}
+	}
+	return nil
+}
+
+// Batch is a rollout as rows of a minibatch. Its arrays belong to the Rollout.
+type Batch struct {
+	Obs     []byte      // [rows] observations
+	Actions []int32     // [rows], 0 to Config.Actions-1
+	Rewards []float32   // [rows], as they were added
+	Ends    []env.End   // [rows], as they were added; Cut adds env.Truncated
+	Updates []uint64    // [rows]: how many updates the parameters that acted had seen
+	Columns [][]float32 // [column][rows], columns in the order of Config.Columns
+	Weights []float32   // [rows]: 1 for a step, 0 for a hole
+
+	// Written by Finish, 0 in holes.
+	Advantages []float32 // [rows]
+	Returns    []float32 // [rows]: advantage + value, what the value should have been
+}
+
+// Rollout is [Horizon][Envs] experience. It is an experience.Sink.
+type Rollout struct {
+	cfg   Config
+	size  int // bytes of an observation
+	value int // index of ColumnValue
+	data  Batch
+	obs   []byte // [Horizon+1][Envs] observations; data.Obs without the last round's
+	envs  []envState
+	round int // rounds that are over
+
+	ahead   []float32  // [Envs]: V of the pending observations
+	cutRows []byte     // [Envs] observations, made at the first truncation: those of one forward pass
+	cutTo   []*float32 // where its values belong
+}
+
+// envState is what is known of one environment besides its rows.
+type envState struct {
+	pending bool // its next observation is known
+	stepped bool // it took its step of the round in progress
+	newest  int  // round of the newest step of its segment; -1: none in this rollout
+	// Truncations, oldest first: the round of each, the true last observations one
+	// after the other, and V of each once it is computed.
+	cuts      []int
+	cutObs    []byte
+	cutValues []float32
+	_         [64]byte // environments of different goroutines share no cache line
+}
+
+var _ experience.Sink = (*Rollout)(nil)
+
+// New returns an empty rollout.
+func New(cfg Config) (*Rollout, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	cfg.Columns = slices.Clone(cfg.Columns)
+	rows, size := cfg.Horizon*cfg.Envs, cfg.Obs.Bytes()
+	r := &Rollout{
+		cfg: cfg, size: size, value: slices.Index(cfg.Columns, ColumnValue),
+		obs: make([]byte, (rows+cfg.Envs)*size), envs: make([]envState, cfg.Envs), ahead: make([]float32, cfg.Envs),
+		data: Batch{
+			Actions: make([]int32, rows), Rewards: make([]float32, rows), Ends: make([]env.End, rows),
+			Updates: make([]uint64, rows), Columns: make([][]float32, len(cfg.Columns)), Weights: make([]float32, rows),
+			Advantages: make([]float32, rows), Returns: make([]float32, rows),
+		},
+	}
+	r.data.Obs = r.obs[: rows*size : rows*size]
+	for k := range r.data.Columns {
+		r.data.Columns[k] = make([]float32, rows)
+	}
+	for i := range r.envs {
+		r.envs[i].newest = -1
+	}
+	return r, nil
+}
+
+// Batch returns the rows. Their contents change with Add, Cut, EndRound, Finish
+// and Next, and rows of rounds that are not over are undefined. What Load returned
+// replaces the arrays that it points to.
+func (r *Rollout) Batch() *Batch { return &r.data }
+
+// Config returns what New was given.
+func (r *Rollout) Config() Config { return r.cfg }
+
+// Rounds returns how many rounds are over since the last Next.
+func (r *Rollout) Rounds() int { return r.round }
+
+// Full reports whether Horizon rounds are over: the rollout is to be learnt from,
+// and Next must be called before the following round.
+func (r *Rollout) Full() bool { return r.round == r.cfg.Horizon }
+
+// Steps returns how many rows of the rounds that are over are steps: their weight.
+func (r *Rollout) Steps() int {
+	n := 0
+	for _, w := range r.data.Weights[:r.round*r.cfg.Envs] {
+		n += int(w)
+	}
+	return n
+}
+
+// at returns the observation of environment i in round t.
+func (r *Rollout) at(t, i int) []byte {
+	k := (t*r.cfg.Envs + i) * r.size
+	return r.obs[k : k+r.size : k+r.size]
+}
+
+// pendingAt returns where environment i's next step begins: in the round in
+// progress or, where it took that round's step, in the one after it.
+func (r *Rollout) pendingAt(i int) []byte {
+	if r.envs[i].stepped {
+		return r.at(r.round+1, i)
+	}
+	return r.at(r.round, i)
+}
+
+// Begin starts a segment of environment i with its first observation. A segment
+// in progress is cut first.
+func (r *Rollout) Begin(i int, obs []byte) error {
+	if len(obs) != r.size {
+		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", i, len(obs), r.size)
+	}
+	r.Cut(i)
+	copy(r.pendingAt(i), obs)
+	r.envs[i].pending, r.envs[i].newest = true, -1
+	return nil
+}
+
+// Add records environment i's step of the round in progress, of which there is
+// at most one. See experience.Sink; with env.Lost and no other end the segment
+// goes on from next, and no value flows back from it.
+func (r *Rollout) Add(i int, s *experience.Step, next []byte) error {
+	e := &r.envs[i]
+	// Where a value beyond the end is 0, next may be anything, except after a Lost
+	// life, where it is what the next step begins with.
+	cut := s.End.Over() && s.End&(env.Terminated|env.Lost) == 0
+	keepsNext := cut || !s.End.Over()
+	switch {
+	case r.Full():
+		return fmt.Errorf("environment %d: a step beyond the horizon of %d rounds", i, r.cfg.Horizon)
+	case e.stepped:
+		return fmt.Errorf("environment %d: a second step in one round", i)
+	case !e.pending:
+		return fmt.Errorf("environment %d: a step without a first observation", i)
+	case len(s.Columns) != len(r.cfg.Columns):
+		return fmt.Errorf("environment %d: %d columns, must be %d: %q", i, len(s.Columns), len(r.cfg.Columns), r.cfg.Columns)
+	case keepsNext && len(next) != r.size:
+		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", i, len(next), r.size)
+	}
+	k := r.round*r.cfg.Envs + i
+	d := &r.data
+	d.Actions[k], d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = s.Action, s.Reward, s.End, s.Updates, 1
+	for c, v := range s.Columns {
+		d.Columns[c][k] = v
+	}
+	e.stepped, e.newest, e.pending = true, r.round, false
+	switch {
+	case cut:
+		e.truncate(r.round, next)
+	case keepsNext:
+		copy(r.pendingAt(i), next)
+		e.pending = true
+	}
+	return nil
+}
+
+// Cut ends environment i's segment from outside: if its newest step lies in this
+// rollout, that is a truncation, and the pending observation its last one.
+func (r *Rollout) Cut(i int) {
+	e := &r.envs[i]
+	if !e.pending {
+		return
+	}
+	e.pending = false
+	if e.newest < 0 {
+		return
+	}
+	// Behind a lost life the value is 0 already.
+	if end := &r.data.Ends[e.newest*r.cfg.Envs+i]; *end == 0 {
+		*end = env.Truncated
+		e.truncate(e.newest, r.pendingAt(i))
+	}
+}
+
+// truncate keeps the last observation of a segment that ended with round t's step.
+func (e *envState) truncate(t int, obs []byte) {
+	e.cuts = append(e.cuts, t)
+	e.cutObs = append(e.cutObs, obs...)
+	e.cutValues = append(e.cutValues, 0)
+}
+
+// EndRound ends the round in progress: the rows of environments that took no
+// step in it become holes.
+func (r *Rollout) EndRound() error {
+	if r.Full() {
+		return fmt.Errorf("rollout: a round beyond the horizon of %d", r.cfg.Horizon)
+	}
+	for i := range r.envs {
+		e := &r.envs[i]
+		if e.stepped {
+			e.stepped = false
+			continue
+		}
+		if e.pending {
+			copy(r.at(r.round+1, i), r.at(r.round, i))
+		}
+		r.hole(r.round, i)
+	}
+	r.round++
+	return nil
+}
+
+// hole clears environment i's row of round t.
+func (r *Rollout) hole(t, i int) {
+	k := t*r.cfg.Envs + i
+	d := &r.data
+	clear(r.at(t, i)) // whatever stood there, the network sees something finite and the same
+	d.Actions[k], d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = 0, 0, 0, 0, 0
+	for _, column := range d.Columns {
+		column[k] = 0
+	}
+}
+
+// Next begins the following rollout: the rows are given up, and what is pending
+// goes on in round 0. It is called between two rounds.
+func (r *Rollout) Next() error {
+	if err := r.between("next"); err != nil {
+		return err
+	}
+	if r.round > 0 {
+		copy(r.obs, r.obs[r.round*r.cfg.Envs*r.size:(r.round+1)*r.cfg.Envs*r.size])
+	}
+	r.round = 0
+	for i := range r.envs {
+		e := &r.envs[i]
+		e.newest = -1
+		e.cuts, e.cutObs, e.cutValues = e.cuts[:0], e.cutObs[:0], e.cutValues[:0]
+	}
+	return nil
+}
+
+// between refuses what makes no sense while a round is in progress.
+func (r *Rollout) between(what string) error {
+	for i := range r.envs {
+		if r.envs[i].stepped {
+			return fmt.Errorf("rollout: %s in mid-round, must follow EndRound", what)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package rollout
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// The saved form, little-endian:
+//
+//	magic, format, bytes of an observation, actions, horizon, W, rounds that are
+//	over, length of the names of the columns, these names with commas between
+//	W times: flags, number of truncations, the round of each
+//	of the rounds that are over, row by row: action, reward, end, updates, weight,
+//	columns
+//	observations of these rounds, and the pending ones (zeros where none is)
+//	W times: the last observations of the truncations
+//
+// A checkpoint's manifest has the length and the checksum of it. Advantages and
+// returns are not in it: an update needs no pause between Finish and its end.
+const (
+	saveMagic  = "PLROLLOU"
+	saveFormat = 1
+)
+
+const flagPending = 1
+
+type saveHeader struct {
+	Magic                 [8]byte
+	Format                uint32
+	ObsBytes, Actions     uint32
+	Horizon, Envs, Rounds uint32
+	Names                 uint32
+}
+
+// saveRow is a row without its observation and columns.
+type saveRow struct {
+	Action      int32
+	Reward      float32
+	Updates     uint64
+	End, Weight uint8
+}
+
+func (r *Rollout) header() saveHeader {
+	h := saveHeader{Format: saveFormat, ObsBytes: uint32(r.size), Actions: uint32(r.cfg.Actions), Horizon: uint32(r.cfg.Horizon),
+		Envs: uint32(r.cfg.Envs), Rounds: uint32(r.round), Names: uint32(len(r.names()))}
+	copy(h.Magic[:], saveMagic)
+	return h
+}
+
+func (r *Rollout) names() string { return strings.Join(r.cfg.Columns, ",") }
+
+// Save writes the whole content, pending observations included, for Load to go on
+// from bit for bit. It is called between two rounds, full or not.
+func (r *Rollout) Save(w io.Writer) error {
+	if err := r.between("save"); err != nil {
+		return err
+	}
+	put := func(v any) error { return binary.Write(w, binary.LittleEndian, v) }
+	putBytes := func(b []byte) error { _, err := w.Write(b); return err }
+	if err := put(r.header()); err != nil {
+		return err
+	}
+	if err := putBytes([]byte(r.names())); err != nil {
+		return err
+	}
+	for i := range r.envs {
+		e := &r.envs[i]
+		list := []uint32{0, uint32(len(e.cuts))}
+		if e.pending {
+			list[0] |= flagPending
+		}
+		for _, t := range e.cuts {
+			list = append(list, uint32(t))
+		}
+		if err := put(list); err != nil {
+			return err
+		}
+	}
+	rows := r.round * r.cfg.Envs
+	d := &r.data
+	list := make([]saveRow, rows)
+	for k := range list {
+		list[k] = saveRow{d.Actions[k], d.Rewards[k], d.Updates[k], uint8(d.Ends[k]), uint8(d.Weights[k])}
+	}
+	if err := put(list); err != nil {
+		return err
+	}
+	for _, column := range d.Columns {
+		if err := put(column[:rows]); err != nil {
+			return err
+		}
+	}
+	if err := putBytes(r.obs[:rows*r.size]); err != nil {
+		return err
+	}
+	none := make([]byte, r.size)
+	for i := range r.envs {
+		obs := none
+		if r.envs[i].pending {
+			obs = r.at(r.round, i)
+		}
+		if err := putBytes(obs); err != nil {
+			return err
+		}
+	}
+	for i := range r.envs {
+		if err := putBytes(r.envs[i].cutObs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load reads what Save wrote for the same Config, all n bytes of in, and returns
+// what replaces the content by it; that cannot fail. Until it is called, and on
+// error, the rollout is as it was; old and new content are held at once. in nil
+// stands for no saved rollout: adopt then empties this one. Data that are whole
+// but do not fit are an error with "must be"; damaged data are one, too, and never
+// a rollout that a later call trips over.
+func (r *Rollout) Load(in io.Reader, n int64) (adopt func(), err error) {
+	next, err := New(r.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if in != nil {
+		limited := &io.LimitedReader{R: in, N: n}
+		if err := next.read(limited); err != nil {
+			return nil, err
+		}
+		if limited.N != 0 {
+			return nil, errDamaged
+		}
+	}
+	return func() { *r = *next }, nil
+}
+
+var errDamaged = errors.New("rollout: the saved data are damaged")
+
+// read fills an empty rollout. It asks for no more memory than its own arrays and
+// one observation for each step.
+func (r *Rollout) read(in io.Reader) error {
+	get := func(v any) error { return readError(binary.Read(in, binary.LittleEndian, v)) }
+	getBytes := func(b []byte) error { _, err := io.ReadFull(in, b); return readError(err) }
+	var head saveHeader
+	if err := get(&head); err != nil {
+		return err
+	}
+	if err := r.checkHeader(&head); err != nil {
+		return err
+	}
+	names := make([]byte, head.Names)
+	if err := getBytes(names); err != nil {
+		return err
+	}
+	if string(names) != r.names() {
+		return fmt.Errorf("columns: rollout saved with %q, must be %q", names, r.names())
+	}
+	r.round = int(head.Rounds)
+	for i := range r.envs {
+		e := &r.envs[i]
+		var counts [2]uint32
+		if err := get(&counts); err != nil {
+			return err
+		}
+		if counts[0] > flagPending || counts[1] > head.Rounds {
+			return errDamaged
+		}
+		e.pending = counts[0]&flagPending != 0
+		rounds := make([]uint32, counts[1])
+		if err := get(rounds); err != nil {
+			return err
+		}
+		for _, t := range rounds {
+			e.cuts = append(e.cuts, int(t))
+		}
+	}
+	rows := r.round * r.cfg.Envs
+	list := make([]saveRow, rows)
+	if err := get(list); err != nil {
+		return err
+	}
+	for k, s := range list {
+		r.data.Actions[k], r.data.Rewards[k], r.data.Updates[k] = s.Action, s.Reward, s.Updates
+		r.data.Ends[k], r.data.Weights[k] = env.End(s.End), float32(s.Weight)
+	}
+	for _, column := range r.data.Columns {
+		if err := get(column[:rows]); err != nil {
+			return err
+		}
+	}
+	if err := getBytes(r.obs[:(rows+r.cfg.Envs)*r.size]); err != nil {
+		return err
+	}
+	for i := range r.envs {
+		e := &r.envs[i]
+		e.cutObs, e.cutValues = make([]byte, len(e.cuts)*r.size), make([]float32, len(e.cuts))
+		if err := getBytes(e.cutObs); err != nil {
+			return err
+		}
+		if err := r.checkEnv(i); err != nil {
+			return fmt.Errorf("environment %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func readError(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errors.New("rollout: the saved data end early")
+	}
+	return err
+}
+
+func (r *Rollout) checkHeader(h *saveHeader) error {
+	want := r.header()
+	switch {
+	case h.Magic != want.Magic:
+		return errors.New("rollout: these are not a saved rollout's data")
+	case h.Format != want.Format:
+		return fmt.Errorf("rollout: saved in format %d, this version reads %d", h.Format, want.Format)
+	case h.ObsBytes != want.ObsBytes:
+		return fmt.Errorf("rollout: saved with observations of %d bytes, must be %d", h.ObsBytes, want.ObsBytes)
+	case h.Actions != want.Actions:
+		return fmt.Errorf("rollout: saved with %d actions, must be %d", h.Actions, want.Actions)
+	case h.Horizon != want.Horizon:
+		return fmt.Errorf("n_steps: rollout saved with %d, must be %d", h.Horizon, want.Horizon)
+	case h.Envs != want.Envs:
+		return fmt.Errorf("num_envs: rollout saved with %d, must be %d", h.Envs, want.Envs)
+	case h.Names != want.Names:
+		return fmt.Errorf("columns: rollout saved with other ones, must be %q", r.names())
+	case h.Rounds > h.Horizon:
+		return errDamaged
+	}
+	return nil
+}
+
+// checkEnv finds environment i's newest step, and refuses what Save can not have
+// written.
+func (r *Rollout) checkEnv(i int) error {
+	e, d := &r.envs[i], &r.data
+	var cuts []int
+	open := false // the segment goes on beyond its newest step
+	for t := range r.round {
+		k := t*r.cfg.Envs + i
+		switch w := d.Weights[k]; {
+		case w == 0:
+			r.hole(t, i) // as EndRound leaves it
+			continue
+		case w != 1 || d.Ends[k] > env.Terminated|env.Truncated|env.Lost || d.Actions[k] < 0 || int(d.Actions[k]) >= r.cfg.Actions:
+			return errDamaged
+		}
+		if err := env.CheckReward(d.Rewards[k]); err != nil {
+			return err
+		}
+		if err := r.cfg.Obs.CheckFinite(r.at(t, i)); err != nil {
+			return err
+		}
+		open = !d.Ends[k].Over()
+		e.newest = t
+		if d.Ends[k] == env.Truncated {
+			cuts = append(cuts, t)
+		}
+		if d.Ends[k].Over() {
+			e.newest = -1
+		}
+	}
+	if !slices.Equal(cuts, e.cuts) || open && !e.pending {
+		return errDamaged
+	}
+	return errors.Join(r.cfg.Obs.CheckFinite(r.at(r.round, i)), r.cfg.Obs.CheckFinite(e.cutObs))
+}

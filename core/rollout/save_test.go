@@ -1,0 +1,204 @@
+package rollout
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+)
+
+// some is a rollout of 6 rounds of 3 environments, so many rounds into its second
+// time round, with holes, every kind of end, and something pending.
+func some(t testing.TB, rounds int) *Rollout {
+	r := newRollout(t, 6, 3)
+	drive(t, r, 0, 6)
+	check(t, r.Next())
+	drive(t, r, 6, 6+rounds)
+	return r
+}
+
+// drive takes the rounds from..until-1 of a fixed course.
+func drive(t testing.TB, r *Rollout, from, until int) {
+	t.Helper()
+	for round := from; round < until; round++ {
+		for i := range 3 {
+			rnd := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+			if rnd.IntN(5) == 0 {
+				r.Cut(i)
+			}
+			if !r.envs[i].pending {
+				check(t, r.Begin(i, observation(rnd.IntN(1000))))
+				if rnd.IntN(2) == 0 {
+					continue
+				}
+			}
+			x := experience.Step{Action: int32(rnd.IntN(5)), Reward: rnd.Float32(), Updates: uint64(round), Columns: []float32{rnd.Float32(), rnd.Float32()}}
+			if rnd.IntN(3) == 0 {
+				x.End = env.End(rnd.IntN(8))
+			}
+			check(t, r.Add(i, &x, observation(rnd.IntN(1000))))
+		}
+		check(t, r.EndRound())
+	}
+}
+
+func save(t testing.TB, r *Rollout) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	check(t, r.Save(&b))
+	return b.Bytes()
+}
+
+func load(t testing.TB, r *Rollout, data []byte) {
+	t.Helper()
+	adopt, err := r.Load(bytes.NewReader(data), int64(len(data)))
+	check(t, err)
+	adopt()
+}
+
+func TestSavedGoesOnBitForBit(t *testing.T) {
+	for rounds := range 7 {
+		a := some(t, rounds)
+		data := save(t, a)
+		b := some(t, 4) // whatever was in it
+		batch := b.Batch()
+		load(t, b, data)
+		if batch != b.Batch() {
+			t.Fatal("Batch points somewhere else now")
+		}
+		if !bytes.Equal(save(t, b), data) {
+			t.Fatalf("round %d: saved again, another file", rounds)
+		}
+		for _, r := range []*Rollout{a, b} {
+			drive(t, r, 6+rounds, 12)
+			check(t, r.Finish(.9, .5, values))
+		}
+		x, y := a.Batch(), b.Batch()
+		if !slices.Equal(x.Returns, y.Returns) || !slices.Equal(x.Advantages, y.Advantages) || !bytes.Equal(x.Obs, y.Obs) || !slices.Equal(x.Weights, y.Weights) {
+			t.Fatalf("round %d: another rollout after a load", rounds)
+		}
+		check(t, a.Next())
+		check(t, b.Next())
+		if !bytes.Equal(save(t, a), save(t, b)) {
+			t.Fatalf("round %d: another rollout begins after a load", rounds)
+		}
+	}
+}
+
+// A checkpoint without experience has no such part: the rollout is emptied.
+func TestLoadOfNothing(t *testing.T) {
+	r := some(t, 3)
+	adopt, err := r.Load(nil, 0)
+	check(t, err)
+	if !bytes.Equal(save(t, r), save(t, some(t, 3))) {
+		t.Fatal("changed before adopt")
+	}
+	adopt()
+	if !bytes.Equal(save(t, r), save(t, newRollout(t, 6, 3))) {
+		t.Fatal("not empty after adopt")
+	}
+}
+
+// Whatever is done to the data: a sentence and nothing changed, or a rollout that
+// goes on without a panic. (That the bytes are those that were written is for the
+// checkpoint's checksum to say.)
+func TestDamagedDataAreRefused(t *testing.T) {
+	data, r := save(t, some(t, 5)), some(t, 2)
+	before := save(t, r)
+	try := func(what string, bad []byte) (refused bool) {
+		defer func() {
+			if p := recover(); p != nil {
+				t.Fatalf("%s: panic: %v", what, p)
+			}
+		}()
+		adopt, err := r.Load(bytes.NewReader(bad), int64(len(bad)))
+		if !bytes.Equal(save(t, r), before) {
+			t.Fatalf("%s: Load changed the rollout", what)
+		}
+		if err != nil {
+			return true
+		}
+		adopt()
+		round := 6 + r.Rounds()
+		drive(t, r, round, 12)
+		check(t, r.Finish(.9, .9, values))
+		check(t, r.Next())
+		load(t, r, before)
+		return false
+	}
+	for n := range data {
+		if !try("cut off", data[:n]) {
+			t.Fatalf("%d of %d bytes were accepted", n, len(data))
+		}
+	}
+	if !try("longer", append(slices.Clone(data), 0)) {
+		t.Fatal("a byte too many was accepted")
+	}
+	accepted := 0
+	for k := range 8 * len(data) {
+		bad := slices.Clone(data)
+		bad[k/8] ^= 1 << (k % 8)
+		if !try("bit", bad) {
+			accepted++
+		}
+	}
+	if accepted == 8*len(data) {
+		t.Fatal("nothing is ever refused")
+	}
+}
+
+func TestLoadOfWhatDoesNotFit(t *testing.T) {
+	data := save(t, some(t, 5))
+	good := newRollout(t, 6, 3).Config()
+	for _, c := range []struct {
+		edit func(*Config)
+		want string
+	}{
+		{func(c *Config) { c.Horizon = 7 }, "n_steps: rollout saved with 6, must be 7"},
+		{func(c *Config) { c.Envs = 4 }, "num_envs: rollout saved with 3, must be 4"},
+		{func(c *Config) { c.Actions = 6 }, "rollout: saved with 5 actions, must be 6"},
+		{func(c *Config) { c.Obs.Shape = []int{2} }, "rollout: saved with observations of 4 bytes, must be 8"},
+		{func(c *Config) { c.Columns = []string{"value"} }, `columns: rollout saved with other ones, must be "value"`},
+		{func(c *Config) { c.Columns = []string{"value", "log_prob"} }, `columns: rollout saved with "log_prob,value", must be "value,log_prob"`},
+	} {
+		cfg := good
+		c.edit(&cfg)
+		r, err := New(cfg)
+		check(t, err)
+		if _, err := r.Load(bytes.NewReader(data), int64(len(data))); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	r, err := New(good)
+	check(t, err)
+	if _, err := r.Load(strings.NewReader(strings.Repeat("x", 100)), 100); err == nil || err.Error() != "rollout: these are not a saved rollout's data" {
+		t.Error(err)
+	}
+}
+
+func TestSaveReportsAFullDisk(t *testing.T) {
+	r := some(t, 5)
+	for n := range len(save(t, r)) {
+		if err := r.Save(&full{n}); err != io.ErrShortWrite {
+			t.Fatalf("after %d bytes: %v", n, err)
+		}
+	}
+}
+
+// full takes so many bytes.
+type full struct{ left int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if len(b) > f.left {
+		n := f.left
+		f.left = 0
+		return n, io.ErrShortWrite
+	}
+	f.left -= len(b)
+	return len(b), nil
+}

@@ -1,0 +1,206 @@
+// Package settings describes the fields of a configuration struct as a table of
+// named settings, which hosts set and read as text and files store, without
+// knowing the struct.
+//
+//	var Settings = settings.New[Config]("a2c", slices.Concat(
+//		settings.Within(func(c *Config) *train.Common { return &c.Common }, train.CommonSettings),
+//		[]settings.Setting{
+//			settings.Int("n_steps", 5, 1, 1<<20, "steps of a rollout", func(c *Config) *int { return &c.NSteps }),
+//		}), presets)
+//
+//	v := Settings.Defaults()
+//	err := v.Set("n_steps", "8") // "n_steps: 0, must be 1 to 1048576" for "0"
+//	cfg := v.Struct().(*Config)
+//
+// What holds:
+//
+//   - Set accepts the text that Get returns, and the value is the same. So a map
+//     of texts (Map, FromMap) is a complete copy of a configuration.
+//   - A refused Set or Preset changes nothing, and its error is one sentence that
+//     names the setting, the value and what is allowed.
+//   - A setting checks its own value alone. How settings go together is for the
+//     struct's owner to check, with Check first for fields that were assigned
+//     directly.
+//   - Settings and tables never change after they are made: any number of
+//     goroutines may use one. Values belong to one goroutine at a time.
+package settings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Setting describes one field of a struct. Int, Float, OptionalFloat, Bool,
+// Text, Ints and Other make one; Within makes it one of an outer struct.
+type Setting struct {
+	Name    string
+	Type    string // "int", "float", "bool", "string", "ints", or what Other was given
+	Default string // as text
+	Doc     string // what it means, for users; ends with what is allowed
+
+	get func(c any) string
+	set func(c any, text string) error
+	own func(c any) // makes the field independent of the struct it was copied from
+}
+
+// Other returns a setting of any type T: format gives the text of a value, and
+// parse reads such a text or returns the sentence that refuses it. parse must
+// accept what format returns, and make a value that shares nothing.
+func Other[C, T any](name, typ, def, doc string, format func(T) string, parse func(string) (T, error), field func(*C) *T) Setting {
+	return Setting{Name: name, Type: typ, Default: def, Doc: doc,
+		get: func(c any) string { return format(*field(c.(*C))) },
+		set: func(c any, s string) error {
+			v, err := parse(s)
+			if err != nil {
+				return err
+			}
+			*field(c.(*C)) = v
+			return nil
+		},
+		own: func(c any) {
+			if v, err := parse(format(*field(c.(*C)))); err == nil {
+				*field(c.(*C)) = v
+			}
+		},
+	}
+}
+
+// Int returns a setting of a whole number of lo to hi. Texts like 1e6 are
+// accepted, because Python and shells write them.
+func Int[C any](name string, def, lo, hi int, doc string, field func(*C) *int) Setting {
+	allowed := fmt.Sprintf("%d to %d", lo, hi)
+	if hi >= 1<<40 {
+		allowed = fmt.Sprintf("at least %d", lo)
+	}
+	return Other(name, "int", strconv.Itoa(def), ending(doc, allowed), strconv.Itoa, func(s string) (int, error) {
+		v, err := strconv.Atoi(s)
+		if err != nil {
+			f, ferr := strconv.ParseFloat(s, 64)
+			if ferr != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+				return 0, fmt.Errorf("%s: %q, must be a whole number", name, s)
+			}
+			v = int(f)
+		}
+		if v < lo || v > hi {
+			return 0, fmt.Errorf("%s: %d, must be %d to %d", name, v, lo, hi)
+		}
+		return v, nil
+	}, field)
+}
+
+// Float returns a setting of a finite number of lo to hi.
+func Float[C any](name string, def, lo, hi float64, doc string, field func(*C) *float64) Setting {
+	return Other(name, "float", formatFloat(def), ending(doc, floatRange(lo, hi)), formatFloat, func(s string) (float64, error) {
+		return parseFloat(name, s, lo, hi)
+	}, field)
+}
+
+// OptionalFloat is a Float that may be absent, and is by default: the empty
+// text, kept as NaN.
+func OptionalFloat[C any](name string, lo, hi float64, doc string, field func(*C) *float64) Setting {
+	format := func(f float64) string {
+		if math.IsNaN(f) {
+			return ""
+		}
+		return formatFloat(f)
+	}
+	return Other(name, "float", "", ending(doc, floatRange(lo, hi)+", or empty"), format, func(s string) (float64, error) {
+		if s == "" {
+			return math.NaN(), nil
+		}
+		return parseFloat(name, s, lo, hi)
+	}, field)
+}
+
+// Bool returns a setting of "true" or "false" ("1", "0", "True" ... are accepted).
+func Bool[C any](name string, def bool, doc string, field func(*C) *bool) Setting {
+	return Other(name, "bool", strconv.FormatBool(def), ending(doc, "true or false"), strconv.FormatBool, func(s string) (bool, error) {
+		v, err := strconv.ParseBool(s)
+		if err != nil {
+			return false, fmt.Errorf("%s: %q, must be true or false", name, s)
+		}
+		return v, nil
+	}, field)
+}
+
+// Text returns a setting of one of allowed, or of any text where allowed is nil.
+func Text[C any](name, def, doc string, allowed []string, field func(*C) *string) Setting {
+	// A doc that explains each choice has said what is allowed.
+	if slices.ContainsFunc(allowed, func(a string) bool { return !strings.Contains(doc, a) }) {
+		doc = ending(doc, strings.Join(allowed, ", "))
+	}
+	return Other(name, "string", def, doc, func(s string) string { return s }, func(s string) (string, error) {
+		if allowed != nil && !slices.Contains(allowed, s) {
+			return "", fmt.Errorf("%s: %q, must be %s", name, s, strings.Join(allowed, ", "))
+		}
+		return s, nil
+	}, field)
+}
+
+// Ints returns a setting of any number of whole numbers of lo to hi, with commas
+// between them. what names them in errors ("widths").
+func Ints[C any](name, def string, lo, hi int, what, doc string, field func(*C) *[]int) Setting {
+	format := func(v []int) string {
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = strconv.Itoa(x)
+		}
+		return strings.Join(parts, ",")
+	}
+	return Other(name, "ints", def, ending(doc, fmt.Sprintf("%d to %d", lo, hi)), format, func(s string) ([]int, error) {
+		var v []int
+		if s != "" {
+			for _, part := range strings.Split(s, ",") {
+				x, err := strconv.Atoi(strings.TrimSpace(part))
+				if err != nil || x < lo || x > hi {
+					return nil, fmt.Errorf("%s: %q, must be %s of %d to %d with commas between", name, s, what, lo, hi)
+				}
+				v = append(v, x)
+			}
+		}
+		return v, nil
+	}, field)
+}
+
+// Within returns the settings of a struct that is part of another as settings of
+// the other.
+func Within[Outer, Inner any](part func(*Outer) *Inner, list []Setting) []Setting {
+	outer := slices.Clone(list)
+	for i, s := range list {
+		outer[i].get = func(c any) string { return s.get(part(c.(*Outer))) }
+		outer[i].set = func(c any, text string) error { return s.set(part(c.(*Outer)), text) }
+		outer[i].own = func(c any) { s.own(part(c.(*Outer))) }
+	}
+	return outer
+}
+
+// ending returns doc with what is allowed at its end, unless it ends so already.
+func ending(doc, allowed string) string {
+	if strings.HasSuffix(strings.TrimSuffix(doc, ")"), allowed) {
+		return doc
+	}
+	return doc + " (" + allowed + ")"
+}
+
+func parseFloat(name, s string, lo, hi float64) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%s: %q, must be a finite number", name, s)
+	}
+	if v < lo || v > hi {
+		return 0, fmt.Errorf("%s: %s, must be %s to %s", name, formatFloat(v), formatFloat(lo), formatFloat(hi))
+	}
+	return v, nil
+}
+
+func floatRange(lo, hi float64) string {
+	if hi == math.MaxFloat64 {
+		return "at least " + formatFloat(lo)
+	}
+	return formatFloat(lo) + " to " + formatFloat(hi)
+}
+
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

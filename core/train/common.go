@@ -1,0 +1,57 @@
+package train
+
+import (
+	"math"
+
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// Common holds the settings that every method has.
+type Common struct {
+	Env        string
+	EnvOptions string // a JSON object
+	NumEnvs    int    // W
+	NumThreads int
+	Precision  string
+	Seed       int
+	FrameStack int
+	Autoreset  string
+}
+
+// CommonSettings describes Common for a method whose struct is C.
+func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
+	return settings.Within(part, []settings.Setting{
+		settings.Text("env", "", "name of the known environment to step", nil, func(c *Common) *string { return &c.Env }),
+		settings.Text("env_options", "", "what the environment is made with, as a JSON object: {\"recipe\": \"mnih2015\"}", nil, func(c *Common) *string { return &c.EnvOptions }),
+		settings.Int("num_envs", 1, 1, 65536, "W: environments stepped together", func(c *Common) *int { return &c.NumEnvs }),
+		settings.Int("num_threads", 0, 0, 1024, "threads that compute at any time, in updates, in acting and in environments together; 0: one per core. Changes the speed, never the result", func(c *Common) *int { return &c.NumThreads }),
+		settings.Text("precision", "fp32", "what the networks' products multiply, in updates and in acting: fp32, or bf16 (operands rounded to bfloat16, sums and weights float32; faster where the processor has AVX-512 BF16)", []string{"fp32", "bf16"}, func(c *Common) *string { return &c.Precision }),
+		settings.Int("seed", 0, 0, math.MaxInt64, "the one seed of everything random", func(c *Common) *int { return &c.Seed }),
+		settings.Int("frame_stack", 0, 0, 64, "successive frames along an observation's first axis: anything else is then an error; 0: as the environment says, or found out where the caller steps it", func(c *Common) *int { return &c.FrameStack }),
+		settings.Text("autoreset", "same_step", "what a pushed observation row holds after an episode's end: same_step (the next episode's first) or next_step (the ended one's last)", []string{"same_step", "next_step"}, func(c *Common) *string { return &c.Autoreset }),
+	})
+}
+
+// Config is the settings of one method.
+type Config struct {
+	*settings.Values
+	def *Definition
+}
+
+// NewConfig returns the defaults of the method called name.
+func NewConfig(method string) (*Config, error) {
+	def, err := lookup(method)
+	if err != nil {
+		return nil, err
+	}
+	return &Config{def.Settings.Defaults(), def}, nil
+}
+
+// Method returns the name of the method.
+func (c *Config) Method() string { return c.def.Name }
+
+// Common returns the settings that every method has, in place.
+func (c *Config) Common() *Common { return c.def.Common(c.Struct()) }
+
+// Clone returns a copy that shares nothing.
+func (c *Config) Clone() *Config { return &Config{c.Values.Clone(), c.def} }

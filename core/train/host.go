@@ -1,0 +1,181 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Host is what a method reports to while it works.
+type Host struct {
+	// Steps is num_timesteps, agent steps of all environments with the warm-up;
+	// Updates how many updates are done, in all. Both may be read at any time.
+	Steps, Updates atomic.Int64
+	// Train is the nanoseconds spent in updates.
+	Train atomic.Int64
+	// Env and Act are the times spent stepping environments and computing outputs
+	// for acting, added over threads; Wait is the caller's, for updates or for a
+	// core. They belong to the call in progress.
+	Env, Act, Wait time.Duration
+
+	began, mark time.Time
+	notices     []string
+
+	mu       sync.Mutex
+	episodes int64
+	recent   [100]Episode
+	now      Stats
+	metrics  []Metric
+}
+
+// Episode is one that ended: its undiscounted return, of whole games where rewards
+// are clipped, and its length in steps.
+type Episode struct {
+	Return float64 `json:"return"`
+	Length int64   `json:"length"`
+}
+
+func newHost() *Host { return &Host{} }
+
+// start begins the time of a call.
+func (h *Host) start() {
+	h.began = time.Now()
+	h.mark = h.began
+}
+
+// Lap adds the time since the last lap to what it was spent on, and returns the
+// time.
+func (h *Host) Lap(spent *time.Duration) time.Time {
+	now := time.Now()
+	*spent += now.Sub(h.mark)
+	h.mark = now
+	return now
+}
+
+// Mark returns the time of the last lap.
+func (h *Host) Mark() time.Time { return h.mark }
+
+// Notify keeps a sentence that is worth saying to the user once. The call in
+// progress calls it.
+func (h *Host) Notify(format string, args ...any) {
+	h.notices = append(h.notices, fmt.Sprintf(format, args...))
+}
+
+// Ended records an episode that ended.
+func (h *Host) Ended(e Episode) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.recent[h.episodes%int64(len(h.recent))] = e
+	h.episodes++
+}
+
+// Recent returns the latest 100 episodes, in the order of a ring of that size.
+func (h *Host) Recent() []Episode {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.recent[:min(h.episodes, int64(len(h.recent)))])
+}
+
+// UpdatesDue returns the number of updates that were due at the end of the latest
+// call.
+func (h *Host) UpdatesDue() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now.UpdatesDue
+}
+
+// Stats says where a Trainer stands. Rates are for the caller to take from two of
+// them.
+type Stats struct {
+	Steps      int64 // num_timesteps: agent steps, warm-up included
+	Total      int64 // at which the run ends
+	Updates    int64
+	UpdatesDue int64
+	Episodes   int64
+	MeanReturn float64 // of the latest 100 episodes, NaN before the first
+	MeanLength float64
+	// Where the time went: added over threads, except Wait, which is the caller's,
+	// for updates or for a core.
+	Env, Act, Train, Wait time.Duration
+}
+
+// Metric is one number that a method reports.
+type Metric struct {
+	Name  string  // "train/loss"
+	Unit  string  // "steps", "bytes", "" for a plain number
+	Doc   string  // one sentence
+	Value float64 // NaN: there is none yet
+}
+
+// Metrics collects what a method reports.
+type Metrics struct {
+	list       []Metric
+	updatesDue int64
+}
+
+// Add reports one number.
+func (m *Metrics) Add(name, unit, doc string, value float64) {
+	m.list = append(m.list, Metric{name, unit, doc, value})
+}
+
+// Due reports how many updates should be done at this step.
+func (m *Metrics) Due(updates int64) { m.updatesDue = updates }
+
+// publish refreshes what others may read at any time.
+func (t *Trainer) publish() {
+	var m Metrics
+	t.method.Metrics(&m)
+	h := t.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.metrics = m.list
+	h.now.Total, h.now.UpdatesDue = t.end, m.updatesDue
+	h.now.Env, h.now.Act, h.now.Wait = h.Env, h.Act, h.Wait
+}
+
+// Stats may be called at any time. Steps, Updates, episodes and their means are
+// those of this moment, the rest is that of the end of the latest call.
+func (t *Trainer) Stats() Stats {
+	h := t.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now
+	now.Steps, now.Updates, now.Train = h.Steps.Load(), h.Updates.Load(), time.Duration(h.Train.Load())
+	now.Episodes = h.episodes
+	now.MeanReturn, now.MeanLength = math.NaN(), math.NaN()
+	if n := min(h.episodes, int64(len(h.recent))); n > 0 {
+		now.MeanReturn, now.MeanLength = 0, 0
+		for _, e := range h.recent[:n] {
+			now.MeanReturn += e.Return / float64(n)
+			now.MeanLength += float64(e.Length) / float64(n)
+		}
+	}
+	return now
+}
+
+// Metric returns number i of what the method reports, as it was at the end of the
+// latest call; false past the last one. It may be called at any time.
+func (t *Trainer) Metric(i int) (Metric, bool) {
+	h := t.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i < 0 || i >= len(h.metrics) {
+		return Metric{}, false
+	}
+	return h.metrics[i], true
+}
+
+// Notice returns the next thing worth saying once, or "".
+func (t *Trainer) Notice() (text string, err error) {
+	if err := t.lock(); err != nil {
+		return "", err
+	}
+	defer t.calls.Unlock()
+	if n := t.host.notices; len(n) > 0 {
+		text, t.host.notices = n[0], n[1:]
+	}
+	return text, nil
+}

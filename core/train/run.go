@@ -1,0 +1,264 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// maxSteps keeps sums of step counts far from overflow.
+const maxSteps = 1 << 50
+
+// Begin begins a run of so many steps, warm-up included. The first call acts as
+// with both flags. Without ResetTimesteps the counts and the schedules of the run
+// before go on. Where the host steps the environments, ResetEnvs says that the
+// next Act shows the first observations of new episodes; a round that Act began is
+// forgotten. With ResetTimesteps a run that had failed begins anew.
+func (t *Trainer) Begin(total int64, flags Flags) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	return t.begin(total, flags)
+}
+
+func (t *Trainer) begin(total int64, flags Flags) error {
+	if total < 1 || total > maxSteps {
+		return fmt.Errorf("total_timesteps: %d, must be 1 to %d", total, int64(maxSteps))
+	}
+	if !t.begun {
+		flags |= ResetTimesteps | ResetEnvs
+	}
+	if err := t.settle(t.pause(0)); err != nil && (flags&ResetTimesteps == 0 || !errors.Is(err, fault.ErrNotFinite)) {
+		return err
+	}
+	if t.source == nil && flags&ResetEnvs == 0 && t.needsReset {
+		return errors.New("begin: after a load the environments must be reset; pass ResetEnvs")
+	}
+	if err := t.method.Begin(total, flags); err != nil {
+		return err
+	}
+	t.needsReset, t.acted = false, false
+	t.end = t.host.Steps.Load() + total
+	t.begun = true
+	return nil
+}
+
+// pause is the Pause of a call that began when the host's clock was last read; a
+// limit of 0 is none.
+func (t *Trainer) pause(limit time.Duration) *Pause {
+	p := &Pause{stopping: &t.stopping}
+	if limit > 0 {
+		p.deadline = t.host.began.Add(limit)
+	}
+	return p
+}
+
+// Run takes up to steps further steps (0: to the end of the run), for up to limit
+// (0: no limit), or until Stop. It ends at the end of a round and does not wait
+// for updates that run beside it, except, within limit, at the end of the run.
+// Without a Begin before it, it begins a run of that length.
+func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	if t.source == nil {
+		return errors.New("run: the environments of this trainer are stepped by the caller; use act and observe")
+	}
+	if steps < 0 {
+		return fmt.Errorf("max_steps: %d, must be at least 0", steps)
+	}
+	if !t.begun {
+		if steps == 0 {
+			return errors.New("max_steps: 0, must be at least 1 where no run was begun")
+		}
+		if err := t.begin(steps, 0); err != nil {
+			return err
+		}
+	}
+	until := t.end
+	if steps > 0 {
+		until = t.host.Steps.Load() + min(steps, maxSteps)
+	}
+	p := t.pause(limit)
+	t.halted = false
+	err = t.method.Advance(until, p)
+	if err == nil && t.host.Steps.Load() >= t.end {
+		err = t.settle(p)
+	}
+	if t.stopping.Swap(false) {
+		t.halt()
+	}
+	if err == nil || errors.Is(err, ErrPaused) {
+		err = t.method.Failed()
+	}
+	return err
+}
+
+// Stop makes the Run in progress return after the round and the update at hand,
+// or the next Run at once if none is in progress. Pending updates are not run
+// until the next step; readers get the current weights. Any goroutine may call it.
+func (t *Trainer) Stop() {
+	t.stopping.Store(true)
+	if t.method != nil {
+		t.method.Wake()
+	}
+}
+
+// halt lets the method rest after the update in progress.
+func (t *Trainer) halt() {
+	t.method.Halt()
+	t.halted = true
+}
+
+// Settle finishes the updates due at this step. After a Stop nothing is done until
+// the next step. It returns fault.ErrTimedOut where limit (0: none) is over first.
+func (t *Trainer) Settle(limit time.Duration) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	p := t.pause(limit)
+	if err = t.settle(p); err == nil && p.Over(time.Now()) && !p.Stopped() && !t.halted && t.host.UpdatesDue() > t.host.Updates.Load() {
+		return fmt.Errorf("settle: %w", fault.ErrTimedOut)
+	}
+	return err
+}
+
+// settle leaves experience and parameters to the caller. At the end of p the rest
+// is for whoever looks.
+func (t *Trainer) settle(p *Pause) error {
+	if t.stopping.Load() {
+		t.halt()
+	}
+	var err error
+	if t.halted {
+		err = t.method.Failed()
+	} else {
+		err = t.method.Settle(p)
+	}
+	if errors.Is(err, ErrPaused) {
+		if t.stopping.Load() {
+			t.halt()
+		}
+		return nil
+	}
+	return err
+}
+
+// settleToSee is settle for those who look: that training has failed does not keep
+// anybody from seeing how far it came.
+func (t *Trainer) settleToSee() error {
+	if err := t.settle(t.pause(0)); !errors.Is(err, fault.ErrNotFinite) {
+		return err
+	}
+	return nil
+}
+
+// Act chooses an action for every row from its observation: the first half of a
+// round. After a Begin with ResetEnvs rows.Obs are the first observations of new
+// episodes. Where it has to wait for updates, it returns fault.ErrStopped at a
+// Stop and fault.ErrTimedOut when limit (0: none) is over; nothing has changed
+// then.
+func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	switch {
+	case t.source != nil:
+		return errors.New("act: the environments of this trainer are stepped by itself; use run")
+	case !t.begun || t.needsReset:
+		return errors.New("act: no run was begun since the environments were made or loaded; call begin first")
+	case t.acted:
+		return errors.New("act: called twice without observe between")
+	}
+	if err := t.checkRows(rows, false); err != nil {
+		return err
+	}
+	if have, want := len(actions.Discrete), t.common.NumEnvs; have != want {
+		return fmt.Errorf("actions: %d, must be %d", have, want)
+	}
+	// Steps go on after a Stop, but not after a Close, which stops, too.
+	t.stopping.Store(false)
+	if t.closing.Load() {
+		return fault.ErrClosed
+	}
+	t.halted = false
+	p := t.pause(limit)
+	chosen, err := t.method.(Pushed).Act(rows, p)
+	if err != nil {
+		return waited("act", err, p)
+	}
+	copy(actions.Discrete, chosen)
+	t.acted = true
+	return nil
+}
+
+// waited is what the host gets to see of a wait that ended early.
+func waited(call string, err error, p *Pause) error {
+	switch {
+	case !errors.Is(err, ErrPaused):
+		return err
+	case p.Stopped():
+		return fmt.Errorf("%s: %w for the updates that are due", call, fault.ErrStopped)
+	}
+	return fmt.Errorf("%s: %w, while updates that are due were waited for", call, fault.ErrTimedOut)
+}
+
+// Observe takes what the environments answered to the actions of Act: rewards,
+// ends, observations. It is the second half of a round. Nothing is taken if any
+// row is refused, or at fault.ErrStopped and fault.ErrTimedOut, and it can be
+// called again. At the end of the run it finishes the updates, within limit.
+func (t *Trainer) Observe(rows *vec.Rows, limit time.Duration) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	if t.source != nil {
+		return errors.New("observe: the environments of this trainer are stepped by itself; use run")
+	}
+	if !t.acted {
+		return errors.New("observe: must follow act")
+	}
+	if err := t.checkRows(rows, true); err != nil {
+		return err
+	}
+	p := t.pause(limit)
+	if err := t.method.(Pushed).Observe(rows, p); err != nil {
+		return waited("observe", err, p)
+	}
+	t.acted = false
+	if t.host.Steps.Load() >= t.end {
+		return t.settle(p)
+	}
+	return t.method.Failed()
+}
+
+// checkRows refuses rows of another size than Act reads, or answered ones than Observe
+// does.
+func (t *Trainer) checkRows(rows *vec.Rows, answered bool) error {
+	if rows == nil {
+		return errors.New("rows: nil, must be a Rows")
+	}
+	size := t.spec.Obs.Bytes()
+	for _, x := range []struct {
+		name      string
+		have, per int
+	}{
+		{"rows.Obs", len(rows.Obs), size}, {"rows.FinalObs", len(rows.FinalObs), size},
+		{"rows.Rewards", len(rows.Rewards), 1}, {"rows.Ends", len(rows.Ends), 1},
+	} {
+		if x.name != "rows.Obs" && !answered {
+			continue
+		}
+		if want := t.common.NumEnvs * x.per; x.have != want && (x.name != "rows.FinalObs" || t.common.Autoreset == "same_step") {
+			return fmt.Errorf("%s: %d, must be %d (num_envs %d times %d)", x.name, x.have, want, t.common.NumEnvs, x.per)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/policy"
+)
+
+// kindRun is a checkpoint of a Trainer, as opposed to policy.Kind.
+const kindRun = "run"
+
+// content is what the manifest of a checkpoint says.
+type content struct {
+	Method   string            `json:"method"`
+	Settings map[string]string `json:"settings"`
+	Policy   policy.Saved      `json:"policy"`
+}
+
+// savedRun is part "run": what the Trainer itself counts.
+type savedRun struct {
+	Begun    bool      `json:"begun"`
+	End      int64     `json:"end"`
+	Halted   bool      `json:"halted"`
+	Episodes int64     `json:"episodes"`
+	Recent   []Episode `json:"recent"`
+}
+
+// Save writes a checkpoint: weights, optimiser, counts, random streams and
+// schedules, and with experience the whole rest, so that a Trainer that loads it
+// goes on with the same bits as this one does. The updates due at this step are
+// done first (but not after a Stop). A failure leaves an older file at path as it
+// was.
+func (t *Trainer) Save(path string, experience bool) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	if err := t.settleToSee(); err != nil {
+		return err
+	}
+	parts := append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)
+	parts = slices.DeleteFunc(parts, func(p checkpoint.Part) bool { return p.Write == nil || p.Optional && !experience })
+	return checkpoint.Save(path, kindRun, content{t.def.Name, t.cfg.Map(), t.method.Policy().Saved()}, parts)
+}
+
+// runPart is what the Trainer itself counts.
+func (t *Trainer) runPart() checkpoint.Part {
+	h := t.host
+	return checkpoint.Part{
+		Name: "run.json", Version: 1,
+		Write: func(w io.Writer) error {
+			h.mu.Lock()
+			s := savedRun{t.begun, t.end, t.halted, h.episodes, slices.Clone(h.recent[:min(h.episodes, int64(len(h.recent)))])}
+			h.mu.Unlock()
+			return json.NewEncoder(w).Encode(s)
+		},
+		Read: func(r io.Reader, n int64) (func(), error) {
+			var s savedRun
+			if err := checkpoint.ReadJSON(r, n, 1<<20, &s); err != nil {
+				return nil, err
+			}
+			if s.End < 0 || s.End > 2*maxSteps || s.Episodes < int64(len(s.Recent)) || len(s.Recent) > len(h.recent) ||
+				s.Episodes > maxSteps || len(s.Recent) < len(h.recent) && s.Episodes != int64(len(s.Recent)) {
+				return nil, fmt.Errorf("%w: counts that no run has: end %d, %d episodes, %d of them listed", checkpoint.ErrFormat, s.End, s.Episodes, len(s.Recent))
+			}
+			return func() {
+				t.begun, t.end, t.halted = s.Begun, s.End, s.Halted
+				t.needsReset, t.acted = t.source == nil, false
+				h.mu.Lock()
+				h.episodes = s.Episodes
+				copy(h.recent[:], s.Recent)
+				h.mu.Unlock()
+			}, nil
+		},
+	}
+}
+
+// Load replaces the state by that of a checkpoint made with the same environment,
+// network and num_envs. Where the file has no experience, ours is emptied, new
+// episodes begin, and a warm-up comes before the next updates. On failure nothing
+// has changed.
+func (t *Trainer) Load(path string) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	r, err := checkpoint.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := t.fits(r); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	t.method.Halt()
+	adopt, err := r.Load(append([]checkpoint.Part{t.runPart()}, t.method.Parts(false)...))
+	if err != nil {
+		return err
+	}
+	adopt()
+	return nil
+}
+
+// fits compares what shapes the state.
+func (t *Trainer) fits(r *checkpoint.Reader) error {
+	cfg, c, err := configOf(r)
+	if err != nil {
+		return err
+	}
+	if cfg.def != t.def {
+		return fmt.Errorf("method: the checkpoint has %q, this trainer has %q", cfg.def.Name, t.def.Name)
+	}
+	for _, name := range t.def.Shape {
+		saved, err := cfg.Get(name)
+		if err != nil {
+			return err
+		}
+		if own, _ := t.cfg.Get(name); own != saved {
+			return fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)
+		}
+	}
+	if own := t.method.Policy().Saved(); c.Policy.Shape() != own.Shape() {
+		return fmt.Errorf("environment: the checkpoint has observations %s, this trainer %s", c.Policy.Shape(), own.Shape())
+	}
+	return nil
+}
+
+// configOf reads the settings of a run's checkpoint.
+func configOf(r *checkpoint.Reader) (*Config, *content, error) {
+	if r.Kind() != kindRun {
+		return nil, nil, fmt.Errorf("kind: %q, must be %q; a policy can act but not go on learning", r.Kind(), kindRun)
+	}
+	var c content
+	if err := r.Content(&c); err != nil {
+		return nil, nil, err
+	}
+	cfg, err := NewConfig(c.Method)
+	if err != nil {
+		return nil, nil, err
+	}
+	// In the order of the table, so that errors are the same every time.
+	for i := range cfg.Table().Len() {
+		s, err := cfg.Table().At(i)
+		if err != nil {
+			return nil, nil, err
+		}
+		if value, ok := c.Settings[s.Name]; ok {
+			if err := cfg.Set(s.Name, value); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return cfg, &c, nil
+}
+
+// LoadConfig returns the settings stored in a checkpoint, of the method that it
+// names.
+func LoadConfig(path string) (*Config, error) {
+	r, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	cfg, _, err := configOf(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return cfg, nil
+}

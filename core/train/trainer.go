@@ -1,0 +1,249 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/paceline-rl/paceline/core/cpu"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// Trainer is one run of a method: environments or the rows that stand for them,
+// experience, networks, updates.
+type Trainer struct {
+	def    *Definition
+	cfg    *Config // as it acts
+	common *Common
+	spec   env.Spec
+
+	calls   sync.Mutex // held by the call in progress
+	closing atomic.Bool
+	closed  bool
+	broken  error // a panic: no further work
+
+	method Method
+	source *vec.Vec        // nil where the host steps
+	cores  *threads.Budget // num_threads: the caller holds one inside a call
+	pool   *threads.Pool
+	device nn.Device
+	host   *Host
+
+	begun    bool // Begin was called
+	end      int64
+	halted   bool // stopped: updates that are due stay undone until the next step
+	stopping atomic.Bool
+
+	// Where the host steps the environments.
+	needsReset bool // after a load: the host must reset its environments
+	acted      bool // Act was called, Observe was not yet
+}
+
+// New makes a Trainer that steps its own environments: those that mk makes (mk(i)
+// is environment i, already seeded), or with mk nil the known one that the setting
+// env names, seeded by vec.SeedFor.
+func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
+	t, setup, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if mk == nil {
+		setup.Trusted = true
+		t.source, err = known(t.common, t.pool)
+	} else {
+		t.source, err = vec.New(mk, t.common.NumEnvs, t.pool, vec.SameStep)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.closeParts())
+	}
+	setup.Source, setup.Spec = t.source, t.source.Spec()
+	return t, t.make(setup)
+}
+
+// NewPushed makes a Trainer for environments that the host steps, by Act and
+// Observe.
+func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
+	if err := spec.Check(); err != nil {
+		return nil, err
+	}
+	t, setup, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	setup.Spec = spec
+	return t, t.make(setup)
+}
+
+// prepare makes everything that does not depend on the environments.
+func prepare(cfg *Config) (*Trainer, *Setup, error) {
+	t := &Trainer{def: cfg.def, cfg: cfg.Clone(), host: newHost()}
+	notices, err := t.def.Check(t.cfg.Struct())
+	if err != nil {
+		return nil, nil, err
+	}
+	t.host.notices = notices
+	t.common = t.def.Common(t.cfg.Struct())
+	if err := cpu.Err(); err != nil { // PACELINE_ISA names what this machine has not
+		return nil, nil, err
+	}
+	n := t.common.NumThreads
+	if n == 0 {
+		n = threads.Cores
+	}
+	if t.cores, err = threads.NewBudget(n); err != nil {
+		return nil, nil, err
+	}
+	if t.pool, err = threads.NewPool(n, t.cores); err != nil {
+		return nil, nil, err
+	}
+	if t.device, err = nn.NewCPU(n, t.cores); err != nil {
+		t.pool.Close()
+		return nil, nil, err
+	}
+	return t, &Setup{Config: t.cfg.Struct(), Common: t.common, Cores: t.cores, Pool: t.pool, Device: t.device, Host: t.host}, nil
+}
+
+func known(c *Common, pool *threads.Pool) (*vec.Vec, error) {
+	if c.Env == "" {
+		return nil, fmt.Errorf("env: empty, must name a built-in environment (%s)", env.Known())
+	}
+	options, err := env.ParseOptions(c.EnvOptions)
+	if err != nil {
+		return nil, err
+	}
+	return vec.Make(c.Env, options, c.NumEnvs, uint64(c.Seed), pool, vec.SameStep)
+}
+
+// make makes the method. It owns pool and source from here on, and closes them
+// where it fails.
+func (t *Trainer) make(setup *Setup) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.closeParts())
+		}
+	}()
+	if t.common.FrameStack > 0 {
+		setup.Spec.Obs.FrameStack = t.common.FrameStack
+		setup.Declared, setup.Trusted = true, false
+	}
+	t.spec = setup.Spec
+	switch {
+	case t.spec.Action.N == 0:
+		return fmt.Errorf("actions: %v, must be discrete", t.spec.Action)
+	case t.spec.LifeLoss:
+		return fmt.Errorf("life_loss_info: true, must be false for training (episodic_life ends an episode with a life)")
+	}
+	allocations, err := t.def.Memory(setup)
+	if err != nil {
+		return err
+	}
+	if err := admit(allocations); err != nil {
+		return err
+	}
+	if t.method, err = t.def.New(setup); err != nil {
+		return err
+	}
+	if _, ok := t.method.(Pushed); !ok && t.source == nil {
+		return fmt.Errorf("method: %s, cannot learn in environments that the caller steps", t.def.Name)
+	}
+	t.publish()
+	return nil
+}
+
+// enter begins a call that computes: as soon as there is a core for it. leave,
+// deferred, ends it and turns a panic into an error that spoils this Trainer only.
+func (t *Trainer) enter() error {
+	if err := t.lock(); err != nil {
+		return err
+	}
+	t.host.start()
+	t.cores.Acquire() // an update beside the call gives its own up when it ends
+	t.host.Lap(&t.host.Wait)
+	return nil
+}
+
+// lock keeps other calls out.
+func (t *Trainer) lock() error {
+	locked := t.calls.TryLock()
+	switch {
+	case t.closing.Load():
+		if locked {
+			t.calls.Unlock()
+		}
+		return fault.ErrClosed
+	case !locked:
+		return fault.ErrBusy
+	case t.broken != nil:
+		defer t.calls.Unlock()
+		return t.broken
+	}
+	return nil
+}
+
+func (t *Trainer) leave(err *error) {
+	if r := recover(); r != nil {
+		*err = fault.Caught(r)
+	}
+	var p *fault.Panic
+	var e *env.Error
+	if errors.As(*err, &p) && !errors.As(*err, &e) { // an environment's is its own affair
+		t.broken = *err
+	}
+	if t.broken == nil {
+		t.publish()
+	}
+	t.cores.Release(1)
+	t.calls.Unlock()
+}
+
+// Spec describes the environments.
+func (t *Trainer) Spec() env.Spec { return t.spec }
+
+// Env returns the environments' name and the name and hash of the recipe that they
+// follow, "" where there is none.
+func (t *Trainer) Env() (name, recipe, hash string) {
+	if t.source != nil {
+		recipe, hash = t.source.Recipe()
+	}
+	return t.spec.ID, recipe, hash
+}
+
+// Config returns the settings as they act: what was "auto" or left to a default
+// that depends on others is filled in.
+func (t *Trainer) Config() *Config { return t.cfg.Clone() }
+
+// Close ends the threads, after at most one environment step and one update, and
+// frees everything. It may be called while another call is in progress, which then
+// returns. Further calls return fault.ErrClosed.
+func (t *Trainer) Close() error {
+	t.closing.Store(true)
+	t.Stop()
+	t.calls.Lock()
+	defer t.calls.Unlock()
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	return t.closeParts()
+}
+
+func (t *Trainer) closeParts() error {
+	var errs []error
+	if t.method != nil {
+		errs = append(errs, t.method.Close())
+	}
+	if t.source != nil {
+		errs = append(errs, t.source.Close())
+	}
+	t.pool.Close()
+	t.device.Close()
+	return errors.Join(errs...)
+}
+
+// Method returns the method, for the tests of its own package and of traintest.
+func (t *Trainer) Method() Method { return t.method }

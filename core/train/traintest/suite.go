@@ -1,0 +1,580 @@
+// Package traintest is the suite that every method passes: what a Trainer
+// promises whatever it learns with. A method's own tests call Run.
+package traintest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// Subject is a method under test, with settings for three or four Walks under
+// which everything happens in some hundred steps.
+type Subject struct {
+	Method   string
+	Settings map[string]string
+	// Digests are the parts that Hash knows, all of which must agree.
+	Digests []string
+	// Set is a parameter set that may be written, and that acts.
+	Set string
+	// Hook calls before ahead of every update from now on, on the goroutine that
+	// does it.
+	Hook func(m train.Method, before func())
+	// Large are settings, each a name and its value, with which more memory is asked
+	// for than a machine has; the refusal names the first.
+	Large []string
+}
+
+// Run runs the whole suite.
+func Run(t *testing.T, s Subject) {
+	for name, test := range map[string]func(*testing.T, Subject){
+		"threads do not matter":                  threadsDoNotMatter,
+		"resume goes on with the same bits":      resume,
+		"stop and go on":                         stopAndGoOn,
+		"pushed equals built in":                 pushedEqualsBuiltIn,
+		"an environment fails":                   environmentFails,
+		"a panic spoils one trainer":             panicSpoilsOne,
+		"a loss that is not finite":              notFinite,
+		"memory is refused before it is taken":   memoryIsRefused,
+		"parameters by name":                     parameters,
+		"what is asked for at the wrong time":    wrongTime,
+		"metrics are named and can be read":      metrics,
+		"a policy acts as the trainer's network": policyActs,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, s) })
+	}
+}
+
+const total = 900 // steps of a whole run
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Subject) config(t testing.TB, edits ...string) *train.Config {
+	t.Helper()
+	c, err := train.NewConfig(s.Method)
+	check(t, err)
+	check(t, c.Set("num_envs", "4"))
+	check(t, c.Set("seed", "7"))
+	for name, value := range s.Settings {
+		check(t, c.Set(name, value))
+	}
+	for i := 0; i+1 < len(edits); i += 2 {
+		check(t, c.Set(edits[i], edits[i+1]))
+	}
+	return c
+}
+
+// start makes a trainer on walks and closes it with the test.
+func (s *Subject) start(t testing.TB, c *train.Config, mk func(i int) (env.Env, error)) *train.Trainer {
+	t.Helper()
+	if mk == nil {
+		mk = MakeWalk(c.Common().Seed)
+	}
+	tr, err := train.New(c, mk)
+	check(t, err)
+	t.Cleanup(func() { check(t, tr.Close()) })
+	return tr
+}
+
+// digests returns everything that Hash knows, as one text.
+func (s *Subject) digests(t testing.TB, tr *train.Trainer) string {
+	t.Helper()
+	var all []string
+	for _, part := range s.Digests {
+		sum, err := tr.Hash(part)
+		check(t, err)
+		all = append(all, fmt.Sprintf("%s %.12s", part, sum))
+	}
+	st := tr.Stats()
+	return fmt.Sprintf("%s; %d steps, %d updates, %d episodes of %v", strings.Join(all, ", "), st.Steps, st.Updates, st.Episodes, st.MeanReturn)
+}
+
+func (s *Subject) whole(t testing.TB, c *train.Config) string {
+	t.Helper()
+	tr := s.start(t, c, nil)
+	check(t, tr.Begin(total, 0))
+	check(t, tr.Run(0, 0))
+	if st := tr.Stats(); st.Updates == 0 || st.Updates != st.UpdatesDue || st.Episodes == 0 {
+		t.Fatalf("the settings show nothing: %+v", st)
+	}
+	return s.digests(t, tr)
+}
+
+func threadsDoNotMatter(t *testing.T, s Subject) {
+	want := s.whole(t, s.config(t, "num_threads", "1"))
+	for _, n := range []string{"2", "3", "8"} {
+		if got := s.whole(t, s.config(t, "num_threads", n)); got != want {
+			t.Errorf("%s threads: %s, one: %s", n, got, want)
+		}
+	}
+	if other := s.whole(t, s.config(t, "seed", "8")); other == want {
+		t.Error("another seed gives the same result: the test shows nothing")
+	}
+}
+
+// resume saves at every kind of moment, goes on in a fresh trainer, and looks on
+// the way.
+func resume(t *testing.T, s Subject) {
+	want := s.whole(t, s.config(t))
+	for k := range 12 {
+		r := rand.New(rand.NewPCG(3, uint64(k)))
+		tr := s.start(t, s.config(t), nil)
+		check(t, tr.Begin(total, 0))
+		for tr.Stats().Steps < total {
+			check(t, tr.Run(min(1+r.Int64N(150), total-tr.Stats().Steps), 0))
+			switch r.IntN(4) {
+			case 0:
+				tr.Stop()
+				check(t, tr.Run(0, 0))
+			case 1:
+				_, err := tr.Policy()
+				check(t, err)
+			case 2:
+				check(t, tr.Run(0, time.Microsecond)) // ends who knows where
+			}
+			path := filepath.Join(t.TempDir(), "a")
+			check(t, tr.Save(path, true))
+			c, err := train.LoadConfig(path)
+			check(t, err)
+			next := s.start(t, c, MakeWalk(99)) // their states come from the file
+			check(t, next.Load(path))
+			check(t, tr.Close())
+			tr = next
+		}
+		check(t, tr.Run(0, 0))
+		if got := s.digests(t, tr); got != want {
+			t.Fatalf("resumed: %s, in one go: %s", got, want)
+		}
+	}
+	// Without the experience a run goes on, too, with other bits.
+	tr := s.start(t, s.config(t), nil)
+	check(t, tr.Begin(total, 0))
+	check(t, tr.Run(total/2, 0))
+	path := filepath.Join(t.TempDir(), "a")
+	check(t, tr.Save(path, false))
+	next := s.start(t, s.config(t), nil)
+	check(t, next.Load(path))
+	before := next.Stats()
+	check(t, next.Run(0, 0))
+	if after := next.Stats(); before.Steps != tr.Stats().Steps || after.Steps < total || after.Updates <= before.Updates {
+		t.Errorf("loaded without experience: %+v, then %+v", before, after)
+	}
+}
+
+// patience is what a Stop may take beside one update or one environment step.
+const patience = 50 * time.Millisecond
+
+func stopAndGoOn(t *testing.T, s Subject) {
+	want := s.whole(t, s.config(t))
+	for _, slow := range []string{"update", "step"} {
+		const pause = 30 * time.Millisecond
+		var wait atomic.Int64
+		sleep := func() { time.Sleep(time.Duration(wait.Load())) }
+		tr := s.start(t, s.config(t), func(i int) (env.Env, error) {
+			e, err := MakeWalk(7)(i)
+			if slow == "step" {
+				e.(*Walk).BeforeStep = func() error { sleep(); return nil }
+			}
+			return e, err
+		})
+		if slow == "update" {
+			s.Hook(tr.Method(), sleep)
+		}
+		check(t, tr.Begin(total, 0))
+		check(t, tr.Run(total/2, 0))
+		wait.Store(int64(pause))
+		stopped := make(chan time.Time, 1)
+		go func() {
+			time.Sleep(5 * pause / 2)
+			stopped <- time.Now()
+			tr.Stop()
+		}()
+		check(t, tr.Run(0, 0))
+		// A step is one of each environment, which few threads take in turns.
+		if took, most := time.Since(<-stopped), 5*pause+patience; took > most {
+			t.Errorf("slow %s: stopped after %v, must be within %v", slow, took, most)
+		}
+		if st := tr.Stats(); st.Steps >= total {
+			t.Errorf("slow %s: the run was over before it was stopped: the test shows nothing", slow)
+		}
+		at := tr.Stats().Updates
+		s.digests(t, tr)
+		if now := tr.Stats().Updates; now != at {
+			t.Errorf("slow %s: %d updates were run for a look after a Stop", slow, now-at)
+		}
+		wait.Store(0)
+		check(t, tr.Run(0, 0))
+		if got := s.digests(t, tr); got != want {
+			t.Errorf("slow %s: stopped and continued: %s, in one go: %s", slow, got, want)
+		}
+	}
+}
+
+func pushedEqualsBuiltIn(t *testing.T, s Subject) {
+	want := s.whole(t, s.config(t))
+	c := s.config(t)
+	pool, err := threads.NewPool(1, nil)
+	check(t, err)
+	defer pool.Close()
+	v, err := vec.New(MakeWalk(7), c.Common().NumEnvs, pool, vec.SameStep)
+	check(t, err)
+	defer v.Close()
+	tr, err := train.NewPushed(c, v.Spec())
+	check(t, err)
+	defer tr.Close()
+	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
+	check(t, v.Reset(rows, nil))
+	check(t, tr.Begin(total, 0))
+	for tr.Stats().Steps < total {
+		check(t, tr.Act(rows, actions, 0))
+		check(t, v.Step(actions, rows))
+		check(t, tr.Observe(rows, 0))
+	}
+	if got := s.digests(t, tr); got != want {
+		t.Errorf("pushed: %s, built in: %s", got, want)
+	}
+}
+
+// environmentFails makes environments fail in step and in reset. Every step that
+// an environment took is counted, and the run goes on.
+func environmentFails(t *testing.T, s Subject) {
+	for _, where := range []string{"step", "reset"} {
+		for _, how := range []string{"error", "panic"} {
+			r := rand.New(rand.NewPCG(5, 5))
+			var walks []*Walk
+			var on atomic.Bool
+			tr := s.start(t, s.config(t, "num_threads", "1"), func(i int) (env.Env, error) {
+				e, err := MakeWalk(7)(i)
+				w := e.(*Walk)
+				fail := func() error {
+					if !on.Load() || r.IntN(40) > 0 {
+						return nil
+					}
+					if how == "panic" {
+						panic("division by zero")
+					}
+					return ErrSimulator
+				}
+				if where == "step" {
+					w.BeforeStep = fail
+				} else {
+					w.BeforeReset = fail
+				}
+				walks = append(walks, w)
+				return w, err
+			})
+			check(t, tr.Begin(total, 0))
+			check(t, tr.Run(1, 0))
+			on.Store(true)
+			failures := 0
+			for tr.Stats().Steps < total {
+				err := tr.Run(0, 0)
+				var e *env.Error
+				switch {
+				case errors.As(err, &e):
+					if failures++; e.Index < 0 || e.Index >= len(walks) {
+						t.Errorf("%s, %s: environment %d", where, how, e.Index)
+					}
+				case err != nil:
+					t.Fatalf("%s, %s: %v", where, how, err)
+				}
+			}
+			on.Store(false)
+			check(t, tr.Run(8, 0))
+			taken := int64(0)
+			for _, w := range walks {
+				taken += w.Taken.Load()
+			}
+			if st := tr.Stats(); failures < 3 || st.Steps != taken {
+				t.Errorf("%s, %s: %d failures; %d steps counted, the environments took %d", where, how, failures, st.Steps, taken)
+			}
+		}
+	}
+}
+
+func panicSpoilsOne(t *testing.T, s Subject) {
+	before := runtime.NumGoroutine()
+	other := s.start(t, s.config(t), nil)
+	check(t, other.Begin(total, 0))
+	tr, err := train.New(s.config(t), MakeWalk(7))
+	check(t, err)
+	check(t, tr.Begin(total, 0))
+	check(t, tr.Run(total/3, 0))
+	s.Hook(tr.Method(), func() { panic("the optimiser is ill") })
+	err = tr.Run(0, 0)
+	var p *fault.Panic
+	if !errors.As(err, &p) || len(p.Stack) == 0 {
+		t.Fatalf("%v", err)
+	}
+	for what, call := range map[string]func() error{
+		"run":   func() error { return tr.Run(1, 0) },
+		"begin": func() error { return tr.Begin(1, train.ResetTimesteps) },
+		"save":  func() error { return tr.Save(filepath.Join(t.TempDir(), "a"), false) },
+		"hash":  func() error { _, err := tr.Hash(s.Set); return err },
+	} {
+		if again := call(); again != err {
+			t.Errorf("%s afterwards: %v", what, again)
+		}
+	}
+	tr.Stop()
+	tr.Stats()
+	check(t, tr.Close())
+	check(t, other.Run(0, 0))
+	check(t, other.Close())
+	for range 200 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, before %d", runtime.NumGoroutine(), before)
+}
+
+func notFinite(t *testing.T, s Subject) {
+	for _, heal := range []string{"set parameters", "begin"} {
+		var walks []*Walk
+		tr := s.start(t, s.config(t), func(i int) (env.Env, error) {
+			e, err := MakeWalk(7)(i)
+			walks = append(walks, e.(*Walk))
+			return e, err
+		})
+		check(t, tr.Begin(10*total, 0))
+		check(t, tr.Run(total/3, 0))
+		good := make([]float32, s.size(t, tr))
+		_, err := tr.GetParameters(s.Set, good)
+		check(t, err)
+		for _, w := range walks {
+			w.Scale = 1e30
+		}
+		err = tr.Run(0, 0)
+		if !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "step ") {
+			t.Fatalf("%s: %v, must name the step", heal, err)
+		}
+		if again := tr.Run(8, 0); !errors.Is(again, fault.ErrNotFinite) {
+			t.Errorf("%s: a second run: %v", heal, again)
+		}
+		check(t, tr.Save(filepath.Join(t.TempDir(), "a"), false)) // what there is can be looked at
+		bad := make([]float32, len(good))
+		_, err = tr.GetParameters(s.Set, bad)
+		check(t, err)
+		for i, v := range bad {
+			if v-v != 0 {
+				t.Fatalf("%s: parameter %d is %v: a gradient that is not finite was applied", heal, i, v)
+			}
+		}
+		for _, w := range walks {
+			w.Scale = 0
+		}
+		at := tr.Stats()
+		if heal == "begin" {
+			check(t, tr.Begin(total, train.ResetTimesteps|train.ResetEnvs))
+		} else {
+			check(t, tr.SetParameters(s.Set, good))
+		}
+		// What was seen may still be drawn; but steps and updates go on.
+		for range total {
+			if err := tr.Run(8, 0); err != nil && !errors.Is(err, fault.ErrNotFinite) {
+				t.Fatalf("%s: %v", heal, err)
+			}
+			check(t, tr.SetParameters(s.Set, good))
+			if now := tr.Stats(); now.Updates > at.Updates+20 {
+				break
+			}
+		}
+		if now := tr.Stats(); now.Updates <= at.Updates || now.Steps == 0 {
+			t.Errorf("%s: nothing was learnt: %+v, before %+v", heal, now, at)
+		}
+	}
+}
+
+func memoryIsRefused(t *testing.T, s Subject) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tr, err := train.New(s.config(t, s.Large...), MakeWalk(7))
+	if err == nil {
+		tr.Close()
+	}
+	var m *fault.Memory
+	if !errors.As(err, &m) || !strings.Contains(err.Error(), s.Large[0]) || !strings.Contains(err.Error(), "available") {
+		t.Errorf("%v, must name %s and both numbers", err, s.Large[0])
+	}
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 64<<20 {
+		t.Errorf("%d bytes were allocated before the refusal", grown)
+	}
+}
+
+func (s *Subject) size(t testing.TB, tr *train.Trainer) int {
+	t.Helper()
+	for _, set := range tr.ParameterSets() {
+		if set.Name == s.Set {
+			return set.Size
+		}
+	}
+	t.Fatalf("no set %q", s.Set)
+	return 0
+}
+
+func parameters(t *testing.T, s Subject) {
+	tr := s.start(t, s.config(t), nil)
+	check(t, tr.Begin(total, 0))
+	check(t, tr.Run(total/2, 0))
+	for _, set := range tr.ParameterSets() {
+		end := 0
+		for _, p := range set.Params {
+			if p.Name == "" || p.Offset != end || p.Size < 1 {
+				t.Errorf("%s: %+v, must begin at %d", set.Name, p, end)
+			}
+			end += p.Size
+		}
+		if end != set.Size {
+			t.Errorf("%s: the arrays end at %d of %d", set.Name, end, set.Size)
+		}
+		values := make([]float32, set.Size)
+		updates, err := tr.GetParameters(set.Name, values)
+		check(t, err)
+		if int64(updates) > tr.Stats().Updates {
+			t.Errorf("%s has seen %d updates of %d", set.Name, updates, tr.Stats().Updates)
+		}
+		was, err := tr.Hash(set.Name)
+		check(t, err)
+		if was != train.HashFloats(values) {
+			t.Errorf("%s: the hash is not that of the numbers", set.Name)
+		}
+		for i := range values {
+			values[i] += 0.25
+		}
+		err = tr.SetParameters(set.Name, values)
+		if set.Writable != (err == nil) {
+			t.Errorf("%s: writable %v, %v", set.Name, set.Writable, err)
+		}
+		if now, err := tr.Hash(set.Name); err != nil || set.Writable != (now == train.HashFloats(values)) {
+			t.Errorf("%s: %s after it was set, %v", set.Name, now, err)
+		}
+		if err := tr.SetParameters(set.Name, values[1:]); err == nil {
+			t.Errorf("%s: a number too few was taken", set.Name)
+		}
+	}
+	if _, err := tr.GetParameters("no such set", nil); err == nil || !strings.Contains(err.Error(), s.Set) {
+		t.Errorf("%v, must list %s", err, s.Set)
+	}
+	check(t, tr.Run(0, 0))
+}
+
+func wrongTime(t *testing.T, s Subject) {
+	tr := s.start(t, s.config(t), nil)
+	for want, err := range map[string]error{
+		"total_timesteps: 0, must be 1 to":  tr.Begin(0, 0),
+		"max_steps: -1, must be at least 0": tr.Run(-1, 0),
+		"max_steps: 0, must be at least 1":  tr.Run(0, 0),
+		"use run":                           tr.Act(nil, vec.Actions{}, 0),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	check(t, tr.Run(20, 0)) // begins a run of that length
+	check(t, tr.Close())
+	check(t, tr.Close())
+	for what, err := range map[string]error{
+		"run": tr.Run(1, 0), "begin": tr.Begin(1, 0), "settle": tr.Settle(0), "save": tr.Save("a", true), "load": tr.Load("a"),
+	} {
+		if !errors.Is(err, fault.ErrClosed) {
+			t.Errorf("%s after Close: %v", what, err)
+		}
+	}
+	tr.Stop()
+	tr.Stats()
+}
+
+func metrics(t *testing.T, s Subject) {
+	tr := s.start(t, s.config(t), nil)
+	list := func() map[string]float64 {
+		all := map[string]float64{}
+		for i := 0; ; i++ {
+			m, ok := tr.Metric(i)
+			if !ok {
+				return all
+			}
+			if _, twice := all[m.Name]; twice || m.Name == "" || m.Doc == "" {
+				t.Errorf("metric %d: %+v", i, m)
+			}
+			all[m.Name] = m.Value
+		}
+	}
+	before := len(list())
+	check(t, tr.Begin(total, 0))
+	check(t, tr.Run(0, 0))
+	after := list()
+	if before == 0 || len(after) != before {
+		t.Errorf("%d metrics before the run, %d after it", before, len(after))
+	}
+	if loss, ok := after["train/loss"]; !ok || loss-loss != 0 {
+		t.Errorf("train/loss: %v, %v", loss, ok)
+	}
+	if rate, ok := after["train/learning_rate"]; !ok || !(rate >= 0) {
+		t.Errorf("train/learning_rate: %v, %v", rate, ok)
+	}
+}
+
+func policyActs(t *testing.T, s Subject) {
+	tr := s.start(t, s.config(t), nil)
+	check(t, tr.Begin(total, 0))
+	check(t, tr.Run(total/2, 0))
+	p, err := tr.Policy()
+	check(t, err)
+	dir := t.TempDir()
+	check(t, p.Save(filepath.Join(dir, "policy")))
+	check(t, tr.Save(filepath.Join(dir, "run"), false))
+	const n = 70
+	obs := make([]byte, n*tr.Spec().Obs.Bytes())
+	for i := range n {
+		(&Walk{state: [2]float32{float32(i%9) / 9, -float32(i%7) / 7}}).write(obs[8*i:])
+	}
+	want := make([]int32, n)
+	check(t, p.Act(n, obs, nil, want, nil))
+	check(t, tr.Run(0, 0)) // what is learnt later does not reach the policy
+	for _, name := range []string{"", "policy", "run"} {
+		if name != "" {
+			p, err = policy.Load(filepath.Join(dir, name))
+			check(t, err)
+		}
+		got := make([]int32, n)
+		check(t, p.Act(n, obs, nil, got, nil))
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("%q: row %d: action %d, want %d", name, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// HookedOptimizer calls Before ahead of every step.
+type HookedOptimizer struct {
+	nn.Optimizer
+	Before func()
+}
+
+func (o *HookedOptimizer) Apply(p *nn.Params, grad []float32, lr float64) error {
+	o.Before()
+	return o.Optimizer.Apply(p, grad, lr)
+}

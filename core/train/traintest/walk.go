@@ -1,0 +1,108 @@
+package traintest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"sync/atomic"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// Walk is an environment whose future is its stream's: two float32, of which one
+// remembers the last actions, three actions, and episodes that end in every way,
+// after 6 steps on average. It can be written down.
+type Walk struct {
+	stream *rng.Stream
+	state  [2]float32
+
+	// Each is asked before a Step or a Reset: an error is returned, and what it does
+	// else (panic, wait) happens.
+	BeforeStep, BeforeReset func() error
+	// Scale multiplies rewards; 0 is 1.
+	Scale float32
+	// Taken counts the steps that succeeded.
+	Taken atomic.Int64
+}
+
+// MakeWalk makes environment i of a run with the given seed.
+func MakeWalk(seed int) func(i int) (env.Env, error) {
+	return func(i int) (env.Env, error) {
+		w := &Walk{}
+		w.Seed(vec.SeedFor(uint64(seed), i))
+		return w, nil
+	}
+}
+
+// ErrSimulator is what a Walk that is told to fail fails with.
+var ErrSimulator = errors.New("the simulator caught fire")
+
+func (w *Walk) Spec() env.Spec {
+	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}}
+}
+
+func (w *Walk) Seed(seed uint64) { w.stream = rng.New(seed, "walk", 0) }
+
+func (w *Walk) write(obs []byte) {
+	for k, v := range w.state {
+		binary.NativeEndian.PutUint32(obs[4*k:], math.Float32bits(v))
+	}
+}
+
+func (w *Walk) Reset(obs []byte) error {
+	if w.BeforeReset != nil {
+		if err := w.BeforeReset(); err != nil {
+			return err
+		}
+	}
+	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), 0}
+	w.write(obs)
+	return nil
+}
+
+func (w *Walk) Step(action int32, obs []byte) (float32, env.End, error) {
+	if w.BeforeStep != nil {
+		if err := w.BeforeStep(); err != nil {
+			return 0, 0, err
+		}
+	}
+	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), w.state[1]/2 + float32(action-1)/2}
+	w.write(obs)
+	end := env.End(0)
+	if w.stream.Intn(6) == 0 {
+		end = env.End(1 + w.stream.Intn(3))
+	}
+	w.Taken.Add(1)
+	reward := w.state[0] + w.state[1]
+	if w.Scale != 0 {
+		reward *= w.Scale
+	}
+	return reward, end, nil
+}
+
+type savedWalk struct {
+	Stream []byte
+	State  [2]float32
+}
+
+func (w *Walk) Save() ([]byte, error) {
+	s, err := w.stream.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(savedWalk{s, w.state})
+}
+
+func (w *Walk) Restore(state []byte) error {
+	var s savedWalk
+	if err := json.Unmarshal(state, &s); err != nil {
+		return err
+	}
+	w.state = s.State
+	return w.stream.UnmarshalBinary(s.Stream)
+}
+
+func (w *Walk) Close() error { return nil }

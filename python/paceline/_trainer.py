@@ -1,0 +1,424 @@
+"""What DQN, A2C and every other method share: making a model, learning, acting, weights, files."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import secrets
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+from . import _ffi, _lib
+from ._native import Native
+from .config import FIXED, Config, encode_options, translate
+from .envs.vector import Source, adapt, built_in, label
+from .errors import ConfigError, HandleError
+from .learning import Evaluations, Loop, Periods, Pushed
+from .logger import Logger, make_logger
+from .parameters import Parameters
+from .policy import Evaluation, Policy
+from .spaces import ActionLayout, Array, ObsLayout, gymnasium_spaces
+
+Self = TypeVar("Self", bound="Trainer")
+DEFAULT = -1  # log_interval: each method's own
+
+
+class Trainer:
+    """A model that learns in an environment; see the classes of the methods, DQN and A2C.
+
+    A model may be used by one thread at a time; stop() may be called from any.
+    Close it, or use it in a with statement.
+    """
+
+    METHOD: ClassVar[str]  # the library's name for it
+    LOG_INTERVAL: ClassVar[int]  # learn's by default
+    METRICS: ClassVar[Mapping[str, str]] = {}  # keys in stats of metrics that are not called as their name ends
+
+    # --------------------------------------------- what a method's class says
+
+    def _translate(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that the constructor's keywords stand for."""
+        raise NotImplementedError
+
+    def _periods(self) -> Periods:
+        """How the method divides its steps."""
+        raise NotImplementedError
+
+    def _exploring(self) -> dict[str, Any]:
+        """Policy.act's keywords for predict where it is not deterministic."""
+        raise NotImplementedError
+
+    def _print_made(self) -> None:
+        """Prints what was made, where verbose asks for it."""
+
+    # ------------------------------------------------------------- making it
+
+    @classmethod
+    def keywords(cls) -> list[str]:
+        """The constructor's keywords, those of from_preset and load too."""
+        return [name for name in inspect.signature(cls).parameters if name != "env"]
+
+    @classmethod
+    def from_preset(cls: type[Self], preset: str, env: Any, **overrides: Any) -> Self:
+        """A model with a documented table of settings, any of which a keyword overrides.
+
+        `paceline presets` lists the tables, "tuned" (values that solve built-in
+        environments) and those of papers; `paceline preset NAME ENV` prints one.
+        """
+        config = Config(cls.METHOD)
+        config.preset(preset, built_in(env)[0] or getattr(getattr(env, "spec", None), "id", None) or "")
+        self = cls.__new__(cls)
+        self._start(config, env, overrides, keep=True)
+        return self
+
+    @classmethod
+    def load(cls: type[Self], path: str | os.PathLike[str], env: Any = None, **overrides: Any) -> Self:
+        """The model that save wrote, at the step where it was.
+
+        env: needed where the environments were stepped from Python. overrides:
+        keywords that do not shape the state, such as num_threads or verbose.
+        learn(..., reset_num_timesteps=False) goes on where the saved one was.
+        """
+        config = Config.load(path)
+        if config.method != cls.METHOD:
+            raise ConfigError(f"{os.fspath(path)}: a run of {config.method!r}, must be of {cls.METHOD!r} for {cls.__name__}.load")
+        if env is None:
+            env = config.get("env")
+            if not env:
+                raise ConfigError(f"env: None, must be given: {os.fspath(path)} was trained on environments stepped from Python")
+        self = cls.__new__(cls)
+        self._start(config, env, overrides, keep=True)
+        try:
+            self._native.load(path)
+        except BaseException:
+            self.close()
+            raise
+        self._begun = True
+        return self
+
+    def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
+        """Makes the trainer. keep: settings that no keyword names stay the config's, not the defaults."""
+        unknown = set(keywords) - set(self.keywords())
+        if unknown:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        given = dict(keywords)
+        self._given_seed: int | None = given.pop("seed", None)
+        self.verbose: int = given.get("verbose", 0)
+        self.tensorboard_log: str | None = given.get("tensorboard_log")
+        source = self._environment(env, given, config, keep)
+        if self._given_seed is not None or not keep:
+            config.set("seed", secrets.randbits(31) if self._given_seed is None else self._given_seed)
+        config.update(self._translate(given))
+        self.logger = Logger()
+        self.evaluations: list[tuple[int, Evaluation]] = []
+        self._forget_best()
+        self._begun = False
+        self._acting: Policy | None = None
+        self._acting_key: tuple[int, ...] = ()
+        self._predictions = 0
+        spec = None if source is None else (source.layout.spec(), source.actions.spec())
+        self._native = Native(config, spec)
+        _lib.close_at_exit(self)
+        config.close()
+        self._pushed = None if source is None else Pushed(source)
+        self._describe(source)
+        self._native.warn(stacklevel=3)  # the line that called the constructor, from_preset or load
+        if self.verbose:
+            self._print_made()
+        layers = (keywords.get("policy_kwargs") or {}).get("net_arch")
+        if layers and self.policy_name == "CnnPolicy":
+            self.close()
+            raise ConfigError(f"policy_kwargs['net_arch']: {layers}, must be empty: CnnPolicy's layers are fixed")
+
+    def _environment(self, env: Any, keywords: dict[str, Any], config: Config, keep: bool) -> Source | None:
+        """Sets what belongs to the environments, takes its keywords out, and returns those that Python steps."""
+        self._env = env
+        self.env_name, number, made_with = built_in(env)
+        env_kwargs, num_envs = keywords.pop("env_kwargs", None), keywords.pop("num_envs", None)
+        if env_kwargs and (self.env_name is None or made_with):
+            raise ConfigError(f"env_kwargs: {env_kwargs!r}, the environment given has been made already")
+        source = None if self.env_name is not None else adapt(env)
+        if source is not None:
+            number = source.num_envs
+            config.set("autoreset", source.autoreset)
+        if number is not None and num_envs not in (None, number):
+            raise ConfigError(f"num_envs: {num_envs}, the environment given has {number}")
+        config.set("env", self.env_name or "")
+        if env_kwargs or made_with or not keep:
+            config.set("env_options", (encode_options(env_kwargs or made_with) or b"").decode())
+        if number or num_envs is not None or not keep:
+            config.set("num_envs", number or (1 if num_envs is None else num_envs))
+        return source
+
+    def _describe(self, source: Source | None) -> None:
+        """Keeps what does not change while the trainer lives."""
+        native = self._native
+        self._config = native.config()
+        self.seed = int(self.setting("seed"))
+        self.policy_name = self.setting("policy")
+        described = native.describe()
+        self.recipe = f"{described['recipe']} {described['recipe_hash']}".strip()
+        self._parameters = Parameters(native.handle, described["sets"])
+        if source is None:
+            obs, action = native.spec()
+            self.obs_layout, self.action_layout = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
+        else:
+            self.obs_layout, self.action_layout = source.layout, source.actions
+
+    def setting(self, name: str) -> str:
+        """A setting of the library as it acts ("auto" replaced by what it stands for), as text; `paceline options` lists them."""
+        return self._config.get(name)
+
+    # ---------------------------------------------------------------- learning
+
+    def learn(
+        self: Self,
+        total_timesteps: int,
+        callback: Any = None,
+        log_interval: int | None = DEFAULT,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+        *,
+        eval_freq: int = 0,
+        n_eval_episodes: int = 20,
+        eval_env: Any = None,
+    ) -> Self:
+        """Takes total_timesteps further steps, warm-up included, and trains.
+
+        callback: objects in stable-baselines3's shape, functions (locals,
+            globals) -> bool, or a list of them, called after every round.
+        log_interval: between two log records, as in stable-baselines3: 4 episodes
+            for DQN, 100 rollouts for A2C (None: no records).
+        tb_log_name: of the run's folder in tensorboard_log; "DQN" for DQN.
+        reset_num_timesteps: count from 0, with a new warm-up and new schedules;
+            False goes on with those of the run before.
+        eval_freq: every so many steps n_eval_episodes greedy episodes are
+            played, in environments of their own for a built-in env, else in
+            eval_env. The results are in model.evaluations, a list of
+            (num_timesteps, Evaluation); the best weights in model.best_policy,
+            their mean in model.best_mean_return.
+
+        Ctrl-C raises KeyboardInterrupt within a second; the model is then
+        usable as it stands, and learn(rest, reset_num_timesteps=False) goes on.
+        """
+        self._check_open()
+        if total_timesteps < 1:
+            raise ConfigError(f"total_timesteps: {total_timesteps}, must be at least 1")
+        flags = 0
+        if reset_num_timesteps or not self._begun:
+            flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
+            self.evaluations = []
+            self._forget_best()
+        if (pushed := self._pushed) is not None:
+            pushed.source.check()
+            if pushed.needs_reset:
+                flags |= _ffi.RESET_ENVS
+            if flags & _ffi.RESET_ENVS:
+                pushed.reset(None if self._begun else self._given_seed)
+        self._native.begin(int(total_timesteps), flags)
+        self._begun = True
+        name = tb_log_name or type(self).__name__
+        self.logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+        every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
+        try:
+            Loop(
+                self, self._native, pushed, int(total_timesteps), self._periods(), every,
+                Evaluations(eval_freq, n_eval_episodes, eval_env), callback, progress_bar,
+            ).run()  # fmt: skip
+        finally:
+            self.logger.close()
+        return self
+
+    def stop(self) -> None:
+        """Makes the learn in progress return after the current round. Any thread may call it."""
+        self._native.stop()
+
+    # ------------------------------------------------------------------ acting
+
+    def predict(self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False) -> tuple[Array, Any]:
+        """(actions, state) for one observation or a batch.
+
+        deterministic: greedy actions. Otherwise for each row by itself as while
+        learning: DQN's is with probability exploration_rate a random action, A2C's is
+        drawn from its distribution; model.seed and the number of calls decide what is
+        drawn. Images may be [C, H, W], [H, W, C] or [H, W].
+        """
+        policy = self._current_policy()
+        if deterministic:
+            return policy.act(observation), state
+        self._predictions += 1
+        return policy.act(observation, seed=self.seed, counter=self._predictions, **self._exploring()), state
+
+    def policy_snapshot(self) -> Policy:
+        """A frozen copy of the network as it is at this step; close it after use."""
+        self._check_open()
+        known = (None, None) if self._pushed is None else (self.obs_layout, self.action_layout)
+        return Policy(self._native.policy(), *known)
+
+    def evaluate(
+        self,
+        env: Any = None,
+        episodes: int = 20,
+        epsilon: float = 0.0,
+        seed: int = 0,
+        *,
+        deterministic: bool = True,
+        policy: Policy | None = None,
+    ) -> Evaluation:
+        """Plays whole episodes with the network as it is, or with policy; see Policy.evaluate.
+
+        env: None, or the model's own name, for environments like those that it learns in.
+        """
+        env = self.env_name if env is None else env
+        if env is None:
+            raise ConfigError("env: None, must be an environment of its own to evaluate in")
+        options: dict[str, Any] = json.loads(self.setting("env_options") or "{}") if env == self.env_name else {}
+        if policy is not None:
+            return policy.evaluate(env, episodes, epsilon, seed, deterministic, **options)
+        with self.policy_snapshot() as now:
+            return now.evaluate(env, episodes, epsilon, seed, deterministic, **options)
+
+    def _current_policy(self) -> Policy:
+        """A policy with the weights of this step, copied only when they have changed."""
+        stats = self._native.stats()
+        key = (int(stats.num_timesteps), int(stats.updates))
+        if self._acting is None or key != self._acting_key:
+            policy = self.policy_snapshot()
+            if self._acting is not None:
+                self._acting.close()
+            self._acting = policy
+            self._acting_key = (key[0], int(self._native.stats().updates))
+        return self._acting
+
+    # -------------------------------------------------------------- where it is
+
+    @property
+    def num_timesteps(self) -> int:
+        """Steps taken, of all environments together, warm-up included."""
+        return int(self._native.stats().num_timesteps)
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """Every field of paceline_stats by its name, and the method's metrics ("loss", "learning_rate" ...)."""
+        stats = self._native.stats()
+        numbers: dict[str, float] = {name: getattr(stats, name) for name, *_ in stats._fields_[2:]}
+        for metric in self._native.metrics():
+            group, _, name = metric.name.rpartition("/")
+            # What stands in no group is a count: "windows", "replay_size".
+            numbers[self.METRICS.get(metric.name, name)] = metric.value if group else int(metric.value)
+        return numbers
+
+    @property
+    def observation_space(self) -> Any:
+        return self._spaces()[0]
+
+    @property
+    def action_space(self) -> Any:
+        return self._spaces()[1]
+
+    def _spaces(self) -> tuple[Any, Any]:
+        if self._pushed is not None:
+            return self._pushed.source.spaces()
+        return gymnasium_spaces(self.obs_layout, self.action_layout)
+
+    def get_env(self) -> Any:
+        """The environment that was given: an object, or the name of a built-in one."""
+        return self._env
+
+    def set_env(self, env: Any, force_reset: bool = True) -> None:
+        """Goes on with other environments of the same spaces and number.
+
+        The episodes in progress are cut off (truncated) at the next learn.
+        """
+        if self._pushed is None:
+            if env != self._env:
+                raise ConfigError(f"env: {env!r}, this model steps the built-in {self._env} itself and cannot change to another")
+            return
+        if isinstance(env, str):
+            raise ConfigError(f"env: {env!r}, must be a Gymnasium environment: this model's are stepped from Python")
+        source, old = adapt(env), self._pushed.source
+        new = (source.layout.shape, source.layout.dtype, source.actions.n, source.num_envs, source.autoreset)
+        have = (old.layout.shape, old.layout.dtype, old.actions.n, old.num_envs, old.autoreset)
+        if new != have:
+            raise ConfigError(f"env: (shape, dtype, actions, num_envs, autoreset) is {new}, must be {have}")
+        self._pushed.replace(source)
+        self._env = env
+
+    # ------------------------------------------------------ weights and files
+
+    def get_parameters(self) -> dict[str, dict[str, Array]]:
+        """{"policy": {name: array}}, copies, in stable-baselines3's names and shapes."""
+        self._native.finish()
+        return {"policy": self._parameters.read()}
+
+    def set_parameters(self, parameters: Mapping[str, Mapping[str, Any]], exact_match: bool = True, device: str = "auto") -> None:
+        """Sets weights from get_parameters, this model's or stable-baselines3's.
+
+        exact_match: every name must be there and nothing else; False takes what
+        there is. The optimiser's state is not part of it.
+        """
+        translate({"device": device}, FIXED, {})
+        if not isinstance(parameters, Mapping) or "policy" not in parameters:
+            raise ConfigError(
+                f"parameters: must be a dict with the key 'policy', as get_parameters gives ({type(self).__name__}.load reads files)"
+            )
+        extra = set(parameters) - {"policy"}
+        if extra and exact_match:
+            raise ConfigError(f"parameters: {sorted(extra)} cannot be set; exact_match=False takes 'policy' only")
+        self._parameters.write(parameters["policy"], exact_match)
+        self._acting_key = ()
+
+    def save(self, path: str | os.PathLike[str], replay: bool = False) -> None:
+        """Writes a checkpoint for load (and Policy.load).
+
+        replay: everything, the experience (DQN's replay memory) and the environments'
+        states too, so that the model that loads it goes on with the same bits (where the
+        environments are built in). An older file at path is replaced at the end, or kept
+        if writing fails.
+        """
+        self._native.save(path, experience=replay)
+
+    # ------------------------------------------------------------------ ending
+
+    @property
+    def closed(self) -> bool:
+        return self._native.handle.closed
+
+    def close(self) -> None:
+        """Ends the threads and frees the memory; closing twice is fine.
+
+        best_policy stays usable. The environment given is not closed.
+        """
+        if self._acting is not None:
+            self._acting.close()
+            self._acting = None
+        self._native.close()
+        self._config.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        native = self.__dict__.get("_native")
+        if native is not None and not native.handle.closed and native.handle.owned:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+            self.close()
+
+    _exit = __del__
+
+    def __repr__(self) -> str:
+        return f"<paceline.{type(self).__name__} on {label(self._env)}{', closed' if self.closed else ''}>"
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise HandleError("model: closed")
+
+    def _forget_best(self) -> None:
+        self.best_policy: Policy | None = None
+        self.best_mean_return = float("-inf")

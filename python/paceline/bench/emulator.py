@@ -1,0 +1,217 @@
+"""`paceline bench emulator`: emulated frames per second, ours and ale-py's in turns.
+
+Four ways to play the same game, each a Player that takes turns:
+
+    ale     ale_py.ALEInterface, act(action) with a frame skip of 4
+    every   paceline.atari.ALEInterface, drawing every frame: no frame skip, each action four times
+    2of4    the same with a frame skip of 4: of each four frames the last two are drawn
+    env     make_vec: what learning steps, observations (four frames of 84x84) included
+
+ale and 2of4 play the same episodes, frame by frame; whether their machines hold the
+same at the end is part of the report. every does, too, but where a game's reset acts,
+which takes frame_skip frames (Double Dunk). Rates are frames per second of processor
+time of the whole process, that is of one core, so that other programs' load does
+not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import time
+import warnings
+from typing import Any, Protocol
+
+from ..errors import PacelineError
+
+# Those of Mnih et al. (2015).
+GAMES_49 = (
+    "alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout centipede "
+    "chopper_command crazy_climber demon_attack double_dunk enduro fishing_derby freeway frostbite gopher gravitar hero "
+    "ice_hockey jamesbond kangaroo krull kung_fu_master montezuma_revenge ms_pacman name_this_game pong private_eye qbert "
+    "riverraid road_runner robotank seaquest space_invaders star_gunner tennis time_pilot tutankham up_n_down venture "
+    "video_pinball wizard_of_wor zaxxon"
+).split()
+
+# Environments stepped in one call, on one thread: Python's share of it is small.
+_ENVS, _SKIP = 8, 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--games", default="49", help="49 (default), all, or ids such as pong,breakout")
+    parser.add_argument("--seconds", type=float, default=1.0, help="processor time of each way for each game (default 1)")
+    parser.add_argument("--turns", type=int, default=5, help="turns that they take in it (default 5)")
+
+
+def main(args: argparse.Namespace) -> None:
+    """The command."""
+    report = measure(args.games, args.seconds, args.turns)
+    print(json.dumps(report) if args.json else text(report))
+
+
+def measure(games: str = "49", seconds: float = 1.0, turns: int = 5) -> dict[str, Any]:
+    """Medians over the turns, for each game; harmonic means over the games; their ratios."""
+    for name, value in (("seconds", seconds), ("turns", turns)):
+        if not value > 0:
+            raise PacelineError(f"{name}: {value}, must be more than 0")
+    ale = _ale_py()
+    chosen = _chosen(games, ale)
+    rows = []
+    for i, (game, path) in enumerate(chosen.items()):
+        _progress(f"{i + 1}/{len(chosen)} {game}")
+        rows.append(_game(game, path, ale, seconds / turns, turns))
+    _progress("")
+    ways = [key for key in rows[0] if key not in ("game", "equal")]
+    means = {way: statistics.harmonic_mean([row[way] for row in rows]) for way in ways}
+    report: dict[str, Any] = {"ale_py": ale.__version__, "turns": turns, "hmean": means}
+    label = "hmean49" if sorted(chosen) == sorted(GAMES_49) else "hmean"
+    ratio: dict[str, float] = {}
+    for way in ways[1:]:
+        for row in rows:
+            row[f"{way}_vs_ale"] = row[way] / row["ale"]
+        suffix = "vs_ale" if way == "every" else f"{way}_vs_ale"
+        ratio[f"{label}_{suffix}"] = means[way] / means["ale"]
+        ratio[f"worst_{suffix}"] = min(row[f"{way}_vs_ale"] for row in rows)
+    by_ratio = sorted(rows, key=lambda row: float(row["every_vs_ale"]))
+    report["best"], report["worst"] = by_ratio[-1]["game"], by_ratio[0]["game"]
+    return report | {"unequal": [row["game"] for row in rows if not row["equal"]], "games": rows, "ratio": ratio}
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report as a table, the slowest beside ale-py first."""
+    ways = list(report["hmean"])
+    others = [way for way in ways if way != "ale"]
+    lines = [
+        f"frames per second of one core, medians of {report['turns']} turns; ale: ale-py {report['ale_py']};",
+        "ours drawing every frame, and two of four; env: ours as it is learnt from, observations of 84x84 included",
+        "",
+        f"{'':<20}" + "".join(f"{way:>10}" for way in ways) + "".join(f"{way + '/ale':>10}" for way in others),
+    ]
+    for row in sorted(report["games"], key=lambda row: float(row["every_vs_ale"])):
+        lines.append(_line(row["game"], row, ways, [row[f"{way}_vs_ale"] for way in others]))
+    means = report["hmean"]
+    lines.append(_line("harmonic mean", means, ways, [means[way] / means["ale"] for way in others]))
+    lines += ["", f"worst {report['worst']}, best {report['best']}"]
+    if report["unequal"]:
+        lines.append(f"NOT the same frames as ale-py: {', '.join(report['unequal'])}")
+    return "\n".join(lines)
+
+
+def _line(label: str, rates: dict[str, float], ways: list[str], ratios: list[float]) -> str:
+    return f"{label:<20}" + "".join(f"{rates[way]:>10,.0f}" for way in ways) + "".join(f"{r:>10.2f}" for r in ratios)
+
+
+def _ale_py() -> Any:
+    try:
+        import ale_py
+    except ImportError:
+        raise PacelineError("ale-py is not installed: pip install 'paceline[atari]'") from None
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    return ale_py
+
+
+def _chosen(games: str, ale: Any) -> dict[str, Any]:
+    """The games' ids and the paths of their ROMs, which are ale-py's."""
+    from ..envs.atari import ALEInterface
+
+    ids = GAMES_49 if games == "49" else sorted(ale.roms.get_all_rom_ids()) if games == "all" else games.split(",")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        paths = {game: ale.roms.get_rom_path(game) for game in ids}
+    if games == "all":
+        return {game: path for game, path in paths.items() if path and ALEInterface.isSupportedROM(path)}
+    for game, path in paths.items():
+        if path is None:
+            raise PacelineError(f"games: {game!r}, must be 49, all or ids of games that ale-py has, such as pong,breakout")
+    return paths
+
+
+def _progress(line: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{line:<40}" + ("" if line else "\r"), end="", file=sys.stderr, flush=True)
+
+
+# ----------------------------------------------------------------- the game
+
+
+class Player(Protocol):
+    """A way to play. A further one needs a line in _game and nothing else."""
+
+    def turn(self) -> tuple[int, float]:
+        """Plays on for a fixed number of acts: (frames, seconds of processor time)."""
+
+
+def _game(game: str, path: Any, ale: Any, seconds: float, turns: int) -> dict[str, Any]:
+    from ..envs.atari import ALEInterface
+
+    theirs = _Act(ale.ALEInterface, path, _SKIP)
+    every, some = _Act(ALEInterface, path, 1), _Act(ALEInterface, path, _SKIP)
+    acts = theirs.calibrate(seconds)
+    every.calibrate(seconds, acts)
+    some.calibrate(seconds, acts)
+    players: dict[str, Player] = {"ale": theirs, "every": every, "2of4": some, "env": _Env(game, acts // _ENVS)}
+    rates: dict[str, list[float]] = {name: [] for name in players}
+    for turn in range(turns):
+        for name in players if turn % 2 == 0 else reversed(players):
+            frames, took = players[name].turn()
+            rates[name].append(frames / took)
+    equal = theirs.ale.getFrameNumber() == some.ale.getFrameNumber() and bool((theirs.ale.getRAM() == some.ale.getRAM()).all())
+    return {"game": game, "equal": equal} | {name: statistics.median(values) for name, values in rates.items()}
+
+
+class _Act:
+    """ALEInterface.act, of either kind: random minimal actions, no sticky ones, a reset when the game is over."""
+
+    def __init__(self, interface: Any, path: Any, frame_skip: int) -> None:
+        self.repeat = _SKIP // frame_skip
+        self.ale = interface()
+        self.ale.setInt("random_seed", 1)
+        self.ale.setFloat("repeat_action_probability", 0.0)
+        self.ale.setInt("frame_skip", frame_skip)
+        self.ale.loadROM(path)
+        self.minimal = [action.value for action in self.ale.getMinimalActionSet()]
+        self.random = random.Random(1)
+        self.actions: list[int] = []
+
+    def calibrate(self, seconds: float, acts: int | None = None) -> int:
+        """Fixes the acts of a turn: those given, or as many as fit. Both warm up by the same acts."""
+        self.actions = self.random.choices(self.minimal, k=100)
+        _, took = self.turn()
+        number = max(100, round(seconds / took * 100)) if acts is None else acts
+        self.actions = self.random.choices(self.minimal, k=number)
+        return number
+
+    def turn(self) -> tuple[int, float]:
+        ale, act, game_over, repeat = self.ale, self.ale.act, self.ale.game_over, self.repeat
+        first, began = ale.getFrameNumber(), time.process_time()
+        for action in self.actions:
+            for _ in range(repeat):
+                act(action)
+            if game_over():
+                ale.reset_game()
+        return ale.getFrameNumber() - first, time.process_time() - began
+
+
+class _Env:
+    """The game's environments, as learning steps them, on one thread."""
+
+    def __init__(self, game: str, steps: int) -> None:
+        import numpy as np
+
+        from ..envs.vec import make_vec
+
+        self.envs = make_vec(f"atari/{game}", _ENVS, num_threads=1, autoreset_mode="same_step")
+        n = int(self.envs.single_action_space.n)
+        self.actions = list(np.random.default_rng(1).integers(n, size=(max(steps, 10), _ENVS), dtype=np.int32))
+        self.envs.reset(seed=1)
+        for row in self.actions[:10]:
+            self.envs.step(row)
+
+    def turn(self) -> tuple[int, float]:
+        step, began = self.envs.step, time.process_time()
+        for row in self.actions:
+            step(row)
+        return len(self.actions) * _ENVS * _SKIP, time.process_time() - began

@@ -1,0 +1,224 @@
+"""`paceline bench update`: minibatch updates and acting, ours and PyTorch's in turns."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+# Trials of ours in each round, and of each kind of work of PyTorch's.
+TRIALS = 3
+
+Key = tuple[str, int, str, int]  # work, batch, precision or kind, threads
+
+
+def main(args: argparse.Namespace) -> None:
+    """The command."""
+    report = measure(args.rounds, None if args.no_torch else _torch())
+    print(json.dumps(report) if args.json else text(report))
+
+
+def measure(rounds: int, torch: Torch | None) -> dict[str, Any]:
+    """Medians over rounds in which ours and PyTorch's take turns, and their ratios."""
+    from . import run
+
+    ours: dict[Key, dict[str, Any]] = {}
+    theirs: dict[Key, list[float]] = {}
+    threads: list[int] = []
+    isa = ""
+    for _ in range(rounds):
+        part = run("update", {"trials": TRIALS})
+        isa = part["isa"]
+        for r in part["results"]:
+            key = (r["work"], r["batch"], r["precision"], r["threads"])
+            mine = ours.setdefault(key, r | {"ms": [], "peak_gflops": []})
+            mine["ms"] += r["ms"]
+            mine["peak_gflops"] += r["peak_gflops"]
+        threads = sorted({key[3] for key in ours})
+        if torch is not None:
+            for n in threads:
+                for (work, batch, kind), ms in torch.turn(n).items():
+                    theirs.setdefault((work, batch, kind, n), []).extend(ms)
+    report: dict[str, Any] = {"isa": isa, "rounds": rounds, "torch": None, "ours": [], "theirs": [], "ratio": {}}
+    if torch is not None:
+        report["torch"] = {"version": torch.version, "left_out": torch.left_out}
+    for key, r in ours.items():
+        ms, peak = statistics.median(r["ms"]), statistics.median(r["peak_gflops"])
+        if r["flop"] == 0:
+            report["ours"].append(dict(zip(("work", "batch", "precision", "threads"), key)) | {"ms": ms})
+            continue
+        rate, done = r["flop"] / ms / 1e6, r["flop_done"] / ms / 1e6
+        report["ours"].append(
+            dict(zip(("work", "batch", "precision", "threads"), key))
+            | {"ms": ms, "gflops": rate, "gflops_done": done, "peak_gflops": peak, "of_peak": rate / peak, "done_of_peak": done / peak}
+        )
+    for key, times in theirs.items():
+        report["theirs"].append(dict(zip(("work", "batch", "kind", "threads"), key)) | {"ms": statistics.median(times)})
+    report["ratio"] = _ratios(report)
+    return report
+
+
+def _ratios(report: dict[str, Any]) -> dict[str, float]:
+    """Above 1: ours is faster. NAME_of_peak: our rate over the peak, by the textbook's operations and by those done."""
+    ratio: dict[str, float] = {}
+    ours = {(r["work"], r["batch"], r["precision"], r["threads"]): r for r in report["ours"]}
+    theirs = {(r["work"], r["batch"], r["kind"], r["threads"]): r["ms"] for r in report["theirs"]}
+
+    def name(work: str, batch: int, precision: str, threads: int) -> str:
+        if work == "update":
+            return f"update_{precision}_{threads}t"
+        return f"act_b{batch}" + ("" if precision == "fp32" else f"_{precision}") + ("" if threads == 1 else f"_{threads}t")
+
+    for (work, batch, precision, threads), r in ours.items():
+        if work == "sample":
+            update = ours["update", batch, precision, threads]
+            ratio[f"sample_of_{name('update', batch, precision, threads)}"] = r["ms"] / update["ms"]
+            continue
+        label = name(work, batch, precision, threads)
+        ratio[f"{label}_of_peak"] = r["of_peak"]
+        ratio[f"{label}_done_of_peak"] = r["done_of_peak"]
+        one = ours.get((work, batch, precision, 1))
+        if threads > 1 and one:
+            ratio[f"{label}_vs_1t"] = one["ms"] / r["ms"]
+        for (w, b, kind, n), ms in theirs.items():
+            if (w, b, n) == (work, batch, threads):
+                ratio[f"{label}_vs_torch" + ("" if kind == "fp32" else f"_{kind}")] = ms / r["ms"]
+    return ratio
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report as tables."""
+    lines = [
+        f"Nature CNN, 6 actions, {report['isa']}; medians of {report['rounds'] * TRIALS} trials, taken in turns",
+        "",
+        f"{'':<14}{'precision':<10}{'threads':>7}{'ms':>9}{'GFLOP/s':>9}{'peak':>7}{'of peak':>9}{'done':>7}",
+    ]
+    for r in report["ours"]:
+        work = f"{r['work']} {r['batch']}"
+        if r["work"] == "sample":
+            lines.append(f"{work:<14}{'':<10}{r['threads']:>7}{r['ms']:>9.2f}")
+            continue
+        lines.append(
+            f"{work:<14}{r['precision']:<10}{r['threads']:>7}{r['ms']:>9.2f}{r['gflops']:>9.0f}{r['peak_gflops']:>7.0f}"
+            f"{r['of_peak']:>9.2f}{r['done_of_peak']:>7.2f}"
+        )
+    lines += [
+        "",
+        "GFLOP/s: the operations of the textbook's convolutions; done: the share of the peak with those of",
+        "Winograd's, which multiply less. peak: multiply-adds on registers, in bursts between the trials.",
+    ]
+    if report["theirs"]:
+        lines += ["", f"PyTorch {report['torch']['version']}", f"{'':<14}{'kind':<15}{'threads':>7}{'ms':>9}   ours faster by"]
+        for r in report["theirs"]:
+            mine = {p: _find(report, r, p) for p in ("fp32", "bf16")}
+            lines.append(
+                f"{r['work'] + ' ' + str(r['batch']):<14}{r['kind']:<15}{r['threads']:>7}{r['ms']:>9.2f}   "
+                + ", ".join(f"{r['ms'] / m['ms']:.2f} ({p})" for p, m in mine.items() if m)
+            )
+        lines += [f"left out: {what}" for what in report["torch"]["left_out"]]
+    else:
+        lines.append("PyTorch is not installed or was left out: pip install torch to compare")
+    return "\n".join(lines)
+
+
+def _find(report: dict[str, Any], r: dict[str, Any], precision: str) -> dict[str, Any] | None:
+    for o in report["ours"]:
+        if (o["work"], o["batch"], o["threads"], o["precision"]) == (r["work"], r["batch"], r["threads"], precision):
+            found: dict[str, Any] = o
+            return found
+    return None
+
+
+def _torch() -> Torch | None:
+    try:
+        return Torch()
+    except ImportError:
+        return None
+
+
+class Torch:
+    """The same work as stable-baselines3's DQN asks of PyTorch: its network, loss, gradient norm and Adam.
+
+    Kinds: "fp32"; "bf16", the same under autocast; "compiled" and
+    "compiled_bf16", with both passes through torch.compile, where that runs.
+    """
+
+    def __init__(self, batch: int = 32, act: tuple[int, ...] = (1, 8, 32)) -> None:
+        import torch
+
+        self.torch: Any = torch
+        self.version: str = torch.__version__
+        self.batch, self.act = batch, act
+        self.left_out: list[str] = []
+        self.online, self.target = self._network(), self._network()
+        self.optimizer = torch.optim.Adam(self.online.parameters(), lr=1e-4)
+        most = max(batch, *act)
+        self.obs = torch.randint(0, 256, (most, 4, 84, 84), dtype=torch.uint8)
+        self.next_obs = torch.randint(0, 256, (batch, 4, 84, 84), dtype=torch.uint8)
+        self.actions = torch.randint(0, 6, (batch, 1))
+        self.rewards, self.dones = torch.randn(batch, 1), torch.zeros(batch, 1)
+        self.kinds: dict[str, tuple[Any, Any, bool]] = {
+            "fp32": (self.online, self.target, False),
+            "bf16": (self.online, self.target, True),
+        }
+        for kind, autocast in (("compiled", False), ("compiled_bf16", True)):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    self.kinds[kind] = (torch.compile(self.online), torch.compile(self.target), autocast)
+                    self._update(kind)
+            except Exception as error:  # no compiler, or a platform that torch.compile does not know
+                del self.kinds[kind]
+                self.left_out.append(f"torch.compile ({kind}): {str(error).strip().splitlines()[0][:120] or type(error).__name__}")
+
+    def _network(self) -> Any:
+        nn = self.torch.nn
+        return nn.Sequential(
+            nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
+            nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6),
+        )  # fmt: skip
+
+    def _update(self, kind: str) -> None:
+        torch = self.torch
+        online, target, autocast = self.kinds[kind]
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            with torch.no_grad():
+                values, _ = target(self.next_obs.float() / 255.0).max(dim=1)
+                y = self.rewards + (1 - self.dones) * 0.99 * values.reshape(-1, 1).float()
+            q = torch.gather(online(self.obs[: self.batch].float() / 255.0), dim=1, index=self.actions)
+            loss = torch.nn.functional.smooth_l1_loss(q.float(), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.online.parameters(), 10)
+        self.optimizer.step()
+
+    def _act(self, kind: str, rows: int) -> None:
+        torch = self.torch
+        online, _, autocast = self.kinds[kind]
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            online(self.obs[:rows].float() / 255.0).argmax(dim=1).reshape(-1)
+
+    def turn(self, threads: int) -> dict[tuple[str, int, str], list[float]]:
+        """Times of TRIALS trials of everything, in milliseconds."""
+        self.torch.set_num_threads(threads)
+        times: dict[tuple[str, int, str], list[float]] = {}
+        for kind in self.kinds:
+            works: list[tuple[str, int, Callable[[], None]]] = [("update", self.batch, functools.partial(self._update, kind))]
+            if not kind.startswith("compiled"):  # it would compile again for every number of rows
+                works += [("act", rows, functools.partial(self._act, kind, rows)) for rows in self.act]
+            for work, batch, call in works:
+                call()  # the first call after a change is slower
+                times[work, batch, kind] = [_milliseconds(call) for _ in range(TRIALS)]
+        time.sleep(0.01)  # its threads spin for a while after their work
+        return times
+
+
+def _milliseconds(call: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    call()
+    return (time.perf_counter() - began) * 1e3

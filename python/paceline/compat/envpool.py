@@ -1,0 +1,342 @@
+"""For scripts that were written for EnvPool: its calls, stepped by this library.
+
+    import paceline.envpool as envpool
+
+    envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=16, batch_size=8)
+    envs.async_reset()
+    while training:
+        obs, rewards, terminated, truncated, info = envs.recv()
+        envs.send(policy(obs), info["env_id"])
+
+Task ids, keywords, defaults, shapes, dtypes and infos are those of EnvPool 1.2; an episode
+that has ended begins again with the next action, which is not played. What differs:
+
+    - dm_env's interface, xla(), use_inter_area_resize=False and windows (render_mode="human")
+      are not there: asking for them is an error. Of EnvPool's environments the Atari games
+      and CartPole-v1, Acrobot-v1 and MountainCar-v0 are.
+    - An episode that terminates in its last allowed step is terminated, not truncated.
+    - max_episode_steps of CartPole, Acrobot and MountainCar can be lowered, not raised.
+    - A stack has zeros before the first observation of an episode, not copies of it.
+    - step in part of the environments needs batch_size: where recv returns all of them,
+      env_id must name all.
+    - The same seed starts other episodes. num_threads=0 is one for each core.
+    - Without env_id, send is for the environments of the last recv. A recv that would wait
+      for ever, because too few are under way, is an error.
+    - In colour, the two frames that are one image are joined plane by plane.
+    - config has neither base_path nor task.
+"""
+
+from __future__ import annotations
+
+import collections
+import warnings
+from typing import Any, NoReturn
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from .._arguments import autoreset_metadata, whole
+from ..envs import registration
+from ..envs.vec import make_vec
+from ..errors import ConfigError, PacelineWarning
+from ..spaces import Array
+
+__all__ = ["EnvPool", "EnvSpec", "list_all_envs", "make", "make_dm", "make_gym", "make_gymnasium", "make_spec"]
+
+_CLASSIC = {  # max_episode_steps, reward_threshold
+    "CartPole-v1": (500, 475.0),
+    "Acrobot-v1": (500, -100.0),
+    "MountainCar-v0": (200, -110.0),
+}
+_ATARI = {
+    "stack_num": 4, "frame_skip": 4, "noop_max": 30, "zero_discount_on_life_loss": False, "episodic_life": False,
+    "reward_clip": False, "use_fire_reset": True, "img_height": 84, "img_width": 84, "mode": -1, "difficulty": -1,
+    "full_action_space": False, "repeat_action_probability": 0.0, "use_inter_area_resize": True, "gray_scale": True,
+}  # fmt: skip
+_OURS = {"frame_skip": "frameskip", "reward_clip": "reward_clipping", "gray_scale": "grayscale"}
+# zero_discount_on_life_loss changes what dm_env alone returns.
+_NOT_OURS = ("noop_max", "zero_discount_on_life_loss", "use_inter_area_resize")
+_TYPES = ("gymnasium", "gym")
+_MOST_ENVS = 65536
+# What the next row of an environment is: the first of a game that this module begins or that
+# the library begins, the first after a life, or a step of the game.
+_BEGIN, _AGAIN, _LIFE, _STEP = range(4)
+Results = tuple[Array, Array, Array, Array, dict[str, Any]]
+
+
+def list_all_envs() -> list[str]:
+    """The task ids that make knows."""
+    return [f"{game}-v5" for game in registration.ATARI] + list(_CLASSIC)
+
+
+def make(task_id: str, env_type: str, **kwargs: Any) -> EnvPool:
+    """A pool of environments; "gymnasium" and "gym" are the same."""
+    if env_type not in _TYPES:
+        raise ConfigError(f"env_type: {env_type!r}, must be {' or '.join(map(repr, _TYPES))}")
+    return EnvPool(task_id, **kwargs)
+
+
+def make_gymnasium(task_id: str, **kwargs: Any) -> EnvPool:
+    """make(task_id, "gymnasium")."""
+    return make(task_id, "gymnasium", **kwargs)
+
+
+def make_gym(task_id: str, **kwargs: Any) -> EnvPool:
+    """make(task_id, "gym")."""
+    return make(task_id, "gym", **kwargs)
+
+
+def make_dm(task_id: str, **kwargs: Any) -> NoReturn:
+    """Refused: there is no dm_env interface."""
+    raise ConfigError(f"env_type: 'dm', must be {' or '.join(map(repr, _TYPES))}")
+
+
+def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
+    """What make with the same arguments would have as its spec."""
+    config, _ = _settings(task_id, kwargs)
+    pool = EnvPool(task_id, **{**kwargs, "num_envs": 1, "batch_size": 1, "seed": 0})
+    pool.close()
+    return EnvSpec(task_id, config, pool.observation_space, pool.action_space)
+
+
+class EnvSpec:
+    """config: all settings, a named tuple; the spaces of one environment; reward_threshold or None."""
+
+    def __init__(self, id: str, config: dict[str, Any], observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        self.id = id
+        self.config = collections.namedtuple("Config", config)(**config)
+        self.observation_space = self.gymnasium_observation_space = observation_space
+        self.action_space = self.gymnasium_action_space = action_space
+        self.reward_threshold = config.get("reward_threshold")
+
+    def __repr__(self) -> str:
+        return repr(self.config).replace("Config(", f"EnvSpec({self.id}, ", 1)
+
+
+def _settings(task_id: str, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(EnvPool's config, keywords of make_vec)."""
+    atari = task_id.removesuffix("-v5") in registration.ATARI and task_id.endswith("-v5")
+    if not atari and task_id not in _CLASSIC:
+        raise ConfigError(f"task_id: {task_id!r}, must be one of list_all_envs()")
+    steps, threshold = (27_000, None) if atari else _CLASSIC[task_id]
+    own: dict[str, Any] = _ATARI if atari else {"reward_threshold": threshold}
+    config = {
+        "num_envs": 1, "batch_size": None, "num_threads": 0, "max_num_players": 1, "thread_affinity_offset": -1,
+        "seed": 42, "env_seed": [], "gym_reset_return_info": True, "max_episode_steps": steps, **own,
+    }  # fmt: skip
+    for name, value in given.items():
+        if name not in config or name == "env_seed":
+            raise ConfigError(f"{name}: {task_id} has no such keyword, must be one of {', '.join(sorted(config))}")
+        config[name] = value
+    n = whole("num_envs", config["num_envs"], 1, _MOST_ENVS)
+    config["batch_size"] = n if config["batch_size"] is None else whole("batch_size", config["batch_size"], 0, n) or n
+    whole("max_num_players", config["max_num_players"], 1, 1)
+    whole("max_episode_steps", config["max_episode_steps"], 1, 2**31 - 1 if atari else steps)
+    if np.ndim(config["seed"]):
+        config["seed"], config["env_seed"] = 0, [whole("seed", s, 0, 2**64 - 1) for s in config["seed"]]
+        if len(config["env_seed"]) != n:
+            raise ConfigError(f"seed: {len(config['env_seed'])} numbers, must be {n}, one for each environment")
+    else:
+        whole("seed", config["seed"], 0, 2**64 - 1)
+    if config["gym_reset_return_info"] is not True:
+        raise ConfigError("gym_reset_return_info: must be True, reset returns (obs, info)")
+    ours = {name: config[name] for name in ("num_envs", "batch_size", "num_threads", "thread_affinity_offset")}
+    if atari:
+        if config["use_inter_area_resize"] is not True:
+            raise ConfigError("use_inter_area_resize: must be True, images are reduced by the mean of areas only")
+        ours |= {_OURS.get(name, name): config[name] for name in _ATARI if name not in _NOT_OURS}
+        # EnvPool's numbers of frames before an episode begin with 1 and end with noop_max.
+        noops = whole("noop_max", config["noop_max"], 0, 9_999)
+        ours |= {"noop_min": min(noops, 1), "noop_max": noops + 1 if noops else 0}
+        # The steps are counted here, without the frames before an episode.
+        ours |= {"ram_info": True, "max_num_frames_per_episode": 0}
+    return config, ours
+
+
+class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Array, Array]):  # type: ignore[misc]
+    """What make returns. As in EnvPool, observation_space and action_space are those of one
+    environment; the number of rows is batch_size, after a reset of some that of the some."""
+
+    def __init__(self, task_id: str, *, render_mode: str | None = None, render_env_id: int = 0, **config: Any) -> None:
+        self._config, keywords = _settings(task_id, config)
+        self.num_envs: int = self._config["num_envs"]
+        self._render_env_id = whole("render_env_id", render_env_id, 0, self.num_envs - 1)
+        self._envs = make_vec(task_id.removesuffix("-v5"), render_mode=render_mode, autoreset_mode="next_step", **keywords)
+        self.render_mode = render_mode
+        self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": autoreset_metadata("next_step")}
+        space = self._envs.single_observation_space
+        self._colour = len(space.shape) == 4
+        if self._colour:  # a frame after the other, each of three planes
+            stack, height, width, planes = space.shape
+            space = spaces.Box(0, 255, (stack * planes, height, width), np.uint8)
+        self.observation_space = self.single_observation_space = space
+        self.action_space = self.single_action_space = self._envs.single_action_space
+        self.spec: Any = EnvSpec(task_id, self._config, self.observation_space, self.action_space)
+        self.all_env_ids: Array = np.arange(self.num_envs, dtype=np.int32)
+        self.is_async: bool = self._config["batch_size"] < self.num_envs
+        self._atari = task_id.endswith("-v5")
+        self._angles = task_id == "Acrobot-v1"
+        first = self._config["seed"]
+        self._seeds: list[int] = self._config["env_seed"] or [(first + i) % 2**64 for i in range(self.num_envs)]
+        self._unseeded = np.ones(self.num_envs, bool)
+        self._next = np.full(self.num_envs, _BEGIN, np.int8)
+        self._elapsed = np.zeros(self.num_envs, np.int32)
+        self._sent: list[Array] = []  # since the last recv, whose rows come in this order if it returns all
+        self._last: Array = self.all_env_ids
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """All settings."""
+        return dict(self._config)
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def __repr__(self) -> str:
+        return repr(self.spec).replace("EnvSpec", "EnvPool", 1)
+
+    __str__ = __repr__
+
+    # ------------------------------------------------------------- episodes
+
+    def reset(self, env_id: Any = None, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Begins a game in the environments env_id, or those of options["reset_mask"], or all.
+
+        Returns (obs, info) of these, or in an async pool of the first batch_size. What is under
+        way when all are reset is forgotten. seed is not looked at: make has taken one.
+        """
+        if seed is not None:
+            warnings.warn("seed: ignored, as in EnvPool: it is an argument of make", PacelineWarning, stacklevel=2)
+        if options and env_id is None:
+            env_id = np.flatnonzero(self._envs._mask(options))
+        ids = self._ids(env_id, self.all_env_ids)
+        if self.is_async:
+            if env_id is None:
+                self.async_reset()
+            else:
+                self._start(ids)
+            started: tuple[Array, dict[str, Any]] = self.recv(reset=True)
+            return started
+        seeds, mask = self._begin(ids)
+        obs, infos = self._envs.reset(seed=seeds, options={"reset_mask": mask})
+        self._sent = []
+        none = np.zeros(len(ids), bool)
+        obs, *_, info = self._answer(ids, (obs[ids], none, none, none, {name: infos[name][ids] for name in infos}))
+        return obs, info
+
+    def async_reset(self) -> None:
+        """Begins a game in all environments; recv returns what they begin with."""
+        self._envs._check_open()
+        self._envs._forget()
+        self._sent = [self.all_env_ids]
+        self._start(self.all_env_ids)
+
+    def _start(self, ids: Array) -> None:
+        seeds, mask = self._begin(ids)
+        self._envs.async_reset(seed=seeds, options={"reset_mask": mask})
+
+    def _begin(self, ids: Array) -> tuple[list[int | None] | None, Array]:
+        """(seeds of those that never had one, mask)."""
+        mask = np.zeros(self.num_envs, bool)
+        mask[ids] = True
+        new = mask & self._unseeded
+        self._unseeded[mask] = False
+        self._next[mask] = _BEGIN
+        return [s if is_new else None for s, is_new in zip(self._seeds, new)] if new.any() else None, mask
+
+    # ----------------------------------------------------------------- steps
+
+    def step(self, action: Any, env_id: Any = None) -> Results:  # type: ignore[override]
+        """send, then recv."""
+        if isinstance(action, dict):
+            action, env_id = action["action"], action.get("env_id", env_id)
+        if self.is_async or env_id is not None or self._sent or _BEGIN in self._next:
+            if not self.is_async and env_id is not None and len(env_id) + sum(map(len, self._sent)) != self.num_envs:
+                raise ConfigError(f"env_id: {len(env_id)} environments, must be all {self.num_envs} without a batch_size")
+            self.send(action, env_id)
+            results: Results = self.recv()
+            return results
+        return self._answer(self.all_env_ids, self._envs.step(action))
+
+    def send(self, action: Any, env_id: Any = None) -> None:
+        """Hands out actions, for the environments env_id or those of the last recv, and does not
+        wait. A dict has both, as "action" and "env_id"."""
+        if isinstance(action, dict):
+            action, env_id = action["action"], action.get("env_id", env_id)
+        ids, actions = self._ids(env_id, self._last), np.asarray(action)
+        if actions.shape[:1] != ids.shape:
+            raise ConfigError(f"action: {actions.dtype} of shape {actions.shape}, must be {len(ids)}, one for each environment")
+        begin = self._next[ids] == _BEGIN
+        if not begin.all():
+            self._envs.send(actions[~begin], ids[~begin])
+        if begin.any():
+            self._start(ids[begin])
+        self._sent.append(ids)
+
+    def recv(self, reset: bool = False, return_info: bool = True) -> Any:
+        """The first batch_size environments that are done: (obs, rewards, terminated, truncated,
+        info), with reset (obs, info). return_info is not looked at, as in EnvPool."""
+        rows = self._envs.recv()
+        ids: Array = rows[4]["env_id"]
+        order, self._sent = self._sent, []
+        if not self.is_async:
+            ids = np.concatenate(order)
+            if (ids != rows[4]["env_id"]).any():
+                rows = (*(row[ids] for row in rows[:4]), {name: column[ids] for name, column in rows[4].items()})
+        else:
+            self._last = ids.copy()
+        obs, rewards, terminated, truncated, info = self._answer(ids, rows)
+        return (obs, info) if reset else (obs, rewards, terminated, truncated, info)
+
+    def _ids(self, env_id: Any, otherwise: Array) -> Array:
+        ids = otherwise if env_id is None else np.asarray(env_id)
+        if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids) or ids.min() < 0 or ids.max() >= self.num_envs:
+            raise ConfigError(f"env_id: {env_id!r}, must be a row of numbers from 0 to {self.num_envs - 1}")
+        if len(np.unique(ids)) < len(ids):
+            raise ConfigError(f"env_id: {env_id!r}, must be different numbers")
+        return ids.astype(np.int32)
+
+    def _answer(self, ids: Array, rows: tuple[Any, ...]) -> Results:
+        """EnvPool's rows for those of the library, whose Atari games have no limit of steps."""
+        obs, rewards, terminated, truncated, infos = rows
+        was, elapsed = self._next[ids], self._elapsed[ids]
+        elapsed[was == _STEP] += 1
+        elapsed[was < _LIFE] = 0
+        ended = terminated | truncated
+        over = infos["game_over"] if self._atari else ended
+        cut = ~ended & (elapsed >= self._config["max_episode_steps"]) & (was == _STEP)
+        self._elapsed[ids] = elapsed
+        self._next[ids] = np.where(cut, _BEGIN, np.where(ended, np.where(over, _AGAIN, _LIFE), _STEP))
+        info: dict[str, Any] = {"env_id": ids.copy(), "players": {"env_id": ids.copy()}}
+        if self._atari:
+            info["lives"], info["reward"] = infos["lives"], infos["raw_reward"].astype(np.float32)
+            info["terminated"], info["ram"] = over.astype(np.int32), infos["ram"]
+        elif self._angles:
+            info["state"] = np.arctan2(obs[:, [1, 3]], obs[:, [0, 2]])
+        info["elapsed_step"] = elapsed
+        if self._colour:
+            obs = obs.transpose(0, 1, 4, 2, 3).reshape(len(obs), -1, *obs.shape[2:4])
+        return obs, rewards.astype(np.float32), terminated, truncated | cut, info
+
+    # -------------------------------------------------------------- the rest
+
+    def render(self, env_ids: Any = None, camera_id: int | None = None) -> Array:  # type: ignore[override]
+        """Images of the environments env_ids (a number or a row of them; None: render_env_id's),
+        uint8 [n, height, width, 3]. There are no cameras to choose from."""
+        if self.render_mode is None:
+            raise ConfigError("render_mode: None, must be 'rgb_array' for render")
+        ids = self._ids(np.atleast_1d(self._render_env_id if env_ids is None else env_ids), self.all_env_ids)
+        return np.stack([self._envs._image(i) for i in ids.tolist()])
+
+    def seed(self, seed: Any = None) -> None:
+        """Not looked at, as in EnvPool: make has taken one."""
+        warnings.warn("seed: ignored, as in EnvPool: it is an argument of make", PacelineWarning, stacklevel=2)
+
+    def xla(self) -> None:
+        """Refused."""
+        raise ConfigError("xla: not there, must be replaced by send and recv")
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Waits for what is under way and frees the environments."""
+        self._envs.close()

@@ -1,0 +1,222 @@
+"""Vector environments as stable-baselines3's VecEnv, for its own algorithms.
+
+    import paceline
+    from stable_baselines3 import PPO
+
+    envs = paceline.sb3.VecEnv("Pong", num_envs=8, seed=1)
+    PPO("CnnPolicy", envs).learn(1_000_000)
+
+What comes back is what SB3's DummyVecEnv of Monitors returns: terminal_observation,
+TimeLimit.truncated, and where an episode ends {"r", "l", "t"} as "episode". There is no
+need of a Monitor or VecMonitor, and SB3 learns that (env_is_wrapped). In Atari games these
+episodes are whole games with their whole rewards, as papers report them, also where lives
+are episodes or rewards are clipped.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+try:
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import VecEnv as _Base
+except ImportError:
+    raise ImportError("stable-baselines3 is not installed: pip install 'paceline[sb3]'") from None
+
+from .._arguments import autoreset_name
+from ..envs import vec_env, workers
+from ..envs.vec import make_vec
+from ..errors import CallbackError, ConfigError
+from ..spaces import Array
+
+__all__ = ["VecEnv"]
+
+# What Gymnasium calls a single environment's is SB3's without the word.
+_NAMES = {"observation_space": "single_observation_space", "action_space": "single_action_space"}
+# What of the library's vectors takes the number of an environment.
+_METHODS = ("clone_state", "restore_state")
+Results = tuple[Any, Array, Array, list[dict[str, Any]]]
+
+
+class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
+    """num_envs environments for SB3.
+
+    env: what make_vec makes environments of, with its keywords; or a vector that it has made,
+        which must be of autoreset mode "same_step" and return all environments at once.
+    seed: of the first reset; reset by reset they go on along their random numbers.
+    """
+
+    def __init__(self, env: Any, num_envs: int | None = None, *, seed: int | None = None, **keywords: Any) -> None:
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            if num_envs is not None or keywords:
+                name = "num_envs" if num_envs is not None else next(iter(keywords))
+                raise ConfigError(f"{name}: given with environments that are made already, must be left out")
+            mode = autoreset_name(env.metadata.get("autoreset_mode"))
+            if mode != "same_step":
+                raise ConfigError(f"autoreset_mode: {mode!r}, must be 'same_step' for stable-baselines3")
+            size = getattr(env, "batch_size", env.num_envs)
+            if size != env.num_envs:
+                raise ConfigError(f"batch_size: {size}, must be num_envs, {env.num_envs}, for stable-baselines3")
+            copy = getattr(env, "copy", True)
+        else:
+            copy = keywords.get("copy", True)
+            for name in ("autoreset_mode", "batch_size"):
+                if name in keywords:
+                    raise ConfigError(f"{name}: {keywords[name]!r}, must be left out: stable-baselines3 knows only one")
+        if not copy:
+            raise ConfigError("copy: False, must be True: stable-baselines3 reads observations after the next step")
+        self.envs: Any = env
+        if not isinstance(env, gymnasium.vector.VectorEnv):
+            self.envs = make_vec(env, 1 if num_envs is None else num_envs, autoreset_mode="same_step", **keywords)
+        self._workers = isinstance(self.envs, workers.WorkerVecEnv)
+        self._asynchronous = self._workers or isinstance(self.envs, vec_env.VecEnv)  # what has send and recv of our kind
+        self._actions: Any = None
+        super().__init__(self.envs.num_envs, self.envs.single_observation_space, self.envs.single_action_space)
+        self.metadata = dict(self.envs.metadata)
+        self.spec = self.envs.spec
+        self._began = time.time()
+        self._forget()
+        if seed is not None:
+            self.seed(seed)
+
+    # ------------------------------------------------------------- episodes
+
+    def reset(self) -> Any:
+        """Begins an episode everywhere, with what seed and set_options have left for it; a step
+        that is under way is forgotten."""
+        seeds, options = self._seeds, self._options
+        self._reset_seeds()
+        self._reset_options()
+        if any(one != options[0] for one in options):
+            raise ConfigError("options: differ, must be the same for all environments")
+        if "reset_mask" in options[0]:
+            raise ConfigError("options: 'reset_mask', must not be there: SB3 resets all environments at once")
+        obs, infos = self.envs.reset(seed=seeds[0], options=options[0] or None)  # the others' follow, as in SB3
+        self.reset_infos = _each(infos, self.num_envs)
+        self._forget()
+        return obs
+
+    def _forget(self) -> None:
+        self._returns, self._lengths = [0.0] * self.num_envs, [0] * self.num_envs
+
+    def step_async(self, actions: Any) -> None:
+        """Starts a step; the environments move on while the caller does something else."""
+        if self._asynchronous:
+            self.envs.send(np.asarray(actions))
+        else:
+            self._actions = np.asarray(actions)
+
+    def step_wait(self) -> Results:
+        """(obs, rewards float32, dones, infos) of the step that step_async started."""
+        return self._answer(*(self.envs.recv() if self._asynchronous else self.envs.step(self._actions)))
+
+    def step(self, actions: Any) -> Results:
+        """Both at once, which is faster where environments take microseconds."""
+        return self._answer(*self.envs.step(np.asarray(actions)))
+
+    def _answer(self, obs: Any, rewards: Array, terminated: Array, truncated: Array, infos: dict[str, Any]) -> Results:
+        dones = terminated | truncated
+        last_obs, last_infos = infos.pop("final_obs", None), infos.pop("final_info", {})
+        # An episode may be over for the learner (a lost life) without a reset.
+        again = dones & infos.pop("_final_obs", last_obs is not None)
+        for name in ("_final_info", "env_id", "_env_id"):
+            infos.pop(name, None)
+        each = _each(infos, self.num_envs)
+        if again.any():
+            lasts = _each(last_infos, self.num_envs)
+            for i in np.flatnonzero(again).tolist():
+                self.reset_infos[i], each[i] = each[i], lasts[i]
+        for i in np.flatnonzero(dones).tolist():
+            each[i]["terminal_observation"] = last_obs[i] if again[i] else obs[i]
+        for i, (reward, end, limit) in enumerate(zip(rewards.tolist(), terminated.tolist(), truncated.tolist())):
+            info = each[i]
+            info["TimeLimit.truncated"] = limit and not end
+            self._returns[i] += info.get("raw_reward", reward)
+            self._lengths[i] += 1
+            if info.get("game_over", end or limit):
+                seconds = round(time.time() - self._began, 6)
+                info["episode"] = {"r": round(self._returns[i], 6), "l": self._lengths[i], "t": seconds}
+                self._returns[i], self._lengths[i] = 0.0, 0
+        return obs, rewards.astype(np.float32), dones, each
+
+    # ------------------------------------------------ the environments' own
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """The attribute of each environment; those of the library's have their vector's in common."""
+        chosen = self._get_indices(indices)
+        if self._workers:
+            values = self._ask(self.envs.get_attr, attr_name)
+            return [values[i] for i in chosen]
+        value = getattr(self.envs, _NAMES.get(attr_name, attr_name))
+        return [value for _ in chosen]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Sets an attribute of environments in worker processes; the library's have none to set."""
+        if not self._workers:
+            raise AttributeError(f"environments of the library's have no attribute {attr_name!r} to set")
+        values = [value] * self.num_envs
+        if indices is not None:
+            values = self.get_attr(attr_name)
+            for i in self._get_indices(indices):
+                values[i] = value
+        self._ask(self.envs.set_attr, attr_name, values)
+
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        """Calls a method of each environment; those of the library's have clone_state,
+        restore_state and render, those in worker processes all of theirs."""
+        if self._workers:
+            if indices is not None and list(self._get_indices(indices)) != list(range(self.num_envs)):
+                raise ConfigError(f"indices: {indices!r}, must be None: all worker processes are asked at once")
+            return list(self._ask(self.envs.call, method_name, *method_args, **method_kwargs))
+        chosen = list(self._get_indices(indices))
+        if method_name == "render":
+            images = self.get_images()
+            return [images[i] for i in chosen]
+        if method_name not in _METHODS:
+            raise AttributeError(f"environments of the library's have no method {method_name!r}")
+        return [getattr(self.envs, method_name)(*method_args, env_id=i, **method_kwargs) for i in chosen]
+
+    def _ask(self, ask: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return ask(*args, **kwargs)
+        except CallbackError as err:
+            if ": AttributeError: " in str(err):  # what SB3 takes for "it has none"
+                raise AttributeError(str(err)) from err
+            raise
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
+        """Only as it were in a Monitor: "episode" is in the infos."""
+        return [issubclass(Monitor, wrapper_class) for _ in self._get_indices(indices)]
+
+    def get_images(self) -> list[Any]:
+        """An image of each environment, or None with a render_mode other than "rgb_array"."""
+        return list(self.envs.render()) if self.render_mode == "rgb_array" else [None] * self.num_envs
+
+    def close(self) -> None:
+        """Closes the environments; twice is fine."""
+        self.envs.close()
+
+
+def _each(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
+    """Gymnasium's infos, a dict of columns with masks, as a dict for each environment."""
+    each: list[dict[str, Any]] = [{} for _ in range(n)]
+    for name, column in infos.items():
+        mask = infos.get("_" + name)
+        if mask is None:  # this one is a mask itself
+            continue
+        values: Any = column
+        if isinstance(column, dict):
+            values = _each(column, n)
+        elif column.ndim == 1:
+            values = column.tolist()
+        if mask.all():
+            for info, value in zip(each, values):
+                info[name] = value
+        else:
+            for i in np.flatnonzero(mask):
+                each[i][name] = values[i]
+    return each

@@ -1,0 +1,11 @@
+"""Environments: the library's own under Gymnasium's interfaces, and Gymnasium's as a trainer's rows.
+
+    vec            make_vec and load_env, the way in
+    vec_env        the library's vector environments; single: one of them
+    workers        environments written in Python, in processes (_crew, _worker, _table)
+    vector         Gymnasium environments as rows that a trainer reads
+    atari          the Atari 2600 under ale-py's names
+    registration   the ids that Gymnasium knows
+
+Importing this package imports none of them.
+"""

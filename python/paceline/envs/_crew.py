@@ -1,0 +1,338 @@
+"""The parent side of _worker.py: the processes, and what came back from them.
+
+    crew.send([(worker, environments, message), ...])    off they go
+    crew.take_in()                                       waits for something to come back
+
+An environment that is back is in crew.done, in the order in which they came;
+what it brought is in notes, observations and failures, until the owner of the
+crew takes it out. A process that dies brings its environments back as failures,
+and all of them are in broken, until it is started again.
+
+No message is left half sent or half received: an exception that
+interrupts a message (Ctrl-C) ends that process.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import mmap
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from multiprocessing import connection, reduction, resource_tracker
+from typing import Any
+
+import cloudpickle
+
+from ..errors import CallbackError, ConfigError
+from . import _worker
+from ._table import Table
+from ._worker import Failure, Job, Made
+
+Message = tuple["Worker", list[int], bytes]
+
+# How often a silent process is asked whether it lives, in milliseconds: the end of a
+# pipe shows it at once, unless a process that the environment started keeps the pipe open.
+_LOOK = 1000
+# Bytes that may be unread in a worker's pipe. Below what Linux buffers (208 kB), so that
+# send never waits for a worker that waits for us to read.
+_UNREAD = 1 << 17
+_PER_MESSAGE = 1 << 10
+_GUARD = " (a script that starts processes needs: if __name__ == '__main__')"
+
+
+def error(failures: Iterable[Failure], results: Any = None) -> CallbackError:
+    """The exception for environments that failed together. See WorkerVecEnv."""
+    ordered = sorted(failures, key=lambda failure: failure.environment)
+    first = ordered[0]
+    err = CallbackError(f"environment {first.environment}: {first.text}")
+    err.index, err.indices = first.environment, tuple(failure.environment for failure in ordered)
+    err.traceback, err.results = first.trace, results
+    if first.trace and hasattr(err, "add_note"):  # Python 3.11
+        err.add_note(first.trace)
+    return err
+
+
+class Worker:
+    """One process, of environments first ... first + count - 1."""
+
+    def __init__(self, functions: list[Callable[[], Any]], first: int) -> None:
+        self.indices = list(range(first, first + len(functions)))
+        self.functions = pickled("env", functions)
+        self.process: Any = None
+        self.conn: Any = None
+        self.fd = -1
+        # Why there is no process.
+        self.dead: str | None = None
+        self.under_way: set[int] = set()
+        self.unread = 0
+
+
+def pickled(name: str, value: Any) -> bytes:
+    """The value as bytes for a process; name is what the error calls it."""
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except Exception as err:
+        raise ConfigError(f"{name}: cannot be sent to a process: {' '.join(str(err).split())}") from err
+
+
+class Crew:
+    """All the worker processes of a vector of environments, and their memory."""
+
+    def __init__(self, functions: list[Callable[[], Any]], workers: int, context: str, autoreset: str, each: bool) -> None:
+        """Starts the processes; each makes its environments. each: as in Job."""
+        self._context: Any = multiprocessing.get_context(context)
+        self._pid = os.getpid()
+        self._autoreset, self._each = autoreset, each
+        self._fd = -1
+        self._poller = select.poll()
+        self._by_fd: dict[int, Worker] = {}
+        self.num_envs = len(functions)
+        bounds = [self.num_envs * w // workers for w in range(workers + 1)]
+        self.workers = [Worker(functions[a:b], a) for a, b in itertools.pairwise(bounds)]
+        self.owner = [worker for worker in self.workers for _ in worker.indices]
+        self.done: collections.deque[int] = collections.deque()
+        self.notes: dict[int, list[bytes]] = {}
+        self.observations: dict[int, bytes] = {}
+        self.failures: dict[int, Failure] = {}
+        # Environments that nothing but a reset can help.
+        self.broken: dict[int, Failure] = {}
+        try:
+            made = self._start(self.workers)
+            self.metadata, self.render_mode, kinds = made[0]
+            _, self.observation_space, self.action_space = kinds[0]
+            self._check(made)
+            size = Table(self.num_envs, self.observation_space, self.action_space).size
+            self._fd = _memory(size)
+            self.table = Table(self.num_envs, self.observation_space, self.action_space, mmap.mmap(self._fd, size))
+            self._put_to_work(self.workers)
+        except BaseException:
+            self.stop()
+            raise
+
+    # ------------------------------------------------------------- starting
+
+    def _start(self, workers: list[Worker]) -> list[Made]:
+        """New processes, up to where they have made their environments."""
+        for worker in workers:
+            self._spawn(worker)
+        waiting = {worker.conn: worker for worker in workers}
+        made: dict[int, Made] = {}
+        failure: Failure | None = None
+        while waiting:
+            ready = [waiting[conn] for conn in connection.wait(list(waiting), _LOOK / 1000)]
+            for worker in ready or [worker for worker in waiting.values() if not _lives(worker)]:
+                del waiting[worker.conn]
+                first = worker.indices[0]
+                try:
+                    if not ready:
+                        raise EOFError
+                    answer = pickle.loads(worker.conn.recv_bytes())
+                except (EOFError, OSError):
+                    text = f"{_obituary(worker)} before it had made its environments"
+                    hint = _GUARD if worker.process.exitcode == 1 and self._context.get_start_method() != "fork" else ""
+                    answer = Failure(first, text + hint, "")
+                if isinstance(answer, Made):
+                    made[first] = answer
+                elif failure is None or answer.environment < failure.environment:
+                    failure = answer
+            if failure is not None:  # lower numbers may fail too, and the lowest is reported
+                waiting = {conn: worker for conn, worker in waiting.items() if worker.indices[0] < failure.environment}
+        if failure is not None:
+            raise error([failure])
+        return [made[worker.indices[0]] for worker in workers]
+
+    def _spawn(self, worker: Worker) -> None:
+        conn, theirs = self._context.Pipe()
+        _worker.ends.add(conn)
+        job = Job(worker.functions, worker.indices[0], self.num_envs, self._autoreset, self._each)
+        process = self._context.Process(target=_worker.main, args=(theirs, job), name=f"paceline-{worker.indices[0]}", daemon=False)
+        # The child is born with SIGINT blocked, and opens it once it ignores it. The tracker
+        # comes first: starting it opens the signal here.
+        if self._context.get_start_method() != "fork":
+            resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+            worker.process, worker.conn, worker.fd = process, conn, conn.fileno()
+            worker.dead, worker.unread = None, 0
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
+
+    def _check(self, made: list[Made]) -> None:
+        for answer in made:
+            for i, observation_space, action_space in answer.spaces:
+                pairs = (("observation", observation_space, self.observation_space), ("action", action_space, self.action_space))
+                for name, space, wanted in pairs:
+                    if space != wanted:
+                        raise ConfigError(f"environment {i}: {name} space {space}, must be that of environment 0, {wanted}")
+
+    def _put_to_work(self, workers: list[Worker]) -> None:
+        for worker in workers:
+            self._by_fd[worker.fd] = worker
+            self._poller.register(worker.fd, select.POLLIN)
+            try:
+                worker.conn.send_bytes(pickle.dumps(("memory", [], b"")))
+                reduction.send_handle(worker.conn, self._fd, worker.process.pid)
+            except OSError:
+                self._bury(worker)
+
+    def restart(self, workers: list[Worker]) -> None:
+        """New processes in place of dead ones. Their environments stay broken, until each is reset."""
+        try:
+            self._check(self._start(workers))
+            self._put_to_work(workers)
+        except BaseException:
+            for worker in workers:
+                self._bury(worker, "ended when it was started again")
+            raise
+
+    # -------------------------------------------------------------- messages
+
+    def send(self, messages: list[Message]) -> None:
+        """Sends environments off, none of which may be under way."""
+        sent = 0
+        try:
+            for worker, indices, message in messages:
+                while worker.under_way and worker.unread + len(message) > _UNREAD:
+                    self.take_in()
+                worker.under_way.update(indices)
+                worker.unread += len(message) + _PER_MESSAGE
+                try:
+                    worker.conn.send_bytes(message)
+                except OSError:
+                    self._bury(worker)
+                sent += 1
+        except BaseException as err:
+            for worker, indices, _ in messages[sent:]:
+                worker.under_way.update(indices)
+                self._bury(worker, f"was stopped by {type(err).__name__}")
+            raise
+
+    def take_in(self) -> None:
+        """Waits until a worker says something, or dies; some environment must be under way."""
+        events = self._poller.poll(_LOOK)
+        if events:
+            for fd, _ in events:
+                self._hear(self._by_fd[fd])
+            return
+        for worker in self.workers:
+            if worker.under_way and not _lives(worker):
+                self._bury(worker)
+
+    def _hear(self, worker: Worker) -> None:
+        try:
+            back, notes, observations, failures = pickle.loads(worker.conn.recv_bytes())
+            for i, note in notes:
+                self.notes.setdefault(i, []).append(note)
+            self.observations.update(observations)
+            self.failures.update((failure.environment, failure) for failure in failures)
+            self.done.extend(back)
+            worker.under_way.difference_update(back)
+            if not worker.under_way:
+                worker.unread = 0
+        except (EOFError, OSError):
+            self._bury(worker)
+        except BaseException as err:
+            self._bury(worker, f"was stopped by {type(err).__name__}")
+            raise
+
+    def wait(self, indices: Iterable[int]) -> None:
+        """Until none of them is under way."""
+        for i in indices:
+            while i in self.owner[i].under_way:
+                self.take_in()
+
+    def forget(self, indices: Iterable[int]) -> dict[int, Failure]:
+        """Drops what environments that are not under way brought; returns their failures."""
+        gone = set(indices)
+        self.done = collections.deque(i for i in self.done if i not in gone)
+        for i in gone:
+            self.notes.pop(i, None)
+            self.observations.pop(i, None)
+        return {i: self.failures.pop(i) for i in gone if i in self.failures}
+
+    @property
+    def expected(self) -> int:
+        """How many environments are under way, or back and not taken out."""
+        return len(self.done) + sum(len(worker.under_way) for worker in self.workers)
+
+    # ---------------------------------------------------------------- ending
+
+    def _bury(self, worker: Worker, why: str | None = None) -> None:
+        """Ends a process that died, or that is to die because of why."""
+        # In an order in which it can be interrupted, and done again.
+        if worker.dead is None:
+            if self._by_fd.pop(worker.fd, None):
+                self._poller.unregister(worker.fd)
+            worker.conn.close()
+            if why is not None:
+                worker.process.kill()
+                worker.process.join()
+            text = _obituary(worker) if why is None else f"its worker process {why}"
+            self.broken.update((i, Failure(i, text, "")) for i in worker.indices)
+            worker.dead = text
+            worker.process.close()
+        for i in sorted(worker.under_way):
+            self.failures[i] = Failure(i, worker.dead, "")
+            self.done.append(i)
+        worker.under_way.clear()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Ends all processes: by asking, and after timeout seconds without asking."""
+        workers = [worker for worker in self.workers if worker.process is not None and worker.dead is None]
+        mine = os.getpid() == self._pid
+        for worker in workers:
+            try:
+                if mine and worker.unread <= _UNREAD:
+                    worker.conn.send_bytes(pickle.dumps(("close", [], b"")))
+            except OSError:
+                pass
+            worker.conn.close()  # a worker that waits for us to read its message waits no longer
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        # A copy of this object in a forked child has nothing more to end.
+        deadline = time.monotonic() + timeout
+        for worker in workers if mine else ():
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            if worker.process.exitcode is None:
+                worker.process.terminate()
+                worker.process.join(1.0)
+            if worker.process.exitcode is None:
+                worker.process.kill()
+                worker.process.join()
+            worker.dead = "its worker process was closed"
+            worker.process.close()
+        self.workers = []
+
+
+def _lives(worker: Worker) -> bool:
+    """Whether something may still come from the worker."""
+    return worker.process.exitcode is None or (not worker.conn.closed and bool(worker.conn.poll()))
+
+
+def _obituary(worker: Worker) -> str:
+    worker.process.join(1.0)
+    if worker.process.exitcode is None:  # it has closed its end of the pipe
+        worker.process.kill()
+        worker.process.join()
+    return f"its worker process died with exit code {worker.process.exitcode}"
+
+
+def _memory(size: int) -> int:
+    """A file of that size without a name: nothing is left behind, however this process ends."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("paceline")
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    os.ftruncate(fd, size)
+    return fd

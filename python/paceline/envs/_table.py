@@ -1,0 +1,102 @@
+"""The memory that a vector of environments and its worker processes share.
+
+Table lays it out: an array of n rows for whatever has a fixed size, row i for
+environment i. What is a dict or a tuple of spaces is a dict or a tuple of arrays
+("a tree"); the functions here read and write rows of such trees.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ..errors import ConfigError
+from ..spaces import Array
+
+_ALIGN = 64
+_LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def fixed(space: Any) -> bool:
+    """Whether the space's elements are arrays of one size, so that they have rows in Table."""
+    if isinstance(space, spaces.Dict):
+        return all(fixed(part) for part in space.spaces.values())
+    if isinstance(space, spaces.Tuple):
+        return all(fixed(part) for part in space.spaces)
+    return isinstance(space, _LEAVES)
+
+
+class Table:
+    """The arrays of n environments in one stretch of memory.
+
+    obs and actions are an array [n, ...], or dicts and tuples of such arrays as
+    the space is one; None where the space is not fixed().
+    """
+
+    def __init__(self, n: int, observation_space: Any, action_space: Any, memory: mmap.mmap | None = None) -> None:
+        """memory: None to learn the size that is needed."""
+        self._memory, self.size = memory, 0
+        self.rewards = self._array((n,), np.float64)
+        self.terminated, self.truncated = self._array((n,), np.bool_), self._array((n,), np.bool_)
+        self.obs: Any = self._rows(n, observation_space) if fixed(observation_space) else None
+        self.actions: Any = self._rows(n, action_space) if fixed(action_space) else None
+
+    def _rows(self, n: int, space: Any) -> Any:
+        if isinstance(space, spaces.Dict):
+            return {key: self._rows(n, part) for key, part in space.spaces.items()}
+        if isinstance(space, spaces.Tuple):
+            return tuple(self._rows(n, part) for part in space.spaces)
+        return self._array((n, *space.shape), space.dtype)
+
+    def _array(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        at = -(-self.size // _ALIGN) * _ALIGN
+        self.size = at + int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if self._memory is None:
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, self._memory, at)
+
+
+def write(views: Any, value: Any) -> None:
+    """Puts an observation into its row; refuses what np.stack would refuse."""
+    if isinstance(views, dict):
+        for key, view in views.items():
+            write(view, value[key])
+    elif isinstance(views, tuple):
+        for view, part in zip(views, value, strict=True):
+            write(view, part)
+    else:
+        if np.shape(value) != views.shape:
+            raise ValueError(f"observation: shape {np.shape(value)}, must be {views.shape}")
+        np.copyto(views, value, casting="same_kind")
+
+
+def each(tree: Any, function: Callable[[Array], Any]) -> Any:
+    """The tree with function's result in place of each array."""
+    if isinstance(tree, dict):
+        return {key: each(part, function) for key, part in tree.items()}
+    if isinstance(tree, tuple):
+        return tuple(each(part, function) for part in tree)
+    return function(tree)
+
+
+def matched(name: str, tree: Any, actions: Any, count: int) -> list[tuple[Array, Array]]:
+    """(array, the actions for count rows of it) for each array of the tree; refuses what does not fit."""
+    if isinstance(tree, (dict, tuple)):
+        keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+        fits = isinstance(actions, dict) if isinstance(tree, dict) else isinstance(actions, (tuple, list))
+        if not fits or set(keys) != set(actions if isinstance(tree, dict) else range(len(actions))):
+            raise ConfigError(f"{name}: {type(actions).__name__}, must be a {type(tree).__name__} with {keys}")
+        return [pair for key in keys for pair in matched(f"{name}[{key!r}]", tree[key], actions[key], count)]
+    given = np.asarray(actions)
+    shape = (count, *tree.shape[1:])
+    if given.shape != shape or not np.can_cast(given.dtype, tree.dtype, "same_kind"):
+        raise ConfigError(f"{name}: {given.dtype} of shape {given.shape}, must be {tree.dtype} of shape {shape}")
+    if given.dtype != tree.dtype:
+        exact, given = given, given.astype(tree.dtype)
+        if tree.dtype.kind in "iu" and (given != exact).any():
+            raise ConfigError(f"{name}: {exact[given != exact].flat[0]}, must be a number of {tree.dtype}")
+    return [(tree, given)]

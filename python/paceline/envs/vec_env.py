@@ -1,0 +1,429 @@
+"""VecEnv: environments of the library's as a gymnasium.vector.VectorEnv. make_vec makes them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import secrets
+from collections.abc import Sequence
+from ctypes import POINTER, c_int32, c_size_t, c_uint8, c_uint32, c_uint64
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
+
+from .. import _ffi, _lib
+from .._arguments import autoreset_metadata, autoreset_name, whole
+from ..config import encode_options
+from ..errors import ConfigError, HandleError, TimeOutError
+from ..spaces import Array, ObsLayout
+from ._rows import Block, Column, Pool
+
+_MODES = {"next_step": _ffi.NEXT_STEP, "same_step": _ffi.SAME_STEP, "disabled": _ffi.DISABLED}
+_MOST_ENVS, _MOST_THREADS = 65536, 1024
+_SEEDS = 2**64
+_SLICE = 100  # milliseconds that a wait lasts before Python looks for signals
+Results = tuple[Array, Array, Array, Array, dict[str, Any]]
+
+
+def _bounds(values: list[float | None], otherwise: float, shape: tuple[int, ...]) -> Array:
+    filled = np.array([otherwise if x is None else x for x in values], np.float32)
+    return np.broadcast_to(filled, shape).copy() if len(filled) == 1 else filled.reshape(shape)
+
+
+class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
+    """num_envs environments of one kind, stepped by the library's threads in one call.
+
+    Arrays that a call returns are never written again by a later one, without having been
+    copied: they are in memory that is used anew when nothing refers to them any more. With
+    copy=False they are valid until the next call that returns some.
+
+    batch_size < num_envs, or by choice: async_reset, send and recv. One thread may send while
+    another one receives; anything else at the same time is refused with a BusyError.
+    """
+
+    def __init__(
+        self, id: str, num_envs: int, *, batch_size: int, num_threads: int, thread_affinity_offset: int,
+        autoreset_mode: Any, copy: bool, render_mode: str | None, env_kwargs: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.num_envs = whole("num_envs", num_envs, 1, _MOST_ENVS)
+        self.batch_size = whole("batch_size", batch_size, 0, self.num_envs) or self.num_envs
+        if render_mode not in (None, "rgb_array"):
+            raise ConfigError(f"render_mode: {render_mode!r}, must be None or 'rgb_array'")
+        mode = autoreset_name(autoreset_mode)
+        self.env_kwargs = dict(env_kwargs)
+        lib = _lib.lib()
+        options = _ffi.VecOptions(
+            num_envs=self.num_envs,
+            batch_size=self.batch_size,
+            num_threads=whole("num_threads", num_threads, 0, _MOST_THREADS),
+            autoreset=_MODES[mode],
+            pin=whole("thread_affinity_offset", thread_affinity_offset, -1, 2**31 - 1),
+            env_options=encode_options(env_kwargs),
+        )
+        self._handle = _lib.new_handle("paceline_vec_free", lib.paceline_vec_new, id.encode(), ctypes.byref(options))
+        self.id = id
+        obs, action = _ffi.Spec(), _ffi.Spec()
+        lib.paceline_vec_spec(ctypes.byref(obs), ctypes.byref(action), self._handle.value)
+        described: dict[str, Any] = json.loads(_lib.take_text(lib.paceline_vec_describe, self._handle.value) or "{}")
+        layout = ObsLayout.of_spec(obs)
+        columns = [Column(**column) for column in described["infos"]]
+        self.recipe: str = described["recipe"]
+        self.recipe_hash: str = described["recipe_hash"]
+        self._set_spaces(layout, action, described)
+
+        self.metadata = {
+            "autoreset_mode": autoreset_metadata(mode), "render_modes": ["rgb_array"], "render_fps": described["render_fps"],
+        }  # fmt: skip
+        self.render_mode = render_mode
+        self._final = mode == "same_step"
+        self._names = [column.name for column in columns]
+        self.copy = copy
+        kind = (layout, columns, self._final)
+        self._pool = Pool(copy, self.num_envs, *kind)
+        self._batches = self._pool if self.batch_size == self.num_envs else Pool(copy, self.batch_size, *kind)
+        self._now: Block = self._pool.take()  # of the latest step or reset
+        # In which the library writes, and which therefore must live as long as the handle.
+        self._offered: list[Block] = []
+        self._handle.keeps = self._offered
+        _lib.close_at_exit(self)
+        self._received: Block | None = None
+        self._to_send = np.arange(self.num_envs, dtype=np.int32)
+        self._everybody = {n: _constant(np.ones(n, np.bool_)) for n in {self.num_envs, self.batch_size}}
+        self._recipes = {n: self._recipe_infos(n) for n in self._everybody}
+        self._seeded = np.zeros(self.num_envs, bool)
+        self._seed_of = np.zeros(self.num_envs, np.uint64)
+        self._step, self._recv = lib.paceline_vec_step, lib.paceline_vec_recv
+
+    def _set_spaces(self, layout: ObsLayout, action: _ffi.Spec, described: dict[str, Any]) -> None:
+        if layout.dtype == np.uint8:
+            self.single_observation_space: spaces.Space[Array] = spaces.Box(0, 255, layout.declared, np.uint8)
+        else:
+            low, high = (_bounds(described[k], inf, layout.declared) for k, inf in (("obs_low", -np.inf), ("obs_high", np.inf)))
+            self.single_observation_space = spaces.Box(low, high, layout.declared, np.float32)
+        if action.kind == _ffi.DISCRETE:
+            self.single_action_space: spaces.Space[Any] = spaces.Discrete(int(action.n))
+            self._actions: Array = np.zeros(self.num_envs, np.int32)
+        else:
+            low, high = (np.array(described[k], np.float32) for k in ("action_low", "action_high"))
+            self.single_action_space = spaces.Box(low, high, low.shape, np.float32)
+            self._actions = np.zeros((self.num_envs, *low.shape), np.float32)
+        self._actions_at = self._actions.ctypes.data
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    @functools.cached_property
+    def observation_space(self) -> spaces.Space[Array]:  # type: ignore[override]
+        """The batched space. Made when it is asked for: it takes four times the memory of the rows."""
+        return batch_space(self.single_observation_space, self.num_envs)
+
+    # ------------------------------------------------------------- episodes
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begins an episode everywhere, or where options["reset_mask"] (bool [num_envs]) is true.
+
+        seed: s, for s, s+1, ... in the environments' order, or one for each. An environment
+        without a seed goes on along its random numbers, which begin anywhere unless it was
+        ever seeded.
+
+        Returns (obs, infos) of all environments; rows that the mask leaves out are as they
+        were. Results that are under way (send) are waited for and forgotten.
+        """
+        self._check_open()
+        chosen = self._mask(options)
+        seeds, given = self._seeds(seed, chosen)
+        self._forget()
+        block = self._pool.take() if self.copy else self._now
+        if block is not self._now and not chosen.all():
+            block.keep(self._now, ~chosen)
+        for rows, numbers in ((chosen & given, seeds), (chosen & ~given, None)):
+            if rows.any():
+                _lib.lib().paceline_vec_reset(
+                    self._handle.value,
+                    None if numbers is None else numbers.ctypes.data_as(POINTER(c_uint64)),
+                    rows.ctypes.data_as(POINTER(c_uint8)),
+                    block.pointer,
+                )
+        self._turn(block)
+        self._to_send = np.arange(self.num_envs, dtype=np.int32)
+        infos = self._infos(block, self._everybody[self.num_envs])
+        return block.obs.view(), infos if chosen.all() else _masked(infos, chosen)
+
+    def _mask(self, options: dict[str, Any] | None) -> Array:
+        """The environments to reset."""
+        if not options:
+            return np.ones(self.num_envs, bool)
+        unknown = set(options) - {"reset_mask"}
+        if unknown:
+            raise ConfigError(f"options: {sorted(unknown)[0]!r} is not known, must be 'reset_mask'")
+        given = options["reset_mask"]
+        mask = np.asarray(given)
+        if not isinstance(given, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+            what = f"{mask.dtype} of shape {mask.shape}" if isinstance(given, np.ndarray) else type(given).__name__
+            raise ConfigError(f"options['reset_mask']: {what}, must be a NumPy array, bool of shape {(self.num_envs,)}")
+        if not mask.any():
+            raise ConfigError("options['reset_mask']: no entry is true, at least one must be")
+        return mask.copy()
+
+    def _seeds(self, seed: Any, chosen: Array) -> tuple[Array, Array]:
+        """(seeds, which of the chosen environments get theirs)."""
+        seeds, given = np.zeros(self.num_envs, np.uint64), np.zeros(self.num_envs, bool)
+        if seed is not None and np.ndim(seed) == 0:
+            self._follow(seeds, self._seed(seed))
+            given[:] = True
+        elif seed is not None:
+            if len(seed) != self.num_envs:
+                raise ConfigError(f"seed: {len(seed)} numbers, must be {self.num_envs}, one for each environment")
+            for i, number in enumerate(seed):
+                if number is not None:
+                    seeds[i], given[i] = self._seed(number), True
+        never = chosen & ~(given | self._seeded)
+        if never.any():
+            others = np.empty_like(seeds)
+            self._follow(others, secrets.randbits(31))
+            seeds[never], given[never] = others[never], True
+        given &= chosen
+        self._seeded |= given
+        self._seed_of[given] = seeds[given]
+        return seeds, given
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The latest seed of each environment; -1 of one that was never reset."""
+        return tuple(int(seed) if seeded else -1 for seed, seeded in zip(self._seed_of, self._seeded))
+
+    def _follow(self, seeds: Array, first: int) -> None:
+        """first, first + 1, ..., and makes first the seed of the vector's own np_random."""
+        super().reset(seed=first)
+        seeds[:] = [(first + i) % _SEEDS for i in range(self.num_envs)]
+
+    @staticmethod
+    def _seed(seed: Any) -> int:
+        return whole("seed", seed, 0, _SEEDS - 1)
+
+    def step(self, actions: Any, env_id: Any = None) -> Results:
+        """Takes one action in every environment; with batch_size < num_envs send(actions,
+        env_id), then recv().
+
+        Returns (obs, rewards float64 [num_envs], terminated, truncated, infos). Nothing moves
+        if an action is out of range. In "same_step", infos has what Gymnasium says: final_obs
+        (objects, None where no episode ended) and final_info, under the masks _final_obs and
+        _final_info.
+        """
+        self._check_open()
+        if self.batch_size < self.num_envs or env_id is not None:
+            self.send(actions, env_id)
+            return self.recv()
+        self._take(actions, self.num_envs)
+        block = self._pool.take() if self.copy else self._now
+        self._step(self._handle.value, self._actions_at, block.pointer)
+        self._turn(block)
+        return self._results(block)
+
+    def _take(self, actions: Any, n: int) -> None:
+        """Puts n actions where the library reads them."""
+        given, taken = np.asarray(actions), self._actions[:n]
+        kinds, what = ("iu", "whole numbers") if taken.dtype.kind == "i" else ("fiu", "numbers")
+        if given.shape != taken.shape or given.dtype.kind not in kinds:
+            raise ConfigError(f"actions: {given.dtype} of shape {given.shape}, must be {what} of shape {taken.shape}")
+        taken[...] = given
+        if given.dtype != taken.dtype and taken.dtype.kind == "i" and (taken != given).any():  # more than 32 bits
+            i = int(np.flatnonzero(taken != given)[0])
+            raise ConfigError(f"environment {i}: action: {given[i]}, must be 0 to {self.single_action_space.n - 1}")  # type: ignore[attr-defined]
+
+    def _turn(self, block: Block) -> None:
+        """Makes a Block the latest one."""
+        if block is not self._now:
+            self._pool.give(self._now)
+            self._now = block
+
+    def _results(self, block: Block) -> Results:
+        infos = self._infos(block, self._everybody[len(block.rewards)])
+        if self._final and b"\x01" in block.started.tobytes():
+            ended = (block.terminated | block.truncated) & block.started
+            if ended.any():
+                self._final_infos(block, ended, infos)
+        return block.obs.view(), block.rewards.view(), block.terminated.view(), block.truncated.view(), infos
+
+    def _infos(self, block: Block, mask: Array) -> dict[str, Any]:
+        infos: dict[str, Any] = {}
+        for name, column in zip(self._names, block.infos):
+            infos[name], infos["_" + name] = column.view(), mask
+        for name, column in self._recipes[len(block.rewards)].items():
+            infos[name], infos["_" + name] = column, mask
+        return infos
+
+    def _recipe_infos(self, n: int) -> dict[str, Array]:
+        pair = {"recipe": self.recipe, "recipe_hash": self.recipe_hash} if self.recipe else {}
+        return {name: _constant(np.full(n, text, dtype=object)) for name, text in pair.items()}
+
+    def _final_infos(self, block: Block, ended: Array, infos: dict[str, Any]) -> None:
+        assert block.final_obs is not None
+        last = np.full(len(ended), None, dtype=object)
+        for i in np.flatnonzero(ended):
+            last[i] = block.final_obs[i]
+        final = dict(zip(self._names, block.final_infos)) | self._recipes[len(ended)]
+        infos.update(final_obs=last, _final_obs=ended, final_info=_masked(final, ended), _final_info=ended.copy())
+
+    # ------------------------------------------------------------ asynchronously
+
+    @property
+    def is_async(self) -> bool:
+        """Whether batches are some of the environments."""
+        return self.batch_size < self.num_envs
+
+    def async_reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> None:
+        """reset whose results come by recv. What is under way of the environments that it
+        resets must have been received."""
+        self._check_open()
+        chosen = self._mask(options)
+        seeds, given = self._seeds(seed, chosen)
+        self._offer()
+        for rows, numbered in ((chosen & given, True), (chosen & ~given, False)):
+            ids = np.flatnonzero(rows).astype(np.int32)
+            if len(ids):
+                numbers = np.ascontiguousarray(seeds[ids])
+                _lib.lib().paceline_vec_send_reset(
+                    self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids),
+                    numbers.ctypes.data_as(POINTER(c_uint64)) if numbered else None,
+                )  # fmt: skip
+
+    def send(self, actions: Any, env_id: Any = None) -> None:
+        """Hands out actions and does not wait.
+
+        env_id: the environments that they are for; None: those of the last recv, or after a
+        reset all. Nothing moves unless all of them are in order.
+        """
+        self._check_open()
+        ids = self._to_send if env_id is None else np.ascontiguousarray(env_id, np.int32)
+        if ids.ndim != 1 or len(ids) > self.num_envs or (env_id is not None and not np.array_equal(ids, env_id)):
+            raise ConfigError(f"env_id: {env_id!r}, must be up to {self.num_envs} numbers of environments")
+        self._take(actions, len(ids))
+        self._offer()
+        _lib.lib().paceline_vec_send(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), self._actions_at)
+
+    def recv(self) -> Results:
+        """Waits for the first batch_size environments that are done, and returns their rows.
+
+        infos["env_id"] says whose they are; if batch_size is num_envs they are in order. An
+        environment that failed is an error with its number, at once; the others' rows come
+        with the next recv, and it must be reset. If fewer than batch_size are under way a
+        recv would never end: a ConfigError.
+        """
+        self._check_open()
+        while True:
+            try:
+                self._recv(self._handle.value, _SLICE)
+                break
+            except TimeOutError:
+                continue  # signals have had their turn
+        block = self._offered.pop(0)
+        if self.batch_size == self.num_envs:
+            self._turn(block)
+        else:
+            if self._received is not None:
+                self._batches.give(self._received)
+            self._received = block
+        self._to_send = block.env_ids.copy()
+        results = self._results(block)
+        results[4]["env_id"], results[4]["_env_id"] = block.env_ids.view(), self._everybody[self.batch_size]
+        return results
+
+    def _offer(self) -> None:
+        """Gives the library rows for all that may be under way."""
+        while len(self._offered) < -(-self.num_envs // self.batch_size):
+            block = self._batches.take()
+            _lib.lib().paceline_vec_offer(self._handle.value, block.pointer)
+            self._offered.append(block)
+
+    def _forget(self) -> None:
+        if self._offered:
+            _lib.lib().paceline_vec_drain(self._handle.value)
+
+    # ---------------------------------------------------------------- states
+
+    def clone_state(self, env_id: int | None = None) -> bytes | list[bytes]:
+        """All that the future of environment env_id depends on, its random numbers too; of all
+        environments a list. The rows that were returned are the caller's to keep."""
+        if env_id is None:
+            return [self._save(i) for i in range(self.num_envs)]
+        return self._save(whole("env_id", env_id, 0, self.num_envs - 1))
+
+    def _save(self, i: int) -> bytes:
+        self._check_open()
+        size = c_size_t()
+        save = _lib.lib().paceline_vec_save
+        save(None, ctypes.byref(size), self._handle.value, i)
+        state = ctypes.create_string_buffer(size.value)
+        save(state, ctypes.byref(size), self._handle.value, i)
+        return state.raw
+
+    def restore_state(self, state: bytes | Sequence[bytes], env_id: int | None = None) -> None:
+        """Puts environment env_id, or all of them, where clone_state found one of the same
+        kind, of this vector or another one."""
+        self._check_open()
+        if env_id is not None:
+            pairs = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
+        else:
+            if isinstance(state, (bytes, bytearray)) or len(state) != self.num_envs:
+                raise ConfigError(f"state: {type(state).__name__}, must be a list of {self.num_envs} states without an env_id")
+            pairs = list(enumerate(state))
+        for i, one in pairs:
+            if not isinstance(one, (bytes, bytearray)):
+                raise ConfigError(f"state: {type(one).__name__}, must be bytes that clone_state returned")
+            _lib.lib().paceline_vec_restore(self._handle.value, i, bytes(one), len(one))
+            self._seeded[i] = True
+
+    # --------------------------------------------------------------- images
+
+    def render(self) -> tuple[Array, ...] | None:
+        """An image of each environment, uint8 [height, width, 3]; None if render_mode is None."""
+        self._check_open()
+        if self.render_mode is None:
+            return None
+        return tuple(self._image(i) for i in range(self.num_envs))
+
+    def _image(self, i: int) -> Array:
+        size, height, width = c_size_t(), c_uint32(), c_uint32()
+        sizes = ctypes.byref(size), ctypes.byref(height), ctypes.byref(width)
+        render = _lib.lib().paceline_vec_render
+        render(None, *sizes, self._handle.value, i)
+        image = np.empty((height.value, width.value, 3), np.uint8)
+        render(image.ctypes.data_as(POINTER(c_uint8)), *sizes, self._handle.value, i)
+        return image
+
+    # --------------------------------------------------------------- ending
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise HandleError("environments: closed")
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Waits for what is under way and frees the environments. Closing twice is fine; a
+        closed one refuses to step."""
+        self._handle.close()
+
+    def _exit(self) -> None:
+        self._handle.close()
+
+    def __repr__(self) -> str:
+        recipe = f", recipe={self.recipe!r}" if self.recipe else ""
+        return f"VecEnv({self.id}, num_envs={self.num_envs}{recipe}{', closed' if self.closed else ''})"
+
+
+def _masked(infos: dict[str, Any], mask: Array) -> dict[str, Any]:
+    """As Gymnasium has it where some environments have nothing to report: 0 or None."""
+    few: dict[str, Any] = {}
+    for name in [name for name in infos if not name.startswith("_")]:
+        few[name], few["_" + name] = infos[name].copy(), mask.copy()
+        few[name][~mask] = None if few[name].dtype == object else 0
+    return few
+
+
+def _constant(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,222 @@
+"""Gymnasium environments, one or a vector of them, as the rows that a trainer reads.
+
+Whatever the environment's autoreset mode, after a step the rows hold what
+section 7 of paceline.h asks for.
+
+    NEXT_STEP   passed on as it is ("next_step"): obs holds the last
+                observation, the step after that begins the next episode.
+    SAME_STEP   "same_step": obs holds the next episode's first observation,
+                final_obs the last one, taken from infos["final_obs"].
+    DISABLED,   "same_step" as well: the adapter itself resets what ended,
+    one Env     by options={"reset_mask": ...} or reset().
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _ffi
+from ..errors import ConfigError, SpaceError
+from ..spaces import ActionLayout, Array, ObsLayout
+
+if TYPE_CHECKING:
+    import gymnasium
+
+SAME_STEP, NEXT_STEP = "same_step", "next_step"
+
+
+class Rows:
+    """The arrays of one vector step, row i for environment i, and the paceline_rows that points to them.
+
+    obs, final_obs [n, *layout.shape]; actions int32 [n]; rewards float64 [n];
+    terminated, truncated bool [n].
+    """
+
+    def __init__(self, n: int, layout: ObsLayout) -> None:
+        shape = (n, *layout.shape)
+        self.obs, self.final_obs = np.zeros(shape, layout.dtype), np.zeros(shape, layout.dtype)
+        self.actions, self.rewards = np.zeros(n, np.int32), np.zeros(n, np.float64)
+        self.terminated, self.truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        self._struct = _ffi.Rows(num_rows=n)
+        for name in ("obs", "final_obs", "rewards", "terminated", "truncated"):
+            setattr(self._struct, name, getattr(self, name).ctypes.data)
+        self.pointer = ctypes.byref(self._struct)
+
+    @property
+    def ended(self) -> Array:
+        """bool [n]: whose episode ended in this step."""
+        ended: Array = self.terminated | self.truncated
+        return ended
+
+
+class Source:
+    """Environments on the Python side that fill rows. See adapt()."""
+
+    autoreset = SAME_STEP
+    env: Any
+
+    def __init__(self, num_envs: int, observation_space: Any, action_space: Any) -> None:
+        self.num_envs = num_envs
+        self.layout = ObsLayout.of_space(observation_space)
+        self.actions = ActionLayout.of_space(action_space)
+        self._spaces = (observation_space, action_space)
+        # What the latest step returned, for callbacks.
+        self.infos: Any = {}
+
+    def spaces(self) -> tuple[Any, Any]:
+        """The environment's spaces as they are now."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Refuses an environment whose spaces are no longer those it began with."""
+        for name, was, now in zip(("observation", "action"), self._spaces, self.spaces()):
+            if was is not now and was != now:
+                raise SpaceError(f"{name} space: the environment now says {now}, it said {was} when the model was made")
+
+    def reset(self, rows: Rows, seed: int | None = None) -> None:
+        """Begins an episode in every environment and writes obs."""
+        raise NotImplementedError
+
+    def step(self, rows: Rows) -> None:
+        """Takes rows.actions and writes everything else."""
+        raise NotImplementedError
+
+
+class SingleSource(Source):
+    """One gymnasium.Env as a vector of one."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(1, env.observation_space, env.action_space)
+        self.env = env
+
+    def spaces(self) -> tuple[Any, Any]:
+        return self.env.observation_space, self.env.action_space
+
+    def reset(self, rows: Rows, seed: int | None = None) -> None:
+        obs, self.infos = self.env.reset(seed=seed)
+        self._write(rows.obs, obs)
+
+    def step(self, rows: Rows) -> None:
+        action = int(rows.actions[0]) + self.actions.start
+        obs, reward, terminated, truncated, self.infos = self.env.step(action)
+        rows.rewards[0] = _scalar(reward)
+        rows.terminated[0], rows.truncated[0] = bool(terminated), bool(truncated)
+        if terminated or truncated:
+            self._write(rows.final_obs, obs)
+            obs, _ = self.env.reset()
+        self._write(rows.obs, obs)
+
+    def _write(self, rows: Array, observation: Any) -> None:
+        obs = np.asarray(observation)
+        self.layout.check(obs, (), "environment 0")
+        rows[...] = self.layout.rows(obs[None])
+
+
+class VectorSource(Source):
+    """A gymnasium.vector.VectorEnv in any autoreset mode."""
+
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(int(env.num_envs), env.single_observation_space, env.single_action_space)
+        self.env = env
+        self.mode = _mode(env)
+        self.autoreset = NEXT_STEP if self.mode == "NextStep" else SAME_STEP
+        self._action_dtype = np.dtype(getattr(env.action_space, "dtype", None) or np.int64)
+
+    def spaces(self) -> tuple[Any, Any]:
+        return self.env.single_observation_space, self.env.single_action_space
+
+    def reset(self, rows: Rows, seed: int | None = None) -> None:
+        obs, self.infos = self.env.reset(seed=seed)
+        rows.obs[...] = self._rows(obs)
+
+    def step(self, rows: Rows) -> None:
+        # A copy: an asynchronous environment may read it later.
+        actions = rows.actions.astype(self._action_dtype) + self._action_dtype.type(self.actions.start)
+        obs, rewards, terminated, truncated, self.infos = self.env.step(actions)
+        obs = self._rows(obs)
+        rows.terminated[...] = self._column(terminated, "terminated").astype(bool)
+        rows.truncated[...] = self._column(truncated, "truncated").astype(bool)
+        rows.rewards[...] = self._column(rewards, "rewards")
+        done = rows.ended
+        if self.autoreset == SAME_STEP and done.any():
+            if self.mode == "Disabled":
+                rows.final_obs[done] = obs[done]
+                # Only the rows under the mask of what comes back are new.
+                first, _ = self.env.reset(options={"reset_mask": done})
+                rows.obs[~done] = obs[~done]
+                rows.obs[done] = self._rows(first)[done]
+                return
+            self._final(rows, done)
+        rows.obs[...] = obs
+
+    def _final(self, rows: Rows, done: Array) -> None:
+        final = self.infos.get("final_obs")
+        # Some vector environments leave the mask out; all rows that ended have one.
+        mask = np.asarray(self.infos.get("_final_obs", done), dtype=bool)
+        missing = done if final is None else done & ~mask
+        if missing.any():
+            index = int(np.flatnonzero(missing)[0])
+            raise SpaceError(f"environment {index}: its episode ended, but infos['final_obs'] has no row for it")
+        assert final is not None
+        for i in np.flatnonzero(done):
+            obs = np.asarray(final[i])
+            self.layout.check(obs, (), f"environment {i} (final_obs)")
+            rows.final_obs[i] = self.layout.rows(obs[None])[0]
+
+    def _rows(self, observations: Any) -> Array:
+        obs = np.asarray(observations)
+        self.layout.check(obs, (self.num_envs,), "vector environment")
+        return self.layout.rows(obs)
+
+    def _column(self, values: Any, what: str) -> Array:
+        column = np.asarray(values)
+        if column.shape != (self.num_envs,):
+            raise SpaceError(f"vector environment: {what} of shape {column.shape}, must be {(self.num_envs,)}")
+        return column
+
+
+def _scalar(reward: Any) -> float:
+    try:
+        return float(reward)
+    except (TypeError, ValueError):
+        raise SpaceError(f"environment 0: reward {reward!r}, must be a number") from None
+
+
+def _mode(env: Any) -> str:
+    """The name of a vector environment's autoreset mode; "NextStep" where Gymnasium 1.0 has none."""
+    mode = (env.metadata or {}).get("autoreset_mode", "NextStep")
+    name = str(getattr(mode, "value", mode))
+    if name not in ("NextStep", "SameStep", "Disabled"):
+        raise ConfigError(f"metadata['autoreset_mode']: {mode!r}, must be NextStep, SameStep or Disabled")
+    return name
+
+
+def built_in(env: Any) -> tuple[str | None, int | None, dict[str, Any]]:
+    """(name, number, keywords) of environments that the library steps itself: of a name, or of what make_vec made."""
+    if isinstance(env, str):
+        return env, None, {}
+    from .vec_env import VecEnv
+
+    return (env.id, env.num_envs, env.env_kwargs) if isinstance(env, VecEnv) else (None, None, {})
+
+
+def label(env: Any) -> str:
+    """A short name of an environment: its own, a Gymnasium id, or its class."""
+    return env if isinstance(env, str) else built_in(env)[0] or getattr(getattr(env, "spec", None), "id", None) or type(env).__name__
+
+
+def adapt(env: Any) -> Source:
+    """Wraps a gymnasium.Env or gymnasium.vector.VectorEnv; refuses everything else."""
+    import gymnasium
+
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return VectorSource(env)
+    if isinstance(env, gymnasium.Env):
+        return SingleSource(env)
+    raise ConfigError(
+        f"env: {type(env).__module__}.{type(env).__qualname__}, must be the name of a built-in environment, "
+        "a gymnasium.Env or a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one)"
+    )

@@ -1,0 +1,480 @@
+"""Environments written in Python, stepped in processes of their own.
+
+    from paceline import workers
+
+    if __name__ == "__main__":
+        envs = workers.make("LunarLander-v3", num_envs=8, workers=2)
+        obs, infos = envs.reset(seed=1)
+        obs, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
+        envs.close()
+
+A process steps several environments and is woken once for all of them. Each
+observation is written once, into memory that the processes share; only infos that
+are not empty are pickled. The guard in the example is what multiprocessing asks of
+every script that starts processes.
+
+With batch_size below num_envs nothing waits for the slowest environment:
+
+    envs = workers.make(make_env, num_envs=16, batch_size=4)
+    envs.async_reset(seed=1)
+    while training:
+        obs, rewards, terminated, truncated, infos = envs.recv()    # the first 4 that are back
+        envs.send(policy(obs), infos["env_id"])
+
+When environments fail. An exception in an environment comes out of the call that
+waits for it (step, recv, reset, or the constructor) as a CallbackError, "environment
+3: ValueError: ...", with
+
+    err.index, err.indices   the first that failed, and all that failed in this call
+    err.traceback            the traceback in the worker, also shown with the error
+    err.results              what the call would have returned: the others' steps are
+                             not lost (rows of those that failed: reward 0, no flag,
+                             an observation that means nothing)
+
+Those environments raise the same error at every step until they are reset, by options["reset_mask"] or all
+together; the others go on. A process that dies (os._exit, a segmentation fault,
+out of memory) fails all its environments in that way; the reset of one of them
+starts a new process, which makes its environments again. An interrupt (Ctrl-C) may
+leave environments "under way"; a reset brings them back.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy as copying
+import functools
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from multiprocessing import util
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
+
+from .._arguments import autoreset_metadata, autoreset_name, whole
+from ..errors import ConfigError, ForkError, HandleError
+from ..spaces import Array
+from . import _crew, _table
+from ._crew import Crew, Message, Worker
+from ._worker import Failure
+
+__all__ = ["WorkerVecEnv", "make"]
+
+_CONTEXTS = ("spawn", "fork", "forkserver")
+_MOST_ENVS, _MOST_WORKERS = 65536, 1024
+# What the parent knows of an environment.
+_NEW, _READY, _ENDED, _AWAY = range(4)
+_REFUSED = {
+    _NEW: "it has no episode yet, must be reset first",
+    _ENDED: "its episode has ended, must be reset first",
+    _AWAY: "it is under way, must be received first",
+}
+
+
+def make(
+    fn_or_id: Any,
+    num_envs: int,
+    *,
+    workers: int = 0,
+    batch_size: int = 0,
+    autoreset_mode: Any = "next_step",
+    context: str = "spawn",
+    copy: bool = True,
+    **env_kwargs: Any,
+) -> WorkerVecEnv:
+    """num_envs environments in worker processes, as a gymnasium.vector.VectorEnv.
+
+    fn_or_id: a function (or class) that makes an environment, a list of num_envs
+        such functions, or the id of an environment registered with Gymnasium.
+        Functions are sent by cloudpickle: a lambda or a local one will do.
+    workers: processes, 0 for one per core; never more than num_envs.
+    batch_size: environments that recv returns at once, 0 for all.
+    autoreset_mode: "next_step", "same_step", "disabled" or a member of
+        gymnasium.vector.AutoresetMode.
+    context: "spawn", "fork" or "forkserver", as in multiprocessing.
+    copy: False for observations that are views of the shared memory, valid until the
+        next step, recv or reset. (Batches of some of the environments are always copies.)
+    env_kwargs: keyword arguments of the function, or of gymnasium.make.
+    """
+    num_envs = whole("num_envs", num_envs, 1, _MOST_ENVS)
+    functions: list[Callable[[], Any]]
+    spec = None
+    if isinstance(fn_or_id, str):
+        spec = spec_of(fn_or_id)
+        functions = [functools.partial(gymnasium.make, spec, **env_kwargs)] * num_envs
+        spec = copying.deepcopy(spec)
+        spec.kwargs.update(env_kwargs)
+    else:
+        functions = list(fn_or_id) if isinstance(fn_or_id, (list, tuple)) else [fn_or_id] * num_envs
+        if not all(map(callable, functions)):
+            raise ConfigError(f"env: {fn_or_id!r}, must be a function, a list of functions or an id of Gymnasium's")
+        if len(functions) != num_envs:
+            raise ConfigError(f"env: {len(functions)} functions, must be {num_envs}, one for each environment")
+        if env_kwargs:
+            functions = [functools.partial(function, **env_kwargs) for function in functions]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processes = min(whole("workers", workers, 0, _MOST_WORKERS) or cores, num_envs)
+    batch_size = whole("batch_size", batch_size, 0, num_envs) or num_envs
+    if context not in _CONTEXTS:
+        raise ConfigError(f"context: {context!r}, must be {', '.join(map(repr, _CONTEXTS))}")
+    return WorkerVecEnv(functions, processes, batch_size, autoreset_name(autoreset_mode), context, copy, spec)
+
+
+def spec_of(id: str) -> Any:
+    """What Gymnasium's registry has under an id."""
+    if id.startswith("ALE/"):
+        try:
+            import ale_py
+
+            gymnasium.register_envs(ale_py)
+        except ImportError:
+            pass  # Gymnasium's error names what is missing
+    try:
+        return gymnasium.spec(id)
+    except gymnasium.error.Error as err:
+        raise ConfigError(f"id: {id!r}, must be registered with Gymnasium: {' '.join(str(err).split())}") from err
+
+
+class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
+    """Environments in worker processes. make makes them; the module says what happens when they fail.
+
+    One thread at a time may use it, in the process that made it.
+    """
+
+    def __init__(
+        self,
+        functions: list[Callable[[], Any]],
+        workers: int,
+        batch_size: int,
+        autoreset: str,
+        context: str,
+        copy: bool,
+        spec: Any = None,
+    ) -> None:
+        self.num_envs, self.batch_size, self.workers, self.copy, self.spec = len(functions), batch_size, workers, copy, spec
+        self._order = list(range(self.num_envs))
+        self._pid = os.getpid()
+        self._crew = crew = Crew(functions, workers, context, autoreset, batch_size < self.num_envs)
+        # multiprocessing calls this before it waits for processes at exit, and when the object is garbage.
+        self._finalizer = util.Finalize(self, crew.stop, exitpriority=10)
+        self._table = crew.table
+        self.single_observation_space, self.single_action_space = crew.observation_space, crew.action_space
+        self.observation_space: Any = batch_space(crew.observation_space, self.num_envs)
+        self.action_space: Any = batch_space(crew.action_space, self.num_envs)
+        self.render_mode = crew.render_mode
+        self.metadata = {**crew.metadata, "autoreset_mode": autoreset_metadata(autoreset)}
+        self._ends = autoreset == "disabled"
+        self._state = np.full(self.num_envs, _NEW, np.int8)
+        self._last = self._order
+        self._asking = False
+        self._everyone = [(worker, worker.indices, pickle.dumps(("step", worker.indices, b""))) for worker in crew.workers]
+        # Observations that have no rows: those of spaces without a fixed size.
+        self._objects: list[Any] = [None] * self.num_envs
+        # Gymnasium builds infos for num_envs environments; a batch is a vector of fewer.
+        self._batch: Any = gymnasium.vector.VectorEnv()
+        self._batch.num_envs = batch_size
+
+    # ---------------------------------------------------------------- resets
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode everywhere, or where options["reset_mask"] (bool [num_envs]) is true.
+
+        seed: s, for s, s+1, ... in the environments' order, or one for each.
+        options: what else there is goes to each environment's reset.
+
+        Waits for those of them that are under way and forgets their results; others
+        stay under way. Returns (obs, infos) of all num_envs environments; rows that the
+        mask leaves out are as they were, and those of environments under way mean nothing.
+        """
+        indices = self._begin(seed, options)
+        crew = self._crew
+        crew.wait(indices)
+        received = set(indices)
+        crew.done = collections.deque(i for i in crew.done if i not in received)
+        infos, failed = self._settle(self, indices)
+        results = self._observations(self._order), infos
+        if failed:
+            raise _crew.error(failed.values(), results)
+        return results
+
+    def async_reset(self, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None) -> None:
+        """Sends the environments off to begin an episode, as reset does; recv returns what they begin with."""
+        self._begin(seed, options)
+
+    def _begin(self, seed: Any, options: dict[str, Any] | None) -> list[int]:
+        self._check_open()
+        mask, rest = self._mask(options)
+        seeds = self._seeds(seed)
+        indices = [int(i) for i in np.flatnonzero(mask)]
+        crew = self._crew
+        messages: list[Message] = []
+        payloads = [([seeds[i] for i in group], rest) for _, group in self._groups(indices)]
+        for (worker, group), payload in zip(self._groups(indices), payloads):
+            messages.append((worker, group, pickle.dumps(("reset", group, _crew.pickled("options", payload)))))
+        crew.wait(indices)
+        crew.forget(indices)
+        dead = [worker for worker, _ in self._groups(indices) if worker.dead is not None]
+        self._state[mask] = _NEW
+        if dead:
+            crew.restart(dead)
+        if len(indices) == self.num_envs:
+            self._last = indices
+        for i in indices:
+            crew.broken.pop(i, None)
+        self._state[mask] = _AWAY
+        crew.send(messages)
+        return indices
+
+    def _mask(self, options: dict[str, Any] | None) -> tuple[Array, dict[str, Any] | None]:
+        """(The environments to reset, the options for each)."""
+        if options is not None and not isinstance(options, dict):
+            raise ConfigError(f"options: {type(options).__name__}, must be a dict")
+        if options is None or "reset_mask" not in options:
+            return np.ones(self.num_envs, bool), options
+        rest = dict(options)
+        mask = rest.pop("reset_mask")
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+            what = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+            raise ConfigError(f"options['reset_mask']: {what}, must be a NumPy array, bool of shape {(self.num_envs,)}")
+        if not mask.any():
+            raise ConfigError("options['reset_mask']: no entry is true, at least one must be")
+        if self._table.obs is None and any(not mask[i] and self._objects[i] is None for i in self._order):
+            raise ConfigError("options['reset_mask']: some environment has no episode yet, the first reset must be of all")
+        return mask.copy(), rest
+
+    def _seeds(self, seed: Any) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if np.ndim(seed) == 0:
+            first = whole("seed", seed, 0, 2**64 - 1)
+            return [first + i for i in self._order]
+        if len(seed) != self.num_envs:
+            raise ConfigError(f"seed: {len(seed)} numbers, must be {self.num_envs}, one for each environment")
+        return [None if number is None else whole("seed", number, 0, 2**64 - 1) for number in seed]
+
+    # ----------------------------------------------------------------- steps
+
+    def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """send, then recv. Where that is all environments, infos are Gymnasium's: without env_id."""
+        self._check_open()
+        indices = self._indices(env_id)
+        coming = self._crew.expected + len(indices)
+        if coming < self.batch_size:
+            raise ConfigError(f"env_id: {coming} environments would be under way, must be at least batch_size, {self.batch_size}")
+        self._send(indices, actions)
+        return self._receive(self.batch_size < self.num_envs)
+
+    def send(self, actions: Any, env_id: Any = None) -> None:
+        """Sends environments off with one action each.
+
+        env_id: their numbers, in the order of actions; None for those of the last
+        recv, or all after a reset of all. Nothing moves if one of them is under way,
+        or must be reset first.
+        """
+        self._check_open()
+        self._send(self._indices(env_id), actions)
+
+    def recv(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """The first batch_size environments that are back.
+
+        Returns (obs, rewards float64, terminated, truncated, infos), rows in the order in
+        which they came back (all of them: in the order of their numbers). infos["env_id"]
+        int32 [batch_size] says whose they are. After a reset: reward 0, no flag.
+        """
+        self._check_open()
+        expected = self._crew.expected
+        if expected < self.batch_size:
+            raise ConfigError(f"recv: {expected} environments are under way, must be at least batch_size, {self.batch_size}")
+        return self._receive(True)
+
+    def _indices(self, env_id: Any) -> list[int]:
+        if env_id is None:
+            return self._last
+        given = np.asarray(env_id)
+        if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+            raise ConfigError(f"env_id: {given.dtype} of shape {given.shape}, must be a row of whole numbers, at least one")
+        indices: list[int] = given.tolist()
+        for i in indices:
+            if not 0 <= i < self.num_envs:
+                raise ConfigError(f"env_id: {i}, must be 0 to {self.num_envs - 1}")
+        if len(set(indices)) < len(indices):
+            raise ConfigError(f"env_id: {indices}, must be different numbers")
+        return indices
+
+    def _send(self, indices: list[int], actions: Any) -> None:
+        crew, count = self._crew, len(indices)
+        if crew.broken:
+            self._refuse_broken(indices)
+        if (self._state != _READY).any():
+            for i in indices:
+                if self._state[i] != _READY:
+                    raise ConfigError(f"environment {i}: {_REFUSED[int(self._state[i])]}")
+        everyone = indices == self._order
+        at = slice(None) if everyone else indices
+        if self._table.actions is not None:
+            for rows, given in _table.matched("actions", self._table.actions, actions, count):
+                rows[at] = given
+            messages = (
+                self._everyone
+                if everyone
+                else [(worker, group, pickle.dumps(("step", group, b""))) for worker, group in self._groups(indices)]
+            )
+        else:
+            items = list(iterate(self.action_space, actions))
+            if len(items) != count:
+                raise ConfigError(f"actions: {len(items)}, must be {count}, one for each environment")
+            of = dict(zip(indices, items))
+            messages = [
+                (worker, group, pickle.dumps(("step", group, _crew.pickled("actions", ([of[i] for i in group],)))))
+                for worker, group in self._groups(indices)
+            ]
+        self._state[at] = _AWAY
+        crew.send(messages)
+
+    def _refuse_broken(self, indices: Sequence[int]) -> None:
+        broken = [self._crew.broken[i] for i in indices if i in self._crew.broken]
+        if broken:
+            raise _crew.error(failure._replace(text=f"{failure.text}; it must be reset first") for failure in broken)
+
+    def _groups(self, indices: Sequence[int]) -> list[tuple[Worker, list[int]]]:
+        """The environments of each worker."""
+        groups: dict[int, tuple[Worker, list[int]]] = {}
+        for i in indices:
+            worker = self._crew.owner[i]
+            groups.setdefault(id(worker), (worker, []))[1].append(i)
+        return list(groups.values())
+
+    # --------------------------------------------------------------- results
+
+    def _receive(self, named: bool) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        crew, table, count = self._crew, self._table, self.batch_size
+        while len(crew.done) < count:
+            crew.take_in()
+        indices = [crew.done.popleft() for _ in range(count)]
+        if count == self.num_envs:
+            indices = self._order
+        self._last = indices
+        infos, failed = self._settle(self._batch, indices)
+        if named:
+            infos["env_id"], infos["_env_id"] = np.array(indices, np.int32), np.ones(count, bool)
+        if count == self.num_envs:
+            columns = table.rewards.copy(), table.terminated.copy(), table.truncated.copy()
+        else:
+            columns = table.rewards[indices], table.terminated[indices], table.truncated[indices]
+        results = (self._observations(indices), *columns, infos)
+        if failed:
+            raise _crew.error(failed.values(), results)
+        return results
+
+    def _settle(self, vector: Any, indices: list[int]) -> tuple[dict[str, Any], dict[int, Failure]]:
+        """(infos, failures) of environments that are back, after which they may be sent off again.
+
+        vector: the one whose infos they are. What the environments may do is said last:
+        an exception in here (Ctrl-C) leaves them to be reset.
+        """
+        crew, table = self._crew, self._table
+        infos: dict[str, Any] = {}
+        failed = {i: crew.failures.pop(i) for i in indices if i in crew.failures} if crew.failures else {}
+        for i, failure in failed.items():
+            crew.broken[i] = failure
+            table.rewards[i], table.terminated[i], table.truncated[i] = 0, False, False
+            crew.notes.pop(i, None)
+        for k, i in enumerate(indices) if crew.notes else ():
+            for note in crew.notes.pop(i, ()):
+                infos = vector._add_info(infos, pickle.loads(note), i if vector is self else k)
+        for i in indices if crew.observations else ():
+            if i in crew.observations:
+                self._objects[i] = pickle.loads(crew.observations.pop(i))
+        at: Any = slice(None) if indices is self._order else indices
+        self._state[at] = np.where(table.terminated[at] | table.truncated[at], _ENDED, _READY) if self._ends else _READY
+        return infos, failed
+
+    def _observations(self, indices: Sequence[int]) -> Any:
+        if self._table.obs is None:
+            items = [self._objects[i] for i in indices]
+            out: Any = create_empty_array(self.single_observation_space, len(items))
+            return concatenate(self.single_observation_space, items, out)
+        if len(indices) < self.num_envs:
+            return _table.each(self._table.obs, lambda rows: rows[indices])
+        return _table.each(self._table.obs, np.copy) if self.copy else _table.each(self._table.obs, lambda rows: rows)
+
+    # ------------------------------------------------- the environments' own
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Each environment's method of that name called, or its attribute; none may be under way."""
+        if name in ("reset", "step", "close"):
+            raise ConfigError(f"name: {name!r}, must not be reset, step or close: the vector has its own")
+        return self._ask("call", name, args, kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """call without arguments."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of each environment: to one value, or to a list or tuple of num_envs values."""
+        if not isinstance(values, (list, tuple)):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ConfigError(f"values: {len(values)}, must be {self.num_envs}, one for each environment")
+        self._ask("set_attr", name, list(values))
+
+    def render(self) -> tuple[Any, ...]:
+        """Each environment's frame."""
+        return self.call("render")
+
+    @property
+    def np_random_seed(self) -> Any:
+        """The environments' seeds, as in Gymnasium's vectors."""
+        return self.get_attr("np_random_seed")
+
+    @property  # type: ignore[misc]
+    def np_random(self) -> Any:
+        """Copies of the environments' generators, as in Gymnasium's vectors."""
+        return self.get_attr("np_random")
+
+    def _ask(self, verb: str, *payload: Any) -> tuple[Any, ...]:
+        self._check_open()
+        crew = self._crew
+        away = np.flatnonzero(self._state == _AWAY)
+        if len(away):
+            raise ConfigError(f"environment {away[0]}: {_REFUSED[_AWAY]}")
+        self._refuse_broken([i for i in self._order if crew.owner[i].dead is not None])
+        messages = []
+        for worker in crew.workers:
+            own = payload if verb == "call" else (payload[0], [payload[1][i] for i in worker.indices])
+            messages.append((worker, worker.indices, pickle.dumps((verb, worker.indices, _crew.pickled("arguments", own)))))
+        self._asking = True
+        crew.send(messages)
+        crew.wait(self._order)
+        answers = tuple(pickle.loads(note) for i in self._order for note in crew.notes.get(i, ()))
+        failed = crew.forget(self._order)
+        self._asking = False
+        if failed:
+            raise _crew.error(failed.values())
+        return answers
+
+    # ---------------------------------------------------------------- ending
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise HandleError("environments: closed")
+        if os.getpid() != self._pid:
+            raise ForkError("environments: made by the process that forked this one, must be used there")
+        if self._asking:  # an interrupted call, of which nothing must be left
+            self._crew.wait(self._order)
+            self._crew.forget(self._order)
+            self._asking = False
+
+    def close_extras(self, *, timeout: float = 5.0) -> None:
+        """Ends the processes; one that is still busy after timeout seconds is terminated."""
+        self._crew.stop(timeout)
+        self._finalizer.cancel()
+        del self._table, self._crew  # and with them the memory, once no view of it is left
+
+    def __repr__(self) -> str:
+        name = f"{self.spec.id}, " if self.spec is not None else ""
+        return f"WorkerVecEnv({name}num_envs={self.num_envs}, workers={self.workers}{', closed' if self.closed else ''})"
