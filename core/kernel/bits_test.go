@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Shapes of which 33 pictures do and do not fill a group of tiles, that are and
+// Shapes of which 33 images do and do not fill a group of tiles, that are and
 // are not read in place.
 var bitShapes = []Conv{
 	{InC: 2, InH: 8, InW: 8, OutC: 7, Kernel: 3, Stride: 1},
@@ -26,14 +26,14 @@ func (k *convCase) realigned() *convCase {
 	return k
 }
 
-// pictures returns pictures i to i+m-1 of the results that are pictures.
-func (k *convCase) pictures(i, m int) map[string][]float32 {
+// images returns images i to i+m-1 of the results that are images.
+func (k *convCase) images(i, m int) map[string][]float32 {
 	got, in, out := k.results(), k.c.InLen(), k.c.OutLen()
 	return map[string][]float32{"y": got["y"][i*out:][:m*out], "y of bytes": got["y of bytes"][i*out:][:m*out],
 		"dx": got["dx"][i*in:][:m*in]}
 }
 
-// A picture's results do not depend on the batch that it is part of, nor on the
+// A image's results do not depend on the batch that it is part of, nor on the
 // place of the slices in memory.
 func TestConvRowsAreIndependent(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
@@ -47,8 +47,8 @@ func TestConvRowsAreIndependent(t *testing.T) {
 				m := rows.to - rows.from
 				few := d.slice(rows.from, m).with(planarIn, planarOut, p).realigned()
 				few.run()
-				got := few.pictures(0, m)
-				for name, want := range whole.pictures(rows.from, m) {
+				got := few.images(0, m)
+				for name, want := range whole.images(rows.from, m) {
 					sameBits(t, convName(33, c)+" "+name, got[name], want)
 				}
 			}
@@ -66,8 +66,8 @@ func TestConvRowsAreIndependent(t *testing.T) {
 			copy(spoilt.dy[i*c.OutLen():], one.dy)
 			k := spoilt.with(planarIn, planarOut, p)
 			k.run()
-			got := k.pictures(i, 1)
-			for name, want := range whole.pictures(i, 1) {
+			got := k.images(i, 1)
+			for name, want := range whole.images(i, 1) {
 				sameBits(t, convName(33, c)+" among NaN, "+name, got[name], want)
 			}
 		}
@@ -82,7 +82,7 @@ func TestConvBlocks(t *testing.T) {
 		d := newConvData(n, c, rand.New(rand.NewPCG(6, uint64(s))))
 		eachPath(t, func(t *testing.T, p Precision) {
 			if ISA() == "go" {
-				t.Skip("the Go path adds up pictures one by one")
+				t.Skip("the Go path adds up images one by one")
 			}
 			planarIn, planarOut := s%2 == 0, s/2%2 == 0
 			sum := map[string][]float32{"dw": make([]float32, len(d.w)), "dw of bytes": make([]float32, len(d.w)),
@@ -109,7 +109,7 @@ func TestConvBlocks(t *testing.T) {
 						sum[name][i] += s[i]
 					}
 				}
-				sameBits(t, "dx of a block", got["dx"], whole.pictures(first, m)["dx"])
+				sameBits(t, "dx of a block", got["dx"], whole.images(first, m)["dx"])
 			}
 			got := whole.results()
 			for name, s := range sum {

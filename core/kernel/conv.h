@@ -1,7 +1,7 @@
 /*
  * Convolution by Winograd's minimal filtering.
  *
- * A kernel is r strides wide, r = 2 or 3, so a picture can be looked at as a grid
+ * A kernel is r strides wide, r = 2 or 3, so an image can be looked at as a grid
  * of cells of stride x stride pixels, over which the kernel moves in steps of one:
  * an r x r convolution whose channels are a cell's `deep` = stride * stride * in_c
  * floats. A tile of 4 x 4 cells gives m x m outputs, m = 5 - r. Along one side,
@@ -14,27 +14,27 @@
  *
  * four multiplications where the textbook has r * m = 6; along both sides 16
  * instead of 36. Each of the 16 points is a matrix product over the tiles of many
- * pictures and the cells' channels. The points are worked on in four groups, one
+ * images and the cells' channels. The points are worked on in four groups, one
  * for each row point i, which keeps what a group needs in the second-level cache.
  *
  * Backwards, the transposed formulas: outputs' gradients e go up by
  * (e0, e0 + e1 + e2, e0 - e1 + e2, -e_last), products with the inputs' points give
  * the weights', products with the weights' points the inputs'.
  *
- * Inside, a picture is [height, width, channel], so that a cell is `stride`
+ * Inside, an image is [height, width, channel], so that a cell is `stride`
  * contiguous runs of stride * in_c floats; it is padded with zeros to whole tiles.
  */
 
 struct shape {
   ptrdiff_t r, m;
   ptrdiff_t run, deep;               /* floats of a cell's row; of a cell */
-  ptrdiff_t tiles_h, tiles_w, tiles; /* of a picture */
+  ptrdiff_t tiles_h, tiles_w, tiles; /* of an image */
   ptrdiff_t pad_h, pad_w, line;      /* pixels that the tiles cover; floats of one line of them */
-  ptrdiff_t picture;                 /* floats of a padded picture */
+  ptrdiff_t image;                   /* floats of a padded image */
   ptrdiff_t used_h, used_w;          /* pixels that any output sees */
   ptrdiff_t wide, deep_wide;         /* out_c and deep, rounded up to NR */
   ptrdiff_t units, out_units;        /* operands of a product over deep, over out_c */
-  int in_place;                      /* the caller's pictures need no padding */
+  int in_place;                      /* the caller's images need no padding */
 };
 
 INLINE struct shape shape_of(const struct paceline_conv *c) {
@@ -48,7 +48,7 @@ INLINE struct shape shape_of(const struct paceline_conv *c) {
   s.pad_h = (s.m * s.tiles_h + s.r - 1) * c->stride;
   s.pad_w = (s.m * s.tiles_w + s.r - 1) * c->stride;
   s.line = s.pad_w * c->in_c;
-  s.picture = s.pad_h * s.line;
+  s.image = s.pad_h * s.line;
   s.used_h = (c->out_h + s.r - 1) * c->stride;
   s.used_w = (c->out_w + s.r - 1) * c->stride;
   s.wide = round_up(c->out_c, NR);
@@ -59,7 +59,7 @@ INLINE struct shape shape_of(const struct paceline_conv *c) {
   return s;
 }
 
-/* ------------------------------------------------------------- pictures */
+/* ------------------------------------------------------------- images */
 
 /*
  * dst[p*channels + ch] = src[ch*ld + p] for bytes. Four channels, the stacked
@@ -75,17 +75,17 @@ static TARGET void interleave_bytes(uint8_t *dst, const uint8_t *src, ptrdiff_t 
 }
 
 /*
- * n pictures from number i on, as the tiles read them. Bytes stay bytes.
- * `buffer` holds n padded pictures.
+ * n images from number i on, as the tiles read them. Bytes stay bytes.
+ * `buffer` holds n padded images.
  */
-static TARGET const void *load_pictures(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i, ptrdiff_t n,
-                                        const struct paceline_conv *c, const struct shape *s) {
+static TARGET const void *load_images(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i, ptrdiff_t n,
+                                      const struct paceline_conv *c, const struct shape *s) {
   const ptrdiff_t channels = c->in_c, pixels = c->in_h * c->in_w;
-  if (s->in_place) return x8 ? (const void *)(x8 + i * s->picture) : (const void *)(x + i * s->picture);
+  if (s->in_place) return x8 ? (const void *)(x8 + i * s->image) : (const void *)(x + i * s->image);
   const ptrdiff_t size = x8 ? 1 : sizeof *x;
   char *dst = buffer;
-  memset(dst, 0, (size_t)(n * s->picture * size));
-  for (; n > 0; n--, i++, dst += s->picture * size)
+  memset(dst, 0, (size_t)(n * s->image * size));
+  for (; n > 0; n--, i++, dst += s->image * size)
     for (ptrdiff_t h = 0; h < s->used_h; h++) {
       ptrdiff_t from = i * pixels * channels + h * c->in_w * (c->planar_in ? 1 : channels);
       void *to = dst + h * s->line * size;
@@ -128,19 +128,18 @@ INLINE void input_points(const int i, const int bytes, vec d[4], const void *til
   d[3] = v_sub(t[1], t[3]);
 }
 
-/* Where tile t begins; tiles are numbered through the pictures. */
-INLINE const void *tile_at(const int bytes, const void *pictures, ptrdiff_t t, const struct paceline_conv *c,
+/* Where tile t begins; tiles are numbered through the images. */
+INLINE const void *tile_at(const int bytes, const void *images, ptrdiff_t t, const struct paceline_conv *c,
                            const struct shape *s) {
   ptrdiff_t h = t % s->tiles / s->tiles_w * s->m * c->stride, w = t % s->tiles_w * s->m * s->run;
-  return (const char *)pictures +
-         (t / s->tiles * s->picture + h * s->line + w) * (bytes ? 1 : (ptrdiff_t)sizeof(float));
+  return (const char *)images + (t / s->tiles * s->image + h * s->line + w) * (bytes ? 1 : (ptrdiff_t)sizeof(float));
 }
 
 /* The points of m tiles as a panel; the next column point lies `point` further. */
-INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *pictures, ptrdiff_t t,
+INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t t,
                            ptrdiff_t m, const struct paceline_conv *c, const struct shape *s) {
   for (ptrdiff_t r = 0; r < m; r++) {
-    const void *tile = tile_at(bytes, pictures, t + r, c, s);
+    const void *tile = tile_at(bytes, images, t + r, c, s);
     for (ptrdiff_t a = 0; a < c->stride; a++)
       for (ptrdiff_t x = 0; x < s->run; x += VW) {
         ptrdiff_t some = min(VW, s->run - x);
@@ -153,11 +152,11 @@ INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t p
 }
 
 /* The points of `rows` tiles as rows of deep_wide floats (or of pairs of rows). */
-INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *pictures,
-                          ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s) {
+INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
+                          const struct paceline_conv *c, const struct shape *s) {
   for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += s->deep_wide) {
-    const void *tile = tile_at(bytes, pictures, t, c, s);
-    const void *next = t + 1 < rows ? tile_at(bytes, pictures, t + 1, c, s) : NULL;
+    const void *tile = tile_at(bytes, images, t, c, s);
+    const void *next = t + 1 < rows ? tile_at(bytes, images, t + 1, c, s) : NULL;
     for (ptrdiff_t a = 0; a < c->stride; a++)
       for (ptrdiff_t x = 0; x < s->run; x += VW) {
         ptrdiff_t some = min(VW, s->run - x), at = a * s->line + x;
@@ -170,7 +169,7 @@ INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t po
   }
 }
 
-/* Calls f with the row point and the kind of the pictures as constants. */
+/* Calls f with the row point and the kind of the images as constants. */
 #define WITH_CONSTANTS(f, i, bytes, ...) \
   switch ((i) + ((bytes) ? 4 : 0)) {     \
     case 0: f(0, 0, __VA_ARGS__); break; \
@@ -183,14 +182,14 @@ INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t po
     case 7: f(3, 1, __VA_ARGS__); break; \
   }
 
-static TARGET void input_panel(int i, int bytes, float *dst, ptrdiff_t point, const void *pictures, ptrdiff_t t,
+static TARGET void input_panel(int i, int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t t,
                                ptrdiff_t m, const struct paceline_conv *c, const struct shape *s) {
-  WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, pictures, t, m, c, s)
+  WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, images, t, m, c, s)
 }
 
-static TARGET void input_rows(int i, int bytes, float *dst, ptrdiff_t point, const void *pictures, ptrdiff_t rows,
+static TARGET void input_rows(int i, int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
                               const struct paceline_conv *c, const struct shape *s){
-    WITH_CONSTANTS(input_rows_of, i, bytes, dst, point, pictures, rows, c, s)}
+    WITH_CONSTANTS(input_rows_of, i, bytes, dst, point, images, rows, c, s)}
 
 /* ---------------------------------------------------------------- weights */
 

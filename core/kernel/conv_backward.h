@@ -1,11 +1,11 @@
 /* The backward pass of a convolution; see conv.h. */
 
-/* Pictures worked on together: about 200 tiles. */
+/* Images worked on together: about 200 tiles. */
 INLINE ptrdiff_t backward_group(const struct shape *s) { return s->tiles < 200 ? 200 / s->tiles : 1; }
 
 /*
- * The gradient before the ReLU of one picture, [m*tiles_h][m*tiles_w][out_c]
- * with zeros where there is no output, and its sum over the picture added to db.
+ * The gradient before the ReLU of one image, [m*tiles_h][m*tiles_w][out_c]
+ * with zeros where there is no output, and its sum over the image added to db.
  */
 static TARGET void load_gradient(float *dst, float *db, const float *dy, const float *y, const struct paceline_conv *c,
                                  const struct shape *s, float *planes) {
@@ -47,13 +47,12 @@ INLINE void gradient_points(const int i, const int m, vec e[4], const float *til
 }
 
 struct gradients {
-  const float *pictures; /* load_gradient's, one after the other */
-  ptrdiff_t out_c, tiles, tiles_w, line, picture;
+  const float *images; /* load_gradient's, one after the other */
+  ptrdiff_t out_c, tiles, tiles_w, line, image;
 };
 
 INLINE const float *gradient_tile(const int m, const struct gradients *g, ptrdiff_t t) {
-  return g->pictures + t / g->tiles * g->picture + t % g->tiles / g->tiles_w * m * g->line +
-         t % g->tiles_w * m * g->out_c;
+  return g->images + t / g->tiles * g->image + t % g->tiles / g->tiles_w * m * g->line + t % g->tiles_w * m * g->out_c;
 }
 
 /* Points of `rows` tiles as rows of out_c floats (or of pairs of rows). */
@@ -174,30 +173,29 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
   const ptrdiff_t deep = round_up(s.out_units, CHUNK), pixels = c->in_h * c->in_w;
   ws = aligned(ws);
   float *sum = take(&ws, 16 * out_c * s.deep_wide); /* the weights' points */
-  float *buffer = take(&ws, group * s.picture);
+  float *buffer = take(&ws, group * s.image);
   float *points = take(&ws, 4 * most * s.deep_wide); /* the inputs', then their gradients' */
   float *rows = take(&ws, 4 * most * out_c);
   float *panel = take(&ws, 4 * most * deep);
-  float *back = take(&ws, group * s.picture);
+  float *back = take(&ws, group * s.image);
   float *kernel = take(&ws, c->kernel * c->kernel * c->in_c);
   float *planes = take(&ws, 2 * outputs);
   struct gradients g = {.out_c = out_c, .tiles = s.tiles, .tiles_w = s.tiles_w, .line = s.m * s.tiles_w * out_c};
-  g.picture = s.m * s.tiles_h * g.line;
-  float *gradients = take(&ws, group * g.picture);
-  g.pictures = gradients;
+  g.image = s.m * s.tiles_h * g.line;
+  float *gradients = take(&ws, group * g.image);
+  g.images = gradients;
 
   memset(db, 0, (size_t)out_c * sizeof *db);
   for (ptrdiff_t first = 0; first < n; first += group) {
     const ptrdiff_t some = min(group, n - first), tiles = some * s.tiles, units = in_units(tiles);
     const ptrdiff_t point = tiles * s.deep_wide;
-    const void *pictures = load_pictures(buffer, x, x8, first, some, c, &s);
+    const void *images = load_images(buffer, x, x8, first, some, c, &s);
     for (ptrdiff_t i = 0; i < some; i++)
-      load_gradient(gradients + i * g.picture, db, dy + (first + i) * outputs, y + (first + i) * outputs, c, &s,
-                    planes);
-    float *dst = dx && s.in_place ? dx + first * s.picture : back;
-    if (dx) memset(dst, 0, (size_t)(some * s.picture) * sizeof *dst);
+      load_gradient(gradients + i * g.image, db, dy + (first + i) * outputs, y + (first + i) * outputs, c, &s, planes);
+    float *dst = dx && s.in_place ? dx + first * s.image : back;
+    if (dx) memset(dst, 0, (size_t)(some * s.image) * sizeof *dst);
     for (int i = 0; i < 4; i++) {
-      input_rows(i, x8 != NULL, points, point, pictures, tiles, c, &s);
+      input_rows(i, x8 != NULL, points, point, images, tiles, c, &s);
       gradient_rows(i, s.m, rows, tiles * out_c, &g, tiles);
       for (int j = 0; j < 4; j++)
         multiply_columns(out_c, s.deep_wide, units, rows + j * tiles * out_c, out_c, points + j * point,
@@ -218,7 +216,7 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
       float *to = dx + (first + i) * pixels * c->in_c;
       memset(to, 0, (size_t)(pixels * c->in_c) * sizeof *to);
       for (ptrdiff_t h = 0; h < s.used_h; h++) {
-        const float *from = back + i * s.picture + h * s.line;
+        const float *from = back + i * s.image + h * s.line;
         if (c->planar_in)
           transpose(to + h * c->in_w, pixels, from, c->in_c, s.used_w, c->in_c);
         else

@@ -1,7 +1,7 @@
 /* The forward pass of a convolution; see conv.h. */
 
 /*
- * How many of n pictures are worked on together: about 96 tiles, so that 16
+ * How many of n images are worked on together: about 96 tiles, so that 16
  * points of them fit the second-level cache, in groups of nearly equal size.
  */
 INLINE ptrdiff_t forward_group(const struct shape *s, ptrdiff_t n) {
@@ -9,7 +9,7 @@ INLINE ptrdiff_t forward_group(const struct shape *s, ptrdiff_t n) {
   return (n + groups - 1) / groups;
 }
 
-/* Outputs of one tile from its 16 products; `to` is [out_h, out_w, out_c] of its picture. */
+/* Outputs of one tile from its 16 products; `to` is [out_h, out_w, out_c] of its image. */
 INLINE void output_tile(const int m, float *to, const float *products, ptrdiff_t point, const float *bias, ptrdiff_t h,
                         ptrdiff_t w, const struct paceline_conv *c) {
   for (ptrdiff_t o = 0; o < c->out_c; o += VW) {
@@ -46,7 +46,7 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
   const ptrdiff_t deep = round_up(s.units, CHUNK);
   ws = aligned(ws);
   float *bias = take(&ws, s.wide);
-  float *buffer = take(&ws, group * s.picture);
+  float *buffer = take(&ws, group * s.image);
   float *points = take(&ws, 4 * group * s.tiles * deep);
   float *products = take(&ws, 16 * group * s.tiles * s.wide);
   float *planes = take(&ws, outputs);
@@ -55,11 +55,11 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
   memcpy(bias, b, (size_t)c->out_c * sizeof *bias);
   for (ptrdiff_t first = 0; first < n; first += group) {
     const ptrdiff_t rows = min(group, n - first) * s.tiles, point = rows * s.wide;
-    const void *pictures = load_pictures(buffer, x, x8, first, min(group, n - first), c, &s);
+    const void *images = load_images(buffer, x, x8, first, min(group, n - first), c, &s);
     for (int i = 0; i < 4; i++) {
       for (ptrdiff_t q = 0; q < panels(rows); q++) {
         ptrdiff_t t = panel_start(rows, q), m = panel_start(rows, q + 1) - t;
-        input_panel(i, x8 != NULL, points + t * deep, rows * deep, pictures, t, m, c, &s);
+        input_panel(i, x8 != NULL, points + t * deep, rows * deep, images, t, m, c, &s);
       }
       for (int j = 0; j < 4; j++)
         multiply_panels(rows, s.wide, s.units, points + j * rows * deep, deep, packed + (4 * i + j) * s.wide * s.units,
@@ -67,14 +67,14 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
     }
     for (ptrdiff_t t = 0; t < rows; t++) {
       ptrdiff_t h = t % s.tiles / s.tiles_w * s.m, w = t % s.tiles_w * s.m;
-      float *picture = y + (first + t / s.tiles) * outputs;
-      float *to = c->planar_out ? planes : picture;
+      float *image = y + (first + t / s.tiles) * outputs;
+      float *to = c->planar_out ? planes : image;
       if (s.m == 2)
         output_tile(2, to, products + t * s.wide, point, bias, h, w, c);
       else
         output_tile(3, to, products + t * s.wide, point, bias, h, w, c);
       if (c->planar_out && (t + 1) % s.tiles == 0)
-        transpose(picture, c->out_h * c->out_w, planes, c->out_c, c->out_h * c->out_w, c->out_c);
+        transpose(image, c->out_h * c->out_w, planes, c->out_c, c->out_h * c->out_w, c->out_c);
     }
   }
 }

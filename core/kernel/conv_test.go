@@ -8,11 +8,11 @@ import (
 )
 
 // Outputs that are one, that fill Winograd's tiles (3 x 3 outputs where the
-// kernel is two strides wide, 2 x 2 where it is three) and that do not; pictures
+// kernel is two strides wide, 2 x 2 where it is three) and that do not; images
 // that are the tiles' very size and so read in place; rows that no kernel
 // reaches; channels and cells that fill no vector, no pair and no tile; batches
 // around ConvBlock; several groups of tiles (96 forwards, 200 backwards), of which
-// one picture may be more than one.
+// one image may be more than one.
 var convShapes = []struct {
 	n int
 	c Conv

@@ -103,7 +103,7 @@ void paceline_kernel_conv_forward(const struct paceline_kernels *k, struct pacel
   share_out(&s, forward_part, &j);
 }
 
-/* A part is a block of pictures. Blocks but the first put their sums into j->sums. */
+/* A part is a block of images. Blocks but the first put their sums into j->sums. */
 static void backward_part(const void *job, ptrdiff_t part, int thread) {
   const struct conv_job own = *(const struct conv_job *)job, *j = &own;
   const ptrdiff_t first = part * PACELINE_CONV_BLOCK, rest = j->n - first;

@@ -25,7 +25,7 @@ struct paceline_conv {
   int planar_in, planar_out; /* [channel, height, width], not [height, width, channel] */
 };
 
-/* x or x8 is a batch of pictures: floats, or bytes times scale; the other one is NULL. */
+/* x or x8 is a batch of images: floats, or bytes times scale; the other one is NULL. */
 struct paceline_kernels {
   void (*conv_pack)(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
                     ptrdiff_t to, float *ws);
@@ -79,7 +79,7 @@ struct paceline_share {
   ptrdiff_t parts;
 };
 
-/* Pictures in a block of a backward pass. A block sums up its own gradients. */
+/* Images in a block of a backward pass. A block sums up its own gradients. */
 enum { PACELINE_CONV_BLOCK = 8 };
 
 /*

@@ -103,10 +103,10 @@ func (c *Conv) c() C.struct_paceline_conv {
 
 // How calls are cut into parts. The results do not depend on it, as parts are rows,
 // columns or elements that are computed alike in any company; where they are terms
-// of a sum (blocks of pictures, parts of SumSquares), on the shapes alone.
+// of a sum (blocks of images, parts of SumSquares), on the shapes alone.
 
-// pictures are those that a part of a forward pass has at most.
-const pictures = 4
+// images are those that a part of a forward pass has at most.
+const images = 4
 
 // worthSharing is the multiplications of a dense layer that take longer than
 // waking a thread.
@@ -137,7 +137,7 @@ func (p native) convPackBack(t *Team, packed, w []float32, c *Conv, ws []float32
 func (p native) convForward(t *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
 	helpers, parts := t.begin(n), 1
 	if helpers > 0 {
-		parts = max((n+pictures-1)/pictures, min(n, helpers+1))
+		parts = max((n+images-1)/images, min(n, helpers+1))
 	}
 	C.paceline_kernel_conv_forward(p.k, t.share(helpers, parts), floats(y), floats(x), bytes(x8), floats(packed), floats(b),
 		C.ptrdiff_t(n), c.c(), floats(ws), C.ptrdiff_t(c.each()))

@@ -149,7 +149,7 @@ func actorCriticOf(n, width int, floats func(n int) []float32, change func(b *Ac
 
 // Mistakes of the calling code are named before any memory is touched.
 func TestShortSlicesPanic(t *testing.T) {
-	// Pictures of 98 elements, outputs of 252, 56 weights.
+	// Images of 98 elements, outputs of 252, 56 weights.
 	c := &Conv{InC: 2, InH: 7, InW: 7, OutC: 7, Kernel: 2, Stride: 1}
 	d := &Dense{In: 3, Out: 4, ReLU: true}
 	s := func(n int) []float32 { return make([]float32, n) }
@@ -180,8 +180,8 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"dy: 503 elements, must be at least 504", func() { ConvBackward(nil, big, big, big, big, big, big, s(503), 2, c, big) }},
 		{"ws: 3 elements", func() { ConvBackward(nil, big, big, big, big, big, big, big, 2, c, s(3)) }},
 		{"x: 195 elements, must be at least 196", func() { ConvBackwardU8(nil, big, big, bytes(195), 1, big, big, 2, c, big) }},
-		{"kernel: 0 pictures", func() { ConvForward(nil, big, big, big, big, 0, c, big) }},
-		{"the kernel must fit the picture", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 1, 6, 3, false, false, FP32}, big) }},
+		{"kernel: 0 images", func() { ConvForward(nil, big, big, big, big, 0, c, big) }},
+		{"the kernel must fit the image", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 1, 6, 3, false, false, FP32}, big) }},
 		{"two or three strides wide", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 1, 4, 1, false, false, FP32}, big) }},
 		{"every number must be at least 1", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 0, 4, 2, false, false, FP32}, big) }},
 		{"on 0 rows", func() { DenseForward(nil, big, big, big, big, 0, d, big) }},

@@ -9,7 +9,7 @@ import (
 // 1, Kernel is twice or three times Stride and at most InH and InW.
 type Conv struct {
 	InC, InH, InW, OutC, Kernel, Stride int
-	// Pictures are [height, width, channel], or where these say so
+	// Images are [height, width, channel], or where these say so
 	// [channel, height, width].
 	PlanarIn, PlanarOut bool
 	Precision           Precision
@@ -21,10 +21,10 @@ func (c *Conv) OutH() int { return (c.InH-c.Kernel)/c.Stride + 1 }
 // OutW returns the width of the output.
 func (c *Conv) OutW() int { return (c.InW-c.Kernel)/c.Stride + 1 }
 
-// InLen returns the elements of one input picture.
+// InLen returns the elements of one input image.
 func (c *Conv) InLen() int { return c.InC * c.InH * c.InW }
 
-// OutLen returns the elements of one output picture.
+// OutLen returns the elements of one output image.
 func (c *Conv) OutLen() int { return c.OutC * c.OutH() * c.OutW() }
 
 // WeightLen returns the number of weights, without the biases.
@@ -39,7 +39,7 @@ func (c *Conv) Check() error {
 	case c.InC < 1 || c.OutC < 1 || c.Kernel < 1 || c.Stride < 1:
 		return fmt.Errorf("convolution %+v: every number must be at least 1", *c)
 	case c.InH < c.Kernel || c.InW < c.Kernel:
-		return fmt.Errorf("convolution %+v: the kernel must fit the picture", *c)
+		return fmt.Errorf("convolution %+v: the kernel must fit the image", *c)
 	case c.Kernel != 2*c.Stride && c.Kernel != 3*c.Stride:
 		return fmt.Errorf("convolution %+v: the kernel must be two or three strides wide", *c)
 	}
@@ -64,7 +64,7 @@ func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	current.Load().layers[c.Precision].convPackBack(t, packed, w, c, ws)
 }
 
-// ConvForward computes y = relu(conv(x, w) + b) on n pictures: x [n, ...InLen],
+// ConvForward computes y = relu(conv(x, w) + b) on n images: x [n, ...InLen],
 // y [n, ...OutLen], packed by ConvPack, b [OutC], ws c.Workspace(n, t) floats of
 // scratch.
 func ConvForward(t *Team, y, x, packed, b []float32, n int, c *Conv, ws []float32) {
@@ -81,10 +81,10 @@ func ConvForwardU8(t *Team, y []float32, x []uint8, packed, b []float32, n int, 
 }
 
 // ConvBackward overwrites dw [OutC, InC, Kernel, Kernel] and db [OutC] with the
-// gradients summed over n pictures, and dx [n, ...InLen] with that of the input.
+// gradients summed over n images, and dx [n, ...InLen] with that of the input.
 // x is the input and y [n, ...OutLen] the output of the forward pass, dy the
 // gradient of y, packed by ConvPackBack, ws c.Workspace(n, t) floats of scratch.
-// Sums are formed for every 8 pictures and added up in their order.
+// Sums are formed for every 8 images and added up in their order.
 func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Conv, ws []float32) {
 	c.checkBackward(t, dw, db, y, dy, n, ws)
 	atLeast("x", len(x), n*c.InLen())
@@ -102,7 +102,7 @@ func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy [
 }
 
 // Flop returns the floating-point operations of one pass (forward, or one of the
-// two gradients) on a picture: those of the textbook's convolution, and those of
+// two gradients) on an image: those of the textbook's convolution, and those of
 // the products that the C paths do instead, without the sums before and after.
 func (c *Conv) Flop() (textbook, done float64) {
 	s := c.cells()
@@ -149,7 +149,7 @@ func DenseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, 
 
 func (c *Conv) check(t *Team, n int, ws []float32) {
 	if err := c.Check(); err != nil || n < 1 {
-		panic(fmt.Sprintf("kernel: %d pictures: %v", n, err))
+		panic(fmt.Sprintf("kernel: %d images: %v", n, err))
 	}
 	atLeast("ws", len(ws), c.Workspace(n, t))
 }

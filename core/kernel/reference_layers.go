@@ -6,7 +6,7 @@ import (
 )
 
 // The layers of the plain Go path, by the textbook: loops are ordered so that the
-// innermost one walks a picture's row or a weight's, which keeps builds without
+// innermost one walks an image's row or a weight's, which keeps builds without
 // cgo usable.
 
 // operands says what becomes of a factor before it is multiplied.
@@ -41,7 +41,7 @@ func roundBF16(x float32) float32 {
 	return math.Float32frombits((b + 0x7FFF + b>>16&1) &^ 0xFFFF)
 }
 
-// strides of a picture: between rows, columns and channels.
+// strides of an image: between rows, columns and channels.
 type strides struct{ h, w, c int }
 
 func stridesOf(planar bool, c, h, w int) strides {

@@ -43,7 +43,7 @@ type teamWork struct {
 	guards *arena
 }
 
-// newTeamWork has shapes around what calls are cut at: pictures of a part and of a
+// newTeamWork has shapes around what calls are cut at: images of a part and of a
 // block, panels of 32, 65,536 elements.
 func newTeamWork(p Precision) *teamWork {
 	r := rand.New(rand.NewPCG(41, 42))

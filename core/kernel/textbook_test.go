@@ -2,28 +2,28 @@ package kernel
 
 import "math/rand/v2"
 
-// picture is a batch's data in one layout, planar or not.
-type picture struct{ n, channels, pixels int }
+// image is a batch's data in one layout, planar or not.
+type image struct{ n, channels, pixels int }
 
-func (c *Conv) input(n int) picture  { return picture{n, c.InC, c.InH * c.InW} }
-func (c *Conv) output(n int) picture { return picture{n, c.OutC, c.OutH() * c.OutW()} }
+func (c *Conv) input(n int) image  { return image{n, c.InC, c.InH * c.InW} }
+func (c *Conv) output(n int) image { return image{n, c.OutC, c.OutH() * c.OutW()} }
 
-// arrange brings planar pictures into the other layout, unless planar is asked for.
-func arrange[T any](p picture, s []T, planar bool) []T {
+// arrange brings planar images into the other layout, unless planar is asked for.
+func arrange[T any](p image, s []T, planar bool) []T {
 	to := make([]T, len(s))
 	p.pair(planar, func(there, here int) { to[here] = s[there] })
 	return to
 }
 
 // flatten is the inverse of arrange.
-func flatten[T any](p picture, s []T, planar bool) []T {
+func flatten[T any](p image, s []T, planar bool) []T {
 	to := make([]T, len(s))
 	p.pair(planar, func(there, here int) { to[there] = s[here] })
 	return to
 }
 
-// pair calls f with an element's index in planar pictures and in the layout asked for.
-func (p picture) pair(planar bool, f func(there, here int)) {
+// pair calls f with an element's index in planar images and in the layout asked for.
+func (p image) pair(planar bool, f func(there, here int)) {
 	for i := range p.n {
 		for ch := range p.channels {
 			for px := range p.pixels {
@@ -38,7 +38,7 @@ func (p picture) pair(planar bool, f func(there, here int)) {
 	}
 }
 
-// convData is what one convolution is computed from, in planar pictures.
+// convData is what one convolution is computed from, in planar images.
 type convData struct {
 	n           int
 	c           Conv
@@ -63,7 +63,7 @@ func newConvData(n int, c Conv, r *rand.Rand) *convData {
 	return d
 }
 
-// slice returns the data of m pictures from i on.
+// slice returns the data of m images from i on.
 func (d *convData) slice(i, m int) *convData {
 	s := *d
 	in, out := d.c.InLen(), d.c.OutLen()
@@ -187,7 +187,7 @@ func (k *convCase) run() {
 	ConvBackwardU8(k.team, k.dw8, k.db8, k.x8, byteScale, k.y, k.dy, k.n, k.c, k.ws)
 }
 
-// results are those of run, the pictures planar again.
+// results are those of run, the images planar again.
 func (k *convCase) results() map[string][]float32 {
 	in, out := k.c.input(k.n), k.c.output(k.n)
 	return map[string][]float32{

@@ -15,7 +15,7 @@ const (
 )
 
 // cells is the layer as the Winograd loops see it: struct shape in conv.h.
-type cells struct{ taps, side, deep, tiles, tilesH, tilesW, picture, gradient int }
+type cells struct{ taps, side, deep, tiles, tilesH, tilesW, image, gradient int }
 
 func (c *Conv) cells() cells {
 	s := cells{taps: c.Kernel / c.Stride, deep: c.Stride * c.Stride * c.InC}
@@ -23,7 +23,7 @@ func (c *Conv) cells() cells {
 	s.tilesH = (c.OutH() + s.side - 1) / s.side
 	s.tilesW = (c.OutW() + s.side - 1) / s.side
 	s.tiles = s.tilesH * s.tilesW
-	s.picture = (s.side*s.tilesH + s.taps - 1) * (s.side*s.tilesW + s.taps - 1) * s.deep
+	s.image = (s.side*s.tilesH + s.taps - 1) * (s.side*s.tilesW + s.taps - 1) * s.deep
 	s.gradient = s.side * s.side * s.tiles * c.OutC
 	return s
 }
@@ -35,7 +35,7 @@ func (c *Conv) PackLen() int { return points * roundUp(c.OutC, maxCols) * c.cell
 func (c *Conv) PackBackLen() int { return points * roundUp(c.cells().deep, maxCols) * c.OutC }
 
 // Workspace returns the floats of scratch that any convolution call of a team on
-// this shape and up to n pictures needs, on every path.
+// this shape and up to n images needs, on every path.
 func (c *Conv) Workspace(n int, t *Team) int {
 	return t.Threads()*c.each() + (convBlocks(n)-1)*(c.WeightLen()+c.OutC)
 }
@@ -47,12 +47,12 @@ func convBlocks(n int) int { return (n + convBlock - 1) / convBlock }
 func (c *Conv) each() int {
 	s := c.cells()
 	wide, deepWide := roundUp(c.OutC, maxCols), roundUp(s.deep, maxCols)
-	ahead, back := max(1, 96/s.tiles), max(1, 200/s.tiles) // pictures in a group
+	ahead, back := max(1, 96/s.tiles), max(1, 200/s.tiles) // images in a group
 	return max(
 		pieces(c.patch()*wide, points*packBlock*maxCols, points*maxVector*maxCols),
-		pieces(wide, ahead*s.picture, 4*ahead*s.tiles*roundUp(s.deep, chunk), points*ahead*s.tiles*wide, c.OutLen()),
-		pieces(points*c.OutC*deepWide, back*s.picture, 4*back*s.tiles*deepWide, 4*back*s.tiles*c.OutC,
-			4*back*s.tiles*roundUp(c.OutC, chunk), back*s.picture, c.patch(), 2*c.OutLen(), back*s.gradient),
+		pieces(wide, ahead*s.image, 4*ahead*s.tiles*roundUp(s.deep, chunk), points*ahead*s.tiles*wide, c.OutLen()),
+		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*c.OutC,
+			4*back*s.tiles*roundUp(c.OutC, chunk), back*s.image, c.patch(), 2*c.OutLen(), back*s.gradient),
 	)
 }
 

@@ -1,8 +1,6 @@
 package nn
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Device is what computes: memory for parameters, and the graphs that run on them.
 // NewCPU returns one. Everything made by a device is used with parameters of the
@@ -87,8 +85,6 @@ type Learner interface {
 	Gradient(p *Params, b Batch, grad []float32, r *Report) error
 	// Layout is that of the parameters.
 	Layout() *Layout
-	// Loss is the one that the learner was made with.
-	Loss() Loss
 }
 
 // Optimizer steps parameters along a gradient. Steps are element by element, so

@@ -79,7 +79,6 @@ func (l *learner) build() (cost *G.Node, err error) {
 }
 
 func (l *learner) Layout() *Layout { return l.layout }
-func (l *learner) Loss() Loss      { return l.loss }
 
 func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error {
 	if err := l.check(p, &b, grad); err != nil {

@@ -14,9 +14,9 @@ import (
 //	  features_extractor.linear.0      the dense layer behind them
 //	  q_net.0, q_net.2 ...             an mlp's layers, then the head
 //	ActorCriticPolicy                heads "pi" and "v"
-//	  features_extractor.cnn.0 ...     one trunk of convolutions under both
-//	  pi_features_extractor.cnn.0 ...  a trunk of its own (share_features_extractor=False);
-//	                                   "vf_" that of the value
+//	  features_extractor.cnn.0 ...     one trunk of convolutions under both, or that under
+//	                                   "pi" where "v" has one of its own
+//	  vf_features_extractor.cnn.0 ...  that under "v" (share_features_extractor=False)
 //	  mlp_extractor.policy_net.0 ...   an mlp under "pi"
 //	  mlp_extractor.value_net.0 ...    an mlp under "v"
 //	  mlp_extractor.shared_net.0 ...   an mlp under both (until version 1.7)
@@ -40,14 +40,14 @@ func (s *Spec) users(trunk int) (names []string) {
 
 // extractor is the prefix of a trunk of convolutions.
 func (s *Spec) extractor(trunk int) string {
-	if len(s.Trunks) == 1 {
+	switch user := strings.Join(s.users(trunk), "_"); {
+	case len(s.Trunks) == 1 || user == "pi":
 		return "features_extractor"
+	case user == "v":
+		return "vf_features_extractor"
+	default:
+		return user + "_features_extractor"
 	}
-	user := strings.Join(s.users(trunk), "_")
-	if user == "v" {
-		user = "vf"
-	}
-	return user + "_features_extractor"
 }
 
 // convName names convolution k of a trunk.

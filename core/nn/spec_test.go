@@ -37,7 +37,7 @@ q_net.4.bias [2]
 		{qSpec(env.ObsSpec{Shape: []int{2, 3}}, 2, Trunk{Arch: "mlp", Hidden: []int{}}), `q_net.0.weight [2 6]
 q_net.0.bias [2]
 `, 14},
-		// What Stable-Baselines3 2.7's policies list: an MlpPolicy's, a CnnPolicy's, and a
+		// What named_parameters of Stable-Baselines3 2.9's policies lists: an MlpPolicy's, a CnnPolicy's, and a
 		// CnnPolicy's with share_features_extractor=False.
 		{actorCritic(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 2, Trunk{Arch: "mlp", Activation: "tanh"}, Trunk{Arch: "mlp", Hidden: []int{32}}), `mlp_extractor.policy_net.0.weight [64 4]
 mlp_extractor.policy_net.0.bias [64]
@@ -63,12 +63,12 @@ action_net.bias [6]
 value_net.weight [1 512]
 value_net.bias [1]
 `, 2080 + 32832 + 36928 + 1606144 + 3078 + 513},
-		{actorCritic(env.ObsSpec{Shape: []int{2, 24, 20}}, 3, Trunk{Arch: "small_cnn"}, Trunk{Arch: "small_cnn"}), `pi_features_extractor.cnn.0.weight [16 2 8 8]
-pi_features_extractor.cnn.0.bias [16]
-pi_features_extractor.cnn.2.weight [32 16 4 4]
-pi_features_extractor.cnn.2.bias [32]
-pi_features_extractor.linear.0.weight [256 32]
-pi_features_extractor.linear.0.bias [256]
+		{actorCritic(env.ObsSpec{Shape: []int{2, 24, 20}}, 3, Trunk{Arch: "small_cnn"}, Trunk{Arch: "small_cnn"}), `features_extractor.cnn.0.weight [16 2 8 8]
+features_extractor.cnn.0.bias [16]
+features_extractor.cnn.2.weight [32 16 4 4]
+features_extractor.cnn.2.bias [32]
+features_extractor.linear.0.weight [256 32]
+features_extractor.linear.0.bias [256]
 vf_features_extractor.cnn.0.weight [16 2 8 8]
 vf_features_extractor.cnn.0.bias [16]
 vf_features_extractor.cnn.2.weight [32 16 4 4]
@@ -184,6 +184,22 @@ func TestParams(t *testing.T) {
 	q.CopyFrom(p)
 	if !slices.Equal(q.Host, p.Host) || q.Updates != 7 {
 		t.Error("CopyFrom: not equal")
+	}
+	q = mustInit(t, s, 2)
+	if err := q.Write(p.Host); err != nil || !slices.Equal(q.Host, p.Host) || q.Updates != 0 {
+		t.Errorf("Write: %v, %d updates", err, q.Updates)
+	}
+	to := make([]float32, len(p.Host))
+	if err := p.Read(to); err != nil || !slices.Equal(to, p.Host) {
+		t.Errorf("Read: %v", err)
+	}
+	if c := p.Clone(); !slices.Equal(c.Host, p.Host) || c.Updates != 7 || &c.Host[0] == &p.Host[0] {
+		t.Error("Clone: not a copy")
+	}
+	for _, err := range []error{p.Read(to[1:]), p.Write(to[1:])} {
+		if err == nil || err.Error() != fmt.Sprintf("parameters: %d numbers, must be %d", len(to)-1, len(to)) {
+			t.Errorf("error %v", err)
+		}
 	}
 	q = mustInit(t, s, 2)
 	ts := p.Tensors("online.")
