@@ -132,8 +132,8 @@ int main(void) {
   refused(folder, PACELINE_EIO, "is a directory, must be a file");
   const char *pipe = tmp("pipe");
   CHECK(mkfifo(pipe, 0600) == 0); /* which nobody writes to: opening it would wait for ever */
-  refused(pipe, PACELINE_EINVAL, "is a named pipe, must be a file");
-  refused("/dev/zero", PACELINE_EINVAL, "is a device, must be a file");
+  refused(pipe, PACELINE_EIO, "is a named pipe, must be a file");
+  refused("/dev/zero", PACELINE_EIO, "is a device, must be a file");
   FAILS(paceline_trainer_save(t, pipe, 0), PACELINE_EINVAL, "is a named pipe, must be a file");
   FAILS(paceline_trainer_save(t, "/dev/null", 0), PACELINE_EINVAL, "is a device, must be a file");
   for (size_t size = 0; size < good.size; size += good.size / 37 + 1) {

@@ -12,7 +12,7 @@ type denseCase struct {
 	d              *Dense
 	team           *Team
 	a              *arena
-	x, w, b, y, dy []float32 // y: what the backward pass is told
+	x, w, b, y, dy []float32 // y: what the backward pass is given
 	out            []float32 // what the forward pass computes
 	dw, db, dx, ws []float32
 }

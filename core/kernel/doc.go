@@ -2,7 +2,7 @@
 // dense layers with bias and ReLU, forward and backward, tanh, the losses and the
 // optimisers, on float32 slices.
 //
-// Layouts. Everything is row-major. Pictures are [n, height, width, channel], or
+// Layouts. Everything is row-major. Images are [n, height, width, channel], or
 // [n, channel, height, width] where a Conv says planar; convolution weights are
 // [out, in, kernel, kernel], dense weights [out, in], as in PyTorch. Kernels are
 // square, two or three strides wide and never padded. Slices may be longer than a

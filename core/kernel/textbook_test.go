@@ -44,7 +44,7 @@ type convData struct {
 	c           Conv
 	x, w, b, dy []float32
 	x8          []uint8
-	// The output that the backward pass is told; not that of the forward pass, so
+	// The output that the backward pass is given; not that of the forward pass, so
 	// that errors of one do not reach the other.
 	y []float32
 }

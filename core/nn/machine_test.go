@@ -146,7 +146,7 @@ func TestTrunkUnderTwoHeads(t *testing.T) {
 	}
 }
 
-// moody fails as it is told.
+// moody fails when it is asked to.
 type moody struct {
 	base
 	mood string

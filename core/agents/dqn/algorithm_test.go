@@ -46,7 +46,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 	}
 	e := must(env.Make(c.Env, nil))(t)
 	e.Seed(vec.SeedFor(uint64(c.Seed), 0))
-	coin, draws := rng.New(uint64(c.Seed), "explore", 0), rng.New(uint64(c.Seed), "replay", 0)
+	explore, draws := rng.New(uint64(c.Seed), "explore", 0), rng.New(uint64(c.Seed), "replay", 0)
 	c.Policy = policyMLP
 	spec := c.network(e.Spec())
 	theta := must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t)
@@ -63,9 +63,9 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 		tt := n - c.LearningStarts // agent steps after the warm-up
 		var action int32
 		if tt < 0 {
-			action = int32(coin.Intn(e.Spec().Action.N))
-		} else if coin.Float64() < train.Line(c.ExplorationInitial, c.ExplorationFinal, int64(c.ExplorationSteps)).At(int64(tt)) {
-			action = int32(coin.Intn(e.Spec().Action.N))
+			action = int32(explore.Intn(e.Spec().Action.N))
+		} else if explore.Float64() < train.Line(c.ExplorationInitial, c.ExplorationFinal, int64(c.ExplorationSteps)).At(int64(tt)) {
+			action = int32(explore.Intn(e.Spec().Action.N))
 		} else {
 			action = policy.Argmax(qValues(t, net, theta, obs))
 		}
@@ -305,7 +305,7 @@ func TestReplayHoldsTheTuplesOfACounter(t *testing.T) {
 				got := contents(d.m.memory)
 				var want []tuple
 				for i := range w {
-					coin := rng.New(7, "explore", i)
+					explore := rng.New(7, "explore", i)
 					n := 0
 					for _, tu := range got {
 						if tu.obs[0] == float32(i) {
@@ -327,7 +327,7 @@ func TestReplayHoldsTheTuplesOfACounter(t *testing.T) {
 					}
 					want = append(want, counterTuples(i, n, func(step int) int32 {
 						if step < random {
-							return int32(coin.Intn(2))
+							return int32(explore.Intn(2))
 						}
 						return rest[step] // the network's choice
 					})...)

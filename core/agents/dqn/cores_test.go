@@ -203,7 +203,7 @@ func TestMainThreadComesBetweenUpdates(t *testing.T) {
 	}
 	hashesOf(t, h.d)
 	if now := h.d.Stats().Updates; now != before {
-		t.Errorf("%d updates were made up for after a Stop", now-before)
+		t.Errorf("%d updates were run after a Stop", now-before)
 	}
 }
 

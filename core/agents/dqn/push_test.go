@@ -16,7 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// film shows pictures of 2x3 in stacks of depth, padded with anything at the
+// film shows images of 2x3 in stacks of depth, padded with anything at the
 // start of an episode. From step liesAt on, or only then, its stacks are none.
 type film struct {
 	stream       *rng.Stream
@@ -240,7 +240,7 @@ func TestFirstObservationsAreLookedAt(t *testing.T) {
 	h.round(t)
 }
 
-// A round that was begun and not finished leaves nothing behind but coins.
+// A round that was begun and not finished leaves nothing behind but the random numbers it drew.
 func TestBeginBetweenActAndObserve(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
 	h.begin(t, 1000)
@@ -272,7 +272,7 @@ func TestBeginBetweenActAndObserve(t *testing.T) {
 	}
 }
 
-// Rows that were about to reset are told that they need not.
+// Rows that were about to reset need not.
 func TestBeginWhileRowsReset(t *testing.T) {
 	h := newHost(t, cartpole(func(c *Config) { c.NumEnvs = 2 }), vec.NextStep, counters(func(c *counter) {
 		c.lengths = c.lengths[c.index:] // 3, 1, 4 ... and 1, 4 ...

@@ -99,7 +99,7 @@ type naive struct {
 	minus       *nn.Params
 	snapshot    *nn.Params
 	draws       *rng.Stream
-	coins       []*rng.Stream
+	streams     []*rng.Stream
 	envs        []*walk
 	obs         [][]byte
 	resetting   []bool
@@ -134,7 +134,7 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 	n.learner = must(cpu(t).Learner(spec, c.BatchSize, nn.TD{Kind: c.Loss, Reduction: c.LossReduction}))(t)
 	n.optimizer = must(cpu(t).Optimizer(nn.OptimizerConfig{Name: c.Optimizer}, n.theta.Layout.Size))(t)
 	for i := range n.w {
-		n.coins = append(n.coins, rng.New(uint64(c.Seed), "explore", i))
+		n.streams = append(n.streams, rng.New(uint64(c.Seed), "explore", i))
 		e := must(makeWalk(c.Seed)(i))(t).(*walk)
 		n.envs = append(n.envs, e)
 		n.obs = append(n.obs, make([]byte, 8))
@@ -247,8 +247,8 @@ func (n *naive) round(t *testing.T) {
 			q[i] = look(i)
 		}
 		action := int32(0)
-		if random || n.coins[i].Float64() < n.epsilon(n.t) {
-			action = int32(n.coins[i].Intn(3))
+		if random || n.streams[i].Float64() < n.epsilon(n.t) {
+			action = int32(n.streams[i].Intn(3))
 		} else {
 			for a, v := range q[i] {
 				if v > q[i][action] {

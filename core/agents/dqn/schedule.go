@@ -35,7 +35,7 @@ func (c *Config) periods() periods {
 }
 
 // changePeriods makes the counts go on from here where the periods are others than
-// before: nothing is made up for or left out because of it.
+// before: no update or copy is added or left out because of it.
 func (c *clock) changePeriods(from, to periods) {
 	c.Begun += from.updatesDue(c.T) - to.updatesDue(c.T)
 	if c.Copies >= 0 && to.TargetInterval != from.TargetInterval {

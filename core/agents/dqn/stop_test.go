@@ -90,7 +90,7 @@ func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
 			must(d.GetParameters("q_net", make([]float32, d.m.theta.Layout.Size)))(t)
 			hashesOf(t, d)
 			if now := d.Stats(); now.Updates != s.Updates {
-				t.Errorf("%d updates were made up for after a Stop", now.Updates-s.Updates)
+				t.Errorf("%d updates were run after a Stop", now.Updates-s.Updates)
 			}
 			o.pause.Store(0)
 			next := newDQN(t, must(loadConfig(path))(t))
@@ -160,7 +160,7 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 			s := h.d.Stats()
 			must(h.d.Policy())(t)
 			if now := behind(t, h.d, "a look after a Stop"); now.Updates > s.Updates+1 {
-				t.Errorf("%d updates were made up for after a Stop", now.Updates-s.Updates)
+				t.Errorf("%d updates were run after a Stop", now.Updates-s.Updates)
 			}
 			o.pause.Store(0)
 		}

@@ -37,7 +37,7 @@ func MakeWalk(seed int) func(i int) (env.Env, error) {
 	}
 }
 
-// ErrSimulator is what a Walk that is told to fail fails with.
+// ErrSimulator is the error of a Walk that is asked to fail.
 var ErrSimulator = errors.New("the simulator caught fire")
 
 func (w *Walk) Spec() env.Spec {

@@ -1,6 +1,6 @@
 /*
  * Rows of pixels as bits, and from bits to colours, pixel by pixel: as the compiler
- * makes them for the vector unit that it is told of.
+ * makes them for the vector unit that is named.
  */
 #include "../composite.h"
 

@@ -1,0 +1,64 @@
+package core_test
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// oldWords are what the code once called things that every engineer of the field
+// knows by another word, and that word.
+var oldWords = []struct {
+	old  *regexp.Regexp
+	word string
+}{
+	{regexp.MustCompile(`(?i)\bcourses? of learning\b`), "run"},
+	{regexp.MustCompile(`(?i)\bpictures?\b`), "image or frame"},
+	{regexp.MustCompile(`(?i)\bcoins?\b`), "exploration RNG"},
+	{regexp.MustCompile(`(?i)\bapart from one another\b`), "asynchronous"},
+	{regexp.MustCompile(`(?i)\bpointer's clothing\b`), "an opaque 64-bit id, typed as a pointer"},
+	{regexp.MustCompile(`(?i)\bmade up for\b`), "run later"},
+	{regexp.MustCompile(`(?i)\bis told\b|\bare told\b|\btold by\b`), "notified, reported"},
+	{regexp.MustCompile(`(?i)\broom for\b`), "capacity"},
+}
+
+// TestWords keeps the old words out of what people read: code, comments, messages
+// and documents.
+func TestWords(t *testing.T) {
+	out, err := exec.Command("git", "-C", "..", "ls-files", "core", "capi", "include", "python", "README.md").Output()
+	if err != nil {
+		t.Skipf("left out: not a git checkout (%v)", err)
+	}
+	text := map[string]bool{".go": true, ".c": true, ".h": true, ".hpp": true, ".cpp": true, ".py": true, ".md": true, ".map": true}
+	seen := 0
+	for name := range bytes.Lines(out) {
+		path := string(bytes.TrimSpace(name))
+		if !text[filepath.Ext(path)] || path == "core/words_test.go" {
+			continue
+		}
+		file, err := os.ReadFile(filepath.Join("..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		lines := bufio.NewScanner(bytes.NewReader(file))
+		lines.Buffer(nil, len(file)+1)
+		for n := 1; lines.Scan(); n++ {
+			for _, w := range oldWords {
+				if found := w.old.Find(lines.Bytes()); found != nil {
+					t.Errorf("%s:%d: %q, must be said with: %s", path, n, found, w.word)
+				}
+			}
+		}
+		if err := lines.Err(); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if seen < 200 {
+		t.Errorf("%d files were read: the list does not see the project", seen)
+	}
+}
