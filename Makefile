@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-arm64 race lib wheel sdist check check-each clean
+.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-arm64 race lib wheel sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -58,6 +58,10 @@ demo: $(VENV)/.atari ## train CartPole, Catch and Atari Pong, compare the four m
 learn: $(VENV)/.package ## three seeds of CartPole, Catch and Bricks, in standard mode and with both switches on
 	@$(PY) examples/python/learn.py
 
+learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C beside stable-baselines3's on CartPole and Catch: seconds and returns of three seeds (5 minutes)
+	@$(PIP) install 'stable-baselines3>=2.3'
+	@$(PY) examples/python/learn.py --sb3
+
 bench: $(VENV)/.atari ## print the tables of the README: update time, four modes, Pong
 	@$(PY) -m paceline bench update
 	@$(PY) -m paceline bench modes
@@ -67,7 +71,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (under 10 minutes)
-	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn, make soak and make test-atari (take longer), make fuzz-atari (needs clang), the comparisons with stable-baselines3 and EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak and make test-atari (take longer), make fuzz-atari (needs clang), the comparisons with stable-baselines3 and EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \

@@ -223,7 +223,7 @@ func TestFieldsOutOfRange(t *testing.T) {
 		"exploration_final_eps: 1.5, must be 0 to 1":  func(c *Config) { c.ExplorationFinal = 1.5 },
 		"optimizer: \"sgd\", must be adam, adagrad":   func(c *Config) { c.Optimizer = "sgd" },
 		"frame_stack: 3, must divide the first axis":  func(c *Config) { c.FrameStack = 3 },
-		"obs.dtype: float32, must be uint8":           func(c *Config) { c.Policy = policyCNN },
+		"obs.dtype: float32, must be uint8":           func(c *Config) { c.Policy = train.PolicyCNN },
 		"learning_starts: 1, must be at least batch_": func(c *Config) { c.LearningStarts = 1 },
 	} {
 		c := cartpole(edit)

@@ -56,7 +56,7 @@ func init() {
 // network is the network that resolved settings stand for.
 func (c *Config) network(spec env.Spec) nn.Spec {
 	trunk := nn.Trunk{Arch: "nature_cnn"}
-	if c.Policy == policyMLP {
+	if c.Policy == train.PolicyMLP {
 		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch}
 	}
 	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision)}
@@ -66,12 +66,7 @@ func (c *Config) network(spec env.Spec) nn.Spec {
 // and whether the replay memory stores one frame a step.
 func fit(s *train.Setup) (cfg *Config, net nn.Spec, mem replay.Config, err error) {
 	cfg = s.Config.(*Config)
-	if cfg.Policy == policyAuto {
-		cfg.Policy = policyMLP
-		if len(s.Spec.Obs.Shape) == 3 {
-			cfg.Policy = policyCNN
-		}
-	}
+	cfg.FitPolicy(s.Spec.Obs)
 	mem = replay.Config{Obs: s.Spec.Obs, Envs: cfg.NumEnvs, Capacity: cfg.BufferSize, Window: cfg.Window, Stack: replay.StackDeclared}
 	switch {
 	case s.Trusted:
