@@ -107,9 +107,10 @@ test-gymnasium: $(VENV)/.test ## Gymnasium's own vector tests against ours: make
 soak: $(VENV)/.test ## vector environments used at random from several threads, for 10 minutes
 	$(PY) python/tests/soak.py 10
 
-test-torch: $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
+test-torch: $(VENV)/.test $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
 	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn
+	$(PY) python/tests/a2c_torch.py
 
 # The tests left out here start their own program again, which Linux does not do
 # for another processor's, or read flags of memory that the emulator does not

@@ -14,7 +14,7 @@ import (
 )
 
 // This file is Algorithm S3 of Mnih et al. 2016, line for line where it has a line,
-// with all actor-learner threads in step. doc.go lists its symbols and closes what it
+// with all actor-learner threads in lockstep. doc.go lists its symbols and closes what it
 // leaves open.
 
 // Advance takes steps until so many are taken or p is over. Where the host steps the
