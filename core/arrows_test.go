@@ -76,7 +76,7 @@ type arrow struct {
 
 func (a arrow) String() string { return a.from + " -> " + a.to }
 
-// in tells whether a package is the folder's, or lies below it.
+// in reports whether a package is the folder's, or lies below it.
 func in(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 
 // place returns the number of a package's layer and the folder that it belongs to.

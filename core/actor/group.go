@@ -6,7 +6,7 @@
 // What holds for a Group:
 //
 //   - Environment i has a row, a stream of random numbers (its exploration RNG)
-//     and a place in the sink, all touched by one goroutine at a time. So the
+//     and a segment of the sink, all touched by one goroutine at a time. So the
 //     number of threads changes the time taken and nothing else.
 //   - A row that only resets its environment (autoreset next_step) is no step: it
 //     draws no random number and adds nothing to the sink.
@@ -200,7 +200,7 @@ func (g *Group) Round() (made int64, err error) {
 }
 
 // step takes the chosen action in environment i of the source and records what
-// came of it. at places it among the steps of the loop.
+// came of it. at is its number among the steps of the loop.
 func (g *Group) step(i int, at int64) error {
 	err := g.Source.StepOne(i, vec.Action{Discrete: g.steps[i].Action}, g.rows)
 	var failure *vec.Failure

@@ -145,7 +145,7 @@ func (r *Reader) Content(to any) error {
 	return nil
 }
 
-// Has tells whether there is a part called name.
+// Has reports whether there is a part called name.
 func (r *Reader) Has(name string) bool { return r.find(name) >= 0 }
 
 func (r *Reader) find(name string) int {

@@ -69,7 +69,7 @@ func TestSafetensorsGolden(t *testing.T) {
 func TestSafetensorsTruncated(t *testing.T) {
 	file := written(t, exampleTensors, exampleMeta)
 	for n := range len(file) {
-		for _, said := range []int{n, len(file)} { // what the reader was told
+		for _, said := range []int{n, len(file)} { // what the reader was given
 			if _, _, err := ReadSafetensors(bytes.NewReader(file[:n]), int64(said)); err == nil || !strings.HasPrefix(err.Error(), "safetensors: truncated in the ") {
 				t.Fatalf("%d of %d bytes: error %v", n, len(file), err)
 			}

@@ -40,7 +40,7 @@ type Method interface {
 	Settle(p *Pause) error
 	// Halt lets updates that are due and not begun wait for the next step.
 	Halt()
-	// Wake makes a wait in progress look at its Pause. Any goroutine may call it.
+	// Wake makes a wait in progress check its Pause. Any goroutine may call it.
 	Wake()
 	// Failed returns the error that ended training, if one did.
 	Failed() error
@@ -80,7 +80,7 @@ type Digest struct {
 // ErrPaused ends a wait or an Advance whose Pause is over.
 var ErrPaused = fmt.Errorf("paused: %w", fault.ErrStopped)
 
-// Pause tells a method when to return early: at a Stop or at a time limit. A nil
+// Pause says when a method must return early: at a Stop or at a time limit. A nil
 // Pause is never over.
 type Pause struct {
 	stopping *atomic.Bool

@@ -39,7 +39,7 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	if err := t.settleToSee(); err != nil {
+	if err := t.settleToRead(); err != nil {
 		return err
 	}
 	parts := append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)

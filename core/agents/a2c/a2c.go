@@ -182,7 +182,7 @@ func (a *A2C) Policy() policy.Spec {
 func (a *A2C) Digests() []train.Digest {
 	return []train.Digest{{Name: "rollout", Sum: func() (sum [32]byte) {
 		h := sha256.New()
-		if err := a.rollout.Save(h); err != nil { // only in mid-round, where nobody looks
+		if err := a.rollout.Save(h); err != nil { // only in mid-round, where Hash cannot be called
 			return sum
 		}
 		return [32]byte(h.Sum(nil))

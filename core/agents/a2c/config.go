@@ -124,7 +124,7 @@ func (c *Config) fit(spec env.Spec) (nn.Spec, error) {
 	return net, nil
 }
 
-// Heads of the network, by their places in its Spec.
+// Heads of the network, by their numbers in its Spec.
 const (
 	headPi = 0
 	headV  = 1

@@ -56,7 +56,7 @@
 // checkpoint that holds experience.
 //
 // Episodes that a new run, a load or a failing environment ends are truncations.
-// SetParameters leaves the rollout as it is: its rows tell by Updates who acted.
+// SetParameters leaves the rollout as it is: its rows say by Updates who acted.
 //
 // # Random numbers
 //

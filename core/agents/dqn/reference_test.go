@@ -282,7 +282,7 @@ func (n *naive) round(t *testing.T) {
 	}
 }
 
-// settle is what whoever looks sees.
+// settle is what a call that reads does first.
 func (n *naive) settle(t *testing.T) {
 	if n.warmup >= int64(n.c.LearningStarts) {
 		n.update(t)
