@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/paceline-rl/paceline/core/actor"
 )
 
 // Host is what a method reports to while it works.
@@ -64,12 +66,16 @@ func (h *Host) Notify(format string, args ...any) {
 	h.notices = append(h.notices, fmt.Sprintf(format, args...))
 }
 
-// Ended records an episode that ended.
-func (h *Host) Ended(e Episode) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.recent[h.episodes%int64(len(h.recent))] = e
-	h.episodes++
+// Count publishes that steps are taken in all, and the episodes of the group that
+// have ended since the last call.
+func (h *Host) Count(steps int64, g *actor.Group) {
+	g.TakeFinished(func(e actor.Episode) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.recent[h.episodes%int64(len(h.recent))] = Episode{e.Return, e.Length}
+		h.episodes++
+	})
+	h.Steps.Store(steps)
 }
 
 // Recent returns the latest 100 episodes, in the order of a ring of that size.

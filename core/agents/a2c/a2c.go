@@ -11,7 +11,6 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
-	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -105,8 +104,7 @@ func newA2C(s *train.Setup) (*A2C, error) {
 	}
 	a := &A2C{cfg: *cfg, spec: s.Spec, net: net, host: s.Host, softmax: &policy.Softmax{Pi: headPi, V: headV},
 		batch: nn.Batch{Columns: make([][]float32, columns)}, clock: clock{Rate: cfg.rate(1)}}
-	// The same weights for the same seed, whatever else the seed is used for.
-	if a.theta, err = net.InitialParams(rng.New(uint64(cfg.Seed), "weights", 0)); err != nil {
+	if a.theta, err = s.InitialParams(net); err != nil {
 		return nil, err
 	}
 	a.gradient = make([]float32, a.theta.Layout.Size)
@@ -122,10 +120,9 @@ func newA2C(s *train.Setup) (*A2C, error) {
 	if a.optimizer, err = s.Device.Optimizer(cfg.optimizer(), a.theta.Layout.Size); err != nil {
 		return nil, err
 	}
-	a.actors = actor.New(actor.Config{
-		Spec: s.Spec, Envs: cfg.NumEnvs, Seed: uint64(cfg.Seed), Source: s.Source, NextStep: cfg.Autoreset == "next_step",
-		Sink: a.rollout, Columns: len(a.softmax.Columns()), Joint: a.network, Pool: s.Pool, Acting: a.theta,
-	})
+	group := s.Group()
+	group.Sink, group.Columns, group.Joint, group.Acting = a.rollout, len(a.softmax.Columns()), a.network, a.theta
+	a.actors = actor.New(group)
 	return a, nil
 }
 

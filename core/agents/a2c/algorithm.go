@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
@@ -60,15 +59,7 @@ func (a *A2C) Act(rows *vec.Rows, _ *train.Pause) ([]int32, error) {
 
 // Observe is the second half: all rows are taken, or none.
 func (a *A2C) Observe(rows *vec.Rows, _ *train.Pause) error {
-	if err := a.actors.Use(rows, a.clock.Steps); err != nil {
-		return err
-	}
-	for i := range a.cfg.NumEnvs {
-		if _, err := a.actors.Check(i, a.clock.Steps); err != nil {
-			return err
-		}
-	}
-	n, err := a.actors.Record()
+	n, err := a.actors.Observe(rows, a.clock.Steps, nil)
 	if err != nil {
 		return err
 	}
@@ -79,8 +70,7 @@ func (a *A2C) Observe(rows *vec.Rows, _ *train.Pause) error {
 // they were reset or failed, leave a hole in the rollout.
 func (a *A2C) endRound(n int64) error {
 	a.clock.Steps += n // T <- T + 1
-	a.actors.TakeFinished(func(e actor.Episode) { a.host.Ended(train.Episode{Return: e.Return, Length: e.Length}) })
-	a.host.Steps.Store(a.clock.Steps)
+	a.host.Count(a.clock.Steps, a.actors)
 	return a.rollout.EndRound()
 }
 

@@ -1,9 +1,7 @@
 package a2c
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -30,28 +28,16 @@ func (a *A2C) Parts(saving bool) []checkpoint.Part {
 }
 
 func (a *A2C) clockPart() checkpoint.Part {
-	return checkpoint.Part{
-		Name: "clock.json", Version: 1,
-		Write: func(w io.Writer) error {
-			return json.NewEncoder(w).Encode(savedClock{a.clock, a.optimizer.Step()})
-		},
-		Read: func(r io.Reader, n int64) (func(), error) {
-			var s savedClock
-			if err := checkpoint.ReadJSON(r, n, 1<<20, &s); err != nil {
-				return nil, err
-			}
-			if err := s.check(); err != nil {
-				return nil, fmt.Errorf("%w: %v", checkpoint.ErrFormat, err)
-			}
-			return func() {
-				a.clock, a.err = s.Clock, nil
-				_ = a.optimizer.SetState(s.OptimizerStep, a.optimizer.State()) // its own arrays fit, and check has seen the step
-				a.theta.Updates = uint64(s.Clock.Updates)
-				a.host.Steps.Store(s.Clock.Steps)
-				a.host.Updates.Store(s.Clock.Updates)
-			}, nil
-		},
-	}
+	save := func() (savedClock, error) { return savedClock{a.clock, a.optimizer.Step()}, nil }
+	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
+		return func() {
+			a.clock, a.err = s.Clock, nil
+			_ = a.optimizer.SetState(s.OptimizerStep, a.optimizer.State()) // its own arrays fit, and check has seen the step
+			a.theta.Updates = uint64(s.Clock.Updates)
+			a.host.Steps.Store(s.Clock.Steps)
+			a.host.Updates.Store(s.Clock.Updates)
+		}, s.check()
+	})
 }
 
 // check refuses counts that no run has.
