@@ -313,11 +313,7 @@ func TestPushedAgainstPlainLoops(t *testing.T) {
 			steps := x.Steps()
 			check(t, x.Choose(made, half(), true))
 			h.step(t, x, nextStep)
-			check(t, x.Use(h.rows, made))
-			for i := range 3 {
-				must(x.Check(i, made))(t)
-			}
-			n := must(x.Record())(t)
+			n := must(x.Observe(h.rows, made, nil))(t)
 			if n != int64(steps) {
 				t.Fatalf("%d steps recorded, %d announced", n, steps)
 			}
@@ -365,17 +361,29 @@ func TestCheckRefuses(t *testing.T) {
 		"final observation":        func() { h.rows.Ends[1] = env.Truncated; copy(h.rows.FinalObs[12:], nan) },
 	} {
 		change()
-		_, err := x.Check(1, 7)
+		_, err := x.Observe(h.rows, 7, nil)
 		if !errors.As(err, &failed) || failed.Index != 1 || !strings.Contains(err.Error(), "step 7: ") || !strings.Contains(err.Error(), strings.Fields(says)[0]) {
 			t.Errorf("%s: %v", says, err)
 		}
-		must(x.Check(0, 7))(t)
 		*h.rows = *vec.NewRows(x.config.Spec.Obs, 2)
 	}
+	if x.journal.steps() != 0 {
+		t.Errorf("refused, and recorded: %v", x.journal)
+	}
+	own := errors.New("not for me")
 	h.rows.Ends[1] = env.Terminated
 	copy(h.rows.FinalObs[8:], nan) // nobody reads it behind a termination
-	if next, err := x.Check(1, 7); next != nil || err != nil {
-		t.Errorf("behind a termination: %v, %v", next, err)
+	accept := func(i int, next []byte) error {
+		if i != 0 || len(next) != 8 {
+			t.Errorf("asked about environment %d, %x", i, next)
+		}
+		return own
+	}
+	if _, err := x.Observe(h.rows, 7, accept); !errors.Is(err, own) || x.journal.steps() != 0 {
+		t.Errorf("%v; recorded %v", err, x.journal)
+	}
+	if made := must(x.Observe(h.rows, 7, nil))(t); made != 2 || x.journal.steps() != 2 {
+		t.Errorf("%d made, recorded %v", made, x.journal)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -132,6 +133,19 @@ type Setup struct {
 	// Device computes, for the goroutine that calls the method. It is the Trainer's.
 	Device nn.Device
 	Host   *Host
+}
+
+// InitialParams returns fresh parameters of a network: the same for the same seed,
+// whatever else the seed is used for.
+func (s *Setup) InitialParams(net nn.Spec) (*nn.Params, error) {
+	return net.InitialParams(rng.New(uint64(s.Common.Seed), "weights", 0))
+}
+
+// Group is what an actor.Group is made from, whatever it acts with: the caller adds
+// Sink, Columns, networks and Acting.
+func (s *Setup) Group() actor.Config {
+	c := s.Common
+	return actor.Config{Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step", Pool: s.Pool}
 }
 
 // Allocation is memory that a method will take, and the setting that decides about

@@ -7,11 +7,11 @@
 // # Names
 //
 //	paper                here                       what
-//	theta, theta_v       A2C.theta                  one set of parameters, on one trunk or two
+//	theta, theta_v       A2C.Theta                  one set of parameters, on one trunk or two
 //	pi(a | s; theta)     head "pi", softmax         the policy
 //	V(s; theta_v)        head "v"                   the value of a state
 //	t_max                Config.NSteps              rounds before an update: the rollout's Horizon
-//	T, T_max             clock.Steps, clock.End     agent steps of all environments
+//	T, T_max             Clock.Steps, Clock.End     agent steps of all environments
 //	R                    rollout.Batch.Returns      n-step return; GAE(lambda) where lambda < 1
 //	R - V                rollout.Batch.Advantages   recorded V, no gradient flows through it
 //	beta                 Config.EntCoef             weight of the entropy bonus
@@ -49,11 +49,8 @@
 //
 // # Time
 //
-// An update is due at the round that fills the rollout, and is done before the next
-// action is chosen, or before the parameters are read. So what is seen is a
-// function of the seed and the step. Run ends at the first round end at or past its
-// step, wherever in a rollout that is; the rollout goes on in the next Run, and is in a
-// checkpoint that holds experience.
+// When an update is due and where Advance ends is onpolicy.Run's: its documentation
+// says so.
 //
 // Episodes that a new run, a load or a failing environment ends are truncations.
 // SetParameters leaves the rollout as it is: its rows say by Updates who acted.

@@ -11,7 +11,6 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/replay"
-	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -129,8 +128,7 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	// The same weights for the same seed, whatever else the seed is used for.
-	if d.theta, err = net.InitialParams(rng.New(uint64(cfg.Seed), "weights", 0)); err != nil {
+	if d.theta, err = s.InitialParams(net); err != nil {
 		return d, err
 	}
 	d.thetaMinus = d.theta.Clone()
@@ -145,10 +143,8 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 	if d.memory, err = replay.New(mem); err != nil {
 		return d, err
 	}
-	group := actor.Config{
-		Spec: s.Spec, Envs: cfg.NumEnvs, Seed: uint64(cfg.Seed), Source: s.Source, NextStep: cfg.Autoreset == "next_step",
-		Sink: d.memory, Pool: s.Pool, Acting: acting,
-	}
+	group := s.Group()
+	group.Sink, group.Acting = d.memory, acting
 	if group.Joint, err = s.Device.Network(net, cfg.NumEnvs); err != nil {
 		return d, err
 	}
