@@ -11,18 +11,14 @@ int paceline_config_new(paceline_config **out, const char *method) {
   ENTER;
   NEED(out);
   TEXT(method, PL_LONGEST_NAME);
-  uint64_t made;
-  if (GO(pacelineGoConfigNew(&made, (char *)method, &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoConfigNew(&made, (char *)method, &why));
 }
 
 int paceline_config_load(paceline_config **out, const char *path) {
   ENTER;
   NEED(out);
-  TEXT(path, PL_LONGEST_PATH);
-  uint64_t made;
-  if (GO(pacelineGoConfigLoad(&made, (char *)path, &why)) == 0) *out = handle(made);
-  return code;
+  PATH(path);
+  MAKE(out, pacelineGoConfigLoad(&made, (char *)path, &why));
 }
 
 int paceline_config_method(const char **out, const paceline_config *cfg) {

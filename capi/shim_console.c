@@ -5,25 +5,22 @@ int paceline_console_new(paceline_console **out, const char *rom, const char *ga
                          double repeat_action_probability, uint32_t frame_skip) {
   ENTER;
   NEED(out);
-  if (rom != NULL) TEXT(rom, PL_LONGEST_PATH);
+  if (rom != NULL) PATH(rom);
   if (game != NULL) TEXT(game, PL_LONGEST_NAME);
-  uint64_t made;
-  if (GO(pacelineGoConsoleNew(&made, (char *)rom, (char *)game, other_md5, seed, repeat_action_probability, frame_skip,
-                              &why)) == 0)
-    *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoConsoleNew(&made, (char *)rom, (char *)game, other_md5, seed, repeat_action_probability,
+                                 frame_skip, &why));
 }
 
 int paceline_rom_folder(const char *path) {
   ENTER;
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoROMFolder((char *)path, &why));
 }
 
 int paceline_rom_identify(char **out, const char *path) {
   ENTER;
   NEED(out);
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoROMIdentify(out, (char *)path, &why));
 }
 

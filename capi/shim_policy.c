@@ -4,44 +4,25 @@
 int paceline_policy_load(paceline_policy **out, const char *path) {
   ENTER;
   NEED(out);
-  TEXT(path, PL_LONGEST_PATH);
-  uint64_t made;
-  if (GO(pacelineGoPolicyLoad(&made, (char *)path, &why)) == 0) *out = handle(made);
-  return code;
+  PATH(path);
+  MAKE(out, pacelineGoPolicyLoad(&made, (char *)path, &why));
 }
 
 int paceline_policy_from_trainer(paceline_policy **out, paceline_trainer *t) {
   ENTER;
   NEED(out);
   NEED(t);
-  uint64_t made;
-  if (GO(pacelineGoPolicyFromTrainer(&made, id(t), &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoPolicyFromTrainer(&made, id(t), &why));
 }
 
 int paceline_policy_from_bytes(paceline_policy **out, const void *bytes, size_t size) {
   ENTER;
   NEED(out);
   NEED(bytes);
-  uint64_t made;
-  if (GO(pacelineGoPolicyFromBytes(&made, (void *)bytes, size, &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoPolicyFromBytes(&made, (void *)bytes, size, &why));
 }
 
-int paceline_policy_spec(paceline_spec *obs, paceline_spec *action, const paceline_policy *p) {
-  ENTER;
-  NEED(obs);
-  NEED(action);
-  NEED(p);
-  SIZED(obs, paceline_spec);
-  SIZED(action, paceline_spec);
-  paceline_spec o = {0}, a = {0};
-  if (GO(pacelineGoPolicySpec(&o, &a, id(p), &why)) == 0) {
-    shim_give(obs, &o);
-    shim_give(action, &a);
-  }
-  return code;
-}
+SPEC(policy, p, pacelineGoPolicySpec)
 
 int paceline_policy_describe(char **out, const paceline_policy *p) {
   ENTER;
@@ -77,7 +58,7 @@ int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p,
 int paceline_policy_save(const paceline_policy *p, const char *path) {
   ENTER;
   NEED(p);
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoPolicySave(id(p), (char *)path, &why));
 }
 

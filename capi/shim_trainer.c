@@ -7,9 +7,7 @@ int paceline_trainer_new(paceline_trainer **out, const paceline_config *cfg) {
   ENTER;
   NEED(out);
   NEED(cfg);
-  uint64_t made;
-  if (GO(pacelineGoTrainerNew(&made, id(cfg), &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoTrainerNew(&made, id(cfg), &why));
 }
 
 static int check_table(paceline_trainer **out, const paceline_config *cfg, const paceline_env_table *table) {
@@ -50,34 +48,17 @@ int paceline_trainer_new_push(paceline_trainer **out, const paceline_config *cfg
   NEED(cfg);
   COPY(paceline_spec, o, obs);
   COPY(paceline_spec, a, action);
-  uint64_t made;
-  if (GO(pacelineGoTrainerNewPush(&made, id(cfg), &o, &a, &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoTrainerNewPush(&made, id(cfg), &o, &a, &why));
 }
 
 int paceline_trainer_config(paceline_config **out, const paceline_trainer *t) {
   ENTER;
   NEED(out);
   NEED(t);
-  uint64_t made;
-  if (GO(pacelineGoTrainerConfig(&made, id(t), &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoTrainerConfig(&made, id(t), &why));
 }
 
-int paceline_trainer_spec(paceline_spec *obs, paceline_spec *action, const paceline_trainer *t) {
-  ENTER;
-  NEED(obs);
-  NEED(action);
-  NEED(t);
-  SIZED(obs, paceline_spec);
-  SIZED(action, paceline_spec);
-  paceline_spec o = {0}, a = {0};
-  if (GO(pacelineGoTrainerSpec(&o, &a, id(t), &why)) == 0) {
-    shim_give(obs, &o);
-    shim_give(action, &a);
-  }
-  return code;
-}
+SPEC(trainer, t, pacelineGoTrainerSpec)
 
 int paceline_trainer_describe(char **out, const paceline_trainer *t) {
   ENTER;
@@ -167,14 +148,14 @@ int paceline_trainer_hash(char **out, paceline_trainer *t, const char *part) {
 int paceline_trainer_save(paceline_trainer *t, const char *path, uint32_t flags) {
   ENTER;
   NEED(t);
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoTrainerSave(id(t), (char *)path, flags, &why));
 }
 
 int paceline_trainer_load(paceline_trainer *t, const char *path) {
   ENTER;
   NEED(t);
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoTrainerLoad(id(t), (char *)path, &why));
 }
 

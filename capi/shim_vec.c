@@ -8,25 +8,10 @@ int paceline_vec_new(paceline_vec **out, const char *env, const paceline_vec_opt
   COPY(paceline_vec_options, full, options);
   const char *env_options = full.env_options;
   if (env_options != NULL) TEXT(env_options, PL_LONGEST_JSON);
-  uint64_t made;
-  if (GO(pacelineGoVecNew(&made, (char *)env, &full, &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoVecNew(&made, (char *)env, &full, &why));
 }
 
-int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, const paceline_vec *v) {
-  ENTER;
-  NEED(obs);
-  NEED(action);
-  NEED(v);
-  SIZED(obs, paceline_spec);
-  SIZED(action, paceline_spec);
-  paceline_spec o = {0}, a = {0};
-  if (GO(pacelineGoVecSpec(&o, &a, id(v), &why)) == 0) {
-    shim_give(obs, &o);
-    shim_give(action, &a);
-  }
-  return code;
-}
+SPEC(vec, v, pacelineGoVecSpec)
 
 int paceline_vec_describe(char **out, const paceline_vec *v) {
   ENTER;
