@@ -8,6 +8,15 @@ int shim_refuse_forked(void) {
                  "itself, or start the child with exec (spawn)");
 }
 
+int shim_need(const char *names, const void *const *pointers, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (pointers[i] == NULL) {
+      for (; i > 0; i--) names = strchr(names, ',') + 2;
+      return pl_fail(PACELINE_EINVAL, "%.*s: NULL, must point to something", (int)strcspn(names, ","), names);
+    }
+  return PACELINE_OK;
+}
+
 /* Whether text is UTF-8: whole characters, each as short as can be. */
 static int is_utf8(const unsigned char *c) {
   static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};

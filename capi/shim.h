@@ -26,9 +26,10 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers")
   (pl_thread_enter(), mode = pl_float_enter(), code = (call), pl_float_leave(mode), \
    code == PACELINE_OK ? code : pl_failed(code, &why))
 
-#define NEED(pointer)                                                                                   \
-  do {                                                                                                  \
-    if ((pointer) == NULL) return pl_fail(PACELINE_EINVAL, #pointer ": NULL, must point to something"); \
+#define NEED(...)                                                                                         \
+  do {                                                                                                    \
+    const void *const pointers[] = {__VA_ARGS__};                                                         \
+    if ((code = shim_need(#__VA_ARGS__, pointers, sizeof pointers / sizeof *pointers)) != 0) return code; \
   } while (0)
 
 #define TEXT(text, longest)                                               \
@@ -95,6 +96,7 @@ enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
 };
 
 int shim_refuse_forked(void);
+int shim_need(const char *names, const void *const *pointers, size_t n);
 int shim_check_text(const char *name, const char *text, size_t longest);
 int shim_check_size(const char *name, uint32_t given, size_t first, size_t known);
 
@@ -113,9 +115,7 @@ static inline void *handle(uint64_t id) { return (void *)(uintptr_t)id; }
 #define SPEC(noun, it, go)                                                                           \
   int paceline_##noun##_spec(paceline_spec *obs, paceline_spec *action, const paceline_##noun *it) { \
     ENTER;                                                                                           \
-    NEED(obs);                                                                                       \
-    NEED(action);                                                                                    \
-    NEED(it);                                                                                        \
+    NEED(obs, action, it);                                                                           \
     SIZED(obs, paceline_spec);                                                                       \
     SIZED(action, paceline_spec);                                                                    \
     paceline_spec o = {0}, a = {0};                                                                  \

@@ -23,8 +23,7 @@ int paceline_config_load(paceline_config **out, const char *path) {
 
 int paceline_config_method(const char **out, const paceline_config *cfg) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   return GO(pacelineGoConfigMethod((char **)out, id(cfg), &why));
 }
 
@@ -38,8 +37,7 @@ int paceline_config_set(paceline_config *cfg, const char *key, const char *value
 
 int paceline_config_get(char **out, const paceline_config *cfg, const char *key) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   TEXT(key, PL_LONGEST_NAME);
   return GO(pacelineGoConfigGet(out, id(cfg), (char *)key, &why));
 }
@@ -54,15 +52,13 @@ int paceline_config_preset(paceline_config *cfg, const char *preset, const char 
 
 int paceline_config_presets(char **out, const paceline_config *cfg) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   return GO(pacelineGoConfigPresets(out, id(cfg), &why));
 }
 
 int paceline_config_describe(paceline_option *out, const paceline_config *cfg, size_t i) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   FILL(paceline_option, out, pacelineGoConfigDescribe(&full, id(cfg), i, &why));
 }
 

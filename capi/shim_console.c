@@ -40,30 +40,26 @@ int paceline_console_reset(paceline_console *c) {
 
 int paceline_console_act(int32_t *reward, paceline_console *c, int32_t action, float strength) {
   ENTER;
-  NEED(reward);
-  NEED(c);
+  NEED(reward, c);
   return GO(pacelineGoConsoleAct(reward, id(c), action, strength, &why));
 }
 
 int paceline_console_view(const paceline_console_state **out, const paceline_console *c) {
   ENTER;
-  NEED(out);
-  NEED(c);
+  NEED(out, c);
   return GO(pacelineGoConsoleView((paceline_console_state **)out, id(c), &why));
 }
 
 int paceline_console_list(int32_t *out, size_t capacity, size_t *count, const paceline_console *c, uint32_t which) {
   ENTER;
   if (capacity > 0) NEED(out);
-  NEED(count);
-  NEED(c);
+  NEED(count, c);
   return GO(pacelineGoConsoleList(out, capacity, count, id(c), which, &why));
 }
 
 int paceline_console_ram(uint8_t *out, paceline_console *c) {
   ENTER;
-  NEED(out);
-  NEED(c);
+  NEED(out, c);
   return GO(pacelineGoConsoleRAM(out, id(c), &why));
 }
 
@@ -75,22 +71,19 @@ int paceline_console_poke(paceline_console *c, uint32_t index, uint8_t value) {
 
 int paceline_console_screen(uint8_t *out, size_t size, paceline_console *c, uint32_t kind) {
   ENTER;
-  NEED(out);
-  NEED(c);
+  NEED(out, c);
   return GO(pacelineGoConsoleScreen(out, size, id(c), kind, &why));
 }
 
 int paceline_console_save(void *out, size_t *size, paceline_console *c, int with_rng) {
   ENTER;
-  NEED(size);
-  NEED(c);
+  NEED(size, c);
   return GO(pacelineGoConsoleSave(out, size, id(c), with_rng, &why));
 }
 
 int paceline_console_restore(paceline_console *c, const void *state, size_t size) {
   ENTER;
-  NEED(c);
-  NEED(state);
+  NEED(c, state);
   return GO(pacelineGoConsoleRestore(id(c), (void *)state, size, &why));
 }
 

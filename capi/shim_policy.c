@@ -10,15 +10,13 @@ int paceline_policy_load(paceline_policy **out, const char *path) {
 
 int paceline_policy_from_trainer(paceline_policy **out, paceline_trainer *t) {
   ENTER;
-  NEED(out);
-  NEED(t);
+  NEED(out, t);
   MAKE(out, pacelineGoPolicyFromTrainer(&made, id(t), &why));
 }
 
 int paceline_policy_from_bytes(paceline_policy **out, const void *bytes, size_t size) {
   ENTER;
-  NEED(out);
-  NEED(bytes);
+  NEED(out, bytes);
   MAKE(out, pacelineGoPolicyFromBytes(&made, (void *)bytes, size, &why));
 }
 
@@ -26,8 +24,7 @@ SPEC(policy, p, pacelineGoPolicySpec)
 
 int paceline_policy_describe(char **out, const paceline_policy *p) {
   ENTER;
-  NEED(out);
-  NEED(p);
+  NEED(out, p);
   return GO(pacelineGoPolicyDescribe(out, id(p), &why));
 }
 
@@ -35,10 +32,7 @@ int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, con
                         void *actions, float *const *outputs) {
   ENTER;
   NEED(p);
-  if (n > 0) {
-    NEED(obs);
-    NEED(actions);
-  }
+  if (n > 0) NEED(obs, actions);
   COPY_OR_NULL(paceline_act_options, options, o);
   return GO(pacelineGoPolicyAct(id(p), n, (void *)obs, options_or_null, actions, (float **)outputs, &why));
 }
@@ -46,8 +40,7 @@ int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, con
 int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env,
                              const char *env_options, const paceline_eval_options *o) {
   ENTER;
-  NEED(out);
-  NEED(p);
+  NEED(out, p);
   TEXT(env, PL_LONGEST_NAME);
   if (env_options != NULL) TEXT(env_options, PL_LONGEST_JSON);
   COPY_OR_NULL(paceline_eval_options, options, o);
@@ -64,8 +57,7 @@ int paceline_policy_save(const paceline_policy *p, const char *path) {
 
 int paceline_policy_to_bytes(void *out, size_t *size, const paceline_policy *p) {
   ENTER;
-  NEED(size);
-  NEED(p);
+  NEED(size, p);
   return GO(pacelineGoPolicyToBytes(out, size, id(p), &why));
 }
 
