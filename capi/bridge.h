@@ -73,7 +73,7 @@ int pl_env_restore(pl_env *e, const void *buf, size_t len);
 void pl_env_destroy(pl_env *e);
 void pl_family_release(pl_family *f);
 
-/* ---- plugin.c: environments in files of their own. */
+/* ---- plugin.c, and trampoline.c for the call: environments in files of their own. */
 
 /* Loads the file and finds its function; NULL where that fails. *text: why, freed by Go. */
 paceline_env_open_function *pl_plugin_load(const char *path, char **text);

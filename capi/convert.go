@@ -7,31 +7,37 @@ package main
 import "C"
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"sync"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// text copies a string of the host's. The shim has checked for NULL and length.
-func text(name string, p *C.char) (string, error) {
-	s := C.GoString(p)
-	if !utf8.ValidString(s) {
-		return "", fmt.Errorf("%s: %q, must be UTF-8", name, s)
+// putText gives the host a text of its own, unless err says that there is none.
+func putText(out **C.char, text string, err error) error {
+	if err == nil {
+		*out = C.CString(text)
 	}
-	return s, nil
+	return err
 }
 
-// path copies the name of a file.
-func path(p *C.char) (string, error) {
-	s, err := text("path", p)
-	if err == nil && s == "" {
-		err = fmt.Errorf("path: empty, must name a file")
-	}
-	return s, err
+func putJSON(out **C.char, value any) error {
+	text, err := json.Marshal(value)
+	return putText(out, string(text), err)
+}
+
+// create gives the host the handle of what f makes.
+func create[T any](out *C.uint64_t, objects *table[T], why *C.pl_error, f func() (T, error)) C.int {
+	return report(guarded(func() error {
+		v, err := f()
+		if err == nil {
+			*out = C.uint64_t(objects.put(v))
+		}
+		return err
+	}), why)
 }
 
 // giveBytes writes bytes whose number the host may not know: with out NULL that alone.

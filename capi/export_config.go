@@ -7,7 +7,6 @@ package main
 import "C"
 
 import (
-	"encoding/json"
 	"sync"
 
 	_ "github.com/paceline-rl/paceline/core/cpu" // rebuild when float_mode.h changes
@@ -22,6 +21,8 @@ type config struct {
 }
 
 var configs = newTable[*config](kindConfig)
+
+func newConfig(cfg *train.Config, err error) (*config, error) { return &config{cfg: cfg}, err }
 
 // with calls f with the settings that id stands for.
 func withConfig(id C.uint64_t, f func(*train.Config) error) error {
@@ -62,32 +63,12 @@ func pacelineGoMethods(out **C.char, why *C.pl_error) C.int {
 
 //export pacelineGoConfigNew
 func pacelineGoConfigNew(out *C.uint64_t, method *C.char, why *C.pl_error) C.int {
-	return report(guarded(func() error {
-		m, err := text("method", method)
-		if err != nil {
-			return err
-		}
-		cfg, err := train.NewConfig(m)
-		if err == nil {
-			*out = C.uint64_t(configs.put(&config{cfg: cfg}))
-		}
-		return err
-	}), why)
+	return create(out, configs, why, func() (*config, error) { return newConfig(train.NewConfig(C.GoString(method))) })
 }
 
 //export pacelineGoConfigLoad
 func pacelineGoConfigLoad(out *C.uint64_t, file *C.char, why *C.pl_error) C.int {
-	return report(guarded(func() error {
-		p, err := path(file)
-		if err != nil {
-			return err
-		}
-		cfg, err := train.LoadConfig(p)
-		if err == nil {
-			*out = C.uint64_t(configs.put(&config{cfg: cfg}))
-		}
-		return err
-	}), why)
+	return create(out, configs, why, func() (*config, error) { return newConfig(train.LoadConfig(C.GoString(file))) })
 }
 
 //export pacelineGoConfigMethod
@@ -101,45 +82,22 @@ func pacelineGoConfigMethod(out **C.char, id C.uint64_t, why *C.pl_error) C.int 
 //export pacelineGoConfigSet
 func pacelineGoConfigSet(id C.uint64_t, key, value *C.char, why *C.pl_error) C.int {
 	return report(changeConfig(id, func(cfg *train.Config) error {
-		k, err := text("key", key)
-		if err != nil {
-			return err
-		}
-		v, err := text("value of "+k, value)
-		if err != nil {
-			return err
-		}
-		return cfg.Set(k, v)
+		return cfg.Set(C.GoString(key), C.GoString(value))
 	}), why)
 }
 
 //export pacelineGoConfigGet
 func pacelineGoConfigGet(out **C.char, id C.uint64_t, key *C.char, why *C.pl_error) C.int {
 	return report(withConfig(id, func(cfg *train.Config) error {
-		k, err := text("key", key)
-		if err != nil {
-			return err
-		}
-		v, err := cfg.Get(k)
-		if err == nil {
-			*out = C.CString(v)
-		}
-		return err
+		value, err := cfg.Get(C.GoString(key))
+		return putText(out, value, err)
 	}), why)
 }
 
 //export pacelineGoConfigPreset
 func pacelineGoConfigPreset(id C.uint64_t, preset, env *C.char, why *C.pl_error) C.int {
 	return report(changeConfig(id, func(cfg *train.Config) error {
-		p, err := text("preset", preset)
-		if err != nil {
-			return err
-		}
-		e, err := text("env", env)
-		if err != nil {
-			return err
-		}
-		return cfg.Preset(p, e)
+		return cfg.Preset(C.GoString(preset), C.GoString(env))
 	}), why)
 }
 
@@ -169,15 +127,6 @@ func pacelineGoConfigDescribe(out *C.paceline_option, id C.uint64_t, i C.size_t,
 		}
 		return err
 	}), why)
-}
-
-// putJSON writes a text of the host's own.
-func putJSON(out **C.char, value any) error {
-	text, err := json.Marshal(value)
-	if err == nil {
-		*out = C.CString(string(text))
-	}
-	return err
 }
 
 //export pacelineGoConfigFree

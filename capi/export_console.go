@@ -49,23 +49,22 @@ func callConsole(id C.uint64_t, why *C.pl_error, f func(c *console) error) C.int
 
 //export pacelineGoConsoleNew
 func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, otherMD5 C.int, seed C.uint32_t, sticky C.double, skip C.uint32_t, why *C.pl_error) C.int {
-	return report(guarded(func() error {
+	return create(out, consoles, why, func() (*console, error) {
 		if err := checkFrameSkip(int(skip)); err != nil {
-			return err
+			return nil, err
 		}
 		r, err := findROM(rom, game, otherMD5 != 0)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c := &console{settings: atari.Settings{Seed: uint32(seed), RepeatActionProbability: float64(sticky), FrameSkip: int(skip)}}
 		if c.console, err = atari.NewConsole(r, c.settings); err != nil {
-			return err
+			return nil, err
 		}
 		c.view = newView(c.console)
 		c.show()
-		*out = C.uint64_t(consoles.put(c))
-		return nil
-	}), why)
+		return c, nil
+	})
 }
 
 // checkFrameSkip bounds the frames of one act, which nothing stops.
@@ -77,63 +76,35 @@ func checkFrameSkip(n int) error {
 }
 
 func findROM(rom, game *C.char, otherMD5 bool) (*atari.ROM, error) {
-	var file, id string
-	var err error
-	if rom != nil {
-		if file, err = path(rom); err != nil {
-			return nil, err
-		}
-	}
 	switch {
 	case game != nil:
-		if id, err = text("game", game); err != nil {
-			return nil, err
-		}
-		return atari.FindROM(id, file, otherMD5)
+		return atari.FindROM(C.GoString(game), C.GoString(rom), otherMD5)
 	case rom == nil:
 		return nil, fmt.Errorf("rom: NULL, and game, too; one must be given")
 	}
-	return atari.OpenROM(file, otherMD5)
+	return atari.OpenROM(C.GoString(rom), otherMD5)
 }
 
 //export pacelineGoROMFolder
 func pacelineGoROMFolder(folder *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
-		name, err := path(folder)
-		if err == nil {
-			atari.AddFolder(name)
-		}
-		return err
+		atari.AddFolder(C.GoString(folder))
+		return nil
 	}), why)
 }
 
 //export pacelineGoROMIdentify
 func pacelineGoROMIdentify(out **C.char, file *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
-		name, err := path(file)
-		if err != nil {
-			return err
-		}
-		id, err := atari.Identify(name)
-		if err == nil {
-			*out = C.CString(id)
-		}
-		return err
+		id, err := atari.Identify(C.GoString(file))
+		return putText(out, id, err)
 	}), why)
 }
 
 //export pacelineGoConsoleSet
 func pacelineGoConsoleSet(id C.uint64_t, name, value *C.char, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
-		key, err := text("name", name)
-		if err != nil {
-			return err
-		}
-		v, err := text("value", value)
-		if err != nil {
-			return err
-		}
-		return c.set(key, v)
+		return c.set(C.GoString(name), C.GoString(value))
 	})
 }
 

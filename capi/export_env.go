@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -27,13 +28,9 @@ var plugins struct {
 //export pacelineGoEnvLoad
 func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
-		given, err := path(file)
-		if err != nil {
-			return err
-		}
 		// dlopen would search the system's folders for a name without a slash, and a file
 		// may have several names.
-		whole, err := filepath.Abs(given)
+		whole, err := filepath.Abs(C.GoString(file))
 		if err == nil {
 			whole, err = filepath.EvalSymlinks(whole)
 		}
@@ -41,10 +38,7 @@ func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.pl_error) C.int {
 			return err
 		}
 		name, err := loadPlugin(whole)
-		if err == nil {
-			*out = C.CString(name)
-		}
-		return err
+		return putText(out, name, err)
 	}), why)
 }
 
@@ -90,11 +84,11 @@ func newPlugin(p *C.paceline_env_plugin) (f *family, name string, err error) {
 	if err := checkTable(&p.table); err != nil {
 		return nil, "", err
 	}
-	if name, err = text("name", p.name); err == nil && name == "" {
-		err = fmt.Errorf("name: empty, must be the environment's")
-	}
-	if err != nil {
-		return nil, "", err
+	switch name = C.GoString(p.name); {
+	case name == "":
+		return nil, "", fmt.Errorf("name: empty, must be the environment's")
+	case !utf8.ValidString(name):
+		return nil, "", fmt.Errorf("name: %q, must be UTF-8", name)
 	}
 	c := (*C.pl_family)(C.calloc(1, C.sizeof_pl_family))
 	c.table, c.user = p.table, p.user

@@ -40,20 +40,7 @@ func pacelineGoNothing() {}
 //export pacelineGoBench
 func pacelineGoBench(out **C.char, name, options *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
-		n, err := text("name", name)
-		if err != nil {
-			return err
-		}
-		o := ""
-		if options != nil {
-			if o, err = text("options", options); err != nil {
-				return err
-			}
-		}
-		result, err := bench.Bench(n, o)
-		if err == nil {
-			*out = C.CString(result)
-		}
-		return err
+		result, err := bench.Bench(C.GoString(name), C.GoString(options))
+		return putText(out, result, err)
 	}), why)
 }

@@ -24,17 +24,7 @@ const (
 
 //export pacelineGoPolicyLoad
 func pacelineGoPolicyLoad(out *C.uint64_t, file *C.char, why *C.pl_error) C.int {
-	return report(guarded(func() error {
-		name, err := path(file)
-		if err != nil {
-			return err
-		}
-		p, err := policy.Load(name)
-		if err == nil {
-			*out = C.uint64_t(policies.put(p))
-		}
-		return err
-	}), why)
+	return create(out, policies, why, func() (*policy.Policy, error) { return policy.Load(C.GoString(file)) })
 }
 
 //export pacelineGoPolicyFromTrainer
@@ -50,16 +40,12 @@ func pacelineGoPolicyFromTrainer(out *C.uint64_t, id C.uint64_t, why *C.pl_error
 
 //export pacelineGoPolicyFromBytes
 func pacelineGoPolicyFromBytes(out *C.uint64_t, from unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
-	return report(guarded(func() error {
+	return create(out, policies, why, func() (*policy.Policy, error) {
 		if size > mostBytes {
-			return fmt.Errorf("size: %d, must be at most %d", size, mostBytes)
+			return nil, fmt.Errorf("size: %d, must be at most %d", size, mostBytes)
 		}
-		p, err := policy.FromBytes(bytes.Clone(unsafe.Slice((*byte)(from), int(size))))
-		if err == nil {
-			*out = C.uint64_t(policies.put(p))
-		}
-		return err
-	}), why)
+		return policy.FromBytes(bytes.Clone(unsafe.Slice((*byte)(from), int(size))))
+	})
 }
 
 //export pacelineGoPolicySpec
@@ -126,26 +112,10 @@ func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs unsafe.Pointer, o *C.pac
 	}), why)
 }
 
-// envOptions reads what environments are made with; NULL is nothing.
-func envOptions(p *C.char) (env.Options, error) {
-	if p == nil {
-		return nil, nil
-	}
-	options, err := text("env_options", p)
-	if err != nil {
-		return nil, err
-	}
-	return env.ParseOptions(options)
-}
-
 //export pacelineGoPolicyEvaluate
 func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName, options *C.char, o *C.paceline_eval_options, why *C.pl_error) C.int {
 	return report(policies.use(uint64(id), func(p *policy.Policy) error {
-		name, err := text("env", envName)
-		if err != nil {
-			return err
-		}
-		with, err := envOptions(options)
+		with, err := env.ParseOptions(C.GoString(options))
 		if err != nil {
 			return err
 		}
@@ -156,7 +126,7 @@ func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName
 				return err
 			}
 		}
-		e, err := p.Evaluate(name, with, how)
+		e, err := p.Evaluate(C.GoString(envName), with, how)
 		if err != nil {
 			return err
 		}
@@ -171,11 +141,7 @@ func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName
 //export pacelineGoPolicySave
 func pacelineGoPolicySave(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
 	return report(policies.use(uint64(id), func(p *policy.Policy) error {
-		name, err := path(file)
-		if err != nil {
-			return err
-		}
-		return p.Save(name)
+		return p.Save(C.GoString(file))
 	}), why)
 }
 

@@ -33,71 +33,54 @@ type trainer struct {
 
 var trainers = newTable[*trainer](kindTrainer)
 
-// putTrainer returns the handle of a trainer that was made with cfg.
-func putTrainer(t *train.Trainer, cfg *train.Config) C.uint64_t {
-	c := cfg.Common()
-	return C.uint64_t(trainers.put(&trainer{
-		Trainer: t, spec: t.Spec(), sets: t.ParameterSets(), envs: c.NumEnvs, final: c.Autoreset == "same_step",
-	}))
+// createTrainer gives the host the handle of the trainer that f makes with a copy of its
+// settings.
+func createTrainer(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error, f func(*train.Config) (*train.Trainer, error)) C.int {
+	return create(out, trainers, why, func() (*trainer, error) {
+		cfg, err := configOf(cfgID)
+		if err != nil {
+			return nil, err
+		}
+		t, err := f(cfg)
+		if err != nil {
+			return nil, err
+		}
+		c := cfg.Common()
+		return &trainer{Trainer: t, spec: t.Spec(), sets: t.ParameterSets(), envs: c.NumEnvs, final: c.Autoreset == "same_step"}, nil
+	})
 }
 
 //export pacelineGoTrainerNew
 func pacelineGoTrainerNew(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error) C.int {
-	return report(guarded(func() error {
-		cfg, err := configOf(cfgID)
-		if err != nil {
-			return err
-		}
-		t, err := train.New(cfg, nil)
-		if err == nil {
-			*out = putTrainer(t, cfg)
-		}
-		return err
-	}), why)
+	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, error) { return train.New(cfg, nil) })
 }
 
 //export pacelineGoTrainerNewTable
 func pacelineGoTrainerNewTable(out *C.uint64_t, cfgID C.uint64_t, table *C.pl_family, why *C.pl_error) C.int {
-	return report(guarded(func() error {
-		f := &family{c: table}
-		f.refs.Store(1) // ours, until the environments have theirs
-		defer f.drop()
+	f := &family{c: table}
+	f.refs.Store(1) // ours, until the environments have theirs
+	defer f.drop()
+	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, error) {
 		if err := checkTable(&table.table); err != nil {
-			return err
-		}
-		cfg, err := configOf(cfgID)
-		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := f.readSpec(); err != nil {
-			return err
+			return nil, err
 		}
 		seed := uint64(cfg.Common().Seed)
-		t, err := train.New(cfg, func(i int) (env.Env, error) { return f.make(i, vec.SeedFor(seed, i)) })
-		if err == nil {
-			*out = putTrainer(t, cfg)
-		}
-		return err
-	}), why)
+		return train.New(cfg, func(i int) (env.Env, error) { return f.make(i, vec.SeedFor(seed, i)) })
+	})
 }
 
 //export pacelineGoTrainerNewPush
 func pacelineGoTrainerNewPush(out *C.uint64_t, cfgID C.uint64_t, obs, action *C.paceline_spec, why *C.pl_error) C.int {
-	return report(guarded(func() error {
-		cfg, err := configOf(cfgID)
-		if err != nil {
-			return err
-		}
+	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, error) {
 		spec, err := specOf(obs, action)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t, err := train.NewPushed(cfg, spec)
-		if err == nil {
-			*out = putTrainer(t, cfg)
-		}
-		return err
-	}), why)
+		return train.NewPushed(cfg, spec)
+	})
 }
 
 //export pacelineGoTrainerConfig
@@ -208,15 +191,11 @@ func pacelineGoTrainerMetric(out *C.paceline_metric, id C.uint64_t, i C.size_t, 
 func pacelineGoTrainerNotice(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		notice, err := t.Notice()
-		switch {
-		case err != nil:
-			return err
-		case notice == "":
+		if err == nil && notice == "" {
 			*out = nil
-		default:
-			*out = C.CString(notice)
+			return nil
 		}
-		return nil
+		return putText(out, notice, err)
 	}), why)
 }
 
@@ -233,18 +212,14 @@ func pacelineGoTrainerSettle(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.
 
 // set is the set of parameters that the host names.
 func (t *trainer) set(name *C.char) (*train.SetInfo, error) {
-	s, err := text("set", name)
-	if err != nil {
-		return nil, err
-	}
 	var names []string
 	for i := range t.sets {
-		if t.sets[i].Name == s {
+		if t.sets[i].Name == C.GoString(name) {
 			return &t.sets[i], nil
 		}
 		names = append(names, t.sets[i].Name)
 	}
-	return nil, fmt.Errorf("set: %q, must be %s", s, strings.Join(names, " or "))
+	return nil, fmt.Errorf("set: %q, must be %s", C.GoString(name), strings.Join(names, " or "))
 }
 
 //export pacelineGoTrainerParameter
@@ -309,15 +284,8 @@ func pacelineGoTrainerSetParameters(id C.uint64_t, set *C.char, in *C.float, n C
 //export pacelineGoTrainerHash
 func pacelineGoTrainerHash(out **C.char, id C.uint64_t, part *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		p, err := text("part", part)
-		if err != nil {
-			return err
-		}
-		hash, err := t.Hash(p)
-		if err == nil {
-			*out = C.CString(hash)
-		}
-		return err
+		hash, err := t.Hash(C.GoString(part))
+		return putText(out, hash, err)
 	}), why)
 }
 
@@ -327,22 +295,14 @@ func pacelineGoTrainerSave(id C.uint64_t, file *C.char, flags C.uint32_t, why *C
 		if flags&^C.PACELINE_SAVE_EXPERIENCE != 0 {
 			return fmt.Errorf("flags: %d, must be 0 or PACELINE_SAVE_EXPERIENCE (1)", flags)
 		}
-		p, err := path(file)
-		if err != nil {
-			return err
-		}
-		return t.Save(p, flags&C.PACELINE_SAVE_EXPERIENCE != 0)
+		return t.Save(C.GoString(file), flags&C.PACELINE_SAVE_EXPERIENCE != 0)
 	}), why)
 }
 
 //export pacelineGoTrainerLoad
 func pacelineGoTrainerLoad(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		p, err := path(file)
-		if err != nil {
-			return err
-		}
-		return t.Load(p)
+		return t.Load(C.GoString(file))
 	}), why)
 }
 

@@ -46,7 +46,11 @@ const (
 	mostThreads = threads.Max
 )
 
-func newVector(name string, options env.Options, o *C.paceline_vec_options) (v *vector, err error) {
+func newVector(name string, o *C.paceline_vec_options) (v *vector, err error) {
+	options, err := env.ParseOptions(C.GoString(o.env_options))
+	if err != nil {
+		return nil, err
+	}
 	n, size, numThreads := int(o.num_envs), int(o.batch_size), int(o.num_threads)
 	switch {
 	case n < 1 || n > mostEnvs:
@@ -91,17 +95,19 @@ func (v *vector) close() {
 	v.pool.Close()
 }
 
-// call runs f if no other call is in progress, recv among them.
-func (v *vector) call(f func() error) error {
-	if !v.mu.TryLock() {
-		return fault.ErrBusy
-	}
-	defer v.mu.Unlock()
-	if !v.recv.TryLock() {
-		return fault.ErrBusy
-	}
-	defer v.recv.Unlock()
-	return f()
+// callVec runs f if no other call is in progress, recv among them.
+func callVec(id C.uint64_t, why *C.pl_error, f func(*vector) error) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		if !v.mu.TryLock() {
+			return fault.ErrBusy
+		}
+		defer v.mu.Unlock()
+		if !v.recv.TryLock() {
+			return fault.ErrBusy
+		}
+		defer v.recv.Unlock()
+		return f(v)
+	}), why)
 }
 
 // async runs f, which may run beside others of its kind and a recv, with the Async.
@@ -117,6 +123,12 @@ func (v *vector) async(f func(*vec.Async) error) error {
 	return f(a)
 }
 
+func callAsync(id C.uint64_t, why *C.pl_error, f func(*vector, *vec.Async) error) C.int {
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		return v.async(func(a *vec.Async) error { return f(v, a) })
+	}), why)
+}
+
 func (v *vector) queue() (*vec.Async, error) {
 	v.made.Lock()
 	defer v.made.Unlock()
@@ -125,21 +137,7 @@ func (v *vector) queue() (*vec.Async, error) {
 
 //export pacelineGoVecNew
 func pacelineGoVecNew(out *C.uint64_t, name *C.char, options *C.paceline_vec_options, why *C.pl_error) C.int {
-	return report(guarded(func() error {
-		id, err := text("env", name)
-		if err != nil {
-			return err
-		}
-		with, err := envOptions(options.env_options)
-		if err != nil {
-			return err
-		}
-		v, err := newVector(id, with, options)
-		if err == nil {
-			*out = C.uint64_t(vectors.put(v))
-		}
-		return err
-	}), why)
+	return create(out, vectors, why, func() (*vector, error) { return newVector(C.GoString(name), options) })
 }
 
 //export pacelineGoVecSpec
@@ -184,9 +182,7 @@ func bounds(values []float32) []any {
 
 //export pacelineGoVecReset
 func pacelineGoVecReset(id C.uint64_t, seeds *C.uint64_t, mask *C.uint8_t, rows *C.paceline_rows, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error { return v.reset((*uint64)(seeds), (*uint8)(mask), rows) })
-	}), why)
+	return callVec(id, why, func(v *vector) error { return v.reset((*uint64)(seeds), (*uint8)(mask), rows) })
 }
 
 func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error {
@@ -221,65 +217,57 @@ func (v *vector) given(err error, mask []bool) error {
 
 //export pacelineGoVecStep
 func pacelineGoVecStep(id C.uint64_t, actions unsafe.Pointer, rows *C.paceline_rows, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error {
-			if err := v.now.takeFor(v.vec, len(v.mask), rows); err != nil {
-				return err
-			}
-			return v.given(v.vec.Step(actionsAt(v.vec.Spec().Action, actions, len(v.mask)), &v.now.rows), nil)
-		})
-	}), why)
+	return callVec(id, why, func(v *vector) error {
+		if err := v.now.takeFor(v.vec, len(v.mask), rows); err != nil {
+			return err
+		}
+		return v.given(v.vec.Step(actionsAt(v.vec.Spec().Action, actions, len(v.mask)), &v.now.rows), nil)
+	})
 }
 
 //export pacelineGoVecOffer
 func pacelineGoVecOffer(id C.uint64_t, rows *C.paceline_rows, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.async(func(a *vec.Async) error {
-			o := &v.offers
-			o.Lock()
-			defer o.Unlock()
-			b := new(batch)
-			if n := len(o.spare); n > 0 {
-				b, o.spare = o.spare[n-1], o.spare[:n-1]
-			}
-			if err := b.takeFor(v.vec, v.batch, rows); err != nil {
-				return err
-			}
-			if err := a.Offer(&b.rows); err != nil {
-				return err
-			}
-			o.list = append(o.list, b)
-			return nil
-		})
-	}), why)
+	return callAsync(id, why, func(v *vector, a *vec.Async) error {
+		o := &v.offers
+		o.Lock()
+		defer o.Unlock()
+		b := new(batch)
+		if n := len(o.spare); n > 0 {
+			b, o.spare = o.spare[n-1], o.spare[:n-1]
+		}
+		if err := b.takeFor(v.vec, v.batch, rows); err != nil {
+			return err
+		}
+		if err := a.Offer(&b.rows); err != nil {
+			return err
+		}
+		o.list = append(o.list, b)
+		return nil
+	})
 }
 
 //export pacelineGoVecSend
 func pacelineGoVecSend(id C.uint64_t, ids *C.int32_t, n C.size_t, actions unsafe.Pointer, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.async(func(a *vec.Async) error {
-			if err := v.checkCount(n); err != nil {
-				return err
-			}
-			return a.Send(unsafe.Slice((*int32)(ids), int(n)), actionsAt(v.vec.Spec().Action, actions, int(n)))
-		})
-	}), why)
+	return callAsync(id, why, func(v *vector, a *vec.Async) error {
+		if err := v.checkCount(n); err != nil {
+			return err
+		}
+		return a.Send(unsafe.Slice((*int32)(ids), int(n)), actionsAt(v.vec.Spec().Action, actions, int(n)))
+	})
 }
 
 //export pacelineGoVecSendReset
 func pacelineGoVecSendReset(id C.uint64_t, ids *C.int32_t, n C.size_t, seeds *C.uint64_t, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.async(func(a *vec.Async) error {
-			if err := v.checkCount(n); err != nil {
-				return err
-			}
-			var all []uint64
-			if seeds != nil {
-				all = unsafe.Slice((*uint64)(seeds), int(n))
-			}
-			return a.SendReset(unsafe.Slice((*int32)(ids), int(n)), all)
-		})
-	}), why)
+	return callAsync(id, why, func(v *vector, a *vec.Async) error {
+		if err := v.checkCount(n); err != nil {
+			return err
+		}
+		var all []uint64
+		if seeds != nil {
+			all = unsafe.Slice((*uint64)(seeds), int(n))
+		}
+		return a.SendReset(unsafe.Slice((*int32)(ids), int(n)), all)
+	})
 }
 
 func (v *vector) checkCount(n C.size_t) error {
@@ -323,52 +311,44 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 
 //export pacelineGoVecDrain
 func pacelineGoVecDrain(id C.uint64_t, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error {
-			a, err := v.queue()
-			if err == nil {
-				a.Drain()
-			}
-			return err
-		})
-	}), why)
+	return callVec(id, why, func(v *vector) error {
+		a, err := v.queue()
+		if err == nil {
+			a.Drain()
+		}
+		return err
+	})
 }
 
 //export pacelineGoVecSave
 func pacelineGoVecSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, i C.uint32_t, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error {
-			state, err := v.vec.Save(int(i))
-			if err != nil {
-				return err
-			}
-			return giveBytes(out, size, state)
-		})
-	}), why)
+	return callVec(id, why, func(v *vector) error {
+		state, err := v.vec.Save(int(i))
+		if err != nil {
+			return err
+		}
+		return giveBytes(out, size, state)
+	})
 }
 
 //export pacelineGoVecRestore
 func pacelineGoVecRestore(id C.uint64_t, i C.uint32_t, state unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error { return v.vec.Restore(int(i), unsafe.Slice((*byte)(state), int(size))) })
-	}), why)
+	return callVec(id, why, func(v *vector) error { return v.vec.Restore(int(i), unsafe.Slice((*byte)(state), int(size))) })
 }
 
 //export pacelineGoVecRender
 func pacelineGoVecRender(out *C.uint8_t, size *C.size_t, height, width *C.uint32_t, id C.uint64_t, i C.uint32_t, why *C.pl_error) C.int {
-	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.call(func() error {
-			rgb, w, h, err := v.vec.Render(int(i))
-			if err != nil {
-				return err
-			}
-			if err := giveBytes(unsafe.Pointer(out), size, rgb); err != nil {
-				return err
-			}
-			*height, *width = C.uint32_t(h), C.uint32_t(w)
-			return nil
-		})
-	}), why)
+	return callVec(id, why, func(v *vector) error {
+		rgb, w, h, err := v.vec.Render(int(i))
+		if err != nil {
+			return err
+		}
+		if err := giveBytes(unsafe.Pointer(out), size, rgb); err != nil {
+			return err
+		}
+		*height, *width = C.uint32_t(h), C.uint32_t(w)
+		return nil
+	})
 }
 
 //export pacelineGoVecFree

@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 #include <string.h>
 
-static const paceline_host host = {sizeof(paceline_host), PACELINE_ABI_VERSION, paceline_set_callback_error};
-
 /* The file stays loaded: its environments may live as long as the process. */
 paceline_env_open_function *pl_plugin_load(const char *path, char **text) {
   void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -19,16 +17,4 @@ paceline_env_open_function *pl_plugin_load(const char *path, char **text) {
     dlclose(file);
   }
   return open;
-}
-
-int pl_plugin_open(paceline_env_open_function *open, paceline_env_plugin *out, char **text) {
-  memset(out, 0, sizeof *out);
-  out->struct_size = sizeof *out;
-  out->table.struct_size = sizeof out->table;
-  unsigned mode = pl_float_enter();
-  pl_callback_clear();
-  int code = open(out, &host);
-  pl_float_leave(mode);
-  if (code != 0 && pl_callback_text() != NULL) *text = strdup(pl_callback_text());
-  return code;
 }

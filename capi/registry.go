@@ -73,16 +73,6 @@ func (t *table[T]) put(v T) uint64 {
 	return id
 }
 
-func (t *table[T]) get(id uint64) (*object[T], error) {
-	t.mu.RLock()
-	o := t.live[id]
-	t.mu.RUnlock()
-	if o == nil {
-		return nil, &handleError{id, t.kind}
-	}
-	return o, nil
-}
-
 // take removes the object, so that nobody finds it any more: whoever takes it
 // frees it. ok is false where there is none.
 func (t *table[T]) take(id uint64) (v T, ok bool) {
@@ -96,27 +86,18 @@ func (t *table[T]) take(id uint64) (v T, ok bool) {
 	return o.value, true
 }
 
-func (t *table[T]) len() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.live)
-}
-
-// use calls f with the object that id stands for. A panic in f becomes an
-// error, now and at every later use.
+// use calls f with the object that id stands for. A panic in f, also one that core has
+// caught, becomes an error, now and at every later use.
 func (t *table[T]) use(id uint64, f func(T) error) error {
-	o, err := t.get(id)
-	if err != nil {
-		return err
+	t.mu.RLock()
+	o := t.live[id]
+	t.mu.RUnlock()
+	if o == nil {
+		return &handleError{id, t.kind}
 	}
 	if p := o.broken.Load(); p != nil {
 		return p
 	}
-	return o.guarded(f)
-}
-
-// guarded calls f, and remembers a panic in it, also one that core has caught.
-func (o *object[T]) guarded(f func(T) error) error {
 	err := guarded(func() error { return f(o.value) })
 	var p *fault.Panic
 	if err != nil && errors.As(err, &p) {

@@ -8,6 +8,38 @@ int shim_refuse_forked(void) {
                  "itself, or start the child with exec (spawn)");
 }
 
+int shim_need(const char *names, const void *const *pointers, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (pointers[i] == NULL) {
+      for (; i > 0; i--) names = strchr(names, ',') + 2;
+      return pl_fail(PACELINE_EINVAL, "%.*s: NULL, must point to something", (int)strcspn(names, ","), names);
+    }
+  return PACELINE_OK;
+}
+
+/* Whether text is UTF-8: whole characters, each as short as can be. */
+static int is_utf8(const unsigned char *c) {
+  static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+  while (*c != 0) {
+    int more = *c < 0x80 ? 0 : *c < 0xC0 ? -1 : *c < 0xE0 ? 1 : *c < 0xF0 ? 2 : *c < 0xF8 ? 3 : -1;
+    if (more < 0) return 0;
+    uint32_t character = more == 0 ? *c : *c & (0x3F >> more);
+    for (int i = 0; i < more; i++) {
+      if ((*++c & 0xC0) != 0x80) return 0;
+      character = character << 6 | (*c & 0x3F);
+    }
+    if (character < least[more] || character > 0x10FFFF || (character >= 0xD800 && character < 0xE000)) return 0;
+    c++;
+  }
+  return 1;
+}
+
+int shim_check_text(const char *name, const char *text, size_t longest) {
+  if (strnlen(text, longest + 1) > longest) return pl_fail(PACELINE_EINVAL, "%s: longer than %zu bytes", name, longest);
+  if (!is_utf8((const unsigned char *)text)) return pl_fail(PACELINE_EINVAL, "%s: other bytes, must be UTF-8", name);
+  return PACELINE_OK;
+}
+
 int shim_check_size(const char *name, uint32_t given, size_t first, size_t known) {
   if (given < first)
     return pl_fail(PACELINE_EINVAL, "%s.struct_size: %u, must be at least %zu (set it to sizeof)", name, given, first);
@@ -20,7 +52,7 @@ int shim_check_size(const char *name, uint32_t given, size_t first, size_t known
 int paceline_env_load(char **out, const char *path) {
   ENTER;
   NEED(out);
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoEnvLoad(out, (char *)path, &why));
 }
 

@@ -26,16 +26,22 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers")
   (pl_thread_enter(), mode = pl_float_enter(), code = (call), pl_float_leave(mode), \
    code == PACELINE_OK ? code : pl_failed(code, &why))
 
-#define NEED(pointer)                                                                                   \
-  do {                                                                                                  \
-    if ((pointer) == NULL) return pl_fail(PACELINE_EINVAL, #pointer ": NULL, must point to something"); \
+#define NEED(...)                                                                                         \
+  do {                                                                                                    \
+    const void *const pointers[] = {__VA_ARGS__};                                                         \
+    if ((code = shim_need(#__VA_ARGS__, pointers, sizeof pointers / sizeof *pointers)) != 0) return code; \
   } while (0)
 
-#define TEXT(text, longest)                                                            \
-  do {                                                                                 \
-    NEED(text);                                                                        \
-    if (strnlen(text, (longest) + 1) > (longest))                                      \
-      return pl_fail(PACELINE_EINVAL, #text ": longer than %d bytes", (int)(longest)); \
+#define TEXT(text, longest)                                               \
+  do {                                                                    \
+    NEED(text);                                                           \
+    if ((code = shim_check_text(#text, text, longest)) != 0) return code; \
+  } while (0)
+
+#define PATH(path)                                                                        \
+  do {                                                                                    \
+    TEXT(path, PL_LONGEST_PATH);                                                          \
+    if (*(path) == 0) return pl_fail(PACELINE_EINVAL, #path ": empty, must name a file"); \
   } while (0)
 
 /* A struct from a newer header is refused; one from an older header, down to
@@ -62,6 +68,12 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers")
   }                                       \
   type *full##_or_null = pointer == NULL ? NULL : &full
 
+/* Calls Go with made, and gives the caller the handle that it is then. */
+#define MAKE(out, call)                             \
+  uint64_t made;                                    \
+  if (GO(call) == PACELINE_OK) *out = handle(made); \
+  return code
+
 /* Calls Go with full, an empty struct, and gives it to the caller if that went well. */
 #define FILL(type, out, call)                         \
   SIZED(out, type);                                   \
@@ -84,6 +96,8 @@ enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
 };
 
 int shim_refuse_forked(void);
+int shim_need(const char *names, const void *const *pointers, size_t n);
+int shim_check_text(const char *name, const char *text, size_t longest);
 int shim_check_size(const char *name, uint32_t given, size_t first, size_t known);
 
 /* Reads, and writes, as much of a struct as the caller has. */
@@ -97,6 +111,20 @@ static inline void shim_give(void *out, void *full) {
 
 static inline uint64_t id(const void *handle) { return (uint64_t)(uintptr_t)handle; }
 static inline void *handle(uint64_t id) { return (void *)(uintptr_t)id; }
+
+#define SPEC(noun, it, go)                                                                           \
+  int paceline_##noun##_spec(paceline_spec *obs, paceline_spec *action, const paceline_##noun *it) { \
+    ENTER;                                                                                           \
+    NEED(obs, action, it);                                                                           \
+    SIZED(obs, paceline_spec);                                                                       \
+    SIZED(action, paceline_spec);                                                                    \
+    paceline_spec o = {0}, a = {0};                                                                  \
+    if (GO(go(&o, &a, id(it), &why)) == PACELINE_OK) {                                               \
+      shim_give(obs, &o);                                                                            \
+      shim_give(action, &a);                                                                         \
+    }                                                                                                \
+    return code;                                                                                     \
+  }
 
 #define FREE(noun, go)                               \
   void paceline_##noun##_free(paceline_##noun *it) { \

@@ -11,24 +11,19 @@ int paceline_config_new(paceline_config **out, const char *method) {
   ENTER;
   NEED(out);
   TEXT(method, PL_LONGEST_NAME);
-  uint64_t made;
-  if (GO(pacelineGoConfigNew(&made, (char *)method, &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoConfigNew(&made, (char *)method, &why));
 }
 
 int paceline_config_load(paceline_config **out, const char *path) {
   ENTER;
   NEED(out);
-  TEXT(path, PL_LONGEST_PATH);
-  uint64_t made;
-  if (GO(pacelineGoConfigLoad(&made, (char *)path, &why)) == 0) *out = handle(made);
-  return code;
+  PATH(path);
+  MAKE(out, pacelineGoConfigLoad(&made, (char *)path, &why));
 }
 
 int paceline_config_method(const char **out, const paceline_config *cfg) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   return GO(pacelineGoConfigMethod((char **)out, id(cfg), &why));
 }
 
@@ -42,8 +37,7 @@ int paceline_config_set(paceline_config *cfg, const char *key, const char *value
 
 int paceline_config_get(char **out, const paceline_config *cfg, const char *key) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   TEXT(key, PL_LONGEST_NAME);
   return GO(pacelineGoConfigGet(out, id(cfg), (char *)key, &why));
 }
@@ -58,15 +52,13 @@ int paceline_config_preset(paceline_config *cfg, const char *preset, const char 
 
 int paceline_config_presets(char **out, const paceline_config *cfg) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   return GO(pacelineGoConfigPresets(out, id(cfg), &why));
 }
 
 int paceline_config_describe(paceline_option *out, const paceline_config *cfg, size_t i) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   FILL(paceline_option, out, pacelineGoConfigDescribe(&full, id(cfg), i, &why));
 }
 

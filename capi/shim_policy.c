@@ -4,49 +4,27 @@
 int paceline_policy_load(paceline_policy **out, const char *path) {
   ENTER;
   NEED(out);
-  TEXT(path, PL_LONGEST_PATH);
-  uint64_t made;
-  if (GO(pacelineGoPolicyLoad(&made, (char *)path, &why)) == 0) *out = handle(made);
-  return code;
+  PATH(path);
+  MAKE(out, pacelineGoPolicyLoad(&made, (char *)path, &why));
 }
 
 int paceline_policy_from_trainer(paceline_policy **out, paceline_trainer *t) {
   ENTER;
-  NEED(out);
-  NEED(t);
-  uint64_t made;
-  if (GO(pacelineGoPolicyFromTrainer(&made, id(t), &why)) == 0) *out = handle(made);
-  return code;
+  NEED(out, t);
+  MAKE(out, pacelineGoPolicyFromTrainer(&made, id(t), &why));
 }
 
 int paceline_policy_from_bytes(paceline_policy **out, const void *bytes, size_t size) {
   ENTER;
-  NEED(out);
-  NEED(bytes);
-  uint64_t made;
-  if (GO(pacelineGoPolicyFromBytes(&made, (void *)bytes, size, &why)) == 0) *out = handle(made);
-  return code;
+  NEED(out, bytes);
+  MAKE(out, pacelineGoPolicyFromBytes(&made, (void *)bytes, size, &why));
 }
 
-int paceline_policy_spec(paceline_spec *obs, paceline_spec *action, const paceline_policy *p) {
-  ENTER;
-  NEED(obs);
-  NEED(action);
-  NEED(p);
-  SIZED(obs, paceline_spec);
-  SIZED(action, paceline_spec);
-  paceline_spec o = {0}, a = {0};
-  if (GO(pacelineGoPolicySpec(&o, &a, id(p), &why)) == 0) {
-    shim_give(obs, &o);
-    shim_give(action, &a);
-  }
-  return code;
-}
+SPEC(policy, p, pacelineGoPolicySpec)
 
 int paceline_policy_describe(char **out, const paceline_policy *p) {
   ENTER;
-  NEED(out);
-  NEED(p);
+  NEED(out, p);
   return GO(pacelineGoPolicyDescribe(out, id(p), &why));
 }
 
@@ -54,10 +32,7 @@ int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, con
                         void *actions, float *const *outputs) {
   ENTER;
   NEED(p);
-  if (n > 0) {
-    NEED(obs);
-    NEED(actions);
-  }
+  if (n > 0) NEED(obs, actions);
   COPY_OR_NULL(paceline_act_options, options, o);
   return GO(pacelineGoPolicyAct(id(p), n, (void *)obs, options_or_null, actions, (float **)outputs, &why));
 }
@@ -65,8 +40,7 @@ int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, con
 int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env,
                              const char *env_options, const paceline_eval_options *o) {
   ENTER;
-  NEED(out);
-  NEED(p);
+  NEED(out, p);
   TEXT(env, PL_LONGEST_NAME);
   if (env_options != NULL) TEXT(env_options, PL_LONGEST_JSON);
   COPY_OR_NULL(paceline_eval_options, options, o);
@@ -77,14 +51,13 @@ int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p,
 int paceline_policy_save(const paceline_policy *p, const char *path) {
   ENTER;
   NEED(p);
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoPolicySave(id(p), (char *)path, &why));
 }
 
 int paceline_policy_to_bytes(void *out, size_t *size, const paceline_policy *p) {
   ENTER;
-  NEED(size);
-  NEED(p);
+  NEED(size, p);
   return GO(pacelineGoPolicyToBytes(out, size, id(p), &why));
 }
 

@@ -5,19 +5,14 @@
 
 int paceline_trainer_new(paceline_trainer **out, const paceline_config *cfg) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
-  uint64_t made;
-  if (GO(pacelineGoTrainerNew(&made, id(cfg), &why)) == 0) *out = handle(made);
-  return code;
+  NEED(out, cfg);
+  MAKE(out, pacelineGoTrainerNew(&made, id(cfg), &why));
 }
 
 static int check_table(paceline_trainer **out, const paceline_config *cfg, const paceline_env_table *table) {
   int code;
   if (pl_forked()) return shim_refuse_forked();
-  NEED(out);
-  NEED(cfg);
-  NEED(table);
+  NEED(out, cfg, table);
   SIZED(table, paceline_env_table);
   return PACELINE_OK;
 }
@@ -46,43 +41,23 @@ int paceline_trainer_new_table(paceline_trainer **out, const paceline_config *cf
 int paceline_trainer_new_push(paceline_trainer **out, const paceline_config *cfg, const paceline_spec *obs,
                               const paceline_spec *action) {
   ENTER;
-  NEED(out);
-  NEED(cfg);
+  NEED(out, cfg);
   COPY(paceline_spec, o, obs);
   COPY(paceline_spec, a, action);
-  uint64_t made;
-  if (GO(pacelineGoTrainerNewPush(&made, id(cfg), &o, &a, &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoTrainerNewPush(&made, id(cfg), &o, &a, &why));
 }
 
 int paceline_trainer_config(paceline_config **out, const paceline_trainer *t) {
   ENTER;
-  NEED(out);
-  NEED(t);
-  uint64_t made;
-  if (GO(pacelineGoTrainerConfig(&made, id(t), &why)) == 0) *out = handle(made);
-  return code;
+  NEED(out, t);
+  MAKE(out, pacelineGoTrainerConfig(&made, id(t), &why));
 }
 
-int paceline_trainer_spec(paceline_spec *obs, paceline_spec *action, const paceline_trainer *t) {
-  ENTER;
-  NEED(obs);
-  NEED(action);
-  NEED(t);
-  SIZED(obs, paceline_spec);
-  SIZED(action, paceline_spec);
-  paceline_spec o = {0}, a = {0};
-  if (GO(pacelineGoTrainerSpec(&o, &a, id(t), &why)) == 0) {
-    shim_give(obs, &o);
-    shim_give(action, &a);
-  }
-  return code;
-}
+SPEC(trainer, t, pacelineGoTrainerSpec)
 
 int paceline_trainer_describe(char **out, const paceline_trainer *t) {
   ENTER;
-  NEED(out);
-  NEED(t);
+  NEED(out, t);
   return GO(pacelineGoTrainerDescribe(out, id(t), &why));
 }
 
@@ -107,22 +82,19 @@ int paceline_trainer_stop(const paceline_trainer *t) {
 
 int paceline_trainer_stats(paceline_stats *out, const paceline_trainer *t) {
   ENTER;
-  NEED(out);
-  NEED(t);
+  NEED(out, t);
   FILL(paceline_stats, out, pacelineGoTrainerStats(&full, id(t), &why));
 }
 
 int paceline_trainer_metric(paceline_metric *out, const paceline_trainer *t, size_t i) {
   ENTER;
-  NEED(out);
-  NEED(t);
+  NEED(out, t);
   FILL(paceline_metric, out, pacelineGoTrainerMetric(&full, id(t), i, &why));
 }
 
 int paceline_trainer_notice(char **out, paceline_trainer *t) {
   ENTER;
-  NEED(out);
-  NEED(t);
+  NEED(out, t);
   return GO(pacelineGoTrainerNotice(out, id(t), &why));
 }
 
@@ -134,16 +106,14 @@ int paceline_trainer_settle(paceline_trainer *t, int64_t max_ms) {
 
 int paceline_trainer_parameter(paceline_parameter *out, const paceline_trainer *t, const char *set, size_t i) {
   ENTER;
-  NEED(out);
-  NEED(t);
+  NEED(out, t);
   TEXT(set, PL_LONGEST_NAME);
   FILL(paceline_parameter, out, pacelineGoTrainerParameter(&full, id(t), (char *)set, i, &why));
 }
 
 int paceline_trainer_get_parameters(float *out, size_t n, int64_t *updates, paceline_trainer *t, const char *set) {
   ENTER;
-  NEED(out);
-  NEED(t);
+  NEED(out, t);
   TEXT(set, PL_LONGEST_NAME);
   return GO(pacelineGoTrainerGetParameters(out, n, updates, id(t), (char *)set, &why));
 }
@@ -158,8 +128,7 @@ int paceline_trainer_set_parameters(paceline_trainer *t, const char *set, const 
 
 int paceline_trainer_hash(char **out, paceline_trainer *t, const char *part) {
   ENTER;
-  NEED(out);
-  NEED(t);
+  NEED(out, t);
   TEXT(part, PL_LONGEST_NAME);
   return GO(pacelineGoTrainerHash(out, id(t), (char *)part, &why));
 }
@@ -167,14 +136,14 @@ int paceline_trainer_hash(char **out, paceline_trainer *t, const char *part) {
 int paceline_trainer_save(paceline_trainer *t, const char *path, uint32_t flags) {
   ENTER;
   NEED(t);
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoTrainerSave(id(t), (char *)path, flags, &why));
 }
 
 int paceline_trainer_load(paceline_trainer *t, const char *path) {
   ENTER;
   NEED(t);
-  TEXT(path, PL_LONGEST_PATH);
+  PATH(path);
   return GO(pacelineGoTrainerLoad(id(t), (char *)path, &why));
 }
 

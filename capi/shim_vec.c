@@ -8,30 +8,14 @@ int paceline_vec_new(paceline_vec **out, const char *env, const paceline_vec_opt
   COPY(paceline_vec_options, full, options);
   const char *env_options = full.env_options;
   if (env_options != NULL) TEXT(env_options, PL_LONGEST_JSON);
-  uint64_t made;
-  if (GO(pacelineGoVecNew(&made, (char *)env, &full, &why)) == 0) *out = handle(made);
-  return code;
+  MAKE(out, pacelineGoVecNew(&made, (char *)env, &full, &why));
 }
 
-int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, const paceline_vec *v) {
-  ENTER;
-  NEED(obs);
-  NEED(action);
-  NEED(v);
-  SIZED(obs, paceline_spec);
-  SIZED(action, paceline_spec);
-  paceline_spec o = {0}, a = {0};
-  if (GO(pacelineGoVecSpec(&o, &a, id(v), &why)) == 0) {
-    shim_give(obs, &o);
-    shim_give(action, &a);
-  }
-  return code;
-}
+SPEC(vec, v, pacelineGoVecSpec)
 
 int paceline_vec_describe(char **out, const paceline_vec *v) {
   ENTER;
-  NEED(out);
-  NEED(v);
+  NEED(out, v);
   return GO(pacelineGoVecDescribe(out, id(v), &why));
 }
 
@@ -44,8 +28,7 @@ int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *ma
 
 int paceline_vec_step(paceline_vec *v, const void *actions, const paceline_rows *rows) {
   ENTER;
-  NEED(v);
-  NEED(actions);
+  NEED(v, actions);
   COPY(paceline_rows, full, rows);
   return GO(pacelineGoVecStep(id(v), (void *)actions, &full, &why));
 }
@@ -60,8 +43,7 @@ int paceline_vec_offer(paceline_vec *v, const paceline_rows *rows) {
 int paceline_vec_send(paceline_vec *v, const int32_t *env_ids, size_t n, const void *actions) {
   ENTER;
   NEED(v);
-  if (n > 0) NEED(env_ids);
-  if (n > 0) NEED(actions);
+  if (n > 0) NEED(env_ids, actions);
   return GO(pacelineGoVecSend(id(v), (int32_t *)env_ids, n, (void *)actions, &why));
 }
 
@@ -86,24 +68,19 @@ int paceline_vec_drain(paceline_vec *v) {
 
 int paceline_vec_save(void *out, size_t *size, paceline_vec *v, uint32_t i) {
   ENTER;
-  NEED(size);
-  NEED(v);
+  NEED(size, v);
   return GO(pacelineGoVecSave(out, size, id(v), i, &why));
 }
 
 int paceline_vec_restore(paceline_vec *v, uint32_t i, const void *state, size_t size) {
   ENTER;
-  NEED(v);
-  NEED(state);
+  NEED(v, state);
   return GO(pacelineGoVecRestore(id(v), i, (void *)state, size, &why));
 }
 
 int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width, paceline_vec *v, uint32_t i) {
   ENTER;
-  NEED(size);
-  NEED(height);
-  NEED(width);
-  NEED(v);
+  NEED(size, height, width, v);
   return GO(pacelineGoVecRender(out, size, height, width, id(v), i, &why));
 }
 

@@ -15,6 +15,21 @@ import (
 	"testing"
 )
 
+// has tells whether a file has a part called name.
+func (r *Reader) has(name string) bool {
+	return slices.ContainsFunc(r.manifest.Parts, func(e entry) bool { return e.Name == name })
+}
+
+// others are the names of a file's parts that are none of parts, in order.
+func (r *Reader) others(parts []Part) (names []string) {
+	for _, e := range r.manifest.Parts {
+		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == e.Name }) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
 type content struct{ Steps int }
 
 func check(t testing.TB, err error) {
@@ -72,7 +87,7 @@ func readAll(r *Reader) (c content, data []byte, err error) {
 		return c, nil, err
 	}
 	adopt()
-	if others := r.Others([]Part{{Name: "data"}}); others != nil {
+	if others := r.others([]Part{{Name: "data"}}); others != nil {
 		return c, nil, fmt.Errorf("others: %v", others)
 	}
 	return c, m.now, nil
@@ -119,7 +134,7 @@ func TestSaveAndLoad(t *testing.T) {
 	for _, in := range []*Reader{one, two} {
 		var c content
 		check(t, in.Content(&c))
-		if in.Kind() != "policy" || c.Steps != 42 || !in.Has("part-3.bin") || in.Has("left-out") || in.Has(manifestName) {
+		if in.Kind() != "policy" || c.Steps != 42 || !in.has("part-3.bin") || in.has("left-out") || in.has(manifestName) {
 			t.Errorf("kind %q, content %v", in.Kind(), c)
 		}
 		got := make([]memory, 5)
@@ -144,7 +159,7 @@ func TestSaveAndLoad(t *testing.T) {
 		if missing.now != nil {
 			t.Error("a part that the file does not have was not adopted")
 		}
-		if others := in.Others(order); !slices.Equal(others, []string{"part-1.bin", "part-2.bin"}) {
+		if others := in.others(order); !slices.Equal(others, []string{"part-1.bin", "part-2.bin"}) {
 			t.Errorf("others: %v", others)
 		}
 		check(t, in.Close())
@@ -275,7 +290,7 @@ func TestEveryTruncationAndBitIsNoticed(t *testing.T) {
 			return "", err
 		}
 		adopt()
-		return fmt.Sprintf("%s %v %s %s %s %v", r.Kind(), c, one.now, two.now, three.now, r.Others(parts)), nil
+		return fmt.Sprintf("%s %v %s %s %s %v", r.Kind(), c, one.now, two.now, three.now, r.others(parts)), nil
 	}
 	want, err := load(whole)
 	check(t, err)
@@ -331,7 +346,7 @@ func TestForeignForgedAndNewer(t *testing.T) {
 	// The forger's archive is as good as ours where it says the same.
 	r, err := OpenBytes(pack(t, zip.Store, []string{"a", "b", manifestName}, sure(part("a"), part("b"))))
 	check(t, err)
-	if !r.Has("a") || !r.Has("b") {
+	if !r.has("a") || !r.has("b") {
 		t.Error("parts are missing")
 	}
 	var many []string

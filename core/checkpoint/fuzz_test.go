@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -61,7 +62,8 @@ func FuzzLoad(f *testing.F) {
 			}
 			adopt()
 			text, _ := json.Marshal(r.manifest)
-			if e := r.manifest.Parts[r.find("data")]; int64(len(data.now)) != e.Length || crc32.Checksum(data.now, castagnoli) != e.CRC32C {
+			i := slices.IndexFunc(r.manifest.Parts, func(e entry) bool { return e.Name == "data" })
+			if e := r.manifest.Parts[i]; int64(len(data.now)) != e.Length || crc32.Checksum(data.now, castagnoli) != e.CRC32C {
 				t.Fatalf("%q is not what %s says", data.now, text)
 			}
 		})

@@ -145,24 +145,6 @@ func (r *Reader) Content(to any) error {
 	return nil
 }
 
-// Has reports whether there is a part called name.
-func (r *Reader) Has(name string) bool { return r.find(name) >= 0 }
-
-func (r *Reader) find(name string) int {
-	return slices.IndexFunc(r.manifest.Parts, func(e entry) bool { return e.Name == name })
-}
-
-// Others returns the names of the file's parts that are none of parts, in order.
-func (r *Reader) Others(parts []Part) []string {
-	var names []string
-	for _, e := range r.manifest.Parts {
-		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == e.Name }) {
-			names = append(names, e.Name)
-		}
-	}
-	return names
-}
-
 // Load reads parts, in the order given, and returns what adopts them all, in the
 // same order. Other parts of the file are skipped. On an error every part
 // that was read has been discarded, and nothing has changed. adopt must be called
@@ -198,7 +180,7 @@ func (r *Reader) Load(parts []Part) (adopt func(), err error) {
 }
 
 func (r *Reader) readPart(p *Part) (adopt func(), err error) {
-	i := r.find(p.Name)
+	i := slices.IndexFunc(r.manifest.Parts, func(e entry) bool { return e.Name == p.Name })
 	if i < 0 {
 		if !p.Optional {
 			return nil, fmt.Errorf("%s: it has no part %q, which must be there", r.name, p.Name)

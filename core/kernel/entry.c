@@ -14,14 +14,6 @@
     paceline_float_set(callers);                                         \
   } while (0)
 
-/*
- * A job lies on the caller's stack, whose neighbouring lines the caller writes all
- * the time: each part works on a copy of its own.
- */
-static void share_out(const struct paceline_share *s, paceline_part f, const void *job) {
-  IN_OUR_MODE(paceline_team_run(s->team, s->helpers, s->parts, f, job));
-}
-
 struct range {
   ptrdiff_t from, to;
 };
@@ -34,320 +26,182 @@ static struct range range_of(ptrdiff_t n, ptrdiff_t unit, ptrdiff_t i, ptrdiff_t
   return r;
 }
 
-/* ------------------------------------------------------------- convolutions */
+/*
+ * Does one part of a call. The arguments lie on the caller's stack, whose neighbouring
+ * lines the caller writes all the time: each part works on a copy of its own.
+ */
+typedef void part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread);
 
-struct conv_job {
+struct job {
   const struct paceline_kernels *k;
-  struct paceline_conv c;
-  float scale, *into, *y, *dw, *db, *dx; /* into: packed weights */
-  const float *w, *packed, *x, *b, *out, *dy;
-  const uint8_t *x8;
-  ptrdiff_t n, parts;
-  float *ws, *sums;
-  ptrdiff_t each; /* floats of ws for a thread */
+  part *f;
+  const void *args;
+  ptrdiff_t parts;
 };
+
+static void do_part(const void *job, ptrdiff_t i, int thread) {
+  const struct job own = *(const struct job *)job;
+  own.f(own.k, own.args, i, own.parts, thread);
+}
+
+static void share_out(const struct paceline_kernels *k, struct paceline_share s, part *f, const void *args) {
+  const struct job j = {k, f, args, s.parts};
+  IN_OUR_MODE(paceline_team_run(s.team, s.helpers, s.parts, do_part, &j));
+}
+
+/* ------------------------------------------------------------- convolutions */
 
 enum { PANEL = 32 }; /* the widest tile of any path */
 
-static void pack_part(const void *job, ptrdiff_t part, int thread) {
-  const struct conv_job own = *(const struct conv_job *)job, *j = &own;
-  const struct range r = range_of(j->c.out_c, PANEL, part, j->parts);
-  j->k->conv_pack(j->into, j->w, j->scale, &j->c, r.from, r.to, j->ws + thread * j->each);
+static void conv_pack_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                           int thread) {
+  const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
+  const struct range r = range_of(a.c.out_c, PANEL, i, parts);
+  k->conv_pack(a.into, a.w, a.scale, &a.c, r.from, r.to, a.ws + thread * a.each);
 }
 
-void paceline_kernel_conv_pack(const struct paceline_kernels *k, struct paceline_share s, float *packed, const float *w,
-                               float scale, struct paceline_conv c, float *ws, ptrdiff_t each) {
-  struct conv_job j = {
-      .k = k, .c = c, .into = packed, .w = w, .scale = scale, .parts = s.parts, .ws = ws, .each = each};
-  share_out(&s, pack_part, &j);
-}
-
-static void pack_back_part(const void *job, ptrdiff_t part, int thread) {
-  const struct conv_job own = *(const struct conv_job *)job, *j = &own;
-  const struct range r = range_of(j->c.out_c, PANEL, part, j->parts);
-  j->k->conv_pack_back(j->into, j->w, &j->c, r.from, r.to, j->ws + thread * j->each);
-}
-
-void paceline_kernel_conv_pack_back(const struct paceline_kernels *k, struct paceline_share s, float *packed,
-                                    const float *w, struct paceline_conv c, float *ws, ptrdiff_t each) {
-  struct conv_job j = {.k = k, .c = c, .into = packed, .w = w, .parts = s.parts, .ws = ws, .each = each};
-  share_out(&s, pack_back_part, &j);
+static void conv_pack_back_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                                int thread) {
+  const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
+  const struct range r = range_of(a.c.out_c, PANEL, i, parts);
+  k->conv_pack_back(a.into, a.w, &a.c, r.from, r.to, a.ws + thread * a.each);
 }
 
 static ptrdiff_t in_len(const struct paceline_conv *c) { return c->in_c * c->in_h * c->in_w; }
 static ptrdiff_t out_len(const struct paceline_conv *c) { return c->out_c * c->out_h * c->out_w; }
 static ptrdiff_t weight_len(const struct paceline_conv *c) { return c->out_c * c->in_c * c->kernel * c->kernel; }
 
-static void forward_part(const void *job, ptrdiff_t part, int thread) {
-  const struct conv_job own = *(const struct conv_job *)job, *j = &own;
-  const struct range r = range_of(j->n, 1, part, j->parts);
-  const ptrdiff_t in = r.from * in_len(&j->c);
-  j->k->conv_forward(j->y + r.from * out_len(&j->c), j->x ? j->x + in : NULL, j->x8 ? j->x8 + in : NULL, j->packed,
-                     j->b, r.to - r.from, &j->c, j->ws + thread * j->each);
+static void conv_forward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                              int thread) {
+  const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
+  const struct range r = range_of(a.n, 1, i, parts);
+  const ptrdiff_t in = r.from * in_len(&a.c);
+  k->conv_forward(a.into + r.from * out_len(&a.c), a.x ? a.x + in : NULL, a.x8 ? a.x8 + in : NULL, a.w, a.b,
+                  r.to - r.from, &a.c, a.ws + thread * a.each);
 }
 
-void paceline_kernel_conv_forward(const struct paceline_kernels *k, struct paceline_share s, float *y, const float *x,
-                                  const uint8_t *x8, const float *packed, const float *b, ptrdiff_t n,
-                                  struct paceline_conv c, float *ws, ptrdiff_t each) {
-  struct conv_job j = {.k = k,
-                       .c = c,
-                       .y = y,
-                       .x = x,
-                       .x8 = x8,
-                       .packed = packed,
-                       .b = b,
-                       .n = n,
-                       .parts = s.parts,
-                       .ws = ws,
-                       .each = each};
-  share_out(&s, forward_part, &j);
-}
-
-/* A part is a block of images. Blocks but the first put their sums into j->sums. */
-static void backward_part(const void *job, ptrdiff_t part, int thread) {
-  const struct conv_job own = *(const struct conv_job *)job, *j = &own;
-  const ptrdiff_t first = part * PACELINE_CONV_BLOCK, rest = j->n - first;
-  const ptrdiff_t in = first * in_len(&j->c), out = first * out_len(&j->c), weights = weight_len(&j->c);
-  float *dw = j->dw, *db = j->db;
-  if (part > 0) {
-    dw = j->sums + (part - 1) * (weights + j->c.out_c);
+/* A part is a block of images. Blocks but the first put their sums into a.sums. */
+static void conv_backward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                               int thread) {
+  const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
+  const ptrdiff_t first = i * PACELINE_CONV_BLOCK, rest = a.n - first;
+  const ptrdiff_t in = first * in_len(&a.c), out = first * out_len(&a.c), weights = weight_len(&a.c);
+  float *dw = a.into, *db = a.db;
+  (void)parts;
+  if (i > 0) {
+    dw = a.sums + (i - 1) * (weights + a.c.out_c);
     db = dw + weights;
   }
-  j->k->conv_backward(dw, db, j->dx ? j->dx + in : NULL, j->x ? j->x + in : NULL, j->x8 ? j->x8 + in : NULL, j->scale,
-                      j->packed, j->out + out, j->dy + out, rest < PACELINE_CONV_BLOCK ? rest : PACELINE_CONV_BLOCK,
-                      &j->c, j->ws + thread * j->each);
+  k->conv_backward(dw, db, a.dx ? a.dx + in : NULL, a.x ? a.x + in : NULL, a.x8 ? a.x8 + in : NULL, a.scale, a.w,
+                   a.y + out, a.dy + out, rest < PACELINE_CONV_BLOCK ? rest : PACELINE_CONV_BLOCK, &a.c,
+                   a.ws + thread * a.each);
 }
 
 /* Adds the blocks' sums, in their order, for a range of the weights. */
-static void add_part(const void *job, ptrdiff_t part, int thread) {
-  const struct conv_job own = *(const struct conv_job *)job, *j = &own;
-  const ptrdiff_t weights = weight_len(&j->c), blocks = (j->n + PACELINE_CONV_BLOCK - 1) / PACELINE_CONV_BLOCK;
-  const struct range r = range_of(weights, 16, part, j->parts);
+static void conv_add_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                          int thread) {
+  const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
+  const ptrdiff_t weights = weight_len(&a.c), blocks = (a.n + PACELINE_CONV_BLOCK - 1) / PACELINE_CONV_BLOCK;
+  const struct range r = range_of(weights, 16, i, parts);
   (void)thread;
-  for (ptrdiff_t i = 1; i < blocks; i++) {
-    const float *dw = j->sums + (i - 1) * (weights + j->c.out_c);
-    j->k->add(j->dw + r.from, dw + r.from, r.to - r.from);
-    if (part == 0) j->k->add(j->db, dw + weights, j->c.out_c);
+  for (ptrdiff_t block = 1; block < blocks; block++) {
+    const float *dw = a.sums + (block - 1) * (weights + a.c.out_c);
+    k->add(a.into + r.from, dw + r.from, r.to - r.from);
+    if (i == 0) k->add(a.db, dw + weights, a.c.out_c);
   }
 }
 
-void paceline_kernel_conv_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw, float *db,
-                                   float *dx, const float *x, const uint8_t *x8, float scale, const float *packed,
-                                   const float *y, const float *dy, ptrdiff_t n, struct paceline_conv c, float *ws,
-                                   ptrdiff_t each, float *sums) {
-  struct conv_job j = {.k = k,
-                       .c = c,
-                       .dw = dw,
-                       .db = db,
-                       .dx = dx,
-                       .x = x,
-                       .x8 = x8,
-                       .scale = scale,
-                       .packed = packed,
-                       .out = y,
-                       .dy = dy,
-                       .n = n,
-                       .ws = ws,
-                       .each = each,
-                       .sums = sums};
-  share_out(&s, backward_part, &j);
-  if (n <= PACELINE_CONV_BLOCK) return;
-  j.parts = s.parts = s.helpers + 1;
-  share_out(&s, add_part, &j);
+void paceline_kernel_conv(const struct paceline_kernels *k, struct paceline_share s, enum paceline_conv_call which,
+                          struct paceline_conv_args a) {
+  static part *const parts[] = {[PACELINE_CONV_PACK] = conv_pack_part,
+                                [PACELINE_CONV_PACK_BACK] = conv_pack_back_part,
+                                [PACELINE_CONV_FORWARD] = conv_forward_part,
+                                [PACELINE_CONV_BACKWARD] = conv_backward_part};
+  share_out(k, s, parts[which], &a);
+  if (which == PACELINE_CONV_BACKWARD && a.n > PACELINE_CONV_BLOCK) {
+    s.parts = s.helpers + 1;
+    share_out(k, s, conv_add_part, &a);
+  }
 }
 
 /* ------------------------------------------------------------- dense layers */
 
-struct dense_job {
-  const struct paceline_kernels *k;
-  float *y, *dw, *db, *dx;
-  const float *x, *w, *b, *out, *dy;
-  ptrdiff_t n, in, outputs, parts;
-  int relu;
-  float *ws;
-  ptrdiff_t each;
-};
-
-static void dense_forward_part(const void *job, ptrdiff_t part, int thread) {
-  const struct dense_job own = *(const struct dense_job *)job, *j = &own;
-  const struct range r = range_of(j->outputs, PANEL, part, j->parts);
-  j->k->dense_forward(j->y + r.from, j->x, j->w + r.from * j->in, j->b + r.from, j->n, j->in, r.to - r.from, j->outputs,
-                      j->relu, j->ws + thread * j->each);
+static void dense_forward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                               int thread) {
+  const struct paceline_dense_args a = *(const struct paceline_dense_args *)args;
+  const struct range r = range_of(a.out, PANEL, i, parts);
+  k->dense_forward(a.into + r.from, a.x, a.w + r.from * a.in, a.b + r.from, a.n, a.in, r.to - r.from, a.out, a.relu,
+                   a.ws + thread * a.each);
 }
 
-void paceline_kernel_dense_forward(const struct paceline_kernels *k, struct paceline_share s, float *y, const float *x,
-                                   const float *w, const float *b, ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, int relu,
-                                   float *ws, ptrdiff_t each) {
-  struct dense_job j = {.k = k,
-                        .y = y,
-                        .x = x,
-                        .w = w,
-                        .b = b,
-                        .n = n,
-                        .in = in,
-                        .outputs = out,
-                        .relu = relu,
-                        .parts = s.parts,
-                        .ws = ws,
-                        .each = each};
-  share_out(&s, dense_forward_part, &j);
+static void dense_backward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                                int thread) {
+  const struct paceline_dense_args a = *(const struct paceline_dense_args *)args;
+  const struct range r = range_of(a.in, PANEL, i, parts);
+  k->dense_backward(a.into + r.from, r.from == 0 ? a.db : NULL, a.dx ? a.dx + r.from : NULL, a.x + r.from, a.w + r.from,
+                    a.relu ? a.y : NULL, a.dy, a.n, r.to - r.from, a.in, a.out, a.ws + thread * a.each);
 }
 
-static void dense_backward_part(const void *job, ptrdiff_t part, int thread) {
-  const struct dense_job own = *(const struct dense_job *)job, *j = &own;
-  const struct range r = range_of(j->in, PANEL, part, j->parts);
-  j->k->dense_backward(j->dw + r.from, r.from == 0 ? j->db : NULL, j->dx ? j->dx + r.from : NULL, j->x + r.from,
-                       j->w + r.from, j->out, j->dy, j->n, r.to - r.from, j->in, j->outputs, j->ws + thread * j->each);
-}
-
-void paceline_kernel_dense_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw, float *db,
-                                    float *dx, const float *x, const float *w, const float *y, const float *dy,
-                                    ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, float *ws, ptrdiff_t each) {
-  struct dense_job j = {.k = k,
-                        .dw = dw,
-                        .db = db,
-                        .dx = dx,
-                        .x = x,
-                        .w = w,
-                        .out = y,
-                        .dy = dy,
-                        .n = n,
-                        .in = in,
-                        .outputs = out,
-                        .parts = s.parts,
-                        .ws = ws,
-                        .each = each};
-  share_out(&s, dense_backward_part, &j);
+void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_share s, int backward,
+                           struct paceline_dense_args a) {
+  share_out(k, s, backward ? dense_backward_part : dense_forward_part, &a);
 }
 
 /* -------------------------------------------------------------- flat arrays */
 
-/*
- * The arrays of an optimiser, in parts of so many elements that four arrays of
- * them fit the second-level cache.
- */
-struct flat_job {
-  const struct paceline_kernels *k;
-  ptrdiff_t n, parts;
-  float *theta, *first, *second; /* first and second: running means */
-  const float *grad;
-  float lr, eps;
-  double beta1, beta2; /* beta2: RMSProp's decay */
-  int64_t step;
-  int centered, eps_inside;
-  double *sums;
-};
+/* The optimisers' parts are of so many elements that four arrays of them fit the second-level cache. */
 
-static struct range elements(const struct flat_job *j, ptrdiff_t part) { return range_of(j->n, 16, part, j->parts); }
-
-static void rmsprop_part(const void *job, ptrdiff_t part, int thread) {
-  const struct flat_job own = *(const struct flat_job *)job, *j = &own;
-  const struct range r = elements(j, part);
+static void rmsprop_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
+  const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
+  const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  j->k->rmsprop(j->theta + r.from, j->grad + r.from, j->first ? j->first + r.from : NULL, j->second + r.from,
-                r.to - r.from, j->lr, j->beta2, j->eps, j->centered, j->eps_inside);
+  k->rmsprop(a.theta + r.from, a.grad + r.from, a.centered ? a.first + r.from : NULL, a.second + r.from, r.to - r.from,
+             a.lr, a.beta2, a.eps, a.centered, a.eps_inside);
 }
 
-void paceline_kernel_rmsprop(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
-                             float *avg, float *sq, ptrdiff_t n, float lr, double decay, float eps, int centered,
-                             int eps_inside) {
-  struct flat_job j = {.k = k,
-                       .n = n,
-                       .parts = s.parts,
-                       .theta = theta,
-                       .grad = grad,
-                       .first = avg,
-                       .second = sq,
-                       .lr = lr,
-                       .beta2 = decay,
-                       .eps = eps,
-                       .centered = centered,
-                       .eps_inside = eps_inside};
-  share_out(&s, rmsprop_part, &j);
-}
-
-static void adam_part(const void *job, ptrdiff_t part, int thread) {
-  const struct flat_job own = *(const struct flat_job *)job, *j = &own;
-  const struct range r = elements(j, part);
+static void adam_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
+  const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
+  const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  j->k->adam(j->theta + r.from, j->grad + r.from, j->first + r.from, j->second + r.from, r.to - r.from, j->lr, j->beta1,
-             j->beta2, j->eps, j->step);
+  k->adam(a.theta + r.from, a.grad + r.from, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1, a.beta2,
+          a.eps, a.step);
 }
 
-void paceline_kernel_adam(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
-                          float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2, float eps,
-                          int64_t step) {
-  struct flat_job j = {.k = k,
-                       .n = n,
-                       .parts = s.parts,
-                       .theta = theta,
-                       .grad = grad,
-                       .first = m,
-                       .second = v,
-                       .lr = lr,
-                       .beta1 = beta1,
-                       .beta2 = beta2,
-                       .eps = eps,
-                       .step = step};
-  share_out(&s, adam_part, &j);
-}
-
-static void adagrad_part(const void *job, ptrdiff_t part, int thread) {
-  const struct flat_job own = *(const struct flat_job *)job, *j = &own;
-  const struct range r = elements(j, part);
+static void adagrad_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
+  const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
+  const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  j->k->adagrad(j->theta + r.from, j->grad + r.from, j->second + r.from, r.to - r.from, j->lr, j->eps);
+  k->adagrad(a.theta + r.from, a.grad + r.from, a.second + r.from, r.to - r.from, a.lr, a.eps);
 }
 
-void paceline_kernel_adagrad(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
-                             float *sq, ptrdiff_t n, float lr, float eps) {
-  struct flat_job j = {
-      .k = k, .n = n, .parts = s.parts, .theta = theta, .grad = grad, .second = sq, .lr = lr, .eps = eps};
-  share_out(&s, adagrad_part, &j);
-}
-
-static void sum_part(const void *job, ptrdiff_t part, int thread) {
-  const struct flat_job own = *(const struct flat_job *)job, *j = &own;
-  const struct range r = elements(j, part);
+static void sum_squares_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                             int thread) {
+  const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
+  const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  j->sums[part] = j->k->sum_squares(j->grad + r.from, r.to - r.from);
+  a.sums[i] = k->sum_squares(a.grad + r.from, r.to - r.from);
 }
 
-void paceline_kernel_sum_squares(const struct paceline_kernels *k, struct paceline_share s, const float *x, ptrdiff_t n,
-                                 double *sums) {
-  struct flat_job j = {.k = k, .n = n, .parts = s.parts, .grad = x, .sums = sums};
-  share_out(&s, sum_part, &j);
-}
-
-static void scale_part(const void *job, ptrdiff_t part, int thread) {
-  const struct flat_job own = *(const struct flat_job *)job, *j = &own;
-  const struct range r = elements(j, part);
+static void scale_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
+  const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
+  const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  j->k->scale(j->theta + r.from, r.to - r.from, j->lr);
+  k->scale(a.theta + r.from, r.to - r.from, a.lr);
 }
 
-void paceline_kernel_scale(const struct paceline_kernels *k, struct paceline_share s, float *x, ptrdiff_t n, float a) {
-  struct flat_job j = {.k = k, .n = n, .parts = s.parts, .theta = x, .lr = a};
-  share_out(&s, scale_part, &j);
+void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
+                          struct paceline_flat_args a) {
+  static part *const parts[] = {[PACELINE_RMSPROP] = rmsprop_part,
+                                [PACELINE_ADAM] = adam_part,
+                                [PACELINE_ADAGRAD] = adagrad_part,
+                                [PACELINE_SUM_SQUARES] = sum_squares_part,
+                                [PACELINE_SCALE] = scale_part};
+  share_out(k, s, parts[which], &a);
 }
 
 /* --------------------------------------------------------------- the others */
 
-void paceline_kernel_add(const struct paceline_kernels *k, float *x, const float *y, ptrdiff_t n) {
-  IN_OUR_MODE(k->add(x, y, n));
-}
-
-void paceline_kernel_exp(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n) {
-  IN_OUR_MODE(k->exp(y, x, n));
-}
-
-void paceline_kernel_log(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n) {
-  IN_OUR_MODE(k->log(y, x, n));
-}
-
-void paceline_kernel_tanh(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n) {
-  IN_OUR_MODE(k->tanh(y, x, n));
-}
+void paceline_kernel_map(paceline_map *f, float *y, const float *x, ptrdiff_t n) { IN_OUR_MODE(f(y, x, n)); }
 
 void paceline_kernel_tanh_backward(const struct paceline_kernels *k, float *dx, const float *y, const float *dy,
                                    ptrdiff_t n) {
@@ -379,8 +233,4 @@ void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogi
                               entropy_coef, value_coef, parts));
 }
 
-float paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds) {
-  float sum;
-  IN_OUR_MODE(sum = k->peak(rounds));
-  return sum;
-}
+void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds) { IN_OUR_MODE(k->peak(rounds)); }

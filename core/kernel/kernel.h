@@ -25,6 +25,9 @@ struct paceline_conv {
   int planar_in, planar_out; /* [channel, height, width], not [height, width, channel] */
 };
 
+/* Writes, or adds, n floats to y; each depends on that of x alone. */
+typedef void paceline_map(float *y, const float *x, ptrdiff_t n);
+
 /* x or x8 is a batch of images: floats, or bytes times scale; the other one is NULL. */
 struct paceline_kernels {
   void (*conv_pack)(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
@@ -47,10 +50,7 @@ struct paceline_kernels {
   void (*adagrad)(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
   double (*sum_squares)(const float *x, ptrdiff_t n);
   void (*scale)(float *x, ptrdiff_t n, float a);
-  void (*add)(float *x, const float *y, ptrdiff_t n);
-  void (*exp)(float *y, const float *x, ptrdiff_t n);
-  void (*log)(float *y, const float *x, ptrdiff_t n);
-  void (*tanh)(float *y, const float *x, ptrdiff_t n);
+  paceline_map *add, *exp, *log, *tanh;
   void (*tanh_backward)(float *dx, const float *y, const float *dy, ptrdiff_t n);
   void (*td_targets)(float *targets, const float *next, const float *rewards, const float *discounts, ptrdiff_t n,
                      ptrdiff_t width);
@@ -83,42 +83,50 @@ struct paceline_share {
 enum { PACELINE_CONV_BLOCK = 8 };
 
 /*
- * What cgo calls, in entry.c. ws is scratch, of which each thread gets `each`
- * floats; the sums of a backward pass are those of its blocks but the first.
+ * What cgo calls, in entry.c. The arguments of calls that are shared come as structs,
+ * of which a call reads what its function in the table needs. ws is scratch, of which
+ * each thread gets `each` floats.
  */
-void paceline_kernel_conv_pack(const struct paceline_kernels *k, struct paceline_share s, float *packed, const float *w,
-                               float scale, struct paceline_conv c, float *ws, ptrdiff_t each);
-void paceline_kernel_conv_pack_back(const struct paceline_kernels *k, struct paceline_share s, float *packed,
-                                    const float *w, struct paceline_conv c, float *ws, ptrdiff_t each);
-void paceline_kernel_conv_forward(const struct paceline_kernels *k, struct paceline_share s, float *y, const float *x,
-                                  const uint8_t *x8, const float *packed, const float *b, ptrdiff_t n,
-                                  struct paceline_conv c, float *ws, ptrdiff_t each);
-void paceline_kernel_conv_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw, float *db,
-                                   float *dx, const float *x, const uint8_t *x8, float scale, const float *packed,
-                                   const float *y, const float *dy, ptrdiff_t n, struct paceline_conv c, float *ws,
-                                   ptrdiff_t each, float *sums);
-void paceline_kernel_dense_forward(const struct paceline_kernels *k, struct paceline_share s, float *y, const float *x,
-                                   const float *w, const float *b, ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, int relu,
-                                   float *ws, ptrdiff_t each);
-void paceline_kernel_dense_backward(const struct paceline_kernels *k, struct paceline_share s, float *dw, float *db,
-                                    float *dx, const float *x, const float *w, const float *y, const float *dy,
-                                    ptrdiff_t n, ptrdiff_t in, ptrdiff_t out, float *ws, ptrdiff_t each);
-void paceline_kernel_rmsprop(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
-                             float *avg, float *sq, ptrdiff_t n, float lr, double decay, float eps, int centered,
-                             int eps_inside);
-void paceline_kernel_adam(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
-                          float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2, float eps,
-                          int64_t step);
-void paceline_kernel_adagrad(const struct paceline_kernels *k, struct paceline_share s, float *theta, const float *grad,
-                             float *sq, ptrdiff_t n, float lr, float eps);
-/* sums[i] is that of part i. */
-void paceline_kernel_sum_squares(const struct paceline_kernels *k, struct paceline_share s, const float *x, ptrdiff_t n,
-                                 double *sums);
-void paceline_kernel_scale(const struct paceline_kernels *k, struct paceline_share s, float *x, ptrdiff_t n, float a);
-void paceline_kernel_add(const struct paceline_kernels *k, float *x, const float *y, ptrdiff_t n);
-void paceline_kernel_exp(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n);
-void paceline_kernel_log(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n);
-void paceline_kernel_tanh(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n);
+struct paceline_conv_args {
+  struct paceline_conv c;
+  float scale, *into, *db, *dx;    /* into: packed weights, y or dw */
+  const float *x, *w, *b, *y, *dy; /* w: packed, but for what packs them */
+  const uint8_t *x8;
+  ptrdiff_t n;
+  float *ws, *sums; /* sums: those of a backward pass's blocks but the first */
+  ptrdiff_t each;
+};
+
+struct paceline_dense_args {
+  float *into, *db, *dx; /* into: y or dw */
+  const float *x, *w, *b, *y, *dy;
+  ptrdiff_t n, in, out;
+  int relu;
+  float *ws;
+  ptrdiff_t each;
+};
+
+struct paceline_flat_args {
+  ptrdiff_t n;
+  float *theta, *first, *second; /* first and second: running means */
+  const float *grad;
+  float lr, eps;       /* lr: also what scales */
+  double beta1, beta2; /* beta2: RMSProp's decay */
+  int64_t step;
+  int centered, eps_inside;
+  double *sums; /* sums[i] is that of part i */
+};
+
+enum paceline_conv_call { PACELINE_CONV_PACK, PACELINE_CONV_PACK_BACK, PACELINE_CONV_FORWARD, PACELINE_CONV_BACKWARD };
+enum paceline_flat_call { PACELINE_RMSPROP, PACELINE_ADAM, PACELINE_ADAGRAD, PACELINE_SUM_SQUARES, PACELINE_SCALE };
+
+void paceline_kernel_conv(const struct paceline_kernels *k, struct paceline_share s, enum paceline_conv_call which,
+                          struct paceline_conv_args a);
+void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_share s, int backward,
+                           struct paceline_dense_args a);
+void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
+                          struct paceline_flat_args a);
+void paceline_kernel_map(paceline_map *f, float *y, const float *x, ptrdiff_t n);
 void paceline_kernel_tanh_backward(const struct paceline_kernels *k, float *dx, const float *y, const float *dy,
                                    ptrdiff_t n);
 void paceline_kernel_td_targets(const struct paceline_kernels *k, float *targets, const float *next,
@@ -131,7 +139,7 @@ void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogi
                                   const float *values, const int32_t *actions, const float *advantages,
                                   const float *returns, const float *weights, ptrdiff_t n, ptrdiff_t width,
                                   float entropy_coef, float value_coef, double *parts);
-float paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds);
+void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds);
 
 #pragma GCC visibility pop
 

@@ -5,28 +5,12 @@ package kernel
 /*
 #cgo CFLAGS: -O2 -std=c11
 #cgo LDFLAGS: -lm -pthread
-#cgo noescape paceline_kernel_conv_pack
-#cgo nocallback paceline_kernel_conv_pack
-#cgo noescape paceline_kernel_conv_pack_back
-#cgo nocallback paceline_kernel_conv_pack_back
-#cgo noescape paceline_kernel_conv_forward
-#cgo nocallback paceline_kernel_conv_forward
-#cgo noescape paceline_kernel_conv_backward
-#cgo nocallback paceline_kernel_conv_backward
-#cgo noescape paceline_kernel_dense_forward
-#cgo nocallback paceline_kernel_dense_forward
-#cgo noescape paceline_kernel_dense_backward
-#cgo nocallback paceline_kernel_dense_backward
-#cgo noescape paceline_kernel_rmsprop
-#cgo nocallback paceline_kernel_rmsprop
-#cgo noescape paceline_kernel_adam
-#cgo nocallback paceline_kernel_adam
-#cgo noescape paceline_kernel_adagrad
-#cgo nocallback paceline_kernel_adagrad
-#cgo noescape paceline_kernel_sum_squares
-#cgo nocallback paceline_kernel_sum_squares
-#cgo noescape paceline_kernel_scale
-#cgo nocallback paceline_kernel_scale
+#cgo noescape paceline_kernel_conv
+#cgo nocallback paceline_kernel_conv
+#cgo noescape paceline_kernel_dense
+#cgo nocallback paceline_kernel_dense
+#cgo noescape paceline_kernel_flat
+#cgo nocallback paceline_kernel_flat
 #cgo nocallback paceline_kernel_peak
 #include "kernel.h"
 #include "../cpu/float_mode.h"
@@ -50,7 +34,7 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 		sumSquares: p.sumSquares,
 		scale:      p.scale,
 
-		add: p.add, exp: p.exp, log: p.log, tanh: p.tanh, tanhBackward: p.tanhBackward,
+		add: mapping(p.k.add), exp: mapping(p.k.exp), log: mapping(p.k.log), tanh: mapping(p.k.tanh), tanhBackward: p.tanhBackward,
 		tdTargets: p.tdTargets, tdLoss: p.tdLoss, logSoftmax: p.logSoftmax, actorCritic: p.actorCritic,
 	}
 }
@@ -120,18 +104,23 @@ func denseParts(n int, d *Dense, width, most int) int {
 	return min(most, (width+maxCols-1)/maxCols)
 }
 
+func (p native) conv(t *Team, which uint32, helpers, parts int, a C.struct_paceline_conv_args) {
+	C.paceline_kernel_conv(p.k, t.share(helpers, parts), which, a)
+	t.end(helpers)
+}
+
 func (p native) convPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32) {
 	parts := (c.OutC + maxCols - 1) / maxCols
-	helpers := t.begin(parts)
-	C.paceline_kernel_conv_pack(p.k, t.share(helpers, parts), floats(packed), floats(w), C.float(scale), c.c(), floats(ws), C.ptrdiff_t(c.each()))
-	t.end(helpers)
+	p.conv(t, C.PACELINE_CONV_PACK, t.begin(parts), parts, C.struct_paceline_conv_args{
+		c: c.c(), into: floats(packed), w: floats(w), scale: C.float(scale), ws: floats(ws), each: C.ptrdiff_t(c.each()),
+	})
 }
 
 func (p native) convPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	parts := (c.OutC + maxCols - 1) / maxCols
-	helpers := t.begin(parts)
-	C.paceline_kernel_conv_pack_back(p.k, t.share(helpers, parts), floats(packed), floats(w), c.c(), floats(ws), C.ptrdiff_t(c.each()))
-	t.end(helpers)
+	p.conv(t, C.PACELINE_CONV_PACK_BACK, t.begin(parts), parts, C.struct_paceline_conv_args{
+		c: c.c(), into: floats(packed), w: floats(w), ws: floats(ws), each: C.ptrdiff_t(c.each()),
+	})
 }
 
 func (p native) convForward(t *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
@@ -139,17 +128,18 @@ func (p native) convForward(t *Team, y, x []float32, x8 []uint8, packed, b []flo
 	if helpers > 0 {
 		parts = max((n+images-1)/images, min(n, helpers+1))
 	}
-	C.paceline_kernel_conv_forward(p.k, t.share(helpers, parts), floats(y), floats(x), bytes(x8), floats(packed), floats(b),
-		C.ptrdiff_t(n), c.c(), floats(ws), C.ptrdiff_t(c.each()))
-	t.end(helpers)
+	p.conv(t, C.PACELINE_CONV_FORWARD, helpers, parts, C.struct_paceline_conv_args{
+		c: c.c(), n: C.ptrdiff_t(n), into: floats(y), x: floats(x), x8: bytes(x8), w: floats(packed), b: floats(b),
+		ws: floats(ws), each: C.ptrdiff_t(c.each()),
+	})
 }
 
 func (p native) convBackward(t *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, ws []float32) {
 	parts := convBlocks(n)
-	helpers := t.begin(parts)
-	C.paceline_kernel_conv_backward(p.k, t.share(helpers, parts), floats(dw), floats(db), floats(dx), floats(x), bytes(x8), C.float(scale),
-		floats(packed), floats(y), floats(dy), C.ptrdiff_t(n), c.c(), floats(ws), C.ptrdiff_t(c.each()), floats(ws[t.Threads()*c.each():]))
-	t.end(helpers)
+	p.conv(t, C.PACELINE_CONV_BACKWARD, t.begin(parts), parts, C.struct_paceline_conv_args{
+		c: c.c(), n: C.ptrdiff_t(n), into: floats(dw), db: floats(db), dx: floats(dx), x: floats(x), x8: bytes(x8), scale: C.float(scale),
+		w: floats(packed), y: floats(y), dy: floats(dy), ws: floats(ws), each: C.ptrdiff_t(c.each()), sums: floats(ws[t.Threads()*c.each():]),
+	})
 }
 
 func (p native) denseForward(t *Team, y, x, w, b []float32, n int, d *Dense, ws []float32) {
@@ -158,62 +148,59 @@ func (p native) denseForward(t *Team, y, x, w, b []float32, n int, d *Dense, ws 
 	if helpers == 0 {
 		parts = 1
 	}
-	C.paceline_kernel_dense_forward(p.k, t.share(helpers, parts), floats(y), floats(x), floats(w), floats(b),
-		C.ptrdiff_t(n), C.ptrdiff_t(d.In), C.ptrdiff_t(d.Out), integer(d.ReLU), floats(ws), C.ptrdiff_t(d.each(n)))
+	C.paceline_kernel_dense(p.k, t.share(helpers, parts), 0, C.struct_paceline_dense_args{
+		into: floats(y), x: floats(x), w: floats(w), b: floats(b), n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out),
+		relu: integer(d.ReLU), ws: floats(ws), each: C.ptrdiff_t(d.each(n)),
+	})
 	t.end(helpers)
 }
 
 func (p native) denseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32) {
-	if !d.ReLU {
-		y = nil
-	}
 	// A part begins by packing all of dy, so there are no more than threads.
 	helpers := t.begin(denseParts(n, d, d.In, t.Threads()))
-	C.paceline_kernel_dense_backward(p.k, t.share(helpers, helpers+1), floats(dw), floats(db), floats(dx), floats(x), floats(w), floats(y), floats(dy),
-		C.ptrdiff_t(n), C.ptrdiff_t(d.In), C.ptrdiff_t(d.Out), floats(ws), C.ptrdiff_t(d.each(n)))
+	C.paceline_kernel_dense(p.k, t.share(helpers, helpers+1), 1, C.struct_paceline_dense_args{
+		into: floats(dw), db: floats(db), dx: floats(dx), x: floats(x), w: floats(w), y: floats(y), dy: floats(dy),
+		n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out), relu: integer(d.ReLU), ws: floats(ws), each: C.ptrdiff_t(d.each(n)),
+	})
+	t.end(helpers)
+}
+
+func (p native) flat(t *Team, which uint32, parts int, a C.struct_paceline_flat_args) {
+	helpers := t.begin(parts)
+	C.paceline_kernel_flat(p.k, t.share(helpers, parts), which, a)
 	t.end(helpers)
 }
 
 func (p native) rmsProp(t *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
-	if !centered {
-		avg = nil
-	}
-	parts := flatParts(len(theta))
-	helpers := t.begin(parts)
-	C.paceline_kernel_rmsprop(p.k, t.share(helpers, parts), floats(theta), floats(grad), floats(avg), floats(sq), C.ptrdiff_t(len(theta)),
-		C.float(lr), C.double(decay), C.float(eps), integer(centered), integer(epsInside))
-	t.end(helpers)
+	p.flat(t, C.PACELINE_RMSPROP, flatParts(len(theta)), C.struct_paceline_flat_args{
+		theta: floats(theta), grad: floats(grad), first: floats(avg), second: floats(sq), n: C.ptrdiff_t(len(theta)),
+		lr: C.float(lr), beta2: C.double(decay), eps: C.float(eps), centered: integer(centered), eps_inside: integer(epsInside),
+	})
 }
 
 func (p native) adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
-	parts := flatParts(len(theta))
-	helpers := t.begin(parts)
-	C.paceline_kernel_adam(p.k, t.share(helpers, parts), floats(theta), floats(grad), floats(m), floats(v), C.ptrdiff_t(len(theta)),
-		C.float(lr), C.double(beta1), C.double(beta2), C.float(eps), C.int64_t(step))
-	t.end(helpers)
+	p.flat(t, C.PACELINE_ADAM, flatParts(len(theta)), C.struct_paceline_flat_args{
+		theta: floats(theta), grad: floats(grad), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
+		lr: C.float(lr), beta1: C.double(beta1), beta2: C.double(beta2), eps: C.float(eps), step: C.int64_t(step),
+	})
 }
 
 func (p native) adaGrad(t *Team, theta, grad, sq []float32, lr, eps float32) {
-	parts := flatParts(len(theta))
-	helpers := t.begin(parts)
-	C.paceline_kernel_adagrad(p.k, t.share(helpers, parts), floats(theta), floats(grad), floats(sq), C.ptrdiff_t(len(theta)), C.float(lr), C.float(eps))
-	t.end(helpers)
+	p.flat(t, C.PACELINE_ADAGRAD, flatParts(len(theta)), C.struct_paceline_flat_args{
+		theta: floats(theta), grad: floats(grad), second: floats(sq), n: C.ptrdiff_t(len(theta)), lr: C.float(lr), eps: C.float(eps),
+	})
 }
 
 func (p native) sumSquares(t *Team, x []float32) float64 {
 	var sums partSums
-	parts := len(sums.of(x))
-	helpers := t.begin(parts)
-	C.paceline_kernel_sum_squares(p.k, t.share(helpers, parts), floats(x), C.ptrdiff_t(len(x)), (*C.double)(&sums[0]))
-	t.end(helpers)
+	p.flat(t, C.PACELINE_SUM_SQUARES, len(sums.of(x)), C.struct_paceline_flat_args{
+		grad: floats(x), n: C.ptrdiff_t(len(x)), sums: (*C.double)(&sums[0]),
+	})
 	return sums.total()
 }
 
 func (p native) scale(t *Team, x []float32, a float32) {
-	parts := flatParts(len(x))
-	helpers := t.begin(parts)
-	C.paceline_kernel_scale(p.k, t.share(helpers, parts), floats(x), C.ptrdiff_t(len(x)), C.float(a))
-	t.end(helpers)
+	p.flat(t, C.PACELINE_SCALE, flatParts(len(x)), C.struct_paceline_flat_args{theta: floats(x), n: C.ptrdiff_t(len(x)), lr: C.float(a)})
 }
 
 func (p native) peak(rounds int) (flop float64) {

@@ -44,7 +44,7 @@ func TanhBackward(dx, y, dy []float32) {
 func Add(x, y []float32) {
 	atLeast("y", len(y), len(x))
 	if len(x) > 0 {
-		current.Load().add(x, y)
+		current.Load().add(x, y[:len(x)])
 	}
 }
 

@@ -3,14 +3,8 @@
 package kernel
 
 /*
-#cgo noescape paceline_kernel_add
-#cgo nocallback paceline_kernel_add
-#cgo noescape paceline_kernel_exp
-#cgo nocallback paceline_kernel_exp
-#cgo noescape paceline_kernel_log
-#cgo nocallback paceline_kernel_log
-#cgo noescape paceline_kernel_tanh
-#cgo nocallback paceline_kernel_tanh
+#cgo noescape paceline_kernel_map
+#cgo nocallback paceline_kernel_map
 #cgo noescape paceline_kernel_tanh_backward
 #cgo nocallback paceline_kernel_tanh_backward
 #cgo noescape paceline_kernel_td_targets
@@ -31,20 +25,9 @@ import "unsafe"
 
 func integers(s []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
 
-func (p native) add(x, y []float32) {
-	C.paceline_kernel_add(p.k, floats(x), floats(y), C.ptrdiff_t(len(x)))
-}
-
-func (p native) exp(y, x []float32) {
-	C.paceline_kernel_exp(p.k, floats(y), floats(x), C.ptrdiff_t(len(x)))
-}
-
-func (p native) log(y, x []float32) {
-	C.paceline_kernel_log(p.k, floats(y), floats(x), C.ptrdiff_t(len(x)))
-}
-
-func (p native) tanh(y, x []float32) {
-	C.paceline_kernel_tanh(p.k, floats(y), floats(x), C.ptrdiff_t(len(x)))
+// mapping is a function of the table that is called as f(y, x) for len(x) elements.
+func mapping(f *C.paceline_map) func(y, x []float32) {
+	return func(y, x []float32) { C.paceline_kernel_map(f, floats(y), floats(x), C.ptrdiff_t(len(x))) }
 }
 
 func (p native) tanhBackward(dx, y, dy []float32) {

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
@@ -37,20 +38,6 @@ func (d *cpu) Params(l *Layout) *Params { return NewParams(l) }
 
 func (d *cpu) Close() { d.team.Close() }
 
-func (d *cpu) Network(s Spec, rows int) (Network, error) { return newNetwork(s, rows, d.team) }
-
-func (d *cpu) Learner(s Spec, rows int, loss Loss) (Learner, error) {
-	return newLearner(s, rows, loss, d.team)
-}
-
-func (d *cpu) Optimizer(c OptimizerConfig, size int) (Optimizer, error) {
-	return newOptimizer(c, size, d.team)
-}
-
-func (d *cpu) Stepper(l Learner, o Optimizer, maxGradNorm float64) (Stepper, error) {
-	return newStepper(l, o, maxGradNorm)
-}
-
 // Bytes adds up the same arrays that the ops of a graph make.
 func (d *cpu) Bytes(s Spec, n Needs) (int64, error) {
 	layout, err := s.Layout()
@@ -58,17 +45,11 @@ func (d *cpu) Bytes(s Spec, n Needs) (int64, error) {
 		return 0, err
 	}
 	floats := int64(n.Sets) * int64(layout.Size)
-	for _, rows := range n.NetworkRows {
+	for i, rows := range slices.Concat(n.NetworkRows, n.LearnerRows) {
 		if err := checkRows(rows); err != nil {
 			return 0, err
 		}
-		floats += s.bufferFloats(rows, false, d.team)
-	}
-	for _, rows := range n.LearnerRows {
-		if err := checkRows(rows); err != nil {
-			return 0, err
-		}
-		floats += s.bufferFloats(rows, true, d.team)
+		floats += s.bufferFloats(rows, i >= len(n.NetworkRows), d.team)
 	}
 	if n.Optimizer.Name != "" {
 		c := n.Optimizer
@@ -84,44 +65,31 @@ func (d *cpu) Bytes(s Spec, n Needs) (int64, error) {
 // bufferFloats are those of a graph: outputs, gradients between layers, packed
 // weights and scratch. s is a network that Layout accepts.
 func (s *Spec) bufferFloats(rows int, backward bool, team *kernel.Team) (floats int64) {
-	trunks, heads, _ := s.layers()
-	precision, _ := s.Precision.kernels()
+	layers, _ := s.layers()
 	scratch, converts := 0, false
-	add := func(l *layer, first bool) {
+	users := make([]int, len(layers)) // of a layer's output
+	for i := range layers {
+		l := &layers[i]
+		scratch = max(scratch, l.workspace(rows, team))
 		n := rows * l.out // y
 		if l.conv != nil {
 			n += l.conv.PackLen()
-			scratch = max(scratch, l.conv.Workspace(rows, team))
-		} else {
-			scratch = max(scratch, l.dense(precision).Workspace(rows, team))
-			converts = converts || first && s.Obs.DType == env.Uint8
 		}
-		if backward && !first {
+		if l.from < 0 {
+			converts = converts || l.conv == nil && s.Obs.DType == env.Uint8
+		} else if backward {
 			n += rows * l.in // dx
 			if l.conv != nil {
 				n += l.conv.PackBackLen()
 			}
-		}
-		if backward && l.act == tanh {
-			n += rows * l.out // dz
-		}
-		floats += int64(n)
-	}
-	users := make([]int, len(trunks))
-	for i := range trunks {
-		for k := range trunks[i] {
-			add(&trunks[i][k], k == 0)
-		}
-	}
-	for i := range heads {
-		trunk := s.Heads[i].Trunk
-		add(&heads[i], len(trunks[trunk]) == 0)
-		if backward {
-			floats += int64(rows * heads[i].out) // the loss's gradient
-			if users[trunk]++; users[trunk] > 1 && len(trunks[trunk]) > 0 {
-				floats += int64(rows * heads[i].in) // the sum with that of the heads before
+			if users[l.from]++; users[l.from] > 1 {
+				n += rows * l.in // the sum with that of the users before
 			}
 		}
+		if backward && (l.act == tanh || l.head) {
+			n += rows * l.out // dz, or the loss's gradient
+		}
+		floats += int64(n)
 	}
 	if converts {
 		floats += int64(rows * s.Obs.Len())

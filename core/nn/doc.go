@@ -20,7 +20,7 @@
 // policies (names.go), and so is the memory order: convolutions [out, in, height,
 // width], dense layers [out, in], and the first dense layer after a convolution
 // reads its input in channel, row, column order. Weights go in and out
-// (WriteSafetensors, Params.Tensors) without any conversion.
+// (TensorsPart, ReadParams) without any conversion.
 //
 // Whoever changes parameters counts it in Params.Writes (the methods do): what is
 // derived from them, the packed weights of convolutions, is kept while the number

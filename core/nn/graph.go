@@ -27,6 +27,8 @@ type graph struct {
 	scratch  []float32    // for the kernel call of the op that runs
 	source   source       // of the parameters of a run
 
+	spec   Spec
+	layout *Layout
 	params []*G.Node       // in layout order
 	views  []*tensor.Dense // their values
 	obs    *tensor.Dense
@@ -58,20 +60,15 @@ func (g *graph) leaf(name string, dt tensor.Dtype, shape ...int) (*G.Node, *tens
 }
 
 // build adds the network s.
-func (g *graph) build(s *Spec) error {
-	trunks, heads, err := s.layers()
-	if err != nil {
+func (g *graph) build(s Spec) (err error) {
+	if err := checkRows(g.capacity); err != nil {
 		return err
 	}
-	l, err := s.Layout()
-	if err != nil {
+	g.spec = s
+	if g.layout, err = s.Layout(); err != nil {
 		return err
 	}
-	precision, err := s.Precision.kernels()
-	if err != nil {
-		return err
-	}
-	for _, p := range l.Params {
+	for _, p := range g.layout.Params {
 		n, t := g.leaf(p.Name, tensor.Float32, p.Shape...)
 		g.params, g.views = append(g.params, n), append(g.views, t)
 	}
@@ -81,38 +78,28 @@ func (g *graph) build(s *Spec) error {
 	}
 	obs, t := g.leaf("obs", dt, append([]int{g.capacity}, s.Obs.Shape...)...)
 	g.obs = t
-	var converted *G.Node // obs as floats, for dense layers; convolutions read bytes themselves
-	used := 0             // parameters
-	add := func(y *layer, first bool, x *G.Node) (*G.Node, error) {
-		if first && y.conv == nil && dt == tensor.Uint8 {
+	var converted *G.Node   // obs as floats, for dense layers; convolutions read bytes themselves
+	layers, _ := s.layers() // Layout has accepted them
+	outputs := make([]*G.Node, len(layers))
+	for i := range layers {
+		l, x := &layers[i], obs
+		switch {
+		case l.from >= 0:
+			x = outputs[l.from]
+		case l.conv == nil && dt == tensor.Uint8:
 			if converted == nil {
 				if converted, err = g.convert("convert", obs, s.obsScale()); err != nil {
-					return nil, err
+					return err
 				}
 			}
 			x = converted
 		}
-		used += 2
-		return g.layer(y, precision, first, x, g.params[used-2], g.params[used-1])
-	}
-	// A trunk turns rows of observations into rows of features; a head is one more
-	// layer on the features.
-	features := make([]*G.Node, len(trunks))
-	for i, trunk := range trunks {
-		features[i] = obs
-		for k := range trunk {
-			if features[i], err = add(&trunk[k], k == 0, features[i]); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range heads {
-		trunk := s.Heads[i].Trunk
-		n, err := add(&heads[i], len(trunks[trunk]) == 0, features[trunk])
-		if err != nil {
+		if outputs[i], err = g.layer(l, x, g.params[2*i], g.params[2*i+1]); err != nil {
 			return err
 		}
-		g.heads = append(g.heads, n)
+		if l.head {
+			g.heads = append(g.heads, outputs[i])
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package nn
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -93,6 +94,11 @@ func lossOf(s Spec) Loss {
 		return TD{"huber", "mean"}
 	}
 	return ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5}
+}
+
+// named is the piece called name, which is there.
+func (p *Params) named(name string) []float32 {
+	return p.view(p.Layout.Params[slices.IndexFunc(p.Layout.Params, func(part Param) bool { return part.Name == name })])
 }
 
 func mustInit(t testing.TB, s Spec, seed uint64) *Params {

@@ -26,11 +26,8 @@ func (s Spec) Initialize(p *Params, r *rng.Stream) error {
 	if err := l.checkParams("parameters", p); err != nil {
 		return err
 	}
-	trunks, heads, err := s.layers()
-	if err != nil {
-		return err
-	}
-	for i, y := range all(trunks, heads) {
+	layers, _ := s.layers() // Layout has accepted them
+	for i, y := range layers {
 		weight, bias := p.view(l.Params[2*i]), p.view(l.Params[2*i+1])
 		if s.Init == "orthogonal" {
 			orthogonal(weight, len(weight)/y.fanIn(), y.fanIn(), y.gain, r)

@@ -28,6 +28,15 @@ func (l *Layout) Equal(o *Layout) bool {
 	})
 }
 
+// tensors returns the pieces without data.
+func (l *Layout) tensors() []Tensor {
+	ts := make([]Tensor, len(l.Params))
+	for i, part := range l.Params {
+		ts[i] = Tensor{Name: part.Name, Shape: part.Shape}
+	}
+	return ts
+}
+
 // checkParams checks a parameter set of one call.
 func (l *Layout) checkParams(name string, p *Params) error {
 	if p == nil || p.Layout == nil || !l.Equal(p.Layout) || len(p.Host) != l.Size {
@@ -40,33 +49,21 @@ func (l *Layout) checkParams(name string, p *Params) error {
 	return nil
 }
 
-// all returns the layers of the trunks and the heads in the order of the layout.
-func all(trunks [][]layer, heads []layer) []layer {
-	var list []layer
-	for _, t := range trunks {
-		list = append(list, t...)
-	}
-	return append(list, heads...)
-}
-
 // Layout returns the named pieces of the network's parameters: each layer's
 // weight and bias, trunk by trunk from the observation on, then the heads. The
 // error is one sentence that names the field which makes the network impossible.
 func (s Spec) Layout() (*Layout, error) {
-	trunks, heads, err := s.layers()
+	layers, err := s.layers()
 	if err != nil {
 		return nil, err
 	}
 	l := &Layout{}
 	add := func(name string, shape ...int) {
-		size := 1
-		for _, d := range shape {
-			size *= d
-		}
+		size := elements(shape)
 		l.Params = append(l.Params, Param{Name: name, Shape: shape, Offset: l.Size, Size: size})
 		l.Size += size
 	}
-	for _, y := range all(trunks, heads) {
+	for _, y := range layers {
 		add(y.name+".weight", y.weightShape()...)
 		add(y.name+".bias", y.biasLen())
 		if l.Size > maxParams {
@@ -92,27 +89,19 @@ func (s Spec) ForwardFlop(rows int) (textbook, done float64) { return s.flop(row
 func (s Spec) GradientFlop(rows int) (textbook, done float64) { return s.flop(rows, 2, 3) }
 
 func (s Spec) flop(rows, passesFirst, passes int) (textbook, done float64) {
-	trunks, heads, _ := s.layers()
-	add := func(l *layer, first bool) {
+	layers, _ := s.layers()
+	for _, l := range layers {
 		t := 2 * float64(l.in*l.out)
 		d := t
 		if l.conv != nil {
 			t, d = l.conv.Flop()
 		}
 		n := passes
-		if first {
+		if l.from < 0 {
 			n = passesFirst
 		}
 		textbook += float64(rows*n) * t
 		done += float64(rows*n) * d
-	}
-	for _, t := range trunks {
-		for k := range t {
-			add(&t[k], k == 0)
-		}
-	}
-	for i := range heads {
-		add(&heads[i], len(trunks[s.Heads[i].Trunk]) == 0)
 	}
 	return textbook, done
 }

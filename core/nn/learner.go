@@ -3,16 +3,12 @@ package nn
 import (
 	"fmt"
 
-	"github.com/paceline-rl/paceline/core/kernel"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
 // learner is a Learner on the CPU.
 type learner struct {
-	spec    Spec
-	layout  *Layout
-	loss    Loss
 	names   []string // of the columns
 	graph   *graph
 	machine *machine
@@ -24,19 +20,11 @@ type learner struct {
 	parts   []float64       // of the latest run
 }
 
-// newLearner returns a learner whose work is shared by the threads of team.
-func newLearner(s Spec, rows int, loss Loss, team *kernel.Team) (Learner, error) {
-	if err := checkRows(rows); err != nil {
-		return nil, err
-	}
-	layout, err := s.Layout()
-	if err != nil {
-		return nil, err
-	}
+func (d *cpu) Learner(s Spec, rows int, loss Loss) (Learner, error) {
 	building.Lock()
 	defer building.Unlock()
-	l := &learner{spec: s, layout: layout, loss: loss, graph: newGraph(rows, team), parts: make([]float64, len(loss.Parts()))}
-	cost, err := l.build()
+	l := &learner{graph: newGraph(rows, d.team), parts: make([]float64, len(loss.Parts()))}
+	cost, err := l.build(s, loss)
 	if err != nil {
 		return nil, err
 	}
@@ -48,18 +36,18 @@ func newLearner(s Spec, rows int, loss Loss, team *kernel.Team) (Learner, error)
 }
 
 // build adds the network, the loss and its gradient for the parameters.
-func (l *learner) build() (cost *G.Node, err error) {
+func (l *learner) build(s Spec, loss Loss) (cost *G.Node, err error) {
 	g := l.graph
-	if err := g.build(&l.spec); err != nil {
+	if err := g.build(s); err != nil {
 		return nil, err
 	}
-	in := &Inputs{Heads: g.heads, Parts: l.parts, spec: &l.spec, graph: g}
+	in := &Inputs{Heads: g.heads, Parts: l.parts, spec: &g.spec}
 	in.Actions, l.actions = g.leaf("actions", tensor.Int32, g.capacity)
-	for _, c := range l.loss.Columns() {
+	for _, c := range loss.Columns() {
 		n, t := g.leaf("column."+c.Name, tensor.Float32, g.capacity)
 		in.Columns, l.columns, l.names = append(in.Columns, n), append(l.columns, t), append(l.names, c.Name)
 	}
-	if cost, err = l.loss.Build(in); err != nil {
+	if cost, err = loss.Build(in); err != nil {
 		return nil, err
 	}
 	grads, err := G.Grad(cost, g.params...)
@@ -71,14 +59,14 @@ func (l *learner) build() (cost *G.Node, err error) {
 		// would need a buffer of its own.
 		op, ok := n.Op().(interface{ parameterGradient() *tensor.Dense })
 		if !ok {
-			return nil, fmt.Errorf("nn: the gradient of %s is %v, not an op that writes into the flat gradient", l.layout.Params[i].Name, n.Op())
+			return nil, fmt.Errorf("nn: the gradient of %s is %v, not an op that writes into the flat gradient", l.graph.layout.Params[i].Name, n.Op())
 		}
 		l.grads = append(l.grads, op.parameterGradient())
 	}
 	return cost, nil
 }
 
-func (l *learner) Layout() *Layout { return l.layout }
+func (l *learner) Layout() *Layout { return l.graph.layout }
 
 func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error {
 	if err := l.check(p, &b, grad); err != nil {
@@ -89,7 +77,7 @@ func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error 
 	for i, c := range b.Columns {
 		l.columns[i].Raw = bytesOf(c)
 	}
-	for i, part := range l.layout.Params {
+	for i, part := range l.graph.layout.Params {
 		l.grads[i].Raw = bytesOf(grad[part.Offset : part.Offset+part.Size])
 	}
 	defer l.release()
@@ -114,10 +102,10 @@ func (l *learner) release() {
 
 func (l *learner) check(p *Params, b *Batch, grad []float32) error {
 	n := l.graph.capacity
-	if err := l.layout.checkParams("parameters", p); err != nil {
+	if err := l.graph.layout.checkParams("parameters", p); err != nil {
 		return err
 	}
-	if err := l.spec.checkObs("batch.obs", b.Obs, n); err != nil {
+	if err := l.graph.spec.checkObs("batch.obs", b.Obs, n); err != nil {
 		return err
 	}
 	if len(b.Actions) != n {
@@ -131,8 +119,8 @@ func (l *learner) check(p *Params, b *Batch, grad []float32) error {
 			return fmt.Errorf("batch.columns[%d] (%s): %d numbers, must be %d", i, l.names[i], len(c), n)
 		}
 	}
-	if len(grad) != l.layout.Size {
-		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.layout.Size)
+	if len(grad) != l.graph.layout.Size {
+		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.graph.layout.Size)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // naiveOutputs are the heads' outputs, written down from their definition in
 // float64.
 func naiveOutputs(s Spec, p *Params, obs []byte, rows int) (outputs [][]float64) {
-	trunks, heads, _ := s.layers()
+	layers, _ := s.layers()
 	x := make([]float64, rows*s.Obs.Len())
 	for i := range x {
 		if s.Obs.DType == env.Uint8 {
@@ -26,21 +26,22 @@ func naiveOutputs(s Spec, p *Params, obs []byte, rows int) (outputs [][]float64)
 			x[i] = float64(math.Float32frombits(uint32(obs[4*i]) | uint32(obs[4*i+1])<<8 | uint32(obs[4*i+2])<<16 | uint32(obs[4*i+3])<<24))
 		}
 	}
-	features := make([][]float64, len(trunks))
-	for i, trunk := range trunks {
+	features := make([][]float64, len(s.Trunks))
+	for i, t := range s.Trunks {
 		features[i] = x
-		for _, l := range trunk {
-			features[i] = l.naive(p, features[i], rows)
+		for range map[string]int{"nature_cnn": 4, "small_cnn": 3, "mlp": len(t.hidden())}[t.Arch] {
+			features[i] = layers[0].naive(p, features[i], rows)
+			layers = layers[1:]
 		}
 	}
-	for i, l := range heads {
+	for i, l := range layers {
 		outputs = append(outputs, l.naive(p, features[s.Heads[i].Trunk], rows))
 	}
 	return outputs
 }
 
 func (l *layer) naive(p *Params, x []float64, rows int) []float64 {
-	w, b := p.View(l.name+".weight"), p.View(l.name+".bias")
+	w, b := p.named(l.name+".weight"), p.named(l.name+".bias")
 	y := make([]float64, rows*l.out)
 	for i := range rows {
 		in, out := x[i*l.in:(i+1)*l.in], y[i*l.out:(i+1)*l.out]
@@ -261,7 +262,7 @@ func TestNaNReachesTheLoss(t *testing.T) {
 	p := mustInit(t, s, 1)
 	for _, loss := range []Loss{TD{"huber", "mean"}, TD{"squared", "sum"}} {
 		b := randomBatch(s, loss, rng.New(3, "test", 0), 4)
-		for name, spoil := range map[string]*float32{"parameters": &p.View("q_net.4.bias")[b.Actions[2]], "target": &b.Columns[0][2]} {
+		for name, spoil := range map[string]*float32{"parameters": &p.named("q_net.4.bias")[b.Actions[2]], "target": &b.Columns[0][2]} {
 			was := *spoil
 			*spoil = float32(math.NaN())
 			var got Report

@@ -36,8 +36,7 @@ type Inputs struct {
 	// Parts are where the loss's op leaves the parts of each run.
 	Parts []float64
 
-	spec  *Spec
-	graph *graph
+	spec *Spec
 }
 
 // Head returns the outputs of the head called name and their number.
@@ -57,15 +56,4 @@ func checkActions(actions []int32, width int) error {
 		}
 	}
 	return nil
-}
-
-// scaleBy multiplies a gradient by that of the scalar it belongs to, which is 1
-// where the scalar is the loss itself.
-func scaleBy(gradient []float32, grad G.Value) []float32 {
-	if by := float32(scalar(grad)); by != 1 {
-		for i := range gradient {
-			gradient[i] *= by
-		}
-	}
-	return gradient
 }

@@ -33,8 +33,6 @@ type step struct {
 	inputs []G.Value // what Do is called with
 }
 
-var _ G.VM = (*machine)(nil)
-
 // newMachine sorts the graph, which must not change after.
 func newMachine(g *G.ExprGraph) (*machine, error) {
 	sorted, err := G.Sort(g) // users before what they use
@@ -91,12 +89,6 @@ func (m *machine) RunAll() (err error) {
 	}
 	return nil
 }
-
-// Reset does nothing: a run leaves no state that the next one would mind.
-func (m *machine) Reset() {}
-
-// Close does nothing: the machine holds memory only.
-func (m *machine) Close() error { return nil }
 
 // place returns where the value of n is among the machine's values after a run.
 func (m *machine) place(n *G.Node) int { return slices.Index(m.nodes, n) }

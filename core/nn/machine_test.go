@@ -79,9 +79,6 @@ func TestMachineAgainstTapeMachine(t *testing.T) {
 	if got := scalar(m.value(loss2)); got != 0 || first == 0 {
 		t.Errorf("loss %v at x = 0, %v before", got, first)
 	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
 // A trunk under two heads gets the sum of their gradients, which is one of
@@ -94,7 +91,10 @@ func TestTrunkUnderTwoHeads(t *testing.T) {
 		}
 		return x
 	}
-	trunk, heads := layer{name: "trunk", in: 4, out: 5, act: relu}, []layer{{name: "a", in: 5, out: 2}, {name: "b", in: 5, out: 3}}
+	dense := func(name string, from, in, out int, act activation) layer {
+		return layer{name: name, from: from, in: in, out: out, act: act, dense: &kernel.Dense{In: in, Out: out, ReLU: act == relu}}
+	}
+	trunk, heads := dense("trunk", -1, 4, 5, relu), []layer{dense("a", 0, 5, 2, linear), dense("b", 0, 5, 3, linear)}
 	gradient := func(use ...int) []float32 {
 		g := newGraph(rows, nil)
 		leaf := func(name string, data []float32, shape ...int) *G.Node {
@@ -103,11 +103,11 @@ func TestTrunkUnderTwoHeads(t *testing.T) {
 			return n
 		}
 		w := leaf("w", values(20, 0), 5, 4)
-		features := G.Must(g.layer(&trunk, kernel.FP32, true, leaf("x", values(4*rows, 1), rows, 4), w, leaf("b", values(5, 2), 5)))
+		features := G.Must(g.layer(&trunk, leaf("x", values(4*rows, 1), rows, 4), w, leaf("b", values(5, 2), 5)))
 		var total *G.Node
 		for _, i := range use {
 			h := &heads[i]
-			q := G.Must(g.layer(h, kernel.FP32, false, features, leaf(h.name+"w", values(5*h.out, 4), h.out, 5), leaf(h.name+"b", values(h.out, 5), h.out)))
+			q := G.Must(g.layer(h, features, leaf(h.name+"w", values(5*h.out, 4), h.out, 5), leaf(h.name+"b", values(h.out, 5), h.out)))
 			loss := G.Must(G.Sum(G.Must(G.HadamardProd(q, leaf(h.name+"by", values(h.out*rows, 6), rows, h.out)))))
 			if total == nil {
 				total = loss

@@ -1,34 +1,20 @@
 package nn
 
-import (
-	"fmt"
-
-	"github.com/paceline-rl/paceline/core/kernel"
-)
+import "fmt"
 
 // network is a Network on the CPU.
 type network struct {
-	spec    Spec
-	layout  *Layout
 	graph   *graph
 	machine *machine
 	heads   [][]float32 // [capacity, Out] each
 	out     [][]float32 // of the latest call
 }
 
-// newNetwork returns a network whose work is shared by the threads of team.
-func newNetwork(s Spec, rows int, team *kernel.Team) (Network, error) {
-	if err := checkRows(rows); err != nil {
-		return nil, err
-	}
-	layout, err := s.Layout()
-	if err != nil {
-		return nil, err
-	}
+func (d *cpu) Network(s Spec, rows int) (_ Network, err error) {
 	building.Lock()
 	defer building.Unlock()
-	n := &network{spec: s, layout: layout, graph: newGraph(rows, team)}
-	if err := n.graph.build(&s); err != nil {
+	n := &network{graph: newGraph(rows, d.team)}
+	if err := n.graph.build(s); err != nil {
 		return nil, err
 	}
 	if n.machine, err = newMachine(n.graph.ExprGraph); err != nil {
@@ -45,10 +31,10 @@ func (n *network) Forward(p *Params, obs []byte, rows int) (Outputs, error) {
 	if rows < 1 || rows > n.graph.capacity {
 		return Outputs{}, fmt.Errorf("rows: %d, must be 1 to %d", rows, n.graph.capacity)
 	}
-	if err := n.spec.checkObs("obs", obs, rows); err != nil {
+	if err := n.graph.spec.checkObs("obs", obs, rows); err != nil {
 		return Outputs{}, err
 	}
-	if err := n.layout.checkParams("parameters", p); err != nil {
+	if err := n.graph.layout.checkParams("parameters", p); err != nil {
 		return Outputs{}, err
 	}
 	n.graph.rows = rows
@@ -58,7 +44,7 @@ func (n *network) Forward(p *Params, obs []byte, rows int) (Outputs, error) {
 		return Outputs{}, err
 	}
 	for h, values := range n.heads {
-		n.out[h] = values[:rows*n.spec.Heads[h].Out]
+		n.out[h] = values[:rows*n.graph.spec.Heads[h].Out]
 	}
 	return Outputs{Rows: rows, Values: n.out}, nil
 }

@@ -22,26 +22,20 @@ type layerOp struct {
 	base
 	g      *graph
 	l      *layer
-	dense  *kernel.Dense // or l.conv
-	first  bool          // x is the observation
 	y      *tensor.Dense
 	packed packed
 }
 
-func (g *graph) layer(l *layer, p kernel.Precision, first bool, x, w, b *G.Node) (*G.Node, error) {
+func (g *graph) layer(l *layer, x, w, b *G.Node) (*G.Node, error) {
+	op := &layerOp{g: g, l: l}
 	shape := tensor.Shape{g.capacity, l.out}
-	dense := l.dense(p)
 	if c := l.conv; c != nil {
 		shape = tensor.Shape{g.capacity, c.OutC, c.OutH(), c.OutW()} // or with the channels last: see Conv
-		g.needScratch(c.Workspace(g.capacity, g.team))
-	} else {
-		g.needScratch(dense.Workspace(g.capacity, g.team))
+		op.packed.data = make([]float32, c.PackLen())
 	}
-	op := &layerOp{base: newBase(l.name, shape, x, w, b), g: g, l: l, dense: dense, first: first}
+	op.base = newBase(l.name, shape, x, w, b)
 	op.y = op.output()
-	if l.conv != nil {
-		op.packed.data = make([]float32, l.conv.PackLen())
-	}
+	g.needScratch(l.workspace(g.capacity, g.team))
 	return G.ApplyOp(op, x, w, b)
 }
 
@@ -49,7 +43,7 @@ func (o *layerOp) Do(in ...G.Value) (G.Value, error) {
 	x, w, b, y := in[0].(*tensor.Dense), floats(in[1]), floats(in[2]), o.y.Float32s()
 	g, c := o.g, o.l.conv
 	if c == nil {
-		kernel.DenseForward(g.team, y, x.Float32s(), w, b, g.rows, o.dense, g.scratch)
+		kernel.DenseForward(g.team, y, x.Float32s(), w, b, g.rows, o.l.dense, g.scratch)
 		if o.l.act == tanh {
 			y = y[:g.rows*o.l.out]
 			kernel.Tanh(y, y)
@@ -75,11 +69,11 @@ func (o *layerOp) pack(w []float32, scale float32) {
 	}
 }
 
-func (o *layerOp) DiffWRT(int) []bool { return []bool{!o.first, true, true} }
+func (o *layerOp) DiffWRT(int) []bool { return []bool{o.l.from >= 0, true, true} }
 
 func (o *layerOp) SymDiff(in G.Nodes, y, dy *G.Node) (G.Nodes, error) {
 	x, w, b := in[0], in[1], in[2]
-	wg := &weightGradOp{base: newBase(o.name+".weight'", w.Shape(), x, w, y, dy), g: o.g, l: o.l, dense: o.dense}
+	wg := &weightGradOp{base: newBase(o.name+".weight'", w.Shape(), x, w, y, dy), g: o.g, l: o.l}
 	wg.dw = wg.gradient()
 	if o.l.act == tanh {
 		wg.dz = make([]float32, o.g.capacity*o.l.out)
@@ -92,7 +86,7 @@ func (o *layerOp) SymDiff(in G.Nodes, y, dy *G.Node) (G.Nodes, error) {
 	bias.value = bias.gradient()
 	wg.db = bias.value
 	db, err := G.ApplyOp(bias, dw)
-	if err != nil || o.first {
+	if err != nil || o.l.from < 0 {
 		return G.Nodes{nil, dw, db}, err
 	}
 	if o.l.conv != nil {
@@ -111,7 +105,6 @@ type weightGradOp struct {
 	base
 	g          *graph
 	l          *layer
-	dense      *kernel.Dense // or l.conv
 	dw, db, dx *tensor.Dense // dx: nil where x is the observation
 	dz         []float32     // before a tanh; nil elsewhere
 	packed     []float32     // a convolution's weights
@@ -131,7 +124,7 @@ func (o *weightGradOp) Do(in ...G.Value) (G.Value, error) {
 	}
 	switch {
 	case c == nil:
-		kernel.DenseBackward(g.team, dw, db, dx, x.Float32s(), w, y, dy, g.rows, o.dense, g.scratch)
+		kernel.DenseBackward(g.team, dw, db, dx, x.Float32s(), w, y, dy, g.rows, o.l.dense, g.scratch)
 	case x.Dtype() == tensor.Uint8:
 		kernel.ConvBackwardU8(g.team, dw, db, x.Uint8s(), pixelScale, y, dy, g.rows, c, g.scratch)
 	default:

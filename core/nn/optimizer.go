@@ -124,8 +124,7 @@ func (c *OptimizerConfig) resolve() (state []string, err error) {
 	return state, nil
 }
 
-// newOptimizer returns an optimiser whose work is shared by the threads of team.
-func newOptimizer(cfg OptimizerConfig, size int, team *kernel.Team) (Optimizer, error) {
+func (d *cpu) Optimizer(cfg OptimizerConfig, size int) (Optimizer, error) {
 	names, err := cfg.resolve()
 	if err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func newOptimizer(cfg OptimizerConfig, size int, team *kernel.Team) (Optimizer, 
 	if size < 1 {
 		return nil, fmt.Errorf("optimizer: %d parameters, must be at least 1", size)
 	}
-	o := &optimizer{cfg: cfg, rule: rules[cfg.Name], team: team}
+	o := &optimizer{cfg: cfg, rule: rules[cfg.Name], team: d.team}
 	for _, name := range names {
 		o.state = append(o.state, State{name, make([]float32, size)})
 	}

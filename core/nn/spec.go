@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -108,7 +109,10 @@ type layer struct {
 	conv    *kernel.Conv // nil: a dense layer
 	in, out int          // floats a row
 	act     activation
-	gain    float64 // of orthogonal initial weights
+	gain    float64       // of orthogonal initial weights
+	dense   *kernel.Dense // nil: a convolution
+	from    int           // index of the layer whose output it reads; -1: the observation
+	head    bool
 }
 
 func (l *layer) weightShape() []int {
@@ -132,29 +136,35 @@ func (l *layer) fanIn() int {
 	return l.in
 }
 
-func (l *layer) dense(p kernel.Precision) *kernel.Dense {
-	return &kernel.Dense{In: l.in, Out: l.out, ReLU: l.act == relu, Precision: p}
+// workspace is the scratch of a pass over so many rows.
+func (l *layer) workspace(rows int, team *kernel.Team) int {
+	if l.conv != nil {
+		return l.conv.Workspace(rows, team)
+	}
+	return l.dense.Workspace(rows, team)
 }
 
-// layers checks the spec and returns the layers of its trunks, and its heads.
-func (s *Spec) layers() (trunks [][]layer, heads []layer, err error) {
+// layers checks the spec and returns its layers in the order of the layout: trunk by
+// trunk from the observation on, then the heads.
+func (s *Spec) layers() (list []layer, err error) {
 	precision, err := s.Precision.kernels()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.check(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	inputs := 1
 	for _, d := range s.Obs.Shape {
 		if d < 1 || d > maxParams/inputs {
-			return nil, nil, fmt.Errorf("obs.shape: %v, axes must be at least 1 and the product at most %d", s.Obs.Shape, maxParams)
+			return nil, fmt.Errorf("obs.shape: %v, axes must be at least 1 and the product at most %d", s.Obs.Shape, maxParams)
 		}
 		inputs *= d
 	}
 	if len(s.Obs.Shape) == 0 {
-		return nil, nil, fmt.Errorf("obs.shape: [], must have at least one axis")
+		return nil, fmt.Errorf("obs.shape: [], must have at least one axis")
 	}
+	last := make([]int, len(s.Trunks)) // layer of each; -1: it has none
 	for i := range s.Trunks {
 		var trunk []layer
 		switch t := &s.Trunks[i]; t.Arch {
@@ -168,28 +178,31 @@ func (s *Spec) layers() (trunks [][]layer, heads []layer, err error) {
 			err = fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		for k := range trunk {
-			trunk[k].gain = math.Sqrt2
-			if c := trunk[k].conv; c != nil {
-				c.Precision = precision
-			}
+		last[i] = -1
+		for _, l := range trunk {
+			l.from, last[i] = last[i], len(list)
+			list = append(list, l)
 		}
-		trunks = append(trunks, trunk)
 	}
-	for i := range s.Heads {
-		h := &s.Heads[i]
-		l := layer{name: s.headName(i), in: inputs, out: h.Out, gain: h.Gain}
-		if trunk := trunks[h.Trunk]; len(trunk) > 0 {
-			l.in = trunk[len(trunk)-1].out
+	for i, h := range s.Heads {
+		l := layer{name: s.headName(i), in: inputs, out: h.Out, gain: h.Gain, from: last[h.Trunk], head: true}
+		if l.from >= 0 {
+			l.in = list[l.from].out
 		}
-		if l.gain == 0 {
-			l.gain = math.Sqrt2
-		}
-		heads = append(heads, l)
+		list = append(list, l)
 	}
-	return trunks, heads, nil
+	for i := range list {
+		l := &list[i]
+		l.gain = cmp.Or(l.gain, math.Sqrt2)
+		if l.conv != nil {
+			l.conv.Precision = precision
+		} else {
+			l.dense = &kernel.Dense{In: l.in, Out: l.out, ReLU: l.act == relu, Precision: precision}
+		}
+	}
+	return list, nil
 }
 
 // check checks what does not depend on the observation.

@@ -17,7 +17,7 @@ type stepper struct {
 	report    Report // of one update
 }
 
-func newStepper(l Learner, o Optimizer, maxGradNorm float64) (Stepper, error) {
+func (d *cpu) Stepper(l Learner, o Optimizer, maxGradNorm float64) (Stepper, error) {
 	if !(maxGradNorm >= 0) {
 		return nil, fmt.Errorf("max_grad_norm: %v, must be at least 0", maxGradNorm)
 	}

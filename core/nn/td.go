@@ -108,6 +108,10 @@ func newLossGradient(name string, of, loss, grad *G.Node) *lossGradient {
 }
 
 func (o *lossGradient) Do(in ...G.Value) (G.Value, error) {
-	scaleBy(o.value.Float32s(), in[1])
+	if by := float32(scalar(in[1])); by != 1 { // it is 1 where the scalar is the loss itself
+		for i, gradient := 0, o.value.Float32s(); i < len(gradient); i++ {
+			gradient[i] *= by
+		}
+	}
 	return o.value, nil
 }

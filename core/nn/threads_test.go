@@ -219,7 +219,7 @@ func TestPackedWeightsFollowTheWeights(t *testing.T) {
 				t.Fatal(err)
 			}
 		case 5:
-			if err := p.SetTensors("", mustInit(t, s, uint64(i)).Tensors("")); err != nil {
+			if err := s.Initialize(p, rng.New(uint64(i), "weights", 0)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -74,7 +74,7 @@ func setName(set string) string { return set + ".safetensors" }
 
 // SetPart is a parameter set as a part of a checkpoint, of every method the same.
 func SetPart(name string, p *nn.Params) checkpoint.Part {
-	part := nn.TensorsPart(setName(name), p.Tensors(""))
+	part := nn.TensorsPart(setName(name), p.Tensors())
 	read := part.Read
 	part.Read = func(r io.Reader, n int64) (func(), error) {
 		adopt, err := read(r, n)
@@ -120,13 +120,9 @@ func read(r *checkpoint.Reader) (*Policy, error) {
 	}
 	// The file's tensors are looked at before there is memory for them.
 	var params *nn.Params
-	part := checkpoint.Part{Name: setName(spec.Set), Version: 1, Read: func(r io.Reader, n int64) (func(), error) {
-		tensors, err := nn.ReadTensors(r, n, nn.LayoutInfo(layout, ""))
-		if err != nil {
-			return nil, err
-		}
-		params = nn.NewParams(layout)
-		return func() {}, params.SetTensors("", tensors)
+	part := checkpoint.Part{Name: setName(spec.Set), Version: 1, Read: func(r io.Reader, n int64) (_ func(), err error) {
+		params, err = nn.ReadParams(r, n, layout)
+		return nil, err
 	}}
 	adopt, err := r.Load([]checkpoint.Part{part})
 	if err != nil {

@@ -134,7 +134,7 @@ func New(cfg Config) (*Memory, error) {
 		cfg.MemoryLimit = AvailableMemory
 	}
 	m := &Memory{cfg: cfg, obsBytes: cfg.Obs.Bytes(), stack: max(1, cfg.Obs.FrameStack), starts: make([]int, cfg.Envs+1)}
-	parts, err := m.newPartitions(m.stack, nil)
+	parts, err := m.newPartitions(m.stack, make([]live, cfg.Envs))
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,10 @@ func (cfg *Config) capacity(e int) int64 {
 	return int64(n)
 }
 
-func (cfg *Config) stepSlots(e int) int64 {
-	return cfg.capacity(e) + int64((cfg.Window+cfg.Envs-1)/cfg.Envs)
+// slots returns the sizes of environment e's rings, into which held and one step more fit.
+func (cfg *Config) slots(e, stack int, held live) (steps, frames int64) {
+	steps = max(cfg.capacity(e)+int64((cfg.Window+cfg.Envs-1)/cfg.Envs), held.steps+1)
+	return steps, max(frameSlots(steps, stack), held.frames+spare(stack))
 }
 
 // BytesOf returns the memory that New maps for cfg, every slot counted.
@@ -32,8 +34,8 @@ func BytesOf(cfg Config) (int64, error) {
 	stack := max(1, cfg.Obs.FrameStack)
 	var total int64
 	for e := range cfg.Envs {
-		steps := cfg.stepSlots(e)
-		total += steps*transitionBytes + frameSlots(steps, stack)*int64(cfg.Obs.Bytes()/stack)
+		steps, frames := cfg.slots(e, stack, live{})
+		total += steps*transitionBytes + frames*int64(cfg.Obs.Bytes()/stack)
 	}
 	return total, nil
 }
@@ -46,6 +48,15 @@ func spare(stack int) int64 { return 8 * int64(stack+1) }
 // live is how much of a partition must fit into new rings.
 type live struct{ frames, steps int64 }
 
+// affords refuses need bytes where the process may not take so many; purpose says for what.
+func (m *Memory) affords(need int64, purpose string) error {
+	free, what := m.cfg.MemoryLimit()
+	if need <= free {
+		return nil
+	}
+	return &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s %s, %s are available (%s)", m.cfg.Capacity, Size(need), purpose, Size(free), what)}
+}
+
 // newPartitions maps empty partitions for observations stored as stack frames,
 // with capacity for held[e] and one step more, and refuses what memory cannot take.
 func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
@@ -55,18 +66,11 @@ func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 	for e := range parts {
 		p := &parts[e]
 		p.capacity = m.cfg.capacity(e)
-		p.steps.slots = m.cfg.stepSlots(e)
-		if held != nil {
-			p.steps.slots = max(p.steps.slots, held[e].steps+1)
-		}
-		p.frames.slots = frameSlots(p.steps.slots, stack)
-		if held != nil {
-			p.frames.slots = max(p.frames.slots, held[e].frames+spare(stack))
-		}
+		p.steps.slots, p.frames.slots = m.cfg.slots(e, stack, held[e])
 		total += p.steps.slots*transitionBytes + p.frames.slots*int64(width)
 	}
-	if free, what := m.cfg.MemoryLimit(); total > free {
-		return nil, &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s of memory, %s are available (%s)", m.cfg.Capacity, Size(total), Size(free), what)}
+	if err := m.affords(total, "of memory"); err != nil {
+		return nil, err
 	}
 	for e := range parts {
 		var err error
@@ -112,8 +116,8 @@ func (m *Memory) Grow() error {
 		more += (want[e].frames-(p.nextFrame-p.keep))*int64(p.frames.width) +
 			(want[e].steps-(p.nextStep-p.oldest))*transitionBytes
 	}
-	if free, what := m.cfg.MemoryLimit(); more > free {
-		return &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s more memory for episodes this short, %s are available (%s)", m.cfg.Capacity, Size(more), Size(free), what)}
+	if err := m.affords(more, "more memory for episodes this short"); err != nil {
+		return err
 	}
 	for e := range m.parts {
 		p := &m.parts[e]
@@ -157,8 +161,8 @@ func (m *Memory) StoreWhole() (more int64, err error) {
 		rings[e] = ring{width: m.obsBytes, slots: slots}
 		need += rings[e].bytes() - (p.nextFrame-p.keep)*int64(p.frames.width)
 	}
-	if free, what := m.cfg.MemoryLimit(); need > free {
-		return 0, &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s more memory to store observations whole, %s are available (%s)", m.cfg.Capacity, Size(need), Size(free), what)}
+	if err := m.affords(need, "more memory to store observations whole"); err != nil {
+		return 0, err
 	}
 	for e := range rings {
 		if rings[e], err = newRing(m.obsBytes, rings[e].slots); err != nil {

@@ -177,12 +177,6 @@ func New(cfg Config) (*Rollout, error) {
 // replaces the arrays that it points to.
 func (r *Rollout) Batch() *Batch { return &r.data }
 
-// Config returns what New was given.
-func (r *Rollout) Config() Config { return r.cfg }
-
-// Rounds returns how many rounds are over since the last Next.
-func (r *Rollout) Rounds() int { return r.round }
-
 // Full reports whether Horizon rounds are over: the rollout is to be learnt from,
 // and Next must be called before the following round.
 func (r *Rollout) Full() bool { return r.round == r.cfg.Horizon }

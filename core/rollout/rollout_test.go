@@ -431,7 +431,7 @@ func TestNoAllocations(t *testing.T) {
 		for !r.Full() {
 			for i := range envs {
 				x.End = 0
-				if r.Rounds() == i%5 {
+				if r.round == i%5 {
 					x.End = env.Truncated
 				}
 				check(t, r.Add(i, &x, obs))

@@ -124,7 +124,7 @@ func TestDamagedDataAreRefused(t *testing.T) {
 			return true
 		}
 		adopt()
-		round := 6 + r.Rounds()
+		round := 6 + r.round
 		drive(t, r, round, 12)
 		check(t, r.Finish(.9, .9, values))
 		check(t, r.Next())
@@ -154,7 +154,7 @@ func TestDamagedDataAreRefused(t *testing.T) {
 
 func TestLoadOfWhatDoesNotFit(t *testing.T) {
 	data := save(t, some(t, 5))
-	good := newRollout(t, 6, 3).Config()
+	good := newRollout(t, 6, 3).cfg
 	for _, c := range []struct {
 		edit func(*Config)
 		want string

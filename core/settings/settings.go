@@ -15,7 +15,7 @@
 // What holds:
 //
 //   - Set accepts the text that Get returns, and the value is the same. So a map
-//     of texts (Map, FromMap) is a complete copy of a configuration.
+//     of texts (Map) is a complete copy of a configuration.
 //   - A refused Set or Preset changes nothing, and its error is one sentence that
 //     names the setting, the value and what is allowed.
 //   - A setting checks its own value alone. How settings go together is for the
@@ -43,7 +43,6 @@ type Setting struct {
 
 	get func(c any) string
 	set func(c any, text string) error
-	own func(c any) // makes the field independent of the struct it was copied from
 }
 
 // Other returns a setting of any type T: format gives the text of a value, and
@@ -59,11 +58,6 @@ func Other[C, T any](name, typ, def, doc string, format func(T) string, parse fu
 			}
 			*field(c.(*C)) = v
 			return nil
-		},
-		own: func(c any) {
-			if v, err := parse(format(*field(c.(*C)))); err == nil {
-				*field(c.(*C)) = v
-			}
 		},
 	}
 }
@@ -172,7 +166,6 @@ func Within[Outer, Inner any](part func(*Outer) *Inner, list []Setting) []Settin
 	for i, s := range list {
 		outer[i].get = func(c any) string { return s.get(part(c.(*Outer))) }
 		outer[i].set = func(c any, text string) error { return s.set(part(c.(*Outer)), text) }
-		outer[i].own = func(c any) { s.own(part(c.(*Outer))) }
 	}
 	return outer
 }

@@ -66,9 +66,6 @@ func New[C any](name string, list []Setting, presets []Preset) *Table {
 	return t
 }
 
-// Name returns whose settings they are.
-func (t *Table) Name() string { return t.name }
-
 // Len returns the number of settings.
 func (t *Table) Len() int { return len(t.list) }
 
@@ -99,34 +96,6 @@ func (t *Table) Defaults() *Values {
 func (t *Table) Over(c any) *Values {
 	t.assign(t.make(), c) // panics on another type
 	return &Values{table: t, c: c}
-}
-
-// FromMap returns the defaults with the values of m (see Values.Map), which a file
-// stores, on top. A setting that m lacks has its default. A name that the table
-// lacks and a value that is not allowed are errors; of several the first in the
-// table's order, and of unknown names the first in the alphabet.
-func (t *Table) FromMap(m map[string]string) (*Values, error) {
-	v := t.Defaults()
-	known := 0
-	for _, s := range t.list {
-		if text, ok := m[s.Name]; ok {
-			known++
-			if err := s.set(v.c, text); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if known < len(m) {
-		var unknown []string
-		for name := range m {
-			if _, err := t.find(name); err != nil {
-				unknown = append(unknown, name)
-			}
-		}
-		_, err := t.find(slices.Min(unknown))
-		return nil, err
-	}
-	return v, nil
 }
 
 // find returns the setting called name, or an error with the names that are near.
@@ -237,12 +206,12 @@ func (v *Values) Clone() *Values {
 	next := &Values{table: v.table, c: v.table.make()}
 	v.table.assign(next.c, v.c)
 	for _, s := range v.table.list {
-		s.own(next.c)
+		_ = s.set(next.c, s.get(next.c)) // makes a value of its own; Check finds what is refused
 	}
 	return next
 }
 
-// Map returns every setting's value by its name: a copy for a file, see FromMap.
+// Map returns every setting's value by its name: a copy for a file.
 func (v *Values) Map() map[string]string {
 	m := make(map[string]string, len(v.table.list))
 	for _, s := range v.table.list {

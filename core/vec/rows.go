@@ -86,19 +86,20 @@ func (v *Vec) checkRows(r *Rows, n int) error {
 		return fmt.Errorf("rows.Ends: %d entries, must be %d", len(r.Ends), n)
 	case len(r.Starts) != n:
 		return fmt.Errorf("rows.Starts: %d entries, must be %d", len(r.Starts), n)
-	case r.Infos != nil && len(r.Infos) != len(v.infos):
-		return fmt.Errorf("rows.Infos: %d columns, must be %d", len(r.Infos), len(v.infos))
-	case r.FinalInfos != nil && len(r.FinalInfos) != len(v.infos):
-		return fmt.Errorf("rows.FinalInfos: %d columns, must be %d", len(r.FinalInfos), len(v.infos))
 	}
-	for k, column := range r.Infos {
-		if s := &v.infos[k]; len(column) != n*s.Bytes() {
-			return fmt.Errorf("rows.Infos[%d]: %d bytes, must be %d (%d of %s)", k, len(column), n*s.Bytes(), n, s.Name)
-		}
+	if err := v.checkColumns("Infos", r.Infos, n); err != nil {
+		return err
 	}
-	for k, column := range r.FinalInfos {
+	return v.checkColumns("FinalInfos", r.FinalInfos, n)
+}
+
+func (v *Vec) checkColumns(name string, columns [][]byte, n int) error {
+	if columns != nil && len(columns) != len(v.infos) {
+		return fmt.Errorf("rows.%s: %d columns, must be %d", name, len(columns), len(v.infos))
+	}
+	for k, column := range columns {
 		if s := &v.infos[k]; len(column) != n*s.Bytes() {
-			return fmt.Errorf("rows.FinalInfos[%d]: %d bytes, must be %d (%d of %s)", k, len(column), n*s.Bytes(), n, s.Name)
+			return fmt.Errorf("rows.%s[%d]: %d bytes, must be %d (%d of %s)", name, k, len(column), n*s.Bytes(), n, s.Name)
 		}
 	}
 	return nil

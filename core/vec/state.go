@@ -62,14 +62,23 @@ func (v *Vec) Restore(i int, state []byte) error {
 	return nil
 }
 
-func (v *Vec) saver(i int) (env.Saver, error) {
+// at returns environment i, if there is one and none is under way.
+func (v *Vec) at(i int) (env.Env, error) {
 	if err := v.idle(); err != nil {
 		return nil, err
 	}
 	if i < 0 || i >= len(v.envs) {
 		return nil, fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
 	}
-	s, ok := v.envs[i].(env.Saver)
+	return v.envs[i], nil
+}
+
+func (v *Vec) saver(i int) (env.Saver, error) {
+	e, err := v.at(i)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := e.(env.Saver)
 	if !ok {
 		return nil, &env.Error{Index: i, Err: fmt.Errorf("%s has no save and restore", v.spec.ID)}
 	}
@@ -79,13 +88,11 @@ func (v *Vec) saver(i int) (env.Saver, error) {
 // Render returns an RGB image of environment i, which must be an
 // env.Renderer.
 func (v *Vec) Render(i int) (rgb []byte, width, height int, err error) {
-	if err := v.idle(); err != nil {
+	e, err := v.at(i)
+	if err != nil {
 		return nil, 0, 0, err
 	}
-	if i < 0 || i >= len(v.envs) {
-		return nil, 0, 0, fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
-	}
-	r, ok := v.envs[i].(env.Renderer)
+	r, ok := e.(env.Renderer)
 	if !ok {
 		return nil, 0, 0, &env.Error{Index: i, Err: fmt.Errorf("%s cannot be rendered", v.spec.ID)}
 	}

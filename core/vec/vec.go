@@ -44,19 +44,6 @@ const (
 	Disabled
 )
 
-// String returns Gymnasium's name: "NextStep", "SameStep" or "Disabled".
-func (a Autoreset) String() string {
-	switch a {
-	case NextStep:
-		return "NextStep"
-	case SameStep:
-		return "SameStep"
-	case Disabled:
-		return "Disabled"
-	}
-	return fmt.Sprintf("Autoreset(%d)", uint8(a))
-}
-
 // phase is what an environment is ready for.
 type phase uint8
 

@@ -242,7 +242,7 @@ func TestPushedEqualsBuiltIn(t *testing.T) {
 			h.round(t)
 		}
 		if got := hashesOf(t, h.d); got != want {
-			t.Errorf("one environment, %s: %+v, built in: %+v", mode, got, want)
+			t.Errorf("one environment, %v: %+v, built in: %+v", mode, got, want)
 		}
 	}
 }
