@@ -10,19 +10,21 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib.util
+import itertools
+import json
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from . import _ffi
-from .errors import BY_STATUS, ForkError, PacelineError, VersionError
+from .errors import BY_STATUS, ConfigError, ForkError, PacelineError, VersionError
 
 PACKAGE = Path(__file__).resolve().parent
 INCLUDE_DIR = PACKAGE / "include"
-LIB_DIR = PACKAGE / "lib"
+Struct = TypeVar("Struct", bound=_ffi.Growable)
 
 _lock = threading.Lock()
 _dll: ctypes.CDLL | None = None
@@ -35,14 +37,11 @@ _at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
 def find() -> Path:
     """The library's file: $PACELINE_LIBRARY, else the one in the package."""
     chosen = os.environ.get("PACELINE_LIBRARY")
-    tried = [Path(chosen)] if chosen else [LIB_DIR / "libpaceline.so"]
-    for path in tried:
-        if path.is_file():
-            return path
-    raise PacelineError(
-        f"libpaceline was not found: tried {tried[0]}"
-        + (" (from PACELINE_LIBRARY)" if chosen else "; install the package, or set PACELINE_LIBRARY to the library's path")
-    )
+    path = Path(chosen or PACKAGE / "lib" / "libpaceline.so")
+    if path.is_file():
+        return path
+    hint = " (from PACELINE_LIBRARY)" if chosen else "; install the package, or set PACELINE_LIBRARY to the library's path"
+    raise PacelineError(f"libpaceline was not found: tried {path}{hint}")
 
 
 def lib() -> ctypes.CDLL:
@@ -100,20 +99,15 @@ def _check_abi(dll: ctypes.CDLL, path: Path) -> None:
 
 
 def _raise(status: int, function: Any, arguments: Any) -> int:
+    """The errcheck of functions that return a status: that of this thread's latest call."""
     if status:
-        raise error(status)
+        assert _dll is not None
+        text = _dll.paceline_last_error().decode("utf-8", "replace")
+        err = BY_STATUS.get(status, PacelineError)(text or f"status {status}")
+        index = int(_dll.paceline_last_error_index())
+        err.index = index if index >= 0 else None
+        raise err
     return status
-
-
-def error(status: int) -> PacelineError:
-    """The exception for a status that the last call in this thread returned."""
-    assert _dll is not None
-    text = _dll.paceline_last_error().decode("utf-8", "replace")
-    err = BY_STATUS.get(status, PacelineError)(text or f"status {status}")
-    index = int(_dll.paceline_last_error_index())
-    if index >= 0:
-        err.index = index
-    return err
 
 
 def _mark_forked() -> None:
@@ -145,6 +139,31 @@ def take_text(call: Callable[..., Any], *arguments: Any) -> str | None:
         return ctypes.string_at(out.value).decode("utf-8", "replace")
     finally:
         lib().paceline_string_free(out)
+
+
+def take_json(call: Callable[..., Any], *arguments: Any) -> Any:
+    """The value that such a text is in JSON."""
+    return json.loads(take_text(call, *arguments) or "null")
+
+
+def take_bytes(call: Callable[..., Any], *arguments: Any) -> bytes:
+    """Calls a function whose first arguments are a buffer and its size, which it is asked for before."""
+    size = ctypes.c_size_t()
+    call(None, ctypes.byref(size), *arguments)
+    out = ctypes.create_string_buffer(size.value)
+    call(out, ctypes.byref(size), *arguments)
+    return out.raw[: size.value]
+
+
+def each(struct: type[Struct], call: Callable[..., Any], *arguments: Any) -> Iterator[Struct]:
+    """What a function writes that describes number 0, 1, ... and refuses the number past the last one."""
+    for i in itertools.count():
+        out = struct()
+        try:
+            call(ctypes.byref(out), *arguments, i)
+        except ConfigError:
+            return
+        yield out
 
 
 class Handle:

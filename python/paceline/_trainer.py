@@ -304,11 +304,11 @@ class Trainer:
     def stats(self) -> dict[str, float]:
         """Every field of paceline_stats by its name, and the method's metrics ("loss", "learning_rate" ...)."""
         stats = self._native.stats()
-        numbers: dict[str, float] = {name: getattr(stats, name) for name, *_ in stats._fields_[2:]}
-        for metric in self._native.metrics():
-            group, _, name = metric.name.rpartition("/")
+        numbers: dict[str, float] = {name: getattr(stats, name) for name, *_ in stats._fields_[1:]}
+        for metric, value in self._native.metrics():
+            group, _, name = metric.rpartition("/")
             # What stands in no group is a count: "windows", "replay_size".
-            numbers[self.METRICS.get(metric.name, name)] = metric.value if group else int(metric.value)
+            numbers[self.METRICS.get(metric, name)] = value if group else int(value)
         return numbers
 
     @property

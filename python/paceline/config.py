@@ -54,29 +54,20 @@ class Preset(NamedTuple):
 
 def methods() -> list[str]:
     """The names of all methods: "dqn" and so on."""
-    return list(json.loads(_lib.take_text(_lib.lib().paceline_methods) or "[]"))
+    return list(_lib.take_json(_lib.lib().paceline_methods))
 
 
 class Config:
     """A table of named settings of one method with text values, in the library."""
 
-    handle: _lib.Handle
-
-    def __init__(self, method: str = "dqn") -> None:
-        """The method's defaults."""
-        self.handle = _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, method.encode())
-
-    @classmethod
-    def own(cls, handle: _lib.Handle) -> Config:
-        """Takes over a handle."""
-        self = cls.__new__(cls)
-        self.handle = handle
-        return self
+    def __init__(self, method: str = "dqn", handle: _lib.Handle | None = None) -> None:
+        """The method's defaults, or what a handle has, which it takes over."""
+        self.handle = handle or _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, method.encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Config:
         """The settings that a checkpoint holds, of the method that it names."""
-        return cls.own(_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
+        return cls(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
 
     @property
     def method(self) -> str:
@@ -86,20 +77,12 @@ class Config:
 
     def describe(self) -> Iterator[Setting]:
         """All settings with their meaning."""
-        i = 0
-        while True:
-            option = Option()
-            try:
-                _lib.lib().paceline_config_describe(ctypes.byref(option), self.handle.value, i)
-            except ConfigError:  # past the last one
-                return
-            yield Setting(option.name.decode(), option.type.decode(), option.default_value.decode(), option.doc.decode())
-            i += 1
+        for o in _lib.each(Option, _lib.lib().paceline_config_describe, self.handle.value):
+            yield Setting(o.name.decode(), o.type.decode(), o.default_value.decode(), o.doc.decode())
 
     def presets(self) -> list[Preset]:
         """The method's documented tables of settings."""
-        text = _lib.take_text(_lib.lib().paceline_config_presets, self.handle.value)
-        return [Preset(p["name"], p["doc"], p["envs"]) for p in json.loads(text or "[]")]
+        return [Preset(**preset) for preset in _lib.take_json(_lib.lib().paceline_config_presets, self.handle.value)]
 
     def set(self, name: str, value: Any) -> None:
         _lib.lib().paceline_config_set(self.handle.value, name.encode(), spell(value).encode())

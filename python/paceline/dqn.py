@@ -200,7 +200,7 @@ class DQN(Trainer):
     @property
     def exploration_rate(self) -> float:
         """Epsilon at this step."""
-        return self._native.metric("rollout/exploration_rate")
+        return next(value for name, value in self._native.metrics() if name == "rollout/exploration_rate")
 
     def hashes(self) -> Hashes:
         """Digests of replay and weights: equal for equal seeds and settings."""

@@ -254,11 +254,11 @@ class Loop:
         log.record("time/fps", int((s.num_timesteps - self.started[1]) / seconds))
         log.record("time/time_elapsed", int(seconds))
         log.record("time/total_timesteps", s.num_timesteps)
-        for metric in self.native.metrics():
+        for name, value in self.native.metrics():
             # Those of the groups that Stable-Baselines3 logs; of "train" from the first update on.
-            group, slash, _ = metric.name.partition("/")
-            if slash and not math.isnan(metric.value) and (s.updates or group != "train"):
-                log.record(metric.name, metric.value)
+            group, slash, _ = name.partition("/")
+            if slash and not math.isnan(value) and (s.updates or group != "train"):
+                log.record(name, value)
         if s.updates:
             log.record("train/n_updates", s.updates)
         log.dump(s.num_timesteps)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import json
 import os
 from collections.abc import Mapping
 from ctypes import POINTER, c_float
@@ -45,21 +44,19 @@ class Policy:
         _lib.lib().paceline_policy_spec(ctypes.byref(obs_spec), ctypes.byref(action_spec), handle.value)
         self.obs_layout = obs or ObsLayout.of_spec(obs_spec)
         self.action_layout = actions or ActionLayout(int(action_spec.n))
-        described = json.loads(_lib.take_text(_lib.lib().paceline_policy_describe, handle.value) or "{}")
+        described = _lib.take_json(_lib.lib().paceline_policy_describe, handle.value)
         self._outputs: dict[str, int] = {output["name"]: output["len"] for output in described["outputs"]}
         self._calls = itertools.count()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """The network of a checkpoint that a model's save or Policy.save wrote."""
-        lib = _lib.lib()
-        return cls(_lib.new_handle("paceline_policy_free", lib.paceline_policy_load, _lib.encode(path)))
+        return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, _lib.encode(path)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Policy:
         """The network that to_bytes wrote."""
-        lib = _lib.lib()
-        return cls(_lib.new_handle("paceline_policy_free", lib.paceline_policy_from_bytes, data, len(data)))
+        return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the weights alone, for Policy.load; an older file is kept on failure."""
@@ -67,11 +64,7 @@ class Policy:
 
     def to_bytes(self) -> bytes:
         """What save writes, for Policy.from_bytes, also in another process."""
-        lib, size = _lib.lib(), ctypes.c_size_t()
-        lib.paceline_policy_to_bytes(None, ctypes.byref(size), self._handle.value)
-        out = ctypes.create_string_buffer(size.value)
-        lib.paceline_policy_to_bytes(out, ctypes.byref(size), self._handle.value)
-        return out.raw[: size.value]
+        return _lib.take_bytes(_lib.lib().paceline_policy_to_bytes, self._handle.value)
 
     def act(self, observation: Any, *, sample: bool = False, epsilon: float = 0.0, seed: int = 0, counter: int = 0) -> Array:
         """The action for one observation (a 0-d array), or for each of a batch ([n]): the greedy one.

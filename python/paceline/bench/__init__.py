@@ -60,9 +60,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
     """Runs one of the library's own benchmarks and returns its report."""
     text = None if options is None else json.dumps(options).encode()
-    report = _lib.take_text(_lib.lib().paceline_bench, name.encode(), text)
-    result: dict[str, Any] = json.loads(report or "{}")
-    return result
+    return dict(_lib.take_json(_lib.lib().paceline_bench, name.encode(), text))
 
 
 def _modes(args: argparse.Namespace) -> None:

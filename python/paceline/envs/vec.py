@@ -12,7 +12,6 @@ make_vec is the way in; the environments follow Gymnasium's VectorEnv.
 from __future__ import annotations
 
 import copy as copying
-import json
 from typing import Any
 
 from .. import _lib
@@ -119,7 +118,7 @@ def make_vec(
 
 def names() -> list[str]:
     """The names of the library's environments, those of load_env among them."""
-    return list(json.loads(_lib.take_text(_lib.lib().paceline_env_names) or "[]"))
+    return list(_lib.take_json(_lib.lib().paceline_env_names))
 
 
 def library_name(id: Any) -> str | None:

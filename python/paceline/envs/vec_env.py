@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import json
 import secrets
 from collections.abc import Sequence
 from ctypes import POINTER, c_int32, c_size_t, c_uint8, c_uint32, c_uint64
@@ -68,7 +67,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.id = id
         obs, action = _ffi.Spec(), _ffi.Spec()
         lib.paceline_vec_spec(ctypes.byref(obs), ctypes.byref(action), self._handle.value)
-        described: dict[str, Any] = json.loads(_lib.take_text(lib.paceline_vec_describe, self._handle.value) or "{}")
+        described: dict[str, Any] = _lib.take_json(lib.paceline_vec_describe, self._handle.value)
         layout = ObsLayout.of_spec(obs)
         columns = [Column(**column) for column in described["infos"]]
         self.recipe: str = described["recipe"]
@@ -355,12 +354,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _save(self, i: int) -> bytes:
         self._check_open()
-        size = c_size_t()
-        save = _lib.lib().paceline_vec_save
-        save(None, ctypes.byref(size), self._handle.value, i)
-        state = ctypes.create_string_buffer(size.value)
-        save(state, ctypes.byref(size), self._handle.value, i)
-        return state.raw
+        return _lib.take_bytes(_lib.lib().paceline_vec_save, self._handle.value, i)
 
     def restore_state(self, state: bytes | Sequence[bytes], env_id: int | None = None) -> None:
         """Puts environment env_id, or all of them, where clone_state found one of the same
