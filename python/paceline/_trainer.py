@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
 import secrets
 import warnings
-from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar, cast
 
 from . import _ffi, _lib
 from ._native import Native
-from .config import FIXED, Config, encode_options, translate
+from .config import Config, encode_options, translate
 from .envs.vector import Source, adapt, built_in, label
 from .errors import ConfigError, HandleError
 from .learning import Evaluations, Loop, Periods, Pushed
@@ -22,7 +23,21 @@ from .policy import Evaluation, Policy
 from .spaces import ActionLayout, Array, ObsLayout, gymnasium_spaces
 
 Self = TypeVar("Self", bound="Trainer")
+Init = TypeVar("Init", bound=Callable[..., None])
 DEFAULT = -1  # log_interval: each method's own
+
+
+def constructor(init: Init) -> Init:
+    """The __init__ of a method's class, of which only the signature counts: it is the table of the method's keywords."""
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def make(self: Trainer, *args: Any, **keywords: Any) -> None:
+        given = signature.bind(self, *args, **keywords)
+        given.apply_defaults()
+        self._start(Config(self.METHOD), given.arguments["env"], {name: given.arguments[name] for name in self.keywords()})
+
+    return cast(Init, make)
 
 
 class Trainer:
@@ -38,7 +53,8 @@ class Trainer:
 
     # --------------------------------------------- what a method's class says
 
-    def _translate(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    @staticmethod
+    def _translate(keywords: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that the constructor's keywords stand for."""
         raise NotImplementedError
 
@@ -360,7 +376,7 @@ class Trainer:
         exact_match: every name must be there and nothing else; False takes what
         there is. The optimiser's state is not part of it.
         """
-        translate({"device": device}, FIXED, {})
+        translate({"device": device}, {}, {}, {})
         if not isinstance(parameters, Mapping) or "policy" not in parameters:
             raise ConfigError(
                 f"parameters: must be a dict with the key 'policy', as get_parameters gives ({type(self).__name__}.load reads files)"
