@@ -16,7 +16,7 @@ from ._native import Native
 from .config import Config, encode_options, translate
 from .envs.vector import Source, adapt, built_in, label
 from .errors import ConfigError, HandleError
-from .learning import Evaluations, Loop, Periods, Pushed
+from .learning import Loop, Periods, Pushed
 from .logger import Logger, make_logger
 from .parameters import Parameters
 from .policy import Evaluation, Policy
@@ -223,6 +223,8 @@ class Trainer:
         self._check_open()
         if total_timesteps < 1:
             raise ConfigError(f"total_timesteps: {total_timesteps}, must be at least 1")
+        if eval_freq and eval_env is None and self.env_name is None:
+            raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
         flags = 0
         if reset_num_timesteps or not self._begun:
             flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
@@ -241,8 +243,8 @@ class Trainer:
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
         try:
             Loop(
-                self, self._native, pushed, int(total_timesteps), self._periods(), every,
-                Evaluations(eval_freq, n_eval_episodes, eval_env), callback, progress_bar,
+                self, self._native, pushed, self._periods(), int(total_timesteps), callback, every, progress_bar,
+                eval_freq, n_eval_episodes, eval_env,
             ).run()  # fmt: skip
         finally:
             self.logger.close()
@@ -355,13 +357,11 @@ class Trainer:
             return
         if isinstance(env, str):
             raise ConfigError(f"env: {env!r}, must be a Gymnasium environment: this model's are stepped from Python")
-        source, old = adapt(env), self._pushed.source
-        new = (source.layout.shape, source.layout.dtype, source.actions.n, source.num_envs, source.autoreset)
-        have = (old.layout.shape, old.layout.dtype, old.actions.n, old.num_envs, old.autoreset)
+        source = adapt(env)
+        new, have = ((s.layout.shape, s.layout.dtype, s.actions.n, s.num_envs, s.autoreset) for s in (source, self._pushed.source))
         if new != have:
             raise ConfigError(f"env: (shape, dtype, actions, num_envs, autoreset) is {new}, must be {have}")
-        self._pushed.replace(source)
-        self._env = env
+        self._pushed, self._env = Pushed(source), env
 
     # ------------------------------------------------------ weights and files
 

@@ -10,35 +10,17 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ._native import Native
 from .callbacks import as_callback
 from .envs.vector import SAME_STEP, Rows, Source, label
-from .errors import ConfigError
-from .logger import Logger
-from .policy import Evaluation, Policy
 from .progress import ProgressLine
 
-
-class Model(Protocol):
-    """What the loop asks of a model."""
-
-    env_name: str | None
-    seed: int
-    recipe: str
-    logger: Logger
-    evaluations: list[tuple[int, Evaluation]]
-    best_policy: Policy | None
-    best_mean_return: float
-
-    @property
-    def stats(self) -> dict[str, float]: ...
-    def get_env(self) -> Any: ...
-    def policy_snapshot(self) -> Policy: ...
-    def evaluate(self, env: Any = None, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, *, policy: Any = None) -> Evaluation: ...
+if TYPE_CHECKING:
+    from ._trainer import Trainer
 
 
 class Pushed:
@@ -53,10 +35,6 @@ class Pushed:
         """Begins episodes in all of them."""
         self.source.reset(self.rows, seed)
         self.needs_reset = False
-
-    def replace(self, source: Source) -> None:
-        """Goes on with others of the same spaces and number."""
-        self.source, self.needs_reset = source, True
 
     def round(self) -> dict[str, Any]:
         """What Stable-Baselines3's callbacks look for after a round."""
@@ -83,42 +61,31 @@ class Periods(NamedTuple):
     update_each: bool  # a rollout is what one update learns from, and log_interval counts rollouts, not episodes
 
 
-class Evaluations(NamedTuple):
-    """What learn's keywords of these names say."""
-
-    eval_freq: int
-    n_eval_episodes: int
-    eval_env: Any
-
-
 class Loop:
-    """The state of one call of learn."""
+    """The state of one call of learn, whose keywords those of the same names are."""
 
     def __init__(
         self,
-        model: Model,
+        model: Trainer,
         native: Native,
         pushed: Pushed | None,
-        total_timesteps: int,
         periods: Periods,
+        total_timesteps: int,
+        callback: Any,
         log_interval: int | None,
-        evaluations: Evaluations,
-        callback: Any = None,
-        progress_bar: bool = False,
+        progress_bar: bool,
+        eval_freq: int,
+        n_eval_episodes: int,
+        eval_env: Any,
     ) -> None:
         self.model, self.native, self.pushed, self.periods = model, native, pushed, periods
         self.callback = as_callback(callback)
         self.log_interval = log_interval
-        self.eval_freq, self.n_eval_episodes, self.eval_env = evaluations
-        self.eval_env = model.env_name if self.eval_env is None else self.eval_env
-        if self.eval_freq and not self.eval_env:
-            raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
+        self.eval_freq, self.n_eval_episodes, self.eval_env = eval_freq, n_eval_episodes, eval_env
         self.stats = native.stats()
         self.end = self.stats.num_timesteps + total_timesteps
         self.next_eval = self._after(self.stats.num_timesteps)
-        self.progress: ProgressLine | None = None
-        if progress_bar:
-            self.progress = ProgressLine(self.end, self.stats.num_timesteps, model.env_name or label(model.get_env()))
+        self.progress = ProgressLine(self.end, self.stats.num_timesteps, label(model.get_env())) if progress_bar else None
         self.started = (time.monotonic(), self.stats.num_timesteps)
         self.first = self.logged = self._countable()
         self.in_rollout = False
