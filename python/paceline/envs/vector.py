@@ -13,14 +13,13 @@ section 7 of paceline.h asks for.
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _ffi
 from ..errors import ConfigError, SpaceError
 from ..spaces import ActionLayout, Array, ObsLayout
+from ._rows import Block
 
 if TYPE_CHECKING:
     import gymnasium
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 SAME_STEP, NEXT_STEP = "same_step", "next_step"
 
 
-class Rows:
+class Rows(Block):
     """The arrays of one vector step, row i for environment i, and the paceline_rows that points to them.
 
     obs, final_obs [n, *layout.shape]; actions int32 [n]; rewards float64 [n];
@@ -36,14 +35,8 @@ class Rows:
     """
 
     def __init__(self, n: int, layout: ObsLayout) -> None:
-        shape = (n, *layout.shape)
-        self.obs, self.final_obs = np.zeros(shape, layout.dtype), np.zeros(shape, layout.dtype)
-        self.actions, self.rewards = np.zeros(n, np.int32), np.zeros(n, np.float64)
-        self.terminated, self.truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        self._struct = _ffi.Rows(num_rows=n)
-        for name in ("obs", "final_obs", "rewards", "terminated", "truncated"):
-            setattr(self._struct, name, getattr(self, name).ctypes.data)
-        self.pointer = ctypes.byref(self._struct)
+        super().__init__(n, ObsLayout(layout.shape, layout.dtype), [], final=True)
+        self.actions = np.zeros(n, np.int32)
 
     @property
     def ended(self) -> Array:
