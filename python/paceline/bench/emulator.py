@@ -1,6 +1,6 @@
 """`paceline bench emulator`: emulated frames per second, ours and ale-py's in turns.
 
-Four ways to play the same game, each a Player that takes turns:
+Four ways to play the same game, which take turns:
 
     ale     ale_py.ALEInterface, act(action) with a frame skip of 4
     every   paceline.atari.ALEInterface, drawing every frame: no frame skip, each action four times
@@ -23,7 +23,7 @@ import statistics
 import sys
 import time
 import warnings
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import PacelineError
 
@@ -137,13 +137,6 @@ def _progress(line: str) -> None:
 # ----------------------------------------------------------------- the game
 
 
-class Player(Protocol):
-    """A way to play. A further one needs a line in _game and nothing else."""
-
-    def turn(self) -> tuple[int, float]:
-        """Plays on for a fixed number of acts: (frames, seconds of processor time)."""
-
-
 def _game(game: str, path: Any, ale: Any, seconds: float, turns: int) -> dict[str, Any]:
     from ..envs.atari import ALEInterface
 
@@ -152,7 +145,7 @@ def _game(game: str, path: Any, ale: Any, seconds: float, turns: int) -> dict[st
     acts = theirs.calibrate(seconds)
     every.calibrate(seconds, acts)
     some.calibrate(seconds, acts)
-    players: dict[str, Player] = {"ale": theirs, "every": every, "2of4": some, "env": _Env(game, acts // _ENVS)}
+    players: dict[str, _Act | _Env] = {"ale": theirs, "every": every, "2of4": some, "env": _Env(game, acts // _ENVS)}
     rates: dict[str, list[float]] = {name: [] for name in players}
     for turn in range(turns):
         for name in players if turn % 2 == 0 else reversed(players):
@@ -185,6 +178,7 @@ class _Act:
         return number
 
     def turn(self) -> tuple[int, float]:
+        """Plays the acts: (frames, seconds of processor time)."""
         ale, act, game_over, repeat = self.ale, self.ale.act, self.ale.game_over, self.repeat
         first, began = ale.getFrameNumber(), time.process_time()
         for action in self.actions:
