@@ -74,7 +74,7 @@ def _load() -> ctypes.CDLL:
             else:
                 function.restype = result
         for folder in rom_folders():
-            dll.paceline_rom_folder(encode(folder))
+            dll.paceline_rom_folder(os.fsencode(folder))
         os.register_at_fork(after_in_child=_mark_forked)
         atexit.register(_close_all)
         _dll = dll
@@ -123,10 +123,6 @@ def _close_all() -> None:
 def close_at_exit(thing: Any) -> None:
     """Calls thing._exit() when the interpreter ends, if thing still lives then."""
     _at_exit.add(thing)
-
-
-def encode(text: str | os.PathLike[str]) -> bytes:
-    return os.fsencode(text)
 
 
 def take_text(call: Callable[..., Any], *arguments: Any) -> str | None:

@@ -134,10 +134,10 @@ class Native:
 
     def save(self, path: str | os.PathLike[str], experience: bool) -> None:
         self.finish()
-        _lib.lib().paceline_trainer_save(self.value, _lib.encode(path), _ffi.SAVE_EXPERIENCE if experience else 0)
+        _lib.lib().paceline_trainer_save(self.value, os.fsencode(path), _ffi.SAVE_EXPERIENCE if experience else 0)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        _lib.lib().paceline_trainer_load(self.value, _lib.encode(path))
+        _lib.lib().paceline_trainer_load(self.value, os.fsencode(path))
 
     def close(self) -> None:
         self.handle.close()

@@ -41,11 +41,7 @@ def constructor(init: Init) -> Init:
 
 
 class Trainer:
-    """A model that learns in an environment; see the classes of the methods, DQN and A2C.
-
-    A model may be used by one thread at a time; stop() may be called from any.
-    Close it, or use it in a with statement.
-    """
+    """A model that learns in an environment; see the classes of the methods, DQN and A2C."""
 
     METHOD: ClassVar[str]  # the library's name for it
     LOG_INTERVAL: ClassVar[int]  # learn's by default

@@ -68,7 +68,7 @@ class Config:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Config:
         """The settings that a checkpoint holds, of the method that it names."""
-        return cls(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
+        return cls(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, os.fsencode(path)))
 
     @property
     def method(self) -> str:

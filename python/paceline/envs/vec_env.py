@@ -371,8 +371,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         closed one refuses to step."""
         self._handle.close()
 
-    def _exit(self) -> None:
-        self._handle.close()
+    _exit = close_extras
 
     def __repr__(self) -> str:
         recipe = f", recipe={self.recipe!r}" if self.recipe else ""
