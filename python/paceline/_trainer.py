@@ -16,7 +16,7 @@ from ._native import Native
 from .config import Config, encode_options, translate
 from .envs.vector import Source, adapt, built_in, label
 from .errors import ConfigError, HandleError
-from .learning import Loop, Periods, Pushed
+from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
 from .policy import Evaluation, Policy
@@ -134,7 +134,7 @@ class Trainer:
         self._native = Native(config, spec)
         _lib.close_at_exit(self)
         config.close()
-        self._pushed = None if source is None else Pushed(source)
+        self._source = source
         self._describe(source)
         self._native.warn(stacklevel=3)  # the line that called the constructor, from_preset or load
         if self.verbose:
@@ -226,12 +226,12 @@ class Trainer:
             flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
             self.evaluations = []
             self._forget_best()
-        if (pushed := self._pushed) is not None:
-            pushed.source.check()
-            if pushed.needs_reset:
+        if (source := self._source) is not None:
+            source.check()
+            if source.needs_reset:
                 flags |= _ffi.RESET_ENVS
             if flags & _ffi.RESET_ENVS:
-                pushed.reset(None if self._begun else self._given_seed)
+                source.reset(None if self._begun else self._given_seed)
         self._native.begin(int(total_timesteps), flags)
         self._begun = True
         name = tb_log_name or type(self).__name__
@@ -239,7 +239,7 @@ class Trainer:
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
         try:
             Loop(
-                self, self._native, pushed, self._periods(), int(total_timesteps), callback, every, progress_bar,
+                self, self._native, source, self._periods(), int(total_timesteps), callback, every, progress_bar,
                 eval_freq, n_eval_episodes, eval_env,
             ).run()  # fmt: skip
         finally:
@@ -269,7 +269,7 @@ class Trainer:
     def policy_snapshot(self) -> Policy:
         """A frozen copy of the network as it is at this step; close it after use."""
         self._check_open()
-        known = (None, None) if self._pushed is None else (self.obs_layout, self.action_layout)
+        known = (None, None) if self._source is None else (self.obs_layout, self.action_layout)
         return Policy(self._native.policy(), *known)
 
     def evaluate(
@@ -334,8 +334,8 @@ class Trainer:
         return self._spaces()[1]
 
     def _spaces(self) -> tuple[Any, Any]:
-        if self._pushed is not None:
-            return self._pushed.source.spaces()
+        if self._source is not None:
+            return self._source.spaces()
         return gymnasium_spaces(self.obs_layout, self.action_layout)
 
     def get_env(self) -> Any:
@@ -347,17 +347,17 @@ class Trainer:
 
         The episodes in progress are cut off (truncated) at the next learn.
         """
-        if self._pushed is None:
+        if self._source is None:
             if env != self._env:
                 raise ConfigError(f"env: {env!r}, this model steps the built-in {self._env} itself and cannot change to another")
             return
         if isinstance(env, str):
             raise ConfigError(f"env: {env!r}, must be a Gymnasium environment: this model's are stepped from Python")
         source = adapt(env)
-        new, have = ((s.layout.shape, s.layout.dtype, s.actions.n, s.num_envs, s.autoreset) for s in (source, self._pushed.source))
+        new, have = ((s.layout.shape, s.layout.dtype, s.actions.n, s.num_envs, s.autoreset) for s in (source, self._source))
         if new != have:
             raise ConfigError(f"env: (shape, dtype, actions, num_envs, autoreset) is {new}, must be {have}")
-        self._pushed, self._env = Pushed(source), env
+        self._source, self._env = source, env
 
     # ------------------------------------------------------ weights and files
 

@@ -16,42 +16,29 @@ import numpy as np
 
 from ._native import Native
 from .callbacks import as_callback
-from .envs.vector import SAME_STEP, Rows, Source, label
+from .envs.vector import SAME_STEP, Source, label
 from .progress import ProgressLine
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
 
 
-class Pushed:
-    """Environments that are stepped from Python, and their rows."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.rows = Rows(source.num_envs, source.layout)
-        self.needs_reset = True  # no episode is in progress
-
-    def reset(self, seed: int | None) -> None:
-        """Begins episodes in all of them."""
-        self.source.reset(self.rows, seed)
-        self.needs_reset = False
-
-    def round(self) -> dict[str, Any]:
-        """What Stable-Baselines3's callbacks look for after a round."""
-        source, rows, ended = self.source, self.rows, self.rows.ended
-        infos: list[dict[str, Any]] = [{} for _ in range(source.num_envs)]
-        last = rows.final_obs if source.autoreset == SAME_STEP else rows.obs
-        for i in np.flatnonzero(ended):
-            infos[i]["terminal_observation"] = last[i].copy()
-            infos[i]["TimeLimit.truncated"] = bool(rows.truncated[i] and not rows.terminated[i])
-        return {
-            "new_obs": rows.obs.copy(),
-            "actions": rows.actions.copy(),
-            "rewards": rows.rewards.astype(np.float32),
-            "dones": ended,
-            "infos": infos,
-            "vector_infos": source.infos,
-        }
+def _round(source: Source) -> dict[str, Any]:
+    """What Stable-Baselines3's callbacks look for after a round."""
+    rows, ended = source.rows, source.rows.ended
+    infos: list[dict[str, Any]] = [{} for _ in range(source.num_envs)]
+    last = rows.final_obs if source.autoreset == SAME_STEP else rows.obs
+    for i in np.flatnonzero(ended):
+        infos[i]["terminal_observation"] = last[i].copy()
+        infos[i]["TimeLimit.truncated"] = bool(rows.truncated[i] and not rows.terminated[i])
+    return {
+        "new_obs": rows.obs.copy(),
+        "actions": rows.actions.copy(),
+        "rewards": rows.rewards.astype(np.float32),
+        "dones": ended,
+        "infos": infos,
+        "vector_infos": source.infos,
+    }
 
 
 class Periods(NamedTuple):
@@ -68,7 +55,7 @@ class Loop:
         self,
         model: Trainer,
         native: Native,
-        pushed: Pushed | None,
+        source: Source | None,
         periods: Periods,
         total_timesteps: int,
         callback: Any,
@@ -78,7 +65,7 @@ class Loop:
         n_eval_episodes: int,
         eval_env: Any,
     ) -> None:
-        self.model, self.native, self.pushed, self.periods = model, native, pushed, periods
+        self.model, self.native, self.source, self.periods = model, native, source, periods
         self.callback = as_callback(callback)
         self.log_interval = log_interval
         self.eval_freq, self.n_eval_episodes, self.eval_env = eval_freq, n_eval_episodes, eval_env
@@ -103,7 +90,7 @@ class Loop:
                 if callback is not None and not self.in_rollout:
                     self.in_rollout = True
                     callback.on_rollout_start()
-                stepped = self._run_native() if self.pushed is None else self._run_pushed(self.pushed)
+                stepped = self._run_native() if self.source is None else self._run_pushed(self.source)
                 if stepped and callback is not None and not self._called_back(before):
                     break
                 self._between()
@@ -130,15 +117,15 @@ class Loop:
         self.native.run(self.stats, int(steps))
         return bool(self.stats.num_timesteps > before)
 
-    def _run_pushed(self, pushed: Pushed) -> bool:
+    def _run_pushed(self, source: Source) -> bool:
         """One round of environments stepped from Python; False if it was stopped before."""
         try:
-            if not self.native.act(pushed.rows, self._waiting):
+            if not self.native.act(source.rows, self._waiting):
                 return False
-            pushed.source.step(pushed.rows)
-            self.native.observe(pushed.rows, self._waiting)
+            source.step()
+            self.native.observe(source.rows, self._waiting)
         except BaseException:
-            pushed.needs_reset = True  # the round cannot be finished
+            source.needs_reset = True  # the round cannot be finished
             raise
         self.stats = self.native.stats()
         return True
@@ -150,8 +137,8 @@ class Loop:
 
     def _called_back(self, rollouts: int) -> bool:
         """Calls back after a round, before which so many rollouts had ended; False if learning is to end."""
-        if self.pushed is not None:
-            self.locals.update(self.pushed.round())
+        if self.source is not None:
+            self.locals.update(_round(self.source))
         self.callback.update_locals(self.locals)
         more: bool = self.callback.on_step() is not False
         if self._rollouts() > rollouts:

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _ffi, _lib
 from .config import encode_options
-from .envs.vector import NEXT_STEP, Rows, Source, adapt
+from .envs.vector import NEXT_STEP, Source, adapt
 from .errors import ConfigError
 from .spaces import ActionLayout, Array, ObsLayout
 
@@ -136,8 +136,7 @@ class Policy:
             )
         if episodes < 1:
             raise ConfigError(f"episodes: {episodes}, must be at least 1")
-        n = source.num_envs
-        rows = Rows(n, source.layout)
+        n, rows = source.num_envs, source.rows
         # Each environment plays a fixed share: taking the first to finish
         # would favour short episodes.
         left = np.array([(episodes + i) // n for i in range(n)])
@@ -145,11 +144,11 @@ class Policy:
         resetting = np.zeros(n, bool)
         played: list[tuple[float, int]] = []
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
-        source.reset(rows, seed=seed % 2**31)
+        source.reset(seed=seed % 2**31)
         while left.any():
             rows.actions[...] = self._act(rows.obs, options)
             options.counter += 1
-            source.step(rows)
+            source.step()
             returns += np.where(resetting, 0, rows.rewards)
             lengths += ~resetting
             ended = rows.ended & ~resetting
