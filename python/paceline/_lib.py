@@ -64,7 +64,10 @@ def _load() -> ctypes.CDLL:
             dll = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
         except OSError as err:
             raise PacelineError(f"{path} could not be loaded: {err}") from None
-        _check_abi(dll, path)
+        if not hasattr(dll, "paceline_abi_version"):
+            raise VersionError(f"{path} is not libpaceline: it has no paceline_abi_version")
+        if dll.paceline_abi_version() != _ffi.ABI_VERSION:
+            raise VersionError(f"{path} has interface version {dll.paceline_abi_version()}, this package needs {_ffi.ABI_VERSION}")
         for name, (result, arguments) in _ffi.PROTOTYPES.items():
             function = getattr(dll, name)
             function.argtypes = arguments
@@ -86,16 +89,6 @@ def rom_folders() -> list[Path]:
     spec = importlib.util.find_spec("ale_py")
     found = [Path(location) / "roms" for location in (spec.submodule_search_locations or [])] if spec else []
     return [folder for folder in found if folder.is_dir()]
-
-
-def _check_abi(dll: ctypes.CDLL, path: Path) -> None:
-    try:
-        dll.paceline_abi_version.restype = ctypes.c_int
-        number = dll.paceline_abi_version()
-    except AttributeError:
-        raise VersionError(f"{path} is not libpaceline: it has no paceline_abi_version") from None
-    if number != _ffi.ABI_VERSION:
-        raise VersionError(f"{path} has interface version {number}, this package needs {_ffi.ABI_VERSION}")
 
 
 def _raise(status: int, function: Any, arguments: Any) -> int:

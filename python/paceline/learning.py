@@ -131,8 +131,8 @@ class Loop:
         return True
 
     def _waiting(self) -> None:
-        """The library is at work for a tenth of a second and longer."""
-        if self.progress is not None:
+        """The library is at work, or between two calls of it."""
+        if self.progress is not None and self.progress.due():
             self.progress.update(self.model.stats)
 
     def _called_back(self, rollouts: int) -> bool:
@@ -172,8 +172,7 @@ class Loop:
             self.native.settle(self._waiting)
             self._evaluate()
         self.native.warn(stacklevel=4)  # the line that called learn
-        if self.progress is not None and self.progress.due():
-            self.progress.update(self.model.stats)
+        self._waiting()
         if self.log_interval and self._countable() - self.logged >= self.log_interval:
             self.logged = self._countable()
             self._log()

@@ -219,15 +219,8 @@ def main(args: argparse.Namespace) -> None:
         cells.append(cell)
         print(_lines(cell, header=len(cells) == 1), flush=True, file=sys.stderr if args.json else sys.stdout)
     if args.json:
-        report = {
-            "threads": _THREADS,
-            "steps_a_turn": _STEPS,
-            "rounds": args.rounds,
-            "recipe": "ale",
-            "results": cells,
-            "ratio": ratios(cells),
-        }
-        print(json.dumps(report))
+        head = {"threads": _THREADS, "steps_a_turn": _STEPS, "rounds": args.rounds, "recipe": "ale"}
+        print(json.dumps(head | {"results": cells, "ratio": ratios(cells)}))
         return
     better = {key: value for key, value in ratios(cells).items() if key.endswith("_vs_better")}
     for n in sizes:

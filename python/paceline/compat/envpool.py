@@ -79,12 +79,10 @@ def make(task_id: str, env_type: str, **kwargs: Any) -> EnvPool:
 
 def make_gymnasium(task_id: str, **kwargs: Any) -> EnvPool:
     """make(task_id, "gymnasium")."""
-    return make(task_id, "gymnasium", **kwargs)
+    return EnvPool(task_id, **kwargs)
 
 
-def make_gym(task_id: str, **kwargs: Any) -> EnvPool:
-    """make(task_id, "gym")."""
-    return make(task_id, "gym", **kwargs)
+make_gym = make_gymnasium
 
 
 def make_dm(task_id: str, **kwargs: Any) -> NoReturn:

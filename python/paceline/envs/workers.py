@@ -336,10 +336,8 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         infos, failed = self._settle(self._batch, indices)
         if named:
             infos["env_id"], infos["_env_id"] = np.array(indices, np.int32), np.ones(count, bool)
-        if count == self.num_envs:
-            columns = table.rewards.copy(), table.terminated.copy(), table.truncated.copy()
-        else:
-            columns = table.rewards[indices], table.terminated[indices], table.truncated[indices]
+        at: Any = slice(None) if count == self.num_envs else indices
+        columns = table.rewards[at].copy(), table.terminated[at].copy(), table.truncated[at].copy()
         results = (self._observations(indices), *columns, infos)
         if failed:
             raise _crew.error(failed.values(), results)
