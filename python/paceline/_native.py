@@ -1,4 +1,4 @@
-"""The library's trainer as an object: one method for each of its functions, and nothing of one method of learning.
+"""The library's trainer while it runs: nothing of one method of learning, and nothing of files.
 
 Calls that may have to wait ask the library again every tenth of a second, so that
 Ctrl-C is heard, and call waiting() in between.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,22 +38,6 @@ class Native:
         """The handle as the library takes it."""
         return self.handle.value
 
-    # -------------------------------------------------------- what it is
-
-    def config(self) -> Config:
-        """A configuration with the settings as they act; the caller closes it."""
-        return Config(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_trainer_config, self.value))
-
-    def describe(self) -> dict[str, Any]:
-        """method, env, recipe, recipe_hash, sets: as paceline.h says."""
-        return dict(_lib.take_json(_lib.lib().paceline_trainer_describe, self.value))
-
-    def spec(self) -> tuple[_ffi.Spec, _ffi.Spec]:
-        """What observations and actions are."""
-        obs, action = _ffi.Spec(), _ffi.Spec()
-        _lib.lib().paceline_trainer_spec(ctypes.byref(obs), ctypes.byref(action), self.value)
-        return obs, action
-
     def stats(self) -> _ffi.Stats:
         """The counters that every method has."""
         stats = _ffi.Stats()
@@ -70,8 +53,6 @@ class Native:
         """Makes warnings of the library's notices. stacklevel: whose line they name, 1 for the caller's, as in warnings.warn."""
         while (text := _lib.take_text(_lib.lib().paceline_trainer_notice, self.value)) is not None:
             warnings.warn(text, PacelineWarning, stacklevel=stacklevel + 1)
-
-    # ----------------------------------------------------------- running
 
     def begin(self, total_timesteps: int, flags: int) -> None:
         """Begins a run; flags: RESET_TIMESTEPS, RESET_ENVS."""
@@ -120,24 +101,7 @@ class Native:
         self.stopped = True
         _lib.lib().paceline_trainer_stop(self.value)
 
-    # ------------------------------------------------- weights and files
-
-    def policy(self) -> _lib.Handle:
-        """A paceline_policy with the weights of this step."""
-        self.finish()
-        return _lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self.value)
-
     def hash(self, part: str) -> str:
         """The SHA-256 of the experience ("replay") or of a set of parameters."""
         self.finish()
         return _lib.take_text(_lib.lib().paceline_trainer_hash, self.value, part.encode()) or ""
-
-    def save(self, path: str | os.PathLike[str], experience: bool) -> None:
-        self.finish()
-        _lib.lib().paceline_trainer_save(self.value, os.fsencode(path), _ffi.SAVE_EXPERIENCE if experience else 0)
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        _lib.lib().paceline_trainer_load(self.value, os.fsencode(path))
-
-    def close(self) -> None:
-        self.handle.close()

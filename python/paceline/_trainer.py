@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import json
@@ -20,7 +21,7 @@ from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
 from .policy import Evaluation, Policy
-from .spaces import ActionLayout, Array, ObsLayout, gymnasium_spaces
+from .spaces import ActionLayout, Array, ObsLayout
 
 Self = TypeVar("Self", bound="Trainer")
 Init = TypeVar("Init", bound=Callable[..., None])
@@ -103,7 +104,7 @@ class Trainer:
         self = cls.__new__(cls)
         self._start(config, env, overrides, keep=True)
         try:
-            self._native.load(path)
+            _lib.lib().paceline_trainer_load(self._native.value, os.fsencode(path))
         except BaseException:
             self.close()
             raise
@@ -166,15 +167,16 @@ class Trainer:
 
     def _describe(self, source: Source | None) -> None:
         """Keeps what does not change while the trainer lives."""
-        native = self._native
-        self._config = native.config()
+        lib, handle = _lib.lib(), self._native.handle
+        self._config = Config(handle=_lib.new_handle("paceline_config_free", lib.paceline_trainer_config, handle.value))
         self.seed = int(self.setting("seed"))
         self.policy_name = self.setting("policy")
-        described = native.describe()
+        described = _lib.take_json(lib.paceline_trainer_describe, handle.value)
         self.recipe = f"{described['recipe']} {described['recipe_hash']}".strip()
-        self._parameters = Parameters(native.handle, described["sets"])
+        self._parameters = Parameters(handle, described["sets"])
         if source is None:
-            obs, action = native.spec()
+            obs, action = _ffi.Spec(), _ffi.Spec()
+            lib.paceline_trainer_spec(ctypes.byref(obs), ctypes.byref(action), handle.value)
             self.obs_layout, self.action_layout = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
         else:
             self.obs_layout, self.action_layout = source.layout, source.actions
@@ -269,8 +271,9 @@ class Trainer:
     def policy_snapshot(self) -> Policy:
         """A frozen copy of the network as it is at this step; close it after use."""
         self._check_open()
-        known = (None, None) if self._source is None else (self.obs_layout, self.action_layout)
-        return Policy(self._native.policy(), *known)
+        self._native.finish()
+        handle = _lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self._native.value)
+        return Policy(handle, self.obs_layout, self.action_layout)
 
     def evaluate(
         self,
@@ -327,16 +330,11 @@ class Trainer:
 
     @property
     def observation_space(self) -> Any:
-        return self._spaces()[0]
+        return self.obs_layout.space() if self._source is None else self._source.spaces()[0]
 
     @property
     def action_space(self) -> Any:
-        return self._spaces()[1]
-
-    def _spaces(self) -> tuple[Any, Any]:
-        if self._source is not None:
-            return self._source.spaces()
-        return gymnasium_spaces(self.obs_layout, self.action_layout)
+        return self.action_layout.space() if self._source is None else self._source.spaces()[1]
 
     def get_env(self) -> Any:
         """The environment that was given: an object, or the name of a built-in one."""
@@ -391,7 +389,8 @@ class Trainer:
         environments are built in). An older file at path is replaced at the end, or kept
         if writing fails.
         """
-        self._native.save(path, experience=replay)
+        self._native.finish()
+        _lib.lib().paceline_trainer_save(self._native.value, os.fsencode(path), _ffi.SAVE_EXPERIENCE if replay else 0)
 
     # ------------------------------------------------------------------ ending
 
@@ -407,7 +406,7 @@ class Trainer:
         if self._acting is not None:
             self._acting.close()
             self._acting = None
-        self._native.close()
+        self._native.handle.close()
         self._config.close()
 
     def __enter__(self: Self) -> Self:

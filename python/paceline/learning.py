@@ -131,7 +131,10 @@ class Loop:
         return True
 
     def _waiting(self) -> None:
-        """The library is at work, or between two calls of it."""
+        """The library is at work for a tenth of a second and longer."""
+        self._show_progress()
+
+    def _show_progress(self) -> None:
         if self.progress is not None and self.progress.due():
             self.progress.update(self.model.stats)
 
@@ -172,7 +175,7 @@ class Loop:
             self.native.settle(self._waiting)
             self._evaluate()
         self.native.warn(stacklevel=4)  # the line that called learn
-        self._waiting()
+        self._show_progress()
         if self.log_interval and self._countable() - self.logged >= self.log_interval:
             self.logged = self._countable()
             self._log()

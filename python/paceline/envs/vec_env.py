@@ -97,11 +97,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._step, self._recv = lib.paceline_vec_step, lib.paceline_vec_recv
 
     def _set_spaces(self, layout: ObsLayout, action: _ffi.Spec, described: dict[str, Any]) -> None:
-        if layout.dtype == np.uint8:
-            self.single_observation_space: spaces.Space[Array] = spaces.Box(0, 255, layout.declared, np.uint8)
-        else:
-            low, high = (_bounds(described[k], inf, layout.declared) for k, inf in (("obs_low", -np.inf), ("obs_high", np.inf)))
-            self.single_observation_space = spaces.Box(low, high, layout.declared, np.float32)
+        self.single_observation_space: spaces.Space[Array] = layout.space(
+            *(_bounds(described[k], inf, layout.declared) for k, inf in (("obs_low", -np.inf), ("obs_high", np.inf)))
+        )
         if action.kind == _ffi.DISCRETE:
             self.single_action_space: spaces.Space[Any] = spaces.Discrete(int(action.n))
             self._actions: Array = np.zeros(self.num_envs, np.int32)
