@@ -12,6 +12,7 @@ fastest in the first turn goes on. Arrays that a step returned stay as they are,
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
 import sys
@@ -34,12 +35,14 @@ _SLOW = 8  # turns of Gymnasium's own are so many times shorter, and there is on
 Run = Callable[[Array], None]
 
 
+@dataclasses.dataclass
 class Contender:
     """What takes turns: run takes the steps of a row of actions for all environments."""
 
-    def __init__(self, run: Run, close: Callable[[], None], slow: bool = False) -> None:
-        self.run, self.close, self.slow = run, close, slow
-        self.rates: list[float] = []
+    run: Run
+    close: Callable[[], None]
+    slow: bool = False
+    rates: list[float] = dataclasses.field(default_factory=list)
 
     def turn(self, actions: Array) -> None:
         rows = actions[: max(1, len(actions) // _SLOW)] if self.slow else actions

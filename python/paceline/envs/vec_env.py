@@ -130,27 +130,21 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         were. Results that are under way (send) are waited for and forgotten.
         """
         self._check_open()
-        chosen = reset_mask(options, self.num_envs)
-        seeds, given = self._seeds(seed, chosen)
+        chosen, groups = self._to_reset(seed, options)
         self.drain()
         block = self._pool.take() if self.copy else self._now
         if block is not self._now and not chosen.all():
             block.keep(self._now, ~chosen)
-        for rows, numbers in ((chosen & given, seeds), (chosen & ~given, None)):
-            if rows.any():
-                _lib.lib().paceline_vec_reset(
-                    self._handle.value,
-                    None if numbers is None else numbers.ctypes.data_as(POINTER(c_uint64)),
-                    rows.ctypes.data_as(POINTER(c_uint8)),
-                    block.pointer,
-                )
+        for rows, seeds in groups:
+            _lib.lib().paceline_vec_reset(self._handle.value, _numbers(seeds), rows.ctypes.data_as(POINTER(c_uint8)), block.pointer)
         self._turn(block)
         self._to_send = np.arange(self.num_envs, dtype=np.int32)
         infos = self._infos(block, self._everybody[self.num_envs])
         return block.obs.view(), infos if chosen.all() else _masked(infos, chosen)
 
-    def _seeds(self, seed: Any, chosen: Array) -> tuple[Array, Array]:
-        """(seeds, which of the chosen environments get theirs)."""
+    def _to_reset(self, seed: Any, options: dict[str, Any] | None) -> tuple[Array, list[tuple[Array, Array | None]]]:
+        """(The environments to reset, these in groups that get one of the seeds, or go on without)."""
+        chosen = reset_mask(options, self.num_envs)
         seeds, given = seed_numbers(seed, self.num_envs)
         first = seed if np.ndim(seed) == 0 else None
         never = chosen & ~(given | self._seeded)
@@ -162,7 +156,8 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         given &= chosen
         self._seeded |= given
         self._seed_of[given] = seeds[given]
-        return seeds, given
+        groups = ((given, seeds), (chosen & ~given, None))
+        return chosen, [(rows, numbers) for rows, numbers in groups if rows.any()]
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -243,17 +238,12 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """reset whose results come by recv. What is under way of the environments that it
         resets must have been received."""
         self._check_open()
-        chosen = reset_mask(options, self.num_envs)
-        seeds, given = self._seeds(seed, chosen)
+        _, groups = self._to_reset(seed, options)
         self._offer()
-        for rows, numbered in ((chosen & given, True), (chosen & ~given, False)):
+        for rows, seeds in groups:
             ids = np.flatnonzero(rows).astype(np.int32)
-            if len(ids):
-                numbers = np.ascontiguousarray(seeds[ids])
-                _lib.lib().paceline_vec_send_reset(
-                    self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids),
-                    numbers.ctypes.data_as(POINTER(c_uint64)) if numbered else None,
-                )  # fmt: skip
+            numbers = _numbers(None if seeds is None else seeds[ids])
+            _lib.lib().paceline_vec_send_reset(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), numbers)
 
     def send(self, actions: Any, env_id: Any = None) -> None:
         """Hands out actions and does not wait.
@@ -374,6 +364,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def __repr__(self) -> str:
         recipe = f", recipe={self.recipe!r}" if self.recipe else ""
         return f"VecEnv({self.id}, num_envs={self.num_envs}{recipe}{', closed' if self.closed else ''})"
+
+
+def _numbers(seeds: Array | None) -> Any:
+    return None if seeds is None else seeds.ctypes.data_as(POINTER(c_uint64))
 
 
 def _masked(infos: dict[str, Any], mask: Array) -> dict[str, Any]:
