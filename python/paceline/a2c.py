@@ -81,9 +81,8 @@ class A2C(Trainer):
 
     predict samples from the distribution unless it is deterministic. use_sde,
     rollout buffers of one's own and continuous actions are not there: asking for them is
-    an error. The methods say themselves what learn, predict, save and all others do. A
-    model may be used by one thread at a time; stop() may be called from any. Close it,
-    or use it in a with statement.
+    an error. A model may be used by one thread at a time; stop() may be called from any.
+    Close it, or use it in a with statement.
     """
 
     METHOD = "a2c"

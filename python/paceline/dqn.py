@@ -100,9 +100,8 @@ class DQN(Trainer):
     count steps of all environments together, and each environment has its own
     exploration RNG; stable-baselines3 counts vector steps and draws once for all.
 
-    The methods say themselves what learn, predict, save and all others do. A model may be
-    used by one thread at a time; stop() may be called from any. Close it, or use it in a
-    with statement.
+    A model may be used by one thread at a time; stop() may be called from any. Close it,
+    or use it in a with statement.
     """
 
     METHOD = "dqn"

@@ -100,7 +100,10 @@ class SingleSource(Source):
     def step(self) -> None:
         rows = self.rows
         obs, reward, terminated, truncated, self.infos = self.env.step(int(rows.actions[0]) + self.actions.start)
-        rows.rewards[0] = _scalar(reward)
+        try:
+            rows.rewards[0] = float(reward)
+        except (TypeError, ValueError):
+            raise SpaceError(f"environment 0: reward {reward!r}, must be a number") from None
         rows.terminated[0], rows.truncated[0] = bool(terminated), bool(truncated)
         if terminated or truncated:
             self._write(rows.final_obs[0], obs, "environment 0")
@@ -167,13 +170,6 @@ class VectorSource(Source):
         if column.shape != (self.num_envs,):
             raise SpaceError(f"vector environment: {what} of shape {column.shape}, must be {(self.num_envs,)}")
         return column
-
-
-def _scalar(reward: Any) -> float:
-    try:
-        return float(reward)
-    except (TypeError, ValueError):
-        raise SpaceError(f"environment 0: reward {reward!r}, must be a number") from None
 
 
 def built_in(env: Any) -> tuple[str | None, int | None, dict[str, Any]]:
