@@ -12,12 +12,10 @@ from .learning import Periods
 from .schedules import Schedule
 
 _NO_SDE = "exploration is the policy's own distribution of actions"
-_NO_ROLLOUT_BUFFER = "the rollout's storage is the library's own"
 _FIXED: Fixed = {
     "use_sde": ((False,), _NO_SDE),
     "sde_sample_freq": ((-1,), _NO_SDE),
-    "rollout_buffer_class": ((None,), _NO_ROLLOUT_BUFFER),
-    "rollout_buffer_kwargs": ((None,), _NO_ROLLOUT_BUFFER),
+    **dict.fromkeys(("rollout_buffer_class", "rollout_buffer_kwargs"), ((None,), "the rollout's storage is the library's own")),
 }
 
 

@@ -14,8 +14,7 @@ from .schedules import Schedule
 _FIXED: Fixed = {
     "tau": ((1, 1.0), "the target network is copied whole every target_update_interval steps"),
     "n_steps": ((1,), "targets look one step ahead"),
-    "replay_buffer_class": ((None,), "the replay memory is the library's own"),
-    "replay_buffer_kwargs": ((None,), "the replay memory is the library's own"),
+    **dict.fromkeys(("replay_buffer_class", "replay_buffer_kwargs"), ((None,), "the replay memory is the library's own")),
     "optimize_memory_usage": ((False, True), "frames are always kept once"),
 }
 

@@ -62,10 +62,8 @@ class ObsLayout:
         return cls(shape, np.dtype(np.uint8 if spec.dtype == _ffi.UINT8 else np.float32))
 
     def spec(self) -> _ffi.Spec:
-        spec = _ffi.Spec(kind=_ffi.BOX, ndim=len(self.shape))
-        spec.dtype = _ffi.UINT8 if self.dtype == np.uint8 else _ffi.FLOAT32
-        spec.shape = (ctypes.c_int64 * 4)(*self.shape)
-        return spec
+        dtype = _ffi.UINT8 if self.dtype == np.uint8 else _ffi.FLOAT32
+        return _ffi.Spec(kind=_ffi.BOX, dtype=dtype, ndim=len(self.shape), shape=(ctypes.c_int64 * 4)(*self.shape))
 
     @property
     def bytes(self) -> int:

@@ -91,7 +91,8 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._received: Block | None = None
         self._to_send = np.arange(self.num_envs, dtype=np.int32)
         self._everybody = {n: _constant(np.ones(n, np.bool_)) for n in {self.num_envs, self.batch_size}}
-        self._recipes = {n: self._recipe_infos(n) for n in self._everybody}
+        texts = {"recipe": self.recipe, "recipe_hash": self.recipe_hash} if self.recipe else {}
+        self._recipes = {n: {name: _constant(np.full(n, text, dtype=object)) for name, text in texts.items()} for n in self._everybody}
         self._seeded = np.zeros(self.num_envs, bool)
         self._seed_of = np.zeros(self.num_envs, np.uint64)
         self._step, self._recv = lib.paceline_vec_step, lib.paceline_vec_recv
@@ -216,10 +217,6 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             infos[name], infos["_" + name] = column, mask
         return infos
 
-    def _recipe_infos(self, n: int) -> dict[str, Array]:
-        pair = {"recipe": self.recipe, "recipe_hash": self.recipe_hash} if self.recipe else {}
-        return {name: _constant(np.full(n, text, dtype=object)) for name, text in pair.items()}
-
     def _final_infos(self, block: Block, ended: Array, infos: dict[str, Any]) -> None:
         last = np.full(len(ended), None, dtype=object)
         for i in np.flatnonzero(ended):
@@ -304,24 +301,21 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def clone_state(self, env_id: int | None = None) -> bytes | list[bytes]:
         """All that the future of environment env_id depends on, its random numbers too; of all
         environments a list. The rows that were returned are the caller's to keep."""
-        if env_id is None:
-            return [self._save(i) for i in range(self.num_envs)]
-        return self._save(whole("env_id", env_id, 0, self.num_envs - 1))
-
-    def _save(self, i: int) -> bytes:
         self._check_open()
-        return _lib.take_bytes(_lib.lib().paceline_vec_save, self._handle.value, i)
+        ids = range(self.num_envs) if env_id is None else [whole("env_id", env_id, 0, self.num_envs - 1)]
+        states = [_lib.take_bytes(_lib.lib().paceline_vec_save, self._handle.value, i) for i in ids]
+        return states if env_id is None else states[0]
 
     def restore_state(self, state: bytes | Sequence[bytes], env_id: int | None = None) -> None:
         """Puts environment env_id, or all of them, where clone_state found one of the same
         kind, of this vector or another one."""
         self._check_open()
         if env_id is not None:
-            pairs = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
+            pairs: Any = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
+        elif isinstance(state, (bytes, bytearray)) or len(state) != self.num_envs:
+            raise ConfigError(f"state: {type(state).__name__}, must be a list of {self.num_envs} states without an env_id")
         else:
-            if isinstance(state, (bytes, bytearray)) or len(state) != self.num_envs:
-                raise ConfigError(f"state: {type(state).__name__}, must be a list of {self.num_envs} states without an env_id")
-            pairs = list(enumerate(state))
+            pairs = enumerate(state)
         for i, one in pairs:
             if not isinstance(one, (bytes, bytearray)):
                 raise ConfigError(f"state: {type(one).__name__}, must be bytes that clone_state returned")
