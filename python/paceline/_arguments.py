@@ -56,15 +56,13 @@ def reset_mask(options: dict[str, Any] | None, n: int) -> Array:
     return mask.copy()
 
 
-def autoreset_name(autoreset_mode: Any) -> str:
+def autoreset_name(autoreset_mode: Any, argument: str = "autoreset_mode") -> str:
     """Our name of a mode, for that or Gymnasium's: a member of its enumeration, or the member's value."""
     value = getattr(autoreset_mode, "value", autoreset_mode)
     for name, theirs in AUTORESET.items():
         if value in (name, theirs):
             return name
-    raise ConfigError(
-        f"autoreset_mode: {autoreset_mode!r}, must be {', '.join(map(repr, AUTORESET))} or one of gymnasium.vector.AutoresetMode"
-    )
+    raise ConfigError(f"{argument}: {autoreset_mode!r}, must be {', '.join(map(repr, AUTORESET))} or one of gymnasium.vector.AutoresetMode")
 
 
 def autoreset_metadata(name: str) -> Any:

@@ -125,8 +125,7 @@ class Trainer:
             config.set("seed", secrets.randbits(31) if self._given_seed is None else self._given_seed)
         config.update(self._translate(given))
         self.logger = Logger()
-        self.evaluations: list[tuple[int, Evaluation]] = []
-        self._forget_best()
+        self._forget_evaluations()
         self._begun = False
         self._acting: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
@@ -226,8 +225,7 @@ class Trainer:
         flags = 0
         if reset_num_timesteps or not self._begun:
             flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
-            self.evaluations = []
-            self._forget_best()
+            self._forget_evaluations()
         if (source := self._source) is not None:
             source.check()
             if source.needs_reset:
@@ -430,6 +428,7 @@ class Trainer:
         if self.closed:
             raise HandleError("model: closed")
 
-    def _forget_best(self) -> None:
+    def _forget_evaluations(self) -> None:
+        self.evaluations: list[tuple[int, Evaluation]] = []
         self.best_policy: Policy | None = None
         self.best_mean_return = float("-inf")

@@ -12,12 +12,10 @@ from .learning import Periods
 from .schedules import Schedule
 
 _NO_SDE = "exploration is the policy's own distribution of actions"
-_NO_ROLLOUT_BUFFER = "the rollout's storage is the library's own"
 _FIXED: Fixed = {
     "use_sde": ((False,), _NO_SDE),
     "sde_sample_freq": ((-1,), _NO_SDE),
-    "rollout_buffer_class": ((None,), _NO_ROLLOUT_BUFFER),
-    "rollout_buffer_kwargs": ((None,), _NO_ROLLOUT_BUFFER),
+    **dict.fromkeys(("rollout_buffer_class", "rollout_buffer_kwargs"), ((None,), "the rollout's storage is the library's own")),
 }
 
 
@@ -81,9 +79,8 @@ class A2C(Trainer):
 
     predict samples from the distribution unless it is deterministic. use_sde,
     rollout buffers of one's own and continuous actions are not there: asking for them is
-    an error. The methods say themselves what learn, predict, save and all others do. A
-    model may be used by one thread at a time; stop() may be called from any. Close it,
-    or use it in a with statement.
+    an error. A model may be used by one thread at a time; stop() may be called from any.
+    Close it, or use it in a with statement.
     """
 
     METHOD = "a2c"

@@ -74,23 +74,13 @@ class BaseCallback:
     def update_child_locals(self, locals_: dict[str, Any]) -> None:
         pass
 
-    def _init_callback(self) -> None:
-        pass
-
-    def _on_training_start(self) -> None:
-        pass
-
-    def _on_rollout_start(self) -> None:
-        pass
-
     def _on_step(self) -> bool:
         return True
 
-    def _on_rollout_end(self) -> None:
-        pass
+    def _nothing(self) -> None:
+        """What the other hooks do where a class does not define them."""
 
-    def _on_training_end(self) -> None:
-        pass
+    _init_callback = _on_training_start = _on_rollout_start = _on_rollout_end = _on_training_end = _nothing
 
 
 class CallbackList(BaseCallback):

@@ -14,8 +14,7 @@ from .schedules import Schedule
 _FIXED: Fixed = {
     "tau": ((1, 1.0), "the target network is copied whole every target_update_interval steps"),
     "n_steps": ((1,), "targets look one step ahead"),
-    "replay_buffer_class": ((None,), "the replay memory is the library's own"),
-    "replay_buffer_kwargs": ((None,), "the replay memory is the library's own"),
+    **dict.fromkeys(("replay_buffer_class", "replay_buffer_kwargs"), ((None,), "the replay memory is the library's own")),
     "optimize_memory_usage": ((False, True), "frames are always kept once"),
 }
 
@@ -100,9 +99,8 @@ class DQN(Trainer):
     count steps of all environments together, and each environment has its own
     exploration RNG; stable-baselines3 counts vector steps and draws once for all.
 
-    The methods say themselves what learn, predict, save and all others do. A model may be
-    used by one thread at a time; stop() may be called from any. Close it, or use it in a
-    with statement.
+    A model may be used by one thread at a time; stop() may be called from any. Close it,
+    or use it in a with statement.
     """
 
     METHOD = "dqn"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+BY_STATUS: dict[int, type[PacelineError]] = {}
+
 
 class PacelineError(Exception):
     """Anything that the library refuses or fails to do; the text is one sentence."""
@@ -16,87 +18,67 @@ class PacelineError(Exception):
     status: int = -1
     index: int | None = None  # the environment that it is about, of a vector
 
+    def __init_subclass__(cls, status: int | None = None) -> None:
+        """status: that of the C interface, whose class it is."""
+        if status is not None:
+            cls.status = status
+            BY_STATUS[status] = cls
 
-class ConfigError(PacelineError, ValueError):
+
+BY_STATUS[PacelineError.status] = PacelineError
+
+
+class ConfigError(PacelineError, ValueError, status=-2):
     """An argument or a setting is not allowed (PACELINE_EINVAL)."""
 
-    status = -2
 
-
-class HandleError(PacelineError, ValueError):
+class HandleError(PacelineError, ValueError, status=-3):
     """The object was closed (PACELINE_EHANDLE)."""
 
-    status = -3
 
-
-class BusyError(PacelineError, RuntimeError):
+class BusyError(PacelineError, RuntimeError, status=-4):
     """Another thread is inside a call on the same object (PACELINE_EBUSY)."""
 
-    status = -4
 
-
-class CallbackError(PacelineError, RuntimeError):
+class CallbackError(PacelineError, RuntimeError, status=-5):
     """An environment that is not the library's own failed (PACELINE_ECALLBACK): one of a C
     table, or one in Python (paceline.workers), which also sets the attributes; index is the first that failed."""
 
-    status = -5
     indices: tuple[int, ...] = ()  # all that failed in the call
     traceback: str = ""  # of the process that stepped it
     results: Any = None  # what the call would have returned
 
 
-class StoppedError(PacelineError, RuntimeError):
+class StoppedError(PacelineError, RuntimeError, status=-6):
     """stop was called while the call waited; it can be made again (PACELINE_ESTOPPED)."""
 
-    status = -6
 
-
-class OutOfMemoryError(PacelineError, MemoryError):
+class OutOfMemoryError(PacelineError, MemoryError, status=-7):
     """The machine has not the memory that a setting asks for (PACELINE_ENOMEM)."""
 
-    status = -7
 
-
-class ForkError(PacelineError, RuntimeError):
+class ForkError(PacelineError, RuntimeError, status=-8):
     """Used in a child of ``os.fork`` (PACELINE_EFORKED): use spawn instead."""
 
-    status = -8
 
-
-class PanicError(PacelineError, RuntimeError):
+class PanicError(PacelineError, RuntimeError, status=-9):
     """A bug in the library (PACELINE_EPANIC): this object is spoilt, others go on."""
 
-    status = -9
 
-
-class CheckpointError(PacelineError, OSError):
+class CheckpointError(PacelineError, OSError, status=-10):
     """A file could not be read or written (PACELINE_EIO)."""
 
-    status = -10
 
-
-class VersionError(PacelineError, RuntimeError):
+class VersionError(PacelineError, RuntimeError, status=-11):
     """A library or a checkpoint of another version (PACELINE_EVERSION)."""
 
-    status = -11
 
-
-class NotFiniteError(PacelineError, ArithmeticError):
+class NotFiniteError(PacelineError, ArithmeticError, status=-12):
     """The loss, an observation or a reward is NaN or infinite (PACELINE_ENAN)."""
 
-    status = -12
 
-
-class TimeOutError(PacelineError, TimeoutError):
+class TimeOutError(PacelineError, TimeoutError, status=-13):
     """The time allowed was over before there was a result (PACELINE_ETIMEDOUT)."""
-
-    status = -13
-
-
-BY_STATUS = {PacelineError.status: PacelineError} | {cls.status: cls for cls in PacelineError.__subclasses__()}
-
-
-# Below: what the library itself never reports.
 
 
 class SpaceError(PacelineError, ValueError):

@@ -8,6 +8,7 @@ or past its due step.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,35 +49,34 @@ class Periods(NamedTuple):
     update_each: bool  # a rollout is what one update learns from, and log_interval counts rollouts, not episodes
 
 
+@dataclasses.dataclass
 class Loop:
     """The state of one call of learn, whose keywords those of the same names are."""
 
-    def __init__(
-        self,
-        model: Trainer,
-        native: Native,
-        source: Source | None,
-        periods: Periods,
-        total_timesteps: int,
-        callback: Any,
-        log_interval: int | None,
-        progress_bar: bool,
-        eval_freq: int,
-        n_eval_episodes: int,
-        eval_env: Any,
-    ) -> None:
-        self.model, self.native, self.source, self.periods = model, native, source, periods
-        self.callback = as_callback(callback)
-        self.log_interval = log_interval
-        self.eval_freq, self.n_eval_episodes, self.eval_env = eval_freq, n_eval_episodes, eval_env
-        self.stats = native.stats()
-        self.end = self.stats.num_timesteps + total_timesteps
+    model: Trainer
+    native: Native
+    source: Source | None
+    periods: Periods
+    total_timesteps: int
+    callback: Any
+    log_interval: int | None
+    progress_bar: bool
+    eval_freq: int
+    n_eval_episodes: int
+    eval_env: Any
+
+    def __post_init__(self) -> None:
+        self.callback = as_callback(self.callback)
+        self.stats = self.native.stats()
+        self.end = self.stats.num_timesteps + self.total_timesteps
         self.next_eval = self._after(self.stats.num_timesteps)
-        self.progress = ProgressLine(self.end, self.stats.num_timesteps, label(model.get_env())) if progress_bar else None
+        self.progress: ProgressLine | None = None
+        if self.progress_bar:
+            self.progress = ProgressLine(self.end, label(self.model.get_env()), lambda: self.model.stats)
         self.started = (time.monotonic(), self.stats.num_timesteps)
         self.first = self.logged = self._countable()
         self.in_rollout = False
-        self.locals: dict[str, Any] = {"self": model, "total_timesteps": self.end}
+        self.locals: dict[str, Any] = {"self": self.model, "total_timesteps": self.end}
 
     def run(self) -> None:
         """Takes the run's steps; on an exception the model stays usable where it is."""
@@ -104,7 +104,7 @@ class Loop:
             raise
         finally:
             if self.progress is not None:
-                self.progress.close(self.model.stats)
+                self.progress.close()
         if callback is not None:
             if self.in_rollout:
                 callback.on_rollout_end()
@@ -132,11 +132,8 @@ class Loop:
 
     def _waiting(self) -> None:
         """The library is at work for a tenth of a second and longer."""
-        self._show_progress()
-
-    def _show_progress(self) -> None:
-        if self.progress is not None and self.progress.due():
-            self.progress.update(self.model.stats)
+        if self.progress is not None:
+            self.progress.update()
 
     def _called_back(self, rollouts: int) -> bool:
         """Calls back after a round, before which so many rollouts had ended; False if learning is to end."""
@@ -175,7 +172,8 @@ class Loop:
             self.native.settle(self._waiting)
             self._evaluate()
         self.native.warn(stacklevel=4)  # the line that called learn
-        self._show_progress()
+        if self.progress is not None:
+            self.progress.update()
         if self.log_interval and self._countable() - self.logged >= self.log_interval:
             self.logged = self._countable()
             self._log()

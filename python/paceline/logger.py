@@ -76,18 +76,15 @@ def _event_writer(folder: str | os.PathLike[str]) -> Any:
 
 def _write_events(writer: Any, values: dict[str, Any], step: int) -> None:
     from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    entries = [Summary.Value(tag=k, simple_value=float(v)) for k, v in values.items() if isinstance(v, (int, float))]
-    entries += [_text(k, v) for k, v in values.items() if isinstance(v, str)]
-    writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=entries)))
-    writer.flush()
-
-
-def _text(tag: str, text: str) -> Any:
     from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.types_pb2 import DT_STRING
 
-    metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
-    return Summary.Value(tag=tag, metadata=metadata, tensor=TensorProto(dtype=DT_STRING, string_val=[text.encode()]))
+    text = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+    entries = [Summary.Value(tag=k, simple_value=float(v)) for k, v in values.items() if isinstance(v, (int, float))]
+    for name, value in values.items():
+        if isinstance(value, str):
+            tensor = TensorProto(dtype=DT_STRING, string_val=[value.encode()])
+            entries.append(Summary.Value(tag=name, metadata=text, tensor=tensor))
+    writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=entries)))
+    writer.flush()

@@ -6,8 +6,7 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
-from typing import TextIO
+from collections.abc import Callable, Mapping
 
 RATE_SECONDS = 5.0
 
@@ -19,22 +18,23 @@ class ProgressLine:
     new one is written every five seconds.
     """
 
-    def __init__(self, total: int, start: int = 0, label: str = "", out: TextIO | None = None) -> None:
-        self.total, self.label = total, label
-        self._out = out or sys.stderr
+    def __init__(self, total: int, label: str, stats: Callable[[], Mapping[str, float]]) -> None:
+        """stats: a model's, as they are now."""
+        self.total, self.label, self._stats = total, label, stats
+        self._out = sys.stderr
         self._live = self._out.isatty()
         self._period = 0.1 if self._live else 5.0
-        self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), start)])
+        self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), int(stats()["num_timesteps"]))])
         self._next = self._recent[0][0] + self._period
         self._written = -1
         self._width = 0
 
-    def due(self) -> bool:
-        """Whether update would write a line now."""
-        return time.monotonic() >= self._next
+    def update(self) -> None:
+        """Writes the line if it is time to."""
+        if time.monotonic() >= self._next:
+            self._write(self._stats())
 
-    def update(self, stats: Mapping[str, float]) -> None:
-        """Writes the line; stats: a model's."""
+    def _write(self, stats: Mapping[str, float]) -> None:
         now, steps = time.monotonic(), int(stats["num_timesteps"])
         self._next, self._written = now + self._period, steps
         recent = self._recent
@@ -55,10 +55,11 @@ class ProgressLine:
             self._out.write(text + "\n")
         self._out.flush()
 
-    def close(self, stats: Mapping[str, float]) -> None:
+    def close(self) -> None:
         """Writes the line a last time, where steps have been taken since, and ends it."""
+        stats = self._stats()
         if stats["num_timesteps"] != self._written:
-            self.update(stats)
+            self._write(stats)
         if self._live:
             self._out.write("\n")
             self._out.flush()

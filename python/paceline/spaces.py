@@ -50,7 +50,8 @@ class ObsLayout:
         if dtype == np.uint8:
             if len(shape) not in (2, 3):
                 raise ConfigError(f"observation space: uint8 of shape {shape}, must be [H, W], [H, W, C] or [C, H, W]")
-            return cls(shape, dtype, channels_last=len(shape) == 3 and _channels_last(shape))
+            # An image's smallest axis is its channels': the last of [84, 84, 3], but not of [4, 84, 84].
+            return cls(shape, dtype, channels_last=len(shape) == 3 and shape[2] < shape[0] and shape[2] <= shape[1])
         if dtype.kind != "f":
             raise ConfigError(f"observation space: dtype {dtype}, must be uint8 or float")
         return cls(shape, dtype)
@@ -61,10 +62,8 @@ class ObsLayout:
         return cls(shape, np.dtype(np.uint8 if spec.dtype == _ffi.UINT8 else np.float32))
 
     def spec(self) -> _ffi.Spec:
-        spec = _ffi.Spec(kind=_ffi.BOX, ndim=len(self.shape))
-        spec.dtype = _ffi.UINT8 if self.dtype == np.uint8 else _ffi.FLOAT32
-        spec.shape = (ctypes.c_int64 * 4)(*self.shape)
-        return spec
+        dtype = _ffi.UINT8 if self.dtype == np.uint8 else _ffi.FLOAT32
+        return _ffi.Spec(kind=_ffi.BOX, dtype=dtype, ndim=len(self.shape), shape=(ctypes.c_int64 * 4)(*self.shape))
 
     @property
     def bytes(self) -> int:
@@ -112,11 +111,6 @@ class ObsLayout:
             if c == 1:
                 forms.append(ObsLayout((h, w), self.source))
         return forms
-
-
-def _channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether an image's smallest axis is its last: [84, 84, 3], but not [4, 84, 84]."""
-    return shape[2] < shape[0] and shape[2] <= shape[1]
 
 
 class ActionLayout:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _lib
+from .._arguments import autoreset_metadata
 from ..errors import PacelineError, PacelineWarning
 from . import emulator, envs, update
+from .envs import numbers
 
 # (label, concurrent, synchronized), as in the paper's table 1.
 MODES = [
@@ -35,7 +37,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     sub = command("modes", _modes, "steps/s of the four modes on a built-in environment")
     sub.add_argument("--env", default="Catch-v0")
-    sub.add_argument("--num-envs", default="1,8", help="comma-separated (default 1,8)")
+    sub.add_argument("--num-envs", type=numbers, default="1,8", help="comma-separated (default 1,8)")
     sub.add_argument("--num-threads", type=int, default=0, help="threads that compute at any time (default: one per core)")
     sub.add_argument("--steps", type=int, default=2000, help="steps measured for each cell (default 2000)")
     sub.add_argument("--trials", type=int, default=1)
@@ -51,7 +53,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     envs.add_arguments(sub)
 
     sub = command("pong", _pong, "steps/s while training on Atari Pong, the four modes")
-    sub.add_argument("--num-envs", default="1,8", help="comma-separated (default 1,8)")
+    sub.add_argument("--num-envs", type=numbers, default="1,8", help="comma-separated (default 1,8)")
     sub.add_argument("--steps", type=int, default=2000, help="steps measured for each cell (default 2000)")
     sub.add_argument("--ale-py", action="store_true", help="games stepped from Python through ale-py, not by the library")
     sub.add_argument("--sb3", action="store_true", help="stable-baselines3's DQN on ale-py's games as well, same batch and ratio")
@@ -64,8 +66,7 @@ def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def _modes(args: argparse.Namespace) -> None:
-    options = {name: getattr(args, name) for name in ("env", "num_threads", "steps", "trials")}
-    report = run("modes", options | {"num_envs": _numbers(args.num_envs)})
+    report = run("modes", {name: getattr(args, name) for name in ("env", "num_envs", "num_threads", "steps", "trials")})
     print(json.dumps(report, indent=2) if args.json else modes_table(report))
 
 
@@ -86,10 +87,6 @@ def table(title: str, columns: list[int], cells: dict[tuple[str, int], str], lab
     return "\n".join(lines + ([notes] if notes else []))
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
-
-
 # -------------------------------------------------------------------- Pong
 
 
@@ -99,15 +96,12 @@ def atari(game: str, num_envs: int, same_step: bool = False) -> Any:
         from ale_py.vector_env import AtariVectorEnv
     except ImportError:
         raise PacelineError("ale-py is not installed: pip install 'paceline[atari]'") from None
-    from gymnasium.vector import AutoresetMode
-
-    mode = AutoresetMode.SAME_STEP if same_step else AutoresetMode.NEXT_STEP
+    mode = autoreset_metadata("same_step" if same_step else "next_step")
     return AtariVectorEnv(game, num_envs=num_envs, autoreset_mode=mode)
 
 
 def _pong(args: argparse.Namespace) -> None:
-    columns = _numbers(args.num_envs)
-    cells = {(label, w): rate for label, w, rate in measure_pong(columns, args.steps, args.sb3, args.ale_py)}
+    cells = {(label, w): rate for label, w, rate in measure_pong(args.num_envs, args.steps, args.sb3, args.ale_py)}
     by = "ale-py" if args.ale_py else "paceline"
     if args.json:
         rows = [{"mode": label, "num_envs": w, "steps_per_second": rate, "stepped_by": by} for (label, w), rate in cells.items()]
@@ -120,7 +114,7 @@ def _pong(args: argparse.Namespace) -> None:
         notes = "Environments stepped by Python in one vector call: synchronized changes only how Q-values are computed.\n" + notes
     elif args.sb3:
         notes = "stable-baselines3's environments are ale-py's.\n" + notes
-    print(table(f"Pong stepped by {by}, steps/s while training", columns, texts, labels, notes))
+    print(table(f"Pong stepped by {by}, steps/s while training", args.num_envs, texts, labels, notes))
 
 
 def measure_pong(columns: list[int], steps: int, sb3: bool = False, ale_py: bool = False) -> Iterator[tuple[str, int, float]]:

@@ -12,6 +12,7 @@ fastest in the first turn goes on. Arrays that a step returned stay as they are,
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
 import sys
@@ -34,12 +35,14 @@ _SLOW = 8  # turns of Gymnasium's own are so many times shorter, and there is on
 Run = Callable[[Array], None]
 
 
+@dataclasses.dataclass
 class Contender:
     """What takes turns: run takes the steps of a row of actions for all environments."""
 
-    def __init__(self, run: Run, close: Callable[[], None], slow: bool = False) -> None:
-        self.run, self.close, self.slow = run, close, slow
-        self.rates: list[float] = []
+    run: Run
+    close: Callable[[], None]
+    slow: bool = False
+    rates: list[float] = dataclasses.field(default_factory=list)
 
     def turn(self, actions: Array) -> None:
         rows = actions[: max(1, len(actions) // _SLOW)] if self.slow else actions
@@ -203,9 +206,14 @@ def ratios(cells: list[dict[str, Any]]) -> dict[str, float]:
     return {key: round(value, 3) for key, value in out.items()}
 
 
+def numbers(text: str) -> list[int]:
+    """Numbers of environments: "1,8"."""
+    return [int(part) for part in text.split(",")]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--games", default=GAMES, help=f"comma-separated (default {GAMES})")
-    parser.add_argument("--num-envs", default="1,8,32", help="comma-separated (default 1,8,32)")
+    parser.add_argument("--num-envs", type=numbers, default="1,8,32", help="comma-separated (default 1,8,32)")
     parser.add_argument("--rounds", type=int, default=5, help=f"turns of {_STEPS} steps for each contender (default 5)")
     parser.add_argument("--no-gymnasium", action="store_true", help="leave out Gymnasium's Sync- and AsyncVectorEnv, which are slow")
 
@@ -213,9 +221,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> None:
     if args.rounds < 1:
         raise PacelineError(f"--rounds: {args.rounds}, must be at least 1")
-    games, sizes = args.games.split(","), [int(n) for n in args.num_envs.split(",")]
     cells = []
-    for cell in measure(games, sizes, args.rounds, not args.no_gymnasium):
+    for cell in measure(args.games.split(","), args.num_envs, args.rounds, not args.no_gymnasium):
         cells.append(cell)
         print(_lines(cell, header=len(cells) == 1), flush=True, file=sys.stderr if args.json else sys.stdout)
     if args.json:
@@ -223,7 +230,7 @@ def main(args: argparse.Namespace) -> None:
         print(json.dumps(head | {"results": cells, "ratio": ratios(cells)}))
         return
     better = {key: value for key, value in ratios(cells).items() if key.endswith("_vs_better")}
-    for n in sizes:
+    for n in args.num_envs:
         values = [value for key, value in better.items() if f"_{n}_vs_" in key]
         if values:
             print(f"{n} environments: ours over the better of envpool and ale-py {min(values):.2f} to {max(values):.2f}")

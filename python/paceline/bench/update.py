@@ -54,14 +54,11 @@ def measure(rounds: int, torch: Torch | None) -> dict[str, Any]:
         report["torch"] = {"version": torch.version, "left_out": torch.left_out}
     for key, r in ours.items():
         ms, peak = statistics.median(r["ms"]), statistics.median(r["peak_gflops"])
-        if r["flop"] == 0:
-            report["ours"].append(dict(zip(("work", "batch", "precision", "threads"), key)) | {"ms": ms})
-            continue
-        rate, done = r["flop"] / ms / 1e6, r["flop_done"] / ms / 1e6
-        report["ours"].append(
-            dict(zip(("work", "batch", "precision", "threads"), key))
-            | {"ms": ms, "gflops": rate, "gflops_done": done, "peak_gflops": peak, "of_peak": rate / peak, "done_of_peak": done / peak}
-        )
+        row = dict(zip(("work", "batch", "precision", "threads"), key)) | {"ms": ms}
+        if r["flop"]:
+            rate, done = r["flop"] / ms / 1e6, r["flop_done"] / ms / 1e6
+            row |= {"gflops": rate, "gflops_done": done, "peak_gflops": peak, "of_peak": rate / peak, "done_of_peak": done / peak}
+        report["ours"].append(row)
     for key, times in theirs.items():
         report["theirs"].append(dict(zip(("work", "batch", "kind", "threads"), key)) | {"ms": statistics.median(times)})
     report["ratio"] = _ratios(report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 import re
 import struct
 import zlib
@@ -11,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from .. import _arguments
+from ..errors import ConfigError
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -25,12 +27,9 @@ def wrong(call: str, name: str, value: object, allowed: str) -> TypeError:
 def whole(call: str, name: str, value: Any, low: int, high: int) -> int:
     """A whole number, numpy's among them."""
     try:
-        number = operator.index(value)
-    except TypeError:
-        number = low - 1
-    if not low <= number <= high:
-        raise wrong(call, name, value, f"a whole number from {low} to {high}")
-    return number
+        return _arguments.whole(name, value, low, high)
+    except ConfigError:
+        raise wrong(call, name, value, f"a whole number from {low} to {high}") from None
 
 
 def real(call: str, name: str, value: Any) -> float:

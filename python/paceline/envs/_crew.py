@@ -173,9 +173,8 @@ class Crew:
 
     def _check(self, made: list[Made]) -> None:
         for answer in made:
-            for i, observation_space, action_space in answer.spaces:
-                pairs = (("observation", observation_space, self.observation_space), ("action", action_space, self.action_space))
-                for name, space, wanted in pairs:
+            for i, *spaces in answer.spaces:
+                for name, space, wanted in zip(("observation", "action"), spaces, (self.observation_space, self.action_space)):
                     if space != wanted:
                         raise ConfigError(f"environment {i}: {name} space {space}, must be that of environment 0, {wanted}")
 

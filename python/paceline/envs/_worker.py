@@ -90,7 +90,7 @@ def main(conn: Connection, job: Job) -> None:
 class _Worker:
     def __init__(self, conn: Connection, job: Job) -> None:
         self._conn, self._job = conn, job
-        self._envs: list[gymnasium.Env[Any, Any]] = []
+        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}  # by their numbers
         # What the next message will say.
         self._back: list[int] = []
         self._notes: list[tuple[int, bytes]] = []
@@ -102,14 +102,14 @@ class _Worker:
         first = self._job.first
         index = first
         try:
-            for index, function in enumerate(pickle.loads(self._job.functions), first):  # noqa: B007 - for a failure
+            for index, function in enumerate(pickle.loads(self._job.functions), first):
                 env = function()
                 if not isinstance(env, gymnasium.Env):
                     raise TypeError(f"the function returned {type(env).__name__}, must be a gymnasium.Env")
-                self._envs.append(env)
-            kinds = [(i, env.observation_space, env.action_space) for i, env in enumerate(self._envs, first)]
+                self._envs[index] = env
+            kinds = [(i, env.observation_space, env.action_space) for i, env in self._envs.items()]
             differing = [kind for kind in kinds[1:] if kind[1:] != kinds[0][1:]]
-            made = Made(dict(self._envs[0].metadata or {}), self._envs[0].render_mode, [kinds[0], *differing])
+            made = Made(dict(self._envs[first].metadata or {}), self._envs[first].render_mode, [kinds[0], *differing])
             answer = cloudpickle.dumps(made)
         except BaseException as err:
             self._conn.send_bytes(pickle.dumps(Failure.of(index, err)))
@@ -124,8 +124,8 @@ class _Worker:
         os.close(fd)
         self._views = None
         if self._table.obs is not None:
-            self._views = [_table.each(self._table.obs, lambda rows: rows[i, ...]) for i, *_ in kinds]  # noqa: B023 - called at once
-        self._ended = [False] * len(self._envs)
+            self._views = {i: _table.each(self._table.obs, lambda rows: rows[i, ...]) for i in self._envs}  # noqa: B023 - called at once
+        self._ended = dict.fromkeys(self._envs, False)
         return True
 
     def serve(self) -> None:
@@ -156,17 +156,16 @@ class _Worker:
         self._back, self._notes, self._observations, self._failures = [], [], [], []
 
     def _step(self, k: int, i: int, actions: Any = None) -> None:
-        j = i - self._job.first
-        env = self._envs[j]
-        if self._ended[j] and self._job.autoreset == "next_step":
+        env = self._envs[i]
+        if self._ended[i] and self._job.autoreset == "next_step":
             obs, info = env.reset()
-            self._ended[j] = False
+            self._ended[i] = False
             self._put(i, obs, 0.0, False, False, info)
             return
         # Copied: an environment may keep its action.
         action = _table.each(self._table.actions, lambda rows: rows[i].copy()) if actions is None else actions[k]
         obs, reward, terminated, truncated, info = env.step(action)
-        ended = self._ended[j] = bool(terminated or truncated)
+        ended = self._ended[i] = bool(terminated or truncated)
         if ended and self._job.autoreset == "same_step":
             # Pickled before the reset, which may write into the same arrays.
             self._note(i, {"final_obs": obs, "final_info": info})
@@ -174,15 +173,14 @@ class _Worker:
         self._put(i, obs, reward, terminated, truncated, info)
 
     def _reset(self, k: int, i: int, seeds: list[int | None], options: dict[str, Any] | None) -> None:
-        j = i - self._job.first
-        obs, info = self._envs[j].reset(seed=seeds[k], options=options)
-        self._ended[j] = False
+        obs, info = self._envs[i].reset(seed=seeds[k], options=options)
+        self._ended[i] = False
         self._put(i, obs, 0.0, False, False, info)
 
     def _put(self, i: int, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> None:
         table = self._table
         if self._views is not None:
-            _table.write(self._views[i - self._job.first], obs)
+            _table.write(self._views[i], obs)
         else:
             self._observations.append((i, _pickled(obs)))
         table.rewards[i], table.terminated[i], table.truncated[i] = reward, terminated, truncated
@@ -195,16 +193,16 @@ class _Worker:
         self._notes.append((i, _pickled(info)))
 
     def _call(self, k: int, i: int, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        value = self._envs[i - self._job.first].get_wrapper_attr(name)
+        value = self._envs[i].get_wrapper_attr(name)
         if callable(value):
             value = value(*arguments, **keywords)
         self._notes.append((i, _pickled(value)))
 
     def _set_attr(self, k: int, i: int, name: str, values: list[Any]) -> None:
-        self._envs[i - self._job.first].set_wrapper_attr(name, values[k])
+        self._envs[i].set_wrapper_attr(name, values[k])
 
     def close(self) -> None:
-        for env in self._envs:
+        for env in self._envs.values():
             try:
                 env.close()
             except Exception:

@@ -91,7 +91,8 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._received: Block | None = None
         self._to_send = np.arange(self.num_envs, dtype=np.int32)
         self._everybody = {n: _constant(np.ones(n, np.bool_)) for n in {self.num_envs, self.batch_size}}
-        self._recipes = {n: self._recipe_infos(n) for n in self._everybody}
+        texts = {"recipe": self.recipe, "recipe_hash": self.recipe_hash} if self.recipe else {}
+        self._recipes = {n: {name: _constant(np.full(n, text, dtype=object)) for name, text in texts.items()} for n in self._everybody}
         self._seeded = np.zeros(self.num_envs, bool)
         self._seed_of = np.zeros(self.num_envs, np.uint64)
         self._step, self._recv = lib.paceline_vec_step, lib.paceline_vec_recv
@@ -130,27 +131,21 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         were. Results that are under way (send) are waited for and forgotten.
         """
         self._check_open()
-        chosen = reset_mask(options, self.num_envs)
-        seeds, given = self._seeds(seed, chosen)
+        chosen, groups = self._to_reset(seed, options)
         self.drain()
         block = self._pool.take() if self.copy else self._now
         if block is not self._now and not chosen.all():
             block.keep(self._now, ~chosen)
-        for rows, numbers in ((chosen & given, seeds), (chosen & ~given, None)):
-            if rows.any():
-                _lib.lib().paceline_vec_reset(
-                    self._handle.value,
-                    None if numbers is None else numbers.ctypes.data_as(POINTER(c_uint64)),
-                    rows.ctypes.data_as(POINTER(c_uint8)),
-                    block.pointer,
-                )
+        for rows, seeds in groups:
+            _lib.lib().paceline_vec_reset(self._handle.value, _numbers(seeds), rows.ctypes.data_as(POINTER(c_uint8)), block.pointer)
         self._turn(block)
         self._to_send = np.arange(self.num_envs, dtype=np.int32)
         infos = self._infos(block, self._everybody[self.num_envs])
         return block.obs.view(), infos if chosen.all() else _masked(infos, chosen)
 
-    def _seeds(self, seed: Any, chosen: Array) -> tuple[Array, Array]:
-        """(seeds, which of the chosen environments get theirs)."""
+    def _to_reset(self, seed: Any, options: dict[str, Any] | None) -> tuple[Array, list[tuple[Array, Array | None]]]:
+        """(The environments to reset, these in groups that get one of the seeds, or go on without)."""
+        chosen = reset_mask(options, self.num_envs)
         seeds, given = seed_numbers(seed, self.num_envs)
         first = seed if np.ndim(seed) == 0 else None
         never = chosen & ~(given | self._seeded)
@@ -162,7 +157,8 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         given &= chosen
         self._seeded |= given
         self._seed_of[given] = seeds[given]
-        return seeds, given
+        groups = ((given, seeds), (chosen & ~given, None))
+        return chosen, [(rows, numbers) for rows, numbers in groups if rows.any()]
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -221,10 +217,6 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             infos[name], infos["_" + name] = column, mask
         return infos
 
-    def _recipe_infos(self, n: int) -> dict[str, Array]:
-        pair = {"recipe": self.recipe, "recipe_hash": self.recipe_hash} if self.recipe else {}
-        return {name: _constant(np.full(n, text, dtype=object)) for name, text in pair.items()}
-
     def _final_infos(self, block: Block, ended: Array, infos: dict[str, Any]) -> None:
         last = np.full(len(ended), None, dtype=object)
         for i in np.flatnonzero(ended):
@@ -243,17 +235,12 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """reset whose results come by recv. What is under way of the environments that it
         resets must have been received."""
         self._check_open()
-        chosen = reset_mask(options, self.num_envs)
-        seeds, given = self._seeds(seed, chosen)
+        _, groups = self._to_reset(seed, options)
         self._offer()
-        for rows, numbered in ((chosen & given, True), (chosen & ~given, False)):
+        for rows, seeds in groups:
             ids = np.flatnonzero(rows).astype(np.int32)
-            if len(ids):
-                numbers = np.ascontiguousarray(seeds[ids])
-                _lib.lib().paceline_vec_send_reset(
-                    self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids),
-                    numbers.ctypes.data_as(POINTER(c_uint64)) if numbered else None,
-                )  # fmt: skip
+            numbers = _numbers(None if seeds is None else seeds[ids])
+            _lib.lib().paceline_vec_send_reset(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), numbers)
 
     def send(self, actions: Any, env_id: Any = None) -> None:
         """Hands out actions and does not wait.
@@ -314,24 +301,21 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def clone_state(self, env_id: int | None = None) -> bytes | list[bytes]:
         """All that the future of environment env_id depends on, its random numbers too; of all
         environments a list. The rows that were returned are the caller's to keep."""
-        if env_id is None:
-            return [self._save(i) for i in range(self.num_envs)]
-        return self._save(whole("env_id", env_id, 0, self.num_envs - 1))
-
-    def _save(self, i: int) -> bytes:
         self._check_open()
-        return _lib.take_bytes(_lib.lib().paceline_vec_save, self._handle.value, i)
+        ids = range(self.num_envs) if env_id is None else [whole("env_id", env_id, 0, self.num_envs - 1)]
+        states = [_lib.take_bytes(_lib.lib().paceline_vec_save, self._handle.value, i) for i in ids]
+        return states if env_id is None else states[0]
 
     def restore_state(self, state: bytes | Sequence[bytes], env_id: int | None = None) -> None:
         """Puts environment env_id, or all of them, where clone_state found one of the same
         kind, of this vector or another one."""
         self._check_open()
         if env_id is not None:
-            pairs = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
+            pairs: Any = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
+        elif isinstance(state, (bytes, bytearray)) or len(state) != self.num_envs:
+            raise ConfigError(f"state: {type(state).__name__}, must be a list of {self.num_envs} states without an env_id")
         else:
-            if isinstance(state, (bytes, bytearray)) or len(state) != self.num_envs:
-                raise ConfigError(f"state: {type(state).__name__}, must be a list of {self.num_envs} states without an env_id")
-            pairs = list(enumerate(state))
+            pairs = enumerate(state)
         for i, one in pairs:
             if not isinstance(one, (bytes, bytearray)):
                 raise ConfigError(f"state: {type(one).__name__}, must be bytes that clone_state returned")
@@ -374,6 +358,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def __repr__(self) -> str:
         recipe = f", recipe={self.recipe!r}" if self.recipe else ""
         return f"VecEnv({self.id}, num_envs={self.num_envs}{recipe}{', closed' if self.closed else ''})"
+
+
+def _numbers(seeds: Array | None) -> Any:
+    return None if seeds is None else seeds.ctypes.data_as(POINTER(c_uint64))
 
 
 def _masked(infos: dict[str, Any], mask: Array) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._arguments import autoreset_name
 from ..errors import ConfigError, SpaceError
 from ..spaces import ActionLayout, Array, ObsLayout
 from ._rows import Block
@@ -99,7 +100,10 @@ class SingleSource(Source):
     def step(self) -> None:
         rows = self.rows
         obs, reward, terminated, truncated, self.infos = self.env.step(int(rows.actions[0]) + self.actions.start)
-        rows.rewards[0] = _scalar(reward)
+        try:
+            rows.rewards[0] = float(reward)
+        except (TypeError, ValueError):
+            raise SpaceError(f"environment 0: reward {reward!r}, must be a number") from None
         rows.terminated[0], rows.truncated[0] = bool(terminated), bool(truncated)
         if terminated or truncated:
             self._write(rows.final_obs[0], obs, "environment 0")
@@ -114,8 +118,9 @@ class VectorSource(Source):
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
         super().__init__(env, int(env.num_envs))
-        self.mode = _mode(env)
-        self.autoreset = NEXT_STEP if self.mode == "NextStep" else SAME_STEP
+        # Gymnasium 1.0 has the one mode, and does not name it.
+        self.mode = autoreset_name((env.metadata or {}).get("autoreset_mode", NEXT_STEP), "metadata['autoreset_mode']")
+        self.autoreset = NEXT_STEP if self.mode == NEXT_STEP else SAME_STEP
         self._action_dtype = np.dtype(getattr(env.action_space, "dtype", None) or np.int64)
 
     def reset(self, seed: int | None = None) -> None:
@@ -134,7 +139,7 @@ class VectorSource(Source):
         rows.rewards[...] = self._column(rewards, "rewards")
         done = rows.ended
         if self.autoreset == SAME_STEP and done.any():
-            if self.mode == "Disabled":
+            if self.mode == "disabled":
                 rows.final_obs[done] = obs[done]
                 # Only the rows under the mask of what comes back are new.
                 first, _ = self.env.reset(options={"reset_mask": done})
@@ -165,22 +170,6 @@ class VectorSource(Source):
         if column.shape != (self.num_envs,):
             raise SpaceError(f"vector environment: {what} of shape {column.shape}, must be {(self.num_envs,)}")
         return column
-
-
-def _scalar(reward: Any) -> float:
-    try:
-        return float(reward)
-    except (TypeError, ValueError):
-        raise SpaceError(f"environment 0: reward {reward!r}, must be a number") from None
-
-
-def _mode(env: Any) -> str:
-    """The name of a vector environment's autoreset mode; "NextStep" where Gymnasium 1.0 has none."""
-    mode = (env.metadata or {}).get("autoreset_mode", "NextStep")
-    name = str(getattr(mode, "value", mode))
-    if name not in ("NextStep", "SameStep", "Disabled"):
-        raise ConfigError(f"metadata['autoreset_mode']: {mode!r}, must be NextStep, SameStep or Disabled")
-    return name
 
 
 def built_in(env: Any) -> tuple[str | None, int | None, dict[str, Any]]:
