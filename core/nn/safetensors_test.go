@@ -33,6 +33,12 @@ func written(t testing.TB, ts []Tensor) []byte {
 	return b.Bytes()
 }
 
+// reading is a file of the tensors, and its length.
+func reading(t testing.TB, ts []Tensor) (io.Reader, int64) {
+	file := written(t, ts)
+	return bytes.NewReader(file), int64(len(file))
+}
+
 // readAs reads a file of n bytes as tensors of the names and shapes of want.
 func readAs(r io.Reader, n int64, want []Tensor) ([]Tensor, error) {
 	to := slices.Clone(want)

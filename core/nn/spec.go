@@ -48,7 +48,7 @@ type Spec struct {
 	Obs    env.ObsSpec
 	Trunks []Trunk // at least one; each under at least one head
 	Heads  []Head  // at least one
-	// Init says what fresh parameters are; see Initialize. "uniform" (also "") or
+	// Init says what fresh parameters are; see InitialParams. "uniform" (also "") or
 	// "orthogonal".
 	Init      string
 	Precision Precision

@@ -21,7 +21,7 @@ type savedClock struct {
 func (a *A2C) Parts(saving bool) []checkpoint.Part {
 	return []checkpoint.Part{
 		policy.SetPart(set, a.theta),
-		nn.OptimizerPart("optimizer.safetensors", a.optimizer),
+		nn.TensorsPart("optimizer.safetensors", a.optimizer.State()),
 		a.clockPart(),
 		a.actors.Exploration(),
 		{Name: "rollout.bin", Version: 1, Optional: true, Write: a.rollout.Save, Read: a.rollout.Load},
@@ -45,7 +45,7 @@ func (a *A2C) clockPart() checkpoint.Part {
 			}
 			return func() {
 				a.clock, a.err = s.Clock, nil
-				_ = a.optimizer.SetState(s.OptimizerStep, a.optimizer.State()) // its own arrays fit, and check has seen the step
+				a.optimizer.SetStep(s.OptimizerStep)
 				a.theta.Updates = uint64(s.Clock.Updates)
 				a.host.Steps.Store(s.Clock.Steps)
 				a.host.Updates.Store(s.Clock.Updates)
