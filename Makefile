@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-arm64 race lib wheel sdist check check-each clean
+.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-math test-arm64 race lib wheel sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -58,6 +58,10 @@ demo: $(VENV)/.atari ## train CartPole, Catch and Atari Pong, compare the four m
 learn: $(VENV)/.package ## three seeds of CartPole, Catch and Bricks, in standard mode and with both switches on
 	@$(PY) examples/python/learn.py
 
+learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C beside stable-baselines3's on CartPole and Catch: seconds and returns of three seeds (5 minutes)
+	@$(PIP) install 'stable-baselines3>=2.3'
+	@$(PY) examples/python/learn.py --sb3
+
 bench: $(VENV)/.atari ## print the tables of the README: update time, four modes, Pong
 	@$(PY) -m paceline bench update
 	@$(PY) -m paceline bench modes
@@ -67,7 +71,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (under 10 minutes)
-	@echo "left out: make test-torch (needs PyTorch), make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn, make soak and make test-atari (take longer), make fuzz-atari (needs clang), the comparisons with stable-baselines3 and EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak and make test-atari (take longer), make fuzz-atari (needs clang), the comparisons with stable-baselines3 and EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -103,9 +107,13 @@ test-gymnasium: $(VENV)/.test ## Gymnasium's own vector tests against ours: make
 soak: $(VENV)/.test ## vector environments used at random from several threads, for 10 minutes
 	$(PY) python/tests/soak.py 10
 
-test-torch: $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
+test-torch: $(VENV)/.test $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
 	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn
+	$(PY) python/tests/a2c_torch.py
+
+test-math: ## exp, log and tanh of every float32, on every path of the kernels (30 minutes)
+	PACELINE_EVERY_FLOAT=1 go test -count=1 -v -timeout 3h -run TestMathFunctions ./core/kernel
 
 # The tests left out here start their own program again, which Linux does not do
 # for another processor's, or read flags of memory that the emulator does not

@@ -56,6 +56,9 @@ var rules = []struct {
 	{"core imports nothing outside core", func(a arrow) bool {
 		return in(a.from, "core") && !in(a.to, "core")
 	}},
+	{"what is for tests is imported by tests only", func(a arrow) bool {
+		return tests(a.to) && !tests(a.from)
+	}},
 	{"a method knows environments by their interface only", func(a arrow) bool {
 		return in(a.from, "core/agents") && (in(a.to, "core/env/builtin") || in(a.to, "core/atari"))
 	}},
@@ -76,7 +79,10 @@ type arrow struct {
 
 func (a arrow) String() string { return a.from + " -> " + a.to }
 
-// in tells whether a package is the folder's, or lies below it.
+// tests reports whether a package is there for tests.
+func tests(pkg string) bool { return in(pkg, "core/train/traintest") || in(pkg, "core/env/envtest") }
+
+// in reports whether a package is the folder's, or lies below it.
 func in(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 
 // place returns the number of a package's layer and the folder that it belongs to.
@@ -211,6 +217,11 @@ func TestCheck(t *testing.T) {
 		{"core/agents/a2c", "core/atari/games", "interface"},
 		{"core/agents/a2c", "core/env/builtin", "interface"},
 		{"core/agents/a2c", "core/env", ""},
+		{"core/agents/a2c", "core/train/onpolicy", ""},
+		{"core/agents/a2c", "core/train/traintest", "tests only"},
+		{"capi", "core/train/traintest/reinforce", "tests only"},
+		{"core/env/builtin", "core/env/envtest", "tests only"},
+		{"core/train/traintest/reinforce", "core/train/onpolicy", ""},
 		{"capi", "core/bench", ""},
 		{"core/bench", "core/agents/dqn", ""},
 		{"core/bench/pong", "core/bench", ""},

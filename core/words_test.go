@@ -16,14 +16,17 @@ var oldWords = []struct {
 	old  *regexp.Regexp
 	word string
 }{
-	{regexp.MustCompile(`(?i)\bcourses? of learning\b`), "run"},
+	{regexp.MustCompile(`(?i)\bcourses?\b`), "run"},
 	{regexp.MustCompile(`(?i)\bpictures?\b`), "image or frame"},
 	{regexp.MustCompile(`(?i)\bcoins?\b`), "exploration RNG"},
 	{regexp.MustCompile(`(?i)\bapart from one another\b`), "asynchronous"},
 	{regexp.MustCompile(`(?i)\bpointer's clothing\b`), "an opaque 64-bit id, typed as a pointer"},
 	{regexp.MustCompile(`(?i)\bmade up for\b`), "run later"},
-	{regexp.MustCompile(`(?i)\bis told\b|\bare told\b|\btold by\b`), "notified, reported"},
-	{regexp.MustCompile(`(?i)\broom for\b`), "capacity"},
+	{regexp.MustCompile(`(?i)\b(tells?|telling|told)\b`), "notify, report"},
+	{regexp.MustCompile(`(?i)\brooms?\b`), "free, capacity"},
+	{regexp.MustCompile(`(?i)\b(give|gives|gave|take|takes|took) (up |back )?(a |the |its |their )?cores?\b`), "acquire, release cores"},
+	{regexp.MustCompile(`(?i)\b(all|actors|environments|everybody) in step\b`), "in lockstep"},
+	{regexp.MustCompile(`(?i)\blooks? (again|for news)\b|\bwhoever looks\b`), "spin; what reads"},
 }
 
 // TestWords keeps the old words out of what people read: code, comments, messages

@@ -6,7 +6,7 @@
 // What holds for a Group:
 //
 //   - Environment i has a row, a stream of random numbers (its exploration RNG)
-//     and a place in the sink, all touched by one goroutine at a time. So the
+//     and a segment of the sink, all touched by one goroutine at a time. So the
 //     number of threads changes the time taken and nothing else.
 //   - A row that only resets its environment (autoreset next_step) is no step: it
 //     draws no random number and adds nothing to the sink.
@@ -200,7 +200,7 @@ func (g *Group) Round() (made int64, err error) {
 }
 
 // step takes the chosen action in environment i of the source and records what
-// came of it. at places it among the steps of the loop.
+// came of it. at is its number among the steps of the loop.
 func (g *Group) step(i int, at int64) error {
 	err := g.Source.StepOne(i, vec.Action{Discrete: g.steps[i].Action}, g.rows)
 	var failure *vec.Failure
@@ -345,10 +345,29 @@ func (g *Group) Use(rows *vec.Rows, step int64) error {
 // Actions returns the actions that Choose chose last.
 func (g *Group) Actions() []int32 { return g.actions }
 
-// Check refuses a row of the host's that would spoil what is learnt from, and
-// returns the observation that Record will add as the next one: nil where there is
+// Observe takes what the host's step gave: all rows, or none where one of them is
+// refused. accept, where it is not nil, is asked, too, about each row whose step
+// leads to a next observation. made is how many rows were steps; step is for errors.
+func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []byte) error) (made int64, err error) {
+	if err := g.Use(rows, step); err != nil {
+		return 0, err
+	}
+	for i := range g.actions {
+		next, err := g.check(i, step)
+		if err == nil && next != nil && accept != nil {
+			err = accept(i, next)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return g.recordRows()
+}
+
+// check refuses a row of the host's that would spoil what is learnt from, and
+// returns the observation that will be added as the next one: nil where there is
 // none. step is for errors.
-func (g *Group) Check(i int, step int64) (next []byte, err error) {
+func (g *Group) check(i int, step int64) (next []byte, err error) {
 	rows := g.rows
 	if err := g.checkObs(i, step, "", rows.Obs); err != nil || g.resetting[i] {
 		return nil, err
@@ -379,9 +398,9 @@ func refused(i int, step int64, err error) error {
 	return &env.Error{Index: i, Err: fmt.Errorf("step %d: %w", step, err)}
 }
 
-// Record adds the host's rows, all of which Check has passed, to the sink. made
+// recordRows adds the host's rows, all of which check has passed, to the sink. made
 // is how many of them were steps.
-func (g *Group) Record() (made int64, err error) {
+func (g *Group) recordRows() (made int64, err error) {
 	g.made.Store(0)
 	for i := range g.actions {
 		if g.resetting[i] {

@@ -29,37 +29,29 @@ type savedEnvironments struct {
 
 // Exploration is the streams of random numbers.
 func (g *Group) Exploration() checkpoint.Part {
-	return checkpoint.Part{
-		Name: "exploration.json", Version: 1,
-		Write: func(w io.Writer) error {
-			var saved savedStreams
-			for _, s := range g.streams {
-				b, err := s.MarshalBinary()
-				if err != nil {
-					return err
-				}
-				saved.Streams = append(saved.Streams, b)
+	save := func() (saved savedStreams, err error) {
+		for _, s := range g.streams {
+			b, err := s.MarshalBinary()
+			if err != nil {
+				return saved, err
 			}
-			return json.NewEncoder(w).Encode(saved)
-		},
-		Read: func(r io.Reader, n int64) (func(), error) {
-			var saved savedStreams
-			if err := checkpoint.ReadJSON(r, n, maxJSON, &saved); err != nil {
-				return nil, err
-			}
-			if len(saved.Streams) != len(g.streams) {
-				return nil, fmt.Errorf("%w: %d streams of %d environments", checkpoint.ErrFormat, len(saved.Streams), len(g.streams))
-			}
-			streams := make([]*rng.Stream, len(saved.Streams))
-			for i, b := range saved.Streams {
-				streams[i] = new(rng.Stream)
-				if err := streams[i].UnmarshalBinary(b); err != nil {
-					return nil, fmt.Errorf("%w: stream %d: %v", checkpoint.ErrFormat, i, err)
-				}
-			}
-			return func() { copy(g.streams, streams) }, nil
-		},
+			saved.Streams = append(saved.Streams, b)
+		}
+		return saved, nil
 	}
+	return checkpoint.JSON("exploration.json", maxJSON, save, func(saved savedStreams) (func(), error) {
+		if len(saved.Streams) != len(g.streams) {
+			return nil, fmt.Errorf("%d streams of %d environments", len(saved.Streams), len(g.streams))
+		}
+		streams := make([]*rng.Stream, len(saved.Streams))
+		for i, b := range saved.Streams {
+			streams[i] = new(rng.Stream)
+			if err := streams[i].UnmarshalBinary(b); err != nil {
+				return nil, fmt.Errorf("stream %d: %v", i, err)
+			}
+		}
+		return func() { copy(g.streams, streams) }, nil
+	})
 }
 
 // Environments is the state of the source's environments. It must be the last part that is read: reading it restores

@@ -9,7 +9,7 @@ import (
 )
 
 // score finds what an episode's return is made of. Where environments clip rewards, or end
-// an episode with a life, they tell the whole reward and the game's end beside: a return is
+// an episode with a life, they report the whole reward and the game's end beside: a return is
 // then that of a game, as papers report it.
 type score struct{ raw, over int } // columns of the infos and 1, 0 if there are none
 

@@ -15,7 +15,7 @@
 //     disappear.
 //   - Entries are stored, never compressed, and together not larger than the
 //     file, so the size of a file bounds what its parts can claim. Each Read is
-//     told the length n of its part and must bound its own memory by it.
+//     given the length n of its part and must bound its own memory by it.
 //   - Loading has two phases. First every part is read into new memory and its
 //     checksum is compared. Only when all parts are good does adopt put them in
 //     place, which cannot fail. So a refused Load leaves a run as it was.
@@ -51,7 +51,7 @@ const (
 	maxPartList = 256 << 10 // bytes of maxParts entries
 )
 
-// Errors that callers tell apart, besides those of the file system.
+// Errors that callers distinguish, besides those of the file system.
 var (
 	// ErrFormat says that a file is damaged, or none of ours.
 	ErrFormat = errors.New("not a whole checkpoint of paceline")

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// has tells whether a file has a part called name.
+// has says whether a file has a part called name.
 func (r *Reader) has(name string) bool {
 	return slices.ContainsFunc(r.manifest.Parts, func(e entry) bool { return e.Name == name })
 }

@@ -246,6 +246,33 @@ func (r *Reader) Close() error {
 	return r.file.Close()
 }
 
+// JSON returns a part (version 1, not optional; the caller may change both) that is
+// one JSON value, a T, of at most most bytes. save returns what is written. load
+// checks what was read and returns what puts it in place, as Part.Read does; its
+// errors become ErrFormat.
+func JSON[T any](name string, most int64, save func() (T, error), load func(T) (adopt func(), err error)) Part {
+	return Part{Name: name, Version: 1,
+		Write: func(w io.Writer) error {
+			v, err := save()
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(w).Encode(v)
+		},
+		Read: func(r io.Reader, n int64) (func(), error) {
+			var v T
+			if err := ReadJSON(r, n, most, &v); err != nil {
+				return nil, err
+			}
+			adopt, err := load(v)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+			}
+			return adopt, nil
+		},
+	}
+}
+
 // ReadJSON decodes a part of n bytes, at most most, that is one JSON value. Fields
 // that to lacks are errors.
 func ReadJSON(r io.Reader, n, most int64, to any) error {

@@ -1,5 +1,5 @@
 // Package fault holds the errors that every layer shares, so that a caller can
-// tell them apart with errors.Is and errors.As without importing the layer that
+// distinguish them with errors.Is and errors.As without importing the layer that
 // they come from. It imports nothing of this library.
 //
 // # Misuse

@@ -2,18 +2,18 @@
  * A team: a caller and its helpers, threads that sleep until there is a job.
  *
  * Why they are not goroutines: one that computes in C for longer than some 20
- * microseconds loses its place to Go's scheduler, which then wakes threads to look
- * for other work, and they take the cores from those who compute.
+ * microseconds is descheduled by Go's scheduler, which then wakes threads to search
+ * for other work, on the cores of those that compute.
  *
- * The gate lets helpers into a job and tells the caller when all are out again.
- * It is one word: how many helpers are inside, how many more may go in (PLACE),
- * and whether the team is closed. A helper that wakes late finds no place, and so
+ * The gate lets helpers into a job and notifies the caller when all are out again.
+ * It is one word: how many helpers are inside, how many more may go in (SLOT),
+ * and whether the team is closed. A helper that wakes late finds no free slot, and so
  * never touches a job that has returned: the caller waits for those that went in,
  * not for others to wake. The fields of a job are written while nobody is inside
- * and there is no place, and read only by those who went in.
+ * and there is no free slot, and read only by those who went in.
  *
- * A helper that waits looks again for some 100 microseconds, for one layer follows
- * another, and then sleeps. The caller, whose helpers are in their last parts, looks
+ * A helper that waits spins for some 100 microseconds, for one layer follows
+ * another, and then sleeps. The caller, whose helpers are in their last parts, spins
  * longer.
  */
 #define _POSIX_C_SOURCE 200809L /* signals */
@@ -27,11 +27,11 @@
 
 #include "../cpu/float_mode.h"
 
-enum { PLACE = 1 << 12, INSIDE = PLACE - 1, PLACES = INSIDE * PLACE, CLOSED = 1 << 30 };
+enum { SLOT = 1 << 12, INSIDE = SLOT - 1, SLOTS = INSIDE * SLOT, CLOSED = 1 << 30 };
 enum { HELPER_SPINS = 4000, CALLER_SPINS = 10000 };
 
 struct paceline_team {
-  /* Everybody looks at the gate all the time: it has a cache line of its own. */
+  /* All threads read the gate all the time: it has a cache line of its own. */
   _Alignas(64) atomic_int gate;
   _Alignas(64) atomic_ptrdiff_t next; /* part that nobody has begun */
   ptrdiff_t parts;
@@ -58,13 +58,13 @@ static void relax(void) {
 #endif
 }
 
-static int news(struct paceline_team *t) { return atomic_load(&t->gate) & (PLACES | CLOSED); }
+static int news(struct paceline_team *t) { return atomic_load(&t->gate) & (SLOTS | CLOSED); }
 
-/* Goes in if there is a place. */
+/* Goes in if there is a free slot. */
 static int enter(struct paceline_team *t) {
   int gate = atomic_load(&t->gate);
-  while (gate & PLACES)
-    if (atomic_compare_exchange_weak(&t->gate, &gate, gate - PLACE + 1)) return 1;
+  while (gate & SLOTS)
+    if (atomic_compare_exchange_weak(&t->gate, &gate, gate - SLOT + 1)) return 1;
   return 0;
 }
 
@@ -106,7 +106,7 @@ static void *help(void *argument) {
   }
 }
 
-/* Returns when nobody is inside. There is no place. */
+/* Returns when nobody is inside. There is no free slot. */
 static void await_empty(struct paceline_team *t) {
   for (int i = 0; i < CALLER_SPINS; i++, relax())
     if ((atomic_load(&t->gate) & INSIDE) == 0) return;
@@ -126,14 +126,14 @@ void paceline_team_run(struct paceline_team *t, int helpers, ptrdiff_t parts, pa
   t->job = job;
   t->parts = parts;
   atomic_store(&t->next, 0);
-  atomic_store(&t->gate, helpers * PLACE);
+  atomic_store(&t->gate, helpers * SLOT);
   if (atomic_load(&t->asleep) > 0) {
     pthread_mutex_lock(&t->lock);
     for (int i = 0; i < helpers; i++) pthread_cond_signal(&t->opened);
     pthread_mutex_unlock(&t->lock);
   }
   take_parts(t, 0);
-  atomic_fetch_and(&t->gate, ~PLACES);
+  atomic_fetch_and(&t->gate, ~SLOTS);
   await_empty(t);
 }
 

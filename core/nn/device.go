@@ -65,7 +65,7 @@ type Batch struct {
 	Columns [][]float32 // [n] each, in the order of Loss.Columns
 }
 
-// Report is what an update tells of itself. It is the caller's, and its memory is
+// Report is what an update reports of itself. It is the caller's, and its memory is
 // used again by the next call that fills it in.
 type Report struct {
 	Loss  float64

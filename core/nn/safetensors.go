@@ -85,7 +85,7 @@ func readHeader(r io.Reader, n int64, want []Tensor) error {
 	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
 		return truncated("header length", err)
 	}
-	most := int64(4096) // room for a few that should not be there: they have an error of their own
+	most := int64(4096) // memory for a few that should not be there: they have an error of their own
 	for _, w := range want {
 		most += 128 + 6*int64(len(w.Name)) + 24*int64(len(w.Shape)) // escapes and digits at their longest
 	}

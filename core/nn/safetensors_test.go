@@ -156,7 +156,7 @@ func TestReadOtherTensors(t *testing.T) {
 
 // A header may be as long as the tensors that are expected need, and nothing is
 // allocated for tensors for which the file has no bytes.
-func TestReadTensorsTakesNoMemoryOnAFilesWord(t *testing.T) {
+func TestSafetensorsTakeNoMemoryOnAFilesWord(t *testing.T) {
 	var long strings.Builder
 	for i := range 1_000_000 {
 		fmt.Fprintf(&long, `"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`, i)

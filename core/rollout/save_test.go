@@ -22,7 +22,7 @@ func some(t testing.TB, rounds int) *Rollout {
 	return r
 }
 
-// drive takes the rounds from..until-1 of a fixed course.
+// drive takes the rounds from..until-1 of a fixed run.
 func drive(t testing.TB, r *Rollout, from, until int) {
 	t.Helper()
 	for round := from; round < until; round++ {

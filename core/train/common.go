@@ -3,6 +3,7 @@ package train
 import (
 	"math"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/settings"
 )
 
@@ -16,6 +17,25 @@ type Common struct {
 	Seed       int
 	FrameStack int
 	Autoreset  string
+	Policy     string
+}
+
+// Policies, named as in Stable-Baselines3.
+const (
+	policyAuto = "auto"
+	PolicyCNN  = "CnnPolicy"
+	PolicyMLP  = "MlpPolicy"
+)
+
+// FitPolicy replaces policy auto by what fits the observation.
+func (c *Common) FitPolicy(obs env.ObsSpec) {
+	if c.Policy != policyAuto {
+		return
+	}
+	c.Policy = PolicyMLP
+	if len(obs.Shape) == 3 {
+		c.Policy = PolicyCNN
+	}
 }
 
 // CommonSettings describes Common for a method whose struct is C.
@@ -29,6 +49,7 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Int("seed", 0, 0, math.MaxInt64, "the one seed of everything random", func(c *Common) *int { return &c.Seed }),
 		settings.Int("frame_stack", 0, 0, 64, "successive frames along an observation's first axis: anything else is then an error; 0: as the environment says, or found out where the caller steps it", func(c *Common) *int { return &c.FrameStack }),
 		settings.Text("autoreset", "same_step", "what a pushed observation row holds after an episode's end: same_step (the next episode's first) or next_step (the ended one's last)", []string{"same_step", "next_step"}, func(c *Common) *string { return &c.Autoreset }),
+		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
 	})
 }
 

@@ -17,9 +17,9 @@
 // # What can be seen
 //
 // Run returns between two rounds and may leave a method's own goroutine at work.
-// Whoever looks at weights or experience (Policy, Save, GetParameters, Hash, the
-// end of a run) first waits for exactly the updates due at that step, so that what
-// is seen is a function of the seed and the step. After Stop pending updates are
+// What reads weights or experience (Policy, Save, GetParameters, Hash, the end of a
+// run) first waits for exactly the updates due at that step, so that its result is a
+// function of the seed and the step. After Stop pending updates are
 // not run until the next step; readers get the current weights.
 //
 // # Goroutines

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/paceline-rl/paceline/core/actor"
 )
 
 // Host is what a method reports to while it works.
@@ -62,6 +64,13 @@ func (h *Host) Mark() time.Time { return h.mark }
 // progress calls it.
 func (h *Host) Notify(format string, args ...any) {
 	h.notices = append(h.notices, fmt.Sprintf(format, args...))
+}
+
+// Count publishes that steps are taken in all, and the episodes of the group that
+// have ended since the last call.
+func (h *Host) Count(steps int64, g *actor.Group) {
+	g.TakeFinished(func(e actor.Episode) { h.Ended(Episode{e.Return, e.Length}) })
+	h.Steps.Store(steps)
 }
 
 // Ended records an episode that ended.

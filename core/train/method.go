@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -40,7 +41,7 @@ type Method interface {
 	Settle(p *Pause) error
 	// Halt lets updates that are due and not begun wait for the next step.
 	Halt()
-	// Wake makes a wait in progress look at its Pause. Any goroutine may call it.
+	// Wake makes a wait in progress check its Pause. Any goroutine may call it.
 	Wake()
 	// Failed returns the error that ended training, if one did.
 	Failed() error
@@ -80,7 +81,7 @@ type Digest struct {
 // ErrPaused ends a wait or an Advance whose Pause is over.
 var ErrPaused = fmt.Errorf("paused: %w", fault.ErrStopped)
 
-// Pause tells a method when to return early: at a Stop or at a time limit. A nil
+// Pause says when a method must return early: at a Stop or at a time limit. A nil
 // Pause is never over.
 type Pause struct {
 	stopping *atomic.Bool
@@ -132,6 +133,19 @@ type Setup struct {
 	// Device computes, for the goroutine that calls the method. It is the Trainer's.
 	Device nn.Device
 	Host   *Host
+}
+
+// InitialParams returns fresh parameters of a network: the same for the same seed,
+// whatever else the seed is used for.
+func (s *Setup) InitialParams(net nn.Spec) (*nn.Params, error) {
+	return net.InitialParams(rng.New(uint64(s.Common.Seed), "weights", 0))
+}
+
+// Group is what an actor.Group is made from, whatever it acts with: the caller adds
+// Sink, Columns, networks and Acting.
+func (s *Setup) Group() actor.Config {
+	c := s.Common
+	return actor.Config{Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step", Pool: s.Pool}
 }
 
 // Allocation is memory that a method will take, and the setting that decides about

@@ -57,7 +57,7 @@ func (t *Trainer) GetParameters(set string, to []float32) (updates uint64, err e
 	if n := s.Params.Layout.Size; len(to) != n {
 		return 0, fmt.Errorf("parameters: %d numbers, must be %d", len(to), n)
 	}
-	if err := t.settleToSee(); err != nil {
+	if err := t.settleToRead(); err != nil {
 		return 0, err
 	}
 	return s.Params.Updates, s.Params.Read(to)
@@ -82,7 +82,7 @@ func (t *Trainer) SetParameters(set string, from []float32) (err error) {
 	if k := slices.IndexFunc(from, func(v float32) bool { return v-v != 0 }); k >= 0 {
 		return fmt.Errorf("parameters: number %d is %v, %w", k, from[k], fault.ErrNotFinite)
 	}
-	if err := t.settleToSee(); err != nil {
+	if err := t.settleToRead(); err != nil {
 		return err
 	}
 	if err := s.Params.Write(from); err != nil {
@@ -100,7 +100,7 @@ func (t *Trainer) Hash(part string) (sum string, err error) {
 		return "", err
 	}
 	defer t.leave(&err)
-	if err := t.settleToSee(); err != nil {
+	if err := t.settleToRead(); err != nil {
 		return "", err
 	}
 	return t.hash(part)
@@ -145,7 +145,7 @@ func (t *Trainer) Policy() (p *policy.Policy, err error) {
 		return nil, err
 	}
 	defer t.leave(&err)
-	if err := t.settleToSee(); err != nil {
+	if err := t.settleToRead(); err != nil {
 		return nil, err
 	}
 	spec := t.method.Policy()

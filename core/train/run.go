@@ -129,8 +129,8 @@ func (t *Trainer) Settle(limit time.Duration) (err error) {
 	return err
 }
 
-// settle leaves experience and parameters to the caller. At the end of p the rest
-// is for whoever looks.
+// settle leaves experience and parameters to the caller. Updates that are still due
+// when p is over are done by the next call that reads.
 func (t *Trainer) settle(p *Pause) error {
 	if t.stopping.Load() {
 		t.halt()
@@ -150,9 +150,9 @@ func (t *Trainer) settle(p *Pause) error {
 	return err
 }
 
-// settleToSee is settle for those who look: that training has failed does not keep
-// anybody from seeing how far it came.
-func (t *Trainer) settleToSee() error {
+// settleToRead is settle before a read: after a loss that is not finite, what was
+// learnt before it can still be read.
+func (t *Trainer) settleToRead() error {
 	if err := t.settle(t.pause(0)); !errors.Is(err, fault.ErrNotFinite) {
 		return err
 	}

@@ -1,9 +1,7 @@
 package train
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
@@ -39,7 +37,7 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	if err := t.settleToSee(); err != nil {
+	if err := t.settleToRead(); err != nil {
 		return err
 	}
 	parts := append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)
@@ -50,33 +48,25 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 // runPart is what the Trainer itself counts.
 func (t *Trainer) runPart() checkpoint.Part {
 	h := t.host
-	return checkpoint.Part{
-		Name: "run.json", Version: 1,
-		Write: func(w io.Writer) error {
-			h.mu.Lock()
-			s := savedRun{t.begun, t.end, t.halted, h.episodes, slices.Clone(h.recent[:min(h.episodes, int64(len(h.recent)))])}
-			h.mu.Unlock()
-			return json.NewEncoder(w).Encode(s)
-		},
-		Read: func(r io.Reader, n int64) (func(), error) {
-			var s savedRun
-			if err := checkpoint.ReadJSON(r, n, 1<<20, &s); err != nil {
-				return nil, err
-			}
-			if s.End < 0 || s.End > 2*maxSteps || s.Episodes < int64(len(s.Recent)) || len(s.Recent) > len(h.recent) ||
-				s.Episodes > maxSteps || len(s.Recent) < len(h.recent) && s.Episodes != int64(len(s.Recent)) {
-				return nil, fmt.Errorf("%w: counts that no run has: end %d, %d episodes, %d of them listed", checkpoint.ErrFormat, s.End, s.Episodes, len(s.Recent))
-			}
-			return func() {
-				t.begun, t.end, t.halted = s.Begun, s.End, s.Halted
-				t.needsReset, t.acted = t.source == nil, false
-				h.mu.Lock()
-				h.episodes = s.Episodes
-				copy(h.recent[:], s.Recent)
-				h.mu.Unlock()
-			}, nil
-		},
+	save := func() (savedRun, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return savedRun{t.begun, t.end, t.halted, h.episodes, slices.Clone(h.recent[:min(h.episodes, int64(len(h.recent)))])}, nil
 	}
+	return checkpoint.JSON("run.json", 1<<20, save, func(s savedRun) (func(), error) {
+		if s.End < 0 || s.End > 2*maxSteps || s.Episodes < int64(len(s.Recent)) || len(s.Recent) > len(h.recent) ||
+			s.Episodes > maxSteps || len(s.Recent) < len(h.recent) && s.Episodes != int64(len(s.Recent)) {
+			return nil, fmt.Errorf("counts that no run has: end %d, %d episodes, %d of them listed", s.End, s.Episodes, len(s.Recent))
+		}
+		return func() {
+			t.begun, t.end, t.halted = s.Begun, s.End, s.Halted
+			t.needsReset, t.acted = t.source == nil, false
+			h.mu.Lock()
+			h.episodes = s.Episodes
+			copy(h.recent[:], s.Recent)
+			h.mu.Unlock()
+		}, nil
+	})
 }
 
 // Load replaces the state by that of a checkpoint made with the same environment,

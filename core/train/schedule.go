@@ -1,6 +1,9 @@
 package train
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Schedule is a value that changes along straight lines between points, in
 // ascending order of their steps. Before the first point and after the last one it
@@ -13,8 +16,12 @@ type Point struct {
 	Value float64 `json:"value"`
 }
 
-// Line is the schedule that begins at from and is at to after so many steps.
+// Line is the schedule that begins at from and is at to after so many steps, or
+// stays at from where to is NaN.
 func Line(from, to float64, steps int64) Schedule {
+	if math.IsNaN(to) {
+		to = from
+	}
 	if steps <= 0 || from == to {
 		return Schedule{{0, to}}
 	}

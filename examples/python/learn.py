@@ -1,6 +1,6 @@
 """What `make learn` shows: that learning works, on three seeds each.
 
-    python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both]
+    python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both] [--sb3]
 
 Each task is learnt from the preset "tuned": by DQN in standard mode (one environment,
 both switches off) and with both on (eight environments), or by A2C. A table shows the return that
@@ -8,6 +8,10 @@ was reached and the first digits of the SHA-256 of the replay memory, the weight
 the target's weights. The hashes are compared with those of the golden file, which has
 rows for each path of the kernels (PACELINE_ISA). The exit status is 1 if a threshold
 was missed or a hash differs.
+
+With --sb3, A2C's preset "sb3" learns beside stable-baselines3's A2C instead: the same
+networks, settings and number of steps, in turns, each timed from the first step to the last
+one, then both evaluated over 100 episodes (actions are the likeliest ones).
 """
 
 import argparse
@@ -18,6 +22,10 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+import paceline
+import paceline.sb3
 from paceline import A2C, DQN, PacelineWarning
 
 GOLDEN = Path(__file__).resolve().parents[2] / "python" / "tests" / "golden_learn.txt"
@@ -81,20 +89,58 @@ def golden() -> tuple[str, dict[tuple[str, str, int], tuple[str, ...]]]:
     return isa, rows
 
 
+def beside_sb3(env: str, steps: int, seeds: list[int]) -> None:
+    """Prints seconds and returns of ours and stable-baselines3's A2C, and the ratio of the seconds."""
+    from stable_baselines3 import A2C as Theirs
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecEnv
+
+    def their_env(seed: int) -> VecEnv:
+        if env == "CartPole-v1":
+            return make_vec_env(env, n_envs=8, seed=seed)
+        return paceline.sb3.VecEnv(paceline.make_vec(env, num_envs=8, autoreset_mode="same_step"))
+
+    policy = "MlpPolicy" if env == "CartPole-v1" else "CnnPolicy"
+    for seed in seeds:
+        with A2C.from_preset("sb3", env, seed=seed) as ours:
+            began = time.monotonic()
+            ours.learn(steps, log_interval=None)
+            seconds = time.monotonic() - began
+            mean = ours.evaluate(episodes=100, seed=seed).mean_return
+        vec = their_env(seed)
+        theirs = Theirs(policy, vec, seed=seed, device="cpu")
+        began = time.monotonic()
+        theirs.learn(steps)
+        their_seconds = time.monotonic() - began
+        their_mean = float(np.mean(evaluate_policy(theirs, vec, 100)[0]))
+        vec.close()
+        print(f"{env:<13}{seed:>4}{steps:>9,}{mean:>9.2f}{seconds:>9.1f}", end="")
+        print(f"{their_mean:>12.2f}{their_seconds:>9.1f}{their_seconds / seconds:>8.1f}", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", choices=[task.env for task in TASKS])
     parser.add_argument("--mode", choices=list(MODES))
     parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--sb3", action="store_true", help="A2C beside stable-baselines3's, which must be installed")
     args = parser.parse_args()
+    seeds = [int(seed) for seed in args.seeds.split(",")]
     warnings.simplefilter("ignore", PacelineWarning)
+    if args.sb3:
+        print(f"{'environment':<13}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")
+        for env, steps in (("CartPole-v1", 100_000), ("Catch-v0", 40_000)):
+            if args.env in (None, env):
+                beside_sb3(env, steps, seeds)
+        return 0
     isa, rows = golden()
     missed, equal, differing, without = 0, 0, 0, []
     print(f"{'environment':<13}{'mode':<10}{'seed':>4}{'steps':>9}{'return':>9}{'needed':>8}{'seconds':>9}", end="")
     print(f"  {'replay':<14}{'weights':<14}target")
     for task in TASKS:
         for mode in task.modes:
-            for seed in map(int, args.seeds.split(",")):
+            for seed in seeds:
                 if args.env not in (None, task.env) or args.mode not in (None, mode):
                     continue
                 result = learn(task, mode, seed)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
+
 from .errors import ConfigError
+from .spaces import Array
 
 AUTORESET = {"next_step": "NextStep", "same_step": "SameStep", "disabled": "Disabled"}
 """Our names of Gymnasium's autoreset modes, and the values of its enumeration."""
@@ -20,6 +23,37 @@ def whole(name: str, value: Any, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ConfigError(f"{name}: {value!r}, must be {least} to {most}")
     return number
+
+
+def seed_numbers(seed: Any, n: int) -> tuple[Array, Array]:
+    """(uint64 [n], bool [n]: which of n environments have one) of one seed s, for s, s + 1, ..., or of one or None for each."""
+    seeds, given = np.zeros(n, np.uint64), np.zeros(n, np.bool_)
+    if seed is not None and np.ndim(seed) == 0:
+        seeds[:] = np.uint64(whole("seed", seed, 0, 2**64 - 1)) + np.arange(n, dtype=np.uint64)
+        given[:] = True
+    elif seed is not None:
+        if len(seed) != n:
+            raise ConfigError(f"seed: {len(seed)} numbers, must be {n}, one for each environment")
+        for i, number in enumerate(seed):
+            if number is not None:
+                seeds[i], given[i] = whole("seed", number, 0, 2**64 - 1), True
+    return seeds, given
+
+
+def reset_mask(options: dict[str, Any] | None, n: int) -> Array:
+    """bool [n]: the environments that options["reset_mask"], the only entry there may be, names; all without it."""
+    if not options:
+        return np.ones(n, np.bool_)
+    unknown = set(options) - {"reset_mask"}
+    if unknown:
+        raise ConfigError(f"options: {sorted(unknown)[0]!r} is not known, must be 'reset_mask'")
+    mask = options["reset_mask"]
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (n,):
+        what = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise ConfigError(f"options['reset_mask']: {what}, must be a NumPy array, bool of shape {(n,)}")
+    if not mask.any():
+        raise ConfigError("options['reset_mask']: no entry is true, at least one must be")
+    return mask.copy()
 
 
 def autoreset_name(autoreset_mode: Any) -> str:

@@ -24,7 +24,6 @@ from ctypes import (
 )
 from typing import Any
 
-VERSION = "0.1.0"
 ABI_VERSION = 2
 
 BOX, DISCRETE = 1, 2
@@ -36,173 +35,89 @@ NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 
 
 class Growable(Structure):
-    """A struct that begins with its own size."""
+    """A struct that begins with its own size; _fields_ of those derived from it are what follows."""
+
+    _fields_ = [("struct_size", c_uint32)]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.struct_size = sizeof(self)
 
 
+def _each(names: str, kind: Any) -> list[tuple[str, Any]]:
+    """Fields of one type."""
+    return [(name, kind) for name in names.split()]
+
+
 class Option(Growable):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("reserved", c_uint32),
-        ("name", c_char_p),
-        ("type", c_char_p),
-        ("default_value", c_char_p),
-        ("doc", c_char_p),
-    ]
+    _fields_ = [("reserved", c_uint32), *_each("name type default_value doc", c_char_p)]
 
 
 class Spec(Growable):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("kind", c_uint32),
-        ("dtype", c_uint32),
-        ("ndim", c_uint32),
-        ("shape", c_int64 * 4),
-        ("n", c_int64),
-        ("frame_stack", c_int64),
-    ]
+    _fields_ = [*_each("kind dtype ndim", c_uint32), ("shape", c_int64 * 4), *_each("n frame_stack", c_int64)]
 
 
 class Stats(Growable):
     _fields_ = [
-        ("struct_size", c_uint32),
         ("reserved", c_uint32),
-        ("num_timesteps", c_int64),
-        ("total_timesteps", c_int64),
-        ("updates", c_int64),
-        ("updates_due", c_int64),
-        ("episodes", c_int64),
-        ("mean_return", c_double),
-        ("mean_length", c_double),
-        ("seconds_env", c_double),
-        ("seconds_act", c_double),
-        ("seconds_train", c_double),
-        ("seconds_wait", c_double),
+        *_each("num_timesteps total_timesteps updates updates_due episodes", c_int64),
+        *_each("mean_return mean_length seconds_env seconds_act seconds_train seconds_wait", c_double),
     ]
 
 
 class Parameter(Growable):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("ndim", c_uint32),
-        ("shape", c_int64 * 4),
-        ("offset", c_size_t),
-        ("size", c_size_t),
-        ("name", c_char_p),
-    ]
+    _fields_ = [("ndim", c_uint32), ("shape", c_int64 * 4), *_each("offset size", c_size_t), ("name", c_char_p)]
 
 
 class Metric(Growable):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("reserved", c_uint32),
-        ("name", c_char_p),
-        ("unit", c_char_p),
-        ("doc", c_char_p),
-        ("value", c_double),
-    ]
+    _fields_ = [("reserved", c_uint32), *_each("name unit doc", c_char_p), ("value", c_double)]
 
 
 class ActOptions(Growable):
     _fields_ = [
-        ("struct_size", c_uint32),
         ("sample", c_uint32),
         ("epsilon", c_double),
-        ("seed", c_uint64),
-        ("counter", c_uint64),
-        ("action_masks", c_void_p),
-        ("state", c_void_p),
-        ("episode_starts", c_void_p),
+        *_each("seed counter", c_uint64),
+        *_each("action_masks state episode_starts", c_void_p),
     ]
 
 
 class EvalOptions(Growable):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("sample", c_uint32),
-        ("episodes", c_int64),
-        ("epsilon", c_double),
-        ("seed", c_uint64),
-    ]
+    _fields_ = [("sample", c_uint32), ("episodes", c_int64), ("epsilon", c_double), ("seed", c_uint64)]
 
 
 class Evaluation(Growable):
     _fields_ = [
-        ("struct_size", c_uint32),
         ("reserved", c_uint32),
         ("episodes", c_int64),
-        ("mean_return", c_double),
-        ("std_return", c_double),
-        ("min_return", c_double),
-        ("max_return", c_double),
-        ("mean_length", c_double),
+        *_each("mean_return std_return min_return max_return mean_length", c_double),
     ]
 
 
 class VecOptions(Growable):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("num_envs", c_uint32),
-        ("batch_size", c_uint32),
-        ("num_threads", c_uint32),
-        ("autoreset", c_uint32),
-        ("pin", c_int32),
-        ("env_options", c_char_p),
-    ]
+    _fields_ = [*_each("num_envs batch_size num_threads autoreset", c_uint32), ("pin", c_int32), ("env_options", c_char_p)]
 
 
 class Rows(Growable):
     _fields_ = [
-        ("struct_size", c_uint32),
         ("num_rows", c_uint32),
-        ("obs", c_void_p),
-        ("final_obs", c_void_p),
-        ("rewards", c_void_p),
-        ("terminated", c_void_p),
-        ("truncated", c_void_p),
-        ("started", c_void_p),
-        ("env_ids", c_void_p),
-        ("infos", POINTER(c_void_p)),
-        ("final_infos", POINTER(c_void_p)),
-        ("action_masks", c_void_p),
-        ("final_action_masks", c_void_p),
-        ("device_type", c_int32),
-        ("device_id", c_int32),
+        *_each("obs final_obs rewards terminated truncated started env_ids", c_void_p),
+        *_each("infos final_infos", POINTER(c_void_p)),
+        *_each("action_masks final_action_masks", c_void_p),
+        *_each("device_type device_id", c_int32),
     ]
 
 
 class ConsoleState(Growable):
     _fields_ = [
-        ("struct_size", c_uint32),
         ("ended", c_uint32),
-        ("lives", c_int32),
-        ("mode", c_int32),
-        ("difficulty", c_int32),
+        *_each("lives mode difficulty", c_int32),
         ("pal", c_uint32),
-        ("frame_number", c_int64),
-        ("episode_frame_number", c_int64),
-        ("height", c_uint32),
-        ("width", c_uint32),
+        *_each("frame_number episode_frame_number", c_int64),
+        *_each("height width", c_uint32),
         ("game", c_char * 64),
     ]
 
-
-STRUCTS: dict[str, type[Growable]] = {
-    "paceline_option": Option,
-    "paceline_spec": Spec,
-    "paceline_stats": Stats,
-    "paceline_parameter": Parameter,
-    "paceline_metric": Metric,
-    "paceline_act_options": ActOptions,
-    "paceline_eval_options": EvalOptions,
-    "paceline_evaluation": Evaluation,
-    "paceline_vec_options": VecOptions,
-    "paceline_rows": Rows,
-    "paceline_console_state": ConsoleState,
-}
 
 STATUS = "status"  # a result of enum paceline_status: raised as an error unless 0
 
@@ -230,7 +145,6 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_config_preset": (STATUS, [_handle, _text, _text]),
     "paceline_config_presets": (STATUS, [_out_text, _handle]),
     "paceline_config_describe": (STATUS, [POINTER(Option), _handle, c_size_t]),
-    "paceline_config_free": (None, [_handle]),
     "paceline_trainer_new": (STATUS, [_out_handle, _handle]),
     "paceline_trainer_new_push": (STATUS, [_out_handle, _handle, POINTER(Spec), POINTER(Spec)]),
     "paceline_trainer_config": (STATUS, [_out_handle, _handle]),
@@ -249,7 +163,6 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_trainer_hash": (STATUS, [_out_text, _handle, _text]),
     "paceline_trainer_save": (STATUS, [_handle, _text, c_uint32]),
     "paceline_trainer_load": (STATUS, [_handle, _text]),
-    "paceline_trainer_free": (None, [_handle]),
     "paceline_trainer_act": (STATUS, [_handle, POINTER(Rows), c_void_p, c_int64]),
     "paceline_trainer_observe": (STATUS, [_handle, POINTER(Rows), c_int64]),
     "paceline_policy_load": (STATUS, [_out_handle, _text]),
@@ -261,7 +174,6 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_policy_evaluate": (STATUS, [POINTER(Evaluation), _handle, _text, _text, POINTER(EvalOptions)]),
     "paceline_policy_save": (STATUS, [_handle, _text]),
     "paceline_policy_to_bytes": (STATUS, [c_void_p, POINTER(c_size_t), _handle]),
-    "paceline_policy_free": (None, [_handle]),
     "paceline_env_load": (STATUS, [_out_text, _text]),
     "paceline_env_names": (STATUS, [_out_text]),
     "paceline_vec_new": (STATUS, [_out_handle, _text, POINTER(VecOptions)]),
@@ -277,7 +189,6 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_vec_save": (STATUS, [c_void_p, POINTER(c_size_t), _handle, c_uint32]),
     "paceline_vec_restore": (STATUS, [_handle, c_uint32, c_void_p, c_size_t]),
     "paceline_vec_render": (STATUS, [POINTER(c_uint8), POINTER(c_size_t), POINTER(c_uint32), POINTER(c_uint32), _handle, c_uint32]),
-    "paceline_vec_free": (None, [_handle]),
     "paceline_bench": (STATUS, [_out_text, _text, _text]),
     "paceline_console_new": (STATUS, [_out_handle, _text, _text, c_int, c_uint32, c_double, c_uint32]),
     "paceline_rom_folder": (STATUS, [_text]),
@@ -292,5 +203,5 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_console_screen": (STATUS, [POINTER(c_uint8), c_size_t, _handle, c_uint32]),
     "paceline_console_save": (STATUS, [c_void_p, POINTER(c_size_t), _handle, c_int]),
     "paceline_console_restore": (STATUS, [_handle, c_void_p, c_size_t]),
-    "paceline_console_free": (None, [_handle]),
+    **{f"paceline_{kind}_free": (None, [_handle]) for kind in ("config", "trainer", "policy", "vec", "console")},
 }

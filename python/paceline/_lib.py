@@ -10,19 +10,21 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib.util
+import itertools
+import json
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from . import _ffi
-from .errors import BY_STATUS, ForkError, PacelineError, VersionError
+from .errors import BY_STATUS, ConfigError, ForkError, PacelineError, VersionError
 
 PACKAGE = Path(__file__).resolve().parent
 INCLUDE_DIR = PACKAGE / "include"
-LIB_DIR = PACKAGE / "lib"
+Struct = TypeVar("Struct", bound=_ffi.Growable)
 
 _lock = threading.Lock()
 _dll: ctypes.CDLL | None = None
@@ -35,14 +37,11 @@ _at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
 def find() -> Path:
     """The library's file: $PACELINE_LIBRARY, else the one in the package."""
     chosen = os.environ.get("PACELINE_LIBRARY")
-    tried = [Path(chosen)] if chosen else [LIB_DIR / "libpaceline.so"]
-    for path in tried:
-        if path.is_file():
-            return path
-    raise PacelineError(
-        f"libpaceline was not found: tried {tried[0]}"
-        + (" (from PACELINE_LIBRARY)" if chosen else "; install the package, or set PACELINE_LIBRARY to the library's path")
-    )
+    path = Path(chosen or PACKAGE / "lib" / "libpaceline.so")
+    if path.is_file():
+        return path
+    hint = " (from PACELINE_LIBRARY)" if chosen else "; install the package, or set PACELINE_LIBRARY to the library's path"
+    raise PacelineError(f"libpaceline was not found: tried {path}{hint}")
 
 
 def lib() -> ctypes.CDLL:
@@ -65,7 +64,10 @@ def _load() -> ctypes.CDLL:
             dll = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
         except OSError as err:
             raise PacelineError(f"{path} could not be loaded: {err}") from None
-        _check_abi(dll, path)
+        if not hasattr(dll, "paceline_abi_version"):
+            raise VersionError(f"{path} is not libpaceline: it has no paceline_abi_version")
+        if dll.paceline_abi_version() != _ffi.ABI_VERSION:
+            raise VersionError(f"{path} has interface version {dll.paceline_abi_version()}, this package needs {_ffi.ABI_VERSION}")
         for name, (result, arguments) in _ffi.PROTOTYPES.items():
             function = getattr(dll, name)
             function.argtypes = arguments
@@ -75,7 +77,7 @@ def _load() -> ctypes.CDLL:
             else:
                 function.restype = result
         for folder in rom_folders():
-            dll.paceline_rom_folder(encode(folder))
+            dll.paceline_rom_folder(os.fsencode(folder))
         os.register_at_fork(after_in_child=_mark_forked)
         atexit.register(_close_all)
         _dll = dll
@@ -89,31 +91,16 @@ def rom_folders() -> list[Path]:
     return [folder for folder in found if folder.is_dir()]
 
 
-def _check_abi(dll: ctypes.CDLL, path: Path) -> None:
-    try:
-        dll.paceline_abi_version.restype = ctypes.c_int
-        number = dll.paceline_abi_version()
-    except AttributeError:
-        raise VersionError(f"{path} is not libpaceline: it has no paceline_abi_version") from None
-    if number != _ffi.ABI_VERSION:
-        raise VersionError(f"{path} has interface version {number}, this package needs {_ffi.ABI_VERSION}")
-
-
 def _raise(status: int, function: Any, arguments: Any) -> int:
+    """The errcheck of functions that return a status: that of this thread's latest call."""
     if status:
-        raise error(status)
+        assert _dll is not None
+        text = _dll.paceline_last_error().decode("utf-8", "replace")
+        err = BY_STATUS.get(status, PacelineError)(text or f"status {status}")
+        index = int(_dll.paceline_last_error_index())
+        err.index = index if index >= 0 else None
+        raise err
     return status
-
-
-def error(status: int) -> PacelineError:
-    """The exception for a status that the last call in this thread returned."""
-    assert _dll is not None
-    text = _dll.paceline_last_error().decode("utf-8", "replace")
-    err = BY_STATUS.get(status, PacelineError)(text or f"status {status}")
-    index = int(_dll.paceline_last_error_index())
-    if index >= 0:
-        err.index = index
-    return err
 
 
 def _mark_forked() -> None:
@@ -131,10 +118,6 @@ def close_at_exit(thing: Any) -> None:
     _at_exit.add(thing)
 
 
-def encode(text: str | os.PathLike[str]) -> bytes:
-    return os.fsencode(text)
-
-
 def take_text(call: Callable[..., Any], *arguments: Any) -> str | None:
     """Calls a function whose first argument is a char ** that we then own."""
     out = ctypes.c_void_p()
@@ -145,6 +128,31 @@ def take_text(call: Callable[..., Any], *arguments: Any) -> str | None:
         return ctypes.string_at(out.value).decode("utf-8", "replace")
     finally:
         lib().paceline_string_free(out)
+
+
+def take_json(call: Callable[..., Any], *arguments: Any) -> Any:
+    """The value that such a text is in JSON."""
+    return json.loads(take_text(call, *arguments) or "null")
+
+
+def take_bytes(call: Callable[..., Any], *arguments: Any) -> bytes:
+    """Calls a function whose first arguments are a buffer and its size, which it is asked for before."""
+    size = ctypes.c_size_t()
+    call(None, ctypes.byref(size), *arguments)
+    out = ctypes.create_string_buffer(size.value)
+    call(out, ctypes.byref(size), *arguments)
+    return out.raw[: size.value]
+
+
+def each(struct: type[Struct], call: Callable[..., Any], *arguments: Any) -> Iterator[Struct]:
+    """What a function writes that describes number 0, 1, ... and refuses the number past the last one."""
+    for i in itertools.count():
+        out = struct()
+        try:
+            call(ctypes.byref(out), *arguments, i)
+        except ConfigError:
+            return
+        yield out
 
 
 class Handle:

@@ -1,4 +1,4 @@
-"""The library's trainer as an object: one method for each of its functions, and nothing of one method of learning.
+"""The library's trainer while it runs: nothing of one method of learning, and nothing of files.
 
 Calls that may have to wait ask the library again every tenth of a second, so that
 Ctrl-C is heard, and call waiting() in between.
@@ -8,31 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
-import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import _ffi, _lib
 from .config import Config
 from .envs.vector import Rows
-from .errors import ConfigError, PacelineError, PacelineWarning, StoppedError, TimeOutError
+from .errors import PacelineError, PacelineWarning, StoppedError, TimeOutError
 
 POLL_MS = 100  # the longest that one call into the library takes
-
-
-def _nothing() -> None:
-    pass
-
-
-class Metric(NamedTuple):
-    """One number that a method reports; NaN: none yet."""
-
-    name: str
-    unit: str
-    doc: str
-    value: float
 
 
 class Native:
@@ -47,99 +32,61 @@ class Native:
             obs, action = map(ctypes.byref, spec)
             self.handle = _lib.new_handle("paceline_trainer_free", lib.paceline_trainer_new_push, config.handle.value, obs, action)
         self.stopped = False  # since the latest begin
-        self._metrics = 0
-        while self._metric(self._metrics) is not None:
-            self._metrics += 1
 
     @property
     def value(self) -> int:
         """The handle as the library takes it."""
         return self.handle.value
 
-    # -------------------------------------------------------- what it is
-
-    def config(self) -> Config:
-        """A configuration with the settings as they act; the caller closes it."""
-        return Config.own(_lib.new_handle("paceline_config_free", self.lib().paceline_trainer_config, self.value))
-
-    def describe(self) -> dict[str, Any]:
-        """method, env, recipe, recipe_hash, sets: as paceline.h says."""
-        described: dict[str, Any] = json.loads(_lib.take_text(self.lib().paceline_trainer_describe, self.value) or "{}")
-        return described
-
-    def spec(self) -> tuple[_ffi.Spec, _ffi.Spec]:
-        """What observations and actions are."""
-        obs, action = _ffi.Spec(), _ffi.Spec()
-        self.lib().paceline_trainer_spec(ctypes.byref(obs), ctypes.byref(action), self.value)
-        return obs, action
-
     def stats(self) -> _ffi.Stats:
         """The counters that every method has."""
         stats = _ffi.Stats()
-        self.lib().paceline_trainer_stats(ctypes.byref(stats), self.value)
+        _lib.lib().paceline_trainer_stats(ctypes.byref(stats), self.value)
         return stats
 
-    def metrics(self) -> Iterator[Metric]:
-        """The method's own numbers, as they were when the latest call ended."""
-        for i in range(self._metrics):
-            if (metric := self._metric(i)) is not None:
-                yield metric
-
-    def metric(self, name: str) -> float:
-        """One of them; NaN where there is none of that name."""
-        return next((m.value for m in self.metrics() if m.name == name), float("nan"))
-
-    def _metric(self, i: int) -> Metric | None:
-        out = _ffi.Metric()
-        try:
-            self.lib().paceline_trainer_metric(ctypes.byref(out), self.value, i)
-        except ConfigError:  # past the last one
-            return None
-        return Metric(out.name.decode(), out.unit.decode(), out.doc.decode(), out.value)
+    def metrics(self) -> Iterator[tuple[str, float]]:
+        """The method's own numbers, each with its name, as they were when the latest call ended; NaN: none yet."""
+        for metric in _lib.each(_ffi.Metric, _lib.lib().paceline_trainer_metric, self.value):
+            yield metric.name.decode(), metric.value
 
     def warn(self, stacklevel: int) -> None:
         """Makes warnings of the library's notices. stacklevel: whose line they name, 1 for the caller's, as in warnings.warn."""
-        while (text := _lib.take_text(self.lib().paceline_trainer_notice, self.value)) is not None:
+        while (text := _lib.take_text(_lib.lib().paceline_trainer_notice, self.value)) is not None:
             warnings.warn(text, PacelineWarning, stacklevel=stacklevel + 1)
-
-    # ----------------------------------------------------------- running
 
     def begin(self, total_timesteps: int, flags: int) -> None:
         """Begins a run; flags: RESET_TIMESTEPS, RESET_ENVS."""
-        self.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
+        _lib.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
         self.stopped = False
 
     def run(self, stats: _ffi.Stats, steps: int) -> None:
         """Takes up to so many steps, for up to a tenth of a second; stats says where it then stands."""
-        self.lib().paceline_trainer_run(ctypes.byref(stats), self.value, steps, POLL_MS)
+        _lib.lib().paceline_trainer_run(ctypes.byref(stats), self.value, steps, POLL_MS)
 
-    def act(self, rows: Rows, waiting: Callable[[], None] = _nothing) -> bool:
+    def act(self, rows: Rows, waiting: Callable[[], None]) -> bool:
         """Writes rows.actions; False if it was stopped before."""
-        while True:
-            try:
-                self.lib().paceline_trainer_act(self.value, rows.pointer, rows.actions.ctypes.data, POLL_MS)
-                return True
-            except TimeOutError:
-                waiting()
-            except StoppedError:
-                return False
+        try:
+            self._wait(waiting, _lib.lib().paceline_trainer_act, rows.pointer, rows.actions.ctypes.data)
+        except StoppedError:
+            return False
+        return True
 
-    def observe(self, rows: Rows, waiting: Callable[[], None] = _nothing) -> None:
+    def observe(self, rows: Rows, waiting: Callable[[], None]) -> None:
         """Ends the round; a stop meanwhile takes effect after it."""
         while True:
             try:
-                self.lib().paceline_trainer_observe(self.value, rows.pointer, POLL_MS)
-                return
-            except TimeOutError:
-                waiting()
+                return self._wait(waiting, _lib.lib().paceline_trainer_observe, rows.pointer)
             except StoppedError:
                 pass
 
-    def settle(self, waiting: Callable[[], None] = _nothing) -> None:
+    def settle(self, waiting: Callable[[], None] = lambda: None) -> None:
         """Returns when the updates due at this step are done. After a stop nothing is waited for."""
+        self._wait(waiting, _lib.lib().paceline_trainer_settle)
+
+    def _wait(self, waiting: Callable[[], None], call: Callable[..., Any], *arguments: Any) -> None:
         while True:
             try:
-                self.lib().paceline_trainer_settle(self.value, POLL_MS)
+                call(self.value, *arguments, POLL_MS)
                 return
             except TimeOutError:
                 waiting()
@@ -152,30 +99,9 @@ class Native:
     def stop(self) -> None:
         """Ends the run in progress after the round and the update at hand."""
         self.stopped = True
-        self.lib().paceline_trainer_stop(self.value)
-
-    # ------------------------------------------------- weights and files
-
-    def policy(self) -> _lib.Handle:
-        """A paceline_policy with the weights of this step."""
-        self.finish()
-        return _lib.new_handle("paceline_policy_free", self.lib().paceline_policy_from_trainer, self.value)
+        _lib.lib().paceline_trainer_stop(self.value)
 
     def hash(self, part: str) -> str:
         """The SHA-256 of the experience ("replay") or of a set of parameters."""
         self.finish()
-        return _lib.take_text(self.lib().paceline_trainer_hash, self.value, part.encode()) or ""
-
-    def save(self, path: str | os.PathLike[str], experience: bool) -> None:
-        self.finish()
-        self.lib().paceline_trainer_save(self.value, _lib.encode(path), _ffi.SAVE_EXPERIENCE if experience else 0)
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        self.lib().paceline_trainer_load(self.value, _lib.encode(path))
-
-    def lib(self) -> ctypes.CDLL:
-        """The library; raises ForkError in a child of the process that loaded it."""
-        return _lib.lib()
-
-    def close(self) -> None:
-        self.handle.close()
+        return _lib.take_text(_lib.lib().paceline_trainer_hash, self.value, part.encode()) or ""

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import inspect
 import json
 import os
 import secrets
 import warnings
-from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar, cast
 
 from . import _ffi, _lib
 from ._native import Native
-from .config import FIXED, Config, encode_options, translate
+from .config import Config, encode_options, translate
 from .envs.vector import Source, adapt, built_in, label
 from .errors import ConfigError, HandleError
-from .learning import Evaluations, Loop, Periods, Pushed
+from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
 from .policy import Evaluation, Policy
-from .spaces import ActionLayout, Array, ObsLayout, gymnasium_spaces
+from .spaces import ActionLayout, Array, ObsLayout
 
 Self = TypeVar("Self", bound="Trainer")
+Init = TypeVar("Init", bound=Callable[..., None])
 DEFAULT = -1  # log_interval: each method's own
 
 
-class Trainer:
-    """A model that learns in an environment; see the classes of the methods, DQN and A2C.
+def constructor(init: Init) -> Init:
+    """The __init__ of a method's class, of which only the signature counts: it is the table of the method's keywords."""
+    signature = inspect.signature(init)
 
-    A model may be used by one thread at a time; stop() may be called from any.
-    Close it, or use it in a with statement.
-    """
+    @functools.wraps(init)
+    def make(self: Trainer, *args: Any, **keywords: Any) -> None:
+        given = signature.bind(self, *args, **keywords)
+        given.apply_defaults()
+        self._start(Config(self.METHOD), given.arguments["env"], {name: given.arguments[name] for name in self.keywords()})
+
+    return cast(Init, make)
+
+
+class Trainer:
+    """A model that learns in an environment; see the classes of the methods, DQN and A2C."""
 
     METHOD: ClassVar[str]  # the library's name for it
     LOG_INTERVAL: ClassVar[int]  # learn's by default
@@ -38,7 +50,8 @@ class Trainer:
 
     # --------------------------------------------- what a method's class says
 
-    def _translate(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    @staticmethod
+    def _translate(keywords: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that the constructor's keywords stand for."""
         raise NotImplementedError
 
@@ -91,7 +104,7 @@ class Trainer:
         self = cls.__new__(cls)
         self._start(config, env, overrides, keep=True)
         try:
-            self._native.load(path)
+            _lib.lib().paceline_trainer_load(self._native.value, os.fsencode(path))
         except BaseException:
             self.close()
             raise
@@ -122,7 +135,7 @@ class Trainer:
         self._native = Native(config, spec)
         _lib.close_at_exit(self)
         config.close()
-        self._pushed = None if source is None else Pushed(source)
+        self._source = source
         self._describe(source)
         self._native.warn(stacklevel=3)  # the line that called the constructor, from_preset or load
         if self.verbose:
@@ -154,15 +167,16 @@ class Trainer:
 
     def _describe(self, source: Source | None) -> None:
         """Keeps what does not change while the trainer lives."""
-        native = self._native
-        self._config = native.config()
+        lib, handle = _lib.lib(), self._native.handle
+        self._config = Config(handle=_lib.new_handle("paceline_config_free", lib.paceline_trainer_config, handle.value))
         self.seed = int(self.setting("seed"))
         self.policy_name = self.setting("policy")
-        described = native.describe()
+        described = _lib.take_json(lib.paceline_trainer_describe, handle.value)
         self.recipe = f"{described['recipe']} {described['recipe_hash']}".strip()
-        self._parameters = Parameters(native.handle, described["sets"])
+        self._parameters = Parameters(handle, described["sets"])
         if source is None:
-            obs, action = native.spec()
+            obs, action = _ffi.Spec(), _ffi.Spec()
+            lib.paceline_trainer_spec(ctypes.byref(obs), ctypes.byref(action), handle.value)
             self.obs_layout, self.action_layout = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
         else:
             self.obs_layout, self.action_layout = source.layout, source.actions
@@ -207,17 +221,19 @@ class Trainer:
         self._check_open()
         if total_timesteps < 1:
             raise ConfigError(f"total_timesteps: {total_timesteps}, must be at least 1")
+        if eval_freq and eval_env is None and self.env_name is None:
+            raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
         flags = 0
         if reset_num_timesteps or not self._begun:
             flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
             self.evaluations = []
             self._forget_best()
-        if (pushed := self._pushed) is not None:
-            pushed.source.check()
-            if pushed.needs_reset:
+        if (source := self._source) is not None:
+            source.check()
+            if source.needs_reset:
                 flags |= _ffi.RESET_ENVS
             if flags & _ffi.RESET_ENVS:
-                pushed.reset(None if self._begun else self._given_seed)
+                source.reset(None if self._begun else self._given_seed)
         self._native.begin(int(total_timesteps), flags)
         self._begun = True
         name = tb_log_name or type(self).__name__
@@ -225,8 +241,8 @@ class Trainer:
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
         try:
             Loop(
-                self, self._native, pushed, int(total_timesteps), self._periods(), every,
-                Evaluations(eval_freq, n_eval_episodes, eval_env), callback, progress_bar,
+                self, self._native, source, self._periods(), int(total_timesteps), callback, every, progress_bar,
+                eval_freq, n_eval_episodes, eval_env,
             ).run()  # fmt: skip
         finally:
             self.logger.close()
@@ -255,8 +271,9 @@ class Trainer:
     def policy_snapshot(self) -> Policy:
         """A frozen copy of the network as it is at this step; close it after use."""
         self._check_open()
-        known = (None, None) if self._pushed is None else (self.obs_layout, self.action_layout)
-        return Policy(self._native.policy(), *known)
+        self._native.finish()
+        handle = _lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self._native.value)
+        return Policy(handle, self.obs_layout, self.action_layout)
 
     def evaluate(
         self,
@@ -304,25 +321,20 @@ class Trainer:
     def stats(self) -> dict[str, float]:
         """Every field of paceline_stats by its name, and the method's metrics ("loss", "learning_rate" ...)."""
         stats = self._native.stats()
-        numbers: dict[str, float] = {name: getattr(stats, name) for name, *_ in stats._fields_[2:]}
-        for metric in self._native.metrics():
-            group, _, name = metric.name.rpartition("/")
+        numbers: dict[str, float] = {name: getattr(stats, name) for name, *_ in stats._fields_[1:]}
+        for metric, value in self._native.metrics():
+            group, _, name = metric.rpartition("/")
             # What stands in no group is a count: "windows", "replay_size".
-            numbers[self.METRICS.get(metric.name, name)] = metric.value if group else int(metric.value)
+            numbers[self.METRICS.get(metric, name)] = value if group else int(value)
         return numbers
 
     @property
     def observation_space(self) -> Any:
-        return self._spaces()[0]
+        return self.obs_layout.space() if self._source is None else self._source.spaces()[0]
 
     @property
     def action_space(self) -> Any:
-        return self._spaces()[1]
-
-    def _spaces(self) -> tuple[Any, Any]:
-        if self._pushed is not None:
-            return self._pushed.source.spaces()
-        return gymnasium_spaces(self.obs_layout, self.action_layout)
+        return self.action_layout.space() if self._source is None else self._source.spaces()[1]
 
     def get_env(self) -> Any:
         """The environment that was given: an object, or the name of a built-in one."""
@@ -333,19 +345,17 @@ class Trainer:
 
         The episodes in progress are cut off (truncated) at the next learn.
         """
-        if self._pushed is None:
+        if self._source is None:
             if env != self._env:
                 raise ConfigError(f"env: {env!r}, this model steps the built-in {self._env} itself and cannot change to another")
             return
         if isinstance(env, str):
             raise ConfigError(f"env: {env!r}, must be a Gymnasium environment: this model's are stepped from Python")
-        source, old = adapt(env), self._pushed.source
-        new = (source.layout.shape, source.layout.dtype, source.actions.n, source.num_envs, source.autoreset)
-        have = (old.layout.shape, old.layout.dtype, old.actions.n, old.num_envs, old.autoreset)
+        source = adapt(env)
+        new, have = ((s.layout.shape, s.layout.dtype, s.actions.n, s.num_envs, s.autoreset) for s in (source, self._source))
         if new != have:
             raise ConfigError(f"env: (shape, dtype, actions, num_envs, autoreset) is {new}, must be {have}")
-        self._pushed.replace(source)
-        self._env = env
+        self._source, self._env = source, env
 
     # ------------------------------------------------------ weights and files
 
@@ -360,7 +370,7 @@ class Trainer:
         exact_match: every name must be there and nothing else; False takes what
         there is. The optimiser's state is not part of it.
         """
-        translate({"device": device}, FIXED, {})
+        translate({"device": device}, {}, {}, {})
         if not isinstance(parameters, Mapping) or "policy" not in parameters:
             raise ConfigError(
                 f"parameters: must be a dict with the key 'policy', as get_parameters gives ({type(self).__name__}.load reads files)"
@@ -379,7 +389,8 @@ class Trainer:
         environments are built in). An older file at path is replaced at the end, or kept
         if writing fails.
         """
-        self._native.save(path, experience=replay)
+        self._native.finish()
+        _lib.lib().paceline_trainer_save(self._native.value, os.fsencode(path), _ffi.SAVE_EXPERIENCE if replay else 0)
 
     # ------------------------------------------------------------------ ending
 
@@ -395,7 +406,7 @@ class Trainer:
         if self._acting is not None:
             self._acting.close()
             self._acting = None
-        self._native.close()
+        self._native.handle.close()
         self._config.close()
 
     def __enter__(self: Self) -> Self:

@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ._trainer import Trainer
-from .config import FIXED, RULES, Config, Fixed, Rules, class_name, policy_kwargs, translate
+from ._trainer import Trainer, constructor
+from .config import Fixed, Rules, one_of, optimizer_kwargs, translate
 from .errors import ConfigError
 from .learning import Periods
 from .schedules import Schedule
 
 _NO_SDE = "exploration is the policy's own distribution of actions"
 _NO_ROLLOUT_BUFFER = "the rollout's storage is the library's own"
-_FIXED: Fixed = FIXED | {
+_FIXED: Fixed = {
     "use_sde": ((False,), _NO_SDE),
     "sde_sample_freq": ((-1,), _NO_SDE),
     "rollout_buffer_class": ((None,), _NO_ROLLOUT_BUFFER),
     "rollout_buffer_kwargs": ((None,), _NO_ROLLOUT_BUFFER),
-}
-
-# Optimisers of PyTorch and Stable-Baselines3, and the settings that mean the same.
-_OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "rmsprop": {"use_rms_prop": True, "rms_prop_eps_inside": False, "rms_prop_first": 0},
-    "rmsproptflike": {"use_rms_prop": True, "rms_prop_eps_inside": True, "rms_prop_first": 1},
-    "adam": {"use_rms_prop": False},
 }
 
 
@@ -38,47 +31,23 @@ def _net_arch(value: Any) -> dict[str, Any]:
     return {f"net_arch_{name}": list(value.get(name, [])) for name in ("pi", "vf")}
 
 
-def _activation(value: Any) -> dict[str, Any]:
-    name = class_name(value)
-    if name not in ("tanh", "relu"):
-        raise ConfigError(f"policy_kwargs['activation_fn']: {value!r}, must be Tanh or ReLU")
-    return {"activation_fn": name}
-
-
-def _optimizer_class(value: Any) -> dict[str, Any]:
-    name = class_name(value)
-    if name not in _OPTIMIZERS:
-        raise ConfigError(f"policy_kwargs['optimizer_class']: {value!r}, must be RMSprop, RMSpropTFLike or Adam")
-    return _OPTIMIZERS[name]
-
-
-def _optimizer_kwargs(value: Any) -> dict[str, Any]:
-    unknown = set(value or {}) - {"eps", "alpha"}
-    if unknown:
-        raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {sorted(unknown)} not known, must be 'eps' or 'alpha'")
-    names = {"eps": "optimizer_eps", "alpha": "rms_prop_alpha"}
-    return {names[name]: number for name, number in (value or {}).items()}
-
-
-def _share_features(value: Any) -> dict[str, Any]:
-    return {"trunk": "auto" if value else "separate"}
-
-
 _POLICY: Rules = {
     "net_arch": _net_arch,
-    "activation_fn": _activation,
+    "activation_fn": one_of("activation_fn", {name: {"activation_fn": name.lower()} for name in ("Tanh", "ReLU")}),
     "ortho_init": lambda value: {"ortho_init": value},
-    "share_features_extractor": _share_features,
-    "optimizer_class": _optimizer_class,
-    "optimizer_kwargs": _optimizer_kwargs,
-}
-
-_RULES: Rules = RULES | {"policy_kwargs": lambda value: policy_kwargs(value, _POLICY)}
+    "share_features_extractor": lambda value: {"trunk": "auto" if value else "separate"},
+    "optimizer_class": one_of("optimizer_class", {
+        "RMSprop": {"use_rms_prop": True, "rms_prop_eps_inside": False, "rms_prop_first": 0},
+        "RMSpropTFLike": {"use_rms_prop": True, "rms_prop_eps_inside": True, "rms_prop_first": 1},
+        "Adam": {"use_rms_prop": False},
+    }),
+    "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps", "alpha": "rms_prop_alpha"}),
+}  # fmt: skip
 
 
 def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that A2C's keywords stand for; raises ConfigError for what is not built."""
-    out = translate(keywords, _FIXED, _RULES)
+    out = translate(keywords, _FIXED, {}, _POLICY)
     if "optimizer_eps" in out:  # whose eps that is, the optimiser says
         eps = out.pop("optimizer_eps")
         out["rms_prop_eps" if out.get("use_rms_prop", True) else "adam_eps"] = eps
@@ -119,7 +88,9 @@ class A2C(Trainer):
 
     METHOD = "a2c"
     LOG_INTERVAL = 100
+    _translate = staticmethod(settings)
 
+    @constructor
     def __init__(
         self,
         policy: str,
@@ -152,21 +123,7 @@ class A2C(Trainer):
         precision: str = "fp32",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
-    ) -> None:
-        keywords: dict[str, Any] = {
-            "policy": policy, "learning_rate": learning_rate, "n_steps": n_steps, "gamma": gamma, "gae_lambda": gae_lambda,
-            "ent_coef": ent_coef, "vf_coef": vf_coef, "max_grad_norm": max_grad_norm, "rms_prop_eps": rms_prop_eps,
-            "use_rms_prop": use_rms_prop, "use_sde": use_sde, "sde_sample_freq": sde_sample_freq,
-            "rollout_buffer_class": rollout_buffer_class, "rollout_buffer_kwargs": rollout_buffer_kwargs,
-            "normalize_advantage": normalize_advantage, "stats_window_size": stats_window_size, "tensorboard_log": tensorboard_log,
-            "policy_kwargs": policy_kwargs, "verbose": verbose, "seed": seed, "device": device, "_init_setup_model": _init_setup_model,
-            "num_envs": num_envs, "num_threads": num_threads, "cnn": cnn, "precision": precision, "frame_stack": frame_stack,
-            "env_kwargs": env_kwargs,
-        }  # fmt: skip
-        self._start(Config(self.METHOD), env, keywords)
-
-    def _translate(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        return settings(keywords)
+    ) -> None: ...
 
     def _periods(self) -> Periods:
         return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), update_each=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lib
 from ._version import __version__
+from .config import Config, describe, methods
 from .errors import PacelineError
 
 if TYPE_CHECKING:
@@ -101,16 +102,12 @@ def _classes() -> dict[str, type[Trainer]]:
 
 
 def _methods(args: argparse.Namespace) -> None:
-    from .config import methods
-
     classes = _classes()
     for name in methods():
         print(f"{name:<10} " + (f"paceline.{classes[name].__name__}" if name in classes else "from C and C++ only"))
 
 
 def _presets(args: argparse.Namespace) -> None:
-    from .config import Config
-
     config = Config(args.method)
     for preset in config.presets():
         print(f"{preset.name:<14} {preset.doc}" + ("" if preset.envs is None else f": {', '.join(preset.envs)}"))
@@ -118,15 +115,11 @@ def _presets(args: argparse.Namespace) -> None:
 
 
 def _options(args: argparse.Namespace) -> None:
-    from .config import describe
-
     for setting in describe(args.method):
         print(f"{setting.name} ({setting.type}, default {setting.default or 'empty'})\n    {setting.doc}")
 
 
 def _preset(args: argparse.Namespace) -> None:
-    from .config import Config
-
     config = Config(args.method)
     config.preset(args.preset, args.env)
     for setting in config.describe():

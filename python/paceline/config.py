@@ -19,7 +19,7 @@ from .errors import ConfigError
 from .schedules import line
 
 # Keywords that are the Python class's own and no setting of the library.
-LOCAL = frozenset({"verbose", "tensorboard_log"})
+LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs"})
 
 Fixed = dict[str, tuple[tuple[Any, ...], str]]
 """Stable-Baselines3's keywords whose other values mean something that is not built: the
@@ -31,7 +31,8 @@ FIXED: Fixed = {
     "_init_setup_model": ((True,), "the network is made with the model"),
 }
 
-Rules = dict[str, Callable[[Any], dict[str, Any]]]
+Rule = Callable[[Any], dict[str, Any]]
+Rules = dict[str, Rule]
 """Keywords that are not settings of the same name and value: what turns one into settings."""
 
 
@@ -54,29 +55,20 @@ class Preset(NamedTuple):
 
 def methods() -> list[str]:
     """The names of all methods: "dqn" and so on."""
-    return list(json.loads(_lib.take_text(_lib.lib().paceline_methods) or "[]"))
+    return list(_lib.take_json(_lib.lib().paceline_methods))
 
 
 class Config:
     """A table of named settings of one method with text values, in the library."""
 
-    handle: _lib.Handle
-
-    def __init__(self, method: str = "dqn") -> None:
-        """The method's defaults."""
-        self.handle = _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, method.encode())
-
-    @classmethod
-    def own(cls, handle: _lib.Handle) -> Config:
-        """Takes over a handle."""
-        self = cls.__new__(cls)
-        self.handle = handle
-        return self
+    def __init__(self, method: str = "dqn", handle: _lib.Handle | None = None) -> None:
+        """The method's defaults, or what a handle has, which it takes over."""
+        self.handle = handle or _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, method.encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Config:
         """The settings that a checkpoint holds, of the method that it names."""
-        return cls.own(_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
+        return cls(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, os.fsencode(path)))
 
     @property
     def method(self) -> str:
@@ -86,20 +78,12 @@ class Config:
 
     def describe(self) -> Iterator[Setting]:
         """All settings with their meaning."""
-        i = 0
-        while True:
-            option = Option()
-            try:
-                _lib.lib().paceline_config_describe(ctypes.byref(option), self.handle.value, i)
-            except ConfigError:  # past the last one
-                return
-            yield Setting(option.name.decode(), option.type.decode(), option.default_value.decode(), option.doc.decode())
-            i += 1
+        for o in _lib.each(Option, _lib.lib().paceline_config_describe, self.handle.value):
+            yield Setting(o.name.decode(), o.type.decode(), o.default_value.decode(), o.doc.decode())
 
     def presets(self) -> list[Preset]:
         """The method's documented tables of settings."""
-        text = _lib.take_text(_lib.lib().paceline_config_presets, self.handle.value)
-        return [Preset(p["name"], p["doc"], p["envs"]) for p in json.loads(text or "[]")]
+        return [Preset(**preset) for preset in _lib.take_json(_lib.lib().paceline_config_presets, self.handle.value)]
 
     def set(self, name: str, value: Any) -> None:
         _lib.lib().paceline_config_set(self.handle.value, name.encode(), spell(value).encode())
@@ -138,11 +122,14 @@ def spell(value: Any) -> str:
     return str(value)
 
 
-def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules) -> dict[str, Any]:
+def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: Rules) -> dict[str, Any]:
     """The settings that keywords stand for; raises ConfigError for what is not built.
 
-    A keyword that neither fixed nor rules names is the setting of that name.
+    fixed and rules: what a method has beside FIXED and RULES. A keyword that none of them
+    names is the setting of that name. policy: the rules of policy_kwargs, whose settings
+    replace those of other keywords.
     """
+    fixed, rules = FIXED | fixed, RULES | rules
     out: dict[str, Any] = {}
     for name, value in keywords.items():
         if name in LOCAL:
@@ -155,6 +142,14 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules) -> dict[s
             out.update(rules[name](value))
         else:
             out[name] = value
+    for name, value in (keywords.get("policy_kwargs") or {}).items():
+        if name == "normalize_images":
+            if value is not True:
+                raise ConfigError(f"policy_kwargs['normalize_images']: {value!r}, must be True: images are divided by 255")
+        elif name in policy:
+            out.update(policy[name](value))
+        else:
+            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {', '.join(policy)} or normalize_images")
     return out
 
 
@@ -169,7 +164,7 @@ def _policy(value: Any) -> dict[str, Any]:
     return {"policy": value}
 
 
-def zero_for_none(name: str) -> Callable[[Any], dict[str, Any]]:
+def zero_for_none(name: str) -> Rule:
     """The rule of a setting whose 0 leaves the choice to the library."""
     return lambda value: {name: 0 if value is None else value}
 
@@ -194,20 +189,32 @@ def encode_options(env_kwargs: dict[str, Any]) -> bytes | None:
         raise ConfigError(f"env_kwargs: {env_kwargs!r}, must be numbers, texts and truth values ({err})") from None
 
 
-def policy_kwargs(given: Mapping[str, Any] | None, rules: Rules) -> dict[str, Any]:
-    """The settings that policy_kwargs stands for, by a method's rules."""
-    out: dict[str, Any] = {}
-    for name, value in (given or {}).items():
-        if name == "normalize_images":
-            if value is not True:
-                raise ConfigError(f"policy_kwargs['normalize_images']: {value!r}, must be True: images are divided by 255")
-        elif name in rules:
-            out.update(rules[name](value))
-        else:
-            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {', '.join(rules)} or normalize_images")
-    return out
-
-
 def class_name(value: Any) -> str:
     """The lower-case name of a class, a function or a text: torch.optim.Adam is "adam"."""
     return str(value if isinstance(value, str) else getattr(value, "__name__", value)).lower()
+
+
+def one_of(name: str, classes: Mapping[str, dict[str, Any]]) -> Rule:
+    """The rule of an entry of policy_kwargs that is one of these classes, each with the settings that mean the same."""
+    meanings = {known.lower(): meaning for known, meaning in classes.items()}
+
+    def rule(value: Any) -> dict[str, Any]:
+        if class_name(value) not in meanings:
+            allowed = " or ".join(", ".join(classes).rsplit(", ", 1))
+            raise ConfigError(f"policy_kwargs[{name!r}]: {value!r}, must be {allowed}")
+        return meanings[class_name(value)]
+
+    return rule
+
+
+def optimizer_kwargs(names: Mapping[str, str]) -> Rule:
+    """The rule of policy_kwargs["optimizer_kwargs"]: PyTorch's names, each with the setting's."""
+
+    def rule(value: Any) -> dict[str, Any]:
+        given = value or {}
+        unknown = sorted(set(given) - set(names))
+        if unknown:
+            raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {unknown} not known, must be {' or '.join(map(repr, names))}")
+        return {names[name]: number for name, number in given.items()}
+
+    return rule

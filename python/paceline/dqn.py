@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from ._trainer import Trainer
-from .config import FIXED, RULES, Config, Fixed, Rules, class_name, policy_kwargs, translate, zero_for_none
+from ._trainer import Trainer, constructor
+from .config import Fixed, Rules, class_name, one_of, optimizer_kwargs, translate, zero_for_none
 from .errors import ConfigError
 from .learning import Periods
 from .schedules import Schedule
 
-_FIXED: Fixed = FIXED | {
+_FIXED: Fixed = {
     "tau": ((1, 1.0), "the target network is copied whole every target_update_interval steps"),
     "n_steps": ((1,), "targets look one step ahead"),
     "replay_buffer_class": ((None,), "the replay memory is the library's own"),
@@ -29,37 +29,22 @@ def _train_freq(value: Any) -> dict[str, Any]:
     return {"train_freq": value}
 
 
-def _activation(value: Any) -> dict[str, Any]:
-    if class_name(value) != "relu":
-        raise ConfigError(f"policy_kwargs['activation_fn']: {value!r}, must be ReLU")
-    return {}
-
-
-def _optimizer_kwargs(value: Any) -> dict[str, Any]:
-    unknown = set(value or {}) - {"eps"}
-    if unknown:
-        raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {sorted(unknown)} not known, must be 'eps'")
-    return {"optimizer_eps": value["eps"]} if value else {}
-
-
-_POLICY: Rules = {
-    "net_arch": lambda value: {"net_arch": list(value)},
-    "activation_fn": _activation,
-    "optimizer_class": lambda value: {"optimizer": class_name(value)},
-    "optimizer_kwargs": _optimizer_kwargs,
-}
-
-_RULES: Rules = RULES | {
-    "policy_kwargs": lambda value: policy_kwargs(value, _POLICY),
+_RULES: Rules = {
     "train_freq": _train_freq,
     "window": zero_for_none("window"),
     "exploration_steps": zero_for_none("exploration_steps"),
+}
+_POLICY: Rules = {
+    "net_arch": lambda value: {"net_arch": list(value)},
+    "activation_fn": one_of("activation_fn", {"ReLU": {}}),
+    "optimizer_class": lambda value: {"optimizer": class_name(value)},
+    "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps"}),
 }
 
 
 def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that DQN's keywords stand for; raises ConfigError for what is not built."""
-    out = translate(keywords, _FIXED, _RULES)
+    out = translate(keywords, _FIXED, _RULES, _POLICY)
     if out.get("gradient_steps") == -1:
         # Stable-Baselines3: as many updates as there were transitions.
         if "train_freq" not in out:
@@ -123,7 +108,9 @@ class DQN(Trainer):
     METHOD = "dqn"
     LOG_INTERVAL = 4
     METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
+    _translate = staticmethod(settings)
 
+    @constructor
     def __init__(
         self,
         policy: str,
@@ -167,29 +154,10 @@ class DQN(Trainer):
         precision: str = "fp32",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
-    ) -> None:
-        keywords: dict[str, Any] = {
-            "policy": policy, "learning_rate": learning_rate, "buffer_size": buffer_size, "learning_starts": learning_starts,
-            "batch_size": batch_size, "tau": tau,
-            "gamma": gamma, "train_freq": train_freq, "gradient_steps": gradient_steps, "replay_buffer_class": replay_buffer_class,
-            "replay_buffer_kwargs": replay_buffer_kwargs, "optimize_memory_usage": optimize_memory_usage, "n_steps": n_steps,
-            "target_update_interval": target_update_interval, "exploration_fraction": exploration_fraction,
-            "exploration_initial_eps": exploration_initial_eps, "exploration_final_eps": exploration_final_eps,
-            "max_grad_norm": max_grad_norm, "stats_window_size": stats_window_size, "tensorboard_log": tensorboard_log,
-            "policy_kwargs": policy_kwargs, "verbose": verbose, "seed": seed, "device": device, "_init_setup_model": _init_setup_model,
-            "num_envs": num_envs, "num_threads": num_threads, "concurrent": concurrent, "synchronized": synchronized, "actor": actor,
-            "window": window, "exploration_steps": exploration_steps, "loss": loss, "loss_reduction": loss_reduction,
-            "precision": precision, "frame_stack": frame_stack, "env_kwargs": env_kwargs,
-        }  # fmt: skip
-        if optimizer != "adam" or optimizer_eps is not None:  # else policy_kwargs may name the optimiser as stable-baselines3 does
-            keywords |= {"optimizer": optimizer, "optimizer_eps": optimizer_eps}
-        self._start(Config(self.METHOD), env, keywords)
+    ) -> None: ...
 
     def _print_made(self) -> None:
         print(f"replay memory: {self.setting('buffer_size')} transitions in {self.stats['replay_bytes'] / 1e6:,.1f} MB", flush=True)
-
-    def _translate(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        return settings(keywords)
 
     def _periods(self) -> Periods:
         return Periods(rollout=int(self.setting("train_freq")), update_each=False)
@@ -200,7 +168,7 @@ class DQN(Trainer):
     @property
     def exploration_rate(self) -> float:
         """Epsilon at this step."""
-        return self._native.metric("rollout/exploration_rate")
+        return next(value for name, value in self._native.metrics() if name == "rollout/exploration_rate")
 
     def hashes(self) -> Hashes:
         """Digests of replay and weights: equal for equal seeds and settings."""

@@ -93,6 +93,12 @@ class TimeOutError(PacelineError, TimeoutError):
     status = -13
 
 
+BY_STATUS = {PacelineError.status: PacelineError} | {cls.status: cls for cls in PacelineError.__subclasses__()}
+
+
+# Below: what the library itself never reports.
+
+
 class SpaceError(PacelineError, ValueError):
     """An environment does not keep to the spaces it declared."""
 
@@ -101,23 +107,3 @@ class SpaceError(PacelineError, ValueError):
 
 class PacelineWarning(UserWarning):
     """Something that works, but probably not as meant."""
-
-
-BY_STATUS: dict[int, type[PacelineError]] = {
-    cls.status: cls
-    for cls in (
-        PacelineError,
-        ConfigError,
-        HandleError,
-        BusyError,
-        CallbackError,
-        StoppedError,
-        OutOfMemoryError,
-        ForkError,
-        PanicError,
-        CheckpointError,
-        VersionError,
-        NotFiniteError,
-        TimeOutError,
-    )
-}

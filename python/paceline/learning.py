@@ -10,70 +10,35 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ._native import Native
 from .callbacks import as_callback
-from .envs.vector import SAME_STEP, Rows, Source, label
-from .errors import ConfigError
-from .logger import Logger
-from .policy import Evaluation, Policy
+from .envs.vector import SAME_STEP, Source, label
 from .progress import ProgressLine
 
-
-class Model(Protocol):
-    """What the loop asks of a model."""
-
-    env_name: str | None
-    seed: int
-    recipe: str
-    logger: Logger
-    evaluations: list[tuple[int, Evaluation]]
-    best_policy: Policy | None
-    best_mean_return: float
-
-    @property
-    def stats(self) -> dict[str, float]: ...
-    def get_env(self) -> Any: ...
-    def policy_snapshot(self) -> Policy: ...
-    def evaluate(self, env: Any = None, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, *, policy: Any = None) -> Evaluation: ...
+if TYPE_CHECKING:
+    from ._trainer import Trainer
 
 
-class Pushed:
-    """Environments that are stepped from Python, and their rows."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.rows = Rows(source.num_envs, source.layout)
-        self.needs_reset = True  # no episode is in progress
-
-    def reset(self, seed: int | None) -> None:
-        """Begins episodes in all of them."""
-        self.source.reset(self.rows, seed)
-        self.needs_reset = False
-
-    def replace(self, source: Source) -> None:
-        """Goes on with others of the same spaces and number."""
-        self.source, self.needs_reset = source, True
-
-    def round(self) -> dict[str, Any]:
-        """What Stable-Baselines3's callbacks look for after a round."""
-        source, rows, ended = self.source, self.rows, self.rows.ended
-        infos: list[dict[str, Any]] = [{} for _ in range(source.num_envs)]
-        last = rows.final_obs if source.autoreset == SAME_STEP else rows.obs
-        for i in np.flatnonzero(ended):
-            infos[i]["terminal_observation"] = last[i].copy()
-            infos[i]["TimeLimit.truncated"] = bool(rows.truncated[i] and not rows.terminated[i])
-        return {
-            "new_obs": rows.obs.copy(),
-            "actions": rows.actions.copy(),
-            "rewards": rows.rewards.astype(np.float32),
-            "dones": ended,
-            "infos": infos,
-            "vector_infos": source.infos,
-        }
+def _round(source: Source) -> dict[str, Any]:
+    """What Stable-Baselines3's callbacks look for after a round."""
+    rows, ended = source.rows, source.rows.ended
+    infos: list[dict[str, Any]] = [{} for _ in range(source.num_envs)]
+    last = rows.final_obs if source.autoreset == SAME_STEP else rows.obs
+    for i in np.flatnonzero(ended):
+        infos[i]["terminal_observation"] = last[i].copy()
+        infos[i]["TimeLimit.truncated"] = bool(rows.truncated[i] and not rows.terminated[i])
+    return {
+        "new_obs": rows.obs.copy(),
+        "actions": rows.actions.copy(),
+        "rewards": rows.rewards.astype(np.float32),
+        "dones": ended,
+        "infos": infos,
+        "vector_infos": source.infos,
+    }
 
 
 class Periods(NamedTuple):
@@ -83,42 +48,31 @@ class Periods(NamedTuple):
     update_each: bool  # a rollout is what one update learns from, and log_interval counts rollouts, not episodes
 
 
-class Evaluations(NamedTuple):
-    """What learn's keywords of these names say."""
-
-    eval_freq: int
-    n_eval_episodes: int
-    eval_env: Any
-
-
 class Loop:
-    """The state of one call of learn."""
+    """The state of one call of learn, whose keywords those of the same names are."""
 
     def __init__(
         self,
-        model: Model,
+        model: Trainer,
         native: Native,
-        pushed: Pushed | None,
-        total_timesteps: int,
+        source: Source | None,
         periods: Periods,
+        total_timesteps: int,
+        callback: Any,
         log_interval: int | None,
-        evaluations: Evaluations,
-        callback: Any = None,
-        progress_bar: bool = False,
+        progress_bar: bool,
+        eval_freq: int,
+        n_eval_episodes: int,
+        eval_env: Any,
     ) -> None:
-        self.model, self.native, self.pushed, self.periods = model, native, pushed, periods
+        self.model, self.native, self.source, self.periods = model, native, source, periods
         self.callback = as_callback(callback)
         self.log_interval = log_interval
-        self.eval_freq, self.n_eval_episodes, self.eval_env = evaluations
-        self.eval_env = model.env_name if self.eval_env is None else self.eval_env
-        if self.eval_freq and not self.eval_env:
-            raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
+        self.eval_freq, self.n_eval_episodes, self.eval_env = eval_freq, n_eval_episodes, eval_env
         self.stats = native.stats()
         self.end = self.stats.num_timesteps + total_timesteps
         self.next_eval = self._after(self.stats.num_timesteps)
-        self.progress: ProgressLine | None = None
-        if progress_bar:
-            self.progress = ProgressLine(self.end, self.stats.num_timesteps, model.env_name or label(model.get_env()))
+        self.progress = ProgressLine(self.end, self.stats.num_timesteps, label(model.get_env())) if progress_bar else None
         self.started = (time.monotonic(), self.stats.num_timesteps)
         self.first = self.logged = self._countable()
         self.in_rollout = False
@@ -136,7 +90,7 @@ class Loop:
                 if callback is not None and not self.in_rollout:
                     self.in_rollout = True
                     callback.on_rollout_start()
-                stepped = self._run_native() if self.pushed is None else self._run_pushed(self.pushed)
+                stepped = self._run_native() if self.source is None else self._run_pushed(self.source)
                 if stepped and callback is not None and not self._called_back(before):
                     break
                 self._between()
@@ -163,28 +117,31 @@ class Loop:
         self.native.run(self.stats, int(steps))
         return bool(self.stats.num_timesteps > before)
 
-    def _run_pushed(self, pushed: Pushed) -> bool:
+    def _run_pushed(self, source: Source) -> bool:
         """One round of environments stepped from Python; False if it was stopped before."""
         try:
-            if not self.native.act(pushed.rows, self._waiting):
+            if not self.native.act(source.rows, self._waiting):
                 return False
-            pushed.source.step(pushed.rows)
-            self.native.observe(pushed.rows, self._waiting)
+            source.step()
+            self.native.observe(source.rows, self._waiting)
         except BaseException:
-            pushed.needs_reset = True  # the round cannot be finished
+            source.needs_reset = True  # the round cannot be finished
             raise
         self.stats = self.native.stats()
         return True
 
     def _waiting(self) -> None:
         """The library is at work for a tenth of a second and longer."""
-        if self.progress is not None:
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        if self.progress is not None and self.progress.due():
             self.progress.update(self.model.stats)
 
     def _called_back(self, rollouts: int) -> bool:
         """Calls back after a round, before which so many rollouts had ended; False if learning is to end."""
-        if self.pushed is not None:
-            self.locals.update(self.pushed.round())
+        if self.source is not None:
+            self.locals.update(_round(self.source))
         self.callback.update_locals(self.locals)
         more: bool = self.callback.on_step() is not False
         if self._rollouts() > rollouts:
@@ -218,8 +175,7 @@ class Loop:
             self.native.settle(self._waiting)
             self._evaluate()
         self.native.warn(stacklevel=4)  # the line that called learn
-        if self.progress is not None and self.progress.due():
-            self.progress.update(self.model.stats)
+        self._show_progress()
         if self.log_interval and self._countable() - self.logged >= self.log_interval:
             self.logged = self._countable()
             self._log()
@@ -254,11 +210,11 @@ class Loop:
         log.record("time/fps", int((s.num_timesteps - self.started[1]) / seconds))
         log.record("time/time_elapsed", int(seconds))
         log.record("time/total_timesteps", s.num_timesteps)
-        for metric in self.native.metrics():
+        for name, value in self.native.metrics():
             # Those of the groups that Stable-Baselines3 logs; of "train" from the first update on.
-            group, slash, _ = metric.name.partition("/")
-            if slash and not math.isnan(metric.value) and (s.updates or group != "train"):
-                log.record(metric.name, metric.value)
+            group, slash, _ = name.partition("/")
+            if slash and not math.isnan(value) and (s.updates or group != "train"):
+                log.record(name, value)
         if s.updates:
             log.record("train/n_updates", s.updates)
         log.dump(s.num_timesteps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from ctypes import POINTER, c_float
 from typing import Any, NamedTuple
@@ -35,20 +34,10 @@ class Parameters:
         self._trainer = trainer
         self._sizes: dict[str, int] = {s["name"]: int(s["size"]) for s in sets}
         self.layout: dict[str, _Place] = {}
-        for name in self._sizes:
-            self._describe(name)
-
-    def _describe(self, set: str) -> None:
-        parameter, i = _ffi.Parameter(), 0
-        while True:
-            try:
-                _lib.lib().paceline_trainer_parameter(ctypes.byref(parameter), self._trainer.value, set.encode(), i)
-            except ConfigError:  # past the last one
-                return
-            name = parameter.name.decode()
-            part = slice(parameter.offset, parameter.offset + parameter.size)
-            self.layout[name if set == "policy" else f"{set}.{name}"] = _Place(set, part, tuple(parameter.shape[: parameter.ndim]))
-            i += 1
+        for set in self._sizes:
+            for p in _lib.each(_ffi.Parameter, _lib.lib().paceline_trainer_parameter, trainer.value, set.encode()):
+                name = p.name.decode() if set == "policy" else f"{set}.{p.name.decode()}"
+                self.layout[name] = _Place(set, slice(p.offset, p.offset + p.size), tuple(p.shape[: p.ndim]))
 
     def read(self) -> dict[str, Array]:
         """Copies of all arrays, after the updates due at this step."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import json
 import os
 from collections.abc import Mapping
 from ctypes import POINTER, c_float
@@ -14,7 +13,7 @@ import numpy as np
 
 from . import _ffi, _lib
 from .config import encode_options
-from .envs.vector import NEXT_STEP, Rows, Source, adapt
+from .envs.vector import NEXT_STEP, Source, adapt
 from .errors import ConfigError
 from .spaces import ActionLayout, Array, ObsLayout
 
@@ -45,33 +44,27 @@ class Policy:
         _lib.lib().paceline_policy_spec(ctypes.byref(obs_spec), ctypes.byref(action_spec), handle.value)
         self.obs_layout = obs or ObsLayout.of_spec(obs_spec)
         self.action_layout = actions or ActionLayout(int(action_spec.n))
-        described = json.loads(_lib.take_text(_lib.lib().paceline_policy_describe, handle.value) or "{}")
+        described = _lib.take_json(_lib.lib().paceline_policy_describe, handle.value)
         self._outputs: dict[str, int] = {output["name"]: output["len"] for output in described["outputs"]}
         self._calls = itertools.count()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """The network of a checkpoint that a model's save or Policy.save wrote."""
-        lib = _lib.lib()
-        return cls(_lib.new_handle("paceline_policy_free", lib.paceline_policy_load, _lib.encode(path)))
+        return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, os.fsencode(path)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Policy:
         """The network that to_bytes wrote."""
-        lib = _lib.lib()
-        return cls(_lib.new_handle("paceline_policy_free", lib.paceline_policy_from_bytes, data, len(data)))
+        return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the weights alone, for Policy.load; an older file is kept on failure."""
-        _lib.lib().paceline_policy_save(self._handle.value, _lib.encode(path))
+        _lib.lib().paceline_policy_save(self._handle.value, os.fsencode(path))
 
     def to_bytes(self) -> bytes:
         """What save writes, for Policy.from_bytes, also in another process."""
-        lib, size = _lib.lib(), ctypes.c_size_t()
-        lib.paceline_policy_to_bytes(None, ctypes.byref(size), self._handle.value)
-        out = ctypes.create_string_buffer(size.value)
-        lib.paceline_policy_to_bytes(out, ctypes.byref(size), self._handle.value)
-        return out.raw[: size.value]
+        return _lib.take_bytes(_lib.lib().paceline_policy_to_bytes, self._handle.value)
 
     def act(self, observation: Any, *, sample: bool = False, epsilon: float = 0.0, seed: int = 0, counter: int = 0) -> Array:
         """The action for one observation (a 0-d array), or for each of a batch ([n]): the greedy one.
@@ -82,8 +75,8 @@ class Policy:
         seed, counter and the row's number alone.
         """
         rows, batched = self.obs_layout.batch(observation)
-        actions = self.act_rows(rows, sample=sample, epsilon=epsilon, seed=seed, counter=counter)
-        actions = actions.astype(np.int64) + self.action_layout.start
+        options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter)
+        actions = self._act(rows, options).astype(np.int64) + self.action_layout.start
         return actions if batched else actions.reshape(())
 
     def outputs(self, observation: Any) -> dict[str, Array]:
@@ -93,7 +86,7 @@ class Policy:
         """
         rows, batched = self.obs_layout.batch(observation)
         out: dict[str, Array] = {name: np.empty((len(rows), size), np.float32) for name, size in self._outputs.items()}
-        self.act_rows(rows, out)
+        self._act(rows, None, out)
         return out if batched else {name: values[0] for name, values in out.items()}
 
     def q_values(self, observation: Any) -> Array:
@@ -106,31 +99,13 @@ class Policy:
         """As Stable-Baselines3's: (actions, state). Not deterministic: drawn as act does with sample, anew at each call."""
         return self.act(observation, sample=not deterministic, counter=0 if deterministic else next(self._calls)), state
 
-    def act_rows(
-        self,
-        rows: Array,
-        outputs: Mapping[str, Array] | None = None,
-        *,
-        sample: bool = False,
-        epsilon: float = 0.0,
-        seed: int = 0,
-        counter: int = 0,
-    ) -> Array:
-        """Actions, counted from 0, for rows as the library lays them out; outputs: arrays to write to, by name."""
-        n = len(rows)
-        actions = np.empty(n, np.int32)
-        if n == 0:
-            return actions
-        options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter) if sample or epsilon else None
+    def _act(self, rows: Array, options: _ffi.ActOptions | None, outputs: Mapping[str, Array] | None = None) -> Array:
+        """Actions, counted from 0, for rows as the library lays them out; outputs: an array for each, to be written to."""
+        actions = np.empty(len(rows), np.int32)
         pointers = None
         if outputs is not None:
-            pointers = (POINTER(c_float) * len(self._outputs))()  # of null pointers
-            for i, name in enumerate(self._outputs):
-                if name in outputs:
-                    pointers[i] = outputs[name].ctypes.data_as(POINTER(c_float))
-        _lib.lib().paceline_policy_act(
-            self._handle.value, n, rows.ctypes.data, options and ctypes.byref(options), actions.ctypes.data, pointers
-        )
+            pointers = (POINTER(c_float) * len(outputs))(*(out.ctypes.data_as(POINTER(c_float)) for out in outputs.values()))
+        _lib.lib().paceline_policy_act(self._handle.value, len(rows), rows.ctypes.data, options, actions.ctypes.data, pointers)
         return actions
 
     def evaluate(
@@ -161,40 +136,31 @@ class Policy:
             )
         if episodes < 1:
             raise ConfigError(f"episodes: {episodes}, must be at least 1")
-        n = source.num_envs
-        rows = Rows(n, source.layout)
+        n, rows = source.num_envs, source.rows
         # Each environment plays a fixed share: taking the first to finish
         # would favour short episodes.
         left = np.array([(episodes + i) // n for i in range(n)])
         returns, lengths = np.zeros(n), np.zeros(n, np.int64)
         resetting = np.zeros(n, bool)
-        done_returns: list[float] = []
-        done_lengths: list[int] = []
-        source.reset(rows, seed=seed % 2**31)
-        for step in itertools.count():
-            if not left.any():
-                break
-            rows.actions[...] = self.act_rows(rows.obs, sample=sample, epsilon=epsilon, seed=seed, counter=step)
-            source.step(rows)
+        played: list[tuple[float, int]] = []
+        options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
+        source.reset(seed=seed % 2**31)
+        while left.any():
+            rows.actions[...] = self._act(rows.obs, options)
+            options.counter += 1
+            source.step()
             returns += np.where(resetting, 0, rows.rewards)
             lengths += ~resetting
             ended = rows.ended & ~resetting
             for i in np.flatnonzero(ended):
                 if left[i]:
                     left[i] -= 1
-                    done_returns.append(float(returns[i]))
-                    done_lengths.append(int(lengths[i]))
+                    played.append((returns[i], lengths[i]))
                 returns[i], lengths[i] = 0, 0
             resetting = ended if source.autoreset == NEXT_STEP else np.zeros(n, bool)
-        played = np.array(done_returns)
-        return Evaluation(
-            len(played),
-            float(played.mean()),
-            float(played.std(ddof=1)) if len(played) > 1 else 0.0,
-            float(played.min()),
-            float(played.max()),
-            float(np.mean(done_lengths)),
-        )
+        of_each, steps = np.array(played).T
+        deviation = of_each.std(ddof=1) if len(played) > 1 else 0.0
+        return Evaluation(len(played), *map(float, (of_each.mean(), deviation, of_each.min(), of_each.max(), steps.mean())))
 
     def close(self) -> None:
         """Frees the network; closing twice is fine."""

@@ -33,11 +33,9 @@ class ProgressLine:
         """Whether update would write a line now."""
         return time.monotonic() >= self._next
 
-    def update(self, stats: Mapping[str, float], last: bool = False) -> None:
-        """stats: a model's."""
+    def update(self, stats: Mapping[str, float]) -> None:
+        """Writes the line; stats: a model's."""
         now, steps = time.monotonic(), int(stats["num_timesteps"])
-        if (now < self._next and not last) or (last and steps == self._written):
-            return
         self._next, self._written = now + self._period, steps
         recent = self._recent
         while len(recent) > 1 and now - recent[1][0] > RATE_SECONDS:
@@ -58,8 +56,9 @@ class ProgressLine:
         self._out.flush()
 
     def close(self, stats: Mapping[str, float]) -> None:
-        """Writes the line a last time and ends it."""
-        self.update(stats, last=True)
+        """Writes the line a last time, where steps have been taken since, and ends it."""
+        if stats["num_timesteps"] != self._written:
+            self.update(stats)
         if self._live:
             self._out.write("\n")
             self._out.flush()

@@ -70,6 +70,14 @@ class ObsLayout:
     def bytes(self) -> int:
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
+    def space(self, low: Any = -np.inf, high: Any = np.inf) -> Any:
+        """The Gymnasium space; low and high: of numbers that are no image's."""
+        from gymnasium import spaces
+
+        if self.dtype == np.uint8:
+            return spaces.Box(0, 255, self.declared, np.uint8)
+        return spaces.Box(low, high, self.declared, np.float32)
+
     def check(self, obs: Array, rows: tuple[int, ...], what: str) -> None:
         """Refuses observations that do not keep to the space."""
         if obs.shape != rows + self.declared:
@@ -128,13 +136,8 @@ class ActionLayout:
     def spec(self) -> _ffi.Spec:
         return _ffi.Spec(kind=_ffi.DISCRETE, dtype=_ffi.INT32, n=self.n)
 
+    def space(self) -> Any:
+        """The Gymnasium space."""
+        from gymnasium import spaces
 
-def gymnasium_spaces(obs: ObsLayout, actions: ActionLayout) -> tuple[Any, Any]:
-    """The Gymnasium spaces of a built-in environment, as far as its spec says."""
-    from gymnasium import spaces
-
-    if obs.dtype == np.uint8:
-        box: Any = spaces.Box(0, 255, obs.declared, np.uint8)
-    else:
-        box = spaces.Box(-np.inf, np.inf, obs.declared, np.float32)
-    return box, spaces.Discrete(actions.n, start=actions.start)
+        return spaces.Discrete(self.n, start=self.start)

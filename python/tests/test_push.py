@@ -10,7 +10,7 @@ from paceline import DQN
 from paceline._ffi import TERMINATED, TRUNCATED
 from paceline.errors import ConfigError, NotFiniteError, SpaceError
 from paceline.spaces import ObsLayout
-from paceline.vector import Rows, adapt
+from paceline.vector import adapt
 
 PIXELS = {k: v for k, v in SMALL.items() if k != "policy_kwargs"}
 
@@ -57,13 +57,13 @@ def test_resets_are_no_steps(mode):
 def test_rows_are_what_the_header_says(mode):
     """Against numbers worked out by hand: episodes of 3 (terminated), 4 (truncated), 5 steps."""
     source = adapt(vector(mode, 2))
-    rows = Rows(2, source.layout)
-    source.reset(rows, seed=1)
+    rows = source.rows
+    source.reset(seed=1)
     assert rows.obs.tolist() == [[0, 0, 0, -1], [1, 0, 0, -1]]
     seen = []
     for step in range(9):
         rows.actions[...] = [step % 3, 1]
-        source.step(rows)
+        source.step()
         ended = TERMINATED * rows.terminated[0] | TRUNCATED * rows.truncated[0]
         seen.append((rows.rewards[0], ended, rows.obs[0].tolist(), rows.final_obs[0].tolist()))
     if mode == AutoresetMode.NEXT_STEP:

@@ -15,7 +15,6 @@ import (
 // name that C and Python use for it.
 type Config struct {
 	train.Common
-	Policy       string
 	CNN          string
 	NetArchPi    []int
 	NetArchVf    []int
@@ -41,13 +40,6 @@ type Config struct {
 	AdamEps          float64
 }
 
-// Policies, named as in Stable-Baselines3.
-const (
-	policyAuto = "auto"
-	policyCNN  = "CnnPolicy"
-	policyMLP  = "MlpPolicy"
-)
-
 // Trunks: whether the two heads share one.
 const (
 	trunkAuto     = "auto"
@@ -58,7 +50,6 @@ const (
 // Settings is the table of all settings, in the order in which they are worth
 // reading.
 var Settings = settings.New[Config]("a2c", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
-	settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, policyCNN, policyMLP}, func(c *Config) *string { return &c.Policy }),
 	settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), or small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256)", []string{"nature", "small"}, func(c *Config) *string { return &c.CNN }),
 	settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy's head", func(c *Config) *[]int { return &c.NetArchPi }),
 	settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value's head", func(c *Config) *[]int { return &c.NetArchVf }),
@@ -95,21 +86,16 @@ func (c *Config) resolve() (notices []string, err error) {
 
 // fit replaces what the observation decides about, and returns the network.
 func (c *Config) fit(spec env.Spec) (nn.Spec, error) {
-	if c.Policy == policyAuto {
-		c.Policy = policyMLP
-		if len(spec.Obs.Shape) == 3 {
-			c.Policy = policyCNN
-		}
-	}
+	c.FitPolicy(spec.Obs)
 	if c.Trunk == trunkAuto {
 		c.Trunk = trunkSeparate
-		if c.Policy == policyCNN {
+		if c.Policy == train.PolicyCNN {
 			c.Trunk = trunkShared
 		}
 	}
 	var trunks []nn.Trunk
 	switch {
-	case c.Policy == policyCNN:
+	case c.Policy == train.PolicyCNN:
 		cnn := nn.Trunk{Arch: c.CNN + "_cnn"}
 		trunks = []nn.Trunk{cnn, cnn}
 	default:
@@ -119,7 +105,7 @@ func (c *Config) fit(spec env.Spec) (nn.Spec, error) {
 		}
 	}
 	if c.Trunk == trunkShared {
-		if c.Policy == policyMLP && !slices.Equal(c.NetArchPi, c.NetArchVf) {
+		if c.Policy == train.PolicyMLP && !slices.Equal(c.NetArchPi, c.NetArchVf) {
 			return nn.Spec{}, fmt.Errorf("net_arch_vf: %v, must be net_arch_pi (%v) where trunk is shared", c.NetArchVf, c.NetArchPi)
 		}
 		trunks = trunks[:1]
@@ -138,7 +124,7 @@ func (c *Config) fit(spec env.Spec) (nn.Spec, error) {
 	return net, nil
 }
 
-// Heads of the network, by their places in its Spec.
+// Heads of the network, by their numbers in its Spec.
 const (
 	headPi = 0
 	headV  = 1
@@ -154,8 +140,5 @@ func (c *Config) optimizer() nn.OptimizerConfig {
 
 // rate is the learning rate as a line over a run of total steps.
 func (c *Config) rate(total int64) train.Schedule {
-	if math.IsNaN(c.LearningRateFinal) {
-		return train.Line(c.LearningRate, c.LearningRate, total)
-	}
 	return train.Line(c.LearningRate, c.LearningRateFinal, total)
 }

@@ -12,7 +12,7 @@ import (
 // environments.
 var sb3 = []settings.Row{
 	{"num_envs", "8"},
-	{"policy", policyAuto},
+	{"policy", "auto"},
 	{"cnn", "nature"},
 	{"net_arch_pi", "64,64"},
 	{"net_arch_vf", "64,64"},
@@ -41,7 +41,7 @@ var sb3 = []settings.Row{
 // a learning rate that falls) is as in sb3.
 var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
-	{"policy", policyCNN},
+	{"policy", "CnnPolicy"},
 	{"cnn", "small"},
 	{"ent_coef", "0.01"},
 	{"vf_coef", "0.25"},
@@ -63,7 +63,7 @@ var tuned = map[string][]settings.Row{
 	}...),
 	// Every ball on each of 6 seeds after 40,000 steps.
 	"Catch-v0": append(slices.Clone(sb3), []settings.Row{
-		{"policy", policyCNN},
+		{"policy", "CnnPolicy"},
 		{"n_steps", "8"},
 		{"ent_coef", "0.01"},
 		{"learning_rate", "0.0015"},

@@ -39,7 +39,7 @@ func (d *DQN) Advance(until int64, p *train.Pause) error {
 			n, err = d.unsynchronisedSteps(until, p)
 			d.clock.T += n
 		}
-		d.count()
+		d.host.Count(d.clock.steps(), d.samplers)
 		if err != nil {
 			d.phase = 0 // the next attempt begins with a whole round
 			return err
@@ -184,13 +184,7 @@ func (d *DQN) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
 
 // Observe is the second half: all rows are taken, or none.
 func (d *DQN) Observe(rows *vec.Rows, p *train.Pause) error {
-	if err := d.samplers.Use(rows, d.clock.steps()); err != nil {
-		return err
-	}
-	if err := d.checkRows(p); err != nil {
-		return err
-	}
-	n, err := d.samplers.Record()
+	n, err := d.samplers.Observe(rows, d.clock.steps(), func(i int, next []byte) error { return d.checkNext(i, next, p) })
 	if err != nil {
 		return err
 	}
@@ -200,6 +194,6 @@ func (d *DQN) Observe(rows *vec.Rows, p *train.Pause) error {
 	} else {
 		d.clock.Warmup += n
 	}
-	d.count()
+	d.host.Count(d.clock.steps(), d.samplers)
 	return nil
 }

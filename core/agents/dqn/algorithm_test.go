@@ -47,7 +47,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 	e := must(env.Make(c.Env, nil))(t)
 	e.Seed(vec.SeedFor(uint64(c.Seed), 0))
 	explore, draws := rng.New(uint64(c.Seed), "explore", 0), rng.New(uint64(c.Seed), "replay", 0)
-	c.Policy = policyMLP
+	c.Policy = train.PolicyMLP
 	spec := c.network(e.Spec())
 	theta := must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t)
 	minus := theta.Clone()

@@ -20,7 +20,7 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// trained returns a DQN in the middle of a window and of its course.
+// trained returns a DQN in the middle of a window and of its run.
 func trained(t *testing.T, edit ...func(*Config)) *trial {
 	t.Helper()
 	d := newDQN(t, cartpole(edit...))

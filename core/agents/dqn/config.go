@@ -12,7 +12,6 @@ import (
 // name that C and Python use for it.
 type Config struct {
 	train.Common
-	Policy  string
 	NetArch []int
 
 	Concurrent   bool
@@ -48,17 +47,9 @@ const (
 	ActorSnapshot = "snapshot"
 )
 
-// Policies, named as in Stable-Baselines3.
-const (
-	policyAuto = "auto"
-	policyCNN  = "CnnPolicy"
-	policyMLP  = "MlpPolicy"
-)
-
 // Settings is the table of all settings, in the order in which they are worth
 // reading.
 var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
-	settings.Text("policy", policyAuto, "network: CnnPolicy (Nature CNN, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, policyCNN, policyMLP}, func(c *Config) *string { return &c.Policy }),
 	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers", func(c *Config) *[]int { return &c.NetArch }),
 	settings.Bool("concurrent", true, "Concurrent Training (section 3 of the paper): updates run beside the samplers, on experience up to the last window", func(c *Config) *bool { return &c.Concurrent }),
 	settings.Bool("synchronized", true, "Synchronized Execution (section 4): one forward pass for all environments of a round, instead of one each", func(c *Config) *bool { return &c.Synchronized }),

@@ -54,7 +54,7 @@
 // # What can be seen
 //
 // Run returns between rounds and leaves the trainer thread at work; package train
-// says what whoever looks then waits for. Between Act and Observe the step that
+// says what a call that reads then waits for. Between Act and Observe the step that
 // counts is the one at which the round at hand will end.
 //
 // Stop and a time limit interrupt every wait for the trainer thread, between two

@@ -11,7 +11,6 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/replay"
-	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -56,7 +55,7 @@ func init() {
 // network is the network that resolved settings stand for.
 func (c *Config) network(spec env.Spec) nn.Spec {
 	trunk := nn.Trunk{Arch: "nature_cnn"}
-	if c.Policy == policyMLP {
+	if c.Policy == train.PolicyMLP {
 		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch}
 	}
 	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision)}
@@ -66,12 +65,7 @@ func (c *Config) network(spec env.Spec) nn.Spec {
 // and whether the replay memory stores one frame a step.
 func fit(s *train.Setup) (cfg *Config, net nn.Spec, mem replay.Config, err error) {
 	cfg = s.Config.(*Config)
-	if cfg.Policy == policyAuto {
-		cfg.Policy = policyMLP
-		if len(s.Spec.Obs.Shape) == 3 {
-			cfg.Policy = policyCNN
-		}
-	}
+	cfg.FitPolicy(s.Spec.Obs)
 	mem = replay.Config{Obs: s.Spec.Obs, Envs: cfg.NumEnvs, Capacity: cfg.BufferSize, Window: cfg.Window, Stack: replay.StackDeclared}
 	switch {
 	case s.Trusted:
@@ -134,8 +128,7 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	// The same weights for the same seed, whatever else the seed is used for.
-	if d.theta, err = net.InitialParams(rng.New(uint64(cfg.Seed), "weights", 0)); err != nil {
+	if d.theta, err = s.InitialParams(net); err != nil {
 		return d, err
 	}
 	d.thetaMinus = d.theta.Clone()
@@ -150,10 +143,8 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 	if d.memory, err = replay.New(mem); err != nil {
 		return d, err
 	}
-	group := actor.Config{
-		Spec: s.Spec, Envs: cfg.NumEnvs, Seed: uint64(cfg.Seed), Source: s.Source, NextStep: cfg.Autoreset == "next_step",
-		Sink: d.memory, Pool: s.Pool, Acting: acting,
-	}
+	group := s.Group()
+	group.Sink, group.Acting = d.memory, acting
 	if group.Joint, err = s.Device.Network(net, cfg.NumEnvs); err != nil {
 		return d, err
 	}

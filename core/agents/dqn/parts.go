@@ -1,7 +1,6 @@
 package dqn
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -55,47 +54,38 @@ func (d *DQN) snapshotPart() checkpoint.Part {
 }
 
 func (d *DQN) clockPart() checkpoint.Part {
-	return checkpoint.Part{
-		Name: "clock.json", Version: 1,
-		Write: func(w io.Writer) error {
-			draws, err := d.updates.draws.MarshalBinary()
-			if err != nil {
-				return err
-			}
-			s := savedClock{d.clock, d.schedule, d.cfg.periods(), d.updates.position(), d.updates.optimizer.Step(), draws,
-				map[string]uint64{"q_net": d.theta.Updates, "q_net_target": d.thetaMinus.Updates}}
-			if d.snapshot != nil {
-				s.Seen["snapshot"] = d.snapshot.Updates
-			}
-			return json.NewEncoder(w).Encode(s)
-		},
-		Read: func(r io.Reader, n int64) (func(), error) {
-			var s savedClock
-			if err := checkpoint.ReadJSON(r, n, 1<<20, &s); err != nil {
-				return nil, err
-			}
-			if err := s.check(&d.cfg); err != nil {
-				return nil, fmt.Errorf("%w: %v", checkpoint.ErrFormat, err)
-			}
-			draws := new(rng.Stream)
-			if err := draws.UnmarshalBinary(s.Draws); err != nil {
-				return nil, err
-			}
-			return func() {
-				d.updates.draws = draws
-				d.clock, d.schedule = s.Clock, s.Schedule
-				d.clock.changePeriods(s.Periods, d.cfg.periods())
-				d.updates.setPosition(s.Updates)
-				d.updates.optimizer.SetStep(s.OptimizerStep)
-				d.theta.Updates, d.thetaMinus.Updates = s.Seen["q_net"], s.Seen["q_net_target"]
-				if d.snapshot != nil {
-					d.snapshot.Updates = s.Seen["snapshot"]
-				}
-				d.phase, d.free = 0, 0
-				d.host.Steps.Store(d.clock.steps())
-			}, nil
-		},
+	save := func() (s savedClock, err error) {
+		draws, err := d.updates.draws.MarshalBinary()
+		s = savedClock{d.clock, d.schedule, d.cfg.periods(), d.updates.position(), d.updates.optimizer.Step(), draws,
+			map[string]uint64{"q_net": d.theta.Updates, "q_net_target": d.thetaMinus.Updates}}
+		if d.snapshot != nil {
+			s.Seen["snapshot"] = d.snapshot.Updates
+		}
+		return s, err
 	}
+	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
+		draws := new(rng.Stream)
+		err := s.check(&d.cfg)
+		if err == nil {
+			err = draws.UnmarshalBinary(s.Draws)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return func() {
+			d.updates.draws = draws
+			d.clock, d.schedule = s.Clock, s.Schedule
+			d.clock.changePeriods(s.Periods, d.cfg.periods())
+			d.updates.setPosition(s.Updates)
+			d.updates.optimizer.SetStep(s.OptimizerStep)
+			d.theta.Updates, d.thetaMinus.Updates = s.Seen["q_net"], s.Seen["q_net_target"]
+			if d.snapshot != nil {
+				d.snapshot.Updates = s.Seen["snapshot"]
+			}
+			d.phase, d.free = 0, 0
+			d.host.Steps.Store(d.clock.steps())
+		}, nil
+	})
 }
 
 // check refuses counts that no run has, so that a damaged file never asks for

@@ -70,7 +70,7 @@ func (f *film) Close() error { return nil }
 
 func filmConfig(edit ...func(*Config)) Config {
 	return cartpole(append([]func(*Config){func(c *Config) {
-		c.Policy, c.NumEnvs, c.LearningStarts, c.Window, c.BufferSize = policyMLP, 3, 40, 60, 500
+		c.Policy, c.NumEnvs, c.LearningStarts, c.Window, c.BufferSize = train.PolicyMLP, 3, 40, 60, 500
 		c.TargetUpdateInterval = 100
 	}}, edit...)...)
 }

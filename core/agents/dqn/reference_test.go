@@ -122,7 +122,7 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 	if _, err := c.resolve(); err != nil {
 		t.Fatal(err)
 	}
-	c.Policy = policyMLP
+	c.Policy = train.PolicyMLP
 	n := &naive{c: c, pushed: pushed, nextStep: nextStep, total: total, w: c.NumEnvs, copies: -1,
 		resetting: make([]bool, c.NumEnvs), d: make([][]experience, c.NumEnvs), staged: make([][]experience, c.NumEnvs),
 		draws: rng.New(uint64(c.Seed), "replay", 0)}
@@ -282,7 +282,7 @@ func (n *naive) round(t *testing.T) {
 	}
 }
 
-// settle is what whoever looks sees.
+// settle is what a call that reads does first.
 func (n *naive) settle(t *testing.T) {
 	if n.warmup >= int64(n.c.LearningStarts) {
 		n.update(t)

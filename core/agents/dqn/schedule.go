@@ -55,13 +55,9 @@ func newSchedule(c *Config, total int64) schedule {
 	if steps == 0 {
 		steps = int64(math.Round(c.ExplorationFraction * float64(total)))
 	}
-	final := c.LearningRateFinal
-	if math.IsNaN(final) {
-		final = c.LearningRate
-	}
 	return schedule{
 		Epsilon: train.Line(c.ExplorationInitial, c.ExplorationFinal, steps),
-		Rate:    train.Line(c.LearningRate, final, total),
+		Rate:    train.Line(c.LearningRate, c.LearningRateFinal, total),
 	}
 }
 

@@ -251,7 +251,7 @@ func (up *updates) wait(u int64, p *train.Pause) error {
 	return up.err
 }
 
-// wake makes wait look at its Pause.
+// wake makes wait check its Pause.
 func (up *updates) wake() {
 	up.mu.Lock()
 	up.changed.Broadcast()

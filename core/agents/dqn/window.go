@@ -3,7 +3,6 @@ package dqn
 import (
 	"errors"
 
-	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -123,21 +122,13 @@ func (d *DQN) leastFree() int64 {
 	return free
 }
 
-// checkRows refuses rows of the host's that would spoil the replay memory.
-func (d *DQN) checkRows(p *train.Pause) error {
-	for i := range d.cfg.NumEnvs {
-		next, err := d.samplers.Check(i, d.clock.steps())
-		if err == nil && next != nil {
-			err = d.memory.CheckNext(i, next)
-			if errors.Is(err, replay.ErrNotAStack) {
-				err = d.storeWhole(p)
-			}
-		}
-		if err != nil {
-			return err
-		}
+// checkNext refuses a row of the host's that would spoil the replay memory.
+func (d *DQN) checkNext(i int, next []byte, p *train.Pause) error {
+	err := d.memory.CheckNext(i, next)
+	if errors.Is(err, replay.ErrNotAStack) {
+		return d.storeWhole(p)
 	}
-	return nil
+	return err
 }
 
 // storeWhole goes over to storing whole observations.
@@ -153,10 +144,4 @@ func (d *DQN) storeWhole(p *train.Pause) error {
 	d.host.Notify("observations are not stacks of successive frames along their first axis; they are stored whole, which takes %.1f MB more (%.1f MB in all)",
 		float64(more)/1e6, float64(d.memory.Bytes())/1e6)
 	return nil
-}
-
-// count publishes the steps taken and the episodes that ended in them.
-func (d *DQN) count() {
-	d.samplers.TakeFinished(func(e actor.Episode) { d.host.Ended(train.Episode{Return: e.Return, Length: e.Length}) })
-	d.host.Steps.Store(d.clock.steps())
 }

@@ -110,7 +110,7 @@ func TestLumaOfMixtures(t *testing.T) {
 	}
 }
 
-// TestLumaAddsFromTheLeft: of all triples 690 tell. The values are Torch's.
+// TestLumaAddsFromTheLeft: 690 of all triples show it. The values are Torch's.
 func TestLumaAddsFromTheLeft(t *testing.T) {
 	for rgb, want := range map[[3]uint8]float32{
 		{16, 102, 9}: 0x1.07c43p-2, {149, 219, 214}: 0x1.8c8c8cp-1, {237, 167, 172}: 0x1.7a7a7ap-1,

@@ -60,20 +60,12 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
     """Runs one of the library's own benchmarks and returns its report."""
     text = None if options is None else json.dumps(options).encode()
-    report = _lib.take_text(_lib.lib().paceline_bench, name.encode(), text)
-    result: dict[str, Any] = json.loads(report or "{}")
-    return result
+    return dict(_lib.take_json(_lib.lib().paceline_bench, name.encode(), text))
 
 
 def _modes(args: argparse.Namespace) -> None:
-    options = {
-        "env": args.env,
-        "num_envs": _numbers(args.num_envs),
-        "num_threads": args.num_threads,
-        "steps": args.steps,
-        "trials": args.trials,
-    }
-    report = run("modes", options)
+    options = {name: getattr(args, name) for name in ("env", "num_threads", "steps", "trials")}
+    report = run("modes", options | {"num_envs": _numbers(args.num_envs)})
     print(json.dumps(report, indent=2) if args.json else modes_table(report))
 
 
@@ -115,9 +107,7 @@ def atari(game: str, num_envs: int, same_step: bool = False) -> Any:
 
 def _pong(args: argparse.Namespace) -> None:
     columns = _numbers(args.num_envs)
-    cells: dict[tuple[str, int], float] = {}
-    for label, w, rate in measure_pong(columns, args.steps, args.sb3, args.ale_py):
-        cells[label, w] = rate
+    cells = {(label, w): rate for label, w, rate in measure_pong(columns, args.steps, args.sb3, args.ale_py)}
     by = "ale-py" if args.ale_py else "paceline"
     if args.json:
         rows = [{"mode": label, "num_envs": w, "steps_per_second": rate, "stepped_by": by} for (label, w), rate in cells.items()]

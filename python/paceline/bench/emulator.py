@@ -1,6 +1,6 @@
 """`paceline bench emulator`: emulated frames per second, ours and ale-py's in turns.
 
-Four ways to play the same game, each a Player that takes turns:
+Four ways to play the same game, which take turns:
 
     ale     ale_py.ALEInterface, act(action) with a frame skip of 4
     every   paceline.atari.ALEInterface, drawing every frame: no frame skip, each action four times
@@ -23,7 +23,7 @@ import statistics
 import sys
 import time
 import warnings
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import PacelineError
 
@@ -35,6 +35,9 @@ GAMES_49 = (
     "riverraid road_runner robotank seaquest space_invaders star_gunner tennis time_pilot tutankham up_n_down venture "
     "video_pinball wizard_of_wor zaxxon"
 ).split()
+
+_WAYS = ("ale", "every", "2of4", "env")
+_OURS = _WAYS[1:]
 
 # Environments stepped in one call, on one thread: Python's share of it is small.
 _ENVS, _SKIP = 8, 4
@@ -62,46 +65,41 @@ def measure(games: str = "49", seconds: float = 1.0, turns: int = 5) -> dict[str
     rows = []
     for i, (game, path) in enumerate(chosen.items()):
         _progress(f"{i + 1}/{len(chosen)} {game}")
-        rows.append(_game(game, path, ale, seconds / turns, turns))
+        rows.append(_beside_ale(_game(game, path, ale, seconds / turns, turns)))
     _progress("")
-    ways = [key for key in rows[0] if key not in ("game", "equal")]
-    means = {way: statistics.harmonic_mean([row[way] for row in rows]) for way in ways}
-    report: dict[str, Any] = {"ale_py": ale.__version__, "turns": turns, "hmean": means}
+    rows.sort(key=lambda row: float(row["every_vs_ale"]))
+    means = _beside_ale({way: statistics.harmonic_mean([row[way] for row in rows]) for way in _WAYS})
     label = "hmean49" if sorted(chosen) == sorted(GAMES_49) else "hmean"
     ratio: dict[str, float] = {}
-    for way in ways[1:]:
-        for row in rows:
-            row[f"{way}_vs_ale"] = row[way] / row["ale"]
+    for way in _OURS:
         suffix = "vs_ale" if way == "every" else f"{way}_vs_ale"
-        ratio[f"{label}_{suffix}"] = means[way] / means["ale"]
+        ratio[f"{label}_{suffix}"] = means[f"{way}_vs_ale"]
         ratio[f"worst_{suffix}"] = min(row[f"{way}_vs_ale"] for row in rows)
-    by_ratio = sorted(rows, key=lambda row: float(row["every_vs_ale"]))
-    report["best"], report["worst"] = by_ratio[-1]["game"], by_ratio[0]["game"]
-    return report | {"unequal": [row["game"] for row in rows if not row["equal"]], "games": rows, "ratio": ratio}
+    return {
+        "ale_py": ale.__version__, "turns": turns, "hmean": means, "best": rows[-1]["game"], "worst": rows[0]["game"],
+        "unequal": [row["game"] for row in rows if not row["equal"]], "games": rows, "ratio": ratio,
+    }  # fmt: skip
+
+
+def _beside_ale(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {f"{way}_vs_ale": row[way] / row["ale"] for way in _OURS}
 
 
 def text(report: dict[str, Any]) -> str:
     """The report as a table, the slowest beside ale-py first."""
-    ways = list(report["hmean"])
-    others = [way for way in ways if way != "ale"]
     lines = [
         f"frames per second of one core, medians of {report['turns']} turns; ale: ale-py {report['ale_py']};",
         "ours drawing every frame, and two of four; env: ours as it is learnt from, observations of 84x84 included",
         "",
-        f"{'':<20}" + "".join(f"{way:>10}" for way in ways) + "".join(f"{way + '/ale':>10}" for way in others),
+        f"{'':<20}" + "".join(f"{way:>10}" for way in _WAYS) + "".join(f"{way + '/ale':>10}" for way in _OURS),
     ]
-    for row in sorted(report["games"], key=lambda row: float(row["every_vs_ale"])):
-        lines.append(_line(row["game"], row, ways, [row[f"{way}_vs_ale"] for way in others]))
-    means = report["hmean"]
-    lines.append(_line("harmonic mean", means, ways, [means[way] / means["ale"] for way in others]))
+    for row in [*report["games"], report["hmean"] | {"game": "harmonic mean"}]:
+        ratios = "".join(f"{row[f'{way}_vs_ale']:>10.2f}" for way in _OURS)
+        lines.append(f"{row['game']:<20}" + "".join(f"{row[way]:>10,.0f}" for way in _WAYS) + ratios)
     lines += ["", f"worst {report['worst']}, best {report['best']}"]
     if report["unequal"]:
         lines.append(f"NOT the same frames as ale-py: {', '.join(report['unequal'])}")
     return "\n".join(lines)
-
-
-def _line(label: str, rates: dict[str, float], ways: list[str], ratios: list[float]) -> str:
-    return f"{label:<20}" + "".join(f"{rates[way]:>10,.0f}" for way in ways) + "".join(f"{r:>10.2f}" for r in ratios)
 
 
 def _ale_py() -> Any:
@@ -137,13 +135,6 @@ def _progress(line: str) -> None:
 # ----------------------------------------------------------------- the game
 
 
-class Player(Protocol):
-    """A way to play. A further one needs a line in _game and nothing else."""
-
-    def turn(self) -> tuple[int, float]:
-        """Plays on for a fixed number of acts: (frames, seconds of processor time)."""
-
-
 def _game(game: str, path: Any, ale: Any, seconds: float, turns: int) -> dict[str, Any]:
     from ..envs.atari import ALEInterface
 
@@ -152,7 +143,7 @@ def _game(game: str, path: Any, ale: Any, seconds: float, turns: int) -> dict[st
     acts = theirs.calibrate(seconds)
     every.calibrate(seconds, acts)
     some.calibrate(seconds, acts)
-    players: dict[str, Player] = {"ale": theirs, "every": every, "2of4": some, "env": _Env(game, acts // _ENVS)}
+    players: dict[str, _Act | _Env] = dict(zip(_WAYS, (theirs, every, some, _Env(game, acts // _ENVS))))
     rates: dict[str, list[float]] = {name: [] for name in players}
     for turn in range(turns):
         for name in players if turn % 2 == 0 else reversed(players):
@@ -185,6 +176,7 @@ class _Act:
         return number
 
     def turn(self) -> tuple[int, float]:
+        """Plays the acts: (frames, seconds of processor time)."""
         ale, act, game_over, repeat = self.ale, self.ale.act, self.ale.game_over, self.repeat
         first, began = ale.getFrameNumber(), time.process_time()
         for action in self.actions:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ..envs.registration import camel
 from ..envs.vec import make_vec
 from ..errors import PacelineError
 from ..spaces import Array
@@ -47,13 +48,16 @@ class Contender:
         self.rates.append(rows.size / (time.perf_counter() - began))
 
 
-def _in_step(envs: Any) -> Contender:
+def _in_step(envs: Any, slow: bool = False) -> Contender:
+    """All environments in one call."""
+    envs.reset(seed=1)
+
     def run(actions: Array) -> None:
         step = envs.step
         for row in actions:
             step(row)
 
-    return Contender(run, envs.close)
+    return Contender(run, envs.close, slow)
 
 
 def _asynchronous(envs: Any, batch: int) -> Contender:
@@ -82,9 +86,8 @@ def _ale(game: str, n: int) -> Any:
 def _envpool(game: str, n: int, batch: int) -> Any:
     import envpool
 
-    name = "".join(word[:1].upper() + word[1:] for word in game.split("_"))
     return envpool.make(
-        f"{name}-v5", env_type="gymnasium", num_envs=n, batch_size=batch, num_threads=min(_THREADS, n), reward_clip=True,
+        f"{camel(game)}-v5", env_type="gymnasium", num_envs=n, batch_size=batch, num_threads=min(_THREADS, n), reward_clip=True,
         max_episode_steps=27_000,
     )  # fmt: skip
 
@@ -94,11 +97,9 @@ def _gymnasium(game: str, n: int, processes: bool) -> Any:
     import gymnasium
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, TransformReward
 
-    name = "".join(word[:1].upper() + word[1:] for word in game.split("_"))
-
     def one() -> Any:
         gymnasium.register_envs(ale_py)
-        env = gymnasium.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0)
+        env = gymnasium.make(f"ALE/{camel(game)}-v5", frameskip=1, repeat_action_probability=0.0)
         return TransformReward(FrameStackObservation(AtariPreprocessing(env), 4), float)
 
     if processes:
@@ -110,30 +111,18 @@ def _batches(n: int) -> list[int]:
     return [n // k for k in (2, 4, 8) if n % k == 0]
 
 
-def _contenders(game: str, n: int, only: set[str] | None) -> Iterator[tuple[str, Callable[[], Contender]]]:
-    yield "paceline", lambda: _reset(_in_step(envs := _ours(game, n)), envs)
-    yield "paceline copy=False", lambda: _reset(_in_step(envs := _ours(game, n, copy=False)), envs)
+def _contenders(game: str, n: int, with_gymnasium: bool) -> Iterator[tuple[str, Callable[[], Contender]]]:
+    yield "paceline", lambda: _in_step(_ours(game, n))
+    yield "paceline copy=False", lambda: _in_step(_ours(game, n, copy=False))
     for batch in _batches(n):
         yield f"paceline async {batch}", lambda batch=batch: _asynchronous(_ours(game, n, batch_size=batch), batch)  # type: ignore[misc]
-    yield "ale-py", lambda: _reset(_in_step(envs := _ale(game, n)), envs)
-    yield "envpool", lambda: _reset(_in_step(envs := _envpool(game, n, n)), envs)
+    yield "ale-py", lambda: _in_step(_ale(game, n))
+    yield "envpool", lambda: _in_step(_envpool(game, n, n))
     for batch in _batches(n):
         yield f"envpool async {batch}", lambda batch=batch: _asynchronous(_envpool(game, n, batch), batch)  # type: ignore[misc]
-    if only is None or "gymnasium" in only:
-        yield "gymnasium sync", lambda: _slow(_gymnasium(game, n, False))
-        yield "gymnasium async", lambda: _slow(_gymnasium(game, n, True))
-
-
-def _reset(contender: Contender, envs: Any) -> Contender:
-    envs.reset(seed=1)
-    return contender
-
-
-def _slow(envs: Any) -> Contender:
-    envs.reset(seed=1)
-    contender = _in_step(envs)
-    contender.slow = True
-    return contender
+    if with_gymnasium:
+        yield "gymnasium sync", lambda: _in_step(_gymnasium(game, n, processes=False), slow=True)
+        yield "gymnasium async", lambda: _in_step(_gymnasium(game, n, processes=True), slow=True)
 
 
 def measure(games: list[str], sizes: list[int], rounds: int, with_gymnasium: bool = True) -> Iterator[dict[str, Any]]:
@@ -143,7 +132,7 @@ def measure(games: list[str], sizes: list[int], rounds: int, with_gymnasium: boo
     for game in games:
         for n in sizes:
             running: dict[str, Contender] = {}
-            for name, make in _contenders(game, n, None if with_gymnasium else set()):
+            for name, make in _contenders(game, n, with_gymnasium):
                 if name.split()[0] in missing:
                     continue
                 try:
@@ -230,15 +219,8 @@ def main(args: argparse.Namespace) -> None:
         cells.append(cell)
         print(_lines(cell, header=len(cells) == 1), flush=True, file=sys.stderr if args.json else sys.stdout)
     if args.json:
-        report = {
-            "threads": _THREADS,
-            "steps_a_turn": _STEPS,
-            "rounds": args.rounds,
-            "recipe": "ale",
-            "results": cells,
-            "ratio": ratios(cells),
-        }
-        print(json.dumps(report))
+        head = {"threads": _THREADS, "steps_a_turn": _STEPS, "rounds": args.rounds, "recipe": "ale"}
+        print(json.dumps(head | {"results": cells, "ratio": ratios(cells)}))
         return
     better = {key: value for key, value in ratios(cells).items() if key.endswith("_vs_better")}
     for n in sizes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import statistics
@@ -19,7 +20,11 @@ Key = tuple[str, int, str, int]  # work, batch, precision or kind, threads
 
 def main(args: argparse.Namespace) -> None:
     """The command."""
-    report = measure(args.rounds, None if args.no_torch else _torch())
+    torch = None
+    if not args.no_torch:
+        with contextlib.suppress(ImportError):
+            torch = Torch()
+    report = measure(args.rounds, torch)
     print(json.dumps(report) if args.json else text(report))
 
 
@@ -115,30 +120,15 @@ def text(report: dict[str, Any]) -> str:
     if report["theirs"]:
         lines += ["", f"PyTorch {report['torch']['version']}", f"{'':<14}{'kind':<15}{'threads':>7}{'ms':>9}   ours faster by"]
         for r in report["theirs"]:
-            mine = {p: _find(report, r, p) for p in ("fp32", "bf16")}
+            same = [o for o in report["ours"] if all(o[key] == r[key] for key in ("work", "batch", "threads"))]
             lines.append(
                 f"{r['work'] + ' ' + str(r['batch']):<14}{r['kind']:<15}{r['threads']:>7}{r['ms']:>9.2f}   "
-                + ", ".join(f"{r['ms'] / m['ms']:.2f} ({p})" for p, m in mine.items() if m)
+                + ", ".join(f"{r['ms'] / o['ms']:.2f} ({o['precision']})" for o in same)
             )
         lines += [f"left out: {what}" for what in report["torch"]["left_out"]]
     else:
         lines.append("PyTorch is not installed or was left out: pip install torch to compare")
     return "\n".join(lines)
-
-
-def _find(report: dict[str, Any], r: dict[str, Any], precision: str) -> dict[str, Any] | None:
-    for o in report["ours"]:
-        if (o["work"], o["batch"], o["threads"], o["precision"]) == (r["work"], r["batch"], r["threads"], precision):
-            found: dict[str, Any] = o
-            return found
-    return None
-
-
-def _torch() -> Torch | None:
-    try:
-        return Torch()
-    except ImportError:
-        return None
 
 
 class Torch:

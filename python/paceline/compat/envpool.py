@@ -36,7 +36,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from .._arguments import autoreset_metadata, whole
+from .._arguments import autoreset_metadata, reset_mask, seed_numbers, whole
 from ..envs import registration
 from ..envs.vec import make_vec
 from ..errors import ConfigError, PacelineWarning
@@ -79,12 +79,10 @@ def make(task_id: str, env_type: str, **kwargs: Any) -> EnvPool:
 
 def make_gymnasium(task_id: str, **kwargs: Any) -> EnvPool:
     """make(task_id, "gymnasium")."""
-    return make(task_id, "gymnasium", **kwargs)
+    return EnvPool(task_id, **kwargs)
 
 
-def make_gym(task_id: str, **kwargs: Any) -> EnvPool:
-    """make(task_id, "gym")."""
-    return make(task_id, "gym", **kwargs)
+make_gym = make_gymnasium
 
 
 def make_dm(task_id: str, **kwargs: Any) -> NoReturn:
@@ -135,10 +133,9 @@ def _settings(task_id: str, given: dict[str, Any]) -> tuple[dict[str, Any], dict
     whole("max_episode_steps", config["max_episode_steps"], 1, 2**31 - 1 if atari else steps)
     if np.ndim(config["seed"]):
         config["seed"], config["env_seed"] = 0, [whole("seed", s, 0, 2**64 - 1) for s in config["seed"]]
-        if len(config["env_seed"]) != n:
-            raise ConfigError(f"seed: {len(config['env_seed'])} numbers, must be {n}, one for each environment")
     else:
         whole("seed", config["seed"], 0, 2**64 - 1)
+    seed_numbers(config["env_seed"] or config["seed"], n)
     if config["gym_reset_return_info"] is not True:
         raise ConfigError("gym_reset_return_info: must be True, reset returns (obs, info)")
     ours = {name: config[name] for name in ("num_envs", "batch_size", "num_threads", "thread_affinity_offset")}
@@ -209,7 +206,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         if seed is not None:
             warnings.warn("seed: ignored, as in EnvPool: it is an argument of make", PacelineWarning, stacklevel=2)
         if options and env_id is None:
-            env_id = np.flatnonzero(self._envs._mask(options))
+            env_id = np.flatnonzero(reset_mask(options, self.num_envs))
         ids = self._ids(env_id, self.all_env_ids)
         if self.is_async:
             if env_id is None:
@@ -227,8 +224,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
 
     def async_reset(self) -> None:
         """Begins a game in all environments; recv returns what they begin with."""
-        self._envs._check_open()
-        self._envs._forget()
+        self._envs.drain()
         self._sent = [self.all_env_ids]
         self._start(self.all_env_ids)
 
@@ -327,7 +323,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         if self.render_mode is None:
             raise ConfigError("render_mode: None, must be 'rgb_array' for render")
         ids = self._ids(np.atleast_1d(self._render_env_id if env_ids is None else env_ids), self.all_env_ids)
-        return np.stack([self._envs._image(i) for i in ids.tolist()])
+        return np.stack([self._envs.image(i) for i in ids.tolist()])
 
     def seed(self, seed: Any = None) -> None:
         """Not looked at, as in EnvPool: make has taken one."""

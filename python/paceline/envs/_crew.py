@@ -22,7 +22,6 @@ import os
 import pickle
 import select
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from multiprocessing import connection, reduction, resource_tracker
@@ -82,6 +81,11 @@ def pickled(name: str, value: Any) -> bytes:
         raise ConfigError(f"{name}: cannot be sent to a process: {' '.join(str(err).split())}") from err
 
 
+def message(worker: Worker, indices: list[int], verb: str, name: str = "", *payload: Any) -> Message:
+    """What asks a worker to do something with its environments of these numbers."""
+    return worker, indices, pickle.dumps((verb, indices, pickled(name, payload) if payload else b""))
+
+
 class Crew:
     """All the worker processes of a vector of environments, and their memory."""
 
@@ -109,7 +113,8 @@ class Crew:
             _, self.observation_space, self.action_space = kinds[0]
             self._check(made)
             size = Table(self.num_envs, self.observation_space, self.action_space).size
-            self._fd = _memory(size)
+            self._fd = os.memfd_create("paceline")  # nothing is left behind, however this process ends
+            os.ftruncate(self._fd, size)
             self.table = Table(self.num_envs, self.observation_space, self.action_space, mmap.mmap(self._fd, size))
             self._put_to_work(self.workers)
         except BaseException:
@@ -325,14 +330,3 @@ def _obituary(worker: Worker) -> str:
         worker.process.kill()
         worker.process.join()
     return f"its worker process died with exit code {worker.process.exitcode}"
-
-
-def _memory(size: int) -> int:
-    """A file of that size without a name: nothing is left behind, however this process ends."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("paceline")
-    else:
-        with tempfile.TemporaryFile() as file:
-            fd = os.dup(file.fileno())
-    os.ftruncate(fd, size)
-    return fd

@@ -28,7 +28,7 @@ class Column:
 
 
 class Block:
-    """num_rows rows and the paceline_rows that points to them."""
+    """num_rows rows and the paceline_rows that points to them; final: with final_obs and final_infos."""
 
     def __init__(self, num_rows: int, layout: ObsLayout, columns: list[Column], final: bool) -> None:
         self._divide(num_rows, layout, columns, final)
@@ -51,14 +51,14 @@ class Block:
         self.obs, self.rewards, flags, self.env_ids = views[:4]
         self.terminated, self.truncated, self.started = flags.view(np.bool_)
         self.infos = views[4 : 4 + len(infos)]
-        self.final_obs = views[4 + len(infos)] if final else None
+        self.final_obs = views[4 + len(infos)] if final else self.obs[:0]
         self.final_infos = views[5 + len(infos) :] if final else []
 
     def _struct(self, n: int) -> _ffi.Rows:
         rows = _ffi.Rows(num_rows=n)
         for name in ("obs", "final_obs", "rewards", "terminated", "truncated", "started", "env_ids"):
             array = getattr(self, name)
-            if array is not None:
+            if array.size:
                 setattr(rows, name, array.ctypes.data)
         for name in ("infos", "final_infos"):
             arrays = getattr(self, name)

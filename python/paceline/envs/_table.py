@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector.utils import create_empty_array
 
 from ..errors import ConfigError
 from ..spaces import Array
@@ -42,15 +43,9 @@ class Table:
         self._memory, self.size = memory, 0
         self.rewards = self._array((n,), np.float64)
         self.terminated, self.truncated = self._array((n,), np.bool_), self._array((n,), np.bool_)
-        self.obs: Any = self._rows(n, observation_space) if fixed(observation_space) else None
-        self.actions: Any = self._rows(n, action_space) if fixed(action_space) else None
-
-    def _rows(self, n: int, space: Any) -> Any:
-        if isinstance(space, spaces.Dict):
-            return {key: self._rows(n, part) for key, part in space.spaces.items()}
-        if isinstance(space, spaces.Tuple):
-            return tuple(self._rows(n, part) for part in space.spaces)
-        return self._array((n, *space.shape), space.dtype)
+        self.obs, self.actions = (
+            create_empty_array(space, n, fn=self._array) if fixed(space) else None for space in (observation_space, action_space)
+        )
 
     def _array(self, shape: tuple[int, ...], dtype: Any) -> Array:
         at = -(-self.size // _ALIGN) * _ALIGN

@@ -424,14 +424,10 @@ class ALEInterface:
     # ---------------------------------------------------------------- states
 
     def cloneState(self, include_rng: bool = False) -> ALEState:
-        lib, console, size = _lib.lib(), self._console(), ctypes.c_size_t()
-        with_rng = int(flag("cloneState", "include_rng", include_rng))
-        lib.paceline_console_save(None, ctypes.byref(size), console, with_rng)
-        out = ctypes.create_string_buffer(size.value)
-        lib.paceline_console_save(out, ctypes.byref(size), console, with_rng)
+        console, with_rng = self._console(), int(flag("cloneState", "include_rng", include_rng))
         view, state = self._view, ALEState()
+        state._machine = _lib.take_bytes(_lib.lib().paceline_console_save, console, with_rng)
         state._head = (view.frame_number, view.episode_frame_number, view.mode, view.difficulty)
-        state._machine = out.raw[: size.value]
         return state
 
     def cloneSystemState(self) -> ALEState:

@@ -42,9 +42,14 @@ def spec(name: str) -> Any:
     """What Gymnasium has for one of the library's names ("atari/pong" too), or None."""
     from gymnasium.envs.registration import registry
 
-    bare = name.removeprefix("atari/")
-    camel = bare if bare == name else "".join(word[:1].upper() + word[1:] for word in bare.split("_"))
-    return registry.get(f"paceline/{camel}") or registry.get(f"paceline/{camel}-v0")
+    if name.startswith("atari/"):
+        name = camel(name.removeprefix("atari/"))
+    return registry.get(f"paceline/{name}") or registry.get(f"paceline/{name}-v0")
+
+
+def camel(game: str) -> str:
+    """The name that goes into ids, "SpaceInvaders", of a game's own, "space_invaders"."""
+    return "".join(word[:1].upper() + word[1:] for word in game.split("_"))
 
 
 # Not the classes themselves: Gymnasium's make has an argument id of its own.

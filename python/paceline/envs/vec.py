@@ -12,7 +12,7 @@ make_vec is the way in; the environments follow Gymnasium's VectorEnv.
 from __future__ import annotations
 
 import copy as copying
-import json
+import os
 from typing import Any
 
 from .. import _lib
@@ -119,7 +119,7 @@ def make_vec(
 
 def names() -> list[str]:
     """The names of the library's environments, those of load_env among them."""
-    return list(json.loads(_lib.take_text(_lib.lib().paceline_env_names) or "[]"))
+    return list(_lib.take_json(_lib.lib().paceline_env_names))
 
 
 def library_name(id: Any) -> str | None:
@@ -149,4 +149,4 @@ def load_env(path: Any) -> str:
     """Loads environments written in C from a shared library, and returns their name for
     make_vec, gymnasium.make and DQN. The file exports paceline_env_open; see paceline.h
     (section 5) and examples/c/env_plugin.c."""
-    return _lib.take_text(_lib.lib().paceline_env_load, _lib.encode(path)) or ""
+    return _lib.take_text(_lib.lib().paceline_env_load, os.fsencode(path)) or ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import json
 import secrets
 from collections.abc import Sequence
 from ctypes import POINTER, c_int32, c_size_t, c_uint8, c_uint32, c_uint64
@@ -16,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
 from .. import _ffi, _lib
-from .._arguments import autoreset_metadata, autoreset_name, whole
+from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
 from ..config import encode_options
 from ..errors import ConfigError, HandleError, TimeOutError
 from ..spaces import Array, ObsLayout
@@ -24,7 +23,6 @@ from ._rows import Block, Column, Pool
 
 _MODES = {"next_step": _ffi.NEXT_STEP, "same_step": _ffi.SAME_STEP, "disabled": _ffi.DISABLED}
 _MOST_ENVS, _MOST_THREADS = 65536, 1024
-_SEEDS = 2**64
 _SLICE = 100  # milliseconds that a wait lasts before Python looks for signals
 Results = tuple[Array, Array, Array, Array, dict[str, Any]]
 
@@ -68,7 +66,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.id = id
         obs, action = _ffi.Spec(), _ffi.Spec()
         lib.paceline_vec_spec(ctypes.byref(obs), ctypes.byref(action), self._handle.value)
-        described: dict[str, Any] = json.loads(_lib.take_text(lib.paceline_vec_describe, self._handle.value) or "{}")
+        described: dict[str, Any] = _lib.take_json(lib.paceline_vec_describe, self._handle.value)
         layout = ObsLayout.of_spec(obs)
         columns = [Column(**column) for column in described["infos"]]
         self.recipe: str = described["recipe"]
@@ -99,11 +97,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._step, self._recv = lib.paceline_vec_step, lib.paceline_vec_recv
 
     def _set_spaces(self, layout: ObsLayout, action: _ffi.Spec, described: dict[str, Any]) -> None:
-        if layout.dtype == np.uint8:
-            self.single_observation_space: spaces.Space[Array] = spaces.Box(0, 255, layout.declared, np.uint8)
-        else:
-            low, high = (_bounds(described[k], inf, layout.declared) for k, inf in (("obs_low", -np.inf), ("obs_high", np.inf)))
-            self.single_observation_space = spaces.Box(low, high, layout.declared, np.float32)
+        self.single_observation_space: spaces.Space[Array] = layout.space(
+            *(_bounds(described[k], inf, layout.declared) for k, inf in (("obs_low", -np.inf), ("obs_high", np.inf)))
+        )
         if action.kind == _ffi.DISCRETE:
             self.single_action_space: spaces.Space[Any] = spaces.Discrete(int(action.n))
             self._actions: Array = np.zeros(self.num_envs, np.int32)
@@ -134,9 +130,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         were. Results that are under way (send) are waited for and forgotten.
         """
         self._check_open()
-        chosen = self._mask(options)
+        chosen = reset_mask(options, self.num_envs)
         seeds, given = self._seeds(seed, chosen)
-        self._forget()
+        self.drain()
         block = self._pool.take() if self.copy else self._now
         if block is not self._now and not chosen.all():
             block.keep(self._now, ~chosen)
@@ -153,39 +149,16 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         infos = self._infos(block, self._everybody[self.num_envs])
         return block.obs.view(), infos if chosen.all() else _masked(infos, chosen)
 
-    def _mask(self, options: dict[str, Any] | None) -> Array:
-        """The environments to reset."""
-        if not options:
-            return np.ones(self.num_envs, bool)
-        unknown = set(options) - {"reset_mask"}
-        if unknown:
-            raise ConfigError(f"options: {sorted(unknown)[0]!r} is not known, must be 'reset_mask'")
-        given = options["reset_mask"]
-        mask = np.asarray(given)
-        if not isinstance(given, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            what = f"{mask.dtype} of shape {mask.shape}" if isinstance(given, np.ndarray) else type(given).__name__
-            raise ConfigError(f"options['reset_mask']: {what}, must be a NumPy array, bool of shape {(self.num_envs,)}")
-        if not mask.any():
-            raise ConfigError("options['reset_mask']: no entry is true, at least one must be")
-        return mask.copy()
-
     def _seeds(self, seed: Any, chosen: Array) -> tuple[Array, Array]:
         """(seeds, which of the chosen environments get theirs)."""
-        seeds, given = np.zeros(self.num_envs, np.uint64), np.zeros(self.num_envs, bool)
-        if seed is not None and np.ndim(seed) == 0:
-            self._follow(seeds, self._seed(seed))
-            given[:] = True
-        elif seed is not None:
-            if len(seed) != self.num_envs:
-                raise ConfigError(f"seed: {len(seed)} numbers, must be {self.num_envs}, one for each environment")
-            for i, number in enumerate(seed):
-                if number is not None:
-                    seeds[i], given[i] = self._seed(number), True
+        seeds, given = seed_numbers(seed, self.num_envs)
+        first = seed if np.ndim(seed) == 0 else None
         never = chosen & ~(given | self._seeded)
         if never.any():
-            others = np.empty_like(seeds)
-            self._follow(others, secrets.randbits(31))
-            seeds[never], given[never] = others[never], True
+            first = secrets.randbits(31)
+            seeds[never], given[never] = seed_numbers(first, self.num_envs)[0][never], True
+        if first is not None:
+            super().reset(seed=int(first))  # that of the vector's own np_random
         given &= chosen
         self._seeded |= given
         self._seed_of[given] = seeds[given]
@@ -195,15 +168,6 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The latest seed of each environment; -1 of one that was never reset."""
         return tuple(int(seed) if seeded else -1 for seed, seeded in zip(self._seed_of, self._seeded))
-
-    def _follow(self, seeds: Array, first: int) -> None:
-        """first, first + 1, ..., and makes first the seed of the vector's own np_random."""
-        super().reset(seed=first)
-        seeds[:] = [(first + i) % _SEEDS for i in range(self.num_envs)]
-
-    @staticmethod
-    def _seed(seed: Any) -> int:
-        return whole("seed", seed, 0, _SEEDS - 1)
 
     def step(self, actions: Any, env_id: Any = None) -> Results:
         """Takes one action in every environment; with batch_size < num_envs send(actions,
@@ -262,7 +226,6 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return {name: _constant(np.full(n, text, dtype=object)) for name, text in pair.items()}
 
     def _final_infos(self, block: Block, ended: Array, infos: dict[str, Any]) -> None:
-        assert block.final_obs is not None
         last = np.full(len(ended), None, dtype=object)
         for i in np.flatnonzero(ended):
             last[i] = block.final_obs[i]
@@ -280,7 +243,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """reset whose results come by recv. What is under way of the environments that it
         resets must have been received."""
         self._check_open()
-        chosen = self._mask(options)
+        chosen = reset_mask(options, self.num_envs)
         seeds, given = self._seeds(seed, chosen)
         self._offer()
         for rows, numbered in ((chosen & given, True), (chosen & ~given, False)):
@@ -340,7 +303,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             _lib.lib().paceline_vec_offer(self._handle.value, block.pointer)
             self._offered.append(block)
 
-    def _forget(self) -> None:
+    def drain(self) -> None:
+        """Waits for what is under way and forgets its results."""
+        self._check_open()
         if self._offered:
             _lib.lib().paceline_vec_drain(self._handle.value)
 
@@ -355,12 +320,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _save(self, i: int) -> bytes:
         self._check_open()
-        size = c_size_t()
-        save = _lib.lib().paceline_vec_save
-        save(None, ctypes.byref(size), self._handle.value, i)
-        state = ctypes.create_string_buffer(size.value)
-        save(state, ctypes.byref(size), self._handle.value, i)
-        return state.raw
+        return _lib.take_bytes(_lib.lib().paceline_vec_save, self._handle.value, i)
 
     def restore_state(self, state: bytes | Sequence[bytes], env_id: int | None = None) -> None:
         """Puts environment env_id, or all of them, where clone_state found one of the same
@@ -385,9 +345,11 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_open()
         if self.render_mode is None:
             return None
-        return tuple(self._image(i) for i in range(self.num_envs))
+        return tuple(self.image(i) for i in range(self.num_envs))
 
-    def _image(self, i: int) -> Array:
+    def image(self, i: int) -> Array:
+        """An image of environment i, uint8 [height, width, 3], whatever render_mode is."""
+        self._check_open()
         size, height, width = c_size_t(), c_uint32(), c_uint32()
         sizes = ctypes.byref(size), ctypes.byref(height), ctypes.byref(width)
         render = _lib.lib().paceline_vec_render
@@ -407,8 +369,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         closed one refuses to step."""
         self._handle.close()
 
-    def _exit(self) -> None:
-        self._handle.close()
+    _exit = close_extras
 
     def __repr__(self) -> str:
         recipe = f", recipe={self.recipe!r}" if self.recipe else ""

@@ -13,14 +13,13 @@ section 7 of paceline.h asks for.
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _ffi
 from ..errors import ConfigError, SpaceError
 from ..spaces import ActionLayout, Array, ObsLayout
+from ._rows import Block
 
 if TYPE_CHECKING:
     import gymnasium
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 SAME_STEP, NEXT_STEP = "same_step", "next_step"
 
 
-class Rows:
+class Rows(Block):
     """The arrays of one vector step, row i for environment i, and the paceline_rows that points to them.
 
     obs, final_obs [n, *layout.shape]; actions int32 [n]; rewards float64 [n];
@@ -36,14 +35,8 @@ class Rows:
     """
 
     def __init__(self, n: int, layout: ObsLayout) -> None:
-        shape = (n, *layout.shape)
-        self.obs, self.final_obs = np.zeros(shape, layout.dtype), np.zeros(shape, layout.dtype)
-        self.actions, self.rewards = np.zeros(n, np.int32), np.zeros(n, np.float64)
-        self.terminated, self.truncated = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        self._struct = _ffi.Rows(num_rows=n)
-        for name in ("obs", "final_obs", "rewards", "terminated", "truncated"):
-            setattr(self._struct, name, getattr(self, name).ctypes.data)
-        self.pointer = ctypes.byref(self._struct)
+        super().__init__(n, ObsLayout(layout.shape, layout.dtype), [], final=True)
+        self.actions = np.zeros(n, np.int32)
 
     @property
     def ended(self) -> Array:
@@ -53,22 +46,23 @@ class Rows:
 
 
 class Source:
-    """Environments on the Python side that fill rows. See adapt()."""
+    """Environments on the Python side, and the rows that they fill. See adapt()."""
 
     autoreset = SAME_STEP
-    env: Any
+    prefix = ""  # of the names of the spaces that one environment has
 
-    def __init__(self, num_envs: int, observation_space: Any, action_space: Any) -> None:
-        self.num_envs = num_envs
-        self.layout = ObsLayout.of_space(observation_space)
-        self.actions = ActionLayout.of_space(action_space)
-        self._spaces = (observation_space, action_space)
+    def __init__(self, env: Any, num_envs: int) -> None:
+        self.env, self.num_envs = env, num_envs
+        self._spaces = self.spaces()
+        self.layout, self.actions = ObsLayout.of_space(self._spaces[0]), ActionLayout.of_space(self._spaces[1])
+        self.rows = Rows(num_envs, self.layout)
+        self.needs_reset = True  # no episode is in progress
         # What the latest step returned, for callbacks.
         self.infos: Any = {}
 
     def spaces(self) -> tuple[Any, Any]:
         """The environment's spaces as they are now."""
-        raise NotImplementedError
+        return getattr(self.env, f"{self.prefix}observation_space"), getattr(self.env, f"{self.prefix}action_space")
 
     def check(self) -> None:
         """Refuses an environment whose spaces are no longer those it began with."""
@@ -76,63 +70,61 @@ class Source:
             if was is not now and was != now:
                 raise SpaceError(f"{name} space: the environment now says {now}, it said {was} when the model was made")
 
-    def reset(self, rows: Rows, seed: int | None = None) -> None:
-        """Begins an episode in every environment and writes obs."""
+    def reset(self, seed: int | None = None) -> None:
+        """Begins an episode in every environment and writes rows.obs."""
         raise NotImplementedError
 
-    def step(self, rows: Rows) -> None:
+    def step(self) -> None:
         """Takes rows.actions and writes everything else."""
         raise NotImplementedError
+
+    def _write(self, to: Array, observation: Any, what: str) -> None:
+        """Puts one environment's observation into its row."""
+        obs = np.asarray(observation)
+        self.layout.check(obs, (), what)
+        to[...] = self.layout.rows(obs[None])[0]
 
 
 class SingleSource(Source):
     """One gymnasium.Env as a vector of one."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        super().__init__(1, env.observation_space, env.action_space)
-        self.env = env
+        super().__init__(env, 1)
 
-    def spaces(self) -> tuple[Any, Any]:
-        return self.env.observation_space, self.env.action_space
-
-    def reset(self, rows: Rows, seed: int | None = None) -> None:
+    def reset(self, seed: int | None = None) -> None:
         obs, self.infos = self.env.reset(seed=seed)
-        self._write(rows.obs, obs)
+        self._write(self.rows.obs[0], obs, "environment 0")
+        self.needs_reset = False
 
-    def step(self, rows: Rows) -> None:
-        action = int(rows.actions[0]) + self.actions.start
-        obs, reward, terminated, truncated, self.infos = self.env.step(action)
+    def step(self) -> None:
+        rows = self.rows
+        obs, reward, terminated, truncated, self.infos = self.env.step(int(rows.actions[0]) + self.actions.start)
         rows.rewards[0] = _scalar(reward)
         rows.terminated[0], rows.truncated[0] = bool(terminated), bool(truncated)
         if terminated or truncated:
-            self._write(rows.final_obs, obs)
+            self._write(rows.final_obs[0], obs, "environment 0")
             obs, _ = self.env.reset()
-        self._write(rows.obs, obs)
-
-    def _write(self, rows: Array, observation: Any) -> None:
-        obs = np.asarray(observation)
-        self.layout.check(obs, (), "environment 0")
-        rows[...] = self.layout.rows(obs[None])
+        self._write(rows.obs[0], obs, "environment 0")
 
 
 class VectorSource(Source):
     """A gymnasium.vector.VectorEnv in any autoreset mode."""
 
+    prefix = "single_"
+
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
-        super().__init__(int(env.num_envs), env.single_observation_space, env.single_action_space)
-        self.env = env
+        super().__init__(env, int(env.num_envs))
         self.mode = _mode(env)
         self.autoreset = NEXT_STEP if self.mode == "NextStep" else SAME_STEP
         self._action_dtype = np.dtype(getattr(env.action_space, "dtype", None) or np.int64)
 
-    def spaces(self) -> tuple[Any, Any]:
-        return self.env.single_observation_space, self.env.single_action_space
-
-    def reset(self, rows: Rows, seed: int | None = None) -> None:
+    def reset(self, seed: int | None = None) -> None:
         obs, self.infos = self.env.reset(seed=seed)
-        rows.obs[...] = self._rows(obs)
+        self.rows.obs[...] = self._rows(obs)
+        self.needs_reset = False
 
-    def step(self, rows: Rows) -> None:
+    def step(self) -> None:
+        rows = self.rows
         # A copy: an asynchronous environment may read it later.
         actions = rows.actions.astype(self._action_dtype) + self._action_dtype.type(self.actions.start)
         obs, rewards, terminated, truncated, self.infos = self.env.step(actions)
@@ -149,10 +141,10 @@ class VectorSource(Source):
                 rows.obs[~done] = obs[~done]
                 rows.obs[done] = self._rows(first)[done]
                 return
-            self._final(rows, done)
+            self._final(done)
         rows.obs[...] = obs
 
-    def _final(self, rows: Rows, done: Array) -> None:
+    def _final(self, done: Array) -> None:
         final = self.infos.get("final_obs")
         # Some vector environments leave the mask out; all rows that ended have one.
         mask = np.asarray(self.infos.get("_final_obs", done), dtype=bool)
@@ -160,11 +152,8 @@ class VectorSource(Source):
         if missing.any():
             index = int(np.flatnonzero(missing)[0])
             raise SpaceError(f"environment {index}: its episode ended, but infos['final_obs'] has no row for it")
-        assert final is not None
         for i in np.flatnonzero(done):
-            obs = np.asarray(final[i])
-            self.layout.check(obs, (), f"environment {i} (final_obs)")
-            rows.final_obs[i] = self.layout.rows(obs[None])[0]
+            self._write(self.rows.final_obs[i], final[i], f"environment {i} (final_obs)")
 
     def _rows(self, observations: Any) -> Array:
         obs = np.asarray(observations)

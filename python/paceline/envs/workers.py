@@ -53,11 +53,11 @@ import gymnasium
 import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from .._arguments import autoreset_metadata, autoreset_name, whole
+from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
 from ..errors import ConfigError, ForkError, HandleError
 from ..spaces import Array
 from . import _crew, _table
-from ._crew import Crew, Message, Worker
+from ._crew import Crew, Worker
 from ._worker import Failure
 
 __all__ = ["WorkerVecEnv", "make"]
@@ -114,8 +114,7 @@ def make(
             raise ConfigError(f"env: {len(functions)} functions, must be {num_envs}, one for each environment")
         if env_kwargs:
             functions = [functools.partial(function, **env_kwargs) for function in functions]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    processes = min(whole("workers", workers, 0, _MOST_WORKERS) or cores, num_envs)
+    processes = min(whole("workers", workers, 0, _MOST_WORKERS) or len(os.sched_getaffinity(0)), num_envs)
     batch_size = whole("batch_size", batch_size, 0, num_envs) or num_envs
     if context not in _CONTEXTS:
         raise ConfigError(f"context: {context!r}, must be {', '.join(map(repr, _CONTEXTS))}")
@@ -169,7 +168,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._state = np.full(self.num_envs, _NEW, np.int8)
         self._last = self._order
         self._asking = False
-        self._everyone = [(worker, worker.indices, pickle.dumps(("step", worker.indices, b""))) for worker in crew.workers]
+        self._everyone = [_crew.message(worker, worker.indices, "step") for worker in crew.workers]
         # Observations that have no rows: those of spaces without a fixed size.
         self._objects: list[Any] = [None] * self.num_envs
         # Gymnasium builds infos for num_envs environments; a batch is a vector of fewer.
@@ -208,16 +207,14 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
     def _begin(self, seed: Any, options: dict[str, Any] | None) -> list[int]:
         self._check_open()
         mask, rest = self._mask(options)
-        seeds = self._seeds(seed)
+        seeds = [int(number) if given else None for number, given in zip(*seed_numbers(seed, self.num_envs))]
         indices = [int(i) for i in np.flatnonzero(mask)]
         crew = self._crew
-        messages: list[Message] = []
-        payloads = [([seeds[i] for i in group], rest) for _, group in self._groups(indices)]
-        for (worker, group), payload in zip(self._groups(indices), payloads):
-            messages.append((worker, group, pickle.dumps(("reset", group, _crew.pickled("options", payload)))))
+        groups = self._groups(indices)
+        messages = [_crew.message(worker, group, "reset", "options", [seeds[i] for i in group], rest) for worker, group in groups]
         crew.wait(indices)
         crew.forget(indices)
-        dead = [worker for worker, _ in self._groups(indices) if worker.dead is not None]
+        dead = [worker for worker, _ in groups if worker.dead is not None]
         self._state[mask] = _NEW
         if dead:
             crew.restart(dead)
@@ -236,25 +233,10 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         if options is None or "reset_mask" not in options:
             return np.ones(self.num_envs, bool), options
         rest = dict(options)
-        mask = rest.pop("reset_mask")
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            what = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
-            raise ConfigError(f"options['reset_mask']: {what}, must be a NumPy array, bool of shape {(self.num_envs,)}")
-        if not mask.any():
-            raise ConfigError("options['reset_mask']: no entry is true, at least one must be")
+        mask = reset_mask({"reset_mask": rest.pop("reset_mask")}, self.num_envs)
         if self._table.obs is None and any(not mask[i] and self._objects[i] is None for i in self._order):
             raise ConfigError("options['reset_mask']: some environment has no episode yet, the first reset must be of all")
-        return mask.copy(), rest
-
-    def _seeds(self, seed: Any) -> list[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if np.ndim(seed) == 0:
-            first = whole("seed", seed, 0, 2**64 - 1)
-            return [first + i for i in self._order]
-        if len(seed) != self.num_envs:
-            raise ConfigError(f"seed: {len(seed)} numbers, must be {self.num_envs}, one for each environment")
-        return [None if number is None else whole("seed", number, 0, 2**64 - 1) for number in seed]
+        return mask, rest
 
     # ----------------------------------------------------------------- steps
 
@@ -318,20 +300,13 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         if self._table.actions is not None:
             for rows, given in _table.matched("actions", self._table.actions, actions, count):
                 rows[at] = given
-            messages = (
-                self._everyone
-                if everyone
-                else [(worker, group, pickle.dumps(("step", group, b""))) for worker, group in self._groups(indices)]
-            )
+            messages = self._everyone if everyone else [_crew.message(*group, "step") for group in self._groups(indices)]
         else:
             items = list(iterate(self.action_space, actions))
             if len(items) != count:
                 raise ConfigError(f"actions: {len(items)}, must be {count}, one for each environment")
             of = dict(zip(indices, items))
-            messages = [
-                (worker, group, pickle.dumps(("step", group, _crew.pickled("actions", ([of[i] for i in group],)))))
-                for worker, group in self._groups(indices)
-            ]
+            messages = [_crew.message(*group, "step", "actions", [of[i] for i in group[1]]) for group in self._groups(indices)]
         self._state[at] = _AWAY
         crew.send(messages)
 
@@ -361,10 +336,8 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         infos, failed = self._settle(self._batch, indices)
         if named:
             infos["env_id"], infos["_env_id"] = np.array(indices, np.int32), np.ones(count, bool)
-        if count == self.num_envs:
-            columns = table.rewards.copy(), table.terminated.copy(), table.truncated.copy()
-        else:
-            columns = table.rewards[indices], table.terminated[indices], table.truncated[indices]
+        at: Any = slice(None) if count == self.num_envs else indices
+        columns = table.rewards[at].copy(), table.terminated[at].copy(), table.truncated[at].copy()
         results = (self._observations(indices), *columns, infos)
         if failed:
             raise _crew.error(failed.values(), results)
@@ -446,7 +419,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         messages = []
         for worker in crew.workers:
             own = payload if verb == "call" else (payload[0], [payload[1][i] for i in worker.indices])
-            messages.append((worker, worker.indices, pickle.dumps((verb, worker.indices, _crew.pickled("arguments", own)))))
+            messages.append(_crew.message(worker, worker.indices, verb, "arguments", *own))
         self._asking = True
         crew.send(messages)
         crew.wait(self._order)

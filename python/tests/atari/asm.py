@@ -86,7 +86,7 @@ class Program:
         self.fixups = []
         self.starts = []  # where an instruction begins, so that a program can be cut there
 
-    def room(self):
+    def free(self):
         return self.SIZE - self.VECTORS - len(self.code)
 
     def here(self):

@@ -151,7 +151,7 @@ def tia(cart):
     waits = rng.choice([3, 10, 10, 15])
     limit = rng.between(300, 1000)
     for _ in range(limit):
-        if cart.room() < 40:
+        if cart.free() < 40:
             break
         tia_step(cart, waits)
     cart.emit(0xC6, LOOPS, 0xF0, 3).jmp("body").jmp("frame")
@@ -184,7 +184,7 @@ def cpu(cart):
     rng = cart.rng
     cart.frame(rng.between(0, 40))
     cart.objects()
-    while cart.room() > 60:
+    while cart.free() > 60:
         kind = rng.below(100)
         if kind < 3:
             cart.wsync()

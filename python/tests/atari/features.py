@@ -72,7 +72,7 @@ def resm(cart):
         cart.at(cycle).sta(RESM0 + rng.below(3))
     for first in rng.choice([(3,), (3, 4), (3, 5), (2, 3), (20, 74)]):
         for gap in range(24):
-            if cart.room() < 40:
+            if cart.free() < 40:
                 break
             register = RESM0 + rng.below(3)
             cart.at(first).sta(HMOVE)
@@ -182,7 +182,7 @@ def comb(cart):
 def collisions(cart):
     rng = cart.rng
     scene(cart)
-    while cart.room() > 60:
+    while cart.free() > 60:
         kind = rng.below(10)
         if kind < 5:
             cart.copy(rng.below(8) + rng.choice([0, 0, 0, 0x30]), cart.work())
@@ -206,7 +206,7 @@ def paddles(cart):
     if rng.chance(80):
         cart.set(VBLANK, rng.choice([0, 2, 0x40]))
     for _ in range(rng.between(100, 230)):
-        if cart.room() < 60:
+        if cart.free() < 60:
             break
         if rng.chance(60):
             cart.wsync()
@@ -223,7 +223,7 @@ def stack(cart):
     """The stack in the TIA: two or three writes of one instruction at one clock."""
     rng = cart.rng
     scene(cart)
-    while cart.room() > 80:
+    while cart.free() > 80:
         cart.ldx(rng.between(0x04, 0x30)).emit(0x9A)
         for _ in range(rng.between(1, 4)):
             kind = rng.below(6)
@@ -253,7 +253,7 @@ def indirect(cart):
     rng = cart.rng
     pointer = 0xC2
     scene(cart)
-    while cart.room() > 80:
+    while cart.free() > 80:
         register = rng.between(0x04, 0x2C)
         kind = rng.below(8)
         if kind == 0:
@@ -291,7 +291,7 @@ def timer(cart):
     rng = cart.rng
     cart.frame(rng.between(0, 40))
     cart.set(0x0294 + rng.below(4), rng.byte())
-    while cart.room() > 80:
+    while cart.free() > 80:
         kind = rng.below(10)
         if kind < 6:
             cart.copy(rng.choice([0x0284, 0x0284, 0x0285, 0x0286, 0x0287, 0x028C, 0x02FD]), cart.work())
@@ -340,7 +340,7 @@ def ark(cart):
     rng = cart.rng
     scene(cart)
     for _ in range(rng.between(20, 50)):
-        if cart.room() < 80:
+        if cart.free() < 80:
             break
         cart.set(HMM0, rng.choice([0x70, 0x70, 0x7F, 0x60, 0x80])).lda(rng.choice([0x60, 0x60, 0x6F, 0x50, 0x70]))
         cart.at(rng.choice([3, 3, 4, 10, 60])).sta(HMOVE)

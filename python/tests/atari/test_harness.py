@@ -168,4 +168,4 @@ def test_every_frame_counts_up(tmp_path):
         console.act(0)
         counted += (int(console.getRAM()[FRAME - 0x80]) - first) % 256 == 1
     assert counted >= 5
-    assert Program().room() == 4090
+    assert Program().free() == 4090

@@ -79,7 +79,7 @@ static const char *differs(const struct atari *m, const struct naive *n) {
 /*
  * Pixels that are not compared: of a frame that is given up, up to three that ALE draws
  * beyond the beam (naive_draw). They are as before the last write, in the machine as
- * after it, which tells them apart when no other write ever follows.
+ * after it, which distinguishes them when no other write ever follows.
  */
 static int beyond_the_beam(const struct naive *n, int row, int x) {
   const int64_t clocks = n->drawn - n->frame_start - NAIVE_LINE * n->first_line;

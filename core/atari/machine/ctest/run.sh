@@ -73,7 +73,7 @@ link() {
   esac &&
     case $2 in
     mask) $CC $(flags_of "$1") "$scratch/$3.o" -o "$scratch/$2.$1" ;;
-    unseen) # what Go calls, which uses the vector units that it is told to
+    unseen) # what Go calls, which uses the vector units that it is set to
       compile under_test "machine.$1" "$(flags_of "$1")" &&
         $CC $C -Wno-unused-function $(flags_of "$1") -I"$here/.." "$scratch/$3.o" "$scratch/machine.$1.o" "$here"/../../box*.c -o "$scratch/$2.$1" ;;
     *) compile under_test "machine.$1" "$(flags_of "$1")" && $CC $(flags_of "$1") "$scratch/$3.o" "$scratch/machine.$1.o" -o "$scratch/$2.$1" ;;

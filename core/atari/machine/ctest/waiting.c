@@ -18,7 +18,7 @@ struct loop {
   int scheme;
 };
 
-/* The loop, and behind it another of INX, which tells when it was left. */
+/* The loop, and behind it another of INX, which shows when it was left. */
 static void put_loop(const struct loop *l) {
   memset(&cart, 0xEA, sizeof cart);
   for (uint32_t bank = 0; bank < 16384; bank += 4096) {

@@ -68,7 +68,7 @@ func TestBeginFlags(t *testing.T) {
 	}
 }
 
-// Two courses in a row are one course, where the schedules do not say otherwise.
+// Two runs in a row are one run, where the schedules do not say otherwise.
 func TestGoingOnIsOneCourse(t *testing.T) {
 	for name, edit := range fourModes {
 		c := cartpole(edit, func(c *Config) { c.NumEnvs, c.TrainFreq, c.GradientSteps = 3, 2, 1 })
@@ -79,12 +79,12 @@ func TestGoingOnIsOneCourse(t *testing.T) {
 		check(t, d.Begin(1500-d.Stats().Steps, 0))
 		check(t, d.Run(0, 0))
 		if got := hashesOf(t, d); got != want {
-			t.Errorf("%s: %+v, in one course %+v", name, got, want)
+			t.Errorf("%s: %+v, in one run %+v", name, got, want)
 		}
 	}
 }
 
-// Cutting episodes again and again takes room that no step accounts for.
+// Cutting episodes again and again takes capacity that no step accounts for.
 func TestBeginManyTimes(t *testing.T) {
 	d := must(newTrial(filmConfig(func(c *Config) { c.LearningStarts, c.BatchSize = 20, 4; c.BufferSize = 40; c.Window = 6 }),
 		makeFilm(func(i int, f *film) { f.declared = 3 })))(t)
@@ -223,7 +223,7 @@ func TestFieldsOutOfRange(t *testing.T) {
 		"exploration_final_eps: 1.5, must be 0 to 1":  func(c *Config) { c.ExplorationFinal = 1.5 },
 		"optimizer: \"sgd\", must be adam, adagrad":   func(c *Config) { c.Optimizer = "sgd" },
 		"frame_stack: 3, must divide the first axis":  func(c *Config) { c.FrameStack = 3 },
-		"obs.dtype: float32, must be uint8":           func(c *Config) { c.Policy = policyCNN },
+		"obs.dtype: float32, must be uint8":           func(c *Config) { c.Policy = train.PolicyCNN },
 		"learning_starts: 1, must be at least batch_": func(c *Config) { c.LearningStarts = 1 },
 	} {
 		c := cartpole(edit)

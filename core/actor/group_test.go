@@ -1,0 +1,529 @@
+package actor_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/actor"
+	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		check(t, err)
+		return v
+	}
+}
+
+// journal is a Sink that writes down what it is given, environment by environment.
+type journal [][]string
+
+func (j journal) Begin(i int, obs []byte) error {
+	j[i] = append(j[i], fmt.Sprintf("begin %x", obs))
+	return nil
+}
+
+func (j journal) Add(i int, s *experience.Step, next []byte) error {
+	if s.End&env.Terminated != 0 {
+		next = nil // may be anything
+	}
+	j[i] = append(j[i], fmt.Sprintf("step %d %v %d %d %v %x", s.Action, s.Reward, s.End, s.Updates, s.Columns, next))
+	return nil
+}
+
+func (j journal) Cut(i int) { j[i] = append(j[i], "cut") }
+
+// steps counts the steps of all environments.
+func (j journal) steps() (n int64) {
+	for _, lines := range j {
+		for _, l := range lines {
+			if strings.HasPrefix(l, "step") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// differ reports the first line in which two journals differ.
+func differ(t *testing.T, name string, got, want journal) {
+	t.Helper()
+	for i := range want {
+		for k := range max(len(got[i]), len(want[i])) {
+			if k >= len(got[i]) || k >= len(want[i]) || got[i][k] != want[i][k] {
+				t.Fatalf("%s: environment %d, line %d of %d and %d:\n%s\nwant\n%s", name, i, k, len(got[i]), len(want[i]),
+					strings.Join(got[i][min(k, len(got[i])):min(k+1, len(got[i]))], ""), strings.Join(want[i][min(k, len(want[i])):min(k+1, len(want[i]))], ""))
+			}
+		}
+	}
+}
+
+const seed = 11
+
+// trial is a Group with what it is made of.
+type trial struct {
+	*actor.Group
+	journal journal
+	config  actor.Config
+	walks   []*traintest.Walk
+}
+
+// newTrial makes w environments on so many threads; without a source where pushed.
+func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
+	t.Helper()
+	budget := must(threads.NewBudget(cores))(t)
+	budget.Acquire()
+	pool := must(threads.NewPool(cores, budget))(t)
+	t.Cleanup(pool.Close)
+	x := &trial{journal: make(journal, w)}
+	for i := range w {
+		e := must(traintest.MakeWalk(seed)(i))(t)
+		x.walks = append(x.walks, e.(*traintest.Walk))
+	}
+	spec := x.walks[0].Spec()
+	net := nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8}}}, Heads: []nn.Head{{Name: "q", Out: 3}}}
+	device := must(nn.NewCPU(1, nil))(t)
+	t.Cleanup(device.Close)
+	x.config = actor.Config{
+		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Pool: pool, Joint: must(device.Network(net, w))(t),
+		Acting: must(net.InitialParams(rng.New(seed, "weights", 0)))(t),
+	}
+	x.config.Acting.Updates = 42
+	for range cores {
+		x.config.Alone = append(x.config.Alone, must(device.Network(net, 1))(t))
+	}
+	if !pushed {
+		x.config.Source = must(vec.New(func(i int) (env.Env, error) { return x.walks[i], nil }, w, pool, vec.SameStep))(t)
+	}
+	x.Group = actor.New(x.config)
+	return x
+}
+
+// half explores at half of the steps.
+func half() *policy.EpsilonGreedy {
+	return &policy.EpsilonGreedy{Actions: 3, Epsilon: func(int64) float64 { return 0.5 }}
+}
+
+// twin is environment i alone, written as a plain loop: n steps of it.
+func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string {
+	t.Helper()
+	j := make(journal, 1)
+	e := must(traintest.MakeWalk(seed)(i))(t)
+	device := must(nn.NewCPU(1, nil))(t)
+	defer device.Close()
+	net := must(device.Network(nn.Spec{Obs: x.config.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8}}}, Heads: []nn.Head{{Name: "q", Out: 3}}}, 1))(t)
+	stream := rng.New(seed, "explore", i)
+	obs := make([]byte, 8)
+	check(t, e.Reset(obs))
+	j.Cut(0) // Reset cuts first
+	check(t, j.Begin(0, obs))
+	var sum float64
+	var length int64
+	for range n {
+		s := experience.Step{Updates: 42, Columns: []float32{}}
+		if stream.Float64() < 0.5 {
+			s.Action = int32(stream.Intn(3))
+		} else {
+			outputs := must(net.Forward(x.config.Acting, obs, 1))(t)
+			s.Action = policy.Argmax(outputs.Row(0, 0))
+		}
+		var err error
+		s.Reward, s.End, err = e.Step(s.Action, obs)
+		check(t, err)
+		check(t, j.Add(0, &s, obs))
+		sum, length = sum+float64(s.Reward), length+1
+		if s.End != 0 {
+			*episodes = append(*episodes, actor.Episode{Return: sum, Length: length})
+			sum, length = 0, 0
+			check(t, e.Reset(obs))
+			check(t, j.Begin(0, obs))
+		}
+	}
+	return j[0]
+}
+
+// compare checks x's journal against the plain loops, steps of environment i each.
+func compare(t *testing.T, name string, x *trial, steps func(i int) int, got []actor.Episode) {
+	t.Helper()
+	want := make(journal, x.config.Envs)
+	var episodes []actor.Episode
+	for i := range want {
+		want[i] = twin(t, x, i, steps(i), &episodes)
+	}
+	differ(t, name, x.journal, want)
+	if len(got) != len(episodes) {
+		t.Fatalf("%s: %d episodes, want %d", name, len(got), len(episodes))
+	}
+	sum := func(list []actor.Episode) (r float64, n int64) {
+		for _, e := range list {
+			r, n = r+e.Return, n+e.Length
+		}
+		return r, n
+	}
+	r, n := sum(got)
+	if wr, wn := sum(episodes); math.Abs(r-wr) > 1e-6 || n != wn {
+		t.Errorf("%s: returns add up to %v over %d steps, want %v over %d", name, r, n, wr, wn)
+	}
+}
+
+// Rounds, jointly or each row alone, and runs without lockstep give every sink what
+// a plain loop over its environment gives, for any number of threads.
+func TestAgainstPlainLoops(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for k := range 24 {
+		w, cores := 1+r.IntN(6), 1+r.IntN(3)
+		x := newTrial(t, w, cores, false)
+		check(t, x.Reset())
+		var episodes []actor.Episode
+		taken := int64(0)
+		for taken < 60 {
+			if r.IntN(2) == 0 {
+				check(t, x.Choose(taken, half(), r.IntN(2) == 0))
+				made := must(x.Round())(t)
+				if made != int64(w) {
+					t.Fatalf("%d steps in a round of %d", made, w)
+				}
+				taken += made
+			} else {
+				n, begun := int64(1+r.IntN(4))*int64(w), int64(0)
+				ran := must(x.Run(taken, 0, n, half(), nil, func(steps int64) { begun = max(begun, steps) }))(t)
+				if ran.Steps != n || ran.Made != n || begun != n {
+					t.Fatalf("ran %+v with %d begun, want %d", ran, begun, n)
+				}
+				taken += n
+			}
+			x.TakeFinished(func(e actor.Episode) { episodes = append(episodes, e) })
+		}
+		compare(t, fmt.Sprintf("trial %d, %d environments, %d threads", k, w, cores), x, func(int) int { return int(taken) / w }, episodes)
+	}
+}
+
+// A loop that is over ends with the furthest round that has begun: all rows have as
+// many steps, and no more rounds were begun than were announced.
+func TestRunEndsWithARound(t *testing.T) {
+	for k := range 20 {
+		x := newTrial(t, 4, 3, false)
+		check(t, x.Reset())
+		asked, announced := 0, int64(0)
+		var mu sync.Mutex
+		over := func() bool { // called by one goroutine at a time
+			asked++
+			return asked > 5*k
+		}
+		ran := must(x.Run(0, 0, 1000, half(), over, func(steps int64) {
+			mu.Lock()
+			announced = steps
+			mu.Unlock()
+		}))(t)
+		if ran.Steps%4 != 0 || ran.Steps == 0 || ran.Steps != ran.Made || ran.Steps != announced || ran.Steps >= 1000 {
+			t.Fatalf("%d asked: %+v, %d announced", asked, ran, announced)
+		}
+		var episodes []actor.Episode
+		x.TakeFinished(func(e actor.Episode) { episodes = append(episodes, e) })
+		compare(t, "run", x, func(int) int { return int(ran.Steps / 4) }, episodes)
+	}
+}
+
+// A loop may begin and end in the middle of a round.
+func TestRunFromAPhase(t *testing.T) {
+	x := newTrial(t, 3, 2, false)
+	check(t, x.Reset())
+	var episodes []actor.Episode
+	phase := 0
+	for taken, n := int64(0), int64(0); taken < 100; taken += n {
+		n = 1 + taken%5
+		must(x.Run(taken, phase, n, half(), nil, func(int64) {}))(t)
+		phase = (phase + int(n)) % 3
+		x.TakeFinished(func(e actor.Episode) { episodes = append(episodes, e) })
+	}
+	total := int(x.journal.steps())
+	compare(t, "phases", x, func(i int) int { return (total + 2 - i) / 3 }, episodes)
+}
+
+// host steps the environments of a Group without a source, in either autoreset mode.
+type host struct {
+	rows      *vec.Rows
+	resetting []bool
+}
+
+func (h *host) step(t *testing.T, x *trial, nextStep bool) {
+	t.Helper()
+	for i, e := range x.walks {
+		obs := h.rows.Obs[8*i : 8*i+8]
+		h.rows.Ends[i], h.rows.Rewards[i] = 0, 0
+		if h.resetting[i] {
+			check(t, e.Reset(obs))
+			h.resetting[i] = false
+			continue
+		}
+		var err error
+		h.rows.Rewards[i], h.rows.Ends[i], err = e.Step(x.Actions()[i], obs)
+		check(t, err)
+		if h.rows.Ends[i] == 0 {
+			continue
+		}
+		if nextStep {
+			h.resetting[i] = true
+			continue
+		}
+		copy(h.rows.FinalObs[8*i:], obs)
+		check(t, e.Reset(obs))
+	}
+}
+
+// What the host pushes in gives the sinks what a plain loop gives: a row that only
+// resets is no step and draws no number.
+func TestPushedAgainstPlainLoops(t *testing.T) {
+	for _, nextStep := range []bool{false, true} {
+		x := newTrial(t, 3, 1, true)
+		x.config.NextStep = nextStep
+		x.Group = actor.New(x.config)
+		h := &host{vec.NewRows(x.config.Spec.Obs, 3), make([]bool, 3)}
+		check(t, x.Reset())
+		for i, e := range x.walks {
+			check(t, e.Reset(h.rows.Obs[8*i:8*i+8]))
+		}
+		var episodes []actor.Episode
+		made := int64(0)
+		for range 80 {
+			check(t, x.Use(h.rows, made))
+			steps := x.Steps()
+			check(t, x.Choose(made, half(), true))
+			h.step(t, x, nextStep)
+			n := must(x.Observe(h.rows, made, nil))(t)
+			if n != int64(steps) {
+				t.Fatalf("%d steps recorded, %d announced", n, steps)
+			}
+			made += n
+			x.TakeFinished(func(e actor.Episode) { episodes = append(episodes, e) })
+		}
+		taken := func(i int) int { return int(journal{x.journal[i]}.steps()) }
+		if nextStep == (taken(0) == 80) {
+			t.Errorf("next_step %v: %d steps in 80 rounds", nextStep, taken(0))
+		}
+		if nextStep { // the resets behind the last steps are still to come
+			for i := range 3 {
+				if h.resetting[i] {
+					obs := make([]byte, 8)
+					check(t, x.walks[i].Reset(obs))
+					check(t, x.journal.Begin(i, obs))
+				}
+			}
+		}
+		compare(t, fmt.Sprintf("next_step %v", nextStep), x, taken, episodes)
+	}
+}
+
+// Rows that would spoil the experience are refused with the environment, the step and
+// the value, and nothing is recorded.
+func TestCheckRefuses(t *testing.T) {
+	x := newTrial(t, 2, 1, true)
+	h := &host{vec.NewRows(x.config.Spec.Obs, 2), make([]bool, 2)}
+	check(t, x.Reset())
+	nan := []byte{0, 0, 0xc0, 0x7f}
+	copy(h.rows.Obs[8:], nan)
+	var failed *env.Error
+	if err := x.Use(h.rows, 9); !errors.As(err, &failed) || failed.Index != 1 || !strings.Contains(err.Error(), "step 9") {
+		t.Errorf("first observation: %v", err)
+	}
+	if x.journal.steps() != 0 || strings.Contains(fmt.Sprint(x.journal), "begin") {
+		t.Errorf("a segment has begun: %v", x.journal)
+	}
+	clear(h.rows.Obs)
+	check(t, x.Use(h.rows, 9))
+	for says, change := range map[string]func(){
+		"ended: 4, must be 0 to 3": func() { h.rows.Ends[1] = 4 },
+		"reward":                   func() { h.rows.Rewards[1] = float32(math.Inf(1)) },
+		"observation":              func() { copy(h.rows.Obs[8:], nan) },
+		"final observation":        func() { h.rows.Ends[1] = env.Truncated; copy(h.rows.FinalObs[12:], nan) },
+	} {
+		change()
+		_, err := x.Observe(h.rows, 7, nil)
+		if !errors.As(err, &failed) || failed.Index != 1 || !strings.Contains(err.Error(), "step 7: ") || !strings.Contains(err.Error(), strings.Fields(says)[0]) {
+			t.Errorf("%s: %v", says, err)
+		}
+		*h.rows = *vec.NewRows(x.config.Spec.Obs, 2)
+	}
+	if x.journal.steps() != 0 {
+		t.Errorf("refused, and recorded: %v", x.journal)
+	}
+	own := errors.New("not for me")
+	h.rows.Ends[1] = env.Terminated
+	copy(h.rows.FinalObs[8:], nan) // nobody reads it behind a termination
+	accept := func(i int, next []byte) error {
+		if i != 0 || len(next) != 8 {
+			t.Errorf("asked about environment %d, %x", i, next)
+		}
+		return own
+	}
+	if _, err := x.Observe(h.rows, 7, accept); !errors.Is(err, own) || x.journal.steps() != 0 {
+		t.Errorf("%v; recorded %v", err, x.journal)
+	}
+	if made := must(x.Observe(h.rows, 7, nil))(t); made != 2 || x.journal.steps() != 2 {
+		t.Errorf("%d made, recorded %v", made, x.journal)
+	}
+}
+
+// A failing environment loses the step that failed and no other; where only the reset
+// behind an end fails, the end itself is recorded. Repair begins a new episode.
+func TestFailingEnvironments(t *testing.T) {
+	for _, where := range []string{"step", "reset"} {
+		x := newTrial(t, 3, 2, false)
+		check(t, x.Reset())
+		fail := false
+		hook := func() error {
+			if fail {
+				return traintest.ErrSimulator
+			}
+			return nil
+		}
+		if where == "step" {
+			x.walks[1].BeforeStep = hook
+		} else {
+			x.walks[1].BeforeReset = hook
+		}
+		rounds := 0
+		for ; ; rounds++ {
+			fail = rounds >= 10
+			check(t, x.Choose(int64(3*rounds), half(), true))
+			made, err := x.Round()
+			if err == nil {
+				if rounds > 200 {
+					t.Fatal("no failure in 200 rounds")
+				}
+				continue
+			}
+			want := int64(2)
+			if where == "reset" {
+				want = 3
+			}
+			if !errors.Is(err, traintest.ErrSimulator) || made != want {
+				t.Fatalf("%s: %v after %d steps, want %d", where, err, made, want)
+			}
+			break
+		}
+		lines := x.journal[1]
+		ended := !strings.HasPrefix(lines[len(lines)-1], "begin") && where == "reset"
+		if n := (journal{lines}).steps(); where == "reset" && (!ended || n != int64(rounds+1)) || where == "step" && n != int64(rounds) {
+			t.Fatalf("%s: %d steps of environment 1 in %d rounds, the last line %q", where, n, rounds, lines[len(lines)-1])
+		}
+		fail = false
+		check(t, x.Repair())
+		if tail := x.journal[1][len(x.journal[1])-2:]; tail[0] != "cut" || !strings.HasPrefix(tail[1], "begin") {
+			t.Errorf("%s: after Repair %q", where, tail)
+		}
+		before := x.journal.steps()
+		check(t, x.Repair()) // nothing to do
+		check(t, x.Choose(0, half(), true))
+		if made := must(x.Round())(t); made != 3 || x.journal.steps() != before+3 {
+			t.Errorf("%s: %d steps after Repair", where, made)
+		}
+	}
+}
+
+// parts writes the two parts of a Group, and read reads them into another.
+func parts(t *testing.T, x *trial) [][]byte {
+	t.Helper()
+	var out [][]byte
+	for _, p := range []checkpoint.Part{x.Exploration(), x.Environments(true)} {
+		var b bytes.Buffer
+		check(t, p.Write(&b))
+		out = append(out, b.Bytes())
+	}
+	return out
+}
+
+func read(x *trial, data [][]byte) error {
+	var adopts []func()
+	for k, p := range []checkpoint.Part{x.Exploration(), x.Environments(false)} {
+		adopt, err := p.Read(bytes.NewReader(data[k]), int64(len(data[k])))
+		if err != nil {
+			return err
+		}
+		adopts = append(adopts, adopt)
+	}
+	for _, f := range adopts {
+		f()
+	}
+	return nil
+}
+
+// A Group that reads what another wrote goes on with the same bits, and one that
+// refuses goes on as it was.
+func TestParts(t *testing.T) {
+	goOn := func(x *trial) journal {
+		for k := range 30 {
+			check(t, x.Choose(int64(2*k), half(), true))
+			must(x.Round())(t)
+		}
+		return x.journal
+	}
+	a := newTrial(t, 2, 1, false)
+	check(t, a.Reset())
+	goOn(a)
+	saved, obs := parts(t, a), slices.Clone(a.Obs())
+	for i := range a.journal {
+		a.journal[i] = nil
+	}
+	want := goOn(a)
+
+	b := newTrial(t, 2, 1, false)
+	check(t, b.Reset())
+	for i := range b.journal {
+		b.journal[i] = nil
+	}
+	check(t, read(b, saved))
+	if !bytes.Equal(b.Obs(), obs) {
+		t.Error("other observations than were written")
+	}
+	differ(t, "read", goOn(b), want)
+
+	for k, bad := range [][][]byte{
+		{[]byte(`{"streams":[]}`), saved[1]}, {[]byte(`{"streams":["AA==","AA=="]}`), saved[1]}, {saved[0], []byte(`{}`)},
+		{saved[0], bytes.Replace(saved[1], []byte(`"states":["`), []byte(`"states":["AAAA`), 1)}, {saved[0][:10], saved[1]},
+	} {
+		c, d := newTrial(t, 2, 1, false), newTrial(t, 2, 1, false)
+		for _, x := range []*trial{c, d} {
+			check(t, x.Reset())
+			goOn(x)
+		}
+		if err := read(c, bad); err == nil {
+			t.Errorf("damage %d was read", k)
+		}
+		differ(t, fmt.Sprintf("damage %d", k), goOn(c), goOn(d))
+	}
+
+	// Without the part, new episodes begin at the next Repair.
+	adopt, err := b.Environments(false).Read(nil, 0)
+	check(t, err)
+	adopt()
+	check(t, b.Repair())
+	for i, lines := range b.journal {
+		if !slices.Equal([]string{lines[len(lines)-2], lines[len(lines)-1][:5]}, []string{"cut", "begin"}) {
+			t.Errorf("environment %d goes on with %q", i, lines[len(lines)-2:])
+		}
+	}
+}

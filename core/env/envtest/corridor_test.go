@@ -1,0 +1,56 @@
+package envtest
+
+import (
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+func init() { env.RegisterPlain("Corridor-v0", func() env.Env { return NewCorridor() }) }
+
+func TestCorridor(t *testing.T) { Run(t, "Corridor-v0") }
+
+// Every end, and the reward that goes with it.
+func TestCorridorEnds(t *testing.T) {
+	c, obs, goals := NewCorridor(), make([]byte, 8), map[int]bool{}
+	for range 20 {
+		for _, action := range []int32{0, 1} {
+			if err := c.Reset(obs); err != nil {
+				t.Fatal(err)
+			}
+			goals[c.goal] = true
+			want := float32(c.goal * (2*int(action) - 1))
+			for k := 1; k <= corridorLast/2; k++ {
+				reward, end, err := c.Step(action, obs)
+				if last := k == corridorLast/2; err != nil || (end == env.Terminated) != last || last && reward != want || !last && reward != 0 {
+					t.Fatalf("goal %d, action %d, step %d: reward %v, end %d, %v", c.goal, action, k, reward, end, err)
+				}
+			}
+		}
+	}
+	if !goals[-1] || !goals[1] {
+		t.Errorf("goals: %v, must be at both ends", goals)
+	}
+	if err := c.Reset(obs); err != nil {
+		t.Fatal(err)
+	}
+	for k := 1; k <= corridorSteps; k++ {
+		if _, end, err := c.Step(int32(k%2), obs); err != nil || (end == env.Truncated) != (k == corridorSteps) {
+			t.Fatalf("step %d: end %d, %v", k, end, err)
+		}
+	}
+	if _, _, err := c.Step(0, obs); err == nil {
+		t.Error("a step after the end was accepted")
+	}
+	state, err := c.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, bad := range map[int]byte{0: corridorLast + 1, 1: 1, 2: corridorSteps + 1, 3: 2} {
+		b := append([]byte(nil), state...)
+		b[k] = bad
+		if err := c.Restore(b); err == nil {
+			t.Errorf("byte %d: %d was accepted", k, bad)
+		}
+	}
+}

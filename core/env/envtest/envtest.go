@@ -1,0 +1,167 @@
+// Package envtest is the suite that every environment passes: what core/env promises,
+// whatever is stepped. An environment's own tests call Run; core/env/builtin does for
+// all that come with the library. Corridor is an example of one.
+package envtest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// Run runs the whole suite on the environment registered under id, which must be an
+// env.Saver.
+func Run(t *testing.T, id string) {
+	for name, test := range map[string]func(*testing.T, string){
+		"spec": spec, "seeds": seeds, "save and restore": saveRestore, "steps allocate nothing": stepsAllocateNothing,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, id) })
+	}
+}
+
+func make2(t *testing.T, id string) (a, b env.Saver) {
+	t.Helper()
+	for _, e := range []*env.Saver{&a, &b} {
+		made, err := env.Make(id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saver, ok := made.(env.Saver)
+		if !ok {
+			t.Fatalf("%s: %T, must be an env.Saver", id, made)
+		}
+		*e = saver
+	}
+	return a, b
+}
+
+// player drives an environment by its own actions and keeps what it shows.
+type player struct {
+	env.Saver
+	actions *rand.Rand
+	obs     []byte
+	reward  float32
+	end     env.End
+	ready   bool
+}
+
+func (p *player) advance(t *testing.T) {
+	t.Helper()
+	var err error
+	if !p.ready || p.end != 0 {
+		p.ready, p.reward, p.end = true, 0, 0
+		err = p.Reset(p.obs)
+	} else {
+		p.reward, p.end, err = p.Step(int32(p.actions.IntN(p.Spec().Action.N)), p.obs)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newPlayer(e env.Saver) *player {
+	return &player{Saver: e, actions: rand.New(rand.NewPCG(1, 2)), obs: make([]byte, e.Spec().Obs.Bytes())}
+}
+
+func spec(t *testing.T, id string) {
+	e, _ := make2(t, id)
+	s := e.Spec()
+	if err := s.Check(); err != nil || s.ID != id {
+		t.Errorf("%s: %q, %v", id, s.ID, err)
+	}
+	if _, _, err := e.Step(0, make([]byte, s.Obs.Bytes())); err == nil {
+		t.Errorf("%s: a step before the first reset was accepted", id)
+	}
+	p := newPlayer(e)
+	ends := 0
+	for range 3000 {
+		if p.advance(t); p.end != 0 {
+			ends++
+		}
+		if s.Obs.DType != env.Float32 {
+			continue
+		}
+		for k := range s.Obs.Len() {
+			low, high := s.Obs.Low[k%len(s.Obs.Low)], s.Obs.High[k%len(s.Obs.High)] // one for each, or one for all
+			if x := math.Float32frombits(binary.NativeEndian.Uint32(p.obs[4*k:])); !(x >= low && x <= high) {
+				t.Fatalf("%s: component %d is %v, outside [%v, %v]", id, k, x, low, high)
+			}
+		}
+	}
+	if ends == 0 {
+		t.Errorf("%s: no episode ended in 3000 steps", id)
+	}
+}
+
+// One seed, one future; another seed, another; seeding again starts over.
+func seeds(t *testing.T, id string) {
+	e, f := make2(t, id)
+	run := func(e env.Saver, seed uint64) (record []byte) {
+		e.Seed(seed)
+		p := newPlayer(e)
+		for range 600 {
+			p.advance(t)
+			record = append(binary.LittleEndian.AppendUint32(append(record, byte(p.end)), math.Float32bits(p.reward)), p.obs...)
+		}
+		return record
+	}
+	first := run(e, 7)
+	if !bytes.Equal(first, run(f, 7)) {
+		t.Errorf("%s: one seed, two futures", id)
+	}
+	if bytes.Equal(first, run(f, 8)) {
+		t.Errorf("%s: two seeds, one future", id)
+	}
+	if !bytes.Equal(first, run(e, 7)) {
+		t.Errorf("%s: seeding again did not start over", id)
+	}
+}
+
+// From any saved state, a fresh environment goes on with the same bits.
+func saveRestore(t *testing.T, id string) {
+	a, _ := make2(t, id)
+	p := newPlayer(a)
+	a.Seed(3)
+	for k := range 400 {
+		state, err := a.Save() // also before the first reset
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k%5 == 0 {
+			fresh, _ := make2(t, id)
+			if err := fresh.Restore(state); err != nil {
+				t.Fatal(err)
+			}
+			again, err := fresh.Save()
+			if err != nil || !bytes.Equal(again, state) {
+				t.Fatalf("%s: saved again, the state differs", id)
+			}
+			// The old one goes on by itself on a copy of the stream of actions.
+			q, r := *p, *p
+			q.Saver, q.obs = fresh, slices.Clone(p.obs)
+			q.actions, r.actions = rand.New(rand.NewPCG(uint64(k), 0)), rand.New(rand.NewPCG(uint64(k), 0))
+			for range 30 {
+				q.advance(t)
+				r.advance(t)
+				if q.reward != r.reward || q.end != r.end || !bytes.Equal(q.obs, r.obs) {
+					t.Fatalf("%s: the restored one goes another way", id)
+				}
+			}
+			*p = r
+		}
+		p.advance(t)
+	}
+}
+
+func stepsAllocateNothing(t *testing.T, id string) {
+	e, _ := make2(t, id)
+	p := newPlayer(e)
+	if got := testing.AllocsPerRun(1000, func() { p.advance(t) }); got != 0 {
+		t.Errorf("%s: %v allocations a step, want 0", id, got)
+	}
+}

@@ -1,0 +1,266 @@
+package policy
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	_ "github.com/paceline-rl/paceline/core/env/builtin"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// cartPole is an actor-critic policy with random weights.
+func cartPole(t *testing.T, seed uint64) *Policy {
+	t.Helper()
+	e := must(env.Make("CartPole-v1", nil))(t)
+	defer e.Close()
+	net := nn.Spec{
+		Obs: e.Spec().Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{16}, Activation: "tanh"}},
+		Heads: []nn.Head{{Name: "pi", Out: 2}, {Name: "v", Out: 1}},
+	}
+	params := must(net.InitialParams(rng.New(seed, "weights", 0)))(t)
+	return New(Spec{Set: "policy", Env: e.Spec(), Net: net, Head: 0, Kind: Categorical}, params)
+}
+
+func observations(p *Policy, n int, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 1))
+	obs := make([]byte, 0, n*16)
+	for range n * 4 {
+		obs = binary.NativeEndian.AppendUint32(obs, math.Float32bits(float32(r.NormFloat64())))
+	}
+	return obs
+}
+
+// acted are n actions and all outputs.
+func acted(t *testing.T, p *Policy, n int, obs []byte, o *Options) (actions []int32, outputs [][]float32) {
+	t.Helper()
+	actions, outputs = make([]int32, n), make([][]float32, 0, 2)
+	for _, x := range p.Outputs() {
+		outputs = append(outputs, make([]float32, n*x.Len))
+	}
+	if err := p.Act(n, obs, o, actions, outputs); err != nil {
+		t.Fatal(err)
+	}
+	return actions, outputs
+}
+
+// A row's action and outputs are the same alone, in any batch and on any goroutine.
+func TestActTreatsEveryRowAlone(t *testing.T) {
+	p := cartPole(t, 1)
+	if want := []Output{{"logits", 2}, {"value", 1}}; !slices.Equal(p.Outputs(), want) {
+		t.Fatalf("outputs %v, want %v", p.Outputs(), want)
+	}
+	const n = 70 // more than two batches
+	obs := observations(p, n, 2)
+	actions, outputs := acted(t, p, n, obs, nil)
+	var wait sync.WaitGroup
+	for i := range n {
+		wait.Go(func() {
+			one, out := acted(t, p, 1, obs[16*i:16*(i+1)], nil)
+			if one[0] != actions[i] || !slices.Equal(out[0], outputs[0][2*i:2*i+2]) || out[1][0] != outputs[1][i] {
+				t.Errorf("row %d alone: %v %v, in a batch %v %v", i, one[0], out, actions[i], outputs[0][2*i:2*i+2])
+			}
+			if one[0] != Argmax(out[0]) {
+				t.Errorf("row %d: action %d of logits %v", i, one[0], out[0])
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// What is drawn is a function of the seed, the counter and the row's number.
+func TestActDrawsFromSeedCounterAndRow(t *testing.T) {
+	p := cartPole(t, 1)
+	const n = 4000
+	obs := slices.Repeat(observations(p, 1, 3), n)
+	greedy, outputs := acted(t, p, 1, obs[:16], nil)
+	likely := softmax(outputs[0])[greedy[0]]
+	first, _ := acted(t, p, n, obs, &Options{Sample: true, Seed: 5, Counter: 6})
+	again, _ := acted(t, p, n, obs, &Options{Sample: true, Seed: 5, Counter: 6})
+	if !slices.Equal(first, again) {
+		t.Error("two calls with the same seed and counter, two results")
+	}
+	for _, o := range []*Options{{Sample: true, Seed: 5, Counter: 7}, {Sample: true, Seed: 6, Counter: 6}} {
+		if other, _ := acted(t, p, n, obs, o); slices.Equal(first, other) {
+			t.Errorf("%+v draws what seed 5 and counter 6 draw", o)
+		}
+	}
+	share := func(o *Options) float64 {
+		actions, _ := acted(t, p, n, obs, o)
+		same := 0
+		for _, a := range actions {
+			if a == greedy[0] {
+				same++
+			}
+		}
+		return float64(same) / n
+	}
+	for _, c := range []struct {
+		o    *Options
+		want float64
+	}{
+		{&Options{Sample: true}, likely}, {&Options{Epsilon: 0.5, Seed: 1}, 0.75}, {&Options{Epsilon: 1, Seed: 2}, 0.5},
+		{&Options{Sample: true, Epsilon: 0.5}, likely/2 + 0.25}, {&Options{}, 1},
+	} {
+		if got := share(c.o); math.Abs(got-c.want) > 0.03 {
+			t.Errorf("%+v: %v of the actions are the likeliest, want %v", c.o, got, c.want)
+		}
+	}
+}
+
+func TestActRefuses(t *testing.T) {
+	p := cartPole(t, 1)
+	obs := make([]byte, 32)
+	for _, c := range []struct {
+		says    string
+		n       int
+		obs     []byte
+		o       *Options
+		actions []int32
+		outputs [][]float32
+	}{
+		{"obs: 31 bytes, must be 32 (2 rows of 16)", 2, obs[:31], nil, make([]int32, 2), nil},
+		{"actions: 1, must be 2", 2, obs, nil, make([]int32, 1), nil},
+		{"outputs: 1, must be 2", 2, obs, nil, make([]int32, 2), make([][]float32, 1)},
+		{"epsilon: 1.5, must be 0 to 1", 2, obs, &Options{Epsilon: 1.5}, make([]int32, 2), nil},
+		{"epsilon: NaN, must be 0 to 1", 2, obs, &Options{Epsilon: math.NaN()}, make([]int32, 2), nil},
+		{"outputs[0] (pi): 3, must be 4 (2 rows of 2)", 2, obs, nil, make([]int32, 2), [][]float32{make([]float32, 3), nil}},
+	} {
+		if err := p.Act(c.n, c.obs, c.o, c.actions, c.outputs); err == nil || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%v, want %q", err, c.says)
+		}
+	}
+}
+
+// A policy is the same from a file and from bytes, and files that are none are refused.
+func TestFiles(t *testing.T) {
+	p := cartPole(t, 4)
+	path := filepath.Join(t.TempDir(), "p.paceline")
+	if err := p.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	b := must(p.Bytes())(t)
+	obs := observations(p, 40, 5)
+	actions, outputs := acted(t, p, 40, obs, nil)
+	for name, q := range map[string]*Policy{"file": must(Load(path))(t), "bytes": must(FromBytes(b))(t), "file's bytes": must(FromBytes(must(os.ReadFile(path))(t)))(t)} {
+		a, out := acted(t, q, 40, obs, nil)
+		if !slices.Equal(a, actions) || !reflect.DeepEqual(out, outputs) || q.Kind() != Categorical || q.Spec().ID != "CartPole-v1" {
+			t.Errorf("%s: another policy", name)
+		}
+	}
+	for k := range b { // every byte is under a checksum or of the format
+		if k%13 != 0 {
+			continue
+		}
+		bad := slices.Clone(b)
+		bad[k] ^= 0x41
+		if q, err := FromBytes(bad); err == nil {
+			if a, out := acted(t, q, 40, obs, nil); !slices.Equal(a, actions) || !reflect.DeepEqual(out, outputs) {
+				t.Errorf("byte %d changed: loaded, and acts otherwise", k)
+			}
+		}
+	}
+	if _, err := FromBytes(b[:len(b)/2]); err == nil {
+		t.Error("half of a file was loaded")
+	}
+}
+
+func TestSavedSpecsAreChecked(t *testing.T) {
+	good := cartPole(t, 1).spec.Saved()
+	if spec := must(good.Spec())(t); !reflect.DeepEqual(spec.Saved(), good) {
+		t.Errorf("%+v, want %+v", spec.Saved(), good)
+	}
+	for says, change := range map[string]func(s *Saved){
+		`policy.dtype: "int8", must be uint8 or float32`:        func(s *Saved) { s.DType = "int8" },
+		`policy.kind: "best", must be greedy or softmax`:        func(s *Saved) { s.Kind = "best" },
+		`policy.head: 2, must be 0 to 1`:                        func(s *Saved) { s.Head = 2 },
+		`policy.head: -1, must be 0 to 1`:                       func(s *Saved) { s.Head = -1 },
+		`policy.actions: 3, must be the outputs of head pi, 2`:  func(s *Saved) { s.Actions = 3 },
+		`policy.actions: 2, must be the outputs of head v, 1`:   func(s *Saved) { s.Head = 1 },
+		`observation shape: [0], every axis must be at least 1`: func(s *Saved) { s.Axes = []int{0} },
+	} {
+		s := good
+		change(&s)
+		if _, err := s.Spec(); err == nil || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
+// Evaluate plays what a plain loop over single environments plays.
+func TestEvaluateAgainstAPlainLoop(t *testing.T) {
+	p := cartPole(t, 6)
+	for _, o := range []EvalOptions{
+		{Episodes: 40, Seed: 3}, {Episodes: 5, Seed: 4, Sample: true}, {Episodes: 33, Seed: 5, Epsilon: 0.3}, {Episodes: 1, Seed: 6, Sample: true, Epsilon: 0.1},
+	} {
+		var returns []float64
+		for k := range o.Episodes {
+			e := must(env.Make("CartPole-v1", nil))(t)
+			r := rng.New(o.Seed, "eval", k)
+			e.Seed(r.Uint64())
+			obs, sum := make([]byte, 16), 0.0
+			if err := e.Reset(obs); err != nil {
+				t.Fatal(err)
+			}
+			for end := env.End(0); end == 0; {
+				action, outputs := acted(t, p, 1, obs, nil)
+				if r.Float64() < o.Epsilon {
+					action[0] = int32(r.Intn(2))
+				} else if o.Sample {
+					action[0], _ = SampleSoftmax(outputs[0], r.Float64())
+				}
+				var reward float32
+				var err error
+				if reward, end, err = e.Step(action[0], obs); err != nil {
+					t.Fatal(err)
+				}
+				sum += float64(reward)
+			}
+			e.Close()
+			returns = append(returns, sum)
+		}
+		got := must(p.Evaluate("CartPole-v1", nil, o))(t)
+		mean, square := 0.0, 0.0
+		for _, x := range returns {
+			mean += x / float64(len(returns))
+		}
+		for _, x := range returns {
+			square += (x - mean) * (x - mean)
+		}
+		std := 0.0
+		if len(returns) > 1 {
+			std = math.Sqrt(square / float64(len(returns)-1))
+		}
+		if got.Episodes != o.Episodes || math.Abs(got.MeanReturn-mean) > 1e-9 || math.Abs(got.StdReturn-std) > 1e-9 ||
+			got.MinReturn != slices.Min(returns) || got.MaxReturn != slices.Max(returns) || math.Abs(got.MeanLen-mean) > 1e-9 {
+			t.Errorf("%+v: %+v, want mean %v, deviation %v, %v to %v", o, got, mean, std, slices.Min(returns), slices.Max(returns))
+		}
+	}
+	for says, o := range map[string]EvalOptions{"episodes: 0, must be 1 to 1000000": {}, "epsilon: 2, must be 0 to 1": {Episodes: 1, Epsilon: 2}} {
+		if _, err := p.Evaluate("CartPole-v1", nil, o); err == nil || err.Error() != says {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	if _, err := p.Evaluate("Acrobot-v1", nil, EvalOptions{Episodes: 1}); err == nil || !strings.HasPrefix(err.Error(), `env: "Acrobot-v1" has observations of 24 bytes and 3 actions`) {
+		t.Errorf("%v", err)
+	}
+}

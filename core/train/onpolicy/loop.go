@@ -1,0 +1,122 @@
+package onpolicy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// Advance takes steps until so many are taken or p is over. Where the host steps the
+// environments, one pass of its loop is Act, the host's step, Observe.
+func (r *Run) Advance(until int64, p *train.Pause) error {
+	if err := r.Actors.Repair(); err != nil {
+		return err
+	}
+	for r.Clock.Steps < until {
+		if p.Over(r.Host.Mark()) {
+			return nil
+		}
+		if err := r.choose(); err != nil {
+			return err
+		}
+		n, err := r.Actors.Round()
+		r.Host.Lap(&r.Host.Env)
+		if err := errors.Join(err, r.endRound(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Act is the first half of a round where the host steps the environments.
+func (r *Run) Act(rows *vec.Rows, _ *train.Pause) ([]int32, error) {
+	if err := r.Actors.Use(rows, r.Clock.Steps); err != nil {
+		return nil, err
+	}
+	return r.Actors.Actions(), r.choose()
+}
+
+// Observe is the second half: all rows are taken, or none.
+func (r *Run) Observe(rows *vec.Rows, _ *train.Pause) error {
+	n, err := r.Actors.Observe(rows, r.Clock.Steps, nil)
+	if err != nil {
+		return err
+	}
+	return r.endRound(n)
+}
+
+// choose does the update that is due, then draws every environment's action: one
+// forward pass for all.
+func (r *Run) choose() error {
+	if err := r.Settle(nil); err != nil {
+		return err
+	}
+	err := r.Actors.Choose(r.Clock.Steps, &r.softmax, true)
+	r.Host.Lap(&r.Host.Act)
+	return err
+}
+
+// endRound counts a round of n steps. Environments that took none in it, because
+// they were reset or failed, leave a hole in the rollout.
+func (r *Run) endRound(n int64) error {
+	r.Clock.Steps += n
+	r.Host.Count(r.Clock.Steps, r.Actors)
+	err := r.Rollout.EndRound()
+	if r.Rollout.Full() {
+		r.method.Filled()
+	}
+	return err
+}
+
+// Filled leaves nothing out; methods that do have one of their own.
+func (r *Run) Filled() {}
+
+// due reports whether an update is due.
+func (r *Run) due() bool { return r.Rollout.Full() && r.Rollout.Steps() > 0 }
+
+// Settle leaves Theta to the caller, after the update of a rollout that is full.
+func (r *Run) Settle(*train.Pause) error {
+	if r.err != nil || !r.Rollout.Full() {
+		return r.err
+	}
+	began := time.Now()
+	if r.due() {
+		r.err = r.method.Update()
+	}
+	r.Host.Train.Add(int64(time.Since(began)))
+	var rest time.Duration
+	r.Host.Lap(&rest)
+	if r.err != nil {
+		return r.err
+	}
+	return r.Rollout.Next()
+}
+
+// Step is one update of Theta from a minibatch: the gradient, which is scaled down to
+// the norm maxGradNorm (0: never), then a step of the optimiser. Where loss or norm is
+// not finite it is not applied, and the error wraps fault.ErrNotFinite.
+func (r *Run) Step(l nn.Learner, b nn.Batch, maxGradNorm float64) error {
+	if err := l.Gradient(r.Theta, b, r.Gradient, &r.Report); err != nil {
+		return err
+	}
+	if maxGradNorm == 0 {
+		maxGradNorm = math.Inf(1)
+	}
+	r.Report.Norm = r.Optimizer.ClipGradNorm(r.Gradient, maxGradNorm)
+	if loss, norm := r.Report.Loss, r.Report.Norm; loss-loss != 0 || norm-norm != 0 {
+		return fmt.Errorf("loss: %v, gradient norm: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help",
+			loss, norm, r.Clock.Steps, r.Clock.Updates+1, fault.ErrNotFinite)
+	}
+	if err := r.Optimizer.Apply(r.Theta, r.Gradient, r.Clock.Rate.At(r.Clock.Steps)); err != nil {
+		return err
+	}
+	r.Clock.Updates++
+	r.Host.Updates.Store(r.Clock.Updates)
+	return nil
+}

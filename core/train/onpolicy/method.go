@@ -1,0 +1,133 @@
+package onpolicy
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// Begin is train.Method's.
+func (r *Run) Begin(total int64, flags train.Flags) error {
+	if flags&train.ResetTimesteps != 0 {
+		r.forgive()
+	}
+	if flags&train.ResetEnvs != 0 {
+		if err := r.Actors.Reset(); err != nil {
+			return err
+		}
+	}
+	if flags&train.ResetTimesteps != 0 {
+		r.Clock.Steps, r.Clock.Rate = 0, r.cfg.Rate(total)
+	}
+	r.Clock.End = r.Clock.Steps + total
+	r.Host.Steps.Store(r.Clock.Steps)
+	return nil
+}
+
+// Halt and Wake have nothing to do: an update is done by the call that waits for it.
+func (r *Run) Halt() {}
+func (r *Run) Wake() {}
+
+// Failed returns the error that ended training, if one did.
+func (r *Run) Failed() error { return r.err }
+
+// forgive lets training that ended with a loss that is not finite go on, because the
+// parameters, or the run, are others now. The rollout that gave it is not learnt from.
+func (r *Run) forgive() {
+	if errors.Is(r.err, fault.ErrNotFinite) {
+		if err := r.Rollout.Next(); err == nil {
+			r.err = nil
+		}
+	}
+}
+
+// Sets is Theta.
+func (r *Run) Sets() []nn.Set { return []nn.Set{{Name: set, Params: r.Theta, Writable: true}} }
+
+// Wrote is train.Method's.
+func (r *Run) Wrote(string) { r.forgive() }
+
+// Policy is Theta, whose actions are drawn or the likeliest.
+func (r *Run) Policy() policy.Spec { return r.policy }
+
+// Close has nothing to free: what a Run computes with is the Trainer's.
+func (r *Run) Close() error { return nil }
+
+// Digests are the rollout as a checkpoint holds it.
+func (r *Run) Digests() []train.Digest {
+	return []train.Digest{{Name: "rollout", Sum: func() (sum [32]byte) {
+		h := sha256.New()
+		if err := r.Rollout.Save(h); err != nil { // only in mid-round, where Hash cannot be called
+			return sum
+		}
+		return [32]byte(h.Sum(nil))
+	}}}
+}
+
+// Metrics reports the updates that are due, the learning rate and the latest update's
+// loss. Methods that have more to report call it first.
+func (r *Run) Metrics(m *train.Metrics) {
+	due, loss := r.Clock.Updates, math.NaN()
+	if r.due() {
+		due++
+	}
+	if len(r.Report.Parts) > 0 {
+		loss = r.Report.Loss
+	}
+	m.Due(due)
+	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Clock.Rate.At(r.Clock.Steps))
+	m.Add("train/loss", "", "of the latest update", loss)
+}
+
+// Parts lists a checkpoint's parts. What a file without experience lacks comes last,
+// and the environments at the very end (see actor.Group).
+func (r *Run) Parts(saving bool) []checkpoint.Part {
+	return []checkpoint.Part{
+		policy.SetPart(set, r.Theta),
+		nn.TensorsPart("optimizer.safetensors", r.Optimizer.State()),
+		r.clockPart(),
+		r.Actors.Exploration(),
+		{Name: "rollout.bin", Version: 1, Optional: true, Write: r.Rollout.Save, Read: r.Rollout.Load},
+		r.Actors.Environments(saving),
+	}
+}
+
+// savedClock is part "clock".
+type savedClock struct {
+	Clock         Clock `json:"clock"`
+	OptimizerStep int64 `json:"optimizer_step"`
+}
+
+func (r *Run) clockPart() checkpoint.Part {
+	save := func() (savedClock, error) { return savedClock{r.Clock, r.Optimizer.Step()}, nil }
+	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
+		return func() {
+			r.Clock, r.err = s.Clock, nil
+			r.Optimizer.SetStep(s.OptimizerStep)
+			r.Theta.Updates = uint64(s.Clock.Updates)
+			r.Host.Steps.Store(s.Clock.Steps)
+			r.Host.Updates.Store(s.Clock.Updates)
+		}, s.check()
+	})
+}
+
+// check refuses counts that no run has.
+func (s *savedClock) check() error {
+	const most = int64(1) << 51
+	for _, v := range []struct {
+		name  string
+		value int64
+	}{{"steps", s.Clock.Steps}, {"end", s.Clock.End}, {"updates", s.Clock.Updates}, {"optimizer_step", s.OptimizerStep}} {
+		if v.value < 0 || v.value > most {
+			return fmt.Errorf("clock: %s is %d", v.name, v.value)
+		}
+	}
+	return s.Clock.Rate.Check("learning_rate")
+}

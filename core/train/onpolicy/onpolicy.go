@@ -1,0 +1,131 @@
+// Package onpolicy is what methods share that act for a number of rounds with one set of
+// parameters, learn from these rounds and give them up: A2C, REINFORCE. A method embeds
+// a Run, which is train.Method and train.Pushed but for Metrics, and brings its network,
+// its optimiser and its Update.
+//
+// # What holds for a Run
+//
+//   - An update is due at the round that fills the rollout, and is done before the next
+//     action is chosen, or before the parameters are read: they do not change during a
+//     rollout, and what a reader gets is a function of the seed and the step.
+//   - Advance ends at the first round end at or past its step, wherever in a rollout that
+//     is. The rollout goes on in the next call, and is in a checkpoint that holds
+//     experience.
+//   - An update that fails ends training: none is done after it. Where a loss was not
+//     finite, a new run and a write of the parameters let it go on, with the next rollout.
+//   - A checkpoint's parts, and their order, are the same for every method.
+//
+// A Run belongs to its train.Trainer and is called by one goroutine at a time.
+package onpolicy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/actor"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rollout"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// Config is what a method brings.
+type Config struct {
+	Net        nn.Spec // with the heads "pi" and "v"
+	NetSetting string  // what decides about its size, for errors: "policy: MlpPolicy"
+	Horizon    int     // rounds of a rollout: n_steps
+	Optimizer  nn.OptimizerConfig
+	// Rate is the learning rate along a run of total steps.
+	Rate func(total int64) train.Schedule
+}
+
+// Method is what Run asks of the method that embeds it.
+type Method interface {
+	// Filled is called when the rollout has become full, and gives weight 0 to rows that
+	// are not to be learnt from. Where no other row is left there is no update.
+	Filled()
+	// Update learns from the rollout, which is full, by one call of Step.
+	Update() error
+}
+
+// Run is the state of a run of such a method.
+type Run struct {
+	Host      *train.Host
+	Theta     *nn.Params
+	Actors    *actor.Group
+	Rollout   *rollout.Rollout
+	Network   nn.Network // of num_envs rows
+	Optimizer nn.Optimizer
+	Gradient  []float32
+	Report    nn.Report // of the latest update
+	Clock     Clock
+
+	cfg     Config
+	method  Method
+	policy  policy.Spec
+	softmax policy.Softmax
+	err     error // ended training
+}
+
+// Clock is every count and schedule.
+type Clock struct {
+	Steps   int64          `json:"steps"` // num_timesteps
+	End     int64          `json:"end"`
+	Updates int64          `json:"updates"`
+	Rate    train.Schedule `json:"learning_rate"`
+}
+
+// set is the name of Theta.
+const set = "policy"
+
+func (c *Config) softmax() policy.Softmax {
+	return policy.Softmax{Pi: c.Net.Head("pi"), V: c.Net.Head("v")}
+}
+
+func (c *Config) rollout(spec env.Spec, envs int) rollout.Config {
+	softmax := c.softmax()
+	return rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: c.Horizon, Envs: envs, Columns: softmax.Columns()}
+}
+
+// Memory lists what New will allocate, and a learner of a whole rollout.
+func (c *Config) Memory(s *train.Setup) ([]train.Allocation, error) {
+	envs := s.Common.NumEnvs
+	var list []train.Allocation
+	var err error
+	add := func(setting string, own int64, n nn.Needs) {
+		bytes, nerr := s.Device.Bytes(c.Net, n)
+		err = errors.Join(err, nerr)
+		list = append(list, train.Allocation{Setting: setting, Bytes: own + bytes})
+	}
+	add(fmt.Sprintf("n_steps: %d", c.Horizon), c.rollout(s.Spec, envs).Bytes(), nn.Needs{LearnerRows: []int{c.Horizon * envs}})
+	add(fmt.Sprintf("num_envs: %d", envs), 2*int64(envs*s.Spec.Obs.Bytes()), nn.Needs{NetworkRows: []int{envs}})
+	add(c.NetSetting, 0, nn.Needs{Sets: 2, Optimizer: c.Optimizer}) // theta and the gradient
+	return list, err
+}
+
+// Init makes everything of a run of m, which embeds r, but its learner.
+func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
+	envs := s.Common.NumEnvs
+	*r = Run{
+		Host: s.Host, Clock: Clock{Rate: c.Rate(1)}, cfg: c, method: m, softmax: c.softmax(),
+		policy: policy.Spec{Set: set, Env: s.Spec, Net: c.Net, Head: c.Net.Head("pi"), Kind: policy.Categorical},
+	}
+	if r.Theta, err = s.InitialParams(c.Net); err != nil {
+		return err
+	}
+	if r.Rollout, err = rollout.New(c.rollout(s.Spec, envs)); err != nil {
+		return err
+	}
+	r.Gradient = make([]float32, r.Theta.Layout.Size)
+	if r.Network, err = s.Device.Network(c.Net, envs); err != nil {
+		return err
+	}
+	if r.Optimizer, err = s.Device.Optimizer(c.Optimizer, r.Theta.Layout.Size); err != nil {
+		return err
+	}
+	group := s.Group()
+	group.Sink, group.Columns, group.Joint, group.Acting = r.Rollout, len(r.softmax.Columns()), r.Network, r.Theta
+	r.Actors = actor.New(group)
+	return nil
+}
