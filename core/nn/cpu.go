@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -24,9 +23,6 @@ type cpu struct {
 // Network, Learner and Optimizer is a matter of its own. The number of threads
 // changes the time taken and no bit of a result.
 func NewCPU(n int, budget *threads.Budget) (Device, error) {
-	if n < 1 || n > threads.Max {
-		return nil, fmt.Errorf("threads: %d, must be 1 to %d", n, threads.Max)
-	}
 	if n == 1 {
 		return &cpu{}, nil
 	}

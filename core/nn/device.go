@@ -102,18 +102,11 @@ type Optimizer interface {
 	ClipGradNorm(grad []float32, max float64) (norm float64)
 	// Step returns how many steps were applied.
 	Step() int64
-	// State returns the optimiser's arrays, in place and always in the same
-	// order: with Step, all that a checkpoint must hold.
-	State() []State
-	// SetState overwrites Step and State. The names, order and sizes must be
-	// those that State returns; otherwise nothing changes.
-	SetState(step int64, state []State) error
-}
-
-// State is one named array of an optimiser's state, as long as the parameters.
-type State struct {
-	Name string
-	Data []float32
+	// SetStep overwrites that number; it must be at least 0.
+	SetStep(step int64)
+	// State returns the optimiser's arrays, each as long as the parameters, in place
+	// and always in the same order: with Step, all that a checkpoint must hold.
+	State() []Tensor
 }
 
 // Stepper does whole updates: gradient, clipping, step. On a CPU they are done one

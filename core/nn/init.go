@@ -6,9 +6,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Initialize overwrites p, of the spec's layout, with fresh parameters. Numbers are
-// drawn in layout order, so one stream gives the same parameters everywhere. Init
-// says which:
+// InitialParams returns fresh parameters in host memory. Numbers are drawn in layout
+// order, so one stream gives the same parameters everywhere. Init says which:
 //
 //	uniform     weights and biases of a layer with n inputs to each output are
 //	            uniform in ±1/sqrt(n): the default of PyTorch and of DeepMind's DQN.
@@ -18,14 +17,12 @@ import (
 //	            is the root of 2 in trunks, Head.Gain in heads. The matrix is filled
 //	            with Gaussian numbers in row-major order and orthogonalised in
 //	            float64; its distribution is that of PyTorch's orthogonal_.
-func (s Spec) Initialize(p *Params, r *rng.Stream) error {
+func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 	l, err := s.Layout()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := l.checkParams("parameters", p); err != nil {
-		return err
-	}
+	p := NewParams(l)
 	layers, _ := s.layers() // Layout has accepted them
 	for i, y := range layers {
 		weight, bias := p.view(l.Params[2*i]), p.view(l.Params[2*i+1])
@@ -41,8 +38,7 @@ func (s Spec) Initialize(p *Params, r *rng.Stream) error {
 			}
 		}
 	}
-	p.Wrote()
-	return nil
+	return p, nil
 }
 
 // orthogonal fills w [rows, cols] with an orthogonal matrix times gain, drawn
@@ -140,14 +136,4 @@ func logarithm(x float64) float64 {
 		sum = float64(sum*tt) + 1/float64(k)
 	}
 	return float64(2*t*sum) + float64(float64(exponent)*math.Ln2)
-}
-
-// InitialParams returns fresh parameters in host memory.
-func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
-	l, err := s.Layout()
-	if err != nil {
-		return nil, err
-	}
-	p := NewParams(l)
-	return p, s.Initialize(p, r)
 }

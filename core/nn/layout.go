@@ -57,7 +57,7 @@ func (s Spec) Layout() (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Layout{}
+	l := &Layout{Params: make([]Param, 0, 2*len(layers))}
 	add := func(name string, shape ...int) {
 		size := elements(shape)
 		l.Params = append(l.Params, Param{Name: name, Shape: shape, Offset: l.Size, Size: size})

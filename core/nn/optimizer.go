@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/kernel"
 )
 
@@ -67,7 +66,7 @@ type optimizer struct {
 	cfg   OptimizerConfig // defaults filled in
 	rule  rule
 	step  int64
-	state []State
+	state []Tensor
 
 	team *kernel.Team
 }
@@ -134,7 +133,7 @@ func (d *cpu) Optimizer(cfg OptimizerConfig, size int) (Optimizer, error) {
 	}
 	o := &optimizer{cfg: cfg, rule: rules[cfg.Name], team: d.team}
 	for _, name := range names {
-		o.state = append(o.state, State{name, make([]float32, size)})
+		o.state = append(o.state, Tensor{name, []int{size}, make([]float32, size)})
 	}
 	if cfg.FirstAverage != 0 {
 		s := o.state[0].Data
@@ -145,8 +144,9 @@ func (d *cpu) Optimizer(cfg OptimizerConfig, size int) (Optimizer, error) {
 	return o, nil
 }
 
-func (o *optimizer) Step() int64    { return o.step }
-func (o *optimizer) State() []State { return o.state }
+func (o *optimizer) Step() int64        { return o.step }
+func (o *optimizer) SetStep(step int64) { o.step = step }
+func (o *optimizer) State() []Tensor    { return o.state }
 
 func (o *optimizer) Apply(p *Params, grad []float32, lr float64) error {
 	if n := len(o.state[0].Data); len(p.Host) != n || len(grad) != n {
@@ -167,25 +167,6 @@ func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64) {
 	return norm
 }
 
-func (o *optimizer) SetState(step int64, state []State) error {
-	if step < 0 {
-		return fmt.Errorf("optimizer step: %d, must be at least 0", step)
-	}
-	if len(state) != len(o.state) {
-		return fmt.Errorf("optimizer state: %d arrays, %s has %d", len(state), o.cfg.Name, len(o.state))
-	}
-	for i, s := range state {
-		if want := o.state[i]; s.Name != want.Name || len(s.Data) != len(want.Data) {
-			return fmt.Errorf("optimizer state: %q of %d floats, %s needs %q of %d", s.Name, len(s.Data), o.cfg.Name, want.Name, len(want.Data))
-		}
-	}
-	o.step = step
-	for i, s := range state {
-		copy(o.state[i].Data, s.Data)
-	}
-	return nil
-}
-
 func applyAdam(o *optimizer, theta, grad []float32, lr float32) {
 	kernel.Adam(o.team, theta, grad, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
 }
@@ -201,14 +182,4 @@ func applyRMSProp(o *optimizer, theta, grad []float32, lr float32) {
 	}
 	kernel.RMSProp(o.team, theta, grad, avg, o.state[0].Data, lr, o.cfg.Decay, float32(o.cfg.Eps),
 		o.cfg.Centered, o.cfg.EpsInside)
-}
-
-// OptimizerPart is an optimiser's arrays as a part of a checkpoint. Its Step is not
-// in it.
-func OptimizerPart(name string, o Optimizer) checkpoint.Part {
-	var tensors []Tensor
-	for _, s := range o.State() {
-		tensors = append(tensors, Tensor{Name: s.Name, Shape: []int{len(s.Data)}, Data: s.Data})
-	}
-	return TensorsPart(name, tensors)
 }

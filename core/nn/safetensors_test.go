@@ -33,6 +33,12 @@ func written(t testing.TB, ts []Tensor) []byte {
 	return b.Bytes()
 }
 
+// reading is a file of the tensors, and its length.
+func reading(t testing.TB, ts []Tensor) (io.Reader, int64) {
+	file := written(t, ts)
+	return bytes.NewReader(file), int64(len(file))
+}
+
 // readAs reads a file of n bytes as tensors of the names and shapes of want.
 func readAs(r io.Reader, n int64, want []Tensor) ([]Tensor, error) {
 	to := slices.Clone(want)
@@ -150,7 +156,7 @@ func TestReadOtherTensors(t *testing.T) {
 
 // A header may be as long as the tensors that are expected need, and nothing is
 // allocated for tensors for which the file has no bytes.
-func TestReadTensorsTakesNoMemoryOnAFilesWord(t *testing.T) {
+func TestSafetensorsTakeNoMemoryOnAFilesWord(t *testing.T) {
 	var long strings.Builder
 	for i := range 1_000_000 {
 		fmt.Fprintf(&long, `"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`, i)

@@ -48,7 +48,7 @@ type Spec struct {
 	Obs    env.ObsSpec
 	Trunks []Trunk // at least one; each under at least one head
 	Heads  []Head  // at least one
-	// Init says what fresh parameters are; see Initialize. "uniform" (also "") or
+	// Init says what fresh parameters are; see InitialParams. "uniform" (also "") or
 	// "orthogonal".
 	Init      string
 	Precision Precision
@@ -181,6 +181,7 @@ func (s *Spec) layers() (list []layer, err error) {
 			return nil, err
 		}
 		last[i] = -1
+		list = slices.Grow(list, len(trunk)+len(s.Heads))
 		for _, l := range trunk {
 			l.from, last[i] = last[i], len(list)
 			list = append(list, l)
@@ -275,8 +276,9 @@ func (s *Spec) mlp(i, inputs int) ([]layer, error) {
 	if s.Trunks[i].Activation == "tanh" {
 		act = tanh
 	}
-	var trunk []layer
-	for k, width := range s.Trunks[i].hidden() {
+	hidden := s.Trunks[i].hidden()
+	trunk := make([]layer, 0, len(hidden))
+	for k, width := range hidden {
 		if width < 1 || width > maxParams/inputs {
 			return nil, fmt.Errorf("%shidden[%d]: %d, must be 1 to %d behind a layer of %d", s.prefix(i), k, width, maxParams/inputs, inputs)
 		}

@@ -219,9 +219,12 @@ func TestPackedWeightsFollowTheWeights(t *testing.T) {
 				t.Fatal(err)
 			}
 		case 5:
-			if err := s.Initialize(p, rng.New(uint64(i), "weights", 0)); err != nil {
+			adopt, err := TensorsPart("p", p.Tensors()).Read(reading(t, mustInit(t, s, uint64(i)).Tensors()))
+			if err != nil {
 				t.Fatal(err)
 			}
+			adopt()
+			p.Wrote()
 		}
 		if (p.Writes == before) != (i%6 == 0) {
 			t.Errorf("case %d: %d writes, then %d", i%6, before, p.Writes)

@@ -25,7 +25,7 @@ type savedClock struct {
 // Parts lists a checkpoint's parts. What a file without the replay memory lacks
 // comes last, and the environments at the very end (see actor.Group).
 func (d *DQN) Parts(saving bool) []checkpoint.Part {
-	optimizer := nn.OptimizerPart("optimizer.safetensors", d.updates.optimizer)
+	optimizer := nn.TensorsPart("optimizer.safetensors", d.updates.optimizer.State())
 	parts := []checkpoint.Part{
 		policy.SetPart("q_net", d.theta),
 		policy.SetPart("q_net_target", d.thetaMinus),
@@ -77,7 +77,7 @@ func (d *DQN) clockPart() checkpoint.Part {
 			d.clock, d.schedule = s.Clock, s.Schedule
 			d.clock.changePeriods(s.Periods, d.cfg.periods())
 			d.updates.setPosition(s.Updates)
-			_ = d.updates.optimizer.SetState(s.OptimizerStep, d.updates.optimizer.State()) // its own arrays fit, and check has seen the step
+			d.updates.optimizer.SetStep(s.OptimizerStep)
 			d.theta.Updates, d.thetaMinus.Updates = s.Seen["q_net"], s.Seen["q_net_target"]
 			if d.snapshot != nil {
 				d.snapshot.Updates = s.Seen["snapshot"]

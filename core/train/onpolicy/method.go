@@ -91,7 +91,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 func (r *Run) Parts(saving bool) []checkpoint.Part {
 	return []checkpoint.Part{
 		policy.SetPart(set, r.Theta),
-		nn.OptimizerPart("optimizer.safetensors", r.Optimizer),
+		nn.TensorsPart("optimizer.safetensors", r.Optimizer.State()),
 		r.clockPart(),
 		r.Actors.Exploration(),
 		{Name: "rollout.bin", Version: 1, Optional: true, Write: r.Rollout.Save, Read: r.Rollout.Load},
@@ -110,7 +110,7 @@ func (r *Run) clockPart() checkpoint.Part {
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		return func() {
 			r.Clock, r.err = s.Clock, nil
-			_ = r.Optimizer.SetState(s.OptimizerStep, r.Optimizer.State()) // its own arrays fit, and check has seen the step
+			r.Optimizer.SetStep(s.OptimizerStep)
 			r.Theta.Updates = uint64(s.Clock.Updates)
 			r.Host.Steps.Store(s.Clock.Steps)
 			r.Host.Updates.Store(s.Clock.Updates)
