@@ -70,7 +70,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 
 # ------------------------------------------------------------------ tests
 
-test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (under 10 minutes)
+test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
 	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak and make test-atari (take longer), make fuzz-atari (needs clang), the comparisons with stable-baselines3 and EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
@@ -91,7 +91,7 @@ fuzz-atari: ## any bytes as Atari cartridges and as states, under sanitizers (6 
 	sh core/atari/machine/ctest/run.sh fuzz
 
 test-py: $(VENV)/.test ## Python tests against the installed package
-	$(PY) -m pytest
+	$(PY) -m pytest -n 2 --dist worksteal
 
 # ale-py prints on the standard error while it loads; differences are on the standard output.
 test-atari: $(VENV)/.test ## the long comparisons with ale-py, frame by frame, and with its vector environment (10 minutes)
