@@ -131,10 +131,10 @@ test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 		if [ "$$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then \
 			echo "test-arm64 needs a cross compiler and an emulator: install them (Debian: apt-get install $(ARM64_PACKAGES))"; exit 1; fi; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(ARM64_PACKAGES) >/dev/null
-	$(ARM64_GO) vet ./core/... ./capi
+	$(ARM64_GO) vet ./core/... ./capi/...
 	$(ARM64_GO) test -short -exec '$(ARM64_RUN)' -skip '^(TestEnvironmentVariable|TestMappingFlags|TestNoRoomOnTheDisk)$$' ./core/...
 	$(ARM64_GO) build -buildmode=c-shared -trimpath -buildvcs=false \
-		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o build/arm64/libpaceline.so ./capi
+		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o build/arm64/libpaceline.so ./capi/libpaceline
 	@for test in structs smoke nulls handles bad_env vec files fork float_mode; do \
 		$(ARM64_CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Iinclude capi/ctest/$$test.c -o build/arm64/$$test \
 			$$([ $$test = float_mode ] || echo -Lbuild/arm64 -lpaceline -Wl,-rpath,$(abspath build/arm64)) -lpthread -lm -ldl && \
@@ -144,7 +144,7 @@ test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 		echo "$$test ok"; done
 
 race: ## Go tests under the race detector, the kernels' threads under C's
-	go test -race -short ./core/... ./capi
+	go test -race -short ./core/... ./capi/...
 	@mkdir -p build
 	$(CC) -g -O1 -std=gnu11 -fsanitize=thread -pthread -o build/team_race core/kernel/testdata/team_race.c core/kernel/team.c
 	build/team_race
@@ -179,7 +179,7 @@ check-each:
 lib: ## the library alone: lib/libpaceline.so and its header
 	@mkdir -p lib
 	go build -buildmode=c-shared -trimpath -buildvcs=false \
-		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o lib/libpaceline.so ./capi
+		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o lib/libpaceline.so ./capi/libpaceline
 	@rm -f lib/libpaceline.h
 	@cp include/*.h* lib/
 

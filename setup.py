@@ -57,7 +57,7 @@ class BuildGo(build_ext):
             shutil.copy2(prebuilt, out)
             return
         check_tools()
-        go("build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", LDFLAGS, "-o", str(out), "./capi")
+        go("build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", LDFLAGS, "-o", str(out), "./capi/libpaceline")
         out.with_suffix(".h").unlink(missing_ok=True)
 
     def copy_extensions_to_source(self):  # pip install -e, build_ext --inplace

@@ -1,4 +1,4 @@
-package main
+package capi
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -I${SRCDIR}/../include

@@ -1,6 +1,6 @@
 //go:build pacelinetest
 
-package main
+package capi
 
 /*
 #include "bridge.h"

@@ -22,7 +22,7 @@ only=$*
 library() { # folder, go build arguments
   mkdir -p "$build/$1" && out=$build/$1/libpaceline.so && shift
   (cd "$root" && "$GO" build -buildmode=c-shared -trimpath -buildvcs=false "$@" \
-    -ldflags "-s -w -extldflags=-Wl,--version-script=$root/capi/exports.map" -o "$out" ./capi) || exit 1
+    -ldflags "-s -w -extldflags=-Wl,--version-script=$root/capi/exports.map" -o "$out" ./capi/libpaceline) || exit 1
 }
 library lib
 library testlib -tags pacelinetest
@@ -91,7 +91,7 @@ symbols() {
   readelf -d "$PACELINE_LIBRARY" | grep -q NODELETE || { echo "NODELETE is missing"; return 1; }
   tls=$(readelf -lW "$PACELINE_LIBRARY" | awk '$1 == "TLS" { print $6 }')
   [ $((tls)) -le 16 ] || { echo "thread-local data: $((tls)) bytes, must be at most 16"; return 1; }
-  (cd "$root" && "$GO" list -deps ./capi) | grep -x os/signal && { echo "os/signal is linked in"; return 1; }
+  (cd "$root" && "$GO" list -deps ./capi/libpaceline) | grep -x os/signal && { echo "os/signal is linked in"; return 1; }
   echo "the library has $(stat -c %s "$PACELINE_LIBRARY") bytes"
 }
 # Environments in files of their own, not linked with the library: the example, and

@@ -1,5 +1,5 @@
-// Command capi is libpaceline: the C interface of include/paceline.h, built with
-// -buildmode=c-shared.
+// Package capi is the C interface of include/paceline.h. capi/libpaceline makes the
+// shared library of it.
 //
 //	host
 //	  | include/paceline.h
@@ -27,14 +27,8 @@
 //     (SIGSEGV, SIGBUS, SIGFPE, SIGPIPE, SIGURG), the host's signal masks stay as
 //     they are (thread.c, float.c), nothing is printed, and no logic lives here that
 //     a Go program would want: that belongs into core.
-//   - No method of learning is named here: what is imported below registers itself.
-package main
+//   - No method of learning and no environment is named here: libpaceline imports
+//     those that the library has, and they register themselves.
+package capi
 
-import (
-	_ "github.com/paceline-rl/paceline/core/agents/a2c" // methods
-	_ "github.com/paceline-rl/paceline/core/agents/dqn"
-	_ "github.com/paceline-rl/paceline/core/env/builtin" // environments
-	_ "github.com/paceline-rl/paceline/include"          // rebuild when paceline.h changes
-)
-
-func main() {}
+import _ "github.com/paceline-rl/paceline/include" // rebuild when paceline.h changes
