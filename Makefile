@@ -180,7 +180,6 @@ lib: ## the library alone: lib/libpaceline.so and its header
 	@mkdir -p lib
 	go build -buildmode=c-shared -trimpath -buildvcs=false \
 		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o lib/libpaceline.so ./capi/libpaceline
-	@rm -f lib/libpaceline.h
 	@cp include/*.h* lib/
 
 wheel: $(VENV)/.made ## dist/*.whl, one for every Python 3 on this platform

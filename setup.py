@@ -57,8 +57,8 @@ class BuildGo(build_ext):
             shutil.copy2(prebuilt, out)
             return
         check_tools()
-        go("build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", LDFLAGS, "-o", str(out), "./capi/libpaceline")
-        out.with_suffix(".h").unlink(missing_ok=True)
+        shared = ("-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", LDFLAGS)
+        go("build", *shared, "-o", str(out), "./capi/libpaceline")
 
     def copy_extensions_to_source(self):  # pip install -e, build_ext --inplace
         package = ROOT / "python" / "paceline"
