@@ -25,7 +25,6 @@ from typing import NamedTuple
 import numpy as np
 
 import paceline
-import paceline.sb3
 from paceline import A2C, DQN, PacelineWarning
 
 GOLDEN = Path(__file__).resolve().parents[2] / "python" / "tests" / "golden_learn.txt"
@@ -96,10 +95,12 @@ def beside_sb3(env: str, steps: int, seeds: list[int]) -> None:
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import VecEnv
 
+    from paceline.sb3 import VecEnv as SB3VecEnv
+
     def their_env(seed: int) -> VecEnv:
         if env == "CartPole-v1":
             return make_vec_env(env, n_envs=8, seed=seed)
-        return paceline.sb3.VecEnv(paceline.make_vec(env, num_envs=8, autoreset_mode="same_step"))
+        return SB3VecEnv(paceline.make_vec(env, num_envs=8, autoreset_mode="same_step"))
 
     policy = "MlpPolicy" if env == "CartPole-v1" else "CnnPolicy"
     for seed in seeds:
