@@ -51,6 +51,20 @@ func TestUpdatesDue(t *testing.T) {
 	}
 }
 
+// Files from before there were bursts do not say how many updates were due: they were
+// spread over all steps.
+func TestUpdatesDueOfOlderFiles(t *testing.T) {
+	s := savedClock{Clock: clock{T: 10, Begun: 3}, Periods: periods{TrainFreq: 4, GradientSteps: 2}}
+	if got := s.due(); got != 3+5 {
+		t.Errorf("%d updates due, want 8", got)
+	}
+	due := int64(3 + 4)
+	s.UpdatesDue = &due
+	if got := s.due(); got != due {
+		t.Errorf("%d updates due, want %d", got, due)
+	}
+}
+
 func TestLines(t *testing.T) {
 	c := DefaultConfig()
 	c.ExplorationSteps, c.ExplorationFinal = 100, 0.1
