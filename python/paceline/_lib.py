@@ -118,6 +118,14 @@ def close_at_exit(thing: Any) -> None:
     _at_exit.add(thing)
 
 
+def encode(text: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
+    """A name or a path as the library reads it."""
+    data = os.fsencode(text)
+    if b"\0" in data:
+        raise ConfigError(f"{os.fspath(text)!r}: must not contain NUL")
+    return data
+
+
 def take_text(call: Callable[..., Any], *arguments: Any) -> str | None:
     """Calls a function whose first argument is a char ** that we then own."""
     out = ctypes.c_void_p()
@@ -169,6 +177,10 @@ class Handle:
         self._pid = os.getpid()
         self._finalizer = weakref.finalize(self, _free, value, free, self._pid)
         self._finalizer.atexit = False
+
+    def __reduce__(self) -> Any:
+        # The number means another object, or none, in another process.
+        raise TypeError("a handle of libpaceline cannot be pickled or copied: it belongs to its process")
 
     @property
     def owned(self) -> bool:

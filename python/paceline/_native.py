@@ -104,4 +104,4 @@ class Native:
     def hash(self, part: str) -> str:
         """The SHA-256 of the experience ("replay") or of a set of parameters."""
         self.finish()
-        return _lib.take_text(_lib.lib().paceline_trainer_hash, self.value, part.encode()) or ""
+        return _lib.take_text(_lib.lib().paceline_trainer_hash, self.value, _lib.encode(part)) or ""

@@ -104,7 +104,7 @@ class Trainer:
         self = cls.__new__(cls)
         self._start(config, env, overrides, keep=True)
         try:
-            _lib.lib().paceline_trainer_load(self._native.value, os.fsencode(path))
+            _lib.lib().paceline_trainer_load(self._native.value, _lib.encode(path))
         except BaseException:
             self.close()
             raise
@@ -388,7 +388,7 @@ class Trainer:
         if writing fails.
         """
         self._native.finish()
-        _lib.lib().paceline_trainer_save(self._native.value, os.fsencode(path), _ffi.SAVE_EXPERIENCE if replay else 0)
+        _lib.lib().paceline_trainer_save(self._native.value, _lib.encode(path), _ffi.SAVE_EXPERIENCE if replay else 0)
 
     # ------------------------------------------------------------------ ending
 
@@ -420,6 +420,13 @@ class Trainer:
             self.close()
 
     _exit = __del__
+
+    def __reduce__(self) -> Any:
+        name = type(self).__name__
+        raise TypeError(
+            f"a {name} cannot be pickled or copied: it has threads and environments of this process; "
+            f"save(path, replay=True) and {name}.load(path) there, or pickle its policy_snapshot()"
+        )
 
     def __repr__(self) -> str:
         return f"<paceline.{type(self).__name__} on {label(self._env)}{', closed' if self.closed else ''}>"

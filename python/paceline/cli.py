@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _lib
@@ -142,6 +144,14 @@ def _keywords(items: list[str]) -> dict[str, Any]:
     return keywords
 
 
+def _known(keywords: Mapping[str, Any], known: list[str], what: str) -> None:
+    """Refuses a name of --set that is none of known."""
+    for name in keywords:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise PacelineError(f"--set {name}: not a keyword of {what}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
 def _train(args: argparse.Namespace) -> None:
     model_class = _classes().get(args.method)
     if model_class is None:
@@ -149,8 +159,11 @@ def _train(args: argparse.Namespace) -> None:
     keywords = _keywords(args.set)
     if args.seed is not None:
         keywords["seed"] = args.seed
+    _known(keywords, model_class.keywords(), f"paceline.{model_class.__name__}")
     new: Any = model_class  # each method has keywords of its own
-    with new.from_preset(args.preset, args.env, **keywords) if args.preset else new("auto", args.env, **keywords) as model:
+    if not args.preset:
+        keywords.setdefault("policy", "auto")
+    with new.from_preset(args.preset, args.env, **keywords) if args.preset else new(env=args.env, **keywords) as model:
         try:
             model.learn(args.steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq)
         finally:

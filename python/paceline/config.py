@@ -63,12 +63,12 @@ class Config:
 
     def __init__(self, method: str = "dqn", handle: _lib.Handle | None = None) -> None:
         """The method's defaults, or what a handle has, which it takes over."""
-        self.handle = handle or _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, method.encode())
+        self.handle = handle or _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, _lib.encode(method))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Config:
         """The settings that a checkpoint holds, of the method that it names."""
-        return cls(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, os.fsencode(path)))
+        return cls(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
 
     @property
     def method(self) -> str:
@@ -86,17 +86,17 @@ class Config:
         return [Preset(**preset) for preset in _lib.take_json(_lib.lib().paceline_config_presets, self.handle.value)]
 
     def set(self, name: str, value: Any) -> None:
-        _lib.lib().paceline_config_set(self.handle.value, name.encode(), spell(value).encode())
+        _lib.lib().paceline_config_set(self.handle.value, _lib.encode(name), _lib.encode(spell(value)))
 
     def update(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
             self.set(name, value)
 
     def get(self, name: str) -> str:
-        return _lib.take_text(_lib.lib().paceline_config_get, self.handle.value, name.encode()) or ""
+        return _lib.take_text(_lib.lib().paceline_config_get, self.handle.value, _lib.encode(name)) or ""
 
     def preset(self, preset: str, env: str) -> None:
-        _lib.lib().paceline_config_preset(self.handle.value, preset.encode(), env.encode())
+        _lib.lib().paceline_config_preset(self.handle.value, _lib.encode(preset), _lib.encode(env))
 
     def close(self) -> None:
         self.handle.close()

@@ -98,6 +98,8 @@ class DQN(Trainer):
     All periods (train_freq, target_update_interval, learning_starts, eval_freq)
     count steps of all environments together, and each environment has its own
     exploration RNG; stable-baselines3 counts vector steps and draws once for all.
+    gradient_steps updates are due at every multiple of train_freq, as there; where
+    concurrent, those of a window are spread over its steps.
 
     A model may be used by one thread at a time; stop() may be called from any. Close it,
     or use it in a with statement.

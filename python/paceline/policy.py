@@ -29,6 +29,10 @@ class Evaluation(NamedTuple):
     mean_length: float
 
 
+def _unpickled(data: bytes, obs: ObsLayout, actions: ActionLayout) -> Policy:
+    return Policy(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)), obs, actions)
+
+
 class Policy:
     """A network that turns observations into actions.
 
@@ -51,7 +55,7 @@ class Policy:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """The network of a checkpoint that a model's save or Policy.save wrote."""
-        return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, os.fsencode(path)))
+        return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, _lib.encode(path)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Policy:
@@ -60,7 +64,7 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the weights alone, for Policy.load; an older file is kept on failure."""
-        _lib.lib().paceline_policy_save(self._handle.value, os.fsencode(path))
+        _lib.lib().paceline_policy_save(self._handle.value, _lib.encode(path))
 
     def to_bytes(self) -> bytes:
         """What save writes, for Policy.from_bytes, also in another process."""
@@ -124,7 +128,7 @@ class Policy:
         out = _ffi.Evaluation()
         options = _ffi.EvalOptions(sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed % 2**64)
         _lib.lib().paceline_policy_evaluate(
-            ctypes.byref(out), self._handle.value, env.encode(), encode_options(env_kwargs), ctypes.byref(options)
+            ctypes.byref(out), self._handle.value, _lib.encode(env), encode_options(env_kwargs), ctypes.byref(options)
         )
         return Evaluation(out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length)
 
@@ -161,6 +165,10 @@ class Policy:
         of_each, steps = np.array(played).T
         deviation = of_each.std(ddof=1) if len(played) > 1 else 0.0
         return Evaluation(len(played), *map(float, (of_each.mean(), deviation, of_each.min(), of_each.max(), steps.mean())))
+
+    def __reduce__(self) -> Any:
+        """Pickled and copied by its bytes, so that it acts the same in any process."""
+        return _unpickled, (self.to_bytes(), self.obs_layout, self.action_layout)
 
     def close(self) -> None:
         """Frees the network; closing twice is fine."""

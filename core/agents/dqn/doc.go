@@ -11,7 +11,7 @@
 //	W                Config.NumEnvs                environments
 //	N                Config.LearningStarts         warm-up
 //	C                Config.TargetUpdateInterval   target period
-//	F                Config.TrainFreq / GradientSteps   train period, an exact fraction
+//	F                Config.TrainFreq / GradientSteps   train period: see "Which updates are due"
 //	t                clock.T                       agent steps after the warm-up
 //	main thread      DQN.Advance (algorithm.go)    the caller of Run, or of Act and Observe
 //	sampler threads  DQN.samplers                  the threads of a threads.Pool; see package actor
@@ -50,6 +50,16 @@
 // Without concurrency every experience enters D before the next update, and
 // theta-minus is copied at the first round end at or past each multiple of C.
 // With W = 1 and both switches off this is textbook DQN.
+//
+// # Which updates are due
+//
+// GradientSteps updates are due at every multiple of TrainFreq, as in
+// Stable-Baselines3: burst(t) = floor(t / TrainFreq) GradientSteps in all. Without
+// concurrency they are done at that step. Inside a concurrent window, where D and
+// theta-minus stand still, they are spread, so that the trainer thread never idles:
+// min(floor(t GradientSteps / TrainFreq), burst(end)) are due at t, end being the
+// window's boundary, where burst is exact again. Where GradientSteps is 1 these are
+// the same. All updates of a burst have the learning rate of its step.
 //
 // # What can be seen
 //

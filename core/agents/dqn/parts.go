@@ -20,6 +20,16 @@ type savedClock struct {
 	OptimizerStep int64             `json:"optimizer_step"`
 	Draws         []byte            `json:"replay_stream"`
 	Seen          map[string]uint64 `json:"updates_seen"` // by each parameter set
+	// UpdatesDue is how many were due; files from before there were bursts have none.
+	UpdatesDue *int64 `json:"updates_due"`
+}
+
+// due is how many updates were due, in files from before bursts spread over all steps.
+func (s *savedClock) due() int64 {
+	if s.UpdatesDue != nil {
+		return *s.UpdatesDue
+	}
+	return s.Clock.Begun + s.Periods.spread(s.Clock.T)
 }
 
 // Parts lists a checkpoint's parts. What a file without the replay memory lacks
@@ -56,8 +66,9 @@ func (d *DQN) snapshotPart() checkpoint.Part {
 func (d *DQN) clockPart() checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := d.updates.draws.MarshalBinary()
+		due := d.due(d.clock.T)
 		s = savedClock{d.clock, d.schedule, d.cfg.periods(), d.updates.position(), d.updates.optimizer.Step(), draws,
-			map[string]uint64{"q_net": d.theta.Updates, "q_net_target": d.thetaMinus.Updates}}
+			map[string]uint64{"q_net": d.theta.Updates, "q_net_target": d.thetaMinus.Updates}, &due}
 		if d.snapshot != nil {
 			s.Seen["snapshot"] = d.snapshot.Updates
 		}
@@ -75,7 +86,7 @@ func (d *DQN) clockPart() checkpoint.Part {
 		return func() {
 			d.updates.draws = draws
 			d.clock, d.schedule = s.Clock, s.Schedule
-			d.clock.changePeriods(s.Periods, d.cfg.periods())
+			d.clock.changePeriods(s.due(), s.Periods, &d.cfg)
 			d.updates.setPosition(s.Updates)
 			d.updates.optimizer.SetStep(s.OptimizerStep)
 			d.theta.Updates, d.thetaMinus.Updates = s.Seen["q_net"], s.Seen["q_net_target"]
@@ -110,9 +121,9 @@ func (s *savedClock) check(cfg *Config) error {
 	}
 	// Updates are behind or ahead by what a window asks for, or by a burst.
 	window := max(int64(cfg.Window), min(p.Window, 1<<20)) + int64(cfg.NumEnvs)
-	due := c.Begun + p.updatesDue(c.T)
-	slack := p.updatesDue(window) + int64(p.GradientSteps)
-	if s.Updates > due+slack || due-s.Updates > slack || c.Due > c.T+2*window || c.WarmAt > c.Warmup+most {
+	due, spread := s.due(), c.Begun+p.spread(c.T)
+	slack := p.spread(window) + int64(p.GradientSteps)
+	if due > spread || due < spread-slack || s.Updates > due+slack || due-s.Updates > slack || c.Due > c.T+2*window || c.WarmAt > c.Warmup+most {
 		return fmt.Errorf("clock: %d updates where %d are due at t %d, the next window at %d", s.Updates, due, c.T, c.Due)
 	}
 	return nil

@@ -167,20 +167,31 @@ func (n *naive) flush() {
 	}
 }
 
+// isDue reports whether another update is due at t: gradient_steps at every multiple of
+// train_freq; where training is concurrent, as many of the window's as t steps stand for.
 func (n *naive) isDue() bool {
-	return (n.updates+1)*int64(n.c.TrainFreq) <= n.t*int64(n.c.GradientSteps)
+	bursts := func(t int64) (u int64) {
+		for ; t >= int64(n.c.TrainFreq); t -= int64(n.c.TrainFreq) {
+			u += int64(n.c.GradientSteps)
+		}
+		return u
+	}
+	if !n.c.Concurrent {
+		return n.updates < bursts(n.t)
+	}
+	return n.updates < bursts(max(n.t, n.due)) && (n.updates+1)*int64(n.c.TrainFreq) <= n.t*int64(n.c.GradientSteps)
 }
 
-// update does the updates due at t. Update u is due once floor(t / F) >= u.
+// update does the updates due at t.
 func (n *naive) update(t *testing.T) {
 	if !n.c.Concurrent && n.isDue() {
 		n.flush() // every experience enters D before the next update
 	}
 	for n.isDue() {
 		n.updates++
-		at := n.t
-		for at > 0 && (at-1)*int64(n.c.GradientSteps) >= n.updates*int64(n.c.TrainFreq) {
-			at-- // the step at which it became due
+		at := int64(0) // the step of its burst
+		for u := n.updates; u > 0; u -= int64(n.c.GradientSteps) {
+			at += int64(n.c.TrainFreq)
 		}
 		all := slices.Concat(n.d...)
 		b := &minibatch{}

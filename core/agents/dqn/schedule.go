@@ -34,12 +34,13 @@ func (c *Config) periods() periods {
 	return periods{c.TrainFreq, c.GradientSteps, c.targetInterval(), int64(c.Window)}
 }
 
-// changePeriods makes the counts go on from here where the periods are others than
-// before: no update or copy is added or left out because of it.
-func (c *clock) changePeriods(from, to periods) {
-	c.Begun += from.updatesDue(c.T) - to.updatesDue(c.T)
-	if c.Copies >= 0 && to.TargetInterval != from.TargetInterval {
-		c.Copies = c.T / to.TargetInterval
+// changePeriods makes the counts go on from here where other settings ask for updates
+// and copies at other steps: due updates were, and stay, due at this step, and no copy
+// is added or left out.
+func (c *clock) changePeriods(due int64, from periods, cfg *Config) {
+	c.Begun = due - cfg.updatesDue(c.T, c.Due)
+	if to := cfg.targetInterval(); c.Copies >= 0 && to != from.TargetInterval {
+		c.Copies = c.T / to
 	}
 }
 
@@ -61,19 +62,31 @@ func newSchedule(c *Config, total int64) schedule {
 	}
 }
 
-// updatesDue is floor(t / F), the number of updates that t steps ask for; F =
-// train_freq / gradient_steps is kept as that fraction, so nothing drifts.
-func (p periods) updatesDue(t int64) int64 {
-	f, g := int64(p.TrainFreq), int64(p.GradientSteps)
-	return t/f*g + t%f*g/f
+// burst is how many updates t steps ask for: gradient_steps at every multiple of
+// train_freq.
+func (p periods) burst(t int64) int64 { return t / int64(p.TrainFreq) * int64(p.GradientSteps) }
+
+// spread is floor(t / F), F = train_freq / gradient_steps being kept as that fraction,
+// so that nothing drifts: it is never less than burst.
+func (p periods) spread(t int64) int64 {
+	return p.burst(t) + t%int64(p.TrainFreq)*int64(p.GradientSteps)/int64(p.TrainFreq)
 }
 
-func (c *Config) updatesDue(t int64) int64 { return c.periods().updatesDue(t) }
+// updatesDue is how many updates are due at t, where the window's boundary is end. A
+// concurrent window spreads its bursts, so that the trainer thread never idles, and
+// has those up to its end.
+func (c *Config) updatesDue(t, end int64) int64 {
+	p := c.periods()
+	if !c.Concurrent {
+		return p.burst(t)
+	}
+	return min(p.spread(t), p.burst(max(t, end)))
+}
 
-// dueAt is the smallest t with updatesDue(t) >= u.
-func (c *Config) dueAt(u int64) int64 {
-	f, g := int64(c.TrainFreq), int64(c.GradientSteps)
-	return u/g*f + (u%g*f+g-1)/g
+// burstAt is the t of the burst that update u is of.
+func (c *Config) burstAt(u int64) int64 {
+	g := int64(c.GradientSteps)
+	return (u + g - 1) / g * int64(c.TrainFreq)
 }
 
 // targetInterval is C as it acts: theta-minus changes only between windows when

@@ -194,7 +194,7 @@ func (up *updates) update(u int64) (loss float32, err error) {
 		return 0, err
 	}
 	loss = float32(up.report.Loss)
-	at := up.clock.Warmup + up.cfg.dueAt(u-up.clock.Begun)
+	at := up.clock.Warmup + up.cfg.burstAt(u-up.clock.Begun)
 	if f := float64(loss); math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0, fmt.Errorf("loss: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", loss, at, u, fault.ErrNotFinite)
 	}

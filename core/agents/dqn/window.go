@@ -39,7 +39,7 @@ func (d *DQN) windowEnd() int64 {
 }
 
 // due is the number of the update that t steps ask for.
-func (d *DQN) due(t int64) int64 { return d.clock.Begun + d.cfg.updatesDue(t) }
+func (d *DQN) due(t int64) int64 { return d.clock.Begun + d.cfg.updatesDue(t, d.clock.Due) }
 
 // release lets the trainer thread begin what will be due when the steps at hand
 // are over. Nobody sees theta before that.
@@ -81,7 +81,8 @@ func (d *DQN) untilMeeting(until int64) int64 {
 	end := min(roundEnd(d.clock.Due), roundEnd(until-d.clock.Warmup), t-phase+max(1, d.free)*w)
 	if !d.cfg.Concurrent {
 		copyAt := (d.clock.Copies + 1) * d.cfg.targetInterval()
-		end = min(end, d.cfg.dueAt(d.cfg.updatesDue(t)+1), roundEnd(copyAt))
+		nextBurst := (t/int64(d.cfg.TrainFreq) + 1) * int64(d.cfg.TrainFreq)
+		end = min(end, nextBurst, roundEnd(copyAt))
 	}
 	return end - t
 }

@@ -62,7 +62,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
     """Runs one of the library's own benchmarks and returns its report."""
     text = None if options is None else json.dumps(options).encode()
-    return dict(_lib.take_json(_lib.lib().paceline_bench, name.encode(), text))
+    return dict(_lib.take_json(_lib.lib().paceline_bench, _lib.encode(name), text))
 
 
 def _modes(args: argparse.Namespace) -> None:

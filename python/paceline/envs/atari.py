@@ -198,9 +198,9 @@ class ALEInterface:
         The bytes' MD5 identifies the game, or else the file's name ("tetris.bin"). If the file
         cannot be played, the cartridge before stays in.
         """
-        settings, file = self._settings, os.fsencode(path)
+        settings, file = self._settings, _lib.encode(path)
         if not file and self._handle is not None:
-            file = os.fsencode(settings["rom_file"])
+            file = _lib.encode(settings["rom_file"])
         settings.check()
         skip, sticky = settings.integer("frame_skip"), settings.real("repeat_action_probability")
         if skip < 0:
@@ -235,7 +235,7 @@ class ALEInterface:
     @staticmethod
     def isSupportedROM(path: FilePath, /) -> str | None:
         """The id of the game whose cartridge the file is, or None."""
-        file = os.fsencode(path)
+        file = _lib.encode(path)
         if not os.path.exists(file):
             raise RuntimeError("ROM file doesn't exist")
         if os.path.getsize(file) > 1 << 20:
@@ -256,7 +256,7 @@ class ALEInterface:
         return self._view
 
     def _set(self, name: str, value: object) -> None:
-        _lib.lib().paceline_console_set(self._console(), name.encode(), str(value).lower().encode())
+        _lib.lib().paceline_console_set(self._console(), _lib.encode(name), _lib.encode(str(value).lower()))
 
     def _list(self, which: int) -> list[int]:
         out, count = (ctypes.c_int32 * 512)(), ctypes.c_size_t()
@@ -462,7 +462,7 @@ class roms:
             if path.is_file() and ALEInterface.isSupportedROM(path) == name:
                 return path
         # Refused with what is missing, or with which name was meant.
-        game = text("get_rom_path", "name", name).encode()
+        game = _lib.encode(text("get_rom_path", "name", name))
         _lib.new_handle("paceline_console_free", _lib.lib().paceline_console_new, None, game, 0, 0, 0.0, 1).close()
         raise FileNotFoundError(f"{name}.bin came and went while it was searched for")
 

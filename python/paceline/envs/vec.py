@@ -149,4 +149,4 @@ def load_env(path: Any) -> str:
     """Loads environments written in C from a shared library, and returns their name for
     make_vec, gymnasium.make and DQN. The file exports paceline_env_open; see paceline.h
     (section 5) and examples/c/env_plugin.c."""
-    return _lib.take_text(_lib.lib().paceline_env_load, os.fsencode(path)) or ""
+    return _lib.take_text(_lib.lib().paceline_env_load, _lib.encode(path)) or ""

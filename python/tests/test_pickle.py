@@ -1,0 +1,116 @@
+"""Policies in other processes and copied; models, which cannot be."""
+
+import copy
+import multiprocessing
+import pickle
+
+import gymnasium
+import numpy as np
+import pytest
+
+import paceline
+from paceline import A2C, DQN, Policy
+from paceline.errors import HandleError
+
+TINY = {"seed": 3, "policy_kwargs": {"net_arch": [16]}}
+
+
+@pytest.fixture
+def policy():
+    with DQN("MlpPolicy", "CartPole-v1", learning_starts=50, **TINY) as model:
+        model.learn(400, log_interval=None)
+        with model.policy_snapshot() as policy:
+            yield policy
+
+
+def rows(n=200):
+    return np.random.default_rng(1).normal(size=(n, 4)).astype(np.float32)
+
+
+def act_beside_a_model(policy, obs):
+    """In a process whose own first objects have the numbers that the policy's had."""
+    with DQN("MlpPolicy", "CartPole-v1", seed=8) as model, model.policy_snapshot():
+        return policy.act(obs), policy.q_values(obs)
+
+
+def same(a, b):
+    return np.array_equal(a.act(rows()), b.act(rows())) and np.array_equal(a.q_values(rows()), b.q_values(rows()))
+
+
+def test_a_policy_is_pickled_by_its_bytes(policy):
+    data = pickle.dumps(policy)
+    with pickle.loads(data) as other:
+        assert other is not policy and other._handle.value != policy._handle.value
+        assert same(policy, other)
+        policy.close()
+        other.act(rows())  # it is another
+    with pytest.raises(HandleError, match="freed"):
+        pickle.dumps(policy)
+
+
+@pytest.mark.parametrize("method", [copy.copy, copy.deepcopy])
+def test_a_policy_is_copied(policy, method):
+    with method({"policy": [policy]}["policy"][0]) as other:
+        assert same(policy, other)
+    policy.act(rows())  # closing the copy closed nothing else
+
+
+def test_a_policy_acts_the_same_in_another_process(policy):
+    want = policy.act(rows()), policy.q_values(rows())
+    assert len(set(want[0].tolist())) == 2, "the actions are all the same: the test shows little"
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        got = pool.apply(act_beside_a_model, (policy, rows()))
+    assert np.array_equal(got[0], want[0]) and np.array_equal(got[1], want[1])
+
+
+def test_joblib(policy):
+    joblib = pytest.importorskip("joblib")
+    for got in joblib.Parallel(n_jobs=2)(joblib.delayed(act_beside_a_model)(policy, rows()) for _ in range(2)):
+        assert np.array_equal(got[0], policy.act(rows())) and np.array_equal(got[1], policy.q_values(rows()))
+
+
+def test_a_policy_of_a_gymnasium_environment_keeps_its_layout():
+    class Shifted(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float64)
+        action_space = gymnasium.spaces.Discrete(2, start=5)
+
+        def reset(self, seed=None, options=None):
+            return np.zeros(3), {}
+
+        def step(self, action):
+            return np.zeros(3), 0.0, False, True, {}
+
+    with DQN("MlpPolicy", Shifted(), **TINY) as model, model.policy_snapshot() as policy, pickle.loads(pickle.dumps(policy)) as other:
+        obs = np.random.default_rng(2).uniform(-1, 1, (50, 3))
+        assert set(other.act(obs).tolist()) <= {5, 6} and np.array_equal(other.act(obs), policy.act(obs))
+
+
+@pytest.mark.parametrize("cls", [DQN, A2C])
+@pytest.mark.parametrize("method", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_model_says_what_to_do_instead(cls, method):
+    with cls("MlpPolicy", "CartPole-v1", **TINY) as model:
+        with pytest.raises(TypeError, match=rf"a {cls.__name__} cannot be pickled or copied: .*{cls.__name__}\.load"):
+            method(model)
+        model.learn(50, log_interval=None)
+
+
+def test_other_objects_of_the_library_cannot_be_pickled():
+    envs = paceline.make_vec("CartPole-v1", num_envs=2)
+    with pytest.raises(TypeError, match="belongs to its process"):
+        pickle.dumps(envs)
+    envs.close()
+
+
+def test_nul_is_refused(tmp_path):
+    with DQN("MlpPolicy", "CartPole-v1", **TINY) as model:
+        for refused in (
+            lambda: model.save(f"{tmp_path}/a\0b"),
+            lambda: Policy.load("a\0b"),
+            lambda: DQN.load("a\0b"),
+            lambda: model.setting("batch_size\0x"),
+            lambda: paceline.make_vec("CartPole-v1\0x", num_envs=2),
+            lambda: paceline.load_env("lib.so\0x"),
+        ):
+            with pytest.raises(ValueError, match="must not contain NUL"):
+                refused()
+    assert not list(tmp_path.iterdir())
