@@ -1,9 +1,11 @@
 """Shared by all tests: environments that count, and processes with a time limit."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,29 @@ def compile_c(tmp_path):
         return out
 
     return build
+
+
+@pytest.fixture
+def make():
+    """workers.make by fork, which starts fastest; closes everything, and no process or descriptor may be left."""
+    from paceline import workers
+
+    resource_tracker.ensure_running()  # multiprocessing's own, which stay
+    forkserver.ensure_running()
+    made, before = [], descriptors()
+
+    def make(env, num_envs=4, *, workers_=2, **keywords):
+        made.append(workers.make(env, num_envs, workers=workers_, **{"context": "fork", **keywords}))
+        return made[-1]
+
+    yield make
+    pids = [w.process.pid for env in made if not env.closed for w in env._crew.workers if w.dead is None]
+    while made:
+        made.pop().close()
+    assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+    gc.collect()
+    assert descriptors() <= before
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))

@@ -12,7 +12,6 @@ make_vec is the way in; the environments follow Gymnasium's VectorEnv.
 from __future__ import annotations
 
 import copy as copying
-import os
 from typing import Any
 
 from .. import _lib

@@ -1,0 +1,94 @@
+package actor_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+)
+
+// parts writes the two parts of a Group, and read reads them into another.
+func parts(t *testing.T, x *trial) [][]byte {
+	t.Helper()
+	var out [][]byte
+	for _, p := range []checkpoint.Part{x.Exploration(), x.Environments(true)} {
+		var b bytes.Buffer
+		check(t, p.Write(&b))
+		out = append(out, b.Bytes())
+	}
+	return out
+}
+
+func read(x *trial, data [][]byte) error {
+	var adopts []func()
+	for k, p := range []checkpoint.Part{x.Exploration(), x.Environments(false)} {
+		adopt, err := p.Read(bytes.NewReader(data[k]), int64(len(data[k])))
+		if err != nil {
+			return err
+		}
+		adopts = append(adopts, adopt)
+	}
+	for _, f := range adopts {
+		f()
+	}
+	return nil
+}
+
+// A Group that reads what another wrote goes on with the same bits, and one that
+// refuses goes on as it was.
+func TestParts(t *testing.T) {
+	goOn := func(x *trial) journal {
+		for k := range 30 {
+			check(t, x.Choose(int64(2*k), half(), true))
+			must(x.Round())(t)
+		}
+		return x.journal
+	}
+	a := newTrial(t, 2, 1, false)
+	check(t, a.Reset())
+	goOn(a)
+	saved, obs := parts(t, a), slices.Clone(a.Obs())
+	for i := range a.journal {
+		a.journal[i] = nil
+	}
+	want := goOn(a)
+
+	b := newTrial(t, 2, 1, false)
+	check(t, b.Reset())
+	for i := range b.journal {
+		b.journal[i] = nil
+	}
+	check(t, read(b, saved))
+	if !bytes.Equal(b.Obs(), obs) {
+		t.Error("other observations than were written")
+	}
+	differ(t, "read", goOn(b), want)
+
+	for k, bad := range [][][]byte{
+		{[]byte(`{"streams":[]}`), saved[1]}, {[]byte(`{"streams":["AA==","AA=="]}`), saved[1]}, {saved[0], []byte(`{}`)},
+		{saved[0], bytes.Replace(saved[1], []byte(`"states":["`), []byte(`"states":["AAAA`), 1)}, {saved[0][:10], saved[1]},
+	} {
+		c, d := newTrial(t, 2, 1, false), newTrial(t, 2, 1, false)
+		for _, x := range []*trial{c, d} {
+			check(t, x.Reset())
+			goOn(x)
+		}
+		if err := read(c, bad); err == nil {
+			t.Errorf("damage %d was read", k)
+		}
+		differ(t, fmt.Sprintf("damage %d", k), goOn(c), goOn(d))
+	}
+
+	// Without the part, new episodes begin at the next Repair.
+	adopt, err := b.Environments(false).Read(nil, 0)
+	check(t, err)
+	adopt()
+	check(t, b.Repair())
+	for i, lines := range b.journal {
+		if !slices.Equal([]string{lines[len(lines)-2], lines[len(lines)-1][:5]}, []string{"cut", "begin"}) {
+			t.Errorf("environment %d goes on with %q", i, lines[len(lines)-2:])
+		}
+	}
+}

@@ -1,0 +1,380 @@
+"""Environments in worker processes that fail, die, are interrupted or closed."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import worker_envs as we
+from conftest import descriptors, hear_ctrl_c
+from paceline import workers
+from paceline.errors import CallbackError, ConfigError, ForkError, HandleError
+
+# ------------------------------------------------------------------ failures
+
+
+def test_an_exception_says_where_it_came_from(make):
+    env = make(we.Trouble, 4)
+    env.reset(seed=10)
+    with pytest.raises(CallbackError, match="(?m)^environment 2: ValueError: the arm is stuck$") as caught:
+        env.step([0, 0, 1, 0])
+    err = caught.value
+    assert err.index == 2 and err.indices == (2,)
+    assert "in step\n" in err.traceback and "worker_envs.py" in err.traceback and "the arm is stuck" in err.traceback
+    if sys.version_info >= (3, 11):
+        assert err.__notes__ == [err.traceback]
+    # The others' step is not lost.
+    obs, rewards, terminated, truncated, infos = err.results
+    assert obs[[0, 1, 3], 2].tolist() == [1, 1, 1] and rewards.tolist() == [10.01, 11.01, 0, 13.01]
+    assert infos["_odd"].tolist() == [True, True, False, True]
+    # It is refused until it is reset.
+    with pytest.raises(CallbackError, match="(?m)^environment 2: ValueError: the arm is stuck; it must be reset first$"):
+        env.step([0] * 4)
+    assert env.get_attr("count") == (1, 1, 0, 1)
+    env.reset(options={"reset_mask": np.array([0, 0, 1, 0], bool)})
+    assert env.step([0] * 4)[0][:, 2].tolist() == [2, 2, 1, 2]
+
+
+@pytest.mark.parametrize("action, text", [(4, r"ValueError: observation: shape \(3,\), must be \(4,\)")])
+def test_what_does_not_fit_is_refused(make, action, text):
+    env = make(we.Trouble, 2)
+    env.reset()
+    with pytest.raises(CallbackError, match=f"(?m)^environment 1: {text}$"):
+        env.step([0, action])
+
+
+def test_several_fail_at_once(make):
+    env = make(we.Trouble, 4)
+    env.reset(seed=0)
+    with pytest.raises(CallbackError, match="(?m)^environment 1: ValueError: the arm") as caught:
+        env.step([0, 1, 0, 1])
+    assert caught.value.indices == (1, 3)
+    with pytest.raises(CallbackError, match="(?m)^environment 3: LookupError: no level of that name$") as caught:
+        env.reset(options={"fail": 3})
+    assert caught.value.results[0][:3, 1].tolist() == [1, 1, 1]
+    env.reset()
+    env.step([0] * 4)
+
+
+def test_a_value_that_cannot_be_sent_is_an_error(make):
+    env = make(we.Trouble, 2)
+    with pytest.raises(CallbackError, match="(?m)^environment 0: TypeError: cannot pickle"):
+        env.call("lock")
+    env.reset()
+    env.step([0, 0])
+
+
+@pytest.mark.parametrize("action, code", [(2, 3), (3, -9)])
+def test_a_process_that_dies(make, action, code):
+    env = make(we.Trouble, 4)
+    env.reset(seed=10)
+    died = f"its worker process died with exit code {code}"
+    with pytest.raises(CallbackError, match=f"^environment 2: {died}$") as caught:
+        env.step([0, 0, 0, action])
+    assert caught.value.indices == (2, 3) and caught.value.traceback == ""
+    assert caught.value.results[0][:2, 2].tolist() == [1, 1]
+    for call in (lambda: env.step([0] * 4), lambda: env.get_attr("count")):
+        with pytest.raises(CallbackError, match=f"^environment 2: {died}; it must be reset first$"):
+            call()
+    # A reset of one starts the process again; its other environment is still to be reset.
+    before = env._crew.workers[0].process.pid
+    env.reset(seed=20, options={"reset_mask": np.array([0, 0, 0, 1], bool)})
+    with pytest.raises(CallbackError, match=f"^environment 2: {died}; it must be reset first$"):
+        env.step([0] * 4)
+    obs, _ = env.reset(seed=20, options={"reset_mask": np.array([0, 0, 1, 0], bool)})
+    assert obs[2:].tolist() == [[22, 0, 0, -1], [23, 0, 0, -1]] and env.get_attr("count") == (1, 1, 0, 0)
+    assert env.call("pid")[:2] == (before, before)
+    assert env.step([0] * 4)[0][:, 2].tolist() == [2, 2, 1, 1]
+
+
+def test_a_process_that_dies_among_batches(make):
+    env = make(we.Trouble, 4, batch_size=1)
+    env.reset(seed=10)
+    env.send([0, 2], [2, 3])
+    assert env.recv()[4]["env_id"] == [2]  # was back before
+    with pytest.raises(CallbackError, match="^environment 3: its worker process died with exit code 3$"):
+        env.recv()
+    with pytest.raises(ConfigError, match="^recv: 0 environments"):
+        env.recv()
+    for i in (2, 3):
+        with pytest.raises(CallbackError, match=f"^environment {i}: its worker process died with exit code 3; it must be"):
+            env.send([0], [i])
+    assert env.step([0], [1])[4]["env_id"] == [1]
+    mask = np.array([0, 0, 1, 1], bool)
+    env.async_reset(seed=20, options={"reset_mask": mask})
+    assert sorted(env.recv()[0][0, 0] for _ in range(2)) == [22, 23]
+
+
+def test_a_process_that_cannot_be_started_again(make, tmp_path):
+    class Once(we.Trouble):
+        def __init__(self):
+            super().__init__()
+            (tmp_path / "made").touch(exist_ok=False)
+
+    env = make([we.Trouble, Once], 2)
+    env.reset()
+    with pytest.raises(CallbackError, match="^environment 1: its worker"):
+        env.step([0, 2])
+    for _ in range(2):
+        with pytest.raises(CallbackError, match="(?m)^environment 1: FileExistsError: "):
+            env.reset()
+    assert env.reset(options={"reset_mask": np.array([1, 0], bool)})[0][0, 2] == 0
+    (tmp_path / "made").unlink()
+    env.reset()
+    env.step([0, 0])
+
+
+def test_a_process_that_dies_between_steps(make):
+    env = make(we.Counting, 4)
+    env.reset(seed=1)
+    os.kill(env.call("pid")[3], signal.SIGKILL)
+    time.sleep(0.1)
+    with pytest.raises(CallbackError, match="(?m)^environment 2: its worker process died with exit code -9$") as caught:
+        env.step([0] * 4)
+    assert caught.value.indices == (2, 3) and caught.value.results[1].tolist() == [1.01, 2.01, 0, 0]
+    mask = np.zeros(4, bool)
+    mask[list(caught.value.indices)] = True
+    env.reset(options={"reset_mask": mask})
+    env.step([0] * 4)
+
+
+def test_death_is_seen_though_a_grandchild_keeps_the_pipe(make):
+    env = make(we.Parent, 1, workers_=1)
+    env.reset()
+    start = time.monotonic()
+    with pytest.raises(CallbackError, match="(?m)^environment 0: its worker process died with exit code 5$"):
+        env.step([0])
+    assert time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize(
+    "how, text",
+    [("raise", "FileNotFoundError: no such level$"), ("die", "its worker process died with exit code 9 before it had made")],
+)
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_environments_that_cannot_be_made(how, text, context):
+    before = descriptors()
+    # spawn keeps one pipe to multiprocessing's own tracker.
+    with pytest.raises(CallbackError, match=f"(?m)^environment 2: {text}") as caught:
+        workers.make([we.Counting] * 2 + [lambda: we.Unmade(how)] * 2, 4, workers=2, context=context)
+    assert caught.value.index == 2 and ("in __init__\n" in caught.value.traceback) is (how == "raise")
+    del caught
+    gc.collect()
+    assert descriptors() <= before + (context == "spawn")
+    assert not children()
+
+
+def children():
+    """Worker processes of this one that are alive."""
+    out = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True).stdout
+    return [line for line in out.splitlines() if "spawn_main" in line]
+
+
+def test_a_function_that_makes_no_environment():
+    with pytest.raises(CallbackError, match="(?m)^environment 0: TypeError: the function returned dict, must be a gymnasium.Env$"):
+        workers.make(dict, 1, context="fork")
+
+
+# ------------------------------------------------------------------ ending
+
+
+def test_close_works_from_any_state(make):
+    env = make(we.Slow, 4, batch_size=2)
+    env.close()
+    env.close()
+    assert env.closed
+    for call in (env.reset, env.recv, env.render, lambda: env.step([0])):
+        with pytest.raises(HandleError, match="^environments: closed$"):
+            call()
+    env = make(we.Slow, 4, batch_size=2)
+    env.reset()
+    env.send([2] * 4)
+    env.close()
+    env = make(we.Slow, 1, workers_=1)
+    env.reset()
+    env.set_attr("count", -(10**9))
+    env.send([4])
+    start = time.monotonic()
+    env.close(timeout=0)
+    assert time.monotonic() - start < 0.3
+    env = make(lambda: we.Counting(size=10**6), 4, workers_=1)
+    env.reset()
+    env.send([0] * 4)  # nobody reads their infos
+    env.close()
+
+
+def test_garbage_is_closed(make):
+    env = workers.make(we.Counting, 2, workers=2, context="fork")
+    pids = env.call("pid")
+    del env
+    gc.collect()
+    assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+def test_a_forked_child_is_refused(make):
+    env = make(we.Counting, 1, workers_=1)
+    env.reset(seed=1)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            env.step([0])
+        except ForkError as err:
+            os.write(write, str(err).encode())
+        env.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(write)
+    assert os.read(read, 200).startswith(b"environments: made by the process that forked this one")
+    os.close(read)
+    assert env.step([0])[0][0, 2] == 1
+
+
+QUIET = {
+    "left open": "env.step([0, 0])",
+    "under way": "env.send([0, 0])",
+    "closed": "env.step([0, 0]); env.close()",
+    "dead": "import os, signal; os.kill(env.call('pid')[0], signal.SIGKILL)",
+    "garbage": "env.step([0, 0]); del env",
+    "exit": "import sys; sys.exit(0)",
+}
+
+
+@pytest.mark.parametrize("end", QUIET)
+def test_processes_end_in_silence(process, end):
+    done = process(
+        f"""
+import worker_envs as we
+from paceline import workers
+if __name__ == "__main__":
+    env = workers.make(we.Counting, 2, workers=2, context={"spawn" if end in ("left open", "closed") else "fork"!r})
+    env.reset(seed=1)
+    {QUIET[end]}
+    print("done")
+""",
+        options=(),
+    )
+    assert done.stderr == "" and done.stdout in ("done\n", "")
+
+
+def test_ctrl_c_is_the_parents(tmp_path):
+    """SIGINT to the whole group, as a terminal sends it, in the middle of a step."""
+    code = """
+import os, signal, sys, threading
+import worker_envs as we
+from paceline import workers
+if __name__ == "__main__":
+    env = workers.make(we.Slow, 2, workers=2, context="fork")
+    env.reset(seed=1)
+    threading.Timer(0.2, lambda: os.killpg(0, signal.SIGINT)).start()
+    try:
+        env.step([4, 4])
+    except KeyboardInterrupt:
+        print("interrupted")
+    try:
+        env.step([0, 0])
+    except ValueError as err:
+        print(err)
+    print(env.recv()[1])
+    env.send([1, 1])
+    print(env.reset(seed=3)[0][:, 0], env.step([0, 0])[1])
+    env.close()
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    options = {"cwd": tmp_path, "env": env, "start_new_session": True, "preexec_fn": hear_ctrl_c}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **options)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "interrupted",
+        "environment 0: it is under way, must be received first",
+        "[1.01 2.01]",
+        "[3. 4.] [3.01 4.01]",
+    ]
+
+
+class Interrupt(BaseException):
+    pass
+
+
+@pytest.fixture
+def interrupt():
+    """interrupt(seconds): an exception in this thread after that time, wherever it then is."""
+
+    def raise_it(*_):
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_interrupts_at_any_moment_are_survived(make, interrupt):
+    rng = np.random.default_rng(1)
+    env, interrupts, count, number = make(we.Words, 4, autoreset_mode="disabled"), 0, 0, 1
+    env.reset(seed=1)
+    for k in range(400):
+        try:
+            interrupt(rng.random() * 1.5e-3)
+            try:
+                if k % 5 == 4:
+                    assert env.get_attr("count") == (count,) * 4
+                else:
+                    obs, *_ = env.step([[k % 5]] * 4)
+                    count += 1
+                    assert obs["count"].tolist() == [count] * 4
+                    assert obs["word"] == tuple(f"n{number + i}e0a{k % 5}" for i in range(4))
+            finally:
+                interrupt(0)
+        except Interrupt:
+            interrupts, count = interrupts + 1, 3
+        if count == 3:
+            count, number = 0, k
+            obs, _ = env.reset(seed=k)
+            assert obs["word"] == tuple(f"n{k + i}e0a-1" for i in range(4)) and obs["count"].tolist() == [0] * 4
+    assert interrupts > 40
+
+
+def test_an_interrupted_call_leaves_nothing(make, interrupt):
+    env = make(we.Slow, 2, workers_=2, batch_size=1)
+    env.reset(seed=1)
+    interrupt(0.1)
+    with pytest.raises(Interrupt):
+        env.call("step_slowly")
+    with pytest.raises(ConfigError, match="^recv: 0 environments"):
+        env.recv()
+    assert env.step([0], [1])[1].tolist() == [2.01]
+
+
+def test_workers_end_with_a_killed_parent(process):
+    done = process(
+        """
+import os, signal
+import worker_envs as we
+from paceline import workers
+env = workers.make(we.Counting, 2, workers=2, context="fork")
+print(*env.call("pid"), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+""",
+        check=False,
+    )
+    pids = done.stdout.split()
+    assert len(pids) == 2 and done.stderr == ""
+    deadline = time.monotonic() + 5
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_script_without_the_guard_is_reported_so(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import worker_envs as we\nfrom paceline import workers\nworkers.make(we.Counting, 1)\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    done = subprocess.run([sys.executable, str(script)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "its worker process died with exit code 1 before it had made its environments" in done.stderr
+    assert "needs: if __name__ == '__main__')" in done.stderr
