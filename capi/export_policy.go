@@ -62,7 +62,7 @@ func pacelineGoPolicyDescribe(out **C.char, id C.uint64_t, why *C.pl_error) C.in
 		for _, o := range p.Outputs() {
 			outputs = append(outputs, map[string]any{"name": o.Name, "len": o.Len})
 		}
-		return putJSON(out, map[string]any{"env": p.Spec().ID, "outputs": outputs, "state_bytes": 0})
+		return putJSON(out, map[string]any{"env": p.Spec().ID, "outputs": outputs, "state_bytes": 0, "host_data": p.HostData()})
 	}), why)
 }
 

@@ -28,13 +28,14 @@ type Saved struct {
 	Precision  string     `json:"precision"`
 	Head       int        `json:"head"`
 	Kind       Kind       `json:"kind"`
+	HostData   string     `json:"host_data,omitempty"`
 }
 
 // Saved returns s as files have it.
 func (s Spec) Saved() Saved {
 	o := s.Env.Obs
 	return Saved{s.Set, s.Env.ID, o.DType.String(), o.Shape, o.FrameStack, s.Env.Action.N,
-		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind}
+		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind, s.HostData}
 }
 
 // Shape says what a policy observes and how many actions it has, for errors and to
@@ -43,7 +44,7 @@ func (s Saved) Shape() string { return fmt.Sprintf("%s %v and %d actions", s.DTy
 
 // Spec returns the Spec that was saved.
 func (s Saved) Spec() (Spec, error) {
-	spec := Spec{Set: s.Set, Head: s.Head, Kind: s.Kind}
+	spec := Spec{Set: s.Set, Head: s.Head, Kind: s.Kind, HostData: s.HostData}
 	obs := env.ObsSpec{Shape: s.Axes, FrameStack: s.FrameStack, Low: []float32{0}, High: []float32{255}}
 	switch s.DType {
 	case env.Uint8.String():

@@ -12,6 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // DQN is train.Method by Algorithm 1.
@@ -236,6 +237,8 @@ func (d *DQN) Policy() policy.Spec {
 func (d *DQN) Digests() []train.Digest {
 	return []train.Digest{{Name: "replay", Sum: d.memory.Hash}}
 }
+
+func (d *DQN) Latest() (*vec.Rows, []int32) { return d.samplers.Latest() }
 
 func (d *DQN) Metrics(m *train.Metrics) {
 	c := &d.clock
