@@ -134,6 +134,10 @@ func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName
 		out.mean_return, out.std_return = C.double(e.MeanReturn), C.double(e.StdReturn)
 		out.min_return, out.max_return = C.double(e.MinReturn), C.double(e.MaxReturn)
 		out.mean_length = C.double(e.MeanLen)
+		if o != nil {
+			copy(hostSlice((*float64)(o.returns), e.Episodes), e.Returns)
+			copy(hostSlice((*int64)(o.lengths), e.Episodes), e.Lengths)
+		}
 		return nil
 	}), why)
 }

@@ -616,6 +616,8 @@ typedef struct paceline_eval_options {
   int64_t episodes; /* 1 to 1000000 */
   double epsilon;   /* 0 to 1: how likely a random action is taken */
   uint64_t seed;    /* of the environments, and of what is drawn */
+  double *returns;  /* [episodes], of each; or NULL */
+  int64_t *lengths; /* [episodes], in steps; or NULL */
 } paceline_eval_options;
 
 typedef struct paceline_evaluation {

@@ -8,9 +8,10 @@ method's module (dqn.py, a2c.py).
 from __future__ import annotations
 
 import ctypes
+import difflib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _lib
@@ -120,6 +121,39 @@ def spell(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(spell(v) for v in value)
     return str(value)
+
+
+# Keywords of other libraries' DQN and A2C, with what there is instead.
+_ELSEWHERE = {
+    **dict.fromkeys(
+        (
+            "prioritized_replay",
+            "prioritized_replay_alpha",
+            "prioritized_replay_beta0",
+            "prioritized_replay_beta_iters",
+            "prioritized_replay_eps",
+        ),
+        "transitions are drawn uniformly: prioritised replay is not built",
+    ),
+    "double_q": "Double Q-learning is DQN's alone",
+    "dueling": "the network has one stream: dueling networks are not built",
+    "param_noise": "exploration is epsilon-greedy: noisy networks are not built",
+    "n_quantiles": "Q-values are means: distributions are not built",
+    "create_eval_env": "learn(eval_freq=..., eval_env=...) evaluates",
+    "n_cpu_tf_sess": "num_threads is the number of threads",
+    "clip_range": "PPO is not built",
+    "n_epochs": "PPO is not built",
+}
+
+
+def check_keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError for a keyword that is not known, with the one that is meant or what there is instead."""
+    for name in given:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, list(known), 1)
+        more = _ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else "")
+        raise TypeError(f"{method}() got an unexpected keyword argument {name!r}" + (f": {more}" if more else ""))
 
 
 def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: Rules) -> dict[str, Any]:

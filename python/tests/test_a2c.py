@@ -89,7 +89,7 @@ def test_what_is_not_built_is_refused(keywords, says):
 
 def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
-    elsewhere = {"env", "env_options", "learning_rate_final", "autoreset"}
+    elsewhere = {"env", "env_options", "learning_rate_final", "autoreset", "host_data"}
     by_policy_kwargs = {
         "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "ortho_init", "rms_prop_alpha", "rms_prop_eps_inside", "rms_prop_first",
         "adam_eps",
@@ -382,8 +382,8 @@ def test_callbacks_see_rollouts():
 def test_checkpoint_callback(tmp_path):
     with small() as model:
         model.learn(200, CheckpointCallback(100, tmp_path, save_replay_buffer=True))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["rl_model_100_steps.paceline", "rl_model_200_steps.paceline"]
-    A2C.load(tmp_path / "rl_model_100_steps.paceline").close()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["rl_model_100_steps.zip", "rl_model_200_steps.zip"]
+    A2C.load(tmp_path / "rl_model_100_steps.zip").close()
 
 
 def test_log_interval_counts_rollouts(capsys):
