@@ -401,8 +401,7 @@ def test_closed_models_say_so():
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"batch_size": 1000}, "batch_size"),
-        ({"learning_starts": 4}, "learning_starts: 4, must be at least batch_size"),
+        ({"batch_size": 60_000}, "batch_size: 60000, must be at most buffer_size"),
         ({"actor": "online"}, "actor: online, must be target or snapshot"),
         ({"gamma": 1.5}, "gamma: 1.5"),
         ({"window": 1}, "window: 1, must be at least num_envs"),
@@ -435,6 +434,14 @@ def test_a_replay_that_does_not_fit_is_refused_at_once():
         DQN("CnnPolicy", "Catch-v0", buffer_size=10**9, learning_starts=100)
     assert isinstance(caught.value, MemoryError)
     assert sum(word[0].isdigit() for word in str(caught.value).replace("(", " ").split()) >= 2
+
+
+def test_a_short_warm_up_lasts_a_minibatch():
+    with pytest.warns(PacelineWarning, match="learning_starts: 0 is below batch_size and acts as 128"):
+        model = small(learning_starts=0, batch_size=128)
+    with model:
+        model.learn(200, log_interval=None)
+        assert model.setting("learning_starts") == "128" and model.stats["updates"] > 0
 
 
 def test_notices_are_warnings():

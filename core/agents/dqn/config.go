@@ -58,7 +58,7 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Float("learning_rate", 1e-4, 0, 1e3, "step size of the optimiser", func(c *Config) *float64 { return &c.LearningRate }),
 	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
 	settings.Int("buffer_size", 1_000_000, 1, 1<<40, "transitions that can be sampled from the replay memory", func(c *Config) *int { return &c.BufferSize }),
-	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; at least batch_size", func(c *Config) *int { return &c.LearningStarts }),
+	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; below batch_size it acts as batch_size", func(c *Config) *int { return &c.LearningStarts }),
 	settings.Int("batch_size", 32, 1, 65536, "transitions in a minibatch", func(c *Config) *int { return &c.BatchSize }),
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
 	settings.Int("train_freq", 4, 1, 1<<40, "steps (of all environments together) between two bursts of gradient_steps updates", func(c *Config) *int { return &c.TrainFreq }),
@@ -106,11 +106,13 @@ func (c *Config) resolve() (notices []string, err error) {
 	if c.BatchSize > c.BufferSize {
 		return nil, fmt.Errorf("batch_size: %d, must be at most buffer_size (%d)", c.BatchSize, c.BufferSize)
 	}
-	if c.LearningStarts < c.BatchSize {
-		return nil, fmt.Errorf("learning_starts: %d, must be at least batch_size (%d)", c.LearningStarts, c.BatchSize)
-	}
 	if c.BufferSize < c.NumEnvs {
 		return nil, fmt.Errorf("buffer_size: %d, must be at least num_envs (%d)", c.BufferSize, c.NumEnvs)
+	}
+	if c.LearningStarts < c.BatchSize {
+		notices = append(notices, fmt.Sprintf("learning_starts: %d is below batch_size and acts as %d, because the first minibatch is drawn from the warm-up",
+			c.LearningStarts, c.BatchSize))
+		c.LearningStarts = c.BatchSize
 	}
 	if c.Concurrent && c.TargetUpdateInterval < c.Window {
 		notices = append(notices, fmt.Sprintf("target_update_interval: %d is below the window and acts as %d, because theta-minus does not change inside a window",
