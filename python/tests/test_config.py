@@ -1,10 +1,12 @@
 """Keywords: what is translated, what is refused, and with which words."""
 
+import warnings
+
 import pytest
 
 from paceline.config import Config, describe, methods
 from paceline.dqn import settings
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineWarning
 from paceline.schedules import linear
 
 
@@ -28,7 +30,6 @@ def test_learning_rates(given, start, end):
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"tau": 0.005}, "tau: 0.005, must be 1"),
         ({"n_steps": 3}, "n_steps: 3, must be 1"),
         ({"replay_buffer_class": dict}, "replay_buffer_class"),
         ({"device": "cuda"}, "device: 'cuda', must be 'auto' or 'cpu'"),
@@ -54,6 +55,16 @@ def test_other_keywords_of_sb3():
     assert settings({"exploration_fraction": 0.2})["exploration_steps"] == 0
     kwargs = {"net_arch": [8, 4], "optimizer_class": type("RMSprop", (), {}), "optimizer_kwargs": {"eps": 1e-5}}
     assert settings({"policy_kwargs": kwargs}) == {"net_arch": [8, 4], "optimizer": "rmsprop", "optimizer_eps": 1e-5}
+
+
+def test_tau_below_1_is_not_concurrent_by_default():
+    with pytest.warns(PacelineWarning, match="tau: 0.005 makes concurrent default to False"):
+        assert settings({"tau": 0.005, "concurrent": None}) == {"tau": 0.005, "concurrent": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert settings({"tau": 0.005, "concurrent": True})["concurrent"] is True
+        assert settings({"tau": 1.0, "concurrent": None})["concurrent"] is True
+        assert settings({"tau": 0.005}) == {"tau": 0.005}  # over a preset or a file, which say whether concurrent
 
 
 def test_every_setting_is_a_keyword_or_explained():

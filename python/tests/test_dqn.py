@@ -444,6 +444,21 @@ def test_a_short_warm_up_lasts_a_minibatch():
         assert model.setting("learning_starts") == "128" and model.stats["updates"] > 0
 
 
+def test_tau():
+    with pytest.warns(PacelineWarning, match="tau: 0.1 makes concurrent default to False") as caught:
+        model = small(tau=0.1, target_update_interval=8)
+    assert caught[0].filename == __file__ and len(caught) == 1
+    with model:
+        assert model.setting("concurrent") == "false" and model.setting("tau") == "0.1"
+        before = model.get_parameters()["policy"]["q_net_target.q_net.0.weight"].copy()
+        model.learn(200, log_interval=None)
+        weights = model.get_parameters()["policy"]
+        moved, ahead = (abs(weights[f"{net}.q_net.0.weight"] - before).max() for net in ("q_net_target", "q_net"))
+        assert 0 < moved < ahead
+    with pytest.raises(ConfigError, match="tau: 2, must be 1e-06 to 1"):
+        small(tau=2.0)
+
+
 def test_notices_are_warnings():
     with pytest.warns(PacelineWarning, match="target_update_interval") as caught:
         DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "target_update_interval": 10}).close()

@@ -28,6 +28,7 @@ type Config struct {
 	TrainFreq            int // F = TrainFreq / GradientSteps
 	GradientSteps        int
 	TargetUpdateInterval int // C
+	Tau                  float64
 	ExplorationFraction  float64
 	ExplorationInitial   float64
 	ExplorationFinal     float64
@@ -63,7 +64,8 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
 	settings.Int("train_freq", 4, 1, 1<<40, "steps (of all environments together) between two bursts of gradient_steps updates", func(c *Config) *int { return &c.TrainFreq }),
 	settings.Int("gradient_steps", 1, 1, 1<<20, "updates at every multiple of train_freq; a concurrent window spreads them over its steps", func(c *Config) *int { return &c.GradientSteps }),
-	settings.Int("target_update_interval", 10000, 1, 1<<40, "C: steps between two copies theta-minus <- theta", func(c *Config) *int { return &c.TargetUpdateInterval }),
+	settings.Int("target_update_interval", 10000, 1, 1<<40, "C: steps between two updates of theta-minus; see tau", func(c *Config) *int { return &c.TargetUpdateInterval }),
+	settings.Float("tau", 1, 1e-6, 1, "share of theta that theta-minus takes at each multiple of target_update_interval: theta-minus <- tau theta + (1 - tau) theta-minus; 1: a copy. where concurrent, those of a window are taken at its end", func(c *Config) *float64 { return &c.Tau }),
 	settings.Float("exploration_fraction", 0.1, 0, 1, "part of the run over which epsilon falls; ignored if exploration_steps is set", func(c *Config) *float64 { return &c.ExplorationFraction }),
 	settings.Float("exploration_initial_eps", 1, 0, 1, "epsilon at the first step after the warm-up", func(c *Config) *float64 { return &c.ExplorationInitial }),
 	settings.Float("exploration_final_eps", 0.05, 0, 1, "epsilon after it has fallen", func(c *Config) *float64 { return &c.ExplorationFinal }),
@@ -115,8 +117,12 @@ func (c *Config) resolve() (notices []string, err error) {
 		c.LearningStarts = c.BatchSize
 	}
 	if c.Concurrent && c.TargetUpdateInterval < c.Window {
-		notices = append(notices, fmt.Sprintf("target_update_interval: %d is below the window and acts as %d, because theta-minus does not change inside a window",
-			c.TargetUpdateInterval, c.Window))
+		acts := fmt.Sprintf("acts as %d", c.Window)
+		if c.Tau < 1 {
+			acts = "a window's steps of tau are taken at its end, all at once"
+		}
+		notices = append(notices, fmt.Sprintf("target_update_interval: %d is below the window and %s, because theta-minus does not change inside a window",
+			c.TargetUpdateInterval, acts))
 	}
 	return notices, nil
 }

@@ -57,6 +57,10 @@ func TestResolve(t *testing.T) {
 	if err != nil || c.LearningStarts != 16 || len(said) != 1 || !strings.HasPrefix(said[0], "learning_starts: 15 is below batch_size and acts as 16") {
 		t.Errorf("learning_starts %d, %q, %v", c.LearningStarts, said, err)
 	}
+	c = cartpole(func(c *Config) { c.TargetUpdateInterval, c.Tau = 8, 0.5 })
+	if said, err = c.resolve(); err != nil || len(said) != 1 || !strings.Contains(said[0], "8 is below the window and a window's steps of tau are taken at its end") {
+		t.Errorf("%q, %v", said, err)
+	}
 	d := newDQN(t, cartpole(func(c *Config) { c.TargetUpdateInterval = 8 }))
 	if text, err := d.Notice(); err != nil || !strings.Contains(text, "target_update_interval: 8 is below the window and acts as 32") {
 		t.Errorf("notice %q, %v", text, err)

@@ -20,6 +20,8 @@ type DQN struct {
 	cfg  Config // resolved
 	spec env.Spec
 	host *train.Host
+	// device computes for the main thread.
+	device nn.Device
 
 	// Parameter sets by their names in the paper; the snapshot is theta at the
 	// start of the window.
@@ -123,7 +125,7 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &DQN{cfg: *cfg, spec: s.Spec, host: s.Host}
+	d = &DQN{cfg: *cfg, spec: s.Spec, host: s.Host, device: s.Device}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())

@@ -213,9 +213,19 @@ func (n *naive) update(t *testing.T) {
 }
 
 func (n *naive) updateTarget(every int) {
-	if passed := n.t / int64(every); passed > n.copies {
-		n.copies = passed
-		n.minus.CopyFrom(n.theta)
+	keep := 1.0 // of theta-minus
+	for passed := n.t / int64(every); n.copies < passed; {
+		if n.copies++; n.copies == 0 {
+			keep = 0
+		}
+		keep *= 1 - n.c.Tau
+	}
+	if keep < 1 {
+		for k, v := range n.theta.Host {
+			n.minus.Host[k] = float32(float32(keep)*n.minus.Host[k]) + float32(float32(1-keep)*v)
+		}
+		n.minus.Updates = n.theta.Updates
+		n.minus.Wrote()
 	}
 }
 
@@ -236,7 +246,11 @@ func (n *naive) round(t *testing.T) {
 			n.update(t) // of the window that ends, on what D held
 			n.flush()
 			if n.c.Concurrent {
-				n.updateTarget(max(n.c.TargetUpdateInterval, n.c.Window))
+				every := n.c.TargetUpdateInterval
+				if n.c.Tau == 1 {
+					every = max(every, n.c.Window)
+				}
+				n.updateTarget(every)
 			}
 			n.snapshot.CopyFrom(n.theta)
 			for n.due <= n.t {
@@ -344,6 +358,7 @@ func randomConfig(r *rand.Rand) Config {
 	c.BatchSize, c.LearningStarts, c.BufferSize = 4, 4+r.IntN(30), 20+r.IntN(150)
 	c.LearningRate, c.LearningRateFinal = 1e-2, 1e-3
 	c.ExplorationSteps, c.ExplorationFinal = 1+r.IntN(200), 0.1
+	c.Tau = []float64{1, 1, 0.3, 0.02}[r.IntN(4)]
 	return c
 }
 
@@ -354,8 +369,8 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
 		c, total := randomConfig(r), int64(100+r.IntN(300))
 		driver := []string{"built in", "same step", "next step"}[k%3]
-		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d", k, driver, c.NumEnvs,
-			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts)
+		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d tau=%v", k, driver, c.NumEnvs,
+			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.Tau)
 		t.Run(name, func(t *testing.T) {
 			n := newNaive(t, c, total, driver != "built in", driver == "next step")
 			if driver == "built in" {

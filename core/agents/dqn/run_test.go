@@ -216,6 +216,7 @@ func TestFieldsOutOfRange(t *testing.T) {
 		"train_freq: 0, must be 1 to":                func(c *Config) { c.TrainFreq = 0 },
 		"batch_size: -3, must be 1 to 65536":         func(c *Config) { c.BatchSize = -3 },
 		"num_envs: 0, must be 1 to":                  func(c *Config) { c.NumEnvs = 0 },
+		"tau: 0, must be 1e-06 to 1":                 func(c *Config) { c.Tau = 0 },
 		"gamma: \"NaN\", must be a finite number":    func(c *Config) { c.Gamma = math.NaN() },
 		"target_update_interval: 0, must be 1 to":    func(c *Config) { c.TargetUpdateInterval = 0 },
 		"autoreset: \"\", must be same_step":         func(c *Config) { c.Autoreset = "" },
