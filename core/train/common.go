@@ -55,6 +55,12 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 	})
 }
 
+// Activation is the setting of what MlpPolicy has between its layers, which methods
+// have with different defaults.
+func Activation[C any](def string, field func(*C) *string) settings.Setting {
+	return settings.Text("activation_fn", def, "what follows each of MlpPolicy's hidden layers: tanh or relu", []string{"tanh", "relu"}, field)
+}
+
 // Config is the settings of one method.
 type Config struct {
 	*settings.Values

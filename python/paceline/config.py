@@ -207,6 +207,10 @@ def one_of(name: str, classes: Mapping[str, dict[str, Any]]) -> Rule:
     return rule
 
 
+ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for name in ("Tanh", "ReLU")})
+"""The rule of policy_kwargs["activation_fn"]."""
+
+
 def optimizer_kwargs(names: Mapping[str, str]) -> Rule:
     """The rule of policy_kwargs["optimizer_kwargs"]: PyTorch's names, each with the setting's."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from ._trainer import Trainer, constructor
-from .config import Fixed, Rules, class_name, one_of, optimizer_kwargs, translate, zero_for_none
+from .config import ACTIVATION, Fixed, Rules, class_name, optimizer_kwargs, translate, zero_for_none
 from .errors import ConfigError, PacelineWarning
 from .learning import Periods
 from .schedules import Schedule
@@ -35,7 +35,7 @@ _RULES: Rules = {
 }
 _POLICY: Rules = {
     "net_arch": lambda value: {"net_arch": list(value)},
-    "activation_fn": one_of("activation_fn", {"ReLU": {}}),
+    "activation_fn": ACTIVATION,
     "optimizer_class": lambda value: {"optimizer": class_name(value)},
     "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps"}),
 }
@@ -75,8 +75,9 @@ class Hashes(NamedTuple):
 class DQN(Trainer):
     """Deep Q-learning while environments run: stable-baselines3's DQN, faster.
 
-    policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128]}),
-        "CnnPolicy" (the Nature CNN, for images of at least 36x36) or "auto".
+    policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128],
+        "activation_fn": "tanh"}, without which it is ReLU), "CnnPolicy" (the Nature
+        CNN, for images of at least 36x36) or "auto".
     env: the name of a built-in environment (CartPole-v1, Acrobot-v1,
         MountainCar-v0, Catch-v0, Bricks-v0, Pong and the other Atari games),
         stepped by the library's threads; a gymnasium.Env; or a

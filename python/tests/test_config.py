@@ -41,7 +41,7 @@ def test_learning_rates(given, start, end):
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\] is not known"),
         ({"policy_kwargs": {"optimizer_kwargs": {"betas": 1}}}, "betas"),
-        ({"policy_kwargs": {"activation_fn": "tanh"}}, "must be ReLU"),
+        ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
     ],
 )
 def test_what_is_not_built_is_refused(keywords, says):
@@ -53,8 +53,10 @@ def test_other_keywords_of_sb3():
     assert settings({"train_freq": (4, "step"), "gradient_steps": -1}) == {"train_freq": 4, "gradient_steps": 4}
     assert settings({"max_grad_norm": None}) == {"max_grad_norm": 0}
     assert settings({"exploration_fraction": 0.2})["exploration_steps"] == 0
-    kwargs = {"net_arch": [8, 4], "optimizer_class": type("RMSprop", (), {}), "optimizer_kwargs": {"eps": 1e-5}}
-    assert settings({"policy_kwargs": kwargs}) == {"net_arch": [8, 4], "optimizer": "rmsprop", "optimizer_eps": 1e-5}
+    kwargs = {"net_arch": [8, 4], "activation_fn": type("Tanh", (), {}), "optimizer_class": type("RMSprop", (), {}), "optimizer_kwargs": {"eps": 1e-5}}
+    assert settings({"policy_kwargs": kwargs}) == {
+        "net_arch": [8, 4], "activation_fn": "tanh", "optimizer": "rmsprop", "optimizer_eps": 1e-5,
+    }  # fmt: skip
 
 
 def test_tau_below_1_is_not_concurrent_by_default():
@@ -71,7 +73,7 @@ def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
     from paceline.dqn import DQN
 
-    elsewhere = {"env", "env_options", "net_arch", "learning_rate_final", "autoreset"}
+    elsewhere = {"env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "autoreset"}
     assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 
 

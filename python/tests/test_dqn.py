@@ -459,6 +459,18 @@ def test_tau():
         small(tau=2.0)
 
 
+@pytest.mark.parametrize("name, f", [("Tanh", np.tanh), ("ReLU", lambda x: np.maximum(x, 0))])
+def test_the_activation_is_the_one_asked_for(name, f, tmp_path):
+    obs = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
+    with small(policy_kwargs={"net_arch": [16], "activation_fn": type(name, (), {})}) as model:
+        model.learn(100, log_interval=None).save(tmp_path / "run")
+        w = {key.removeprefix("q_net.q_net."): value for key, value in model.get_parameters()["policy"].items()}
+        want = f(obs @ w["0.weight"].T + w["0.bias"]) @ w["2.weight"].T + w["2.bias"]
+        with model.policy_snapshot() as policy, Policy.load(tmp_path / "run") as loaded:
+            assert np.allclose(policy.q_values(obs), want, atol=1e-5)
+            assert np.array_equal(policy.q_values(obs), loaded.q_values(obs))
+
+
 def test_notices_are_warnings():
     with pytest.warns(PacelineWarning, match="target_update_interval") as caught:
         DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "target_update_interval": 10}).close()

@@ -54,7 +54,7 @@ var Settings = settings.New[Config]("a2c", append(train.CommonSettings(func(c *C
 	settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy's head", func(c *Config) *[]int { return &c.NetArchPi }),
 	settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value's head", func(c *Config) *[]int { return &c.NetArchVf }),
 	settings.Text("trunk", trunkAuto, "layers below the two heads: shared (one trunk), separate (one for each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{trunkAuto, trunkShared, trunkSeparate}, func(c *Config) *string { return &c.Trunk }),
-	settings.Text("activation_fn", "tanh", "what follows each of MlpPolicy's hidden layers: tanh or relu", []string{"tanh", "relu"}, func(c *Config) *string { return &c.ActivationFn }),
+	train.Activation("tanh", func(c *Config) *string { return &c.ActivationFn }),
 	settings.Bool("ortho_init", true, "orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1) and biases 0; else uniform by the number of inputs", func(c *Config) *bool { return &c.OrthoInit }),
 	settings.Float("learning_rate", 7e-4, 0, 1e3, "step size of the optimiser", func(c *Config) *float64 { return &c.LearningRate }),
 	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),

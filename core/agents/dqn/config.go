@@ -12,7 +12,8 @@ import (
 // name that C and Python use for it.
 type Config struct {
 	train.Common
-	NetArch []int
+	NetArch      []int
+	ActivationFn string
 
 	Concurrent   bool
 	Synchronized bool
@@ -52,6 +53,7 @@ const (
 // reading.
 var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
 	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers", func(c *Config) *[]int { return &c.NetArch }),
+	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),
 	settings.Bool("concurrent", true, "Concurrent Training (section 3 of the paper): updates run beside the samplers, on experience up to the last window", func(c *Config) *bool { return &c.Concurrent }),
 	settings.Bool("synchronized", true, "Synchronized Execution (section 4): one forward pass for all environments of a round, instead of one each", func(c *Config) *bool { return &c.Synchronized }),
 	settings.Text("actor", ActorAuto, "parameters that choose actions: online (theta), target (theta-minus), snapshot (theta at the window's start); auto: snapshot when concurrent, else online", []string{ActorAuto, ActorOnline, ActorTarget, ActorSnapshot}, func(c *Config) *string { return &c.Actor }),

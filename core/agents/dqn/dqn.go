@@ -49,7 +49,7 @@ func init() {
 		Settings: Settings,
 		Common:   func(c any) *train.Common { return &c.(*Config).Common },
 		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:    []string{"env", "env_options", "policy", "net_arch", "num_envs", "optimizer", "actor"},
+		Shape:    []string{"env", "env_options", "policy", "net_arch", "activation_fn", "num_envs", "optimizer", "actor"},
 		Memory:   memoryOf,
 		New:      func(s *train.Setup) (train.Method, error) { return newMethod(s) },
 	})
@@ -59,7 +59,7 @@ func init() {
 func (c *Config) network(spec env.Spec) nn.Spec {
 	trunk := nn.Trunk{Arch: "nature_cnn"}
 	if c.Policy == train.PolicyMLP {
-		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch}
+		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn}
 	}
 	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision)}
 }
