@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from . import _lib
 from ._ffi import Option
 from .errors import ConfigError
-from .schedules import line
+from .schedules import points
 
 # Keywords that are the Python class's own and no setting of the library.
 LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs"})
@@ -154,8 +154,12 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
 
 
 def _learning_rate(value: Any) -> dict[str, Any]:
-    start, end = line("learning_rate", value)
-    return {"learning_rate": start, "learning_rate_final": end}
+    rate = points("learning_rate", value)
+    return {
+        "learning_rate": rate[0][1],
+        "learning_rate_final": rate[1][1] if len(rate) == 2 else None,
+        "learning_rate_schedule": ",".join(f"{share!r}:{at:.9g}" for share, at in rate) if len(rate) > 2 else None,
+    }
 
 
 def _policy(value: Any) -> dict[str, Any]:

@@ -86,8 +86,9 @@ class DQN(Trainer):
     tau: below 1 the target network takes a step of Polyak averaging at every multiple
         of target_update_interval, as there. Where concurrent is True, which it is then
         no longer by default, the steps of a window are taken at its end, all at once.
-    learning_rate: a number, or a straight line: linear(1e-3), (1e-3, 0.0),
-        "lin_0.001", or a straight-line function of the remaining progress.
+    learning_rate: a number, a straight line (linear(1e-3), (1e-3, 0.0) or
+        "lin_0.001"), or a function of the remaining progress, 1 down to 0, which is
+        replaced by straight lines within 0.05 % of it.
     seed: of everything random. The same seed and settings give the same
         weights, bit for bit, for any num_threads. None picks one (model.seed).
 

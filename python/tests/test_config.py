@@ -1,7 +1,9 @@
 """Keywords: what is translated, what is refused, and with which words."""
 
+import math
 import warnings
 
+import numpy as np
 import pytest
 
 from paceline.config import Config, describe, methods
@@ -25,6 +27,33 @@ def test_learning_rates(given, start, end):
     out = settings({"learning_rate": given})
     assert out["learning_rate"] == pytest.approx(start)
     assert out["learning_rate_final"] == (None if end is None else pytest.approx(end))
+    assert out["learning_rate_schedule"] is None
+
+
+@pytest.mark.parametrize(
+    "name, function",
+    {
+        "exponential": lambda p: 1e-3 * math.exp(-8 * (1 - p)),
+        "to 0 by the square": lambda p: 1e-3 * p * p,
+        "flat from half of the run": lambda p: 1e-4 if 1 - p > 0.5 else 1e-3 + (1 - p) * (1e-4 - 1e-3) / 0.5,
+        "flat from 0.13": lambda p: 1e-4 if 1 - p > 0.13 else 1e-3 + (1 - p) * (1e-4 - 1e-3) / 0.13,
+        "steps": lambda p: 1e-3 if p > 2 / 3 else 5e-4 if p > 0.1 else 1e-5,
+        "cosine": lambda p: 1e-3 * (1 + math.cos(math.pi * (1 - p))) / 2,
+        "a bump": lambda p: 1e-4 + 1e-3 * math.exp(-((p - 0.7137) ** 2) / 2e-6),
+    }.items(),
+)
+def test_functions_of_the_remaining_progress(name, function):
+    out = settings({"learning_rate": function})
+    assert out["learning_rate"] == function(1.0) and out["learning_rate_final"] is None
+    shares, values = np.array([point.split(":") for point in out["learning_rate_schedule"].split(",")], float).T
+    assert len(shares) < 1000 and shares[0] == 0 and shares[-1] == 1
+    fine = np.linspace(0, 1, 7919)
+    want, got = np.array([function(1 - x) for x in fine]), np.interp(fine, shares, values)
+    assert np.all(np.abs(got - want) <= 1e-3 * np.abs(want) + 1e-12)
+    config = Config()
+    config.update(out)
+    assert config.get("learning_rate_schedule").count(":") == len(shares)
+    config.close()
 
 
 @pytest.mark.parametrize(
@@ -36,7 +65,8 @@ def test_learning_rates(given, start, end):
         ({"_init_setup_model": False}, "_init_setup_model"),
         ({"stats_window_size": 50}, "stats_window_size: 50, must be 100"),
         ({"train_freq": (1, "episode")}, "train_freq: .*must be in steps"),
-        ({"learning_rate": lambda p: p * p}, "straight line"),
+        ({"learning_rate": lambda p: 2 + math.sin(1e5 * p)}, "learning_rate: the function given bends too often"),
+        ({"learning_rate": lambda p: None}, "learning_rate: None, must be a number"),
         ({"learning_rate": "fast"}, "learning_rate: 'fast', must be a number"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\] is not known"),
@@ -73,7 +103,7 @@ def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
     from paceline.dqn import DQN
 
-    elsewhere = {"env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "autoreset"}
+    elsewhere = {"env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset"}
     assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 
 

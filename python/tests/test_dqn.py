@@ -471,6 +471,21 @@ def test_the_activation_is_the_one_asked_for(name, f, tmp_path):
             assert np.array_equal(policy.q_values(obs), loaded.q_values(obs))
 
 
+def test_a_learning_rate_of_any_shape_is_saved(tmp_path):
+    def rate(progress):
+        return 1e-3 * 0.01 ** (1 - progress)
+
+    with small(learning_rate=rate) as model:
+        model.learn(400, log_interval=None, callback=lambda here, _: here["self"].num_timesteps < 200)
+        assert model.stats["learning_rate"] == pytest.approx(rate(1 - model.num_timesteps / 400), rel=1e-3)
+        model.save(tmp_path / "half", replay=True)
+        with DQN.load(tmp_path / "half") as again, DQN.load(tmp_path / "half", learning_rate=1e-4) as other:
+            for each in model, again, other:
+                each.learn(200, reset_num_timesteps=False, log_interval=None)
+            assert model.hashes() == again.hashes() and again.stats["learning_rate"] == pytest.approx(1e-5, rel=1e-2)
+            assert other.setting("learning_rate_schedule") == ""
+
+
 def test_notices_are_warnings():
     with pytest.warns(PacelineWarning, match="target_update_interval") as caught:
         DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "target_update_interval": 10}).close()

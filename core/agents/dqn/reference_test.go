@@ -147,6 +147,14 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 		return c.ExplorationInitial + (c.ExplorationFinal-c.ExplorationInitial)*float64(t)/float64(c.ExplorationSteps)
 	}
 	n.rate = func(steps int64) float64 {
+		if bend := float64(total / 3); c.LearningRateCurve != nil { // of TestEveryModeIsAlgorithm1
+			if x := float64(steps); x < bend {
+				return 1e-2 + (2e-2-1e-2)*x/bend
+			} else if steps < total {
+				return 2e-2 + (3e-3-2e-2)*(x-bend)/(float64(total)-bend)
+			}
+			return 3e-3
+		}
 		if steps >= total {
 			return c.LearningRateFinal
 		}
@@ -369,6 +377,9 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 	for k := range 150 {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
 		c, total := randomConfig(r), int64(100+r.IntN(300))
+		if k%5 == 0 {
+			c.LearningRateCurve = train.Curve{{Share: 0, Value: 1e-2}, {Share: float64(total/3) / float64(total), Value: 2e-2}, {Share: 1, Value: 3e-3}}
+		}
 		driver := []string{"built in", "same step", "next step"}[k%3]
 		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d tau=%v", k, driver, c.NumEnvs,
 			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.Tau)

@@ -58,7 +58,7 @@ func newSchedule(c *Config, total int64) schedule {
 	}
 	return schedule{
 		Epsilon: train.Line(c.ExplorationInitial, c.ExplorationFinal, steps),
-		Rate:    train.Line(c.LearningRate, c.LearningRateFinal, total),
+		Rate:    c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total),
 	}
 }
 
