@@ -73,7 +73,7 @@ class A2C(Trainer):
     rms_prop_eps: of RMSProp, which divides as PyTorch's does; use_rms_prop=False is Adam.
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...],
         "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init;
-        share_features_extractor; optimizer_class (RMSprop, RMSpropTFLike or Adam) and
+        share_features_extractor; normalize_images; optimizer_class (RMSprop, RMSpropTFLike or Adam) and
         optimizer_kwargs (eps, alpha).
     cnn: CnnPolicy's layers: "nature", or "small" (those of Mnih et al. 2016).
 

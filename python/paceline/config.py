@@ -126,8 +126,8 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
     """The settings that keywords stand for; raises ConfigError for what is not built.
 
     fixed and rules: what a method has beside FIXED and RULES. A keyword that none of them
-    names is the setting of that name. policy: the rules of policy_kwargs, whose settings
-    replace those of other keywords.
+    names is the setting of that name. policy: the rules of policy_kwargs beside
+    POLICY, whose settings replace those of other keywords.
     """
     fixed, rules = FIXED | fixed, RULES | rules
     out: dict[str, Any] = {}
@@ -142,14 +142,11 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
             out.update(rules[name](value))
         else:
             out[name] = value
+    policy = POLICY | policy
     for name, value in (keywords.get("policy_kwargs") or {}).items():
-        if name == "normalize_images":
-            if value is not True:
-                raise ConfigError(f"policy_kwargs['normalize_images']: {value!r}, must be True: images are divided by 255")
-        elif name in policy:
-            out.update(policy[name](value))
-        else:
-            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {', '.join(policy)} or normalize_images")
+        if name not in policy:
+            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {' or '.join(', '.join(policy).rsplit(', ', 1))}")
+        out.update(policy[name](value))
     return out
 
 
@@ -210,6 +207,9 @@ def one_of(name: str, classes: Mapping[str, dict[str, Any]]) -> Rule:
 
     return rule
 
+
+POLICY: Rules = {"normalize_images": lambda value: {"normalize_images": value}}
+"""The rules of policy_kwargs that every method has."""
 
 ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for name in ("Tanh", "ReLU")})
 """The rule of policy_kwargs["activation_fn"]."""

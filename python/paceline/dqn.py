@@ -77,7 +77,8 @@ class DQN(Trainer):
 
     policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128],
         "activation_fn": "tanh"}, without which it is ReLU), "CnnPolicy" (the Nature
-        CNN, for images of at least 36x36) or "auto".
+        CNN, for images of at least 36x36) or "auto". policy_kwargs={"normalize_images":
+        False} lets images in as they are, 0 to 255.
     env: the name of a built-in environment (CartPole-v1, Acrobot-v1,
         MountainCar-v0, Catch-v0, Bricks-v0, Pong and the other Atari games),
         stepped by the library's threads; a gymnasium.Env; or a

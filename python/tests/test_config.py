@@ -103,7 +103,7 @@ def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
     from paceline.dqn import DQN
 
-    elsewhere = {"env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset"}
+    elsewhere = {"env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset", "normalize_images"}
     assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from envs import SMALL
-from paceline import DQN, Policy
+from paceline import A2C, DQN, Policy
 from paceline.callbacks import BaseCallback, CheckpointCallback, EvalCallback, StopTrainingOnRewardThreshold
 from paceline.errors import (
     BusyError,
@@ -484,6 +484,24 @@ def test_a_learning_rate_of_any_shape_is_saved(tmp_path):
                 each.learn(200, reset_num_timesteps=False, log_interval=None)
             assert model.hashes() == again.hashes() and again.stats["learning_rate"] == pytest.approx(1e-5, rel=1e-2)
             assert other.setting("learning_rate_schedule") == ""
+
+
+@pytest.mark.parametrize("method, keywords", [(DQN, {"buffer_size": 200, "learning_starts": 64}), (A2C, {})])
+def test_images_that_are_not_divided_by_255(method, keywords, tmp_path):
+    kwargs = {"policy_kwargs": {"normalize_images": False}}
+    with method("CnnPolicy", "Catch-v0", seed=1, **keywords, **kwargs) as raw, method("CnnPolicy", "Catch-v0", seed=1, **keywords) as usual:
+        obs = np.random.default_rng(1).integers(0, 256, (3, *raw.obs_layout.shape), np.uint8)
+        weights = usual.get_parameters()["policy"]
+        raw.set_parameters({"policy": {name: w / 255 if name.endswith("cnn.0.weight") else w for name, w in weights.items()}})
+        raw.save(tmp_path / "run")
+        with raw.policy_snapshot() as a, usual.policy_snapshot() as b, Policy.load(tmp_path / "run") as c:
+            for name, want in b.outputs(obs).items():
+                assert np.allclose(a.outputs(obs)[name], want, atol=1e-5)
+                assert np.array_equal(a.outputs(obs)[name], c.outputs(obs)[name])
+            assert np.array_equal(Policy.from_bytes(a.to_bytes()).outputs(obs)[name], c.outputs(obs)[name])
+        raw.learn(100, log_interval=None)
+        with pytest.raises(ConfigError, match='normalize_images: the checkpoint has "false", this trainer has "true"'):
+            method.load(tmp_path / "run", policy_kwargs={"normalize_images": True})
 
 
 def test_notices_are_warnings():

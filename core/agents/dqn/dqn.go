@@ -49,7 +49,7 @@ func init() {
 		Settings: Settings,
 		Common:   func(c any) *train.Common { return &c.(*Config).Common },
 		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:    []string{"env", "env_options", "policy", "net_arch", "activation_fn", "num_envs", "optimizer", "actor"},
+		Shape:    []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor"},
 		Memory:   memoryOf,
 		New:      func(s *train.Setup) (train.Method, error) { return newMethod(s) },
 	})
@@ -61,7 +61,7 @@ func (c *Config) network(spec env.Spec) nn.Spec {
 	if c.Policy == train.PolicyMLP {
 		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn}
 	}
-	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision)}
+	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision), RawImages: !c.NormalizeImages}
 }
 
 // fit makes what the environments decide about: the policy where that is "auto",
