@@ -41,8 +41,8 @@
  *   of the library, valid until the moment its entry names. "static": valid for
  *   ever. NULL where a pointer is needed gives PACELINE_EINVAL.
  * Strings.  Terminated UTF-8; anything else is refused, and so is a name longer
- *   than 1023 bytes or a path or value longer than 4095. A text that a function
- *   writes to a char ** is yours: free it with paceline_string_free.
+ *   than 1023 bytes, a path longer than 4095 or a value longer than 65535. A text
+ *   that a function writes to a char ** is yours: free it with paceline_string_free.
  * Files.  A path must name a regular file, or for writing none yet: FIFOs, devices
  *   and folders are refused.
  * Threads.  A handle may be used from any thread, one call at a time; a second

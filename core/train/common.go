@@ -18,7 +18,9 @@ type Common struct {
 	FrameStack int
 	Autoreset  string
 	Policy     string
-	HostData   string
+	// NormalizeImages is the opposite of nn.Spec.RawImages.
+	NormalizeImages bool
+	HostData        string
 }
 
 // Policies, named as in Stable-Baselines3.
@@ -51,8 +53,15 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Int("frame_stack", 0, 0, 64, "successive frames along an observation's first axis: anything else is then an error; 0: as the environment says, or found out where the caller steps it", func(c *Common) *int { return &c.FrameStack }),
 		settings.Text("autoreset", "same_step", "what a pushed observation row holds after an episode's end: same_step (the next episode's first) or next_step (the ended one's last)", []string{"same_step", "next_step"}, func(c *Common) *string { return &c.Autoreset }),
 		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
+		settings.Bool("normalize_images", true, "images enter the network divided by 255; false: as they are, 0 to 255", func(c *Common) *bool { return &c.NormalizeImages }),
 		settings.Text("host_data", "", "a text that the host keeps with checkpoints and policies; the library does not read it", nil, func(c *Common) *string { return &c.HostData }),
 	})
+}
+
+// Activation is the setting of what MlpPolicy has between its layers, which methods
+// have with different defaults.
+func Activation[C any](def string, field func(*C) *string) settings.Setting {
+	return settings.Text("activation_fn", def, "what follows each of MlpPolicy's hidden layers: tanh or relu", []string{"tanh", "relu"}, field)
 }
 
 // Config is the settings of one method.

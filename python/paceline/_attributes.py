@@ -7,9 +7,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from .config import describe
 from .errors import ConfigError
-from .schedules import line
+from .schedules import points
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -87,8 +89,8 @@ class Attributes:
         given = self.learning_rate
         if callable(given):
             return given  # type: ignore[no-any-return]
-        start, end = line("learning_rate", given)
-        return lambda progress_remaining: start if end is None else end + (start - end) * progress_remaining
+        shares, values = zip(*points("learning_rate", given))
+        return lambda progress_remaining: float(np.interp(1 - progress_remaining, shares, values))
 
     @property
     def device(self) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from . import _lib
 from ._ffi import Option
 from .errors import ConfigError
-from .schedules import line
+from .schedules import points
 
 # Keywords that are the Python class's own and no setting of the library.
 LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs"})
@@ -160,8 +160,8 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
     """The settings that keywords stand for; raises ConfigError for what is not built.
 
     fixed and rules: what a method has beside FIXED and RULES. A keyword that none of them
-    names is the setting of that name. policy: the rules of policy_kwargs, whose settings
-    replace those of other keywords.
+    names is the setting of that name. policy: the rules of policy_kwargs beside
+    POLICY, whose settings replace those of other keywords.
     """
     fixed, rules = FIXED | fixed, RULES | rules
     out: dict[str, Any] = {}
@@ -176,20 +176,21 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
             out.update(rules[name](value))
         else:
             out[name] = value
+    policy = POLICY | policy
     for name, value in (keywords.get("policy_kwargs") or {}).items():
-        if name == "normalize_images":
-            if value is not True:
-                raise ConfigError(f"policy_kwargs['normalize_images']: {value!r}, must be True: images are divided by 255")
-        elif name in policy:
-            out.update(policy[name](value))
-        else:
-            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {', '.join(policy)} or normalize_images")
+        if name not in policy:
+            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {' or '.join(', '.join(policy).rsplit(', ', 1))}")
+        out.update(policy[name](value))
     return out
 
 
 def _learning_rate(value: Any) -> dict[str, Any]:
-    start, end = line("learning_rate", value)
-    return {"learning_rate": start, "learning_rate_final": end}
+    rate = points("learning_rate", value)
+    return {
+        "learning_rate": rate[0][1],
+        "learning_rate_final": rate[1][1] if len(rate) == 2 else None,
+        "learning_rate_schedule": ",".join(f"{share!r}:{at:.9g}" for share, at in rate) if len(rate) > 2 else None,
+    }
 
 
 def _policy(value: Any) -> dict[str, Any]:
@@ -239,6 +240,13 @@ def one_of(name: str, classes: Mapping[str, dict[str, Any]]) -> Rule:
         return meanings[class_name(value)]
 
     return rule
+
+
+POLICY: Rules = {"normalize_images": lambda value: {"normalize_images": value}}
+"""The rules of policy_kwargs that every method has."""
+
+ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for name in ("Tanh", "ReLU")})
+"""The rule of policy_kwargs["activation_fn"]."""
 
 
 def optimizer_kwargs(names: Mapping[str, str]) -> Rule:

@@ -32,7 +32,7 @@ func init() {
 		Settings: Settings,
 		Common:   func(c any) *train.Common { return &c.(*Config).Common },
 		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:    []string{"env", "env_options", "policy", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "num_envs", "use_rms_prop"},
+		Shape:    []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "num_envs", "use_rms_prop"},
 		Memory:   memoryOf,
 		New:      newA2C,
 	})

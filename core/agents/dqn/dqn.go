@@ -20,6 +20,8 @@ type DQN struct {
 	cfg  Config // resolved
 	spec env.Spec
 	host *train.Host
+	// device computes for the main thread.
+	device nn.Device
 
 	// Parameter sets by their names in the paper; the snapshot is theta at the
 	// start of the window.
@@ -47,7 +49,7 @@ func init() {
 		Settings: Settings,
 		Common:   func(c any) *train.Common { return &c.(*Config).Common },
 		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:    []string{"env", "env_options", "policy", "net_arch", "num_envs", "optimizer", "actor"},
+		Shape:    []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor"},
 		Memory:   memoryOf,
 		New:      func(s *train.Setup) (train.Method, error) { return newMethod(s) },
 	})
@@ -57,9 +59,9 @@ func init() {
 func (c *Config) network(spec env.Spec) nn.Spec {
 	trunk := nn.Trunk{Arch: "nature_cnn"}
 	if c.Policy == train.PolicyMLP {
-		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch}
+		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn}
 	}
-	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision)}
+	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision), RawImages: !c.NormalizeImages}
 }
 
 // fit makes what the environments decide about: the policy where that is "auto",
@@ -123,7 +125,7 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &DQN{cfg: *cfg, spec: s.Spec, host: s.Host}
+	d = &DQN{cfg: *cfg, spec: s.Spec, host: s.Host, device: s.Device}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
