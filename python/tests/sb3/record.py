@@ -5,7 +5,6 @@ keys of logs; dqn.zip and a2c.zip are models that it saved, without their pickle
 and outputs for some observations are in recorded.json.
 """
 
-import csv
 import inspect
 import json
 import tempfile
@@ -22,9 +21,10 @@ from stable_baselines3.common import callbacks
 from stable_baselines3.common.logger import configure
 
 HERE = Path(__file__).parent
-CALLBACKS = (
-    "CheckpointCallback EvalCallback EveryNTimesteps StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement StopTrainingOnRewardThreshold"
-).split()
+CALLBACKS = [name for name in dir(callbacks) if name in (
+    "CheckpointCallback", "EvalCallback", "EveryNTimesteps", "StopTrainingOnMaxEpisodes", "StopTrainingOnNoModelImprovement",
+    "StopTrainingOnRewardThreshold",
+)]  # fmt: skip
 
 
 class Steps(gymnasium.Env):
@@ -77,7 +77,7 @@ def seen(cls, keywords):
         model.set_logger(configure(folder, ["csv"]))
         model.learn(40, callback=Look(), log_interval=1)
         model.logger.close()
-        columns = next(csv.reader(open(f"{folder}/progress.csv")))
+        columns = Path(folder, "progress.csv").read_text().splitlines()[0].split(",")
         stopped = (
             cls("MlpPolicy", Steps(), device="cpu", **keywords).learn(1000, callback=callbacks.StopTrainingOnMaxEpisodes(5)).num_timesteps
         )
@@ -114,6 +114,7 @@ def main():
     small = {"learning_starts": 10, "buffer_size": 100, "batch_size": 4}
     relu = {"net_arch": {"pi": [8], "vf": [6, 4]}, "activation_fn": torch.nn.ReLU}
     dqn = DQN("MlpPolicy", Steps(), seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8], "activation_fn": torch.nn.Tanh}, **small)
+    a2c = A2C("MlpPolicy", Steps(), seed=1, device="cpu", policy_kwargs=relu)
     out = {
         "version": stable_baselines3.__version__,
         "signatures": {
@@ -127,7 +128,7 @@ def main():
         "seen": {"DQN": seen(DQN, small), "A2C": seen(A2C, {})},
         "files": {
             "dqn": saved(dqn.learn(60), "dqn", vectors) | {"obs": vectors.tolist()},
-            "a2c": saved(A2C("MlpPolicy", Steps(), seed=1, device="cpu", policy_kwargs=relu).learn(60), "a2c", vectors) | {"obs": vectors.tolist()},
+            "a2c": saved(a2c.learn(60), "a2c", vectors) | {"obs": vectors.tolist()},
         },
     }  # fmt: skip
     (HERE / "recorded.json").write_text(json.dumps(out, indent=1) + "\n")
