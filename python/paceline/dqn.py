@@ -90,7 +90,9 @@ class DQN(Trainer):
         experience into the replay memory; None: min(target_update_interval, 1000).
     exploration_steps: steps over which epsilon falls, instead of
         exploration_fraction. precision: "fp32", or "bf16" for networks whose
-        products multiply bfloat16 (sums and weights stay float32). optimizer,
+        products multiply bfloat16 (sums and weights stay float32). double_q: Double
+        Q-learning: the weights being learnt choose the action whose value under the
+        target network counts (one more forward pass an update). optimizer,
         optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
         env_kwargs: what a built-in environment named by env is made with, the
         keywords of make_vec: {"recipe": "mnih2015"}.
@@ -147,6 +149,7 @@ class DQN(Trainer):
         actor: str = "auto",
         window: int | None = None,
         exploration_steps: int | None = None,
+        double_q: bool = False,
         optimizer: str = "adam",
         optimizer_eps: float | None = None,
         loss: str = "huber",

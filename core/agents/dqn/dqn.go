@@ -98,10 +98,14 @@ func memoryOf(s *train.Setup) ([]train.Allocation, error) {
 		err = errors.Join(err, berr)
 		return b
 	}
+	rows := []int{cfg.BatchSize} // of networks that compute targets
+	if cfg.DoubleQ {
+		rows = append(rows, cfg.BatchSize)
+	}
 	list := []train.Allocation{
 		{Setting: fmt.Sprintf("buffer_size: %d", cfg.BufferSize), Bytes: buffer},
 		{Setting: fmt.Sprintf("policy: %s, net_arch: %v", cfg.Policy, cfg.NetArch), Bytes: bytes(nn.Needs{Sets: 4, Optimizer: cfg.optimizer()})},
-		{Setting: fmt.Sprintf("batch_size: %d", cfg.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{cfg.BatchSize}, NetworkRows: []int{cfg.BatchSize}}) +
+		{Setting: fmt.Sprintf("batch_size: %d", cfg.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{cfg.BatchSize}, NetworkRows: rows}) +
 			2*int64(cfg.BatchSize)*int64(s.Spec.Obs.Bytes())},
 		{Setting: fmt.Sprintf("num_envs: %d", cfg.NumEnvs), Bytes: bytes(nn.Needs{NetworkRows: []int{cfg.NumEnvs}}) + 2*int64(cfg.NumEnvs)*int64(s.Spec.Obs.Bytes())},
 	}

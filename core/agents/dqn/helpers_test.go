@@ -274,14 +274,20 @@ type minibatch struct {
 }
 
 // gradient computes the targets row by row, as the textbook has them, and the
-// gradient.
-func (b *minibatch) gradient(t testing.TB, net nn.Network, learner nn.Learner, theta, minus *nn.Params, grad []float32) {
+// gradient. double: theta chooses the action whose value under theta-minus counts.
+func (b *minibatch) gradient(t testing.TB, net nn.Network, learner nn.Learner, theta, minus *nn.Params, double bool, grad []float32) {
 	t.Helper()
 	n := len(b.actions)
 	targets := make([]float32, n)
 	for i := range targets {
-		values := qValues(t, net, minus, b.next[i*len(b.next)/n:(i+1)*len(b.next)/n])
-		targets[i] = b.rewards[i] + float32(b.discounts[i]*slices.Max(values))
+		next := b.next[i*len(b.next)/n : (i+1)*len(b.next)/n]
+		values := slices.Clone(qValues(t, net, minus, next))
+		best := slices.Max(values)
+		if double {
+			chosen := qValues(t, net, theta, next)
+			best = values[slices.Index(chosen, slices.Max(chosen))]
+		}
+		targets[i] = b.rewards[i] + float32(b.discounts[i]*best)
 	}
 	check(t, learner.Gradient(theta, nn.Batch{Obs: b.obs, Actions: b.actions, Columns: [][]float32{targets}}, grad, &nn.Report{}))
 }

@@ -205,7 +205,7 @@ func (n *naive) update(t *testing.T) {
 			b.actions, b.rewards, b.discounts = append(b.actions, m.action), append(b.rewards, m.reward), append(b.discounts, discount)
 		}
 		grad := make([]float32, n.theta.Layout.Size)
-		b.gradient(t, n.net, n.learner, n.theta, n.minus, grad)
+		b.gradient(t, n.net, n.learner, n.theta, n.minus, n.c.DoubleQ, grad)
 		n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
 		n.optimizer.Apply(n.theta, grad, n.rate(n.warmup+at))
 		n.theta.Updates = uint64(n.updates)
@@ -344,6 +344,7 @@ func randomConfig(r *rand.Rand) Config {
 	c.BatchSize, c.LearningStarts, c.BufferSize = 4, 4+r.IntN(30), 20+r.IntN(150)
 	c.LearningRate, c.LearningRateFinal = 1e-2, 1e-3
 	c.ExplorationSteps, c.ExplorationFinal = 1+r.IntN(200), 0.1
+	c.DoubleQ = r.IntN(2) > 0
 	return c
 }
 
