@@ -217,22 +217,28 @@ func (up *updates) update(u int64) (loss float32, err error) {
 }
 
 // targets computes r + gamma max_a Q(s', a; theta-minus), or with double_q
-// r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus).
+// r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus), over the a that s' allows.
 func (up *updates) targets() error {
 	s, targets := up.sample, up.batch.Columns[0]
 	next, err := up.target.Forward(up.thetaMinus, s.NextObs, len(s.Actions))
 	if err != nil {
 		return err
 	}
-	if up.online == nil {
+	choosing, width := next, len(s.NextMasks)/len(s.Actions)
+	switch {
+	case up.online != nil:
+		if choosing, err = up.online.Forward(up.theta, s.NextObs, len(s.Actions)); err != nil {
+			return err
+		}
+	case width == 0:
 		return nn.TDTargets(targets, next.Values[0], s.Rewards, up.discounts)
 	}
-	choosing, err := up.online.Forward(up.theta, s.NextObs, len(s.Actions))
-	if err != nil {
-		return err
-	}
 	for i := range up.best {
-		up.best[i] = policy.Argmax(choosing.Row(0, i))
+		var mask []byte
+		if width > 0 {
+			mask = s.NextMasks[i*width : (i+1)*width]
+		}
+		up.best[i] = policy.Argmax(choosing.Row(0, i), mask)
 	}
 	return nn.TDTargetsAt(targets, next.Values[0], up.best, s.Rewards, up.discounts)
 }
