@@ -3,6 +3,7 @@ package env
 import (
 	"fmt"
 
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -30,7 +31,7 @@ func CheckMask(mask []byte) error {
 	if mask == nil || Allowed(mask) > 0 {
 		return nil
 	}
-	return fmt.Errorf("action mask: allows none of %d actions, must allow one", len(mask))
+	return fmt.Errorf("action mask: allows none of %d actions, %w", len(mask), fault.ErrNoneAllowed)
 }
 
 // Allowed returns how many actions a mask allows that is not nil.
