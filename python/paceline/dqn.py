@@ -97,6 +97,11 @@ class DQN(Trainer):
         env_kwargs: what a built-in environment named by env is made with, the
         keywords of make_vec: {"recipe": "mnih2015"}.
 
+    Where a Gymnasium environment's infos have "action_mask" (uint8 [actions], 1: may
+    be taken) from the first reset on, actions are chosen, and the next state's values
+    compared, among those that may be taken. Of vector environments in SAME_STEP mode the
+    mask of the last observation is in infos["final_info"].
+
     All periods (train_freq, target_update_interval, learning_starts, eval_freq)
     count steps of all environments together, and each environment has its own
     exploration RNG; stable-baselines3 counts vector steps and draws once for all.
@@ -109,6 +114,7 @@ class DQN(Trainer):
 
     METHOD = "dqn"
     LOG_INTERVAL = 4
+    MASKS = True
     METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
     _translate = staticmethod(settings)
 

@@ -67,6 +67,10 @@
 // al. 2016) r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus). Of equal values
 // the first counts.
 //
+// Where environments have action masks, only actions that are allowed are chosen,
+// drawn (each with the same probability, by one number as without masks) and compared
+// in targets. D stores the mask of s', which a terminal s' does not need.
+//
 // # What can be seen
 //
 // Run returns between rounds and leaves the trainer thread at work; package train
