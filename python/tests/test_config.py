@@ -60,7 +60,7 @@ def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
     from paceline.dqn import DQN
 
-    elsewhere = {"env", "env_options", "net_arch", "learning_rate_final", "autoreset"}
+    elsewhere = {"env", "env_options", "net_arch", "learning_rate_final", "autoreset", "action_masks"}
     assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 
 
