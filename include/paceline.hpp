@@ -326,8 +326,9 @@ struct Output {
 struct ActOptions {
   bool sample = false;
   double epsilon = 0;
-  uint64_t seed = 0, counter = 0;        /* what is drawn is a function of them and the row */
-  const uint8_t *action_masks = nullptr; /* a row of bytes for each observation, 0: may not be taken; nullptr: all may */
+  uint64_t seed = 0, counter = 0; /* what is drawn is a function of them and the row */
+  /* a row of bytes for each observation, 0: may not be taken; nullptr: all may */
+  const uint8_t *action_masks = nullptr;
 };
 
 /* How a policy is evaluated: paceline_eval_options. */

@@ -200,9 +200,11 @@ static void table_and_rows(void) {
   CHECK(same(hashes_of(own), hashes_of(t)));
   host plain;
   paceline_trainer *u = hosted(&plain, "false");
-  FAILS(paceline_trainer_load(u, file), PACELINE_EINVAL, "action_masks: the checkpoint has \"true\", this trainer has \"false\"");
+  FAILS(paceline_trainer_load(u, file), PACELINE_EINVAL,
+        "action_masks: the checkpoint has \"true\", this trainer has \"false\"");
   OK(paceline_trainer_begin(u, 100, 0));
-  FAILS(paceline_trainer_act(u, &plain.rows, plain.actions, 0), PACELINE_EINVAL, "rows.action_masks: set, must be NULL");
+  FAILS(paceline_trainer_act(u, &plain.rows, plain.actions, 0), PACELINE_EINVAL,
+        "rows.action_masks: set, must be NULL");
   paceline_trainer_free(u);
   paceline_trainer_free(t);
 
@@ -242,7 +244,8 @@ static void failing(void) {
     if (mask_fails)
       FAILS(paceline_trainer_run(NULL, t, 0, 0), PACELINE_ECALLBACK, "environment 2: the gate is stuck");
     else
-      FAILS(paceline_trainer_run(NULL, t, 0, 0), PACELINE_EINVAL, "environment 2: action mask: allows none of 3 actions");
+      FAILS(paceline_trainer_run(NULL, t, 0, 0), PACELINE_EINVAL,
+            "environment 2: action mask: allows none of 3 actions");
     CHECK(paceline_last_error_index() == 2);
     OK(paceline_trainer_run(NULL, t, 0, 0));
     CHECK(stats_of(t).num_timesteps >= 4000);
@@ -254,7 +257,8 @@ static void failing(void) {
   OK(paceline_config_new(&cfg, "a2c"));
   paceline_env_table table = gates();
   paceline_trainer *t;
-  FAILS(paceline_trainer_new_table(&t, cfg, &table, NULL, NULL), PACELINE_EINVAL, "action_masks: true, must be false: a2c does not use them");
+  FAILS(paceline_trainer_new_table(&t, cfg, &table, NULL, NULL), PACELINE_EINVAL,
+        "action_masks: true, must be false: a2c does not use them");
   OK(paceline_config_set(cfg, "action_masks", "true"));
   OK(paceline_config_set(cfg, "env", "CartPole-v1"));
   FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "action_masks: true, must be false: CartPole-v1 gives none");

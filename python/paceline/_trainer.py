@@ -186,9 +186,13 @@ class Trainer:
         used = self.setting("action_masks") == "true"
         if source.masked and not self.MASKS:
             source.masked = False
-            warnings.warn(f"env: infos['action_mask'] is not used, {type(self).__name__} may take any action", PacelineWarning, stacklevel=3)
+            warnings.warn(
+                f"env: infos['action_mask'] is not used, {type(self).__name__} may take any action", PacelineWarning, stacklevel=3
+            )
         elif source.masked != used and (used or self._begun):
-            raise SpaceError(f"env: infos has {'no' if used else 'an'} 'action_mask', the model was made {'with' if used else 'without'} masks")
+            raise SpaceError(
+                f"env: infos has {'no' if used else 'an'} 'action_mask', the model was made {'with' if used else 'without'} masks"
+            )
         elif source.masked and not used:
             weights = self._parameters.read()
             self._config.set("action_masks", True)

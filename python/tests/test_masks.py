@@ -91,7 +91,9 @@ def test_masks_of_other_types():
     assert learn(vector(AutoresetMode.SAME_STEP, 2, Lists)) == learn(vector(AutoresetMode.SAME_STEP, 2, Gated))
 
 
-@pytest.mark.parametrize("make", [Gated, lambda: vector(AutoresetMode.SAME_STEP, 2, Gated), lambda: vector(AutoresetMode.NEXT_STEP, 2, Gated)])
+@pytest.mark.parametrize(
+    "make", [Gated, lambda: vector(AutoresetMode.SAME_STEP, 2, Gated), lambda: vector(AutoresetMode.NEXT_STEP, 2, Gated)]
+)
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [

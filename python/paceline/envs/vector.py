@@ -95,7 +95,6 @@ class Source:
         self.layout.check(obs, (), what)
         to[...] = self.layout.rows(obs[None])[0]
 
-
     def _write_mask(self, to: Array, given: Any, what: str) -> None:
         """Puts one environment's action mask into its row."""
         mask = np.asarray(given)
