@@ -69,6 +69,7 @@ int pl_env_spec(const pl_family *f, paceline_spec *obs, paceline_spec *action, c
 int pl_env_create(pl_env *e, uint32_t index, uint64_t seed);
 int pl_env_reset(pl_env *e, void *obs);
 int pl_env_step(pl_env *e, void *obs);
+int pl_env_mask(pl_env *e, uint8_t *mask);
 int pl_env_save(pl_env *e, void *buf, size_t *len);
 int pl_env_restore(pl_env *e, const void *buf, size_t len);
 void pl_env_destroy(pl_env *e);

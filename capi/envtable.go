@@ -54,7 +54,7 @@ func failure(function string, code C.int, kept **C.char) error {
 	return e
 }
 
-// checkTable refuses a table that lacks what it must have, or has what is not built yet.
+// checkTable refuses a table that lacks what it must have.
 func checkTable(t *C.paceline_env_table) error {
 	for _, x := range []struct {
 		name    string
@@ -69,8 +69,6 @@ func checkTable(t *C.paceline_env_table) error {
 		return fmt.Errorf("table.save and table.restore: one is NULL, must be both or none")
 	case t.flags != 0:
 		return fmt.Errorf("table.flags: %d, must be 0", t.flags)
-	case t.mask != nil:
-		return fmt.Errorf("table.mask: set, must be NULL: action masks are not built yet")
 	}
 	return nil
 }
@@ -84,6 +82,7 @@ func (f *family) readSpec() error {
 	var err error
 	f.spec, err = specOf(&obs, &action)
 	f.spec.ID = "a table of functions"
+	f.spec.Masks = f.c.table.mask != nil
 	return err
 }
 
@@ -136,6 +135,14 @@ func (e *tableEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 		return 0, 0, &callbackError{text: fmt.Sprintf("ended: %d, must be 0 to 3, bits of enum paceline_end", end)}
 	}
 	return reward, end, nil
+}
+
+// Mask is called where the table has a function for it.
+func (e *tableEnv) Mask(mask []byte) error {
+	if code := C.pl_env_mask(e.c, (*C.uint8_t)(unsafe.SliceData(mask))); code != 0 {
+		return failure("mask", code, &e.c.text)
+	}
+	return nil
 }
 
 func (e *tableEnv) Close() error {

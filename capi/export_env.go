@@ -151,6 +151,9 @@ func (e *plugged) Step(action int32, obs []byte) (float32, env.End, error) {
 	return e.env.Step(action, obs)
 }
 
+// Mask is called where the table has a function for it.
+func (e *plugged) Mask(mask []byte) error { return e.env.(env.Masker).Mask(mask) }
+
 func (e *plugged) Close() error {
 	if e.env == nil {
 		return nil

@@ -74,19 +74,17 @@ func flag(name string, n C.uint32_t) (bool, error) {
 	return n == 1, nil
 }
 
-// actOptions are what the host wants of act; NULL is nothing.
-func actOptions(o *C.paceline_act_options) (*policy.Options, error) {
+// actOptions are what the host wants of act, with masks of so many bytes; NULL is nothing.
+func actOptions(o *C.paceline_act_options, masks int) (*policy.Options, error) {
 	if o == nil {
 		return nil, nil
-	}
-	if o.action_masks != nil {
-		return nil, fmt.Errorf("o.action_masks: set, must be NULL: action masks are not built yet")
 	}
 	sample, err := flag("o.sample", o.sample)
 	if err != nil {
 		return nil, err
 	}
-	return &policy.Options{Sample: sample, Epsilon: float64(o.epsilon), Seed: uint64(o.seed), Counter: uint64(o.counter)}, nil
+	return &policy.Options{Sample: sample, Epsilon: float64(o.epsilon), Seed: uint64(o.seed), Counter: uint64(o.counter),
+		Masks: hostSlice((*byte)(o.action_masks), masks)}, nil
 }
 
 //export pacelineGoPolicyAct
@@ -95,11 +93,11 @@ func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs unsafe.Pointer, o *C.pac
 		if n > mostRows {
 			return fmt.Errorf("n: %d, must be at most %d", n, mostRows)
 		}
-		with, err := actOptions(o)
+		spec, rows := p.Spec(), int(n)
+		with, err := actOptions(o, rows*spec.Action.N)
 		if err != nil || n == 0 {
 			return err
 		}
-		spec, rows := p.Spec(), int(n)
 		var to [][]float32
 		if outputs != nil {
 			heads := p.Outputs()

@@ -353,8 +353,11 @@ func (t *trainer) withRows(rows *C.paceline_rows, maxMS C.int64_t, f func(limit 
 	if err != nil {
 		return err
 	}
-	if err := t.now.take(t.spec.Obs, t.envs, rows); err != nil {
+	if err := t.now.take(t.spec, t.envs, rows); err != nil {
 		return err
+	}
+	if t.spec.Masks && rows.action_masks == nil {
+		return fmt.Errorf("rows.action_masks: NULL, must point to %d rows of %d bytes where action_masks is true", t.envs, t.spec.Action.N)
 	}
 	return f(limit)
 }
@@ -374,6 +377,9 @@ func pacelineGoTrainerObserve(id C.uint64_t, rows *C.paceline_rows, maxMS C.int6
 		return t.withRows(rows, maxMS, func(limit time.Duration) error {
 			if t.final && t.now.rows.FinalObs == nil {
 				return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is same_step", t.envs)
+			}
+			if t.final && t.spec.Masks && rows.final_action_masks == nil {
+				return fmt.Errorf("rows.final_action_masks: NULL, must point to %d rows of %d bytes where action_masks is true and autoreset is same_step", t.envs, t.spec.Action.N)
 			}
 			if err := t.now.read(); err != nil {
 				return err

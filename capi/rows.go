@@ -20,19 +20,19 @@ type batch struct {
 	rows vec.Rows
 }
 
-// take makes the rows for the host's arrays, of n environments with observations of spec.
-func (b *batch) take(spec env.ObsSpec, n int, host *C.paceline_rows) error {
+// take makes the rows for the host's arrays, of n environments of spec.
+func (b *batch) take(spec env.Spec, n int, host *C.paceline_rows) error {
 	switch {
 	case int(host.num_rows) != n:
 		return fmt.Errorf("rows.num_rows: %d, must be %d", host.num_rows, n)
 	case host.obs == nil:
 		return fmt.Errorf("rows.obs: NULL, must point to %d observations", n)
-	case host.action_masks != nil || host.final_action_masks != nil:
-		return fmt.Errorf("rows.action_masks: set, must be NULL: action masks are not built yet")
+	case !spec.Masks && (host.action_masks != nil || host.final_action_masks != nil):
+		return fmt.Errorf("rows.action_masks: set, must be NULL where actions have no masks (setting action_masks)")
 	case host.device_type != 0 && host.device_type != C.PACELINE_CPU || host.device_id != 0:
 		return fmt.Errorf("rows.device_type: %d, device_id: %d, must be PACELINE_CPU (%d) and 0: no other device is built yet", host.device_type, host.device_id, C.PACELINE_CPU)
 	}
-	size := n * spec.Bytes()
+	size := n * spec.Obs.Bytes()
 	r := &b.rows
 	b.host = *host
 	r.Obs = unsafe.Slice((*byte)(host.obs), size)
@@ -40,6 +40,8 @@ func (b *batch) take(spec env.ObsSpec, n int, host *C.paceline_rows) error {
 	if host.final_obs != nil {
 		r.FinalObs = unsafe.Slice((*byte)(host.final_obs), size)
 	}
+	r.Masks = hostSlice((*byte)(host.action_masks), n*spec.Action.N)
+	r.FinalMasks = hostSlice((*byte)(host.final_action_masks), n*spec.Action.N)
 	if len(r.Ends) != n {
 		r.Rewards, r.Ends, r.Starts, r.IDs = make([]float32, n), make([]env.End, n), make([]bool, n), make([]int32, n)
 		for i := range r.IDs {
@@ -51,7 +53,7 @@ func (b *batch) take(spec env.ObsSpec, n int, host *C.paceline_rows) error {
 
 // takeFor is take for rows that v writes.
 func (b *batch) takeFor(v *vec.Vec, n int, host *C.paceline_rows) error {
-	if err := b.take(v.Spec().Obs, n, host); err != nil {
+	if err := b.take(v.Spec(), n, host); err != nil {
 		return err
 	}
 	if v.Mode() == vec.SameStep && host.final_obs == nil {

@@ -52,6 +52,8 @@ func status(err error) C.int {
 		return C.PACELINE_EVERSION
 	case errors.Is(err, checkpoint.ErrFormat), errors.As(err, &path), errors.As(err, &link), errors.As(err, &errno):
 		return C.PACELINE_EIO
+	case errors.Is(err, fault.ErrNoneAllowed):
+		return C.PACELINE_EINVAL
 	case errors.As(err, &failed):
 		return C.PACELINE_EFAIL
 	}

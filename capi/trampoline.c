@@ -46,6 +46,11 @@ int pl_env_step(pl_env *e, void *obs) {
   return end(mode, e->family->table.step(e->env, &e->action, obs, &e->reward, &e->ended), &e->text);
 }
 
+int pl_env_mask(pl_env *e, uint8_t *mask) {
+  unsigned mode = begin();
+  return end(mode, e->family->table.mask(e->env, mask), &e->text);
+}
+
 int pl_env_save(pl_env *e, void *buf, size_t *len) {
   unsigned mode = begin();
   return end(mode, e->family->table.save(e->env, buf, len), &e->text);

@@ -251,8 +251,8 @@ typedef struct paceline_rows {
   int32_t *env_ids;         /* whose row it is */
   void *const *infos;       /* an array for each column that paceline_vec_describe names */
   void *const *final_infos; /* the same of an episode's last step, where final_obs is */
-  /* [num_rows][n] for n actions, 1: may be taken now; NULL: all may. Each row must
-   * allow one. Not built yet: anything but NULL is refused. */
+  /* [num_rows][n] for n actions, 0: may not be taken now. Each row must allow one, but
+   * beside the last observation of a terminated episode. NULL where actions have no masks. */
   uint8_t *action_masks;
   uint8_t *final_action_masks; /* the same beside final_obs */
   int32_t device_type;         /* where all these arrays are: PACELINE_CPU, or 0 for the same; others are refused */
@@ -306,8 +306,10 @@ typedef struct paceline_env_table {
   int (*save)(void *env, void *buf, size_t *len);
   int (*restore)(void *env, const void *buf, size_t len);
   void (*destroy)(void *env);
-  /* Optional: writes n bytes for n actions, 1 where the action may be taken in the
-   * state that the latest reset or step left. Not built yet: must be NULL. */
+  /* Optional: writes n bytes for n actions, 0 where the action may not be taken in the
+   * state that the latest reset or step left, 1 where it may, which one must. Not called
+   * after a termination. Actions are then chosen, and their values compared, among those
+   * that may be taken ("dqn"; other methods refuse the table). */
   int (*mask)(void *env, uint8_t *mask);
 } paceline_env_table;
 
@@ -545,9 +547,11 @@ PACELINE_API void paceline_trainer_free(paceline_trainer *t);
  * given the observations that the observe before it was given (after a begin that
  * resets the environments: the first ones of their new episodes).
  *
- * num_rows is num_envs, row i is always environment i's. act reads obs (and action_masks);
- * observe reads obs, rewards, terminated, truncated and final_obs, which must be there
- * (final_obs only where "autoreset" is same_step). The setting "autoreset" says what obs
+ * num_rows is num_envs, row i is always environment i's. act reads obs; observe reads
+ * obs, rewards, terminated, truncated and final_obs, which must be there (final_obs only
+ * where "autoreset" is same_step). With the setting "action_masks" true both read
+ * action_masks, too, and observe final_action_masks where it reads final_obs; otherwise
+ * they must be NULL. The setting "autoreset" says what obs
  * has after an episode's end:
  *   same_step  the first observation of the next episode; final_obs has the last one of
  *              the ended episode (needed where it was truncated).
@@ -567,8 +571,8 @@ PACELINE_API void paceline_trainer_free(paceline_trainer *t);
 PACELINE_API int paceline_trainer_act(paceline_trainer *t, const paceline_rows *rows, void *actions, int64_t max_ms);
 
 /* Takes what the environments answered to these actions, the second half. Where a row is
- * refused (not finite, say), none is taken, paceline_last_error_index is its number, and
- * the call can be made again. Borrowed. */
+ * refused (not finite, or with a mask that allows no action), none is taken,
+ * paceline_last_error_index is its number, and the call can be made again. Borrowed. */
 PACELINE_API int paceline_trainer_observe(paceline_trainer *t, const paceline_rows *rows, int64_t max_ms);
 
 /* --------------------------------------------------------- 8 the policy */
@@ -597,7 +601,7 @@ typedef struct paceline_act_options {
   /* What is drawn for row i is a function of seed, counter and i, and of nothing else:
    * count calls (or steps) with counter, and they can be repeated. */
   uint64_t seed, counter;
-  const uint8_t *action_masks;   /* [n][actions], 1: may be taken; NULL: all may. Not built yet: must be NULL */
+  const uint8_t *action_masks;   /* [n][actions], 0: may not be taken, one in a row must; NULL: all may */
   void *state;                   /* [n][state_bytes], read and written; may be NULL where state_bytes is 0 */
   const uint8_t *episode_starts; /* [n], 1 where an episode starts, and with it a new state; NULL: nowhere */
 } paceline_act_options;
@@ -685,11 +689,13 @@ PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, co
 /* A JSON object: env (its name), recipe and recipe_hash ("" where there is none), infos (an
  * array of {name, dtype, len}: the columns of paceline_rows.infos; len 0 is one number), obs_low,
  * obs_high, action_low, action_high (bounds: one entry for all components, or one for each;
- * null where there is none), max_steps (0: none), threshold, render_fps (0: not known). */
+ * null where there is none), action_masks (whether it has them), max_steps (0: none),
+ * threshold, render_fps (0: not known). */
 PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
 
 /* Rows (section 4) are written by the functions below: obs must be there, and final_obs in
- * PACELINE_SAME_STEP; what is NULL of the others is left out. final_obs and final_infos are
+ * PACELINE_SAME_STEP; what is NULL of the others is left out, and action_masks must be
+ * where the environment has none. final_obs, final_infos and final_action_masks are
  * written in PACELINE_SAME_STEP only, where an episode ended. */
 
 /* Starts episodes in the environments whose mask byte is not 0 (mask NULL: all;

@@ -143,6 +143,11 @@ struct CanSave<Env, std::void_t<decltype(std::declval<Env &>().save()),
                                 decltype(std::declval<Env &>().restore(std::declval<const std::string &>()))>>
     : std::true_type {};
 
+template <class Env, class = void>
+struct CanMask : std::false_type {};
+template <class Env>
+struct CanMask<Env, std::void_t<decltype(std::declval<Env &>().mask(std::declval<uint8_t *>()))>> : std::true_type {};
+
 }  // namespace detail
 
 /* ------------------------------------------------ your own environments */
@@ -197,7 +202,9 @@ struct Environments {
  * file; with
  *     std::string save();                     // the whole state, random numbers too
  *     void restore(const std::string &state);
- * as well, a checkpoint goes on in the middle of an episode. */
+ * as well, a checkpoint goes on in the middle of an episode; with
+ *     void mask(uint8_t *mask);               // 0 for each action that may not be taken now
+ * only the others are. */
 template <class Env>
 Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make) {
   using Obs = typename Env::Observation;
@@ -239,6 +246,8 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
           [&] { static_cast<Env *>(env)->restore(std::string(static_cast<const char *>(buf), len)); });
     };
   }
+  if constexpr (detail::CanMask<Env>::value)
+    t.mask = [](void *env, uint8_t *mask) { return detail::guarded([&] { static_cast<Env *>(env)->mask(mask); }); };
   t.destroy = [](void *env) { delete static_cast<Env *>(env); };
   return {t, {new Make(std::move(make)), [](void *user) { delete static_cast<Make *>(user); }}};
 }
@@ -318,6 +327,8 @@ struct ActOptions {
   bool sample = false;
   double epsilon = 0;
   uint64_t seed = 0, counter = 0; /* what is drawn is a function of them and the row */
+  /* a row of bytes for each observation, 0: may not be taken; nullptr: all may */
+  const uint8_t *action_masks = nullptr;
 };
 
 /* How a policy is evaluated: paceline_eval_options. */
@@ -379,6 +390,7 @@ class Policy {
       throw Error(PACELINE_EINVAL, floats ? "obs: float, must be uint8_t" : "obs: uint8_t, must be float");
     auto o = detail::sized<paceline_act_options>();
     o.sample = options.sample, o.epsilon = options.epsilon, o.seed = options.seed, o.counter = options.counter;
+    o.action_masks = options.action_masks;
     check(paceline_policy_act(get(), n, obs, &o, actions, to));
   }
 
@@ -609,12 +621,14 @@ constexpr const char *dtype() {
 /* Results of size() environments. Entry i of every array is that of environment env_ids[i]. */
 class Rows {
  public:
-  Rows(uint32_t n, const paceline_spec &obs, const std::vector<Column> &columns)
+  Rows(uint32_t n, const paceline_spec &obs, const std::vector<Column> &columns, std::size_t masks = 0)
       : rewards(n), terminated(n), truncated(n), started(n), env_ids(n), columns_(&columns), dtype_(obs.dtype),
         row_(detail::components(obs)) {
     const std::size_t size = n * row_ * (dtype_ == PACELINE_FLOAT32 ? 4 : 1);
     obs_.resize(size);
     final_obs_.resize(size);
+    action_masks.resize(n * masks);
+    final_action_masks.resize(n * masks);
     for (bool final : {false, true})
       for (const Column &c : columns) {
         data_.emplace_back(n * c.bytes());
@@ -628,6 +642,8 @@ class Rows {
   std::vector<uint8_t> terminated, truncated; /* 0 or 1 */
   std::vector<uint8_t> started;               /* 1: obs is the first of an episode */
   std::vector<int32_t> env_ids;
+  /* A byte for each action of each row, 0: may not be taken; empty where actions have no masks. */
+  std::vector<uint8_t> action_masks, final_action_masks;
 
   uint32_t size() const noexcept { return static_cast<uint32_t>(rewards.size()); }
   bool ended(std::size_t i) const { return terminated.at(i) != 0 || truncated.at(i) != 0; }
@@ -662,6 +678,7 @@ class Rows {
     r.rewards = rewards.data(), r.terminated = terminated.data(), r.truncated = truncated.data();
     r.started = started.data(), r.env_ids = env_ids.data();
     r.infos = infos_.data(), r.final_infos = final_infos_.data();
+    if (!action_masks.empty()) r.action_masks = action_masks.data(), r.final_action_masks = final_action_masks.data();
     return r;
   }
 
@@ -725,11 +742,13 @@ class VecEnv {
     check(paceline_vec_new(&it, env.c_str(), &o));
     s_->it.reset(it);
     check(paceline_vec_spec(&s_->obs, &s_->action, it));
-    s_->columns = detail::columns(describe());
+    const std::string described = describe();
+    s_->columns = detail::columns(described);
+    if (detail::field(described, "action_masks") == "true") s_->masks = static_cast<std::size_t>(s_->action.n);
     s_->num_envs = num_envs;
     s_->batch_size = options.batch_size == 0 ? num_envs : options.batch_size;
     s_->rows.reserve(1 + blocks()); /* so that none is moved later */
-    s_->rows.emplace_back(num_envs, s_->obs, s_->columns);
+    s_->rows.emplace_back(num_envs, s_->obs, s_->columns, s_->masks);
   }
 
   paceline_spec observation() const noexcept { return s_->obs; }
@@ -826,6 +845,7 @@ class VecEnv {
     paceline_spec obs = detail::sized<paceline_spec>(), action = detail::sized<paceline_spec>();
     uint32_t num_envs = 0, batch_size = 0;
     std::vector<Column> columns;
+    std::size_t masks = 0;          /* bytes of a row's action mask, 0 where there are none */
     std::vector<Rows> rows;         /* number 0 for reset and step, the others for recv, in turns */
     std::size_t next = 1;           /* that recv gives */
     std::size_t held = 0;           /* that recv gave last; 0: none */
@@ -857,7 +877,7 @@ class VecEnv {
   std::size_t blocks() const noexcept { return (s_->num_envs + s_->batch_size - 1) / s_->batch_size + 1; }
   void offer_all() {
     for (std::size_t k = s_->rows.size(); k <= blocks(); k++) {
-      s_->rows.emplace_back(s_->batch_size, s_->obs, s_->columns);
+      s_->rows.emplace_back(s_->batch_size, s_->obs, s_->columns, s_->masks);
       offer(k);
     }
   }

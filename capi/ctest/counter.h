@@ -117,8 +117,6 @@ static int counter_restore(void *env, const void *buf, size_t len) {
   return 0;
 }
 
-static inline int counter_mask(void *env, uint8_t *mask) { return (void)env, mask[0] = mask[1] = 1, 0; }
-
 static void counter_destroy(void *env) {
   counter *c = env;
   pthread_mutex_lock(&c->family->lock);

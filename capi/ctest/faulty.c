@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef MASKED /* only to move, and at every other step to move on, is allowed */
+#define NAME "Masked-v0"
+#endif
 #ifndef NAME
 #define NAME "Faulty-v0"
 #endif
@@ -68,6 +71,9 @@ static int reset(void *env, void *obs) {
 static int step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
   faulty *f = env;
   int32_t a = *(const int32_t *)action;
+#ifdef MASKED
+  if (a > (f->steps % 2 ? MOVE_ON : MOVE)) return fail("not allowed");
+#endif
   f->steps++;
   f->sum += a;
   *reward = (float)a / 4;
@@ -89,6 +95,14 @@ static int step(void *env, const void *action, void *obs, float *reward, uint8_t
   }
   return 0;
 }
+
+#ifdef MASKED
+static int mask(void *env, uint8_t *mask) {
+  memset(mask, 0, ACTIONS);
+  mask[MOVE] = 1, mask[MOVE_ON] = ((faulty *)env)->steps % 2;
+  return 0;
+}
+#endif
 
 static int save(void *env, void *buf, size_t *len) {
   if (buf != NULL && *len >= sizeof(faulty)) memcpy(buf, env, sizeof(faulty));
@@ -122,6 +136,9 @@ int paceline_env_open(paceline_env_plugin *out, const paceline_host *h) {
   out->table.reset = reset;
 #ifndef NO_STEP
   out->table.step = step;
+#endif
+#ifdef MASKED
+  out->table.mask = mask;
 #endif
   out->table.save = save;
 #ifndef NO_RESTORE

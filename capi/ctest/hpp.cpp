@@ -87,6 +87,21 @@ struct Image : paceline::Environment<uint8_t> {
   int shade_, n_ = 0;
 };
 
+// A Counter in which one action a step may not be taken.
+struct Masked : Counter {
+  using Counter::Counter;
+  void mask(uint8_t *mask) {
+    for (int32_t a = 0; a < 3; a++) mask[a] = a != not_;
+  }
+  paceline::Step step(int32_t action, float *obs) {
+    CHECK(action != not_);
+    not_ = (not_ + 1) % 3;
+    return Counter::step(action, obs);
+  }
+  int32_t not_ = 0;
+};
+
+static_assert(paceline::detail::CanMask<Masked>::value && !paceline::detail::CanMask<Counter>::value);
 static_assert(paceline::detail::CanSave<Counter>::value);
 static_assert(!paceline::detail::CanSave<Image>::value);
 static_assert(!std::is_copy_constructible_v<paceline::Trainer> &&
@@ -114,6 +129,15 @@ int main() {
   throws(PACELINE_EINVAL, "env", [&] { paceline::Trainer t(cfg); });
   throws(PACELINE_EIO, "nothing.paceline", [&] { paceline::Policy p("nothing.paceline"); });
 
+  {
+    paceline::Trainer t(cfg, paceline::environments<Masked>());
+    t.run(500);
+    CHECK(t.config().get("action_masks") == "true");
+    const std::vector<uint8_t> masks = {0, 1, 0, 0, 0, 1};
+    paceline::ActOptions options;
+    options.action_masks = masks.data();
+    CHECK(t.policy().act(std::vector<float>(4), options) == std::vector<int32_t>({1, 2}));
+  }
   // A family is made, saved, and freed to the last environment.
   const std::string folder = std::getenv("TMPDIR") == nullptr ? "/tmp" : std::getenv("TMPDIR");
   {

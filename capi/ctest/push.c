@@ -117,8 +117,8 @@ static void refused_rows(host *h, paceline_trainer *t, int observe) {
   } while (0)
   REFUSED(num_rows, ROWS - 1, "rows.num_rows: 3, must be 4");
   REFUSED(obs, NULL, "rows.obs: NULL");
-  REFUSED(action_masks, mask, "not built yet");
-  REFUSED(final_action_masks, mask, "not built yet");
+  REFUSED(action_masks, mask, "rows.action_masks: set, must be NULL");
+  REFUSED(final_action_masks, mask, "rows.action_masks: set, must be NULL");
   REFUSED(device_type, 2, "rows.device_type: 2");
   REFUSED(device_id, 1, "device_id: 1");
   if (!observe) return;

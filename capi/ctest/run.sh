@@ -101,7 +101,7 @@ plugin() { # name, source, macros
 }
 plugins() {
   mkdir -p "$build/plugins" && rm -f "$build/plugins"/*.so && plugin pendulum "$root/examples/c/env_plugin.c" || return 1
-  for fault in '' NO_OPEN OPEN_FAILS OPEN_FAILS_SILENTLY NO_STEP NO_RESTORE SPEC_FAILS \
+  for fault in '' MASKED NO_OPEN OPEN_FAILS OPEN_FAILS_SILENTLY NO_STEP NO_RESTORE SPEC_FAILS \
     NO_NAME:NAME=NULL EMPTY_NAME:NAME='""' ODD_NAME:NAME='"\xff"' TAKEN:NAME='"CartPole-v1"' TAKEN_TWICE:NAME='"Pendulum3-v0"'; do
     file=$(echo "${fault%%:*}" | tr A-Z a-z)
     plugin "${file:-faulty}" "$here/faulty.c" "${fault:+-D${fault#*:}}" || return 1
@@ -129,6 +129,7 @@ attempt plugins plugins
 program structs lib "$here/abi.txt"
 for test in smoke nulls handles bad_env vec vec_atari push files resume threads fork calls console; do program $test lib; done
 program plugin lib "$build/plugins"
+program masks lib "$build/plugins/masked.so"
 for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
 for test in load signals float_mode; do program $test -; done
 program panic testlib

@@ -213,8 +213,6 @@ static void drawn(const paceline_policy *p) {
   o.sample = 2;
   FAILS(paceline_policy_act(p, N, obs, &o, a, NULL), PACELINE_EINVAL, "sample: 2");
   o.sample = 0;
-  o.action_masks = (const uint8_t *)obs;
-  FAILS(paceline_policy_act(p, N, obs, &o, a, NULL), PACELINE_EINVAL, "not built yet");
 }
 
 /* A policy as bytes acts as it did, and nothing else is a policy. */

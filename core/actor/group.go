@@ -113,6 +113,9 @@ func New(c Config) *Group {
 	if c.Source != nil {
 		g.rows = vec.NewRows(c.Spec.Obs, w)
 		g.rows.AddInfos(c.Source.Infos())
+		if c.Spec.Masks {
+			g.rows.AddMasks(c.Spec.Action.N)
+		}
 		g.score = scoreOf(c.Source.Infos())
 	}
 	columns := make([]float32, w*c.Columns)
@@ -138,6 +141,15 @@ func (g *Group) Obs() []byte { return g.rows.Obs }
 func (g *Group) Latest() (*vec.Rows, []int32) { return g.rows, g.actions }
 
 func (g *Group) row(rows []byte, i int) []byte { return rows[i*g.size : (i+1)*g.size] }
+
+// mask is row i of masks: nil, which allows all, where these are nil.
+func (g *Group) mask(masks []byte, i int) []byte {
+	if masks == nil {
+		return nil
+	}
+	n := g.Spec.Action.N
+	return masks[i*n : (i+1)*n]
+}
 
 // Steps returns how many rows of the round at hand are steps: not those that only
 // reset.
@@ -184,7 +196,7 @@ func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
 			g.single.at(i)
 			row = &g.single
 		}
-		if err := c.Choose(t, row, g.streams[i], s); err != nil {
+		if err := c.Choose(t, row, g.mask(g.rows.Masks, i), g.streams[i], s); err != nil {
 			return err
 		}
 		t++
@@ -226,10 +238,11 @@ func (g *Group) step(i int, at int64) error {
 func (g *Group) record(i int, at int64, begins bool) error {
 	s := &g.steps[i]
 	s.Reward, s.End, s.Updates = g.rows.Rewards[i], g.rows.Ends[i], g.Acting.Updates
-	next := g.rows.Obs
+	next, masks := g.rows.Obs, g.rows.Masks
 	if s.End != 0 && !g.NextStep {
-		next = g.rows.FinalObs
+		next, masks = g.rows.FinalObs, g.rows.FinalMasks
 	}
+	s.NextMask = g.mask(masks, i)
 	if err := g.Sink.Add(i, s, g.row(next, i)); err != nil {
 		return err
 	}
@@ -325,9 +338,23 @@ func (g *Group) startBroken() error {
 
 // Use makes rows, the host's, those that the coming calls act on, and begins a
 // segment with every observation that is the first of its episode. Where one of
-// these is refused, none has begun. step is for errors.
+// these or a mask is refused, none has begun. step is for errors.
 func (g *Group) Use(rows *vec.Rows, step int64) error {
 	g.rows = rows
+	for i, resetting := range g.resetting {
+		if !resetting {
+			if err := g.checkMask(i, step, "", rows.Masks); err != nil {
+				return err
+			}
+		}
+	}
+	return g.startEpisodes(step)
+}
+
+// startEpisodes begins a segment with every observation that is the first of its
+// episode, or with none.
+func (g *Group) startEpisodes(step int64) error {
+	rows := g.rows
 	for i, first := range g.starting {
 		if first {
 			if err := g.checkObs(i, step, "", rows.Obs); err != nil {
@@ -353,7 +380,8 @@ func (g *Group) Actions() []int32 { return g.actions }
 // refused. accept, where it is not nil, is asked, too, about each row whose step
 // leads to a next observation. made is how many rows were steps; step is for errors.
 func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []byte) error) (made int64, err error) {
-	if err := g.Use(rows, step); err != nil {
+	g.rows = rows
+	if err := g.startEpisodes(step); err != nil {
 		return 0, err
 	}
 	for i := range g.actions {
@@ -373,21 +401,40 @@ func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []by
 // none. step is for errors.
 func (g *Group) check(i int, step int64) (next []byte, err error) {
 	rows := g.rows
-	if err := g.checkObs(i, step, "", rows.Obs); err != nil || g.resetting[i] {
+	if err := g.checkObs(i, step, "", rows.Obs); err != nil {
 		return nil, err
+	}
+	if g.resetting[i] {
+		return nil, g.checkMask(i, step, "", rows.Masks)
 	}
 	if err := env.CheckReward(rows.Rewards[i]); err != nil {
 		return nil, refused(i, step, err)
 	}
-	switch end := rows.Ends[i]; {
+	end := rows.Ends[i]
+	terminated := end&env.Terminated != 0
+	switch {
 	case end > env.Terminated|env.Truncated:
 		return nil, refused(i, step, fmt.Errorf("ended: %d, must be 0 to 3", end))
-	case end&env.Terminated != 0:
-		return nil, nil
-	case end != 0 && !g.NextStep:
+	case terminated && g.NextStep:
+		return nil, nil // the mask is that of a state in which nothing is done
+	}
+	if err := g.checkMask(i, step, "", rows.Masks); err != nil || terminated {
+		return nil, err
+	}
+	if end != 0 && !g.NextStep {
+		if err := g.checkMask(i, step, "final ", rows.FinalMasks); err != nil {
+			return nil, err
+		}
 		return g.row(rows.FinalObs, i), g.checkObs(i, step, "final ", rows.FinalObs)
 	}
 	return g.row(rows.Obs, i), nil
+}
+
+func (g *Group) checkMask(i int, step int64, what string, masks []byte) error {
+	if err := env.CheckMask(g.mask(masks, i)); err != nil {
+		return refused(i, step, fmt.Errorf("%s%w", what, err))
+	}
+	return nil
 }
 
 func (g *Group) checkObs(i int, step int64, what string, rows []byte) error {

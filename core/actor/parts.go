@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -21,7 +22,8 @@ type savedStreams struct {
 
 // savedEnvironments is part "environments": what the group is in the middle of.
 type savedEnvironments struct {
-	Obs     []byte    `json:"obs"` // the rows
+	Obs     []byte    `json:"obs"`             // the rows
+	Masks   []byte    `json:"masks,omitempty"` // of the rows, where masks are used
 	States  [][]byte  `json:"states"`
 	Returns []float64 `json:"returns"` // of the episodes in progress
 	Lengths []int64   `json:"lengths"`
@@ -77,8 +79,13 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 		if err := checkpoint.ReadJSON(r, n, maxJSON, &saved); err != nil {
 			return nil, err
 		}
-		if w := g.Envs; len(saved.Obs) != len(g.rows.Obs) || len(saved.States) != w || len(saved.Returns) != w || len(saved.Lengths) != w {
+		if w := g.Envs; len(saved.Obs) != len(g.rows.Obs) || len(saved.Masks) != len(g.rows.Masks) || len(saved.States) != w || len(saved.Returns) != w || len(saved.Lengths) != w {
 			return nil, fmt.Errorf("%w: environments of another number or size", checkpoint.ErrFormat)
+		}
+		for i := range saved.Returns {
+			if err := env.CheckMask(g.mask(saved.Masks, i)); err != nil {
+				return nil, fmt.Errorf("%w: environment %d: %v", checkpoint.ErrFormat, i, err)
+			}
 		}
 		before := g.save()
 		if err := g.restore(saved.States); err != nil {
@@ -90,6 +97,7 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 		}
 		return func() {
 			copy(g.rows.Obs, saved.Obs)
+			copy(g.rows.Masks, saved.Masks)
 			copy(g.returns, saved.Returns)
 			copy(g.lengths, saved.Lengths)
 			clear(g.broken)
@@ -114,7 +122,7 @@ func (g *Group) save() *savedEnvironments {
 	if g.Source == nil || !g.begun || slices.Contains(g.broken, true) {
 		return nil
 	}
-	s := &savedEnvironments{Obs: slices.Clone(g.rows.Obs), Returns: slices.Clone(g.returns), Lengths: slices.Clone(g.lengths)}
+	s := &savedEnvironments{Obs: slices.Clone(g.rows.Obs), Masks: slices.Clone(g.rows.Masks), Returns: slices.Clone(g.returns), Lengths: slices.Clone(g.lengths)}
 	for i := range g.Envs {
 		state, err := g.Source.Save(i)
 		if err != nil {

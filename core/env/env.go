@@ -100,6 +100,9 @@ type Spec struct {
 	Action ActionSpec
 	// LifeLoss says that a step may be Lost.
 	LifeLoss bool
+	// Masks says that not every action may be taken in every state, and that the
+	// environment is a Masker.
+	Masks bool
 	// MaxSteps truncates an episode after that many steps; 0: never.
 	MaxSteps int
 	// FPS is how many steps make a second of what a person would see.
@@ -141,6 +144,9 @@ func (s Spec) Check() error {
 	}
 	if a := s.Action; a.N < 0 || a.N == 0 && (len(a.Low) == 0 || len(a.Low) != len(a.High)) {
 		return fmt.Errorf("actions: %d, must be at least 1", a.N)
+	}
+	if s.Masks && s.Action.N == 0 {
+		return fmt.Errorf("actions: %v, must be discrete where there are action masks", s.Action)
 	}
 	if s.MaxSteps < 0 {
 		return fmt.Errorf("max_steps: %d, must not be negative", s.MaxSteps)

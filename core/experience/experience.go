@@ -10,6 +10,9 @@ type Step struct {
 	Action int32
 	Reward float32
 	End    env.End
+	// NextMask is the action mask of the observation after the step; nil where masks are not
+	// used. Where the step terminated it may be anything. A sink copies it.
+	NextMask []byte
 	// Updates is how many updates the parameters that chose Action had seen, so
 	// that the age of experience is measured.
 	Updates uint64

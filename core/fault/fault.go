@@ -37,6 +37,8 @@ var (
 	// ErrNotFinite refuses NaN and infinity, in observations and rewards, in a
 	// loss, in parameters.
 	ErrNotFinite = errors.New("must be finite")
+	// ErrNoneAllowed refuses an action mask that allows no action.
+	ErrNoneAllowed = errors.New("must allow one")
 )
 
 // Panic is a panic that was caught: a bug in an environment or in the library.

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -300,6 +301,38 @@ func TestHolesHaveNoPart(t *testing.T) {
 	got, report := run()
 	if holes == 0 || !slices.Equal(got, want) || report.Loss != wantReport.Loss {
 		t.Errorf("%d holes: loss %v, was %v", holes, report.Loss, wantReport.Loss)
+	}
+}
+
+// TDTargetsAt has the value of the action that is named, against a plain loop.
+func TestTDTargetsAt(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 50 {
+		n, width := 1+r.IntN(9), 1+r.IntN(20)
+		next, targets := make([]float32, n*width), make([]float32, n)
+		rewards, discounts, actions := make([]float32, n), make([]float32, n), make([]int32, n)
+		for k := range next {
+			next[k] = float32(r.NormFloat64())
+		}
+		for i := range n {
+			rewards[i], discounts[i], actions[i] = float32(r.NormFloat64()), r.Float32(), int32(r.IntN(width))
+		}
+		if err := TDTargetsAt(targets, next, actions, rewards, discounts); err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range targets {
+			product := discounts[i] * next[i*width+int(actions[i])]
+			if want := rewards[i] + product; got != want {
+				t.Fatalf("row %d: %v, want %v", i, got, want)
+			}
+		}
+		actions[0] = int32(width)
+		if err := TDTargetsAt(targets, next, actions, rewards, discounts); err == nil || !strings.Contains(err.Error(), "must be 0 to") {
+			t.Errorf("%v", err)
+		}
+		if err := TDTargetsAt(targets, next, actions[1:], rewards, discounts); err == nil || !strings.Contains(err.Error(), "must be a row each") {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

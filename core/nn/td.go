@@ -33,6 +33,23 @@ func TDTargets(targets, next, rewards, discounts []float32) error {
 	return nil
 }
 
+// TDTargetsAt is TDTargets with the value of row i's action actions[i] in the place of
+// the largest.
+func TDTargetsAt(targets, next []float32, actions []int32, rewards, discounts []float32) error {
+	n := len(rewards)
+	if n == 0 || len(targets) != n || len(discounts) != n || len(actions) != n || len(next) == 0 || len(next)%n != 0 {
+		return fmt.Errorf("targets: %d, of %d values, %d actions, %d rewards and %d discounts, must be a row each", len(targets), len(next), len(actions), n, len(discounts))
+	}
+	width := len(next) / n
+	if err := checkActions(actions, width); err != nil {
+		return err
+	}
+	for i, a := range actions {
+		targets[i] = rewards[i] + float32(discounts[i]*next[i*width+int(a)])
+	}
+	return nil
+}
+
 // Columns returns "target".
 func (l TD) Columns() []Column {
 	return []Column{{"target", "what Q(s, a) should be"}}

@@ -3,6 +3,7 @@ package policy
 import (
 	"sync"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -24,24 +25,25 @@ type Chooser interface {
 	Columns() []string
 	// NeedsOutputs reports whether Choose may ask for outputs at step t.
 	NeedsOutputs(t int64) bool
-	// Choose sets to.Action, and to.Columns as Columns says, for the step that t
-	// counts.
-	Choose(t int64, row Row, r *rng.Stream, to *experience.Step) error
+	// Choose sets to.Action, which mask allows (a byte for each action; nil allows all,
+	// others at least one), and to.Columns as Columns says, for the step that t counts.
+	Choose(t int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error
 }
 
-// Uniform chooses every one of Actions actions with the same probability: one
-// draw.
+// Uniform chooses every one of Actions actions that is allowed with the same
+// probability: one draw.
 type Uniform struct{ Actions int }
 
 func (Uniform) Columns() []string       { return nil }
 func (Uniform) NeedsOutputs(int64) bool { return false }
-func (u Uniform) Choose(_ int64, _ Row, r *rng.Stream, to *experience.Step) error {
-	to.Action = int32(r.Intn(u.Actions))
+func (u Uniform) Choose(_ int64, _ Row, mask []byte, r *rng.Stream, to *experience.Step) error {
+	to.Action = env.RandomAction(u.Actions, mask, r)
 	return nil
 }
 
 // EpsilonGreedy chooses a random action with probability Epsilon(t), and
-// otherwise the first action of the largest output of head Head. It draws one
+// otherwise the first action of the largest output of head Head, of those that are
+// allowed. It draws one
 // number, whatever epsilon is, and a second one where the action is random.
 type EpsilonGreedy struct {
 	Actions int
@@ -53,38 +55,38 @@ func (*EpsilonGreedy) Columns() []string { return nil }
 
 func (c *EpsilonGreedy) NeedsOutputs(t int64) bool { return c.Epsilon(t) < 1 }
 
-func (c *EpsilonGreedy) Choose(t int64, row Row, r *rng.Stream, to *experience.Step) error {
+func (c *EpsilonGreedy) Choose(t int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error {
 	if r.Float64() < c.Epsilon(t) {
-		to.Action = int32(r.Intn(c.Actions))
+		to.Action = env.RandomAction(c.Actions, mask, r)
 		return nil
 	}
 	q, err := row.Head(c.Head)
 	if err == nil {
-		to.Action = Argmax(q)
+		to.Action = Argmax(q, mask)
 	}
 	return err
 }
 
-// Argmax returns the first index of the largest value.
-func Argmax(values []float32) int32 {
-	best := 0
+// Argmax returns the first index of the largest value that mask allows; nil allows all.
+func Argmax(values []float32, mask []byte) int32 {
+	best := -1
 	for a, v := range values {
-		if v > values[best] {
+		if (mask == nil || mask[a] != 0) && (best < 0 || v > values[best]) {
 			best = a
 		}
 	}
 	return int32(best)
 }
 
-// Softmax chooses action a with probability proportional to exp of output a of
-// head Pi, by one draw, and records the logarithm of that probability and the
+// Softmax chooses an allowed action a with probability proportional to exp of output a
+// of head Pi, by one draw, and records the logarithm of that probability and the
 // output of head V.
 type Softmax struct{ Pi, V int }
 
 func (*Softmax) Columns() []string       { return []string{"log_prob", "value"} }
 func (*Softmax) NeedsOutputs(int64) bool { return true }
 
-func (c *Softmax) Choose(_ int64, row Row, r *rng.Stream, to *experience.Step) error {
+func (c *Softmax) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error {
 	logits, err := row.Head(c.Pi)
 	if err != nil {
 		return err
@@ -94,23 +96,33 @@ func (c *Softmax) Choose(_ int64, row Row, r *rng.Stream, to *experience.Step) e
 		return err
 	}
 	var logProb float32
-	to.Action, logProb = SampleSoftmax(logits, r.Float64())
+	to.Action, logProb = SampleSoftmax(logits, mask, r.Float64())
 	to.Columns[0], to.Columns[1] = logProb, value[0]
 	return nil
 }
 
-// scratch holds the logarithms of probabilities and the probabilities of one row.
-var scratch = sync.Pool{New: func() any { return new([2][]float32) }}
+// scratch holds the logarithms of probabilities, the probabilities and the allowed logits
+// of one row.
+var scratch = sync.Pool{New: func() any { return new([3][]float32) }}
 
-// SampleSoftmax returns the action whose part of [0, 1) holds u, where action a's
+// SampleSoftmax returns the allowed action whose part of [0, 1) holds u, where action a's
 // part is as long as its probability, proportional to exp(logits[a]), and the parts
-// lie in the order of the actions; and the logarithm of its probability. The sum
-// runs in float64, in the order of the actions.
-func SampleSoftmax(logits []float32, u float64) (action int32, logProb float32) {
-	s := scratch.Get().(*[2][]float32)
+// lie in the order of the actions; and the logarithm of its probability. Actions that
+// mask does not allow have no part. The sum runs in float64, in the order of the actions.
+func SampleSoftmax(logits []float32, mask []byte, u float64) (action int32, logProb float32) {
+	s := scratch.Get().(*[3][]float32)
 	defer scratch.Put(s)
+	if mask != nil {
+		s[2] = s[2][:0]
+		for a, v := range logits {
+			if mask[a] != 0 {
+				s[2] = append(s[2], v)
+			}
+		}
+		logits = s[2]
+	}
 	n := len(logits)
-	for k := range s {
+	for k := range s[:2] {
 		if cap(s[k]) < n {
 			s[k] = make([]float32, n)
 		}
@@ -128,5 +140,5 @@ func SampleSoftmax(logits []float32, u float64) (action int32, logProb float32) 
 		}
 		u -= float64(p)
 	}
-	return action, logs[action]
+	return env.NthAllowed(mask, int(action)), logs[action]
 }

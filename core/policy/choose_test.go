@@ -52,7 +52,7 @@ func TestArgmaxTakesTheFirstOfEqualValues(t *testing.T) {
 		{[]float32{3}, 0}, {[]float32{1, 2, 2}, 1}, {[]float32{-1, -2}, 0}, {[]float32{0, inf, inf}, 1},
 		{[]float32{1, nan, 2}, 2}, {[]float32{nan, nan}, 0},
 	} {
-		if got := Argmax(c.values); got != c.want {
+		if got := Argmax(c.values, nil); got != c.want {
 			t.Errorf("Argmax(%v) is %d, want %d", c.values, got, c.want)
 		}
 	}
@@ -71,10 +71,10 @@ func TestEpsilonGreedyDraws(t *testing.T) {
 		for n := range 2000 {
 			row := &outputs{heads: [][]float32{nil, {0, 1, float32(n), -1}}}
 			var s experience.Step
-			if err := c.Choose(int64(n), row, r, &s); err != nil {
+			if err := c.Choose(int64(n), row, nil, r, &s); err != nil {
 				t.Fatal(err)
 			}
-			want, asked := Argmax(row.heads[1]), 1
+			want, asked := Argmax(row.heads[1], nil), 1
 			if twin.Float64() < epsilon {
 				want, asked = int32(twin.Intn(4)), 0
 				random++
@@ -89,7 +89,7 @@ func TestEpsilonGreedyDraws(t *testing.T) {
 	}
 	broken := errors.New("no outputs")
 	c := &EpsilonGreedy{Actions: 2, Epsilon: func(int64) float64 { return 0 }}
-	if err := c.Choose(0, &outputs{err: broken}, rng.New(1, "explore", 0), new(experience.Step)); !errors.Is(err, broken) {
+	if err := c.Choose(0, &outputs{err: broken}, nil, rng.New(1, "explore", 0), new(experience.Step)); !errors.Is(err, broken) {
 		t.Errorf("%v, want the row's error", err)
 	}
 }
@@ -99,13 +99,13 @@ func TestUniformTakesOneNumberAndNoOutputs(t *testing.T) {
 	if u.NeedsOutputs(0) || u.Columns() != nil {
 		t.Error("Uniform asks for outputs or records something")
 	}
-	if n := drawn(t, func(r *rng.Stream) { _ = u.Choose(0, nil, r, new(experience.Step)) }); n != 1 {
+	if n := drawn(t, func(r *rng.Stream) { _ = u.Choose(0, nil, nil, r, new(experience.Step)) }); n != 1 {
 		t.Errorf("%d numbers drawn, want 1", n)
 	}
 	r, counts := rng.New(2, "explore", 0), [3]int{}
 	for range 30_000 {
 		var s experience.Step
-		_ = u.Choose(0, nil, r, &s)
+		_ = u.Choose(0, nil, nil, r, &s)
 		counts[s.Action]++
 	}
 	for a, n := range counts {
@@ -147,7 +147,7 @@ func TestSampleSoftmaxAgainstFloat64(t *testing.T) {
 				if p[a] < 1e-4 || u >= 1 {
 					continue // float32 cannot say where so short a part lies
 				}
-				got, logProb := SampleSoftmax(logits, u)
+				got, logProb := SampleSoftmax(logits, nil, u)
 				if got != int32(a) && math.Abs(at-0.5) < 0.4 {
 					t.Fatalf("trial %d: u %v of %v is action %d, want %d", trial, u, p, got, a)
 				}
@@ -173,7 +173,7 @@ func TestSampleSoftmaxAtTheEdges(t *testing.T) {
 		{[]float32{0, 0, -1e30}, below1, 1}, // rounding leaves nothing to the last one
 		{[]float32{3e38, -3e38}, 0.5, 0},
 	} {
-		got, logProb := SampleSoftmax(c.logits, c.u)
+		got, logProb := SampleSoftmax(c.logits, nil, c.u)
 		if got != c.want || logProb > 0 || logProb != logProb {
 			t.Errorf("%v at %v: action %d with log-probability %v, want action %d", c.logits, c.u, got, logProb, c.want)
 		}
@@ -186,13 +186,13 @@ func TestSoftmaxRecordsWhatItsColumnsSay(t *testing.T) {
 		t.Fatalf("columns %v", c.Columns())
 	}
 	row := &outputs{heads: [][]float32{{2.5}, {0, 1, 2}}}
-	if n := drawn(t, func(r *rng.Stream) { _ = c.Choose(0, row, r, &experience.Step{Columns: make([]float32, 2)}) }); n != 1 {
+	if n := drawn(t, func(r *rng.Stream) { _ = c.Choose(0, row, nil, r, &experience.Step{Columns: make([]float32, 2)}) }); n != 1 {
 		t.Errorf("%d numbers drawn, want 1", n)
 	}
 	r, counts, p := rng.New(7, "explore", 0), [3]int{}, softmax(row.heads[1])
 	for range 30_000 {
 		s := experience.Step{Columns: make([]float32, 2)}
-		if err := c.Choose(0, row, r, &s); err != nil {
+		if err := c.Choose(0, row, nil, r, &s); err != nil {
 			t.Fatal(err)
 		}
 		counts[s.Action]++
@@ -206,7 +206,7 @@ func TestSoftmaxRecordsWhatItsColumnsSay(t *testing.T) {
 		}
 	}
 	broken := errors.New("no outputs")
-	if err := c.Choose(0, &outputs{err: broken}, r, &experience.Step{Columns: make([]float32, 2)}); !errors.Is(err, broken) {
+	if err := c.Choose(0, &outputs{err: broken}, nil, r, &experience.Step{Columns: make([]float32, 2)}); !errors.Is(err, broken) {
 		t.Errorf("%v, want the row's error", err)
 	}
 }
@@ -222,7 +222,7 @@ func TestSoftmaxOnManyGoroutines(t *testing.T) {
 			}
 			p := softmax(logits)
 			for range 2000 {
-				action, logProb := SampleSoftmax(logits, 0.99)
+				action, logProb := SampleSoftmax(logits, nil, 0.99)
 				if math.Abs(float64(logProb)-math.Log(p[action])) > 1e-5 {
 					t.Errorf("%d actions: log-probability %v of action %d", len(logits), logProb, action)
 					return

@@ -53,6 +53,7 @@ func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evalua
 type episode struct {
 	env    env.Env
 	stream *rng.Stream
+	mask   []byte // what may be done now; nil: everything
 	reward float64
 	length int64
 }
@@ -85,6 +86,12 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 		if err := e.Reset(obs[i*size : (i+1)*size]); err != nil {
 			return nil, err
 		}
+		if e.Spec().Masks {
+			played[i].mask = make([]byte, spec.Action.N)
+		}
+		if err := played[i].readMask(); err != nil {
+			return nil, err
+		}
 	}
 	playing := make([]*episode, n)
 	for i := range played {
@@ -103,11 +110,14 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 		still := playing[:0]
 		for row, g := range playing {
 			explore := g.stream.Float64() < o.Epsilon
+			of := chosen[row*spec.Action.N : (row+1)*spec.Action.N]
 			switch {
 			case explore:
-				actions[row] = int32(g.stream.Intn(spec.Action.N))
+				actions[row] = env.RandomAction(spec.Action.N, g.mask, g.stream)
 			case o.Sample && p.spec.Kind == Categorical:
-				actions[row], _ = SampleSoftmax(chosen[row*spec.Action.N:(row+1)*spec.Action.N], g.stream.Float64())
+				actions[row], _ = SampleSoftmax(of, g.mask, g.stream.Float64())
+			default:
+				actions[row] = Argmax(of, g.mask)
 			}
 			// Rows move up over those of the episodes that have ended.
 			reward, end, err := g.env.Step(actions[row], obs[len(still)*size:(len(still)+1)*size])
@@ -116,13 +126,24 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			}
 			g.reward += float64(reward)
 			g.length++
-			if end == 0 {
-				still = append(still, g)
+			if end != 0 {
+				continue
 			}
+			if err := g.readMask(); err != nil {
+				return nil, err
+			}
+			still = append(still, g)
 		}
 		playing = still
 	}
 	return played, nil
+}
+
+func (g *episode) readMask() error {
+	if g.mask == nil {
+		return nil
+	}
+	return env.ReadMask(g.env, g.mask)
 }
 
 func summarise(played []episode) Evaluation {

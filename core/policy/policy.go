@@ -92,15 +92,26 @@ type Options struct {
 	Epsilon float64
 	Seed    uint64
 	Counter uint64
+	// Masks has a byte for each action of each row, 0 where it may not be taken; nil allows
+	// all. Each row allows one.
+	Masks []byte
 }
 
 func (o *Options) random() bool { return o != nil && (o.Sample || o.Epsilon > 0) }
+
+// mask returns row i of Masks.
+func (o *Options) mask(i, actions int) []byte {
+	if o == nil || o.Masks == nil {
+		return nil
+	}
+	return o.Masks[i*actions : (i+1)*actions]
+}
 
 // Act writes an action for each of n observations (rows of bytes): the greedy one,
 // or as o says. outputs is nil, or has an entry for each of Outputs, which is nil
 // or receives n rows of it.
 func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][]float32) error {
-	size := p.spec.Env.Obs.Bytes()
+	size, width := p.spec.Env.Obs.Bytes(), p.spec.Env.Action.N
 	switch {
 	case n < 0 || len(obs) != n*size:
 		return fmt.Errorf("obs: %d bytes, must be %d (%d rows of %d)", len(obs), n*size, n, size)
@@ -110,6 +121,13 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][
 		return fmt.Errorf("outputs: %d, must be %d, one for each head", len(outputs), len(p.spec.Net.Heads))
 	case o != nil && !(o.Epsilon >= 0 && o.Epsilon <= 1):
 		return fmt.Errorf("epsilon: %v, must be 0 to 1", o.Epsilon)
+	case o != nil && o.Masks != nil && len(o.Masks) != n*width:
+		return fmt.Errorf("masks: %d bytes, must be %d (%d rows of %d)", len(o.Masks), n*width, n, width)
+	}
+	for i := range n {
+		if err := env.CheckMask(o.mask(i, width)); err != nil {
+			return &env.Error{Index: i, Err: err}
+		}
 	}
 	for k, out := range outputs {
 		if h := p.spec.Net.Heads[k]; out != nil && len(out) != n*h.Out {
@@ -129,7 +147,7 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][
 		}
 		for i := range rows {
 			values := out.Row(p.spec.Head, i)
-			actions[first+i] = Argmax(values)
+			actions[first+i] = Argmax(values, o.mask(first+i, width))
 			if o.random() {
 				actions[first+i] = p.draw(o, first+i, values)
 			}
@@ -146,14 +164,15 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][
 // draw chooses row i's action at random.
 func (p *Policy) draw(o *Options, i int, values []float32) int32 {
 	r := rng.New(o.Seed^rng.New(o.Counter, "act", 0).Uint64(), "act", i)
+	mask := o.mask(i, p.spec.Env.Action.N)
 	switch explore, u := r.Float64() < o.Epsilon, r.Float64(); {
 	case explore:
-		return int32(r.Intn(p.spec.Env.Action.N))
+		return env.RandomAction(p.spec.Env.Action.N, mask, r)
 	case o.Sample && p.spec.Kind == Categorical:
-		action, _ := SampleSoftmax(values, u)
+		action, _ := SampleSoftmax(values, mask, u)
 		return action
 	}
-	return Argmax(values)
+	return Argmax(values, mask)
 }
 
 func (p *Policy) network() (*network, error) {

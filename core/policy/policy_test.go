@@ -79,7 +79,7 @@ func TestActTreatsEveryRowAlone(t *testing.T) {
 			if one[0] != actions[i] || !slices.Equal(out[0], outputs[0][2*i:2*i+2]) || out[1][0] != outputs[1][i] {
 				t.Errorf("row %d alone: %v %v, in a batch %v %v", i, one[0], out, actions[i], outputs[0][2*i:2*i+2])
 			}
-			if one[0] != Argmax(out[0]) {
+			if one[0] != Argmax(out[0], nil) {
 				t.Errorf("row %d: action %d of logits %v", i, one[0], out[0])
 			}
 		})
@@ -226,7 +226,7 @@ func TestEvaluateAgainstAPlainLoop(t *testing.T) {
 				if r.Float64() < o.Epsilon {
 					action[0] = int32(r.Intn(2))
 				} else if o.Sample {
-					action[0], _ = SampleSoftmax(outputs[0], r.Float64())
+					action[0], _ = SampleSoftmax(outputs[0], nil, r.Float64())
 				}
 				var reward float32
 				var err error

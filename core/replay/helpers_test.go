@@ -1,11 +1,17 @@
 package replay
 
 import (
+	"bytes"
+
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 )
 
-// addStep is m.Add with the step written out.
+// addStep is m.Add with the step written out, of which everything is allowed.
 func addStep(m *Memory, e int, action int32, reward float32, updates uint64, end env.End, next []byte) error {
-	return m.Add(e, &experience.Step{Action: action, Reward: reward, Updates: updates, End: end}, next)
+	return addMasked(m, e, action, reward, updates, end, next, bytes.Repeat([]byte{1}, m.cfg.Actions))
+}
+
+func addMasked(m *Memory, e int, action int32, reward float32, updates uint64, end env.End, next, mask []byte) error {
+	return m.Add(e, &experience.Step{Action: action, Reward: reward, Updates: updates, End: end, NextMask: mask}, next)
 }

@@ -14,7 +14,7 @@ import (
 // ends at frame nextFrame-1.
 type partition struct {
 	frames ring
-	steps  ring // of transitions, transitionBytes each
+	steps  ring // of transitions, transitionBytes each and the next state's mask
 
 	// Written only while everybody is quiet; read by the trainer.
 	capacity int64 // transitions that may be visible
@@ -44,6 +44,25 @@ type transition struct {
 }
 
 const transitionBytes = 24
+
+// maskBytes is what a mask of so many actions takes, one bit each.
+func maskBytes(actions int) int { return (actions + 7) / 8 }
+
+// packMask writes a mask behind a transition.
+func packMask(to, mask []byte) {
+	clear(to)
+	for a, allowed := range mask {
+		if allowed != 0 {
+			to[a/8] |= 1 << (a % 8)
+		}
+	}
+}
+
+func unpackMask(mask, from []byte) {
+	for a := range mask {
+		mask[a] = from[a/8] >> (a % 8) & 1
+	}
+}
 
 // encode writes t into b; the end shares a word with the frame number.
 func (t transition) encode(b []byte) {

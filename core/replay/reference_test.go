@@ -20,7 +20,8 @@ type step struct {
 	reward    float32
 	version   uint64
 	end       env.End
-	sameNext  bool // next is the observation of the following step, so far as there is one
+	mask      []byte // of next: everything after a termination
+	sameNext  bool   // next is the observation of the following step, so far as there is one
 }
 
 // reference is a replay memory of plain lists.
@@ -46,10 +47,10 @@ func (r *reference) begin(e int, obs []byte) {
 	r.pending[e], r.open[e] = bytes.Clone(obs), false
 }
 
-func (r *reference) add(e int, action int32, reward float32, version uint64, end env.End, next []byte) {
-	s := step{obs: r.pending[e], next: bytes.Clone(next), action: action, reward: reward, version: version, end: end}
+func (r *reference) add(e int, action int32, reward float32, version uint64, end env.End, next, mask []byte) {
+	s := step{obs: r.pending[e], next: bytes.Clone(next), action: action, reward: reward, version: version, end: end, mask: bytes.Clone(mask)}
 	if end&env.Terminated != 0 {
-		s.next = make([]byte, len(s.obs))
+		s.next, s.mask = make([]byte, len(s.obs)), bytes.Repeat([]byte{1}, len(mask))
 	}
 	s.sameNext = end == 0
 	r.all[e] = append(r.all[e], s)
@@ -92,6 +93,13 @@ func (r *reference) hash(obsBytes int) [32]byte {
 			b = binary.LittleEndian.AppendUint32(b, uint32(s.action))
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s.reward))
 			b = append(b, byte(s.end))
+			packed := make([]byte, (len(s.mask)+7)/8)
+			for a, allowed := range s.mask {
+				if s.end&env.Terminated == 0 {
+					packed[a/8] |= allowed << (a % 8)
+				}
+			}
+			b = append(b, packed...)
 			if s.end&env.Terminated == 0 && (!s.sameNext || i == len(v)-1) {
 				b = append(b, s.next...)
 			}
@@ -147,6 +155,9 @@ func compareRow(t *testing.T, m *Memory, b *Batch, row int, s step) {
 	}
 	if got := b.NextObs[row*n : (row+1)*n]; !bytes.Equal(got, s.next) {
 		t.Fatalf("next obs %v, want %v", got, s.next)
+	}
+	if a := m.cfg.Actions; !bytes.Equal(b.NextMasks[row*a:(row+1)*a], s.mask) {
+		t.Fatalf("next mask %v, want %v", b.NextMasks[row*a:(row+1)*a], s.mask)
 	}
 	if b.Actions[row] != s.action || b.Rewards[row] != s.reward || b.Updates[row] != s.version ||
 		b.Terminated[row] != (s.end&env.Terminated != 0) {
@@ -204,12 +215,20 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 				end = env.End(op % 4)
 			}
 			action, reward, version := int32(r.Uint32()>>1), r.Float32(), r.Uint64()
+			mask := make([]byte, cfg.Actions)
+			for a := range mask {
+				mask[a] = byte(r.IntN(2))
+			}
+			if cfg.Actions > 0 {
+				mask[r.IntN(cfg.Actions)] = 1
+				action %= int32(cfg.Actions)
+			}
 			given := next
 			if end&env.Terminated != 0 && op%2 == 0 {
 				given = nil
 			}
 			hash := m.Hash()
-			err := addStep(m, e, action, reward, version, end, given)
+			err := addMasked(m, e, action, reward, version, end, given, mask)
 			if errors.Is(err, ErrNotAStack) && odd {
 				bytesBefore := m.Bytes()
 				more, err := m.StoreWhole()
@@ -221,14 +240,14 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 				if m.Free(e) == 0 {
 					t.Fatal("nothing free after StoreWhole")
 				}
-				check(t, addStep(m, e, action, reward, version, end, given))
+				check(t, addMasked(m, e, action, reward, version, end, given, mask))
 			} else {
 				check(t, err)
 			}
 			if m.Hash() != hash {
 				t.Fatal("Add changed what is visible")
 			}
-			ref.add(e, action, reward, version, end, next)
+			ref.add(e, action, reward, version, end, next, mask)
 		case op < 205:
 			hash := m.Hash()
 			m.Cut(e)
@@ -289,6 +308,7 @@ func TestAgainstReference(t *testing.T) {
 		cfg := Config{Obs: stackSpec(stack, 1+r.IntN(3)), Envs: []int{1, 3}[run/3%2], Window: 1 + r.IntN(20),
 			Stack: StackMode(run / 6 % 3)}
 		cfg.Capacity = cfg.Envs + r.IntN(60)
+		cfg.Actions = []int{0, 1 + r.IntN(20)}[run%2]
 		ops := make([]byte, 1200)
 		for i := range ops {
 			ops[i] = byte(r.Uint32())
@@ -311,7 +331,7 @@ func FuzzOperations(f *testing.F) {
 		if len(in) < 3 || len(in) > 4000 {
 			return
 		}
-		cfg := Config{Obs: stackSpec(1+int(in[0]%4), 1+int(in[0]/4%3)), Envs: 1 + int(in[1]%3), Window: 1 + int(in[2]%16),
+		cfg := Config{Obs: stackSpec(1+int(in[0]%4), 1+int(in[0]/4%3)), Envs: 1 + int(in[1]%3), Actions: int(in[2] / 16), Window: 1 + int(in[2]%16),
 			Stack: StackDetect, MemoryLimit: func() (int64, string) { return 1 << 30, "test" }}
 		cfg.Capacity = cfg.Envs + int(in[1]/4)
 		play(t, cfg, in[3:], true)

@@ -8,7 +8,8 @@
 // stack of S frames is stored one frame a step; S consecutive frames
 // are an observation again, one copy where they do not wrap. A transition
 // names the newest frame of its observation, and its next observation is the
-// stack that ends one frame later. Vector observations are the case S = 1.
+// stack that ends one frame later. Where action masks are used it also has that of
+// its next observation. Vector observations are the case S = 1.
 //
 //	frames       h h h 0 1 2 3 t | h h h 0 1 2 ...
 //	transitions        0 1 2 3             0 1
@@ -97,6 +98,9 @@ type Config struct {
 	Window int
 	// Stack says whether Obs.FrameStack is checked.
 	Stack StackMode
+	// Actions is the number of actions where the masks of next observations are stored;
+	// 0: none are.
+	Actions int
 	// MemoryLimit returns how many bytes more the process may use and a few
 	// words on what sets that limit. nil: AvailableMemory.
 	MemoryLimit func() (bytes int64, what string)
@@ -118,6 +122,7 @@ type Batch struct {
 	Actions    []int32   // n
 	Rewards    []float32 // n, as they were added
 	Terminated []bool    // n: nothing beyond this transition counts
+	NextMasks  []byte    // n of Config.Actions bytes: what NextObs allows; everything where the transition terminated
 	Updates    []uint64  // n: how many updates the parameters that chose the action had seen
 
 	picks []int // n: what Sample drew
@@ -158,6 +163,8 @@ func (cfg Config) check() error {
 		return fmt.Errorf("frame_stack: %d, must divide the first axis of the observation shape %v", s, cfg.Obs.Shape)
 	case cfg.Stack > StackDetect:
 		return fmt.Errorf("stack mode: %d, must be 0 to %d", cfg.Stack, StackDetect)
+	case cfg.Actions < 0 || cfg.Actions > maxObs:
+		return fmt.Errorf("actions: %d, must be 0 to %d", cfg.Actions, maxObs)
 	case cfg.Envs < 1 || cfg.Envs > maxEnvs:
 		return fmt.Errorf("num_envs: %d, must be 1 to %d", cfg.Envs, maxEnvs)
 	case cfg.Capacity < cfg.Envs || cfg.Capacity > maxSteps:
@@ -174,6 +181,7 @@ func (m *Memory) NewBatch(n int) *Batch {
 		Obs: make([]byte, n*m.obsBytes), NextObs: make([]byte, n*m.obsBytes),
 		Actions: make([]int32, n), Rewards: make([]float32, n),
 		Terminated: make([]bool, n), Updates: make([]uint64, n), picks: make([]int, n),
+		NextMasks: make([]byte, n*m.cfg.Actions),
 	}
 	b.copy = func(_, row int) error {
 		m.At(b.picks[row], b, row)
@@ -221,10 +229,18 @@ func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 		if err := m.CheckNext(e, next); err != nil {
 			return err
 		}
+		if len(s.NextMask) != m.cfg.Actions {
+			return fmt.Errorf("environment %d: action mask of %d, must be %d", e, len(s.NextMask), m.cfg.Actions)
+		}
 		p.frames.write(p.nextFrame, next[(m.stack-1)*p.frames.width:])
 	}
-	transition{frame: p.nextFrame - 1, end: end,
-		action: s.Action, reward: s.Reward, updates: s.Updates}.encode(p.steps.at(p.nextStep))
+	to := p.steps.at(p.nextStep)
+	transition{frame: p.nextFrame - 1, end: end, action: s.Action, reward: s.Reward, updates: s.Updates}.encode(to)
+	if keepsNext {
+		packMask(to[transitionBytes:], s.NextMask)
+	} else {
+		clear(to[transitionBytes:])
+	}
 	if keepsNext {
 		p.nextFrame++
 	}
@@ -334,7 +350,8 @@ func (m *Memory) At(i int, b *Batch, row int) {
 		}
 	}
 	p, s := &m.parts[e], int64(m.stack)
-	t := decode(p.steps.at(p.oldest + int64(i-m.starts[e])))
+	from := p.steps.at(p.oldest + int64(i-m.starts[e]))
+	t := decode(from)
 	obs := b.Obs[row*m.obsBytes : (row+1)*m.obsBytes]
 	next := b.NextObs[row*m.obsBytes : (row+1)*m.obsBytes]
 	p.frames.read(obs, t.frame-s+1, s)
@@ -343,6 +360,14 @@ func (m *Memory) At(i int, b *Batch, row int) {
 		clear(next) // stored nowhere; must still be the same bytes every time
 	} else {
 		p.frames.read(next, t.frame-s+2, s)
+	}
+	mask := b.NextMasks[row*m.cfg.Actions : (row+1)*m.cfg.Actions]
+	if b.Terminated[row] {
+		for a := range mask {
+			mask[a] = 1
+		}
+	} else {
+		unpackMask(mask, from[transitionBytes:])
 	}
 	b.Actions[row], b.Rewards[row], b.Updates[row] = t.action, t.reward, t.updates
 }

@@ -20,6 +20,9 @@ func (cfg *Config) capacity(e int) int64 {
 	return int64(n)
 }
 
+// stepBytes is what a transition and the mask behind it take.
+func (cfg *Config) stepBytes() int64 { return int64(transitionBytes + maskBytes(cfg.Actions)) }
+
 // slots returns the sizes of environment e's rings, into which held and one step more fit.
 func (cfg *Config) slots(e, stack int, held live) (steps, frames int64) {
 	steps = max(cfg.capacity(e)+int64((cfg.Window+cfg.Envs-1)/cfg.Envs), held.steps+1)
@@ -35,7 +38,7 @@ func BytesOf(cfg Config) (int64, error) {
 	var total int64
 	for e := range cfg.Envs {
 		steps, frames := cfg.slots(e, stack, live{})
-		total += steps*transitionBytes + frames*int64(cfg.Obs.Bytes()/stack)
+		total += steps*cfg.stepBytes() + frames*int64(cfg.Obs.Bytes()/stack)
 	}
 	return total, nil
 }
@@ -67,7 +70,7 @@ func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 		p := &parts[e]
 		p.capacity = m.cfg.capacity(e)
 		p.steps.slots, p.frames.slots = m.cfg.slots(e, stack, held[e])
-		total += p.steps.slots*transitionBytes + p.frames.slots*int64(width)
+		total += p.steps.slots*m.cfg.stepBytes() + p.frames.slots*int64(width)
 	}
 	if err := m.affords(total, "of memory"); err != nil {
 		return nil, err
@@ -75,7 +78,7 @@ func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 	for e := range parts {
 		var err error
 		p := &parts[e]
-		if p.steps, err = newRing(transitionBytes, p.steps.slots); err == nil {
+		if p.steps, err = newRing(int(m.cfg.stepBytes()), p.steps.slots); err == nil {
 			p.frames, err = newRing(width, p.frames.slots)
 		}
 		if err != nil {
@@ -114,7 +117,7 @@ func (m *Memory) Grow() error {
 			want[e].frames = p.expectedFrames(want[e].steps, m.stack)
 		}
 		more += (want[e].frames-(p.nextFrame-p.keep))*int64(p.frames.width) +
-			(want[e].steps-(p.nextStep-p.oldest))*transitionBytes
+			(want[e].steps-(p.nextStep-p.oldest))*m.cfg.stepBytes()
 	}
 	if err := m.affords(more, "more memory for episodes this short"); err != nil {
 		return err

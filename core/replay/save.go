@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -17,7 +18,7 @@ import (
 //
 //	bytes of an observation, stack, W, capacity
 //	W times: steps added, visible, live transitions, live frames, flags
-//	W times: live transitions (frame numbers from 0), live frames
+//	W times: live transitions (frame numbers from 0) with their masks, live frames
 //
 // It does not depend on the sizes of rings or on positions in them. The checkpoint
 // stores its length, which must be what the table says, and its checksum.
@@ -94,12 +95,12 @@ func (m *Memory) save(w io.Writer) error {
 	}
 	for e := range m.parts {
 		p := &m.parts[e]
-		buf := make([]byte, 0, 1024*transitionBytes)
+		buf := make([]byte, 0, 1024*p.steps.width)
 		for i := p.oldest; i < p.nextStep; i++ {
 			t := decode(p.steps.at(i))
 			t.frame -= p.keep
-			buf = buf[:len(buf)+transitionBytes]
-			t.encode(buf[len(buf)-transitionBytes:])
+			buf = append(buf, p.steps.at(i)...)
+			t.encode(buf[len(buf)-p.steps.width:])
 			if len(buf) == cap(buf) || i == p.nextStep-1 {
 				if _, err := w.Write(buf); err != nil {
 					return err
@@ -143,11 +144,11 @@ func (m *Memory) read(r io.Reader, n, actions int64) (parts []partition, stack i
 	held := make([]live, len(table))
 	for e, t := range table {
 		// No ring is made for what there are no bytes of.
-		if t.Steps > uint64(n/transitionBytes) || t.Frames > uint64(n/int64(width)) {
+		if t.Steps > uint64(n/m.cfg.stepBytes()) || t.Frames > uint64(n/int64(width)) {
 			return nil, 0, errDamaged
 		}
 		held[e] = live{frames: int64(t.Frames), steps: int64(t.Steps)}
-		n -= held[e].steps*transitionBytes + held[e].frames*int64(width)
+		n -= held[e].steps*m.cfg.stepBytes() + held[e].frames*int64(width)
 		if n < 0 || t.Visible > uint64(m.cfg.capacity(e)) || t.Visible > t.Steps || t.Added < t.Steps || t.Flags > flagPending|flagCut {
 			return nil, 0, errDamaged
 		}
@@ -162,7 +163,7 @@ func (m *Memory) read(r io.Reader, n, actions int64) (parts []partition, stack i
 		return nil, 0, err
 	}
 	for e := range parts {
-		if err := parts[e].load(r, table[e], m.cfg.Obs, int64(stack), actions); err != nil {
+		if err := parts[e].load(r, table[e], &m.cfg, int64(stack), actions); err != nil {
 			closePartitions(parts)
 			return nil, 0, fmt.Errorf("environment %d: %w", e, err)
 		}
@@ -186,7 +187,7 @@ func (m *Memory) checkHeader(h *saveHeader) error {
 }
 
 // load fills an empty partition.
-func (p *partition) load(in io.Reader, t savePartition, obs env.ObsSpec, stack, actions int64) error {
+func (p *partition) load(in io.Reader, t savePartition, cfg *Config, stack, actions int64) error {
 	p.added, p.visible, p.nextStep, p.nextFrame = t.Added, int64(t.Visible), int64(t.Steps), int64(t.Frames)
 	p.pending, p.cut = t.Flags&flagPending != 0, t.Flags&flagCut != 0
 	fill := func(b []byte) error {
@@ -196,14 +197,14 @@ func (p *partition) load(in io.Reader, t savePartition, obs env.ObsSpec, stack, 
 	if err := p.steps.each(0, p.nextStep, fill); err != nil {
 		return err
 	}
-	if !p.consistent(stack, actions) {
+	if !p.consistent(stack, actions, cfg.Actions) {
 		return errDamaged
 	}
 	return p.frames.each(0, p.nextFrame, func(b []byte) error {
 		if err := fill(b); err != nil {
 			return err
 		}
-		if obs.CheckFinite(b) != nil {
+		if cfg.Obs.CheckFinite(b) != nil {
 			return errDamaged
 		}
 		return nil
@@ -212,8 +213,9 @@ func (p *partition) load(in io.Reader, t savePartition, obs env.ObsSpec, stack, 
 
 // consistent reports whether the transitions, from number 0 on, the flags and the
 // number of frames are such as Begin, Add, Cut and Flush make them: then every
-// frame that can be asked for is there, and steps can go on.
-func (p *partition) consistent(stack, actions int64) bool {
+// frame that can be asked for is there, and steps can go on. masked is Config.Actions.
+func (p *partition) consistent(stack, actions int64, masked int) bool {
+	mask, packed := make([]byte, masked), make([]byte, maskBytes(masked))
 	last := int64(-1) // the last frame in use so far
 	open := false     // the segment goes on behind the transition before
 	for i := range p.nextStep {
@@ -226,8 +228,16 @@ func (p *partition) consistent(stack, actions int64) bool {
 			return false
 		}
 		last = t.frame
+		stored := p.steps.at(i)[transitionBytes:]
+		unpackMask(mask, stored)
+		if packMask(packed, mask); !bytes.Equal(packed, stored) {
+			return false
+		}
 		if t.end&env.Terminated == 0 {
 			last++ // its next observation
+			if masked > 0 && env.CheckMask(mask) != nil {
+				return false
+			}
 		}
 		open = t.end == 0
 		if p.cut && i == p.visible-1 {
@@ -259,8 +269,8 @@ func (m *Memory) Clear() {
 }
 
 // Hash returns a SHA-256 of the visible transitions: for each environment, in
-// order of age, the whole observation, action, reward, end, and the next
-// observation where it is not that of the following transition. How they are
+// order of age, the whole observation, action, reward, end, the next state's mask
+// where masks are stored, and the next observation where it is not that of the following transition. How they are
 // stored does not enter, nor do versions or what is staged.
 func (m *Memory) Hash() [32]byte {
 	h := sha256.New()
@@ -285,6 +295,7 @@ func (m *Memory) Hash() [32]byte {
 			copy(word[:8], b[16:]) // action, reward
 			word[8] = byte(t.end)
 			h.Write(word[:9])
+			h.Write(b[transitionBytes:])
 			if p.ownsNext(i, p.visible) {
 				observation(p, t.frame+1)
 			}

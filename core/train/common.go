@@ -17,7 +17,10 @@ type Common struct {
 	Seed       int
 	FrameStack int
 	Autoreset  string
-	Policy     string
+	// ActionMasks says that observations come with masks. Where the Trainer steps the
+	// environments, their Spec decides.
+	ActionMasks bool
+	Policy      string
 	// NormalizeImages is the opposite of nn.Spec.RawImages.
 	NormalizeImages bool
 	HostData        string
@@ -52,6 +55,7 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Int("seed", 0, 0, math.MaxInt64, "the one seed of everything random", func(c *Common) *int { return &c.Seed }),
 		settings.Int("frame_stack", 0, 0, 64, "successive frames along an observation's first axis: anything else is then an error; 0: as the environment says, or found out where the caller steps it", func(c *Common) *int { return &c.FrameStack }),
 		settings.Text("autoreset", "same_step", "what a pushed observation row holds after an episode's end: same_step (the next episode's first) or next_step (the ended one's last)", []string{"same_step", "next_step"}, func(c *Common) *string { return &c.Autoreset }),
+		settings.Bool("action_masks", false, "whether each observation comes with a mask of the actions that may be taken; environments that the library steps say so themselves", func(c *Common) *bool { return &c.ActionMasks }),
 		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
 		settings.Bool("normalize_images", true, "images enter the network divided by 255; false: as they are, 0 to 255", func(c *Common) *bool { return &c.NormalizeImages }),
 		settings.Text("host_data", "", "a text that the host keeps with checkpoints and policies; the library does not read it", nil, func(c *Common) *string { return &c.HostData }),

@@ -171,6 +171,8 @@ type Definition struct {
 	// Shape names the settings in which a checkpoint and the trainer that loads it
 	// must agree.
 	Shape []string
+	// Masks says that the method uses action masks.
+	Masks bool
 	// Memory lists what New will allocate.
 	Memory func(*Setup) ([]Allocation, error)
 	New    func(*Setup) (Method, error)

@@ -263,5 +263,19 @@ func (t *Trainer) checkRows(rows *vec.Rows, answered bool) error {
 			return fmt.Errorf("%s: %d, must be %d (num_envs %d times %d)", x.name, x.have, want, t.common.NumEnvs, x.per)
 		}
 	}
+	for _, x := range []struct {
+		name   string
+		masks  []byte
+		needed bool
+	}{
+		{"rows.Masks", rows.Masks, true}, {"rows.FinalMasks", rows.FinalMasks, answered && t.common.Autoreset == "same_step"},
+	} {
+		switch want := t.common.NumEnvs * t.spec.Action.N; {
+		case x.masks != nil && !t.spec.Masks:
+			return fmt.Errorf("%s: set, must be nil where action_masks is false", x.name)
+		case t.spec.Masks && x.needed && len(x.masks) != want:
+			return fmt.Errorf("%s: %d, must be %d (num_envs %d times %d actions)", x.name, len(x.masks), want, t.common.NumEnvs, t.spec.Action.N)
+		}
+	}
 	return nil
 }

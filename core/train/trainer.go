@@ -130,13 +130,21 @@ func (t *Trainer) make(setup *Setup) (err error) {
 		setup.Spec.Obs.FrameStack = t.common.FrameStack
 		setup.Declared, setup.Trusted = true, false
 	}
+	if t.source == nil {
+		setup.Spec.Masks = t.common.ActionMasks
+	}
 	t.spec = setup.Spec
 	switch {
+	case t.common.ActionMasks && !t.spec.Masks:
+		return fmt.Errorf("action_masks: true, must be false: %s gives none", t.spec.ID)
+	case t.spec.Masks && !t.def.Masks:
+		return fmt.Errorf("action_masks: true, must be false: %s does not use them", t.def.Name)
 	case t.spec.Action.N == 0:
 		return fmt.Errorf("actions: %v, must be discrete", t.spec.Action)
 	case t.spec.LifeLoss:
 		return fmt.Errorf("life_loss_info: true, must be false for training (episodic_life ends an episode with a life)")
 	}
+	t.common.ActionMasks = t.spec.Masks
 	allocations, err := t.def.Memory(setup)
 	if err != nil {
 		return err

@@ -15,6 +15,9 @@ type Rows struct {
 	// FinalObs is of the same size, and needed in SameStep only. Its row i is
 	// written where Ends[i] is Over: the last observation of the episode.
 	FinalObs []byte
+	// Masks has a byte for each of Spec().Action.N actions of each row, 0 where it may not be
+	// taken now, or is nil; FinalMasks are those of the observations in FinalObs.
+	Masks, FinalMasks []byte
 	// Infos has a column of n entries for each of Vec.Infos, or is nil; FinalInfos are
 	// those of the last step of the episode, written where FinalObs is.
 	Infos, FinalInfos [][]byte
@@ -49,6 +52,12 @@ func (r *Rows) AddInfos(specs []env.InfoSpec) {
 		r.Infos = append(r.Infos, make([]byte, n*s.Bytes()))
 		r.FinalInfos = append(r.FinalInfos, make([]byte, n*s.Bytes()))
 	}
+}
+
+// AddMasks adds masks of so many actions.
+func (r *Rows) AddMasks(actions int) {
+	n := len(r.Ends)
+	r.Masks, r.FinalMasks = make([]byte, n*actions), make([]byte, n*actions)
 }
 
 // Actions are those of n environments: numbers, or where the ActionSpec is a box its
@@ -86,6 +95,17 @@ func (v *Vec) checkRows(r *Rows, n int) error {
 		return fmt.Errorf("rows.Ends: %d entries, must be %d", len(r.Ends), n)
 	case len(r.Starts) != n:
 		return fmt.Errorf("rows.Starts: %d entries, must be %d", len(r.Starts), n)
+	}
+	for _, masks := range []struct {
+		name string
+		of   []byte
+	}{{"Masks", r.Masks}, {"FinalMasks", r.FinalMasks}} {
+		switch want := n * v.spec.Action.N; {
+		case masks.of != nil && v.masks == nil:
+			return fmt.Errorf("rows.%s: set, must be nil: %s has no action masks", masks.name, v.spec.ID)
+		case masks.of != nil && len(masks.of) != want:
+			return fmt.Errorf("rows.%s: %d bytes, must be %d (%d rows of %d)", masks.name, len(masks.of), want, n, v.spec.Action.N)
+		}
 	}
 	if err := v.checkColumns("Infos", r.Infos, n); err != nil {
 		return err

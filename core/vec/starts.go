@@ -38,12 +38,21 @@ func (s *starts) walk(e env.Env, i int, obs []byte) error {
 	}
 	s.due[i] = false
 	spec, stream := e.Spec().Action, rng.New(s.seeds[i], "start", 0)
+	var mask []byte
+	if e.Spec().Masks {
+		mask = make([]byte, spec.N)
+	}
 	box := make([]float32, len(spec.Low))
 	for range stream.Intn(s.most + 1) {
 		var end env.End
 		var err error
+		if mask != nil {
+			if err = env.ReadMask(e, mask); err != nil {
+				return err
+			}
+		}
 		if spec.N > 0 {
-			_, end, err = e.Step(int32(stream.Intn(spec.N)), obs)
+			_, end, err = e.Step(env.RandomAction(spec.N, mask, stream), obs)
 		} else {
 			for k := range box {
 				box[k] = float32(stream.Uniform(float64(spec.Low[k]), float64(spec.High[k])))

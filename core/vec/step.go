@@ -233,13 +233,16 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	if err := v.spec.Obs.CheckFinite(obs); err != nil {
 		return false, err
 	}
+	if err := v.readMask(i, end); err != nil {
+		return false, err
+	}
 	if to.rows == nil {
 		to = v.async.claim(i)
 		copy(v.row(i, to), obs)
 		obs = v.row(i, to)
 	}
 	to.rows.Rewards[to.at], to.rows.Ends[to.at], to.rows.Starts[to.at] = reward, end, false
-	v.inform(i, to.rows.Infos, to.at)
+	v.inform(i, to.rows.Infos, to.rows.Masks, to.at)
 	if !end.Over() {
 		return true, nil
 	}
@@ -248,12 +251,12 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 		return true, nil
 	}
 	copy(row(to.rows.FinalObs, to.at, v.bytes), obs)
-	v.inform(i, to.rows.FinalInfos, to.at)
+	v.inform(i, to.rows.FinalInfos, to.rows.FinalMasks, to.at)
 	stepped = true // a panic below must not take that back
 	if err := v.startEpisode(i, obs); err != nil {
 		return stepped, err
 	}
-	v.inform(i, to.rows.Infos, to.at)
+	v.inform(i, to.rows.Infos, to.rows.Masks, to.at)
 	to.rows.Starts[to.at] = true
 	return stepped, nil
 }
@@ -268,7 +271,7 @@ func (v *Vec) reset(i int, to slot) (err error) {
 		to = v.async.claim(i)
 		copy(v.row(i, to), obs)
 	}
-	v.inform(i, to.rows.Infos, to.at)
+	v.inform(i, to.rows.Infos, to.rows.Masks, to.at)
 	v.phases[i] = running
 	to.rows.Rewards[to.at], to.rows.Ends[to.at], to.rows.Starts[to.at] = 0, 0, true
 	return nil
@@ -284,7 +287,26 @@ func (v *Vec) startEpisode(i int, obs []byte) error {
 			return err
 		}
 	}
-	return v.spec.Obs.CheckFinite(obs)
+	if err := v.spec.Obs.CheckFinite(obs); err != nil {
+		return err
+	}
+	return v.readMask(i, 0)
+}
+
+// readMask asks environment i what may be done after a step that left the episode by end.
+// After a termination all may: nothing will be.
+func (v *Vec) readMask(i int, end env.End) error {
+	if v.masks == nil {
+		return nil
+	}
+	mask := row(v.masks, i, v.spec.Action.N)
+	if end&env.Terminated != 0 {
+		for a := range mask {
+			mask[a] = 1
+		}
+		return nil
+	}
+	return env.ReadMask(v.envs[i], mask)
 }
 
 // row is the row of obs of a slot, or the scratch row of environment i that has none yet.
@@ -295,9 +317,13 @@ func (v *Vec) row(i int, at slot) []byte {
 	return row(at.rows.Obs, at.at, v.bytes)
 }
 
-func (v *Vec) inform(i int, columns [][]byte, at int) {
+// inform writes what environment i shows beside its observation.
+func (v *Vec) inform(i int, columns [][]byte, masks []byte, at int) {
 	if len(columns) > 0 {
 		v.envs[i].(env.Informer).Inform(columns, at)
+	}
+	if n := v.spec.Action.N; masks != nil {
+		copy(row(masks, at, n), row(v.masks, i, n))
 	}
 }
 

@@ -61,6 +61,7 @@ type Vec struct {
 	spec   env.Spec
 	bytes  int // of one observation
 	infos  []env.InfoSpec
+	masks  []byte // what each environment allows now, a row each; nil without Spec.Masks
 	mode   Autoreset
 	pool   *threads.Pool
 	light  bool // a call is so short that helpers would come late
@@ -108,6 +109,9 @@ func New(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autore
 			return nil, errors.Join(&env.Error{Index: i, Err: err}, v.Close())
 		}
 	}
+	if v.spec.Masks {
+		v.masks = make([]byte, n*v.spec.Action.N)
+	}
 	v.stepAll = func(_, i int) error {
 		stepped, err := v.step(i, v.actions.of(i, len(v.spec.Action.Low)), slot{v.rows, i})
 		v.failures.add(err, stepped)
@@ -137,6 +141,11 @@ func (v *Vec) admit(e env.Env) error {
 		if _, ok := e.(env.BoxEnv); !ok && s.Action.N == 0 {
 			return errors.New("actions: a box, which the environment has no StepBox for")
 		}
+	}
+	if _, ok := e.(env.Masker); !ok && s.Masks {
+		return errors.New("masks: true, but the environment has no Mask")
+	}
+	if len(v.envs) == 1 {
 		return nil
 	}
 	first := v.spec
@@ -153,6 +162,8 @@ func (v *Vec) admit(e env.Env) error {
 		return errors.New("observation bounds: differ from those of environment 0, must be the same")
 	case !s.Action.Equal(first.Action):
 		return fmt.Errorf("actions: %v, must be those of environment 0: %v", s.Action, first.Action)
+	case s.Masks != first.Masks:
+		return fmt.Errorf("masks: %v, must be that of environment 0: %v", s.Masks, first.Masks)
 	case !slices.Equal(infos, v.infos):
 		return errors.New("infos: differ from those of environment 0, must be the same")
 	case s.MaxSteps != first.MaxSteps:

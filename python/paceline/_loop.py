@@ -26,13 +26,18 @@ class OwnLoop:
     as a call is back.
     """
 
-    def begin(self: Any, total_timesteps: int, obs: Any, reset_num_timesteps: bool = True) -> None:
+    def begin(self: Any, total_timesteps: int, obs: Any, reset_num_timesteps: bool = True, action_masks: Any = None) -> None:
         """Begins a run of so many further steps; obs: the first observations of all environments, [num_envs, ...].
 
-        The episodes in progress, if any, are cut. reset_num_timesteps: as in learn.
+        The episodes in progress, if any, are cut. reset_num_timesteps: as in learn. action_masks:
+        [num_envs, actions] of 0 and 1, which actions may be taken; observe must be given them, too.
         """
         source = self._stepped("begin")
         self._write(source, source.rows.obs, obs, "obs")
+        source.masked = action_masks is not None
+        if source.masked:
+            self._write_masks(source.rows.action_masks, action_masks, "action_masks")
+        self._fit_masks(source)
         flags = _ffi.RESET_ENVS
         if reset_num_timesteps or not self._begun:
             flags |= _ffi.RESET_TIMESTEPS
@@ -48,7 +53,10 @@ class OwnLoop:
         actions: Array = source.rows.actions + np.int64(source.actions.start)
         return actions
 
-    def observe(self: Any, obs: Any, rewards: Any, terminated: Any, truncated: Any, final_obs: Any = None) -> None:
+    def observe(
+        self: Any, obs: Any, rewards: Any, terminated: Any, truncated: Any, final_obs: Any = None,
+        action_masks: Any = None, final_action_masks: Any = None,
+    ) -> None:  # fmt: skip
         """What the environments answered to the actions.
 
         obs [num_envs, ...], rewards, terminated, truncated [num_envs]. Where an episode ended, obs
@@ -56,6 +64,9 @@ class OwnLoop:
         otherwise the first of the next episode (begun by you where the mode is DISABLED), and final_obs
         has the last one: [num_envs, ...], or a list or an array of objects with None elsewhere. It is
         needed where an episode was truncated.
+
+        action_masks, final_action_masks [num_envs, actions]: beside obs and final_obs, where begin had
+        masks; without final_action_masks every action counts as allowed at the end of an episode.
         """
         source = self._stepped("observe")
         rows = source.rows
@@ -75,6 +86,11 @@ class OwnLoop:
                     raise SpaceError(f"final_obs: none of environment {i}, must be there: its episode was truncated")
                 else:
                     rows.final_obs[i] = 0  # not read
+        if source.masked:
+            self._write_masks(rows.action_masks, action_masks, "action_masks")
+            rows.final_action_masks[...] = 1
+            if final_action_masks is not None:
+                self._write_masks(rows.final_action_masks, final_action_masks, "final_action_masks")
         self._write(source, rows.obs, obs, "obs")
         rows.rewards[...], rows.terminated[...], rows.truncated[...] = numbers, *ends
         self._native.observe(rows, lambda: None)
@@ -89,6 +105,12 @@ class OwnLoop:
             )
         source: Source = self._source
         return source
+
+    def _write_masks(self, to: Array, given: Any, what: str) -> None:
+        masks = np.asarray(given)
+        if masks.shape != to.shape or masks.dtype.kind not in "biuf":
+            raise SpaceError(f"{what}: {masks.dtype} of shape {masks.shape}, must be {to.shape} of 0 and 1")
+        to[...] = masks != 0
 
     def _write(self: Any, source: Source, to: Array, values: Any, what: str) -> None:
         array = np.asarray(values)

@@ -20,7 +20,7 @@ from ._loop import OwnLoop
 from ._native import Native
 from .config import Config, check_keywords, translate
 from .envs.vector import Source, built_in, label
-from .errors import ConfigError, HandleError
+from .errors import ConfigError, HandleError, PacelineWarning, SpaceError
 from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
@@ -51,6 +51,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
     METHOD: ClassVar[str]  # the library's name for it
     LOG_INTERVAL: ClassVar[int]  # learn's by default
+    MASKS: ClassVar[bool] = False  # whether it uses action masks
     METRICS: ClassVar[Mapping[str, str]] = {}  # keys in stats of metrics that are not called as their name ends
 
     # --------------------------------------------- what a method's class says
@@ -150,6 +151,33 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         else:
             self.obs_layout, self.action_layout = source.layout, source.actions
 
+    def _fit_masks(self, source: Source) -> None:
+        """Uses the action masks that a reset has shown, if the method does; a trainer that knows of none is made anew."""
+        used = self.setting("action_masks") == "true"
+        if source.masked and not self.MASKS:
+            source.masked = False
+            warnings.warn(
+                f"env: infos['action_mask'] is not used, {type(self).__name__} may take any action", PacelineWarning, stacklevel=3
+            )
+        elif source.masked != used and (used or self._begun):
+            raise SpaceError(
+                f"env: infos has {'no' if used else 'an'} 'action_mask', the model was made {'with' if used else 'without'} masks"
+            )
+        elif source.masked and not used:
+            weights = self._parameters.read()
+            self._config.set("action_masks", True)
+            old, self._native = self._native, Native(self._config, (source.layout.spec(), source.actions.spec()))
+            old.handle.close()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._native.warn(stacklevel=0)  # what was said when the first was made
+            self._config.close()
+            self._describe(source)
+            self._parameters.write(weights, exact=True)
+            self._acting_key = ()
+        if source.masked:
+            source.rows.use_masks()
+
     def setting(self, name: str) -> str:
         """A setting of the library as it acts ("auto" replaced by what it stands for), as text; `paceline options` lists them."""
         return self._config.get(name)
@@ -202,6 +230,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
                 flags |= _ffi.RESET_ENVS
             if flags & _ffi.RESET_ENVS:
                 source.reset(None if self._begun else self._given_seed)
+                self._fit_masks(source)
         self._native.begin(int(total_timesteps), flags)
         self._begun, self._cut = True, False
         if self._own_logger:
@@ -241,19 +270,22 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
     # ------------------------------------------------------------------ acting
 
-    def predict(self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False) -> tuple[Array, Any]:
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Array, Any]:
         """(actions, state) for one observation or a batch.
 
         deterministic: greedy actions. Otherwise for each row by itself as while
         learning: DQN's is with probability exploration_rate a random action, A2C's is
         drawn from its distribution; model.seed and the number of calls decide what is
-        drawn. Images may be [C, H, W], [H, W, C] or [H, W].
+        drawn. Images may be [C, H, W], [H, W, C] or [H, W]. action_masks: as in Policy.act.
         """
         policy = self._current_policy()
         if deterministic:
-            return policy.act(observation), state
+            return policy.act(observation, action_masks=action_masks), state
         self._predictions += 1
-        return policy.act(observation, seed=self.seed, counter=self._predictions, **self._exploring()), state
+        drawn = policy.act(observation, seed=self.seed, counter=self._predictions, action_masks=action_masks, **self._exploring())
+        return drawn, state
 
     def policy_snapshot(self) -> Policy:
         """A frozen copy of the network as it is at this step; close it after use."""

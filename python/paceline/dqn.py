@@ -133,10 +133,17 @@ class DQN(Trainer):
         experience into the replay memory; None: min(target_update_interval, 1000).
     exploration_steps: steps over which epsilon falls, instead of
         exploration_fraction. precision: "fp32", or "bf16" for networks whose
-        products multiply bfloat16 (sums and weights stay float32). optimizer,
+        products multiply bfloat16 (sums and weights stay float32). double_q: Double
+        Q-learning: the weights being learnt choose the action whose value under the
+        target network counts (one more forward pass an update). optimizer,
         optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
         env_kwargs: what a built-in environment named by env is made with, the
         keywords of make_vec: {"recipe": "mnih2015"}.
+
+    Where a Gymnasium environment's infos have "action_mask" (uint8 [actions], 1: may
+    be taken) from the first reset on, actions are chosen, and the next state's values
+    compared, among those that may be taken. Of vector environments in SAME_STEP mode the
+    mask of the last observation is in infos["final_info"].
 
     All periods (train_freq, target_update_interval, learning_starts, eval_freq)
     count steps of all environments together, and each environment has its own
@@ -150,6 +157,7 @@ class DQN(Trainer):
 
     METHOD = "dqn"
     LOG_INTERVAL = 4
+    MASKS = True
     METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
     _translate = staticmethod(settings)
 
@@ -190,6 +198,7 @@ class DQN(Trainer):
         actor: str = "auto",
         window: int | None = None,
         exploration_steps: int | None = None,
+        double_q: bool = False,
         optimizer: str = "adam",
         optimizer_eps: float | None = None,
         loss: str = "huber",

@@ -16,7 +16,7 @@ from ._files import reading, writing
 from .config import encode_options
 from .envs import _ids
 from .envs.vector import NEXT_STEP, Source, adapt
-from .errors import ConfigError
+from .errors import ConfigError, SpaceError
 from .spaces import ActionLayout, Array, ObsLayout, of_text
 
 
@@ -76,16 +76,26 @@ class Policy:
         """What save writes, for Policy.from_bytes, also in another process."""
         return _lib.take_bytes(_lib.lib().paceline_policy_to_bytes, self._handle.value)
 
-    def act(self, observation: Any, *, sample: bool = False, epsilon: float = 0.0, seed: int = 0, counter: int = 0) -> Array:
+    def act(
+        self, observation: Any, *, sample: bool = False, epsilon: float = 0.0, seed: int = 0, counter: int = 0, action_masks: Any = None
+    ) -> Array:
         """The action for one observation (a 0-d array), or for each of a batch ([n]): the greedy one.
 
         sample: drawn from the distribution that the network gives, if it gives one
         (A2C's does, DQN's does not). epsilon: with this probability a random action
         instead, for each row by itself. What is drawn for a row is a function of
-        seed, counter and the row's number alone.
+        seed, counter and the row's number alone. action_masks: [actions], or [n, actions]
+        for a batch: 0 for an action that may not be taken; each row must allow one.
         """
         rows, batched = self.obs_layout.batch(observation)
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter)
+        if action_masks is not None:
+            masks = np.asarray(action_masks)
+            shape = (len(rows), self.action_layout.n)
+            if masks.shape != shape and (batched or masks.shape != shape[1:]):
+                raise SpaceError(f"action_masks: shape {masks.shape}, must be {shape if batched else shape[1:]}")
+            masks = np.ascontiguousarray(masks != 0, np.uint8)
+            options.action_masks = masks.ctypes.data
         actions = self._act(rows, options).astype(np.int64) + self.action_layout.start
         return actions if batched else actions.reshape(())
 
@@ -105,9 +115,12 @@ class Policy:
             raise ConfigError(f"q_values: this network computes {' and '.join(self._outputs)}, must have q")
         return self.outputs(observation)["q"]
 
-    def predict(self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True) -> tuple[Array, Any]:
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, action_masks: Any = None
+    ) -> tuple[Array, Any]:
         """As Stable-Baselines3's: (actions, state). Not deterministic: drawn as act does with sample, anew at each call."""
-        return self.act(observation, sample=not deterministic, counter=0 if deterministic else next(self._calls)), state
+        counter = 0 if deterministic else next(self._calls)
+        return self.act(observation, sample=not deterministic, counter=counter, action_masks=action_masks), state
 
     def _act(self, rows: Array, options: _ffi.ActOptions | None, outputs: Mapping[str, Array] | None = None) -> Array:
         """Actions, counted from 0, for rows as the library lays them out; outputs: an array for each, to be written to."""
@@ -124,7 +137,8 @@ class Policy:
         """Plays whole episodes, with a random action with probability epsilon.
 
         env: the name of a built-in environment, which is then stepped by the
-        library, made with env_kwargs, or a Gymnasium (vector) environment. Of Atari
+        library, made with env_kwargs, or a Gymnasium (vector) environment, whose
+        infos["action_mask"] are kept to. Of Atari
         games whole games are played, for their whole rewards. deterministic: greedy
         actions; False draws them from the distribution that the network gives. The same
         arguments give the same result where the environment allows it.
@@ -172,6 +186,8 @@ class Policy:
         played: list[tuple[float, int]] = []
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
         source.reset(seed=seed % 2**31)
+        if source.masked:
+            options.action_masks = rows.action_masks.ctypes.data
         while left.any():
             rows.actions[...] = self._act(rows.obs, options)
             options.counter += 1

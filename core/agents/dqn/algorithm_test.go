@@ -68,7 +68,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 		} else if explore.Float64() < train.Line(c.ExplorationInitial, c.ExplorationFinal, int64(c.ExplorationSteps)).At(int64(tt)) {
 			action = int32(explore.Intn(e.Spec().Action.N))
 		} else {
-			action = policy.Argmax(qValues(t, net, theta, obs))
+			action = policy.Argmax(qValues(t, net, theta, obs), nil)
 		}
 		next := make([]byte, size)
 		reward, end, err := e.Step(action, next)
@@ -90,7 +90,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 				b.obs, b.next = append(b.obs, m.obs...), append(b.next, m.next...)
 				b.actions, b.rewards, b.discounts = append(b.actions, m.action), append(b.rewards, m.reward), append(b.discounts, discount)
 			}
-			b.gradient(t, net, learner, theta, minus, grad)
+			b.gradient(t, net, learner, theta, minus, false, grad)
 			adam.ClipGradNorm(grad, c.MaxGradNorm)
 			adam.Apply(theta, grad, c.LearningRate)
 		}

@@ -27,6 +27,7 @@ type Config struct {
 	LearningStarts       int // N
 	BatchSize            int
 	Gamma                float64
+	DoubleQ              bool
 	TrainFreq            int // F = TrainFreq / GradientSteps
 	GradientSteps        int
 	TargetUpdateInterval int // C
@@ -66,6 +67,7 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; below batch_size it acts as batch_size", func(c *Config) *int { return &c.LearningStarts }),
 	settings.Int("batch_size", 32, 1, 65536, "transitions in a minibatch", func(c *Config) *int { return &c.BatchSize }),
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
+	settings.Bool("double_q", false, "Double Q-learning (van Hasselt et al. 2016): theta chooses the action whose value under theta-minus a target has; false: the largest value under theta-minus", func(c *Config) *bool { return &c.DoubleQ }),
 	settings.Int("train_freq", 4, 1, 1<<40, "steps (of all environments together) between two bursts of gradient_steps updates", func(c *Config) *int { return &c.TrainFreq }),
 	settings.Int("gradient_steps", 1, 1, 1<<20, "updates at every multiple of train_freq; a concurrent window spreads them over its steps", func(c *Config) *int { return &c.GradientSteps }),
 	settings.Int("target_update_interval", 10000, 1, 1<<40, "C: steps between two updates of theta-minus; see tau", func(c *Config) *int { return &c.TargetUpdateInterval }),

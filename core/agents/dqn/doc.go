@@ -63,6 +63,16 @@
 // window's boundary, where burst is exact again. Where GradientSteps is 1 these are
 // the same. All updates of a burst have the learning rate of its step.
 //
+// # Targets
+//
+// A target is r + gamma max_a Q(s', a; theta-minus); with double_q (van Hasselt et
+// al. 2016) r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus). Of equal values
+// the first counts.
+//
+// Where environments have action masks, only actions that are allowed are chosen,
+// drawn (each with the same probability, by one number as without masks) and compared
+// in targets. D stores the mask of s', which a terminal s' does not need.
+//
 // # What can be seen
 //
 // Run returns between rounds and leaves the trainer thread at work; package train

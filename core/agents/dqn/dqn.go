@@ -49,7 +49,8 @@ func init() {
 		Settings: Settings,
 		Common:   func(c any) *train.Common { return &c.(*Config).Common },
 		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:    []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor"},
+		Shape:    []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"},
+		Masks:    true,
 		Memory:   memoryOf,
 		New:      func(s *train.Setup) (train.Method, error) { return newMethod(s) },
 	})
@@ -70,6 +71,9 @@ func fit(s *train.Setup) (cfg *Config, net nn.Spec, mem replay.Config, err error
 	cfg = s.Config.(*Config)
 	cfg.FitPolicy(s.Spec.Obs)
 	mem = replay.Config{Obs: s.Spec.Obs, Envs: cfg.NumEnvs, Capacity: cfg.BufferSize, Window: cfg.Window, Stack: replay.StackDeclared}
+	if s.Spec.Masks {
+		mem.Actions = s.Spec.Action.N
+	}
 	switch {
 	case s.Trusted:
 		mem.Stack = replay.StackTrusted // ours stack frames as they say
@@ -101,11 +105,15 @@ func memoryOf(s *train.Setup) ([]train.Allocation, error) {
 		err = errors.Join(err, berr)
 		return b
 	}
+	rows := []int{cfg.BatchSize} // of networks that compute targets
+	if cfg.DoubleQ {
+		rows = append(rows, cfg.BatchSize)
+	}
 	list := []train.Allocation{
 		{Setting: fmt.Sprintf("buffer_size: %d", cfg.BufferSize), Bytes: buffer},
 		{Setting: fmt.Sprintf("policy: %s, net_arch: %v", cfg.Policy, cfg.NetArch), Bytes: bytes(nn.Needs{Sets: 4, Optimizer: cfg.optimizer()})},
-		{Setting: fmt.Sprintf("batch_size: %d", cfg.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{cfg.BatchSize}, NetworkRows: []int{cfg.BatchSize}}) +
-			2*int64(cfg.BatchSize)*int64(s.Spec.Obs.Bytes())},
+		{Setting: fmt.Sprintf("batch_size: %d", cfg.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{cfg.BatchSize}, NetworkRows: rows}) +
+			int64(cfg.BatchSize)*int64(2*s.Spec.Obs.Bytes()+mem.Actions)},
 		{Setting: fmt.Sprintf("num_envs: %d", cfg.NumEnvs), Bytes: bytes(nn.Needs{NetworkRows: []int{cfg.NumEnvs}}) + 2*int64(cfg.NumEnvs)*int64(s.Spec.Obs.Bytes())},
 	}
 	return list, err

@@ -233,7 +233,11 @@ func newHost(t testing.TB, c Config, mode vec.Autoreset, mk func(i int) (env.Env
 	c.Env = ""
 	d := must(train.NewPushed(trainConfig(c), v.Spec()))(t)
 	t.Cleanup(func() { check(t, d.Close()); check(t, v.Close()); pool.Close() })
-	return &host{&trial{d, d.Method().(*DQN)}, v, vec.NewRows(v.Spec().Obs, c.NumEnvs), make([]int32, c.NumEnvs)}
+	rows := vec.NewRows(v.Spec().Obs, c.NumEnvs)
+	if c.ActionMasks {
+		rows.AddMasks(v.Spec().Action.N)
+	}
+	return &host{&trial{d, d.Method().(*DQN)}, v, rows, make([]int32, c.NumEnvs)}
 }
 
 func (h *host) begin(t testing.TB, total int64) {
@@ -269,19 +273,32 @@ func qValues(t testing.TB, net nn.Network, p *nn.Params, obs []byte) []float32 {
 // minibatch is one with the targets left to be computed.
 type minibatch struct {
 	obs, next          []byte
+	masks              [][]byte // what next allows; nil: everything
 	actions            []int32
 	rewards, discounts []float32
 }
 
 // gradient computes the targets row by row, as the textbook has them, and the
-// gradient.
-func (b *minibatch) gradient(t testing.TB, net nn.Network, learner nn.Learner, theta, minus *nn.Params, grad []float32) {
+// gradient. double: theta chooses the action whose value under theta-minus counts.
+// Values of actions that are not allowed are as low as can be.
+func (b *minibatch) gradient(t testing.TB, net nn.Network, learner nn.Learner, theta, minus *nn.Params, double bool, grad []float32) {
 	t.Helper()
 	n := len(b.actions)
 	targets := make([]float32, n)
 	for i := range targets {
-		values := qValues(t, net, minus, b.next[i*len(b.next)/n:(i+1)*len(b.next)/n])
-		targets[i] = b.rewards[i] + float32(b.discounts[i]*slices.Max(values))
+		next := b.next[i*len(b.next)/n : (i+1)*len(b.next)/n]
+		values := slices.Clone(qValues(t, net, minus, next))
+		choosing := values
+		if double {
+			choosing = slices.Clone(qValues(t, net, theta, next))
+		}
+		for a := range choosing {
+			if b.masks != nil && b.masks[i][a] == 0 {
+				choosing[a] = float32(math.Inf(-1))
+			}
+		}
+		best := values[slices.Index(choosing, slices.Max(choosing))]
+		targets[i] = b.rewards[i] + float32(b.discounts[i]*best)
 	}
 	check(t, learner.Gradient(theta, nn.Batch{Obs: b.obs, Actions: b.actions, Columns: [][]float32{targets}}, grad, &nn.Report{}))
 }

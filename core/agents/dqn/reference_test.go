@@ -19,22 +19,26 @@ import (
 )
 
 // walk is an environment whose future is its stream's: two numbers, of which
-// one remembers the action, and episodes that end in every way.
+// one remembers the action, and episodes that end in every way. With masks the action
+// that leads further from the middle is not always allowed, and refused.
 type walk struct {
 	stream *rng.Stream
 	state  [2]float32
+	masks  bool
 }
 
-func makeWalk(seed int) func(i int) (env.Env, error) {
+func makeWalk(seed int) func(i int) (env.Env, error) { return makeWalks(seed, false) }
+
+func makeWalks(seed int, masks bool) func(i int) (env.Env, error) {
 	return func(i int) (env.Env, error) {
-		w := &walk{}
+		w := &walk{masks: masks}
 		w.Seed(vec.SeedFor(uint64(seed), i))
 		return w, nil
 	}
 }
 
 func (w *walk) Spec() env.Spec {
-	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}}
+	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}, Masks: w.masks}
 }
 func (w *walk) Seed(seed uint64) { w.stream = rng.New(seed, "walk", 0) }
 func (w *walk) write(obs []byte) {
@@ -47,7 +51,25 @@ func (w *walk) Reset(obs []byte) error {
 	w.write(obs)
 	return nil
 }
+func (w *walk) allowed() []byte {
+	mask := []byte{1, 1, 1}
+	if w.masks {
+		for a, not := range []bool{w.state[1] < -0.2, w.state[0] > 0.5, w.state[1] > 0.2} {
+			if not {
+				mask[a] = 0
+			}
+		}
+	}
+	return mask
+}
+func (w *walk) Mask(mask []byte) error {
+	copy(mask, w.allowed())
+	return nil
+}
 func (w *walk) Step(action int32, obs []byte) (float32, env.End, error) {
+	if w.allowed()[action] == 0 {
+		return 0, 0, fmt.Errorf("action %d is not allowed in %v", action, w.state)
+	}
 	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), w.state[1]/2 + float32(action-1)/2}
 	w.write(obs)
 	end := env.End(0)
@@ -111,6 +133,7 @@ type naive struct {
 
 type experience struct {
 	obs, next  []byte
+	mask       []byte // what next allows
 	action     int32
 	reward     float32
 	terminated bool
@@ -126,7 +149,7 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 	n := &naive{c: c, pushed: pushed, nextStep: nextStep, total: total, w: c.NumEnvs, copies: -1,
 		resetting: make([]bool, c.NumEnvs), d: make([][]experience, c.NumEnvs), staged: make([][]experience, c.NumEnvs),
 		draws: rng.New(uint64(c.Seed), "replay", 0)}
-	e := must(makeWalk(c.Seed)(0))(t)
+	e := must(makeWalks(c.Seed, c.ActionMasks)(0))(t)
 	spec := c.network(e.Spec())
 	n.theta = must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t)
 	n.minus, n.snapshot = n.theta.Clone(), n.theta.Clone()
@@ -135,7 +158,7 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 	n.optimizer = must(cpu(t).Optimizer(nn.OptimizerConfig{Name: c.Optimizer}, n.theta.Layout.Size))(t)
 	for i := range n.w {
 		n.streams = append(n.streams, rng.New(uint64(c.Seed), "explore", i))
-		e := must(makeWalk(c.Seed)(i))(t).(*walk)
+		e := must(makeWalks(c.Seed, c.ActionMasks)(i))(t).(*walk)
 		n.envs = append(n.envs, e)
 		n.obs = append(n.obs, make([]byte, 8))
 		check(t, e.Reset(n.obs[i]))
@@ -209,11 +232,11 @@ func (n *naive) update(t *testing.T) {
 			if m.terminated {
 				discount = 0
 			}
-			b.obs, b.next = append(b.obs, m.obs...), append(b.next, m.next...)
+			b.obs, b.next, b.masks = append(b.obs, m.obs...), append(b.next, m.next...), append(b.masks, m.mask)
 			b.actions, b.rewards, b.discounts = append(b.actions, m.action), append(b.rewards, m.reward), append(b.discounts, discount)
 		}
 		grad := make([]float32, n.theta.Layout.Size)
-		b.gradient(t, n.net, n.learner, n.theta, n.minus, grad)
+		b.gradient(t, n.net, n.learner, n.theta, n.minus, n.c.DoubleQ, grad)
 		n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
 		n.optimizer.Apply(n.theta, grad, n.rate(n.warmup+at))
 		n.theta.Updates = uint64(n.updates)
@@ -279,23 +302,30 @@ func (n *naive) round(t *testing.T) {
 			n.update(t)
 			q[i] = look(i)
 		}
-		action := int32(0)
+		var allowed []int32
+		for a, may := range e.allowed() {
+			if may != 0 {
+				allowed = append(allowed, int32(a))
+			}
+		}
+		action := allowed[0]
 		if random || n.streams[i].Float64() < n.epsilon(n.t) {
-			action = int32(n.streams[i].Intn(3))
+			action = allowed[n.streams[i].Intn(len(allowed))]
 		} else {
-			for a, v := range q[i] {
-				if v > q[i][action] {
-					action = int32(a)
+			for _, a := range allowed {
+				if q[i][a] > q[i][action] {
+					action = a
 				}
 			}
 		}
 		x := experience{obs: slices.Clone(n.obs[i]), next: make([]byte, 8), action: action, version: actor.Updates}
 		reward, end, err := e.Step(action, x.next)
 		check(t, err)
-		x.reward, x.terminated = reward, end&env.Terminated != 0
+		x.reward, x.terminated, x.mask = reward, end&env.Terminated != 0, e.allowed()
 		copy(n.obs[i], x.next)
 		if x.terminated {
 			clear(x.next)
+			x.mask = []byte{1, 1, 1}
 		}
 		n.staged[i] = append(n.staged[i], x)
 		switch {
@@ -345,7 +375,7 @@ func (n *naive) compare(t *testing.T, d *trial) {
 	for i, want := range all {
 		d.m.memory.At(i, b, 0)
 		if !slices.Equal(b.Obs, want.obs) || !slices.Equal(b.NextObs, want.next) || b.Actions[0] != want.action ||
-			b.Rewards[0] != want.reward || b.Terminated[0] != want.terminated || b.Updates[0] != want.version {
+			b.Rewards[0] != want.reward || b.Terminated[0] != want.terminated || n.c.ActionMasks && !slices.Equal(b.NextMasks, want.mask) || b.Updates[0] != want.version {
 			t.Fatalf("step %d: transition %d: %+v, want %+v", n.steps(), i, b, want)
 		}
 	}
@@ -368,6 +398,7 @@ func randomConfig(r *rand.Rand) Config {
 	c.ExplorationSteps, c.ExplorationFinal = 1+r.IntN(200), 0.1
 	c.ActivationFn = []string{"relu", "tanh"}[r.IntN(2)]
 	c.Tau = []float64{1, 1, 0.3, 0.02}[r.IntN(4)]
+	c.DoubleQ, c.ActionMasks = r.IntN(2) > 0, r.IntN(2) > 0
 	return c
 }
 
@@ -381,8 +412,8 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 			c.LearningRateCurve = train.Curve{{Share: 0, Value: 1e-2}, {Share: float64(total/3) / float64(total), Value: 2e-2}, {Share: 1, Value: 3e-3}}
 		}
 		driver := []string{"built in", "same step", "next step"}[k%3]
-		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d tau=%v", k, driver, c.NumEnvs,
-			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.Tau)
+		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d tau=%v double=%v masks=%v", k, driver, c.NumEnvs,
+			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.Tau, c.DoubleQ, c.ActionMasks)
 		t.Run(name, func(t *testing.T) {
 			n := newNaive(t, c, total, driver != "built in", driver == "next step")
 			if driver == "built in" {
@@ -395,7 +426,9 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 }
 
 func inPieces(t *testing.T, r *rand.Rand, c Config, n *naive) {
-	d := must(newTrial(c, makeWalk(c.Seed)))(t)
+	own := c
+	own.ActionMasks = false // the environments say it
+	d := must(newTrial(own, makeWalks(c.Seed, c.ActionMasks)))(t)
 	defer func() { check(t, d.Close()) }()
 	check(t, d.Begin(n.total, 0))
 	for n.steps() < n.total {
@@ -419,7 +452,7 @@ func inPieces(t *testing.T, r *rand.Rand, c Config, n *naive) {
 		if r.IntN(3) == 0 {
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, d.Save(path, true))
-			next := must(newTrial(must(loadConfig(path))(t), makeWalk(0)))(t)
+			next := must(newTrial(must(loadConfig(path))(t), makeWalks(0, c.ActionMasks)))(t)
 			check(t, next.Load(path))
 			check(t, d.Close())
 			d = next
@@ -434,7 +467,7 @@ func pushed(t *testing.T, r *rand.Rand, c Config, n *naive) {
 	if n.nextStep {
 		mode = vec.NextStep
 	}
-	h := newHost(t, c, mode, makeWalk(c.Seed))
+	h := newHost(t, c, mode, makeWalks(c.Seed, c.ActionMasks))
 	h.begin(t, n.total)
 	for n.steps() < n.total {
 		n.round(t)

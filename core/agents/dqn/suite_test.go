@@ -36,6 +36,13 @@ func TestTrainSuite(t *testing.T) {
 		"standard":     {"concurrent": "false", "synchronized": "false"},
 	} {
 		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+		if name == "both" || name == "standard" {
+			t.Run(name+", masks and double_q", func(t *testing.T) {
+				masked := subject(edit)
+				masked.Masked, masked.Settings["double_q"] = true, "true"
+				traintest.Run(t, masked)
+			})
+		}
 	}
 }
 

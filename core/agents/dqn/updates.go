@@ -8,6 +8,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -35,12 +36,14 @@ type updates struct {
 	memory            *replay.Memory
 	draws             *rng.Stream // "replay"
 	target            nn.Network
+	online            nn.Network // theta at the next observations, where double_q; else nil
 	learner           nn.Learner
 	optimizer         nn.Optimizer
 	gradient          []float32
 	sample            *replay.Batch
 	batch             nn.Batch
 	discounts         []float32
+	best              []int32 // the action whose value a target has, where it is not simply the largest
 	report            nn.Report
 
 	cores    *threads.Budget
@@ -70,6 +73,7 @@ func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err e
 		gradient:  make([]float32, d.theta.Layout.Size),
 		sample:    d.memory.NewBatch(n),
 		discounts: make([]float32, n),
+		best:      make([]int32, n),
 	}
 	up.changed = sync.NewCond(&up.mu)
 	defer func() {
@@ -89,6 +93,11 @@ func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err e
 	}
 	if up.target, err = up.device.Network(spec, n); err != nil {
 		return up, err
+	}
+	if cfg.DoubleQ {
+		if up.online, err = up.device.Network(spec, n); err != nil {
+			return up, err
+		}
 	}
 	up.batch = nn.Batch{Obs: up.sample.Obs, Actions: up.sample.Actions, Columns: [][]float32{make([]float32, n)}}
 	up.optimizer, err = up.device.Optimizer(cfg.optimizer(), d.theta.Layout.Size)
@@ -183,11 +192,7 @@ func (up *updates) update(u int64) (loss float32, err error) {
 			up.discounts[i] = 0
 		}
 	}
-	next, err := up.target.Forward(up.thetaMinus, s.NextObs, len(s.Actions))
-	if err != nil {
-		return 0, err
-	}
-	if err := nn.TDTargets(up.batch.Columns[0], next.Values[0], s.Rewards, up.discounts); err != nil {
+	if err := up.targets(); err != nil {
 		return 0, err
 	}
 	if err := up.learner.Gradient(up.theta, up.batch, up.gradient, &up.report); err != nil {
@@ -209,6 +214,33 @@ func (up *updates) update(u int64) (loss float32, err error) {
 	}
 	up.theta.Updates = uint64(u)
 	return loss, nil
+}
+
+// targets computes r + gamma max_a Q(s', a; theta-minus), or with double_q
+// r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus), over the a that s' allows.
+func (up *updates) targets() error {
+	s, targets := up.sample, up.batch.Columns[0]
+	next, err := up.target.Forward(up.thetaMinus, s.NextObs, len(s.Actions))
+	if err != nil {
+		return err
+	}
+	choosing, width := next, len(s.NextMasks)/len(s.Actions)
+	switch {
+	case up.online != nil:
+		if choosing, err = up.online.Forward(up.theta, s.NextObs, len(s.Actions)); err != nil {
+			return err
+		}
+	case width == 0:
+		return nn.TDTargets(targets, next.Values[0], s.Rewards, up.discounts)
+	}
+	for i := range up.best {
+		var mask []byte
+		if width > 0 {
+			mask = s.NextMasks[i*width : (i+1)*width]
+		}
+		up.best[i] = policy.Argmax(choosing.Row(0, i), mask)
+	}
+	return nn.TDTargetsAt(targets, next.Values[0], up.best, s.Rewards, up.discounts)
 }
 
 // release lets updates up to number u begin. It returns the error that ended

@@ -54,3 +54,30 @@ func TestCorridorEnds(t *testing.T) {
 		}
 	}
 }
+
+func init() { env.RegisterPlain("Walled-v0", func() env.Env { return NewWalled() }) }
+
+func TestWalled(t *testing.T) { Run(t, "Walled-v0") }
+
+// The step into the wall, and no other, is not allowed, and refused.
+func TestTheWallIsNotAllowed(t *testing.T) {
+	w, obs, mask := NewWalled(), make([]byte, 8), make([]byte, 2)
+	for range 20 {
+		if err := w.Reset(obs); err != nil {
+			t.Fatal(err)
+		}
+		away := int32((1 - w.goal) / 2)
+		for cells := corridorLast / 2; ; cells-- {
+			if err := env.ReadMask(w, mask); err != nil || mask[1-away] != 1 || (mask[away] == 1) != (cells > 1) {
+				t.Fatalf("%d cells before the end: mask %v, %v", cells, mask, err)
+			}
+			_, end, err := w.Step(away, obs)
+			if (err != nil) != (cells == 1) || end != 0 {
+				t.Fatalf("%d cells before the end: end %d, %v", cells, end, err)
+			}
+			if err != nil {
+				break
+			}
+		}
+	}
+}

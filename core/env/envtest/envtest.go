@@ -1,6 +1,7 @@
 // Package envtest is the suite that every environment passes: what core/env promises,
 // whatever is stepped. An environment's own tests call Run; core/env/builtin does for
-// all that come with the library. Corridor is an example of one.
+// all that come with the library. Corridor is an example of one, Walled one with action
+// masks.
 package envtest
 
 import (
@@ -45,6 +46,7 @@ type player struct {
 	env.Saver
 	actions *rand.Rand
 	obs     []byte
+	mask    []byte // nil where there are none
 	reward  float32
 	end     env.End
 	ready   bool
@@ -57,7 +59,14 @@ func (p *player) advance(t *testing.T) {
 		p.ready, p.reward, p.end = true, 0, 0
 		err = p.Reset(p.obs)
 	} else {
-		p.reward, p.end, err = p.Step(int32(p.actions.IntN(p.Spec().Action.N)), p.obs)
+		action := int32(p.actions.IntN(p.Spec().Action.N))
+		for p.mask != nil && p.mask[action] == 0 {
+			action = int32(p.actions.IntN(len(p.mask)))
+		}
+		p.reward, p.end, err = p.Step(action, p.obs)
+	}
+	if err == nil && p.mask != nil && p.end&env.Terminated == 0 {
+		err = env.ReadMask(p.Saver, p.mask)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +74,11 @@ func (p *player) advance(t *testing.T) {
 }
 
 func newPlayer(e env.Saver) *player {
-	return &player{Saver: e, actions: rand.New(rand.NewPCG(1, 2)), obs: make([]byte, e.Spec().Obs.Bytes())}
+	p := &player{Saver: e, actions: rand.New(rand.NewPCG(1, 2)), obs: make([]byte, e.Spec().Obs.Bytes())}
+	if s := e.Spec(); s.Masks {
+		p.mask = make([]byte, s.Action.N)
+	}
+	return p
 }
 
 func spec(t *testing.T, id string) {
@@ -106,6 +119,7 @@ func seeds(t *testing.T, id string) {
 		p := newPlayer(e)
 		for range 600 {
 			p.advance(t)
+			record = append(record, p.mask...)
 			record = append(binary.LittleEndian.AppendUint32(append(record, byte(p.end)), math.Float32bits(p.reward)), p.obs...)
 		}
 		return record
@@ -143,12 +157,12 @@ func saveRestore(t *testing.T, id string) {
 			}
 			// The old one goes on by itself on a copy of the stream of actions.
 			q, r := *p, *p
-			q.Saver, q.obs = fresh, slices.Clone(p.obs)
+			q.Saver, q.obs, q.mask = fresh, slices.Clone(p.obs), slices.Clone(p.mask)
 			q.actions, r.actions = rand.New(rand.NewPCG(uint64(k), 0)), rand.New(rand.NewPCG(uint64(k), 0))
 			for range 30 {
 				q.advance(t)
 				r.advance(t)
-				if q.reward != r.reward || q.end != r.end || !bytes.Equal(q.obs, r.obs) {
+				if q.reward != r.reward || q.end != r.end || !bytes.Equal(q.obs, r.obs) || !bytes.Equal(q.mask, r.mask) {
 					t.Fatalf("%s: the restored one goes another way", id)
 				}
 			}

@@ -24,7 +24,7 @@ func environmentFails(t *testing.T, s Subject) {
 			var walks []*Walk
 			var on atomic.Bool
 			tr := s.start(t, s.config(t, "num_threads", "1"), func(i int) (env.Env, error) {
-				e, err := MakeWalk(7)(i)
+				e, err := s.walks(7)(i)
 				w := e.(*Walk)
 				fail := func() error {
 					if !on.Load() || r.IntN(40) > 0 {
@@ -76,7 +76,7 @@ func panicSpoilsOne(t *testing.T, s Subject) {
 	before := runtime.NumGoroutine()
 	other := s.start(t, s.config(t), nil)
 	check(t, other.Begin(total, 0))
-	tr, err := train.New(s.config(t), MakeWalk(7))
+	tr, err := train.New(s.config(t), s.walks(7))
 	check(t, err)
 	check(t, tr.Begin(total, 0))
 	check(t, tr.Run(total/3, 0))
@@ -114,7 +114,7 @@ func notFinite(t *testing.T, s Subject) {
 	for _, heal := range []string{"set parameters", "begin"} {
 		var walks []*Walk
 		tr := s.start(t, s.config(t), func(i int) (env.Env, error) {
-			e, err := MakeWalk(7)(i)
+			e, err := s.walks(7)(i)
 			walks = append(walks, e.(*Walk))
 			return e, err
 		})
@@ -170,7 +170,7 @@ func notFinite(t *testing.T, s Subject) {
 func memoryIsRefused(t *testing.T, s Subject) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	tr, err := train.New(s.config(t, s.Large...), MakeWalk(7))
+	tr, err := train.New(s.config(t, s.Large...), s.walks(7))
 	if err == nil {
 		tr.Close()
 	}

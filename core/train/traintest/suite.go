@@ -36,6 +36,16 @@ type Subject struct {
 	// Large are settings, each a name and its value, with which more memory is asked
 	// for than a machine has; the refusal names the first.
 	Large []string
+	// Masked runs the suite with walks that have action masks.
+	Masked bool
+}
+
+// walks makes the walks of a run with the given seed.
+func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
+	if s.Masked {
+		return MakeMaskedWalk(seed)
+	}
+	return MakeWalk(seed)
 }
 
 // Run runs the whole suite.
@@ -86,7 +96,7 @@ func (s *Subject) config(t testing.TB, edits ...string) *train.Config {
 func (s *Subject) start(t testing.TB, c *train.Config, mk func(i int) (env.Env, error)) *train.Trainer {
 	t.Helper()
 	if mk == nil {
-		mk = MakeWalk(c.Common().Seed)
+		mk = s.walks(c.Common().Seed)
 	}
 	tr, err := train.New(c, mk)
 	check(t, err)
@@ -154,7 +164,7 @@ func resume(t *testing.T, s Subject) {
 			check(t, tr.Save(path, true))
 			c, err := train.LoadConfig(path)
 			check(t, err)
-			next := s.start(t, c, MakeWalk(99)) // their states come from the file
+			next := s.start(t, c, s.walks(99)) // their states come from the file
 			check(t, next.Load(path))
 			check(t, tr.Close())
 			tr = next
@@ -189,7 +199,7 @@ func stopAndGoOn(t *testing.T, s Subject) {
 		var wait atomic.Int64
 		sleep := func() { time.Sleep(time.Duration(wait.Load())) }
 		tr := s.start(t, s.config(t), func(i int) (env.Env, error) {
-			e, err := MakeWalk(7)(i)
+			e, err := s.walks(7)(i)
 			if slow == "step" {
 				e.(*Walk).BeforeStep = func() error { sleep(); return nil }
 			}
@@ -234,13 +244,19 @@ func pushedEqualsBuiltIn(t *testing.T, s Subject) {
 	pool, err := threads.NewPool(1, nil)
 	check(t, err)
 	defer pool.Close()
-	v, err := vec.New(MakeWalk(7), c.Common().NumEnvs, pool, vec.SameStep)
+	v, err := vec.New(s.walks(7), c.Common().NumEnvs, pool, vec.SameStep)
 	check(t, err)
 	defer v.Close()
+	if s.Masked {
+		check(t, c.Set("action_masks", "true"))
+	}
 	tr, err := train.NewPushed(c, v.Spec())
 	check(t, err)
 	defer tr.Close()
 	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
+	if s.Masked {
+		rows.AddMasks(v.Spec().Action.N)
+	}
 	check(t, v.Reset(rows, nil))
 	check(t, tr.Begin(total, 0))
 	for tr.Stats().Steps < total {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -24,6 +25,11 @@ type Walk struct {
 	BeforeStep, BeforeReset func() error
 	// Scale multiplies rewards; 0 is 1.
 	Scale float32
+	// Masked says that it is an env.Masker: the action that leads further from the middle is
+	// not always allowed, and then an error.
+	Masked bool
+	// BeforeMask may change what Mask gives, or fail.
+	BeforeMask func(mask []byte) error
 	// Taken counts the steps that succeeded.
 	Taken atomic.Int64
 }
@@ -37,11 +43,20 @@ func MakeWalk(seed int) func(i int) (env.Env, error) {
 	}
 }
 
+// MakeMaskedWalk is MakeWalk with masks.
+func MakeMaskedWalk(seed int) func(i int) (env.Env, error) {
+	return func(i int) (env.Env, error) {
+		e, err := MakeWalk(seed)(i)
+		e.(*Walk).Masked = true
+		return e, err
+	}
+}
+
 // ErrSimulator is the error of a Walk that is asked to fail.
 var ErrSimulator = errors.New("the simulator caught fire")
 
 func (w *Walk) Spec() env.Spec {
-	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}}
+	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}, Masks: w.Masked}
 }
 
 func (w *Walk) Seed(seed uint64) { w.stream = rng.New(seed, "walk", 0) }
@@ -63,7 +78,32 @@ func (w *Walk) Reset(obs []byte) error {
 	return nil
 }
 
+// Mask allows all but, far from the middle, to go on, and where the first number is large,
+// to stand still.
+func (w *Walk) Mask(mask []byte) error {
+	w.allowed(mask)
+	if w.BeforeMask != nil {
+		return w.BeforeMask(mask)
+	}
+	return nil
+}
+
+func (w *Walk) allowed(mask []byte) {
+	for a, not := range [3]bool{w.state[1] < -0.2, w.state[0] > 0.5, w.state[1] > 0.2} {
+		mask[a] = 1
+		if not {
+			mask[a] = 0
+		}
+	}
+}
+
 func (w *Walk) Step(action int32, obs []byte) (float32, env.End, error) {
+	if w.Masked {
+		var mask [3]byte
+		if w.allowed(mask[:]); mask[action] == 0 {
+			return 0, 0, fmt.Errorf("action %d is not allowed in %v", action, w.state)
+		}
+	}
 	if w.BeforeStep != nil {
 		if err := w.BeforeStep(); err != nil {
 			return 0, 0, err

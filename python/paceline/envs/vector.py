@@ -12,6 +12,10 @@ section 7 of paceline.h asks for.
     SB3's       "same_step" as well; terminal_observation is the last one.
     VecEnv
     none        whatever the caller's own loop observes: a trainer made with spaces alone.
+
+Where the first reset's infos have "action_mask", all observations come with masks:
+those of the next observations in infos["action_mask"] of every reset and step, those
+beside final_obs where they are given (in infos["final_info"] of SAME_STEP).
 """
 
 from __future__ import annotations
@@ -35,12 +39,17 @@ class Rows(Block):
     """The arrays of one vector step, row i for environment i, and the paceline_rows that points to them.
 
     obs, final_obs [n, *layout.shape]; actions int32 [n]; rewards float64 [n];
-    terminated, truncated bool [n].
+    terminated, truncated bool [n]; action_masks, final_action_masks uint8 [n, actions].
     """
 
-    def __init__(self, n: int, layout: ObsLayout) -> None:
+    def __init__(self, n: int, layout: ObsLayout, actions: int) -> None:
         super().__init__(n, ObsLayout(layout.shape, layout.dtype, image=layout.image), [], final=True)
         self.actions = np.zeros(n, np.int32)
+        self.action_masks, self.final_action_masks = np.ones((2, n, actions), np.uint8)
+
+    def use_masks(self) -> None:
+        """Hands the masks to the library, which must have asked for them."""
+        self.struct.action_masks, self.struct.final_action_masks = self.action_masks.ctypes.data, self.final_action_masks.ctypes.data
 
     @property
     def ended(self) -> Array:
@@ -59,7 +68,8 @@ class Source:
         self.env, self.num_envs = env, num_envs
         self._spaces = self.spaces()
         self.layout, self.actions = ObsLayout.of_space(self._spaces[0]), ActionLayout.of_space(self._spaces[1])
-        self.rows = Rows(num_envs, self.layout)
+        self.rows = Rows(num_envs, self.layout, self.actions.n)
+        self.masked: bool | None = None  # whether there are action masks; None: not known before the first reset
         self.needs_reset = True  # no episode is in progress
         self.infos: Any = {}  # what the latest step returned
 
@@ -91,6 +101,13 @@ class Source:
         self.layout.check(obs, (), what)
         to[...] = self.layout.rows(obs[None])[0]
 
+    def _write_mask(self, to: Array, given: Any, what: str) -> None:
+        """Puts one environment's action mask into its row."""
+        mask = np.asarray(given)
+        if mask.shape != to.shape or mask.dtype.kind not in "biuf":
+            raise SpaceError(f"{what}: infos['action_mask'] is {mask.dtype} of shape {mask.shape}, must be {to.shape} of 0 and 1")
+        to[...] = mask != 0
+
 
 class SingleSource(Source):
     """One gymnasium.Env as a vector of one."""
@@ -101,7 +118,17 @@ class SingleSource(Source):
     def reset(self, seed: int | None = None) -> None:
         obs, self.infos = self.env.reset(seed=seed)
         self._write(self.rows.obs[0], obs, "environment 0")
+        self._mask(self.infos)
         self.needs_reset = False
+
+    def _mask(self, infos: Any) -> None:
+        """Reads the mask of the observation in rows.obs."""
+        if self.masked is None:
+            self.masked = "action_mask" in infos
+        if self.masked:
+            if "action_mask" not in infos:
+                raise SpaceError("environment 0: infos has no 'action_mask', which its first reset gave")
+            self._write_mask(self.rows.action_masks[0], infos["action_mask"], "environment 0")
 
     def step(self) -> None:
         rows = self.rows
@@ -111,10 +138,15 @@ class SingleSource(Source):
         except (TypeError, ValueError):
             raise SpaceError(f"environment 0: reward {reward!r}, must be a number") from None
         rows.terminated[0], rows.truncated[0] = bool(terminated), bool(truncated)
+        infos = self.infos
         if terminated or truncated:
             self._write(rows.final_obs[0], obs, "environment 0")
-            obs, _ = self.env.reset()
+            if self.masked:
+                given = np.ones_like(rows.final_action_masks[0]) if terminated else infos.get("action_mask", rows.action_masks[0] | 1)
+                self._write_mask(rows.final_action_masks[0], given, "environment 0")
+            obs, infos = self.env.reset()
         self._write(rows.obs[0], obs, "environment 0")
+        self._mask(infos)
 
     def each_info(self) -> list[dict[str, Any]]:
         return [dict(self.infos)]
@@ -135,6 +167,10 @@ class VectorSource(Source):
     def reset(self, seed: int | None = None) -> None:
         obs, self.infos = self.env.reset(seed=seed)
         self.rows.obs[...] = self._rows(obs)
+        if self.masked is None:
+            self.masked = "action_mask" in self.infos
+        if self.masked:
+            self._masks(self.rows.action_masks, self.infos, np.ones(self.num_envs, bool))
         self.needs_reset = False
 
     def step(self) -> None:
@@ -147,13 +183,17 @@ class VectorSource(Source):
         rows.truncated[...] = self._column(truncated, "truncated").astype(bool)
         rows.rewards[...] = self._column(rewards, "rewards")
         done = rows.ended
+        if self.masked:
+            self._step_masks(done)
         if self.autoreset == SAME_STEP and done.any():
             if self.mode == "disabled":
                 rows.final_obs[done] = obs[done]
                 # Only the rows under the mask of what comes back are new.
-                first, _ = self.env.reset(options={"reset_mask": done})
+                first, infos = self.env.reset(options={"reset_mask": done})
                 rows.obs[~done] = obs[~done]
                 rows.obs[done] = self._rows(first)[done]
+                if self.masked:
+                    self._masks(rows.action_masks, infos, done)
                 return
             self._final(done)
         rows.obs[...] = obs
@@ -178,6 +218,30 @@ class VectorSource(Source):
         for i in np.flatnonzero(done):
             self._write(self.rows.final_obs[i], final[i], f"environment {i} (final_obs)")
 
+    def _step_masks(self, done: Array) -> None:
+        """Reads the masks of a step, but those of what the adapter resets itself."""
+        rows, cut = self.rows, done & ~self.rows.terminated  # nothing is done after a termination
+        if self.autoreset == NEXT_STEP:
+            rows.action_masks[rows.terminated] = 1
+            return self._masks(rows.action_masks, self.infos, ~rows.terminated)
+        self._masks(rows.action_masks, self.infos, ~done if self.mode == "disabled" else np.ones_like(done))
+        rows.final_action_masks[done] = 1
+        final = self.infos if self.mode == "disabled" else self.infos.get("final_info", {})
+        if "action_mask" in final:
+            self._masks(rows.final_action_masks, final, cut)
+
+    def _masks(self, to: Array, infos: Any, rows: Array) -> None:
+        """Puts the action masks of some rows there."""
+        given = infos.get("action_mask")
+        missing = rows & ~np.asarray(infos.get("_action_mask", rows), dtype=bool) if given is not None else rows
+        if missing.any():
+            raise SpaceError(f"environment {int(np.flatnonzero(missing)[0])}: infos has no 'action_mask' for it, but the first reset had")
+        if isinstance(given, np.ndarray) and given.shape == to.shape and given.dtype.kind in "biuf":
+            to[rows] = given[rows] != 0
+            return
+        for i in np.flatnonzero(rows):
+            self._write_mask(to[i], given[i], f"environment {i}")
+
     def _rows(self, observations: Any) -> Array:
         obs = np.asarray(observations)
         self.layout.check(obs, (self.num_envs,), "vector environment")
@@ -191,10 +255,11 @@ class VectorSource(Source):
 
 
 class SB3Source(Source):
-    """A VecEnv of stable-baselines3's."""
+    """A VecEnv of stable-baselines3's. It has no infos of a reset's, so there are no action masks."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env, int(env.num_envs))
+        self.masked = False
 
     def reset(self, seed: int | None = None) -> None:
         if seed is not None:
@@ -228,7 +293,7 @@ class SpacesSource(Source):
     def __init__(self, observation_space: Any, action_space: Any, num_envs: int, autoreset: str = SAME_STEP) -> None:
         self._both = observation_space, action_space
         super().__init__(self._both, num_envs)
-        self.autoreset = autoreset
+        self.autoreset, self.masked = autoreset, False
 
     def spaces(self) -> tuple[Any, Any]:
         return self._both

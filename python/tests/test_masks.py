@@ -1,0 +1,192 @@
+"""Action masks of Gymnasium environments, in acting, learning, predicting and evaluating."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from envs import MODES, SMALL, Counter, vector
+from paceline import A2C, DQN, Policy
+from paceline.errors import ConfigError, PacelineWarning, SpaceError
+from paceline.vector import adapt
+
+
+def gate(episode, count):
+    """What may be done: two of three actions, or one."""
+    mask = (np.arange(3) + episode + count) % 3 != 0
+    if count % 4 == 3:
+        mask[2 - count % 3] = False
+    return mask.astype(np.int8) if mask.any() else np.array([1, 0, 0], np.int8)
+
+
+class Gated(Counter):
+    """A Counter with action masks, which refuses other actions."""
+
+    wrong = None  # what is wrong with the mask of the 50th step
+
+    def info(self):
+        mask = gate(self.episode, self.count)
+        if self.steps_taken == 50 and self.wrong is not None:
+            return self.wrong(mask)
+        return {"action_mask": mask}
+
+    def reset(self, *, seed=None, options=None):
+        obs, _ = super().reset(seed=seed)
+        return obs, self.info()
+
+    def step(self, action):
+        assert gate(self.episode, self.count)[action - self.action_space.start]
+        *rest, _ = super().step(action)
+        return *rest, self.info()
+
+
+def learn(env, steps=300, **keywords):
+    with DQN("MlpPolicy", env, **{**SMALL, **keywords}) as model:
+        model.learn(steps)
+        assert model.setting("action_masks") == "true"
+        return model.hashes()
+
+
+def test_one_environment_gives_the_same_bytes_in_every_mode():
+    results = [learn(vector(mode, make=Gated), double_q=True) for mode in MODES]
+    assert all(result == learn(Gated(), double_q=True) for result in results)
+    assert learn(Gated()) != results[0]  # without double_q
+
+
+def test_same_step_and_disabled_agree_for_three_environments():
+    results = [learn(vector(mode, 3, Gated)) for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)]
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_have_the_mask_of_the_observation_beside_them(mode):
+    source = adapt(vector(mode, 3, Gated))
+    rows = source.rows
+    source.reset(seed=1)
+    assert source.masked
+    for _ in range(40):
+        for i, obs in enumerate(rows.obs.astype(int)):
+            expected = [1, 1, 1] if mode == AutoresetMode.NEXT_STEP and rows.terminated[i] else gate(obs[1], obs[2]).tolist()
+            assert rows.action_masks[i].tolist() == expected
+            if rows.ended[i] and mode != AutoresetMode.NEXT_STEP:
+                last = rows.final_obs[i].astype(int)
+                assert rows.final_action_masks[i].tolist() == ([1, 1, 1] if rows.terminated[i] else gate(last[1], last[2]).tolist())
+            rows.actions[i] = np.flatnonzero(gate(obs[1], obs[2]))[0]
+        source.step()
+    source.env.close()
+
+
+def test_masks_of_other_types():
+    """Lists and booleans are masks, too; masks count actions from 0, whatever the space does."""
+
+    class Lists(Gated):
+        def info(self):
+            return {"action_mask": [bool(x) for x in super().info()["action_mask"]]}
+
+    class Shifted(Gated):
+        action_space = gymnasium.spaces.Discrete(3, start=5)
+
+    learn(Shifted())  # which refuses what is not allowed
+    assert learn(Lists()) == learn(Gated())
+    assert learn(vector(AutoresetMode.SAME_STEP, 2, Lists)) == learn(vector(AutoresetMode.SAME_STEP, 2, Gated))
+
+
+@pytest.mark.parametrize(
+    "make", [Gated, lambda: vector(AutoresetMode.SAME_STEP, 2, Gated), lambda: vector(AutoresetMode.NEXT_STEP, 2, Gated)]
+)
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        (lambda mask: {"action_mask": mask * 0}, ConfigError, "action mask: allows none of 3 actions, must allow one"),
+        (lambda mask: {"action_mask": [1, 0]}, (SpaceError, ValueError), "shape"),  # which Gymnasium's vectors refuse themselves
+        (lambda mask: {}, SpaceError, "infos has no 'action_mask'"),
+    ],
+)
+def test_wrong_masks_are_refused_and_learning_goes_on(make, wrong, error, says):
+    env = make()
+    first = env if isinstance(env, Gated) else env.envs[0]
+    first.wrong = wrong
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        with pytest.raises(error, match=says):
+            model.learn(300)
+        if error is ConfigError:
+            with pytest.raises(ConfigError, match="environment 0: "):
+                first.steps_taken = 49
+                model.learn(300)
+        first.wrong = None
+        model.learn(300 - model.num_timesteps, reset_num_timesteps=False)
+        assert model.num_timesteps >= 300
+
+
+def test_predict_keeps_to_masks(tmp_path):
+    with DQN("MlpPolicy", Gated(), exploration_final_eps=1.0, exploration_fraction=1.0, **SMALL) as model:
+        before = model.get_parameters()["policy"]
+        model.learn(100)
+        assert before.keys() == model.get_parameters()["policy"].keys()
+        obs = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
+        masks = np.eye(3, dtype=bool)[np.arange(60) % 3]
+        for deterministic in (True, False):
+            actions, _ = model.predict(obs, deterministic=deterministic, action_masks=masks)
+            assert actions.tolist() == (np.arange(60) % 3).tolist()
+        one, _ = model.predict(obs[0], action_masks=[0, 0, 1], deterministic=True)
+        assert one.shape == () and one == 2
+        values = np.where(np.arange(3) == 1, -np.inf, model.policy_snapshot().q_values(obs))
+        got, _ = model.predict(obs, deterministic=True, action_masks=np.array([[1, 0, 1]] * 60))
+        assert got.tolist() == values.argmax(axis=1).tolist()
+        for bad, says in (([[1, 1, 1]] * 59, r"shape \(59, 3\), must be \(60, 3\)"), ([1, 1, 1], r"shape \(3,\), must be \(60, 3\)")):
+            with pytest.raises(SpaceError, match=says):
+                model.predict(obs, action_masks=bad)
+        masks[7] = False
+        with pytest.raises(ConfigError, match="environment 7: action mask: allows none of 3 actions") as caught:
+            model.predict(obs, action_masks=masks)
+        assert caught.value.index == 7
+        model.save(tmp_path / "a", replay=True)
+    with Policy.load(tmp_path / "a") as policy:
+        assert policy.act(obs[0], action_masks=[0, 1, 0]) == 1
+        assert policy.predict(obs[0], action_masks=[0, 1, 0], deterministic=False)[0] == 1
+        for mode in MODES:  # Gated refuses what is not allowed
+            assert policy.evaluate(vector(mode, 3, Gated), 6, epsilon=0.5).episodes == 6
+        assert policy.evaluate(Gated(), 5).episodes == 5
+
+
+def test_a_loaded_model_keeps_its_masks(tmp_path):
+    with DQN("MlpPolicy", Gated(), **SMALL) as model:
+        model.learn(200).save(tmp_path / "a", replay=True)
+        hashes = model.hashes()
+    with DQN.load(tmp_path / "a", Gated()) as model:
+        assert model.hashes() == hashes and model.setting("action_masks") == "true"
+        model.learn(100, reset_num_timesteps=False)
+        model.set_env(Counter())
+        with pytest.raises(SpaceError, match="infos has no 'action_mask', the model was made with masks"):
+            model.learn(100, reset_num_timesteps=False)
+    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+        model.learn(100)
+        assert model.setting("action_masks") == "false"
+        model.set_env(Gated())
+        with pytest.raises(SpaceError, match="infos has an 'action_mask', the model was made without masks"):
+            model.learn(100)
+
+
+def test_weights_and_settings_survive_the_discovery_of_masks():
+    """The first reset shows that there are masks: what was set before it stays."""
+    with DQN("MlpPolicy", Gated(), concurrent=False, **{**SMALL, "learning_starts": 1000}) as model:
+        weights = model.get_parameters()
+        weights["policy"]["q_net.q_net.0.bias"] = weights["policy"]["q_net.q_net.0.bias"] + 1
+        model.set_parameters(weights)
+        obs = np.ones((1, 4), np.float32)
+        values = model.policy_snapshot().q_values(obs)
+        model.learn(50)
+        assert np.array_equal(model.policy_snapshot().q_values(obs), values)
+        assert model.setting("concurrent") == "false" and model.seed == SMALL["seed"]
+
+
+def test_a2c_says_that_it_does_not_use_them():
+    class Tolerant(Gated):
+        def step(self, action):
+            *rest, _ = Counter.step(self, action)
+            return *rest, self.info()
+
+    with A2C("MlpPolicy", Tolerant(), seed=1) as model:
+        with pytest.warns(PacelineWarning, match=r"infos\['action_mask'\] is not used, A2C may take any action"):
+            model.learn(50)
+        model.learn(50)
