@@ -321,7 +321,7 @@ func TestTDTargetsAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, got := range targets {
-			product := discounts[i] * next[i*width+int(actions[i])]
+			product := float32(discounts[i] * next[i*width+int(actions[i])])
 			if want := rewards[i] + product; got != want {
 				t.Fatalf("row %d: %v, want %v", i, got, want)
 			}
