@@ -90,7 +90,7 @@ enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
        FIRST_paceline_metric = 40,
        FIRST_paceline_parameter = 64,
        FIRST_paceline_act_options = 56,
-       FIRST_paceline_eval_options = 32,
+       FIRST_paceline_eval_options = 48,
        FIRST_paceline_evaluation = 56,
        FIRST_paceline_vec_options = 32
 };
