@@ -1,0 +1,115 @@
+"""DQN on Atari in CleanRL's manner: settings on top, the loop in sight, only the learner is Paceline's.
+
+    pip install 'paceline[atari]' opencv-python-headless
+    python cleanrl_dqn.py [--env_id PongNoFrameskip-v4] [--num_envs 8] ...
+
+The script steps its own environments, with the wrappers it likes, and asks for actions; the
+updates run meanwhile on the library's threads. For games there is a faster way, in which the
+library plays them as well: train_pong.py.
+"""
+
+import argparse
+import time
+from dataclasses import dataclass, fields
+
+import ale_py
+import gymnasium as gym
+import numpy as np
+
+from paceline import DQN
+from paceline.logger import configure
+
+gym.register_envs(ale_py)
+
+
+@dataclass
+class Args:
+    env_id: str = "BreakoutNoFrameskip-v4"
+    seed: int = 1
+    total_timesteps: int = 10_000_000
+    learning_rate: float = 1e-4
+    num_envs: int = 1
+    buffer_size: int = 1_000_000
+    gamma: float = 0.99
+    tau: float = 1.0
+    target_network_frequency: int = 1000
+    batch_size: int = 32
+    start_e: float = 1.0
+    end_e: float = 0.01
+    exploration_fraction: float = 0.10
+    learning_starts: int = 80_000
+    train_frequency: int = 4
+    folder: str = "runs"
+
+
+class FireReset(gym.Wrapper):
+    """Presses FIRE after a reset, in games that wait for it."""
+
+    def reset(self, **kwargs):
+        obs, info = self.env.reset(**kwargs)
+        if "FIRE" in self.unwrapped.get_action_meanings():
+            obs, _, terminated, truncated, info = self.env.step(self.unwrapped.get_action_meanings().index("FIRE"))
+            if terminated or truncated:
+                obs, info = self.env.reset(**kwargs)
+        return obs, info
+
+
+def make_env():
+    env = gym.make(args.env_id)
+    env = gym.wrappers.RecordEpisodeStatistics(env)
+    env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, terminal_on_life_loss=True)
+    env = FireReset(env)
+    env = gym.wrappers.TransformReward(env, np.sign)
+    return gym.wrappers.FrameStackObservation(env, 4, padding_type="zero")
+
+
+parser = argparse.ArgumentParser()
+for field in fields(Args):
+    parser.add_argument(f"--{field.name}", type=field.type, default=field.default)
+args = Args(**vars(parser.parse_args()))
+run = f"{args.folder}/{args.env_id.replace('/', '_')}__cleanrl_dqn__{args.seed}__{int(time.time())}"
+logger = configure(run, ["csv"])
+
+envs = gym.vector.SyncVectorEnv([make_env] * args.num_envs, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
+model = DQN(
+    "CnnPolicy",
+    envs,
+    seed=args.seed,
+    learning_rate=args.learning_rate,
+    buffer_size=args.buffer_size,
+    gamma=args.gamma,
+    tau=args.tau,
+    target_update_interval=args.target_network_frequency,
+    batch_size=args.batch_size,
+    exploration_initial_eps=args.start_e,
+    exploration_final_eps=args.end_e,
+    exploration_fraction=args.exploration_fraction,
+    learning_starts=args.learning_starts,
+    train_freq=args.train_frequency,
+    frame_stack=4,
+)
+
+with model:
+    start_time = time.time()
+    obs, _ = envs.reset(seed=args.seed)
+    model.begin(args.total_timesteps, obs)
+    while model.num_timesteps < args.total_timesteps:
+        actions = model.act()  # epsilon-greedy; random while learning_starts lasts
+        next_obs, rewards, terminations, truncations, infos = envs.step(actions)
+        model.observe(next_obs, rewards, terminations, truncations, infos.get("final_obs"))  # trains meanwhile
+        step = model.num_timesteps
+        ended = infos.get("final_info", {})
+        if "episode" in ended:
+            for episodic_return in ended["episode"]["r"][ended["_episode"]]:
+                print(f"global_step={step}, episodic_return={episodic_return}", flush=True)
+                logger.record_mean("charts/episodic_return", float(episodic_return))
+        if step % 1000 < args.num_envs and step > args.learning_starts:
+            stats = model.stats
+            logger.record("losses/td_loss", stats["loss"])
+            logger.record("charts/epsilon", stats["epsilon"])
+            logger.record("charts/SPS", int(step / (time.time() - start_time)))
+            logger.dump(step)
+    model.save(f"{run}/model")
+envs.close()
+logger.close()
+print(f"saved {run}/model.zip")
