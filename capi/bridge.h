@@ -17,6 +17,7 @@ typedef struct pl_error {
 /* The longest texts that are taken, in bytes. */
 #define PL_LONGEST_NAME 1023
 #define PL_LONGEST_PATH 4095
+#define PL_LONGEST_VALUE 65535
 #define PL_LONGEST_JSON (1 << 20)
 
 /* ---- float.c: the floating-point mode is part of the arithmetic. */

@@ -62,7 +62,7 @@ func pacelineGoPolicyDescribe(out **C.char, id C.uint64_t, why *C.pl_error) C.in
 		for _, o := range p.Outputs() {
 			outputs = append(outputs, map[string]any{"name": o.Name, "len": o.Len})
 		}
-		return putJSON(out, map[string]any{"env": p.Spec().ID, "outputs": outputs, "state_bytes": 0})
+		return putJSON(out, map[string]any{"env": p.Spec().ID, "outputs": outputs, "state_bytes": 0, "host_data": p.HostData()})
 	}), why)
 }
 
@@ -132,6 +132,10 @@ func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName
 		out.mean_return, out.std_return = C.double(e.MeanReturn), C.double(e.StdReturn)
 		out.min_return, out.max_return = C.double(e.MinReturn), C.double(e.MaxReturn)
 		out.mean_length = C.double(e.MeanLen)
+		if o != nil {
+			copy(hostSlice((*float64)(o.returns), e.Episodes), e.Returns)
+			copy(hostSlice((*int64)(o.lengths), e.Episodes), e.Lengths)
+		}
 		return nil
 	}), why)
 }

@@ -105,7 +105,7 @@ func pacelineGoTrainerDescribe(out **C.char, id C.uint64_t, why *C.pl_error) C.i
 			sets = append(sets, map[string]any{"name": s.Name, "size": s.Size, "writable": s.Writable})
 		}
 		return putJSON(out, map[string]any{
-			"method": t.Config().Method(), "env": name, "recipe": recipe, "recipe_hash": hash, "sets": sets,
+			"method": t.Config().Method(), "env": name, "recipe": recipe, "recipe_hash": hash, "sets": sets, "infos": columnsOf(t.Infos()),
 		})
 	}), why)
 }
@@ -303,6 +303,43 @@ func pacelineGoTrainerSave(id C.uint64_t, file *C.char, flags C.uint32_t, why *C
 func pacelineGoTrainerLoad(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		return t.Load(C.GoString(file))
+	}), why)
+}
+
+//export pacelineGoTrainerLoadExperience
+func pacelineGoTrainerLoadExperience(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		return t.LoadExperience(C.GoString(file))
+	}), why)
+}
+
+//export pacelineGoTrainerEpisodes
+func pacelineGoTrainerEpisodes(returns *C.double, lengths *C.int64_t, n *C.size_t, id C.uint64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		list := t.Episodes()
+		list = list[len(list)-int(min(*n, C.size_t(len(list)))):]
+		for i, e := range list {
+			unsafe.Slice(returns, len(list))[i] = C.double(e.Return)
+			unsafe.Slice(lengths, len(list))[i] = C.int64_t(e.Length)
+		}
+		*n = C.size_t(len(list))
+		return nil
+	}), why)
+}
+
+//export pacelineGoTrainerRows
+func pacelineGoTrainerRows(rows *C.paceline_rows, actions unsafe.Pointer, id C.uint64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		return t.withRows(rows, 0, func(time.Duration) error {
+			if err := t.now.takeInfos(t.Infos(), t.envs); err != nil {
+				return err
+			}
+			err := t.Latest(&t.now.rows, hostSlice((*int32)(actions), t.envs))
+			if err == nil {
+				t.now.give(nil)
+			}
+			return err
+		})
 	}), why)
 }
 

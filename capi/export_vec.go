@@ -157,16 +157,21 @@ func pacelineGoVecDescribe(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
 func (v *vector) describe() map[string]any {
 	s := v.vec.Spec()
 	name, hash := v.vec.Recipe()
-	infos := []map[string]any{}
-	for _, c := range v.vec.Infos() {
-		infos = append(infos, map[string]any{"name": c.Name, "dtype": c.DType.String(), "len": c.Len})
-	}
 	return map[string]any{
-		"env": s.ID, "recipe": name, "recipe_hash": hash, "infos": infos,
+		"env": s.ID, "recipe": name, "recipe_hash": hash, "infos": columnsOf(v.vec.Infos()),
 		"obs_low": bounds(s.Obs.Low), "obs_high": bounds(s.Obs.High),
 		"action_low": bounds(s.Action.Low), "action_high": bounds(s.Action.High),
 		"action_masks": s.Masks, "max_steps": s.MaxSteps, "threshold": s.Threshold, "render_fps": s.FPS,
 	}
+}
+
+// columnsOf are columns of infos for JSON.
+func columnsOf(specs []env.InfoSpec) []map[string]any {
+	list := []map[string]any{}
+	for _, c := range specs {
+		list = append(list, map[string]any{"name": c.Name, "dtype": c.DType.String(), "len": c.Len})
+	}
+	return list
 }
 
 // bounds are numbers for JSON, which has no infinity.

@@ -59,21 +59,24 @@ func (b *batch) takeFor(v *vec.Vec, n int, host *C.paceline_rows) error {
 	if v.Mode() == vec.SameStep && host.final_obs == nil {
 		return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is PACELINE_SAME_STEP", n)
 	}
-	var err error
+	return b.takeInfos(v.Infos(), n)
+}
+
+// takeInfos adds the host's arrays of infos to rows that were taken.
+func (b *batch) takeInfos(specs []env.InfoSpec, n int) (err error) {
 	r := &b.rows
-	if r.Infos, err = columns(r.Infos[:0], v, n, "infos", host.infos); err != nil {
+	if r.Infos, err = columns(r.Infos[:0], specs, n, "infos", b.host.infos); err != nil {
 		return err
 	}
-	r.FinalInfos, err = columns(r.FinalInfos[:0], v, n, "final_infos", host.final_infos)
+	r.FinalInfos, err = columns(r.FinalInfos[:0], specs, n, "final_infos", b.host.final_infos)
 	return err
 }
 
 // columns adds the host's arrays of infos to list; NULL has none.
-func columns(list [][]byte, v *vec.Vec, n int, name string, arrays *unsafe.Pointer) ([][]byte, error) {
+func columns(list [][]byte, specs []env.InfoSpec, n int, name string, arrays *unsafe.Pointer) ([][]byte, error) {
 	if arrays == nil {
 		return nil, nil
 	}
-	specs := v.Infos()
 	for k, array := range unsafe.Slice(arrays, len(specs)) {
 		if array == nil {
 			return nil, fmt.Errorf("rows.%s[%d]: NULL, must point to %d entries of %s", name, k, n, specs[k].Name)

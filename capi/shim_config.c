@@ -31,7 +31,7 @@ int paceline_config_set(paceline_config *cfg, const char *key, const char *value
   ENTER;
   NEED(cfg);
   TEXT(key, PL_LONGEST_NAME);
-  TEXT(value, PL_LONGEST_PATH);
+  TEXT(value, PL_LONGEST_VALUE);
   return GO(pacelineGoConfigSet(id(cfg), (char *)key, (char *)value, &why));
 }
 

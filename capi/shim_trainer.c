@@ -147,6 +147,26 @@ int paceline_trainer_load(paceline_trainer *t, const char *path) {
   return GO(pacelineGoTrainerLoad(id(t), (char *)path, &why));
 }
 
+int paceline_trainer_load_experience(paceline_trainer *t, const char *path) {
+  ENTER;
+  NEED(t);
+  PATH(path);
+  return GO(pacelineGoTrainerLoadExperience(id(t), (char *)path, &why));
+}
+
+int paceline_trainer_rows(const paceline_rows *rows, void *actions, paceline_trainer *t) {
+  ENTER;
+  COPY(paceline_rows, full, rows);
+  NEED(t);
+  return GO(pacelineGoTrainerRows(&full, actions, id(t), &why));
+}
+
+int paceline_trainer_episodes(double *returns, int64_t *lengths, size_t *n, const paceline_trainer *t) {
+  ENTER;
+  NEED(returns, lengths, n, t);
+  return GO(pacelineGoTrainerEpisodes(returns, lengths, n, id(t), &why));
+}
+
 int paceline_trainer_act(paceline_trainer *t, const paceline_rows *rows, void *actions, int64_t max_ms) {
   ENTER;
   NEED(t);

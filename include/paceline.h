@@ -41,8 +41,8 @@
  *   of the library, valid until the moment its entry names. "static": valid for
  *   ever. NULL where a pointer is needed gives PACELINE_EINVAL.
  * Strings.  Terminated UTF-8; anything else is refused, and so is a name longer
- *   than 1023 bytes or a path or value longer than 4095. A text that a function
- *   writes to a char ** is yours: free it with paceline_string_free.
+ *   than 1023 bytes, a path longer than 4095 or a value longer than 65535. A text
+ *   that a function writes to a char ** is yours: free it with paceline_string_free.
  * Files.  A path must name a regular file, or for writing none yet: FIFOs, devices
  *   and folders are refused.
  * Threads.  A handle may be used from any thread, one call at a time; a second
@@ -379,7 +379,8 @@ PACELINE_API int paceline_trainer_spec(paceline_spec *obs, paceline_spec *action
 
 /* A JSON object: method, env (the environment's name), recipe and recipe_hash (""
  * where there is none; see section 9), sets (an array of the sets of parameters, see
- * below: name, size (how many numbers), writable (whether set_parameters takes it)). */
+ * below: name, size (how many numbers), writable (whether set_parameters takes it)), infos
+ * (the columns of infos as in paceline_vec_describe; none where you step). */
 PACELINE_API int paceline_trainer_describe(char **out, const paceline_trainer *t);
 
 enum paceline_begin_flags {
@@ -419,6 +420,18 @@ typedef struct paceline_stats {
  * is not finite is returned here, with its step. Built-in and table environments
  * only. */
 PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, int64_t max_steps, int64_t max_ms);
+
+/* What the latest round gave, for hosts that look at every one (paceline_trainer_run
+ * with max_steps 1). Written: obs, which must be there, and what else is not NULL of
+ * rewards, terminated, truncated, started, final_obs and final_infos (of rows whose episode
+ * ended), infos (the columns that paceline_trainer_describe names), and actions, num_envs
+ * of int32. Environments that the library steps only. */
+PACELINE_API int paceline_trainer_rows(const paceline_rows *rows, void *actions, paceline_trainer *t);
+
+/* The returns and the lengths of the episodes that ended last, oldest first. n: how many
+ * the arrays have space for, then how many were written, at most as many as mean_return is
+ * over. [thread-safe] */
+PACELINE_API int paceline_trainer_episodes(double *returns, int64_t *lengths, size_t *n, const paceline_trainer *t);
 
 /* Makes the run in progress return soon (and the next one at once, if none is).
  * The update in progress is finished; others that are due are not run until the next
@@ -505,6 +518,12 @@ PACELINE_API int paceline_trainer_save(paceline_trainer *t, const char *path, ui
  * environments start new episodes. On failure the trainer is as it was. */
 PACELINE_API int paceline_trainer_load(paceline_trainer *t, const char *path);
 
+/* Replaces the stored experience alone (of "dqn": the replay memory) by that of a
+ * checkpoint written with PACELINE_SAVE_EXPERIENCE; weights, counters and random streams
+ * stay. The episodes in progress are cut: the next call on the run must be a begin with
+ * PACELINE_RESET_ENVS. On failure the trainer is as it was. */
+PACELINE_API int paceline_trainer_load_experience(paceline_trainer *t, const char *path);
+
 /* Stops, waits for the threads (at most one environment step and one update)
  * and frees; a run in progress on another thread returns. Not from inside an
  * environment of its own. */
@@ -571,7 +590,7 @@ PACELINE_API int paceline_policy_spec(paceline_spec *obs, paceline_spec *action,
 /* A JSON object: env (the environment's name, or ""), outputs (an array of {name, len}:
  * what the network computes for an observation, len floats of each, such as "q" of
  * action values, "logits", "value"), state_bytes (bytes of policy state per row: 0 for
- * every policy so far). */
+ * every policy so far), host_data (the setting of that name). */
 PACELINE_API int paceline_policy_describe(char **out, const paceline_policy *p);
 
 /* How a policy acts. Zero but for struct_size: greedily. */
@@ -601,6 +620,8 @@ typedef struct paceline_eval_options {
   int64_t episodes; /* 1 to 1000000 */
   double epsilon;   /* 0 to 1: how likely a random action is taken */
   uint64_t seed;    /* of the environments, and of what is drawn */
+  double *returns;  /* [episodes], of each; or NULL */
+  int64_t *lengths; /* [episodes], in steps; or NULL */
 } paceline_eval_options;
 
 typedef struct paceline_evaluation {

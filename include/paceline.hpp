@@ -530,6 +530,9 @@ class Trainer {
     check(paceline_trainer_save(get(), path.c_str(), experience ? PACELINE_SAVE_EXPERIENCE : 0));
   }
   void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
+  void load_experience(const std::string &path) { check(paceline_trainer_load_experience(get(), path.c_str())); }
+  /* What the latest round of environments that the library steps gave; actions: one for each row, or nullptr. */
+  void rows(const paceline_rows &rows, int32_t *actions) { check(paceline_trainer_rows(&rows, actions, get())); }
 
   /* The two halves of a round, where you step the environments; actions: one for each row. */
   void act(const paceline_rows &rows, int32_t *actions, int64_t max_ms = 0) {

@@ -125,10 +125,10 @@ int main(void) {
   paceline_trainer_free(t);
 
   /* Settings that are refused, after the environments were made or before. */
-  const char *const settings[] = {"learning_starts", "1", NULL};
+  const char *const settings[] = {"actor", "online", NULL};
   cfg = config(settings);
   f = counters(SOUND, 0);
-  FAILS(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release), PACELINE_EINVAL, "learning_starts");
+  FAILS(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release), PACELINE_EINVAL, "actor: online");
   CHECK(f.released == 1);
   paceline_config_free(cfg);
   f = counters(SOUND, 0);

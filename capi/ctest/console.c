@@ -85,8 +85,6 @@ static void cartridges(void) {
   char *text = (char *)1;
   char path[4096]; /* those of tmp are used again */
   snprintf(path, sizeof path, "%s", file("tetris.bin", 4096));
-  unsetenv("PACELINE_ROMS_DIR");
-  unsetenv("ALE_ROMS_DIR");
 
   NIL(paceline_console_new(NULL, path, NULL, 0, 0, 0, 1), "out");
   INVALID(paceline_console_new(&c, NULL, NULL, 0, 0, 0, 1), "rom: NULL");
@@ -432,7 +430,15 @@ static void threads(void) {
   paceline_console_free(c);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  (void)argc;
+  /* Go copies the environment while the library is loaded, beside main: another start. */
+  if (getenv("PACELINE_ROMS_DIR") != NULL || getenv("ALE_ROMS_DIR") != NULL) {
+    unsetenv("PACELINE_ROMS_DIR");
+    unsetenv("ALE_ROMS_DIR");
+    execv("/proc/self/exe", argv);
+    return 1;
+  }
   cartridges();
   play();
   settings();

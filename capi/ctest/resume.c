@@ -66,6 +66,17 @@ static void compare(const setup *s, int64_t first, int64_t total) {
   CHECK(is.num_timesteps == want.num_timesteps && is.updates == want.updates && is.episodes == want.episodes);
   CHECK(is.mean_return == want.mean_return || (isnan(is.mean_return) && isnan(want.mean_return)));
   paceline_trainer_free(t);
+
+  t = make(s, "2"); /* experience alone */
+  OK(paceline_trainer_run(NULL, t, 777, 0));
+  hashes own = hashes_of(t);
+  OK(paceline_trainer_load_experience(t, path));
+  hashes mixed = hashes_of(t);
+  CHECK(strcmp(mixed.replay, at_save.replay) == 0 && strcmp(mixed.weights, own.weights) == 0);
+  FAILS(paceline_trainer_run(NULL, t, 1, 0), PACELINE_EINVAL, "ResetEnvs");
+  OK(paceline_trainer_begin(t, 100, PACELINE_RESET_ENVS));
+  OK(paceline_trainer_run(NULL, t, 0, 0));
+  paceline_trainer_free(t);
 }
 
 int main(void) {

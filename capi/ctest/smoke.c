@@ -362,7 +362,7 @@ static void refused_settings(void) {
   } cases[] = {
       {{NULL}, PACELINE_EINVAL, "env"},
       {{"env", "Cartpole", NULL}, PACELINE_EINVAL, "CartPole-v1"},
-      {{"env", "CartPole-v1", "batch_size", "200", NULL}, PACELINE_EINVAL, "learning_starts"},
+      {{"env", "CartPole-v1", "num_envs", "65", "buffer_size", "64", NULL}, PACELINE_EINVAL, "num_envs"},
       {{"env", "CartPole-v1", "batch_size", "64", "buffer_size", "50", NULL}, PACELINE_EINVAL, "buffer_size"},
       {{"env", "CartPole-v1", "actor", "online", NULL}, PACELINE_EINVAL, "actor"},
       {{"env", "CartPole-v1", "num_envs", "8", "window", "4", NULL}, PACELINE_EINVAL, "window"},

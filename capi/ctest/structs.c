@@ -87,6 +87,8 @@ static void dump(void) {
   FIELD(paceline_eval_options, episodes);
   FIELD(paceline_eval_options, epsilon);
   FIELD(paceline_eval_options, seed);
+  FIELD(paceline_eval_options, returns);
+  FIELD(paceline_eval_options, lengths);
   STRUCT(paceline_evaluation);
   FIELD(paceline_evaluation, struct_size);
   FIELD(paceline_evaluation, reserved);

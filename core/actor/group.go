@@ -136,6 +136,10 @@ func New(c Config) *Group {
 // Obs returns the rows of observations that a group with a source acts on.
 func (g *Group) Obs() []byte { return g.rows.Obs }
 
+// Latest returns the rows that the source's latest round wrote and the actions that it
+// took. They are the Group's, until its next call.
+func (g *Group) Latest() (*vec.Rows, []int32) { return g.rows, g.actions }
+
 func (g *Group) row(rows []byte, i int) []byte { return rows[i*g.size : (i+1)*g.size] }
 
 // mask is row i of masks: nil, which allows all, where these are nil.

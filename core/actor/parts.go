@@ -68,8 +68,12 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 		}
 	}
 	p.Read = func(r io.Reader, n int64) (func(), error) {
-		if r == nil || g.Source == nil {
+		if r == nil {
 			return g.forget, nil
+		}
+		if g.Source == nil { // the host steps here, as it did not where the file is from
+			_, err := io.Copy(io.Discard, r)
+			return g.forget, err
 		}
 		var saved savedEnvironments
 		if err := checkpoint.ReadJSON(r, n, maxJSON, &saved); err != nil {

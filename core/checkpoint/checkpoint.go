@@ -70,6 +70,8 @@ type Part struct {
 	Version int
 	// Optional parts may be missing in a file.
 	Optional bool
+	// Alone says that the part can be loaded without the others.
+	Alone bool
 	// Write writes the part. nil: Save leaves it out, if it is Optional.
 	Write func(w io.Writer) error
 	// Read reads all n bytes of the part into new memory. What it changes besides,

@@ -189,13 +189,21 @@ static void scale_part(const struct paceline_kernels *k, const void *args, ptrdi
   k->scale(a.theta + r.from, r.to - r.from, a.lr);
 }
 
+static void average_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
+  const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
+  const struct range r = range_of(a.n, 16, i, parts);
+  (void)thread;
+  k->average(a.theta + r.from, a.grad + r.from, r.to - r.from, a.beta1);
+}
+
 void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
                           struct paceline_flat_args a) {
   static part *const parts[] = {[PACELINE_RMSPROP] = rmsprop_part,
                                 [PACELINE_ADAM] = adam_part,
                                 [PACELINE_ADAGRAD] = adagrad_part,
                                 [PACELINE_SUM_SQUARES] = sum_squares_part,
-                                [PACELINE_SCALE] = scale_part};
+                                [PACELINE_SCALE] = scale_part,
+                                [PACELINE_AVERAGE] = average_part};
   share_out(k, s, parts[which], &a);
 }
 

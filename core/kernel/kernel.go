@@ -31,6 +31,7 @@ type table struct {
 	adaGrad    func(t *Team, theta, grad, sq []float32, lr, eps float32)
 	sumSquares func(t *Team, x []float32) float64
 	scale      func(t *Team, x []float32, a float32)
+	average    func(t *Team, x, y []float32, weight float64)
 
 	add          func(x, y []float32)
 	exp          func(y, x []float32)
@@ -170,6 +171,14 @@ func (s *partSums) total() (sum float64) {
 func Scale(t *Team, x []float32, a float32) {
 	if len(x) > 0 {
 		current.Load().scale(t, x, a)
+	}
+}
+
+// Average moves x towards y: x = (1-weight)*x + weight*y, both products rounded.
+func Average(t *Team, x, y []float32, weight float64) {
+	atLeast("y", len(y), len(x))
+	if len(x) > 0 {
+		current.Load().average(t, x, y, weight)
 	}
 }
 

@@ -50,6 +50,7 @@ struct paceline_kernels {
   void (*adagrad)(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
   double (*sum_squares)(const float *x, ptrdiff_t n);
   void (*scale)(float *x, ptrdiff_t n, float a);
+  void (*average)(float *x, const float *y, ptrdiff_t n, double weight);
   paceline_map *add, *exp, *log, *tanh;
   void (*tanh_backward)(float *dx, const float *y, const float *dy, ptrdiff_t n);
   void (*td_targets)(float *targets, const float *next, const float *rewards, const float *discounts, ptrdiff_t n,
@@ -111,14 +112,14 @@ struct paceline_flat_args {
   float *theta, *first, *second; /* first and second: running means */
   const float *grad;
   float lr, eps;       /* lr: also what scales */
-  double beta1, beta2; /* beta2: RMSProp's decay */
+  double beta1, beta2; /* beta2: RMSProp's decay; beta1: also the weight of an average */
   int64_t step;
   int centered, eps_inside;
   double *sums; /* sums[i] is that of part i */
 };
 
 enum paceline_conv_call { PACELINE_CONV_PACK, PACELINE_CONV_PACK_BACK, PACELINE_CONV_FORWARD, PACELINE_CONV_BACKWARD };
-enum paceline_flat_call { PACELINE_RMSPROP, PACELINE_ADAM, PACELINE_ADAGRAD, PACELINE_SUM_SQUARES, PACELINE_SCALE };
+enum paceline_flat_call { PACELINE_RMSPROP, PACELINE_ADAM, PACELINE_ADAGRAD, PACELINE_SUM_SQUARES, PACELINE_SCALE, PACELINE_AVERAGE };
 
 void paceline_kernel_conv(const struct paceline_kernels *k, struct paceline_share s, enum paceline_conv_call which,
                           struct paceline_conv_args a);

@@ -33,6 +33,7 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 		adaGrad:    p.adaGrad,
 		sumSquares: p.sumSquares,
 		scale:      p.scale,
+		average:    p.average,
 
 		add: mapping(p.k.add), exp: mapping(p.k.exp), log: mapping(p.k.log), tanh: mapping(p.k.tanh), tanhBackward: p.tanhBackward,
 		tdTargets: p.tdTargets, tdLoss: p.tdLoss, logSoftmax: p.logSoftmax, actorCritic: p.actorCritic,
@@ -201,6 +202,12 @@ func (p native) sumSquares(t *Team, x []float32) float64 {
 
 func (p native) scale(t *Team, x []float32, a float32) {
 	p.flat(t, C.PACELINE_SCALE, flatParts(len(x)), C.struct_paceline_flat_args{theta: floats(x), n: C.ptrdiff_t(len(x)), lr: C.float(a)})
+}
+
+func (p native) average(t *Team, x, y []float32, weight float64) {
+	p.flat(t, C.PACELINE_AVERAGE, flatParts(len(x)), C.struct_paceline_flat_args{
+		theta: floats(x), grad: floats(y), n: C.ptrdiff_t(len(x)), beta1: C.double(weight),
+	})
 }
 
 func (p native) peak(rounds int) (flop float64) {

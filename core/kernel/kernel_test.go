@@ -123,6 +123,7 @@ func TestNoAllocations(t *testing.T) {
 				Adam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
 				AdaGrad(team, arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
 				Scale(team, arrays["s1"], 0.5)
+				Average(team, arrays["s1"], arrays["s2"], 0.3)
 			}); n != 0 {
 				t.Errorf("%v allocations", n)
 			}

@@ -100,6 +100,7 @@ const struct paceline_kernels KERNELS = {
     .adagrad = adagrad,
     .sum_squares = sum_squares,
     .scale = scale_by,
+    .average = average,
     .add = add_to,
     .exp = exponentials,
     .log = logarithms,

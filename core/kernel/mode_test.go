@@ -77,6 +77,7 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			}
 			Scale(team, arrays["s1"], 1e-30)
 			Scale(team, arrays["s1"], 1e-8)
+			Average(team, arrays["s1"], arrays["theta"], 1e-30)
 			loss.run(true)
 			actorCritic.run(1e-19, 1e-10)
 			Exp(e, logits)

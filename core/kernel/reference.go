@@ -16,6 +16,7 @@ var reference = table{
 	adaGrad:    refAdaGrad,
 	sumSquares: refSumSquares,
 	scale:      refScale,
+	average:    refAverage,
 
 	add: refAdd, exp: each(exp32), log: each(log32), tanh: each(tanh32), tanhBackward: refTanhBackward,
 	tdTargets: refTDTargets, tdLoss: refTDLoss, logSoftmax: refLogSoftmax, actorCritic: refActorCritic,
@@ -101,6 +102,13 @@ func sumOfSquares(x []float32) float64 {
 func refScale(_ *Team, x []float32, a float32) {
 	for i := range x {
 		x[i] *= a
+	}
+}
+
+func refAverage(_ *Team, x, y []float32, weight float64) {
+	keep, by := float32(1-weight), float32(weight)
+	for i := range x {
+		x[i] = float32(keep*x[i]) + float32(by*y[i])
 	}
 }
 

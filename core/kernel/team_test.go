@@ -90,6 +90,7 @@ func (w *teamWork) run(t *testing.T, team *Team) map[string][]float32 {
 	Adam(team, s[0], s[1], s[2], s[3], 0.01, 0.9, 0.999, 1e-8, 1)
 	AdaGrad(team, s[0], s[1], s[3], 0.01, 1e-10)
 	Scale(team, s[1], 0.3)
+	Average(team, s[2], s[1], 0.3)
 	all["sum of squares"] = []float32{float32(SumSquares(team, s[0]))}
 	a.check(t)
 	return all

@@ -19,6 +19,14 @@ static TARGET void scale_by(float *x, ptrdiff_t n, float a) {
   }
 }
 
+static TARGET void average(float *x, const float *y, ptrdiff_t n, double weight) {
+  const vec vkeep = v_set1((float)(1 - weight)), vweight = v_set1((float)weight);
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    ptrdiff_t some = min(VW, n - i);
+    put(x + i, v_add(v_mul(vkeep, get(x + i, some)), v_mul(vweight, get(y + i, some))), some);
+  }
+}
+
 static TARGET void rmsprop(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
                            float eps, int centered, int eps_inside) {
   const vec vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)), veps = v_set1(eps);

@@ -17,6 +17,7 @@ var updates = map[string]func(theta, grad, s1, s2 []float32){
 	"adam":                         func(th, g, m, v []float32) { Adam(nil, th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
 	"adagrad":                      func(th, g, _, s []float32) { AdaGrad(nil, th, g, s, 0.01, 1e-10) },
 	"scale":                        func(th, _, _, _ []float32) { Scale(nil, th, 0.3) },
+	"average":                      func(th, g, _, _ []float32) { Average(nil, th, g, 0.3) },
 }
 
 // Every path gives the bits of the plain Go one.
@@ -100,6 +101,17 @@ func TestOptimizersByHand(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAverageByHand(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for _, c := range [][4]float32{{1, 3, 0.25, 1.5}, {-2, 2, 0.5, 0}, {8, -8, 1, -8}} {
+			x := []float32{c[0]}
+			if Average(nil, x, []float32{c[1]}, float64(c[2])); x[0] != c[3] {
+				t.Errorf("%v towards %v by %v: %v, want %v", c[0], c[1], c[2], x[0], c[3])
+			}
+		}
+	})
 }
 
 // Where the variance of a constant gradient comes out below zero by rounding,

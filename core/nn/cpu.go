@@ -32,6 +32,15 @@ func NewCPU(n int, budget *threads.Budget) (Device, error) {
 
 func (d *cpu) Params(l *Layout) *Params { return NewParams(l) }
 
+func (d *cpu) Average(to, from *Params, weight float64) {
+	if len(to.Host) != len(from.Host) {
+		panic("nn: Average between different layouts")
+	}
+	kernel.Average(d.team, to.Host, from.Host, weight)
+	to.Updates = from.Updates
+	to.Wrote()
+}
+
 func (d *cpu) Close() { d.team.Close() }
 
 // Bytes adds up the same arrays that the ops of a graph make.

@@ -18,6 +18,10 @@ type Device interface {
 	// Stepper joins a learner and an optimiser of this device to whole updates. A
 	// gradient whose norm is above maxGradNorm is scaled down to it; 0: never.
 	Stepper(l Learner, o Optimizer, maxGradNorm float64) (Stepper, error)
+	// Average moves to towards from, element by element: to = (1-weight)*to +
+	// weight*from. Updates becomes from's. As CopyFrom, it panics where they have not
+	// the same size.
+	Average(to, from *Params, weight float64)
 	// Bytes returns the memory that so much of a network takes, to within a few
 	// kilobytes.
 	Bytes(s Spec, n Needs) (int64, error)

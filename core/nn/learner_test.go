@@ -20,7 +20,7 @@ func naiveOutputs(s Spec, p *Params, obs []byte, rows int) (outputs [][]float64)
 	for i := range x {
 		if s.Obs.DType == env.Uint8 {
 			x[i] = float64(obs[i])
-			if len(s.Obs.Shape) == 3 {
+			if len(s.Obs.Shape) == 3 && !s.RawImages {
 				x[i] /= 255
 			}
 		} else {
@@ -156,6 +156,7 @@ func slopes(s Spec, loss Loss, p *Params, b *Batch, r *rng.Stream) (all []slope)
 func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	cnn := smallNature()
 	cnn.Obs.Shape = []int{1, 36, 36}
+	raw := func(s Spec) Spec { s.RawImages = true; return s }
 	vector, bytes := func(shape ...int) env.ObsSpec { return env.ObsSpec{DType: env.Float32, Shape: shape} }, func(shape ...int) env.ObsSpec { return env.ObsSpec{Shape: shape} }
 	mlp := func(activation string, hidden ...int) Trunk {
 		return Trunk{Arch: "mlp", Hidden: append([]int{}, hidden...), Activation: activation}
@@ -175,6 +176,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 		{"two trunks", twoMLPs(), 9, acs}, {"two trunks, one row", twoMLPs(), 1, acs},
 		{"one trunk", actorCritic(vector(5), 3, mlp("tanh", 6, 5)), 7, acs}, {"one trunk of bytes", actorCritic(bytes(5), 2, mlp("relu", 4)), 7, acs},
 		{"two linear heads", actorCritic(vector(4), 3, mlp("")), 6, acs}, {"two trunks of images, one linear", actorCritic(bytes(1, 3, 3), 3, mlp("tanh", 4), mlp("")), 6, acs},
+		{"raw image", raw(qSpec(bytes(1, 2, 3), 2, mlp("relu", 1))), 4, tds[1:2]}, {"raw cnn", raw(qSpec(bytes(1, 20, 20), 2, Trunk{Arch: "small_cnn"})), 2, tds[1:2]},
 		{"one cnn", oneCNN(), 3, acs[1:]}, {"cnn and mlp", actorCritic(bytes(1, 20, 20), 2, Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {
 		for _, loss := range c.losses {

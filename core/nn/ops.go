@@ -51,7 +51,7 @@ func (o *layerOp) Do(in ...G.Value) (G.Value, error) {
 		return o.y, nil
 	}
 	if x.Dtype() == tensor.Uint8 {
-		o.pack(w, pixelScale)
+		o.pack(w, g.spec.obsScale())
 		kernel.ConvForwardU8(g.team, y, x.Uint8s(), o.packed.data, b, g.rows, c, g.scratch)
 	} else {
 		o.pack(w, 1)
@@ -126,7 +126,7 @@ func (o *weightGradOp) Do(in ...G.Value) (G.Value, error) {
 	case c == nil:
 		kernel.DenseBackward(g.team, dw, db, dx, x.Float32s(), w, y, dy, g.rows, o.l.dense, g.scratch)
 	case x.Dtype() == tensor.Uint8:
-		kernel.ConvBackwardU8(g.team, dw, db, x.Uint8s(), pixelScale, y, dy, g.rows, c, g.scratch)
+		kernel.ConvBackwardU8(g.team, dw, db, x.Uint8s(), g.spec.obsScale(), y, dy, g.rows, c, g.scratch)
 	default:
 		kernel.ConvPackBack(g.team, o.packed, w, c, g.scratch)
 		kernel.ConvBackward(g.team, dw, db, dx, x.Float32s(), o.packed, y, dy, g.rows, c, g.scratch)

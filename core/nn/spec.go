@@ -52,6 +52,9 @@ type Spec struct {
 	// "orthogonal".
 	Init      string
 	Precision Precision
+	// RawImages lets images in as they are, 0 to 255, where Trunk says that they are
+	// divided by 255.
+	RawImages bool
 }
 
 // Trunk turns an observation into features.
@@ -296,13 +299,10 @@ func (t *Trunk) hidden() []int {
 	return t.Hidden
 }
 
-// pixelScale is what the bytes of an image are multiplied by.
-const pixelScale = 1.0 / 255
-
 // obsScale is what an uint8 component is multiplied by.
 func (s *Spec) obsScale() float32 {
-	if len(s.Obs.Shape) == 3 {
-		return pixelScale
+	if len(s.Obs.Shape) == 3 && !s.RawImages {
+		return 1.0 / 255
 	}
 	return 1
 }

@@ -22,6 +22,9 @@ type Evaluation struct {
 	Episodes                      int
 	MeanReturn, StdReturn         float64 // standard deviation of the sample (n - 1)
 	MinReturn, MaxReturn, MeanLen float64
+	// Of each episode.
+	Returns []float64
+	Lengths []int64
 }
 
 // Evaluate plays whole episodes of the known environment called id. Each episode
@@ -150,6 +153,7 @@ func summarise(played []episode) Evaluation {
 		e.MeanReturn += g.reward / n
 		e.MeanLen += float64(g.length) / n
 		e.MinReturn, e.MaxReturn = min(e.MinReturn, g.reward), max(e.MaxReturn, g.reward)
+		e.Returns, e.Lengths = append(e.Returns, g.reward), append(e.Lengths, g.length)
 	}
 	for _, g := range played {
 		e.StdReturn += (g.reward - e.MeanReturn) * (g.reward - e.MeanReturn)

@@ -28,13 +28,15 @@ type Saved struct {
 	Precision  string     `json:"precision"`
 	Head       int        `json:"head"`
 	Kind       Kind       `json:"kind"`
+	HostData   string     `json:"host_data,omitempty"`
+	RawImages  bool       `json:"raw_images,omitempty"`
 }
 
 // Saved returns s as files have it.
 func (s Spec) Saved() Saved {
 	o := s.Env.Obs
 	return Saved{s.Set, s.Env.ID, o.DType.String(), o.Shape, o.FrameStack, s.Env.Action.N,
-		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind}
+		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind, s.HostData, s.Net.RawImages}
 }
 
 // Shape says what a policy observes and how many actions it has, for errors and to
@@ -43,7 +45,7 @@ func (s Saved) Shape() string { return fmt.Sprintf("%s %v and %d actions", s.DTy
 
 // Spec returns the Spec that was saved.
 func (s Saved) Spec() (Spec, error) {
-	spec := Spec{Set: s.Set, Head: s.Head, Kind: s.Kind}
+	spec := Spec{Set: s.Set, Head: s.Head, Kind: s.Kind, HostData: s.HostData}
 	obs := env.ObsSpec{Shape: s.Axes, FrameStack: s.FrameStack, Low: []float32{0}, High: []float32{255}}
 	switch s.DType {
 	case env.Uint8.String():
@@ -53,7 +55,7 @@ func (s Saved) Spec() (Spec, error) {
 		return spec, fmt.Errorf("policy.dtype: %q, must be uint8 or float32", s.DType)
 	}
 	spec.Env = env.Spec{ID: s.Env, Obs: obs, Action: env.ActionSpec{N: s.Actions}}
-	spec.Net = nn.Spec{Obs: obs, Trunks: s.Trunks, Heads: s.Heads, Precision: nn.Precision(s.Precision)}
+	spec.Net = nn.Spec{Obs: obs, Trunks: s.Trunks, Heads: s.Heads, Precision: nn.Precision(s.Precision), RawImages: s.RawImages}
 	switch {
 	case s.Kind != Greedy && s.Kind != Categorical:
 		return spec, fmt.Errorf("policy.kind: %q, must be %s or %s", s.Kind, Greedy, Categorical)

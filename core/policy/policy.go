@@ -29,6 +29,9 @@ type Spec struct {
 	Net  nn.Spec
 	Head int // the head of Net whose outputs are chosen from
 	Kind Kind
+	// HostData is a text that the host keeps beside the network, such as what it makes
+	// observations of.
+	HostData string
 }
 
 // Output describes what one head gives for a row.
@@ -56,6 +59,9 @@ func New(spec Spec, params *nn.Params) *Policy { return &Policy{spec: spec, para
 
 // Spec describes what the policy observes and how it acts.
 func (p *Policy) Spec() env.Spec { return p.spec.Env }
+
+// HostData returns the text that the host keeps beside the network.
+func (p *Policy) HostData() string { return p.spec.HostData }
 
 // Kind says how it chooses where it is asked to sample.
 func (p *Policy) Kind() Kind { return p.spec.Kind }

@@ -251,7 +251,7 @@ func TestEvaluateAgainstAPlainLoop(t *testing.T) {
 			std = math.Sqrt(square / float64(len(returns)-1))
 		}
 		if got.Episodes != o.Episodes || math.Abs(got.MeanReturn-mean) > 1e-9 || math.Abs(got.StdReturn-std) > 1e-9 ||
-			got.MinReturn != slices.Min(returns) || got.MaxReturn != slices.Max(returns) || math.Abs(got.MeanLen-mean) > 1e-9 {
+			got.MinReturn != slices.Min(returns) || got.MaxReturn != slices.Max(returns) || math.Abs(got.MeanLen-mean) > 1e-9 || !slices.Equal(got.Returns, returns) || len(got.Lengths) != len(returns) {
 			t.Errorf("%+v: %+v, want mean %v, deviation %v, %v to %v", o, got, mean, std, slices.Min(returns), slices.Max(returns))
 		}
 	}

@@ -134,7 +134,10 @@ func Text[C any](name, def, doc string, allowed []string, field func(*C) *string
 	}, field)
 }
 
-// Ints returns a setting of any number of whole numbers of lo to hi, with commas
+// maxInts is the most numbers that a setting of Ints has.
+const maxInts = 1000
+
+// Ints returns a setting of up to 1000 whole numbers of lo to hi, with commas
 // between them. what names them in errors ("widths").
 func Ints[C any](name, def string, lo, hi int, what, doc string, field func(*C) *[]int) Setting {
 	format := func(v []int) string {
@@ -154,6 +157,9 @@ func Ints[C any](name, def string, lo, hi int, what, doc string, field func(*C) 
 				}
 				v = append(v, x)
 			}
+		}
+		if len(v) > maxInts {
+			return nil, fmt.Errorf("%s: %d %s, must be at most %d", name, len(v), what, maxInts)
 		}
 		return v, nil
 	}, field)

@@ -168,6 +168,7 @@ func TestErrorsNameFieldValueAndRange(t *testing.T) {
 		{"concurrent", "perhaps", `concurrent: "perhaps", must be true or false`},
 		{"actor", "critic", `actor: "critic", must be auto, online, target`},
 		{"net_arch", "64,-1", `net_arch: "64,-1", must be widths of 1 to 65536 with commas between`},
+		{"net_arch", "1" + strings.Repeat(",1", 1000), `net_arch: 1001 widths, must be at most 1000`},
 		{"line", "a", `line: must be numbers`},
 		{"bacth_size", "1", `setting "bacth_size" is not known; did you mean batch_size?`},
 		{"zzzzzzzzzzzzz", "1", `setting "zzzzzzzzzzzzz" is not known`},

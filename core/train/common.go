@@ -21,6 +21,9 @@ type Common struct {
 	// environments, their Spec decides.
 	ActionMasks bool
 	Policy      string
+	// NormalizeImages is the opposite of nn.Spec.RawImages.
+	NormalizeImages bool
+	HostData        string
 }
 
 // Policies, named as in Stable-Baselines3.
@@ -54,7 +57,15 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Text("autoreset", "same_step", "what a pushed observation row holds after an episode's end: same_step (the next episode's first) or next_step (the ended one's last)", []string{"same_step", "next_step"}, func(c *Common) *string { return &c.Autoreset }),
 		settings.Bool("action_masks", false, "whether each observation comes with a mask of the actions that may be taken; environments that the library steps say so themselves", func(c *Common) *bool { return &c.ActionMasks }),
 		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
+		settings.Bool("normalize_images", true, "images enter the network divided by 255; false: as they are, 0 to 255", func(c *Common) *bool { return &c.NormalizeImages }),
+		settings.Text("host_data", "", "a text that the host keeps with checkpoints and policies; the library does not read it", nil, func(c *Common) *string { return &c.HostData }),
 	})
+}
+
+// Activation is the setting of what MlpPolicy has between its layers, which methods
+// have with different defaults.
+func Activation[C any](def string, field func(*C) *string) settings.Setting {
+	return settings.Text("activation_fn", def, "what follows each of MlpPolicy's hidden layers: tanh or relu", []string{"tanh", "relu"}, field)
 }
 
 // Config is the settings of one method.

@@ -58,6 +58,8 @@ type Method interface {
 	Policy() policy.Spec
 	// Digests lists what Hash knows besides the sets.
 	Digests() []Digest
+	// Latest returns what the latest round of a source gave: see actor.Group.
+	Latest() (*vec.Rows, []int32)
 	// Metrics reports numbers of this moment.
 	Metrics(m *Metrics)
 	Close() error

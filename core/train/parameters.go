@@ -138,6 +138,13 @@ func HashFloats(data []float32) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// policy is the method's, with what the host keeps beside it.
+func (t *Trainer) policy() policy.Spec {
+	spec := t.method.Policy()
+	spec.HostData = t.common.HostData
+	return spec
+}
+
 // Policy returns a copy of the network that acts as a policy of its own, after the
 // updates due at this step.
 func (t *Trainer) Policy() (p *policy.Policy, err error) {
@@ -148,7 +155,7 @@ func (t *Trainer) Policy() (p *policy.Policy, err error) {
 	if err := t.settleToRead(); err != nil {
 		return nil, err
 	}
-	spec := t.method.Policy()
+	spec := t.policy()
 	s, err := t.set(spec.Set)
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	if err := t.settle(t.pause(0)); err != nil && (flags&ResetTimesteps == 0 || !errors.Is(err, fault.ErrNotFinite)) {
 		return err
 	}
-	if t.source == nil && flags&ResetEnvs == 0 && t.needsReset {
+	if flags&ResetEnvs == 0 && t.needsReset {
 		return errors.New("begin: after a load the environments must be reset; pass ResetEnvs")
 	}
 	if err := t.method.Begin(total, flags); err != nil {
@@ -79,6 +79,9 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 		if err := t.begin(steps, 0); err != nil {
 			return err
 		}
+	}
+	if t.needsReset {
+		return errors.New("run: no run was begun since experience was loaded; call begin with ResetEnvs first")
 	}
 	until := t.end
 	if steps > 0 {

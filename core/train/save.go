@@ -42,7 +42,7 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 	}
 	parts := append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)
 	parts = slices.DeleteFunc(parts, func(p checkpoint.Part) bool { return p.Write == nil || p.Optional && !experience })
-	return checkpoint.Save(path, kindRun, content{t.def.Name, t.cfg.Map(), t.method.Policy().Saved()}, parts)
+	return checkpoint.Save(path, kindRun, content{t.def.Name, t.cfg.Map(), t.policy().Saved()}, parts)
 }
 
 // runPart is what the Trainer itself counts.
@@ -95,6 +95,41 @@ func (t *Trainer) Load(path string) (err error) {
 	return nil
 }
 
+// LoadExperience replaces the stored experience by a checkpoint's and leaves all else as it is.
+// The episodes in progress are cut at the next Begin, which must come before any step.
+func (t *Trainer) LoadExperience(path string) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	if err := t.settleToRead(); err != nil {
+		return err
+	}
+	parts := slices.DeleteFunc(t.method.Parts(false), func(p checkpoint.Part) bool { return !p.Alone })
+	if len(parts) == 0 {
+		return fmt.Errorf("experience: %s gives it up after every update, and has none to load", t.def.Name)
+	}
+	r, err := checkpoint.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := t.fits(r); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for i := range parts {
+		parts[i].Optional = false
+	}
+	t.method.Halt()
+	adopt, err := r.Load(parts)
+	if err != nil {
+		return err
+	}
+	adopt()
+	t.needsReset, t.acted = true, false
+	return nil
+}
+
 // fits compares what shapes the state.
 func (t *Trainer) fits(r *checkpoint.Reader) error {
 	cfg, c, err := configOf(r)
@@ -109,7 +144,11 @@ func (t *Trainer) fits(r *checkpoint.Reader) error {
 		if err != nil {
 			return err
 		}
-		if own, _ := t.cfg.Get(name); own != saved {
+		own, _ := t.cfg.Get(name)
+		if (name == "env" || name == "env_options") && (t.source == nil || cfg.Common().Env == "") {
+			continue // the host's environments have no name: what they observe is compared below
+		}
+		if own != saved {
 			return fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)
 		}
 	}

@@ -3,6 +3,10 @@ package train
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
+
+	"github.com/paceline-rl/paceline/core/settings"
 )
 
 // Schedule is a value that changes along straight lines between points, in
@@ -56,4 +60,84 @@ func (s Schedule) Check(name string) error {
 		}
 	}
 	return nil
+}
+
+// Curve is a schedule whose steps are shares of a run, which is not begun yet: 0 is its
+// beginning, 1 its end. Empty: there is none.
+type Curve []CurvePoint
+
+// CurvePoint is a value at a share of a run.
+type CurvePoint struct{ Share, Value float64 }
+
+// maxCurve is the most points that a Curve has.
+const maxCurve = 2048
+
+// RateCurve is the setting of a learning rate's Curve.
+func RateCurve[C any](field func(*C) *Curve) settings.Setting {
+	const name = "learning_rate_schedule"
+	doc := "share:rate,share:rate ...: learning_rate along straight lines between these points, share being that of the run, 0 to 1 and ascending, and rate 0 to 1000; empty: by learning_rate and learning_rate_final"
+	return settings.Other(name, "string", "", doc, Curve.String, func(text string) (Curve, error) {
+		c, ok := parseCurve(text, 1e3)
+		if !ok {
+			return nil, fmt.Errorf("%s: %.80q, must be share:rate with commas between, up to %d of them, shares ascending from 0 to 1 and rates 0 to 1000", name, text, maxCurve)
+		}
+		return c, nil
+	}, field)
+}
+
+func parseCurve(text string, most float64) (c Curve, ok bool) {
+	if text == "" {
+		return nil, true
+	}
+	parts := strings.SplitN(text, ",", maxCurve+1)
+	before := math.Inf(-1)
+	for _, part := range parts {
+		share, value, _ := strings.Cut(part, ":")
+		s, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
+		v, verr := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || verr != nil || !(s >= 0 && s <= 1 && s > before && v >= 0 && v <= most) {
+			return nil, false
+		}
+		c, before = append(c, CurvePoint{s, v}), s
+	}
+	return c, len(c) <= maxCurve
+}
+
+// String is the text that RateCurve reads.
+func (c Curve) String() string {
+	var parts []string
+	for _, p := range c {
+		parts = append(parts, strconv.FormatFloat(p.Share, 'g', -1, 64)+":"+strconv.FormatFloat(p.Value, 'g', -1, 64))
+	}
+	return strings.Join(parts, ",")
+}
+
+// at returns the value at a share of the run.
+func (c Curve) at(share float64) float64 {
+	for k, b := range c {
+		if share <= b.Share {
+			if k == 0 || share == b.Share {
+				return b.Value
+			}
+			a := c[k-1]
+			return a.Value + (b.Value-a.Value)*(share-a.Share)/(b.Share-a.Share)
+		}
+	}
+	return c[len(c)-1].Value
+}
+
+// Rate is a learning rate over a run of so many steps: along c, or, where there is
+// none, along Line(from, to, steps).
+func (c Curve) Rate(from, to float64, steps int64) Schedule {
+	if len(c) == 0 {
+		return Line(from, to, steps)
+	}
+	var s Schedule
+	for _, p := range c {
+		step := int64(math.Round(p.Share * float64(steps)))
+		if n := len(s); n == 0 || s[n-1].Step < step { // points within one step are one
+			s = append(s, Point{step, c.at(float64(step) / float64(steps))})
+		}
+	}
+	return s
 }

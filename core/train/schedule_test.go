@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/paceline-rl/paceline/core/settings"
 )
 
 func TestLine(t *testing.T) {
@@ -63,6 +65,64 @@ func TestSchedulesAreChecked(t *testing.T) {
 	} {
 		if err := s.Check("rate"); err == nil || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
+type rated struct{ Curve Curve }
+
+var rates = settings.New[rated]("rated", []settings.Setting{RateCurve(func(c *rated) *Curve { return &c.Curve })}, nil)
+
+// A learning rate at a step is the curve's at that share of the run, wherever its points
+// lie between steps.
+func TestRateAgainstTheCurve(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		total, points := int64(1+r.IntN(400)), 2+r.IntN(8)
+		c := Curve{{0, r.Float64()}}
+		for k := range points {
+			c = append(c, CurvePoint{(float64(k) + 0.01 + 0.98*r.Float64()) / float64(points), r.Float64()})
+		}
+		v := rates.Defaults()
+		if err := v.Set("learning_rate_schedule", c.String()); err != nil {
+			t.Fatal(err)
+		}
+		s := v.Struct().(*rated).Curve.Rate(5, 6, total)
+		if err := s.Check("rate"); err != nil {
+			t.Fatal(err)
+		}
+		steepest := 0.0
+		for k, p := range c[1:] {
+			steepest = max(steepest, math.Abs(p.Value-c[k].Value)/(p.Share-c[k].Share))
+		}
+		for step := range total + 3 {
+			at, want := float64(step)/float64(total), c[len(c)-1].Value
+			for k := len(c) - 1; k > 0; k-- {
+				if at <= c[k].Share {
+					share := (at - c[k-1].Share) / (c[k].Share - c[k-1].Share)
+					want = (1-share)*c[k-1].Value + share*c[k].Value
+				}
+			}
+			// A point between two steps is moved to one of them, along the curve.
+			if got := s.At(step); math.Abs(got-want) > steepest/float64(total) {
+				t.Fatalf("%v over %d at %d: %v, want %v", c, total, step, got, want)
+			}
+		}
+	}
+	if got, want := (Curve{{0, 3}, {1, 1}}).Rate(5, 6, 77), Line(3, 1, 77); got[0] != want[0] || got[1] != want[1] || len(got) != 2 {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := (Curve)(nil).Rate(5, 6, 10).At(5); got != 5.5 {
+		t.Errorf("%v without a curve, want 5.5", got)
+	}
+}
+
+func TestCurvesThatAreRefused(t *testing.T) {
+	for _, text := range []string{"0.1", "0:1,0:2", "0.5:1,0.2:1", "-0.1:1", "0:1,1.5:1", "0:-1", "0:1001", "0:NaN", "x:1", "0:1,", "NaN:1", "0:Inf",
+		"0:1" + strings.Repeat(",0.5:1", maxCurve)} {
+		v := rates.Defaults()
+		if err := v.Set("learning_rate_schedule", text); err == nil || !strings.HasPrefix(err.Error(), "learning_rate_schedule: \"") || len(err.Error()) > 300 {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

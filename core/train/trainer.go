@@ -39,9 +39,8 @@ type Trainer struct {
 	halted   bool // stopped: updates that are due stay undone until the next step
 	stopping atomic.Bool
 
-	// Where the host steps the environments.
-	needsReset bool // after a load: the host must reset its environments
-	acted      bool // Act was called, Observe was not yet
+	needsReset bool // after a load: the environments must be reset
+	acted      bool // Act was called, Observe was not yet (where the host steps)
 }
 
 // New makes a Trainer that steps its own environments: those that mk makes (mk(i)

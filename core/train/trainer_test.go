@@ -121,6 +121,9 @@ func (m *counting) Policy() policy.Spec {
 func (m *counting) Digests() []train.Digest {
 	return []train.Digest{{Name: "replay", Sum: func() [32]byte { return [32]byte{1} }}}
 }
+func (m *counting) Latest() (*vec.Rows, []int32) {
+	return vec.NewRows(m.spec.Obs, m.envs), make([]int32, m.envs)
+}
 func (m *counting) Metrics(to *train.Metrics) {
 	to.Due(m.host.Steps.Load() / int64(m.envs))
 	to.Add("train/loss", "", "none", math.NaN())

@@ -83,7 +83,7 @@ class ActOptions(Growable):
 
 
 class EvalOptions(Growable):
-    _fields_ = [("sample", c_uint32), ("episodes", c_int64), ("epsilon", c_double), ("seed", c_uint64)]
+    _fields_ = [("sample", c_uint32), ("episodes", c_int64), ("epsilon", c_double), ("seed", c_uint64), *_each("returns lengths", c_void_p)]
 
 
 class Evaluation(Growable):
@@ -163,6 +163,9 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_trainer_hash": (STATUS, [_out_text, _handle, _text]),
     "paceline_trainer_save": (STATUS, [_handle, _text, c_uint32]),
     "paceline_trainer_load": (STATUS, [_handle, _text]),
+    "paceline_trainer_load_experience": (STATUS, [_handle, _text]),
+    "paceline_trainer_rows": (STATUS, [POINTER(Rows), c_void_p, _handle]),
+    "paceline_trainer_episodes": (STATUS, [POINTER(c_double), POINTER(c_int64), POINTER(c_size_t), _handle]),
     "paceline_trainer_act": (STATUS, [_handle, POINTER(Rows), c_void_p, c_int64]),
     "paceline_trainer_observe": (STATUS, [_handle, POINTER(Rows), c_int64]),
     "paceline_policy_load": (STATUS, [_out_handle, _text]),

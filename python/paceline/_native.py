@@ -10,10 +10,14 @@ import contextlib
 import ctypes
 import warnings
 from collections.abc import Callable, Iterator
+from ctypes import POINTER, c_double, c_int64
 from typing import Any
+
+import numpy as np
 
 from . import _ffi, _lib
 from .config import Config
+from .envs._rows import Block
 from .envs.vector import Rows
 from .errors import PacelineError, PacelineWarning, StoppedError, TimeOutError
 
@@ -53,6 +57,17 @@ class Native:
         """Makes warnings of the library's notices. stacklevel: whose line they name, 1 for the caller's, as in warnings.warn."""
         while (text := _lib.take_text(_lib.lib().paceline_trainer_notice, self.value)) is not None:
             warnings.warn(text, PacelineWarning, stacklevel=stacklevel + 1)
+
+    def rows(self, block: Block, actions: Any) -> None:
+        """Copies what the latest round gave, of environments that the library steps; actions: int32 [num_envs]."""
+        _lib.lib().paceline_trainer_rows(block.pointer, actions.ctypes.data, self.value)
+
+    def episodes(self, most: int) -> list[tuple[float, int]]:
+        """(return, length) of the latest episodes, up to so many, oldest first."""
+        returns, lengths, n = np.empty(most), np.empty(most, np.int64), ctypes.c_size_t(most)
+        to = returns.ctypes.data_as(POINTER(c_double)), lengths.ctypes.data_as(POINTER(c_int64))
+        _lib.lib().paceline_trainer_episodes(*to, ctypes.byref(n), self.value)
+        return list(zip(returns[: n.value].tolist(), lengths[: n.value].tolist()))
 
     def begin(self, total_timesteps: int, flags: int) -> None:
         """Begins a run; flags: RESET_TIMESTEPS, RESET_ENVS."""

@@ -6,22 +6,26 @@ import ctypes
 import functools
 import inspect
 import json
-import os
 import secrets
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar, cast
 
 from . import _ffi, _lib
+from ._attributes import Attributes
+from ._checkpoints import Checkpoints
+from ._environments import Environments
+from ._loop import OwnLoop
 from ._native import Native
-from .config import Config, encode_options, translate
-from .envs.vector import Source, adapt, built_in, label
+from .config import Config, check_keywords, translate
+from .envs.vector import Source, built_in, label
 from .errors import ConfigError, HandleError, PacelineWarning, SpaceError
 from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
 from .policy import Evaluation, Policy
-from .spaces import ActionLayout, Array, ObsLayout
+from .spaces import ActionLayout, Array, ObsLayout, to_text
 
 Self = TypeVar("Self", bound="Trainer")
 Init = TypeVar("Init", bound=Callable[..., None])
@@ -34,6 +38,7 @@ def constructor(init: Init) -> Init:
 
     @functools.wraps(init)
     def make(self: Trainer, *args: Any, **keywords: Any) -> None:
+        check_keywords(type(self).__name__, keywords, signature.parameters)
         given = signature.bind(self, *args, **keywords)
         given.apply_defaults()
         self._start(Config(self.METHOD), given.arguments["env"], {name: given.arguments[name] for name in self.keywords()})
@@ -41,7 +46,7 @@ def constructor(init: Init) -> Init:
     return cast(Init, make)
 
 
-class Trainer:
+class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
     """A model that learns in an environment; see the classes of the methods, DQN and A2C."""
 
     METHOD: ClassVar[str]  # the library's name for it
@@ -87,37 +92,11 @@ class Trainer:
         self._start(config, env, overrides, keep=True)
         return self
 
-    @classmethod
-    def load(cls: type[Self], path: str | os.PathLike[str], env: Any = None, **overrides: Any) -> Self:
-        """The model that save wrote, at the step where it was.
-
-        env: needed where the environments were stepped from Python. overrides:
-        keywords that do not shape the state, such as num_threads or verbose.
-        learn(..., reset_num_timesteps=False) goes on where the saved one was.
-        """
-        config = Config.load(path)
-        if config.method != cls.METHOD:
-            raise ConfigError(f"{os.fspath(path)}: a run of {config.method!r}, must be of {cls.METHOD!r} for {cls.__name__}.load")
-        if env is None:
-            env = config.get("env")
-            if not env:
-                raise ConfigError(f"env: None, must be given: {os.fspath(path)} was trained on environments stepped from Python")
-        self = cls.__new__(cls)
-        self._start(config, env, overrides, keep=True)
-        try:
-            _lib.lib().paceline_trainer_load(self._native.value, _lib.encode(path))
-        except BaseException:
-            self.close()
-            raise
-        self._begun = True
-        return self
-
     def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
         """Makes the trainer. keep: settings that no keyword names stay the config's, not the defaults."""
-        unknown = set(keywords) - set(self.keywords())
-        if unknown:
-            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        check_keywords(type(self).__name__, keywords, self.keywords())
         given = dict(keywords)
+        self._given = dict(keywords)
         self._given_seed: int | None = given.pop("seed", None)
         self.verbose: int = given.get("verbose", 0)
         self.tensorboard_log: str | None = given.get("tensorboard_log")
@@ -125,18 +104,17 @@ class Trainer:
         if self._given_seed is not None or not keep:
             config.set("seed", secrets.randbits(31) if self._given_seed is None else self._given_seed)
         config.update(self._translate(given))
-        self.logger = Logger()
+        self._logger: Any = Logger()
+        self._own_logger = True
         self._forget_evaluations()
         self._begun = False
         self._acting: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
         self._predictions = 0
-        spec = None if source is None else (source.layout.spec(), source.actions.spec())
-        self._native = Native(config, spec)
-        _lib.close_at_exit(self)
-        config.close()
-        self._source = source
-        self._describe(source)
+        self._own_env: Any = None
+        self._loop: Loop | None = None  # of the learn in progress
+        self._cut = False  # experience was loaded: the episodes in progress are no part of it
+        self._make(config, source)
         self._native.warn(stacklevel=3)  # the line that called the constructor, from_preset or load
         if self.verbose:
             self._print_made()
@@ -145,25 +123,16 @@ class Trainer:
             self.close()
             raise ConfigError(f"policy_kwargs['net_arch']: {layers}, must be empty: CnnPolicy's layers are fixed")
 
-    def _environment(self, env: Any, keywords: dict[str, Any], config: Config, keep: bool) -> Source | None:
-        """Sets what belongs to the environments, takes its keywords out, and returns those that Python steps."""
-        self._env = env
-        self.env_name, number, made_with = built_in(env)
-        env_kwargs, num_envs = keywords.pop("env_kwargs", None), keywords.pop("num_envs", None)
-        if env_kwargs and (self.env_name is None or made_with):
-            raise ConfigError(f"env_kwargs: {env_kwargs!r}, the environment given has been made already")
-        source = None if self.env_name is not None else adapt(env)
+    def _make(self, config: Config, source: Source | None) -> None:
+        """Makes the library's trainer, and closes config."""
+        spec = None if source is None else (source.layout.spec(), source.actions.spec())
         if source is not None:
-            number = source.num_envs
-            config.set("autoreset", source.autoreset)
-        if number is not None and num_envs not in (None, number):
-            raise ConfigError(f"num_envs: {num_envs}, the environment given has {number}")
-        config.set("env", self.env_name or "")
-        if env_kwargs or made_with or not keep:
-            config.set("env_options", (encode_options(env_kwargs or made_with) or b"").decode())
-        if number or num_envs is not None or not keep:
-            config.set("num_envs", number or (1 if num_envs is None else num_envs))
-        return source
+            config.set("host_data", to_text(source.layout, source.actions))
+        self._native = Native(config, spec)
+        _lib.close_at_exit(self)
+        config.close()
+        self._source = source
+        self._describe(source)
 
     def _describe(self, source: Source | None) -> None:
         """Keeps what does not change while the trainer lives."""
@@ -171,9 +140,10 @@ class Trainer:
         self._config = Config(handle=_lib.new_handle("paceline_config_free", lib.paceline_trainer_config, handle.value))
         self.seed = int(self.setting("seed"))
         self.policy_name = self.setting("policy")
-        described = _lib.take_json(lib.paceline_trainer_describe, handle.value)
-        self.recipe = f"{described['recipe']} {described['recipe_hash']}".strip()
-        self._parameters = Parameters(handle, described["sets"])
+        self.described: dict[str, Any] = _lib.take_json(lib.paceline_trainer_describe, handle.value)
+        self.recipe = f"{self.described['recipe']} {self.described['recipe_hash']}".strip()
+        self.sets = [set["name"] for set in self.described["sets"]]
+        self._parameters = Parameters(handle, self.described["sets"])
         if source is None:
             obs, action = _ffi.Spec(), _ffi.Spec()
             lib.paceline_trainer_spec(ctypes.byref(obs), ctypes.byref(action), handle.value)
@@ -194,15 +164,13 @@ class Trainer:
                 f"env: infos has {'no' if used else 'an'} 'action_mask', the model was made {'with' if used else 'without'} masks"
             )
         elif source.masked and not used:
-            weights = self._parameters.read()
+            weights, before = self._parameters.read(), self._native
             self._config.set("action_masks", True)
-            old, self._native = self._native, Native(self._config, (source.layout.spec(), source.actions.spec()))
-            old.handle.close()
+            self._make(self._config, source)
+            before.handle.close()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._native.warn(stacklevel=0)  # what was said when the first was made
-            self._config.close()
-            self._describe(source)
             self._parameters.write(weights, exact=True)
             self._acting_key = ()
         if source.masked:
@@ -250,7 +218,7 @@ class Trainer:
             raise ConfigError(f"total_timesteps: {total_timesteps}, must be at least 1")
         if eval_freq and eval_env is None and self.env_name is None:
             raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
-        flags = 0
+        flags = _ffi.RESET_ENVS if self._cut else 0
         if reset_num_timesteps or not self._begun:
             flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
             self._forget_evaluations()
@@ -262,18 +230,37 @@ class Trainer:
                 source.reset(None if self._begun else self._given_seed)
                 self._fit_masks(source)
         self._native.begin(int(total_timesteps), flags)
-        self._begun = True
-        name = tb_log_name or type(self).__name__
-        self.logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+        self._begun, self._cut = True, False
+        if self._own_logger:
+            name = tb_log_name or type(self).__name__
+            self._logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+        self.start_time = time.time_ns()
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
         try:
-            Loop(
+            self._loop = Loop(
                 self, self._native, source, self._periods(), int(total_timesteps), callback, every, progress_bar,
                 eval_freq, n_eval_episodes, eval_env,
-            ).run()  # fmt: skip
+            )  # fmt: skip
+            self._loop.run()
         finally:
-            self.logger.close()
+            self._loop = None
+            if self._own_logger:
+                self._logger.close()
         return self
+
+    def dump_logs(self, iteration: int = 0) -> None:
+        """In a callback: writes the record that log_interval asks for, now."""
+        if self._loop is not None:
+            self._loop.log()
+
+    @property
+    def logger(self) -> Any:
+        """Where record and dump go: see paceline.logger."""
+        return self._logger
+
+    def set_logger(self, logger: Any) -> None:
+        """Has learn write to a logger of paceline.logger.configure's or stable-baselines3's, which stays the caller's."""
+        self._logger, self._own_logger = logger, False
 
     def stop(self) -> None:
         """Makes the learn in progress return after the current round. Any thread may call it."""
@@ -366,27 +353,6 @@ class Trainer:
     def action_space(self) -> Any:
         return self.action_layout.space() if self._source is None else self._source.spaces()[1]
 
-    def get_env(self) -> Any:
-        """The environment that was given: an object, or the name of a built-in one."""
-        return self._env
-
-    def set_env(self, env: Any, force_reset: bool = True) -> None:
-        """Goes on with other environments of the same spaces and number.
-
-        The episodes in progress are cut off (truncated) at the next learn.
-        """
-        if self._source is None:
-            if env != self._env:
-                raise ConfigError(f"env: {env!r}, this model steps the built-in {self._env} itself and cannot change to another")
-            return
-        if isinstance(env, str):
-            raise ConfigError(f"env: {env!r}, must be a Gymnasium environment: this model's are stepped from Python")
-        source = adapt(env)
-        new, have = ((s.layout.shape, s.layout.dtype, s.actions.n, s.num_envs, s.autoreset) for s in (source, self._source))
-        if new != have:
-            raise ConfigError(f"env: (shape, dtype, actions, num_envs, autoreset) is {new}, must be {have}")
-        self._source, self._env = source, env
-
     # ------------------------------------------------------ weights and files
 
     def get_parameters(self) -> dict[str, dict[str, Array]]:
@@ -411,17 +377,6 @@ class Trainer:
         self._parameters.write(parameters["policy"], exact_match)
         self._acting_key = ()
 
-    def save(self, path: str | os.PathLike[str], replay: bool = False) -> None:
-        """Writes a checkpoint for load (and Policy.load).
-
-        replay: everything, the experience (DQN's replay memory) and the environments'
-        states too, so that the model that loads it goes on with the same bits (where the
-        environments are built in). An older file at path is replaced at the end, or kept
-        if writing fails.
-        """
-        self._native.finish()
-        _lib.lib().paceline_trainer_save(self._native.value, _lib.encode(path), _ffi.SAVE_EXPERIENCE if replay else 0)
-
     # ------------------------------------------------------------------ ending
 
     @property
@@ -436,6 +391,8 @@ class Trainer:
         if self._acting is not None:
             self._acting.close()
             self._acting = None
+        if self._made_env is not None:
+            self._made_env.close()
         self._native.handle.close()
         self._config.close()
 

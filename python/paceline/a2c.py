@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ._trainer import Trainer, constructor
-from .config import Fixed, Rules, one_of, optimizer_kwargs, translate
+from .config import ACTIVATION, Fixed, Rules, one_of, optimizer_kwargs, translate
 from .errors import ConfigError
 from .learning import Periods
 from .schedules import Schedule
@@ -31,7 +31,7 @@ def _net_arch(value: Any) -> dict[str, Any]:
 
 _POLICY: Rules = {
     "net_arch": _net_arch,
-    "activation_fn": one_of("activation_fn", {name: {"activation_fn": name.lower()} for name in ("Tanh", "ReLU")}),
+    "activation_fn": ACTIVATION,
     "ortho_init": lambda value: {"ortho_init": value},
     "share_features_extractor": lambda value: {"trunk": "auto" if value else "separate"},
     "optimizer_class": one_of("optimizer_class", {
@@ -73,7 +73,7 @@ class A2C(Trainer):
     rms_prop_eps: of RMSProp, which divides as PyTorch's does; use_rms_prop=False is Adam.
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...],
         "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init;
-        share_features_extractor; optimizer_class (RMSprop, RMSpropTFLike or Adam) and
+        share_features_extractor; normalize_images; optimizer_class (RMSprop, RMSpropTFLike or Adam) and
         optimizer_kwargs (eps, alpha).
     cnn: CnnPolicy's layers: "nature", or "small" (those of Mnih et al. 2016).
 

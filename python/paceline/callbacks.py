@@ -1,9 +1,8 @@
-"""Callbacks in Stable-Baselines3's shape.
+"""Callbacks in Stable-Baselines3's shape, called after every round.
 
-Its own callback objects work too, as long as they use model,
-num_timesteps, n_calls, locals and logger only: nothing here derives from them.
-A callback makes learning return to Python after every round, and keeps the
-trainer from running ahead of what it may read.
+The classes have its names and keywords, and its own callback objects work too. Periods
+(save_freq, eval_freq) are steps of all environments together here; Stable-Baselines3's own
+classes count calls.
 """
 
 from __future__ import annotations
@@ -13,17 +12,35 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from .logger import Logger
+import numpy as np
 
-__all__ = ["BaseCallback", "CallbackList", "CheckpointCallback", "EvalCallback", "StopTrainingOnRewardThreshold"]
+from .errors import ConfigError
+from .logger import Logger
+from .policy import Evaluation
+from .progress import ProgressLine
+
+__all__ = [
+    "BaseCallback",
+    "CallbackList",
+    "CheckpointCallback",
+    "ConvertCallback",
+    "EvalCallback",
+    "EventCallback",
+    "EveryNTimesteps",
+    "ProgressBarCallback",
+    "StopTrainingOnMaxEpisodes",
+    "StopTrainingOnNoModelImprovement",
+    "StopTrainingOnRewardThreshold",
+]
 
 
 class BaseCallback:
     """Derive from this and define _on_step; return False from it to end learning.
 
-    n_calls counts rounds (one step of every environment), num_timesteps steps.
-    locals has total_timesteps and, for environments stepped from Python,
-    new_obs, rewards, dones and infos of the round.
+    n_calls counts rounds (one step of every environment), num_timesteps steps. locals has
+    total_timesteps, and of the round new_obs, actions, rewards, dones and infos, a dict for
+    each environment with its own infos, and where its episode ended with "episode",
+    {"r": return, "l": length, "t": seconds}, "terminal_observation" and "TimeLimit.truncated".
     """
 
     def __init__(self, verbose: int = 0) -> None:
@@ -37,6 +54,7 @@ class BaseCallback:
 
     @property
     def training_env(self) -> Any:
+        """What model.get_env() returns."""
         return self.model.get_env()
 
     @property
@@ -88,7 +106,7 @@ class CallbackList(BaseCallback):
 
     def __init__(self, callbacks: Iterable[Any]) -> None:
         super().__init__()
-        self.callbacks = list(callbacks)
+        self.callbacks = [as_callback(callback) for callback in callbacks]
 
     def _init_callback(self) -> None:
         for callback in self.callbacks:
@@ -118,45 +136,68 @@ class CallbackList(BaseCallback):
             callback.update_locals(locals_)
 
 
-class FunctionCallback(BaseCallback):
+class ConvertCallback(BaseCallback):
     """A plain function (locals, globals) -> bool or None."""
 
-    def __init__(self, function: Callable[[dict[str, Any], dict[str, Any]], Any]) -> None:
-        super().__init__()
-        self._function = function
+    def __init__(self, callback: Callable[[dict[str, Any], dict[str, Any]], Any], verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.callback = callback
 
     def _on_step(self) -> bool:
-        return self._function(self.locals, self.globals) is not False
+        return self.callback(self.locals, self.globals) is not False
 
 
-class _Periodic(BaseCallback):
-    """Something that is due every so many steps, at the first round end at or past it."""
+class EventCallback(BaseCallback):
+    """Calls another callback at each of its events."""
 
-    def __init__(self, every: int, verbose: int = 0) -> None:
+    def __init__(self, callback: BaseCallback | None = None, verbose: int = 0) -> None:
         super().__init__(verbose)
-        if every < 1:
-            raise ValueError(f"period: {every} steps, must be at least 1")
-        self.every = every
+        self.callback = callback
+        if callback is not None:
+            callback.parent = self
+
+    def init_callback(self, model: Any) -> None:
+        super().init_callback(model)
+        if self.callback is not None:
+            self.callback.init_callback(model)
+
+    def _on_training_start(self) -> None:
+        if self.callback is not None:
+            self.callback.on_training_start(self.locals, self.globals)
+
+    def _on_event(self) -> bool:
+        return self.callback is None or self.callback.on_step() is not False
+
+    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+        if self.callback is not None:
+            self.callback.update_locals(locals_)
+
+
+class EveryNTimesteps(EventCallback):
+    """Calls another callback every n_steps steps, at the first round end at or past them."""
+
+    def __init__(self, n_steps: int, callback: BaseCallback | None = None, verbose: int = 0) -> None:
+        super().__init__(callback, verbose)
+        if n_steps < 1:
+            raise ConfigError(f"period: {n_steps} steps, must be at least 1")
+        self.n_steps = n_steps
         self._next = 0
 
     def _on_training_start(self) -> None:
-        self._next = (self.num_timesteps // self.every + 1) * self.every
+        super()._on_training_start()
+        self._next = (self.num_timesteps // self.n_steps + 1) * self.n_steps
 
     def _on_step(self) -> bool:
         if self.num_timesteps < self._next:
             return True
-        self._next = (self.num_timesteps // self.every + 1) * self.every
+        self._next = (self.num_timesteps // self.n_steps + 1) * self.n_steps
         return self._on_event()
 
-    def _on_event(self) -> bool:
-        raise NotImplementedError
 
+class CheckpointCallback(EveryNTimesteps):
+    """Saves the model every save_freq steps as <save_path>/<name_prefix>_<steps>_steps.zip.
 
-class CheckpointCallback(_Periodic):
-    """Saves the model every save_freq steps as <save_path>/<name_prefix>_<steps>_steps.paceline.
-
-    save_freq counts steps, of all environments together (Stable-Baselines3
-    counts vector steps).
+    save_replay_buffer: with the experience, from which learning goes on with the same bits.
     """
 
     def __init__(
@@ -165,75 +206,113 @@ class CheckpointCallback(_Periodic):
         save_path: str | os.PathLike[str],
         name_prefix: str = "rl_model",
         save_replay_buffer: bool = False,
+        save_vecnormalize: bool = False,
         verbose: int = 0,
     ) -> None:
-        super().__init__(save_freq, verbose)
+        super().__init__(save_freq, None, verbose)
         self.save_path = Path(save_path)
         self.name_prefix = name_prefix
         self.save_replay_buffer = save_replay_buffer
+        self.save_vecnormalize = save_vecnormalize
 
     def _init_callback(self) -> None:
         self.save_path.mkdir(parents=True, exist_ok=True)
 
     def _on_event(self) -> bool:
-        path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.paceline"
-        self.model.save(path, self.save_replay_buffer)
+        path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.zip"
+        self.model.save(path, replay=self.save_replay_buffer)
+        normalize = self.model.get_vec_normalize_env() if self.save_vecnormalize else None
+        if normalize is not None:
+            normalize.save(str(path.with_name(f"{self.name_prefix}_vecnormalize_{self.num_timesteps}_steps.pkl")))
         if self.verbose:
             print(f"saved {path}")
         return True
 
 
-class EvalCallback(_Periodic):
+class EvalCallback(EveryNTimesteps):
     """Plays n_eval_episodes greedy episodes of eval_env every eval_freq steps.
 
-    eval_env: the name of a built-in environment or a Gymnasium one. The best
-    weights go to <best_model_save_path>/best_model.paceline (a Policy).
-    callback_on_new_best may end learning. eval_freq counts steps, of all
-    environments together. learn(eval_freq=...) does the same with no callback,
-    and keeps the trainer concurrent.
+    eval_env: the name of a built-in environment, a Gymnasium (vector) environment or a VecEnv
+        of Stable-Baselines3's.
+    callback_on_new_best, callback_after_eval: called at a mean return that is the best so far,
+        and after every evaluation; they may end learning.
+    log_path: results go to <log_path>/evaluations.npz: timesteps [n], results and ep_lengths
+        [n, n_eval_episodes].
+    best_model_save_path: the best model goes to <best_model_save_path>/best_model.zip, for load
+        and for Policy.load.
+    deterministic: False draws actions from the distribution that the network gives.
+
+    learn(eval_freq=...) evaluates without a callback, and keeps the trainer concurrent.
     """
 
     def __init__(
         self,
         eval_env: Any,
         callback_on_new_best: BaseCallback | None = None,
+        callback_after_eval: BaseCallback | None = None,
         n_eval_episodes: int = 5,
         eval_freq: int = 10000,
+        log_path: str | os.PathLike[str] | None = None,
         best_model_save_path: str | os.PathLike[str] | None = None,
+        deterministic: bool = True,
+        render: bool = False,
         verbose: int = 1,
+        warn: bool = True,
     ) -> None:
-        super().__init__(eval_freq, verbose)
+        super().__init__(eval_freq, callback_after_eval, verbose)
+        if render:
+            raise ConfigError("render: True, must be False; gymnasium.wrappers.RecordVideo around eval_env records episodes")
         self.eval_env = eval_env
-        self.callback = callback_on_new_best
+        self.callback_on_new_best = callback_on_new_best
         self.n_eval_episodes = n_eval_episodes
+        self.log_path = None if log_path is None else Path(log_path) / "evaluations"
         self.best_model_save_path = best_model_save_path
+        self.deterministic = deterministic
         self.best_mean_reward = float("-inf")
         self.last_mean_reward = float("-inf")
-        self.evaluations: list[tuple[int, float]] = []
+        self.evaluations: list[tuple[int, Evaluation]] = []
+        if callback_on_new_best is not None:
+            callback_on_new_best.parent = self
 
     def _init_callback(self) -> None:
-        if self.callback is not None:
-            self.callback.parent = self
-            self.callback.init_callback(self.model)
+        for folder in (self.best_model_save_path, self.log_path and self.log_path.parent):
+            if folder is not None:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.init_callback(self.model)
 
     def _on_event(self) -> bool:
-        with self.model.policy_snapshot() as policy:
-            seed = self.model.seed + self.num_timesteps
-            result = self.model.evaluate(self.eval_env, self.n_eval_episodes, seed=seed, policy=policy)
-            self.last_mean_reward = result.mean_return
-            self.evaluations.append((self.num_timesteps, result.mean_return))
-            self.logger.record("eval/mean_reward", result.mean_return)
-            self.logger.record("eval/mean_ep_length", result.mean_length)
-            if self.verbose:
-                print(f"evaluation at {self.num_timesteps} steps: {result.mean_return:.2f} +/- {result.std_return:.2f}")
-            if result.mean_return <= self.best_mean_reward:
-                return True
+        model, step = self.model, self.num_timesteps
+        result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=model.seed + step, deterministic=self.deterministic)
+        self.last_mean_reward = result.mean_return
+        self.evaluations.append((step, result))
+        if self.log_path is not None:
+            columns = {
+                "timesteps": [at for at, _ in self.evaluations],
+                "results": [each.returns for _, each in self.evaluations],
+                "ep_lengths": [each.lengths for _, each in self.evaluations],
+            }
+            arrays: dict[str, Any] = {name: np.array(column) for name, column in columns.items()}
+            np.savez(self.log_path, **arrays)
+        if self.verbose:
+            print(f"evaluation at {step} steps: {result.mean_return:.2f} +/- {result.std_return:.2f}")
+        self.logger.record("eval/mean_reward", result.mean_return)
+        self.logger.record("eval/mean_ep_length", result.mean_length)
+        self.logger.record("time/total_timesteps", step, exclude="tensorboard")
+        self.logger.dump(step)
+        more = True
+        if result.mean_return > self.best_mean_reward:
             self.best_mean_reward = result.mean_return
             if self.best_model_save_path is not None:
-                folder = Path(self.best_model_save_path)
-                folder.mkdir(parents=True, exist_ok=True)
-                policy.save(folder / "best_model.paceline")
-        return self.callback.on_step() if self.callback is not None else True
+                model.save(Path(self.best_model_save_path) / "best_model")
+            if self.callback_on_new_best is not None:
+                more = self.callback_on_new_best.on_step() is not False
+        return super()._on_event() and more
+
+    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+        super().update_child_locals(locals_)
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.update_locals(locals_)
 
 
 class StopTrainingOnRewardThreshold(BaseCallback):
@@ -244,9 +323,58 @@ class StopTrainingOnRewardThreshold(BaseCallback):
         self.reward_threshold = reward_threshold
 
     def _on_step(self) -> bool:
-        parent = self.parent
-        assert isinstance(parent, EvalCallback), "belongs into EvalCallback(callback_on_new_best=...)"
-        return parent.best_mean_reward < self.reward_threshold
+        parent: Any = self.parent
+        assert parent is not None, "belongs into EvalCallback(callback_on_new_best=...)"
+        return bool(parent.best_mean_reward < self.reward_threshold)
+
+
+class StopTrainingOnNoModelImprovement(BaseCallback):
+    """For EvalCallback(callback_after_eval=...): ends learning after more than max_no_improvement_evals evaluations in
+    a row without a new best mean return, of which the first min_evals do not count."""
+
+    def __init__(self, max_no_improvement_evals: int, min_evals: int = 0, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.max_no_improvement_evals, self.min_evals = max_no_improvement_evals, min_evals
+        self.last_best_mean_reward = float("-inf")
+        self.no_improvement_evals = 0
+
+    def _on_step(self) -> bool:
+        parent: Any = self.parent
+        assert parent is not None, "belongs into EvalCallback(callback_after_eval=...)"
+        better = parent.best_mean_reward > self.last_best_mean_reward
+        self.last_best_mean_reward = parent.best_mean_reward
+        if self.n_calls <= self.min_evals:
+            return True
+        self.no_improvement_evals = 0 if better else self.no_improvement_evals + 1
+        return self.no_improvement_evals <= self.max_no_improvement_evals
+
+
+class StopTrainingOnMaxEpisodes(BaseCallback):
+    """Ends learning after max_episodes episodes for each environment, counted together."""
+
+    def __init__(self, max_episodes: int, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.max_episodes = max_episodes
+        self.n_episodes = 0
+
+    def _on_step(self) -> bool:
+        self.n_episodes += int(np.sum(self.locals["dones"]))
+        return bool(self.n_episodes < self.max_episodes * self.model.n_envs)
+
+
+class ProgressBarCallback(BaseCallback):
+    """The line of learn(progress_bar=True)."""
+
+    def _on_training_start(self) -> None:
+        model = self.model
+        self._line = ProgressLine(self.locals["total_timesteps"], repr(model), lambda: model.stats)
+
+    def _on_step(self) -> bool:
+        self._line.update()
+        return True
+
+    def _on_training_end(self) -> None:
+        self._line.close()
 
 
 def as_callback(callback: Any) -> Any:
@@ -254,9 +382,9 @@ def as_callback(callback: Any) -> Any:
     if callback is None:
         return None
     if isinstance(callback, (list, tuple)):
-        return CallbackList(as_callback(c) for c in callback)
+        return CallbackList(callback)
     if hasattr(callback, "on_step"):
         return callback
     if callable(callback):
-        return FunctionCallback(callback)
+        return ConvertCallback(callback)
     raise TypeError(f"callback: {type(callback).__name__}, must be a callback object, a function or a list of them")

@@ -178,5 +178,5 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     with Policy.load(args.path) as policy:
         result = policy.evaluate(args.env, args.episodes, args.epsilon, args.seed, **_keywords(args.set))
-    for name, value in result._asdict().items():
+    for name, value in list(result._asdict().items())[:6]:
         print(f"{name:<12} {value:g}")

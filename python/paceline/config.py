@@ -8,15 +8,16 @@ method's module (dqn.py, a2c.py).
 from __future__ import annotations
 
 import ctypes
+import difflib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _lib
 from ._ffi import Option
 from .errors import ConfigError
-from .schedules import line
+from .schedules import points
 
 # Keywords that are the Python class's own and no setting of the library.
 LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs"})
@@ -27,7 +28,6 @@ values that mean what Paceline does, and why the others are refused."""
 
 FIXED: Fixed = {
     "stats_window_size": ((100,), "means are over the latest 100 episodes"),
-    "device": (("auto", "cpu"), "networks run on the CPU"),
     "_init_setup_model": ((True,), "the network is made with the model"),
 }
 
@@ -122,12 +122,45 @@ def spell(value: Any) -> str:
     return str(value)
 
 
+# Keywords of other libraries' DQN and A2C, with what there is instead.
+_ELSEWHERE = {
+    **dict.fromkeys(
+        (
+            "prioritized_replay",
+            "prioritized_replay_alpha",
+            "prioritized_replay_beta0",
+            "prioritized_replay_beta_iters",
+            "prioritized_replay_eps",
+        ),
+        "transitions are drawn uniformly: prioritised replay is not built",
+    ),
+    "double_q": "Double Q-learning is DQN's alone",
+    "dueling": "the network has one stream: dueling networks are not built",
+    "param_noise": "exploration is epsilon-greedy: noisy networks are not built",
+    "n_quantiles": "Q-values are means: distributions are not built",
+    "create_eval_env": "learn(eval_freq=..., eval_env=...) evaluates",
+    "n_cpu_tf_sess": "num_threads is the number of threads",
+    "clip_range": "PPO is not built",
+    "n_epochs": "PPO is not built",
+}
+
+
+def check_keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError for a keyword that is not known, with the one that is meant or what there is instead."""
+    for name in given:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, list(known), 1)
+        more = _ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else "")
+        raise TypeError(f"{method}() got an unexpected keyword argument {name!r}" + (f": {more}" if more else ""))
+
+
 def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: Rules) -> dict[str, Any]:
     """The settings that keywords stand for; raises ConfigError for what is not built.
 
     fixed and rules: what a method has beside FIXED and RULES. A keyword that none of them
-    names is the setting of that name. policy: the rules of policy_kwargs, whose settings
-    replace those of other keywords.
+    names is the setting of that name. policy: the rules of policy_kwargs beside
+    POLICY, whose settings replace those of other keywords.
     """
     fixed, rules = FIXED | fixed, RULES | rules
     out: dict[str, Any] = {}
@@ -142,26 +175,36 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
             out.update(rules[name](value))
         else:
             out[name] = value
+    policy = POLICY | policy
     for name, value in (keywords.get("policy_kwargs") or {}).items():
-        if name == "normalize_images":
-            if value is not True:
-                raise ConfigError(f"policy_kwargs['normalize_images']: {value!r}, must be True: images are divided by 255")
-        elif name in policy:
-            out.update(policy[name](value))
-        else:
-            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {', '.join(policy)} or normalize_images")
+        if name not in policy:
+            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {' or '.join(', '.join(policy).rsplit(', ', 1))}")
+        out.update(policy[name](value))
     return out
 
 
 def _learning_rate(value: Any) -> dict[str, Any]:
-    start, end = line("learning_rate", value)
-    return {"learning_rate": start, "learning_rate_final": end}
+    rate = points("learning_rate", value)
+    return {
+        "learning_rate": rate[0][1],
+        "learning_rate_final": rate[1][1] if len(rate) == 2 else None,
+        "learning_rate_schedule": ",".join(f"{share!r}:{at:.9g}" for share, at in rate) if len(rate) > 2 else None,
+    }
 
 
 def _policy(value: Any) -> dict[str, Any]:
+    """A name, or one of Stable-Baselines3's own classes: DQNPolicy and ActorCriticPolicy are their MlpPolicy."""
+    if isinstance(value, type) and value.__module__.startswith("stable_baselines3.") and "MultiInput" not in value.__name__:
+        value = "CnnPolicy" if "Cnn" in value.__name__ else "MlpPolicy"
     if not isinstance(value, str):
-        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto'")
+        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto': networks of one's own are not built")
     return {"policy": value}
+
+
+def _device(value: Any) -> dict[str, Any]:
+    if str(value) not in ("auto", "cpu"):  # a torch.device is the text of its name
+        raise ConfigError(f"device: {value!r}, must be 'auto' or 'cpu': networks run on the CPU")
+    return {}
 
 
 def zero_for_none(name: str) -> Rule:
@@ -172,6 +215,7 @@ def zero_for_none(name: str) -> Rule:
 RULES: Rules = {
     "learning_rate": _learning_rate,
     "policy": _policy,
+    "device": _device,
     "max_grad_norm": lambda value: {"max_grad_norm": 0 if value is None or value == float("inf") else value},
     "num_threads": zero_for_none("num_threads"),
     "frame_stack": zero_for_none("frame_stack"),
@@ -205,6 +249,13 @@ def one_of(name: str, classes: Mapping[str, dict[str, Any]]) -> Rule:
         return meanings[class_name(value)]
 
     return rule
+
+
+POLICY: Rules = {"normalize_images": lambda value: {"normalize_images": value}}
+"""The rules of policy_kwargs that every method has."""
+
+ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for name in ("Tanh", "ReLU")})
+"""The rule of policy_kwargs["activation_fn"]."""
 
 
 def optimizer_kwargs(names: Mapping[str, str]) -> Rule:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from ._trainer import Trainer, constructor
-from .config import Fixed, Rules, class_name, one_of, optimizer_kwargs, translate, zero_for_none
-from .errors import ConfigError
+from .config import ACTIVATION, Fixed, Rules, class_name, optimizer_kwargs, translate, zero_for_none
+from .errors import ConfigError, PacelineWarning
 from .learning import Periods
 from .schedules import Schedule
 
 _FIXED: Fixed = {
-    "tau": ((1, 1.0), "the target network is copied whole every target_update_interval steps"),
     "n_steps": ((1,), "targets look one step ahead"),
-    **dict.fromkeys(("replay_buffer_class", "replay_buffer_kwargs"), ((None,), "the replay memory is the library's own")),
     "optimize_memory_usage": ((False, True), "frames are always kept once"),
 }
 
@@ -28,14 +27,41 @@ def _train_freq(value: Any) -> dict[str, Any]:
     return {"train_freq": value}
 
 
+def _net_arch(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        raise ConfigError(f"policy_kwargs['net_arch']: {value!r}, must be a list of widths: DQN has one network")
+    return {"net_arch": list(value)}
+
+
+def _replay_buffer_class(value: Any) -> dict[str, Any]:
+    if value is not None and getattr(value, "__name__", "") != "ReplayBuffer":
+        raise ConfigError(f"replay_buffer_class: {value!r}, must be None: the replay memory is the library's own")
+    return {}
+
+
+def _replay_buffer_kwargs(value: Any) -> dict[str, Any]:
+    unknown = set(value or {}) - {"handle_timeout_termination"}
+    if unknown:
+        raise ConfigError(f"replay_buffer_kwargs: {sorted(unknown)[0]!r} not known, must be handle_timeout_termination")
+    if not (value or {}).get("handle_timeout_termination", True):
+        warnings.warn(
+            "handle_timeout_termination: False acts as True: targets look past a time limit, which is not the task's end",
+            PacelineWarning,
+            stacklevel=7,  # the line that called the constructor
+        )
+    return {}
+
+
 _RULES: Rules = {
+    "replay_buffer_class": _replay_buffer_class,
+    "replay_buffer_kwargs": _replay_buffer_kwargs,
     "train_freq": _train_freq,
     "window": zero_for_none("window"),
     "exploration_steps": zero_for_none("exploration_steps"),
 }
 _POLICY: Rules = {
-    "net_arch": lambda value: {"net_arch": list(value)},
-    "activation_fn": one_of("activation_fn", {"ReLU": {}}),
+    "net_arch": _net_arch,
+    "activation_fn": ACTIVATION,
     "optimizer_class": lambda value: {"optimizer": class_name(value)},
     "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps"}),
 }
@@ -44,6 +70,16 @@ _POLICY: Rules = {
 def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that DQN's keywords stand for; raises ConfigError for what is not built."""
     out = translate(keywords, _FIXED, _RULES, _POLICY)
+    if "concurrent" in out and out["concurrent"] is None:
+        tau = out.get("tau", 1)
+        out["concurrent"] = not (isinstance(tau, (int, float)) and tau < 1)
+        if not out["concurrent"]:
+            warnings.warn(
+                f"tau: {tau} makes concurrent default to False: the target network moves at every multiple of "
+                "target_update_interval; concurrent=True moves it at the ends of windows",
+                PacelineWarning,
+                stacklevel=4,  # the line that called the constructor
+            )
     if out.get("gradient_steps") == -1:
         # Stable-Baselines3: as many updates as there were transitions.
         if "train_freq" not in out:
@@ -65,15 +101,21 @@ class Hashes(NamedTuple):
 class DQN(Trainer):
     """Deep Q-learning while environments run: stable-baselines3's DQN, faster.
 
-    policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128]}),
-        "CnnPolicy" (the Nature CNN, for images of at least 36x36) or "auto".
+    policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128],
+        "activation_fn": "tanh"}, without which it is ReLU), "CnnPolicy" (the Nature
+        CNN, for images of at least 36x36) or "auto". policy_kwargs={"normalize_images":
+        False} lets images in as they are, 0 to 255.
     env: the name of a built-in environment (CartPole-v1, Acrobot-v1,
         MountainCar-v0, Catch-v0, Bricks-v0, Pong and the other Atari games),
         stepped by the library's threads; a gymnasium.Env; or a
         gymnasium.vector.VectorEnv in any autoreset mode. One that make_vec made
         stands for its name and number: the library steps such ones of its own.
-    learning_rate: a number, or a straight line: linear(1e-3), (1e-3, 0.0),
-        "lin_0.001", or a straight-line function of the remaining progress.
+    tau: below 1 the target network takes a step of Polyak averaging at every multiple
+        of target_update_interval, as there. Where concurrent is True, which it is then
+        no longer by default, the steps of a window are taken at its end, all at once.
+    learning_rate: a number, a straight line (linear(1e-3), (1e-3, 0.0) or
+        "lin_0.001"), or a function of the remaining progress, 1 down to 0, which is
+        replaced by straight lines within 0.05 % of it.
     seed: of everything random. The same seed and settings give the same
         weights, bit for bit, for any num_threads. None picks one (model.seed).
 
@@ -83,8 +125,9 @@ class DQN(Trainer):
         number). num_threads: threads that compute at any time, stepping, acting
         and learning together; 0 for one per core.
     concurrent: minibatch updates run beside the environments, on experience up
-        to the last window. synchronized: one forward pass for all environments
-        of a round. With num_envs=1 and both off this is the textbook's DQN.
+        to the last window; None: True, unless tau is below 1. synchronized: one
+        forward pass for all environments of a round. With num_envs=1 and both off
+        this is the textbook's DQN.
     actor: whose weights act: "online", "target", "snapshot" (those at the
         window's start) or "auto". window: steps between two flushes of new
         experience into the replay memory; None: min(target_update_interval, 1000).
@@ -150,7 +193,7 @@ class DQN(Trainer):
         *,
         num_envs: int | None = None,
         num_threads: int | None = None,
-        concurrent: bool = True,
+        concurrent: bool | None = None,
         synchronized: bool = True,
         actor: str = "auto",
         window: int | None = None,

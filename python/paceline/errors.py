@@ -69,6 +69,10 @@ class CheckpointError(PacelineError, OSError, status=-10):
     """A file could not be read or written (PACELINE_EIO)."""
 
 
+class MissingFileError(CheckpointError, FileNotFoundError):
+    """There is no file of that name."""
+
+
 class VersionError(PacelineError, RuntimeError, status=-11):
     """A library or a checkpoint of another version (PACELINE_EVERSION)."""
 

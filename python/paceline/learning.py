@@ -17,29 +17,66 @@ import numpy as np
 
 from ._native import Native
 from .callbacks import as_callback
+from .envs._rows import Block, Column
 from .envs.vector import SAME_STEP, Source, label
 from .progress import ProgressLine
+from .spaces import Array
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
 
 
-def _round(source: Source) -> dict[str, Any]:
-    """What Stable-Baselines3's callbacks look for after a round."""
-    rows, ended = source.rows, source.rows.ended
-    infos: list[dict[str, Any]] = [{} for _ in range(source.num_envs)]
-    last = rows.final_obs if source.autoreset == SAME_STEP else rows.obs
-    for i in np.flatnonzero(ended):
-        infos[i]["terminal_observation"] = last[i].copy()
-        infos[i]["TimeLimit.truncated"] = bool(rows.truncated[i] and not rows.terminated[i])
-    return {
-        "new_obs": rows.obs.copy(),
-        "actions": rows.actions.copy(),
-        "rewards": rows.rewards.astype(np.float32),
-        "dones": ended,
-        "infos": infos,
-        "vector_infos": source.infos,
-    }
+class Round:
+    """What callbacks get to see of a round, under Stable-Baselines3's names."""
+
+    def __init__(self, model: Trainer, native: Native, source: Source | None) -> None:
+        self._native, self._source, self._layout = native, source, model.obs_layout
+        self._began = time.monotonic()
+        self._episodes = int(native.stats().episodes)
+        if source is None:
+            n = int(model.setting("num_envs"))
+            columns = [Column(**column) for column in model.described["infos"]]
+            self._names = [column.name for column in columns]
+            self._block = Block(n, self._layout, columns, final=True)
+            self._actions: Array = np.zeros(n, np.int32)
+
+    def read(self, episodes: int) -> dict[str, Any]:
+        """The latest round; episodes: how many have ended by now."""
+        source = self._source
+        if source is None:
+            rows: Block = self._block
+            self._native.rows(rows, self._actions)
+            actions: Array = self._actions.astype(np.int64)
+            infos = self._native_infos(rows)
+        else:
+            rows, infos = source.rows, source.each_info()
+            actions = source.rows.actions + np.int64(source.actions.start)
+        ended = rows.terminated | rows.truncated
+        last = rows.final_obs if source is None or source.autoreset == SAME_STEP else rows.obs
+        for info, limit in zip(infos, (rows.truncated & ~rows.terminated).tolist()):
+            info["TimeLimit.truncated"] = limit
+        for i in np.flatnonzero(ended).tolist():
+            infos[i].setdefault("terminal_observation", last[i].copy())
+        over = [i for i in np.flatnonzero(ended).tolist() if infos[i].get("game_over", True)]
+        for i, (total, length) in zip(over, self._native.episodes(episodes - self._episodes)):
+            # What a Monitor of the environment's own says comes first.
+            seconds = round(time.monotonic() - self._began, 6)
+            infos[i].setdefault("episode", {"r": round(total, 6), "l": length, "t": seconds})
+        self._episodes = episodes
+        return {
+            "new_obs": rows.obs.copy(),
+            "actions": actions,
+            "rewards": rows.rewards.astype(np.float32),
+            "dones": ended,
+            "infos": infos,
+        }
+
+    def _native_infos(self, rows: Block) -> list[dict[str, Any]]:
+        """Of an environment whose episode ended those of its last step."""
+        ended = rows.terminated | rows.truncated
+        columns = [np.where(ended.reshape(-1, *[1] * (now.ndim - 1)), last, now) for now, last in zip(rows.infos, rows.final_infos)]
+        values = [column.tolist() if column.ndim == 1 else column for column in columns]
+        return [dict(zip(self._names, row)) for row in zip(*values)] if values else [{} for _ in ended]
 
 
 class Periods(NamedTuple):
@@ -72,11 +109,12 @@ class Loop:
         self.next_eval = self._after(self.stats.num_timesteps)
         self.progress: ProgressLine | None = None
         if self.progress_bar:
-            self.progress = ProgressLine(self.end, label(self.model.get_env()), lambda: self.model.stats)
+            self.progress = ProgressLine(self.end, label(self.model.env), lambda: self.model.stats)
         self.started = (time.monotonic(), self.stats.num_timesteps)
         self.first = self.logged = self._countable()
         self.in_rollout = False
-        self.locals: dict[str, Any] = {"self": self.model, "total_timesteps": self.end}
+        self.locals: dict[str, Any] = {"self": self.model, "total_timesteps": self.end, "log_interval": self.log_interval}
+        self.round = None if self.callback is None else Round(self.model, self.native, self.source)
 
     def run(self) -> None:
         """Takes the run's steps; on an exception the model stays usable where it is."""
@@ -137,8 +175,8 @@ class Loop:
 
     def _called_back(self, rollouts: int) -> bool:
         """Calls back after a round, before which so many rollouts had ended; False if learning is to end."""
-        if self.source is not None:
-            self.locals.update(_round(self.source))
+        assert self.round is not None
+        self.locals.update(self.round.read(int(self.stats.episodes)))
         self.callback.update_locals(self.locals)
         more: bool = self.callback.on_step() is not False
         if self._rollouts() > rollouts:
@@ -176,7 +214,7 @@ class Loop:
             self.progress.update()
         if self.log_interval and self._countable() - self.logged >= self.log_interval:
             self.logged = self._countable()
-            self._log()
+            self.log()
 
     def _evaluate(self) -> None:
         model, step = self.model, int(self.stats.num_timesteps)
@@ -187,6 +225,8 @@ class Loop:
         model.evaluations.append((step, result))
         model.logger.record("eval/mean_reward", result.mean_return)
         model.logger.record("eval/mean_ep_length", result.mean_length)
+        model.logger.record("time/total_timesteps", step, exclude="tensorboard")
+        model.logger.dump(step)
         if model.best_policy is None or result.mean_return > model.best_mean_return:
             if model.best_policy is not None:
                 model.best_policy.close()
@@ -194,7 +234,8 @@ class Loop:
         else:
             policy.close()
 
-    def _log(self) -> None:
+    def log(self) -> None:
+        """Writes a record."""
         s, log = self.stats, self.model.logger
         seconds = max(time.monotonic() - self.started[0], 1e-9)
         if s.episodes:

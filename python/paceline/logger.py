@@ -1,60 +1,223 @@
-"""Named numbers over a run, under Stable-Baselines3's keys."""
+"""Named numbers over a run, under Stable-Baselines3's keys.
+
+    model.set_logger(configure("logs", ["stdout", "csv", "tensorboard"]))
+
+Stable-Baselines3's own Logger serves as well; it writes figures, videos and histograms, too.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
 import sys
+import tempfile
 import time
+import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
-from .errors import ConfigError
+from .errors import ConfigError, PacelineWarning
+
+FORMATS = ("stdout", "log", "json", "csv", "tensorboard")
+
+
+class Output(Protocol):
+    """Where a Logger writes; values are numbers and texts."""
+
+    def write(self, values: Mapping[str, Any], step: int) -> None: ...
+    def close(self) -> None: ...
 
 
 class Logger:
-    """Collects values and writes them at each dump: as a table, to TensorBoard, or nowhere."""
+    """Collects values and writes them at each dump.
 
-    def __init__(self, table: TextIO | None = None, folder: str | os.PathLike[str] | None = None) -> None:
+    outputs: by the name of its format. folder: where files go, dir.
+    """
+
+    def __init__(self, outputs: Mapping[str, Output] | None = None, folder: str | None = None) -> None:
         self.name_to_value: dict[str, Any] = {}
-        self._table = table
-        self._events = _event_writer(folder) if folder is not None else None
-        self.dir = None if folder is None else str(folder)
+        self._excluded: dict[str, tuple[str, ...]] = {}
+        self._means: dict[str, int] = {}
+        self._outputs = dict(outputs or {})
+        self._dropped: set[str] = set()
+        self.dir = folder
 
-    def record(self, key: str, value: Any, exclude: Any = None) -> None:
-        """Sets a value for the next dump. exclude is accepted for Stable-Baselines3's callbacks."""
+    def record(self, key: str, value: Any, exclude: str | tuple[str, ...] | None = None) -> None:
+        """Sets a value for the next dump. exclude: the formats that leave it out."""
         self.name_to_value[key] = value
+        self._excluded[key] = (exclude,) if isinstance(exclude, str) else exclude or ()
+
+    def record_mean(self, key: str, value: float | None, exclude: str | tuple[str, ...] | None = None) -> None:
+        """The value at the next dump is the mean of all that are given for the key until then."""
+        if value is None:
+            return
+        n = self._means.get(key, 0)
+        self.record(key, (self.name_to_value[key] * n + value) / (n + 1) if n else value, exclude)
+        self._means[key] = n + 1
 
     def dump(self, step: int = 0) -> None:
         """Writes what was recorded since the last dump."""
-        if self._table is not None:
-            print(_format(self.name_to_value), file=self._table, flush=True)
-        if self._events is not None:
-            _write_events(self._events, self.name_to_value, step)
-        self.name_to_value = {}
+        for format, output in self._outputs.items():
+            chosen = {key: value for key, value in self.name_to_value.items() if format not in self._excluded.get(key, ())}
+            output.write({key: value for key, value in chosen.items() if self._writes(key, value)}, step)
+        self.name_to_value, self._excluded, self._means = {}, {}, {}
+
+    def _writes(self, key: str, value: Any) -> bool:
+        if isinstance(value, (str, int, float)) or (hasattr(value, "item") and getattr(value, "size", 1) == 1):
+            return True
+        kind = type(value).__name__
+        if kind not in self._dropped:
+            self._dropped.add(kind)
+            warnings.warn(
+                f"logger: {key} is a {kind}, and numbers and texts are written only; stable-baselines3's Logger (set_logger) writes others",
+                PacelineWarning,
+                stacklevel=4,
+            )
+        return False
+
+    def log(self, *texts: Any, level: int = 20) -> None:
+        """Prints a message, where the table is printed."""
+        if "stdout" in self._outputs:
+            print(*texts, flush=True)
+
+    debug = info = warn = error = log
+
+    def get_dir(self) -> str | None:
+        return self.dir
 
     def close(self) -> None:
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        for output in self._outputs.values():
+            output.close()
+        self._outputs = {}
+
+
+def configure(folder: str | os.PathLike[str] | None = None, format_strings: Iterable[str] | None = None) -> Logger:
+    """A logger that writes to files in folder (None: a new temporary one), in some of the formats stdout, log, json,
+    csv and tensorboard (None: $SB3_LOG_FORMAT, or stdout, log and csv)."""
+    made = tempfile.mkdtemp(prefix="paceline-") if folder is None else os.fspath(folder)
+    os.makedirs(made, exist_ok=True)
+    names = list(format_strings or os.environ.get("SB3_LOG_FORMAT", "stdout,log,csv").split(","))
+    return Logger({name: _output(name, Path(made)) for name in names if name}, made)
+
+
+def _output(name: str, folder: Path) -> Output:
+    match name:
+        case "stdout":
+            return _Table(sys.stdout)
+        case "log":
+            return _Table((folder / "log.txt").open("w"), own=True)
+        case "json":
+            return _JSON((folder / "progress.json").open("w"))
+        case "csv":
+            return _CSV(folder / "progress.csv")
+        case "tensorboard":
+            return _TensorBoard(folder)
+    raise ConfigError(f"format_strings: {name!r}, must be {', '.join(FORMATS)}")
 
 
 def make_logger(verbose: int, folder: str | None, run: str, new_run: bool) -> Logger:
     """The logger of one call of learn: a new folder <run>_1, <run>_2 ... for each new run."""
+    outputs: dict[str, Output] = {"stdout": _Table(sys.stdout)} if verbose >= 1 else {}
     if folder is not None:
         taken = [
             int(match.group(1)) for path in Path(folder).glob(f"{run}_*") if (match := re.fullmatch(re.escape(run) + r"_(\d+)", path.name))
         ]
         number = max(taken, default=0) + (1 if new_run or not taken else 0)
         folder = os.path.join(folder, f"{run}_{number}")
-    return Logger(sys.stdout if verbose >= 1 else None, folder)
+        outputs["tensorboard"] = _TensorBoard(Path(folder))
+    return Logger(outputs, folder)
 
 
-def _format(values: dict[str, Any]) -> str:
+class _Table:
     """The two-column table, grouped by the part of the key before the slash."""
+
+    def __init__(self, to: TextIO, own: bool = False) -> None:
+        self._to, self._own = to, own
+
+    def write(self, values: Mapping[str, Any], step: int) -> None:
+        print(_format(values), file=self._to, flush=True)
+
+    def close(self) -> None:
+        if self._own:
+            self._to.close()
+
+
+class _JSON:
+    """A line of JSON for each dump."""
+
+    def __init__(self, to: TextIO) -> None:
+        self._to = to
+
+    def write(self, values: Mapping[str, Any], step: int) -> None:
+        print(json.dumps({key: _plain(value) for key, value in values.items()}), file=self._to, flush=True)
+
+    def close(self) -> None:
+        self._to.close()
+
+
+class _CSV:
+    """A row for each dump; the file is written anew where a column is new."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._names, self._rows = path, dict[str, None](), list[dict[str, Any]]()
+        path.write_text("")
+
+    def write(self, values: Mapping[str, Any], step: int) -> None:
+        known = len(self._names)
+        self._names |= dict.fromkeys(values)
+        self._rows.append({key: _plain(value) for key, value in values.items()})
+        whole = len(self._names) > known
+        with self._path.open("w" if whole else "a", newline="") as file:
+            writer = csv.DictWriter(file, list(self._names))
+            if whole:
+                writer.writeheader()
+            writer.writerows(self._rows if whole else self._rows[-1:])
+
+    def close(self) -> None:
+        pass
+
+
+class _TensorBoard:
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError:
+            raise ConfigError("tensorboard_log: needs the package tensorboard (pip install 'paceline[tensorboard]')") from None
+        self._writer = EventFileWriter(str(folder))
+
+    def write(self, values: Mapping[str, Any], step: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+        from tensorboard.compat.proto.tensor_pb2 import TensorProto
+        from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+        text = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+        entries = []
+        for name, value in values.items():
+            if isinstance(value, str):
+                tensor = TensorProto(dtype=DT_STRING, string_val=[value.encode()])
+                entries.append(Summary.Value(tag=name, metadata=text, tensor=tensor))
+            else:
+                entries.append(Summary.Value(tag=name, simple_value=float(value)))
+        self._writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=entries)))
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python's, of one of NumPy's or PyTorch's."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _format(values: Mapping[str, Any]) -> str:
     lines: list[tuple[str, str]] = []
     group = None
-    for key, value in sorted(values.items()):
+    for key, value in sorted((key, _plain(value)) for key, value in values.items()):
         head, _, name = key.rpartition("/")
         if head != group:
             group = head
@@ -64,27 +227,3 @@ def _format(values: dict[str, Any]) -> str:
     right = max((len(text) for _, text in lines), default=0)
     rule = "-" * (left + right + 7)
     return "\n".join([rule, *(f"| {name:<{left}} | {text:<{right}} |" for name, text in lines), rule])
-
-
-def _event_writer(folder: str | os.PathLike[str]) -> Any:
-    try:
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-    except ImportError:
-        raise ConfigError("tensorboard_log: needs the package tensorboard (pip install 'paceline[tensorboard]')") from None
-    return EventFileWriter(str(folder))
-
-
-def _write_events(writer: Any, values: dict[str, Any], step: int) -> None:
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-    from tensorboard.compat.proto.tensor_pb2 import TensorProto
-    from tensorboard.compat.proto.types_pb2 import DT_STRING
-
-    text = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
-    entries = [Summary.Value(tag=k, simple_value=float(v)) for k, v in values.items() if isinstance(v, (int, float))]
-    for name, value in values.items():
-        if isinstance(value, str):
-            tensor = TensorProto(dtype=DT_STRING, string_val=[value.encode()])
-            entries.append(Summary.Value(tag=name, metadata=text, tensor=tensor))
-    writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=entries)))
-    writer.flush()

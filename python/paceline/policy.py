@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _ffi, _lib
+from ._files import reading, writing
 from .config import encode_options
+from .envs import _ids
 from .envs.vector import NEXT_STEP, Source, adapt
 from .errors import ConfigError, SpaceError
-from .spaces import ActionLayout, Array, ObsLayout
+from .spaces import ActionLayout, Array, ObsLayout, of_text
 
 
 class Evaluation(NamedTuple):
-    """The returns of whole episodes; std_return is the sample deviation (n - 1)."""
+    """The returns of whole episodes; std_return is the sample deviation (n - 1). returns, lengths: of each."""
 
     episodes: int
     mean_return: float
@@ -27,6 +29,8 @@ class Evaluation(NamedTuple):
     min_return: float
     max_return: float
     mean_length: float
+    returns: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
 
 
 def _unpickled(data: bytes, obs: ObsLayout, actions: ActionLayout) -> Policy:
@@ -46,16 +50,17 @@ class Policy:
         self._handle = handle
         obs_spec, action_spec = _ffi.Spec(), _ffi.Spec()
         _lib.lib().paceline_policy_spec(ctypes.byref(obs_spec), ctypes.byref(action_spec), handle.value)
-        self.obs_layout = obs or ObsLayout.of_spec(obs_spec)
-        self.action_layout = actions or ActionLayout(int(action_spec.n))
         described = _lib.take_json(_lib.lib().paceline_policy_describe, handle.value)
+        kept = of_text(described["host_data"], obs_spec, action_spec)
+        self.obs_layout, self.action_layout = obs or kept[0], actions or kept[1]
         self._outputs: dict[str, int] = {output["name"]: output["len"] for output in described["outputs"]}
         self._calls = itertools.count()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
-        """The network of a checkpoint that a model's save or Policy.save wrote."""
-        return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, _lib.encode(path)))
+        """The network of a checkpoint that a model's save or Policy.save wrote; "x" is "x.zip" where there is no "x"."""
+        with reading(path) as name:
+            return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, _lib.encode(name)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Policy:
@@ -63,8 +68,9 @@ class Policy:
         return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the weights alone, for Policy.load; an older file is kept on failure."""
-        _lib.lib().paceline_policy_save(self._handle.value, _lib.encode(path))
+        """Writes the weights alone, for Policy.load; "x" becomes "x.zip". An older file is kept on failure."""
+        with writing(path) as name:
+            _lib.lib().paceline_policy_save(self._handle.value, _lib.encode(name))
 
     def to_bytes(self) -> bytes:
         """What save writes, for Policy.from_bytes, also in another process."""
@@ -137,14 +143,31 @@ class Policy:
         actions; False draws them from the distribution that the network gives. The same
         arguments give the same result where the environment allows it.
         """
-        if not isinstance(env, str):
+        if isinstance(env, str):
+            name, with_id = _ids.meaning(env, stacklevel=3)
+            if name is None:
+                import gymnasium
+
+                made = gymnasium.make(env, **env_kwargs)
+                try:
+                    return self._evaluate_pushed(adapt(made), episodes, epsilon, seed, not deterministic)
+                finally:
+                    made.close()
+            env, env_kwargs = name, with_id | env_kwargs
+        else:
             return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic)
         out = _ffi.Evaluation()
-        options = _ffi.EvalOptions(sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed % 2**64)
+        size = episodes if 0 < episodes <= 1_000_000 else 0  # others are refused
+        returns, lengths = np.zeros(size), np.zeros(size, np.int64)
+        options = _ffi.EvalOptions(
+            sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed % 2**64,
+            returns=returns.ctypes.data, lengths=lengths.ctypes.data,
+        )  # fmt: skip
         _lib.lib().paceline_policy_evaluate(
             ctypes.byref(out), self._handle.value, _lib.encode(env), encode_options(env_kwargs), ctypes.byref(options)
         )
-        return Evaluation(out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length)
+        numbers = out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length
+        return Evaluation(*numbers, tuple(returns.tolist()), tuple(lengths.tolist()))
 
     def _evaluate_pushed(self, source: Source, episodes: int, epsilon: float, seed: int, sample: bool) -> Evaluation:
         if source.layout.shape != self.obs_layout.shape or source.actions.n != self.action_layout.n:
@@ -180,7 +203,9 @@ class Policy:
             resetting = ended if source.autoreset == NEXT_STEP else np.zeros(n, bool)
         of_each, steps = np.array(played).T
         deviation = of_each.std(ddof=1) if len(played) > 1 else 0.0
-        return Evaluation(len(played), *map(float, (of_each.mean(), deviation, of_each.min(), of_each.max(), steps.mean())))
+        mean, least, most, length = map(float, (of_each.mean(), of_each.min(), of_each.max(), steps.mean()))
+        each = tuple(of_each.tolist()), tuple(int(n) for n in steps)
+        return Evaluation(len(played), mean, float(deviation), least, most, length, *each)
 
     def __reduce__(self) -> Any:
         """Pickled and copied by its bytes, so that it acts the same in any process."""

@@ -1,13 +1,15 @@
 """Gymnasium's spaces as the library's specs, and observations as its rows.
 
-The library knows images (uint8 [C, H, W]) and vectors (float32 [n]). Here
-[H, W] and [H, W, C] images become [C, H, W], float64 becomes float32, and
-other shapes are laid flat.
+The library knows images (uint8 [C, H, W]) and vectors (float32 [n]). Here [H, W] and
+[H, W, C] images become [C, H, W], numbers of other kinds float32, other shapes are laid
+flat, and Discrete and MultiDiscrete become ones among zeros, as in stable-baselines3.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,43 +25,62 @@ Array = npt.NDArray[Any]
 
 
 class ObsLayout:
-    """How one environment's observations are laid out in a row that the library reads."""
+    """How one environment's observations are laid out in a row that the library reads.
 
-    def __init__(self, declared: tuple[int, ...], source: np.dtype[Any], channels_last: bool = False) -> None:
-        self.declared = declared  # shape the environment gives
-        self.source = source  # dtype it gives
-        self.channels_last = channels_last
-        if source == np.uint8:
+    declared, source: shape and dtype that the environment gives; channels_last: an image as
+    [H, W, C]. counts, first: of observations that are numbers of choices (Discrete,
+    MultiDiscrete), how many each has and which is the lowest. image: whether rows are bytes,
+    by default those of [H, W], [H, W, C] and [C, H, W].
+    """
+
+    def __init__(
+        self,
+        declared: tuple[int, ...],
+        source: np.dtype[Any],
+        channels_last: bool = False,
+        counts: tuple[int, ...] = (),
+        first: tuple[int, ...] = (),
+        image: bool | None = None,
+    ) -> None:
+        self.declared, self.source, self.channels_last, self.counts, self.first = declared, source, channels_last, counts, first
+        self.image = source == np.uint8 and len(declared) in (2, 3) and not counts if image is None else image
+        if self.image:
             self.dtype: np.dtype[Any] = np.dtype(np.uint8)
-            shape = declared if len(declared) > 2 else (1, *declared)
+            shape = (1, *declared) if len(declared) == 2 else declared
             self.shape: tuple[int, ...] = (shape[2], shape[0], shape[1]) if channels_last else shape
         else:
             self.dtype = np.dtype(np.float32)
-            self.shape = (int(np.prod(declared, dtype=np.int64)),)
+            self.shape = (sum(counts) if counts else int(np.prod(declared, dtype=np.int64)),)
 
     @classmethod
     def of_space(cls, space: gymnasium.Space[Any]) -> ObsLayout:
-        """The layout for a Gymnasium space; refuses all but Box of uint8 or float."""
+        """The layout for a Gymnasium space; refuses Dict, Tuple and other spaces of several parts."""
         from gymnasium import spaces
 
-        if not isinstance(space, spaces.Box):
-            raise ConfigError(f"observation space: {type(space).__name__}, must be Box")
+        if isinstance(space, spaces.Discrete):
+            return cls((), np.dtype(space.dtype), counts=(int(space.n),), first=(int(space.start),))
+        if isinstance(space, spaces.MultiDiscrete):
+            counts, first = (tuple(np.asarray(n).reshape(-1).tolist()) for n in (space.nvec, space.start))
+            return cls(tuple(space.nvec.shape), np.dtype(space.dtype), counts=counts, first=first)
+        if not isinstance(space, (spaces.Box, spaces.MultiBinary)):
+            raise ConfigError(
+                f"observation space: {type(space).__name__}, must be Box, Discrete, MultiDiscrete or MultiBinary; "
+                "gymnasium.wrappers.FlattenObservation makes a Box of it"
+            )
         shape, dtype = tuple(int(n) for n in space.shape), np.dtype(space.dtype)
         if any(n < 1 for n in shape) or not shape:
             raise ConfigError(f"observation space: shape {shape}, must have at least one axis and no empty one")
-        if dtype == np.uint8:
-            if len(shape) not in (2, 3):
-                raise ConfigError(f"observation space: uint8 of shape {shape}, must be [H, W], [H, W, C] or [C, H, W]")
-            # An image's smallest axis is its channels': the last of [84, 84, 3], but not of [4, 84, 84].
-            return cls(shape, dtype, channels_last=len(shape) == 3 and shape[2] < shape[0] and shape[2] <= shape[1])
-        if dtype.kind != "f":
-            raise ConfigError(f"observation space: dtype {dtype}, must be uint8 or float")
-        return cls(shape, dtype)
+        if dtype == np.uint8 and len(shape) > 3:
+            raise ConfigError(f"observation space: uint8 of shape {shape}, must be [H, W], [H, W, C] or [C, H, W], or a vector")
+        if dtype.kind not in "fiub":
+            raise ConfigError(f"observation space: dtype {dtype}, must be of numbers or bool")
+        # An image's smallest axis is its channels': the last of [84, 84, 3], but not of [4, 84, 84].
+        return cls(shape, dtype, channels_last=dtype == np.uint8 and len(shape) == 3 and shape[2] < shape[0] and shape[2] <= shape[1])
 
     @classmethod
     def of_spec(cls, spec: _ffi.Spec) -> ObsLayout:
-        shape = tuple(spec.shape[: spec.ndim])
-        return cls(shape, np.dtype(np.uint8 if spec.dtype == _ffi.UINT8 else np.float32))
+        is_bytes = spec.dtype == _ffi.UINT8
+        return cls(tuple(spec.shape[: spec.ndim]), np.dtype(np.uint8 if is_bytes else np.float32), image=is_bytes)
 
     def spec(self) -> _ffi.Spec:
         dtype = _ffi.UINT8 if self.dtype == np.uint8 else _ffi.FLOAT32
@@ -73,7 +94,12 @@ class ObsLayout:
         """The Gymnasium space; low and high: of numbers that are no image's."""
         from gymnasium import spaces
 
-        if self.dtype == np.uint8:
+        if self.counts:
+            if not self.declared:
+                return spaces.Discrete(self.counts[0], start=self.first[0])
+            counts, first = (np.reshape(n, self.declared) for n in (self.counts, self.first))
+            return spaces.MultiDiscrete(counts, dtype=self.source.type, start=first)
+        if self.image:
             return spaces.Box(0, 255, self.declared, np.uint8)
         return spaces.Box(low, high, self.declared, np.float32)
 
@@ -81,19 +107,37 @@ class ObsLayout:
         """Refuses observations that do not keep to the space."""
         if obs.shape != rows + self.declared:
             raise SpaceError(f"{what}: observation of shape {obs.shape}, its space says {rows + self.declared}")
-        if obs.dtype != self.source and not (obs.dtype.kind == "f" and self.source.kind == "f"):
+        if not self._reads(obs.dtype, ""):
             raise SpaceError(f"{what}: observation of dtype {obs.dtype}, its space says {self.source}")
+
+    def _reads(self, dtype: np.dtype[Any], more: str) -> bool:
+        """Whether numbers of a dtype can be taken: those of the space's kind, and of the kinds in more."""
+        same = "iu" if self.source.kind in "iu" and not self.image else self.source.kind
+        return bool(dtype == self.source) or (not self.image and dtype.kind in same + more)
 
     def rows(self, obs: Array) -> Array:
         """A batch of the environment's observations, arranged as the library's; may be a view."""
+        if self.counts:
+            return self._ones(obs.reshape(len(obs), -1))
         if self.channels_last:
             obs = np.moveaxis(obs, -1, -3)
         return obs.reshape((obs.shape[0], *self.shape))
 
+    def _ones(self, choices: Array) -> Array:
+        """A one for each choice among as many zeros as there are others."""
+        chosen = choices - np.asarray(self.first)
+        wrong = np.argwhere((chosen < 0) | (chosen >= np.asarray(self.counts)))
+        if len(wrong):
+            i, k = wrong[0]
+            raise SpaceError(f"observation {choices[i, k]}, must be {self.first[k]} to {self.first[k] + self.counts[k] - 1}")
+        out = np.zeros((len(choices), *self.shape), np.float32)
+        np.put_along_axis(out, chosen.astype(np.int64) + np.cumsum((0, *self.counts[:-1])), 1, axis=1)
+        return out
+
     def batch(self, observation: Any) -> tuple[Array, bool]:
         """(contiguous rows, whether it was a batch) of what a user hands to predict."""
         obs = np.asarray(observation)
-        if obs.dtype != self.source and not (obs.dtype.kind in "fiu" and self.source.kind == "f"):
+        if not self._reads(obs.dtype, "" if self.counts else "fiub"):
             raise SpaceError(f"observation: dtype {obs.dtype}, must be {self.source}")
         for layout in self._forms():
             batched = obs.ndim == len(layout.declared) + 1
@@ -105,12 +149,31 @@ class ObsLayout:
     def _forms(self) -> list[ObsLayout]:
         """The declared form, and for images [C, H, W], [H, W, C] and [H, W] as well."""
         forms = [self]
-        if self.dtype == np.uint8:
+        if self.image and len(self.shape) == 3:
             c, h, w = self.shape
             forms += [ObsLayout((c, h, w), self.source), ObsLayout((h, w, c), self.source, channels_last=True)]
             if c == 1:
                 forms.append(ObsLayout((h, w), self.source))
         return forms
+
+
+def to_text(obs: ObsLayout, actions: ActionLayout) -> str:
+    """Both layouts as the text that checkpoints keep for the host (the setting host_data)."""
+    of_obs = {"shape": obs.declared, "dtype": obs.source.name, "channels_last": obs.channels_last, "counts": obs.counts, "first": obs.first}
+    return json.dumps({"python": {"obs": of_obs, "first_action": actions.start}})
+
+
+def of_text(text: str, obs: _ffi.Spec, action: _ffi.Spec) -> tuple[ObsLayout, ActionLayout]:
+    """What to_text wrote; of a text that another host wrote, and of none, the library's own layouts."""
+    own = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
+    try:
+        kept = json.loads(text)["python"]
+        o: Mapping[str, Any] = kept["obs"]
+        layout = ObsLayout(tuple(o["shape"]), np.dtype(o["dtype"]), o["channels_last"], tuple(o["counts"]), tuple(o["first"]))
+        first = int(kept["first_action"])
+    except (ValueError, KeyError, TypeError):
+        return own
+    return (layout, ActionLayout(int(action.n), first)) if layout.shape == own[0].shape else own
 
 
 class ActionLayout:

@@ -1,10 +1,14 @@
 """Keywords: what is translated, what is refused, and with which words."""
 
+import math
+import warnings
+
+import numpy as np
 import pytest
 
 from paceline.config import Config, describe, methods
 from paceline.dqn import settings
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineWarning
 from paceline.schedules import linear
 
 
@@ -23,24 +27,51 @@ def test_learning_rates(given, start, end):
     out = settings({"learning_rate": given})
     assert out["learning_rate"] == pytest.approx(start)
     assert out["learning_rate_final"] == (None if end is None else pytest.approx(end))
+    assert out["learning_rate_schedule"] is None
+
+
+@pytest.mark.parametrize(
+    "name, function",
+    {
+        "exponential": lambda p: 1e-3 * math.exp(-8 * (1 - p)),
+        "to 0 by the square": lambda p: 1e-3 * p * p,
+        "flat from half of the run": lambda p: 1e-4 if 1 - p > 0.5 else 1e-3 + (1 - p) * (1e-4 - 1e-3) / 0.5,
+        "flat from 0.13": lambda p: 1e-4 if 1 - p > 0.13 else 1e-3 + (1 - p) * (1e-4 - 1e-3) / 0.13,
+        "steps": lambda p: 1e-3 if p > 2 / 3 else 5e-4 if p > 0.1 else 1e-5,
+        "cosine": lambda p: 1e-3 * (1 + math.cos(math.pi * (1 - p))) / 2,
+        "a bump": lambda p: 1e-4 + 1e-3 * math.exp(-((p - 0.7137) ** 2) / 2e-6),
+    }.items(),
+)
+def test_functions_of_the_remaining_progress(name, function):
+    out = settings({"learning_rate": function})
+    assert out["learning_rate"] == function(1.0) and out["learning_rate_final"] is None
+    shares, values = np.array([point.split(":") for point in out["learning_rate_schedule"].split(",")], float).T
+    assert len(shares) < 1000 and shares[0] == 0 and shares[-1] == 1
+    fine = np.linspace(0, 1, 7919)
+    want, got = np.array([function(1 - x) for x in fine]), np.interp(fine, shares, values)
+    assert np.all(np.abs(got - want) <= 1e-3 * np.abs(want) + 1e-12)
+    config = Config()
+    config.update(out)
+    assert config.get("learning_rate_schedule").count(":") == len(shares)
+    config.close()
 
 
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"tau": 0.005}, "tau: 0.005, must be 1"),
         ({"n_steps": 3}, "n_steps: 3, must be 1"),
         ({"replay_buffer_class": dict}, "replay_buffer_class"),
         ({"device": "cuda"}, "device: 'cuda', must be 'auto' or 'cpu'"),
         ({"_init_setup_model": False}, "_init_setup_model"),
         ({"stats_window_size": 50}, "stats_window_size: 50, must be 100"),
         ({"train_freq": (1, "episode")}, "train_freq: .*must be in steps"),
-        ({"learning_rate": lambda p: p * p}, "straight line"),
+        ({"learning_rate": lambda p: 2 + math.sin(1e5 * p)}, "learning_rate: the function given bends too often"),
+        ({"learning_rate": lambda p: None}, "learning_rate: None, must be a number"),
         ({"learning_rate": "fast"}, "learning_rate: 'fast', must be a number"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\] is not known"),
         ({"policy_kwargs": {"optimizer_kwargs": {"betas": 1}}}, "betas"),
-        ({"policy_kwargs": {"activation_fn": "tanh"}}, "must be ReLU"),
+        ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
     ],
 )
 def test_what_is_not_built_is_refused(keywords, says):
@@ -52,15 +83,35 @@ def test_other_keywords_of_sb3():
     assert settings({"train_freq": (4, "step"), "gradient_steps": -1}) == {"train_freq": 4, "gradient_steps": 4}
     assert settings({"max_grad_norm": None}) == {"max_grad_norm": 0}
     assert settings({"exploration_fraction": 0.2})["exploration_steps"] == 0
-    kwargs = {"net_arch": [8, 4], "optimizer_class": type("RMSprop", (), {}), "optimizer_kwargs": {"eps": 1e-5}}
-    assert settings({"policy_kwargs": kwargs}) == {"net_arch": [8, 4], "optimizer": "rmsprop", "optimizer_eps": 1e-5}
+    kwargs = {
+        "net_arch": [8, 4],
+        "activation_fn": type("Tanh", (), {}),
+        "optimizer_class": type("RMSprop", (), {}),
+        "optimizer_kwargs": {"eps": 1e-5},
+    }
+    assert settings({"policy_kwargs": kwargs}) == {
+        "net_arch": [8, 4], "activation_fn": "tanh", "optimizer": "rmsprop", "optimizer_eps": 1e-5,
+    }  # fmt: skip
+
+
+def test_tau_below_1_is_not_concurrent_by_default():
+    with pytest.warns(PacelineWarning, match="tau: 0.005 makes concurrent default to False"):
+        assert settings({"tau": 0.005, "concurrent": None}) == {"tau": 0.005, "concurrent": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert settings({"tau": 0.005, "concurrent": True})["concurrent"] is True
+        assert settings({"tau": 1.0, "concurrent": None})["concurrent"] is True
+        assert settings({"tau": 0.005}) == {"tau": 0.005}  # over a preset or a file, which say whether concurrent
 
 
 def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
     from paceline.dqn import DQN
 
-    elsewhere = {"env", "env_options", "net_arch", "learning_rate_final", "autoreset", "action_masks"}
+    elsewhere = {
+        "env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset",
+        "normalize_images", "host_data", "action_masks",
+    }  # fmt: skip
     assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from envs import SMALL
-from paceline import DQN, Policy
+from paceline import A2C, DQN, Policy
 from paceline.callbacks import BaseCallback, CheckpointCallback, EvalCallback, StopTrainingOnRewardThreshold
 from paceline.errors import (
     BusyError,
@@ -202,7 +202,7 @@ def test_going_on_from_a_checkpoint_is_as_if_never_stopped(tmp_path, first):
 
 
 def test_bad_checkpoints(tmp_path):
-    path = tmp_path / "model"
+    path = tmp_path / "model.zip"
     with small() as model:
         model.learn(100)
         model.save(path, replay=True)
@@ -213,20 +213,21 @@ def test_bad_checkpoints(tmp_path):
             with pytest.raises(PacelineError) as caught:
                 DQN.load(bad)
             assert name in str(caught.value) and "\n" not in str(caught.value)
-        with pytest.raises(CheckpointError, match="nothing-here"):
+        with pytest.raises(CheckpointError, match=r"nothing-here: no such file, and no .*nothing-here\.zip") as caught:
             DQN.load(tmp_path / "nothing-here")
-        with pytest.raises(OSError, match="no-such-folder"):
-            model.save(tmp_path / "no-such-folder" / "model")
+        assert isinstance(caught.value, FileNotFoundError)
+        with pytest.raises(OSError, match="model"):
+            model.save(path / "model")
         assert model.num_timesteps == 100
 
 
 def test_full_disk_keeps_the_old_file(tmp_path):
     with small() as model:
         model.save(tmp_path / "model")
-        before = (tmp_path / "model").read_bytes()
+        before = (tmp_path / "model.zip").read_bytes()
         with pytest.raises(OSError):
             model.save("/dev/full/model")
-        assert (tmp_path / "model").read_bytes() == before
+        assert (tmp_path / "model.zip").read_bytes() == before
         model.learn(100)
 
 
@@ -293,8 +294,9 @@ def test_ready_made_callbacks(tmp_path):
     with small() as model:
         model.learn(400, [CheckpointCallback(100, tmp_path / "saved"), evaluation])
         assert model.num_timesteps == 150
-    assert [p.name for p in (tmp_path / "saved").iterdir()] == ["rl_model_100_steps.paceline"]
-    Policy.load(tmp_path / "best_model.paceline").close()
+    assert [p.name for p in (tmp_path / "saved").iterdir()] == ["rl_model_100_steps.zip"]
+    Policy.load(tmp_path / "best_model").close()
+    DQN.load(tmp_path / "best_model").close()
 
 
 def test_an_exception_in_a_callback_leaves_a_usable_model(tmp_path):
@@ -401,8 +403,7 @@ def test_closed_models_say_so():
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"batch_size": 1000}, "batch_size"),
-        ({"learning_starts": 4}, "learning_starts: 4, must be at least batch_size"),
+        ({"batch_size": 60_000}, "batch_size: 60000, must be at most buffer_size"),
         ({"actor": "online"}, "actor: online, must be target or snapshot"),
         ({"gamma": 1.5}, "gamma: 1.5"),
         ({"window": 1}, "window: 1, must be at least num_envs"),
@@ -416,7 +417,7 @@ def test_settings_that_do_not_go_together(keywords, says):
 
 def test_other_bad_arguments():
     with pytest.raises(ConfigError, match="CartPole-v1"):
-        DQN("MlpPolicy", "CartPole-v0")
+        DQN("MlpPolicy", "CartPole-v7")
     with pytest.raises(ConfigError, match="env: builtins.int, must be the name"):
         DQN("MlpPolicy", 3)
     with pytest.raises(ConfigError, match="layers are fixed"):
@@ -435,6 +436,74 @@ def test_a_replay_that_does_not_fit_is_refused_at_once():
         DQN("CnnPolicy", "Catch-v0", buffer_size=10**9, learning_starts=100)
     assert isinstance(caught.value, MemoryError)
     assert sum(word[0].isdigit() for word in str(caught.value).replace("(", " ").split()) >= 2
+
+
+def test_a_short_warm_up_lasts_a_minibatch():
+    with pytest.warns(PacelineWarning, match="learning_starts: 0 is below batch_size and acts as 128"):
+        model = small(learning_starts=0, batch_size=128)
+    with model:
+        model.learn(200, log_interval=None)
+        assert model.setting("learning_starts") == "128" and model.stats["updates"] > 0
+
+
+def test_tau():
+    with pytest.warns(PacelineWarning, match="tau: 0.1 makes concurrent default to False") as caught:
+        model = small(tau=0.1, target_update_interval=8)
+    assert caught[0].filename == __file__ and len(caught) == 1
+    with model:
+        assert model.setting("concurrent") == "false" and model.setting("tau") == "0.1"
+        before = model.get_parameters()["policy"]["q_net_target.q_net.0.weight"].copy()
+        model.learn(200, log_interval=None)
+        weights = model.get_parameters()["policy"]
+        moved, ahead = (abs(weights[f"{net}.q_net.0.weight"] - before).max() for net in ("q_net_target", "q_net"))
+        assert 0 < moved < ahead
+    with pytest.raises(ConfigError, match="tau: 2, must be 1e-06 to 1"):
+        small(tau=2.0)
+
+
+@pytest.mark.parametrize("name, f", [("Tanh", np.tanh), ("ReLU", lambda x: np.maximum(x, 0))])
+def test_the_activation_is_the_one_asked_for(name, f, tmp_path):
+    obs = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
+    with small(policy_kwargs={"net_arch": [16], "activation_fn": type(name, (), {})}) as model:
+        model.learn(100, log_interval=None).save(tmp_path / "run")
+        w = {key.removeprefix("q_net.q_net."): value for key, value in model.get_parameters()["policy"].items()}
+        want = f(obs @ w["0.weight"].T + w["0.bias"]) @ w["2.weight"].T + w["2.bias"]
+        with model.policy_snapshot() as policy, Policy.load(tmp_path / "run") as loaded:
+            assert np.allclose(policy.q_values(obs), want, atol=1e-5)
+            assert np.array_equal(policy.q_values(obs), loaded.q_values(obs))
+
+
+def test_a_learning_rate_of_any_shape_is_saved(tmp_path):
+    def rate(progress):
+        return 1e-3 * 0.01 ** (1 - progress)
+
+    with small(learning_rate=rate) as model:
+        model.learn(400, log_interval=None, callback=lambda here, _: here["self"].num_timesteps < 200)
+        assert model.stats["learning_rate"] == pytest.approx(rate(1 - model.num_timesteps / 400), rel=1e-3)
+        model.save(tmp_path / "half", replay=True)
+        with DQN.load(tmp_path / "half") as again, DQN.load(tmp_path / "half", learning_rate=1e-4) as other:
+            for each in model, again, other:
+                each.learn(200, reset_num_timesteps=False, log_interval=None)
+            assert model.hashes() == again.hashes() and again.stats["learning_rate"] == pytest.approx(1e-5, rel=1e-2)
+            assert other.setting("learning_rate_schedule") == ""
+
+
+@pytest.mark.parametrize("method, keywords", [(DQN, {"buffer_size": 200, "learning_starts": 64}), (A2C, {})])
+def test_images_that_are_not_divided_by_255(method, keywords, tmp_path):
+    kwargs = {"policy_kwargs": {"normalize_images": False}}
+    with method("CnnPolicy", "Catch-v0", seed=1, **keywords, **kwargs) as raw, method("CnnPolicy", "Catch-v0", seed=1, **keywords) as usual:
+        obs = np.random.default_rng(1).integers(0, 256, (3, *raw.obs_layout.shape), np.uint8)
+        weights = usual.get_parameters()["policy"]
+        raw.set_parameters({"policy": {name: w / 255 if name.endswith("cnn.0.weight") else w for name, w in weights.items()}})
+        raw.save(tmp_path / "run")
+        with raw.policy_snapshot() as a, usual.policy_snapshot() as b, Policy.load(tmp_path / "run") as c:
+            for name, want in b.outputs(obs).items():
+                assert np.allclose(a.outputs(obs)[name], want, atol=1e-5)
+                assert np.array_equal(a.outputs(obs)[name], c.outputs(obs)[name])
+            assert np.array_equal(Policy.from_bytes(a.to_bytes()).outputs(obs)[name], c.outputs(obs)[name])
+        raw.learn(100, log_interval=None)
+        with pytest.raises(ConfigError, match='normalize_images: the checkpoint has "false", this trainer has "true"'):
+            method.load(tmp_path / "run", policy_kwargs={"normalize_images": True})
 
 
 def test_notices_are_warnings():

@@ -224,14 +224,22 @@ def test_actions_count_from_the_space_start():
         assert model.predict(np.zeros(4), deterministic=True)[0] in (-1, 0, 1)
 
 
-def test_load_needs_the_environment(tmp_path):
-    path = tmp_path / "model"
+def test_load_without_the_environment(tmp_path):
+    path = tmp_path / "model.zip"
     with DQN("MlpPolicy", Counter(), **SMALL) as model:
         model.learn(200)
         model.save(path, replay=True)
         hashes = model.hashes()
-    with pytest.raises(ConfigError, match="env: None, must be given"):
-        DQN.load(path)
+    with DQN.load(path) as model:
+        assert model.hashes() == hashes and model.get_env() is None
+        model.predict(Counter().reset()[0])
+        assert model.evaluate(Counter(), 2).episodes == 2
+        model.save(tmp_path / "again", replay=True)
+        with pytest.raises(ConfigError, match="env: None, must be an environment for learn, see set_env"):
+            model.learn(100)
+        model.set_env(Counter())
+        model.learn(100, reset_num_timesteps=False)
+        assert model.num_timesteps == 300
     with DQN.load(path, Counter()) as model:
         assert model.hashes() == hashes
         model.learn(100, reset_num_timesteps=False)

@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from paceline.errors import ConfigError, SpaceError
-from paceline.spaces import ActionLayout, ObsLayout
+from paceline.spaces import ActionLayout, ObsLayout, of_text, to_text
 
 
 def image(*shape):
@@ -55,16 +55,42 @@ def test_vectors_are_laid_flat_as_float32():
 @pytest.mark.parametrize(
     "space, says",
     [
-        (spaces.Discrete(5), "observation space: Discrete, must be Box"),
-        (spaces.Dict({"a": spaces.Discrete(2)}), "observation space: Dict, must be Box"),
-        (spaces.Box(0, 1, (3,), np.int64), "dtype int64, must be uint8 or float"),
-        (spaces.Box(0, 255, (3,), np.uint8), r"\(3,\), must be \[H, W\]"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), "observation space: Dict, must be Box.*FlattenObservation"),
+        (spaces.Box(0, 255, (2, 3, 4, 5), np.uint8), r"\(2, 3, 4, 5\), must be \[H, W\]"),
         (spaces.Box(0, 1, (), np.float32), "at least one axis"),
     ],
 )
 def test_other_observations_are_refused(space, says):
     with pytest.raises(ConfigError, match=says):
         ObsLayout.of_space(space)
+
+
+@pytest.mark.parametrize(
+    "space, given, row",
+    [
+        (spaces.Discrete(3, start=5), 6, [0, 1, 0]),
+        (spaces.MultiDiscrete([2, 3]), [1, 2], [0, 1, 0, 0, 1]),
+        (spaces.MultiBinary(3), [1, 0, 1], [1, 0, 1]),
+        (spaces.Box(-5, 5, (2,), np.int64), [-5, 3], [-5, 3]),
+        (spaces.Box(0, 255, (3,), np.uint8), [0, 7, 255], [0, 7, 255]),
+        (spaces.Box(0, 1, (2,), np.bool_), [True, False], [1, 0]),
+    ],
+)
+def test_other_numbers_become_float32(space, given, row):
+    layout = ObsLayout.of_space(space)
+    assert (layout.dtype == np.float32 and layout.space() == space) or not layout.counts
+    given = np.asarray(given, space.dtype)
+    rows, batched = layout.batch(given)
+    assert rows.dtype == np.float32 and rows.tolist() == [row] and not batched
+    assert layout.batch(np.stack([given, given]))[0].tolist() == [row, row]
+    text = to_text(layout, ActionLayout(2, 7))
+    again, actions = of_text(text, layout.spec(), ActionLayout(2).spec())
+    assert vars(again) == vars(layout) and actions.start == 7
+
+
+def test_a_choice_outside_its_space_is_refused():
+    with pytest.raises(SpaceError, match="observation 8, must be 5 to 7"):
+        ObsLayout.of_space(spaces.Discrete(3, start=5)).batch(8)
 
 
 @pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])

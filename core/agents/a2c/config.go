@@ -24,7 +24,8 @@ type Config struct {
 
 	LearningRate       float64
 	LearningRateFinal  float64 // NaN: constant
-	NSteps             int     // t_max
+	LearningRateCurve  train.Curve
+	NSteps             int // t_max
 	Gamma              float64
 	GAELambda          float64
 	EntCoef            float64 // beta
@@ -54,10 +55,11 @@ var Settings = settings.New[Config]("a2c", append(train.CommonSettings(func(c *C
 	settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy's head", func(c *Config) *[]int { return &c.NetArchPi }),
 	settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value's head", func(c *Config) *[]int { return &c.NetArchVf }),
 	settings.Text("trunk", trunkAuto, "layers below the two heads: shared (one trunk), separate (one for each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{trunkAuto, trunkShared, trunkSeparate}, func(c *Config) *string { return &c.Trunk }),
-	settings.Text("activation_fn", "tanh", "what follows each of MlpPolicy's hidden layers: tanh or relu", []string{"tanh", "relu"}, func(c *Config) *string { return &c.ActivationFn }),
+	train.Activation("tanh", func(c *Config) *string { return &c.ActivationFn }),
 	settings.Bool("ortho_init", true, "orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1) and biases 0; else uniform by the number of inputs", func(c *Config) *bool { return &c.OrthoInit }),
 	settings.Float("learning_rate", 7e-4, 0, 1e3, "step size of the optimiser", func(c *Config) *float64 { return &c.LearningRate }),
 	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
+	train.RateCurve(func(c *Config) *train.Curve { return &c.LearningRateCurve }),
 	settings.Int("n_steps", 5, 1, nn.MaxRows, "rounds before an update, whose minibatch is n_steps * num_envs steps", func(c *Config) *int { return &c.NSteps }),
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
 	settings.Float("gae_lambda", 1, 0, 1, "lambda of generalised advantage estimation; 1: n-step returns", func(c *Config) *float64 { return &c.GAELambda }),
@@ -111,7 +113,7 @@ func (c *Config) fit(spec env.Spec) (nn.Spec, error) {
 		trunks = trunks[:1]
 	}
 	net := nn.Spec{
-		Obs: spec.Obs, Trunks: trunks, Precision: nn.Precision(c.Precision), Init: "uniform",
+		Obs: spec.Obs, Trunks: trunks, Precision: nn.Precision(c.Precision), RawImages: !c.NormalizeImages, Init: "uniform",
 		Heads: []nn.Head{{Name: "pi", Out: spec.Action.N}, {Name: "v", Out: 1, Trunk: len(trunks) - 1}},
 	}
 	if c.OrthoInit {
@@ -138,7 +140,7 @@ func (c *Config) optimizer() nn.OptimizerConfig {
 	return nn.OptimizerConfig{Name: "rmsprop", Decay: c.RMSPropAlpha, Eps: c.RMSPropEps, EpsInside: c.RMSPropEpsInside, FirstAverage: float64(c.RMSPropFirst)}
 }
 
-// rate is the learning rate as a line over a run of total steps.
+// rate is the learning rate over a run of total steps.
 func (c *Config) rate(total int64) train.Schedule {
-	return train.Line(c.LearningRate, c.LearningRateFinal, total)
+	return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)
 }

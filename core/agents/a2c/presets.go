@@ -21,6 +21,7 @@ var sb3 = []settings.Row{
 	{"ortho_init", "true"},
 	{"learning_rate", "0.0007"},
 	{"learning_rate_final", ""},
+	{"learning_rate_schedule", ""},
 	{"n_steps", "5"},
 	{"gamma", "0.99"},
 	{"gae_lambda", "1"},

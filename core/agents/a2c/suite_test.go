@@ -20,7 +20,7 @@ func subject(edit map[string]string) traintest.Subject {
 			a.Optimizer = &traintest.HookedOptimizer{Optimizer: a.Optimizer, Before: before}
 		},
 		// 65,536 rows through ten thousand layers
-		Large: []string{"n_steps", "16384", "net_arch_pi", strings.Repeat("100,", 9999) + "100", "trunk", "separate"},
+		Large: []string{"n_steps", "16384", "net_arch_pi", strings.Repeat("500,", 999) + "500", "trunk", "separate"},
 	}
 }
 

@@ -103,13 +103,20 @@ func (d *DQN) boundary(p *train.Pause) error {
 	return nil
 }
 
-// updateTarget copies theta if t has reached or passed a multiple of C since the
-// last copy; t = 0 is one.
+// updateTarget moves theta-minus if t has reached or passed a multiple of C since the
+// last time, by as many steps of tau as there were multiples; at t = 0 it is a copy.
 func (d *DQN) updateTarget() {
-	if passed := d.clock.T / d.cfg.targetInterval(); passed > d.clock.Copies {
-		d.clock.Copies = passed
+	passed := d.clock.T / d.cfg.targetInterval()
+	steps := passed - d.clock.Copies
+	switch {
+	case steps <= 0:
+		return
+	case d.cfg.Tau == 1 || d.clock.Copies < 0:
 		d.thetaMinus.CopyFrom(d.theta)
+	default:
+		d.device.Average(d.thetaMinus, d.theta, 1-power(1-d.cfg.Tau, steps))
 	}
+	d.clock.Copies = passed
 }
 
 // randomRound is a round of the warm-up.

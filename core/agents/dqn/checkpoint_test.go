@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -347,7 +348,7 @@ func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
 	a := must(p.Evaluate("CartPole-v1", nil, policy.EvalOptions{Episodes: 40, Epsilon: 0.1, Seed: 5}))(t)
 	b := must(p.Evaluate("CartPole-v1", nil, policy.EvalOptions{Episodes: 40, Epsilon: 0.1, Seed: 5}))(t)
 	c := must(p.Evaluate("CartPole-v1", nil, policy.EvalOptions{Episodes: 40, Epsilon: 0.1, Seed: 6}))(t)
-	if a != b || a == c || a.Episodes != 40 || a.MeanReturn != a.MeanLen {
+	if !reflect.DeepEqual(a, b) || reflect.DeepEqual(a, c) || a.Episodes != 40 || a.MeanReturn != a.MeanLen {
 		t.Errorf("%+v, %+v, %+v", a, b, c)
 	}
 	if _, err := p.Evaluate("Catch-v0", nil, policy.EvalOptions{Episodes: 4, Epsilon: 0, Seed: 0}); err == nil || !strings.Contains(err.Error(), "as the policy's") {

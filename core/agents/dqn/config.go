@@ -12,7 +12,8 @@ import (
 // name that C and Python use for it.
 type Config struct {
 	train.Common
-	NetArch []int
+	NetArch      []int
+	ActivationFn string
 
 	Concurrent   bool
 	Synchronized bool
@@ -21,14 +22,16 @@ type Config struct {
 
 	LearningRate         float64
 	LearningRateFinal    float64 // NaN: constant
-	BufferSize           int     // of the replay memory D
-	LearningStarts       int     // N
+	LearningRateCurve    train.Curve
+	BufferSize           int // of the replay memory D
+	LearningStarts       int // N
 	BatchSize            int
 	Gamma                float64
 	DoubleQ              bool
 	TrainFreq            int // F = TrainFreq / GradientSteps
 	GradientSteps        int
 	TargetUpdateInterval int // C
+	Tau                  float64
 	ExplorationFraction  float64
 	ExplorationInitial   float64
 	ExplorationFinal     float64
@@ -52,20 +55,23 @@ const (
 // reading.
 var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
 	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers", func(c *Config) *[]int { return &c.NetArch }),
+	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),
 	settings.Bool("concurrent", true, "Concurrent Training (section 3 of the paper): updates run beside the samplers, on experience up to the last window", func(c *Config) *bool { return &c.Concurrent }),
 	settings.Bool("synchronized", true, "Synchronized Execution (section 4): one forward pass for all environments of a round, instead of one each", func(c *Config) *bool { return &c.Synchronized }),
 	settings.Text("actor", ActorAuto, "parameters that choose actions: online (theta), target (theta-minus), snapshot (theta at the window's start); auto: snapshot when concurrent, else online", []string{ActorAuto, ActorOnline, ActorTarget, ActorSnapshot}, func(c *Config) *string { return &c.Actor }),
 	settings.Int("window", 0, 0, 1<<40, "steps between two flushes into the replay memory; 0: min(target_update_interval, 1000), or target_update_interval with actor target", func(c *Config) *int { return &c.Window }),
 	settings.Float("learning_rate", 1e-4, 0, 1e3, "step size of the optimiser", func(c *Config) *float64 { return &c.LearningRate }),
 	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
+	train.RateCurve(func(c *Config) *train.Curve { return &c.LearningRateCurve }),
 	settings.Int("buffer_size", 1_000_000, 1, 1<<40, "transitions that can be sampled from the replay memory", func(c *Config) *int { return &c.BufferSize }),
-	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; at least batch_size", func(c *Config) *int { return &c.LearningStarts }),
+	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; below batch_size it acts as batch_size", func(c *Config) *int { return &c.LearningStarts }),
 	settings.Int("batch_size", 32, 1, 65536, "transitions in a minibatch", func(c *Config) *int { return &c.BatchSize }),
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
 	settings.Bool("double_q", false, "Double Q-learning (van Hasselt et al. 2016): theta chooses the action whose value under theta-minus a target has; false: the largest value under theta-minus", func(c *Config) *bool { return &c.DoubleQ }),
 	settings.Int("train_freq", 4, 1, 1<<40, "steps (of all environments together) between two bursts of gradient_steps updates", func(c *Config) *int { return &c.TrainFreq }),
 	settings.Int("gradient_steps", 1, 1, 1<<20, "updates at every multiple of train_freq; a concurrent window spreads them over its steps", func(c *Config) *int { return &c.GradientSteps }),
-	settings.Int("target_update_interval", 10000, 1, 1<<40, "C: steps between two copies theta-minus <- theta", func(c *Config) *int { return &c.TargetUpdateInterval }),
+	settings.Int("target_update_interval", 10000, 1, 1<<40, "C: steps between two updates of theta-minus; see tau", func(c *Config) *int { return &c.TargetUpdateInterval }),
+	settings.Float("tau", 1, 1e-6, 1, "share of theta that theta-minus takes at each multiple of target_update_interval: theta-minus <- tau theta + (1 - tau) theta-minus; 1: a copy. where concurrent, those of a window are taken at its end", func(c *Config) *float64 { return &c.Tau }),
 	settings.Float("exploration_fraction", 0.1, 0, 1, "part of the run over which epsilon falls; ignored if exploration_steps is set", func(c *Config) *float64 { return &c.ExplorationFraction }),
 	settings.Float("exploration_initial_eps", 1, 0, 1, "epsilon at the first step after the warm-up", func(c *Config) *float64 { return &c.ExplorationInitial }),
 	settings.Float("exploration_final_eps", 0.05, 0, 1, "epsilon after it has fallen", func(c *Config) *float64 { return &c.ExplorationFinal }),
@@ -108,15 +114,21 @@ func (c *Config) resolve() (notices []string, err error) {
 	if c.BatchSize > c.BufferSize {
 		return nil, fmt.Errorf("batch_size: %d, must be at most buffer_size (%d)", c.BatchSize, c.BufferSize)
 	}
-	if c.LearningStarts < c.BatchSize {
-		return nil, fmt.Errorf("learning_starts: %d, must be at least batch_size (%d)", c.LearningStarts, c.BatchSize)
-	}
 	if c.BufferSize < c.NumEnvs {
 		return nil, fmt.Errorf("buffer_size: %d, must be at least num_envs (%d)", c.BufferSize, c.NumEnvs)
 	}
+	if c.LearningStarts < c.BatchSize {
+		notices = append(notices, fmt.Sprintf("learning_starts: %d is below batch_size and acts as %d, because the first minibatch is drawn from the warm-up",
+			c.LearningStarts, c.BatchSize))
+		c.LearningStarts = c.BatchSize
+	}
 	if c.Concurrent && c.TargetUpdateInterval < c.Window {
-		notices = append(notices, fmt.Sprintf("target_update_interval: %d is below the window and acts as %d, because theta-minus does not change inside a window",
-			c.TargetUpdateInterval, c.Window))
+		acts := fmt.Sprintf("acts as %d", c.Window)
+		if c.Tau < 1 {
+			acts = "a window's steps of tau are taken at its end, all at once"
+		}
+		notices = append(notices, fmt.Sprintf("target_update_interval: %d is below the window and %s, because theta-minus does not change inside a window",
+			c.TargetUpdateInterval, acts))
 	}
 	return notices, nil
 }

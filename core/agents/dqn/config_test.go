@@ -16,13 +16,12 @@ func TestDefaults(t *testing.T) {
 
 func TestSettingsThatDoNotGoTogether(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
-		"actor: online, must be target or snapshot":             func(c *Config) { c.Actor = ActorOnline },
-		"batch_size: 64, must be at most buffer_size (50)":      func(c *Config) { c.BatchSize, c.BufferSize = 64, 50 },
-		"learning_starts: 15, must be at least batch_size (16)": func(c *Config) { c.LearningStarts = 15 },
-		"window: 3, must be at least num_envs (4)":              func(c *Config) { c.Window = 3 },
-		"env: empty, must name a built-in environment":          func(c *Config) { c.Env = "" },
-		"did you mean CartPole-v1?":                             func(c *Config) { c.Env = "Cartpole-v0" },
-		"buffer_size: 1000000000 needs":                         func(c *Config) { c.Env, c.BufferSize = "Catch-v0", 1_000_000_000 },
+		"actor: online, must be target or snapshot":        func(c *Config) { c.Actor = ActorOnline },
+		"batch_size: 64, must be at most buffer_size (50)": func(c *Config) { c.BatchSize, c.BufferSize = 64, 50 },
+		"window: 3, must be at least num_envs (4)":         func(c *Config) { c.Window = 3 },
+		"env: empty, must name a built-in environment":     func(c *Config) { c.Env = "" },
+		"did you mean CartPole-v1?":                        func(c *Config) { c.Env = "Cartpole-v0" },
+		"buffer_size: 1000000000 needs":                    func(c *Config) { c.Env, c.BufferSize = "Catch-v0", 1_000_000_000 },
 	} {
 		d, err := newTrial(cartpole(edit), nil)
 		if err == nil {
@@ -52,6 +51,15 @@ func TestResolve(t *testing.T) {
 		if _, err := c.resolve(); err != nil || c.Actor != x.actor || c.Window != x.window {
 			t.Errorf("actor %s, window %d, %v, want %s, %d", c.Actor, c.Window, err, x.actor, x.window)
 		}
+	}
+	c := cartpole(func(c *Config) { c.LearningStarts = 15 })
+	said, err := c.resolve()
+	if err != nil || c.LearningStarts != 16 || len(said) != 1 || !strings.HasPrefix(said[0], "learning_starts: 15 is below batch_size and acts as 16") {
+		t.Errorf("learning_starts %d, %q, %v", c.LearningStarts, said, err)
+	}
+	c = cartpole(func(c *Config) { c.TargetUpdateInterval, c.Tau = 8, 0.5 })
+	if said, err = c.resolve(); err != nil || len(said) != 1 || !strings.Contains(said[0], "8 is below the window and a window's steps of tau are taken at its end") {
+		t.Errorf("%q, %v", said, err)
 	}
 	d := newDQN(t, cartpole(func(c *Config) { c.TargetUpdateInterval = 8 }))
 	if text, err := d.Notice(); err != nil || !strings.Contains(text, "target_update_interval: 8 is below the window and acts as 32") {

@@ -11,6 +11,7 @@
 //	W                Config.NumEnvs                environments
 //	N                Config.LearningStarts         warm-up
 //	C                Config.TargetUpdateInterval   target period
+//	                 Config.Tau                    1: theta-minus is copied, else averaged
 //	F                Config.TrainFreq / GradientSteps   train period: see "Which updates are due"
 //	t                clock.T                       agent steps after the warm-up
 //	main thread      DQN.Advance (algorithm.go)    the caller of Run, or of Act and Observe
@@ -37,7 +38,8 @@
 // The paper does everything every C steps. Here the window is a number of its
 // own. At its boundary, in this order: the window's updates are finished; what
 // the samplers saw enters D, unfinished episodes too; theta-minus <- theta if a
-// multiple of C was reached or passed; the snapshot is refreshed; the next
+// multiple of C was reached or passed (with tau below 1, as many steps
+// theta-minus <- tau theta + (1 - tau) theta-minus as multiples); the snapshot is refreshed; the next
 // window's updates may begin. Inside a window D and theta-minus do not change,
 // so its updates are fully defined at its start, and the samplers' steps at
 // theirs: neither depends on who is faster. That is the reason for everything
@@ -48,7 +50,7 @@
 // can return without waiting for the trainer thread.
 //
 // Without concurrency every experience enters D before the next update, and
-// theta-minus is copied at the first round end at or past each multiple of C.
+// theta-minus is updated at the first round end at or past each multiple of C.
 // With W = 1 and both switches off this is textbook DQN.
 //
 // # Which updates are due

@@ -12,6 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // DQN is train.Method by Algorithm 1.
@@ -19,6 +20,8 @@ type DQN struct {
 	cfg  Config // resolved
 	spec env.Spec
 	host *train.Host
+	// device computes for the main thread.
+	device nn.Device
 
 	// Parameter sets by their names in the paper; the snapshot is theta at the
 	// start of the window.
@@ -46,7 +49,7 @@ func init() {
 		Settings: Settings,
 		Common:   func(c any) *train.Common { return &c.(*Config).Common },
 		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:    []string{"env", "env_options", "policy", "net_arch", "num_envs", "optimizer", "actor", "action_masks"},
+		Shape:    []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"},
 		Masks:    true,
 		Memory:   memoryOf,
 		New:      func(s *train.Setup) (train.Method, error) { return newMethod(s) },
@@ -57,9 +60,9 @@ func init() {
 func (c *Config) network(spec env.Spec) nn.Spec {
 	trunk := nn.Trunk{Arch: "nature_cnn"}
 	if c.Policy == train.PolicyMLP {
-		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch}
+		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn}
 	}
-	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision)}
+	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision), RawImages: !c.NormalizeImages}
 }
 
 // fit makes what the environments decide about: the policy where that is "auto",
@@ -130,7 +133,7 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &DQN{cfg: *cfg, spec: s.Spec, host: s.Host}
+	d = &DQN{cfg: *cfg, spec: s.Spec, host: s.Host, device: s.Device}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -244,6 +247,8 @@ func (d *DQN) Policy() policy.Spec {
 func (d *DQN) Digests() []train.Digest {
 	return []train.Digest{{Name: "replay", Sum: d.memory.Hash}}
 }
+
+func (d *DQN) Latest() (*vec.Rows, []int32) { return d.samplers.Latest() }
 
 func (d *DQN) Metrics(m *train.Metrics) {
 	c := &d.clock

@@ -130,18 +130,21 @@ func (s *savedClock) check(cfg *Config) error {
 }
 
 // replayPart is the replay memory. Where the file has none, ours is emptied at the
-// end, and learning_starts random steps fill it again before updates go on.
+// end. Where nothing can be sampled then, learning_starts random steps come before
+// updates go on.
 func (d *DQN) replayPart() checkpoint.Part {
 	p := d.memory.Part("replay.bin", d.spec.Action.N)
+	p.Alone = true
 	read := p.Read
 	p.Read = func(r io.Reader, n int64) (func(), error) {
 		adopt, err := read(r, n)
-		if err != nil || r != nil {
-			return adopt, err
+		if err != nil {
+			return nil, err
 		}
 		return func() {
 			adopt()
-			if d.clock.Warm {
+			d.free = 0
+			if d.clock.Warm && d.memory.Len() == 0 {
 				d.clock.Warm = false
 				d.clock.WarmAt = d.clock.Warmup + int64(d.cfg.LearningStarts)
 			}

@@ -170,6 +170,14 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 		return c.ExplorationInitial + (c.ExplorationFinal-c.ExplorationInitial)*float64(t)/float64(c.ExplorationSteps)
 	}
 	n.rate = func(steps int64) float64 {
+		if bend := float64(total / 3); c.LearningRateCurve != nil { // of TestEveryModeIsAlgorithm1
+			if x := float64(steps); x < bend {
+				return 1e-2 + (2e-2-1e-2)*x/bend
+			} else if steps < total {
+				return 2e-2 + (3e-3-2e-2)*(x-bend)/(float64(total)-bend)
+			}
+			return 3e-3
+		}
 		if steps >= total {
 			return c.LearningRateFinal
 		}
@@ -236,9 +244,19 @@ func (n *naive) update(t *testing.T) {
 }
 
 func (n *naive) updateTarget(every int) {
-	if passed := n.t / int64(every); passed > n.copies {
-		n.copies = passed
-		n.minus.CopyFrom(n.theta)
+	keep := 1.0 // of theta-minus
+	for passed := n.t / int64(every); n.copies < passed; {
+		if n.copies++; n.copies == 0 {
+			keep = 0
+		}
+		keep *= 1 - n.c.Tau
+	}
+	if keep < 1 {
+		for k, v := range n.theta.Host {
+			n.minus.Host[k] = float32(float32(keep)*n.minus.Host[k]) + float32(float32(1-keep)*v)
+		}
+		n.minus.Updates = n.theta.Updates
+		n.minus.Wrote()
 	}
 }
 
@@ -259,7 +277,11 @@ func (n *naive) round(t *testing.T) {
 			n.update(t) // of the window that ends, on what D held
 			n.flush()
 			if n.c.Concurrent {
-				n.updateTarget(max(n.c.TargetUpdateInterval, n.c.Window))
+				every := n.c.TargetUpdateInterval
+				if n.c.Tau == 1 {
+					every = max(every, n.c.Window)
+				}
+				n.updateTarget(every)
 			}
 			n.snapshot.CopyFrom(n.theta)
 			for n.due <= n.t {
@@ -375,6 +397,8 @@ func randomConfig(r *rand.Rand) Config {
 	c.LearningRate, c.LearningRateFinal = 1e-2, 1e-3
 	c.ExplorationSteps, c.ExplorationFinal = 1+r.IntN(200), 0.1
 	c.DoubleQ, c.ActionMasks = r.IntN(2) > 0, r.IntN(2) > 0
+	c.ActivationFn = []string{"relu", "tanh"}[r.IntN(2)]
+	c.Tau = []float64{1, 1, 0.3, 0.02}[r.IntN(4)]
 	return c
 }
 
@@ -384,9 +408,12 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 	for k := range 150 {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
 		c, total := randomConfig(r), int64(100+r.IntN(300))
+		if k%5 == 0 {
+			c.LearningRateCurve = train.Curve{{Share: 0, Value: 1e-2}, {Share: float64(total/3) / float64(total), Value: 2e-2}, {Share: 1, Value: 3e-3}}
+		}
 		driver := []string{"built in", "same step", "next step"}[k%3]
-		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d double=%v masks=%v", k, driver, c.NumEnvs,
-			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.DoubleQ, c.ActionMasks)
+		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d tau=%v double=%v masks=%v", k, driver, c.NumEnvs,
+			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.Tau, c.DoubleQ, c.ActionMasks)
 		t.Run(name, func(t *testing.T) {
 			n := newNaive(t, c, total, driver != "built in", driver == "next step")
 			if driver == "built in" {

@@ -213,18 +213,18 @@ func TestEpisodesComeInOrder(t *testing.T) {
 // A Config need not have been filled in by Set.
 func TestFieldsOutOfRange(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
-		"train_freq: 0, must be 1 to":                 func(c *Config) { c.TrainFreq = 0 },
-		"batch_size: -3, must be 1 to 65536":          func(c *Config) { c.BatchSize = -3 },
-		"num_envs: 0, must be 1 to":                   func(c *Config) { c.NumEnvs = 0 },
-		"gamma: \"NaN\", must be a finite number":     func(c *Config) { c.Gamma = math.NaN() },
-		"target_update_interval: 0, must be 1 to":     func(c *Config) { c.TargetUpdateInterval = 0 },
-		"autoreset: \"\", must be same_step":          func(c *Config) { c.Autoreset = "" },
-		"net_arch: \"8,0\", must be widths of 1 to":   func(c *Config) { c.NetArch = []int{8, 0} },
-		"exploration_final_eps: 1.5, must be 0 to 1":  func(c *Config) { c.ExplorationFinal = 1.5 },
-		"optimizer: \"sgd\", must be adam, adagrad":   func(c *Config) { c.Optimizer = "sgd" },
-		"frame_stack: 3, must divide the first axis":  func(c *Config) { c.FrameStack = 3 },
-		"obs.dtype: float32, must be uint8":           func(c *Config) { c.Policy = train.PolicyCNN },
-		"learning_starts: 1, must be at least batch_": func(c *Config) { c.LearningStarts = 1 },
+		"train_freq: 0, must be 1 to":                func(c *Config) { c.TrainFreq = 0 },
+		"batch_size: -3, must be 1 to 65536":         func(c *Config) { c.BatchSize = -3 },
+		"num_envs: 0, must be 1 to":                  func(c *Config) { c.NumEnvs = 0 },
+		"tau: 0, must be 1e-06 to 1":                 func(c *Config) { c.Tau = 0 },
+		"gamma: \"NaN\", must be a finite number":    func(c *Config) { c.Gamma = math.NaN() },
+		"target_update_interval: 0, must be 1 to":    func(c *Config) { c.TargetUpdateInterval = 0 },
+		"autoreset: \"\", must be same_step":         func(c *Config) { c.Autoreset = "" },
+		"net_arch: \"8,0\", must be widths of 1 to":  func(c *Config) { c.NetArch = []int{8, 0} },
+		"exploration_final_eps: 1.5, must be 0 to 1": func(c *Config) { c.ExplorationFinal = 1.5 },
+		"optimizer: \"sgd\", must be adam, adagrad":  func(c *Config) { c.Optimizer = "sgd" },
+		"frame_stack: 3, must divide the first axis": func(c *Config) { c.FrameStack = 3 },
+		"obs.dtype: float32, must be uint8":          func(c *Config) { c.Policy = train.PolicyCNN },
 	} {
 		c := cartpole(edit)
 		if d, err := newTrial(c, nil); err == nil || !strings.Contains(err.Error(), want) {

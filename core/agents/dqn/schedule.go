@@ -14,7 +14,7 @@ type clock struct {
 	T       int64 `json:"t"`       // t: agent steps after the warm-up
 	Windows int64 `json:"windows"` // boundaries passed, the one at t = 0 included
 	Due     int64 `json:"due"`     // t at which the next window begins
-	Copies  int64 `json:"copies"`  // multiples of C that have refreshed theta-minus
+	Copies  int64 `json:"copies"`  // multiples of C that have moved theta-minus
 	Begun   int64 `json:"begun"`   // updates that were done when this count of steps began
 	End     int64 `json:"end"`     // Warmup + T at which the run ends
 }
@@ -58,7 +58,7 @@ func newSchedule(c *Config, total int64) schedule {
 	}
 	return schedule{
 		Epsilon: train.Line(c.ExplorationInitial, c.ExplorationFinal, steps),
-		Rate:    train.Line(c.LearningRate, c.LearningRateFinal, total),
+		Rate:    c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total),
 	}
 }
 
@@ -90,10 +90,22 @@ func (c *Config) burstAt(u int64) int64 {
 }
 
 // targetInterval is C as it acts: theta-minus changes only between windows when
-// training is concurrent.
+// training is concurrent, where one copy is as good as many.
 func (c *Config) targetInterval() int64 {
-	if c.Concurrent {
+	if c.Concurrent && c.Tau == 1 {
 		return int64(max(c.TargetUpdateInterval, c.Window))
 	}
 	return int64(c.TargetUpdateInterval)
+}
+
+// power is x^n, multiplied in an order of its own, for the same bits on every processor.
+func power(x float64, n int64) float64 {
+	p := 1.0
+	for ; n > 0; n /= 2 {
+		if n%2 == 1 {
+			p = float64(p * x)
+		}
+		x = float64(x * x)
+	}
+	return p
 }

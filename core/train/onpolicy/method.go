@@ -11,6 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // Begin is train.Method's.
@@ -56,6 +57,9 @@ func (r *Run) Wrote(string) { r.forgive() }
 
 // Policy is Theta, whose actions are drawn or the likeliest.
 func (r *Run) Policy() policy.Spec { return r.policy }
+
+// Latest is train.Method's.
+func (r *Run) Latest() (*vec.Rows, []int32) { return r.Actors.Latest() }
 
 // Close has nothing to free: what a Run computes with is the Trainer's.
 func (r *Run) Close() error { return nil }

@@ -23,13 +23,14 @@ import numpy as np
 
 try:
     from stable_baselines3.common.monitor import Monitor
-    from stable_baselines3.common.vec_env import VecEnv as _Base
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv as _Base
 except ImportError:
     raise ImportError("stable-baselines3 is not installed: pip install 'paceline[sb3]'") from None
 
 from .._arguments import autoreset_name
 from ..envs import vec_env, workers
 from ..envs.vec import make_vec
+from ..envs.vector import Source, split_infos
 from ..errors import CallbackError, ConfigError
 from ..spaces import Array
 
@@ -96,7 +97,7 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         if "reset_mask" in options[0]:
             raise ConfigError("options: 'reset_mask', must not be there: SB3 resets all environments at once")
         obs, infos = self.envs.reset(seed=seeds[0], options=options[0] or None)  # the others' follow, as in SB3
-        self.reset_infos = _each(infos, self.num_envs)
+        self.reset_infos = split_infos(infos, self.num_envs)
         self._forget()
         return obs
 
@@ -125,9 +126,9 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         again = dones & infos.pop("_final_obs", last_obs is not None)
         for name in ("_final_info", "env_id", "_env_id"):
             infos.pop(name, None)
-        each = _each(infos, self.num_envs)
+        each = split_infos(infos, self.num_envs)
         if again.any():
-            lasts = _each(last_infos, self.num_envs)
+            lasts = split_infos(last_infos, self.num_envs)
             for i in np.flatnonzero(again).tolist():
                 self.reset_infos[i], each[i] = each[i], lasts[i]
         for i in np.flatnonzero(dones).tolist():
@@ -201,22 +202,34 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         self.envs.close()
 
 
-def _each(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
-    """Gymnasium's infos, a dict of columns with masks, as a dict for each environment."""
-    each: list[dict[str, Any]] = [{} for _ in range(n)]
-    for name, column in infos.items():
-        mask = infos.get("_" + name)
-        if mask is None:  # this one is a mask itself
-            continue
-        values: Any = column
-        if isinstance(column, dict):
-            values = _each(column, n)
-        elif column.ndim == 1:
-            values = column.tolist()
-        if mask.all():
-            for info, value in zip(each, values):
-                info[name] = value
-        else:
-            for i in np.flatnonzero(mask):
-                each[i][name] = values[i]
-    return each
+def given(source: Source) -> Any:
+    """A model's own Gymnasium environments as a VecEnv. Where it is stepped, the model's next learn begins new episodes."""
+    if isinstance(source.env, gymnasium.vector.VectorEnv):
+        if source.autoreset != "same_step" or autoreset_name(source.env.metadata.get("autoreset_mode")) != "same_step":
+            return source.env  # stable-baselines3 has no such environments
+        return _watched(VecEnv, source)(source.env)
+    env = source.env
+    wrapped = env
+    while not isinstance(wrapped, Monitor) and isinstance(wrapped, gymnasium.Wrapper):
+        wrapped = wrapped.env
+    return _watched(DummyVecEnv, source)([lambda: env if isinstance(wrapped, Monitor) else Monitor(env)])
+
+
+def _watched(base: type[Any], source: Source) -> type[Any]:
+    """base, whose reset and step end the episodes of source."""
+
+    class Watched(base):  # type: ignore[misc]
+        def reset(self) -> Any:
+            source.needs_reset = True
+            return super().reset()
+
+        def step_async(self, actions: Any) -> None:
+            source.needs_reset = True
+            super().step_async(actions)
+
+        def step(self, actions: Any) -> Any:
+            source.needs_reset = True
+            return super().step(actions)
+
+    Watched.__name__ = Watched.__qualname__ = base.__name__
+    return Watched

@@ -12,11 +12,12 @@ make_vec is the way in; the environments follow Gymnasium's VectorEnv.
 from __future__ import annotations
 
 import copy as copying
+import warnings
 from typing import Any
 
 from .. import _lib
-from ..errors import ConfigError
-from . import registration
+from ..errors import ConfigError, PacelineWarning
+from . import _ids, registration
 from .vec_env import VecEnv
 
 __all__ = ["VecEnv", "library_name", "load_env", "make_vec", "names"]
@@ -96,9 +97,17 @@ def make_vec(
     if not (isinstance(id, (str, list, tuple)) or callable(id)):
         raise ConfigError(f"id: {id!r}, must be the name of an environment, or a function that makes one")
     name = library_name(id)
-    if name is None and (not isinstance(id, str) or _gymnasium_has(id)):
+    if name is None and isinstance(id, str) and not _ids.in_gymnasium(id) and _ids.atari(id):
+        name, keywords = _ids.meaning(id, stacklevel=2)
+        env_kwargs = keywords | env_kwargs
+    if name is None and (not isinstance(id, str) or _ids.in_gymnasium(id)):
         from . import workers as processes
 
+        if known := _ids.atari(id) if isinstance(id, str) else None:
+            said = (
+                f"the game's frames as ale-py has them, stepped by processes; the library plays it itself: make_vec({known[0]!r}, num_envs)"
+            )
+            warnings.warn(f"{id!r}: {said}", PacelineWarning, stacklevel=2)
         rendering = {} if render_mode is None else {"render_mode": render_mode}
         return processes.make(
             id, num_envs, workers=workers, batch_size=batch_size, autoreset_mode=autoreset_mode, context=context, copy=copy,
@@ -132,16 +141,6 @@ def library_name(id: Any) -> str | None:
         if name in known or ("/" not in name and "atari/" + words in known and words != name):
             return name
     return None
-
-
-def _gymnasium_has(id: str) -> bool:
-    from .workers import spec_of
-
-    try:
-        spec_of(id)
-    except ConfigError:
-        return False
-    return True
 
 
 def load_env(path: Any) -> str:

@@ -1,4 +1,4 @@
-"""Gymnasium environments, one or a vector of them, as the rows that a trainer reads.
+"""Environments stepped from Python, one or a vector of them, as the rows that a trainer reads.
 
 Whatever the environment's autoreset mode, after a step the rows hold what
 section 7 of paceline.h asks for.
@@ -9,6 +9,9 @@ section 7 of paceline.h asks for.
                 final_obs the last one, taken from infos["final_obs"].
     DISABLED,   "same_step" as well: the adapter itself resets what ended,
     one Env     by options={"reset_mask": ...} or reset().
+    SB3's       "same_step" as well; terminal_observation is the last one.
+    VecEnv
+    none        whatever the caller's own loop observes: a trainer made with spaces alone.
 
 Where the first reset's infos have "action_mask", all observations come with masks:
 those of the next observations in infos["action_mask"] of every reset and step, those
@@ -40,7 +43,7 @@ class Rows(Block):
     """
 
     def __init__(self, n: int, layout: ObsLayout, actions: int) -> None:
-        super().__init__(n, ObsLayout(layout.shape, layout.dtype), [], final=True)
+        super().__init__(n, ObsLayout(layout.shape, layout.dtype, image=layout.image), [], final=True)
         self.actions = np.zeros(n, np.int32)
         self.action_masks, self.final_action_masks = np.ones((2, n, actions), np.uint8)
 
@@ -68,8 +71,7 @@ class Source:
         self.rows = Rows(num_envs, self.layout, self.actions.n)
         self.masked: bool | None = None  # whether there are action masks; None: not known before the first reset
         self.needs_reset = True  # no episode is in progress
-        # What the latest step returned, for callbacks.
-        self.infos: Any = {}
+        self.infos: Any = {}  # what the latest step returned
 
     def spaces(self) -> tuple[Any, Any]:
         """The environment's spaces as they are now."""
@@ -89,6 +91,10 @@ class Source:
         """Takes rows.actions and writes everything else."""
         raise NotImplementedError
 
+    def each_info(self) -> list[dict[str, Any]]:
+        """The latest step's infos, one dict for each environment; of an episode's end those of its last step."""
+        raise NotImplementedError
+
     def _write(self, to: Array, observation: Any, what: str) -> None:
         """Puts one environment's observation into its row."""
         obs = np.asarray(observation)
@@ -102,6 +108,14 @@ class Source:
             raise SpaceError(f"{what}: infos['action_mask'] is {mask.dtype} of shape {mask.shape}, must be {to.shape} of 0 and 1")
         to[...] = mask != 0
 
+    def _mask(self, i: int, info: Any) -> None:
+        """Reads the mask of environment i's observation, where there are masks."""
+        if not self.masked:
+            return
+        if "action_mask" not in info:
+            raise SpaceError(f"environment {i}: infos has no 'action_mask', but the first reset had")
+        self._write_mask(self.rows.action_masks[i], info["action_mask"], f"environment {i}")
+
 
 class SingleSource(Source):
     """One gymnasium.Env as a vector of one."""
@@ -112,17 +126,10 @@ class SingleSource(Source):
     def reset(self, seed: int | None = None) -> None:
         obs, self.infos = self.env.reset(seed=seed)
         self._write(self.rows.obs[0], obs, "environment 0")
-        self._mask(self.infos)
-        self.needs_reset = False
-
-    def _mask(self, infos: Any) -> None:
-        """Reads the mask of the observation in rows.obs."""
         if self.masked is None:
-            self.masked = "action_mask" in infos
-        if self.masked:
-            if "action_mask" not in infos:
-                raise SpaceError("environment 0: infos has no 'action_mask', which its first reset gave")
-            self._write_mask(self.rows.action_masks[0], infos["action_mask"], "environment 0")
+            self.masked = "action_mask" in self.infos
+        self._mask(0, self.infos)
+        self.needs_reset = False
 
     def step(self) -> None:
         rows = self.rows
@@ -140,7 +147,10 @@ class SingleSource(Source):
                 self._write_mask(rows.final_action_masks[0], given, "environment 0")
             obs, infos = self.env.reset()
         self._write(rows.obs[0], obs, "environment 0")
-        self._mask(infos)
+        self._mask(0, infos)
+
+    def each_info(self) -> list[dict[str, Any]]:
+        return [dict(self.infos)]
 
 
 class VectorSource(Source):
@@ -189,6 +199,15 @@ class VectorSource(Source):
             self._final(done)
         rows.obs[...] = obs
 
+    def each_info(self) -> list[dict[str, Any]]:
+        infos = {name: column for name, column in self.infos.items() if name.lstrip("_") not in ("final_obs", "final_info")}
+        each = split_infos(infos, self.num_envs)
+        last = self.infos.get("final_info")
+        if isinstance(last, dict):
+            for i, info in enumerate(split_infos(last, self.num_envs)):
+                each[i] = info if self.rows.ended[i] else each[i]
+        return each
+
     def _final(self, done: Array) -> None:
         final = self.infos.get("final_obs")
         # Some vector environments leave the mask out; all rows that ended have one.
@@ -217,7 +236,7 @@ class VectorSource(Source):
         given = infos.get("action_mask")
         missing = rows & ~np.asarray(infos.get("_action_mask", rows), dtype=bool) if given is not None else rows
         if missing.any():
-            raise SpaceError(f"environment {int(np.flatnonzero(missing)[0])}: infos has no 'action_mask' for it, but the first reset had")
+            raise SpaceError(f"environment {int(np.flatnonzero(missing)[0])}: infos has no 'action_mask', but the first reset had")
         if isinstance(given, np.ndarray) and given.shape == to.shape and given.dtype.kind in "biuf":
             to[rows] = given[rows] != 0
             return
@@ -236,12 +255,97 @@ class VectorSource(Source):
         return column
 
 
+class SB3Source(Source):
+    """A VecEnv of stable-baselines3's."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env, int(env.num_envs))
+
+    def reset(self, seed: int | None = None) -> None:
+        if seed is not None:
+            self.env.seed(seed)
+        self.rows.obs[...] = self._rows(self.env.reset())
+        self.infos = [{} for _ in range(self.num_envs)]
+        if self.masked is None:
+            self.masked = "action_mask" in self.env.reset_infos[0]
+        for i in range(self.num_envs):
+            self._mask(i, self.env.reset_infos[i])
+        self.needs_reset = False
+
+    def step(self) -> None:
+        rows = self.rows
+        obs, rows.rewards[...], dones, self.infos = self.env.step(rows.actions.astype(np.int64) + self.actions.start)
+        rows.terminated[...] = rows.truncated[...] = False
+        for i in np.flatnonzero(dones):
+            limit = bool(self.infos[i].get("TimeLimit.truncated", False))
+            rows.truncated[i], rows.terminated[i] = limit, not limit
+            self._write(rows.final_obs[i], self.infos[i]["terminal_observation"], f"environment {i} (terminal_observation)")
+            rows.final_action_masks[i] = 1
+            if self.masked and limit and "action_mask" in self.infos[i]:
+                self._write_mask(rows.final_action_masks[i], self.infos[i]["action_mask"], f"environment {i}")
+        rows.obs[...] = self._rows(obs)
+        for i, done in enumerate(dones):
+            self._mask(i, self.env.reset_infos[i] if done else self.infos[i])
+
+    def each_info(self) -> list[dict[str, Any]]:
+        return list(self.infos)
+
+    def _rows(self, observations: Any) -> Array:
+        obs = np.asarray(observations)
+        self.layout.check(obs, (self.num_envs,), "vector environment")
+        return self.layout.rows(obs)
+
+
+class SpacesSource(Source):
+    """No environment, only its spaces: the caller's own loop acts and observes, or set_env comes before learn."""
+
+    def __init__(self, observation_space: Any, action_space: Any, num_envs: int, autoreset: str = SAME_STEP) -> None:
+        self._both = observation_space, action_space
+        super().__init__(self._both, num_envs)
+        self.autoreset = autoreset
+
+    def spaces(self) -> tuple[Any, Any]:
+        return self._both
+
+    def reset(self, seed: int | None = None) -> None:
+        raise ConfigError("env: None, must be an environment for learn, see set_env; begin, act and observe are for a loop of your own")
+
+
+def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
+    """Gymnasium's infos, a dict of columns with masks, as a dict for each environment."""
+    each: list[dict[str, Any]] = [{} for _ in range(n)]
+    for name, column in infos.items():
+        mask = infos.get("_" + name)
+        if mask is None:  # this one is a mask itself
+            continue
+        values: Any = column
+        if isinstance(column, dict):
+            values = split_infos(column, n)
+        elif column.ndim == 1:
+            values = column.tolist()
+        if mask.all():
+            for info, value in zip(each, values):
+                info[name] = value
+        else:
+            for i in np.flatnonzero(mask):
+                each[i][name] = values[i]
+    return each
+
+
+def is_sb3(env: Any) -> bool:
+    """Whether it is a VecEnv of stable-baselines3's, which is not imported for that."""
+    return all(hasattr(env, name) for name in ("step_async", "step_wait", "num_envs", "env_is_wrapped"))
+
+
 def built_in(env: Any) -> tuple[str | None, int | None, dict[str, Any]]:
-    """(name, number, keywords) of environments that the library steps itself: of a name, or of what make_vec made."""
+    """(name, number, keywords) of environments that the library steps itself: of a name, or of what
+    make_vec or paceline.sb3.VecEnv made."""
     if isinstance(env, str):
         return env, None, {}
     from .vec_env import VecEnv
 
+    if is_sb3(env) and isinstance(vars(env).get("envs"), VecEnv):  # not of one that it is wrapped around
+        env = env.envs
     return (env.id, env.num_envs, env.env_kwargs) if isinstance(env, VecEnv) else (None, None, {})
 
 
@@ -250,15 +354,20 @@ def label(env: Any) -> str:
     return env if isinstance(env, str) else built_in(env)[0] or getattr(getattr(env, "spec", None), "id", None) or type(env).__name__
 
 
-def adapt(env: Any) -> Source:
-    """Wraps a gymnasium.Env or gymnasium.vector.VectorEnv; refuses everything else."""
+def adapt(env: Any, num_envs: int | None = None) -> Source:
+    """Wraps a gymnasium.Env, a gymnasium.vector.VectorEnv, a VecEnv of stable-baselines3's, or a pair of spaces
+    (of num_envs environments); refuses everything else."""
     import gymnasium
 
     if isinstance(env, gymnasium.vector.VectorEnv):
         return VectorSource(env)
     if isinstance(env, gymnasium.Env):
         return SingleSource(env)
+    if is_sb3(env):
+        return SB3Source(env)
+    if isinstance(env, tuple) and len(env) == 2 and all(isinstance(space, gymnasium.Space) for space in env):
+        return SpacesSource(*env, num_envs or 1)
     raise ConfigError(
-        f"env: {type(env).__module__}.{type(env).__qualname__}, must be the name of a built-in environment, "
-        "a gymnasium.Env or a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one)"
+        f"env: {type(env).__module__}.{type(env).__qualname__}, must be the name of a built-in environment, a gymnasium.Env, "
+        "a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one) or a VecEnv of stable-baselines3's"
     )

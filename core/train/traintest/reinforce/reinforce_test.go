@@ -17,7 +17,7 @@ import (
 func TestSuite(t *testing.T) {
 	traintest.Run(t, traintest.Subject{
 		Method: "reinforce", Settings: map[string]string{"net_arch": "8", "n_steps": "10"}, Digests: []string{"rollout", "policy"}, Set: "policy",
-		Large: []string{"n_steps", "1024", "net_arch", strings.Repeat("100,", 9999) + "100", "num_envs", "64"},
+		Large: []string{"n_steps", "1024", "net_arch", strings.Repeat("500,", 999) + "500", "num_envs", "64"},
 		Hook: func(m train.Method, before func()) {
 			r := m.(*Reinforce)
 			r.Optimizer = &traintest.HookedOptimizer{Optimizer: r.Optimizer, Before: before}

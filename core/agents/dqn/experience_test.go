@@ -1,0 +1,99 @@
+package dqn
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+func refuses(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%v, must say %q", err, text)
+	}
+}
+
+// The experience of one run is what another goes on with, whose weights, counts and random
+// numbers stay; the episodes that were in progress are truncated.
+func TestExperienceAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.paceline")
+	from := newDQN(t, cartpole())
+	check(t, from.Run(700, 0))
+	check(t, from.Save(path, true))
+	loaded := must(from.Hashes())(t)
+
+	to := newDQN(t, cartpole(func(c *Config) { c.Seed = 8 }))
+	check(t, to.Run(400, 0))
+	before, stats := must(to.Hashes())(t), to.Stats()
+	check(t, to.LoadExperience(path))
+	after := must(to.Hashes())(t)
+	if after.Replay != loaded.Replay {
+		t.Error("not the same experience")
+	}
+	if after.Weights != before.Weights || after.Target != before.Target || to.Stats().Steps != stats.Steps || to.Stats().Updates != stats.Updates {
+		t.Error("more than experience was loaded")
+	}
+	refuses(t, to.Run(10, 0), "begin with ResetEnvs")
+	refuses(t, to.Begin(10, 0), "ResetEnvs")
+	check(t, to.Begin(3000, train.ResetEnvs))
+	check(t, to.Run(0, 0))
+
+	check(t, from.Save(path, false))
+	refuses(t, to.LoadExperience(path), `no part "replay.bin"`)
+	check(t, to.Begin(4, 0)) // nothing has changed
+}
+
+// What a host sees of a round is what environments give that are stepped beside it with
+// the same actions.
+func TestLatestRound(t *testing.T) {
+	c := cartpole()
+	d := newDQN(t, c)
+	spec := d.Spec()
+	twin := must(vec.Make("CartPole-v1", nil, c.NumEnvs, uint64(c.Seed), d.m.samplers.Pool, vec.SameStep))(t)
+	defer twin.Close()
+	expected, rows := vec.NewRows(spec.Obs, c.NumEnvs), vec.NewRows(spec.Obs, c.NumEnvs)
+	refuses(t, d.Latest(rows, nil), "no run was begun")
+	check(t, twin.Reset(expected, allOf(c.NumEnvs)))
+	actions := make([]int32, c.NumEnvs)
+	check(t, d.Begin(600, 0))
+	ended := 0
+	for range 150 {
+		check(t, d.Run(1, 0))
+		check(t, d.Latest(rows, actions))
+		check(t, twin.Step(vec.Actions{Discrete: actions}, expected))
+		for i, end := range expected.Ends {
+			if rows.Ends[i] != end || rows.Rewards[i] != expected.Rewards[i] || rows.Starts[i] != expected.Starts[i] {
+				t.Fatalf("row %d: %v %v, must be %v %v", i, rows.Ends[i], rows.Rewards[i], end, expected.Rewards[i])
+			}
+			if end != 0 {
+				ended++
+			}
+		}
+		if string(rows.Obs) != string(expected.Obs) || string(rows.FinalObs) != string(expected.FinalObs) {
+			t.Fatal("other observations")
+		}
+	}
+	if ended == 0 {
+		t.Error("no episode ended")
+	}
+	list, s := d.Episodes(), d.Stats()
+	sum := 0.0
+	for _, e := range list {
+		sum += e.Return
+	}
+	if int64(len(list)) != s.Episodes || math.Abs(sum/float64(len(list))-s.MeanReturn) > 1e-9 {
+		t.Errorf("%d episodes of mean %v, must be %d of %v", len(list), sum/float64(len(list)), s.Episodes, s.MeanReturn)
+	}
+}
+
+func allOf(n int) []bool {
+	all := make([]bool, n)
+	for i := range all {
+		all[i] = true
+	}
+	return all
+}

@@ -1,0 +1,70 @@
+package train
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// What a host sees of environments that the Trainer steps.
+
+// Infos describes the columns of infos that the environments give.
+func (t *Trainer) Infos() []env.InfoSpec {
+	if t.source == nil {
+		return nil
+	}
+	return t.source.Infos()
+}
+
+// Latest copies what the latest round gave to rows, of which arrays that are nil are
+// left out, and the actions that it took. FinalObs and FinalInfos are written in the
+// rows whose episode ended.
+func (t *Trainer) Latest(rows *vec.Rows, actions []int32) error {
+	if err := t.lock(); err != nil {
+		return err
+	}
+	defer t.calls.Unlock()
+	switch {
+	case t.source == nil:
+		return errors.New("rows: the environments of this trainer are stepped by the caller, who has them")
+	case !t.begun:
+		return errors.New("rows: no run was begun")
+	}
+	from, taken := t.method.Latest()
+	copy(rows.Obs, from.Obs)
+	copy(rows.Rewards, from.Rewards)
+	copy(rows.Ends, from.Ends)
+	copy(rows.Starts, from.Starts)
+	copy(actions, taken)
+	copyColumns(rows.Infos, from.Infos)
+	size := t.spec.Obs.Bytes()
+	for i, end := range from.Ends {
+		if end != 0 && rows.FinalObs != nil {
+			copy(rows.FinalObs[i*size:(i+1)*size], from.FinalObs[i*size:])
+		}
+	}
+	copyColumns(rows.FinalInfos, from.FinalInfos)
+	return nil
+}
+
+func copyColumns(to, from [][]byte) {
+	for k := range to {
+		copy(to[k], from[k])
+	}
+}
+
+// Episodes returns those that ended last, oldest first: as many as the means of Stats
+// are over. It may be called at any time.
+func (t *Trainer) Episodes() []Episode {
+	h := t.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := int64(len(h.recent))
+	if h.episodes <= n {
+		return slices.Clone(h.recent[:h.episodes])
+	}
+	at := h.episodes % n
+	return append(slices.Clone(h.recent[at:]), h.recent[:at]...)
+}

@@ -1,0 +1,209 @@
+"""Stable-Baselines3's attributes of a model: what its scripts and callbacks read."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .config import describe
+from .errors import ConfigError
+from .schedules import points
+
+if TYPE_CHECKING:
+    from ._trainer import Trainer
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "bool": lambda text: text == "true",
+    "int": int,
+    "float": lambda text: float(text) if text else None,
+    "ints": lambda text: [int(n) for n in text.split(",") if n],
+}
+
+
+class TrainFreq(NamedTuple):
+    """How often updates are due: every so many steps."""
+
+    frequency: int
+    unit: str
+
+
+class ReplayBuffer:
+    """The replay memory as it can be looked at from outside; it is the library's and is neither indexed nor written to."""
+
+    def __init__(self, model: Trainer) -> None:
+        self._model = model
+        self.buffer_size = int(model.setting("buffer_size"))
+        self.n_envs: int = model.n_envs
+        self.observation_space, self.action_space = model.observation_space, model.action_space
+        self.device = model.device
+
+    def size(self) -> int:
+        """Transitions that can be drawn."""
+        return int(self._model.stats["replay_size"])
+
+    __len__ = size
+
+    @property
+    def full(self) -> bool:
+        return self.size() >= self.buffer_size
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"replay_buffer.{name}: not there, the transitions are in the library; size(), full, buffer_size and n_envs are, "
+            "and the model's save_replay_buffer and load_replay_buffer"
+        )
+
+
+class Attributes:
+    """What Trainer has beside its methods of its own. Settings are there by their names, read-only."""
+
+    use_sde = use_sde_at_warmup = False
+    sde_sample_freq = -1
+    action_noise = None
+    policy_aliases: tuple[str, ...] = ("MlpPolicy", "CnnPolicy")
+    start_time = 0  # of the latest learn, in nanoseconds
+
+    def __getattr__(self: Any, name: str) -> Any:
+        if not name.startswith("_") and "_config" in self.__dict__:
+            kind = _settings(self.METHOD).get(name)
+            if kind is not None:
+                return _READ.get(kind, str)(self.setting(name))
+            if name in self._given:
+                return self._given[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def n_envs(self: Any) -> int:
+        return int(self.setting("num_envs"))
+
+    @property
+    def learning_rate(self: Any) -> Any:
+        """As it was given: a number or a schedule."""
+        return self._given.get("learning_rate", float(self.setting("learning_rate")))
+
+    @property
+    def lr_schedule(self: Any) -> Callable[[float], float]:
+        """Of the remaining progress, 1 down to 0."""
+        given = self.learning_rate
+        if callable(given):
+            return given  # type: ignore[no-any-return]
+        shares, values = zip(*points("learning_rate", given))
+        return lambda progress_remaining: float(np.interp(1 - progress_remaining, shares, values))
+
+    @property
+    def exploration_schedule(self: Any) -> Callable[[float], float]:
+        """Epsilon by the remaining progress, 1 down to 0."""
+        first, last = self.exploration_initial_eps, self.exploration_final_eps
+        part = self.exploration_steps / max(self._total_timesteps, 1) or self.exploration_fraction
+        return lambda progress_remaining: float(np.interp(1 - progress_remaining, (0, part), (first, last)))
+
+    @property
+    def device(self) -> Any:
+        """The CPU: a torch.device where torch is in use, else its name."""
+        torch = sys.modules.get("torch")
+        return "cpu" if torch is None else torch.device("cpu")
+
+    @property
+    def env(self: Any) -> Any:
+        """The environment as it was given: an object, a name, or None."""
+        return self._env
+
+    @property
+    def policy_kwargs(self: Any) -> dict[str, Any]:
+        return dict(self._given.get("policy_kwargs") or {})
+
+    @property
+    def policy_class(self: Any) -> str:
+        return str(self.policy_name)
+
+    @property
+    def train_freq(self: Any) -> TrainFreq:
+        return TrainFreq(int(self.setting("train_freq")), "step")
+
+    @property
+    def replay_buffer(self: Any) -> ReplayBuffer:
+        if "replay_size" not in self.stats:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'replay_buffer'")
+        return ReplayBuffer(self)
+
+    @property
+    def replay_buffer_kwargs(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def ep_info_buffer(self: Any) -> deque[dict[str, float]]:
+        """{"r": return, "l": length} of the latest episodes, oldest first."""
+        most = int(self._given.get("stats_window_size", 100))
+        return deque(({"r": total, "l": length} for total, length in self._native.episodes(most)), maxlen=most)
+
+    @property
+    def ep_success_buffer(self: Any) -> deque[float]:
+        """Empty: infos["is_success"] is not collected."""
+        return deque(maxlen=self.ep_info_buffer.maxlen)
+
+    @property
+    def _n_updates(self: Any) -> int:
+        return int(self._native.stats().updates)
+
+    @property
+    def _episode_num(self: Any) -> int:
+        return int(self._native.stats().episodes)
+
+    @property
+    def _total_timesteps(self: Any) -> int:
+        return int(self._native.stats().total_timesteps)
+
+    @property
+    def _current_progress_remaining(self: Any) -> float:
+        return 1 - float(self.num_timesteps) / max(int(self._total_timesteps), 1)
+
+    @property
+    def policy(self: Any) -> Any:
+        """A copy of the networks as a torch module with stable-baselines3's parameter names, as they are at this step;
+        needs torch, and stable-baselines3 for all of its policy's methods. Writing to it changes nothing here."""
+        from .compat._torch import policy
+
+        return policy(self)
+
+    @property
+    def q_net(self: Any) -> Any:
+        """The online network of policy."""
+        return self._of_policy("q_net")
+
+    @property
+    def q_net_target(self: Any) -> Any:
+        """The target network of policy."""
+        return self._of_policy("q_net_target")
+
+    def _of_policy(self: Any, name: str) -> Any:
+        if name not in self.sets:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.policy, name)
+
+    def get_vec_normalize_env(self: Any) -> Any:
+        """stable-baselines3's VecNormalize around the environments, or None."""
+        env = self._env
+        while env is not None and not isinstance(env, str):
+            if type(env).__name__ == "VecNormalize":
+                return env
+            env = getattr(env, "venv", None)
+        return None
+
+    def set_random_seed(self: Any, seed: int | None = None) -> None:
+        """Refused unless it is the model's own: the one seed of a model is given when it is made."""
+        if seed not in (None, self.seed):
+            raise ConfigError(f"seed: {seed}, must be given when the model is made ({type(self).__name__}(..., seed={seed}))")
+
+
+_known: dict[str, dict[str, str]] = {}
+
+
+def _settings(method: str) -> dict[str, str]:
+    """The type of each setting of a method, by its name."""
+    if method not in _known:
+        _known[method] = {setting.name: setting.type for setting in describe(method)}
+    return _known[method]

@@ -1,0 +1,113 @@
+"""What a model writes to files, and is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import _ffi, _lib
+from ._files import File, reading, writing
+from .compat import _sb3_file
+from .config import Config
+from .envs.vector import SpacesSource
+from .errors import ConfigError
+from .policy import Policy
+
+
+class Checkpoints:
+    """Trainer's load and save."""
+
+    @classmethod
+    def load(
+        cls: Any,
+        path: File,
+        env: Any = None,
+        device: Any = "auto",
+        custom_objects: Mapping[str, Any] | None = None,
+        print_system_info: bool = False,
+        force_reset: bool = True,
+        **overrides: Any,
+    ) -> Any:
+        """The model that save wrote, at the step where it was, or one of stable-baselines3's.
+
+        path: of a file; "x" is "x.zip" where there is no file "x". A file object is read. Of
+            stable-baselines3's files the weights and the settings are taken, and the counts
+            begin at 0.
+        env: environments to go on in. Without them, those built in that it was trained on, or
+            none: predict, evaluate(env) and save work, and learn after set_env.
+        overrides: keywords that do not shape the state, such as num_threads or verbose.
+            custom_objects has some as well, under the same names.
+
+        learn(..., reset_num_timesteps=False) goes on where the saved one was.
+        """
+        if print_system_info:
+            print(_lib.lib().paceline_build_info().decode())
+        keywords = {"device": device} | {k: v for k, v in (custom_objects or {}).items() if k in cls.keywords()} | overrides
+        with reading(path) as name:
+            if _sb3_file.is_one(name):
+                return cls._of_sb3(_sb3_file.read(name), env, keywords)
+            config = Config.load(name)
+            if config.method != cls.METHOD:
+                raise ConfigError(f"{name}: a run of {config.method!r}, must be of {cls.METHOD!r} for {cls.__name__}.load")
+            if env is None and not config.get("env"):
+                with Policy.load(name) as policy:
+                    both = policy.obs_layout.space(), policy.action_layout.space()
+                env = SpacesSource(*both, int(config.get("num_envs")), config.get("autoreset"))
+            self = cls.__new__(cls)
+            self._start(config, config.get("env") if env is None else env, keywords, keep=True)
+            try:
+                _lib.lib().paceline_trainer_load(self._native.value, _lib.encode(name))
+            except BaseException:
+                self.close()
+                raise
+        self._begun = True
+        return self
+
+    @classmethod
+    def _of_sb3(cls: Any, saved: Any, env: Any, keywords: dict[str, Any]) -> Any:
+        """The model that one of stable-baselines3's files stands for; saved: a _sb3_file.Saved."""
+        if saved.q_learning != (cls.METHOD == "dqn"):
+            kinds = "Q-values", "a policy and values"
+            raise ConfigError(
+                f"a network with {kinds[not saved.q_learning]}, must have {kinds[cls.METHOD != 'dqn']} for {cls.__name__}.load"
+            )
+        if env is None:
+            env = SpacesSource(saved.observation_space, saved.action_space, saved.num_envs)
+        make: Any = cls  # each method has keywords of its own
+        self = make(env=env, **({k: v for k, v in saved.keywords.items() if k in cls.keywords()} | keywords))
+        try:
+            self.set_parameters({"policy": saved.parameters(self.get_parameters()["policy"])})
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def save(self: Any, path: File, exclude: Any = None, include: Any = None, *, replay: bool = False) -> None:
+        """Writes a checkpoint for load (and Policy.load).
+
+        path: of a file; "x" becomes "x.zip", and folders are made. A file object is written to.
+        exclude, include: are not read; a checkpoint has everything but the experience.
+        replay: everything, the experience (DQN's replay memory) and the environments'
+        states too, so that the model that loads it goes on with the same bits (where the
+        environments are built in). An older file at path is replaced at the end, or kept
+        if writing fails.
+        """
+        self._native.finish()
+        with writing(path) as name:
+            _lib.lib().paceline_trainer_save(self._native.value, _lib.encode(name), _ffi.SAVE_EXPERIENCE if replay else 0)
+
+    def save_replay_buffer(self: Any, path: File) -> None:
+        """Writes a checkpoint with the experience; "x" becomes "x.pkl". load reads it, too, and load_replay_buffer the
+        experience alone. It is not stable-baselines3's pickle."""
+        self._native.finish()
+        with writing(path, "pkl") as name:
+            _lib.lib().paceline_trainer_save(self._native.value, _lib.encode(name), _ffi.SAVE_EXPERIENCE)
+
+    def load_replay_buffer(self: Any, path: File, truncate_last_traj: bool = True) -> None:
+        """Replaces the experience by that of a file of save_replay_buffer, or of save with replay. The episodes in
+        progress are cut (truncated); truncate_last_traj must be True."""
+        if not truncate_last_traj:
+            raise ConfigError("truncate_last_traj: False, must be True: the environments are elsewhere than when the file was written")
+        with reading(path, "pkl") as name:
+            _lib.lib().paceline_trainer_load_experience(self._native.value, _lib.encode(name))
+        self._cut = True

@@ -1,0 +1,54 @@
+"""Paths of files as stable-baselines3 reads and writes them, and file objects in their place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import _lib
+from .errors import MissingFileError
+
+File = Any  # a path, or an object with write (read) of bytes
+
+
+def _suffixed(path: Any, suffix: str) -> str:
+    """A path without an ending has the suffix added."""
+    name = os.fsdecode(_lib.encode(path))
+    return name if os.path.splitext(name)[1] else f"{name}.{suffix}"
+
+
+@contextlib.contextmanager
+def writing(file: File, suffix: str = "zip") -> Iterator[str]:
+    """The path to write; missing folders are made. A file object is written to at the end."""
+    if hasattr(file, "write"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "file")
+            yield path
+            file.write(Path(path).read_bytes())
+        return
+    name = _suffixed(file, suffix)
+    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    yield name
+
+
+@contextlib.contextmanager
+def reading(file: File, suffix: str = "zip") -> Iterator[str]:
+    """The path to read: the one given, or, where no file is there, the one that writing makes of it."""
+    if hasattr(file, "read"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "file")
+            Path(path).write_bytes(file.read())
+            yield path
+        return
+    name, other = os.fsdecode(file), _suffixed(file, suffix)
+    if not os.path.isfile(name) and other != name:
+        if not os.path.exists(other):
+            raise MissingFileError(f"{name}: no such file, and no {other}")
+        name = other
+    if not os.path.exists(name):
+        raise MissingFileError(f"{name}: no such file")
+    yield name

@@ -1,0 +1,182 @@
+"""Files that stable-baselines3 saved, read without it, without torch, and without running what is in them.
+
+Such a file is a zip of `data`, JSON with pickles in it, and policy.pth, a zip of torch's own
+with a pickle that names the tensors. The pickles in `data` are never read. That of policy.pth
+is read by an unpickler that makes tensors and dicts and nothing else.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import io
+import json
+import pickle
+import re
+import warnings
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import CheckpointError, ConfigError, PacelineWarning
+from ..spaces import Array
+
+_LARGEST = 4 << 30  # bytes of an entry
+_DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8", "IntStorage": "<i4"}
+
+
+@dataclasses.dataclass
+class Saved:
+    """q_learning: of DQN's kind, not A2C's; keywords: those of a model's class; state: the arrays of policy.pth by their names."""
+
+    q_learning: bool
+
+    observation_space: Any
+    action_space: Any
+    num_envs: int
+    keywords: dict[str, Any]
+    state: dict[str, Array]
+
+    def parameters(self, own: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays that a model with these of its own has."""
+        missing = sorted(set(own) - set(self.state))
+        if missing:
+            raise ConfigError(f"policy.pth: has no {missing[0]!r}, must have {', '.join(own)}: layers of one's own cannot be loaded")
+        return {name: self.state[name] for name in own}
+
+
+def is_one(path: str) -> bool:
+    """Whether a file is of stable-baselines3's kind."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"data", "policy.pth"} <= set(archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def read(path: str) -> Saved:
+    """What a file has; warns of settings that it has as pickles only."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            data = json.loads(_entry(archive, "data"))
+            state = _state(_entry(archive, "policy.pth"))
+        return _saved(path, data, state)
+    except (KeyError, ValueError, TypeError, AttributeError, EOFError, IndexError, zipfile.BadZipFile, pickle.UnpicklingError) as err:
+        if isinstance(err, ConfigError):
+            raise
+        raise CheckpointError(f"{path}: a file of stable-baselines3's that cannot be read ({type(err).__name__}: {err})") from None
+
+
+def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
+    if archive.getinfo(name).file_size > _LARGEST:
+        raise ValueError(f"{name} has {archive.getinfo(name).file_size} bytes, must be at most {_LARGEST}")
+    return archive.read(name)
+
+
+def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved:
+    keywords: dict[str, Any] = {name: value for name, value in data.items() if isinstance(value, (bool, int, float)) and name[0] != "_"}
+    for name in ("verbose", "num_timesteps", "seed", "n_envs"):
+        keywords.pop(name, None)
+    cnn = any(".cnn." in name for name in state)
+    kwargs: dict[str, Any] = {}
+    given = data.get("policy_kwargs") or {}
+    if "activation_fn" in given:
+        kwargs["activation_fn"] = re.sub(r"\W+$", "", str(given["activation_fn"])).rpartition(".")[2]
+    if not cnn:
+        kwargs["net_arch"] = _widths(state)
+    optimizer = str(given.get("optimizer_class", ""))
+    if optimizer:
+        kwargs["optimizer_class"] = re.sub(r"\W+$", "", optimizer).rpartition(".")[2]
+    keywords |= {"policy": "CnnPolicy" if cnn else "MlpPolicy", "policy_kwargs": kwargs}
+    lost = sorted(name for name in ("train_freq", "learning_rate") if isinstance(data.get(name), dict))
+    if lost:
+        warnings.warn(
+            f"{path} has {' and '.join(lost)} as Python objects, which are not read: the defaults stand, or what load is given",
+            PacelineWarning,
+            stacklevel=4,
+        )
+    return Saved(
+        any(name.startswith("q_net.") for name in state),
+        _space(data["observation_space"]),
+        _space(data["action_space"]),
+        int(data.get("n_envs", 1)),
+        keywords,
+        state,
+    )
+
+
+def _widths(state: Mapping[str, Array]) -> Any:
+    """net_arch, from the shapes of the hidden layers."""
+
+    def hidden(prefix: str) -> list[int]:
+        layers = sorted(
+            (int(name[len(prefix) :].split(".")[0]), len(array))
+            for name, array in state.items()
+            if name.startswith(prefix) and name.endswith("weight")
+        )
+        return [width for _, width in layers]
+
+    if any(name.startswith("q_net.") for name in state):
+        return hidden("q_net.q_net.")[:-1]
+    return {"pi": hidden("mlp_extractor.policy_net."), "vf": hidden("mlp_extractor.value_net.")}
+
+
+def _space(saved: Mapping[str, Any]) -> Any:
+    """A space by what `data` says of it in plain text."""
+    from gymnasium import spaces
+
+    kind = saved[":type:"]
+    if "Discrete" in kind and "Multi" not in kind:
+        return spaces.Discrete(int(saved["n"]), start=int(saved.get("start", 0)))
+    if "Box" in kind:
+        dtype = np.dtype(saved["dtype"])
+        low, high = (
+            (0, 255) if dtype == np.uint8 else (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        )
+        return spaces.Box(low, high, tuple(saved["_shape"]), dtype.type)
+    if "MultiBinary" in kind:
+        return spaces.MultiBinary(tuple(saved["_shape"]))
+    raise ConfigError(f"observation or action space: {kind}, must be Box, Discrete or MultiBinary to be read from a file; give env")
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes what a state dict of tensors is made of, and refuses everything else."""
+
+    def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
+        super().__init__(io.BytesIO(_entry(archive, f"{folder}/data.pkl")))
+        self._archive, self._folder = archive, folder
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return collections.OrderedDict
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return _tensor
+        if (module, name) == ("torch._utils", "_rebuild_parameter"):
+            return lambda tensor, *_: tensor
+        if module == "torch" and name in _DTYPES:
+            return _DTYPES[name]
+        raise pickle.UnpicklingError(f"policy.pth names {module}.{name}, which is no part of a tensor")
+
+    def persistent_load(self, key: Any) -> Array:
+        _, dtype, name, _, _ = key
+        return np.frombuffer(_entry(self._archive, f"{self._folder}/data/{int(name)}"), dtype)
+
+
+def _tensor(storage: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> Array:
+    """torch._utils._rebuild_tensor_v2 with NumPy."""
+    size = offset + 1 + sum((n - 1) * stride for n, stride in zip(shape, strides)) if all(shape) else 0
+    if offset < 0 or size > len(storage) or any(stride < 0 for stride in strides) or len(shape) != len(strides):
+        raise ValueError(f"a tensor of shape {shape} reaches beyond its storage of {len(storage)} numbers")
+    view = np.lib.stride_tricks.as_strided(storage[offset:], shape, [stride * storage.itemsize for stride in strides])
+    return view.copy()
+
+
+def _state(data: bytes) -> dict[str, Array]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        folder = next(name for name in archive.namelist() if name.endswith("/data.pkl")).removesuffix("/data.pkl")
+        state = _Unpickler(archive, folder).load()
+    if not isinstance(state, dict) or not all(isinstance(array, np.ndarray) for array in state.values()):
+        raise ValueError("policy.pth is not a dict of tensors")
+    return dict(state)

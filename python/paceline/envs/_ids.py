@@ -1,0 +1,63 @@
+"""What the name of an environment stands for: one of the library's, or one that Gymnasium makes.
+
+Atari games have many ids, each of which means wrappers or settings of its own. Where one of
+them names an environment to learn in, the library plays the game, and says once with which
+recipe.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+from ..errors import ConfigError, PacelineWarning
+from . import registration
+
+# (what an id ends with, what it begins with, whose id it is, the keywords that come nearest)
+_ATARI: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("NoFrameskip-v4", "", "stable-baselines3's and CleanRL's games", {"recipe": "sb3"}),
+    ("-v5", "ALE/", "ale-py's games", {"repeat_action_probability": 0.25}),
+    ("-v5", "", "EnvPool's games", {"noop_min": 1, "noop_max": 31, "reward_clipping": False}),
+)
+
+
+class Meaning(NamedTuple):
+    """name: the library's, or None of one that gymnasium.make makes; env_kwargs: its keywords besides."""
+
+    name: str | None
+    env_kwargs: dict[str, Any]
+
+
+def atari(id: str) -> tuple[str, dict[str, Any], str] | None:
+    """(game, keywords, whose id) of another project's id of an Atari game."""
+    for end, begin, whose, keywords in _ATARI:
+        game = id.removeprefix(begin).removesuffix(end)
+        if id == begin + game + end and game in registration.ATARI:
+            return game, keywords, whose
+    return None
+
+
+def meaning(id: str, stacklevel: int) -> Meaning:
+    """What an id to learn in stands for; one that nobody knows is left for the library to refuse.
+    stacklevel: whose line a warning names, as in warnings.warn."""
+    from .vec import library_name
+
+    if name := library_name(id):
+        return Meaning(name, {})
+    if known := atari(id):
+        game, keywords, whose = known
+        said = ", ".join([repr(game), *(f"{name}={value!r}" for name, value in keywords.items())])
+        warnings.warn(f"{id!r} is one of {whose}: the library's own, {said}, stands for it", PacelineWarning, stacklevel + 1)
+        return Meaning(game, keywords)
+    return Meaning(None if in_gymnasium(id) else id, {})
+
+
+def in_gymnasium(id: str) -> bool:
+    """Whether gymnasium.make knows it."""
+    from .workers import spec_of
+
+    try:
+        spec_of(id)
+    except ConfigError:
+        return False
+    return True
