@@ -26,18 +26,18 @@ class OwnLoop:
     as a call is back.
     """
 
-    def begin(self: Any, total_timesteps: int, obs: Any, reset_num_timesteps: bool = True, action_masks: Any = None) -> None:
+    def begin(self: Any, total_timesteps: int, obs: Any, reset_num_timesteps: bool = True, *, action_masks: Any = None) -> None:
         """Begins a run of so many further steps; obs: the first observations of all environments, [num_envs, ...].
 
-        The episodes in progress, if any, are cut. reset_num_timesteps: as in learn. action_masks:
-        [num_envs, actions] of 0 and 1, which actions may be taken; observe must be given them, too.
+        The episodes in progress, if any, are cut. reset_num_timesteps: as in learn. action_masks: of these
+        observations, [num_envs, actions], 0: may not be taken; every observe must then have them, too.
         """
         source = self._stepped("begin")
-        self._write(source, source.rows.obs, obs, "obs")
         source.masked = action_masks is not None
-        if source.masked:
-            self._write_masks(source.rows.action_masks, action_masks, "action_masks")
         self._fit_masks(source)
+        if source.masked:
+            self._write_masks(source, source.rows.action_masks, action_masks, "action_masks")
+        self._write(source, source.rows.obs, obs, "obs")
         flags = _ffi.RESET_ENVS
         if reset_num_timesteps or not self._begun:
             flags |= _ffi.RESET_TIMESTEPS
@@ -55,7 +55,7 @@ class OwnLoop:
 
     def observe(
         self: Any, obs: Any, rewards: Any, terminated: Any, truncated: Any, final_obs: Any = None,
-        action_masks: Any = None, final_action_masks: Any = None,
+        *, action_masks: Any = None, final_action_masks: Any = None,
     ) -> None:  # fmt: skip
         """What the environments answered to the actions.
 
@@ -63,10 +63,8 @@ class OwnLoop:
         is what the environments' autoreset mode says: with NEXT_STEP the episode's last observation,
         otherwise the first of the next episode (begun by you where the mode is DISABLED), and final_obs
         has the last one: [num_envs, ...], or a list or an array of objects with None elsewhere. It is
-        needed where an episode was truncated.
-
-        action_masks, final_action_masks [num_envs, actions]: beside obs and final_obs, where begin had
-        masks; without final_action_masks every action counts as allowed at the end of an episode.
+        needed where an episode was truncated. action_masks: of obs, where begin had them;
+        final_action_masks: of final_obs, None: everything may be done there.
         """
         source = self._stepped("observe")
         rows = source.rows
@@ -87,10 +85,10 @@ class OwnLoop:
                 else:
                     rows.final_obs[i] = 0  # not read
         if source.masked:
-            self._write_masks(rows.action_masks, action_masks, "action_masks")
+            self._write_masks(source, rows.action_masks, action_masks, "action_masks")
             rows.final_action_masks[...] = 1
             if final_action_masks is not None:
-                self._write_masks(rows.final_action_masks, final_action_masks, "final_action_masks")
+                self._write_masks(source, rows.final_action_masks, final_action_masks, "final_action_masks")
         self._write(source, rows.obs, obs, "obs")
         rows.rewards[...], rows.terminated[...], rows.truncated[...] = numbers, *ends
         self._native.observe(rows, lambda: None)
@@ -106,15 +104,15 @@ class OwnLoop:
         source: Source = self._source
         return source
 
-    def _write_masks(self, to: Array, given: Any, what: str) -> None:
-        masks = np.asarray(given)
-        if masks.shape != to.shape or masks.dtype.kind not in "biuf":
-            raise SpaceError(f"{what}: {masks.dtype} of shape {masks.shape}, must be {to.shape} of 0 and 1")
-        to[...] = masks != 0
-
     def _write(self: Any, source: Source, to: Array, values: Any, what: str) -> None:
         array = np.asarray(values)
         if source.num_envs == 1 and array.shape == source.layout.declared:
             array = array[None]
         source.layout.check(array, (source.num_envs,), what)
         to[...] = source.layout.rows(array)
+
+    def _write_masks(self: Any, source: Source, to: Array, values: Any, what: str) -> None:
+        masks = np.asarray(values)
+        if masks.shape != to.shape and not (source.num_envs == 1 and masks.shape == to.shape[1:]):
+            raise SpaceError(f"{what}: shape {masks.shape}, must be {to.shape}")
+        to[...] = masks != 0

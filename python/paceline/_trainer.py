@@ -164,15 +164,13 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
                 f"env: infos has {'no' if used else 'an'} 'action_mask', the model was made {'with' if used else 'without'} masks"
             )
         elif source.masked and not used:
-            weights = self._parameters.read()
+            weights, before = self._parameters.read(), self._native
             self._config.set("action_masks", True)
-            old, self._native = self._native, Native(self._config, (source.layout.spec(), source.actions.spec()))
-            old.handle.close()
+            self._make(self._config, source)
+            before.handle.close()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._native.warn(stacklevel=0)  # what was said when the first was made
-            self._config.close()
-            self._describe(source)
             self._parameters.write(weights, exact=True)
             self._acting_key = ()
         if source.masked:

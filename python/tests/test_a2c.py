@@ -91,8 +91,15 @@ def test_what_is_not_built_is_refused(keywords, says):
 def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
     elsewhere = {
-        "env", "env_options", "learning_rate_final", "learning_rate_schedule", "autoreset", "action_masks", "normalize_images", "host_data",
-    }  # fmt: skip
+        "env",
+        "env_options",
+        "learning_rate_final",
+        "learning_rate_schedule",
+        "autoreset",
+        "normalize_images",
+        "host_data",
+        "action_masks",
+    }
     by_policy_kwargs = {
         "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "ortho_init", "rms_prop_alpha", "rms_prop_eps_inside", "rms_prop_first",
         "adam_eps",

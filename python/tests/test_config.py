@@ -109,8 +109,8 @@ def test_every_setting_is_a_keyword_or_explained():
     from paceline.dqn import DQN
 
     elsewhere = {
-        "env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset", "action_masks",
-        "normalize_images", "host_data",
+        "env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset",
+        "normalize_images", "host_data", "action_masks",
     }  # fmt: skip
     assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 

@@ -190,3 +190,35 @@ def test_a2c_says_that_it_does_not_use_them():
         with pytest.warns(PacelineWarning, match=r"infos\['action_mask'\] is not used, A2C may take any action"):
             model.learn(50)
         model.learn(50)
+
+
+def test_loops_of_ones_own_have_masks():
+    """begin, act and observe give the bits that learn gives."""
+    expected = learn(vector(AutoresetMode.SAME_STEP, 3, Gated))
+    envs = vector(AutoresetMode.SAME_STEP, 3, Gated)
+    with DQN("MlpPolicy", (envs.single_observation_space, envs.single_action_space), num_envs=3, **SMALL) as model:
+        obs, infos = envs.reset(seed=SMALL["seed"])
+        model.begin(300, obs, action_masks=infos["action_mask"])
+        while model.num_timesteps < 300:
+            obs, rewards, terminated, truncated, infos = envs.step(model.act())
+            final = infos.get("final_info", {}).get("action_mask")
+            if final is not None:
+                final = np.where(infos["final_info"]["_action_mask"][:, None], final, 1)
+            with pytest.raises(SpaceError, match=r"action_masks: shape \(2, 3\), must be \(3, 3\)"):
+                model.observe(obs, rewards, terminated, truncated, infos.get("final_obs"), action_masks=infos["action_mask"][:2])
+            model.observe(
+                obs, rewards, terminated, truncated, infos.get("final_obs"), action_masks=infos["action_mask"], final_action_masks=final
+            )
+        assert model.hashes() == expected
+
+
+def test_vectors_of_stable_baselines3_have_masks():
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    class Single(Gated):
+        def reset(self, *, seed=None, options=None):  # DummyVecEnv seeds every environment, which Gated does not heed
+            return super().reset()
+
+    envs = DummyVecEnv([lambda i=i: Single(i) for i in range(3)])
+    assert learn(envs) == learn(vector(AutoresetMode.SAME_STEP, 3, Gated))

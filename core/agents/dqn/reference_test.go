@@ -396,9 +396,9 @@ func randomConfig(r *rand.Rand) Config {
 	c.BatchSize, c.LearningStarts, c.BufferSize = 4, 4+r.IntN(30), 20+r.IntN(150)
 	c.LearningRate, c.LearningRateFinal = 1e-2, 1e-3
 	c.ExplorationSteps, c.ExplorationFinal = 1+r.IntN(200), 0.1
+	c.DoubleQ, c.ActionMasks = r.IntN(2) > 0, r.IntN(2) > 0
 	c.ActivationFn = []string{"relu", "tanh"}[r.IntN(2)]
 	c.Tau = []float64{1, 1, 0.3, 0.02}[r.IntN(4)]
-	c.DoubleQ, c.ActionMasks = r.IntN(2) > 0, r.IntN(2) > 0
 	return c
 }
 

@@ -108,6 +108,14 @@ class Source:
             raise SpaceError(f"{what}: infos['action_mask'] is {mask.dtype} of shape {mask.shape}, must be {to.shape} of 0 and 1")
         to[...] = mask != 0
 
+    def _mask(self, i: int, info: Any) -> None:
+        """Reads the mask of environment i's observation, where there are masks."""
+        if not self.masked:
+            return
+        if "action_mask" not in info:
+            raise SpaceError(f"environment {i}: infos has no 'action_mask', but the first reset had")
+        self._write_mask(self.rows.action_masks[i], info["action_mask"], f"environment {i}")
+
 
 class SingleSource(Source):
     """One gymnasium.Env as a vector of one."""
@@ -118,17 +126,10 @@ class SingleSource(Source):
     def reset(self, seed: int | None = None) -> None:
         obs, self.infos = self.env.reset(seed=seed)
         self._write(self.rows.obs[0], obs, "environment 0")
-        self._mask(self.infos)
-        self.needs_reset = False
-
-    def _mask(self, infos: Any) -> None:
-        """Reads the mask of the observation in rows.obs."""
         if self.masked is None:
-            self.masked = "action_mask" in infos
-        if self.masked:
-            if "action_mask" not in infos:
-                raise SpaceError("environment 0: infos has no 'action_mask', which its first reset gave")
-            self._write_mask(self.rows.action_masks[0], infos["action_mask"], "environment 0")
+            self.masked = "action_mask" in self.infos
+        self._mask(0, self.infos)
+        self.needs_reset = False
 
     def step(self) -> None:
         rows = self.rows
@@ -146,7 +147,7 @@ class SingleSource(Source):
                 self._write_mask(rows.final_action_masks[0], given, "environment 0")
             obs, infos = self.env.reset()
         self._write(rows.obs[0], obs, "environment 0")
-        self._mask(infos)
+        self._mask(0, infos)
 
     def each_info(self) -> list[dict[str, Any]]:
         return [dict(self.infos)]
@@ -235,7 +236,7 @@ class VectorSource(Source):
         given = infos.get("action_mask")
         missing = rows & ~np.asarray(infos.get("_action_mask", rows), dtype=bool) if given is not None else rows
         if missing.any():
-            raise SpaceError(f"environment {int(np.flatnonzero(missing)[0])}: infos has no 'action_mask' for it, but the first reset had")
+            raise SpaceError(f"environment {int(np.flatnonzero(missing)[0])}: infos has no 'action_mask', but the first reset had")
         if isinstance(given, np.ndarray) and given.shape == to.shape and given.dtype.kind in "biuf":
             to[rows] = given[rows] != 0
             return
@@ -266,6 +267,10 @@ class SB3Source(Source):
             self.env.seed(seed)
         self.rows.obs[...] = self._rows(self.env.reset())
         self.infos = [{} for _ in range(self.num_envs)]
+        if self.masked is None:
+            self.masked = "action_mask" in self.env.reset_infos[0]
+        for i in range(self.num_envs):
+            self._mask(i, self.env.reset_infos[i])
         self.needs_reset = False
 
     def step(self) -> None:
@@ -276,7 +281,12 @@ class SB3Source(Source):
             limit = bool(self.infos[i].get("TimeLimit.truncated", False))
             rows.truncated[i], rows.terminated[i] = limit, not limit
             self._write(rows.final_obs[i], self.infos[i]["terminal_observation"], f"environment {i} (terminal_observation)")
+            rows.final_action_masks[i] = 1
+            if self.masked and limit and "action_mask" in self.infos[i]:
+                self._write_mask(rows.final_action_masks[i], self.infos[i]["action_mask"], f"environment {i}")
         rows.obs[...] = self._rows(obs)
+        for i, done in enumerate(dones):
+            self._mask(i, self.env.reset_infos[i] if done else self.infos[i])
 
     def each_info(self) -> list[dict[str, Any]]:
         return list(self.infos)
