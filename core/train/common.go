@@ -21,7 +21,11 @@ type Common struct {
 	// NormalizeImages is the opposite of nn.Spec.RawImages.
 	NormalizeImages bool
 	HostData        string
+	StatsWindowSize int
 }
+
+// maxStatsWindow is the most episodes that means are over.
+const maxStatsWindow = 10_000
 
 // Policies, named as in Stable-Baselines3.
 const (
@@ -54,6 +58,7 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Text("autoreset", "same_step", "what a pushed observation row holds after an episode's end: same_step (the next episode's first) or next_step (the ended one's last)", []string{"same_step", "next_step"}, func(c *Common) *string { return &c.Autoreset }),
 		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
 		settings.Bool("normalize_images", true, "images enter the network divided by 255; false: as they are, 0 to 255", func(c *Common) *bool { return &c.NormalizeImages }),
+		settings.Int("stats_window_size", 100, 1, maxStatsWindow, "how many of the latest episodes mean_return and mean_length are over", func(c *Common) *int { return &c.StatsWindowSize }),
 		settings.Text("host_data", "", "a text that the host keeps with checkpoints and policies; the library does not read it", nil, func(c *Common) *string { return &c.HostData }),
 	})
 }

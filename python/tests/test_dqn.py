@@ -506,6 +506,16 @@ def test_images_that_are_not_divided_by_255(method, keywords, tmp_path):
             method.load(tmp_path / "run", policy_kwargs={"normalize_images": True})
 
 
+@pytest.mark.parametrize("method", [DQN, A2C])
+def test_means_over_so_many_episodes(method):
+    with method("MlpPolicy", "CartPole-v1", seed=1, stats_window_size=5) as model:
+        model.learn(1000, log_interval=None)
+        assert model.stats_window_size == 5 == model.ep_info_buffer.maxlen == len(model.ep_info_buffer) < model.stats["episodes"]
+        assert model.stats["mean_return"] == pytest.approx(sum(e["r"] for e in model.ep_info_buffer) / 5)
+    with pytest.raises(ConfigError, match="stats_window_size: 0, must be 1 to 10000"):
+        method("MlpPolicy", "CartPole-v1", stats_window_size=0)
+
+
 def test_notices_are_warnings():
     with pytest.warns(PacelineWarning, match="target_update_interval") as caught:
         DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "target_update_interval": 10}).close()

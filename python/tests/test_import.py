@@ -39,7 +39,7 @@ PUBLIC = {
     "progress": "ProgressLine",
     "registration": "ATARI CLASSIC register spec",
     "sb3": "VecEnv",
-    "schedules": "Linear Schedule line linear",
+    "schedules": "Linear Schedule points linear",
     "single": "Env make",
     "spaces": "ActionLayout ObsLayout",
     "vec": "VecEnv library_name load_env make_vec names",
