@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-math test-arm64 race lib wheel sdist check check-each clean
+.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari test-torch test-sb3 test-math test-arm64 race lib wheel sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -71,7 +71,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, four modes
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak and make test-atari (take longer), make fuzz-atari (needs clang), the comparisons with stable-baselines3 and EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak and make test-atari (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -111,6 +111,18 @@ test-torch: $(VENV)/.test $(VENV)/.torch ## recompute PyTorch's side of the comp
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
 	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn
 	$(PY) python/tests/a2c_torch.py
+
+# A folder of its own: PyTorch takes some gigabytes, and make test runs beside neither.
+$(VENV)/sb3/.made: $(VENV)/.made
+	$(PYTHON) -m venv $(VENV)/sb3
+	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'gymnasium[box2d]' tqdm rich
+	@touch $@
+
+test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## the tests beside stable-baselines3, which is installed (with PyTorch, some gigabytes) once
+	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls $(VENV)/wheel/*.whl)[test]"
+	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
+	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal python/tests/test_sb3.py python/tests/test_sb3_vec.py \
+		python/tests/test_sb3_recorded.py python/tests/test_swap.py python/tests/test_recipes.py python/tests/test_a2c.py
 
 test-math: ## exp, log and tanh of every float32, on every path of the kernels (30 minutes)
 	PACELINE_EVERY_FLOAT=1 go test -count=1 -v -timeout 3h -run TestMathFunctions ./core/kernel

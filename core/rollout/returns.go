@@ -153,22 +153,9 @@ func (r *Rollout) trace(i int, gamma, lambda float64) {
 // are. Sums are float64, over the rows in order. The two slices are as long as each
 // other.
 func Normalize(advantages, weights []float32) {
-	n, sum := 0.0, 0.0
-	for k, a := range advantages {
-		if weights[k] != 0 {
-			n++
-			sum += float64(a)
-		}
-	}
+	n, mean, squares := spread(advantages, weights)
 	if n < 2 {
 		return
-	}
-	mean, squares := sum/n, 0.0
-	for k, a := range advantages {
-		if weights[k] != 0 {
-			d := float64(a) - mean
-			squares += float64(d * d)
-		}
 	}
 	scale := math.Sqrt(squares/(n-1)) + 1e-8
 	for k, a := range advantages {
@@ -176,4 +163,36 @@ func Normalize(advantages, weights []float32) {
 			advantages[k] = float32((float64(a) - mean) / scale)
 		}
 	}
+}
+
+// spread returns the number of rows of weight 1, their mean and the sum of their squared
+// distances from it.
+func spread(values, weights []float32) (n, mean, squares float64) {
+	sum := 0.0
+	for k, v := range values {
+		if weights[k] != 0 {
+			n++
+			sum += float64(v)
+		}
+	}
+	mean = sum / n
+	for k, v := range values {
+		if weights[k] != 0 {
+			d := float64(v) - mean
+			squares += float64(d * d)
+		}
+	}
+	return n, mean, squares
+}
+
+// ExplainedVariance returns which part of the returns' variance the values explain, 1 at
+// best: 1 - Var(return - value) / Var(return) over rows of weight 1, before Normalize. NaN:
+// all returns are the same.
+func ExplainedVariance(b *Batch) float64 {
+	_, _, all := spread(b.Returns, b.Weights)
+	_, _, left := spread(b.Advantages, b.Weights)
+	if all == 0 {
+		return math.NaN()
+	}
+	return 1 - left/all
 }

@@ -295,6 +295,17 @@ func TestHoleAtTheHorizon(t *testing.T) {
 	}
 }
 
+func TestExplainedVariance(t *testing.T) {
+	b := &Batch{Returns: []float32{1, 2, 3, 99}, Advantages: []float32{0.5, -0.5, 0, 7}, Weights: []float32{1, 1, 1, 0}}
+	if v := ExplainedVariance(b); math.Abs(v-0.75) > 1e-12 { // 1 - (0.5 / 2)
+		t.Error(v)
+	}
+	b.Returns = []float32{2, 2, 2, 0}
+	if v := ExplainedVariance(b); v == v {
+		t.Error(v)
+	}
+}
+
 func TestNormalize(t *testing.T) {
 	a := []float32{1, 100, 2, 3, 100, 6}
 	w := []float32{1, 0, 1, 1, 0, 1}

@@ -61,17 +61,19 @@ class ReplayBuffer:
 class Attributes:
     """What Trainer has beside its methods of its own. Settings are there by their names, read-only."""
 
-    use_sde = False
+    use_sde = use_sde_at_warmup = False
     sde_sample_freq = -1
     action_noise = None
     policy_aliases: tuple[str, ...] = ("MlpPolicy", "CnnPolicy")
-    replay_buffer_class = None
+    start_time = 0  # of the latest learn, in nanoseconds
 
     def __getattr__(self: Any, name: str) -> Any:
         if not name.startswith("_") and "_config" in self.__dict__:
             kind = _settings(self.METHOD).get(name)
             if kind is not None:
                 return _READ.get(kind, str)(self.setting(name))
+            if name in self._given:
+                return self._given[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -91,6 +93,13 @@ class Attributes:
             return given  # type: ignore[no-any-return]
         shares, values = zip(*points("learning_rate", given))
         return lambda progress_remaining: float(np.interp(1 - progress_remaining, shares, values))
+
+    @property
+    def exploration_schedule(self: Any) -> Callable[[float], float]:
+        """Epsilon by the remaining progress, 1 down to 0."""
+        first, last = self.exploration_initial_eps, self.exploration_final_eps
+        part = self.exploration_steps / max(self._total_timesteps, 1) or self.exploration_fraction
+        return lambda progress_remaining: float(np.interp(1 - progress_remaining, (0, part), (first, last)))
 
     @property
     def device(self) -> Any:

@@ -66,6 +66,11 @@ class Checkpoints:
     @classmethod
     def _of_sb3(cls: Any, saved: Any, env: Any, keywords: dict[str, Any]) -> Any:
         """The model that one of stable-baselines3's files stands for; saved: a _sb3_file.Saved."""
+        if saved.q_learning != (cls.METHOD == "dqn"):
+            kinds = "Q-values", "a policy and values"
+            raise ConfigError(
+                f"a network with {kinds[not saved.q_learning]}, must have {kinds[cls.METHOD != 'dqn']} for {cls.__name__}.load"
+            )
         if env is None:
             env = SpacesSource(saved.observation_space, saved.action_space, saved.num_envs)
         make: Any = cls  # each method has keywords of its own

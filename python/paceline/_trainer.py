@@ -7,6 +7,7 @@ import functools
 import inspect
 import json
 import secrets
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar, cast
@@ -206,6 +207,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         if self._own_logger:
             name = tb_log_name or type(self).__name__
             self._logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+        self.start_time = time.time_ns()
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
         try:
             self._loop = Loop(

@@ -106,7 +106,7 @@ class CallbackList(BaseCallback):
 
     def __init__(self, callbacks: Iterable[Any]) -> None:
         super().__init__()
-        self.callbacks = list(callbacks)
+        self.callbacks = [as_callback(callback) for callback in callbacks]
 
     def _init_callback(self) -> None:
         for callback in self.callbacks:
@@ -382,7 +382,7 @@ def as_callback(callback: Any) -> Any:
     if callback is None:
         return None
     if isinstance(callback, (list, tuple)):
-        return CallbackList(as_callback(c) for c in callback)
+        return CallbackList(callback)
     if hasattr(callback, "on_step"):
         return callback
     if callable(callback):

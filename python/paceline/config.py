@@ -27,7 +27,6 @@ Fixed = dict[str, tuple[tuple[Any, ...], str]]
 values that mean what Paceline does, and why the others are refused."""
 
 FIXED: Fixed = {
-    "device": (("auto", "cpu"), "networks run on the CPU"),
     "_init_setup_model": ((True,), "the network is made with the model"),
 }
 
@@ -193,9 +192,18 @@ def _learning_rate(value: Any) -> dict[str, Any]:
 
 
 def _policy(value: Any) -> dict[str, Any]:
+    """A name, or one of Stable-Baselines3's own classes: DQNPolicy and ActorCriticPolicy are their MlpPolicy."""
+    if isinstance(value, type) and value.__module__.startswith("stable_baselines3.") and "MultiInput" not in value.__name__:
+        value = "CnnPolicy" if "Cnn" in value.__name__ else "MlpPolicy"
     if not isinstance(value, str):
-        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto'")
+        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto': networks of one's own are not built")
     return {"policy": value}
+
+
+def _device(value: Any) -> dict[str, Any]:
+    if str(value) not in ("auto", "cpu"):  # a torch.device is the text of its name
+        raise ConfigError(f"device: {value!r}, must be 'auto' or 'cpu': networks run on the CPU")
+    return {}
 
 
 def zero_for_none(name: str) -> Rule:
@@ -206,6 +214,7 @@ def zero_for_none(name: str) -> Rule:
 RULES: Rules = {
     "learning_rate": _learning_rate,
     "policy": _policy,
+    "device": _device,
     "max_grad_norm": lambda value: {"max_grad_norm": 0 if value is None or value == float("inf") else value},
     "num_threads": zero_for_none("num_threads"),
     "frame_stack": zero_for_none("frame_stack"),

@@ -14,7 +14,6 @@ from .schedules import Schedule
 
 _FIXED: Fixed = {
     "n_steps": ((1,), "targets look one step ahead"),
-    **dict.fromkeys(("replay_buffer_class", "replay_buffer_kwargs"), ((None,), "the replay memory is the library's own")),
     "optimize_memory_usage": ((False, True), "frames are always kept once"),
 }
 
@@ -28,13 +27,40 @@ def _train_freq(value: Any) -> dict[str, Any]:
     return {"train_freq": value}
 
 
+def _net_arch(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        raise ConfigError(f"policy_kwargs['net_arch']: {value!r}, must be a list of widths: DQN has one network")
+    return {"net_arch": list(value)}
+
+
+def _replay_buffer_class(value: Any) -> dict[str, Any]:
+    if value is not None and getattr(value, "__name__", "") != "ReplayBuffer":
+        raise ConfigError(f"replay_buffer_class: {value!r}, must be None: the replay memory is the library's own")
+    return {}
+
+
+def _replay_buffer_kwargs(value: Any) -> dict[str, Any]:
+    unknown = set(value or {}) - {"handle_timeout_termination"}
+    if unknown:
+        raise ConfigError(f"replay_buffer_kwargs: {sorted(unknown)[0]!r} not known, must be handle_timeout_termination")
+    if not (value or {}).get("handle_timeout_termination", True):
+        warnings.warn(
+            "handle_timeout_termination: False acts as True: targets look past a time limit, which is not the task's end",
+            PacelineWarning,
+            stacklevel=7,  # the line that called the constructor
+        )
+    return {}
+
+
 _RULES: Rules = {
+    "replay_buffer_class": _replay_buffer_class,
+    "replay_buffer_kwargs": _replay_buffer_kwargs,
     "train_freq": _train_freq,
     "window": zero_for_none("window"),
     "exploration_steps": zero_for_none("exploration_steps"),
 }
 _POLICY: Rules = {
-    "net_arch": lambda value: {"net_arch": list(value)},
+    "net_arch": _net_arch,
     "activation_fn": ACTIVATION,
     "optimizer_class": lambda value: {"optimizer": class_name(value)},
     "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps"}),

@@ -53,9 +53,10 @@ class Round:
             actions = source.rows.actions + np.int64(source.actions.start)
         ended = rows.terminated | rows.truncated
         last = rows.final_obs if source is None or source.autoreset == SAME_STEP else rows.obs
+        for info, limit in zip(infos, (rows.truncated & ~rows.terminated).tolist()):
+            info["TimeLimit.truncated"] = limit
         for i in np.flatnonzero(ended).tolist():
             infos[i].setdefault("terminal_observation", last[i].copy())
-            infos[i]["TimeLimit.truncated"] = bool(rows.truncated[i] and not rows.terminated[i])
         over = [i for i in np.flatnonzero(ended).tolist() if infos[i].get("game_over", True)]
         for i, (total, length) in zip(over, self._native.episodes(episodes - self._episodes)):
             # What a Monitor of the environment's own says comes first.

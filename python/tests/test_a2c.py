@@ -129,7 +129,7 @@ def test_learn_counts_and_reports():
         stats = model.stats
         assert model.num_timesteps == stats["num_timesteps"] == 400
         assert stats["updates"] == 400 // 20 and stats["episodes"] > 0 and stats["mean_return"] > 0
-        assert stats["learning_rate"] == 7e-4 and math.isfinite(stats["loss"]) and 0 < stats["entropy"] <= math.log(2) + 1e-6
+        assert stats["learning_rate"] == 7e-4 and math.isfinite(stats["loss"]) and 0 < -stats["entropy_loss"] <= math.log(2) + 1e-6
         assert {"policy_loss", "value_loss"} <= set(stats)
         assert "epsilon" not in stats and not hasattr(model, "exploration_rate")
 

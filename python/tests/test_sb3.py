@@ -1,10 +1,13 @@
 """Beside stable-baselines3 itself, where it is installed (pip install 'paceline[sb3]')."""
 
+import gymnasium
 import numpy as np
 import pytest
 
+import paceline
 from envs import SMALL
-from paceline import DQN
+from paceline import A2C, DQN
+from paceline.errors import ConfigError
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
 
@@ -67,3 +70,198 @@ def test_their_evaluation():
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         mean, _ = evaluate_policy(model, Monitor(gymnasium.make("CartPole-v1")), n_eval_episodes=3)
         assert mean >= 5
+
+
+KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}}
+both = pytest.mark.parametrize("cls", [DQN, A2C])
+GIVEN = {
+    "built in": lambda: "CartPole-v1",
+    "gymnasium.Env": lambda: gymnasium.make("CartPole-v1"),
+    "same_step vector": lambda: gymnasium.make_vec(
+        "CartPole-v1", 3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+    ),
+    "paceline.sb3.VecEnv": lambda: paceline.sb3.VecEnv("CartPole-v1", num_envs=2),
+    "DummyVecEnv": lambda: _made(2),
+    "VecFrameStack": lambda: _stacked(_made(2)),
+    "VecFrameStack of ours": lambda: _stacked(paceline.sb3.VecEnv("CartPole-v1", num_envs=2)),
+    "VecMonitor of ours": lambda: _monitored(paceline.sb3.VecEnv("CartPole-v1", num_envs=2)),
+    "SubprocVecEnv": lambda: _made(2, processes=True),
+}
+
+
+def _made(n, processes=False):
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+
+    return make_vec_env("CartPole-v1", n_envs=n, vec_env_cls=SubprocVecEnv if processes else DummyVecEnv)
+
+
+def _stacked(envs):
+    from stable_baselines3.common.vec_env import VecFrameStack
+
+    return VecFrameStack(envs, 3)
+
+
+def _monitored(envs):
+    from stable_baselines3.common.vec_env import VecMonitor
+
+    return VecMonitor(envs)
+
+
+@both
+@pytest.mark.parametrize("given", list(GIVEN))
+@pytest.mark.filterwarnings("ignore:The environment is already wrapped")
+def test_environments_in_and_out(cls, given):
+    """Every kind of environment in, get_env a VecEnv, the loop of SB3's documentation, evaluate_policy, and on."""
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecEnv
+
+    env = GIVEN[given]()
+    with cls("MlpPolicy", env, **KEYWORDS[cls]) as model:
+        model.learn(200)
+        envs = model.get_env()
+        assert isinstance(envs, VecEnv) and envs.num_envs == model.n_envs and model.get_env() is envs
+        assert isinstance(env, str) or (given in ("gymnasium.Env", "same_step vector")) or envs is env or model.env_name
+        obs = envs.reset()
+        for _ in range(30):
+            actions, _ = model.predict(obs)
+            obs, rewards, dones, infos = envs.step(actions)
+            assert rewards.shape == dones.shape == (model.n_envs,) and len(infos) == model.n_envs
+        mean, _ = evaluate_policy(model, envs, n_eval_episodes=3, warn=False)
+        assert mean >= 8
+        model.learn(100, reset_num_timesteps=False)
+        assert model.num_timesteps >= 300
+        assert model.env_name == ("CartPole-v1" if given in ("built in", "paceline.sb3.VecEnv") else None)
+        envs.close()
+
+
+@both
+def test_vec_envs_are_gymnasium_vectors(cls):
+    """The same experience from SB3's DummyVecEnv and from Gymnasium's vector of the same environments."""
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    same = gymnasium.vector.AutoresetMode.SAME_STEP
+    makers = [lambda: gymnasium.make("CartPole-v1")] * 3
+    hashes = []
+    for env in (DummyVecEnv(makers), gymnasium.vector.SyncVectorEnv(makers, autoreset_mode=same)):
+        with cls("MlpPolicy", env, **KEYWORDS[cls]) as model:
+            hashes.append(model.learn(600).hashes())
+    assert hashes[0] == hashes[1]
+
+
+def test_normalized_environments():
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    envs = VecNormalize(_made(2))
+    with pytest.raises(ConfigError, match="env: in a VecNormalize.*NormalizeObservation"):
+        DQN("MlpPolicy", envs, **SMALL)
+    with A2C("MlpPolicy", envs) as model:
+        model.learn(200)
+        assert model.get_vec_normalize_env() is envs
+
+
+@both
+@pytest.mark.parametrize("built_in", [True, False])
+def test_their_callbacks_all(cls, built_in, tmp_path):
+    from stable_baselines3.common import callbacks
+
+    class Watch(callbacks.BaseCallback):
+        def __init__(self):
+            super().__init__()
+            self.episodes = []
+
+        def _on_step(self):
+            assert self.training_env.num_envs == 2 and self.model.get_vec_normalize_env() is None
+            for done, info in zip(self.locals["dones"], self.locals["infos"]):
+                if done:
+                    self.episodes.append(info["episode"]["r"])
+            self.logger.record("a/b", 1.0)
+            self.logger.record_mean("a/c", 2.0)
+            return True
+
+    watch = Watch()
+    evaluation = callbacks.EvalCallback(
+        _made(1), best_model_save_path=str(tmp_path / "best"), log_path=str(tmp_path), eval_freq=50, n_eval_episodes=2, verbose=0,
+        callback_on_new_best=callbacks.StopTrainingOnRewardThreshold(1e9),
+        callback_after_eval=callbacks.StopTrainingOnNoModelImprovement(100),
+    )  # fmt: skip
+    checkpoints = callbacks.CheckpointCallback(100, str(tmp_path / "checkpoints"), save_replay_buffer=cls is DQN, save_vecnormalize=True)
+    every = callbacks.EveryNTimesteps(100, callbacks.ConvertCallback(lambda *_: True))
+    others = [callbacks.StopTrainingOnMaxEpisodes(10), every, callbacks.LogEveryNTimesteps(200), callbacks.ProgressBarCallback()]
+    with cls("MlpPolicy", "CartPole-v1" if built_in else _made(2), **KEYWORDS[cls], **({"num_envs": 2} if built_in else {})) as model:
+        model.learn(5000, callback=[watch, evaluation, checkpoints, *others])
+        assert len(watch.episodes) == 20 and len(model.ep_info_buffer) == 20  # 10 for each environment ended it
+        assert watch.episodes == [e["r"] for e in model.ep_info_buffer]
+    assert np.load(tmp_path / "evaluations.npz")["results"].shape[1] == 2
+    files = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert files[0] == "rl_model_200_steps.zip" and any("replay_buffer" in name for name in files) == (cls is DQN)
+    with cls.load(tmp_path / "best" / "best_model", env=_made(2)) as best:
+        best.learn(100)
+
+
+@both
+def test_their_logger(cls, tmp_path):
+    from stable_baselines3.common.logger import HParam, configure
+
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
+        model.set_logger(configure(str(tmp_path), ["csv", "json", "tensorboard"]))
+        model.logger.record("hparams", HParam({"a": 1}, {"b": 0}), exclude=("csv", "json"))
+        model.learn(900, log_interval=1)
+    assert "rollout/ep_rew_mean" in (tmp_path / "progress.csv").read_text()
+
+
+@both
+def test_torch_copies(cls):
+    import torch
+
+    with cls("MlpPolicy", "CartPole-v1", **{**KEYWORDS[cls], "policy_kwargs": {"activation_fn": torch.nn.Tanh}}) as model:
+        model.learn(300)
+        obs = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+        policy = model.policy
+        np.testing.assert_array_equal(policy.predict(obs, deterministic=True)[0], model.predict(obs, deterministic=True)[0])
+        if cls is DQN:
+            with model.policy_snapshot() as ours:
+                np.testing.assert_allclose(model.q_net(torch.as_tensor(obs)).numpy(), ours.q_values(obs), atol=1e-5)
+        next(iter(policy.parameters())).data.zero_()  # a copy's
+        assert any(array.any() for array in model.get_parameters()["policy"].values())
+
+
+@both
+@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
+def test_their_files(cls, policy, tmp_path):
+    class Image(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(0, 255, (84, 84, 1), np.uint8)
+        action_space = gymnasium.spaces.Discrete(3)
+
+        def reset(self, *, seed=None, options=None):
+            return self.observation_space.sample(), {}
+
+    env = Image() if policy == "CnnPolicy" else gymnasium.make("CartPole-v1")
+    small = {"buffer_size": 100} if cls is DQN else {}
+    theirs = getattr(sb3, cls.__name__)(policy, env, seed=3, device="cpu", **small)
+    theirs.save(tmp_path / "theirs")
+    obs = np.stack([env.observation_space.sample() for _ in range(20)])
+    with (
+        pytest.warns(paceline.PacelineWarning) if cls is DQN else _nothing(),
+        cls.load(tmp_path / "theirs", buffer_size=200) if cls is DQN else cls.load(tmp_path / "theirs") as ours,
+    ):
+        np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
+        assert ours.gamma == theirs.gamma and ours.learning_rate == theirs.learning_rate
+
+
+def _nothing():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+@both
+def test_devices_and_policies_as_objects(cls):
+    import torch
+    from stable_baselines3.a2c import MlpPolicy as OfA2C
+    from stable_baselines3.dqn import MlpPolicy as OfDQN
+
+    with cls(OfDQN if cls is DQN else OfA2C, "CartPole-v1", **KEYWORDS[cls], device=torch.device("cpu")) as model:
+        assert model.policy_name == "MlpPolicy" and model.device == torch.device("cpu")
+    with pytest.raises(ConfigError, match="device"):
+        cls("MlpPolicy", "CartPole-v1", device=torch.device("cuda"), **KEYWORDS[cls])

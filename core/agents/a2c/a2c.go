@@ -15,6 +15,8 @@ type A2C struct {
 	cfg     Config // resolved
 	learner nn.Learner
 	batch   nn.Batch
+	// explained is the rollout.ExplainedVariance of the latest update.
+	explained float64
 }
 
 // Columns of the loss, in the order of nn.ActorCritic's.
@@ -70,12 +72,13 @@ func newA2C(s *train.Setup) (train.Method, error) {
 // Metrics reports numbers of this moment and of the latest update.
 func (a *A2C) Metrics(m *train.Metrics) {
 	a.Run.Metrics(m)
-	policy, value, entropy, norm := math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	policy, value, entropy, norm, explained := math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	if r := &a.Report; len(r.Parts) > 0 { // nn.ActorCritic's
-		policy, value, entropy, norm = r.Parts[0], r.Parts[1], r.Parts[2], r.Norm
+		policy, value, entropy, norm, explained = r.Parts[0], r.Parts[1], r.Parts[2], r.Norm, a.explained
 	}
 	m.Add("train/policy_loss", "", "mean of -advantage log pi over the latest update's rows", policy)
 	m.Add("train/value_loss", "", "mean of the value's squared error over the latest update's rows", value)
-	m.Add("train/entropy", "nats", "mean of the policy's entropy over the latest update's rows", entropy)
+	m.Add("train/entropy_loss", "nats", "minus the mean of the policy's entropy over the latest update's rows", -entropy)
+	m.Add("train/explained_variance", "", "part of the returns' variance that the values explain, of the latest update's rows", explained)
 	m.Add("train/grad_norm", "", "Euclidean norm of the latest update's gradient, before clipping", norm)
 }

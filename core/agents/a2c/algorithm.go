@@ -24,6 +24,7 @@ func (a *A2C) Update() error {
 		return err
 	}
 	rows := a.Rollout.Batch()
+	a.explained = rollout.ExplainedVariance(rows)
 	if a.cfg.NormalizeAdvantage {
 		rollout.Normalize(rows.Advantages, rows.Weights)
 	}

@@ -29,7 +29,9 @@ _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", 
 
 @dataclasses.dataclass
 class Saved:
-    """keywords: those of a model's class; state: the arrays of policy.pth by their names."""
+    """q_learning: of DQN's kind, not A2C's; keywords: those of a model's class; state: the arrays of policy.pth by their names."""
+
+    q_learning: bool
 
     observation_space: Any
     action_space: Any
@@ -41,7 +43,7 @@ class Saved:
         """The arrays that a model with these of its own has."""
         missing = sorted(set(own) - set(self.state))
         if missing:
-            raise ConfigError(f"policy.pth: has no {missing[0]!r}; a network with layers of one's own cannot be loaded")
+            raise ConfigError(f"policy.pth: has no {missing[0]!r}, must have {', '.join(own)}: layers of one's own cannot be loaded")
         return {name: self.state[name] for name in own}
 
 
@@ -61,7 +63,7 @@ def read(path: str) -> Saved:
             data = json.loads(_entry(archive, "data"))
             state = _state(_entry(archive, "policy.pth"))
         return _saved(path, data, state)
-    except (KeyError, ValueError, TypeError, EOFError, IndexError, zipfile.BadZipFile, pickle.UnpicklingError) as err:
+    except (KeyError, ValueError, TypeError, AttributeError, EOFError, IndexError, zipfile.BadZipFile, pickle.UnpicklingError) as err:
         if isinstance(err, ConfigError):
             raise
         raise CheckpointError(f"{path}: a file of stable-baselines3's that cannot be read ({type(err).__name__}: {err})") from None
@@ -95,7 +97,14 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
             PacelineWarning,
             stacklevel=4,
         )
-    return Saved(_space(data["observation_space"]), _space(data["action_space"]), int(data.get("n_envs", 1)), keywords, state)
+    return Saved(
+        any(name.startswith("q_net.") for name in state),
+        _space(data["observation_space"]),
+        _space(data["action_space"]),
+        int(data.get("n_envs", 1)),
+        keywords,
+        state,
+    )
 
 
 def _widths(state: Mapping[str, Array]) -> Any:

@@ -1,0 +1,188 @@
+"""Beside what stable-baselines3 did when python/tests/sb3/record.py ran; needs neither it nor torch."""
+
+import csv
+import inspect
+import io
+import json
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from paceline import A2C, DQN, PacelineWarning, callbacks
+from paceline.errors import CheckpointError, ConfigError
+from paceline.logger import configure
+
+HERE = Path(__file__).parent / "sb3"
+RECORDED = json.loads((HERE / "recorded.json").read_text())
+CLASSES = {"DQN": DQN, "A2C": A2C}
+SMALL = {"DQN": {"learning_starts": 10, "buffer_size": 100, "batch_size": 4}, "A2C": {}}
+each = pytest.mark.parametrize("name", list(CLASSES))
+
+
+class Steps(gymnasium.Env):
+    """That of record.py."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+
+    def __init__(self):
+        self.episode = -1
+
+    def reset(self, *, seed=None, options=None):
+        self.steps, self.episode = 0, self.episode + 1
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        odd = self.episode % 2 == 1
+        end = self.steps == (6 if odd else 9)
+        return np.full(2, self.steps / 10, np.float32), 1.0, end and odd, end and not odd, {"steps": self.steps}
+
+
+@pytest.mark.parametrize("path", list(RECORDED["signatures"]))
+def test_every_argument_is_there_with_its_default(path):
+    of, _, name = path.partition(".")
+    function = getattr(callbacks, name) if of == "callbacks" else CLASSES[of] if name == "__init__" else getattr(CLASSES[of], name)
+    ours = inspect.signature(function).parameters
+    missing = set(RECORDED["signatures"][path]) - set(ours) - {"path_or_params", "load_path_or_dict"}
+    # The names under which parameters and paths come first are positional everywhere.
+    assert not missing
+    for argument, default in RECORDED["signatures"][path].items():
+        if default is None or argument not in ours or argument in ("log_interval", "tb_log_name"):
+            continue  # learn's are the method's own: 4 or 100, "DQN" or "A2C"
+        assert ours[argument].default == default, argument
+
+
+@each
+def test_every_attribute_is_there(name):
+    """But for the parts of its own loop, and what batch normalisation has."""
+    with CLASSES[name]("MlpPolicy", Steps(), **SMALL[name]) as model:
+        model.learn(1)
+        absent = {"train", "collect_rollouts", "batch_norm_stats", "batch_norm_stats_target", "rollout_buffer"}
+        needs_torch = {"policy", "q_net", "q_net_target"}
+        for attribute in set(RECORDED["attributes"][name]) - absent - needs_torch:
+            getattr(model, attribute)
+
+
+@each
+def test_callbacks_see_the_same(name, tmp_path):
+    expected = RECORDED["seen"][name]
+    rounds = []
+
+    class Look(callbacks.BaseCallback):
+        def _on_step(self):
+            info = dict(self.locals["infos"][0])
+            last = info.pop("terminal_observation", None)
+            if "episode" in info:
+                info["episode"] = {key: info["episode"][key] for key in ("r", "l")}
+            rounds.append(
+                {
+                    "n_calls": self.n_calls,
+                    "num_timesteps": self.num_timesteps,
+                    "reward": float(self.locals["rewards"][0]),
+                    "done": bool(self.locals["dones"][0]),
+                    "new_obs": self.locals["new_obs"].tolist(),
+                    "info": info,
+                    "last": None if last is None else last.tolist(),
+                }
+            )
+            return True
+
+    with CLASSES[name]("MlpPolicy", Steps(), **SMALL[name]) as model:
+        model.set_logger(logger := configure(tmp_path, ["csv"]))
+        model.learn(40, callback=Look(), log_interval=1)
+        logger.close()
+    assert rounds == expected["rounds"]
+    columns = next(csv.reader((tmp_path / "progress.csv").open()))
+
+    assert {c for c in expected["columns"] if c not in columns} <= {"train/explained_variance"}  # NaN where all returns are the same
+
+
+@each
+def test_callbacks_end_learning_where_theirs_do(name, tmp_path):
+    expected = RECORDED["seen"][name]
+    with CLASSES[name]("MlpPolicy", Steps(), **SMALL[name]) as model:
+        assert model.learn(1000, callback=callbacks.StopTrainingOnMaxEpisodes(5)).num_timesteps == expected["stopped"]
+        evaluation = callbacks.EvalCallback(Steps(), n_eval_episodes=2, eval_freq=10, log_path=tmp_path, verbose=0)
+        model.learn(40, callback=evaluation)
+    npz = np.load(tmp_path / "evaluations.npz")
+    assert sorted(npz) == sorted(expected["evaluations"])
+    for key, values in expected["evaluations"].items():
+        assert np.sort(npz[key]).tolist() == np.sort(values).tolist()  # ours begins an episode for each evaluation
+
+
+@pytest.mark.parametrize("file", ["dqn", "a2c"])
+def test_their_files_act_the_same(file, tmp_path):
+    recorded = RECORDED["files"][file]
+    obs = np.array(recorded["obs"], np.float32)
+    shutil.copy(HERE / f"{file}.zip", tmp_path)
+    with pytest.warns(PacelineWarning, match="train_freq as Python objects") if file == "dqn" else _nothing():
+        model = CLASSES[file.upper()].load(tmp_path / file)
+    with model:
+        assert model.predict(obs, deterministic=True)[0].tolist() == recorded["actions"]
+        with model.policy_snapshot() as policy:
+            for head, values in policy.outputs(obs).items():
+                theirs = np.array(recorded["outputs"][head]).reshape(values.shape)
+                if head == "logits":  # which theirs has as log-probabilities
+                    values = values - np.log(np.exp(values).sum(1, keepdims=True))
+                np.testing.assert_allclose(values, theirs, atol=1e-5)
+        if file == "dqn":
+            assert model.net_arch == [16, 8] and model.activation_fn == "tanh" and model.buffer_size == 100 and model.batch_size == 4
+        else:
+            assert model.net_arch_pi == [8] and model.net_arch_vf == [6, 4] and model.activation_fn == "relu"
+        with pytest.raises(ConfigError, match="see set_env"):
+            model.learn(10)
+        model.set_env(Steps())
+        model.learn(50)
+    other = A2C if file == "dqn" else DQN
+    with pytest.raises(ConfigError, match=f"must have .* for {other.__name__}.load"):
+        other.load(HERE / f"{file}.zip")
+
+
+def _nothing():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+class Harmful:
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
+def test_nothing_in_a_file_is_run(tmp_path, capsys):
+    """A pickle among the tensors that names anything else is refused, and damage is a sentence."""
+    with zipfile.ZipFile(HERE / "dqn.zip") as whole:
+        entries = {name: whole.read(name) for name in whole.namelist()}
+
+    def written(**changed):
+        path = tmp_path / "bad.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in (entries | changed).items():
+                archive.writestr(name, data)
+        return path
+
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({"q_net.q_net.0.weight": Harmful()}))
+    for changed in (
+        {"policy.pth": inner.getvalue()},
+        {"policy.pth": entries["policy.pth"][:-500]},
+        {"policy.pth": b"nonsense"},
+        {"data": b"{"},
+        {"data": b"[]"},
+        {"data": entries["data"].replace(b"Discrete", b"Dict")},
+    ):
+        with pytest.raises((CheckpointError, ConfigError)) as caught:
+            DQN.load(written(**changed))
+        assert "\n" not in str(caught.value)
+    assert capsys.readouterr().out == ""
+    data = json.loads(entries["data"])
+    data["gamma"] = "0.5"  # of another type: not a number, so not taken
+    with pytest.warns(PacelineWarning), DQN.load(written(data=json.dumps(data).encode())) as model:
+        assert model.gamma == 0.99

@@ -1,0 +1,452 @@
+"""What scripts of stable-baselines3 do, without stable-baselines3: files, attributes, callbacks, loggers, ids, spaces."""
+
+import csv
+import io
+import json
+import warnings
+from collections import deque
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from envs import SMALL
+from paceline import A2C, DQN, PacelineWarning, Policy, make_vec
+from paceline.callbacks import (
+    BaseCallback,
+    CallbackList,
+    EvalCallback,
+    EveryNTimesteps,
+    ProgressBarCallback,
+    StopTrainingOnMaxEpisodes,
+    StopTrainingOnNoModelImprovement,
+    StopTrainingOnRewardThreshold,
+)
+from paceline.errors import ConfigError, SpaceError
+from paceline.logger import configure
+
+KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}}
+both = pytest.mark.parametrize("cls", [DQN, A2C])
+
+
+class Walk(gymnasium.Env):
+    """Observations of any space, episodes of 9 steps (truncated) or 6 (terminated), rewards of 1."""
+
+    action_space = spaces.Discrete(2, start=3)
+
+    def __init__(self, observation_space):
+        self.observation_space = observation_space
+        self.episode = -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        self.steps, self.episode = 0, self.episode + 1
+        return self.observation_space.sample(), {"begun": True}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.steps += 1
+        end = self.steps == (6 if self.episode % 2 else 9)
+        return self.observation_space.sample(), 1.0, end and self.episode % 2 == 1, end and self.episode % 2 == 0, {"steps": self.steps}
+
+
+# ---------------------------------------------------------------------- files
+
+
+@both
+def test_the_documented_script(cls, tmp_path, monkeypatch):
+    """stable-baselines3's first example: learn, save, del, load without env, predict."""
+    monkeypatch.chdir(tmp_path)
+    env = gymnasium.make("CartPole-v1")
+    model = cls("MlpPolicy", env, **KEYWORDS[cls])
+    model.learn(total_timesteps=300, log_interval=4)
+    expected = model.get_parameters()["policy"]
+    model.save("dqn_cartpole")
+    model.close()
+    del model
+    assert [path.name for path in tmp_path.iterdir()] == ["dqn_cartpole.zip"]
+    for name in ("dqn_cartpole", "dqn_cartpole.zip", tmp_path / "dqn_cartpole"):
+        with cls.load(name, print_system_info=True, custom_objects={"learning_rate": 1e-3, "lr_schedule": None}) as model:
+            assert model.learning_rate == 1e-3
+            for key, array in model.get_parameters()["policy"].items():
+                np.testing.assert_array_equal(array, expected[key])
+            obs, _ = env.reset()
+            action, _states = model.predict(obs, deterministic=True)
+            env.step(action)
+
+
+def test_files_are_made_where_they_should_be(tmp_path):
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        model.learn(200)
+        (tmp_path / "best").mkdir()  # a folder of the same name is in nobody's way
+        for name, file in (("best", "best.zip"), ("new/dir/x", "new/dir/x.zip"), ("x.paceline", "x.paceline")):
+            model.save(tmp_path / name)
+            assert (tmp_path / file).is_file()
+            DQN.load(tmp_path / name).close()
+            Policy.load(tmp_path / name).close()
+        buffer = io.BytesIO()
+        model.save(buffer, replay=True)
+        hashes = model.hashes()
+    buffer.seek(0)
+    with DQN.load(buffer) as model:
+        assert model.hashes() == hashes
+
+
+def test_replay_buffers(tmp_path):
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        model.learn(300)
+        model.save_replay_buffer(tmp_path / "buffer")
+        hashes, size = model.hashes(), model.replay_buffer.size()
+        assert size == len(model.replay_buffer) == model.stats["replay_size"] and not model.replay_buffer.full
+        with pytest.raises(AttributeError, match="replay_buffer.sample: not there.*load_replay_buffer"):
+            model.replay_buffer.sample(3)
+    with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "seed": 9}) as model:
+        model.learn(150)
+        weights = model.hashes().weights
+        model.load_replay_buffer(tmp_path / "buffer.pkl")
+        assert model.hashes().replay == hashes.replay and model.hashes().weights == weights
+        model.learn(100, reset_num_timesteps=False)
+        assert model.num_timesteps == 250
+        with pytest.raises(ConfigError, match="truncate_last_traj: False, must be True"):
+            model.load_replay_buffer(tmp_path / "buffer.pkl", truncate_last_traj=False)
+    with A2C("MlpPolicy", "CartPole-v1") as model, pytest.raises(ConfigError, match="a2c gives it up after every update"):
+        model.load_replay_buffer(tmp_path / "buffer")
+
+
+@both
+def test_set_env_changes_who_steps(cls, tmp_path):
+    """Built in, stepped from Python and back, also by way of a file: spaces decide, and nothing is lost."""
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
+        model.learn(200)
+        weights = model.hashes().weights
+        model.save(tmp_path / "built_in", replay=True)
+        model.set_env(gymnasium.make("CartPole-v1"))
+        assert model.hashes().weights == weights and model.num_timesteps == 200
+        model.learn(100, reset_num_timesteps=False)
+        model.set_env("CartPole-v1")
+        model.learn(100, reset_num_timesteps=False)
+        assert model.num_timesteps == 400
+        with pytest.raises(ConfigError, match=r"env: \(shape, dtype, actions, num_envs\)"):
+            model.set_env(gymnasium.make("Acrobot-v1"))
+    with cls.load(tmp_path / "built_in", env=gymnasium.make("CartPole-v1")) as model:
+        assert model.hashes().weights == weights
+        model.learn(100, reset_num_timesteps=False)
+
+
+# ----------------------------------------------------------------- attributes
+
+
+def test_attributes_of_sb3():
+    def rate(progress):
+        return 1e-3 * progress
+
+    changed = {"learning_rate": rate, "policy_kwargs": {"net_arch": [16, 8]}, "train_freq": 8}
+    with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, **changed}) as model:
+        assert model.learning_rate is rate and model.lr_schedule(0.5) == 5e-4
+        assert (model.gamma, model.tau, model.n_envs, model.batch_size) == (0.99, 1.0, 1, int(model.setting("batch_size")))
+        assert model.train_freq == (8, "step") and model.train_freq.frequency == 8 and model.gradient_steps == 1
+        assert model.net_arch == [16, 8] and model.policy_kwargs == {"net_arch": [16, 8]}
+        assert model.exploration_initial_eps == 1.0 and 0 <= model.exploration_final_eps <= 1
+        assert model.device == "cpu" or str(model.device) == "cpu"
+        assert model.get_vec_normalize_env() is None and model.use_sde is False and model.policy_class == "MlpPolicy"
+        assert model.observation_space.shape == (4,) and model.action_space.n == 2
+        model.learn(300)
+        assert isinstance(model.ep_info_buffer, deque) and 0 < len(model.ep_info_buffer) <= 100
+        assert np.mean([episode["r"] for episode in model.ep_info_buffer]) == pytest.approx(model.stats["mean_return"])
+        assert model._n_updates == model.stats["updates"] and model._current_progress_remaining == 0
+        for name in ("nothing", "rollout_buffer", "q_net_nothing"):
+            with pytest.raises(AttributeError, match=name):
+                getattr(model, name)
+            assert not hasattr(model, name)
+        assert not hasattr(model, "ent_coef")
+        model.set_random_seed(model.seed)
+        with pytest.raises(ConfigError, match="seed: 77, must be given when the model is made"):
+            model.set_random_seed(77)
+    with A2C("MlpPolicy", "CartPole-v1", learning_rate=(1e-3, 0.0)) as model:
+        assert model.gae_lambda == 1.0 and model.n_steps == 5 and model.normalize_advantage is False
+        assert model.lr_schedule(0.25) == pytest.approx(2.5e-4)
+        for name in ("replay_buffer", "q_net"):
+            with pytest.raises(AttributeError, match=name):
+                getattr(model, name)
+
+
+def test_keywords_that_are_not_ours_say_what_is():
+    for name, says in {
+        "prioritized_replay_alpha": "prioritised replay is not built",
+        "lerning_rate": "did you mean learning_rate?",
+        "dueling": "not built",
+    }.items():
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}': .*{says}"):
+            DQN("MlpPolicy", "CartPole-v1", **{name: 1})
+    with pytest.raises(TypeError, match="'xyz'$"):
+        A2C.from_preset("tuned", "CartPole-v1", xyz=1)
+
+
+# ------------------------------------------------------------------ callbacks
+
+
+class Record(BaseCallback):
+    def __init__(self):
+        super().__init__()
+        self.episodes, self.rewards, self.lasts = [], 0.0, []
+
+    def _on_step(self):
+        model, rows = self.model, self.locals
+        assert rows["new_obs"].shape == (model.n_envs, *model.obs_layout.shape) and len(rows["infos"]) == model.n_envs
+        assert rows["actions"].shape == rows["rewards"].shape == rows["dones"].shape == (model.n_envs,)
+        assert rows["dones"].dtype == bool and rows["rewards"].dtype == np.float32
+        self.rewards += rows["rewards"].sum()
+        for done, info in zip(rows["dones"], rows["infos"]):
+            assert done == ("terminal_observation" in info) == ("episode" in info) and (done or not info["TimeLimit.truncated"])
+            if done:
+                self.episodes.append(info["episode"])
+                self.lasts.append((info["terminal_observation"], info["TimeLimit.truncated"]))
+        return True
+
+
+@both
+@pytest.mark.parametrize("keywords", [{"num_envs": 1}, {"num_envs": 3}])
+def test_locals_of_built_in_environments(cls, keywords):
+    record = Record()
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls], **keywords) as model:
+        model.learn(600, callback=record)
+        assert record.rewards == 600  # CartPole pays 1 a step
+        assert len(record.episodes) == model.stats["episodes"] > 5
+        assert np.mean([e["r"] for e in record.episodes[-100:]]) == pytest.approx(model.stats["mean_return"])
+        assert all(e["r"] == e["l"] and e["t"] > 0 for e in record.episodes)
+    # What ended an episode is a last observation: CartPole's is out of bounds.
+    assert all(abs(obs[0]) > 2.4 or abs(obs[2]) > 0.2094 for obs, cut in record.lasts if not cut)
+
+
+def test_a_callback_changes_nothing():
+    hashes = []
+    for callback in (None, Record()):
+        with DQN("MlpPolicy", "CartPole-v1", **SMALL, num_envs=3) as model:
+            hashes.append(model.learn(600, callback=callback).hashes())
+    assert hashes[0] == hashes[1]
+
+
+@both
+def test_locals_of_environments_in_python(cls):
+    record = Record()
+    infos = []
+    env = Walk(spaces.Box(-1, 1, (3,)))
+
+    def look(locals_, globals_):
+        infos.append(locals_["infos"][0])
+
+    with cls("MlpPolicy", env, **KEYWORDS[cls]) as model:
+        model.learn(150, callback=[record, look])
+    assert [e["r"] for e in record.episodes[:4]] == [9, 6, 9, 6] and [e["l"] for e in record.episodes[:2]] == [9, 6]
+    assert [cut for _, cut in record.lasts[:4]] == [True, False, True, False]
+    assert [info["steps"] for info in infos[:16]] == [*range(1, 10), *range(1, 7), 1]  # the environment's own
+    with cls("MlpPolicy", gymnasium.wrappers.RecordEpisodeStatistics(env), **KEYWORDS[cls]) as model:
+        model.learn(50, callback=lambda locals_, _: infos.append(locals_["infos"][0]))
+    ends = [info["episode"] for info in infos[-50:] if "episode" in info]
+    assert [end["l"] for end in ends][:2] in ([9, 6], [6, 9]) and set(ends[0]) == {"r", "l", "t"}
+
+
+@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
+def test_locals_of_vectors(mode):
+    record = Record()
+    envs = gymnasium.vector.SyncVectorEnv([lambda: Walk(spaces.Box(-1, 1, (3,)))] * 2, autoreset_mode=mode)
+    with DQN("MlpPolicy", envs, **SMALL) as model:
+        model.learn(200, callback=record)
+        assert len(record.episodes) == model.stats["episodes"] > 10
+    assert {e["r"] for e in record.episodes} == {6.0, 9.0}
+
+
+def test_our_callbacks_with_sb3s_keywords(tmp_path):
+    seen = []
+    stop = StopTrainingOnNoModelImprovement(max_no_improvement_evals=1, min_evals=1)
+    evaluation = EvalCallback(
+        gymnasium.make("CartPole-v1"),
+        callback_on_new_best=StopTrainingOnRewardThreshold(reward_threshold=1e9),
+        callback_after_eval=stop,
+        n_eval_episodes=3,
+        eval_freq=100,
+        log_path=tmp_path / "logs",
+        best_model_save_path=tmp_path / "best",
+        deterministic=True,
+        render=False,
+        verbose=0,
+        warn=False,
+    )
+    with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "learning_rate": 0.0}, num_envs=2) as model:
+        every = EveryNTimesteps(n_steps=50, callback=Record())
+        model.learn(2000, callback=CallbackList([evaluation, every, ProgressBarCallback(), lambda *_: seen.append(1)]))
+        file = np.load(tmp_path / "logs" / "evaluations.npz")
+        n = len(file["timesteps"])
+        assert file["timesteps"].tolist() == [100 * (k + 1) for k in range(n)] and model.num_timesteps == 100 * n < 2000
+        assert file["results"].shape == file["ep_lengths"].shape == (n, 3) and (file["results"] == file["ep_lengths"]).all()
+        assert file["results"].mean(1).max() == evaluation.best_mean_reward
+        assert every.callback.n_calls == 2 * n
+    with DQN.load(tmp_path / "best" / "best_model") as best:  # it can be trained on
+        best.learn(100, reset_num_timesteps=False)
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL, num_envs=2) as model:
+        record = Record()
+        model.learn(5000, callback=[record, StopTrainingOnMaxEpisodes(4)])
+        assert len(record.episodes) == 8
+    with pytest.raises(ConfigError, match="render: True, must be False; .*RecordVideo"):
+        EvalCallback("CartPole-v1", render=True)
+
+
+# -------------------------------------------------------------------- loggers
+
+
+def test_loggers(tmp_path, capsys):
+    logger = configure(tmp_path / "logs", ["stdout", "csv", "json", "tensorboard"])
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        model.set_logger(logger)
+
+        def record(locals_, globals_):
+            model.logger.record_mean("mine/mean", float(model.num_timesteps))
+            model.logger.record("mine/last", model.num_timesteps, exclude="csv")
+
+        model.learn(200, callback=record, log_interval=2, eval_freq=100, n_eval_episodes=2)
+        model.learn(50, reset_num_timesteps=False)  # it stays open, and the caller's
+        assert model.logger is logger and logger.get_dir() == str(tmp_path / "logs")
+    logger.close()
+    rows = list(csv.DictReader((tmp_path / "logs" / "progress.csv").open()))
+    lines = [json.loads(line) for line in (tmp_path / "logs" / "progress.json").open()]
+    assert len(rows) == len(lines) > 3 and "mine/last" not in rows[0] and lines[0]["mine/last"] > 0
+    assert sum("eval/mean_reward" in line for line in lines) == 2  # dumped at once
+    assert float(rows[0]["mine/mean"]) == np.mean(range(1, lines[0]["mine/last"] + 1))
+    assert "ep_rew_mean" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="format_strings: 'xml', must be stdout, log, json, csv, tensorboard"):
+        configure(tmp_path, ["xml"])
+
+
+def test_values_that_cannot_be_written_are_named_once(tmp_path):
+    logger = configure(tmp_path, ["json"])
+    with pytest.warns(PacelineWarning, match="a/figure is a Figure.*stable-baselines3's Logger") as caught:
+        for _ in range(2):
+            logger.record("a/figure", type("Figure", (), {})())
+            logger.record("a/n", np.float32(3))
+            logger.dump(1)
+    assert len(caught) == 1
+    assert (tmp_path / "progress.json").read_text() == '{"a/n": 3.0}\n' * 2
+
+
+# ------------------------------------------------------------- names and spaces
+
+
+@pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4", "Pong-v5", "paceline/Pong-v0", "atari/pong"])
+def test_ids_of_atari_games(id):
+    from paceline._environments import _ids
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        meaning = _ids.meaning(id, stacklevel=1)
+    assert meaning.name in ("Pong", "atari/pong")
+    others = "v5" in id or "v4" in id
+    assert [str(w.message).startswith(repr(id)) and "stands for it" in str(w.message) for w in caught] == [True] * others
+    assert bool(meaning.env_kwargs) == others
+
+
+def test_ids_of_gymnasium():
+    gymnasium.register("WalkForSwap-v0", entry_point=lambda: Walk(spaces.Box(-1, 1, (3,))))
+    with DQN("MlpPolicy", "WalkForSwap-v0", **SMALL) as model:
+        model.learn(120)
+        assert model.stats["mean_return"] in (7.5, 7.615384615384615, pytest.approx(7.6, abs=0.2)) and model.env_name is None
+        assert model.evaluate("WalkForSwap-v0", 2).returns == (9.0, 6.0)
+    with pytest.raises(ConfigError, match="Walk7"):
+        DQN("MlpPolicy", "Walk7-v0", **SMALL)
+
+
+SPACES = [
+    spaces.Discrete(5, start=2),
+    spaces.MultiDiscrete([3, 2]),
+    spaces.MultiBinary(6),
+    spaces.Box(-9, 9, (2, 3), np.int64),
+    spaces.Box(0, 255, (7,), np.uint8),
+    spaces.Box(0, 1, (4,), np.bool_),
+    spaces.Box(-1, 1, (3, 2), np.float64),
+]
+
+
+@both
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_observations_of_every_kind(cls, space, tmp_path):
+    env = Walk(space)
+    with cls("MlpPolicy", env, **KEYWORDS[cls]) as model:
+        model.learn(150)
+        batch = np.stack([space.sample() for _ in range(20)])
+        actions = model.predict(batch, deterministic=True)[0]
+        assert set(actions) <= {3, 4} and model.predict(batch[0], deterministic=True)[0] == actions[0]
+        model.save(tmp_path / "model")
+        assert model.evaluate(Walk(space), 2).returns == (9.0, 6.0)
+    for loaded in (cls.load(tmp_path / "model"), Policy.load(tmp_path / "model")):
+        with loaded:
+            np.testing.assert_array_equal(loaded.predict(batch, deterministic=True)[0], actions)
+
+
+# ------------------------------------------------------------ a loop of one's own
+
+
+@both
+@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
+def test_a_loop_of_ones_own_is_learn(cls, mode):
+    """The same bits as learn's loop, whatever resets, with arrays that are written over after every call."""
+
+    def made():
+        return gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 3, autoreset_mode=mode)
+
+    with cls("MlpPolicy", made(), **KEYWORDS[cls]) as model:
+        expected = model.learn(600).hashes()
+    envs = made()
+    pair = (envs.single_observation_space, envs.single_action_space)
+    for env, keywords in ((envs, {}), *([(pair, {"num_envs": 3})] if mode.value != "NextStep" else [])):
+        with cls("MlpPolicy", env, **KEYWORDS[cls], **keywords) as model:
+            obs, _ = envs.reset(seed=KEYWORDS[cls]["seed"])
+            model.begin(600, obs)
+            while model.num_timesteps < 600:
+                actions = model.act()
+                obs, rewards, terminated, truncated, infos = envs.step(actions)
+                final, done = infos.get("final_obs"), terminated | truncated
+                if mode.value == "Disabled" and done.any():
+                    final = obs.copy()
+                    obs, _ = envs.reset(options={"reset_mask": done})
+                given = [array.copy() for array in (obs, rewards, terminated, truncated)]
+                model.observe(*given, final)
+                actions[:] = 0
+                for array in given:
+                    array[...] = 0
+            assert model.hashes() == expected
+
+
+def test_a_loop_refuses_what_does_not_fit():
+    pair = (spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
+    obs, zeros, no = np.zeros((2, 3), np.float32), np.zeros(2), np.zeros(2, bool)
+    with DQN("MlpPolicy", pair, num_envs=2, **SMALL) as model:
+        with pytest.raises(ConfigError, match="act: no run was begun"):
+            model.act()
+        with pytest.raises(SpaceError, match=r"obs: observation of shape \(3, 3\)"):
+            model.begin(100, np.zeros((3, 3), np.float32))
+        model.begin(100, obs)
+        model.act()
+        with pytest.raises(SpaceError, match="rewards: 3 values, must be 2"):
+            model.observe(obs, np.zeros(3), no, no)
+        with pytest.raises(SpaceError, match="final_obs: none of environment 1, must be there: its episode was truncated"):
+            model.observe(obs, zeros, no, np.array([False, True]))
+        model.observe(obs, zeros, no, no)
+        with pytest.raises(ConfigError, match="env: None, must be an environment for learn"):
+            model.learn(10)
+    with (
+        DQN("MlpPolicy", "CartPole-v1", **SMALL) as model,
+        pytest.raises(ConfigError, match="begin: this model steps the built-in CartPole-v1"),
+    ):
+        model.begin(10, obs)
+
+
+def test_get_env_without_sb3(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    envs = make_vec("CartPole-v1", 2)
+    for env in (gymnasium.make("CartPole-v1"), envs):
+        with DQN("MlpPolicy", env, **SMALL) as model:
+            assert model.get_env() is env
+    with DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL) as model:
+        obs, _ = model.get_env().reset(seed=1)
+        assert obs.shape == (2, 4)
