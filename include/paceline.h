@@ -404,7 +404,7 @@ typedef struct paceline_stats {
   int64_t updates;         /* minibatch updates done */
   int64_t updates_due;     /* that should be done at this step */
   int64_t episodes;        /* finished ones */
-  double mean_return;      /* undiscounted, latest 100 episodes; NaN before the first */
+  double mean_return;      /* undiscounted, latest stats_window_size episodes; NaN before any */
   double mean_length;      /* steps, likewise */
   double seconds_env;      /* stepping environments, per-thread sum */
   double seconds_act;      /* computing what to act by, per-thread sum */

@@ -87,6 +87,9 @@ type Learner interface {
 	// caller's. A loss or gradient that is not finite is no error: the caller looks
 	// at r. Gradient does not allocate, but for r.Parts in a Report's first use.
 	Gradient(p *Params, b Batch, grad []float32, r *Report) error
+	// Look adds to a, which the network's Spec has made, what the latest Gradient
+	// found of hidden units and outputs. It does not allocate.
+	Look(a *Activity)
 	// Layout is that of the parameters.
 	Layout() *Layout
 }

@@ -32,7 +32,8 @@ type graph struct {
 	params []*G.Node       // in layout order
 	views  []*tensor.Dense // their values
 	obs    *tensor.Dense
-	heads  []*G.Node // [capacity, Out] each, in the order of Spec.Heads
+	heads  []*G.Node  // [capacity, Out] each, in the order of Spec.Heads
+	hidden []*layerOp // of the layers below them, in layout order
 }
 
 // source says which parameters a run has: the same source, the same bits.
@@ -99,6 +100,8 @@ func (g *graph) build(s Spec) (err error) {
 		}
 		if l.head {
 			g.heads = append(g.heads, outputs[i])
+		} else {
+			g.hidden = append(g.hidden, outputs[i].Op().(*layerOp))
 		}
 	}
 	return nil

@@ -24,7 +24,11 @@ type Common struct {
 	// NormalizeImages is the opposite of nn.Spec.RawImages.
 	NormalizeImages bool
 	HostData        string
+	StatsWindowSize int
 }
+
+// maxStatsWindow is the most episodes that means are over.
+const maxStatsWindow = 10_000
 
 // Policies, named as in Stable-Baselines3.
 const (
@@ -58,6 +62,7 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Bool("action_masks", false, "whether each observation comes with a mask of the actions that may be taken; environments that the library steps say so themselves", func(c *Common) *bool { return &c.ActionMasks }),
 		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
 		settings.Bool("normalize_images", true, "images enter the network divided by 255; false: as they are, 0 to 255", func(c *Common) *bool { return &c.NormalizeImages }),
+		settings.Int("stats_window_size", 100, 1, maxStatsWindow, "how many of the latest episodes mean_return and mean_length are over", func(c *Common) *int { return &c.StatsWindowSize }),
 		settings.Text("host_data", "", "a text that the host keeps with checkpoints and policies; the library does not read it", nil, func(c *Common) *string { return &c.HostData }),
 	})
 }

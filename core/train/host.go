@@ -28,7 +28,8 @@ type Host struct {
 
 	mu       sync.Mutex
 	episodes int64
-	recent   [100]Episode
+	recent   []Episode // the latest ones, oldest first
+	window   int       // how many that are at most: stats_window_size
 	now      Stats
 	metrics  []Metric
 }
@@ -40,7 +41,7 @@ type Episode struct {
 	Length int64   `json:"length"`
 }
 
-func newHost() *Host { return &Host{} }
+func newHost(window int) *Host { return &Host{window: window, recent: make([]Episode, 0, window+1)} }
 
 // start begins the time of a call.
 func (h *Host) start() {
@@ -77,15 +78,9 @@ func (h *Host) Count(steps int64, g *actor.Group) {
 func (h *Host) Ended(e Episode) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.recent[h.episodes%int64(len(h.recent))] = e
+	h.recent = append(h.recent, e)
+	h.recent = slices.Delete(h.recent, 0, max(0, len(h.recent)-h.window))
 	h.episodes++
-}
-
-// Recent returns the latest 100 episodes, in the order of a ring of that size.
-func (h *Host) Recent() []Episode {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.recent[:min(h.episodes, int64(len(h.recent)))])
 }
 
 // UpdatesDue returns the number of updates that were due at the end of the latest
@@ -104,7 +99,7 @@ type Stats struct {
 	Updates    int64
 	UpdatesDue int64
 	Episodes   int64
-	MeanReturn float64 // of the latest 100 episodes, NaN before the first
+	MeanReturn float64 // of the latest stats_window_size episodes, NaN before the first
 	MeanLength float64
 	// Where the time went: added over threads, except Wait, which is the caller's,
 	// for updates or for a core.
@@ -155,11 +150,11 @@ func (t *Trainer) Stats() Stats {
 	now.Steps, now.Updates, now.Train = h.Steps.Load(), h.Updates.Load(), time.Duration(h.Train.Load())
 	now.Episodes = h.episodes
 	now.MeanReturn, now.MeanLength = math.NaN(), math.NaN()
-	if n := min(h.episodes, int64(len(h.recent))); n > 0 {
+	if n := float64(len(h.recent)); n > 0 {
 		now.MeanReturn, now.MeanLength = 0, 0
-		for _, e := range h.recent[:n] {
-			now.MeanReturn += e.Return / float64(n)
-			now.MeanLength += float64(e.Length) / float64(n)
+		for _, e := range h.recent {
+			now.MeanReturn += e.Return / n
+			now.MeanLength += float64(e.Length) / n
 		}
 	}
 	return now

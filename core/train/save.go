@@ -24,7 +24,7 @@ type savedRun struct {
 	End      int64     `json:"end"`
 	Halted   bool      `json:"halted"`
 	Episodes int64     `json:"episodes"`
-	Recent   []Episode `json:"recent"`
+	Recent   []Episode `json:"recent"` // n of them, episode e of all at place e mod n
 }
 
 // Save writes a checkpoint: weights, optimiser, counts, random streams and
@@ -51,22 +51,35 @@ func (t *Trainer) runPart() checkpoint.Part {
 	save := func() (savedRun, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return savedRun{t.begun, t.end, t.halted, h.episodes, slices.Clone(h.recent[:min(h.episodes, int64(len(h.recent)))])}, nil
+		s := savedRun{t.begun, t.end, t.halted, h.episodes, nil}
+		if n := len(h.recent); n > 0 {
+			s.Recent = rotated(h.recent, n-int(h.episodes%int64(n)))
+		}
+		return s, nil
 	}
 	return checkpoint.JSON("run.json", 1<<20, save, func(s savedRun) (func(), error) {
-		if s.End < 0 || s.End > 2*maxSteps || s.Episodes < int64(len(s.Recent)) || len(s.Recent) > len(h.recent) ||
-			s.Episodes > maxSteps || len(s.Recent) < len(h.recent) && s.Episodes != int64(len(s.Recent)) {
-			return nil, fmt.Errorf("counts that no run has: end %d, %d episodes, %d of them listed", s.End, s.Episodes, len(s.Recent))
+		n := len(s.Recent)
+		if s.End < 0 || s.End > 2*maxSteps || s.Episodes < int64(n) || n > maxStatsWindow || s.Episodes > maxSteps {
+			return nil, fmt.Errorf("counts that no run has: end %d, %d episodes, %d of them listed", s.End, s.Episodes, n)
 		}
 		return func() {
 			t.begun, t.end, t.halted = s.Begun, s.End, s.Halted
 			t.needsReset, t.acted = t.source == nil, false
 			h.mu.Lock()
 			h.episodes = s.Episodes
-			copy(h.recent[:], s.Recent)
+			h.recent = h.recent[:0]
+			if n > 0 {
+				latest := rotated(s.Recent, int(s.Episodes%int64(n)))
+				h.recent = append(h.recent, latest[max(0, n-h.window):]...)
+			}
 			h.mu.Unlock()
 		}, nil
 	})
+}
+
+// rotated returns list from its element at on, and then those before.
+func rotated(list []Episode, at int) []Episode {
+	return append(slices.Clone(list[at:]), list[:at]...)
 }
 
 // Load replaces the state by that of a checkpoint made with the same environment,

@@ -80,13 +80,14 @@ func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
 
 // prepare makes everything that does not depend on the environments.
 func prepare(cfg *Config) (*Trainer, *Setup, error) {
-	t := &Trainer{def: cfg.def, cfg: cfg.Clone(), host: newHost()}
+	t := &Trainer{def: cfg.def, cfg: cfg.Clone()}
 	notices, err := t.def.Check(t.cfg.Struct())
 	if err != nil {
 		return nil, nil, err
 	}
-	t.host.notices = notices
 	t.common = t.def.Common(t.cfg.Struct())
+	t.host = newHost(t.common.StatsWindowSize)
+	t.host.notices = notices
 	if err := cpu.Err(); err != nil { // PACELINE_ISA names what this machine has not
 		return nil, nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -355,6 +357,60 @@ func TestNoticesAndMetrics(t *testing.T) {
 	if s := tr.Stats(); s.Episodes != 252 || math.Abs(s.MeanReturn-199.5) > 1e-9 || math.Abs(s.MeanLength-199.5) > 1e-9 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// The means are over the latest stats_window_size episodes, as a list of all of them has
+// it, and so they are after a load, whatever its window is: of as many as the file has.
+func TestTheWindowOfStatistics(t *testing.T) {
+	trainer := func(window int) *train.Trainer {
+		cfg, err := train.NewConfig("counting")
+		check(t, err)
+		check(t, cfg.Set("stats_window_size", fmt.Sprint(window)))
+		tr, err := train.New(cfg, traintest.MakeWalk(1))
+		check(t, err)
+		t.Cleanup(func() { check(t, tr.Close()) })
+		return tr
+	}
+	path := filepath.Join(t.TempDir(), "run")
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, window := range []int{1, 3, 7, 10_000} {
+		tr, m, all := trainer(window), made, []train.Episode(nil)
+		verify := func(tr *train.Trainer, most int) {
+			t.Helper()
+			want, mean := all[max(0, len(all)-most):], math.NaN()
+			for i, e := range want {
+				if i == 0 {
+					mean = 0
+				}
+				mean += e.Return / float64(len(want))
+			}
+			s := tr.Stats()
+			if got := tr.Episodes(); !slices.Equal(got, want) || s.Episodes != int64(len(all)) || s.MeanReturn != mean && mean == mean {
+				t.Fatalf("window %d: %v, mean %v of %d, want %v, mean %v of %d", window, got, s.MeanReturn, s.Episodes, want, mean, len(all))
+			}
+		}
+		for range 60 {
+			if r.IntN(4) == 0 {
+				check(t, tr.Save(path, true))
+				for _, other := range []int{2, 7, 500} {
+					loaded := trainer(other)
+					host, saved := made.host, all
+					check(t, loaded.Load(path))
+					verify(loaded, min(window, other))
+					all = append(slices.Clone(all), train.Episode{Return: 0.1, Length: 1})
+					host.Ended(all[len(all)-1])
+					verify(loaded, min(min(window, len(saved))+1, other))
+					all = saved
+				}
+			}
+			all = append(all, train.Episode{Return: r.NormFloat64(), Length: int64(len(all))})
+			m.host.Ended(all[len(all)-1])
+			verify(tr, window)
+		}
+	}
+	cfg, err := train.NewConfig("counting")
+	check(t, err)
+	says(t, cfg.Set("stats_window_size", "0"), "stats_window_size: 0, must be 1 to 10000")
 }
 
 // Memory is refused before the method is made, in a sentence that names the largest part.

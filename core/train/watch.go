@@ -61,10 +61,5 @@ func (t *Trainer) Episodes() []Episode {
 	h := t.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := int64(len(h.recent))
-	if h.episodes <= n {
-		return slices.Clone(h.recent[:h.episodes])
-	}
-	at := h.episodes % n
-	return append(slices.Clone(h.recent[at:]), h.recent[:at]...)
+	return slices.Clone(h.recent)
 }

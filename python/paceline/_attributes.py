@@ -137,7 +137,7 @@ class Attributes:
     @property
     def ep_info_buffer(self: Any) -> deque[dict[str, float]]:
         """{"r": return, "l": length} of the latest episodes, oldest first."""
-        most = int(self._given.get("stats_window_size", 100))
+        most = int(self.setting("stats_window_size"))
         return deque(({"r": total, "l": length} for total, length in self._native.episodes(most)), maxlen=most)
 
     @property

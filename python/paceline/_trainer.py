@@ -340,7 +340,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         stats = self._native.stats()
         numbers: dict[str, float] = {name: getattr(stats, name) for name, *_ in stats._fields_[1:]}
         for metric, value in self._native.metrics():
-            group, _, name = metric.rpartition("/")
+            group, _, name = metric.partition("/") if "/" in metric else ("", "", metric)
             # What stands in no group is a count: "windows", "replay_size".
             numbers[self.METRICS.get(metric, name)] = value if group else int(value)
         return numbers

@@ -27,7 +27,6 @@ Fixed = dict[str, tuple[tuple[Any, ...], str]]
 values that mean what Paceline does, and why the others are refused."""
 
 FIXED: Fixed = {
-    "stats_window_size": ((100,), "means are over the latest 100 episodes"),
     "_init_setup_model": ((True,), "the network is made with the model"),
 }
 

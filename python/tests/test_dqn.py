@@ -496,14 +496,41 @@ def test_images_that_are_not_divided_by_255(method, keywords, tmp_path):
         weights = usual.get_parameters()["policy"]
         raw.set_parameters({"policy": {name: w / 255 if name.endswith("cnn.0.weight") else w for name, w in weights.items()}})
         raw.save(tmp_path / "run")
-        with raw.policy_snapshot() as a, usual.policy_snapshot() as b, Policy.load(tmp_path / "run") as c:
+        with raw.policy_snapshot() as a, usual.policy_snapshot() as b, Policy.load(tmp_path / "run") as c, Policy.from_bytes(a.to_bytes()) as d:
             for name, want in b.outputs(obs).items():
                 assert np.allclose(a.outputs(obs)[name], want, atol=1e-5)
-                assert np.array_equal(a.outputs(obs)[name], c.outputs(obs)[name])
-            assert np.array_equal(Policy.from_bytes(a.to_bytes()).outputs(obs)[name], c.outputs(obs)[name])
+                for other in c, d:
+                    assert np.array_equal(a.outputs(obs)[name], other.outputs(obs)[name])
         raw.learn(100, log_interval=None)
         with pytest.raises(ConfigError, match='normalize_images: the checkpoint has "false", this trainer has "true"'):
             method.load(tmp_path / "run", policy_kwargs={"normalize_images": True})
+
+
+@pytest.mark.parametrize("method", [DQN, A2C])
+def test_means_over_so_many_episodes(method):
+    with method("MlpPolicy", "CartPole-v1", seed=1, stats_window_size=5) as model:
+        model.learn(1000, log_interval=None)
+        assert model.stats_window_size == 5 == model.ep_info_buffer.maxlen == len(model.ep_info_buffer) < model.stats["episodes"]
+        assert model.stats["mean_return"] == pytest.approx(sum(e["r"] for e in model.ep_info_buffer) / 5)
+    with pytest.raises(ConfigError, match="stats_window_size: 0, must be 1 to 10000"):
+        method("MlpPolicy", "CartPole-v1", stats_window_size=0)
+
+
+def test_dead_units_are_a_metric_and_a_warning():
+    with small(policy_kwargs={"net_arch": [16, 8]}, window=400, target_update_interval=400) as model:
+        model.set_parameters({"policy": {"q_net.q_net.2.bias": np.full(8, -1e6, np.float32)}}, exact_match=False)
+        assert np.isnan(model.stats["dead_units/q_net.0"])
+        with pytest.warns(PacelineWarning, match="every unit of q_net.2 is 0") as caught:
+            model.learn(11_000, log_interval=None)
+        assert any("no longer depends on the state" in str(w.message) for w in caught)
+        assert model.stats["dead_units/q_net.0"] < 1 == model.stats["dead_units/q_net.2"]
+
+
+def test_a_preset_of_stable_baselines3():
+    with DQN.from_preset("sb3", "CartPole-v1", seed=1, buffer_size=1000) as preset, DQN(
+        "MlpPolicy", "CartPole-v1", seed=1, buffer_size=1000, concurrent=False, synchronized=False
+    ) as keywords:
+        assert preset.learn(500, log_interval=None).hashes() == keywords.learn(500, log_interval=None).hashes()
 
 
 def test_notices_are_warnings():

@@ -218,3 +218,37 @@ func TestLearningRate(t *testing.T) {
 		t.Fatalf("%v, want %v", got, want)
 	}
 }
+
+// What has died is looked at here, too.
+func TestDeadUnitsAreSaid(t *testing.T) {
+	tr := newTrainer(t, small(func(c *Config) { c.ActivationFn, c.LearningRate = "relu", 0 }), traintest.MakeWalk(1))
+	check(t, tr.Begin(11_000, 0))
+	theta := make([]float32, tr.ParameterSets()[0].Size)
+	must(tr.GetParameters("policy", theta))(t)
+	for _, p := range tr.ParameterSets()[0].Params {
+		if p.Name == "mlp_extractor.value_net.0.bias" {
+			for k := range p.Size {
+				theta[p.Offset+k] = -1e6
+			}
+		}
+	}
+	check(t, tr.SetParameters("policy", theta))
+	check(t, tr.Run(0, 0))
+	shares := map[string]float64{}
+	for i := 0; ; i++ {
+		m, ok := tr.Metric(i)
+		if !ok {
+			break
+		}
+		shares[m.Name] = m.Value
+	}
+	if pi, v := shares["train/dead_units/mlp_extractor.policy_net.0"], shares["train/dead_units/mlp_extractor.value_net.0"]; !(pi < 1) || v != 1 {
+		t.Errorf("%v", shares)
+	}
+	if said, err := tr.Notice(); err != nil || !strings.HasPrefix(said, "dead units: every unit of mlp_extractor.value_net.0 is 0") {
+		t.Errorf("%q, %v", said, err)
+	}
+	if said, err := tr.Notice(); err != nil || said != "" { // pi depends on the state
+		t.Errorf("%q, %v", said, err)
+	}
+}

@@ -260,6 +260,7 @@ func (d *DQN) Metrics(m *train.Metrics) {
 	m.Add("rollout/exploration_rate", "", "probability of a random action", epsilon)
 	m.Add("train/learning_rate", "", "step size of the optimiser at this step", d.schedule.Rate.At(c.steps()))
 	m.Add("train/loss", "", "mean of the latest 100 updates", d.updates.meanLoss())
+	d.updates.units.Metrics(m, d.host)
 	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))
 	m.Add("replay_size", "transitions", "transitions that can be sampled", float64(d.memory.Len()))
 	m.Add("replay_bytes", "bytes", "memory of the replay, every slot counted", float64(d.memory.Bytes()))

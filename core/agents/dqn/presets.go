@@ -33,6 +33,42 @@ var nature = []settings.Row{
 	{"exploration_steps", "1000000"},
 }
 
+// sb3 is Stable-Baselines3's DQN as its constructor leaves it: W = 1 and both ideas off.
+// Initial weights are PyTorch's, as always.
+var sb3 = []settings.Row{
+	{"policy", "auto"},
+	{"net_arch", "64,64"},
+	{"activation_fn", "relu"},
+	{"normalize_images", "true"},
+	{"num_envs", "1"},
+	{"precision", "fp32"},
+	{"concurrent", "false"},
+	{"synchronized", "false"},
+	{"actor", "online"},
+	{"window", "0"},
+	{"learning_rate", "0.0001"},
+	{"learning_rate_final", ""},
+	{"learning_rate_schedule", ""},
+	{"buffer_size", "1000000"},
+	{"learning_starts", "100"},
+	{"batch_size", "32"},
+	{"tau", "1"},
+	{"gamma", "0.99"},
+	{"train_freq", "4"},
+	{"gradient_steps", "1"},
+	{"target_update_interval", "10000"},
+	{"exploration_fraction", "0.1"},
+	{"exploration_initial_eps", "1"},
+	{"exploration_final_eps", "0.05"},
+	{"exploration_steps", "0"},
+	{"max_grad_norm", "10"},
+	{"optimizer", "adam"},
+	{"optimizer_eps", "1e-08"},
+	{"loss", "huber"},
+	{"loss_reduction", "mean"},
+	{"stats_window_size", "100"},
+}
+
 // fastDQN is the paper's fast DQN: the same, with both ideas on and eight
 // environments that act by theta-minus (its table 5 and section 5.1; the
 // optimiser as in its appendix B, eps outside the root).
@@ -92,6 +128,7 @@ var tuned = map[string][]settings.Row{
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"Bricks-v0", "CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
+	{Name: "sb3", Doc: "Stable-Baselines3's defaults and semantics", Rows: settings.Fixed(sb3...)},
 	{Name: "mnih2015", Doc: "the settings of the Nature paper", Rows: func(envID string) ([]settings.Row, error) {
 		if strings.HasPrefix(env.Canonical(envID), "atari/") {
 			return append(slices.Clone(nature), settings.Row{"env_options", `{"recipe": "mnih2015"}`}), nil

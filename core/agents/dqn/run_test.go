@@ -186,7 +186,7 @@ func TestStatsAfterLoad(t *testing.T) {
 	}
 }
 
-// The latest 100 episodes are the same whoever steps how long without looking.
+// The latest episodes are the same whoever steps how long without looking.
 func TestEpisodesComeInOrder(t *testing.T) {
 	var want []train.Episode
 	for _, threads := range []int{1, 3} {
@@ -198,7 +198,7 @@ func TestEpisodesComeInOrder(t *testing.T) {
 			for d.Stats().Steps < 1500 {
 				check(t, d.Run(min(piece, 1500-d.Stats().Steps), 0))
 			}
-			got := d.m.host.Recent()
+			got := d.Episodes()
 			if want == nil {
 				want = got
 			}
@@ -248,4 +248,44 @@ func TestFieldsOutOfRange(t *testing.T) {
 	check(t, d.Begin(200, 0))
 	check(t, d.Run(200, 0))
 	check(t, d.Run(math.MaxInt64, 1)) // beyond any count, for a nanosecond
+}
+
+// A network of which a layer has died says so, once.
+func TestDeadUnitsAreSaid(t *testing.T) {
+	d := newDQN(t, cartpole(func(c *Config) { c.NetArch, c.Window, c.TargetUpdateInterval = []int{8, 6}, 500, 500 }))
+	check(t, d.Begin(20_500, 0))
+	theta := make([]float32, d.m.theta.Layout.Size)
+	must(d.GetParameters("q_net", theta))(t)
+	for _, p := range d.m.theta.Layout.Params {
+		if p.Name == "q_net.2.bias" {
+			for i := range p.Size {
+				theta[p.Offset+i] = -1e6
+			}
+		}
+	}
+	check(t, d.SetParameters("q_net", theta))
+	shares := func() (list []float64) {
+		for i := 0; ; i++ {
+			m, ok := d.Metric(i)
+			if !ok {
+				return list
+			}
+			if strings.HasPrefix(m.Name, "train/dead_units/q_net.") {
+				list = append(list, m.Value)
+			}
+		}
+	}
+	check(t, d.Run(9_000, 0))
+	if s := shares(); len(s) != 2 || !math.IsNaN(s[0]) || !math.IsNaN(s[1]) {
+		t.Errorf("%v before 10,000 steps", s)
+	}
+	check(t, d.Run(0, 0))
+	if s := shares(); len(s) != 2 || !(s[0] < 1) || s[1] != 1 {
+		t.Errorf("dead: %v, want less than 1 and 1", s)
+	}
+	for _, want := range []string{"dead units: every unit of q_net.2 is 0", "outputs: the same for every observation", ""} {
+		if said, err := d.Notice(); err != nil || !strings.HasPrefix(said, want) || want == "" && said != "" {
+			t.Errorf("%q, %v, want %q", said, err, want)
+		}
+	}
 }

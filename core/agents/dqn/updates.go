@@ -45,6 +45,7 @@ type updates struct {
 	discounts         []float32
 	best              []int32 // the action whose value a target has, where it is not simply the largest
 	report            nn.Report
+	units             *train.Units
 
 	cores    *threads.Budget
 	device   nn.Device     // shares the work of an update
@@ -72,6 +73,7 @@ func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err e
 		memory: d.memory, draws: rng.New(uint64(cfg.Seed), "replay", 0), cores: cores,
 		gradient:  make([]float32, d.theta.Layout.Size),
 		sample:    d.memory.NewBatch(n),
+		units:     train.NewUnits(spec),
 		discounts: make([]float32, n),
 		best:      make([]int32, n),
 	}
@@ -200,6 +202,7 @@ func (up *updates) update(u int64) (loss float32, err error) {
 	}
 	loss = float32(up.report.Loss)
 	at := up.clock.Warmup + up.cfg.burstAt(u-up.clock.Begun)
+	up.units.Look(up.learner, at, s.Obs, len(s.Actions))
 	if f := float64(loss); math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0, fmt.Errorf("loss: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", loss, at, u, fault.ErrNotFinite)
 	}

@@ -105,6 +105,7 @@ func (r *Run) Step(l nn.Learner, b nn.Batch, maxGradNorm float64) error {
 	if err := l.Gradient(r.Theta, b, r.Gradient, &r.Report); err != nil {
 		return err
 	}
+	r.units.Look(l, r.Clock.Steps, b.Obs, len(b.Actions))
 	if maxGradNorm == 0 {
 		maxGradNorm = math.Inf(1)
 	}

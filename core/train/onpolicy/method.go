@@ -88,6 +88,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 	m.Due(due)
 	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Clock.Rate.At(r.Clock.Steps))
 	m.Add("train/loss", "", "of the latest update", loss)
+	r.units.Metrics(m, r.Host)
 }
 
 // Parts lists a checkpoint's parts. What a file without experience lacks comes last,

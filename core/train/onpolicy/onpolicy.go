@@ -65,6 +65,7 @@ type Run struct {
 	method  Method
 	policy  policy.Spec
 	softmax policy.Softmax
+	units   *train.Units
 	err     error // ended training
 }
 
@@ -108,7 +109,7 @@ func (c *Config) Memory(s *train.Setup) ([]train.Allocation, error) {
 func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	envs := s.Common.NumEnvs
 	*r = Run{
-		Host: s.Host, Clock: Clock{Rate: c.Rate(1)}, cfg: c, method: m, softmax: c.softmax(),
+		Host: s.Host, Clock: Clock{Rate: c.Rate(1)}, units: train.NewUnits(c.Net), cfg: c, method: m, softmax: c.softmax(),
 		policy: policy.Spec{Set: set, Env: s.Spec, Net: c.Net, Head: c.Net.Head("pi"), Kind: policy.Categorical},
 	}
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {

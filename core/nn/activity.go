@@ -1,0 +1,96 @@
+package nn
+
+// Activity is which hidden units of a network were above 0, over any number of
+// minibatches, and whether its outputs depended on the observations.
+type Activity struct {
+	// Layers are the hidden layers behind rectifiers, in the order of the layout. One
+	// behind a tanh has no units that are 0 all the time.
+	Layers []UnitActivity
+	// Flat says that in the latest minibatch every output was the same for all rows, to
+	// within a millionth of the largest output of its head.
+	Flat bool
+}
+
+// UnitActivity is that of one layer. A channel of a convolution is one unit.
+type UnitActivity struct {
+	Name  string // "features_extractor.cnn.4", as in the names of its parameters
+	Alive []bool // by unit: it was above 0 somewhere
+}
+
+// Dead returns how many units were 0 all the time.
+func (u *UnitActivity) Dead() (n int) {
+	for _, alive := range u.Alive {
+		if !alive {
+			n++
+		}
+	}
+	return n
+}
+
+// NewActivity returns that of no minibatch. s is a network that Layout accepts.
+func (s Spec) NewActivity() *Activity {
+	a := &Activity{}
+	layers, _ := s.layers()
+	for i := range layers {
+		if l := &layers[i]; l.act == relu {
+			a.Layers = append(a.Layers, UnitActivity{l.name, make([]bool, l.biasLen())})
+		}
+	}
+	return a
+}
+
+// Reset forgets what was seen.
+func (a *Activity) Reset() {
+	for _, l := range a.Layers {
+		clear(l.Alive)
+	}
+	a.Flat = false
+}
+
+func (l *learner) Look(a *Activity) {
+	k := 0
+	for _, op := range l.graph.hidden {
+		if op.l.act == relu {
+			op.look(a.Layers[k].Alive, l.graph.capacity)
+			k++
+		}
+	}
+	a.Flat = true
+	for i, h := range l.graph.heads {
+		a.Flat = a.Flat && constant(h.Op().(*layerOp).y.Float32s(), l.graph.spec.Heads[i].Out)
+	}
+}
+
+// look finds out which units are above 0 somewhere. It looks at a unit up to the first
+// such place, so that it takes long where units are dead, and only there.
+func (o *layerOp) look(alive []bool, rows int) {
+	y := o.y.Float32s()
+	places, apart, next := 1, 1, 1 // of a unit in a row; how far from one to the next, from unit to unit
+	if c := o.l.conv; c != nil {
+		places, apart = c.OutH()*c.OutW(), c.OutC
+		if c.PlanarOut {
+			apart, next = 1, places
+		}
+	}
+	for unit := range alive {
+		for at := unit * next; !alive[unit] && at < rows*o.l.out; at += o.l.out {
+			for k := range places {
+				if y[at+k*apart] > 0 {
+					alive[unit] = true
+					break
+				}
+			}
+		}
+	}
+}
+
+// constant reports whether all rows of outputs are the same.
+func constant(y []float32, width int) bool {
+	largest, spread := float32(0), float32(0)
+	for i, v := range y {
+		largest = max(largest, v, -v)
+		d := v - y[i%width]
+		spread = max(spread, d, -d)
+	}
+	return spread <= 1e-6*largest
+}

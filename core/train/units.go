@@ -1,0 +1,107 @@
+package train
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/paceline-rl/paceline/core/nn"
+)
+
+// Units looks, every 10,000 steps and for 32 minibatches in a row, which hidden units of
+// a network are 0 on all of their observations. Such a unit has no gradient and stays
+// as it is; a network of which a whole layer is dead gives the same for every
+// observation and learns nothing but that, which no loss shows.
+//
+// It only reads what an update has computed. It is not part of a checkpoint: after a
+// load the first multiple of 10,000 steps that was passed begins a look.
+type Units struct {
+	activity *nn.Activity
+	looked   int64 // the multiple of unitsEvery of the latest look
+	left     int   // minibatches to look at
+	flat     bool  // all that were looked at had constant outputs
+	said     struct{ dead, flat bool }
+
+	mu      sync.Mutex
+	shares  []float64 // by layer; NaN before the first look
+	notices []string
+}
+
+const (
+	unitsEvery       = 10_000
+	unitsMinibatches = 32
+)
+
+// NewUnits returns the Units of a network.
+func NewUnits(net nn.Spec) *Units {
+	u := &Units{activity: net.NewActivity()}
+	for range u.activity.Layers {
+		u.shares = append(u.shares, math.NaN())
+	}
+	return u
+}
+
+// Look follows every Gradient of l, at a step, with the observations that it was of: so
+// many rows. The goroutine that does the updates calls it.
+func (u *Units) Look(l nn.Learner, step int64, obs []byte, rows int) {
+	if u.left == 0 {
+		multiple := step / unitsEvery
+		if multiple == u.looked {
+			return
+		}
+		if u.looked = multiple; multiple == 0 { // a new run
+			return
+		}
+		u.left, u.flat = unitsMinibatches, true
+		u.activity.Reset()
+	}
+	l.Look(u.activity)
+	u.flat = u.flat && u.activity.Flat && !allEqual(obs, rows)
+	if u.left--; u.left == 0 {
+		u.conclude()
+	}
+}
+
+// conclude ends a look.
+func (u *Units) conclude() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var dead []string
+	for i := range u.activity.Layers {
+		layer := &u.activity.Layers[i]
+		u.shares[i] = float64(layer.Dead()) / float64(len(layer.Alive))
+		if u.shares[i] == 1 {
+			dead = append(dead, layer.Name)
+		}
+	}
+	if len(dead) > 0 && !u.said.dead {
+		u.said.dead = true
+		u.notices = append(u.notices, "dead units: every unit of "+strings.Join(dead, " and ")+
+			" is 0 on all observations of 32 minibatches, so nothing below learns any more; begin anew with a lower learning_rate")
+	}
+	if u.flat && !u.said.flat {
+		u.said.flat = true
+		u.notices = append(u.notices, "outputs: the same for every observation of 32 minibatches: the network no longer depends on the state; begin anew with a lower learning_rate")
+	}
+}
+
+// allEqual reports whether all rows are the same, so that outputs must be, too.
+func allEqual(obs []byte, rows int) bool {
+	size := len(obs) / rows
+	return bytes.Equal(obs[size:], obs[:len(obs)-size])
+}
+
+// Metrics reports the shares, and says what is worth saying once. The call in progress
+// calls it.
+func (u *Units) Metrics(m *Metrics, h *Host) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i, layer := range u.activity.Layers {
+		m.Add("train/dead_units/"+layer.Name, "", "share of this layer's units that were 0 on all observations of 32 minibatches, looked at every 10,000 steps", u.shares[i])
+	}
+	for _, text := range u.notices {
+		h.Notify("%s", text)
+	}
+	u.notices = nil
+}

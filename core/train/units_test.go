@@ -1,0 +1,134 @@
+package train
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+)
+
+// seen is a learner of which only Look is called: it finds alive[k] of layer k, and flat.
+type seen struct {
+	nn.Learner
+	alive [][]bool
+	flat  bool
+	looks int
+}
+
+func (s *seen) Look(a *nn.Activity) {
+	s.looks++
+	for k, units := range s.alive {
+		for i, alive := range units {
+			a.Layers[k].Alive[i] = a.Layers[k].Alive[i] || alive
+		}
+	}
+	a.Flat = s.flat
+}
+
+func newSeen() (*Units, *seen) {
+	net := nn.Spec{Obs: env.ObsSpec{Shape: []int{3}}, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{4, 5}}}, Heads: []nn.Head{{Name: "q", Out: 2}}}
+	return NewUnits(net), &seen{alive: [][]bool{make([]bool, 4), make([]bool, 5)}}
+}
+
+// report returns the shares and what is said.
+func report(u *Units) (shares []float64, said []string) {
+	var m Metrics
+	h := newHost(1)
+	u.Metrics(&m, h)
+	for _, x := range m.list {
+		shares = append(shares, x.Value)
+	}
+	return shares, h.notices
+}
+
+// The first 32 updates at and past each multiple of 10,000 steps, in every run, are looked
+// at; the shares are those of units that none of the 32 found alive.
+func TestUnitsAreLookedAtInTurns(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, every := range []int64{1, 7, 400, 25_000} {
+		u, l := newSeen()
+		obs := []byte{1, 2, 3, 1, 2, 4}
+		var want []float64
+		var found [2]map[int]bool
+		multiple, left := int64(0), 0
+		for run := range 2 {
+			for step := int64(0); step < 60_000; step += every {
+				for k := range l.alive {
+					for i := range l.alive[k] {
+						l.alive[k][i] = r.IntN(60) == 0
+					}
+				}
+				begins := left == 0 && step/10_000 > multiple
+				if left == 0 {
+					multiple = step / 10_000
+				}
+				if begins {
+					left, found = 32, [2]map[int]bool{{}, {}}
+				}
+				before := l.looks
+				u.Look(l, step, obs, 2)
+				if looked := l.looks > before; looked != (left > 0) {
+					t.Fatalf("every %d, run %d, step %d: looked at: %v, %d left", every, run, step, looked, left)
+				}
+				if left == 0 {
+					continue
+				}
+				for k := range l.alive {
+					for i, alive := range l.alive[k] {
+						if alive {
+							found[k][i] = true
+						}
+					}
+				}
+				if left--; left == 0 {
+					want = []float64{1 - float64(len(found[0]))/4, 1 - float64(len(found[1]))/5}
+				}
+				got, _ := report(u)
+				if want == nil {
+					if len(got) != 2 || !math.IsNaN(got[0]) || !math.IsNaN(got[1]) {
+						t.Fatalf("step %d: %v before the first look", step, got)
+					}
+				} else if math.Abs(got[0]-want[0]) > 1e-12 || math.Abs(got[1]-want[1]) > 1e-12 {
+					t.Fatalf("every %d, step %d: %v, want %v", every, step, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A dead layer and outputs that are constant are said once each; outputs of equal
+// observations, and layers that lack some units, are not.
+func TestWhatUnitsSayOnce(t *testing.T) {
+	u, l := newSeen()
+	step := int64(10_000)
+	look := func(obs ...byte) []string {
+		for range 32 {
+			u.Look(l, step, obs, 2)
+		}
+		step += 10_000
+		_, said := report(u)
+		return said
+	}
+	l.alive[0][1], l.alive[1][4], l.flat = true, true, true
+	if said := look(1, 2, 3, 1, 2, 3); said != nil {
+		t.Errorf("of equal observations: %q", said)
+	}
+	l.flat, l.alive[1][4] = false, false
+	if said := look(1, 2, 3, 1, 2, 4); len(said) != 1 || !strings.HasPrefix(said[0], "dead units: every unit of q_net.2 is 0") {
+		t.Errorf("%q", said)
+	}
+	l.flat = true
+	if said := look(1, 2, 3, 4, 2, 3); len(said) != 1 || !strings.HasPrefix(said[0], "outputs: the same for every observation") {
+		t.Errorf("%q", said)
+	}
+	if said := look(1, 2, 3, 4, 2, 3); said != nil {
+		t.Errorf("said twice: %q", said)
+	}
+	if shares, _ := report(u); !slices.Equal(shares, []float64{0.75, 1}) {
+		t.Errorf("%v", shares)
+	}
+}
