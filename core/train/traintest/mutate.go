@@ -220,7 +220,7 @@ func (f *fuzzed) entries(r *rand.Rand) mutant {
 	manifest := decode(data[manifestName]).(object)
 	parts := manifest.get("parts").([]any)
 	i := r.IntN(len(parts))
-	told := r.IntN(2) == 0 // the manifest says so, too
+	listed := r.IntN(2) == 0 // the manifest says so, too
 	what := names[i]
 	switch r.IntN(4) {
 	case 0:
@@ -239,7 +239,7 @@ func (f *fuzzed) entries(r *rand.Rand) mutant {
 		what += " is " + names[j]
 		data[names[i]] = data[names[j]]
 	}
-	if !told {
+	if !listed {
 		return mutant{"entries", "", what, zipped(names, data)}
 	}
 	manifest.set("parts", parts)
