@@ -676,7 +676,7 @@ typedef struct paceline_vec_options {
 /* env: a name (paceline_env_names); options: borrowed. "decorrelation_steps": n in
  * env_options lets every environment's first episode after a seed start behind 0 to n
  * random steps; all other names are the environment's own. Atari games have "recipe" ("ale",
- * "mnih2015", "machado2018", "stooke_abbeel") and, to change single values of it: obs_type
+ * "mnih2015", "machado2018", "sb3", "stooke_abbeel") and, to change single values of it: obs_type
  * ("grayscale", "rgb", "ram"), img_height, img_width, stack_num, frameskip, maxpool, noop_min,
  * noop_max, use_fire_reset, episodic_life, life_loss_info, reward_clipping,
  * max_num_frames_per_episode, repeat_action_probability, full_action_space, continuous,

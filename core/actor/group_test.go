@@ -53,6 +53,11 @@ func (j journal) Add(i int, s *experience.Step, next []byte) error {
 
 func (j journal) Cut(i int) { j[i] = append(j[i], "cut") }
 
+func (j journal) Open(i int) bool {
+	last := len(j[i]) - 1
+	return last >= 0 && j[i][last] != "cut"
+}
+
 // steps counts the steps of all environments.
 func (j journal) steps() (n int64) {
 	for _, lines := range j {

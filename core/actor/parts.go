@@ -2,7 +2,6 @@ package actor
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -56,11 +55,13 @@ func (g *Group) Exploration() checkpoint.Part {
 	})
 }
 
-// Environments is the state of the source's environments. It must be the last part that is read: reading it restores
-// the environments at once, and puts them back where that fails. Where a file does
-// not have it, new episodes begin. saving says whether it is to be written, which
-// some environments cannot be.
+// Environments is the state of the source's environments. It must be the last part
+// that is read, behind the sink's: reading it restores the environments at once, and puts
+// them back where the file is refused all the same. Where a file does not have it, or its
+// sink is not in the middle of an environment's episode, new episodes begin. saving says
+// whether it is to be written, which some environments cannot be.
 func (g *Group) Environments(saving bool) checkpoint.Part {
+	undo := func() {}
 	p := checkpoint.Part{Name: "environments.json", Version: 1, Optional: true}
 	if saving {
 		if saved := g.save(); saved != nil {
@@ -68,6 +69,7 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 		}
 	}
 	p.Read = func(r io.Reader, n int64) (func(), error) {
+		undo = func() {}
 		if r == nil {
 			return g.forget, nil
 		}
@@ -79,8 +81,12 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 		if err := checkpoint.ReadJSON(r, n, maxJSON, &saved); err != nil {
 			return nil, err
 		}
-		if w := g.Envs; len(saved.Obs) != len(g.rows.Obs) || len(saved.Masks) != len(g.rows.Masks) || len(saved.States) != w || len(saved.Returns) != w || len(saved.Lengths) != w {
-			return nil, fmt.Errorf("%w: environments of another number or size", checkpoint.ErrFormat)
+		if w := g.Envs; len(saved.Obs) != len(g.rows.Obs) || len(saved.Masks) != len(g.rows.Masks) || len(saved.States) != w ||
+			len(saved.Returns) != w || len(saved.Lengths) != w || slices.ContainsFunc(saved.Lengths, func(n int64) bool { return n < 0 }) {
+			return nil, fmt.Errorf("%w: environments of another number or size, or of negative lengths", checkpoint.ErrFormat)
+		}
+		if err := g.Spec.Obs.CheckFinite(saved.Obs); err != nil {
+			return nil, fmt.Errorf("%w: %v", checkpoint.ErrFormat, err)
 		}
 		for i := range saved.Returns {
 			if err := env.CheckMask(g.mask(saved.Masks, i)); err != nil {
@@ -88,11 +94,13 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 			}
 		}
 		before := g.save()
-		if err := g.restore(saved.States); err != nil {
-			if before != nil {
-				return nil, errors.Join(err, g.restore(before.States))
+		undo = func() {
+			if before == nil || g.restore(before.States) != nil {
+				g.forget() // they had no state worth keeping
 			}
-			g.forget() // they had no state worth keeping
+		}
+		if err := g.restore(saved.States); err != nil {
+			undo()
 			return nil, err
 		}
 		return func() {
@@ -100,10 +108,13 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 			copy(g.rows.Masks, saved.Masks)
 			copy(g.returns, saved.Returns)
 			copy(g.lengths, saved.Lengths)
-			clear(g.broken)
+			for i := range g.broken {
+				g.broken[i] = !g.Sink.Open(i)
+			}
 			g.begun = true
 		}, nil
 	}
+	p.Discard = func() { undo() }
 	return p
 }
 

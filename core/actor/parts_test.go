@@ -2,8 +2,10 @@ package actor_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
@@ -79,6 +81,35 @@ func TestParts(t *testing.T) {
 			t.Errorf("damage %d was read", k)
 		}
 		differ(t, fmt.Sprintf("damage %d", k), goOn(c), goOn(d))
+	}
+
+	// A file that is refused behind this part, because of its checksum, leaves the
+	// environments as they were, too.
+	file, err := checkpoint.SaveBytes("run", nil, []checkpoint.Part{a.Environments(true)})
+	check(t, err)
+	state := bytes.Index(file, []byte(`"states":["`)) + 40
+	file[state] ^= 1
+	e, f := newTrial(t, 2, 1, false), newTrial(t, 2, 1, false)
+	for _, x := range []*trial{e, f} {
+		check(t, x.Reset())
+		goOn(x)
+	}
+	r := must(checkpoint.OpenBytes(file))(t)
+	if _, err := r.Load([]checkpoint.Part{e.Environments(false)}); !errors.Is(err, checkpoint.ErrFormat) {
+		t.Errorf("a wrong checksum: %v", err)
+	}
+	differ(t, "a wrong checksum", goOn(e), goOn(f))
+
+	// An environment whose episode the sink has not begun begins a new one.
+	c := newTrial(t, 2, 1, false)
+	check(t, c.Reset())
+	c.Cut(1)
+	check(t, read(c, saved))
+	check(t, c.Repair())
+	for i, more := range []int{0, 3} { // two cuts and a begin
+		if lines := c.journal[i]; len(lines) != 2+more || !strings.HasPrefix(lines[len(lines)-1], "begin") {
+			t.Errorf("environment %d: %q", i, lines)
+		}
 	}
 
 	// Without the part, new episodes begin at the next Repair.

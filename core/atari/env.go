@@ -31,7 +31,7 @@ type Env struct {
 
 	observer *screen.Observer // nil for RAM
 	stack    *env.Stack
-	seen     []byte // the two images of the act before, where stale ones may be asked for
+	seen     []byte // the two images of the act before, where stale ones may be asked for; of wrappers: to be shown
 	drawn    bool   // the newest frame is in the stack
 
 	episode
@@ -125,7 +125,7 @@ func (e *Env) look() (err error) {
 		frame = append(frame, 3)
 		e.observer, err = observerOf(screen.RGBArea, e.console.Rows(), r.Height, r.Width)
 	default:
-		look := map[string]screen.Look{"area": screen.GreyArea, "luma": screen.LumaArea, "half": screen.GreyHalf}[r.Pixels]
+		look := map[string]screen.Look{"area": screen.GreyArea, "luma": screen.LumaArea, "half": screen.GreyHalf, "opencv": screen.OpenCVArea}[r.Pixels]
 		if look == screen.GreyHalf {
 			frame[0] = (e.console.Rows() - 2) / 2 // more for PAL
 		}
@@ -143,7 +143,7 @@ func (e *Env) look() (err error) {
 		e.spec.Obs.FrameStack = 0
 	}
 	e.stack = env.NewStack(r.Stack, e.spec.Obs.Bytes()/r.Stack)
-	if r.Ending == "stale" && r.MaxPool {
+	if (r.Ending == "stale" || r.Wrappers) && r.MaxPool {
 		e.seen = make([]byte, 2*Width*e.console.Rows())
 	}
 	return nil
@@ -208,11 +208,18 @@ func (e *Env) Reset(obs []byte) error {
 		e.chance = *rng.New(*e.seed, "env", 0)
 		e.console.Restart(uint32(e.chance.Uint64()))
 		e.seed = nil
+		clear(e.seen)
 	}
 	if goOn {
 		e.frames = frames
-	} else if err := e.console.Reset(); err != nil {
-		return err
+	}
+	if e.recipe.Wrappers {
+		return e.resetWrapped(goOn, obs)
+	}
+	if !goOn {
+		if err := e.console.Reset(); err != nil {
+			return err
+		}
 	}
 	// The stored states have all of the start behind them.
 	if goOn || e.console.settings.Reset != ResetCached {
@@ -298,7 +305,7 @@ func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 		return 0, 0, errNotActive
 	}
 	c, r := e.console, &e.recipe
-	if e.seen != nil { // the game may end with this act, whatever lives it reports
+	if e.seen != nil && !r.Wrappers { // the game may end with this act, whatever lives it reports
 		now, before := c.images()
 		copy(e.seen[copy(e.seen, now):], before)
 		if e.first {
@@ -311,13 +318,7 @@ func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 	} else {
 		a = e.actions[action]
 	}
-	frames := r.FrameSkip
-	if r.MaxFrames > 0 {
-		frames = min(frames, r.MaxFrames-e.frames)
-	}
-	e.reward, e.played = c.actUntilOver(a, strength, frames)
-	e.frames += e.played
-	e.drawn, e.first = false, false
+	e.act(a, strength)
 	var end env.End
 	switch {
 	case c.GameOver():
@@ -325,7 +326,7 @@ func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 	case e.gameOver():
 		end = env.Truncated
 	}
-	if c.Lives() < e.lives && end&env.Terminated == 0 {
+	if e.lostLife() && end&env.Terminated == 0 {
 		switch {
 		case r.EpisodicLife:
 			end |= env.Terminated
@@ -341,6 +342,27 @@ func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 		reward = min(max(reward, -1), 1)
 	}
 	return float32(reward), end, nil
+}
+
+// act plays an action for the frames of an act, as far as the game goes on.
+func (e *Env) act(a games.Action, strength float32) {
+	r := &e.recipe
+	frames := r.FrameSkip
+	if r.MaxFrames > 0 {
+		frames = min(frames, r.MaxFrames-e.frames)
+	}
+	e.reward, e.played = e.console.actUntilOver(a, strength, frames)
+	e.frames += e.played
+	e.drawn, e.first = false, false
+	if r.Wrappers && r.MaxPool {
+		e.remember()
+	}
+}
+
+// lostLife reports whether the last act cost a life.
+func (e *Env) lostLife() bool {
+	left := e.console.Lives()
+	return left < e.lives && (left > 0 || !e.recipe.Wrappers)
 }
 
 // polar is the action nearest to a stick pushed to a radius at an angle, anticlockwise from
@@ -386,6 +408,8 @@ func (e *Env) draw() {
 	switch stale := r.Ending == "stale"; {
 	case e.first && !r.FirstPooled:
 		before = now
+	case r.Wrappers && r.MaxPool:
+		now, before = e.seen[:len(now)], e.seen[len(now):]
 	case stale && (over && (!r.MaxPool || e.played < r.FrameSkip) || !e.first && e.played < r.FrameSkip):
 		e.stack.Repeat()
 		return

@@ -109,7 +109,7 @@ func (p *trial) random(actions *rng.Stream, steps int) (record []byte) {
 
 // What the recipes say of many things at once.
 var manyRecipes = []string{
-	``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`,
+	``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`,
 	`{"reset": "cached", "episodic_life": true}`, `{"obs_type": "rgb", "life_loss_info": true, "max_episode_frames": 91}`,
 	`{"obs_type": "ram", "recipe": "mnih2015", "ram_info": true, "repeat_action_probability": 0.5}`,
 	`{"frameskip": 1, "stack_num": 1, "episodic_life": true}`, `{"continuous": true, "frameskip": 3, "maxpool": false}`,
@@ -123,14 +123,17 @@ var goldenFrames = map[string]string{
 	"tetris ale":               "b5a0fba5ae34ba280cd6c3b751cf90369e71c87f900caf3fcd11a66951b10bff",
 	"tetris machado2018":       "1b158555d9d0dc9f62ab0240aeaa36a8a8c8137ac7b69a9c44efd40274e7de7e",
 	"tetris mnih2015":          "0db7b8385a99e4035261d5d2aea1b8fa3b21d88410259f68e593e46e0011fea0",
+	"tetris sb3":               "811ecf22e2a2c53a6a68fd0e71f7dcefaef06b23ccd785a18d1b68c18c4267e3",
 	"tetris stooke_abbeel":     "58f8b07221c917028b39b7e115c2f0af72634a50f76a90d2ee005f5526ed4608",
 	"amidar ale":               "3cef5ca65fac75039a6f5fbc4a28ac472b5196018d861b575ea8dd3a20b577b8",
 	"amidar machado2018":       "99f5e524b0e618b639375afec80f9d05733c0244a86a0042603a734d97581898",
 	"amidar mnih2015":          "52771a9b832995e171b2b23ef619790507abddb16fe72ac5cf885517666d3651",
+	"amidar sb3":               "2a6173cfc174264881419882fc0a576997bde7e8b6f7428b0d2b0b71ede92966",
 	"amidar stooke_abbeel":     "775a96a77c8c1cffb21772f2ddb02c30a09fba723a4f8f4a79cbba10b419fad4",
 	"amidar pal ale":           "cb4ba7bba5627e95008c833039b925278ce001c8efa63fe8316dcc7085ea9dfe",
 	"amidar pal machado2018":   "3aab7946c9dbbf00e2ee0d128e1392beb857e5538772cd98f609bfce59d56567",
 	"amidar pal mnih2015":      "f9fdffcd292392591c48d280c8eb23a7d88fdbe281547481a5622c406c867bbb",
+	"amidar pal sb3":           "3766365ec9fdadd936659afe3bcbec4de3d3994420d314131648d7bbaeb5765f",
 	"amidar pal stooke_abbeel": "9eddb4e37ca669152063e3c7e6b966473e052d90ce8317ce13da675ca29c4439",
 }
 
@@ -183,6 +186,8 @@ func TestStarts(t *testing.T) {
 		{`{"noop_min": 6, "noop_max": 2, "use_fire_reset": false}`, 6, 6, "---"},
 		{`{"recipe": "machado2018"}`, 0, 0, "---"},
 		{`{"recipe": "mnih2015"}`, 2, 31, "---"},
+		{`{"recipe": "sb3"}`, 1 + 8, 30 + 8, "uuu"}, // FIRE and UP last an act each
+		{`{"recipe": "sb3", "noop_min": 7, "noop_max": 8, "use_fire_reset": false}`, 7, 7, "---"},
 		{`{"recipe": "stooke_abbeel"}`, 3, 33, "-fu"},
 		{`{"recipe": "stooke_abbeel", "noop_min": 0, "noop_max": 1}`, 3, 3, "-fu"},
 	} {
@@ -255,6 +260,15 @@ func TestLives(t *testing.T) {
 			"reward 0, end 0, lives 1, raw 0, over 0, frame 38 of 38",
 			"reward 0, end 1, lives 0, raw 0, over 1, frame 48 of 48",
 			"reward 0, end 0, lives 3, raw 0, over 0, frame 12 of 60",
+		},
+		// An act each of FIRE and UP begins a life, and one of NOOP is before them in a game that goes on.
+		`{"recipe": "sb3", "noop_min": 5, "noop_max": 6}`: {
+			"reward 0, end 1, lives 2, raw 0, over 0, frame 25 of 25",
+			"reward 0, end 0, lives 2, raw 0, over 0, frame 37 of 37",
+			"reward 0, end 1, lives 1, raw 0, over 0, frame 45 of 45",
+			"reward 0, end 0, lives 1, raw 0, over 0, frame 57 of 57",
+			"reward 0, end 1, lives 0, raw 0, over 1, frame 67 of 67",
+			"reward 0, end 0, lives 3, raw 0, over 0, frame 13 of 80",
 		},
 		`{"episodic_life": true, "noop_max": 1}`: {
 			"reward 0, end 1, lives 2, raw 0, over 0, frame 13 of 13",

@@ -20,8 +20,8 @@ type Recipe struct {
 	// ObsType is "grayscale" (uint8 [stack, height, width]), "rgb" ([stack, height, width, 3])
 	// or "ram" ([stack, 128]; [128] where stack_num is 1).
 	ObsType string `json:"obs_type"`
-	// Pixels is how a grey observation is made of two images: "area", "luma" or "half"; see
-	// screen.Look.
+	// Pixels is how a grey observation is made of two images: "area", "luma", "half" or
+	// "opencv"; see screen.Look.
 	Pixels string `json:"pixels"`
 	Height int    `json:"img_height"`
 	Width  int    `json:"img_width"`
@@ -68,6 +68,12 @@ type Recipe struct {
 	// images, or what AtariVectorEnv shows, "stale" ones: what was seen before, and where the
 	// game ends with the very last frame, the brighter of that and the last image but one.
 	Ending string `json:"ending"`
+	// Wrappers plays as OpenAI's wrappers nest, in Stable-Baselines3's AtariWrapper: frames of
+	// NOOP begin a game alone; a lost life is followed by an act of NOOP; FireReset is an act
+	// of FIRE and one of the game's third action, which count as acts of the episode; a life
+	// is lost only where one is left; MaxFrames counts all frames of a game; and an act that
+	// is cut short shows what was looked at before in place of the images that it lacks.
+	Wrappers bool `json:"wrappers,omitempty"`
 	// RAMInfo adds the machine's memory, uint8 [128], to the infos.
 	RAMInfo bool `json:"ram_info"`
 }
@@ -103,6 +109,13 @@ var recipes = map[string]Recipe{
 		ObsType: "grayscale", Pixels: "half", Height: 104, Width: 80, Stack: 4, FrameSkip: 4, MaxPool: true,
 		NoopMin: 0, NoopMax: 31, StartActions: true, EpisodicLife: true, ClipRewards: true, MaxFrames: 108_000, Threshold: 0.5,
 		Mode: -1, Difficulty: -1, Reset: "ale", Ending: "last",
+	},
+	// Stable-Baselines3's make_atari_env and VecFrameStack(4): its AtariWrapper around the
+	// NoFrameskip-v4 environments.
+	"sb3": {
+		ObsType: "grayscale", Pixels: "opencv", Height: 84, Width: 84, Stack: 4, FrameSkip: 4, MaxPool: true,
+		NoopMin: 1, NoopMax: 31, FireReset: true, EpisodicLife: true, ClipRewards: true, MaxFrames: 108_000, Threshold: 0.5,
+		Mode: -1, Difficulty: -1, Reset: "ale", Ending: "last", Wrappers: true,
 	},
 }
 
@@ -206,6 +219,9 @@ func (r *Recipe) settle(o env.Options) {
 	}
 	if r.Reset == resetNames[ResetCached] && !r.EpisodicLife { // which have all of a start behind them
 		r.NoopMin, r.NoopMax, r.FireReset, r.StartActions = 0, 0, false, false
+	}
+	if r.Wrappers {
+		r.StartActions, r.FirstPooled, r.Ending = false, false, "last"
 	}
 	if r.StartActions {
 		r.FireReset = false

@@ -35,6 +35,7 @@ var recipeHashes = map[string]string{
 	"ale":           "8632b42115a6",
 	"machado2018":   "f17422d404f0",
 	"mnih2015":      "9bf99c7ec38b",
+	"sb3":           "eb84803601d7",
 	"stooke_abbeel": "46e6124748ca",
 }
 
@@ -93,6 +94,7 @@ func TestRecipesAlike(t *testing.T) {
 		{`{"continuous": true}`, `{"continuous": true, "full_action_space": true}`},
 		{`{"maxpool": false}`, `{"maxpool": false, "first_maxpool": true}`},
 		{`{"recipe": "stooke_abbeel"}`, `{"recipe": "stooke_abbeel", "use_fire_reset": true}`},
+		{`{"recipe": "sb3"}`, `{"recipe": "sb3", "start_actions": true, "first_maxpool": true, "ending": "stale"}`},
 		{`{"reset": "cached"}`, `{"reset": "cached", "noop_max": 9, "use_fire_reset": false, "start_actions": true}`},
 		{`{"obs_type": "ram"}`, `{"obs_type": "ram", "stack_num": 1, "img_height": 9, "maxpool": false, "ending": "last"}`},
 		{`{"grayscale": false}`, `{"obs_type": "rgb"}`, `{"obs_type": "rgb", "grayscale": false}`},
@@ -111,7 +113,7 @@ func TestRecipesAlike(t *testing.T) {
 func TestRecipesDiffer(t *testing.T) {
 	hashes := map[string]string{}
 	for _, options := range []string{
-		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`,
+		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`,
 		`{"obs_type": "rgb"}`, `{"obs_type": "ram"}`, `{"obs_type": "ram", "stack_num": 4}`, `{"img_height": 83}`, `{"img_width": 83}`,
 		`{"stack_num": 3}`, `{"frameskip": 3}`, `{"frameskip": 1}`, `{"maxpool": false}`, `{"noop_min": 1}`, `{"noop_max": 29}`,
 		`{"use_fire_reset": false}`, `{"start_actions": true}`, `{"first_maxpool": true}`, `{"episodic_life": true}`, `{"life_loss_info": true}`,
@@ -138,6 +140,7 @@ func TestRecipeSpec(t *testing.T) {
 		``:                            "[4 84 84] 4, 10 discrete [] [], 27000 15 false",
 		`{"recipe": "mnih2015"}`:      "[4 84 84] 4, 10 discrete [] [], 0 15 false",
 		`{"recipe": "machado2018"}`:   "[4 84 84] 4, 18 discrete [] [], 27000 15 false",
+		`{"recipe": "sb3"}`:           "[4 84 84] 4, 10 discrete [] [], 27000 15 false",
 		`{"recipe": "stooke_abbeel"}`: "[4 104 80] 4, 10 discrete [] [], 27000 15 false",
 		`{"obs_type": "rgb"}`:         "[4 84 84 3] 4, 10 discrete [] [], 27000 15 false",
 		`{"obs_type": "rgb", "stack_num": 1, "img_height": 210, "img_width": 160}`: "[1 210 160 3] 0, 10 discrete [] [], 27000 15 false",
@@ -175,8 +178,8 @@ func TestRecipeSpec(t *testing.T) {
 func TestRecipeRefuses(t *testing.T) {
 	rom := newROM(t, "amidar", livesImage())
 	for options, want := range map[string]string{
-		`{"recipe": "mnih"}`:                              `recipe: "mnih", must be ale or machado2018 or mnih2015 or stooke_abbeel`,
-		`{"recipe": null}`:                                `recipe: null, must be ale or machado2018 or mnih2015 or stooke_abbeel`,
+		`{"recipe": "mnih"}`:                              `recipe: "mnih", must be ale or machado2018 or mnih2015 or sb3 or stooke_abbeel`,
+		`{"recipe": null}`:                                `recipe: null, must be ale or machado2018 or mnih2015 or sb3 or stooke_abbeel`,
 		`{"obs_type": "gray"}`:                            `obs_type: "gray", must be grayscale or rgb or ram`,
 		`{"grayscale": 1}`:                                "grayscale: 1, must be true or false",
 		`{"img_height": 0}`:                               "img_height: 0, must be a whole number of 1 to 250",

@@ -249,7 +249,8 @@ func (r *Reader) Close() error {
 // JSON returns a part (version 1, not optional; the caller may change both) that is
 // one JSON value, a T, of at most most bytes. save returns what is written. load
 // checks what was read and returns what puts it in place, as Part.Read does; its
-// errors become ErrFormat.
+// errors become ErrFormat. What is read must be the text that T is written as, so that
+// no field is missing or given twice: one that files of before do not have is omitempty.
 func JSON[T any](name string, most int64, save func() (T, error), load func(T) (adopt func(), err error)) Part {
 	return Part{Name: name, Version: 1,
 		Write: func(w io.Writer) error {
@@ -261,8 +262,12 @@ func JSON[T any](name string, most int64, save func() (T, error), load func(T) (
 		},
 		Read: func(r io.Reader, n int64) (func(), error) {
 			var v T
-			if err := ReadJSON(r, n, most, &v); err != nil {
-				return nil, err
+			var text bytes.Buffer
+			if err := ReadJSON(io.TeeReader(r, &text), n, most, &v); err != nil {
+				return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+			}
+			if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, bytes.TrimSpace(text.Bytes())) {
+				return nil, fmt.Errorf("%w: a field is missing or given twice", ErrFormat)
 			}
 			adopt, err := load(v)
 			if err != nil {

@@ -32,6 +32,8 @@ type Sink interface {
 	// one of the episode; where the step terminated it may be anything. After an
 	// end, Begin must follow. An error changes nothing.
 	Add(i int, s *Step, next []byte) error
+	// Open reports whether a segment of environment i is in progress.
+	Open(i int) bool
 	// Cut ends environment i's segment in progress from outside, as a truncation
 	// after its last step. Where there is none it does nothing.
 	Cut(i int)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
@@ -122,11 +123,19 @@ func readHeader(r io.Reader, n int64, want []Tensor) error {
 	return nil
 }
 
-// readFloats reads data through a small buffer: binary.Read would take as much memory
-// again as data has.
-func readFloats(r io.Reader, data []float32) error {
+// squares names the optimisers' arrays that are sums or averages of squares.
+var squares = []string{"v", "sum", "square_avg"}
+
+// readFloats reads the data of what is called name, which must be finite and where they
+// are squares not negative. It reads through a small buffer: binary.Read would take as
+// much memory again as data has.
+func readFloats(r io.Reader, name string, data []float32) error {
+	low := float32(-math.MaxFloat32)
+	if slices.Contains(squares, name) {
+		low = 0
+	}
 	var buf [1 << 16]byte
-	for len(data) > 0 {
+	for first := 0; len(data) > 0; {
 		n := min(len(data), len(buf)/4)
 		if _, err := io.ReadFull(r, buf[:4*n]); err != nil {
 			return truncated("tensors", err)
@@ -134,7 +143,12 @@ func readFloats(r io.Reader, data []float32) error {
 		if _, err := binary.Decode(buf[:4*n], binary.LittleEndian, data[:n]); err != nil {
 			return err
 		}
-		data = data[n:]
+		for i, v := range data[:n] {
+			if !(v >= low && v <= math.MaxFloat32) {
+				return fmt.Errorf("%s: number %d is %v, must be %g to %g", name, first+i, v, low, math.MaxFloat32)
+			}
+		}
+		data, first = data[n:], first+n
 	}
 	return nil
 }
@@ -149,7 +163,7 @@ func truncated(what string, err error) error {
 // TensorsPart returns a part of a checkpoint (version 1, not optional; the caller
 // may change both) that holds the tensors, as safetensors. They are views: Write
 // reads their data and adopt overwrites them, until then Read keeps copies. The
-// file must have the same names and shapes. Where the part is optional and missing,
+// file must have the same names and shapes, and finite numbers. Where the part is optional and missing,
 // nothing changes.
 func TensorsPart(name string, tensors []Tensor) checkpoint.Part {
 	return checkpoint.Part{Name: name, Version: 1,
@@ -164,7 +178,7 @@ func TensorsPart(name string, tensors []Tensor) checkpoint.Part {
 			staged := make([][]float32, len(tensors))
 			for i, t := range tensors {
 				staged[i] = make([]float32, len(t.Data))
-				if err := readFloats(r, staged[i]); err != nil {
+				if err := readFloats(r, t.Name, staged[i]); err != nil {
 					return nil, err
 				}
 			}
@@ -184,5 +198,5 @@ func ReadParams(r io.Reader, n int64, l *Layout) (*Params, error) {
 		return nil, err
 	}
 	p := NewParams(l)
-	return p, readFloats(r, p.Host) // whose pieces lie side by side, as the file's do
+	return p, readFloats(r, "parameters", p.Host) // whose pieces lie side by side, as the file's do
 }

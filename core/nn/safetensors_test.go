@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"runtime"
 	"slices"
@@ -202,6 +203,22 @@ func TestTensorsPart(t *testing.T) {
 	other := []Tensor{to[0], to[1]}
 	if _, err := load(TensorsPart("w.safetensors", other)); err == nil || errors.Is(err, checkpoint.ErrFormat) || !strings.HasSuffix(err.Error(), `tensor "c": there must be none of this name`) {
 		t.Error(err)
+	}
+	// Numbers that no update can go on from are refused, and change nothing.
+	for _, c := range []struct {
+		name string
+		v    float64
+		says string
+	}{
+		{"a", math.NaN(), "a: number 1 is NaN, must be -3.4"}, {"b", math.Inf(-1), "b: number 1 is -Inf, "}, {"square_avg", -1e-30, "square_avg: number 1 is -1e-30, must be 0 to 3.4"},
+		{"v", math.Inf(1), "v: number 1 is +Inf, "}, {"grad_avg", -1, ""}, {"sum", 0, ""},
+	} {
+		forged := []Tensor{{c.name, []int{2}, []float32{0, float32(c.v)}}}
+		into := []Tensor{{c.name, []int{2}, []float32{5, 6}}}
+		_, err := TensorsPart("w", into).Read(reading(t, forged))
+		if (c.says == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), c.says) || into[0].Data[0] != 5 {
+			t.Errorf("%v, must be %q; %v", err, c.says, into)
+		}
 	}
 	missing := TensorsPart("x.safetensors", to)
 	missing.Optional = true

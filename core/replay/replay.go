@@ -294,6 +294,9 @@ func (m *Memory) notAStack(e int, step uint64) error {
 // becomes visible at the next Flush. Nothing pending: nothing happens.
 func (m *Memory) Cut(e int) { m.parts[e].cutSegment(m.stack) }
 
+// Open is experience.Sink's.
+func (m *Memory) Open(e int) bool { return m.parts[e].pending }
+
 // Flush makes everything added since the last one visible, and then evicts the
 // oldest transitions beyond each environment's capacity.
 func (m *Memory) Flush() {

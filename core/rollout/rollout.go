@@ -255,6 +255,9 @@ func (r *Rollout) Add(i int, s *experience.Step, next []byte) error {
 	return nil
 }
 
+// Open is experience.Sink's.
+func (r *Rollout) Open(i int) bool { return r.envs[i].pending }
+
 // Cut ends environment i's segment from outside: if its newest step lies in this
 // rollout, that is a truncation, and the pending observation its last one.
 func (r *Rollout) Cut(i int) {

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // The saved form, little-endian:
@@ -140,7 +142,7 @@ func (r *Rollout) Load(in io.Reader, n int64) (adopt func(), err error) {
 	return func() { *r = *next }, nil
 }
 
-var errDamaged = errors.New("rollout: the saved data are damaged")
+var errDamaged = fmt.Errorf("%w: the rollout's numbers contradict each other", checkpoint.ErrFormat)
 
 // read fills an empty rollout. It asks for no more memory than its own arrays and
 // one observation for each step.
@@ -260,6 +262,11 @@ func (r *Rollout) checkEnv(i int) error {
 		}
 		if err := r.cfg.Obs.CheckFinite(r.at(t, i)); err != nil {
 			return err
+		}
+		for c, column := range d.Columns {
+			if v := column[k]; v-v != 0 {
+				return fmt.Errorf("%s: %v, %w", r.cfg.Columns[c], v, fault.ErrNotFinite)
+			}
 		}
 		open = !d.Ends[k].Over()
 		e.newest = t

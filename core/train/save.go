@@ -25,6 +25,9 @@ type savedRun struct {
 	Halted   bool      `json:"halted"`
 	Episodes int64     `json:"episodes"`
 	Recent   []Episode `json:"recent"` // n of them, episode e of all at place e mod n
+	// Window is how many episodes are listed as soon as there are so many; files from
+	// before there was a setting for it have none, and 100.
+	Window *int64 `json:"window,omitempty"`
 }
 
 // Save writes a checkpoint: weights, optimiser, counts, random streams and
@@ -51,16 +54,26 @@ func (t *Trainer) runPart() checkpoint.Part {
 	save := func() (savedRun, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s := savedRun{t.begun, t.end, t.halted, h.episodes, nil}
-		if n := len(h.recent); n > 0 {
+		s := savedRun{Begun: t.begun, End: t.end, Halted: t.halted, Episodes: h.episodes}
+		n, window := len(h.recent), int64(h.window)
+		if n > 0 {
 			s.Recent = rotated(h.recent, n-int(h.episodes%int64(n)))
 		}
+		if int64(n) < min(h.episodes, window) { // of a file with a smaller one
+			window = int64(n)
+		}
+		s.Window = &window
 		return s, nil
 	}
 	return checkpoint.JSON("run.json", 1<<20, save, func(s savedRun) (func(), error) {
-		n := len(s.Recent)
-		if s.End < 0 || s.End > 2*maxSteps || s.Episodes < int64(n) || n > maxStatsWindow || s.Episodes > maxSteps {
-			return nil, fmt.Errorf("counts that no run has: end %d, %d episodes, %d of them listed", s.End, s.Episodes, n)
+		n, window := len(s.Recent), int64(100)
+		if s.Window != nil {
+			window = *s.Window
+		}
+		if s.End < 0 || s.End > 2*maxSteps || s.Episodes > maxSteps || int64(n) != min(s.Episodes, window) || window < 0 || window > maxStatsWindow ||
+			s.Begun != (s.End > 0) || !s.Begun && s.Episodes > 0 ||
+			slices.ContainsFunc(s.Recent, func(e Episode) bool { return e.Length < 1 || e.Length > maxSteps }) {
+			return nil, fmt.Errorf("counts that no run has: begun %v, end %d, %d episodes, %d of them listed", s.Begun, s.End, s.Episodes, n)
 		}
 		return func() {
 			t.begun, t.end, t.halted = s.Begun, s.End, s.Halted

@@ -48,15 +48,15 @@ func (s Schedule) At(step int64) float64 {
 	}
 }
 
-// Check refuses what is no schedule: no point, steps that do not ascend, a value
-// that is not finite.
-func (s Schedule) Check(name string) error {
+// Check refuses what is no schedule of values from 0 to most: no point, steps that do
+// not ascend, another value.
+func (s Schedule) Check(name string, most float64) error {
 	if len(s) == 0 || len(s) > 1<<16 {
 		return fmt.Errorf("%s: %d points, must be 1 to %d", name, len(s), 1<<16)
 	}
 	for k, p := range s {
-		if p.Value-p.Value != 0 || p.Step < 0 || p.Step > maxSteps || k > 0 && p.Step <= s[k-1].Step {
-			return fmt.Errorf("%s: point %d is step %d, value %v; steps must ascend from 0 to %d and values be finite", name, k, p.Step, p.Value, int64(maxSteps))
+		if !(p.Value >= 0 && p.Value <= most) || p.Step < 0 || p.Step > maxSteps || k > 0 && p.Step <= s[k-1].Step {
+			return fmt.Errorf("%s: point %d is step %d, value %v; steps must ascend from 0 to %d and values be 0 to %g", name, k, p.Step, p.Value, int64(maxSteps), most)
 		}
 	}
 	return nil

@@ -29,11 +29,11 @@ func TestLine(t *testing.T) {
 func TestAtAgainstALoopOverThePoints(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		s := Schedule{{int64(r.IntN(3)), r.NormFloat64()}}
+		s := Schedule{{int64(r.IntN(3)), r.Float64()}}
 		for range r.IntN(6) {
-			s = append(s, Point{s[len(s)-1].Step + 1 + int64(r.IntN(20)), r.NormFloat64()})
+			s = append(s, Point{s[len(s)-1].Step + 1 + int64(r.IntN(20)), r.Float64()})
 		}
-		if err := s.Check("s"); err != nil {
+		if err := s.Check("s", 1); err != nil {
 			t.Fatal(err)
 		}
 		for step := int64(-2); step < s[len(s)-1].Step+5; step++ {
@@ -61,9 +61,11 @@ func TestSchedulesAreChecked(t *testing.T) {
 		"rate: point 0 is step -1, value 0":        {{-1, 0}},
 		"rate: point 1 is step 3, value +Inf":      {{0, 0}, {3, math.Inf(1)}},
 		"rate: point 0 is step 0, value NaN":       {{0, math.NaN()}},
+		"rate: point 0 is step 0, value -1e-09":    {{0, -1e-9}},
+		"rate: point 1 is step 1, value 3.5":       {{0, 3}, {1, 3.5}},
 		"rate: point 0 is step 2251799813685248, ": {{1 << 51, 0}},
 	} {
-		if err := s.Check("rate"); err == nil || !strings.HasPrefix(err.Error(), says) {
+		if err := s.Check("rate", 3); err == nil || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
@@ -88,7 +90,7 @@ func TestRateAgainstTheCurve(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := v.Struct().(*rated).Curve.Rate(5, 6, total)
-		if err := s.Check("rate"); err != nil {
+		if err := s.Check("rate", 1); err != nil {
 			t.Fatal(err)
 		}
 		steepest := 0.0

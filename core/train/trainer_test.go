@@ -368,6 +368,7 @@ func TestTheWindowOfStatistics(t *testing.T) {
 		check(t, cfg.Set("stats_window_size", fmt.Sprint(window)))
 		tr, err := train.New(cfg, traintest.MakeWalk(1))
 		check(t, err)
+		check(t, tr.Begin(1000, 0))
 		t.Cleanup(func() { check(t, tr.Close()) })
 		return tr
 	}
@@ -403,7 +404,7 @@ func TestTheWindowOfStatistics(t *testing.T) {
 					all = saved
 				}
 			}
-			all = append(all, train.Episode{Return: r.NormFloat64(), Length: int64(len(all))})
+			all = append(all, train.Episode{Return: r.NormFloat64(), Length: 1 + int64(len(all))})
 			m.host.Ended(all[len(all)-1])
 			verify(tr, window)
 		}

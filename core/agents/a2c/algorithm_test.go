@@ -11,6 +11,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -184,6 +185,33 @@ func TestNotFinite(t *testing.T) {
 		check(t, tr.Run(0, 0))
 		if s := tr.Stats(); math.IsNaN(s.MeanReturn) || s.MeanReturn < 3 {
 			t.Errorf("%s: mean return %g afterwards", heal, s.MeanReturn)
+		}
+	}
+}
+
+// spoilt computes a loss that is finite, and a gradient that is not.
+type spoilt struct{ nn.Learner }
+
+func (s spoilt) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Report) error {
+	err := s.Learner.Gradient(p, b, grad, r)
+	grad[1] = float32(math.NaN())
+	return err
+}
+
+// A gradient that is not finite is not applied, clipped or not.
+func TestGradientThatIsNotFinite(t *testing.T) {
+	for _, clip := range []float64{0, 0.5} {
+		tr := newTrainer(t, small(func(c *Config) { c.MaxGradNorm = clip }), traintest.MakeWalk(1))
+		check(t, tr.Begin(300, 0))
+		check(t, tr.Run(30, 0))
+		before := must(tr.Hash("policy"))(t)
+		a := tr.Method().(*A2C)
+		a.learner = spoilt{a.learner}
+		if err := tr.Run(0, 0); !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "gradient norm: NaN at step 45 (update 3)") {
+			t.Errorf("max_grad_norm %g: %v", clip, err)
+		}
+		if after := must(tr.Hash("policy"))(t); after != before {
+			t.Errorf("max_grad_norm %g: the parameters were spoilt", clip)
 		}
 	}
 }

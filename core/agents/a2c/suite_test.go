@@ -37,3 +37,7 @@ func TestSuite(t *testing.T) {
 }
 
 func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }
+
+func TestFuzzLoad(t *testing.T) { traintest.FuzzLoad(t, subject(nil)) }
+
+func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }

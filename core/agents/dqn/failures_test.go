@@ -7,9 +7,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
 )
 
 // unsure is an environment whose resets and steps fail now and then, and which lists the
@@ -126,4 +129,35 @@ func firstDifference(got, want []tuple) string {
 		}
 	}
 	return ""
+}
+
+// spoilt computes a loss that is finite, and from its third time on a gradient that is not.
+type spoilt struct {
+	nn.Learner
+	times int
+}
+
+func (s *spoilt) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Report) error {
+	err := s.Learner.Gradient(p, b, grad, r)
+	if s.times++; s.times >= 3 {
+		grad[1] = float32(math.Inf(1))
+	}
+	return err
+}
+
+// A gradient that is not finite is not applied, clipped or not.
+func TestGradientThatIsNotFinite(t *testing.T) {
+	for _, clip := range []float64{0, 10} {
+		d := newDQN(t, cartpole(func(c *Config) { c.MaxGradNorm = clip }))
+		d.m.updates.learner = &spoilt{Learner: d.m.updates.learner}
+		check(t, d.Begin(2000, 0))
+		err := d.Run(0, 0)
+		if !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "gradient norm: +Inf at step 106 (update 3)") {
+			t.Fatalf("max_grad_norm %g: %v", clip, err)
+		}
+		theta := make([]float32, d.m.theta.Layout.Size)
+		if u := must(d.GetParameters("q_net", theta))(t); u != 2 || slices.ContainsFunc(theta, func(v float32) bool { return v-v != 0 }) {
+			t.Errorf("max_grad_norm %g: %d updates, %v", clip, u, theta)
+		}
+	}
 }

@@ -21,7 +21,7 @@ type savedClock struct {
 	Draws         []byte            `json:"replay_stream"`
 	Seen          map[string]uint64 `json:"updates_seen"` // by each parameter set
 	// UpdatesDue is how many were due; files from before there were bursts have none.
-	UpdatesDue *int64 `json:"updates_due"`
+	UpdatesDue *int64 `json:"updates_due,omitempty"`
 }
 
 // due is how many updates were due, in files from before bursts spread over all steps.
@@ -110,21 +110,35 @@ func (s *savedClock) check(cfg *Config) error {
 			return fmt.Errorf("clock: %s is %d", name, v)
 		}
 	}
-	if p.TrainFreq < 1 || int64(p.TrainFreq) > 1<<40 || p.GradientSteps < 1 || p.GradientSteps > 1<<20 || p.TargetInterval < 1 || p.Window < 1 {
+	if p.TrainFreq < 1 || int64(p.TrainFreq) > 1<<40 || p.GradientSteps < 1 || p.GradientSteps > 1<<20 || p.TargetInterval < 1 || p.Window < 1 || p.Window > most ||
+		max(c.T, c.Due)/int64(p.TrainFreq) > most/int64(p.GradientSteps) {
 		return fmt.Errorf("clock: periods %+v", p)
 	}
-	if err := s.Schedule.Epsilon.Check("epsilon"); err != nil {
+	if err := s.Schedule.Epsilon.Check("epsilon", 1); err != nil {
 		return err
 	}
-	if err := s.Schedule.Rate.Check("learning_rate"); err != nil {
+	if err := s.Schedule.Rate.Check("learning_rate", 1e3); err != nil {
 		return err
+	}
+	// A round goes past what ends the warm-up, and past a boundary.
+	w := int64(cfg.NumEnvs)
+	if c.Warmup >= c.WarmAt+w || c.Warm && c.Warmup < c.WarmAt {
+		return fmt.Errorf("clock: %d steps of warm-up, which ends at %d", c.Warmup, c.WarmAt)
+	}
+	if c.Warm && (c.T >= c.Due+w || c.Due > (c.T/p.Window+1)*p.Window) {
+		return fmt.Errorf("clock: the next window at %d, at t %d", c.Due, c.T)
+	}
+	if passed := c.T / p.TargetInterval; c.Copies > passed || c.Copies < 0 && c.T > 0 || c.Copies < passed-2-(p.Window+w)/p.TargetInterval {
+		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.Copies, passed)
 	}
 	// Updates are behind or ahead by what a window asks for, or by a burst.
-	window := max(int64(cfg.Window), min(p.Window, 1<<20)) + int64(cfg.NumEnvs)
-	due, spread := s.due(), c.Begun+p.spread(c.T)
-	slack := p.spread(window) + int64(p.GradientSteps)
-	if due > spread || due < spread-slack || s.Updates > due+slack || due-s.Updates > slack || c.Due > c.T+2*window || c.WarmAt > c.Warmup+most {
-		return fmt.Errorf("clock: %d updates where %d are due at t %d, the next window at %d", s.Updates, due, c.T, c.Due)
+	due, spread := s.due(), p.spread(c.T)
+	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
+	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) && s.UpdatesDue != nil || s.Updates > due+slack || due-s.Updates > slack {
+		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, due, c.T)
+	}
+	if seen := s.Seen["q_net"]; s.OptimizerStep != s.Updates || seen != uint64(s.Updates) || s.Seen["q_net_target"] > seen || s.Seen["snapshot"] > seen {
+		return fmt.Errorf("clock: %d updates, %d steps of the optimiser, seen by the parameters %v", s.Updates, s.OptimizerStep, s.Seen)
 	}
 	return nil
 }

@@ -36,8 +36,11 @@ func (c *Config) periods() periods {
 
 // changePeriods makes the counts go on from here where other settings ask for updates
 // and copies at other steps: due updates were, and stay, due at this step, and no copy
-// is added or left out.
+// is added or left out. A shorter window ends where it ends.
 func (c *clock) changePeriods(due int64, from periods, cfg *Config) {
+	if w := int64(cfg.Window); w < from.Window {
+		c.Due = min(c.Due, (c.T/w+1)*w)
+	}
 	c.Begun = due - cfg.updatesDue(c.T, c.Due)
 	if to := cfg.targetInterval(); c.Copies >= 0 && to != from.TargetInterval {
 		c.Copies = c.T / to

@@ -1,6 +1,10 @@
 package dqn
 
-import "testing"
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
 
 // Bursts are exact at window ends and, without concurrency, at every step; inside a
 // concurrent window they are spread, and no step asks for fewer than the one before.
@@ -62,6 +66,65 @@ func TestUpdatesDueOfOlderFiles(t *testing.T) {
 	s.UpdatesDue = &due
 	if got := s.due(); got != due {
 		t.Errorf("%d updates due, want %d", got, due)
+	}
+}
+
+// What a running DQN saves is taken, at every step and whatever fails; counts that
+// contradict each other are refused.
+func TestClocksAreChecked(t *testing.T) {
+	saved := func(d *trial) (s savedClock) {
+		var b bytes.Buffer
+		check(t, d.m.clockPart().Write(&b))
+		check(t, json.Unmarshal(b.Bytes(), &s))
+		return s
+	}
+	for name, edit := range fourModes {
+		d := newDQN(t, cartpole(edit, func(c *Config) { c.GradientSteps = 1 }))
+		look := func(cfg *Config) savedClock {
+			s := saved(d)
+			if err := s.check(cfg); err != nil {
+				t.Fatalf("%s: %v: %+v", name, err, s)
+			}
+			return s
+		}
+		look(&d.m.cfg)
+		check(t, d.Begin(1000, 0))
+		for range 1000 / 20 {
+			check(t, d.Run(20, 0))
+			if d.Stats().Steps%60 == 0 { // some are saved with updates behind
+				d.Stop()
+				check(t, d.Run(0, 0))
+			}
+			look(&d.m.cfg)
+		}
+		// A shorter window, and a target copied more often, from here on.
+		shorter := cartpole(edit, func(c *Config) { c.GradientSteps, c.Window, c.TargetUpdateInterval = 1, 8, 8 })
+		c := look(&shorter)
+		due := c.Clock.Due
+		c.Clock.changePeriods(c.due(), c.Periods, &shorter)
+		c.Periods = shorter.periods()
+		if err := c.check(&shorter); err != nil || due == c.Clock.Due {
+			t.Errorf("%s: with a shorter window: %v", name, err)
+		}
+		for k, forge := range []func(*savedClock){
+			func(s *savedClock) { s.Clock.Warmup-- }, func(s *savedClock) { s.Clock.Warmup += 4 }, func(s *savedClock) { s.Clock.WarmAt = -1 },
+			func(s *savedClock) { s.Clock.T = -1 }, func(s *savedClock) { s.Clock.T += 40 }, func(s *savedClock) { s.Clock.T = 1 << 52 },
+			func(s *savedClock) { s.Clock.Windows = -1 }, func(s *savedClock) { s.Clock.Due -= 40 }, func(s *savedClock) { s.Clock.Due += 32 },
+			func(s *savedClock) { s.Clock.Copies++ }, func(s *savedClock) { s.Clock.Copies = -1 }, func(s *savedClock) { s.Clock.Copies -= 4 },
+			func(s *savedClock) { s.Clock.Begun++ }, func(s *savedClock) { s.Clock.Begun = 1 << 40 }, func(s *savedClock) { s.Clock.End = -1 },
+			func(s *savedClock) { s.Updates++ }, func(s *savedClock) { s.Updates, s.OptimizerStep = 0, 0; s.Seen["q_net"] = 0 },
+			func(s *savedClock) { s.OptimizerStep-- }, func(s *savedClock) { s.Seen["q_net"]-- }, func(s *savedClock) { s.Seen["q_net_target"] = 1 << 60 },
+			func(s *savedClock) { s.Seen["snapshot"] = 1 << 60 }, func(s *savedClock) { *s.UpdatesDue -= 3 }, func(s *savedClock) { *s.UpdatesDue = -1 },
+			func(s *savedClock) { s.Periods.TrainFreq = 0 }, func(s *savedClock) { s.Periods.GradientSteps = 1 << 20 }, func(s *savedClock) { s.Periods.TargetInterval = 0 },
+			func(s *savedClock) { s.Periods.Window = 0 }, func(s *savedClock) { s.Schedule.Epsilon = nil }, func(s *savedClock) { s.Schedule.Epsilon[0].Value = 1.5 },
+			func(s *savedClock) { s.Schedule.Rate[0].Value = -1e300 },
+		} {
+			s := saved(d)
+			forge(&s)
+			if err := s.check(&d.m.cfg); err == nil {
+				t.Errorf("%s: forgery %d is taken: %+v", name, k, s)
+			}
+		}
 	}
 }
 

@@ -47,3 +47,15 @@ func TestTrainSuite(t *testing.T) {
 }
 
 func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }
+
+// Of two modes: the files are the same, what they go on as is not.
+func TestFuzzLoad(t *testing.T) {
+	for name, edit := range map[string]map[string]string{
+		"both":     {},
+		"standard": {"concurrent": "false", "synchronized": "false"},
+	} {
+		t.Run(name, func(t *testing.T) { traintest.FuzzLoad(t, subject(edit)) })
+	}
+}
+
+func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }

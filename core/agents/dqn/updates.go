@@ -206,11 +206,12 @@ func (up *updates) update(u int64) (loss float32, err error) {
 	if f := float64(loss); math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0, fmt.Errorf("loss: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", loss, at, u, fault.ErrNotFinite)
 	}
-	if up.cfg.MaxGradNorm > 0 {
-		norm := up.optimizer.ClipGradNorm(up.gradient, up.cfg.MaxGradNorm)
-		if norm-norm != 0 {
-			return 0, fmt.Errorf("gradient norm: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", norm, at, u, fault.ErrNotFinite)
-		}
+	limit := up.cfg.MaxGradNorm
+	if limit == 0 {
+		limit = math.Inf(1)
+	}
+	if norm := up.optimizer.ClipGradNorm(up.gradient, limit); norm-norm != 0 {
+		return 0, fmt.Errorf("gradient norm: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", norm, at, u, fault.ErrNotFinite)
 	}
 	if err := up.optimizer.Apply(up.theta, up.gradient, up.schedule.Rate.At(at)); err != nil {
 		return 0, err

@@ -28,6 +28,10 @@ const (
 	// pixel, but where cv2.resize takes something else, and so gets its default, which at
 	// this factor is the mean. Their later rlpyt crops the first row and the last.
 	GreyHalf
+	// OpenCVArea is the way of OpenAI's wrappers and those of Stable-Baselines3: the brighter
+	// of two in each of red, green and blue, of these OpenCV's grey, in whole numbers, then
+	// INTER_AREA: [h, w]. The brighter of two colours may be a mixture of both.
+	OpenCVArea
 )
 
 // Observer makes the frames of one look at one size.
@@ -46,7 +50,7 @@ func NewObserver(look Look, rows, h, w int) (*Observer, error) {
 	o := &Observer{look: look, rows: rows, length: h * w}
 	var err error
 	switch look {
-	case GreyArea:
+	case GreyArea, OpenCVArea:
 		o.resizer, err = newResizer(rows, w, h)
 	case RGBArea:
 		o.length *= 3
@@ -64,7 +68,7 @@ func NewObserver(look Look, rows, h, w int) (*Observer, error) {
 		}
 		o.resizer, err = newResizer(rows-2, w, h)
 	default:
-		return nil, fmt.Errorf("look: %d, must be 0 to %d", look, GreyHalf)
+		return nil, fmt.Errorf("look: %d, must be 0 to %d", look, OpenCVArea)
 	}
 	if err != nil {
 		return nil, err
@@ -90,6 +94,12 @@ func (o *Observer) Observe(dst, now, before []byte, p *Palette) {
 		o.luma.resize(dst, now, before, p.lumas())
 	case RGBArea:
 		o.resizer.maxRGBResize(dst, now, before, &p.RGB)
+	case OpenCVArea:
+		plane := planes.Get().(*[MaxRows * Width]byte)
+		grey := plane[:len(now)]
+		mixGrey(grey, now, before, p.opencvGreys())
+		o.resizer.maxGreyResize(dst, grey, grey, &identity)
+		planes.Put(plane)
 	default:
 		n := o.resizer.rows * Width // GreyHalf crops
 		o.resizer.maxGreyResize(dst, now[:n], before[:n], &p.Grey)
@@ -112,20 +122,16 @@ func (r *resizer) maxRGBResize(dst, a, b []byte, rgb *[256][3]uint8) {
 	}
 }
 
-// ObserveAll is Observe for any number of images, at its leisure. LumaArea looks at the
-// first two alone.
+// ObserveAll is Observe for any number of images, at its leisure. LumaArea and OpenCVArea
+// look at the first two alone.
 func (o *Observer) ObserveAll(dst []byte, p *Palette, images ...[]byte) {
-	if o.look == LumaArea {
+	if o.look == LumaArea || o.look == OpenCVArea {
 		o.Observe(dst, images[0], images[min(1, len(images)-1)], p)
 		return
 	}
 	channels := 1
 	if o.look == RGBArea {
 		channels = 3
-	}
-	var identity [256]uint8
-	for i := range identity {
-		identity[i] = uint8(i)
 	}
 	// Levels take the place of colours: the brightest of each pixel, a channel at a time.
 	levels, plane := make([]byte, o.resizer.rows*Width), make([]byte, o.resizer.length())

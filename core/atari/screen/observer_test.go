@@ -91,15 +91,15 @@ func TestLumaOfMixtures(t *testing.T) {
 	p.RGB = [256][3]uint8{{255, 0, 0}, {0, 255, 255}, {74, 74, 74}, {142, 142, 142}}
 	for _, c := range []struct {
 		now, before uint8
-		want        [4]uint8 // of each look
+		want        [5]uint8 // of each look
 	}{
-		{0, 0, [4]uint8{0, 255, 76, 0}},
-		{0, 1, [4]uint8{0, 255, 255, 0}},
-		{2, 2, [4]uint8{0, 74, 74, 0}},
-		{3, 3, [4]uint8{0, 142, 142, 0}},
+		{0, 0, [5]uint8{0, 255, 76, 0, 76}},
+		{0, 1, [5]uint8{0, 255, 255, 0, 255}},
+		{2, 2, [5]uint8{0, 74, 74, 0, 74}},
+		{3, 3, [5]uint8{0, 142, 142, 0, 142}},
 	} {
 		now, before := bytes.Repeat([]byte{c.now}, 4*Width), bytes.Repeat([]byte{c.before}, 4*Width)
-		for _, look := range []Look{GreyArea, RGBArea, LumaArea, GreyHalf} {
+		for _, look := range []Look{GreyArea, RGBArea, LumaArea, GreyHalf, OpenCVArea} {
 			o := mustObserver(t, look, 4, 1, Width/2)
 			dst := make([]byte, o.Len())
 			o.Observe(dst, now, before, p)
@@ -174,7 +174,7 @@ func TestLookPathsAgree(t *testing.T) {
 				}
 			}
 		}
-		for _, look := range []Look{RGBArea, LumaArea} {
+		for _, look := range []Look{RGBArea, LumaArea, OpenCVArea} {
 			for w := 1; w <= Width; w++ {
 				compare(look, 9, 4, w)
 			}
@@ -245,7 +245,7 @@ func naiveLuma(dst, now, before []byte, p *Palette, rows, h, w int) {
 func TestOneImage(t *testing.T) {
 	black := make([]byte, 210*Width)
 	p := blocks(210, 1, 0xfe)
-	for _, look := range []Look{GreyArea, RGBArea, LumaArea, GreyHalf} {
+	for _, look := range []Look{GreyArea, RGBArea, LumaArea, GreyHalf, OpenCVArea} {
 		h, w := 84, 84
 		if look == GreyHalf {
 			h, w = 104, 80
@@ -265,7 +265,7 @@ func TestOneObserverForAllGoroutines(t *testing.T) {
 	// A palette that has no table yet: the first of them makes it.
 	palette := &Palette{Grey: NTSC.Grey, RGB: NTSC.RGB}
 	a, b := noise(210*Width, 1, 0xff), noise(210*Width, 2, 0xff)
-	for _, look := range []Look{RGBArea, LumaArea} {
+	for _, look := range []Look{RGBArea, LumaArea, OpenCVArea} {
 		o := mustObserver(t, look, 210, 84, 84)
 		want := make([]byte, o.Len())
 		o.Observe(want, a, b, NTSC)
@@ -289,7 +289,7 @@ func TestOneObserverForAllGoroutines(t *testing.T) {
 func TestObservingAllocatesNothing(t *testing.T) {
 	a, b := noise(210*Width, 1, 0xff), noise(210*Width, 2, 0xff)
 	onPaths(t, func(t *testing.T) {
-		for _, look := range []Look{GreyArea, RGBArea, LumaArea} {
+		for _, look := range []Look{GreyArea, RGBArea, LumaArea, OpenCVArea} {
 			o := mustObserver(t, look, 210, 84, 84)
 			dst := make([]byte, o.Len())
 			if n := testing.AllocsPerRun(10, func() { o.Observe(dst, a, b, NTSC) }); n != 0 {
@@ -305,7 +305,7 @@ func TestObserversOutOfRange(t *testing.T) {
 		rows, h, w int
 		want       string
 	}{
-		{4, 210, 84, 84, "look: 4, must be 0 to 3"},
+		{5, 210, 84, 84, "look: 5, must be 0 to 4"},
 		{GreyArea, 257, 84, 84, "rows: 257, must be 1 to 256"},
 		{RGBArea, 210, 211, 84, "height: 211, must be 1 to 210"},
 		{LumaArea, 0, 84, 84, "rows: 0, must be 1 to 256"},
@@ -332,7 +332,7 @@ func TestObserversOutOfRange(t *testing.T) {
 func TestObserveAll(t *testing.T) {
 	const rows = 210
 	a, b, c := noise(rows*Width, 1, 0xfe), noise(rows*Width, 2, 0xfe), noise(rows*Width, 3, 0xfe)
-	for look, size := range map[Look][2]int{GreyArea: {84, 84}, RGBArea: {84, 84}, LumaArea: {84, 84}, GreyHalf: {104, 80}} {
+	for look, size := range map[Look][2]int{GreyArea: {84, 84}, RGBArea: {84, 84}, LumaArea: {84, 84}, GreyHalf: {104, 80}, OpenCVArea: {84, 84}} {
 		o, err := NewObserver(look, rows, size[0], size[1])
 		if err != nil {
 			t.Fatal(err)
@@ -343,7 +343,7 @@ func TestObserveAll(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("look %d: two images differ from Observe's", look)
 		}
-		if look == LumaArea {
+		if look == LumaArea || look == OpenCVArea {
 			continue
 		}
 		o.ObserveAll(got, NTSC, a, b, c)

@@ -38,6 +38,7 @@ type Palette struct {
 	RGB [256][3]uint8
 
 	pairs lumas // of [LumaArea]
+	mixed greys // of [OpenCVArea]
 }
 
 // The palettes of the two television standards.

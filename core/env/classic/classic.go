@@ -112,12 +112,19 @@ func (t *task) Restore(b []byte) error {
 	if err := stream.UnmarshalBinary(b[6 : 6+rng.StateSize]); err != nil {
 		return err
 	}
-	t.active, t.steps, t.stream = b[1] == 1, steps, stream
-	for i := range t.state {
-		t.state[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[6+rng.StateSize+8*i:]))
+	var state [4]float64
+	for i := range state {
+		state[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[6+rng.StateSize+8*i:]))
+		if !(math.Abs(state[i]) <= maxState) {
+			return fmt.Errorf("%s state: number %d is %v, must be at most %g", t.spec.ID, i, state[i], float64(maxState))
+		}
 	}
+	t.active, t.steps, t.stream, t.state = b[1] == 1, steps, stream, state
 	return nil
 }
+
+// maxState is beyond every number of a state, and far from overflow.
+const maxState = 1e6
 
 // put writes float32 components to an observation.
 func put(obs []byte, values ...float64) {

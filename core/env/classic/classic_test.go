@@ -230,6 +230,8 @@ func TestRestoreRefuses(t *testing.T) {
 			"version":   append([]byte{2}, state[1:]...),
 			"flag":      append([]byte{1, 2}, state[2:]...),
 			"steps":     append([]byte{1, 1, 255, 255, 0, 0}, state[6:]...),
+			"NaN":       binary.LittleEndian.AppendUint64(bytes.Clone(state[:len(state)-8]), math.Float64bits(math.NaN())),
+			"overflow":  binary.LittleEndian.AppendUint64(bytes.Clone(state[:len(state)-8]), math.Float64bits(-1e38)),
 		} {
 			before := *x.task
 			if err := x.env.Restore(bad); err == nil || !strings.Contains(err.Error(), x.env.Spec().ID) {

@@ -56,7 +56,9 @@ func (c *Catch) Save() ([]byte, error) { return c.save(byte(c.column), byte(c.ro
 
 // Restore goes on from what Save returned; after an error nothing has changed.
 func (c *Catch) Restore(state []byte) error {
-	own, err := c.restore(state, 2, func(own []byte) bool { return own[0] < catchCells && own[1] < catchCells })
+	own, err := c.restore(state, 2, func(own []byte) bool {
+		return own[0] < catchCells && (own[1] < catchCells-1 || own[1] == catchCells-1 && state[1] == 0) // over in the last row
+	})
 	if err == nil {
 		c.column, c.row = int(own[0]), int(own[1])
 	}

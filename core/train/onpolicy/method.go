@@ -134,5 +134,8 @@ func (s *savedClock) check() error {
 			return fmt.Errorf("clock: %s is %d", v.name, v.value)
 		}
 	}
-	return s.Clock.Rate.Check("learning_rate")
+	if s.OptimizerStep != s.Clock.Updates {
+		return fmt.Errorf("clock: %d updates, %d steps of the optimiser", s.Clock.Updates, s.OptimizerStep)
+	}
+	return s.Clock.Rate.Check("learning_rate", 1e3)
 }

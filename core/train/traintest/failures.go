@@ -148,6 +148,7 @@ func notFinite(t *testing.T, s Subject) {
 		at := tr.Stats()
 		if heal == "begin" {
 			check(t, tr.Begin(total, train.ResetTimesteps|train.ResetEnvs))
+			check(t, tr.Run(8, 0))
 		} else {
 			check(t, tr.SetParameters(s.Set, good))
 		}

@@ -63,6 +63,7 @@ func Run(t *testing.T, s Subject) {
 		"what is asked for at the wrong time":    wrongTime,
 		"metrics are named and can be read":      metrics,
 		"a policy acts as the trainer's network": policyActs,
+		"counts that no run has":                 forgedCounts,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}

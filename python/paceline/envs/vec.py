@@ -64,8 +64,13 @@ def make_vec(
     with one exception: episodic_life goes on with the game.
 
     recipe ("ale"): what all the others are by default: "ale" (AtariVectorEnv's), "mnih2015",
-        "machado2018" or "stooke_abbeel". Its name, with what was changed of it, and a hash of all
-        values are in infos["recipe"] and infos["recipe_hash"].
+        "machado2018", "sb3" or "stooke_abbeel". Its name, with what was changed of it, and a hash of
+        all values are in infos["recipe"] and infos["recipe_hash"]. "sb3" is what Stable-Baselines3's
+        make_atari_env and VecFrameStack(4) make of a NoFrameskip-v4 game, step for step: FIRE and the
+        game's third action last frameskip frames each before an episode, a lost life is followed by
+        frameskip frames of NOOP. A reset in the middle of a game begins a new one, where its wrappers
+        would go on; rewards and frames of a reset are not in an episode's return and length, where
+        its Monitor, which counts frames, has them.
     obs_type ("grayscale"): or "rgb" [stack, height, width, 3], or "ram" [128] ([stack, 128] with
         stack_num above 1). grayscale (True): False is obs_type="rgb".
     img_height, img_width (84), stack_num (4): of an observation; frames before an episode are 0.

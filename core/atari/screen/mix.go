@@ -1,0 +1,63 @@
+package screen
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// greys are OpenCV's greys of all pairs of colours, made when first asked for: [a][b] is
+// that of the brighter of each channel.
+type greys struct {
+	once  sync.Once
+	table *[256][256]uint8
+}
+
+func (p *Palette) opencvGreys() *[256][256]uint8 {
+	p.mixed.once.Do(func() {
+		t := new([256][256]uint8)
+		for a := range t {
+			for b := range a + 1 {
+				g := opencvGrey(p.RGB[a], p.RGB[b])
+				t[a][b], t[b][a] = g, g
+			}
+		}
+		p.mixed.table = t
+	})
+	return p.mixed.table
+}
+
+// opencvGrey is the grey of the brighter of two colours in each channel: the weights of
+// BT.601 in units of 1/32768, a half going up. OpenCV 5's COLOR_RGB2GRAY gives the same for
+// every colour.
+func opencvGrey(a, b [3]uint8) uint8 {
+	const red, green, blue = 9798, 19235, 3735
+	return uint8((red*uint32(max(a[0], b[0])) + green*uint32(max(a[1], b[1])) + blue*uint32(max(a[2], b[2])) + 1<<14) >> 15)
+}
+
+// identity is a palette's greys where pixels are greys already.
+var identity = func() (grey [256]uint8) {
+	for i := range grey {
+		grey[i] = uint8(i)
+	}
+	return grey
+}()
+
+// planes are images of greys in use.
+var planes = sync.Pool{New: func() any { return new([MaxRows * Width]byte) }}
+
+// mixGrey looks eight pixels up at a time. Most of an image is flat and like the one
+// before, so the eight are most often those seen last.
+func mixGrey(dst, now, before []byte, grey *[256][256]uint8) {
+	var seen, old uint64
+	last := uint64(grey[0][0]) * 0x0101010101010101
+	for i := 0; i+8 <= len(dst); i += 8 {
+		v, w := binary.LittleEndian.Uint64(now[i:]), binary.LittleEndian.Uint64(before[i:])
+		if v != seen || w != old {
+			seen, old, last = v, w, 0
+			for k := 0; k < 64; k += 8 {
+				last |= uint64(grey[uint8(v>>k)][uint8(w>>k)]) << k
+			}
+		}
+		binary.LittleEndian.PutUint64(dst[i:], last) // a line is a multiple of eight
+	}
+}
