@@ -5,7 +5,7 @@ import "testing"
 // A panic while an episode is recorded leaves the lock free: Stats is called beside it.
 func TestEndedLeavesNoLock(t *testing.T) {
 	h := newHost(100)
-	h.episodes = -88 // which no file may say
+	h.window = -1 // which no setting may be
 	func() {
 		defer func() {
 			if recover() == nil {
