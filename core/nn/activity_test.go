@@ -89,7 +89,7 @@ func TestActivityAgainstDefinition(t *testing.T) {
 	})
 }
 
-// Outputs that do not depend on the observation are told from such as hardly do.
+// Constant outputs are found; outputs that differ by little are not constant.
 func TestFlatOutputs(t *testing.T) {
 	onEveryISA(t, func(t *testing.T) {
 		for _, s := range []Spec{smallNature(), smallMLP(), twoMLPs()} {

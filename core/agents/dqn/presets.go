@@ -53,6 +53,7 @@ var sb3 = []settings.Row{
 	{"learning_starts", "100"},
 	{"batch_size", "32"},
 	{"tau", "1"},
+	{"double_q", "false"},
 	{"gamma", "0.99"},
 	{"train_freq", "4"},
 	{"gradient_steps", "1"},
