@@ -56,7 +56,7 @@ func (t *Trainer) runPart() checkpoint.Part {
 	return checkpoint.JSON("run.json", 1<<20, save, func(s savedRun) (func(), error) {
 		if s.End < 0 || s.End > 2*maxSteps || s.Episodes < int64(len(s.Recent)) || len(s.Recent) > len(h.recent) ||
 			s.Episodes > maxSteps || len(s.Recent) < len(h.recent) && s.Episodes != int64(len(s.Recent)) ||
-			s.Begun != (s.End > 0) || !s.Begun && s.Episodes > 0 ||
+			s.Begun != (s.End > 0) ||
 			slices.ContainsFunc(s.Recent, func(e Episode) bool { return e.Length < 1 || e.Length > maxSteps }) {
 			return nil, fmt.Errorf("counts that no run has: begun %v, end %d, %d episodes, %d of them listed", s.Begun, s.End, s.Episodes, len(s.Recent))
 		}
