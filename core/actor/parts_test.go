@@ -68,8 +68,11 @@ func TestParts(t *testing.T) {
 	}
 	differ(t, "read", goOn(b), want)
 
+	at := bytes.Index(saved[1], []byte(`","states"`))
+	notFinite := slices.Concat(saved[1][:at-8], []byte("AADAfw=="), saved[1][at:]) // the last component is NaN
 	for k, bad := range [][][]byte{
 		{[]byte(`{"streams":[]}`), saved[1]}, {[]byte(`{"streams":["AA==","AA=="]}`), saved[1]}, {saved[0], []byte(`{}`)},
+		{saved[0], notFinite}, {saved[0], bytes.Replace(saved[1], []byte(`"lengths":[`), []byte(`"lengths":[-`), 1)},
 		{saved[0], bytes.Replace(saved[1], []byte(`"states":["`), []byte(`"states":["AAAA`), 1)}, {saved[0][:10], saved[1]},
 	} {
 		c, d := newTrial(t, 2, 1, false), newTrial(t, 2, 1, false)
@@ -87,8 +90,8 @@ func TestParts(t *testing.T) {
 	// environments as they were, too.
 	file, err := checkpoint.SaveBytes("run", nil, []checkpoint.Part{a.Environments(true)})
 	check(t, err)
-	state := bytes.Index(file, []byte(`"states":["`)) + 40
-	file[state] ^= 1
+	first := bytes.Index(file, []byte(`"obs":"`)) + len(`"obs":"`)
+	file[first] = map[bool]byte{true: 'A', false: 'B'}[file[first] != 'A'] // can be read
 	e, f := newTrial(t, 2, 1, false), newTrial(t, 2, 1, false)
 	for _, x := range []*trial{e, f} {
 		check(t, x.Reset())

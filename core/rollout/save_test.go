@@ -3,6 +3,7 @@ package rollout
 import (
 	"bytes"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -178,6 +179,29 @@ func TestLoadOfWhatDoesNotFit(t *testing.T) {
 	check(t, err)
 	if _, err := r.Load(strings.NewReader(strings.Repeat("x", 100)), 100); err == nil || err.Error() != "rollout: these are not a saved rollout's data" {
 		t.Error(err)
+	}
+}
+
+// Values that were recorded must be finite, where there is a step.
+func TestColumnsAreFinite(t *testing.T) {
+	r, refused := some(t, 5), 0
+	for k, weight := range r.data.Weights[:5*3] {
+		for c, column := range r.data.Columns {
+			was := column[k]
+			column[k] = float32(math.Inf(-1))
+			data := save(t, r)
+			column[k] = was
+			_, err := newRollout(t, 6, 3).Load(bytes.NewReader(data), int64(len(data)))
+			if want := r.cfg.Columns[c] + ": -Inf, must be finite"; weight == 0 && err != nil || weight != 0 && (err == nil || !strings.HasSuffix(err.Error(), want)) {
+				t.Errorf("row %d of weight %g: %v, want %q", k, weight, err, want)
+			}
+			if err != nil {
+				refused++
+			}
+		}
+	}
+	if refused == 0 || refused == 2*5*3 {
+		t.Errorf("%d refused: the test shows nothing", refused)
 	}
 }
 

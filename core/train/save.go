@@ -71,7 +71,7 @@ func (t *Trainer) runPart() checkpoint.Part {
 			window = *s.Window
 		}
 		if s.End < 0 || s.End > 2*maxSteps || s.Episodes > maxSteps || int64(n) != min(s.Episodes, window) || window < 0 || window > maxStatsWindow ||
-			s.Begun != (s.End > 0) || !s.Begun && s.Episodes > 0 ||
+			s.Begun != (s.End > 0) ||
 			slices.ContainsFunc(s.Recent, func(e Episode) bool { return e.Length < 1 || e.Length > maxSteps }) {
 			return nil, fmt.Errorf("counts that no run has: begun %v, end %d, %d episodes, %d of them listed", s.Begun, s.End, s.Episodes, n)
 		}

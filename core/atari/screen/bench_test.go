@@ -127,7 +127,7 @@ func BenchmarkObserve(b *testing.B) {
 		rows, h, w int
 	}{
 		{"grey", GreyArea, 210, 84, 84}, {"rgb", RGBArea, 210, 84, 84}, {"luma", LumaArea, 210, 84, 84},
-		{"luma_pal", LumaArea, 250, 84, 84}, {"half", GreyHalf, 210, 104, 80},
+		{"luma_pal", LumaArea, 250, 84, 84}, {"half", GreyHalf, 210, 104, 80}, {"opencv", OpenCVArea, 210, 84, 84},
 	} {
 		o, err := NewObserver(s.look, s.rows, s.h, s.w)
 		if err != nil {
