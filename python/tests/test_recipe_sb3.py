@@ -78,8 +78,8 @@ def compare(game, noops, steps, ours=None, **keywords):
 
 
 class Ours:
-    def __init__(self, game, noops):
-        self.env = paceline.make_vec(game, 1, autoreset_mode="disabled", recipe="sb3", noop_min=noops, noop_max=noops)
+    def __init__(self, game, noops, **keywords):
+        self.env = paceline.make_vec(game, 1, autoreset_mode="disabled", recipe="sb3", noop_min=noops, noop_max=noops, **keywords)
         self.actions = self.env.single_action_space.n
 
     def reset(self):
@@ -118,6 +118,12 @@ RECORDED = {
 def test_recorded_sums(game):
     ours = Ours(game, 9)
     assert digest(ours, ours.actions) == RECORDED[game]
+    ours.env.close()
+
+
+def test_recorded_sum_of_games_that_are_cut_off():
+    ours = Ours("Breakout", 9, max_num_frames_per_episode=160)  # in the third frame of an act
+    assert digest(ours, ours.actions) == "016e2bc52a4b0eb6"
     ours.env.close()
 
 
