@@ -161,7 +161,8 @@ func (v *vector) describe() map[string]any {
 		"env": s.ID, "recipe": name, "recipe_hash": hash, "infos": columnsOf(v.vec.Infos()),
 		"obs_low": bounds(s.Obs.Low), "obs_high": bounds(s.Obs.High),
 		"action_low": bounds(s.Action.Low), "action_high": bounds(s.Action.High),
-		"action_masks": s.Masks, "max_steps": s.MaxSteps, "threshold": s.Threshold, "render_fps": s.FPS,
+		"action_masks": s.Masks, "action_names": append([]string{}, s.Action.Names...),
+		"max_steps": s.MaxSteps, "threshold": s.Threshold, "render_fps": s.FPS,
 	}
 }
 

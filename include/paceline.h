@@ -689,7 +689,8 @@ PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, co
 /* A JSON object: env (its name), recipe and recipe_hash ("" where there is none), infos (an
  * array of {name, dtype, len}: the columns of paceline_rows.infos; len 0 is one number), obs_low,
  * obs_high, action_low, action_high (bounds: one entry for all components, or one for each;
- * null where there is none), action_masks (whether it has them), max_steps (0: none),
+ * null where there is none), action_masks (whether it has them), action_names (what its
+ * actions are called, such as "FIRE"; empty: nothing), max_steps (0: none),
  * threshold, render_fps (0: not known). */
 PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
 

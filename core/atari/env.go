@@ -102,6 +102,9 @@ func NewEnv(rom *ROM, options env.Options) (*Env, error) {
 	}
 	e.spec.ID = "atari/" + rom.game.ID
 	e.spec.Action = env.ActionSpec{N: len(e.actions)}
+	for _, a := range e.actions {
+		e.spec.Action.Names = append(e.spec.Action.Names, a.String())
+	}
 	if r.Continuous {
 		e.spec.Action = env.ActionSpec{Low: []float32{0, -math.Pi, 0}, High: []float32{1, math.Pi, 1}}
 	}

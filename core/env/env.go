@@ -70,6 +70,8 @@ func (s ObsSpec) Bytes() int { return s.Len() * s.DType.Size() }
 type ActionSpec struct {
 	N         int
 	Low, High []float32
+	// Names are what the N discrete actions are called; nil: nothing.
+	Names []string
 }
 
 // Equal reports whether two specs are the same.

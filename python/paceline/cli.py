@@ -55,18 +55,22 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("preset", help="as `paceline presets` lists them: tuned, mnih2015 ...")
     sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
 
-    sub = by_method(command("train", _train, "train on a built-in environment"))
-    sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
+    command("envs", _envs, "list the built-in environments")
+    sub = by_method(command("train", _train, "train on a built-in environment, or one of Gymnasium's"))
+    sub.add_argument("env", help="a built-in environment, such as CartPole-v1, or an id of Gymnasium's")
     sub.add_argument("--preset", help="begin from a preset's settings")
-    sub.add_argument("--steps", type=int, default=50_000, help="steps to take (default 50000)")
-    sub.add_argument("--eval-freq", type=int, default=0, help="steps between two evaluations (default: none)")
+    sub.add_argument("--load", metavar="PATH", help="go on with a checkpoint, for --steps further steps")
+    sub.add_argument("--steps", type=whole_number, default=50_000, help="steps to take, also as 1e6 (default 50000)")
+    sub.add_argument("--eval-freq", type=whole_number, default=0, help="steps between two evaluations (default: none)")
+    sub.add_argument("--num-envs", type=int, default=None, help="environments stepped together")
     sub.add_argument("--seed", type=int, default=None)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the class, such as paceline.DQN")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end, and after Ctrl-C")
 
     sub = command("evaluate", _evaluate, "play episodes with a checkpoint's network")
     sub.add_argument("path")
-    sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
+    sub.add_argument("env", help="a built-in environment, such as CartPole-v1, or an id of Gymnasium's")
+    sub.add_argument("--json", action="store_true", help="print an object of JSON, with the return of every episode")
     sub.add_argument("--episodes", type=int, default=100)
     sub.add_argument("--epsilon", type=float, default=0.0)
     sub.add_argument("--seed", type=int, default=0)
@@ -76,6 +80,19 @@ def _parser() -> argparse.ArgumentParser:
 
     bench.add_commands(command("bench", lambda args: args.bench(args), "measure; prints a table"))
     return parser
+
+
+def whole_number(text: str) -> int:
+    """A whole number, also as 1e6."""
+    if not float(text).is_integer():
+        raise ValueError(text)
+    return int(float(text))
+
+
+def _envs(args: argparse.Namespace) -> None:
+    from .envs.vec import names
+
+    print("\n".join(names()))
 
 
 def _directories(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
@@ -160,12 +177,24 @@ def _train(args: argparse.Namespace) -> None:
     if args.seed is not None:
         keywords["seed"] = args.seed
     _known(keywords, model_class.keywords(), f"paceline.{model_class.__name__}")
+    if args.num_envs is not None:
+        keywords["num_envs"] = args.num_envs
+    if args.load and args.preset:
+        raise PacelineError(f"--preset {args.preset}: must be left out with --load, whose file has all settings")
     new: Any = model_class  # each method has keywords of its own
-    if not args.preset:
-        keywords.setdefault("policy", "auto")
-    with new.from_preset(args.preset, args.env, **keywords) if args.preset else new(env=args.env, **keywords) as model:
+    if args.load:
+        made = new.load(args.load, env=args.env, **keywords)
+    elif args.preset:
+        made = new.from_preset(args.preset, args.env, **keywords)
+    else:
+        made = new(env=args.env, **{"policy": "auto", **keywords})
+    with made as model:
+        eval_env = args.env if args.eval_freq and model.env_name is None else None
         try:
-            model.learn(args.steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq)
+            model.learn(
+                args.steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq, eval_env=eval_env,
+                reset_num_timesteps=not args.load,
+            )  # fmt: skip
         finally:
             if args.save:
                 model.save(args.save)
@@ -178,5 +207,8 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     with Policy.load(args.path) as policy:
         result = policy.evaluate(args.env, args.episodes, args.epsilon, args.seed, **_keywords(args.set))
+    if args.json:
+        print(json.dumps(result._asdict()))
+        return
     for name, value in list(result._asdict().items())[:6]:
         print(f"{name:<12} {value:g}")

@@ -84,3 +84,19 @@ def test_bench_update_against_torch():
     theirs = {"work": "update", "batch": 2, "kind": "fp32", "threads": 1, "ms": 5.0}
     ratio = bench_update._ratios({"ours": [ours], "theirs": [theirs, theirs | {"kind": "bf16", "ms": 3.0}]})
     assert ratio["update_fp32_1t_vs_torch"] == 2.5 and ratio["update_fp32_1t_vs_torch_bf16"] == 1.5
+
+
+def test_training_goes_on_from_a_file(process, tmp_path):
+    call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
+    process(call, "train", "CartPole-v1", "--steps", "6e2", "--num-envs", 3, "--set", "learning_starts=50", "--save", "new/model")
+    done = process(call, "train", "CartPole-v1", "--load", "new/model", "--steps", 300, "--eval-freq", 450)
+    assert "900 steps: mean return" in done.stdout
+    done = json.loads(process(call, "evaluate", "new/model", "CartPole-v1", "--episodes", 2, "--json").stdout)
+    assert done["episodes"] == len(done["returns"]) == 2 and sum(done["returns"]) / 2 == done["mean_return"]
+    assert "Catch-v0\n" in process(call, "envs").stdout
+    for arguments, says in {
+        ("--steps", "2.5"): "--steps: invalid whole_number value: '2.5'",
+        ("--load", "new/model", "--preset", "tuned"): "--preset tuned: must be left out with --load",
+        ("--load", "nowhere"): "nowhere: no such file",
+    }.items():
+        assert says in process(call, "train", "CartPole-v1", *arguments, check=False).stderr

@@ -450,3 +450,13 @@ def test_get_env_without_sb3(monkeypatch):
     with DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL) as model:
         obs, _ = model.get_env().reset(seed=1)
         assert obs.shape == (2, 4)
+
+
+def test_action_meanings():
+    import paceline
+
+    pong = ["NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE"]
+    assert paceline.make("Pong").get_action_meanings() == pong
+    assert gymnasium.make("paceline/Pong-v0").unwrapped.get_action_meanings() == pong
+    assert len(make_vec("Pong", 2, full_action_space=True).get_action_meanings()) == 18
+    assert make_vec("CartPole-v1").get_action_meanings() == []

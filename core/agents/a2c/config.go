@@ -121,7 +121,7 @@ func (c *Config) fit(spec env.Spec) (nn.Spec, error) {
 		net.Heads[0].Gain, net.Heads[1].Gain = 0.01, 1
 	}
 	if _, err := net.Layout(); err != nil {
-		return nn.Spec{}, fmt.Errorf("policy: %s does not fit the environment: %w", c.Policy, err)
+		return nn.Spec{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", c.Policy, err)
 	}
 	return net, nil
 }

@@ -85,7 +85,7 @@ func fit(s *train.Setup) (cfg *Config, net nn.Spec, mem replay.Config, err error
 	}
 	net = cfg.network(s.Spec)
 	if _, err := net.Layout(); err != nil {
-		return cfg, net, mem, fmt.Errorf("policy: %s does not fit the environment: %w", cfg.Policy, err)
+		return cfg, net, mem, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", cfg.Policy, err)
 	}
 	return cfg, net, mem, nil
 }

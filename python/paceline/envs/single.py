@@ -46,6 +46,10 @@ class Env(gymnasium.Env[Array, Any]):
         images = self._envs.render()
         return None if images is None else images[0]
 
+    def get_action_meanings(self) -> list[str]:
+        """What an Atari game's actions are called, ["NOOP", "FIRE" ...]."""
+        return list(self._envs.get_action_meanings())
+
     def clone_state(self) -> bytes:
         """All that the future depends on."""
         return self._envs.clone_state(0)  # type: ignore[no-any-return]

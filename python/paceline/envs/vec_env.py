@@ -70,6 +70,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         layout = ObsLayout.of_spec(obs)
         columns = [Column(**column) for column in described["infos"]]
         self.recipe: str = described["recipe"]
+        self._action_names: list[str] = described["action_names"]
         self.recipe_hash: str = described["recipe_hash"]
         self._set_spaces(layout, action, described)
 
@@ -115,6 +116,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def observation_space(self) -> spaces.Space[Array]:  # type: ignore[override]
         """The batched space. Made when it is asked for: it takes four times the memory of the rows."""
         return batch_space(self.single_observation_space, self.num_envs)
+
+    def get_action_meanings(self) -> list[str]:
+        """What an Atari game's actions are called, ["NOOP", "FIRE" ...]; of other environments' there is nothing."""
+        return list(self._action_names)
 
     # ------------------------------------------------------------- episodes
 
