@@ -496,7 +496,12 @@ def test_images_that_are_not_divided_by_255(method, keywords, tmp_path):
         weights = usual.get_parameters()["policy"]
         raw.set_parameters({"policy": {name: w / 255 if name.endswith("cnn.0.weight") else w for name, w in weights.items()}})
         raw.save(tmp_path / "run")
-        with raw.policy_snapshot() as a, usual.policy_snapshot() as b, Policy.load(tmp_path / "run") as c, Policy.from_bytes(a.to_bytes()) as d:
+        with (
+            raw.policy_snapshot() as a,
+            usual.policy_snapshot() as b,
+            Policy.load(tmp_path / "run") as c,
+            Policy.from_bytes(a.to_bytes()) as d,
+        ):
             for name, want in b.outputs(obs).items():
                 assert np.allclose(a.outputs(obs)[name], want, atol=1e-5)
                 for other in c, d:
@@ -528,9 +533,10 @@ def test_dead_units_are_a_metric_and_a_warning():
 
 
 def test_a_preset_of_stable_baselines3():
-    with DQN.from_preset("sb3", "CartPole-v1", seed=1, buffer_size=1000) as preset, DQN(
-        "MlpPolicy", "CartPole-v1", seed=1, buffer_size=1000, concurrent=False, synchronized=False
-    ) as keywords:
+    with (
+        DQN.from_preset("sb3", "CartPole-v1", seed=1, buffer_size=1000) as preset,
+        DQN("MlpPolicy", "CartPole-v1", seed=1, buffer_size=1000, concurrent=False, synchronized=False) as keywords,
+    ):
         assert preset.learn(500, log_interval=None).hashes() == keywords.learn(500, log_interval=None).hashes()
 
 
