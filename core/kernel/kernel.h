@@ -119,7 +119,14 @@ struct paceline_flat_args {
 };
 
 enum paceline_conv_call { PACELINE_CONV_PACK, PACELINE_CONV_PACK_BACK, PACELINE_CONV_FORWARD, PACELINE_CONV_BACKWARD };
-enum paceline_flat_call { PACELINE_RMSPROP, PACELINE_ADAM, PACELINE_ADAGRAD, PACELINE_SUM_SQUARES, PACELINE_SCALE, PACELINE_AVERAGE };
+enum paceline_flat_call {
+  PACELINE_RMSPROP,
+  PACELINE_ADAM,
+  PACELINE_ADAGRAD,
+  PACELINE_SUM_SQUARES,
+  PACELINE_SCALE,
+  PACELINE_AVERAGE
+};
 
 void paceline_kernel_conv(const struct paceline_kernels *k, struct paceline_share s, enum paceline_conv_call which,
                           struct paceline_conv_args a);
