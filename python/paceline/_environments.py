@@ -29,7 +29,7 @@ class Environments:
         env_kwargs, num_envs = keywords.pop("env_kwargs", None), keywords.pop("num_envs", None)
         made_for_us = None
         if isinstance(env, str):
-            name, with_id = _ids.meaning(env, stacklevel=5)
+            name, with_id = _ids.meaning(env, stacklevel=4)
             if name is None:
                 env = made_for_us = _gymnasium(env, num_envs, env_kwargs or {})
                 env_kwargs = None
@@ -96,7 +96,7 @@ class Environments:
 
         The episodes in progress are cut off (truncated) at the next learn.
         """
-        name, number, options = built_in(_ids.meaning(env, stacklevel=3).name if isinstance(env, str) else env)
+        name, number, options = built_in(_ids.meaning(env, stacklevel=2).name if isinstance(env, str) else env)
         if name is not None and self._source is None:
             if (name, number or self.n_envs) != (self.env_name, self.n_envs):
                 raise ConfigError(

@@ -47,7 +47,7 @@ def _replay_buffer_kwargs(value: Any) -> dict[str, Any]:
         warnings.warn(
             "handle_timeout_termination: False acts as True: targets look past a time limit, which is not the task's end",
             PacelineWarning,
-            stacklevel=7,  # the line that called the constructor
+            stacklevel=6,  # the line that called the constructor
         )
     return {}
 

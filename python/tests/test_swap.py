@@ -460,3 +460,17 @@ def test_action_meanings():
     assert gymnasium.make("paceline/Pong-v0").unwrapped.get_action_meanings() == pong
     assert len(make_vec("Pong", 2, full_action_space=True).get_action_meanings()) == 18
     assert make_vec("CartPole-v1").get_action_meanings() == []
+
+
+def test_warnings_name_the_line_that_caused_them(tmp_path):
+    small = {"buffer_size": 200, "learning_starts": 50, "policy": "CnnPolicy"}
+    calls = [
+        lambda: DQN(env="Pong-v5", **small),
+        lambda: DQN.from_preset("sb3", "Pong-v5", buffer_size=200),
+        lambda: DQN("MlpPolicy", "CartPole-v1", **SMALL, replay_buffer_kwargs={"handle_timeout_termination": False}),
+        lambda: DQN("MlpPolicy", "CartPole-v1", **SMALL, tau=0.5),
+    ]
+    for call in calls:
+        with pytest.warns(PacelineWarning) as caught, call() as model:
+            model.save(tmp_path / "model")
+        assert {warning.filename for warning in caught} == {__file__}
