@@ -16,7 +16,7 @@ def test_weights_of_theirs_are_weights_of_ours():
     theirs = sb3.DQN("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [16]}, seed=3, device="cpu")
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as ours:
         assert list(ours.get_parameters()["policy"]) == list(theirs.get_parameters()["policy"])
-        ours.set_parameters(theirs.get_parameters(), exact_match=False)
+        ours.set_parameters(theirs.get_parameters())
         obs = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
         np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
         one = ours.predict(obs[0], deterministic=True)[0], theirs.predict(obs[0], deterministic=True)[0]
@@ -265,3 +265,23 @@ def test_devices_and_policies_as_objects(cls):
         assert model.policy_name == "MlpPolicy" and model.device == torch.device("cpu")
     with pytest.raises(ConfigError, match="device"):
         cls("MlpPolicy", "CartPole-v1", device=torch.device("cuda"), **KEYWORDS[cls])
+
+
+def test_atari_of_theirs():
+    """make_atari_env, frame stacks and transposed images, as the zoo makes them, beside the recipe of the library's own."""
+    pytest.importorskip("cv2")
+    import ale_py
+    from stable_baselines3.common.env_util import make_atari_env
+    from stable_baselines3.common.vec_env import VecFrameStack, VecTransposeImage
+
+    gymnasium.register_envs(ale_py)
+    envs = VecFrameStack(make_atari_env("PongNoFrameskip-v4", n_envs=2, seed=1), n_stack=4)
+    small = {"buffer_size": 300, "learning_starts": 40, "batch_size": 8, "seed": 1}
+    for given in (envs, VecTransposeImage(envs)):
+        with DQN("CnnPolicy", given, **small) as model:
+            model.learn(80)
+            assert model.obs_layout.shape == (4, 84, 84) and model.predict(given.reset())[0].shape == (2,)
+    with pytest.warns(paceline.PacelineWarning, match="recipe='sb3'"), DQN("CnnPolicy", "PongNoFrameskip-v4", num_envs=2, **small) as model:
+        model.learn(80)
+        assert model.recipe.startswith("sb3 ") and model.get_env().observation_space.shape == (4, 84, 84)
+    envs.close()
