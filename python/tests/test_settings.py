@@ -1,0 +1,106 @@
+"""Settings of DQN, and of A2C where it has them, by what they do."""
+
+import numpy as np
+import pytest
+
+from envs import SMALL
+from paceline import A2C, DQN, Policy
+from paceline.errors import ConfigError, PacelineWarning
+
+
+def small(**keywords):
+    return DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2, **keywords})
+
+
+def test_tau():
+    with pytest.warns(PacelineWarning, match="tau: 0.1 makes concurrent default to False") as caught:
+        model = small(tau=0.1, target_update_interval=8)
+    assert caught[0].filename == __file__ and len(caught) == 1
+    with model:
+        assert model.setting("concurrent") == "false" and model.setting("tau") == "0.1"
+        before = model.get_parameters()["policy"]["q_net_target.q_net.0.weight"].copy()
+        model.learn(200, log_interval=None)
+        weights = model.get_parameters()["policy"]
+        moved, ahead = (abs(weights[f"{net}.q_net.0.weight"] - before).max() for net in ("q_net_target", "q_net"))
+        assert 0 < moved < ahead
+    with pytest.raises(ConfigError, match="tau: 2, must be 1e-06 to 1"):
+        small(tau=2.0)
+
+
+@pytest.mark.parametrize("name, f", [("Tanh", np.tanh), ("ReLU", lambda x: np.maximum(x, 0))])
+def test_the_activation_is_the_one_asked_for(name, f, tmp_path):
+    obs = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
+    with small(policy_kwargs={"net_arch": [16], "activation_fn": type(name, (), {})}) as model:
+        model.learn(100, log_interval=None).save(tmp_path / "run")
+        w = {key.removeprefix("q_net.q_net."): value for key, value in model.get_parameters()["policy"].items()}
+        want = f(obs @ w["0.weight"].T + w["0.bias"]) @ w["2.weight"].T + w["2.bias"]
+        with model.policy_snapshot() as policy, Policy.load(tmp_path / "run") as loaded:
+            assert np.allclose(policy.q_values(obs), want, atol=1e-5)
+            assert np.array_equal(policy.q_values(obs), loaded.q_values(obs))
+
+
+def test_a_learning_rate_of_any_shape_is_saved(tmp_path):
+    def rate(progress):
+        return 1e-3 * 0.01 ** (1 - progress)
+
+    with small(learning_rate=rate) as model:
+        model.learn(400, log_interval=None, callback=lambda here, _: here["self"].num_timesteps < 200)
+        assert model.stats["learning_rate"] == pytest.approx(rate(1 - model.num_timesteps / 400), rel=1e-3)
+        model.save(tmp_path / "half", replay=True)
+        with DQN.load(tmp_path / "half") as again, DQN.load(tmp_path / "half", learning_rate=1e-4) as other:
+            for each in model, again, other:
+                each.learn(200, reset_num_timesteps=False, log_interval=None)
+            assert model.hashes() == again.hashes() and again.stats["learning_rate"] == pytest.approx(1e-5, rel=1e-2)
+            assert other.setting("learning_rate_schedule") == ""
+
+
+@pytest.mark.parametrize("method, keywords", [(DQN, {"buffer_size": 200, "learning_starts": 64}), (A2C, {})])
+def test_images_that_are_not_divided_by_255(method, keywords, tmp_path):
+    kwargs = {"policy_kwargs": {"normalize_images": False}}
+    with method("CnnPolicy", "Catch-v0", seed=1, **keywords, **kwargs) as raw, method("CnnPolicy", "Catch-v0", seed=1, **keywords) as usual:
+        obs = np.random.default_rng(1).integers(0, 256, (3, *raw.obs_layout.shape), np.uint8)
+        weights = usual.get_parameters()["policy"]
+        raw.set_parameters({"policy": {name: w / 255 if name.endswith("cnn.0.weight") else w for name, w in weights.items()}})
+        raw.save(tmp_path / "run")
+        with (
+            raw.policy_snapshot() as a,
+            usual.policy_snapshot() as b,
+            Policy.load(tmp_path / "run") as c,
+            Policy.from_bytes(a.to_bytes()) as d,
+        ):
+            for name, want in b.outputs(obs).items():
+                assert np.allclose(a.outputs(obs)[name], want, atol=1e-5)
+                for other in c, d:
+                    assert np.array_equal(a.outputs(obs)[name], other.outputs(obs)[name])
+        raw.learn(100, log_interval=None)
+        with pytest.raises(ConfigError, match='normalize_images: the checkpoint has "false", this trainer has "true"'):
+            method.load(tmp_path / "run", policy_kwargs={"normalize_images": True})
+
+
+@pytest.mark.parametrize("method", [DQN, A2C])
+def test_means_over_so_many_episodes(method):
+    with method("MlpPolicy", "CartPole-v1", seed=1, stats_window_size=5) as model:
+        model.learn(1000, log_interval=None)
+        assert model.stats_window_size == 5 == model.ep_info_buffer.maxlen == len(model.ep_info_buffer) < model.stats["episodes"]
+        assert model.stats["mean_return"] == pytest.approx(sum(e["r"] for e in model.ep_info_buffer) / 5)
+    with pytest.raises(ConfigError, match="stats_window_size: 0, must be 1 to 10000"):
+        method("MlpPolicy", "CartPole-v1", stats_window_size=0)
+
+
+def test_dead_units_are_a_metric_and_a_warning():
+    with small(policy_kwargs={"net_arch": [16, 8]}, window=400, target_update_interval=400) as model:
+        model.set_parameters({"policy": {"q_net.q_net.2.bias": np.full(8, -1e6, np.float32)}}, exact_match=False)
+        assert np.isnan(model.stats["dead_units/q_net.0"])
+        with pytest.warns(PacelineWarning) as caught:
+            model.learn(11_000, log_interval=None)
+        said = [str(w.message) for w in caught]
+        assert len(said) == 2 and "every unit of q_net.2 is 0" in said[0] and "no longer depends on the state" in said[1]
+        assert model.stats["dead_units/q_net.0"] < 1 == model.stats["dead_units/q_net.2"]
+
+
+def test_a_preset_of_stable_baselines3():
+    with (
+        DQN.from_preset("sb3", "CartPole-v1", seed=1, buffer_size=1000) as preset,
+        DQN("MlpPolicy", "CartPole-v1", seed=1, buffer_size=1000, concurrent=False, synchronized=False) as keywords,
+    ):
+        assert preset.learn(500, log_interval=None).hashes() == keywords.learn(500, log_interval=None).hashes()
