@@ -226,6 +226,29 @@ def test_torch_copies(cls):
         assert any(array.any() for array in model.get_parameters()["policy"].values())
 
 
+@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
+def test_torch_copies_without_sb3(policy, monkeypatch):
+    """Modules of torch alone compute what the library does."""
+    import importlib.util
+
+    import torch
+
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "stable_baselines3" else find_spec(name))
+    cnn = policy == "CnnPolicy"
+    space = gymnasium.spaces.Box(0, 255, (2, 40, 44), np.uint8) if cnn else gymnasium.spaces.Box(-1, 1, (3,))
+    with (
+        DQN(policy, (space, gymnasium.spaces.Discrete(3)), buffer_size=100, learning_starts=50, seed=1) as model,
+        model.policy_snapshot() as ours,
+    ):
+        obs = np.stack([space.sample() for _ in range(10)])
+        values = model.q_net(torch.as_tensor(obs)).numpy()
+        np.testing.assert_allclose(values, ours.q_values(obs), atol=1e-4 * np.abs(values).max())
+        assert set(model.policy.state_dict()) == set(model.get_parameters()["policy"])
+    with A2C("MlpPolicy", "CartPole-v1") as model, pytest.raises(ConfigError, match="policy: needs stable-baselines3"):
+        _ = model.policy
+
+
 @both
 @pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
 def test_their_files(cls, policy, tmp_path):

@@ -15,11 +15,12 @@ if how == "pixels":
     # A window at whose end hundreds of updates, seconds of work, are waited for.
     keywords = {"buffer_size": 5000, "learning_starts": 100, "target_update_interval": 200, "window": 200, "train_freq": 1}
     model = DQN("CnnPolicy", "Catch-v0", num_envs=4, seed=1, **keywords)
-elif how == "push-pixels":
+elif how in ("push-pixels", "own-loop"):
     from envs import Image
 
     keywords = {"buffer_size": 5000, "learning_starts": 100, "target_update_interval": 200, "window": 200, "gradient_steps": 20}
-    model = DQN("CnnPolicy", vector(AutoresetMode.SAME_STEP, 2, Image), seed=1, **keywords)
+    envs = vector(AutoresetMode.SAME_STEP, 2, Image)
+    model = DQN("CnnPolicy", envs, seed=1, **keywords)
 elif how == "push":
     model = DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL)
 elif how == "a2c":
@@ -31,6 +32,11 @@ else:
 before = signal.getsignal(signal.SIGINT)
 print("ready", flush=True)
 try:
+    if how == "own-loop":
+        model.begin(100_000_000, envs.reset(seed=1)[0])
+        while True:
+            obs, rewards, terminated, truncated, infos = envs.step(model.act())
+            model.observe(obs, rewards, terminated, truncated, infos.get("final_obs"))
     model.learn(100_000_000, (lambda *_: True) if how == "callback" else None, log_interval=None)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
