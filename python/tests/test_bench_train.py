@@ -1,0 +1,128 @@
+"""`paceline bench train`: what it makes of turns, its processes, the command, and the replay memory of PyTorch's loop."""
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paceline import PacelineError, cli
+from paceline.bench import train as bench_train
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
+
+
+def test_ratios_are_of_the_turns():
+    """A machine that is twice as slow in one turn changes no ratio."""
+    turns = {
+        "paceline fp32": [30.0, 15.0, 30.0],
+        "paceline bf16": [50.0, 25.0, 51.0],
+        "paceline fp32, with a callback": [24.0, 12.0, 24.0],
+        "stable-baselines3": [10.0, 5.0, 10.0],
+        "torch loop fp32": [15.0, 7.5, 15.0],
+        "torch loop bf16 compile": [25.0, 12.5, 25.0],
+    }
+    ratio = bench_train.ratios(turns, {"fp32": "torch loop fp32", "bf16": "torch loop bf16 compile"})
+    assert ratio == {
+        "train_w8_fp32_callback": 0.8,
+        "train_w8_fp32_vs_sb3": 3.0,
+        "train_w8_bf16_vs_sb3": 5.0,
+        "train_w8_fp32_vs_torch_loop": 2.0,
+        "train_w8_bf16_vs_torch_loop": 2.0,
+    }
+    # bf16 is compared with the fastest of all, in whatever precision that is.
+    assert bench_train.ratios(turns, dict.fromkeys(("fp32", "bf16"), "torch loop fp32"))["train_w8_bf16_vs_torch_loop"] == 3.333
+
+
+def test_command_without_torch(monkeypatch, capsys):
+    monkeypatch.setattr(bench_train.importlib.util, "find_spec", lambda name: None)
+    if cli.main(["bench", "train", "--steps", "80", "--rounds", "2", "--replay", "320", "--json"]):
+        assert "ROM" in capsys.readouterr().err
+        pytest.skip("no ROM of Pong")
+    report = json.loads(capsys.readouterr().out)
+    assert [r["name"] for r in report["results"]] == ["paceline fp32", "paceline bf16", "paceline fp32, with a callback"]
+    for r in report["results"]:
+        assert len(r["turns"]) == 2 and min(r["turns"]) <= r["steps_per_second"] <= max(r["turns"])
+        assert r["updates_per_step"] == pytest.approx(0.25, rel=0.01)
+    assert report["equal_work"] and report["left_out"] == ["torch", "stable-baselines3"]
+    assert list(report["ratio"]) == ["train_w8_fp32_callback"] and set(report["peak_gflops"]) == {"fp32", "bf16"}
+    table = bench_train.text(report)
+    assert "paceline bf16" in table and "left out: torch is not installed" in table and "NOT" not in table
+    assert "NOT equal work" in bench_train.text(report | {"equal_work": False})
+
+
+@pytest.mark.parametrize(
+    "option, value, text",
+    [
+        ("steps", 0, "--steps: 0, must be at least 8 and a multiple of 8"),
+        ("steps", 20, "--steps: 20, must be at least 8 and a multiple of 8"),
+        ("replay", 36, "--replay: 36, must be at least 32 and a multiple of 8"),
+        ("rounds", 0, "--rounds: 0, must be at least 1"),
+    ],
+)
+def test_bad_arguments(capsys, option, value, text):
+    assert cli.main(["bench", "train", f"--{option}", str(value)]) == 1
+    assert capsys.readouterr().err == f"paceline: {text}\n"
+
+
+def slow_half(replay, half):
+    """Trains half of what it is asked to."""
+    done = []
+    return done.append, lambda: (sum(done), sum(done) // half)
+
+
+def dies(replay):
+    os._exit(3)
+
+
+def raises(replay):
+    raise ValueError("two\nlines")
+
+
+def test_contenders():
+    with contextlib.closing(bench_train.Contender("a", slow_half, 100, half=2)) as contender:
+        contender.turn(30)
+        contender.turn(10)
+    assert (contender.steps, contender.updates, len(contender.rates)) == (40, 20, 2)
+    assert contender.described()["updates_per_step"] == 0.5
+    with pytest.raises(PacelineError, match="^b: its process ended with status 3$"):
+        bench_train.Contender("b", dies, 100)
+    with pytest.raises(PacelineError, match="^c: ValueError: two lines$"):
+        bench_train.Contender("c", raises, 100)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_replay_of_the_loop(monkeypatch, channels_last):
+    """Transitions are those that there were, and none leads into the next episode."""
+    pytest.importorskip("torch")
+    if not EXAMPLES.is_dir():
+        pytest.skip("no checkout around the tests")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(EXAMPLES)])
+    replay = importlib.import_module("torch_dqn").Replay(20, 3, channels_last, np.random.default_rng(1))
+    random = np.random.default_rng(2)
+    obs, begins = None, np.ones(3, bool)
+    naive = []  # of each environment's transitions
+    for number in range(60):
+        if number:
+            actions, rewards, terminated = random.integers(6, size=3), random.normal(size=3).astype(np.float32), random.random(3) < 0.2
+            replay.act(actions, rewards, terminated)
+        before, obs = obs, random.integers(256, size=(3, 4, 84, 84), dtype=np.uint8)
+        if number:
+            step = [None if begins[i] else (before[i], obs[i], actions[i], rewards[i], terminated[i]) for i in range(3)]
+            naive = [*naive, step][-20:]
+        replay.observe(obs, begins)
+        begins = terminated & ~begins if number else np.zeros(3, bool)
+        if number < 10:
+            continue
+        want = {round(float(t[3]), 6): t for step in naive for t in step if t is not None}
+        seen = set()
+        for row in zip(*replay.sample(400)):
+            key = round(float(row[3]), 6)
+            seen.add(key)
+            for got, there in zip(row, want[key]):
+                assert np.array_equal(got.numpy(), there)
+        assert len(seen) > 0.9 * len(want)
