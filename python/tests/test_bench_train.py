@@ -95,14 +95,19 @@ def test_contenders():
         bench_train.Contender("c", raises, 100)
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
-def test_replay_of_the_loop(monkeypatch, channels_last):
-    """Transitions are those that there were, and none leads into the next episode."""
+@pytest.fixture
+def torch_dqn(monkeypatch):
     pytest.importorskip("torch")
     if not EXAMPLES.is_dir():
         pytest.skip("no checkout around the tests")
     monkeypatch.setattr(sys, "path", [*sys.path, str(EXAMPLES)])
-    replay = importlib.import_module("torch_dqn").Replay(20, 3, channels_last, np.random.default_rng(1))
+    return importlib.import_module("torch_dqn")
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_replay_of_the_loop(torch_dqn, channels_last):
+    """Transitions are those that there were, and none leads into the next episode."""
+    replay = torch_dqn.Replay(20, 3, channels_last, np.random.default_rng(1))
     random = np.random.default_rng(2)
     obs, begins = None, np.ones(3, bool)
     naive = []  # of each environment's transitions
@@ -126,3 +131,38 @@ def test_replay_of_the_loop(monkeypatch, channels_last):
             for got, there in zip(row, want[key]):
                 assert np.array_equal(got.numpy(), there)
         assert len(seen) > 0.9 * len(want)
+
+
+def test_updates_of_the_loop(torch_dqn):
+    """Two updates that share their samples and their target pass are the textbook's, one after the other."""
+    import torch
+    from torch import nn
+
+    def flat(net):
+        return torch.cat([p.detach().reshape(-1) for p in net.parameters()])
+
+    loop = torch_dqn.Loop(torch_dqn.Args(env_id="Catch-v0", buffer_size=800, learning_starts=400, max_grad_norm=1e-3))
+    loop.train(400)
+    with torch.no_grad():
+        loop.target[-1].weight.mul_(20)  # another network than the one that learns
+    loop.optimizer = torch.optim.SGD(loop.online.parameters(), lr=10.0)  # Adam would not notice how long gradients are
+    nets = []
+    for net in (loop.online, loop.target):
+        layers = [nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU()]
+        nets.append(nn.Sequential(*layers, nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, loop.actions)))
+        nets[-1].load_state_dict(net.state_dict())
+    online, target = nets
+    optimizer = torch.optim.SGD(online.parameters(), lr=10.0)
+    batch = loop.replay.sample(64)
+    loop.replay.sample = lambda count: batch
+    before = flat(online)
+    loop.learn(2)
+    for i in (0, 32):
+        obs, next_obs, actions, rewards, terminated = (part[i : i + 32] for part in batch)
+        y = rewards + 0.99 * (1 - terminated) * target(next_obs / 255.0).max(1).values.detach()
+        optimizer.zero_grad()
+        nn.functional.huber_loss(online(obs / 255.0)[torch.arange(32), actions], y).backward()
+        nn.utils.clip_grad_norm_(online.parameters(), 1e-3)
+        optimizer.step()
+    got, want = (flat(net) - before for net in (loop.online, online))
+    assert loop.updates == 2 and (got - want).norm() < 1e-3 * want.norm()
