@@ -87,6 +87,10 @@ def test_contenders():
     with contextlib.closing(bench_train.Contender("a", slow_half, 100, half=2)) as contender:
         contender.turn(30)
         contender.turn(10)
+        contender._process.kill()
+        contender._process.join()
+        with pytest.raises(PacelineError, match="^a: its process ended with status -9$"):
+            contender.turn(10)
     assert (contender.steps, contender.updates, len(contender.rates)) == (40, 20, 2)
     assert contender.described()["updates_per_step"] == 0.5
     with pytest.raises(PacelineError, match="^b: its process ended with status 3$"):

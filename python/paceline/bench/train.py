@@ -5,7 +5,7 @@ per 4 steps, Adam at 1e-4, gradients clipped to a norm of 10, epsilon 0.1, two t
 number of transitions, all that the replay memory holds, before the clock runs. It stops when all
 updates that are due are done. Every contender is a process of its own, which sleeps while another
 is measured. They take turns; ratios are medians of the turns' own, as a machine's pace changes
-meanwhile. The loop is examples/python/torch_dqn.py; all its variants are tried, and the
+meanwhile. The loop is examples/python/torch_dqn.py; all its variants are tried in turns, and the
 fastest in fp32 and the fastest of all go on.
 """
 
@@ -109,7 +109,7 @@ def _serve(conn: Connection, make: Callable[..., Learner], replay: int, keywords
             train(steps)
             seconds, after = time.perf_counter() - began, counts()
             conn.send((seconds, after[0] - before[0], after[1] - before[1]))
-    except EOFError:
+    except (EOFError, BrokenPipeError):  # the parent is gone
         pass
     except Exception as err:
         conn.send(PacelineError(" ".join(f"{type(err).__name__}: {err}".split())))
@@ -132,7 +132,7 @@ class Contender:
     def _receive(self) -> Any:
         try:
             answer = self._conn.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             self._process.join()
             raise PacelineError(f"{self.name}: its process ended with status {self._process.exitcode}") from None
         if isinstance(answer, PacelineError):
@@ -140,7 +140,8 @@ class Contender:
         return answer
 
     def turn(self, steps: int) -> None:
-        self._conn.send(steps)
+        with contextlib.suppress(BrokenPipeError):  # _receive says how it ended
+            self._conn.send(steps)
         seconds, steps, updates = self._receive()
         self.steps += steps
         self.updates += updates
@@ -157,15 +158,15 @@ class Contender:
         self._process.join()
 
 
-def _trials(steps: int, replay: int) -> dict[str, float]:
-    """The steps/s of every variant of the loop, in the best of three short turns."""
-    rates: dict[str, float] = {}
-    for name, variant in _VARIANTS.items():
-        with contextlib.closing(Contender(name, _loop, replay, **variant)) as contender:
-            for _ in range(3):
-                contender.turn(steps // 3)
-        rates[name] = max(contender.rates)
-    return rates
+def _trials(steps: int) -> dict[str, float]:
+    """The steps/s of every variant of the loop, medians of short turns, with a small replay memory: there are many."""
+    with contextlib.ExitStack() as stack:
+        contenders = (Contender(name, _loop, 250 * _ENVS, **variant) for name, variant in _VARIANTS.items())
+        running = [stack.enter_context(contextlib.closing(contender)) for contender in contenders]
+        for _ in range(5):
+            for contender in running:
+                contender.turn(steps // 5)
+    return {contender.name: statistics.median(contender.rates) for contender in running}
 
 
 def _peaks() -> dict[str, float]:
@@ -192,7 +193,7 @@ def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[s
         if others and not missing:
             running.append(start(_SB3, _sb3))
         if others and "torch" not in missing:
-            trials = _trials(steps, replay)
+            trials = _trials(steps)
             fp32 = [name for name in trials if _VARIANTS[name]["precision"] == "fp32"]
             rivals = {precision: max(names, key=trials.__getitem__) for precision, names in (("fp32", fp32), ("bf16", [*trials]))}
             running += [start(name, _loop, **_VARIANTS[name]) for name in dict.fromkeys(rivals.values())]
