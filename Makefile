@@ -14,7 +14,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 SOURCES := $(shell find core capi include python/paceline -type f \
 	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.hpp' -o -name '*.py' -o -name '*.map' -o -name 'py.typed' \) \
 	-not -name '*_test.go' -not -path 'python/paceline/include/*' -not -path '*/testdata/*' -not -path 'capi/ctest/*') \
-	go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
+	examples/python/torch_dqn.py go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,7 +125,7 @@ test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## the tests beside stable-baseline
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls $(VENV)/wheel/*.whl)[test]"
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
 	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal python/tests/test_sb3.py python/tests/test_sb3_vec.py \
-		python/tests/test_sb3_recorded.py python/tests/test_swap.py python/tests/test_recipes.py python/tests/test_a2c.py
+		python/tests/test_sb3_recorded.py python/tests/test_swap.py python/tests/test_recipes.py python/tests/test_a2c.py python/tests/test_bench_train.py
 
 test-math: ## exp, log and tanh of every float32, on every path of the kernels (30 minutes)
 	PACELINE_EVERY_FLOAT=1 go test -count=1 -v -timeout 3h -run TestMathFunctions ./core/kernel

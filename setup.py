@@ -53,6 +53,9 @@ class BuildGo(build_ext):
         out = Path(self.get_ext_fullpath(ext.name)).resolve()
         out.parent.mkdir(parents=True, exist_ok=True)
         copy_headers(out.parents[1])
+        # What `paceline bench train` compares with.
+        (out.parents[1] / "bench").mkdir(exist_ok=True)
+        shutil.copy2(ROOT / "examples" / "python" / "torch_dqn.py", out.parents[1] / "bench")
         if prebuilt := os.environ.get("PACELINE_LIBRARY"):
             shutil.copy2(prebuilt, out)
             return

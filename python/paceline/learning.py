@@ -58,7 +58,7 @@ class Round:
         for i in np.flatnonzero(ended).tolist():
             infos[i].setdefault("terminal_observation", last[i].copy())
         over = [i for i in np.flatnonzero(ended).tolist() if infos[i].get("game_over", True)]
-        for i, (total, length) in zip(over, self._native.episodes(episodes - self._episodes)):
+        for i, (total, length) in zip(over, self._native.episodes(episodes - self._episodes) if over else ()):
             # What a Monitor of the environment's own says comes first.
             seconds = round(time.monotonic() - self._began, 6)
             infos[i].setdefault("episode", {"r": round(total, 6), "l": length, "t": seconds})

@@ -30,7 +30,7 @@ def installed():
 
 
 def test_files():
-    """What the checkout has is in the wheel, byte for byte, with the library and its headers, and nothing else."""
+    """What the checkout has is in the wheel, byte for byte, with the library, its headers and an example, and nothing else."""
     files = {f for f in installed() if "__pycache__" not in f and not f.startswith(("paceline-", ".."))}
     package = CHECKOUT / "python" / "paceline"
     if not package.is_dir():
@@ -38,6 +38,7 @@ def test_files():
     made = {"lib", "include", "__pycache__"}  # where installations in editable mode put what they build
     want = {f.relative_to(package.parent): f for f in package.rglob("*") if f.is_file() and made.isdisjoint(f.relative_to(package).parts)}
     want |= {Path("paceline/include", f.name): f for f in (CHECKOUT / "include").glob("*.h*")}
+    want[Path("paceline/bench/torch_dqn.py")] = CHECKOUT / "examples" / "python" / "torch_dqn.py"
     assert files == {str(f) for f in want} | {"paceline/lib/libpaceline.so"}
     for name, source in want.items():
         assert (_lib.PACKAGE.parent / name).read_bytes() == source.read_bytes(), f"{name}: the installed one is another"

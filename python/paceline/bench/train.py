@@ -1,0 +1,262 @@
+"""`paceline bench train`: agent steps/s of DQN on Pong, ours, stable-baselines3's and a loop's of PyTorch.
+
+Equal work: eight environments of the library's, the Nature network, minibatches of 32, an update
+per 4 steps, Adam at 1e-4, gradients clipped to a norm of 10, epsilon 0.1, two threads, and the same
+number of transitions, all that the replay memory holds, before the clock runs. It stops when all
+updates that are due are done. Every contender is a process of its own, which sleeps while another
+is measured. They take turns; ratios are medians of the turns' own, as a machine's pace changes
+meanwhile. The loop is examples/python/torch_dqn.py; all its variants are tried in turns, and the
+fastest in fp32 and the fastest of all go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import json
+import multiprocessing
+import signal
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ..errors import PacelineError
+
+_ENVS, _THREADS, _BATCH, _FREQ = 8, 2, 32, 4
+_DUE = 1 / _FREQ  # updates a step
+_COMMON: dict[str, Any] = {
+    "learning_rate": 1e-4, "batch_size": _BATCH, "max_grad_norm": 10, "target_update_interval": 1000,
+    "exploration_initial_eps": 0.1, "exploration_final_eps": 0.1, "seed": 1,
+}  # fmt: skip
+_OURS, _CALLBACK, _SB3 = "paceline ", "paceline fp32, with a callback", "stable-baselines3"
+_VARIANTS: dict[str, dict[str, Any]] = {
+    f"torch loop {precision}{' channels_last' * channels_last}{' compile' * compiled}": {
+        "precision": precision, "channels_last": channels_last, "compile": compiled
+    }
+    for precision in ("fp32", "bf16") for channels_last in (False, True) for compiled in (False, True)
+}  # fmt: skip
+# What trains for so many steps, and (steps, updates) until now.
+Learner = tuple[Callable[[int], Any], Callable[[], tuple[int, int]]]
+
+
+def _ours(replay: int, precision: str, callback: bool = False) -> Learner:
+    from ..dqn import DQN
+
+    model = DQN(
+        "CnnPolicy", "Pong", num_envs=_ENVS, num_threads=_THREADS, buffer_size=replay, learning_starts=replay, train_freq=_FREQ,
+        precision=precision, **_COMMON,
+    )  # fmt: skip
+    read = _read if callback else None
+    return (
+        lambda steps: model.learn(steps, read, log_interval=None, reset_num_timesteps=False),
+        lambda: (model.num_timesteps, int(model.stats["updates"])),
+    )
+
+
+def _read(locals_: dict[str, Any], globals_: dict[str, Any]) -> bool:
+    """A callback that looks at what most callbacks look at."""
+    return len(locals_["rewards"]) == len(locals_["infos"])
+
+
+def _sb3(replay: int) -> Learner:
+    import stable_baselines3
+    import torch
+
+    from ..compat.sb3 import VecEnv
+
+    torch.set_num_threads(_THREADS)
+    model: Any = stable_baselines3.DQN(
+        "CnnPolicy", VecEnv("Pong", _ENVS, num_threads=_THREADS), buffer_size=replay, learning_starts=replay,
+        train_freq=1, gradient_steps=_ENVS // _FREQ, device="cpu", **_COMMON,
+    )  # fmt: skip
+    return (
+        lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False),
+        lambda: (model.num_timesteps, model._n_updates),
+    )
+
+
+def _loop(replay: int, **variant: Any) -> Learner:
+    here = Path(__file__).parent  # where an installed package has it
+    sys.path.append(str(here if (here / "torch_dqn.py").exists() else here.parents[2] / "examples" / "python"))
+    torch_dqn = importlib.import_module("torch_dqn")
+    args = torch_dqn.Args(
+        num_envs=_ENVS, num_threads=_THREADS, buffer_size=replay, learning_starts=replay, learning_rate=1e-4, batch_size=_BATCH,
+        train_frequency=_FREQ, target_network_frequency=1000, start_e=0.1, end_e=0.1, max_grad_norm=10.0, **variant,
+    )  # fmt: skip
+    loop = torch_dqn.Loop(args)
+    return loop.train, lambda: (loop.steps, loop.updates)
+
+
+def _serve(conn: Connection, make: Callable[..., Learner], replay: int, keywords: dict[str, Any]) -> None:
+    """The process of a contender: fills its replay memory, warms up, and trains whenever it is asked to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    warnings.simplefilter("ignore")
+    try:
+        train, counts = make(replay, **keywords)
+        train(replay)
+        train(10 * _ENVS)
+        conn.send(None)
+        while True:
+            steps = conn.recv()
+            before, began = counts(), time.perf_counter()
+            train(steps)
+            seconds, after = time.perf_counter() - began, counts()
+            conn.send((seconds, after[0] - before[0], after[1] - before[1]))
+    except (EOFError, BrokenPipeError):  # the parent is gone
+        pass
+    except Exception as err:
+        conn.send(PacelineError(" ".join(f"{type(err).__name__}: {err}".split())))
+
+
+class Contender:
+    """What takes turns: a process that trains."""
+
+    def __init__(self, name: str, make: Callable[..., Learner], replay: int, **keywords: Any) -> None:
+        self.name = name
+        self.rates: list[float] = []
+        self.steps = self.updates = 0
+        context = multiprocessing.get_context("spawn")
+        self._conn, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, make, replay, keywords), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._receive()
+
+    def _receive(self) -> Any:
+        try:
+            answer = self._conn.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join()
+            raise PacelineError(f"{self.name}: its process ended with status {self._process.exitcode}") from None
+        if isinstance(answer, PacelineError):
+            raise PacelineError(f"{self.name}: {answer}")
+        return answer
+
+    def turn(self, steps: int) -> None:
+        with contextlib.suppress(BrokenPipeError):  # _receive says how it ended
+            self._conn.send(steps)
+        seconds, steps, updates = self._receive()
+        self.steps += steps
+        self.updates += updates
+        self.rates.append(steps / seconds)
+        time.sleep(0.05)  # threads spin for a while after their work
+
+    def described(self) -> dict[str, Any]:
+        rates = {"steps_per_second": statistics.median(self.rates), "turns": self.rates}
+        return {"name": self.name, **rates, "updates_per_step": self.updates / self.steps}
+
+    def close(self) -> None:
+        self._conn.close()
+        self._process.terminate()  # what it may be doing is of no use any more
+        self._process.join()
+
+
+def _trials(steps: int) -> dict[str, float]:
+    """The steps/s of every variant of the loop, medians of short turns, with a small replay memory: there are many."""
+    with contextlib.ExitStack() as stack:
+        contenders = (Contender(name, _loop, 250 * _ENVS, **variant) for name, variant in _VARIANTS.items())
+        running = [stack.enter_context(contextlib.closing(contender)) for contender in contenders]
+        for _ in range(5):
+            for contender in running:
+                contender.turn(steps // 5)
+    return {contender.name: statistics.median(contender.rates) for contender in running}
+
+
+def _peaks() -> dict[str, float]:
+    """GFLOP/s that two threads could do now."""
+    from . import run
+
+    results = run("update", {"trials": 1, "act": [], "threads": [_THREADS]})["results"]
+    return {r["precision"]: r["peak_gflops"][0] for r in results if r["work"] == "update"}
+
+
+def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[str, Any]:
+    """The report; others: with those that are installed."""
+    missing = [name for name in ("torch", "stable_baselines3") if others and importlib.util.find_spec(name) is None]
+    peaks: list[dict[str, float]] = []
+    trials: dict[str, float] = {}
+    rivals: dict[str, str] = {}  # the loop's variant that each precision of ours is compared with
+    with contextlib.ExitStack() as stack:
+
+        def start(name: str, make: Callable[..., Learner], **keywords: Any) -> Contender:
+            return stack.enter_context(contextlib.closing(Contender(name, make, replay, **keywords)))
+
+        running = [start(_OURS + precision, _ours, precision=precision) for precision in ("fp32", "bf16")]
+        running.append(start(_CALLBACK, _ours, precision="fp32", callback=True))
+        if others and not missing:
+            running.append(start(_SB3, _sb3))
+        if others and "torch" not in missing:
+            trials = _trials(steps)
+            fp32 = [name for name in trials if _VARIANTS[name]["precision"] == "fp32"]
+            rivals = {precision: max(names, key=trials.__getitem__) for precision, names in (("fp32", fp32), ("bf16", [*trials]))}
+            running += [start(name, _loop, **_VARIANTS[name]) for name in dict.fromkeys(rivals.values())]
+        for _ in range(rounds):
+            peaks.append(_peaks())
+            for contender in running:
+                contender.turn(steps)
+    results = [contender.described() for contender in running]
+    return {
+        "num_envs": _ENVS, "threads": _THREADS, "batch": _BATCH, "replay": replay, "steps_a_turn": steps, "rounds": rounds,
+        "peak_gflops": {name: statistics.median(peak[name] for peak in peaks) for name in peaks[0]},
+        "left_out": [name.replace("_", "-") for name in missing], "trials": trials, "results": results,
+        "equal_work": all(abs(r["updates_per_step"] / _DUE - 1) <= 0.01 for r in results),
+        "ratio": ratios({r["name"]: r["turns"] for r in results}, rivals),
+    }  # fmt: skip
+
+
+def ratios(turns: dict[str, list[float]], loops: dict[str, str]) -> dict[str, float]:
+    """Ours over theirs, medians of the turns' ratios; loops: the variant that each precision of ours is compared with."""
+    pairs = {"train_w8_fp32_callback": (_CALLBACK, _OURS + "fp32")}
+    for precision in ("fp32", "bf16"):
+        pairs[f"train_w8_{precision}_vs_sb3"] = (_OURS + precision, _SB3)
+        pairs[f"train_w8_{precision}_vs_torch_loop"] = (_OURS + precision, loops.get(precision, ""))
+    return {
+        name: round(statistics.median(a / b for a, b in zip(turns[ours], turns[theirs])), 3)
+        for name, (ours, theirs) in pairs.items()
+        if theirs in turns
+    }
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report as a table."""
+    peak = ", ".join(f"{value:,.0f} in {name}" for name, value in report["peak_gflops"].items())
+    lines = [
+        f"Pong, {_ENVS} environments, {_THREADS} threads, batch {_BATCH}; medians of {report['rounds']} turns",
+        f"peak GFLOP/s: {peak}",
+        "",
+        f"{'':<40}{'steps/s':>9}{'least':>9}{'most':>9}{'updates a step':>17}",
+    ]
+    for r in report["results"]:
+        lines.append(
+            f"{r['name']:<40}{r['steps_per_second']:>9,.0f}{min(r['turns']):>9,.0f}{max(r['turns']):>9,.0f}{r['updates_per_step']:>17.4f}"
+        )
+    lines += [f"{name} when it was tried: {rate:,.0f}" for name, rate in report["trials"].items()]
+    lines += [f"left out: {name} is not installed" for name in report["left_out"]]
+    if not report["equal_work"]:
+        lines.append(f"NOT equal work: updates a step must be within 1 % of {_DUE}")
+    return "\n".join([*lines, "", *(f"{name:<40}{value:>9.2f}" for name, value in report["ratio"].items())])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--steps", type=int, default=2000, help="steps of each turn (default 2000)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each contender (default 5)")
+    parser.add_argument("--replay", type=int, default=20_000, help="transitions in the replay memory (default 20000)")
+    parser.add_argument("--no-torch", action="store_true", help="ours alone")
+
+
+def main(args: argparse.Namespace) -> None:
+    """The command."""
+    if args.rounds < 1:
+        raise PacelineError(f"--rounds: {args.rounds}, must be at least 1")
+    for name, value, least in (("steps", args.steps, _ENVS), ("replay", args.replay, _BATCH)):
+        if value < least or value % _ENVS:
+            raise PacelineError(f"--{name}: {value}, must be at least {least} and a multiple of {_ENVS}")
+    report = measure(args.steps, args.rounds, args.replay, not args.no_torch)
+    print(json.dumps(report) if args.json else text(report))
