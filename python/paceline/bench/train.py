@@ -154,7 +154,8 @@ class Contender:
 
     def close(self) -> None:
         self._conn.close()
-        self._process.terminate()  # what it may be doing is of no use any more
+        self._process.join(3)  # when it is idle it ends by itself
+        self._process.terminate()
         self._process.join()
 
 
