@@ -144,8 +144,8 @@ def test_parameters():
         assert model.get_parameters()["policy"]["q_net.q_net.2.bias"].tolist() == [5, 6]
         with pytest.raises(ConfigError, match=r"q_net.q_net.2.bias'\]: shape \(3,\), must be \(2,\)"):
             model.set_parameters({"policy": {"q_net.q_net.2.bias": [1, 2, 3]}}, exact_match=False)
-        with pytest.raises(ConfigError, match="policy.optimizer"):
-            model.set_parameters({"policy": changed, "policy.optimizer": {}})
+        with pytest.raises(ConfigError, match="policy.other"):
+            model.set_parameters({"policy": changed, "policy.other": {}})
         with pytest.raises(PacelineError, match="finite"):
             model.set_parameters({"policy": {"q_net.q_net.2.bias": [1, np.nan]}}, exact_match=False)
 
