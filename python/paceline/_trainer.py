@@ -214,8 +214,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         usable as it stands, and learn(rest, reset_num_timesteps=False) goes on.
         """
         self._check_open()
-        if total_timesteps < 1:
-            raise ConfigError(f"total_timesteps: {total_timesteps}, must be at least 1")
+        if isinstance(total_timesteps, str) or total_timesteps < 1:
+            raise ConfigError(f"total_timesteps: {total_timesteps!r}, must be a number, at least 1")
         if eval_freq and eval_env is None and self.env_name is None:
             raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
         flags = _ffi.RESET_ENVS if self._cut else 0
@@ -260,6 +260,9 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
     def set_logger(self, logger: Any) -> None:
         """Has learn write to a logger of paceline.logger.configure's or stable-baselines3's, which stays the caller's."""
+        for method in ("record", "dump"):
+            if not callable(getattr(logger, method, None)):
+                raise ConfigError(f"logger: {logger!r}, must have the method {method}, as those of paceline.logger.configure have")
         self._logger, self._own_logger = logger, False
 
     def stop(self) -> None:

@@ -175,7 +175,10 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
         else:
             out[name] = value
     policy = POLICY | policy
-    for name, value in (keywords.get("policy_kwargs") or {}).items():
+    kwargs = keywords.get("policy_kwargs")
+    if not isinstance(kwargs, (Mapping, type(None))):
+        raise ConfigError(f"policy_kwargs: {kwargs!r}, must be a dict: {', '.join(policy)}")
+    for name, value in (kwargs or {}).items():
         if name not in policy:
             raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {' or '.join(', '.join(policy).rsplit(', ', 1))}")
         out.update(policy[name](value))

@@ -425,7 +425,7 @@ def test_other_bad_arguments():
     with pytest.raises(TypeError):
         DQN("MlpPolicy", "CartPole-v1", batchsize=3)
     with small() as model:
-        with pytest.raises(ConfigError, match="total_timesteps: 0, must be at least 1"):
+        with pytest.raises(ConfigError, match="total_timesteps: 0, must be a number, at least 1"):
             model.learn(0)
         with pytest.raises(ConfigError, match="cannot change"):
             model.set_env("Acrobot-v1")

@@ -474,3 +474,15 @@ def test_warnings_name_the_line_that_caused_them(tmp_path):
         with pytest.warns(PacelineWarning) as caught, call() as model:
             model.save(tmp_path / "model")
         assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_wrong_arguments_are_sentences():
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        for call, says in [
+            (lambda: model.set_logger(None), "logger: None, must have the method record"),
+            (lambda: model.learn("many"), "total_timesteps: 'many', must be a number"),
+            (lambda: DQN("MlpPolicy", "CartPole-v1", policy_kwargs=[1]), "policy_kwargs: .*, must be a dict"),
+            (lambda: DQN("MlpPolicy", (1, 2)), "env: builtins.tuple, must be the name .* or a pair"),
+        ]:
+            with pytest.raises(ConfigError, match=says):
+                call()

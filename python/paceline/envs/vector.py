@@ -370,5 +370,6 @@ def adapt(env: Any, num_envs: int | None = None) -> Source:
         return SpacesSource(*env, num_envs or 1)
     raise ConfigError(
         f"env: {type(env).__module__}.{type(env).__qualname__}, must be the name of a built-in environment, a gymnasium.Env, "
-        "a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one) or a VecEnv of stable-baselines3's"
+        "a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one), a VecEnv of stable-baselines3's or a pair "
+        "(observation_space, action_space)"
     )
