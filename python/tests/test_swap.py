@@ -326,6 +326,7 @@ def test_values_that_cannot_be_written_are_named_once(tmp_path):
             logger.record("a/figure", type("Figure", (), {})())
             logger.record("a/n", np.float32(3))
             logger.dump(1)
+    logger.close()
     assert len(caught) == 1
     assert (tmp_path / "progress.json").read_text() == '{"a/n": 3.0}\n' * 2
 
