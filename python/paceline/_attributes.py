@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -199,11 +200,7 @@ class Attributes:
             raise ConfigError(f"seed: {seed}, must be given when the model is made ({type(self).__name__}(..., seed={seed}))")
 
 
-_known: dict[str, dict[str, str]] = {}
-
-
+@functools.cache
 def _settings(method: str) -> dict[str, str]:
     """The type of each setting of a method, by its name."""
-    if method not in _known:
-        _known[method] = {setting.name: setting.type for setting in describe(method)}
-    return _known[method]
+    return {setting.name: setting.type for setting in describe(method)}

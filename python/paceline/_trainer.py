@@ -52,6 +52,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
     METHOD: ClassVar[str]  # the library's name for it
     LOG_INTERVAL: ClassVar[int]  # learn's by default
     MASKS: ClassVar[bool] = False  # whether it uses action masks
+    REPLAYS: ClassVar[bool] = False  # whether it learns from what was observed long before
     METRICS: ClassVar[Mapping[str, str]] = {}  # keys in stats of metrics that are not called as their name ends
 
     # --------------------------------------------- what a method's class says

@@ -157,7 +157,7 @@ class DQN(Trainer):
 
     METHOD = "dqn"
     LOG_INTERVAL = 4
-    MASKS = True
+    MASKS = REPLAYS = True
     METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
     _translate = staticmethod(settings)
 

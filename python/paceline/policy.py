@@ -143,19 +143,13 @@ class Policy:
         actions; False draws them from the distribution that the network gives. The same
         arguments give the same result where the environment allows it.
         """
-        if isinstance(env, str):
-            name, with_id = _ids.meaning(env, stacklevel=3)
-            if name is None:
-                import gymnasium
-
-                made = gymnasium.make(env, **env_kwargs)
-                try:
-                    return self._evaluate_pushed(adapt(made), episodes, epsilon, seed, not deterministic)
-                finally:
+        env, made, env_kwargs = _ids.resolved(env, None, env_kwargs, stacklevel=3)
+        if not isinstance(env, str):
+            try:
+                return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic)
+            finally:
+                if made is not None:
                     made.close()
-            env, env_kwargs = name, with_id | env_kwargs
-        else:
-            return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic)
         out = _ffi.Evaluation()
         size = episodes if 0 < episodes <= 1_000_000 else 0  # others are refused
         returns, lengths = np.zeros(size), np.zeros(size, np.int64)

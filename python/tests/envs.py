@@ -65,3 +65,22 @@ SMALL = {
     "seed": 7,
     "policy_kwargs": {"net_arch": [16]},
 }
+
+
+class Steps(gymnasium.Env):
+    """Episodes of 9 steps (truncated) and 6 (terminated) in turns, rewards of 1."""
+
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)
+
+    def __init__(self):
+        self.episode = -1
+
+    def reset(self, *, seed=None, options=None):
+        self.steps, self.episode = 0, self.episode + 1
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        odd = self.episode % 2 == 1
+        end = self.steps == (6 if odd else 9)
+        return np.full(2, self.steps / 10, np.float32), 1.0, end and odd, end and not odd, {"steps": self.steps}

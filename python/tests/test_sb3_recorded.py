@@ -9,11 +9,10 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
+from envs import Steps
 from paceline import A2C, DQN, PacelineWarning, callbacks
 from paceline.errors import CheckpointError, ConfigError
 from paceline.logger import configure
@@ -23,25 +22,6 @@ RECORDED = json.loads((HERE / "recorded.json").read_text())
 CLASSES = {"DQN": DQN, "A2C": A2C}
 SMALL = {"DQN": {"learning_starts": 10, "buffer_size": 100, "batch_size": 4}, "A2C": {}}
 each = pytest.mark.parametrize("name", list(CLASSES))
-
-
-class Steps(gymnasium.Env):
-    """That of record.py."""
-
-    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
-
-    def __init__(self):
-        self.episode = -1
-
-    def reset(self, *, seed=None, options=None):
-        self.steps, self.episode = 0, self.episode + 1
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        self.steps += 1
-        odd = self.episode % 2 == 1
-        end = self.steps == (6 if odd else 9)
-        return np.full(2, self.steps / 10, np.float32), 1.0, end and odd, end and not odd, {"steps": self.steps}
 
 
 @pytest.mark.parametrize("path", list(RECORDED["signatures"]))

@@ -487,3 +487,30 @@ def test_wrong_arguments_are_sentences():
         ]:
             with pytest.raises(ConfigError, match=says):
                 call()
+
+
+ZOO = {
+    "CartPole-v1": {
+        "learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100000, "learning_starts": 1000, "gamma": 0.99,
+        "target_update_interval": 10, "train_freq": 256, "gradient_steps": 128, "exploration_fraction": 0.16,
+    },
+    "MountainCar-v0": {
+        "learning_rate": 4e-3, "batch_size": 128, "buffer_size": 10000, "learning_starts": 1000, "gamma": 0.98,
+        "target_update_interval": 600, "train_freq": 16, "gradient_steps": 8, "exploration_fraction": 0.2,
+    },
+    "Acrobot-v1": {
+        "learning_rate": 6.3e-4, "batch_size": 128, "buffer_size": 50000, "learning_starts": 0, "gamma": 0.99,
+        "target_update_interval": 250, "train_freq": 4, "gradient_steps": -1, "exploration_fraction": 0.12,
+    },
+}  # fmt: skip
+ZOO["LunarLander-v3"] = ZOO["Acrobot-v1"]
+
+
+@pytest.mark.parametrize("id", list(ZOO))
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_keywords_of_the_zoo_run_as_they_are(id):
+    if id.startswith("Lunar"):
+        pytest.importorskip("Box2D", reason="Box2D is not installed")
+    with DQN("MlpPolicy", gymnasium.make(id), policy_kwargs={"net_arch": [256, 256]}, **ZOO[id]) as model:
+        model.learn(1300)
+        assert model.stats["updates"] == model.stats["updates_due"] > 100

@@ -52,6 +52,30 @@ def meaning(id: str, stacklevel: int) -> Meaning:
     return Meaning(None if in_gymnasium(id) else id, {})
 
 
+def resolved(env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None, stacklevel: int) -> tuple[Any, Any, dict[str, Any]]:
+    """(environment, what was made for it, keywords): a name becomes one of the library's, with the keywords that it
+    stands for, or what Gymnasium makes of it, which is the caller's to close; anything else stays as it is."""
+    given = env_kwargs or {}
+    if not isinstance(env, str):
+        return env, None, given
+    name, with_id = meaning(env, stacklevel + 1)
+    if name is not None:
+        return name, None, with_id | given
+    made = _made(env, num_envs, given)
+    return made, made, {}
+
+
+def _made(id: str, num_envs: int | None, env_kwargs: dict[str, Any]) -> Any:
+    """The environment of Gymnasium's that an id names; several are stepped by worker processes."""
+    import gymnasium
+
+    from .vec import make_vec
+
+    if num_envs is not None and num_envs > 1:
+        return make_vec(id, num_envs, autoreset_mode="same_step", **env_kwargs)
+    return gymnasium.make(id, **env_kwargs)
+
+
 def in_gymnasium(id: str) -> bool:
     """Whether gymnasium.make knows it."""
     from .workers import spec_of

@@ -7,43 +7,26 @@ and outputs for some observations are in recorded.json.
 
 import inspect
 import json
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import stable_baselines3
 import torch
-from gymnasium import spaces
 from stable_baselines3 import A2C, DQN
 from stable_baselines3.common import callbacks
 from stable_baselines3.common.logger import configure
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))
+from envs import Steps  # noqa: E402
+
 CALLBACKS = [name for name in dir(callbacks) if name in (
     "CheckpointCallback", "EvalCallback", "EveryNTimesteps", "StopTrainingOnMaxEpisodes", "StopTrainingOnNoModelImprovement",
     "StopTrainingOnRewardThreshold",
 )]  # fmt: skip
-
-
-class Steps(gymnasium.Env):
-    """Episodes of 9 steps (truncated) and 6 (terminated) in turns, rewards of 1."""
-
-    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
-
-    def __init__(self):
-        self.episode = -1
-
-    def reset(self, *, seed=None, options=None):
-        self.steps, self.episode = 0, self.episode + 1
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        self.steps += 1
-        odd = self.episode % 2 == 1
-        end = self.steps == (6 if odd else 9)
-        return np.full(2, self.steps / 10, np.float32), 1.0, end and odd, end and not odd, {"steps": self.steps}
 
 
 def parameters(function):
