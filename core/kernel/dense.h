@@ -100,6 +100,8 @@ static TARGET void pack_b(float *dst, const float *b, ptrdiff_t ldb, ptrdiff_t c
   const ptrdiff_t some[2] = {min(VW, cols), cols < VW ? 0 : cols - VW};
   for (ptrdiff_t i = 0; i < k; i += PER_UNIT, b += PER_UNIT * ldb, dst += NR)
     for (int half = 0; half < 2; half++) {
+      __builtin_prefetch(b + 16 * ldb + half * VW); /* rows may be pages apart */
+      __builtin_prefetch(b + 17 * ldb + half * VW);
       vec one = v_zero(), other = v_zero();
       if (some[half] > 0) {
         one = get(b + half * VW, some[half]);
