@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari fuzz-load test-torch test-sb3 test-math test-arm64 race lib wheel sdist check check-each clean
+.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari fuzz-load test-torch test-sb3 test-math test-arm64 race lib install uninstall wheel sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,9 +12,9 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 # What the installed package is made of: when one of these changes, the next
 # target that needs the package installs it again, and not otherwise.
 SOURCES := $(shell find core capi include python/paceline -type f \
-	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.hpp' -o -name '*.py' -o -name '*.map' -o -name 'py.typed' \) \
+	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.hpp' -o -name '*.py' -o -name 'py.typed' \) \
 	-not -name '*_test.go' -not -path 'python/paceline/include/*' -not -path '*/testdata/*' -not -path 'capi/ctest/*') \
-	examples/python/torch_dqn.py go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
+	examples/python/torch_dqn.py capi/build.sh capi/install.sh $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,7 +138,8 @@ test-math: ## exp, log and tanh of every float32, on every path of the kernels (
 ARM64_CC := aarch64-linux-gnu-gcc
 ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu -E GODEBUG=asyncpreemptoff=1
 ARM64_PACKAGES := qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-ARM64_GO := CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=$(ARM64_CC) go
+ARM64_ENV := CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=$(ARM64_CC)
+ARM64_GO := $(ARM64_ENV) go
 
 test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 	@have() { command -v qemu-aarch64 && command -v $(ARM64_CC) && ls /usr/aarch64-linux-gnu/lib/crt1.o; }; \
@@ -148,8 +149,7 @@ test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(ARM64_PACKAGES) >/dev/null
 	$(ARM64_GO) vet ./core/... ./capi/...
 	$(ARM64_GO) test -short -exec '$(ARM64_RUN)' -skip '^(TestEnvironmentVariable|TestMappingFlags|TestNoRoomOnTheDisk)$$' ./core/...
-	$(ARM64_GO) build -buildmode=c-shared -trimpath -buildvcs=false \
-		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o build/arm64/libpaceline.so ./capi/libpaceline
+	$(ARM64_ENV) capi/build.sh build/arm64
 	@for test in structs smoke nulls handles bad_env vec files fork float_mode; do \
 		$(ARM64_CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Iinclude capi/ctest/$$test.c -o build/arm64/$$test \
 			$$([ $$test = float_mode ] || echo -Lbuild/arm64 -lpaceline -Wl,-rpath,$(abspath build/arm64)) -lpthread -lm -ldl && \
@@ -191,11 +191,17 @@ check-each:
 
 # ------------------------------------------------------------ to ship
 
-lib: ## the library alone: lib/libpaceline.so and its header
-	@mkdir -p lib
-	go build -buildmode=c-shared -trimpath -buildvcs=false \
-		-ldflags "-s -w -extldflags=-Wl,--version-script=$(abspath capi/exports.map)" -o lib/libpaceline.so ./capi/libpaceline
+lib: ## the library alone: lib/libpaceline.so and its headers
+	capi/build.sh lib
 	@cp include/*.h* lib/
+
+PREFIX ?= /usr/local
+
+install: lib ## library, headers, pkg-config's and CMake's files, below PREFIX (/usr/local) and DESTDIR
+	capi/install.sh install lib "$(DESTDIR)$(PREFIX)"
+
+uninstall: ## take away what make install put below PREFIX and DESTDIR
+	capi/install.sh remove "$(DESTDIR)$(PREFIX)"
 
 wheel: $(VENV)/.made ## dist/*.whl, one for every Python 3 on this platform
 	@rm -rf build

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -14,13 +15,13 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-LDFLAGS = f"-s -w -extldflags=-Wl,--version-script={ROOT / 'capi' / 'exports.map'}"
+ABI = re.search(r"^#define PACELINE_ABI_VERSION (\d+)$", (ROOT / "include" / "paceline.h").read_text(), re.M)[1]
 
 
-def go(*args: str) -> str:
-    done = subprocess.run(["go", *args], cwd=ROOT, capture_output=True, text=True)
+def run(*args: str) -> str:
+    done = subprocess.run(args, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"paceline: go {args[0]} failed: {(done.stderr or done.stdout).strip()}")
+        raise SystemExit(f"paceline: {' '.join(args[:2])} failed: {(done.stderr or done.stdout).strip()}")
     return done.stdout.strip()
 
 
@@ -29,30 +30,33 @@ def check_tools() -> None:
     version = ".".join(need.groups())
     if not shutil.which("go"):
         raise SystemExit(f"paceline: no go command found: install Go {version} or newer, or set PACELINE_LIBRARY")
-    have = re.search(r"go(\d+)\.(\d+)", go("version"))
+    have = re.search(r"go(\d+)\.(\d+)", run("go", "version"))
     if have and tuple(map(int, have.groups())) < tuple(map(int, need.groups())):
         raise SystemExit(f"paceline: Go {'.'.join(have.groups())} is too old: version {version} or newer is needed")
     if os.environ.get("CGO_ENABLED") == "0":
         raise SystemExit("paceline: CGO_ENABLED is 0, but the library needs cgo: unset it")
-    compiler = (go("env", "CC").split() or ["cc"])[0]
+    compiler = (run("go", "env", "CC").split() or ["cc"])[0]
     if not shutil.which(compiler):
         raise SystemExit(f"paceline: the C compiler {compiler!r} was not found: install one, or set CC")
 
 
-def copy_headers(package: Path) -> None:
+def copy_for_c(package: Path) -> None:
+    """What C and C++ programs need beside the library, as `make install` has it."""
     (package / "include").mkdir(exist_ok=True)
     for header in (ROOT / "include").glob("*.h*"):
         shutil.copy2(header, package / "include")
+    run("sh", "capi/install.sh", "describe", str(package))
 
 
 class BuildGo(build_ext):
     def get_ext_filename(self, fullname):
-        return fullname.replace(".", os.sep) + ".so"
+        # As programs linked with it name it: a wheel can hold no links.
+        return fullname.replace(".", os.sep) + ".so." + ABI
 
     def build_extension(self, ext):
         out = Path(self.get_ext_fullpath(ext.name)).resolve()
         out.parent.mkdir(parents=True, exist_ok=True)
-        copy_headers(out.parents[1])
+        copy_for_c(out.parents[1])
         # What `paceline bench train` compares with.
         (out.parents[1] / "bench").mkdir(exist_ok=True)
         shutil.copy2(ROOT / "examples" / "python" / "torch_dqn.py", out.parents[1] / "bench")
@@ -60,14 +64,15 @@ class BuildGo(build_ext):
             shutil.copy2(prebuilt, out)
             return
         check_tools()
-        shared = ("-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", LDFLAGS)
-        go("build", *shared, "-o", str(out), "./capi/libpaceline")
+        with tempfile.TemporaryDirectory() as folder:
+            run("sh", "capi/build.sh", folder)
+            shutil.copy2(Path(folder, out.name), out)
 
     def copy_extensions_to_source(self):  # pip install -e, build_ext --inplace
         package = ROOT / "python" / "paceline"
         (package / "lib").mkdir(exist_ok=True)
         super().copy_extensions_to_source()
-        copy_headers(package)
+        copy_for_c(package)
 
 
 class AnyPython(bdist_wheel):

@@ -6,7 +6,7 @@
 //	shim_*.c       one function for each of the header's, a file for each section:
 //	  |            fork check, NULL and size checks, floating-point mode, the thread's
 //	  |            error (shim.h has their common shape)
-//	  | pacelineGo...: hidden by exports.map
+//	  | pacelineGo...: hidden by build.sh's version script
 //	export_*.go    one file for each noun: handle -> object, core's error -> status
 //	  |
 //	core/train, core/policy, core/vec, core/atari

@@ -9,6 +9,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
 CC=${CC:-cc} CXX=${CXX:-c++} GO=${GO:-go}
+export GO
 
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -20,9 +21,8 @@ mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 1
 only=$*
 
 library() { # folder, go build arguments
-  mkdir -p "$build/$1" && out=$build/$1/libpaceline.so && shift
-  (cd "$root" && "$GO" build -buildmode=c-shared -trimpath -buildvcs=false "$@" \
-    -ldflags "-s -w -extldflags=-Wl,--version-script=$root/capi/exports.map" -o "$out" ./capi/libpaceline) || exit 1
+  folder=$1 && shift
+  "$root/capi/build.sh" "$build/$folder" "$@" || exit 1
 }
 library lib
 library testlib -tags pacelinetest
@@ -83,11 +83,15 @@ hpp() {
 # Only paceline_* is public, and all of the header is; nothing but the C library
 # is needed; two thread-local words (Go's and ours); not unloadable; no os/signal.
 symbols() {
-  nm -D --defined-only "$PACELINE_LIBRARY" | awk '{ print $3 }' | sort >"$build/have"
+  nm -D --defined-only "$PACELINE_LIBRARY" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$build/have"
   sed -n 's/^PACELINE_API.*[ *]\(paceline_[a-z_]*\)(.*/\1/p' "$root/include/paceline.h" | sort >"$build/want"
   diff "$build/want" "$build/have" || { echo "public symbols are not those of paceline.h"; return 1; }
   readelf -d "$PACELINE_LIBRARY" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v -E '^(libc|libm|libpthread|libdl|ld-linux-x86-64)\.so' &&
     { echo "a library beyond the C library is needed"; return 1; }
+  abi=$(sed -n 's/^#define PACELINE_ABI_VERSION //p' "$root/include/paceline.h")
+  readelf -d "$PACELINE_LIBRARY" | grep -q "SONAME.*\[libpaceline\.so\.$abi\]" || { echo "the SONAME is not libpaceline.so.$abi"; return 1; }
+  nm -D --defined-only "$PACELINE_LIBRARY" | grep -v "@@PACELINE_$abi\$" | grep -v " A PACELINE_$abi\$" && { echo "symbols without the version PACELINE_$abi"; return 1; }
+  readelf -d "$PACELINE_LIBRARY" | grep -q 'FLAGS_1.*NOW' || { echo "the library is not bound at once: -z now"; return 1; }
   readelf -d "$PACELINE_LIBRARY" | grep -q NODELETE || { echo "NODELETE is missing"; return 1; }
   tls=$(readelf -lW "$PACELINE_LIBRARY" | awk '$1 == "TLS" { print $6 }')
   [ $((tls)) -le 16 ] || { echo "thread-local data: $((tls)) bytes, must be at most 16"; return 1; }
@@ -107,6 +111,12 @@ plugins() {
     plugin "${file:-faulty}" "$here/faulty.c" "${fault:+-D${fault#*:}}" || return 1
   done
 }
+# The same bytes, built in another folder, whose name has a space.
+reproducible() {
+  mkdir "$TMPDIR/a clone" && cp -r "$root/core" "$root/capi" "$root/include" "$root/go.mod" "$root/go.sum" "$TMPDIR/a clone/" &&
+    "$TMPDIR/a clone/capi/build.sh" "$TMPDIR/built" && cmp "$build/lib/libpaceline.so" "$TMPDIR/built/libpaceline.so"
+}
+outside() { sh "$here/outside.sh" "$TMPDIR/outside"; }
 examples() {
   # The lines of examples/README.md, with the library of this run.
   cd "$TMPDIR" || return 1
@@ -134,6 +144,8 @@ for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so";
 for test in load signals float_mode; do program $test -; done
 program panic testlib
 attempt examples examples
+attempt reproducible reproducible
+attempt outside outside
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -37,7 +37,7 @@ _at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
 def find() -> Path:
     """The library's file: $PACELINE_LIBRARY, else the one in the package."""
     chosen = os.environ.get("PACELINE_LIBRARY")
-    path = Path(chosen or PACKAGE / "lib" / "libpaceline.so")
+    path = Path(chosen or PACKAGE / "lib" / f"libpaceline.so.{_ffi.ABI_VERSION}")
     if path.is_file():
         return path
     hint = " (from PACELINE_LIBRARY)" if chosen else "; install the package, or set PACELINE_LIBRARY to the library's path"

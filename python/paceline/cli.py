@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=lambda args: _directories(args, parser))
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     parser.add_argument("--include-dir", action="store_true", help="print the folder of paceline.h")
-    parser.add_argument("--lib-dir", action="store_true", help="print the folder of libpaceline.so")
+    parser.add_argument("--lib-dir", action="store_true", help="print the folder of the library")
+    parser.add_argument("--cflags", action="store_true", help="print what a C or C++ compiler needs to find paceline.h")
+    parser.add_argument("--libs", action="store_true", help="print what a linker needs to link the library")
+    parser.add_argument("--cmake-dir", action="store_true", help="print the folder of CMake's package, for -Dpaceline_DIR=")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, run: Any, help: str) -> argparse.ArgumentParser:
@@ -100,7 +104,15 @@ def _directories(args: argparse.Namespace, parser: argparse.ArgumentParser) -> i
         print(_lib.INCLUDE_DIR)
     if args.lib_dir:
         print(_lib.find().parent)
-    if not (args.include_dir or args.lib_dir):
+    if args.cmake_dir:
+        print(_lib.PACKAGE / "lib" / "cmake" / "paceline")
+    flags = [f"-I{_lib.INCLUDE_DIR}"] if args.cflags else []
+    if args.libs:
+        library = _lib.find()
+        flags += [f"-L{library.parent}", f"-l:{library.name}", f"-Wl,-rpath,{library.parent}"]
+    if flags:
+        print(shlex.join(flags))
+    if not (args.include_dir or args.lib_dir or args.cmake_dir or flags):
         parser.print_help()
     return 0
 

@@ -1,6 +1,7 @@
 """The installed package: what is in it, and what the library shows and needs."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,12 @@ import pytest
 
 from paceline import _ffi, _lib
 
+LIBRARY = f"paceline/lib/libpaceline.so.{_ffi.ABI_VERSION}"
+FOR_LINKERS = {
+    "paceline/lib/pkgconfig/paceline.pc",
+    "paceline/lib/cmake/paceline/paceline-config.cmake",
+    "paceline/lib/cmake/paceline/paceline-config-version.cmake",
+}
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -24,7 +31,7 @@ def installed():
         files = metadata.files("paceline") or []
     except metadata.PackageNotFoundError:
         pytest.skip("the package is used from its sources")
-    if not any(str(f).endswith("libpaceline.so") for f in files):
+    if not any(str(f).endswith(LIBRARY) for f in files):
         pytest.skip("the package is installed in editable mode")
     return {str(f) for f in files}
 
@@ -39,7 +46,7 @@ def test_files():
     want = {f.relative_to(package.parent): f for f in package.rglob("*") if f.is_file() and made.isdisjoint(f.relative_to(package).parts)}
     want |= {Path("paceline/include", f.name): f for f in (CHECKOUT / "include").glob("*.h*")}
     want[Path("paceline/bench/torch_dqn.py")] = CHECKOUT / "examples" / "python" / "torch_dqn.py"
-    assert files == {str(f) for f in want} | {"paceline/lib/libpaceline.so"}
+    assert files == {str(f) for f in want} | {LIBRARY} | FOR_LINKERS
     for name, source in want.items():
         assert (_lib.PACKAGE.parent / name).read_bytes() == source.read_bytes(), f"{name}: the installed one is another"
 
@@ -50,11 +57,45 @@ def test_wheel_tag():
     assert "Root-Is-Purelib: false" in wheel and re.search(r"^Tag: py3-none-linux_\w+$", wheel, re.M)
 
 
+def printed(*options):
+    return subprocess.run([sys.executable, "-m", "paceline", *options], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_directories_for_c_programs(process):
     installed()
-    for option, name in (("--include-dir", "paceline.h"), ("--lib-dir", "libpaceline.so")):
-        printed = subprocess.run([sys.executable, "-m", "paceline", option], capture_output=True, text=True, check=True).stdout
-        assert (_lib.PACKAGE / printed.strip() / name).is_file()
+    for option, name in (("--include-dir", "paceline.h"), ("--lib-dir", Path(LIBRARY).name), ("--cmake-dir", "paceline-config.cmake")):
+        assert Path(printed(option), name).is_file()
+
+
+def test_a_c_program_links_with_the_wheel(tmp_path):
+    installed()
+    if not shutil.which("cc") or not (CHECKOUT / "examples").is_dir():
+        pytest.skip("no C compiler, or no checkout around the tests")
+    flags = shlex.split(printed("--cflags", "--libs"))
+    subprocess.run(["cc", "-std=c11", CHECKOUT / "examples/c/hello.c", *flags, "-o", tmp_path / "hello"], check=True)
+    (tmp_path / "elsewhere").mkdir()
+    out = subprocess.run([tmp_path / "hello"], cwd=tmp_path / "elsewhere", env={}, capture_output=True, text=True, timeout=100)
+    assert out.returncode == 0, out.stderr
+
+
+def test_a_cmake_project_finds_the_wheel(tmp_path):
+    installed()
+    examples = CHECKOUT / "examples" / "cpp"
+    if not shutil.which("cmake") or not shutil.which("c++") or not examples.is_dir():
+        pytest.skip("no cmake or C++ compiler, or no checkout around the tests")
+    for name in ("CMakeLists.txt", "custom_env.cpp"):
+        shutil.copy(examples / name, tmp_path)
+    build = tmp_path / "build"
+    for arguments in (["-S", tmp_path, "-B", build, f"-Dpaceline_DIR={printed('--cmake-dir')}"], ["--build", build]):
+        subprocess.run(["cmake", *arguments], check=True, capture_output=True)
+    out = subprocess.run([build / "custom_env"], cwd="/", env={}, capture_output=True, text=True, timeout=100)
+    assert out.returncode == 0, out.stderr
+
+
+def test_licences_of_what_is_linked_in():
+    installed()
+    text = metadata.distribution("paceline").read_text("licenses/THIRD_PARTY_LICENSES")
+    assert text and all(module in text for module in ("gorgonia.org/gorgonia", "google.golang.org/protobuf", "Go: LICENSE"))
 
 
 def test_only_the_interface_is_visible(library):

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Builds the library.
+#
+#     capi/build.sh folder [argument of go build ...]
+#
+# Makes folder/libpaceline.so.N, N being PACELINE_ABI_VERSION, and the link
+# folder/libpaceline.so to it, which is what -lpaceline looks for. GO is honoured,
+# and what go itself heeds: CC, GOOS, GOARCH, GOEXPERIMENT.
+#
+# What is built does not depend on where: two clones give the same bytes. No thread
+# of a host waits in the dynamic linker for a function's first call, as all symbols
+# are bound while the library is loaded.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+[ $# -gt 0 ] || { echo "capi/build.sh: no folder named" >&2; exit 2; }
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+shift
+abi=$(sed -n 's/^#define PACELINE_ABI_VERSION \([0-9]*\)$/\1/p' "$root/include/paceline.h")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+# A file of its own, as ld's arguments can hold no path with a space.
+printf 'PACELINE_%s {\n  global: paceline_*;\n  local: *;\n};\n' "$abi" >"$scratch/exports.map"
+cd "$root"
+"${GO:-go}" build -buildmode=c-shared -trimpath -buildvcs=false -mod=readonly "$@" \
+  -ldflags "-s -w -buildid= -B none -extldflags=-Wl,--version-script=$scratch/exports.map,-soname,libpaceline.so.$abi,-z,relro,-z,now" \
+  -o "$scratch/libpaceline.so" ./capi/libpaceline
+mv "$scratch/libpaceline.so" "$folder/libpaceline.so.$abi"
+ln -sf "libpaceline.so.$abi" "$folder/libpaceline.so"

@@ -1,0 +1,61 @@
+#!/bin/sh
+# Programs of somebody else's: `make install`, then projects outside the tree that
+# find the library by CMake and by pkg-config, and one in Go. Needs a folder to work
+# in; prints what the machine has no tools for.
+#
+#     capi/ctest/outside.sh folder
+set -eu
+here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
+work=$(mkdir -p "$1" && cd "$1" && pwd)
+CC=${CC:-cc} CXX=${CXX:-c++} GO=${GO:-go}
+fail() { echo "$1" >&2; exit 1; }
+unset PACELINE_LIBRARY
+
+make --no-print-directory -s -C "$root" install DESTDIR="$work/stage" PREFIX=/opt/paceline
+prefix=$work/moved # what is staged may be moved
+mv "$work/stage/opt/paceline" "$prefix"
+for text in LICENSE THIRD_PARTY_LICENSES; do cmp "$root/$text" "$prefix/share/doc/paceline/$text"; done
+grep -rl -e "$work" -e "$root" "$prefix" && fail "installed files name folders of the build"
+
+mkdir "$work/cpp" "$work/c" "$work/go" "$work/elsewhere"
+if command -v cmake >/dev/null && command -v "${CXX%% *}" >/dev/null; then
+  cp "$root/examples/cpp/CMakeLists.txt" "$root/examples/cpp/custom_env.cpp" "$work/cpp/"
+  for std in 17 20; do
+    (cd "$work/elsewhere" && cmake -S "$work/cpp" -B "$work/cpp/$std" -DCMAKE_CXX_STANDARD=$std -DCMAKE_PREFIX_PATH="$prefix" \
+      -DCMAKE_INSTALL_PREFIX="$work/cpp/installed" >/dev/null && cmake --build "$work/cpp/$std" >/dev/null)
+    (cd / && "$work/cpp/$std/custom_env" >/dev/null) || fail "CMake, C++$std: the program failed"
+    echo "CMake, C++$std: ok"
+  done
+  cmake --install "$work/cpp/20" >/dev/null && LD_LIBRARY_PATH=$prefix/lib "$work/cpp/installed/bin/custom_env" >/dev/null
+  cmake -S "$work/cpp" -B "$work/cpp/absent" -DCMAKE_PREFIX_PATH="$work/elsewhere" >/dev/null 2>&1 && fail "CMake found what is not there"
+  sed -i 's/paceline 0.1/paceline 1.0/' "$work/cpp/CMakeLists.txt"
+  cmake -S "$work/cpp" -B "$work/cpp/newer" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null 2>&1 && fail "CMake took 0.1 for 1.0"
+else
+  echo "left out, as there is no cmake or no C++ compiler: the CMake project"
+fi
+
+if command -v pkg-config >/dev/null; then
+  cp "$root/examples/c/hello.c" "$work/c/"
+  (cd "$work/elsewhere" && export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" &&
+    $CC -std=c11 "$work/c/hello.c" $(pkg-config --cflags --libs paceline) -o "$work/c/hello" &&
+    [ "$(pkg-config --modversion paceline)" = "$(sed -n 's/^#define PACELINE_VERSION "\(.*\)"$/\1/p' "$root/include/paceline.h")" ])
+  needed=$(readelf -d "$work/c/hello" | sed -n 's/.*NEEDED.*\[\(libpaceline.*\)\]/\1/p')
+  case $needed in libpaceline.so.[0-9]*) ;; *) fail "a program needs '$needed', not a name with the interface's number" ;; esac
+  (cd "$work/elsewhere" && LD_LIBRARY_PATH=$prefix/lib "$work/c/hello" >/dev/null) || fail "pkg-config: the program failed"
+  echo "pkg-config, C: ok"
+else
+  echo "left out, as there is no pkg-config: the C program"
+fi
+
+cp "$here/outside/main.go" "$work/go/"
+(cd "$work/go" && "$GO" mod init example.org/outside && "$GO" mod edit -go="$("$GO" list -C "$root" -m -f '{{.GoVersion}}')" \
+  -replace "github.com/paceline-rl/paceline=$root" -require github.com/paceline-rl/paceline@v0.0.0 &&
+  cp "$root/go.sum" . && "$GO" mod tidy && "$GO" build -o outside .) >"$work/go/log" 2>&1 || { cat "$work/go/log"; exit 1; }
+(cd "$work/elsewhere" && "$work/go/outside" >/dev/null) || fail "Go: the program failed"
+echo "Go: ok"
+
+mkdir -p "$work/again/lib" && echo theirs >"$work/again/lib/of-somebody-else"
+make --no-print-directory -s -C "$root" install PREFIX="$work/again"
+make --no-print-directory -s -C "$root" uninstall PREFIX="$work/again"
+left=$(find "$work/again" ! -type d)
+[ "$left" = "$work/again/lib/of-somebody-else" ] || fail "make uninstall left: $left"
