@@ -8,6 +8,7 @@ survive a fork). It stays loaded until the process ends.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import importlib.util
 import itertools
@@ -76,17 +77,21 @@ def _load() -> ctypes.CDLL:
                 function.errcheck = _raise
             else:
                 function.restype = result
-        for folder in rom_folders():
-            dll.paceline_rom_folder(os.fsencode(folder))
         os.register_at_fork(after_in_child=_mark_forked)
         atexit.register(_close_all)
         _dll = dll
+        for folder in rom_folders():
+            with contextlib.suppress(PacelineError):  # a folder whose name is not UTF-8: whoever names a game is told
+                dll.paceline_rom_folder(os.fsencode(folder))
         return dll
 
 
 def rom_folders() -> list[Path]:
     """Where an installed ale-py keeps its ROM files; found without importing it."""
-    spec = importlib.util.find_spec("ale_py")
+    try:
+        spec = importlib.util.find_spec("ale_py")
+    except ValueError:  # somebody's stand-in, in sys.modules without a spec
+        spec = None
     found = [Path(location) / "roms" for location in (spec.submodule_search_locations or [])] if spec else []
     return [folder for folder in found if folder.is_dir()]
 

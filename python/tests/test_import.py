@@ -1,6 +1,7 @@
 """Importing is light: no library, no thread. What can be imported stays so."""
 
 import importlib
+import os
 
 import pytest
 
@@ -154,3 +155,15 @@ def test_other_interface_version_is_a_sentence(process, compile_c):
     other = compile_c("int paceline_abi_version(void) { return 99; }", "libold.so", "-shared", "-fPIC")
     done = process("from paceline.config import Config; Config()", check=False, env={"PACELINE_LIBRARY": str(other)})
     assert "VersionError" in done.stderr and "interface version 99" in done.stderr
+
+
+def test_a_stand_in_for_ale_py_does_not_matter(process):
+    process("import sys, types; sys.modules['ale_py'] = types.ModuleType('ale_py'); from paceline.config import Config; Config()")
+
+
+def test_an_ale_py_in_a_folder_that_is_not_utf8_does_not_matter(process, tmp_path):
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.makedirs(folder + b"/ale_py/roms")
+    with open(folder + b"/ale_py/__init__.py", "wb"):
+        pass
+    process(f"import sys; sys.path.insert(0, {os.fsdecode(folder)!r}); from paceline.config import Config; Config()")
