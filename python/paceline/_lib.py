@@ -81,7 +81,7 @@ def _load() -> ctypes.CDLL:
         atexit.register(_close_all)
         _dll = dll
         for folder in rom_folders():
-            with contextlib.suppress(PacelineError):  # a folder whose name is not UTF-8: whoever names a game is told
+            with contextlib.suppress(PacelineError):  # its name is not UTF-8; a game's sentence says where it was looked for
                 dll.paceline_rom_folder(os.fsencode(folder))
         return dll
 
