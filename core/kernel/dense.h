@@ -6,12 +6,15 @@
  * same columns of x and of w.
  */
 
+/* How dots reads w: floats, operands, or operands that were just made and are in the cache. */
+enum weights { FLOATS, OPERANDS, OPERANDS_AT_HAND };
+
 /*
  * y[r][o] for a few rows of x and a few outputs, both constants where it is
- * used. x is operands; w is, too, where `ready` says so, else it becomes them
- * on the way. ldx and ldw count floats.
+ * used, as is what w is. x is operands; w becomes them on the way where it is
+ * not. ldx and ldw count floats.
  */
-INLINE void dots(const int rows, const int outs, const int ready, float *y, ptrdiff_t ldy, const float *x,
+INLINE void dots(const int rows, const int outs, const enum weights kind, float *y, ptrdiff_t ldy, const float *x,
                  ptrdiff_t ldx, const float *w, ptrdiff_t ldw, const float *b, ptrdiff_t in, int relu) {
   vec acc[DOT_ROWS][8];
   UNROLL
@@ -24,8 +27,9 @@ INLINE void dots(const int rows, const int outs, const int ready, float *y, ptrd
     UNROLL
     for (int o = 0; o < outs; o++) {
       /* What the next outputs read: they lie a long way off, as a row of x may be. */
-      if (PLAIN || !ready) __builtin_prefetch(w + (o + 8) * ldw + k, 0, 2);
-      wv[o] = ready ? v_load(w + o * ldw + k / PER_UNIT) : v_row_units(w + o * ldw + k, step);
+      if (PLAIN || kind == FLOATS) __builtin_prefetch(w + (o + 8) * ldw + k, 0, 2);
+      if (!PLAIN && kind == OPERANDS) __builtin_prefetch(w + (o + 8) * ldw + k / PER_UNIT, 0, 2);
+      wv[o] = kind == FLOATS ? v_row_units(w + o * ldw + k, step) : v_load(w + o * ldw + k / PER_UNIT);
     }
     UNROLL
     for (int r = 0; r < rows; r++) {
@@ -40,7 +44,8 @@ INLINE void dots(const int rows, const int outs, const int ready, float *y, ptrd
       vec xv = get(x + r * ldx + k / PER_UNIT, in_units(in - k));
       UNROLL
       for (int o = 0; o < outs; o++) {
-        vec wv = ready ? get(w + o * ldw + k / PER_UNIT, in_units(in - k)) : v_row_units(w + o * ldw + k, in - k);
+        const float *last = w + o * ldw;
+        vec wv = kind == FLOATS ? v_row_units(last + k, in - k) : get(last + k / PER_UNIT, in_units(in - k));
         acc[r][o] = v_fma(xv, wv, acc[r][o]);
       }
     }
@@ -64,9 +69,26 @@ static TARGET void rows_to_units(float *dst, const float *src, ptrdiff_t rows, p
     }
 }
 
-/* A layer of `all` outputs, of which this computes `out`: y and b are those of the first, w its row. */
-static TARGET void dense_forward(float *y, const float *x, const float *w, const float *b, ptrdiff_t n, ptrdiff_t in,
-                                 ptrdiff_t out, ptrdiff_t all, int relu, float *ws) {
+/* Weights as operands, each row in the first in_units(n) of n floats. */
+static TARGET void dense_pack(float *packed, const float *w, ptrdiff_t rows, ptrdiff_t n) {
+  for (; rows > 0; rows--, packed += n, w += n) rows_to_units(packed, w, 1, n);
+}
+
+/* dots with w as it is given to dense_forward. */
+#define DOTS(rows, outs, ...)                  \
+  do {                                         \
+    if (PLAIN || packed)                       \
+      dots(rows, outs, OPERANDS, __VA_ARGS__); \
+    else                                       \
+      dots(rows, outs, FLOATS, __VA_ARGS__);   \
+  } while (0)
+
+/*
+ * A layer of `all` outputs, of which this computes `out`: y and b are those of the first, w its row. packed: w is
+ * dense_pack's.
+ */
+static TARGET void dense_forward(float *y, const float *x, const float *w, int packed, const float *b, ptrdiff_t n,
+                                 ptrdiff_t in, ptrdiff_t out, ptrdiff_t all, int relu, float *ws) {
   const ptrdiff_t ldx = in_units(in), full = n / DOT_ROWS * DOT_ROWS;
   ws = aligned(ws);
   if (!PLAIN) {
@@ -77,23 +99,30 @@ static TARGET void dense_forward(float *y, const float *x, const float *w, const
   float *units = take(&ws, 8 * ldx); /* of w, where several rows of x read them */
   ptrdiff_t o = 0;
   for (; o + 8 <= out; o += 8, w += 8 * in) {
-    const float *ready = w;
-    if (!PLAIN && full > 0) {
+    float *to = y + o;
+    if (!PLAIN && !packed && full > 0) {
       rows_to_units(units, w, 8, in);
-      ready = units;
+      for (ptrdiff_t i = 0; i < full; i += DOT_ROWS) {
+        dots(DOT_ROWS, 4, OPERANDS_AT_HAND, to + i * all, all, x + i * ldx, ldx, units, ldx, b + o, in, relu);
+        dots(DOT_ROWS, 4, OPERANDS_AT_HAND, to + i * all + 4, all, x + i * ldx, ldx, units + 4 * ldx, ldx, b + o + 4,
+             in, relu);
+      }
+    } else {
+      for (ptrdiff_t i = 0; i < full; i += DOT_ROWS) {
+        dots(DOT_ROWS, 4, OPERANDS, to + i * all, all, x + i * ldx, ldx, w, in, b + o, in, relu);
+        dots(DOT_ROWS, 4, OPERANDS, to + i * all + 4, all, x + i * ldx, ldx, w + 4 * in, in, b + o + 4, in, relu);
+      }
     }
-    for (ptrdiff_t i = 0; i < full; i += DOT_ROWS) {
-      dots(DOT_ROWS, 4, 1, y + i * all + o, all, x + i * ldx, ldx, ready, ldx, b + o, in, relu);
-      dots(DOT_ROWS, 4, 1, y + i * all + o + 4, all, x + i * ldx, ldx, ready + 4 * ldx, ldx, b + o + 4, in, relu);
-    }
-    for (ptrdiff_t i = full; i < n; i++) dots(1, 8, 0, y + i * all + o, all, x + i * ldx, ldx, w, in, b + o, in, relu);
+    for (ptrdiff_t i = full; i < n; i++) DOTS(1, 8, to + i * all, all, x + i * ldx, ldx, w, in, b + o, in, relu);
   }
   for (; o < out; o++, w += in) {
     for (ptrdiff_t i = 0; i < full; i += DOT_ROWS)
-      dots(DOT_ROWS, 1, 0, y + i * all + o, all, x + i * ldx, ldx, w, in, b + o, in, relu);
-    for (ptrdiff_t i = full; i < n; i++) dots(1, 1, 0, y + i * all + o, all, x + i * ldx, ldx, w, in, b + o, in, relu);
+      DOTS(DOT_ROWS, 1, y + i * all + o, all, x + i * ldx, ldx, w, in, b + o, in, relu);
+    for (ptrdiff_t i = full; i < n; i++) DOTS(1, 1, y + i * all + o, all, x + i * ldx, ldx, w, in, b + o, in, relu);
   }
 }
+
+#undef DOTS
 
 /* Operands of NR columns of a B of k rows, of which `cols` exist; the others are zero. */
 static TARGET void pack_b(float *dst, const float *b, ptrdiff_t ldb, ptrdiff_t cols, ptrdiff_t k) {

@@ -137,6 +137,26 @@ func TestDenseRowsAreIndependent(t *testing.T) {
 	})
 }
 
+// Packed weights give the bits of those that are not.
+func TestDenseForwardPacked(t *testing.T) {
+	eachPath(t, func(t *testing.T, p Precision) {
+		r := rand.New(rand.NewPCG(17, 18))
+		for _, shape := range [][3]int{{1, 1, 1}, {1, 33, 9}, {3, 31, 8}, {4, 32, 7}, {6, 100, 19}, {9, 513, 64}, {8, 1100, 260}} {
+			d := Dense{In: shape[1], Out: shape[2], ReLU: r.IntN(2) == 0, Precision: p}
+			k := newDenseCase(shape[0], d, r)
+			k.run()
+			for threads := 1; threads <= 3; threads++ {
+				team := newTeam(t, threads)
+				packed, y := k.a.out("packed", len(k.w)), k.a.out("y'", len(k.out))
+				DensePack(team, packed, k.w, &d)
+				DenseForwardPacked(team, y, k.x, packed, k.b, k.n, &d, k.a.out("ws'", d.Workspace(k.n, team)))
+				sameBits(t, fmt.Sprintf("%d rows of %+v, %d threads: y", k.n, d, threads), y, k.out)
+				k.a.check(t)
+			}
+		}
+	})
+}
+
 // Where nobody asks for the gradient of the input, the others are the same.
 func TestDenseWithoutInputGradient(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {

@@ -126,12 +126,20 @@ void paceline_kernel_conv(const struct paceline_kernels *k, struct paceline_shar
 
 /* ------------------------------------------------------------- dense layers */
 
+static void dense_pack_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                            int thread) {
+  const struct paceline_dense_args a = *(const struct paceline_dense_args *)args;
+  const struct range r = range_of(a.out, PANEL, i, parts);
+  (void)thread;
+  k->dense_pack(a.into + r.from * a.in, a.w + r.from * a.in, r.to - r.from, a.in);
+}
+
 static void dense_forward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
                                int thread) {
   const struct paceline_dense_args a = *(const struct paceline_dense_args *)args;
   const struct range r = range_of(a.out, PANEL, i, parts);
-  k->dense_forward(a.into + r.from, a.x, a.w + r.from * a.in, a.b + r.from, a.n, a.in, r.to - r.from, a.out, a.relu,
-                   a.ws + thread * a.each);
+  k->dense_forward(a.into + r.from, a.x, a.w + r.from * a.in, a.packed, a.b + r.from, a.n, a.in, r.to - r.from, a.out,
+                   a.relu, a.ws + thread * a.each);
 }
 
 static void dense_backward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
@@ -142,9 +150,12 @@ static void dense_backward_part(const struct paceline_kernels *k, const void *ar
                     a.relu ? a.y : NULL, a.dy, a.n, r.to - r.from, a.in, a.out, a.ws + thread * a.each);
 }
 
-void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_share s, int backward,
+void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_share s, enum paceline_dense_call which,
                            struct paceline_dense_args a) {
-  share_out(k, s, backward ? dense_backward_part : dense_forward_part, &a);
+  static part *const parts[] = {[PACELINE_DENSE_PACK] = dense_pack_part,
+                                [PACELINE_DENSE_FORWARD] = dense_forward_part,
+                                [PACELINE_DENSE_BACKWARD] = dense_backward_part};
+  share_out(k, s, parts[which], &a);
 }
 
 /* -------------------------------------------------------------- flat arrays */

@@ -39,7 +39,8 @@ struct paceline_kernels {
   void (*conv_backward)(float *dw, float *db, float *dx, const float *x, const uint8_t *x8, float scale,
                         const float *packed, const float *y, const float *dy, ptrdiff_t n,
                         const struct paceline_conv *c, float *ws);
-  void (*dense_forward)(float *y, const float *x, const float *w, const float *b, ptrdiff_t n, ptrdiff_t in,
+  void (*dense_pack)(float *packed, const float *w, ptrdiff_t rows, ptrdiff_t n);
+  void (*dense_forward)(float *y, const float *x, const float *w, int packed, const float *b, ptrdiff_t n, ptrdiff_t in,
                         ptrdiff_t out, ptrdiff_t all, int relu, float *ws);
   void (*dense_backward)(float *dw, float *db, float *dx, const float *x, const float *w, const float *y,
                          const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t all, ptrdiff_t out, float *ws);
@@ -102,7 +103,7 @@ struct paceline_dense_args {
   float *into, *db, *dx; /* into: y or dw */
   const float *x, *w, *b, *y, *dy;
   ptrdiff_t n, in, out;
-  int relu;
+  int relu, packed; /* packed: w is what dense_pack makes */
   float *ws;
   ptrdiff_t each;
 };
@@ -119,6 +120,7 @@ struct paceline_flat_args {
 };
 
 enum paceline_conv_call { PACELINE_CONV_PACK, PACELINE_CONV_PACK_BACK, PACELINE_CONV_FORWARD, PACELINE_CONV_BACKWARD };
+enum paceline_dense_call { PACELINE_DENSE_PACK, PACELINE_DENSE_FORWARD, PACELINE_DENSE_BACKWARD };
 enum paceline_flat_call {
   PACELINE_RMSPROP,
   PACELINE_ADAM,
@@ -130,7 +132,7 @@ enum paceline_flat_call {
 
 void paceline_kernel_conv(const struct paceline_kernels *k, struct paceline_share s, enum paceline_conv_call which,
                           struct paceline_conv_args a);
-void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_share s, int backward,
+void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_share s, enum paceline_dense_call which,
                            struct paceline_dense_args a);
 void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
                           struct paceline_flat_args a);

@@ -41,7 +41,7 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 }
 
 func (p native) layers() layers {
-	return layers{p.convPack, p.convPackBack, p.convForward, p.convBackward, p.denseForward, p.denseBackward, p.peak}
+	return layers{p.convPack, p.convPackBack, p.convForward, p.convBackward, p.densePack, p.denseForward, p.denseBackward, p.peak}
 }
 
 // helpers are a team's threads but the caller's.
@@ -143,14 +143,23 @@ func (p native) convBackward(t *Team, dw, db, dx, x []float32, x8 []uint8, scale
 	})
 }
 
-func (p native) denseForward(t *Team, y, x, w, b []float32, n int, d *Dense, ws []float32) {
+func (p native) densePack(t *Team, packed, w []float32, d *Dense) {
+	parts := denseParts(1, d, d.Out, t.Threads())
+	helpers := t.begin(parts)
+	C.paceline_kernel_dense(p.k, t.share(helpers, parts), C.PACELINE_DENSE_PACK, C.struct_paceline_dense_args{
+		into: floats(packed), w: floats(w), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out),
+	})
+	t.end(helpers)
+}
+
+func (p native) denseForward(t *Team, y, x, w []float32, packed bool, b []float32, n int, d *Dense, ws []float32) {
 	parts := denseParts(n, d, d.Out, 4*t.Threads())
 	helpers := t.begin(parts)
 	if helpers == 0 {
 		parts = 1
 	}
-	C.paceline_kernel_dense(p.k, t.share(helpers, parts), 0, C.struct_paceline_dense_args{
-		into: floats(y), x: floats(x), w: floats(w), b: floats(b), n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out),
+	C.paceline_kernel_dense(p.k, t.share(helpers, parts), C.PACELINE_DENSE_FORWARD, C.struct_paceline_dense_args{
+		into: floats(y), x: floats(x), w: floats(w), packed: integer(packed), b: floats(b), n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out),
 		relu: integer(d.ReLU), ws: floats(ws), each: C.ptrdiff_t(d.each(n)),
 	})
 	t.end(helpers)
@@ -159,7 +168,7 @@ func (p native) denseForward(t *Team, y, x, w, b []float32, n int, d *Dense, ws 
 func (p native) denseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32) {
 	// A part begins by packing all of dy, so there are no more than threads.
 	helpers := t.begin(denseParts(n, d, d.In, t.Threads()))
-	C.paceline_kernel_dense(p.k, t.share(helpers, helpers+1), 1, C.struct_paceline_dense_args{
+	C.paceline_kernel_dense(p.k, t.share(helpers, helpers+1), C.PACELINE_DENSE_BACKWARD, C.struct_paceline_dense_args{
 		into: floats(dw), db: floats(db), dx: floats(dx), x: floats(x), w: floats(w), y: floats(y), dy: floats(dy),
 		n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out), relu: integer(d.ReLU), ws: floats(ws), each: C.ptrdiff_t(d.each(n)),
 	})

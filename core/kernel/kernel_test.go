@@ -192,6 +192,8 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"b: 3 elements, must be at least 4", func() { DenseForward(nil, big, big, big, s(3), 1, d, big) }},
 		{"ws: 3 elements", func() { DenseForward(nil, big, big, big, big, 1, d, s(3)) }},
 		{"dw: 11 elements, must be at least 12", func() { DenseBackward(nil, s(11), big, big, big, big, big, big, 2, d, big) }},
+		{"packed: 11 elements, must be at least 12", func() { DensePack(nil, s(11), big, d) }},
+		{"w: 11 elements, must be at least 12", func() { DenseForwardPacked(nil, big, big, s(11), big, 2, d, big) }},
 		{"db: 3 elements, must be at least 4", func() { DenseBackward(nil, big, s(3), big, big, big, big, big, 2, d, big) }},
 		{"dx: 5 elements, must be at least 6", func() { DenseBackward(nil, big, big, s(5), big, big, big, big, 2, d, big) }},
 		{"x: 5 elements, must be at least 6", func() { DenseBackward(nil, big, big, nil, s(5), big, big, big, 2, d, big) }},

@@ -119,12 +119,31 @@ type Dense struct {
 // DenseForward computes y = x·wᵀ + b, then max(0, y) where d.ReLU is set:
 // x [n, In], w [Out, In], b [Out], y [n, Out], ws d.Workspace(n, t) floats of scratch.
 func DenseForward(t *Team, y, x, w, b []float32, n int, d *Dense, ws []float32) {
+	d.forward(t, y, x, w, false, b, n, ws)
+}
+
+// DensePack rounds w [Out, In] once for many calls of DenseForwardPacked: packed has
+// as many floats. In FP32, where there is nothing to round, it is a copy.
+func DensePack(t *Team, packed, w []float32, d *Dense) {
+	d.checkShape(1)
+	atLeast("packed", len(packed), d.Out*d.In)
+	atLeast("w", len(w), d.Out*d.In)
+	current.Load().layers[d.Precision].densePack(t, packed, w, d)
+}
+
+// DenseForwardPacked is DenseForward, to the bit, with what DensePack has made of w on
+// the same path.
+func DenseForwardPacked(t *Team, y, x, packed, b []float32, n int, d *Dense, ws []float32) {
+	d.forward(t, y, x, packed, true, b, n, ws)
+}
+
+func (d *Dense) forward(t *Team, y, x, w []float32, packed bool, b []float32, n int, ws []float32) {
 	d.check(t, n, ws)
 	atLeast("y", len(y), n*d.Out)
 	atLeast("x", len(x), n*d.In)
 	atLeast("w", len(w), d.Out*d.In)
 	atLeast("b", len(b), d.Out)
-	current.Load().layers[d.Precision].denseForward(t, y, x, w, b, n, d, ws)
+	current.Load().layers[d.Precision].denseForward(t, y, x, w, packed, b, n, d, ws)
 }
 
 // DenseBackward overwrites dw [Out, In] and db [Out] with the gradients summed over
@@ -169,10 +188,14 @@ func (c *Conv) checkBackward(t *Team, dw, db, y, dy []float32, n int, ws []float
 	atLeast("dy", len(dy), n*c.OutLen())
 }
 
-func (d *Dense) check(t *Team, n int, ws []float32) {
+func (d *Dense) checkShape(n int) {
 	if n < 1 || d.In < 1 || d.Out < 1 {
 		panic(fmt.Sprintf("kernel: dense layer %+v on %d rows: every number must be at least 1", *d, n))
 	}
+}
+
+func (d *Dense) check(t *Team, n int, ws []float32) {
+	d.checkShape(n)
 	atLeast("ws", len(ws), d.Workspace(n, t))
 }
 

@@ -93,6 +93,7 @@ const struct paceline_kernels KERNELS = {
     .conv_pack_back = conv_pack_back,
     .conv_forward = conv_forward,
     .conv_backward = conv_backward,
+    .dense_pack = dense_pack,
     .dense_forward = dense_forward,
     .dense_backward = dense_backward,
     .rmsprop = rmsprop,

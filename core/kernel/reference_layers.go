@@ -19,6 +19,7 @@ func refLayers(bf16 bool) layers {
 		convPackBack:  refConvPackBack,
 		convForward:   p.convForward,
 		convBackward:  p.convBackward,
+		densePack:     p.densePack,
 		denseForward:  p.denseForward,
 		denseBackward: p.denseBackward,
 		peak:          refPeak,
@@ -164,7 +165,14 @@ func convBackwardOf[T uint8 | float32](p operands, dw, db, dx []float32, x []T, 
 	}
 }
 
-func (p operands) denseForward(_ *Team, y, x, w, b []float32, n int, d *Dense, _ []float32) {
+func (p operands) densePack(_ *Team, packed, w []float32, d *Dense) {
+	for i, v := range w[:d.Out*d.In] {
+		packed[i] = p.of(v)
+	}
+}
+
+// denseForward rounds weights that are rounded already to themselves.
+func (p operands) denseForward(_ *Team, y, x, w []float32, _ bool, b []float32, n int, d *Dense, _ []float32) {
 	for i := range n {
 		row := x[i*d.In:][:d.In]
 		for o := range d.Out {

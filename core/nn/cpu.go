@@ -79,6 +79,8 @@ func (s *Spec) bufferFloats(rows int, backward bool, team *kernel.Team) (floats 
 		n := rows * l.out // y
 		if l.conv != nil {
 			n += l.conv.PackLen()
+		} else if l.packs() && !backward {
+			n += l.in * l.out
 		}
 		if l.from < 0 {
 			converts = converts || l.conv == nil && s.Obs.DType == env.Uint8

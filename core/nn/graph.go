@@ -26,6 +26,7 @@ type graph struct {
 	team     *kernel.Team // shares the ops' work; nil: the calling goroutine alone
 	scratch  []float32    // for the kernel call of the op that runs
 	source   source       // of the parameters of a run
+	learns   bool         // the parameters change from run to run
 
 	spec   Spec
 	layout *Layout
@@ -42,6 +43,10 @@ type source struct{ id, writes uint64 }
 func newGraph(capacity int, team *kernel.Team) *graph {
 	return &graph{ExprGraph: G.NewGraph(), capacity: capacity, rows: capacity, team: team}
 }
+
+// packs reports whether a dense layer's weights are kept in the kernels' form: those
+// of bf16 are half the size, and rounded once for many runs.
+func (g *graph) packs(l *layer) bool { return l.packs() && !g.learns }
 
 // needScratch makes scratch at least n floats long. Pages that no thread writes
 // take no memory.

@@ -24,6 +24,7 @@ func (d *cpu) Learner(s Spec, rows int, loss Loss) (Learner, error) {
 	building.Lock()
 	defer building.Unlock()
 	l := &learner{graph: newGraph(rows, d.team), parts: make([]float64, len(loss.Parts()))}
+	l.graph.learns = true
 	cost, err := l.build(s, loss)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,8 @@ func (g *graph) layer(l *layer, x, w, b *G.Node) (*G.Node, error) {
 	if c := l.conv; c != nil {
 		shape = tensor.Shape{g.capacity, c.OutC, c.OutH(), c.OutW()} // or with the channels last: see Conv
 		op.packed.data = make([]float32, c.PackLen())
+	} else if g.packs(l) {
+		op.packed.data = make([]float32, l.in*l.out)
 	}
 	op.base = newBase(l.name, shape, x, w, b)
 	op.y = op.output()
@@ -43,7 +45,11 @@ func (o *layerOp) Do(in ...G.Value) (G.Value, error) {
 	x, w, b, y := in[0].(*tensor.Dense), floats(in[1]), floats(in[2]), o.y.Float32s()
 	g, c := o.g, o.l.conv
 	if c == nil {
-		kernel.DenseForward(g.team, y, x.Float32s(), w, b, g.rows, o.l.dense, g.scratch)
+		if o.packDense(w) {
+			kernel.DenseForwardPacked(g.team, y, x.Float32s(), o.packed.data, b, g.rows, o.l.dense, g.scratch)
+		} else {
+			kernel.DenseForward(g.team, y, x.Float32s(), w, b, g.rows, o.l.dense, g.scratch)
+		}
 		if o.l.act == tanh {
 			y = y[:g.rows*o.l.out]
 			kernel.Tanh(y, y)
@@ -67,6 +73,23 @@ func (o *layerOp) pack(w []float32, scale float32) {
 		kernel.ConvPack(o.g.team, o.packed.data, w, scale, o.l.conv, o.g.scratch)
 		o.packed.source, o.packed.isa = o.g.source, isa
 	}
+}
+
+// packDense reports whether packed holds the weights of a dense layer. Packing pays
+// from the second run with the same ones on: the first reads them as they are.
+func (o *layerOp) packDense(w []float32) bool {
+	if o.packed.data == nil || o.g.source.id == 0 {
+		return false
+	}
+	if isa := kernel.ISA(); o.packed.source != o.g.source || o.packed.isa != isa {
+		o.packed.source, o.packed.isa, o.packed.made = o.g.source, isa, false
+		return false
+	}
+	if !o.packed.made {
+		kernel.DensePack(o.g.team, o.packed.data, w, o.l.dense)
+		o.packed.made = true
+	}
+	return true
 }
 
 func (o *layerOp) DiffWRT(int) []bool { return []bool{o.l.from >= 0, true, true} }
@@ -146,11 +169,12 @@ type outputOf struct {
 func (o *outputOf) Do(...G.Value) (G.Value, error)   { return o.value, nil }
 func (o *outputOf) parameterGradient() *tensor.Dense { return o.value }
 
-// packed is a convolution's weights in the kernels' form.
+// packed is a layer's weights in the kernels' form.
 type packed struct {
 	data   []float32
 	source source // what data was made of
 	isa    string // and by which path
+	made   bool   // of a dense layer: data is made; else source is that of the run before
 }
 
 // sumOp has the inputs x and y of one shape, and adds them up. It takes the place

@@ -147,6 +147,10 @@ func (l *layer) workspace(rows int, team *kernel.Team) int {
 	return l.dense.Workspace(rows, team)
 }
 
+// packs reports whether the kernels have a form of a dense layer's weights that is
+// worth keeping.
+func (l *layer) packs() bool { return l.dense != nil && l.dense.Precision == kernel.BF16 }
+
 // layers checks the spec and returns its layers in the order of the layout: trunk by
 // trunk from the observation on, then the heads.
 func (s *Spec) layers() (list []layer, err error) {
