@@ -98,6 +98,6 @@ func (o *actorCriticOp) Do(in ...G.Value) (G.Value, error) {
 	// Nothing of the caller's is kept.
 	b.Actions, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil
 	o.parts[0], o.parts[1], o.parts[2] = p.Policy, p.Value, p.Entropy
-	*o.out = G.F32(p.Policy - o.loss.EntropyCoef*p.Entropy + o.loss.ValueCoef*p.Value)
+	*o.out = G.F32(p.Policy - float64(o.loss.EntropyCoef*p.Entropy) + float64(o.loss.ValueCoef*p.Value))
 	return o.out, nil
 }

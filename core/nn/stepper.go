@@ -51,13 +51,13 @@ func (s *stepper) Update(p *Params, n int, next func(k int, b *Batch) (lr float6
 			return err
 		}
 		share := 1 / float64(n)
-		r.Loss += one.Loss * share
-		r.Norm += one.Norm * share
+		r.Loss += float64(one.Loss * share)
+		r.Norm += float64(one.Norm * share)
 		for i, v := range one.Parts {
 			if k == 0 {
 				r.Parts = append(r.Parts, 0)
 			}
-			r.Parts[i] += v * share
+			r.Parts[i] += float64(v * share)
 		}
 	}
 	return nil

@@ -156,7 +156,7 @@ func summarise(played []episode) Evaluation {
 		e.Returns, e.Lengths = append(e.Returns, g.reward), append(e.Lengths, g.length)
 	}
 	for _, g := range played {
-		e.StdReturn += (g.reward - e.MeanReturn) * (g.reward - e.MeanReturn)
+		e.StdReturn += float64((g.reward - e.MeanReturn) * (g.reward - e.MeanReturn))
 	}
 	if n > 1 {
 		e.StdReturn = math.Sqrt(e.StdReturn / (n - 1))

@@ -51,7 +51,7 @@ func (s *Stream) Uint64() uint64 { return s.pcg.Uint64() }
 func (s *Stream) Float64() float64 { return float64(s.pcg.Uint64()>>11) * 0x1p-53 }
 
 // Uniform returns a uniform number in [lo, hi).
-func (s *Stream) Uniform(lo, hi float64) float64 { return lo + (hi-lo)*s.Float64() }
+func (s *Stream) Uniform(lo, hi float64) float64 { return lo + float64((hi-lo)*s.Float64()) }
 
 // Intn returns a uniform integer in [0, n), without modulo bias. It panics if
 // n < 1.

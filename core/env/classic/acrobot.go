@@ -56,7 +56,7 @@ func (a *Acrobot) Reset(obs []byte) error {
 
 func (a *Acrobot) observe(obs []byte) {
 	s := &a.state
-	put(obs, math.Cos(s[0]), math.Sin(s[0]), math.Cos(s[1]), math.Sin(s[1]), s[2], s[3])
+	put(obs, cosine(s[0]), sine(s[0]), cosine(s[1]), sine(s[1]), s[2], s[3])
 }
 
 // Step applies the torque for a fifth of a second: one step of the classical
@@ -72,7 +72,7 @@ func (a *Acrobot) Step(action int32, obs []byte) (float32, env.End, error) {
 	k3 := acroDerivative(along(s, acroDT/2, k2), torque)
 	k4 := acroDerivative(along(s, acroDT, k3), torque)
 	for i := range s {
-		s[i] += acroDT / 6 * (k1[i] + 2*k2[i] + 2*k3[i] + k4[i])
+		s[i] += float64(acroDT / 6 * (k1[i] + float64(2*k2[i]) + float64(2*k3[i]) + k4[i]))
 	}
 	s[0], s[1] = wrap(s[0]), wrap(s[1])
 	s[2] = min(max(s[2], -acroMaxVel1), acroMaxVel1)
@@ -80,7 +80,7 @@ func (a *Acrobot) Step(action int32, obs []byte) (float32, env.End, error) {
 	a.state = s
 	a.observe(obs)
 
-	if -math.Cos(s[0])-math.Cos(s[1]+s[0]) > 1 {
+	if -cosine(s[0])-cosine(s[1]+s[0]) > 1 {
 		return 0, a.count(true), nil
 	}
 	return -1, a.count(false), nil
@@ -89,7 +89,7 @@ func (a *Acrobot) Step(action int32, obs []byte) (float32, env.End, error) {
 // along returns s + h·d.
 func along(s [4]float64, h float64, d [4]float64) [4]float64 {
 	for i := range s {
-		s[i] += h * d[i]
+		s[i] += float64(h * d[i])
 	}
 	return s
 }
@@ -100,13 +100,13 @@ func acroDerivative(s [4]float64, torque float64) [4]float64 {
 		m, l, lc, inertia, g = acroMass, acroLength, acroCentre, acroMoment, acroGravity
 	)
 	theta1, theta2, v1, v2 := s[0], s[1], s[2], s[3]
-	sin2, cos2 := math.Sin(theta2), math.Cos(theta2)
-	d1 := m*(lc*lc) + m*(l*l+lc*lc+2*l*lc*cos2) + inertia + inertia
-	d2 := m*(lc*lc+l*lc*cos2) + inertia
-	phi2 := m * lc * g * math.Cos(theta1+theta2-math.Pi/2)
-	phi1 := -m*l*lc*(v2*v2)*sin2 - 2*m*l*lc*v2*v1*sin2 + acroWeight*math.Cos(theta1-math.Pi/2) + phi2
-	a2 := (torque + d2/d1*phi1 - m*l*lc*(v1*v1)*sin2 - phi2) / (m*(lc*lc) + inertia - d2*d2/d1)
-	a1 := -(d2*a2 + phi1) / d1
+	sin2, cos2 := sine(theta2), cosine(theta2)
+	d1 := m*(lc*lc) + float64(m*(l*l+lc*lc+float64(2*l*lc*cos2))) + inertia + inertia
+	d2 := float64(m*(lc*lc+float64(l*lc*cos2))) + inertia
+	phi2 := float64(m * lc * g * cosine(theta1+theta2-math.Pi/2))
+	phi1 := float64(-m*l*lc*(v2*v2)*sin2) - float64(2*m*l*lc*v2*v1*sin2) + float64(acroWeight*cosine(theta1-math.Pi/2)) + phi2
+	a2 := (torque + float64(d2/d1*phi1) - float64(m*l*lc*(v1*v1)*sin2) - phi2) / (m*(lc*lc) + inertia - d2*d2/d1)
+	a1 := -(float64(d2*a2) + phi1) / d1
 	return [4]float64{v1, v2, a1, a2}
 }
 

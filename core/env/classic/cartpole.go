@@ -59,16 +59,16 @@ func (c *CartPole) Step(action int32, obs []byte) (float32, env.End, error) {
 	if action == 1 {
 		force = cartForce
 	}
-	sin, cos := math.Sin(theta), math.Cos(theta)
-	temp := (force + cartPoleMoment*(thetaDot*thetaDot)*sin) / cartTotalMass
-	thetaAcc := (cartGravity*sin - cos*temp) /
+	sin, cos := sine(theta), cosine(theta)
+	temp := (force + float64(cartPoleMoment*(thetaDot*thetaDot)*sin)) / cartTotalMass
+	thetaAcc := (float64(cartGravity*sin) - float64(cos*temp)) /
 		(cartHalfLength * (4.0/3.0 - cartPoleMass*(cos*cos)/cartTotalMass))
 	xAcc := temp - cartPoleMoment*thetaAcc*cos/cartTotalMass
 
-	x += cartTau * xDot
-	xDot += cartTau * xAcc
-	theta += cartTau * thetaDot
-	thetaDot += cartTau * thetaAcc
+	x += float64(cartTau * xDot)
+	xDot += float64(cartTau * xAcc)
+	theta += float64(cartTau * thetaDot)
+	thetaDot += float64(cartTau * thetaAcc)
 	c.state = [4]float64{x, xDot, theta, thetaDot}
 	put(obs, c.state[:]...)
 	return 1, c.count(math.Abs(x) > cartLimit || math.Abs(theta) > cartAngleLimit), nil

@@ -1,10 +1,6 @@
 package classic
 
-import (
-	"math"
-
-	"github.com/paceline-rl/paceline/core/env"
-)
+import "github.com/paceline-rl/paceline/core/env"
 
 // MountainCar is Gymnasium's MountainCar-v0: push a weak car left (0), not at
 // all (1) or right (2) until it has swung up the hill at position 0.5. Reward
@@ -46,7 +42,7 @@ func (m *MountainCar) Step(action int32, obs []byte) (float32, env.End, error) {
 		return 0, 0, errNotActive
 	}
 	x, v := m.state[0], m.state[1]
-	v += float64(action-1)*carForce + math.Cos(3*x)*-carGravity
+	v += float64(float64(action-1)*carForce) + float64(cosine(3*x)*-carGravity)
 	v = min(max(v, -carMaxSpeed), carMaxSpeed)
 	x = min(max(x+v, carMin), carMax)
 	if x == carMin && v < 0 {

@@ -42,7 +42,7 @@ func (c *CartPole) Render() (rgb []byte, width, height int, err error) {
 		pole  = scale * 2 * cartHalfLength
 	)
 	p := newCanvas(600, 400)
-	x := c.state[0]*scale + 300
+	x := float64(c.state[0]*scale) + 300
 	p.block(black, box{-25, 25, -15, 15}, 0, point{x, rail})
 	p.block(wood, box{-5, 5, -5, pole - 5}, -c.state[2], point{x, axle})
 	p.disc(violet, point{x, axle}, 5)
@@ -84,17 +84,17 @@ func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
 		clearance = 10                      // of the wheels' middle above the ground
 	)
 	ground := func(x float64) point {
-		return point{(x - carMin) * scale, (math.Sin(3*x)*0.45 + 0.55) * scale}
+		return point{float64((x - carMin) * scale), float64((float64(sine(3*x)*0.45) + 0.55) * scale)}
 	}
 	p := newCanvas(600, 400)
 	hills := make([]point, spans+1)
 	for i := range hills {
-		hills[i] = ground(carMin + (carMax-carMin)*float64(i)/spans)
+		hills[i] = ground(carMin + float64((carMax-carMin)*float64(i)/spans))
 	}
 	p.line(black, hills...)
 
 	x := m.state[0]
-	angle := math.Cos(3 * x) // not the slope's, but Gymnasium's
+	angle := cosine(3 * x) // not the slope's, but Gymnasium's
 	at := ground(x).plus(point{0, clearance})
 	p.block(black, box{-20, 20, 0, 20}, angle, at)
 	p.disc(grey, at.plus(point{10, 0}.turned(angle)), 8)
@@ -112,17 +112,17 @@ func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
 type point struct{ x, y float64 }
 
 func (p point) plus(q point) point    { return point{p.x + q.x, p.y + q.y} }
-func (p point) times(k float64) point { return point{k * p.x, k * p.y} }
+func (p point) times(k float64) point { return point{float64(k * p.x), float64(k * p.y)} }
 func (p point) whole() point          { return point{math.Trunc(p.x), math.Trunc(p.y)} }
 func (p point) turned(angle float64) point {
-	sin, cos := math.Sincos(angle)
-	return point{cos*p.x - sin*p.y, sin*p.x + cos*p.y}
+	sin, cos := sine(angle), cosine(angle)
+	return point{float64(cos*p.x) - float64(sin*p.y), float64(sin*p.x) + float64(cos*p.y)}
 }
 
 // towards returns the direction of q from p, of length 1.
 func (p point) towards(q point) point {
 	d := point{q.x - p.x, q.y - p.y}
-	return d.times(1 / math.Hypot(d.x, d.y))
+	return d.times(1 / math.Sqrt(float64(d.x*d.x)+float64(d.y*d.y)))
 }
 
 // left returns p a quarter turn to the left.
@@ -217,7 +217,7 @@ func (p *canvas) outline(corners []point) []point {
 	for i, q := range corners {
 		in := corners[(i+len(corners)-1)%len(corners)].towards(q)
 		out := q.towards(corners[(i+1)%len(corners)])
-		if along := in.x*out.x + in.y*out.y; along > -0.5 {
+		if along := float64(in.x*out.x) + float64(in.y*out.y); along > -0.5 {
 			edge = append(edge, q.plus(in.left().plus(out.left()).times(0.5/(1+along))))
 		} else {
 			edge = append(edge, q.plus(in.plus(in.left()).times(0.5)), q.plus(out.left().plus(out.times(-1)).times(0.5)))

@@ -1,0 +1,79 @@
+package classic
+
+import "math"
+
+// sine and cosine have the same bits on every processor. Those of package math have
+// not: on some, the compiler adds a product without rounding it first. On amd64 they
+// are package math's, whose method this is, that of the Cephes library: an angle is
+// reduced by a whole number of eighths of a turn, pi/4 being the sum of three numbers
+// of which the first two have so few bits that their products are exact, and a
+// polynomial of the rest's square is taken. Gymnasium's files of states hold.
+func sine(x float64) float64 {
+	if !(math.Abs(x) < reducible) {
+		return math.Sin(x)
+	}
+	eighths, z := reduce(math.Abs(x))
+	y := nearZero(z)
+	if eighths%4 == 2 {
+		y = nearOne(z)
+	}
+	if (eighths >= 4) != math.Signbit(x) {
+		return -y
+	}
+	return y
+}
+
+func cosine(x float64) float64 {
+	if !(math.Abs(x) < reducible) {
+		return math.Cos(x)
+	}
+	eighths, z := reduce(math.Abs(x))
+	y := nearOne(z)
+	if eighths%4 == 2 {
+		y = nearZero(z)
+	}
+	if eighths == 2 || eighths == 4 {
+		return -y
+	}
+	return y
+}
+
+// reducible is what an angle must be below for reduce to be exact; no state of ours,
+// but of one restored from elsewhere, is near it.
+const reducible = 1 << 29
+
+// reduce returns the even number of eighths of a turn, within a turn, that is next to
+// x, at least 0, and what is left of x, at most pi/4.
+func reduce(x float64) (eighths int, rest float64) {
+	const (
+		high   = 7.85398125648498535156e-1
+		middle = 3.77489470793079817668e-8
+		low    = 2.69515142907905952645e-15
+	)
+	n := uint64(x * (4 / math.Pi))
+	n += n % 2
+	k := float64(n)
+	return int(n % 8), ((x - float64(k*high)) - float64(k*middle)) - float64(k*low)
+}
+
+// nearZero is the sine of an angle of at most pi/4.
+func nearZero(z float64) float64 {
+	zz := z * z
+	p := float64(1.58962301576546568060e-10*zz) - 2.50507477628578072866e-8
+	p = float64(p*zz) + 2.75573136213857245213e-6
+	p = float64(p*zz) - 1.98412698295895385996e-4
+	p = float64(p*zz) + 8.33333333332211858878e-3
+	p = float64(p*zz) - 1.66666666666666307295e-1
+	return z + float64(z*zz*p)
+}
+
+// nearOne is its cosine.
+func nearOne(z float64) float64 {
+	zz := z * z
+	p := float64(-1.13585365213876817300e-11*zz) + 2.08757008419747316778e-9
+	p = float64(p*zz) - 2.75573141792967388112e-7
+	p = float64(p*zz) + 2.48015872888517045348e-5
+	p = float64(p*zz) - 1.38888888888730564116e-3
+	p = float64(p*zz) + 4.16666666666665929218e-2
+	return 1 - float64(0.5*zz) + float64(zz*zz*p)
+}
