@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/train"
+
 	"github.com/paceline-rl/paceline/core/settings"
 )
 
@@ -46,6 +48,12 @@ func TestResolve(t *testing.T) {
 		{func(c *Config) { c.Actor = ActorTarget }, ActorTarget, 10000},
 		{func(c *Config) { c.Concurrent = false }, ActorOnline, 1000},
 		{func(c *Config) { c.TrainFreq = 5000 }, ActorSnapshot, 5000},
+		{func(c *Config) { c.LearningRate, c.TargetUpdateInterval = 1e-3, 600 }, ActorSnapshot, 120},
+		{func(c *Config) { c.LearningRate, c.TargetUpdateInterval = 1e-3, 100 }, ActorSnapshot, 100},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 16, 8 }, ActorSnapshot, 16},
+		{func(c *Config) { c.LearningRate, c.Concurrent = 1e-3, false }, ActorOnline, 1000},
+		{func(c *Config) { c.LearningRateCurve = train.Curve{{Share: 0, Value: 1e-4}, {Share: 1, Value: 1e-3}} }, ActorSnapshot, 120},
+		{func(c *Config) { c.LearningRate = 0 }, ActorSnapshot, 1000},
 		{func(c *Config) { c.NumEnvs = 4096; c.BatchSize = 32; c.BufferSize = 1e6 }, ActorSnapshot, 4096},
 	} {
 		c := DefaultConfig()
