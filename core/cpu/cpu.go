@@ -8,6 +8,9 @@
 //	avx512      avx2, and AVX-512 F, DQ, BW and VL
 //	avx2        AVX2, FMA, BMI1 and BMI2
 //	generic     C for any processor (arm64 among them)
+//	portable    the best path above, but for the sums of networks' layers, which are
+//	            generic's: one order of sums and no fused products, so that a run has
+//	            the same bits on every processor
 //	go          no C at all; the only one in a build without cgo
 //
 // The best path that the machine runs is chosen when the program starts; the
@@ -38,11 +41,12 @@ const (
 	AVX512     = "avx512"
 	AVX2       = "avx2"
 	Generic    = "generic"
+	Portable   = "portable"
 	Go         = "go"
 )
 
 // names are all paths, best first.
-var names = []string{AVX512BF16, AVX512, AVX2, Generic, Go}
+var names = []string{AVX512BF16, AVX512, AVX2, Generic, Portable, Go}
 
 var (
 	paths           = supported()
@@ -63,7 +67,13 @@ func Err() error { return invalid }
 
 // AtLeast reports whether the path in use is the named one or a better one, so that
 // code written for it may run.
-func AtLeast(path string) bool { return slices.Index(names, chosen) <= slices.Index(names, path) }
+func AtLeast(path string) bool {
+	units := chosen
+	if units == Portable {
+		units = paths[0]
+	}
+	return slices.Index(names, units) <= slices.Index(names, path)
+}
 
 // supported returns the paths of this processor, operating system and build.
 func supported() []string {
@@ -79,7 +89,7 @@ func supported() []string {
 		list = append(list, AVX2)
 	}
 	if withC {
-		list = append(list, Generic)
+		list = append(list, Generic, Portable)
 	}
 	return append(list, Go)
 }

@@ -56,9 +56,36 @@ type layers struct {
 }
 
 var (
-	tables  = runnable(append(nativeTables(), &reference)) // best first
-	current atomic.Pointer[table]
+	tables   = runnable(append(withPortable(nativeTables()), &reference)) // best first
+	current  atomic.Pointer[table]
+	portable *table // nil in a build without C
 )
+
+// withPortable adds the path "portable" behind the C paths: the layers of the last one,
+// generic, and of the best that this machine runs what has the same bits on all.
+func withPortable(native []*table) []*table {
+	if len(native) == 0 {
+		return native
+	}
+	mixed := *runnable(slices.Clone(native))[0]
+	mixed.name, mixed.layers = cpu.Portable, native[len(native)-1].layers
+	portable = &mixed
+	return append(native, portable)
+}
+
+// HasPortable reports whether layers can be Portable in this build.
+func HasPortable() bool { return portable != nil }
+
+// layersOf returns what computes a layer.
+func layersOf(p Precision, isPortable bool) *layers {
+	if isPortable {
+		if portable == nil {
+			panic("kernel: a layer that is portable, in a build without C")
+		}
+		return &portable.layers[p]
+	}
+	return &current.Load().layers[p]
+}
 
 func init() {
 	if err := Use(cpu.Chosen()); err != nil {

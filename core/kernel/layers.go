@@ -13,6 +13,7 @@ type Conv struct {
 	// [channel, height, width].
 	PlanarIn, PlanarOut bool
 	Precision           Precision
+	Portable            bool // the same bits on every processor; see HasPortable
 }
 
 // OutH returns the height of the output; rows that do not fill a kernel are dropped.
@@ -53,7 +54,7 @@ func ConvPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32
 	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackLen())
 	atLeast("w", len(w), c.WeightLen())
-	current.Load().layers[c.Precision].convPack(t, packed, w, scale, c, ws)
+	layersOf(c.Precision, c.Portable).convPack(t, packed, w, scale, c, ws)
 }
 
 // ConvPackBack does the same, without scale, for ConvBackward: c.PackBackLen() floats.
@@ -61,7 +62,7 @@ func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackBackLen())
 	atLeast("w", len(w), c.WeightLen())
-	current.Load().layers[c.Precision].convPackBack(t, packed, w, c, ws)
+	layersOf(c.Precision, c.Portable).convPackBack(t, packed, w, c, ws)
 }
 
 // ConvForward computes y = relu(conv(x, w) + b) on n images: x [n, ...InLen],
@@ -70,14 +71,14 @@ func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 func ConvForward(t *Team, y, x, packed, b []float32, n int, c *Conv, ws []float32) {
 	c.checkForward(t, y, packed, b, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	current.Load().layers[c.Precision].convForward(t, y, x, nil, packed, b, n, c, ws)
+	layersOf(c.Precision, c.Portable).convForward(t, y, x, nil, packed, b, n, c, ws)
 }
 
 // ConvForwardU8 is ConvForward on bytes.
 func ConvForwardU8(t *Team, y []float32, x []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
 	c.checkForward(t, y, packed, b, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	current.Load().layers[c.Precision].convForward(t, y, nil, x, packed, b, n, c, ws)
+	layersOf(c.Precision, c.Portable).convForward(t, y, nil, x, packed, b, n, c, ws)
 }
 
 // ConvBackward overwrites dw [OutC, InC, Kernel, Kernel] and db [OutC] with the
@@ -90,7 +91,7 @@ func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Con
 	atLeast("x", len(x), n*c.InLen())
 	atLeast("dx", len(dx), n*c.InLen())
 	atLeast("packed", len(packed), c.PackBackLen())
-	current.Load().layers[c.Precision].convBackward(t, dw, db, dx, x, nil, 1, packed, y, dy, n, c, ws)
+	layersOf(c.Precision, c.Portable).convBackward(t, dw, db, dx, x, nil, 1, packed, y, dy, n, c, ws)
 }
 
 // ConvBackwardU8 is ConvBackward on bytes, the input being x * scale, without the
@@ -98,7 +99,7 @@ func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Con
 func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy []float32, n int, c *Conv, ws []float32) {
 	c.checkBackward(t, dw, db, y, dy, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	current.Load().layers[c.Precision].convBackward(t, dw, db, nil, nil, x, scale, nil, y, dy, n, c, ws)
+	layersOf(c.Precision, c.Portable).convBackward(t, dw, db, nil, nil, x, scale, nil, y, dy, n, c, ws)
 }
 
 // Flop returns the floating-point operations of one pass (forward, or one of the
@@ -114,6 +115,7 @@ type Dense struct {
 	In, Out   int
 	ReLU      bool
 	Precision Precision
+	Portable  bool // the same bits on every processor; see HasPortable
 }
 
 // DenseForward computes y = x·wᵀ + b, then max(0, y) where d.ReLU is set:
@@ -128,7 +130,7 @@ func DensePack(t *Team, packed, w []float32, d *Dense) {
 	d.checkShape(1)
 	atLeast("packed", len(packed), d.Out*d.In)
 	atLeast("w", len(w), d.Out*d.In)
-	current.Load().layers[d.Precision].densePack(t, packed, w, d)
+	layersOf(d.Precision, d.Portable).densePack(t, packed, w, d)
 }
 
 // DenseForwardPacked is DenseForward, to the bit, with what DensePack has made of w on
@@ -143,7 +145,7 @@ func (d *Dense) forward(t *Team, y, x, w []float32, packed bool, b []float32, n 
 	atLeast("x", len(x), n*d.In)
 	atLeast("w", len(w), d.Out*d.In)
 	atLeast("b", len(b), d.Out)
-	current.Load().layers[d.Precision].denseForward(t, y, x, w, packed, b, n, d, ws)
+	layersOf(d.Precision, d.Portable).denseForward(t, y, x, w, packed, b, n, d, ws)
 }
 
 // DenseBackward overwrites dw [Out, In] and db [Out] with the gradients summed over
@@ -163,7 +165,7 @@ func DenseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, 
 		atLeast("y", len(y), n*d.Out)
 	}
 	atLeast("dy", len(dy), n*d.Out)
-	current.Load().layers[d.Precision].denseBackward(t, dw, db, dx, x, w, y, dy, n, d, ws)
+	layersOf(d.Precision, d.Portable).denseBackward(t, dw, db, dx, x, w, y, dy, n, d, ws)
 }
 
 func (c *Conv) check(t *Team, n int, ws []float32) {

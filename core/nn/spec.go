@@ -2,6 +2,7 @@ package nn
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -52,6 +53,9 @@ type Spec struct {
 	// "orthogonal".
 	Init      string
 	Precision Precision
+	// ISA is "auto" (also ""), the processor's best path, or "portable": layers whose
+	// results have the same bits on every processor, and take several times as long.
+	ISA string
 	// RawImages lets images in as they are, 0 to 255, where Trunk says that they are
 	// divided by 255.
 	RawImages bool
@@ -158,6 +162,13 @@ func (s *Spec) layers() (list []layer, err error) {
 	if err != nil {
 		return nil, err
 	}
+	portable := s.ISA == "portable"
+	if s.ISA != "" && s.ISA != "auto" && !portable {
+		return nil, fmt.Errorf("isa: %q, must be \"auto\" or \"portable\"", s.ISA)
+	}
+	if portable && !kernel.HasPortable() {
+		return nil, errors.New("isa: portable, which this build has not: it was made without a C compiler")
+	}
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -205,9 +216,9 @@ func (s *Spec) layers() (list []layer, err error) {
 		l := &list[i]
 		l.gain = cmp.Or(l.gain, math.Sqrt2)
 		if l.conv != nil {
-			l.conv.Precision = precision
+			l.conv.Precision, l.conv.Portable = precision, portable
 		} else {
-			l.dense = &kernel.Dense{In: l.in, Out: l.out, ReLU: l.act == relu, Precision: precision}
+			l.dense = &kernel.Dense{In: l.in, Out: l.out, ReLU: l.act == relu, Precision: precision, Portable: portable}
 		}
 	}
 	return list, nil

@@ -30,13 +30,17 @@ type Saved struct {
 	Kind       Kind       `json:"kind"`
 	HostData   string     `json:"host_data,omitempty"`
 	RawImages  bool       `json:"raw_images,omitempty"`
+	ISA        string     `json:"isa,omitempty"`
 }
 
 // Saved returns s as files have it.
 func (s Spec) Saved() Saved {
-	o := s.Env.Obs
+	o, isa := s.Env.Obs, s.Net.ISA
+	if isa == "auto" {
+		isa = ""
+	}
 	return Saved{s.Set, s.Env.ID, o.DType.String(), o.Shape, o.FrameStack, s.Env.Action.N,
-		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind, s.HostData, s.Net.RawImages}
+		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind, s.HostData, s.Net.RawImages, isa}
 }
 
 // Shape says what a policy observes and how many actions it has, for errors and to
@@ -55,7 +59,7 @@ func (s Saved) Spec() (Spec, error) {
 		return spec, fmt.Errorf("policy.dtype: %q, must be uint8 or float32", s.DType)
 	}
 	spec.Env = env.Spec{ID: s.Env, Obs: obs, Action: env.ActionSpec{N: s.Actions}}
-	spec.Net = nn.Spec{Obs: obs, Trunks: s.Trunks, Heads: s.Heads, Precision: nn.Precision(s.Precision), RawImages: s.RawImages}
+	spec.Net = nn.Spec{Obs: obs, Trunks: s.Trunks, Heads: s.Heads, Precision: nn.Precision(s.Precision), ISA: s.ISA, RawImages: s.RawImages}
 	switch {
 	case s.Kind != Greedy && s.Kind != Categorical:
 		return spec, fmt.Errorf("policy.kind: %q, must be %s or %s", s.Kind, Greedy, Categorical)

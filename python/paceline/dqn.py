@@ -131,7 +131,7 @@ class DQN(Trainer):
     actor: whose weights act: "online", "target", "snapshot" (those at the
         window's start) or "auto". window: steps between two flushes of new
         experience into the replay memory; None: min(target_update_interval, 1000), where
-        concurrent at most the steps whose updates times learning_rate come to 0.03.
+        concurrent at most the steps whose updates times learning_rate come to 0.1.
     exploration_steps: steps over which epsilon falls, instead of
         exploration_fraction. precision: "fp32", or "bf16" for networks whose
         products multiply bfloat16 (sums and weights stay float32). double_q: Double

@@ -113,7 +113,7 @@ func (c *Config) fit(spec env.Spec) (nn.Spec, error) {
 		trunks = trunks[:1]
 	}
 	net := nn.Spec{
-		Obs: spec.Obs, Trunks: trunks, Precision: nn.Precision(c.Precision), RawImages: !c.NormalizeImages, Init: "uniform",
+		Obs: spec.Obs, Trunks: trunks, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages, Init: "uniform",
 		Heads: []nn.Head{{Name: "pi", Out: spec.Action.N}, {Name: "v", Out: 1, Trunk: len(trunks) - 1}},
 	}
 	if c.OrthoInit {

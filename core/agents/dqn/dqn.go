@@ -62,7 +62,7 @@ func (c *Config) network(spec env.Spec) nn.Spec {
 	if c.Policy == train.PolicyMLP {
 		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn}
 	}
-	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision), RawImages: !c.NormalizeImages}
+	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages}
 }
 
 // fit makes what the environments decide about: the policy where that is "auto",

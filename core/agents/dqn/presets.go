@@ -42,6 +42,7 @@ var sb3 = []settings.Row{
 	{"normalize_images", "true"},
 	{"num_envs", "1"},
 	{"precision", "fp32"},
+	{"isa", "auto"},
 	{"concurrent", "false"},
 	{"synchronized", "false"},
 	{"actor", "online"},

@@ -68,7 +68,7 @@ func (c *Config) run(s *train.Setup) onpolicy.Config {
 	return onpolicy.Config{
 		Net: nn.Spec{
 			Obs: s.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: c.NetArch, Activation: "tanh"}}, Init: "orthogonal",
-			Heads: []nn.Head{{Name: "pi", Out: s.Spec.Action.N, Gain: 0.01}, {Name: "v", Out: 1}}, Precision: nn.Precision(c.Precision), RawImages: !c.NormalizeImages,
+			Heads: []nn.Head{{Name: "pi", Out: s.Spec.Action.N, Gain: 0.01}, {Name: "v", Out: 1}}, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
 		},
 		NetSetting: fmt.Sprint("net_arch: ", c.NetArch), Horizon: c.NSteps, Optimizer: nn.OptimizerConfig{Name: "adam"},
 		Rate: func(total int64) train.Schedule { return train.Line(c.LearningRate, c.LearningRate, total) },

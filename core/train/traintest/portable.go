@@ -1,0 +1,84 @@
+package traintest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// PortableRun is a run that has one result on every processor.
+type PortableRun struct {
+	Name     string
+	Settings map[string]string // without isa
+	Updates  int64             // the run ends at or after so many
+	Slow     bool              // made in make test-portable alone
+}
+
+// Portable does runs with isa "portable" on every path of this machine with C, and
+// compares the digests of what they saw and learnt with those in testdata/portable.txt:
+// the same file holds for every processor. With PACELINE_WRITE_GOLDEN set it writes the
+// runs that the file does not have; what was written once stays.
+func Portable(t *testing.T, s Subject, runs []PortableRun) {
+	file := filepath.Join("testdata", "portable.txt")
+	want := map[string]string{}
+	if text, err := os.ReadFile(file); err == nil {
+		for _, line := range strings.Split(string(text), "\n") {
+			if name, digests, ok := strings.Cut(line, " | "); ok {
+				want[name] = digests
+			}
+		}
+	}
+	before := kernel.ISA()
+	defer func() { check(t, kernel.Use(before)) }()
+	paths := slices.DeleteFunc(kernel.ISAs(), func(isa string) bool { return isa == "go" || isa == "portable" })
+	if len(paths) == 0 {
+		t.Skip("a build without C has no portable path")
+	}
+	for _, run := range runs {
+		if run.Slow && os.Getenv("PACELINE_PORTABLE") == "" {
+			continue
+		}
+		for _, isa := range paths {
+			t.Run(run.Name+"/"+isa, func(t *testing.T) {
+				check(t, kernel.Use(isa))
+				got := s.portable(t, run)
+				if want[run.Name] == "" && os.Getenv("PACELINE_WRITE_GOLDEN") != "" {
+					f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+					check(t, err)
+					_, err = fmt.Fprintf(f, "%s | %s\n", run.Name, got)
+					check(t, err)
+					check(t, f.Close())
+					want[run.Name] = got
+				}
+				if got != want[run.Name] {
+					t.Errorf("%s, must be %s", got, want[run.Name])
+				}
+			})
+		}
+	}
+}
+
+// portable does one run, and returns its digests.
+func (s *Subject) portable(t *testing.T, run PortableRun) string {
+	c, err := train.NewConfig(s.Method)
+	check(t, err)
+	check(t, c.Set("isa", "portable"))
+	for name, value := range run.Settings {
+		check(t, c.Set(name, value))
+	}
+	tr, err := train.New(c, nil)
+	check(t, err)
+	defer tr.Close()
+	check(t, tr.Begin(1_000_000, 0))
+	for tr.Stats().Updates < run.Updates {
+		check(t, tr.Run(100, 0))
+	}
+	check(t, tr.Settle(0))
+	return s.digests(t, tr)
+}
