@@ -12,6 +12,7 @@ PUBLIC = {
     "bench": "MODES add_commands atari measure_pong modes_table run table",
     "bench.emulator": "GAMES_49 main measure text",
     "bench.envs": "Contender main measure ratios",
+    "bench.ffi": "main measure text",
     "bench.train": "Contender main measure ratios text",
     "bench.update": "Torch main measure text",
     "bench_emulator": "GAMES_49 main measure text",
