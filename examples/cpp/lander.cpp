@@ -31,7 +31,7 @@ class Lander : public paceline::Environment<float> {
   Lander(uint32_t, uint64_t seed) : random_(static_cast<std::minstd_rand::result_type>(seed)) {}
 
   void reset(float *obs) {
-    x_ = uniform(-2, 2), y_ = 4;
+    x_ = uniform(-2, 2), y_ = uniform(2, 4);
     vx_ = uniform(-0.5f, 0.5f), vy_ = -0.5f;
     angle_ = uniform(-0.3f, 0.3f), spin_ = uniform(-0.2f, 0.2f);
     steps_ = 0;
@@ -60,7 +60,7 @@ class Lander : public paceline::Environment<float> {
   }
 
   Outcome outcome() const {
-    if (std::fabs(x_) > 6 || y_ > 9) return Crashed; /* out of sight */
+    if (std::fabs(x_) > 3 || y_ > 5) return Crashed; /* out of sight */
     if (y_ > 0) return Flying;
     const bool gently = std::fabs(vx_) < 0.6f && vy_ > -1 && std::fabs(angle_) < 0.3f;
     return gently && std::fabs(x_) < 1 ? Landed : Crashed;
@@ -83,7 +83,7 @@ int main(int argc, char **argv) try {
   cfg.set("num_envs", 8)
       .set("net_arch", "64,64")
       .set("learning_starts", 1000)
-      .set("buffer_size", 60000)
+      .set("buffer_size", 50000)
       .set("batch_size", 64)
       .set("train_freq", 2)
       .set("learning_rate", 5e-4)
