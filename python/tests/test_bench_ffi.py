@@ -17,7 +17,6 @@ def test_command(process):
     assert {(r["work"], r["rows"]) for r in report["results"]} == ROWS and report["left_out"] == []
     for r in report["results"]:
         assert all(0 < r[language] < 1e5 for language in ("c", "cpp", "python")), r
-        assert r["c"] < r["python"], r
         assert ("kernels" in r) == r["work"].startswith("act")
     assert report["cnn_over_kernels"] > 0.5
     assert "act, 64-64 MLP, 8" in ffi.text(report)
