@@ -87,7 +87,7 @@ int main(int argc, char **argv) try {
       .set("batch_size", 64)
       .set("train_freq", 2)
       .set("learning_rate", 5e-4)
-      .set("learning_rate_final", 1e-4)
+      .set("learning_rate_final", 1e-5)
       .set("target_update_interval", 1000)
       .set("double_q", true)
       .set("exploration_steps", 20000)

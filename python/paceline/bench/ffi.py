@@ -1,8 +1,9 @@
 """`paceline bench ffi`: microseconds of calls of the library from C, C++ and Python.
 
 The programs ffi.c and ffi.cpp of this folder are compiled with the machine's compilers (CC and
-CXX are honoured). They, Python and the kernels take turns; every figure is a median over the
-turns, of medians over stretches of calls of a millisecond.
+CXX are honoured). They, Python and the kernels take turns. In a turn a figure is the median over
+stretches of calls of a millisecond; of the turns the least one counts, as other processes can only
+make a call slower.
 """
 
 from __future__ import annotations
@@ -56,7 +57,6 @@ def measure(rounds: int) -> dict[str, Any]:
     if rounds < 1:
         raise PacelineError(f"rounds: {rounds}, must be at least 1")
     times: dict[Key, dict[str, list[float]]] = {}
-    ratios: list[float] = []  # of the turns' own, as a machine's pace changes meanwhile
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         policies = _policies(folder)
@@ -67,16 +67,15 @@ def measure(rounds: int) -> dict[str, Any]:
             inside = run("forward", {"rows": ROWS, "trials": 1})
             turn["kernels"] = {(f"act {r['network']}", r["rows"]): r["kernels_us"][0] for r in inside["results"]}
             for column, cells in turn.items():
-                for key, time in cells.items():
-                    times.setdefault(key, {}).setdefault(column, []).append(time)
-            if "c" in turn:
-                ratios.append(turn["c"]["act cnn", 1] / turn["kernels"]["act cnn", 1])
+                for key, took in cells.items():
+                    times.setdefault(key, {}).setdefault(column, []).append(took)
     results = [
-        {"work": work, "rows": rows} | {column: statistics.median(each) for column, each in cells.items()}
+        {"work": work, "rows": rows} | {column: min(each) for column, each in cells.items()}
         for (work, rows), cells in times.items()
         if "python" in cells  # the kernels have been measured on more rows
     ]
-    ratio = statistics.median(ratios) if ratios else None
+    cnn = {column: min(each) for column, each in times["act cnn", 1].items()}
+    ratio = cnn["c"] / cnn["kernels"] if "c" in cnn else None
     return {"isa": inside["isa"], "rounds": rounds, "results": results, "cnn_over_kernels": ratio, "left_out": left_out}
 
 
