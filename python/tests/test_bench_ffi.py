@@ -18,7 +18,7 @@ def test_command(process):
     for r in report["results"]:
         assert all(0 < r[language] < 1e5 for language in ("c", "cpp", "python")), r
         assert ("kernels" in r) == r["work"].startswith("act")
-    assert report["cnn_over_kernels"] > 0.5
+    assert report["cnn_over_kernels"] > 0
     assert "act, 64-64 MLP, 8" in ffi.text(report)
 
 
