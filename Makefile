@@ -62,8 +62,9 @@ learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C beside stable-baselines3's on 
 	@$(PIP) install 'stable-baselines3>=2.3'
 	@$(PY) examples/python/learn.py --sb3
 
-bench: $(VENV)/.atari ## print the tables of the README: update time, four modes, Pong
+bench: $(VENV)/.atari ## print the tables of the README: update time, calls, four modes, Pong
 	@$(PY) -m paceline bench update
+	@$(PY) -m paceline bench ffi
 	@$(PY) -m paceline bench modes
 	@$(PY) -m paceline bench pong
 	@$(PY) -m paceline bench envs
@@ -187,7 +188,7 @@ check-each:
 	go vet ./...
 	go mod tidy -diff
 	go test -count=1 ./core
-	find capi core examples include \( -name '*.[ch]' -o -name '*.[ch]pp' \) -exec $(CHECK)/bin/clang-format --dry-run -Werror {} +
+	find capi core examples include python \( -name '*.[ch]' -o -name '*.[ch]pp' \) -exec $(CHECK)/bin/clang-format --dry-run -Werror {} +
 	$(CHECK)/bin/ruff check --quiet --cache-dir $(CHECK)/ruff
 	$(CHECK)/bin/ruff format --check --quiet --cache-dir $(CHECK)/ruff
 	$(CHECK)/bin/mypy --cache-dir $(CHECK)/mypy --no-error-summary

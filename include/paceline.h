@@ -769,7 +769,8 @@ PACELINE_API void paceline_vec_free(paceline_vec *v);
  * defaults) and writes its report, a JSON object.
  * "modes": {"env", "num_envs": [..], "num_threads", "steps", "trials"} - steps/s of the
  * four modes. "update": {"batch", "act": [rows..], "precisions": [..], "threads": [..],
- * "trials"} - milliseconds of minibatch updates and of acting, and the peak beside them. */
+ * "trials"} - milliseconds of minibatch updates and of acting, and the peak beside them.
+ * "forward": {"rows": [..], "trials"} - microseconds of small forward passes on one thread. */
 PACELINE_API int paceline_bench(char **out, const char *name, const char *options);
 
 /* --------------------------------------------------- 11 the Atari console */

@@ -129,12 +129,14 @@ examples() {
     echo "left out, as there are no ROM files: the Atari example"
   fi
   cplusplus || return 0
-  $CXX -std=c++17 $CPP "$root/examples/cpp/custom_env.cpp" $(linked lib) -o custom_env_cpp && timeout 60 ./custom_env_cpp
+  for e in custom_env lander; do
+    $CXX -std=c++17 $CPP "$root/examples/cpp/$e.cpp" $(linked lib) -o "${e}_cpp" && timeout 60 "./${e}_cpp" || return 1
+  done
 }
 
 attempt headers headers
 attempt symbols symbols
-if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ example"; fi
+if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ examples"; fi
 attempt plugins plugins
 program structs lib "$here/abi.txt"
 for test in smoke nulls handles bad_env vec vec_atari push files resume threads fork calls console; do program $test lib; done

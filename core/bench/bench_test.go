@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,53 @@ func TestBenchUpdate(t *testing.T) {
 	} {
 		if _, err := Bench("update", options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", options, err, want)
+		}
+	}
+}
+
+func TestBenchForward(t *testing.T) {
+	text, err := Bench("forward", `{"rows": [1, 3], "trials": 2}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r ForwardReport
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Results) != 4 {
+		t.Fatalf("%d results, want two networks on two numbers of rows", len(r.Results))
+	}
+	for _, c := range r.Results {
+		if len(c.Kernels) != 2 || len(c.Whole) != 2 || c.Kernels[0] <= 0 || c.Whole[1] <= 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+	for want, options := range map[string]string{
+		"options: rows 0, must be 1 to 65536":      `{"rows": [0]}`,
+		"options: trials 0, must be at least 1":    `{"trials": 0}`,
+		"options: {\"threads\": 1}: json: unknown": `{"threads": 1}`,
+	} {
+		if _, err := Bench("forward", options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", options, err, want)
+		}
+	}
+}
+
+// What is timed as kernels must be what the network does.
+func TestForwardKernelsComputeTheNetwork(t *testing.T) {
+	for _, name := range []string{"mlp", "cnn"} {
+		r := ForwardResult{Network: name, Rows: 3}
+		if err := r.prepare(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.kernels(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.whole(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(r.outputs[0], r.outputs[1]) {
+			t.Errorf("%s: the kernels give %v, the network %v", name, r.outputs[0], r.outputs[1])
 		}
 	}
 }

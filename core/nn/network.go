@@ -37,6 +37,7 @@ func (n *network) Forward(p *Params, obs []byte, rows int) (Outputs, error) {
 	if err := n.graph.layout.checkParams("parameters", p); err != nil {
 		return Outputs{}, err
 	}
+	n.graph.layout = p.Layout // an equal one, which the next call's check knows again at once
 	n.graph.rows = rows
 	n.graph.bind(p, obs)
 	defer n.graph.release()

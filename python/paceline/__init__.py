@@ -7,19 +7,33 @@
         model.save("cartpole.paceline")
 
 DQN and A2C have stable-baselines3's keywords. Importing this package registers its
-environments with Gymnasium ("paceline/Pong-v0") and does not load the library: that
-happens at first use, so that a program may fork its workers before.
+environments with Gymnasium ("paceline/Pong-v0"), whichever of the two is imported first.
+It imports neither NumPy nor Gymnasium and does not load the library: that happens at
+first use, so that a program may fork its workers before.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 from .envs import registration
 
+TYPE_CHECKING = False  # typing's, without importing it
 if TYPE_CHECKING:
+    from typing import Any
+
+    # The modules of _MODULES and the names of _WHERE.
+    from . import (
+        bench as bench,
+        callbacks as callbacks,
+        envpool as envpool,
+        errors as errors,
+        sb3 as sb3,
+        schedules as schedules,
+        single as single,
+        workers as workers,
+    )  # fmt: skip
     from .a2c import A2C
     from .dqn import DQN
     from .envs.single import make
@@ -56,16 +70,18 @@ __all__ = [
     "make_vec",
 ]
 
-registration.register()
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
-    if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'paceline' has no attribute {name!r}")
+registration.register_with_gymnasium()
 
 
 def __dir__() -> list[str]:
     return sorted([*__all__, *_MODULES])
+
+
+if not TYPE_CHECKING:  # so that a type checker refuses names that there are not
+
+    def __getattr__(name: str) -> Any:
+        if name in _WHERE:
+            return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
+        if name in _MODULES:
+            return importlib.import_module(f".{name}", __name__)
+        raise AttributeError(f"module 'paceline' has no attribute {name!r}")

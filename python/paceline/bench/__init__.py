@@ -1,4 +1,4 @@
-"""Measurements: `paceline bench modes | update | train | emulator | envs | pong`."""
+"""Measurements: `paceline bench modes | update | ffi | train | emulator | envs | pong`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from .. import _lib
 from .._arguments import autoreset_metadata
 from ..errors import PacelineError, PacelineWarning
-from . import emulator, envs, train, update
+from . import emulator, envs, ffi, train, update
 from .envs import numbers
 
 # (label, concurrent, synchronized), as in the paper's table 1.
@@ -45,6 +45,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     sub = command("update", update.main, "milliseconds of minibatch updates and of acting, beside the processor's peak and PyTorch")
     sub.add_argument("--rounds", type=int, default=10, help="turns that ours and PyTorch take (default 10)")
     sub.add_argument("--no-torch", action="store_true", help="ours alone")
+
+    sub = command("ffi", ffi.main, "microseconds of calls of the library from C, C++ and Python")
+    ffi.add_arguments(sub)
 
     sub = command("train", train.main, "steps/s while training on Pong, ours, stable-baselines3's and a loop's of PyTorch, in turns")
     train.add_arguments(sub)

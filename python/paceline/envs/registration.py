@@ -5,12 +5,22 @@
     gymnasium.make_vec("paceline/Pong-v0", num_envs=8, vectorization_mode="vector_entry_point")
     gymnasium.make("paceline/CartPole-v1")
 
-Importing paceline registers them, which loads nothing of it, the library least of all.
+Importing paceline registers them, and imports neither Gymnasium nor the library. Gymnasium has
+no entry points that it would find them by: where it is imported already, they are registered at
+once; else as soon as it is, by an import hook that removes itself then. Without Gymnasium
+nothing happens.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+
+TYPE_CHECKING = False  # typing's, without importing it
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 # test_registration.py compares these with the library's.
 CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Catch-v0", "Bricks-v0")
@@ -36,6 +46,59 @@ def register() -> None:
         id = f"paceline/{name}{version}"
         if id not in registry:
             add(id=id, entry_point=f"{__name__}:_single", vector_entry_point=f"{__name__}:_vector", kwargs={"name": name})
+
+
+def register_with_gymnasium() -> None:
+    """Registers all ids now if Gymnasium is imported, or else as soon as it is."""
+    # The hook comes first, so that an import by another thread is not missed in between.
+    if _Hook not in sys.meta_path:
+        sys.meta_path.insert(0, _Hook)
+    if sys.modules.get(_REGISTRY) is not None:
+        _Hook.done()
+
+
+_REGISTRY = "gymnasium.envs.registration"  # the module that has Gymnasium's list; gymnasium always imports it
+
+
+class _Hook:
+    """A finder in sys.meta_path: leaves finding Gymnasium's list to the others, and registers the ids once it is loaded."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != _REGISTRY:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is cls else getattr(finder, "find_spec", None)
+            found: ModuleSpec | None = find(name, path, target) if find else None
+            if found:
+                if hasattr(found.loader, "exec_module"):
+                    found.loader = _Loader(found.loader)  # type: ignore[assignment]
+                return found
+        return None
+
+    @classmethod
+    def done(cls) -> None:
+        """Registers the ids and removes the hook."""
+        register()
+        # A new list: removing an entry would make imports by other threads skip the one behind it.
+        sys.meta_path = [finder for finder in sys.meta_path if finder is not cls]
+
+
+class _Loader:
+    """Loads the module with the loader that was found, which is all that the module sees, and then registers the ids."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        _Hook.done()  # an import that failed is tried again, with the hook
 
 
 def spec(name: str) -> Any:

@@ -1,0 +1,131 @@
+"""What importing costs, and that Gymnasium has the environments whichever is imported first."""
+
+import pytest
+
+import paceline
+
+HEAVY = {"numpy", "gymnasium", "ctypes", "paceline._lib", "paceline._ffi", "paceline.vec", "paceline.envs.vec"}
+
+
+def milliseconds(process, code, runs=6):
+    """The least of what code prints in several new processes: what it costs where nothing else runs."""
+    return min(float(process(code, options=()).stdout) for _ in range(runs))
+
+
+def test_importing_takes_less_than_50_milliseconds(process):
+    took = milliseconds(process, "import time; began = time.perf_counter(); import paceline; print(1e3 * (time.perf_counter() - began))")
+    assert took < 50, f"{took:.1f} ms"
+
+
+def test_loading_and_the_first_call_take_less_than_100_milliseconds(process):
+    code = """
+import time
+from paceline import _lib
+began = time.perf_counter()
+_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, b"dqn")
+print(1e3 * (time.perf_counter() - began))
+"""
+    took = milliseconds(process, code)
+    assert took < 100, f"{took:.1f} ms"
+
+
+def test_importing_imports_nothing_and_starts_no_thread(process):
+    code = f"""
+import sys, paceline
+assert not {HEAVY} & set(sys.modules), {HEAVY} & set(sys.modules)
+assert "Threads:\\t1\\n" in open("/proc/self/status").read()
+assert "libpaceline" not in open("/proc/self/maps").read()
+dir(paceline), paceline.envs.registration.ATARI, paceline.linear(1, 0), paceline.PacelineError
+assert not {HEAVY} & set(sys.modules), {HEAVY} & set(sys.modules)
+"""
+    process(code, options=())
+
+
+def test_star_and_dir_have_every_public_name(process):
+    process("from paceline import *; import paceline; assert all(globals()[name] is getattr(paceline, name) for name in paceline.__all__)")
+    assert set(paceline.__all__) <= set(dir(paceline))
+
+
+# ---------------------------------------------------------------- Gymnasium
+
+CHECK = """
+import inspect, sys, gymnasium.envs.registration as r
+ours = {id for id in gymnasium.registry if id.startswith("paceline/")}
+assert ours == {f"paceline/{name}" for name in paceline.envs.registration.CLASSIC} | {
+    f"paceline/{game}-v0" for game in paceline.envs.registration.ATARI}, ours
+# Nothing stays behind: not the hook, nor its loader.
+assert not [finder for finder in sys.meta_path if "paceline" in getattr(finder, "__module__", "")]
+assert type(r.__loader__) is type(r.__spec__.loader) is type(gymnasium.__loader__) and inspect.getsource(r)
+gymnasium.register_envs(paceline)
+envs = gymnasium.make_vec("paceline/CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
+assert envs.reset(seed=1)[0].shape == (2, 4)
+assert gymnasium.make("paceline/CartPole-v1").reset(seed=1)[0].shape == (4,)
+"""
+
+
+@pytest.mark.parametrize(
+    "names", ["paceline, gymnasium", "gymnasium, paceline", "paceline, gymnasium.vector", "paceline, gymnasium.envs.registration"]
+)
+def test_either_is_imported_first(process, names):
+    process(f"import {names}\n{CHECK}", options=("-W", "error"))
+
+
+@pytest.mark.parametrize("first", ["paceline", "gymnasium"])
+def test_worker_processes(process, first):
+    process("spawned.py", first)
+
+
+def test_without_gymnasium(process):
+    process("""
+import sys
+sys.modules["gymnasium"] = None
+import paceline
+assert paceline.linear(1, 0) and "DQN" in dir(paceline)
+try:
+    import gymnasium
+except ModuleNotFoundError:
+    pass
+""")
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    """Makes a module gymnasium whose registration has the given lines."""
+
+    def make(lines):
+        (tmp_path / "gymnasium/envs").mkdir(parents=True)
+        (tmp_path / "gymnasium/__init__.py").write_text("from gymnasium.envs import registration")
+        (tmp_path / "gymnasium/envs/__init__.py").touch()
+        (tmp_path / "gymnasium/envs/registration.py").write_text(
+            f"{lines}\nregistry = {{}}\ndef register(id, **keywords): registry[id] = keywords\n"
+        )
+        return f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+
+    return make
+
+
+def test_an_import_that_fails_is_tried_again(process, stand_in):
+    path = stand_in("import broken")
+    process(f"""
+{path}
+import paceline
+for attempt in range(2):
+    try:
+        import gymnasium
+    except ModuleNotFoundError:
+        sys.modules["broken"] = sys
+import gymnasium
+assert "paceline/Pong-v0" in gymnasium.registration.registry
+""")
+
+
+def test_another_thread_is_importing_gymnasium(process, stand_in):
+    path = stand_in(
+        "import threading, time; thread = threading.Thread(target=lambda: __import__('paceline')); thread.start(); time.sleep(0.3)"
+    )
+    process(f"""
+{path}
+import gymnasium
+gymnasium.registration.thread.join()
+assert "paceline/Pong-v0" in gymnasium.registration.registry
+""")
