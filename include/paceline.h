@@ -277,8 +277,8 @@ enum paceline_end { PACELINE_TERMINATED = 1, PACELINE_TRUNCATED = 2 };
  * pointer to it. Return 0, or another number after paceline_set_callback_error
  * ("..."): the run in progress then returns PACELINE_ECALLBACK with that text
  * and the environment's number; the next run resets that environment and goes on.
- * Make no paceline call on the same trainer from inside, *_free least of all: it
- * would wait for itself. Leave a function by returning only: longjmp and
+ * Make no paceline call on the same trainer from inside: it gives PACELINE_EBUSY,
+ * paceline_trainer_free too. Leave a function by returning only: longjmp and
  * pthread_exit are undefined, and a C++ function must not let an exception out
  * (paceline.hpp sees to that). A crash in one ends the process, by SIGQUIT and with
  * a report of Go's on the standard error. Functions run in the default
@@ -299,8 +299,8 @@ typedef struct paceline_env_table {
    * the reward (finite, as float observations must be) and the bits of enum
    * paceline_end. */
   int (*step)(void *env, const void *action, void *obs, float *reward, uint8_t *ended);
-  /* Both or none. save writes the whole state, its random numbers too, into buf;
-   * *len: size of buf going in, bytes needed coming out; with buf NULL or too
+  /* Both or none. save writes the whole state, its random numbers too, into buf (at
+   * most 256 MiB); *len: size of buf going in, bytes needed coming out; with buf NULL or too
    * small only *len is written and 0 returned. Without them a checkpoint starts
    * new episodes when it is loaded. */
   int (*save)(void *env, void *buf, size_t *len);
@@ -320,8 +320,8 @@ PACELINE_API void paceline_set_callback_error(const char *text);
 /* An environment in a shared library of its own, which need not be linked with this
  * one, exports one function called paceline_env_open. It fills in *out, which comes
  * zeroed with struct_size set, and returns 0, or another number after
- * host->set_callback_error("..."). host is valid for ever. It must not call
- * paceline_env_load. */
+ * host->set_callback_error("..."). host is valid for ever. paceline_env_load called
+ * inside it fails. */
 typedef struct paceline_host {
   uint32_t struct_size;
   int32_t abi_version;                          /* PACELINE_ABI_VERSION of the library that loads it */
@@ -525,9 +525,9 @@ PACELINE_API int paceline_trainer_load(paceline_trainer *t, const char *path);
 PACELINE_API int paceline_trainer_load_experience(paceline_trainer *t, const char *path);
 
 /* Stops, waits for the threads (at most one environment step and one update)
- * and frees; a run in progress on another thread returns. Not from inside an
- * environment of its own. */
-PACELINE_API void paceline_trainer_free(paceline_trainer *t);
+ * and frees; a run in progress on another thread returns. Inside a function of its own
+ * environments, which it would wait for: PACELINE_EBUSY, and nothing is freed. */
+PACELINE_API int paceline_trainer_free(paceline_trainer *t);
 
 /* ---------------------------------------- 7 environments that you step */
 
@@ -760,8 +760,9 @@ PACELINE_API int paceline_vec_restore(paceline_vec *v, uint32_t i, const void *s
 PACELINE_API int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width, paceline_vec *v,
                                      uint32_t i);
 
-/* Waits for the environments that are under way and frees all; a recv in progress returns. */
-PACELINE_API void paceline_vec_free(paceline_vec *v);
+/* Waits for the environments that are under way and frees all; a recv in progress returns.
+ * Inside a function of its own environments: PACELINE_EBUSY, and nothing is freed. */
+PACELINE_API int paceline_vec_free(paceline_vec *v);
 
 /* --------------------------------------------------------- 10 benchmarks */
 
