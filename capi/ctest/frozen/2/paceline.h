@@ -68,7 +68,7 @@
  *   by pidfd or in a handler.
  * Memory.  Loading reserves about 1 GB of address space, most of which is never
  *   used: under a smaller limit (ulimit -v) the process is ended by Go's runtime.
- * Environment variables.  Read when the library is loaded: PACELINE_ISA (the
+ * Environment variables.  Those that the process was started with: PACELINE_ISA (the
  *   vector units to use: go, generic, avx2, avx512, avx512bf16; a name that this
  *   machine cannot run is an error when a trainer is made), PACELINE_ROMS_DIR and
  *   ALE_ROMS_DIR (section 11), and those of Go's runtime (GOMAXPROCS, GODEBUG,
@@ -78,7 +78,14 @@
  *   what you do not set to zero. The library reads and writes no more than that; a
  *   larger size from a newer header is refused with PACELINE_EVERSION. What this
  *   version does not do yet is refused with a sentence, where an entry says so.
- *   Versions 0.x may change anything.
+ *   Versions 0.x may change anything; PACELINE_ABI_VERSION then grows, and with it
+ *   the library's SONAME, unless what was compiled against the older header goes on
+ *   working: structs grow at their end, enums and functions are added.
+ * Deprecation.  From 1.0 on a function, a field or a number stays for as long as
+ *   PACELINE_ABI_VERSION does. What should not be used any more is marked
+ *   "deprecated since VERSION: use THIS" in its entry, works as before for at least
+ *   two minor versions and one year, and only then goes, with a new ABI number. A
+ *   number of an enum that went is never used again.
  * Units.  "step" is one decision of one environment (an agent step).
  */
 #ifndef PACELINE_H
