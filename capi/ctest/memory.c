@@ -44,7 +44,7 @@ static void wide_network(void) {
   TRAINER("dqn", "net_arch: [16000 16000]", "env", "CartPole-v1", "net_arch", "16000,16000", "buffer_size", "10000");
 }
 static void wide_network_a2c(void) {
-  TRAINER("a2c", "policy: MlpPolicy", "env", "CartPole-v1", "net_arch_pi", "14000,14000", "net_arch_vf", "14000,14000");
+  TRAINER("a2c", "policy: MlpPolicy", "env", "CartPole-v1", "net_arch_pi", "11500,11500", "net_arch_vf", "11500,11500");
 }
 static void large_batch(void) {
   TRAINER("dqn", "batch_size: 65536", "env", "Catch-v0", "batch_size", "65536", "buffer_size", "70000");

@@ -93,7 +93,7 @@ symbols() {
   nm -D --defined-only "$PACELINE_LIBRARY" | grep -v "@@PACELINE_$abi\$" | grep -v " A PACELINE_$abi\$" && { echo "symbols without the version PACELINE_$abi"; return 1; }
   readelf -d "$PACELINE_LIBRARY" | grep -q 'FLAGS_1.*NOW' || { echo "the library is not bound at once: -z now"; return 1; }
   readelf -d "$PACELINE_LIBRARY" | grep -q NODELETE || { echo "NODELETE is missing"; return 1; }
-  readelf -d "$PACELINE_LIBRARY" | grep -q 'FLAGS .*STATIC_TLS' || { echo "STATIC_TLS is missing: is there thread-local data of another model?"; return 1; }
+  readelf -d "$PACELINE_LIBRARY" | grep -q '(FLAGS).*STATIC_TLS' || { echo "STATIC_TLS is missing: is there thread-local data of another model?"; return 1; }
   tls=$(readelf -lW "$PACELINE_LIBRARY" | awk '$1 == "TLS" { print $6 }')
   [ $((tls)) -le 16 ] || { echo "thread-local data: $((tls)) bytes, must be at most 16"; return 1; }
   (cd "$root" && "$GO" list -deps ./capi/libpaceline) | grep -x os/signal && { echo "os/signal is linked in"; return 1; }
@@ -166,7 +166,7 @@ program plugin lib "$build/plugins"
 program masks lib "$build/plugins/masked.so"
 program inside lib "$build/plugins/pries.so"
 for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
-for test in load signals float_mode memory twins environment; do program $test -; done
+for test in load signals float_mode memory twins environment keys; do program $test -; done
 program panic testlib
 attempt examples examples
 attempt reproducible reproducible
