@@ -6,7 +6,8 @@
 # folder: where to build. seconds: of each part that has no end of its own. parts: as
 # printed; none: all. Each says how long it took, and how much was done. Needs clang and
 # valgrind (Debian: apt-get install clang llvm valgrind). What fuzzing finds is written to
-# the testdata folders of the packages, or to folder/fuzz_abi: it is mended, and committed.
+# the testdata folders of the packages, or to folder/fuzz_abi.*: it is mended, and committed
+# there or in deep/seeds, which run.sh runs.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
 CC=${CC:-cc} GO=${GO:-go}
@@ -63,7 +64,7 @@ fuzz_abi() {
   need clang || return 1
   mkdir -p "$build/fuzz_abi"
   clang $C -DFUZZ -fsanitize=fuzzer,address "$here/random_calls.c" -L"$build/lib" -lpaceline -Wl,-rpath,"$build/lib" -lpthread -lm -o "$build/fuzz" &&
-    ASAN_OPTIONS=detect_leaks=0 "$build/fuzz" -max_total_time="$T" -max_len=2048 -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$build/fuzz_abi/" "$build/fuzz_abi" 
+    ASAN_OPTIONS=detect_leaks=0 "$build/fuzz" -max_total_time="$T" -max_len=2048 -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$build/fuzz_abi." "$build/fuzz_abi" "$here/deep/seeds"
 }
 
 "$root/capi/build.sh" "$build/lib" || exit 1

@@ -2,8 +2,9 @@
  * all handles: each returns a code of the header, with a text of one line where it fails, and
  * nothing crashes, hangs or panics.
  *
- *     random_calls [seconds [threads [seed]]]
+ *     random_calls [seconds [threads [seed [file ...]]]]
  *
+ * The files are what libFuzzer has kept: their bytes are drawn first, one file after the other.
  * Compiled with -DFUZZ it is libFuzzer's target instead: its bytes are what is drawn. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -343,17 +344,22 @@ static void free_all(void) {
     for (int i = 0; i < 100 * SLOTS; i++) keep(&s, k, NULL);
 }
 
-#ifdef FUZZ
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+/* One after the other the calls that bytes stand for. */
+static void replay(const uint8_t *bytes, size_t size) {
   static arrays a;
-  static int prepared;
-  if (!prepared++) prepare();
   static family f;
   if (f.obs.kind == 0) f = counters(SOUND, 0);
   source s = {.bytes = bytes, .left = size, .family = &f};
   while (s.left > 0) call(&s, &a);
   free_all();
+}
+
+#ifdef FUZZ
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  static int prepared;
+  if (!prepared++) prepare();
+  replay(bytes, size);
   return 0;
 }
 #else
@@ -375,6 +381,14 @@ int main(int argc, char **argv) {
   uintptr_t seed = argc > 3 ? (uintptr_t)atol(argv[3]) : 1;
   pthread_t threads[64];
   prepare();
+  for (int i = 4; i < argc; i++) {
+    static uint8_t bytes[4096];
+    FILE *f = fopen(argv[i], "rb");
+    CHECK(f != NULL);
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    replay(bytes, size);
+  }
   end = now() + seconds;
   for (int i = 0; i < n; i++) pthread_create(&threads[i], NULL, worker, (void *)(seed * 64 + (uintptr_t)i));
   for (int i = 0; i < n; i++) pthread_join(threads[i], NULL); /* a call that hangs meets the time limit */

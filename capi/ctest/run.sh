@@ -161,10 +161,11 @@ attempt abi abi
 attempt frozen frozen
 if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ example"; fi
 attempt plugins plugins
-for test in structs smoke nulls handles bad_env vec vec_atari push files resume threads fork calls cycles random_calls console; do program $test lib; done
+for test in structs smoke nulls handles bad_env vec vec_atari push files resume threads fork calls cycles console; do program $test lib; done
 program plugin lib "$build/plugins"
 program masks lib "$build/plugins/masked.so"
 program inside lib "$build/plugins/pries.so"
+program random_calls lib 5 4 1 "$here"/deep/seeds/*
 for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
 for test in load signals float_mode memory twins environment keys; do program $test -; done
 program panic testlib
