@@ -229,7 +229,7 @@ static void call(source *s, arrays *a) {
                            .shape = {1 + draw(s, 4)}};
       paceline_spec action = {
           .struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = draw(s, 5)};
-      if (draw(s, 8) == 0) obs.shape[0] = (int64_t)((uint64_t)draw(s, 0) << draw(s, 40));
+      if (draw(s, 8) == 0) obs.shape[0] = (int64_t)((uint64_t)(1 + draw(s, 0)) << (32 + draw(s, 20)));
       if (say(paceline_trainer_new_push((paceline_trainer **)&made, c, &obs, &action)) == 0) keep(s, TRAINER, made);
       paceline_config_free(c);
       break;
@@ -350,6 +350,7 @@ static void replay(const uint8_t *bytes, size_t size) {
   static family f;
   if (f.obs.kind == 0) f = counters(SOUND, 0);
   source s = {.bytes = bytes, .left = size, .family = &f};
+  memset(&a, 0, sizeof a); /* what was drawn before does not matter */
   while (s.left > 0) call(&s, &a);
   free_all();
 }
