@@ -41,10 +41,9 @@ def write(folder: Path) -> list[Path]:
     some = b"[" + b'"",' * ((SIZE - 400) // 3) + b'""]'
     numbers = b"[" + b"0," * ((SIZE - 400) // 2) + b"0]"
     objects = b"[" + b"{}," * ((SIZE - 400) // 3) + b"{}]"
-    deep = b"[" * (SIZE - 400)
     cases: dict[str, tuple[int, dict[str, bytes]]] = {
-        "bomb": (deflated, {"paceline.json": b" " * (1 << 30)}),
-        "bomb in a part": (deflated, {"q_net.safetensors": bytes(1 << 30), "paceline.json": manifest(policy(), [part]).encode()}),
+        "bomb": (deflated, {"paceline.json": b" " * (200 << 20)}),
+        "bomb in a part": (deflated, {"q_net.safetensors": bytes(200 << 20), "paceline.json": manifest(policy(), [part]).encode()}),
         "wide": (stored, {"q_net.safetensors": b"", "paceline.json": manifest(policy(trunks=wide), [part | {"length": 0}]).encode()}),
         "header": (
             stored,
@@ -61,14 +60,16 @@ def write(folder: Path) -> list[Path]:
             },
         ),
     }
-    for name, text in {"texts": some, "numbers": numbers, "objects": objects, "brackets": deep}.items():
-        for place in ("parts", "content", "more"):
+    for name, text in {"texts": some, "numbers": numbers, "objects": objects}.items():
+        for place in ("parts", "content"):
             whole = b'{"what": "paceline checkpoint", "format": 2, "kind": "policy", "%s": %s}' % (place.encode(), text)
             cases[f"{name} in {place}"] = (stored, {"paceline.json": whole})
-        for place in ("shape", "trunks", "heads", "env"):
+        for place in ("shape", "trunks", "heads"):
             saved = json.dumps({"policy": {place: 0}}).encode().replace(b": 0", b": " + text)
             whole = b'{"what": "paceline checkpoint", "format": 2, "kind": "policy", "content": %s, "parts": []}' % saved
             cases[f"{name} in {place}"] = (stored, {"paceline.json": whole})
+    brackets = b'{"what": "paceline checkpoint", "format": 2, "kind": "policy", "content": ' + b"[" * (SIZE - 400)
+    cases["brackets"] = (stored, {"paceline.json": brackets})
     cases["entries"] = (stored, {f"{i}": b"" for i in range(40_000)} | {"paceline.json": b"{}"})
     paths = []
     for name, (how, files) in cases.items():
