@@ -68,6 +68,11 @@
  *   by pidfd or in a handler.
  * Memory.  Loading reserves about 1 GB of address space, most of which is never
  *   used: under a smaller limit (ulimit -v) the process is ended by Go's runtime.
+ *   What needs more than is left of the machine's memory, its control group's or the
+ *   limit of the address space is refused with PACELINE_ENOMEM and both numbers
+ *   before any of it is allocated.
+ * Platform.  Linux with the GNU C library. musl does not load it: Go's thread-local
+ *   data is in the block that is laid out when a program starts.
  * Environment variables.  Those that the process was started with: PACELINE_ISA (the
  *   vector units to use: go, generic, avx2, avx512, avx512bf16; a name that this
  *   machine cannot run is an error when a trainer is made), PACELINE_ROMS_DIR and

@@ -32,7 +32,7 @@ need() { command -v "$1" >/dev/null || { echo "$1 is needed"; return 1; }; }
 # Hosts that are built with a sanitizer, with the library as it is: their own memory and
 # threads are watched, and what the library does to it by the C library's functions.
 host() { # sanitizer
-  for program in smoke vec push files threads inside; do
+  for program in smoke vec files threads inside; do
     argument=$([ $program != inside ] || echo "$build/pries.so")
     $CC $C -fsanitize="$1" -fno-sanitize-recover=all "$here/$program.c" -L"$build/lib" -lpaceline -Wl,-rpath,"$build/lib" -lpthread -lm -o "$build/host" || return 1
     echo "$program"
