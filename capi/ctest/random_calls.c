@@ -332,6 +332,7 @@ static void call(source *s, arrays *a) {
 static void prepare(void) {
   unsigned char image[4096] = {0x4C, 0x00, 0xF0}; /* JMP $F000 */
   image[4093] = image[4095] = 0xF0;
+  CHECK(chdir(getenv("TMPDIR") == NULL ? "/tmp" : getenv("TMPDIR")) == 0); /* words are names of files, too */
   snprintf(rom, sizeof rom, "%s", tmp("nothing.bin"));
   snprintf(file, sizeof file, "%s", tmp("random.paceline"));
   FILE *f = fopen(rom, "wb");
@@ -381,6 +382,7 @@ int main(int argc, char **argv) {
   int n = argc > 2 ? atoi(argv[2]) : 4;
   uintptr_t seed = argc > 3 ? (uintptr_t)atol(argv[3]) : 1;
   pthread_t threads[64];
+  for (int i = 4; i < argc; i++) CHECK((argv[i] = realpath(argv[i], NULL)) != NULL);
   prepare();
   for (int i = 4; i < argc; i++) {
     static uint8_t bytes[4096];
