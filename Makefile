@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel sdist check check-each clean
+.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -72,7 +72,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, calls, fou
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load and make test-atari (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -90,6 +90,14 @@ test-atari-c: ## C programs against the Atari machine's headers
 
 fuzz-atari: ## any bytes as Atari cartridges and as states, under sanitizers (6 minutes; needs clang)
 	sh core/atari/machine/ctest/run.sh fuzz
+
+check-deep: ## sanitizers, valgrind, race detector and fuzzing, each for SECONDS (600); needs clang and valgrind (2 hours)
+	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/deep.sh build/deep $(or $(SECONDS),600) $(PARTS)
+
+test-cycles: lib ## 10,000 of every object made and freed, and how large the process is then (a minute)
+	@mkdir -p build
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -Iinclude -Icapi/ctest capi/ctest/cycles.c -Llib -lpaceline -Wl,-rpath,$(abspath lib) -lpthread -lm -o build/cycles
+	build/cycles 10000
 
 fuzz-load: ## 20,000 checkpoints and policies changed in every way, 200 processes killed while they save (5 minutes)
 	PACELINE_FUZZ_LOAD=6700 PACELINE_KILLS=100 go test -count=1 -v -timeout 1h -run 'TestFuzzLoad|TestKilledWhileSaving' ./core/agents/dqn ./core/agents/a2c
@@ -158,7 +166,7 @@ test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 		$(ARM64_CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Iinclude capi/ctest/$$test.c -o build/arm64/$$test \
 			$$([ $$test = float_mode ] || echo -Lbuild/arm64 -lpaceline -Wl,-rpath,$(abspath build/arm64)) -lpthread -lm -ldl && \
 			TMPDIR=$(abspath build/arm64) PACELINE_LIBRARY=$(abspath build/arm64)/libpaceline.so \
-			timeout 60 $(ARM64_RUN) build/arm64/$$test $$([ $$test != structs ] || echo capi/ctest/abi.txt) || \
+			timeout 60 $(ARM64_RUN) build/arm64/$$test || \
 			{ echo "$$test FAILED"; exit 1; }; \
 		echo "$$test ok"; done
 

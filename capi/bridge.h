@@ -45,6 +45,23 @@ int pl_failed(int code, const pl_error *why);
 const char *pl_callback_text(void);
 void pl_callback_clear(void);
 
+/* A function of the host's that this thread is in: of an environment's family, or
+ * PL_OPENING while a file's environment is asked for. In memory of the caller's, innermost
+ * first. What would wait for such a function to return is refused inside it. */
+typedef struct pl_inside {
+  const void *what;
+  struct pl_inside *outer;
+} pl_inside;
+
+extern const char pl_opening[];
+#define PL_OPENING ((const void *)pl_opening)
+
+void pl_inside_enter(pl_inside *it, const void *what);
+void pl_inside_leave(pl_inside *it);
+/* Whether this thread is in one of what. */
+int pl_is_inside(const void *what);
+int pl_is_opening(void);
+
 /* ---- trampoline.c: calls into an environment table, for Go. */
 
 /* One family of environments: a copy of the host's table. */

@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 )
 
 // family is the host's table and what its environments share. The last one to
@@ -22,6 +24,12 @@ type family struct {
 	spec env.Spec
 	refs atomic.Int64
 }
+
+// errInside refuses what would wait for the function that it is called from.
+var errInside = fmt.Errorf("%w: called from inside a function of its own environments, which it would wait for", fault.ErrBusy)
+
+// inside reports whether this thread is in a function of the family; nil is none.
+func (f *family) inside() bool { return f != nil && C.pl_is_inside(unsafe.Pointer(f.c)) != 0 }
 
 func (f *family) drop() {
 	if f.refs.Add(-1) == 0 {
@@ -145,12 +153,18 @@ func (e *tableEnv) Mask(mask []byte) error {
 	return nil
 }
 
+// Bytes is what it takes beside the host's own memory.
+func (e *tableEnv) Bytes() int64 { return 512 }
+
 func (e *tableEnv) Close() error {
 	C.pl_env_destroy(e.c)
 	e.c = nil
 	e.family.drop()
 	return nil
 }
+
+// mostState bounds the state of one environment, in bytes.
+const mostState = 256 << 20
 
 // savingTableEnv is one whose state can be written down.
 type savingTableEnv struct{ *tableEnv }
@@ -162,8 +176,11 @@ func (e *savingTableEnv) Save() ([]byte, error) {
 	}
 	// A state may have grown between the two calls, but not for ever.
 	for range 8 {
-		if size > 1<<32 {
-			return nil, &callbackError{text: fmt.Sprintf("save: *len is %d, must be at most %d", size, 1<<32)}
+		if size > mostState {
+			return nil, &callbackError{text: fmt.Sprintf("save: *len is %d, must be at most %d", size, mostState)}
+		}
+		if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("save: *len %d", size), Bytes: int64(size)}); err != nil {
+			return nil, err
 		}
 		state := make([]byte, size+1) // never empty: NULL asks for the size
 		given := size

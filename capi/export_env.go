@@ -25,9 +25,23 @@ var plugins struct {
 	names map[string]string // by path
 }
 
+// families are those of the plugins, by name. Apart from plugins, which is locked while a
+// file is loaded.
+var families sync.Map // of *family
+
+// familyOf returns the family of the plugin that the name is of; nil: it is of none.
+func familyOf(name string) *family {
+	f, _ := families.Load(name)
+	of, _ := f.(*family)
+	return of
+}
+
 //export pacelineGoEnvLoad
 func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.pl_error) C.int {
 	return report(guarded(func() error {
+		if C.pl_is_opening() != 0 {
+			return errors.New("paceline_env_load: called inside paceline_env_open, must wait until that has returned")
+		}
 		// dlopen would search the system's folders for a name without a slash, and a file
 		// may have several names.
 		whole, err := filepath.Abs(C.GoString(file))
@@ -73,6 +87,7 @@ func loadPlugin(path string) (string, error) {
 		plugins.names = map[string]string{}
 	}
 	plugins.names[path] = name
+	families.Store(name, f)
 	return name, nil
 }
 

@@ -27,6 +27,8 @@ type trainer struct {
 	envs  int
 	final bool // rows that are observed must have final_obs
 
+	family *family // nil: the environments are not functions of the host's
+
 	rows sync.Mutex // held while the host's rows are in use
 	now  batch
 }
@@ -35,7 +37,7 @@ var trainers = newTable[*trainer](kindTrainer)
 
 // createTrainer gives the host the handle of the trainer that f makes with a copy of its
 // settings.
-func createTrainer(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error, f func(*train.Config) (*train.Trainer, error)) C.int {
+func createTrainer(out *C.uint64_t, cfgID C.uint64_t, of *family, why *C.pl_error, f func(*train.Config) (*train.Trainer, error)) C.int {
 	return create(out, trainers, why, func() (*trainer, error) {
 		cfg, err := configOf(cfgID)
 		if err != nil {
@@ -46,13 +48,16 @@ func createTrainer(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error, f func(*t
 			return nil, err
 		}
 		c := cfg.Common()
-		return &trainer{Trainer: t, spec: t.Spec(), sets: t.ParameterSets(), envs: c.NumEnvs, final: c.Autoreset == "same_step"}, nil
+		if of == nil {
+			of = familyOf(c.Env)
+		}
+		return &trainer{Trainer: t, family: of, spec: t.Spec(), sets: t.ParameterSets(), envs: c.NumEnvs, final: c.Autoreset == "same_step"}, nil
 	})
 }
 
 //export pacelineGoTrainerNew
 func pacelineGoTrainerNew(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error) C.int {
-	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, error) { return train.New(cfg, nil) })
+	return createTrainer(out, cfgID, nil, why, func(cfg *train.Config) (*train.Trainer, error) { return train.New(cfg, nil) })
 }
 
 //export pacelineGoTrainerNewTable
@@ -60,7 +65,7 @@ func pacelineGoTrainerNewTable(out *C.uint64_t, cfgID C.uint64_t, table *C.pl_fa
 	f := &family{c: table}
 	f.refs.Store(1) // ours, until the environments have theirs
 	defer f.drop()
-	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, error) {
+	return createTrainer(out, cfgID, f, why, func(cfg *train.Config) (*train.Trainer, error) {
 		if err := checkTable(&table.table); err != nil {
 			return nil, err
 		}
@@ -74,7 +79,7 @@ func pacelineGoTrainerNewTable(out *C.uint64_t, cfgID C.uint64_t, table *C.pl_fa
 
 //export pacelineGoTrainerNewPush
 func pacelineGoTrainerNewPush(out *C.uint64_t, cfgID C.uint64_t, obs, action *C.paceline_spec, why *C.pl_error) C.int {
-	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, error) {
+	return createTrainer(out, cfgID, nil, why, func(cfg *train.Config) (*train.Trainer, error) {
 		spec, err := specOf(obs, action)
 		if err != nil {
 			return nil, err
@@ -390,8 +395,12 @@ func pacelineGoTrainerObserve(id C.uint64_t, rows *C.paceline_rows, maxMS C.int6
 }
 
 //export pacelineGoTrainerFree
-func pacelineGoTrainerFree(id C.uint64_t) {
+func pacelineGoTrainerFree(id C.uint64_t, why *C.pl_error) C.int {
+	if t, ok := trainers.find(uint64(id)); ok && t.family.inside() {
+		return report(errInside, why)
+	}
 	if t, ok := trainers.take(uint64(id)); ok {
 		guarded(func() error { return t.Close() })
 	}
+	return C.PACELINE_OK
 }

@@ -30,7 +30,8 @@ type vector struct {
 	pin     int
 	batch   int
 	mask    []bool
-	now     batch // of the step or reset in progress
+	family  *family // nil: the environments are not functions of the host's
+	now     batch   // of the step or reset in progress
 
 	offers struct {
 		sync.Mutex
@@ -71,12 +72,12 @@ func newVector(name string, o *C.paceline_vec_options) (v *vector, err error) {
 	if size == 0 {
 		size = n
 	}
-	v = &vector{mask: make([]bool, n), threads: numThreads, pin: int(o.pin), batch: size}
+	v = &vector{mask: make([]bool, n), threads: numThreads, pin: int(o.pin), batch: size, family: familyOf(name)}
 	if v.pool, err = threads.NewStepping(numThreads, v.pin); err != nil {
 		return nil, err
 	}
 	modes := [...]vec.Autoreset{C.PACELINE_NEXT_STEP: vec.NextStep, C.PACELINE_SAME_STEP: vec.SameStep, C.PACELINE_DISABLED: vec.Disabled}
-	if v.vec, err = vec.Make(name, options, n, 0, v.pool, modes[o.autoreset]); err != nil {
+	if v.vec, err = vec.Make(name, options, n, 0, v.pool, modes[o.autoreset], nil); err != nil {
 		v.pool.Close()
 		return nil, err
 	}
@@ -358,11 +359,15 @@ func pacelineGoVecRender(out *C.uint8_t, size *C.size_t, height, width *C.uint32
 }
 
 //export pacelineGoVecFree
-func pacelineGoVecFree(id C.uint64_t) {
+func pacelineGoVecFree(id C.uint64_t, why *C.pl_error) C.int {
+	if v, ok := vectors.find(uint64(id)); ok && v.family.inside() {
+		return report(errInside, why)
+	}
 	if v, ok := vectors.take(uint64(id)); ok {
 		guarded(func() error {
 			v.close()
 			return nil
 		})
 	}
+	return C.PACELINE_OK
 }

@@ -6,7 +6,10 @@
 
 /* The file stays loaded: its environments may live as long as the process. */
 paceline_env_open_function *pl_plugin_load(const char *path, char **text) {
+  pl_inside inside;
+  pl_inside_enter(&inside, PL_OPENING); /* its constructors run */
   void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  pl_inside_leave(&inside);
   if (file == NULL) {
     *text = strdup(dlerror());
     return NULL;

@@ -73,6 +73,16 @@ func (t *table[T]) put(v T) uint64 {
 	return id
 }
 
+// find returns the object.
+func (t *table[T]) find(id uint64) (v T, ok bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if o := t.live[id]; o != nil {
+		return o.value, true
+	}
+	return v, false
+}
+
 // take removes the object, so that nobody finds it any more: whoever takes it
 // frees it. ok is false where there is none.
 func (t *table[T]) take(id uint64) (v T, ok bool) {

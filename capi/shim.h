@@ -126,6 +126,13 @@ static inline void *handle(uint64_t id) { return (void *)(uintptr_t)id; }
     return code;                                                                                     \
   }
 
+/* A free that would wait for a function of the host's, and is refused inside it. */
+#define FREE_OUTSIDE(noun, go)                              \
+  int paceline_##noun##_free(paceline_##noun *it) {         \
+    ENTER;                                                  \
+    return it == NULL ? PACELINE_OK : GO(go(id(it), &why)); \
+  }
+
 #define FREE(noun, go)                               \
   void paceline_##noun##_free(paceline_##noun *it) { \
     if (it == NULL || pl_forked()) return;           \

@@ -182,4 +182,4 @@ int paceline_trainer_observe(paceline_trainer *t, const paceline_rows *rows, int
   return GO(pacelineGoTrainerObserve(id(t), &full, max_ms, &why));
 }
 
-FREE(trainer, pacelineGoTrainerFree)
+FREE_OUTSIDE(trainer, pacelineGoTrainerFree)

@@ -84,4 +84,4 @@ int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *
   return GO(pacelineGoVecRender(out, size, height, width, id(v), i, &why));
 }
 
-FREE(vec, pacelineGoVecFree)
+FREE_OUTSIDE(vec, pacelineGoVecFree)

@@ -18,7 +18,8 @@ typedef struct texts {
   pl_error error;
   char callback[PL_TEXT];
   int has_callback;
-  int entered; /* has called into Go */
+  int entered;       /* has called into Go */
+  pl_inside *inside; /* the innermost function of the host's that it is in */
 } texts;
 
 /* initial-exec, as Go's own thread-local word is: no call to find it. */
@@ -102,4 +103,25 @@ const char *pl_callback_text(void) { return mine != NULL && mine->has_callback ?
 
 void pl_callback_clear(void) {
   if (mine != NULL && mine != &no_memory) mine->has_callback = 0;
+}
+
+void pl_inside_enter(pl_inside *it, const void *what) {
+  texts *t = my_texts();
+  it->what = what;
+  if (t == NULL) return; /* then nothing is refused */
+  it->outer = t->inside;
+  t->inside = it;
+}
+
+void pl_inside_leave(pl_inside *it) {
+  if (mine != NULL && mine->inside == it) mine->inside = it->outer;
+}
+
+const char pl_opening[] = "";
+int pl_is_opening(void) { return pl_is_inside(PL_OPENING); }
+
+int pl_is_inside(const void *what) {
+  for (pl_inside *it = mine == NULL ? NULL : mine->inside; it != NULL; it = it->outer)
+    if (it->what == what) return 1;
+  return 0;
 }

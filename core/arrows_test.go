@@ -42,7 +42,7 @@ var layers = []string{
 	"core/vec core/env/builtin",
 	"core/env/classic core/env/pixel core/atari",
 	"core/env",
-	"core/threads core/checkpoint",
+	"core/threads core/checkpoint core/limits",
 	"core/cpu core/rng core/nearest",
 	"core/fault",
 	"include",

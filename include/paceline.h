@@ -68,7 +68,12 @@
  *   by pidfd or in a handler.
  * Memory.  Loading reserves about 1 GB of address space, most of which is never
  *   used: under a smaller limit (ulimit -v) the process is ended by Go's runtime.
- * Environment variables.  Read when the library is loaded: PACELINE_ISA (the
+ *   What needs more than is left of the machine's memory, its control group's or the
+ *   limit of the address space is refused with PACELINE_ENOMEM and both numbers
+ *   before any of it is allocated.
+ * Platform.  Linux with the GNU C library. musl does not load it: Go's thread-local
+ *   data is in the block that is laid out when a program starts.
+ * Environment variables.  Those that the process was started with: PACELINE_ISA (the
  *   vector units to use: go, generic, avx2, avx512, avx512bf16; a name that this
  *   machine cannot run is an error when a trainer is made), PACELINE_ROMS_DIR and
  *   ALE_ROMS_DIR (section 11), and those of Go's runtime (GOMAXPROCS, GODEBUG,
@@ -78,7 +83,14 @@
  *   what you do not set to zero. The library reads and writes no more than that; a
  *   larger size from a newer header is refused with PACELINE_EVERSION. What this
  *   version does not do yet is refused with a sentence, where an entry says so.
- *   Versions 0.x may change anything.
+ *   Versions 0.x may change anything; PACELINE_ABI_VERSION then grows, and with it
+ *   the library's SONAME, unless what was compiled against the older header goes on
+ *   working: structs grow at their end, enums and functions are added.
+ * Deprecation.  From 1.0 on a function, a field or a number stays for as long as
+ *   PACELINE_ABI_VERSION does. What should not be used any more is marked
+ *   "deprecated since VERSION: use THIS" in its entry, works as before for at least
+ *   two minor versions and one year, and only then goes, with a new ABI number. A
+ *   number of an enum that went is never used again.
  * Units.  "step" is one decision of one environment (an agent step).
  */
 #ifndef PACELINE_H
@@ -277,8 +289,8 @@ enum paceline_end { PACELINE_TERMINATED = 1, PACELINE_TRUNCATED = 2 };
  * pointer to it. Return 0, or another number after paceline_set_callback_error
  * ("..."): the run in progress then returns PACELINE_ECALLBACK with that text
  * and the environment's number; the next run resets that environment and goes on.
- * Make no paceline call on the same trainer from inside, *_free least of all: it
- * would wait for itself. Leave a function by returning only: longjmp and
+ * Make no paceline call on the same trainer from inside: it gives PACELINE_EBUSY,
+ * paceline_trainer_free too. Leave a function by returning only: longjmp and
  * pthread_exit are undefined, and a C++ function must not let an exception out
  * (paceline.hpp sees to that). A crash in one ends the process, by SIGQUIT and with
  * a report of Go's on the standard error. Functions run in the default
@@ -299,8 +311,8 @@ typedef struct paceline_env_table {
    * the reward (finite, as float observations must be) and the bits of enum
    * paceline_end. */
   int (*step)(void *env, const void *action, void *obs, float *reward, uint8_t *ended);
-  /* Both or none. save writes the whole state, its random numbers too, into buf;
-   * *len: size of buf going in, bytes needed coming out; with buf NULL or too
+  /* Both or none. save writes the whole state, its random numbers too, into buf (at
+   * most 256 MiB); *len: size of buf going in, bytes needed coming out; with buf NULL or too
    * small only *len is written and 0 returned. Without them a checkpoint starts
    * new episodes when it is loaded. */
   int (*save)(void *env, void *buf, size_t *len);
@@ -320,8 +332,8 @@ PACELINE_API void paceline_set_callback_error(const char *text);
 /* An environment in a shared library of its own, which need not be linked with this
  * one, exports one function called paceline_env_open. It fills in *out, which comes
  * zeroed with struct_size set, and returns 0, or another number after
- * host->set_callback_error("..."). host is valid for ever. It must not call
- * paceline_env_load. */
+ * host->set_callback_error("..."). host is valid for ever. paceline_env_load called
+ * inside it fails. */
 typedef struct paceline_host {
   uint32_t struct_size;
   int32_t abi_version;                          /* PACELINE_ABI_VERSION of the library that loads it */
@@ -525,9 +537,9 @@ PACELINE_API int paceline_trainer_load(paceline_trainer *t, const char *path);
 PACELINE_API int paceline_trainer_load_experience(paceline_trainer *t, const char *path);
 
 /* Stops, waits for the threads (at most one environment step and one update)
- * and frees; a run in progress on another thread returns. Not from inside an
- * environment of its own. */
-PACELINE_API void paceline_trainer_free(paceline_trainer *t);
+ * and frees; a run in progress on another thread returns. Inside a function of its own
+ * environments, which it would wait for: PACELINE_EBUSY, and nothing is freed. */
+PACELINE_API int paceline_trainer_free(paceline_trainer *t);
 
 /* ---------------------------------------- 7 environments that you step */
 
@@ -760,8 +772,9 @@ PACELINE_API int paceline_vec_restore(paceline_vec *v, uint32_t i, const void *s
 PACELINE_API int paceline_vec_render(uint8_t *out, size_t *size, uint32_t *height, uint32_t *width, paceline_vec *v,
                                      uint32_t i);
 
-/* Waits for the environments that are under way and frees all; a recv in progress returns. */
-PACELINE_API void paceline_vec_free(paceline_vec *v);
+/* Waits for the environments that are under way and frees all; a recv in progress returns.
+ * Inside a function of its own environments: PACELINE_EBUSY, and nothing is freed. */
+PACELINE_API int paceline_vec_free(paceline_vec *v);
 
 /* --------------------------------------------------------- 10 benchmarks */
 

@@ -16,6 +16,7 @@ enum fault {
   FAIL_STEP,
   FAIL_SILENTLY, /* without a text */
   FAIL_SAVE,
+  HUGE_SAVE, /* of 4 GiB */
   NAN_OBS,
   INF_REWARD,
   HUGE_REWARD, /* finite, but not its square; from that step on */
@@ -105,6 +106,7 @@ static int counter_save(void *env, void *buf, size_t *len) {
   counter *c = env;
   if (c->family->fault == FAIL_SAVE) return paceline_set_callback_error("cannot be written down"), 1;
   size_t size = sizeof *c - offsetof(counter, random);
+  if (c->family->fault == HUGE_SAVE) return *len = 1ull << 32, 0;
   if (buf != NULL && *len >= size) memcpy(buf, &c->random, size);
   *len = size;
   return 0;

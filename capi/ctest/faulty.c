@@ -9,6 +9,9 @@
 #ifdef MASKED /* only to move, and at every other step to move on, is allowed */
 #define NAME "Masked-v0"
 #endif
+#ifdef PRIES
+#define NAME "Pries-v0"
+#endif
 #ifndef NAME
 #define NAME "Faulty-v0"
 #endif
@@ -22,6 +25,25 @@ typedef struct faulty {
   uint32_t index;
   int32_t steps, length, sum, reset_fails;
 } faulty;
+
+#if defined(PRIES) || defined(OPEN_LOADS)
+#include <dlfcn.h>
+#endif
+
+#ifdef PRIES
+extern void *to_free;
+extern int freed;
+__attribute__((visibility("default"))) void *to_free;
+__attribute__((visibility("default"))) int freed;
+
+/* The program that loads this file is linked with the library. */
+static void pry(void) {
+  int (*vec_free)(paceline_vec *);
+  *(void **)&vec_free = dlsym(RTLD_DEFAULT, "paceline_vec_free");
+  if (to_free != NULL) freed = vec_free(to_free);
+  to_free = NULL;
+}
+#endif
 
 static int fail(const char *text) {
   host->set_callback_error(text);
@@ -71,6 +93,9 @@ static int reset(void *env, void *obs) {
 static int step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
   faulty *f = env;
   int32_t a = *(const int32_t *)action;
+#ifdef PRIES
+  if (((faulty *)env)->index == 0) pry();
+#endif
 #ifdef MASKED
   if (a > (f->steps % 2 ? MOVE_ON : MOVE)) return fail("not allowed");
 #endif
@@ -123,6 +148,14 @@ int paceline_env_open(paceline_env_plugin *out, const paceline_host *h) {
   host = h;
 #ifdef OPEN_FAILS
   return fail("the licence has run out");
+#endif
+#ifdef OPEN_LOADS /* itself, while it is being loaded */
+  int (*env_load)(char **, const char *);
+  const char *(*last_error)(void);
+  char *name;
+  *(void **)&env_load = dlsym(RTLD_DEFAULT, "paceline_env_load");
+  *(void **)&last_error = dlsym(RTLD_DEFAULT, "paceline_last_error");
+  return env_load(&name, "/tmp/another.so") == 0 ? fail("it was loaded") : fail(last_error());
 #endif
 #ifdef OPEN_FAILS_SILENTLY
   return 7;

@@ -201,5 +201,14 @@ int main(void) {
   int status = paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE);
   CHECK(status == PACELINE_OK || status == PACELINE_ECALLBACK);
   paceline_trainer_free(t);
+
+  /* A state of 4 GiB is one of those: it is not asked for. */
+  struct stat file;
+  f = counters(HUGE_SAVE, 0);
+  OK(counter_trainer(&t, &f, 1));
+  OK(paceline_trainer_run(NULL, t, 500, 0));
+  OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE));
+  CHECK(stat(path, &file) == 0 && file.st_size < 10 << 20);
+  paceline_trainer_free(t);
   return 0;
 }

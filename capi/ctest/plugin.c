@@ -33,6 +33,7 @@ static void refused(void) {
       {"empty.so", PACELINE_EIO, "file too short"},
       {"no_open.so", PACELINE_EIO, "no_open.so: it has no function paceline_env_open"},
       {"open_fails.so", PACELINE_ECALLBACK, "open_fails.so: the licence has run out"},
+      {"open_loads.so", PACELINE_ECALLBACK, "called inside paceline_env_open"},
       {"open_fails_silently.so", PACELINE_ECALLBACK, "paceline_env_open returned 7"},
       {"no_step.so", PACELINE_EINVAL, "no_step.so: table.step: NULL, must be a function"},
       {"no_restore.so", PACELINE_EINVAL, "table.save and table.restore: one is NULL"},

@@ -93,10 +93,33 @@ symbols() {
   nm -D --defined-only "$PACELINE_LIBRARY" | grep -v "@@PACELINE_$abi\$" | grep -v " A PACELINE_$abi\$" && { echo "symbols without the version PACELINE_$abi"; return 1; }
   readelf -d "$PACELINE_LIBRARY" | grep -q 'FLAGS_1.*NOW' || { echo "the library is not bound at once: -z now"; return 1; }
   readelf -d "$PACELINE_LIBRARY" | grep -q NODELETE || { echo "NODELETE is missing"; return 1; }
+  readelf -d "$PACELINE_LIBRARY" | grep -q '(FLAGS).*STATIC_TLS' || { echo "STATIC_TLS is missing: is there thread-local data of another model?"; return 1; }
   tls=$(readelf -lW "$PACELINE_LIBRARY" | awk '$1 == "TLS" { print $6 }')
   [ $((tls)) -le 16 ] || { echo "thread-local data: $((tls)) bytes, must be at most 16"; return 1; }
   (cd "$root" && "$GO" list -deps ./capi/libpaceline) | grep -x os/signal && { echo "os/signal is linked in"; return 1; }
   echo "the library has $(stat -c %s "$PACELINE_LIBRARY") bytes"
+}
+# What programs were compiled against: the golden file has it, of 64-bit machines.
+abi() {
+  CC=$CC sh "$here/abi.sh" "$root/include/paceline.h" >"$build/abi.txt" || return 1
+  diff "$here/abi.txt" "$build/abi.txt" || { echo "paceline.h is not what abi.txt says: programs that were built with the old one may break"; return 1; }
+}
+# Programs that were compiled against the header that had this ABI number first, or was
+# frozen last, run with the library of today.
+frozen() {
+  abi=$(sed -n 's/^#define PACELINE_ABI_VERSION //p' "$root/include/paceline.h")
+  [ -f "$here/frozen/$abi/paceline.h" ] || { echo "capi/ctest/frozen/$abi has no header: CONTRIBUTING.md says how to freeze one"; return 1; }
+  sh "$here/frozen.sh" "$here/frozen/$abi/paceline.h" "$root/include/paceline.h" || return 1
+  for source in "$here/frozen/$abi"/*.c; do
+    name=$(basename "$source" .c)
+    case $name in
+      plugin) $CC -std=c11 -O1 -Wall -Wextra -Werror -I"$here/frozen/$abi" -shared -fPIC "$source" -o "$TMPDIR/plugin.so" ;;
+      *) $CC -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -I"$here/frozen/$abi" "$source" $(linked lib) -o "$TMPDIR/$name" ;;
+    esac || return 1
+  done
+  for program in train policy vec console; do
+    timeout 60 "$TMPDIR/$program" "$TMPDIR/plugin.so" || { echo "frozen/$abi/$program.c fails"; return 1; }
+  done
 }
 # Environments in files of their own, not linked with the library: the example, and
 # faulty.c as it is and with faults.
@@ -105,7 +128,7 @@ plugin() { # name, source, macros
 }
 plugins() {
   mkdir -p "$build/plugins" && rm -f "$build/plugins"/*.so && plugin pendulum "$root/examples/c/env_plugin.c" || return 1
-  for fault in '' MASKED NO_OPEN OPEN_FAILS OPEN_FAILS_SILENTLY NO_STEP NO_RESTORE SPEC_FAILS \
+  for fault in '' MASKED PRIES NO_OPEN OPEN_FAILS OPEN_FAILS_SILENTLY OPEN_LOADS NO_STEP NO_RESTORE SPEC_FAILS \
     NO_NAME:NAME=NULL EMPTY_NAME:NAME='""' ODD_NAME:NAME='"\xff"' TAKEN:NAME='"CartPole-v1"' TAKEN_TWICE:NAME='"Pendulum3-v0"'; do
     file=$(echo "${fault%%:*}" | tr A-Z a-z)
     plugin "${file:-faulty}" "$here/faulty.c" "${fault:+-D${fault#*:}}" || return 1
@@ -136,14 +159,17 @@ examples() {
 
 attempt headers headers
 attempt symbols symbols
+attempt abi abi
+attempt frozen frozen
 if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ examples"; fi
 attempt plugins plugins
-program structs lib "$here/abi.txt"
-for test in smoke nulls handles bad_env vec vec_atari push files resume threads fork calls console; do program $test lib; done
+for test in structs smoke nulls handles bad_env vec vec_atari push files resume threads fork calls cycles console; do program $test lib; done
 program plugin lib "$build/plugins"
 program masks lib "$build/plugins/masked.so"
+program inside lib "$build/plugins/pries.so"
+program random_calls lib 5 4 1 "$here"/deep/seeds/*
 for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
-for test in load signals float_mode; do program $test -; done
+for test in load signals float_mode memory twins environment keys; do program $test -; done
 program panic testlib
 attempt examples examples
 attempt reproducible reproducible

@@ -62,6 +62,7 @@ var (
 	_ env.Named    = (*Env)(nil)
 
 	_ env.Evaluable = (*Env)(nil)
+	_ env.Sized     = (*Env)(nil)
 )
 
 // NewEnv returns an environment on a cartridge, by the recipe that options name, "ale" if
@@ -114,6 +115,9 @@ func NewEnv(rom *ROM, options env.Options) (*Env, error) {
 	e.Seed(0)
 	return e, nil
 }
+
+// Bytes is what a console and what looks at its screen take, and the stack of frames.
+func (e *Env) Bytes() int64 { return 256<<10 + int64(e.spec.Obs.Bytes()) }
 
 // look prepares what observations are made with.
 func (e *Env) look() (err error) {

@@ -59,6 +59,9 @@ func TestMemory(t *testing.T) {
 		heapAfter, residentAfter := memory(t)
 		each, eachResident := (heapAfter-heap)/n, (residentAfter-resident)/n
 		t.Logf("%s: %d bytes of heap an environment, %d in memory", options, each, eachResident)
+		if says := int(envs[0].Bytes()); each > says || eachResident > says {
+			t.Errorf("%s: an environment takes %d bytes of heap and %d in memory, and says %d", options, each, eachResident, says)
+		}
 		if each > most || eachResident > most {
 			t.Errorf("%s: an environment takes %d bytes of heap and %d in memory, must be under %d", options, each, eachResident, most)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -76,6 +77,9 @@ func benchUpdate(decode func(any) error) (any, error) {
 	if o.Batch < 1 || o.Trials < 1 {
 		return nil, fmt.Errorf("options: batch %d, trials %d, must be at least 1", o.Batch, o.Trials)
 	}
+	if o.Batch > nn.MaxRows {
+		return nil, fmt.Errorf("options: batch %d, must be at most %d", o.Batch, nn.MaxRows)
+	}
 	most := 1
 	for _, rows := range o.Act {
 		if rows < 1 || rows > nn.MaxRows {
@@ -84,6 +88,9 @@ func benchUpdate(decode func(any) error) (any, error) {
 		most = max(most, rows)
 	}
 	spec := nn.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Heads: []nn.Head{{Name: "q", Out: 6}}}
+	if err := admitUpdate(spec, &o, most); err != nil {
+		return nil, err
+	}
 	r := rng.New(0, "bench", 0)
 	theta, err := spec.InitialParams(r)
 	if err != nil {
@@ -185,6 +192,24 @@ func benchUpdate(decode func(any) error) (any, error) {
 		}
 	}
 	return report, nil
+}
+
+// admitUpdate refuses what there is not memory enough for.
+func admitUpdate(spec nn.Spec, o *UpdateOptions, most int) error {
+	device, err := nn.NewCPU(1, nil)
+	if err != nil {
+		return err
+	}
+	each, err := device.Bytes(spec, nn.Needs{Sets: 3, NetworkRows: []int{o.Batch, most}, LearnerRows: []int{o.Batch}, Optimizer: nn.OptimizerConfig{Name: "adam"}})
+	if err != nil {
+		return err
+	}
+	size := int64(spec.Obs.Bytes())
+	return limits.Admit(
+		limits.Part{Setting: fmt.Sprintf("options: batch %d, act %v, %d precisions, %d threads", o.Batch, o.Act, len(o.Precisions), len(o.Threads)),
+			Bytes: int64(len(o.Precisions)*len(o.Threads)) * (each + 2*int64(o.Batch)*size)},
+		limits.Part{Setting: "options: rows", Bytes: (2*int64(o.Batch) + int64(most)) * size},
+		limits.Part{Setting: "options: replay", Bytes: 10_000 * size / 2})
 }
 
 // add notes a trial that took so long, and measures the peak beside it.

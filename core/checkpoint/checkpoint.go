@@ -47,6 +47,7 @@ const (
 	magic        = "paceline checkpoint"
 
 	maxManifest = 16 << 20 // bytes
+	maxElements = 1 << 16  // values in the content
 	maxParts    = 1000
 	maxPartList = 256 << 10 // bytes of maxParts entries
 )

@@ -139,10 +139,30 @@ func (r *Reader) Kind() string { return r.manifest.Kind }
 // Content decodes the content that Save was given. It ignores fields that to lacks,
 // so that a caller can read one of them (the method's name) first.
 func (r *Reader) Content(to any) error {
+	if n := elements(r.manifest.Content); n > maxElements {
+		return r.damaged("its content has %d values, must be at most %d", n, maxElements)
+	}
 	if err := json.Unmarshal(r.manifest.Content, to); err != nil {
 		return r.damaged("its content cannot be read (%v)", err)
 	}
 	return nil
+}
+
+// elements returns how many values a JSON text has, or more: what it starts and goes on
+// to. A list of a few bytes a value can be one of large structs.
+func elements(text []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n
 }
 
 // Load reads parts, in the order given, and returns what adopts them all, in the

@@ -243,6 +243,22 @@ type Saver interface {
 	Restore(state []byte) error
 }
 
+// Sized is an Env that says how much memory it takes, observations aside.
+type Sized interface {
+	Env
+	Bytes() int64
+}
+
+// BytesOf returns about how much memory e takes: what it says, or what is usual for its
+// observations.
+func BytesOf(e Env) int64 {
+	if e, ok := e.(Sized); ok {
+		return e.Bytes()
+	}
+	spec := e.Spec()
+	return 1024 + int64(spec.Obs.Bytes())
+}
+
 // Renderer is an Env that can draw itself.
 type Renderer interface {
 	// Render returns an RGB image, 8 bits a channel, row by row.

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/limits"
 )
 
 // A safetensors file is the length of a header (8 bytes, little-endian), the
@@ -63,8 +64,10 @@ func writeTensors(w io.Writer, tensors []Tensor) error {
 		return err
 	}
 	for _, t := range tensors {
-		if err := binary.Write(w, binary.LittleEndian, t.Data); err != nil {
-			return err
+		for data := range slices.Chunk(t.Data, 1<<14) { // binary.Write takes as much memory again
+			if err := binary.Write(w, binary.LittleEndian, data); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -175,6 +178,9 @@ func TensorsPart(name string, tensors []Tensor) checkpoint.Part {
 			if err := readHeader(r, n, tensors); err != nil {
 				return nil, err
 			}
+			if err := limits.Admit(limits.Part{Setting: "the copy of " + name, Bytes: n}); err != nil {
+				return nil, err
+			}
 			staged := make([][]float32, len(tensors))
 			for i, t := range tensors {
 				staged[i] = make([]float32, len(t.Data))
@@ -195,6 +201,9 @@ func TensorsPart(name string, tensors []Tensor) checkpoint.Part {
 // layout. There is memory for them only once the file is known to have them.
 func ReadParams(r io.Reader, n int64, l *Layout) (*Params, error) {
 	if err := readHeader(r, n, l.tensors()); err != nil {
+		return nil, err
+	}
+	if err := limits.Admit(limits.Part{Setting: "parameters", Bytes: n}); err != nil {
 		return nil, err
 	}
 	p := NewParams(l)

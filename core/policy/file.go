@@ -8,6 +8,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
@@ -151,6 +152,10 @@ func (p *Policy) Save(path string) error {
 
 // Bytes returns what Save writes.
 func (p *Policy) Bytes() ([]byte, error) {
+	// The bytes are copied whenever their buffer has become too small.
+	if err := limits.Admit(limits.Part{Setting: "bytes of " + p.spec.Set, Bytes: 3 * 4 * int64(len(p.params.Host))}); err != nil {
+		return nil, err
+	}
 	c, parts := p.parts()
 	return checkpoint.SaveBytes(kindPolicy, c, slices.Clip(parts))
 }

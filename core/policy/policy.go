@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
@@ -181,6 +182,13 @@ func (p *Policy) network() (*network, error) {
 	}
 	device, err := nn.NewCPU(1, nil)
 	if err != nil {
+		return nil, err
+	}
+	bytes, err := device.Bytes(p.spec.Net, nn.Needs{NetworkRows: []int{batch}})
+	if err != nil {
+		return nil, err
+	}
+	if err := limits.Admit(limits.Part{Setting: "policy: acting", Bytes: bytes}); err != nil {
 		return nil, err
 	}
 	net, err := device.Network(p.spec.Net, batch)

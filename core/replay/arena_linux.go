@@ -5,6 +5,7 @@ package replay
 import (
 	"fmt"
 
+	"github.com/paceline-rl/paceline/core/limits"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +17,7 @@ const offHeap = true
 func allocate(n int64) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("replay: mapping %s of memory: %w", Size(n), err)
+		return nil, fmt.Errorf("replay: mapping %s of memory: %w", limits.Size(n), err)
 	}
 	if err := unix.Madvise(mem, unix.MADV_DONTFORK); err != nil {
 		release(mem)
@@ -31,7 +32,7 @@ func allocate(n int64) ([]byte, error) {
 func extend(mem []byte, n int64) ([]byte, error) {
 	longer, err := unix.Mremap(mem, int(n), unix.MREMAP_MAYMOVE)
 	if err != nil {
-		return nil, fmt.Errorf("replay: mapping %s of memory: %w", Size(n), err)
+		return nil, fmt.Errorf("replay: mapping %s of memory: %w", limits.Size(n), err)
 	}
 	return longer, nil
 }

@@ -5,6 +5,7 @@ package replay
 import (
 	"fmt"
 
+	"github.com/paceline-rl/paceline/core/limits"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,7 +16,7 @@ const offHeap = true
 func allocate(n int64) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return nil, fmt.Errorf("replay: mapping %s of memory: %w", Size(n), err)
+		return nil, fmt.Errorf("replay: mapping %s of memory: %w", limits.Size(n), err)
 	}
 	return mem, nil
 }

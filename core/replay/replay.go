@@ -56,6 +56,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -102,7 +103,7 @@ type Config struct {
 	// 0: none are.
 	Actions int
 	// MemoryLimit returns how many bytes more the process may use and a few
-	// words on what sets that limit. nil: AvailableMemory.
+	// words on what sets that limit. nil: limits.Available.
 	MemoryLimit func() (bytes int64, what string)
 }
 
@@ -136,7 +137,7 @@ func New(cfg Config) (*Memory, error) {
 		return nil, err
 	}
 	if cfg.MemoryLimit == nil {
-		cfg.MemoryLimit = AvailableMemory
+		cfg.MemoryLimit = limits.Available
 	}
 	m := &Memory{cfg: cfg, obsBytes: cfg.Obs.Bytes(), stack: max(1, cfg.Obs.FrameStack), starts: make([]int, cfg.Envs+1)}
 	parts, err := m.newPartitions(m.stack, make([]live, cfg.Envs))

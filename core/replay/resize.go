@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 )
 
 // Sizes of the rings. Environment e's transitions: its capacity and its share
@@ -57,7 +58,7 @@ func (m *Memory) affords(need int64, purpose string) error {
 	if need <= free {
 		return nil
 	}
-	return &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s %s, %s are available (%s)", m.cfg.Capacity, Size(need), purpose, Size(free), what)}
+	return &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s %s, %s are available (%s)", m.cfg.Capacity, limits.Size(need), purpose, limits.Size(free), what)}
 }
 
 // newPartitions maps empty partitions for observations stored as stack frames,

@@ -3,7 +3,6 @@ package replay
 import (
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/paceline-rl/paceline/core/env"
 )
@@ -141,44 +140,5 @@ func TestCapacityIsExact(t *testing.T) {
 			t.Errorf("%d environments: Len %d", envs, m.Len())
 		}
 		m.Close()
-	}
-}
-
-func TestAvailableMemory(t *testing.T) {
-	files := func(kv ...string) fstest.MapFS {
-		fs := fstest.MapFS{}
-		for i := 0; i < len(kv); i += 2 {
-			fs[kv[i]] = &fstest.MapFile{Data: []byte(kv[i+1])}
-		}
-		return fs
-	}
-	const meminfo = "MemTotal: 900 kB\nMemFree: 100 kB\nMemAvailable:    700 kB\n"
-	const group, machine = "memory limit of the control group", "free memory of the machine"
-	for name, c := range map[string]struct {
-		fs   fstest.MapFS
-		want int64
-		what string
-	}{
-		"nothing known": {files(), 1<<63 - 1, "no limit"},
-		"no group":      {files("proc/meminfo", meminfo), 700 * 1024, machine},
-		"v2, the parent is tighter": {files("proc/meminfo", meminfo, "proc/self/cgroup", "0::/a/b\n",
-			"sys/fs/cgroup/a/b/memory.max", "max\n", "sys/fs/cgroup/a/b/memory.current", "5\n",
-			"sys/fs/cgroup/a/memory.max", "1000\n", "sys/fs/cgroup/a/memory.current", "600\n",
-			"sys/fs/cgroup/a/memory.stat", "anon 400\ninactive_file 150\n"), 550, group},
-		"v2, the host's path inside a container": {files("proc/meminfo", meminfo, "proc/self/cgroup", "0::/../x\n",
-			"sys/fs/cgroup/memory.max", "5000\n", "sys/fs/cgroup/memory.current", "6000\n"), 0, group},
-		"v1": {files("proc/meminfo", meminfo, "proc/self/cgroup", "3:cpu:/q\n2:cpuset,memory:/job\n",
-			"sys/fs/cgroup/memory/job/memory.limit_in_bytes", "4000\n", "sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1000\n"), 3000, group},
-		"v1 without a limit": {files("proc/meminfo", meminfo, "proc/self/cgroup", "2:memory:/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n"), 700 * 1024, machine},
-		"garbage": {files("proc/meminfo", "MemAvailable: lots\n", "proc/self/cgroup", "::\nx\n\n0::/\n",
-			"sys/fs/cgroup/memory.max", ""), 1<<63 - 1, "no limit"},
-	} {
-		if n, what := availableMemory(c.fs); n != c.want || what != c.what {
-			t.Errorf("%s: %d, %s; want %d, %s", name, n, what, c.want, c.what)
-		}
-	}
-	if n, _ := AvailableMemory(); n <= 0 {
-		t.Errorf("this machine has %d bytes", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nearest"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
@@ -150,13 +151,6 @@ func (s *Setup) Group() actor.Config {
 	return actor.Config{Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step", Pool: s.Pool}
 }
 
-// Allocation is memory that a method will take, and the setting that decides about
-// it.
-type Allocation struct {
-	Setting string // "buffer_size: 1000000"
-	Bytes   int64
-}
-
 // Definition is a method as the registry knows it.
 type Definition struct {
 	Name     string
@@ -174,7 +168,7 @@ type Definition struct {
 	// Masks says that the method uses action masks.
 	Masks bool
 	// Memory lists what New will allocate.
-	Memory func(*Setup) ([]Allocation, error)
+	Memory func(*Setup) ([]limits.Part, error)
 	New    func(*Setup) (Method, error)
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 )
@@ -158,6 +159,9 @@ func (t *Trainer) Policy() (p *policy.Policy, err error) {
 	spec := t.policy()
 	s, err := t.set(spec.Set)
 	if err != nil {
+		return nil, err
+	}
+	if err := limits.Admit(limits.Part{Setting: "a copy of " + s.Name, Bytes: 4 * int64(len(s.Params.Host))}); err != nil {
 		return nil, err
 	}
 	return policy.New(spec, s.Params.Clone()), nil

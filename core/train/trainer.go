@@ -9,6 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -53,14 +54,17 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 	}
 	if mk == nil {
 		setup.Trusted = true
-		t.source, err = known(t.common, t.pool)
+		t.source, err = t.known(setup)
 	} else {
 		t.source, err = vec.New(mk, t.common.NumEnvs, t.pool, vec.SameStep)
+		if err == nil {
+			err = t.fit(setup, t.source.Spec())
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, t.closeParts())
 	}
-	setup.Source, setup.Spec = t.source, t.source.Spec()
+	setup.Source = t.source
 	return t, t.make(setup)
 }
 
@@ -74,7 +78,10 @@ func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	setup.Spec = spec
+	spec.Masks = t.common.ActionMasks
+	if err := t.fit(setup, spec); err != nil {
+		return nil, errors.Join(err, t.closeParts())
+	}
 	return t, t.make(setup)
 }
 
@@ -108,7 +115,10 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	return t, &Setup{Config: t.cfg.Struct(), Common: t.common, Cores: t.cores, Pool: t.pool, Device: t.device, Host: t.host}, nil
 }
 
-func known(c *Common, pool *threads.Pool) (*vec.Vec, error) {
+// known makes the environments that the setting env names, once there is memory for them
+// and for everything else.
+func (t *Trainer) known(setup *Setup) (*vec.Vec, error) {
+	c := t.common
 	if c.Env == "" {
 		return nil, fmt.Errorf("env: empty, must name a built-in environment (%s)", env.Known())
 	}
@@ -116,23 +126,18 @@ func known(c *Common, pool *threads.Pool) (*vec.Vec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return vec.Make(c.Env, options, c.NumEnvs, uint64(c.Seed), pool, vec.SameStep)
+	return vec.Make(c.Env, options, c.NumEnvs, uint64(c.Seed), t.pool, vec.SameStep, func(first env.Env) error {
+		return t.fit(setup, first.Spec(), vec.Bytes(first, c.NumEnvs))
+	})
 }
 
-// make makes the method. It owns pool and source from here on, and closes them
-// where it fails.
-func (t *Trainer) make(setup *Setup) (err error) {
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, t.closeParts())
-		}
-	}()
+// fit checks that the method can learn in environments of this spec, and that there is
+// memory for what it will allocate, and for parts beside that.
+func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
+	setup.Spec = spec
 	if t.common.FrameStack > 0 {
 		setup.Spec.Obs.FrameStack = t.common.FrameStack
 		setup.Declared, setup.Trusted = true, false
-	}
-	if t.source == nil {
-		setup.Spec.Masks = t.common.ActionMasks
 	}
 	t.spec = setup.Spec
 	switch {
@@ -146,13 +151,22 @@ func (t *Trainer) make(setup *Setup) (err error) {
 		return fmt.Errorf("life_loss_info: true, must be false for training (episodic_life ends an episode with a life)")
 	}
 	t.common.ActionMasks = t.spec.Masks
-	allocations, err := t.def.Memory(setup)
+	own, err := t.def.Memory(setup)
 	if err != nil {
 		return err
 	}
-	if err := admit(allocations); err != nil {
-		return err
-	}
+	return limits.Admit(append(own, parts...)...)
+}
+
+// make makes the method. It owns pool and source from here on, and closes them
+// where it fails.
+func (t *Trainer) make(setup *Setup) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.closeParts())
+		}
+		limits.Collect()
+	}()
 	if t.method, err = t.def.New(setup); err != nil {
 		return err
 	}

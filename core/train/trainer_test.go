@@ -16,6 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -54,9 +55,9 @@ func init() {
 		Common: func(c any) *train.Common { return &c.(*countingConfig).Common },
 		Check:  func(any) ([]string, error) { return []string{"said once"}, nil },
 		Shape:  []string{"num_envs"},
-		Memory: func(s *train.Setup) ([]train.Allocation, error) {
+		Memory: func(s *train.Setup) ([]limits.Part, error) {
 			n := int64(s.Config.(*countingConfig).Bytes)
-			return []train.Allocation{{Setting: "small", Bytes: 1}, {Setting: fmt.Sprintf("bytes: %d", n), Bytes: n}}, nil
+			return []limits.Part{{Setting: "small", Bytes: 1}, {Setting: fmt.Sprintf("bytes: %d", n), Bytes: n}}, nil
 		},
 		New: func(s *train.Setup) (train.Method, error) {
 			net := nn.Spec{Obs: s.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{4}}}, Heads: []nn.Head{{Name: "q", Out: s.Spec.Action.N}}}

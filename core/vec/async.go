@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
@@ -80,6 +81,9 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 		return nil, fmt.Errorf("batch_size: %d, must be 1 to %d, and always the same", batch, n)
 	case numThreads < 1:
 		return nil, fmt.Errorf("num_threads: %d, must be at least 1", numThreads)
+	}
+	if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("num_envs: %d", n), Bytes: int64(n) * int64(v.bytes)}); err != nil {
+		return nil, err
 	}
 	a := &Async{
 		vec: v, batch: batch, jobs: make(chan int, n), quit: make(chan struct{}), failed: make(chan failure, n),

@@ -274,7 +274,7 @@ func TestMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := Make("Catch-v0", options, n, 9, pool, SameStep)
+	made, err := Make("Catch-v0", options, n, 9, pool, SameStep, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestMake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := Make("Catch-v0", options, n, 9, pool, SameStep)
+		v, err := Make("Catch-v0", options, n, 9, pool, SameStep, nil)
 		if err == nil {
 			_ = v.Close()
 		}
@@ -311,10 +311,10 @@ func TestMake(t *testing.T) {
 			t.Errorf("%s: %s, want %q", text, got, want)
 		}
 	}
-	if _, err := Make("Catsh-v0", nil, n, 9, pool, SameStep); err == nil || strings.HasPrefix(err.Error(), "environment 0") || !strings.Contains(err.Error(), "Catch-v0") {
+	if _, err := Make("Catsh-v0", nil, n, 9, pool, SameStep, nil); err == nil || strings.HasPrefix(err.Error(), "environment 0") || !strings.Contains(err.Error(), "Catch-v0") {
 		t.Error(err)
 	}
-	if _, err := Make("Catch-v0", nil, 0, 9, pool, SameStep); err == nil || err.Error() != "num_envs: 0, must be at least 1" {
+	if _, err := Make("Catch-v0", nil, 0, 9, pool, SameStep, nil); err == nil || err.Error() != "num_envs: 0, must be at least 1" {
 		t.Error(err)
 	}
 }

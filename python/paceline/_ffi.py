@@ -206,5 +206,6 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_console_screen": (STATUS, [POINTER(c_uint8), c_size_t, _handle, c_uint32]),
     "paceline_console_save": (STATUS, [c_void_p, POINTER(c_size_t), _handle, c_int]),
     "paceline_console_restore": (STATUS, [_handle, c_void_p, c_size_t]),
-    **{f"paceline_{kind}_free": (None, [_handle]) for kind in ("config", "trainer", "policy", "vec", "console")},
+    **{f"paceline_{kind}_free": (None, [_handle]) for kind in ("config", "policy", "console")},
+    **{f"paceline_{kind}_free": (STATUS, [_handle]) for kind in ("trainer", "vec")},
 }

@@ -72,3 +72,12 @@ print(time.perf_counter() - began)
         options=(),
     )
     assert float(done.stdout) < 0.5
+
+
+def test_small_files_cost_little(process, tmp_path):
+    """No file of 4 MB costs more than 100 MB to open, whatever it says; prints the most that one took."""
+    print(process("small_files.py", tmp_path, timeout=120, options=()).stdout)
+
+
+def test_other_threads_go_on_beside_learn(process):
+    print(process("beside.py", timeout=120, options=()).stdout)

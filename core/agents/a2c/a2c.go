@@ -3,6 +3,7 @@ package a2c
 import (
 	"math"
 
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
@@ -47,7 +48,7 @@ func (c *Config) run(s *train.Setup) (onpolicy.Config, error) {
 }
 
 // memoryOf lists what newA2C will allocate.
-func memoryOf(s *train.Setup) ([]train.Allocation, error) {
+func memoryOf(s *train.Setup) ([]limits.Part, error) {
 	run, err := s.Config.(*Config).run(s)
 	if err != nil {
 		return nil, err

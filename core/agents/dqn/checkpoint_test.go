@@ -108,6 +108,33 @@ func TestLoadWithoutReplayFillsTheMemoryAgain(t *testing.T) {
 	}
 }
 
+// Saved at any step of the warm-up, or right after it, and without replay: the run that
+// loads it has its random steps before it before updates go on.
+func TestLoadWithoutReplayInTheWarmUp(t *testing.T) {
+	for _, concurrent := range []bool{false, true} {
+		for _, steps := range []int64{2, 98, 100, 102} {
+			c := cartpole()
+			c.Concurrent, c.NumEnvs, c.LearningStarts = concurrent, 2, 100
+			d := newDQN(t, c)
+			check(t, d.Begin(2000, 0))
+			check(t, d.Run(steps, 0))
+			path := filepath.Join(t.TempDir(), "a.paceline")
+			check(t, d.Save(path, false))
+			next := newDQN(t, c)
+			check(t, next.Load(path))
+			before := next.Stats().Updates
+			check(t, next.Run(100, 0))
+			if now := next.Stats(); now.Updates != before || now.Epsilon != 1 {
+				t.Errorf("concurrent %v, saved after %d steps: updates on an empty memory: %+v", concurrent, steps, now)
+			}
+			check(t, next.Run(0, 0))
+			if now := next.Stats(); now.Steps < 2000 || now.Updates == 0 || now.Updates != now.UpdatesDue {
+				t.Errorf("concurrent %v, saved after %d steps: %+v", concurrent, steps, now)
+			}
+		}
+	}
+}
+
 func TestBadCheckpointsChangeNothing(t *testing.T) {
 	d := trained(t)
 	dir := t.TempDir()

@@ -8,6 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -91,7 +92,7 @@ func fit(s *train.Setup) (cfg *Config, net nn.Spec, mem replay.Config, err error
 }
 
 // memoryOf lists what newMethod will allocate.
-func memoryOf(s *train.Setup) ([]train.Allocation, error) {
+func memoryOf(s *train.Setup) ([]limits.Part, error) {
 	cfg, net, mem, err := fit(s)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func memoryOf(s *train.Setup) ([]train.Allocation, error) {
 	if cfg.DoubleQ {
 		rows = append(rows, cfg.BatchSize)
 	}
-	list := []train.Allocation{
+	list := []limits.Part{
 		{Setting: fmt.Sprintf("buffer_size: %d", cfg.BufferSize), Bytes: buffer},
 		{Setting: fmt.Sprintf("policy: %s, net_arch: %v", cfg.Policy, cfg.NetArch), Bytes: bytes(nn.Needs{Sets: 4, Optimizer: cfg.optimizer()})},
 		{Setting: fmt.Sprintf("batch_size: %d", cfg.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{cfg.BatchSize}, NetworkRows: rows}) +

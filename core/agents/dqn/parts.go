@@ -158,7 +158,8 @@ func (d *DQN) replayPart() checkpoint.Part {
 		return func() {
 			adopt()
 			d.free = 0
-			if d.clock.Warm && d.memory.Len() == 0 {
+			// With its replay a run saved in the warm-up has its steps staged.
+			if d.memory.Len() == 0 && (d.clock.Warm || r == nil) {
 				d.clock.Warm = false
 				d.clock.WarmAt = d.clock.Warmup + int64(d.cfg.LearningStarts)
 			}

@@ -84,6 +84,9 @@ func (g *game) Spec() env.Spec { return g.spec }
 // Seed restarts the stream of starts.
 func (g *game) Seed(seed uint64) { g.stream = rng.New(seed, "env", 0) }
 
+// Bytes is what the newest frame and the stack take, and 2 KB for the rest.
+func (g *game) Bytes() int64 { return (1+depth)*frameSize + 2048 }
+
 // Close does nothing.
 func (g *game) Close() error { return nil }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rollout"
@@ -90,14 +91,14 @@ func (c *Config) rollout(spec env.Spec, envs int) rollout.Config {
 }
 
 // Memory lists what New will allocate, and a learner of a whole rollout.
-func (c *Config) Memory(s *train.Setup) ([]train.Allocation, error) {
+func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	envs := s.Common.NumEnvs
-	var list []train.Allocation
+	var list []limits.Part
 	var err error
 	add := func(setting string, own int64, n nn.Needs) {
 		bytes, nerr := s.Device.Bytes(c.Net, n)
 		err = errors.Join(err, nerr)
-		list = append(list, train.Allocation{Setting: setting, Bytes: own + bytes})
+		list = append(list, limits.Part{Setting: setting, Bytes: own + bytes})
 	}
 	add(fmt.Sprintf("n_steps: %d", c.Horizon), c.rollout(s.Spec, envs).Bytes(), nn.Needs{LearnerRows: []int{c.Horizon * envs}})
 	add(fmt.Sprintf("num_envs: %d", envs), 2*int64(envs*s.Spec.Obs.Bytes()), nn.Needs{NetworkRows: []int{envs}})

@@ -9,6 +9,7 @@ package reinforce
 import (
 	"fmt"
 
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
@@ -36,7 +37,7 @@ func init() {
 		Common: func(c any) *train.Common { return &c.(*Config).Common },
 		Check:  func(c any) ([]string, error) { return nil, c.(*Config).check() },
 		Shape:  []string{"env", "env_options", "net_arch", "num_envs"},
-		Memory: func(s *train.Setup) ([]train.Allocation, error) {
+		Memory: func(s *train.Setup) ([]limits.Part, error) {
 			run := s.Config.(*Config).run(s)
 			return run.Memory(s)
 		},

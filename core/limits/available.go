@@ -1,4 +1,4 @@
-package replay
+package limits
 
 import (
 	"fmt"
@@ -6,20 +6,26 @@ import (
 	"math"
 	"os"
 	"path"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 )
 
-// AvailableMemory returns how many bytes more this process may use, and what
-// sets that limit: the smallest of the kernel's MemAvailable and what each
-// enclosing control group (version 1 or 2) leaves. Where neither can be read
-// there is no limit.
-func AvailableMemory() (bytes int64, what string) { return availableMemory(os.DirFS("/")) }
+// Available returns how many bytes more this process may use, and what sets that
+// limit: the smallest of the kernel's MemAvailable, what each enclosing control group
+// (version 1 or 2) leaves, and what RLIMIT_AS and RLIMIT_DATA leave of the address
+// space. What cannot be read is no limit.
+func Available() (bytes int64, what string) { return available(system, idle()) }
 
-func availableMemory(root fs.FS) (int64, string) {
+var system = os.DirFS("/")
+
+func available(root fs.FS, idle int64) (int64, string) {
 	best, what := int64(math.MaxInt64), "no limit"
 	if kb, ok := field(root, "proc/meminfo", "MemAvailable:"); ok {
 		best, what = kb*1024, "free memory of the machine"
+	}
+	if left, limit := addressSpace(root, idle); left < best {
+		best, what = left, limit
 	}
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(groups)) {
@@ -49,6 +55,37 @@ func availableMemory(root fs.FS) (int64, string) {
 			}
 			if p == "/" {
 				break
+			}
+		}
+	}
+	return best, what
+}
+
+// idle is what Go's heap has mapped and does not use.
+func idle() int64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return int64(samples[0].Value.Uint64() + samples[1].Value.Uint64())
+}
+
+// addressSpace returns what the limits of the process's own mappings leave, idle bytes of
+// which are to be had again, less what Go's runtime and the C library map beside what they
+// are asked for.
+func addressSpace(root fs.FS, idle int64) (int64, string) {
+	best, what := int64(math.MaxInt64), ""
+	limits, _ := fs.ReadFile(root, "proc/self/limits")
+	for line := range strings.Lines(string(limits)) {
+		for _, l := range []struct{ name, used, what string }{
+			{"Max address space", "VmSize:", "limit of the address space"},
+			{"Max data size", "VmData:", "limit of the data segment"},
+		} {
+			rest, ok := strings.CutPrefix(line, l.name)
+			if words := strings.Fields(rest); ok && len(words) > 0 {
+				most, err := strconv.ParseInt(words[0], 10, 64) // "unlimited" is no number
+				kb, ok := field(root, "proc/self/status", l.used)
+				if left := max(0, most-kb*1024+idle-headroom); err == nil && ok && left < best {
+					best, what = left, l.what
+				}
 			}
 		}
 	}

@@ -1,0 +1,95 @@
+/* Objects of every kind are made and freed again and again, and the process stays as large
+ * as it was. argv[1]: how often, 1000 if not said (make test-cycles: 10000). */
+#include "t.h"
+
+/* On it a console is turned on; it shows nothing. */
+static const char *cartridge(void) {
+  const char *path = tmp("nothing.bin");
+  unsigned char image[4096] = {0x4C, 0x00, 0xF0}; /* JMP $F000 */
+  image[4093] = image[4095] = 0xF0;
+  FILE *f = fopen(path, "wb");
+  CHECK(f != NULL && fwrite(image, sizeof image, 1, f) == 1 && fclose(f) == 0);
+  return path;
+}
+
+static long kilobytes(const char *name) {
+  char line[256];
+  long n = -1;
+  FILE *f = fopen("/proc/self/status", "r");
+  while (fgets(line, sizeof line, f) != NULL)
+    if (strncmp(line, name, strlen(name)) == 0) n = strtol(line + strlen(name), NULL, 10);
+  fclose(f);
+  return n;
+}
+
+static paceline_trainer *one;
+static const char *rom;
+
+static void a_config(void) {
+  paceline_config *c;
+  OK(paceline_config_new(&c, "dqn"));
+  OK(paceline_config_set(c, "net_arch", "32,32"));
+  paceline_config_free(c);
+}
+
+static void a_trainer(void) {
+  paceline_trainer *t = quick("CartPole-v1");
+  OK(paceline_trainer_run(NULL, t, 8, 0));
+  OK(paceline_trainer_free(t));
+}
+
+static void a_policy(void) {
+  paceline_policy *p;
+  float obs[4] = {0};
+  int32_t action;
+  OK(paceline_policy_from_trainer(&p, one));
+  OK(paceline_policy_act(p, 1, obs, NULL, &action, NULL));
+  paceline_policy_free(p);
+}
+
+static void a_vec(void) {
+  paceline_vec *v;
+  static unsigned char obs[4 * 84 * 84 * 4];
+  paceline_vec_options o = {.struct_size = sizeof o, .num_envs = 4, .num_threads = 2, .pin = -1};
+  paceline_rows rows = {.struct_size = sizeof rows, .num_rows = 4, .obs = obs};
+  OK(paceline_vec_new(&v, "Catch-v0", &o));
+  OK(paceline_vec_reset(v, NULL, NULL, &rows));
+  OK(paceline_vec_free(v));
+}
+
+static void a_console(void) {
+  paceline_console *c;
+  int32_t reward;
+  OK(paceline_console_new(&c, rom, "tetris", 1, 0, 0, 1));
+  OK(paceline_console_act(&reward, c, 0, 1));
+  paceline_console_free(c);
+}
+
+int main(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    void (*cycle)(void);
+  } kinds[] = {
+      {"config", a_config}, {"trainer", a_trainer}, {"policy", a_policy}, {"vec", a_vec}, {"console", a_console}};
+  int cycles = argc > 1 ? atoi(argv[1]) : 1000, failed = 0;
+  rom = cartridge();
+  one = quick("CartPole-v1");
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    double began = now();
+    long first = 0, threads = 0;
+    for (int i = 0; i < cycles; i++) {
+      if (i == cycles / 5)
+        first = kilobytes("VmRSS:"), threads = kilobytes("Threads:"); /* Go's heap has its size by then */
+      kinds[k].cycle();
+    }
+    long last = kilobytes("VmRSS:"), grown = kilobytes("Threads:") - threads;
+    printf("%d of %s: %ld kB, then %ld kB; %.1f s\n", cycles, kinds[k].name, first, last, now() - began);
+    if (last - first > 8000 ||
+        grown > 8) { /* 8 kB a cycle of 1000 would be a leak; threads come back to the pool late */
+      printf("%s: %ld kB and %ld threads more\n", kinds[k].name, last - first, grown);
+      failed = 1;
+    }
+  }
+  OK(paceline_trainer_free(one));
+  return failed;
+}

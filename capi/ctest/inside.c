@@ -1,0 +1,101 @@
+/* Calls on one's own trainer or vector from inside a function of its environments: answered
+ * at once, above all *_free, which would wait for the function that it is called from.
+ * argv[1]: faulty.c's environment, built to free the vector that its symbol "to_free" has. */
+#include <dlfcn.h>
+
+#include "counter.h"
+
+static paceline_trainer *own, *other;
+static int begun, answered;
+
+static int prying_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+  if (((counter *)env)->index == 0 && begun++ == 0) {
+    STATUS(paceline_trainer_free(own), PACELINE_EBUSY);
+    CHECK(strstr(paceline_last_error(), "inside a function of its own environments") != NULL);
+    STATUS(paceline_trainer_run(NULL, own, 1, 0), PACELINE_EBUSY);
+    STATUS(paceline_trainer_settle(own, 0), PACELINE_EBUSY);
+    STATUS(paceline_trainer_save(own, tmp("inside"), 0), PACELINE_EBUSY);
+    OK(paceline_trainer_stop(own));
+    /* Another trainer is made, run and freed as anywhere. */
+    paceline_trainer *t = quick("CartPole-v1");
+    OK(paceline_trainer_run(NULL, t, 300, 0));
+    OK(paceline_trainer_free(t));
+    answered = 1;
+  }
+  return counter_step(env, action, obs, reward, ended);
+}
+
+static int outer_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+  if (((counter *)env)->index == 0 && other != NULL) { /* a run inside a run */
+    paceline_trainer *inner = other;
+    other = NULL;
+    OK(paceline_trainer_run(NULL, inner, 40, 0));
+    STATUS(paceline_trainer_free(own), PACELINE_EBUSY);
+    OK(paceline_trainer_free(inner));
+    answered = 2;
+  }
+  return counter_step(env, action, obs, reward, ended);
+}
+
+static paceline_trainer *with_step(family *f, int (*step)(void *, const void *, void *, float *, uint8_t *)) {
+  paceline_env_table table = counter_table(0);
+  paceline_trainer *t;
+  const char *const settings[] = {QUICK, NULL};
+  paceline_config *cfg = config(settings);
+  table.step = step;
+  OK(paceline_trainer_new_table(&t, cfg, &table, f, counter_release));
+  paceline_config_free(cfg);
+  return t;
+}
+
+static void vector(const char *file) {
+  char *name;
+  paceline_vec *v;
+  uint8_t ends[4] = {0};
+  float obs[12], final_obs[12];
+  double rewards[4];
+  int32_t actions[4] = {0};
+  paceline_vec_options o = {
+      .struct_size = sizeof o, .num_envs = 4, .num_threads = 2, .autoreset = PACELINE_SAME_STEP, .pin = -1};
+  paceline_rows rows = {.struct_size = sizeof rows,
+                        .num_rows = 4,
+                        .obs = obs,
+                        .final_obs = final_obs,
+                        .rewards = rewards,
+                        .terminated = ends};
+  OK(paceline_env_load(&name, file));
+  OK(paceline_vec_new(&v, name, &o));
+  OK(paceline_vec_reset(v, NULL, NULL, &rows));
+  void *library = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+  CHECK(library != NULL);
+  void **to_free = dlsym(library, "to_free");
+  int *freed = dlsym(library, "freed");
+  *to_free = v;
+  OK(paceline_vec_step(v, actions, &rows));
+  CHECK(*to_free == NULL && *freed == PACELINE_EBUSY);
+  OK(paceline_vec_step(v, actions, &rows));
+  OK(paceline_vec_free(v));
+  paceline_string_free(name);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  vector(argv[1]);
+  family f = counters(SOUND, 0), g = counters(SOUND, 0);
+  own = with_step(&f, prying_step);
+  OK(paceline_trainer_run(NULL, own, 100, 0)); /* ended by the stop */
+  CHECK(answered == 1);
+  OK(paceline_trainer_run(NULL, own, 100, 0));
+  OK(paceline_trainer_free(own));
+  CHECK(f.released == 1);
+  OK(paceline_trainer_free(own)); /* twice is fine */
+
+  f = counters(SOUND, 0);
+  own = with_step(&f, outer_step);
+  other = with_step(&g, counter_step);
+  OK(paceline_trainer_run(NULL, own, 100, 0));
+  CHECK(answered == 2 && g.released == 1);
+  OK(paceline_trainer_free(own));
+  CHECK(f.released == 1);
+  return 0;
+}
