@@ -53,5 +53,5 @@ def check(below: str | None) -> None:
 
 if __name__ == "__main__":
     check(*(sys.argv[1:] or [None]))
-    free = not getattr(sys, "_is_gil_enabled", lambda: True)()
-    print(f"smoke ok: Python {platform.python_version()}{' without the GIL' if free else ''}, {platform.machine()}, {'-'.join(platform.libc_ver())}")
+    free = "" if getattr(sys, "_is_gil_enabled", lambda: True)() else " without the GIL"
+    print(f"smoke ok: Python {platform.python_version()}{free}, {platform.machine()}, {'-'.join(platform.libc_ver())}")
