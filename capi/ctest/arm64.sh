@@ -21,6 +21,6 @@ for test in structs smoke nulls handles bad_env vec files fork float_mode; do
   [ "$test" != structs ] || arguments=$here/abi.txt
   # shellcheck disable=SC2086
   $CC -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror "-I$root/include" "$here/$test.c" -o "$built/$test" $link -lpthread -lm -ldl &&
-    timeout 120 qemu-aarch64 -L "$sysroot" -E GODEBUG=asyncpreemptoff=1 "$built/$test" $arguments || { echo "$test FAILED"; exit 1; }
+    timeout 300 qemu-aarch64 -L "$sysroot" -E GODEBUG=asyncpreemptoff=1 "$built/$test" $arguments || { echo "$test FAILED"; exit 1; }
   echo "$test ok"
 done
