@@ -10,7 +10,7 @@
 set -eu
 SOME="test_wheel.py test_ffi.py test_import.py test_cli.py test_process.py test_signals.py test_console.py test_rows.py test_masks.py"
 root=$(cd "$(dirname "$0")/../.." && pwd)
-[ $# -gt 0 ] || { echo "python/wheels/test.sh: no wheel named" >&2; exit 2; }
+[ -f "${1:-}" ] || { echo "python/wheels/test.sh: the wheel '${1:-}' is not there: make wheel" >&2; exit 1; }
 wheel=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 shift
 outside=$(mktemp -d)

@@ -9,6 +9,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
 python=$1 folder=$2 wheel=$3
+[ -f "$wheel" ] || { echo "python/wheels/test_arm64.sh: the wheel '$wheel' is not there: make wheel" >&2; exit 1; }
 command -v qemu-aarch64 >/dev/null || { echo "paceline: no qemu-aarch64 was found (Debian: apt-get install qemu-user)" >&2; exit 1; }
 "$here/debian_arm64.sh" "$folder/arm64"
 sysroot=$(cd "$folder/arm64" && pwd)

@@ -12,6 +12,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 fail() { echo "paceline: $*" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] && command -v debootstrap >/dev/null || fail "other releases of Debian need root and debootstrap (Debian: apt-get install debootstrap)"
 python=$1 wheel=$3
+[ -f "$wheel" ] || fail "the wheel '$wheel' is not there: make wheel"
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 shift 3
