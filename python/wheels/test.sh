@@ -9,6 +9,7 @@
 # with what the tests ask for, in a folder that is removed afterwards.
 set -eu
 SOME="test_wheel.py test_ffi.py test_import.py test_cli.py test_process.py test_signals.py test_console.py test_rows.py test_masks.py"
+NAME='import sys, sysconfig; name = "%d.%d.%d" % sys.version_info[:3] + "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))'
 root=$(cd "$(dirname "$0")/../.." && pwd)
 [ -f "${1:-}" ] || { echo "python/wheels/test.sh: the wheel '${1:-}' is not there: make wheel" >&2; exit 1; }
 wheel=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
@@ -21,7 +22,7 @@ every() {
   ls "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3.1[0-9] "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3.1[0-9]t) 2>/dev/null |
     while read -r python; do
       # One of each version; shims that are for no version do not run.
-      "$python" -c 'import sys, venv, ensurepip; print(sys.version.split(" (")[0], sys.executable)' 2>/dev/null || continue
+      "$python" -c "$NAME; import venv, ensurepip; print(name, sys.executable)" 2>/dev/null || continue
     done | sort -u -k1,1V | sed 's/^[^ ]* //'
 }
 [ $# -gt 0 ] || set -- $(every)
@@ -36,7 +37,7 @@ first=1 failed=
 for python; do
   environment=$outside/environment
   rm -rf "$environment"
-  name=$("$python" -c 'import sys, sysconfig; print("%d.%d.%d" % sys.version_info[:3] + "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED")))')
+  name=$("$python" -c "$NAME; print(name)")
   tests="$SOME" with="pytest pytest-timeout pytest-xdist"
   [ -z "$first" ] || { tests= with=; }
   if "$python" -m venv "$environment" &&
