@@ -1,5 +1,5 @@
 #!/bin/sh
-# Unpacks Debian's arm64 Python, with its C library, into a folder; installs nothing here.
+# Unpacks Debian's arm64 Python, with its C library and what NumPy needs, into a folder; installs nothing here.
 #
 #     python/wheels/debian_arm64.sh folder
 #
@@ -17,7 +17,7 @@ get() {
     -o Debug::NoLocking=1 -o APT::Install-Recommends=false "$@"
 }
 get update
-get --yes --download-only install python3 libpython3-stdlib >/dev/null
+get --yes --download-only install python3 libpython3-stdlib libstdc++6 >/dev/null
 for package in "$apt"/archives/*.deb; do dpkg-deb -x "$package" "$folder"; done
 rm -rf "$apt"
 touch "$folder/.made"
