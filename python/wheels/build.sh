@@ -31,6 +31,8 @@ unset GOFLAGS GOEXPERIMENT CGO_CFLAGS CGO_CPPFLAGS CGO_LDFLAGS
 export CGO_ENABLED=1 GOOS=linux GOAMD64=v1 GOARM64=v8.0
 
 cd "$root"
+# A wheel records the files' modes, which were the umask's of whoever cloned.
+find python/paceline include examples/python LICENSE THIRD_PARTY_LICENSES -type f -exec chmod 644 {} +
 for arch; do
   case $arch in
     x86_64) export GOARCH=amd64 ;;
