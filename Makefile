@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel sdist check check-each clean
+.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,7 +17,7 @@ SOURCES := $(shell find core capi include python/paceline -type f \
 	examples/python/torch_dqn.py capi/build.sh capi/install.sh $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # ------------------------------------------------------------ environment
 
@@ -72,7 +72,7 @@ bench: $(VENV)/.atari ## print the tables of the README: update time, calls, fou
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -144,8 +144,7 @@ test-math: ## exp, log and tanh of every float32, on every path of the kernels (
 
 # The tests left out here start their own program again, which Linux does not do
 # for another processor's, or read flags of memory that the emulator does not
-# report. The C programs are those that neither take minutes nor measure time or
-# memory, which would be the emulator's. Go programs now and then hang under QEMU
+# report. Go programs now and then hang under QEMU
 # if their threads are interrupted by signals (golang.org/issue/36981, 70329).
 ARM64_CC := aarch64-linux-gnu-gcc
 ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu -E GODEBUG=asyncpreemptoff=1
@@ -162,13 +161,7 @@ test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 	$(ARM64_GO) vet ./core/... ./capi/...
 	$(ARM64_GO) test -short -exec '$(ARM64_RUN)' -skip '^(TestEnvironmentVariable|TestMappingFlags|TestNoRoomOnTheDisk)$$' ./core/...
 	$(ARM64_ENV) capi/build.sh build/arm64
-	@for test in structs smoke nulls handles bad_env vec files fork float_mode; do \
-		$(ARM64_CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Iinclude capi/ctest/$$test.c -o build/arm64/$$test \
-			$$([ $$test = float_mode ] || echo -Lbuild/arm64 -lpaceline -Wl,-rpath,$(abspath build/arm64)) -lpthread -lm -ldl && \
-			TMPDIR=$(abspath build/arm64) PACELINE_LIBRARY=$(abspath build/arm64)/libpaceline.so \
-			timeout 60 $(ARM64_RUN) build/arm64/$$test || \
-			{ echo "$$test FAILED"; exit 1; }; \
-		echo "$$test ok"; done
+	CC=$(ARM64_CC) sh capi/ctest/arm64.sh build/arm64 /usr/aarch64-linux-gnu
 
 race: ## Go tests under the race detector, the kernels' threads under C's
 	go test -race -short ./core/... ./capi/...
@@ -215,9 +208,33 @@ install: lib ## library, headers, pkg-config's and CMake's files, below PREFIX (
 uninstall: ## take away what make install put below PREFIX and DESTDIR
 	capi/install.sh remove "$(DESTDIR)$(PREFIX)"
 
-wheel: $(VENV)/.made ## dist/*.whl, one for every Python 3 on this platform
-	@rm -rf build
-	$(PY) -m build --no-isolation --wheel
+# The tools are pinned, as other versions may give other bytes.
+WHEELS := $(VENV)/wheels
+
+$(WHEELS)/.made: $(VENV)/.made python/wheels/requirements.txt
+	$(PYTHON) -m venv $(WHEELS)
+	$(WHEELS)/bin/python -m pip --disable-pip-version-check --quiet install -r python/wheels/requirements.txt
+	@touch $@
+
+wheel: $(WHEELS)/.made ## dist/*.whl, one for every Python 3 on Linux of glibc 2.17 or newer: x86_64 and aarch64
+	python/wheels/build.sh $(WHEELS)/bin/python dist
+
+X86_64_WHEEL = $$(ls -d dist/paceline-*-manylinux_*_x86_64.whl)
+AARCH64_WHEEL = $$(ls -d dist/paceline-*-manylinux_*_aarch64.whl)
+
+wheel-test: ## the wheel of make wheel in new environments: make wheel-test PYTHONS="python3.12 python3.14" (the first runs all tests)
+	python/wheels/test.sh "$(X86_64_WHEEL)" $(PYTHONS)
+
+wheel-test-arm64: $(VENV)/.made ## the aarch64 wheel of make wheel under an emulator (a few minutes)
+	python/wheels/test_arm64.sh $(PY) build/debian "$(AARCH64_WHEEL)"
+
+DEBIANS ?= bullseye sid
+
+wheel-test-debian: $(VENV)/.made ## the wheel of make wheel in other releases of Debian: DEBIANS="bullseye sid" (20 minutes; root, debootstrap)
+	python/wheels/test_debian.sh $(PY) build/debian "$(X86_64_WHEEL)" $(DEBIANS)
+
+wheel-bench: $(VENV)/.test lib ## is the library in the wheel as fast as the one that this machine's compiler builds? (some minutes)
+	$(PY) python/wheels/compare.py build/wheels/$$(uname -m)/libpaceline.so lib/libpaceline.so
 
 sdist: $(VENV)/.made ## dist/*.tar.gz
 	$(PY) -m build --no-isolation --sdist

@@ -33,6 +33,8 @@ def check_tools() -> None:
     have = re.search(r"go(\d+)\.(\d+)", run("go", "version"))
     if have and tuple(map(int, have.groups())) < tuple(map(int, need.groups())):
         raise SystemExit(f"paceline: Go {'.'.join(have.groups())} is too old: version {version} or newer is needed")
+    if (system := os.environ.get("GOOS", "linux")) != "linux":
+        raise SystemExit(f"paceline: GOOS: {system!r}, must be 'linux' or not set")
     if os.environ.get("CGO_ENABLED") == "0":
         raise SystemExit("paceline: CGO_ENABLED is 0, but the library needs cgo: unset it")
     compiler = (run("go", "env", "CC").split() or ["cc"])[0]
@@ -61,6 +63,8 @@ class BuildGo(build_ext):
         (out.parents[1] / "bench").mkdir(exist_ok=True)
         shutil.copy2(ROOT / "examples" / "python" / "torch_dqn.py", out.parents[1] / "bench")
         if prebuilt := os.environ.get("PACELINE_LIBRARY"):
+            if not Path(prebuilt).is_file():
+                raise SystemExit(f"paceline: PACELINE_LIBRARY: {prebuilt!r}, must be the file of a library")
             shutil.copy2(prebuilt, out)
             return
         check_tools()

@@ -2,6 +2,7 @@ package capi
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -I${SRCDIR}/../include
+#cgo LDFLAGS: -ldl
 #include "bridge.h"
 */
 import "C"

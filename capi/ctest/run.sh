@@ -97,7 +97,7 @@ symbols() {
   tls=$(readelf -lW "$PACELINE_LIBRARY" | awk '$1 == "TLS" { print $6 }')
   [ $((tls)) -le 16 ] || { echo "thread-local data: $((tls)) bytes, must be at most 16"; return 1; }
   (cd "$root" && "$GO" list -deps ./capi/libpaceline) | grep -x os/signal && { echo "os/signal is linked in"; return 1; }
-  echo "the library has $(stat -c %s "$PACELINE_LIBRARY") bytes"
+  echo "the library has $(stat -Lc %s "$PACELINE_LIBRARY") bytes"
 }
 # What programs were compiled against: the golden file has it, of 64-bit machines.
 abi() {

@@ -224,11 +224,14 @@ def plain(value):
 
 
 def refused(call, *arguments):
-    """The outcome of a call. Of a TypeError the text is not compared: ale-py's lists its overloads."""
+    """The outcome of a call. Of a TypeError the text is not compared: ale-py's lists its overloads.
+
+    From Python 3.12 on an AttributeError names the module, too, where a class is C's.
+    """
     try:
         return plain(call(*arguments))
     except Exception as err:
-        return type(err).__name__, "" if type(err) is TypeError else str(err)
+        return type(err).__name__, "" if type(err) is TypeError else str(err).replace("'ale_py._ale_py.", "'")
 
 
 def filled(get, buffer):

@@ -54,7 +54,7 @@ def test_files():
 def test_wheel_tag():
     installed()
     wheel = metadata.distribution("paceline").read_text("WHEEL")
-    assert "Root-Is-Purelib: false" in wheel and re.search(r"^Tag: py3-none-linux_\w+$", wheel, re.M)
+    assert "Root-Is-Purelib: false" in wheel and re.search(r"^Tag: py3-none-(linux|manylinux_2_17)_\w+$", wheel, re.M)
 
 
 def printed(*options):

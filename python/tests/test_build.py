@@ -1,0 +1,70 @@
+"""The source distribution: what it says where something that it needs is missing."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NEEDED = ("sh", "sed", "mkdir", "chmod", "dirname")  # by capi/install.sh
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The source distribution, made and unpacked elsewhere."""
+    pytest.importorskip("setuptools", "77")
+    if not (CHECKOUT / "setup.py").is_file() or not (CHECKOUT / ".git").exists():
+        pytest.skip("no checkout around the tests")
+    made = tmp_path_factory.mktemp("made")
+    # Out of a copy, as setuptools leaves files beside setup.py.
+    tree = made / "tree"
+    wanted = ("capi", "core", "examples", "include", "python")
+    for name in wanted:
+        shutil.copytree(CHECKOUT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.so*", "*.egg-info", "testdata"))
+    for file in CHECKOUT.iterdir():
+        if file.is_file() and not file.name.startswith("."):
+            shutil.copy2(file, tree)
+    subprocess.run([sys.executable, "setup.py", "-q", "sdist", "-d", made], cwd=tree, check=True, capture_output=True)
+    with tarfile.open(next(made.glob("*.tar.gz"))) as archive:
+        archive.extractall(made / "unpacked", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    return next((made / "unpacked").iterdir())
+
+
+def build(unpacked, tmp_path, tools, **env):
+    """The error of a build that has these programs alone."""
+    path = tmp_path / "bin"
+    path.mkdir(parents=True)
+    for tool in (*NEEDED, *tools):
+        (path / tool).symlink_to(shutil.which(tool) or pytest.skip(f"no {tool}"))
+    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "GOCACHE", "GOFLAGS", "GOTOOLCHAIN")}
+    command = [sys.executable, "setup.py", "-q", "build", "--build-base", tmp_path / "build", "build_ext"]
+    done = subprocess.run(command, cwd=unpacked, env={**kept, "PATH": str(path), **env}, capture_output=True, text=True)
+    assert done.returncode and "Traceback" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_without_go(unpacked, tmp_path):
+    said = build(unpacked, tmp_path, [])
+    assert said.startswith("paceline: no go command found: install Go 1.") and said.endswith("or newer, or set PACELINE_LIBRARY")
+
+
+def test_without_a_c_compiler(unpacked, tmp_path):
+    said = build(unpacked, tmp_path, ["go"], CC="paceline-cc")
+    assert said == "paceline: the C compiler 'paceline-cc' was not found: install one, or set CC"
+    said = build(unpacked, tmp_path / "build", ["go"])
+    assert said.startswith(("paceline: the C compiler 'gcc' was not found", "paceline: the C compiler 'cc' was not found"))
+
+
+def test_settings_with_which_no_library_comes_out(unpacked, tmp_path):
+    assert build(unpacked, tmp_path, ["go"], GOOS="windows") == "paceline: GOOS: 'windows', must be 'linux' or not set"
+    said = build(unpacked, tmp_path / "build", ["go"], CGO_ENABLED="0")
+    assert said == "paceline: CGO_ENABLED is 0, but the library needs cgo: unset it"
+
+
+def test_a_library_that_is_not_there(unpacked, tmp_path):
+    said = build(unpacked, tmp_path, [], PACELINE_LIBRARY="/nowhere/libpaceline.so")
+    assert said == "paceline: PACELINE_LIBRARY: '/nowhere/libpaceline.so', must be the file of a library"
