@@ -74,8 +74,9 @@
  * Platform.  Linux with the GNU C library. musl does not load it: Go's thread-local
  *   data is in the block that is laid out when a program starts.
  * Environment variables.  Those that the process was started with: PACELINE_ISA (the
- *   vector units to use: go, generic, avx2, avx512, avx512bf16; a name that this
- *   machine cannot run is an error when a trainer is made), PACELINE_ROMS_DIR and
+ *   vector units to use: go, generic, avx2, avx512, avx512bf16; or portable, as the
+ *   setting isa; a name that this machine cannot run is an error when a trainer is
+ *   made), PACELINE_ROMS_DIR and
  *   ALE_ROMS_DIR (section 11), and those of Go's runtime (GOMAXPROCS, GODEBUG,
  *   GOGC, GOMEMLIMIT), which ends the process if it cannot read one of them.
  *   What the program changes of its environment later is not seen.
@@ -509,8 +510,8 @@ PACELINE_API int paceline_trainer_set_parameters(paceline_trainer *t, const char
 
 /* The SHA-256 digest, in hexadecimal, of a set of parameters or of the experience that
  * can be sampled (part "replay", of methods that have one): the same seed and the same
- * settings give the same digests for any num_threads (of one precision, on one
- * PACELINE_ISA). */
+ * settings give the same digests for any num_threads, of one precision on one
+ * PACELINE_ISA; with the setting isa "portable", on every processor. */
 PACELINE_API int paceline_trainer_hash(char **out, paceline_trainer *t, const char *part);
 
 enum paceline_save_flags {

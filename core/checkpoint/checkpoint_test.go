@@ -413,8 +413,6 @@ func TestForeignForgedAndNewer(t *testing.T) {
 	}
 }
 
-// A file of version 0.1.0 (commit 5d74e87: CartPole, 100 steps) is refused with a
-// sentence of its own.
 func TestElements(t *testing.T) {
 	for text, want := range map[string]int{`1`: 0, `[1, "a,b[{", 2]`: 3, `{"a\",": [[{}]]}`: 4, `"\`: 0, ``: 0} {
 		if n := elements([]byte(text)); n != want {
@@ -423,6 +421,8 @@ func TestElements(t *testing.T) {
 	}
 }
 
+// A file of version 0.1.0 (commit 5d74e87: CartPole, 100 steps) is refused with a
+// sentence of its own.
 func TestFilesOfFormat1(t *testing.T) {
 	const path = "testdata/format1.paceline"
 	_, err := Open(path)

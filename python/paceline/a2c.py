@@ -66,8 +66,8 @@ class A2C(Trainer):
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
-    env, learning_rate, seed, num_envs, num_threads, precision, frame_stack, env_kwargs:
-        as DQN's. Updates are due after every n_steps rounds, so more environments make
+    env, learning_rate, seed, num_envs, num_threads, precision, isa, frame_stack,
+        env_kwargs: as DQN's. Updates are due after every n_steps rounds, so more environments make
         larger minibatches; stable-baselines3's users take 8 or 16.
     gae_lambda: 1 for n-step returns, less for generalised advantage estimation.
     rms_prop_eps: of RMSProp, which divides as PyTorch's does; use_rms_prop=False is Adam.
@@ -118,6 +118,7 @@ class A2C(Trainer):
         num_threads: int | None = None,
         cnn: str = "nature",
         precision: str = "fp32",
+        isa: str = "auto",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
     ) -> None: ...

@@ -134,10 +134,12 @@ class DQN(Trainer):
         concurrent at most the steps whose updates times learning_rate come to 0.1.
     exploration_steps: steps over which epsilon falls, instead of
         exploration_fraction. precision: "fp32", or "bf16" for networks whose
-        products multiply bfloat16 (sums and weights stay float32). double_q: Double
-        Q-learning: the weights being learnt choose the action whose value under the
-        target network counts (one more forward pass an update). optimizer,
-        optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
+        products multiply bfloat16 (sums and weights stay float32). isa: "auto", or
+        "portable" for the same weights, bit for bit, on every processor, in several times
+        the time. double_q: Double Q-learning: the weights being learnt choose the action
+        whose value under the target network counts (one more forward pass an update).
+        optimizer, optimizer_eps, loss, loss_reduction, frame_stack: see
+        `paceline options`.
         env_kwargs: what a built-in environment named by env is made with, the
         keywords of make_vec: {"recipe": "mnih2015"}.
 
@@ -205,6 +207,7 @@ class DQN(Trainer):
         loss: str = "huber",
         loss_reduction: str = "mean",
         precision: str = "fp32",
+        isa: str = "auto",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
     ) -> None: ...

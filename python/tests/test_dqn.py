@@ -1,5 +1,8 @@
 """DQN on built-in environments: learning, acting, files, weights, callbacks."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -454,3 +457,25 @@ def test_notices_are_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small().close()
+
+
+def test_isa_portable(tmp_path):
+    """The weights are those of another processor's units; the setting is saved, and no other is taken."""
+    keywords = {**SMALL, "num_envs": 2, "policy_kwargs": {"net_arch": [64]}}
+    with DQN("MlpPolicy", "CartPole-v1", isa="portable", **keywords) as model:
+        weights = model.learn(400).hashes().weights
+        model.save(tmp_path / "model")
+    with DQN.load(tmp_path / "model") as again:
+        assert again.setting("isa") == "portable"
+    script = f"""
+from paceline import DQN
+for isa in "portable", "auto":
+    with DQN("MlpPolicy", "CartPole-v1", isa=isa, **{keywords!r}) as model:
+        print(model.learn(400).hashes().weights)
+"""
+    for path in "generic", "portable":
+        environment = {**os.environ, "PACELINE_ISA": path}
+        run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True)
+        assert run.stdout.split() == [weights, weights]
+    with pytest.raises(ConfigError, match='isa: "fast", must be auto, portable'):
+        small(isa="fast")
