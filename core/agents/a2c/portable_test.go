@@ -18,9 +18,9 @@ func TestPortable(t *testing.T) {
 	cartpole := map[string]string{"env": "CartPole-v1", "num_envs": "4", "seed": "11", "gae_lambda": "0.95", "ent_coef": "0.01", "normalize_advantage": "true"}
 	catch := with(cartpole, map[string]string{"env": "Catch-v0", "num_envs": "2"})
 	traintest.Portable(t, subject(nil), []traintest.PortableRun{
-		{Name: "CartPole, RMSProp, 1000 updates", Settings: cartpole, Updates: 1000},
-		{Name: "CartPole, Adam, 1000 updates", Settings: with(cartpole, map[string]string{"use_rms_prop": "false", "activation_fn": "relu"}), Updates: 1000},
-		{Name: "Catch, Nature CNN, 20 updates", Settings: catch, Updates: 20},
-		{Name: "Catch, Nature CNN, 1000 updates", Settings: catch, Updates: 1000, Slow: true},
+		{Name: "CartPole, RMSProp, 1000 updates", Settings: cartpole, Steps: 20_000, Updates: 1000},
+		{Name: "CartPole, Adam, 1000 updates", Settings: with(cartpole, map[string]string{"use_rms_prop": "false", "activation_fn": "relu"}), Steps: 20_000, Updates: 1000},
+		{Name: "Catch, Nature CNN, 20 updates", Settings: catch, Steps: 200, Updates: 20},
+		{Name: "Catch, Nature CNN, 1000 updates", Settings: catch, Steps: 10_000, Updates: 1000, Slow: true},
 	})
 }
