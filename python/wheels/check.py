@@ -1,6 +1,6 @@
 """Checks the wheels that are shipped, and prints what somebody who publishes them wants to see.
 
-    python check.py wheel ...
+    python python/wheels/check.py wheel ...
 
 The name says any Python 3; auditwheel gives the platform that the name has; no symbol of a newer glibc than
 that is needed, nothing but the C library either; the licences are there; and it is below PyPI's usual limits.
@@ -62,5 +62,6 @@ def problems(wheel: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    wrong = [f"{Path(w).name}: {p}" for w in sys.argv[1:] for p in problems(Path(w))]
-    sys.exit("\n".join(wrong) if wrong or len(sys.argv) > 1 else "python/wheels/check.py: no wheel named")
+    if len(sys.argv) < 2:
+        sys.exit("python/wheels/check.py: no wheel named")
+    sys.exit("\n".join(f"{Path(w).name}: {p}" for w in sys.argv[1:] for p in problems(Path(w))) or 0)

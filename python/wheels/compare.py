@@ -1,6 +1,6 @@
 """Is the wheel's library as fast as the one that this machine's own compiler builds?
 
-    python python/wheel/compare.py wheel.so own.so [turns]
+    python python/wheels/compare.py wheel.so own.so [turns]
 
 Runs `paceline bench update`, `emulator` and `envs`, ours alone as far as they let, with one library
 and then the other, in turns; the order changes from turn to turn. Prints the median of each
