@@ -136,7 +136,7 @@ test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## the tests beside stable-baseline
 	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal python/tests/test_sb3.py python/tests/test_sb3_vec.py \
 		python/tests/test_sb3_recorded.py python/tests/test_swap.py python/tests/test_recipes.py python/tests/test_a2c.py python/tests/test_bench_train.py
 
-test-portable: ## isa portable: 1,000 updates of the Nature CNN on every path of this machine (20 minutes)
+test-portable: ## isa portable: 1,000 updates of the Nature CNN on every path of this machine (6 minutes)
 	PACELINE_PORTABLE=1 go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...
 
 test-math: ## exp, log and tanh of every float32, on every path of the kernels (30 minutes)

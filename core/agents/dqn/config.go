@@ -105,7 +105,7 @@ func (c *Config) resolve() (notices []string, err error) {
 	if c.Window == 0 {
 		c.Window = max(c.TargetUpdateInterval, c.NumEnvs)
 		if c.Actor != ActorTarget {
-			c.Window = max(min(c.TargetUpdateInterval, 1000, c.steadySteps()), c.TrainFreq, c.NumEnvs)
+			c.Window = max(min(c.TargetUpdateInterval, c.steadySteps()), c.TrainFreq, c.NumEnvs)
 		}
 	}
 	if c.Window < c.NumEnvs {
@@ -133,9 +133,10 @@ func (c *Config) resolve() (notices []string, err error) {
 	return notices, nil
 }
 
-// steadySteps is how many steps a window may have where the settings name none: the
-// samplers act by one set of parameters for so long that the updates meanwhile move a
-// weight by some 0.1, an update of Adam's moving it by at most about the learning rate.
+// steadySteps is how many steps a window may have where the settings name none: 1000, or
+// where concurrent fewer, so that the updates of a window, in which the samplers act by
+// one set of parameters, move a weight by at most some 0.1: an update of Adam's moves it
+// by about the learning rate.
 // With more, one policy explores for too long at a time: on MountainCar-v0, with updates
 // that move a weight by 1.2 in a window of 600 steps, none of three runs learnt to reach
 // the goal; with windows of 48 steps all three did.

@@ -42,10 +42,12 @@
 // theta-minus <- tau theta + (1 - tau) theta-minus as multiples); the snapshot is refreshed; the next
 // window's updates may begin. Inside a window D and theta-minus do not change,
 // so its updates are fully defined at its start, and the samplers' steps at
-// theirs: neither depends on who is faster. A window is no longer, unless the settings
-// name its length, than the policy it acts by may stand still (Config.steadySteps). That is the reason for everything
+// theirs: neither depends on who is faster. That is the reason for everything
 // else: one seed gives the same bits for any number of threads, and for the
 // same schedule run on one thread (the sequential emulation, a test).
+//
+// Unless the settings name its length, a window is no longer than the policy that acts
+// in it may stand still (Config.steadySteps).
 //
 // A boundary is passed before the next step, not after the last one, so that Run
 // can return without waiting for the trainer thread.

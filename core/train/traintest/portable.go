@@ -15,7 +15,7 @@ import (
 // PortableRun is a run that has one result on every processor.
 type PortableRun struct {
 	Name     string
-	Settings map[string]string // without isa
+	Settings map[string]string // beside the Subject's; without isa
 	Steps    int64
 	Updates  int64 // in so many steps
 	Slow     bool  // made in make test-portable alone
@@ -70,8 +70,10 @@ func (s *Subject) portable(t *testing.T, run PortableRun) string {
 	c, err := train.NewConfig(s.Method)
 	check(t, err)
 	check(t, c.Set("isa", "portable"))
-	for name, value := range run.Settings {
-		check(t, c.Set(name, value))
+	for _, settings := range []map[string]string{s.Settings, run.Settings} {
+		for name, value := range settings {
+			check(t, c.Set(name, value))
+		}
 	}
 	tr, err := train.New(c, nil)
 	check(t, err)
