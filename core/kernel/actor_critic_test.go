@@ -15,8 +15,13 @@ type actorCriticCase struct {
 	parts            ActorCriticParts
 }
 
-// acCase returns rows of which about a third have weight 0.
-func acCase(r *rand.Rand, rows, width int) *actorCriticCase {
+// acForm is what a case has beside the plain actor-critic's: masks of actions, PPO's
+// ranges, and which of the two squared errors counts there.
+type acForm struct{ masks, clip, largest bool }
+
+// acCase returns rows of which about a third have weight 0. With clip the rows' ratios
+// and values lie well inside their ranges, or well outside.
+func acCase(r *rand.Rand, rows, width int, form acForm) *actorCriticCase {
 	a := newArena()
 	c := &actorCriticCase{a: a, dlogits: a.out("dlogits", rows*width), dvalues: a.out("dvalues", rows), b: ActorCriticBatch{
 		Logits: a.random("logits", rows*width, r), Values: a.random("values", rows, r), Width: width,
@@ -31,7 +36,52 @@ func acCase(r *rand.Rand, rows, width int) *actorCriticCase {
 			c.b.Weights[i] = 0
 		}
 	}
+	if form.masks {
+		c.b.Masks = make([]byte, rows*width)
+		for k := range c.b.Masks {
+			c.b.Masks[k] = byte(r.IntN(2))
+			if c.b.Masks[k] == 0 {
+				c.b.Logits[k] += 50 // would be all that counts
+			}
+		}
+		for i, a := range c.b.Actions {
+			if at := i*width + int(a); c.b.Masks[at] == 0 {
+				c.b.Masks[at] = 7
+				c.b.Logits[at] -= 50
+			}
+		}
+	}
+	if form.clip {
+		k := &ClipBatch{LogProbs: a.out("log_probs", rows), Ranges: a.out("ranges", rows), Values: a.out("old_values", rows), ValueRanges: a.out("value_ranges", rows), Largest: form.largest}
+		for i, action := range c.b.Actions {
+			p, _ := c.b.probabilities(i)
+			moves := []float32{-.5, -.05, 0, .05, .5}
+			k.LogProbs[i] = float32(math.Log(p[action])) + moves[r.IntN(5)]
+			k.Values[i] = c.b.Values[i] + moves[r.IntN(5)]
+			c.b.Returns[i] = c.b.Values[i] + []float32{-1, 1}[r.IntN(2)]
+			k.Ranges[i], k.ValueRanges[i] = .2, []float32{.2, float32(math.Inf(1))}[r.IntN(2)]
+		}
+		c.b.Clip = k
+	}
 	return c
+}
+
+// probabilities are those of row i's actions, and their entropy.
+func (b *ActorCriticBatch) probabilities(i int) (p []float64, entropy float64) {
+	p = make([]float64, b.Width)
+	norm := 0.0
+	for k := range p {
+		if at := i*b.Width + k; b.Masks == nil || b.Masks[at] != 0 {
+			p[k] = math.Exp(float64(b.Logits[at]))
+		}
+		norm += p[k]
+	}
+	for k := range p {
+		if p[k] /= norm; p[k] > 0 {
+			entropy -= p[k] * math.Log(p[k])
+		}
+	}
+	return p, entropy
 }
 
 func (c *actorCriticCase) run(entropyCoef, valueCoef float32) {
@@ -47,18 +97,19 @@ func (b *ActorCriticBatch) loss(entropyCoef, valueCoef float64) (sum float64) {
 		if w == 0 {
 			continue
 		}
-		p := make([]float64, b.Width)
-		norm, entropy := 0.0, 0.0
-		for k := range p {
-			p[k] = math.Exp(float64(b.Logits[i*b.Width+k]))
-			norm += p[k]
+		p, entropy := b.probabilities(i)
+		advantage, err := float64(b.Advantages[i]), float64(b.Values[i])-float64(b.Returns[i])
+		policy, squared := -advantage*math.Log(p[a]), err*err
+		if k := b.Clip; k != nil {
+			within := func(x, middle, distance float64) float64 { return max(middle-distance, min(middle+distance, x)) }
+			ratio := math.Exp(math.Log(p[a]) - float64(k.LogProbs[i]))
+			policy = -min(ratio*advantage, within(ratio, 1, float64(k.Ranges[i]))*advantage)
+			moved := within(float64(b.Values[i]), float64(k.Values[i]), float64(k.ValueRanges[i])) - float64(b.Returns[i])
+			if moved *= moved; !k.Largest || moved > squared {
+				squared = moved
+			}
 		}
-		for k := range p {
-			p[k] /= norm
-			entropy -= p[k] * math.Log(p[k])
-		}
-		err := float64(b.Values[i]) - float64(b.Returns[i])
-		sum += w * (-float64(b.Advantages[i])*math.Log(p[a]) - entropyCoef*entropy + valueCoef*err*err)
+		sum += w * (policy - entropyCoef*entropy + valueCoef*squared)
 	}
 	return sum / total
 }
@@ -70,8 +121,9 @@ func TestActorCritic(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
 	for _, rows := range []int{1, 2, 13, 40} {
 		for _, width := range []int{1, 2, 3, 6, 18, 33} {
-			for _, coef := range [][2]float32{{0, 0.5}, {0.01, 0.25}, {1, 1}} {
-				c := acCase(r, rows, width)
+			for k, coef := range [][2]float32{{0, 0.5}, {0.01, 0.25}, {1, 1}, {0, 0.5}, {0.01, 0.25}, {1, 1}} {
+				form := []acForm{{}, {masks: true}, {clip: true}, {clip: true, largest: true}, {masks: true, clip: true}, {true, true, true}}[k]
+				c := acCase(r, rows, width, form)
 				entropyCoef, valueCoef := float64(coef[0]), float64(coef[1])
 				want := c.b.loss(entropyCoef, valueCoef)
 				slope := func(x *float32) float64 {
@@ -127,8 +179,8 @@ func TestActorCritic(t *testing.T) {
 func TestActorCriticHoles(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		const rows, width = 9, 5
-		with := acCase(rand.New(rand.NewPCG(43, 44)), rows, width)
-		without := acCase(rand.New(rand.NewPCG(43, 44)), rows, width)
+		with := acCase(rand.New(rand.NewPCG(43, 44)), rows, width, acForm{})
+		without := acCase(rand.New(rand.NewPCG(43, 44)), rows, width, acForm{})
 		b := &without.b
 		b.Logits, b.Values, b.Actions, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil, nil, nil
 		var kept []int
@@ -175,8 +227,9 @@ func TestActorCriticHoles(t *testing.T) {
 // part in the entropy.
 func TestActorCriticOfNaN(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
-		for what := range 5 {
-			c := acCase(rand.New(rand.NewPCG(45, 46)), 4, 3)
+		for what := range 10 {
+			form := acForm{clip: what >= 5}
+			c := acCase(rand.New(rand.NewPCG(45, 46)), 4, 3, form)
 			fill(c.b.Weights, 1)
 			[]func(){
 				func() { c.b.Logits[4] = nan },
@@ -184,13 +237,18 @@ func TestActorCriticOfNaN(t *testing.T) {
 				func() { c.b.Advantages[1] = nan },
 				func() { c.b.Returns[1] = nan },
 				func() { c.b.Weights[1] = nan },
+				func() { c.b.Logits[4] = nan },
+				func() { c.b.Values[1] = nan },
+				func() { c.b.Advantages[1] = nan },
+				func() { c.b.Clip.LogProbs[1] = nan },
+				func() { c.b.Returns[1] = nan },
 			}[what]()
 			c.run(0.1, 0.5)
 			if sum := c.parts.Policy + c.parts.Value + c.parts.Entropy; sum == sum {
 				t.Errorf("case %d: %+v, want NaN", what, c.parts)
 			}
 		}
-		c := acCase(rand.New(rand.NewPCG(47, 48)), 1, 3)
+		c := acCase(rand.New(rand.NewPCG(47, 48)), 1, 3, acForm{})
 		copy(c.b.Logits, []float32{1, float32(math.Inf(-1)), 1})
 		c.b.Actions[0] = 2
 		c.run(0.1, 0.5)
@@ -198,6 +256,47 @@ func TestActorCriticOfNaN(t *testing.T) {
 			t.Errorf("logits %v: entropy %v, gradient %v", c.b.Logits, c.parts.Entropy, c.dlogits)
 		}
 	})
+}
+
+// How far the policy has moved, and the share of rows that are out of their range, of
+// which a row's weight is the measure.
+func TestActorCriticDistance(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		c := acCase(rand.New(rand.NewPCG(51, 52)), 200, 4, acForm{masks: true, clip: true})
+		c.run(0, 0)
+		var divergence, outside, total float64
+		for i, a := range c.b.Actions {
+			w := float64(c.b.Weights[i])
+			p, _ := c.b.probabilities(i)
+			log := math.Log(p[a]) - float64(c.b.Clip.LogProbs[i])
+			divergence += w * (math.Exp(log) - 1 - log)
+			if math.Abs(math.Exp(log)-1) > .2 {
+				outside += w
+			}
+			total += w
+		}
+		if got, want := c.parts.Divergence, divergence/total; math.Abs(got-want) > 1e-6 || want < .01 {
+			t.Errorf("divergence %v, want %v", got, want)
+		}
+		if got, want := c.parts.Outside, outside/total; math.Abs(got-want) > 1e-12 || want == 0 || want == 1 {
+			t.Errorf("share outside %v, want %v", got, want)
+		}
+	})
+}
+
+// An action that its mask forbids is the caller's mistake.
+func TestActorCriticForbiddenAction(t *testing.T) {
+	c := acCase(rand.New(rand.NewPCG(53, 54)), 3, 4, acForm{masks: true})
+	c.b.Masks[2*4+int(c.b.Actions[2])] = 0
+	c.b.Weights[2] = 0
+	c.run(0, 1) // a row that does not count may have any
+	c.b.Weights[2] = 1
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	c.run(0, 1)
 }
 
 func TestLogSoftmax(t *testing.T) {

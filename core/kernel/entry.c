@@ -242,11 +242,14 @@ void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, con
 }
 
 void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogits, float *dvalues, const float *logits,
-                                  const float *values, const int32_t *actions, const float *advantages,
-                                  const float *returns, const float *weights, ptrdiff_t n, ptrdiff_t width,
-                                  float entropy_coef, float value_coef, double *parts) {
-  IN_OUR_MODE(k->actor_critic(dlogits, dvalues, logits, values, actions, advantages, returns, weights, n, width,
-                              entropy_coef, value_coef, parts));
+                                  const float *values, const int32_t *actions, const uint8_t *masks,
+                                  const float *advantages, const float *returns, const float *weights,
+                                  const float *log_probs, const float *clips, const float *old_values,
+                                  const float *value_clips, ptrdiff_t n, ptrdiff_t width, float entropy_coef,
+                                  float value_coef, int largest_error, double *parts) {
+  IN_OUR_MODE(k->actor_critic(dlogits, dvalues, logits, values, actions, masks, advantages, returns, weights, log_probs,
+                              clips, old_values, value_clips, n, width, entropy_coef, value_coef, largest_error,
+                              parts));
 }
 
 void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds) { IN_OUR_MODE(k->peak(rounds)); }

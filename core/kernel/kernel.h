@@ -60,8 +60,10 @@ struct paceline_kernels {
                     ptrdiff_t width, int squared, float weight);
   void (*log_softmax)(float *y, const float *x, ptrdiff_t n, ptrdiff_t width);
   void (*actor_critic)(float *dlogits, float *dvalues, const float *logits, const float *values, const int32_t *actions,
-                       const float *advantages, const float *returns, const float *weights, ptrdiff_t n,
-                       ptrdiff_t width, float entropy_coef, float value_coef, double *parts);
+                       const uint8_t *masks, const float *advantages, const float *returns, const float *weights,
+                       const float *log_probs, const float *clips, const float *old_values, const float *value_clips,
+                       ptrdiff_t n, ptrdiff_t width, float entropy_coef, float value_coef, int largest_error,
+                       double *parts);
   float (*peak)(ptrdiff_t rounds);
   double peak_flop; /* of a round */
 };
@@ -146,9 +148,11 @@ double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, cons
 void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n,
                                  ptrdiff_t width);
 void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogits, float *dvalues, const float *logits,
-                                  const float *values, const int32_t *actions, const float *advantages,
-                                  const float *returns, const float *weights, ptrdiff_t n, ptrdiff_t width,
-                                  float entropy_coef, float value_coef, double *parts);
+                                  const float *values, const int32_t *actions, const uint8_t *masks,
+                                  const float *advantages, const float *returns, const float *weights,
+                                  const float *log_probs, const float *clips, const float *old_values,
+                                  const float *value_clips, ptrdiff_t n, ptrdiff_t width, float entropy_coef,
+                                  float value_coef, int largest_error, double *parts);
 void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds);
 
 #pragma GCC visibility pop

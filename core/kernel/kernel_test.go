@@ -107,7 +107,7 @@ func TestNoAllocations(t *testing.T) {
 		conv := newConvData(12, Conv{InC: 2, InH: 7, InW: 7, OutC: 40, Kernel: 2, Stride: 1}, r).with(true, true, p)
 		dense := newDenseCase(8, Dense{In: 170, Out: 200, ReLU: true, Precision: p}, r)
 		arrays := updateArrays(70_000).slices(70_000)
-		loss, actorCritic := tdCase(r, 5, 3, 1), acCase(r, 7, 3)
+		loss, actorCritic := tdCase(r, 5, 3, 1), acCase(r, 7, 3, acForm{clip: true})
 		for _, team := range []*Team{nil, team} {
 			conv.on(team)
 			dense.on(team)

@@ -97,17 +97,37 @@ type ActorCriticBatch struct {
 	Values  []float32 // [n]
 	Width   int       // number of actions
 	Actions []int32   // [n], 0 to Width-1
+	// Masks are [n, Width]: 0 where an action may not be taken, which then has no
+	// probability and no gradient. Each row allows its action. nil: all are allowed.
+	Masks []byte
 	// Advantages and Returns are constants: no gradient flows into them.
 	Advantages, Returns []float32 // [n]
 	Weights             []float32 // [n], 0 or above
+	// Clip, where it is set, makes the policy's loss and the values' that of PPO.
+	Clip *ClipBatch
+}
+
+// ClipBatch is what PPO compares each row with: constants of length n.
+type ClipBatch struct {
+	LogProbs    []float32 // log pi(a|s) when the action was taken
+	Ranges      []float32 // of the ratio: 1 - range to 1 + range
+	Values      []float32 // V(s) then
+	ValueRanges []float32 // how far the value may move away from it; +Inf: anywhere
+	// Largest takes the larger of the squared errors of the value and of the value kept
+	// within its range; else the latter.
+	Largest bool
 }
 
 // ActorCriticParts are the weighted means, over the rows of a batch, that its loss
-// is made of.
+// is made of, and what it says of how far the policy has moved.
 type ActorCriticParts struct {
-	Policy  float64 // -advantage * log probability of the action
+	Policy  float64 // -advantage * log probability of the action; with Clip, of the clipped ratio
 	Value   float64 // (value - return)^2
 	Entropy float64 // -sum of p log p
+	// With Clip, else 0: (ratio - 1) - log ratio, an estimate of the Kullback-Leibler
+	// divergence of the policy then from the policy now, and the share of rows whose
+	// ratio is out of its range.
+	Divergence, Outside float64
 }
 
 // ActorCritic returns the parts of the loss
@@ -115,6 +135,8 @@ type ActorCriticParts struct {
 //	Policy - entropyCoef*Entropy + valueCoef*Value
 //
 // and overwrites dlogits [n, Width] and dvalues [n] with its gradients, in one pass.
+// With Clip a row's policy loss is -min(ratio*advantage, clipped ratio*advantage) for
+// the ratio of the action's probability now to that when it was taken.
 // A row counts as much as its weight: the sums, in float64 and in the order of the
 // rows, are divided by the sum of the weights. A row of weight 0 counts for nothing
 // and gets the gradient 0, whatever its numbers are; where all weights are 0, so is
@@ -128,7 +150,21 @@ func ActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, v
 	atLeast("advantages", len(b.Advantages), n)
 	atLeast("returns", len(b.Returns), n)
 	atLeast("weights", len(b.Weights), n)
+	if c := b.Clip; c != nil {
+		atLeast("log_probs", len(c.LogProbs), n)
+		atLeast("ranges", len(c.Ranges), n)
+		atLeast("old values", len(c.Values), n)
+		atLeast("value_ranges", len(c.ValueRanges), n)
+	}
 	checkActions(b.Actions, b.Width)
+	if b.Masks != nil {
+		atLeast("masks", len(b.Masks), n*b.Width)
+		for i, a := range b.Actions {
+			if b.Weights[i] != 0 && b.Masks[i*b.Width+int(a)] == 0 {
+				panic(fmt.Sprintf("kernel: actions[%d]: %d, must be one that its mask allows", i, a))
+			}
+		}
+	}
 	return current.Load().actorCritic(dlogits, dvalues, b, entropyCoef, valueCoef)
 }
 

@@ -181,35 +181,71 @@ static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, 
 
 /* ----------------------------------------------------------- actor-critic */
 
-/* e[a] = exp(x[a] - top) for the largest x, top; returns the sum of e. */
-INLINE float exponentials_of_row(float *e, float *top, const float *x, ptrdiff_t width) {
-  *top = largest(x, width);
+/*
+ * e[a] = exp(x[a] - top) for the largest x, top; returns the sum of e. Elements that
+ * mask does not allow are left out: their e is 0. A mask of NULL allows all.
+ */
+INLINE float exponentials_of_row(float *e, float *top, const float *x, const uint8_t *mask, ptrdiff_t width) {
+  if (mask == NULL) {
+    *top = largest(x, width);
+  } else {
+    ptrdiff_t a = 0;
+    while (!mask[a]) a++;
+    *top = x[a];
+    for (; a < width; a++)
+      if (mask[a] && (x[a] > *top || x[a] != x[a])) *top = x[a];
+  }
   const vec vtop = v_set1(*top);
   for (ptrdiff_t a = 0; a < width; a += VW) {
     const ptrdiff_t some = min(VW, width - a);
     put(e + a, v_exp(v_sub(get(x + a, some), vtop)), some);
   }
   double sum = 0;
-  for (ptrdiff_t a = 0; a < width; a++) sum += e[a];
+  for (ptrdiff_t a = 0; a < width; a++) {
+    if (mask != NULL && !mask[a]) e[a] = 0;
+    sum += e[a];
+  }
   return (float)sum;
 }
 
 INLINE float logarithm(float x) { return v_log(v_set1(x))[0]; }
+INLINE float exponential(float x) { return v_exp(v_set1(x))[0]; }
 
 static TARGET void log_softmax(float *y, const float *x, ptrdiff_t n, ptrdiff_t width) {
   for (ptrdiff_t i = 0; i < n; i++, x += width, y += width) {
     float top;
-    const float log_sum = logarithm(exponentials_of_row(y, &top, x, width));
+    const float log_sum = logarithm(exponentials_of_row(y, &top, x, NULL, width));
     for (ptrdiff_t a = 0; a < width; a++) y[a] = (x[a] - top) - log_sum;
   }
 }
 
-/* parts: the weighted means of policy loss, squared error of the value, and entropy; see ActorCritic. */
+/*
+ * The squared error of one row's value, whose slope is twice the error it returns; see
+ * ActorCriticBatch. Within clip of old the value itself counts.
+ */
+INLINE float value_error(double *squared, float value, float target, float old, float clip, int largest_error) {
+  const float error = value - target;
+  *squared = (double)error * error;
+  if (!(value - old > clip) && !(value - old < -clip)) return error;
+  const float moved = value > old ? old + clip : old - clip, clipped = moved - target;
+  const double other = (double)clipped * clipped;
+  if (largest_error && *squared >= other) return error;
+  *squared = other;
+  return 0; /* moved does not depend on the value */
+}
+
+/*
+ * parts: the weighted means of policy loss, squared error of the value, entropy, KL
+ * divergence and share of clipped rows; see ActorCritic. Without log_probs the latter two
+ * are 0.
+ */
 static TARGET void actor_critic(float *dlogits, float *dvalues, const float *logits, const float *values,
-                                const int32_t *actions, const float *advantages, const float *returns,
-                                const float *weights, ptrdiff_t n, ptrdiff_t width, float entropy_coef,
-                                float value_coef, double *parts) {
-  double total = 0, policy = 0, error = 0, entropy = 0;
+                                const int32_t *actions, const uint8_t *masks, const float *advantages,
+                                const float *returns, const float *weights, const float *log_probs,
+                                const float *clips, const float *old_values, const float *value_clips, ptrdiff_t n,
+                                ptrdiff_t width, float entropy_coef, float value_coef, int largest_error,
+                                double *parts) {
+  double total = 0, policy = 0, squares = 0, entropy = 0, divergence = 0, outside = 0;
   for (ptrdiff_t i = 0; i < n; i++) total += weights[i];
   const double share = total != 0 ? 1 / total : 0; /* of a row of weight 1 */
   for (ptrdiff_t i = 0; i < n; i++, logits += width, dlogits += width) {
@@ -218,9 +254,11 @@ static TARGET void actor_critic(float *dlogits, float *dvalues, const float *log
       for (ptrdiff_t a = 0; a < width; a++) dlogits[a] = 0;
       continue;
     }
-    const float by = (float)(weights[i] * share), advantage = advantages[i];
+    const double weight = weights[i];
+    const float by = (float)(weight * share);
+    const uint8_t *mask = masks == NULL ? NULL : masks + i * width;
     float top;
-    const float sum = exponentials_of_row(dlogits, &top, logits, width), log_sum = logarithm(sum);
+    const float sum = exponentials_of_row(dlogits, &top, logits, mask, width), log_sum = logarithm(sum);
     double h = 0;
     for (ptrdiff_t a = 0; a < width; a++) {
       const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum;
@@ -228,19 +266,35 @@ static TARGET void actor_critic(float *dlogits, float *dvalues, const float *log
         h -= (double)p * log_p;
     }
     const float row_entropy = (float)h, log_chosen = (logits[actions[i]] - top) - log_sum;
+    float advantage = advantages[i]; /* what the slope of -log_chosen is */
+    if (log_probs == NULL) {
+      policy += weight * ((double)advantage * -log_chosen);
+    } else {
+      const float log_ratio = log_chosen - log_probs[i], ratio = exponential(log_ratio), clip = clips[i];
+      const float inside = ratio > 1 + clip ? 1 + clip : ratio < 1 - clip ? 1 - clip : ratio;
+      const float free = advantage * ratio, clipped = advantage * inside;
+      advantage = clipped < free ? 0 : free;
+      policy -= weight * (clipped < free ? clipped : free);
+      divergence += weight * ((ratio - 1) - log_ratio);
+      outside += ratio - 1 > clip || 1 - ratio > clip ? weight : 0;
+    }
     for (ptrdiff_t a = 0; a < width; a++) {
       const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum;
       const float chosen = actions[i] == a ? 1 : 0;
       const float slope = p != 0 ? entropy_coef * (p * (log_p + row_entropy)) : 0;
       dlogits[a] = by * (advantage * (p - chosen) + slope);
     }
-    const float d = values[i] - returns[i];
+    double squared;
+    const float d = log_probs == NULL
+                        ? value_error(&squared, values[i], returns[i], values[i], 0, 0)
+                        : value_error(&squared, values[i], returns[i], old_values[i], value_clips[i], largest_error);
     dvalues[i] = by * ((2 * value_coef) * d);
-    policy += (double)weights[i] * ((double)advantage * -log_chosen);
-    error += (double)weights[i] * ((double)d * d);
-    entropy += (double)weights[i] * h;
+    squares += weight * squared;
+    entropy += weight * h;
   }
   parts[0] = policy * share;
-  parts[1] = error * share;
+  parts[1] = squares * share;
   parts[2] = entropy * share;
+  parts[3] = divergence * share;
+  parts[4] = outside * share;
 }

@@ -49,9 +49,14 @@ func (p native) logSoftmax(y, x []float32, width int) {
 }
 
 func (p native) actorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) ActorCriticParts {
-	var parts [3]C.double
-	C.paceline_kernel_actor_critic(p.k, floats(dlogits), floats(dvalues), floats(b.Logits), floats(b.Values), integers(b.Actions),
-		floats(b.Advantages), floats(b.Returns), floats(b.Weights), C.ptrdiff_t(len(b.Actions)), C.ptrdiff_t(b.Width),
-		C.float(entropyCoef), C.float(valueCoef), &parts[0])
-	return ActorCriticParts{Policy: float64(parts[0]), Value: float64(parts[1]), Entropy: float64(parts[2])}
+	var parts [5]C.double
+	var c ClipBatch
+	if b.Clip != nil {
+		c = *b.Clip
+	}
+	masks := (*C.uint8_t)(unsafe.SliceData(b.Masks))
+	C.paceline_kernel_actor_critic(p.k, floats(dlogits), floats(dvalues), floats(b.Logits), floats(b.Values), integers(b.Actions), masks,
+		floats(b.Advantages), floats(b.Returns), floats(b.Weights), floats(c.LogProbs), floats(c.Ranges), floats(c.Values), floats(c.ValueRanges),
+		C.ptrdiff_t(len(b.Actions)), C.ptrdiff_t(b.Width), C.float(entropyCoef), C.float(valueCoef), integer(c.Largest), &parts[0])
+	return ActorCriticParts{float64(parts[0]), float64(parts[1]), float64(parts[2]), float64(parts[3]), float64(parts[4])}
 }

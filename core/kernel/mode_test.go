@@ -55,7 +55,7 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			for i := range arrays["grad"] {
 				arrays["grad"][i] *= 1e-19
 			}
-			loss, actorCritic := tdCase(r, 9, 3, 1e-19), acCase(r, 9, 3)
+			loss, actorCritic := tdCase(r, 9, 3, 1e-19), acCase(r, 9, 3, acForm{true, true, true})
 			for _, s := range [][]float32{actorCritic.b.Advantages, actorCritic.b.Values, actorCritic.b.Returns} {
 				for i := range s {
 					s[i] *= 1e-19

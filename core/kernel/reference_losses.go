@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The plain Go side of losses.h, operation by operation: every product is rounded
 // by an explicit float32 before it is added, for the same bits on every path.
@@ -161,13 +164,25 @@ func refLoss(d float32, squared bool) (loss, slope float32) {
 	return 0.5 * d * d, d // NaN comes here, and stays
 }
 
-// exponentialsOfRow fills in e[a] = exp(x[a] - top) for the largest x, top, and
-// returns the sum of e.
-func exponentialsOfRow(e, x []float32) (top, sum float32) {
-	top = largest(x)
+// exponentialsOfRow fills in e[a] = exp(x[a] - top) for the largest x that mask allows, top,
+// and 0 for those that it does not, and returns the sum of e.
+func exponentialsOfRow(e, x []float32, mask []byte) (top, sum float32) {
+	if mask == nil {
+		top = largest(x)
+	} else {
+		first := slices.IndexFunc(mask, func(m byte) bool { return m != 0 })
+		top = x[first]
+		for a := first; a < len(x); a++ {
+			if v := x[a]; mask[a] != 0 && (v > top || v != v) {
+				top = v
+			}
+		}
+	}
 	var s float64
 	for a, v := range x {
-		e[a] = exp32(v - top)
+		if e[a] = 0; mask == nil || mask[a] != 0 {
+			e[a] = exp32(v - top)
+		}
 		s += float64(e[a])
 	}
 	return top, float32(s)
@@ -175,7 +190,7 @@ func exponentialsOfRow(e, x []float32) (top, sum float32) {
 
 func refLogSoftmax(y, x []float32, width int) {
 	for ; len(x) > 0; x, y = x[width:], y[width:] {
-		top, sum := exponentialsOfRow(y, x[:width])
+		top, sum := exponentialsOfRow(y, x[:width], nil)
 		logSum := log32(sum)
 		for a, v := range x[:width] {
 			y[a] = (v - top) - logSum
@@ -199,8 +214,12 @@ func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef
 			clear(d)
 			continue
 		}
+		var mask []byte
+		if b.Masks != nil {
+			mask = b.Masks[i*b.Width : (i+1)*b.Width]
+		}
 		by, advantage := float32(weight*share), b.Advantages[i]
-		top, sum := exponentialsOfRow(d, x)
+		top, sum := exponentialsOfRow(d, x, mask)
 		logSum := log32(sum)
 		of := func(a int) (p, logP float32) { return d[a] / sum, (x[a] - top) - logSum }
 		h := 0.0
@@ -210,6 +229,11 @@ func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef
 			}
 		}
 		_, logChosen := of(int(action))
+		if b.Clip == nil {
+			parts.Policy += float64(weight * float64(float64(advantage)*-float64(logChosen)))
+		} else {
+			advantage = parts.clip(b.Clip, i, weight, advantage, logChosen)
+		}
 		for a := range x {
 			p, logP := of(a)
 			var chosen, slope float32
@@ -221,14 +245,62 @@ func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef
 			}
 			d[a] = by * (float32(advantage*(p-chosen)) + slope)
 		}
-		err := b.Values[i] - b.Returns[i]
+		err, squared := refValueError(b, i)
 		dvalues[i] = by * float32(float32(2*valueCoef)*err)
-		parts.Policy += float64(weight * float64(float64(advantage)*-float64(logChosen)))
-		parts.Value += float64(weight * float64(float64(err)*float64(err)))
+		parts.Value += float64(weight * squared)
 		parts.Entropy += float64(weight * h)
 	}
-	parts.Policy *= share
-	parts.Value *= share
-	parts.Entropy *= share
+	for _, mean := range []*float64{&parts.Policy, &parts.Value, &parts.Entropy, &parts.Divergence, &parts.Outside} {
+		*mean *= share
+	}
 	return parts
+}
+
+// clip adds row i's part of PPO's policy loss and returns the slope of minus the logarithm
+// of its action's probability.
+func (parts *ActorCriticParts) clip(c *ClipBatch, i int, weight float64, advantage, logChosen float32) (slope float32) {
+	logRatio, within := logChosen-c.LogProbs[i], c.Ranges[i]
+	ratio := exp32(logRatio)
+	inside := ratio
+	if ratio > 1+within {
+		inside = 1 + within
+	} else if ratio < 1-within {
+		inside = 1 - within
+	}
+	free, clipped := float32(advantage*ratio), float32(advantage*inside)
+	loss := free
+	if slope = free; clipped < free {
+		loss, slope = clipped, 0
+	}
+	parts.Policy -= float64(weight * float64(loss))
+	parts.Divergence += float64(weight * float64((ratio-1)-logRatio))
+	if ratio-1 > within || 1-ratio > within {
+		parts.Outside += weight
+	}
+	return slope
+}
+
+// refValueError returns the squared error of row i's value, and half its slope.
+func refValueError(b *ActorCriticBatch, i int) (slope float32, squared float64) {
+	slope = b.Values[i] - b.Returns[i]
+	squared = float64(slope) * float64(slope)
+	c := b.Clip
+	if c == nil {
+		return slope, squared
+	}
+	old, within := c.Values[i], c.ValueRanges[i]
+	var moved float32
+	switch moves := b.Values[i] - old; {
+	case moves > within:
+		moved = old + within
+	case moves < -within:
+		moved = old - within
+	default:
+		return slope, squared
+	}
+	clipped := moved - b.Returns[i]
+	if other := float64(clipped) * float64(clipped); !c.Largest || !(squared >= other) {
+		return 0, other // moved does not depend on the value
+	}
+	return slope, squared
 }

@@ -67,6 +67,9 @@ type Batch struct {
 	Obs     []byte      // n*Obs.Bytes(); float32 aligned to 4 bytes
 	Actions []int32     // [n]
 	Columns [][]float32 // [n] each, in the order of Loss.Columns
+	// Masks are [n, actions] of a loss on a policy: 0 where an action may not be taken.
+	// nil: all may. Other losses have none.
+	Masks []byte
 }
 
 // Report is what an update reports of itself. It is the caller's, and its memory is

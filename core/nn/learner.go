@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"errors"
 	"fmt"
 
 	G "gorgonia.org/gorgonia"
@@ -14,6 +15,7 @@ type learner struct {
 	machine *machine
 
 	actions *tensor.Dense
+	masks   []byte // of the batch at hand
 	columns []*tensor.Dense
 	grads   []*tensor.Dense // in layout order
 	cost    int             // its place in the machine
@@ -42,7 +44,7 @@ func (l *learner) build(s Spec, loss Loss) (cost *G.Node, err error) {
 	if err := g.build(s); err != nil {
 		return nil, err
 	}
-	in := &Inputs{Heads: g.heads, Parts: l.parts, spec: &g.spec}
+	in := &Inputs{Heads: g.heads, Masks: &l.masks, Parts: l.parts, spec: &g.spec}
 	in.Actions, l.actions = g.leaf("actions", tensor.Int32, g.capacity)
 	for _, c := range loss.Columns() {
 		n, t := g.leaf("column."+c.Name, tensor.Float32, g.capacity)
@@ -74,7 +76,7 @@ func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error 
 		return err
 	}
 	l.graph.bind(p, b.Obs)
-	l.actions.Raw = bytesOf(b.Actions)
+	l.actions.Raw, l.masks = bytesOf(b.Actions), b.Masks
 	for i, c := range b.Columns {
 		l.columns[i].Raw = bytesOf(c)
 	}
@@ -92,7 +94,7 @@ func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error 
 
 func (l *learner) release() {
 	l.graph.release()
-	l.actions.Raw = nil
+	l.actions.Raw, l.masks = nil, nil
 	for _, t := range l.columns {
 		t.Raw = nil
 	}
@@ -118,6 +120,15 @@ func (l *learner) check(p *Params, b *Batch, grad []float32) error {
 	for i, c := range b.Columns {
 		if len(c) != n {
 			return fmt.Errorf("batch.columns[%d] (%s): %d numbers, must be %d", i, l.names[i], len(c), n)
+		}
+	}
+	if b.Masks != nil {
+		i := l.graph.spec.Head("pi")
+		if i < 0 {
+			return errors.New("batch.masks: set, must be nil for a loss without a head \"pi\"")
+		}
+		if want := n * l.graph.spec.Heads[i].Out; len(b.Masks) != want {
+			return fmt.Errorf("batch.masks: %d bytes, must be %d", len(b.Masks), want)
 		}
 	}
 	if len(grad) != l.graph.layout.Size {

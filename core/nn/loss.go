@@ -7,7 +7,7 @@ import (
 )
 
 // Loss is a function of the heads' outputs and of numbers that come with each row.
-// It is a value: TD and ActorCritic are the ones here. What a loss compares with
+// It is a value: TD, ActorCritic and PPO are the ones here. What a loss compares with
 // (a target network's values, returns, advantages) comes in columns that are made
 // beforehand, so that no gradient flows into it.
 type Loss interface {
@@ -33,6 +33,8 @@ type Inputs struct {
 	Heads   []*G.Node // [rows, Out] each, in the order of Spec.Heads
 	Actions *G.Node   // [rows], int32; that they are in range is the loss's to check
 	Columns []*G.Node // [rows] each, in the order of Loss.Columns
+	// Masks is where Batch.Masks is while a batch is computed.
+	Masks *[]byte
 	// Parts are where the loss's op leaves the parts of each run.
 	Parts []float64
 
