@@ -117,7 +117,7 @@ func (g *Group) runRow(worker, i int) error {
 	}()
 	for k := first; l.admit(k, w); k += w {
 		row.at(i)
-		if err := l.chooser.Choose(l.t+k, row, g.mask(g.rows.Masks, i), g.streams[i], &g.steps[i]); err != nil {
+		if err := g.choose(l.t+k, i, l.chooser, row); err != nil {
 			return err
 		}
 		if err := g.step(i, k); err != nil {

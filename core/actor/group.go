@@ -122,6 +122,9 @@ func New(c Config) *Group {
 	for i := range w {
 		g.streams[i] = rng.New(c.Seed, "explore", i)
 		g.steps[i].Columns = columns[i*c.Columns : (i+1)*c.Columns : (i+1)*c.Columns]
+		if c.Spec.Masks {
+			g.steps[i].Mask = make([]byte, c.Spec.Action.N)
+		}
 		g.joint[i] = jointRow{g: g, i: i}
 	}
 	g.single = aloneRow{g: g, net: c.Joint}
@@ -149,6 +152,13 @@ func (g *Group) mask(masks []byte, i int) []byte {
 	}
 	n := g.Spec.Action.N
 	return masks[i*n : (i+1)*n]
+}
+
+// choose lets c choose row i's action for the step that t counts.
+func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
+	s := &g.steps[i]
+	copy(s.Mask, g.mask(g.rows.Masks, i)) // the environment's step writes the next one over it
+	return c.Choose(t, row, s.Mask, g.streams[i], s)
 }
 
 // Steps returns how many rows of the round at hand are steps: not those that only
@@ -186,8 +196,7 @@ func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
 		}
 	}
 	for i := range g.actions {
-		s := &g.steps[i]
-		s.Action = 0
+		g.steps[i].Action = 0
 		if g.resetting[i] {
 			continue
 		}
@@ -196,7 +205,7 @@ func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
 			g.single.at(i)
 			row = &g.single
 		}
-		if err := c.Choose(t, row, g.mask(g.rows.Masks, i), g.streams[i], s); err != nil {
+		if err := g.choose(t, i, c, row); err != nil {
 			return err
 		}
 		t++

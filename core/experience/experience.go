@@ -10,9 +10,10 @@ type Step struct {
 	Action int32
 	Reward float32
 	End    env.End
-	// NextMask is the action mask of the observation after the step; nil where masks are not
-	// used. Where the step terminated it may be anything. A sink copies it.
-	NextMask []byte
+	// Mask is the action mask that Action was chosen under, NextMask that of the observation
+	// after the step, which may be anything where the step terminated. nil where masks are
+	// not used. A sink copies what it wants of them.
+	Mask, NextMask []byte
 	// Updates is how many updates the parameters that chose Action had seen, so
 	// that the age of experience is measured.
 	Updates uint64

@@ -64,6 +64,8 @@ type Config struct {
 	Actions int // discrete actions, 1 to 2^31 - 1
 	Horizon int // rounds, 1 to 2^20: the setting n_steps
 	Envs    int // environments, 1 to 2^20; Horizon*Envs at most 2^24
+	// Masks says that steps come with action masks, which are then rows, too.
+	Masks bool
 	// Columns names what experience.Step.Columns holds, in its order. Names are
 	// different, and ColumnValue is one of them.
 	Columns []string
@@ -74,7 +76,15 @@ type Config struct {
 func (cfg Config) Bytes() int64 {
 	rows := int64(cfg.Horizon) * int64(cfg.Envs)
 	const perRow = 4 + 4 + 1 + 8 + 3*4 // action, reward, end, updates; weight, advantage, return
-	return (rows+int64(cfg.Envs))*int64(cfg.Obs.Bytes()) + rows*int64(perRow+4*len(cfg.Columns))
+	return (rows+int64(cfg.Envs))*int64(cfg.Obs.Bytes()) + rows*int64(perRow+4*len(cfg.Columns)+cfg.maskBytes())
+}
+
+// maskBytes are those of a row's mask.
+func (cfg Config) maskBytes() int {
+	if cfg.Masks {
+		return cfg.Actions
+	}
+	return 0
 }
 
 func (cfg Config) check() error {
@@ -110,6 +120,9 @@ type Batch struct {
 	Updates []uint64    // [rows]: how many updates the parameters that acted had seen
 	Columns [][]float32 // [column][rows], columns in the order of Config.Columns
 	Weights []float32   // [rows]: 1 for a step, 0 for a hole
+	// Masks are [rows][Config.Actions], what each row's action was chosen under; nil
+	// without Config.Masks. A hole's are undefined.
+	Masks []byte
 
 	// Written by Finish, 0 in holes.
 	Advantages []float32 // [rows]
@@ -159,10 +172,13 @@ func New(cfg Config) (*Rollout, error) {
 		data: Batch{
 			Actions: make([]int32, rows), Rewards: make([]float32, rows), Ends: make([]env.End, rows),
 			Updates: make([]uint64, rows), Columns: make([][]float32, len(cfg.Columns)), Weights: make([]float32, rows),
-			Advantages: make([]float32, rows), Returns: make([]float32, rows),
+			Advantages: make([]float32, rows), Returns: make([]float32, rows), Masks: make([]byte, rows*cfg.maskBytes()),
 		},
 	}
 	r.data.Obs = r.obs[: rows*size : rows*size]
+	if !cfg.Masks {
+		r.data.Masks = nil
+	}
 	for k := range r.data.Columns {
 		r.data.Columns[k] = make([]float32, rows)
 	}
@@ -233,6 +249,8 @@ func (r *Rollout) Add(i int, s *experience.Step, next []byte) error {
 		return fmt.Errorf("environment %d: a second step in one round", i)
 	case !e.pending:
 		return fmt.Errorf("environment %d: a step without a first observation", i)
+	case len(s.Mask) != r.cfg.maskBytes():
+		return fmt.Errorf("environment %d: action mask of %d, must be %d", i, len(s.Mask), r.cfg.maskBytes())
 	case len(s.Columns) != len(r.cfg.Columns):
 		return fmt.Errorf("environment %d: %d columns, must be %d: %q", i, len(s.Columns), len(r.cfg.Columns), r.cfg.Columns)
 	case keepsNext && len(next) != r.size:
@@ -244,6 +262,7 @@ func (r *Rollout) Add(i int, s *experience.Step, next []byte) error {
 	for c, v := range s.Columns {
 		d.Columns[c][k] = v
 	}
+	copy(d.Masks[k*len(s.Mask):], s.Mask)
 	e.stepped, e.newest, e.pending = true, r.round, false
 	switch {
 	case cut:

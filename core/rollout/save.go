@@ -19,7 +19,7 @@ import (
 //	over, length of the names of the columns, these names with commas between
 //	W times: flags, number of truncations, the round of each
 //	of the rounds that are over, row by row: action, reward, end, updates, weight,
-//	columns
+//	columns, action masks (in format 2)
 //	observations of these rounds, and the pending ones (zeros where none is)
 //	W times: the last observations of the truncations
 //
@@ -27,7 +27,7 @@ import (
 // returns are not in it: an update needs no pause between Finish and its end.
 const (
 	saveMagic  = "PLROLLOU"
-	saveFormat = 1
+	saveFormat = 1 // 2 where there are action masks
 )
 
 const flagPending = 1
@@ -51,6 +51,9 @@ type saveRow struct {
 func (r *Rollout) header() saveHeader {
 	h := saveHeader{Format: saveFormat, ObsBytes: uint32(r.size), Actions: uint32(r.cfg.Actions), Horizon: uint32(r.cfg.Horizon),
 		Envs: uint32(r.cfg.Envs), Rounds: uint32(r.round), Names: uint32(len(r.names()))}
+	if r.cfg.Masks {
+		h.Format++
+	}
 	copy(h.Magic[:], saveMagic)
 	return h
 }
@@ -97,6 +100,9 @@ func (r *Rollout) Save(w io.Writer) error {
 		if err := put(column[:rows]); err != nil {
 			return err
 		}
+	}
+	if err := putBytes(d.Masks[:rows*r.cfg.maskBytes()]); err != nil {
+		return err
 	}
 	if err := putBytes(r.obs[:rows*r.size]); err != nil {
 		return err
@@ -196,6 +202,9 @@ func (r *Rollout) read(in io.Reader) error {
 			return err
 		}
 	}
+	if err := getBytes(r.data.Masks[:rows*r.cfg.maskBytes()]); err != nil {
+		return err
+	}
 	if err := getBytes(r.obs[:(rows+r.cfg.Envs)*r.size]); err != nil {
 		return err
 	}
@@ -255,6 +264,9 @@ func (r *Rollout) checkEnv(i int) error {
 			r.hole(t, i) // as EndRound leaves it
 			continue
 		case w != 1 || d.Ends[k] > env.Terminated|env.Truncated|env.Lost || d.Actions[k] < 0 || int(d.Actions[k]) >= r.cfg.Actions:
+			return errDamaged
+		}
+		if r.cfg.Masks && r.data.Masks[k*r.cfg.Actions+int(d.Actions[k])] == 0 {
 			return errDamaged
 		}
 		if err := env.CheckReward(d.Rewards[k]); err != nil {

@@ -72,14 +72,15 @@ type CurvePoint struct{ Share, Value float64 }
 // maxCurve is the most points that a Curve has.
 const maxCurve = 2048
 
-// RateCurve is the setting of a learning rate's Curve.
-func RateCurve[C any](field func(*C) *Curve) settings.Setting {
-	const name = "learning_rate_schedule"
-	doc := "share:rate,share:rate ...: learning_rate along straight lines between these points, share being that of the run, 0 to 1 and ascending, and rate 0 to 1000; empty: by learning_rate and learning_rate_final"
+// CurveOf is the setting of the Curve of what another setting, of, is constant by: up to
+// most, and else what the last words of its description say.
+func CurveOf[C any](of string, most float64, otherwise string, field func(*C) *Curve) settings.Setting {
+	name := of + "_schedule"
+	doc := fmt.Sprintf("share:value,share:value ...: %s along straight lines between these points, share being that of the run, 0 to 1 and ascending, and value 0 to %g; empty: %s", of, most, otherwise)
 	return settings.Other(name, "string", "", doc, Curve.String, func(text string) (Curve, error) {
-		c, ok := parseCurve(text, 1e3)
+		c, ok := parseCurve(text, most)
 		if !ok {
-			return nil, fmt.Errorf("%s: %.80q, must be share:rate with commas between, up to %d of them, shares ascending from 0 to 1 and rates 0 to 1000", name, text, maxCurve)
+			return nil, fmt.Errorf("%s: %.80q, must be share:value with commas between, up to %d of them, shares ascending from 0 to 1 and values 0 to %g", name, text, maxCurve, most)
 		}
 		return c, nil
 	}, field)
@@ -103,7 +104,7 @@ func parseCurve(text string, most float64) (c Curve, ok bool) {
 	return c, len(c) <= maxCurve
 }
 
-// String is the text that RateCurve reads.
+// String is the text that CurveOf reads.
 func (c Curve) String() string {
 	var parts []string
 	for _, p := range c {
@@ -126,8 +127,8 @@ func (c Curve) at(share float64) float64 {
 	return c[len(c)-1].Value
 }
 
-// Rate is a learning rate over a run of so many steps: along c, or, where there is
-// none, along Line(from, to, steps).
+// Rate is a value over a run of so many steps: along c, or, where there is none, along
+// Line(from, to, steps).
 func (c Curve) Rate(from, to float64, steps int64) Schedule {
 	if len(c) == 0 {
 		return Line(from, to, steps)

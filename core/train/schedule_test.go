@@ -73,7 +73,7 @@ func TestSchedulesAreChecked(t *testing.T) {
 
 type rated struct{ Curve Curve }
 
-var rates = settings.New[rated]("rated", []settings.Setting{RateCurve(func(c *rated) *Curve { return &c.Curve })}, nil)
+var rates = settings.New[rated]("rated", []settings.Setting{CurveOf("learning_rate", 1e3, "none", func(c *rated) *Curve { return &c.Curve })}, nil)
 
 // A learning rate at a step is the curve's at that share of the run, wherever its points
 // lie between steps.

@@ -35,16 +35,11 @@ func init() {
 		Settings: Settings,
 		Common:   func(c any) *train.Common { return &c.(*Config).Common },
 		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:    []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "num_envs", "use_rms_prop"},
+		Shape:    onpolicy.Shape,
+		Masks:    true,
 		Memory:   memoryOf,
 		New:      newA2C,
 	})
-}
-
-// run is the run that the settings ask for.
-func (c *Config) run(s *train.Setup) (onpolicy.Config, error) {
-	net, err := c.fit(s.Spec)
-	return onpolicy.Config{Net: net, NetSetting: "policy: " + c.Policy, Horizon: c.NSteps, Optimizer: c.optimizer(), Rate: c.rate}, err
 }
 
 // memoryOf lists what newA2C will allocate.
@@ -66,7 +61,7 @@ func newA2C(s *train.Setup) (train.Method, error) {
 	if err := a.Init(s, run, a); err != nil {
 		return nil, err
 	}
-	a.learner, err = s.Device.Learner(run.Net, cfg.NSteps*cfg.NumEnvs, nn.ActorCritic{EntropyCoef: cfg.EntCoef, ValueCoef: cfg.VfCoef})
+	a.learner, err = s.Device.Learner(run.Net, run.Batch, nn.ActorCritic{EntropyCoef: cfg.EntCoef, ValueCoef: cfg.VfCoef})
 	return a, err
 }
 

@@ -17,11 +17,11 @@ import "github.com/paceline-rl/paceline/core/rollout"
 //	until T > T_max                                   Advance
 
 // Update is one minibatch of n_steps * num_envs rows.
-func (a *A2C) Update() error {
+func (a *A2C) Update(int) (done bool, err error) {
 	// R = 0 for terminal s_t, V(s_t, theta_v) for non-terminal: bootstrap from last state
 	// for i in t - 1, ..., t_start do: R <- r_i + gamma R
-	if err := a.Rollout.Finish(a.cfg.Gamma, a.cfg.GAELambda, a.values); err != nil {
-		return err
+	if err := a.Rollout.Finish(a.cfg.Gamma, a.cfg.GAELambda, a.Values); err != nil {
+		return false, err
 	}
 	rows := a.Rollout.Batch()
 	a.explained = rollout.ExplainedVariance(rows)
@@ -31,18 +31,9 @@ func (a *A2C) Update() error {
 	// Accumulate gradients d theta: grad log pi(a_i | s_i; theta) (R - V(s_i; theta_v)) + beta grad H
 	// Accumulate gradients d theta_v: d (R - V(s_i; theta_v))^2 / d theta_v
 	b := &a.batch
-	b.Obs, b.Actions = rows.Obs, rows.Actions
+	b.Obs, b.Actions, b.Masks = rows.Obs, rows.Actions, rows.Masks
 	b.Columns[columnAdvantage], b.Columns[columnReturn], b.Columns[columnWeight] = rows.Advantages, rows.Returns, rows.Weights
 	// The gradient is clipped before the step that it is for.
 	// Perform update of theta using d theta and of theta_v using d theta_v
-	return a.Step(a.learner, *b, a.cfg.MaxGradNorm)
-}
-
-// values is V of observations by the parameters that act.
-func (a *A2C) values(obs []byte, rows int) ([]float32, error) {
-	out, err := a.Network.Forward(a.Theta, obs, rows)
-	if err != nil {
-		return nil, err
-	}
-	return out.Values[headV], nil
+	return true, a.Step(a.learner, *b, a.cfg.MaxGradNorm)
 }

@@ -55,7 +55,7 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{func(c *Config) { c.NSteps = 0 }, "n_steps: 0, must be 1 to 65536"},
-		{func(c *Config) { c.NumEnvs, c.NSteps = 1000, 66 }, "n_steps: 66, must be at most 65 with num_envs 1000: n_steps * num_envs rows are one minibatch of up to 65536"},
+		{func(c *Config) { c.NumEnvs, c.NSteps = 1000, 66 }, "n_steps: 66, must be at most 65 with num_envs 1000: n_steps * num_envs rows are one rollout of up to 65536"},
 		{func(c *Config) { c.GAELambda = 1.1 }, "gae_lambda: 1.1, must be 0 to 1"},
 		{func(c *Config) { c.CNN = "resnet" }, `cnn: "resnet", must be nature, small`},
 		{func(c *Config) { c.RMSPropFirst = 2 }, "rms_prop_first: 2, must be 0 to 1"},
@@ -66,7 +66,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	cfg := small(func(c *Config) { c.Trunk, c.NetArchVf = "shared", []int{4} })
-	if _, err := cfg.fit((&traintest.Walk{}).Spec()); err == nil || err.Error() != "net_arch_vf: [4], must be net_arch_pi ([8]) where trunk is shared" {
+	if _, err := cfg.Network(&cfg.Common, (&traintest.Walk{}).Spec()); err == nil || err.Error() != "net_arch_vf: [4], must be net_arch_pi ([8]) where trunk is shared" {
 		t.Error(err)
 	}
 }
@@ -87,7 +87,7 @@ func TestNetworks(t *testing.T) {
 		{image, func(c *Config) { c.Policy = "MlpPolicy" }, "mlp[8]tanh mlp[8]tanh pi 6@0*0.01 v 1@1*1"},
 	} {
 		cfg := small(c.edit)
-		net := must(cfg.fit(c.spec))(t)
+		net := must(cfg.Network(&cfg.Common, c.spec))(t)
 		got := ""
 		for _, x := range net.Trunks {
 			got += fmt.Sprintf("%s%v%s ", x.Arch, x.Hidden, x.Activation)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
 // sb3 is Stable-Baselines3's A2C as its constructor leaves it, with eight
@@ -16,7 +17,7 @@ var sb3 = []settings.Row{
 	{"cnn", "nature"},
 	{"net_arch_pi", "64,64"},
 	{"net_arch_vf", "64,64"},
-	{"trunk", trunkAuto},
+	{"trunk", onpolicy.TrunkAuto},
 	{"activation_fn", "tanh"},
 	{"ortho_init", "true"},
 	{"learning_rate", "0.0007"},

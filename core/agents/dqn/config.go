@@ -62,7 +62,7 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Int("window", 0, 0, 1<<40, "steps between two flushes into the replay memory; 0: min(target_update_interval, 1000), where concurrent at most the steps whose updates times learning_rate come to 0.1; or target_update_interval with actor target", func(c *Config) *int { return &c.Window }),
 	settings.Float("learning_rate", 1e-4, 0, 1e3, "step size of the optimiser", func(c *Config) *float64 { return &c.LearningRate }),
 	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
-	train.RateCurve(func(c *Config) *train.Curve { return &c.LearningRateCurve }),
+	train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *Config) *train.Curve { return &c.LearningRateCurve }),
 	settings.Int("buffer_size", 1_000_000, 1, 1<<40, "transitions that can be sampled from the replay memory", func(c *Config) *int { return &c.BufferSize }),
 	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; below batch_size it acts as batch_size", func(c *Config) *int { return &c.LearningStarts }),
 	settings.Int("batch_size", 32, 1, 65536, "transitions in a minibatch", func(c *Config) *int { return &c.BatchSize }),

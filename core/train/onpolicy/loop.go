@@ -22,7 +22,7 @@ func (r *Run) Advance(until int64, p *train.Pause) error {
 		if p.Over(r.Host.Mark()) {
 			return nil
 		}
-		if err := r.choose(); err != nil {
+		if err := r.choose(p); err != nil {
 			return err
 		}
 		n, err := r.Actors.Round()
@@ -35,11 +35,14 @@ func (r *Run) Advance(until int64, p *train.Pause) error {
 }
 
 // Act is the first half of a round where the host steps the environments.
-func (r *Run) Act(rows *vec.Rows, _ *train.Pause) ([]int32, error) {
+func (r *Run) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
+	if err := r.Settle(p); err != nil {
+		return nil, err
+	}
 	if err := r.Actors.Use(rows, r.Clock.Steps); err != nil {
 		return nil, err
 	}
-	return r.Actors.Actions(), r.choose()
+	return r.Actors.Actions(), r.choose(p)
 }
 
 // Observe is the second half: all rows are taken, or none.
@@ -53,8 +56,8 @@ func (r *Run) Observe(rows *vec.Rows, _ *train.Pause) error {
 
 // choose does the update that is due, then draws every environment's action: one
 // forward pass for all.
-func (r *Run) choose() error {
-	if err := r.Settle(nil); err != nil {
+func (r *Run) choose(p *train.Pause) error {
+	if err := r.Settle(p); err != nil {
 		return err
 	}
 	err := r.Actors.Choose(r.Clock.Steps, &r.softmax, true)
@@ -80,32 +83,59 @@ func (r *Run) Filled() {}
 // due reports whether an update is due.
 func (r *Run) due() bool { return r.Rollout.Full() && r.Rollout.Steps() > 0 }
 
-// Settle leaves Theta to the caller, after the update of a rollout that is full.
-func (r *Run) Settle(*train.Pause) error {
+// Settle leaves Theta to the caller, after the update of a rollout that is full. It does
+// at least one minibatch, so that a host that calls with a short limit gets on.
+func (r *Run) Settle(p *train.Pause) error {
 	if r.err != nil || !r.Rollout.Full() {
 		return r.err
 	}
-	began := time.Now()
-	if r.due() {
-		r.err = r.method.Update()
+	for done := !r.due(); !done; {
+		began := time.Now()
+		done, r.err = r.method.Update(r.minibatch)
+		r.minibatch++
+		done = done || r.minibatch == r.cfg.Minibatches
+		now := time.Now()
+		r.Host.Train.Add(int64(now.Sub(began)))
+		var rest time.Duration
+		r.Host.Lap(&rest)
+		switch {
+		case r.err != nil:
+			r.minibatch = 0
+			return r.err
+		case !done && p.Over(now):
+			return train.ErrPaused
+		}
 	}
-	r.Host.Train.Add(int64(time.Since(began)))
-	var rest time.Duration
-	r.Host.Lap(&rest)
-	if r.err != nil {
-		return r.err
-	}
+	return r.next()
+}
+
+// next gives up the rollout.
+func (r *Run) next() error {
+	r.minibatch = 0
 	return r.Rollout.Next()
 }
 
-// Step is one update of Theta from a minibatch: the gradient, which is scaled down to
-// the norm maxGradNorm (0: never), then a step of the optimiser. Where loss or norm is
-// not finite it is not applied, and the error wraps fault.ErrNotFinite.
+// Step is one update of Theta from a minibatch: Learn, then Apply.
 func (r *Run) Step(l nn.Learner, b nn.Batch, maxGradNorm float64) error {
+	if err := r.Learn(l, b); err != nil {
+		return err
+	}
+	return r.Apply(maxGradNorm)
+}
+
+// Learn computes the gradient of a minibatch and fills in Report.
+func (r *Run) Learn(l nn.Learner, b nn.Batch) error {
 	if err := l.Gradient(r.Theta, b, r.Gradient, &r.Report); err != nil {
 		return err
 	}
 	r.units.Look(l, r.Clock.Steps, b.Obs, len(b.Actions))
+	return nil
+}
+
+// Apply scales the gradient down to the norm maxGradNorm (0: never) and takes a step of
+// the optimiser. Where loss or norm is not finite it is not applied, and the error wraps
+// fault.ErrNotFinite.
+func (r *Run) Apply(maxGradNorm float64) error {
 	if maxGradNorm == 0 {
 		maxGradNorm = math.Inf(1)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
@@ -25,7 +26,8 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 		}
 	}
 	if flags&train.ResetTimesteps != 0 {
-		r.Clock.Steps, r.Clock.Rate = 0, r.cfg.Rate(total)
+		fresh := r.cfg.clock(total)
+		r.Clock.Steps, r.Clock.Rate, r.Clock.Schedules = 0, fresh.Rate, fresh.Schedules
 	}
 	r.Clock.End = r.Clock.Steps + total
 	r.Host.Steps.Store(r.Clock.Steps)
@@ -43,7 +45,7 @@ func (r *Run) Failed() error { return r.err }
 // parameters, or the run, are others now. The rollout that gave it is not learnt from.
 func (r *Run) forgive() {
 	if errors.Is(r.err, fault.ErrNotFinite) {
-		if err := r.Rollout.Next(); err == nil {
+		if err := r.next(); err == nil {
 			r.err = nil
 		}
 	}
@@ -80,7 +82,7 @@ func (r *Run) Digests() []train.Digest {
 func (r *Run) Metrics(m *train.Metrics) {
 	due, loss := r.Clock.Updates, math.NaN()
 	if r.due() {
-		due++
+		due += int64(r.cfg.Minibatches - r.minibatch)
 	}
 	if len(r.Report.Parts) > 0 {
 		loss = r.Report.Loss
@@ -100,6 +102,7 @@ func (r *Run) Parts(saving bool) []checkpoint.Part {
 		r.clockPart(),
 		r.Actors.Exploration(),
 		{Name: "rollout.bin", Version: 1, Optional: true, Write: r.Rollout.Save, Read: r.Rollout.Load},
+		r.updatePart(saving),
 		r.Actors.Environments(saving),
 	}
 }
@@ -114,28 +117,82 @@ func (r *Run) clockPart() checkpoint.Part {
 	save := func() (savedClock, error) { return savedClock{r.Clock, r.Optimizer.Step()}, nil }
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		return func() {
-			r.Clock, r.err = s.Clock, nil
+			r.Clock, r.err, r.minibatch = s.Clock, nil, 0
 			r.Optimizer.SetStep(s.OptimizerStep)
 			r.Theta.Updates = uint64(s.Clock.Updates)
 			r.Host.Steps.Store(s.Clock.Steps)
 			r.Host.Updates.Store(s.Clock.Updates)
-		}, s.check()
+		}, s.check(&r.cfg)
 	})
 }
 
-// check refuses counts that no run has.
-func (s *savedClock) check() error {
+// savedUpdate is part "update": an update that a Stop or a time limit has interrupted.
+// What the rollout's returns follow from, the parameters that acted, is not there any more.
+type savedUpdate struct {
+	Minibatch  int       `json:"minibatch"` // the next one
+	Advantages []float32 `json:"advantages"`
+	Returns    []float32 `json:"returns"`
+}
+
+// updatePart follows the rollout's part, whose rows it is about.
+func (r *Run) updatePart(saving bool) checkpoint.Part {
+	save := func() (savedUpdate, error) {
+		b := r.Rollout.Batch()
+		return savedUpdate{r.minibatch, b.Advantages, b.Returns}, nil
+	}
+	rows := len(r.Rollout.Batch().Weights)
+	part := checkpoint.JSON("update.json", int64(64*rows+1024), save, func(s savedUpdate) (func(), error) {
+		return func() {
+			if b := r.Rollout.Batch(); s.Minibatch > 0 && r.Rollout.Full() {
+				r.minibatch = s.Minibatch
+				copy(b.Advantages, s.Advantages)
+				copy(b.Returns, s.Returns)
+			}
+		}, s.check(&r.cfg, rows)
+	})
+	part.Optional = true
+	read := part.Read
+	part.Read = func(in io.Reader, n int64) (func(), error) {
+		if in == nil { // no update was in progress
+			return func() {}, nil
+		}
+		return read(in, n)
+	}
+	if saving && r.minibatch == 0 {
+		part.Write = nil
+	}
+	return part
+}
+
+// check refuses an update that no run has; the zero one stands for none.
+func (s *savedUpdate) check(c *Config, rows int) error {
+	if s.Minibatch == 0 && s.Advantages == nil && s.Returns == nil {
+		return nil
+	}
+	if s.Minibatch < 1 || s.Minibatch >= c.Minibatches || len(s.Advantages) != rows || len(s.Returns) != rows {
+		return fmt.Errorf("update: minibatch %d of %d, %d advantages and %d returns of %d rows", s.Minibatch, c.Minibatches, len(s.Advantages), len(s.Returns), rows)
+	}
+	return nil
+}
+
+// check refuses counts and schedules that no run has.
+func (s *savedClock) check(c *Config) error {
 	const most = int64(1) << 51
 	for _, v := range []struct {
 		name  string
 		value int64
-	}{{"steps", s.Clock.Steps}, {"end", s.Clock.End}, {"updates", s.Clock.Updates}, {"optimizer_step", s.OptimizerStep}} {
+	}{{"steps", s.Clock.Steps}, {"end", s.Clock.End}, {"updates", s.Clock.Updates}, {"optimizer_step", s.OptimizerStep}, {"epochs", s.Clock.Epochs}} {
 		if v.value < 0 || v.value > most {
 			return fmt.Errorf("clock: %s is %d", v.name, v.value)
 		}
 	}
 	if s.OptimizerStep != s.Clock.Updates {
 		return fmt.Errorf("clock: %d updates, %d steps of the optimiser", s.Clock.Updates, s.OptimizerStep)
+	}
+	for _, schedule := range c.Schedules {
+		if err := s.Clock.Schedules[schedule.Name].Check(schedule.Name, schedule.Most); err != nil {
+			return err
+		}
 	}
 	return s.Clock.Rate.Check("learning_rate", 1e3)
 }

@@ -1,5 +1,5 @@
 // Package onpolicy is what methods share that act for a number of rounds with one set of
-// parameters, learn from these rounds and give them up: A2C, REINFORCE. A method embeds
+// parameters, learn from these rounds and give them up: A2C, PPO, REINFORCE. A method embeds
 // a Run, which is train.Method and train.Pushed but for Metrics, and brings its network,
 // its optimiser and its Update.
 //
@@ -8,6 +8,9 @@
 //   - An update is due at the round that fills the rollout, and is done before the next
 //     action is chosen, or before the parameters are read: they do not change during a
 //     rollout, and what a reader gets is a function of the seed and the step.
+//   - An update is one minibatch or several, one after the other. A Stop or a time limit
+//     ends a call between two of them, and the next call that steps or settles goes on
+//     with the rest, from a checkpoint, too.
 //   - Advance ends at the first round end at or past its step, wherever in a rollout that
 //     is. The rollout goes on in the next call, and is in a checkpoint that holds
 //     experience.
@@ -36,9 +39,20 @@ type Config struct {
 	Net        nn.Spec // with the heads "pi" and "v"
 	NetSetting string  // what decides about its size, for errors: "policy: MlpPolicy"
 	Horizon    int     // rounds of a rollout: n_steps
-	Optimizer  nn.OptimizerConfig
+	// Batch is the rows of a minibatch, Minibatches how many an update has at most.
+	Batch, Minibatches int
+	Optimizer          nn.OptimizerConfig
 	// Rate is the learning rate along a run of total steps.
 	Rate func(total int64) train.Schedule
+	// Schedules are further values along a run.
+	Schedules []Schedule
+}
+
+// Schedule is a value along a run.
+type Schedule struct {
+	Name string
+	Most float64 // of the values
+	Of   func(total int64) train.Schedule
 }
 
 // Method is what Run asks of the method that embeds it.
@@ -46,8 +60,9 @@ type Method interface {
 	// Filled is called when the rollout has become full, and gives weight 0 to rows that
 	// are not to be learnt from. Where no other row is left there is no update.
 	Filled()
-	// Update learns from the rollout, which is full, by one call of Step.
-	Update() error
+	// Update learns from minibatch k of the rollout, which is full: 0, 1 ... of
+	// Config.Minibatches. done says that none is to follow before its time.
+	Update(k int) (done bool, err error)
 }
 
 // Run is the state of a run of such a method.
@@ -67,7 +82,9 @@ type Run struct {
 	policy  policy.Spec
 	softmax policy.Softmax
 	units   *train.Units
-	err     error // ended training
+	// minibatch is the next one of an update in progress; 0: none is.
+	minibatch int
+	err       error // ended training
 }
 
 // Clock is every count and schedule.
@@ -76,6 +93,10 @@ type Clock struct {
 	End     int64          `json:"end"`
 	Updates int64          `json:"updates"`
 	Rate    train.Schedule `json:"learning_rate"`
+	// Schedules are Config.Schedules, by name.
+	Schedules map[string]train.Schedule `json:"schedules,omitempty"`
+	// Epochs is how many passes over a rollout have begun, where a method counts them.
+	Epochs int64 `json:"epochs,omitempty"`
 }
 
 // set is the name of Theta.
@@ -87,10 +108,10 @@ func (c *Config) softmax() policy.Softmax {
 
 func (c *Config) rollout(spec env.Spec, envs int) rollout.Config {
 	softmax := c.softmax()
-	return rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: c.Horizon, Envs: envs, Columns: softmax.Columns()}
+	return rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: c.Horizon, Envs: envs, Masks: spec.Masks, Columns: softmax.Columns()}
 }
 
-// Memory lists what New will allocate, and a learner of a whole rollout.
+// Memory lists what New will allocate, and a learner of a minibatch.
 func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	envs := s.Common.NumEnvs
 	var list []limits.Part
@@ -100,7 +121,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 		err = errors.Join(err, nerr)
 		list = append(list, limits.Part{Setting: setting, Bytes: own + bytes})
 	}
-	add(fmt.Sprintf("n_steps: %d", c.Horizon), c.rollout(s.Spec, envs).Bytes(), nn.Needs{LearnerRows: []int{c.Horizon * envs}})
+	add(fmt.Sprintf("n_steps: %d", c.Horizon), c.rollout(s.Spec, envs).Bytes(), nn.Needs{LearnerRows: []int{c.Batch}})
 	add(fmt.Sprintf("num_envs: %d", envs), 2*int64(envs*s.Spec.Obs.Bytes()), nn.Needs{NetworkRows: []int{envs}})
 	add(c.NetSetting, 0, nn.Needs{Sets: 2, Optimizer: c.Optimizer}) // theta and the gradient
 	return list, err
@@ -110,7 +131,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	envs := s.Common.NumEnvs
 	*r = Run{
-		Host: s.Host, Clock: Clock{Rate: c.Rate(1)}, units: train.NewUnits(c.Net), cfg: c, method: m, softmax: c.softmax(),
+		Host: s.Host, Clock: c.clock(1), units: train.NewUnits(c.Net), cfg: c, method: m, softmax: c.softmax(),
 		policy: policy.Spec{Set: set, Env: s.Spec, Net: c.Net, Head: c.Net.Head("pi"), Kind: policy.Categorical},
 	}
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {
@@ -130,4 +151,25 @@ func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	group.Sink, group.Columns, group.Joint, group.Acting = r.Rollout, len(r.softmax.Columns()), r.Network, r.Theta
 	r.Actors = actor.New(group)
 	return nil
+}
+
+// clock is that of a run of total steps at its beginning.
+func (c *Config) clock(total int64) Clock {
+	k := Clock{Rate: c.Rate(total)}
+	for _, s := range c.Schedules {
+		if k.Schedules == nil {
+			k.Schedules = map[string]train.Schedule{}
+		}
+		k.Schedules[s.Name] = s.Of(total)
+	}
+	return k
+}
+
+// Values is V of observations by the parameters that act: what rollout.Finish asks for.
+func (r *Run) Values(obs []byte, rows int) ([]float32, error) {
+	out, err := r.Network.Forward(r.Theta, obs, rows)
+	if err != nil {
+		return nil, err
+	}
+	return out.Values[r.softmax.V], nil
 }

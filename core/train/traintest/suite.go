@@ -232,6 +232,16 @@ func stopAndGoOn(t *testing.T, s Subject) {
 			t.Errorf("slow %s: %d updates were run for a look after a Stop", slow, now-at)
 		}
 		wait.Store(0)
+		path := filepath.Join(t.TempDir(), "a")
+		check(t, tr.Save(path, true))
+		c, err := train.LoadConfig(path)
+		check(t, err)
+		next := s.start(t, c, s.walks(99)) // their states come from the file
+		check(t, next.Load(path))
+		check(t, next.Run(0, 0))
+		if got := s.digests(t, next); got != want {
+			t.Errorf("slow %s: stopped, saved and continued: %s, in one go: %s", slow, got, want)
+		}
 		check(t, tr.Run(0, 0))
 		if got := s.digests(t, tr); got != want {
 			t.Errorf("slow %s: stopped and continued: %s, in one go: %s", slow, got, want)

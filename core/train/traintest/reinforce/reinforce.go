@@ -71,7 +71,7 @@ func (c *Config) run(s *train.Setup) onpolicy.Config {
 			Obs: s.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: c.NetArch, Activation: "tanh"}}, Init: "orthogonal",
 			Heads: []nn.Head{{Name: "pi", Out: s.Spec.Action.N, Gain: 0.01}, {Name: "v", Out: 1}}, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
 		},
-		NetSetting: fmt.Sprint("net_arch: ", c.NetArch), Horizon: c.NSteps, Optimizer: nn.OptimizerConfig{Name: "adam"},
+		NetSetting: fmt.Sprint("net_arch: ", c.NetArch), Horizon: c.NSteps, Batch: c.NSteps * c.NumEnvs, Minibatches: 1, Optimizer: nn.OptimizerConfig{Name: "adam"},
 		Rate: func(total int64) train.Schedule { return train.Line(c.LearningRate, c.LearningRate, total) },
 	}
 }
@@ -83,7 +83,7 @@ func newReinforce(s *train.Setup) (train.Method, error) {
 		return nil, err
 	}
 	var err error
-	r.learner, err = s.Device.Learner(run.Net, r.cfg.NSteps*r.cfg.NumEnvs, nn.ActorCritic{})
+	r.learner, err = s.Device.Learner(run.Net, run.Batch, nn.ActorCritic{})
 	return r, err
 }
 
@@ -98,10 +98,10 @@ func (r *Reinforce) Filled() {
 }
 
 // Update is one step along the gradient.
-func (r *Reinforce) Update() error {
+func (r *Reinforce) Update(int) (done bool, err error) {
 	zeros := func(_ []byte, rows int) ([]float32, error) { return make([]float32, rows), nil }
 	if err := r.Rollout.Finish(r.cfg.Gamma, 1, zeros); err != nil { // Returns are G, whatever "v" said
-		return err
+		return false, err
 	}
 	b, sum := r.Rollout.Batch(), 0.0
 	for k, w := range b.Weights {
@@ -111,5 +111,5 @@ func (r *Reinforce) Update() error {
 		b.Advantages[k] = g - float32(sum/float64(r.Rollout.Steps()))
 	}
 	columns := [][]float32{b.Advantages, b.Returns, b.Weights}
-	return r.Step(r.learner, nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns}, 0.5)
+	return true, r.Step(r.learner, nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns}, 0.5)
 }

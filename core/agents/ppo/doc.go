@@ -1,0 +1,65 @@
+// Package ppo is proximal policy optimization with the clipped objective: Schulman et al.
+// 2017, "Proximal Policy Optimization Algorithms" (Algorithm 1), in lockstep, with the
+// settings that made it what people use: Huang et al. 2022, "The 37 Implementation Details
+// of Proximal Policy Optimization". The algorithm is in algorithm.go, to be read beside the
+// paper.
+//
+// # Names
+//
+//	paper              here                        what
+//	theta              PPO.Theta                   policy and value, on one trunk or two
+//	theta_old          rollout column "log_prob"   the policy that acted, as its log-probabilities
+//	N actors           Config.NumEnvs              environments stepped together
+//	T                  Config.NSteps               rounds of a rollout
+//	K epochs           Config.NEpochs              passes over a rollout
+//	M                  Config.BatchSize            steps of a minibatch, M <= N T
+//	A_t                rollout.Batch.Advantages    GAE(lambda)
+//	epsilon            Config.ClipRange            how far from 1 the ratio r_t(theta) counts
+//	c_1                Config.VfCoef               weight of the value's squared error, which has no 1/2
+//	c_2                Config.EntCoef              weight of the entropy bonus
+//
+// # An update
+//
+// After n_steps rounds the rollout is full. Advantages and returns are computed once, with
+// the values of the parameters that acted. Then, n_epochs times, its steps are shuffled and
+// every batch_size of them are one minibatch, the last one of what is left. Its loss
+//
+//	mean(-min(r A, clamp(r, 1-clip_range, 1+clip_range) A)) + vf_coef mean((R - V)^2) - ent_coef mean(H)
+//
+// gives a gradient, whose norm is clipped before the step of Adam. normalize_advantage is
+// by minibatch. With clip_range_vf the squared error is that of the value kept within so
+// much of what it was (Stable-Baselines3's), or the larger of that and its own
+// (clip_range_vf_largest: OpenAI Baselines' and CleanRL's). With target_kl an update ends
+// early: before the step of a minibatch whose estimated divergence is above 1.5 target_kl
+// (Stable-Baselines3), or after an epoch whose last minibatch's is above target_kl (CleanRL:
+// target_kl_check "epoch"). Learning rate and clip ranges are read at the last step of the
+// rollout.
+//
+// An end cuts the trace of returns. Behind a termination the value is 0, behind a
+// truncation it is V of the true last observation (CleanRL takes a truncation for a
+// termination), and where the rollout ends it is V of the observation that the next one
+// begins with. A row that only resets its environment (autoreset next_step) is no step: it
+// is in no minibatch, and counts in no mean and in no normalisation; minibatches are of
+// steps, so there may be fewer of them.
+//
+// Actions that a mask forbids have no probability, in acting, in the ratio and in the
+// entropy.
+//
+// # Time
+//
+// When an update is due, where Advance ends and what a Stop in mid-update leaves is
+// onpolicy.Run's: its documentation says so. Config.NEpochs times the number of minibatches
+// is what UpdatesDue counts; one that ends early has done fewer.
+//
+// # Random numbers
+//
+// Environment i's stream "explore" gives one number for each step, by which the action is
+// drawn from the softmax; "weights" gives the initial parameters; and stream e of
+// "minibatches" shuffles the e-th epoch of the whole training.
+//
+// # Goroutines
+//
+// A PPO belongs to its train.Trainer and is called by one goroutine at a time. The threads
+// of the budget step environments and share the layers' work; their number changes no
+// result.
+package ppo

@@ -1,0 +1,171 @@
+package ppo
+
+import (
+	"math"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/limits"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rollout"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
+)
+
+// PPO is train.Method by proximal policy optimization: what every on-policy method has, with
+// minibatches of the rollout's steps in a shuffled order.
+type PPO struct {
+	onpolicy.Run
+	cfg      Config // resolved
+	learner  nn.Learner
+	batch    nn.Batch // of one minibatch
+	perEpoch int      // minibatches
+
+	logProb, value int     // the rollout's columns
+	order          []int32 // of the rollout's steps, in the epoch shuffled
+	shuffled       int64
+	latest         means
+}
+
+// Columns of the loss, in the order of nn.PPO's.
+const (
+	columnAdvantage = iota
+	columnReturn
+	columnWeight
+	columnLogProb
+	columnClip
+	columnOldValue
+	columnClipVf
+	columns
+)
+
+// Schedules of a run.
+const (
+	clipRange   = "clip_range"
+	clipRangeVf = "clip_range_vf"
+)
+
+func init() {
+	train.Register(&train.Definition{
+		Name:     "ppo",
+		Doc:      "proximal policy optimization, with the clipped objective",
+		Settings: Settings,
+		Common:   func(c any) *train.Common { return &c.(*Config).Common },
+		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
+		Shape:    onpolicy.Shape,
+		Masks:    true,
+		Memory:   memoryOf,
+		New:      newPPO,
+	})
+}
+
+// memoryOf lists what newPPO will allocate.
+func memoryOf(s *train.Setup) ([]limits.Part, error) {
+	c := s.Config.(*Config)
+	run, err := c.run(s)
+	if err != nil {
+		return nil, err
+	}
+	list, err := run.Memory(s)
+	rows := int64(c.BatchSize)
+	perRow := int64(s.Spec.Obs.Bytes() + 4 + 4*columns + s.Spec.Action.N)
+	order := int64(c.NSteps) * int64(c.NumEnvs) * 4
+	return append(list, limits.Part{Setting: "batch_size", Bytes: rows*perRow + order}), err
+}
+
+func newPPO(s *train.Setup) (train.Method, error) {
+	cfg := s.Config.(*Config)
+	run, err := cfg.run(s)
+	if err != nil {
+		return nil, err
+	}
+	rows, recorded := cfg.BatchSize, (&policy.Softmax{}).Columns()
+	p := &PPO{
+		cfg: *cfg, perEpoch: run.Minibatches / cfg.NEpochs, order: make([]int32, 0, cfg.NSteps*cfg.NumEnvs),
+		logProb: slices.Index(recorded, "log_prob"), value: slices.Index(recorded, rollout.ColumnValue),
+		batch: nn.Batch{Obs: make([]byte, rows*s.Spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)},
+	}
+	if s.Spec.Masks {
+		p.batch.Masks = make([]byte, rows*s.Spec.Action.N)
+	}
+	for c := range p.batch.Columns {
+		p.batch.Columns[c] = make([]float32, rows)
+	}
+	if err := p.Init(s, run, p); err != nil {
+		return nil, err
+	}
+	p.learner, err = s.Device.Learner(run.Net, rows, nn.PPO{EntropyCoef: cfg.EntCoef, ValueCoef: cfg.VfCoef, Largest: cfg.ClipRangeVfLargest})
+	return p, err
+}
+
+// at returns a schedule's value now. There may be none for the value's range.
+func (p *PPO) at(name string) float64 {
+	if s, ok := p.Clock.Schedules[name]; ok {
+		return s.At(p.Clock.Steps)
+	}
+	return math.Inf(1)
+}
+
+// means are those over an update's minibatches, as far as they are done; after a load, over
+// the rest of them.
+type means struct {
+	n          int
+	parts      []float64 // sums, in the order of nn.PPO's
+	loss, norm float64   // of the latest minibatch
+	divergence float64   // of the latest minibatch
+	explained  float64
+}
+
+func (m *means) begin(explained float64) {
+	*m = means{parts: m.parts[:0], explained: explained}
+}
+
+func (m *means) add(loss float64, parts []float64) {
+	if m.n == 0 {
+		m.parts = append(m.parts[:0], parts...)
+	} else {
+		for i, v := range parts {
+			m.parts[i] += v
+		}
+	}
+	m.n++
+	m.loss, m.divergence = loss, parts[partDivergence]
+}
+
+// of returns the mean of a part; NaN before the first update.
+func (m *means) of(part int) float64 {
+	if m.n == 0 {
+		return math.NaN()
+	}
+	return m.parts[part] / float64(m.n)
+}
+
+// Parts of the loss, in the order of nn.PPO's.
+const (
+	partPolicy = iota
+	partValue
+	partEntropy
+	partDivergence
+	partOutside
+)
+
+// Metrics reports numbers of this moment and of the latest update.
+func (p *PPO) Metrics(m *train.Metrics) {
+	p.Run.Metrics(m)
+	l := &p.latest
+	norm, explained := math.NaN(), math.NaN()
+	if l.n > 0 {
+		norm, explained = l.norm, l.explained
+	}
+	m.Add("train/policy_gradient_loss", "", "mean of the clipped policy loss over the latest update's minibatches", l.of(partPolicy))
+	m.Add("train/value_loss", "", "mean of the value's squared error over the latest update's minibatches", l.of(partValue))
+	m.Add("train/entropy_loss", "nats", "minus the mean of the policy's entropy over the latest update's minibatches", -l.of(partEntropy))
+	m.Add("train/approx_kl", "nats", "estimated Kullback-Leibler divergence of the policy that acted from the new one, mean over the latest update's minibatches", l.of(partDivergence))
+	m.Add("train/clip_fraction", "", "share of steps whose ratio is out of its range, mean over the latest update's minibatches", l.of(partOutside))
+	m.Add("train/clip_range", "", "how far from 1 the ratio counts, at this step", p.at(clipRange))
+	if within := p.at(clipRangeVf); !math.IsInf(within, 1) {
+		m.Add("train/clip_range_vf", "", "how far from what it was the value counts, at this step", within)
+	}
+	m.Add("train/explained_variance", "", "part of the returns' variance that the values explain, of the latest update's rollout", explained)
+	m.Add("train/grad_norm", "", "Euclidean norm of the latest minibatch's gradient, before clipping", norm)
+}

@@ -1,0 +1,142 @@
+package ppo
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
+)
+
+// sb3 is Stable-Baselines3's PPO as its constructor leaves it, with eight environments.
+var sb3 = []settings.Row{
+	{"num_envs", "8"},
+	{"policy", "auto"},
+	{"cnn", "nature"},
+	{"net_arch_pi", "64,64"},
+	{"net_arch_vf", "64,64"},
+	{"trunk", onpolicy.TrunkAuto},
+	{"activation_fn", "tanh"},
+	{"ortho_init", "true"},
+	{"learning_rate", "0.0003"},
+	{"learning_rate_final", ""},
+	{"learning_rate_schedule", ""},
+	{"n_steps", "2048"},
+	{"batch_size", "64"},
+	{"n_epochs", "10"},
+	{"gamma", "0.99"},
+	{"gae_lambda", "0.95"},
+	{"clip_range", "0.2"},
+	{"clip_range_schedule", ""},
+	{"clip_range_vf", ""},
+	{"clip_range_vf_schedule", ""},
+	{"clip_range_vf_largest", "false"},
+	{"normalize_advantage", "true"},
+	{"ent_coef", "0"},
+	{"vf_coef", "0.5"},
+	{"max_grad_norm", "0.5"},
+	{"target_kl", ""},
+	{"target_kl_check", minibatch},
+	{"use_rms_prop", "false"},
+	{"adam_eps", "1e-05"},
+}
+
+// cleanRL is ppo.py of CleanRL, with the 37 implementation details (Huang et al. 2022), for
+// observations that are no images: four environments. Its loss has half of the larger
+// squared error times 0.5; ours has no half. The learning rate is that of a rollout's end,
+// where CleanRL's is that of its beginning.
+var cleanRL = append(slices.Clone(sb3), []settings.Row{
+	{"num_envs", "4"},
+	{"learning_rate", "0.00025"},
+	{"learning_rate_final", "0"},
+	{"n_steps", "128"},
+	{"batch_size", "128"},
+	{"n_epochs", "4"},
+	{"clip_range_vf", "0.2"},
+	{"clip_range_vf_largest", "true"},
+	{"ent_coef", "0.01"},
+	{"vf_coef", "0.25"},
+	{"target_kl_check", epoch},
+}...)
+
+// cleanRLAtari is ppo_atari.py of CleanRL.
+var cleanRLAtari = append(slices.Clone(cleanRL), []settings.Row{
+	{"num_envs", "8"},
+	{"policy", "CnnPolicy"},
+	{"batch_size", "256"},
+	{"clip_range", "0.1"},
+	{"clip_range_vf", "0.1"},
+}...)
+
+// stookeAbbeel is PPO of Stooke & Abbeel 2018 as their code has it: eight environments, 256
+// rounds, minibatches of 512, a clip range that falls with the learning rate, no clipping of
+// values or gradients, advantages as they are. What our notes of their code do not name is
+// as in Schulman et al. 2017 (entropy) and in sb3 (initial weights).
+var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
+	{"policy", "CnnPolicy"},
+	{"learning_rate", "0.001"},
+	{"learning_rate_final", "0"},
+	{"n_steps", "256"},
+	{"batch_size", "512"},
+	{"n_epochs", "4"},
+	{"clip_range_schedule", "0:0.2,1:0"},
+	{"normalize_advantage", "false"},
+	{"ent_coef", "0.01"},
+	{"vf_coef", "1"},
+	{"max_grad_norm", "0"},
+}...)
+
+// tuned holds settings that solve a built-in environment.
+var tuned = map[string][]settings.Row{
+	"CartPole-v1": append(slices.Clone(sb3), []settings.Row{
+		{"n_steps", "32"},
+		{"batch_size", "256"},
+		{"n_epochs", "20"},
+		{"gamma", "0.98"},
+		{"gae_lambda", "0.8"},
+		{"learning_rate", "0.001"},
+		{"learning_rate_final", "0"},
+		{"clip_range_schedule", "0:0.2,1:0"},
+	}...),
+	"Catch-v0": append(slices.Clone(sb3), []settings.Row{
+		{"policy", "CnnPolicy"},
+		{"cnn", "small"},
+		{"n_steps", "32"},
+		{"batch_size", "64"},
+		{"n_epochs", "4"},
+		{"ent_coef", "0.01"},
+		{"learning_rate", "0.001"},
+		{"learning_rate_final", "0"},
+	}...),
+	"Bricks-v0": append(slices.Clone(sb3), []settings.Row{
+		{"policy", "CnnPolicy"},
+		{"n_steps", "64"},
+		{"batch_size", "128"},
+		{"n_epochs", "4"},
+		{"ent_coef", "0.01"},
+		{"learning_rate", "0.0005"},
+		{"learning_rate_final", "0"},
+	}...),
+}
+
+// presets are documented tables of settings, which apply on top of the others.
+var presets = []settings.Preset{
+	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0"},
+		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
+	{Name: "sb3", Doc: "Stable-Baselines3's defaults, with eight environments", Rows: settings.Fixed(sb3...)},
+	{Name: "cleanrl", Doc: "CleanRL's ppo_atari.py for Atari games, ppo.py elsewhere", Rows: func(envID string) ([]settings.Row, error) {
+		if atari(envID) {
+			return cleanRLAtari, nil
+		}
+		return cleanRL, nil
+	}},
+	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: func(envID string) ([]settings.Row, error) {
+		if atari(envID) {
+			return append(slices.Clone(stookeAbbeel), settings.Row{"env_options", `{"recipe": "stooke_abbeel"}`}), nil
+		}
+		return stookeAbbeel, nil
+	}},
+}
+
+func atari(envID string) bool { return strings.HasPrefix(env.Canonical(envID), "atari/") }

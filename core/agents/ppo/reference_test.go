@@ -1,0 +1,144 @@
+package ppo
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// newTwin is Algorithm 1 as package doc closes it, done naively: minibatches are slices of
+// a list, and a minibatch that is not full has a learner of its own size.
+func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traintest.Twin {
+	t.Helper()
+	must(c.resolve())(t)
+	walk := &traintest.Walk{Masked: masked}
+	spec := must(c.Network(&c.Common, walk.Spec()))(t)
+	device := must(nn.NewCPU(1, nil))(t)
+	t.Cleanup(device.Close)
+	w := &traintest.Twin{
+		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep,
+		Theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t), Net: must(device.Network(spec, 1))(t),
+	}
+	optimizer := must(device.Optimizer(c.Optimizer(), w.Theta.Layout.Size))(t)
+	along := func(from, to float64, curve train.Curve) float64 {
+		share := min(1, float64(w.Steps)/float64(total))
+		switch {
+		case curve != nil: // of two points
+			return curve[0].Value + (curve[1].Value-curve[0].Value)*share
+		case math.IsNaN(to):
+			return from
+		}
+		return from + (to-from)*share
+	}
+	epochs := 0
+	w.Update = func(rows []*traintest.Moment) {
+		var steps []*traintest.Moment
+		for _, m := range rows {
+			if m != nil {
+				steps = append(steps, m)
+			}
+		}
+		for range c.NEpochs {
+			epochs++
+			order := append([]*traintest.Moment(nil), steps...)
+			r := rng.New(uint64(c.Seed), "minibatches", epochs)
+			for k := len(order) - 1; k > 0; k-- {
+				other := r.Intn(k + 1)
+				order[k], order[other] = order[other], order[k]
+			}
+			divergence := 0.0
+			for len(order) > 0 {
+				n := min(c.BatchSize, len(order))
+				b := nn.Batch{Columns: make([][]float32, 7)}
+				mean, variance := 0.0, 0.0
+				for _, m := range order[:n] {
+					mean += float64(float32(m.Advantage)) / float64(n)
+				}
+				for _, m := range order[:n] {
+					variance += math.Pow(float64(float32(m.Advantage))-mean, 2) / float64(n-1)
+				}
+				for _, m := range order[:n] {
+					advantage := float32(m.Advantage)
+					if c.NormalizeAdvantage && n > 1 {
+						advantage = float32((float64(advantage) - mean) / (math.Sqrt(variance) + 1e-8))
+					}
+					valueRange := math.Inf(1)
+					if !math.IsNaN(c.ClipRangeVf) {
+						valueRange = along(c.ClipRangeVf, math.NaN(), c.ClipRangeVfCurve)
+					}
+					b.Obs, b.Actions, b.Masks = append(b.Obs, m.Obs...), append(b.Actions, m.Action), append(b.Masks, m.Mask...)
+					for k, v := range []float32{advantage, float32(m.Return), 1, m.LogProb, float32(along(c.ClipRange, math.NaN(), c.ClipRangeCurve)), float32(m.Value), float32(valueRange)} {
+						b.Columns[k] = append(b.Columns[k], v)
+					}
+				}
+				order = order[n:]
+				learner := must(device.Learner(spec, n, nn.PPO{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef, Largest: c.ClipRangeVfLargest}))(t)
+				grad, report := make([]float32, w.Theta.Layout.Size), nn.Report{}
+				check(t, learner.Gradient(w.Theta, b, grad, &report))
+				if divergence = report.Parts[3]; c.TargetKLCheck == "minibatch" && divergence > 1.5*c.TargetKL {
+					return
+				}
+				if c.MaxGradNorm > 0 {
+					optimizer.ClipGradNorm(grad, c.MaxGradNorm)
+				}
+				check(t, optimizer.Apply(w.Theta, grad, along(c.LearningRate, c.LearningRateFinal, nil)))
+				w.Updates++
+			}
+			if c.TargetKLCheck == "epoch" && divergence > c.TargetKL {
+				return
+			}
+		}
+	}
+	w.Begin(t, c.Seed, c.NumEnvs, masked)
+	return w
+}
+
+func randomConfig(r *rand.Rand) Config {
+	c := *Settings.Defaults().Struct().(*Config)
+	c.NetArchPi, c.NetArchVf, c.Seed = []int{8}, []int{4, 5}, r.IntN(1000)
+	c.NumEnvs, c.NumThreads, c.NSteps = 1+r.IntN(5), 1+r.IntN(3), 2+r.IntN(7)
+	c.BatchSize, c.NEpochs = 1+r.IntN(40), 1+r.IntN(4)
+	c.ActivationFn = []string{"tanh", "relu"}[r.IntN(2)]
+	if r.IntN(3) == 0 {
+		c.Trunk, c.NetArchVf = "shared", c.NetArchPi
+	}
+	c.NormalizeAdvantage, c.LearningRate = r.IntN(2) == 0, 1e-2
+	if r.IntN(2) == 0 {
+		c.LearningRateFinal = 1e-3
+	}
+	c.ClipRange = []float64{.01, .2, .3}[r.IntN(3)]
+	if r.IntN(2) == 0 {
+		c.ClipRangeCurve = train.Curve{{Share: 0, Value: .3}, {Share: 1, Value: 0}}
+	}
+	if r.IntN(2) == 0 {
+		c.ClipRangeVf, c.ClipRangeVfLargest = .1, r.IntN(2) == 0
+	}
+	if r.IntN(2) == 0 {
+		c.TargetKL, c.TargetKLCheck = []float64{1e-4, 1e-3, 1e-2}[r.IntN(3)], []string{"minibatch", "epoch"}[r.IntN(2)]
+	}
+	c.Gamma, c.GAELambda = []float64{.9, .99, 1}[r.IntN(3)], []float64{1, .95, 0}[r.IntN(3)]
+	c.EntCoef, c.MaxGradNorm = []float64{0, .01, .1}[r.IntN(3)], []float64{0, .1, .5}[r.IntN(3)]
+	c.UseRMSProp = r.IntN(4) == 0
+	return c
+}
+
+// Whatever the settings, whoever steps the environments, and wherever a run is cut into
+// pieces, looked at, stopped or saved: Algorithm 1.
+func TestEveryModeIsAlgorithm1(t *testing.T) {
+	for k := range 150 {
+		r := rand.New(rand.NewPCG(1, uint64(k)))
+		c, total := randomConfig(r), int64(50+r.IntN(200))
+		driver, masked := []string{"built in", "same step", "next step"}[k%3], k%5 == 0
+		name := fmt.Sprintf("%d %s W=%d n_steps=%d batch_size=%d n_epochs=%d normalize=%v masked=%v target_kl=%g", k, driver, c.NumEnvs, c.NSteps, c.BatchSize, c.NEpochs, c.NormalizeAdvantage, masked, c.TargetKL)
+		t.Run(name, func(t *testing.T) {
+			w := newTwin(t, c, total, driver == "next step", masked)
+			w.Follow(t, r, configOf(t, c), total, driver == "built in")
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package ppo
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// subject is PPO for the suite, with settings on top.
+func subject(edit map[string]string) traintest.Subject {
+	settings := map[string]string{"net_arch_pi": "8", "net_arch_vf": "8", "learning_rate": "0.01", "ent_coef": "0.01", "n_steps": "7", "batch_size": "6", "n_epochs": "3"}
+	maps.Copy(settings, edit)
+	return traintest.Subject{
+		Method: "ppo", Settings: settings, Digests: []string{"rollout", "policy"}, Set: "policy",
+		Hook: func(m train.Method, before func()) {
+			p := m.(*PPO)
+			p.Optimizer = &traintest.HookedOptimizer{Optimizer: p.Optimizer, Before: before}
+		},
+		// 65,536 rows through ten thousand layers
+		Large: []string{"n_steps", "16384", "batch_size", "65536", "net_arch_pi", strings.Repeat("500,", 999) + "500", "trunk", "separate"},
+	}
+}
+
+// What every method promises, in four ways to run this one.
+func TestSuite(t *testing.T) {
+	for name, edit := range map[string]map[string]string{
+		"as it is":                 {},
+		"one minibatch":            {"batch_size": "28", "n_epochs": "1", "normalize_advantage": "false"},
+		"values clipped, schedule": {"clip_range_vf": "0.1", "clip_range_vf_largest": "true", "clip_range_schedule": "0:0.3,1:0", "learning_rate_final": "0"},
+		"target_kl, rmsprop":       {"target_kl": "0.01", "target_kl_check": "epoch", "use_rms_prop": "true", "trunk": "shared"},
+	} {
+		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+	}
+	t.Run("action masks", func(t *testing.T) {
+		s := subject(nil)
+		s.Masked = true
+		traintest.Run(t, s)
+	})
+}
+
+func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }
+
+func TestFuzzLoad(t *testing.T) { traintest.FuzzLoad(t, subject(nil)) }
+
+func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }

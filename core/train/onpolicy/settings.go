@@ -1,0 +1,154 @@
+package onpolicy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// ActorCritic are the settings that A2C and PPO share: a network with a policy and a
+// value, its optimiser, and what both losses are made of.
+type ActorCritic struct {
+	CNN          string
+	NetArchPi    []int
+	NetArchVf    []int
+	Trunk        string
+	ActivationFn string
+	OrthoInit    bool
+
+	LearningRate       float64
+	LearningRateFinal  float64 // NaN: constant
+	LearningRateCurve  train.Curve
+	NSteps             int // t_max of A3C, T of PPO
+	Gamma              float64
+	GAELambda          float64
+	EntCoef            float64
+	VfCoef             float64
+	MaxGradNorm        float64
+	NormalizeAdvantage bool
+
+	UseRMSProp       bool // false: Adam
+	RMSPropAlpha     float64
+	RMSPropEps       float64
+	RMSPropEpsInside bool
+	RMSPropFirst     int
+	AdamEps          float64
+}
+
+// Trunks: whether the two heads share one.
+const (
+	TrunkAuto     = "auto"
+	TrunkShared   = "shared"
+	TrunkSeparate = "separate"
+)
+
+// Heads of the network, by their numbers in its Spec.
+const (
+	HeadPi = 0
+	HeadV  = 1
+)
+
+// Settings describes ActorCritic for a method whose struct is C, with the defaults of d.
+func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setting {
+	type ac = ActorCritic
+	return settings.Within(part, []settings.Setting{
+		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), or small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256)", []string{"nature", "small"}, func(c *ac) *string { return &c.CNN }),
+		settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy's head", func(c *ac) *[]int { return &c.NetArchPi }),
+		settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value's head", func(c *ac) *[]int { return &c.NetArchVf }),
+		settings.Text("trunk", TrunkAuto, "layers below the two heads: shared (one trunk), separate (one for each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{TrunkAuto, TrunkShared, TrunkSeparate}, func(c *ac) *string { return &c.Trunk }),
+		train.Activation("tanh", func(c *ac) *string { return &c.ActivationFn }),
+		settings.Bool("ortho_init", true, "orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1) and biases 0; else uniform by the number of inputs", func(c *ac) *bool { return &c.OrthoInit }),
+		settings.Float("learning_rate", d.LearningRate, 0, 1e3, "step size of the optimiser", func(c *ac) *float64 { return &c.LearningRate }),
+		settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *ac) *float64 { return &c.LearningRateFinal }),
+		train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *ac) *train.Curve { return &c.LearningRateCurve }),
+		settings.Int("n_steps", d.NSteps, 1, nn.MaxRows, "rounds before an update, which learns from n_steps * num_envs steps", func(c *ac) *int { return &c.NSteps }),
+		settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *ac) *float64 { return &c.Gamma }),
+		settings.Float("gae_lambda", d.GAELambda, 0, 1, "lambda of generalised advantage estimation; 1: n-step returns", func(c *ac) *float64 { return &c.GAELambda }),
+		settings.Float("ent_coef", 0, 0, 1e3, "weight of the entropy bonus in the loss", func(c *ac) *float64 { return &c.EntCoef }),
+		settings.Float("vf_coef", 0.5, 0, 1e3, "weight of the value's squared error (without 1/2) in the loss", func(c *ac) *float64 { return &c.VfCoef }),
+		settings.Float("max_grad_norm", 0.5, 0, math.MaxFloat64, "gradients of a larger Euclidean norm are scaled down to it; 0: never", func(c *ac) *float64 { return &c.MaxGradNorm }),
+		settings.Bool("normalize_advantage", d.NormalizeAdvantage, "shift and scale the advantages of a minibatch to mean 0 and deviation 1", func(c *ac) *bool { return &c.NormalizeAdvantage }),
+		settings.Bool("use_rms_prop", d.UseRMSProp, "RMSProp; false: Adam", func(c *ac) *bool { return &c.UseRMSProp }),
+		settings.Float("rms_prop_alpha", 0.99, 0.001, 0.999999, "RMSProp's decay of the average of squared gradients", func(c *ac) *float64 { return &c.RMSPropAlpha }),
+		settings.Float("rms_prop_eps", 1e-5, 1e-20, 1e3, "RMSProp's small constant", func(c *ac) *float64 { return &c.RMSPropEps }),
+		settings.Bool("rms_prop_eps_inside", false, "whether that constant stands inside the root (TensorFlow, Lasagne) or is added to it (PyTorch)", func(c *ac) *bool { return &c.RMSPropEpsInside }),
+		settings.Int("rms_prop_first", 0, 0, 1, "RMSProp's average before the first update: 0 (PyTorch) or 1 (TensorFlow)", func(c *ac) *int { return &c.RMSPropFirst }),
+		settings.Float("adam_eps", 1e-5, 1e-20, 1e3, "Adam's small constant", func(c *ac) *float64 { return &c.AdamEps }),
+	})
+}
+
+// Shape names the settings of these in which a checkpoint and the trainer that loads it
+// must agree.
+var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "num_envs", "use_rms_prop", "action_masks"}
+
+// Network replaces what the observation decides about, and returns the network.
+func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, error) {
+	common.FitPolicy(spec.Obs)
+	if c.Trunk == TrunkAuto {
+		c.Trunk = TrunkSeparate
+		if common.Policy == train.PolicyCNN {
+			c.Trunk = TrunkShared
+		}
+	}
+	var trunks []nn.Trunk
+	switch {
+	case common.Policy == train.PolicyCNN:
+		cnn := nn.Trunk{Arch: c.CNN + "_cnn"}
+		trunks = []nn.Trunk{cnn, cnn}
+	default:
+		trunks = []nn.Trunk{
+			{Arch: "mlp", Hidden: c.NetArchPi, Activation: c.ActivationFn},
+			{Arch: "mlp", Hidden: c.NetArchVf, Activation: c.ActivationFn},
+		}
+	}
+	if c.Trunk == TrunkShared {
+		if common.Policy == train.PolicyMLP && !slices.Equal(c.NetArchPi, c.NetArchVf) {
+			return nn.Spec{}, fmt.Errorf("net_arch_vf: %v, must be net_arch_pi (%v) where trunk is shared", c.NetArchVf, c.NetArchPi)
+		}
+		trunks = trunks[:1]
+	}
+	net := nn.Spec{
+		Obs: spec.Obs, Trunks: trunks, Precision: nn.Precision(common.Precision), ISA: common.ISA, RawImages: !common.NormalizeImages, Init: "uniform",
+		Heads: []nn.Head{{Name: "pi", Out: spec.Action.N}, {Name: "v", Out: 1, Trunk: len(trunks) - 1}},
+	}
+	if c.OrthoInit {
+		net.Init = "orthogonal"
+		net.Heads[HeadPi].Gain, net.Heads[HeadV].Gain = 0.01, 1
+	}
+	if _, err := net.Layout(); err != nil {
+		return nn.Spec{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", common.Policy, err)
+	}
+	return net, nil
+}
+
+// Run is the run that the settings ask for, of updates of one minibatch.
+func (c *ActorCritic) Run(common *train.Common, s *train.Setup) (Config, error) {
+	net, err := c.Network(common, s.Spec)
+	return Config{
+		Net: net, NetSetting: "policy: " + common.Policy, Horizon: c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1, Optimizer: c.Optimizer(),
+		Rate: func(total int64) train.Schedule {
+			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)
+		},
+	}, err
+}
+
+// Optimizer is what the settings ask for.
+func (c *ActorCritic) Optimizer() nn.OptimizerConfig {
+	if !c.UseRMSProp {
+		return nn.OptimizerConfig{Name: "adam", Eps: c.AdamEps}
+	}
+	return nn.OptimizerConfig{Name: "rmsprop", Decay: c.RMSPropAlpha, Eps: c.RMSPropEps, EpsInside: c.RMSPropEpsInside, FirstAverage: float64(c.RMSPropFirst)}
+}
+
+// CheckRows refuses a rollout of more rows than there can be.
+func (c *ActorCritic) CheckRows(common *train.Common) error {
+	if most := nn.MaxRows / common.NumEnvs; c.NSteps > most {
+		return fmt.Errorf("n_steps: %d, must be at most %d with num_envs %d: n_steps * num_envs rows are one rollout of up to %d", c.NSteps, most, common.NumEnvs, nn.MaxRows)
+	}
+	return nil
+}
