@@ -6,7 +6,7 @@
         model.learn(50_000, progress_bar=True)
         model.save("cartpole.paceline")
 
-DQN and A2C have stable-baselines3's keywords. Importing this package registers its
+DQN, A2C and PPO have stable-baselines3's keywords. Importing this package registers its
 environments with Gymnasium ("paceline/Pong-v0"), whichever of the two is imported first.
 It imports neither NumPy nor Gymnasium and does not load the library: that happens at
 first use, so that a program may fork its workers before.
@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from .envs.vec import load_env, make_vec
     from .errors import PacelineError, PacelineWarning
     from .policy import Evaluation, Policy
+    from .ppo import PPO
     from .schedules import linear
 
 _WHERE = {
     "A2C": "a2c",
     "DQN": "dqn",
+    "PPO": "ppo",
     "Policy": "policy",
     "Evaluation": "policy",
     "linear": "schedules",
@@ -60,6 +62,7 @@ __all__ = [
     "A2C",
     "DQN",
     "Evaluation",
+    "PPO",
     "PacelineError",
     "PacelineWarning",
     "Policy",

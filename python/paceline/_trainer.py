@@ -1,4 +1,4 @@
-"""What DQN, A2C and every other method share: making a model, learning, acting, weights, files."""
+"""What every method shares: making a model, learning, acting, weights, files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._loop import OwnLoop
 from ._native import Native
 from .config import Config, check_keywords, translate
 from .envs.vector import Source, built_in, label
-from .errors import ConfigError, HandleError, PacelineWarning, SpaceError
+from .errors import ConfigError, HandleError, SpaceError
 from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
@@ -47,11 +47,10 @@ def constructor(init: Init) -> Init:
 
 
 class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
-    """A model that learns in an environment; see the classes of the methods, DQN and A2C."""
+    """A model that learns in an environment; see the classes of the methods, DQN, A2C and PPO."""
 
     METHOD: ClassVar[str]  # the library's name for it
     LOG_INTERVAL: ClassVar[int]  # learn's by default
-    MASKS: ClassVar[bool] = False  # whether it uses action masks
     REPLAYS: ClassVar[bool] = False  # whether it learns from what was observed long before
     METRICS: ClassVar[Mapping[str, str]] = {}  # keys in stats of metrics that are not called as their name ends
 
@@ -153,14 +152,9 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             self.obs_layout, self.action_layout = source.layout, source.actions
 
     def _fit_masks(self, source: Source) -> None:
-        """Uses the action masks that a reset has shown, if the method does; a trainer that knows of none is made anew."""
+        """Uses the action masks that a reset has shown; a trainer that knows of none is made anew."""
         used = self.setting("action_masks") == "true"
-        if source.masked and not self.MASKS:
-            source.masked = False
-            warnings.warn(
-                f"env: infos['action_mask'] is not used, {type(self).__name__} may take any action", PacelineWarning, stacklevel=3
-            )
-        elif source.masked != used and (used or self._begun):
+        if source.masked != used and (used or self._begun):
             raise SpaceError(
                 f"env: infos has {'no' if used else 'an'} 'action_mask', the model was made {'with' if used else 'without'} masks"
             )
@@ -201,7 +195,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         callback: objects in stable-baselines3's shape, functions (locals,
             globals) -> bool, or a list of them, called after every round.
         log_interval: between two log records, as in stable-baselines3: 4 episodes
-            for DQN, 100 rollouts for A2C (None: no records).
+            for DQN, 100 rollouts for A2C, 1 for PPO (None: no records).
         tb_log_name: of the run's folder in tensorboard_log; "DQN" for DQN.
         reset_num_timesteps: count from 0, with a new warm-up and new schedules;
             False goes on with those of the run before.
@@ -278,8 +272,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         """(actions, state) for one observation or a batch.
 
         deterministic: greedy actions. Otherwise for each row by itself as while
-        learning: DQN's is with probability exploration_rate a random action, A2C's is
-        drawn from its distribution; model.seed and the number of calls decide what is
+        learning: DQN's is with probability exploration_rate a random action, A2C's and PPO's are
+        drawn from their distribution; model.seed and the number of calls decide what is
         drawn. Images may be [C, H, W], [H, W, C] or [H, W]. action_masks: as in Policy.act.
         """
         policy = self._current_policy()

@@ -3,62 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from ._trainer import Trainer, constructor
-from .config import ACTIVATION, Fixed, Rules, one_of, optimizer_kwargs, translate
-from .errors import ConfigError
-from .learning import Periods
+from . import _actor_critic
+from ._actor_critic import ActorCritic, Hashes as Hashes
+from ._trainer import constructor
 from .schedules import Schedule
-
-_NO_SDE = "exploration is the policy's own distribution of actions"
-_FIXED: Fixed = {
-    "use_sde": ((False,), _NO_SDE),
-    "sde_sample_freq": ((-1,), _NO_SDE),
-    **dict.fromkeys(("rollout_buffer_class", "rollout_buffer_kwargs"), ((None,), "the rollout's storage is the library's own")),
-}
-
-
-def _net_arch(value: Any) -> dict[str, Any]:
-    """A list for both networks, or {"pi": [...], "vf": [...]}."""
-    if not isinstance(value, Mapping):
-        return {"net_arch_pi": list(value), "net_arch_vf": list(value)}
-    unknown = set(value) - {"pi", "vf"}
-    if unknown:
-        raise ConfigError(f"policy_kwargs['net_arch']: {sorted(unknown)[0]!r} not known, must be 'pi' and 'vf'")
-    return {f"net_arch_{name}": list(value.get(name, [])) for name in ("pi", "vf")}
-
-
-_POLICY: Rules = {
-    "net_arch": _net_arch,
-    "activation_fn": ACTIVATION,
-    "ortho_init": lambda value: {"ortho_init": value},
-    "share_features_extractor": lambda value: {"trunk": "auto" if value else "separate"},
-    "optimizer_class": one_of("optimizer_class", {
-        "RMSprop": {"use_rms_prop": True, "rms_prop_eps_inside": False, "rms_prop_first": 0},
-        "RMSpropTFLike": {"use_rms_prop": True, "rms_prop_eps_inside": True, "rms_prop_first": 1},
-        "Adam": {"use_rms_prop": False},
-    }),
-    "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps", "alpha": "rms_prop_alpha"}),
-}  # fmt: skip
 
 
 def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that A2C's keywords stand for; raises ConfigError for what is not built."""
-    out = translate(keywords, _FIXED, {}, _POLICY)
-    if "optimizer_eps" in out:  # whose eps that is, the optimiser says
-        eps = out.pop("optimizer_eps")
-        out["rms_prop_eps" if out.get("use_rms_prop", True) else "adam_eps"] = eps
-    return out
+    return _actor_critic.settings(keywords, {}, use_rms_prop=True)
 
 
-class Hashes(NamedTuple):
-    """The SHA-256 digest of the weights."""
-
-    weights: str
-
-
-class A2C(Trainer):
+class A2C(ActorCritic):
     """The advantage actor-critic: stable-baselines3's A2C, faster.
 
     All environments take n_steps steps with the policy's own distribution of
@@ -122,13 +80,3 @@ class A2C(Trainer):
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
-
-    def _periods(self) -> Periods:
-        return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), update_each=True)
-
-    def _exploring(self) -> dict[str, Any]:
-        return {"sample": True}
-
-    def hashes(self) -> Hashes:
-        """The digest of the weights: equal for equal seeds and settings."""
-        return Hashes(self._native.hash("policy"))

@@ -45,7 +45,7 @@ class BaseCallback:
 
     def __init__(self, verbose: int = 0) -> None:
         self.verbose = verbose
-        self.model: Any = None  # the DQN, A2C ... that learns; set by init_callback
+        self.model: Any = None  # the DQN, A2C, PPO ... that learns; set by init_callback
         self.n_calls = 0
         self.num_timesteps = 0
         self.locals: dict[str, Any] = {}

@@ -128,8 +128,9 @@ def _classes() -> dict[str, type[Trainer]]:
     """The classes of the methods by the library's names."""
     from .a2c import A2C
     from .dqn import DQN
+    from .ppo import PPO
 
-    return {cls.METHOD: cls for cls in (DQN, A2C)}
+    return {cls.METHOD: cls for cls in (A2C, DQN, PPO)}
 
 
 def _methods(args: argparse.Namespace) -> None:

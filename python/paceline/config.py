@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from . import _lib
 from ._ffi import Option
 from .errors import ConfigError
-from .schedules import points
+from .schedules import Points, points
 
 # Keywords that are the Python class's own and no setting of the library.
 LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs"})
@@ -121,7 +121,7 @@ def spell(value: Any) -> str:
     return str(value)
 
 
-# Keywords of other libraries' DQN and A2C, with what there is instead.
+# Keywords of other libraries and methods, with what there is instead.
 _ELSEWHERE = {
     **dict.fromkeys(
         (
@@ -139,8 +139,8 @@ _ELSEWHERE = {
     "n_quantiles": "Q-values are means: distributions are not built",
     "create_eval_env": "learn(eval_freq=..., eval_env=...) evaluates",
     "n_cpu_tf_sess": "num_threads is the number of threads",
-    "clip_range": "PPO is not built",
-    "n_epochs": "PPO is not built",
+    "clip_range": "the clipped objective is PPO's alone",
+    "n_epochs": "passes over a rollout are PPO's alone",
 }
 
 
@@ -185,12 +185,22 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
     return out
 
 
+def along(name: str, value: Any) -> dict[str, Any]:
+    """The settings of a value that is constant or follows a schedule."""
+    at = points(name, value)
+    return {name: at[0][1], f"{name}_schedule": _curve(at) if len(at) > 1 else None}
+
+
+def _curve(at: Points) -> str:
+    return ",".join(f"{share!r}:{value:.9g}" for share, value in at)
+
+
 def _learning_rate(value: Any) -> dict[str, Any]:
     rate = points("learning_rate", value)
     return {
         "learning_rate": rate[0][1],
         "learning_rate_final": rate[1][1] if len(rate) == 2 else None,
-        "learning_rate_schedule": ",".join(f"{share!r}:{at:.9g}" for share, at in rate) if len(rate) > 2 else None,
+        "learning_rate_schedule": _curve(rate) if len(rate) > 2 else None,
     }
 
 

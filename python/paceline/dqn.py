@@ -216,7 +216,7 @@ class DQN(Trainer):
         print(f"replay memory: {self.setting('buffer_size')} transitions in {self.stats['replay_bytes'] / 1e6:,.1f} MB", flush=True)
 
     def _periods(self) -> Periods:
-        return Periods(rollout=int(self.setting("train_freq")), update_each=False)
+        return Periods(rollout=int(self.setting("train_freq")), counted=False)
 
     def _exploring(self) -> dict[str, Any]:
         return {"epsilon": self.exploration_rate}

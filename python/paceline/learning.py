@@ -83,7 +83,7 @@ class Periods(NamedTuple):
     """How a method divides its steps."""
 
     rollout: int  # steps from one on_rollout_start to the next, where every row is a step
-    update_each: bool  # a rollout is what one update learns from, and log_interval counts rollouts, not episodes
+    counted: bool  # a rollout is what an update learns from: the library counts them, and log_interval does, not episodes
 
 
 @dataclasses.dataclass
@@ -190,18 +190,20 @@ class Loop:
 
     def _next_log(self) -> float:
         """The step at which a record is due, where it is known beforehand."""
-        if not self.log_interval or not self.periods.update_each:
+        if not self.log_interval or not self.periods.counted:
             return math.inf
         every = self.periods.rollout
         return int(self.stats.num_timesteps // every + self.logged + self.log_interval - self._countable()) * every
 
     def _rollouts(self) -> int:
         """How many have ended."""
-        return int(self.stats.updates_due if self.periods.update_each else self.stats.num_timesteps // self.periods.rollout)
+        if self.periods.counted:
+            return next(int(value) for name, value in self.native.metrics() if name == "rollouts")
+        return int(self.stats.num_timesteps // self.periods.rollout)
 
     def _countable(self) -> int:
         """Episodes, or rollouts, until now: what log_interval counts."""
-        return self._rollouts() if self.periods.update_each else int(self.stats.episodes)
+        return self._rollouts() if self.periods.counted else int(self.stats.episodes)
 
     def _between(self) -> None:
         """What is due between two calls into the library."""
@@ -244,7 +246,7 @@ class Loop:
         if self.model.recipe:
             log.record("env/recipe", self.model.recipe)
         log.record("time/episodes", s.episodes)
-        if self.periods.update_each:
+        if self.periods.counted:
             log.record("time/iterations", self._countable() - self.first)
         log.record("time/fps", int((s.num_timesteps - self.started[1]) / seconds))
         log.record("time/time_elapsed", int(seconds))

@@ -82,7 +82,7 @@ class Policy:
         """The action for one observation (a 0-d array), or for each of a batch ([n]): the greedy one.
 
         sample: drawn from the distribution that the network gives, if it gives one
-        (A2C's does, DQN's does not). epsilon: with this probability a random action
+        (A2C's and PPO's does, DQN's does not). epsilon: with this probability a random action
         instead, for each row by itself. What is drawn for a row is a function of
         seed, counter and the row's number alone. action_masks: [actions], or [n, actions]
         for a batch: 0 for an action that may not be taken; each row must allow one.
@@ -102,7 +102,7 @@ class Policy:
     def outputs(self, observation: Any) -> dict[str, Array]:
         """What the network computes for an observation, float32 [len], or for a batch, [n, len], by name.
 
-        "q": the action values of DQN; "logits" and "value" of A2C.
+        "q": the action values of DQN; "logits" and "value" of A2C and PPO.
         """
         rows, batched = self.obs_layout.batch(observation)
         out: dict[str, Array] = {name: np.empty((len(rows), size), np.float32) for name, size in self._outputs.items()}

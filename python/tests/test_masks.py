@@ -6,8 +6,8 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from envs import MODES, SMALL, Counter, vector
-from paceline import A2C, DQN, Policy
-from paceline.errors import ConfigError, PacelineWarning, SpaceError
+from paceline import A2C, DQN, PPO, Policy
+from paceline.errors import ConfigError, SpaceError
 from paceline.vector import adapt
 
 
@@ -180,16 +180,22 @@ def test_weights_and_settings_survive_the_discovery_of_masks():
         assert model.setting("concurrent") == "false" and model.seed == SMALL["seed"]
 
 
-def test_a2c_says_that_it_does_not_use_them():
-    class Tolerant(Gated):
-        def step(self, action):
-            *rest, _ = Counter.step(self, action)
-            return *rest, self.info()
+@pytest.mark.parametrize("method, keywords", [(A2C, {}), (PPO, {"n_steps": 8, "batch_size": 8})])
+def test_policies_give_forbidden_actions_no_probability(method, keywords):
+    """A Gated environment refuses them; where one action is left, the entropy is 0."""
 
-    with A2C("MlpPolicy", Tolerant(), seed=1) as model:
-        with pytest.warns(PacelineWarning, match=r"infos\['action_mask'\] is not used, A2C may take any action"):
-            model.learn(50)
-        model.learn(50)
+    def run(env):
+        with method("MlpPolicy", env, seed=7, policy_kwargs={"net_arch": [16]}, ent_coef=0.1, **keywords) as model:
+            model.learn(300)
+            assert model.setting("action_masks") == "true"
+            assert 0 < -model.stats["entropy_loss"] < np.log(2)  # at most two of three are allowed
+            obs = np.zeros((200, *Gated.observation_space.shape), np.float32)
+            drawn = model.predict(obs, action_masks=np.tile([1, 0, 1], (200, 1)))[0] - Gated.action_space.start
+            assert set(drawn.tolist()) == {0, 2}
+            return model.hashes()
+
+    same, disabled = (run(vector(mode, 3, Gated)) for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED))
+    assert same == disabled != run(vector(AutoresetMode.NEXT_STEP, 3, Gated))
 
 
 def test_loops_of_ones_own_have_masks():

@@ -72,6 +72,7 @@ func (r *Run) endRound(n int64) error {
 	r.Host.Count(r.Clock.Steps, r.Actors)
 	err := r.Rollout.EndRound()
 	if r.Rollout.Full() {
+		r.Clock.Rollouts++
 		r.method.Filled()
 	}
 	return err

@@ -88,6 +88,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 		loss = r.Report.Loss
 	}
 	m.Due(due)
+	m.Add("rollouts", "", "rollouts that have become full", float64(r.Clock.Rollouts))
 	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Clock.Rate.At(r.Clock.Steps))
 	m.Add("train/loss", "", "of the latest update", loss)
 	r.units.Metrics(m, r.Host)
@@ -181,7 +182,7 @@ func (s *savedClock) check(c *Config) error {
 	for _, v := range []struct {
 		name  string
 		value int64
-	}{{"steps", s.Clock.Steps}, {"end", s.Clock.End}, {"updates", s.Clock.Updates}, {"optimizer_step", s.OptimizerStep}, {"epochs", s.Clock.Epochs}} {
+	}{{"steps", s.Clock.Steps}, {"end", s.Clock.End}, {"updates", s.Clock.Updates}, {"optimizer_step", s.OptimizerStep}, {"epochs", s.Clock.Epochs}, {"rollouts", s.Clock.Rollouts}} {
 		if v.value < 0 || v.value > most {
 			return fmt.Errorf("clock: %s is %d", v.name, v.value)
 		}

@@ -95,6 +95,8 @@ type Clock struct {
 	Rate    train.Schedule `json:"learning_rate"`
 	// Schedules are Config.Schedules, by name.
 	Schedules map[string]train.Schedule `json:"schedules,omitempty"`
+	// Rollouts is how many have become full.
+	Rollouts int64 `json:"rollouts,omitempty"`
 	// Epochs is how many passes over a rollout have begun, where a method counts them.
 	Epochs int64 `json:"epochs,omitempty"`
 }

@@ -29,7 +29,7 @@ _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", 
 
 @dataclasses.dataclass
 class Saved:
-    """q_learning: of DQN's kind, not A2C's; keywords: those of a model's class; state: the arrays of policy.pth by their names."""
+    """q_learning: of DQN's kind, not A2C's and PPO's; keywords: those of a model's class; state: the arrays of policy.pth by their names."""
 
     q_learning: bool
 
@@ -90,7 +90,14 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
     if optimizer:
         kwargs["optimizer_class"] = re.sub(r"\W+$", "", optimizer).rpartition(".")[2]
     keywords |= {"policy": "CnnPolicy" if cnn else "MlpPolicy", "policy_kwargs": kwargs}
-    lost = sorted(name for name in ("train_freq", "learning_rate") if isinstance(data.get(name), dict))
+    lost = []
+    for name in ("clip_range", "clip_range_vf", "learning_rate", "train_freq"):
+        if isinstance(data.get(name), dict):
+            value = _scheduled(data[name])
+            if value is None:
+                lost.append(name)
+            else:
+                keywords[name] = value
     if lost:
         warnings.warn(
             f"{path} has {' and '.join(lost)} as Python objects, which are not read: the defaults stand, or what load is given",
@@ -105,6 +112,17 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
         keywords,
         state,
     )
+
+
+def _scheduled(saved: Mapping[str, Any]) -> float | tuple[float, float] | None:
+    """A constant or a line over the whole run, from the text that stands beside its pickle; None: something else."""
+    number = r"([-+.\de]+)"
+    text = str(saved.get("value_schedule", ""))
+    if constant := re.fullmatch(rf"ConstantSchedule\(val={number}\)", text):
+        return float(constant[1])
+    if line := re.fullmatch(rf"LinearSchedule\(start={number}, end={number}, end_fraction=1(?:\.0)?\)", text):
+        return float(line[1]), float(line[2])
+    return None
 
 
 def _widths(state: Mapping[str, Array]) -> Any:

@@ -256,11 +256,10 @@ class VectorSource(Source):
 
 
 class SB3Source(Source):
-    """A VecEnv of stable-baselines3's. It has no infos of a reset's, so there are no action masks."""
+    """A VecEnv of stable-baselines3's, whose reset_infos are those of the latest resets."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env, int(env.num_envs))
-        self.masked = False
 
     def reset(self, seed: int | None = None) -> None:
         if seed is not None:

@@ -1,0 +1,71 @@
+"""What A2C and PPO share: keywords, and how they divide their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ._trainer import Trainer
+from .config import ACTIVATION, Fixed, Rules, one_of, optimizer_kwargs, translate
+from .errors import ConfigError
+from .learning import Periods
+
+_NO_SDE = "exploration is the policy's own distribution of actions"
+_FIXED: Fixed = {
+    "use_sde": ((False,), _NO_SDE),
+    "sde_sample_freq": ((-1,), _NO_SDE),
+    **dict.fromkeys(("rollout_buffer_class", "rollout_buffer_kwargs"), ((None,), "the rollout's storage is the library's own")),
+}
+
+
+def _net_arch(value: Any) -> dict[str, Any]:
+    """A list for both networks, or {"pi": [...], "vf": [...]}."""
+    if not isinstance(value, Mapping):
+        return {"net_arch_pi": list(value), "net_arch_vf": list(value)}
+    unknown = set(value) - {"pi", "vf"}
+    if unknown:
+        raise ConfigError(f"policy_kwargs['net_arch']: {sorted(unknown)[0]!r} not known, must be 'pi' and 'vf'")
+    return {f"net_arch_{name}": list(value.get(name, [])) for name in ("pi", "vf")}
+
+
+_POLICY: Rules = {
+    "net_arch": _net_arch,
+    "activation_fn": ACTIVATION,
+    "ortho_init": lambda value: {"ortho_init": value},
+    "share_features_extractor": lambda value: {"trunk": "auto" if value else "separate"},
+    "optimizer_class": one_of("optimizer_class", {
+        "RMSprop": {"use_rms_prop": True, "rms_prop_eps_inside": False, "rms_prop_first": 0},
+        "RMSpropTFLike": {"use_rms_prop": True, "rms_prop_eps_inside": True, "rms_prop_first": 1},
+        "Adam": {"use_rms_prop": False},
+    }),
+    "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps", "alpha": "rms_prop_alpha"}),
+}  # fmt: skip
+
+
+def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> dict[str, Any]:
+    """The settings that keywords stand for; raises ConfigError for what is not built. use_rms_prop: where no keyword says."""
+    out = translate(keywords, _FIXED, rules, _POLICY)
+    if "optimizer_eps" in out:  # whose eps that is, the optimiser says
+        eps = out.pop("optimizer_eps")
+        out["rms_prop_eps" if out.get("use_rms_prop", use_rms_prop) else "adam_eps"] = eps
+    return out
+
+
+class Hashes(NamedTuple):
+    """The SHA-256 digest of the weights."""
+
+    weights: str
+
+
+class ActorCritic(Trainer):
+    """A model that learns a policy and a value from rollouts of its own; see A2C and PPO."""
+
+    def _periods(self) -> Periods:
+        return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), counted=True)
+
+    def _exploring(self) -> dict[str, Any]:
+        return {"sample": True}
+
+    def hashes(self) -> Hashes:
+        """The digest of the weights: equal for equal seeds and settings."""
+        return Hashes(self._native.hash("policy"))
