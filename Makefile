@@ -122,7 +122,7 @@ soak: $(VENV)/.test ## vector environments used at random from several threads, 
 test-torch: $(VENV)/.test $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
 	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn
-	$(PY) python/tests/a2c_torch.py
+	$(PY) python/tests/on_policy_torch.py
 
 # A folder of its own: PyTorch takes some gigabytes, and make test runs beside neither.
 $(VENV)/sb3/.made: $(VENV)/.made

@@ -42,7 +42,7 @@
 // update.
 //
 // Ten updates agree with PyTorch's in float64 to 1e-5 of the largest weight where no
-// ReLU is at its kink (python/tests/a2c_torch.py). Images with areas of zeros are, at the
+// ReLU is at its kink (python/tests/on_policy_torch.py). Images with areas of zeros are, at the
 // first update: the biases are 0, so many sums are exactly 0, and the convolutions'
 // rounding decides their signs. There ReLU's derivative is PyTorch's 0 or 1, which the
 // biases of the convolutions show.

@@ -45,6 +45,9 @@
 // Actions that a mask forbids have no probability, in acting, in the ratio and in the
 // entropy.
 //
+// Forty updates agree with PyTorch's in float64 to 1e-5 of the largest weight where neither a
+// ReLU is at its kink nor a ratio at its range's end (python/tests/on_policy_torch.py).
+//
 // # Time
 //
 // When an update is due, where Advance ends and what a Stop in mid-update leaves is

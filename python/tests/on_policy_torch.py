@@ -1,19 +1,23 @@
-"""Ten updates of paceline.A2C recomputed with PyTorch, by `make test-torch`.
+"""Ten rollouts of paceline.A2C and paceline.PPO recomputed with PyTorch, by `make test-torch`.
 
-A2C learns in recorded environments. PyTorch begins with the same weights and takes the
+A model learns in recorded environments. PyTorch begins with the same weights and takes the
 recorded observations, actions and rewards; networks, returns, losses, gradients, clipping
-and RMSProp are PyTorch's own or written here. After each update our weights are compared
+and optimisers are PyTorch's own or written here. PPO's minibatches are whole rollouts, four
+epochs each, so that their order is of no account. After each rollout our weights are compared
 with those of PyTorch in float64, and PyTorch's own float32 is, too: where rounding turns a
-ReLU on or off, RMSProp's small eps makes whole steps of it, and the weights part. The exit
-status is 1 where ours are more than 1e-5 of the largest weight off and more than twice as far
-as PyTorch's float32.
+ReLU on or off, a small eps of the optimiser makes whole steps of it, and the weights part. The
+exit status is 1 where ours are more than 1e-5 of the largest weight off and more than twice as
+far as PyTorch's float32.
 
 The images are noise. On an image with black areas the biases' zeros of the first update make
 sums that are exactly 0, where ReLU has no derivative: PyTorch takes 0 there, ours goes by
 the sign of its rounding error (core/agents/a2c/doc.go).
 """
 
+import functools
+import itertools
 import sys
+import warnings
 from typing import Any
 
 import gymnasium
@@ -25,6 +29,7 @@ from torch import nn
 import paceline
 
 ROUNDS, UPDATES, LIMIT = 5, 10, 1e-5
+GAMMA, LAMBDA, ENTROPY = 0.99, 0.95, 0.01
 
 
 class Recorder(gymnasium.vector.VectorEnv):
@@ -100,49 +105,100 @@ class Network(nn.Module):
         return self.dense(pi, "action_net"), self.dense(v, "value_net")[:, 0]
 
 
-def update(net: Network, optimizer: torch.optim.Optimizer, steps: list[tuple[Any, ...]], gamma: float, entropy: float) -> None:
-    """One update from the rounds of a rollout."""
+Steps = list[tuple[Any, ...]]
+
+
+def returns_of(net: Network, steps: Steps, lam: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Advantages and returns of a rollout by the parameters that acted, round by round."""
     with torch.no_grad():
-        ahead = net(steps[-1][5])[1].double().numpy()  # of the observation behind the rollout
-        returns = []
-        for _, _, rewards, terminated, ended, following in reversed(steps):
-            if ended.any():
-                ahead = np.where(ended, net(following)[1].double().numpy(), ahead)
-            ahead = rewards + gamma * np.where(terminated, 0.0, ahead)
-            returns.append(ahead)
-    target = torch.tensor(np.concatenate(returns[::-1])).to(net.values[0].dtype)
+        values = [net(s[0])[1].double().numpy() for s in steps]
+        after, following_value = 0.0, net(steps[-1][5])[1].double().numpy()
+        advantages = []
+        for (_, _, rewards, terminated, ended, following), value in zip(reversed(steps), reversed(values)):
+            last = net(following)[1].double().numpy() if ended.any() else following_value
+            ahead = np.where(terminated, 0.0, np.where(ended, last, following_value))
+            after = rewards + GAMMA * ahead - value + GAMMA * lam * np.where(ended, 0.0, after)
+            advantages.append(after)
+            following_value = value
+    advantage = np.concatenate(advantages[::-1])
+    dtype = net.values[0].dtype
+    return torch.tensor(advantage).to(dtype), torch.tensor(advantage + np.concatenate(values)).to(dtype)
+
+
+def a2c(net: Network, optimizer: torch.optim.Optimizer, steps: Steps) -> None:
+    """Stable-baselines3's A2C.train."""
+    advantage, target = returns_of(net, steps, 1.0)
     logits, values = net(np.concatenate([s[0] for s in steps]))
     dist = torch.distributions.Categorical(logits=logits)
-    advantage = (target - values).detach()
     policy_loss = -(advantage * dist.log_prob(torch.tensor(np.concatenate([s[1] for s in steps])))).mean()
-    loss = policy_loss + 0.5 * nn.functional.mse_loss(target, values) - entropy * dist.entropy().mean()
+    step(net, optimizer, policy_loss + 0.5 * nn.functional.mse_loss(target, values) - ENTROPY * dist.entropy().mean())
+
+
+def ppo(net: Network, optimizer: torch.optim.Optimizer, steps: Steps, largest: bool) -> None:
+    """Four epochs of Stable-baselines3's PPO.train, or with the larger squared error, as CleanRL has it."""
+    advantage, target = returns_of(net, steps, LAMBDA)
+    obs, actions = (np.concatenate([s[k] for s in steps]) for k in (0, 1))
+    with torch.no_grad():
+        logits, old = net(obs)
+        log_prob = torch.distributions.Categorical(logits=logits).log_prob(torch.tensor(actions))
+    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    for _ in range(4):
+        logits, values = net(obs)
+        dist = torch.distributions.Categorical(logits=logits)
+        ratio = (dist.log_prob(torch.tensor(actions)) - log_prob).exp()
+        policy_loss = -torch.min(advantage * ratio, advantage * ratio.clamp(1 - CLIP, 1 + CLIP)).mean()
+        squared = (old + (values - old).clamp(-CLIP, CLIP) - target) ** 2
+        if largest:
+            squared = torch.max(squared, (values - target) ** 2)
+        step(net, optimizer, policy_loss + 0.5 * squared.mean() - ENTROPY * dist.entropy().mean())
+
+
+def step(net: Network, optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(net.parameters(), 0.5)
     optimizer.step()
 
 
-def compare(name: str, policy: str, env: Any, seed: int) -> bool:
-    """Prints how far ours and PyTorch's float32 are from its float64 after ten updates; says whether ours is near."""
+CLIP = 0.02  # small enough that steps and values leave it
+
+CASES: dict[str, tuple[Any, dict[str, Any], Any, Any]] = {
+    "A2C": (paceline.A2C, {"learning_rate": 7e-4}, a2c, lambda p: torch.optim.RMSprop(p, lr=7e-4, alpha=0.99, eps=1e-5)),
+    **{
+        name: (
+            paceline.PPO,
+            {"learning_rate": 1e-3, "n_epochs": 4, "batch_size": 1 << 15, "gae_lambda": LAMBDA, "clip_range": CLIP, "clip_range_vf": CLIP,
+             "clip_range_vf_largest": largest},
+            functools.partial(ppo, largest=largest),
+            lambda p: torch.optim.Adam(p, lr=1e-3, eps=1e-5),
+        )
+        for name, largest in (("PPO", False), ("PPO, larger error", True))
+    },
+}  # fmt: skip
+
+
+def compare(case: str, name: str, policy: str, env: Any, seed: int) -> bool:
+    """Prints how far ours and PyTorch's float32 are from its float64 after ten rollouts; says whether ours is near."""
     recorder = Recorder(env)
-    with paceline.A2C(policy, recorder, n_steps=ROUNDS, ent_coef=0.01, seed=seed) as model:
+    method, keywords, update, optimizer = CASES[case]
+    with method(policy, recorder, n_steps=ROUNDS, gamma=GAMMA, ent_coef=ENTROPY, seed=seed, **keywords) as model:
         first = model.get_parameters()["policy"]
         nets = {dtype: Network(first, dtype) for dtype in (torch.float64, torch.float32)}
-        optimizers = {dtype: torch.optim.RMSprop(net.parameters(), lr=7e-4, alpha=0.99, eps=1e-5) for dtype, net in nets.items()}
+        optimizers = {dtype: optimizer(net.parameters()) for dtype, net in nets.items()}
         distances = []
         for k in range(UPDATES):
             recorder.steps.clear()
             model.learn(ROUNDS * env.num_envs, log_interval=None, reset_num_timesteps=k == 0)
             ours = model.get_parameters()["policy"]
             for dtype, net in nets.items():
-                update(net, optimizers[dtype], recorder.steps, 0.99, 0.01)
+                update(net, optimizers[dtype], recorder.steps)
             exact, rounded = ({n: p.detach().numpy() for n, p in zip(net.names, net.values)} for net in nets.values())
             largest = max(float(np.abs(weights).max()) for weights in exact.values())
             distances.append([max(float(np.abs(x[n] - exact[n]).max()) for n in exact) / largest for x in (ours, rounded)])
     off, theirs = np.max(distances, axis=0)
     near = off <= max(LIMIT, 2 * theirs)
     print(
-        f"{name:<24} seed {seed}: at most {off:.1e} of the largest weight off, PyTorch's float32 {theirs:.1e}{'' if near else '  TOO FAR'}"
+        f"{case:<18}{name:<24} seed {seed}: at most {off:.1e} of the largest weight off, PyTorch's float32 {theirs:.1e}{'' if near else '  TOO FAR'}"
     )
     return bool(near)
 
@@ -150,11 +206,12 @@ def compare(name: str, policy: str, env: Any, seed: int) -> bool:
 def main() -> int:
     vector: dict[str, Any] = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": AutoresetMode.SAME_STEP}}
     near = []
-    for seed in range(1, 6):
+    warnings.simplefilter("ignore", paceline.PacelineWarning)  # of batch_size, which is cut to a rollout
+    for seed, case in itertools.product(range(1, 4), CASES):
         short = gymnasium.make_vec("CartPole-v1", num_envs=8, max_episode_steps=15, **vector)
-        near.append(compare("CartPole-v1, MlpPolicy", "MlpPolicy", short, seed))
+        near.append(compare(case, "CartPole-v1, MlpPolicy", "MlpPolicy", short, seed))
         noise = gymnasium.vector.SyncVectorEnv([Noise] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
-        near.append(compare("noise, CnnPolicy", "CnnPolicy", noise, seed))
+        near.append(compare(case, "noise, CnnPolicy", "CnnPolicy", noise, seed))
     return int(not all(near))
 
 
