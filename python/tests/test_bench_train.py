@@ -69,22 +69,22 @@ def test_bad_arguments(capsys, option, value, text):
     assert capsys.readouterr().err == f"paceline: {text}\n"
 
 
-def slow_half(replay, half):
+def slow_half(half):
     """Trains half of what it is asked to."""
     done = []
     return done.append, lambda: (sum(done), sum(done) // half)
 
 
-def dies(replay):
+def dies():
     os._exit(3)
 
 
-def raises(replay):
+def raises():
     raise ValueError("two\nlines")
 
 
 def test_contenders():
-    with contextlib.closing(bench_train.Contender("a", slow_half, 100, half=2)) as contender:
+    with contextlib.closing(bench_train.Contender("a", slow_half, (10,), half=2)) as contender:
         contender.turn(30)
         contender.turn(10)
         contender._process.kill()
@@ -94,9 +94,9 @@ def test_contenders():
     assert (contender.steps, contender.updates, len(contender.rates)) == (40, 20, 2)
     assert contender.described()["updates_per_step"] == 0.5
     with pytest.raises(PacelineError, match="^b: its process ended with status 3$"):
-        bench_train.Contender("b", dies, 100)
+        bench_train.Contender("b", dies, ())
     with pytest.raises(PacelineError, match="^c: ValueError: two lines$"):
-        bench_train.Contender("c", raises, 100)
+        bench_train.Contender("c", raises, ())
 
 
 @pytest.fixture

@@ -45,7 +45,8 @@ def test_files():
     made = {"lib", "include", "__pycache__"}  # where installations in editable mode put what they build
     want = {f.relative_to(package.parent): f for f in package.rglob("*") if f.is_file() and made.isdisjoint(f.relative_to(package).parts)}
     want |= {Path("paceline/include", f.name): f for f in (CHECKOUT / "include").glob("*.h*")}
-    want[Path("paceline/bench/torch_dqn.py")] = CHECKOUT / "examples" / "python" / "torch_dqn.py"
+    for loop in ("torch_dqn.py", "torch_ppo.py"):
+        want[Path("paceline/bench", loop)] = CHECKOUT / "examples" / "python" / loop
     assert files == {str(f) for f in want} | {LIBRARY} | FOR_LINKERS
     for name, source in want.items():
         assert (_lib.PACKAGE.parent / name).read_bytes() == source.read_bytes(), f"{name}: the installed one is another"

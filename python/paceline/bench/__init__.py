@@ -1,4 +1,4 @@
-"""Measurements: `paceline bench modes | update | ffi | train | emulator | envs | pong`."""
+"""Measurements: `paceline bench modes | update | ffi | train | onpolicy | emulator | envs | pong`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from .. import _lib
 from .._arguments import autoreset_metadata
 from ..errors import PacelineError, PacelineWarning
-from . import emulator, envs, ffi, train, update
+from . import emulator, envs, ffi, onpolicy, train, update
 from .envs import numbers
 
 # (label, concurrent, synchronized), as in the paper's table 1.
@@ -51,6 +51,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     sub = command("train", train.main, "steps/s while training on Pong, ours, stable-baselines3's and a loop's of PyTorch, in turns")
     train.add_arguments(sub)
+
+    sub = command("onpolicy", onpolicy.main, "steps/s of PPO and A2C on Pong, ours, stable-baselines3's and a loop's of PyTorch, in turns")
+    onpolicy.add_arguments(sub)
 
     sub = command("emulator", emulator.main, "emulated Atari frames/s for each game, ours and ale-py's")
     emulator.add_arguments(sub)

@@ -13,21 +13,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import importlib.util
 import json
-import multiprocessing
-import signal
 import statistics
-import sys
-import time
-import warnings
-from collections.abc import Callable
-from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from ..errors import PacelineError
+from . import _contenders
+from ._contenders import Contender, Learner
 
 _ENVS, _THREADS, _BATCH, _FREQ = 8, 2, 32, 4
 _DUE = 1 / _FREQ  # updates a step
@@ -42,8 +35,6 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     }
     for precision in ("fp32", "bf16") for channels_last in (False, True) for compiled in (False, True)
 }  # fmt: skip
-# What trains for so many steps, and (steps, updates) until now.
-Learner = tuple[Callable[[int], Any], Callable[[], tuple[int, int]]]
 
 
 def _ours(replay: int, precision: str, callback: bool = False) -> Learner:
@@ -83,9 +74,7 @@ def _sb3(replay: int) -> Learner:
 
 
 def _loop(replay: int, **variant: Any) -> Learner:
-    here = Path(__file__).parent  # where an installed package has it
-    sys.path.append(str(here if (here / "torch_dqn.py").exists() else here.parents[2] / "examples" / "python"))
-    torch_dqn = importlib.import_module("torch_dqn")
+    torch_dqn = _contenders.example("torch_dqn")
     args = torch_dqn.Args(
         num_envs=_ENVS, num_threads=_THREADS, buffer_size=replay, learning_starts=replay, learning_rate=1e-4, batch_size=_BATCH,
         train_frequency=_FREQ, target_network_frequency=1000, start_e=0.1, end_e=0.1, max_grad_norm=10.0, **variant,
@@ -94,88 +83,20 @@ def _loop(replay: int, **variant: Any) -> Learner:
     return loop.train, lambda: (loop.steps, loop.updates)
 
 
-def _serve(conn: Connection, make: Callable[..., Learner], replay: int, keywords: dict[str, Any]) -> None:
-    """The process of a contender: fills its replay memory, warms up, and trains whenever it is asked to."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    warnings.simplefilter("ignore")
-    try:
-        train, counts = make(replay, **keywords)
-        train(replay)
-        train(10 * _ENVS)
-        conn.send(None)
-        while True:
-            steps = conn.recv()
-            before, began = counts(), time.perf_counter()
-            train(steps)
-            seconds, after = time.perf_counter() - began, counts()
-            conn.send((seconds, after[0] - before[0], after[1] - before[1]))
-    except (EOFError, BrokenPipeError):  # the parent is gone
-        pass
-    except Exception as err:
-        conn.send(PacelineError(" ".join(f"{type(err).__name__}: {err}".split())))
-
-
-class Contender:
-    """What takes turns: a process that trains."""
-
-    def __init__(self, name: str, make: Callable[..., Learner], replay: int, **keywords: Any) -> None:
-        self.name = name
-        self.rates: list[float] = []
-        self.steps = self.updates = 0
-        context = multiprocessing.get_context("spawn")
-        self._conn, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, make, replay, keywords), daemon=True)
-        self._process.start()
-        theirs.close()
-        self._receive()
-
-    def _receive(self) -> Any:
-        try:
-            answer = self._conn.recv()
-        except (EOFError, ConnectionResetError):
-            self._process.join()
-            raise PacelineError(f"{self.name}: its process ended with status {self._process.exitcode}") from None
-        if isinstance(answer, PacelineError):
-            raise PacelineError(f"{self.name}: {answer}")
-        return answer
-
-    def turn(self, steps: int) -> None:
-        with contextlib.suppress(BrokenPipeError):  # _receive says how it ended
-            self._conn.send(steps)
-        seconds, steps, updates = self._receive()
-        self.steps += steps
-        self.updates += updates
-        self.rates.append(steps / seconds)
-        time.sleep(0.05)  # threads spin for a while after their work
-
-    def described(self) -> dict[str, Any]:
-        rates = {"steps_per_second": statistics.median(self.rates), "turns": self.rates}
-        return {"name": self.name, **rates, "updates_per_step": self.updates / self.steps}
-
-    def close(self) -> None:
-        self._conn.close()
-        self._process.join(3)  # when it is idle it ends by itself
-        self._process.terminate()
-        self._process.join()
+def _contender(name: str, make: Any, replay: int, **keywords: Any) -> Contender:
+    """One that has filled its replay memory, and warmed up."""
+    return Contender(name, make, (replay, 10 * _ENVS), replay=replay, **keywords)
 
 
 def _trials(steps: int) -> dict[str, float]:
     """The steps/s of every variant of the loop, medians of short turns, with a small replay memory: there are many."""
     with contextlib.ExitStack() as stack:
-        contenders = (Contender(name, _loop, 250 * _ENVS, **variant) for name, variant in _VARIANTS.items())
+        contenders = (_contender(name, _loop, 250 * _ENVS, **variant) for name, variant in _VARIANTS.items())
         running = [stack.enter_context(contextlib.closing(contender)) for contender in contenders]
         for _ in range(5):
             for contender in running:
                 contender.turn(steps // 5)
     return {contender.name: statistics.median(contender.rates) for contender in running}
-
-
-def _peaks() -> dict[str, float]:
-    """GFLOP/s that two threads could do now."""
-    from . import run
-
-    results = run("update", {"trials": 1, "act": [], "threads": [_THREADS]})["results"]
-    return {r["precision"]: r["peak_gflops"][0] for r in results if r["work"] == "update"}
 
 
 def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[str, Any]:
@@ -186,8 +107,8 @@ def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[s
     rivals: dict[str, str] = {}  # the loop's variant that each precision of ours is compared with
     with contextlib.ExitStack() as stack:
 
-        def start(name: str, make: Callable[..., Learner], **keywords: Any) -> Contender:
-            return stack.enter_context(contextlib.closing(Contender(name, make, replay, **keywords)))
+        def start(name: str, make: Any, **keywords: Any) -> Contender:
+            return stack.enter_context(contextlib.closing(_contender(name, make, replay, **keywords)))
 
         running = [start(_OURS + precision, _ours, precision=precision) for precision in ("fp32", "bf16")]
         running.append(start(_CALLBACK, _ours, precision="fp32", callback=True))
@@ -199,7 +120,7 @@ def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[s
             rivals = {precision: max(names, key=trials.__getitem__) for precision, names in (("fp32", fp32), ("bf16", [*trials]))}
             running += [start(name, _loop, **_VARIANTS[name]) for name in dict.fromkeys(rivals.values())]
         for _ in range(rounds):
-            peaks.append(_peaks())
+            peaks.append(_contenders.peaks(_THREADS))
             for contender in running:
                 contender.turn(steps)
     results = [contender.described() for contender in running]
@@ -218,11 +139,7 @@ def ratios(turns: dict[str, list[float]], loops: dict[str, str]) -> dict[str, fl
     for precision in ("fp32", "bf16"):
         pairs[f"train_w8_{precision}_vs_sb3"] = (_OURS + precision, _SB3)
         pairs[f"train_w8_{precision}_vs_torch_loop"] = (_OURS + precision, loops.get(precision, ""))
-    return {
-        name: round(statistics.median(a / b for a, b in zip(turns[ours], turns[theirs])), 3)
-        for name, (ours, theirs) in pairs.items()
-        if theirs in turns
-    }
+    return _contenders.ratios(turns, pairs)
 
 
 def text(report: dict[str, Any]) -> str:
@@ -232,12 +149,8 @@ def text(report: dict[str, Any]) -> str:
         f"Pong, {_ENVS} environments, {_THREADS} threads, batch {_BATCH}; medians of {report['rounds']} turns",
         f"peak GFLOP/s: {peak}",
         "",
-        f"{'':<40}{'steps/s':>9}{'least':>9}{'most':>9}{'updates a step':>17}",
+        *_contenders.rows(report["results"]),
     ]
-    for r in report["results"]:
-        lines.append(
-            f"{r['name']:<40}{r['steps_per_second']:>9,.0f}{min(r['turns']):>9,.0f}{max(r['turns']):>9,.0f}{r['updates_per_step']:>17.4f}"
-        )
     lines += [f"{name} when it was tried: {rate:,.0f}" for name, rate in report["trials"].items()]
     lines += [f"left out: {name} is not installed" for name in report["left_out"]]
     if not report["equal_work"]:

@@ -1,0 +1,120 @@
+"""What is measured in turns: processes that train, each of which sleeps while another is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import signal
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ..errors import PacelineError
+
+Learner = tuple[Callable[[int], Any], Callable[[], tuple[int, int]]]
+"""What trains for so many steps, and (steps, updates) until now."""
+
+
+def example(name: str) -> Any:
+    """The module examples/python/<name>.py, which an installed package has in this folder."""
+    here = Path(__file__).parent
+    sys.path.append(str(here if (here / f"{name}.py").exists() else here.parents[2] / "examples" / "python"))
+    return importlib.import_module(name)
+
+
+def _serve(conn: Connection, make: Callable[..., Learner], before: Sequence[int], keywords: dict[str, Any]) -> None:
+    """The process of a contender: trains for so many steps each of before, and then whenever it is asked to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    warnings.simplefilter("ignore")
+    try:
+        train, counts = make(**keywords)
+        for steps in before:
+            train(steps)
+        conn.send(None)
+        while True:
+            steps = conn.recv()
+            first, began = counts(), time.perf_counter()
+            train(steps)
+            seconds, last = time.perf_counter() - began, counts()
+            conn.send((seconds, last[0] - first[0], last[1] - first[1]))
+    except (EOFError, BrokenPipeError):  # the parent is gone
+        pass
+    except Exception as err:
+        conn.send(PacelineError(" ".join(f"{type(err).__name__}: {err}".split())))
+
+
+class Contender:
+    """What takes turns: a process that trains. make is called there, with the keywords."""
+
+    def __init__(self, name: str, make: Callable[..., Learner], before: Sequence[int], **keywords: Any) -> None:
+        self.name = name
+        self.rates: list[float] = []
+        self.steps = self.updates = 0
+        context = multiprocessing.get_context("spawn")
+        self._conn, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, make, before, keywords), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._receive()
+
+    def _receive(self) -> Any:
+        try:
+            answer = self._conn.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join()
+            raise PacelineError(f"{self.name}: its process ended with status {self._process.exitcode}") from None
+        if isinstance(answer, PacelineError):
+            raise PacelineError(f"{self.name}: {answer}")
+        return answer
+
+    def turn(self, steps: int) -> None:
+        with contextlib.suppress(BrokenPipeError):  # _receive says how it ended
+            self._conn.send(steps)
+        seconds, steps, updates = self._receive()
+        self.steps += steps
+        self.updates += updates
+        self.rates.append(steps / seconds)
+        time.sleep(0.05)  # threads spin for a while after their work
+
+    def described(self) -> dict[str, Any]:
+        rates = {"steps_per_second": statistics.median(self.rates), "turns": self.rates}
+        return {"name": self.name, **rates, "updates_per_step": self.updates / self.steps}
+
+    def close(self) -> None:
+        self._conn.close()
+        self._process.join(3)  # when it is idle it ends by itself
+        self._process.terminate()
+        self._process.join()
+
+
+def peaks(threads: int) -> dict[str, float]:
+    """GFLOP/s that so many threads could do now, by precision."""
+    from . import run
+
+    results = run("update", {"trials": 1, "act": [], "threads": [threads]})["results"]
+    return {r["precision"]: r["peak_gflops"][0] for r in results if r["work"] == "update"}
+
+
+def ratios(turns: dict[str, list[float]], pairs: dict[str, tuple[str, str]]) -> dict[str, float]:
+    """One contender's rate over another's, medians of the turns' ratios, for those pairs that ran."""
+    return {
+        name: round(statistics.median(a / b for a, b in zip(turns[one], turns[other])), 3)
+        for name, (one, other) in pairs.items()
+        if one in turns and other in turns
+    }
+
+
+def rows(results: Sequence[dict[str, Any]]) -> list[str]:
+    """A table of what was described."""
+    lines = [f"{'':<44}{'steps/s':>9}{'least':>9}{'most':>9}{'updates a step':>17}"]
+    for r in results:
+        lines.append(
+            f"{r['name']:<44}{r['steps_per_second']:>9,.0f}{min(r['turns']):>9,.0f}{max(r['turns']):>9,.0f}{r['updates_per_step']:>17.4f}"
+        )
+    return lines

@@ -1,0 +1,176 @@
+"""`paceline bench onpolicy`: agent steps/s of PPO and A2C on Pong, ours, stable-baselines3's and loops' of PyTorch.
+
+Equal work, two threads each. PPO: eight environments, rollouts of 128 steps, four epochs of four
+minibatches of 256, the Nature network (CleanRL's settings); A2C: sixteen environments, five
+steps, the small network of Mnih et al. 2016, in fp32. Stable-baselines3 steps our environments; the
+loops, examples/python/torch_ppo.py as CleanRL has it and with channels_last and torch.compile, step
+EnvPool's, if it is installed. Every contender is a process of its own, which sleeps while another
+is measured. They take turns; ratios are medians of the turns' own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import statistics
+from typing import Any
+
+from ..errors import PacelineError
+from . import _contenders
+from ._contenders import Contender, Learner
+
+_THREADS = 2
+_PPO_ROLLOUT, _A2C_ROLLOUT = 8 * 128, 16 * 5
+_OURS, _OURS_A2C = "paceline PPO ", "paceline A2C fp32"
+_SB3, _SB3_A2C = "stable-baselines3 PPO", "stable-baselines3 A2C"
+_LOOP, _LOOP_FASTER = "torch loop PPO", "torch loop PPO channels_last compile"
+_MFLOP = 217  # of a step of PPO, by the textbook: acting, and four epochs of forward and backward
+_PAPER_A2C = 3655  # steps/s of Stooke & Abbeel's A2C, on a P100 and five cores
+_DUE = {_PPO_ROLLOUT: 16 / _PPO_ROLLOUT, _A2C_ROLLOUT: 1 / _A2C_ROLLOUT}  # updates a step
+
+
+def _ours(precision: str) -> Learner:
+    from ..ppo import PPO
+
+    model = PPO.from_preset("cleanrl", "Pong", num_threads=_THREADS, precision=precision, seed=1)
+    return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: _counts(model)
+
+
+def _ours_a2c() -> Learner:
+    from ..a2c import A2C
+
+    model = A2C("CnnPolicy", "Pong", cnn="small", num_envs=16, num_threads=_THREADS, ent_coef=0.01, seed=1)
+    return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: _counts(model)
+
+
+def _counts(model: Any) -> tuple[int, int]:
+    return model.num_timesteps, int(model.stats["updates"])
+
+
+def _sb3() -> Learner:
+    import stable_baselines3
+    import torch
+
+    from ..compat.sb3 import VecEnv
+
+    torch.set_num_threads(_THREADS)
+    model: Any = stable_baselines3.PPO(
+        "CnnPolicy", VecEnv("Pong", 8, num_threads=_THREADS), learning_rate=2.5e-4, n_steps=128, batch_size=256, n_epochs=4,
+        clip_range=0.1, clip_range_vf=0.1, ent_coef=0.01, device="cpu", seed=1,
+    )  # fmt: skip
+    # It counts epochs, each of four updates.
+    return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: (model.num_timesteps, 4 * model._n_updates)
+
+
+def _sb3_a2c() -> Learner:
+    import stable_baselines3
+    import torch
+    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+    from torch import nn
+
+    from ..compat.sb3 import VecEnv
+
+    class Small(BaseFeaturesExtractor):  # type: ignore[misc,unused-ignore]
+        """Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256."""
+
+        def __init__(self, space: Any) -> None:
+            super().__init__(space, 256)
+            self.layers = nn.Sequential(
+                nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(2592, 256), nn.ReLU()
+            )
+
+        def forward(self, x: Any) -> Any:
+            return self.layers(x)
+
+    torch.set_num_threads(_THREADS)
+    model: Any = stable_baselines3.A2C(
+        "CnnPolicy", VecEnv("Pong", 16, num_threads=_THREADS), ent_coef=0.01, device="cpu", seed=1,
+        policy_kwargs={"features_extractor_class": Small},
+    )  # fmt: skip
+    return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: (model.num_timesteps, model._n_updates)
+
+
+def _loop(**variant: Any) -> Learner:
+    torch_ppo = _contenders.example("torch_ppo")
+    loop = torch_ppo.Loop(torch_ppo.Args(num_threads=_THREADS, **variant))
+    return loop.train, lambda: (loop.steps, loop.updates)
+
+
+def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
+    """The report, of turns of so many rollouts of PPO, and of ten times as many of A2C; others: with those that are installed."""
+    missing = [name for name in ("torch", "stable_baselines3", "envpool") if others and importlib.util.find_spec(name) is None]
+    peaks: list[dict[str, float]] = []
+    with contextlib.ExitStack() as stack:
+
+        def start(name: str, make: Any, rollout: int, **keywords: Any) -> tuple[Contender, int]:
+            contender = Contender(name, make, (2 * rollout,), **keywords)
+            return stack.enter_context(contextlib.closing(contender)), rollout
+
+        running = [start(_OURS + precision, _ours, _PPO_ROLLOUT, precision=precision) for precision in ("fp32", "bf16")]
+        running.append(start(_OURS_A2C, _ours_a2c, _A2C_ROLLOUT))
+        if others and not {"torch", "stable_baselines3"} & {*missing}:
+            running += [start(_SB3, _sb3, _PPO_ROLLOUT), start(_SB3_A2C, _sb3_a2c, _A2C_ROLLOUT)]
+        if others and not {"torch", "envpool"} & {*missing}:
+            running.append(start(_LOOP, _loop, _PPO_ROLLOUT))
+            running.append(start(_LOOP_FASTER, _loop, _PPO_ROLLOUT, channels_last=True, compile=True))
+        for _ in range(rounds):
+            peaks.append(_contenders.peaks(_THREADS))
+            for contender, rollout in running:
+                contender.turn(rollouts * rollout * (10 if rollout == _A2C_ROLLOUT else 1))
+    results = [contender.described() for contender, _ in running]
+    turns = {r["name"]: r["turns"] for r in results}
+    peak = {name: statistics.median(at[name] for at in peaks) for name in peaks[0]}
+    shares = [rate * _MFLOP / 1e3 / at["fp32"] for rate, at in zip(turns[_OURS + "fp32"], peaks)]
+    return {
+        "threads": _THREADS, "rollouts_a_turn": rollouts, "rounds": rounds, "peak_gflops": peak,
+        "ppo_fp32_of_peak": round(statistics.median(shares), 3), "a2c_of_paper": round(statistics.median(turns[_OURS_A2C]) / _PAPER_A2C, 3),
+        "left_out": [name.replace("_", "-") for name in missing], "results": results,
+        "equal_work": all(
+            abs(contender.updates / contender.steps / _DUE[rollout] - 1) <= 0.01 for contender, rollout in running
+        ),
+        "ratio": ratios(turns),
+    }  # fmt: skip
+
+
+def ratios(turns: dict[str, list[float]]) -> dict[str, float]:
+    """Ours over theirs, medians of the turns' ratios."""
+    pairs = {"a2c_vs_sb3": (_OURS_A2C, _SB3_A2C)}
+    for precision in ("fp32", "bf16"):
+        pairs[f"ppo_vs_sb3_{precision}"] = (_OURS + precision, _SB3)
+        pairs[f"ppo_vs_torch_loop_{precision}"] = (_OURS + precision, _LOOP)
+        pairs[f"ppo_vs_torch_loop_faster_{precision}"] = (_OURS + precision, _LOOP_FASTER)
+    return _contenders.ratios(turns, pairs)
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report as a table."""
+    peak = ", ".join(f"{value:,.0f} in {name}" for name, value in report["peak_gflops"].items())
+    lines = [
+        f"Pong, {report['threads']} threads; medians of {report['rounds']} turns; peak GFLOP/s: {peak}",
+        "",
+        *_contenders.rows(report["results"]),
+        "",
+        f"PPO in fp32 reaches {report['ppo_fp32_of_peak']:.0%} of the peak, by the textbook's {_MFLOP} MFLOP a step",
+        f"A2C takes {report['a2c_of_paper']:.2f} times the {_PAPER_A2C:,} steps/s of Stooke & Abbeel's on a P100 and five cores",
+        *(f"left out: {name} is not installed" for name in report["left_out"]),
+    ]
+    if not report["equal_work"]:
+        lines.append("NOT equal work: updates a step differ by more than 1 %")
+    return "\n".join([*lines, "", *(f"{name:<40}{value:>9.2f}" for name, value in report["ratio"].items())])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rollouts", type=int, default=2, help="rollouts of each turn (default 2)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each contender (default 5)")
+    parser.add_argument("--no-torch", action="store_true", help="ours alone")
+
+
+def main(args: argparse.Namespace) -> None:
+    """The command."""
+    for name in ("rollouts", "rounds"):
+        if getattr(args, name) < 1:
+            raise PacelineError(f"--{name}: {getattr(args, name)}, must be at least 1")
+    report = measure(args.rollouts, args.rounds, not args.no_torch)
+    print(json.dumps(report) if args.json else text(report))
