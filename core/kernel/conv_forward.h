@@ -71,12 +71,15 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
       ptrdiff_t h = t % s.tiles / s.tiles_w * s.m, w = t % s.tiles_w * s.m;
       float *image = y + (first + t / s.tiles) * outputs;
       float *to = c->planar_out ? planes : image;
-      switch ((s.m == 3 ? 1 : 0) + (c->linear ? 2 : 0)) {
-        case 0: output_tile(2, 0, to, products + t * s.wide, point, bias, h, w, c); break;
-        case 1: output_tile(3, 0, to, products + t * s.wide, point, bias, h, w, c); break;
-        case 2: output_tile(2, 1, to, products + t * s.wide, point, bias, h, w, c); break;
-        case 3: output_tile(3, 1, to, products + t * s.wide, point, bias, h, w, c); break;
-      }
+      const float *product = products + t * s.wide;
+      if (s.m == 2 && !c->linear)
+        output_tile(2, 0, to, product, point, bias, h, w, c);
+      else if (!c->linear)
+        output_tile(3, 0, to, product, point, bias, h, w, c);
+      else if (s.m == 2)
+        output_tile(2, 1, to, product, point, bias, h, w, c);
+      else
+        output_tile(3, 1, to, product, point, bias, h, w, c);
       if (c->planar_out && (t + 1) % s.tiles == 0)
         transpose(image, c->out_h * c->out_w, planes, c->out_c, c->out_h * c->out_w, c->out_c);
     }

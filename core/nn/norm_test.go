@@ -95,7 +95,7 @@ func TestPortableNorms(t *testing.T) {
 func BenchmarkNorms(b *testing.B) {
 	specs := append([]Spec{atari()}, norms(atari())...)
 	for _, precision := range precisions {
-		for _, rows := range []int{32, 256} {
+		for _, rows := range []int{1, 32, 256} {
 			b.Run(fmt.Sprintf("%s/rows=%d", precision, rows), func(b *testing.B) {
 				type subject struct{ forward, gradient func() }
 				var subjects []subject
