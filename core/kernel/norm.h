@@ -9,6 +9,7 @@
  */
 
 enum { LANES = 16, LANE_VECTORS = LANES / VW };
+_Static_assert(VW == 4 || VW == 8 || VW == 16, "lanes_sum adds up 4, 2 or 1 vectors");
 
 typedef struct {
   vec v[LANE_VECTORS];

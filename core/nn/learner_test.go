@@ -88,32 +88,6 @@ func (l *layer) naive(p *Params, x []float64, rows int) []float64 {
 	return y
 }
 
-// naiveNorm normalises a row [channel, position] by the definition.
-func (l *layer) naiveNorm(y, x []float64, scale, bias []float32) {
-	positions := l.norm.Positions
-	for p := range positions {
-		var group []int
-		for k := range x {
-			if l.norm.All || k%positions == p {
-				group = append(group, k)
-			}
-		}
-		mean, variance := 0.0, 0.0
-		for _, k := range group {
-			mean += x[k] / float64(len(group))
-		}
-		for _, k := range group {
-			variance += (x[k] - mean) * (x[k] - mean) / float64(len(group))
-		}
-		for j, k := range group {
-			y[k] = (x[k]-mean)/math.Sqrt(variance+float64(l.norm.Eps))*float64(scale[j]) + float64(bias[j])
-		}
-		if l.norm.All {
-			return
-		}
-	}
-}
-
 // naiveLoss is the loss written down from its definition in float64.
 func naiveLoss(s Spec, loss Loss, p *Params, b *Batch) (sum float64) {
 	n := len(b.Actions)

@@ -3,6 +3,7 @@ package nn
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,32 @@ import (
 
 	"github.com/paceline-rl/paceline/core/rng"
 )
+
+// naiveNorm normalises a row [channel, position] by the definition.
+func (l *layer) naiveNorm(y, x []float64, scale, bias []float32) {
+	positions := l.norm.Positions
+	for p := range positions {
+		var group []int
+		for k := range x {
+			if l.norm.All || k%positions == p {
+				group = append(group, k)
+			}
+		}
+		mean, variance := 0.0, 0.0
+		for _, k := range group {
+			mean += x[k] / float64(len(group))
+		}
+		for _, k := range group {
+			variance += (x[k] - mean) * (x[k] - mean) / float64(len(group))
+		}
+		for j, k := range group {
+			y[k] = (x[k]-mean)/math.Sqrt(variance+float64(l.norm.Eps))*float64(scale[j]) + float64(bias[j])
+		}
+		if l.norm.All {
+			return
+		}
+	}
+}
 
 // A trunk without a norm is saved as before there were norms; one with a norm says which.
 func TestSavedTrunks(t *testing.T) {
