@@ -17,6 +17,7 @@ var bitShapes = []Conv{
 	{InC: 4, InH: 36, InW: 38, OutC: 5, Kernel: 8, Stride: 4},
 	{InC: 5, InH: 9, InW: 15, OutC: 3, Kernel: 9, Stride: 3},
 	{InC: 1, InH: 8, InW: 8, OutC: 1, Kernel: 6, Stride: 2},
+	{InC: 5, InH: 9, InW: 12, OutC: 19, Kernel: 6, Stride: 3, Linear: true},
 }
 
 // realigned copies every slice to where Go puts it, off the arena's odd places.

@@ -5,14 +5,15 @@ INLINE ptrdiff_t backward_group(const struct shape *s) { return s->tiles < 200 ?
 
 /*
  * The gradient before the ReLU of one image, [m*tiles_h][m*tiles_w][out_c]
- * with zeros where there is no output, and its sum over the image added to db.
+ * with zeros where there is no output, and its sum over the image added to db. A
+ * linear layer's y is not read.
  */
-static TARGET void load_gradient(float *dst, float *db, const float *dy, const float *y, const struct paceline_conv *c,
-                                 const struct shape *s, float *planes) {
+INLINE void load_gradient_of(const int linear, float *dst, float *db, const float *dy, const float *y,
+                             const struct paceline_conv *c, const struct shape *s, float *planes) {
   const ptrdiff_t pixels = c->out_h * c->out_w, wide = s->m * s->tiles_w * c->out_c;
   if (c->planar_out) {
     transpose(planes, c->out_c, dy, pixels, c->out_c, pixels);
-    transpose(planes + pixels * c->out_c, c->out_c, y, pixels, c->out_c, pixels);
+    if (!linear) transpose(planes + pixels * c->out_c, c->out_c, y, pixels, c->out_c, pixels);
     dy = planes;
     y = planes + pixels * c->out_c;
   }
@@ -21,10 +22,19 @@ static TARGET void load_gradient(float *dst, float *db, const float *dy, const f
     for (ptrdiff_t w = 0; w < c->out_w; w++)
       for (ptrdiff_t o = 0; o < c->out_c; o += VW) {
         ptrdiff_t at = (h * c->out_w + w) * c->out_c + o, some = min(VW, c->out_c - o);
-        vec e = v_where_positive(get(y + at, some), get(dy + at, some));
+        vec e = get(dy + at, some);
+        if (!linear) e = v_where_positive(get(y + at, some), e);
         put(dst + h * wide + w * c->out_c + o, e, some);
         put(db + o, v_add(get(db + o, some), e), some);
       }
+}
+
+static TARGET void load_gradient(float *dst, float *db, const float *dy, const float *y, const struct paceline_conv *c,
+                                 const struct shape *s, float *planes) {
+  if (c->linear)
+    load_gradient_of(1, dst, db, dy, NULL, c, s, planes);
+  else
+    load_gradient_of(0, dst, db, dy, y, c, s, planes);
 }
 
 /* Row point i of a tile's gradients: its four column points. */
@@ -191,7 +201,8 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
     const ptrdiff_t point = tiles * s.deep_wide;
     const void *images = load_images(buffer, x, x8, first, some, c, &s);
     for (ptrdiff_t i = 0; i < some; i++)
-      load_gradient(gradients + i * g.image, db, dy + (first + i) * outputs, y + (first + i) * outputs, c, &s, planes);
+      load_gradient(gradients + i * g.image, db, dy + (first + i) * outputs, y ? y + (first + i) * outputs : NULL, c, &s,
+                    planes);
     float *dst = dx && s.in_place ? dx + first * s.image : back;
     if (dx) memset(dst, 0, (size_t)(some * s.image) * sizeof *dst);
     for (int i = 0; i < 4; i++) {

@@ -10,7 +10,7 @@ INLINE ptrdiff_t forward_group(const struct shape *s, ptrdiff_t n) {
 }
 
 /* Outputs of one tile from its 16 products; `to` is [out_h, out_w, out_c] of its image. */
-INLINE void output_tile(const int m, float *to, const float *products, ptrdiff_t point, const float *bias, ptrdiff_t h,
+INLINE void output_tile(const int m, const int linear, float *to, const float *products, ptrdiff_t point, const float *bias, ptrdiff_t h,
                         ptrdiff_t w, const struct paceline_conv *c) {
   for (ptrdiff_t o = 0; o < c->out_c; o += VW) {
     const vec b = v_load(bias + o);
@@ -33,8 +33,10 @@ INLINE void output_tile(const int m, float *to, const float *products, ptrdiff_t
       out[2] = m == 3 ? v_sub(v_add(p[1], p[2]), p[3]) : p[0];
       if (h + y < c->out_h) UNROLL
       for (int x = 0; x < m; x++)
-        if (w + x < c->out_w)
-          put(to + ((h + y) * c->out_w + w + x) * c->out_c + o, v_relu(v_add(out[x], b)), min(VW, c->out_c - o));
+        if (w + x < c->out_w) {
+          const vec v = v_add(out[x], b);
+          put(to + ((h + y) * c->out_w + w + x) * c->out_c + o, linear ? v : v_relu(v), min(VW, c->out_c - o));
+        }
     }
   }
 }
@@ -69,10 +71,15 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
       ptrdiff_t h = t % s.tiles / s.tiles_w * s.m, w = t % s.tiles_w * s.m;
       float *image = y + (first + t / s.tiles) * outputs;
       float *to = c->planar_out ? planes : image;
-      if (s.m == 2)
-        output_tile(2, to, products + t * s.wide, point, bias, h, w, c);
+      const float *product = products + t * s.wide;
+      if (s.m == 2 && !c->linear)
+        output_tile(2, 0, to, product, point, bias, h, w, c);
+      else if (!c->linear)
+        output_tile(3, 0, to, product, point, bias, h, w, c);
+      else if (s.m == 2)
+        output_tile(2, 1, to, product, point, bias, h, w, c);
       else
-        output_tile(3, to, products + t * s.wide, point, bias, h, w, c);
+        output_tile(3, 1, to, product, point, bias, h, w, c);
       if (c->planar_out && (t + 1) % s.tiles == 0)
         transpose(image, c->out_h * c->out_w, planes, c->out_c, c->out_h * c->out_w, c->out_c);
     }

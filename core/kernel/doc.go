@@ -1,6 +1,6 @@
 // Package kernel holds the numeric inner loops of the networks: convolution and
-// dense layers with bias and ReLU, forward and backward, tanh, the losses and the
-// optimisers, on float32 slices.
+// dense layers with bias and ReLU, layer normalisation, forward and backward, tanh,
+// the losses and the optimisers, on float32 slices.
 //
 // Layouts. Everything is row-major. Images are [n, height, width, channel], or
 // [n, channel, height, width] where a Conv says planar; convolution weights are
@@ -36,8 +36,8 @@
 //     flushed to zero) on entry and restore the caller's on return, because
 //     threads inherit their mode from the program that hosts the library. The
 //     "go" path computes in whatever mode its thread is in.
-//   - The optimisers, SumSquares, Scale, Average, Exp, Log, Tanh and the losses give the
-//     same bits on all paths, denormals aside. Exponentials and logarithms are our
+//   - Layer normalisation, the optimisers, SumSquares, Scale, Average, Exp, Log, Tanh
+//     and the losses give the same bits on all paths, denormals aside. Exponentials and logarithms are our
 //     own: those of C libraries differ from version to version.
 //
 // Every function may be called from any number of goroutines at once, on
@@ -51,7 +51,7 @@
 // Where things are. kernel.go and layers.go are the Go side: checks, then the
 // path's table. The C side is one set of loops, written on a vocabulary of vector
 // operations: loops.h (the frame), gemm.h (tiles of a matrix product), conv.h with
-// conv_forward.h and conv_backward.h (Winograd), dense.h, update.h (the optimisers,
+// conv_forward.h and conv_backward.h (Winograd), dense.h, norm.h, update.h (the optimisers,
 // each in one pass), losses.h (exponentials and the losses). A path's file (avx512.c, avx2.c, generic.c)
 // defines the vocabulary and includes the loops; X_rounded.c and avx512_bf16.c
 // include the path's file again for products of bfloat16. entry.c is what cgo

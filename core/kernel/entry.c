@@ -93,7 +93,7 @@ static void conv_backward_part(const struct paceline_kernels *k, const void *arg
     db = dw + weights;
   }
   k->conv_backward(dw, db, a.dx ? a.dx + in : NULL, a.x ? a.x + in : NULL, a.x8 ? a.x8 + in : NULL, a.scale, a.w,
-                   a.y + out, a.dy + out, rest < PACELINE_CONV_BLOCK ? rest : PACELINE_CONV_BLOCK, &a.c,
+                   a.y ? a.y + out : NULL, a.dy + out, rest < PACELINE_CONV_BLOCK ? rest : PACELINE_CONV_BLOCK, &a.c,
                    a.ws + thread * a.each);
 }
 
@@ -158,6 +158,61 @@ void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_sha
   share_out(k, s, parts[which], &a);
 }
 
+/* ------------------------------------------------------ layer normalisation */
+
+static ptrdiff_t row_len(const struct paceline_norm *c) { return c->channels * c->positions; }
+static ptrdiff_t groups(const struct paceline_norm *c) { return c->all ? 1 : c->positions; }
+static ptrdiff_t params_len(const struct paceline_norm *c) { return row_len(c) / groups(c); }
+
+static void norm_forward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                              int thread) {
+  const struct paceline_norm_args a = *(const struct paceline_norm_args *)args;
+  const struct range r = range_of(a.n, 1, i, parts);
+  k->norm_forward(a.into + r.from * row_len(&a.c), a.statistics ? a.statistics + 2 * r.from * groups(&a.c) : NULL,
+                  a.x + r.from * row_len(&a.c), a.params, a.params + params_len(&a.c), r.to - r.from, &a.c,
+                  a.ws + thread * a.each);
+}
+
+/* A part is a block of rows. */
+static void norm_backward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                               int thread) {
+  const struct paceline_norm_args a = *(const struct paceline_norm_args *)args;
+  const ptrdiff_t first = i * PACELINE_NORM_BLOCK, rest = a.n - first, at = first * row_len(&a.c);
+  float *sums = a.sums + 2 * i * params_len(&a.c);
+  (void)parts;
+  k->norm_backward(sums, sums + params_len(&a.c), a.dx + at, a.statistics + 2 * first * groups(&a.c), a.x + at,
+                   a.y ? a.y + at : NULL, a.dy + at, a.params, rest < PACELINE_NORM_BLOCK ? rest : PACELINE_NORM_BLOCK,
+                   &a.c, a.ws + thread * a.each);
+}
+
+/* Adds the blocks' sums, in their order, for a range of the parameters. */
+static void norm_add_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                          int thread) {
+  const struct paceline_norm_args a = *(const struct paceline_norm_args *)args;
+  const ptrdiff_t both = 2 * params_len(&a.c), blocks = (a.n + PACELINE_NORM_BLOCK - 1) / PACELINE_NORM_BLOCK;
+  const struct range r = range_of(both, 16, i, parts);
+  (void)thread;
+  for (ptrdiff_t block = 1; block < blocks; block++)
+    k->add(a.sums + r.from, a.sums + block * both + r.from, r.to - r.from);
+}
+
+void paceline_kernel_norm(const struct paceline_kernels *k, struct paceline_share s, enum paceline_norm_call which,
+                          struct paceline_norm_args a) {
+  k->norm_arrange(a.params, a.scale, &a.c, 0);
+  if (which == PACELINE_NORM_FORWARD) {
+    k->norm_arrange(a.params + params_len(&a.c), a.bias, &a.c, 0);
+    share_out(k, s, norm_forward_part, &a);
+    return;
+  }
+  share_out(k, s, norm_backward_part, &a);
+  if (a.n > PACELINE_NORM_BLOCK) {
+    s.parts = s.helpers + 1;
+    share_out(k, s, norm_add_part, &a);
+  }
+  k->norm_arrange(a.into, a.sums, &a.c, 1);
+  k->norm_arrange(a.db, a.sums + params_len(&a.c), &a.c, 1);
+}
+
 /* -------------------------------------------------------------- flat arrays */
 
 /* The optimisers' parts are of so many elements that four arrays of them fit the second-level cache. */
@@ -176,6 +231,14 @@ static void adam_part(const struct paceline_kernels *k, const void *args, ptrdif
   (void)thread;
   k->adam(a.theta + r.from, a.grad + r.from, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1, a.beta2,
           a.eps, a.step);
+}
+
+static void radam_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
+  const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
+  const struct range r = range_of(a.n, 16, i, parts);
+  (void)thread;
+  k->radam(a.theta + r.from, a.grad + r.from, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1,
+           a.beta2, a.eps, a.rectified);
 }
 
 static void adagrad_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
@@ -210,8 +273,10 @@ static void average_part(const struct paceline_kernels *k, const void *args, ptr
 void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
                           struct paceline_flat_args a) {
   static part *const parts[] = {
-      [PACELINE_RMSPROP] = rmsprop_part,         [PACELINE_ADAM] = adam_part,   [PACELINE_ADAGRAD] = adagrad_part,
-      [PACELINE_SUM_SQUARES] = sum_squares_part, [PACELINE_SCALE] = scale_part, [PACELINE_AVERAGE] = average_part};
+      [PACELINE_RMSPROP] = rmsprop_part, [PACELINE_ADAM] = adam_part,
+      [PACELINE_RADAM] = radam_part,     [PACELINE_ADAGRAD] = adagrad_part,
+      [PACELINE_SCALE] = scale_part,     [PACELINE_SUM_SQUARES] = sum_squares_part,
+      [PACELINE_AVERAGE] = average_part};
   share_out(k, s, parts[which], &a);
 }
 

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,11 +29,14 @@ type table struct {
 	layers     [2]layers // by Precision
 	rmsProp    func(t *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool)
 	adam       func(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64)
+	rAdam      func(t *Team, theta, grad, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool)
 	adaGrad    func(t *Team, theta, grad, sq []float32, lr, eps float32)
 	sumSquares func(t *Team, x []float32) float64
 	scale      func(t *Team, x []float32, a float32)
 	average    func(t *Team, x, y []float32, weight float64)
 
+	normForward  func(t *Team, y, statistics, x, scale, bias []float32, n int, c *Norm, ws []float32)
+	normBackward func(t *Team, dscale, dbias, dx, statistics, x, y, dy, scale []float32, n int, c *Norm, ws []float32)
 	add          func(x, y []float32)
 	exp          func(y, x []float32)
 	log          func(y, x []float32)
@@ -156,6 +160,43 @@ func Adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64
 	if len(theta) > 0 {
 		current.Load().adam(t, theta, grad, m, v, lr, beta1, beta2, eps, step)
 	}
+}
+
+// RAdam takes step number step (the first is 1) as PyTorch's RAdam does, without
+// weight decay:
+//
+//	m = beta1*m + (1-beta1)*g
+//	v = beta2*v + (1-beta2)*g*g
+//	far = 2/(1-beta2) - 1
+//	rho = far - 2*step*beta2^step/(1-beta2^step)
+//	r = sqrt((rho-4)*(rho-2)*far / ((far-4)*(far-2)*rho))
+//	theta -= lr/(1-beta1^step) * r*sqrt(1-beta2^step) * m / (sqrt(v) + eps)    where rho > 5
+//	theta -= lr/(1-beta1^step) * m                                             elsewhere
+func RAdam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+	atLeast("grad", len(grad), len(theta))
+	atLeast("m", len(m), len(theta))
+	atLeast("v", len(v), len(theta))
+	if step < 1 {
+		panic(fmt.Sprintf("kernel: step: %d, must be at least 1", step))
+	}
+	if len(theta) > 0 {
+		size, rectified := rectifiedStep(lr, beta1, beta2, step)
+		current.Load().rAdam(t, theta, grad, m, v, size, beta1, beta2, eps, rectified)
+	}
+}
+
+// rectifiedStep returns what RAdam multiplies m by, and whether it divides by the
+// root of v.
+func rectifiedStep(lr float32, beta1, beta2 float64, step int64) (size float32, rectified bool) {
+	by := float64(lr) / (1 - power(beta1, step))
+	kept := power(beta2, step)
+	far := 2/(1-beta2) - 1
+	rho := far - float64(2*float64(step)*kept)/(1-kept)
+	if !(rho > 5) {
+		return float32(by), false
+	}
+	r := math.Sqrt(float64((rho-4)*(rho-2)) * far / (float64((far-4)*(far-2)) * rho))
+	return float32(float64(by*r) * math.Sqrt(1-kept)), true
 }
 
 // AdaGrad takes one step as PyTorch's Adagrad does: sq += g*g and

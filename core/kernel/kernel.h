@@ -3,7 +3,7 @@
  * per function that shares a call among threads and sets the floating-point mode.
  *
  * Every path is a file that defines its vectors (avx512.c, avx2.c, generic.c)
- * and then includes the same loops (gemm.h, conv.h, dense.h, update.h, losses.h).
+ * and then includes the same loops (gemm.h, conv.h, dense.h, norm.h, update.h, losses.h).
  */
 #ifndef PACELINE_KERNEL_H
 #define PACELINE_KERNEL_H
@@ -23,6 +23,15 @@
 struct paceline_conv {
   ptrdiff_t in_c, in_h, in_w, out_c, kernel, stride, out_h, out_w;
   int planar_in, planar_out; /* [channel, height, width], not [height, width, channel] */
+  int linear;                /* no ReLU behind it */
+};
+
+/* Normalisation of rows of [positions][channels], or planar [channels][positions]. */
+struct paceline_norm {
+  ptrdiff_t channels, positions;
+  int planar, relu;
+  int all; /* over a row, not over the channels at each position */
+  float eps;
 };
 
 /* Writes, or adds, n floats to y; each depends on that of x alone. */
@@ -44,10 +53,18 @@ struct paceline_kernels {
                         ptrdiff_t out, ptrdiff_t all, int relu, float *ws);
   void (*dense_backward)(float *dw, float *db, float *dx, const float *x, const float *w, const float *y,
                          const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t all, ptrdiff_t out, float *ws);
+  void (*norm_forward)(float *y, float *statistics, const float *x, const float *scale, const float *bias, ptrdiff_t n,
+                       const struct paceline_norm *c, float *ws);
+  void (*norm_backward)(float *dscale, float *dbias, float *dx, const float *statistics, const float *x,
+                        const float *y, const float *dy, const float *scale, ptrdiff_t n,
+                        const struct paceline_norm *c, float *ws);
+  void (*norm_arrange)(float *to, const float *from, const struct paceline_norm *c, int back);
   void (*rmsprop)(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
                   float eps, int centered, int eps_inside);
   void (*adam)(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2,
                float eps, int64_t step);
+  void (*radam)(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float size, double beta1,
+                double beta2, float eps, int rectified);
   void (*adagrad)(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
   double (*sum_squares)(const float *x, ptrdiff_t n);
   void (*scale)(float *x, ptrdiff_t n, float a);
@@ -86,6 +103,9 @@ struct paceline_share {
 /* Images in a block of a backward pass. A block sums up its own gradients. */
 enum { PACELINE_CONV_BLOCK = 8 };
 
+/* The same of rows, for the scales and biases of a normalisation. */
+enum { PACELINE_NORM_BLOCK = 8 };
+
 /*
  * What cgo calls, in entry.c. The arguments of calls that are shared come as structs,
  * of which a call reads what its function in the table needs. ws is scratch, of which
@@ -110,22 +130,33 @@ struct paceline_dense_args {
   ptrdiff_t each;
 };
 
+struct paceline_norm_args {
+  struct paceline_norm c;
+  float *into, *statistics, *db, *dx; /* into: y or dscale; statistics: of each group, its mean and 1/deviation */
+  const float *x, *scale, *bias, *y, *dy;
+  ptrdiff_t n;
+  float *ws, *params, *sums; /* params: scale and bias in the order of a row's numbers; sums: those of the blocks */
+  ptrdiff_t each;
+};
+
 struct paceline_flat_args {
   ptrdiff_t n;
   float *theta, *first, *second; /* first and second: running means */
   const float *grad;
-  float lr, eps;       /* lr: also what scales */
+  float lr, eps;       /* lr: also what scales, and RAdam's size of a step */
   double beta1, beta2; /* beta2: RMSProp's decay; beta1: also the weight of an average */
   int64_t step;
-  int centered, eps_inside;
+  int centered, eps_inside, rectified;
   double *sums; /* sums[i] is that of part i */
 };
 
 enum paceline_conv_call { PACELINE_CONV_PACK, PACELINE_CONV_PACK_BACK, PACELINE_CONV_FORWARD, PACELINE_CONV_BACKWARD };
 enum paceline_dense_call { PACELINE_DENSE_PACK, PACELINE_DENSE_FORWARD, PACELINE_DENSE_BACKWARD };
+enum paceline_norm_call { PACELINE_NORM_FORWARD, PACELINE_NORM_BACKWARD };
 enum paceline_flat_call {
   PACELINE_RMSPROP,
   PACELINE_ADAM,
+  PACELINE_RADAM,
   PACELINE_ADAGRAD,
   PACELINE_SUM_SQUARES,
   PACELINE_SCALE,
@@ -136,6 +167,8 @@ void paceline_kernel_conv(const struct paceline_kernels *k, struct paceline_shar
                           struct paceline_conv_args a);
 void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_share s, enum paceline_dense_call which,
                            struct paceline_dense_args a);
+void paceline_kernel_norm(const struct paceline_kernels *k, struct paceline_share s, enum paceline_norm_call which,
+                          struct paceline_norm_args a);
 void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
                           struct paceline_flat_args a);
 void paceline_kernel_map(paceline_map *f, float *y, const float *x, ptrdiff_t n);

@@ -9,6 +9,8 @@ package kernel
 #cgo nocallback paceline_kernel_conv
 #cgo noescape paceline_kernel_dense
 #cgo nocallback paceline_kernel_dense
+#cgo noescape paceline_kernel_norm
+#cgo nocallback paceline_kernel_norm
 #cgo noescape paceline_kernel_flat
 #cgo nocallback paceline_kernel_flat
 #cgo nocallback paceline_kernel_peak
@@ -30,11 +32,13 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 		layers:     [2]layers{p.layers(), native{bf16}.layers()},
 		rmsProp:    p.rmsProp,
 		adam:       p.adam,
+		rAdam:      p.rAdam,
 		adaGrad:    p.adaGrad,
 		sumSquares: p.sumSquares,
 		scale:      p.scale,
 		average:    p.average,
 
+		normForward: p.normForward, normBackward: p.normBackward,
 		add: mapping(p.k.add), exp: mapping(p.k.exp), log: mapping(p.k.log), tanh: mapping(p.k.tanh), tanhBackward: p.tanhBackward,
 		tdTargets: p.tdTargets, tdLoss: p.tdLoss, logSoftmax: p.logSoftmax, actorCritic: p.actorCritic,
 	}
@@ -82,7 +86,7 @@ func (c *Conv) c() C.struct_paceline_conv {
 		in_c: C.ptrdiff_t(c.InC), in_h: C.ptrdiff_t(c.InH), in_w: C.ptrdiff_t(c.InW),
 		out_c: C.ptrdiff_t(c.OutC), kernel: C.ptrdiff_t(c.Kernel), stride: C.ptrdiff_t(c.Stride),
 		out_h: C.ptrdiff_t(c.OutH()), out_w: C.ptrdiff_t(c.OutW()),
-		planar_in: integer(c.PlanarIn), planar_out: integer(c.PlanarOut),
+		planar_in: integer(c.PlanarIn), planar_out: integer(c.PlanarOut), linear: integer(c.Linear),
 	}
 }
 
@@ -192,6 +196,13 @@ func (p native) adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, be
 	p.flat(t, C.PACELINE_ADAM, flatParts(len(theta)), C.struct_paceline_flat_args{
 		theta: floats(theta), grad: floats(grad), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
 		lr: C.float(lr), beta1: C.double(beta1), beta2: C.double(beta2), eps: C.float(eps), step: C.int64_t(step),
+	})
+}
+
+func (p native) rAdam(t *Team, theta, grad, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
+	p.flat(t, C.PACELINE_RADAM, flatParts(len(theta)), C.struct_paceline_flat_args{
+		theta: floats(theta), grad: floats(grad), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
+		lr: C.float(size), beta1: C.double(beta1), beta2: C.double(beta2), eps: C.float(eps), rectified: integer(rectified),
 	})
 }
 

@@ -121,6 +121,7 @@ func TestNoAllocations(t *testing.T) {
 				SumSquares(team, arrays["theta"])
 				RMSProp(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
 				Adam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
+				RAdam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 9)
 				AdaGrad(team, arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
 				Scale(team, arrays["s1"], 0.5)
 				Average(team, arrays["s1"], arrays["s2"], 0.3)
@@ -153,6 +154,7 @@ func TestShortSlicesPanic(t *testing.T) {
 	// Images of 98 elements, outputs of 252, 56 weights.
 	c := &Conv{InC: 2, InH: 7, InW: 7, OutC: 7, Kernel: 2, Stride: 1}
 	d := &Dense{In: 3, Out: 4, ReLU: true}
+	norm := &Norm{Channels: 3, Positions: 4, Eps: 1, ReLU: true}
 	s := func(n int) []float32 { return make([]float32, n) }
 	bytes := func(n int) []uint8 { return make([]uint8, n) }
 	big := s(1_000_000)
@@ -182,9 +184,9 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"ws: 3 elements", func() { ConvBackward(nil, big, big, big, big, big, big, big, 2, c, s(3)) }},
 		{"x: 195 elements, must be at least 196", func() { ConvBackwardU8(nil, big, big, bytes(195), 1, big, big, 2, c, big) }},
 		{"kernel: 0 images", func() { ConvForward(nil, big, big, big, big, 0, c, big) }},
-		{"the kernel must fit the image", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 1, 6, 3, false, false, FP32, false}, big) }},
-		{"two or three strides wide", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 1, 4, 1, false, false, FP32, false}, big) }},
-		{"every number must be at least 1", func() { ConvPack(nil, big, big, 1, &Conv{1, 4, 4, 0, 4, 2, false, false, FP32, false}, big) }},
+		{"the kernel must fit the image", func() { ConvPack(nil, big, big, 1, &Conv{InC: 1, InH: 4, InW: 4, OutC: 1, Kernel: 6, Stride: 3}, big) }},
+		{"two or three strides wide", func() { ConvPack(nil, big, big, 1, &Conv{InC: 1, InH: 4, InW: 4, OutC: 1, Kernel: 4, Stride: 1}, big) }},
+		{"every number must be at least 1", func() { ConvPack(nil, big, big, 1, &Conv{InC: 1, InH: 4, InW: 4, Kernel: 4, Stride: 2}, big) }},
 		{"on 0 rows", func() { DenseForward(nil, big, big, big, big, 0, d, big) }},
 		{"y: 7 elements, must be at least 8", func() { DenseForward(nil, s(7), big, big, big, 2, d, big) }},
 		{"x: 5 elements, must be at least 6", func() { DenseForward(nil, big, s(5), big, big, 2, d, big) }},
@@ -203,6 +205,24 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"ws: 3 elements", func() { DenseBackward(nil, big, big, nil, big, big, big, big, 2, d, s(3)) }},
 		{"avg: 0 elements, must be at least 3", func() { RMSProp(nil, s(3), s(3), nil, s(3), 1, 1, 1, true, true) }},
 		{"step: 0, must be at least 1", func() { Adam(nil, s(1), s(1), s(1), s(1), 1, 0.9, 0.9, 1, 0) }},
+		{"step: 0, must be at least 1", func() { RAdam(nil, s(1), s(1), s(1), s(1), 1, 0.9, 0.9, 1, 0) }},
+		{"m: 1 elements, must be at least 2", func() { RAdam(nil, s(2), s(2), s(1), s(2), 1, 0.9, 0.9, 1, 1) }},
+		{"of 0 rows", func() { NormForward(nil, big, big, big, big, big, 0, norm, big) }},
+		{"eps above 0", func() { NormForward(nil, big, big, big, big, big, 1, &Norm{Channels: 1, Positions: 1}, big) }},
+		{"y: 23 elements, must be at least 24", func() { NormForward(nil, s(23), nil, big, big, big, 2, norm, big) }},
+		{"x: 23 elements, must be at least 24", func() { NormForward(nil, big, nil, s(23), big, big, 2, norm, big) }},
+		{"statistics: 15 elements, must be at least 16", func() { NormForward(nil, big, s(15), big, big, big, 2, norm, big) }},
+		{"scale: 2 elements, must be at least 3", func() { NormForward(nil, big, nil, big, s(2), big, 2, norm, big) }},
+		{"bias: 2 elements, must be at least 3", func() { NormForward(nil, big, nil, big, big, s(2), 2, norm, big) }},
+		{"ws: 3 elements", func() { NormForward(nil, big, nil, big, big, big, 2, norm, s(3)) }},
+		{"dscale: 2 elements, must be at least 3", func() { NormBackward(nil, s(2), big, big, big, big, big, big, big, 2, norm, big) }},
+		{"dbias: 2 elements, must be at least 3", func() { NormBackward(nil, big, s(2), big, big, big, big, big, big, 2, norm, big) }},
+		{"dx: 23 elements, must be at least 24", func() { NormBackward(nil, big, big, s(23), big, big, big, big, big, 2, norm, big) }},
+		{"statistics: 15 elements, must be at least 16", func() { NormBackward(nil, big, big, big, s(15), big, big, big, big, 2, norm, big) }},
+		{"x: 23 elements, must be at least 24", func() { NormBackward(nil, big, big, big, big, s(23), big, big, big, 2, norm, big) }},
+		{"y: 23 elements, must be at least 24", func() { NormBackward(nil, big, big, big, big, big, s(23), big, big, 2, norm, big) }},
+		{"dy: 23 elements, must be at least 24", func() { NormBackward(nil, big, big, big, big, big, big, s(23), big, 2, norm, big) }},
+		{"scale: 2 elements, must be at least 3", func() { NormBackward(nil, big, big, big, big, big, big, big, s(2), 2, norm, big) }},
 		{"targets: 1 elements, must be at least 2", func() { TDTargets(s(1), big, s(2), big, 3) }},
 		{"next: 5 elements, must be at least 6", func() { TDTargets(big, s(5), s(2), big, 3) }},
 		{"discounts: 1 elements, must be at least 2", func() { TDTargets(big, big, s(2), s(1), 3) }},

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Conv is one convolution layer with a ReLU behind it. Every number is at least
-// 1, Kernel is twice or three times Stride and at most InH and InW.
+// Conv is one convolution layer with a ReLU behind it, unless it is Linear. Every
+// number is at least 1, Kernel is twice or three times Stride and at most InH and
+// InW.
 type Conv struct {
 	InC, InH, InW, OutC, Kernel, Stride int
 	// Images are [height, width, channel], or where these say so
@@ -14,6 +15,7 @@ type Conv struct {
 	PlanarIn, PlanarOut bool
 	Precision           Precision
 	Portable            bool // the same bits on every processor; see HasPortable
+	Linear              bool // no ReLU
 }
 
 // OutH returns the height of the output; rows that do not fill a kernel are dropped.
@@ -65,7 +67,8 @@ func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	layersOf(c.Precision, c.Portable).convPackBack(t, packed, w, c, ws)
 }
 
-// ConvForward computes y = relu(conv(x, w) + b) on n images: x [n, ...InLen],
+// ConvForward computes y = relu(conv(x, w) + b), or where c.Linear is set
+// conv(x, w) + b, on n images: x [n, ...InLen],
 // y [n, ...OutLen], packed by ConvPack, b [OutC], ws c.Workspace(n, t) floats of
 // scratch.
 func ConvForward(t *Team, y, x, packed, b []float32, n int, c *Conv, ws []float32) {
@@ -83,8 +86,8 @@ func ConvForwardU8(t *Team, y []float32, x []uint8, packed, b []float32, n int, 
 
 // ConvBackward overwrites dw [OutC, InC, Kernel, Kernel] and db [OutC] with the
 // gradients summed over n images, and dx [n, ...InLen] with that of the input.
-// x is the input and y [n, ...OutLen] the output of the forward pass, dy the
-// gradient of y, packed by ConvPackBack, ws c.Workspace(n, t) floats of scratch.
+// x is the input and y [n, ...OutLen] the output of the forward pass (y is not read
+// where c.Linear is set), dy the gradient of y, packed by ConvPackBack, ws c.Workspace(n, t) floats of scratch.
 // Sums are formed for every 8 images and added up in their order.
 func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Conv, ws []float32) {
 	c.checkBackward(t, dw, db, y, dy, n, ws)
@@ -186,7 +189,9 @@ func (c *Conv) checkBackward(t *Team, dw, db, y, dy []float32, n int, ws []float
 	c.check(t, n, ws)
 	atLeast("dw", len(dw), c.WeightLen())
 	atLeast("db", len(db), c.OutC)
-	atLeast("y", len(y), n*c.OutLen())
+	if !c.Linear {
+		atLeast("y", len(y), n*c.OutLen())
+	}
 	atLeast("dy", len(dy), n*c.OutLen())
 }
 

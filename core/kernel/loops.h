@@ -85,6 +85,7 @@ INLINE ptrdiff_t in_units(ptrdiff_t operands) { return (operands + PER_UNIT - 1)
 #include "gemm.h"
 #include "conv.h"
 #include "dense.h"
+#include "norm.h"
 #include "update.h"
 #include "losses.h"
 
@@ -96,8 +97,12 @@ const struct paceline_kernels KERNELS = {
     .dense_pack = dense_pack,
     .dense_forward = dense_forward,
     .dense_backward = dense_backward,
+    .norm_forward = norm_forward,
+    .norm_backward = norm_backward,
+    .norm_arrange = norm_arrange,
     .rmsprop = rmsprop,
     .adam = adam,
+    .radam = radam,
     .adagrad = adagrad,
     .sum_squares = sum_squares,
     .scale = scale_by,

@@ -27,6 +27,9 @@ func (f *fences) release() {
 }
 
 func fenced[T uint8 | float32](f *fences, s *[]T) {
+	if len(*s) == 0 {
+		return
+	}
 	page := os.Getpagesize()
 	size := len(*s) * int(unsafe.Sizeof((*s)[0]))
 	body := (size + page - 1) / page * page
@@ -73,6 +76,14 @@ func TestSlicesEndWhereTheyEnd(t *testing.T) {
 					f.release()
 				}
 			}
+			eachNorm(func(i int, c Norm) {
+				k := newNormCase(1+i%10, c, r)
+				for _, s := range []*[]float32{&k.x, &k.scale, &k.bias, &k.dy, &k.y, &k.statistics, &k.dscale, &k.dbias, &k.dx, &k.ws} {
+					fenced(f, s)
+				}
+				k.run()
+				f.release()
+			})
 			for _, n := range lengths[1:] {
 				arrays := updateArrays(n).slices(n)
 				theta, grad, s1, s2 := arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"]

@@ -55,6 +55,12 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			for i := range arrays["grad"] {
 				arrays["grad"][i] *= 1e-19
 			}
+			norm := newNormCase(40, Norm{Channels: 30, Positions: 20, Planar: true, Eps: 1e-30, ReLU: true}, r)
+			for _, s := range [][]float32{norm.x, norm.dy, norm.scale} {
+				for i := range s {
+					s[i] *= 1e-19
+				}
+			}
 			loss, actorCritic := tdCase(r, 9, 3, 1e-19), acCase(r, 9, 3, acForm{true, true, true})
 			for _, s := range [][]float32{actorCritic.b.Advantages, actorCritic.b.Values, actorCritic.b.Returns} {
 				for i := range s {
@@ -73,11 +79,13 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			for range 3 {
 				RMSProp(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
 				Adam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
+				RAdam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 9)
 				AdaGrad(team, arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
 			}
 			Scale(team, arrays["s1"], 1e-30)
 			Scale(team, arrays["s1"], 1e-8)
 			Average(team, arrays["s1"], arrays["theta"], 1e-30)
+			norm.on(team).run()
 			loss.run(true)
 			actorCritic.run(1e-19, 1e-10)
 			Exp(e, logits)
@@ -90,7 +98,7 @@ func TestFloatModeOfTheHost(t *testing.T) {
 				t.Errorf("mode %#x left behind, was %#x", left, mode)
 			}
 			all = append(all, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], []float32{float32(sum), float32(loss.loss)}, loss.dq, e, l, th,
-				actorCritic.dlogits, actorCritic.dvalues, []float32{float32(actorCritic.parts.Policy)})
+				norm.y, norm.dscale, norm.dbias, norm.dx, actorCritic.dlogits, actorCritic.dvalues, []float32{float32(actorCritic.parts.Policy)})
 			return all
 		}
 		want := results(normal)

@@ -13,11 +13,13 @@ var reference = table{
 	layers:     [2]layers{refLayers(false), refLayers(true)},
 	rmsProp:    refRMSProp,
 	adam:       refAdam,
+	rAdam:      refRAdam,
 	adaGrad:    refAdaGrad,
 	sumSquares: refSumSquares,
 	scale:      refScale,
 	average:    refAverage,
 
+	normForward: refNormForward, normBackward: refNormBackward,
 	add: refAdd, exp: each(exp32), log: each(log32), tanh: each(tanh32), tanhBackward: refTanhBackward,
 	tdTargets: refTDTargets, tdLoss: refTDLoss, logSoftmax: refLogSoftmax, actorCritic: refActorCritic,
 }
@@ -54,6 +56,21 @@ func refAdam(_ *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 floa
 		m[i] = float32(keep1*m[i]) + float32(rest1*g)
 		v[i] = float32(keep2*v[i]) + float32(float32(rest2*g)*g)
 		theta[i] -= float32(float32(size*m[i]) / (float32(sqrt32(v[i])/root) + eps))
+	}
+}
+
+func refRAdam(_ *Team, theta, grad, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
+	keep1, rest1 := float32(beta1), float32(1-beta1)
+	keep2, rest2 := float32(beta2), float32(1-beta2)
+	for i := range theta {
+		g := grad[i]
+		m[i] = float32(keep1*m[i]) + float32(rest1*g)
+		v[i] = float32(keep2*v[i]) + float32(float32(rest2*g)*g)
+		step := float32(size * m[i])
+		if rectified {
+			step /= sqrt32(v[i]) + eps
+		}
+		theta[i] -= step
 	}
 }
 

@@ -109,7 +109,7 @@ func convForwardOf[T uint8 | float32](p operands, y []float32, x []T, w, b []flo
 			})
 		}
 		for j, v := range y {
-			if v < 0 {
+			if v < 0 && !c.Linear {
 				y[j] = 0
 			}
 		}
@@ -131,12 +131,15 @@ func convBackwardOf[T uint8 | float32](p operands, dw, db, dx []float32, x []T, 
 	if dx != nil {
 		clear(dx[:n*c.InLen()])
 	}
+	if c.Linear {
+		y = nil
+	}
 	for i := range n {
-		x, y, dy := x[i*c.InLen():], y[i*c.OutLen():], dy[i*c.OutLen():]
+		x, y, dy := x[i*c.InLen():], y[min(len(y), i*c.OutLen()):], dy[i*c.OutLen():]
 		for o := range c.OutC {
 			for oy := range outH {
 				for ox := range outW {
-					if at := oy*out.h + ox*out.w + o*out.c; y[at] > 0 {
+					if at := oy*out.h + ox*out.w + o*out.c; c.Linear || y[at] > 0 {
 						db[o] += dy[at]
 					}
 				}
@@ -150,7 +153,7 @@ func convBackwardOf[T uint8 | float32](p operands, dw, db, dx []float32, x []T, 
 					at := (oy*c.Stride+ky)*in.h + kx*in.w + ch*in.c
 					src, from := x[at:], oy*out.h+o*out.c
 					for ox := range outW {
-						if y[from+ox*out.w] > 0 {
+						if c.Linear || y[from+ox*out.w] > 0 {
 							g := p.of(dy[from+ox*out.w])
 							sum += float32(g * p.of(float32(src[ox*c.Stride*in.w])))
 							if dx != nil {

@@ -88,6 +88,7 @@ func (w *teamWork) run(t *testing.T, team *Team) map[string][]float32 {
 	}
 	RMSProp(team, s[0], s[1], s[2], s[3], 0.01, 0.95, 0.01, true, true)
 	Adam(team, s[0], s[1], s[2], s[3], 0.01, 0.9, 0.999, 1e-8, 1)
+	RAdam(team, s[0], s[1], s[2], s[3], 0.01, 0.9, 0.999, 1e-8, 9)
 	AdaGrad(team, s[0], s[1], s[3], 0.01, 1e-10)
 	Scale(team, s[1], 0.3)
 	Average(team, s[2], s[1], 0.3)

@@ -92,7 +92,7 @@ func (d *convData) exact() convExact {
 					e.y.add(yi, float64(d.b[o]))
 					e.y8.add(yi, float64(d.b[o]))
 					g := 0.0
-					if d.y[yi] > 0 {
+					if c.Linear || d.y[yi] > 0 {
 						g = float64(d.dy[yi])
 						e.db.add(o, g)
 					}
@@ -119,8 +119,10 @@ func (d *convData) exact() convExact {
 			}
 		}
 	}
-	e.y.relu()
-	e.y8.relu()
+	if !c.Linear {
+		e.y.relu()
+		e.y8.relu()
+	}
 	return e
 }
 
@@ -143,7 +145,7 @@ func (d *convData) with(planarIn, planarOut bool, p Precision) *convCase {
 	c := d.c
 	c.PlanarIn, c.PlanarOut, c.Precision = planarIn, planarOut, p
 	a := newArena()
-	return &convCase{convData: d, c: &c, a: a,
+	k := &convCase{convData: d, c: &c, a: a,
 		x: a.copied("x", arrange(c.input(d.n), d.x, planarIn)), x8: a.copiedBytes("x8", arrange(c.input(d.n), d.x8, planarIn)),
 		w: a.copied("w", d.w), b: a.copied("b", d.b),
 		y: a.copied("y", arrange(c.output(d.n), d.y, planarOut)), dy: a.copied("dy", arrange(c.output(d.n), d.dy, planarOut)),
@@ -152,6 +154,10 @@ func (d *convData) with(planarIn, planarOut bool, p Precision) *convCase {
 		dw: a.out("dw", len(d.w)), dw8: a.out("dw8", len(d.w)), db: a.out("db", c.OutC), db8: a.out("db8", c.OutC),
 		dx: a.out("dx", len(d.x)), ws: a.out("ws", c.Workspace(d.n, nil)),
 	}
+	if c.Linear {
+		k.y = nil // is not read
+	}
+	return k
 }
 
 // on has a workspace for a team.

@@ -72,6 +72,25 @@ static TARGET void adam(float *theta, const float *grad, float *m, float *v, ptr
   }
 }
 
+/* size is what lr comes to; rectified says whether the step is divided by the root of v. */
+static TARGET void radam(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float size, double beta1,
+                         double beta2, float eps, int rectified) {
+  const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
+  const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
+  const vec veps = v_set1(eps), vsize = v_set1(size);
+  for (ptrdiff_t i = 0; i < n; i += VW) {
+    ptrdiff_t some = min(VW, n - i);
+    vec g = get(grad + i, some);
+    vec first = v_add(v_mul(keep1, get(m + i, some)), v_mul(rest1, g));
+    vec second = v_add(v_mul(keep2, get(v + i, some)), v_mul(v_mul(rest2, g), g));
+    put(m + i, first, some);
+    put(v + i, second, some);
+    vec step = v_mul(vsize, first);
+    if (rectified) step = v_div(step, v_add(v_sqrt(second), veps));
+    put(theta + i, v_sub(get(theta + i, some), step), some);
+  }
+}
+
 static TARGET void adagrad(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps) {
   const vec vlr = v_set1(lr), veps = v_set1(eps);
   for (ptrdiff_t i = 0; i < n; i += VW) {

@@ -15,6 +15,8 @@ var updates = map[string]func(theta, grad, s1, s2 []float32){
 	"rmsprop, eps outside":         func(th, g, _, s []float32) { RMSProp(nil, th, g, nil, s, 0.01, 0.9, 1e-5, false, false) },
 	"rmsprop, eps inside":          func(th, g, _, s []float32) { RMSProp(nil, th, g, nil, s, 0.01, 0.9, 1e-5, false, true) },
 	"adam":                         func(th, g, m, v []float32) { Adam(nil, th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
+	"radam, rectified":             func(th, g, m, v []float32) { RAdam(nil, th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
+	"radam, before":                func(th, g, m, v []float32) { RAdam(nil, th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 5) },
 	"adagrad":                      func(th, g, _, s []float32) { AdaGrad(nil, th, g, s, 0.01, 1e-10) },
 	"scale":                        func(th, _, _, _ []float32) { Scale(nil, th, 0.3) },
 	"average":                      func(th, g, _, _ []float32) { Average(nil, th, g, 0.3) },

@@ -12,6 +12,7 @@ const (
 	points    = 16 // of a Winograd tile
 	packBlock = 8  // BLOCK
 	convBlock = 8  // PACELINE_CONV_BLOCK
+	normBlock = 8  // PACELINE_NORM_BLOCK
 )
 
 // cells is the layer as the Winograd loops see it: struct shape in conv.h.
@@ -54,6 +55,24 @@ func (c *Conv) each() int {
 		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*c.OutC,
 			4*back*s.tiles*roundUp(c.OutC, chunk), back*s.image, c.patch(), 2*c.OutLen(), back*s.gradient),
 	)
+}
+
+// Workspace returns the floats of scratch that any call of a team on up to n rows
+// needs, on every path: each thread's, the parameters in the order of a row's
+// numbers, and the sums of a backward pass's blocks of rows.
+func (c *Norm) Workspace(n int, t *Team) int {
+	return t.Threads()*c.each() + 2*c.ParamLen()*(1+normBlocks(n))
+}
+
+// normBlocks returns the number of blocks that a backward pass sums up separately.
+func normBlocks(n int) int { return (n + normBlock - 1) / normBlock }
+
+// each is the floats of one thread: rows that are transposed.
+func (c *Norm) each() int {
+	if !c.Planar || c.All {
+		return 0
+	}
+	return pieces(c.RowLen(), c.RowLen(), c.RowLen())
 }
 
 // Workspace returns the floats of scratch that a call of a team on up to n rows

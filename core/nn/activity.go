@@ -3,8 +3,8 @@ package nn
 // Activity is which hidden units of a network were above 0, over any number of
 // minibatches, and whether its outputs depended on the observations.
 type Activity struct {
-	// Layers are the hidden layers behind rectifiers, in the order of the layout. One
-	// behind a tanh has no units that are 0 all the time.
+	// Layers are the hidden layers with rectifiers, in the order of the layout. One
+	// with a tanh has no units that are 0 all the time.
 	Layers []UnitActivity
 	// Flat says that in the latest minibatch every output was the same for all rows, to
 	// within a millionth of the largest output of its head.
@@ -13,7 +13,7 @@ type Activity struct {
 
 // UnitActivity is that of one layer. A channel of a convolution is one unit.
 type UnitActivity struct {
-	Name  string // "features_extractor.cnn.4", as in the names of its parameters
+	Name  string // "features_extractor.cnn.4", as in the names of its parameters (of the convolution's, not of the normalisation's behind it)
 	Alive []bool // by unit: it was above 0 somewhere
 }
 
@@ -33,7 +33,11 @@ func (s Spec) NewActivity() *Activity {
 	layers, _ := s.layers()
 	for i := range layers {
 		if l := &layers[i]; l.act == relu {
-			a.Layers = append(a.Layers, UnitActivity{l.name, make([]bool, l.biasLen())})
+			name := l.name
+			if l.norm != nil {
+				name = layers[l.from].name
+			}
+			a.Layers = append(a.Layers, UnitActivity{name, make([]bool, l.units())})
 		}
 	}
 	return a
@@ -49,9 +53,9 @@ func (a *Activity) Reset() {
 
 func (l *learner) Look(a *Activity) {
 	k := 0
-	for _, op := range l.graph.hidden {
-		if op.l.act == relu {
-			op.look(a.Layers[k].Alive, l.graph.capacity)
+	for _, h := range l.graph.hidden {
+		if h.l.act == relu {
+			h.look(a.Layers[k].Alive, l.graph.capacity)
 			k++
 		}
 	}
@@ -63,14 +67,18 @@ func (l *learner) Look(a *Activity) {
 
 // look finds out which units are above 0 somewhere. It looks at a unit up to the first
 // such place, so that it takes long where units are dead, and only there.
-func (o *layerOp) look(alive []bool, rows int) {
+func (o hidden) look(alive []bool, rows int) {
 	y := o.y.Float32s()
-	places, apart, next := 1, 1, 1 // of a unit in a row; how far from one to the next, from unit to unit
-	if c := o.l.conv; c != nil {
-		places, apart = c.OutH()*c.OutW(), c.OutC
-		if c.PlanarOut {
-			apart, next = 1, places
-		}
+	places, planar := 1, false // of a unit in a row
+	switch c, n := o.l.conv, o.l.norm; {
+	case c != nil:
+		places, planar = c.OutH()*c.OutW(), c.PlanarOut
+	case n != nil:
+		places, planar = n.Positions, n.Planar
+	}
+	apart, next := len(alive), 1 // from one place to the next, from unit to unit
+	if planar {
+		apart, next = 1, places
 	}
 	for unit := range alive {
 		for at := unit * next; !alive[unit] && at < rows*o.l.out; at += o.l.out {

@@ -10,7 +10,7 @@ import (
 
 // naiveLargest is the largest output of every unit below the heads, by the definition of
 // the layers in float64.
-func naiveLargest(s Spec, p *Params, obs []byte, rows int) (largest [][]float64) {
+func naiveLargest(s Spec, p *Params, obs []byte, rows int) (largest [][]float64, names []string) {
 	layers, _ := s.layers()
 	outputs := make([][]float64, len(layers))
 	x := make([]float64, rows*s.Obs.Len())
@@ -30,19 +30,23 @@ func naiveLargest(s Spec, p *Params, obs []byte, rows int) (largest [][]float64)
 		if l.head || l.act != relu {
 			continue
 		}
-		of := make([]float64, l.biasLen())
+		of := make([]float64, l.units())
 		for k, v := range outputs[i] {
 			unit := k % l.out / (l.out / len(of)) // naive images are planar
 			of[unit] = max(of[unit], v)
 		}
 		largest = append(largest, of)
+		if l.norm != nil { // behind the layer that has the units
+			l = &layers[i-1]
+		}
+		names = append(names, l.name)
 	}
-	return largest
+	return largest, names
 }
 
 func TestActivityAgainstDefinition(t *testing.T) {
 	onEveryISA(t, func(t *testing.T) {
-		for _, s := range []Spec{smallNature(), smallMLP(), oneCNN(), twoMLPs(), actorCritic(env.ObsSpec{Shape: []int{5}}, 2, Trunk{Arch: "mlp", Hidden: []int{6, 9}}, Trunk{Arch: "mlp", Hidden: []int{4}})} {
+		for _, s := range []Spec{withNorm(smallNature(), "layer_all"), withNorm(smallNature(), "layer_channels"), withNorm(smallMLP(), "layer_all"), smallNature(), smallMLP(), oneCNN(), twoMLPs(), actorCritic(env.ObsSpec{Shape: []int{5}}, 2, Trunk{Arch: "mlp", Hidden: []int{6, 9}}, Trunk{Arch: "mlp", Hidden: []int{4}})} {
 			r := rng.New(5, "test", 0)
 			p, loss := mustInit(t, s, 2), lossOf(s)
 			for _, part := range p.Layout.Params { // some units are dead, some are not
@@ -61,7 +65,11 @@ func TestActivityAgainstDefinition(t *testing.T) {
 					t.Fatal(err)
 				}
 				l.Look(a)
-				for i, of := range naiveLargest(s, p, b.Obs, rows) {
+				found, names := naiveLargest(s, p, b.Obs, rows)
+				for i, of := range found {
+					if a.Layers[i].Name != names[i] {
+						t.Errorf("%s: layer %d is %s, want %s", s.name(), i, a.Layers[i].Name, names[i])
+					}
 					if len(largest) == i {
 						largest = append(largest, make([]float64, len(of)))
 					}

@@ -82,6 +82,9 @@ func (s *Spec) bufferFloats(rows int, backward bool, team *kernel.Team) (floats 
 		} else if l.packs() && !backward {
 			n += l.in * l.out
 		}
+		if l.norm != nil && backward {
+			n += 2 * rows * l.norm.Groups() // statistics
+		}
 		if l.from < 0 {
 			converts = converts || l.conv == nil && s.Obs.DType == env.Uint8
 		} else if backward {

@@ -28,7 +28,8 @@ func TestNewCPU(t *testing.T) {
 func TestBytes(t *testing.T) {
 	d := mustCPU(t, 2)
 	bytesMLP := actorCritic(env.ObsSpec{Shape: []int{5, 3, 2}}, 3, Trunk{Arch: "mlp", Activation: "tanh"}, Trunk{Arch: "mlp", Hidden: []int{}})
-	for _, s := range []Spec{smallMLP(), smallNature(), twoMLPs(), oneCNN(), bytesMLP} {
+	plain := []Spec{smallMLP(), smallNature(), twoMLPs(), oneCNN(), bytesMLP}
+	for _, s := range append(norms(plain...), plain...) {
 		const rows = 11
 		got := func(n Needs) int64 {
 			b, err := d.Bytes(s, n)
@@ -73,6 +74,10 @@ func held(g *graph, m *machine) int64 {
 			total += len(o.y.Float32s()) + len(o.packed.data)
 		case *weightGradOp:
 			total += len(o.dw.Raw)/4 + len(o.db.Raw)/4 + len(o.dz) + len(o.packed)
+		case *normOp:
+			total += len(o.y.Float32s()) + len(o.statistics)
+		case *normGradOp:
+			total += len(o.dscale.Raw)/4 + len(o.dbias.Raw)/4 + len(o.dz)
 		case *outputOf:
 			total += len(o.value.Raw) / 4
 		case *convertOp:

@@ -10,6 +10,10 @@
 // come with each row: TD (Q-learning) and ActorCritic. What a loss compares with,
 // such as a target network's values, is computed beforehand and comes as a column.
 //
+// Trunk.Norm puts layer normalisation between every layer of a trunk and its
+// activation (PQN, Gallici et al. 2025), in either of two published forms. Behind a
+// layer it is a layer of its own here (norm.go), with a scale and a bias.
+//
 // # Parameters are one flat array
 //
 // A Spec names a network; its Layout cuts one flat float32 array into named

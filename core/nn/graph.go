@@ -33,8 +33,14 @@ type graph struct {
 	params []*G.Node       // in layout order
 	views  []*tensor.Dense // their values
 	obs    *tensor.Dense
-	heads  []*G.Node  // [capacity, Out] each, in the order of Spec.Heads
-	hidden []*layerOp // of the layers below them, in layout order
+	heads  []*G.Node // [capacity, Out] each, in the order of Spec.Heads
+	hidden []hidden  // of the layers below them, in layout order
+}
+
+// hidden is the output of a layer that is no head.
+type hidden struct {
+	l *layer
+	y *tensor.Dense
 }
 
 // source says which parameters a run has: the same source, the same bits.
@@ -100,13 +106,22 @@ func (g *graph) build(s Spec) (err error) {
 			}
 			x = converted
 		}
-		if outputs[i], err = g.layer(l, x, g.params[2*i], g.params[2*i+1]); err != nil {
+		add := g.layer
+		if l.norm != nil {
+			add = g.norm
+		}
+		if outputs[i], err = add(l, x, g.params[2*i], g.params[2*i+1]); err != nil {
 			return err
 		}
-		if l.head {
-			g.heads = append(g.heads, outputs[i])
-		} else {
-			g.hidden = append(g.hidden, outputs[i].Op().(*layerOp))
+		switch op := outputs[i].Op().(type) {
+		case *normOp:
+			g.hidden = append(g.hidden, hidden{l, op.y})
+		case *layerOp:
+			if l.head {
+				g.heads = append(g.heads, outputs[i])
+			} else {
+				g.hidden = append(g.hidden, hidden{l, op.y})
+			}
 		}
 	}
 	return nil

@@ -46,10 +46,40 @@ func oneCNN() Spec {
 	return actorCritic(env.ObsSpec{Shape: []int{2, 28, 24}}, 4, Trunk{Arch: "small_cnn"})
 }
 
+// withNorm is s with a normalisation in every trunk, norms with every kind.
+func withNorm(s Spec, norm string) Spec {
+	s.Trunks = slices.Clone(s.Trunks)
+	for i := range s.Trunks {
+		s.Trunks[i].Norm = norm
+	}
+	return s
+}
+
+func norms(specs ...Spec) (all []Spec) {
+	for _, s := range specs {
+		all = append(all, withNorm(s, "layer_channels"), withNorm(s, "layer_all"))
+	}
+	return all
+}
+
+// stirNorms changes the scales and biases of normalisations, which are all the same in
+// fresh parameters.
+func (p *Params) stirNorms(r *rng.Stream) {
+	for i, part := range p.Layout.Params {
+		if i%2 == 0 && len(part.Shape) != 2 && len(part.Shape) != 4 { // a weight that is no layer's
+			for k := range p.view(part) {
+				p.view(part)[k] = float32(r.Uniform(0.5, 1.5))
+				p.view(p.Layout.Params[i+1])[k] = float32(r.Uniform(-0.5, 0.5))
+			}
+		}
+	}
+	p.Wrote()
+}
+
 // name names a spec in tests.
 func (s Spec) name() (n string) {
 	for _, t := range s.Trunks {
-		n += t.Arch + " " + t.Activation
+		n += t.Arch + " " + t.Activation + " " + t.Norm
 	}
 	return n
 }

@@ -9,6 +9,8 @@ import (
 // InitialParams returns fresh parameters in host memory. Numbers are drawn in layout
 // order, so one stream gives the same parameters everywhere. Init says which:
 //
+// Scales of normalisations are 1 and their biases 0 either way.
+//
 //	uniform     weights and biases of a layer with n inputs to each output are
 //	            uniform in ±1/sqrt(n): the default of PyTorch and of DeepMind's DQN.
 //	orthogonal  weights, as a matrix [out, inputs to each], have orthogonal rows
@@ -26,6 +28,13 @@ func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 	layers, _ := s.layers() // Layout has accepted them
 	for i, y := range layers {
 		weight, bias := p.view(l.Params[2*i]), p.view(l.Params[2*i+1])
+		if y.norm != nil {
+			for j := range weight {
+				weight[j] = 1
+			}
+			clear(bias)
+			continue
+		}
 		if s.Init == "orthogonal" {
 			orthogonal(weight, len(weight)/y.fanIn(), y.fanIn(), y.gain, r)
 			clear(bias)

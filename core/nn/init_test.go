@@ -37,6 +37,37 @@ func TestUniformInit(t *testing.T) {
 	}
 }
 
+// Normalisations start as scale 1 and bias 0, and draw nothing: the other parameters
+// are those of the network without them.
+func TestInitOfNorms(t *testing.T) {
+	for _, init := range []string{"uniform", "orthogonal"} {
+		for _, plain := range []Spec{oneCNN(), twoMLPs()} {
+			plain.Init = init
+			want := mustInit(t, plain, 1)
+			for _, s := range norms(plain) {
+				p, k := mustInit(t, s, 1), 0
+				layers, _ := s.layers()
+				for i, l := range layers {
+					weight, bias := p.view(p.Layout.Params[2*i]), p.view(p.Layout.Params[2*i+1])
+					if l.norm != nil {
+						if slices.ContainsFunc(weight, func(v float32) bool { return v != 1 }) || slices.ContainsFunc(bias, func(v float32) bool { return v != 0 }) {
+							t.Errorf("%s: %s does not start as scale 1 and bias 0", s.name(), l.name)
+						}
+						continue
+					}
+					if !slices.Equal(weight, want.view(want.Layout.Params[k])) || !slices.Equal(bias, want.view(want.Layout.Params[k+1])) {
+						t.Errorf("%s: %s is not that of the network without norm", s.name(), l.name)
+					}
+					k += 2
+				}
+				if k != len(want.Layout.Params) {
+					t.Errorf("%s: %d parameters of layers, want %d", s.name(), k, len(want.Layout.Params))
+				}
+			}
+		}
+	}
+}
+
 // Weights are orthogonal matrices of the layers' gains, biases 0.
 func TestOrthogonalInit(t *testing.T) {
 	for _, c := range []struct {

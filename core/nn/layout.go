@@ -8,7 +8,7 @@ import (
 // Param is one named piece of a flat parameter array.
 type Param struct {
 	Name  string // as in Stable-Baselines3; see names.go
-	Shape []int  // [out, in, height, width], [out, in] or [out]
+	Shape []int  // [out, in, height, width], [out, in] or [out]; of a normalisation [channels, height, width], too
 	// Offset and Size count floats.
 	Offset, Size int
 }
@@ -50,7 +50,7 @@ func (l *Layout) checkParams(name string, p *Params) error {
 }
 
 // Layout returns the named pieces of the network's parameters: each layer's
-// weight and bias, trunk by trunk from the observation on, then the heads. The
+// weight and bias, and those of the normalisation behind it, trunk by trunk from the observation on, then the heads. The
 // error is one sentence that names the field which makes the network impossible.
 func (s Spec) Layout() (*Layout, error) {
 	layers, err := s.layers()
@@ -65,7 +65,7 @@ func (s Spec) Layout() (*Layout, error) {
 	}
 	for _, y := range layers {
 		add(y.name+".weight", y.weightShape()...)
-		add(y.name+".bias", y.biasLen())
+		add(y.name+".bias", y.biasShape()...)
 		if l.Size > maxParams {
 			for i, t := range s.Trunks {
 				if t.Arch == "mlp" {
@@ -80,7 +80,7 @@ func (s Spec) Layout() (*Layout, error) {
 
 // ForwardFlop returns the floating-point operations of a forward pass: as the
 // textbook counts them, and those of the products that the kernels do (fewer in
-// convolutions). s is a network that Layout accepts.
+// convolutions). Normalisations are not counted. s is a network that Layout accepts.
 func (s Spec) ForwardFlop(rows int) (textbook, done float64) { return s.flop(rows, 1, 1) }
 
 // GradientFlop returns those of a gradient: a forward pass, and two products
@@ -91,6 +91,9 @@ func (s Spec) GradientFlop(rows int) (textbook, done float64) { return s.flop(ro
 func (s Spec) flop(rows, passesFirst, passes int) (textbook, done float64) {
 	layers, _ := s.layers()
 	for _, l := range layers {
+		if l.norm != nil {
+			continue
+		}
 		t := 2 * float64(l.in*l.out)
 		d := t
 		if l.conv != nil {

@@ -31,8 +31,14 @@ func naiveOutputs(s Spec, p *Params, obs []byte, rows int) (outputs [][]float64)
 	for i, t := range s.Trunks {
 		features[i] = x
 		for range map[string]int{"nature_cnn": 4, "small_cnn": 3, "mlp": len(t.hidden())}[t.Arch] {
-			features[i] = layers[0].naive(p, features[i], rows)
-			layers = layers[1:]
+			n := 1
+			if t.Norm != "" {
+				n = 2
+			}
+			for range n {
+				features[i] = layers[0].naive(p, features[i], rows)
+				layers = layers[1:]
+			}
 		}
 	}
 	for i, l := range layers {
@@ -60,6 +66,8 @@ func (l *layer) naive(p *Params, x []float64, rows int) []float64 {
 				}
 				out[o] = sum
 			}
+		} else if l.norm != nil {
+			l.naiveNorm(out, in, w, b)
 		} else {
 			for o := range out {
 				out[o] = float64(b[o])
@@ -177,11 +185,16 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 		{"one trunk", actorCritic(vector(5), 3, mlp("tanh", 6, 5)), 7, acs}, {"one trunk of bytes", actorCritic(bytes(5), 2, mlp("relu", 4)), 7, acs},
 		{"two linear heads", actorCritic(vector(4), 3, mlp("")), 6, acs}, {"two trunks of images, one linear", actorCritic(bytes(1, 3, 3), 3, mlp("tanh", 4), mlp("")), 6, acs},
 		{"raw image", raw(qSpec(bytes(1, 2, 3), 2, mlp("relu", 1))), 4, tds[1:2]}, {"raw cnn", raw(qSpec(bytes(1, 20, 20), 2, Trunk{Arch: "small_cnn"})), 2, tds[1:2]},
+		{"norm", withNorm(smallMLP(), "layer_channels"), 5, tds[:1]}, {"norm, one row", withNorm(smallMLP(), "layer_all"), 1, tds[2:3]}, {"norm of two trunks", withNorm(twoMLPs(), "layer_all"), 4, acs[1:]},
+		{"norm of bytes", withNorm(qSpec(bytes(3), 2, mlp("", 6)), "layer_channels"), 3, tds[:1]}, {"norm of nothing", withNorm(qSpec(vector(2, 2), 1, mlp("")), "layer_all"), 3, tds[:1]},
+		{"norm of a cnn's channels", withNorm(cnn, "layer_channels"), 2, tds[1:2]}, {"norm of a cnn", withNorm(cnn, "layer_all"), 2, tds[1:2]},
+		{"norm of one cnn", withNorm(oneCNN(), "layer_all"), 3, acs[1:]}, {"norm of one cnn's channels", withNorm(oneCNN(), "layer_channels"), 3, acs[1:]},
 		{"one cnn", oneCNN(), 3, acs[1:]}, {"cnn and mlp", actorCritic(bytes(1, 20, 20), 2, Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {
 		for _, loss := range c.losses {
 			r := rng.New(7, "test", 0)
 			p := mustInit(t, c.spec, 1)
+			p.stirNorms(r)
 			b := randomBatch(c.spec, loss, r, c.batch)
 			wantLoss := naiveLoss(c.spec, loss, p, &b)
 			wantSlopes := slopes(c.spec, loss, p, &b, r)
@@ -215,7 +228,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 
 // Nothing of the caller's may be kept after a call.
 func TestGradientReleasesMemory(t *testing.T) {
-	for _, s := range []Spec{smallMLP(), twoMLPs()} {
+	for _, s := range []Spec{smallMLP(), twoMLPs(), withNorm(oneCNN(), "layer_all")} {
 		l, p := mustLearner(t, s, 4, lossOf(s)), mustInit(t, s, 1)
 		if err := l.Gradient(p, randomBatch(s, lossOf(s), rng.New(1, "test", 0), 4), make([]float32, len(p.Host)), &Report{}); err != nil {
 			t.Fatal(err)
@@ -236,7 +249,7 @@ func TestGradientReleasesMemory(t *testing.T) {
 
 func TestGradientIsDeterministic(t *testing.T) {
 	onEveryISA(t, func(t *testing.T) {
-		for _, s := range []Spec{smallNature(), twoMLPs(), oneCNN()} {
+		for _, s := range append(norms(oneCNN(), twoMLPs()), smallNature(), twoMLPs(), oneCNN()) {
 			p, b := mustInit(t, s, 1), randomBatch(s, lossOf(s), rng.New(3, "test", 0), 8)
 			var first []float32
 			for range 2 {
@@ -414,7 +427,7 @@ func TestGradientErrors(t *testing.T) {
 }
 
 func TestGradientDoesNotAllocate(t *testing.T) {
-	for _, s := range []Spec{smallMLP(), smallNature(), twoMLPs(), oneCNN()} {
+	for _, s := range append(norms(smallMLP(), smallNature(), twoMLPs(), oneCNN()), smallMLP(), smallNature(), twoMLPs(), oneCNN()) {
 		loss := lossOf(s)
 		l := mustLearner(t, s, 4, loss)
 		// Parameter sets and batches change from call to call.

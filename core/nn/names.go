@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -23,7 +24,9 @@ import (
 //	  action_net, value_net            the heads
 //
 // A head of another name x is called x_net, and an mlp of its own
-// mlp_extractor.x_net.
+// mlp_extractor.x_net. The numbers are places in PyTorch's Sequential: a layer and
+// its activation. A normalisation has a place between them, so that layer k of a
+// trunk with norm is number 3k, and its norm 3k+1.
 
 // isQ reports whether the network is that of a DQN.
 func (s *Spec) isQ() bool { return len(s.Heads) == 1 && s.Heads[0].Name == "q" }
@@ -50,9 +53,24 @@ func (s *Spec) extractor(trunk int) string {
 	}
 }
 
+// places returns how many modules of a Sequential each layer of the trunk is.
+func (t *Trunk) places() int {
+	if t.Norm != "" {
+		return 3
+	}
+	return 2
+}
+
+// normName names the normalisation behind a layer: the next module.
+func normName(layer string) string {
+	dot := strings.LastIndexByte(layer, '.') + 1
+	place, _ := strconv.Atoi(layer[dot:])
+	return layer[:dot] + strconv.Itoa(place+1)
+}
+
 // convName names convolution k of a trunk.
 func (s *Spec) convName(trunk, k int) string {
-	return fmt.Sprintf("%s.cnn.%d", s.extractor(trunk), 2*k)
+	return fmt.Sprintf("%s.cnn.%d", s.extractor(trunk), s.Trunks[trunk].places()*k)
 }
 
 // featuresName names the dense layer behind the convolutions of a trunk.
@@ -61,9 +79,10 @@ func (s *Spec) featuresName(trunk int) string { return s.extractor(trunk) + ".li
 // hiddenName names layer k of an mlp.
 func (s *Spec) hiddenName(trunk, k int) string {
 	var net string
+	place := s.Trunks[trunk].places() * k
 	switch users := s.users(trunk); {
 	case s.isQ():
-		return fmt.Sprintf("q_net.%d", 2*k)
+		return fmt.Sprintf("q_net.%d", place)
 	case len(s.Trunks) == 1 && len(users) > 1:
 		net = "shared_net"
 	case len(users) == 1 && users[0] == "pi":
@@ -73,14 +92,14 @@ func (s *Spec) hiddenName(trunk, k int) string {
 	default:
 		net = strings.Join(users, "_") + "_net"
 	}
-	return fmt.Sprintf("mlp_extractor.%s.%d", net, 2*k)
+	return fmt.Sprintf("mlp_extractor.%s.%d", net, place)
 }
 
 // headName names a head.
 func (s *Spec) headName(i int) string {
 	switch h := s.Heads[i]; {
 	case s.isQ() && s.Trunks[h.Trunk].Arch == "mlp":
-		return fmt.Sprintf("q_net.%d", 2*len(s.Trunks[h.Trunk].hidden()))
+		return s.hiddenName(h.Trunk, len(s.Trunks[h.Trunk].hidden()))
 	case s.isQ():
 		return "q_net.0"
 	case h.Name == "pi":

@@ -16,11 +16,12 @@ func TestForwardAgainstDefinition(t *testing.T) {
 	bytesMLP := qSpec(env.ObsSpec{Shape: []int{3, 5, 4}}, 2, Trunk{Arch: "mlp"})
 	linear := qSpec(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 1, Trunk{Arch: "mlp", Hidden: []int{}})
 	onEveryISA(t, func(t *testing.T) {
-		for _, s := range []Spec{smallNature(), smallMLP(), bytesMLP, linear, twoMLPs(), oneCNN()} {
+		for _, s := range append(norms(smallNature(), smallMLP(), bytesMLP, linear, twoMLPs(), oneCNN()), smallNature(), smallMLP(), bytesMLP, linear, twoMLPs(), oneCNN()) {
 			n := mustNetwork(t, s, 5)
 			r := rng.New(1, "test", 0)
 			for seed, rows := range []int{5, 1, 3, 5, 2} { // another set each time: nothing may linger
 				p, obs := mustInit(t, s, uint64(seed)), randomObs(s, r, rows)
+				p.stirNorms(r)
 				out, err := n.Forward(p, obs, rows)
 				if err != nil {
 					t.Fatal(err)
@@ -48,7 +49,7 @@ func TestForwardAgainstDefinition(t *testing.T) {
 // and in a network of any capacity.
 func TestRowsAreIndependent(t *testing.T) {
 	onEveryISA(t, func(t *testing.T) {
-		for _, s := range []Spec{smallNature(), smallMLP(), twoMLPs(), oneCNN()} {
+		for _, s := range append(norms(oneCNN(), smallMLP()), smallNature(), smallMLP(), twoMLPs(), oneCNN()) {
 			const most = 19
 			p, obs := mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), most)
 			one := mustNetwork(t, s, 1)

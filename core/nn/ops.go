@@ -15,7 +15,8 @@ import (
 //	db = Σ dz             outputOf hands out the second
 //	dx = dz·w             and the third, unless x is the observation
 //
-// Each exists once, for convolutions and dense layers alike.
+// Each exists once, for convolutions and dense layers alike. norm.go has the ops of
+// a normalisation, which takes over the activation of the layer below it.
 
 // layerOp has the inputs x, w, b.
 type layerOp struct {

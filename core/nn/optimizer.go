@@ -18,6 +18,12 @@ import (
 //	adam          PyTorch's Adam: m = β1 m + β1' g,                Beta1 .9, Beta2 .999, Eps 1e-8
 //	              v = β2 v + β2' g²,
 //	              θ -= lr (m/(1-β1^t)) / (sqrt(v/(1-β2^t)) + eps)
+//	radam         PyTorch's RAdam (Liu et al. 2020), without        Beta1 .9, Beta2 .999, Eps 1e-8
+//	              weight decay: m and v as adam's, r_t = 2/β2' - 1 -
+//	              2t β2^t/(1-β2^t); where r_t is above 5
+//	              θ -= lr m/(1-β1^t) R sqrt(1-β2^t)/(sqrt(v) + eps)
+//	              with R² = (r_t-4)(r_t-2)r_∞ / ((r_∞-4)(r_∞-2)r_t),
+//	              else θ -= lr m/(1-β1^t)
 //	adagrad       PyTorch's Adagrad: s += g²,                      Eps 1e-10
 //	              θ -= lr g / (sqrt(s) + eps)
 //	rmsprop       PyTorch's RMSprop: s = d s + d' g²,              Decay .99, Eps 1e-8
@@ -38,8 +44,8 @@ type OptimizerConfig struct {
 	Name     string
 	Eps      float64 // above 0
 	Decay    float64 // between 0 and 1; the RMSProps
-	Beta1    float64 // between 0 and 1; adam
-	Beta2    float64 // between 0 and 1; adam
+	Beta1    float64 // between 0 and 1; adam, radam
+	Beta2    float64 // between 0 and 1; adam, radam
 	Centered bool    // rmsprop; the other two RMSProps always are
 	// EpsInside puts Eps inside the root; rmsprop. The other two are what they are.
 	EpsInside bool
@@ -56,6 +62,7 @@ type rule struct {
 
 var rules = map[string]rule{
 	"adam":          {[]string{"m", "v"}, OptimizerConfig{Beta1: .9, Beta2: .999, Eps: 1e-8}, applyAdam},
+	"radam":         {[]string{"m", "v"}, OptimizerConfig{Beta1: .9, Beta2: .999, Eps: 1e-8}, applyRAdam},
 	"adagrad":       {[]string{"sum"}, OptimizerConfig{Eps: 1e-10}, applyAdaGrad},
 	"rmsprop":       {[]string{"square_avg"}, OptimizerConfig{Decay: .99, Eps: 1e-8}, applyRMSProp},
 	"rmsprop_mnih":  {[]string{"square_avg", "grad_avg"}, OptimizerConfig{Decay: .95, Eps: .01, Centered: true, EpsInside: true}, applyRMSProp},
@@ -169,6 +176,10 @@ func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64) {
 
 func applyAdam(o *optimizer, theta, grad []float32, lr float32) {
 	kernel.Adam(o.team, theta, grad, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
+}
+
+func applyRAdam(o *optimizer, theta, grad []float32, lr float32) {
+	kernel.RAdam(o.team, theta, grad, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
 }
 
 func applyAdaGrad(o *optimizer, theta, grad []float32, lr float32) {

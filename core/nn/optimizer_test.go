@@ -60,6 +60,10 @@ func TestThreeStepsByHand(t *testing.T) {
 			1 - 0.1*0.5/0.51,
 			1 - 0.1*0.5/0.51,
 			1 - 0.1*0.5/0.51 - 0.1*(0.25/0.875)/(math.Sqrt(0.109375/0.578125)+0.01)}},
+		// r_inf = 39, r_1 = 1, r_2 = 1.97, r_3 = 2.93: not above 5, so lr m/(1-.5^t).
+		{OptimizerConfig{Name: "radam", Beta1: 0.5, Beta2: 0.95, Eps: 0.01}, []float64{
+			1 - 0.1*0.5, 1 - 0.1*0.5, 1 - 0.1*0.5 - 0.1*(0.25/0.875)}},
+		{OptimizerConfig{Name: "radam"}, []float64{1 - 0.1*0.5}},
 		// The defaults, one step: m/(1-β1) = g and v/(1-β2) = g².
 		{OptimizerConfig{Name: "adam"}, []float64{1 - 0.1*0.5/(0.5+1e-8)}},
 		{OptimizerConfig{Name: "adagrad"}, []float64{1 - 0.1*0.5/(0.5+1e-10)}},
@@ -87,11 +91,54 @@ func TestThreeStepsByHand(t *testing.T) {
 	}
 }
 
+// Where RAdam begins to divide by the root of v: with the default beta2 at step 6, with
+// .8 at step 7, and with .6, whose r_inf is 4, never. Against PyTorch's formula in
+// float64, line by line.
+func TestRAdamRectifies(t *testing.T) {
+	for _, c := range []struct {
+		beta2 float64
+		first int // rectified step; 0: none
+	}{{0.999, 6}, {0.8, 7}, {0.6, 0}} {
+		onEveryISA(t, func(t *testing.T) {
+			o, theta := mustOptimizer(t, OptimizerConfig{Name: "radam", Beta2: c.beta2, Eps: 1e-3}, 1), flat(1)
+			r := rng.New(3, "test", 0)
+			var m, v, want float64
+			first := 0
+			for step := 1; step <= 40; step++ {
+				g := float32(r.Uniform(-1, 1))
+				if err := o.Apply(theta, []float32{g}, 1e-2); err != nil {
+					t.Fatal(err)
+				}
+				m = 0.9*m + 0.1*float64(g)
+				v = c.beta2*v + (1-c.beta2)*float64(g)*float64(g)
+				correction1, correction2 := 1-math.Pow(0.9, float64(step)), 1-math.Pow(c.beta2, float64(step))
+				far := 2/(1-c.beta2) - 1
+				rho := far - 2*float64(step)*math.Pow(c.beta2, float64(step))/correction2
+				by := 1.0
+				if rho > 5 {
+					if first == 0 {
+						first = step
+					}
+					rect := math.Sqrt((rho - 4) * (rho - 2) * far / ((far - 4) * (far - 2) * rho))
+					by = rect * math.Sqrt(correction2) / (math.Sqrt(v) + 1e-3)
+				}
+				want -= 1e-2 * m / correction1 * by
+				if math.Abs(float64(theta.Host[0])-want) > 2e-7 {
+					t.Fatalf("beta2 %v, step %d: %v, want %v", c.beta2, step, theta.Host[0], want)
+				}
+			}
+			if first != c.first {
+				t.Errorf("beta2 %v: the first rectified step is %d, want %d", c.beta2, first, c.first)
+			}
+		})
+	}
+}
+
 // An optimiser restored from Step and State goes on with the same bits.
 func TestOptimizerStateIsAll(t *testing.T) {
 	const size = 37
 	for _, cfg := range []OptimizerConfig{
-		{Name: "adam"}, {Name: "adagrad"}, {Name: "rmsprop"}, {Name: "rmsprop", Centered: true}, {Name: "rmsprop", EpsInside: true, FirstAverage: 1}, {Name: "rmsprop_mnih"}, {Name: "rmsprop_keras"},
+		{Name: "adam"}, {Name: "radam"}, {Name: "radam", Beta2: 0.9}, {Name: "adagrad"}, {Name: "rmsprop"}, {Name: "rmsprop", Centered: true}, {Name: "rmsprop", EpsInside: true, FirstAverage: 1}, {Name: "rmsprop_mnih"}, {Name: "rmsprop_keras"},
 	} {
 		r := rng.New(1, "test", 0)
 		var grads [6][]float32
@@ -130,18 +177,18 @@ func TestOptimizerStateIsAll(t *testing.T) {
 
 func TestOptimizerErrors(t *testing.T) {
 	for want, cfg := range map[string]OptimizerConfig{
-		`optimizer.name: "sgd", must be one of adagrad, adam, rmsprop, rmsprop_keras, rmsprop_mnih`: {Name: "sgd"},
-		"optimizer.eps: -1, must be above 0 and at most 1e6":                                        {Name: "adam", Eps: -1},
-		"optimizer.eps: NaN, must be above 0 and at most 1e6":                                       {Name: "adam", Eps: math.NaN()},
-		"optimizer.eps: 1e-60, must be above 0 and at most 1e6":                                     {Name: "adam", Eps: 1e-60},
-		"optimizer.decay: 0.9, adam has no such setting":                                            {Name: "adam", Decay: 0.9},
-		"optimizer.decay: 1, must be above 0 and below 1":                                           {Name: "rmsprop", Decay: 1},
-		"optimizer.beta1: 0.9, rmsprop_mnih has no such setting":                                    {Name: "rmsprop_mnih", Beta1: 0.9},
-		"optimizer.beta2: -0.5, must be above 0 and below 1":                                        {Name: "adam", Beta2: -0.5},
-		"optimizer.centered: true, adagrad has no such setting":                                     {Name: "adagrad", Centered: true},
-		"optimizer.eps_inside: true, rmsprop_keras has no such setting":                             {Name: "rmsprop_keras", EpsInside: true},
-		"optimizer.first_average: 1, adam has no such setting":                                      {Name: "adam", FirstAverage: 1},
-		"optimizer.first_average: 2, must be 0 or 1":                                                {Name: "rmsprop", FirstAverage: 2},
+		`optimizer.name: "sgd", must be one of adagrad, adam, radam, rmsprop, rmsprop_keras, rmsprop_mnih`: {Name: "sgd"},
+		"optimizer.eps: -1, must be above 0 and at most 1e6":                                               {Name: "adam", Eps: -1},
+		"optimizer.eps: NaN, must be above 0 and at most 1e6":                                              {Name: "adam", Eps: math.NaN()},
+		"optimizer.eps: 1e-60, must be above 0 and at most 1e6":                                            {Name: "adam", Eps: 1e-60},
+		"optimizer.decay: 0.9, adam has no such setting":                                                   {Name: "adam", Decay: 0.9},
+		"optimizer.decay: 1, must be above 0 and below 1":                                                  {Name: "rmsprop", Decay: 1},
+		"optimizer.beta1: 0.9, rmsprop_mnih has no such setting":                                           {Name: "rmsprop_mnih", Beta1: 0.9},
+		"optimizer.beta2: -0.5, must be above 0 and below 1":                                               {Name: "adam", Beta2: -0.5},
+		"optimizer.centered: true, adagrad has no such setting":                                            {Name: "adagrad", Centered: true},
+		"optimizer.eps_inside: true, rmsprop_keras has no such setting":                                    {Name: "rmsprop_keras", EpsInside: true},
+		"optimizer.first_average: 1, adam has no such setting":                                             {Name: "adam", FirstAverage: 1},
+		"optimizer.first_average: 2, must be 0 or 1":                                                       {Name: "rmsprop", FirstAverage: 2},
 	} {
 		if _, err := mustCPU(t, 1).Optimizer(cfg, 1); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %q", err, want)

@@ -22,6 +22,8 @@ type torchCase struct {
 	Hidden     []int
 	HiddenV    []int `json:"hidden_v"`
 	Activation string
+	Norm       string
+	NormEps    float64 `json:"norm_eps"`
 	Batch      int
 	Loss       struct {
 		Kind, Reduction string
@@ -64,11 +66,12 @@ func hashUniform(key uint32, i int, low, high float64) float32 {
 }
 
 func (c *torchCase) spec() Spec {
-	trunk := Trunk{Arch: c.Arch, Hidden: c.Hidden, Activation: c.Activation}
+	trunk := Trunk{Arch: c.Arch, Hidden: c.Hidden, Activation: c.Activation, Norm: c.Norm, NormEps: c.NormEps}
+	of := func(hidden []int) Trunk { t := trunk; t.Hidden = hidden; return t }
 	s := qSpec(env.ObsSpec{Shape: c.Obs}, c.Actions, trunk)
 	switch {
 	case c.Loss.Kind == "actor_critic" && c.HiddenV != nil:
-		s = actorCritic(s.Obs, c.Actions, trunk, Trunk{Arch: c.Arch, Hidden: c.HiddenV, Activation: c.Activation})
+		s = actorCritic(s.Obs, c.Actions, trunk, of(c.HiddenV))
 	case c.Loss.Kind == "actor_critic":
 		s = actorCritic(s.Obs, c.Actions, trunk)
 	}
@@ -86,19 +89,24 @@ func (c *torchCase) loss() Loss {
 }
 
 func (c *torchCase) params(t *testing.T, key uint32) *Params {
-	l, err := c.spec().Layout()
+	spec := c.spec()
+	l, err := spec.Layout()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := NewParams(l)
-	fanIn := 0
+	layers, _ := spec.layers()
 	for i, part := range l.Params {
-		if len(part.Shape) > 1 {
-			fanIn = part.Size / part.Shape[0]
+		y := layers[i/2]
+		low, high := -0.5, 0.5 // a norm's biases
+		if y.norm == nil {
+			high = math.Pow(float64(y.fanIn()), -0.5)
+			low = -high
+		} else if i%2 == 0 { // and scales
+			low, high = 0.5, 1.5
 		}
-		bound := math.Pow(float64(fanIn), -0.5)
 		for j := range p.view(part) {
-			p.view(part)[j] = hashUniform(key+uint32(i), j, -bound, bound)
+			p.view(part)[j] = hashUniform(key+uint32(i), j, low, high)
 		}
 	}
 	return p
@@ -213,12 +221,12 @@ func TestAgainstTorch(t *testing.T) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Cases) < 15 {
+	if len(file.Cases) < 21 {
 		t.Fatalf("%d cases in %s", len(file.Cases), path)
 	}
 	onEveryISA(t, func(t *testing.T) {
 		for _, c := range file.Cases {
-			name := c.Arch + " " + c.Loss.Kind + " " + c.Loss.Reduction + " " + c.Optimizer.Name
+			name := c.Arch + " " + c.Norm + " " + c.Loss.Kind + " " + c.Loss.Reduction + " " + c.Optimizer.Name
 			if c.Optimizer.Centered {
 				name += " centered"
 			}

@@ -84,6 +84,16 @@ type Trunk struct {
 	Hidden []int
 	// Activation is behind every layer: "relu" (also "") or, of mlp alone, "tanh".
 	Activation string
+	// Norm is what stands between every layer and its activation: nothing ("") or
+	// layer normalisation, with a scale and a bias that are learnt. "layer_channels"
+	// normalises the outputs of a convolution over the channels at each position, with
+	// parameters [C], as flax's LayerNorm does by default; "layer_all" over channels,
+	// rows and columns, with parameters [C, H, W], as PyTorch's LayerNorm([C, H, W]).
+	// Of a dense layer both normalise over all outputs. It is computed in float32.
+	Norm string `json:",omitempty"`
+	// NormEps is what Norm adds to the variance, 0 to 1; 0 stands for 1e-6 of
+	// "layer_channels" (flax's) and 1e-5 of "layer_all" (PyTorch's).
+	NormEps float64 `json:",omitempty"`
 }
 
 // Head is one dense layer on the features of a trunk, without an activation.
@@ -109,29 +119,40 @@ const (
 	tanh
 )
 
-// layer is one convolution or dense layer with its bias and activation. Behind a
-// convolution there is always a rectifier.
+// layer is one convolution, dense layer or normalisation with its activation. Each
+// has two parameters, a weight (of a normalisation the scale) and a bias. Behind a
+// convolution there is a rectifier or a normalisation.
 type layer struct {
-	name    string       // prefix of its two parameters
-	conv    *kernel.Conv // nil: a dense layer
-	in, out int          // floats a row
-	act     activation
-	gain    float64       // of orthogonal initial weights
-	dense   *kernel.Dense // nil: a convolution
-	from    int           // index of the layer whose output it reads; -1: the observation
-	head    bool
+	name      string       // prefix of its two parameters
+	conv      *kernel.Conv // nil: another kind
+	in, out   int          // floats a row
+	act       activation
+	gain      float64       // of orthogonal initial weights
+	dense     *kernel.Dense // nil: another kind
+	norm      *kernel.Norm  // nil: another kind
+	normShape []int         // of its parameters, where it is not [Channels]
+	from      int           // index of the layer whose output it reads; -1: the observation
+	head      bool
 }
 
 func (l *layer) weightShape() []int {
 	if c := l.conv; c != nil {
 		return []int{c.OutC, c.InC, c.Kernel, c.Kernel}
 	}
+	if l.norm != nil {
+		return l.biasShape()
+	}
 	return []int{l.out, l.in}
 }
 
-func (l *layer) biasLen() int {
-	if l.conv != nil {
+// units returns the channels of a convolution, the outputs of a dense layer, and
+// those of what a normalisation stands behind.
+func (l *layer) units() int {
+	switch {
+	case l.conv != nil:
 		return l.conv.OutC
+	case l.norm != nil:
+		return l.norm.Channels
 	}
 	return l.out
 }
@@ -145,8 +166,11 @@ func (l *layer) fanIn() int {
 
 // workspace is the scratch of a pass over so many rows.
 func (l *layer) workspace(rows int, team *kernel.Team) int {
-	if l.conv != nil {
+	switch {
+	case l.conv != nil:
 		return l.conv.Workspace(rows, team)
+	case l.norm != nil:
+		return l.norm.Workspace(rows, team)
 	}
 	return l.dense.Workspace(rows, team)
 }
@@ -199,10 +223,19 @@ func (s *Spec) layers() (list []layer, err error) {
 			return nil, err
 		}
 		last[i] = -1
-		list = slices.Grow(list, len(trunk)+len(s.Heads))
-		for _, l := range trunk {
+		list = slices.Grow(list, 2*len(trunk)+len(s.Heads))
+		add := func(l layer) {
 			l.from, last[i] = last[i], len(list)
 			list = append(list, l)
+		}
+		for _, l := range trunk {
+			if s.Trunks[i].Norm == "" {
+				add(l)
+				continue
+			}
+			plain, norm := s.Trunks[i].normalised(l)
+			add(plain)
+			add(norm)
 		}
 	}
 	for i, h := range s.Heads {
@@ -215,9 +248,10 @@ func (s *Spec) layers() (list []layer, err error) {
 	for i := range list {
 		l := &list[i]
 		l.gain = cmp.Or(l.gain, math.Sqrt2)
-		if l.conv != nil {
+		switch {
+		case l.conv != nil:
 			l.conv.Precision, l.conv.Portable = precision, portable
-		} else {
+		case l.norm == nil:
 			l.dense = &kernel.Dense{In: l.in, Out: l.out, ReLU: l.act == relu, Precision: precision, Portable: portable}
 		}
 	}
@@ -235,6 +269,12 @@ func (s *Spec) check() error {
 	for i, t := range s.Trunks {
 		if a := t.Activation; a != "relu" && a != "" && !(a == "tanh" && t.Arch == "mlp") {
 			return fmt.Errorf("%sactivation: %q, must be \"relu\", or \"tanh\" for mlp", s.prefix(i), a)
+		}
+		if n := t.Norm; n != "" && n != normChannels && n != normAll {
+			return fmt.Errorf("%snorm: %q, must be \"\", %q or %q", s.prefix(i), n, normChannels, normAll)
+		}
+		if e := t.NormEps; e != 0 && (t.Norm == "" || !(float32(e) > 0 && e <= 1)) {
+			return fmt.Errorf("%snorm_eps: %v, must be above 0 and at most 1, or 0 for norm's own; 0 without norm", s.prefix(i), e)
 		}
 		if !slices.ContainsFunc(s.Heads, func(h Head) bool { return h.Trunk == i }) {
 			return fmt.Errorf("trunks[%d]: no head is on it", i)

@@ -3,6 +3,7 @@ package nn
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,54 @@ action_net.bias [2]
 value_net.weight [1 5]
 value_net.bias [1]
 `, 20 + 12 + 6},
+		// As torch names the modules of Sequentials with a norm behind every layer.
+		{withNorm(atari(), "layer_all"), `features_extractor.cnn.0.weight [32 4 8 8]
+features_extractor.cnn.0.bias [32]
+features_extractor.cnn.1.weight [32 20 20]
+features_extractor.cnn.1.bias [32 20 20]
+features_extractor.cnn.3.weight [64 32 4 4]
+features_extractor.cnn.3.bias [64]
+features_extractor.cnn.4.weight [64 9 9]
+features_extractor.cnn.4.bias [64 9 9]
+features_extractor.cnn.6.weight [64 64 3 3]
+features_extractor.cnn.6.bias [64]
+features_extractor.cnn.7.weight [64 7 7]
+features_extractor.cnn.7.bias [64 7 7]
+features_extractor.linear.0.weight [512 3136]
+features_extractor.linear.0.bias [512]
+features_extractor.linear.1.weight [512]
+features_extractor.linear.1.bias [512]
+q_net.0.weight [6 512]
+q_net.0.bias [6]
+`, 1687206 + 2*(12800+5184+3136+512)},
+		{withNorm(actorCritic(env.ObsSpec{Shape: []int{2, 24, 20}}, 3, Trunk{Arch: "small_cnn"}), "layer_channels"), `features_extractor.cnn.0.weight [16 2 8 8]
+features_extractor.cnn.0.bias [16]
+features_extractor.cnn.1.weight [16]
+features_extractor.cnn.1.bias [16]
+features_extractor.cnn.3.weight [32 16 4 4]
+features_extractor.cnn.3.bias [32]
+features_extractor.cnn.4.weight [32]
+features_extractor.cnn.4.bias [32]
+features_extractor.linear.0.weight [256 32]
+features_extractor.linear.0.bias [256]
+features_extractor.linear.1.weight [256]
+features_extractor.linear.1.bias [256]
+action_net.weight [3 256]
+action_net.bias [3]
+value_net.weight [1 256]
+value_net.bias [1]
+`, 2064 + 8224 + 8448 + 771 + 257 + 2*(16+32+256)},
+		{withNorm(qSpec(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 2, Trunk{Arch: "mlp", Hidden: []int{9, 8}}), "layer_all"), `q_net.0.weight [9 4]
+q_net.0.bias [9]
+q_net.1.weight [9]
+q_net.1.bias [9]
+q_net.3.weight [8 9]
+q_net.3.bias [8]
+q_net.4.weight [8]
+q_net.4.bias [8]
+q_net.6.weight [2 8]
+q_net.6.bias [2]
+`, 45 + 18 + 80 + 16 + 18},
 	} {
 		l, err := c.spec.Layout()
 		if err != nil {
@@ -125,6 +174,11 @@ func TestImpossibleSpecs(t *testing.T) {
 		want string
 	}{
 		{qSpec(u8(4, 84, 84), 1, Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn" or "mlp"`},
+		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Norm: "layer"}), `norm: "layer", must be "", "layer_channels" or "layer_all"`},
+		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Norm: "layer_all", NormEps: -1e-5}), "norm_eps: -1e-05, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
+		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Norm: "layer_all", NormEps: math.NaN()}), "norm_eps: NaN, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
+		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Norm: "layer_all", NormEps: 1e-60}), "norm_eps: 1e-60, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
+		{qSpec(f32(4), 1, Trunk{Arch: "mlp", NormEps: 1e-5}), "norm_eps: 1e-05, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
 		{qSpec(f32(4), 0, Trunk{Arch: "mlp"}), "heads[0].out: 0, must be 1 to 65536"},
 		{qSpec(f32(4), 65537, Trunk{Arch: "mlp"}), "heads[0].out: 65537, must be 1 to 65536"},
 		{qSpec(f32(), 1, Trunk{Arch: "mlp"}), "obs.shape: [], must have at least one axis"},

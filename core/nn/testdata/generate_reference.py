@@ -2,7 +2,8 @@
 
     python generate_reference.py [output]        (needs torch and numpy)
 
-For each case, ten updates on ten batches: of DQN, or of advantage actor-critic.
+For each case, ten updates (or as many as it says) on as many batches: of DQN, or of
+advantage actor-critic.
 Weights and batches are not stored: both sides make them from the integer hash below. Of every gradient (of the first
 and the last update), of every parameter after the ten updates and of every array
 of optimiser state, the file holds the norm, the largest magnitude, and all
@@ -48,6 +49,29 @@ CNNS = {  # convolutions (outputs, kernel, stride), and the width of the dense l
 }
 
 
+class ChannelNorm(nn.Module):
+    """flax's LayerNorm: over the channels of [n, C, H, W] at each position."""
+
+    def __init__(self, channels, eps):
+        super().__init__()
+        self.weight, self.bias, self.eps = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels)), eps
+
+    def forward(self, x):
+        last = nn.functional.layer_norm(x.movedim(1, -1), self.weight.shape, self.weight, self.bias, self.eps)
+        return last.movedim(-1, 1)
+
+
+def norm(case, *shape):
+    """What stands between a layer with outputs of that shape and its activation."""
+    match case.get("norm"):
+        case None:
+            return []
+        case "layer_channels" if len(shape) == 3:
+            return [ChannelNorm(shape[0], case["norm_eps"])]
+        case _:
+            return [nn.LayerNorm(shape, case["norm_eps"])]
+
+
 class Trunk(nn.Module):
     """NatureCNN or its smaller kin, or Flatten without parameters."""
 
@@ -60,23 +84,31 @@ class Trunk(nn.Module):
             convolutions, self.width = CNNS[case["arch"]]
             layers, inputs = [], c
             for outputs, kernel, stride in convolutions:
-                layers += [nn.Conv2d(inputs, outputs, kernel, stride), nn.ReLU()]
+                h, w = (h - kernel) // stride + 1, (w - kernel) // stride + 1
+                layers += [nn.Conv2d(inputs, outputs, kernel, stride), *norm(case, outputs, h, w), nn.ReLU()]
                 inputs = outputs
             self.cnn = nn.Sequential(*layers, nn.Flatten())
-            flat = self.cnn(torch.zeros(1, c, h, w)).shape[1]
-            self.linear = nn.Sequential(nn.Linear(flat, self.width), nn.ReLU())
+            self.linear = nn.Sequential(nn.Linear(inputs * h * w, self.width), *norm(case, self.width), nn.ReLU())
 
     def forward(self, x):
         return self.linear(self.cnn(x)) if self.image else x.flatten(1)
 
 
 def fill(module, key):
-    """Overwrites the parameters with numbers of the hash."""
-    fan_in = 0
-    for i, p in enumerate(module.parameters()):
-        if p.dim() > 1:
-            fan_in = p[0].numel()
-        p.data = torch.from_numpy(uniform(key + i, p.numel(), -(fan_in**-0.5), fan_in**-0.5)).reshape(p.shape)
+    """Overwrites the parameters with numbers of the hash: a norm's scales are 0.5 to 1.5."""
+    fan_in, key = 0, key - 1
+    for layer in module.modules():
+        for p in layer.parameters(recurse=False):
+            key += 1
+            low, high = -0.5, 0.5
+            if isinstance(layer, nn.LayerNorm | ChannelNorm):
+                if p is layer.weight:
+                    low, high = 0.5, 1.5
+            else:
+                if p.dim() > 1:
+                    fan_in = p[0].numel()
+                low, high = -(fan_in**-0.5), fan_in**-0.5
+            p.data = torch.from_numpy(uniform(key, p.numel(), low, high)).reshape(p.shape)
 
 
 class QNet(nn.Module):
@@ -86,7 +118,7 @@ class QNet(nn.Module):
         widths = [self.features_extractor.width, *(case["hidden"] or [])]
         layers = []
         for i, o in itertools.pairwise(widths):
-            layers += [nn.Linear(i, o), nn.ReLU()]
+            layers += [nn.Linear(i, o), *norm(case, o), nn.ReLU()]
         self.q_net = nn.Sequential(*layers, nn.Linear(widths[-1], case["actions"]))
         fill(self, key)
 
@@ -104,7 +136,7 @@ class MlpExtractor(nn.Module):
         def trunk(widths):
             layers = []
             for i, o in zip([width, *widths], widths):
-                layers += [nn.Linear(i, o), activation()]
+                layers += [nn.Linear(i, o), *norm(case, o), activation()]
             return nn.Sequential(*layers)
 
         self.policy_net, self.value_net = trunk(case["hidden"]), trunk(case["hidden_v"])
@@ -222,6 +254,8 @@ def optimizer(case, params):
             return MnihRMSProp(params, case["lr"]), {"square_avg": "square_avg", "grad_avg": "grad_avg"}
         case "adam":
             return torch.optim.Adam(params, lr=case["lr"], eps=o["eps"]), {"m": "exp_avg", "v": "exp_avg_sq"}
+        case "radam":
+            return torch.optim.RAdam(params, lr=case["lr"], eps=o["eps"]), {"m": "exp_avg", "v": "exp_avg_sq"}
         case "adagrad":
             return torch.optim.Adagrad(params, lr=case["lr"]), {"sum": "sum"}
         case "rmsprop" if o.get("eps_inside"):
@@ -247,14 +281,15 @@ def run(case):
     names, params = zip(*method.net.named_parameters())
     opt, states = optimizer(case, params)
     out = dict(case, losses=[], parts=[], norms=[], gradients=[])
-    for step in range(STEPS):
+    steps = case.get("steps", STEPS)
+    for step in range(steps):
         loss, parts = method.loss(step)
         for p in params:
             p.grad = None
         loss.backward()
         out["losses"].append(float(loss.detach()))
         out["parts"].append(parts)
-        if step in (0, STEPS - 1):
+        if step in (0, steps - 1):
             out["gradients"].append({n: summary(p.grad) for n, p in zip(names, params)})
         if case["clip"]:
             out["norms"].append(float(nn.utils.clip_grad_norm_(params, case["clip"])))
@@ -317,6 +352,17 @@ def main():
     # As above: with SB3's eps of 1e-5, rounding noise of the Nature CNN takes full steps.
     smooth = {"optimizer": sb3["optimizer"] | {"eps": 1e-3}}
     cases += [nature | {"batch": 9} | sb3 | smooth, small | stooke_abbeel, small | tf_like | {"loss": sb3["loss"]}]
+    # Normalised networks and RAdam, which takes its first rectified step at number 6.
+    channels, every = {"norm": "layer_channels", "norm_eps": 1e-6}, {"norm": "layer_all", "norm_eps": 1e-5}
+    radam = huber_adam | {"optimizer": {"name": "radam", "eps": 1e-5}, "clip": 10}
+    cases += [
+        mlp | radam | {"steps": 25},
+        nature | every | radam | {"steps": 12},
+        small | channels | radam | {"steps": 12},
+        small | every | sb3 | {"optimizer": sb3["optimizer"] | {"eps": 1e-2}},
+        mlp | channels | radam | {"steps": 25},
+        two | every | sb3,
+    ]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")
