@@ -295,9 +295,10 @@ void paceline_kernel_td_targets(const struct paceline_kernels *k, float *targets
 }
 
 double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const int32_t *actions,
-                               const float *targets, ptrdiff_t n, ptrdiff_t width, int squared, float weight) {
+                               const float *targets, const float *weights, ptrdiff_t n, ptrdiff_t width, int squared,
+                               float weight) {
   double loss;
-  IN_OUR_MODE(loss = k->td_loss(dq, q, actions, targets, n, width, squared, weight));
+  IN_OUR_MODE(loss = k->td_loss(dq, q, actions, targets, weights, n, width, squared, weight));
   return loss;
 }
 

@@ -73,8 +73,8 @@ struct paceline_kernels {
   void (*tanh_backward)(float *dx, const float *y, const float *dy, ptrdiff_t n);
   void (*td_targets)(float *targets, const float *next, const float *rewards, const float *discounts, ptrdiff_t n,
                      ptrdiff_t width);
-  double (*td_loss)(float *dq, const float *q, const int32_t *actions, const float *targets, ptrdiff_t n,
-                    ptrdiff_t width, int squared, float weight);
+  double (*td_loss)(float *dq, const float *q, const int32_t *actions, const float *targets, const float *weights,
+                    ptrdiff_t n, ptrdiff_t width, int squared, float weight);
   void (*log_softmax)(float *y, const float *x, ptrdiff_t n, ptrdiff_t width);
   void (*actor_critic)(float *dlogits, float *dvalues, const float *logits, const float *values, const int32_t *actions,
                        const uint8_t *masks, const float *advantages, const float *returns, const float *weights,
@@ -177,7 +177,8 @@ void paceline_kernel_tanh_backward(const struct paceline_kernels *k, float *dx, 
 void paceline_kernel_td_targets(const struct paceline_kernels *k, float *targets, const float *next,
                                 const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width);
 double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const int32_t *actions,
-                               const float *targets, ptrdiff_t n, ptrdiff_t width, int squared, float weight);
+                               const float *targets, const float *weights, ptrdiff_t n, ptrdiff_t width, int squared,
+                               float weight);
 void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n,
                                  ptrdiff_t width);
 void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogits, float *dvalues, const float *logits,

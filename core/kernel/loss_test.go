@@ -12,6 +12,7 @@ type lossCase struct {
 	a                                        *arena
 	width                                    int
 	dq, q, next, rewards, discounts, targets []float32
+	weights                                  []float32 // nil: 1 each
 	actions                                  []int32
 	weight                                   float32
 	loss                                     float64
@@ -36,7 +37,7 @@ func tdCase(r *rand.Rand, rows, width int, size float32) *lossCase {
 
 func (l *lossCase) run(squared bool) {
 	TDTargets(l.targets, l.next, l.rewards, l.discounts, l.width)
-	l.loss = TDLoss(l.dq, l.q, l.actions, l.targets, l.width, squared, l.weight)
+	l.loss = TDLoss(l.dq, l.q, l.actions, l.targets, l.weights, l.width, squared, l.weight)
 }
 
 // Against the formulas in float64, and every path against the plain Go one.
@@ -46,6 +47,12 @@ func TestTDLoss(t *testing.T) {
 		for _, width := range []int{1, 2, 6, 18} {
 			for _, squared := range []bool{false, true} {
 				k := tdCase(r, rows, width, 1)
+				if width == 6 { // a third of the rows count for nothing, a third twice
+					k.weights = k.a.out("weights", rows)
+					for i := range k.weights {
+						k.weights[i] = float32(i % 3)
+					}
+				}
 				want, gradient := 0.0, make([]float64, rows*width)
 				small, large := 0, 0
 				for i, a := range k.actions {
@@ -60,8 +67,12 @@ func TestTDLoss(t *testing.T) {
 					} else {
 						small++
 					}
-					want += loss / float64(rows)
-					gradient[i*width+int(a)] = slope / float64(rows)
+					weight := 1.0
+					if k.weights != nil {
+						weight = float64(k.weights[i])
+					}
+					want += loss * weight / float64(rows)
+					gradient[i*width+int(a)] = slope * weight / float64(rows)
 				}
 				if rows >= 32 && !squared && (small < 3 || large < 3) {
 					t.Fatalf("%d small errors, %d large ones: the test shows little", small, large)
@@ -75,11 +86,11 @@ func TestTDLoss(t *testing.T) {
 					fill(k.targets, nan)
 					k.run(squared)
 					k.a.check(t)
-					if math.Abs(k.loss-want) > 1e-6*want {
+					if math.Abs(k.loss-want) > 1e-6*max(want, 1e-3) {
 						t.Errorf("loss %v, want %v", k.loss, want)
 					}
 					for i, g := range k.dq {
-						if math.Abs(float64(g)-gradient[i]) > 1e-6/float64(rows) {
+						if math.Abs(float64(g)-gradient[i]) > 2e-6/float64(rows) {
 							t.Errorf("gradient %d: %v, want %v", i, g, gradient[i])
 						}
 					}
@@ -92,6 +103,22 @@ func TestTDLoss(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A row of weight 0 counts for nothing, whatever it holds.
+func TestTDLossHoles(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		k := tdCase(rand.New(rand.NewPCG(35, 36)), 3, 2, 1)
+		k.weights = []float32{1, 0, 1}
+		k.run(true)
+		want, loss := slices.Clone(k.dq), k.loss
+		k.q[2], k.q[3], k.rewards[1] = nan, nan, nan
+		k.run(true)
+		sameBits(t, "gradient", k.dq, want)
+		if k.loss != loss || want[2] != 0 || want[3] != 0 || loss == 0 {
+			t.Errorf("loss %v with NaN in a hole, %v without; gradient %v", k.loss, loss, want)
+		}
+	})
 }
 
 // A NaN in any place shows in the loss; at the action's, in the gradient, too.
@@ -134,7 +161,7 @@ func TestHuberEdges(t *testing.T) {
 			{float32(math.Inf(1)), float32(math.Inf(1)), 1}, {float32(math.Inf(-1)), float32(math.Inf(1)), -1},
 		} {
 			dq := []float32{7}
-			if loss := TDLoss(dq, []float32{c.d}, []int32{0}, []float32{0}, 1, false, 1); float32(loss) != c.loss || dq[0] != c.slope {
+			if loss := TDLoss(dq, []float32{c.d}, []int32{0}, []float32{0}, nil, 1, false, 1); float32(loss) != c.loss || dq[0] != c.slope {
 				t.Errorf("error %v: loss %v and slope %v, want %v and %v", c.d, loss, dq[0], c.loss, c.slope)
 			}
 		}

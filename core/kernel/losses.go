@@ -68,16 +68,20 @@ func TDTargets(targets, next, rewards, discounts []float32, width int) {
 //
 //	d = q[i, actions[i]] - targets[i]
 //
-// and the loss d*d where squared, else d*d/2 where |d| < 1 and |d| - 1/2 elsewhere;
-// the result is the sum of the rows' losses in float64, times weight. q and dq are
+// and the loss d*d where squared, else d*d/2 where |d| < 1 and |d| - 1/2 elsewhere,
+// times weights[i] (nil: 1); the result is the sum of the rows' losses in float64, times
+// weight. A row of weight 0 counts for nothing, whatever its numbers are. q and dq are
 // [n, width]; actions are 0 to width-1. dq must not be q.
-func TDLoss(dq, q []float32, actions []int32, targets []float32, width int, squared bool, weight float32) float64 {
+func TDLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, weight float32) float64 {
 	n := len(actions)
 	atLeast("dq", len(dq), n*width)
 	atLeast("q", len(q), n*width)
 	atLeast("targets", len(targets), n)
+	if weights != nil {
+		atLeast("weights", len(weights), n)
+	}
 	checkActions(actions, width)
-	return current.Load().tdLoss(dq, q, actions, targets, width, squared, weight)
+	return current.Load().tdLoss(dq, q, actions, targets, weights, width, squared, weight)
 }
 
 // LogSoftmax overwrites the rows of y [n, width] with the logarithms of the

@@ -153,8 +153,8 @@ static TARGET void td_targets(float *targets, const float *next, const float *re
  * The loss and its gradient, row by row; see TDLoss. A row has as many elements as
  * there are actions: too few for vectors.
  */
-static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, const float *targets, ptrdiff_t n,
-                             ptrdiff_t width, int squared, float weight) {
+static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, const float *targets,
+                             const float *weights, ptrdiff_t n, ptrdiff_t width, int squared, float weight) {
   double sum = 0;
   for (ptrdiff_t i = 0; i < n; i++, q += width, dq += width) {
     const float d = q[actions[i]] - targets[i];
@@ -173,6 +173,11 @@ static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, 
       slope = d;
     }
     for (ptrdiff_t a = 0; a < width; a++) dq[a] = 0;
+    if (weights != NULL) {
+      if (weights[i] == 0) continue;
+      slope *= weights[i];
+      value *= weights[i];
+    }
     dq[actions[i]] = slope * weight;
     sum += value;
   }

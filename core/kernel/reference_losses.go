@@ -140,11 +140,18 @@ func refTDTargets(targets, next, rewards, discounts []float32, width int) {
 	}
 }
 
-func refTDLoss(dq, q []float32, actions []int32, targets []float32, width int, squared bool, weight float32) (sum float64) {
+func refTDLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, weight float32) (sum float64) {
 	clear(dq[:len(actions)*width])
 	for i, a := range actions {
 		at := i*width + int(a)
 		loss, slope := refLoss(q[at]-targets[i], squared)
+		if weights != nil {
+			if weights[i] == 0 {
+				continue
+			}
+			slope *= weights[i]
+			loss *= weights[i]
+		}
 		dq[at] = slope * weight
 		sum += float64(loss)
 	}

@@ -121,7 +121,7 @@ func randomBatch(s Spec, loss Loss, r *rng.Stream, n int) Batch {
 // lossOf is one that the heads of s allow.
 func lossOf(s Spec) Loss {
 	if s.Head("q") >= 0 {
-		return TD{"huber", "mean"}
+		return TD{Kind: "huber", Reduction: "mean"}
 	}
 	return ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5}
 }

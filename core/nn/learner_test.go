@@ -94,20 +94,27 @@ func naiveLoss(s Spec, loss Loss, p *Params, b *Batch) (sum float64) {
 	outputs := naiveOutputs(s, p, b.Obs, n)
 	switch loss := loss.(type) {
 	case TD:
-		width := s.Heads[0].Out
+		width, total := s.Heads[0].Out, 0.0
 		for i, a := range b.Actions {
-			d := outputs[0][i*width+int(a)] - float64(b.Columns[0][i])
+			d, w := outputs[0][i*width+int(a)]-float64(b.Columns[0][i]), 1.0
+			if loss.Weighted {
+				w = float64(b.Columns[1][i])
+			}
+			total += w
 			switch {
 			case loss.Kind == "squared":
-				sum += d * d
+				sum += w * d * d
 			case math.Abs(d) < 1:
-				sum += d * d / 2
+				sum += w * d * d / 2
 			default:
-				sum += math.Abs(d) - 0.5
+				sum += w * (math.Abs(d) - 0.5)
 			}
 		}
 		if loss.Reduction == "mean" {
-			sum /= float64(n)
+			sum /= total
+		}
+		if loss.Scale != 0 {
+			sum *= loss.Scale
 		}
 	case ActorCritic:
 		pi, v := s.Head("pi"), s.Head("v")
@@ -169,7 +176,8 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	mlp := func(activation string, hidden ...int) Trunk {
 		return Trunk{Arch: "mlp", Hidden: append([]int{}, hidden...), Activation: activation}
 	}
-	tds := []Loss{TD{"huber", "mean"}, TD{"huber", "sum"}, TD{"squared", "mean"}, TD{"squared", "sum"}}
+	tds := []Loss{TD{Kind: "huber", Reduction: "mean"}, TD{Kind: "huber", Reduction: "sum"}, TD{Kind: "squared", Reduction: "mean"}, TD{Kind: "squared", Reduction: "sum"},
+		TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: 0.5}, TD{Kind: "huber", Reduction: "sum", Weighted: true}}
 	acs := []Loss{ActorCritic{0, 0.5}, ActorCritic{0.1, 0.25}}
 	for _, c := range []struct {
 		name   string
@@ -276,7 +284,7 @@ func TestGradientIsDeterministic(t *testing.T) {
 func TestNaNReachesTheLoss(t *testing.T) {
 	s := smallMLP()
 	p := mustInit(t, s, 1)
-	for _, loss := range []Loss{TD{"huber", "mean"}, TD{"squared", "sum"}} {
+	for _, loss := range []Loss{TD{Kind: "huber", Reduction: "mean"}, TD{Kind: "squared", Reduction: "sum"}} {
 		b := randomBatch(s, loss, rng.New(3, "test", 0), 4)
 		for name, spoil := range map[string]*float32{"parameters": &p.named("q_net.4.bias")[b.Actions[2]], "target": &b.Columns[0][2]} {
 			was := *spoil
@@ -369,7 +377,7 @@ func TestTDTargets(t *testing.T) {
 
 func TestGradientErrors(t *testing.T) {
 	s := smallMLP()
-	loss := TD{"huber", "mean"}
+	loss := TD{Kind: "huber", Reduction: "mean"}
 	l, p := mustLearner(t, s, 2, loss), mustInit(t, s, 1)
 	other := s
 	other.Trunks = []Trunk{{Arch: "mlp", Hidden: []int{6, 7}}}
@@ -412,8 +420,9 @@ func TestGradientErrors(t *testing.T) {
 		loss Loss
 	}{
 		{"rows: 0, must be 1 to 65536", s, 0, loss},
-		{`loss.kind: "hubert", must be "huber" or "squared"`, s, 1, TD{"hubert", "mean"}},
-		{`loss.reduction: "", must be "mean" or "sum"`, s, 1, TD{"huber", ""}},
+		{`loss.kind: "hubert", must be "huber" or "squared"`, s, 1, TD{Kind: "hubert", Reduction: "mean"}},
+		{`loss.reduction: "", must be "mean" or "sum"`, s, 1, TD{Kind: "huber", Reduction: ""}},
+		{"loss.scale: -1, must be 0 to 1e6", s, 1, TD{Kind: "huber", Reduction: "sum", Scale: -1}},
 		{`heads: none is called "q", which the loss needs`, twoMLPs(), 1, loss},
 		{`heads: none is called "pi", which the loss needs`, s, 1, ActorCritic{}},
 		{`heads: "v" has 2 outputs, must be 1`, wide, 1, ActorCritic{}},

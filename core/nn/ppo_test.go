@@ -102,10 +102,10 @@ func TestMasksOfABatch(t *testing.T) {
 		}
 	}
 	q := smallMLP()
-	other := randomBatch(q, TD{"huber", "mean"}, rng.New(1, "test", 0), 2)
+	other := randomBatch(q, TD{Kind: "huber", Reduction: "mean"}, rng.New(1, "test", 0), 2)
 	other.Masks = make([]byte, 6)
 	qp := mustInit(t, q, 1)
-	if err := mustLearner(t, q, 2, TD{"huber", "mean"}).Gradient(qp, other, make([]float32, len(qp.Host)), &Report{}); err == nil || !strings.Contains(err.Error(), `without a head "pi"`) {
+	if err := mustLearner(t, q, 2, TD{Kind: "huber", Reduction: "mean"}).Gradient(qp, other, make([]float32, len(qp.Host)), &Report{}); err == nil || !strings.Contains(err.Error(), `without a head "pi"`) {
 		t.Errorf("error %v", err)
 	}
 }

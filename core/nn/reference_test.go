@@ -85,7 +85,7 @@ func (c *torchCase) loss() Loss {
 	if c.Loss.Kind == "actor_critic" {
 		return ActorCritic{EntropyCoef: c.Loss.EntropyCoef, ValueCoef: c.Loss.ValueCoef}
 	}
-	return TD{c.Loss.Kind, c.Loss.Reduction}
+	return TD{Kind: c.Loss.Kind, Reduction: c.Loss.Reduction}
 }
 
 func (c *torchCase) params(t *testing.T, key uint32) *Params {

@@ -208,7 +208,7 @@ func TestImpossibleSpecs(t *testing.T) {
 		_, layoutErr := c.spec.Layout()
 		_, initErr := c.spec.InitialParams(rng.New(1, "weights", 0))
 		_, netErr := mustCPU(t, 1).Network(c.spec, 1)
-		_, learnErr := mustCPU(t, 1).Learner(c.spec, 1, TD{"huber", "mean"})
+		_, learnErr := mustCPU(t, 1).Learner(c.spec, 1, TD{Kind: "huber", Reduction: "mean"})
 		for _, err := range []error{layoutErr, initErr, netErr, learnErr} {
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/kernel"
@@ -17,6 +18,11 @@ type TD struct {
 	Kind string
 	// Reduction over the batch: "mean" (PyTorch, Keras) or "sum" (Mnih et al.).
 	Reduction string
+	// Weighted adds a column of weights, by which rows count in the sum and in the mean: 0
+	// for a row that is no step.
+	Weighted bool
+	// Scale multiplies the loss; 0 stands for 1.
+	Scale float64
 }
 
 // TDTargets overwrites targets with the column of TD: rewards[i] + discounts[i] *
@@ -50,9 +56,13 @@ func TDTargetsAt(targets, next []float32, actions []int32, rewards, discounts []
 	return nil
 }
 
-// Columns returns "target".
+// Columns returns "target" and, where the loss is Weighted, "weight".
 func (l TD) Columns() []Column {
-	return []Column{{"target", "what Q(s, a) should be"}}
+	list := []Column{{"target", "what Q(s, a) should be"}}
+	if l.Weighted {
+		list = append(list, Column{"weight", "what the row counts: 0 for a row that is no step"})
+	}
+	return list
 }
 
 // Parts returns nothing: the loss is one number.
@@ -66,24 +76,40 @@ func (l TD) Build(in *Inputs) (*G.Node, error) {
 	if l.Reduction != "mean" && l.Reduction != "sum" {
 		return nil, fmt.Errorf("loss.reduction: %q, must be \"mean\" or \"sum\"", l.Reduction)
 	}
+	if !(l.Scale >= 0 && l.Scale <= 1e6) {
+		return nil, fmt.Errorf("loss.scale: %v, must be 0 to 1e6", l.Scale)
+	}
 	q, width, err := in.Head("q")
 	if err != nil {
 		return nil, err
 	}
-	op := &tdOp{base: newBase("td_loss", nil, q, in.Actions, in.Columns[0]), loss: l, width: width, out: G.NewF32(0)}
-	return G.ApplyOp(op, q, in.Actions, in.Columns[0])
+	inputs := append(G.Nodes{q, in.Actions}, in.Columns...)
+	op := &tdOp{base: newBase("td_loss", nil, inputs...), loss: l, width: width, out: G.NewF32(0)}
+	return G.ApplyOp(op, inputs...)
 }
 
-// weight is what the reduction multiplies each row by.
-func (l TD) weight(rows int) float32 {
-	if l.Reduction == "mean" {
-		return 1 / float32(rows)
+// weight is what the reduction and Scale multiply each row by; weights: of the rows, nil for
+// 1 each.
+func (l TD) weight(rows int, weights []float32) float32 {
+	scale := cmp.Or(l.Scale, 1)
+	if l.Reduction != "mean" {
+		return float32(scale)
 	}
-	return 1
+	total := float64(rows)
+	if weights != nil {
+		total = 0
+		for _, w := range weights {
+			total += float64(w)
+		}
+	}
+	if total == 0 {
+		return 0
+	}
+	return float32(scale) / float32(total)
 }
 
-// tdOp has the inputs q [n, width], actions [n] (int32) and targets [n]. Its output
-// is the scalar loss; it computes the gradient for q in the same pass.
+// tdOp has the inputs q [n, width], actions [n] (int32), targets [n] and, where the loss is
+// Weighted, weights [n]. Its output is the scalar loss; it computes the gradient for q in the same pass.
 type tdOp struct {
 	base
 	loss  TD
@@ -92,13 +118,13 @@ type tdOp struct {
 	dq    *tensor.Dense
 }
 
-func (o *tdOp) DiffWRT(int) []bool { return []bool{true, false, false} }
+func (o *tdOp) DiffWRT(inputs int) []bool { return append([]bool{true}, make([]bool, inputs-1)...) }
 
 func (o *tdOp) SymDiff(in G.Nodes, loss, grad *G.Node) (G.Nodes, error) {
 	op := newLossGradient(o.name+".q'", in[0], loss, grad)
 	o.dq = op.value
 	dq, err := G.ApplyOp(op, loss, grad)
-	return G.Nodes{dq, nil, nil}, err
+	return append(G.Nodes{dq}, make(G.Nodes, len(in)-1)...), err
 }
 
 func (o *tdOp) Do(in ...G.Value) (G.Value, error) {
@@ -106,7 +132,11 @@ func (o *tdOp) Do(in ...G.Value) (G.Value, error) {
 	if err := checkActions(actions, o.width); err != nil {
 		return nil, err
 	}
-	*o.out = G.F32(kernel.TDLoss(o.dq.Float32s(), floats(in[0]), actions, floats(in[2]), o.width, o.loss.Kind == "squared", o.loss.weight(len(actions))))
+	var weights []float32
+	if o.loss.Weighted {
+		weights = floats(in[3])
+	}
+	*o.out = G.F32(kernel.TDLoss(o.dq.Float32s(), floats(in[0]), actions, floats(in[2]), weights, o.width, o.loss.Kind == "squared", o.loss.weight(len(actions), weights)))
 	return o.out, nil
 }
 

@@ -18,7 +18,7 @@ var precisions = []Precision{FP32, BF16}
 func newUpdate(t testing.TB, s Spec, rows, n int) func() {
 	t.Helper()
 	d := mustCPU(t, n)
-	loss := TD{"huber", "mean"}
+	loss := TD{Kind: "huber", Reduction: "mean"}
 	l, err := d.Learner(s, rows, loss)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestBF16IsNear(t *testing.T) {
 	onEveryISA(t, func(t *testing.T) {
 		for _, s := range append(norms(smallNature(), wide()), smallNature(), wide()) {
 			const rows = 16
-			loss := TD{"huber", "mean"}
+			loss := TD{Kind: "huber", Reduction: "mean"}
 			batch := randomBatch(s, loss, rng.New(1, "test", 0), rows)
 			var q, grad [2][]float32
 			for i, p := range precisions {
