@@ -1,12 +1,12 @@
 package ppo
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
-	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
@@ -16,14 +16,12 @@ import (
 // minibatches of the rollout's steps in a shuffled order.
 type PPO struct {
 	onpolicy.Run
-	cfg      Config // resolved
-	learner  nn.Learner
-	batch    nn.Batch // of one minibatch
-	perEpoch int      // minibatches
+	cfg         Config // resolved
+	learner     nn.Learner
+	minibatches *onpolicy.Minibatches
+	perEpoch    int // of them
 
-	logProb, value int     // the rollout's columns
-	order          []int32 // of the rollout's steps, in the epoch shuffled
-	shuffled       int64
+	logProb, value int // the rollout's columns
 	latest         means
 }
 
@@ -67,10 +65,8 @@ func memoryOf(s *train.Setup) ([]limits.Part, error) {
 		return nil, err
 	}
 	list, err := run.Memory(s)
-	rows := int64(c.BatchSize)
-	perRow := int64(s.Spec.Obs.Bytes() + 4 + 4*columns + s.Spec.Action.N)
-	order := int64(c.NSteps) * int64(c.NumEnvs) * 4
-	return append(list, limits.Part{Setting: "batch_size", Bytes: rows*perRow + order}), err
+	own := onpolicy.MinibatchesBytes(s.Spec, c.BatchSize, columns, c.NSteps*c.NumEnvs)
+	return append(list, limits.Part{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: own}), err
 }
 
 func newPPO(s *train.Setup) (train.Method, error) {
@@ -79,22 +75,16 @@ func newPPO(s *train.Setup) (train.Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, recorded := cfg.BatchSize, (&policy.Softmax{}).Columns()
+	recorded := run.Chooser.Columns()
 	p := &PPO{
-		cfg: *cfg, perEpoch: run.Minibatches / cfg.NEpochs, order: make([]int32, 0, cfg.NSteps*cfg.NumEnvs),
+		cfg: *cfg, perEpoch: run.Minibatches / cfg.NEpochs,
 		logProb: slices.Index(recorded, "log_prob"), value: slices.Index(recorded, rollout.ColumnValue),
-		batch: nn.Batch{Obs: make([]byte, rows*s.Spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)},
-	}
-	if s.Spec.Masks {
-		p.batch.Masks = make([]byte, rows*s.Spec.Action.N)
-	}
-	for c := range p.batch.Columns {
-		p.batch.Columns[c] = make([]float32, rows)
 	}
 	if err := p.Init(s, run, p); err != nil {
 		return nil, err
 	}
-	p.learner, err = s.Device.Learner(run.Net, rows, nn.PPO{EntropyCoef: cfg.EntCoef, ValueCoef: cfg.VfCoef, Largest: cfg.ClipRangeVfLargest})
+	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, uint64(cfg.Seed), cfg.BatchSize, columns, columnWeight)
+	p.learner, err = s.Device.Learner(run.Net, cfg.BatchSize, nn.PPO{EntropyCoef: cfg.EntCoef, ValueCoef: cfg.VfCoef, Largest: cfg.ClipRangeVfLargest})
 	return p, err
 }
 

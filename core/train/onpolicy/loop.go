@@ -60,7 +60,7 @@ func (r *Run) choose(p *train.Pause) error {
 	if err := r.Settle(p); err != nil {
 		return err
 	}
-	err := r.Actors.Choose(r.Clock.Steps, &r.softmax, true)
+	err := r.Actors.Choose(r.Clock.Steps, r.cfg.Chooser, true)
 	r.Host.Lap(&r.Host.Act)
 	return err
 }

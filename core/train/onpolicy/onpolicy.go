@@ -36,9 +36,15 @@ import (
 
 // Config is what a method brings.
 type Config struct {
-	Net        nn.Spec // with the heads "pi" and "v"
-	NetSetting string  // what decides about its size, for errors: "policy: MlpPolicy"
-	Horizon    int     // rounds of a rollout: n_steps
+	Net        nn.Spec
+	NetSetting string // what decides about its size, for errors: "policy: MlpPolicy"
+	// Policy says how Theta acts for whoever has a copy of it; its Set, Env and Net are Run's
+	// to fill in. Chooser chooses while learning, and Value is V of every row by what Theta
+	// computed of it, in memory that is used until the next call; rollouts record it.
+	Policy  policy.Spec
+	Chooser policy.Chooser
+	Value   func(nn.Outputs) []float32
+	Horizon int // rounds of a rollout: n_steps
 	// Batch is the rows of a minibatch, Minibatches how many an update has at most.
 	Batch, Minibatches int
 	Optimizer          nn.OptimizerConfig
@@ -77,11 +83,10 @@ type Run struct {
 	Report    nn.Report // of the latest update
 	Clock     Clock
 
-	cfg     Config
-	method  Method
-	policy  policy.Spec
-	softmax policy.Softmax
-	units   *train.Units
+	cfg    Config
+	method Method
+	policy policy.Spec
+	units  *train.Units
 	// minibatch is the next one of an update in progress; 0: none is.
 	minibatch int
 	err       error // ended training
@@ -104,13 +109,8 @@ type Clock struct {
 // set is the name of Theta.
 const set = "policy"
 
-func (c *Config) softmax() policy.Softmax {
-	return policy.Softmax{Pi: c.Net.Head("pi"), V: c.Net.Head("v")}
-}
-
 func (c *Config) rollout(spec env.Spec, envs int) rollout.Config {
-	softmax := c.softmax()
-	return rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: c.Horizon, Envs: envs, Masks: spec.Masks, Columns: softmax.Columns()}
+	return rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: c.Horizon, Envs: envs, Masks: spec.Masks, Columns: c.Chooser.Columns()}
 }
 
 // Memory lists what New will allocate, and a learner of a minibatch.
@@ -133,9 +133,9 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	envs := s.Common.NumEnvs
 	*r = Run{
-		Host: s.Host, Clock: c.clock(1), units: train.NewUnits(c.Net), cfg: c, method: m, softmax: c.softmax(),
-		policy: policy.Spec{Set: set, Env: s.Spec, Net: c.Net, Head: c.Net.Head("pi"), Kind: policy.Categorical},
+		Host: s.Host, Clock: c.clock(1), units: train.NewUnits(c.Net), cfg: c, method: m, policy: c.Policy,
 	}
+	r.policy.Set, r.policy.Env, r.policy.Net = set, s.Spec, c.Net
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 		return err
 	}
 	group := s.Group()
-	group.Sink, group.Columns, group.Joint, group.Acting = r.Rollout, len(r.softmax.Columns()), r.Network, r.Theta
+	group.Sink, group.Columns, group.Joint, group.Acting = r.Rollout, len(c.Chooser.Columns()), r.Network, r.Theta
 	r.Actors = actor.New(group)
 	return nil
 }
@@ -173,5 +173,5 @@ func (r *Run) Values(obs []byte, rows int) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return out.Values[r.softmax.V], nil
+	return r.cfg.Value(out), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -130,12 +131,17 @@ func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, err
 func (c *ActorCritic) Run(common *train.Common, s *train.Setup) (Config, error) {
 	net, err := c.Network(common, s.Spec)
 	return Config{
-		Net: net, NetSetting: "policy: " + common.Policy, Horizon: c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1, Optimizer: c.Optimizer(),
+		Net: net, NetSetting: "policy: " + common.Policy,
+		Policy: policy.Spec{Head: HeadPi, Kind: policy.Categorical}, Chooser: &policy.Softmax{Pi: HeadPi, V: HeadV}, Value: ValueHead,
+		Horizon: c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1, Optimizer: c.Optimizer(),
 		Rate: func(total int64) train.Schedule {
 			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)
 		},
 	}, err
 }
+
+// ValueHead is the head "v" of a network of ActorCritic's.
+func ValueHead(out nn.Outputs) []float32 { return out.Values[HeadV] }
 
 // Optimizer is what the settings ask for.
 func (c *ActorCritic) Optimizer() nn.OptimizerConfig {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
@@ -71,7 +72,8 @@ func (c *Config) run(s *train.Setup) onpolicy.Config {
 			Obs: s.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: c.NetArch, Activation: "tanh"}}, Init: "orthogonal",
 			Heads: []nn.Head{{Name: "pi", Out: s.Spec.Action.N, Gain: 0.01}, {Name: "v", Out: 1}}, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
 		},
-		NetSetting: fmt.Sprint("net_arch: ", c.NetArch), Horizon: c.NSteps, Batch: c.NSteps * c.NumEnvs, Minibatches: 1, Optimizer: nn.OptimizerConfig{Name: "adam"},
+		NetSetting: fmt.Sprint("net_arch: ", c.NetArch), Policy: policy.Spec{Head: onpolicy.HeadPi, Kind: policy.Categorical},
+		Chooser: &policy.Softmax{Pi: onpolicy.HeadPi, V: onpolicy.HeadV}, Value: onpolicy.ValueHead, Horizon: c.NSteps, Batch: c.NSteps * c.NumEnvs, Minibatches: 1, Optimizer: nn.OptimizerConfig{Name: "adam"},
 		Rate: func(total int64) train.Schedule { return train.Line(c.LearningRate, c.LearningRate, total) },
 	}
 }

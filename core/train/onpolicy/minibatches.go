@@ -1,0 +1,95 @@
+package onpolicy
+
+import (
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// Minibatches are the steps of a Run's rollout in a shuffled order, cut into batches of a
+// fixed number of rows. An epoch is one pass over them; each has an order of its own, stream e
+// of "minibatches" for the e-th epoch of the whole training.
+type Minibatches struct {
+	// Batch is the one at hand. Rows beyond its steps have weight 0.
+	Batch nn.Batch
+
+	run      *Run
+	seed     uint64
+	row      []float32 // of columns
+	weight   int       // the column of weights
+	order    []int32   // of the rollout's steps, in the epoch shuffled
+	shuffled int64
+}
+
+// MinibatchesBytes is the memory that NewMinibatches takes.
+func MinibatchesBytes(spec env.Spec, rows, columns, rolloutRows int) int64 {
+	return int64(rows)*int64(spec.Obs.Bytes()+4+4*columns+spec.Action.N) + 4*int64(rolloutRows)
+}
+
+// NewMinibatches returns batches of so many rows with so many columns, of which number weight
+// is what a row counts.
+func NewMinibatches(r *Run, spec env.Spec, seed uint64, rows, columns, weight int) *Minibatches {
+	m := &Minibatches{
+		run: r, seed: seed, row: make([]float32, columns), weight: weight,
+		Batch: nn.Batch{Obs: make([]byte, rows*spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)},
+	}
+	if spec.Masks {
+		m.Batch.Masks = make([]byte, rows*spec.Action.N)
+	}
+	for c := range m.Batch.Columns {
+		m.Batch.Columns[c] = make([]float32, rows)
+	}
+	return m
+}
+
+// Begin begins the next epoch.
+func (m *Minibatches) Begin() { m.run.Clock.Epochs++ }
+
+// Gather fills in Batch with the k-th of the epoch; columns writes those of a row of the
+// rollout but for its weight. It reports whether there is a step in it.
+func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
+	m.shuffle()
+	to, from := &m.Batch, m.run.Rollout.Batch()
+	size := len(to.Actions)
+	steps := m.order[min(k*size, len(m.order)):min((k+1)*size, len(m.order))]
+	obs, actions := len(to.Obs)/size, len(to.Masks)/size
+	for i := range size {
+		if i < len(steps) {
+			row := int(steps[i])
+			copy(to.Obs[i*obs:(i+1)*obs], from.Obs[row*obs:])
+			if actions > 0 {
+				copy(to.Masks[i*actions:(i+1)*actions], from.Masks[row*actions:])
+			}
+			to.Actions[i] = from.Actions[row]
+			columns(row, m.row)
+			m.row[m.weight] = 1
+		} else {
+			clear(to.Obs[i*obs : (i+1)*obs])
+			to.Actions[i] = 0
+			clear(m.row)
+		}
+		for c, v := range m.row {
+			to.Columns[c][i] = v
+		}
+	}
+	return len(steps) > 0
+}
+
+// shuffle fills in order for the epoch at hand, where it is not there already: a load may have
+// come between.
+func (m *Minibatches) shuffle() {
+	if m.shuffled == m.run.Clock.Epochs {
+		return
+	}
+	m.shuffled, m.order = m.run.Clock.Epochs, m.order[:0]
+	for k, w := range m.run.Rollout.Batch().Weights {
+		if w != 0 {
+			m.order = append(m.order, int32(k))
+		}
+	}
+	r := rng.New(m.seed, "minibatches", int(m.shuffled))
+	for k := len(m.order) - 1; k > 0; k-- {
+		other := r.Intn(k + 1)
+		m.order[k], m.order[other] = m.order[other], m.order[k]
+	}
+}
