@@ -11,6 +11,7 @@ import (
 	_ "github.com/paceline-rl/paceline/core/agents/a2c" // methods
 	_ "github.com/paceline-rl/paceline/core/agents/dqn"
 	_ "github.com/paceline-rl/paceline/core/agents/ppo"
+	_ "github.com/paceline-rl/paceline/core/agents/pqn"
 	_ "github.com/paceline-rl/paceline/core/env/builtin" // environments
 )
 

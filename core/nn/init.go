@@ -19,6 +19,9 @@ import (
 //	            is the root of 2 in trunks, Head.Gain in heads. The matrix is filled
 //	            with Gaussian numbers in row-major order and orthogonalised in
 //	            float64; its distribution is that of PyTorch's orthogonal_.
+//	he_normal   weights are Gaussian with the deviation gain/sqrt(n), cut off at twice
+//	            that and scaled so that it is their deviation after the cut, and biases
+//	            are 0: flax's he_normal, and with the gain 1 its lecun_normal.
 func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 	l, err := s.Layout()
 	if err != nil {
@@ -35,8 +38,13 @@ func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 			clear(bias)
 			continue
 		}
-		if s.Init == "orthogonal" {
+		switch s.Init {
+		case "orthogonal":
 			orthogonal(weight, len(weight)/y.fanIn(), y.fanIn(), y.gain, r)
+			clear(bias)
+			continue
+		case "he_normal":
+			truncatedGaussians(weight, y.gain/math.Sqrt(float64(y.fanIn())), r)
 			clear(bias)
 			continue
 		}
@@ -88,6 +96,19 @@ func orthogonal(w []float32, rows, cols int, gain float64, r *rng.Stream) {
 		for k := range x {
 			w[at(v, k)] = float32(gain * x[k])
 		}
+	}
+}
+
+// truncatedGaussians fills w with Gaussian numbers that are within two deviations, and have the
+// given deviation after that.
+func truncatedGaussians(w []float32, deviation float64, r *rng.Stream) {
+	const left = 0.87962566103423978 // the deviation of standard ones within two deviations
+	for i := range w {
+		x := gaussian(r)
+		for math.Abs(x) > 2 {
+			x = gaussian(r)
+		}
+		w[i] = float32(x * (deviation / left))
 	}
 }
 

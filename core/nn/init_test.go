@@ -40,7 +40,7 @@ func TestUniformInit(t *testing.T) {
 // Normalisations start as scale 1 and bias 0, and draw nothing: the other parameters
 // are those of the network without them.
 func TestInitOfNorms(t *testing.T) {
-	for _, init := range []string{"uniform", "orthogonal"} {
+	for _, init := range []string{"uniform", "orthogonal", "he_normal"} {
 		for _, plain := range []Spec{oneCNN(), twoMLPs()} {
 			plain.Init = init
 			want := mustInit(t, plain, 1)
@@ -190,5 +190,32 @@ func BenchmarkOrthogonalNature(b *testing.B) {
 	s.Init = "orthogonal"
 	for b.Loop() {
 		mustInit(b, s, 1)
+	}
+}
+
+// Layers' weights have the deviation of their gain over the root of their inputs and none
+// is beyond 2.3 of it; a head's gain is its own.
+func TestHeNormalInit(t *testing.T) {
+	s := smallNature()
+	s.Init, s.Heads[0].Gain = "he_normal", 1
+	p := mustInit(t, s, 1)
+	for k := 0; k < len(p.Layout.Params); k += 2 {
+		weight, bias := p.Layout.Params[k], p.Layout.Params[k+1]
+		fanIn := float64(weight.Size / weight.Shape[0])
+		want := math.Sqrt(2 / fanIn)
+		if k == len(p.Layout.Params)-2 {
+			want = math.Sqrt(1 / fanIn)
+		}
+		var largest, squares float64
+		for _, v := range p.view(weight) {
+			largest, squares = max(largest, math.Abs(float64(v))), squares+float64(v)*float64(v)
+		}
+		n := float64(weight.Size)
+		if got := math.Sqrt(squares / n); math.Abs(got/want-1) > 4/math.Sqrt(2*n) || largest > 2.28*want || largest < 1.5*want {
+			t.Errorf("%s: deviation %v and %v at most, want a deviation of %v", weight.Name, got, largest, want)
+		}
+		if slices.ContainsFunc(p.view(bias), func(v float32) bool { return v != 0 }) {
+			t.Errorf("%s is not 0", bias.Name)
+		}
 	}
 }

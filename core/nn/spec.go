@@ -49,8 +49,8 @@ type Spec struct {
 	Obs    env.ObsSpec
 	Trunks []Trunk // at least one; each under at least one head
 	Heads  []Head  // at least one
-	// Init says what fresh parameters are; see InitialParams. "uniform" (also "") or
-	// "orthogonal".
+	// Init says what fresh parameters are; see InitialParams. "uniform" (also ""),
+	// "orthogonal" or "he_normal".
 	Init      string
 	Precision Precision
 	// ISA is "auto" (also ""), the processor's best path, or "portable": layers whose
@@ -101,7 +101,7 @@ type Head struct {
 	Name  string // "q", "pi", "v"; names.go says what its parameters are called
 	Out   int    // outputs, 1 to MaxOutputs
 	Trunk int    // index in Spec.Trunks
-	// Gain scales its orthogonal initial weights; 0: as the trunks' layers.
+	// Gain scales its initial weights, where they are not uniform; 0: as the trunks' layers.
 	Gain float64
 }
 
@@ -127,7 +127,7 @@ type layer struct {
 	conv      *kernel.Conv // nil: another kind
 	in, out   int          // floats a row
 	act       activation
-	gain      float64       // of orthogonal initial weights
+	gain      float64       // of initial weights
 	dense     *kernel.Dense // nil: another kind
 	norm      *kernel.Norm  // nil: another kind
 	normShape []int         // of its parameters, where it is not [Channels]
@@ -260,8 +260,8 @@ func (s *Spec) layers() (list []layer, err error) {
 
 // check checks what does not depend on the observation.
 func (s *Spec) check() error {
-	if s.Init != "uniform" && s.Init != "orthogonal" && s.Init != "" {
-		return fmt.Errorf("init: %q, must be \"uniform\" or \"orthogonal\"", s.Init)
+	if s.Init != "uniform" && s.Init != "orthogonal" && s.Init != "he_normal" && s.Init != "" {
+		return fmt.Errorf("init: %q, must be \"uniform\", \"orthogonal\" or \"he_normal\"", s.Init)
 	}
 	if len(s.Trunks) == 0 || len(s.Heads) == 0 {
 		return fmt.Errorf("network: %d trunks and %d heads, must be at least one each", len(s.Trunks), len(s.Heads))

@@ -202,7 +202,7 @@ func TestImpossibleSpecs(t *testing.T) {
 		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: []Head{{Name: "q", Out: 1}, {Name: "q", Out: 1}}}, `heads[1].name: "q", must not be empty and not that of another head`},
 		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: []Head{{Name: "q", Out: 1}, {Name: "v", Out: 1, Trunk: 1}}}, "heads[1].trunk: 1, must be 0 to 0"},
 		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: []Head{{Name: "q", Out: 1, Gain: -1}}}, "heads[0].gain: -1, must be 0 to 1e6"},
-		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: make([]Head, 1), Init: "zeros"}, `init: "zeros", must be "uniform" or "orthogonal"`},
+		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: make([]Head, 1), Init: "zeros"}, `init: "zeros", must be "uniform", "orthogonal" or "he_normal"`},
 		{Spec{Precision: "fp64"}, `precision: "fp64", must be "fp32" or "bf16"`},
 	} {
 		_, layoutErr := c.spec.Layout()

@@ -49,13 +49,28 @@ type EpsilonGreedy struct {
 	Actions int
 	Head    int
 	Epsilon func(t int64) float64
+	// Value says that the largest output of all is recorded, as the state's value; outputs
+	// are needed at every step then.
+	Value bool
 }
 
-func (*EpsilonGreedy) Columns() []string { return nil }
+func (c *EpsilonGreedy) Columns() []string {
+	if c.Value {
+		return []string{"value"}
+	}
+	return nil
+}
 
-func (c *EpsilonGreedy) NeedsOutputs(t int64) bool { return c.Epsilon(t) < 1 }
+func (c *EpsilonGreedy) NeedsOutputs(t int64) bool { return c.Value || c.Epsilon(t) < 1 }
 
 func (c *EpsilonGreedy) Choose(t int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error {
+	if c.Value {
+		q, err := row.Head(c.Head)
+		if err != nil {
+			return err
+		}
+		to.Columns[0] = q[Argmax(q, nil)]
+	}
 	if r.Float64() < c.Epsilon(t) {
 		to.Action = env.RandomAction(c.Actions, mask, r)
 		return nil

@@ -41,12 +41,14 @@ if TYPE_CHECKING:
     from .errors import PacelineError, PacelineWarning
     from .policy import Evaluation, Policy
     from .ppo import PPO
+    from .pqn import PQN
     from .schedules import linear
 
 _WHERE = {
     "A2C": "a2c",
     "DQN": "dqn",
     "PPO": "ppo",
+    "PQN": "pqn",
     "Policy": "policy",
     "Evaluation": "policy",
     "linear": "schedules",
@@ -63,6 +65,7 @@ __all__ = [
     "DQN",
     "Evaluation",
     "PPO",
+    "PQN",
     "PacelineError",
     "PacelineWarning",
     "Policy",

@@ -66,6 +66,8 @@ class Checkpoints:
     @classmethod
     def _of_sb3(cls: Any, saved: Any, env: Any, keywords: dict[str, Any]) -> Any:
         """The model that one of stable-baselines3's files stands for; saved: a _sb3_file.Saved."""
+        if cls.METHOD == "pqn":
+            raise ConfigError("a file of stable-baselines3's, which has no PQN: must be one that PQN.save wrote")
         if saved.q_learning != (cls.METHOD == "dqn"):
             kinds = "Q-values", "a policy and values"
             raise ConfigError(

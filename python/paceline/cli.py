@@ -129,8 +129,9 @@ def _classes() -> dict[str, type[Trainer]]:
     from .a2c import A2C
     from .dqn import DQN
     from .ppo import PPO
+    from .pqn import PQN
 
-    return {cls.METHOD: cls for cls in (A2C, DQN, PPO)}
+    return {cls.METHOD: cls for cls in (A2C, DQN, PPO, PQN)}
 
 
 def _methods(args: argparse.Namespace) -> None:
@@ -185,7 +186,7 @@ def _known(keywords: Mapping[str, Any], known: list[str], what: str) -> None:
 def _train(args: argparse.Namespace) -> None:
     model_class = _classes().get(args.method)
     if model_class is None:
-        raise PacelineError(f"--method {args.method}: must be {' or '.join(_classes())}")
+        raise PacelineError(f"--method {args.method}: must be {' or '.join(', '.join(_classes()).rsplit(', ', 1))}")
     keywords = _keywords(args.set)
     if args.seed is not None:
         keywords["seed"] = args.seed

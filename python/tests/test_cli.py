@@ -33,7 +33,7 @@ def test_commands_that_list(process):
     assert re.search(r"^tuned .*CartPole-v1", presets, re.M) and "mnih2015" in presets
     assert re.search(r"^net_arch +128,128 +\(set\)$", process(call, "preset", "tuned", "CartPole-v1").stdout, re.M)
     refused = process(call, "train", "CartPole-v1", "--method", "sarsa", check=False)
-    assert refused.returncode == 1 and "--method sarsa: must be a2c, dqn or ppo" in refused.stderr
+    assert refused.returncode == 1 and "--method sarsa: must be a2c, dqn, ppo or pqn" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ PUBLIC = {
     "parameters": "Parameters",
     "policy": "Evaluation Policy",
     "ppo": "Hashes PPO settings",
+    "pqn": "Hashes PQN settings",
     "progress": "ProgressLine",
     "registration": "ATARI CLASSIC register spec",
     "sb3": "VecEnv",
@@ -117,7 +118,7 @@ def test_no_module_imports_itself_by_way_of_others():
 def test_public_names():
     import paceline
 
-    names = "A2C DQN Evaluation PPO PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
+    names = "A2C DQN Evaluation PPO PQN PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
     assert set(names.split()) == set(paceline.__all__)
     for name in paceline.__all__:
         assert getattr(paceline, name)

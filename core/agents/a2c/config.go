@@ -27,7 +27,7 @@ func (c *Config) resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
 		return nil, err
 	}
-	return nil, c.CheckRows(&c.Common)
+	return nil, onpolicy.CheckRows(c.NSteps, c.NumEnvs)
 }
 
 // run is the run that the settings ask for.

@@ -1,7 +1,7 @@
 package ppo
 
 import (
-	"fmt"
+	"errors"
 	"math"
 
 	"github.com/paceline-rl/paceline/core/nn"
@@ -55,21 +55,14 @@ func (c *Config) resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
 		return nil, err
 	}
-	if err := c.CheckRows(&c.Common); err != nil {
+	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs); err != nil {
 		return nil, err
 	}
 	rows := c.NSteps * c.NumEnvs
-	if c.BatchSize > rows {
-		notices = append(notices, fmt.Sprintf("batch_size: %d is more than n_steps * num_envs; minibatches are whole rollouts of %d steps", c.BatchSize, rows))
-		c.BatchSize = rows
-	}
 	if rows == 1 && c.NormalizeAdvantage {
-		return nil, fmt.Errorf("n_steps: 1, must be more with num_envs 1 and normalize_advantage: one advantage has no deviation")
+		return nil, errors.New("n_steps: 1, must be more with num_envs 1 and normalize_advantage: one advantage has no deviation")
 	}
-	if left := rows % c.BatchSize; left != 0 {
-		notices = append(notices, fmt.Sprintf("batch_size: %d does not divide n_steps * num_envs (%d); every epoch ends with a minibatch of %d steps", c.BatchSize, rows, left))
-	}
-	return notices, nil
+	return onpolicy.FitBatch(&c.BatchSize, rows), nil
 }
 
 // run is the run that the settings ask for.

@@ -129,6 +129,7 @@ func (r *Run) Learn(l nn.Learner, b nn.Batch) error {
 	if err := l.Gradient(r.Theta, b, r.Gradient, &r.Report); err != nil {
 		return err
 	}
+	r.reported = true
 	r.units.Look(l, r.Clock.Steps, b.Obs, len(b.Actions))
 	return nil
 }

@@ -84,7 +84,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 	if r.due() {
 		due += int64(r.cfg.Minibatches - r.minibatch)
 	}
-	if len(r.Report.Parts) > 0 {
+	if r.reported {
 		loss = r.Report.Loss
 	}
 	m.Due(due)

@@ -1,6 +1,8 @@
 package onpolicy
 
 import (
+	"fmt"
+
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -92,4 +94,25 @@ func (m *Minibatches) shuffle() {
 		other := r.Intn(k + 1)
 		m.order[k], m.order[other] = m.order[other], m.order[k]
 	}
+}
+
+// CheckRows refuses a rollout of more rows than there can be.
+func CheckRows(steps, envs int) error {
+	if most := nn.MaxRows / envs; steps > most {
+		return fmt.Errorf("n_steps: %d, must be at most %d with num_envs %d: n_steps * num_envs rows are one rollout of up to %d", steps, most, envs, nn.MaxRows)
+	}
+	return nil
+}
+
+// FitBatch makes a batch_size at most a rollout's rows, and returns what is worth saying about
+// it: where it was not, and where it does not divide them.
+func FitBatch(size *int, rows int) (notices []string) {
+	if *size > rows {
+		notices = append(notices, fmt.Sprintf("batch_size: %d is more than n_steps * num_envs; minibatches are whole rollouts of %d steps", *size, rows))
+		*size = rows
+	}
+	if left := rows % *size; left != 0 {
+		notices = append(notices, fmt.Sprintf("batch_size: %d does not divide n_steps * num_envs (%d); every epoch ends with a minibatch of %d steps", *size, rows, left))
+	}
+	return notices
 }

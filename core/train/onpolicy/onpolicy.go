@@ -80,7 +80,7 @@ type Run struct {
 	Network   nn.Network // of num_envs rows
 	Optimizer nn.Optimizer
 	Gradient  []float32
-	Report    nn.Report // of the latest update
+	Report    nn.Report // of the latest minibatch
 	Clock     Clock
 
 	cfg    Config
@@ -89,6 +89,7 @@ type Run struct {
 	units  *train.Units
 	// minibatch is the next one of an update in progress; 0: none is.
 	minibatch int
+	reported  bool  // Report is of one
 	err       error // ended training
 }
 

@@ -150,11 +150,3 @@ func (c *ActorCritic) Optimizer() nn.OptimizerConfig {
 	}
 	return nn.OptimizerConfig{Name: "rmsprop", Decay: c.RMSPropAlpha, Eps: c.RMSPropEps, EpsInside: c.RMSPropEpsInside, FirstAverage: float64(c.RMSPropFirst)}
 }
-
-// CheckRows refuses a rollout of more rows than there can be.
-func (c *ActorCritic) CheckRows(common *train.Common) error {
-	if most := nn.MaxRows / common.NumEnvs; c.NSteps > most {
-		return fmt.Errorf("n_steps: %d, must be at most %d with num_envs %d: n_steps * num_envs rows are one rollout of up to %d", c.NSteps, most, common.NumEnvs, nn.MaxRows)
-	}
-	return nil
-}

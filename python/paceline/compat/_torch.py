@@ -17,6 +17,8 @@ def policy(model: Trainer) -> Any:
         raise ConfigError("policy: needs torch (pip install torch); get_parameters has the weights as arrays")
     import torch
 
+    if model.METHOD == "pqn":
+        raise ConfigError("policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays")
     state = {name: torch.as_tensor(array) for name, array in model.get_parameters()["policy"].items()}
     if importlib.util.find_spec("stable_baselines3") is not None:
         made = _of_sb3(model)

@@ -1,0 +1,41 @@
+package pqn
+
+// This file is Algorithm 1 of Gallici et al. 2025 where it is not acting. doc.go lists its
+// symbols and closes what it leaves open. The loop is onpolicy.Run's:
+//
+//	for each episode do
+//	  for each i in I (in parallel) do
+//	    a ~ pi_explore(s), r ~ P_R, s' ~ P_S       choose, Actors.Round
+//	  after T steps of all of them:
+//	  compute R_lambda backward from R_T = max_a Q Update(0)
+//	  for number of epochs do
+//	    for number of minibatches do
+//	      theta <- theta - alpha grad (R - Q)^2    Update(0), Update(1), ...
+
+// Update is minibatch k of an update, counted through its epochs.
+func (p *PQN) Update(k int) (done bool, err error) {
+	if k == 0 {
+		// Generalised advantages of V = max Q, plus V, are R: see rollout.Finish.
+		if err := p.Rollout.Finish(p.cfg.Gamma, p.cfg.QLambda, p.Values); err != nil {
+			return false, err
+		}
+		p.latest = means{value: p.meanValue()}
+	}
+	k %= p.perEpoch
+	if k == 0 {
+		p.minibatches.Begin()
+	}
+	if !p.minibatches.Gather(k, p.columns) {
+		return false, nil // no step is left for it
+	}
+	if err := p.Step(p.learner, p.minibatches.Batch, p.cfg.MaxGradNorm); err != nil {
+		return false, err
+	}
+	p.latest.add(p.Report.Loss, p.Report.Norm)
+	return false, nil
+}
+
+// columns are those of a row of the rollout, but for its weight.
+func (p *PQN) columns(row int, to []float32) {
+	to[columnTarget] = p.Rollout.Batch().Returns[row]
+}

@@ -1,0 +1,66 @@
+package pqn
+
+import (
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// Every preset is a run without a notice, of the updates that its source does.
+func TestPresets(t *testing.T) {
+	updates := map[string]int{"pqn": 2 * 32, "pqn_cleanrl": 4 * 4}
+	for _, p := range Settings.Presets() {
+		envs := p.Envs
+		if envs == nil {
+			envs = []string{"CartPole-v1", "atari/pong"}
+		}
+		for _, id := range envs {
+			cfg := must(train.NewConfig("pqn"))(t)
+			check(t, cfg.Preset(p.Name, id))
+			c := cfg.Struct().(*Config)
+			if notices, err := c.resolve(); err != nil || notices != nil {
+				t.Errorf("%s for %s: %v, %v", p.Name, id, notices, err)
+			}
+			c.Policy = train.PolicyMLP
+			run := must(c.run(&train.Setup{Spec: (&traintest.Walk{}).Spec()}, &PQN{}))(t)
+			if want := updates[p.Name]; want != 0 && run.Minibatches != want {
+				t.Errorf("%s for %s: %d updates a rollout, want %d", p.Name, id, run.Minibatches, want)
+			}
+		}
+	}
+}
+
+// The defaults are the authors' settings, but for the number of environments.
+func TestDefaultsAreTheAuthors(t *testing.T) {
+	cfg := must(train.NewConfig("pqn"))(t)
+	for _, row := range authors {
+		if got := must(cfg.Get(row[0]))(t); got != row[1] && row[0] != "num_envs" && row[0] != "layer_norm_eps" {
+			t.Errorf("%s: %q, the authors have %q", row[0], got, row[1])
+		}
+	}
+}
+
+// The network has a norm behind every layer but the head.
+func TestNetworks(t *testing.T) {
+	image := env.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Action: env.ActionSpec{N: 6}}
+	for _, c := range []struct {
+		norm    string
+		eps     float64
+		numbers int // of a Nature CNN with 6 actions
+	}{
+		{"none", 0, 1687206},
+		{"none", 1e-3, 1687206}, // heeded where there is one
+		{"channels", 0, 1687206 + 2*(32+64+64+512)},
+		{"all", 1e-5, 1687206 + 2*(32*20*20+64*9*9+64*7*7+512)},
+	} {
+		cfg := *Settings.Defaults().Struct().(*Config)
+		cfg.LayerNorm, cfg.LayerNormEps = c.norm, c.eps
+		net := must(cfg.network(image))(t)
+		layout := must(net.Layout())(t)
+		if layout.Size != c.numbers {
+			t.Errorf("layer_norm %s: %d numbers, want %d", c.norm, layout.Size, c.numbers)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+// Package pqn is the parallelised Q-network: Gallici et al. 2025, "Simplifying Deep Temporal
+// Difference Learning" (Algorithm 1): Q-learning without a replay memory and without a target
+// network, which layer normalisation makes stable. The algorithm is in algorithm.go, to be
+// read beside the paper.
+//
+// # Names
+//
+//	paper         here                         what
+//	theta         PQN.Theta                    Q, a network with layer normalisation
+//	I             Config.NumEnvs               environments stepped together
+//	T             Config.NSteps                rounds of a rollout
+//	Q_lambda(s)   rollout.Batch.Returns        R_t = r_t + gamma (lambda R_t+1 + (1-lambda) max_a Q(s_t+1, a))
+//	lambda        Config.QLambda
+//	epsilon       Clock.Schedules["epsilon"]   falls over exploration_fraction of the run
+//	epochs        Config.NEpochs               passes over a rollout
+//
+// # An update
+//
+// After n_steps rounds the rollout is full. Its returns are computed once, backward, from the
+// Q-values that were recorded while acting and, for what lies behind its last step, from those
+// of the same parameters. Then, n_epochs times, its steps are shuffled and every batch_size of
+// them are one minibatch, the last one of what is left, with the loss
+//
+//	loss_coef mean((Q(s, a) - R)^2)
+//
+// loss_coef 1/2 is the authors', 1 CleanRL's. The gradient's norm is clipped before the step of
+// RAdam. The learning rate is read at the last step of the rollout.
+//
+// An end cuts the returns: behind a termination the value is 0, behind a truncation it is the
+// largest Q of the true last observation. (CleanRL's file lets the next episode's return
+// through a done, and takes a truncation for a termination: the preset pqn_cleanrl cuts.) A row
+// that only resets its environment (autoreset next_step) is no step: it is in no minibatch;
+// minibatches are of steps, so there may be fewer of them.
+//
+// # Time
+//
+// When an update is due, where Advance ends and what a Stop in mid-update leaves is
+// onpolicy.Run's: its documentation says so. Updates are those of minibatches.
+//
+// # Random numbers
+//
+// Environment i's stream "explore" gives one number for each step and a second one where the
+// action is random; "weights" gives the initial parameters; and stream e of "minibatches"
+// shuffles the e-th epoch of the whole training.
+//
+// # Goroutines
+//
+// A PQN belongs to its train.Trainer and is called by one goroutine at a time. The threads of
+// the budget step environments and share the layers' work; their number changes no result.
+package pqn

@@ -1,0 +1,141 @@
+package pqn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/limits"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
+)
+
+// PQN is train.Method by the parallelised Q-network: what every on-policy method has, acting by
+// epsilon and the largest Q, with minibatches of the rollout's steps in a shuffled order.
+type PQN struct {
+	onpolicy.Run
+	cfg         Config // resolved
+	learner     nn.Learner
+	minibatches *onpolicy.Minibatches
+	perEpoch    int       // of them
+	largest     []float32 // Q of each row of a forward pass
+	latest      means
+}
+
+// Columns of the loss, in the order of nn.TD's.
+const (
+	columnTarget = iota
+	columnWeight
+	columns
+)
+
+// head is that of Q, epsilon the name of its schedule.
+const (
+	head    = 0
+	epsilon = "epsilon"
+)
+
+func init() {
+	train.Register(&train.Definition{
+		Name:     "pqn",
+		Doc:      "parallelised Q-network: Q(lambda) with layer normalisation, without replay memory and target network",
+		Settings: Settings,
+		Common:   func(c any) *train.Common { return &c.(*Config).Common },
+		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
+		Shape:    []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "layer_norm", "num_envs"},
+		Memory:   memoryOf,
+		New:      newPQN,
+	})
+}
+
+// memoryOf lists what newPQN will allocate.
+func memoryOf(s *train.Setup) ([]limits.Part, error) {
+	c := s.Config.(*Config)
+	run, err := c.run(s, &PQN{})
+	if err != nil {
+		return nil, err
+	}
+	list, err := run.Memory(s)
+	own := onpolicy.MinibatchesBytes(s.Spec, c.BatchSize, columns, c.NSteps*c.NumEnvs)
+	return append(list, limits.Part{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: own}), err
+}
+
+func newPQN(s *train.Setup) (train.Method, error) {
+	cfg := s.Config.(*Config)
+	p := &PQN{}
+	run, err := cfg.run(s, p)
+	if err != nil {
+		return nil, err
+	}
+	p.cfg, p.perEpoch, p.largest = *cfg, run.Minibatches/cfg.NEpochs, make([]float32, cfg.NumEnvs)
+	if err := p.Init(s, run, p); err != nil {
+		return nil, err
+	}
+	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, uint64(cfg.Seed), cfg.BatchSize, columns, columnWeight)
+	p.learner, err = s.Device.Learner(run.Net, cfg.BatchSize, nn.TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: cfg.LossCoef})
+	return p, err
+}
+
+// run is the run that the settings ask for, of p.
+func (c *Config) run(s *train.Setup, p *PQN) (onpolicy.Config, error) {
+	net, err := c.network(s.Spec)
+	rows := c.NSteps * c.NumEnvs
+	return onpolicy.Config{
+		Net: net, NetSetting: "policy: " + c.Policy, Policy: policy.Spec{Head: head, Kind: policy.Greedy},
+		Chooser: &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Head: head, Epsilon: func(t int64) float64 { return p.Clock.Schedules[epsilon].At(t) }, Value: true},
+		Value:   p.values,
+		Horizon: c.NSteps, Batch: c.BatchSize, Minibatches: c.NEpochs * ((rows + c.BatchSize - 1) / c.BatchSize),
+		Optimizer: nn.OptimizerConfig{Name: "radam", Eps: c.RAdamEps},
+		Rate: func(total int64) train.Schedule {
+			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)
+		},
+		Schedules: []onpolicy.Schedule{{Name: epsilon, Most: 1, Of: func(total int64) train.Schedule {
+			return train.Line(c.ExplorationInitial, c.ExplorationFinal, int64(math.Round(c.ExplorationFraction*float64(total))))
+		}}},
+	}, err
+}
+
+// values are the largest Q of each row.
+func (p *PQN) values(out nn.Outputs) []float32 {
+	for i := range out.Rows {
+		q := out.Row(head, i)
+		p.largest[i] = q[policy.Argmax(q, nil)]
+	}
+	return p.largest[:out.Rows]
+}
+
+// meanValue is the mean of the recorded values over the rollout's steps.
+func (p *PQN) meanValue() float64 {
+	b, sum := p.Rollout.Batch(), 0.0
+	for k, v := range b.Columns[0] {
+		sum += float64(float64(b.Weights[k]) * float64(v))
+	}
+	return sum / float64(p.Rollout.Steps())
+}
+
+// means are those over an update's minibatches, as far as they are done; after a load, over
+// the rest of them.
+type means struct {
+	n                 int
+	loss, norm, value float64 // sums of the first two
+}
+
+func (m *means) add(loss, norm float64) {
+	m.n++
+	m.loss += loss
+	m.norm += norm
+}
+
+// Metrics reports numbers of this moment and of the latest update.
+func (p *PQN) Metrics(m *train.Metrics) {
+	p.Run.Metrics(m)
+	loss, norm, value := math.NaN(), math.NaN(), math.NaN()
+	if l := &p.latest; l.n > 0 {
+		loss, norm, value = l.loss/float64(l.n), l.norm/float64(l.n), l.value
+	}
+	m.Add("train/td_loss", "", "mean of the loss over the latest update's minibatches", loss)
+	m.Add("train/grad_norm", "", "Euclidean norm of the gradient before clipping, mean over the latest update's minibatches", norm)
+	m.Add("train/q_value", "", "mean of the largest Q-value over the latest update's rollout, as it was recorded", value)
+	m.Add("rollout/exploration_rate", "", "probability of a random action", p.Clock.Schedules[epsilon].At(p.Clock.Steps))
+}

@@ -1,0 +1,94 @@
+package pqn
+
+import (
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// authors is PQN as its authors' code has it for Atari games: 128 environments, 32 rounds, two
+// epochs of 32 minibatches, layer normalisation over channels, half of the squared error.
+var authors = []settings.Row{
+	{"num_envs", "128"},
+	{"policy", "auto"},
+	{"cnn", "nature"},
+	{"net_arch", "128,128"},
+	{"activation_fn", "relu"},
+	{"layer_norm", "channels"},
+	{"layer_norm_eps", "1e-06"},
+	{"init", "he_normal"},
+	{"learning_rate", "0.00025"},
+	{"learning_rate_final", ""},
+	{"learning_rate_schedule", ""},
+	{"n_steps", "32"},
+	{"batch_size", "128"},
+	{"n_epochs", "2"},
+	{"gamma", "0.99"},
+	{"q_lambda", "0.65"},
+	{"loss_coef", "0.5"},
+	{"max_grad_norm", "10"},
+	{"radam_eps", "1e-08"},
+	{"exploration_initial_eps", "1"},
+	{"exploration_final_eps", "0.001"},
+	{"exploration_fraction", "0.1"},
+}
+
+// cleanRL is pqn_atari_envpool.py of CleanRL, but that returns are cut at ends: eight
+// environments, 128 rounds, four epochs of four minibatches, layer normalisation over all
+// outputs, orthogonal initial weights, the whole squared error, a learning rate that falls.
+var cleanRL = append(slices.Clone(authors), []settings.Row{
+	{"num_envs", "8"},
+	{"net_arch", "120,84"},
+	{"layer_norm", "all"},
+	{"layer_norm_eps", "1e-05"},
+	{"init", "orthogonal"},
+	{"learning_rate_final", "0"},
+	{"n_steps", "128"},
+	{"batch_size", "256"},
+	{"n_epochs", "4"},
+	{"loss_coef", "1"},
+	{"exploration_final_eps", "0.01"},
+}...)
+
+// tuned holds settings that solve a built-in environment.
+var tuned = map[string][]settings.Row{
+	"CartPole-v1": append(slices.Clone(authors), []settings.Row{
+		{"num_envs", "8"},
+		{"n_steps", "64"},
+		{"batch_size", "64"},
+		{"n_epochs", "4"},
+		{"q_lambda", "0.95"},
+		{"learning_rate", "0.0005"},
+		{"learning_rate_final", "0"},
+		{"exploration_final_eps", "0.05"},
+		{"exploration_fraction", "0.3"},
+	}...),
+	"Catch-v0": append(slices.Clone(authors), []settings.Row{
+		{"num_envs", "8"},
+		{"cnn", "small"},
+		{"n_steps", "16"},
+		{"batch_size", "64"},
+		{"n_epochs", "4"},
+		{"learning_rate", "0.0005"},
+		{"learning_rate_final", "0"},
+		{"exploration_final_eps", "0.01"},
+		{"exploration_fraction", "0.3"},
+	}...),
+	"Bricks-v0": append(slices.Clone(authors), []settings.Row{
+		{"num_envs", "8"},
+		{"n_steps", "32"},
+		{"batch_size", "64"},
+		{"learning_rate", "0.0005"},
+		{"learning_rate_final", "0"},
+		{"exploration_final_eps", "0.01"},
+		{"exploration_fraction", "0.2"},
+	}...),
+}
+
+// presets are documented tables of settings, which apply on top of the others.
+var presets = []settings.Preset{
+	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0"},
+		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
+	{Name: "pqn", Doc: "the authors' settings for Atari games (Gallici et al. 2025)", Rows: settings.Fixed(authors...)},
+	{Name: "pqn_cleanrl", Doc: "CleanRL's pqn_atari_envpool.py, but that returns are cut at the ends of episodes", Rows: settings.Fixed(cleanRL...)},
+}

@@ -1,0 +1,107 @@
+"""PQN, the parallelised Q-network: Q-learning without a replay memory and without a target network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ._actor_critic import Hashes as Hashes
+from ._trainer import Trainer, constructor
+from .config import ACTIVATION, Rules, optimizer_kwargs, translate
+from .learning import Periods
+from .schedules import Schedule
+
+_POLICY: Rules = {
+    "net_arch": lambda value: {"net_arch": list(value)},
+    "activation_fn": ACTIVATION,
+    "optimizer_kwargs": optimizer_kwargs({"eps": "radam_eps"}),
+}
+
+
+def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that PQN's keywords stand for; raises ConfigError for what is not built."""
+    return translate(keywords, {}, {}, _POLICY)
+
+
+class PQN(Trainer):
+    """The parallelised Q-network (Gallici et al. 2025): Q(lambda) with layer normalisation.
+
+    All environments take n_steps steps, with the largest Q-value's action or, with probability
+    epsilon, a random one; the update from these num_envs * n_steps steps is n_epochs passes over
+    them in a shuffled order, in minibatches of batch_size, towards returns that are cut at
+    the ends of episodes; and so on. Nothing is kept from one update to the next.
+
+    policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128],
+        "activation_fn": "relu"}), "CnnPolicy" (the Nature CNN, for images of at least 36x36)
+        or "auto".
+    env, learning_rate, seed, num_envs, num_threads, precision, isa, frame_stack,
+        env_kwargs: as DQN's. The authors have 128 environments for Atari games, CleanRL 8:
+        see from_preset("pqn", env) and from_preset("pqn_cleanrl", env).
+    q_lambda: 0 for returns of one step, 1 for all that a rollout has.
+    layer_norm: between every layer and its activation: over the "channels" of each position (the
+        authors), over "all" outputs of an example (CleanRL), or "none". layer_norm_eps: 0 for
+        1e-6 and 1e-5. init: "he_normal" (the authors), "orthogonal" (CleanRL) or "uniform".
+    loss_coef: of the mean squared error: 0.5 (the authors) or 1 (CleanRL).
+    exploration_fraction: part of the run over which epsilon falls from
+        exploration_initial_eps to exploration_final_eps.
+
+    predict draws a random action with probability exploration_rate unless it is deterministic.
+    stats["updates"] counts minibatches. Action masks are refused. A model may be used by one
+    thread at a time; stop() may be called from any. Close it, or use it in a with statement.
+    """
+
+    METHOD: ClassVar[str] = "pqn"
+    LOG_INTERVAL: ClassVar[int] = 1
+    METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
+    _translate = staticmethod(settings)
+
+    @constructor
+    def __init__(
+        self,
+        policy: str,
+        env: Any,
+        learning_rate: Schedule = 2.5e-4,
+        n_steps: int = 32,
+        batch_size: int = 128,
+        n_epochs: int = 2,
+        gamma: float = 0.99,
+        q_lambda: float = 0.65,
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.001,
+        max_grad_norm: float | None = 10,
+        loss_coef: float = 0.5,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: str = "auto",
+        _init_setup_model: bool = True,
+        *,
+        num_envs: int | None = None,
+        num_threads: int | None = None,
+        layer_norm: str = "channels",
+        layer_norm_eps: float = 0,
+        init: str = "he_normal",
+        cnn: str = "nature",
+        precision: str = "fp32",
+        isa: str = "auto",
+        frame_stack: int | None = None,
+        env_kwargs: dict[str, Any] | None = None,
+    ) -> None: ...
+
+    def _periods(self) -> Periods:
+        return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), counted=True)
+
+    def _exploring(self) -> dict[str, Any]:
+        return {"epsilon": self.exploration_rate}
+
+    @property
+    def exploration_rate(self) -> float:
+        """Epsilon at this step."""
+        return next(value for name, value in self._native.metrics() if name == "rollout/exploration_rate")
+
+    def hashes(self) -> Hashes:
+        """The digest of the weights: equal for equal seeds and settings."""
+        return Hashes(self._native.hash("policy"))
