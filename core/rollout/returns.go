@@ -54,7 +54,7 @@ func (r *Rollout) Finish(gamma, lambda float64, value func(obs []byte, rows int)
 }
 
 // evaluatePending fills in V of the observations that unfinished segments go on
-// from. They are the last row of r.obs, so one pass over all of it copies nothing.
+// from. They are one round of the ring, so one pass over all of it copies nothing.
 func (r *Rollout) evaluatePending(value func([]byte, int) ([]float32, error)) error {
 	needed := false
 	for i := range r.envs {
@@ -64,7 +64,8 @@ func (r *Rollout) evaluatePending(value func([]byte, int) ([]float32, error)) er
 	if !needed {
 		return nil
 	}
-	v, err := valuesOf(value, r.obs[len(r.data.Obs):], r.cfg.Envs)
+	first := r.row(r.round, 0) * r.size
+	v, err := valuesOf(value, r.data.Obs[first:first+r.cfg.Envs*r.size], r.cfg.Envs)
 	copy(r.ahead, v)
 	return err
 }
@@ -126,7 +127,7 @@ func (r *Rollout) trace(i int, gamma, lambda float64) {
 	}
 	cut := len(e.cuts)
 	for t := r.cfg.Horizon - 1; t >= 0; t-- {
-		k := t*r.cfg.Envs + i
+		k := r.row(t, i)
 		if d.Weights[k] == 0 {
 			d.Advantages[k], d.Returns[k] = 0, 0
 			continue

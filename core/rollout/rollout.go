@@ -34,6 +34,11 @@
 // as the last one. Where the rollout ends and the episode does not, the value is
 // V of the pending observation.
 //
+// # Windows
+//
+// Drop gives up the oldest rounds alone, so that a rollout may also be a window of the latest
+// Horizon rounds that moves along. Nothing is copied for it: the rounds are a ring then.
+//
 // # Memory and goroutines
 //
 // An observation is stored whole, so a rollout takes (Horizon+1)*Envs of them
@@ -48,6 +53,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -74,9 +80,9 @@ type Config struct {
 // Bytes returns the memory that New takes for a Config that it accepts. The last
 // observations of truncated episodes come on top.
 func (cfg Config) Bytes() int64 {
-	rows := int64(cfg.Horizon) * int64(cfg.Envs)
+	rows := int64(cfg.Horizon+1) * int64(cfg.Envs)
 	const perRow = 4 + 4 + 1 + 8 + 3*4 // action, reward, end, updates; weight, advantage, return
-	return (rows+int64(cfg.Envs))*int64(cfg.Obs.Bytes()) + rows*int64(perRow+4*len(cfg.Columns)+cfg.maskBytes())
+	return rows * int64(cfg.Obs.Bytes()+perRow+4*len(cfg.Columns)+cfg.maskBytes())
 }
 
 // maskBytes are those of a row's mask.
@@ -111,7 +117,8 @@ func (cfg Config) check() error {
 	return nil
 }
 
-// Batch is a rollout as rows of a minibatch. Its arrays belong to the Rollout.
+// Batch is a rollout as rows of a minibatch, in the order of rounds as long as none was
+// dropped. Its arrays belong to the Rollout.
 type Batch struct {
 	Obs     []byte      // [rows] observations
 	Actions []int32     // [rows], 0 to Config.Actions-1
@@ -134,10 +141,13 @@ type Rollout struct {
 	cfg   Config
 	size  int // bytes of an observation
 	value int // index of ColumnValue
-	data  Batch
-	obs   []byte // [Horizon+1][Envs] observations; data.Obs without the last round's
-	envs  []envState
-	round int // rounds that are over
+	// data are [Horizon+1][Envs] rows, a ring of rounds of which number base is the oldest:
+	// the pending observations are those of the round that no step is of yet. rows are
+	// those of the first Horizon rounds.
+	data, rows Batch
+	base       int
+	envs       []envState
+	round      int // rounds that are over
 
 	ahead   []float32  // [Envs]: V of the pending observations
 	cutRows []byte     // [Envs] observations, made at the first truncation: those of one forward pass
@@ -165,33 +175,49 @@ func New(cfg Config) (*Rollout, error) {
 		return nil, err
 	}
 	cfg.Columns = slices.Clone(cfg.Columns)
-	rows, size := cfg.Horizon*cfg.Envs, cfg.Obs.Bytes()
+	rows, size := (cfg.Horizon+1)*cfg.Envs, cfg.Obs.Bytes()
 	r := &Rollout{
 		cfg: cfg, size: size, value: slices.Index(cfg.Columns, ColumnValue),
-		obs: make([]byte, (rows+cfg.Envs)*size), envs: make([]envState, cfg.Envs), ahead: make([]float32, cfg.Envs),
+		envs: make([]envState, cfg.Envs), ahead: make([]float32, cfg.Envs),
 		data: Batch{
-			Actions: make([]int32, rows), Rewards: make([]float32, rows), Ends: make([]env.End, rows),
+			Obs: make([]byte, rows*size), Actions: make([]int32, rows), Rewards: make([]float32, rows), Ends: make([]env.End, rows),
 			Updates: make([]uint64, rows), Columns: make([][]float32, len(cfg.Columns)), Weights: make([]float32, rows),
 			Advantages: make([]float32, rows), Returns: make([]float32, rows), Masks: make([]byte, rows*cfg.maskBytes()),
 		},
 	}
-	r.data.Obs = r.obs[: rows*size : rows*size]
 	if !cfg.Masks {
 		r.data.Masks = nil
 	}
 	for k := range r.data.Columns {
 		r.data.Columns[k] = make([]float32, rows)
 	}
+	r.rows = r.data.first(rows-cfg.Envs, rows)
 	for i := range r.envs {
 		r.envs[i].newest = -1
 	}
 	return r, nil
 }
 
+// first are the first n of so many rows.
+func (b *Batch) first(n, rows int) Batch {
+	f := Batch{Obs: b.Obs[:n*(len(b.Obs)/rows)], Actions: b.Actions[:n], Rewards: b.Rewards[:n], Ends: b.Ends[:n], Updates: b.Updates[:n],
+		Columns: make([][]float32, len(b.Columns)), Weights: b.Weights[:n], Advantages: b.Advantages[:n], Returns: b.Returns[:n]}
+	for c, column := range b.Columns {
+		f.Columns[c] = column[:n]
+	}
+	if b.Masks != nil {
+		f.Masks = b.Masks[:n*(len(b.Masks)/rows)]
+	}
+	return f
+}
+
 // Batch returns the rows. Their contents change with Add, Cut, EndRound, Finish
 // and Next, and rows of rounds that are not over are undefined. What Load returned
 // replaces the arrays that it points to.
-func (r *Rollout) Batch() *Batch { return &r.data }
+func (r *Rollout) Batch() *Batch { return &r.rows }
+
+// row is where environment i's row of round t is among data.
+func (r *Rollout) row(t, i int) int { return (r.base+t)%(r.cfg.Horizon+1)*r.cfg.Envs + i }
 
 // Full reports whether Horizon rounds are over: the rollout is to be learnt from,
 // and Next must be called before the following round.
@@ -200,16 +226,19 @@ func (r *Rollout) Full() bool { return r.round == r.cfg.Horizon }
 // Steps returns how many rows of the rounds that are over are steps: their weight.
 func (r *Rollout) Steps() int {
 	n := 0
-	for _, w := range r.data.Weights[:r.round*r.cfg.Envs] {
-		n += int(w)
+	for t := range r.round {
+		first := r.row(t, 0)
+		for _, w := range r.data.Weights[first : first+r.cfg.Envs] {
+			n += int(w)
+		}
 	}
 	return n
 }
 
 // at returns the observation of environment i in round t.
 func (r *Rollout) at(t, i int) []byte {
-	k := (t*r.cfg.Envs + i) * r.size
-	return r.obs[k : k+r.size : k+r.size]
+	k := r.row(t, i) * r.size
+	return r.data.Obs[k : k+r.size : k+r.size]
 }
 
 // pendingAt returns where environment i's next step begins: in the round in
@@ -256,7 +285,7 @@ func (r *Rollout) Add(i int, s *experience.Step, next []byte) error {
 	case keepsNext && len(next) != r.size:
 		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", i, len(next), r.size)
 	}
-	k := r.round*r.cfg.Envs + i
+	k := r.row(r.round, i)
 	d := &r.data
 	d.Actions[k], d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = s.Action, s.Reward, s.End, s.Updates, 1
 	for c, v := range s.Columns {
@@ -289,7 +318,7 @@ func (r *Rollout) Cut(i int) {
 		return
 	}
 	// Behind a lost life the value is 0 already.
-	if end := &r.data.Ends[e.newest*r.cfg.Envs+i]; *end == 0 {
+	if end := &r.data.Ends[r.row(e.newest, i)]; *end == 0 {
 		*end = env.Truncated
 		e.truncate(e.newest, r.pendingAt(i))
 	}
@@ -325,7 +354,7 @@ func (r *Rollout) EndRound() error {
 
 // hole clears environment i's row of round t.
 func (r *Rollout) hole(t, i int) {
-	k := t*r.cfg.Envs + i
+	k := r.row(t, i)
 	d := &r.data
 	clear(r.at(t, i)) // whatever stood there, the network sees something finite and the same
 	d.Actions[k], d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = 0, 0, 0, 0, 0
@@ -340,16 +369,80 @@ func (r *Rollout) Next() error {
 	if err := r.between("next"); err != nil {
 		return err
 	}
-	if r.round > 0 {
-		copy(r.obs, r.obs[r.round*r.cfg.Envs*r.size:(r.round+1)*r.cfg.Envs*r.size])
-	}
-	r.round = 0
 	for i := range r.envs {
-		e := &r.envs[i]
-		e.newest = -1
-		e.cuts, e.cutObs, e.cutValues = e.cuts[:0], e.cutObs[:0], e.cutValues[:0]
+		copy(r.data.Obs[i*r.size:(i+1)*r.size], r.at(r.round, i)) // a row's place in round 0 once base is 0
+	}
+	r.base, r.round = 0, 0
+	for i := range r.envs {
+		r.envs[i].forget(math.MaxInt, r.size)
 	}
 	return nil
+}
+
+// Drop gives up the oldest n rounds, 0 to as many as are over. It is called between two
+// rounds.
+func (r *Rollout) Drop(n int) error {
+	if err := r.between("drop"); err != nil {
+		return err
+	}
+	if n < 0 || n > r.round {
+		return fmt.Errorf("rollout: %d rounds to drop, must be 0 to %d", n, r.round)
+	}
+	r.base, r.round = (r.base+n)%(r.cfg.Horizon+1), r.round-n
+	for i := range r.envs {
+		r.envs[i].forget(n, r.size)
+	}
+	return nil
+}
+
+// forget gives up what is of the oldest n rounds; size: bytes of an observation.
+func (e *envState) forget(n, size int) {
+	gone := 0
+	for gone < len(e.cuts) && e.cuts[gone] < n {
+		gone++
+	}
+	e.cuts = slices.Delete(e.cuts, 0, gone)
+	e.cutObs = slices.Delete(e.cutObs, 0, gone*size)
+	e.cutValues = slices.Delete(e.cutValues, 0, gone)
+	for k := range e.cuts {
+		e.cuts[k] -= n
+	}
+	if e.newest < n {
+		e.newest = -1
+	} else {
+		e.newest -= n
+	}
+}
+
+// straighten moves the oldest round to the beginning of the ring.
+func (r *Rollout) straighten() {
+	if r.base == 0 {
+		return
+	}
+	d, w := &r.data, r.base*r.cfg.Envs
+	rotate(d.Obs, w*r.size)
+	rotate(d.Masks, w*r.cfg.maskBytes())
+	rotate(d.Actions, w)
+	rotate(d.Rewards, w)
+	rotate(d.Ends, w)
+	rotate(d.Updates, w)
+	rotate(d.Weights, w)
+	rotate(d.Advantages, w)
+	rotate(d.Returns, w)
+	for _, column := range d.Columns {
+		rotate(column, w)
+	}
+	r.base = 0
+}
+
+// rotate moves element n of s to its beginning, and those before it behind the others.
+func rotate[T any](s []T, n int) {
+	if len(s) == 0 {
+		return
+	}
+	slices.Reverse(s[:n])
+	slices.Reverse(s[n:])
+	slices.Reverse(s)
 }
 
 // between refuses what makes no sense while a round is in progress.

@@ -463,7 +463,7 @@ func TestNoAllocations(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	r := newRollout(t, 7, 3)
-	have := int64(len(r.obs))
+	have := int64(len(r.data.Obs))
 	for _, c := range append(slices.Clone(r.data.Columns), r.data.Rewards, r.data.Weights, r.data.Advantages, r.data.Returns) {
 		have += 4 * int64(len(c))
 	}

@@ -87,6 +87,7 @@ func (r *Rollout) Save(w io.Writer) error {
 			return err
 		}
 	}
+	r.straighten()
 	rows := r.round * r.cfg.Envs
 	d := &r.data
 	list := make([]saveRow, rows)
@@ -104,7 +105,7 @@ func (r *Rollout) Save(w io.Writer) error {
 	if err := putBytes(d.Masks[:rows*r.cfg.maskBytes()]); err != nil {
 		return err
 	}
-	if err := putBytes(r.obs[:rows*r.size]); err != nil {
+	if err := putBytes(d.Obs[:rows*r.size]); err != nil {
 		return err
 	}
 	none := make([]byte, r.size)
@@ -205,7 +206,7 @@ func (r *Rollout) read(in io.Reader) error {
 	if err := getBytes(r.data.Masks[:rows*r.cfg.maskBytes()]); err != nil {
 		return err
 	}
-	if err := getBytes(r.obs[:(rows+r.cfg.Envs)*r.size]); err != nil {
+	if err := getBytes(r.data.Obs[:(rows+r.cfg.Envs)*r.size]); err != nil {
 		return err
 	}
 	for i := range r.envs {
@@ -258,7 +259,7 @@ func (r *Rollout) checkEnv(i int) error {
 	var cuts []int
 	open := false // the segment goes on beyond its newest step
 	for t := range r.round {
-		k := t*r.cfg.Envs + i
+		k := r.row(t, i)
 		switch w := d.Weights[k]; {
 		case w == 0:
 			r.hole(t, i) // as EndRound leaves it
