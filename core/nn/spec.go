@@ -63,7 +63,7 @@ type Spec struct {
 
 // Trunk turns an observation into features.
 type Trunk struct {
-	// Arch is "nature_cnn", "small_cnn" or "mlp".
+	// Arch is "nature_cnn", "small_cnn", "cule_cnn" or "mlp".
 	//
 	// nature_cnn is the network of Mnih et al. 2015 without padding, as in
 	// Stable-Baselines3's CnnPolicy: convolutions of 32 8x8 stride 4, 64 4x4
@@ -73,6 +73,9 @@ type Trunk struct {
 	// small_cnn is that of Mnih et al. 2016 and of Stooke & Abbeel: convolutions of
 	// 16 8x8 stride 4 and 32 4x4 stride 2 and a dense layer of 256. Its images are
 	// of at least 20x20.
+	//
+	// cule_cnn is that of Dalton et al. 2020 (CuLE): nature_cnn with 32 channels in its
+	// third convolution.
 	//
 	// mlp is dense layers of the widths in Hidden. It reads any observation,
 	// flattened: float32 as it is, uint8 converted, and divided by 255 where it is
@@ -214,10 +217,12 @@ func (s *Spec) layers() (list []layer, err error) {
 			trunk, err = s.cnn(i, 36, 512, []kernel.Conv{{OutC: 32, Kernel: 8, Stride: 4}, {OutC: 64, Kernel: 4, Stride: 2}, {OutC: 64, Kernel: 3, Stride: 1}})
 		case "small_cnn":
 			trunk, err = s.cnn(i, 20, 256, []kernel.Conv{{OutC: 16, Kernel: 8, Stride: 4}, {OutC: 32, Kernel: 4, Stride: 2}})
+		case "cule_cnn":
+			trunk, err = s.cnn(i, 36, 512, []kernel.Conv{{OutC: 32, Kernel: 8, Stride: 4}, {OutC: 64, Kernel: 4, Stride: 2}, {OutC: 32, Kernel: 3, Stride: 1}})
 		case "mlp":
 			trunk, err = s.mlp(i, inputs)
 		default:
-			err = fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
+			err = fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
 		}
 		if err != nil {
 			return nil, err

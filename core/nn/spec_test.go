@@ -173,7 +173,7 @@ func TestImpossibleSpecs(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{qSpec(u8(4, 84, 84), 1, Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn" or "mlp"`},
+		{qSpec(u8(4, 84, 84), 1, Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn", "cule_cnn" or "mlp"`},
 		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Norm: "layer"}), `norm: "layer", must be "", "layer_channels" or "layer_all"`},
 		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Norm: "layer_all", NormEps: -1e-5}), "norm_eps: -1e-05, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
 		{qSpec(f32(4), 1, Trunk{Arch: "mlp", Norm: "layer_all", NormEps: math.NaN()}), "norm_eps: NaN, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},

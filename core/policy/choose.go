@@ -116,6 +116,28 @@ func (c *Softmax) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *exper
 	return nil
 }
 
+// LogProb returns the logarithm of an allowed action's probability, as SampleSoftmax does.
+func LogProb(logits []float32, mask []byte, action int32) float32 {
+	s := scratch.Get().(*[3][]float32)
+	defer scratch.Put(s)
+	s[2] = s[2][:0]
+	at := 0
+	for a, v := range logits {
+		if mask == nil || mask[a] != 0 {
+			if a == int(action) {
+				at = len(s[2])
+			}
+			s[2] = append(s[2], v)
+		}
+	}
+	if cap(s[0]) < len(s[2]) {
+		s[0] = make([]float32, len(s[2]))
+	}
+	s[0] = s[0][:len(s[2])]
+	kernel.LogSoftmax(s[0], s[2], len(s[2]))
+	return s[0][at]
+}
+
 // scratch holds the logarithms of probabilities, the probabilities and the allowed logits
 // of one row.
 var scratch = sync.Pool{New: func() any { return new([3][]float32) }}

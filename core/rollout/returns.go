@@ -41,10 +41,10 @@ func (r *Rollout) Finish(gamma, lambda float64, value func(obs []byte, rows int)
 	case !r.Full():
 		return fmt.Errorf("rollout: %d rounds are over, must be %d", r.round, r.cfg.Horizon)
 	}
-	if err := r.evaluatePending(value); err != nil {
+	if err := r.evaluatePending(0, r.cfg.Envs, value); err != nil {
 		return err
 	}
-	if err := r.evaluateCuts(value); err != nil {
+	if err := r.evaluateCuts(0, r.cfg.Envs, value); err != nil {
 		return err
 	}
 	for i := range r.envs {
@@ -53,28 +53,28 @@ func (r *Rollout) Finish(gamma, lambda float64, value func(obs []byte, rows int)
 	return nil
 }
 
-// evaluatePending fills in V of the observations that unfinished segments go on
-// from. They are one round of the ring, so one pass over all of it copies nothing.
-func (r *Rollout) evaluatePending(value func([]byte, int) ([]float32, error)) error {
+// evaluatePending fills in V of the observations that unfinished segments of n environments go
+// on from. They are one round of the ring, so one pass over all of it copies nothing.
+func (r *Rollout) evaluatePending(first, n int, value func([]byte, int) ([]float32, error)) error {
 	needed := false
-	for i := range r.envs {
+	for i := first; i < first+n; i++ {
 		e := &r.envs[i]
 		needed = needed || e.pending && e.newest >= 0
 	}
 	if !needed {
 		return nil
 	}
-	first := r.row(r.round, 0) * r.size
-	v, err := valuesOf(value, r.data.Obs[first:first+r.cfg.Envs*r.size], r.cfg.Envs)
-	copy(r.ahead, v)
+	at := r.row(r.round, first) * r.size
+	v, err := valuesOf(value, r.data.Obs[at:at+n*r.size], n)
+	copy(r.ahead[first:], v)
 	return err
 }
 
-// evaluateCuts fills in V of the last observations of truncated segments, Envs
-// of them in a pass.
-func (r *Rollout) evaluateCuts(value func([]byte, int) ([]float32, error)) error {
+// evaluateCuts fills in V of the last observations of truncated segments of n environments,
+// Envs of them in a pass.
+func (r *Rollout) evaluateCuts(first, n int, value func([]byte, int) ([]float32, error)) error {
 	r.cutTo = r.cutTo[:0]
-	for i := range r.envs {
+	for i := first; i < first+n; i++ {
 		e := &r.envs[i]
 		for k := range e.cuts {
 			if r.cutRows == nil {
@@ -190,8 +190,21 @@ func spread(values, weights []float32) (n, mean, squares float64) {
 // best: 1 - Var(return - value) / Var(return) over rows of weight 1, before Normalize. NaN:
 // all returns are the same.
 func ExplainedVariance(b *Batch) float64 {
-	_, _, all := spread(b.Returns, b.Weights)
-	_, _, left := spread(b.Advantages, b.Weights)
+	return explained(b.Returns, b.Advantages, b.Weights)
+}
+
+// Explained is ExplainedVariance of values that come apart from a Batch.
+func Explained(returns, values, weights []float32) float64 {
+	left := make([]float32, len(returns))
+	for k, r := range returns {
+		left[k] = r - values[k]
+	}
+	return explained(returns, left, weights)
+}
+
+func explained(returns, errors, weights []float32) float64 {
+	_, _, all := spread(returns, weights)
+	_, _, left := spread(errors, weights)
 	if all == 0 {
 		return math.NaN()
 	}

@@ -281,7 +281,7 @@ func (r *Rollout) checkEnv(i int) error {
 				return fmt.Errorf("%s: %v, %w", r.cfg.Columns[c], v, fault.ErrNotFinite)
 			}
 		}
-		open = !d.Ends[k].Over()
+		open = d.Ends[k] == 0 // behind a lost life the segment may have been cut
 		e.newest = t
 		if d.Ends[k] == env.Truncated {
 			cuts = append(cuts, t)

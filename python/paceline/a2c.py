@@ -8,6 +8,7 @@ from typing import Any
 from . import _actor_critic
 from ._actor_critic import ActorCritic, Hashes as Hashes
 from ._trainer import constructor
+from .learning import Periods
 from .schedules import Schedule
 
 
@@ -33,7 +34,11 @@ class A2C(ActorCritic):
         "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init;
         share_features_extractor; normalize_images; optimizer_class (RMSprop, RMSpropTFLike or Adam) and
         optimizer_kwargs (eps, alpha).
-    cnn: CnnPolicy's layers: "nature", or "small" (those of Mnih et al. 2016).
+    vtrace: learn from a window of the latest n_steps rounds, one of vtrace_groups groups of
+        environments after every vtrace_steps rounds, with V-trace, whose ratios vtrace_rho and
+        vtrace_c limit; from_preset("cule", env) is how Dalton et al. 2020 do it. A window
+        learnt from is a rollout then.
+    cnn: CnnPolicy's layers: "nature", "small" (those of Mnih et al. 2016) or "cule".
 
     predict samples from the distribution unless it is deterministic. use_sde,
     rollout buffers of one's own and continuous actions are not there: asking for them is
@@ -74,9 +79,19 @@ class A2C(ActorCritic):
         *,
         num_envs: int | None = None,
         num_threads: int | None = None,
+        vtrace: bool = False,
+        vtrace_groups: int = 1,
+        vtrace_steps: int = 1,
+        vtrace_rho: float = 1.0,
+        vtrace_c: float = 1.0,
         cnn: str = "nature",
         precision: str = "fp32",
         isa: str = "auto",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
+
+    def _periods(self) -> Periods:
+        if self.setting("vtrace") == "false":
+            return super()._periods()
+        return Periods(rollout=int(self.setting("vtrace_steps")) * int(self.setting("num_envs")), counted=True)

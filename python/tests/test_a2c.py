@@ -439,3 +439,32 @@ def test_against_stable_baselines3():
         reference.policy.load_state_dict({name: torch.from_numpy(value) for name, value in mine["policy"].items()})
         obs = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
         np.testing.assert_array_equal(reference.predict(obs, deterministic=True)[0], model.predict(obs, deterministic=True)[0])
+
+
+# ------------------------------------------------------------------ V-trace
+
+
+def test_vtrace_learns_from_a_window_that_moves():
+    keywords = {"vtrace": True, "n_steps": 8, "vtrace_groups": 2, "vtrace_steps": 2}
+    with small(**keywords) as model:
+        ends = []
+        model.learn(4 * 40, lambda locals, globals: ends.append(model.stats["rollouts"]) is None)
+        # The first window ends with round 8, and every second round ends another.
+        assert ends == [0] * 7 + [1 + (n - 8) // 2 for n in range(8, 41)]
+        assert model.stats["updates"] == ends[-1]
+    results = {small_hashes(**keywords), small_hashes(n_steps=8)}
+    results |= {small_hashes(**{**keywords, "vtrace_rho": 0.5}), small_hashes(**{**keywords, "vtrace_c": 0.5})}
+    assert len(results) == 4
+    assert small_hashes(**keywords, num_threads=1) in results
+    with pytest.raises(ConfigError, match=r"vtrace_groups: 3, must divide num_envs \(4\)"):
+        small(**{**keywords, "vtrace_groups": 3})
+    with A2C.from_preset("cule", "Catch-v0", num_envs=20, seed=1) as model:
+        assert (model.cnn, model.n_steps, model.vtrace_groups) == ("cule", 20, 20)
+        assert model.get_parameters()["policy"]["features_extractor.cnn.4.weight"].shape == (32, 64, 3, 3)
+        assert model.learn(25 * 20).stats["updates"] == 6
+
+
+def test_vtrace_learns():
+    with A2C.from_preset("tuned", "CartPole-v1", seed=1, vtrace=True, vtrace_groups=4, vtrace_steps=8) as model:
+        model.learn(60_000)
+        assert model.evaluate(episodes=20, seed=5).mean_return > 100

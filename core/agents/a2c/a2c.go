@@ -1,6 +1,7 @@
 package a2c
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/paceline-rl/paceline/core/limits"
@@ -16,6 +17,7 @@ type A2C struct {
 	cfg     Config // resolved
 	learner nn.Learner
 	batch   nn.Batch
+	window  *window // nil: without V-trace
 	// explained is the rollout.ExplainedVariance of the latest update.
 	explained float64
 }
@@ -44,11 +46,17 @@ func init() {
 
 // memoryOf lists what newA2C will allocate.
 func memoryOf(s *train.Setup) ([]limits.Part, error) {
-	run, err := s.Config.(*Config).run(s)
+	c := s.Config.(*Config)
+	run, err := c.run(s)
 	if err != nil {
 		return nil, err
 	}
-	return run.Memory(s)
+	list, err := run.Memory(s)
+	if c.VTrace {
+		own := onpolicy.MinibatchesBytes(s.Spec, run.Batch, columns+2, 0)
+		list = append(list, limits.Part{Setting: fmt.Sprintf("vtrace_groups: %d", c.VTraceGroups), Bytes: own})
+	}
+	return list, err
 }
 
 func newA2C(s *train.Setup) (train.Method, error) {
@@ -58,6 +66,9 @@ func newA2C(s *train.Setup) (train.Method, error) {
 		return nil, err
 	}
 	a := &A2C{cfg: *cfg, batch: nn.Batch{Columns: make([][]float32, columns)}}
+	if cfg.VTrace {
+		a.window, a.batch = cfg.newWindow(), cfg.windowBatch(s)
+	}
 	if err := a.Init(s, run, a); err != nil {
 		return nil, err
 	}

@@ -16,8 +16,11 @@ import "github.com/paceline-rl/paceline/core/rollout"
 //	  the rest                                        Update
 //	until T > T_max                                   Advance
 
-// Update is one minibatch of n_steps * num_envs rows.
+// Update is one minibatch of n_steps * num_envs rows; with V-trace see vtrace.go.
 func (a *A2C) Update(int) (done bool, err error) {
+	if a.window != nil {
+		return true, a.updateWindow()
+	}
 	// R = 0 for terminal s_t, V(s_t, theta_v) for non-terminal: bootstrap from last state
 	// for i in t - 1, ..., t_start do: R <- r_i + gamma R
 	if err := a.Rollout.Finish(a.cfg.Gamma, a.cfg.GAELambda, a.Values); err != nil {

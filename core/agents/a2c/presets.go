@@ -35,6 +35,11 @@ var sb3 = []settings.Row{
 	{"rms_prop_eps", "1e-05"},
 	{"rms_prop_eps_inside", "false"},
 	{"rms_prop_first", "0"},
+	{"vtrace", "false"},
+	{"vtrace_groups", "1"},
+	{"vtrace_steps", "1"},
+	{"vtrace_rho", "1"},
+	{"vtrace_c", "1"},
 }
 
 // stookeAbbeel is A2C of Stooke & Abbeel 2018 as their code has it: 16 environments,
@@ -50,6 +55,21 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"rms_prop_alpha", "0.9"},
 	{"rms_prop_eps", "1e-06"},
 	{"rms_prop_eps_inside", "true"},
+}...)
+
+// cule is A2C with V-trace as CuLE's example has it (Dalton et al. 2020): 120 environments, a
+// window of 20 rounds, 20 groups, one of which learns after every round. Its trace is not cut
+// at the ends of episodes; ours is.
+var cule = append(slices.Clone(sb3), []settings.Row{
+	{"num_envs", "120"},
+	{"policy", "CnnPolicy"},
+	{"cnn", "cule"},
+	{"learning_rate", "0.00065"},
+	{"n_steps", "20"},
+	{"ent_coef", "0.01"},
+	{"vtrace", "true"},
+	{"vtrace_groups", "20"},
+	{"vtrace_steps", "1"},
 }...)
 
 // tuned holds settings that solve a built-in environment.
@@ -78,6 +98,7 @@ var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults, with eight environments", Rows: settings.Fixed(sb3...)},
+	{Name: "cule", Doc: "A2C with V-trace of Dalton et al. 2020, as their example has it", Rows: settings.Fixed(cule...)},
 	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: func(envID string) ([]settings.Row, error) {
 		if strings.HasPrefix(env.Canonical(envID), "atari/") {
 			return append(slices.Clone(stookeAbbeel), settings.Row{"env_options", `{"recipe": "stooke_abbeel"}`}), nil

@@ -1,6 +1,9 @@
 package ppo
 
-import "github.com/paceline-rl/paceline/core/rollout"
+import (
+	"github.com/paceline-rl/paceline/core/rollout"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
+)
 
 // This file is Algorithm 1 of Schulman et al. 2017 where it is not acting. doc.go lists its
 // symbols and closes what it leaves open. The loop is onpolicy.Run's:
@@ -65,6 +68,6 @@ func (p *PPO) moved(here string) bool {
 func (p *PPO) columns(row int, to []float32) {
 	b := p.Rollout.Batch()
 	to[columnAdvantage], to[columnReturn] = b.Advantages[row], b.Returns[row]
-	to[columnLogProb], to[columnClip] = b.Columns[p.logProb][row], float32(p.at(clipRange))
-	to[columnOldValue], to[columnClipVf] = b.Columns[p.value][row], float32(p.at(clipRangeVf))
+	to[columnLogProb], to[columnClip] = b.Columns[onpolicy.ColumnLogProb][row], float32(p.at(clipRange))
+	to[columnOldValue], to[columnClipVf] = b.Columns[onpolicy.ColumnValue][row], float32(p.at(clipRangeVf))
 }

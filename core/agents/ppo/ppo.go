@@ -3,11 +3,9 @@ package ppo
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
-	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
@@ -21,8 +19,7 @@ type PPO struct {
 	minibatches *onpolicy.Minibatches
 	perEpoch    int // of them
 
-	logProb, value int // the rollout's columns
-	latest         means
+	latest means
 }
 
 // Columns of the loss, in the order of nn.PPO's.
@@ -75,11 +72,7 @@ func newPPO(s *train.Setup) (train.Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorded := run.Chooser.Columns()
-	p := &PPO{
-		cfg: *cfg, perEpoch: run.Minibatches / cfg.NEpochs,
-		logProb: slices.Index(recorded, "log_prob"), value: slices.Index(recorded, rollout.ColumnValue),
-	}
+	p := &PPO{cfg: *cfg, perEpoch: run.Minibatches / cfg.NEpochs}
 	if err := p.Init(s, run, p); err != nil {
 		return nil, err
 	}

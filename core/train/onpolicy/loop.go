@@ -110,9 +110,12 @@ func (r *Run) Settle(p *train.Pause) error {
 	return r.next()
 }
 
-// next gives up the rollout.
+// next gives up what the rollout does not keep.
 func (r *Run) next() error {
 	r.minibatch = 0
+	if r.cfg.Slide > 0 {
+		return r.Rollout.Drop(r.cfg.Slide)
+	}
 	return r.Rollout.Next()
 }
 

@@ -45,6 +45,8 @@ type Config struct {
 	Chooser policy.Chooser
 	Value   func(nn.Outputs) []float32
 	Horizon int // rounds of a rollout: n_steps
+	// Slide is how many rounds, the oldest ones, are given up after an update; 0: all.
+	Slide int
 	// Batch is the rows of a minibatch, Minibatches how many an update has at most.
 	Batch, Minibatches int
 	Optimizer          nn.OptimizerConfig

@@ -48,6 +48,12 @@ const (
 	TrunkSeparate = "separate"
 )
 
+// Columns of a rollout that the softmax of the policy recorded.
+const (
+	ColumnLogProb = 0
+	ColumnValue   = 1
+)
+
 // Heads of the network, by their numbers in its Spec.
 const (
 	HeadPi = 0
@@ -58,7 +64,7 @@ const (
 func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setting {
 	type ac = ActorCritic
 	return settings.Within(part, []settings.Setting{
-		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), or small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256)", []string{"nature", "small"}, func(c *ac) *string { return &c.CNN }),
+		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256), or cule (Dalton et al. 2020: nature with 32 in the place of the last 64)", []string{"nature", "small", "cule"}, func(c *ac) *string { return &c.CNN }),
 		settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy's head", func(c *ac) *[]int { return &c.NetArchPi }),
 		settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value's head", func(c *ac) *[]int { return &c.NetArchVf }),
 		settings.Text("trunk", TrunkAuto, "layers below the two heads: shared (one trunk), separate (one for each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{TrunkAuto, TrunkShared, TrunkSeparate}, func(c *ac) *string { return &c.Trunk }),

@@ -101,7 +101,7 @@ def peaks(threads: int) -> dict[str, float]:
     return {r["precision"]: r["peak_gflops"][0] for r in results if r["work"] == "update"}
 
 
-def ratios(turns: dict[str, list[float]], pairs: dict[str, tuple[str, str]]) -> dict[str, float]:
+def median_ratios(turns: dict[str, list[float]], pairs: dict[str, tuple[str, str]]) -> dict[str, float]:
     """One contender's rate over another's, medians of the turns' ratios, for those pairs that ran."""
     return {
         name: round(statistics.median(a / b for a, b in zip(turns[one], turns[other])), 3)
@@ -110,7 +110,7 @@ def ratios(turns: dict[str, list[float]], pairs: dict[str, tuple[str, str]]) -> 
     }
 
 
-def rows(results: Sequence[dict[str, Any]]) -> list[str]:
+def table(results: Sequence[dict[str, Any]]) -> list[str]:
     """A table of what was described."""
     lines = [f"{'':<44}{'steps/s':>9}{'least':>9}{'most':>9}{'updates a step':>17}"]
     for r in results:

@@ -18,8 +18,7 @@ import statistics
 from typing import Any
 
 from ..errors import PacelineError
-from . import _contenders
-from ._contenders import Contender, Learner
+from ._contenders import Contender, Learner, example, median_ratios, peaks, table
 
 _THREADS = 2
 _PPO_ROLLOUT, _A2C_ROLLOUT = 8 * 128, 16 * 5
@@ -93,7 +92,7 @@ def _sb3_a2c() -> Learner:
 
 
 def _loop(**variant: Any) -> Learner:
-    torch_ppo = _contenders.example("torch_ppo")
+    torch_ppo = example("torch_ppo")
     loop = torch_ppo.Loop(torch_ppo.Args(num_threads=_THREADS, **variant))
     return loop.train, lambda: (loop.steps, loop.updates)
 
@@ -101,7 +100,7 @@ def _loop(**variant: Any) -> Learner:
 def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
     """The report, of turns of so many rollouts of PPO, and of ten times as many of A2C; others: with those that are installed."""
     missing = [name for name in ("torch", "stable_baselines3", "envpool") if others and importlib.util.find_spec(name) is None]
-    peaks: list[dict[str, float]] = []
+    measured: list[dict[str, float]] = []
     with contextlib.ExitStack() as stack:
 
         def start(name: str, make: Any, rollout: int, **keywords: Any) -> tuple[Contender, int]:
@@ -116,13 +115,13 @@ def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
             running.append(start(_LOOP, _loop, _PPO_ROLLOUT))
             running.append(start(_LOOP_FASTER, _loop, _PPO_ROLLOUT, channels_last=True, compile=True))
         for _ in range(rounds):
-            peaks.append(_contenders.peaks(_THREADS))
+            measured.append(peaks(_THREADS))
             for contender, rollout in running:
                 contender.turn(rollouts * rollout * (10 if rollout == _A2C_ROLLOUT else 1))
     results = [contender.described() for contender, _ in running]
     turns = {r["name"]: r["turns"] for r in results}
-    peak = {name: statistics.median(at[name] for at in peaks) for name in peaks[0]}
-    shares = [rate * _MFLOP / 1e3 / at["fp32"] for rate, at in zip(turns[_OURS + "fp32"], peaks)]
+    peak = {name: statistics.median(at[name] for at in measured) for name in measured[0]}
+    shares = [rate * _MFLOP / 1e3 / at["fp32"] for rate, at in zip(turns[_OURS + "fp32"], measured)]
     return {
         "threads": _THREADS, "rollouts_a_turn": rollouts, "rounds": rounds, "peak_gflops": peak,
         "ppo_fp32_of_peak": round(statistics.median(shares), 3), "a2c_of_paper": round(statistics.median(turns[_OURS_A2C]) / _PAPER_A2C, 3),
@@ -141,7 +140,7 @@ def ratios(turns: dict[str, list[float]]) -> dict[str, float]:
         pairs[f"ppo_vs_sb3_{precision}"] = (_OURS + precision, _SB3)
         pairs[f"ppo_vs_torch_loop_{precision}"] = (_OURS + precision, _LOOP)
         pairs[f"ppo_vs_torch_loop_faster_{precision}"] = (_OURS + precision, _LOOP_FASTER)
-    return _contenders.ratios(turns, pairs)
+    return median_ratios(turns, pairs)
 
 
 def text(report: dict[str, Any]) -> str:
@@ -150,7 +149,7 @@ def text(report: dict[str, Any]) -> str:
     lines = [
         f"Pong, {report['threads']} threads; medians of {report['rounds']} turns; peak GFLOP/s: {peak}",
         "",
-        *_contenders.rows(report["results"]),
+        *table(report["results"]),
         "",
         f"PPO in fp32 reaches {report['ppo_fp32_of_peak']:.0%} of the peak, by the textbook's {_MFLOP} MFLOP a step",
         f"A2C takes {report['a2c_of_paper']:.2f} times the {_PAPER_A2C:,} steps/s of Stooke & Abbeel's on a P100 and five cores",

@@ -19,8 +19,7 @@ import statistics
 from typing import Any
 
 from ..errors import PacelineError
-from . import _contenders
-from ._contenders import Contender, Learner
+from ._contenders import Contender, Learner, example, median_ratios, peaks, table
 
 _ENVS, _THREADS, _BATCH, _FREQ = 8, 2, 32, 4
 _DUE = 1 / _FREQ  # updates a step
@@ -74,7 +73,7 @@ def _sb3(replay: int) -> Learner:
 
 
 def _loop(replay: int, **variant: Any) -> Learner:
-    torch_dqn = _contenders.example("torch_dqn")
+    torch_dqn = example("torch_dqn")
     args = torch_dqn.Args(
         num_envs=_ENVS, num_threads=_THREADS, buffer_size=replay, learning_starts=replay, learning_rate=1e-4, batch_size=_BATCH,
         train_frequency=_FREQ, target_network_frequency=1000, start_e=0.1, end_e=0.1, max_grad_norm=10.0, **variant,
@@ -102,7 +101,7 @@ def _trials(steps: int) -> dict[str, float]:
 def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[str, Any]:
     """The report; others: with those that are installed."""
     missing = [name for name in ("torch", "stable_baselines3") if others and importlib.util.find_spec(name) is None]
-    peaks: list[dict[str, float]] = []
+    measured: list[dict[str, float]] = []
     trials: dict[str, float] = {}
     rivals: dict[str, str] = {}  # the loop's variant that each precision of ours is compared with
     with contextlib.ExitStack() as stack:
@@ -120,13 +119,13 @@ def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[s
             rivals = {precision: max(names, key=trials.__getitem__) for precision, names in (("fp32", fp32), ("bf16", [*trials]))}
             running += [start(name, _loop, **_VARIANTS[name]) for name in dict.fromkeys(rivals.values())]
         for _ in range(rounds):
-            peaks.append(_contenders.peaks(_THREADS))
+            measured.append(peaks(_THREADS))
             for contender in running:
                 contender.turn(steps)
     results = [contender.described() for contender in running]
     return {
         "num_envs": _ENVS, "threads": _THREADS, "batch": _BATCH, "replay": replay, "steps_a_turn": steps, "rounds": rounds,
-        "peak_gflops": {name: statistics.median(peak[name] for peak in peaks) for name in peaks[0]},
+        "peak_gflops": {name: statistics.median(peak[name] for peak in measured) for name in measured[0]},
         "left_out": [name.replace("_", "-") for name in missing], "trials": trials, "results": results,
         "equal_work": all(abs(r["updates_per_step"] / _DUE - 1) <= 0.01 for r in results),
         "ratio": ratios({r["name"]: r["turns"] for r in results}, rivals),
@@ -139,7 +138,7 @@ def ratios(turns: dict[str, list[float]], loops: dict[str, str]) -> dict[str, fl
     for precision in ("fp32", "bf16"):
         pairs[f"train_w8_{precision}_vs_sb3"] = (_OURS + precision, _SB3)
         pairs[f"train_w8_{precision}_vs_torch_loop"] = (_OURS + precision, loops.get(precision, ""))
-    return _contenders.ratios(turns, pairs)
+    return median_ratios(turns, pairs)
 
 
 def text(report: dict[str, Any]) -> str:
@@ -149,7 +148,7 @@ def text(report: dict[str, Any]) -> str:
         f"Pong, {_ENVS} environments, {_THREADS} threads, batch {_BATCH}; medians of {report['rounds']} turns",
         f"peak GFLOP/s: {peak}",
         "",
-        *_contenders.rows(report["results"]),
+        *table(report["results"]),
     ]
     lines += [f"{name} when it was tried: {rate:,.0f}" for name, rate in report["trials"].items()]
     lines += [f"left out: {name} is not installed" for name in report["left_out"]]

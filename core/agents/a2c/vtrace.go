@@ -1,0 +1,104 @@
+package a2c
+
+import (
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rollout"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
+)
+
+// This file is A2C with V-trace and the batching of Dalton et al. 2020, "Accelerating
+// Reinforcement Learning through GPU Atari Emulation" (CuLE), section 5.2: the rollout is a
+// window of the latest n_steps rounds, and the environments are in vtrace_groups groups. From
+// the first full window on, after every vtrace_steps rounds, one group learns from its part of
+// the window, and the next group after that. As its actions are those of older parameters,
+// V-trace weighs them.
+
+// window is what an update with V-trace works on.
+type window struct {
+	constants     rollout.VTrace
+	envs          int // of a group
+	logPi, values []float32
+}
+
+func (c *Config) newWindow() *window {
+	w := &window{envs: c.NumEnvs / c.VTraceGroups}
+	w.constants = rollout.VTrace{Gamma: c.Gamma, Lambda: c.GAELambda, Rho: c.VTraceRho, C: c.VTraceC, LogProb: onpolicy.ColumnLogProb}
+	rows := c.NSteps * w.envs
+	w.logPi, w.values = make([]float32, rows), make([]float32, rows)
+	return w
+}
+
+// updateWindow is one minibatch of a group's part of the window.
+func (a *A2C) updateWindow() error {
+	w, b := a.window, &a.batch
+	group := int((a.Clock.Rollouts - 1) % int64(a.cfg.VTraceGroups))
+	weights := b.Columns[columnWeight]
+	a.Rollout.Gather(group*w.envs, w.envs, b.Obs, b.Actions, b.Masks, weights)
+	if !hasSteps(weights) {
+		return nil
+	}
+	if err := a.evaluate(b); err != nil {
+		return err
+	}
+	advantages, returns := b.Columns[columnAdvantage], b.Columns[columnReturn]
+	if err := w.constants.Target(a.Rollout, group*w.envs, w.envs, a.Values, w.logPi, w.values, advantages, returns); err != nil {
+		return err
+	}
+	a.explained = rollout.Explained(returns, w.values, weights)
+	if a.cfg.NormalizeAdvantage {
+		rollout.Normalize(advantages, weights)
+	}
+	return a.Step(a.learner, *b, a.cfg.MaxGradNorm)
+}
+
+// evaluate fills in log pi(a|s) and V of the rows of b by the parameters that are to learn.
+func (a *A2C) evaluate(b *nn.Batch) error {
+	w, n := a.window, a.cfg.NumEnvs // rows of a forward pass
+	size := len(b.Obs) / len(b.Actions)
+	actions := len(b.Masks) / len(b.Actions)
+	for first := 0; first < len(b.Actions); first += n {
+		rows := min(n, len(b.Actions)-first)
+		out, err := a.Network.Forward(a.Theta, b.Obs[first*size:(first+rows)*size], rows)
+		if err != nil {
+			return err
+		}
+		copy(w.values[first:], out.Values[onpolicy.HeadV][:rows])
+		for i := range rows {
+			k := first + i
+			if b.Columns[columnWeight][k] == 0 {
+				w.logPi[k] = 0 // a hole's action may be forbidden
+				continue
+			}
+			var mask []byte
+			if actions > 0 {
+				mask = b.Masks[k*actions : (k+1)*actions]
+			}
+			w.logPi[k] = policy.LogProb(out.Row(onpolicy.HeadPi, i), mask, b.Actions[k])
+		}
+	}
+	return nil
+}
+
+func hasSteps(weights []float32) bool {
+	for _, w := range weights {
+		if w != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// windowBatch is one with room for a group's part of the window.
+func (c *Config) windowBatch(s *train.Setup) nn.Batch {
+	rows := c.NSteps * c.NumEnvs / c.VTraceGroups
+	b := nn.Batch{Obs: make([]byte, rows*s.Spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)}
+	for k := range b.Columns {
+		b.Columns[k] = make([]float32, rows)
+	}
+	if s.Spec.Masks {
+		b.Masks = make([]byte, rows*s.Spec.Action.N)
+	}
+	return b
+}

@@ -1,0 +1,276 @@
+package a2c
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// windowTwin is V-trace with groups, done naively: the window is a list of rounds.
+type windowTwin struct {
+	t              *testing.T
+	c              Config
+	total          int64
+	steps, updates int64
+	trained        map[*moment]int
+	net            nn.Network
+	learner        nn.Learner
+	optimizer      nn.Optimizer
+	theta          *nn.Params
+	explore        []*rng.Stream
+	envs           []*traintest.Walk
+	obs            [][]byte
+	resetting      []bool
+	nextStep       bool
+	rounds         [][]*moment // [round][environment]; nil: the row only reset
+	since          int         // rounds since the latest update
+	group          int
+	over           int // rounds
+}
+
+// moment is one step.
+type moment struct {
+	obs, next       []byte
+	action          int32
+	reward, logProb float64
+	end             env.End
+	round, group    int
+}
+
+func (w *windowTwin) look(obs []byte, action int32) (logits []float32, logPi, value float64) {
+	out := must(w.net.Forward(w.theta, obs, 1))(w.t)
+	total := 0.0
+	for _, x := range out.Values[0] {
+		total += math.Exp(float64(x))
+	}
+	return slices.Clone(out.Values[0]), float64(out.Values[0][action]) - math.Log(total), float64(out.Values[1][0])
+}
+
+// target is the row's value target and its policy advantage, recursively.
+func (w *windowTwin) target(round, i int) (target, advantage float64) {
+	m := w.rounds[round][i]
+	_, logPi, own := w.look(m.obs, m.action)
+	ratio := math.Exp(logPi - max(m.logProb, math.Log(1e-5)))
+	rho, trace := min(w.c.VTraceRho, ratio), min(w.c.VTraceC, ratio)
+	next, after := 0.0, 0.0 // V and target of what follows
+	following := round + 1
+	for following < len(w.rounds) && w.rounds[following][i] == nil {
+		following++
+	}
+	switch {
+	case m.end&env.Terminated != 0:
+	case m.end&env.Truncated != 0:
+		_, _, next = w.look(m.next, 0)
+		after = next
+	case following == len(w.rounds):
+		_, _, next = w.look(w.obs[i], 0)
+		after = next
+	default:
+		_, _, next = w.look(w.rounds[following][i].obs, 0)
+		after, _ = w.target(following, i)
+	}
+	target = own + rho*(m.reward+w.c.Gamma*next-own) + w.c.Gamma*w.c.GAELambda*trace*(after-next)
+	return target, rho * (m.reward + w.c.Gamma*after - own)
+}
+
+func (w *windowTwin) update() {
+	if len(w.rounds) < w.c.NSteps || w.since > 0 && w.since < w.c.VTraceSteps {
+		return
+	}
+	envs := w.c.NumEnvs / w.c.VTraceGroups
+	var b nn.Batch
+	b.Columns = make([][]float32, 3)
+	steps := 0
+	for round := range w.rounds {
+		for i := w.group * envs; i < (w.group+1)*envs; i++ {
+			m := w.rounds[round][i]
+			if m == nil {
+				m = &moment{obs: make([]byte, 8)}
+				b.Columns[0], b.Columns[1], b.Columns[2] = append(b.Columns[0], 0), append(b.Columns[1], 0), append(b.Columns[2], 0)
+			} else {
+				steps++
+				w.trained[m]++
+				target, advantage := w.target(round, i)
+				b.Columns[0], b.Columns[1], b.Columns[2] = append(b.Columns[0], float32(advantage)), append(b.Columns[1], float32(target)), append(b.Columns[2], 1)
+			}
+			b.Obs, b.Actions = append(b.Obs, m.obs...), append(b.Actions, m.action)
+		}
+	}
+	w.group, w.since = (w.group+1)%w.c.VTraceGroups, 0
+	w.rounds = w.rounds[w.c.VTraceSteps:]
+	if steps == 0 {
+		return
+	}
+	grad := make([]float32, w.theta.Layout.Size)
+	check(w.t, w.learner.Gradient(w.theta, b, grad, &nn.Report{}))
+	w.optimizer.ClipGradNorm(grad, w.c.MaxGradNorm)
+	check(w.t, w.optimizer.Apply(w.theta, grad, w.c.LearningRate))
+	w.updates++
+}
+
+func (w *windowTwin) round() {
+	w.update()
+	row := make([]*moment, len(w.envs))
+	for i, e := range w.envs {
+		if w.resetting[i] {
+			check(w.t, e.Reset(w.obs[i]))
+			w.resetting[i] = false
+			continue
+		}
+		logits, _, _ := w.look(w.obs[i], 0)
+		m := &moment{obs: slices.Clone(w.obs[i]), next: make([]byte, 8), round: w.over, group: i / (w.c.NumEnvs / w.c.VTraceGroups)}
+		u, total := w.explore[i].Float64(), 0.0
+		for _, x := range logits {
+			total += math.Exp(float64(x))
+		}
+		for sum := 0.0; ; m.action++ {
+			if sum += math.Exp(float64(logits[m.action])) / total; u < sum || int(m.action) == len(logits)-1 {
+				break
+			}
+		}
+		m.logProb = float64(logits[m.action]) - math.Log(total)
+		reward, end, err := e.Step(m.action, m.next)
+		check(w.t, err)
+		m.reward, m.end = float64(reward), end
+		copy(w.obs[i], m.next)
+		row[i] = m
+		w.steps++
+		if end == 0 {
+			continue
+		}
+		if w.nextStep {
+			w.resetting[i] = true
+		} else {
+			check(w.t, e.Reset(w.obs[i]))
+		}
+	}
+	w.rounds = append(w.rounds, row)
+	w.since++
+	w.over++
+}
+
+func newWindowTwin(t *testing.T, c Config, nextStep bool) *windowTwin {
+	must(c.resolve())(t)
+	spec := must(c.Network(&c.Common, (&traintest.Walk{}).Spec()))(t)
+	device := must(nn.NewCPU(1, nil))(t)
+	t.Cleanup(device.Close)
+	w := &windowTwin{
+		t: t, c: c, nextStep: nextStep, trained: map[*moment]int{}, resetting: make([]bool, c.NumEnvs),
+		net: must(device.Network(spec, 1))(t), theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t),
+		learner: must(device.Learner(spec, c.NSteps*c.NumEnvs/c.VTraceGroups, nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}))(t),
+	}
+	w.optimizer = must(device.Optimizer(c.Optimizer(), w.theta.Layout.Size))(t)
+	for i := range c.NumEnvs {
+		w.explore = append(w.explore, rng.New(uint64(c.Seed), "explore", i))
+		w.envs = append(w.envs, must(traintest.MakeWalk(c.Seed)(i))(t).(*traintest.Walk))
+		w.obs = append(w.obs, make([]byte, 8))
+		check(t, w.envs[i].Reset(w.obs[i]))
+	}
+	return w
+}
+
+// compare holds a Trainer that stands at the same step against w.
+func (w *windowTwin) compare(tr *train.Trainer) {
+	w.t.Helper()
+	w.update()
+	check(w.t, tr.Settle(0))
+	if s := tr.Stats(); s.Steps != w.steps || s.Updates != w.updates {
+		w.t.Fatalf("%+v, want %d steps, %d updates", s, w.steps, w.updates)
+	}
+	have := make([]float32, w.theta.Layout.Size)
+	must(tr.GetParameters("policy", have))(w.t)
+	for k, want := range w.theta.Host {
+		if math.Abs(float64(have[k]-want)) > 2e-4 {
+			w.t.Fatalf("step %d, update %d: parameter %d is %g, want %g", w.steps, w.updates, k, have[k], want)
+		}
+	}
+}
+
+// Whoever steps the environments: V-trace by its definition, and each step of the first full
+// window's groups and later ones is learnt from exactly n_steps / (groups * steps) times.
+func TestVTrace(t *testing.T) {
+	for k := range 45 {
+		r := rand.New(rand.NewPCG(2, uint64(k)))
+		c := *Settings.Defaults().Struct().(*Config)
+		c.NetArchPi, c.NetArchVf, c.Seed, c.LearningRate, c.UseRMSProp, c.AdamEps = []int{8}, []int{8}, k, 1e-3, false, 1e-3
+		c.VTrace, c.VTraceGroups, c.VTraceSteps = true, []int{1, 2, 3}[r.IntN(3)], 1+r.IntN(3)
+		times := 1 + r.IntN(3)
+		c.NSteps, c.NumEnvs = times*c.VTraceGroups*c.VTraceSteps, c.VTraceGroups*(1+r.IntN(2))
+		c.GAELambda, c.EntCoef = []float64{1, .9}[r.IntN(2)], .01
+		c.VTraceRho, c.VTraceC = []float64{1, 1.5, .9}[r.IntN(3)], []float64{1, .8}[r.IntN(2)]
+		driver, rounds := []string{"built in", "same step", "next step"}[k%3], int64(60)
+		t.Run(fmt.Sprintf("%d %s W=%d n_steps=%d groups=%d steps=%d", k, driver, c.NumEnvs, c.NSteps, c.VTraceGroups, c.VTraceSteps), func(t *testing.T) {
+			w := newWindowTwin(t, c, driver == "next step")
+			if driver == "built in" {
+				tr := must(train.New(configOf(t, c), traintest.MakeWalk(c.Seed)))(t)
+				defer func() { check(t, tr.Close()) }()
+				check(t, tr.Begin(rounds*int64(c.NumEnvs), 0))
+				check(t, tr.Run(0, 0))
+				for range rounds {
+					w.round()
+				}
+				w.compare(tr)
+			} else {
+				w.pushed(c, rounds)
+			}
+			// Group g's windows end with rounds n_steps + (g + j groups) steps, j = 0, 1, ...
+			for m, n := range w.trained {
+				first := c.NSteps + (m.group-c.VTraceGroups)*c.VTraceSteps
+				if inside := m.round >= first && m.round+c.NSteps <= int(rounds); n > times || inside && n != times {
+					t.Fatalf("round %d of group %d was learnt from %d times, want %d", m.round, m.group, n, times)
+				}
+			}
+		})
+	}
+}
+
+func (w *windowTwin) pushed(c Config, rounds int64) {
+	t, mode := w.t, vec.SameStep
+	if w.nextStep {
+		c.Autoreset, mode = "next_step", vec.NextStep
+	}
+	pool := must(threads.NewPool(1, nil))(t)
+	defer pool.Close()
+	v := must(vec.New(traintest.MakeWalk(c.Seed), c.NumEnvs, pool, mode))(t)
+	defer v.Close()
+	tr := must(train.NewPushed(configOf(t, c), v.Spec()))(t)
+	defer func() { check(t, tr.Close()) }()
+	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
+	check(t, v.Reset(rows, nil))
+	check(t, tr.Begin(rounds*int64(c.NumEnvs), 0))
+	for range rounds {
+		w.round()
+		check(t, tr.Act(rows, actions, 0))
+		check(t, v.Step(actions, rows))
+		check(t, tr.Observe(rows, 0))
+	}
+	w.compare(tr)
+}
+
+func TestVTraceRefusals(t *testing.T) {
+	for _, c := range []struct {
+		groups, steps int
+		want          string
+	}{
+		{5, 1, "vtrace_groups: 5, must divide num_envs (12)"},
+		{3, 3, "vtrace_groups: 3, must times vtrace_steps (3) divide n_steps (6)"},
+		{1, 7, "vtrace_groups: 1, must times vtrace_steps (7) divide n_steps (6)"},
+	} {
+		cfg := small(func(x *Config) {
+			x.NumEnvs, x.NSteps, x.VTrace, x.VTraceGroups, x.VTraceSteps = 12, 6, true, c.groups, c.steps
+		})
+		if _, err := cfg.resolve(); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}

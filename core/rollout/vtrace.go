@@ -1,0 +1,105 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
+)
+
+// VTrace are the constants of V-trace (Espeholt et al. 2018, "IMPALA", section 4.1).
+type VTrace struct {
+	Gamma, Lambda float64 // 0 to 1
+	// Rho and C limit the ratios of the policy's probabilities to those of the policy that
+	// acted, in the temporal differences and in the trace; 0 or above.
+	Rho, C float64
+	// LogProb is the number of the column with the logarithm of the probability that the
+	// action had when it was taken. Probabilities below 1e-5 count as that.
+	LogProb int
+}
+
+// smallest is the logarithm of the smallest probability that an action counts as taken with.
+const smallest = -11.512925464970229 // log 1e-5
+
+// Gather copies the rows of environments first to first+n-1 of a full rollout, round by round:
+// row t*n + k is what environment first+k did in round t. masks has as many bytes as there are
+// with Config.Masks, and is nil else.
+func (r *Rollout) Gather(first, n int, obs []byte, actions []int32, masks []byte, weights []float32) {
+	d := &r.data
+	for t := range r.round {
+		k := r.row(t, first)
+		copy(obs[t*n*r.size:(t+1)*n*r.size], d.Obs[k*r.size:])
+		copy(actions[t*n:(t+1)*n], d.Actions[k:])
+		copy(weights[t*n:(t+1)*n], d.Weights[k:])
+		if m := r.cfg.maskBytes(); m > 0 {
+			copy(masks[t*n*m:(t+1)*n*m], d.Masks[k*m:])
+		}
+	}
+}
+
+// Target computes the value targets and the policy's advantages of the rows that Gather copies.
+// For step t, with V and pi of the parameters that are to learn, mu what acted, and
+// ratio(t) = pi(a|s) / mu(a|s):
+//
+//	delta(t)     = min(Rho, ratio(t)) (r(t) + gamma V(t+1) - V(t))
+//	return(t)    = V(t) + delta(t) + gamma lambda min(C, ratio(t)) (return(t+1) - V(t+1))
+//	advantage(t) = min(Rho, ratio(t)) (r(t) + gamma return(t+1) - V(t))
+//
+// Ends cut the trace, and V behind them is 0 or that of the true last observation, as in
+// Finish; so does the window's end, behind which V is that of the pending observation. value
+// is as Finish's, of the parameters that are to learn. logPi and values are log pi(a|s) and V
+// of the rows; logPi is overwritten. Holes get 0.
+func (v VTrace) Target(r *Rollout, first, n int, value func(obs []byte, rows int) ([]float32, error), logPi, values, advantages, returns []float32) error {
+	if !r.Full() {
+		return fmt.Errorf("rollout: %d rounds are over, must be %d", r.round, r.cfg.Horizon)
+	}
+	if err := r.evaluatePending(first, n, value); err != nil {
+		return err
+	}
+	if err := r.evaluateCuts(first, n, value); err != nil {
+		return err
+	}
+	mu := r.data.Columns[v.LogProb]
+	for t := range r.round {
+		for k := range n {
+			logPi[t*n+k] -= max(mu[r.row(t, first+k)], smallest)
+		}
+	}
+	kernel.Exp(logPi, logPi)
+	for k := range n {
+		v.trace(r, first+k, k, n, logPi, values, advantages, returns)
+	}
+	return nil
+}
+
+// trace works backward through environment i's rows, which are those of column k of n.
+func (v VTrace) trace(r *Rollout, i, k, n int, ratios, values, advantages, returns []float32) {
+	e, d := &r.envs[i], &r.data
+	next, after := 0.0, 0.0 // V(t+1), return(t+1) - V(t+1)
+	if e.pending {
+		next = float64(r.ahead[i])
+	}
+	cut := len(e.cuts)
+	for t := r.round - 1; t >= 0; t-- {
+		from, at := r.row(t, i), t*n+k
+		if d.Weights[from] == 0 {
+			advantages[at], returns[at] = 0, 0
+			continue
+		}
+		switch end := d.Ends[from]; {
+		case end&(env.Terminated|env.Lost) != 0:
+			next, after = 0, 0
+		case end&env.Truncated != 0:
+			cut--
+			next, after = float64(e.cutValues[cut]), 0
+		}
+		ratio, own, reward := float64(ratios[at]), float64(values[at]), float64(d.Rewards[from])
+		rho, c := math.Min(v.Rho, ratio), math.Min(v.C, ratio)
+		delta := float64(rho * (reward + float64(v.Gamma*next) - own))
+		advantages[at] = float32(rho * (reward + float64(v.Gamma*(next+after)) - own))
+		after = delta + float64(v.Gamma*v.Lambda*c*after)
+		returns[at] = float32(own + after)
+		next = own
+	}
+}
