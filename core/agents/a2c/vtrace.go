@@ -90,7 +90,7 @@ func hasSteps(weights []float32) bool {
 	return false
 }
 
-// windowBatch is one with room for a group's part of the window.
+// windowBatch is one of the rows that a group has in the window.
 func (c *Config) windowBatch(s *train.Setup) nn.Batch {
 	rows := c.NSteps * c.NumEnvs / c.VTraceGroups
 	b := nn.Batch{Obs: make([]byte, rows*s.Spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)}
