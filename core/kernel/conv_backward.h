@@ -201,8 +201,8 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
     const ptrdiff_t point = tiles * s.deep_wide;
     const void *images = load_images(buffer, x, x8, first, some, c, &s);
     for (ptrdiff_t i = 0; i < some; i++)
-      load_gradient(gradients + i * g.image, db, dy + (first + i) * outputs, y ? y + (first + i) * outputs : NULL, c, &s,
-                    planes);
+      load_gradient(gradients + i * g.image, db, dy + (first + i) * outputs, y ? y + (first + i) * outputs : NULL, c,
+                    &s, planes);
     float *dst = dx && s.in_place ? dx + first * s.image : back;
     if (dx) memset(dst, 0, (size_t)(some * s.image) * sizeof *dst);
     for (int i = 0; i < 4; i++) {

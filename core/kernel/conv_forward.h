@@ -10,8 +10,8 @@ INLINE ptrdiff_t forward_group(const struct shape *s, ptrdiff_t n) {
 }
 
 /* Outputs of one tile from its 16 products; `to` is [out_h, out_w, out_c] of its image. */
-INLINE void output_tile(const int m, const int linear, float *to, const float *products, ptrdiff_t point, const float *bias, ptrdiff_t h,
-                        ptrdiff_t w, const struct paceline_conv *c) {
+INLINE void output_tile(const int m, const int linear, float *to, const float *products, ptrdiff_t point,
+                        const float *bias, ptrdiff_t h, ptrdiff_t w, const struct paceline_conv *c) {
   for (ptrdiff_t o = 0; o < c->out_c; o += VW) {
     const vec b = v_load(bias + o);
     vec z[3][4];

@@ -273,9 +273,8 @@ static void average_part(const struct paceline_kernels *k, const void *args, ptr
 void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
                           struct paceline_flat_args a) {
   static part *const parts[] = {
-      [PACELINE_RMSPROP] = rmsprop_part, [PACELINE_ADAM] = adam_part,
-      [PACELINE_RADAM] = radam_part,     [PACELINE_ADAGRAD] = adagrad_part,
-      [PACELINE_SCALE] = scale_part,     [PACELINE_SUM_SQUARES] = sum_squares_part,
+      [PACELINE_RMSPROP] = rmsprop_part, [PACELINE_ADAM] = adam_part,   [PACELINE_RADAM] = radam_part,
+      [PACELINE_ADAGRAD] = adagrad_part, [PACELINE_SCALE] = scale_part, [PACELINE_SUM_SQUARES] = sum_squares_part,
       [PACELINE_AVERAGE] = average_part};
   share_out(k, s, parts[which], &a);
 }

@@ -55,9 +55,8 @@ struct paceline_kernels {
                          const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t all, ptrdiff_t out, float *ws);
   void (*norm_forward)(float *y, float *statistics, const float *x, const float *scale, const float *bias, ptrdiff_t n,
                        const struct paceline_norm *c, float *ws);
-  void (*norm_backward)(float *dscale, float *dbias, float *dx, const float *statistics, const float *x,
-                        const float *y, const float *dy, const float *scale, ptrdiff_t n,
-                        const struct paceline_norm *c, float *ws);
+  void (*norm_backward)(float *dscale, float *dbias, float *dx, const float *statistics, const float *x, const float *y,
+                        const float *dy, const float *scale, ptrdiff_t n, const struct paceline_norm *c, float *ws);
   void (*norm_arrange)(float *to, const float *from, const struct paceline_norm *c, int back);
   void (*rmsprop)(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
                   float eps, int centered, int eps_inside);

@@ -246,10 +246,9 @@ INLINE float value_error(double *squared, float value, float target, float old, 
  */
 static TARGET void actor_critic(float *dlogits, float *dvalues, const float *logits, const float *values,
                                 const int32_t *actions, const uint8_t *masks, const float *advantages,
-                                const float *returns, const float *weights, const float *log_probs,
-                                const float *clips, const float *old_values, const float *value_clips, ptrdiff_t n,
-                                ptrdiff_t width, float entropy_coef, float value_coef, int largest_error,
-                                double *parts) {
+                                const float *returns, const float *weights, const float *log_probs, const float *clips,
+                                const float *old_values, const float *value_clips, ptrdiff_t n, ptrdiff_t width,
+                                float entropy_coef, float value_coef, int largest_error, double *parts) {
   double total = 0, policy = 0, squares = 0, entropy = 0, divergence = 0, outside = 0;
   for (ptrdiff_t i = 0; i < n; i++) total += weights[i];
   const double share = total != 0 ? 1 / total : 0; /* of a row of weight 1 */

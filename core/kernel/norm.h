@@ -41,22 +41,22 @@ INLINE vec v_first(vec a, ptrdiff_t some) {
  * Does STEP(j, at, some) for the vectors of n floats: of number j of the lanes', at
  * `at`, of which `some` (a constant, VW, but for the last ones) exist.
  */
-#define EACH_VECTOR(n, STEP)                                               \
-  do {                                                                     \
-    ptrdiff_t from = 0;                                                    \
-    for (; from + LANES <= (n); from += LANES) {                           \
-      UNROLL                                                               \
-      for (int j = 0; j < LANE_VECTORS; j++) STEP(j, from + j * VW, VW);   \
-    }                                                                      \
-    UNROLL                                                                 \
-    for (int j = 0; j < LANE_VECTORS; j++)                                 \
-      if (from + j * VW < (n)) {                                           \
-        const ptrdiff_t left = min(VW, (n) - (from + j * VW));             \
-        if (left == VW)                                                    \
-          STEP(j, from + j * VW, VW);                                      \
-        else                                                               \
-          STEP(j, from + j * VW, left);                                    \
-      }                                                                    \
+#define EACH_VECTOR(n, STEP)                                             \
+  do {                                                                   \
+    ptrdiff_t from = 0;                                                  \
+    for (; from + LANES <= (n); from += LANES) {                         \
+      UNROLL                                                             \
+      for (int j = 0; j < LANE_VECTORS; j++) STEP(j, from + j * VW, VW); \
+    }                                                                    \
+    UNROLL                                                               \
+    for (int j = 0; j < LANE_VECTORS; j++)                               \
+      if (from + j * VW < (n)) {                                         \
+        const ptrdiff_t left = min(VW, (n) - (from + j * VW));           \
+        if (left == VW)                                                  \
+          STEP(j, from + j * VW, VW);                                    \
+        else                                                             \
+          STEP(j, from + j * VW, left);                                  \
+      }                                                                  \
   } while (0)
 
 /* One group: y = relu((x - mean) / deviation * scale + bias). Its mean and 1/deviation go to statistics. */
@@ -69,10 +69,10 @@ INLINE void normalise(const int relu, float *y, float statistics[2], const float
   const float mean = lanes_sum(s) / (float)n;
   const vec vmean = v_set1(mean);
   s = lanes_zero();
-#define ADD_SQUARES(j, at, some)                          \
-  do {                                                    \
-    const vec d = v_sub(get(x + (at), some), vmean);      \
-    const vec dd = v_mul(d, d);                           \
+#define ADD_SQUARES(j, at, some)                                   \
+  do {                                                             \
+    const vec d = v_sub(get(x + (at), some), vmean);               \
+    const vec dd = v_mul(d, d);                                    \
     s.v[j] = v_add(s.v[j], (some) == VW ? dd : v_first(dd, some)); \
   } while (0)
   EACH_VECTOR(n, ADD_SQUARES);
@@ -103,14 +103,14 @@ INLINE void normalise_backward(const int relu, float *dscale, float *dbias, floa
 #define HAT(at, some) v_mul(v_sub(get(x + (at), some), vmean), vby)
 #define THROUGH(at, some) (relu ? v_where_positive(get(y + (at), some), get(dy + (at), some)) : get(dy + (at), some))
   lanes s = lanes_zero(), t = lanes_zero();
-#define ADD_GRADIENTS(j, at, some)                                                                   \
-  do {                                                                                               \
-    const vec e = THROUGH(at, some), hat = HAT(at, some), g = v_mul(e, get(scale + (at), some));     \
-    const vec gh = v_mul(g, hat);                                                                    \
-    put(dbias + (at), v_add(get(dbias + (at), some), e), some);                                      \
-    put(dscale + (at), v_add(get(dscale + (at), some), v_mul(e, hat)), some);                        \
-    s.v[j] = v_add(s.v[j], (some) == VW ? g : v_first(g, some));                                     \
-    t.v[j] = v_add(t.v[j], (some) == VW ? gh : v_first(gh, some));                                   \
+#define ADD_GRADIENTS(j, at, some)                                                               \
+  do {                                                                                           \
+    const vec e = THROUGH(at, some), hat = HAT(at, some), g = v_mul(e, get(scale + (at), some)); \
+    const vec gh = v_mul(g, hat);                                                                \
+    put(dbias + (at), v_add(get(dbias + (at), some), e), some);                                  \
+    put(dscale + (at), v_add(get(dscale + (at), some), v_mul(e, hat)), some);                    \
+    s.v[j] = v_add(s.v[j], (some) == VW ? g : v_first(g, some));                                 \
+    t.v[j] = v_add(t.v[j], (some) == VW ? gh : v_first(gh, some));                               \
   } while (0)
   EACH_VECTOR(n, ADD_GRADIENTS);
 #undef ADD_GRADIENTS

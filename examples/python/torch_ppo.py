@@ -73,7 +73,13 @@ class Loop:
         torch.manual_seed(args.seed)
         torch.set_num_threads(args.num_threads)
         self.envs = envpool.make(
-            args.env_id, env_type="gymnasium", num_envs=args.num_envs, num_threads=args.num_threads, episodic_life=True, reward_clip=True, seed=args.seed
+            args.env_id,
+            env_type="gymnasium",
+            num_envs=args.num_envs,
+            num_threads=args.num_threads,
+            episodic_life=True,
+            reward_clip=True,
+            seed=args.seed,
         )
         self.agent = Agent(int(self.envs.action_space.n))
         if args.channels_last:

@@ -63,9 +63,9 @@ _MODULES = frozenset({"bench", "callbacks", "envpool", "errors", "sb3", "schedul
 __all__ = [
     "A2C",
     "DQN",
-    "Evaluation",
     "PPO",
     "PQN",
+    "Evaluation",
     "PacelineError",
     "PacelineWarning",
     "Policy",

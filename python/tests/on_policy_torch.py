@@ -198,7 +198,8 @@ def compare(case: str, name: str, policy: str, env: Any, seed: int) -> bool:
     off, theirs = np.max(distances, axis=0)
     near = off <= max(LIMIT, 2 * theirs)
     print(
-        f"{case:<18}{name:<24} seed {seed}: at most {off:.1e} of the largest weight off, PyTorch's float32 {theirs:.1e}{'' if near else '  TOO FAR'}"
+        f"{case:<18}{name:<24} seed {seed}: at most {off:.1e} of the largest weight off, "
+        f"PyTorch's float32 {theirs:.1e}{'' if near else '  TOO FAR'}"
     )
     return bool(near)
 

@@ -89,7 +89,8 @@ def test_what_is_not_built_is_refused(keywords, says):
 def test_every_setting_is_a_keyword_or_explained():
     by_others = {
         "env", "env_options", "learning_rate_final", "learning_rate_schedule", "clip_range_schedule", "clip_range_vf_schedule", "autoreset",
-        "normalize_images", "host_data", "action_masks", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "ortho_init", "use_rms_prop",
+        "normalize_images", "host_data", "action_masks", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "ortho_init",
+        "use_rms_prop",
         "rms_prop_alpha", "rms_prop_eps", "rms_prop_eps_inside", "rms_prop_first", "adam_eps",
     }  # fmt: skip
     assert {s.name for s in describe("ppo")} - by_others <= set(PPO.keywords())
@@ -160,7 +161,9 @@ def test_environments_stepped_from_python():
             model.learn(320)
             return model.hashes(), model.stats["rollouts"], model.num_timesteps
 
-    same, disabled, following = (run(vector(mode, 2)) for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP))
+    same, disabled, following = (
+        run(vector(mode, 2)) for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP)
+    )
     assert same == disabled and same[1:] == (20, 320)
     # In NEXT_STEP a round that resets is no step, so that more rounds are needed.
     assert following[0] != same[0] and following[1] > 20 and following[2] == 320
@@ -257,7 +260,9 @@ def test_a_file_of_stable_baselines3(tmp_path):
         torch = pytest.importorskip("torch")
         with torch.no_grad():
             mine, value = model.policy.get_distribution(torch.as_tensor(obs)), model.policy.predict_values(torch.as_tensor(obs))
-            np.testing.assert_array_equal(mine.distribution.logits, reference.policy.get_distribution(torch.as_tensor(obs)).distribution.logits)
+            np.testing.assert_array_equal(
+                mine.distribution.logits, reference.policy.get_distribution(torch.as_tensor(obs)).distribution.logits
+            )
             np.testing.assert_array_equal(value, reference.policy.predict_values(torch.as_tensor(obs)))
 
 

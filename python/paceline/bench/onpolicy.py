@@ -60,7 +60,10 @@ def _sb3() -> Learner:
         clip_range=0.1, clip_range_vf=0.1, ent_coef=0.01, device="cpu", seed=1,
     )  # fmt: skip
     # It counts epochs, each of four updates.
-    return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: (model.num_timesteps, 4 * model._n_updates)
+    return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: (
+        model.num_timesteps,
+        4 * model._n_updates,
+    )
 
 
 def _sb3_a2c() -> Learner:

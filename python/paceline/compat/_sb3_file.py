@@ -29,7 +29,7 @@ _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", 
 
 @dataclasses.dataclass
 class Saved:
-    """q_learning: of DQN's kind, not A2C's and PPO's; keywords: those of a model's class; state: the arrays of policy.pth by their names."""
+    """q_learning: of DQN's kind, not A2C's; keywords: those of a class; state: the arrays of policy.pth by their names."""
 
     q_learning: bool
 
