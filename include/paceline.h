@@ -322,7 +322,7 @@ typedef struct paceline_env_table {
   /* Optional: writes n bytes for n actions, 0 where the action may not be taken in the
    * state that the latest reset or step left, 1 where it may, which one must. Not called
    * after a termination. Actions are then chosen, and their values compared, among those
-   * that may be taken ("dqn"; other methods refuse the table). */
+   * that may be taken ("pqn" refuses the table). */
   int (*mask)(void *env, uint8_t *mask);
 } paceline_env_table;
 
