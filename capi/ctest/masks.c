@@ -254,15 +254,26 @@ static void failing(void) {
   }
   /* Methods that do not use masks refuse the table. */
   paceline_config *cfg;
-  OK(paceline_config_new(&cfg, "a2c"));
+  OK(paceline_config_new(&cfg, "pqn"));
   paceline_env_table table = gates();
   paceline_trainer *t;
   FAILS(paceline_trainer_new_table(&t, cfg, &table, NULL, NULL), PACELINE_EINVAL,
-        "action_masks: true, must be false: a2c does not use them");
+        "action_masks: true, must be false: pqn does not use them");
   OK(paceline_config_set(cfg, "action_masks", "true"));
   OK(paceline_config_set(cfg, "env", "CartPole-v1"));
   FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "action_masks: true, must be false: CartPole-v1 gives none");
   paceline_config_free(cfg);
+  /* Policies keep to them: a gate that is not open is an error of the table. */
+  for (int method = 0; method < 2; method++) {
+    OK(paceline_config_new(&cfg, method ? "ppo" : "a2c"));
+    OK(paceline_config_set(cfg, "num_envs", "3"));
+    OK(paceline_trainer_new_table(&t, cfg, &table, NULL, NULL));
+    OK(paceline_trainer_begin(t, 3 * 2100, 0));
+    OK(paceline_trainer_run(NULL, t, 0, 0));
+    CHECK(stats_of(t).updates > 0);
+    paceline_trainer_free(t);
+    paceline_config_free(cfg);
+  }
 }
 
 /* A known environment with masks, from a file of its own: a vector of it writes them, and a

@@ -76,6 +76,8 @@ static int say(int status) {
 
 static const char *const words[] = {"dqn",
                                     "a2c",
+                                    "ppo",
+                                    "pqn",
                                     "CartPole-v1",
                                     "Acrobot-v1",
                                     "no such",

@@ -14,7 +14,9 @@ from conftest import hear_ctrl_c
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("how", ["native", "callback", "pixels", "push", "push-pixels", "own-loop", "a2c", "a2c-push"])
+@pytest.mark.parametrize(
+    "how", ["native", "callback", "pixels", "push", "push-pixels", "own-loop", "a2c", "a2c-push", "ppo", "ppo-push", "pqn"]
+)
 def test_ctrl_c(how, tmp_path):
     command = [sys.executable, "-X", "dev", "-X", "faulthandler", str(HERE / "procs" / "interrupt.py"), how]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}

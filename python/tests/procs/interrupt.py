@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from envs import SMALL, vector
-from paceline import A2C, DQN
+from paceline import A2C, DQN, PPO, PQN
 
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 how = sys.argv[1]
@@ -27,6 +27,14 @@ elif how == "a2c":
     model = A2C("CnnPolicy", "Catch-v0", num_envs=4, n_steps=128, seed=1)
 elif how == "a2c-push":
     model = A2C("MlpPolicy", vector(AutoresetMode.NEXT_STEP, 2), seed=1)
+elif how in ("ppo", "ppo-push"):  # whose updates take seconds
+    from envs import Image
+
+    env = "Catch-v0" if how == "ppo" else vector(AutoresetMode.SAME_STEP, 4, Image)
+    keywords = {"num_envs": 4} if how == "ppo" else {}
+    model = PPO("CnnPolicy", env, n_steps=128, batch_size=64, n_epochs=20, seed=1, **keywords)
+elif how == "pqn":
+    model = PQN("CnnPolicy", "Catch-v0", num_envs=4, n_steps=128, batch_size=64, n_epochs=20, seed=1)
 else:
     model = DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
 before = signal.getsignal(signal.SIGINT)
