@@ -3,7 +3,7 @@
     python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both] [--sb3]
 
 Each task is learnt from the preset "tuned": by DQN in standard mode (one environment,
-both switches off) and with both on (eight environments), or by A2C. A table shows the return that
+both switches off) and with both on (eight environments), or by A2C, PPO and PQN. A table shows the return that
 was reached and the first digits of the SHA-256 of the replay memory, the weights and
 the target's weights. The hashes are compared with those of the golden file, which has
 rows for each path of the kernels (PACELINE_ISA). The exit status is 1 if a threshold
@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 import paceline
-from paceline import A2C, DQN, PacelineWarning
+from paceline import A2C, DQN, PPO, PQN, PacelineWarning
 
 GOLDEN = Path(__file__).resolve().parents[2] / "python" / "tests" / "golden_learn.txt"
 
@@ -46,11 +46,19 @@ TASKS = [
     Task("Bricks-v0", 16_000, 10.0, False),
     Task("CartPole-v1", 300_000, 475.0, False, ("a2c",)),
     Task("Catch-v0", 40_000, 0.9, False, ("a2c",)),
+    Task("CartPole-v1", 100_000, 475.0, False, ("ppo",)),
+    Task("Catch-v0", 40_000, 0.9, False, ("ppo",)),
+    Task("Bricks-v0", 100_000, 10.0, False, ("ppo",)),
+    Task("CartPole-v1", 200_000, 475.0, False, ("pqn",)),
+    Task("Catch-v0", 60_000, 0.9, False, ("pqn",)),
+    Task("Bricks-v0", 100_000, 10.0, False, ("pqn",)),
 ]
 MODES = {
     "standard": (DQN, {"num_envs": 1, "concurrent": False, "synchronized": False}),
     "both": (DQN, {"num_envs": 8, "concurrent": True, "synchronized": True}),
     "a2c": (A2C, {}),
+    "ppo": (PPO, {}),
+    "pqn": (PQN, {}),
 }
 HASHES = ("replay", "weights", "target")  # a method has some of them
 

@@ -58,8 +58,8 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 }...)
 
 // cule is A2C with V-trace as CuLE's example has it (Dalton et al. 2020): 120 environments, a
-// window of 20 rounds, 20 groups, one of which learns after every round. Its trace is not cut
-// at the ends of episodes; ours is.
+// window of 20 rounds, 20 groups, one of which learns after every round, games that begin with
+// up to 400 random steps. Its trace is not cut at the ends of episodes; ours is.
 var cule = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "120"},
 	{"policy", "CnnPolicy"},
@@ -98,11 +98,16 @@ var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults, with eight environments", Rows: settings.Fixed(sb3...)},
-	{Name: "cule", Doc: "A2C with V-trace of Dalton et al. 2020, as their example has it", Rows: settings.Fixed(cule...)},
-	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: func(envID string) ([]settings.Row, error) {
+	{Name: "cule", Doc: "A2C with V-trace of Dalton et al. 2020, as their example has it", Rows: inGames(cule, `{"decorrelation_steps": 400}`)},
+	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: inGames(stookeAbbeel, `{"recipe": "stooke_abbeel"}`)},
+}
+
+// inGames are rows that make Atari games with options.
+func inGames(rows []settings.Row, options string) func(envID string) ([]settings.Row, error) {
+	return func(envID string) ([]settings.Row, error) {
 		if strings.HasPrefix(env.Canonical(envID), "atari/") {
-			return append(slices.Clone(stookeAbbeel), settings.Row{"env_options", `{"recipe": "stooke_abbeel"}`}), nil
+			return append(slices.Clone(rows), settings.Row{"env_options", options}), nil
 		}
-		return stookeAbbeel, nil
-	}},
+		return rows, nil
+	}
 }
