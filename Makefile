@@ -14,7 +14,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 SOURCES := $(shell find core capi include python/paceline -type f \
 	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.hpp' -o -name '*.py' -o -name 'py.typed' \) \
 	-not -name '*_test.go' -not -path 'python/paceline/include/*' -not -path '*/testdata/*' -not -path 'capi/ctest/*') \
-	examples/python/torch_dqn.py examples/python/torch_ppo.py capi/build.sh capi/install.sh $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
+	examples/python/torch_dqn.py examples/python/torch_ppo.py examples/python/torch_pqn.py capi/build.sh capi/install.sh $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -61,7 +61,7 @@ class BuildGo(build_ext):
         copy_for_c(out.parents[1])
         # What `paceline bench` compares with.
         (out.parents[1] / "bench").mkdir(exist_ok=True)
-        for loop in ("torch_dqn.py", "torch_ppo.py"):
+        for loop in ("torch_dqn.py", "torch_ppo.py", "torch_pqn.py"):
             shutil.copy2(ROOT / "examples" / "python" / loop, out.parents[1] / "bench")
         if prebuilt := os.environ.get("PACELINE_LIBRARY"):
             if not Path(prebuilt).is_file():

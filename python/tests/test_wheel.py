@@ -45,7 +45,7 @@ def test_files():
     made = {"lib", "include", "__pycache__"}  # where installations in editable mode put what they build
     want = {f.relative_to(package.parent): f for f in package.rglob("*") if f.is_file() and made.isdisjoint(f.relative_to(package).parts)}
     want |= {Path("paceline/include", f.name): f for f in (CHECKOUT / "include").glob("*.h*")}
-    for loop in ("torch_dqn.py", "torch_ppo.py"):
+    for loop in ("torch_dqn.py", "torch_ppo.py", "torch_pqn.py"):
         want[Path("paceline/bench", loop)] = CHECKOUT / "examples" / "python" / loop
     assert files == {str(f) for f in want} | {LIBRARY} | FOR_LINKERS
     for name, source in want.items():

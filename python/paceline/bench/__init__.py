@@ -52,7 +52,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     sub = command("train", train.main, "steps/s while training on Pong, ours, stable-baselines3's and a loop's of PyTorch, in turns")
     train.add_arguments(sub)
 
-    sub = command("onpolicy", onpolicy.main, "steps/s of PPO and A2C on Pong, ours, stable-baselines3's and a loop's of PyTorch, in turns")
+    sub = command(
+        "onpolicy", onpolicy.main, "steps/s of PPO, PQN and A2C on Pong, ours, stable-baselines3's and a loop's of PyTorch, in turns"
+    )
     onpolicy.add_arguments(sub)
 
     sub = command("emulator", emulator.main, "emulated Atari frames/s for each game, ours and ale-py's")

@@ -1,10 +1,10 @@
-"""`paceline bench onpolicy`: agent steps/s of PPO and A2C on Pong, ours, stable-baselines3's and loops' of PyTorch.
+"""`paceline bench onpolicy`: agent steps/s of PPO, PQN and A2C on Pong, ours, stable-baselines3's and loops' of PyTorch.
 
-Equal work, two threads each. PPO: eight environments, rollouts of 128 steps, four epochs of four
-minibatches of 256, the Nature network (CleanRL's settings); A2C: sixteen environments, five
+Equal work, two threads each. PPO and PQN: eight environments, rollouts of 128 steps, four epochs of
+four minibatches of 256, the Nature network, PQN's with layer normalisation (CleanRL's settings); A2C: sixteen environments, five
 steps, the small network of Mnih et al. 2016, in fp32. Stable-baselines3 steps our environments; the
-loops, examples/python/torch_ppo.py as CleanRL has it and with channels_last and torch.compile, step
-EnvPool's, if it is installed. Every contender is a process of its own, which sleeps while another
+loops, examples/python/torch_ppo.py and torch_pqn.py as CleanRL has them and with channels_last and
+torch.compile, step EnvPool's, if it is installed. Every contender is a process of its own, which sleeps while another
 is measured. They take turns; ratios are medians of the turns' own.
 """
 
@@ -22,18 +22,19 @@ from ._contenders import Contender, Learner, example, median_ratios, peaks, tabl
 
 _THREADS = 2
 _PPO_ROLLOUT, _A2C_ROLLOUT = 8 * 128, 16 * 5
-_OURS, _OURS_A2C = "paceline PPO ", "paceline A2C fp32"
+_OURS, _OURS_PQN, _OURS_A2C = "paceline PPO ", "paceline PQN ", "paceline A2C fp32"
 _SB3, _SB3_A2C = "stable-baselines3 PPO", "stable-baselines3 A2C"
-_LOOP, _LOOP_FASTER = "torch loop PPO", "torch loop PPO channels_last compile"
+_LOOP, _LOOP_PQN, _FASTER = "torch loop PPO", "torch loop PQN", " channels_last compile"
 _MFLOP = 217  # of a step of PPO, by the textbook: acting, and four epochs of forward and backward
 _PAPER_A2C = 3655  # steps/s of Stooke & Abbeel's A2C, on a P100 and five cores
 _DUE = {_PPO_ROLLOUT: 16 / _PPO_ROLLOUT, _A2C_ROLLOUT: 1 / _A2C_ROLLOUT}  # updates a step
 
 
-def _ours(precision: str) -> Learner:
+def _ours(precision: str, preset: str) -> Learner:
     from ..ppo import PPO
+    from ..pqn import PQN
 
-    model = PPO.from_preset("cleanrl", "Pong", num_threads=_THREADS, precision=precision, seed=1)
+    model = (PPO if preset == "cleanrl" else PQN).from_preset(preset, "Pong", num_threads=_THREADS, precision=precision, seed=1)
     return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: _counts(model)
 
 
@@ -94,14 +95,14 @@ def _sb3_a2c() -> Learner:
     return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: (model.num_timesteps, model._n_updates)
 
 
-def _loop(**variant: Any) -> Learner:
-    torch_ppo = example("torch_ppo")
-    loop = torch_ppo.Loop(torch_ppo.Args(num_threads=_THREADS, **variant))
+def _loop(file: str, **variant: Any) -> Learner:
+    module = example(file)
+    loop = module.Loop(module.Args(num_threads=_THREADS, **variant))
     return loop.train, lambda: (loop.steps, loop.updates)
 
 
 def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
-    """The report, of turns of so many rollouts of PPO, and of ten times as many of A2C; others: with those that are installed."""
+    """The report, of turns of so many rollouts of PPO and PQN, and of ten times as many of A2C; others: with those that are installed."""
     missing = [name for name in ("torch", "stable_baselines3", "envpool") if others and importlib.util.find_spec(name) is None]
     measured: list[dict[str, float]] = []
     with contextlib.ExitStack() as stack:
@@ -110,13 +111,16 @@ def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
             contender = Contender(name, make, (2 * rollout,), **keywords)
             return stack.enter_context(contextlib.closing(contender)), rollout
 
-        running = [start(_OURS + precision, _ours, _PPO_ROLLOUT, precision=precision) for precision in ("fp32", "bf16")]
+        running = []
+        for name, preset in ((_OURS, "cleanrl"), (_OURS_PQN, "pqn_cleanrl")):
+            running += [start(name + precision, _ours, _PPO_ROLLOUT, precision=precision, preset=preset) for precision in ("fp32", "bf16")]
         running.append(start(_OURS_A2C, _ours_a2c, _A2C_ROLLOUT))
         if others and not {"torch", "stable_baselines3"} & {*missing}:
             running += [start(_SB3, _sb3, _PPO_ROLLOUT), start(_SB3_A2C, _sb3_a2c, _A2C_ROLLOUT)]
         if others and not {"torch", "envpool"} & {*missing}:
-            running.append(start(_LOOP, _loop, _PPO_ROLLOUT))
-            running.append(start(_LOOP_FASTER, _loop, _PPO_ROLLOUT, channels_last=True, compile=True))
+            for name, file in ((_LOOP, "torch_ppo"), (_LOOP_PQN, "torch_pqn")):
+                running.append(start(name, _loop, _PPO_ROLLOUT, file=file))
+                running.append(start(name + _FASTER, _loop, _PPO_ROLLOUT, file=file, channels_last=True, compile=True))
         for _ in range(rounds):
             measured.append(peaks(_THREADS))
             for contender, rollout in running:
@@ -141,8 +145,9 @@ def ratios(turns: dict[str, list[float]]) -> dict[str, float]:
     pairs = {"a2c_vs_sb3": (_OURS_A2C, _SB3_A2C)}
     for precision in ("fp32", "bf16"):
         pairs[f"ppo_vs_sb3_{precision}"] = (_OURS + precision, _SB3)
-        pairs[f"ppo_vs_torch_loop_{precision}"] = (_OURS + precision, _LOOP)
-        pairs[f"ppo_vs_torch_loop_faster_{precision}"] = (_OURS + precision, _LOOP_FASTER)
+        for method, ours, loop in (("ppo", _OURS, _LOOP), ("pqn", _OURS_PQN, _LOOP_PQN)):
+            pairs[f"{method}_vs_torch_loop_{precision}"] = (ours + precision, loop)
+            pairs[f"{method}_vs_torch_loop_faster_{precision}"] = (ours + precision, loop + _FASTER)
     return median_ratios(turns, pairs)
 
 
