@@ -2,6 +2,7 @@ package ppo
 
 import (
 	"maps"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,3 +47,38 @@ func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }
 func TestFuzzLoad(t *testing.T) { traintest.FuzzLoad(t, subject(nil)) }
 
 func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }
+
+// A trainer that had an epoch of the same number takes up a loaded one's order, not its own.
+func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
+	start := func(seed int) *train.Trainer {
+		c := configOf(t, *Settings.Defaults().Struct().(*Config))
+		for name, value := range subject(nil).Settings {
+			check(t, c.Set(name, value))
+		}
+		c.Common().NumEnvs, c.Common().Autoreset = 3, "same_step"
+		tr := must(train.New(c, traintest.MakeWalk(seed)))(t)
+		t.Cleanup(func() { check(t, tr.Close()) })
+		check(t, tr.Begin(200, 0))
+		// To the first minibatch of an update.
+		p := tr.Method().(*PPO)
+		p.Optimizer = &traintest.HookedOptimizer{Optimizer: p.Optimizer, Before: tr.Stop}
+		check(t, tr.Run(0, 0))
+		p.Optimizer.(*traintest.HookedOptimizer).Before = func() {}
+		return tr
+	}
+	one, other := start(1), start(2)
+	if one.Stats().Updates != 1 || other.Stats().Updates != 1 {
+		t.Fatalf("%+v, %+v: not in the middle of an update", one.Stats(), other.Stats())
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	check(t, one.Save(path, true))
+	// An order of other steps, so that the test shows something.
+	other.Method().(*PPO).minibatches.Gather(0, func(int, []float32) {})
+	check(t, other.Load(path))
+	for _, tr := range []*train.Trainer{one, other} {
+		check(t, tr.Run(0, 0))
+	}
+	if must(one.Hash("policy"))(t) != must(other.Hash("policy"))(t) {
+		t.Error("the loaded run goes on with other weights")
+	}
+}

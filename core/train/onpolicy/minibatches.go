@@ -19,8 +19,14 @@ type Minibatches struct {
 	seed     uint64
 	row      []float32 // of columns
 	weight   int       // the column of weights
-	order    []int32   // of the rollout's steps, in the epoch shuffled
-	shuffled int64
+	order    []int32   // of the rollout's steps, as shuffled says
+	shuffled shuffled
+}
+
+// shuffled says what an order is of: an epoch, since so many loads of a checkpoint.
+type shuffled struct {
+	epoch int64
+	loads int
 }
 
 // MinibatchesBytes is the memory that NewMinibatches takes.
@@ -80,16 +86,17 @@ func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 // shuffle fills in order for the epoch at hand, where it is not there already: a load may have
 // come between.
 func (m *Minibatches) shuffle() {
-	if m.shuffled == m.run.Clock.Epochs {
+	now := shuffled{m.run.Clock.Epochs, m.run.loads}
+	if m.shuffled == now {
 		return
 	}
-	m.shuffled, m.order = m.run.Clock.Epochs, m.order[:0]
+	m.shuffled, m.order = now, m.order[:0]
 	for k, w := range m.run.Rollout.Batch().Weights {
 		if w != 0 {
 			m.order = append(m.order, int32(k))
 		}
 	}
-	r := rng.New(m.seed, "minibatches", int(m.shuffled))
+	r := rng.New(m.seed, "minibatches", int(now.epoch))
 	for k := len(m.order) - 1; k > 0; k-- {
 		other := r.Intn(k + 1)
 		m.order[k], m.order[other] = m.order[other], m.order[k]
