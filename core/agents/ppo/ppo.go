@@ -76,7 +76,7 @@ func newPPO(s *train.Setup) (train.Method, error) {
 	if err := p.Init(s, run, p); err != nil {
 		return nil, err
 	}
-	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, uint64(cfg.Seed), cfg.BatchSize, columns, columnWeight)
+	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, cfg.BatchSize, columns, columnWeight)
 	p.learner, err = s.Device.Learner(run.Net, cfg.BatchSize, nn.PPO{EntropyCoef: cfg.EntCoef, ValueCoef: cfg.VfCoef, Largest: cfg.ClipRangeVfLargest})
 	return p, err
 }

@@ -1,11 +1,13 @@
 package ppo
 
 import (
+	"errors"
 	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -48,37 +50,53 @@ func TestFuzzLoad(t *testing.T) { traintest.FuzzLoad(t, subject(nil)) }
 
 func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }
 
-// A trainer that had an epoch of the same number takes up a loaded one's order, not its own.
+// A trainer that is in the same epoch of a run with another seed, and with a hole in its
+// rollout, takes up a loaded epoch's order, not its own.
 func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
-	start := func(seed int) *train.Trainer {
-		c := configOf(t, *Settings.Defaults().Struct().(*Config))
-		for name, value := range subject(nil).Settings {
-			check(t, c.Set(name, value))
-		}
-		c.Common().NumEnvs, c.Common().Autoreset = 3, "same_step"
-		tr := must(train.New(c, traintest.MakeWalk(seed)))(t)
+	start := func(seed int, fails bool) *train.Trainer {
+		c := *Settings.Defaults().Struct().(*Config)
+		c.NetArchPi, c.NetArchVf, c.NSteps, c.BatchSize, c.NEpochs, c.NumEnvs, c.Seed = []int{8}, []int{8}, 7, 6, 3, 3, seed
+		steps := 0
+		tr := must(train.New(configOf(t, c), func(i int) (env.Env, error) {
+			e, err := traintest.MakeWalk(seed)(i)
+			e.(*traintest.Walk).BeforeStep = func() error {
+				if steps++; fails && steps == 5 {
+					return traintest.ErrSimulator
+				}
+				return nil
+			}
+			return e, err
+		}))(t)
 		t.Cleanup(func() { check(t, tr.Close()) })
 		check(t, tr.Begin(200, 0))
-		// To the first minibatch of an update.
 		p := tr.Method().(*PPO)
-		p.Optimizer = &traintest.HookedOptimizer{Optimizer: p.Optimizer, Before: tr.Stop}
-		check(t, tr.Run(0, 0))
-		p.Optimizer.(*traintest.HookedOptimizer).Before = func() {}
+		hooked := &traintest.HookedOptimizer{Optimizer: p.Optimizer, Before: tr.Stop}
+		p.Optimizer = hooked // stops in the first minibatch
+		if err := tr.Run(0, 0); fails != errors.Is(err, traintest.ErrSimulator) {
+			t.Fatal(err)
+		} else if fails {
+			check(t, tr.Run(0, 0))
+		}
+		hooked.Before = func() {}
+		if s := tr.Stats(); s.Updates != 1 {
+			t.Fatalf("%+v: not in the middle of an update", s)
+		}
 		return tr
 	}
-	one, other := start(1), start(2)
-	if one.Stats().Updates != 1 || other.Stats().Updates != 1 {
-		t.Fatalf("%+v, %+v: not in the middle of an update", one.Stats(), other.Stats())
-	}
-	path := filepath.Join(t.TempDir(), "a")
-	check(t, one.Save(path, true))
-	// An order of other steps, so that the test shows something.
-	other.Method().(*PPO).minibatches.Gather(0, func(int, []float32) {})
-	check(t, other.Load(path))
-	for _, tr := range []*train.Trainer{one, other} {
-		check(t, tr.Run(0, 0))
-	}
-	if must(one.Hash("policy"))(t) != must(other.Hash("policy"))(t) {
-		t.Error("the loaded run goes on with other weights")
+	for _, c := range []struct {
+		seed  int
+		fails bool
+	}{{1, true}, {2, false}} {
+		one, other := start(1, false), start(c.seed, c.fails)
+		path := filepath.Join(t.TempDir(), "a")
+		check(t, one.Save(path, true))
+		check(t, other.Load(path))
+		for _, tr := range []*train.Trainer{one, other} {
+			check(t, tr.Settle(0)) // after a Stop nothing is done
+			check(t, tr.Run(1, 0))
+		}
+		if must(one.Hash("policy"))(t) != must(other.Hash("policy"))(t) {
+			t.Errorf("%+v: the loaded run goes on with other weights", c)
+		}
 	}
 }

@@ -72,7 +72,7 @@ func newPQN(s *train.Setup) (train.Method, error) {
 	if err := p.Init(s, run, p); err != nil {
 		return nil, err
 	}
-	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, uint64(cfg.Seed), cfg.BatchSize, columns, columnWeight)
+	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, cfg.BatchSize, columns, columnWeight)
 	p.learner, err = s.Device.Learner(run.Net, cfg.BatchSize, nn.TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: cfg.LossCoef})
 	return p, err
 }

@@ -119,6 +119,7 @@ func (r *Run) clockPart() checkpoint.Part {
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		return func() {
 			r.Clock, r.err, r.minibatch = s.Clock, nil, 0
+			r.loads++
 			r.Optimizer.SetStep(s.OptimizerStep)
 			r.Theta.Updates = uint64(s.Clock.Updates)
 			r.Host.Steps.Store(s.Clock.Steps)

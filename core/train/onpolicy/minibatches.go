@@ -16,7 +16,6 @@ type Minibatches struct {
 	Batch nn.Batch
 
 	run      *Run
-	seed     uint64
 	row      []float32 // of columns
 	weight   int       // the column of weights
 	order    []int32   // of the rollout's steps, as shuffled says
@@ -25,6 +24,7 @@ type Minibatches struct {
 
 // shuffled says what an order is of: an epoch, since so many loads of a checkpoint.
 type shuffled struct {
+	seed  uint64
 	epoch int64
 	loads int
 }
@@ -36,9 +36,9 @@ func MinibatchesBytes(spec env.Spec, rows, columns, rolloutRows int) int64 {
 
 // NewMinibatches returns batches of so many rows with so many columns, of which number weight
 // is what a row counts.
-func NewMinibatches(r *Run, spec env.Spec, seed uint64, rows, columns, weight int) *Minibatches {
+func NewMinibatches(r *Run, spec env.Spec, rows, columns, weight int) *Minibatches {
 	m := &Minibatches{
-		run: r, seed: seed, row: make([]float32, columns), weight: weight,
+		run: r, row: make([]float32, columns), weight: weight,
 		Batch: nn.Batch{Obs: make([]byte, rows*spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)},
 	}
 	if spec.Masks {
@@ -86,7 +86,7 @@ func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 // shuffle fills in order for the epoch at hand, where it is not there already: a load may have
 // come between.
 func (m *Minibatches) shuffle() {
-	now := shuffled{m.run.Clock.Epochs, m.run.loads}
+	now := shuffled{m.run.Clock.Seed, m.run.Clock.Epochs, m.run.loads}
 	if m.shuffled == now {
 		return
 	}
@@ -96,7 +96,7 @@ func (m *Minibatches) shuffle() {
 			m.order = append(m.order, int32(k))
 		}
 	}
-	r := rng.New(m.seed, "minibatches", int(now.epoch))
+	r := rng.New(now.seed, "minibatches", int(now.epoch))
 	for k := len(m.order) - 1; k > 0; k-- {
 		other := r.Intn(k + 1)
 		m.order[k], m.order[other] = m.order[other], m.order[k]

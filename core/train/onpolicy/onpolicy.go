@@ -92,6 +92,7 @@ type Run struct {
 	// minibatch is the next one of an update in progress; 0: none is.
 	minibatch int
 	reported  bool  // Report is of one
+	loads     int   // of checkpoints
 	err       error // ended training
 }
 
@@ -107,6 +108,8 @@ type Clock struct {
 	Rollouts int64 `json:"rollouts,omitempty"`
 	// Epochs is how many passes over a rollout have begun, where a method counts them.
 	Epochs int64 `json:"epochs,omitempty"`
+	// Seed is that of their orders.
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 // set is the name of Theta.
@@ -138,6 +141,7 @@ func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	*r = Run{
 		Host: s.Host, Clock: c.clock(1), units: train.NewUnits(c.Net), cfg: c, method: m, policy: c.Policy,
 	}
+	r.Clock.Seed = uint64(s.Common.Seed)
 	r.policy.Set, r.policy.Env, r.policy.Net = set, s.Spec, c.Net
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
