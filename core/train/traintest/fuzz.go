@@ -75,6 +75,8 @@ func forgedCounts(t *testing.T, s Subject) {
 				values = []any{false}
 			case !number || strings.Contains(p.path, "return"):
 				continue
+			case strings.HasSuffix(p.path, "seed"): // which may be any
+				values = values[:1]
 			case p.path == "optimizer_step": // the number of updates
 				n, err := now.Int64()
 				check(t, err)
