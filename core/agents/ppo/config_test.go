@@ -26,7 +26,7 @@ func TestDefaultsAreStableBaselines3s(t *testing.T) {
 
 // Every preset is a run without a notice, of the updates that its source does.
 func TestPresets(t *testing.T) {
-	updates := map[string]int{"sb3": 10 * 256, "cleanrl": 4 * 4, "stooke_abbeel": 4 * 4}
+	updates := map[string]int{"fast": 3 * 8, "sb3": 10 * 256, "cleanrl": 4 * 4, "stooke_abbeel": 4 * 4}
 	for _, p := range Settings.Presets() {
 		envs := p.Envs
 		if envs == nil {

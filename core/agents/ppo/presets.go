@@ -87,6 +87,22 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"max_grad_norm", "0"},
 }...)
 
+// fast is how Pong is learnt in the least time on a processor's two cores that we know: 16
+// environments, three epochs of minibatches of 256, in bf16, a learning rate and a clip range
+// that fall over the run.
+var fast = append(slices.Clone(sb3), []settings.Row{
+	{"num_envs", "16"},
+	{"policy", "CnnPolicy"},
+	{"precision", "bf16"},
+	{"learning_rate", "0.0005"},
+	{"learning_rate_final", "0"},
+	{"n_steps", "128"},
+	{"batch_size", "256"},
+	{"n_epochs", "3"},
+	{"clip_range_schedule", "0:0.2,1:0.05"},
+	{"ent_coef", "0.01"},
+}...)
+
 // tuned holds settings that solve a built-in environment.
 var tuned = map[string][]settings.Row{
 	"CartPole-v1": append(slices.Clone(sb3), []settings.Row{
@@ -131,6 +147,7 @@ var presets = []settings.Preset{
 		}
 		return cleanRL, nil
 	}},
+	{Name: "fast", Doc: "Atari games in the least time that we know, over 1 to 2.5 million steps", Rows: settings.Fixed(fast...)},
 	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: func(envID string) ([]settings.Row, error) {
 		if atari(envID) {
 			return append(slices.Clone(stookeAbbeel), settings.Row{"env_options", `{"recipe": "stooke_abbeel"}`}), nil
