@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -180,17 +179,9 @@ func timeMode(o *ModesOptions, m mode, w int, cost *stepCost) (rate float64, err
 		cost.on.Store(true)
 		defer cost.on.Store(false)
 	}
-	before := t.Stats()
 	from, began := t.Stats().Steps, time.Now()
 	if err := t.Run(0, 0); err != nil { // to the end of the run, with its last update
 		return 0, err
 	}
-	took := time.Since(began)
-	if os.Getenv("DBG") != "" {
-		s := t.Stats()
-		n := float64(s.Updates - before.Updates)
-		fmt.Printf("DBG %s: %.1f ms/8 steps; update %.2f ms; env %.2f act %.2f wait %.2f per 8\n", m.name, took.Seconds()*8e3/float64(s.Steps-from), (s.Train-before.Train).Seconds()*1e3/n,
-			(s.Env-before.Env).Seconds()*8e3/float64(s.Steps-from), (s.Act-before.Act).Seconds()*8e3/float64(s.Steps-from), (s.Wait-before.Wait).Seconds()*8e3/float64(s.Steps-from))
-	}
-	return float64(t.Stats().Steps-from) / took.Seconds(), nil
+	return float64(t.Stats().Steps-from) / time.Since(began).Seconds(), nil
 }

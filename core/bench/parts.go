@@ -74,29 +74,29 @@ func (p *Parts) limit(m mode) float64 {
 	waits := p.Kind == "wait"
 	steps := func(n float64) float64 {
 		if waits {
-			return p.Cost + turns(n)*p.Step
+			return p.Cost + float64(turns(n)*p.Step)
 		}
 		return turns(n) * (p.Cost + p.Step)
 	}
 	updates := w / p.every
 	busy := w * p.Step // of a core's time in a round
 	if !waits {
-		busy += w * p.Cost
+		busy = w * (p.Step + p.Cost)
 	}
 	ms := 0.0 // for W steps
 	switch {
 	case !m.concurrent && !m.synchronized:
 		f := p.every * p.bursts
 		n := min(f, w)
-		ms = w / f * (p.bursts*p.Update + f/n*(turns(n)*p.AloneNew+steps(n)))
+		ms = w / f * (float64(p.bursts*p.Update) + float64(f/n*(float64(turns(n)*p.AloneNew)+steps(n))))
 	case !m.concurrent:
-		ms = updates*p.Update + p.JointNew + steps(w)
+		ms = float64(updates*p.Update) + p.JointNew + steps(w)
 	case !m.synchronized:
 		alone := p.Alone + steps(1)
 		if !waits {
 			alone *= turns(w)
 		}
-		ms = max(alone, p.shared(updates, busy+w*p.Alone))
+		ms = max(alone, p.shared(updates, busy+float64(w*p.Alone)))
 	default:
 		ms = max(p.JointOne+steps(w), p.shared(updates, busy+p.JointOne))
 	}
@@ -110,9 +110,10 @@ func (p *Parts) shared(updates, busy float64) float64 {
 		if cores <= 1 || p.cores == 1 {
 			return max(0, cores) / p.UpdateOne
 		}
-		return 1/p.UpdateOne + (cores-1)/float64(p.cores-1)*(1/p.Update-1/p.UpdateOne)
+		share := (cores - 1) / float64(p.cores-1)
+		return float64((1-share)/p.UpdateOne) + float64(share/p.Update)
 	}
-	low, high := busy/float64(p.cores), busy+updates*p.UpdateOne+1e-9
+	low, high := busy/float64(p.cores), busy+float64(updates*p.UpdateOne)+1e-9
 	for range 60 {
 		if t := (low + high) / 2; t*rate(float64(p.cores)-busy/t) < updates {
 			low = t

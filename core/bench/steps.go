@@ -13,8 +13,8 @@ import (
 )
 
 // StepResult is one cell of the table of modes by what a step of the environments costs.
-// Of each trial it has the rate and the limit, which follows from parts measured in the
-// same turn.
+// Of each trial it has the rate and the limit: the mean of those that follow from parts
+// measured right before and right after it, as the speed of a shared machine changes.
 type StepResult struct {
 	Kind       string    `json:"kind"` // "wait": the steps wait, and say so; "busy": they compute
 	StepMS     float64   `json:"step_ms"`
@@ -36,7 +36,7 @@ type StepsReport struct {
 	Threads  int          `json:"threads"`
 	Steps    int64        `json:"steps"`
 	ISA      string       `json:"isa"`
-	Parts    []Parts      `json:"parts"` // one for each turn
+	Parts    []Parts      `json:"parts"` // as they were measured, around every cell
 	Results  []StepResult `json:"results"`
 	Settings string       `json:"settings"`
 }
@@ -97,11 +97,11 @@ func benchSteps(o *ModesOptions, numThreads int) (any, error) {
 			for _, kind := range kinds {
 				for _, ms := range o.StepMS {
 					cost := &stepCost{each: time.Duration(ms * float64(time.Millisecond)), waits: kind == "wait"}
-					parts, err := measured.parts(cost)
+					before, err := measured.parts(cost)
 					if err != nil {
 						return nil, errors.Join(err, measured.Close())
 					}
-					r.Parts = append(r.Parts, parts)
+					r.Parts = append(r.Parts, before)
 					for _, m := range modes {
 						if trial == 0 {
 							r.Results = append(r.Results, StepResult{Kind: kind, StepMS: ms, Mode: m.name, NumEnvs: w})
@@ -111,8 +111,14 @@ func benchSteps(o *ModesOptions, numThreads int) (any, error) {
 						if err != nil {
 							return nil, errors.Join(fmt.Errorf("mode %s, num_envs %d, step_ms %v: %w", m.name, w, ms, err), measured.Close())
 						}
+						after, err := measured.parts(cost)
+						if err != nil {
+							return nil, errors.Join(err, measured.Close())
+						}
+						r.Parts = append(r.Parts, after)
 						cell.PerSecond = append(cell.PerSecond, rate)
-						cell.Limits = append(cell.Limits, parts.limit(m))
+						cell.Limits = append(cell.Limits, (before.limit(m)+after.limit(m))/2)
+						before = after
 						i++
 					}
 				}
