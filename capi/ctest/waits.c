@@ -5,7 +5,7 @@
 
 /* A trainer with one thread on four counters, whose steps of f's may sleep for 5 ms. */
 static paceline_trainer *of(family *f, uint32_t flags, const char *concurrent, const char *synchronized) {
-  const char *const settings[] = {QUICK,       "num_threads",  "1",           "train_freq", "4", "concurrent",
+  const char *const settings[] = {QUICK,      "num_threads",  "1",          "train_freq", "4", "concurrent",
                                   concurrent, "synchronized", synchronized, NULL};
   paceline_config *cfg = config(settings);
   paceline_env_table table = counter_table(0);

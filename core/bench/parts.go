@@ -166,7 +166,7 @@ func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
 	if err != nil {
 		return nil, err
 	}
-	x = &measured{cores: cores, envs: w, rounds: 8, every: float64(every) / float64(bursts), bursts: float64(bursts)}
+	x = &measured{cores: cores, envs: w, rounds: int(max(1, min(8, o.Steps/50))), every: float64(every) / float64(bursts), bursts: float64(bursts)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())

@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
-import worker_envs
 
+import worker_envs
 from paceline import DQN, make_vec, workers
 from paceline.errors import ConfigError, PacelineError
 
@@ -16,12 +16,13 @@ def test_rows_are_the_same():
     actions = rng.integers(0, 2, (300, 6))
     seen = []
     for keywords in ({}, {"waits": True}, {"waits": False}):
-        with make_vec("CartPole-v1", 6, num_threads=2, autoreset_mode="same_step", **keywords) as envs:
-            rows = [envs.reset(seed=3)[0]]
-            for a in actions:
-                obs, rewards, terminated, truncated, _ = envs.step(a)
-                rows.append(np.concatenate([obs.ravel(), rewards, terminated, truncated]))
-            seen.append(np.concatenate([r.ravel() for r in rows]))
+        envs = make_vec("CartPole-v1", 6, num_threads=2, autoreset_mode="same_step", **keywords)
+        rows = [envs.reset(seed=3)[0]]
+        for a in actions:
+            obs, rewards, terminated, truncated, _ = envs.step(a)
+            rows.append(np.concatenate([obs.ravel(), rewards, terminated, truncated]))
+        seen.append(np.concatenate([r.ravel() for r in rows]))
+        envs.close()
     assert (seen[0] == seen[1]).all() and (seen[0] == seen[2]).all()
     with pytest.raises((ConfigError, PacelineError), match="waits: 3, must be true or false"):
         make_vec("CartPole-v1", 2, waits=3)
