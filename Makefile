@@ -65,7 +65,7 @@ learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C beside stable-baselines3's on 
 bench: $(VENV)/.atari ## print the tables of the README: update time, calls, four modes, Pong
 	@$(PY) -m paceline bench update
 	@$(PY) -m paceline bench ffi
-	@$(PY) -m paceline bench modes
+	@$(PY) -m paceline bench modes --step-ms 0,0.5,2,5,20 --steps 600
 	@$(PY) -m paceline bench pong
 	@$(PY) -m paceline bench envs
 

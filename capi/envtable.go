@@ -75,8 +75,8 @@ func checkTable(t *C.paceline_env_table) error {
 	switch {
 	case (t.save == nil) != (t.restore == nil):
 		return fmt.Errorf("table.save and table.restore: one is NULL, must be both or none")
-	case t.flags != 0:
-		return fmt.Errorf("table.flags: %d, must be 0", t.flags)
+	case t.flags&^C.PACELINE_ENV_WAITS != 0:
+		return fmt.Errorf("table.flags: %d, must be 0 or PACELINE_ENV_WAITS (1)", t.flags)
 	}
 	return nil
 }
@@ -91,6 +91,7 @@ func (f *family) readSpec() error {
 	f.spec, err = specOf(&obs, &action)
 	f.spec.ID = "a table of functions"
 	f.spec.Masks = f.c.table.mask != nil
+	f.spec.Waits = f.c.table.flags&C.PACELINE_ENV_WAITS != 0
 	return err
 }
 

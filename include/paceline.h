@@ -279,6 +279,15 @@ typedef struct paceline_rows {
  * termination decides the value of the last state. */
 enum paceline_end { PACELINE_TERMINATED = 1, PACELINE_TRUNCATED = 2 };
 
+/* What is true of all environments of a table; bits. PACELINE_ENV_WAITS: reset and step
+ * mostly wait (for a device, a clock, another program), asleep or blocked, and compute
+ * little, as a robot's or a simulator's in another process do. Each environment is then
+ * stepped on a thread of its own (up to 1024), which counts as none of num_threads: all of
+ * them wait at the same time, and updates and other environments' forward passes go on
+ * meanwhile. It changes the speed and never the result. Not for steps that compute: more
+ * threads would share the same cores. */
+enum paceline_env_flags { PACELINE_ENV_WAITS = 1 };
+
 /*
  * A family of environments as a table of functions. The library makes num_envs
  * of them and steps them on threads of its own and on the one that calls run.
@@ -300,7 +309,7 @@ enum paceline_end { PACELINE_TERMINATED = 1, PACELINE_TRUNCATED = 2 };
  */
 typedef struct paceline_env_table {
   uint32_t struct_size;
-  uint32_t flags; /* 0; none is defined yet, others are refused */
+  uint32_t flags; /* enum paceline_env_flags; others are refused */
   /* Fills in both specs (zeroed, struct_size is set). Called once, first. */
   int (*spec)(void *user, paceline_spec *obs, paceline_spec *action);
   /* Makes environment number index, one after the other, before
@@ -688,7 +697,9 @@ typedef struct paceline_vec_options {
 
 /* env: a name (paceline_env_names); options: borrowed. "decorrelation_steps": n in
  * env_options lets every environment's first episode after a seed start behind 0 to n
- * random steps; all other names are the environment's own. Atari games have "recipe" ("ale",
+ * random steps; "waits": true or false says, instead of the environment itself, whether
+ * steps wait (PACELINE_ENV_WAITS: a thread each, whatever num_threads is); all other names
+ * are the environment's own. Atari games have "recipe" ("ale",
  * "mnih2015", "machado2018", "sb3", "stooke_abbeel") and, to change single values of it: obs_type
  * ("grayscale", "rgb", "ram"), img_height, img_width, stack_num, frameskip, maxpool, noop_min,
  * noop_max, use_fire_reset, episodic_life, life_loss_info, reward_clipping,
@@ -782,7 +793,8 @@ PACELINE_API int paceline_vec_free(paceline_vec *v);
 /* Runs the benchmark called name with options (a JSON object, or NULL for the
  * defaults) and writes its report, a JSON object.
  * "modes": {"env", "num_envs": [..], "num_threads", "steps", "trials"} - steps/s of the
- * four modes. "update": {"batch", "act": [rows..], "precisions": [..], "threads": [..],
+ * four modes; with "step_ms": [..] on environments whose steps cost so many milliseconds more,
+ * waiting and computing, beside the limits that follow from measured parts. "update": {"batch", "act": [rows..], "precisions": [..], "threads": [..],
  * "trials"} - milliseconds of minibatch updates and of acting, and the peak beside them.
  * "forward": {"rows": [..], "trials"} - microseconds of small forward passes on one thread. */
 PACELINE_API int paceline_bench(char **out, const char *name, const char *options);

@@ -148,6 +148,11 @@ struct CanMask : std::false_type {};
 template <class Env>
 struct CanMask<Env, std::void_t<decltype(std::declval<Env &>().mask(std::declval<uint8_t *>()))>> : std::true_type {};
 
+template <class Env, class = void>
+struct Waits : std::false_type {};
+template <class Env>
+struct Waits<Env, std::void_t<decltype(Env::waits)>> : std::integral_constant<bool, Env::waits> {};
+
 }  // namespace detail
 
 /* ------------------------------------------------ your own environments */
@@ -204,7 +209,9 @@ struct Environments {
  *     void restore(const std::string &state);
  * as well, a checkpoint goes on in the middle of an episode; with
  *     void mask(uint8_t *mask);               // 0 for each action that may not be taken now
- * only the others are. */
+ * only the others are; with
+ *     static constexpr bool waits = true;     // PACELINE_ENV_WAITS: steps mostly wait
+ * each has a thread of its own. */
 template <class Env>
 Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make) {
   using Obs = typename Env::Observation;
@@ -248,6 +255,7 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
   }
   if constexpr (detail::CanMask<Env>::value)
     t.mask = [](void *env, uint8_t *mask) { return detail::guarded([&] { static_cast<Env *>(env)->mask(mask); }); };
+  if (detail::Waits<Env>::value) t.flags |= PACELINE_ENV_WAITS;
   t.destroy = [](void *env) { delete static_cast<Env *>(env); };
   return {t, {new Make(std::move(make)), [](void *user) { delete static_cast<Make *>(user); }}};
 }

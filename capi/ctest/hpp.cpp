@@ -78,6 +78,7 @@ struct Counter : paceline::Environment<float> {
 struct Image : paceline::Environment<uint8_t> {
   static paceline_spec observation() { return box({1, 36, 36}); }
   static paceline_spec action() { return discrete(2); }
+  static constexpr bool waits = true;
   explicit Image(int shade) : shade_(shade) {}
   void reset(uint8_t *obs) { std::memset(obs, shade_, 36 * 36); }
   paceline::Step step(int32_t, uint8_t *obs) {
@@ -103,6 +104,7 @@ struct Masked : Counter {
 
 static_assert(paceline::detail::CanMask<Masked>::value && !paceline::detail::CanMask<Counter>::value);
 static_assert(paceline::detail::CanSave<Counter>::value);
+static_assert(paceline::detail::Waits<Image>::value && !paceline::detail::Waits<Counter>::value);
 static_assert(!paceline::detail::CanSave<Image>::value);
 static_assert(!std::is_copy_constructible_v<paceline::Trainer> &&
               std::is_nothrow_move_constructible_v<paceline::Trainer>);
@@ -129,6 +131,9 @@ int main() {
   throws(PACELINE_EINVAL, "env", [&] { paceline::Trainer t(cfg); });
   throws(PACELINE_EIO, "nothing.paceline", [&] { paceline::Policy p("nothing.paceline"); });
 
+  CHECK(paceline::environments<Counter>().table.flags == 0);
+  CHECK(paceline::environments<Image>([](uint32_t, uint64_t) { return std::make_unique<Image>(1); }).table.flags ==
+        PACELINE_ENV_WAITS);
   {
     paceline::Trainer t(cfg, paceline::environments<Masked>());
     t.run(500);

@@ -184,7 +184,7 @@ int main(void) {
                           "table.destroy: NULL",
                           "must be both or none",
                           "must be both or none",
-                          "table.flags: 2, must be 0"};
+                          "table.flags: 2, must be 0 or PACELINE_ENV_WAITS"};
     if (i == 3) table.spec = NULL;
     if (i == 4) table.create = NULL;
     if (i == 5) table.reset = NULL;

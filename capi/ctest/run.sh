@@ -163,7 +163,7 @@ attempt abi abi
 attempt frozen frozen
 if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ examples"; fi
 attempt plugins plugins
-for test in structs smoke nulls handles bad_env vec vec_atari push files resume threads fork calls cycles console; do program $test lib; done
+for test in structs smoke nulls handles bad_env vec vec_atari waits push files resume threads fork calls cycles console; do program $test lib; done
 program plugin lib "$build/plugins"
 program masks lib "$build/plugins/masked.so"
 program inside lib "$build/plugins/pries.so"

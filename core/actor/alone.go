@@ -16,7 +16,8 @@ type loop struct {
 	chooser policy.Chooser
 	over    func() bool
 	begins  func(steps int64)
-	// Nanoseconds, added over the threads: computing outputs, and the rest.
+	// Nanoseconds, added over the threads: computing outputs, and the rest (where steps
+	// wait, for a core, too).
 	acting, stepping atomic.Int64
 
 	mu       sync.Mutex
@@ -98,7 +99,7 @@ func (g *Group) Run(t int64, phase int, n int64, c policy.Chooser, over func() b
 	l.acting.Store(0)
 	l.stepping.Store(0)
 	g.made.Store(0)
-	err := g.Pool.Do(len(g.actions), g.runAlone)
+	err := g.Source.Pool().Do(len(g.actions), g.runAlone)
 	return Ran{l.n, g.made.Load(), time.Duration(l.acting.Load()), time.Duration(l.stepping.Load())}, err
 }
 
@@ -108,21 +109,64 @@ func (g *Group) runRow(worker, i int) error {
 	if first < 0 {
 		first += w
 	}
-	row := &g.alone[worker]
-	row.took = 0
-	began := time.Now()
+	if !l.admit(first, w) { // often, where few steps lie between two updates: not worth a core
+		return nil
+	}
+	g.acquireCore()
+	defer g.releaseCore()
+	began, acting := time.Now(), time.Duration(0)
 	defer func() {
-		l.acting.Add(int64(row.took))
-		l.stepping.Add(int64(time.Since(began) - row.took))
+		l.acting.Add(int64(acting))
+		l.stepping.Add(int64(time.Since(began) - acting))
 	}()
-	for k := first; l.admit(k, w); k += w {
-		row.at(i)
-		if err := g.choose(l.t+k, i, l.chooser, row); err != nil {
+	for k := first; ; {
+		took, err := g.chooseAlone(worker, i, l.t+k)
+		if acting += took; err != nil {
 			return err
 		}
-		if err := g.step(i, k); err != nil {
+		if err := g.stepped(i, k, g.stepWithoutCore(i)); err != nil {
 			return err
+		}
+		if k += w; !l.admit(k, w) {
+			return nil
 		}
 	}
-	return nil
+}
+
+// chooseAlone chooses row i's action for the step that t counts. took is the time that its
+// outputs took.
+func (g *Group) chooseAlone(worker, i int, t int64) (took time.Duration, err error) {
+	var row *aloneRow
+	if g.waits { // there are more threads than networks, but not with a core
+		row = <-g.unused
+		defer func() { g.unused <- row }()
+	} else {
+		row = &g.alone[worker]
+	}
+	row.at(i)
+	row.took = 0
+	err = g.choose(t, i, g.run.chooser, row)
+	return row.took, err
+}
+
+// acquireCore and releaseCore are for the threads of a pool that hold no core by
+// themselves, as their steps wait. Elsewhere they do nothing.
+
+func (g *Group) acquireCore() {
+	if g.waits && g.Cores != nil {
+		g.Cores.Acquire()
+	}
+}
+
+func (g *Group) releaseCore() {
+	if g.waits && g.Cores != nil {
+		g.Cores.Release(1)
+	}
+}
+
+// stepWithoutCore is stepOne on such a thread.
+func (g *Group) stepWithoutCore(i int) error {
+	g.releaseCore()
+	defer g.acquireCore()
+	return g.stepOne(i)
 }

@@ -12,13 +12,14 @@
 //     draws no random number and adds nothing to the sink.
 //   - Where the host steps the environments (a Group without a source), the host's
 //     rows are checked as a whole before any of them is recorded.
+//   - Where the source's steps wait (env.Spec.Waits), each row has a thread, which holds a
+//     core of Cores while it computes, and none during the step.
 //   - An environment that fails is marked and reset by the next Repair. A step
 //     whose episode ended is recorded even where the reset behind it failed.
 package actor
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -45,11 +46,14 @@ type Config struct {
 	Sink     experience.Sink
 	// Columns is how many numbers the chooser records with a step.
 	Columns int
-	// Joint computes all rows in one batch; it has Envs rows. Alone has one network
-	// of one row for each thread of Pool, where Run is used.
+	// Joint computes all rows in one batch; it has Envs rows. Alone has networks of
+	// one row, where Run is used: one for each thread of the Source's pool, or where its
+	// steps wait, one for each core.
 	Joint nn.Network
 	Alone []nn.Network
-	Pool  *threads.Pool
+	// Cores is the budget of which the caller of every method holds a core. Used where
+	// the Source's steps wait.
+	Cores *threads.Budget
 	// Acting is whose outputs choose. Nobody writes it while a method of the Group
 	// runs.
 	Acting *nn.Params
@@ -61,6 +65,9 @@ type Source interface {
 	vec.One
 	Save(i int) ([]byte, error)
 	Restore(i int, state []byte) error
+	// Pool steps the environments; where their steps wait, it lends its caller's core to
+	// others meanwhile (threads.NewWaiting).
+	Pool() *threads.Pool
 }
 
 // Group is a number of environments and what acts in them.
@@ -86,11 +93,14 @@ type Group struct {
 	joint   []jointRow
 	single  aloneRow // by Joint, where rows compute their own
 	alone   []aloneRow
+	unused  chan *aloneRow // those of alone that no thread uses; where steps wait
+	waits   bool           // the Source's steps wait
+	failed  []error        // of the round's steps; where steps wait
 	run     loop
 	made    atomic.Int64 // steps of the loop in progress that were recorded
 	// The loops over rows, made once: a closure written at the call would be
 	// allocated at every round.
-	stepChosen, runAlone func(worker, i int) error
+	stepChosen, waitChosen, runAlone func(worker, i int) error
 }
 
 // Episode is one that ended.
@@ -128,10 +138,17 @@ func New(c Config) *Group {
 		g.joint[i] = jointRow{g: g, i: i}
 	}
 	g.single = aloneRow{g: g, net: c.Joint}
+	g.waits = c.Source != nil && c.Source.Spec().Waits
+	g.unused, g.failed = make(chan *aloneRow, len(g.alone)), make([]error, w)
 	for k := range g.alone {
 		g.alone[k] = aloneRow{g: g, net: c.Alone[k]}
+		g.unused <- &g.alone[k]
 	}
-	g.stepChosen = func(_, i int) error { return g.step(i, int64(i)) }
+	g.stepChosen = func(_, i int) error { return g.stepped(i, int64(i), g.stepOne(i)) }
+	g.waitChosen = func(_, i int) error {
+		g.failed[i] = g.stepOne(i)
+		return nil
+	}
 	g.runAlone = g.runRow
 	return g
 }
@@ -214,32 +231,6 @@ func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
 		g.actions[i] = g.steps[i].Action
 	}
 	return nil
-}
-
-// Round takes one step in every environment of the source, with the actions that
-// Choose chose. made is how many were taken.
-func (g *Group) Round() (made int64, err error) {
-	g.made.Store(0)
-	err = g.Pool.Do(len(g.actions), g.stepChosen)
-	return g.made.Load(), err
-}
-
-// step takes the chosen action in environment i of the source and records what
-// came of it. at is its number among the steps of the loop.
-func (g *Group) step(i int, at int64) error {
-	err := g.Source.StepOne(i, vec.Action{Discrete: g.steps[i].Action}, g.rows)
-	var failure *vec.Failure
-	stepped := err == nil
-	if errors.As(err, &failure) {
-		stepped = failure.Rows[0].Stepped // only the episode behind it could not begin
-	}
-	if stepped {
-		err = errors.Join(err, g.record(i, at, err == nil))
-	}
-	if err != nil {
-		g.broken[i] = true
-	}
-	return err
 }
 
 // record adds row i's step to the sink, and begins the next segment there where

@@ -96,6 +96,12 @@ type trial struct {
 // newTrial makes w environments on so many threads; without a source where pushed.
 func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
 	t.Helper()
+	return makeTrial(t, w, cores, pushed, false)
+}
+
+// makeTrial is newTrial; with waits the steps of the environments say that they wait.
+func makeTrial(t *testing.T, w, cores int, pushed, waits bool) *trial {
+	t.Helper()
 	budget := must(threads.NewBudget(cores))(t)
 	budget.Acquire()
 	pool := must(threads.NewPool(cores, budget))(t)
@@ -103,6 +109,7 @@ func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
 	x := &trial{journal: make(journal, w)}
 	for i := range w {
 		e := must(traintest.MakeWalk(seed)(i))(t)
+		e.(*traintest.Walk).Waits = waits
 		x.walks = append(x.walks, e.(*traintest.Walk))
 	}
 	spec := x.walks[0].Spec()
@@ -110,7 +117,7 @@ func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
 	device := must(nn.NewCPU(1, nil))(t)
 	t.Cleanup(device.Close)
 	x.config = actor.Config{
-		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Pool: pool, Joint: must(device.Network(net, w))(t),
+		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Cores: budget, Joint: must(device.Network(net, w))(t),
 		Acting: must(net.InitialParams(rng.New(seed, "weights", 0)))(t),
 	}
 	x.config.Acting.Updates = 42
@@ -118,7 +125,9 @@ func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
 		x.config.Alone = append(x.config.Alone, must(device.Network(net, 1))(t))
 	}
 	if !pushed {
-		x.config.Source = must(vec.New(func(i int) (env.Env, error) { return x.walks[i], nil }, w, pool, vec.SameStep))(t)
+		source := must(vec.New(func(i int) (env.Env, error) { return x.walks[i], nil }, w, pool, vec.SameStep))(t)
+		t.Cleanup(func() { check(t, source.Close()) })
+		x.config.Source = source
 	}
 	x.Group = actor.New(x.config)
 	return x
@@ -195,9 +204,9 @@ func compare(t *testing.T, name string, x *trial, steps func(i int) int, got []a
 // a plain loop over its environment gives, for any number of threads.
 func TestAgainstPlainLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for k := range 24 {
+	for k := range 48 {
 		w, cores := 1+r.IntN(6), 1+r.IntN(3)
-		x := newTrial(t, w, cores, false)
+		x := makeTrial(t, w, cores, false, k%2 == 1)
 		check(t, x.Reset())
 		var episodes []actor.Episode
 		taken := int64(0)
@@ -227,7 +236,7 @@ func TestAgainstPlainLoops(t *testing.T) {
 // many steps, and no more rounds were begun than were announced.
 func TestRunEndsWithARound(t *testing.T) {
 	for k := range 20 {
-		x := newTrial(t, 4, 3, false)
+		x := makeTrial(t, 4, 3, false, k%2 == 1)
 		check(t, x.Reset())
 		asked, announced := 0, int64(0)
 		var mu sync.Mutex
@@ -392,8 +401,8 @@ func TestCheckRefuses(t *testing.T) {
 // A failing environment loses the step that failed and no other; where only the reset
 // behind an end fails, the end itself is recorded. Repair begins a new episode.
 func TestFailingEnvironments(t *testing.T) {
-	for _, where := range []string{"step", "reset"} {
-		x := newTrial(t, 3, 2, false)
+	for k, where := range []string{"step", "reset", "step", "reset"} {
+		x := makeTrial(t, 3, 2, false, k >= 2)
 		check(t, x.Reset())
 		fail := false
 		hook := func() error {

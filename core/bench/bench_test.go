@@ -43,6 +43,68 @@ func TestBenchUpdate(t *testing.T) {
 	}
 }
 
+func TestBenchSteps(t *testing.T) {
+	text, err := Bench("modes", `{"num_envs": [4], "step_ms": [0, 1], "steps": 40, "trials": 1, "num_threads": 2, "settings": {"learning_starts": "40", "batch_size": "4", "buffer_size": "100"}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r StepsReport
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Results) != 16 || len(r.Parts) != 4*5 {
+		t.Fatalf("%d results and %d parts, want four modes of two kinds of two costs", len(r.Results), len(r.Parts))
+	}
+	for i, c := range r.Results {
+		if len(c.PerSecond) != 1 || c.PerSecond[0] <= 0 || len(c.Limits) != 1 || c.Limits[0] <= 0 || c.Share <= 0 ||
+			c.Mode != modes[i%4].name || c.Kind != kinds[i/8] || c.StepMS != float64(i/4%2) || i%4 == 0 && (c.VsStandard != 1 || c.LimitVsStandard != 1) {
+			t.Errorf("%+v", c)
+		}
+		// Steps that cost so much are taken by four threads at once, or by two.
+		if most := map[string]float64{"wait": 4000, "busy": 2000}[c.Kind]; c.StepMS == 1 && c.PerSecond[0] > most {
+			t.Errorf("%+v: more than %v steps a second", c, most)
+		}
+	}
+	for want, options := range map[string]string{
+		"options: step_ms -1, must be 0 to 1000":                            `{"step_ms": [-1]}`,
+		"options: env CartPole-v1, must show images where step_ms is given": `{"step_ms": [1], "env": "CartPole-v1"}`,
+		`setting "colour"`: `{"step_ms": [1], "settings": {"colour": "red"}}`,
+	} {
+		if _, err := Bench("modes", options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", options, err, want)
+		}
+	}
+}
+
+// Limits of made-up parts, worked out by hand.
+func TestLimits(t *testing.T) {
+	p := Parts{Update: 6, UpdateOne: 10, JointNew: 1, JointOne: 2, AloneNew: 0.5, Alone: 0.25, Cost: 20, Kind: "wait", cores: 2, envs: 8, every: 4, bursts: 1}
+	for _, c := range []struct {
+		kind string
+		cost float64
+		ms   [4]float64 // for 8 steps: standard, concurrent, synchronized, both
+	}{
+		// Twice 6 + 2 x 0.5 + 20; a sampler's 0.25 + 20; 2 x 6 + 1 + 20; 2 + 20.
+		{"wait", 20, [4]float64{54, 20.25, 33, 22}},
+		// Training decides: acting takes 2 ms of a core, in which 2/10 of an update is done; the others take 6 ms.
+		{"wait", 5, [4]float64{24, 2 + 1.8*6, 18, 2 + 1.8*6}},
+		// Two cores take 4 steps one after the other. With T ms for 8 steps beside two updates, samplers have
+		// 42 ms of a core and training the rest, all of it on one core at a time: T = (42 + 20) / 2.
+		{"busy", 5, [4]float64{2 * (6 + 1 + 10), 31, 12 + 1 + 20, 31}},
+	} {
+		p.Kind, p.Cost = c.kind, c.cost
+		for i, m := range modes {
+			if got := 8000 / p.limit(m); got < c.ms[i]*0.9999 || got > c.ms[i]*1.0001 {
+				t.Errorf("%s %v, %s: %v ms for 8 steps, want %v", c.kind, c.cost, m.name, got, c.ms[i])
+			}
+		}
+	}
+	p.cores, p.Update, p.Kind, p.Cost = 1, 10, "wait", 5
+	if got, want := 8000/p.limit(modes[3]), 2+2*10.0; got < want*0.9999 || got > want*1.0001 {
+		t.Errorf("one core, both: %v ms for 8 steps, want %v", got, want)
+	}
+}
+
 func TestBenchForward(t *testing.T) {
 	text, err := Bench("forward", `{"rows": [1, 3], "trials": 2}`)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	_ "github.com/paceline-rl/paceline/core/agents/dqn"
 	"github.com/paceline-rl/paceline/core/cpu"
+	"github.com/paceline-rl/paceline/core/env"
 	_ "github.com/paceline-rl/paceline/core/env/builtin"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/train"
@@ -22,6 +23,9 @@ type ModesOptions struct {
 	Steps      int64             `json:"steps"`       // timed in each trial
 	Trials     int               `json:"trials"`
 	Settings   map[string]string `json:"settings"` // on top of the paper's
+	// StepMS, where there are any, asks for a StepsReport: environments whose steps cost so
+	// many milliseconds more, each as a wait and as a loop that computes.
+	StepMS []float64 `json:"step_ms"`
 }
 
 // ModeResult is one cell of the paper's Table 1, as agent steps per second.
@@ -43,6 +47,8 @@ type ModesReport struct {
 	Results  []ModeResult `json:"results"`
 	Settings string       `json:"settings"`
 }
+
+const modesSettings = "batch 32, train_freq 4, window = target_update_interval = 1000, actor target when concurrent"
 
 type mode struct {
 	name                     string
@@ -71,9 +77,12 @@ func benchModes(decode func(any) error) (any, error) {
 	if numThreads == 0 {
 		numThreads = threads.Cores
 	}
+	if len(o.StepMS) > 0 {
+		return benchSteps(&o, numThreads)
+	}
 	r := ModesReport{Env: o.Env, Threads: numThreads, Steps: o.Steps, ISA: cpu.Chosen(),
 		Notes:    []string{"agent steps per second while learning; warm-up not timed; epsilon 0.1; all updates done when the clock stops"},
-		Settings: "batch 32, train_freq 4, window = target_update_interval = 1000, actor target when concurrent"}
+		Settings: modesSettings}
 	for trial := range o.Trials {
 		i := 0
 		for _, w := range o.NumEnvs {
@@ -84,7 +93,7 @@ func benchModes(decode func(any) error) (any, error) {
 				if trial == 0 {
 					r.Results = append(r.Results, ModeResult{Mode: m.name, NumEnvs: w})
 				}
-				rate, err := timeMode(&o, m, w)
+				rate, err := timeMode(&o, m, w, nil)
 				if err != nil {
 					return nil, fmt.Errorf("mode %s, num_envs %d: %w", m.name, w, err)
 				}
@@ -107,10 +116,11 @@ func benchModes(decode func(any) error) (any, error) {
 	return r, nil
 }
 
-func timeMode(o *ModesOptions, m mode, w int) (rate float64, err error) {
+// modesConfig is the configuration of a run in a mode.
+func modesConfig(o *ModesOptions, m mode, w int) (*train.Config, error) {
 	cfg, err := train.NewConfig("dqn")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	actor := "auto"
 	if m.concurrent {
@@ -125,10 +135,24 @@ func timeMode(o *ModesOptions, m mode, w int) (rate float64, err error) {
 	maps.Copy(settings, o.Settings)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if err := cfg.Set(name, settings[name]); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	t, err := train.New(cfg, nil)
+	return cfg, nil
+}
+
+// timeMode returns the steps per second of a run. With cost not nil, its environments'
+// steps cost that after the warm-up.
+func timeMode(o *ModesOptions, m mode, w int, cost *stepCost) (rate float64, err error) {
+	cfg, err := modesConfig(o, m, w)
+	if err != nil {
+		return 0, err
+	}
+	var mk func(i int) (env.Env, error)
+	if cost != nil {
+		mk = costlyMaker(cfg, cost)
+	}
+	t, err := train.New(cfg, mk)
 	if err != nil {
 		return 0, err
 	}
@@ -150,6 +174,10 @@ func timeMode(o *ModesOptions, m mode, w int) (rate float64, err error) {
 	}
 	if err := t.Run(first, 0); err != nil {
 		return 0, err
+	}
+	if cost != nil {
+		cost.on.Store(true)
+		defer cost.on.Store(false)
 	}
 	from, began := t.Stats().Steps, time.Now()
 	if err := t.Run(0, 0); err != nil { // to the end of the run, with its last update

@@ -105,6 +105,11 @@ type Spec struct {
 	// Masks says that not every action may be taken in every state, and that the
 	// environment is a Masker.
 	Masks bool
+	// Waits says that Step and Reset mostly wait, for a device, a clock or another program,
+	// asleep or blocked in C, and compute little. Each of such environments is stepped on a
+	// thread of its own (up to threads.Max), which holds no core of a thread budget
+	// meanwhile. It changes the time taken and nothing else.
+	Waits bool
 	// MaxSteps truncates an episode after that many steps; 0: never.
 	MaxSteps int
 	// FPS is how many steps make a second of what a person would see.

@@ -2,13 +2,14 @@ package threads
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
 // Budget is a number of cores that goroutines and Pools share. Whoever computes
 // holds one: a goroutine from Acquire to Release; a helper of a Pool or of a kernel.Team
-// one of those that were free when the loop began, until there is nothing left for
-// it to do. So at most that many threads compute at any time, whatever is asked of
+// one of those that were free when the loop began, or for a Pool's that became free later,
+// until there is nothing left for it to do. So at most that many threads compute at any time, whatever is asked of
 // them.
 //
 // Goroutines go before helpers. One that finds no core free waits in Acquire,
@@ -21,6 +22,8 @@ type Budget struct {
 	left atomic.Int64
 	// handed has cores on their way to a waiting goroutine.
 	handed chan struct{}
+	// pools are those whose loops may use a core that becomes free.
+	pools atomic.Pointer[[]*Pool]
 }
 
 // NewBudget returns a budget of so many cores, 1 to Max.
@@ -44,11 +47,41 @@ func (b *Budget) Acquire() {
 	}
 }
 
-// Release releases so many cores that Acquire or TryAcquire got, on any goroutine.
+// Release releases so many cores that Acquire or TryAcquire got, on any goroutine. Those
+// that nobody waits for go to the helpers of loops that are under way.
 func (b *Budget) Release(cores int) {
-	waiting := -(b.left.Add(int64(cores)) - int64(cores))
-	for range min(int64(cores), waiting) {
+	if b.release(cores) {
+		if pools := b.pools.Load(); pools != nil {
+			for _, p := range *pools {
+				p.letIn()
+			}
+		}
+	}
+}
+
+// release reports whether cores are free afterwards.
+func (b *Budget) release(cores int) bool {
+	left := b.left.Add(int64(cores))
+	for range min(int64(cores), int64(cores)-left) {
 		b.handed <- struct{}{}
+	}
+	return left > 0
+}
+
+// list adds a pool to pools, or takes it out.
+func (b *Budget) list(p *Pool, in bool) {
+	for {
+		old := b.pools.Load()
+		var now []*Pool
+		if old != nil {
+			now = slices.DeleteFunc(slices.Clone(*old), func(q *Pool) bool { return q == p })
+		}
+		if in {
+			now = append(now, p)
+		}
+		if b.pools.CompareAndSwap(old, &now) {
+			return
+		}
 	}
 }
 

@@ -155,6 +155,55 @@ func TestDoAcquiresWhatIsFree(t *testing.T) {
 	}
 }
 
+// A loop that began with no core free gets those that become free, one helper for each, as
+// long as it has indices left; and none of them is lost.
+func TestLateHelpers(t *testing.T) {
+	for round := range 50 {
+		b := newBudget(t, 3)
+		p, other := newShared(t, 3, b), newShared(t, 2, b)
+		for range 3 {
+			b.Acquire() // the caller's, and two of others
+		}
+		var c crowd
+		var started atomic.Int64
+		loop := make(chan error)
+		go func() {
+			loop <- p.Do(5, func(_, i int) error {
+				c.in()
+				defer c.out()
+				if started.Add(1) <= 3 {
+					soon(t, "the helpers' coming", func() bool { return c.most.Load() == 3 })
+				}
+				return nil
+			})
+		}()
+		soon(t, "the caller's beginning", func() bool { return started.Load() == 1 })
+		if most := c.most.Load(); most != 1 {
+			t.Fatalf("%d threads with one core", most)
+		}
+		if round%2 == 0 {
+			b.Release(2)
+		} else {
+			b.Release(1)
+			soon(t, "the first helper's coming", func() bool { return c.most.Load() == 2 })
+			b.Release(1)
+		}
+		if err := <-loop; err != nil {
+			t.Fatal(err)
+		}
+		// Nobody is let into a loop that is over.
+		if err := other.Do(2, func(_, _ int) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		b.Release(1)
+		soon(t, "all cores' return", func() bool { return b.left.Load() == 3 })
+		p.Close()
+		if pools := *b.pools.Load(); len(pools) != 1 || pools[0] != other {
+			t.Errorf("%d pools are listed after a Close", len(pools))
+		}
+	}
+}
+
 // A goroutine that waits gets the first core that becomes free, a helper's or
 // another goroutine's; those behind it wait their turn; and meanwhile no Do
 // takes a helper.

@@ -13,8 +13,10 @@
 //     Do; worker is for scratch memory.
 //   - A Pool runs one loop at a time: a Do inside or beside another Do panics
 //     (package fault says when a misuse panics).
-//   - A Do never waits for a core. It acquires what is free, be it nothing, and its
-//     caller does the rest: a loop that has started always ends.
+//   - A Do never waits for a core. It acquires what is free, be it nothing, and what
+//     becomes free while it has indices left, and its caller does the rest: a loop that
+//     has started always ends. (A Do of NewWaiting,
+//     whose threads hold no cores, waits at its end for the one that its caller had.)
 //   - Only a goroutine waits for a core, in Budget.Acquire. Whoever holds one must
 //     Release it before it waits for anybody who may need one, and must hold no
 //     lock in Acquire that a holder of a core may want: so nothing deadlocks, even

@@ -9,6 +9,7 @@ import "sync/atomic"
 //	bits 12-23  free slots: how many more may go in; open if there is any
 //	bit 24      the caller sleeps until the last one leaves
 //	bit 25      closed for good
+//	bit 26      slots may be added to the current job
 //	bits 32-63  the job's number
 //
 // A helper that wakes late finds the gate shut, or open with another job's
@@ -27,6 +28,7 @@ const (
 	gateOpen    = gateAwaited - gateSlot // any slot
 	gateAwaited = 1 << 24
 	gateClosed  = 1 << 25
+	gateMore    = 1 << 26
 	gateJob     = 1 << 32
 )
 
@@ -45,15 +47,28 @@ const (
 	callerPauses = 360
 )
 
-// open starts the next job, for 1 to Max-1 helpers. The gate is shut and nobody
-// is inside.
-func (g *gate) open(slots int) {
-	g.word.Store(g.word.Load()&^(gateJob-1) + gateJob + uint64(slots)*gateSlot)
+// open starts the next job, for 0 to Max-1 helpers; with more as gateMore, others may be
+// let in later. The gate is shut and nobody is inside.
+func (g *gate) open(slots int, more uint64) {
+	g.word.Store(g.word.Load()&^(gateJob-1) + gateJob + uint64(slots)*gateSlot + more)
+}
+
+// add lets one helper more into the current job, if it may be and there are fewer than most.
+func (g *gate) add(most int) bool {
+	for {
+		w := g.word.Load()
+		if w&gateMore == 0 || int(w&gateInside+w&gateOpen/gateSlot) >= most {
+			return false
+		}
+		if g.word.CompareAndSwap(w, w+gateSlot) {
+			return true
+		}
+	}
 }
 
 // shut lets nobody else in and returns how many slots were left.
 func (g *gate) shut() int {
-	return int(g.word.And(^uint64(gateOpen)) & gateOpen / gateSlot)
+	return int(g.word.And(^uint64(gateOpen|gateMore)) & gateOpen / gateSlot)
 }
 
 // await returns when nobody is inside. The gate is shut.
@@ -115,10 +130,11 @@ type worker struct {
 }
 
 // wake brings the worker back if it sleeps.
-func (w *worker) wake() {
-	if w.asleep.CompareAndSwap(true, false) {
+func (w *worker) wake() (slept bool) {
+	if slept = w.asleep.CompareAndSwap(true, false); slept {
 		w.token <- struct{}{}
 	}
+	return slept
 }
 
 // wait returns when there is news: soon after, if it comes within a few

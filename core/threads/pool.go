@@ -17,16 +17,18 @@ type Pool struct {
 	threads int
 	pin     int        // core of the caller, if it were bound, too; negative: nobody is
 	pauses  pauses     // in a pool of NewStepping
-	budget  *Budget    // nil: every helper may come at any time
+	budget  *Budget    // that helpers have their cores of; nil: every helper may come at any time
+	waiting *Budget    // of a pool of NewWaiting: the caller's core goes back to it during Do
 	mu      sync.Mutex // held by the running Do, and by Close
 	closed  bool
 	workers []worker
 	exited  sync.WaitGroup
 
 	// The current job. Its fields are written while the gate is shut and
-	// nobody is inside, and read only by threads that went in.
+	// nobody is inside, and read only by threads that went in; letIn looks at n and next,
+	// too.
 	f      func(worker, i int) error
-	n      int
+	n      atomic.Int64
 	blocks int // a block is that part of what is left
 	next   atomic.Int64
 	gate   gate
@@ -41,9 +43,14 @@ type Pool struct {
 
 // NewPool starts a pool of the given number of threads, 1 to Max. Its owner
 // must Close it. With a budget, whoever calls Do holds one of its cores, and Do
-// uses helpers only as far as further ones are free; with nil all of them.
+// uses helpers only as far as further ones are free, or become free before the last index
+// is taken; with nil all of them.
 func NewPool(threads int, budget *Budget) (*Pool, error) {
-	return newPool(threads, budget, -1, pauses{})
+	p, err := newPool(threads, budget, -1, pauses{})
+	if err == nil && budget != nil && threads > 1 {
+		budget.list(p, true)
+	}
+	return p, err
 }
 
 // NewStepping is NewPool for loops that follow one another within tens of microseconds,
@@ -56,6 +63,23 @@ func NewStepping(threads, pin int) (*Pool, error) {
 		l = pauses{caller: callerPauses, helper: helperPauses}
 	}
 	return newPool(threads, nil, pin, l)
+}
+
+// NewWaiting is NewPool for loops whose calls mostly wait: for a device, a clock, another
+// program. All threads take part in every Do, and none of them holds a core of the budget:
+// Do releases the one that its caller holds, and acquires it again before it returns. So
+// f acquires one for what it computes beside its wait, if that is much, and releases it. The
+// threads may be blocked in C; see Reserve. With budget nil there are no cores to release.
+func NewWaiting(threads int, budget *Budget) (*Pool, error) {
+	p, err := newPool(threads, nil, -1, pauses{})
+	if err != nil {
+		return nil, err
+	}
+	if p.waiting = budget; budget != nil {
+		threads += budget.Cores()
+	}
+	Reserve(threads)
+	return p, nil
 }
 
 // pauses are how many pauses threads spin with before they sleep.
@@ -75,6 +99,14 @@ func newPool(threads int, budget *Budget, pin int, l pauses) (*Pool, error) {
 	return p, nil
 }
 
+// Budget returns the budget of NewPool or NewWaiting, which may be nil.
+func (p *Pool) Budget() *Budget {
+	if p.waiting != nil {
+		return p.waiting
+	}
+	return p.budget
+}
+
 // Threads returns the number of threads, the caller of Do included.
 func (p *Pool) Threads() int { return p.threads }
 
@@ -90,6 +122,14 @@ func (p *Pool) Threads() int { return p.threads }
 // or beside another Do of the pool, or after Close, panics; one beside Close runs
 // before it or panics.
 func (p *Pool) Do(n int, f func(worker, i int) error) error {
+	if p.waiting != nil {
+		p.waiting.Release(1)
+		defer p.waiting.Acquire() // when no lock is held
+	}
+	return p.do(n, f)
+}
+
+func (p *Pool) do(n int, f func(worker, i int) error) error {
 	if !p.mu.TryLock() {
 		panic("threads: Do beside another Do or Close of the same pool")
 	}
@@ -98,10 +138,8 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 		panic("threads: Do on a pool that is closed")
 	}
 	helpers := max(0, min(n, p.threads)-1)
-	if p.budget != nil && helpers > 0 {
-		helpers = p.budget.TryAcquire(helpers)
-	}
-	p.f, p.n = f, n
+	p.f = f
+	p.n.Store(int64(n))
 	p.next.Store(0)
 	if helpers == 0 {
 		p.blocks = 1
@@ -110,7 +148,14 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 		// Many indices are handed out in blocks, so that the counter is not what the
 		// threads wait for; the last ones one by one, as they may differ in cost.
 		p.blocks = 8 * (helpers + 1)
-		p.gate.open(helpers)
+		more, want := uint64(0), helpers
+		if p.budget != nil {
+			helpers, more = p.budget.TryAcquire(helpers), gateMore
+		}
+		p.gate.open(helpers, more)
+		if helpers < want {
+			p.letIn() // what was released since
+		}
 		for i := range helpers {
 			p.workers[i].wake()
 		}
@@ -136,11 +181,32 @@ func (p *Pool) Close() {
 		return
 	}
 	p.closed = true
+	if p.budget != nil {
+		p.budget.list(p, false)
+	}
 	p.gate.close()
 	for i := range p.workers {
 		p.workers[i].wake()
 	}
 	p.exited.Wait()
+}
+
+// letIn lets helpers into a loop that is under way, one for each core that is free.
+func (p *Pool) letIn() {
+	for p.next.Load() < p.n.Load() {
+		if p.budget.TryAcquire(1) == 0 {
+			return
+		}
+		if !p.gate.add(int(min(p.n.Load(), int64(p.threads))) - 1) {
+			p.budget.release(1)
+			return
+		}
+		for i := range p.workers {
+			if p.workers[i].wake() {
+				break
+			}
+		}
+	}
 }
 
 // work is the life of helper i, which is thread i+1.
@@ -169,11 +235,11 @@ func (p *Pool) work(i int) {
 // share takes blocks of indices until none is left.
 func (p *Pool) share(worker int) {
 	for {
-		from := int(p.next.Load())
-		if from >= p.n {
+		from, n := int(p.next.Load()), int(p.n.Load())
+		if from >= n {
 			return
 		}
-		end := from + max(1, min(64, (p.n-from)/p.blocks))
+		end := from + max(1, min(64, (n-from)/p.blocks))
 		if !p.next.CompareAndSwap(int64(from), int64(end)) {
 			continue
 		}

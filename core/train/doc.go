@@ -28,5 +28,6 @@
 // Stop, Stats, Metric and Close, which may be called at any time.
 //
 // At most num_threads threads compute at any time: the cores of a threads.Budget.
-// The caller holds one inside a call, except while it waits for an update.
+// The caller holds one inside a call, except while it waits for an update, or for steps
+// that wait (env.Spec.Waits). The threads that take such steps hold none.
 package train

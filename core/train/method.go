@@ -148,7 +148,7 @@ func (s *Setup) InitialParams(net nn.Spec) (*nn.Params, error) {
 // Sink, Columns, networks and Acting.
 func (s *Setup) Group() actor.Config {
 	c := s.Common
-	return actor.Config{Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step", Pool: s.Pool}
+	return actor.Config{Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step", Cores: s.Cores}
 }
 
 // Definition is a method as the registry knows it.

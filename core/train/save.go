@@ -1,10 +1,14 @@
 package train
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/policy"
 )
 
@@ -174,7 +178,7 @@ func (t *Trainer) fits(r *checkpoint.Reader) error {
 		if (name == "env" || name == "env_options") && (t.source == nil || cfg.Common().Env == "") {
 			continue // the host's environments have no name: what they observe is compared below
 		}
-		if own != saved {
+		if own != saved && !(name == "env_options" && sameOptions(own, saved)) {
 			return fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)
 		}
 	}
@@ -182,6 +186,16 @@ func (t *Trainer) fits(r *checkpoint.Reader) error {
 		return fmt.Errorf("environment: the checkpoint has observations %s, this trainer %s", c.Policy.Shape(), own.Shape())
 	}
 	return nil
+}
+
+// sameOptions reports whether two texts of env_options say the same, but for "waits", which
+// no state depends on.
+func sameOptions(a, b string) bool {
+	x, xerr := env.ParseOptions(a)
+	y, yerr := env.ParseOptions(b)
+	delete(x, "waits")
+	delete(y, "waits")
+	return xerr == nil && yerr == nil && maps.EqualFunc(x, y, func(v, w json.RawMessage) bool { return bytes.Equal(v, w) })
 }
 
 // configOf reads the settings of a run's checkpoint.

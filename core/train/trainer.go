@@ -64,7 +64,8 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 	if err != nil {
 		return nil, errors.Join(err, t.closeParts())
 	}
-	setup.Source = t.source
+	t.spec.Waits = t.source.Spec().Waits // env_options may have said so
+	setup.Source, setup.Spec.Waits = t.source, t.spec.Waits
 	return t, t.make(setup)
 }
 

@@ -70,6 +70,7 @@ type block struct {
 
 // Async returns the Vec's Async, and makes it at the first call: batches of 1 to Len()
 // rows, and so many threads, each bound to core (pin + its number) if pin is not negative.
+// Where steps wait there is a thread for each environment, up to threads.Max.
 func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 	n := len(v.envs)
 	switch {
@@ -96,6 +97,9 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 		a.actions.Discrete = make([]int32, n)
 	}
 	v.async = a
+	if v.own != nil {
+		numThreads = threads.Max
+	}
 	threads.Reserve(min(numThreads, n))
 	for worker := range min(numThreads, n) {
 		a.workers.Go(func() {

@@ -77,7 +77,7 @@ func (v *Vec) do(f func(worker, i int) error) (err error) {
 		return nil
 	}
 	err = v.pool.Do(len(v.envs), f)
-	v.light = time.Since(began)*time.Duration(v.pool.Threads()) < lightest
+	v.light = v.own == nil && time.Since(began)*time.Duration(v.pool.Threads()) < lightest
 	return err
 }
 

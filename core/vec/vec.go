@@ -11,6 +11,9 @@
 //     their step all the same. A failed one must be reset, and its row is undefined,
 //     unless the Failure says that its step counts.
 //   - Steps allocate nothing (as far as the environments do not).
+//   - Environments whose steps wait (env.Spec.Waits) have a thread each, up to
+//     threads.Max. These hold no core of the pool's budget, and neither does the caller
+//     of Step or Reset until all are done: others compute meanwhile.
 //
 // Autoreset follows Gymnasium 1.x; see the constants of type Autoreset. Async steps the
 // environments of a Vec asynchronously. Whoever needs only some of what they do takes
@@ -64,7 +67,8 @@ type Vec struct {
 	masks  []byte // what each environment allows now, a row each; nil without Spec.Masks
 	mode   Autoreset
 	pool   *threads.Pool
-	light  bool // a call is so short that helpers would come late
+	own    *threads.Pool // where steps wait: pool, with a thread for each environment; else nil
+	light  bool          // a call is so short that helpers would come late
 	closed bool
 	starts *starts // nil: episodes begin where they begin
 	async  *Async  // nil until it is asked for
@@ -83,6 +87,11 @@ type Vec struct {
 // its environments, also when New fails; the pool stays the caller's and may
 // serve several Vecs, one call at a time.
 func New(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autoreset) (*Vec, error) {
+	return build(mk, n, pool, mode, nil)
+}
+
+// build is New. With waits not nil it says, instead of their Spec, whether steps wait.
+func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autoreset, waits *bool) (*Vec, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("num_envs: %d, must be at least 1", n)
 	}
@@ -111,6 +120,16 @@ func New(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autore
 	}
 	if v.spec.Masks {
 		v.masks = make([]byte, n*v.spec.Action.N)
+	}
+	if waits != nil {
+		v.spec.Waits = *waits
+	}
+	if v.spec.Waits {
+		var err error
+		if v.own, err = threads.NewWaiting(min(n, threads.Max), pool.Budget()); err != nil {
+			return nil, errors.Join(err, v.Close())
+		}
+		v.pool, v.light = v.own, false
 	}
 	v.stepAll = func(_, i int) error {
 		stepped, err := v.step(i, v.actions.of(i, len(v.spec.Action.Low)), slot{v.rows, i})
@@ -164,6 +183,8 @@ func (v *Vec) admit(e env.Env) error {
 		return fmt.Errorf("actions: %v, must be those of environment 0: %v", s.Action, first.Action)
 	case s.Masks != first.Masks:
 		return fmt.Errorf("masks: %v, must be that of environment 0: %v", s.Masks, first.Masks)
+	case s.Waits != first.Waits:
+		return fmt.Errorf("waits: %v, must be that of environment 0: %v", s.Waits, first.Waits)
 	case !slices.Equal(infos, v.infos):
 		return errors.New("infos: differ from those of environment 0, must be the same")
 	case s.MaxSteps != first.MaxSteps:
@@ -191,6 +212,10 @@ func (v *Vec) Recipe() (name, hash string) {
 // Len returns the number of environments.
 func (v *Vec) Len() int { return len(v.envs) }
 
+// Pool returns the pool that steps the environments: that of New, or the Vec's own where
+// steps wait.
+func (v *Vec) Pool() *threads.Pool { return v.pool }
+
 // Mode returns the autoreset mode.
 func (v *Vec) Mode() Autoreset { return v.mode }
 
@@ -213,6 +238,9 @@ func (v *Vec) Close() error {
 		if err := e.Close(); err != nil {
 			errs = append(errs, &env.Error{Index: i, Err: err})
 		}
+	}
+	if v.own != nil {
+		v.own.Close()
 	}
 	return errors.Join(errs...)
 }

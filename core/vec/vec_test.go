@@ -286,6 +286,7 @@ func TestSpecsMustBeEqual(t *testing.T) {
 		"observation bounds: differ from those of environment 0, must be the same\x00": func(s *env.Spec) { s.Obs.Low = []float32{-1} },
 		"actions: 4 discrete, must be those of environment 0: 3 discrete":              func(s *env.Spec) { s.Action.N = 4 },
 		"max_steps: 9, must be that of environment 0: 0":                               func(s *env.Spec) { s.MaxSteps = 9 },
+		"waits: true, must be that of environment 0: false":                            func(s *env.Spec) { s.Waits = true },
 	} {
 		closed := 0
 		_, err := New(func(i int) (env.Env, error) {

@@ -308,6 +308,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         if env is None:
             raise ConfigError("env: None, must be an environment of its own to evaluate in")
         options: dict[str, Any] = json.loads(self.setting("env_options") or "{}") if env == self.env_name else {}
+        for name in ("waits", "decorrelation_steps"):  # of vectors, not of their environments
+            options.pop(name, None)
         if policy is not None:
             return policy.evaluate(env, episodes, epsilon, seed, deterministic, **options)
         with self.policy_snapshot() as now:

@@ -141,7 +141,8 @@ class DQN(Trainer):
         optimizer, optimizer_eps, loss, loss_reduction, frame_stack: see
         `paceline options`.
         env_kwargs: what a built-in environment named by env is made with, the
-        keywords of make_vec: {"recipe": "mnih2015"}.
+        keywords of make_vec: {"recipe": "mnih2015"}. {"waits": True} says that steps mostly
+        wait: no step then holds one of num_threads, and updates go on meanwhile.
 
     Where a Gymnasium environment's infos have "action_mask" (uint8 [actions], 1: may
     be taken) from the first reset on, actions are chosen, and the next state's values

@@ -9,7 +9,7 @@ import pytest
 PUBLIC = {
     "a2c": "A2C Hashes settings",
     "atari": "ALEInterface ALEState Action LoggerMode SDL_SUPPORT roms",
-    "bench": "MODES add_commands atari measure_pong modes_table run table",
+    "bench": "MODES add_commands atari measure_pong milliseconds modes_table run steps_table table",
     "bench.emulator": "GAMES_49 main measure text",
     "bench.envs": "Contender main measure ratios",
     "bench.ffi": "main measure text",

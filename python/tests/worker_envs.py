@@ -9,6 +9,21 @@ import numpy as np
 from gymnasium import spaces
 
 
+class Sleeping(gymnasium.Env):
+    """Whose steps wait for 20 ms."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        time.sleep(0.02)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
 class Counting(gymnasium.Env):
     """Observes (its seed, episode, step, last action); the reward is seed + step / 100.
 

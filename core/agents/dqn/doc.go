@@ -100,4 +100,9 @@
 // acting is cheap all cores work on updates, where environments are slow all step
 // them, and with one core the two take turns: updates are done while the main
 // thread waits at a window's end, or is with its host.
+//
+// Where steps wait (env.Spec.Waits), each environment has a thread, which holds no core
+// during a step, and neither does the main thread: it releases its own when the steps of a
+// round begin and acquires one when all are done. So updates take place in the wait, with all
+// cores, and where samplers run unsynchronised one acts while the others wait.
 package dqn

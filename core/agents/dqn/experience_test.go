@@ -53,7 +53,7 @@ func TestLatestRound(t *testing.T) {
 	c := cartpole()
 	d := newDQN(t, c)
 	spec := d.Spec()
-	twin := must(vec.Make("CartPole-v1", nil, c.NumEnvs, uint64(c.Seed), d.m.samplers.Pool, vec.SameStep, nil))(t)
+	twin := must(vec.Make("CartPole-v1", nil, c.NumEnvs, uint64(c.Seed), d.m.samplers.Source.Pool(), vec.SameStep, nil))(t)
 	defer twin.Close()
 	expected, rows := vec.NewRows(spec.Obs, c.NumEnvs), vec.NewRows(spec.Obs, c.NumEnvs)
 	refuses(t, d.Latest(rows, nil), "no run was begun")

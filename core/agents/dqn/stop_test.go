@@ -228,7 +228,7 @@ func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 		"at a boundary":      func(d *trial, _ *slowOptimizer) { d.m.watch = func(windowEvent) { panic("no such window") } },
 		"in a sampler":       func(d *trial, _ *slowOptimizer) { d.m.samplers.Sink = nil },
 		"in a choice":        func(d *trial, _ *slowOptimizer) { d.m.explore.Epsilon = nil },
-		"in a round":         func(d *trial, _ *slowOptimizer) { d.m.samplers.Pool = nil },
+		"in a round":         func(d *trial, _ *slowOptimizer) { d.m.samplers.Source = nil },
 		"between two rounds": func(d *trial, _ *slowOptimizer) { d.m.memory = nil },
 	} {
 		for mode, edit := range fourModes {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,13 +22,17 @@ func environmentFails(t *testing.T, s Subject) {
 	for _, where := range []string{"step", "reset"} {
 		for _, how := range []string{"error", "panic"} {
 			r := rand.New(rand.NewPCG(5, 5))
+			var mu sync.Mutex // steps that wait are taken at the same time
 			var walks []*Walk
 			var on atomic.Bool
 			tr := s.start(t, s.config(t, "num_threads", "1"), func(i int) (env.Env, error) {
 				e, err := s.walks(7)(i)
 				w := e.(*Walk)
 				fail := func() error {
-					if !on.Load() || r.IntN(40) > 0 {
+					mu.Lock()
+					spared := !on.Load() || r.IntN(40) > 0
+					mu.Unlock()
+					if spared {
 						return nil
 					}
 					if how == "panic" {

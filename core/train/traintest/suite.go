@@ -38,20 +38,30 @@ type Subject struct {
 	Large []string
 	// Masked runs the suite with walks that have action masks.
 	Masked bool
+
+	waits bool // the walks say that their steps wait
 }
 
 // walks makes the walks of a run with the given seed.
 func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
+	mk := MakeWalk(seed)
 	if s.Masked {
-		return MakeMaskedWalk(seed)
+		mk = MakeMaskedWalk(seed)
 	}
-	return MakeWalk(seed)
+	return func(i int) (env.Env, error) {
+		e, err := mk(i)
+		if err == nil {
+			e.(*Walk).Waits = s.waits
+		}
+		return e, err
+	}
 }
 
 // Run runs the whole suite.
 func Run(t *testing.T, s Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
 		"threads do not matter":                  threadsDoNotMatter,
+		"steps that wait":                        stepsThatWait,
 		"resume goes on with the same bits":      resume,
 		"stop and go on":                         stopAndGoOn,
 		"pushed equals built in":                 pushedEqualsBuiltIn,

@@ -28,6 +28,8 @@ type Walk struct {
 	// Masked says that it is an env.Masker: the action that leads further from the middle is
 	// not always allowed, and then an error.
 	Masked bool
+	// Waits is env.Spec.Waits.
+	Waits bool
 	// BeforeMask may change what Mask gives, or fail.
 	BeforeMask func(mask []byte) error
 	// Taken counts the steps that succeeded.
@@ -56,7 +58,7 @@ func MakeMaskedWalk(seed int) func(i int) (env.Env, error) {
 var ErrSimulator = errors.New("the simulator caught fire")
 
 func (w *Walk) Spec() env.Spec {
-	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}, Masks: w.Masked}
+	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}, Masks: w.Masked, Waits: w.Waits}
 }
 
 func (w *Walk) Seed(seed uint64) { w.stream = rng.New(seed, "walk", 0) }

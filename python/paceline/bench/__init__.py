@@ -37,7 +37,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     sub = command("modes", _modes, "steps/s of the four modes on a built-in environment")
     sub.add_argument("--env", default="Catch-v0")
-    sub.add_argument("--num-envs", type=numbers, default="1,8", help="comma-separated (default 1,8)")
+    sub.add_argument("--num-envs", type=numbers, help="comma-separated (default 1,8, and 8 with --step-ms)")
+    sub.add_argument(
+        "--step-ms", type=milliseconds, metavar="MS,...", help="steps that cost so many milliseconds more, as waits and as loops that "
+        "compute, such as 0,0.5,2,5,20; beside each cell the limit that follows from the parts measured around it",
+    )  # fmt: skip
     sub.add_argument("--num-threads", type=int, default=0, help="threads that compute at any time (default: one per core)")
     sub.add_argument("--steps", type=int, default=2000, help="steps measured for each cell (default 2000)")
     sub.add_argument("--trials", type=int, default=1)
@@ -76,9 +80,43 @@ def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
     return dict(_lib.take_json(_lib.lib().paceline_bench, _lib.encode(name), text))
 
 
+def milliseconds(text: str) -> list[float]:
+    """0,0.5,2 of the command line."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(0 <= v <= 1000 for v in values):
+        raise argparse.ArgumentTypeError(f"{text!r}, must be numbers of 0 to 1000 with commas between them")
+    return values
+
+
 def _modes(args: argparse.Namespace) -> None:
-    report = run("modes", {name: getattr(args, name) for name in ("env", "num_envs", "num_threads", "steps", "trials")})
-    print(json.dumps(report, indent=2) if args.json else modes_table(report))
+    args.num_envs = args.num_envs or ([8] if args.step_ms else [1, 8])
+    options = {name: getattr(args, name) for name in ("env", "num_envs", "num_threads", "steps", "trials")}
+    report = run("modes", options | ({"step_ms": args.step_ms} if args.step_ms else {}))
+    print(json.dumps(report, indent=2) if args.json else (steps_table if args.step_ms else modes_table)(report))
+
+
+def steps_table(report: dict[str, Any]) -> str:
+    """The report of the benchmark "modes" with step_ms: a table for each kind of cost and number of environments."""
+    titles = {"wait": "a step that waits, and says so", "busy": "a step that computes"}
+    results, blocks = report["results"], []
+    for w in sorted({r["num_envs"] for r in results}):
+        for kind, title in titles.items():
+            cells = {(r["mode"], r["step_ms"]): r for r in results if (r["kind"], r["num_envs"]) == (kind, w)}
+            costs = sorted({cost for _, cost in cells})
+            lines = [f"{title}, W={w}", " " * 12 + "".join(f"  {f'{cost:g} ms':>20}" for cost in costs)]
+            for label, _, _ in MODES:
+                row = [cells[label, cost] for cost in costs]
+                texts = [f"{r['median']:,.0f} of {r['limit']:,.0f} {r['share']:4.0%}" for r in row]
+                lines.append(f"{label:<12}" + "".join(f"  {text:>20}" for text in texts))
+            both = [cells["both", cost] for cost in costs]
+            texts = [f"{r['vs_standard']:.2f} of {r['limit_vs_standard']:.2f}" for r in both]
+            lines.append(f"{'both/std':<12}" + "".join(f"  {text:>20}" for text in texts))
+            blocks.append("\n".join(lines))
+    title = f"{report['env']}, steps/s while training, of what the measured parts allow, {report['threads']} threads, {report['isa']}"
+    return "\n\n".join([title, *blocks, report["settings"]])
 
 
 def modes_table(report: dict[str, Any]) -> str:

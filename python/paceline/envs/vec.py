@@ -35,6 +35,7 @@ def make_vec(
     render_mode: str | None = None,
     workers: int = 0,
     context: str = "spawn",
+    waits: bool | None = None,
     **env_kwargs: Any,
 ) -> Any:
     """num_envs environments as a gymnasium.vector.VectorEnv.
@@ -54,6 +55,11 @@ def make_vec(
         as they are; neither costs a copy.
     render_mode: "rgb_array" for render() to return images.
     workers, context: processes (0: one per core) and how they are started, for Python's.
+    waits: True where steps mostly wait, for a device, a clock or another program, and compute
+        little: each environment then has a thread (up to 1024, whatever num_threads is) or, of
+        Python's, a process (where workers is 0) of its own, so that all wait at the same time. A DQN
+        whose env_kwargs have it, too, computes meanwhile. None: as the environment itself says
+        (in C PACELINE_ENV_WAITS); of Python's False. Results are the same.
 
     Keywords of every environment of the library's:
 
@@ -116,10 +122,12 @@ def make_vec(
         rendering = {} if render_mode is None else {"render_mode": render_mode}
         return processes.make(
             id, num_envs, workers=workers, batch_size=batch_size, autoreset_mode=autoreset_mode, context=context, copy=copy,
-            **rendering, **env_kwargs,
+            waits=bool(waits), **rendering, **env_kwargs,
         )  # fmt: skip
     if workers:
         raise ConfigError(f"workers: {workers!r}, {id} is stepped by threads of the library: num_threads sets their number")
+    if waits is not None:
+        env_kwargs["waits"] = waits
     envs = VecEnv(
         name or id, num_envs, batch_size=batch_size, num_threads=num_threads, thread_affinity_offset=thread_affinity_offset,
         autoreset_mode=autoreset_mode, copy=copy, render_mode=render_mode, env_kwargs=env_kwargs,

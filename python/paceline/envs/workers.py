@@ -82,6 +82,7 @@ def make(
     autoreset_mode: Any = "next_step",
     context: str = "spawn",
     copy: bool = True,
+    waits: bool = False,
     **env_kwargs: Any,
 ) -> WorkerVecEnv:
     """num_envs environments in worker processes, as a gymnasium.vector.VectorEnv.
@@ -89,7 +90,11 @@ def make(
     fn_or_id: a function (or class) that makes an environment, a list of num_envs
         such functions, or the id of an environment registered with Gymnasium.
         Functions are sent by cloudpickle: a lambda or a local one will do.
-    workers: processes, 0 for one per core; never more than num_envs.
+    workers: processes, 0 for one per core (one per environment with waits); never more than
+        num_envs. A process steps its environments one after the other.
+    waits: steps mostly wait (for a device, a clock, another program) and compute little, so that
+        more processes than cores are worth their memory. No thread of the library waits for them:
+        while a model's environments are stepped here, its updates have all cores.
     batch_size: environments that recv returns at once, 0 for all.
     autoreset_mode: "next_step", "same_step", "disabled" or a member of
         gymnasium.vector.AutoresetMode.
@@ -114,7 +119,8 @@ def make(
             raise ConfigError(f"env: {len(functions)} functions, must be {num_envs}, one for each environment")
         if env_kwargs:
             functions = [functools.partial(function, **env_kwargs) for function in functions]
-    processes = min(whole("workers", workers, 0, _MOST_WORKERS) or len(os.sched_getaffinity(0)), num_envs)
+    default = _MOST_WORKERS if waits else len(os.sched_getaffinity(0))
+    processes = min(whole("workers", workers, 0, _MOST_WORKERS) or default, num_envs)
     batch_size = whole("batch_size", batch_size, 0, num_envs) or num_envs
     if context not in _CONTEXTS:
         raise ConfigError(f"context: {context!r}, must be {', '.join(map(repr, _CONTEXTS))}")

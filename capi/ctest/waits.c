@@ -1,0 +1,86 @@
+/* Environments whose steps wait: PACELINE_ENV_WAITS, and "waits" of env_options. */
+#include "rows.h"
+
+#include "counter.h"
+
+/* A trainer with one thread on four counters, whose steps of f's may sleep for 5 ms. */
+static paceline_trainer *of(family *f, uint32_t flags, const char *concurrent, const char *synchronized) {
+  const char *const settings[] = {QUICK,      "num_threads",  "1",          "train_freq", "4", "concurrent",
+                                  concurrent, "synchronized", synchronized, NULL};
+  paceline_config *cfg = config(settings);
+  paceline_env_table table = counter_table(0);
+  table.flags = flags;
+  paceline_trainer *t;
+  OK(paceline_trainer_new_table(&t, cfg, &table, f, counter_release));
+  paceline_config_free(cfg);
+  return t;
+}
+
+/* Four steps wait at the same time though one thread may compute, and nothing else changes. */
+static void waiting(const char *concurrent, const char *synchronized) {
+  hashes h[2];
+  double took[2];
+  for (uint32_t flags = 0; flags < 2; flags++) {
+    family f = counters(SLEEP, 0);
+    paceline_trainer *t = of(&f, flags, concurrent, synchronized);
+    double began = now();
+    OK(paceline_trainer_run(NULL, t, 320, 0));
+    took[flags] = now() - began;
+    h[flags] = hashes_of(t);
+    CHECK(stats_of(t).updates > 0);
+    paceline_trainer_free(t);
+    CHECK(f.released == 1);
+  }
+  CHECK(same(h[0], h[1]));
+  CHECK(took[0] > 320 * 0.005);
+  CHECK(took[1] > 80 * 0.005 && took[1] < 0.7 * took[0]);
+}
+
+/* A failure is the environment's, as always, and the next run goes on. */
+static void failing(void) {
+  const enum fault faults[] = {FAIL_STEP, FAIL_SILENTLY, NAN_OBS, BAD_END};
+  for (int k = 0; k < 4; k++) {
+    family f = counters(faults[k], 60);
+    paceline_trainer *t = of(&f, PACELINE_ENV_WAITS, k % 2 ? "true" : "false", k < 2 ? "true" : "false");
+    OK(paceline_trainer_begin(t, 1000, 0));
+    CHECK(paceline_trainer_run(NULL, t, 0, 0) != PACELINE_OK);
+    CHECK(paceline_last_error_index() == 0);
+    OK(paceline_trainer_run(NULL, t, 0, 0));
+    CHECK(stats_of(t).num_timesteps >= 1000);
+    paceline_trainer_free(t);
+    CHECK(f.released == 1);
+  }
+}
+
+/* "waits" is an option of every environment, and changes no row. */
+static void option(void) {
+  paceline_vec *v = (void *)1;
+  paceline_vec_options o = vec_options(2, 0, 1, 0, "{\"waits\": 1}");
+  FAILS(paceline_vec_new(&v, "CartPole-v1", &o), PACELINE_EINVAL, "waits: 1, must be true or false");
+  v = vec_of("CartPole-v1", 5, 0, 1, PACELINE_SAME_STEP, "{\"waits\": true}");
+  paceline_vec *plain = vec_of("CartPole-v1", 5, 0, 1, PACELINE_SAME_STEP, "{\"waits\": false}");
+  arrays a = arrays_for(v, 5), b = arrays_for(plain, 5);
+  uint64_t seeds[] = {5, 6, 7, 8, 9};
+  OK(paceline_vec_reset(v, seeds, NULL, all_of(&a)));
+  OK(paceline_vec_reset(plain, seeds, NULL, all_of(&b)));
+  for (int i = 0; i < 200; i++) {
+    for (int k = 0; k < 5; k++) discrete(&a)[k] = (i / 3 + k) % 2;
+    OK(paceline_vec_step(v, a.actions, all_of(&a)));
+    OK(paceline_vec_step(plain, a.actions, all_of(&b)));
+    for (uint32_t k = 0; k < 5; k++) CHECK(same_row(&a, k, &b, k, 1));
+  }
+  arrays_free(&a);
+  arrays_free(&b);
+  paceline_vec_free(v);
+  paceline_vec_free(plain);
+}
+
+int main(void) {
+  waiting("true", "true");
+  waiting("true", "false");
+  waiting("false", "true");
+  waiting("false", "false");
+  failing();
+  option();
+  return 0;
+}

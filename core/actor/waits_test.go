@@ -1,0 +1,128 @@
+package actor_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+const nap = 20 * time.Millisecond
+
+// sleepers is a trial of w environments with one core, whose steps wait for a nap.
+func sleepers(t *testing.T, w int) *trial {
+	t.Helper()
+	x := makeTrial(t, w, 1, false, true)
+	for _, walk := range x.walks {
+		walk.BeforeStep = func() error {
+			time.Sleep(nap)
+			return nil
+		}
+	}
+	check(t, x.Reset())
+	return x
+}
+
+// With one core a round of eight steps that wait takes about as long as one step, jointly
+// and without lockstep; and whoever else wants the core has it meanwhile.
+func TestStepsWaitTogether(t *testing.T) {
+	const w, rounds = 8, 6
+	for _, jointly := range []bool{true, false} {
+		x := sleepers(t, w)
+		computed, enough := 0, make(chan struct{})
+		stop := make(chan struct{})
+		go func() { // the trainer: updates of half a nap
+			defer close(enough)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				x.config.Cores.Acquire()
+				time.Sleep(nap / 2)
+				computed++
+				x.config.Cores.Release(1)
+			}
+		}()
+		began := time.Now()
+		if jointly {
+			for k := range rounds {
+				check(t, x.Choose(int64(k*w), half(), true))
+				if made := must(x.Round())(t); made != w {
+					t.Errorf("%d steps in a round of %d", made, w)
+				}
+			}
+		} else if ran := must(x.Run(0, 0, w*rounds, half(), nil, func(int64) {}))(t); ran.Made != w*rounds {
+			t.Errorf("%+v", ran)
+		}
+		took := time.Since(began)
+		close(stop)
+		x.config.Cores.Release(1) // the caller's
+		<-enough
+		// One after the other: 8 naps a round.
+		if most := rounds * w * nap / 2; took < rounds*nap || took > most {
+			t.Errorf("jointly %v: %d rounds took %v, want %v to %v", jointly, rounds, took, rounds*nap, most)
+		}
+		if computed < rounds {
+			t.Errorf("jointly %v: %d times half a nap was computed in %d rounds", jointly, computed, rounds)
+		}
+		coresLeft(t, x.config.Cores, 1)
+	}
+}
+
+// coresLeft fails the test unless so many cores are free.
+func coresLeft(t *testing.T, b *threads.Budget, want int) {
+	t.Helper()
+	got := b.TryAcquire(threads.Max)
+	if got != want {
+		t.Errorf("%d cores are free, want %d", got, want)
+	}
+	b.Release(got)
+}
+
+// Failures and panics in a step that waits leave no core behind and take none along, and
+// the rows that did not fail are recorded.
+func TestFailuresWhileWaiting(t *testing.T) {
+	for _, jointly := range []bool{true, false} {
+		for _, how := range []string{"error", "panic"} {
+			x := makeTrial(t, 5, 2, false, true)
+			calls := 0
+			x.walks[3].BeforeStep = func() error {
+				switch calls++; {
+				case calls%4 != 0:
+					return nil
+				case how == "panic":
+					panic("division by zero")
+				}
+				return traintest.ErrSimulator
+			}
+			check(t, x.Reset())
+			failed := 0
+			for k := range 24 {
+				var err error
+				if jointly {
+					check(t, x.Choose(int64(5*k), half(), true))
+					_, err = x.Round()
+				} else {
+					_, err = x.Run(int64(5*k), 0, 5, half(), nil, func(int64) {})
+				}
+				var e *env.Error
+				if err != nil && (!errors.As(err, &e) || e.Index != 3) {
+					t.Fatal(err)
+				}
+				if err != nil {
+					failed++
+				}
+				check(t, x.Repair())
+				coresLeft(t, x.config.Cores, 1)
+			}
+			if failed != 6 || x.journal.steps() != 24*5-6 {
+				t.Errorf("jointly %v, %s: %d failures, %d steps", jointly, how, failed, x.journal.steps())
+			}
+		}
+	}
+}
