@@ -43,7 +43,7 @@ func (p *PPO) Update(k int) (done bool, err error) {
 	if err := p.Learn(p.learner, batch); err != nil {
 		return false, err
 	}
-	p.latest.add(p.Report.Loss, p.Report.Parts)
+	p.latest.add(p.Report.Parts)
 	if p.moved(minibatch) {
 		return true, nil // and takes no step
 	}

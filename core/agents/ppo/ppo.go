@@ -94,7 +94,7 @@ func (p *PPO) at(name string) float64 {
 type means struct {
 	n          int
 	parts      []float64 // sums, in the order of nn.PPO's
-	loss, norm float64   // of the latest minibatch
+	norm       float64   // of the latest minibatch
 	divergence float64   // of the latest minibatch
 	explained  float64
 }
@@ -103,7 +103,7 @@ func (m *means) begin(explained float64) {
 	*m = means{parts: m.parts[:0], explained: explained}
 }
 
-func (m *means) add(loss float64, parts []float64) {
+func (m *means) add(parts []float64) {
 	if m.n == 0 {
 		m.parts = append(m.parts[:0], parts...)
 	} else {
@@ -112,7 +112,7 @@ func (m *means) add(loss float64, parts []float64) {
 		}
 	}
 	m.n++
-	m.loss, m.divergence = loss, parts[partDivergence]
+	m.divergence = parts[partDivergence]
 }
 
 // of returns the mean of a part; NaN before the first update.
