@@ -139,6 +139,10 @@ _ELSEWHERE = {
     "n_quantiles": "Q-values are means: distributions are not built",
     "create_eval_env": "learn(eval_freq=..., eval_env=...) evaluates",
     "n_cpu_tf_sess": "num_threads is the number of threads",
+    **dict.fromkeys(
+        ("buffer_size", "learning_starts", "train_freq", "gradient_steps", "tau", "target_update_interval"),
+        "the replay memory and the target network are DQN's alone",
+    ),
     "clip_range": "the clipped objective is PPO's alone",
     "n_epochs": "passes over a rollout are PPO's alone",
 }

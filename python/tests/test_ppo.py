@@ -86,6 +86,11 @@ def test_what_is_not_built_is_refused(keywords, says):
         small(**keywords)
 
 
+def test_keywords_of_other_methods_say_whose_they_are():
+    with pytest.raises(TypeError, match="'buffer_size': the replay memory and the target network are DQN's alone"):
+        small(buffer_size=1000)
+
+
 def test_every_setting_is_a_keyword_or_explained():
     by_others = {
         "env", "env_options", "learning_rate_final", "learning_rate_schedule", "clip_range_schedule", "clip_range_vf_schedule", "autoreset",
