@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -118,55 +119,53 @@ func (c *Softmax) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *exper
 
 // LogProb returns the logarithm of an allowed action's probability, as SampleSoftmax does.
 func LogProb(logits []float32, mask []byte, action int32) float32 {
-	s := scratch.Get().(*[3][]float32)
+	s := scratch.Get().(*rowScratch)
 	defer scratch.Put(s)
-	s[2] = s[2][:0]
-	at := 0
-	for a, v := range logits {
-		if mask == nil || mask[a] != 0 {
-			if a == int(action) {
-				at = len(s[2])
-			}
-			s[2] = append(s[2], v)
+	logs := s.logSoftmax(logits, mask)
+	if mask == nil {
+		return logs[action]
+	}
+	at := 0 // among the allowed
+	for _, m := range mask[:action] {
+		if m != 0 {
+			at++
 		}
 	}
-	if cap(s[0]) < len(s[2]) {
-		s[0] = make([]float32, len(s[2]))
-	}
-	s[0] = s[0][:len(s[2])]
-	kernel.LogSoftmax(s[0], s[2], len(s[2]))
-	return s[0][at]
+	return logs[at]
 }
 
-// scratch holds the logarithms of probabilities, the probabilities and the allowed logits
-// of one row.
-var scratch = sync.Pool{New: func() any { return new([3][]float32) }}
+// rowScratch holds what is computed of one row.
+type rowScratch struct{ allowed, logs, probs []float32 }
+
+var scratch = sync.Pool{New: func() any { return new(rowScratch) }}
+
+// logSoftmax returns the logarithms of the probabilities of the actions that mask allows, in
+// their order.
+func (s *rowScratch) logSoftmax(logits []float32, mask []byte) []float32 {
+	if mask != nil {
+		s.allowed = s.allowed[:0]
+		for a, v := range logits {
+			if mask[a] != 0 {
+				s.allowed = append(s.allowed, v)
+			}
+		}
+		logits = s.allowed
+	}
+	s.logs = slices.Grow(s.logs[:0], len(logits))[:len(logits)]
+	kernel.LogSoftmax(s.logs, logits, len(logits))
+	return s.logs
+}
 
 // SampleSoftmax returns the allowed action whose part of [0, 1) holds u, where action a's
 // part is as long as its probability, proportional to exp(logits[a]), and the parts
 // lie in the order of the actions; and the logarithm of its probability. Actions that
 // mask does not allow have no part. The sum runs in float64, in the order of the actions.
 func SampleSoftmax(logits []float32, mask []byte, u float64) (action int32, logProb float32) {
-	s := scratch.Get().(*[3][]float32)
+	s := scratch.Get().(*rowScratch)
 	defer scratch.Put(s)
-	if mask != nil {
-		s[2] = s[2][:0]
-		for a, v := range logits {
-			if mask[a] != 0 {
-				s[2] = append(s[2], v)
-			}
-		}
-		logits = s[2]
-	}
-	n := len(logits)
-	for k := range s[:2] {
-		if cap(s[k]) < n {
-			s[k] = make([]float32, n)
-		}
-		s[k] = s[k][:n]
-	}
-	logs, probs := s[0], s[1]
-	kernel.LogSoftmax(logs, logits, n)
+	logs := s.logSoftmax(logits, mask)
+	s.probs = slices.Grow(s.probs[:0], len(logs))[:len(logs)]
+	probs := s.probs
 	kernel.Exp(probs, logs)
 	for a, p := range probs {
 		if p > 0 { // rounding may leave something behind the last action that has a part

@@ -24,7 +24,7 @@ import (
 //	W times: the last observations of the truncations
 //
 // A checkpoint's manifest has the length and the checksum of it. Advantages and
-// returns are not in it: an update needs no pause between Finish and its end.
+// returns are not in it: who is saved in the middle of an update keeps them (onpolicy.Run).
 const (
 	saveMagic  = "PLROLLOU"
 	saveFormat = 1 // 2 where there are action masks

@@ -67,7 +67,7 @@ func newA2C(s *train.Setup) (train.Method, error) {
 	}
 	a := &A2C{cfg: *cfg, batch: nn.Batch{Columns: make([][]float32, columns)}}
 	if cfg.VTrace {
-		a.window, a.batch = cfg.newWindow(), cfg.windowBatch(s)
+		a.window, a.batch = cfg.newWindow(), onpolicy.NewBatch(s.Spec, run.Batch, columns)
 	}
 	if err := a.Init(s, run, a); err != nil {
 		return nil, err

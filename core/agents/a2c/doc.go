@@ -47,6 +47,9 @@
 // rounding decides their signs. There ReLU's derivative is PyTorch's 0 or 1, which the
 // biases of the convolutions show.
 //
+// Actions that a mask forbids have no probability, in acting, in the loss and in the
+// entropy. With V-trace (vtrace.go) the rollout is a window that moves on.
+//
 // # Time
 //
 // When an update is due and where Advance ends is onpolicy.Run's: its documentation

@@ -1,10 +1,11 @@
 package a2c
 
 import (
+	"slices"
+
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rollout"
-	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
@@ -36,7 +37,7 @@ func (a *A2C) updateWindow() error {
 	group := int((a.Clock.Rollouts - 1) % int64(a.cfg.VTraceGroups))
 	weights := b.Columns[columnWeight]
 	a.Rollout.Gather(group*w.envs, w.envs, b.Obs, b.Actions, b.Masks, weights)
-	if !hasSteps(weights) {
+	if !slices.Contains(weights, 1) { // no step
 		return nil
 	}
 	if err := a.evaluate(b); err != nil {
@@ -79,26 +80,4 @@ func (a *A2C) evaluate(b *nn.Batch) error {
 		}
 	}
 	return nil
-}
-
-func hasSteps(weights []float32) bool {
-	for _, w := range weights {
-		if w != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// windowBatch is one of the rows that a group has in the window.
-func (c *Config) windowBatch(s *train.Setup) nn.Batch {
-	rows := c.NSteps * c.NumEnvs / c.VTraceGroups
-	b := nn.Batch{Obs: make([]byte, rows*s.Spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)}
-	for k := range b.Columns {
-		b.Columns[k] = make([]float32, rows)
-	}
-	if s.Spec.Masks {
-		b.Masks = make([]byte, rows*s.Spec.Action.N)
-	}
-	return b
 }

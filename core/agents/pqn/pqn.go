@@ -80,12 +80,11 @@ func newPQN(s *train.Setup) (train.Method, error) {
 // run is the run that the settings ask for, of p.
 func (c *Config) run(s *train.Setup, p *PQN) (onpolicy.Config, error) {
 	net, err := c.network(s.Spec)
-	rows := c.NSteps * c.NumEnvs
 	return onpolicy.Config{
 		Net: net, NetSetting: "policy: " + c.Policy, Policy: policy.Spec{Head: head, Kind: policy.Greedy},
 		Chooser: &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Head: head, Epsilon: func(t int64) float64 { return p.Clock.Schedules[epsilon].At(t) }, Value: true},
 		Value:   p.values,
-		Horizon: c.NSteps, Batch: c.BatchSize, Minibatches: c.NEpochs * ((rows + c.BatchSize - 1) / c.BatchSize),
+		Horizon: c.NSteps, Batch: c.BatchSize, Minibatches: c.NEpochs * onpolicy.PerEpoch(c.NSteps*c.NumEnvs, c.BatchSize),
 		Optimizer: nn.OptimizerConfig{Name: "radam", Eps: c.RAdamEps},
 		Rate: func(total int64) train.Schedule {
 			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)

@@ -22,7 +22,10 @@ func (r *Run) Advance(until int64, p *train.Pause) error {
 		if p.Over(r.Host.Mark()) {
 			return nil
 		}
-		if err := r.choose(p); err != nil {
+		if err := r.Settle(p); err != nil {
+			return err
+		}
+		if err := r.choose(); err != nil {
 			return err
 		}
 		n, err := r.Actors.Round()
@@ -42,7 +45,7 @@ func (r *Run) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
 	if err := r.Actors.Use(rows, r.Clock.Steps); err != nil {
 		return nil, err
 	}
-	return r.Actors.Actions(), r.choose(p)
+	return r.Actors.Actions(), r.choose()
 }
 
 // Observe is the second half: all rows are taken, or none.
@@ -54,12 +57,8 @@ func (r *Run) Observe(rows *vec.Rows, _ *train.Pause) error {
 	return r.endRound(n)
 }
 
-// choose does the update that is due, then draws every environment's action: one
-// forward pass for all.
-func (r *Run) choose(p *train.Pause) error {
-	if err := r.Settle(p); err != nil {
-		return err
-	}
+// choose draws every environment's action: one forward pass for all.
+func (r *Run) choose() error {
 	err := r.Actors.Choose(r.Clock.Steps, r.cfg.Chooser, true)
 	r.Host.Lap(&r.Host.Act)
 	return err

@@ -37,18 +37,23 @@ func MinibatchesBytes(spec env.Spec, rows, columns, rolloutRows int) int64 {
 // NewMinibatches returns batches of so many rows with so many columns, of which number weight
 // is what a row counts.
 func NewMinibatches(r *Run, spec env.Spec, rows, columns, weight int) *Minibatches {
-	m := &Minibatches{
-		run: r, row: make([]float32, columns), weight: weight,
-		Batch: nn.Batch{Obs: make([]byte, rows*spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)},
-	}
-	if spec.Masks {
-		m.Batch.Masks = make([]byte, rows*spec.Action.N)
-	}
-	for c := range m.Batch.Columns {
-		m.Batch.Columns[c] = make([]float32, rows)
-	}
-	return m
+	return &Minibatches{run: r, row: make([]float32, columns), weight: weight, Batch: NewBatch(spec, rows, columns)}
 }
+
+// NewBatch returns a batch of so many rows and columns, with masks where spec has them.
+func NewBatch(spec env.Spec, rows, columns int) nn.Batch {
+	b := nn.Batch{Obs: make([]byte, rows*spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)}
+	if spec.Masks {
+		b.Masks = make([]byte, rows*spec.Action.N)
+	}
+	for c := range b.Columns {
+		b.Columns[c] = make([]float32, rows)
+	}
+	return b
+}
+
+// PerEpoch is how many minibatches of a size an epoch has at most.
+func PerEpoch(rolloutRows, size int) int { return (rolloutRows + size - 1) / size }
 
 // Begin begins the next epoch.
 func (m *Minibatches) Begin() { m.run.Clock.Epochs++ }

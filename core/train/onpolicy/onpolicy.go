@@ -1,5 +1,5 @@
 // Package onpolicy is what methods share that act for a number of rounds with one set of
-// parameters, learn from these rounds and give them up: A2C, PPO, REINFORCE. A method embeds
+// parameters, learn from these rounds and give them up: A2C, PPO, PQN, REINFORCE. A method embeds
 // a Run, which is train.Method and train.Pushed but for Metrics, and brings its network,
 // its optimiser and its Update.
 //
@@ -7,7 +7,9 @@
 //
 //   - An update is due at the round that fills the rollout, and is done before the next
 //     action is chosen, or before the parameters are read: they do not change during a
-//     rollout, and what a reader gets is a function of the seed and the step.
+//     rollout, and what a reader gets is a function of the seed and the step. (With
+//     Config.Slide the rollout is a window that moves on, and older rows in it are of older
+//     parameters.)
 //   - An update is one minibatch or several, one after the other. A Stop or a time limit
 //     ends a call between two of them, and the next call that steps or settles goes on
 //     with the rest, from a checkpoint, too.
