@@ -79,12 +79,14 @@ func (r *aloneRow) Head(k int) ([]float32, error) {
 	return r.outputs.Row(k, 0), nil
 }
 
-// Ran says what a Run came to.
+// Ran says what a Round or a Run came to.
 type Ran struct {
 	Steps int64 // of the loop: n, or fewer where it was over before
 	Made  int64 // of these, those that no failure prevented
 	// Times, added over the threads: computing outputs, and the rest.
 	Acting, Stepping time.Duration
+	// Cores is what the steps took of cores: none, where they wait.
+	Cores time.Duration
 }
 
 // Run takes n steps, the first of them in row phase and the one that t counts,
@@ -100,7 +102,11 @@ func (g *Group) Run(t int64, phase int, n int64, c policy.Chooser, over func() b
 	l.stepping.Store(0)
 	g.made.Store(0)
 	err := g.Source.Pool().Do(len(g.actions), g.runAlone)
-	return Ran{l.n, g.made.Load(), time.Duration(l.acting.Load()), time.Duration(l.stepping.Load())}, err
+	ran := Ran{Steps: l.n, Made: g.made.Load(), Acting: time.Duration(l.acting.Load()), Stepping: time.Duration(l.stepping.Load())}
+	if !g.waits {
+		ran.Cores = ran.Stepping
+	}
+	return ran, err
 }
 
 func (g *Group) runRow(worker, i int) error {

@@ -8,8 +8,10 @@
 //   - Environment i has a row, a stream of random numbers (its exploration RNG)
 //     and a segment of the sink, all touched by one goroutine at a time. So the
 //     number of threads changes the time taken and nothing else.
-//   - A row that only resets its environment (autoreset next_step) is no step: it
-//     draws no random number and adds nothing to the sink.
+//   - A row that only resets its environment (autoreset next_step), or waits for a reset
+//     (Disabled), is no step: it draws no random number and adds nothing to the sink.
+//   - Two Groups take turns (alternate.go): while one steps, the actions of the other are
+//     computed. As a row's outputs do not depend on its batch, results are those of one.
 //   - Where the host steps the environments (a Group without a source), the host's
 //     rows are checked as a whole before any of them is recorded.
 //   - Where the source's steps wait (env.Spec.Waits), each row has a thread, which holds a
@@ -23,6 +25,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
@@ -38,12 +41,18 @@ type Config struct {
 	Spec env.Spec
 	Envs int
 	Seed uint64
-	// Source steps the environments, in SameStep; nil where the host does. It
-	// stays the caller's.
+	// Source steps the environments, in SameStep or as Disabled says; nil where the host
+	// does. It stays the caller's.
 	Source Source
+	// Disabled says that the Source's mode is Disabled: environments whose episode has
+	// ended take no step until StartResets.
+	Disabled bool
 	// NextStep says that the host's environments reset in NextStep.
 	NextStep bool
-	Sink     experience.Sink
+	// Groups is 1, or 2: the Source's environments are stepped in two groups by turns, which
+	// changes the time taken and nothing else, except where a failure comes in between.
+	Groups int
+	Sink   experience.Sink
 	// Columns is how many numbers the chooser records with a step.
 	Columns int
 	// Joint computes all rows in one batch; it has Envs rows. Alone has networks of
@@ -52,7 +61,7 @@ type Config struct {
 	Joint nn.Network
 	Alone []nn.Network
 	// Cores is the budget of which the caller of every method holds a core. Used where
-	// the Source's steps wait.
+	// the Source's steps wait, and with two Groups.
 	Cores *threads.Budget
 	// Acting is whose outputs choose. Nobody writes it while a method of the Group
 	// runs.
@@ -63,6 +72,8 @@ type Config struct {
 type Source interface {
 	vec.Source
 	vec.One
+	StartReset(rows *vec.Rows, mask []bool) error
+	FinishReset() error
 	Save(i int) ([]byte, error)
 	Restore(i int, state []byte) error
 	// Pool steps the environments; where their steps wait, it lends its caller's core to
@@ -81,7 +92,7 @@ type Group struct {
 	streams   []*rng.Stream // "explore", i
 	steps     []experience.Step
 	starting  []bool // the host's next observation begins an episode
-	resetting []bool // the row's coming step only resets (NextStep)
+	resetting []bool // the row's coming step only resets (NextStep), or the row waits for StartResets
 	broken    []bool // the environment failed: it must be reset
 	begun     bool   // the source's environments were reset
 	returns   []float64
@@ -89,15 +100,21 @@ type Group struct {
 	finished  [][]Episode // since the last TakeFinished, by row
 	ended     []Episode
 
-	outputs nn.Outputs // of all rows
-	joint   []jointRow
-	single  aloneRow // by Joint, where rows compute their own
-	alone   []aloneRow
-	unused  chan *aloneRow // those of alone that no thread uses; where steps wait
-	waits   bool           // the Source's steps wait
-	failed  []error        // of the round's steps; where steps wait
-	run     loop
-	made    atomic.Int64 // steps of the loop in progress that were recorded
+	outputs  nn.Outputs // of the batch computed last
+	computed int        // the first row of that
+	joint    []jointRow
+	single   aloneRow // by Joint, where rows compute their own
+	alone    []aloneRow
+	unused   chan *aloneRow // those of alone that no thread uses; where steps wait
+	waits    bool           // the Source's steps wait
+	failed   []error        // of the round's steps; where steps wait
+	run      loop
+	made     atomic.Int64 // steps of the loop in progress that were recorded
+
+	halves []*half       // with two Groups
+	ahead  bool          // the first of them has begun the next round
+	share  int64         // its steps in the round at hand
+	busy   time.Duration // that the groups' pools were until the latest round
 	// The loops over rows, made once: a closure written at the call would be
 	// allocated at every round.
 	stepChosen, waitChosen, runAlone func(worker, i int) error
@@ -110,8 +127,8 @@ type Episode struct {
 	at     int64 // the step that ended it, counted from the start of the loop
 }
 
-// New returns a group whose environments are all to be reset.
-func New(c Config) *Group {
+// New returns a group whose environments are all to be reset. Its owner must Close it.
+func New(c Config) (*Group, error) {
 	w := c.Envs
 	g := &Group{
 		Config: c, size: c.Spec.Obs.Bytes(), actions: make([]int32, w),
@@ -144,13 +161,26 @@ func New(c Config) *Group {
 		g.alone[k] = aloneRow{g: g, net: c.Alone[k]}
 		g.unused <- &g.alone[k]
 	}
-	g.stepChosen = func(_, i int) error { return g.stepped(i, int64(i), g.stepOne(i)) }
+	g.stepChosen = func(_, i int) error {
+		if g.idle(i) {
+			return nil
+		}
+		return g.stepped(i, int64(i), g.stepOne(i))
+	}
 	g.waitChosen = func(_, i int) error {
-		g.failed[i] = g.stepOne(i)
+		if !g.idle(i) {
+			g.failed[i] = g.stepOne(i)
+		}
 		return nil
 	}
 	g.runAlone = g.runRow
-	return g
+	if c.Source != nil && c.Groups > 1 {
+		if err := g.alternates(); err != nil {
+			g.Close()
+			return nil, err
+		}
+	}
+	return g, nil
 }
 
 // Obs returns the rows of observations that a group with a source acts on.
@@ -179,11 +209,11 @@ func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
 }
 
 // Steps returns how many rows of the round at hand are steps: not those that only
-// reset.
+// reset, nor those that failed.
 func (g *Group) Steps() int {
 	n := 0
-	for _, r := range g.resetting {
-		if !r {
+	for i := range g.Envs {
+		if !g.idle(i) {
 			n++
 		}
 	}
@@ -196,25 +226,31 @@ type jointRow struct {
 	i int
 }
 
-func (r *jointRow) Head(k int) ([]float32, error) { return r.g.outputs.Row(k, r.i), nil }
+func (r *jointRow) Head(k int) ([]float32, error) { return r.g.outputs.Row(k, r.i-r.g.computed), nil }
 
-// Choose chooses the actions of all rows, the first of which is the step that t
+// Choose chooses the actions of all rows of the host, the first of which is the step that t
 // counts. jointly computes the network's outputs in one batch; otherwise each row
 // computes its own when the chooser asks.
 func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
+	_, err := g.chooseRows(0, g.Envs, t, c, jointly)
+	return err
+}
+
+// chooseRows is Choose for the rows first to end-1. steps is how many of them take one.
+func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bool) (steps int64, err error) {
 	needed := false
-	for k := range g.actions {
+	for k := range end - first {
 		needed = needed || c.NeedsOutputs(t+int64(k))
 	}
 	if jointly && needed {
-		var err error
-		if g.outputs, err = g.Joint.Forward(g.Acting, g.rows.Obs, len(g.actions)); err != nil {
-			return err
+		g.computed = first
+		if g.outputs, err = g.Joint.Forward(g.Acting, g.rows.Obs[first*g.size:end*g.size], end-first); err != nil {
+			return 0, err
 		}
 	}
-	for i := range g.actions {
-		g.steps[i].Action = 0
-		if g.resetting[i] {
+	for i := first; i < end; i++ {
+		g.steps[i].Action, g.actions[i] = 0, 0
+		if g.idle(i) {
 			continue
 		}
 		var row policy.Row = &g.joint[i]
@@ -222,15 +258,13 @@ func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
 			g.single.at(i)
 			row = &g.single
 		}
-		if err := g.choose(t, i, c, row); err != nil {
-			return err
+		if err := g.choose(t+steps, i, c, row); err != nil {
+			return 0, err
 		}
-		t++
-	}
-	for i := range g.actions {
 		g.actions[i] = g.steps[i].Action
+		steps++
 	}
-	return nil
+	return steps, nil
 }
 
 // record adds row i's step to the sink, and begins the next segment there where
@@ -239,7 +273,8 @@ func (g *Group) record(i int, at int64, begins bool) error {
 	s := &g.steps[i]
 	s.Reward, s.End, s.Updates = g.rows.Rewards[i], g.rows.Ends[i], g.Acting.Updates
 	next, masks := g.rows.Obs, g.rows.Masks
-	if s.End != 0 && !g.NextStep {
+	stays := g.NextStep || g.Disabled // the last observation, in Obs
+	if s.End != 0 && !stays {
 		next, masks = g.rows.FinalObs, g.rows.FinalMasks
 	}
 	s.NextMask = g.mask(masks, i)
@@ -247,7 +282,7 @@ func (g *Group) record(i int, at int64, begins bool) error {
 		return err
 	}
 	g.made.Add(1)
-	reward, over := g.score.of(g.rows, i)
+	reward, over := g.score.of(g.rows, i, stays)
 	g.returns[i] += reward
 	g.lengths[i]++
 	if s.End == 0 {
@@ -258,7 +293,7 @@ func (g *Group) record(i int, at int64, begins bool) error {
 		g.returns[i], g.lengths[i] = 0, 0
 	}
 	switch {
-	case g.NextStep:
+	case stays:
 		g.resetting[i] = true
 		return nil
 	case !begins:
@@ -319,6 +354,32 @@ func (g *Group) Repair() error {
 		}
 	}
 	return g.startBroken()
+}
+
+// StartResets begins to reset the environments whose episodes have ended (Disabled), beside
+// what the caller does, who calls FinishResets behind it. It reports whether there are any.
+func (g *Group) StartResets() (any bool, err error) {
+	if !g.Disabled || !slices.Contains(g.resetting, true) {
+		return false, nil
+	}
+	return true, g.Source.StartReset(g.rows, g.resetting)
+}
+
+// FinishResets waits for the resets and begins a segment with each first observation. After an
+// error all of them are left to Repair.
+func (g *Group) FinishResets() error {
+	err := g.Source.FinishReset()
+	for i, ended := range g.resetting {
+		if !ended {
+			continue
+		}
+		g.resetting[i] = false
+		if err == nil {
+			err = g.start(i)
+		}
+		g.broken[i] = err != nil
+	}
+	return err
 }
 
 func (g *Group) startBroken() error {

@@ -96,11 +96,11 @@ type trial struct {
 // newTrial makes w environments on so many threads; without a source where pushed.
 func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
 	t.Helper()
-	return makeTrial(t, w, cores, pushed, false)
+	return makeTrial(t, w, cores, pushed, false, 1)
 }
 
 // makeTrial is newTrial; with waits the steps of the environments say that they wait.
-func makeTrial(t *testing.T, w, cores int, pushed, waits bool) *trial {
+func makeTrial(t *testing.T, w, cores int, pushed, waits bool, groups int) *trial {
 	t.Helper()
 	budget := must(threads.NewBudget(cores))(t)
 	budget.Acquire()
@@ -117,7 +117,7 @@ func makeTrial(t *testing.T, w, cores int, pushed, waits bool) *trial {
 	device := must(nn.NewCPU(1, nil))(t)
 	t.Cleanup(device.Close)
 	x.config = actor.Config{
-		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Cores: budget, Joint: must(device.Network(net, w))(t),
+		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Cores: budget, Groups: groups, Joint: must(device.Network(net, w))(t),
 		Acting: must(net.InitialParams(rng.New(seed, "weights", 0)))(t),
 	}
 	x.config.Acting.Updates = 42
@@ -129,7 +129,8 @@ func makeTrial(t *testing.T, w, cores int, pushed, waits bool) *trial {
 		t.Cleanup(func() { check(t, source.Close()) })
 		x.config.Source = source
 	}
-	x.Group = actor.New(x.config)
+	x.Group = must(actor.New(x.config))(t)
+	t.Cleanup(x.Group.Close)
 	return x
 }
 
@@ -206,18 +207,17 @@ func TestAgainstPlainLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for k := range 48 {
 		w, cores := 1+r.IntN(6), 1+r.IntN(3)
-		x := makeTrial(t, w, cores, false, k%2 == 1)
+		x := makeTrial(t, w, cores, false, k%2 == 1, min(w, 1+k/2%2))
 		check(t, x.Reset())
 		var episodes []actor.Episode
 		taken := int64(0)
-		for taken < 60 {
-			if r.IntN(2) == 0 {
-				check(t, x.Choose(taken, half(), r.IntN(2) == 0))
-				made := must(x.Round())(t)
-				if made != int64(w) {
-					t.Fatalf("%d steps in a round of %d", made, w)
+		for taken < 60 || x.InRound() {
+			if x.InRound() || r.IntN(2) == 0 {
+				ran := must(x.Round(taken, half(), r.IntN(2) == 0))(t)
+				if ran.Made != int64(w) || ran.Steps != ran.Made {
+					t.Fatalf("%+v in a round of %d", ran, w)
 				}
-				taken += made
+				taken += ran.Made
 			} else {
 				n, begun := int64(1+r.IntN(4))*int64(w), int64(0)
 				ran := must(x.Run(taken, 0, n, half(), nil, func(steps int64) { begun = max(begun, steps) }))(t)
@@ -236,7 +236,7 @@ func TestAgainstPlainLoops(t *testing.T) {
 // many steps, and no more rounds were begun than were announced.
 func TestRunEndsWithARound(t *testing.T) {
 	for k := range 20 {
-		x := makeTrial(t, 4, 3, false, k%2 == 1)
+		x := makeTrial(t, 4, 3, false, k%2 == 1, 1)
 		check(t, x.Reset())
 		asked, announced := 0, int64(0)
 		var mu sync.Mutex
@@ -311,7 +311,8 @@ func TestPushedAgainstPlainLoops(t *testing.T) {
 	for _, nextStep := range []bool{false, true} {
 		x := newTrial(t, 3, 1, true)
 		x.config.NextStep = nextStep
-		x.Group = actor.New(x.config)
+		x.Group = must(actor.New(x.config))(t)
+	t.Cleanup(x.Group.Close)
 		h := &host{vec.NewRows(x.config.Spec.Obs, 3), make([]bool, 3)}
 		check(t, x.Reset())
 		for i, e := range x.walks {
@@ -402,7 +403,7 @@ func TestCheckRefuses(t *testing.T) {
 // behind an end fails, the end itself is recorded. Repair begins a new episode.
 func TestFailingEnvironments(t *testing.T) {
 	for k, where := range []string{"step", "reset", "step", "reset"} {
-		x := makeTrial(t, 3, 2, false, k >= 2)
+		x := makeTrial(t, 3, 2, false, k >= 2, 1)
 		check(t, x.Reset())
 		fail := false
 		hook := func() error {
@@ -419,8 +420,7 @@ func TestFailingEnvironments(t *testing.T) {
 		rounds := 0
 		for ; ; rounds++ {
 			fail = rounds >= 10
-			check(t, x.Choose(int64(3*rounds), half(), true))
-			made, err := x.Round()
+			ran, err := x.Round(int64(3*rounds), half(), false)
 			if err == nil {
 				if rounds > 200 {
 					t.Fatal("no failure in 200 rounds")
@@ -431,8 +431,8 @@ func TestFailingEnvironments(t *testing.T) {
 			if where == "reset" {
 				want = 3
 			}
-			if !errors.Is(err, traintest.ErrSimulator) || made != want {
-				t.Fatalf("%s: %v after %d steps, want %d", where, err, made, want)
+			if !errors.Is(err, traintest.ErrSimulator) || ran.Made != want {
+				t.Fatalf("%s: %v after %d steps, want %d", where, err, ran.Made, want)
 			}
 			break
 		}
@@ -448,9 +448,8 @@ func TestFailingEnvironments(t *testing.T) {
 		}
 		before := x.journal.steps()
 		check(t, x.Repair()) // nothing to do
-		check(t, x.Choose(0, half(), true))
-		if made := must(x.Round())(t); made != 3 || x.journal.steps() != before+3 {
-			t.Errorf("%s: %d steps after Repair", where, made)
+		if ran := must(x.Round(0, half(), false))(t); ran.Made != 3 || x.journal.steps() != before+3 {
+			t.Errorf("%s: %d steps after Repair", where, ran.Made)
 		}
 	}
 }

@@ -24,7 +24,8 @@ type savedEnvironments struct {
 	Obs     []byte    `json:"obs"`             // the rows
 	Masks   []byte    `json:"masks,omitempty"` // of the rows, where masks are used
 	States  [][]byte  `json:"states"`
-	Returns []float64 `json:"returns"` // of the episodes in progress
+	Ended   []bool    `json:"ended,omitempty"` // which wait for their reset (Disabled)
+	Returns []float64 `json:"returns"`         // of the episodes in progress
 	Lengths []int64   `json:"lengths"`
 }
 
@@ -82,7 +83,7 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 			return nil, err
 		}
 		if w := g.Envs; len(saved.Obs) != len(g.rows.Obs) || len(saved.Masks) != len(g.rows.Masks) || len(saved.States) != w ||
-			len(saved.Returns) != w || len(saved.Lengths) != w || slices.ContainsFunc(saved.Lengths, func(n int64) bool { return n < 0 }) {
+			len(saved.Returns) != w || g.Disabled != (len(saved.Ended) == w) || !g.Disabled && saved.Ended != nil || len(saved.Lengths) != w || slices.ContainsFunc(saved.Lengths, func(n int64) bool { return n < 0 }) {
 			return nil, fmt.Errorf("%w: environments of another number or size, or of negative lengths", checkpoint.ErrFormat)
 		}
 		if err := g.Spec.Obs.CheckFinite(saved.Obs); err != nil {
@@ -109,7 +110,8 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 			copy(g.returns, saved.Returns)
 			copy(g.lengths, saved.Lengths)
 			for i := range g.broken {
-				g.broken[i] = !g.Sink.Open(i)
+				g.resetting[i] = saved.Ended != nil && saved.Ended[i]
+				g.broken[i] = !g.Sink.Open(i) && !g.resetting[i]
 			}
 			g.begun = true
 		}, nil
@@ -134,6 +136,9 @@ func (g *Group) save() *savedEnvironments {
 		return nil
 	}
 	s := &savedEnvironments{Obs: slices.Clone(g.rows.Obs), Masks: slices.Clone(g.rows.Masks), Returns: slices.Clone(g.returns), Lengths: slices.Clone(g.lengths)}
+	if g.Disabled {
+		s.Ended = slices.Clone(g.resetting)
+	}
 	for i := range g.Envs {
 		state, err := g.Source.Save(i)
 		if err != nil {

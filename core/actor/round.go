@@ -2,29 +2,67 @@ package actor
 
 import (
 	"errors"
+	"time"
 
+	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Round takes one step in every environment of the source, with the actions that
-// Choose chose. made is how many were taken.
-func (g *Group) Round() (made int64, err error) {
+// Round chooses an action for every environment of the source, all by Joint, and takes a
+// step in each; t counts the first. Rows that failed or wait for their reset take none.
+//
+// With two Groups, more says that another round follows, at once and by the same Acting,
+// whatever the caller learns meanwhile: the first group's share of it may then begin before
+// this one is over (InRound).
+func (g *Group) Round(t int64, c policy.Chooser, more bool) (Ran, error) {
+	if len(g.halves) > 0 {
+		return g.alternate(t, c, more)
+	}
+	began := time.Now()
+	n := g.Steps()
+	if _, err := g.chooseRows(0, g.Envs, t, c, true); err != nil {
+		return Ran{}, err
+	}
+	chosen, pool := time.Now(), g.Source.Pool()
+	before := pool.Busy()
+	made, err := g.stepAll()
+	ran := Ran{Steps: int64(n), Made: made, Acting: chosen.Sub(began), Stepping: time.Since(chosen)}
+	if !g.waits {
+		ran.Cores = ran.Stepping + pool.Busy() - before
+	}
+	return ran, err
+}
+
+// stepAll takes the chosen actions.
+func (g *Group) stepAll() (made int64, err error) {
 	g.made.Store(0)
 	if !g.waits {
-		err = g.Source.Pool().Do(len(g.actions), g.stepChosen)
+		err = g.Source.Pool().Do(g.Envs, g.stepChosen)
 		return g.made.Load(), err
 	}
-	if err = g.Source.Pool().Do(len(g.actions), g.waitChosen); err != nil {
+	if err = g.Source.Pool().Do(g.Envs, g.waitChosen); err != nil {
 		return 0, err
 	}
 	// The caller has its core again: recording takes too little time to be shared.
-	for i, failed := range g.failed {
-		if rerr := g.stepped(i, int64(i), failed); err == nil {
-			err = rerr
-		}
-	}
+	err = g.recordSteps(0, g.Envs)
 	return g.made.Load(), err
 }
+
+// recordSteps records the rows first to end-1, whose steps are taken.
+func (g *Group) recordSteps(first, end int) (err error) {
+	for i := first; i < end; i++ {
+		if g.idle(i) {
+			continue
+		}
+		if failed := g.stepped(i, int64(i), g.failed[i]); err == nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+// idle reports whether row i takes no step in the round at hand.
+func (g *Group) idle(i int) bool { return g.resetting[i] || g.broken[i] }
 
 // stepOne takes the chosen action in environment i of the source.
 func (g *Group) stepOne(i int) error {

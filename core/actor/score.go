@@ -24,14 +24,15 @@ func scoreOf(infos []env.InfoSpec) score {
 	return s
 }
 
-// of returns what row i's step adds to the return, and whether that is complete.
-func (s score) of(rows *vec.Rows, i int) (reward float64, over bool) {
+// of returns what row i's step adds to the return, and whether that is complete. stays says that
+// rows still show the episode that has ended.
+func (s score) of(rows *vec.Rows, i int, stays bool) (reward float64, over bool) {
 	end := rows.Ends[i]
 	if s.raw == 0 {
 		return float64(rows.Rewards[i]), end.Over()
 	}
 	columns := rows.Infos
-	if end.Over() { // rows are in SameStep: Infos are the next episode's
+	if end.Over() && !stays { // Infos are the next episode's
 		columns = rows.FinalInfos
 	}
 	raw := int32(binary.NativeEndian.Uint32(columns[s.raw-1][4*i:]))

@@ -15,7 +15,7 @@ const nap = 20 * time.Millisecond
 // sleepers is a trial of w environments with one core, whose steps wait for a nap.
 func sleepers(t *testing.T, w int) *trial {
 	t.Helper()
-	x := makeTrial(t, w, 1, false, true)
+	x := makeTrial(t, w, 1, false, true, 1)
 	for _, walk := range x.walks {
 		walk.BeforeStep = func() error {
 			time.Sleep(nap)
@@ -51,9 +51,8 @@ func TestStepsWaitTogether(t *testing.T) {
 		began := time.Now()
 		if jointly {
 			for k := range rounds {
-				check(t, x.Choose(int64(k*w), half(), true))
-				if made := must(x.Round())(t); made != w {
-					t.Errorf("%d steps in a round of %d", made, w)
+				if ran := must(x.Round(int64(k*w), half(), false))(t); ran.Made != w {
+					t.Errorf("%+v in a round of %d", ran, w)
 				}
 			}
 		} else if ran := must(x.Run(0, 0, w*rounds, half(), nil, func(int64) {}))(t); ran.Made != w*rounds {
@@ -89,7 +88,7 @@ func coresLeft(t *testing.T, b *threads.Budget, want int) {
 func TestFailuresWhileWaiting(t *testing.T) {
 	for _, jointly := range []bool{true, false} {
 		for _, how := range []string{"error", "panic"} {
-			x := makeTrial(t, 5, 2, false, true)
+			x := makeTrial(t, 5, 2, false, true, 1)
 			calls := 0
 			x.walks[3].BeforeStep = func() error {
 				switch calls++; {
@@ -105,8 +104,7 @@ func TestFailuresWhileWaiting(t *testing.T) {
 			for k := range 24 {
 				var err error
 				if jointly {
-					check(t, x.Choose(int64(5*k), half(), true))
-					_, err = x.Round()
+					_, err = x.Round(int64(5*k), half(), false)
 				} else {
 					_, err = x.Run(int64(5*k), 0, 5, half(), nil, func(int64) {})
 				}

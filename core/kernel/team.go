@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -20,6 +21,9 @@ type Team struct {
 	busy    atomic.Bool
 	closed  bool
 	helpers helpers
+
+	began time.Time    // of a call with helpers of the budget
+	spent atomic.Int64 // nanoseconds of such calls, times their helpers
 }
 
 // NewTeam starts a team of the given number of threads, 1 to threads.Max. Its
@@ -45,6 +49,15 @@ func (t *Team) Threads() int {
 	return t.threads
 }
 
+// Busy returns how long helpers have had cores of the budget, added over them. It may be
+// called at any time.
+func (t *Team) Busy() time.Duration {
+	if t == nil {
+		return 0
+	}
+	return time.Duration(t.spent.Load())
+}
+
 // Close ends the helpers. There must be no call in progress, and none after;
 // calling Close again does nothing.
 func (t *Team) Close() {
@@ -66,7 +79,9 @@ func (t *Team) begin(parts int) (helpers int) {
 	}
 	helpers = min(t.threads, parts) - 1
 	if t.budget != nil {
-		helpers = t.budget.TryAcquire(helpers)
+		if helpers = t.budget.TryAcquire(helpers); helpers > 0 {
+			t.began = time.Now()
+		}
 	}
 	return helpers
 }
@@ -75,7 +90,8 @@ func (t *Team) end(helpers int) {
 	if t == nil {
 		return
 	}
-	if t.budget != nil {
+	if t.budget != nil && helpers > 0 {
+		t.spent.Add(int64(helpers) * int64(time.Since(t.began)))
 		t.budget.Release(helpers)
 	}
 	t.busy.Store(false)

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"slices"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
@@ -40,6 +41,8 @@ func (d *cpu) Average(to, from *Params, weight float64) {
 	to.Updates = from.Updates
 	to.Wrote()
 }
+
+func (d *cpu) Busy() time.Duration { return d.team.Busy() }
 
 func (d *cpu) Close() { d.team.Close() }
 

@@ -1,6 +1,9 @@
 package nn
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Device is what computes: memory for parameters, and the graphs that run on them.
 // NewCPU returns one. Everything made by a device is used with parameters of the
@@ -25,6 +28,9 @@ type Device interface {
 	// Bytes returns the memory that so much of a network takes, to within a few
 	// kilobytes.
 	Bytes(s Spec, n Needs) (int64, error)
+	// Busy returns how long cores of a budget have worked for callers, beside the callers'
+	// own, added over them. It may be called at any time.
+	Busy() time.Duration
 	// Close frees the device. There must be no call in progress, and none after on
 	// anything that it made; calling Close again does nothing.
 	Close()

@@ -10,8 +10,9 @@
 // make it.
 //
 // Not every row need be a step. In NEXT_STEP autoreset the round after an
-// episode's end only resets its environment, and an environment that failed
-// takes no step either. Such a row is a hole: it has weight 0, action 0, zeros
+// episode's end only resets its environment, where resets take place beside the
+// update an environment whose episode has ended takes no further step, and neither
+// does one that failed. Such a row is a hole: it has weight 0, action 0, zeros
 // everywhere else, and no loss, mean or normalisation may count it. The rollout
 // keeps the hole instead of closing up, because Horizon then means the same
 // number of rounds for all environments in every autoreset mode: the update is
@@ -222,6 +223,9 @@ func (r *Rollout) row(t, i int) int { return (r.base+t)%(r.cfg.Horizon+1)*r.cfg.
 // Full reports whether Horizon rounds are over: the rollout is to be learnt from,
 // and Next must be called before the following round.
 func (r *Rollout) Full() bool { return r.round == r.cfg.Horizon }
+
+// Left returns how many rounds are left until then.
+func (r *Rollout) Left() int { return r.cfg.Horizon - r.round }
 
 // Steps returns how many rows of the rounds that are over are steps: their weight.
 func (r *Rollout) Steps() int {

@@ -13,6 +13,8 @@
 //     Do; worker is for scratch memory.
 //   - A Pool runs one loop at a time: a Do inside or beside another Do panics
 //     (package fault says when a misuse panics).
+//   - Start begins a Do on a goroutine that acquires a core for it (in a Pool of NewWaiting
+//     none is needed), so that its caller computes meanwhile; Wait returns when it is over.
 //   - A Do never waits for a core. It acquires what is free, be it nothing, and what
 //     becomes free while it has indices left, and its caller does the rest: a loop that
 //     has started always ends. (A Do of NewWaiting,

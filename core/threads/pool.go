@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/fault"
 )
@@ -23,6 +24,9 @@ type Pool struct {
 	closed  bool
 	workers []worker
 	exited  sync.WaitGroup
+	lead    *lead // calls do for Start; nil until then
+
+	busy atomic.Int64 // nanoseconds that helpers had cores of budget
 
 	// The current job. Its fields are written while the gate is shut and
 	// nobody is inside, and read only by threads that went in; letIn looks at n and next,
@@ -107,6 +111,10 @@ func (p *Pool) Budget() *Budget {
 	return p.budget
 }
 
+// Busy returns how long helpers have had cores of the budget, added over them. It may be
+// called at any time.
+func (p *Pool) Busy() time.Duration { return time.Duration(p.busy.Load()) }
+
 // Threads returns the number of threads, the caller of Do included.
 func (p *Pool) Threads() int { return p.threads }
 
@@ -175,6 +183,7 @@ func (p *Pool) do(n int, f func(worker, i int) error) error {
 // Close stops the threads and waits for them, and for a running Do before
 // that. Calling it again does nothing.
 func (p *Pool) Close() {
+	p.lead.end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -219,8 +228,12 @@ func (p *Pool) work(i int) {
 	for {
 		job, in := p.gate.enter(last)
 		if in {
-			p.share(i + 1)
-			if p.budget != nil {
+			if p.budget == nil {
+				p.share(i + 1)
+			} else {
+				began := time.Now()
+				p.share(i + 1)
+				p.busy.Add(int64(time.Since(began)))
 				p.budget.Release(1) // before the loop ends: the caller may start another at once
 			}
 			p.gate.leave()

@@ -13,6 +13,7 @@ type Common struct {
 	EnvOptions string // a JSON object
 	NumEnvs    int    // W
 	NumThreads int
+	Groups     int
 	Precision  string
 	ISA        string
 	Seed       int
@@ -56,6 +57,7 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Text("env_options", "", "what the environment is made with, as a JSON object: {\"recipe\": \"mnih2015\"}", nil, func(c *Common) *string { return &c.EnvOptions }),
 		settings.Int("num_envs", 1, 1, 65536, "W: environments stepped together", func(c *Common) *int { return &c.NumEnvs }),
 		settings.Int("num_threads", 0, 0, 1024, "threads that compute at any time, in updates, in acting and in environments together; 0: one per core. Changes the speed, never the result", func(c *Common) *int { return &c.NumThreads }),
+		settings.Int("groups", 1, 1, 2, "2: environments are stepped in two groups by turns, and while one steps, the actions of the other are computed. Changes the speed, never the result; pays where steps wait", func(c *Common) *int { return &c.Groups }),
 		settings.Text("precision", "fp32", "what the networks' products multiply, in updates and in acting: fp32, or bf16 (operands rounded to bfloat16, sums and weights float32; faster where the processor has AVX-512 BF16)", []string{"fp32", "bf16"}, func(c *Common) *string { return &c.Precision }),
 		settings.Text("isa", "auto", "auto: the processor's best instructions; portable: the same weights, bit for bit, on every processor that the library runs on, in several times the time", []string{"auto", "portable"}, func(c *Common) *string { return &c.ISA }),
 		settings.Int("seed", 0, 0, math.MaxInt64, "the one seed of everything random", func(c *Common) *int { return &c.Seed }),

@@ -16,12 +16,13 @@ type Host struct {
 	// Steps is num_timesteps, agent steps of all environments with the warm-up;
 	// Updates how many updates are done, in all. Both may be read at any time.
 	Steps, Updates atomic.Int64
-	// Train is the nanoseconds spent in updates.
-	Train atomic.Int64
-	// Env and Act are the times spent stepping environments and computing outputs
-	// for acting, added over threads; Wait is the caller's, for updates or for a
+
+	train atomic.Int64 // nanoseconds spent in updates
+	// env and act are the times spent stepping environments and computing outputs
+	// for acting, added over threads; wait is the caller's, for updates or for a
 	// core. They belong to the call in progress.
-	Env, Act, Wait time.Duration
+	env, act, wait time.Duration
+	use            utilisation
 
 	began, mark time.Time
 	notices     []string
@@ -47,15 +48,6 @@ func newHost(window int) *Host { return &Host{window: window, recent: make([]Epi
 func (h *Host) start() {
 	h.began = time.Now()
 	h.mark = h.began
-}
-
-// Lap adds the time since the last lap to what it was spent on, and returns the
-// time.
-func (h *Host) Lap(spent *time.Duration) time.Time {
-	now := time.Now()
-	*spent += now.Sub(h.mark)
-	h.mark = now
-	return now
 }
 
 // Mark returns the time of the last lap.
@@ -133,11 +125,12 @@ func (t *Trainer) publish() {
 	var m Metrics
 	t.method.Metrics(&m)
 	h := t.host
+	h.use.metrics(&m)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.metrics = m.list
 	h.now.Total, h.now.UpdatesDue = t.end, m.updatesDue
-	h.now.Env, h.now.Act, h.now.Wait = h.Env, h.Act, h.Wait
+	h.now.Env, h.now.Act, h.now.Wait = h.env, h.act, h.wait
 }
 
 // Stats may be called at any time. Steps, Updates, episodes and their means are
@@ -147,7 +140,7 @@ func (t *Trainer) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now
-	now.Steps, now.Updates, now.Train = h.Steps.Load(), h.Updates.Load(), time.Duration(h.Train.Load())
+	now.Steps, now.Updates, now.Train = h.Steps.Load(), h.Updates.Load(), time.Duration(h.train.Load())
 	now.Episodes = h.episodes
 	now.MeanReturn, now.MeanLength = math.NaN(), math.NaN()
 	if n := float64(len(h.recent)); n > 0 {

@@ -122,10 +122,12 @@ type Setup struct {
 	// in of it is what Trainer.Config shows.
 	Config any
 	Common *Common // the part of Config that every method has
-	// Spec describes the environments. Source steps them, in SameStep; it is nil
+	// Spec describes the environments. Source steps them, in SameStep or Disabled; it is nil
 	// where the host does, and the Trainer's.
 	Spec   env.Spec
 	Source actor.Source
+	// Disabled says that the Source does not reset what has ended: see Definition.Autoreset.
+	Disabled bool
 	// Trusted says that the environments are the library's own, which stack frames
 	// as their Spec says. Declared says that the user has declared Spec's stack.
 	Trusted, Declared bool
@@ -148,7 +150,7 @@ func (s *Setup) InitialParams(net nn.Spec) (*nn.Params, error) {
 // Sink, Columns, networks and Acting.
 func (s *Setup) Group() actor.Config {
 	c := s.Common
-	return actor.Config{Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step", Cores: s.Cores}
+	return actor.Config{Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step", Cores: s.Cores, Groups: c.Groups, Disabled: s.Disabled}
 }
 
 // Definition is a method as the registry knows it.
@@ -167,6 +169,8 @@ type Definition struct {
 	Shape []string
 	// Masks says that the method uses action masks.
 	Masks bool
+	// Autoreset says in which mode a source is made: SameStep, or Disabled. Nil: SameStep.
+	Autoreset func(config any) vec.Autoreset
 	// Memory lists what New will allocate.
 	Memory func(*Setup) ([]limits.Part, error)
 	New    func(*Setup) (Method, error)

@@ -41,6 +41,7 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	if err := t.method.Begin(total, flags); err != nil {
 		return err
 	}
+	t.host.use.begin()
 	t.needsReset, t.acted = false, false
 	t.end = t.host.Steps.Load() + total
 	t.begun = true

@@ -56,7 +56,7 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 		setup.Trusted = true
 		t.source, err = t.known(setup)
 	} else {
-		t.source, err = vec.New(mk, t.common.NumEnvs, t.pool, vec.SameStep)
+		t.source, err = vec.New(mk, t.common.NumEnvs, t.pool, t.autoreset())
 		if err == nil {
 			err = t.fit(setup, t.source.Spec())
 		}
@@ -65,8 +65,16 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 		return nil, errors.Join(err, t.closeParts())
 	}
 	t.spec.Waits = t.source.Spec().Waits // env_options may have said so
-	setup.Source, setup.Spec.Waits = t.source, t.spec.Waits
+	setup.Source, setup.Spec.Waits, setup.Disabled = t.source, t.spec.Waits, t.autoreset() == vec.Disabled
 	return t, t.make(setup)
+}
+
+// autoreset is the mode that the method wants of a source.
+func (t *Trainer) autoreset() vec.Autoreset {
+	if t.def.Autoreset == nil {
+		return vec.SameStep
+	}
+	return t.def.Autoreset(t.cfg.Struct())
 }
 
 // NewPushed makes a Trainer for environments that the host steps, by Act and
@@ -80,8 +88,14 @@ func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
 		return nil, err
 	}
 	spec.Masks = t.common.ActionMasks
-	if err := t.fit(setup, spec); err != nil {
+	if err = t.fit(setup, spec); err == nil && t.autoreset() == vec.Disabled {
+		err = errors.New("mid_batch_reset: false, must be true where the caller steps the environments, and so resets them")
+	}
+	if err != nil {
 		return nil, errors.Join(err, t.closeParts())
+	}
+	if t.common.Groups > 1 {
+		t.host.Notify("groups: %d, where the caller steps all environments in one call, changes nothing", t.common.Groups)
 	}
 	return t, t.make(setup)
 }
@@ -94,6 +108,9 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 		return nil, nil, err
 	}
 	t.common = t.def.Common(t.cfg.Struct())
+	if g, w := t.common.Groups, t.common.NumEnvs; g > w {
+		return nil, nil, fmt.Errorf("groups: %d, must be at most num_envs (%d)", g, w)
+	}
 	t.host = newHost(t.common.StatsWindowSize)
 	t.host.notices = notices
 	if err := cpu.Err(); err != nil { // PACELINE_ISA names what this machine has not
@@ -113,6 +130,7 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 		t.pool.Close()
 		return nil, nil, err
 	}
+	t.host.use.cores, t.host.use.device = n, t.device
 	return t, &Setup{Config: t.cfg.Struct(), Common: t.common, Cores: t.cores, Pool: t.pool, Device: t.device, Host: t.host}, nil
 }
 
@@ -127,7 +145,7 @@ func (t *Trainer) known(setup *Setup) (*vec.Vec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return vec.Make(c.Env, options, c.NumEnvs, uint64(c.Seed), t.pool, vec.SameStep, func(first env.Env) error {
+	return vec.Make(c.Env, options, c.NumEnvs, uint64(c.Seed), t.pool, t.autoreset(), func(first env.Env) error {
 		return t.fit(setup, first.Spec(), vec.Bytes(first, c.NumEnvs))
 	})
 }
@@ -186,7 +204,7 @@ func (t *Trainer) enter() error {
 	}
 	t.host.start()
 	t.cores.Acquire() // an update beside the call gives its own up when it ends
-	t.host.Lap(&t.host.Wait)
+	t.host.Lap(Waiting)
 	return nil
 }
 

@@ -45,19 +45,41 @@ func (v *Vec) seedOne(i int, seed uint64) {
 // Ends (0) and Starts (true) of these rows and leaves the others as they are.
 // Environments that fail are a *Failure.
 func (v *Vec) Reset(rows *Rows, mask []bool) error {
-	if err := v.check(rows); err != nil {
+	if err := v.checkReset(rows, mask); err != nil {
 		return err
 	}
-	if mask != nil {
-		if len(mask) != len(v.envs) {
-			return fmt.Errorf("reset_mask: %d entries, must be %d", len(mask), len(v.envs))
-		}
-		if !slices.Contains(mask, true) {
-			return errors.New("reset_mask: no entry is true, at least one must be")
-		}
+	v.rows, v.mask = rows, mask
+	return v.hasReset(v.pool.Do(len(v.envs), v.resetAll))
+}
+
+// StartReset is Reset on other threads, beside what its caller does, who calls FinishReset
+// before anything else of v. rows and mask are v's until then.
+func (v *Vec) StartReset(rows *Rows, mask []bool) error {
+	if err := v.checkReset(rows, mask); err != nil {
+		return err
 	}
 	v.rows, v.mask = rows, mask
-	err := v.pool.Do(len(v.envs), v.resetAll)
+	v.pool.Start(len(v.envs), v.resetAll)
+	return nil
+}
+
+// FinishReset waits for the resets of StartReset, and returns what Reset would have.
+func (v *Vec) FinishReset() error { return v.hasReset(v.pool.Wait()) }
+
+func (v *Vec) checkReset(rows *Rows, mask []bool) error {
+	if err := v.check(rows); err != nil || mask == nil {
+		return err
+	}
+	if len(mask) != len(v.envs) {
+		return fmt.Errorf("reset_mask: %d entries, must be %d", len(mask), len(v.envs))
+	}
+	if !slices.Contains(mask, true) {
+		return errors.New("reset_mask: no entry is true, at least one must be")
+	}
+	return nil
+}
+
+func (v *Vec) hasReset(err error) error {
 	v.rows, v.mask = nil, nil
 	return cmp.Or(err, v.failures.take())
 }

@@ -21,7 +21,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 	t.Cleanup(device.Close)
 	learner := must(device.Learner(spec, c.NSteps*c.NumEnvs, nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}))(t)
 	w := &traintest.Twin{
-		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep,
+		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep, Late: !c.MidBatchReset,
 		Theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t), Net: must(device.Network(spec, 1))(t),
 	}
 	optimizer := must(device.Optimizer(c.Optimizer(), w.Theta.Layout.Size))(t)
@@ -98,7 +98,8 @@ func TestEveryModeIsAlgorithmS3(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
 		c, total := randomConfig(r), int64(50+r.IntN(200))
 		driver, masked := []string{"built in", "same step", "next step"}[k%3], k%5 == 0
-		name := fmt.Sprintf("%d %s W=%d n_steps=%d lambda=%g normalize=%v masked=%v %s %s", k, driver, c.NumEnvs, c.NSteps, c.GAELambda, c.NormalizeAdvantage, masked, c.Trunk, c.ActivationFn)
+		c.MidBatchReset = driver != "built in" || r.IntN(2) == 0
+		name := fmt.Sprintf("%d %s W=%d n_steps=%d lambda=%g normalize=%v masked=%v mid_batch_reset=%v %s %s", k, driver, c.NumEnvs, c.NSteps, c.GAELambda, c.NormalizeAdvantage, masked, c.MidBatchReset, c.Trunk, c.ActivationFn)
 		t.Run(name, func(t *testing.T) {
 			w := newTwin(t, c, total, driver == "next step", masked)
 			w.Follow(t, r, configOf(t, c), total, driver == "built in")

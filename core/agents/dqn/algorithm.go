@@ -1,8 +1,6 @@
 package dqn
 
 import (
-	"time"
-
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -19,8 +17,9 @@ func (d *DQN) Advance(until int64, p *train.Pause) error {
 	if err := d.samplers.Repair(); err != nil {
 		return err
 	}
-	for d.clock.steps() < until || d.phase != 0 {
-		if d.phase == 0 && p.Over(d.host.Mark()) {
+	var failed error
+	for d.samplers.InRound() || failed == nil && (d.clock.steps() < until || d.phase != 0) {
+		if d.phase == 0 && !d.samplers.InRound() && p.Over(d.host.Mark()) {
 			return nil
 		}
 		if err := d.betweenRounds(p); err != nil {
@@ -33,7 +32,7 @@ func (d *DQN) Advance(until int64, p *train.Pause) error {
 			n, err = d.randomRound()
 			d.clock.Warmup += n
 		case d.cfg.Synchronized: // for t = 1, 2, ...
-			n, err = d.synchronisedRound()
+			n, err = d.synchronisedRound(until, p, failed == nil)
 			d.clock.T += n
 		default:
 			n, err = d.unsynchronisedSteps(until, p)
@@ -42,10 +41,12 @@ func (d *DQN) Advance(until int64, p *train.Pause) error {
 		d.host.Count(d.clock.steps(), d.samplers)
 		if err != nil {
 			d.phase = 0 // the next attempt begins with a whole round
-			return err
+		}
+		if failed == nil {
+			failed = err
 		}
 	}
-	return nil
+	return failed
 }
 
 // betweenRounds is what happens before a round: the warm-up ends, training that is
@@ -121,31 +122,29 @@ func (d *DQN) updateTarget() {
 
 // randomRound is a round of the warm-up.
 func (d *DQN) randomRound() (int64, error) {
-	if err := d.samplers.Choose(0, d.uniform, true); err != nil {
-		return 0, err
-	}
-	n, err := d.samplers.Round()
-	d.host.Lap(&d.host.Env)
+	ran, err := d.samplers.Round(0, d.uniform, false)
+	d.host.Ran(ran)
 	d.free--
-	return n, err
+	return ran.Made, err
 }
 
 // synchronisedRound is Synchronized Execution: one minibatch gives the Q-values of
 // all environments, then each takes one step.
-func (d *DQN) synchronisedRound() (int64, error) {
-	if err := d.release(d.clock.T + int64(d.cfg.NumEnvs)); err != nil {
+// With goOn the next round may begin in this one, two groups of environments given, as within a
+// window the parameters that act do not change.
+func (d *DQN) synchronisedRound(until int64, p *train.Pause, goOn bool) (int64, error) {
+	end := d.clock.T + int64(d.cfg.NumEnvs)
+	err := d.release(end)
+	if err != nil && !d.samplers.InRound() {
 		return 0, err
 	}
+	more := goOn && err == nil && d.cfg.Concurrent && end < d.clock.Due && d.clock.Warmup+end < until && d.free > 1 && !p.Over(d.host.Mark())
 	// In one minibatch, compute Q-values Q(s(j), .) for each sampler thread
-	if err := d.samplers.Choose(d.clock.T, d.explore, true); err != nil {
-		return 0, err
-	}
-	d.host.Lap(&d.host.Act)
 	// Asynchronously dispatch i-th sampler thread for one step, for every i
-	n, err := d.samplers.Round()
-	d.host.Lap(&d.host.Env)
+	ran, err := d.samplers.Round(d.clock.T, d.explore, more)
+	d.host.Ran(ran)
 	d.free--
-	return n, err
+	return ran.Made, err
 }
 
 // unsynchronisedSteps lets every sampler run by itself up to the next step at which
@@ -159,9 +158,7 @@ func (d *DQN) unsynchronisedSteps(until int64, p *train.Pause) (int64, error) {
 	ran, err := d.samplers.Run(d.clock.T, d.phase, n, d.explore, p.Watch(), func(steps int64) {
 		d.release(d.clock.T + steps) // an error is met at the next meeting
 	})
-	d.host.Lap(new(time.Duration))
-	d.host.Act += ran.Acting
-	d.host.Env += ran.Stepping
+	d.host.Ran(ran)
 	if first := (w - int64(d.phase)) % w; ran.Steps > first {
 		d.free -= (ran.Steps - first + w - 1) / w // rounds begun
 	}
@@ -185,7 +182,7 @@ func (d *DQN) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
 		chooser = d.explore
 	}
 	err := d.samplers.Choose(d.clock.T, chooser, d.cfg.Synchronized)
-	d.host.Lap(&d.host.Act)
+	d.host.Lap(train.Acting)
 	return d.samplers.Actions(), err
 }
 

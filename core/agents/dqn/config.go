@@ -102,6 +102,9 @@ func (c *Config) resolve() (notices []string, err error) {
 	if c.Concurrent && c.Actor == ActorOnline {
 		return nil, fmt.Errorf("actor: online, must be target or snapshot when concurrent is true: the trainer is rewriting theta while the samplers act")
 	}
+	if c.Groups > 1 && !c.Synchronized {
+		return nil, fmt.Errorf("groups: %d, must be 1 where synchronized is false: there each environment takes its steps by itself", c.Groups)
+	}
 	if c.Window == 0 {
 		c.Window = max(c.TargetUpdateInterval, c.NumEnvs)
 		if c.Actor != ActorTarget {

@@ -173,7 +173,9 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 			group.Alone = append(group.Alone, n)
 		}
 	}
-	d.samplers = actor.New(group)
+	if d.samplers, err = actor.New(group); err != nil {
+		return d, err
+	}
 	d.uniform = policy.Uniform{Actions: s.Spec.Action.N}
 	d.explore = &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Epsilon: func(t int64) float64 { return d.schedule.Epsilon.At(t) }}
 	d.schedule = newSchedule(cfg, 1)
@@ -271,6 +273,9 @@ func (d *DQN) Metrics(m *train.Metrics) {
 func (d *DQN) Close() error {
 	if d.updates != nil {
 		d.updates.close()
+	}
+	if d.samplers != nil {
+		d.samplers.Close()
 	}
 	if d.memory != nil {
 		d.memory.Close()

@@ -161,9 +161,9 @@ func (up *updates) one() {
 	u := up.done + 1
 	up.running = true
 	up.mu.Unlock()
-	began := time.Now()
+	began, helped := time.Now(), up.device.Busy()+up.pool.Busy()
 	loss, err := up.update(u)
-	up.host.Train.Add(int64(time.Since(began)))
+	up.host.Learned(time.Since(began), up.device.Busy()+up.pool.Busy()-helped)
 	up.mu.Lock()
 	up.running = false
 	if err != nil {

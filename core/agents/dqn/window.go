@@ -67,7 +67,7 @@ func (d *DQN) await(u int64, p *train.Pause) error {
 		return d.updates.wait(u, nil)
 	}
 	err := d.updates.wait(u, p)
-	d.host.Lap(&d.host.Wait)
+	d.host.Lap(train.Waiting)
 	return err
 }
 

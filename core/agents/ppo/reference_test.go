@@ -22,7 +22,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 	device := must(nn.NewCPU(1, nil))(t)
 	t.Cleanup(device.Close)
 	w := &traintest.Twin{
-		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep,
+		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep, Late: !c.MidBatchReset,
 		Theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t), Net: must(device.Network(spec, 1))(t),
 	}
 	optimizer := must(device.Optimizer(c.Optimizer(), w.Theta.Layout.Size))(t)
@@ -135,7 +135,8 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
 		c, total := randomConfig(r), int64(50+r.IntN(200))
 		driver, masked := []string{"built in", "same step", "next step"}[k%3], k%5 == 0
-		name := fmt.Sprintf("%d %s W=%d n_steps=%d batch_size=%d n_epochs=%d normalize=%v masked=%v target_kl=%g", k, driver, c.NumEnvs, c.NSteps, c.BatchSize, c.NEpochs, c.NormalizeAdvantage, masked, c.TargetKL)
+		c.MidBatchReset = driver != "built in" || r.IntN(2) == 0
+		name := fmt.Sprintf("%d %s W=%d n_steps=%d batch_size=%d n_epochs=%d normalize=%v masked=%v mid_batch_reset=%v target_kl=%g", k, driver, c.NumEnvs, c.NSteps, c.BatchSize, c.NEpochs, c.NormalizeAdvantage, masked, c.MidBatchReset, c.TargetKL)
 		t.Run(name, func(t *testing.T) {
 			w := newTwin(t, c, total, driver == "next step", masked)
 			w.Follow(t, r, configOf(t, c), total, driver == "built in")

@@ -26,6 +26,7 @@ type Config struct {
 	LearningRateFinal   float64 // NaN: constant
 	LearningRateCurve   train.Curve
 	NSteps              int // T
+	MidBatchReset       bool
 	BatchSize           int
 	NEpochs             int
 	Gamma               float64
@@ -53,6 +54,7 @@ var Settings = settings.New[Config]("pqn", append(train.CommonSettings(func(c *C
 	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
 	train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *Config) *train.Curve { return &c.LearningRateCurve }),
 	settings.Int("n_steps", 32, 1, nn.MaxRows, "rounds before an update, which learns from n_steps * num_envs steps", func(c *Config) *int { return &c.NSteps }),
+	onpolicy.MidBatchReset(func(c *Config) *bool { return &c.MidBatchReset }),
 	settings.Int("batch_size", 128, 1, nn.MaxRows, "steps of a minibatch; where they do not divide the n_steps * num_envs of a rollout, an epoch's last minibatch is smaller", func(c *Config) *int { return &c.BatchSize }),
 	settings.Int("n_epochs", 2, 1, 1000, "passes over a rollout", func(c *Config) *int { return &c.NEpochs }),
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),

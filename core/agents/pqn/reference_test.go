@@ -108,6 +108,12 @@ func (n *naive) update(t *testing.T) {
 		}
 	}
 	n.rounds = nil
+	for i, e := range n.envs {
+		if n.late() && n.resetting[i] {
+			check(t, e.Reset(n.obs[i]))
+			n.resetting[i] = false
+		}
+	}
 	rate := n.c.LearningRate
 	if final := n.c.LearningRateFinal; !math.IsNaN(final) {
 		rate += (final - rate) * min(1, float64(n.steps)/float64(n.total))
@@ -138,6 +144,9 @@ func (n *naive) update(t *testing.T) {
 	}
 }
 
+// late reports whether an environment whose episode has ended rests until the rollout is full.
+func (n *naive) late() bool { return !n.c.MidBatchReset }
+
 // round is one step of every environment.
 func (n *naive) round(t *testing.T) {
 	t.Helper()
@@ -146,8 +155,10 @@ func (n *naive) round(t *testing.T) {
 	at := n.steps
 	for i, e := range n.envs {
 		if n.resetting[i] {
-			check(t, e.Reset(n.obs[i]))
-			n.resetting[i] = false
+			if !n.late() {
+				check(t, e.Reset(n.obs[i]))
+				n.resetting[i] = false
+			}
 			continue
 		}
 		q := n.q(t, n.obs[i])
@@ -171,7 +182,7 @@ func (n *naive) round(t *testing.T) {
 		if end == 0 {
 			continue
 		}
-		if n.nextStep {
+		if n.nextStep || n.late() {
 			n.resetting[i] = true
 		} else {
 			check(t, e.Reset(n.obs[i]))
@@ -212,7 +223,10 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 			c.LearningRateFinal = 0
 		}
 		total, driver := int64(50+r.IntN(150)), []string{"built in", "same step", "next step"}[k%3]
-		t.Run(fmt.Sprintf("%d %s W=%d n_steps=%d batch_size=%d lambda=%g %s", k, driver, c.NumEnvs, c.NSteps, c.BatchSize, c.QLambda, c.LayerNorm), func(t *testing.T) {
+		if driver == "built in" {
+			c.MidBatchReset, c.Groups = r.IntN(2) == 0, min(c.NumEnvs, 1+r.IntN(2))
+		}
+		t.Run(fmt.Sprintf("%d %s W=%d n_steps=%d batch_size=%d lambda=%g mid_batch_reset=%v groups=%d %s", k, driver, c.NumEnvs, c.NSteps, c.BatchSize, c.QLambda, c.MidBatchReset, c.Groups, c.LayerNorm), func(t *testing.T) {
 			n := newNaive(t, c, total, driver == "next step")
 			if driver == "built in" {
 				tr := must(train.New(configOf(t, c), traintest.MakeWalk(c.Seed)))(t)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -18,23 +17,23 @@ func (r *Run) Advance(until int64, p *train.Pause) error {
 	if err := r.Actors.Repair(); err != nil {
 		return err
 	}
-	for r.Clock.Steps < until {
-		if p.Over(r.Host.Mark()) {
+	var failed error
+	for r.Actors.InRound() || failed == nil && r.Clock.Steps < until {
+		if !r.Actors.InRound() && p.Over(r.Host.Mark()) {
 			return nil
 		}
 		if err := r.Settle(p); err != nil {
 			return err
 		}
-		if err := r.choose(); err != nil {
-			return err
-		}
-		n, err := r.Actors.Round()
-		r.Host.Lap(&r.Host.Env)
-		if err := errors.Join(err, r.endRound(n)); err != nil {
-			return err
+		n := int64(r.Actors.Steps())
+		more := failed == nil && r.Clock.Steps+n < until && r.Rollout.Left() > 1 && !p.Over(r.Host.Mark())
+		ran, err := r.Actors.Round(r.Clock.Steps, r.cfg.Chooser, more)
+		r.Host.Ran(ran)
+		if err := errors.Join(err, r.endRound(ran.Made)); failed == nil {
+			failed = err
 		}
 	}
-	return nil
+	return failed
 }
 
 // Act is the first half of a round where the host steps the environments.
@@ -45,7 +44,10 @@ func (r *Run) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
 	if err := r.Actors.Use(rows, r.Clock.Steps); err != nil {
 		return nil, err
 	}
-	return r.Actors.Actions(), r.choose()
+	// One forward pass for all.
+	err := r.Actors.Choose(r.Clock.Steps, r.cfg.Chooser, true)
+	r.Host.Lap(train.Acting)
+	return r.Actors.Actions(), err
 }
 
 // Observe is the second half: all rows are taken, or none.
@@ -55,13 +57,6 @@ func (r *Run) Observe(rows *vec.Rows, _ *train.Pause) error {
 		return err
 	}
 	return r.endRound(n)
-}
-
-// choose draws every environment's action: one forward pass for all.
-func (r *Run) choose() error {
-	err := r.Actors.Choose(r.Clock.Steps, r.cfg.Chooser, true)
-	r.Host.Lap(&r.Host.Act)
-	return err
 }
 
 // endRound counts a round of n steps. Environments that took none in it, because
@@ -84,20 +79,24 @@ func (r *Run) Filled() {}
 func (r *Run) due() bool { return r.Rollout.Full() && r.Rollout.Steps() > 0 }
 
 // Settle leaves Theta to the caller, after the update of a rollout that is full. It does
-// at least one minibatch, so that a host that calls with a short limit gets on.
-func (r *Run) Settle(p *train.Pause) error {
+// at least one minibatch, so that a host that calls with a short limit gets on. Beside the
+// update environments are reset whose episodes ended in the rollout, where they were not at once.
+func (r *Run) Settle(p *train.Pause) (err error) {
 	if r.err != nil || !r.Rollout.Full() {
 		return r.err
 	}
+	resets, err := r.Actors.StartResets()
+	if err != nil {
+		return err
+	}
+	if resets {
+		defer func() { err = errors.Join(err, r.Actors.FinishResets()) }()
+	}
 	for done := !r.due(); !done; {
-		began := time.Now()
 		done, r.err = r.method.Update(r.minibatch)
 		r.minibatch++
 		done = done || r.minibatch == r.cfg.Minibatches
-		now := time.Now()
-		r.Host.Train.Add(int64(now.Sub(began)))
-		var rest time.Duration
-		r.Host.Lap(&rest)
+		now := r.Host.Lap(train.Learning)
 		switch {
 		case r.err != nil:
 			r.minibatch = 0

@@ -63,8 +63,13 @@ func (r *Run) Policy() policy.Spec { return r.policy }
 // Latest is train.Method's.
 func (r *Run) Latest() (*vec.Rows, []int32) { return r.Actors.Latest() }
 
-// Close has nothing to free: what a Run computes with is the Trainer's.
-func (r *Run) Close() error { return nil }
+// Close ends the actors' threads: everything else that a Run computes with is the Trainer's.
+func (r *Run) Close() error {
+	if r.Actors != nil {
+		r.Actors.Close()
+	}
+	return nil
+}
 
 // Digests are the rollout as a checkpoint holds it.
 func (r *Run) Digests() []train.Digest {

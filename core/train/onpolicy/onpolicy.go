@@ -160,8 +160,8 @@ func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	}
 	group := s.Group()
 	group.Sink, group.Columns, group.Joint, group.Acting = r.Rollout, len(c.Chooser.Columns()), r.Network, r.Theta
-	r.Actors = actor.New(group)
-	return nil
+	r.Actors, err = actor.New(group)
+	return err
 }
 
 // clock is that of a run of total steps at its beginning.

@@ -10,6 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // ActorCritic are the settings that A2C and PPO share: a network with a policy and a
@@ -26,6 +27,7 @@ type ActorCritic struct {
 	LearningRateFinal  float64 // NaN: constant
 	LearningRateCurve  train.Curve
 	NSteps             int // t_max of A3C, T of PPO
+	MidBatchReset      bool
 	Gamma              float64
 	GAELambda          float64
 	EntCoef            float64
@@ -74,6 +76,7 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 		settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *ac) *float64 { return &c.LearningRateFinal }),
 		train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *ac) *train.Curve { return &c.LearningRateCurve }),
 		settings.Int("n_steps", d.NSteps, 1, nn.MaxRows, "rounds before an update, which learns from n_steps * num_envs steps", func(c *ac) *int { return &c.NSteps }),
+		MidBatchReset(func(c *ac) *bool { return &c.MidBatchReset }),
 		settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *ac) *float64 { return &c.Gamma }),
 		settings.Float("gae_lambda", d.GAELambda, 0, 1, "lambda of generalised advantage estimation; 1: n-step returns", func(c *ac) *float64 { return &c.GAELambda }),
 		settings.Float("ent_coef", 0, 0, 1e3, "weight of the entropy bonus in the loss", func(c *ac) *float64 { return &c.EntCoef }),
@@ -89,9 +92,22 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 	})
 }
 
+// MidBatchReset describes the setting of Stooke & Abbeel 2018, section 4.1.
+func MidBatchReset[C any](field func(*C) *bool) settings.Setting {
+	return settings.Bool("mid_batch_reset", true, "whether an episode's end is followed by a reset at once; false: the environment rests until the rollout is full and is reset beside the update, so that resets that take long hold up no step", field)
+}
+
+// Autoreset is train.Definition's.
+func Autoreset(midBatchReset bool) vec.Autoreset {
+	if midBatchReset {
+		return vec.SameStep
+	}
+	return vec.Disabled
+}
+
 // Shape names the settings of these in which a checkpoint and the trainer that loads it
 // must agree.
-var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "num_envs", "use_rms_prop", "action_masks"}
+var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "num_envs", "mid_batch_reset", "use_rms_prop", "action_masks"}
 
 // Network replaces what the observation decides about, and returns the network.
 func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, error) {

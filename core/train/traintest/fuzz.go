@@ -45,7 +45,7 @@ const (
 // environments, schedules, and counts that nothing else in the file depends on.
 var free = regexp.MustCompile(`^(paceline\.json:content.*|.*\.safetensors|replay\.bin.*|rollout\.bin.*|exploration\.json:streams\[\]|` +
 	`environments\.json:(obs|returns\[\]|lengths\[\]|states\[\])|run\.json:recent\[\]\.return|` +
-	`clock\.json:(replay_stream|schedule.*|clock\.learning_rate.*|clock\.(t|warmup|warm|copies|steps))|entries, .*)$`)
+	`clock\.json:(replay_stream|schedule.*|clock\.learning_rate.*|clock\.(t|warmup|warm|copies|steps|epochs|rollouts))|entries, .*)$`)
 
 // forgedCounts sets every count of a checkpoint to what no run has.
 func forgedCounts(t *testing.T, s Subject) {

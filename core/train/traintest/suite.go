@@ -62,6 +62,7 @@ func Run(t *testing.T, s Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
 		"threads do not matter":                  threadsDoNotMatter,
 		"steps that wait":                        stepsThatWait,
+		"two groups":                             twoGroups,
 		"resume goes on with the same bits":      resume,
 		"stop and go on":                         stopAndGoOn,
 		"pushed equals built in":                 pushedEqualsBuiltIn,
@@ -272,6 +273,12 @@ func pushedEqualsBuiltIn(t *testing.T, s Subject) {
 		check(t, c.Set("action_masks", "true"))
 	}
 	tr, err := train.NewPushed(c, v.Spec())
+	if s.Settings["mid_batch_reset"] == "false" {
+		if err == nil || !strings.Contains(err.Error(), "mid_batch_reset: false, must be true") {
+			t.Errorf("%v, must refuse mid_batch_reset", err)
+		}
+		return
+	}
 	check(t, err)
 	defer tr.Close()
 	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -25,8 +26,10 @@ type Twin struct {
 	Gamma, Lambda float64
 	Horizon       int
 	NextStep      bool
-	Theta         *nn.Params
-	Net           nn.Network // of one row, with the heads pi and v
+	// Late says that an environment whose episode has ended rests until the rollout is full.
+	Late  bool
+	Theta *nn.Params
+	Net   nn.Network // of one row, with the heads pi and v
 	// Update learns from a full rollout, in the order of its rows; nil: the row only
 	// reset. There is at least one step.
 	Update func(rows []*Moment)
@@ -146,6 +149,12 @@ func (w *Twin) Settle(t *testing.T) {
 	if steps > 0 {
 		w.Update(rows)
 	}
+	for i, e := range w.envs {
+		if w.Late && w.resetting[i] {
+			check(t, e.Reset(w.obs[i]))
+			w.resetting[i] = false
+		}
+	}
 }
 
 // choose fills in what m's action is drawn from and records.
@@ -181,8 +190,10 @@ func (w *Twin) Round(t *testing.T) {
 	row := make([]*Moment, len(w.envs))
 	for i, e := range w.envs {
 		if w.resetting[i] {
-			check(t, e.Reset(w.obs[i]))
-			w.resetting[i] = false
+			if !w.Late {
+				check(t, e.Reset(w.obs[i]))
+				w.resetting[i] = false
+			}
 			continue
 		}
 		logits, value := w.look(t, w.obs[i])
@@ -202,7 +213,7 @@ func (w *Twin) Round(t *testing.T) {
 			continue
 		}
 		w.Episodes++
-		if w.NextStep {
+		if w.NextStep || w.Late {
 			w.resetting[i] = true
 		} else {
 			check(t, e.Reset(w.obs[i]))
@@ -240,6 +251,8 @@ func (w *Twin) Follow(t *testing.T, r *rand.Rand, c *train.Config, total int64, 
 	t.Helper()
 	s := Subject{Masked: w.envs[0].Masked}
 	if builtIn {
+		check(t, c.Set("groups", strconv.Itoa(min(len(w.envs), 1+r.IntN(2)))))
+		s.waits = r.IntN(3) == 0
 		w.inPieces(t, r, c, total, s)
 		return
 	}

@@ -1,0 +1,152 @@
+package actor_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/actor"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// slowNetwork takes a time for each row.
+type slowNetwork struct {
+	nn.Network
+	row time.Duration
+}
+
+func (s slowNetwork) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
+	time.Sleep(time.Duration(rows) * s.row)
+	return s.Network.Forward(p, obs, rows)
+}
+
+// With one core, eight environments whose steps wait as long as it takes to act in all of them:
+// two groups take three quarters of the time of one.
+func TestOneGroupActsWhileTheOtherSteps(t *testing.T) {
+	const w, rounds = 8, 10
+	took := map[int]time.Duration{}
+	for _, groups := range []int{1, 2} {
+		x := makeTrial(t, w, 1, false, true, groups)
+		for _, walk := range x.walks {
+			walk.BeforeStep = func() error {
+				time.Sleep(nap)
+				return nil
+			}
+		}
+		c := x.config
+		c.Joint = slowNetwork{c.Joint, nap / w}
+		g := must(actor.New(c))(t)
+		check(t, g.Reset())
+		began := time.Now()
+		for k := range rounds {
+			ran := must(g.Round(int64(k*w), half(), k < rounds-1))(t)
+			if ran.Made != w || g.InRound() != (groups == 2 && k < rounds-1) {
+				t.Errorf("%d groups, round %d: %+v, in a round: %v", groups, k, ran, g.InRound())
+			}
+		}
+		took[groups] = time.Since(began)
+		g.Close()
+		coresLeft(t, c.Cores, 0) // the caller has it
+	}
+	if one, two := took[1], took[2]; one < 2*rounds*nap || two < rounds*nap*3/2 || two > one*7/8 {
+		t.Errorf("one group took %v, two %v; want at least %v, and three quarters of that", one, two, 2*rounds*nap)
+	}
+}
+
+// Where an environment of either group fails, the round that has begun is taken to its end, by
+// all that can, and every step that an environment took is recorded.
+func TestFailuresInTwoGroups(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		for _, ill := range []int{1, 4} {
+			for _, how := range []string{"error", "panic"} {
+				x := makeTrial(t, 6, 2, false, waits, 2)
+				calls := 0
+				x.walks[ill].BeforeStep = func() error {
+					switch calls++; {
+					case calls%5 != 0:
+						return nil
+					case how == "panic":
+						panic("division by zero")
+					}
+					return traintest.ErrSimulator
+				}
+				check(t, x.Reset())
+				taken, failed, ahead := int64(0), 0, 0
+				for taken < 300 || x.InRound() {
+					ran, err := x.Round(taken, half(), taken < 290)
+					if taken += ran.Made; err == nil {
+						continue
+					}
+					failed++
+					for x.InRound() { // the caller's duty
+						ahead++
+						again, err := x.Round(taken, half(), false)
+						check(t, err)
+						if taken += again.Made; again.Made != 5 || again.Steps != 5 {
+							t.Errorf("%+v, want the steps of all but one", again)
+						}
+					}
+					check(t, x.Repair())
+					coresLeft(t, x.config.Cores, 1)
+				}
+				made := int64(0)
+				for _, walk := range x.walks {
+					made += walk.Taken.Load()
+				}
+				if failed < 8 || x.journal.steps() != made || taken != made {
+					t.Errorf("environment %d, waits %v, %s: %d failures; %d steps recorded, %d counted, the environments took %d", ill, waits, how, failed, x.journal.steps(), taken, made)
+				}
+				if (ahead > 0) != (ill == 4) {
+					t.Errorf("environment %d: %d rounds had begun at a failure", ill, ahead)
+				}
+			}
+		}
+	}
+}
+
+// An error of the network leaves nothing on its way.
+func TestNetworkFailsInTwoGroups(t *testing.T) {
+	x := makeTrial(t, 6, 2, false, false, 2)
+	c := x.config
+	broken := &brokenNetwork{Network: c.Joint}
+	c.Joint = broken
+	g := must(actor.New(c))(t)
+	defer g.Close()
+	check(t, g.Reset())
+	for k := range 40 {
+		broken.at = 1 + k%4
+		before := x.journal.steps()
+		var made int64
+		var err error
+		for more := true; err == nil; {
+			var ran actor.Ran
+			ran, err = g.Round(0, half(), more)
+			made += ran.Made
+		}
+		if !errors.Is(err, errBroken) {
+			t.Fatal(err)
+		}
+		for g.InRound() {
+			ran := must(g.Round(0, half(), false))(t)
+			made += ran.Made
+		}
+		if got := x.journal.steps() - before; got != made {
+			t.Errorf("call %d: %d steps recorded, %d counted", broken.at, got, made)
+		}
+	}
+}
+
+var errBroken = errors.New("the network is broken")
+
+type brokenNetwork struct {
+	nn.Network
+	at int // the call that fails, from here
+}
+
+func (b *brokenNetwork) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
+	if b.at--; b.at == 0 {
+		return nn.Outputs{}, errBroken
+	}
+	return b.Network.Forward(p, obs, rows)
+}

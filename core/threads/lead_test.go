@@ -1,0 +1,89 @@
+package threads
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Two pools step and their caller computes at the same time as far as there are cores: at most
+// that many at once, each index once, errors as from Do, and no core lost.
+func TestStartedLoops(t *testing.T) {
+	ill := errors.New("ill")
+	for _, cores := range []int{1, 2, 3, 5} {
+		b := newBudget(t, cores)
+		b.Acquire()
+		var pools [2]*Pool
+		for k := range pools {
+			p, err := NewPool(1+k, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Close)
+			pools[k] = p
+		}
+		var at, most, calls atomic.Int64
+		f := func(_, i int) error {
+			n := at.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			calls.Add(1)
+			time.Sleep(20 * time.Microsecond)
+			at.Add(-1)
+			if i == 5 {
+				return fmt.Errorf("index %d: %w", i, ill)
+			}
+			return nil
+		}
+		for k := range 100 {
+			n := k % 8
+			pools[0].Start(n, f)
+			pools[1].Start(n, f)
+			for _, p := range pools {
+				if err := p.Wait(); errors.Is(err, ill) != (n > 5) {
+					t.Fatalf("%d cores, %d indices: %v", cores, n, err)
+				}
+			}
+			if left := b.left.Load(); left != int64(cores-1) {
+				t.Fatalf("%d of %d cores are left", left, cores)
+			}
+			if err := pools[0].Do(1, func(_, _ int) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := int64(2 * (12*(0+1+2+3+4+5+6+7) + 0 + 1 + 2 + 3)); calls.Load() != want {
+			t.Errorf("%d cores: %d calls, want %d", cores, calls.Load(), want)
+		}
+		if most.Load() > int64(cores) {
+			t.Errorf("%d cores: %d at a time", cores, most.Load())
+		}
+		if pools[0].Busy() == 0 {
+			t.Error("a loop that was started took no time")
+		}
+		b.Release(1)
+	}
+}
+
+// Close waits for what was started.
+func TestCloseAfterStart(t *testing.T) {
+	for range 50 {
+		b := newBudget(t, 2)
+		p, err := NewPool(2, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls atomic.Int64
+		p.Start(4, func(_, _ int) error {
+			time.Sleep(50 * time.Microsecond)
+			calls.Add(1)
+			return nil
+		})
+		p.Close()
+		p.Close()
+		if calls.Load() != 4 || b.left.Load() != 2 {
+			t.Errorf("%d calls, %d cores left", calls.Load(), b.left.Load())
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package traintest
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// twoGroups steps the environments in two groups by turns: the results are those of one group,
+// whether steps wait or compute, for any number of threads, wherever the run is cut into pieces,
+// stopped, or saved and loaded.
+func twoGroups(t *testing.T, s Subject) {
+	if s.Settings["synchronized"] == "false" {
+		_, err := train.New(s.config(t, "groups", "2"), s.walks(7))
+		if err == nil {
+			t.Error("two groups of environments that step by themselves were accepted")
+		}
+		return
+	}
+	want := s.whole(t, s.config(t))
+	for k := range 6 {
+		r := rand.New(rand.NewPCG(4, uint64(k)))
+		s.waits = k%2 == 1
+		walks := func(seed int) func(i int) (env.Env, error) {
+			return func(i int) (env.Env, error) {
+				e, err := s.walks(seed)(i)
+				if err != nil {
+					return nil, err
+				}
+				r := rand.New(rand.NewPCG(1, uint64(i)))
+				e.(*Walk).BeforeStep = func() error {
+					if r.IntN(8) == 0 {
+						time.Sleep(time.Duration(r.IntN(100)) * time.Microsecond)
+					}
+					return nil
+				}
+				return e, nil
+			}
+		}
+		c := s.config(t, "groups", "2", "num_threads", []string{"1", "2", "3"}[k%3])
+		tr := s.start(t, c, walks(c.Common().Seed))
+		check(t, tr.Begin(total, 0))
+		for k >= 2 && tr.Stats().Steps < total {
+			check(t, tr.Run(min(1+r.Int64N(150), total-tr.Stats().Steps), time.Duration(r.IntN(3000))*time.Microsecond))
+			if r.IntN(2) == 0 {
+				tr.Stop()
+			}
+			check(t, tr.Run(0, time.Microsecond)) // ends who knows where
+			path := filepath.Join(t.TempDir(), "a")
+			check(t, tr.Save(path, true))
+			saved, err := train.LoadConfig(path)
+			check(t, err)
+			next := s.start(t, saved, walks(99)) // their states come from the file
+			check(t, next.Load(path))
+			check(t, tr.Close())
+			tr = next
+		}
+		check(t, tr.Run(0, 0))
+		if got := s.digests(t, tr); got != want {
+			t.Fatalf("run %d: %s, one group: %s", k, got, want)
+		}
+	}
+	s.Settings["groups"] = "2"
+	defer delete(s.Settings, "groups")
+	for _, s.waits = range []bool{false, true} {
+		stopAndGoOn(t, s)
+		environmentFails(t, s)
+		panicSpoilsOne(t, s)
+	}
+}

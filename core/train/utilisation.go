@@ -1,0 +1,102 @@
+package train
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/actor"
+)
+
+// Activity is what time is spent on.
+type Activity int
+
+const (
+	Stepping Activity = iota // environments
+	Acting                   // computing outputs for it
+	Learning                 // updates
+	Waiting                  // of the caller, for updates or for a core
+	Other
+	activities
+)
+
+// utilisation adds up what the cores of a Trainer did in a run, its threads' time and their
+// helpers'.
+type utilisation struct {
+	cores  int
+	since  time.Time
+	spent  [activities]atomic.Int64 // nanoseconds of one core
+	device interface{ Busy() time.Duration }
+	helped time.Duration // what device said last
+}
+
+// begin begins a run.
+func (u *utilisation) begin() {
+	u.since = time.Now()
+	for a := range u.spent {
+		u.spent[a].Store(0)
+	}
+}
+
+func (u *utilisation) add(a Activity, took time.Duration) { u.spent[a].Add(int64(took)) }
+
+// helpers returns how long others have worked for the device's caller since the last call.
+func (u *utilisation) helpers() time.Duration {
+	busy := u.device.Busy()
+	defer func() { u.helped = busy }()
+	return busy - u.helped
+}
+
+// metrics reports shares of the cores' time since the run began.
+func (u *utilisation) metrics(m *Metrics) {
+	all, rest := math.NaN(), 1.0
+	if !u.since.IsZero() {
+		all = float64(time.Since(u.since)) * float64(u.cores)
+	}
+	share := func(name, doc string, a Activity) {
+		v := min(float64(u.spent[a].Load())/all, rest)
+		rest -= v
+		m.Add("time/utilisation_"+name, "", doc, v)
+	}
+	share("step", "share of the cores' time in this run in which environments computed their steps", Stepping)
+	share("act", "share of it in which outputs for acting were computed", Acting)
+	share("learn", "share of it in which updates were computed", Learning)
+	m.Add("time/utilisation_wait", "", "the rest of it: cores that waited, or that the host had", rest)
+}
+
+// Lap adds the time since the last lap, the caller's, to what it was spent on, and returns
+// the time.
+func (h *Host) Lap(a Activity) time.Time {
+	now := time.Now()
+	took := now.Sub(h.mark)
+	h.mark = now
+	helped := h.use.helpers()
+	switch a {
+	case Acting:
+		h.act += took
+	case Learning:
+		h.train.Add(int64(took))
+	case Waiting:
+		h.wait += took
+	}
+	if a != Waiting {
+		h.use.add(a, took+helped)
+	}
+	return now
+}
+
+// Ran adds the time since the last lap, in which a group took steps.
+func (h *Host) Ran(r actor.Ran) {
+	h.mark = time.Now()
+	h.act += r.Acting
+	h.env += r.Stepping
+	h.use.add(Acting, r.Acting+h.use.helpers())
+	h.use.add(Stepping, r.Cores)
+}
+
+// Learned adds the time of an update of another thread than the caller's, which others have
+// helped for so long. It may be called at any time.
+func (h *Host) Learned(took, helped time.Duration) {
+	h.train.Add(int64(took))
+	h.use.add(Learning, took+helped)
+}
