@@ -349,8 +349,16 @@ func TestNoticesAndMetrics(t *testing.T) {
 	if got, ok := tr.Metric(1); !ok || got.Name != "rounds" || got.Unit != "rounds" || got.Value != 2 {
 		t.Errorf("%+v", got)
 	}
-	if _, ok := tr.Metric(2); ok {
-		t.Error("a metric past the last one")
+	rest := 1.0
+	for k := 2; k < 6; k++ {
+		got, ok := tr.Metric(k)
+		if !ok || !strings.HasPrefix(got.Name, "time/utilisation_") || !(got.Value >= 0) {
+			t.Errorf("%+v", got)
+		}
+		rest -= got.Value
+	}
+	if _, ok := tr.Metric(6); ok || math.Abs(rest) > 1e-9 {
+		t.Errorf("a metric past the last one, or shares that add up to %v", 1-rest)
 	}
 	for n := range 250 { // the latest 100 are kept
 		m.host.Ended(train.Episode{Return: float64(n), Length: int64(n)})

@@ -25,8 +25,8 @@ class A2C(ActorCritic):
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
-    env, learning_rate, seed, num_envs, num_threads, precision, isa, frame_stack,
-        env_kwargs: as DQN's. Updates are due after every n_steps rounds, so more environments make
+    env, learning_rate, seed, num_envs, num_threads, groups, precision, isa,
+        frame_stack, env_kwargs: as DQN's. Updates are due after every n_steps rounds, so more environments make
         larger minibatches; stable-baselines3's users take 8 or 16.
     gae_lambda: 1 for n-step returns, less for generalised advantage estimation.
     rms_prop_eps: of RMSProp, which divides as PyTorch's does; use_rms_prop=False is Adam.
@@ -79,6 +79,8 @@ class A2C(ActorCritic):
         *,
         num_envs: int | None = None,
         num_threads: int | None = None,
+        groups: int = 1,
+        mid_batch_reset: bool = True,
         vtrace: bool = False,
         vtrace_groups: int = 1,
         vtrace_steps: int = 1,

@@ -123,7 +123,9 @@ class DQN(Trainer):
 
     num_envs: environments stepped together (a vector environment has its own
         number). num_threads: threads that compute at any time, stepping, acting
-        and learning together; 0 for one per core.
+        and learning together; 0 for one per core. groups: 2 steps the environments in two
+        groups by turns: while one steps, the actions of the other are computed. The results
+        are the same; it pays where steps wait (env_kwargs below), and needs synchronized.
     concurrent: minibatch updates run beside the environments, on experience up
         to the last window; None: True, unless tau is below 1. synchronized: one
         forward pass for all environments of a round. With num_envs=1 and both off
@@ -197,6 +199,7 @@ class DQN(Trainer):
         *,
         num_envs: int | None = None,
         num_threads: int | None = None,
+        groups: int = 1,
         concurrent: bool | None = None,
         synchronized: bool = True,
         actor: str = "auto",

@@ -34,8 +34,8 @@ class PPO(ActorCritic):
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
-    env, learning_rate, seed, num_envs, num_threads, precision, isa, frame_stack,
-        env_kwargs: as DQN's. Updates are due after every n_steps rounds.
+    env, learning_rate, seed, num_envs, num_threads, groups, precision, isa,
+        frame_stack, env_kwargs: as DQN's. Updates are due after every n_steps rounds.
     clip_range: how far from 1 the ratio of an action's probabilities, now and when it was
         taken, counts; a number or, as learning_rate, a schedule.
     clip_range_vf: the same for values, in units of the return; None: they are not clipped.
@@ -92,6 +92,8 @@ class PPO(ActorCritic):
         *,
         num_envs: int | None = None,
         num_threads: int | None = None,
+        groups: int = 1,
+        mid_batch_reset: bool = True,
         clip_range_vf_largest: bool = False,
         target_kl_check: str = "minibatch",
         cnn: str = "nature",

@@ -350,11 +350,33 @@ def test_going_on_from_a_checkpoint_is_as_if_never_stopped(tmp_path, first):
     keywords = {"learning_rate": 1e-3, "normalize_advantage": True}
     whole = small_hashes(640, **keywords)
     with small(**keywords) as model:
-        model.learn(first)
+        model.learn(640, callback=lambda local, _: local["self"].num_timesteps < first)
+        assert model.num_timesteps == first
         model.save(tmp_path / "half", replay=True)
     with A2C.load(tmp_path / "half") as model:
         model.learn(640 - first, reset_num_timesteps=False)
         assert model.hashes() == whole
+
+
+def test_learn_ends_with_a_whole_rollout():
+    with small() as model:
+        rollout = int(model.setting("n_steps")) * int(model.setting("num_envs"))
+        for k, total in enumerate((1, rollout, rollout + 1)):
+            want = rollout * (1, 2, 4)[k]
+            model.learn(total, reset_num_timesteps=k == 0)
+            assert model.num_timesteps == want and model.stats["rollouts"] == want // rollout
+            assert model.stats["total_timesteps"] == want and model.stats["updates"] == want // rollout
+
+
+def test_learn_takes_as_many_steps_as_stable_baselines3s():
+    sb3 = pytest.importorskip("stable_baselines3")
+    for total in (1, 20, 64):
+        with A2C("MlpPolicy", "CartPole-v1", num_envs=4) as model:
+            theirs = sb3.A2C("MlpPolicy", sb3.common.env_util.make_vec_env("CartPole-v1", 4), device="cpu")
+            for _ in range(2):
+                theirs.learn(total, reset_num_timesteps=False)
+                model.learn(total, reset_num_timesteps=False)
+                assert model.num_timesteps == theirs.num_timesteps
 
 
 def test_a_loss_that_is_not_finite_is_reported(tmp_path):

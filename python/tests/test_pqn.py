@@ -100,7 +100,7 @@ def test_environments_stepped_from_python():
     )
     assert same == disabled and same[1] == 20 and following[0] != same[0] and following[1] > 20
     with PQN("CnnPolicy", vector(AutoresetMode.SAME_STEP, 2, Image), n_steps=8, batch_size=16, seed=1) as model:
-        assert model.learn(40).num_timesteps == 40
+        assert model.learn(40).num_timesteps == 48
 
 
 def test_masks_are_refused():
