@@ -796,7 +796,10 @@ PACELINE_API int paceline_vec_free(paceline_vec *v);
  * four modes; with "step_ms": [..] on environments whose steps cost so many milliseconds more,
  * waiting and computing, beside the limits that follow from measured parts. "update": {"batch", "act": [rows..], "precisions": [..], "threads": [..],
  * "trials"} - milliseconds of minibatch updates and of acting, and the peak beside them.
- * "forward": {"rows": [..], "trials"} - microseconds of small forward passes on one thread. */
+ * "forward": {"rows": [..], "trials"} - microseconds of small forward passes on one thread.
+ * "alternate": {"env", "num_envs", "rounds", "trials", "wait_ms", "precision"} - steps/s of two
+ * groups of environments that take turns in acting and stepping on two cores, of their parts
+ * and of one group. */
 PACELINE_API int paceline_bench(char **out, const char *name, const char *options);
 
 /* --------------------------------------------------- 11 the Atari console */

@@ -13,13 +13,14 @@ import (
 // defaults), and returns its report, a JSON object.
 func Bench(name, options string) (report string, err error) {
 	benches := map[string]func(decode func(any) error) (any, error){
-		"forward": benchForward,
-		"modes":   benchModes,
-		"update":  benchUpdate,
+		"alternate": benchAlternate,
+		"forward":   benchForward,
+		"modes":     benchModes,
+		"update":    benchUpdate,
 	}
 	run, ok := benches[name]
 	if !ok {
-		return "", fmt.Errorf("bench: %q, must be forward, modes or update", name)
+		return "", fmt.Errorf("bench: %q, must be alternate, forward, modes or update", name)
 	}
 	decode := func(to any) error {
 		if options == "" {

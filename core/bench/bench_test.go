@@ -151,3 +151,32 @@ func TestForwardKernelsComputeTheNetwork(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchAlternate(t *testing.T) {
+	text, err := Bench("alternate", `{"env": "Catch-v0", "num_envs": 4, "rounds": 3, "trials": 2, "wait_ms": 2}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r AlternateReport
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, rates := range [][]float64{r.Act, r.Step, r.Two, r.One, r.TwoFree, r.WaitOne, r.WaitTwo} {
+		if len(rates) != 2 || rates[0] <= 0 || rates[1] <= 0 {
+			t.Errorf("%v, want two rates", rates)
+		}
+	}
+	for _, rate := range append(r.WaitOne, r.WaitTwo...) {
+		if rate > 4/2e-3 { // four steps in 2 ms
+			t.Errorf("%v steps/s of environments that wait 2 ms", rate)
+		}
+	}
+	if want := (r.Two[0]/min(r.Act[0], r.Step[0]) + r.Two[1]/min(r.Act[1], r.Step[1])) / 2; r.OfSlower != want {
+		t.Errorf("%v of the slower, want %v", r.OfSlower, want)
+	}
+	for _, bad := range []string{`{"num_envs": 3}`, `{"env": "CartPole-v1"}`, `{"wait_ms": -1}`, `{"rounds": 0}`, `{"precision": "fp64"}`, `{"env": "Ctach"}`} {
+		if _, err := Bench("alternate", bad); err == nil {
+			t.Errorf("%s was accepted", bad)
+		}
+	}
+}

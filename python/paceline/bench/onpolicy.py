@@ -5,7 +5,8 @@ four minibatches of 256, the Nature network, PQN's with layer normalisation (Cle
 steps, the small network of Mnih et al. 2016, in fp32. Stable-baselines3 steps our environments; the
 loops, examples/python/torch_ppo.py and torch_pqn.py as CleanRL has them and with channels_last and
 torch.compile, step EnvPool's, if it is installed. Every contender is a process of its own, which sleeps while another
-is measured. They take turns; ratios are medians of the turns' own.
+is measured. They take turns; ratios are medians of the turns' own. Beside them, two groups of eight environments
+that take turns in acting and stepping (groups=2), the one on one core and the other on the other.
 """
 
 from __future__ import annotations
@@ -103,6 +104,8 @@ def _loop(file: str, **variant: Any) -> Learner:
 
 def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
     """The report, of turns of so many rollouts of PPO and PQN, and of ten times as many of A2C; others: with those that are installed."""
+    from . import run
+
     missing = [name for name in ("torch", "stable_baselines3", "envpool") if others and importlib.util.find_spec(name) is None]
     measured: list[dict[str, float]] = []
     with contextlib.ExitStack() as stack:
@@ -125,6 +128,7 @@ def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
             measured.append(peaks(_THREADS))
             for contender, rollout in running:
                 contender.turn(rollouts * rollout * (10 if rollout == _A2C_ROLLOUT else 1))
+    groups = run("alternate", {"trials": max(2, rounds)})
     results = [contender.described() for contender, _ in running]
     turns = {r["name"]: r["turns"] for r in results}
     peak = {name: statistics.median(at[name] for at in measured) for name in measured[0]}
@@ -136,7 +140,7 @@ def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
         "equal_work": all(
             abs(contender.updates / contender.steps / _DUE[rollout] - 1) <= 0.01 for contender, rollout in running
         ),
-        "ratio": ratios(turns),
+        "groups": groups, "ratio": ratios(turns) | {"alternating_of_slower": round(groups["alternating_of_slower"], 3)},
     }  # fmt: skip
 
 
@@ -161,11 +165,23 @@ def text(report: dict[str, Any]) -> str:
         "",
         f"PPO in fp32 reaches {report['ppo_fp32_of_peak']:.0%} of the peak, by the textbook's {_MFLOP} MFLOP a step",
         f"A2C takes {report['a2c_of_paper']:.2f} times the {_PAPER_A2C:,} steps/s of Stooke & Abbeel's on a P100 and five cores",
+        groups_text(report["groups"]),
         *(f"left out: {name} is not installed" for name in report["left_out"]),
     ]
     if not report["equal_work"]:
         lines.append("NOT equal work: updates a step differ by more than 1 %")
     return "\n".join([*lines, "", *(f"{name:<40}{value:>9.2f}" for name, value in report["ratio"].items())])
+
+
+def groups_text(groups: dict[str, Any]) -> str:
+    """What two groups come to, as a sentence."""
+    rates = {name: f"{statistics.median(values):,.0f}" for name, values in groups.items() if isinstance(values, list)}
+    return (
+        f"Acting takes {rates['act']} steps/s on one core, stepping {rates['step']}; groups=2, a core for each, {rates['two_groups']} "
+        f"({groups['alternating_of_slower']:.2f} of the slower), and {rates['two_groups_both_cores']} where both cores do what there is; "
+        f"one group on both {rates['one_group']}. Steps that wait {groups['options']['wait_ms']:g} ms: "
+        f"{rates['wait_two_groups']} in two groups, {rates['wait_one_group']} in one ({groups['waiting_two_of_one']:.2f} times)."
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
