@@ -128,7 +128,7 @@ def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
             measured.append(peaks(_THREADS))
             for contender, rollout in running:
                 contender.turn(rollouts * rollout * (10 if rollout == _A2C_ROLLOUT else 1))
-    groups = run("alternate", {"trials": max(2, rounds)})
+    groups = run("alternate", {"trials": max(2, rounds), "rounds": 75 * rollouts})
     results = [contender.described() for contender, _ in running]
     turns = {r["name"]: r["turns"] for r in results}
     peak = {name: statistics.median(at[name] for at in measured) for name in measured[0]}
