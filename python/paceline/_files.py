@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _lib
-from .errors import MissingFileError
+from .errors import ConfigError, MissingFileError
 
 File = Any  # a path, or an object with write (read) of bytes
+_LONGEST = 4095  # bytes of a path, as the library has it
 
 
 def _suffixed(path: Any, suffix: str) -> str:
@@ -44,6 +45,8 @@ def reading(file: File, suffix: str = "zip") -> Iterator[str]:
             Path(path).write_bytes(file.read())
             yield path
         return
+    if len(os.fsencode(file)) > _LONGEST:
+        raise ConfigError(f"path: longer than {_LONGEST} bytes")
     name, other = os.fsdecode(file), _suffixed(file, suffix)
     if not os.path.isfile(name) and other != name:
         if not os.path.exists(other):

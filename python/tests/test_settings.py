@@ -1,5 +1,7 @@
 """Settings of DQN, and of A2C where it has them, by what they do."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -104,3 +106,20 @@ def test_a_preset_of_stable_baselines3():
         DQN("MlpPolicy", "CartPole-v1", seed=1, buffer_size=1000, concurrent=False, synchronized=False) as keywords,
     ):
         assert preset.learn(500, log_interval=None).hashes() == keywords.learn(500, log_interval=None).hashes()
+
+
+def test_names_of_a_hundred_megabytes_are_refused_at_once(tmp_path):
+    from paceline import bench, make_vec
+
+    big = "x" * 100_000_000
+    with small() as model:
+        for call in (
+            lambda: make_vec(big), lambda: make_vec("CartPole-v1", 1, recipe=big), lambda: make_vec("CartPole-v1", 1, **{big: 1}),
+            lambda: DQN("MlpPolicy", big), lambda: DQN(big, "CartPole-v1"), lambda: DQN("MlpPolicy", "CartPole-v1", env_kwargs={"a": big}),
+            lambda: DQN.load(big), lambda: Policy.load(big), lambda: DQN.from_preset(big, "CartPole-v1"),
+            lambda: DQN.from_preset("tuned", big), lambda: model.save(big), lambda: model.evaluate(big), lambda: bench.run(big),
+        ):  # fmt: skip
+            began = time.monotonic()
+            with pytest.raises(ConfigError, match="longer than [0-9]+ bytes") as caught:
+                call()
+            assert len(str(caught.value)) < 200 and time.monotonic() - began < 15

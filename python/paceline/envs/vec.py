@@ -143,10 +143,15 @@ def names() -> list[str]:
     return list(_lib.take_json(_lib.lib().paceline_env_names))
 
 
+_LONGEST = 1023  # bytes of a name, as the library has it
+
+
 def library_name(id: Any) -> str | None:
     """What the library calls an environment, or None where it has none of that name."""
     if not isinstance(id, str):
         return None
+    if len(id) > _LONGEST:  # before anybody looks for ids that are like it
+        raise ConfigError(f"env: longer than {_LONGEST} bytes")
     known = names()
     bare = id.removeprefix("paceline/")
     for name in (id, bare, bare.removesuffix("-v0")):
