@@ -294,13 +294,12 @@ def _method_to_train(args: argparse.Namespace) -> str:
 
 
 def _show(what: str, path: str, make: Callable[[], str]) -> None:
-    """Makes a file that is not worth failing for, and prints its path and what is to be said of it."""
-    from gymnasium.error import Error
-
+    """Makes a file that is not worth failing for, whatever fails, and prints its path and what is to be said of it."""
     try:
         print(f"{what}: {path} ({make()})", flush=True)
-    except (PacelineError, OSError, Error) as err:
-        print(f"{what}: left out: {err}", file=sys.stderr)
+    except Exception as err:
+        kind = "" if isinstance(err, PacelineError) else f"{type(err).__name__}: "
+        print(f"{what}: left out: {kind}{err}", file=sys.stderr)
 
 
 def _draw(model: Trainer, path: str) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
+
 from .curve import LearningCurve
 from .errors import ConfigError
 
@@ -44,6 +46,9 @@ def _draw(ax: Any, curve: LearningCurve) -> None:
         ax.plot([at / 60 for at, *_ in curve.evaluations], [result for *_, result in curve.evaluations], "o", color=ORANGE,
                 markersize=4, clip_on=False, label="evaluations")  # fmt: skip
         ax.legend(frameon=False, loc="lower right")
+    if np.isnan(curve.returns).all() and not curve.evaluations:
+        ax.text(0.5, 0.5, "no episode has ended", transform=ax.transAxes, ha="center", va="center")
+        ax.set_yticks([])
     ax.set(xlabel="minutes", ylabel="mean return", xlim=(0, minutes[-1] if minutes and minutes[-1] > 0 else 1))
     ax.set_title(curve.title, pad=12)
     ax.grid(color=GREY)

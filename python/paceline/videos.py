@@ -82,7 +82,7 @@ def _play(title: str, policy: Policy, env: Any, seed: int, steps: int | None) ->
                 images, every = images[::2], 2 * every
         if step == (MOST_STEPS if steps is None else steps):
             break
-        action = policy.act(obs, sample=True, seed=seed, counter=step, action_masks=info.get("action_mask"))
+        action = policy.act(obs, sample=True, seed=seed, counter=step, action_masks=info.get("action_mask"))[()]
         obs, reward, terminated, truncated, info = env.step(action)
         step += 1
         total += info.get("raw_reward", reward)
@@ -95,7 +95,10 @@ def _play(title: str, policy: Policy, env: Any, seed: int, steps: int | None) ->
 
 
 def _image(env: Any) -> Array:
-    image = env.render()
+    try:
+        image = env.render()
+    except NotImplementedError:  # gymnasium.Env's own
+        image = None
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ConfigError("env: renders no images, must be made with render_mode='rgb_array'")
     return image

@@ -24,8 +24,8 @@ PUBLIC = {
     "compat": "",
     "compat.envpool": "EnvPool EnvSpec list_all_envs make make_dm make_gym make_gymnasium make_spec",
     "compat.sb3": "VecEnv",
-    "curve": "LearningCurve",
     "config": "Config Setting describe encode_options methods",
+    "curve": "LearningCurve",
     "dqn": "DQN Hashes settings",
     "envpool": "EnvPool EnvSpec list_all_envs make make_dm make_gym make_gymnasium make_spec",
     "envs": "",
@@ -50,10 +50,10 @@ PUBLIC = {
     "schedules": "Linear Schedule linear points",
     "single": "Env make",
     "spaces": "ActionLayout ObsLayout",
-    "videos": "Recording record save_gif",
     "vec": "VecEnv library_name load_env make_vec names",
     "vec_env": "VecEnv",
     "vector": "Rows Source adapt built_in",
+    "videos": "Recording record save_gif",
     "workers": "WorkerVecEnv make",
 }
 
