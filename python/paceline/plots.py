@@ -1,9 +1,9 @@
 """Learning curves as an image; needs matplotlib (pip install 'paceline[plot]').
 
-    from paceline import plots
+from paceline import plots
 
-    model.learn(100_000)
-    plots.save_curves("curve.png", model.learning_curve)
+model.learn(100_000)
+plots.save_curves("curve.png", model.learning_curve)
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An agent that plays, as an animated image; needs Pillow (pip install 'paceline[plot]').
 
-    from paceline import videos
+from paceline import videos
 
-    model.learn(100_000)
-    videos.save_gif("agent.gif", videos.record(model))
+model.learn(100_000)
+videos.save_gif("agent.gif", videos.record(model))
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from envs import SMALL
 
+from envs import SMALL
 from paceline import DQN, plots
 from paceline.curve import MOST, LearningCurve
 from paceline.errors import ConfigError

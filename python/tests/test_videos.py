@@ -3,8 +3,8 @@
 import gymnasium
 import numpy as np
 import pytest
-from envs import SMALL, Counter
 
+from envs import SMALL, Counter
 from paceline import DQN, PPO, PacelineError, make, videos
 from paceline.errors import ConfigError
 from paceline.videos import Recording
@@ -56,18 +56,17 @@ def test_an_episode_is_what_the_policy_plays():
 
 
 def test_actions_are_drawn_where_the_network_gives_a_distribution():
-    with PPO("CnnPolicy", "Catch-v0", num_envs=2, n_steps=8, batch_size=16, seed=1) as model:
-        with model.policy_snapshot() as policy:
-            recordings = [videos.record(model, seed=5, policy=policy) for _ in range(2)]
-            assert np.array_equal(recordings[0].images, recordings[1].images)
-            env = make("Catch-v0", render_mode="rgb_array")
-            obs, _ = env.reset(seed=5)
-            images = [env.render()]
-            for step in range(recordings[0].steps):
-                obs, *_ = env.step(policy.act(obs, sample=True, seed=5, counter=step))
-                images.append(env.render())
-            env.close()
-            assert np.array_equal(recordings[0].images, images)
+    with PPO("CnnPolicy", "Catch-v0", num_envs=2, n_steps=8, batch_size=16, seed=1) as model, model.policy_snapshot() as policy:
+        recordings = [videos.record(model, seed=5, policy=policy) for _ in range(2)]
+        assert np.array_equal(recordings[0].images, recordings[1].images)
+        env = make("Catch-v0", render_mode="rgb_array")
+        obs, _ = env.reset(seed=5)
+        images = [env.render()]
+        for step in range(recordings[0].steps):
+            obs, *_ = env.step(policy.act(obs, sample=True, seed=5, counter=step))
+            images.append(env.render())
+        env.close()
+        assert np.array_equal(recordings[0].images, images)
 
 
 def test_steps_in_several_episodes_of_an_environment_of_ones_own():
