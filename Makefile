@@ -30,9 +30,12 @@ $(VENV)/.made:
 	$(PIP) install 'setuptools>=77' wheel build
 	@touch $@
 
-$(VENV)/.package: $(VENV)/.made $(SOURCES)
+$(VENV)/.wheel: $(VENV)/.made $(SOURCES)
 	@rm -rf build $(VENV)/wheel
 	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir $(VENV)/wheel .
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.wheel
 	$(PIP) install $(VENV)/wheel/*.whl
 	$(PIP) install --force-reinstall --no-deps $(VENV)/wheel/*.whl
 	@touch $@
@@ -41,9 +44,13 @@ $(VENV)/.test: $(VENV)/.package
 	$(PIP) install "$$(ls $(VENV)/wheel/*.whl)[test]"
 	@touch $@
 
-# A demonstration without Atari is better than none.
-$(VENV)/.atari: $(VENV)/.package
+# A demonstration without Atari or images is better than none.
+$(VENV)/.atari: $(VENV)/.made
 	@$(PIP) install 'ale-py>=0.11' || echo "ale-py could not be installed: Pong will be left out"
+	@touch $@
+
+$(VENV)/.plot: $(VENV)/.atari
+	@$(PIP) install matplotlib pillow || echo "matplotlib could not be installed: there will be no images"
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.made
@@ -52,8 +59,11 @@ $(VENV)/.torch: $(VENV)/.made
 
 # ------------------------------------------------------------ to look at
 
-demo: $(VENV)/.atari ## train CartPole, Catch and Atari Pong, compare the four modes (under 10 minutes)
-	@$(PY) examples/python/demo.py
+# What comes from elsewhere is installed while the compilers work.
+demo: ## train on CartPole, Catch and Atari Pong, draw the curves, film the agents (4 minutes, of which 2 to build)
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.wheel $(VENV)/.plot
+	@$(MAKE) --no-print-directory $(VENV)/.package
+	@$(PY) examples/python/demo.py --output build
 
 learn: $(VENV)/.package ## three seeds of CartPole, Catch and Bricks, in standard mode and with both switches on
 	@$(PY) examples/python/learn.py
@@ -62,7 +72,8 @@ learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C beside stable-baselines3's on 
 	@$(PIP) install 'stable-baselines3>=2.3'
 	@$(PY) examples/python/learn.py --sb3
 
-bench: $(VENV)/.atari ## print the tables of the README: update time, calls, four modes, Pong
+bench: $(VENV)/.package ## print the tables of the README: update time, calls, four modes, Pong
+	@$(MAKE) --no-print-directory $(VENV)/.atari
 	@$(PY) -m paceline bench update
 	@$(PY) -m paceline bench ffi
 	@$(PY) -m paceline bench modes --step-ms 0,0.5,2,5,20 --steps 600

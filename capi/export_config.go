@@ -106,13 +106,14 @@ func pacelineGoConfigPreset(id C.uint64_t, preset, env *C.char, why *C.pl_error)
 func pacelineGoConfigPresets(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
 	return report(withConfig(id, func(cfg *train.Config) error {
 		type preset struct {
-			Name string   `json:"name"`
-			Doc  string   `json:"doc"`
-			Envs []string `json:"envs"` // null: any
+			Name  string   `json:"name"`
+			Doc   string   `json:"doc"`
+			Envs  []string `json:"envs"`  // null: any
+			Steps int64    `json:"steps"` // 0: any
 		}
 		list := []preset{}
 		for _, p := range cfg.Table().Presets() {
-			list = append(list, preset{p.Name, p.Doc, p.Envs})
+			list = append(list, preset{p.Name, p.Doc, p.Envs, p.Steps})
 		}
 		return putJSON(out, list)
 	}), why)

@@ -201,7 +201,7 @@ PACELINE_API int paceline_config_preset(paceline_config *cfg, const char *preset
 
 /* The presets of the configuration's method, a JSON array of objects: name, doc
  * (one sentence), envs (an array of the environments that it exists for; null:
- * any). */
+ * any), steps (how many a run with it is meant to take; 0: any number). */
 PACELINE_API int paceline_config_presets(char **out, const paceline_config *cfg);
 
 /* One setting's description. All strings: static text. */

@@ -3,7 +3,7 @@
 package kernel
 
 /*
-#cgo CFLAGS: -O2 -std=c11
+#cgo CFLAGS: -O2 -g1 -std=c11
 #cgo LDFLAGS: -lm -pthread
 #cgo noescape paceline_kernel_conv
 #cgo nocallback paceline_kernel_conv

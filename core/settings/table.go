@@ -20,6 +20,8 @@ type Preset struct {
 	// Rows returns the lines for an environment, which is one of Envs. A later
 	// line of the same name goes over an earlier one.
 	Rows func(env string) ([]Row, error)
+	// Steps is how many a run is meant to take; 0: as many as one likes.
+	Steps int64
 }
 
 // Fixed returns a Preset's Rows that are the same for every environment.

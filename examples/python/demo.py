@@ -1,84 +1,75 @@
-"""What `make demo` shows: three things learnt, and how fast the four modes are.
+"""What `make demo` shows: three things learnt by PPO, their curves and the agents that play.
 
-    python demo.py
+    python demo.py [--output FOLDER]
     python demo.py --quick
 
-The first takes under ten minutes on two cores; the second does the same in little, to see that it runs.
+The first takes some 90 seconds; the second does the same in little, to see that it runs. At the end there are
+demo.png and demo.gif, if the package has its extra: pip install 'paceline[atari,plot]'.
 """
 
 import argparse
 import threading
 import time
 import warnings
+from pathlib import Path
 
-from paceline import DQN, PacelineError, PacelineWarning, bench
+from paceline import PPO, PacelineError, PacelineWarning, plots, videos
+from paceline.curve import LearningCurve
+
+TRAINING = 80  # seconds for all three, of which Pong has what the others leave
 
 
 def title(text: str) -> None:
     print(f"\n== {text}", flush=True)
 
 
-def cartpole(quick: bool) -> None:
-    title("CartPole-v1: two dense layers, 8 environments, solved at a mean return of 475")
-    with DQN.from_preset("tuned", "CartPole-v1", seed=1) as model:
-        model.learn(5_000 if quick else 50_000, log_interval=None, progress_bar=True, eval_freq=2500)
-        report(model, 475)
-
-
-def catch(quick: bool) -> None:
-    title("Catch-v0: from 84x84 pixels, Nature CNN, 8 environments; perfect is 1")
-    with DQN.from_preset("tuned", "Catch-v0", seed=1) as model:
-        model.learn(1_500 if quick else 10_000, log_interval=None, progress_bar=True)
-        result = model.evaluate(episodes=100)
-        print(f"mean return of 100 greedy episodes: {result.mean_return:.2f}")
-
-
-def pong(seconds: float) -> None:
-    title(f"Atari Pong, played by the library: {seconds:.0f} seconds of training, 8 environments")
+def learn(model: PPO, steps: int, seconds: float) -> None:
+    """Takes so many steps, or as many as there are in so many seconds."""
+    alarm = threading.Timer(seconds, model.stop)
+    alarm.start()
     try:
-        model = DQN(
-            "CnnPolicy", "Pong", num_envs=8, buffer_size=50_000, learning_starts=1000, target_update_interval=1000, window=1000,
-            exploration_steps=100_000, seed=1,
-        )  # fmt: skip
-    except PacelineError as err:  # no ROM
-        print(f"left out: {err}")
-        return
-    with model:
-        alarm = threading.Timer(seconds, model.stop)
-        alarm.start()
-        began = time.monotonic()
-        try:
-            model.learn(1_000_000, log_interval=None, progress_bar=True)
-        finally:
-            alarm.cancel()
-        stats, took = model.stats, time.monotonic() - began
-        steps = stats["num_timesteps"]
-        print(f"{steps:,.0f} steps ({steps / took:,.0f}/s), {stats['updates']:,.0f} updates", end="")
-        print(f", {stats['episodes']:.0f} games played to the end")
+        model.learn(steps, log_interval=None, progress_bar=True)
+    finally:
+        alarm.cancel()
 
 
-def report(model: DQN, solved: float) -> None:
-    step = next((step for step, result in model.evaluations if result.mean_return >= solved), None)
-    print(f"best mean return of 20 greedy episodes: {model.best_mean_return:.1f}", end="")
-    print(f", solved at {step:,} steps" if step is not None else f", {solved:g} not reached")
-
-
-def modes(quick: bool) -> None:
-    title("steps/s of the four modes on this machine (Catch-v0, Nature CNN)")
-    options = {"env": "Catch-v0", "num_envs": [1, 8], "steps": 200 if quick else 2000, "trials": 1}
-    print(bench.modes_table(bench.run("modes", options)))
+def task(env: str, preset: str, steps: int, seconds: float, shown: int, says: str) -> tuple[LearningCurve, videos.Recording]:
+    """Learns for so many steps or seconds, whichever is over first; shown: steps that are filmed."""
+    title(f"{env}: {says}")
+    with PPO.from_preset(preset, env, seed=1) as model:
+        learn(model, steps, seconds)
+        if preset == "tuned":
+            result = model.evaluate(episodes=20)
+            print(f"mean return of 20 greedy episodes: {result.mean_return:.2f}")
+        return model.learning_curve, videos.record(model, steps=shown)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--output", type=Path, default=Path("."), metavar="FOLDER", help="of demo.png and demo.gif (default: this one)")
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore", PacelineWarning)
     began = time.monotonic()
-    cartpole(quick)
-    catch(quick)
-    pong(3 if quick else 60)
-    modes(quick)
+    shown = [
+        task("CartPole-v1", "tuned", 3_000 if args.quick else 100_000, 20, 600, "two dense layers, solved at a mean return of 475"),
+        task("Catch-v0", "tuned", 300 if args.quick else 20_000, 40, 120, "from 84x84 pixels, perfect is 1"),
+    ]
+    seconds = 2 if args.quick else max(10, TRAINING - (time.monotonic() - began))
+    try:
+        says = f"Atari, played by the library, for {seconds:.0f} seconds; `paceline train pong --preset fast` goes on to 18"
+        shown.append(task("Pong", "fast", 1_600_000, seconds, 180, says))
+    except PacelineError as err:  # no ROM
+        print(f"left out: {err}")
+    curves, recordings = zip(*shown)
+    title("what was learnt")
+    for name, save, parts in (("demo.png", plots.save_curves, curves), ("demo.gif", videos.save_gif, recordings)):
+        try:
+            save(args.output / name, *parts)
+            print(args.output / name)
+        except PacelineError as err:  # a package is missing
+            print(f"{name}: left out: {err}")
     print(f"\nall of it took {time.monotonic() - began:.0f} seconds")
 
 

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
         callbacks as callbacks,
         envpool as envpool,
         errors as errors,
+        plots as plots,
         sb3 as sb3,
         schedules as schedules,
         single as single,
+        videos as videos,
         workers as workers,
     )  # fmt: skip
     from .a2c import A2C
@@ -58,7 +60,7 @@ _WHERE = {
     "PacelineError": "errors",
     "PacelineWarning": "errors",
 }
-_MODULES = frozenset({"bench", "callbacks", "envpool", "errors", "sb3", "schedules", "single", "workers"})
+_MODULES = frozenset({"bench", "callbacks", "envpool", "errors", "plots", "sb3", "schedules", "single", "videos", "workers"})
 
 __all__ = [
     "A2C",

@@ -36,6 +36,20 @@ def writing(file: File, suffix: str = "zip") -> Iterator[str]:
     yield name
 
 
+def check_writing(path: str, what: str) -> None:
+    """Raises where writing(path) is bound to fail. what: the argument, for the sentence."""
+    name = _suffixed(path, "zip")
+    if os.path.isdir(name) or not os.path.basename(path):
+        raise ConfigError(f"{what} {path}: a folder, must be a file")
+    folder = os.path.dirname(os.path.abspath(name))
+    while not os.path.exists(folder):  # those that are missing will be made
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise ConfigError(f"{what} {path}: {folder} must be a folder, and is a file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(f"{what} {path}: nothing can be written to {folder}")
+
+
 @contextlib.contextmanager
 def reading(file: File, suffix: str = "zip") -> Iterator[str]:
     """The path to read: the one given, or, where no file is there, the one that writing makes of it."""

@@ -19,6 +19,7 @@ from ._environments import Environments
 from ._loop import OwnLoop
 from ._native import Native
 from .config import Config, check_keywords, translate
+from .curve import LearningCurve
 from .envs.vector import Source, built_in, label
 from .errors import ConfigError, HandleError, SpaceError
 from .learning import Loop, Periods
@@ -106,7 +107,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         config.update(self._translate(given))
         self._logger: Any = Logger()
         self._own_logger = True
-        self._forget_evaluations()
+        self._forget_run()
         self._begun = False
         self._acting: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
@@ -207,6 +208,9 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             (num_timesteps, Evaluation); the best weights in model.best_policy,
             their mean in model.best_mean_return.
 
+        model.learning_curve has what the episodes returned over the run's time;
+        paceline.plots draws it, and paceline.videos shows the agent.
+
         Ctrl-C raises KeyboardInterrupt within a second; the model is then
         usable as it stands, and learn(rest, reset_num_timesteps=False) goes on.
         """
@@ -218,7 +222,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         flags = _ffi.RESET_ENVS if self._cut else 0
         if reset_num_timesteps or not self._begun:
             flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
-            self._forget_evaluations()
+            self._forget_run()
         if (source := self._source) is not None:
             source.check()
             if source.needs_reset:
@@ -313,13 +317,18 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         env = self.env_name if env is None else env
         if env is None:
             raise ConfigError("env: None, must be an environment of its own to evaluate in")
-        options: dict[str, Any] = json.loads(self.setting("env_options") or "{}") if env == self.env_name else {}
-        for name in ("waits", "decorrelation_steps"):  # of vectors, not of their environments
-            options.pop(name, None)
+        options = self.single_env_kwargs() if env == self.env_name else {}
         if policy is not None:
             return policy.evaluate(env, episodes, epsilon, seed, deterministic, **options)
         with self.policy_snapshot() as now:
             return now.evaluate(env, episodes, epsilon, seed, deterministic, **options)
+
+    def single_env_kwargs(self) -> dict[str, Any]:
+        """The keywords of one environment like the built-in ones that it learns in."""
+        options: dict[str, Any] = json.loads(self.setting("env_options") or "{}")
+        for name in ("waits", "decorrelation_steps"):  # of vectors, not of their environments
+            options.pop(name, None)
+        return options
 
     def _current_policy(self) -> Policy:
         """A policy with the weights of this step, copied only when they have changed."""
@@ -430,7 +439,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         if self.closed:
             raise HandleError("model: closed")
 
-    def _forget_evaluations(self) -> None:
+    def _forget_run(self) -> None:
+        self.learning_curve = LearningCurve(f"{label(self._env)}, {type(self).__name__}")
         self.evaluations: list[tuple[int, Evaluation]] = []
         self.best_policy: Policy | None = None
         self.best_mean_return = float("-inf")

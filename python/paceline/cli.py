@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import json
+import math
+import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _lib
+from ._files import check_writing, reading
 from ._version import __version__
-from .config import Config, describe, methods
+from .config import Config, Preset, describe, methods
 from .errors import PacelineError
 
 if TYPE_CHECKING:
@@ -47,33 +51,41 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
-    def by_method(sub: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        sub.add_argument("--method", default="dqn", help="as `paceline methods` lists them (default dqn)")
+    def by_method(sub: argparse.ArgumentParser, otherwise: str) -> argparse.ArgumentParser:
+        sub.add_argument("--method", help=f"as `paceline methods` lists them (default: {otherwise})")
         return sub
+
+    of_preset = "the one that has the preset, dqn if that has it"
 
     command("info", _info, "print the library's version, kernels and path")
     command("methods", _methods, "list the methods and their classes")
-    by_method(command("options", _options, "list every setting of a method with its default and meaning"))
-    by_method(command("presets", _presets, "list a method's presets"))
-    sub = by_method(command("preset", _preset, "print a preset's settings"))
+    by_method(command("options", _options, "list every setting of a method with its default and meaning"), "dqn")
+    by_method(command("presets", _presets, "list presets"), "all of them")
+    sub = by_method(command("preset", _preset, "print a preset's settings"), of_preset)
     sub.add_argument("preset", help="as `paceline presets` lists them: tuned, mnih2015 ...")
-    sub.add_argument("env", help="a built-in environment, such as CartPole-v1")
+    sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1")
 
     command("envs", _envs, "list the built-in environments")
-    sub = by_method(command("train", _train, "train on a built-in environment, or one of Gymnasium's"))
-    sub.add_argument("env", help="a built-in environment, such as CartPole-v1, or an id of Gymnasium's")
+    sub = by_method(command("train", _train, "train on a built-in environment, or one of Gymnasium's"), of_preset)
+    sub.description = (
+        "Trains, and at the end draws the learning curve and films the agent in an episode: PATH_curve.png and PATH_agent.gif beside "
+        "the file of --save, or ENV_METHOD_curve.png and ENV_METHOD_agent.gif here. Ctrl-C ends the training early."
+    )
+    sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1 or Pong, or an id of Gymnasium's")
     sub.add_argument("--preset", help="begin from a preset's settings")
     sub.add_argument("--load", metavar="PATH", help="go on with a checkpoint, for --steps further steps")
-    sub.add_argument("--steps", type=whole_number, default=50_000, help="steps to take, also as 1e6 (default 50000)")
+    sub.add_argument("--steps", type=whole_number, help="steps to take, also as 1e6 (default: the preset's, or 50000)")
     sub.add_argument("--eval-freq", type=whole_number, default=0, help="steps between two evaluations (default: none)")
     sub.add_argument("--num-envs", type=int, default=None, help="environments stepped together")
     sub.add_argument("--seed", type=int, default=None)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the class, such as paceline.DQN")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end, and after Ctrl-C")
+    sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
+    sub.add_argument("--no-video", action="store_true", help="film no episode")
 
     sub = command("evaluate", _evaluate, "play episodes with a checkpoint's network")
     sub.add_argument("path")
-    sub.add_argument("env", help="a built-in environment, such as CartPole-v1, or an id of Gymnasium's")
+    sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1, or an id of Gymnasium's")
     sub.add_argument("--json", action="store_true", help="print an object of JSON, with the return of every episode")
     sub.add_argument("--episodes", type=int, default=100)
     sub.add_argument("--epsilon", type=float, default=0.0)
@@ -91,6 +103,14 @@ def whole_number(text: str) -> int:
     if not float(text).is_integer():
         raise ValueError(text)
     return int(float(text))
+
+
+def environment(text: str) -> str:
+    """The name of an environment; that of one of the library's also in lower case, "pong" and "space_invaders"."""
+    from .envs import registration
+
+    plain = text.replace("_", "").lower()
+    return next((name for name in (*registration.CLASSIC, *registration.ATARI) if name.lower() == plain), text)
 
 
 def _envs(args: argparse.Namespace) -> None:
@@ -141,24 +161,45 @@ def _methods(args: argparse.Namespace) -> None:
 
 
 def _presets(args: argparse.Namespace) -> None:
-    config = Config(args.method)
-    for preset in config.presets():
-        print(f"{preset.name:<14} {preset.doc}" + ("" if preset.envs is None else f": {', '.join(preset.envs)}"))
-    config.close()
+    for method in [args.method] if args.method else methods():
+        for preset in _presets_of(method):
+            before = "" if args.method else f"{method:<6} "
+            envs = "" if preset.envs is None else f": {', '.join(preset.envs)}"
+            print(f"{before}{preset.name:<14} {preset.doc}{envs}" + (f" ({preset.steps:,} steps)" if preset.steps else ""))
+
+
+def _presets_of(method: str) -> list[Preset]:
+    config = Config(method)
+    try:
+        return config.presets()
+    finally:
+        config.close()
 
 
 def _options(args: argparse.Namespace) -> None:
-    for setting in describe(args.method):
+    for setting in describe(args.method or "dqn"):
         print(f"{setting.name} ({setting.type}, default {setting.default or 'empty'})\n    {setting.doc}")
 
 
 def _preset(args: argparse.Namespace) -> None:
-    config = Config(args.method)
+    config = Config(args.method or _method_of(args.preset, "preset"))
     config.preset(args.preset, args.env)
     for setting in config.describe():
         value = config.get(setting.name)
         print(f"{setting.name:<24} {value:<16} {'' if value == setting.default else '(set)'}".rstrip())
     config.close()
+
+
+def _method_of(preset: str, argument: str) -> str:
+    """The method that has a preset; DQN where it is among several."""
+    presets = {method: [each.name for each in _presets_of(method)] for method in methods()}
+    having = [method for method, names in presets.items() if preset in names]
+    if not having:
+        known = sorted({name for names in presets.values() for name in names})
+        raise PacelineError(f"{argument} {preset}: must be {' or '.join(', '.join(known).rsplit(', ', 1))}")
+    if len(having) > 1 and "dqn" not in having:
+        raise PacelineError(f"{argument} {preset}: {' and '.join(having)} have it, --method must say which")
+    return "dqn" if "dqn" in having else having[0]
 
 
 def _keywords(items: list[str]) -> dict[str, Any]:
@@ -183,18 +224,24 @@ def _known(keywords: Mapping[str, Any], known: list[str], what: str) -> None:
             raise PacelineError(f"--set {name}: not a keyword of {what}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
-def _train(args: argparse.Namespace) -> None:
-    model_class = _classes().get(args.method)
+def _train(args: argparse.Namespace) -> int:
+    if args.load and args.preset:
+        raise PacelineError(f"--preset {args.preset}: must be left out with --load, whose file has all settings")
+    method = args.method or _method_to_train(args)
+    model_class = _classes().get(method)
     if model_class is None:
-        raise PacelineError(f"--method {args.method}: must be {' or '.join(', '.join(_classes()).rsplit(', ', 1))}")
+        raise PacelineError(f"--method {method}: must be {' or '.join(', '.join(_classes()).rsplit(', ', 1))}")
     keywords = _keywords(args.set)
     if args.seed is not None:
         keywords["seed"] = args.seed
     _known(keywords, model_class.keywords(), f"paceline.{model_class.__name__}")
     if args.num_envs is not None:
         keywords["num_envs"] = args.num_envs
-    if args.load and args.preset:
-        raise PacelineError(f"--preset {args.preset}: must be left out with --load, whose file has all settings")
+    path = os.path.splitext(args.save)[0] if args.save else f"{args.env.replace('/', '_')}_{method}"
+    curve, video = f"{path}_curve.png", f"{path}_agent.gif"
+    for option, file in (("--save", args.save), ("curve", None if args.no_plot else curve), ("video", None if args.no_video else video)):
+        if file:
+            check_writing(file, option)
     new: Any = model_class  # each method has keywords of its own
     if args.load:
         made = new.load(args.load, env=args.env, **keywords)
@@ -202,18 +249,83 @@ def _train(args: argparse.Namespace) -> None:
         made = new.from_preset(args.preset, args.env, **keywords)
     else:
         made = new(env=args.env, **{"policy": "auto", **keywords})
+    steps = args.steps
+    if steps is None:
+        steps = next((preset.steps for preset in _presets_of(method) if preset.name == args.preset), 0) or 50_000
+    wanted = [package for package, no in (("matplotlib", args.no_plot), ("PIL", args.no_video)) if not no]
+    if not all(map(importlib.util.find_spec, wanted)):
+        print("curve and video: left out unless pip install 'paceline[plot]' has brought matplotlib and Pillow by then", file=sys.stderr)
+    interrupted = False
     with made as model:
         eval_env = args.env if args.eval_freq and model.env_name is None else None
         try:
             model.learn(
-                args.steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq, eval_env=eval_env,
-                reset_num_timesteps=not args.load,
-            )  # fmt: skip
+                steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq, eval_env=eval_env, reset_num_timesteps=not args.load
+            )
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             if args.save:
                 model.save(args.save)
         for step, result in model.evaluations:
             print(f"{step:>10,} steps: mean return {result.mean_return:.2f} (min {result.min_return:.2f}, max {result.max_return:.2f})")
+        if not args.no_plot:
+            _show("curve", curve, lambda: _draw(model, curve))
+        if not args.no_video:
+            _show("video", video, lambda: _film(model, args.env, video))
+    return 130 if interrupted else 0
+
+
+def _method_to_train(args: argparse.Namespace) -> str:
+    """The method that is not named: the file's, or the preset's."""
+    from .compat import _sb3_file
+
+    if args.preset:
+        return _method_of(args.preset, "--preset")
+    if args.load:
+        with reading(args.load) as name:
+            if not _sb3_file.is_one(name):
+                config = Config.load(name)
+                try:
+                    return config.method
+                finally:
+                    config.close()
+    return "dqn"
+
+
+def _show(what: str, path: str, make: Callable[[], str]) -> None:
+    """Makes a file that is not worth failing for, whatever fails, and prints its path and what is to be said of it."""
+    try:
+        print(f"{what}: {path} ({make()})", flush=True)
+    except Exception as err:
+        kind = "" if isinstance(err, PacelineError) else f"{type(err).__name__}: "
+        print(f"{what}: left out: {kind}{err}", file=sys.stderr)
+
+
+def _draw(model: Trainer, path: str) -> str:
+    from . import plots
+
+    curve = model.learning_curve
+    plots.save_curves(path, curve)
+    latest = "no episode ended" if math.isnan(curve.returns[-1]) else f"mean return of the latest 100 episodes {curve.returns[-1]:.2f}"
+    seconds = curve.seconds[-1]
+    took = f"{seconds:.1f} seconds" if seconds < 60 else f"{seconds / 60:.1f} minutes"
+    return f"{latest}, {curve.steps[-1] - curve.steps[0]:,} steps in {took}"
+
+
+def _film(model: Trainer, id: str, path: str) -> str:
+    import gymnasium
+
+    from . import videos
+
+    env = None if model.env_name is not None else gymnasium.make(id, render_mode="rgb_array")
+    try:
+        recording = videos.record(model, env)
+    finally:
+        if env is not None:
+            env.close()
+    videos.save_gif(path, recording)
+    return f"an episode of {recording.steps:,} steps, return {recording.total_return:g}"
 
 
 def _evaluate(args: argparse.Namespace) -> None:

@@ -45,11 +45,15 @@ class Setting(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """One documented table of settings; envs: the environments that it exists for, None for any."""
+    """One documented table of settings.
+
+    envs: the environments that it exists for, None for any. steps: how many a run is meant to take, 0 for any number.
+    """
 
     name: str
     doc: str
     envs: list[str] | None
+    steps: int
 
 
 def methods() -> list[str]:

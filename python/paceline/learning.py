@@ -110,6 +110,9 @@ class Loop:
         self.progress: ProgressLine | None = None
         if self.progress_bar:
             self.progress = ProgressLine(self.end, label(self.model.env), lambda: self.model.stats)
+        self.curve = self.model.learning_curve
+        self.curve.resume()
+        self._point(last=True)
         self.started = (time.monotonic(), self.stats.num_timesteps)
         self.first = self.logged = self._countable()
         self.in_rollout = False
@@ -141,6 +144,7 @@ class Loop:
             self.native.stop()
             raise
         finally:
+            self._point(last=True)
             if self.progress is not None:
                 self.progress.close()
         if callback is not None:
@@ -212,11 +216,15 @@ class Loop:
             self.native.settle(self._waiting)
             self._evaluate()
         self.native.warn(stacklevel=4)  # the line that called learn
+        self._point()
         if self.progress is not None:
             self.progress.update()
         if self.log_interval and self._countable() - self.logged >= self.log_interval:
             self.logged = self._countable()
             self.log()
+
+    def _point(self, last: bool = False) -> None:
+        self.curve.add(int(self.stats.num_timesteps), self.stats.mean_return, last=last)
 
     def _evaluate(self) -> None:
         model, step = self.model, int(self.stats.num_timesteps)
@@ -225,6 +233,7 @@ class Loop:
         seed = (model.seed * 1_000_003 + len(model.evaluations)) % 2**63
         result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=seed, policy=policy)
         model.evaluations.append((step, result))
+        self.curve.add_evaluation(step, result.mean_return)
         model.logger.record("eval/mean_reward", result.mean_return)
         model.logger.record("eval/mean_ep_length", result.mean_length)
         model.logger.record("time/total_timesteps", step, exclude="tensorboard")

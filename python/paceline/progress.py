@@ -3,52 +3,94 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-RATE_SECONDS = 5.0
+RATE_SECONDS = 10.0
+
+
+class Rate:
+    """How fast a count grows, per second, over the last ten seconds.
+
+    It is the slope of the line through all samples of that time, and not the difference of two: methods take their
+    steps and updates in bursts, and how many bursts ten seconds have depends on where they begin.
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque()
+
+    def add(self, seconds: float, count: float) -> None:
+        """The count at a time, which is later than those before."""
+        self._samples.append((seconds, count))
+        while len(self._samples) > 2 and self._samples[0][0] < seconds - RATE_SECONDS:
+            self._samples.popleft()
+
+    def per_second(self) -> float:
+        """Of the last two samples where they are further apart than that; NaN until there are two."""
+        n = len(self._samples)
+        mean_time = sum(seconds for seconds, _ in self._samples) / max(n, 1)
+        squares = sum((seconds - mean_time) ** 2 for seconds, _ in self._samples)
+        if squares <= 0:
+            return math.nan
+        return sum((seconds - mean_time) * count for seconds, count in self._samples) / squares
 
 
 class ProgressLine:
-    """Steps, steps/s (of the last few seconds), return, and epsilon and loss where the method has them.
+    """Steps, steps/s and updates/s (of the last ten seconds), the mean return of the latest episodes, the time that
+    has passed and that is left, and epsilon and loss where the method has them.
 
     On a terminal the line is rewritten in place ten times a second; elsewhere a
-    new one is written every five seconds.
+    new one is written every ten seconds.
     """
 
-    def __init__(self, total: int, label: str, stats: Callable[[], Mapping[str, float]]) -> None:
+    def __init__(
+        self, total: int, label: str, stats: Callable[[], Mapping[str, float]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """stats: a model's, as they are now."""
-        self.total, self.label, self._stats = total, label, stats
+        self.total, self.label, self._stats, self._clock = total, label, stats, clock
         self._out = sys.stderr
         self._live = self._out.isatty()
-        self._period = 0.1 if self._live else 5.0
-        self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), int(stats()["num_timesteps"]))])
-        self._next = self._recent[0][0] + self._period
+        self._period = 0.1 if self._live else RATE_SECONDS
+        self._began = self._sampled = self._wrote = clock()
+        self._steps, self._updates = Rate(), Rate()
+        self._sample(self._began, stats())
         self._written = -1
         self._width = 0
 
     def update(self) -> None:
         """Writes the line if it is time to."""
-        if time.monotonic() >= self._next:
-            self._write(self._stats())
+        now = self._clock()
+        if now < self._sampled + 0.1:
+            return
+        stats = self._stats()
+        self._sample(now, stats)
+        if now >= self._wrote + self._period:
+            self._write(now, stats)
 
-    def _write(self, stats: Mapping[str, float]) -> None:
-        now, steps = time.monotonic(), int(stats["num_timesteps"])
-        self._next, self._written = now + self._period, steps
-        recent = self._recent
-        while len(recent) > 1 and now - recent[1][0] > RATE_SECONDS:
-            recent.popleft()
-        rate = (steps - recent[0][1]) / max(now - recent[0][0], 1e-9)
-        recent.append((now, steps))
+    def _sample(self, now: float, stats: Mapping[str, float]) -> None:
+        self._sampled = now
+        self._steps.add(now, stats["num_timesteps"])
+        self._updates.add(now, stats["updates"])
+
+    def _write(self, now: float, stats: Mapping[str, float]) -> None:
+        steps, rate = int(stats["num_timesteps"]), self._steps.per_second()
+        self._wrote, self._written = now, steps
+        passed = _time(now - self._began)
+        if steps < self.total and rate > 0:
+            passed += f", {_time((self.total - steps) / rate)} left"
         text = (
-            f"{self.label:<12} {steps:>9,} / {self.total:,} steps  {rate:>7,.0f} steps/s  return {_number(stats['mean_return'], '8.2f'):>8}"
+            f"{self.label:<12} {steps:>9,} / {self.total:,} steps  {_number(rate, ',.0f'):>7} steps/s  "
+            f"{_number(self._updates.per_second(), ',.0f'):>5} updates/s  return {_number(stats['mean_return'], '.2f'):>7}  {passed}"
         )
         for name, form in (("epsilon", ".3f"), ("loss", ".5f")):
             if name in stats:
                 text += f"  {name} {_number(stats[name], form)}"
         if self._live:
+            # A line that is wider than the terminal could not be rewritten.
+            text = text[: shutil.get_terminal_size().columns - 1]
             self._out.write("\r" + text.ljust(self._width))
             self._width = len(text)
         else:
@@ -57,12 +99,20 @@ class ProgressLine:
 
     def close(self) -> None:
         """Writes the line a last time, where steps have been taken since, and ends it."""
-        stats = self._stats()
+        now, stats = self._clock(), self._stats()
         if stats["num_timesteps"] != self._written:
-            self._write(stats)
+            self._sample(now, stats)
+            self._write(now, stats)
         if self._live:
             self._out.write("\n")
             self._out.flush()
+
+
+def _time(seconds: float) -> str:
+    """1:02:03, or 2:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _number(value: float, form: str) -> str:

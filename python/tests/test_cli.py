@@ -105,3 +105,120 @@ def test_training_goes_on_from_a_file(process, tmp_path):
         ("--load", "nowhere"): "nowhere: no such file",
     }.items():
         assert says in process(call, "train", "CartPole-v1", *arguments, check=False).stderr
+
+
+CALL = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
+TINY = ("--steps", 600, "--seed", 1, "--set", "learning_starts=100")
+
+
+def test_training_ends_with_a_curve_and_a_video(process, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("matplotlib")
+    done = process(CALL, "train", "cartpole-v1", *TINY, "--save", "new/model.zip", "--eval-freq", 300)
+    assert re.search(r"^curve: new/model_curve.png \(mean return of the latest 100 episodes \d+\.\d+, 600 steps in ", done.stdout, re.M)
+    assert re.search(r"^video: new/model_agent.gif \(an episode of (\d+) steps, return \1\)", done.stdout, re.M)
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"model.zip", "model_curve.png", "model_agent.gif"}
+    with image.open(tmp_path / "new/model_curve.png") as curve, image.open(tmp_path / "new/model_agent.gif") as video:
+        assert curve.format == "PNG" and video.format == "GIF" and video.n_frames > 2 and video.size == (600, 400)
+    process(CALL, "train", "Catch-v0", "--method", "ppo", "--preset", "tuned", "--steps", 64)
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "Catch-v0_ppo_curve.png", "Catch-v0_ppo_agent.gif"}
+
+
+def test_training_without_a_curve_and_a_video(process, tmp_path):
+    done = process(CALL, "train", "CartPole-v1", *TINY, "--no-plot", "--no-video")
+    assert not list(tmp_path.iterdir()) and "curve" not in done.stdout + done.stderr
+
+
+def test_what_is_trained_is_kept_without_matplotlib_and_pillow(process, tmp_path):
+    without = "import sys; sys.modules['matplotlib'] = sys.modules['PIL'] = None\n"
+    done = process(without + CALL, "train", "CartPole-v1", *TINY, "--save", "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.zip"]
+    lines = [line for line in done.stderr.splitlines() if "steps/s" not in line]
+    assert lines == [
+        "curve and video: left out unless pip install 'paceline[plot]' has brought matplotlib and Pillow by then",
+        "curve: left out: plots: needs the package matplotlib (pip install 'paceline[plot]')",
+        "video: left out: videos: needs the package Pillow (pip install 'paceline[plot]')",
+    ]
+
+
+def test_an_environment_without_images(process, tmp_path):
+    pytest.importorskip("matplotlib")
+    bare = "import gymnasium, envs; gymnasium.register('Bare-v0', entry_point=envs.Counter)\n"
+    done = process(bare + CALL, "train", "Bare-v0", *TINY, options=("-W", "ignore"))
+    assert "video: left out: TypeError: " in done.stderr and "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["Bare-v0_dqn_curve.png"]
+
+
+def test_paths_are_refused_before_training(process, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "CartPole-v1_dqn_curve.png").mkdir()
+    for arguments, says in {
+        ("--save", "folder"): None,  # folder.zip is another name
+        ("--save", "folder/"): "--save folder/: a folder, must be a file",
+        ("--save", "file/model"): f"--save file/model: {tmp_path}/file must be a folder, and is a file",
+        (): "curve CartPole-v1_dqn_curve.png: a folder, must be a file",
+    }.items():
+        done = process(CALL, "train", "CartPole-v1", *TINY, *arguments, check=False)
+        assert done.returncode == (says is not None)
+        if says is not None:
+            assert done.stderr == f"paceline: {says}\n"
+
+
+def test_ctrl_c_ends_training_and_keeps_what_there_is(process, tmp_path):
+    done = process(
+        "import signal, threading; threading.Timer(3, lambda: signal.raise_signal(signal.SIGINT)).start()\n" + CALL,
+        "train", "CartPole-v1", "--steps", 1e9, "--save", "model", "--no-video", check=False,
+    )  # fmt: skip
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+    assert (tmp_path / "model.zip").exists()
+    assert "curve" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "preset, method, says",
+    [
+        ("fast", "ppo", "preset fast"),
+        ("pqn", "pqn", ""),
+        ("mnih2015", "dqn", ""),
+        ("tuned", "dqn", ""),
+        ("stooke_abbeel", None, "preset stooke_abbeel: a2c and ppo have it, --method must say which"),
+        ("fats", None, "preset fats: must be cleanrl, cule, fast, fastdqn, mnih2015, pqn, pqn_cleanrl, sb3, stooke_abbeel or tuned"),
+    ],
+)
+def test_a_preset_says_which_method(process, preset, method, says):
+    done = process(CALL, "preset", preset, "catch-v0", check=False)
+    if method is None:
+        assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
+    else:
+        assert done.stdout == process(CALL, "preset", preset, "Catch-v0", "--method", method).stdout
+
+
+def test_presets_of_all_methods(process):
+    listed = process(CALL, "presets").stdout
+    assert re.search(r"^dqn +mnih2015 +the settings of the Nature paper$", listed, re.M)
+    assert re.search(r"^ppo +fast +.*\(1,600,000 steps\)$", listed, re.M)
+
+
+def test_the_fastest_way_to_18(process, tmp_path):
+    """Its name as one types it, the method that has the preset, and the preset's number of steps."""
+    stopped = """
+import sys
+from paceline import PPO
+from paceline.cli import main
+def learn(self, total, **keywords):
+    print(type(self).__name__, self.env_name, total, self.setting("precision"))
+    raise KeyboardInterrupt
+PPO.learn = learn
+sys.exit(main(sys.argv[1:]))
+"""
+    done = process(stopped, "train", "pong", "--preset", "fast", "--no-plot", "--no-video", check=False)
+    if "ROM" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.stdout == "PPO Pong 1600000 bf16\n" and done.returncode == 130
+
+
+def test_a_file_says_which_method(process):
+    process(CALL, "train", "CartPole-v1", "--method", "a2c", "--steps", 80, "--save", "model", "--no-plot", "--no-video")
+    done = process(CALL, "train", "CartPole-v1", "--load", "model", "--steps", 80, "--no-plot", "--no-video")
+    assert "160 / 160 steps" in done.stderr

@@ -4,7 +4,7 @@ import pytest
 
 import paceline
 
-HEAVY = {"numpy", "gymnasium", "ctypes", "paceline._lib", "paceline._ffi", "paceline.vec", "paceline.envs.vec"}
+HEAVY = {"numpy", "gymnasium", "matplotlib", "PIL", "ctypes", "paceline._lib", "paceline._ffi", "paceline.vec", "paceline.envs.vec"}
 
 
 def milliseconds(process, code, runs=6):

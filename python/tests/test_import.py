@@ -25,6 +25,7 @@ PUBLIC = {
     "compat.envpool": "EnvPool EnvSpec list_all_envs make make_dm make_gym make_gymnasium make_spec",
     "compat.sb3": "VecEnv",
     "config": "Config Setting describe encode_options methods",
+    "curve": "LearningCurve",
     "dqn": "DQN Hashes settings",
     "envpool": "EnvPool EnvSpec list_all_envs make make_dm make_gym make_gymnasium make_spec",
     "envs": "",
@@ -39,6 +40,7 @@ PUBLIC = {
     "learning": "Loop",
     "logger": "Logger make_logger",
     "parameters": "Parameters",
+    "plots": "save_curves",
     "policy": "Evaluation Policy",
     "ppo": "Hashes PPO settings",
     "pqn": "Hashes PQN settings",
@@ -51,6 +53,7 @@ PUBLIC = {
     "vec": "VecEnv library_name load_env make_vec names",
     "vec_env": "VecEnv",
     "vector": "Rows Source adapt built_in",
+    "videos": "Recording record save_gif",
     "workers": "WorkerVecEnv make",
 }
 
@@ -123,7 +126,7 @@ def test_public_names():
     assert set(names.split()) == set(paceline.__all__)
     for name in paceline.__all__:
         assert getattr(paceline, name)
-    for name in ("bench", "callbacks", "envpool", "errors", "schedules", "single", "workers"):
+    for name in ("bench", "callbacks", "envpool", "errors", "plots", "schedules", "single", "videos", "workers"):
         assert getattr(paceline, name).__name__ == f"paceline.{name}"
     assert paceline.make_vec is importlib.import_module("paceline.vec").make_vec
     assert paceline.single.Env is importlib.import_module("paceline.envs.single").Env

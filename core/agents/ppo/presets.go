@@ -147,7 +147,7 @@ var presets = []settings.Preset{
 		}
 		return cleanRL, nil
 	}},
-	{Name: "fast", Doc: "Atari games in the least time that we know, over 1 to 2.5 million steps", Rows: settings.Fixed(fast...)},
+	{Name: "fast", Doc: "Atari games in the least time that we know", Rows: settings.Fixed(fast...), Steps: 1_600_000},
 	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: func(envID string) ([]settings.Row, error) {
 		if atari(envID) {
 			return append(slices.Clone(stookeAbbeel), settings.Row{"env_options", `{"recipe": "stooke_abbeel"}`}), nil

@@ -1,0 +1,27 @@
+"""What `make demo` runs."""
+
+from pathlib import Path
+
+import pytest
+
+import paceline
+
+DEMO = Path(__file__).resolve().parents[2] / "examples" / "python" / "demo.py"
+
+
+def test_quick(process, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("matplotlib")
+    if not DEMO.is_file():
+        pytest.skip("no checkout around the tests")
+    done = process(f"import runpy, sys; runpy.run_path({str(DEMO)!r}, run_name='__main__')", "--quick", "--output", "made", timeout=100)
+    try:
+        paceline.make("Pong").close()
+        learnt = 3
+    except paceline.PacelineError:
+        learnt = 2
+        assert "left out: " in done.stdout
+    assert "made/demo.png\nmade/demo.gif\n" in done.stdout
+    with image.open(tmp_path / "made/demo.png") as curves, image.open(tmp_path / "made/demo.gif") as video:
+        assert curves.width > 450 * learnt and video.n_frames > 100
+        assert video.size == (8 + 308 + 176 + 168 * (learnt - 2), 238)
