@@ -14,7 +14,7 @@ CC=${CC:-cc} GO=${GO:-go}
 mkdir -p "$1" && build=$(cd "$1" && pwd) || exit 1
 T=$2 && shift 2
 only=$*
-export TMPDIR="$build/tmp"
+export TMPDIR="$build/.tmp" # which "go list ./..." does not look into
 mkdir -p "$TMPDIR"
 C="-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -I$root/include -I$here"
 failed=0
