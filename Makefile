@@ -60,7 +60,7 @@ $(VENV)/.torch: $(VENV)/.made
 # ------------------------------------------------------------ to look at
 
 # What comes from elsewhere is installed while the compilers work.
-demo: ## train on CartPole, Catch and Atari Pong, draw the curves, film the agents (4 minutes, of which 2 to build)
+demo: ## train on CartPole, Catch and Atari Pong, with curves and a GIF of the agents (4 minutes, of which 2 to build)
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.wheel $(VENV)/.plot
 	@$(MAKE) --no-print-directory $(VENV)/.package
 	@$(PY) examples/python/demo.py --output build

@@ -34,7 +34,7 @@ def learn(model: PPO, steps: int, seconds: float) -> None:
 
 
 def task(env: str, preset: str, steps: int, seconds: float, shown: int, says: str) -> tuple[LearningCurve, videos.Recording]:
-    """Learns for so many steps or seconds, whichever is over first; shown: steps that are filmed."""
+    """Learns for so many steps or seconds, whichever is over first; shown: steps of the video."""
     title(f"{env}: {says}")
     with PPO.from_preset(preset, env, seed=1) as model:
         learn(model, steps, seconds)

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     command("envs", _envs, "list the built-in environments")
     sub = by_method(command("train", _train, "train on a built-in environment, or one of Gymnasium's"), of_preset)
     sub.description = (
-        "Trains, and at the end draws the learning curve and films the agent in an episode: PATH_curve.png and PATH_agent.gif beside "
+        "Trains, and at the end draws the learning curve and records a video of an episode: PATH_curve.png and PATH_agent.gif beside "
         "the file of --save, or ENV_METHOD_curve.png and ENV_METHOD_agent.gif here. Ctrl-C ends the training early."
     )
     sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1 or Pong, or an id of Gymnasium's")
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the class, such as paceline.DQN")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end, and after Ctrl-C")
     sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
-    sub.add_argument("--no-video", action="store_true", help="film no episode")
+    sub.add_argument("--no-video", action="store_true", help="record no video")
 
     sub = command("evaluate", _evaluate, "play episodes with a checkpoint's network")
     sub.add_argument("path")
@@ -272,7 +272,7 @@ def _train(args: argparse.Namespace) -> int:
         if not args.no_plot:
             _show("curve", curve, lambda: _draw(model, curve))
         if not args.no_video:
-            _show("video", video, lambda: _film(model, args.env, video))
+            _show("video", video, lambda: _record(model, args.env, video))
     return 130 if interrupted else 0
 
 
@@ -313,7 +313,7 @@ def _draw(model: Trainer, path: str) -> str:
     return f"{latest}, {curve.steps[-1] - curve.steps[0]:,} steps in {took}"
 
 
-def _film(model: Trainer, id: str, path: str) -> str:
+def _record(model: Trainer, id: str, path: str) -> str:
     import gymnasium
 
     from . import videos
