@@ -312,7 +312,7 @@ func TestPushedAgainstPlainLoops(t *testing.T) {
 		x := newTrial(t, 3, 1, true)
 		x.config.NextStep = nextStep
 		x.Group = must(actor.New(x.config))(t)
-	t.Cleanup(x.Group.Close)
+		t.Cleanup(x.Group.Close)
 		h := &host{vec.NewRows(x.config.Spec.Obs, 3), make([]bool, 3)}
 		check(t, x.Reset())
 		for i, e := range x.walks {
