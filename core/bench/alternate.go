@@ -39,7 +39,7 @@ type AlternateReport struct {
 	Two      []float64 `json:"two_groups"`
 	One      []float64 `json:"one_group"`
 	TwoFree  []float64 `json:"two_groups_both_cores"`
-	WaitOne  []float64 `json:"wait_one_group"` // environments that wait, on two cores
+	WaitOne  []float64 `json:"wait_one_group"` // Catch-v0, whose own step takes little, and a wait, on two cores
 	WaitTwo  []float64 `json:"wait_two_groups"`
 	OfSlower float64   `json:"alternating_of_slower"` // medians of the trials' Two over the slower of Act and Step
 	OneOf    float64   `json:"one_group_of_slower"`
@@ -79,7 +79,11 @@ func newSampling(o *AlternateOptions, envs, groups, act, step, cores int, cost *
 	}
 	closes(device.Close)
 	source, err := vec.New(func(i int) (env.Env, error) {
-		e, err := env.Make(o.Env, nil)
+		id := o.Env
+		if cost.waits {
+			id = "Catch-v0"
+		}
+		e, err := env.Make(id, nil)
 		if err != nil {
 			return nil, err
 		}
