@@ -231,10 +231,17 @@ func BenchmarkNatureForward(b *testing.B) {
 	}
 }
 
-// BenchmarkNatureParts times the kernels of BenchmarkNatureUpdate one by one.
+// BenchmarkNatureParts times the kernels of BenchmarkNatureUpdate one by one, on DQN's
+// minibatch and on PPO's.
 func BenchmarkNatureParts(b *testing.B) {
+	for _, n := range []int{32, 256} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkParts(b, n) })
+	}
+}
+
+func benchmarkParts(b *testing.B, n int) {
 	onEachPath(b, func(b *testing.B, p Precision) {
-		net := newNatureCNN(32, p, nil)
+		net := newNatureCNN(n, p, nil)
 		for i := range net.conv {
 			net.pack(i)
 		}
