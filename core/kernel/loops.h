@@ -24,6 +24,7 @@
 enum { NR = 2 * VW }; /* columns of a tile */
 
 INLINE ptrdiff_t min(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+INLINE ptrdiff_t max(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
 INLINE ptrdiff_t round_up(ptrdiff_t a, ptrdiff_t to) { return (a + to - 1) / to * to; }
 
 /*

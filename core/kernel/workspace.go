@@ -11,6 +11,7 @@ const (
 	chunk     = 16 // CHUNK
 	points    = 16 // of a Winograd tile
 	packBlock = 8  // BLOCK
+	dotRows   = 64 // ROWS
 	convBlock = 8  // PACELINE_CONV_BLOCK
 	normBlock = 8  // PACELINE_NORM_BLOCK
 )
@@ -81,8 +82,8 @@ func (d *Dense) Workspace(n int, t *Team) int { return t.Threads() * d.each(n) }
 
 func (d *Dense) each(n int) int {
 	return max(
-		pieces(n*d.In, 8*d.In),
-		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*maxCols, maxRows*maxCols),
+		pieces(n*d.In, 8*d.In, min(n, dotRows)*8*maxVector),
+		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*4*maxCols, maxRows*maxCols),
 	)
 }
 
