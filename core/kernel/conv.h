@@ -151,10 +151,11 @@ INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t p
   }
 }
 
-/* The points of `rows` tiles as rows of deep_wide floats (or of pairs of rows). */
-INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
-                          const struct paceline_conv *c, const struct shape *s) {
-  for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += s->deep_wide) {
+/* The points of `rows` tiles, as columns [deep_wide/NR][rows][NR] (or pairs of rows). */
+INLINE void input_columns_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images,
+                             ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s) {
+  const ptrdiff_t block = in_units(rows) * NR;
+  for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += NR) {
     const void *tile = tile_at(bytes, images, t, c, s);
     const void *next = t + 1 < rows ? tile_at(bytes, images, t + 1, c, s) : NULL;
     for (ptrdiff_t a = 0; a < c->stride; a++)
@@ -163,8 +164,18 @@ INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t po
         vec d[4], e[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
         input_points(i, bytes, d, tile, at, s->run, c->stride * s->line, some);
         if (PER_UNIT == 2 && next) input_points(i, bytes, e, next, at, s->run, c->stride * s->line, some);
-        UNROLL
-        for (int j = 0; j < 4; j++) put(dst + j * point + a * s->run + x, v_unit(d[j], e[j]), some);
+        const ptrdiff_t column = a * s->run + x, within = column % NR;
+        float *to = dst + column / NR * block + within;
+        if (within + some <= NR) {
+          UNROLL
+          for (int j = 0; j < 4; j++) put(to + j * point, v_unit(d[j], e[j]), some);
+          continue;
+        }
+        for (int j = 0; j < 4; j++) { /* some are the next block's */
+          float u[VW];
+          v_store(u, v_unit(d[j], e[j]));
+          for (ptrdiff_t k = 0; k < some; k++) to[j * point + k + (within + k < NR ? 0 : block - NR)] = u[k];
+        }
       }
   }
 }
@@ -187,9 +198,9 @@ static TARGET void input_panel(int i, int bytes, float *dst, ptrdiff_t point, co
   WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, images, t, m, c, s)
 }
 
-static TARGET void input_rows(int i, int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
-                              const struct paceline_conv *c, const struct shape *s){
-    WITH_CONSTANTS(input_rows_of, i, bytes, dst, point, images, rows, c, s)}
+static TARGET void input_columns(int i, int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
+                                 const struct paceline_conv *c, const struct shape *s){
+    WITH_CONSTANTS(input_columns_of, i, bytes, dst, point, images, rows, c, s)}
 
 /* ---------------------------------------------------------------- weights */
 

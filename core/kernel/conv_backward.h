@@ -65,10 +65,13 @@ INLINE const float *gradient_tile(const int m, const struct gradients *g, ptrdif
   return g->images + t / g->tiles * g->image + t % g->tiles / g->tiles_w * m * g->line + t % g->tiles_w * m * g->out_c;
 }
 
-/* Points of `rows` tiles as rows of out_c floats (or of pairs of rows). */
-INLINE void gradient_rows_of(const int i, const int m, float *dst, ptrdiff_t point, const struct gradients *g,
-                             ptrdiff_t rows) {
-  for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += g->out_c)
+/* Floats from one of gradient_rows' to the next: no two of 64 rows fall into one set of the first-level cache. */
+INLINE ptrdiff_t row_step(const struct paceline_conv *c) { return 16 * ((c->out_c + 15) / 16 | 1); }
+
+/* Points of `rows` tiles as rows, `step` apart (or pairs of rows). */
+INLINE void gradient_rows_of(const int i, const int m, float *dst, ptrdiff_t step, ptrdiff_t point,
+                             const struct gradients *g, ptrdiff_t rows) {
+  for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += step)
     for (ptrdiff_t o = 0; o < g->out_c; o += VW) {
       ptrdiff_t some = min(VW, g->out_c - o);
       vec e[4], f[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
@@ -106,9 +109,9 @@ INLINE void gradient_panel_of(const int i, const int m, float *dst, ptrdiff_t po
     case 7: f(3, 3, __VA_ARGS__); break; \
   }
 
-static TARGET void gradient_rows(int i, ptrdiff_t m, float *dst, ptrdiff_t point, const struct gradients *g,
-                                 ptrdiff_t rows) {
-  WITH_POINT(gradient_rows_of, i, m, dst, point, g, rows)
+static TARGET void gradient_rows(int i, ptrdiff_t m, float *dst, ptrdiff_t step, ptrdiff_t point,
+                                 const struct gradients *g, ptrdiff_t rows) {
+  WITH_POINT(gradient_rows_of, i, m, dst, step, point, g, rows)
 }
 
 static TARGET void gradient_panel(int i, ptrdiff_t m, float *dst, ptrdiff_t point, const struct gradients *g,
@@ -180,12 +183,12 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
   const struct shape s = shape_of(c);
   const ptrdiff_t out_c = c->out_c, outputs = c->out_h * c->out_w * out_c;
   const ptrdiff_t group = min(n, backward_group(&s)), most = group * s.tiles;
-  const ptrdiff_t deep = round_up(s.out_units, CHUNK), pixels = c->in_h * c->in_w;
+  const ptrdiff_t deep = round_up(s.out_units, CHUNK), step = row_step(c), pixels = c->in_h * c->in_w;
   ws = aligned(ws);
   float *sum = take(&ws, 16 * out_c * s.deep_wide); /* the weights' points */
   float *buffer = take(&ws, group * s.image);
   float *points = take(&ws, 4 * most * s.deep_wide); /* the inputs', then their gradients' */
-  float *rows = take(&ws, 4 * most * out_c);
+  float *rows = take(&ws, 4 * most * step);
   float *panel = take(&ws, 4 * most * deep);
   float *back = take(&ws, group * s.image);
   float *kernel = take(&ws, c->kernel * c->kernel * c->in_c);
@@ -206,10 +209,10 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
     float *dst = dx && s.in_place ? dx + first * s.image : back;
     if (dx) memset(dst, 0, (size_t)(some * s.image) * sizeof *dst);
     for (int i = 0; i < 4; i++) {
-      input_rows(i, x8 != NULL, points, point, images, tiles, c, &s);
-      gradient_rows(i, s.m, rows, tiles * out_c, &g, tiles);
+      input_columns(i, x8 != NULL, points, point, images, tiles, c, &s);
+      gradient_rows(i, s.m, rows, step, tiles * step, &g, tiles);
       for (int j = 0; j < 4; j++)
-        multiply_columns(out_c, s.deep_wide, units, rows + j * tiles * out_c, out_c, points + j * point,
+        multiply_columns(out_c, s.deep_wide, units, rows + j * tiles * step, step, points + j * point,
                          sum + (4 * i + j) * out_c * s.deep_wide, first > 0);
       if (!dx) continue;
       for (ptrdiff_t q = 0; q < panels(tiles); q++) {

@@ -258,7 +258,7 @@ static TARGET void dense_backward(float *dw, float *db, float *dx, const float *
       for (ptrdiff_t j = first; j < min(in, first + most); j += NR) {
         const ptrdiff_t cols = min(NR, in - j);
         INTO(dw + o * all + j, all, cols, m,
-             columns_tiles[m - 1](units, rows + units * o, m, xs + j * units, NR, to, ldt, 0));
+             columns_tiles[m - 1](units, rows + units * o, m, xs + j * units, to, ldt, 0));
       }
     }
   for (ptrdiff_t first = 0; dx && first < in; first += COLUMNS) {
@@ -269,7 +269,7 @@ static TARGET void dense_backward(float *dw, float *db, float *dx, const float *
       for (ptrdiff_t j = first; j < end; j += NR) {
         const ptrdiff_t cols = min(NR, end - j);
         INTO(dx + i * all + j, all, cols, m,
-             panel_tiles[m - 1](out_units, panel + i * deep, b + (j - first) * out_units, NR, to, ldt));
+             panel_tiles[m - 1](out_units, panel + i * deep, b + (j - first) * out_units, to, ldt));
       }
     }
   }

@@ -53,7 +53,7 @@ func (c *Conv) each() int {
 	return max(
 		pieces(c.patch()*wide, points*packBlock*maxCols, points*maxVector*maxCols),
 		pieces(wide, ahead*s.image, 4*ahead*s.tiles*roundUp(s.deep, chunk), points*ahead*s.tiles*wide, c.OutLen()),
-		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*c.OutC,
+		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*rowStep(c.OutC),
 			4*back*s.tiles*roundUp(c.OutC, chunk), back*s.image, c.patch(), 2*c.OutLen(), back*s.gradient),
 	)
 }
@@ -94,5 +94,8 @@ func pieces(lengths ...int) int {
 	}
 	return total
 }
+
+// rowStep is row_step in conv_backward.h.
+func rowStep(outC int) int { return 16 * ((outC+15)/16 | 1) }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
