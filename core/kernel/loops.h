@@ -50,6 +50,17 @@ INLINE void put(float *p, vec a, ptrdiff_t some) {
 }
 
 /*
+ * Calls f(at, some, ...) for the vectors of n floats. `some` is VW, a constant, but
+ * at the end: get and put of whole vectors have no branch then.
+ */
+#define FOR_VECTORS(f, n, ...)                                           \
+  do {                                                                   \
+    ptrdiff_t vector = 0;                                                \
+    for (; vector + VW <= (n); vector += VW) f(vector, VW, __VA_ARGS__); \
+    if (vector < (n)) f(vector, (n) - vector, __VA_ARGS__);              \
+  } while (0)
+
+/*
  * Operands of a product travel in units of 32 bits: one float, or on a path
  * that multiplies bf16 (PER_UNIT 2) a pair that follow each other in k. PLAIN
  * says that a unit is the float itself. A path defines
