@@ -17,9 +17,10 @@ struct span {
 
 /*
  * y[r][o] for a few rows of x and a few outputs, both constants where it is
- * used, as are what w is and whether to ask ahead for that of the next outputs. x is operands; w becomes them on the way where it is
- * not. ldx and ldw count floats. x and w begin where the span does; between two
- * spans, the accumulators are in sums[r][8].
+ * used, as are what w is and whether that of the next outputs is prefetched. x is
+ * operands; w becomes them on the way where it is not. ldx and ldw count floats.
+ * x and w begin where the span does; between two spans the accumulators are in
+ * sums[r][8].
  */
 INLINE void dots(const int rows, const int outs, const enum weights kind, const int ahead, float *y, ptrdiff_t ldy,
                  const float *x, ptrdiff_t ldx, const float *w, ptrdiff_t ldw, const float *b, struct span in, int relu,
@@ -36,7 +37,7 @@ INLINE void dots(const int rows, const int outs, const enum weights kind, const 
     for (int r = 0; r < rows; r++) xv[r] = v_load(x + r * ldx + k / PER_UNIT);
     UNROLL
     for (int o = 0; o < outs; o++) {
-      /* They lie a long way off. */
+      /* The next outputs' lie a long way off. */
       if (ahead && (PLAIN || kind == FLOATS)) __builtin_prefetch(w + (o + 8) * ldw + k, 0, 2);
       if (ahead && !PLAIN && kind == OPERANDS) __builtin_prefetch(w + (o + 8) * ldw + k / PER_UNIT, 0, 2);
       vec wv = kind == FLOATS ? v_row_units(w + o * ldw + k, step) : v_load(w + o * ldw + k / PER_UNIT);
@@ -103,7 +104,7 @@ INLINE void prefetch_part(const float *w, ptrdiff_t ldw, ptrdiff_t n, ptrdiff_t 
 static TARGET void dots_of_rows(float *y, ptrdiff_t ldy, const float *x, ptrdiff_t n, const float *w, int packed,
                                 const float *b, ptrdiff_t in, int relu, float *sums, float *units) {
   const ptrdiff_t ldx = in_units(in);
-  const int floats = !PLAIN && !packed; /* w is */
+  const int floats = !PLAIN && !packed; /* w is not operands yet */
   for (ptrdiff_t k = 0; k < in; k += SPAN) {
     const struct span span = {.n = min(SPAN, in - k), .first = k == 0, .last = k + SPAN >= in};
     const ptrdiff_t per_float = floats ? 1 : PER_UNIT, length = span.n / per_float;
