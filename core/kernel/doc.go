@@ -36,7 +36,7 @@
 //     flushed to zero) on entry and restore the caller's on return, because
 //     threads inherit their mode from the program that hosts the library. The
 //     "go" path computes in whatever mode its thread is in.
-//   - Layer normalisation, the optimisers, SumSquares, Scale, Average, Exp, Log, Tanh
+//   - Layer normalisation, the optimisers, SumSquares, Average, Exp, Log, Tanh
 //     and the losses give the same bits on all paths, denormals aside. Exponentials and logarithms are our
 //     own: those of C libraries differ from version to version.
 //

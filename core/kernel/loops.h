@@ -117,7 +117,6 @@ const struct paceline_kernels KERNELS = {
     .radam = radam,
     .adagrad = adagrad,
     .sum_squares = sum_squares,
-    .scale = scale_by,
     .average = average,
     .add = add_to,
     .exp = exponentials,
