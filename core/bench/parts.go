@@ -315,6 +315,6 @@ func (x *measured) update(m *machinery) error {
 	if err := m.learner.Gradient(m.theta, x.batch, x.gradient, &m.report); err != nil {
 		return err
 	}
-	m.optimizer.ClipGradNorm(x.gradient, 10)
-	return m.optimizer.Apply(m.theta, x.gradient, 1e-4)
+	_, factor := m.optimizer.ClipGradNorm(x.gradient, 10)
+	return m.optimizer.Apply(m.theta, x.gradient, factor, 1e-4)
 }

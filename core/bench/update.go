@@ -168,8 +168,8 @@ func benchUpdate(decode func(any) error) (any, error) {
 				if err != nil {
 					return nil, err
 				}
-				c.optimizer.ClipGradNorm(grad, 10)
-				if err := c.optimizer.Apply(c.theta, grad, 1e-5); err != nil {
+				_, factor := c.optimizer.ClipGradNorm(grad, 10)
+				if err := c.optimizer.Apply(c.theta, grad, factor, 1e-5); err != nil {
 					return nil, err
 				}
 				took = time.Since(began)

@@ -9,7 +9,7 @@
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
 typedef __m256 vec;
-enum { VW = 8, MR = 6, DOT_ROWS = 2 };
+enum { VW = 8, MR = 6, DOT_ROWS = 3 };
 
 INLINE vec v_zero(void) { return _mm256_setzero_ps(); }
 INLINE vec v_set1(float a) { return _mm256_set1_ps(a); }

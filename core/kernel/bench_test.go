@@ -143,7 +143,7 @@ func (net *natureCNN) update() {
 	}
 	net.forward() // online network
 	net.backward()
-	RMSProp(net.team, net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true)
+	RMSProp(net.team, net.theta, net.grad, 1, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true)
 }
 
 // flop is the multiplications and additions of the textbook's formulas for one
@@ -231,10 +231,17 @@ func BenchmarkNatureForward(b *testing.B) {
 	}
 }
 
-// BenchmarkNatureParts times the kernels of BenchmarkNatureUpdate one by one.
+// BenchmarkNatureParts times the kernels of BenchmarkNatureUpdate one by one, on DQN's
+// minibatch and on PPO's.
 func BenchmarkNatureParts(b *testing.B) {
+	for _, n := range []int{32, 256} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkParts(b, n) })
+	}
+}
+
+func benchmarkParts(b *testing.B, n int) {
 	onEachPath(b, func(b *testing.B, p Precision) {
-		net := newNatureCNN(32, p, nil)
+		net := newNatureCNN(n, p, nil)
 		for i := range net.conv {
 			net.pack(i)
 		}
@@ -260,8 +267,8 @@ func BenchmarkNatureParts(b *testing.B) {
 			{"conv3Backward", 2 * net.flop(2), func() { net.convBackward(2) }},
 			{"fc1Backward", 2 * net.flop(3), func() { net.denseBackward(0) }},
 			{"fc2Backward", 2 * net.flop(4), func() { net.denseBackward(1) }},
-			{"RMSProp", 0, func() { RMSProp(net.team, net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true) }},
-			{"Adam", 0, func() { Adam(net.team, net.theta, net.grad, net.avg, net.sq, 2.5e-5, 0.9, 0.999, 1e-5, 3) }},
+			{"RMSProp", 0, func() { RMSProp(net.team, net.theta, net.grad, 1, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true) }},
+			{"Adam", 0, func() { Adam(net.team, net.theta, net.grad, 1, net.avg, net.sq, 2.5e-5, 0.9, 0.999, 1e-5, 3) }},
 			{"SumSquares", 0, func() { SumSquares(net.team, net.grad) }},
 		} {
 			b.Run(part.name, func(b *testing.B) {

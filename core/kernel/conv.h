@@ -135,37 +135,56 @@ INLINE const void *tile_at(const int bytes, const void *images, ptrdiff_t t, con
   return (const char *)images + (t / s->tiles * s->image + h * s->line + w) * (bytes ? 1 : (ptrdiff_t)sizeof(float));
 }
 
+/* Numbers x to x+some-1 of line a of a tile's cells, as operands of its row in a panel. */
+INLINE void input_operands(ptrdiff_t x, ptrdiff_t some, const int i, const int bytes, float *row, ptrdiff_t point,
+                           ptrdiff_t chunk, const void *tile, ptrdiff_t a, const struct paceline_conv *c,
+                           const struct shape *s) {
+  vec d[4];
+  input_points(i, bytes, d, tile, a * s->line + x, s->run, c->stride * s->line, some);
+  UNROLL
+  for (int j = 0; j < 4; j++) put_operands(row + j * point, chunk, a * s->run + x, d[j], some);
+}
+
 /* The points of m tiles as a panel; the next column point lies `point` further. */
 INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t t,
                            ptrdiff_t m, const struct paceline_conv *c, const struct shape *s) {
   for (ptrdiff_t r = 0; r < m; r++) {
     const void *tile = tile_at(bytes, images, t + r, c, s);
     for (ptrdiff_t a = 0; a < c->stride; a++)
-      for (ptrdiff_t x = 0; x < s->run; x += VW) {
-        ptrdiff_t some = min(VW, s->run - x);
-        vec d[4];
-        input_points(i, bytes, d, tile, a * s->line + x, s->run, c->stride * s->line, some);
-        UNROLL
-        for (int j = 0; j < 4; j++) put_operands(dst + j * point + CHUNK * r, CHUNK * m, a * s->run + x, d[j], some);
-      }
+      FOR_VECTORS(input_operands, s->run, i, bytes, dst + CHUNK * r, point, CHUNK * m, tile, a, c, s);
   }
 }
 
-/* The points of `rows` tiles as rows of deep_wide floats (or of pairs of rows). */
-INLINE void input_rows_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
-                          const struct paceline_conv *c, const struct shape *s) {
-  for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += s->deep_wide) {
+/* The same of a tile (or of two) as units, in columns whose next NR lie `block` further. */
+INLINE void input_units(ptrdiff_t x, ptrdiff_t some, const int i, const int bytes, float *dst, ptrdiff_t point,
+                        ptrdiff_t block, const void *tile, const void *next, ptrdiff_t a, const struct paceline_conv *c,
+                        const struct shape *s) {
+  const ptrdiff_t column = a * s->run + x, within = column % NR, at = a * s->line + x;
+  vec d[4], e[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+  input_points(i, bytes, d, tile, at, s->run, c->stride * s->line, some);
+  if (PER_UNIT == 2 && next) input_points(i, bytes, e, next, at, s->run, c->stride * s->line, some);
+  dst += column / NR * block + within;
+  if (within + some <= NR) {
+    UNROLL
+    for (int j = 0; j < 4; j++) put(dst + j * point, v_unit(d[j], e[j]), some);
+    return;
+  }
+  for (int j = 0; j < 4; j++) { /* the last ones are the next block's */
+    float u[VW];
+    v_store(u, v_unit(d[j], e[j]));
+    for (ptrdiff_t k = 0; k < some; k++) dst[j * point + k + (within + k < NR ? 0 : block - NR)] = u[k];
+  }
+}
+
+/* The points of `rows` tiles, as columns [deep_wide/NR][rows][NR] (or pairs of rows). */
+INLINE void input_columns_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images,
+                             ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s) {
+  const ptrdiff_t block = in_units(rows) * NR;
+  for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += NR) {
     const void *tile = tile_at(bytes, images, t, c, s);
     const void *next = t + 1 < rows ? tile_at(bytes, images, t + 1, c, s) : NULL;
     for (ptrdiff_t a = 0; a < c->stride; a++)
-      for (ptrdiff_t x = 0; x < s->run; x += VW) {
-        ptrdiff_t some = min(VW, s->run - x), at = a * s->line + x;
-        vec d[4], e[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-        input_points(i, bytes, d, tile, at, s->run, c->stride * s->line, some);
-        if (PER_UNIT == 2 && next) input_points(i, bytes, e, next, at, s->run, c->stride * s->line, some);
-        UNROLL
-        for (int j = 0; j < 4; j++) put(dst + j * point + a * s->run + x, v_unit(d[j], e[j]), some);
-      }
+      FOR_VECTORS(input_units, s->run, i, bytes, dst, point, block, tile, next, a, c, s);
   }
 }
 
@@ -187,9 +206,9 @@ static TARGET void input_panel(int i, int bytes, float *dst, ptrdiff_t point, co
   WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, images, t, m, c, s)
 }
 
-static TARGET void input_rows(int i, int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
-                              const struct paceline_conv *c, const struct shape *s){
-    WITH_CONSTANTS(input_rows_of, i, bytes, dst, point, images, rows, c, s)}
+static TARGET void input_columns(int i, int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
+                                 const struct paceline_conv *c, const struct shape *s){
+    WITH_CONSTANTS(input_columns_of, i, bytes, dst, point, images, rows, c, s)}
 
 /* ---------------------------------------------------------------- weights */
 

@@ -9,36 +9,40 @@ INLINE ptrdiff_t forward_group(const struct shape *s, ptrdiff_t n) {
   return (n + groups - 1) / groups;
 }
 
+/* Channels o to o+some-1 of output_tile. */
+INLINE void output_vector(ptrdiff_t o, ptrdiff_t some, const int m, const int linear, float *to, const float *products,
+                          ptrdiff_t point, const float *bias, ptrdiff_t h, ptrdiff_t w, const struct paceline_conv *c) {
+  const vec b = v_load(bias + o);
+  vec z[3][4];
+  UNROLL
+  for (int j = 0; j < 4; j++) {
+    const float *p = products + j * point + o;
+    vec p0 = v_load(p), p1 = v_load(p + 4 * point), p2 = v_load(p + 8 * point);
+    vec p3 = v_load(p + 12 * point);
+    z[0][j] = v_add(p0, v_add(p1, p2));
+    z[1][j] = m == 2 ? v_sub(v_sub(p1, p2), p3) : v_sub(p1, p2);
+    z[2][j] = m == 3 ? v_sub(v_add(p1, p2), p3) : p0;
+  }
+  UNROLL
+  for (int y = 0; y < m; y++) {
+    const vec *p = z[y];
+    vec out[3];
+    out[0] = v_add(p[0], v_add(p[1], p[2]));
+    out[1] = m == 2 ? v_sub(v_sub(p[1], p[2]), p[3]) : v_sub(p[1], p[2]);
+    out[2] = m == 3 ? v_sub(v_add(p[1], p[2]), p[3]) : p[0];
+    if (h + y < c->out_h) UNROLL
+    for (int x = 0; x < m; x++)
+      if (w + x < c->out_w) {
+        const vec v = v_add(out[x], b);
+        put(to + ((h + y) * c->out_w + w + x) * c->out_c + o, linear ? v : v_relu(v), some);
+      }
+  }
+}
+
 /* Outputs of one tile from its 16 products; `to` is [out_h, out_w, out_c] of its image. */
 INLINE void output_tile(const int m, const int linear, float *to, const float *products, ptrdiff_t point,
                         const float *bias, ptrdiff_t h, ptrdiff_t w, const struct paceline_conv *c) {
-  for (ptrdiff_t o = 0; o < c->out_c; o += VW) {
-    const vec b = v_load(bias + o);
-    vec z[3][4];
-    UNROLL
-    for (int j = 0; j < 4; j++) {
-      const float *p = products + j * point + o;
-      vec p0 = v_load(p), p1 = v_load(p + 4 * point), p2 = v_load(p + 8 * point);
-      vec p3 = v_load(p + 12 * point);
-      z[0][j] = v_add(p0, v_add(p1, p2));
-      z[1][j] = m == 2 ? v_sub(v_sub(p1, p2), p3) : v_sub(p1, p2);
-      z[2][j] = m == 3 ? v_sub(v_add(p1, p2), p3) : p0;
-    }
-    UNROLL
-    for (int y = 0; y < m; y++) {
-      const vec *p = z[y];
-      vec out[3];
-      out[0] = v_add(p[0], v_add(p[1], p[2]));
-      out[1] = m == 2 ? v_sub(v_sub(p[1], p[2]), p[3]) : v_sub(p[1], p[2]);
-      out[2] = m == 3 ? v_sub(v_add(p[1], p[2]), p[3]) : p[0];
-      if (h + y < c->out_h) UNROLL
-      for (int x = 0; x < m; x++)
-        if (w + x < c->out_w) {
-          const vec v = v_add(out[x], b);
-          put(to + ((h + y) * c->out_w + w + x) * c->out_c + o, linear ? v : v_relu(v), min(VW, c->out_c - o));
-        }
-    }
-  }
+  FOR_VECTORS(output_vector, c->out_c, m, linear, to, products, point, bias, h, w, c);
 }
 
 static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, const float *packed, const float *b,

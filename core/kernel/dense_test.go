@@ -85,27 +85,33 @@ func TestDense(t *testing.T) {
 	const limit = 9e-7
 	worst := figures{}
 	r := rand.New(rand.NewPCG(7, 8))
+	check := func(n, in, out int) {
+		for p, precision := range precisions {
+			d := Dense{In: in, Out: out, ReLU: r.IntN(2) == 0, Precision: Precision(p)}
+			k := newDenseCase(n, d, r)
+			y, dw, db, dx := k.exact()
+			where := fmt.Sprintf("%d rows of %+v", n, d)
+			eachISA(t, func(t *testing.T) {
+				got := k.again()
+				got.run()
+				got.a.check(t)
+				worst.within(t, precision+" y", where, y.errorOf(got.out), limit)
+				worst.within(t, precision+" dw", where, dw.errorOf(got.dw), limit)
+				worst.within(t, precision+" db", where, db.errorOf(got.db), limit)
+				worst.within(t, precision+" dx", where, dx.errorOf(got.dx), limit)
+			})
+		}
+	}
 	for _, n := range []int{1, 2, 5, 7, 33} {
 		for _, in := range []int{1, 3, 4, 15, 16, 17, 31, 64, 100, 513} {
 			for _, out := range []int{1, 2, 6, 7, 8, 9, 16, 33, 64} {
-				for p, precision := range precisions {
-					d := Dense{In: in, Out: out, ReLU: r.IntN(2) == 0, Precision: Precision(p)}
-					k := newDenseCase(n, d, r)
-					y, dw, db, dx := k.exact()
-					where := fmt.Sprintf("%d rows of %+v", n, d)
-					eachISA(t, func(t *testing.T) {
-						got := k.again()
-						got.run()
-						got.a.check(t)
-						worst.within(t, precision+" y", where, y.errorOf(got.out), limit)
-						worst.within(t, precision+" dw", where, dw.errorOf(got.dw), limit)
-						worst.within(t, precision+" db", where, db.errorOf(got.db), limit)
-						worst.within(t, precision+" dx", where, dx.errorOf(got.dx), limit)
-					})
-				}
+				check(n, in, out)
 			}
 		}
 	}
+	// More than a block of rows, of inputs and of columns of dw, on every path.
+	check(67, 2611, 19)
+	check(300, 641, 9)
 	worst.log(t)
 }
 
@@ -113,13 +119,14 @@ func TestDense(t *testing.T) {
 func TestDenseRowsAreIndependent(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		r := rand.New(rand.NewPCG(9, 10))
-		for _, in := range []int{4, 64, 513} {
+		for _, in := range []int{4, 64, 513, 2611} {
 			for _, out := range []int{6, 64, 77} {
 				d := Dense{In: in, Out: out, ReLU: true, Precision: p}
-				k := newDenseCase(33, d, r)
+				const rows = 67
+				k := newDenseCase(rows, d, r)
 				k.run()
-				for _, n := range []int{1, 7} {
-					for i := 0; i+n <= 33; i += 13 {
+				for _, n := range []int{1, 7, 33} {
+					for i := 0; i+n <= rows; i += 13 {
 						few := newDenseCase(n, d, r)
 						copy(few.x, k.x[i*in:])
 						copy(few.y, k.y[i*out:])

@@ -36,7 +36,7 @@
 //     flushed to zero) on entry and restore the caller's on return, because
 //     threads inherit their mode from the program that hosts the library. The
 //     "go" path computes in whatever mode its thread is in.
-//   - Layer normalisation, the optimisers, SumSquares, Scale, Average, Exp, Log, Tanh
+//   - Layer normalisation, the optimisers, SumSquares, Average, Exp, Log, Tanh
 //     and the losses give the same bits on all paths, denormals aside. Exponentials and logarithms are our
 //     own: those of C libraries differ from version to version.
 //
@@ -71,8 +71,13 @@
 // a tile][k][NR], so that tiles read B in order; callers keep them while the
 // weights stay the same, which is most of the time when acting. The tiles' other
 // operand is written by the input transform straight into panels
-// [k/16][rows][16], read at constant offsets from one pointer. Dense layers read
-// their weights in place. bfloat16 operands travel as pairs in the place of one
+// [k/16][rows][16], read at constant offsets from one pointer. Where k are tiles or rows,
+// as in the gradients of weights, both operands are written as columns of a tile, [k][NR].
+// A dense layer's backward pass copies x and w into that form, NR columns are pages
+// apart otherwise. Its forward pass reads the weights in place, 8 outputs over 640 inputs
+// at a time, which stay in the first-level cache while 32 rows pass; what an
+// accumulator holds between two such spans is stored and loaded, so they change no bit.
+// bfloat16 operands travel as pairs in the place of one
 // float, so that the same loops, with half the k, serve both.
 //
 // A new path: copy avx2.c, define its vectors, MR and NR for its registers (MR * 2
@@ -84,8 +89,6 @@
 //   - im2col, packed a panel at a time and never stored, with tiles of the same
 //     size: 26.8 ms an update of batch 32, where Winograd's takes about 18
 //     (BenchmarkNatureUpdate); the tiles were at 70 to 86 % of the peak.
-//   - Dense weight gradients with the columns outside: 2.30 ms instead of 2.10,
-//     for the many pages between rows.
 //   - Four outputs at a time in a dense forward pass instead of two times four:
 //     1.2 ms instead of 1.1.
 //   - bfloat16 weights of a dense layer converted on their way into the product:

@@ -221,23 +221,23 @@ static void rmsprop_part(const struct paceline_kernels *k, const void *args, ptr
   const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  k->rmsprop(a.theta + r.from, a.grad + r.from, a.centered ? a.first + r.from : NULL, a.second + r.from, r.to - r.from,
-             a.lr, a.beta2, a.eps, a.centered, a.eps_inside);
+  k->rmsprop(a.theta + r.from, a.grad + r.from, a.by, a.centered ? a.first + r.from : NULL, a.second + r.from,
+             r.to - r.from, a.lr, a.beta2, a.eps, a.centered, a.eps_inside);
 }
 
 static void adam_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
   const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  k->adam(a.theta + r.from, a.grad + r.from, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1, a.beta2,
-          a.eps, a.step);
+  k->adam(a.theta + r.from, a.grad + r.from, a.by, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1,
+          a.beta2, a.eps, a.step);
 }
 
 static void radam_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
   const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  k->radam(a.theta + r.from, a.grad + r.from, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1,
+  k->radam(a.theta + r.from, a.grad + r.from, a.by, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1,
            a.beta2, a.eps, a.rectified);
 }
 
@@ -245,7 +245,7 @@ static void adagrad_part(const struct paceline_kernels *k, const void *args, ptr
   const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  k->adagrad(a.theta + r.from, a.grad + r.from, a.second + r.from, r.to - r.from, a.lr, a.eps);
+  k->adagrad(a.theta + r.from, a.grad + r.from, a.by, a.second + r.from, r.to - r.from, a.lr, a.eps);
 }
 
 static void sum_squares_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
@@ -254,13 +254,6 @@ static void sum_squares_part(const struct paceline_kernels *k, const void *args,
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
   a.sums[i] = k->sum_squares(a.grad + r.from, r.to - r.from);
-}
-
-static void scale_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
-  const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
-  const struct range r = range_of(a.n, 16, i, parts);
-  (void)thread;
-  k->scale(a.theta + r.from, r.to - r.from, a.lr);
 }
 
 static void average_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
@@ -272,10 +265,12 @@ static void average_part(const struct paceline_kernels *k, const void *args, ptr
 
 void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
                           struct paceline_flat_args a) {
-  static part *const parts[] = {
-      [PACELINE_RMSPROP] = rmsprop_part, [PACELINE_ADAM] = adam_part,   [PACELINE_RADAM] = radam_part,
-      [PACELINE_ADAGRAD] = adagrad_part, [PACELINE_SCALE] = scale_part, [PACELINE_SUM_SQUARES] = sum_squares_part,
-      [PACELINE_AVERAGE] = average_part};
+  static part *const parts[] = {[PACELINE_RMSPROP] = rmsprop_part,
+                                [PACELINE_ADAM] = adam_part,
+                                [PACELINE_RADAM] = radam_part,
+                                [PACELINE_ADAGRAD] = adagrad_part,
+                                [PACELINE_SUM_SQUARES] = sum_squares_part,
+                                [PACELINE_AVERAGE] = average_part};
   share_out(k, s, parts[which], &a);
 }
 

@@ -2,8 +2,8 @@
  * Matrix products by tiles: an m x NR block of C, m <= MR, stays in registers
  * while k runs from one end to the other.
  *
- * B is read NR columns at a time, at row stride ldb. A comes in one of two
- * shapes, each read at constant offsets from one pointer:
+ * B comes in blocks of NR columns, [k][NR]. A comes in one of two shapes, each read at
+ * constant offsets from one pointer:
  *
  *	panels	m rows, 16 k at a time: [k/16][m][16], for an A whose rows are contiguous
  *	columns	A[k*lda + r], for an A whose columns are contiguous
@@ -25,7 +25,7 @@ enum { CHUNK = 16 }; /* k of a panel's row that lie together */
       acc[r][0] = v_fma(x, b0, acc[r][0]);   \
       acc[r][1] = v_fma(x, b1, acc[r][1]);   \
     }                                        \
-    b += ldb;                                \
+    b += NR;                                 \
   } while (0)
 
 INLINE void store_tile(const int m, vec (*acc)[2], float *c, ptrdiff_t ldc, int add) {
@@ -40,8 +40,7 @@ INLINE void store_tile(const int m, vec (*acc)[2], float *c, ptrdiff_t ldc, int 
   }
 }
 
-INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c,
-                       ptrdiff_t ldc) {
+INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc) {
   vec acc[MR][2];
   UNROLL
   for (int r = 0; r < m; r++) acc[r][0] = acc[r][1] = v_zero();
@@ -49,9 +48,6 @@ INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b,
     for (int quarter = 0; quarter < 4; quarter++, a += CHUNK / 4) {
       UNROLL
       for (int j = 0; j < CHUNK / 4; j++) {
-        /* B's rows may be pages apart, where no hardware prefetcher follows. */
-        __builtin_prefetch(b + 8 * ldb);
-        if (VW == 16) __builtin_prefetch(b + 8 * ldb + VW);
         STEP(CHUNK);
       }
     }
@@ -59,8 +55,8 @@ INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b,
   store_tile(m, acc, c, ldc, 0);
 }
 
-INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb,
-                         float *c, ptrdiff_t ldc, int add) {
+INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c,
+                         ptrdiff_t ldc, int add) {
   enum { j = 0 };
   vec acc[MR][2];
   UNROLL
@@ -81,21 +77,19 @@ INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda
 
 #undef STEP
 
-#define TILE(m)                                                                                                  \
-  static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c,        \
-                                    ptrdiff_t ldc) {                                                             \
-    tile_panel(m, k, a, b, ldb, c, ldc);                                                                         \
-  }                                                                                                              \
-  static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, \
-                                      float *c, ptrdiff_t ldc, int add) {                                        \
-    tile_columns(m, k, a, lda, b, ldb, c, ldc, add);                                                             \
+#define TILE(m)                                                                                             \
+  static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc) { \
+    tile_panel(m, k, a, b, c, ldc);                                                                         \
+  }                                                                                                         \
+  static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c, \
+                                      ptrdiff_t ldc, int add) {                                             \
+    tile_columns(m, k, a, lda, b, c, ldc, add);                                                             \
   }
 TILES(TILE)
 #undef TILE
 
-typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, ptrdiff_t ldb, float *c, ptrdiff_t ldc);
-typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, float *c,
-                          ptrdiff_t ldc, int add);
+typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc);
+typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c, ptrdiff_t ldc, int add);
 
 /* Entry m - 1 computes, or where add is set adds to, m rows of NR columns. */
 #define TILE(m) tile_panel_##m,
@@ -118,17 +112,17 @@ static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, 
   for (ptrdiff_t n = 0; n < wide; n += NR, b += k * NR)
     for (ptrdiff_t q = 0; q < panels(rows); q++) {
       ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
-      panel_tiles[m - 1](k, a + r * deep, b, NR, c + r * wide + n, wide);
+      panel_tiles[m - 1](k, a + r * deep, b, c + r * wide + n, wide);
     }
 }
 
-/* C[rows][wide] = or += transposed A[k][rows] times B[k][wide]. */
+/* C[rows][wide] = or += transposed A[k][rows] times B in blocks [wide/NR][k][NR]. */
 static TARGET void multiply_columns(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a, ptrdiff_t lda,
                                     const float *b, float *c, int add) {
   for (ptrdiff_t q = 0; q < panels(rows); q++) {
     ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
     for (ptrdiff_t n = 0; n < wide; n += NR)
-      columns_tiles[m - 1](k, a + r, lda, b + n, wide, c + r * wide + n, wide, add);
+      columns_tiles[m - 1](k, a + r, lda, b + n * k, c + r * wide + n, wide, add);
   }
 }
 

@@ -27,12 +27,11 @@ const (
 type table struct {
 	name       string
 	layers     [2]layers // by Precision
-	rmsProp    func(t *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool)
-	adam       func(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64)
-	rAdam      func(t *Team, theta, grad, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool)
-	adaGrad    func(t *Team, theta, grad, sq []float32, lr, eps float32)
+	rmsProp    func(t *Team, theta, grad []float32, by float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool)
+	adam       func(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64)
+	rAdam      func(t *Team, theta, grad []float32, by float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool)
+	adaGrad    func(t *Team, theta, grad []float32, by float32, sq []float32, lr, eps float32)
 	sumSquares func(t *Team, x []float32) float64
-	scale      func(t *Team, x []float32, a float32)
 	average    func(t *Team, x, y []float32, weight float64)
 
 	normForward  func(t *Team, y, statistics, x, scale, bias []float32, n int, c *Norm, ws []float32)
@@ -127,30 +126,31 @@ func Use(isa string) error {
 	return fmt.Errorf("%q, must be one of %s on this machine", isa, strings.Join(ISAs(), ", "))
 }
 
-// RMSProp takes one step over the whole of theta, with g = grad:
+// RMSProp takes one step over the whole of theta, with g = by*grad, rounded:
 //
 //	sq    = decay*sq + (1-decay)*g*g
 //	avg   = decay*avg + (1-decay)*g     if centered; else avg counts as 0, and may be nil
 //	var   = max(sq - avg*avg, 0)
 //	theta -= lr*g / sqrt(var + eps)      if epsInside (Mnih et al. 2015)
 //	theta -= lr*g / (sqrt(var) + eps)    otherwise (PyTorch, Keras)
-func RMSProp(t *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+func RMSProp(t *Team, theta, grad []float32, by float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("sq", len(sq), len(theta))
 	if centered {
 		atLeast("avg", len(avg), len(theta))
 	}
 	if len(theta) > 0 {
-		current.Load().rmsProp(t, theta, grad, avg, sq, lr, decay, eps, centered, epsInside)
+		current.Load().rmsProp(t, theta, grad, by, avg, sq, lr, decay, eps, centered, epsInside)
 	}
 }
 
-// Adam takes step number step (the first is 1) as PyTorch's Adam does:
+// Adam takes step number step (the first is 1) as PyTorch's Adam does, with g = by*grad,
+// rounded:
 //
 //	m = beta1*m + (1-beta1)*g
 //	v = beta2*v + (1-beta2)*g*g
 //	theta -= lr/(1-beta1^step) * m / (sqrt(v)/sqrt(1-beta2^step) + eps)
-func Adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func Adam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("m", len(m), len(theta))
 	atLeast("v", len(v), len(theta))
@@ -158,12 +158,12 @@ func Adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64
 		panic(fmt.Sprintf("kernel: step: %d, must be at least 1", step))
 	}
 	if len(theta) > 0 {
-		current.Load().adam(t, theta, grad, m, v, lr, beta1, beta2, eps, step)
+		current.Load().adam(t, theta, grad, by, m, v, lr, beta1, beta2, eps, step)
 	}
 }
 
 // RAdam takes step number step (the first is 1) as PyTorch's RAdam does, without
-// weight decay:
+// weight decay, with g = by*grad, rounded:
 //
 //	m = beta1*m + (1-beta1)*g
 //	v = beta2*v + (1-beta2)*g*g
@@ -172,7 +172,7 @@ func Adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64
 //	r = sqrt((rho-4)*(rho-2)*far / ((far-4)*(far-2)*rho))
 //	theta -= lr/(1-beta1^step) * r*sqrt(1-beta2^step) * m / (sqrt(v) + eps)    where rho > 5
 //	theta -= lr/(1-beta1^step) * m                                             elsewhere
-func RAdam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func RAdam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("m", len(m), len(theta))
 	atLeast("v", len(v), len(theta))
@@ -181,7 +181,7 @@ func RAdam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float6
 	}
 	if len(theta) > 0 {
 		size, rectified := rectifiedStep(lr, beta1, beta2, step)
-		current.Load().rAdam(t, theta, grad, m, v, size, beta1, beta2, eps, rectified)
+		current.Load().rAdam(t, theta, grad, by, m, v, size, beta1, beta2, eps, rectified)
 	}
 }
 
@@ -199,13 +199,13 @@ func rectifiedStep(lr float32, beta1, beta2 float64, step int64) (size float32, 
 	return float32(float64(by*r) * math.Sqrt(1-kept)), true
 }
 
-// AdaGrad takes one step as PyTorch's Adagrad does: sq += g*g and
-// theta -= lr*g / (sqrt(sq) + eps).
-func AdaGrad(t *Team, theta, grad, sq []float32, lr, eps float32) {
+// AdaGrad takes one step as PyTorch's Adagrad does, with g = by*grad, rounded:
+// sq += g*g and theta -= lr*g / (sqrt(sq) + eps).
+func AdaGrad(t *Team, theta, grad []float32, by float32, sq []float32, lr, eps float32) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("sq", len(sq), len(theta))
 	if len(theta) > 0 {
-		current.Load().adaGrad(t, theta, grad, sq, lr, eps)
+		current.Load().adaGrad(t, theta, grad, by, sq, lr, eps)
 	}
 }
 
@@ -234,13 +234,6 @@ func (s *partSums) total() (sum float64) {
 		sum += v
 	}
 	return sum
-}
-
-// Scale multiplies every element of x by a.
-func Scale(t *Team, x []float32, a float32) {
-	if len(x) > 0 {
-		current.Load().scale(t, x, a)
-	}
 }
 
 // Average moves x towards y: x = (1-weight)*x + weight*y, both products rounded.

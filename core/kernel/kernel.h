@@ -58,15 +58,14 @@ struct paceline_kernels {
   void (*norm_backward)(float *dscale, float *dbias, float *dx, const float *statistics, const float *x, const float *y,
                         const float *dy, const float *scale, ptrdiff_t n, const struct paceline_norm *c, float *ws);
   void (*norm_arrange)(float *to, const float *from, const struct paceline_norm *c, int back);
-  void (*rmsprop)(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
+  void (*rmsprop)(float *theta, const float *grad, float by, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
                   float eps, int centered, int eps_inside);
-  void (*adam)(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float lr, double beta1, double beta2,
-               float eps, int64_t step);
-  void (*radam)(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float size, double beta1,
+  void (*adam)(float *theta, const float *grad, float by, float *m, float *v, ptrdiff_t n, float lr, double beta1,
+               double beta2, float eps, int64_t step);
+  void (*radam)(float *theta, const float *grad, float by, float *m, float *v, ptrdiff_t n, float size, double beta1,
                 double beta2, float eps, int rectified);
-  void (*adagrad)(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps);
+  void (*adagrad)(float *theta, const float *grad, float by, float *sq, ptrdiff_t n, float lr, float eps);
   double (*sum_squares)(const float *x, ptrdiff_t n);
-  void (*scale)(float *x, ptrdiff_t n, float a);
   void (*average)(float *x, const float *y, ptrdiff_t n, double weight);
   paceline_map *add, *exp, *log, *tanh;
   void (*tanh_backward)(float *dx, const float *y, const float *dy, ptrdiff_t n);
@@ -142,7 +141,7 @@ struct paceline_flat_args {
   ptrdiff_t n;
   float *theta, *first, *second; /* first and second: running means */
   const float *grad;
-  float lr, eps;       /* lr: also what scales, and RAdam's size of a step */
+  float by, lr, eps;   /* by: of the gradient; lr: also RAdam's size of a step */
   double beta1, beta2; /* beta2: RMSProp's decay; beta1: also the weight of an average */
   int64_t step;
   int centered, eps_inside, rectified;
@@ -158,7 +157,6 @@ enum paceline_flat_call {
   PACELINE_RADAM,
   PACELINE_ADAGRAD,
   PACELINE_SUM_SQUARES,
-  PACELINE_SCALE,
   PACELINE_AVERAGE
 };
 

@@ -35,7 +35,6 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 		rAdam:      p.rAdam,
 		adaGrad:    p.adaGrad,
 		sumSquares: p.sumSquares,
-		scale:      p.scale,
 		average:    p.average,
 
 		normForward: p.normForward, normBackward: p.normBackward,
@@ -185,30 +184,30 @@ func (p native) flat(t *Team, which uint32, parts int, a C.struct_paceline_flat_
 	t.end(helpers)
 }
 
-func (p native) rmsProp(t *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+func (p native) rmsProp(t *Team, theta, grad []float32, by float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	p.flat(t, C.PACELINE_RMSPROP, flatParts(len(theta)), C.struct_paceline_flat_args{
-		theta: floats(theta), grad: floats(grad), first: floats(avg), second: floats(sq), n: C.ptrdiff_t(len(theta)),
+		theta: floats(theta), grad: floats(grad), by: C.float(by), first: floats(avg), second: floats(sq), n: C.ptrdiff_t(len(theta)),
 		lr: C.float(lr), beta2: C.double(decay), eps: C.float(eps), centered: integer(centered), eps_inside: integer(epsInside),
 	})
 }
 
-func (p native) adam(t *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func (p native) adam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	p.flat(t, C.PACELINE_ADAM, flatParts(len(theta)), C.struct_paceline_flat_args{
-		theta: floats(theta), grad: floats(grad), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
+		theta: floats(theta), grad: floats(grad), by: C.float(by), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
 		lr: C.float(lr), beta1: C.double(beta1), beta2: C.double(beta2), eps: C.float(eps), step: C.int64_t(step),
 	})
 }
 
-func (p native) rAdam(t *Team, theta, grad, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
+func (p native) rAdam(t *Team, theta, grad []float32, by float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
 	p.flat(t, C.PACELINE_RADAM, flatParts(len(theta)), C.struct_paceline_flat_args{
-		theta: floats(theta), grad: floats(grad), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
+		theta: floats(theta), grad: floats(grad), by: C.float(by), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
 		lr: C.float(size), beta1: C.double(beta1), beta2: C.double(beta2), eps: C.float(eps), rectified: integer(rectified),
 	})
 }
 
-func (p native) adaGrad(t *Team, theta, grad, sq []float32, lr, eps float32) {
+func (p native) adaGrad(t *Team, theta, grad []float32, by float32, sq []float32, lr, eps float32) {
 	p.flat(t, C.PACELINE_ADAGRAD, flatParts(len(theta)), C.struct_paceline_flat_args{
-		theta: floats(theta), grad: floats(grad), second: floats(sq), n: C.ptrdiff_t(len(theta)), lr: C.float(lr), eps: C.float(eps),
+		theta: floats(theta), grad: floats(grad), by: C.float(by), second: floats(sq), n: C.ptrdiff_t(len(theta)), lr: C.float(lr), eps: C.float(eps),
 	})
 }
 
@@ -218,10 +217,6 @@ func (p native) sumSquares(t *Team, x []float32) float64 {
 		grad: floats(x), n: C.ptrdiff_t(len(x)), sums: (*C.double)(&sums[0]),
 	})
 	return sums.total()
-}
-
-func (p native) scale(t *Team, x []float32, a float32) {
-	p.flat(t, C.PACELINE_SCALE, flatParts(len(x)), C.struct_paceline_flat_args{theta: floats(x), n: C.ptrdiff_t(len(x)), lr: C.float(a)})
 }
 
 func (p native) average(t *Team, x, y []float32, weight float64) {

@@ -119,11 +119,10 @@ func TestNoAllocations(t *testing.T) {
 				Tanh(arrays["s2"], arrays["theta"])
 				TanhBackward(arrays["s2"], arrays["theta"], arrays["grad"])
 				SumSquares(team, arrays["theta"])
-				RMSProp(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
-				Adam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
-				RAdam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 9)
-				AdaGrad(team, arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
-				Scale(team, arrays["s1"], 0.5)
+				RMSProp(team, arrays["theta"], arrays["grad"], 1, arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
+				Adam(team, arrays["theta"], arrays["grad"], 1, arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
+				RAdam(team, arrays["theta"], arrays["grad"], 1, arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 9)
+				AdaGrad(team, arrays["theta"], arrays["grad"], 1, arrays["s2"], 0.01, 1e-10)
 				Average(team, arrays["s1"], arrays["s2"], 0.3)
 			}); n != 0 {
 				t.Errorf("%v allocations", n)
@@ -203,10 +202,10 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"y: 7 elements, must be at least 8", func() { DenseBackward(nil, big, big, nil, big, big, s(7), big, 2, d, big) }},
 		{"dy: 7 elements, must be at least 8", func() { DenseBackward(nil, big, big, nil, big, big, big, s(7), 2, d, big) }},
 		{"ws: 3 elements", func() { DenseBackward(nil, big, big, nil, big, big, big, big, 2, d, s(3)) }},
-		{"avg: 0 elements, must be at least 3", func() { RMSProp(nil, s(3), s(3), nil, s(3), 1, 1, 1, true, true) }},
-		{"step: 0, must be at least 1", func() { Adam(nil, s(1), s(1), s(1), s(1), 1, 0.9, 0.9, 1, 0) }},
-		{"step: 0, must be at least 1", func() { RAdam(nil, s(1), s(1), s(1), s(1), 1, 0.9, 0.9, 1, 0) }},
-		{"m: 1 elements, must be at least 2", func() { RAdam(nil, s(2), s(2), s(1), s(2), 1, 0.9, 0.9, 1, 1) }},
+		{"avg: 0 elements, must be at least 3", func() { RMSProp(nil, s(3), s(3), 1, nil, s(3), 1, 1, 1, true, true) }},
+		{"step: 0, must be at least 1", func() { Adam(nil, s(1), s(1), 1, s(1), s(1), 1, 0.9, 0.9, 1, 0) }},
+		{"step: 0, must be at least 1", func() { RAdam(nil, s(1), s(1), 1, s(1), s(1), 1, 0.9, 0.9, 1, 0) }},
+		{"m: 1 elements, must be at least 2", func() { RAdam(nil, s(2), s(2), 1, s(1), s(2), 1, 0.9, 0.9, 1, 1) }},
 		{"of 0 rows", func() { NormForward(nil, big, big, big, big, big, 0, norm, big) }},
 		{"eps above 0", func() { NormForward(nil, big, big, big, big, big, 1, &Norm{Channels: 1, Positions: 1}, big) }},
 		{"y: 23 elements, must be at least 24", func() { NormForward(nil, s(23), nil, big, big, big, 2, norm, big) }},
@@ -249,7 +248,7 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"returns: 1 elements, must be", func() { actorCriticOf(2, 3, s, func(b *ActorCriticBatch) []float32 { b.Returns = s(1); return big }) }},
 		{"weights: 1 elements, must be", func() { actorCriticOf(2, 3, s, func(b *ActorCriticBatch) []float32 { b.Weights = s(1); return big }) }},
 		{"actions[0]: 3, must be 0 to 2", func() { actorCriticOf(2, 3, s, func(b *ActorCriticBatch) []float32 { b.Actions[0] = 3; return big }) }},
-		{"grad: 1 elements, must be at least 2", func() { AdaGrad(nil, s(2), s(1), s(2), 1, 1) }},
+		{"grad: 1 elements, must be at least 2", func() { AdaGrad(nil, s(2), s(1), 1, s(2), 1, 1) }},
 	} {
 		func() {
 			defer func() {

@@ -24,6 +24,7 @@
 enum { NR = 2 * VW }; /* columns of a tile */
 
 INLINE ptrdiff_t min(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+INLINE ptrdiff_t max(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
 INLINE ptrdiff_t round_up(ptrdiff_t a, ptrdiff_t to) { return (a + to - 1) / to * to; }
 
 /*
@@ -47,6 +48,17 @@ INLINE void put(float *p, vec a, ptrdiff_t some) {
   else
     v_store_some(p, a, some);
 }
+
+/*
+ * Calls f(at, some, ...) for the vectors of n floats. `some` is VW, a constant, but
+ * at the end: get and put of whole vectors have no branch then.
+ */
+#define FOR_VECTORS(f, n, ...)                                           \
+  do {                                                                   \
+    ptrdiff_t vector = 0;                                                \
+    for (; vector + VW <= (n); vector += VW) f(vector, VW, __VA_ARGS__); \
+    if (vector < (n)) f(vector, (n) - vector, __VA_ARGS__);              \
+  } while (0)
 
 /*
  * Operands of a product travel in units of 32 bits: one float, or on a path
@@ -105,7 +117,6 @@ const struct paceline_kernels KERNELS = {
     .radam = radam,
     .adagrad = adagrad,
     .sum_squares = sum_squares,
-    .scale = scale_by,
     .average = average,
     .add = add_to,
     .exp = exponentials,

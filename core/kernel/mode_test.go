@@ -77,13 +77,12 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			all := [][]float32{conv.outY, conv.dw, conv.db, conv.dx, conv.outY8, conv.dw8, conv.db8,
 				dense.out, dense.dw, dense.db, dense.dx}
 			for range 3 {
-				RMSProp(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
-				Adam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
-				RAdam(team, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 9)
-				AdaGrad(team, arrays["theta"], arrays["grad"], arrays["s2"], 0.01, 1e-10)
+				RMSProp(team, arrays["theta"], arrays["grad"], 1, arrays["s1"], arrays["s2"], 0.01, 0.95, 0.01, true, true)
+				Adam(team, arrays["theta"], arrays["grad"], 1, arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 1)
+				RAdam(team, arrays["theta"], arrays["grad"], 1, arrays["s1"], arrays["s2"], 0.01, 0.9, 0.999, 1e-8, 9)
+				AdaGrad(team, arrays["theta"], arrays["grad"], 1, arrays["s2"], 0.01, 1e-10)
 			}
-			Scale(team, arrays["s1"], 1e-30)
-			Scale(team, arrays["s1"], 1e-8)
+			AdaGrad(team, arrays["theta"], arrays["grad"], 1e-20, arrays["s1"], 0.01, 1e-30)
 			Average(team, arrays["s1"], arrays["theta"], 1e-30)
 			norm.on(team).run()
 			loss.run(true)

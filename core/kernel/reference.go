@@ -16,7 +16,6 @@ var reference = table{
 	rAdam:      refRAdam,
 	adaGrad:    refAdaGrad,
 	sumSquares: refSumSquares,
-	scale:      refScale,
 	average:    refAverage,
 
 	normForward: refNormForward, normBackward: refNormBackward,
@@ -24,10 +23,10 @@ var reference = table{
 	tdTargets: refTDTargets, tdLoss: refTDLoss, logSoftmax: refLogSoftmax, actorCritic: refActorCritic,
 }
 
-func refRMSProp(_ *Team, theta, grad, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+func refRMSProp(_ *Team, theta, grad []float32, by float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	keep, rest := float32(decay), float32(1-decay)
 	for i := range theta {
-		g := grad[i]
+		g := float32(by * grad[i])
 		sq[i] = float32(keep*sq[i]) + float32(float32(rest*g)*g)
 		v := sq[i]
 		if centered {
@@ -46,24 +45,24 @@ func refRMSProp(_ *Team, theta, grad, avg, sq []float32, lr float32, decay float
 	}
 }
 
-func refAdam(_ *Team, theta, grad, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func refAdam(_ *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	keep1, rest1 := float32(beta1), float32(1-beta1)
 	keep2, rest2 := float32(beta2), float32(1-beta2)
 	size := float32(float64(lr) / (1 - power(beta1, step)))
 	root := float32(math.Sqrt(1 - power(beta2, step)))
 	for i := range theta {
-		g := grad[i]
+		g := float32(by * grad[i])
 		m[i] = float32(keep1*m[i]) + float32(rest1*g)
 		v[i] = float32(keep2*v[i]) + float32(float32(rest2*g)*g)
 		theta[i] -= float32(float32(size*m[i]) / (float32(sqrt32(v[i])/root) + eps))
 	}
 }
 
-func refRAdam(_ *Team, theta, grad, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
+func refRAdam(_ *Team, theta, grad []float32, by float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
 	keep1, rest1 := float32(beta1), float32(1-beta1)
 	keep2, rest2 := float32(beta2), float32(1-beta2)
 	for i := range theta {
-		g := grad[i]
+		g := float32(by * grad[i])
 		m[i] = float32(keep1*m[i]) + float32(rest1*g)
 		v[i] = float32(keep2*v[i]) + float32(float32(rest2*g)*g)
 		step := float32(size * m[i])
@@ -86,9 +85,9 @@ func power(x float64, n int64) float64 {
 	return p
 }
 
-func refAdaGrad(_ *Team, theta, grad, sq []float32, lr, eps float32) {
+func refAdaGrad(_ *Team, theta, grad []float32, by float32, sq []float32, lr, eps float32) {
 	for i := range theta {
-		g := grad[i]
+		g := float32(by * grad[i])
 		sq[i] += float32(g * g)
 		theta[i] -= float32(float32(lr*g) / (sqrt32(sq[i]) + eps))
 	}
@@ -114,12 +113,6 @@ func sumOfSquares(x []float32) float64 {
 		}
 	}
 	return s[0]
-}
-
-func refScale(_ *Team, x []float32, a float32) {
-	for i := range x {
-		x[i] *= a
-	}
 }
 
 func refAverage(_ *Team, x, y []float32, weight float64) {

@@ -86,11 +86,10 @@ func (w *teamWork) run(t *testing.T, team *Team) map[string][]float32 {
 		s[i] = a.copied(name, w.arrays[name])
 		all[name] = s[i]
 	}
-	RMSProp(team, s[0], s[1], s[2], s[3], 0.01, 0.95, 0.01, true, true)
-	Adam(team, s[0], s[1], s[2], s[3], 0.01, 0.9, 0.999, 1e-8, 1)
-	RAdam(team, s[0], s[1], s[2], s[3], 0.01, 0.9, 0.999, 1e-8, 9)
-	AdaGrad(team, s[0], s[1], s[3], 0.01, 1e-10)
-	Scale(team, s[1], 0.3)
+	RMSProp(team, s[0], s[1], 1, s[2], s[3], 0.01, 0.95, 0.01, true, true)
+	Adam(team, s[0], s[1], 1, s[2], s[3], 0.01, 0.9, 0.999, 1e-8, 1)
+	RAdam(team, s[0], s[1], 1, s[2], s[3], 0.01, 0.9, 0.999, 1e-8, 9)
+	AdaGrad(team, s[0], s[1], 1, s[3], 0.01, 1e-10)
 	Average(team, s[2], s[1], 0.3)
 	all["sum of squares"] = []float32{float32(SumSquares(team, s[0]))}
 	a.check(t)
@@ -202,7 +201,7 @@ func TestTeamsHammered(t *testing.T) {
 				for range r.IntN(100) {
 					round++
 					if r.IntN(4) == 0 {
-						Scale(team, mine, -1)
+						Average(team, mine, x[:], 0.5)
 					} else if got := SumSquares(team, x[:]); got != want {
 						t.Errorf("%v, want %v", got, want)
 					}

@@ -1,21 +1,14 @@
 /*
  * One pass over flat arrays: the optimisers, and what stands around them. Each
  * operation is rounded by itself, with true divisions and square roots, so the
- * optimisers give the same bits on every path, and PyTorch's to the last few.
+ * optimisers give the same bits on every path, and PyTorch's to the last few. They
+ * multiply the gradient by `by` first: what clipping its norm asks for.
  */
 
 static TARGET void add_to(float *x, const float *y, ptrdiff_t n) {
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t some = min(VW, n - i);
     put(x + i, v_add(get(x + i, some), get(y + i, some)), some);
-  }
-}
-
-static TARGET void scale_by(float *x, ptrdiff_t n, float a) {
-  const vec va = v_set1(a);
-  for (ptrdiff_t i = 0; i < n; i += VW) {
-    ptrdiff_t some = min(VW, n - i);
-    put(x + i, v_mul(get(x + i, some), va), some);
   }
 }
 
@@ -27,12 +20,13 @@ static TARGET void average(float *x, const float *y, ptrdiff_t n, double weight)
   }
 }
 
-static TARGET void rmsprop(float *theta, const float *grad, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
-                           float eps, int centered, int eps_inside) {
-  const vec vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)), veps = v_set1(eps);
+static TARGET void rmsprop(float *theta, const float *grad, float by, float *avg, float *sq, ptrdiff_t n, float lr,
+                           double decay, float eps, int centered, int eps_inside) {
+  const vec vby = v_set1(by), vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)),
+            veps = v_set1(eps);
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t some = min(VW, n - i);
-    vec g = get(grad + i, some);
+    vec g = v_mul(vby, get(grad + i, some));
     vec v = v_add(v_mul(keep, get(sq + i, some)), v_mul(v_mul(rest, g), g));
     put(sq + i, v, some);
     if (centered) {
@@ -53,16 +47,16 @@ static TARGET double power(double x, int64_t n) {
   return p;
 }
 
-static TARGET void adam(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float lr, double beta1,
-                        double beta2, float eps, int64_t step) {
+static TARGET void adam(float *theta, const float *grad, float by, float *m, float *v, ptrdiff_t n, float lr,
+                        double beta1, double beta2, float eps, int64_t step) {
   const float size = (float)(lr / (1 - power(beta1, step)));
   const float root = (float)sqrt(1 - power(beta2, step));
   const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
   const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
-  const vec veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
+  const vec vby = v_set1(by), veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t some = min(VW, n - i);
-    vec g = get(grad + i, some);
+    vec g = v_mul(vby, get(grad + i, some));
     vec first = v_add(v_mul(keep1, get(m + i, some)), v_mul(rest1, g));
     vec second = v_add(v_mul(keep2, get(v + i, some)), v_mul(v_mul(rest2, g), g));
     put(m + i, first, some);
@@ -73,14 +67,14 @@ static TARGET void adam(float *theta, const float *grad, float *m, float *v, ptr
 }
 
 /* size is what lr comes to; rectified says whether the step is divided by the root of v. */
-static TARGET void radam(float *theta, const float *grad, float *m, float *v, ptrdiff_t n, float size, double beta1,
-                         double beta2, float eps, int rectified) {
+static TARGET void radam(float *theta, const float *grad, float by, float *m, float *v, ptrdiff_t n, float size,
+                         double beta1, double beta2, float eps, int rectified) {
   const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
   const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
-  const vec veps = v_set1(eps), vsize = v_set1(size);
+  const vec vby = v_set1(by), veps = v_set1(eps), vsize = v_set1(size);
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t some = min(VW, n - i);
-    vec g = get(grad + i, some);
+    vec g = v_mul(vby, get(grad + i, some));
     vec first = v_add(v_mul(keep1, get(m + i, some)), v_mul(rest1, g));
     vec second = v_add(v_mul(keep2, get(v + i, some)), v_mul(v_mul(rest2, g), g));
     put(m + i, first, some);
@@ -91,11 +85,11 @@ static TARGET void radam(float *theta, const float *grad, float *m, float *v, pt
   }
 }
 
-static TARGET void adagrad(float *theta, const float *grad, float *sq, ptrdiff_t n, float lr, float eps) {
-  const vec vlr = v_set1(lr), veps = v_set1(eps);
+static TARGET void adagrad(float *theta, const float *grad, float by, float *sq, ptrdiff_t n, float lr, float eps) {
+  const vec vby = v_set1(by), vlr = v_set1(lr), veps = v_set1(eps);
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t some = min(VW, n - i);
-    vec g = get(grad + i, some);
+    vec g = v_mul(vby, get(grad + i, some));
     vec s = v_add(get(sq + i, some), v_mul(g, g));
     put(sq + i, s, some);
     vec under = v_add(v_sqrt(s), veps);

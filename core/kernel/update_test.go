@@ -10,15 +10,14 @@ var lengths = []int{0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 100, 1003}
 
 // updates is every function that works in place on flat arrays.
 var updates = map[string]func(theta, grad, s1, s2 []float32){
-	"rmsprop centred, eps inside":  func(th, g, a, s []float32) { RMSProp(nil, th, g, a, s, 0.01, 0.95, 0.01, true, true) },
-	"rmsprop centred, eps outside": func(th, g, a, s []float32) { RMSProp(nil, th, g, a, s, 0.01, 0.95, 1e-5, true, false) },
-	"rmsprop, eps outside":         func(th, g, _, s []float32) { RMSProp(nil, th, g, nil, s, 0.01, 0.9, 1e-5, false, false) },
-	"rmsprop, eps inside":          func(th, g, _, s []float32) { RMSProp(nil, th, g, nil, s, 0.01, 0.9, 1e-5, false, true) },
-	"adam":                         func(th, g, m, v []float32) { Adam(nil, th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
-	"radam, rectified":             func(th, g, m, v []float32) { RAdam(nil, th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
-	"radam, before":                func(th, g, m, v []float32) { RAdam(nil, th, g, m, v, 0.01, 0.9, 0.999, 1e-5, 5) },
-	"adagrad":                      func(th, g, _, s []float32) { AdaGrad(nil, th, g, s, 0.01, 1e-10) },
-	"scale":                        func(th, _, _, _ []float32) { Scale(nil, th, 0.3) },
+	"rmsprop centred, eps inside":  func(th, g, a, s []float32) { RMSProp(nil, th, g, 1, a, s, 0.01, 0.95, 0.01, true, true) },
+	"rmsprop centred, eps outside": func(th, g, a, s []float32) { RMSProp(nil, th, g, 1, a, s, 0.01, 0.95, 1e-5, true, false) },
+	"rmsprop, eps outside":         func(th, g, _, s []float32) { RMSProp(nil, th, g, 1, nil, s, 0.01, 0.9, 1e-5, false, false) },
+	"rmsprop, eps inside":          func(th, g, _, s []float32) { RMSProp(nil, th, g, 1, nil, s, 0.01, 0.9, 1e-5, false, true) },
+	"adam":                         func(th, g, m, v []float32) { Adam(nil, th, g, 1, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
+	"radam, rectified":             func(th, g, m, v []float32) { RAdam(nil, th, g, 1, m, v, 0.01, 0.9, 0.999, 1e-5, 7) },
+	"radam, before":                func(th, g, m, v []float32) { RAdam(nil, th, g, 1, m, v, 0.01, 0.9, 0.999, 1e-5, 5) },
+	"adagrad":                      func(th, g, _, s []float32) { AdaGrad(nil, th, g, 1, s, 0.01, 1e-10) },
 	"average":                      func(th, g, _, _ []float32) { Average(nil, th, g, 0.3) },
 }
 
@@ -41,6 +40,42 @@ func TestUpdatesAgreeToTheBit(t *testing.T) {
 				for array, s := range got.slices(n) {
 					sameBits(t, name+" "+array, s, want.slices(n)[array])
 				}
+			})
+		}
+	}
+}
+
+// The factor of the gradient gives the bits of a gradient that was multiplied by it.
+func TestFactorOfTheGradient(t *testing.T) {
+	const factor = float32(0.3)
+	for name, update := range map[string]func(th, g []float32, by float32, a, s []float32){
+		"rmsprop": func(th, g []float32, by float32, a, s []float32) {
+			RMSProp(nil, th, g, by, a, s, 0.01, 0.95, 0.01, true, true)
+		},
+		"adam": func(th, g []float32, by float32, m, v []float32) {
+			Adam(nil, th, g, by, m, v, 0.01, 0.9, 0.999, 1e-5, 7)
+		},
+		"radam, rectified": func(th, g []float32, by float32, m, v []float32) {
+			RAdam(nil, th, g, by, m, v, 0.01, 0.9, 0.999, 1e-5, 7)
+		},
+		"radam, before": func(th, g []float32, by float32, m, v []float32) {
+			RAdam(nil, th, g, by, m, v, 0.01, 0.9, 0.999, 1e-5, 5)
+		},
+		"adagrad": func(th, g []float32, by float32, _, s []float32) { AdaGrad(nil, th, g, by, s, 0.01, 1e-10) },
+	} {
+		for _, n := range lengths {
+			eachISA(t, func(t *testing.T) {
+				a, b := updateArrays(n), updateArrays(n)
+				got, want := a.slices(n), b.slices(n)
+				for i := range want["grad"] {
+					want["grad"][i] *= factor
+				}
+				update(got["theta"], got["grad"], factor, got["s1"], got["s2"])
+				update(want["theta"], want["grad"], 1, want["s1"], want["s2"])
+				for _, array := range []string{"theta", "s1", "s2"} {
+					sameBits(t, name+" "+array, got[array], want[array])
+				}
+				sameBits(t, name+" grad", got["grad"], updateArrays(n).slices(n)["grad"])
 			})
 		}
 	}
@@ -78,19 +113,19 @@ func TestOptimizersByHand(t *testing.T) {
 		want [3]float64 // theta after each step
 	}{
 		{"centred rmsprop, eps inside",
-			func(th, g, a, s []float32, _ int64) { RMSProp(nil, th, g, a, s, 0.1, 0.95, 0.01, true, true) },
+			func(th, g, a, s []float32, _ int64) { RMSProp(nil, th, g, 1, a, s, 0.1, 0.95, 0.01, true, true) },
 			[3]float64{0.661938, 0.820454, 0.444011}},
 		{"centred rmsprop, eps outside",
-			func(th, g, a, s []float32, _ int64) { RMSProp(nil, th, g, a, s, 0.1, 0.95, 0.01, true, false) },
+			func(th, g, a, s []float32, _ int64) { RMSProp(nil, th, g, 1, a, s, 0.1, 0.95, 0.01, true, false) },
 			[3]float64{0.579735, 0.769191, 0.378724}},
 		{"rmsprop, eps outside",
-			func(th, g, _, s []float32, _ int64) { RMSProp(nil, th, g, nil, s, 0.1, 0.95, 0.01, false, false) },
+			func(th, g, _, s []float32, _ int64) { RMSProp(nil, th, g, 1, nil, s, 0.1, 0.95, 0.01, false, false) },
 			[3]float64{0.589502, 0.778218, 0.398677}},
 		{"adam",
-			func(th, g, m, v []float32, step int64) { Adam(nil, th, g, m, v, 0.1, 0.9, 0.999, 1e-8, step) },
+			func(th, g, m, v []float32, step int64) { Adam(nil, th, g, 1, m, v, 0.1, 0.9, 0.999, 1e-8, step) },
 			[3]float64{0.9, 0.873366, 0.807555}},
 		{"adagrad",
-			func(th, g, _, s []float32, _ int64) { AdaGrad(nil, th, g, s, 0.1, 1e-10) },
+			func(th, g, _, s []float32, _ int64) { AdaGrad(nil, th, g, 1, s, 0.1, 1e-10) },
 			[3]float64{0.9, 0.944721, 0.857434}},
 	} {
 		eachISA(t, func(t *testing.T) {
@@ -123,7 +158,7 @@ func TestRMSPropOfConstantGradient(t *testing.T) {
 		for _, inside := range []bool{false, true} {
 			theta, avg, sq := []float32{0}, []float32{0}, []float32{0}
 			for range 2000 {
-				RMSProp(nil, theta, []float32{1e4}, avg, sq, 1e-6, 0.95, 1e-5, true, inside)
+				RMSProp(nil, theta, []float32{1e4}, 1, avg, sq, 1e-6, 0.95, 1e-5, true, inside)
 			}
 			if v := float64(theta[0]); math.IsNaN(v) || math.IsInf(v, 0) || v >= 0 {
 				t.Errorf("theta %v, eps inside: %v", v, inside)

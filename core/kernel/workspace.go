@@ -11,6 +11,7 @@ const (
 	chunk     = 16 // CHUNK
 	points    = 16 // of a Winograd tile
 	packBlock = 8  // BLOCK
+	dotRows   = 64 // ROWS
 	convBlock = 8  // PACELINE_CONV_BLOCK
 	normBlock = 8  // PACELINE_NORM_BLOCK
 )
@@ -52,7 +53,7 @@ func (c *Conv) each() int {
 	return max(
 		pieces(c.patch()*wide, points*packBlock*maxCols, points*maxVector*maxCols),
 		pieces(wide, ahead*s.image, 4*ahead*s.tiles*roundUp(s.deep, chunk), points*ahead*s.tiles*wide, c.OutLen()),
-		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*c.OutC,
+		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*rowStep(c.OutC),
 			4*back*s.tiles*roundUp(c.OutC, chunk), back*s.image, c.patch(), 2*c.OutLen(), back*s.gradient),
 	)
 }
@@ -81,8 +82,8 @@ func (d *Dense) Workspace(n int, t *Team) int { return t.Threads() * d.each(n) }
 
 func (d *Dense) each(n int) int {
 	return max(
-		pieces(n*d.In, 8*d.In),
-		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*maxCols, maxRows*maxCols),
+		pieces(n*d.In, 8*d.In, min(n, dotRows)*8*maxVector),
+		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*4*maxCols, maxRows*maxCols),
 	)
 }
 
@@ -93,5 +94,8 @@ func pieces(lengths ...int) int {
 	}
 	return total
 }
+
+// rowStep is row_step in conv_backward.h.
+func rowStep(outC int) int { return 16 * ((outC+15)/16 | 1) }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

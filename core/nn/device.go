@@ -106,16 +106,15 @@ type Learner interface {
 // Optimizer steps parameters along a gradient. Steps are element by element, so
 // they do not depend on the layout. One goroutine at a time.
 type Optimizer interface {
-	// Apply changes p by one step with learning rate lr, and counts it: here, in
-	// p.Updates and in p.Writes. p and grad have the size the optimiser was made
-	// for; grad is left as it was. It does not allocate.
-	Apply(p *Params, grad []float32, lr float64) error
-	// ClipGradNorm scales grad so that its Euclidean norm is at most max (above 0)
-	// and returns the norm it had, as PyTorch's clip_grad_norm_ does: the factor is
-	// max/(norm + 1e-6) where that is below 1. A norm that is not finite makes the
-	// gradient NaN, as there; the caller looks at the returned norm. It does not
-	// allocate.
-	ClipGradNorm(grad []float32, max float64) (norm float64)
+	// Apply changes p by one step with learning rate lr along factor*grad, rounded to
+	// float32, and counts it: here, in p.Updates and in p.Writes. p and grad have the
+	// size the optimiser was made for; grad is left as it was. It does not allocate.
+	Apply(p *Params, grad []float32, factor float32, lr float64) error
+	// ClipGradNorm returns the Euclidean norm of grad and the factor that brings it to
+	// at most max (above 0), as PyTorch's clip_grad_norm_ does: max/(norm + 1e-6) where
+	// that is below 1, else 1. A norm that is not finite would make the step NaN, as
+	// there; the caller looks at the norm. It does not allocate.
+	ClipGradNorm(grad []float32, max float64) (norm float64, factor float32)
 	// Step returns how many steps were applied.
 	Step() int64
 	// SetStep overwrites that number; it must be at least 0.

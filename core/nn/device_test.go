@@ -124,14 +124,16 @@ func TestStepper(t *testing.T) {
 			if err := l.Gradient(p, b, grad, &one); err != nil {
 				t.Fatal(err)
 			}
+			factor := float32(1)
 			if maxNorm > 0 {
-				norm := o.ClipGradNorm(grad, maxNorm)
+				var norm float64
+				norm, factor = o.ClipGradNorm(grad, maxNorm)
 				want.Norm += norm / n
 				if norm > maxNorm {
 					clipped++
 				}
 			}
-			if err := o.Apply(p, grad, 1e-2/float64(k+1)); err != nil {
+			if err := o.Apply(p, grad, factor, 1e-2/float64(k+1)); err != nil {
 				t.Fatal(err)
 			}
 			want.Loss += one.Loss / n

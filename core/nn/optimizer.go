@@ -57,7 +57,7 @@ type OptimizerConfig struct {
 type rule struct {
 	state    []string
 	defaults OptimizerConfig // zero fields do not exist in this rule
-	apply    func(o *optimizer, theta, grad []float32, lr float32)
+	apply    func(o *optimizer, theta, grad []float32, by, lr float32)
 }
 
 var rules = map[string]rule{
@@ -155,42 +155,42 @@ func (o *optimizer) Step() int64        { return o.step }
 func (o *optimizer) SetStep(step int64) { o.step = step }
 func (o *optimizer) State() []Tensor    { return o.state }
 
-func (o *optimizer) Apply(p *Params, grad []float32, lr float64) error {
+func (o *optimizer) Apply(p *Params, grad []float32, factor float32, lr float64) error {
 	if n := len(o.state[0].Data); len(p.Host) != n || len(grad) != n {
 		return fmt.Errorf("optimizer: %d parameters and %d gradients, must be %d each", len(p.Host), len(grad), n)
 	}
 	o.step++
-	o.rule.apply(o, p.Host, grad, float32(lr))
+	o.rule.apply(o, p.Host, grad, factor, float32(lr))
 	p.Updates++
 	p.Wrote()
 	return nil
 }
 
-func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64) {
+func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
 	norm = math.Sqrt(kernel.SumSquares(o.team, grad))
-	if factor := max / (norm + 1e-6); !(factor >= 1) {
-		kernel.Scale(o.team, grad, float32(factor))
+	if by := max / (norm + 1e-6); !(by >= 1) {
+		return norm, float32(by)
 	}
-	return norm
+	return norm, 1
 }
 
-func applyAdam(o *optimizer, theta, grad []float32, lr float32) {
-	kernel.Adam(o.team, theta, grad, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
+func applyAdam(o *optimizer, theta, grad []float32, by, lr float32) {
+	kernel.Adam(o.team, theta, grad, by, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
 }
 
-func applyRAdam(o *optimizer, theta, grad []float32, lr float32) {
-	kernel.RAdam(o.team, theta, grad, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
+func applyRAdam(o *optimizer, theta, grad []float32, by, lr float32) {
+	kernel.RAdam(o.team, theta, grad, by, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
 }
 
-func applyAdaGrad(o *optimizer, theta, grad []float32, lr float32) {
-	kernel.AdaGrad(o.team, theta, grad, o.state[0].Data, lr, float32(o.cfg.Eps))
+func applyAdaGrad(o *optimizer, theta, grad []float32, by, lr float32) {
+	kernel.AdaGrad(o.team, theta, grad, by, o.state[0].Data, lr, float32(o.cfg.Eps))
 }
 
-func applyRMSProp(o *optimizer, theta, grad []float32, lr float32) {
+func applyRMSProp(o *optimizer, theta, grad []float32, by, lr float32) {
 	var avg []float32
 	if o.cfg.Centered {
 		avg = o.state[1].Data
 	}
-	kernel.RMSProp(o.team, theta, grad, avg, o.state[0].Data, lr, o.cfg.Decay, float32(o.cfg.Eps),
+	kernel.RMSProp(o.team, theta, grad, by, avg, o.state[0].Data, lr, o.cfg.Decay, float32(o.cfg.Eps),
 		o.cfg.Centered, o.cfg.EpsInside)
 }

@@ -77,7 +77,7 @@ func TestThreeStepsByHand(t *testing.T) {
 			theta.Host[0] = 1
 			for i, want := range c.want {
 				grad := []float32{float32(grads[i])}
-				if err := o.Apply(theta, grad, 0.1); err != nil {
+				if err := o.Apply(theta, grad, 1, 0.1); err != nil {
 					t.Fatal(err)
 				}
 				if math.Abs(float64(theta.Host[0])-want) > 2e-6 {
@@ -106,7 +106,7 @@ func TestRAdamRectifies(t *testing.T) {
 			first := 0
 			for step := 1; step <= 40; step++ {
 				g := float32(r.Uniform(-1, 1))
-				if err := o.Apply(theta, []float32{g}, 1e-2); err != nil {
+				if err := o.Apply(theta, []float32{g}, 1, 1e-2); err != nil {
 					t.Fatal(err)
 				}
 				m = 0.9*m + 0.1*float64(g)
@@ -149,7 +149,7 @@ func TestOptimizerStateIsAll(t *testing.T) {
 		}
 		run := func(o Optimizer, theta *Params, grads [][]float32) {
 			for _, g := range grads {
-				if err := o.Apply(theta, g, 1e-2); err != nil {
+				if err := o.Apply(theta, g, 1, 1e-2); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -169,7 +169,7 @@ func TestOptimizerStateIsAll(t *testing.T) {
 		if !slices.Equal(theta.Host, theta1.Host) || rest.Step() != 6 {
 			t.Errorf("%+v: not the same after a restore", cfg)
 		}
-		if a := testing.AllocsPerRun(5, func() { whole.Apply(theta, grads[0], 1e-2) }); a != 0 {
+		if a := testing.AllocsPerRun(5, func() { whole.Apply(theta, grads[0], 1, 1e-2) }); a != 0 {
 			t.Errorf("%+v: %v allocations", cfg, a)
 		}
 	}
@@ -198,39 +198,41 @@ func TestOptimizerErrors(t *testing.T) {
 		t.Error("an optimiser of nothing")
 	}
 	o := mustOptimizer(t, OptimizerConfig{Name: "adam"}, 2)
-	if err := o.Apply(flat(2), []float32{1, 2}, 0.1); err != nil {
+	if err := o.Apply(flat(2), []float32{1, 2}, 1, 0.1); err != nil {
 		t.Fatal(err)
 	}
 	for _, grad := range [][]float32{{1}, {1, 2, 3}} {
-		if err := o.Apply(flat(len(grad)), grad, 0.1); err == nil || err.Error() != fmt.Sprintf("optimizer: %d parameters and %d gradients, must be 2 each", len(grad), len(grad)) {
+		if err := o.Apply(flat(len(grad)), grad, 1, 0.1); err == nil || err.Error() != fmt.Sprintf("optimizer: %d parameters and %d gradients, must be 2 each", len(grad), len(grad)) {
 			t.Errorf("error %v", err)
 		}
 	}
 }
 
 func TestClipGradNorm(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
 	onEveryISA(t, func(t *testing.T) {
-		g := []float32{3, -4, 0}
-		if norm := clip(t, g, 10); norm != 5 || !slices.Equal(g, []float32{3, -4, 0}) {
-			t.Errorf("norm %v, gradient %v: must stay", norm, g)
-		}
-		if norm := clip(t, g, 1); norm != 5 || math.Abs(float64(g[0])-0.6) > 1e-6 || math.Abs(float64(g[1])+0.8) > 1e-6 {
-			t.Errorf("norm %v, gradient %v", norm, g)
-		}
-		g = []float32{1, float32(math.NaN())}
-		if norm := clip(t, g, 1); norm == norm || g[0] == g[0] {
-			t.Errorf("norm %v, gradient %v: must be NaN", norm, g)
-		}
-		g = []float32{1, float32(math.Inf(1))}
-		if norm := clip(t, g, 1); !math.IsInf(norm, 1) || g[1] == g[1] {
-			t.Errorf("norm %v, gradient %v", norm, g)
+		for _, c := range []struct {
+			grad              []float32
+			max, norm, factor float64
+		}{
+			{[]float32{3, -4, 0}, 10, 5, 1},
+			{[]float32{3, -4, 0}, 1, 5, 0.2},
+			{[]float32{3, -4, 0}, inf, 5, 1},
+			{[]float32{1, float32(nan)}, 1, nan, nan},
+			{[]float32{1, float32(inf)}, 1, inf, 0},
+			{[]float32{1, float32(inf)}, inf, inf, nan},
+		} {
+			before := slices.Clone(c.grad)
+			norm, factor := mustOptimizer(t, OptimizerConfig{Name: "adam"}, len(c.grad)).ClipGradNorm(c.grad, c.max)
+			near := func(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-6 || a != a && b != b }
+			if !near(norm, c.norm) || !near(float64(factor), c.factor) {
+				t.Errorf("%v to at most %v: norm %v, factor %v, want %v, %v", before, c.max, norm, factor, c.norm, c.factor)
+			}
+			if !slices.EqualFunc(c.grad, before, func(a, b float32) bool { return a == b || a != a && b != b }) {
+				t.Errorf("gradient %v, was %v", c.grad, before)
+			}
 		}
 	})
-}
-
-func clip(t *testing.T, grad []float32, max float64) (norm float64) {
-	t.Helper()
-	return mustOptimizer(t, OptimizerConfig{Name: "adam"}, len(grad)).ClipGradNorm(grad, max)
 }
 
 // flat returns n parameters in one piece.

@@ -272,10 +272,13 @@ func (c *torchCase) check(t *testing.T) {
 				w.compare(t, part.Name+" gradient", grad.view(part), c.Gradients[min(step, 1)][part.Name])
 			}
 		}
+		factor := float32(1)
 		if c.Clip > 0 {
-			w.number(t, "gradient norm", opt.ClipGradNorm(grad.Host, c.Clip), c.Norms[step])
+			var norm float64
+			norm, factor = opt.ClipGradNorm(grad.Host, c.Clip)
+			w.number(t, "gradient norm", norm, c.Norms[step])
 		}
-		if err := opt.Apply(theta, grad.Host, c.LR); err != nil {
+		if err := opt.Apply(theta, grad.Host, factor, c.LR); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,12 +42,13 @@ func (s *stepper) Update(p *Params, n int, next func(k int, b *Batch) (lr float6
 		if !finite(one.Loss) {
 			return fmt.Errorf("loss: %v, %w; a lower learning_rate or smaller rewards may help", one.Loss, fault.ErrNotFinite)
 		}
+		factor := float32(1)
 		if s.maxNorm > 0 {
-			if one.Norm = s.optimizer.ClipGradNorm(s.grad, s.maxNorm); !finite(one.Norm) {
+			if one.Norm, factor = s.optimizer.ClipGradNorm(s.grad, s.maxNorm); !finite(one.Norm) {
 				return fmt.Errorf("gradient norm: %v, %w; a lower learning_rate or smaller rewards may help", one.Norm, fault.ErrNotFinite)
 			}
 		}
-		if err := s.optimizer.Apply(p, s.grad, lr); err != nil {
+		if err := s.optimizer.Apply(p, s.grad, factor, lr); err != nil {
 			return err
 		}
 		share := 1 / float64(n)

@@ -44,8 +44,8 @@ func newUpdate(t testing.TB, s Spec, rows, n int) func() {
 			err = l.Gradient(theta, batch, grad, &r)
 		}
 		if err == nil {
-			opt.ClipGradNorm(grad, 1e-3)
-			err = opt.Apply(theta, grad, 1e-6)
+			_, factor := opt.ClipGradNorm(grad, 1e-3)
+			err = opt.Apply(theta, grad, factor, 1e-6)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -95,8 +95,8 @@ func TestThreadsChangeNothing(t *testing.T) {
 						if err := l.Gradient(p, batch, grad, &r); err != nil {
 							t.Fatal(err)
 						}
-						norm := opt.ClipGradNorm(grad, 1)
-						if err := opt.Apply(p, grad, 1e-3); err != nil {
+						norm, factor := opt.ClipGradNorm(grad, 1)
+						if err := opt.Apply(p, grad, factor, 1e-3); err != nil {
 							t.Fatal(err)
 						}
 						out, err := net.Forward(p, batch.Obs, rows)
@@ -220,7 +220,7 @@ func packedWeightsFollow(t *testing.T, precision Precision) {
 			p.Host[i*len(p.Host)/60] += 1
 			p.Wrote()
 		case 2:
-			if err := opt.Apply(p, grad, 1e-2); err != nil {
+			if err := opt.Apply(p, grad, 1, 1e-2); err != nil {
 				t.Fatal(err)
 			}
 		case 3:

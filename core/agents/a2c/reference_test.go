@@ -57,14 +57,15 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 		b.Columns = [][]float32{advantages, returns, weights}
 		grad := make([]float32, w.Theta.Layout.Size)
 		check(t, learner.Gradient(w.Theta, b, grad, &nn.Report{}))
+		factor := float32(1)
 		if c.MaxGradNorm > 0 {
-			optimizer.ClipGradNorm(grad, c.MaxGradNorm)
+			_, factor = optimizer.ClipGradNorm(grad, c.MaxGradNorm)
 		}
 		rate := c.LearningRate
 		if final := c.LearningRateFinal; !math.IsNaN(final) {
 			rate += (final - rate) * min(1, float64(w.Steps)/float64(total))
 		}
-		check(t, optimizer.Apply(w.Theta, grad, rate))
+		check(t, optimizer.Apply(w.Theta, grad, factor, rate))
 		w.Updates++
 	}
 	w.Begin(t, c.Seed, c.NumEnvs, masked)

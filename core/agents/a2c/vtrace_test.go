@@ -113,8 +113,8 @@ func (w *windowTwin) update() {
 	}
 	grad := make([]float32, w.theta.Layout.Size)
 	check(w.t, w.learner.Gradient(w.theta, b, grad, &nn.Report{}))
-	w.optimizer.ClipGradNorm(grad, w.c.MaxGradNorm)
-	check(w.t, w.optimizer.Apply(w.theta, grad, w.c.LearningRate))
+	_, factor := w.optimizer.ClipGradNorm(grad, w.c.MaxGradNorm)
+	check(w.t, w.optimizer.Apply(w.theta, grad, factor, w.c.LearningRate))
 	w.updates++
 }
 

@@ -91,8 +91,8 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 				b.actions, b.rewards, b.discounts = append(b.actions, m.action), append(b.rewards, m.reward), append(b.discounts, discount)
 			}
 			b.gradient(t, net, learner, theta, minus, false, grad)
-			adam.ClipGradNorm(grad, c.MaxGradNorm)
-			adam.Apply(theta, grad, c.LearningRate)
+			_, factor := adam.ClipGradNorm(grad, c.MaxGradNorm)
+			adam.Apply(theta, grad, factor, c.LearningRate)
 		}
 		if tt > 0 && tt%c.TargetUpdateInterval == 0 {
 			minus.CopyFrom(theta)

@@ -60,11 +60,11 @@ type busyOptimizer struct {
 	updates *updates
 }
 
-func (b *busyOptimizer) Apply(theta *nn.Params, grad []float32, lr float64) error {
+func (b *busyOptimizer) Apply(theta *nn.Params, grad []float32, factor float32, lr float64) error {
 	if err := b.updates.pool.Do(4, func(_, _ int) error { b.compute(); return nil }); err != nil {
 		panic(err)
 	}
-	return b.Optimizer.Apply(theta, grad, lr)
+	return b.Optimizer.Apply(theta, grad, factor, lr)
 }
 
 func busy(d *trial) *crowd {

@@ -237,8 +237,8 @@ func (n *naive) update(t *testing.T) {
 		}
 		grad := make([]float32, n.theta.Layout.Size)
 		b.gradient(t, n.net, n.learner, n.theta, n.minus, n.c.DoubleQ, grad)
-		n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
-		n.optimizer.Apply(n.theta, grad, n.rate(n.warmup+at))
+		_, factor := n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
+		n.optimizer.Apply(n.theta, grad, factor, n.rate(n.warmup+at))
 		n.theta.Updates = uint64(n.updates)
 	}
 }

@@ -24,12 +24,12 @@ type slowOptimizer struct {
 	panic atomic.Bool
 }
 
-func (o *slowOptimizer) Apply(theta *nn.Params, grad []float32, lr float64) error {
+func (o *slowOptimizer) Apply(theta *nn.Params, grad []float32, factor float32, lr float64) error {
 	if o.panic.Load() {
 		panic("the optimiser is ill")
 	}
 	time.Sleep(time.Duration(o.pause.Load()))
-	return o.Optimizer.Apply(theta, grad, lr)
+	return o.Optimizer.Apply(theta, grad, factor, lr)
 }
 
 func slow(d *trial, pause time.Duration) *slowOptimizer {

@@ -210,10 +210,11 @@ func (up *updates) update(u int64) (loss float32, err error) {
 	if limit == 0 {
 		limit = math.Inf(1)
 	}
-	if norm := up.optimizer.ClipGradNorm(up.gradient, limit); norm-norm != 0 {
+	norm, factor := up.optimizer.ClipGradNorm(up.gradient, limit)
+	if norm-norm != 0 {
 		return 0, fmt.Errorf("gradient norm: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", norm, at, u, fault.ErrNotFinite)
 	}
-	if err := up.optimizer.Apply(up.theta, up.gradient, up.schedule.Rate.At(at)); err != nil {
+	if err := up.optimizer.Apply(up.theta, up.gradient, factor, up.schedule.Rate.At(at)); err != nil {
 		return 0, err
 	}
 	up.theta.Updates = uint64(u)

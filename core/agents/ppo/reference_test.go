@@ -84,10 +84,11 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 				if divergence = report.Parts[3]; c.TargetKLCheck == "minibatch" && divergence > 1.5*c.TargetKL {
 					return
 				}
+				factor := float32(1)
 				if c.MaxGradNorm > 0 {
-					optimizer.ClipGradNorm(grad, c.MaxGradNorm)
+					_, factor = optimizer.ClipGradNorm(grad, c.MaxGradNorm)
 				}
-				check(t, optimizer.Apply(w.Theta, grad, along(c.LearningRate, c.LearningRateFinal, nil)))
+				check(t, optimizer.Apply(w.Theta, grad, factor, along(c.LearningRate, c.LearningRateFinal, nil)))
 				w.Updates++
 			}
 			if c.TargetKLCheck == "epoch" && divergence > c.TargetKL {

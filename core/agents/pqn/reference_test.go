@@ -135,10 +135,11 @@ func (n *naive) update(t *testing.T) {
 			learner := must(n.device.Learner(n.spec, len(part), nn.TD{Kind: "squared", Reduction: "mean", Scale: n.c.LossCoef}))(t)
 			grad := make([]float32, n.theta.Layout.Size)
 			check(t, learner.Gradient(n.theta, b, grad, &nn.Report{}))
+			factor := float32(1)
 			if n.c.MaxGradNorm > 0 {
-				n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
+				_, factor = n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
 			}
-			check(t, n.optimizer.Apply(n.theta, grad, rate))
+			check(t, n.optimizer.Apply(n.theta, grad, factor, rate))
 			n.updates++
 		}
 	}

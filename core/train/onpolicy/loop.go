@@ -135,19 +135,20 @@ func (r *Run) Learn(l nn.Learner, b nn.Batch) error {
 	return nil
 }
 
-// Apply scales the gradient down to the norm maxGradNorm (0: never) and takes a step of
-// the optimiser. Where loss or norm is not finite it is not applied, and the error wraps
+// Apply takes a step of the optimiser along the gradient, scaled down to the norm
+// maxGradNorm (0: never). Where loss or norm is not finite it is not applied, and the error wraps
 // fault.ErrNotFinite.
 func (r *Run) Apply(maxGradNorm float64) error {
 	if maxGradNorm == 0 {
 		maxGradNorm = math.Inf(1)
 	}
-	r.Report.Norm = r.Optimizer.ClipGradNorm(r.Gradient, maxGradNorm)
-	if loss, norm := r.Report.Loss, r.Report.Norm; loss-loss != 0 || norm-norm != 0 {
+	norm, factor := r.Optimizer.ClipGradNorm(r.Gradient, maxGradNorm)
+	r.Report.Norm = norm
+	if loss := r.Report.Loss; loss-loss != 0 || norm-norm != 0 {
 		return fmt.Errorf("loss: %v, gradient norm: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help",
 			loss, norm, r.Clock.Steps, r.Clock.Updates+1, fault.ErrNotFinite)
 	}
-	if err := r.Optimizer.Apply(r.Theta, r.Gradient, r.Clock.Rate.At(r.Clock.Steps)); err != nil {
+	if err := r.Optimizer.Apply(r.Theta, r.Gradient, factor, r.Clock.Rate.At(r.Clock.Steps)); err != nil {
 		return err
 	}
 	r.Clock.Updates++

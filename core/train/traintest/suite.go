@@ -448,7 +448,7 @@ type HookedOptimizer struct {
 	Before func()
 }
 
-func (o *HookedOptimizer) Apply(p *nn.Params, grad []float32, lr float64) error {
+func (o *HookedOptimizer) Apply(p *nn.Params, grad []float32, factor float32, lr float64) error {
 	o.Before()
-	return o.Optimizer.Apply(p, grad, lr)
+	return o.Optimizer.Apply(p, grad, factor, lr)
 }
