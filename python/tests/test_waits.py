@@ -3,12 +3,14 @@
 import time
 import warnings
 
+import gymnasium
 import numpy as np
 import pytest
 
 import worker_envs
-from paceline import DQN, make_vec, workers
-from paceline.errors import ConfigError, PacelineError
+from envs import SMALL
+from paceline import A2C, DQN, PPO, PQN, make_vec, workers
+from paceline.errors import ConfigError, PacelineError, PacelineWarning
 
 
 def test_rows_are_the_same():
@@ -64,3 +66,53 @@ def test_processes_wait_at_the_same_time():
     finally:
         envs.close()
     assert 10 * 0.02 <= took < 10 * 0.02 * 6 * 0.6
+
+
+# ------------------------------------------------------------ two groups
+
+
+def learnt(make, env, steps, **keywords):
+    with make("MlpPolicy", env, **{**keywords, "num_envs": 4, "seed": 3}) as model:
+        model.learn(steps, log_interval=None)
+        return model.hashes(), model.stats
+
+
+@pytest.mark.parametrize(
+    ("make", "keywords"),
+    [
+        (DQN, {**SMALL, "learning_starts": 100}), (DQN, {**SMALL, "learning_starts": 100, "concurrent": False}),
+        (A2C, {}), (PPO, {"n_steps": 32, "batch_size": 16}), (PQN, {"n_steps": 8, "batch_size": 16}),
+    ],
+)  # fmt: skip
+def test_two_groups_learn_the_same(make, keywords):
+    one, stats = learnt(make, "CartPole-v1", 640, **keywords)
+    shares = [stats[f"utilisation_{name}"] for name in ("step", "act", "learn", "wait")]
+    assert sum(shares) == pytest.approx(1) and all(0 <= share <= 1 for share in shares) and shares[2] > 0
+    assert learnt(make, "CartPole-v1", 640, groups=2, **keywords)[0] == one
+    assert learnt(make, "CartPole-v1", 640, groups=2, env_kwargs={"waits": True}, num_threads=1, **keywords)[0] == one
+
+
+def test_two_groups_that_cannot_be():
+    with pytest.raises(ConfigError, match=r"groups: 2, must be at most num_envs \(1\)"):
+        A2C("MlpPolicy", "CartPole-v1", groups=2)
+    with pytest.raises(ConfigError, match="groups: 2, must be 1 where synchronized is false"):
+        DQN("MlpPolicy", "CartPole-v1", num_envs=4, groups=2, synchronized=False)
+    with pytest.raises(ConfigError, match="groups: 3, must be 1 to 2"):
+        PPO("MlpPolicy", "CartPole-v1", num_envs=4, groups=3)
+    envs = gymnasium.make_vec("CartPole-v1", 4)
+    with pytest.warns(PacelineWarning, match="groups: 2, where the caller steps"), A2C("MlpPolicy", envs, groups=2) as model:
+        model.learn(40)
+
+
+def test_resets_beside_the_update():
+    def rests(**keywords):
+        with PPO("MlpPolicy", "CartPole-v1", num_envs=4, n_steps=64, batch_size=32, seed=3, mid_batch_reset=False, **keywords) as model:
+            model.learn(2048, log_interval=None)
+            return model.hashes(), model.stats
+
+    one, stats = rests()
+    assert stats["rollouts"] > 8  # a rollout has fewer than 256 steps, as pole after pole falls
+    assert rests(groups=2, num_threads=1)[0] == one
+    envs = gymnasium.make_vec("CartPole-v1", 4)
+    with pytest.raises(ConfigError, match="mid_batch_reset: false, must be true where the caller steps"):
+        PPO("MlpPolicy", envs, mid_batch_reset=False)
