@@ -194,7 +194,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         """Takes total_timesteps further steps, warm-up included, and trains.
 
         total_timesteps: of all environments together. Methods that learn from rollouts end
-            with a whole one, as in stable-baselines3: the number is rounded up to that.
+            with a whole one, as in stable-baselines3: the number is rounded up to that (schedules
+            are over, and stay, at the number given).
         callback: objects in stable-baselines3's shape, functions (locals,
             globals) -> bool, or a list of them, called after every round.
         log_interval: between two log records, as in stable-baselines3: 4 episodes
@@ -230,11 +231,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             if flags & _ffi.RESET_ENVS:
                 source.reset(None if self._begun else self._given_seed)
                 self._fit_masks(source)
-        periods, total = self._periods(), int(total_timesteps)
-        if periods.counted:
-            begun = 0 if flags & _ffi.RESET_TIMESTEPS else self.num_timesteps
-            total += -(begun + total) % periods.rollout
-        self._native.begin(total, flags)
+        self._native.begin(int(total_timesteps), flags)
         self._begun, self._cut = True, False
         if self._own_logger:
             name = tb_log_name or type(self).__name__
@@ -243,7 +240,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
         try:
             self._loop = Loop(
-                self, self._native, source, periods, total, callback, every, progress_bar,
+                self, self._native, source, self._periods(), int(total_timesteps), callback, every, progress_bar,
                 eval_freq, n_eval_episodes, eval_env,
             )  # fmt: skip
             self._loop.run()

@@ -105,7 +105,8 @@ class Loop:
     def __post_init__(self) -> None:
         self.callback = as_callback(self.callback)
         self.stats = self.native.stats()
-        self.end = self.stats.num_timesteps + self.total_timesteps
+        asked = self.stats.num_timesteps + self.total_timesteps
+        self.end = asked + (-asked % self.periods.rollout if self.periods.counted else 0)
         self.next_eval = self._after(self.stats.num_timesteps)
         self.progress: ProgressLine | None = None
         if self.progress_bar:
@@ -116,7 +117,7 @@ class Loop:
         self.started = (time.monotonic(), self.stats.num_timesteps)
         self.first = self.logged = self._countable()
         self.in_rollout = False
-        self.locals: dict[str, Any] = {"self": self.model, "total_timesteps": self.end, "log_interval": self.log_interval}
+        self.locals: dict[str, Any] = {"self": self.model, "total_timesteps": asked, "log_interval": self.log_interval}
         self.round = None if self.callback is None else Round(self.model, self.native, self.source)
 
     def run(self) -> None:

@@ -365,7 +365,13 @@ def test_learn_ends_with_a_whole_rollout():
             want = rollout * (1, 2, 4)[k]
             model.learn(total, reset_num_timesteps=k == 0)
             assert model.num_timesteps == want and model.stats["rollouts"] == want // rollout
-            assert model.stats["total_timesteps"] == want and model.stats["updates"] == want // rollout
+            assert model.stats["updates"] == want // rollout
+    # A schedule is over at the number given: what follows it is learnt at its last value, 0.
+    with small(learning_rate=(1e-3, 0.0)) as model:
+        model.learn(2 * rollout + 1, callback=lambda local, _: local["self"].num_timesteps <= 2 * rollout)
+        assert model.num_timesteps > 2 * rollout
+        weights = model.hashes()
+    assert small_hashes(2 * rollout + 1, learning_rate=(1e-3, 0.0)) == weights
 
 
 def test_learn_takes_as_many_steps_as_stable_baselines3s():
