@@ -30,7 +30,7 @@ def test_ctrl_c(how, tmp_path):
             assert child.stdout.readline() == "interrupted\n", child.stderr.read()
             assert time.monotonic() - began < 1
             assert child.stdout.readline() == "saved\n", child.stderr.read()
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20  # the update in progress, and the file
             assert child.stdout.readline() == "usable\n", child.stderr.read()
             assert child.wait(timeout=30) == 0, child.stderr.read()
         finally:
