@@ -91,6 +91,21 @@ def test_bench_update_against_torch():
     assert ratio["update_fp32_1t_vs_torch"] == 2.5 and ratio["update_fp32_1t_vs_torch_bf16"] == 1.5
 
 
+@pytest.mark.parametrize(
+    ("error", "why"), [(RuntimeError("no compiler\nis here"), "no compiler"), (NotImplementedError(), "NotImplementedError")]
+)
+def test_bench_update_leaves_out_what_does_not_compile(monkeypatch, error, why):
+    torch = pytest.importorskip("torch")
+    from paceline.bench import update as bench_update
+
+    def compile(module):
+        raise error
+
+    monkeypatch.setattr(torch, "compile", compile)
+    left_out = bench_update.Torch(batch=2, act=(1,)).left_out
+    assert left_out == [f"torch.compile ({kind}): {why}" for kind in ("compiled", "compiled_bf16")]
+
+
 def test_training_goes_on_from_a_file(process, tmp_path):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     process(call, "train", "CartPole-v1", "--steps", "6e2", "--num-envs", 3, "--set", "learning_starts=50", "--save", "new/model")

@@ -160,8 +160,9 @@ class Torch:
                     self.kinds[kind] = (torch.compile(self.online), torch.compile(self.target), autocast)
                     self._update(kind)
             except Exception as error:  # no compiler, or a platform that torch.compile does not know
-                del self.kinds[kind]
-                self.left_out.append(f"torch.compile ({kind}): {str(error).strip().splitlines()[0][:120] or type(error).__name__}")
+                self.kinds.pop(kind, None)
+                why = str(error).strip().splitlines() or [type(error).__name__]
+                self.left_out.append(f"torch.compile ({kind}): {why[0][:120]}")
 
     def _network(self) -> Any:
         nn = self.torch.nn
