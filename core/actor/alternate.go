@@ -32,12 +32,7 @@ func (g *Group) alternates() error {
 		if err != nil {
 			return err
 		}
-		h.step = func(_, k int) error {
-			if i := h.first + k; !g.idle(i) {
-				g.failed[i] = g.stepOne(i)
-			}
-			return nil
-		}
+		h.step = func(worker, k int) error { return g.takeChosen(worker, h.first+k) }
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ type Group struct {
 	alone    []aloneRow
 	unused   chan *aloneRow // those of alone that no thread uses; where steps wait
 	waits    bool           // the Source's steps wait
-	failed   []error        // of the round's steps; where steps wait
+	failed   []error        // of the round's steps; where they are recorded behind the round
 	run      loop
 	made     atomic.Int64 // steps of the loop in progress that were recorded
 
@@ -117,7 +117,7 @@ type Group struct {
 	busy   time.Duration // that the groups' pools were until the latest round
 	// The loops over rows, made once: a closure written at the call would be
 	// allocated at every round.
-	stepChosen, waitChosen, runAlone func(worker, i int) error
+	stepChosen, takeChosen, runAlone func(worker, i int) error
 }
 
 // Episode is one that ended.
@@ -167,7 +167,7 @@ func New(c Config) (*Group, error) {
 		}
 		return g.stepped(i, int64(i), g.stepOne(i))
 	}
-	g.waitChosen = func(_, i int) error {
+	g.takeChosen = func(_, i int) error {
 		if !g.idle(i) {
 			g.failed[i] = g.stepOne(i)
 		}
@@ -228,7 +228,7 @@ type jointRow struct {
 
 func (r *jointRow) Head(k int) ([]float32, error) { return r.g.outputs.Row(k, r.i-r.g.computed), nil }
 
-// Choose chooses the actions of all rows of the host, the first of which is the step that t
+// Choose chooses the actions of all rows, the first of which is the step that t
 // counts. jointly computes the network's outputs in one batch; otherwise each row
 // computes its own when the chooser asks.
 func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {

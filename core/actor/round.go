@@ -40,7 +40,7 @@ func (g *Group) stepAll() (made int64, err error) {
 		err = g.Source.Pool().Do(g.Envs, g.stepChosen)
 		return g.made.Load(), err
 	}
-	if err = g.Source.Pool().Do(g.Envs, g.waitChosen); err != nil {
+	if err = g.Source.Pool().Do(g.Envs, g.takeChosen); err != nil {
 		return 0, err
 	}
 	// The caller has its core again: recording takes too little time to be shared.

@@ -51,7 +51,6 @@ type AlternateReport struct {
 type sampling struct {
 	group   *actor.Group
 	rollout *rollout.Rollout
-	budget  *threads.Budget
 	close   []func() error
 }
 
@@ -65,15 +64,16 @@ func newSampling(o *AlternateOptions, envs, groups, act, step, cores int, cost *
 		}
 	}()
 	closes := func(f func()) { x.close = append(x.close, func() error { f(); return nil }) }
-	if x.budget, err = threads.NewBudget(cores); err != nil {
+	budget, err := threads.NewBudget(cores)
+	if err != nil {
 		return x, err
 	}
-	pool, err := threads.NewPool(step, x.budget)
+	pool, err := threads.NewPool(step, budget)
 	if err != nil {
 		return x, err
 	}
 	closes(pool.Close)
-	device, err := nn.NewCPU(act, x.budget)
+	device, err := nn.NewCPU(act, budget)
 	if err != nil {
 		return x, err
 	}
@@ -115,13 +115,13 @@ func newSampling(o *AlternateOptions, envs, groups, act, step, cores int, cost *
 	}
 	x.group, err = actor.New(actor.Config{
 		Spec: spec, Envs: envs, Seed: 1, Source: source, Groups: groups, Sink: x.rollout, Columns: len(chooser.Columns()),
-		Joint: network, Cores: x.budget, Acting: theta,
+		Joint: network, Cores: budget, Acting: theta,
 	})
 	if err != nil {
 		return x, err
 	}
 	closes(x.group.Close)
-	x.budget.Acquire()
+	budget.Acquire()
 	cost.on.Store(true)
 	return x, x.group.Reset()
 }

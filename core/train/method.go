@@ -126,7 +126,7 @@ type Setup struct {
 	// where the host does, and the Trainer's.
 	Spec   env.Spec
 	Source actor.Source
-	// Disabled says that the Source does not reset what has ended: see Definition.Autoreset.
+	// Disabled says that the Source does not reset what has ended: see Definition.MidBatchReset.
 	Disabled bool
 	// Trusted says that the environments are the library's own, which stack frames
 	// as their Spec says. Declared says that the user has declared Spec's stack.
@@ -169,8 +169,9 @@ type Definition struct {
 	Shape []string
 	// Masks says that the method uses action masks.
 	Masks bool
-	// Autoreset says in which mode a source is made: SameStep, or Disabled. Nil: SameStep.
-	Autoreset func(config any) vec.Autoreset
+	// MidBatchReset says whether a source resets what has ended at once; else the method does
+	// (actor.Config.Disabled). Nil: at once.
+	MidBatchReset func(config any) bool
 	// Memory lists what New will allocate.
 	Memory func(*Setup) ([]limits.Part, error)
 	New    func(*Setup) (Method, error)

@@ -71,10 +71,10 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 
 // autoreset is the mode that the method wants of a source.
 func (t *Trainer) autoreset() vec.Autoreset {
-	if t.def.Autoreset == nil {
+	if t.def.MidBatchReset == nil || t.def.MidBatchReset(t.cfg.Struct()) {
 		return vec.SameStep
 	}
-	return t.def.Autoreset(t.cfg.Struct())
+	return vec.Disabled
 }
 
 // NewPushed makes a Trainer for environments that the host steps, by Act and

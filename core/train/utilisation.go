@@ -15,9 +15,7 @@ const (
 	Stepping Activity = iota // environments
 	Acting                   // computing outputs for it
 	Learning                 // updates
-	Waiting                  // of the caller, for updates or for a core
-	Other
-	activities
+	Waiting                  // of the caller, for updates or for a core: no core's work
 )
 
 // utilisation adds up what the cores of a Trainer did in a run, its threads' time and their
@@ -25,7 +23,7 @@ const (
 type utilisation struct {
 	cores  int
 	since  time.Time
-	spent  [activities]atomic.Int64 // nanoseconds of one core
+	spent  [Waiting]atomic.Int64 // nanoseconds of one core
 	device interface{ Busy() time.Duration }
 	helped time.Duration // what device said last
 }

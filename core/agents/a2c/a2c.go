@@ -8,7 +8,6 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
-	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // A2C is train.Method by synchronous advantage actor-critic: what every on-policy method
@@ -33,16 +32,16 @@ const (
 
 func init() {
 	train.Register(&train.Definition{
-		Name:      "a2c",
-		Doc:       "synchronous advantage actor-critic, with n-step returns or GAE(lambda)",
-		Settings:  Settings,
-		Common:    func(c any) *train.Common { return &c.(*Config).Common },
-		Check:     func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:     onpolicy.Shape,
-		Masks:     true,
-		Autoreset: func(c any) vec.Autoreset { return onpolicy.Autoreset(c.(*Config).MidBatchReset) },
-		Memory:    memoryOf,
-		New:       newA2C,
+		Name:          "a2c",
+		Doc:           "synchronous advantage actor-critic, with n-step returns or GAE(lambda)",
+		Settings:      Settings,
+		Common:        func(c any) *train.Common { return &c.(*Config).Common },
+		Check:         func(c any) ([]string, error) { return c.(*Config).resolve() },
+		Shape:         onpolicy.Shape,
+		Masks:         true,
+		MidBatchReset: func(c any) bool { return c.(*Config).MidBatchReset },
+		Memory:        memoryOf,
+		New:           newA2C,
 	})
 }
 

@@ -129,9 +129,8 @@ func (d *DQN) randomRound() (int64, error) {
 }
 
 // synchronisedRound is Synchronized Execution: one minibatch gives the Q-values of
-// all environments, then each takes one step.
-// With goOn the next round may begin in this one, two groups of environments given, as within a
-// window the parameters that act do not change.
+// all environments, then each takes one step. Where there are two groups of them and goOn
+// says so, the next round may begin in this one, as what acts does not change in a window.
 func (d *DQN) synchronisedRound(until int64, p *train.Pause, goOn bool) (int64, error) {
 	end := d.clock.T + int64(d.cfg.NumEnvs)
 	err := d.release(end)

@@ -8,7 +8,6 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
-	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // PPO is train.Method by proximal policy optimization: what every on-policy method has, with
@@ -43,16 +42,16 @@ const (
 
 func init() {
 	train.Register(&train.Definition{
-		Name:      "ppo",
-		Doc:       "proximal policy optimization, with the clipped objective",
-		Settings:  Settings,
-		Common:    func(c any) *train.Common { return &c.(*Config).Common },
-		Check:     func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:     onpolicy.Shape,
-		Masks:     true,
-		Autoreset: func(c any) vec.Autoreset { return onpolicy.Autoreset(c.(*Config).MidBatchReset) },
-		Memory:    memoryOf,
-		New:       newPPO,
+		Name:          "ppo",
+		Doc:           "proximal policy optimization, with the clipped objective",
+		Settings:      Settings,
+		Common:        func(c any) *train.Common { return &c.(*Config).Common },
+		Check:         func(c any) ([]string, error) { return c.(*Config).resolve() },
+		Shape:         onpolicy.Shape,
+		Masks:         true,
+		MidBatchReset: func(c any) bool { return c.(*Config).MidBatchReset },
+		Memory:        memoryOf,
+		New:           newPPO,
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
-	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // PQN is train.Method by the parallelised Q-network: what every on-policy method has, acting by
@@ -39,15 +38,15 @@ const (
 
 func init() {
 	train.Register(&train.Definition{
-		Name:      "pqn",
-		Doc:       "parallelised Q-network: Q(lambda) with layer normalisation, without replay memory and target network",
-		Settings:  Settings,
-		Common:    func(c any) *train.Common { return &c.(*Config).Common },
-		Check:     func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:     []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "layer_norm", "num_envs", "mid_batch_reset"},
-		Autoreset: func(c any) vec.Autoreset { return onpolicy.Autoreset(c.(*Config).MidBatchReset) },
-		Memory:    memoryOf,
-		New:       newPQN,
+		Name:          "pqn",
+		Doc:           "parallelised Q-network: Q(lambda) with layer normalisation, without replay memory and target network",
+		Settings:      Settings,
+		Common:        func(c any) *train.Common { return &c.(*Config).Common },
+		Check:         func(c any) ([]string, error) { return c.(*Config).resolve() },
+		Shape:         []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "layer_norm", "num_envs", "mid_batch_reset"},
+		MidBatchReset: func(c any) bool { return c.(*Config).MidBatchReset },
+		Memory:        memoryOf,
+		New:           newPQN,
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
-	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // ActorCritic are the settings that A2C and PPO share: a network with a policy and a
@@ -95,14 +94,6 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 // MidBatchReset describes the setting of Stooke & Abbeel 2018, section 4.1.
 func MidBatchReset[C any](field func(*C) *bool) settings.Setting {
 	return settings.Bool("mid_batch_reset", true, "whether an episode's end is followed by a reset at once; false: the environment rests until the rollout is full and is reset beside the update, so that resets that take long hold up no step", field)
-}
-
-// Autoreset is train.Definition's.
-func Autoreset(midBatchReset bool) vec.Autoreset {
-	if midBatchReset {
-		return vec.SameStep
-	}
-	return vec.Disabled
 }
 
 // Shape names the settings of these in which a checkpoint and the trainer that loads it
