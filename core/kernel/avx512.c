@@ -82,8 +82,10 @@ INLINE vec v_unit(vec a, vec b) {
   return (vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(b, a));
 }
 
+INLINE vec v_row_unit(vec a, vec b) { return (vec)_mm512_cvtne2ps_pbh(b, a); }
+
 INLINE vec v_row_units(const float *p, ptrdiff_t n) {
-  if (n == 32) return (vec)_mm512_cvtne2ps_pbh(v_load(p + 16), v_load(p));
+  if (n == 32) return v_row_unit(v_load(p), v_load(p + 16));
   vec high = n > 16 ? v_load_some(p + 16, n - 16) : v_zero();
   return (vec)_mm512_cvtne2ps_pbh(high, n < 16 ? v_load_some(p, n) : v_load(p));
 }

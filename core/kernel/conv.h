@@ -59,6 +59,15 @@ INLINE struct shape shape_of(const struct paceline_conv *c) {
   return s;
 }
 
+/*
+ * How many of n images are worked on together: about so many tiles, whose
+ * points fit the second-level cache, in groups of nearly equal size.
+ */
+INLINE ptrdiff_t images_of(ptrdiff_t tiles, const struct shape *s, ptrdiff_t n) {
+  const ptrdiff_t most = max(1, tiles / s->tiles), groups = (n + most - 1) / most;
+  return (n + groups - 1) / groups;
+}
+
 /* ------------------------------------------------------------- images */
 
 /*
@@ -67,10 +76,12 @@ INLINE struct shape shape_of(const struct paceline_conv *c) {
  */
 static TARGET void interleave_bytes(uint8_t *dst, const uint8_t *src, ptrdiff_t ld, ptrdiff_t pixels,
                                     ptrdiff_t channels) {
-  ptrdiff_t p = 0;
-  if (channels == 4)
-    for (; p + 16 <= pixels; p += 16) interleave4x16(dst + 4 * p, src + p, ld);
-  for (; p < pixels; p++)
+  if (channels == 4 && pixels >= 16) {
+    for (ptrdiff_t p = 0; p + 16 <= pixels; p += 16) interleave4x16(dst + 4 * p, src + p, ld);
+    if (pixels % 16) interleave4x16(dst + 4 * (pixels - 16), src + pixels - 16, ld); /* some of them again */
+    return;
+  }
+  for (ptrdiff_t p = 0; p < pixels; p++)
     for (ptrdiff_t ch = 0; ch < channels; ch++) dst[p * channels + ch] = src[ch * ld + p];
 }
 
@@ -83,19 +94,22 @@ static TARGET const void *load_images(void *buffer, const float *x, const uint8_
   const ptrdiff_t channels = c->in_c, pixels = c->in_h * c->in_w;
   if (s->in_place) return x8 ? (const void *)(x8 + i * s->image) : (const void *)(x + i * s->image);
   const ptrdiff_t size = x8 ? 1 : sizeof *x;
-  char *dst = buffer;
-  memset(dst, 0, (size_t)(n * s->image * size));
-  for (; n > 0; n--, i++, dst += s->image * size)
-    for (ptrdiff_t h = 0; h < s->used_h; h++) {
+  const ptrdiff_t used = s->used_w * channels * size, line = s->line * size;
+  char *to = buffer;
+  for (; n > 0; n--, i++) {
+    for (ptrdiff_t h = 0; h < s->used_h; h++, to += line) {
       ptrdiff_t from = i * pixels * channels + h * c->in_w * (c->planar_in ? 1 : channels);
-      void *to = dst + h * s->line * size;
       if (!c->planar_in)
-        memcpy(to, x8 ? (const void *)(x8 + from) : (const void *)(x + from), (size_t)(s->used_w * channels * size));
+        memcpy(to, x8 ? (const void *)(x8 + from) : (const void *)(x + from), (size_t)used);
       else if (x8)
-        interleave_bytes(to, x8 + from, pixels, s->used_w, channels);
+        interleave_bytes((uint8_t *)to, x8 + from, pixels, s->used_w, channels);
       else
-        transpose(to, channels, x + from, pixels, channels, s->used_w);
+        transpose((float *)(void *)to, channels, x + from, pixels, channels, s->used_w);
+      memset(to + used, 0, (size_t)(line - used));
     }
+    memset(to, 0, (size_t)((s->pad_h - s->used_h) * line));
+    to += (s->pad_h - s->used_h) * line;
+  }
   return buffer;
 }
 
@@ -128,41 +142,114 @@ INLINE void input_points(const int i, const int bytes, vec d[4], const void *til
   d[3] = v_sub(t[1], t[3]);
 }
 
-/* Where tile t begins; tiles are numbered through the images. */
-INLINE const void *tile_at(const int bytes, const void *images, ptrdiff_t t, const struct paceline_conv *c,
-                           const struct shape *s) {
-  ptrdiff_t h = t % s->tiles / s->tiles_w * s->m * c->stride, w = t % s->tiles_w * s->m * s->run;
-  return (const char *)images + (t / s->tiles * s->image + h * s->line + w) * (bytes ? 1 : (ptrdiff_t)sizeof(float));
+/* Images in which the tiles lie, and floats (or bytes) from one to the next: to the right, below, in the next image. */
+struct grid {
+  ptrdiff_t wide, high, right, down, image;
+};
+
+struct tile {
+  ptrdiff_t at, w, h;
+};
+
+/* Tiles are numbered through the images. */
+INLINE struct tile tile_number(const struct grid g, ptrdiff_t t) {
+  struct tile tile = {.w = t % g.wide, .h = t / g.wide % g.high};
+  tile.at = tile.w * g.right + tile.h * g.down + t / g.wide / g.high * g.image;
+  return tile;
+}
+
+/* As tile_number of the next one, without divisions. */
+INLINE struct tile next_tile(const struct grid g, struct tile tile) {
+  tile.at += g.right;
+  if (++tile.w == g.wide) {
+    tile.w = 0;
+    tile.at += g.down - g.wide * g.right;
+    if (++tile.h == g.high) {
+      tile.h = 0;
+      tile.at += g.image - g.high * g.down;
+    }
+  }
+  return tile;
+}
+
+/* What the loops over the cells of a tile read, by value: stores cannot change it. */
+struct cells {
+  struct grid grid;
+  ptrdiff_t lines, run, line, deep;
+};
+
+INLINE struct cells cells_of(const struct paceline_conv *c, const struct shape *s) {
+  const ptrdiff_t down = s->m * c->stride * s->line;
+  return (struct cells){.grid = {s->tiles_w, s->tiles_h, s->m * s->run, down, s->image},
+                        .lines = c->stride,
+                        .run = s->run,
+                        .line = s->line,
+                        .deep = s->deep};
+}
+
+INLINE const void *of_images(const int bytes, const void *images, ptrdiff_t at) {
+  return (const char *)images + at * (bytes ? 1 : (ptrdiff_t)sizeof(float));
 }
 
 /* Numbers x to x+some-1 of line a of a tile's cells, as operands of its row in a panel. */
 INLINE void input_operands(ptrdiff_t x, ptrdiff_t some, const int i, const int bytes, float *row, ptrdiff_t point,
-                           ptrdiff_t chunk, const void *tile, ptrdiff_t a, const struct paceline_conv *c,
-                           const struct shape *s) {
+                           ptrdiff_t chunk, const void *tile, ptrdiff_t a, const struct cells in) {
   vec d[4];
-  input_points(i, bytes, d, tile, a * s->line + x, s->run, c->stride * s->line, some);
+  input_points(i, bytes, d, tile, a * in.line + x, in.run, in.lines * in.line, some);
   UNROLL
-  for (int j = 0; j < 4; j++) put_operands(row + j * point, chunk, a * s->run + x, d[j], some);
+  for (int j = 0; j < 4; j++) put_operands(row + j * point, chunk, a * in.run + x, d[j], some);
+}
+
+/* Goes on to the next vector of a cell whose lines are whole vectors; left: of its line. */
+INLINE void next_vector(ptrdiff_t *at, ptrdiff_t *left, const struct cells in) {
+  *at += VW;
+  *left -= VW;
+  if (*left == 0) {
+    *left = in.run;
+    *at += in.line - in.run;
+  }
+}
+
+/* input_operands of a whole tile: VW units at a time. */
+INLINE void whole_operands(const int i, const int bytes, float *row, ptrdiff_t point, ptrdiff_t chunk, const void *tile,
+                           const struct cells in) {
+  ptrdiff_t at = 0, left = in.run;
+  for (ptrdiff_t k = 0; k < in.deep / PER_UNIT; k += VW) {
+    float *to = row + k / CHUNK * chunk + k % CHUNK;
+    vec d[4], e[4];
+    input_points(i, bytes, d, tile, at, in.run, in.lines * in.line, VW);
+    next_vector(&at, &left, in);
+    if (PER_UNIT == 2) {
+      input_points(i, bytes, e, tile, at, in.run, in.lines * in.line, VW);
+      next_vector(&at, &left, in);
+    }
+    UNROLL
+    for (int j = 0; j < 4; j++) v_store(to + j * point, v_row_unit(d[j], PER_UNIT == 2 ? e[j] : d[j]));
+  }
 }
 
 /* The points of m tiles as a panel; the next column point lies `point` further. */
 INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t t,
-                           ptrdiff_t m, const struct paceline_conv *c, const struct shape *s) {
-  for (ptrdiff_t r = 0; r < m; r++) {
-    const void *tile = tile_at(bytes, images, t + r, c, s);
-    for (ptrdiff_t a = 0; a < c->stride; a++)
-      FOR_VECTORS(input_operands, s->run, i, bytes, dst + CHUNK * r, point, CHUNK * m, tile, a, c, s);
+                           ptrdiff_t m, const struct cells in) {
+  const int whole = in.run % VW == 0 && in.deep % (PER_UNIT * VW) == 0;
+  struct tile tile = tile_number(in.grid, t);
+  for (ptrdiff_t r = 0; r < m; r++, dst += CHUNK, tile = next_tile(in.grid, tile)) {
+    const void *from = of_images(bytes, images, tile.at);
+    if (whole)
+      whole_operands(i, bytes, dst, point, CHUNK * m, from, in);
+    else
+      for (ptrdiff_t a = 0; a < in.lines; a++)
+        FOR_VECTORS(input_operands, in.run, i, bytes, dst, point, CHUNK * m, from, a, in);
   }
 }
 
 /* The same of a tile (or of two) as units, in columns whose next NR lie `block` further. */
 INLINE void input_units(ptrdiff_t x, ptrdiff_t some, const int i, const int bytes, float *dst, ptrdiff_t point,
-                        ptrdiff_t block, const void *tile, const void *next, ptrdiff_t a, const struct paceline_conv *c,
-                        const struct shape *s) {
-  const ptrdiff_t column = a * s->run + x, within = column % NR, at = a * s->line + x;
+                        ptrdiff_t block, const void *tile, const void *next, ptrdiff_t a, const struct cells in) {
+  const ptrdiff_t column = a * in.run + x, within = column % NR, at = a * in.line + x;
   vec d[4], e[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-  input_points(i, bytes, d, tile, at, s->run, c->stride * s->line, some);
-  if (PER_UNIT == 2 && next) input_points(i, bytes, e, next, at, s->run, c->stride * s->line, some);
+  input_points(i, bytes, d, tile, at, in.run, in.lines * in.line, some);
+  if (PER_UNIT == 2 && next) input_points(i, bytes, e, next, at, in.run, in.lines * in.line, some);
   dst += column / NR * block + within;
   if (within + some <= NR) {
     UNROLL
@@ -176,15 +263,37 @@ INLINE void input_units(ptrdiff_t x, ptrdiff_t some, const int i, const int byte
   }
 }
 
+/* input_units of whole tiles. */
+INLINE void whole_units(const int i, const int bytes, float *dst, ptrdiff_t point, ptrdiff_t block, const void *tile,
+                        const void *next, const struct cells in) {
+  ptrdiff_t at = 0, left = in.run;
+  for (ptrdiff_t column = 0; column < in.deep; column += VW, next_vector(&at, &left, in)) {
+    float *to = dst + column / NR * block + column % NR;
+    vec d[4], e[4];
+    input_points(i, bytes, d, tile, at, in.run, in.lines * in.line, VW);
+    if (PER_UNIT == 2) input_points(i, bytes, e, next, at, in.run, in.lines * in.line, VW);
+    UNROLL
+    for (int j = 0; j < 4; j++) v_store(to + j * point, v_unit(d[j], PER_UNIT == 2 ? e[j] : d[j]));
+  }
+}
+
 /* The points of `rows` tiles, as columns [deep_wide/NR][rows][NR] (or pairs of rows). */
 INLINE void input_columns_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images,
-                             ptrdiff_t rows, const struct paceline_conv *c, const struct shape *s) {
+                             ptrdiff_t rows, const struct cells in) {
   const ptrdiff_t block = in_units(rows) * NR;
+  struct tile tile = tile_number(in.grid, 0);
   for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += NR) {
-    const void *tile = tile_at(bytes, images, t, c, s);
-    const void *next = t + 1 < rows ? tile_at(bytes, images, t + 1, c, s) : NULL;
-    for (ptrdiff_t a = 0; a < c->stride; a++)
-      FOR_VECTORS(input_units, s->run, i, bytes, dst, point, block, tile, next, a, c, s);
+    const void *from = of_images(bytes, images, tile.at), *next = NULL;
+    tile = next_tile(in.grid, tile);
+    if (PER_UNIT == 2 && t + 1 < rows) {
+      next = of_images(bytes, images, tile.at);
+      tile = next_tile(in.grid, tile);
+    }
+    if (in.run % VW == 0 && (PER_UNIT == 1 || next))
+      whole_units(i, bytes, dst, point, block, from, next, in);
+    else
+      for (ptrdiff_t a = 0; a < in.lines; a++)
+        FOR_VECTORS(input_units, in.run, i, bytes, dst, point, block, from, next, a, in);
   }
 }
 
@@ -202,13 +311,13 @@ INLINE void input_columns_of(const int i, const int bytes, float *dst, ptrdiff_t
   }
 
 static TARGET void input_panel(int i, int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t t,
-                               ptrdiff_t m, const struct paceline_conv *c, const struct shape *s) {
-  WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, images, t, m, c, s)
+                               ptrdiff_t m, const struct cells in) {
+  WITH_CONSTANTS(input_panel_of, i, bytes, dst, point, images, t, m, in)
 }
 
 static TARGET void input_columns(int i, int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t rows,
-                                 const struct paceline_conv *c, const struct shape *s){
-    WITH_CONSTANTS(input_columns_of, i, bytes, dst, point, images, rows, c, s)}
+                                 const struct cells in){
+    WITH_CONSTANTS(input_columns_of, i, bytes, dst, point, images, rows, in)}
 
 /* ---------------------------------------------------------------- weights */
 

@@ -1,15 +1,47 @@
 /* The backward pass of a convolution; see conv.h. */
 
-/* Images worked on together: about 200 tiles. */
+/*
+ * Images whose weights' gradients are summed up in one product: about 200 tiles, which
+ * fixes the order of the sums. Inputs' gradients have none: 64 tiles are faster.
+ */
 INLINE ptrdiff_t backward_group(const struct shape *s) { return s->tiles < 200 ? 200 / s->tiles : 1; }
 
-/* Channels o to o+some-1 of a pixel. */
-INLINE void load_channels(ptrdiff_t o, ptrdiff_t some, const int linear, float *dst, float *db, const float *dy,
-                          const float *y) {
-  vec e = get(dy + o, some);
-  if (!linear) e = v_where_positive(get(y + o, some), e);
-  put(dst + o, e, some);
-  put(db + o, v_add(get(db + o, some), e), some);
+/* An image's gradients in `vectors` vectors of channels from o on, or in `some` channels, and their sum added to db. */
+INLINE void load_channels(const int vectors, ptrdiff_t o, ptrdiff_t some, const int linear, float *dst, ptrdiff_t line,
+                          float *db, const float *dy, const float *y, ptrdiff_t out_h, ptrdiff_t out_w,
+                          ptrdiff_t out_c) {
+  vec sum[4];
+  UNROLL
+  for (int v = 0; v < vectors; v++) sum[v] = get(db + o + v * VW, some);
+  for (ptrdiff_t h = 0; h < out_h; h++)
+    for (ptrdiff_t w = 0; w < out_w; w++) {
+      const ptrdiff_t at = (h * out_w + w) * out_c + o;
+      float *to = dst + h * line + w * out_c + o;
+      UNROLL
+      for (int v = 0; v < vectors; v++) {
+        vec e = get(dy + at + v * VW, some);
+        if (!linear) e = v_where_positive(get(y + at + v * VW, some), e);
+        put(to + v * VW, e, some);
+        sum[v] = v_add(sum[v], e);
+      }
+    }
+  UNROLL
+  for (int v = 0; v < vectors; v++) put(db + o + v * VW, sum[v], some);
+}
+
+/* All channels: as many as go into registers at a time. A linear layer's y is not read. */
+INLINE void load_image(const int linear, float *dst, ptrdiff_t line, float *db, const float *dy, const float *y,
+                       ptrdiff_t out_h, ptrdiff_t out_w, ptrdiff_t out_c) {
+  ptrdiff_t o = 0;
+  for (; o + 4 * VW <= out_c; o += 4 * VW) load_channels(4, o, VW, linear, dst, line, db, dy, y, out_h, out_w, out_c);
+  for (; o + 2 * VW <= out_c; o += 2 * VW) load_channels(2, o, VW, linear, dst, line, db, dy, y, out_h, out_w, out_c);
+  for (; o + VW <= out_c; o += VW) load_channels(1, o, VW, linear, dst, line, db, dy, y, out_h, out_w, out_c);
+  if (o < out_c) load_channels(1, o, out_c - o, linear, dst, line, db, dy, y, out_h, out_w, out_c);
+}
+
+/* dst[i] = dy[i] where y[i] > 0, else 0 */
+INLINE void mask_vector(ptrdiff_t i, ptrdiff_t some, float *dst, const float *dy, const float *y) {
+  put(dst + i, v_where_positive(get(y + i, some), get(dy + i, some)), some);
 }
 
 /*
@@ -17,29 +49,28 @@ INLINE void load_channels(ptrdiff_t o, ptrdiff_t some, const int linear, float *
  * with zeros where there is no output, and its sum over the image added to db. A
  * linear layer's y is not read.
  */
-INLINE void load_gradient_of(const int linear, float *dst, float *db, const float *dy, const float *y,
-                             const struct paceline_conv *c, const struct shape *s, float *planes) {
-  const ptrdiff_t pixels = c->out_h * c->out_w, wide = s->m * s->tiles_w * c->out_c;
-  if (c->planar_out) {
-    transpose(planes, c->out_c, dy, pixels, c->out_c, pixels);
-    if (!linear) transpose(planes + pixels * c->out_c, c->out_c, y, pixels, c->out_c, pixels);
-    dy = planes;
-    y = planes + pixels * c->out_c;
-  }
-  memset(dst, 0, (size_t)(s->m * s->tiles_h * wide) * sizeof *dst);
-  for (ptrdiff_t h = 0; h < c->out_h; h++)
-    for (ptrdiff_t w = 0; w < c->out_w; w++) {
-      const ptrdiff_t at = (h * c->out_w + w) * c->out_c;
-      FOR_VECTORS(load_channels, c->out_c, linear, dst + h * wide + w * c->out_c, db, dy + at, linear ? NULL : y + at);
-    }
-}
-
 static TARGET void load_gradient(float *dst, float *db, const float *dy, const float *y, const struct paceline_conv *c,
                                  const struct shape *s, float *planes) {
-  if (c->linear)
-    load_gradient_of(1, dst, db, dy, NULL, c, s, planes);
+  const ptrdiff_t out_h = c->out_h, out_w = c->out_w, out_c = c->out_c, pixels = out_h * out_w;
+  const ptrdiff_t line = s->m * s->tiles_w * out_c, used = out_w * out_c;
+  int linear = c->linear;
+  if (c->planar_out) {
+    float *turned = planes + pixels * out_c;
+    if (!linear) {
+      FOR_VECTORS(mask_vector, pixels * out_c, planes, dy, y);
+      dy = planes;
+      linear = 1;
+    }
+    transpose(turned, out_c, dy, pixels, out_c, pixels);
+    dy = turned;
+  }
+  if (linear)
+    load_image(1, dst, line, db, dy, NULL, out_h, out_w, out_c);
   else
-    load_gradient_of(0, dst, db, dy, y, c, s, planes);
+    load_image(0, dst, line, db, dy, y, out_h, out_w, out_c);
+  for (ptrdiff_t h = 0; used < line && h < out_h; h++)
+    memset(dst + h * line + used, 0, (size_t)(line - used) * sizeof *dst);
+  memset(dst + out_h * line, 0, (size_t)((s->m * s->tiles_h - out_h) * line) * sizeof *dst);
 }
 
 /* Row point i of a tile's gradients: its four column points. */
@@ -63,49 +94,66 @@ INLINE void gradient_points(const int i, const int m, vec e[4], const float *til
 
 struct gradients {
   const float *images; /* load_gradient's, one after the other */
-  ptrdiff_t out_c, tiles, tiles_w, line, image;
+  ptrdiff_t out_c, line;
+  struct grid grid;
 };
-
-INLINE const float *gradient_tile(const int m, const struct gradients *g, ptrdiff_t t) {
-  return g->images + t / g->tiles * g->image + t % g->tiles / g->tiles_w * m * g->line + t % g->tiles_w * m * g->out_c;
-}
 
 /* Floats from one of gradient_rows' to the next: no two of 64 rows fall into one set of the first-level cache. */
 INLINE ptrdiff_t row_step(const struct paceline_conv *c) { return 16 * ((c->out_c + 15) / 16 | 1); }
 
 /* Channels o to o+some-1 of a tile (or of two), as units. */
 INLINE void gradient_units(ptrdiff_t o, ptrdiff_t some, const int i, const int m, float *dst, ptrdiff_t point,
-                           const float *tile, const float *next, const struct gradients *g) {
+                           const float *tile, const float *next, const struct gradients g) {
   vec e[4], f[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-  gradient_points(i, m, e, tile + o, g->out_c, g->line, some);
-  if (PER_UNIT == 2 && next) gradient_points(i, m, f, next + o, g->out_c, g->line, some);
+  gradient_points(i, m, e, tile + o, g.out_c, g.line, some);
+  if (PER_UNIT == 2 && next) gradient_points(i, m, f, next + o, g.out_c, g.line, some);
   UNROLL
   for (int j = 0; j < 4; j++) put(dst + j * point + o, v_unit(e[j], f[j]), some);
 }
 
 /* Points of `rows` tiles as rows, `step` apart (or pairs of rows). */
 INLINE void gradient_rows_of(const int i, const int m, float *dst, ptrdiff_t step, ptrdiff_t point,
-                             const struct gradients *g, ptrdiff_t rows) {
+                             const struct gradients g, ptrdiff_t rows) {
+  struct tile tile = tile_number(g.grid, 0);
   for (ptrdiff_t t = 0; t < rows; t += PER_UNIT, dst += step) {
-    const float *tile = gradient_tile(m, g, t), *next = t + 1 < rows ? gradient_tile(m, g, t + 1) : NULL;
-    FOR_VECTORS(gradient_units, g->out_c, i, m, dst, point, tile, next, g);
+    const float *from = g.images + tile.at, *next = NULL;
+    tile = next_tile(g.grid, tile);
+    if (PER_UNIT == 2 && t + 1 < rows) {
+      next = g.images + tile.at;
+      tile = next_tile(g.grid, tile);
+    }
+    FOR_VECTORS(gradient_units, g.out_c, i, m, dst, point, from, next, g);
   }
 }
 
 /* The same of a tile, as operands of its row in a panel. */
 INLINE void gradient_operands(ptrdiff_t o, ptrdiff_t some, const int i, const int m, float *row, ptrdiff_t point,
-                              ptrdiff_t chunk, const float *tile, const struct gradients *g) {
+                              ptrdiff_t chunk, const float *tile, const struct gradients g) {
   vec e[4];
-  gradient_points(i, m, e, tile + o, g->out_c, g->line, some);
+  gradient_points(i, m, e, tile + o, g.out_c, g.line, some);
   UNROLL
   for (int j = 0; j < 4; j++) put_operands(row + j * point, chunk, o, e[j], some);
 }
 
 /* Points of `rows` tiles from t on as a panel. */
-INLINE void gradient_panel_of(const int i, const int m, float *dst, ptrdiff_t point, const struct gradients *g,
+INLINE void gradient_panel_of(const int i, const int m, float *dst, ptrdiff_t point, const struct gradients g,
                               ptrdiff_t t, ptrdiff_t rows) {
-  for (ptrdiff_t r = 0; r < rows; r++)
-    FOR_VECTORS(gradient_operands, g->out_c, i, m, dst + CHUNK * r, point, CHUNK * rows, gradient_tile(m, g, t + r), g);
+  struct tile tile = tile_number(g.grid, t);
+  for (ptrdiff_t r = 0; r < rows; r++, dst += CHUNK, tile = next_tile(g.grid, tile)) {
+    const float *from = g.images + tile.at;
+    if (g.out_c % (PER_UNIT * VW)) {
+      FOR_VECTORS(gradient_operands, g.out_c, i, m, dst, point, CHUNK * rows, from, g);
+      continue;
+    }
+    for (ptrdiff_t k = 0; k < g.out_c / PER_UNIT; k += VW) { /* VW units at a time */
+      float *to = dst + k / CHUNK * CHUNK * rows + k % CHUNK;
+      vec e[4], f[4];
+      gradient_points(i, m, e, from + k * PER_UNIT, g.out_c, g.line, VW);
+      if (PER_UNIT == 2) gradient_points(i, m, f, from + k * PER_UNIT + VW, g.out_c, g.line, VW);
+      UNROLL
+      for (int j = 0; j < 4; j++) v_store(to + j * point, v_row_unit(e[j], PER_UNIT == 2 ? f[j] : e[j]));
+    }
+  }
 }
 
 /* Calls f with the row point and m as constants. */
@@ -122,11 +170,11 @@ INLINE void gradient_panel_of(const int i, const int m, float *dst, ptrdiff_t po
   }
 
 static TARGET void gradient_rows(int i, ptrdiff_t m, float *dst, ptrdiff_t step, ptrdiff_t point,
-                                 const struct gradients *g, ptrdiff_t rows) {
+                                 const struct gradients g, ptrdiff_t rows) {
   WITH_POINT(gradient_rows_of, i, m, dst, step, point, g, rows)
 }
 
-static TARGET void gradient_panel(int i, ptrdiff_t m, float *dst, ptrdiff_t point, const struct gradients *g,
+static TARGET void gradient_panel(int i, ptrdiff_t m, float *dst, ptrdiff_t point, const struct gradients g,
                                   ptrdiff_t t,
                                   ptrdiff_t rows){WITH_POINT(gradient_panel_of, i, m, dst, point, g, t, rows)}
 
@@ -151,20 +199,21 @@ INLINE void scatter_vector(ptrdiff_t x, ptrdiff_t some, const int i, float *one,
 
 /* Adds row point i of the input's points to the cells of all tiles. */
 INLINE void scatter_points_of(const int i, const int bytes, float *images, const float *points, ptrdiff_t point,
-                              ptrdiff_t tiles, const struct paceline_conv *c, const struct shape *s) {
-  const ptrdiff_t cell = c->stride * s->line;
-  for (ptrdiff_t t = 0; t < tiles; t++, points += s->deep_wide) {
-    float *tile = (float *)tile_at(bytes, images, t, c, s);
-    float *one = tile + (i == 0 ? 0 : cell), *other = tile + (i == 3 ? 3 : 2) * cell;
-    for (ptrdiff_t a = 0; a < c->stride; a++)
-      FOR_VECTORS(scatter_vector, s->run, i, one + a * s->line, other + a * s->line, points + a * s->run, point,
-                  s->run);
+                              ptrdiff_t step, ptrdiff_t tiles, const struct cells in) {
+  const ptrdiff_t cell = in.lines * in.line;
+  struct tile tile = tile_number(in.grid, 0);
+  (void)bytes;
+  for (ptrdiff_t t = 0; t < tiles; t++, points += step, tile = next_tile(in.grid, tile)) {
+    float *one = images + tile.at + (i == 0 ? 0 : cell), *other = images + tile.at + (i == 3 ? 3 : 2) * cell;
+    for (ptrdiff_t a = 0; a < in.lines; a++)
+      FOR_VECTORS(scatter_vector, in.run, i, one + a * in.line, other + a * in.line, points + a * in.run, point,
+                  in.run);
   }
 }
 
-static TARGET void scatter_points(int i, float *images, const float *points, ptrdiff_t point, ptrdiff_t tiles,
-                                  const struct paceline_conv *c, const struct shape *s){
-    WITH_CONSTANTS(scatter_points_of, i, 0, images, points, point, tiles, c, s)}
+static TARGET void scatter_points(int i, float *images, const float *points, ptrdiff_t point, ptrdiff_t step,
+                                  ptrdiff_t tiles, const struct cells in){
+    WITH_CONSTANTS(scatter_points_of, i, 0, images, points, point, step, tiles, in)}
 
 /* Numbers x to x+some-1 of a line of the cells: the taps from their 16 points, `point` apart. */
 INLINE void put_taps(ptrdiff_t x, ptrdiff_t some, const int r, float *kernel, const float *points, ptrdiff_t point,
@@ -211,26 +260,57 @@ static TARGET void put_weight_gradient(float *dw, const float *points, float sca
   }
 }
 
+/* The inputs' gradients of n images that `of` holds. */
+static TARGET void put_input_gradient(float *dx, const float *packed, const struct gradients of, ptrdiff_t n,
+                                      const struct paceline_conv *c, const struct shape *s, float *points, float *panel,
+                                      float *back) {
+  const ptrdiff_t tiles = n * s->tiles, point = tiles * s->deep_wide, deep = round_up(s->out_units, CHUNK);
+  const ptrdiff_t pixels = c->in_h * c->in_w;
+  const struct cells in = cells_of(c, s);
+  float *dst = s->in_place ? dx : back;
+  memset(dst, 0, (size_t)(n * s->image) * sizeof *dst);
+  for (int i = 0; i < 4; i++) {
+    for (ptrdiff_t q = 0; q < panels(tiles); q++) {
+      ptrdiff_t t = panel_start(tiles, q), m = panel_start(tiles, q + 1) - t;
+      gradient_panel(i, s->m, panel + t * deep, tiles * deep, of, t, m);
+    }
+    for (int j = 0; j < 4; j++)
+      multiply_panels(tiles, s->deep_wide, s->out_units, panel + j * tiles * deep, deep,
+                      packed + (4 * i + j) * s->deep_wide * s->out_units, points + j * point);
+    scatter_points(i, dst, points, point, s->deep_wide, tiles, in);
+  }
+  for (; !s->in_place && n > 0; n--, back += s->image, dx += pixels * c->in_c) {
+    memset(dx, 0, (size_t)(pixels * c->in_c) * sizeof *dx);
+    for (ptrdiff_t h = 0; h < s->used_h; h++) {
+      const float *from = back + h * s->line;
+      if (c->planar_in)
+        transpose(dx + h * c->in_w, pixels, from, c->in_c, s->used_w, c->in_c);
+      else
+        memcpy(dx + h * c->in_w * c->in_c, from, (size_t)(s->used_w * c->in_c) * sizeof *dx);
+    }
+  }
+}
+
 static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x, const uint8_t *x8, float scale,
                                  const float *packed, const float *y, const float *dy, ptrdiff_t n,
                                  const struct paceline_conv *c, float *ws) {
   const struct shape s = shape_of(c);
-  const ptrdiff_t out_c = c->out_c, outputs = c->out_h * c->out_w * out_c;
-  const ptrdiff_t group = min(n, backward_group(&s)), most = group * s.tiles;
-  const ptrdiff_t deep = round_up(s.out_units, CHUNK), step = row_step(c), pixels = c->in_h * c->in_w;
+  const ptrdiff_t out_c = c->out_c, outputs = c->out_h * c->out_w * out_c, inputs = c->in_h * c->in_w * c->in_c;
+  const ptrdiff_t group = min(n, backward_group(&s)), most = group * s.tiles, few = images_of(64, &s, group);
+  const ptrdiff_t deep = round_up(s.out_units, CHUNK), step = row_step(c);
   ws = aligned(ws);
   float *sum = take(&ws, 16 * out_c * s.deep_wide); /* the weights' points */
   float *buffer = take(&ws, group * s.image);
   float *points = take(&ws, 4 * most * s.deep_wide); /* the inputs', then their gradients' */
   float *rows = take(&ws, 4 * most * step);
-  float *panel = take(&ws, 4 * most * deep);
-  float *back = take(&ws, group * s.image);
+  float *panel = take(&ws, 4 * few * s.tiles * deep);
+  float *back = take(&ws, few * s.image);
   float *kernel = take(&ws, c->kernel * c->kernel * c->in_c);
   float *planes = take(&ws, 2 * outputs);
-  struct gradients g = {.out_c = out_c, .tiles = s.tiles, .tiles_w = s.tiles_w, .line = s.m * s.tiles_w * out_c};
-  g.image = s.m * s.tiles_h * g.line;
-  float *gradients = take(&ws, group * g.image);
-  g.images = gradients;
+  const ptrdiff_t line = s.m * s.tiles_w * out_c, image = s.m * s.tiles_h * line;
+  float *gradients = take(&ws, group * image);
+  struct gradients g = {gradients, out_c, line, {s.tiles_w, s.tiles_h, s.m * out_c, s.m * line, image}};
+  const struct cells in = cells_of(c, &s);
 
   memset(db, 0, (size_t)out_c * sizeof *db);
   for (ptrdiff_t first = 0; first < n; first += group) {
@@ -238,37 +318,19 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
     const ptrdiff_t point = tiles * s.deep_wide;
     const void *images = load_images(buffer, x, x8, first, some, c, &s);
     for (ptrdiff_t i = 0; i < some; i++)
-      load_gradient(gradients + i * g.image, db, dy + (first + i) * outputs, y ? y + (first + i) * outputs : NULL, c,
-                    &s, planes);
-    float *dst = dx && s.in_place ? dx + first * s.image : back;
-    if (dx) memset(dst, 0, (size_t)(some * s.image) * sizeof *dst);
+      load_gradient(gradients + i * image, db, dy + (first + i) * outputs, y ? y + (first + i) * outputs : NULL, c, &s,
+                    planes);
+    g.images = gradients;
     for (int i = 0; i < 4; i++) {
-      input_columns(i, x8 != NULL, points, point, images, tiles, c, &s);
-      gradient_rows(i, s.m, rows, step, tiles * step, &g, tiles);
+      input_columns(i, x8 != NULL, points, point, images, tiles, in);
+      gradient_rows(i, s.m, rows, step, tiles * step, g, tiles);
       for (int j = 0; j < 4; j++)
         multiply_columns(out_c, s.deep_wide, units, rows + j * tiles * step, step, points + j * point,
                          sum + (4 * i + j) * out_c * s.deep_wide, first > 0);
-      if (!dx) continue;
-      for (ptrdiff_t q = 0; q < panels(tiles); q++) {
-        ptrdiff_t t = panel_start(tiles, q), m = panel_start(tiles, q + 1) - t;
-        gradient_panel(i, s.m, panel + t * deep, tiles * deep, &g, t, m);
-      }
-      for (int j = 0; j < 4; j++)
-        multiply_panels(tiles, s.deep_wide, s.out_units, panel + j * tiles * deep, deep,
-                        packed + (4 * i + j) * s.deep_wide * s.out_units, points + j * point);
-      scatter_points(i, dst, points, point, tiles, c, &s);
     }
-    if (!dx || s.in_place) continue;
-    for (ptrdiff_t i = 0; i < some; i++) {
-      float *to = dx + (first + i) * pixels * c->in_c;
-      memset(to, 0, (size_t)(pixels * c->in_c) * sizeof *to);
-      for (ptrdiff_t h = 0; h < s.used_h; h++) {
-        const float *from = back + i * s.image + h * s.line;
-        if (c->planar_in)
-          transpose(to + h * c->in_w, pixels, from, c->in_c, s.used_w, c->in_c);
-        else
-          memcpy(to + h * c->in_w * c->in_c, from, (size_t)(s.used_w * c->in_c) * sizeof *to);
-      }
+    for (ptrdiff_t i = 0; dx && i < some; i += few) {
+      g.images = gradients + i * image;
+      put_input_gradient(dx + (first + i) * inputs, packed, g, min(few, some - i), c, &s, points, panel, back);
     }
   }
   put_weight_gradient(dw, sum, scale, c, &s, kernel);

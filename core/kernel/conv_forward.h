@@ -1,17 +1,9 @@
 /* The forward pass of a convolution; see conv.h. */
 
-/*
- * How many of n images are worked on together: about 96 tiles, so that 16
- * points of them fit the second-level cache, in groups of nearly equal size.
- */
-INLINE ptrdiff_t forward_group(const struct shape *s, ptrdiff_t n) {
-  const ptrdiff_t most = s->tiles < 96 ? 96 / s->tiles : 1, groups = (n + most - 1) / most;
-  return (n + groups - 1) / groups;
-}
-
 /* Channels o to o+some-1 of output_tile. */
-INLINE void output_vector(ptrdiff_t o, ptrdiff_t some, const int m, const int linear, float *to, const float *products,
-                          ptrdiff_t point, const float *bias, ptrdiff_t h, ptrdiff_t w, const struct paceline_conv *c) {
+INLINE void output_vector(ptrdiff_t o, ptrdiff_t some, const int m, const int linear, float *to, ptrdiff_t pixel,
+                          ptrdiff_t line, const float *products, ptrdiff_t point, const float *bias, ptrdiff_t high,
+                          ptrdiff_t wide) {
   const vec b = v_load(bias + o);
   vec z[3][4];
   UNROLL
@@ -30,26 +22,54 @@ INLINE void output_vector(ptrdiff_t o, ptrdiff_t some, const int m, const int li
     out[0] = v_add(p[0], v_add(p[1], p[2]));
     out[1] = m == 2 ? v_sub(v_sub(p[1], p[2]), p[3]) : v_sub(p[1], p[2]);
     out[2] = m == 3 ? v_sub(v_add(p[1], p[2]), p[3]) : p[0];
-    if (h + y < c->out_h) UNROLL
+    if (y < high) UNROLL
     for (int x = 0; x < m; x++)
-      if (w + x < c->out_w) {
+      if (x < wide) {
         const vec v = v_add(out[x], b);
-        put(to + ((h + y) * c->out_w + w + x) * c->out_c + o, linear ? v : v_relu(v), some);
+        put(to + y * line + x * pixel + o, linear ? v : v_relu(v), some);
       }
   }
 }
 
-/* Outputs of one tile from its 16 products; `to` is [out_h, out_w, out_c] of its image. */
-INLINE void output_tile(const int m, const int linear, float *to, const float *products, ptrdiff_t point,
-                        const float *bias, ptrdiff_t h, ptrdiff_t w, const struct paceline_conv *c) {
-  FOR_VECTORS(output_vector, c->out_c, m, linear, to, products, point, bias, h, w, c);
+/* Outputs of `tiles` tiles from their 16 products: images [out_h, out_w, out_c], one after the other. */
+INLINE void output_tiles_of(const int m, const int linear, float *images, const float *products, ptrdiff_t point,
+                            const float *bias, ptrdiff_t tiles, const struct grid g, ptrdiff_t step, ptrdiff_t out_h,
+                            ptrdiff_t out_w, ptrdiff_t out_c) {
+  const ptrdiff_t line = out_w * out_c;
+  struct tile tile = tile_number(g, 0);
+  for (; tiles > 0; tiles--, products += step, tile = next_tile(g, tile)) {
+    const ptrdiff_t high = out_h - tile.h * m, wide = out_w - tile.w * m;
+    float *to = images + tile.at;
+    if (high >= m && wide >= m)
+      FOR_VECTORS(output_vector, out_c, m, linear, to, out_c, line, products, point, bias, m, m);
+    else
+      FOR_VECTORS(output_vector, out_c, m, linear, to, out_c, line, products, point, bias, high, wide);
+  }
+}
+
+static TARGET void output_tiles(float *images, const float *products, ptrdiff_t point, const float *bias,
+                                ptrdiff_t tiles, const struct paceline_conv *c, const struct shape *s) {
+  const ptrdiff_t right = s->m * c->out_c, down = right * c->out_w, image = c->out_h * c->out_w * c->out_c;
+  const struct grid g = {s->tiles_w, s->tiles_h, right, down, image};
+#define OUTPUTS(m, linear) \
+  output_tiles_of(m, linear, images, products, point, bias, tiles, g, s->wide, c->out_h, c->out_w, c->out_c)
+  if (s->m == 2 && !c->linear)
+    OUTPUTS(2, 0);
+  else if (!c->linear)
+    OUTPUTS(3, 0);
+  else if (s->m == 2)
+    OUTPUTS(2, 1);
+  else
+    OUTPUTS(3, 1);
+#undef OUTPUTS
 }
 
 static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, const float *packed, const float *b,
                                 ptrdiff_t n, const struct paceline_conv *c, float *ws) {
   const struct shape s = shape_of(c);
-  const ptrdiff_t outputs = c->out_h * c->out_w * c->out_c, group = forward_group(&s, n);
+  const ptrdiff_t outputs = c->out_h * c->out_w * c->out_c, group = images_of(54, &s, n);
   const ptrdiff_t deep = round_up(s.units, CHUNK);
+  const struct cells in = cells_of(c, &s);
   ws = aligned(ws);
   float *bias = take(&ws, s.wide);
   float *buffer = take(&ws, group * s.image);
@@ -65,27 +85,17 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
     for (int i = 0; i < 4; i++) {
       for (ptrdiff_t q = 0; q < panels(rows); q++) {
         ptrdiff_t t = panel_start(rows, q), m = panel_start(rows, q + 1) - t;
-        input_panel(i, x8 != NULL, points + t * deep, rows * deep, images, t, m, c, &s);
+        input_panel(i, x8 != NULL, points + t * deep, rows * deep, images, t, m, in);
       }
       for (int j = 0; j < 4; j++)
         multiply_panels(rows, s.wide, s.units, points + j * rows * deep, deep, packed + (4 * i + j) * s.wide * s.units,
                         products + (4 * i + j) * point);
     }
-    for (ptrdiff_t t = 0; t < rows; t++) {
-      ptrdiff_t h = t % s.tiles / s.tiles_w * s.m, w = t % s.tiles_w * s.m;
-      float *image = y + (first + t / s.tiles) * outputs;
-      float *to = c->planar_out ? planes : image;
-      const float *product = products + t * s.wide;
-      if (s.m == 2 && !c->linear)
-        output_tile(2, 0, to, product, point, bias, h, w, c);
-      else if (!c->linear)
-        output_tile(3, 0, to, product, point, bias, h, w, c);
-      else if (s.m == 2)
-        output_tile(2, 1, to, product, point, bias, h, w, c);
-      else
-        output_tile(3, 1, to, product, point, bias, h, w, c);
-      if (c->planar_out && (t + 1) % s.tiles == 0)
-        transpose(image, c->out_h * c->out_w, planes, c->out_c, c->out_h * c->out_w, c->out_c);
+    if (!c->planar_out) output_tiles(y + first * outputs, products, point, bias, rows, c, &s);
+    for (ptrdiff_t t = 0; c->planar_out && t < rows; t += s.tiles) {
+      output_tiles(planes, products + t * s.wide, point, bias, s.tiles, c, &s);
+      transpose(y + (first + t / s.tiles) * outputs, c->out_h * c->out_w, planes, c->out_c, c->out_h * c->out_w,
+                c->out_c);
     }
   }
 }

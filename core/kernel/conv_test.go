@@ -11,7 +11,7 @@ import (
 // kernel is two strides wide, 2 x 2 where it is three) and that do not; images
 // that are the tiles' very size and so read in place; rows that no kernel
 // reaches; channels and cells that fill no vector, no pair and no tile; batches
-// around ConvBlock; several groups of tiles (96 forwards, 200 backwards), of which
+// around ConvBlock; several groups of tiles (54 forwards, 64 and 200 backwards), of which
 // one image may be more than one.
 var convShapes = []struct {
 	n int

@@ -17,14 +17,14 @@ struct span {
 
 /*
  * y[r][o] for a few rows of x and a few outputs, both constants where it is
- * used, as are what w is and whether that of the next outputs is prefetched. x is
- * operands; w becomes them on the way where it is not. ldx and ldw count floats.
- * x and w begin where the span does; between two spans the accumulators are in
- * sums[r][8].
+ * used, as are what w is and what is prefetched: ahead says that of the next outputs,
+ * else what lies at `next`, as long as a row of operands. x is operands; w becomes
+ * them on the way where it is not. ldx and ldw count floats. x and w begin where the
+ * span does; between two spans the accumulators are in sums[r][8].
  */
-INLINE void dots(const int rows, const int outs, const enum weights kind, const int ahead, float *y, ptrdiff_t ldy,
-                 const float *x, ptrdiff_t ldx, const float *w, ptrdiff_t ldw, const float *b, struct span in, int relu,
-                 float *sums) {
+INLINE void dots(const int rows, const int outs, const enum weights kind, const int ahead, const float *next, float *y,
+                 ptrdiff_t ldy, const float *x, ptrdiff_t ldx, const float *w, ptrdiff_t ldw, const float *b,
+                 struct span in, int relu, float *sums) {
   vec acc[DOT_ROWS][8];
   UNROLL
   for (int r = 0; r < rows; r++) UNROLL
@@ -35,6 +35,7 @@ INLINE void dots(const int rows, const int outs, const enum weights kind, const 
     vec xv[DOT_ROWS];
     UNROLL
     for (int r = 0; r < rows; r++) xv[r] = v_load(x + r * ldx + k / PER_UNIT);
+    if (!ahead) __builtin_prefetch(next + k / PER_UNIT, 0, 2);
     UNROLL
     for (int o = 0; o < outs; o++) {
       /* The next outputs' lie a long way off. */
@@ -69,13 +70,21 @@ INLINE void dots(const int rows, const int outs, const enum weights kind, const 
   }
 }
 
+/*
+ * dots of DOT_ROWS rows and 4 outputs, which asks for the lines from `next` on meanwhile. A function of its own: inlined,
+ * gcc keeps one of the accumulators in memory.
+ */
+static __attribute__((noinline)) TARGET void dots_of_four(float *y, ptrdiff_t ldy, const float *x, ptrdiff_t ldx,
+                                                          const float *w, ptrdiff_t ldw, const float *b, struct span in,
+                                                          int relu, float *sums, const float *next) {
+  dots(DOT_ROWS, 4, OPERANDS, 0, next, y, ldy, x, ldx, w, ldw, b, in, relu, sums);
+}
+
 /* Rows of floats as rows of operands. */
 static TARGET void rows_to_units(float *dst, const float *src, ptrdiff_t rows, ptrdiff_t n) {
   for (ptrdiff_t i = 0; i < rows; i++, dst += in_units(n), src += n)
     for (ptrdiff_t k = 0; k < n; k += VW * PER_UNIT) {
       ptrdiff_t some = min(VW * PER_UNIT, n - k);
-      __builtin_prefetch(src + 8 * n + k, 0, 2); /* of the next outputs */
-      if (PER_UNIT == 2) __builtin_prefetch(src + 8 * n + k + VW, 0, 2);
       put(dst + k / PER_UNIT, v_row_units(src + k, some), in_units(some));
     }
 }
@@ -90,7 +99,7 @@ static TARGET void dense_pack(float *packed, const float *w, ptrdiff_t rows, ptr
  * second-level cache while all outputs pass, and 8 outputs over SPAN inputs, which stay in
  * the first-level cache while the rows pass.
  */
-enum { ROWS = 32 * PER_UNIT, SPAN = 640 * PER_UNIT };
+enum { ROWS = 32 * PER_UNIT, SPAN = 448 * PER_UNIT };
 
 /* Asks for 8 rows of n floats: for the parts from to to-1 of so many. */
 INLINE void prefetch_part(const float *w, ptrdiff_t ldw, ptrdiff_t n, ptrdiff_t from, ptrdiff_t to, ptrdiff_t parts) {
@@ -105,10 +114,12 @@ static TARGET void dots_of_rows(float *y, ptrdiff_t ldy, const float *x, ptrdiff
                                 const float *b, ptrdiff_t in, int relu, float *sums, float *units) {
   const ptrdiff_t ldx = in_units(in);
   const int floats = !PLAIN && !packed; /* w is not operands yet */
-  for (ptrdiff_t k = 0; k < in; k += SPAN) {
-    const struct span span = {.n = min(SPAN, in - k), .first = k == 0, .last = k + SPAN >= in};
-    const ptrdiff_t per_float = floats ? 1 : PER_UNIT, length = span.n / per_float;
-    const float *part = w + k / per_float, *next = span.last ? w + 8 * in : part + SPAN / per_float;
+  const ptrdiff_t per_float = floats ? 1 : PER_UNIT, a_row = PER_UNIT / per_float;
+  const ptrdiff_t spans = (in + SPAN - 1) / SPAN, most = round_up((in + spans - 1) / spans, VW * PER_UNIT);
+  for (ptrdiff_t k = 0; k < in; k += most) {
+    const struct span span = {.n = min(most, in - k), .first = k == 0, .last = k + most >= in};
+    const float *part = w + k / per_float, *next = span.last ? w + 8 * in : part + most / per_float;
+    ptrdiff_t call = 0; /* of dots_of_four: each asks for a row of what comes next, or for an a_row-th of it */
     ptrdiff_t ldw = in;
     if (floats) {
       for (int o = 0; o < 8; o++) rows_to_units(units + o * in_units(span.n), part + o * in, 1, span.n);
@@ -119,24 +130,25 @@ static TARGET void dots_of_rows(float *y, ptrdiff_t ldy, const float *x, ptrdiff
       const float *xs = x + i * ldx + k / PER_UNIT;
       float *to = y + i * ldy, *at = sums + 8 * i * VW;
       rows = n - i < DOT_ROWS ? 1 : DOT_ROWS;
-      prefetch_part(next, in, length, i, i + rows, n);
+      if (n < 4 * DOT_ROWS * a_row) prefetch_part(next, in, span.n / per_float, i, i + rows, n);
       if (rows == 1) {
-        dots(1, 8, OPERANDS, 0, to, ldy, xs, ldx, part, ldw, b, span, relu, at);
+        dots(1, 8, OPERANDS, 0, xs, to, ldy, xs, ldx, part, ldw, b, span, relu, at);
       } else {
-        dots(DOT_ROWS, 4, OPERANDS, 0, to, ldy, xs, ldx, part, ldw, b, span, relu, at);
-        dots(DOT_ROWS, 4, OPERANDS, 0, to + 4, ldy, xs, ldx, part + 4 * ldw, ldw, b + 4, span, relu, at + 4 * VW);
+        for (int o = 0; o < 8; o += 4, call++)
+          dots_of_four(to + o, ldy, xs, ldx, part + o * ldw, ldw, b + o, span, relu, at + o * VW,
+                       call < 8 * a_row ? next + call / a_row * in + call % a_row * span.n / a_row : xs);
       }
     }
   }
 }
 
 /* dots over all inputs, with w as it is given to dense_forward. */
-#define DOTS(rows, outs, ...)                                        \
-  do {                                                               \
-    if (PLAIN || packed)                                             \
-      dots(rows, outs, OPERANDS, 1, __VA_ARGS__, whole, relu, NULL); \
-    else                                                             \
-      dots(rows, outs, FLOATS, 1, __VA_ARGS__, whole, relu, NULL);   \
+#define DOTS(rows, outs, ...)                                              \
+  do {                                                                     \
+    if (PLAIN || packed)                                                   \
+      dots(rows, outs, OPERANDS, 1, NULL, __VA_ARGS__, whole, relu, NULL); \
+    else                                                                   \
+      dots(rows, outs, FLOATS, 1, NULL, __VA_ARGS__, whole, relu, NULL);   \
   } while (0)
 
 /*

@@ -62,7 +62,8 @@
 // 4 x 4 points does it with 16 matrix products over tiles of cells, and 1.7 to 2.3
 // times fewer multiplications. The points are done in four groups, row by row, so
 // that a group's operands (64 to 400 KB) stay in the second-level cache; a forward
-// pass works on about 96 tiles at a time, a backward pass on about 200. In a
+// pass works on about 54 tiles at a time, a backward pass on 64 for the inputs'
+// gradients and on about 200 for the weights', whose sums run over them. In a
 // product the tile of C stays in registers for the whole of k: 14x32 floats are 28
 // of AVX-512's 32 registers. Elements of C are single chains in the order of k,
 // which is what makes rows independent.
@@ -74,8 +75,9 @@
 // [k/16][rows][16], read at constant offsets from one pointer. Where k are tiles or rows,
 // as in the gradients of weights, both operands are written as columns of a tile, [k][NR].
 // A dense layer's backward pass copies x and w into that form, NR columns are pages
-// apart otherwise. Its forward pass reads the weights in place, 8 outputs over 640 inputs
-// at a time, which stay in the first-level cache while 32 rows pass; what an
+// apart otherwise. Its forward pass reads the weights in place, 8 outputs over 448 inputs
+// at a time, which stay in the first-level cache while 32 rows pass, and asks for the
+// next ones meanwhile; what an
 // accumulator holds between two such spans is stored and loaded, so they change no bit.
 // bfloat16 operands travel as pairs in the place of one
 // float, so that the same loops, with half the k, serve both.

@@ -66,6 +66,7 @@ INLINE void put(float *p, vec a, ptrdiff_t some) {
  * says that a unit is the float itself. A path defines
  *
  *	v_unit(a, b)             units of the operands a, or of the pairs (a[i], b[i])
+ *	v_row_unit(a, b)         units of the operands a in a row, or of a and then b
  *	v_row_units(p, n)        units of n <= VW * PER_UNIT operands in a row
  *	put_operands(p, k, a, n) puts n <= VW operands, from number k on, of a row
  *	                         whose units 16 and up lie `chunk` further
@@ -77,6 +78,8 @@ INLINE vec v_unit(vec a, vec unused) {
   (void)unused;
   return v_operand(a);
 }
+
+INLINE vec v_row_unit(vec a, vec unused) { return v_unit(a, unused); }
 
 INLINE vec v_row_units(const float *p, ptrdiff_t n) { return v_operand(get(p, n)); }
 

@@ -49,12 +49,12 @@ func convBlocks(n int) int { return (n + convBlock - 1) / convBlock }
 func (c *Conv) each() int {
 	s := c.cells()
 	wide, deepWide := roundUp(c.OutC, maxCols), roundUp(s.deep, maxCols)
-	ahead, back := max(1, 96/s.tiles), max(1, 200/s.tiles) // images in a group
+	ahead, back, few := max(1, 54/s.tiles), max(1, 200/s.tiles), max(1, 64/s.tiles) // images in a group
 	return max(
 		pieces(c.patch()*wide, points*packBlock*maxCols, points*maxVector*maxCols),
 		pieces(wide, ahead*s.image, 4*ahead*s.tiles*roundUp(s.deep, chunk), points*ahead*s.tiles*wide, c.OutLen()),
 		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*rowStep(c.OutC),
-			4*back*s.tiles*roundUp(c.OutC, chunk), back*s.image, c.patch(), 2*c.OutLen(), back*s.gradient),
+			4*few*s.tiles*roundUp(c.OutC, chunk), few*s.image, c.patch(), 2*c.OutLen(), back*s.gradient),
 	)
 }
 
