@@ -96,13 +96,14 @@
 //   - bfloat16 weights of a dense layer converted on their way into the product:
 //     0.81 ms instead of 0.76.
 //   - Asking for the lines of C at the start of a tile: no difference.
-//   - Products of the textbook's convolutions in bf16, which need no transforms: at
-//     85 % of the peak, as good as tiles get, they alone would take 1.07, 0.87 and 0.59 ms
-//     for the three layers of the Nature CNN and 32 images, where Winograd's whole forward
-//     passes take 0.85, 0.48 and 0.46.
 //   - Goroutines as helpers of a call: two threads were 1.3 to 1.7 times as fast
 //     as one, where threads of the system are 1.7 to 1.85 times. With them asleep
 //     after 25 microseconds instead of 100: 1.6.
 //   - Helpers reading a job where the caller's stack has it: 9.5 ms for an update on
 //     two threads instead of 9.2, for the lines that both use.
+//
+// Reckoned and not tried: products of the textbook's convolutions in bf16, which need no
+// transforms. At 85 % of the peak they alone would take 1.07, 0.87 and 0.59 ms for the three
+// layers of the Nature CNN and 32 images, where Winograd's whole forward passes take 0.85,
+// 0.48 and 0.46.
 package kernel
