@@ -32,7 +32,7 @@ struct shape {
   ptrdiff_t pad_h, pad_w, line;      /* pixels that the tiles cover; floats of one line of them */
   ptrdiff_t image;                   /* floats of a padded image */
   ptrdiff_t used_h, used_w;          /* pixels that any output sees */
-  ptrdiff_t wide, deep_wide;         /* out_c and deep, rounded up to NR */
+  ptrdiff_t wide, deep_wide;         /* out_c, rounded up to VW; deep, to NR */
   ptrdiff_t units, out_units;        /* operands of a product over deep, over out_c */
   int in_place;                      /* the caller's images need no padding */
 };
@@ -51,7 +51,7 @@ INLINE struct shape shape_of(const struct paceline_conv *c) {
   s.image = s.pad_h * s.line;
   s.used_h = (c->out_h + s.r - 1) * c->stride;
   s.used_w = (c->out_w + s.r - 1) * c->stride;
-  s.wide = round_up(c->out_c, NR);
+  s.wide = round_up(c->out_c, VW);
   s.deep_wide = round_up(s.deep, NR);
   s.units = in_units(s.deep);
   s.out_units = in_units(c->out_c);
@@ -364,14 +364,14 @@ INLINE void weights_at(vec u[16], const float *w, ptrdiff_t wide, ptrdiff_t k, p
 enum { BLOCK = 8 }; /* units packed at a time: the 16 points lie so far apart that writing them in turns is slow */
 
 /*
- * Packs w * scale for conv_forward, the outputs from to to-1 (whole panels of NR,
- * or up to the last): [16 points][wide/NR][units][NR].
+ * Packs w * scale for conv_forward, the outputs from to to-1 (whole blocks of NR,
+ * or up to the last): [16 points][wide/NR][units][NR], the last block maybe [units][VW].
  */
 static TARGET void conv_pack(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
                              ptrdiff_t to, float *ws) {
   const struct shape s = shape_of(c);
   const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, point = s.wide * s.units;
-  const ptrdiff_t wide = round_up(to - from, NR);
+  const ptrdiff_t wide = round_up(to - from, VW);
   ws = aligned(ws);
   float *rows = take(&ws, patch * wide); /* [patch][wide] */
   float *block = take(&ws, 16 * BLOCK * NR);
@@ -380,18 +380,19 @@ static TARGET void conv_pack(float *packed, const float *w, float scale, const s
   transpose(rows, wide, w + from * patch, patch, to - from, patch);
   for (ptrdiff_t o = 0; o < wide; o += NR)
     for (ptrdiff_t k = 0; k < s.units; k += BLOCK) {
-      const ptrdiff_t some = min(BLOCK, s.units - k);
+      const ptrdiff_t some = min(BLOCK, s.units - k), cols = min(NR, wide - o);
       for (ptrdiff_t j = 0; j < some; j++)
-        for (ptrdiff_t half = 0; half < NR; half += VW) {
+        for (ptrdiff_t half = 0; half < cols; half += VW) {
           vec u[16], v[16];
           weights_at(u, rows, wide, (k + j) * PER_UNIT, o + half, c, &s);
           if (PER_UNIT == 2) weights_at(v, rows, wide, (k + j) * 2 + 1, o + half, c, &s);
           for (int p = 0; p < 16; p++)
-            v_store(block + (p * BLOCK + j) * NR + half, v_unit(v_mul(by, u[p]), PER_UNIT == 2 ? v_mul(by, v[p]) : by));
+            v_store(block + (p * BLOCK + j) * cols + half,
+                    v_unit(v_mul(by, u[p]), PER_UNIT == 2 ? v_mul(by, v[p]) : by));
         }
       for (int p = 0; p < 16; p++)
-        memcpy(packed + p * point + ((from + o) / NR * s.units + k) * NR, block + p * BLOCK * NR,
-               (size_t)(some * NR) * sizeof *block);
+        memcpy(packed + p * point + (from + o) * s.units + k * cols, block + p * BLOCK * cols,
+               (size_t)(some * cols) * sizeof *block);
     }
 }
 

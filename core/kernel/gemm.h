@@ -2,8 +2,9 @@
  * Matrix products by tiles: an m x NR block of C, m <= MR, stays in registers
  * while k runs from one end to the other.
  *
- * B comes in blocks of NR columns, [k][NR]. A comes in one of two shapes, each read at
- * constant offsets from one pointer:
+ * B comes in blocks of NR columns, [k][NR]; panels also take one of half the width,
+ * [k][VW], as the last. A comes in one of two shapes, each read at constant offsets from
+ * one pointer:
  *
  *	panels	m rows, 16 k at a time: [k/16][m][16], for an A whose rows are contiguous
  *	columns	A[k*lda + r], for an A whose columns are contiguous
@@ -16,31 +17,29 @@
 enum { CHUNK = 16 }; /* k of a panel's row that lie together */
 
 /* One step of k: the rows' elements are a[0], a[step], a[2*step], ... */
-#define STEP(step)                           \
-  do {                                       \
-    vec b0 = v_load(b), b1 = v_load(b + VW); \
-    UNROLL                                   \
-    for (int r = 0; r < m; r++) {            \
-      vec x = v_set1(a[(step) * r + j]);     \
-      acc[r][0] = v_fma(x, b0, acc[r][0]);   \
-      acc[r][1] = v_fma(x, b1, acc[r][1]);   \
-    }                                        \
-    b += NR;                                 \
+#define STEP(step)                                               \
+  do {                                                           \
+    vec b0 = v_load(b), b1 = vectors == 2 ? v_load(b + VW) : b0; \
+    UNROLL                                                       \
+    for (int r = 0; r < m; r++) {                                \
+      vec x = v_set1(a[(step) * r + j]);                         \
+      acc[r][0] = v_fma(x, b0, acc[r][0]);                       \
+      if (vectors == 2) acc[r][1] = v_fma(x, b1, acc[r][1]);     \
+    }                                                            \
+    b += vectors * VW;                                           \
   } while (0)
 
-INLINE void store_tile(const int m, vec (*acc)[2], float *c, ptrdiff_t ldc, int add) {
+INLINE void store_tile(const int m, const int vectors, vec (*acc)[2], float *c, ptrdiff_t ldc, int add) {
   UNROLL
-  for (int r = 0; r < m; r++) {
-    if (add) {
-      acc[r][0] = v_add(v_load(c + r * ldc), acc[r][0]);
-      acc[r][1] = v_add(v_load(c + r * ldc + VW), acc[r][1]);
-    }
-    v_store(c + r * ldc, acc[r][0]);
-    v_store(c + r * ldc + VW, acc[r][1]);
+  for (int r = 0; r < m; r++) UNROLL
+  for (int v = 0; v < vectors; v++) {
+    float *to = c + r * ldc + v * VW;
+    v_store(to, add ? v_add(v_load(to), acc[r][v]) : acc[r][v]);
   }
 }
 
-INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc) {
+INLINE void tile_panel(const int m, const int vectors, ptrdiff_t k, const float *a, const float *b, float *c,
+                       ptrdiff_t ldc) {
   vec acc[MR][2];
   UNROLL
   for (int r = 0; r < m; r++) acc[r][0] = acc[r][1] = v_zero();
@@ -52,12 +51,12 @@ INLINE void tile_panel(const int m, ptrdiff_t k, const float *a, const float *b,
       }
     }
   for (ptrdiff_t j = 0; j < k; j++) STEP(CHUNK);
-  store_tile(m, acc, c, ldc, 0);
+  store_tile(m, vectors, acc, c, ldc, 0);
 }
 
 INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c,
                          ptrdiff_t ldc, int add) {
-  enum { j = 0 };
+  enum { j = 0, vectors = 2 };
   vec acc[MR][2];
   UNROLL
   for (int r = 0; r < m; r++) acc[r][0] = acc[r][1] = v_zero();
@@ -72,14 +71,17 @@ INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda
     STEP(1);
     a += lda;
   }
-  store_tile(m, acc, c, ldc, add);
+  store_tile(m, vectors, acc, c, ldc, add);
 }
 
 #undef STEP
 
 #define TILE(m)                                                                                             \
   static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc) { \
-    tile_panel(m, k, a, b, c, ldc);                                                                         \
+    tile_panel(m, 2, k, a, b, c, ldc);                                                                      \
+  }                                                                                                         \
+  static TARGET void half_panel_##m(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc) { \
+    tile_panel(m, 1, k, a, b, c, ldc);                                                                      \
   }                                                                                                         \
   static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c, \
                                       ptrdiff_t ldc, int add) {                                             \
@@ -91,9 +93,12 @@ TILES(TILE)
 typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc);
 typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c, ptrdiff_t ldc, int add);
 
-/* Entry m - 1 computes, or where add is set adds to, m rows of NR columns. */
+/* Entry m - 1 computes, or where add is set adds to, m rows of NR columns; half_panels' of VW. */
 #define TILE(m) tile_panel_##m,
 static panel_tile *const panel_tiles[] = {TILES(TILE)};
+#undef TILE
+#define TILE(m) half_panel_##m,
+static panel_tile *const half_panels[] = {TILES(TILE)};
 #undef TILE
 #define TILE(m) tile_columns_##m,
 static columns_tile *const columns_tiles[] = {TILES(TILE)};
@@ -106,13 +111,13 @@ static columns_tile *const columns_tiles[] = {TILES(TILE)};
 INLINE ptrdiff_t panels(ptrdiff_t rows) { return (rows + MR - 1) / MR; }
 INLINE ptrdiff_t panel_start(ptrdiff_t rows, ptrdiff_t i) { return rows * i / panels(rows); }
 
-/* C[rows][wide] = A, in panels of `deep` floats a row, times B in blocks [wide/NR][k][NR]. */
+/* C[rows][wide] = A, in panels of `deep` floats a row, times B in blocks [wide/NR][k][NR] and at the end maybe [k][VW]. */
 static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a, ptrdiff_t deep,
                                    const float *b, float *c) {
   for (ptrdiff_t n = 0; n < wide; n += NR, b += k * NR)
     for (ptrdiff_t q = 0; q < panels(rows); q++) {
       ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
-      panel_tiles[m - 1](k, a + r * deep, b, c + r * wide + n, wide);
+      (wide - n < NR ? half_panels : panel_tiles)[m - 1](k, a + r * deep, b, c + r * wide + n, wide);
     }
 }
 
