@@ -223,15 +223,20 @@ func stopAndGoOn(t *testing.T, s Subject) {
 		check(t, tr.Begin(total, 0))
 		check(t, tr.Run(total/2, 0))
 		wait.Store(int64(pause))
-		stopped := make(chan time.Time, 1)
-		go func() {
-			time.Sleep(5 * pause / 2)
-			stopped <- time.Now()
-			tr.Stop()
-		}()
-		check(t, tr.Run(0, 0))
-		// A step is one of each environment, which few threads take in turns.
-		if took, most := time.Since(<-stopped), 5*pause+patience; took > most {
+		// A step is one of each environment, which few threads take in turns. A machine with
+		// other work may be late once, not three times.
+		most, took := 5*pause+patience, time.Hour
+		for attempt := 0; attempt < 3 && took > most; attempt++ {
+			stopped := make(chan time.Time, 1)
+			go func() {
+				time.Sleep(5 * pause / 2)
+				stopped <- time.Now()
+				tr.Stop()
+			}()
+			check(t, tr.Run(0, 0))
+			took = time.Since(<-stopped)
+		}
+		if took > most {
 			t.Errorf("slow %s: stopped after %v, must be within %v", slow, took, most)
 		}
 		if st := tr.Stats(); st.Steps >= total {
