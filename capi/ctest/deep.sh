@@ -15,13 +15,13 @@ mkdir -p "$1" && build=$(cd "$1" && pwd) || exit 1
 T=$2 && shift 2
 only=$*
 export TMPDIR="$build/.tmp" # which "go list ./..." does not look into
-mkdir -p "$TMPDIR"
 C="-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -I$root/include -I$here"
 failed=0
 
 attempt() {
   name=$1 && shift
   case " $only " in "  " | *" $name "*) ;; *) return ;; esac
+  rm -rf "$TMPDIR" && mkdir -p "$TMPDIR" # programs find it empty
   began=$(date +%s)
   if "$@" >"$build/$name.log" 2>&1; then result=ok; else result=FAILED failed=1; fi
   echo "$name $result, $(($(date +%s) - began)) s"
@@ -67,7 +67,7 @@ fuzz_abi() {
     ASAN_OPTIONS=detect_leaks=0 "$build/fuzz" -max_total_time="$T" -max_len=2048 -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$build/fuzz_abi." "$build/fuzz_abi" "$here/deep/seeds"
 }
 
-"$root/capi/build.sh" "$build/lib" || exit 1
+mkdir -p "$TMPDIR" && "$root/capi/build.sh" "$build/lib" || exit 1
 attempt race race
 attempt cgocheck cgocheck
 for sanitizer in address undefined thread; do attempt host_$sanitizer sanitized $sanitizer; done
