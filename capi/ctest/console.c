@@ -388,7 +388,7 @@ static void handles(void) {
 
 /* ----------------------------------------------------------------- threads */
 
-static volatile int quit;
+static _Atomic int quit;
 
 static void *act_on(void *c) {
   int32_t reward;

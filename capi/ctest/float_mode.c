@@ -23,7 +23,7 @@ static unsigned get_mode(void) {
 static void set_mode(unsigned mode) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)mode) : "memory"); }
 #endif
 
-static volatile int wrong_mode;
+static _Atomic int wrong_mode;
 
 static int stepped(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
   if (get_mode() != DEFAULT) wrong_mode = 1;

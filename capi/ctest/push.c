@@ -169,7 +169,7 @@ static void refused(void) {
   paceline_trainer_free(t);
 }
 
-static volatile int quit;
+static _Atomic int quit;
 
 static void *stop_often(void *t) {
   while (!quit) {

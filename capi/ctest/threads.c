@@ -34,7 +34,7 @@ static void *act(void *arg) {
   return NULL;
 }
 
-static volatile int began;
+static _Atomic int began;
 
 static void *run(void *t) {
   began = 1;

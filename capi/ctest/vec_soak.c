@@ -10,7 +10,7 @@ enum { THREADS = 6, ENVS = 6 };
 
 static _Atomic(paceline_vec *) vectors[2];
 static _Atomic uint32_t batches[2];
-static volatile int quit;
+static _Atomic int quit;
 static _Atomic long done, taken;
 
 /* May a call end like this while others do what they like? */
