@@ -80,7 +80,7 @@ static void busy(void) {
 }
 
 static void *garbage(void *stop) {
-  while (!*(volatile int *)stop) {
+  while (!*(_Atomic int *)stop) {
     char *value;
     paceline_config *cfg;
     OK(paceline_config_new(&cfg, "dqn"));
@@ -95,7 +95,7 @@ static void *garbage(void *stop) {
 static void slow_environments(void) {
   family f = counters(SLEEP, 0);
   paceline_trainer *t;
-  int stop = 0;
+  _Atomic int stop = 0;
   pthread_t other, runner;
   void *status;
   OK(counter_trainer(&t, &f, 0));
