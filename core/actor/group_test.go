@@ -160,7 +160,7 @@ func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string 
 			s.Action = int32(stream.Intn(3))
 		} else {
 			outputs := must(net.Forward(x.config.Acting, obs, 1))(t)
-			s.Action = policy.Argmax(outputs.Row(0, 0), nil)
+			s.Action = nn.Argmax(outputs.Row(0, 0), nil)
 		}
 		var err error
 		s.Reward, s.End, err = e.Step(s.Action, obs)

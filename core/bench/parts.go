@@ -133,8 +133,8 @@ type measured struct {
 	theta, target       *nn.Params
 	memory              *replay.Memory
 	draws               *rng.Stream
-	batch               nn.Batch
-	discounts, gradient []float32
+	discounts           []float32
+	actions             []int32
 	sets                []*machinery // on all cores, and on one
 }
 
@@ -142,9 +142,7 @@ type measured struct {
 type machinery struct {
 	pool         *threads.Pool
 	device       nn.Device
-	learner      nn.Learner
-	next         nn.Network
-	optimizer    nn.Optimizer
+	stepper      nn.QStepper
 	joint, alone nn.Network
 	sample       *replay.Batch
 	theta        *nn.Params
@@ -188,8 +186,7 @@ func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
 	if x.theta, err = net.InitialParams(x.draws); err != nil {
 		return x, err
 	}
-	x.target, x.gradient, x.discounts = x.theta.Clone(), make([]float32, x.theta.Layout.Size), make([]float32, rows)
-	x.batch = nn.Batch{Actions: make([]int32, rows), Columns: [][]float32{make([]float32, rows)}}
+	x.target, x.discounts, x.actions = x.theta.Clone(), make([]float32, rows), make([]int32, rows)
 	for _, n := range []int{cores, 1} {
 		m := &machinery{theta: x.theta.Clone(), sample: x.memory.NewBatch(rows)}
 		x.sets = append(x.sets, m)
@@ -207,13 +204,7 @@ func (m *machinery) make(net nn.Spec, cores, rows, w int) (err error) {
 	if m.device, err = nn.NewCPU(cores, nil); err != nil {
 		return err
 	}
-	if m.learner, err = m.device.Learner(net, rows, nn.TD{Kind: "huber", Reduction: "mean"}); err != nil {
-		return err
-	}
-	if m.next, err = m.device.Network(net, rows); err != nil {
-		return err
-	}
-	if m.optimizer, err = m.device.Optimizer(nn.OptimizerConfig{Name: "adam"}, m.theta.Layout.Size); err != nil {
+	if m.stepper, err = m.device.QStepper(stepping(net, rows), false); err != nil {
 		return err
 	}
 	if m.joint, err = m.device.Network(net, w); err != nil {
@@ -299,22 +290,11 @@ func (x *measured) parts(cost *stepCost) (Parts, error) {
 
 // update does one minibatch update.
 func (x *measured) update(m *machinery) error {
-	s, n := m.sample, len(x.discounts)
+	s := m.sample
 	x.memory.Sample(x.draws, s, m.pool)
 	for i := range x.discounts {
 		x.discounts[i] = 0.99
 	}
-	next, err := m.next.Forward(x.target, s.NextObs, n)
-	if err != nil {
-		return err
-	}
-	if err := nn.TDTargets(x.batch.Columns[0], next.Values[0], s.Rewards, x.discounts); err != nil {
-		return err
-	}
-	x.batch.Obs = s.Obs
-	if err := m.learner.Gradient(m.theta, x.batch, x.gradient, &m.report); err != nil {
-		return err
-	}
-	_, factor := m.optimizer.ClipGradNorm(x.gradient, 10)
-	return m.optimizer.Apply(m.theta, x.gradient, factor, 1e-4)
+	b := nn.Transitions{Obs: s.Obs, NextObs: s.NextObs, Actions: x.actions, Rewards: s.Rewards, Discounts: x.discounts}
+	return m.stepper.Update(m.theta, x.target, &b, 1e-4, &m.report)
 }

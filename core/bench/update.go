@@ -55,9 +55,7 @@ type updateCase struct {
 	pool      *threads.Pool // for samples
 	device    nn.Device     // for the rest
 	precision kernel.Precision
-	learner   nn.Learner
-	target    nn.Network
-	optimizer nn.Optimizer
+	stepper   nn.QStepper
 	net       nn.Network
 	theta     *nn.Params
 	sample    *replay.Batch
@@ -97,10 +95,12 @@ func benchUpdate(decode func(any) error) (any, error) {
 		return nil, err
 	}
 	target, size := theta.Clone(), spec.Obs.Bytes()
-	b := nn.Batch{Obs: randomBytes(r, o.Batch*size), Actions: make([]int32, o.Batch), Columns: [][]float32{make([]float32, o.Batch)}}
-	next, rewards, discounts := randomBytes(r, o.Batch*size), make([]float32, o.Batch), make([]float32, o.Batch)
+	b := &nn.Transitions{
+		Obs: randomBytes(r, o.Batch*size), NextObs: randomBytes(r, o.Batch*size),
+		Actions: make([]int32, o.Batch), Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch),
+	}
 	var parts nn.Report
-	grad, states := make([]float32, theta.Layout.Size), randomBytes(r, most*size)
+	states := randomBytes(r, most*size)
 
 	memory, err := randomMemory(spec.Obs, r)
 	if err != nil {
@@ -125,13 +125,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 			}
 			defer c.device.Close()
 			spec.Precision = nn.Precision(precision)
-			if c.learner, err = c.device.Learner(spec, o.Batch, nn.TD{Kind: "huber", Reduction: "mean"}); err != nil {
-				return nil, err
-			}
-			if c.target, err = c.device.Network(spec, o.Batch); err != nil {
-				return nil, err
-			}
-			if c.optimizer, err = c.device.Optimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size); err != nil {
+			if c.stepper, err = c.device.QStepper(stepping(spec, o.Batch), false); err != nil {
 				return nil, err
 			}
 			if c.net, err = c.device.Network(spec, most); err != nil {
@@ -158,18 +152,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 			var took time.Duration
 			for range 2 { // the second one counts: in training, too, updates follow updates
 				began := time.Now()
-				q, err := c.target.Forward(target, next, o.Batch)
-				if err == nil {
-					err = nn.TDTargets(b.Columns[0], q.Values[0], rewards, discounts)
-				}
-				if err == nil {
-					err = c.learner.Gradient(c.theta, b, grad, &parts)
-				}
-				if err != nil {
-					return nil, err
-				}
-				_, factor := c.optimizer.ClipGradNorm(grad, 10)
-				if err := c.optimizer.Apply(c.theta, grad, factor, 1e-5); err != nil {
+				if err := c.stepper.Update(c.theta, target, b, 1e-5, &parts); err != nil {
 					return nil, err
 				}
 				took = time.Since(began)
@@ -192,6 +175,11 @@ func benchUpdate(decode func(any) error) (any, error) {
 		}
 	}
 	return report, nil
+}
+
+// stepping is what updates are measured with.
+func stepping(net nn.Spec, rows int) nn.StepperConfig {
+	return nn.StepperConfig{Net: net, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 10}
 }
 
 // admitUpdate refuses what there is not memory enough for.

@@ -3,6 +3,8 @@ package nn
 import (
 	"fmt"
 	"time"
+
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // Device is what computes: memory for parameters, and the graphs that run on them.
@@ -18,9 +20,11 @@ type Device interface {
 	// Optimizer returns an optimiser for parameters of size floats, before its first
 	// step.
 	Optimizer(c OptimizerConfig, size int) (Optimizer, error)
-	// Stepper joins a learner and an optimiser of this device to whole updates. A
-	// gradient whose norm is above maxGradNorm is scaled down to it; 0: never.
-	Stepper(l Learner, o Optimizer, maxGradNorm float64) (Stepper, error)
+	// Stepper returns what does whole updates.
+	Stepper(c StepperConfig) (Stepper, error)
+	// QStepper returns what does whole updates of Q-learning. The loss is a TD that is not
+	// Weighted.
+	QStepper(c StepperConfig, double bool) (QStepper, error)
 	// Average moves to towards from, element by element: to = (1-weight)*to +
 	// weight*from. Updates becomes from's. As CopyFrom, it panics where they have not
 	// the same size.
@@ -124,19 +128,73 @@ type Optimizer interface {
 	State() []Tensor
 }
 
-// Stepper does whole updates: gradient, clipping, step. On a CPU they are done one
-// by one; a device may do each in one launch. Gradient and Apply stay apart beside
-// it for whoever puts something between them (a sum over several learners). One
-// goroutine at a time.
-type Stepper interface {
-	// Update does n updates of p. Before update k, 0 to n-1, next fills in *b, in
-	// memory that stays the caller's and as it is until the next call of next or the
-	// end of Update, and returns the learning rate; an error from it ends Update. r
-	// gets the means over the n updates. An update whose loss or (where it is
-	// clipped) gradient norm is not finite is not applied and ends Update with an
-	// error that wraps fault.ErrNotFinite; those before it stay applied.
-	Update(p *Params, n int, next func(k int, b *Batch) (lr float64, err error), r *Report) error
+// StepperConfig says what a Stepper does.
+type StepperConfig struct {
+	Net       Spec
+	Rows      int // of a minibatch, 1 to MaxRows
+	Loss      Loss
+	Optimizer OptimizerConfig
+	// MaxGradNorm is what the norm of a gradient is scaled down to where it is above; 0: never.
+	MaxGradNorm float64
 }
+
+// Stepper does whole updates, each of a gradient, which it keeps, and a step along it. A
+// device may do one in a single launch. Learner and Optimizer stay apart beside it for
+// whoever puts something between them (a sum over several learners). One goroutine at a
+// time.
+type Stepper interface {
+	// Learn computes the loss of b at p and its gradient. p and b are only read and stay
+	// the caller's. r gets Loss and Parts.
+	Learn(p *Params, b Batch, r *Report) error
+	// Step changes p by one step with learning rate lr along the gradient of the latest
+	// Learn, which filled in r, and fills in r.Norm. Where loss or norm is not finite, p
+	// and the optimiser stay as they are, and the error is a *NotFinite.
+	Step(p *Params, lr float64, r *Report) error
+	// Update is Learn and Step.
+	Update(p *Params, b Batch, lr float64, r *Report) error
+	// Look is that of Learner.
+	Look(a *Activity)
+	// Optimizer is what a checkpoint holds of the Stepper.
+	Optimizer() Optimizer
+}
+
+// Transitions is a minibatch of n transitions for Q-learning, in the caller's memory.
+type Transitions struct {
+	Obs, NextObs []byte    // n*Obs.Bytes() each; float32 aligned to 4 bytes
+	Actions      []int32   // [n]
+	Rewards      []float32 // [n]
+	// Discounts are gamma, or 0 where the transition terminated. NextObs is read there, too.
+	Discounts []float32 // [n]
+	// NextMasks are [n, actions]: 0 where an action may not be taken at the next
+	// observation; each row allows one at least. Empty: all may.
+	NextMasks []byte
+}
+
+// QStepper does whole updates of Q-learning with a target network. One goroutine at a time.
+type QStepper interface {
+	// Update changes theta by one step along the gradient of the loss of t, whose targets
+	// are r + discount max_a Q(s', a; target), over the a that s' allows; or, for double
+	// Q-learning, r + discount Q(s', argmax_a Q(s', a; theta); target). r gets Loss and
+	// Norm. Where one of them is not finite, theta and the optimiser stay as they are, and
+	// the error is a *NotFinite.
+	Update(theta, target *Params, t *Transitions, lr float64, r *Report) error
+	// Look is that of Learner.
+	Look(a *Activity)
+	// Optimizer is what a checkpoint holds of the QStepper.
+	Optimizer() Optimizer
+}
+
+// NotFinite is the error of an update whose loss or gradient is not finite. It wraps
+// fault.ErrNotFinite.
+type NotFinite struct {
+	What  string // "loss" or "gradient norm"
+	Value float64
+}
+
+func (e *NotFinite) Error() string {
+	return fmt.Sprintf("%s: %v, %v", e.What, e.Value, fault.ErrNotFinite)
+}
+func (e *NotFinite) Unwrap() error { return fault.ErrNotFinite }
 
 // checkRows checks the rows that something is made for.
 func checkRows(rows int) error {

@@ -3,6 +3,7 @@ package nn
 import (
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -91,147 +92,145 @@ func held(g *graph, m *machine) int64 {
 	return 4 * int64(total)
 }
 
-// A stepper's updates are gradients, clipping and steps by hand, to the bit, and it
-// reports their means.
+// A stepper's updates are gradients, clipping and steps by hand, to the bit, in one call or
+// in two, and allocate nothing.
 func TestStepper(t *testing.T) {
 	for _, maxNorm := range []float64{0, 0.05} {
 		s := twoMLPs()
 		loss, d := lossOf(s), mustCPU(t, 2)
 		const rows, n = 6, 5
-		l, err := d.Learner(s, rows, loss)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config := OptimizerConfig{Name: "rmsprop", EpsInside: true}
-		make1 := func() (*Params, Optimizer) {
-			p := mustInit(t, s, 1)
-			o, err := d.Optimizer(config, len(p.Host))
-			if err != nil {
-				t.Fatal(err)
+		c := StepperConfig{Net: s, Rows: rows, Loss: loss, Optimizer: OptimizerConfig{Name: "rmsprop", EpsInside: true}, MaxGradNorm: maxNorm}
+		l, o := must(d.Learner(s, rows, loss))(t), mustOptimizer(t, c.Optimizer, mustInit(t, s, 1).Layout.Size)
+		stepper := must(d.Stepper(c))(t)
+		p, q := mustInit(t, s, 1), mustInit(t, s, 1)
+		grad, clipped := make([]float32, len(p.Host)), 0
+		var want, r Report
+		for k := range n {
+			b, lr := randomBatch(s, loss, rng.New(1, "test", k), rows), 1e-2/float64(k+1)
+			check(t, l.Gradient(p, b, grad, &want))
+			limit := maxNorm
+			if limit == 0 {
+				limit = math.Inf(1)
 			}
-			return p, o
-		}
-		var batches []Batch
-		for i := range n {
-			batches = append(batches, randomBatch(s, loss, rng.New(1, "test", i), rows))
-		}
-		p, o := make1()
-		grad := make([]float32, len(p.Host))
-		var one, want Report
-		want.Parts = make([]float64, 3)
-		clipped := 0
-		for k, b := range batches {
-			if err := l.Gradient(p, b, grad, &one); err != nil {
-				t.Fatal(err)
+			norm, factor := o.ClipGradNorm(grad, limit)
+			if want.Norm = norm; factor < 1 {
+				clipped++
 			}
-			factor := float32(1)
-			if maxNorm > 0 {
-				var norm float64
-				norm, factor = o.ClipGradNorm(grad, maxNorm)
-				want.Norm += norm / n
-				if norm > maxNorm {
-					clipped++
-				}
+			check(t, o.Apply(p, grad, factor, lr))
+			if k%2 == 0 {
+				check(t, stepper.Update(q, b, lr, &r))
+			} else {
+				check(t, stepper.Learn(q, b, &r))
+				check(t, stepper.Step(q, lr, &r))
 			}
-			if err := o.Apply(p, grad, factor, 1e-2/float64(k+1)); err != nil {
-				t.Fatal(err)
-			}
-			want.Loss += one.Loss / n
-			for i, v := range one.Parts {
-				want.Parts[i] += v / n
+			if !slices.Equal(p.Host, q.Host) || stepper.Optimizer().Step() != int64(k+1) || q.Updates != uint64(k+1) || !reflect.DeepEqual(r, want) {
+				t.Fatalf("max norm %v, update %d: not the parameters or the report by hand: %+v, want %+v", maxNorm, k, r, want)
 			}
 		}
-		if maxNorm > 0 && clipped == 0 {
-			t.Error("nothing was clipped: the test shows little")
+		if (clipped > 0) != (maxNorm > 0) {
+			t.Errorf("max norm %v: %d gradients were clipped: the test shows little", maxNorm, clipped)
 		}
-		p2, o2 := make1()
-		stepper, err := d.Stepper(l, o2, maxNorm)
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := func(k int, b *Batch) (float64, error) {
-			*b = batches[k]
-			return 1e-2 / float64(k+1), nil
-		}
-		r := &Report{Loss: 7, Parts: []float64{7, 7, 7, 7}}
-		if err := stepper.Update(p2, n, next, r); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(p.Host, p2.Host) || o2.Step() != n || p2.Updates != n {
-			t.Errorf("max norm %v: not the parameters of %d steps by hand, %d steps", maxNorm, n, o2.Step())
-		}
-		near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
-		if !near(r.Loss, want.Loss) || !near(r.Norm, want.Norm) || !slices.EqualFunc(r.Parts, want.Parts, near) {
-			t.Errorf("max norm %v: reported %+v, want %+v", maxNorm, *r, want)
-		}
-		if allocs := testing.AllocsPerRun(5, func() { err = stepper.Update(p2, n, next, r) }); allocs != 0 || err != nil {
-			t.Errorf("%v allocations, error %v", allocs, err)
+		b := randomBatch(s, loss, rng.New(2, "test", 0), rows)
+		if allocs := testing.AllocsPerRun(5, func() { check(t, stepper.Update(q, b, 1e-3, &r)) }); allocs != 0 {
+			t.Errorf("%v allocations", allocs)
 		}
 	}
 }
 
-// spoiltLearner is one whose gradients are NaN from some time on.
-type spoiltLearner struct {
-	Learner
-	gradient bool
+// The targets of a QStepper's updates are those of the textbook, with and without double
+// Q-learning and masks; the rest is a stepper's.
+func TestQStepper(t *testing.T) {
+	s, d := smallMLP(), mustCPU(t, 2)
+	const rows = 7
+	width := s.Heads[0].Out
+	for _, double := range []bool{false, true} {
+		for _, masked := range []bool{false, true} {
+			c := StepperConfig{Net: s, Rows: rows, Loss: TD{Kind: "huber", Reduction: "mean"}, Optimizer: OptimizerConfig{Name: "adam"}, MaxGradNorm: 1}
+			stepper, plain := must(d.QStepper(c, double))(t), must(d.Stepper(c))(t)
+			p, q, target := mustInit(t, s, 1), mustInit(t, s, 1), mustInit(t, s, 2)
+			for k := range 4 {
+				r := rng.New(3, "test", k)
+				b := randomBatch(s, c.Loss, r, rows)
+				x := &Transitions{Obs: b.Obs, NextObs: randomObs(s, r, rows), Actions: b.Actions, Rewards: make([]float32, rows), Discounts: make([]float32, rows)}
+				if masked {
+					x.NextMasks = make([]byte, rows*width)
+				}
+				values, choosing := naiveOutputs(s, target, x.NextObs, rows)[0], naiveOutputs(s, q, x.NextObs, rows)[0]
+				if !double {
+					choosing = values
+				}
+				for i := range rows {
+					x.Rewards[i], x.Discounts[i] = float32(r.Uniform(-1, 1)), float32(0.9*float64(r.Intn(2)))
+					best := -1
+					for a := range width {
+						at := i*width + a
+						if masked {
+							x.NextMasks[at] = byte(r.Intn(2))
+							if a == width-1 && best < 0 {
+								x.NextMasks[at] = 1
+							}
+						}
+						if (!masked || x.NextMasks[at] != 0) && (best < 0 || choosing[at] > choosing[i*width+best]) {
+							best = a
+						}
+					}
+					b.Columns[0][i] = float32(float64(x.Rewards[i]) + float64(x.Discounts[i])*values[i*width+best])
+				}
+				var have, want Report
+				check(t, plain.Learn(p, b, &want))
+				check(t, stepper.Update(q, target, x, 1e-2, &have))
+				if !(math.Abs(have.Loss-want.Loss) <= 1e-5*math.Abs(want.Loss)) {
+					t.Errorf("double %v, masks %v: loss %v, want %v", double, masked, have.Loss, want.Loss)
+				}
+				p.CopyFrom(q)
+			}
+			if n := stepper.Optimizer().Step(); n != 4 || q.Updates != 4 {
+				t.Errorf("%d steps and %d updates of 4", n, q.Updates)
+			}
+		}
+	}
+	for want, c := range map[string]StepperConfig{
+		"must be a TD that is not weighted": {Net: s, Rows: 4, Loss: TD{Kind: "huber", Reduction: "mean", Weighted: true}, Optimizer: OptimizerConfig{Name: "adam"}},
+		"max_grad_norm: -1, must be at":     {Net: s, Rows: 4, Loss: TD{Kind: "huber", Reduction: "mean"}, Optimizer: OptimizerConfig{Name: "adam"}, MaxGradNorm: -1},
+	} {
+		if _, err := d.QStepper(c, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
 }
+
+// spoiltLearner is one whose gradients are NaN.
+type spoiltLearner struct{ Learner }
 
 func (l *spoiltLearner) Gradient(p *Params, b Batch, grad []float32, r *Report) error {
 	err := l.Learner.Gradient(p, b, grad, r)
-	if l.gradient {
-		grad[0] = float32(math.NaN())
-	}
+	grad[0] = float32(math.NaN())
 	return err
 }
 
-// What cannot be a step is not one; those before it stay.
-func TestStepperErrors(t *testing.T) {
+// What cannot be a step is not one, clipped or not.
+func TestNotFinite(t *testing.T) {
 	s := twoMLPs()
 	loss, d := lossOf(s), mustCPU(t, 1)
-	p := mustInit(t, s, 1)
-	l, err := d.Learner(s, 4, loss)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, what := range []string{"loss", "gradient norm"} {
-		o := mustOptimizer(t, OptimizerConfig{Name: "adam"}, len(p.Host))
-		spoilt := &spoiltLearner{Learner: l}
-		stepper, err := d.Stepper(spoilt, o, 0.5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := p.Clone()
-		var after []float32 // the first update
-		err = stepper.Update(p, 3, func(k int, b *Batch) (float64, error) {
-			*b = randomBatch(s, loss, rng.New(1, "test", k), 4)
-			if k == 1 {
-				after = slices.Clone(p.Host)
-				if spoilt.gradient = what != "loss"; !spoilt.gradient {
-					b.Columns[1][0] = float32(math.NaN())
-				}
+	for _, clip := range []float64{0, 0.5} {
+		for _, what := range []string{"loss", "gradient norm"} {
+			st := must(d.Stepper(StepperConfig{Net: s, Rows: 4, Loss: loss, Optimizer: OptimizerConfig{Name: "adam"}, MaxGradNorm: clip}))(t)
+			p := mustInit(t, s, 1)
+			b := randomBatch(s, loss, rng.New(1, "test", 0), 4)
+			check(t, st.Update(p, b, 1e-3, &Report{}))
+			before := p.Clone()
+			if what == "loss" {
+				b.Columns[1][0] = float32(math.NaN())
+			} else {
+				st.(*stepper).Learner = &spoiltLearner{st.(*stepper).Learner}
 			}
-			return 1e-3, nil
-		}, &Report{})
-		if !errors.Is(err, fault.ErrNotFinite) || !strings.HasPrefix(err.Error(), what+": NaN") {
-			t.Errorf("%s: error %v", what, err)
+			err := st.Update(p, b, 1e-3, &Report{})
+			if e := (*NotFinite)(nil); !errors.As(err, &e) || !errors.Is(err, fault.ErrNotFinite) || e.What != what || !math.IsNaN(e.Value) || err.Error() != what+": NaN, must be finite" {
+				t.Errorf("%s: error %v", what, err)
+			}
+			if n := st.Optimizer().Step(); n != 1 || !slices.Equal(p.Host, before.Host) || p.Updates != 1 {
+				t.Errorf("%s: %d steps applied, want 1", what, n)
+			}
 		}
-		if o.Step() != 1 || !slices.Equal(p.Host, after) {
-			t.Errorf("%s: %d steps applied, want 1", what, o.Step())
-		}
-	}
-	o := mustOptimizer(t, OptimizerConfig{Name: "adam"}, len(p.Host))
-	stepper, err := d.Stepper(l, o, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped := errors.New("stopped")
-	if err := stepper.Update(p, 2, func(int, *Batch) (float64, error) { return 0, stopped }, &Report{}); err != stopped || o.Step() != 0 {
-		t.Errorf("error %v after %d steps", err, o.Step())
-	}
-	if _, err := d.Stepper(l, o, -1); err == nil || err.Error() != "max_grad_norm: -1, must be at least 0" {
-		t.Errorf("error %v", err)
-	}
-	if _, err := d.Stepper(l, mustOptimizer(t, OptimizerConfig{Name: "adam"}, 3), 1); err == nil || !strings.HasPrefix(err.Error(), "optimizer: made for 3 parameters") {
-		t.Errorf("error %v", err)
 	}
 }

@@ -3,65 +3,115 @@ package nn
 import (
 	"fmt"
 	"math"
-
-	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // stepper is a Stepper on the CPU.
 type stepper struct {
-	learner   Learner
+	Learner
 	optimizer Optimizer
-	maxNorm   float64
+	maxNorm   float64 // +Inf: never clipped
 	grad      []float32
-	batch     Batch
-	report    Report // of one update
 }
 
-func (d *cpu) Stepper(l Learner, o Optimizer, maxGradNorm float64) (Stepper, error) {
-	if !(maxGradNorm >= 0) {
-		return nil, fmt.Errorf("max_grad_norm: %v, must be at least 0", maxGradNorm)
+func (d *cpu) Stepper(c StepperConfig) (Stepper, error) { return d.stepper(c) }
+
+func (d *cpu) stepper(c StepperConfig) (*stepper, error) {
+	if !(c.MaxGradNorm >= 0) {
+		return nil, fmt.Errorf("max_grad_norm: %v, must be at least 0", c.MaxGradNorm)
+	}
+	l, err := d.Learner(c.Net, c.Rows, c.Loss)
+	if err != nil {
+		return nil, err
 	}
 	size := l.Layout().Size
-	if n := len(o.State()[0].Data); n != size {
-		return nil, fmt.Errorf("optimizer: made for %d parameters, must be for the learner's %d", n, size)
+	o, err := d.Optimizer(c.Optimizer, size)
+	if err != nil {
+		return nil, err
 	}
-	return &stepper{learner: l, optimizer: o, maxNorm: maxGradNorm, grad: make([]float32, size)}, nil
+	s := &stepper{Learner: l, optimizer: o, maxNorm: c.MaxGradNorm, grad: make([]float32, size)}
+	if s.maxNorm == 0 {
+		s.maxNorm = math.Inf(1)
+	}
+	return s, nil
 }
 
-func (s *stepper) Update(p *Params, n int, next func(k int, b *Batch) (lr float64, err error), r *Report) error {
-	r.Loss, r.Norm, r.Parts = 0, 0, r.Parts[:0]
-	for k := range n {
-		lr, err := next(k, &s.batch)
-		if err != nil {
-			return err
-		}
-		one := &s.report
-		if err := s.learner.Gradient(p, s.batch, s.grad, one); err != nil {
-			return err
-		}
-		if !finite(one.Loss) {
-			return fmt.Errorf("loss: %v, %w; a lower learning_rate or smaller rewards may help", one.Loss, fault.ErrNotFinite)
-		}
-		factor := float32(1)
-		if s.maxNorm > 0 {
-			if one.Norm, factor = s.optimizer.ClipGradNorm(s.grad, s.maxNorm); !finite(one.Norm) {
-				return fmt.Errorf("gradient norm: %v, %w; a lower learning_rate or smaller rewards may help", one.Norm, fault.ErrNotFinite)
-			}
-		}
-		if err := s.optimizer.Apply(p, s.grad, factor, lr); err != nil {
-			return err
-		}
-		share := 1 / float64(n)
-		r.Loss += float64(one.Loss * share)
-		r.Norm += float64(one.Norm * share)
-		for i, v := range one.Parts {
-			if k == 0 {
-				r.Parts = append(r.Parts, 0)
-			}
-			r.Parts[i] += float64(v * share)
-		}
+func (s *stepper) Learn(p *Params, b Batch, r *Report) error { return s.Gradient(p, b, s.grad, r) }
+func (s *stepper) Optimizer() Optimizer                      { return s.optimizer }
+
+func (s *stepper) Step(p *Params, lr float64, r *Report) error {
+	if !finite(r.Loss) {
+		return &NotFinite{"loss", r.Loss}
 	}
-	return nil
+	norm, factor := s.optimizer.ClipGradNorm(s.grad, s.maxNorm)
+	if r.Norm = norm; !finite(norm) {
+		return &NotFinite{"gradient norm", norm}
+	}
+	return s.optimizer.Apply(p, s.grad, factor, lr)
+}
+
+func (s *stepper) Update(p *Params, b Batch, lr float64, r *Report) error {
+	if err := s.Learn(p, b, r); err != nil {
+		return err
+	}
+	return s.Step(p, lr, r)
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// qStepper is a QStepper on the CPU.
+type qStepper struct {
+	*stepper
+	target Network
+	online Network // for the choice of actions; nil: not double
+	batch  Batch
+	best   []int32 // the action whose value a target has, where it is not simply the largest
+}
+
+func (d *cpu) QStepper(c StepperConfig, double bool) (QStepper, error) {
+	if l, ok := c.Loss.(TD); !ok || l.Weighted {
+		return nil, fmt.Errorf("loss: %#v, must be a TD that is not weighted", c.Loss)
+	}
+	own, err := d.stepper(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &qStepper{stepper: own, batch: Batch{Columns: [][]float32{make([]float32, c.Rows)}}, best: make([]int32, c.Rows)}
+	if s.target, err = d.Network(c.Net, c.Rows); err == nil && double {
+		s.online, err = d.Network(c.Net, c.Rows)
+	}
+	return s, err
+}
+
+func (s *qStepper) Update(theta, target *Params, t *Transitions, lr float64, r *Report) error {
+	if err := s.targets(theta, target, t); err != nil {
+		return err
+	}
+	s.batch.Obs, s.batch.Actions = t.Obs, t.Actions
+	return s.stepper.Update(theta, s.batch, lr, r)
+}
+
+// targets computes the column of the loss.
+func (s *qStepper) targets(theta, target *Params, t *Transitions) error {
+	rows, targets := len(s.best), s.batch.Columns[0]
+	next, err := s.target.Forward(target, t.NextObs, rows)
+	if err != nil {
+		return err
+	}
+	choosing, width := next, len(t.NextMasks)/rows
+	switch {
+	case s.online != nil:
+		if choosing, err = s.online.Forward(theta, t.NextObs, rows); err != nil {
+			return err
+		}
+	case width == 0:
+		return TDTargets(targets, next.Values[0], t.Rewards, t.Discounts)
+	}
+	for i := range s.best {
+		var mask []byte
+		if width > 0 {
+			mask = t.NextMasks[i*width : (i+1)*width]
+		}
+		s.best[i] = Argmax(choosing.Row(0, i), mask)
+	}
+	return TDTargetsAt(targets, next.Values[0], s.best, t.Rewards, t.Discounts)
+}

@@ -56,6 +56,17 @@ func TDTargetsAt(targets, next []float32, actions []int32, rewards, discounts []
 	return nil
 }
 
+// Argmax returns the first index of the largest value that mask allows; nil allows all.
+func Argmax(values []float32, mask []byte) int32 {
+	best := -1
+	for a, v := range values {
+		if (mask == nil || mask[a] != 0) && (best < 0 || v > values[best]) {
+			best = a
+		}
+	}
+	return int32(best)
+}
+
 // Columns returns "target" and, where the loss is Weighted, "weight".
 func (l TD) Columns() []Column {
 	list := []Column{{"target", "what Q(s, a) should be"}}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"github.com/paceline-rl/paceline/core/nn"
 	"slices"
 	"sync"
 
@@ -70,7 +71,7 @@ func (c *EpsilonGreedy) Choose(t int64, row Row, mask []byte, r *rng.Stream, to 
 		if err != nil {
 			return err
 		}
-		to.Columns[0] = q[Argmax(q, nil)]
+		to.Columns[0] = q[nn.Argmax(q, nil)]
 	}
 	if r.Float64() < c.Epsilon(t) {
 		to.Action = env.RandomAction(c.Actions, mask, r)
@@ -78,20 +79,9 @@ func (c *EpsilonGreedy) Choose(t int64, row Row, mask []byte, r *rng.Stream, to 
 	}
 	q, err := row.Head(c.Head)
 	if err == nil {
-		to.Action = Argmax(q, mask)
+		to.Action = nn.Argmax(q, mask)
 	}
 	return err
-}
-
-// Argmax returns the first index of the largest value that mask allows; nil allows all.
-func Argmax(values []float32, mask []byte) int32 {
-	best := -1
-	for a, v := range values {
-		if (mask == nil || mask[a] != 0) && (best < 0 || v > values[best]) {
-			best = a
-		}
-	}
-	return int32(best)
 }
 
 // Softmax chooses an allowed action a with probability proportional to exp of output a

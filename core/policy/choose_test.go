@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"github.com/paceline-rl/paceline/core/nn"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -52,8 +53,8 @@ func TestArgmaxTakesTheFirstOfEqualValues(t *testing.T) {
 		{[]float32{3}, 0}, {[]float32{1, 2, 2}, 1}, {[]float32{-1, -2}, 0}, {[]float32{0, inf, inf}, 1},
 		{[]float32{1, nan, 2}, 2}, {[]float32{nan, nan}, 0},
 	} {
-		if got := Argmax(c.values, nil); got != c.want {
-			t.Errorf("Argmax(%v) is %d, want %d", c.values, got, c.want)
+		if got := nn.Argmax(c.values, nil); got != c.want {
+			t.Errorf("nn.Argmax(%v) is %d, want %d", c.values, got, c.want)
 		}
 	}
 }
@@ -74,7 +75,7 @@ func TestEpsilonGreedyDraws(t *testing.T) {
 			if err := c.Choose(int64(n), row, nil, r, &s); err != nil {
 				t.Fatal(err)
 			}
-			want, asked := Argmax(row.heads[1], nil), 1
+			want, asked := nn.Argmax(row.heads[1], nil), 1
 			if twin.Float64() < epsilon {
 				want, asked = int32(twin.Intn(4)), 0
 				random++

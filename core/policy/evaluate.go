@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"github.com/paceline-rl/paceline/core/nn"
 	"math"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -117,7 +118,7 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			case o.Sample && p.spec.Kind == Categorical:
 				actions[row], _ = SampleSoftmax(of, g.mask, g.stream.Float64())
 			default:
-				actions[row] = Argmax(of, g.mask)
+				actions[row] = nn.Argmax(of, g.mask)
 			}
 			// Rows move up over those of the episodes that have ended.
 			reward, end, err := g.env.Step(actions[row], obs[len(still)*size:(len(still)+1)*size])

@@ -96,7 +96,7 @@ func TestActKeepsToTheMasks(t *testing.T) {
 				t.Fatalf("%+v: row %d takes action %d of mask %v", o, i, a, mask)
 			}
 			few, values := allowedOnly(mask, of)
-			if a == few[Argmax(values, nil)] {
+			if a == few[nn.Argmax(values, nil)] {
 				greedy++
 			}
 		}

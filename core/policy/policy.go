@@ -148,7 +148,7 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][
 		}
 		for i := range rows {
 			values := out.Row(p.spec.Head, i)
-			actions[first+i] = Argmax(values, o.mask(first+i, width))
+			actions[first+i] = nn.Argmax(values, o.mask(first+i, width))
 			if o.random() {
 				actions[first+i] = p.draw(o, first+i, values)
 			}
@@ -173,7 +173,7 @@ func (p *Policy) draw(o *Options, i int, values []float32) int32 {
 		action, _ := SampleSoftmax(values, mask, u)
 		return action
 	}
-	return Argmax(values, mask)
+	return nn.Argmax(values, mask)
 }
 
 func (p *Policy) network() (*network, error) {

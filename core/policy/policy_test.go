@@ -79,7 +79,7 @@ func TestActTreatsEveryRowAlone(t *testing.T) {
 			if one[0] != actions[i] || !slices.Equal(out[0], outputs[0][2*i:2*i+2]) || out[1][0] != outputs[1][i] {
 				t.Errorf("row %d alone: %v %v, in a batch %v %v", i, one[0], out, actions[i], outputs[0][2*i:2*i+2])
 			}
-			if one[0] != Argmax(out[0], nil) {
+			if one[0] != nn.Argmax(out[0], nil) {
 				t.Errorf("row %d: action %d of logits %v", i, one[0], out[0])
 			}
 		})

@@ -42,9 +42,9 @@ func NewUnits(net nn.Spec) *Units {
 	return u
 }
 
-// Look follows every Gradient of l, at a step, with the observations that it was of: so
-// many rows. The goroutine that does the updates calls it.
-func (u *Units) Look(l nn.Learner, step int64, obs []byte, rows int) {
+// Look follows every gradient of l, a Learner or what has one, at a step, with the
+// observations that it was of: so many rows. The goroutine that does the updates calls it.
+func (u *Units) Look(l interface{ Look(*nn.Activity) }, step int64, obs []byte, rows int) {
 	if u.left == 0 {
 		multiple := step / unitsEvery
 		if multiple == u.looked {

@@ -11,13 +11,12 @@ import (
 )
 
 // A2C is train.Method by synchronous advantage actor-critic: what every on-policy method
-// has, with the learner of its loss. Theta is theta and theta_v.
+// has, with its loss. Theta is theta and theta_v.
 type A2C struct {
 	onpolicy.Run
-	cfg     Config // resolved
-	learner nn.Learner
-	batch   nn.Batch
-	window  *window // nil: without V-trace
+	cfg    Config // resolved
+	batch  nn.Batch
+	window *window // nil: without V-trace
 	// explained is the rollout.ExplainedVariance of the latest update.
 	explained float64
 }
@@ -70,11 +69,7 @@ func newA2C(s *train.Setup) (train.Method, error) {
 	if cfg.VTrace {
 		a.window, a.batch = cfg.newWindow(), onpolicy.NewBatch(s.Spec, run.Batch, columns)
 	}
-	if err := a.Init(s, run, a); err != nil {
-		return nil, err
-	}
-	a.learner, err = s.Device.Learner(run.Net, run.Batch, nn.ActorCritic{EntropyCoef: cfg.EntCoef, ValueCoef: cfg.VfCoef})
-	return a, err
+	return a, a.Init(s, run, a)
 }
 
 // Metrics reports numbers of this moment and of the latest update.

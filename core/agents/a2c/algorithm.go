@@ -38,5 +38,5 @@ func (a *A2C) Update(int) (done bool, err error) {
 	b.Columns[columnAdvantage], b.Columns[columnReturn], b.Columns[columnWeight] = rows.Advantages, rows.Returns, rows.Weights
 	// The gradient is clipped before the step that it is for.
 	// Perform update of theta using d theta and of theta_v using d theta_v
-	return true, a.Step(a.learner, *b, a.cfg.MaxGradNorm)
+	return true, a.Step(*b)
 }

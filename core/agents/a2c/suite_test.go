@@ -17,7 +17,7 @@ func subject(edit map[string]string) traintest.Subject {
 		Method: "a2c", Settings: settings, Digests: []string{"rollout", "policy"}, Set: "policy",
 		Hook: func(m train.Method, before func()) {
 			a := m.(*A2C)
-			a.Optimizer = &traintest.HookedOptimizer{Optimizer: a.Optimizer, Before: before}
+			a.Stepper = &traintest.HookedStepper{Stepper: a.Stepper, Before: before}
 		},
 		// 65,536 rows through ten thousand layers
 		Large: []string{"n_steps", "16384", "net_arch_pi", strings.Repeat("500,", 999) + "500", "trunk", "separate"},

@@ -51,7 +51,7 @@ func (a *A2C) updateWindow() error {
 	if a.cfg.NormalizeAdvantage {
 		rollout.Normalize(advantages, weights)
 	}
-	return a.Step(a.learner, *b, a.cfg.MaxGradNorm)
+	return a.Step(*b)
 }
 
 // evaluate fills in log pi(a|s) and V of the rows of b by the parameters that are to learn.

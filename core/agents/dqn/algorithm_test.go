@@ -68,7 +68,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 		} else if explore.Float64() < train.Line(c.ExplorationInitial, c.ExplorationFinal, int64(c.ExplorationSteps)).At(int64(tt)) {
 			action = int32(explore.Intn(e.Spec().Action.N))
 		} else {
-			action = policy.Argmax(qValues(t, net, theta, obs), nil)
+			action = nn.Argmax(qValues(t, net, theta, obs), nil)
 		}
 		next := make([]byte, size)
 		reward, end, err := e.Step(action, next)

@@ -37,7 +37,7 @@ func (c *crowd) compute() {
 	}
 }
 
-// busyEnv and busyOptimizer compute for the crowd: in steps and resets, and in
+// busyEnv and busyUpdates compute for the crowd: in steps and resets, and in
 // updates on all threads of the trainer's pool.
 type busyEnv struct {
 	env.Env
@@ -54,22 +54,22 @@ func (b *busyEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 	return b.Env.Step(action, obs)
 }
 
-type busyOptimizer struct {
-	nn.Optimizer
+type busyUpdates struct {
+	nn.QStepper
 	*crowd
 	updates *updates
 }
 
-func (b *busyOptimizer) Apply(theta *nn.Params, grad []float32, factor float32, lr float64) error {
+func (b *busyUpdates) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
 	if err := b.updates.pool.Do(4, func(_, _ int) error { b.compute(); return nil }); err != nil {
 		panic(err)
 	}
-	return b.Optimizer.Apply(theta, grad, factor, lr)
+	return b.QStepper.Update(theta, target, t, lr, r)
 }
 
 func busy(d *trial) *crowd {
 	c := &crowd{}
-	d.m.updates.optimizer = &busyOptimizer{d.m.updates.optimizer, c, d.m.updates}
+	d.m.updates.stepper = &busyUpdates{d.m.updates.stepper, c, d.m.updates}
 	return c
 }
 
@@ -112,7 +112,7 @@ func TestNumThreadsCompute(t *testing.T) {
 				e.Seed(uint64(i))
 				return &busyEnv{e, &c}, err
 			}))(t)
-			d.m.updates.optimizer = &busyOptimizer{d.m.updates.optimizer, &c, d.m.updates}
+			d.m.updates.stepper = &busyUpdates{d.m.updates.stepper, &c, d.m.updates}
 			check(t, d.Begin(1500, 0))
 			for s := d.Stats(); s.Steps < s.Total; s = d.Stats() {
 				check(t, d.Run(90, 0))

@@ -131,25 +131,25 @@ func firstDifference(got, want []tuple) string {
 	return ""
 }
 
-// spoilt computes a loss that is finite, and from its third time on a gradient that is not.
+// spoilt has a gradient that is not finite from its third time on; nn's tests are about
+// what a Stepper does then.
 type spoilt struct {
-	nn.Learner
+	nn.QStepper
 	times int
 }
 
-func (s *spoilt) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Report) error {
-	err := s.Learner.Gradient(p, b, grad, r)
+func (s *spoilt) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
 	if s.times++; s.times >= 3 {
-		grad[1] = float32(math.Inf(1))
+		return &nn.NotFinite{What: "gradient norm", Value: math.Inf(1)}
 	}
-	return err
+	return s.QStepper.Update(theta, target, t, lr, r)
 }
 
-// A gradient that is not finite is not applied, clipped or not.
+// An update whose gradient is not finite ends training with a sentence that says where.
 func TestGradientThatIsNotFinite(t *testing.T) {
 	for _, clip := range []float64{0, 10} {
 		d := newDQN(t, cartpole(func(c *Config) { c.MaxGradNorm = clip }))
-		d.m.updates.learner = &spoilt{Learner: d.m.updates.learner}
+		d.m.updates.stepper = &spoilt{QStepper: d.m.updates.stepper}
 		check(t, d.Begin(2000, 0))
 		err := d.Run(0, 0)
 		if !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "gradient norm: +Inf at step 106 (update 3)") {

@@ -35,7 +35,7 @@ func (s *savedClock) due() int64 {
 // Parts lists a checkpoint's parts. What a file without the replay memory lacks
 // comes last, and the environments at the very end (see actor.Group).
 func (d *DQN) Parts(saving bool) []checkpoint.Part {
-	optimizer := nn.TensorsPart("optimizer.safetensors", d.updates.optimizer.State())
+	optimizer := nn.TensorsPart("optimizer.safetensors", d.updates.stepper.Optimizer().State())
 	parts := []checkpoint.Part{
 		policy.SetPart("q_net", d.theta),
 		policy.SetPart("q_net_target", d.thetaMinus),
@@ -67,7 +67,7 @@ func (d *DQN) clockPart() checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := d.updates.draws.MarshalBinary()
 		due := d.due(d.clock.T)
-		s = savedClock{d.clock, d.schedule, d.cfg.periods(), d.updates.position(), d.updates.optimizer.Step(), draws,
+		s = savedClock{d.clock, d.schedule, d.cfg.periods(), d.updates.position(), d.updates.stepper.Optimizer().Step(), draws,
 			map[string]uint64{"q_net": d.theta.Updates, "q_net_target": d.thetaMinus.Updates}, &due}
 		if d.snapshot != nil {
 			s.Seen["snapshot"] = d.snapshot.Updates
@@ -88,7 +88,7 @@ func (d *DQN) clockPart() checkpoint.Part {
 			d.clock, d.schedule = s.Clock, s.Schedule
 			d.clock.changePeriods(s.due(), s.Periods, &d.cfg)
 			d.updates.setPosition(s.Updates)
-			d.updates.optimizer.SetStep(s.OptimizerStep)
+			d.updates.stepper.Optimizer().SetStep(s.OptimizerStep)
 			d.theta.Updates, d.thetaMinus.Updates = s.Seen["q_net"], s.Seen["q_net_target"]
 			if d.snapshot != nil {
 				d.snapshot.Updates = s.Seen["snapshot"]

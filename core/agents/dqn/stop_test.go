@@ -16,27 +16,26 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// slowOptimizer makes updates so slow that the samplers always wait for them,
-// and counts.
-type slowOptimizer struct {
-	nn.Optimizer
+// slowUpdates makes updates so slow that the samplers always wait for them.
+type slowUpdates struct {
+	nn.QStepper
 	pause atomic.Int64 // nanoseconds
 	panic atomic.Bool
 }
 
-func (o *slowOptimizer) Apply(theta *nn.Params, grad []float32, factor float32, lr float64) error {
-	if o.panic.Load() {
+func (s *slowUpdates) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
+	if s.panic.Load() {
 		panic("the optimiser is ill")
 	}
-	time.Sleep(time.Duration(o.pause.Load()))
-	return o.Optimizer.Apply(theta, grad, factor, lr)
+	time.Sleep(time.Duration(s.pause.Load()))
+	return s.QStepper.Update(theta, target, t, lr, r)
 }
 
-func slow(d *trial, pause time.Duration) *slowOptimizer {
-	o := &slowOptimizer{Optimizer: d.m.updates.optimizer}
-	o.pause.Store(int64(pause))
-	d.m.updates.optimizer = o
-	return o
+func slow(d *trial, pause time.Duration) *slowUpdates {
+	s := &slowUpdates{QStepper: d.m.updates.stepper}
+	s.pause.Store(int64(pause))
+	d.m.updates.stepper = s
+	return s
 }
 
 // pause is that of an update where 100 of them are waited for: two seconds.
@@ -223,13 +222,13 @@ func TestCloseWhileRunning(t *testing.T) {
 // refuses all further work and can be closed.
 func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 	before := runtime.NumGoroutine()
-	for name, spoil := range map[string]func(d *trial, o *slowOptimizer){
-		"in an update":       func(_ *trial, o *slowOptimizer) { o.panic.Store(true) },
-		"at a boundary":      func(d *trial, _ *slowOptimizer) { d.m.watch = func(windowEvent) { panic("no such window") } },
-		"in a sampler":       func(d *trial, _ *slowOptimizer) { d.m.samplers.Sink = nil },
-		"in a choice":        func(d *trial, _ *slowOptimizer) { d.m.explore.Epsilon = nil },
-		"in a round":         func(d *trial, _ *slowOptimizer) { d.m.samplers.Source = nil },
-		"between two rounds": func(d *trial, _ *slowOptimizer) { d.m.memory = nil },
+	for name, spoil := range map[string]func(d *trial, o *slowUpdates){
+		"in an update":       func(_ *trial, o *slowUpdates) { o.panic.Store(true) },
+		"at a boundary":      func(d *trial, _ *slowUpdates) { d.m.watch = func(windowEvent) { panic("no such window") } },
+		"in a sampler":       func(d *trial, _ *slowUpdates) { d.m.samplers.Sink = nil },
+		"in a choice":        func(d *trial, _ *slowUpdates) { d.m.explore.Epsilon = nil },
+		"in a round":         func(d *trial, _ *slowUpdates) { d.m.samplers.Source = nil },
+		"between two rounds": func(d *trial, _ *slowUpdates) { d.m.memory = nil },
 	} {
 		for mode, edit := range fourModes {
 			d := must(newTrial(cartpole(edit, func(c *Config) { c.GradientSteps = 1 }), nil))(t)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -23,9 +24,20 @@ func subject(edit map[string]string) traintest.Subject {
 			u := m.(*DQN).updates
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			u.optimizer = &traintest.HookedOptimizer{Optimizer: u.optimizer, Before: before}
+			u.stepper = &hooked{u.stepper, before}
 		},
 	}
+}
+
+// hooked calls before ahead of every update.
+type hooked struct {
+	nn.QStepper
+	before func()
+}
+
+func (h *hooked) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
+	h.before()
+	return h.QStepper.Update(theta, target, t, lr, r)
 }
 
 func TestTrainSuite(t *testing.T) {

@@ -1,14 +1,11 @@
 package dqn
 
 import (
-	"fmt"
-	"math"
 	"sync"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
-	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -35,15 +32,9 @@ type updates struct {
 	theta, thetaMinus *nn.Params
 	memory            *replay.Memory
 	draws             *rng.Stream // "replay"
-	target            nn.Network
-	online            nn.Network // theta at the next observations, where double_q; else nil
-	learner           nn.Learner
-	optimizer         nn.Optimizer
-	gradient          []float32
+	stepper           nn.QStepper
 	sample            *replay.Batch
-	batch             nn.Batch
-	discounts         []float32
-	best              []int32 // the action whose value a target has, where it is not simply the largest
+	batch             nn.Transitions
 	report            nn.Report
 	units             *train.Units
 
@@ -66,17 +57,15 @@ type updates struct {
 
 func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err error) {
 	cfg := &d.cfg
-	n := cfg.BatchSize
 	up = &updates{
 		cfg: cfg, schedule: &d.schedule, clock: &d.clock, host: d.host,
 		theta: d.theta, thetaMinus: d.thetaMinus,
 		memory: d.memory, draws: rng.New(uint64(cfg.Seed), "replay", 0), cores: cores,
-		gradient:  make([]float32, d.theta.Layout.Size),
-		sample:    d.memory.NewBatch(n),
-		units:     train.NewUnits(spec),
-		discounts: make([]float32, n),
-		best:      make([]int32, n),
+		sample: d.memory.NewBatch(cfg.BatchSize),
+		units:  train.NewUnits(spec),
 	}
+	s := up.sample
+	up.batch = nn.Transitions{Obs: s.Obs, NextObs: s.NextObs, Actions: s.Actions, Rewards: s.Rewards, Discounts: make([]float32, cfg.BatchSize), NextMasks: s.NextMasks}
 	up.changed = sync.NewCond(&up.mu)
 	defer func() {
 		if err != nil {
@@ -89,20 +78,9 @@ func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err e
 	if up.device, err = nn.NewCPU(cores.Cores(), cores); err != nil {
 		return up, err
 	}
-	loss := nn.TD{Kind: cfg.Loss, Reduction: cfg.LossReduction}
-	if up.learner, err = up.device.Learner(spec, n, loss); err != nil {
-		return up, err
-	}
-	if up.target, err = up.device.Network(spec, n); err != nil {
-		return up, err
-	}
-	if cfg.DoubleQ {
-		if up.online, err = up.device.Network(spec, n); err != nil {
-			return up, err
-		}
-	}
-	up.batch = nn.Batch{Obs: up.sample.Obs, Actions: up.sample.Actions, Columns: [][]float32{make([]float32, n)}}
-	up.optimizer, err = up.device.Optimizer(cfg.optimizer(), d.theta.Layout.Size)
+	up.stepper, err = up.device.QStepper(nn.StepperConfig{
+		Net: spec, Rows: cfg.BatchSize, Loss: nn.TD{Kind: cfg.Loss, Reduction: cfg.LossReduction}, Optimizer: cfg.optimizer(), MaxGradNorm: cfg.MaxGradNorm,
+	}, cfg.DoubleQ)
 	return up, err
 }
 
@@ -185,67 +163,22 @@ func (up *updates) update(u int64) (loss float32, err error) {
 			err = fault.Caught(r)
 		}
 	}()
-	s := up.sample
-	up.memory.Sample(up.draws, s, up.pool)
+	up.memory.Sample(up.draws, up.sample, up.pool)
 	gamma := float32(up.cfg.Gamma)
-	for i, terminated := range s.Terminated {
-		up.discounts[i] = gamma
+	for i, terminated := range up.sample.Terminated {
+		up.batch.Discounts[i] = gamma
 		if terminated {
-			up.discounts[i] = 0
+			up.batch.Discounts[i] = 0
 		}
 	}
-	if err := up.targets(); err != nil {
-		return 0, err
-	}
-	if err := up.learner.Gradient(up.theta, up.batch, up.gradient, &up.report); err != nil {
-		return 0, err
-	}
-	loss = float32(up.report.Loss)
 	at := up.clock.Warmup + up.cfg.burstAt(u-up.clock.Begun)
-	up.units.Look(up.learner, at, s.Obs, len(s.Actions))
-	if f := float64(loss); math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, fmt.Errorf("loss: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", loss, at, u, fault.ErrNotFinite)
-	}
-	limit := up.cfg.MaxGradNorm
-	if limit == 0 {
-		limit = math.Inf(1)
-	}
-	norm, factor := up.optimizer.ClipGradNorm(up.gradient, limit)
-	if norm-norm != 0 {
-		return 0, fmt.Errorf("gradient norm: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help", norm, at, u, fault.ErrNotFinite)
-	}
-	if err := up.optimizer.Apply(up.theta, up.gradient, factor, up.schedule.Rate.At(at)); err != nil {
-		return 0, err
+	err = up.stepper.Update(up.theta, up.thetaMinus, &up.batch, up.schedule.Rate.At(at), &up.report)
+	if err != nil {
+		return 0, train.AtUpdate(err, at, u)
 	}
 	up.theta.Updates = uint64(u)
-	return loss, nil
-}
-
-// targets computes r + gamma max_a Q(s', a; theta-minus), or with double_q
-// r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus), over the a that s' allows.
-func (up *updates) targets() error {
-	s, targets := up.sample, up.batch.Columns[0]
-	next, err := up.target.Forward(up.thetaMinus, s.NextObs, len(s.Actions))
-	if err != nil {
-		return err
-	}
-	choosing, width := next, len(s.NextMasks)/len(s.Actions)
-	switch {
-	case up.online != nil:
-		if choosing, err = up.online.Forward(up.theta, s.NextObs, len(s.Actions)); err != nil {
-			return err
-		}
-	case width == 0:
-		return nn.TDTargets(targets, next.Values[0], s.Rewards, up.discounts)
-	}
-	for i := range up.best {
-		var mask []byte
-		if width > 0 {
-			mask = s.NextMasks[i*width : (i+1)*width]
-		}
-		up.best[i] = policy.Argmax(choosing.Row(0, i), mask)
-	}
-	return nn.TDTargetsAt(targets, next.Values[0], up.best, s.Rewards, up.discounts)
+	up.units.Look(up.stepper, at, up.batch.Obs, up.cfg.BatchSize)
+	return float32(up.report.Loss), nil
 }
 
 // release lets updates up to number u begin. It returns the error that ended

@@ -40,14 +40,14 @@ func (p *PPO) Update(k int) (done bool, err error) {
 		rollout.Normalize(batch.Columns[columnAdvantage], batch.Columns[columnWeight])
 	}
 	// Optimize surrogate L wrt theta
-	if err := p.Learn(p.learner, batch); err != nil {
+	if err := p.Learn(batch); err != nil {
 		return false, err
 	}
 	p.latest.add(p.Report.Parts)
 	if p.moved(minibatch) {
 		return true, nil // and takes no step
 	}
-	if err := p.Apply(p.cfg.MaxGradNorm); err != nil {
+	if err := p.Apply(); err != nil {
 		return false, err
 	}
 	p.latest.norm = p.Report.Norm

@@ -68,6 +68,7 @@ func (c *Config) resolve() (notices []string, err error) {
 // run is the run that the settings ask for.
 func (c *Config) run(s *train.Setup) (onpolicy.Config, error) {
 	run, err := c.ActorCritic.Run(&c.Common, s)
+	run.Loss = nn.PPO{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef, Largest: c.ClipRangeVfLargest}
 	run.Batch, run.Minibatches = c.BatchSize, c.NEpochs*onpolicy.PerEpoch(c.NSteps*c.NumEnvs, c.BatchSize)
 	run.Schedules = []onpolicy.Schedule{{Name: clipRange, Most: 1e6, Of: func(total int64) train.Schedule {
 		return c.ClipRangeCurve.Rate(c.ClipRange, c.ClipRange, total)

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/paceline-rl/paceline/core/limits"
-	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
@@ -15,7 +14,6 @@ import (
 type PPO struct {
 	onpolicy.Run
 	cfg         Config // resolved
-	learner     nn.Learner
 	minibatches *onpolicy.Minibatches
 	perEpoch    int // of them
 
@@ -78,8 +76,7 @@ func newPPO(s *train.Setup) (train.Method, error) {
 		return nil, err
 	}
 	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, cfg.BatchSize, columns, columnWeight)
-	p.learner, err = s.Device.Learner(run.Net, cfg.BatchSize, nn.PPO{EntropyCoef: cfg.EntCoef, ValueCoef: cfg.VfCoef, Largest: cfg.ClipRangeVfLargest})
-	return p, err
+	return p, nil
 }
 
 // at returns a schedule's value now. There may be none for the value's range.

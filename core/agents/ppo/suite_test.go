@@ -20,7 +20,7 @@ func subject(edit map[string]string) traintest.Subject {
 		Method: "ppo", Settings: settings, Digests: []string{"rollout", "policy"}, Set: "policy",
 		Hook: func(m train.Method, before func()) {
 			p := m.(*PPO)
-			p.Optimizer = &traintest.HookedOptimizer{Optimizer: p.Optimizer, Before: before}
+			p.Stepper = &traintest.HookedStepper{Stepper: p.Stepper, Before: before}
 		},
 		// 65,536 rows through ten thousand layers
 		Large: []string{"n_steps", "16384", "batch_size", "65536", "net_arch_pi", strings.Repeat("500,", 999) + "500", "trunk", "separate"},
@@ -70,8 +70,8 @@ func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
 		t.Cleanup(func() { check(t, tr.Close()) })
 		check(t, tr.Begin(200, 0))
 		p := tr.Method().(*PPO)
-		hooked := &traintest.HookedOptimizer{Optimizer: p.Optimizer, Before: tr.Stop}
-		p.Optimizer = hooked // stops in the first minibatch
+		hooked := &traintest.HookedStepper{Stepper: p.Stepper, Before: tr.Stop}
+		p.Stepper = hooked // stops in the first minibatch
 		if err := tr.Run(0, 0); fails != errors.Is(err, traintest.ErrSimulator) {
 			t.Fatal(err)
 		} else if fails {

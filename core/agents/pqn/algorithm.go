@@ -28,7 +28,7 @@ func (p *PQN) Update(k int) (done bool, err error) {
 	if !p.minibatches.Gather(k, p.columns) {
 		return false, nil // no step is left for it
 	}
-	if err := p.Step(p.learner, p.minibatches.Batch, p.cfg.MaxGradNorm); err != nil {
+	if err := p.Step(p.minibatches.Batch); err != nil {
 		return false, err
 	}
 	p.latest.add(p.Report.Loss, p.Report.Norm)

@@ -16,7 +16,6 @@ import (
 type PQN struct {
 	onpolicy.Run
 	cfg         Config // resolved
-	learner     nn.Learner
 	minibatches *onpolicy.Minibatches
 	perEpoch    int       // of them
 	largest     []float32 // Q of each row of a forward pass
@@ -74,8 +73,7 @@ func newPQN(s *train.Setup) (train.Method, error) {
 		return nil, err
 	}
 	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, cfg.BatchSize, columns, columnWeight)
-	p.learner, err = s.Device.Learner(run.Net, cfg.BatchSize, nn.TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: cfg.LossCoef})
-	return p, err
+	return p, nil
 }
 
 // run is the run that the settings ask for, of p.
@@ -86,7 +84,8 @@ func (c *Config) run(s *train.Setup, p *PQN) (onpolicy.Config, error) {
 		Chooser: &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Head: head, Epsilon: func(t int64) float64 { return p.Clock.Schedules[epsilon].At(t) }, Value: true},
 		Value:   p.values,
 		Horizon: c.NSteps, Batch: c.BatchSize, Minibatches: c.NEpochs * onpolicy.PerEpoch(c.NSteps*c.NumEnvs, c.BatchSize),
-		Optimizer: nn.OptimizerConfig{Name: "radam", Eps: c.RAdamEps},
+		Loss:      nn.TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: c.LossCoef},
+		Optimizer: nn.OptimizerConfig{Name: "radam", Eps: c.RAdamEps}, MaxGradNorm: c.MaxGradNorm,
 		Rate: func(total int64) train.Schedule {
 			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)
 		},
@@ -100,7 +99,7 @@ func (c *Config) run(s *train.Setup, p *PQN) (onpolicy.Config, error) {
 func (p *PQN) values(out nn.Outputs) []float32 {
 	for i := range out.Rows {
 		q := out.Row(head, i)
-		p.largest[i] = q[policy.Argmax(q, nil)]
+		p.largest[i] = q[nn.Argmax(q, nil)]
 	}
 	return p.largest[:out.Rows]
 }

@@ -17,7 +17,7 @@ func subject(edit map[string]string) traintest.Subject {
 		Method: "pqn", Settings: settings, Digests: []string{"rollout", "policy"}, Set: "policy",
 		Hook: func(m train.Method, before func()) {
 			p := m.(*PQN)
-			p.Optimizer = &traintest.HookedOptimizer{Optimizer: p.Optimizer, Before: before}
+			p.Stepper = &traintest.HookedStepper{Stepper: p.Stepper, Before: before}
 		},
 		// 65,536 rows through a thousand layers
 		Large: []string{"n_steps", "16384", "batch_size", "65536", "net_arch", strings.Repeat("500,", 999) + "500"},

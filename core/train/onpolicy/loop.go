@@ -2,8 +2,6 @@ package onpolicy
 
 import (
 	"errors"
-	"fmt"
-	"math"
 
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -118,38 +116,34 @@ func (r *Run) next() error {
 }
 
 // Step is one update of Theta from a minibatch: Learn, then Apply.
-func (r *Run) Step(l nn.Learner, b nn.Batch, maxGradNorm float64) error {
-	if err := r.Learn(l, b); err != nil {
-		return err
-	}
-	return r.Apply(maxGradNorm)
+func (r *Run) Step(b nn.Batch) error {
+	err := r.Stepper.Update(r.Theta, b, r.rate(), &r.Report)
+	return r.stepped(r.learned(b, err))
 }
 
 // Learn computes the gradient of a minibatch and fills in Report.
-func (r *Run) Learn(l nn.Learner, b nn.Batch) error {
-	if err := l.Gradient(r.Theta, b, r.Gradient, &r.Report); err != nil {
-		return err
+func (r *Run) Learn(b nn.Batch) error { return r.learned(b, r.Stepper.Learn(r.Theta, b, &r.Report)) }
+
+// Apply takes a step of the optimiser along that gradient. Where loss or norm is not finite
+// it is not taken, and the error wraps fault.ErrNotFinite.
+func (r *Run) Apply() error { return r.stepped(r.Stepper.Step(r.Theta, r.rate(), &r.Report)) }
+
+// rate is the learning rate now.
+func (r *Run) rate() float64 { return r.Clock.Rate.At(r.Clock.Steps) }
+
+// learned ends a Learn, or that part of an Update.
+func (r *Run) learned(b nn.Batch, err error) error {
+	if err == nil || errors.Is(err, fault.ErrNotFinite) {
+		r.reported = true
+		r.units.Look(r.Stepper, r.Clock.Steps, b.Obs, len(b.Actions))
 	}
-	r.reported = true
-	r.units.Look(l, r.Clock.Steps, b.Obs, len(b.Actions))
-	return nil
+	return err
 }
 
-// Apply takes a step of the optimiser along the gradient, scaled down to the norm
-// maxGradNorm (0: never). Where loss or norm is not finite it is not applied, and the error wraps
-// fault.ErrNotFinite.
-func (r *Run) Apply(maxGradNorm float64) error {
-	if maxGradNorm == 0 {
-		maxGradNorm = math.Inf(1)
-	}
-	norm, factor := r.Optimizer.ClipGradNorm(r.Gradient, maxGradNorm)
-	r.Report.Norm = norm
-	if loss := r.Report.Loss; loss-loss != 0 || norm-norm != 0 {
-		return fmt.Errorf("loss: %v, gradient norm: %v at step %d (update %d), %w; a lower learning_rate or smaller rewards may help",
-			loss, norm, r.Clock.Steps, r.Clock.Updates+1, fault.ErrNotFinite)
-	}
-	if err := r.Optimizer.Apply(r.Theta, r.Gradient, factor, r.Clock.Rate.At(r.Clock.Steps)); err != nil {
-		return err
+// stepped ends a Step, or that part of an Update.
+func (r *Run) stepped(err error) error {
+	if err != nil {
+		return train.AtUpdate(err, r.Clock.Steps, r.Clock.Updates+1)
 	}
 	r.Clock.Updates++
 	r.Host.Updates.Store(r.Clock.Updates)

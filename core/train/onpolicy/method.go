@@ -104,7 +104,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 func (r *Run) Parts(saving bool) []checkpoint.Part {
 	return []checkpoint.Part{
 		policy.SetPart(set, r.Theta),
-		nn.TensorsPart("optimizer.safetensors", r.Optimizer.State()),
+		nn.TensorsPart("optimizer.safetensors", r.Stepper.Optimizer().State()),
 		r.clockPart(),
 		r.Actors.Exploration(),
 		{Name: "rollout.bin", Version: 1, Optional: true, Write: r.Rollout.Save, Read: r.Rollout.Load},
@@ -120,12 +120,12 @@ type savedClock struct {
 }
 
 func (r *Run) clockPart() checkpoint.Part {
-	save := func() (savedClock, error) { return savedClock{r.Clock, r.Optimizer.Step()}, nil }
+	save := func() (savedClock, error) { return savedClock{r.Clock, r.Stepper.Optimizer().Step()}, nil }
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		return func() {
 			r.Clock, r.err, r.minibatch = s.Clock, nil, 0
 			r.loads++
-			r.Optimizer.SetStep(s.OptimizerStep)
+			r.Stepper.Optimizer().SetStep(s.OptimizerStep)
 			r.Theta.Updates = uint64(s.Clock.Updates)
 			r.Host.Steps.Store(s.Clock.Steps)
 			r.Host.Updates.Store(s.Clock.Updates)

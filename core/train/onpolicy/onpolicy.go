@@ -51,7 +51,9 @@ type Config struct {
 	Slide int
 	// Batch is the rows of a minibatch, Minibatches how many an update has at most.
 	Batch, Minibatches int
+	Loss               nn.Loss
 	Optimizer          nn.OptimizerConfig
+	MaxGradNorm        float64 // 0: gradients are not clipped
 	// Rate is the learning rate along a run of total steps.
 	Rate func(total int64) train.Schedule
 	// Schedules are further values along a run.
@@ -77,15 +79,14 @@ type Method interface {
 
 // Run is the state of a run of such a method.
 type Run struct {
-	Host      *train.Host
-	Theta     *nn.Params
-	Actors    *actor.Group
-	Rollout   *rollout.Rollout
-	Network   nn.Network // of num_envs rows
-	Optimizer nn.Optimizer
-	Gradient  []float32
-	Report    nn.Report // of the latest minibatch
-	Clock     Clock
+	Host    *train.Host
+	Theta   *nn.Params
+	Actors  *actor.Group
+	Rollout *rollout.Rollout
+	Network nn.Network // of num_envs rows
+	Stepper nn.Stepper
+	Report  nn.Report // of the latest minibatch
+	Clock   Clock
 
 	cfg    Config
 	method Method
@@ -121,7 +122,7 @@ func (c *Config) rollout(spec env.Spec, envs int) rollout.Config {
 	return rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: c.Horizon, Envs: envs, Masks: spec.Masks, Columns: c.Chooser.Columns()}
 }
 
-// Memory lists what New will allocate, and a learner of a minibatch.
+// Memory lists what Init will allocate.
 func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	envs := s.Common.NumEnvs
 	var list []limits.Part
@@ -137,7 +138,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	return list, err
 }
 
-// Init makes everything of a run of m, which embeds r, but its learner.
+// Init makes everything of a run of m, which embeds r.
 func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	envs := s.Common.NumEnvs
 	*r = Run{
@@ -151,11 +152,11 @@ func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	if r.Rollout, err = rollout.New(c.rollout(s.Spec, envs)); err != nil {
 		return err
 	}
-	r.Gradient = make([]float32, r.Theta.Layout.Size)
 	if r.Network, err = s.Device.Network(c.Net, envs); err != nil {
 		return err
 	}
-	if r.Optimizer, err = s.Device.Optimizer(c.Optimizer, r.Theta.Layout.Size); err != nil {
+	r.Stepper, err = s.Device.Stepper(nn.StepperConfig{Net: c.Net, Rows: c.Batch, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm})
+	if err != nil {
 		return err
 	}
 	group := s.Group()

@@ -146,7 +146,8 @@ func (c *ActorCritic) Run(common *train.Common, s *train.Setup) (Config, error) 
 	return Config{
 		Net: net, NetSetting: "policy: " + common.Policy,
 		Policy: policy.Spec{Head: HeadPi, Kind: policy.Categorical}, Chooser: &policy.Softmax{Pi: HeadPi, V: HeadV}, Value: ValueHead,
-		Horizon: c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1, Optimizer: c.Optimizer(),
+		Horizon: c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1,
+		Loss: nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}, Optimizer: c.Optimizer(), MaxGradNorm: c.MaxGradNorm,
 		Rate: func(total int64) train.Schedule {
 			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)
 		},

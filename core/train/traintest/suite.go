@@ -447,13 +447,20 @@ func policyActs(t *testing.T, s Subject) {
 	}
 }
 
-// HookedOptimizer calls Before ahead of every step.
-type HookedOptimizer struct {
-	nn.Optimizer
+// HookedStepper calls Before ahead of every step.
+type HookedStepper struct {
+	nn.Stepper
 	Before func()
 }
 
-func (o *HookedOptimizer) Apply(p *nn.Params, grad []float32, factor float32, lr float64) error {
+func (o *HookedStepper) Step(p *nn.Params, lr float64, r *nn.Report) error {
 	o.Before()
-	return o.Optimizer.Apply(p, grad, factor, lr)
+	return o.Stepper.Step(p, lr, r)
+}
+
+func (o *HookedStepper) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
+	if err := o.Learn(p, b, r); err != nil {
+		return err
+	}
+	return o.Step(p, lr, r)
 }

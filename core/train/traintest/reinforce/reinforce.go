@@ -60,8 +60,7 @@ func (c *Config) check() error {
 // Reinforce is train.Method by REINFORCE.
 type Reinforce struct {
 	onpolicy.Run
-	cfg     *Config
-	learner nn.Learner
+	cfg *Config
 }
 
 // run is the run that the settings ask for. Rollout and loss ask for a head "v"; it is neither
@@ -73,7 +72,7 @@ func (c *Config) run(s *train.Setup) onpolicy.Config {
 			Heads: []nn.Head{{Name: "pi", Out: s.Spec.Action.N, Gain: 0.01}, {Name: "v", Out: 1}}, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
 		},
 		NetSetting: fmt.Sprint("net_arch: ", c.NetArch), Policy: policy.Spec{Head: onpolicy.HeadPi, Kind: policy.Categorical},
-		Chooser: &policy.Softmax{Pi: onpolicy.HeadPi, V: onpolicy.HeadV}, Value: onpolicy.ValueHead, Horizon: c.NSteps, Batch: c.NSteps * c.NumEnvs, Minibatches: 1, Optimizer: nn.OptimizerConfig{Name: "adam"},
+		Chooser: &policy.Softmax{Pi: onpolicy.HeadPi, V: onpolicy.HeadV}, Value: onpolicy.ValueHead, Horizon: c.NSteps, Batch: c.NSteps * c.NumEnvs, Minibatches: 1, Loss: nn.ActorCritic{}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 0.5,
 		Rate: func(total int64) train.Schedule { return train.Line(c.LearningRate, c.LearningRate, total) },
 	}
 }
@@ -81,12 +80,7 @@ func (c *Config) run(s *train.Setup) onpolicy.Config {
 func newReinforce(s *train.Setup) (train.Method, error) {
 	r := &Reinforce{cfg: s.Config.(*Config)}
 	run := r.cfg.run(s)
-	if err := r.Init(s, run, r); err != nil {
-		return nil, err
-	}
-	var err error
-	r.learner, err = s.Device.Learner(run.Net, run.Batch, nn.ActorCritic{})
-	return r, err
+	return r, r.Init(s, run, r)
 }
 
 // Filled takes the steps whose episode goes on out of the loss: their return is not known.
@@ -113,5 +107,5 @@ func (r *Reinforce) Update(int) (done bool, err error) {
 		b.Advantages[k] = g - float32(sum/float64(r.Rollout.Steps()))
 	}
 	columns := [][]float32{b.Advantages, b.Returns, b.Weights}
-	return true, r.Step(r.learner, nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns}, 0.5)
+	return true, r.Step(nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns})
 }

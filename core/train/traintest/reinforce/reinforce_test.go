@@ -20,20 +20,20 @@ func TestSuite(t *testing.T) {
 		Large: []string{"n_steps", "1024", "net_arch", strings.Repeat("500,", 999) + "500", "num_envs", "64"},
 		Hook: func(m train.Method, before func()) {
 			r := m.(*Reinforce)
-			r.Optimizer = &traintest.HookedOptimizer{Optimizer: r.Optimizer, Before: before}
+			r.Stepper = &traintest.HookedStepper{Stepper: r.Stepper, Before: before}
 		},
 	})
 }
 
 // watched calls seen with every batch.
 type watched struct {
-	nn.Learner
+	nn.Stepper
 	seen func(b nn.Batch)
 }
 
-func (w watched) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Report) error {
+func (w watched) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
 	w.seen(b)
-	return w.Learner.Gradient(p, b, grad, r)
+	return w.Stepper.Update(p, b, lr, r)
 }
 
 // What is learnt from, beside what is to be: the sum of the discounted rewards up to the
@@ -42,7 +42,7 @@ func TestReturns(t *testing.T) {
 	c := config(t, map[string]string{"num_envs": "3", "n_steps": "20", "gamma": "0.9"})
 	tr := trainer(t, c, traintest.MakeWalk(1))
 	r, batches := tr.Method().(*Reinforce), 0
-	r.learner = watched{r.learner, func(b nn.Batch) {
+	r.Stepper = watched{r.Stepper, func(b nn.Batch) {
 		batches++
 		rows := r.Rollout.Batch()
 		returns, mean, n := map[int]float64{}, 0.0, 0.0
