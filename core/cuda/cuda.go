@@ -32,5 +32,5 @@ type Launch struct {
 	Bytes       uintptr        // its size, at most MaxArgs
 }
 
-// MaxArgs is how large a kernel's parameters may be, on every chip and driver.
-const MaxArgs = 4096
+// MaxArgs is how large a kernel's arguments may be. Drivers take 4096 bytes.
+const MaxArgs = 1024

@@ -186,7 +186,7 @@ func (d *Device) ctx() C.CUcontext { return C.CUcontext(pointer(d.context)) }
 // use begins a call on the device; leave ends it.
 func (d *Device) use() error {
 	if !d.enter() {
-		return closed("cuda device")
+		return closed("CUDA device")
 	}
 	if lost := d.lost.Load(); lost != nil {
 		d.leave()

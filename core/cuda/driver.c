@@ -17,34 +17,30 @@ static CUresult succeed(void) { return CUDA_SUCCESS; }
 static CUresult not_open(void) { return CUDA_ERROR_NOT_INITIALIZED; }
 static CUresult lacks(void) { return CUDA_ERROR_NOT_FOUND; }
 
-enum {
-#define SYMBOL(number, name) NUMBER_##name = number,
-#define NEEDED SYMBOL
-#include "symbols.h"
-#undef SYMBOL
-#undef NEEDED
-  SLOTS
-};
-
+#define SYMBOL(number, name) {#name, 0},
+#define NEEDED(number, name) {#name, 1},
+#define INIT NEEDED
 static const struct {
   const char *name;
   int needed;
-} symbols[SLOTS] = {
-#define SYMBOL(number, name) {#name, 0},
-#define NEEDED(number, name) {#name, 1},
+} symbols[] = {
 #include "symbols.h"
+};
 #undef SYMBOL
 #undef NEEDED
-};
+#undef INIT
 
-HIDDEN function *paceline_cuda_slots[SLOTS] = {
+enum { SLOTS = sizeof symbols / sizeof *symbols };
+
 #define SYMBOL(number, name) (function *)not_open,
 #define NEEDED SYMBOL
+#define INIT(number, name) (function *)succeed,
+HIDDEN function *paceline_cuda_slots[SLOTS] = {
 #include "symbols.h"
+};
 #undef SYMBOL
 #undef NEEDED
-    [NUMBER_cuInit] = (function *)succeed,
-};
+#undef INIT
 
 /* The driver does not work in a child of fork(): there no call reaches it. */
 static void forked(void) {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/limits"
 )
 
@@ -78,7 +79,10 @@ func (d *Device) Pinned(bytes int64) (*Pinned, error) {
 	defer d.leave()
 	var at unsafe.Pointer
 	if r := C.paceline_cuda_host_alloc(d.ctx(), &at, C.size_t(bytes)); r != C.CUDA_SUCCESS {
-		return nil, d.failed(r, "page-locking memory of the host,", limits.Size(bytes))
+		if r == C.CUDA_ERROR_OUT_OF_MEMORY {
+			return nil, &fault.Memory{Text: fmt.Sprintf("%s: page-locking %s of the host's memory failed: the driver got no more of it", d, limits.Size(bytes))}
+		}
+		return nil, d.failed(r, "page-locking host memory of", limits.Size(bytes))
 	}
 	p := &Pinned{Data: unsafe.Slice((*byte)(at), bytes), at: at, device: d}
 	clear(p.Data)

@@ -166,7 +166,11 @@ func (s *Stream) Launch(f *Function, l Launch) error {
 		return err
 	}
 	defer s.done()
-	r := C.paceline_cuda_launch(s.device.ctx(), s.at, f.at, (*C.uint)(&l.Grid[0]), (*C.uint)(&l.Block[0]), C.uint(l.Shared), l.Args)
+	// C gets copies: what it is given must not lie beside pointers of Go's.
+	var args [MaxArgs]byte
+	copy(args[:], unsafe.Slice((*byte)(l.Args), l.Bytes))
+	grid, block := l.Grid, l.Block
+	r := C.paceline_cuda_launch(s.device.ctx(), s.at, f.at, (*C.uint)(&grid[0]), (*C.uint)(&block[0]), C.uint(l.Shared), unsafe.Pointer(&args))
 	if r != C.CUDA_SUCCESS {
 		return s.device.failed(r, "launching", fmt.Sprintf("%s (grid %d, block %d, %d bytes of shared memory)", f.name, l.Grid, l.Block, l.Shared))
 	}

@@ -17,6 +17,7 @@
 #error "the tag gpu is for amd64 and arm64"
 #endif
 
+#define INIT SYMBOL
 #define NEEDED SYMBOL
 #define SYMBOL(number, name)  \
   .globl name;                \

@@ -42,9 +42,16 @@ func main() {
 		if slices.Contains(needed, name) {
 			kind = "NEEDED"
 		}
+		if name == "cuInit" { // answers otherwise than the rest before the driver is open
+			kind = "INIT"
+		}
 		fmt.Fprintf(&b, "%s(%d, %s)\n", kind, i, name)
 	}
-	if err := os.WriteFile("symbols.h", b.Bytes(), 0o644); err != nil {
+	file := "symbols.h"
+	if len(os.Args) > 1 {
+		file = os.Args[1]
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
 		log.Fatal(err)
 	}
 }
