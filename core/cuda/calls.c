@@ -3,14 +3,14 @@
 /* Calls of CUDA's driver, each whole in one context. */
 #include "driver.h"
 
-#define IN(ctx, call)                           \
-  do {                                          \
-    CUcontext ours;                             \
-    CUresult result = cuCtxPushCurrent(ctx);    \
-    if (result != CUDA_SUCCESS) return result;  \
-    result = (call);                            \
-    cuCtxPopCurrent(&ours);                     \
-    return result;                              \
+#define IN(ctx, call)                          \
+  do {                                         \
+    CUcontext ours;                            \
+    CUresult result = cuCtxPushCurrent(ctx);   \
+    if (result != CUDA_SUCCESS) return result; \
+    result = (call);                           \
+    cuCtxPopCurrent(&ours);                    \
+    return result;                             \
   } while (0)
 
 static CUresult first(CUresult a, CUresult b) { return a != CUDA_SUCCESS ? a : b; }

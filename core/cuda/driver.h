@@ -24,16 +24,18 @@ HIDDEN CUresult paceline_cuda_host_free(CUcontext ctx, void *at);
 HIDDEN CUresult paceline_cuda_free_bytes(CUcontext ctx, size_t *left, size_t *total);
 
 /* pinned: the host's memory is page-locked, and the copy need not be over afterwards. */
-HIDDEN CUresult paceline_cuda_upload(CUcontext ctx, CUstream s, CUdeviceptr to, const void *from, size_t bytes, int pinned);
+HIDDEN CUresult paceline_cuda_upload(CUcontext ctx, CUstream s, CUdeviceptr to, const void *from, size_t bytes,
+                                     int pinned);
 HIDDEN CUresult paceline_cuda_download(CUcontext ctx, CUstream s, void *to, CUdeviceptr from, size_t bytes, int pinned);
 HIDDEN CUresult paceline_cuda_copy(CUcontext ctx, CUstream s, CUdeviceptr to, CUdeviceptr from, size_t bytes);
 HIDDEN CUresult paceline_cuda_zero(CUcontext ctx, CUstream s, CUdeviceptr at, size_t bytes);
 
 /* What a kernel was compiled to: registers of a thread, static shared memory, threads of a block.
  * Launches of it may ask for dynamic shared memory up to limit less its own from then on. */
-HIDDEN CUresult paceline_cuda_function(CUcontext ctx, CUfunction f, int limit, int *registers, int *shared, int *threads);
-HIDDEN CUresult paceline_cuda_launch(CUcontext ctx, CUstream s, CUfunction f, const unsigned *grid, const unsigned *block,
-                                     unsigned shared, void *args);
+HIDDEN CUresult paceline_cuda_function(CUcontext ctx, CUfunction f, int limit, int *registers, int *shared,
+                                       int *threads);
+HIDDEN CUresult paceline_cuda_launch(CUcontext ctx, CUstream s, CUfunction f, const unsigned *grid,
+                                     const unsigned *block, unsigned shared, void *args);
 
 HIDDEN CUresult paceline_cuda_record(CUcontext ctx, CUstream s, CUevent e);
 HIDDEN CUresult paceline_cuda_wait(CUcontext ctx, CUstream s, CUevent e);
