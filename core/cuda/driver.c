@@ -12,7 +12,7 @@
 typedef void function(void);
 
 /* gorgonia.org/cu calls cuInit while the library is loaded, and ends the process unless it
- * succeeds: nothing is begun then, and the driver's own cuInit is called by open in driver.go. */
+ * succeeds: nothing is begun then, and the driver's own cuInit is called by openDriver in driver.go. */
 static CUresult succeed(void) { return CUDA_SUCCESS; }
 static CUresult not_open(void) { return CUDA_ERROR_NOT_INITIALIZED; }
 static CUresult lacks(void) { return CUDA_ERROR_NOT_FOUND; }

@@ -27,8 +27,8 @@ const Built = true
 // oldest is the CUDA that a driver must know.
 const oldest = 12000
 
-// open opens the driver, once in the life of the process.
-var open = sync.OnceValues(func() (version int, err error) {
+// openDriver opens the driver, once in the life of the process.
+var openDriver = sync.OnceValues(func() (version int, err error) {
 	var why [512]C.char
 	switch C.paceline_cuda_load(&why[0], C.size_t(len(why))) {
 	case C.PACELINE_CUDA_MISSING:
@@ -57,7 +57,7 @@ func noDevice() error {
 
 // Devices returns the GPUs that the driver shows to this process.
 func Devices() ([]Info, error) {
-	version, err := open()
+	version, err := openDriver()
 	if err != nil {
 		return nil, err
 	}

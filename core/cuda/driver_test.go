@@ -3,15 +3,12 @@
 package cuda
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"gorgonia.org/cu"
 )
 
 // oldFunctions are those of CUDA 12.0, of which core/cuda may call any. A driver that has no
@@ -99,13 +96,6 @@ func TestSymbolsAreThoseOfCu(t *testing.T) {
 
 // Before anything is asked for, cu's own functions answer, without a driver: its package begins with
 // cuInit and ends the process where that fails.
-func init() {
-	scenarios["closed driver"] = func() error {
-		_, err := cu.NumDevices()
-		return fmt.Errorf("version %d, devices: %v", cu.Version(), err)
-	}
-}
-
 func TestNothingIsOpenedUntilItIsAskedFor(t *testing.T) {
 	needDevice(t)
 	log := filepath.Join(t.TempDir(), "log")

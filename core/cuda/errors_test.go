@@ -13,11 +13,17 @@ import (
 	"strings"
 	"testing"
 
+	"gorgonia.org/cu"
+
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // scenarios are what a child does, whose error it reports.
 var scenarios = map[string]func() error{
+	"closed driver": func() error {
+		_, err := cu.NumDevices()
+		return fmt.Errorf("version %d, devices: %v", cu.Version(), err)
+	},
 	"devices": func() error { _, err := Devices(); return err },
 	"open":    func() error { d, err := Open(0); return opening(d, err) },
 	"open 2":  func() error { _, err := Open(2); return err },

@@ -19,38 +19,39 @@ import (
 // name of a scenario (errors_test.go) in a child that has one to run.
 const mode = "PACELINE_CUDA_TEST"
 
-func TestMain(m *testing.M) {
-	switch is := os.Getenv(mode); {
-	case is == "":
-		again()
-	case is == "software":
+func init() {
+	is := os.Getenv(mode)
+	if is == "" {
+		is = again()
+	}
+	if is == "software" || scenarios[is] != nil {
 		kernels = archive(nil, "sm_90.cubin")
-	case scenarios[is] != nil:
-		kernels = archive(nil, "sm_90.cubin")
-		report(scenarios[is]())
+	}
+	if scenario := scenarios[is]; scenario != nil {
+		report(scenario())
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
 }
 
-// again starts this program anew, with the software device if there is one.
-func again() {
-	is, folder := "software", os.Getenv("PACELINE_SOFTWARE")
+// again starts this program anew with the software device. It returns only where there is none.
+func again() string {
+	folder := os.Getenv("PACELINE_SOFTWARE")
 	if folder == "" {
-		folder, _ = filepath.Abs("../../build/software")
+		folder, _ = filepath.Abs("../../build/cuda/software")
 		if out, err := exec.Command("sh", "software/build.sh", folder).CombinedOutput(); err != nil {
-			is = fmt.Sprintf("missing: the software device was not built: %v %s", err, out)
+			missing := fmt.Sprintf("missing: the software device was not built: %v %s", err, out)
+			os.Setenv(mode, missing)
+			return missing
 		}
 	}
-	os.Setenv(mode, is)
+	os.Setenv(mode, "software")
 	os.Setenv("PACELINE_SOFTWARE", folder)
 	os.Setenv("LD_LIBRARY_PATH", folder+":"+os.Getenv("LD_LIBRARY_PATH"))
 	program, err := os.Executable()
 	if err == nil {
 		err = syscall.Exec(program, os.Args, os.Environ())
 	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+	panic(err)
 }
 
 // needDevice skips a test where there is no device to run it on.
