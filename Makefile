@@ -2,19 +2,23 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 
+# GPU=1 builds CUDA in, for which NVIDIA's headers and compiler are fetched from PyPI.
+GPU ?= 0
+export GPU
+
 # What the installed package is made of: when one of these changes, the next
 # target that needs the package installs it again, and not otherwise.
 SOURCES := $(shell find core capi include python/paceline -type f \
-	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.hpp' -o -name '*.py' -o -name 'py.typed' \) \
+	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.cu' -o -name '*.cuh' -o -name '*.hpp' -o -name '*.py' -o -name 'py.typed' \) \
 	-not -name '*_test.go' -not -path 'python/paceline/include/*' -not -path '*/testdata/*' -not -path 'capi/ctest/*') \
-	examples/python/torch_dqn.py examples/python/torch_ppo.py examples/python/torch_pqn.py capi/build.sh capi/install.sh $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
+	examples/python/torch_dqn.py examples/python/torch_ppo.py examples/python/torch_pqn.py capi/build.sh capi/install.sh $(wildcard core/cuda/*.sh core/cuda/*.py) $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +34,12 @@ $(VENV)/.made:
 	$(PIP) install 'setuptools>=77' wheel build
 	@touch $@
 
-$(VENV)/.wheel: $(VENV)/.made $(SOURCES)
-	@rm -rf build $(VENV)/wheel
+# Changes when GPU does.
+$(VENV)/.gpu: $(VENV)/.made always
+	@echo $(GPU) | cmp -s - $@ || echo $(GPU) >$@
+
+$(VENV)/.wheel: $(VENV)/.made $(VENV)/.gpu $(SOURCES)
+	@rm -rf build/lib* build/bdist* build/temp* $(VENV)/wheel
 	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir $(VENV)/wheel .
 	@touch $@
 
@@ -207,7 +215,7 @@ check-each:
 
 # ------------------------------------------------------------ to ship
 
-lib: ## the library alone: lib/libpaceline.so and its headers
+lib: ## the library alone: lib/libpaceline.so and its headers (GPU=1: with CUDA)
 	capi/build.sh lib
 	@cp include/*.h* lib/
 
@@ -227,7 +235,7 @@ $(WHEELS)/.made: $(VENV)/.made python/wheels/requirements.txt
 	$(WHEELS)/bin/python -m pip --disable-pip-version-check --quiet install -r python/wheels/requirements.txt
 	@touch $@
 
-wheel: $(WHEELS)/.made ## dist/*.whl, one for every Python 3 on Linux of glibc 2.17 or newer: x86_64 and aarch64
+wheel: $(WHEELS)/.made ## dist/*.whl, one for every Python 3 on Linux of glibc 2.17 or newer: x86_64 and aarch64 (GPU=1: with CUDA)
 	python/wheels/build.sh $(WHEELS)/bin/python dist
 
 X86_64_WHEEL = $$(ls -d dist/paceline-*-manylinux_*_x86_64.whl)

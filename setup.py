@@ -1,12 +1,15 @@
 """Builds libpaceline with Go and puts it, with its C headers, into the package.
 
-PACELINE_LIBRARY=/path/to/libpaceline.so takes a library built elsewhere instead.
+PACELINE_LIBRARY=/path/to/libpaceline.so takes a library built elsewhere instead. GPU=1 builds CUDA in, for
+which core/cuda/go.sh fetches what it needs from PyPI; GPU=0 leaves it out; without either it is built in where
+that was fetched before.
 """
 
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -19,7 +22,8 @@ ABI = re.search(r"^#define PACELINE_ABI_VERSION (\d+)$", (ROOT / "include" / "pa
 
 
 def run(*args: str) -> str:
-    done = subprocess.run(args, cwd=ROOT, capture_output=True, text=True)
+    environment = {"GPU": "auto", "PYTHON": sys.executable} | os.environ
+    done = subprocess.run(args, cwd=ROOT, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise SystemExit(f"paceline: {' '.join(args[:2])} failed: {(done.stderr or done.stdout).strip()}")
     return done.stdout.strip()

@@ -7,9 +7,11 @@ import "C"
 
 import (
 	"encoding/json"
+	"fmt"
 	"runtime"
 
 	"github.com/paceline-rl/paceline/core/bench"
+	"github.com/paceline-rl/paceline/core/cuda"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -23,13 +25,55 @@ func pacelineGoBuildInfo() *C.char {
 			Go      string `json:"go"`
 			ISA     string `json:"isa"`
 			Threads int    `json:"threads"`
-		}{C.PACELINE_VERSION, runtime.Version(), kernel.ISA(), threads.Cores})
+			GPU     string `json:"gpu"`
+		}{C.PACELINE_VERSION, runtime.Version(), kernel.ISA(), threads.Cores, gpu()})
 		if err == nil {
 			info = string(text)
 		}
 		return err
 	})
 	return intern(info)
+}
+
+// gpu says what this build has for GPUs.
+func gpu() string {
+	if cuda.Built {
+		return "CUDA 12 (NVIDIA driver 525 or newer)"
+	}
+	return "left out of this build (GPU=1 builds CUDA in)"
+}
+
+// device is a GPU as hosts name it.
+type device struct {
+	Device     string `json:"device"`
+	Name       string `json:"name"`
+	UUID       string `json:"uuid"`
+	Capability string `json:"compute_capability"`
+	Memory     int64  `json:"memory"`
+	CUDA       string `json:"cuda"`
+}
+
+//export pacelineGoDevices
+func pacelineGoDevices(out **C.char, why *C.pl_error) C.int {
+	return report(guarded(func() error {
+		list := struct {
+			Devices []device `json:"devices"`
+			Reason  string   `json:"reason"`
+		}{Devices: []device{}}
+		infos, err := cuda.Devices()
+		if err != nil {
+			list.Reason = err.Error()
+		}
+		for _, i := range infos {
+			list.Devices = append(list.Devices, device{
+				Device: fmt.Sprintf("cuda:%d", i.Index), Name: i.Name, UUID: i.UUID,
+				Capability: fmt.Sprintf("%d.%d", i.Major, i.Minor), Memory: i.Bytes,
+				CUDA: fmt.Sprintf("%d.%d", i.Driver/1000, i.Driver%1000/10),
+			})
+		}
+		text, err := json.Marshal(list)
+		return putText(out, string(text), err)
+	}), why)
 }
 
 // pacelineGoNothing is what a thread calls first: see pl_thread_enter.

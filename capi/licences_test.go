@@ -14,7 +14,7 @@ import (
 const licences = "../THIRD_PARTY_LICENSES"
 
 // The file that travels with every copy of the library has the licence of each module
-// that is linked in, and of Go. PACELINE_UPDATE=1 writes it anew.
+// that is linked in, with CUDA or without, and of Go. PACELINE_UPDATE=1 writes it anew.
 func TestThirdPartyLicences(t *testing.T) {
 	want := []byte(thirdParty(t))
 	if os.Getenv("PACELINE_UPDATE") != "" {
@@ -62,7 +62,7 @@ func thirdParty(t *testing.T) string {
 		}
 	}
 	add("Go", goes("env", "GOROOT"))
-	modules := strings.Split(goes("list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./libpaceline"), "\n")
+	modules := strings.Split(goes("list", "-deps", "-tags", "gpu", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./libpaceline"), "\n")
 	slices.Sort(modules)
 	for _, m := range slices.Compact(modules) {
 		if name, folder, ok := strings.Cut(m, "\t"); ok {

@@ -62,6 +62,12 @@ int paceline_env_names(char **out) {
   return GO(pacelineGoEnvNames(out, &why));
 }
 
+int paceline_devices(char **out) {
+  ENTER;
+  NEED(out);
+  return GO(pacelineGoDevices(out, &why));
+}
+
 int paceline_bench(char **out, const char *name, const char *options) {
   ENTER;
   NEED(out);

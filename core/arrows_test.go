@@ -36,6 +36,7 @@ var layers = []string{
 	"core/rollout",
 	"core/experience",
 	"core/nn",
+	"core/cuda",
 	"core/kernel",
 	"core/settings",
 	// Environments, and what everything may use.

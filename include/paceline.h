@@ -158,9 +158,15 @@ PACELINE_API const char *paceline_version(void);
 PACELINE_API int paceline_abi_version(void);
 
 /* A JSON object: version, go, isa (the kernels in use), threads (that run Go
- * code at the same time). Static text; "{}" in a child of fork() that has not
- * asked before. [thread-safe] */
+ * code at the same time), gpu (whether CUDA is built in). Static text; "{}" in a
+ * child of fork() that has not asked before. [thread-safe] */
 PACELINE_API const char *paceline_build_info(void);
+
+/* A JSON object: devices (an array of the GPUs that this process can use: {device
+ * ("cuda:0"), name, uuid, compute_capability ("9.0"), memory (bytes), cuda (the newest
+ * that the driver knows: "12.9")}), reason (a sentence, why there are none; "" where
+ * there are). The first call opens NVIDIA's driver. [thread-safe] */
+PACELINE_API int paceline_devices(char **out);
 
 /* ------------------------------------------------------ 3 configuration */
 

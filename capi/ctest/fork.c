@@ -80,6 +80,7 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   FORKED(paceline_vec_render(NULL, &size, &height, &width, v, 0));
   FORKED(paceline_env_load(&text, "x"));
   FORKED(paceline_env_names(&text));
+  FORKED(paceline_devices(&text));
   FORKED(paceline_bench(&text, "update", NULL));
   FORKED(paceline_trainer_run(NULL, NULL, 1, 0)); /* fork comes before everything else */
 

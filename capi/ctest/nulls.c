@@ -166,6 +166,7 @@ int main(void) {
   NIL(paceline_env_load(NULL, "x"), "out");
   NIL(paceline_env_load(&text, NULL), "path");
   NIL(paceline_env_names(NULL), "out");
+  NIL(paceline_devices(NULL), "out");
   NIL(paceline_bench(NULL, "update", NULL), "out");
   NIL(paceline_bench(&text, NULL, NULL), "name");
 

@@ -136,6 +136,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_version": (c_char_p, []),
     "paceline_abi_version": (c_int, []),
     "paceline_build_info": (c_char_p, []),
+    "paceline_devices": (STATUS, [_out_text]),
     "paceline_methods": (STATUS, [_out_text]),
     "paceline_config_new": (STATUS, [_out_handle, _text]),
     "paceline_config_load": (STATUS, [_out_handle, _text]),

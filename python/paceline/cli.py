@@ -140,8 +140,14 @@ def _directories(args: argparse.Namespace, parser: argparse.ArgumentParser) -> i
 def _info(args: argparse.Namespace) -> None:
     lib = _lib.lib()
     info = {"library": str(_lib.find()), "abi": lib.paceline_abi_version(), **json.loads(lib.paceline_build_info())}
+    devices = _lib.take_json(lib.paceline_devices)
     for name, value in info.items():
         print(f"{name:<10} {value}")
+    for gpu in devices["devices"]:
+        memory, capability = gpu["memory"] / 1e9, gpu["compute_capability"]
+        print(f"{gpu['device']:<10} {gpu['name']}, {memory:.1f} GB, compute capability {capability}, driver for CUDA {gpu['cuda']}")
+    if not devices["devices"] and not info["gpu"].startswith("left out"):
+        print(f"{'cuda':<10} none: {devices['reason']}")
 
 
 def _classes() -> dict[str, type[Trainer]]:

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Is the library with CUDA built in the one without it, for those who have no GPU?
+#
+#     capi/ctest/gpu.sh folder
+#
+# Builds both below the folder, where they stay, so that the next run is quicker, and compares
+# what they need, how large they are, how long they take to load, and what they learn, where
+# there is no driver, where there is one that does not start, and with core/cuda/software.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
+CC=${CC:-cc}
+mkdir -p "$1" && build=$(cd "$1" && pwd)
+fail() { echo "gpu FAILED: $*" >&2; exit 1; }
+
+GPU=0 "$root/capi/build.sh" "$build/without"
+GPU=1 "$root/capi/build.sh" "$build/with"
+without=$build/without/libpaceline.so with=$build/with/libpaceline.so
+
+dynamic() { readelf -d "$1" | grep -E 'NEEDED|SONAME|FLAGS' | sed 's/^ *0x[0-9a-f]* *//'; }
+[ "$(dynamic "$without")" = "$(dynamic "$with")" ] || fail "other libraries or flags: $(dynamic "$with")"
+public() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort; }
+[ "$(public "$without")" = "$(public "$with")" ] || fail "other public symbols"
+nm -D --undefined-only "$with" | grep -w 'cu[A-Z][A-Za-z0-9_]*' && fail "functions of the driver are undefined"
+readelf -lW "$with" | grep -q 'GNU_STACK.*RWE' && fail "the stack can be executed"
+more=$(($(stat -Lc %s "$with") - $(stat -Lc %s "$without")))
+[ $more -lt 6000000 ] || fail "the library has $more bytes more, must be less than 6,000,000"
+
+$CC -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -I"$root/include" -I"$here" "$here/gpu.c" -o "$build/gpu" -ldl -lpthread -lm
+# A driver that does not start, and else has nothing: it is refused for that.
+mkdir -p "$build/bare"
+echo 'int cuInit(unsigned f) { return f == 0 ? 999 : 1; }' | $CC -shared -fPIC -x c - -o "$build/bare/libcuda.so.1"
+
+export PACELINE_LIBRARY="$without"
+hash=$(timeout 60 "$build/gpu" "no CUDA in it" "") || fail "the library without CUDA: $hash"
+hash=$(echo "$hash" | tail -n 1)
+export PACELINE_LIBRARY="$with"
+attempt() { # what it is, the driver's folder, what is said
+  if out=$(LD_LIBRARY_PATH=$2 timeout 60 "$build/gpu" "$3" "$hash" 2>&1); then echo "$1: ok"; else fail "$1: $out"; fi
+}
+if ldconfig -p | grep -q 'libcuda\.so\.1'; then
+  echo "left out, as this machine has one: no driver"
+else
+  attempt "no driver" "" "no NVIDIA driver was found"
+fi
+attempt "a driver that lacks functions" "$build/bare" "the NVIDIA driver is too old"
+if [ -f "$root/core/cuda/software/build.sh" ] || [ -n "${PACELINE_SOFTWARE:-}" ]; then
+  software=${PACELINE_SOFTWARE:-$build/software}
+  [ -n "${PACELINE_SOFTWARE:-}" ] || sh "$root/core/cuda/software/build.sh" "$software"
+  PACELINE_SOFTWARE_FAIL=cuInit:1:999 attempt "a driver that does not start" "$software" "the NVIDIA driver did not start"
+  attempt "a driver that works" "$software" '"device":"cuda:0"'
+  [ ! -e "$build/log" ] || rm "$build/log"
+  PACELINE_SOFTWARE_LOG=$build/log LD_LIBRARY_PATH=$software "$build/gpu" load >/dev/null
+  [ ! -e "$build/log" ] || fail "loading calls the driver"
+fi
+
+# By turns, as the machine's speed changes.
+best() { printf '%s\n' "$@" | sort -n | head -n 1; }
+a= b=
+for i in 1 2 3; do
+  a="$a $(PACELINE_LIBRARY=$without "$build/gpu" load)" b="$b $(PACELINE_LIBRARY=$with "$build/gpu" load)"
+done
+a=$(best $a) b=$(best $b)
+echo "loading and a first call: $a ms without CUDA, $b ms with it; $more bytes more"
+awk "BEGIN { exit !($b < 1.1 * $a + 1) }" || fail "it loads more slowly"

@@ -1,0 +1,411 @@
+//go:build gpu && cgo && linux
+
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/fault"
+)
+
+// must returns a value that no test expects an error instead of.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	needDevice(t)
+	for i, info := range must(Devices())(t) {
+		if info.Index != i || info.Name == "" || !strings.HasPrefix(info.UUID, "GPU-") || info.Major < 1 || info.Bytes < 1<<20 || info.SMs < 1 ||
+			info.SharedPerBlock < 48<<10 || info.WarpsPerSM < 16 || info.Driver < oldest {
+			t.Errorf("%+v", info)
+		}
+	}
+	d := opened(t)
+	if free, total, err := d.Free(); err != nil || free < 1 || free > total || total > d.Info().Bytes {
+		t.Errorf("%d of %d bytes are free, %v", free, total, err)
+	}
+	if d.Lost() {
+		t.Error("lost, without an error")
+	}
+}
+
+// Bytes arrive as they were, from any memory, over any stream; new memory is zero.
+func TestCopies(t *testing.T) {
+	d := opened(t)
+	const n = 100_003
+	a, b := must(d.Alloc(n))(t), must(d.Alloc(n))(t)
+	defer a.Free()
+	defer b.Free()
+	locked := must(d.Pinned(n))(t)
+	defer locked.Free()
+	if a.Bytes != n || len(locked.Data) != n {
+		t.Fatalf("%d and %d bytes, want %d", a.Bytes, len(locked.Data), n)
+	}
+	random := make([]byte, n)
+	for i := range random {
+		random[i] = byte(rand.IntN(255) + 1)
+	}
+	for _, high := range []bool{false, true} {
+		s := must(d.Stream(high))(t)
+		for name, memory := range map[string][]byte{"of Go": make([]byte, n), "page-locked": locked.Data} {
+			copy(memory, random)
+			ok(t, s.Upload(a.Ptr, memory))
+			ok(t, s.Copy(b.Ptr, a.Ptr, n))
+			ok(t, s.Zero(b.Ptr+10, 20))
+			ok(t, s.Synchronize())
+			clear(memory)
+			ok(t, s.Download(memory[7:], b.Ptr+7))
+			ok(t, s.Synchronize())
+			want := bytes.Clone(random)
+			clear(want[:7])
+			clear(want[10:30])
+			if !bytes.Equal(memory, want) {
+				t.Errorf("memory %s: other bytes came back", name)
+			}
+		}
+		ok(t, s.Upload(a.Ptr, nil))
+		ok(t, s.Download(nil, a.Ptr))
+		ok(t, s.Copy(a.Ptr, b.Ptr, 0))
+		ok(t, s.Zero(a.Ptr, 0))
+		s.Close()
+	}
+	fresh := must(d.Alloc(n))(t)
+	s := must(d.Stream(false))(t)
+	defer s.Close()
+	ok(t, s.Download(random, fresh.Ptr))
+	if !bytes.Equal(random, make([]byte, n)) {
+		t.Error("new memory is not zero")
+	}
+	fresh.Free()
+	fresh.Free() // is fine
+}
+
+// sum is the smallest kernel there is, weight_gradient_sum of core/cuda/kernels: dw = scale *
+// (the sum of count parts).
+type sum struct {
+	weights, biases, count int32
+	scale                  float32
+	parts, dw, db          uint64
+}
+
+func (a *sum) launch() Launch {
+	return Launch{Grid: [3]uint32{4, 1, 1}, Block: [3]uint32{256, 1, 1}, Args: unsafe.Pointer(a), Bytes: unsafe.Sizeof(*a)}
+}
+
+const elements = 1000
+
+// summing is memory with two parts of numbers, and the launch that sums them.
+type summing struct {
+	d        *Device
+	f        *Function
+	from, to *Memory
+	args     sum
+}
+
+func newSumming(t testing.TB, d *Device) *summing {
+	u := &summing{d: d, f: must(d.Function("weight_gradient_sum"))(t), from: must(d.Alloc(8 * elements))(t), to: must(d.Alloc(4 * elements))(t)}
+	u.args = sum{weights: elements, count: 2, scale: 0.5, parts: u.from.Ptr, dw: u.to.Ptr, db: u.to.Ptr}
+	numbers := make([]float32, 2*elements)
+	for i := range numbers {
+		numbers[i] = float32(i)
+	}
+	s := must(d.Stream(false))(t)
+	defer s.Close()
+	ok(t, s.Upload(u.from.Ptr, asBytes(numbers)))
+	return u
+}
+
+// check compares what the kernel wrote with the sum, or with zeros.
+func (u *summing) check(t testing.TB, s *Stream, ran bool) {
+	t.Helper()
+	got := make([]float32, elements)
+	ok(t, s.Download(asBytes(got), u.to.Ptr))
+	for i, x := range got {
+		want := 0.5 * float32(i+i+elements)
+		if !ran {
+			want = 0
+		}
+		if x != want {
+			t.Fatalf("element %d: %v, want %v", i, x, want)
+		}
+	}
+}
+
+func (u *summing) free() {
+	u.from.Free()
+	u.to.Free()
+}
+
+func asBytes(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
+func TestLaunch(t *testing.T) {
+	d := opened(t)
+	u := newSumming(t, d)
+	defer u.free()
+	s := must(d.Stream(false))(t)
+	defer s.Close()
+	ok(t, s.Launch(u.f, u.args.launch()))
+	u.check(t, s, true)
+	if u.f.MaxThreads < 256 || u.f.Regs < 1 || u.f.Shared < 0 {
+		t.Errorf("the kernel: %+v", *u.f)
+	}
+	if again := must(d.Function("weight_gradient_sum"))(t); again != u.f {
+		t.Error("the same name is another kernel")
+	}
+}
+
+// A graph of two branches does nothing while it is captured, and all of it when it is replayed.
+func TestGraph(t *testing.T) {
+	d := opened(t)
+	u := newSumming(t, d)
+	defer u.free()
+	s, side := must(d.Stream(false))(t), must(d.Stream(true))(t)
+	defer s.Close()
+	defer side.Close()
+	fork, join := must(d.Event())(t), must(d.Event())(t)
+	defer fork.Close()
+	defer join.Close()
+	extra := must(d.Alloc(4 * elements))(t)
+	defer extra.Free()
+	g := must(s.Capture(func() error {
+		return errors.Join(s.Zero(u.to.Ptr, u.to.Bytes), s.Record(fork), side.Wait(fork),
+			s.Launch(u.f, u.args.launch()), side.Copy(extra.Ptr, u.from.Ptr, extra.Bytes), side.Record(join), s.Wait(join))
+	}))(t)
+	if g.Nodes != 3 {
+		t.Errorf("%d nodes, want 3", g.Nodes)
+	}
+	u.check(t, s, false)
+	for range 3 {
+		ok(t, s.Zero(u.to.Ptr, u.to.Bytes))
+		ok(t, s.Zero(extra.Ptr, extra.Bytes))
+		ok(t, s.Replay(g))
+		u.check(t, s, true)
+		first := make([]float32, 2)
+		ok(t, s.Download(asBytes(first), extra.Ptr))
+		if first[1] != 1 {
+			t.Error("the other branch did not run")
+		}
+	}
+	g.Close()
+	g.Close() // is fine
+	if err := s.Replay(g); !errors.Is(err, fault.ErrClosed) {
+		t.Errorf("replaying a closed graph: %v", err)
+	}
+}
+
+// Whatever goes wrong while a graph is captured, the stream is as good as new behind it.
+func TestCaptureEndsAlways(t *testing.T) {
+	d := opened(t)
+	u := newSumming(t, d)
+	defer u.free()
+	s, side := must(d.Stream(false))(t), must(d.Stream(false))(t)
+	defer s.Close()
+	defer side.Close()
+	fork := must(d.Event())(t)
+	defer fork.Close()
+	reason := errors.New("of the caller's")
+	for _, c := range []struct {
+		name, want string
+		enqueue    func() error
+	}{
+		{"an error", "of the caller's", func() error { return reason }},
+		{"memory of Go's", "inside a graph: the host's memory must be page-locked (Pinned)", func() error { return s.Upload(u.to.Ptr, make([]byte, 8)) }},
+		{"a download", "inside a graph: the host's memory must be page-locked (Pinned)", func() error { return s.Download(make([]byte, 8), u.to.Ptr) }},
+		{"a branch that is not joined", "making a graph failed: ", func() error {
+			return errors.Join(s.Record(fork), side.Wait(fork), side.Launch(u.f, u.args.launch()))
+		}},
+		{"waiting", "waiting for a stream failed: ", s.Synchronize},
+	} {
+		if g, err := s.Capture(c.enqueue); g != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v, want %q", c.name, g, err, c.want)
+		}
+		ok(t, s.Launch(u.f, u.args.launch()))
+		ok(t, side.Synchronize())
+	}
+	func() {
+		defer func() {
+			if recover() != "a bug" {
+				t.Error("the panic is gone")
+			}
+		}()
+		s.Capture(func() error { panic("a bug") })
+	}()
+	ok(t, s.Launch(u.f, u.args.launch()))
+	u.check(t, s, true)
+}
+
+func TestEvents(t *testing.T) {
+	d := opened(t)
+	s, other := must(d.Stream(false))(t), must(d.Stream(false))(t)
+	defer s.Close()
+	defer other.Close()
+	begin, end := must(d.Event())(t), must(d.Event())(t)
+	defer begin.Close()
+	defer end.Close()
+	ok(t, s.Record(begin))
+	ok(t, other.Wait(begin))
+	ok(t, other.Record(end))
+	ok(t, end.Wait())
+	if over, err := end.Done(); !over || err != nil {
+		t.Errorf("after Wait: %v, %v", over, err)
+	}
+	if took := must(end.Since(begin))(t); took < 0 || took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if took := must(end.Since(end))(t); took != 0 {
+		t.Errorf("from an event to itself: %v", took)
+	}
+}
+
+// The calls of every update leave nothing to Go's garbage collector.
+func TestNothingIsAllocated(t *testing.T) {
+	d := opened(t)
+	u := newSumming(t, d)
+	defer u.free()
+	s := must(d.Stream(false))(t)
+	defer s.Close()
+	e := must(d.Event())(t)
+	defer e.Close()
+	locked := must(d.Pinned(64))(t)
+	defer locked.Free()
+	g := must(s.Capture(func() error { return s.Launch(u.f, u.args.launch()) }))(t)
+	defer g.Close()
+	heap := make([]byte, 64)
+	for name, call := range map[string]func() error{
+		"Launch": func() error {
+			args := u.args
+			return s.Launch(u.f, args.launch())
+		},
+		"Replay":      func() error { return s.Replay(g) },
+		"Record":      func() error { return s.Record(e) },
+		"Wait":        func() error { return s.Wait(e) },
+		"Done":        func() error { _, err := e.Done(); return err },
+		"Synchronize": s.Synchronize,
+		"Upload":      func() error { return errors.Join(s.Upload(u.to.Ptr, locked.Data), s.Upload(u.to.Ptr, heap)) },
+		"Download":    func() error { return errors.Join(s.Download(locked.Data, u.to.Ptr), s.Download(heap, u.to.Ptr)) },
+		"Copy":        func() error { return s.Copy(u.to.Ptr, u.from.Ptr, 64) },
+		"Zero":        func() error { return s.Zero(u.to.Ptr, 64) },
+	} {
+		if n := testing.AllocsPerRun(100, func() { ok(t, call()) }); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+// Goroutines use and close what they share at any time: every call succeeds or says that it
+// came too late.
+func TestAnyGoroutine(t *testing.T) {
+	for range 20 {
+		d := opened(t)
+		u := newSumming(t, d)
+		s := must(d.Stream(false))(t)
+		e := must(d.Event())(t)
+		g := must(s.Capture(func() error { return s.Launch(u.f, u.args.launch()) }))(t)
+		locked := must(d.Pinned(64))(t)
+		calls := []func() error{
+			func() error { return s.Launch(u.f, u.args.launch()) },
+			func() error { return s.Replay(g) },
+			func() error { return s.Record(e) },
+			func() error { return s.Wait(e) },
+			func() error { _, err := e.Done(); return err },
+			e.Wait, s.Synchronize,
+			func() error { return s.Upload(u.from.Ptr, make([]byte, 100)) },
+			func() error { m, err := d.Alloc(100); freeing(m, err); return err },
+			func() error { p, err := d.Pinned(100); freeing(p, err); return err },
+			func() error { _, err := d.Function("weight_gradient_sum"); return err },
+			func() error { _, _, err := d.Free(); return err },
+			func() error { more, err := d.Stream(true); closing(more, err); return err },
+			func() error { more, err := d.Event(); closing(more, err); return err },
+		}
+		var all sync.WaitGroup
+		for i, call := range calls {
+			all.Go(func() {
+				for n := range 200 {
+					if err := call(); err != nil && !errors.Is(err, fault.ErrClosed) {
+						t.Errorf("call %d: %v", i, err)
+					} else if err != nil {
+						return
+					}
+					switch {
+					case n == 150 && i == 0:
+						g.Close()
+					case n == 180 && i == 1:
+						e.Close()
+					case n == 190 && i == 5:
+						s.Close()
+					case n == 199 && i == 11:
+						locked.Free()
+						d.Close()
+					}
+				}
+			})
+		}
+		all.Wait()
+		d.Close()
+		u.free()
+	}
+}
+
+func freeing(m interface{ Free() }, err error) {
+	if err == nil {
+		m.Free()
+	}
+}
+
+func closing(c interface{ Close() }, err error) {
+	if err == nil {
+		c.Close()
+	}
+}
+
+// A closed object refuses every call with a sentence.
+func TestClosed(t *testing.T) {
+	d := opened(t)
+	s, e := must(d.Stream(false))(t), must(d.Event())(t)
+	alive := must(d.Stream(false))(t)
+	f := must(d.Function("weight_gradient_sum"))(t)
+	s.Close()
+	e.Close()
+	for want, call := range map[string]error{
+		"CUDA stream: closed": s.Launch(f, Launch{}),
+		"CUDA event: closed":  alive.Record(e),
+	} {
+		if call == nil || call.Error() != want || !errors.Is(call, fault.ErrClosed) {
+			t.Errorf("%v, want %q", call, want)
+		}
+	}
+	ok(t, d.Close())
+	ok(t, d.Close())
+	for name, err := range map[string]error{"Synchronize": alive.Synchronize(), "Wait": e.Wait()} {
+		if err == nil || err.Error() != "CUDA device: closed" {
+			t.Errorf("%s of a closed device: %v", name, err)
+		}
+	}
+	if _, err := d.Alloc(10); !errors.Is(err, fault.ErrClosed) {
+		t.Errorf("Alloc of a closed device: %v", err)
+	}
+	alive.Close() // is fine
+}

@@ -1,0 +1,53 @@
+/* What C has of core/cuda: the driver's loading (driver.c), and calls that gorgonia.org/cu
+ * lacks or does not make in one context (calls.c). */
+#ifndef PACELINE_CUDA_DRIVER_H
+#define PACELINE_CUDA_DRIVER_H
+
+#include <cuda.h>
+#include <stddef.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+enum paceline_cuda_loaded { PACELINE_CUDA_LOADED, PACELINE_CUDA_MISSING, PACELINE_CUDA_LACKS };
+
+/* Opens libcuda.so.1 and fills the slots; once it was LOADED it is not called again. MISSING:
+ * why is dlopen's text; LACKS: why is the name of a function that the driver must have. */
+HIDDEN enum paceline_cuda_loaded paceline_cuda_load(char *why, size_t size);
+
+/* Every call below makes the context current on its thread, and leaves the thread as it was:
+ * goroutines change threads between two calls, and the threads may be a host's. */
+
+HIDDEN CUresult paceline_cuda_alloc(CUcontext ctx, CUdeviceptr *out, size_t bytes, CUstream zeroing);
+HIDDEN CUresult paceline_cuda_free(CUcontext ctx, CUdeviceptr at);
+HIDDEN CUresult paceline_cuda_host_alloc(CUcontext ctx, void **out, size_t bytes);
+HIDDEN CUresult paceline_cuda_host_free(CUcontext ctx, void *at);
+HIDDEN CUresult paceline_cuda_free_bytes(CUcontext ctx, size_t *left, size_t *total);
+
+/* pinned: the host's memory is page-locked, and the copy need not be over afterwards. */
+HIDDEN CUresult paceline_cuda_upload(CUcontext ctx, CUstream s, CUdeviceptr to, const void *from, size_t bytes,
+                                     int pinned);
+HIDDEN CUresult paceline_cuda_download(CUcontext ctx, CUstream s, void *to, CUdeviceptr from, size_t bytes, int pinned);
+HIDDEN CUresult paceline_cuda_copy(CUcontext ctx, CUstream s, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+HIDDEN CUresult paceline_cuda_zero(CUcontext ctx, CUstream s, CUdeviceptr at, size_t bytes);
+
+/* What a kernel was compiled to: registers of a thread, static shared memory, threads of a block.
+ * Launches of it may ask for dynamic shared memory up to limit less its own from then on. */
+HIDDEN CUresult paceline_cuda_function(CUcontext ctx, CUfunction f, int limit, int *registers, int *shared,
+                                       int *threads);
+HIDDEN CUresult paceline_cuda_launch(CUcontext ctx, CUstream s, CUfunction f, const unsigned *grid,
+                                     const unsigned *block, unsigned shared, void *args);
+
+HIDDEN CUresult paceline_cuda_record(CUcontext ctx, CUstream s, CUevent e);
+HIDDEN CUresult paceline_cuda_wait(CUcontext ctx, CUstream s, CUevent e);
+HIDDEN CUresult paceline_cuda_synchronize(CUcontext ctx, CUstream s);
+HIDDEN CUresult paceline_cuda_event_query(CUcontext ctx, CUevent e);
+HIDDEN CUresult paceline_cuda_event_synchronize(CUcontext ctx, CUevent e);
+HIDDEN CUresult paceline_cuda_event_elapsed(CUcontext ctx, float *ms, CUevent from, CUevent to);
+
+HIDDEN CUresult paceline_cuda_capture_begin(CUcontext ctx, CUstream s);
+/* out NULL: what was captured is thrown away. */
+HIDDEN CUresult paceline_cuda_capture_end(CUcontext ctx, CUstream s, CUgraphExec *out, size_t *nodes);
+HIDDEN CUresult paceline_cuda_replay(CUcontext ctx, CUstream s, CUgraphExec g);
+HIDDEN CUresult paceline_cuda_graph_free(CUcontext ctx, CUgraphExec g);
+
+#endif

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Puts what a build with the tag gpu compiles against into a folder.
+#
+#     core/cuda/headers.sh [--check] folder
+#
+# --check: only says, by its exit status, whether they are there already.
+# folder/include/cuda.h is NVIDIA's, from the wheel that $WHEEL names, which pip fetches
+# once (PYTHON: one that has pip). It is never committed and nothing of it is shipped.
+# folder/lib/libcuda.so is what -lcuda of gorgonia.org/cu finds: a linker script without
+# content, since core/cuda has the functions, and so the library needs no libcuda.so.1.
+set -eu
+WHEEL=nvidia-cuda-runtime-cu12==12.9.79
+check=
+[ "${1:-}" != --check ] || { check=1 && shift; }
+[ $# -eq 1 ] || { echo "core/cuda/headers.sh: a folder is needed" >&2; exit 2; }
+[ -z "$check" ] || exec test "$(cat "$1/include/.from" 2>/dev/null)" = "$WHEEL"
+mkdir -p "$1/include" "$1/lib"
+echo '/* core/cuda has what this would name. */' >"$1/lib/libcuda.so"
+if [ "$(cat "$1/include/.from" 2>/dev/null)" != "$WHEEL" ]; then
+  python=${PYTHON:-python3} scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  "$python" -m pip --disable-pip-version-check --quiet download --no-deps --only-binary :all: --dest "$scratch" "$WHEEL" ||
+    { echo "paceline: CUDA's headers, the wheel $WHEEL, were not fetched: pip of $python says why (PYTHON names another Python, GPU=0 builds without CUDA)" >&2; exit 1; }
+  "$python" -m zipfile -e "$scratch"/*.whl "$scratch"
+  cp "$scratch/nvidia/cuda_runtime/include/cuda.h" "$1/include/"
+  echo "$WHEEL" >"$1/include/.from"
+fi

@@ -1,0 +1,95 @@
+//go:build gpu && cgo && linux
+
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The tests of the driver's side run with core/cuda/software, a libcuda.so.1 for machines
+// without a GPU, which the dynamic linker finds by LD_LIBRARY_PATH: so this program starts
+// itself again with that. PACELINE_CUDA_TEST: "" at first, "software" behind that, "gpu"
+// where the machine's own driver is to be used, "missing: ..." where there is neither, and the
+// name of a scenario (errors_test.go) in a child that has one to run.
+const mode = "PACELINE_CUDA_TEST"
+
+func init() {
+	is := os.Getenv(mode)
+	if is == "" {
+		is = again()
+	}
+	if is == "software" || scenarios[is] != nil {
+		kernels = archive(nil, "sm_90.cubin")
+	}
+	if scenario := scenarios[is]; scenario != nil {
+		report(scenario())
+		os.Exit(0)
+	}
+}
+
+// again starts this program anew with the software device. It returns only where there is none.
+func again() string {
+	folder := os.Getenv("PACELINE_SOFTWARE")
+	if folder == "" {
+		folder, _ = filepath.Abs("../../build/cuda/software")
+		if out, err := exec.Command("sh", "software/build.sh", folder).CombinedOutput(); err != nil {
+			missing := fmt.Sprintf("missing: the software device was not built: %v %s", err, out)
+			os.Setenv(mode, missing)
+			return missing
+		}
+	}
+	os.Setenv(mode, "software")
+	os.Setenv("PACELINE_SOFTWARE", folder)
+	os.Setenv("LD_LIBRARY_PATH", folder+":"+os.Getenv("LD_LIBRARY_PATH"))
+	program, err := os.Executable()
+	if err == nil {
+		err = syscall.Exec(program, os.Args, os.Environ())
+	}
+	panic(err)
+}
+
+// needDevice skips a test where there is no device to run it on.
+func needDevice(t *testing.T) {
+	t.Helper()
+	if why, missing := strings.CutPrefix(os.Getenv(mode), "missing: "); missing {
+		t.Skip("left out: " + why)
+	}
+}
+
+// opened returns a device that is closed behind the test.
+func opened(t *testing.T) *Device {
+	t.Helper()
+	needDevice(t)
+	d, err := Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// child runs a scenario in a process of its own and returns what it reports.
+func child(t *testing.T, scenario string, environment ...string) string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program)
+	c.Env = append(append(os.Environ(), mode+"="+scenario), environment...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s, %v: %v\n%s", scenario, environment, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
