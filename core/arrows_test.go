@@ -36,7 +36,7 @@ var layers = []string{
 	"core/rollout",
 	"core/experience",
 	"core/nn",
-	"core/kernel",
+	"core/kernel core/cuda",
 	"core/settings",
 	// Environments, and what everything may use.
 	"core/vec core/env/builtin",
