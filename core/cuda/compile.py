@@ -29,7 +29,7 @@ ARCHS = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_80")
 
 # Every operation is rounded by itself, and numbers below the smallest normal one are zero, as in
 # core/kernel. Divisions and square roots are exact, which is NVRTC's default.
-OPTIONS = ("--std=c++14", "--fmad=false", "--ftz=true")
+OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=true")
 
 
 def sources() -> dict[str, bytes]:

@@ -18,6 +18,17 @@ import (
 //	dense_weight_gradient_P             DenseWeightGradientArgs  DenseWeightGradient
 //	dense_input_gradient_P              DenseInputGradientArgs   DenseInputGradient
 //	weight_gradient_sum                 WeightGradientSumArgs    Elements(weights + biases)
+//	tanh_forward, tanh_backward, add,   ElementsArgs             Elements(n)
+//	relu_backward, average,
+//	convert_bytes
+//	select                              SelectArgs               Elements(words)
+//	gather                              GatherArgs               Gather(rows, frames)
+//	norm_rows_*, norm_positions_*       NormArgs                 NormForward ...
+//	td_targets, td_loss, actor_critic   TDTargetsArgs ...        Loss(rows)
+//	loss_sum                            LossSumArgs              LossSum
+//	sum_squares                         SumSquaresArgs           SumSquares(n)
+//	advance                             AdvanceArgs              Advance
+//	rmsprop, adam, radam, adagrad       OptimizerArgs            Elements(n)
 //
 // P is fp32, tf32 or bf16; the latter two exist from sm_80 on. Where a Cut has more than
 // one part, the kernel writes its parts, of PartLen floats each, and the kernel for sums
@@ -31,6 +42,10 @@ const (
 	gemmThreads = 128 // of a block
 	partChunks  = 32  // of a part at least, where there is more than one
 	mostParts   = 64
+
+	lossRows = 128  // of a block
+	normRows = 32   // of a part of a normalisation's gradients at least
+	squares  = 4096 // numbers that a block of sum_squares adds up
 
 	elementThreads = 256
 	mostBlocks     = 1024 // of Elements
@@ -130,6 +145,69 @@ func (s *ConvShape) PartLen() int { return int(s.OutC) * (s.patch() + 1) }
 // input, its row and column modulo the stride.
 func (s *ConvShape) InputGradient() Geometry {
 	return product(int(s.InC), int(s.Images*s.CellH*s.CellW), int(s.Stride*s.Stride))
+}
+
+// Gather is the geometry of gather: a block a frame. An observation has 65,535 frames at most.
+func Gather(rows, frames int) Geometry {
+	return Geometry{[3]uint32{uint32(rows), uint32(frames), 1}, [3]uint32{128, 1, 1}}
+}
+
+// Loss is the geometry of td_targets, td_loss and actor_critic. The latter two write
+// LossParts doubles for each of its blocks, which loss_sum adds up.
+func Loss(rows int) Geometry {
+	return Geometry{[3]uint32{uint32(ceil(rows, lossRows)), 1, 1}, [3]uint32{lossRows, 1, 1}}
+}
+
+// LossParts is how many numbers a block of a loss writes.
+const LossParts = 5
+
+// LossSum is the geometry of loss_sum.
+var LossSum = Geometry{[3]uint32{1, 1, 1}, [3]uint32{32, 1, 1}}
+
+// SumSquares is the geometry of sum_squares, which writes a double for each of its blocks.
+func SumSquares(n int) Geometry {
+	return Geometry{[3]uint32{uint32(ceil(n, squares)), 1, 1}, [3]uint32{elementThreads, 1, 1}}
+}
+
+// Advance is the geometry of advance.
+var Advance = Geometry{[3]uint32{1, 1, 1}, [3]uint32{elementThreads, 1, 1}}
+
+// NormForm is which numbers a layer normalisation treats together, and so which of the
+// kernels do it: norm_rows_* or norm_positions_*.
+type NormForm struct {
+	Rows, Channels, Positions int
+	// ByRow: a whole row; else the channels at each position.
+	ByRow bool
+}
+
+// Params returns the scales, and the biases.
+func (f *NormForm) Params() int {
+	if f.ByRow {
+		return f.Channels * f.Positions
+	}
+	return f.Channels
+}
+
+// Forward is the geometry of norm_*_forward and norm_*_input_gradient.
+func (f *NormForm) Forward() Geometry {
+	if f.ByRow {
+		return Geometry{[3]uint32{uint32(f.Rows), 1, 1}, [3]uint32{256, 1, 1}}
+	}
+	return Geometry{[3]uint32{uint32(ceil(f.Rows*f.Positions, 128)), 1, 1}, [3]uint32{128, 1, 1}}
+}
+
+// ParameterGradient is the geometry of norm_*_parameter_gradient, which sums partRows rows
+// at a time. With more than one part each writes 2*Params floats, which
+// weight_gradient_sum adds up: Weights = Biases = Params, Scale = 1.
+func (f *NormForm) ParameterGradient() (g Geometry, parts, partRows int) {
+	parts = min(mostParts, ceil(f.Rows, normRows))
+	partRows = ceil(f.Rows, parts)
+	parts = ceil(f.Rows, partRows)
+	blocks := f.Channels
+	if f.ByRow {
+		blocks = ceil(f.Params(), 128)
+	}
+	return Geometry{[3]uint32{uint32(blocks), uint32(parts), 1}, [3]uint32{128, 1, 1}}, parts, partRows
 }
 
 // CheckDense refuses a dense layer that the kernels do not compute.

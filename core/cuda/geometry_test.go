@@ -114,6 +114,8 @@ func TestRefusedShapes(t *testing.T) {
 var structs = []any{
 	Divisor{}, Cut{}, ConvShape{}, ConvForwardArgs{}, ConvWeightGradientArgs{}, ConvInputGradientArgs{},
 	DenseForwardArgs{}, DenseForwardSumArgs{}, DenseWeightGradientArgs{}, DenseInputGradientArgs{}, WeightGradientSumArgs{},
+	ElementsArgs{}, SelectArgs{}, Stack{}, GatherArgs{}, SumSquaresArgs{}, Step{}, AdvanceArgs{}, OptimizerArgs{},
+	NormArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, LossSumArgs{},
 }
 
 // TestArgs compares sizes and offsets with those of the C structs.
@@ -123,7 +125,7 @@ func TestArgs(t *testing.T) {
 	}
 	var text strings.Builder
 	text.WriteString("#include <stddef.h>\n#include \"args.cuh\"\n")
-	words := regexp.MustCompile(`([a-z])([A-Z])`)
+	words := regexp.MustCompile(`([a-z0-9])([A-Z])`)
 	names := map[string]bool{}
 	for _, s := range structs {
 		typ := reflect.TypeOf(s)

@@ -1,6 +1,6 @@
 /*
  * What every kernel starts from. The text of the kernels is compiled by NVRTC for the GPU,
- * in C++14 without headers of others, and by the host's compiler behind
+ * in C++17 without headers of others, and by the host's compiler behind
  * core/cuda/software/shim.h for tests. It is compiled with --fmad=false: each operation is
  * rounded by itself, as core/kernel does it, but for multiply_add. Denormals are zero.
  *

@@ -121,11 +121,12 @@ inline float __uint_as_float(unsigned b) {
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 
-#define KERNEL(name, Args, threads)                                                                              \
-  extern "C" void name(const Args args);                                                                         \
-  static const software::Kernel kernel_##name(#name, sizeof(Args), threads,                                      \
-                                              [](const void *args) { name(*static_cast<const Args *>(args)); }); \
-  extern "C" void name(const Args args)
+// Functions of the host's libraries may have a kernel's name: it gets another here.
+#define KERNEL(name, Args, threads)                                                                                    \
+  static void run_##name(const Args args);                                                                             \
+  static const software::Kernel kernel_##name(#name, sizeof(Args), threads,                                            \
+                                              [](const void *args) { run_##name(*static_cast<const Args *>(args)); }); \
+  static void run_##name(const Args args)
 
 // ------------------------------------------------------- tensor cores (kernels/mma.cuh)
 
