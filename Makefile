@@ -208,7 +208,7 @@ check-each:
 	go vet ./...
 	go mod tidy -diff
 	go test -count=1 ./core
-	find capi core examples include python \( -name '*.[ch]' -o -name '*.[ch]pp' \) -exec $(CHECK)/bin/clang-format --dry-run -Werror {} +
+	find capi core examples include python \( -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' \) -exec $(CHECK)/bin/clang-format --dry-run -Werror {} +
 	$(CHECK)/bin/ruff check --quiet --cache-dir $(CHECK)/ruff
 	$(CHECK)/bin/ruff format --check --quiet --cache-dir $(CHECK)/ruff
 	$(CHECK)/bin/mypy --cache-dir $(CHECK)/mypy --no-error-summary

@@ -1,0 +1,220 @@
+package cuda
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+	"unsafe"
+)
+
+// The tests of the kernels drive a device by a program of its own (software/server.cpp), so
+// that they need neither cgo nor the build tag. It is the software device, built here:
+//
+//	PACELINE_CUDA_SANITIZER=address   under the address and undefined-behaviour sanitizers
+//	PACELINE_CUDA_SANITIZER=thread    a thread of the system for each CUDA thread, under the thread sanitizer
+//
+// or where PACELINE_CUDA_SERVER names that program, built elsewhere, a real one's driver,
+// libcuda.so.1, with the machine code in the file PACELINE_CUDA_CODE.
+
+// sanitizer is the one that is asked for.
+func sanitizer() string { return os.Getenv("PACELINE_CUDA_SANITIZER") }
+
+// device is one process that holds a device.
+type device struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   *bufio.Writer
+	pipe io.Closer
+	out  *bufio.Reader
+	says bytes.Buffer
+}
+
+// software builds the software device once a process, and skips where there is no compiler.
+var software = sync.OnceValues(func() (string, error) {
+	folder, err := filepath.Abs(filepath.Join("..", "..", "build", "cuda", "software"+sanitizer()))
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("sh", filepath.Join("software", "build.sh"), folder, sanitizer()).CombinedOutput()
+	if err != nil {
+		return "", errors.New(string(out) + err.Error())
+	}
+	return folder, nil
+})
+
+// open starts the device of a test.
+func open(t *testing.T) *device {
+	t.Helper()
+	d := &device{t: t}
+	if server := os.Getenv("PACELINE_CUDA_SERVER"); server != "" {
+		d.cmd = exec.Command(server, "libcuda.so.1", os.Getenv("PACELINE_CUDA_CODE"))
+	} else {
+		if _, err := exec.LookPath("g++"); err != nil {
+			t.Skip("left out: no C++ compiler")
+		}
+		folder, err := software()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.cmd = exec.Command(filepath.Join(folder, "server"), filepath.Join(folder, "libcuda.so.1"))
+		d.cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0") // the driver leaves what the process holds
+		if sanitizer() == "thread" {
+			d.cmd.Env = append(os.Environ(), "PACELINE_SOFTWARE_THREADS=1", "TSAN_OPTIONS=halt_on_error=1")
+		}
+	}
+	in, err := d.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd.Stderr = &d.says
+	d.in, d.pipe, d.out = bufio.NewWriter(in), in, bufio.NewReader(out)
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := d.cmd.Wait(); err != nil {
+			t.Errorf("the device's process: %v\n%s", err, d.says.String())
+		}
+	})
+	return d
+}
+
+// request sends the fields of one request and returns the driver's code.
+func (d *device) request(fields ...any) int32 {
+	d.t.Helper()
+	for _, f := range fields {
+		if b, ok := f.([]byte); ok {
+			d.in.Write(b)
+		} else if err := binary.Write(d.in, binary.LittleEndian, f); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	d.in.Flush()
+	var code int32
+	if err := binary.Read(d.out, binary.LittleEndian, &code); err != nil {
+		d.pipe.Close()
+		d.t.Fatalf("the device's process ended: %v\n%s", d.cmd.Wait(), d.says.String())
+	}
+	return code
+}
+
+func (d *device) must(what string, code int32) {
+	d.t.Helper()
+	if code != 0 {
+		d.t.Fatalf("%s: the driver answers %d", what, code)
+	}
+}
+
+func (d *device) alloc(bytes int) (at uint64) {
+	d.t.Helper()
+	d.must("alloc", d.request(uint32(1), uint64(bytes)))
+	if err := binary.Read(d.out, binary.LittleEndian, &at); err != nil {
+		d.t.Fatal(err)
+	}
+	return at
+}
+
+// put returns the address of a copy of x.
+func put[T any](d *device, x []T) uint64 {
+	d.t.Helper()
+	raw := rawOf(x)
+	at := d.alloc(max(1, len(raw)))
+	d.must("upload", d.request(uint32(3), at, uint64(len(raw)), raw))
+	return at
+}
+
+// get returns n elements from an address on.
+func get[T any](d *device, at uint64, n int) []T {
+	d.t.Helper()
+	x := make([]T, n)
+	raw := rawOf(x)
+	d.must("download", d.request(uint32(4), at, uint64(len(raw))))
+	if _, err := io.ReadFull(d.out, raw); err != nil {
+		d.t.Fatal(err)
+	}
+	return x
+}
+
+// launch runs a kernel; args points at its struct.
+func (d *device) launch(name string, g Geometry, args any) {
+	d.t.Helper()
+	v := reflect.ValueOf(args)
+	raw := unsafe.Slice((*byte)(v.UnsafePointer()), v.Elem().Type().Size())
+	d.must(name, d.request(uint32(5), uint32(len(name)), []byte(name), g.Grid, g.Block, uint32(len(raw)), raw))
+}
+
+func rawOf[T any](x []T) []byte {
+	if len(x) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), len(x)*int(unsafe.Sizeof(x[0])))
+}
+
+// margin is how many numbers lie on each side of an output: NaN, which must stay.
+const margin = 8
+
+// outputs are n floats with margins, as a kernel's output: NaN everywhere.
+func (d *device) outputs(n int) uint64 {
+	x := make([]float32, n+2*margin)
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+	return put(d, x) + 4*margin
+}
+
+// result returns what a kernel has written, and looks at the margins.
+func (d *device) result(what string, at uint64, n int) []float32 {
+	d.t.Helper()
+	x := get[float32](d, at-4*margin, n+2*margin)
+	for i, v := range x {
+		if (i < margin || i >= n+margin) && v == v {
+			d.t.Errorf("%s: wrote %v at %d of %d", what, v, i-margin, n)
+		}
+	}
+	return x[margin : margin+n]
+}
+
+// near compares with what is wanted, within a share of the largest element.
+func near(t *testing.T, what string, got, want []float32, within float64) {
+	t.Helper()
+	largest, worst, at := 0.0, 0.0, 0
+	for _, v := range want {
+		largest = max(largest, math.Abs(float64(v)))
+	}
+	for i := range want {
+		e := math.Abs(float64(got[i]) - float64(want[i]))
+		if !(e <= worst) { // NaN, too
+			worst, at = e, i
+		}
+	}
+	if !(worst <= within*max(largest, 1e-30)) {
+		t.Errorf("%s: element %d is %v, must be %v; the largest is %v", what, at, got[at], want[at], largest)
+	}
+}
+
+// same compares bits.
+func same[T comparable](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if !bytes.Equal(rawOf(got), rawOf(want)) {
+		for i := range want {
+			if !bytes.Equal(rawOf(got[i:i+1]), rawOf(want[i:i+1])) {
+				t.Errorf("%s: element %d is %v, must be %v", what, i, got[i], want[i])
+				return
+			}
+		}
+	}
+}

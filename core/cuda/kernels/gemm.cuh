@@ -1,0 +1,355 @@
+/*
+ * One product of matrices, C = A B, behind convolutions and dense layers alike. A, B and C
+ * are never stored as matrices: a Source says where an element of A or B lies, an Output
+ * where one of C goes.
+ *
+ * A block computes a tile of 32 x 32 elements of C. The k over which it sums are cut into
+ * chunks of 16, and every fourth chunk is one warp's: a warp multiplies the whole tile's
+ * rows and columns of its chunks by itself, on memory that no other warp looks at, and
+ * needs no barrier of the block until the end, when the four sums are added up in the
+ * warps' order. Layers of a minibatch of 32 are small: this gives them as many loads in
+ * flight as they have warps, where tiles large enough to be bound by arithmetic would
+ * leave most of the GPU without work.
+ *
+ * Where there are few tiles and many k, the chunks are cut into parts first, each summed
+ * by blocks of its own (blockIdx.z) into memory of its own; another kernel adds the parts
+ * up in their order. The cut follows from the shape alone (geometry.go), and for forward
+ * passes and input gradients not from the number of rows: so a row has the same bits in
+ * any batch.
+ *
+ * A Source's elements lie at row(i) + depth(k), or at nothing where the sum of the two says
+ * so; convolutions without padding are of this form:
+ *
+ *	typedef Row, Depth       what a lane knows of a row of the tile, and of a k
+ *	typedef Raw              an element as it lies in memory; it waits in a register while
+ *	                         the chunk before is multiplied
+ *	ALONG_DEPTH              neighbouring lanes read neighbouring k, else neighbouring rows
+ *	Row row(i), Depth depth(k)
+ *	void get(Raw &, row, depth)
+ *	bool paired()            elements of k = 2j and 2j+1 are neighbours, aligned as a pair
+ *	void pair(Raw (&)[2], row, depth)     asked for only where ALONG_DEPTH
+ *	float value(Raw)
+ *
+ * Rows beyond the last are the last one again: what they give is not stored.
+ */
+#pragma once
+
+#include "args.cuh"
+#include "mma.cuh"
+
+const int TILE = 32;          // rows and columns of C that a block computes
+const int CHUNK = 16;         // k that a warp stages at a time
+const int PAIRS = CHUNK / 2;  // k come in pairs: pair p of a chunk is k = 2p and 2p + 1
+const int WARPS = 4;          // of a block
+const int GEMM_THREADS = WARPS * WARP_THREADS;
+const int STAGE_WIDTH = 40;  // words between two k of a stage: lanes of a fragment read from 32 banks
+
+__device__ __forceinline__ int divide(int n, const Divisor &d) {
+  return (int)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}
+
+// ------------------------------------------------------------- arithmetics
+
+// Stage is a chunk of one operand, word [k][row]. Pair p lies at p and p + 8, or as one
+// word of two bfloat16 at p: the k of a chunk may be summed in any fixed order.
+template <class Word>
+struct Stage {
+  Word at[CHUNK][STAGE_WIDTH];
+};
+
+// Fp32 sums in the order 0, 2 ... 14, 1, 3 ... 15 of a chunk. A lane has 4 x 8 elements.
+struct Fp32 {
+  typedef float Word;
+  float sums[4][8];
+
+  __device__ __forceinline__ Fp32() {
+    UNROLL
+    for (int i = 0; i < 4; i++) UNROLL
+    for (int j = 0; j < 8; j++) sums[i][j] = 0;
+  }
+  __device__ __forceinline__ static void put(Stage<Word> &to, int p, int row, float first, float second) {
+    to.at[p][row] = first;
+    to.at[p + PAIRS][row] = second;
+  }
+  __device__ __forceinline__ void multiply(const Stage<Word> &a, const Stage<Word> &b, int lane) {
+    const int m = lane / 4 * 4, n = lane % 4 * 4;
+    UNROLL
+    for (int k = 0; k < CHUNK; k++) {
+      const float4 x = *(const float4 *)&a.at[k][m], y = *(const float4 *)&b.at[k][n];
+      const float4 z = *(const float4 *)&b.at[k][n + 16];
+      const float left[4] = {x.x, x.y, x.z, x.w}, right[8] = {y.x, y.y, y.z, y.w, z.x, z.y, z.z, z.w};
+      UNROLL
+      for (int i = 0; i < 4; i++) UNROLL
+      for (int j = 0; j < 8; j++) sums[i][j] = multiply_add(left[i], right[j], sums[i][j]);
+    }
+  }
+  __device__ __forceinline__ void store(float (*to)[TILE + 1], int lane) const {
+    const int m = lane / 4 * 4, n = lane % 4 * 4;
+    UNROLL
+    for (int i = 0; i < 4; i++) UNROLL
+    for (int j = 0; j < 8; j++) to[m + i][n + j % 4 + j / 4 * 16] = sums[i][j];
+  }
+};
+
+#if TENSOR_CORES
+
+// TensorCores is what tf32 and bf16 share: fragments of 16 rows of A and 8 columns of B,
+// whose registers lie in words of the stage at the same places.
+template <class Kind>
+struct TensorCores {
+  typedef unsigned Word;
+  float sums[2][4][4];
+
+  __device__ __forceinline__ TensorCores() {
+    UNROLL
+    for (int i = 0; i < 2 * 4 * 4; i++) sums[i / 16][i / 4 % 4][i % 4] = 0;
+  }
+  __device__ __forceinline__ static void put(Stage<Word> &to, int p, int row, float first, float second) {
+    Kind::put(to, p, row, first, second);
+  }
+  __device__ __forceinline__ void multiply(const Stage<Word> &a, const Stage<Word> &b, int lane) {
+    const int group = lane / 4, inner = lane % 4;
+    UNROLL
+    for (int k = inner; k < Kind::WORDS; k += 8) {
+      unsigned right[4][2];
+      UNROLL
+      for (int j = 0; j < 4; j++) {
+        right[j][0] = b.at[k][8 * j + group];
+        right[j][1] = b.at[k + 4][8 * j + group];
+      }
+      UNROLL
+      for (int i = 0; i < 2; i++) {
+        const int m = 16 * i + group;
+        const unsigned left[4] = {a.at[k][m], a.at[k][m + 8], a.at[k + 4][m], a.at[k + 4][m + 8]};
+        UNROLL
+        for (int j = 0; j < 4; j++) Kind::mma(sums[i][j], left, right[j]);
+      }
+    }
+  }
+  __device__ __forceinline__ void store(float (*to)[TILE + 1], int lane) const {
+    const int group = lane / 4, inner = lane % 4;
+    UNROLL
+    for (int i = 0; i < 2; i++) UNROLL
+    for (int j = 0; j < 4; j++) UNROLL
+    for (int c = 0; c < 4; c++) to[16 * i + group + c / 2 * 8][8 * j + 2 * inner + c % 2] = sums[i][j][c];
+  }
+};
+
+struct Tf32Kind {
+  static const int WORDS = CHUNK;  // of a stage: two products of 8 k
+  __device__ __forceinline__ static void put(Stage<unsigned> &to, int p, int row, float first, float second) {
+    to.at[p][row] = round_tf32(first);
+    to.at[p + PAIRS][row] = round_tf32(second);
+  }
+  __device__ __forceinline__ static void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    mma_tf32(c, a, b);
+  }
+};
+
+struct Bf16Kind {
+  static const int WORDS = PAIRS;  // one product of 16 k
+  __device__ __forceinline__ static void put(Stage<unsigned> &to, int p, int row, float first, float second) {
+    to.at[p][row] = pack_bf16(first, second);
+  }
+  __device__ __forceinline__ static void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    mma_bf16(c, a, b);
+  }
+};
+
+typedef TensorCores<Tf32Kind> Tf32;
+typedef TensorCores<Bf16Kind> Bf16;
+
+#endif
+
+// ------------------------------------------------------------------ loading
+
+/*
+ * Loader brings one operand's chunks into a warp's stage: fetch starts the loads of a
+ * chunk, put waits for them and stages them. A lane has 8 pairs of k: of one row where
+ * lanes run along the rows, of 8 rows where they run along k.
+ */
+template <class Source, bool ALONG_DEPTH = Source::ALONG_DEPTH>
+struct Loader;
+
+// Lanes along k: lane l has pair l % 8 of the rows l / 8 + 4i.
+template <class Source>
+struct Loader<Source, true> {
+  struct Table {};  // each lane works its own two k out
+  typename Source::Row rows[8];
+  typename Source::Raw held[8][2];
+  float sums[8];  // of each row's values
+  bool paired;
+
+  __device__ __forceinline__ void start(const Source &from, int first, int count, int lane) {
+    paired = from.paired();
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+      rows[i] = from.row(min(first + lane / 8 + 4 * i, count - 1));
+      sums[i] = 0;
+    }
+  }
+  __device__ __forceinline__ void prepare(const Source &, Table &, int, int, int) const {}
+  __device__ __forceinline__ void fetch(const Source &from, const Table &, int first_k, int depth, int lane) {
+    const int k = first_k + lane % 8 * 2;
+    UNROLL
+    for (int i = 0; i < 8; i++) held[i][0] = held[i][1] = typename Source::Raw();
+    if (k >= depth) return;
+    const typename Source::Depth d = from.depth(k);
+    if (paired) {
+      UNROLL
+      for (int i = 0; i < 8; i++) from.pair(held[i], rows[i], d);
+      return;
+    }
+    UNROLL
+    for (int i = 0; i < 8; i++) from.get(held[i][0], rows[i], d);
+    if (k + 1 >= depth) return;
+    const typename Source::Depth e = from.depth(k + 1);
+    UNROLL
+    for (int i = 0; i < 8; i++) from.get(held[i][1], rows[i], e);
+  }
+  template <class Arithmetic>
+  __device__ __forceinline__ void put(const Source &from, Stage<typename Arithmetic::Word> &to, int lane) {
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+      const float first = from.value(held[i][0]), second = from.value(held[i][1]);
+      sums[i] += first + second;
+      Arithmetic::put(to, lane % 8, lane / 8 + 4 * i, first, second);
+    }
+  }
+  // The sums of the rows' values over all chunks of this warp.
+  __device__ __forceinline__ void store_sums(float (&to)[TILE], int lane) const {
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+      float sum = sums[i];
+      UNROLL
+      for (int lanes = 1; lanes < 8; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+      if (lane % 8 == 0) to[lane / 8 + 4 * i] = sum;
+    }
+  }
+};
+
+// Lanes along the rows: lane l has row l and all pairs. What the lanes know of the k is
+// worked out once, one k a lane, and lies in a table.
+template <class Source>
+struct Loader<Source, false> {
+  struct Table {
+    typename Source::Depth at[CHUNK];
+  };
+  typename Source::Row own;
+  typename Source::Raw held[PAIRS][2];
+  float sum;
+
+  __device__ __forceinline__ void start(const Source &from, int first, int count, int lane) {
+    own = from.row(min(first + lane, count - 1));
+    sum = 0;
+  }
+  __device__ __forceinline__ void prepare(const Source &from, Table &table, int first_k, int depth, int lane) const {
+    if (lane < CHUNK && first_k + lane < depth) table.at[lane] = from.depth(first_k + lane);
+  }
+  __device__ __forceinline__ void fetch(const Source &from, const Table &table, int first_k, int depth, int) {
+    UNROLL
+    for (int k = 0; k < CHUNK; k++) {
+      held[k / 2][k % 2] = typename Source::Raw();
+      if (first_k + k < depth) from.get(held[k / 2][k % 2], own, table.at[k]);
+    }
+  }
+  template <class Arithmetic>
+  __device__ __forceinline__ void put(const Source &from, Stage<typename Arithmetic::Word> &to, int lane) {
+    UNROLL
+    for (int p = 0; p < PAIRS; p++) {
+      const float first = from.value(held[p][0]), second = from.value(held[p][1]);
+      sum += first + second;
+      Arithmetic::put(to, p, lane, first, second);
+    }
+  }
+  __device__ __forceinline__ void store_sums(float (&to)[TILE], int lane) const { to[lane] = sum; }
+};
+
+// ------------------------------------------------------------- the product
+
+// GemmShared is a block's shared memory: 20 KB of stages, or 17 KB of sums after them.
+template <class Arithmetic, class A, class B>
+struct GemmShared {
+  union {
+    struct {
+      Stage<typename Arithmetic::Word> a, b;
+    } stage[WARPS];
+    float sums[WARPS][TILE][TILE + 1];
+  };
+  struct {
+    typename Loader<A>::Table a;
+    typename Loader<B>::Table b;
+  } table[WARPS];
+  float row_sums[WARPS][TILE];  // of A
+};
+
+/*
+ * The tile of C that the block is to compute: rows of A from 32 blockIdx.y on, of B (the
+ * columns of C) from 32 blockIdx.x on, and of the k those of part number `part`. An Output
+ * has
+ *
+ *	typedef Column           what a thread knows of a column of C
+ *	Column column(n)
+ *	void put(m, column, sum)
+ *	void put_row_sum(m, sum) of row m of A over all k; where ROW_SUMS, by the blocks of the
+ *	                         first column
+ */
+template <class Arithmetic, class A, class B, class Output>
+__device__ __forceinline__ void gemm(GemmShared<Arithmetic, A, B> &shared, const A &a, int rows, const B &b,
+                                     int columns, int depth, const Cut &cut, int part, const Output &output) {
+  const int thread = (int)threadIdx.x, warp = thread / WARP_THREADS, lane = thread % WARP_THREADS;
+  const int first_m = (int)blockIdx.y * TILE, first_n = (int)blockIdx.x * TILE;
+  const int all = (depth + CHUNK - 1) / CHUNK, last = min((part + 1) * cut.chunks, all);
+  auto &stage = shared.stage[warp];
+  auto &table = shared.table[warp];
+  Arithmetic arithmetic;
+  Loader<A> left;
+  Loader<B> right;
+  left.start(a, first_m, rows, lane);
+  right.start(b, first_n, columns, lane);
+
+  int chunk = part * cut.chunks + warp;
+  if (chunk < last) {
+    left.prepare(a, table.a, chunk * CHUNK, depth, lane);
+    right.prepare(b, table.b, chunk * CHUNK, depth, lane);
+    __syncwarp();
+    left.fetch(a, table.a, chunk * CHUNK, depth, lane);
+    right.fetch(b, table.b, chunk * CHUNK, depth, lane);
+    __syncwarp();
+  }
+  for (; chunk < last; chunk += WARPS) {
+    const int next = (chunk + WARPS) * CHUNK;
+    left.template put<Arithmetic>(a, stage.a, lane);
+    right.template put<Arithmetic>(b, stage.b, lane);
+    if (chunk + WARPS < last) {
+      left.prepare(a, table.a, next, depth, lane);
+      right.prepare(b, table.b, next, depth, lane);
+    }
+    __syncwarp();
+    if (chunk + WARPS < last) {
+      left.fetch(a, table.a, next, depth, lane);
+      right.fetch(b, table.b, next, depth, lane);
+    }
+    arithmetic.multiply(stage.a, stage.b, lane);
+    __syncwarp();
+  }
+
+  if (Output::ROW_SUMS) left.store_sums(shared.row_sums[warp], lane);
+  __syncthreads();  // all warps have read their stages, where the sums go
+  arithmetic.store(shared.sums[warp], lane);
+  __syncthreads();
+  const int n = thread % TILE;
+  if (first_n + n < columns) {
+    const typename Output::Column column = output.column(first_n + n);
+    for (int m = thread / TILE; m < TILE && first_m + m < rows; m += GEMM_THREADS / TILE) {
+      float sum = shared.sums[0][m][n];
+      for (int w = 1; w < WARPS; w++) sum += shared.sums[w][m][n];
+      output.put(first_m + m, column, sum);
+    }
+  }
+  if (Output::ROW_SUMS && blockIdx.x == 0 && thread < TILE && first_m + thread < rows) {
+    float sum = shared.row_sums[0][thread];
+    for (int w = 1; w < WARPS; w++) sum += shared.row_sums[w][thread];
+    output.put_row_sum(first_m + thread, sum);
+  }
+}

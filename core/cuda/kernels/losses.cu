@@ -1,0 +1,185 @@
+/*
+ * The losses of core/kernel/losses.h with their gradients, a thread a row. What they are
+ * made of is summed in double, over blocks of 128 rows and then over the blocks in their
+ * order by loss_sum; a loss may so differ from core/kernel's in its last bits, a row's
+ * gradient does not but for the sum of the weights. Actions, and that masks allow them, were
+ * checked by the host.
+ */
+#include "args.cuh"
+#include "math.cuh"
+#include "reduce.cuh"
+
+const int LOSS_ROWS = 128;  // of a block
+
+// The largest of a row, or its first NaN: nothing is above it.
+__device__ __forceinline__ float largest(const float *x, int width) {
+  float best = x[0];
+  for (int a = 1; a < width; a++)
+    if (x[a] > best || x[a] != x[a]) best = x[a];
+  return best;
+}
+
+// targets = rewards + discounts * next, of the largest value or of that of an action.
+KERNEL(td_targets, TDTargetsArgs, 128) {
+  const int i = (int)(blockIdx.x * 128 + threadIdx.x);
+  if (i >= args.rows) return;
+  const float *next = args.next + (long long)i * args.width;
+  const float value = args.actions == nullptr ? largest(next, args.width) : next[args.actions[i]];
+  args.targets[i] = args.rewards[i] + args.discounts[i] * value;
+}
+
+// The sum of all rows' weights, by every block for itself; of 1 each where there are none.
+__device__ __forceinline__ double sum_of_weights(double (&shared)[LOSS_ROWS], const float *weights, int rows) {
+  if (weights == nullptr) return rows;
+  double sum = 0;
+  for (int i = (int)threadIdx.x; i < rows; i += LOSS_ROWS) sum += weights[i];
+  return block_sum(shared, sum);
+}
+
+KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
+  __shared__ double shared[LOSS_ROWS];
+  const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
+  float weight = args.scale;  // of each row
+  if (args.mean) {
+    const double total = sum_of_weights(shared, args.weights, args.rows);
+    weight = total == 0 ? 0 : args.scale / (float)total;
+  }
+  double loss = 0;
+  if (i < args.rows) {
+    const float *q = args.q + (long long)i * args.width;
+    float *dq = args.dq + (long long)i * args.width;
+    const int action = args.actions[i];
+    const float d = q[action] - args.targets[i];
+    float value, slope;
+    if (args.squared) {
+      value = d * d;
+      slope = 2 * d;
+    } else if (d >= 1) {
+      value = d - 0.5f;
+      slope = 1;
+    } else if (d <= -1) {
+      value = -d - 0.5f;
+      slope = -1;
+    } else {  // NaN, too
+      value = 0.5f * d * d;
+      slope = d;
+    }
+    for (int a = 0; a < args.width; a++) dq[a] = 0;
+    const float of_row = args.weights == nullptr ? 1 : args.weights[i];
+    if (of_row != 0) {
+      dq[action] = slope * of_row * weight;
+      loss = value * of_row;
+    }
+  }
+  loss = block_sum(shared, loss);
+  if (threadIdx.x == 0) args.parts[blockIdx.x * LOSS_PARTS] = loss * weight;
+}
+
+/*
+ * e[a] = exp(x[a] - top) for the largest x, top, among those that the mask allows, 0 for the
+ * others; returns the sum of e. No mask allows all.
+ */
+__device__ __forceinline__ float exponentials_of_row(float *e, float &top, const float *x, const unsigned char *mask,
+                                                     int width) {
+  int first = 0;
+  while (mask != nullptr && first < width - 1 && !mask[first]) first++;
+  top = x[first];
+  for (int a = first + 1; a < width; a++)
+    if ((mask == nullptr || mask[a]) && (x[a] > top || x[a] != x[a])) top = x[a];
+  double sum = 0;
+  for (int a = 0; a < width; a++) {
+    e[a] = mask == nullptr || mask[a] ? exponential(x[a] - top) : 0;
+    sum += e[a];
+  }
+  return (float)sum;
+}
+
+// The squared error of a value, whose slope is twice what is returned; within `clip` of what
+// it was, the value itself counts.
+__device__ __forceinline__ float value_error(double &squared, const ActorCriticArgs &args, int i) {
+  const float value = args.values[i], target = args.returns[i], error = value - target;
+  squared = (double)error * error;
+  if (args.log_probs == nullptr) return error;
+  const float old = args.old_values[i], clip = args.value_clips[i];
+  if (!(value - old > clip) && !(value - old < -clip)) return error;
+  const float moved = value > old ? old + clip : old - clip, clipped = moved - target;
+  const double other = (double)clipped * clipped;
+  if (args.largest_error && squared >= other) return error;
+  squared = other;
+  return 0;  // moved does not depend on the value
+}
+
+// One row of weight above 0: its gradients, and its share of the parts of the loss.
+__device__ __forceinline__ void actor_critic_row(double (&parts)[LOSS_PARTS], const ActorCriticArgs &args, int i,
+                                                 double share) {
+  const int width = args.width, action = args.actions[i];
+  const float *logits = args.logits + (long long)i * width;
+  float *dlogits = args.dlogits + (long long)i * width;
+  const unsigned char *mask = args.masks == nullptr ? nullptr : args.masks + (long long)i * width;
+  const double weight = args.weights[i];
+  const float by = (float)(weight * share);
+  float top;
+  const float sum = exponentials_of_row(dlogits, top, logits, mask, width), log_sum = logarithm(sum);
+  double entropy = 0;
+  for (int a = 0; a < width; a++) {
+    const float p = dlogits[a] / sum;
+    if (p != 0) entropy -= (double)p * (double)((logits[a] - top) - log_sum);  // 0 log 0 is 0
+  }
+  const float row_entropy = (float)entropy, log_chosen = (logits[action] - top) - log_sum;
+  float advantage = args.advantages[i];  // what the slope of -log_chosen is
+  if (args.log_probs == nullptr) {
+    parts[0] = weight * ((double)advantage * -(double)log_chosen);
+  } else {
+    const float log_ratio = log_chosen - args.log_probs[i], ratio = exponential(log_ratio), clip = args.clips[i];
+    const float inside = ratio > 1 + clip ? 1 + clip : ratio < 1 - clip ? 1 - clip : ratio;
+    const float free = advantage * ratio, clipped = advantage * inside;
+    advantage = clipped < free ? 0 : free;
+    parts[0] = -weight * (clipped < free ? clipped : free);
+    parts[3] = weight * ((ratio - 1) - log_ratio);
+    parts[4] = ratio - 1 > clip || 1 - ratio > clip ? weight : 0;
+  }
+  for (int a = 0; a < width; a++) {
+    const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum, chosen = action == a ? 1 : 0;
+    const float slope = p != 0 ? args.entropy_coef * (p * (log_p + row_entropy)) : 0;
+    dlogits[a] = by * (advantage * (p - chosen) + slope);
+  }
+  double squared;
+  const float error = value_error(squared, args, i);
+  args.dvalues[i] = by * (2 * args.value_coef * error);
+  parts[1] = weight * squared;
+  parts[2] = weight * entropy;
+}
+
+KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
+  __shared__ double shared[LOSS_ROWS];
+  const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
+  const double total = sum_of_weights(shared, args.weights, args.rows), share = total != 0 ? 1 / total : 0;
+  double parts[LOSS_PARTS] = {0, 0, 0, 0, 0};
+  if (i < args.rows) {
+    if (args.weights[i] != 0) {
+      actor_critic_row(parts, args, i, share);
+    } else {
+      args.dvalues[i] = 0;
+      for (int a = 0; a < args.width; a++) args.dlogits[(long long)i * args.width + a] = 0;
+    }
+  }
+  for (int p = 0; p < LOSS_PARTS; p++) {
+    const double sum = block_sum(shared, parts[p]);
+    if (threadIdx.x == 0) args.parts[blockIdx.x * LOSS_PARTS + p] = sum * share;
+  }
+}
+
+// loss[0] = the loss, loss[1 + p] = part p: the sums of the blocks in their order.
+KERNEL(loss_sum, LossSumArgs, 32) {
+  __shared__ double parts[LOSS_PARTS];
+  const int p = (int)threadIdx.x;
+  if (p < args.parts_of_loss) {
+    double sum = 0;
+    for (int b = 0; b < args.blocks; b++) sum += args.parts[b * LOSS_PARTS + p];
+    args.loss[1 + p] = parts[p] = sum;
+  }
+  __syncthreads();
+  if (p != 0) return;
+  args.loss[0] =
+      args.parts_of_loss == 1 ? parts[0] : parts[0] - args.entropy_coef * parts[2] + args.value_coef * parts[1];
+}

@@ -1,0 +1,214 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/kernel"
+)
+
+// rowCounts are below, at and above a block's rows.
+func rowCounts() []int {
+	if sanitizer() == "thread" {
+		return []int{2}
+	}
+	return []int{1, 32, 128, 300}
+}
+
+func actionsOf(n, width int, r *rand.Rand) []int32 {
+	a := make([]int32, n)
+	for i := range a {
+		a[i] = int32(r.IntN(width))
+	}
+	return a
+}
+
+// sumOf runs loss_sum on what a loss left, and returns the loss and its parts.
+func sumOf(d *device, parts uint64, rows, of int, entropyCoef, valueCoef float64) []float64 {
+	loss := put(d, make([]float64, 1+of))
+	d.launch("loss_sum", LossSum, &LossSumArgs{Blocks: int32(Loss(rows).Grid[0]), PartsOfLoss: int32(of), EntropyCoef: entropyCoef, ValueCoef: valueCoef, Parts: parts, Loss: loss})
+	return get[float64](d, loss, 1+of)
+}
+
+func close64(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-6*max(1e-3, math.Abs(want))) {
+		t.Errorf("%s: %v, must be %v", what, got, want)
+	}
+}
+
+func TestTD(t *testing.T) {
+	d := open(t)
+	for _, n := range rowCounts() {
+		for _, width := range []int{1, 6} {
+			r := rand.New(rand.NewPCG(uint64(n), uint64(width)))
+			q, next, rewards, discounts := random(n*width, r), random(n*width, r), random(n, r), random(n, r)
+			for i := range q {
+				q[i] *= 4
+			}
+			actions, weights := actionsOf(n, width, r), random(n, r)
+			for i, w := range weights {
+				weights[i] = float32(math.Abs(float64(w)))
+			}
+			want := make([]float32, n)
+			targets := TDTargetsArgs{Rows: int32(n), Width: int32(width), Next: put(d, next), Rewards: put(d, rewards), Discounts: put(d, discounts), Targets: d.outputs(n)}
+			kernel.TDTargets(want, next, rewards, discounts, width)
+			d.launch("td_targets", Loss(n), &targets)
+			same(t, "targets", d.result("targets", targets.Targets, n), want)
+			targets.Actions, targets.Targets = put(d, actions), d.outputs(n)
+			at := make([]float32, n)
+			for i, a := range actions {
+				at[i] = rewards[i] + float32(discounts[i]*next[i*width+int(a)])
+			}
+			d.launch("td_targets", Loss(n), &targets)
+			same(t, "targets of actions", d.result("targets", targets.Targets, n), at)
+
+			for kind := range 8 {
+				squared, mean, weighted := kind&1 != 0, kind&2 != 0, kind&4 != 0
+				scale, flag := float32(.5), map[bool]int32{true: 1}
+				args := TDLossArgs{Rows: int32(n), Width: int32(width), Squared: flag[squared], Mean: flag[mean], Scale: scale,
+					Q: put(d, q), Actions: targets.Actions, Targets: put(d, want), DQ: d.outputs(n * width), Parts: put(d, make([]float64, LossParts*Loss(n).Grid[0]))}
+				of, total := []float32(nil), float64(n)
+				if weighted {
+					of, total, args.Weights = weights, 0, put(d, weights)
+					for _, w := range weights {
+						total += float64(w)
+					}
+				}
+				weight := scale
+				if mean {
+					if weight = 0; total != 0 {
+						weight = scale / float32(total)
+					}
+				}
+				dq := make([]float32, n*width)
+				loss := kernel.TDLoss(dq, q, actions, want, of, width, squared, weight)
+				d.launch("td_loss", Loss(n), &args)
+				near(t, "dq", d.result("dq", args.DQ, n*width), dq, 1e-6)
+				got := sumOf(d, args.Parts, n, 1, 0, 0)
+				close64(t, "loss", got[0], loss)
+			}
+		}
+	}
+}
+
+func TestActorCritic(t *testing.T) {
+	d := open(t)
+	for _, n := range rowCounts() {
+		for kind := range 8 {
+			clip, masked, largest := kind&1 != 0, kind&2 != 0, kind&4 != 0
+			t.Run(fmt.Sprint(n, clip, masked, largest), func(t *testing.T) {
+				d.t = t
+				testActorCritic(t, d, n, 5, clip, masked, largest)
+			})
+		}
+	}
+}
+
+func testActorCritic(t *testing.T, d *device, n, width int, clip, masked, largest bool) {
+	const entropyCoef, valueCoef = .02, .4
+	r := rand.New(rand.NewPCG(uint64(n), 11))
+	b := kernel.ActorCriticBatch{Logits: random(n*width, r), Values: random(n, r), Width: width, Actions: actionsOf(n, width, r),
+		Advantages: random(n, r), Returns: random(n, r), Weights: random(n, r)}
+	for i := range b.Weights {
+		b.Weights[i] = float32(math.Abs(float64(b.Weights[i])))
+	}
+	for i := range b.Logits {
+		b.Logits[i] *= 6
+	}
+	args := ActorCriticArgs{Rows: int32(n), Width: int32(width), EntropyCoef: entropyCoef, ValueCoef: valueCoef,
+		Logits: put(d, b.Logits), Values: put(d, b.Values), Actions: put(d, b.Actions), Advantages: put(d, b.Advantages), Returns: put(d, b.Returns), Weights: put(d, b.Weights)}
+	if masked {
+		b.Masks = make([]byte, n*width)
+		for i := range b.Masks {
+			b.Masks[i] = byte(r.IntN(2))
+		}
+		for i, a := range b.Actions {
+			b.Masks[i*width+int(a)] = 1
+		}
+		args.Masks = put(d, b.Masks)
+	}
+	if clip {
+		c := &kernel.ClipBatch{LogProbs: random(n, r), Ranges: random(n, r), Values: random(n, r), ValueRanges: random(n, r), Largest: largest}
+		for i := range n {
+			c.LogProbs[i] -= 1.5
+			c.Ranges[i] = .1 + .1*float32(math.Abs(float64(c.Ranges[i])))
+			if c.ValueRanges[i] = float32(math.Abs(float64(c.ValueRanges[i]))); i%5 == 0 {
+				c.ValueRanges[i] = float32(math.Inf(1))
+			}
+		}
+		b.Clip = c
+		args.LogProbs, args.Clips, args.OldValues, args.ValueClips = put(d, c.LogProbs), put(d, c.Ranges), put(d, c.Values), put(d, c.ValueRanges)
+		if largest {
+			args.LargestError = 1
+		}
+	}
+	dlogits, dvalues := make([]float32, n*width), make([]float32, n)
+	want := kernel.ActorCritic(dlogits, dvalues, &b, entropyCoef, valueCoef)
+	args.DLogits, args.DValues, args.Parts = d.outputs(n*width), d.outputs(n), put(d, make([]float64, LossParts*Loss(n).Grid[0]))
+	d.launch("actor_critic", Loss(n), &args)
+	near(t, "dlogits", d.result("dlogits", args.DLogits, n*width), dlogits, 1e-6)
+	near(t, "dvalues", d.result("dvalues", args.DValues, n), dvalues, 1e-6)
+	got := sumOf(d, args.Parts, n, 5, entropyCoef, valueCoef)
+	for i, part := range []float64{want.Policy - entropyCoef*want.Entropy + valueCoef*want.Value, want.Policy, want.Value, want.Entropy, want.Divergence, want.Outside} {
+		close64(t, fmt.Sprintf("part %d", i), got[i], part)
+	}
+}
+
+func TestNorm(t *testing.T) {
+	d := open(t)
+	all := []kernel.Norm{{Channels: 3, Positions: 1}, {Channels: 5, Positions: 6}}
+	if sanitizer() != "thread" {
+		all = append(all, kernel.Norm{Channels: 512, Positions: 1}, kernel.Norm{Channels: 33, Positions: 49}, kernel.Norm{Channels: 16, Positions: 81})
+	}
+	for _, c := range all {
+		for _, n := range []int{1, 3, 70} {
+			for kind := range 4 {
+				if c.Planar, c.Eps, c.All, c.ReLU = true, 1e-5, kind&1 != 0, kind&2 != 0; sanitizer() == "thread" && n > 3 {
+					continue
+				}
+				t.Run(fmt.Sprintf("%d,%d,%d,%v,%v", n, c.Channels, c.Positions, c.All, c.ReLU), func(t *testing.T) {
+					d.t = t
+					testNorm(t, d, n, c)
+				})
+			}
+		}
+	}
+}
+
+func testNorm(t *testing.T, d *device, n int, c kernel.Norm) {
+	r := rand.New(rand.NewPCG(uint64(n), uint64(c.Channels)))
+	size, params := n*c.RowLen(), c.ParamLen()
+	x, dy, scale, bias := random(size, r), random(size, r), random(params, r), random(params, r)
+	ws := make([]float32, c.Workspace(n, nil))
+	y, statistics := make([]float32, size), make([]float32, 2*n*c.Groups())
+	kernel.NormForward(nil, y, statistics, x, scale, bias, n, &c, ws)
+	dscale, dbias, dx := make([]float32, params), make([]float32, params), make([]float32, size)
+	kernel.NormBackward(nil, dscale, dbias, dx, statistics, x, y, dy, scale, n, &c, ws)
+
+	form, kind := NormForm{n, c.Channels, c.Positions, c.All || c.Positions == 1}, "norm_positions_"
+	if form.ByRow {
+		kind = "norm_rows_"
+	}
+	args := NormArgs{Rows: int32(n), Channels: int32(c.Channels), Positions: int32(c.Positions), ReLU: map[bool]int32{true: 1}[c.ReLU], Eps: c.Eps,
+		X: put(d, x), Scale: put(d, scale), Bias: put(d, bias), Y: d.outputs(size), Statistics: d.outputs(len(statistics)),
+		DY: put(d, dy), DX: d.outputs(size), DScale: d.outputs(params), DBias: d.outputs(params)}
+	d.launch(kind+"forward", form.Forward(), &args)
+	near(t, "y", d.result("y", args.Y, size), y, 1e-5)
+	near(t, "statistics", d.result("statistics", args.Statistics, len(statistics)), statistics, 1e-5)
+	args.Y, args.Statistics = put(d, y), put(d, statistics) // both let the same gradients through
+	d.launch(kind+"input_gradient", form.Forward(), &args)
+	near(t, "dx", d.result("dx", args.DX, size), dx, 1e-5)
+	g, parts, partRows := form.ParameterGradient()
+	if args.PartRows = int32(partRows); parts > 1 {
+		args.Parts = d.outputs(parts * 2 * params)
+	}
+	d.launch(kind+"parameter_gradient", g, &args)
+	if parts > 1 {
+		d.launch("weight_gradient_sum", Elements(2*params), &WeightGradientSumArgs{Weights: int32(params), Biases: int32(params), Count: int32(parts), Scale: 1, Parts: args.Parts, DW: args.DScale, DB: args.DBias})
+	}
+	near(t, "dscale", d.result("dscale", args.DScale, params), dscale, 1e-5)
+	near(t, "dbias", d.result("dbias", args.DBias, params), dbias, 1e-5)
+}

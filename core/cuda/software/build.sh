@@ -1,0 +1,39 @@
+#!/bin/sh
+# Builds the software device and the program that tests drive it with:
+#
+#	core/cuda/software/build.sh folder [address | thread]
+#
+# makes folder/libcuda.so.1 and folder/server, with address and undefined-behaviour
+# sanitizers or with the thread sanitizer where that is asked for. What is there already,
+# of the same text, is left as it is.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+folder=${1:?a folder}
+case ${2-} in
+  '') flags=-O2 ;;
+  address) flags='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' ;;
+  thread) flags='-O1 -g -fsanitize=thread' ;;
+  *) echo "build.sh: $2, must be address or thread" >&2; exit 2 ;;
+esac
+CXX=${CXX:-g++}
+mkdir -p "$folder"
+made=$(cd "$here/.." && { echo "$CXX $flags"; cat software/*.h software/*.cpp software/build.sh kernels/*.cu kernels/*.cuh; } | cksum)
+if [ "$(cat "$folder/made" 2>/dev/null)" = "$made" ] && [ -x "$folder/server" ]; then exit 0; fi
+flags="-std=c++17 -fPIC -pthread -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas $flags"
+compile() { $CXX $flags -fvisibility=hidden "$@"; }
+objects=
+for name in block driver streams; do
+  compile -c "$here/$name.cpp" -o "$folder/$name.o"
+  objects="$objects $folder/$name.o"
+done
+# The kernels' text includes no header of the host's: the shim comes first.
+for path in "$here"/../kernels/*.cu; do
+  name=$(basename "$path" .cu)
+  compile -x c++ -include "$here/shim.h" -c "$path" -o "$folder/$name.o"
+  objects="$objects $folder/$name.o"
+done
+$CXX $flags -shared -Wl,-soname,libcuda.so.1 $objects -o "$folder/libcuda.so.1.new"
+$CXX $flags "$here/server.cpp" -ldl -o "$folder/server"
+rm -f $objects
+mv "$folder/libcuda.so.1.new" "$folder/libcuda.so.1"
+echo "$made" > "$folder/made"

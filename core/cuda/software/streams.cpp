@@ -1,0 +1,221 @@
+/*
+ * Streams, events, launches and graphs. What is enqueued runs at once, on the calling
+ * thread; a stream that takes part in a capture adds nodes to its graph instead, each
+ * with those that it waits for, as the streams and events say. A capture that leaves work
+ * of another stream behind is refused, as the driver does.
+ */
+#include "driver.h"
+
+#include <stdlib.h>
+
+namespace software {
+
+CUresult enqueue(Stream *s, std::function<CUresult()> work) {
+  if (s == nullptr || s->capture == nullptr) return work();
+  s->capture->graph.nodes.push_back({std::move(work), s->last});
+  s->last = {s->capture->graph.nodes.size() - 1};
+  return CUDA_SUCCESS;
+}
+
+CUresult run(const Graph &graph) {
+  const char *asked = getenv("PACELINE_SOFTWARE_ORDER");
+  const bool reverse = asked != nullptr && strcmp(asked, "reverse") == 0;
+  const size_t n = graph.nodes.size();
+  std::vector<bool> done(n);
+  for (size_t count = 0; count < n; count++) {
+    const auto ready = [&](size_t i) {
+      if (done[i]) return false;
+      for (size_t before : graph.nodes[i].after)
+        if (!done[before]) return false;
+      return true;
+    };
+    size_t i = reverse ? n - 1 : 0;
+    while (!ready(i)) reverse ? i-- : i++;
+    done[i] = true;
+    if (const CUresult code = graph.nodes[i].work()) return code;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Whether the nodes in last, and those before them, are all there are.
+static bool covers(const Graph &graph, const std::set<size_t> &last) {
+  std::vector<bool> seen(graph.nodes.size());
+  std::vector<size_t> todo(last.begin(), last.end());
+  size_t count = 0;
+  while (!todo.empty()) {
+    const size_t i = todo.back();
+    todo.pop_back();
+    if (seen[i]) continue;
+    seen[i] = true;
+    count++;
+    todo.insert(todo.end(), graph.nodes[i].after.begin(), graph.nodes[i].after.end());
+  }
+  return count == graph.nodes.size();
+}
+
+static std::set<Stream *> streams;
+
+}  // namespace software
+
+using namespace software;
+
+API cuStreamCreateWithPriority(Stream **s, unsigned, int) {
+  ENTER_CONTEXT("cuStreamCreateWithPriority");
+  streams.insert(*s = new Stream());
+  return CUDA_SUCCESS;
+}
+
+API cuStreamDestroy_v2(Stream *s) {
+  ENTER_CONTEXT("cuStreamDestroy_v2");
+  if (streams.erase(s) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  delete s;
+  return CUDA_SUCCESS;
+}
+
+API cuStreamSynchronize(Stream *s) {
+  ENTER_CONTEXT("cuStreamSynchronize");
+  return s != nullptr && s->capture != nullptr ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+API cuStreamQuery(Stream *s) {
+  ENTER_CONTEXT("cuStreamQuery");
+  return s != nullptr && s->capture != nullptr ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+API cuStreamWaitEvent(Stream *s, Event *e, unsigned) {
+  ENTER_CONTEXT("cuStreamWaitEvent");
+  if (s == nullptr || e->capture == nullptr) return CUDA_SUCCESS;
+  if (s->capture == nullptr) {
+    s->capture = e->capture;  // the stream joins the capture
+    s->last.clear();
+  } else if (s->capture != e->capture) {
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
+  s->last.insert(e->last.begin(), e->last.end());
+  return CUDA_SUCCESS;
+}
+
+// ------------------------------------------------------------------- events
+
+API cuEventCreate(Event **e, unsigned) {
+  ENTER_CONTEXT("cuEventCreate");
+  *e = new Event();
+  return CUDA_SUCCESS;
+}
+
+API cuEventDestroy_v2(Event *e) {
+  ENTER_CONTEXT("cuEventDestroy_v2");
+  delete e;
+  return CUDA_SUCCESS;
+}
+
+API cuEventRecord(Event *e, Stream *s) {
+  ENTER_CONTEXT("cuEventRecord");
+  e->recorded = true;
+  e->at = std::chrono::steady_clock::now();
+  e->capture = s == nullptr ? nullptr : s->capture;
+  e->last = s == nullptr ? std::set<size_t>() : s->last;
+  return CUDA_SUCCESS;
+}
+
+API cuEventQuery(Event *e) {
+  ENTER_CONTEXT("cuEventQuery");
+  return e->capture != nullptr ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+}
+
+API cuEventSynchronize(Event *e) {
+  ENTER_CONTEXT("cuEventSynchronize");
+  return e->capture != nullptr ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+}
+
+API cuEventElapsedTime(float *milliseconds, Event *start, Event *end) {
+  ENTER_CONTEXT("cuEventElapsedTime");
+  if (!start->recorded || !end->recorded) return CUDA_ERROR_INVALID_HANDLE;
+  *milliseconds = std::chrono::duration<float, std::milli>(end->at - start->at).count();
+  return CUDA_SUCCESS;
+}
+
+// ----------------------------------------------------------------- launches
+
+API cuLaunchKernel(Function *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                   unsigned block_z, unsigned shared, Stream *s, void **params, void **extra) {
+  Call call("cuLaunchKernel", true, f->kernel->name);
+  if (call.refused != 0) return call.refused;
+  const Kernel *k = f->kernel;
+  if (grid_x < 1 || grid_x > 0x7FFFFFFF || grid_y < 1 || grid_y > 65535 || grid_z < 1 || grid_z > 65535 ||
+      block_x * block_y * block_z != k->threads || shared != 0 || params == nullptr || extra != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  const unsigned char *from = static_cast<const unsigned char *>(params[0]);
+  std::vector<unsigned char> bytes(from, from + k->arg_bytes);
+  const uint3 blocks = {grid_x, grid_y, grid_z}, threads = {block_x, block_y, block_z};
+  return enqueue(s, [k, bytes, blocks, threads] {
+    alignas(16) unsigned char args[4096];
+    memcpy(args, bytes.data(), bytes.size());
+    return launch(*k, blocks, threads, args), CUDA_SUCCESS;
+  });
+}
+
+// ------------------------------------------------------------------- graphs
+
+API cuStreamBeginCapture_v2(Stream *s, int) {
+  ENTER_CONTEXT("cuStreamBeginCapture_v2");
+  if (s == nullptr || s->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  s->capture = std::make_shared<Capture>();
+  s->capture->origin = s;
+  s->last.clear();
+  return CUDA_SUCCESS;
+}
+
+API cuStreamEndCapture(Stream *s, Graph **graph) {
+  ENTER_CONTEXT("cuStreamEndCapture");
+  const std::shared_ptr<Capture> capture = s->capture;
+  *graph = nullptr;
+  if (capture == nullptr || capture->origin != s) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  const bool joined = covers(capture->graph, s->last);
+  for (Stream *t : streams)
+    if (t->capture == capture) {
+      t->capture = nullptr;
+      t->last.clear();
+    }
+  if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  *graph = new Graph(capture->graph);
+  return CUDA_SUCCESS;
+}
+
+API cuStreamIsCapturing(Stream *s, int *status) {
+  ENTER_CONTEXT("cuStreamIsCapturing");
+  *status = s != nullptr && s->capture != nullptr;
+  return CUDA_SUCCESS;
+}
+
+API cuGraphInstantiateWithFlags(Graph **executable, Graph *graph, unsigned long long) {
+  ENTER_CONTEXT("cuGraphInstantiateWithFlags");
+  *executable = new Graph(*graph);
+  return CUDA_SUCCESS;
+}
+
+API cuGraphGetNodes(Graph *graph, void **nodes, size_t *count) {
+  ENTER_CONTEXT("cuGraphGetNodes");
+  for (size_t i = 0; nodes != nullptr && i < *count; i++)
+    nodes[i] = i < graph->nodes.size() ? &graph->nodes[i] : nullptr;
+  if (nodes == nullptr || *count > graph->nodes.size()) *count = graph->nodes.size();
+  return CUDA_SUCCESS;
+}
+
+API cuGraphLaunch(Graph *executable, Stream *s) {
+  ENTER_CONTEXT("cuGraphLaunch");
+  if (s != nullptr && s->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return run(*executable);
+}
+
+API cuGraphDestroy(Graph *graph) {
+  ENTER_CONTEXT("cuGraphDestroy");
+  delete graph;
+  return CUDA_SUCCESS;
+}
+
+API cuGraphExecDestroy(Graph *executable) {
+  ENTER_CONTEXT("cuGraphExecDestroy");
+  delete executable;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,221 @@
+package cuda
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/kernel"
+)
+
+// sizes of flat arrays: below and above a block, and with a rest.
+func sizes() []int {
+	if sanitizer() == "thread" {
+		return []int{3}
+	}
+	return []int{1, 255, 4096, 10001}
+}
+
+func TestElementwise(t *testing.T) {
+	d := open(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range sizes() {
+		x, y, want := random(n, r), random(n, r), make([]float32, n)
+		for i := range x {
+			if i%3 == 0 {
+				x[i] *= 20
+			}
+		}
+		x[0] = float32(math.NaN())
+		run := func(name string, args ElementsArgs) {
+			t.Helper()
+			args.N, args.To = int64(n), d.outputs(n)
+			d.launch(name, Elements(n), &args)
+			same(t, name, d.result(name, args.To, n), want)
+		}
+		atX, atY := put(d, x), put(d, y)
+		kernel.Tanh(want, x)
+		run("tanh_forward", ElementsArgs{X: atX})
+		kernel.TanhBackward(want, x, y)
+		run("tanh_backward", ElementsArgs{X: atX, Y: atY})
+		copy(want, x)
+		kernel.Add(want, y)
+		run("add", ElementsArgs{X: atX, Y: atY})
+		copy(want, x)
+		kernel.Average(nil, want, y, .25)
+		run("average", ElementsArgs{X: atX, Y: atY, Keep: .75, By: .25})
+		for i := range want {
+			if want[i] = 0; x[i] > 0 {
+				want[i] = y[i]
+			}
+		}
+		run("relu_backward", ElementsArgs{X: atX, Y: atY})
+		bytes := randomBytes(n, r)
+		for i, b := range bytes {
+			want[i] = float32(1.0/255) * float32(b)
+		}
+		run("convert_bytes", ElementsArgs{X: put(d, bytes), By: 1.0 / 255})
+	}
+}
+
+// optimizer is one of the rules, and the reference's step.
+type optimizer struct {
+	name string
+	rule int32
+	args OptimizerArgs
+	step func(theta, grad []float32, by float32, first, second []float32, lr float32, step int64)
+}
+
+const (
+	beta1, beta2, decay = .9, .999, .95
+	eps                 = 1e-2
+)
+
+func optimizers() []optimizer {
+	rms := func(name string, centered, inside bool) optimizer {
+		flag := map[bool]int32{true: 1}
+		args := OptimizerArgs{Keep2: float32(decay), Eps: eps, Centered: flag[centered], EpsInside: flag[inside]}
+		rest := 1 - float64(decay)
+		args.Rest2 = float32(rest)
+		return optimizer{name, RulePlain, args, func(theta, grad []float32, by float32, first, second []float32, lr float32, _ int64) {
+			kernel.RMSProp(nil, theta, grad, by, first, second, lr, decay, eps, centered, inside)
+		}}
+	}
+	b1, b2 := float64(beta1), float64(beta2)
+	moments := OptimizerArgs{Keep1: float32(b1), Rest1: float32(1 - b1), Keep2: float32(b2), Rest2: float32(1 - b2), Eps: 1e-8}
+	return []optimizer{
+		rms("rmsprop", false, false), rms("rmsprop", true, true), rms("rmsprop", true, false), rms("rmsprop", false, true),
+		{"adam", RuleAdam, moments, func(theta, grad []float32, by float32, first, second []float32, lr float32, step int64) {
+			kernel.Adam(nil, theta, grad, by, first, second, lr, beta1, beta2, 1e-8, step)
+		}},
+		{"radam", RuleRAdam, moments, func(theta, grad []float32, by float32, first, second []float32, lr float32, step int64) {
+			kernel.RAdam(nil, theta, grad, by, first, second, lr, beta1, beta2, 1e-8, step)
+		}},
+		{"adagrad", RulePlain, OptimizerArgs{Eps: 1e-10}, func(theta, grad []float32, by float32, _, second []float32, lr float32, _ int64) {
+			kernel.AdaGrad(nil, theta, grad, by, second, lr, 1e-10)
+		}},
+	}
+}
+
+// Eight updates, clipped and not, give the bits of core/kernel.
+func TestOptimizers(t *testing.T) {
+	d := open(t)
+	for _, o := range optimizers() {
+		for _, maxNorm := range []float64{0, .5} {
+			for _, n := range sizes() {
+				testOptimizer(t, d, o, n, maxNorm)
+			}
+		}
+	}
+}
+
+func testOptimizer(t *testing.T, d *device, o optimizer, n int, maxNorm float64) {
+	const updates = 8
+	r := rand.New(rand.NewPCG(uint64(n), 5))
+	theta, first, second := random(n, r), make([]float32, n), make([]float32, n)
+	rates := make([]float32, 3+updates)
+	for i := range rates {
+		rates[i] = .1 / float32(i+1)
+	}
+	squares := SumSquares(n)
+	parts := put(d, make([]float64, squares.Grid[0]))
+	state := put(d, []Step{{Step: 4}})
+	loss := put(d, []float64{.5})
+	args := o.args
+	args.N, args.Step = int32(n), state
+	args.Theta, args.First, args.Second = put(d, theta), put(d, first), put(d, second)
+	for k := range updates {
+		grad := random(n, r)
+		args.Grad = put(d, grad)
+		d.launch("sum_squares", squares, &SumSquaresArgs{N: int64(n), X: args.Grad, Parts: parts})
+		d.launch("advance", Advance, &AdvanceArgs{Step: state, Loss: loss, Parts: parts, Rates: put(d, rates), First: 3, MaxNorm: maxNorm, Beta1: beta1, Beta2: beta2,
+			PartsCount: int32(squares.Grid[0]), Rule: o.rule})
+		d.launch(o.name, Elements(n), &args)
+		by := float32(1)
+		if maxNorm > 0 {
+			norm := math.Sqrt(kernel.SumSquares(nil, grad))
+			if f := maxNorm / (norm + 1e-6); f < 1 {
+				by = float32(f)
+			}
+			if s := get[Step](d, state, 1)[0]; math.Abs(s.Norm-norm) > 1e-12*norm {
+				t.Errorf("%s: norm %v, must be %v", o.name, s.Norm, norm)
+			}
+		}
+		o.step(theta, grad, by, first, second, rates[3+k], int64(5+k))
+	}
+	same(t, o.name+" theta", get[float32](d, args.Theta, n), theta)
+	same(t, o.name+" second", get[float32](d, args.Second, n), second)
+	if o.rule != RulePlain || o.args.Centered != 0 {
+		same(t, o.name+" first", get[float32](d, args.First, n), first)
+	}
+	s := get[Step](d, state, 1)[0]
+	if s.Update != updates || s.Step != 4+updates || s.Refused != 0 || s.LossSum != .5*updates {
+		t.Errorf("%s: %+v after %d updates", o.name, s, updates)
+	}
+}
+
+// A loss or norm that is not finite changes nothing, and neither does what comes after it.
+func TestNotFinite(t *testing.T) {
+	d := open(t)
+	theta := []float32{1, 2, 3}
+	for _, c := range []struct {
+		loss float64
+		grad float32
+		says int32
+	}{{math.NaN(), 1, RefusedLoss}, {math.Inf(1), 1, RefusedLoss}, {1, float32(math.Inf(-1)), RefusedNorm}, {1, float32(math.NaN()), RefusedNorm}} {
+		state, parts := put(d, []Step{{}}), put(d, []float64{0})
+		args := OptimizerArgs{N: 3, Step: state, Theta: put(d, theta), Second: put(d, []float32{0, 0, 0}), Eps: 1}
+		for k, grad := range []float32{1, c.grad, 1} {
+			loss := []float64{1, c.loss, 1}[k]
+			args.Grad = put(d, []float32{0, grad, 0})
+			d.launch("sum_squares", SumSquares(3), &SumSquaresArgs{N: 3, X: args.Grad, Parts: parts})
+			d.launch("advance", Advance, &AdvanceArgs{Step: state, Loss: put(d, []float64{loss}), Parts: parts, Rates: put(d, []float32{1, 1, 1}), MaxNorm: 9, PartsCount: 1})
+			d.launch("adagrad", Elements(3), &args)
+		}
+		if got := get[float32](d, args.Theta, 3); got[0] != 1 || got[1] != 1.5 || got[2] != 3 {
+			t.Errorf("loss %v, gradient %v: theta is %v", c.loss, c.grad, got)
+		}
+		if s := get[Step](d, state, 1)[0]; s.Refused != c.says || s.Update != 1 || s.Step != 1 {
+			t.Errorf("loss %v, gradient %v: %+v", c.loss, c.grad, s)
+		}
+	}
+}
+
+// Stacks come back from the arena as they were, over the end of their ring, with zeros where
+// frames are missing; and update after update as the counter says.
+func TestGather(t *testing.T) {
+	d := open(t)
+	r := rand.New(rand.NewPCG(7, 7))
+	const rows, frames, slots, updates = 3, 4, 11, 2
+	for _, width := range []int{1, 4, 33, 48, 7056} {
+		arena := randomBytes(2*slots*width, r)
+		stacks := make([]Stack, rows*updates)
+		for i := range stacks {
+			base := int32(slots * r.IntN(2))
+			stacks[i] = Stack{base + int32(r.IntN(slots)), base, slots, int32(r.IntN(frames + 1))}
+		}
+		state := put(d, []Step{{}})
+		args := GatherArgs{Rows: rows, Frames: frames, Width: int32(width), Arena: put(d, arena), Stacks: put(d, stacks), Update: state}
+		for u := range updates {
+			d.must("upload", d.request(uint32(3), state, uint64(8), int64(u)))
+			args.To = put(d, make([]byte, rows*frames*width))
+			d.launch("gather", Gather(rows, frames), &args)
+			var want []byte
+			for _, s := range stacks[u*rows : (u+1)*rows] {
+				for f := range int32(frames) {
+					slot := int(s.Base + (s.First-s.Base+f)%s.Slots)
+					frame := arena[slot*width : (slot+1)*width]
+					if f < frames-s.Frames {
+						frame = make([]byte, width)
+					}
+					want = append(want, frame...)
+				}
+			}
+			same(t, "stacks", get[byte](d, args.To, len(want)), want)
+			columns := put(d, []uint32{9, 9, 1, 2, 3, 4})
+			selected := SelectArgs{Words: 2, First: 1, Update: state, From: columns, To: put(d, []uint32{0, 0})}
+			d.launch("select", Elements(2), &selected)
+			same(t, "columns", get[uint32](d, selected.To, 2), []uint32{uint32(2*u + 1), uint32(2*u + 2)})
+		}
+	}
+}
