@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -91,7 +91,7 @@ bench: $(VENV)/.package ## print the tables of the README: update time, calls, f
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu (fetches from PyPI), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -181,6 +181,11 @@ test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
 	$(ARM64_GO) test -short -timeout 1h -exec '$(ARM64_RUN)' -skip '^(TestEnvironmentVariable|TestMappingFlags|TestNoRoomOnTheDisk)$$' ./core/...
 	$(ARM64_ENV) capi/build.sh build/arm64
 	CC=$(ARM64_CC) sh capi/ctest/arm64.sh build/arm64 /usr/aarch64-linux-gnu
+
+test-gpu: ## the side of CUDA, without a GPU: Go tests with the tag gpu, the library with CUDA beside the one without (3 minutes)
+	core/cuda/go.sh vet ./...
+	core/cuda/go.sh test ./core/cuda
+	sh capi/ctest/gpu.sh build/gpu
 
 race: ## Go tests under the race detector, the kernels' threads under C's
 	go test -race -short ./core/... ./capi/...

@@ -20,7 +20,8 @@ dynamic() { readelf -d "$1" | grep -E 'NEEDED|SONAME|FLAGS' | sed 's/^ *0x[0-9a-
 [ "$(dynamic "$without")" = "$(dynamic "$with")" ] || fail "other libraries or flags: $(dynamic "$with")"
 public() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort; }
 [ "$(public "$without")" = "$(public "$with")" ] || fail "other public symbols"
-nm -D --undefined-only "$with" | grep -w 'cu[A-Z][A-Za-z0-9_]*' && fail "functions of the driver are undefined"
+required() { nm -D --undefined-only "$1" | awk '{ print $2 }' | sort; }
+[ "$(required "$without")" = "$(required "$with")" ] || fail "other functions are needed: $(required "$with")"
 readelf -lW "$with" | grep -q 'GNU_STACK.*RWE' && fail "the stack can be executed"
 more=$(($(stat -Lc %s "$with") - $(stat -Lc %s "$without")))
 [ $more -lt 6000000 ] || fail "the library has $more bytes more, must be less than 6,000,000"

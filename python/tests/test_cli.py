@@ -12,6 +12,8 @@ import paceline
 def test_info_command(process):
     done = process("import sys; from paceline.cli import main; sys.exit(main(['info']))")
     assert paceline.__version__ in done.stdout and "isa" in done.stdout
+    # Built in or not, there is a line, and where it is, one of each GPU or of why there is none.
+    assert re.search(r"^gpu +(left out of this build|CUDA 12 .*\n(cuda:0 .*GB|cuda +none: ).*driver)", done.stdout, re.M)
     done = process("import sys; from paceline.cli import main; sys.exit(main(['evaluate', 'nothing', 'CartPole-v1']))", check=False)
     assert done.returncode == 1 and done.stderr.startswith("paceline: ") and len(done.stderr.splitlines()) == 1
 
