@@ -297,7 +297,8 @@ struct GemmShared {
 template <class Arithmetic, class A, class B, class Output>
 __device__ __forceinline__ void gemm(GemmShared<Arithmetic, A, B> &shared, const A &a, int rows, const B &b,
                                      int columns, int depth, const Cut &cut, int part, const Output &output) {
-  const int thread = (int)threadIdx.x, warp = thread / WARP_THREADS, lane = thread % WARP_THREADS;
+  const int thread = (int)threadIdx.x, lane = thread % WARP_THREADS;
+  const int warp = __shfl_sync(~0u, thread / WARP_THREADS, 0);  // so the compiler knows that a warp has one
   const int first_m = (int)blockIdx.y * TILE, first_n = (int)blockIdx.x * TILE;
   const int all = (depth + CHUNK - 1) / CHUNK, last = min((part + 1) * cut.chunks, all);
   auto &stage = shared.stage[warp];

@@ -163,6 +163,7 @@ KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
       for (int a = 0; a < args.width; a++) args.dlogits[(long long)i * args.width + a] = 0;
     }
   }
+  UNROLL
   for (int p = 0; p < LOSS_PARTS; p++) {
     const double sum = block_sum(shared, parts[p]);
     if (threadIdx.x == 0) args.parts[blockIdx.x * LOSS_PARTS + p] = sum * share;

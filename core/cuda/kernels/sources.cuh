@@ -5,8 +5,9 @@
 
 #include "gemm.cuh"
 
+// Whether an address is a multiple of a power of two.
 __device__ __forceinline__ bool aligned(const void *p, int bytes) {
-  return (unsigned long long)p % (unsigned)bytes == 0;
+  return ((unsigned long long)p & (unsigned long long)(bytes - 1)) == 0;
 }
 
 __device__ __forceinline__ void load_pair(float (&to)[2], const float *from) {

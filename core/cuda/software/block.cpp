@@ -18,7 +18,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 // The ends of the section that __shared__ names: the linker makes these.
 extern "C" unsigned char __start_paceline_shared[] __attribute__((weak));
@@ -253,19 +252,41 @@ static void run_fibers() {
 
 // ------------------------------------------------------- threads of the system
 
-static void run_threads(const Kernel &kernel, const void *args) {
-  std::vector<std::thread> all;
-  const int n = block.expected;  // threads that end lower it
-  for (int i = 0; i < n; i++)
-    all.emplace_back([&kernel, args, i] {
-      current = &threads[i];
-      const unsigned mode = flush_denormals();
-      kernel.call(args);
-      restore_mode(mode);
-      leave(current->warp->barrier);
-      leave(block);
-    });
-  for (std::thread &t : all) t.join();
+// Pool holds the threads of the system, which are made once: number i is thread i of every
+// block that has so many.
+struct Pool {
+  std::mutex lock;
+  std::condition_variable start, done;
+  unsigned round = 0;  // blocks so far
+  int made = 0, wanted = 0, left = 0;
+};
+
+static void work_for(Pool &pool, int i, unsigned seen) {
+  flush_denormals();
+  for (;;) {
+    {
+      std::unique_lock<std::mutex> held(pool.lock);
+      pool.start.wait(held, [&] { return pool.round != seen; });
+      seen = pool.round;
+      if (i >= pool.wanted) continue;
+    }
+    current = &threads[i];
+    work.kernel->call(work.args);
+    leave(current->warp->barrier);
+    leave(block);
+    std::unique_lock<std::mutex> held(pool.lock);
+    if (--pool.left == 0) pool.done.notify_one();
+  }
+}
+
+static void run_threads() {
+  static Pool &pool = *new Pool();  // its threads wait in it until the process ends
+  std::unique_lock<std::mutex> held(pool.lock);
+  pool.wanted = pool.left = block.expected;
+  for (; pool.made < pool.wanted; pool.made++) std::thread(work_for, std::ref(pool), pool.made, pool.round).detach();
+  pool.round++;
+  pool.start.notify_all();
+  pool.done.wait(held, [] { return pool.left == 0; });
 }
 
 void launch(const Kernel &kernel, uint3 blocks, uint3 threads_of_block, const void *args) {
@@ -285,7 +306,7 @@ void launch(const Kernel &kernel, uint3 blocks, uint3 threads_of_block, const vo
         grid.block = {x, y, z};
         start_block();
         if (real_threads)
-          run_threads(kernel, args);
+          run_threads();
         else
           run_fibers();
       }

@@ -1,0 +1,193 @@
+package cuda
+
+import (
+	"archive/zip"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// kernelArgs are the kernels and the structs that they take. P stands for a precision.
+var kernelArgs = map[string]any{
+	"conv_forward_P": ConvForwardArgs{}, "conv_forward_bytes_P": ConvForwardArgs{},
+	"conv_weight_gradient_P": ConvWeightGradientArgs{}, "conv_weight_gradient_bytes_P": ConvWeightGradientArgs{},
+	"conv_input_gradient_P": ConvInputGradientArgs{},
+	"dense_forward_P":       DenseForwardArgs{}, "dense_weight_gradient_P": DenseWeightGradientArgs{}, "dense_input_gradient_P": DenseInputGradientArgs{},
+	"dense_forward_sum": DenseForwardSumArgs{}, "weight_gradient_sum": WeightGradientSumArgs{},
+	"tanh_forward": ElementsArgs{}, "tanh_backward": ElementsArgs{}, "relu_backward": ElementsArgs{}, "add": ElementsArgs{},
+	"average": ElementsArgs{}, "convert_bytes": ElementsArgs{}, "select": SelectArgs{}, "gather": GatherArgs{},
+	"norm_rows_forward": NormArgs{}, "norm_rows_input_gradient": NormArgs{}, "norm_rows_parameter_gradient": NormArgs{},
+	"norm_positions_forward": NormArgs{}, "norm_positions_input_gradient": NormArgs{}, "norm_positions_parameter_gradient": NormArgs{},
+	"td_targets": TDTargetsArgs{}, "td_loss": TDLossArgs{}, "actor_critic": ActorCriticArgs{}, "loss_sum": LossSumArgs{},
+	"sum_squares": SumSquaresArgs{}, "advance": AdvanceArgs{},
+	"rmsprop": OptimizerArgs{}, "adam": OptimizerArgs{}, "radam": OptimizerArgs{}, "adagrad": OptimizerArgs{},
+}
+
+// Attributes of .nv.info, by the number in a record's second byte.
+const (
+	nvMaxThreads = 0x05
+	nvFrameSize  = 0x11
+	nvParamSize  = 0x19
+	nvRegisters  = 0x2F
+)
+
+// compiled is what a cubin says of a kernel.
+type compiled struct{ registers, shared, params, threads, frame int }
+
+// records calls f for each record of .nv.info.
+func records(data []byte, f func(attribute byte, half uint16, value []byte)) {
+	for len(data) >= 4 {
+		format, attribute, half := data[0], data[1], binary.LittleEndian.Uint16(data[2:])
+		if data = data[4:]; format != 4 { // the value is in the record itself
+			f(attribute, half, nil)
+			continue
+		}
+		f(attribute, 0, data[:half])
+		data = data[half:]
+	}
+}
+
+func readCubin(t *testing.T, code []byte) map[string]compiled {
+	t.Helper()
+	code[20], code[21] = 1, 0 // the version, in which NVIDIA has a number of its own
+	file, err := elf.NewFile(bytes.NewReader(code))
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbols, err := file.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]compiled{}
+	for _, s := range file.Sections {
+		if name, ok := strings.CutPrefix(s.Name, ".text."); ok {
+			if !strings.HasPrefix(name, "$") { // a helper of the compiler's, that kernels call
+				all[name] = compiled{}
+			}
+		}
+	}
+	for _, s := range file.Sections {
+		name, _ := strings.CutPrefix(s.Name, ".nv.shared.")
+		if k, ok := all[name]; ok {
+			k.shared = int(s.Size)
+			all[name] = k
+		}
+	}
+	for _, s := range file.Sections {
+		name, ok := strings.CutPrefix(s.Name, ".nv.info")
+		if !ok {
+			continue
+		}
+		data, err := s.Data()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name = strings.TrimPrefix(name, ".")
+		records(data, func(attribute byte, half uint16, value []byte) {
+			of := name
+			if attribute == nvFrameSize || attribute == nvRegisters { // of all functions, by their symbols
+				of = symbols[binary.LittleEndian.Uint32(value)-1].Name
+			}
+			k, ok := all[of]
+			if !ok {
+				return
+			}
+			switch attribute {
+			case nvFrameSize:
+				k.frame = int(binary.LittleEndian.Uint32(value[4:]))
+			case nvRegisters:
+				k.registers = int(binary.LittleEndian.Uint32(value[4:]))
+			case nvMaxThreads:
+				k.threads = int(binary.LittleEndian.Uint32(value))
+			case nvParamSize:
+				k.params = int(half)
+			default:
+				return
+			}
+			all[of] = k
+		})
+	}
+	return all
+}
+
+// TestCubins holds the machine code of every chip against what the launches ask for and the
+// chip has: 64K registers and 48 KB of shared memory a block. But for two numbers of the
+// loss of actor-critic methods nothing spills.
+func TestCubins(t *testing.T) {
+	archive, err := zip.OpenReader("kernels.zip")
+	if os.IsNotExist(err) {
+		t.Skip("left out: no kernels.zip; python core/cuda/compile.py makes it")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	want := map[string]reflect.Type{}
+	for name, args := range kernelArgs {
+		base, ok := strings.CutSuffix(name, "P")
+		if !ok {
+			want[name] = reflect.TypeOf(args)
+			continue
+		}
+		for _, p := range precisions {
+			want[base+p.name] = reflect.TypeOf(args)
+		}
+	}
+	chips := 0
+	for _, f := range archive.File {
+		chip, ok := strings.CutSuffix(f.Name, ".cubin")
+		if !ok {
+			continue
+		}
+		chips++
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := readCubin(t, code)
+		var list strings.Builder
+		for name, typ := range want {
+			k, ok := all[name]
+			if chip == "sm_75" && (strings.HasSuffix(name, "_tf32") || strings.HasSuffix(name, "_bf16")) {
+				if ok {
+					t.Errorf("%s: %s, which it must not have", chip, name)
+				}
+				continue
+			}
+			switch {
+			case !ok:
+				t.Errorf("%s: no %s", chip, name)
+				continue
+			case k.params != int(typ.Size()):
+				t.Errorf("%s: %s takes %d bytes, must be %d", chip, name, k.params, typ.Size())
+			case k.threads < 32 || k.threads%32 != 0 || k.registers < 1 || k.registers*k.threads > 64<<10 || k.registers > 255:
+				t.Errorf("%s: %s has %d threads of %d registers", chip, name, k.threads, k.registers)
+			case k.shared > 48<<10:
+				t.Errorf("%s: %s has %d bytes of shared memory", chip, name, k.shared)
+			case k.frame > 0 && (k.frame > 16 || name != "actor_critic"): // a thread a row: its double sums
+				t.Errorf("%s: %s has %d bytes of local memory a thread, must have none", chip, name, k.frame)
+			}
+			if strings.HasPrefix(name, "conv") || strings.HasPrefix(name, "dense") {
+				fmt.Fprintf(&list, "\n  %-32s %3d registers, %5d bytes shared, %4d of arguments", name, k.registers, k.shared, k.params)
+			}
+		}
+		for name := range all {
+			if _, ok := want[name]; !ok {
+				t.Errorf("%s: %s is not in the list of this test", chip, name)
+			}
+		}
+		t.Logf("%s: %d kernels%s", chip, len(all), list.String())
+	}
+	if chips < 6 {
+		t.Errorf("%d chips, must be 6", chips)
+	}
+}
