@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-kernels fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -100,6 +100,12 @@ ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
 test-go: ## Go tests, and those of core/ without cgo
 	PACELINE_ROMS_DIR="$(ROMS)" go test ./...
 	CGO_ENABLED=0 go test ./core/...
+
+test-kernels: ## the CUDA kernels on the software device: as they are, under sanitizers, and the machine code of every chip (6 minutes; no GPU)
+	$(PYTHON) core/cuda/compile.py
+	go test -count=1 ./core/cuda
+	PACELINE_CUDA_SANITIZER=address go test -count=1 ./core/cuda
+	PACELINE_CUDA_SANITIZER=thread go test -count=1 ./core/cuda
 
 test-c: ## C programs against the library
 	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh

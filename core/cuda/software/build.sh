@@ -3,7 +3,7 @@
 #
 #	core/cuda/software/build.sh folder [address | thread]
 #
-# makes folder/libcuda.so.1 and folder/server, with address and undefined-behaviour
+# makes folder/libcuda.so.1, folder/server and folder/selftest, with address and undefined-behaviour
 # sanitizers or with the thread sanitizer where that is asked for. What is there already,
 # of the same text, is left as it is.
 set -eu
@@ -36,4 +36,5 @@ $CXX $flags -shared -Wl,-soname,libcuda.so.1 $objects -o "$folder/libcuda.so.1.n
 $CXX $flags "$here/server.cpp" -ldl -o "$folder/server"
 rm -f $objects
 mv "$folder/libcuda.so.1.new" "$folder/libcuda.so.1"
+$CXX $flags "$here/selftest.cpp" "$folder/libcuda.so.1" -Wl,-rpath,"$folder" -o "$folder/selftest"
 echo "$made" > "$folder/made"

@@ -1,0 +1,146 @@
+/*
+ * Tests the software device's own promises, which the kernels' tests do not reach: graphs
+ * made of several streams, calls that are to fail, memory that is not there. Linked against
+ * libcuda.so.1 of this folder; core/cuda's TestSoftware runs it.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <initializer_list>
+
+struct Handle;
+typedef unsigned long long Address;
+
+extern "C" {
+int cuInit(unsigned);
+int cuDevicePrimaryCtxRetain(Handle **, int);
+int cuCtxPushCurrent_v2(Handle *);
+int cuCtxPopCurrent_v2(Handle **);
+int cuModuleLoadData(Handle **, const void *);
+int cuModuleGetFunction(Handle **, Handle *, const char *);
+int cuMemAlloc_v2(Address *, size_t);
+int cuMemFree_v2(Address);
+int cuMemGetInfo_v2(size_t *, size_t *);
+int cuMemcpyHtoDAsync_v2(Address, const void *, size_t, Handle *);
+int cuMemcpyDtoHAsync_v2(void *, Address, size_t, Handle *);
+int cuMemcpyDtoDAsync_v2(Address, Address, size_t, Handle *);
+int cuStreamCreateWithPriority(Handle **, unsigned, int);
+int cuStreamSynchronize(Handle *);
+int cuStreamWaitEvent(Handle *, Handle *, unsigned);
+int cuStreamBeginCapture_v2(Handle *, int);
+int cuStreamEndCapture(Handle *, Handle **);
+int cuStreamIsCapturing(Handle *, int *);
+int cuEventCreate(Handle **, unsigned);
+int cuEventRecord(Handle *, Handle *);
+int cuEventQuery(Handle *);
+int cuGraphInstantiateWithFlags(Handle **, Handle *, unsigned long long);
+int cuGraphGetNodes(Handle *, Handle **, size_t *);
+int cuGraphLaunch(Handle *, Handle *);
+int cuLaunchKernel(Handle *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle *, void **,
+                   void **);
+}
+
+#define MUST(what)                                               \
+  if (!(what)) {                                                 \
+    printf("selftest.cpp:%d: %s, must hold\n", __LINE__, #what); \
+    exit(1);                                                     \
+  }
+
+static const size_t MEMORY = 1 << 20;
+static Address a, b, c;
+
+static void set(Address at, int value) { MUST(cuMemcpyHtoDAsync_v2(at, &value, sizeof value, nullptr) == 0); }
+
+static int get(Address at) {
+  int value = 0;
+  MUST(cuMemcpyDtoHAsync_v2(&value, at, sizeof value, nullptr) == 0);
+  return value;
+}
+
+// a goes to b on a stream of its own; b goes to c on the first one, after that if `joined`.
+static int capture(Handle *one, Handle *two, bool joined, Handle **graph) {
+  Handle *fork, *join;
+  MUST(cuEventCreate(&fork, 0) == 0 && cuEventCreate(&join, 0) == 0);
+  MUST(cuStreamBeginCapture_v2(one, 2) == 0);
+  MUST(cuEventRecord(fork, one) == 0 && cuStreamWaitEvent(two, fork, 0) == 0);
+  int capturing = 0;
+  MUST(cuStreamIsCapturing(two, &capturing) == 0 && capturing == 1);
+  MUST(cuMemcpyDtoDAsync_v2(b, a, 4, two) == 0);
+  MUST(cuStreamSynchronize(one) == 900);  // nothing may wait for what only is recorded
+  if (joined) {
+    MUST(cuEventRecord(join, two) == 0 && cuEventQuery(join) == 907 && cuStreamWaitEvent(one, join, 0) == 0);
+  }
+  MUST(cuMemcpyDtoDAsync_v2(c, b, 4, one) == 0);
+  return cuStreamEndCapture(one, graph);
+}
+
+static void graphs() {
+  Handle *one, *two, *graph, *executable;
+  MUST(cuStreamCreateWithPriority(&one, 1, 0) == 0 && cuStreamCreateWithPriority(&two, 1, 0) == 0);
+  set(a, 1), set(b, 2), set(c, 3);
+  MUST(capture(one, two, false, &graph) == 904);
+  int capturing = 1;
+  MUST(cuStreamIsCapturing(two, &capturing) == 0 && capturing == 0);
+  MUST(capture(one, two, true, &graph) == 0);
+  MUST(get(c) == 3);  // recorded, not run
+  size_t nodes = 0;
+  MUST(cuGraphGetNodes(graph, nullptr, &nodes) == 0 && nodes == 2);
+  MUST(cuGraphInstantiateWithFlags(&executable, graph, 0) == 0);
+  for (const char *order : {"", "reverse"}) {  // what waits for something comes after it in any order
+    setenv("PACELINE_SOFTWARE_ORDER", order, 1);
+    set(a, 7), set(b, 2), set(c, 3);
+    MUST(cuGraphLaunch(executable, one) == 0 && get(b) == 7 && get(c) == 7);
+  }
+}
+
+static void memory() {
+  size_t available = 0, total = 0;
+  Address big = 0;
+  MUST(cuMemGetInfo_v2(&available, &total) == 0 && total == MEMORY && available == MEMORY - 3 * 4);
+  MUST(cuMemAlloc_v2(&big, MEMORY) == 2);
+  MUST(cuMemAlloc_v2(&big, available) == 0 && cuMemFree_v2(big) == 0 && cuMemFree_v2(big) == 1);
+  char bytes[8] = {};
+  MUST(cuMemcpyHtoDAsync_v2(a, bytes, 8, nullptr) == 1);  // beyond the allocation
+}
+
+static void functions() {
+  Handle *module, *f;
+  MUST(cuModuleLoadData(&module, "") == 0);
+  MUST(cuModuleGetFunction(&f, module, "no_such_kernel") == 500);
+  MUST(cuModuleGetFunction(&f, module, "dense_forward_tf32") == 0);
+  setenv("PACELINE_SOFTWARE_SM", "75", 1);
+  MUST(cuModuleGetFunction(&f, module, "dense_forward_tf32") == 500);
+  MUST(cuModuleGetFunction(&f, module, "dense_forward_fp32") == 0);
+  long long args[64] = {};
+  void *params[] = {args};
+  MUST(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, nullptr, params, nullptr) == 1);  // 128 threads a block
+}
+
+static void failures() {
+  Address at = 0;
+  setenv("PACELINE_SOFTWARE_FAIL", "cuStreamCreateWithPriority:4:2,cuMemcpyDtoDAsync_v2:5:719", 1);
+  Handle *s;
+  MUST(cuStreamCreateWithPriority(&s, 1, 0) == 0 && cuStreamCreateWithPriority(&s, 1, 0) == 2);
+  MUST(cuStreamCreateWithPriority(&s, 1, 0) == 0);
+  MUST(cuMemcpyDtoDAsync_v2(b, a, 4, nullptr) == 719);
+  MUST(cuMemAlloc_v2(&at, 4) == 719);  // lost: so is everything after it
+}
+
+int main() {
+  char value[32];
+  snprintf(value, sizeof value, "%zu", MEMORY);
+  setenv("PACELINE_SOFTWARE_MEMORY", value, 1);
+  Handle *context;
+  MUST(cuDevicePrimaryCtxRetain(&context, 0) == 3 && cuInit(0) == 0);
+  MUST(cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuDevicePrimaryCtxRetain(&context, 1) == 101);
+  MUST(cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuMemAlloc_v2(&a, 4) == 201);  // no context is current
+  MUST(cuCtxPushCurrent_v2(context) == 0);
+  MUST(cuMemAlloc_v2(&a, 4) == 0 && cuMemAlloc_v2(&b, 4) == 0 && cuMemAlloc_v2(&c, 4) == 0);
+  graphs();
+  memory();
+  functions();
+  failures();
+  return 0;
+}
