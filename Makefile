@@ -91,7 +91,7 @@ bench: $(VENV)/.package ## print the tables of the README: update time, calls, f
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu (fetches from PyPI), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu and make test-kernels (fetch from PyPI), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
