@@ -1,13 +1,13 @@
 package policy
 
 import (
-	"github.com/paceline-rl/paceline/core/nn"
 	"slices"
 	"sync"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 

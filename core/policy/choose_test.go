@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"github.com/paceline-rl/paceline/core/nn"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 

@@ -3,10 +3,10 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"github.com/paceline-rl/paceline/core/nn"
 	"math"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 

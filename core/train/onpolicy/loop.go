@@ -117,8 +117,7 @@ func (r *Run) next() error {
 
 // Step is one update of Theta from a minibatch: Learn, then Apply.
 func (r *Run) Step(b nn.Batch) error {
-	err := r.Stepper.Update(r.Theta, b, r.rate(), &r.Report)
-	return r.stepped(r.learned(b, err))
+	return r.stepped(r.learned(b, r.Stepper.Update(r.Theta, b, r.rate(), &r.Report)))
 }
 
 // Learn computes the gradient of a minibatch and fills in Report.
@@ -131,7 +130,7 @@ func (r *Run) Apply() error { return r.stepped(r.Stepper.Step(r.Theta, r.rate(),
 // rate is the learning rate now.
 func (r *Run) rate() float64 { return r.Clock.Rate.At(r.Clock.Steps) }
 
-// learned ends a Learn, or that part of an Update.
+// learned ends a Learn, or that part of an Update. A loss that is not finite is reported, too.
 func (r *Run) learned(b nn.Batch, err error) error {
 	if err == nil || errors.Is(err, fault.ErrNotFinite) {
 		r.reported = true
