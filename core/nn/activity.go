@@ -55,7 +55,7 @@ func (l *learner) Look(a *Activity) {
 	k := 0
 	for _, h := range l.graph.hidden {
 		if h.l.act == relu {
-			h.look(a.Layers[k].Alive, l.graph.capacity)
+			h.look(a.Layers[k].Alive, h.y.Float32s(), l.graph.capacity, h.planar())
 			k++
 		}
 	}
@@ -65,16 +65,20 @@ func (l *learner) Look(a *Activity) {
 	}
 }
 
-// look finds out which units are above 0 somewhere. It looks at a unit up to the first
-// such place, so that it takes long where units are dead, and only there.
-func (o hidden) look(alive []bool, rows int) {
-	y := o.y.Float32s()
-	places, planar := 1, false // of a unit in a row
+// planar reports whether the CPU has the places of a unit side by side.
+func (o hidden) planar() bool {
+	return o.l.conv != nil && o.l.conv.PlanarOut || o.l.norm != nil && o.l.norm.Planar
+}
+
+// look finds out which units of the layer's outputs y are above 0 somewhere. It looks at a
+// unit up to the first such place, so that it takes long where units are dead, and only there.
+func (o hidden) look(alive []bool, y []float32, rows int, planar bool) {
+	places := 1 // of a unit in a row
 	switch c, n := o.l.conv, o.l.norm; {
 	case c != nil:
-		places, planar = c.OutH()*c.OutW(), c.PlanarOut
+		places = c.OutH() * c.OutW()
 	case n != nil:
-		places, planar = n.Positions, n.Planar
+		places = n.Positions
 	}
 	apart, next := len(alive), 1 // from one place to the next, from unit to unit
 	if planar {

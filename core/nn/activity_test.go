@@ -61,7 +61,7 @@ func TestActivityAgainstDefinition(t *testing.T) {
 			var largest [][]float64
 			for range 2 { // minibatches
 				b := randomBatch(s, loss, r, rows)
-				if err := l.Gradient(p, b, make([]float32, len(p.Host)), &Report{}); err != nil {
+				if err := l.Gradient(p, b, make([]float32, len(p.Host())), &Report{}); err != nil {
 					t.Fatal(err)
 				}
 				l.Look(a)
@@ -119,7 +119,7 @@ func TestFlatOutputs(t *testing.T) {
 					}
 				}
 				l, a := mustLearner(t, s, 4, loss), s.NewActivity()
-				if err := l.Gradient(p, randomBatch(s, loss, r, 4), make([]float32, len(p.Host)), &Report{}); err != nil {
+				if err := l.Gradient(p, randomBatch(s, loss, r, 4), make([]float32, len(p.Host())), &Report{}); err != nil {
 					t.Fatal(err)
 				}
 				if l.Look(a); a.Flat != c.flat {

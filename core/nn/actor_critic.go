@@ -22,6 +22,9 @@ type ActorCritic struct {
 	ValueCoef   float64 // 0 or above
 }
 
+// columnWeight is the place of the weights among the columns of ActorCritic and PPO.
+const columnWeight = 2
+
 // Columns returns "advantage", "return" and "weight".
 func (l ActorCritic) Columns() []Column {
 	return []Column{
@@ -145,7 +148,7 @@ func (o *actorCriticOp) Do(in ...G.Value) (G.Value, error) {
 	if err := checkActions(b.Actions, b.Width); err != nil {
 		return nil, err
 	}
-	if err := checkMasks(b); err != nil {
+	if err := checkMasks(b.Masks, b.Actions, b.Weights, b.Width); err != nil {
 		return nil, err
 	}
 	p := kernel.ActorCritic(o.dlogits.Float32s(), o.dvalues.Float32s(), b, float32(o.entropyCoef), float32(o.valueCoef))
@@ -164,12 +167,12 @@ func (o *actorCriticOp) release() {
 }
 
 // checkMasks checks the masks of a batch: each row that counts allows its action.
-func checkMasks(b *kernel.ActorCriticBatch) error {
-	if b.Masks == nil {
+func checkMasks(masks []byte, actions []int32, weights []float32, width int) error {
+	if masks == nil {
 		return nil
 	}
-	for i, a := range b.Actions {
-		if b.Weights[i] != 0 && b.Masks[i*b.Width+int(a)] == 0 {
+	for i, a := range actions {
+		if weights[i] != 0 && masks[i*width+int(a)] == 0 {
 			return fmt.Errorf("batch.masks[%d]: forbids action %d, which was taken, must allow it", i, a)
 		}
 	}

@@ -31,13 +31,17 @@ func NewCPU(n int, budget *threads.Budget) (Device, error) {
 	return &cpu{team}, err
 }
 
+func (d *cpu) Name() string { return "cpu" }
+
+func (d *cpu) Another(n int, budget *threads.Budget) (Device, error) { return NewCPU(n, budget) }
+
 func (d *cpu) Params(l *Layout) *Params { return NewParams(l) }
 
 func (d *cpu) Average(to, from *Params, weight float64) {
-	if len(to.Host) != len(from.Host) {
+	if len(to.host) != len(from.host) {
 		panic("nn: Average between different layouts")
 	}
-	kernel.Average(d.team, to.Host, from.Host, weight)
+	kernel.Average(d.team, to.Host(), from.Host(), weight)
 	to.Updates = from.Updates
 	to.Wrote()
 }

@@ -5,12 +5,18 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // Device is what computes: memory for parameters, and the graphs that run on them.
 // NewCPU returns one. Everything made by a device is used with parameters of the
 // same device.
 type Device interface {
+	// Name says what computes: "cpu", or "cuda:0" and in brackets the GPU's name.
+	Name() string
+	// Another returns a device like this one for another goroutine: of n threads of a budget,
+	// where it is the CPU. Each is closed by itself.
+	Another(n int, budget *threads.Budget) (Device, error)
 	// Params returns parameters of zeros.
 	Params(l *Layout) *Params
 	// Network returns a network for up to rows rows a call, 1 to MaxRows.

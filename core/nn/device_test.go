@@ -103,7 +103,7 @@ func TestStepper(t *testing.T) {
 		l, o := must(d.Learner(s, rows, loss))(t), mustOptimizer(t, c.Optimizer, mustInit(t, s, 1).Layout.Size)
 		stepper := must(d.Stepper(c))(t)
 		p, q := mustInit(t, s, 1), mustInit(t, s, 1)
-		grad, clipped := make([]float32, len(p.Host)), 0
+		grad, clipped := make([]float32, len(p.Host())), 0
 		var want, r Report
 		for k := range n {
 			b, lr := randomBatch(s, loss, rng.New(1, "test", k), rows), 1e-2/float64(k+1)
@@ -123,7 +123,7 @@ func TestStepper(t *testing.T) {
 				check(t, stepper.Learn(q, b, &r))
 				check(t, stepper.Step(q, lr, &r))
 			}
-			if !slices.Equal(p.Host, q.Host) || stepper.Optimizer().Step() != int64(k+1) || q.Updates != uint64(k+1) || !reflect.DeepEqual(r, want) {
+			if !slices.Equal(p.Host(), q.Host()) || stepper.Optimizer().Step() != int64(k+1) || q.Updates != uint64(k+1) || !reflect.DeepEqual(r, want) {
 				t.Fatalf("max norm %v, update %d: not the parameters or the report by hand: %+v, want %+v", maxNorm, k, r, want)
 			}
 		}
@@ -228,7 +228,7 @@ func TestNotFinite(t *testing.T) {
 			if e := (*NotFinite)(nil); !errors.As(err, &e) || !errors.Is(err, fault.ErrNotFinite) || e.What != what || !math.IsNaN(e.Value) || err.Error() != what+": NaN, must be finite" {
 				t.Errorf("%s: error %v", what, err)
 			}
-			if n := st.Optimizer().Step(); n != 1 || !slices.Equal(p.Host, before.Host) || p.Updates != 1 {
+			if n := st.Optimizer().Step(); n != 1 || !slices.Equal(p.Host(), before.Host()) || p.Updates != 1 {
 				t.Errorf("%s: %d steps applied, want 1", what, n)
 			}
 		}

@@ -130,8 +130,9 @@ func (g *graph) build(s Spec) (err error) {
 // bind points the network's leaves at the caller's parameters and observations.
 func (g *graph) bind(p *Params, obs []byte) {
 	g.source = source{p.id, p.Writes}
+	host := p.Host()
 	for i, part := range p.Layout.Params {
-		g.views[i].Raw = bytesOf(p.view(part))
+		g.views[i].Raw = bytesOf(host[part.Offset : part.Offset+part.Size])
 	}
 	g.obs.Raw = obs
 }
@@ -200,18 +201,16 @@ func (b *base) Hashcode() uint32 {
 	return h.Sum32()
 }
 
-// output is the tensor an op owns.
+// output is a tensor of the op's shape without memory. An op that owns it allocates it; the
+// gradient of a parameter is written where the owner of the flat gradient points it.
 func (b *base) output() *tensor.Dense {
-	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(b.shape...))
-}
-
-// gradient is a tensor of the op's shape without memory: it is written where the
-// owner of the flat gradient points it.
-func (b *base) gradient() *tensor.Dense {
-	t := b.output()
+	t := tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(b.shape...))
 	t.Raw = nil
 	return t
 }
+
+// allocate gives a tensor memory of its own.
+func allocate(t *tensor.Dense) { t.Raw = bytesOf(make([]float32, t.Shape().TotalSize())) }
 
 // floats returns the elements of an op's input or output.
 func floats(v G.Value) []float32 { return v.(*tensor.Dense).Float32s() }

@@ -11,7 +11,7 @@ import (
 func TestUniformInit(t *testing.T) {
 	s := smallNature()
 	p, same, other := mustInit(t, s, 1), mustInit(t, s, 1), mustInit(t, s, 2)
-	if !slices.Equal(p.Host, same.Host) || slices.Equal(p.Host, other.Host) {
+	if !slices.Equal(p.Host(), same.Host()) || slices.Equal(p.Host(), other.Host()) {
 		t.Error("parameters must depend on the stream and on nothing else")
 	}
 	fanIn := 0
@@ -81,7 +81,7 @@ func TestOrthogonalInit(t *testing.T) {
 		s := c.spec
 		s.Init = "orthogonal"
 		p, same, other := mustInit(t, s, 1), mustInit(t, s, 1), mustInit(t, s, 2)
-		if !slices.Equal(p.Host, same.Host) || slices.Equal(p.Host, other.Host) {
+		if !slices.Equal(p.Host(), same.Host()) || slices.Equal(p.Host(), other.Host()) {
 			t.Error("parameters must depend on the stream and on nothing else")
 		}
 		for _, part := range p.Layout.Params {

@@ -39,10 +39,10 @@ func (l *Layout) tensors() []Tensor {
 
 // checkParams checks a parameter set of one call.
 func (l *Layout) checkParams(name string, p *Params) error {
-	if p == nil || p.Layout == nil || !l.Equal(p.Layout) || len(p.Host) != l.Size {
+	if p == nil || p.Layout == nil || !l.Equal(p.Layout) || len(p.host) != l.Size {
 		n := 0
 		if p != nil {
-			n = len(p.Host)
+			n = len(p.host)
 		}
 		return fmt.Errorf("%s: of another network: %d floats, must be this one's %d", name, n, l.Size)
 	}

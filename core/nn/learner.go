@@ -72,8 +72,11 @@ func (l *learner) build(s Spec, loss Loss) (cost *G.Node, err error) {
 func (l *learner) Layout() *Layout { return l.graph.layout }
 
 func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error {
-	if err := l.check(p, &b, grad); err != nil {
+	if err := l.check(p, &b); err != nil {
 		return err
+	}
+	if len(grad) != l.graph.layout.Size {
+		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.graph.layout.Size)
 	}
 	l.graph.bind(p, b.Obs)
 	l.actions.Raw, l.masks = bytesOf(b.Actions), b.Masks
@@ -103,7 +106,7 @@ func (l *learner) release() {
 	}
 }
 
-func (l *learner) check(p *Params, b *Batch, grad []float32) error {
+func (l *learner) check(p *Params, b *Batch) error {
 	n := l.graph.capacity
 	if err := l.graph.layout.checkParams("parameters", p); err != nil {
 		return err
@@ -130,9 +133,6 @@ func (l *learner) check(p *Params, b *Batch, grad []float32) error {
 		if want := n * l.graph.spec.Heads[i].Out; len(b.Masks) != want {
 			return fmt.Errorf("batch.masks: %d bytes, must be %d", len(b.Masks), want)
 		}
-	}
-	if len(grad) != l.graph.layout.Size {
-		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.graph.layout.Size)
 	}
 	return nil
 }

@@ -155,13 +155,13 @@ func slopes(s Spec, loss Loss, p *Params, b *Batch, r *rng.Stream) (all []slope)
 			if part.Size > checks {
 				i = part.Offset + r.Intn(part.Size)
 			}
-			was := p.Host[i]
+			was := p.Host()[i]
 			const h = 1e-5
-			p.Host[i] = was + h
-			hi, up := p.Host[i], naiveLoss(s, loss, p, b)
-			p.Host[i] = was - h
-			lo, down := p.Host[i], naiveLoss(s, loss, p, b)
-			p.Host[i] = was
+			p.Host()[i] = was + h
+			hi, up := p.Host()[i], naiveLoss(s, loss, p, b)
+			p.Host()[i] = was - h
+			lo, down := p.Host()[i], naiveLoss(s, loss, p, b)
+			p.Host()[i] = was
 			all = append(all, slope{part, i, (up - down) / (float64(hi) - float64(lo))})
 		}
 	}
@@ -207,7 +207,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 			wantLoss := naiveLoss(c.spec, loss, p, &b)
 			wantSlopes := slopes(c.spec, loss, p, &b, r)
 			onEveryISA(t, func(t *testing.T) {
-				grad := make([]float32, len(p.Host))
+				grad := make([]float32, len(p.Host()))
 				for i := range grad {
 					grad[i] = 99 // must be overwritten
 				}
@@ -238,7 +238,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 func TestGradientReleasesMemory(t *testing.T) {
 	for _, s := range []Spec{smallMLP(), twoMLPs(), withNorm(oneCNN(), "layer_all")} {
 		l, p := mustLearner(t, s, 4, lossOf(s)), mustInit(t, s, 1)
-		if err := l.Gradient(p, randomBatch(s, lossOf(s), rng.New(1, "test", 0), 4), make([]float32, len(p.Host)), &Report{}); err != nil {
+		if err := l.Gradient(p, randomBatch(s, lossOf(s), rng.New(1, "test", 0), 4), make([]float32, len(p.Host())), &Report{}); err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range l.machine.values {
@@ -263,7 +263,7 @@ func TestGradientIsDeterministic(t *testing.T) {
 			for range 2 {
 				l := mustLearner(t, s, 8, lossOf(s))
 				for range 2 {
-					grad := make([]float32, len(p.Host))
+					grad := make([]float32, len(p.Host()))
 					if err := l.Gradient(p, b, grad, &Report{}); err != nil {
 						t.Fatal(err)
 					}
@@ -290,7 +290,7 @@ func TestNaNReachesTheLoss(t *testing.T) {
 			was := *spoil
 			*spoil = float32(math.NaN())
 			var got Report
-			err := mustLearner(t, s, 4, loss).Gradient(p, b, make([]float32, len(p.Host)), &got)
+			err := mustLearner(t, s, 4, loss).Gradient(p, b, make([]float32, len(p.Host())), &got)
 			*spoil = was
 			if err != nil || got.Loss == got.Loss {
 				t.Errorf("NaN in %s: loss %v, error %v", name, got.Loss, err)
@@ -305,7 +305,7 @@ func TestHolesHaveNoPart(t *testing.T) {
 	loss := lossOf(s)
 	p, b := mustInit(t, s, 1), randomBatch(s, loss, rng.New(5, "test", 0), 12)
 	run := func() (grad []float32, r Report) {
-		grad = make([]float32, len(p.Host))
+		grad = make([]float32, len(p.Host()))
 		if err := mustLearner(t, s, 12, loss).Gradient(p, b, grad, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -382,7 +382,7 @@ func TestGradientErrors(t *testing.T) {
 	other := s
 	other.Trunks = []Trunk{{Arch: "mlp", Hidden: []int{6, 7}}}
 	otherParams := mustInit(t, other, 1)
-	grad := make([]float32, len(p.Host))
+	grad := make([]float32, len(p.Host()))
 	good := func() Batch { return randomBatch(s, loss, rng.New(1, "test", 0), 2) }
 	for _, c := range []struct {
 		want   string
@@ -442,7 +442,7 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 		// Parameter sets and batches change from call to call.
 		p := []*Params{mustInit(t, s, 1), mustInit(t, s, 2)}
 		b := []Batch{randomBatch(s, loss, rng.New(1, "test", 0), 4), randomBatch(s, loss, rng.New(2, "test", 0), 4)}
-		grad := make([]float32, len(p[0].Host))
+		grad := make([]float32, len(p[0].Host()))
 		var r Report
 		i := 0
 		if n := testing.AllocsPerRun(10, func() {

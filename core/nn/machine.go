@@ -33,8 +33,22 @@ type step struct {
 	inputs []G.Value // what Do is called with
 }
 
-// newMachine sorts the graph, which must not change after.
+// newMachine sorts the graph, which must not change after, and allocates what its ops own.
 func newMachine(g *G.ExprGraph) (*machine, error) {
+	m, err := sorted(g)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range m.steps {
+		if o, ok := s.op.(interface{ allocate() }); ok {
+			o.allocate()
+		}
+	}
+	return m, nil
+}
+
+// sorted returns the machine of a graph that another device runs: no op has memory.
+func sorted(g *G.ExprGraph) (*machine, error) {
 	sorted, err := G.Sort(g) // users before what they use
 	if err != nil {
 		return nil, err

@@ -28,16 +28,9 @@ func (d *cpu) Network(s Spec, rows int) (_ Network, err error) {
 }
 
 func (n *network) Forward(p *Params, obs []byte, rows int) (Outputs, error) {
-	if rows < 1 || rows > n.graph.capacity {
-		return Outputs{}, fmt.Errorf("rows: %d, must be 1 to %d", rows, n.graph.capacity)
-	}
-	if err := n.graph.spec.checkObs("obs", obs, rows); err != nil {
+	if err := n.graph.check(p, obs, rows); err != nil {
 		return Outputs{}, err
 	}
-	if err := n.graph.layout.checkParams("parameters", p); err != nil {
-		return Outputs{}, err
-	}
-	n.graph.layout = p.Layout // an equal one, which the next call's check knows again at once
 	n.graph.rows = rows
 	n.graph.bind(p, obs)
 	defer n.graph.release()
@@ -48,4 +41,19 @@ func (n *network) Forward(p *Params, obs []byte, rows int) (Outputs, error) {
 		n.out[h] = values[:rows*n.graph.spec.Heads[h].Out]
 	}
 	return Outputs{Rows: rows, Values: n.out}, nil
+}
+
+// check checks a call of Forward.
+func (g *graph) check(p *Params, obs []byte, rows int) error {
+	if rows < 1 || rows > g.capacity {
+		return fmt.Errorf("rows: %d, must be 1 to %d", rows, g.capacity)
+	}
+	if err := g.spec.checkObs("obs", obs, rows); err != nil {
+		return err
+	}
+	if err := g.layout.checkParams("parameters", p); err != nil {
+		return err
+	}
+	g.layout = p.Layout // an equal one, which the next call's check knows again at once
+	return nil
 }

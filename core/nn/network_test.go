@@ -115,7 +115,7 @@ func TestNetworksShareParams(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		grad := make([]float32, len(p.Host))
+		grad := make([]float32, len(p.Host()))
 		for range 5 {
 			if err := l.Gradient(p, b, grad, &Report{}); err != nil {
 				t.Error(err)
@@ -144,7 +144,7 @@ func TestForwardErrors(t *testing.T) {
 		{"obs: 0 bytes, must be 20 for 1 rows", p, nil, 1},
 		{"must be a multiple of 4", p, obs[1:21], 1},
 		{"parameters: of another network: 118 floats, must be this one's 111", mustInit(t, other, 1), obs[:20], 1},
-		{"of another network", &Params{Layout: p.Layout, Host: p.Host[1:]}, obs[:20], 1},
+		{"of another network", &Params{Layout: p.Layout, host: p.Host()[1:]}, obs[:20], 1},
 	} {
 		if _, err := n.Forward(c.p, c.obs, c.rows); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)

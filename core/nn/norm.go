@@ -54,11 +54,16 @@ type normOp struct {
 func (g *graph) norm(l *layer, x, scale, bias *G.Node) (*G.Node, error) {
 	op := &normOp{base: newBase(l.name, x.Shape(), x, scale, bias), g: g, l: l}
 	op.y = op.output()
+	return G.ApplyOp(op, x, scale, bias)
+}
+
+func (o *normOp) allocate() {
+	allocate(o.y)
+	g, l := o.g, o.l
 	if g.learns {
-		op.statistics = make([]float32, 2*g.capacity*l.norm.Groups())
+		o.statistics = make([]float32, 2*g.capacity*l.norm.Groups())
 	}
 	g.needScratch(l.workspace(g.capacity, g.team))
-	return G.ApplyOp(op, x, scale, bias)
 }
 
 func (o *normOp) Do(in ...G.Value) (G.Value, error) {
@@ -76,16 +81,13 @@ func (o *normOp) DiffWRT(int) []bool { return []bool{true, true, true} }
 func (o *normOp) SymDiff(in G.Nodes, y, dy *G.Node) (G.Nodes, error) {
 	x, scale, bias := in[0], in[1], in[2]
 	grad := &normGradOp{base: newBase(o.name+".weight'", scale.Shape(), x, scale, y, dy), forward: o}
-	grad.dscale = grad.gradient()
-	if o.l.act == tanh {
-		grad.dz = make([]float32, o.g.capacity*o.l.out)
-	}
+	grad.dscale = grad.output()
 	dscale, err := G.ApplyOp(grad, x, scale, y, dy)
 	if err != nil {
 		return nil, err
 	}
 	forBias := &outputOf{base: newBase(o.name+".bias'", bias.Shape(), dscale)}
-	forBias.value = forBias.gradient()
+	forBias.value, forBias.flat = forBias.output(), true
 	forInput := &outputOf{base: newBase(o.name+".input'", x.Shape(), dscale)}
 	forInput.value = forInput.output()
 	grad.dbias, grad.dx = forBias.value, forInput.value
@@ -104,6 +106,12 @@ type normGradOp struct {
 	forward           *normOp
 	dscale, dbias, dx *tensor.Dense
 	dz                []float32 // before a tanh; nil elsewhere
+}
+
+func (o *normGradOp) allocate() {
+	if o.forward.l.act == tanh {
+		o.dz = make([]float32, o.forward.g.capacity*o.forward.l.out)
+	}
 }
 
 func (o *normGradOp) Do(in ...G.Value) (G.Value, error) {

@@ -102,7 +102,7 @@ func TestPortableNorms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			grad := make([]float32, len(p.Host))
+			grad := make([]float32, len(p.Host()))
 			if err := l.Gradient(p, randomBatch(s, loss, rng.New(1, "test", 0), 5), grad, &Report{}); err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func BenchmarkNorms(b *testing.B) {
 					s.Precision = precision
 					p, loss := mustInit(b, s, 1), lossOf(s)
 					net, l, batch := mustNetwork(b, s, rows), mustLearner(b, s, rows, loss), randomBatch(s, loss, rng.New(1, "test", 0), rows)
-					grad := make([]float32, len(p.Host))
+					grad := make([]float32, len(p.Host()))
 					subjects = append(subjects, subject{
 						func() {
 							if _, err := net.Forward(p, batch.Obs, rows); err != nil {

@@ -32,14 +32,20 @@ func (g *graph) layer(l *layer, x, w, b *G.Node) (*G.Node, error) {
 	shape := tensor.Shape{g.capacity, l.out}
 	if c := l.conv; c != nil {
 		shape = tensor.Shape{g.capacity, c.OutC, c.OutH(), c.OutW()} // or with the channels last: see Conv
-		op.packed.data = make([]float32, c.PackLen())
-	} else if g.packs(l) {
-		op.packed.data = make([]float32, l.in*l.out)
 	}
 	op.base = newBase(l.name, shape, x, w, b)
 	op.y = op.output()
-	g.needScratch(l.workspace(g.capacity, g.team))
 	return G.ApplyOp(op, x, w, b)
+}
+
+func (o *layerOp) allocate() {
+	allocate(o.y)
+	if c := o.l.conv; c != nil {
+		o.packed.data = make([]float32, c.PackLen())
+	} else if o.g.packs(o.l) {
+		o.packed.data = make([]float32, o.l.in*o.l.out)
+	}
+	o.g.needScratch(o.l.workspace(o.g.capacity, o.g.team))
 }
 
 func (o *layerOp) Do(in ...G.Value) (G.Value, error) {
@@ -98,23 +104,17 @@ func (o *layerOp) DiffWRT(int) []bool { return []bool{o.l.from >= 0, true, true}
 func (o *layerOp) SymDiff(in G.Nodes, y, dy *G.Node) (G.Nodes, error) {
 	x, w, b := in[0], in[1], in[2]
 	wg := &weightGradOp{base: newBase(o.name+".weight'", w.Shape(), x, w, y, dy), g: o.g, l: o.l}
-	wg.dw = wg.gradient()
-	if o.l.act == tanh {
-		wg.dz = make([]float32, o.g.capacity*o.l.out)
-	}
+	wg.dw = wg.output()
 	dw, err := G.ApplyOp(wg, x, w, y, dy)
 	if err != nil {
 		return nil, err
 	}
 	bias := &outputOf{base: newBase(o.name+".bias'", b.Shape(), dw)}
-	bias.value = bias.gradient()
+	bias.value, bias.flat = bias.output(), true
 	wg.db = bias.value
 	db, err := G.ApplyOp(bias, dw)
 	if err != nil || o.l.from < 0 {
 		return G.Nodes{nil, dw, db}, err
-	}
-	if o.l.conv != nil {
-		wg.packed = make([]float32, o.l.conv.PackBackLen())
 	}
 	input := &outputOf{base: newBase(o.name+".input'", x.Shape(), dw)}
 	input.value = input.output()
@@ -132,6 +132,15 @@ type weightGradOp struct {
 	dw, db, dx *tensor.Dense // dx: nil where x is the observation
 	dz         []float32     // before a tanh; nil elsewhere
 	packed     []float32     // a convolution's weights
+}
+
+func (o *weightGradOp) allocate() {
+	if o.l.act == tanh {
+		o.dz = make([]float32, o.g.capacity*o.l.out)
+	}
+	if o.dx != nil && o.l.conv != nil {
+		o.packed = make([]float32, o.l.conv.PackBackLen())
+	}
 }
 
 func (o *weightGradOp) Do(in ...G.Value) (G.Value, error) {
@@ -165,6 +174,13 @@ func (o *weightGradOp) parameterGradient() *tensor.Dense { return o.dw }
 type outputOf struct {
 	base
 	value *tensor.Dense
+	flat  bool // the gradient of a parameter
+}
+
+func (o *outputOf) allocate() {
+	if !o.flat {
+		allocate(o.value)
+	}
 }
 
 func (o *outputOf) Do(...G.Value) (G.Value, error)   { return o.value, nil }
@@ -205,6 +221,8 @@ func newSum(n *G.Node, x, y *G.Node) *sumOp {
 	return o
 }
 
+func (o *sumOp) allocate() { allocate(o.sum) }
+
 func (o *sumOp) Do(in ...G.Value) (G.Value, error) {
 	sum := o.sum.Float32s()
 	copy(sum, floats(in[0]))
@@ -227,6 +245,8 @@ func (g *graph) convert(name string, x *G.Node, scale float32) (*G.Node, error) 
 	op.y = op.output()
 	return G.ApplyOp(op, x)
 }
+
+func (o *convertOp) allocate() { allocate(o.y) }
 
 func (o *convertOp) DiffWRT(int) []bool { return []bool{false} }
 

@@ -156,11 +156,11 @@ func (o *optimizer) SetStep(step int64) { o.step = step }
 func (o *optimizer) State() []Tensor    { return o.state }
 
 func (o *optimizer) Apply(p *Params, grad []float32, factor float32, lr float64) error {
-	if n := len(o.state[0].Data); len(p.Host) != n || len(grad) != n {
-		return fmt.Errorf("optimizer: %d parameters and %d gradients, must be %d each", len(p.Host), len(grad), n)
+	if n := len(o.state[0].Data); len(p.host) != n || len(grad) != n {
+		return fmt.Errorf("optimizer: %d parameters and %d gradients, must be %d each", len(p.host), len(grad), n)
 	}
 	o.step++
-	o.rule.apply(o, p.Host, grad, factor, float32(lr))
+	o.rule.apply(o, p.Host(), grad, factor, float32(lr))
 	p.Updates++
 	p.Wrote()
 	return nil
@@ -168,10 +168,15 @@ func (o *optimizer) Apply(p *Params, grad []float32, factor float32, lr float64)
 
 func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
 	norm = math.Sqrt(kernel.SumSquares(o.team, grad))
+	return norm, clip(norm, max)
+}
+
+// clip returns what brings a norm to at most max.
+func clip(norm, max float64) float32 {
 	if by := max / (norm + 1e-6); !(by >= 1) {
-		return norm, float32(by)
+		return float32(by)
 	}
-	return norm, 1
+	return 1
 }
 
 func applyAdam(o *optimizer, theta, grad []float32, by, lr float32) {

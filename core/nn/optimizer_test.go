@@ -74,14 +74,14 @@ func TestThreeStepsByHand(t *testing.T) {
 		onEveryISA(t, func(t *testing.T) {
 			o := mustOptimizer(t, c.cfg, 1)
 			theta := flat(1)
-			theta.Host[0] = 1
+			theta.Host()[0] = 1
 			for i, want := range c.want {
 				grad := []float32{float32(grads[i])}
 				if err := o.Apply(theta, grad, 1, 0.1); err != nil {
 					t.Fatal(err)
 				}
-				if math.Abs(float64(theta.Host[0])-want) > 2e-6 {
-					t.Errorf("%+v: step %d gives %v, want %v", c.cfg, i+1, theta.Host[0], want)
+				if math.Abs(float64(theta.Host()[0])-want) > 2e-6 {
+					t.Errorf("%+v: step %d gives %v, want %v", c.cfg, i+1, theta.Host()[0], want)
 				}
 				if n := uint64(i + 1); o.Step() != int64(n) || theta.Updates != n || theta.Writes != n || grad[0] != float32(grads[i]) {
 					t.Errorf("%+v: step count %d, %d updates and %d writes after %d steps, gradient now %v", c.cfg, o.Step(), theta.Updates, theta.Writes, n, grad[0])
@@ -123,8 +123,8 @@ func TestRAdamRectifies(t *testing.T) {
 					by = rect * math.Sqrt(correction2) / (math.Sqrt(v) + 1e-3)
 				}
 				want -= 1e-2 * m / correction1 * by
-				if math.Abs(float64(theta.Host[0])-want) > 2e-7 {
-					t.Fatalf("beta2 %v, step %d: %v, want %v", c.beta2, step, theta.Host[0], want)
+				if math.Abs(float64(theta.Host()[0])-want) > 2e-7 {
+					t.Fatalf("beta2 %v, step %d: %v, want %v", c.beta2, step, theta.Host()[0], want)
 				}
 			}
 			if first != c.first {
@@ -166,7 +166,7 @@ func TestOptimizerStateIsAll(t *testing.T) {
 			copy(rest.State()[i].Data, s.Data)
 		}
 		run(rest, theta1, grads[3:])
-		if !slices.Equal(theta.Host, theta1.Host) || rest.Step() != 6 {
+		if !slices.Equal(theta.Host(), theta1.Host()) || rest.Step() != 6 {
 			t.Errorf("%+v: not the same after a restore", cfg)
 		}
 		if a := testing.AllocsPerRun(5, func() { whole.Apply(theta, grads[0], 1, 1e-2) }); a != 0 {

@@ -7,11 +7,11 @@ import (
 
 // Params is a set of network parameters: one flat array with named views. It is
 // made by NewParams or a Device, and not copied as a value.
+//
+// The array is in host memory. A GPU that computes with the set has a copy in its own
+// memory, and what it writes stays there until somebody asks for Host.
 type Params struct {
 	Layout *Layout
-	// Host holds Layout.Size floats; nil where they are on a device. Whoever
-	// changes it in place calls Wrote.
-	Host []float32
 	// Updates is how many updates the parameters have seen: what a step records,
 	// and what lag is counted in. Optimizer.Apply counts it, CopyFrom copies it,
 	// and a Load or SetParameters assigns it.
@@ -21,7 +21,10 @@ type Params struct {
 	// hashed.
 	Writes uint64
 
-	id uint64 // no other set has it; 0: not made by NewParams, never cached
+	host []float32
+	id   uint64 // no other set has it; 0: not made by NewParams, never cached
+
+	onGPU atomic.Pointer[gpuCopy] // nil: there is none
 }
 
 // Set is a set of parameters by the name that a host knows it by.
@@ -35,10 +38,21 @@ var sets atomic.Uint64 // made so far
 
 // NewParams returns parameters of zeros in host memory.
 func NewParams(l *Layout) *Params {
-	return &Params{Layout: l, Host: make([]float32, l.Size), id: sets.Add(1)}
+	return &Params{Layout: l, host: make([]float32, l.Size), id: sets.Add(1)}
 }
 
-// Wrote says that Host was changed in place.
+// Host returns the Layout.Size floats in host memory, always the same ones. Where a GPU has
+// changed them, they are copied from there; from a GPU that is lost they cannot be, and are
+// what they were when somebody asked before. Whoever changes them in place calls Wrote. As a
+// read of the set, it is for when nobody writes it.
+func (p *Params) Host() []float32 {
+	if c := p.onGPU.Load(); c != nil {
+		c.download(p)
+	}
+	return p.host
+}
+
+// Wrote says that what Host returned was changed in place.
 func (p *Params) Wrote() { p.Writes++ }
 
 // Read copies the parameters to a slice of Layout.Size floats.
@@ -46,7 +60,7 @@ func (p *Params) Read(to []float32) error {
 	if len(to) != p.Layout.Size {
 		return fmt.Errorf("parameters: %d numbers, must be %d", len(to), p.Layout.Size)
 	}
-	copy(to, p.Host)
+	copy(to, p.Host())
 	return nil
 }
 
@@ -55,32 +69,35 @@ func (p *Params) Write(from []float32) error {
 	if len(from) != p.Layout.Size {
 		return fmt.Errorf("parameters: %d numbers, must be %d", len(from), p.Layout.Size)
 	}
-	copy(p.Host, from)
+	copy(p.Host(), from)
 	p.Wrote()
 	return nil
 }
 
-// CopyFrom makes p equal to src, Updates included, without allocating. Both must
-// have equal layouts; it panics where they have not the same size.
+// CopyFrom makes p equal to src, Updates included, without allocating; where a GPU has both,
+// in its memory. Both must have equal layouts; it panics where they have not the same size.
 func (p *Params) CopyFrom(src *Params) {
-	if len(p.Host) != len(src.Host) {
+	if len(p.host) != len(src.host) {
 		panic("nn: CopyFrom between different layouts")
 	}
-	copy(p.Host, src.Host)
+	if c := src.onGPU.Load(); c == nil || !c.copyTo(p) {
+		copy(p.Host(), src.Host())
+		p.Wrote()
+	}
 	p.Updates = src.Updates
-	p.Wrote()
 }
 
 // Clone returns a copy in host memory, Updates included.
 func (p *Params) Clone() *Params {
 	c := NewParams(p.Layout)
-	copy(c.Host, p.Host)
+	copy(c.host, p.Host())
 	c.Updates = p.Updates
 	return c
 }
 
+// view returns a piece of the array in host memory.
 func (p *Params) view(part Param) []float32 {
-	return p.Host[part.Offset : part.Offset+part.Size : part.Offset+part.Size]
+	return p.Host()[part.Offset : part.Offset+part.Size : part.Offset+part.Size]
 }
 
 // Tensors returns the pieces as tensors, in layout order. Their data are views of Host.

@@ -39,7 +39,7 @@ func TestPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
 	p := mustInit(t, s, 1)
 	plain, clipped := movedBatch(t, s, p, rows)
 	run := func(loss Loss, b Batch) (grad []float32, r Report) {
-		grad = make([]float32, len(p.Host))
+		grad = make([]float32, len(p.Host()))
 		if err := mustLearner(t, s, rows, loss).Gradient(p, b, grad, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestMasksOfABatch(t *testing.T) {
 	b, _ := movedBatch(t, s, p, rows)
 	l := mustLearner(t, s, rows, ActorCritic{0.01, 0.5})
 	gradient := func() []float32 {
-		grad := make([]float32, len(p.Host))
+		grad := make([]float32, len(p.Host()))
 		if err := l.Gradient(p, b, grad, &Report{}); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestMasksOfABatch(t *testing.T) {
 		masks []byte
 	}{{"which was taken, must allow it", b.Masks}, {"batch.masks: 3 bytes, must be", b.Masks[:3]}} {
 		b.Masks = c.masks
-		if err := l.Gradient(p, b, make([]float32, len(p.Host)), &Report{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := l.Gradient(p, b, make([]float32, len(p.Host())), &Report{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestMasksOfABatch(t *testing.T) {
 	other := randomBatch(q, TD{Kind: "huber", Reduction: "mean"}, rng.New(1, "test", 0), 2)
 	other.Masks = make([]byte, 6)
 	qp := mustInit(t, q, 1)
-	if err := mustLearner(t, q, 2, TD{Kind: "huber", Reduction: "mean"}).Gradient(qp, other, make([]float32, len(qp.Host)), &Report{}); err == nil || !strings.Contains(err.Error(), `without a head "pi"`) {
+	if err := mustLearner(t, q, 2, TD{Kind: "huber", Reduction: "mean"}).Gradient(qp, other, make([]float32, len(qp.Host())), &Report{}); err == nil || !strings.Contains(err.Error(), `without a head "pi"`) {
 		t.Errorf("error %v", err)
 	}
 }

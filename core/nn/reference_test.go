@@ -256,11 +256,11 @@ func (c *torchCase) check(t *testing.T) {
 	net := mustNetwork(t, c.spec(), c.Batch)
 	grad := NewParams(theta.Layout)
 	opt := mustOptimizer(t, OptimizerConfig{Name: c.Optimizer.Name, Eps: c.Optimizer.Eps, Decay: c.Optimizer.Decay, Centered: c.Optimizer.Centered,
-		EpsInside: c.Optimizer.EpsInside, FirstAverage: c.Optimizer.FirstAverage}, len(grad.Host))
+		EpsInside: c.Optimizer.EpsInside, FirstAverage: c.Optimizer.FirstAverage}, len(grad.Host()))
 	var r Report
 	var w worst
 	for step, want := range c.Losses {
-		if err := learner.Gradient(theta, c.batch(t, step, net, target), grad.Host, &r); err != nil {
+		if err := learner.Gradient(theta, c.batch(t, step, net, target), grad.Host(), &r); err != nil {
 			t.Fatal(err)
 		}
 		w.number(t, "loss", r.Loss, want)
@@ -275,10 +275,10 @@ func (c *torchCase) check(t *testing.T) {
 		factor := float32(1)
 		if c.Clip > 0 {
 			var norm float64
-			norm, factor = opt.ClipGradNorm(grad.Host, c.Clip)
+			norm, factor = opt.ClipGradNorm(grad.Host(), c.Clip)
 			w.number(t, "gradient norm", norm, c.Norms[step])
 		}
-		if err := opt.Apply(theta, grad.Host, factor, c.LR); err != nil {
+		if err := opt.Apply(theta, grad.Host(), factor, c.LR); err != nil {
 			t.Fatal(err)
 		}
 	}

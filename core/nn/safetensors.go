@@ -207,5 +207,5 @@ func ReadParams(r io.Reader, n int64, l *Layout) (*Params, error) {
 		return nil, err
 	}
 	p := NewParams(l)
-	return p, readFloats(r, "parameters", p.Host) // whose pieces lie side by side, as the file's do
+	return p, readFloats(r, "parameters", p.Host()) // whose pieces lie side by side, as the file's do
 }

@@ -30,17 +30,18 @@ type Precision string
 const (
 	FP32 Precision = "fp32"
 	BF16 Precision = "bf16" // both factors of every product rounded to bfloat16, 8 significant bits
+	TF32 Precision = "tf32" // both rounded to 11 significant bits, on a GPU; on a CPU as FP32
 )
 
 // kernels returns the kernels' name of p.
 func (p Precision) kernels() (kernel.Precision, error) {
 	switch p {
-	case FP32, "":
+	case FP32, TF32, "":
 		return kernel.FP32, nil
 	case BF16:
 		return kernel.BF16, nil
 	}
-	return 0, fmt.Errorf("precision: %q, must be \"fp32\" or \"bf16\"", string(p))
+	return 0, fmt.Errorf("precision: %q, must be \"fp32\", \"bf16\" or \"tf32\"", string(p))
 }
 
 // Spec names a network: what it reads, what its trunks are made of, and the heads

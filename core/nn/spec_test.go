@@ -229,23 +229,23 @@ func TestParams(t *testing.T) {
 	part := p.Layout.Params[3]
 	v := p.named(part.Name)
 	v[0] = 42
-	if p.Host[part.Offset] != 42 || len(v) != part.Size || cap(v) != part.Size {
+	if p.Host()[part.Offset] != 42 || len(v) != part.Size || cap(v) != part.Size {
 		t.Error("a view must be the piece itself and no more")
 	}
 	q := NewParams(p.Layout)
 	q.CopyFrom(p)
-	if !slices.Equal(q.Host, p.Host) || q.Updates != 7 {
+	if !slices.Equal(q.Host(), p.Host()) || q.Updates != 7 {
 		t.Error("CopyFrom: not equal")
 	}
 	q = mustInit(t, s, 2)
-	if err := q.Write(p.Host); err != nil || !slices.Equal(q.Host, p.Host) || q.Updates != 0 {
+	if err := q.Write(p.Host()); err != nil || !slices.Equal(q.Host(), p.Host()) || q.Updates != 0 {
 		t.Errorf("Write: %v, %d updates", err, q.Updates)
 	}
-	to := make([]float32, len(p.Host))
-	if err := p.Read(to); err != nil || !slices.Equal(to, p.Host) {
+	to := make([]float32, len(p.Host()))
+	if err := p.Read(to); err != nil || !slices.Equal(to, p.Host()) {
 		t.Errorf("Read: %v", err)
 	}
-	if c := p.Clone(); !slices.Equal(c.Host, p.Host) || c.Updates != 7 || &c.Host[0] == &p.Host[0] {
+	if c := p.Clone(); !slices.Equal(c.Host(), p.Host()) || c.Updates != 7 || &c.Host()[0] == &p.Host()[0] {
 		t.Error("Clone: not a copy")
 	}
 	for _, err := range []error{p.Read(to[1:]), p.Write(to[1:])} {
@@ -257,14 +257,14 @@ func TestParams(t *testing.T) {
 	for i, piece := range p.Tensors() {
 		copy(q.Tensors()[i].Data, piece.Data)
 	}
-	if !slices.Equal(q.Host, p.Host) {
+	if !slices.Equal(q.Host(), p.Host()) {
 		t.Error("Tensors: not views of all")
 	}
 	var file bytes.Buffer
 	if err := writeTensors(&file, p.Tensors()); err != nil {
 		t.Fatal(err)
 	}
-	if q, err := ReadParams(&file, int64(file.Len()), p.Layout); err != nil || !slices.Equal(q.Host, p.Host) {
+	if q, err := ReadParams(&file, int64(file.Len()), p.Layout); err != nil || !slices.Equal(q.Host(), p.Host()) {
 		t.Errorf("ReadParams: %v", err)
 	}
 }

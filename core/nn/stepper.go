@@ -16,8 +16,8 @@ type stepper struct {
 func (d *cpu) Stepper(c StepperConfig) (Stepper, error) { return d.stepper(c) }
 
 func (d *cpu) stepper(c StepperConfig) (*stepper, error) {
-	if !(c.MaxGradNorm >= 0) {
-		return nil, fmt.Errorf("max_grad_norm: %v, must be at least 0", c.MaxGradNorm)
+	if err := c.checkNorm(); err != nil {
+		return nil, err
 	}
 	l, err := d.Learner(c.Net, c.Rows, c.Loss)
 	if err != nil {
@@ -56,6 +56,21 @@ func (s *stepper) Update(p *Params, b Batch, lr float64, r *Report) error {
 	return s.Step(p, lr, r)
 }
 
+func (c *StepperConfig) checkNorm() error {
+	if !(c.MaxGradNorm >= 0) {
+		return fmt.Errorf("max_grad_norm: %v, must be at least 0", c.MaxGradNorm)
+	}
+	return nil
+}
+
+// checkQ checks what a QStepper needs.
+func (c *StepperConfig) checkQ() error {
+	if l, ok := c.Loss.(TD); !ok || l.Weighted {
+		return fmt.Errorf("loss: %#v, must be a TD that is not weighted", c.Loss)
+	}
+	return nil
+}
+
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // qStepper is a QStepper on the CPU.
@@ -65,24 +80,39 @@ type qStepper struct {
 	online Network // for the choice of actions; nil: not double
 	batch  Batch
 	best   []int32 // the action whose value a target has, where it is not simply the largest
+	width  int     // actions
 }
 
 func (d *cpu) QStepper(c StepperConfig, double bool) (QStepper, error) {
-	if l, ok := c.Loss.(TD); !ok || l.Weighted {
-		return nil, fmt.Errorf("loss: %#v, must be a TD that is not weighted", c.Loss)
+	if err := c.checkQ(); err != nil {
+		return nil, err
 	}
 	own, err := d.stepper(c)
 	if err != nil {
 		return nil, err
 	}
-	s := &qStepper{stepper: own, batch: Batch{Columns: [][]float32{make([]float32, c.Rows)}}, best: make([]int32, c.Rows)}
+	s := &qStepper{stepper: own, batch: Batch{Columns: [][]float32{make([]float32, c.Rows)}}, best: make([]int32, c.Rows), width: c.Net.Heads[c.Net.Head("q")].Out}
 	if s.target, err = d.Network(c.Net, c.Rows); err == nil && double {
 		s.online, err = d.Network(c.Net, c.Rows)
 	}
 	return s, err
 }
 
+// check checks what is not checked where it is used.
+func (t *Transitions) check(rows, width int) error {
+	if len(t.Rewards) != rows || len(t.Discounts) != rows {
+		return fmt.Errorf("transitions: %d rewards and %d discounts, must be %d each", len(t.Rewards), len(t.Discounts), rows)
+	}
+	if n := len(t.NextMasks); n != 0 && n != rows*width {
+		return fmt.Errorf("transitions.next_masks: %d bytes, must be none or %d", n, rows*width)
+	}
+	return nil
+}
+
 func (s *qStepper) Update(theta, target *Params, t *Transitions, lr float64, r *Report) error {
+	if err := t.check(len(s.best), s.width); err != nil {
+		return err
+	}
 	if err := s.targets(theta, target, t); err != nil {
 		return err
 	}

@@ -165,6 +165,8 @@ func newLossGradient(name string, of, loss, grad *G.Node) *lossGradient {
 	return op
 }
 
+func (o *lossGradient) allocate() { allocate(o.value) }
+
 func (o *lossGradient) Do(in ...G.Value) (G.Value, error) {
 	if by := float32(scalar(in[1])); by != 1 { // it is 1 where the scalar is the loss itself
 		for i, gradient := 0, o.value.Float32s(); i < len(gradient); i++ {

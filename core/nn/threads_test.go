@@ -29,7 +29,7 @@ func newUpdate(t testing.TB, s Spec, rows, n int) func() {
 	}
 	theta, target, batch := mustInit(t, s, 1), mustInit(t, s, 2), randomBatch(s, loss, rng.New(1, "test", 0), rows)
 	next, rewards, discounts := randomObs(s, rng.New(2, "test", 0), rows), make([]float32, rows), make([]float32, rows)
-	grad := make([]float32, len(theta.Host))
+	grad := make([]float32, len(theta.Host()))
 	opt, err := d.Optimizer(OptimizerConfig{Name: "adam"}, len(grad))
 	if err != nil {
 		t.Fatal(err)
@@ -84,11 +84,11 @@ func TestThreadsChangeNothing(t *testing.T) {
 						t.Fatal(err)
 					}
 					p, batch := mustInit(t, s, 1), randomBatch(s, loss, rng.New(1, "test", 0), rows)
-					opt, err := d.Optimizer(OptimizerConfig{Name: "adam"}, len(p.Host))
+					opt, err := d.Optimizer(OptimizerConfig{Name: "adam"}, len(p.Host()))
 					if err != nil {
 						t.Fatal(err)
 					}
-					grad := make([]float32, len(p.Host))
+					grad := make([]float32, len(p.Host()))
 					var got []float32
 					var r Report
 					for range 2 {
@@ -108,7 +108,7 @@ func TestThreadsChangeNothing(t *testing.T) {
 							got = append(got, v...)
 						}
 					}
-					got = append(got, p.Host...)
+					got = append(got, p.Host()...)
 					if want == nil {
 						want = got
 						continue
@@ -155,7 +155,7 @@ func TestBF16IsNear(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				q[i], grad[i] = out.Values[0], make([]float32, len(theta.Host))
+				q[i], grad[i] = out.Values[0], make([]float32, len(theta.Host()))
 				if err := mustLearner(t, s, rows, loss).Gradient(theta, batch, grad[i], &Report{}); err != nil {
 					t.Fatal(err)
 				}
@@ -203,8 +203,8 @@ func packedWeightsFollow(t *testing.T, precision Precision) {
 		}
 		return fmt.Sprint(out.Values)
 	}
-	opt := mustOptimizer(t, OptimizerConfig{Name: "adam"}, len(sets[0].Host))
-	grad := make([]float32, len(sets[0].Host))
+	opt := mustOptimizer(t, OptimizerConfig{Name: "adam"}, len(sets[0].Host()))
+	grad := make([]float32, len(sets[0].Host()))
 	for i := range grad {
 		grad[i] = float32(i%7) - 3
 	}
@@ -217,7 +217,7 @@ func packedWeightsFollow(t *testing.T, precision Precision) {
 		switch i % 6 {
 		case 0: // as it was
 		case 1:
-			p.Host[i*len(p.Host)/60] += 1
+			p.Host()[i*len(p.Host())/60] += 1
 			p.Wrote()
 		case 2:
 			if err := opt.Apply(p, grad, 1, 1e-2); err != nil {
@@ -226,7 +226,7 @@ func packedWeightsFollow(t *testing.T, precision Precision) {
 		case 3:
 			p.CopyFrom(mustInit(t, s, uint64(i)))
 		case 4:
-			if err := p.Write(mustInit(t, s, uint64(i)).Host); err != nil {
+			if err := p.Write(mustInit(t, s, uint64(i)).Host()); err != nil {
 				t.Fatal(err)
 			}
 		case 5:
@@ -255,10 +255,10 @@ func packedWeightsFollow(t *testing.T, precision Precision) {
 		t.Errorf("%d different results of 60 changes: the test shows little", len(seen))
 	}
 	// A set that NewParams has not made has no identity: its weights are packed anew.
-	p := &Params{Layout: sets[0].Layout, Host: slices.Clone(sets[0].Host)}
+	p := &Params{Layout: sets[0].Layout, host: slices.Clone(sets[0].Host())}
 	first := forward(net, p)
-	for i := range p.Host {
-		p.Host[i] *= 0.5
+	for i := range p.Host() {
+		p.Host()[i] *= 0.5
 	}
 	if forward(net, p) == first {
 		t.Error("weights of a set without identity were taken for others")

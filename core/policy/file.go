@@ -153,7 +153,7 @@ func (p *Policy) Save(path string) error {
 // Bytes returns what Save writes.
 func (p *Policy) Bytes() ([]byte, error) {
 	// The bytes are copied whenever their buffer has become too small.
-	if err := limits.Admit(limits.Part{Setting: "bytes of " + p.spec.Set, Bytes: 3 * 4 * int64(len(p.params.Host))}); err != nil {
+	if err := limits.Admit(limits.Part{Setting: "bytes of " + p.spec.Set, Bytes: 3 * 4 * int64(len(p.params.Host()))}); err != nil {
 		return nil, err
 	}
 	c, parts := p.parts()

@@ -20,8 +20,8 @@ func TestNormsAreSaved(t *testing.T) {
 			Heads: []nn.Head{{Name: "q", Out: 2}},
 		}
 		params := must(net.InitialParams(rng.New(1, "weights", 0)))(t)
-		for i, v := range params.Host {
-			params.Host[i] = v + float32(i%7)/10
+		for i, v := range params.Host() {
+			params.Host()[i] = v + float32(i%7)/10
 		}
 		p := New(Spec{Set: "q_net", Env: e.Spec(), Net: net, Head: 0, Kind: Greedy}, params)
 		back := must(FromBytes(must(p.Bytes())(t)))(t)

@@ -118,7 +118,7 @@ func (t *Trainer) hash(part string) (string, error) {
 	}
 	for _, s := range t.method.Sets() {
 		if s.Name == part {
-			return HashFloats(s.Params.Host), nil
+			return HashFloats(s.Params.Host()), nil
 		}
 		names = append(names, s.Name)
 	}
@@ -161,7 +161,7 @@ func (t *Trainer) Policy() (p *policy.Policy, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := limits.Admit(limits.Part{Setting: "a copy of " + s.Name, Bytes: 4 * int64(len(s.Params.Host))}); err != nil {
+	if err := limits.Admit(limits.Part{Setting: "a copy of " + s.Name, Bytes: 4 * int64(len(s.Params.Host()))}); err != nil {
 		return nil, err
 	}
 	return policy.New(spec, s.Params.Clone()), nil

@@ -189,7 +189,7 @@ func (w *windowTwin) compare(tr *train.Trainer) {
 	}
 	have := make([]float32, w.theta.Layout.Size)
 	must(tr.GetParameters("policy", have))(w.t)
-	for k, want := range w.theta.Host {
+	for k, want := range w.theta.Host() {
 		if math.Abs(float64(have[k]-want)) > 2e-4 {
 			w.t.Fatalf("step %d, update %d: parameter %d is %g, want %g", w.steps, w.updates, k, have[k], want)
 		}

@@ -98,7 +98,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 			minus.CopyFrom(theta)
 		}
 	}
-	return train.HashFloats(theta.Host), train.HashFloats(minus.Host)
+	return train.HashFloats(theta.Host()), train.HashFloats(minus.Host())
 }
 
 func TestStandardModeIsTextbookDQN(t *testing.T) {

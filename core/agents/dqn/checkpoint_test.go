@@ -304,7 +304,7 @@ func TestParameters(t *testing.T) {
 		if !slices.Equal(p, q) {
 			t.Fatalf("%s: %v, set to %v", set.Name, q, p)
 		}
-		if set.Name == "q_net" && !slices.Equal(d.m.snapshot.Host, p) {
+		if set.Name == "q_net" && !slices.Equal(d.m.snapshot.Host(), p) {
 			t.Error("the snapshot did not follow")
 		}
 		if err := d.SetParameters(set.Name, p[1:]); err == nil || !strings.Contains(err.Error(), "numbers, must be") {

@@ -100,7 +100,7 @@ func (d *trial) Hashes() (h Hashes, err error) {
 // look is Hashes from inside a call.
 func (d *trial) look() Hashes {
 	sum := d.m.memory.Hash()
-	return Hashes{hex.EncodeToString(sum[:]), train.HashFloats(d.m.theta.Host), train.HashFloats(d.m.thetaMinus.Host)}
+	return Hashes{hex.EncodeToString(sum[:]), train.HashFloats(d.m.theta.Host()), train.HashFloats(d.m.thetaMinus.Host())}
 }
 
 func trainConfig(c Config) *train.Config {

@@ -252,8 +252,8 @@ func (n *naive) updateTarget(every int) {
 		keep *= 1 - n.c.Tau
 	}
 	if keep < 1 {
-		for k, v := range n.theta.Host {
-			n.minus.Host[k] = float32(float32(keep)*n.minus.Host[k]) + float32(float32(1-keep)*v)
+		for k, v := range n.theta.Host() {
+			n.minus.Host()[k] = float32(float32(keep)*n.minus.Host()[k]) + float32(float32(1-keep)*v)
 		}
 		n.minus.Updates = n.theta.Updates
 		n.minus.Wrote()
@@ -361,8 +361,8 @@ func (n *naive) compare(t *testing.T, d *trial) {
 		t.Fatalf("stats %+v, want %d steps (%d of them warm-up), %d updates, %d episodes", s, n.steps(), n.warmup, n.updates, n.episodeEnds)
 	}
 	h := hashesOf(t, d)
-	if h.Weights != train.HashFloats(n.theta.Host) || h.Target != train.HashFloats(n.minus.Host) {
-		t.Fatalf("step %d: theta %.8s, want %.8s; theta-minus %.8s, want %.8s", n.steps(), h.Weights, train.HashFloats(n.theta.Host), h.Target, train.HashFloats(n.minus.Host))
+	if h.Weights != train.HashFloats(n.theta.Host()) || h.Target != train.HashFloats(n.minus.Host()) {
+		t.Fatalf("step %d: theta %.8s, want %.8s; theta-minus %.8s, want %.8s", n.steps(), h.Weights, train.HashFloats(n.theta.Host()), h.Target, train.HashFloats(n.minus.Host()))
 	}
 	if n.warmup < int64(n.c.LearningStarts) || n.t == 0 {
 		return // what is visible before the first window begins is nobody's business

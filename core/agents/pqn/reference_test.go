@@ -202,7 +202,7 @@ func (n *naive) compare(t *testing.T, tr *train.Trainer) {
 	have := make([]float32, n.theta.Layout.Size)
 	must(tr.GetParameters("policy", have))(t)
 	// The order of the additions in a return differs by an ulp of float64 here and there.
-	for k, want := range n.theta.Host {
+	for k, want := range n.theta.Host() {
 		if math.Abs(float64(have[k]-want)) > 1e-5*max(1, math.Abs(float64(want))) {
 			t.Fatalf("step %d, update %d: parameter %d is %g, want %g", n.steps, n.updates, k, have[k], want)
 		}

@@ -236,7 +236,7 @@ func (w *Twin) Compare(t *testing.T, tr *train.Trainer) {
 	if u != uint64(w.Updates) {
 		t.Fatalf("step %d: %d updates seen, want %d", w.Steps, u, w.Updates)
 	}
-	if want := w.Theta.Host; !slices.Equal(have, want) {
+	if want := w.Theta.Host(); !slices.Equal(have, want) {
 		k := 0
 		for have[k] == want[k] {
 			k++

@@ -1,0 +1,226 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/cuda"
+	"github.com/paceline-rl/paceline/core/threads"
+)
+
+// gpu is the Device that computes with core/cuda. The parameters that it is given live in host
+// memory and get a copy in the GPU's; Params says when the one follows the other. Everything
+// that it makes has streams of its own, so that each thing is a matter of its own, and every
+// call but those of a window has been computed when it returns.
+type gpu struct {
+	card   *card
+	closed bool
+}
+
+// NewDevice returns the device that a name stands for: "cpu", of n threads (see NewCPU), or
+// "cuda", which is "cuda:0", or the GPU that a number behind it says.
+func NewDevice(name string, n int, budget *threads.Budget) (Device, error) {
+	if name == "cpu" {
+		return NewCPU(n, budget)
+	}
+	index, err := deviceIndex(name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := openCard(index)
+	if err != nil {
+		return nil, fmt.Errorf("device: %s: %w", name, err)
+	}
+	return &gpu{card: c.use()}, nil
+}
+
+// CheckDevice checks a name that NewDevice takes, and returns whether it is a GPU's.
+func CheckDevice(name string) (isGPU bool, err error) {
+	if name == "cpu" {
+		return false, nil
+	}
+	_, err = deviceIndex(name)
+	return true, err
+}
+
+func deviceIndex(name string) (int, error) {
+	if name == "cuda" {
+		return 0, nil
+	}
+	if number, ok := strings.CutPrefix(name, "cuda:"); ok {
+		if index, err := strconv.ParseUint(number, 10, 8); err == nil {
+			return int(index), nil
+		}
+	}
+	return 0, fmt.Errorf("device: %q, must be \"cpu\", \"cuda\" or \"cuda:0\", \"cuda:1\" ...", name)
+}
+
+func (d *gpu) Name() string { return d.card.name() }
+
+func (d *gpu) Another(int, *threads.Budget) (Device, error) { return &gpu{card: d.card.use()}, nil }
+
+func (d *gpu) Params(l *Layout) *Params { return NewParams(l) }
+
+// Busy is nothing: no core works for a GPU.
+func (d *gpu) Busy() time.Duration { return 0 }
+
+func (d *gpu) Close() {
+	if !d.closed {
+		d.closed = true
+		d.card.release()
+	}
+}
+
+func (d *gpu) Average(to, from *Params, weight float64) {
+	if len(to.host) != len(from.host) {
+		panic("nn: Average between different layouts")
+	}
+	if err := d.average(to, from, weight); err != nil {
+		return // the GPU is lost, as the next call that can say so will
+	}
+	to.onGPU.Load().wrote(to)
+	to.Updates = from.Updates
+}
+
+func (d *gpu) average(to, from *Params, weight float64) error {
+	x, err := d.card.place(to)
+	if err != nil {
+		return err
+	}
+	y, err := d.card.place(from)
+	if err != nil {
+		return err
+	}
+	f, err := d.card.Function("average")
+	if err != nil {
+		return err
+	}
+	n := len(to.host)
+	g := cuda.Elements(n)
+	args := cuda.ElementsArgs{N: int64(n), X: x, Y: y, To: x, Keep: float32(1 - weight), By: float32(weight)}
+	if err := d.card.copying.Launch(f, cuda.Launch{Grid: g.Grid, Block: g.Block, Args: unsafe.Pointer(&args), Bytes: unsafe.Sizeof(args)}); err != nil {
+		return err
+	}
+	return d.card.copying.Synchronize()
+}
+
+// Bytes is what the host's memory holds: parameter sets, an optimiser's arrays, and what is
+// copied from and to the GPU.
+func (d *gpu) Bytes(s Spec, n Needs) (int64, error) {
+	layout, err := s.Layout()
+	if err != nil {
+		return 0, err
+	}
+	bytes := int64(n.Sets) * 4 * int64(layout.Size)
+	for _, rows := range slices.Concat(n.NetworkRows, n.LearnerRows) {
+		if err := checkRows(rows); err != nil {
+			return 0, err
+		}
+		bytes += int64(rows) * int64(s.Obs.Bytes())
+		for _, h := range s.Heads {
+			bytes += 4 * int64(rows) * int64(h.Out)
+		}
+	}
+	if c := n.Optimizer; c.Name != "" {
+		names, err := c.resolve()
+		if err != nil {
+			return 0, err
+		}
+		bytes += 4 * int64(len(names)) * int64(layout.Size)
+	}
+	return bytes, nil
+}
+
+// block is memory of the host beside memory of the GPU of the same size: what is in the one
+// comes into the other by a single copy. Its pieces begin at multiples of 16 bytes.
+type block struct {
+	size int
+	host []byte
+	at   uint64
+}
+
+// piece is a place in a block.
+type piece struct {
+	block *block
+	from  int
+	bytes int
+}
+
+func (b *block) add(bytes int) piece {
+	p := piece{b, b.size, bytes}
+	b.size += (bytes + 15) &^ 15
+	return p
+}
+
+// allocate ends the adding of pieces.
+func (b *block) allocate(c *card) (err error) {
+	if b.host, err = c.pinned(int64(max(b.size, 16))); err != nil {
+		return err
+	}
+	b.at, err = c.memory(int64(max(b.size, 16)))
+	return err
+}
+
+func (b *block) upload(s *cuda.Stream) error   { return s.Upload(b.at, b.host) }
+func (b *block) download(s *cuda.Stream) error { return s.Download(b.host, b.at) }
+
+func (p piece) host() []byte { return p.block.host[p.from : p.from+p.bytes : p.from+p.bytes] }
+
+// at is the piece's address in the GPU's memory.
+func (p piece) at() uint64 { return p.block.at + uint64(p.from) }
+
+// view returns the host's side of a piece as numbers.
+func view[T any](p piece) []T {
+	var one T
+	h := p.host()
+	if len(h) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&h[0])), len(h)/int(unsafe.Sizeof(one)))
+}
+
+// programs are graphs of CUDA by what they depend on: addresses of parameters and the like.
+type programs[K comparable] struct {
+	stream *cuda.Stream
+	made   map[K]*cuda.Graph
+}
+
+// mostPrograms is how many are kept; there are more only where rows or sets change all the time.
+const mostPrograms = 128
+
+func newPrograms[K comparable](c *card, s *cuda.Stream) programs[K] {
+	p := programs[K]{s, map[K]*cuda.Graph{}}
+	c.own(func() {
+		for _, g := range p.made {
+			g.Close()
+		}
+	})
+	return p
+}
+
+// run enqueues what key stands for, in one call. Where that is not known yet, record allocates
+// and lists what it needs, and a graph is made of what enqueue enqueues.
+func (p *programs[K]) run(key K, record, enqueue func() error) error {
+	g := p.made[key]
+	if g == nil {
+		for k, old := range p.made {
+			if len(p.made) >= mostPrograms {
+				old.Close()
+				delete(p.made, k)
+			}
+		}
+		err := record()
+		if err != nil {
+			return err
+		}
+		if g, err = p.stream.Capture(enqueue); err != nil {
+			return err
+		}
+		p.made[key] = g
+	}
+	return p.stream.Replay(g)
+}

@@ -1,0 +1,214 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/cuda"
+	"github.com/paceline-rl/paceline/core/kernel"
+)
+
+// gpuOptimizer is an Optimizer on a GPU, and the second half of the steppers there. Its arrays
+// are in both memories; State says when the one follows the other.
+type gpuOptimizer struct {
+	cfg   OptimizerConfig // defaults filled in
+	card  *card
+	lanes lanes
+	size  int
+	step  int64
+
+	state  []Tensor // the host's
+	there  []uint64
+	behind bool // the GPU's are older
+	ahead  bool // the host's are older
+
+	clock *block
+	at    piece // a cuda.Step
+	rate  piece
+	grad  uint64 // of Apply; 0: it was not called yet
+	sums  uint64 // of squares
+	known programs[learningKey]
+}
+
+func (d *gpu) Optimizer(c OptimizerConfig, size int) (Optimizer, error) { return d.optimizer(c, size) }
+
+func (d *gpu) optimizer(c OptimizerConfig, size int) (*gpuOptimizer, error) {
+	names, err := c.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if size < 1 {
+		return nil, fmt.Errorf("optimizer: %d parameters, must be at least 1", size)
+	}
+	o := &gpuOptimizer{cfg: c, card: d.card, size: size, clock: &block{}, behind: c.FirstAverage != 0}
+	for _, name := range names {
+		at, err := d.card.memory(int64(4 * size))
+		if err != nil {
+			return nil, err
+		}
+		o.state, o.there = append(o.state, Tensor{name, []int{size}, make([]float32, size)}), append(o.there, at)
+	}
+	if o.behind {
+		for i := range o.state[0].Data {
+			o.state[0].Data[i] = float32(c.FirstAverage)
+		}
+	}
+	o.at, o.rate = o.clock.add(stepBytes), o.clock.add(4)
+	if err := o.clock.allocate(d.card); err != nil {
+		return nil, err
+	}
+	if o.sums, err = d.card.memory(int64(8 * cuda.SumSquares(size).Grid[0])); err != nil {
+		return nil, err
+	}
+	if o.lanes, err = d.card.lanes(false); err != nil {
+		return nil, err
+	}
+	o.known = newPrograms[learningKey](d.card, o.lanes.main)
+	return o, nil
+}
+
+func (o *gpuOptimizer) Step() int64        { return o.step }
+func (o *gpuOptimizer) SetStep(step int64) { o.step = step }
+
+// State brings the arrays to the host's memory. The caller may change them: the next step
+// takes them back. From a GPU that is lost nothing comes, and they are as they were last.
+func (o *gpuOptimizer) State() []Tensor {
+	if o.ahead && o.fetch() == nil {
+		o.ahead = false
+	}
+	o.behind = true
+	return o.state
+}
+
+func (o *gpuOptimizer) fetch() error {
+	for i, t := range o.state {
+		if err := o.lanes.main.Download(bytesOf(t.Data), o.there[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare brings arrays that the host may have changed to the GPU, and says what the next step is.
+func (o *gpuOptimizer) prepare(lr float64) error {
+	if o.behind {
+		for i, t := range o.state {
+			if err := o.lanes.main.Upload(o.there[i], bytesOf(t.Data)); err != nil {
+				return err
+			}
+		}
+		o.behind = false
+	}
+	view[cuda.Step](o.at)[0] = cuda.Step{Step: o.step}
+	view[float32](o.rate)[0] = float32(lr)
+	return nil
+}
+
+// stepped takes over what the GPU says of steps along p: how many there were, and that they
+// were refused.
+func (o *gpuOptimizer) stepped(p *Params, r *Report) error {
+	s := &view[cuda.Step](o.at)[0]
+	if s.Update > 0 {
+		o.step, o.ahead = s.Step, true
+		p.onGPU.Load().wrote(p)
+		p.Updates += uint64(s.Update)
+	}
+	r.Norm = s.Norm
+	switch s.Refused {
+	case cuda.RefusedLoss:
+		r.Norm = 0
+		return &NotFinite{"loss", r.Loss}
+	case cuda.RefusedNorm:
+		return &NotFinite{"gradient norm", r.Norm}
+	}
+	return nil
+}
+
+// record lists the kernels of a step along a gradient. loss is where the loss lies, 0: it is
+// not looked at; rates where the learning rates of a window do.
+func (o *gpuOptimizer) record(r *recorder, params, grad, loss, rates uint64, maxNorm float64) error {
+	r.end()
+	squares := cuda.SumSquares(o.size)
+	advance := cuda.AdvanceArgs{Step: o.at.at(), Loss: loss, Parts: o.sums, Rates: rates, MaxNorm: maxNorm, Beta1: o.cfg.Beta1, Beta2: o.cfg.Beta2, PartsCount: int32(squares.Grid[0])}
+	args := cuda.OptimizerArgs{N: int32(o.size), Eps: float32(o.cfg.Eps), Step: advance.Step, Grad: grad, Theta: params}
+	name := o.cfg.Name
+	switch name {
+	case "adam", "radam":
+		advance.Rule = cuda.RuleAdam
+		if name == "radam" {
+			advance.Rule = cuda.RuleRAdam
+		}
+		args.Keep1, args.Rest1 = float32(o.cfg.Beta1), float32(1-o.cfg.Beta1)
+		args.Keep2, args.Rest2 = float32(o.cfg.Beta2), float32(1-o.cfg.Beta2)
+		args.First, args.Second = o.there[0], o.there[1]
+	case "adagrad":
+		args.Second = o.there[0]
+	default:
+		name = "rmsprop"
+		args.Keep2, args.Rest2 = float32(o.cfg.Decay), float32(1-o.cfg.Decay)
+		args.Centered, args.EpsInside = flag(o.cfg.Centered), flag(o.cfg.EpsInside)
+		if args.Second = o.there[0]; o.cfg.Centered {
+			args.First = o.there[1]
+		}
+	}
+	if maxNorm > 0 {
+		if err := enqueue(r, "sum_squares", squares, cuda.SumSquaresArgs{N: int64(o.size), X: grad, Parts: o.sums}); err != nil {
+			return err
+		}
+	}
+	if err := enqueue(r, "advance", cuda.Advance, advance); err != nil {
+		return err
+	}
+	return enqueue(r, name, cuda.Elements(o.size), args)
+}
+
+func (o *gpuOptimizer) Apply(p *Params, grad []float32, factor float32, lr float64) error {
+	if len(p.host) != o.size || len(grad) != o.size {
+		return fmt.Errorf("optimizer: %d parameters and %d gradients, must be %d each", len(p.host), len(grad), o.size)
+	}
+	at, err := o.card.place(p)
+	if err != nil {
+		return err
+	}
+	if o.grad == 0 {
+		if o.grad, err = o.card.memory(int64(4 * o.size)); err != nil {
+			return err
+		}
+	}
+	scaled := slices.Clone(grad)
+	for i := range scaled {
+		scaled[i] *= factor
+	}
+	if err := o.prepare(lr); err != nil {
+		return err
+	}
+	if err := o.lanes.main.Upload(o.grad, bytesOf(scaled)); err != nil {
+		return err
+	}
+	r := &recorder{card: o.card}
+	record := func() error { return o.record(r, at, o.grad, 0, o.rate.at(), 0) }
+	if err := o.known.run(learningKey{what: stepping, params: at}, record, func() error { return o.enqueue(&o.lanes, r.list) }); err != nil {
+		return err
+	}
+	if err := o.lanes.main.Synchronize(); err != nil {
+		return err
+	}
+	return o.stepped(p, &Report{})
+}
+
+// enqueue enqueues steps between the copies that they need.
+func (o *gpuOptimizer) enqueue(l *lanes, list []launch) error {
+	if err := o.clock.upload(l.main); err != nil {
+		return err
+	}
+	if err := l.play(list); err != nil {
+		return err
+	}
+	return o.clock.download(l.main)
+}
+
+func (o *gpuOptimizer) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
+	norm = math.Sqrt(kernel.SumSquares(nil, grad))
+	return norm, clip(norm, max)
+}

@@ -1,0 +1,259 @@
+package nn
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/cuda"
+)
+
+const stepBytes = int(unsafe.Sizeof(cuda.Step{}))
+
+// gpuStepper is a Stepper on a GPU: a gradient, a step and both are a launch each.
+type gpuStepper struct {
+	*gpuLearner
+	optimizer *gpuOptimizer
+	maxNorm   float64 // +Inf: never clipped
+}
+
+func (d *gpu) Stepper(c StepperConfig) (Stepper, error) {
+	s, err := d.stepper(c, func(*gpuLearner) {})
+	return s, err
+}
+
+// stepper makes a gpuStepper, to whose minibatches more adds pieces.
+func (d *gpu) stepper(c StepperConfig, more func(*gpuLearner)) (*gpuStepper, error) {
+	if err := c.checkNorm(); err != nil {
+		return nil, err
+	}
+	l := d.card.learner()
+	if err := l.make(c.Net, c.Rows, c.Loss); err != nil {
+		return nil, err
+	}
+	more(l)
+	if err := l.allocate(); err != nil {
+		return nil, err
+	}
+	o, err := d.optimizer(c.Optimizer, l.graph.layout.Size)
+	if err != nil {
+		return nil, err
+	}
+	s := &gpuStepper{gpuLearner: l, optimizer: o, maxNorm: c.MaxGradNorm}
+	if s.maxNorm == 0 {
+		s.maxNorm = math.Inf(1)
+	}
+	return s, nil
+}
+
+func (s *gpuStepper) Optimizer() Optimizer { return s.optimizer }
+
+func (s *gpuStepper) Learn(p *Params, b Batch, r *Report) error { return s.do(learning, p, &b, 0, r) }
+
+func (s *gpuStepper) Step(p *Params, lr float64, r *Report) error {
+	if !finite(r.Loss) {
+		return &NotFinite{"loss", r.Loss}
+	}
+	return s.do(stepping, p, nil, lr, r)
+}
+
+func (s *gpuStepper) Update(p *Params, b Batch, lr float64, r *Report) error {
+	return s.do(learning|stepping, p, &b, lr, r)
+}
+
+func (s *gpuStepper) do(what updatePart, p *Params, b *Batch, lr float64, r *Report) error {
+	masked := false
+	if b != nil {
+		masked = b.Masks != nil
+		if err := s.load(p, b); err != nil {
+			return err
+		}
+	}
+	at, err := s.card.place(p)
+	if err != nil {
+		return err
+	}
+	key := learningKey{what: what, params: at, masked: masked}
+	return s.launch(key, p, lr, r, func() error { return s.gpuLearner.record(at, masked) })
+}
+
+// launch runs what key says, and waits for it. gradient lists the kernels of the gradient.
+func (s *gpuStepper) launch(key learningKey, p *Params, lr float64, r *Report, gradient func() error) error {
+	if key.what&stepping != 0 {
+		if err := s.optimizer.prepare(lr); err != nil {
+			return err
+		}
+	}
+	if err := s.known.run(key, func() error { return s.record(key, gradient) }, func() error { return s.enqueue(key) }); err != nil {
+		return err
+	}
+	if err := s.lanes.main.Synchronize(); err != nil {
+		return err
+	}
+	if key.what&learning != 0 {
+		s.report(r)
+		r.Norm = 0
+	}
+	if key.what&stepping == 0 {
+		return nil
+	}
+	return s.optimizer.stepped(p, r)
+}
+
+func (s *gpuStepper) record(key learningKey, gradient func() error) error {
+	s.on.list = nil
+	if key.what&learning != 0 {
+		if err := gradient(); err != nil {
+			return err
+		}
+	}
+	if key.what&stepping == 0 {
+		return nil
+	}
+	return s.optimizer.record(s.on, key.params, s.grad, s.loss.at(), s.optimizer.rate.at(), s.maxNorm)
+}
+
+func (s *gpuStepper) enqueue(key learningKey) error {
+	switch key.what {
+	case learning:
+		return s.gpuLearner.enqueue(key.masked)
+	case stepping:
+		return s.optimizer.enqueue(&s.lanes, s.on.list)
+	}
+	if err := s.fetch(key.masked); err != nil {
+		return err
+	}
+	if err := s.optimizer.enqueue(&s.lanes, s.on.list); err != nil {
+		return err
+	}
+	return s.losses.download(s.lanes.main)
+}
+
+// gpuQStepper is a QStepper on a GPU: an update is one launch, in which the pass of the target
+// network runs beside the forward pass.
+type gpuQStepper struct {
+	*gpuStepper
+	target, online *gpuPass // online: for the choice of actions; nil: not double
+	next           piece
+	rewards        piece
+	discounts      piece
+	best           uint64
+}
+
+// gpuPass is a forward pass inside an update.
+type gpuPass struct {
+	graph   *graph
+	machine *machine
+}
+
+func (d *gpu) QStepper(c StepperConfig, double bool) (QStepper, error) {
+	if err := c.checkQ(); err != nil {
+		return nil, err
+	}
+	q := &gpuQStepper{}
+	var err error
+	q.gpuStepper, err = d.stepper(c, func(l *gpuLearner) {
+		q.next = l.batch.add(c.Rows * c.Net.Obs.Bytes())
+		q.rewards, q.discounts = l.batch.add(4*c.Rows), l.batch.add(4*c.Rows)
+		l.masks = l.batch.add(c.Rows * c.Net.Heads[c.Net.Head("q")].Out)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if q.best, err = d.card.memory(int64(4 * c.Rows)); err != nil {
+		return nil, err
+	}
+	if q.target, err = q.pass(c); err == nil && double {
+		q.online, err = q.pass(c)
+	}
+	return q, err
+}
+
+func (q *gpuQStepper) pass(c StepperConfig) (*gpuPass, error) {
+	g, m, _, err := q.card.build(c.Net, c.Rows)
+	if err != nil {
+		return nil, err
+	}
+	q.on.at[g.obs] = q.next.at()
+	return &gpuPass{g, m}, nil
+}
+
+// record lists the kernels of a pass at params, and returns where the Q-values are.
+func (p *gpuPass) record(r *recorder, params uint64) (uint64, error) {
+	r.put(p.graph, params)
+	if err := r.walk(p.machine); err != nil {
+		return 0, err
+	}
+	return r.address(p.graph.heads[0].Op().(*layerOp).y)
+}
+
+func (q *gpuQStepper) Update(theta, target *Params, t *Transitions, lr float64, r *Report) error {
+	if err := q.loadTransitions(theta, target, t); err != nil {
+		return err
+	}
+	at, err := q.card.place(theta)
+	if err != nil {
+		return err
+	}
+	key := learningKey{what: learning | stepping, params: at, masked: len(t.NextMasks) > 0}
+	if key.target, err = q.card.place(target); err != nil {
+		return err
+	}
+	return q.launch(key, theta, lr, r, func() error { return q.gradient(key) })
+}
+
+// gradient lists the targets beside the forward pass, and the gradient behind both.
+func (q *gpuQStepper) gradient(key learningKey) error {
+	if err := q.on.aside(func() error { return q.targets(key) }); err != nil {
+		return err
+	}
+	return q.gpuLearner.record(key.params, false)
+}
+
+// targets lists what makes the column of the loss.
+func (q *gpuQStepper) targets(key learningKey) error {
+	rows, width := q.graph.capacity, q.graph.spec.Heads[q.graph.spec.Head("q")].Out
+	next, err := q.target.record(q.on, key.target)
+	if err != nil {
+		return err
+	}
+	args := cuda.TDTargetsArgs{Rows: int32(rows), Width: int32(width), Next: next, Rewards: q.rewards.at(), Discounts: q.discounts.at(), Targets: q.columns[0].at()}
+	if q.online != nil || key.masked {
+		choice := cuda.ArgmaxArgs{Rows: args.Rows, Width: args.Width, Values: next, Actions: q.best}
+		if q.online != nil {
+			if choice.Values, err = q.online.record(q.on, key.params); err != nil {
+				return err
+			}
+		}
+		if key.masked {
+			choice.Masks = q.masks.at()
+		}
+		if err := enqueue(q.on, "argmax", cuda.Loss(rows), choice); err != nil {
+			return err
+		}
+		args.Actions = q.best
+	}
+	return enqueue(q.on, "td_targets", cuda.Loss(rows), args)
+}
+
+// loadTransitions checks a minibatch and copies it to where the GPU fetches it.
+func (q *gpuQStepper) loadTransitions(theta, target *Params, t *Transitions) error {
+	own := Batch{Obs: t.Obs, Actions: t.Actions, Columns: [][]float32{t.Rewards}}
+	if err := q.load(theta, &own); err != nil { // the column is another, computed there
+		return err
+	}
+	if err := q.graph.layout.checkParams("target", target); err != nil {
+		return err
+	}
+	rows := q.graph.capacity
+	if err := q.graph.spec.checkObs("next_obs", t.NextObs, rows); err != nil {
+		return err
+	}
+	if err := t.check(rows, q.masks.bytes/rows); err != nil {
+		return err
+	}
+	copy(q.next.host(), t.NextObs)
+	copy(q.rewards.host(), bytesOf(t.Rewards))
+	copy(q.discounts.host(), bytesOf(t.Discounts))
+	copy(q.masks.host(), t.NextMasks)
+	return nil
+}

@@ -1,0 +1,205 @@
+package nn
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/cuda"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// recorder lists the kernels that compute a graph on a GPU: it walks the sorted ops, as a
+// machine does, and each op (recorded) names its kernels, their arguments and addresses. The
+// same list is launched again and again.
+type recorder struct {
+	card      *card
+	precision string                   // as the kernels' names end
+	at        map[*tensor.Dense]uint64 // where the tensors lie
+	work      map[any]uint64           // memory of ops beside their outputs
+	masks     uint64                   // of the minibatch; 0: it has none
+	loss      uint64                   // two doubles and more: the loss and its parts
+	list      []launch
+}
+
+// recorded is an op that a GPU can compute.
+type recorded interface {
+	// record adds the op's kernels, for inputs whose addresses are known, and returns its
+	// output; nil is the scalar of a loss.
+	record(r *recorder, in []G.Value) (*tensor.Dense, error)
+}
+
+// launch is a kernel to be launched behind those before it.
+type launch struct {
+	kernel *cuda.Function // nil: what is beside ends here
+	cuda.Launch
+	beside bool // it may run beside what follows, up to where that ends
+}
+
+func newRecorder(c *card, s *Spec) (*recorder, error) {
+	r := &recorder{card: c, precision: string(s.Precision), at: map[*tensor.Dense]uint64{}, work: map[any]uint64{}}
+	if r.precision == "" {
+		r.precision = string(FP32)
+	}
+	info := c.Info()
+	switch {
+	case s.ISA == "portable":
+		return nil, fmt.Errorf("isa: portable, must be auto on %s", c.name())
+	case r.precision != string(FP32) && info.Major < 8:
+		return nil, fmt.Errorf("precision: %s, must be fp32 on %s: its compute capability %d.%d is below 8.0", r.precision, c.name(), info.Major, info.Minor)
+	}
+	return r, nil
+}
+
+// walk lists the kernels of a graph behind those that are listed already.
+func (r *recorder) walk(m *machine) error {
+	values := make([]G.Value, len(m.nodes))
+	for _, i := range m.leaves {
+		values[i] = m.nodes[i].Value()
+	}
+	for _, s := range m.steps {
+		op, ok := s.op.(recorded)
+		if !ok {
+			return fmt.Errorf("loss: %v cannot be computed by a GPU", s.op)
+		}
+		in := make([]G.Value, len(s.in))
+		for k, j := range s.in {
+			in[k] = values[j]
+		}
+		out, err := op.record(r, in)
+		if err != nil {
+			return err
+		}
+		if out != nil {
+			values[s.out] = out
+		}
+	}
+	return nil
+}
+
+// address returns where a tensor of float32 lies: where it was put, or in memory of its own.
+func (r *recorder) address(v G.Value) (uint64, error) {
+	t := v.(*tensor.Dense)
+	if at, ok := r.at[t]; ok {
+		return at, nil
+	}
+	at, err := r.card.memory(int64(4 * t.Shape().TotalSize()))
+	if err == nil {
+		r.at[t] = at
+	}
+	return at, err
+}
+
+// addresses are those of several tensors.
+func (r *recorder) addresses(values ...G.Value) ([]uint64, error) {
+	list := make([]uint64, len(values))
+	for i, v := range values {
+		var err error
+		if list[i], err = r.address(v); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// memory returns so many bytes that belong to key, the same ones every time.
+func (r *recorder) memory(key any, bytes int) (uint64, error) {
+	if at, ok := r.work[key]; ok {
+		return at, nil
+	}
+	at, err := r.card.memory(int64(bytes))
+	if err == nil {
+		r.work[key] = at
+	}
+	return at, err
+}
+
+// end makes what follows wait for what is beside.
+func (r *recorder) end() { r.list = append(r.list, launch{}) }
+
+// enqueue lists a kernel.
+func enqueue[A any](r *recorder, kernel string, g cuda.Geometry, args A) error {
+	f, err := r.card.Function(kernel)
+	if err == nil {
+		r.list = append(r.list, launch{kernel: f, Launch: cuda.Launch{Grid: g.Grid, Block: g.Block, Args: unsafe.Pointer(&args), Bytes: unsafe.Sizeof(args)}})
+	}
+	return err
+}
+
+// aside runs what do lists beside what comes after it.
+func (r *recorder) aside(do func() error) error {
+	first := len(r.list)
+	err := do()
+	for i := range r.list[first:] {
+		r.list[first+i].beside = true
+	}
+	return err
+}
+
+// lanes are two streams: what must run in order, and what may run beside that.
+type lanes struct {
+	main, side     *cuda.Stream
+	forked, joined *cuda.Event
+}
+
+func (c *card) lanes(high bool) (l lanes, err error) {
+	if l.main, err = c.stream(high); err != nil {
+		return l, err
+	}
+	if l.side, err = c.stream(high); err != nil {
+		return l, err
+	}
+	if l.forked, err = c.event(); err != nil {
+		return l, err
+	}
+	l.joined, err = c.event()
+	return l, err
+}
+
+// play enqueues the kernels of a list.
+func (l *lanes) play(list []launch) error {
+	forked, moved := false, true // there is work beside; main has work that side has not waited for
+	join := func() error {
+		if !forked {
+			return nil
+		}
+		forked, moved = false, true
+		if err := l.side.Record(l.joined); err != nil {
+			return err
+		}
+		return l.main.Wait(l.joined)
+	}
+	for i := range list {
+		k, on := &list[i], l.main
+		switch {
+		case k.kernel == nil:
+			if err := join(); err != nil {
+				return err
+			}
+			continue
+		case !k.beside:
+			moved = true
+		default:
+			if on = l.side; moved {
+				if err := l.main.Record(l.forked); err != nil {
+					return err
+				}
+				if err := l.side.Wait(l.forked); err != nil {
+					return err
+				}
+			}
+			forked, moved = true, false
+		}
+		if err := on.Launch(k.kernel, k.Launch); err != nil {
+			return err
+		}
+	}
+	return join()
+}
+
+func flag(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
