@@ -196,6 +196,14 @@ type TDTargetsArgs struct {
 	Targets            uint64
 }
 
+// ArgmaxArgs are those of argmax.
+type ArgmaxArgs struct {
+	Rows, Width int32
+	Values      uint64
+	Masks       uint64 // 0: all actions are allowed
+	Actions     uint64
+}
+
 // TDLossArgs are those of td_loss.
 type TDLossArgs struct {
 	Rows, Width, Squared, Mean int32

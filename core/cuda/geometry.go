@@ -24,7 +24,8 @@ import (
 //	select                              SelectArgs               Elements(words)
 //	gather                              GatherArgs               Gather(rows, frames)
 //	norm_rows_*, norm_positions_*       NormArgs                 NormForward ...
-//	td_targets, td_loss, actor_critic   TDTargetsArgs ...        Loss(rows)
+//	argmax, td_targets, td_loss,        ArgmaxArgs ...           Loss(rows)
+//	actor_critic
 //	loss_sum                            LossSumArgs              LossSum
 //	sum_squares                         SumSquaresArgs           SumSquares(n)
 //	advance                             AdvanceArgs              Advance
@@ -152,7 +153,7 @@ func Gather(rows, frames int) Geometry {
 	return Geometry{[3]uint32{uint32(rows), uint32(frames), 1}, [3]uint32{128, 1, 1}}
 }
 
-// Loss is the geometry of td_targets, td_loss and actor_critic. The latter two write
+// Loss is the geometry of argmax, td_targets, td_loss and actor_critic. The latter two write
 // LossParts doubles for each of its blocks, which loss_sum adds up.
 func Loss(rows int) Geometry {
 	return Geometry{[3]uint32{uint32(ceil(rows, lossRows)), 1, 1}, [3]uint32{lossRows, 1, 1}}

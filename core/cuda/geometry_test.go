@@ -115,7 +115,7 @@ var structs = []any{
 	Divisor{}, Cut{}, ConvShape{}, ConvForwardArgs{}, ConvWeightGradientArgs{}, ConvInputGradientArgs{},
 	DenseForwardArgs{}, DenseForwardSumArgs{}, DenseWeightGradientArgs{}, DenseInputGradientArgs{}, WeightGradientSumArgs{},
 	ElementsArgs{}, SelectArgs{}, Stack{}, GatherArgs{}, SumSquaresArgs{}, Step{}, AdvanceArgs{}, OptimizerArgs{},
-	NormArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, LossSumArgs{},
+	NormArgs{}, ArgmaxArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, LossSumArgs{},
 }
 
 // TestArgs compares sizes and offsets with those of the C structs.

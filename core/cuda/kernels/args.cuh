@@ -206,6 +206,13 @@ struct TDTargetsArgs {
   float *targets;
 };
 
+struct ArgmaxArgs {
+  int rows, width;
+  const float *values;         // [rows][width]
+  const unsigned char *masks;  // [rows][width], 0: not allowed; or null: all are allowed
+  int *actions;
+};
+
 // mean: over the rows' weights; else the sum. scale multiplies the loss.
 struct TDLossArgs {
   int rows, width, squared, mean;
