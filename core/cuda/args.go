@@ -121,6 +121,14 @@ type GatherArgs struct {
 	To                  uint64
 }
 
+// PickArgs are those of pick.
+type PickArgs struct {
+	Rows, Width, First int64 // width: bytes of a row
+	Index              uint64
+	From, To           uint64
+	Update             uint64 // of a Step, or 0
+}
+
 // SumSquaresArgs are those of sum_squares.
 type SumSquaresArgs struct {
 	N        int64

@@ -23,6 +23,7 @@ import (
 //	convert_bytes
 //	select                              SelectArgs               Elements(words)
 //	gather                              GatherArgs               Gather(rows, frames)
+//	pick                                PickArgs                 Pick(rows, width)
 //	norm_rows_*, norm_positions_*       NormArgs                 NormForward ...
 //	argmax, td_targets, td_loss,        ArgmaxArgs ...           Loss(rows)
 //	actor_critic
@@ -151,6 +152,17 @@ func (s *ConvShape) InputGradient() Geometry {
 // Gather is the geometry of gather: a block a frame. An observation has 65,535 frames at most.
 func Gather(rows, frames int) Geometry {
 	return Geometry{[3]uint32{uint32(rows), uint32(frames), 1}, [3]uint32{128, 1, 1}}
+}
+
+// Pick is the geometry of pick: rows of so many bytes, below 2^31 in all.
+func Pick(rows, width int) Geometry {
+	piece := 1 // bytes that a thread copies at a time, where both arrays begin at multiples of them
+	if width%16 == 0 {
+		piece = 16
+	} else if width%4 == 0 {
+		piece = 4
+	}
+	return Elements(rows * width / piece)
 }
 
 // Loss is the geometry of argmax, td_targets, td_loss and actor_critic. The latter two write

@@ -114,7 +114,7 @@ func TestRefusedShapes(t *testing.T) {
 var structs = []any{
 	Divisor{}, Cut{}, ConvShape{}, ConvForwardArgs{}, ConvWeightGradientArgs{}, ConvInputGradientArgs{},
 	DenseForwardArgs{}, DenseForwardSumArgs{}, DenseWeightGradientArgs{}, DenseInputGradientArgs{}, WeightGradientSumArgs{},
-	ElementsArgs{}, SelectArgs{}, Stack{}, GatherArgs{}, SumSquaresArgs{}, Step{}, AdvanceArgs{}, OptimizerArgs{},
+	ElementsArgs{}, SelectArgs{}, Stack{}, GatherArgs{}, PickArgs{}, SumSquaresArgs{}, Step{}, AdvanceArgs{}, OptimizerArgs{},
 	NormArgs{}, ArgmaxArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, LossSumArgs{},
 }
 

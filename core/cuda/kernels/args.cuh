@@ -139,6 +139,16 @@ struct GatherArgs {
   unsigned char *to;
 };
 
+// Row i of `to` is row index[*update * rows + first + i] of `from`; without update,
+// index[first + i]. Rows have `width` bytes.
+struct PickArgs {
+  long long rows, width, first;
+  const int *index;
+  const unsigned char *from;
+  unsigned char *to;
+  const long long *update;  // or null
+};
+
 struct SumSquaresArgs {
   long long n;
   const float *x;
