@@ -121,6 +121,14 @@ type GatherArgs struct {
 	To                  uint64
 }
 
+// PickArgs are those of pick.
+type PickArgs struct {
+	Rows, Width, First int64 // width: bytes of a row
+	Index              uint64
+	From, To           uint64
+	Update             uint64 // of a Step, or 0
+}
+
 // SumSquaresArgs are those of sum_squares.
 type SumSquaresArgs struct {
 	N        int64
@@ -194,6 +202,14 @@ type TDTargetsArgs struct {
 	Actions            uint64 // 0: the largest
 	Rewards, Discounts uint64
 	Targets            uint64
+}
+
+// ArgmaxArgs are those of argmax.
+type ArgmaxArgs struct {
+	Rows, Width int32
+	Values      uint64
+	Masks       uint64 // 0: all actions are allowed
+	Actions     uint64
 }
 
 // TDLossArgs are those of td_loss.

@@ -21,10 +21,10 @@ var kernelArgs = map[string]any{
 	"dense_forward_P":       DenseForwardArgs{}, "dense_weight_gradient_P": DenseWeightGradientArgs{}, "dense_input_gradient_P": DenseInputGradientArgs{},
 	"dense_forward_sum": DenseForwardSumArgs{}, "weight_gradient_sum": WeightGradientSumArgs{},
 	"tanh_forward": ElementsArgs{}, "tanh_backward": ElementsArgs{}, "relu_backward": ElementsArgs{}, "add": ElementsArgs{},
-	"average": ElementsArgs{}, "convert_bytes": ElementsArgs{}, "select": SelectArgs{}, "gather": GatherArgs{},
+	"average": ElementsArgs{}, "convert_bytes": ElementsArgs{}, "select": SelectArgs{}, "gather": GatherArgs{}, "pick": PickArgs{},
 	"norm_rows_forward": NormArgs{}, "norm_rows_input_gradient": NormArgs{}, "norm_rows_parameter_gradient": NormArgs{},
 	"norm_positions_forward": NormArgs{}, "norm_positions_input_gradient": NormArgs{}, "norm_positions_parameter_gradient": NormArgs{},
-	"td_targets": TDTargetsArgs{}, "td_loss": TDLossArgs{}, "actor_critic": ActorCriticArgs{}, "loss_sum": LossSumArgs{},
+	"argmax": ArgmaxArgs{}, "td_targets": TDTargetsArgs{}, "td_loss": TDLossArgs{}, "actor_critic": ActorCriticArgs{}, "loss_sum": LossSumArgs{},
 	"sum_squares": SumSquaresArgs{}, "advance": AdvanceArgs{},
 	"rmsprop": OptimizerArgs{}, "adam": OptimizerArgs{}, "radam": OptimizerArgs{}, "adagrad": OptimizerArgs{},
 }

@@ -23,8 +23,10 @@ import (
 //	convert_bytes
 //	select                              SelectArgs               Elements(words)
 //	gather                              GatherArgs               Gather(rows, frames)
+//	pick                                PickArgs                 Pick(rows, width)
 //	norm_rows_*, norm_positions_*       NormArgs                 NormForward ...
-//	td_targets, td_loss, actor_critic   TDTargetsArgs ...        Loss(rows)
+//	argmax, td_targets, td_loss,        ArgmaxArgs ...           Loss(rows)
+//	actor_critic
 //	loss_sum                            LossSumArgs              LossSum
 //	sum_squares                         SumSquaresArgs           SumSquares(n)
 //	advance                             AdvanceArgs              Advance
@@ -152,7 +154,18 @@ func Gather(rows, frames int) Geometry {
 	return Geometry{[3]uint32{uint32(rows), uint32(frames), 1}, [3]uint32{128, 1, 1}}
 }
 
-// Loss is the geometry of td_targets, td_loss and actor_critic. The latter two write
+// Pick is the geometry of pick: rows of so many bytes, below 2^31 in all.
+func Pick(rows, width int) Geometry {
+	piece := 1 // bytes that a thread copies at a time, where both arrays begin at multiples of them
+	if width%16 == 0 {
+		piece = 16
+	} else if width%4 == 0 {
+		piece = 4
+	}
+	return Elements(rows * width / piece)
+}
+
+// Loss is the geometry of argmax, td_targets, td_loss and actor_critic. The latter two write
 // LossParts doubles for each of its blocks, which loss_sum adds up.
 func Loss(rows int) Geometry {
 	return Geometry{[3]uint32{uint32(ceil(rows, lossRows)), 1, 1}, [3]uint32{lossRows, 1, 1}}

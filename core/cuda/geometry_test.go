@@ -114,8 +114,8 @@ func TestRefusedShapes(t *testing.T) {
 var structs = []any{
 	Divisor{}, Cut{}, ConvShape{}, ConvForwardArgs{}, ConvWeightGradientArgs{}, ConvInputGradientArgs{},
 	DenseForwardArgs{}, DenseForwardSumArgs{}, DenseWeightGradientArgs{}, DenseInputGradientArgs{}, WeightGradientSumArgs{},
-	ElementsArgs{}, SelectArgs{}, Stack{}, GatherArgs{}, SumSquaresArgs{}, Step{}, AdvanceArgs{}, OptimizerArgs{},
-	NormArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, LossSumArgs{},
+	ElementsArgs{}, SelectArgs{}, Stack{}, GatherArgs{}, PickArgs{}, SumSquaresArgs{}, Step{}, AdvanceArgs{}, OptimizerArgs{},
+	NormArgs{}, ArgmaxArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, LossSumArgs{},
 }
 
 // TestArgs compares sizes and offsets with those of the C structs.

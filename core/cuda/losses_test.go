@@ -94,6 +94,48 @@ func TestTD(t *testing.T) {
 	}
 }
 
+// Actions are those of core/nn's Argmax: of ties, infinities, NaN and numbers below the
+// smallest normal one, with masks that allow all, some or none.
+func TestArgmax(t *testing.T) {
+	d := open(t)
+	tiny := math.Float32frombits(1)
+	kinds := []float32{0, float32(math.Copysign(0, -1)), 1, 1, -1, -2, tiny, 2 * tiny, -tiny, -2 * tiny, 1e38, -1e38,
+		float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), -float32(math.NaN())}
+	for _, n := range rowCounts() {
+		for _, width := range []int{1, 2, 6, 18} {
+			r := rand.New(rand.NewPCG(uint64(n), uint64(width)))
+			values, masks := random(n*width, r), make([]byte, n*width)
+			for i := range values {
+				if i/width%4 != 0 {
+					values[i] = kinds[r.IntN(len(kinds))]
+				}
+				if r.IntN(3) > 0 {
+					masks[i] = byte(1 + r.IntN(255))
+				}
+			}
+			for _, masked := range []bool{false, true} {
+				args := ArgmaxArgs{Rows: int32(n), Width: int32(width), Values: put(d, values), Actions: d.outputs(n)}
+				if masked {
+					args.Masks = put(d, masks)
+				}
+				want := make([]int32, n)
+				for i := range want {
+					best := -1
+					for a := range width {
+						if (!masked || masks[i*width+a] != 0) && (best < 0 || values[i*width+a] > values[i*width+best]) {
+							best = a
+						}
+					}
+					want[i] = int32(best)
+				}
+				d.launch("argmax", Loss(n), &args)
+				d.result("actions", args.Actions, n)
+				same(t, fmt.Sprint("actions ", n, width, masked), get[int32](d, args.Actions, n), want)
+			}
+		}
+	}
+}
+
 func TestActorCritic(t *testing.T) {
 	d := open(t)
 	for _, n := range rowCounts() {

@@ -225,3 +225,42 @@ func TestGather(t *testing.T) {
 		}
 	}
 }
+
+// Rows come by their index, update after update as the counter says, at any alignment.
+func TestPick(t *testing.T) {
+	d := open(t)
+	r := rand.New(rand.NewPCG(8, 8))
+	const rows, of, first, updates = 5, 9, 2, 3
+	widths := []int{1, 4, 6, 12, 33, 48, 28224}
+	if sanitizer() == "thread" {
+		widths = []int{4}
+	}
+	for _, width := range widths {
+		for _, shift := range []int{0, 1, 4} { // bytes by which the rows lie beside multiples of 16
+			from, index := randomBytes(shift+of*width, r), make([]int32, first+updates*rows)
+			for i := range index {
+				index[i] = int32(r.IntN(of))
+			}
+			state, atIndex := put(d, []Step{{}}), put(d, index)
+			for u := range updates + 1 {
+				args := PickArgs{Rows: rows, Width: int64(width), First: first, Index: atIndex, From: put(d, from) + uint64(shift), Update: state}
+				chosen := index[first:]
+				if u < updates {
+					d.must("upload", d.request(uint32(3), state, uint64(8), int64(u)))
+					chosen = chosen[u*rows:]
+				} else {
+					args.Update = 0
+				}
+				var want []byte
+				for _, row := range chosen[:rows] {
+					want = append(want, from[shift+int(row)*width:][:width]...)
+				}
+				to := put(d, make([]byte, 16+len(want)+16))
+				args.To = to + 16
+				d.launch("pick", Pick(rows, width), &args)
+				same(t, "rows", get[byte](d, args.To, len(want)), want)
+				same(t, "what is around the rows", append(get[byte](d, to, 16), get[byte](d, args.To+uint64(len(want)), 16)...), make([]byte, 32))
+			}
+		}
+	}
+}

@@ -139,6 +139,16 @@ struct GatherArgs {
   unsigned char *to;
 };
 
+// Row i of `to` is row index[*update * rows + first + i] of `from`; without update,
+// index[first + i]. Rows have `width` bytes.
+struct PickArgs {
+  long long rows, width, first;
+  const int *index;
+  const unsigned char *from;
+  unsigned char *to;
+  const long long *update;  // or null
+};
+
 struct SumSquaresArgs {
   long long n;
   const float *x;
@@ -204,6 +214,13 @@ struct TDTargetsArgs {
   const int *actions;  // or null: the largest
   const float *rewards, *discounts;
   float *targets;
+};
+
+struct ArgmaxArgs {
+  int rows, width;
+  const float *values;         // [rows][width]
+  const unsigned char *masks;  // [rows][width], 0: not allowed; or null: all are allowed
+  int *actions;
 };
 
 // mean: over the rows' weights; else the sum. scale multiplies the loss.

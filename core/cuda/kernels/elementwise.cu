@@ -32,6 +32,29 @@ KERNEL(select, SelectArgs, 256) {
   EACH(args.words) args.to[i] = from[i];
 }
 
+// Rows by their index, in pieces of the size of T.
+template <class T>
+__device__ __forceinline__ void pick_rows(const PickArgs &args) {
+  const int *index = args.index + args.first + (args.update == nullptr ? 0 : *args.update * args.rows);
+  const unsigned pieces = (unsigned)(args.width / (long long)sizeof(T));  // of a row
+  EACH(args.rows * pieces) {
+    const unsigned row = (unsigned)i / pieces;
+    ((T *)args.to)[i] = ((const T *)args.from)[(long long)index[row] * pieces + ((unsigned)i - row * pieces)];
+  }
+}
+
+// A minibatch of a rollout. 16 or 4 bytes at a time where rows are whole numbers of them and
+// lie at multiples of that.
+KERNEL(pick, PickArgs, 256) {
+  const long long all = args.width | (long long)args.from | (long long)args.to;
+  if (all % 16 == 0)
+    pick_rows<uint4>(args);
+  else if (all % 4 == 0)
+    pick_rows<unsigned>(args);
+  else
+    pick_rows<unsigned char>(args);
+}
+
 /*
  * Observations that are stacks of frames, from an arena of frames of one width. A stack's
  * frames lie one behind the other in a ring of the arena; those that are older than its

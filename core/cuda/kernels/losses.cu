@@ -28,6 +28,33 @@ KERNEL(td_targets, TDTargetsArgs, 128) {
   args.targets[i] = args.rewards[i] + args.discounts[i] * value;
 }
 
+// Whether a > b, of numbers below the smallest normal one, too, which comparisons of floats
+// take for zero here: as integers the magnitudes are in the same order.
+__device__ __forceinline__ bool above(float a, float b) {
+  const int x = (int)__float_as_uint(a), y = (int)__float_as_uint(b);
+  const int most = 0x7FFFFFFF, infinity = 0x7F800000;
+  if ((x & most) > infinity || (y & most) > infinity) return false;  // NaN
+  return (x < 0 ? -(x & most) : x) > (y < 0 ? -(y & most) : y);
+}
+
+// The first index of the largest value that the mask allows, -1 where it allows none: what
+// core/nn's Argmax returns. NaN is the largest where it comes first, and else never.
+KERNEL(argmax, ArgmaxArgs, LOSS_ROWS) {
+  const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x), width = args.width;
+  if (i >= args.rows) return;
+  const float *values = args.values + (long long)i * width;
+  const unsigned char *mask = args.masks == nullptr ? nullptr : args.masks + (long long)i * width;
+  int best = -1;
+  float top = 0;
+  for (int a = 0; a < width; a++) {
+    if ((mask == nullptr || mask[a]) && (best < 0 || above(values[a], top))) {
+      best = a;
+      top = values[a];
+    }
+  }
+  args.actions[i] = best;
+}
+
 // The sum of all rows' weights, by every block for itself; of 1 each where there are none.
 __device__ __forceinline__ double sum_of_weights(double (&shared)[LOSS_ROWS], const float *weights, int rows) {
   if (weights == nullptr) return rows;
