@@ -6,24 +6,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 )
 
-// The tests of the driver's side run with core/cuda/software, a libcuda.so.1 for machines
-// without a GPU, which the dynamic linker finds by LD_LIBRARY_PATH: so this program starts
-// itself again with that. PACELINE_CUDA_TEST: "" at first, "software" behind that, "gpu"
-// where the machine's own driver is to be used, "missing: ..." where there is neither, and the
-// name of a scenario (errors_test.go) in a child that has one to run.
-const mode = "PACELINE_CUDA_TEST"
+// The tests of the driver's side run with the software device. mode has the name of a scenario
+// (errors_test.go) in a child that has one to run.
+const mode = cudatest.Mode
 
 func init() {
-	is := os.Getenv(mode)
-	if is == "" {
-		is = again()
-	}
+	is := cudatest.Start()
 	if is == "software" || scenarios[is] != nil {
 		kernels = archive(nil, "sm_90.cubin")
 	}
@@ -31,27 +25,6 @@ func init() {
 		report(scenario())
 		os.Exit(0)
 	}
-}
-
-// again starts this program anew with the software device. It returns only where there is none.
-func again() string {
-	folder := os.Getenv("PACELINE_SOFTWARE")
-	if folder == "" {
-		folder, _ = filepath.Abs("../../build/cuda/software")
-		if out, err := exec.Command("sh", "software/build.sh", folder).CombinedOutput(); err != nil {
-			missing := fmt.Sprintf("missing: the software device was not built: %v %s", err, out)
-			os.Setenv(mode, missing)
-			return missing
-		}
-	}
-	os.Setenv(mode, "software")
-	os.Setenv("PACELINE_SOFTWARE", folder)
-	os.Setenv("LD_LIBRARY_PATH", folder+":"+os.Getenv("LD_LIBRARY_PATH"))
-	program, err := os.Executable()
-	if err == nil {
-		err = syscall.Exec(program, os.Args, os.Environ())
-	}
-	panic(err)
 }
 
 // needDevice skips a test where there is no device to run it on.

@@ -45,7 +45,7 @@ func naiveLargest(s Spec, p *Params, obs []byte, rows int) (largest [][]float64,
 }
 
 func TestActivityAgainstDefinition(t *testing.T) {
-	onEveryISA(t, func(t *testing.T) {
+	onEveryDevice(t, func(t *testing.T) {
 		for _, s := range []Spec{withNorm(smallNature(), "layer_all"), withNorm(smallNature(), "layer_channels"), withNorm(smallMLP(), "layer_all"), smallNature(), smallMLP(), oneCNN(), twoMLPs(), actorCritic(env.ObsSpec{Shape: []int{5}}, 2, Trunk{Arch: "mlp", Hidden: []int{6, 9}}, Trunk{Arch: "mlp", Hidden: []int{4}})} {
 			r := rng.New(5, "test", 0)
 			p, loss := mustInit(t, s, 2), lossOf(s)
@@ -99,7 +99,7 @@ func TestActivityAgainstDefinition(t *testing.T) {
 
 // Constant outputs are found; outputs that differ by little are not constant.
 func TestFlatOutputs(t *testing.T) {
-	onEveryISA(t, func(t *testing.T) {
+	onEveryDevice(t, func(t *testing.T) {
 		for _, s := range []Spec{smallNature(), smallMLP(), twoMLPs()} {
 			loss, r := lossOf(s), rng.New(6, "test", 0)
 			for _, c := range []struct {

@@ -94,10 +94,12 @@ func held(g *graph, m *machine) int64 {
 
 // A stepper's updates are gradients, clipping and steps by hand, to the bit, in one call or
 // in two, and allocate nothing.
-func TestStepper(t *testing.T) {
+func TestStepper(t *testing.T) { onBoth(t, testStepper) }
+
+func testStepper(t *testing.T) {
 	for _, maxNorm := range []float64{0, 0.05} {
 		s := twoMLPs()
-		loss, d := lossOf(s), mustCPU(t, 2)
+		loss, d := lossOf(s), mustDevice(t, tested, 2)
 		const rows, n = 6, 5
 		c := StepperConfig{Net: s, Rows: rows, Loss: loss, Optimizer: OptimizerConfig{Name: "rmsprop", EpsInside: true}, MaxGradNorm: maxNorm}
 		l, o := must(d.Learner(s, rows, loss))(t), mustOptimizer(t, c.Optimizer, mustInit(t, s, 1).Layout.Size)
@@ -139,8 +141,10 @@ func TestStepper(t *testing.T) {
 
 // The targets of a QStepper's updates are those of the textbook, with and without double
 // Q-learning and masks; the rest is a stepper's.
-func TestQStepper(t *testing.T) {
-	s, d := smallMLP(), mustCPU(t, 2)
+func TestQStepper(t *testing.T) { onBoth(t, testQStepper) }
+
+func testQStepper(t *testing.T) {
+	s, d := smallMLP(), mustDevice(t, tested, 2)
 	const rows = 7
 	width := s.Heads[0].Out
 	for _, double := range []bool{false, true} {
@@ -199,19 +203,22 @@ func TestQStepper(t *testing.T) {
 	}
 }
 
-// spoiltLearner is one whose gradients are NaN.
-type spoiltLearner struct{ Learner }
-
-func (l *spoiltLearner) Gradient(p *Params, b Batch, grad []float32, r *Report) error {
-	err := l.Learner.Gradient(p, b, grad, r)
-	grad[0] = float32(math.NaN())
-	return err
+// spoil makes a number of the gradient that a stepper keeps NaN.
+func spoil(t *testing.T, st Stepper) {
+	switch s := st.(type) {
+	case *stepper:
+		s.grad[0] = float32(math.NaN())
+	case *gpuStepper:
+		check(t, s.lanes.main.Upload(s.gpuLearner.grad, bytesOf([]float32{float32(math.NaN())})))
+	}
 }
 
 // What cannot be a step is not one, clipped or not.
-func TestNotFinite(t *testing.T) {
+func TestNotFinite(t *testing.T) { onBoth(t, testNotFinite) }
+
+func testNotFinite(t *testing.T) {
 	s := twoMLPs()
-	loss, d := lossOf(s), mustCPU(t, 1)
+	loss, d := lossOf(s), mustDevice(t, tested, 1)
 	for _, clip := range []float64{0, 0.5} {
 		for _, what := range []string{"loss", "gradient norm"} {
 			st := must(d.Stepper(StepperConfig{Net: s, Rows: 4, Loss: loss, Optimizer: OptimizerConfig{Name: "adam"}, MaxGradNorm: clip}))(t)
@@ -219,12 +226,16 @@ func TestNotFinite(t *testing.T) {
 			b := randomBatch(s, loss, rng.New(1, "test", 0), 4)
 			check(t, st.Update(p, b, 1e-3, &Report{}))
 			before := p.Clone()
+			var r Report
+			var err error
 			if what == "loss" {
 				b.Columns[1][0] = float32(math.NaN())
+				err = st.Update(p, b, 1e-3, &r)
 			} else {
-				st.(*stepper).Learner = &spoiltLearner{st.(*stepper).Learner}
+				check(t, st.Learn(p, b, &r))
+				spoil(t, st)
+				err = st.Step(p, 1e-3, &r)
 			}
-			err := st.Update(p, b, 1e-3, &Report{})
 			if e := (*NotFinite)(nil); !errors.As(err, &e) || !errors.Is(err, fault.ErrNotFinite) || e.What != what || !math.IsNaN(e.Value) || err.Error() != what+": NaN, must be finite" {
 				t.Errorf("%s: error %v", what, err)
 			}

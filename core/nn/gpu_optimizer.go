@@ -3,7 +3,6 @@ package nn
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/paceline-rl/paceline/core/cuda"
 	"github.com/paceline-rl/paceline/core/kernel"
@@ -26,8 +25,9 @@ type gpuOptimizer struct {
 	clock *block
 	at    piece // a cuda.Step
 	rate  piece
-	grad  uint64 // of Apply; 0: it was not called yet
-	sums  uint64 // of squares
+	grad  uint64    // of Apply; 0: it was not called yet
+	by    []float32 // grad times its factor
+	sums  uint64    // of squares
 	known programs[learningKey]
 }
 
@@ -175,15 +175,15 @@ func (o *gpuOptimizer) Apply(p *Params, grad []float32, factor float32, lr float
 		if o.grad, err = o.card.memory(int64(4 * o.size)); err != nil {
 			return err
 		}
+		o.by = make([]float32, o.size)
 	}
-	scaled := slices.Clone(grad)
-	for i := range scaled {
-		scaled[i] *= factor
+	for i, g := range grad {
+		o.by[i] = factor * g
 	}
 	if err := o.prepare(lr); err != nil {
 		return err
 	}
-	if err := o.lanes.main.Upload(o.grad, bytesOf(scaled)); err != nil {
+	if err := o.lanes.main.Upload(o.grad, bytesOf(o.by)); err != nil {
 		return err
 	}
 	r := &recorder{card: o.card}

@@ -143,39 +143,47 @@ func mustInit(t testing.TB, s Spec, seed uint64) *Params {
 // mustCPU returns a device of n threads.
 func mustCPU(t testing.TB, n int) Device {
 	t.Helper()
-	d, err := NewCPU(n, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return mustDevice(t, "cpu", n)
+}
+
+func mustDevice(t testing.TB, name string, n int) Device {
+	t.Helper()
+	d := must(NewDevice(name, n, nil))(t)
 	t.Cleanup(d.Close)
 	return d
 }
 
-func mustLearner(t testing.TB, s Spec, rows int, loss Loss) *learner {
+// tested is the name of the device that is tested, "cpu" but within onEveryDevice.
+var tested = "cpu"
+
+func mustLearner(t testing.TB, s Spec, rows int, loss Loss) Learner {
 	t.Helper()
-	l, err := mustCPU(t, 1).Learner(s, rows, loss)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l.(*learner)
+	return must(mustDevice(t, tested, 1).Learner(s, rows, loss))(t)
 }
 
-func mustNetwork(t testing.TB, s Spec, rows int) *network {
+func mustNetwork(t testing.TB, s Spec, rows int) Network {
 	t.Helper()
-	n, err := mustCPU(t, 1).Network(s, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n.(*network)
+	return must(mustDevice(t, tested, 1).Network(s, rows))(t)
 }
 
 func mustOptimizer(t testing.TB, c OptimizerConfig, size int) Optimizer {
 	t.Helper()
-	o, err := mustCPU(t, 1).Optimizer(c, size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
+	return must(mustDevice(t, tested, 1).Optimizer(c, size))(t)
+}
+
+// onOthers runs f on the devices that a build has beside the CPU (gpu_test.go).
+var onOthers = func(*testing.T, func(*testing.T)) {}
+
+// onEveryDevice runs f once per path of the CPU's kernels, and on the other devices.
+func onEveryDevice(t *testing.T, f func(t *testing.T)) {
+	onEveryISA(t, f)
+	onOthers(t, f)
+}
+
+// onBoth runs f on the CPU and on the other devices.
+func onBoth(t *testing.T, f func(t *testing.T)) {
+	t.Run("cpu", f)
+	onOthers(t, f)
 }
 
 // onEveryISA runs f once per path of the kernels.

@@ -206,7 +206,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 			b := randomBatch(c.spec, loss, r, c.batch)
 			wantLoss := naiveLoss(c.spec, loss, p, &b)
 			wantSlopes := slopes(c.spec, loss, p, &b, r)
-			onEveryISA(t, func(t *testing.T) {
+			onEveryDevice(t, func(t *testing.T) {
 				grad := make([]float32, len(p.Host()))
 				for i := range grad {
 					grad[i] = 99 // must be overwritten
@@ -237,7 +237,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 // Nothing of the caller's may be kept after a call.
 func TestGradientReleasesMemory(t *testing.T) {
 	for _, s := range []Spec{smallMLP(), twoMLPs(), withNorm(oneCNN(), "layer_all")} {
-		l, p := mustLearner(t, s, 4, lossOf(s)), mustInit(t, s, 1)
+		l, p := mustLearner(t, s, 4, lossOf(s)).(*learner), mustInit(t, s, 1)
 		if err := l.Gradient(p, randomBatch(s, lossOf(s), rng.New(1, "test", 0), 4), make([]float32, len(p.Host())), &Report{}); err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestGradientReleasesMemory(t *testing.T) {
 }
 
 func TestGradientIsDeterministic(t *testing.T) {
-	onEveryISA(t, func(t *testing.T) {
+	onEveryDevice(t, func(t *testing.T) {
 		for _, s := range append(norms(oneCNN(), twoMLPs()), smallNature(), twoMLPs(), oneCNN()) {
 			p, b := mustInit(t, s, 1), randomBatch(s, lossOf(s), rng.New(3, "test", 0), 8)
 			var first []float32
@@ -281,7 +281,9 @@ func TestGradientIsDeterministic(t *testing.T) {
 	})
 }
 
-func TestNaNReachesTheLoss(t *testing.T) {
+func TestNaNReachesTheLoss(t *testing.T) { onBoth(t, testNaNReachesTheLoss) }
+
+func testNaNReachesTheLoss(t *testing.T) {
 	s := smallMLP()
 	p := mustInit(t, s, 1)
 	for _, loss := range []Loss{TD{Kind: "huber", Reduction: "mean"}, TD{Kind: "squared", Reduction: "sum"}} {
@@ -300,7 +302,9 @@ func TestNaNReachesTheLoss(t *testing.T) {
 }
 
 // A row of weight 0 changes nothing, whatever its columns hold.
-func TestHolesHaveNoPart(t *testing.T) {
+func TestHolesHaveNoPart(t *testing.T) { onBoth(t, testHolesHaveNoPart) }
+
+func testHolesHaveNoPart(t *testing.T) {
 	s := twoMLPs()
 	loss := lossOf(s)
 	p, b := mustInit(t, s, 1), randomBatch(s, loss, rng.New(5, "test", 0), 12)
@@ -375,7 +379,9 @@ func TestTDTargets(t *testing.T) {
 	}
 }
 
-func TestGradientErrors(t *testing.T) {
+func TestGradientErrors(t *testing.T) { onBoth(t, testGradientErrors) }
+
+func testGradientErrors(t *testing.T) {
 	s := smallMLP()
 	loss := TD{Kind: "huber", Reduction: "mean"}
 	l, p := mustLearner(t, s, 2, loss), mustInit(t, s, 1)
@@ -429,7 +435,7 @@ func TestGradientErrors(t *testing.T) {
 		{"loss.entropy_coef: -1, must be 0 to 1e6", twoMLPs(), 1, ActorCritic{EntropyCoef: -1}},
 		{"loss.value_coef: NaN, must be 0 to 1e6", twoMLPs(), 1, ActorCritic{ValueCoef: math.NaN()}},
 	} {
-		if _, err := mustCPU(t, 1).Learner(c.spec, c.rows, c.loss); err == nil || err.Error() != c.want {
+		if _, err := mustDevice(t, tested, 1).Learner(c.spec, c.rows, c.loss); err == nil || err.Error() != c.want {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}

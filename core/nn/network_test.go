@@ -15,7 +15,7 @@ import (
 func TestForwardAgainstDefinition(t *testing.T) {
 	bytesMLP := qSpec(env.ObsSpec{Shape: []int{3, 5, 4}}, 2, Trunk{Arch: "mlp"})
 	linear := qSpec(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 1, Trunk{Arch: "mlp", Hidden: []int{}})
-	onEveryISA(t, func(t *testing.T) {
+	onEveryDevice(t, func(t *testing.T) {
 		for _, s := range append(norms(smallNature(), smallMLP(), bytesMLP, linear, twoMLPs(), oneCNN()), smallNature(), smallMLP(), bytesMLP, linear, twoMLPs(), oneCNN()) {
 			n := mustNetwork(t, s, 5)
 			r := rng.New(1, "test", 0)
@@ -48,7 +48,7 @@ func TestForwardAgainstDefinition(t *testing.T) {
 // A row's values must be the same bits alone, anywhere in a batch of any size,
 // and in a network of any capacity.
 func TestRowsAreIndependent(t *testing.T) {
-	onEveryISA(t, func(t *testing.T) {
+	onEveryDevice(t, func(t *testing.T) {
 		for _, s := range append(norms(oneCNN(), smallMLP()), smallNature(), smallMLP(), twoMLPs(), oneCNN()) {
 			const most = 19
 			p, obs := mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), most)
@@ -83,7 +83,9 @@ func TestRowsAreIndependent(t *testing.T) {
 	})
 }
 
-func TestNetworksShareParams(t *testing.T) {
+func TestNetworksShareParams(t *testing.T) { onBoth(t, testNetworksShareParams) }
+
+func testNetworksShareParams(t *testing.T) {
 	s := smallNature()
 	p, obs := mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), 4)
 	q, err := mustNetwork(t, s, 4).Forward(p, obs, 4)
@@ -91,7 +93,7 @@ func TestNetworksShareParams(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := slices.Clone(q.Values[0])
-	device, loss := mustCPU(t, 1), lossOf(s)
+	device, loss := mustDevice(t, tested, 1), lossOf(s)
 	b := randomBatch(s, loss, rng.New(2, "test", 0), 2)
 	var wg sync.WaitGroup
 	for range 3 {
@@ -125,7 +127,9 @@ func TestNetworksShareParams(t *testing.T) {
 	wg.Wait()
 }
 
-func TestForwardErrors(t *testing.T) {
+func TestForwardErrors(t *testing.T) { onBoth(t, testForwardErrors) }
+
+func testForwardErrors(t *testing.T) {
 	s := smallMLP()
 	n := mustNetwork(t, s, 3)
 	p := mustInit(t, s, 1)
@@ -151,7 +155,7 @@ func TestForwardErrors(t *testing.T) {
 		}
 	}
 	for _, rows := range []int{0, -1, MaxRows + 1} {
-		if _, err := mustCPU(t, 1).Network(s, rows); err == nil || err.Error() != fmt.Sprintf("rows: %d, must be 1 to 65536", rows) {
+		if _, err := mustDevice(t, tested, 1).Network(s, rows); err == nil || err.Error() != fmt.Sprintf("rows: %d, must be 1 to 65536", rows) {
 			t.Errorf("capacity %d: %v", rows, err)
 		}
 	}
@@ -159,7 +163,7 @@ func TestForwardErrors(t *testing.T) {
 
 func TestForwardReleasesMemory(t *testing.T) {
 	s := smallMLP()
-	n := mustNetwork(t, s, 1)
+	n := mustNetwork(t, s, 1).(*network)
 	if _, err := n.Forward(mustInit(t, s, 1), randomObs(s, rng.New(1, "test", 0), 1), 1); err != nil {
 		t.Fatal(err)
 	}

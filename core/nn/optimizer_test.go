@@ -71,7 +71,7 @@ func TestThreeStepsByHand(t *testing.T) {
 		{OptimizerConfig{Name: "rmsprop_mnih"}, []float64{1 - 0.1*0.5/math.Sqrt(0.05*0.25-0.025*0.025+0.01)}},
 		{OptimizerConfig{Name: "rmsprop_keras"}, []float64{1 - 0.1*0.5/(math.Sqrt(0.05*0.25-0.025*0.025)+0.01)}},
 	} {
-		onEveryISA(t, func(t *testing.T) {
+		onEveryDevice(t, func(t *testing.T) {
 			o := mustOptimizer(t, c.cfg, 1)
 			theta := flat(1)
 			theta.Host()[0] = 1
@@ -99,7 +99,7 @@ func TestRAdamRectifies(t *testing.T) {
 		beta2 float64
 		first int // rectified step; 0: none
 	}{{0.999, 6}, {0.8, 7}, {0.6, 0}} {
-		onEveryISA(t, func(t *testing.T) {
+		onEveryDevice(t, func(t *testing.T) {
 			o, theta := mustOptimizer(t, OptimizerConfig{Name: "radam", Beta2: c.beta2, Eps: 1e-3}, 1), flat(1)
 			r := rng.New(3, "test", 0)
 			var m, v, want float64
@@ -135,7 +135,9 @@ func TestRAdamRectifies(t *testing.T) {
 }
 
 // An optimiser restored from Step and State goes on with the same bits.
-func TestOptimizerStateIsAll(t *testing.T) {
+func TestOptimizerStateIsAll(t *testing.T) { onBoth(t, testOptimizerStateIsAll) }
+
+func testOptimizerStateIsAll(t *testing.T) {
 	const size = 37
 	for _, cfg := range []OptimizerConfig{
 		{Name: "adam"}, {Name: "radam"}, {Name: "radam", Beta2: 0.9}, {Name: "adagrad"}, {Name: "rmsprop"}, {Name: "rmsprop", Centered: true}, {Name: "rmsprop", EpsInside: true, FirstAverage: 1}, {Name: "rmsprop_mnih"}, {Name: "rmsprop_keras"},
@@ -175,7 +177,9 @@ func TestOptimizerStateIsAll(t *testing.T) {
 	}
 }
 
-func TestOptimizerErrors(t *testing.T) {
+func TestOptimizerErrors(t *testing.T) { onBoth(t, testOptimizerErrors) }
+
+func testOptimizerErrors(t *testing.T) {
 	for want, cfg := range map[string]OptimizerConfig{
 		`optimizer.name: "sgd", must be one of adagrad, adam, radam, rmsprop, rmsprop_keras, rmsprop_mnih`: {Name: "sgd"},
 		"optimizer.eps: -1, must be above 0 and at most 1e6":                                               {Name: "adam", Eps: -1},
@@ -190,11 +194,11 @@ func TestOptimizerErrors(t *testing.T) {
 		"optimizer.first_average: 1, adam has no such setting":                                             {Name: "adam", FirstAverage: 1},
 		"optimizer.first_average: 2, must be 0 or 1":                                                       {Name: "rmsprop", FirstAverage: 2},
 	} {
-		if _, err := mustCPU(t, 1).Optimizer(cfg, 1); err == nil || err.Error() != want {
+		if _, err := mustDevice(t, tested, 1).Optimizer(cfg, 1); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := mustCPU(t, 1).Optimizer(OptimizerConfig{Name: "adam"}, 0); err == nil {
+	if _, err := mustDevice(t, tested, 1).Optimizer(OptimizerConfig{Name: "adam"}, 0); err == nil {
 		t.Error("an optimiser of nothing")
 	}
 	o := mustOptimizer(t, OptimizerConfig{Name: "adam"}, 2)

@@ -34,6 +34,10 @@ func movedBatch(t *testing.T, s Spec, p *Params, rows int) (b, clipped Batch) {
 
 // As long as nothing has moved, PPO's gradient is that of actor-critic.
 func TestPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
+	onBoth(t, testPPOOfTheActingPolicyIsActorCritic)
+}
+
+func testPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
 	const rows = 12
 	s := twoMLPs()
 	p := mustInit(t, s, 1)
@@ -67,7 +71,9 @@ func TestPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
 
 // Masks that allow everything change no bit; one that forbids an action that was taken,
 // or is of another size, is refused.
-func TestMasksOfABatch(t *testing.T) {
+func TestMasksOfABatch(t *testing.T) { onBoth(t, testMasksOfABatch) }
+
+func testMasksOfABatch(t *testing.T) {
 	const rows = 12
 	s := twoMLPs()
 	width := s.Heads[0].Out

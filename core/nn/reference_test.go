@@ -224,7 +224,7 @@ func TestAgainstTorch(t *testing.T) {
 	if len(file.Cases) < 21 {
 		t.Fatalf("%d cases in %s", len(file.Cases), path)
 	}
-	onEveryISA(t, func(t *testing.T) {
+	onEveryDevice(t, func(t *testing.T) {
 		for _, c := range file.Cases {
 			name := c.Arch + " " + c.Norm + " " + c.Loss.Kind + " " + c.Loss.Reduction + " " + c.Optimizer.Name
 			if c.Optimizer.Centered {

@@ -166,7 +166,9 @@ q_net.6.bias [2]
 	}
 }
 
-func TestImpossibleSpecs(t *testing.T) {
+func TestImpossibleSpecs(t *testing.T) { onBoth(t, testImpossibleSpecs) }
+
+func testImpossibleSpecs(t *testing.T) {
 	f32 := func(shape ...int) env.ObsSpec { return env.ObsSpec{DType: env.Float32, Shape: shape} }
 	u8 := func(shape ...int) env.ObsSpec { return env.ObsSpec{Shape: shape} }
 	for _, c := range []struct {
@@ -203,12 +205,12 @@ func TestImpossibleSpecs(t *testing.T) {
 		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: []Head{{Name: "q", Out: 1}, {Name: "v", Out: 1, Trunk: 1}}}, "heads[1].trunk: 1, must be 0 to 0"},
 		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: []Head{{Name: "q", Out: 1, Gain: -1}}}, "heads[0].gain: -1, must be 0 to 1e6"},
 		{Spec{Obs: f32(4), Trunks: make([]Trunk, 1), Heads: make([]Head, 1), Init: "zeros"}, `init: "zeros", must be "uniform", "orthogonal" or "he_normal"`},
-		{Spec{Precision: "fp64"}, `precision: "fp64", must be "fp32" or "bf16"`},
+		{Spec{Precision: "fp64"}, `precision: "fp64", must be "fp32", "bf16" or "tf32"`},
 	} {
 		_, layoutErr := c.spec.Layout()
 		_, initErr := c.spec.InitialParams(rng.New(1, "weights", 0))
-		_, netErr := mustCPU(t, 1).Network(c.spec, 1)
-		_, learnErr := mustCPU(t, 1).Learner(c.spec, 1, TD{Kind: "huber", Reduction: "mean"})
+		_, netErr := mustDevice(t, tested, 1).Network(c.spec, 1)
+		_, learnErr := mustDevice(t, tested, 1).Learner(c.spec, 1, TD{Kind: "huber", Reduction: "mean"})
 		for _, err := range []error{layoutErr, initErr, netErr, learnErr} {
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
