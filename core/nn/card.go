@@ -31,9 +31,9 @@ func openCard(index int) (*card, error) {
 	return c, nil
 }
 
-func (c *card) name() string {
-	return fmt.Sprintf("cuda:%d (%s)", c.Info().Index, c.Info().Name)
-}
+func (c *card) name() string { return cardName(c.Info()) }
+
+func cardName(i cuda.Info) string { return fmt.Sprintf("cuda:%d (%s)", i.Index, i.Name) }
 
 func (c *card) use() *card {
 	c.mu.Lock()

@@ -38,13 +38,23 @@ func NewDevice(name string, n int, budget *threads.Budget) (Device, error) {
 	return &gpu{card: c.use()}, nil
 }
 
-// CheckDevice checks a name that NewDevice takes, and returns whether it is a GPU's.
-func CheckDevice(name string) (isGPU bool, err error) {
+// CheckDevice checks a name that NewDevice takes.
+func CheckDevice(name string) error {
 	if name == "cpu" {
-		return false, nil
+		return nil
 	}
-	_, err = deviceIndex(name)
-	return true, err
+	_, err := deviceIndex(name)
+	return err
+}
+
+// FirstGPU returns the name of the GPU that "cuda" stands for, "" where none answers. The first
+// call opens NVIDIA's driver.
+func FirstGPU() string {
+	infos, err := cuda.Devices()
+	if err != nil || len(infos) == 0 {
+		return ""
+	}
+	return cardName(infos[0])
 }
 
 func deviceIndex(name string) (int, error) {

@@ -83,7 +83,7 @@ func (l *gpuLearner) make(s Spec, rows int, loss Loss) (err error) {
 	return nil
 }
 
-// allocate allocates what make has laid out, and tells the recorder where it is.
+// allocate allocates what make has laid out, and lets the recorder know where it is.
 func (l *gpuLearner) allocate() (err error) {
 	if err := l.batch.allocate(l.card); err != nil {
 		return err

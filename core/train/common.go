@@ -14,6 +14,7 @@ type Common struct {
 	NumEnvs    int    // W
 	NumThreads int
 	Groups     int
+	Device     string
 	Precision  string
 	ISA        string
 	Seed       int
@@ -58,7 +59,8 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Int("num_envs", 1, 1, 65536, "W: environments stepped together", func(c *Common) *int { return &c.NumEnvs }),
 		settings.Int("num_threads", 0, 0, 1024, "threads that compute at any time, in updates, in acting and in environments together; 0: one per core. Changes the speed, never the result", func(c *Common) *int { return &c.NumThreads }),
 		settings.Int("groups", 1, 1, 2, "2: environments are stepped in two groups by turns, and while one steps, the actions of the other are computed. Changes the speed, never the result; pays where steps wait", func(c *Common) *int { return &c.Groups }),
-		settings.Text("precision", "fp32", "what the networks' products multiply, in updates and in acting: fp32, or bf16 (operands rounded to bfloat16, sums and weights float32; faster where the processor has AVX-512 BF16)", []string{"fp32", "bf16"}, func(c *Common) *string { return &c.Precision }),
+		settings.Text("device", deviceAuto, "what computes the networks: cpu; cuda (or cuda:1 ...), an NVIDIA GPU, where the library was built with it; or auto: a GPU for convolutions where one answers, else the CPU. A seed has one result for each device", nil, func(c *Common) *string { return &c.Device }),
+		settings.Text("precision", "fp32", "what the networks' products multiply, in updates and in acting: fp32, bf16 (operands rounded to bfloat16, sums and weights float32; faster where the processor has AVX-512 BF16, and on GPUs), or on GPUs tf32 (operands rounded to 11 bits)", []string{"fp32", "bf16", "tf32"}, func(c *Common) *string { return &c.Precision }),
 		settings.Text("isa", "auto", "auto: the processor's best instructions; portable: the same weights, bit for bit, on every processor that the library runs on, in several times the time", []string{"auto", "portable"}, func(c *Common) *string { return &c.ISA }),
 		settings.Int("seed", 0, 0, math.MaxInt64, "the one seed of everything random", func(c *Common) *int { return &c.Seed }),
 		settings.Int("frame_stack", 0, 0, 64, "successive frames along an observation's first axis: anything else is then an error; 0: as the environment says, or found out where the caller steps it", func(c *Common) *int { return &c.FrameStack }),

@@ -108,6 +108,9 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 		return nil, nil, err
 	}
 	t.common = t.def.Common(t.cfg.Struct())
+	if err := checkDevice(t.common); err != nil {
+		return nil, nil, err
+	}
 	if g, w := t.common.Groups, t.common.NumEnvs; g > w {
 		return nil, nil, fmt.Errorf("groups: %d, must be at most num_envs (%d)", g, w)
 	}
@@ -126,12 +129,8 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	if t.pool, err = threads.NewPool(n, t.cores); err != nil {
 		return nil, nil, err
 	}
-	if t.device, err = nn.NewCPU(n, t.cores); err != nil {
-		t.pool.Close()
-		return nil, nil, err
-	}
-	t.host.use.cores, t.host.use.device = n, t.device
-	return t, &Setup{Config: t.cfg.Struct(), Common: t.common, Cores: t.cores, Pool: t.pool, Device: t.device, Host: t.host}, nil
+	t.host.use.cores = n
+	return t, &Setup{Config: t.cfg.Struct(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host}, nil
 }
 
 // known makes the environments that the setting env names, once there is memory for them
@@ -170,6 +169,11 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 		return fmt.Errorf("life_loss_info: true, must be false for training (episodic_life ends an episode with a life)")
 	}
 	t.common.ActionMasks = t.spec.Masks
+	t.common.FitPolicy(t.spec.Obs)
+	if err := t.openDevice(); err != nil {
+		return err
+	}
+	setup.Device = t.device
 	own, err := t.def.Memory(setup)
 	if err != nil {
 		return err
@@ -282,7 +286,9 @@ func (t *Trainer) closeParts() error {
 		errs = append(errs, t.source.Close())
 	}
 	t.pool.Close()
-	t.device.Close()
+	if t.device != nil {
+		t.device.Close()
+	}
 	return errors.Join(errs...)
 }
 

@@ -21,8 +21,9 @@ type DQN struct {
 	cfg  Config // resolved
 	spec env.Spec
 	host *train.Host
-	// device computes for the main thread.
-	device nn.Device
+	// device computes for the main thread; alone, where they act for themselves, for the
+	// samplers' threads.
+	device, alone nn.Device
 
 	// Parameter sets by their names in the paper; the snapshot is theta at the
 	// start of the window.
@@ -161,12 +162,11 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 		return d, err
 	}
 	if s.Source != nil && !cfg.Synchronized {
-		device, err := nn.NewCPU(1, nil) // its networks are used by different threads at once
-		if err != nil {
+		if d.alone, err = s.Device.Another(1, nil); err != nil { // its networks are used by different threads at once
 			return d, err
 		}
 		for range s.Pool.Threads() {
-			n, err := device.Network(net, 1)
+			n, err := d.alone.Network(net, 1)
 			if err != nil {
 				return d, err
 			}
@@ -276,6 +276,9 @@ func (d *DQN) Close() error {
 	}
 	if d.samplers != nil {
 		d.samplers.Close()
+	}
+	if d.alone != nil {
+		d.alone.Close()
 	}
 	if d.memory != nil {
 		d.memory.Close()

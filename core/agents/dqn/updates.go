@@ -75,7 +75,7 @@ func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err e
 	if up.pool, err = threads.NewPool(cores.Cores(), cores); err != nil {
 		return up, err
 	}
-	if up.device, err = nn.NewCPU(cores.Cores(), cores); err != nil {
+	if up.device, err = d.device.Another(cores.Cores(), cores); err != nil {
 		return up, err
 	}
 	up.stepper, err = up.device.QStepper(nn.StepperConfig{

@@ -1,0 +1,66 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/nn"
+)
+
+// deviceAuto takes a GPU for convolutions where one answers, and otherwise the CPU.
+const deviceAuto = "auto"
+
+// checkDevice checks what can be known of the setting before there are environments.
+func checkDevice(c *Common) error {
+	if c.Device != deviceAuto {
+		if err := nn.CheckDevice(c.Device); err != nil {
+			return fmt.Errorf("device: %q, must be \"auto\", \"cpu\", \"cuda\" or \"cuda:1\" ...", c.Device)
+		}
+	}
+	if c.Device == "cpu" && c.Precision == string(nn.TF32) {
+		return errTF32
+	}
+	return nil
+}
+
+var errTF32 = fmt.Errorf("precision: tf32, must be fp32 or bf16 on the CPU")
+
+// openDevice makes what computes the networks. The policy is known by now.
+func (t *Trainer) openDevice() (err error) {
+	c, name := t.common, t.common.Device
+	if name == deviceAuto {
+		name = t.choose()
+	}
+	if name == "cpu" && c.Precision == string(nn.TF32) {
+		return errTF32
+	}
+	n := t.cores.Cores()
+	if t.device, err = nn.NewDevice(name, n, t.cores); err != nil {
+		if c.Device != deviceAuto {
+			return err
+		}
+		t.host.Notify("device: auto, and the CPU computes, since the GPU does not: %v", err)
+		if t.device, err = nn.NewDevice("cpu", n, t.cores); err != nil {
+			return err
+		}
+	}
+	t.host.use.device = t.device
+	return nil
+}
+
+// choose returns what auto stands for.
+func (t *Trainer) choose() string {
+	c := t.common
+	if c.ISA == "portable" {
+		return "cpu"
+	}
+	gpu := nn.FirstGPU()
+	switch {
+	case gpu == "":
+		return "cpu"
+	case c.Policy != PolicyCNN:
+		t.host.Notify("device: auto, and the CPU computes, which is faster for networks without convolutions; device: cuda takes %s", gpu)
+		return "cpu"
+	}
+	t.host.Notify("device: auto, and %s computes; device: cpu has results of its own for the same seed", gpu)
+	return "cuda"
+}
