@@ -14,6 +14,7 @@ PUBLIC = {
     "bench.envs": "Contender main measure ratios",
     "bench.ffi": "main measure text",
     "bench.onpolicy": "Contender main measure ratios text",
+    "bench.table1": "PAPER described limit main measure merged read runs text",
     "bench.train": "Contender main measure ratios text",
     "bench.update": "Torch main measure text",
     "bench_emulator": "GAMES_49 main measure text",

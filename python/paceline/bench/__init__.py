@@ -1,4 +1,4 @@
-"""Measurements: `paceline bench modes | update | ffi | train | onpolicy | emulator | envs | pong`."""
+"""Measurements: `paceline bench table1 | modes | update | ffi | train | onpolicy | emulator | envs | pong`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from .. import _lib
 from .._arguments import autoreset_metadata
 from ..errors import PacelineError, PacelineWarning
-from . import emulator, envs, ffi, onpolicy, train, update
+from . import emulator, envs, ffi, onpolicy, table1, train, update
 from .envs import numbers
 
 # (label, concurrent, synchronized), as in the paper's table 1.
@@ -34,6 +34,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         sub.set_defaults(bench=run)
         sub.add_argument("--json", action="store_true", help="print the numbers as JSON")
         return sub
+
+    sub = command("table1", table1.main, "the paper's Table 1: hours of the four modes on Pong by threads, and what concurrency can gain")
+    table1.add_arguments(sub)
 
     sub = command("modes", _modes, "steps/s of the four modes on a built-in environment")
     sub.add_argument("--env", default="Catch-v0")

@@ -1,0 +1,338 @@
+"""`paceline bench table1`: Table 1 of the paper, "Human-Level Control without Server-Grade Hardware" (section 5.1).
+
+Hours of DQN on Pong for 50 million agent steps (200 million frames), in 14 cells: 1, 2, 4 and 8 threads,
+with and without Concurrent Training and Synchronized Execution, which one thread has nothing for. The
+settings are the paper's (the preset fastdqn, frames as in Mnih et al. 2015): epsilon 0.1 throughout, F = 4,
+C = 10,000, a window of C, minibatches of 32. The paper ran a million steps and multiplied by 50; here
+--steps are run and multiplied by 50 million over them, the standard deviation likewise.
+
+A thread of the paper's samples one environment, so threads are num_envs here; what computes are
+num_threads threads in every cell, one per core. The warm-up (N random steps, and a few of learning, in which
+memory is touched and a GPU made ready) is outside the clock, which stops when all updates that are due
+are done. The replay memory is as large as the run fills it, at most the paper's million.
+
+What concurrency can gain follows from the parts of the runs without it, as the library counts them; see
+limit. The grid takes long: --part I/N runs a part of it, --out keeps what was measured, and --from prints
+the table of all that was kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import _lib
+from .._files import check_writing
+from ..errors import PacelineError, PacelineWarning
+
+# Hours and their standard deviation over five trials.
+PAPER = {
+    (1, "standard"): (25.08, 0.52), (1, "concurrent"): (20.64, 0.29),
+    (2, "standard"): (19.10, 0.07), (2, "concurrent"): (14.00, 0.00), (2, "synchronized"): (19.32, 0.28), (2, "both"): (14.72, 0.13),
+    (4, "standard"): (16.84, 0.09), (4, "concurrent"): (12.14, 0.05), (4, "synchronized"): (15.74, 0.21), (4, "both"): (11.08, 0.08),
+    (8, "standard"): (16.92, 0.23), (8, "concurrent"): (11.68, 0.04), (8, "synchronized"): (14.60, 0.12), (8, "both"): (9.02, 0.16),
+}  # fmt: skip
+_FULL = 50_000_000  # agent steps
+_FREQ, _BATCH, _REPLAY = 4, 32, 1_000_000
+_LEARNING = 64  # steps of learning ahead of the clock
+_CONCURRENT = {"standard": "concurrent", "synchronized": "both"}  # the mode that has Concurrent Training, too
+_ACTIVITIES = ("step", "act", "learn", "wait")
+_SAME = ("env", "recipe", "device", "gpu", "threads", "isa", "version", "steps", "warm_up", "trials")  # in all parts of a table
+
+
+class Run(NamedTuple):
+    """One trial of one cell."""
+
+    trial: int
+    threads: int
+    mode: str
+
+
+def runs(trials: int) -> list[Run]:
+    """All of them. Every cell has its turn before any has its next, as a machine's pace changes meanwhile."""
+    return [Run(trial, threads, mode) for trial in range(1, trials + 1) for threads, mode in PAPER]
+
+
+def measure(
+    env: str = "Pong", device: str = "auto", steps: int = 10_000, warm_up: int = 50_000, trials: int = 3, part: tuple[int, int] = (1, 1)
+) -> Iterator[dict[str, Any]]:
+    """The report after each run of the part; the last one is the part's."""
+    build = json.loads(_lib.lib().paceline_build_info())
+    head: dict[str, Any] = {name: build[name] for name in ("threads", "isa", "version")}
+    head |= {"env": env, "steps": steps, "warm_up": warm_up, "trials": trials}
+    done: list[dict[str, Any]] = []
+    every, (i, n) = runs(trials), part
+    for run in every[len(every) * (i - 1) // n : len(every) * i // n]:
+        found, result = _measured(run, env, device, steps, warm_up)
+        if not done:
+            cores = head["threads"]
+            head |= found | {"one_core": _one_core(cores) if found["device"] == "cpu" and cores > 1 else 1.0}
+        done.append(result)
+        yield described(head | {"runs": list(done)})
+
+
+def _measured(run: Run, env: str, device: str, steps: int, warm_up: int) -> tuple[dict[str, str], dict[str, Any]]:
+    """What it ran on, and what was measured."""
+    from ..dqn import DQN
+    from ..envs.registration import ATARI
+    from . import MODES
+
+    concurrent, synchronized = next(switches for name, *switches in MODES if name == run.mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PacelineWarning)
+        with DQN.from_preset(
+            "fastdqn", env, num_envs=run.threads, concurrent=concurrent, synchronized=synchronized,
+            actor="target" if concurrent else "online", exploration_initial_eps=0.1, learning_starts=warm_up,
+            buffer_size=min(_REPLAY, warm_up + _LEARNING + steps + run.threads),
+            env_kwargs={"recipe": "mnih2015"} if env in ATARI else None, device=device, seed=run.trial,
+        ) as model:  # fmt: skip
+            model.learn(warm_up, log_interval=None)
+            model.learn(_LEARNING, log_interval=None, reset_num_timesteps=False)
+            first, began = model.stats, time.perf_counter()
+            model.learn(steps, log_interval=None, reset_num_timesteps=False)
+            seconds, last = time.perf_counter() - began, model.stats
+            found = {"recipe": model.recipe, "device": str(model.device), "gpu": _gpu(str(model.device))}
+    took = {name: last[name] - first[name] for name in ("num_timesteps", "updates", "seconds_env", "seconds_act", "seconds_train")}
+    return found, {
+        **run._asdict(), "seconds": seconds, "steps": took.pop("num_timesteps"), **took,
+        "shares": {name: last[f"utilisation_{name}"] for name in _ACTIVITIES},
+    }  # fmt: skip
+
+
+def _gpu(device: str) -> str:
+    """The name of a GPU, "" for the CPU."""
+    devices = _lib.take_json(_lib.lib().paceline_devices)["devices"]
+    return next((str(gpu["name"]) for gpu in devices if gpu["device"] in (device, f"{device}:0")), "")
+
+
+def _one_core(cores: int) -> float:
+    """How many times as long as on all cores an update takes on one."""
+    from . import run
+
+    results = run("update", {"act": [], "precisions": ["fp32"], "threads": [1, cores], "trials": 5})["results"]
+    one, on_all = [float(statistics.median(r["ms"])) for r in results if r["work"] == "update"]
+    return max(1.0, one / on_all)
+
+
+# ------------------------------------------------------------ what follows
+
+
+def limit(seconds: float, sampling: float, busy: float, training: float, cores: int, one_core: float) -> float:
+    """How many times as fast a run can become when its updates run beside its samplers, if its parts take as long as in it.
+
+    It is the limit of `bench modes --step-ms` (core/bench/parts.go), for the totals of a run: it cannot take less
+    time than its samplers need with nothing beside them (sampling), nor than the cores need for everything. Acting
+    and stepping take busy seconds of one core; the updates take training on all cores and one_core times that on one,
+    and for numbers between, their rate is taken from the straight line through these. A GPU's updates take as long
+    (one_core is 1) however many cores are free beside the one that waits for them.
+
+    Left out are what threads cost each other, what acting and updates cost each other on a GPU, and that weights which
+    stand still may be faster to act by. What is gained is of runs one after the other: where the machine's pace changes
+    between them, it may be more.
+    """
+    least = max(sampling, (busy + one_core * training) / cores)
+    if cores > 1:
+        least = max(least, training + busy * (1 - 1 / one_core) / (cores - 1))
+    return seconds / least
+
+
+def _gains(cells: Mapping[tuple[int, str], Sequence[dict[str, Any]]], cores: int, one_core: float) -> Iterator[dict[str, Any]]:
+    """What concurrency gains and can gain, for each cell without it that was measured."""
+    for (threads, of), before in sorted(cells.items(), key=lambda cell: list(PAPER).index(cell[0])):
+        if of not in _CONCURRENT:
+            continue
+        seconds, env, act, training = (_mean(before, name) for name in ("seconds", "seconds_env", "seconds_act", "seconds_train"))
+        shares = {name: statistics.fmean(run["shares"][name] for run in before) for name in _ACTIVITIES}
+        sampling = env + act
+        if of == "standard":  # added over the environments, each of which one core samples at a time
+            sampling *= math.ceil(threads / cores) / threads
+        busy = (shares["step"] + shares["act"]) * cores * seconds
+        after = cells.get((threads, _CONCURRENT[of]))
+        yield {
+            "threads": threads, "without": of, "with": _CONCURRENT[of], "shares": shares, "in_updates": training / seconds,
+            "limit": limit(seconds, sampling, busy, training, cores, one_core),
+            "speedup": seconds / _mean(after, "seconds") if after else None,
+            "paper": PAPER[threads, of][0] / PAPER[threads, _CONCURRENT[of]][0],
+        }  # fmt: skip
+
+
+def _mean(measured: Sequence[Mapping[str, Any]], name: str) -> float:
+    return statistics.fmean(run[name] for run in measured)
+
+
+def described(report: dict[str, Any]) -> dict[str, Any]:
+    """The report of some runs with the tables that they make."""
+    cells: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for run in report["runs"]:
+        cells.setdefault((run["threads"], run["mode"]), []).append(run)
+    hours = {cell: [run["seconds"] / run["steps"] * _FULL / 3600 for run in measured] for cell, measured in cells.items()}
+    base = statistics.fmean(hours[1, "standard"]) if (1, "standard") in hours else None
+    results = []
+    for (threads, mode), (theirs, spread) in PAPER.items():
+        if own := hours.get((threads, mode)):
+            mean = statistics.fmean(own)
+            results.append({
+                "threads": threads, "mode": mode, "hours": own, "mean": mean, "spread": statistics.stdev(own) if len(own) > 1 else None,
+                "speedup": base / mean if base else None,
+                "paper": {"mean": theirs, "spread": spread, "speedup": PAPER[1, "standard"][0] / theirs},
+            })  # fmt: skip
+    return report | {
+        "multiplied_by": _FULL / report["steps"],
+        "missing": report["trials"] * len(PAPER) - len(report["runs"]),
+        "equal_work": all(abs(_FREQ * run["updates"] - run["steps"]) < _FREQ for run in report["runs"]),
+        "results": results,
+        "gain": [*_gains(cells, report["threads"], report["one_core"])],
+    }
+
+
+def merged(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """One report of parts by the names of their files."""
+    (first, head), *others = parts.items()
+    for name, part in others:
+        for key in _SAME:
+            if part[key] != head[key]:
+                raise PacelineError(f"{name}: {key} is {part[key]!r}, and {head[key]!r} in {first}: must be parts of one table")
+    where: dict[Run, str] = {}
+    for name, part in parts.items():
+        for measured in part["runs"]:
+            run = Run(measured["trial"], measured["threads"], measured["mode"])
+            if where.setdefault(run, name) != name:
+                raise PacelineError(f"{name}: trial {run.trial} of {run.mode}, threads {run.threads}, is in {where[run]}, too")
+    one_core = statistics.median(part["one_core"] for part in parts.values())
+    together = sorted((run for part in parts.values() for run in part["runs"]), key=lambda run: int(run["trial"]))
+    return described({key: head[key] for key in _SAME} | {"one_core": one_core, "runs": together})
+
+
+def read(folder: str) -> dict[str, Any]:
+    """The report of the parts that --out has left in a folder."""
+    parts = {}
+    for path in sorted(Path(folder).glob("part-*.json")):
+        part = None
+        with contextlib.suppress(OSError, ValueError):
+            part = json.loads(path.read_text())
+        if not isinstance(part, dict) or {*_SAME, "one_core", "runs"} - part.keys():
+            raise PacelineError(f"--from {folder}: {path.name} is no part of a table")
+        parts[path.name] = part
+    if not parts:
+        raise PacelineError(f"--from {folder}: no parts (part-*.json) are there")
+    return merged(parts)
+
+
+# ------------------------------------------------------------ as text
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report as tables."""
+
+    def spread(mean: float, deviation: float | None) -> str:
+        return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
+
+    def ratio(ours: float | None, theirs: float) -> str:
+        return f"{'-' if ours is None else f'{ours:.2f}'} ({theirs:.2f})"
+
+    cells = {(r["threads"], r["mode"]): (r, r["paper"]) for r in report["results"]}
+    hours = {cell: f"{spread(r['mean'], r['spread'])} ({spread(p['mean'], p['spread'])})" for cell, (r, p) in cells.items()}
+    ratios = {cell: ratio(r["speedup"], p["speedup"]) for cell, (r, p) in cells.items()}
+    lines = [
+        f"{report['env']}, Table 1 of the paper; in brackets its own figures, of a GTX 1080 and four cores",
+        f"device {report['device']}{report['gpu'] and ', ' + report['gpu']}; {report['threads']} threads that compute, {report['isa']}; "
+        f"{report['trials']} trials of {report['steps']:,} steps after {report['warm_up']:,} random ones",
+        "",
+        f"hours for 50 million steps: mean and standard deviation of the trials, times {report['multiplied_by']:,.0f}",
+        *_grid(hours, 29),
+        "",
+        "times as fast as standard with one thread",
+        *_grid(ratios, 15),
+        "",
+        "what concurrency gains, and what it can gain by the shares of a run without it",
+        f"{'':<33}{'shares of the cores':>29}{'of the time':>13}",
+        f"{'threads':<33}{'env':>7}{'act':>7}{'update':>8}{'wait':>7}{'in updates':>13}{'gained':>15}{'at most':>9}",
+    ]
+    for row in report["gain"]:
+        env, act, update, wait = (row["shares"][name] for name in _ACTIVITIES)
+        lines.append(
+            f"{row['threads']:<7}{row['with'] + ' over ' + row['without']:<26}{env:>7.1%}{act:>7.1%}{update:>8.1%}{wait:>7.1%}"
+            f"{row['in_updates']:>13.1%}{ratio(row['speedup'], row['paper']):>15}{row['limit']:>9.2f}"
+        )
+    lines += ["", "threads: the sampler threads of the paper, which are environments here"]
+    if report["missing"]:
+        lines.append(f"left out: {report['missing']} of {report['trials'] * len(PAPER)} runs are not there yet")
+    if not report["equal_work"]:
+        lines.append(f"NOT equal work: updates a step must be 1/{_FREQ}")
+    return "\n".join(lines)
+
+
+def _grid(cells: Mapping[tuple[int, str], str], width: int) -> list[str]:
+    """Rows of threads, columns of modes, "-" where there is nothing."""
+    modes = [mode for threads, mode in PAPER if threads == 8]
+    lines = ["threads" + "".join(f"{mode:>{width}}" for mode in modes)]
+    lines += [f"{threads:<7}" + "".join(f"{cells.get((threads, mode), '-'):>{width}}" for mode in modes) for threads in (1, 2, 4, 8)]
+    return lines
+
+
+# ------------------------------------------------------------ the command
+
+
+def part(text: str) -> tuple[int, int]:
+    """2/14 of the command line."""
+    number, _, of = text.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r}, must be I/N, part I of N")
+    return int(number), int(of)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--env", default="Pong", help="the environment (default Pong, the paper's)")
+    parser.add_argument("--device", default="auto", help="what networks run on, as the keyword of paceline.DQN has it (default auto)")
+    parser.add_argument("--steps", type=int, default=10_000, help="steps of each run (default 10000; the paper's: 1000000)")
+    parser.add_argument("--warm-up", type=int, default=50_000, help="random steps ahead of the clock (default 50000, the paper's)")
+    parser.add_argument("--trials", type=int, default=3, help="runs of each cell (default 3; the paper's: 5)")
+    parser.add_argument("--part", type=part, metavar="I/N", help="only part I of N, of the 14 runs of each trial")
+    folder = parser.add_mutually_exclusive_group()
+    folder.add_argument("--out", metavar="DIR", help="write what is measured to a file of its own for each part, after every run")
+    folder.add_argument("--from", dest="folder", metavar="DIR", help="measure nothing: the table of the files that --out has written")
+
+
+def main(args: argparse.Namespace) -> None:
+    """The command."""
+    if args.folder is not None:
+        if args.part:
+            raise PacelineError(f"--part: {args.part[0]}/{args.part[1]}, must be left out with --from, which prints all parts")
+        report = read(args.folder)
+    else:
+        for name, value, least in (("steps", args.steps, _BATCH), ("warm-up", args.warm_up, _BATCH), ("trials", args.trials, 1)):
+            if value < least:
+                raise PacelineError(f"--{name}: {value}, must be at least {least}")
+        report = _kept(args)
+    print(json.dumps(report) if args.json else text(report))
+
+
+def _kept(args: argparse.Namespace) -> dict[str, Any]:
+    """Measures, writes to --out and says how far it is."""
+    i, n = args.part or (1, 1)
+    count = len(runs(args.trials))
+    if n > count:
+        raise PacelineError(f"--part: {i}/{n}, must be of at most {count} parts, one for each run")
+    file = os.path.join(args.out, f"part-{i:02}-of-{n:02}.json") if args.out is not None else None
+    if file:
+        check_writing(file, "--out")
+        os.makedirs(args.out, exist_ok=True)
+    report: dict[str, Any] = {}
+    for report in measure(args.env, args.device, args.steps, args.warm_up, args.trials, (i, n)):
+        if file:
+            Path(file + ".new").write_text(json.dumps(report))
+            os.replace(file + ".new", file)  # what was written before is never lost
+        run = report["runs"][-1]
+        line = f"trial {run['trial']}, threads {run['threads']}, {run['mode']}: {run['seconds']:.1f} s on {report['device']}"
+        print(line, file=sys.stderr, flush=True)
+    return report

@@ -1,0 +1,180 @@
+"""`paceline bench table1`: the paper's figures, what follows from runs, the runs themselves, and parts that are put together."""
+
+import json
+
+import pytest
+
+from paceline import DQN, PacelineError, cli
+from paceline.bench import table1
+
+TINY = ("bench", "table1", "--env", "Catch-v0", "--steps", "64", "--warm-up", "40", "--trials", "1")
+HEAD = {
+    "env": "Pong", "recipe": "r", "device": "cpu", "gpu": "", "threads": 2, "isa": "i", "version": "v", "steps": 1000, "warm_up": 50,
+    "trials": 2, "one_core": 10 / 6,
+}  # fmt: skip
+
+
+def run(trial, threads, mode, seconds, **changed):
+    shares = {"step": 0.2, "act": 0.1, "learn": 0.6, "wait": 0.1}
+    times = {"seconds": seconds, "seconds_env": 1.0, "seconds_act": 1.0, "seconds_train": 1.0}
+    return {"trial": trial, "threads": threads, "mode": mode, "steps": 1000, "updates": 250, **times, "shares": shares} | changed
+
+
+def test_the_paper_s_speed_ups():
+    """Its Table 3 follows from its Table 1."""
+    report = table1.described(HEAD | {"runs": [run(1, threads, mode, 1.0) for threads, mode in table1.PAPER]})
+    table_3 = [1.00, 1.22, 1.31, 1.79, 1.30, 1.70, 1.49, 2.07, 1.59, 2.26, 1.48, 2.15, 1.72, 2.78]
+    assert [round(r["paper"]["speedup"], 2) for r in report["results"]] == table_3
+    assert [run for run in table1.runs(2) if run.trial == 2] == [(2, threads, mode) for threads, mode in table1.PAPER]
+
+
+def test_hours_are_multiplied():
+    """1,000 steps in 3.6 and 7.2 seconds are 50 and 100 hours for 50 million."""
+    report = table1.described(HEAD | {"runs": [run(1, 1, "standard", 3.6), run(2, 1, "standard", 7.2), run(1, 8, "both", 1.8)]})
+    standard, both = report["results"]
+    assert standard["hours"] == pytest.approx([50, 100]) and standard["mean"] == pytest.approx(75)
+    assert standard["spread"] == pytest.approx(25 * 2**0.5) and both["spread"] is None
+    assert (standard["speedup"], both["speedup"]) == pytest.approx((1, 3))
+    assert report["multiplied_by"] == 50_000 and report["missing"] == 25 and report["equal_work"]
+    text = table1.text(report)
+    assert "75.00 ± 35.36 (25.08 ± 0.52)" in text and "25.00 (9.02 ± 0.16)" in text and "3.00 (2.78)" in text
+    assert "times 50,000" in text and "left out: 25 of 28 runs" in text and "device cpu; 2 threads" in text and "NOT" not in text
+    assert "device cuda:1, NVIDIA H9; 2 threads" in table1.text(report | {"device": "cuda:1", "gpu": "NVIDIA H9"})
+    lazy = table1.described(HEAD | {"runs": [run(1, 1, "standard", 3.6, updates=248)]})
+    assert not lazy["equal_work"] and "NOT equal work" in table1.text(lazy)
+
+
+@pytest.mark.parametrize(
+    "sampling, busy, cores, one_core, least",
+    [
+        # Those of core/bench's TestLimits where steps compute: two updates of 6 ms on two cores, of 10 on one, beside eight steps.
+        (21, 42, 2, 10 / 6, 31),
+        # And where little is to be done beside updates: in the 2 ms of a core that acting takes, 2/10 of an update is done.
+        (2, 2, 2, 10 / 6, 2 + 1.8 * 6),
+        # A GPU's updates take as long whatever the cores do, one core does all one after the other, and samplers may be slowest.
+        (2, 2, 16, 1, 12),
+        (42, 42, 1, 1, 54),
+        (90, 90, 16, 1, 90),
+    ],
+)
+def test_limits(sampling, busy, cores, one_core, least):
+    assert table1.limit(100, sampling, busy, 12, cores, one_core) == pytest.approx(100 / least)
+
+
+def test_gains():
+    """Totals of the first case above, in 34 s: eight environments' steps take 40 s of a core, their actions 2, updates 12 s of both."""
+    shares = {"step": 40 / 68, "act": 2 / 68, "learn": 24 / 68, "wait": 2 / 68}
+    times = {"seconds_env": 40.0, "seconds_act": 2.0, "seconds_train": 12.0, "shares": shares}
+    joint = {"seconds_env": 20.0, "seconds_act": 2.0, "seconds_train": 12.0, "shares": shares}
+    runs = [run(1, 8, "both", 33.0), run(1, 8, "synchronized", 34.0, **joint), run(1, 8, "standard", 34.0, **times)]
+    runs += [run(1, 1, "standard", 34.0, **times)]
+    report = table1.described(HEAD | {"runs": runs})
+    one, standard, synchronized = report["gain"]
+    assert standard["limit"] == synchronized["limit"] == pytest.approx(34 / 31)  # the cores' work decides
+    assert one["limit"] == pytest.approx(34 / 42)  # and here a sampler's
+    assert (standard["speedup"], synchronized["speedup"]) == (None, 34 / 33)
+    assert standard["in_updates"] == 12 / 34 and standard["shares"] == pytest.approx(shares)
+    assert (standard["paper"], synchronized["paper"]) == (16.92 / 11.68, 14.60 / 9.02)
+    text = table1.text(report)
+    assert f"{40 / 68:.1%}" in text and "- (1.45)     1.10" in text and "1.03 (1.62)     1.10" in text
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The settings of every model that is made, as they act."""
+    made, make = [], DQN.from_preset
+    names = "env concurrent synchronized actor window train_freq target_update_interval batch_size exploration_final_eps".split()
+
+    def recorded(*arguments, **keywords):
+        model = make(*arguments, **keywords)
+        made.append({name: model.setting(name) for name in [*names, "exploration_initial_eps"]})
+        return model
+
+    monkeypatch.setattr(DQN, "from_preset", recorded)
+    return made
+
+
+def test_parts(made, tmp_path, capsys):
+    folder = tmp_path / "new" / "table"
+    for part in ("1/4", "2/4"):
+        assert cli.main([*TINY, "--part", part, "--out", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["part-01-of-04.json", "part-02-of-04.json"]
+    printed = capsys.readouterr()
+    assert "trial 1, threads 2, both: " in printed.err and "Catch-v0, Table 1 of the paper" in printed.out
+    assert cli.main(["bench", "table1", "--from", str(folder), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    cells = list(table1.PAPER)[:7]
+    assert [(r["threads"], r["mode"]) for r in report["results"]] == [(r["threads"], r["mode"]) for r in report["runs"]] == cells
+    for result in report["runs"]:
+        assert result["steps"] == 64 and result["updates"] == 16 and sum(result["shares"].values()) == pytest.approx(1)
+        assert result["shares"]["learn"] > 0 and 0 < result["seconds_train"] < result["seconds"]
+    assert report["missing"] == 7 and report["device"] == "cpu" and report["one_core"] >= 1 and report["equal_work"]
+    assert [(row["threads"], row["without"]) for row in report["gain"]] == [
+        (1, "standard"), (2, "standard"), (2, "synchronized"), (4, "standard")
+    ]  # fmt: skip
+    assert all(row["limit"] > 0 for row in report["gain"])
+    switches = [(False, False), (True, False), (False, False), (True, False), (False, True), (True, True), (False, False)]
+    assert made == [
+        {
+            "env": "Catch-v0", "concurrent": str(concurrent).lower(), "synchronized": str(synchronized).lower(),
+            "actor": "target" if concurrent else "online", "window": "10000", "train_freq": "4", "target_update_interval": "10000",
+            "batch_size": "32", "exploration_initial_eps": "0.1", "exploration_final_eps": "0.1",
+        } for concurrent, synchronized in switches
+    ]  # fmt: skip
+
+
+def test_pong(capsys):
+    if cli.main(["bench", "table1", "--steps", "32", "--warm-up", "32", "--part", "42/42", "--json"]):
+        assert "ROM" in capsys.readouterr().err
+        pytest.skip("no ROM of Pong")
+    report = json.loads(capsys.readouterr().out)
+    assert report["recipe"].startswith("mnih2015 ") and report["env"] == "Pong"
+    (result,) = report["runs"]
+    assert (result["trial"], result["threads"], result["mode"], result["updates"]) == (3, 8, "both", 8)
+
+
+def test_parts_that_do_not_fit(tmp_path):
+    one = table1.described(HEAD | {"runs": [run(1, 1, "standard", 1.0)]})
+    other = table1.described(HEAD | {"steps": 500, "runs": []})
+    with pytest.raises(PacelineError, match="^b: steps is 500, and 1000 in a: must be parts of one table$"):
+        table1.merged({"a": one, "b": other})
+    with pytest.raises(PacelineError, match="^b: trial 1 of standard, threads 1, is in a, too$"):
+        table1.merged({"a": one, "b": one})
+    slower = table1.described(HEAD | {"one_core": 2.0, "runs": [run(1, 1, "concurrent", 1.0)]})
+    assert table1.merged({"a": slower, "b": one})["one_core"] == pytest.approx((2 + 10 / 6) / 2)
+    for text in ("", "{}", "[]", "3", '{"runs": []}'):
+        (tmp_path / "part-01-of-02.json").write_text(text)
+        with pytest.raises(PacelineError, match=r"part-01-of-02.json is no part of a table$"):
+            table1.read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (("--steps", "8"), "--steps: 8, must be at least 32"),
+        (("--warm-up", "0"), "--warm-up: 0, must be at least 32"),
+        (("--trials", "0"), "--trials: 0, must be at least 1"),
+        (("--part", "1/15"), "--part: 1/15, must be of at most 14 parts, one for each run"),
+        (("--part", "1/2", "--from", "nowhere"), "--part: 1/2, must be left out with --from, which prints all parts"),
+        (("--from", "nowhere"), "--from nowhere: no parts (part-*.json) are there"),
+        (("--out", "/dev/null"), "--out /dev/null/part-01-of-01.json: /dev/null must be a folder, and is a file"),
+    ],
+)
+def test_bad_arguments(capsys, arguments, text):
+    assert cli.main([*TINY, *arguments]) == 1
+    assert capsys.readouterr().err == f"paceline: {text}\n"
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b", "-1/2"])
+def test_bad_parts(capsys, part):
+    with pytest.raises(SystemExit):
+        cli.main([*TINY, f"--part={part}"])
+    assert f"'{part}', must be I/N, part I of N" in capsys.readouterr().err
+
+
+def test_a_device_that_is_refused(tmp_path, capsys):
+    """The sentence is the library's, and nothing is written."""
+    assert cli.main([*TINY, "--device", "tpu", "--out", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("paceline: device: 'tpu', must be ") and len(printed.err.splitlines()) == 1
+    assert not printed.out and not list(tmp_path.iterdir())
