@@ -12,7 +12,7 @@ import (
 // NewCPU returns one. Everything made by a device is used with parameters of the
 // same device.
 type Device interface {
-	// Name says what computes: "cpu", or "cuda:0" and in brackets the GPU's name.
+	// Name says what computes: "cpu", or "cuda:0", a space and in brackets the GPU's name.
 	Name() string
 	// Another returns a device like this one for another goroutine: of n threads of a budget,
 	// where it is the CPU. Each is closed by itself.

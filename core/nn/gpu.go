@@ -32,6 +32,9 @@ func NewDevice(name string, n int, budget *threads.Budget) (Device, error) {
 		return nil, err
 	}
 	c, err := openCard(index)
+	if err != nil && strings.HasPrefix(err.Error(), "cuda:") { // it names the device itself
+		return nil, fmt.Errorf("device: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("device: %s: %w", name, err)
 	}

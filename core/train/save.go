@@ -49,7 +49,9 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 	}
 	parts := append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)
 	parts = slices.DeleteFunc(parts, func(p checkpoint.Part) bool { return p.Write == nil || p.Optional && !experience })
-	return checkpoint.Save(path, kindRun, content{t.def.Name, t.cfg.Map(), t.policy().Saved()}, parts)
+	settings := t.cfg.Map()
+	settings["device"] = t.asked
+	return checkpoint.Save(path, kindRun, content{t.def.Name, settings, t.policy().Saved()}, parts)
 }
 
 // runPart is what the Trainer itself counts.

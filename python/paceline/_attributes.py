@@ -104,9 +104,9 @@ class Attributes:
 
     @property
     def device(self) -> Any:
-        """The CPU: a torch.device where torch is in use, else its name."""
-        torch = sys.modules.get("torch")
-        return "cpu" if torch is None else torch.device("cpu")
+        """What computes the networks, "cpu" or "cuda:0": a torch.device where torch is in use, else its name."""
+        torch, name = sys.modules.get("torch"), self._config.get("device")
+        return name if torch is None else torch.device(name)
 
     @property
     def env(self: Any) -> Any:

@@ -377,8 +377,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
         exact_match: every name must be there and nothing else; False takes what
         there is. The optimiser's state ("policy.optimizer" of stable-baselines3's) is not taken.
+        device: is not read; the model's own stays.
         """
-        translate({"device": device}, {}, {}, {})
         if not isinstance(parameters, Mapping) or "policy" not in parameters:
             raise ConfigError(
                 f"parameters: must be a dict with the key 'policy', as get_parameters gives ({type(self).__name__}.load reads files)"

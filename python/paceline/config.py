@@ -221,12 +221,6 @@ def _policy(value: Any) -> dict[str, Any]:
     return {"policy": value}
 
 
-def _device(value: Any) -> dict[str, Any]:
-    if str(value) not in ("auto", "cpu"):  # a torch.device is the text of its name
-        raise ConfigError(f"device: {value!r}, must be 'auto' or 'cpu': networks run on the CPU")
-    return {}
-
-
 def zero_for_none(name: str) -> Rule:
     """The rule of a setting whose 0 leaves the choice to the library."""
     return lambda value: {name: 0 if value is None else value}
@@ -235,7 +229,7 @@ def zero_for_none(name: str) -> Rule:
 RULES: Rules = {
     "learning_rate": _learning_rate,
     "policy": _policy,
-    "device": _device,
+    "device": lambda value: {"device": str(value)},  # a torch.device is the text of its name
     "max_grad_norm": lambda value: {"max_grad_norm": 0 if value is None or value == float("inf") else value},
     "num_threads": zero_for_none("num_threads"),
     "frame_stack": zero_for_none("frame_stack"),

@@ -73,7 +73,6 @@ def test_keywords_of_policy_kwargs():
         ({"sde_sample_freq": 4}, "sde_sample_freq: 4, must be -1"),
         ({"rollout_buffer_class": dict}, "rollout_buffer_class: .*must be None: the rollout's storage is the library's own"),
         ({"rollout_buffer_kwargs": {}}, "rollout_buffer_kwargs"),
-        ({"device": "cuda"}, "device: 'cuda', must be 'auto' or 'cpu'"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"net_arch": {"qf": [8]}}}, r"policy_kwargs\['net_arch'\]: 'qf' not known, must be 'pi' and 'vf'"),
         ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),

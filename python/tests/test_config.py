@@ -61,7 +61,6 @@ def test_functions_of_the_remaining_progress(name, function):
     [
         ({"n_steps": 3}, "n_steps: 3, must be 1"),
         ({"replay_buffer_class": dict}, "replay_buffer_class"),
-        ({"device": "cuda"}, "device: 'cuda', must be 'auto' or 'cpu'"),
         ({"_init_setup_model": False}, "_init_setup_model"),
         ({"train_freq": (1, "episode")}, "train_freq: .*must be in steps"),
         ({"learning_rate": lambda p: 2 + math.sin(1e5 * p)}, "learning_rate: the function given bends too often"),
