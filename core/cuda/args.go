@@ -169,6 +169,7 @@ type AdvanceArgs struct {
 	Parts   uint64 // of sum_squares; not read where MaxNorm is 0
 	Rates   uint64
 	First   int64
+	Record  uint64 // 0: none
 	MaxNorm float64
 	Beta1   float64
 	Beta2   float64

@@ -125,5 +125,10 @@ static CUresult capture_end(CUstream s, CUgraphExec *out, size_t *nodes) {
 CUresult paceline_cuda_capture_end(CUcontext ctx, CUstream s, CUgraphExec *out, size_t *nodes) {
   IN(ctx, capture_end(s, out, nodes));
 }
-CUresult paceline_cuda_replay(CUcontext ctx, CUstream s, CUgraphExec g) { IN(ctx, cuGraphLaunch(g, s)); }
+static CUresult replay(CUstream s, CUgraphExec g, int times) {
+  CUresult result = CUDA_SUCCESS;
+  for (; times > 0 && result == CUDA_SUCCESS; times--) result = cuGraphLaunch(g, s);
+  return result;
+}
+CUresult paceline_cuda_replay(CUcontext ctx, CUstream s, CUgraphExec g, int times) { IN(ctx, replay(s, g, times)); }
 CUresult paceline_cuda_graph_free(CUcontext ctx, CUgraphExec g) { IN(ctx, cuGraphExecDestroy(g)); }

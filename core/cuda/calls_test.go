@@ -201,7 +201,7 @@ func TestGraph(t *testing.T) {
 	for range 3 {
 		ok(t, s.Zero(u.to.Ptr, u.to.Bytes))
 		ok(t, s.Zero(extra.Ptr, extra.Bytes))
-		ok(t, s.Replay(g))
+		ok(t, s.Replay(g, 1))
 		u.check(t, s, true)
 		first := make([]float32, 2)
 		ok(t, s.Download(asBytes(first), extra.Ptr))
@@ -211,7 +211,7 @@ func TestGraph(t *testing.T) {
 	}
 	g.Close()
 	g.Close() // is fine
-	if err := s.Replay(g); !errors.Is(err, fault.ErrClosed) {
+	if err := s.Replay(g, 1); !errors.Is(err, fault.ErrClosed) {
 		t.Errorf("replaying a closed graph: %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			args := u.args
 			return s.Launch(u.f, args.launch())
 		},
-		"Replay":      func() error { return s.Replay(g) },
+		"Replay":      func() error { return s.Replay(g, 1) },
 		"Record":      func() error { return s.Record(e) },
 		"Wait":        func() error { return s.Wait(e) },
 		"Done":        func() error { _, err := e.Done(); return err },
@@ -327,7 +327,7 @@ func TestAnyGoroutine(t *testing.T) {
 		locked := must(d.Pinned(64))(t)
 		calls := []func() error{
 			func() error { return s.Launch(u.f, u.args.launch()) },
-			func() error { return s.Replay(g) },
+			func() error { return s.Replay(g, 1) },
 			func() error { return s.Record(e) },
 			func() error { return s.Wait(e) },
 			func() error { _, err := e.Done(); return err },

@@ -45,7 +45,7 @@ func (s *Stream) Record(e *Event) error                        { return ErrNotBu
 func (s *Stream) Wait(e *Event) error                          { return ErrNotBuilt }
 func (s *Stream) Synchronize() error                           { return ErrNotBuilt }
 func (s *Stream) Capture(enqueue func() error) (*Graph, error) { return nil, ErrNotBuilt }
-func (s *Stream) Replay(g *Graph) error                        { return ErrNotBuilt }
+func (s *Stream) Replay(g *Graph, times int) error             { return ErrNotBuilt }
 func (s *Stream) Close()                                       {}
 
 func (e *Event) Done() (bool, error)                         { return false, ErrNotBuilt }

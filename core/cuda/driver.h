@@ -47,7 +47,7 @@ HIDDEN CUresult paceline_cuda_event_elapsed(CUcontext ctx, float *ms, CUevent fr
 HIDDEN CUresult paceline_cuda_capture_begin(CUcontext ctx, CUstream s);
 /* out NULL: what was captured is thrown away. */
 HIDDEN CUresult paceline_cuda_capture_end(CUcontext ctx, CUstream s, CUgraphExec *out, size_t *nodes);
-HIDDEN CUresult paceline_cuda_replay(CUcontext ctx, CUstream s, CUgraphExec g);
+HIDDEN CUresult paceline_cuda_replay(CUcontext ctx, CUstream s, CUgraphExec g, int times);
 HIDDEN CUresult paceline_cuda_graph_free(CUcontext ctx, CUgraphExec g);
 
 #endif

@@ -182,7 +182,7 @@ func everything(d *Device) (err error) {
 	g, e := s.Capture(func() error { return s.Launch(f, args.launch()) })
 	try(e)
 	if e == nil {
-		try(s.Replay(g))
+		try(s.Replay(g, 1))
 		g.Close()
 	}
 	try(s.Record(end))

@@ -57,8 +57,8 @@ func (s *Stream) end(at *C.CUgraphExec, nodes *C.size_t) error {
 	return s.device.check(C.paceline_cuda_capture_end(s.device.ctx(), s.at, at, nodes), "making a graph", "")
 }
 
-// Replay enqueues a graph: one call of the driver.
-func (s *Stream) Replay(g *Graph) error {
+// Replay enqueues a graph so many times, one call of the driver each.
+func (s *Stream) Replay(g *Graph, times int) error {
 	if err := s.use(); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Stream) Replay(g *Graph) error {
 		return closed("CUDA graph")
 	}
 	defer g.leave()
-	return s.device.check(C.paceline_cuda_replay(s.device.ctx(), s.at, g.at), "replaying a graph", "")
+	return s.device.check(C.paceline_cuda_replay(s.device.ctx(), s.at, g.at, C.int(times)), "replaying a graph", "")
 }
 
 // Close lets go of the graph; where it is running it is finished first.

@@ -126,7 +126,7 @@ func testOptimizer(t *testing.T, d *device, o optimizer, n int, maxNorm float64)
 	squares := SumSquares(n)
 	parts := put(d, make([]float64, squares.Grid[0]))
 	state := put(d, []Step{{Step: 4}})
-	loss := put(d, []float64{.5})
+	loss, record := put(d, []float64{.5}), put(d, make([]float64, 2*updates))
 	args := o.args
 	args.N, args.Step = int32(n), state
 	args.Theta, args.First, args.Second = put(d, theta), put(d, first), put(d, second)
@@ -134,7 +134,7 @@ func testOptimizer(t *testing.T, d *device, o optimizer, n int, maxNorm float64)
 		grad := random(n, r)
 		args.Grad = put(d, grad)
 		d.launch("sum_squares", squares, &SumSquaresArgs{N: int64(n), X: args.Grad, Parts: parts})
-		d.launch("advance", Advance, &AdvanceArgs{Step: state, Loss: loss, Parts: parts, Rates: put(d, rates), First: 3, MaxNorm: maxNorm, Beta1: beta1, Beta2: beta2,
+		d.launch("advance", Advance, &AdvanceArgs{Step: state, Loss: loss, Parts: parts, Rates: put(d, rates), First: 3, Record: record, MaxNorm: maxNorm, Beta1: beta1, Beta2: beta2,
 			PartsCount: int32(squares.Grid[0]), Rule: o.rule})
 		d.launch(o.name, Elements(n), &args)
 		by := float32(1)
@@ -155,6 +155,9 @@ func testOptimizer(t *testing.T, d *device, o optimizer, n int, maxNorm float64)
 		same(t, o.name+" first", get[float32](d, args.First, n), first)
 	}
 	s := get[Step](d, state, 1)[0]
+	if last := get[float64](d, record, 2*updates)[2*updates-2:]; last[0] != .5 || last[1] != s.Norm {
+		t.Errorf("%s: the record of the last update is %v, must be .5 and %v", o.name, last, s.Norm)
+	}
 	if s.Update != int64(updates) || s.Step != int64(4+updates) || s.Refused != 0 || s.LossSum != .5*float64(updates) {
 		t.Errorf("%s: %+v after %d updates", o.name, s, updates)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/cuda"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -188,6 +189,46 @@ type QStepper interface {
 	Look(a *Activity)
 	// Optimizer is what a checkpoint holds of the QStepper.
 	Optimizer() Optimizer
+}
+
+// StackedTransitions is a minibatch of n transitions whose observations are stacks of frames
+// that a StackStepper holds. Its slices are the StackStepper's.
+type StackedTransitions struct {
+	Obs, NextObs []Stack   // [n] each; of no frames where the transition terminated
+	Actions      []int32   // [n]
+	Rewards      []float32 // [n]
+	Discounts    []float32 // [n]
+	// NextMasks are those of Transitions, [n, actions]; they are read where Do is told so.
+	NextMasks []byte
+}
+
+// Stack says which frames an observation is: so many, one behind the other in a ring of slots,
+// the oldest in slot First. Frames of them count, the newest; the others are zeros.
+type Stack = cuda.Stack
+
+// StackStepper is a QStepper that holds frames of observations, as a GPU does in its own
+// memory, and does many updates of minibatches of them without the host in between. They have
+// the bits of as many calls of Update. One goroutine at a time.
+type StackStepper interface {
+	QStepper
+	// Free returns how many bytes there are for frames.
+	Free() (int64, error)
+	// Resize makes memory for so many slots of frames of width bytes, and drops what it held.
+	Resize(slots, width int) error
+	// Put copies frames to the slots from slot on.
+	Put(slot int, frames []byte) error
+	// Minibatches are memory for as many minibatches as Start takes at a time.
+	Minibatches() []StackedTransitions
+	// Start begins one update for each learning rate, of the first Minibatches; masked
+	// says that they have masks. The caller leaves these, theta and target alone until Finish.
+	Start(theta, target *Params, rates []float64, masked bool) error
+	// Finish waits for the updates, and returns what each reports, Parts but no more. Where a
+	// loss or norm is not finite, that update and those behind it changed nothing: the reports
+	// are of those before it and of itself, and the error is a *NotFinite. The reports are in
+	// memory that is used again.
+	Finish() ([]Report, error)
+	// OwnTransitions is memory for a minibatch that Update takes without copying it.
+	OwnTransitions() *Transitions
 }
 
 // NotFinite is the error of an update whose loss or gradient is not finite. It wraps

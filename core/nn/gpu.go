@@ -215,9 +215,9 @@ func newPrograms[K comparable](c *card, s *cuda.Stream) programs[K] {
 	return p
 }
 
-// run enqueues what key stands for, in one call. Where that is not known yet, record allocates
+// run enqueues what key stands for so many times, in one call. Where that is not known yet, record allocates
 // and lists what it needs, and a graph is made of what enqueue enqueues.
-func (p *programs[K]) run(key K, record, enqueue func() error) error {
+func (p *programs[K]) run(key K, times int, record, enqueue func() error) error {
 	g := p.made[key]
 	if g == nil {
 		for k, old := range p.made {
@@ -235,5 +235,5 @@ func (p *programs[K]) run(key K, record, enqueue func() error) error {
 		}
 		p.made[key] = g
 	}
-	return p.stream.Replay(g)
+	return p.stream.Replay(g, times)
 }

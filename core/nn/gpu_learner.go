@@ -72,10 +72,10 @@ func (l *gpuLearner) make(s Spec, rows int, loss Loss) (err error) {
 		return err
 	}
 	l.obs = l.batch.add(rows * s.Obs.Bytes())
-	l.actions = l.batch.add(4 * rows)
 	for range l.learner.columns {
 		l.columns = append(l.columns, l.batch.add(4*rows))
 	}
+	l.actions = l.batch.add(4 * rows)
 	if pi := s.Head("pi"); pi >= 0 {
 		l.masks = l.batch.add(rows * s.Heads[pi].Out)
 	}
@@ -168,10 +168,10 @@ func (l *gpuLearner) Gradient(p *Params, b Batch, grad []float32, r *Report) err
 		return err
 	}
 	masked := b.Masks != nil
-	err = l.known.run(learningKey{what: learning, params: at, masked: masked}, func() error {
+	err = l.known.run(learningKey{what: learning, params: at, masked: masked}, 1, func() error {
 		l.on.list = nil
 		return l.record(at, masked)
-	}, func() error { return l.enqueue(masked) })
+	}, l.enqueue)
 	if err != nil {
 		return err
 	}
@@ -184,23 +184,14 @@ func (l *gpuLearner) Gradient(p *Params, b Batch, grad []float32, r *Report) err
 }
 
 // enqueue enqueues a gradient between the copies that it needs.
-func (l *gpuLearner) enqueue(masked bool) error {
-	if err := l.fetch(masked); err != nil {
+func (l *gpuLearner) enqueue() error {
+	if err := l.batch.upload(l.lanes.main); err != nil {
 		return err
 	}
 	if err := l.lanes.play(l.on.list); err != nil {
 		return err
 	}
 	return l.losses.download(l.lanes.main)
-}
-
-// fetch enqueues the copy of a minibatch, whose masks are its last piece.
-func (l *gpuLearner) fetch(masked bool) error {
-	used := l.batch.size
-	if !masked && l.masks.block != nil {
-		used = l.masks.from
-	}
-	return l.lanes.main.Upload(l.batch.at, l.batch.host[:used])
 }
 
 // report fills in what the GPU has left of the loss.

@@ -81,7 +81,7 @@ func (n *gpuNetwork) Forward(p *Params, obs []byte, rows int) (Outputs, error) {
 		return Outputs{}, err
 	}
 	copy(n.in.host(), obs)
-	err = n.known.run(actingKey{at, rows}, func() error { return n.record(at, rows) }, func() error { return n.enqueue(rows) })
+	err = n.known.run(actingKey{at, rows}, 1, func() error { return n.record(at, rows) }, func() error { return n.enqueue(rows) })
 	if err != nil {
 		return Outputs{}, err
 	}

@@ -125,13 +125,22 @@ func (o *gpuOptimizer) stepped(p *Params, r *Report) error {
 	return nil
 }
 
-// record lists the kernels of a step along a gradient. loss is where the loss lies, 0: it is
-// not looked at; rates where the learning rates of a window do.
-func (o *gpuOptimizer) record(r *recorder, params, grad, loss, rates uint64, maxNorm float64) error {
+// stepOf is what a step is recorded for: addresses, and what clips the gradient.
+type stepOf struct {
+	params, grad uint64
+	loss         uint64 // 0: it is not looked at
+	rates        uint64 // of the updates, in float32
+	record       uint64 // gets loss and norm of each; 0: nothing does
+	maxNorm      float64
+}
+
+// record lists the kernels of a step along a gradient.
+func (o *gpuOptimizer) record(r *recorder, of stepOf) error {
 	r.end()
 	squares := cuda.SumSquares(o.size)
-	advance := cuda.AdvanceArgs{Step: o.at.at(), Loss: loss, Parts: o.sums, Rates: rates, MaxNorm: maxNorm, Beta1: o.cfg.Beta1, Beta2: o.cfg.Beta2, PartsCount: int32(squares.Grid[0])}
-	args := cuda.OptimizerArgs{N: int32(o.size), Eps: float32(o.cfg.Eps), Step: advance.Step, Grad: grad, Theta: params}
+	advance := cuda.AdvanceArgs{Step: o.at.at(), Loss: of.loss, Parts: o.sums, Rates: of.rates, Record: of.record, MaxNorm: of.maxNorm,
+		Beta1: o.cfg.Beta1, Beta2: o.cfg.Beta2, PartsCount: int32(squares.Grid[0])}
+	args := cuda.OptimizerArgs{N: int32(o.size), Eps: float32(o.cfg.Eps), Step: advance.Step, Grad: of.grad, Theta: of.params}
 	name := o.cfg.Name
 	switch name {
 	case "adam", "radam":
@@ -152,8 +161,8 @@ func (o *gpuOptimizer) record(r *recorder, params, grad, loss, rates uint64, max
 			args.First = o.there[1]
 		}
 	}
-	if maxNorm > 0 {
-		if err := enqueue(r, "sum_squares", squares, cuda.SumSquaresArgs{N: int64(o.size), X: grad, Parts: o.sums}); err != nil {
+	if of.maxNorm > 0 {
+		if err := enqueue(r, "sum_squares", squares, cuda.SumSquaresArgs{N: int64(o.size), X: of.grad, Parts: o.sums}); err != nil {
 			return err
 		}
 	}
@@ -187,8 +196,8 @@ func (o *gpuOptimizer) Apply(p *Params, grad []float32, factor float32, lr float
 		return err
 	}
 	r := &recorder{card: o.card}
-	record := func() error { return o.record(r, at, o.grad, 0, o.rate.at(), 0) }
-	if err := o.known.run(learningKey{what: stepping, params: at}, record, func() error { return o.enqueue(&o.lanes, r.list) }); err != nil {
+	record := func() error { return o.record(r, stepOf{params: at, grad: o.grad, rates: o.rate.at()}) }
+	if err := o.known.run(learningKey{what: stepping, params: at}, 1, record, func() error { return o.enqueue(&o.lanes, r.list) }); err != nil {
 		return err
 	}
 	if err := o.lanes.main.Synchronize(); err != nil {

@@ -83,7 +83,7 @@ func (s *gpuStepper) launch(key learningKey, p *Params, lr float64, r *Report, g
 			return err
 		}
 	}
-	if err := s.known.run(key, func() error { return s.record(key, gradient) }, func() error { return s.enqueue(key) }); err != nil {
+	if err := s.known.run(key, 1, func() error { return s.record(key, gradient) }, func() error { return s.enqueue(key) }); err != nil {
 		return err
 	}
 	if err := s.lanes.main.Synchronize(); err != nil {
@@ -109,17 +109,17 @@ func (s *gpuStepper) record(key learningKey, gradient func() error) error {
 	if key.what&stepping == 0 {
 		return nil
 	}
-	return s.optimizer.record(s.on, key.params, s.grad, s.loss.at(), s.optimizer.rate.at(), s.maxNorm)
+	return s.optimizer.record(s.on, stepOf{params: key.params, grad: s.grad, loss: s.loss.at(), rates: s.optimizer.rate.at(), maxNorm: s.maxNorm})
 }
 
 func (s *gpuStepper) enqueue(key learningKey) error {
 	switch key.what {
 	case learning:
-		return s.gpuLearner.enqueue(key.masked)
+		return s.gpuLearner.enqueue()
 	case stepping:
 		return s.optimizer.enqueue(&s.lanes, s.on.list)
 	}
-	if err := s.fetch(key.masked); err != nil {
+	if err := s.batch.upload(s.lanes.main); err != nil {
 		return err
 	}
 	if err := s.optimizer.enqueue(&s.lanes, s.on.list); err != nil {
@@ -137,6 +137,7 @@ type gpuQStepper struct {
 	rewards        piece
 	discounts      piece
 	best           uint64
+	window         *gpuWindow
 }
 
 // gpuPass is a forward pass inside an update.
@@ -152,9 +153,10 @@ func (d *gpu) QStepper(c StepperConfig, double bool) (QStepper, error) {
 	q := &gpuQStepper{}
 	var err error
 	q.gpuStepper, err = d.stepper(c, func(l *gpuLearner) {
-		q.next = l.batch.add(c.Rows * c.Net.Obs.Bytes())
+		// From the actions on they are what a window has of each minibatch (gpu_window.go).
 		q.rewards, q.discounts = l.batch.add(4*c.Rows), l.batch.add(4*c.Rows)
 		l.masks = l.batch.add(c.Rows * c.Net.Heads[c.Net.Head("q")].Out)
+		q.next = l.batch.add(c.Rows * c.Net.Obs.Bytes())
 	})
 	if err != nil {
 		return nil, err
@@ -165,7 +167,10 @@ func (d *gpu) QStepper(c StepperConfig, double bool) (QStepper, error) {
 	if q.target, err = q.pass(c); err == nil && double {
 		q.online, err = q.pass(c)
 	}
-	return q, err
+	if err != nil {
+		return nil, err
+	}
+	return q, q.newWindow()
 }
 
 func (q *gpuQStepper) pass(c StepperConfig) (*gpuPass, error) {
@@ -250,6 +255,9 @@ func (q *gpuQStepper) loadTransitions(theta, target *Params, t *Transitions) err
 	}
 	if err := t.check(rows, q.masks.bytes/rows); err != nil {
 		return err
+	}
+	if own := q.next.host(); &own[0] == &t.NextObs[0] { // all of it is: OwnTransitions
+		return nil
 	}
 	copy(q.next.host(), t.NextObs)
 	copy(q.rewards.host(), bytesOf(t.Rewards))

@@ -21,12 +21,15 @@ type partition struct {
 	oldest   int64
 	visible  int64
 	keep     int64
+	flushed  int64 // frames below this were there at the latest flush
+	again    int64 // those from this one on were written since the flush before, some for the second time
 
 	// The trainer reads the fields above while the environment's own goroutine
 	// writes those below: different cache lines.
 	_ [64]byte
 
 	nextFrame int64
+	lowest    int64 // nextFrame at its lowest since the latest flush
 	nextStep  int64
 	added     uint64 // steps ever added, for messages
 	pending   bool
@@ -95,6 +98,7 @@ func (p *partition) cutSegment(stack int) {
 	switch {
 	case !p.pendingIsNext(): // no step was taken from it: nothing will refer to it
 		p.nextFrame -= int64(stack)
+		p.lowest = min(p.lowest, p.nextFrame)
 	case p.nextStep > p.visible:
 		p.truncate(p.nextStep - 1)
 	default:
@@ -129,6 +133,7 @@ func (p *partition) flush(stack int) {
 	}
 	p.visible = p.nextStep
 	p.oldest = max(p.oldest, p.visible-p.capacity)
+	p.flushed, p.again, p.lowest = p.nextFrame, p.lowest, p.nextFrame
 	switch {
 	case p.oldest < p.visible:
 		p.keep = decode(p.steps.at(p.oldest)).frame - int64(stack-1)
@@ -177,7 +182,7 @@ func (p *partition) rewrite(whole ring, stack int64) {
 		add(p.nextFrame - 1)
 	}
 	p.frames.close()
-	p.frames, p.keep, p.nextFrame = whole, 0, n
+	p.frames, p.keep, p.nextFrame, p.flushed, p.lowest = whole, 0, n, n, n
 }
 
 func closePartitions(parts []partition) {

@@ -113,7 +113,8 @@ type Memory struct {
 	obsBytes int
 	stack    int // frames an observation is stored as: Obs.FrameStack, or 1 for whole
 	parts    []partition
-	starts   []int // starts[e]: index of environment e's oldest visible transition; last entry: Len
+	starts   []int  // starts[e]: index of environment e's oldest visible transition; last entry: Len
+	moved    uint64 // counts what puts frames into other slots
 }
 
 // Batch is a minibatch of n rows in memory of the caller.
@@ -341,20 +342,8 @@ func (m *Memory) Sample(r *rng.Stream, b *Batch, pool *threads.Pool) {
 // At copies visible transition i, 0 to Len()-1, into a row of b. They are
 // ordered by environment, and by age within one, oldest first. Any other i panics.
 func (m *Memory) At(i int, b *Batch, row int) {
-	if uint(i) >= uint(m.Len()) {
-		panic(fmt.Sprintf("replay: At(%d) where %d transitions are visible", i, m.Len()))
-	}
-	// The last e with starts[e] <= i; empty partitions start where the next does.
-	e, above := 0, len(m.parts)
-	for above-e > 1 {
-		if mid := (e + above) / 2; m.starts[mid] <= i {
-			e = mid
-		} else {
-			above = mid
-		}
-	}
+	e, from := m.find(i)
 	p, s := &m.parts[e], int64(m.stack)
-	from := p.steps.at(p.oldest + int64(i-m.starts[e]))
 	t := decode(from)
 	obs := b.Obs[row*m.obsBytes : (row+1)*m.obsBytes]
 	next := b.NextObs[row*m.obsBytes : (row+1)*m.obsBytes]
@@ -374,6 +363,24 @@ func (m *Memory) At(i int, b *Batch, row int) {
 		unpackMask(mask, from[transitionBytes:])
 	}
 	b.Actions[row], b.Rewards[row], b.Updates[row] = t.action, t.reward, t.updates
+}
+
+// find returns the environment of visible transition i, and where that is stored.
+func (m *Memory) find(i int) (e int, at []byte) {
+	if uint(i) >= uint(m.Len()) {
+		panic(fmt.Sprintf("replay: At(%d) where %d transitions are visible", i, m.Len()))
+	}
+	// The last e with starts[e] <= i; empty partitions start where the next does.
+	above := len(m.parts)
+	for above-e > 1 {
+		if mid := (e + above) / 2; m.starts[mid] <= i {
+			e = mid
+		} else {
+			above = mid
+		}
+	}
+	p := &m.parts[e]
+	return e, p.steps.at(p.oldest + int64(i-m.starts[e]))
 }
 
 // Bytes returns the memory the rings take once filled, every slot counted.

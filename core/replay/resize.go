@@ -134,6 +134,7 @@ func (m *Memory) Grow() error {
 			if err := p.frames.grow(p.keep, p.nextFrame, want[e].frames); err != nil {
 				return err
 			}
+			m.moved++
 		}
 	}
 	return nil
@@ -180,5 +181,6 @@ func (m *Memory) StoreWhole() (more int64, err error) {
 		m.parts[e].rewrite(rings[e], int64(m.stack))
 	}
 	m.stack = 1
+	m.moved++
 	return m.Bytes() - before, nil
 }

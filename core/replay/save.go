@@ -64,6 +64,7 @@ func (m *Memory) Part(name string, actions int) checkpoint.Part {
 			return func() {
 				closePartitions(m.parts)
 				m.parts, m.stack, staged = parts, stack, nil
+				m.moved++
 				m.countVisible()
 			}, nil
 		},
@@ -189,6 +190,7 @@ func (m *Memory) checkHeader(h *saveHeader) error {
 // load fills an empty partition.
 func (p *partition) load(in io.Reader, t savePartition, cfg *Config, stack, actions int64) error {
 	p.added, p.visible, p.nextStep, p.nextFrame = t.Added, int64(t.Visible), int64(t.Steps), int64(t.Frames)
+	p.flushed, p.lowest = p.nextFrame, p.nextFrame
 	p.pending, p.cut = t.Flags&flagPending != 0, t.Flags&flagCut != 0
 	fill := func(b []byte) error {
 		_, err := io.ReadFull(in, b)
@@ -265,6 +267,7 @@ func (m *Memory) Clear() {
 		p.frames.origin, p.steps.origin = 0, 0
 		*p = partition{frames: p.frames, steps: p.steps, capacity: p.capacity}
 	}
+	m.moved++
 	m.countVisible()
 }
 

@@ -63,6 +63,9 @@ func (u *Units) Look(l interface{ Look(*nn.Activity) }, step int64, obs []byte, 
 	}
 }
 
+// Wants reports whether Look, called for a step, would look.
+func (u *Units) Wants(step int64) bool { return u.left > 0 || step/unitsEvery != u.looked }
+
 // conclude ends a look.
 func (u *Units) conclude() {
 	u.mu.Lock()

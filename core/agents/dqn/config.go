@@ -24,6 +24,7 @@ type Config struct {
 	LearningRateFinal    float64 // NaN: constant
 	LearningRateCurve    train.Curve
 	BufferSize           int // of the replay memory D
+	ReplayDevice         string
 	LearningStarts       int // N
 	BatchSize            int
 	Gamma                float64
@@ -51,6 +52,13 @@ const (
 	ActorSnapshot = "snapshot"
 )
 
+// Where minibatches are gathered.
+const (
+	replayAuto = "auto"
+	replayCPU  = "cpu"
+	replayCUDA = "cuda"
+)
+
 // Settings is the table of all settings, in the order in which they are worth
 // reading.
 var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
@@ -64,6 +72,7 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
 	train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *Config) *train.Curve { return &c.LearningRateCurve }),
 	settings.Int("buffer_size", 1_000_000, 1, 1<<40, "transitions that can be sampled from the replay memory", func(c *Config) *int { return &c.BufferSize }),
+	settings.Text("replay_device", replayAuto, "where minibatches are gathered from the replay memory: cuda (in the memory of the GPU that computes, which has a copy of its frames), cpu, or auto: the GPU, where one computes and has the memory for it. Changes the speed, never the result", []string{replayAuto, replayCPU, replayCUDA}, func(c *Config) *string { return &c.ReplayDevice }),
 	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; below batch_size it acts as batch_size", func(c *Config) *int { return &c.LearningStarts }),
 	settings.Int("batch_size", 32, 1, 65536, "transitions in a minibatch", func(c *Config) *int { return &c.BatchSize }),
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),

@@ -25,6 +25,9 @@ func subject(edit map[string]string) traintest.Subject {
 			u.mu.Lock()
 			defer u.mu.Unlock()
 			u.stepper = &hooked{u.stepper, before}
+			if u.stacks != nil {
+				u.stacks = &hookedStacks{u.stacks, before}
+			}
 		},
 	}
 }
@@ -38,6 +41,17 @@ type hooked struct {
 func (h *hooked) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
 	h.before()
 	return h.QStepper.Update(theta, target, t, lr, r)
+}
+
+// hookedStacks calls before ahead of every span of updates.
+type hookedStacks struct {
+	nn.StackStepper
+	before func()
+}
+
+func (h *hookedStacks) Start(theta, target *nn.Params, rates []float64, masked bool) error {
+	h.before()
+	return h.StackStepper.Start(theta, target, rates, masked)
 }
 
 func TestTrainSuite(t *testing.T) {

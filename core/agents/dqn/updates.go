@@ -38,6 +38,12 @@ type updates struct {
 	report            nn.Report
 	units             *train.Units
 
+	// stacks and mirror have the frames of D in the memory of a GPU; nil: it is not there.
+	stacks nn.StackStepper
+	mirror *replay.Mirror
+	rates  []float64     // of the updates that it does at a time
+	each   time.Duration // that one of them took lately
+
 	cores    *threads.Budget
 	device   nn.Device     // shares the work of an update
 	pool     *threads.Pool // shares the copying of a minibatch
@@ -81,7 +87,10 @@ func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err e
 	up.stepper, err = up.device.QStepper(nn.StepperConfig{
 		Net: spec, Rows: cfg.BatchSize, Loss: nn.TD{Kind: cfg.Loss, Reduction: cfg.LossReduction}, Optimizer: cfg.optimizer(), MaxGradNorm: cfg.MaxGradNorm,
 	}, cfg.DoubleQ)
-	return up, err
+	if err != nil {
+		return up, err
+	}
+	return up, up.placeReplay()
 }
 
 // start gives the updates a thread of their own.
@@ -104,7 +113,7 @@ func (up *updates) work() {
 		}
 		up.acquireCore()
 		if !up.closing && !up.idle() { // halt may have taken the updates back
-			up.one()
+			up.next()
 		}
 		up.cores.Release(1)
 	}
@@ -147,12 +156,17 @@ func (up *updates) one() {
 	if err != nil {
 		up.err = err
 	} else {
-		up.losses[up.measured%int64(len(up.losses))] = loss
-		up.measured++
-		up.done = u
-		up.host.Updates.Store(u)
+		up.count(loss)
 	}
 	up.changed.Broadcast()
+}
+
+// count counts an update that was applied. Called with mu held.
+func (up *updates) count(loss float32) {
+	up.losses[up.measured%int64(len(up.losses))] = loss
+	up.measured++
+	up.done++
+	up.host.Updates.Store(up.done)
 }
 
 // update is one minibatch: draw it from D, compute the gradient of the loss
@@ -171,7 +185,7 @@ func (up *updates) update(u int64) (loss float32, err error) {
 			up.batch.Discounts[i] = 0
 		}
 	}
-	at := up.clock.Warmup + up.cfg.burstAt(u-up.clock.Begun)
+	at := up.stepOf(u)
 	err = up.stepper.Update(up.theta, up.thetaMinus, &up.batch, up.schedule.Rate.At(at), &up.report)
 	if err != nil {
 		return 0, train.AtUpdate(err, at, u)
@@ -180,6 +194,9 @@ func (up *updates) update(u int64) (loss float32, err error) {
 	up.units.Look(up.stepper, at, up.batch.Obs, up.cfg.BatchSize)
 	return float32(up.report.Loss), nil
 }
+
+// stepOf is the step, warm-up included, whose burst update u is of.
+func (up *updates) stepOf(u int64) int64 { return up.clock.Warmup + up.cfg.burstAt(u-up.clock.Begun) }
 
 // release lets updates up to number u begin. It returns the error that ended
 // training, if one did.
@@ -212,7 +229,7 @@ func (up *updates) wait(u int64, p *train.Pause) error {
 		up.rest(over)
 	} else {
 		for !over() {
-			up.one()
+			up.next()
 		}
 	}
 	if !up.idle() {

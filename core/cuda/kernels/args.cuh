@@ -178,6 +178,7 @@ struct AdvanceArgs {
   const double *parts;  // of sum_squares
   const float *rates;   // of the window's updates
   long long first;      // the index in rates of the window's first update
+  double *record;       // or null: [updates of the window][2], gets each one's loss and norm
   double max_norm, beta1, beta2;
   int parts_count, rule;
 };

@@ -51,6 +51,10 @@ KERNEL(advance, AdvanceArgs, 256) {
     const double by = args.max_norm / (s.norm + 1e-6);
     if (!(by >= 1)) s.by = (float)by;
   }
+  if (args.record != nullptr && s.refused == 0) {
+    args.record[2 * s.update] = loss;
+    args.record[2 * s.update + 1] = s.norm;
+  }
   // The first update that is refused stops those behind it, which are enqueued already.
   if (s.refused == 0 && !is_finite(loss)) s.refused = 1;
   if (s.refused == 0 && !is_finite(s.norm)) s.refused = 2;

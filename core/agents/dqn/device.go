@@ -1,0 +1,147 @@
+package dqn
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// This file is about updates on a GPU whose memory has the frames of D. What is released is
+// done in spans: the minibatches of a span are drawn and named here, and then the GPU
+// gathers them and does the updates one behind the other, with nothing of ours in between. The
+// bits are those of one update at a time, and so is what is drawn.
+
+// placeReplay says where minibatches are gathered, where there is a choice.
+func (up *updates) placeReplay() error {
+	stacks, ok := up.stepper.(nn.StackStepper)
+	if !ok {
+		if up.cfg.ReplayDevice == replayCUDA {
+			return fmt.Errorf("replay_device: cuda, must be auto or cpu, as the device that computes is %s", up.device.Name())
+		}
+		return nil
+	}
+	// The minibatches that are gathered here go to where the GPU fetches them.
+	own := stacks.OwnTransitions()
+	if masks := len(up.sample.NextMasks); masks == 0 {
+		own.NextMasks = nil
+	}
+	up.batch = *own
+	up.sample.Obs, up.sample.NextObs, up.sample.NextMasks = own.Obs, own.NextObs, own.NextMasks
+	up.sample.Actions, up.sample.Rewards = own.Actions, own.Rewards
+	if up.cfg.ReplayDevice == replayCPU {
+		return nil
+	}
+	free, err := stacks.Free()
+	if err != nil {
+		return err
+	}
+	if need := up.memory.MirrorBytes(); need > free-spareOnGPU {
+		if up.cfg.ReplayDevice == replayCUDA {
+			return &fault.Memory{Text: fmt.Sprintf("replay_device: cuda, buffer_size: %d needs %s of the memory of %s, which has %s free", up.cfg.BufferSize, limits.Size(need), up.device.Name(), limits.Size(free))}
+		}
+		return nil
+	}
+	up.stacks, up.mirror = stacks, up.memory.NewMirror()
+	return nil
+}
+
+// spareOnGPU is memory that is left to others.
+const spareOnGPU = 256 << 20
+
+// spanTime is how long a span is meant to take: Stop and Close wait for one.
+const spanTime = 20 * time.Millisecond
+
+// next does what is released next: one update, or a span of them. Called with mu held; it is
+// unlocked meanwhile.
+func (up *updates) next() {
+	if n := up.span(); n > 0 {
+		up.many(n)
+	} else {
+		up.one()
+	}
+}
+
+// span is how many updates may be done at once, 0 where the next one is done by itself: where
+// frames are not on a GPU, and where its hidden units are looked at.
+func (up *updates) span() int {
+	if up.stacks == nil {
+		return 0
+	}
+	n := min(up.released-up.done, int64(len(up.stacks.Minibatches())))
+	if up.each > 0 {
+		n = min(n, max(1, int64(spanTime/up.each)))
+	}
+	for k := range n {
+		if up.units.Wants(up.stepOf(up.done + 1 + k)) {
+			return int(k)
+		}
+	}
+	return int(n)
+}
+
+// many does the next n updates. Called with mu held; it is unlocked meanwhile.
+func (up *updates) many(n int) {
+	first := up.done + 1
+	up.running = true
+	up.mu.Unlock()
+	began := time.Now()
+	reports, err := up.enqueue(first, n)
+	took := time.Since(began)
+	up.host.Learned(took, 0)
+	up.mu.Lock()
+	up.running = false
+	up.each = took / time.Duration(n)
+	for k, r := range reports {
+		if err != nil && k == len(reports)-1 {
+			err = train.AtUpdate(err, up.stepOf(first+int64(k)), first+int64(k))
+			break
+		}
+		up.count(float32(r.Loss))
+		up.theta.Updates = uint64(up.done)
+	}
+	if err != nil {
+		up.err = err
+	}
+	up.changed.Broadcast()
+}
+
+// enqueue draws the minibatches of n updates, has the GPU do these, and gives its core to others
+// meanwhile. The reports are those of nn.StackStepper.Finish.
+func (up *updates) enqueue(first int64, n int) (reports []nn.Report, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fault.Caught(r)
+		}
+	}()
+	if err := up.mirror.Follow(up.stacks); err != nil {
+		return nil, err
+	}
+	before := *up.draws
+	up.rates = up.rates[:0]
+	for k := range n {
+		up.draw(k)
+		up.rates = append(up.rates, up.schedule.Rate.At(up.stepOf(first+int64(k))))
+	}
+	if err := up.stacks.Start(up.theta, up.thetaMinus, up.rates, len(up.batch.NextMasks) > 0); err != nil {
+		return nil, err
+	}
+	up.cores.Release(1)
+	reports, err = up.stacks.Finish()
+	up.cores.Acquire()
+	if err != nil && len(reports) > 0 { // what was not done was not drawn
+		*up.draws = before
+		for k := range reports {
+			up.draw(k)
+		}
+	}
+	return reports, err
+}
+
+// draw fills in minibatch k of a span.
+func (up *updates) draw(k int) {
+	up.mirror.Sample(up.draws, float32(up.cfg.Gamma), &up.stacks.Minibatches()[k])
+}

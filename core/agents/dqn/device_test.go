@@ -1,0 +1,76 @@
+//go:build gpu && cgo && linux
+
+package dqn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+var mode = cudatest.Start()
+
+func needGPU(t *testing.T) {
+	if why, missing := strings.CutPrefix(mode, "missing: "); missing {
+		t.Skip("left out: " + why)
+	}
+}
+
+func onGPU(replay string) func(*Config) {
+	return func(c *Config) { c.Device, c.ReplayDevice = "cuda", replay }
+}
+
+func TestTrainSuiteOnGPU(t *testing.T) {
+	needGPU(t)
+	for name, edit := range map[string]map[string]string{
+		"both":              {"replay_device": "cuda"},
+		"replay on the CPU": {"replay_device": "cpu"},
+		"standard":          {"concurrent": "false", "synchronized": "false", "replay_device": "cuda"},
+	} {
+		edit["device"] = "cuda"
+		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+	}
+}
+
+// Where minibatches are gathered, how many are done at a time and who looks change no bit.
+func TestReplayDevice(t *testing.T) {
+	needGPU(t)
+	for _, envs := range []int{1, 4} {
+		for name, c := range map[string]Config{
+			"vectors": cartpole(), "double": cartpole(func(c *Config) { c.DoubleQ = true }),
+			"stacks": cartpole(func(c *Config) {
+				c.Env, c.Policy, c.NetArch, c.LearningStarts = "Catch-v0", "MlpPolicy", []int{8}, 60
+			}),
+			"not concurrent": cartpole(func(c *Config) { c.Concurrent, c.Actor, c.Tau, c.TargetUpdateInterval = false, ActorOnline, .5, 10 }),
+		} {
+			c.NumEnvs = envs
+			var want Hashes
+			for k, run := range []struct {
+				replay string
+				slice  int64
+			}{{"cuda", 0}, {"cuda", 0}, {"cpu", 0}, {"cuda", 28}} {
+				cfg := c
+				onGPU(run.replay)(&cfg)
+				d := newDQN(t, cfg)
+				if (d.m.updates.stacks != nil) != (run.replay == "cuda") {
+					t.Fatalf("replay_device %s: the frames are on the GPU: %v", run.replay, d.m.updates.stacks != nil)
+				}
+				const total = 700
+				check(t, d.Begin(total, train.ResetTimesteps|train.ResetEnvs))
+				for d.Stats().Steps < total {
+					check(t, d.Run(run.slice, 0))
+				}
+				check(t, d.Settle())
+				h := must(d.Hashes())(t)
+				if k == 0 {
+					want = h
+				} else if h != want {
+					t.Errorf("%s, %d environments, %+v: %v, must be %v", name, envs, run, h, want)
+				}
+			}
+		}
+	}
+}

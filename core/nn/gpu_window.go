@@ -1,0 +1,187 @@
+package nn
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/cuda"
+)
+
+// gpuWindow is what a gpuQStepper has as a StackStepper: frames in the GPU's memory, and what
+// says of many minibatches which frames they are of. An update of a window is the same graph as
+// one of Update, but for its beginning, where the minibatch is gathered there: the kernels count
+// the updates in a cuda.Step, and take the minibatch and the learning rate of that number.
+type gpuWindow struct {
+	frames        *cuda.Memory // nil: none
+	slots, width  int
+	all           *block // stacks, and the other numbers of the minibatches, one behind the other
+	obs, next     piece  // cuda.Stack
+	numbers       piece
+	stride        int // bytes of a minibatch's numbers
+	rates         piece
+	records       *block
+	record        piece // doubles: loss and norm of each update
+	minibatches   []StackedTransitions
+	reports       []Report
+	theta         *Params
+	updates, rows int
+	known         programs[windowKey]
+}
+
+type windowKey struct {
+	learningKey
+	frames uint64
+	width  int
+}
+
+// windowUpdates is how many updates Start takes.
+const windowUpdates = 256
+
+// newWindow makes the window of q at its first use.
+func (q *gpuQStepper) newWindow() (err error) {
+	rows := q.graph.capacity
+	w := &gpuWindow{all: &block{}, records: &block{}, rows: rows, stride: q.masks.from + (q.masks.bytes+15)&^15 - q.actions.from}
+	stacks := rows * int(unsafe.Sizeof(Stack{}))
+	w.obs, w.next = w.all.add(windowUpdates*stacks), w.all.add(windowUpdates*stacks)
+	w.numbers, w.rates = w.all.add(windowUpdates*w.stride), w.all.add(4*windowUpdates)
+	w.record = w.records.add(16 * windowUpdates)
+	if err := w.all.allocate(q.card); err != nil {
+		return err
+	}
+	if err := w.records.allocate(q.card); err != nil {
+		return err
+	}
+	width := q.masks.bytes / rows
+	for k := range windowUpdates {
+		part := func(p piece, bytes int) piece {
+			return piece{w.all, w.numbers.from + k*w.stride + p.from - q.actions.from, bytes}
+		}
+		w.minibatches = append(w.minibatches, StackedTransitions{
+			Obs: view[Stack](w.obs)[k*rows : (k+1)*rows], NextObs: view[Stack](w.next)[k*rows : (k+1)*rows],
+			Actions: view[int32](part(q.actions, 4*rows)), Rewards: view[float32](part(q.rewards, 4*rows)),
+			Discounts: view[float32](part(q.discounts, 4*rows)), NextMasks: part(q.masks, rows*width).host(),
+		})
+	}
+	w.reports = make([]Report, windowUpdates)
+	w.known = newPrograms[windowKey](q.card, q.lanes.main)
+	q.window = w
+	return nil
+}
+
+func (q *gpuQStepper) Resize(slots, width int) error {
+	if q.graph.spec.Obs.Bytes()%width != 0 {
+		return fmt.Errorf("frames: %d bytes, must divide the %d of an observation", width, q.graph.spec.Obs.Bytes())
+	}
+	w := q.window
+	if w.frames != nil {
+		w.frames.Free()
+		w.frames = nil
+	}
+	frames, err := q.card.Alloc(int64(slots) * int64(width))
+	if err != nil {
+		return fmt.Errorf("replay_device: %w", err)
+	}
+	q.card.own(frames.Free)
+	w.frames, w.slots, w.width = frames, slots, width
+	return nil
+}
+
+func (q *gpuQStepper) Free() (int64, error) {
+	free, _, err := q.card.Free()
+	return free, err
+}
+
+func (q *gpuQStepper) Put(slot int, frames []byte) error {
+	w := q.window
+	return q.lanes.main.Upload(w.frames.Ptr+uint64(slot)*uint64(w.width), frames)
+}
+
+func (q *gpuQStepper) Minibatches() []StackedTransitions { return q.window.minibatches }
+
+func (q *gpuQStepper) Start(theta, target *Params, rates []float64, masked bool) error {
+	w, n := q.window, len(rates)
+	at, err := q.card.place(theta)
+	if err != nil {
+		return err
+	}
+	key := windowKey{learningKey{what: learning | stepping, params: at, masked: masked}, w.frames.Ptr, w.width}
+	if key.target, err = q.card.place(target); err != nil {
+		return err
+	}
+	o := q.optimizer
+	if err := o.prepare(0); err != nil {
+		return err
+	}
+	for k, r := range rates {
+		view[float32](w.rates)[k] = float32(r)
+	}
+	s := q.lanes.main
+	for _, p := range []piece{{w.all, w.obs.from, n * w.obs.bytes / windowUpdates}, {w.all, w.next.from, n * w.next.bytes / windowUpdates},
+		{w.all, w.numbers.from, n * w.stride}, {w.all, w.rates.from, 4 * n}} {
+		if err := s.Upload(p.at(), p.host()); err != nil {
+			return err
+		}
+	}
+	if err := o.clock.upload(s); err != nil {
+		return err
+	}
+	if err := w.known.run(key, n, func() error { return q.recordWindow(key) }, func() error { return q.lanes.play(q.on.list) }); err != nil {
+		return err
+	}
+	if err := o.clock.download(s); err != nil {
+		return err
+	}
+	w.theta, w.updates = theta, n
+	return s.Download(w.record.host()[:16*n], w.record.at())
+}
+
+// recordWindow lists the kernels of an update of a window.
+func (q *gpuQStepper) recordWindow(key windowKey) error {
+	w, r := q.window, q.on
+	r.list = nil
+	update := q.optimizer.at.at() // of the cuda.Step, whose first number it is
+	words := w.stride / 4
+	if err := enqueue(r, "select", cuda.Elements(words), cuda.SelectArgs{Words: int64(words), Update: update, From: w.numbers.at(), To: q.actions.at()}); err != nil {
+		return err
+	}
+	frames := q.graph.spec.Obs.Bytes() / w.width
+	gather := func(stacks, to piece) error {
+		return enqueue(r, "gather", cuda.Gather(w.rows, frames), cuda.GatherArgs{Rows: int32(w.rows), Frames: int32(frames), Width: int32(w.width),
+			Arena: w.frames.Ptr, Stacks: stacks.at(), Update: update, To: to.at()})
+	}
+	err := r.aside(func() error {
+		if err := gather(w.next, q.next); err != nil {
+			return err
+		}
+		return q.targets(key.learningKey)
+	})
+	if err != nil {
+		return err
+	}
+	if err := gather(w.obs, q.obs); err != nil {
+		return err
+	}
+	if err := q.gpuLearner.record(key.params, false); err != nil {
+		return err
+	}
+	return q.optimizer.record(r, stepOf{params: key.params, grad: q.grad, loss: q.loss.at(), rates: w.rates.at(), record: w.record.at(), maxNorm: q.maxNorm})
+}
+
+func (q *gpuQStepper) Finish() ([]Report, error) {
+	w := q.window
+	if err := q.lanes.main.Synchronize(); err != nil {
+		return nil, err
+	}
+	done := int(view[cuda.Step](q.optimizer.at)[0].Update)
+	reports := w.reports[:min(done+1, w.updates)]
+	for k := range reports {
+		numbers := view[float64](w.record)[2*k:]
+		reports[k] = Report{Loss: numbers[0], Parts: reports[k].Parts[:0], Norm: numbers[1]}
+	}
+	return reports, q.optimizer.stepped(w.theta, &reports[len(reports)-1])
+}
+
+func (q *gpuQStepper) OwnTransitions() *Transitions {
+	return &Transitions{Obs: q.obs.host(), NextObs: q.next.host(), Actions: view[int32](q.actions), Rewards: view[float32](q.rewards),
+		Discounts: view[float32](q.discounts), NextMasks: q.masks.host()}
+}
