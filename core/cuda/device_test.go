@@ -61,9 +61,21 @@ var software = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
+// emulator names what runs the tests of the driver's side where they are another
+// architecture's (main_test.go). The kernels are the GPU's, and tested on this machine's.
+const emulator = "PACELINE_CUDA_EMULATOR"
+
+func notEmulated(t *testing.T) {
+	t.Helper()
+	if os.Getenv(emulator) != "" {
+		t.Skip("left out: tested without an emulator")
+	}
+}
+
 // open starts the device of a test.
 func open(t *testing.T) *device {
 	t.Helper()
+	notEmulated(t)
 	d := &device{t: t}
 	if server := os.Getenv("PACELINE_CUDA_SERVER"); server != "" {
 		d.cmd = exec.Command(server, "libcuda.so.1", os.Getenv("PACELINE_CUDA_CODE"))

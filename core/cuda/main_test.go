@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,7 +17,8 @@ import (
 // without a GPU, which the dynamic linker finds by LD_LIBRARY_PATH: so this program starts
 // itself again with that. PACELINE_CUDA_TEST: "" at first, "software" behind that, "gpu"
 // where the machine's own driver is to be used, "missing: ..." where there is neither, and the
-// name of a scenario (errors_test.go) in a child that has one to run.
+// name of a scenario (errors_test.go) in a child that has one to run. PACELINE_CUDA_EMULATOR: the
+// words before a program of this architecture, where the machine has another.
 const mode = "PACELINE_CUDA_TEST"
 
 func init() {
@@ -49,9 +51,22 @@ func again() string {
 	os.Setenv("LD_LIBRARY_PATH", folder+":"+os.Getenv("LD_LIBRARY_PATH"))
 	program, err := os.Executable()
 	if err == nil {
-		err = syscall.Exec(program, os.Args, os.Environ())
+		c := command(program, os.Args[1:]...)
+		err = syscall.Exec(c.Path, c.Args, os.Environ())
 	}
 	panic(err)
+}
+
+// command is exec.Command, under the emulator where there is one.
+func command(program string, args ...string) *exec.Cmd {
+	words := append(strings.Fields(os.Getenv(emulator)), program)
+	return exec.Command(words[0], append(words[1:], args...)...)
+}
+
+// compiler is the C compiler with arguments.
+func compiler(args ...string) *exec.Cmd {
+	words := strings.Fields(cmp.Or(os.Getenv("CC"), "cc"))
+	return exec.Command(words[0], append(words[1:], args...)...)
 }
 
 // needDevice skips a test where there is no device to run it on.
@@ -85,7 +100,7 @@ func child(t *testing.T, scenario string, environment ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(program)
+	c := command(program)
 	c.Env = append(append(os.Environ(), mode+"="+scenario), environment...)
 	out, err := c.CombinedOutput()
 	if err != nil {
