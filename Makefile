@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-kernels fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -91,7 +91,7 @@ bench: $(VENV)/.package ## print the tables of the README: update time, calls, f
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu and make test-kernels (fetch from PyPI), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu, make test-gpu-arm64 and make test-kernels (fetch from PyPI), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -173,16 +173,19 @@ test-math: ## exp, log and tanh of every float32, on every path of the kernels (
 # if their threads are interrupted by signals (golang.org/issue/36981, 70329).
 ARM64_CC := aarch64-linux-gnu-gcc
 ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu -E GODEBUG=asyncpreemptoff=1
-ARM64_PACKAGES := qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+ARM64_CXX := aarch64-linux-gnu-g++
+ARM64_PACKAGES := qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross
 ARM64_ENV := CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=$(ARM64_CC)
 ARM64_GO := $(ARM64_ENV) go
 
-test-arm64: ## Go and C tests built for arm64, under an emulator (a few minutes)
-	@have() { command -v qemu-aarch64 && command -v $(ARM64_CC) && ls /usr/aarch64-linux-gnu/lib/crt1.o; }; \
+arm64-tools:
+	@have() { command -v qemu-aarch64 && command -v $(ARM64_CC) && command -v $(ARM64_CXX) && ls /usr/aarch64-linux-gnu/lib/crt1.o; }; \
 		if have >/dev/null 2>&1; then exit 0; fi; \
 		if [ "$$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then \
-			echo "test-arm64 needs a cross compiler and an emulator: install them (Debian: apt-get install $(ARM64_PACKAGES))"; exit 1; fi; \
+			echo "tests for arm64 need cross compilers and an emulator: install them (Debian: apt-get install $(ARM64_PACKAGES))"; exit 1; fi; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(ARM64_PACKAGES) >/dev/null
+
+test-arm64: arm64-tools ## Go and C tests built for arm64, under an emulator (a few minutes)
 	$(ARM64_GO) vet ./core/... ./capi/...
 	$(ARM64_GO) test -short -timeout 1h -exec '$(ARM64_RUN)' -skip '^(TestEnvironmentVariable|TestMappingFlags|TestNoRoomOnTheDisk)$$' ./core/...
 	$(ARM64_ENV) capi/build.sh build/arm64
@@ -192,6 +195,14 @@ test-gpu: ## the side of CUDA, without a GPU: Go tests with the tag gpu, the lib
 	core/cuda/go.sh vet ./...
 	core/cuda/go.sh test ./core/cuda
 	sh capi/ctest/gpu.sh build/gpu
+
+# The software device is arm64's, too. The kernels are the GPU's, whose host does not matter: they have their tests above.
+GPU_ARM64 := $(ARM64_ENV) CXX=$(ARM64_CXX) PACELINE_SOFTWARE=$(CURDIR)/build/gpu-arm64/software PACELINE_CUDA_EMULATOR='$(ARM64_RUN)'
+
+test-gpu-arm64: arm64-tools ## make test-gpu, built for arm64, under an emulator (2 minutes)
+	CXX=$(ARM64_CXX) core/cuda/software/build.sh build/gpu-arm64/software
+	$(GPU_ARM64) core/cuda/go.sh test -short -exec '$(ARM64_RUN)' ./core/cuda
+	$(GPU_ARM64) sh capi/ctest/gpu.sh build/gpu-arm64
 
 race: ## Go tests under the race detector, the kernels' threads under C's
 	go test -race -short ./core/... ./capi/...

@@ -29,6 +29,22 @@ var kernelArgs = map[string]any{
 	"rmsprop": OptimizerArgs{}, "adam": OptimizerArgs{}, "radam": OptimizerArgs{}, "adagrad": OptimizerArgs{},
 }
 
+// compiledKernels are those of kernelArgs, of every precision.
+func compiledKernels() map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	for name, args := range kernelArgs {
+		base, ok := strings.CutSuffix(name, "P")
+		if !ok {
+			all[name] = reflect.TypeOf(args)
+			continue
+		}
+		for _, p := range precisions {
+			all[base+p.name] = reflect.TypeOf(args)
+		}
+	}
+	return all
+}
+
 // Attributes of .nv.info, by the number in a record's second byte.
 const (
 	nvMaxThreads = 0x05
@@ -127,18 +143,7 @@ func TestCubins(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	want := map[string]reflect.Type{}
-	for name, args := range kernelArgs {
-		base, ok := strings.CutSuffix(name, "P")
-		if !ok {
-			want[name] = reflect.TypeOf(args)
-			continue
-		}
-		for _, p := range precisions {
-			want[base+p.name] = reflect.TypeOf(args)
-		}
-	}
-	chips := 0
+	want, chips := compiledKernels(), 0
 	for _, f := range archive.File {
 		chip, ok := strings.CutSuffix(f.Name, ".cubin")
 		if !ok {

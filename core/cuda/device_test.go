@@ -5,15 +5,19 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 )
 
 // The tests of the kernels drive a device by a program of its own (software/server.cpp), so
@@ -36,6 +40,14 @@ type device struct {
 	pipe io.Closer
 	out  *bufio.Reader
 	says bytes.Buffer
+	has  []allocation
+}
+
+// allocation is memory of a device; name: of an argument that points into it.
+type allocation struct {
+	at    uint64
+	bytes int
+	name  string
 }
 
 // software builds the software device once a process, and skips where there is no compiler.
@@ -51,9 +63,19 @@ var software = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
+// notEmulated skips a test of the kernels, which are the GPU's, and tested on this machine's
+// processor.
+func notEmulated(t *testing.T) {
+	t.Helper()
+	if os.Getenv(cudatest.Emulator) != "" {
+		t.Skip("left out: tested without an emulator")
+	}
+}
+
 // open starts the device of a test.
 func open(t *testing.T) *device {
 	t.Helper()
+	notEmulated(t)
 	d := &device{t: t}
 	if server := os.Getenv("PACELINE_CUDA_SERVER"); server != "" {
 		d.cmd = exec.Command(server, "libcuda.so.1", os.Getenv("PACELINE_CUDA_CODE"))
@@ -125,6 +147,7 @@ func (d *device) alloc(bytes int) (at uint64) {
 	if err := binary.Read(d.out, binary.LittleEndian, &at); err != nil {
 		d.t.Fatal(err)
 	}
+	d.has = append(d.has, allocation{at: at, bytes: bytes})
 	return at
 }
 
@@ -133,8 +156,13 @@ func put[T any](d *device, x []T) uint64 {
 	d.t.Helper()
 	raw := rawOf(x)
 	at := d.alloc(max(1, len(raw)))
-	d.must("upload", d.request(uint32(3), at, uint64(len(raw)), raw))
+	d.upload(at, raw)
 	return at
+}
+
+func (d *device) upload(at uint64, raw []byte) {
+	d.t.Helper()
+	d.must("upload", d.request(uint32(3), at, uint64(len(raw)), raw))
 }
 
 // get returns n elements from an address on.
@@ -149,12 +177,64 @@ func get[T any](d *device, at uint64, n int) []T {
 	return x
 }
 
-// launch runs a kernel; args points at its struct.
+// launched are the kernels that this process has run.
+var launched = map[string]bool{}
+
+// launch runs a kernel; args points at its struct. It runs it a second time on the memory as it
+// was before, on the software device in the reverse order of blocks and threads: every kernel
+// gives the same bits again.
 func (d *device) launch(name string, g Geometry, args any) {
 	d.t.Helper()
+	launched[name] = true
 	v := reflect.ValueOf(args)
 	raw := unsafe.Slice((*byte)(v.UnsafePointer()), v.Elem().Type().Size())
-	d.must(name, d.request(uint32(5), uint32(len(name)), []byte(name), g.Grid, g.Block, uint32(len(raw)), raw))
+	run := func() {
+		d.t.Helper()
+		d.must(name, d.request(uint32(5), uint32(len(name)), []byte(name), g.Grid, g.Block, uint32(len(raw)), raw))
+	}
+	memory := d.reached(v.Elem())
+	before := d.contents(memory)
+	run()
+	once := d.contents(memory)
+	for i, m := range memory {
+		if !bytes.Equal(before[i], once[i]) {
+			d.upload(m.at, before[i])
+		}
+	}
+	d.must("order", d.request(uint32(7), uint32(1)))
+	run()
+	d.must("order", d.request(uint32(7), uint32(0)))
+	for i, again := range d.contents(memory) {
+		same(d.t, fmt.Sprintf("%s, again: bytes of %s", name, memory[i].name), again, once[i])
+	}
+}
+
+// reached returns the allocations that a kernel's arguments point into, each once, with the
+// name of the first that does.
+func (d *device) reached(args reflect.Value) (memory []allocation) {
+	for i := range args.NumField() {
+		if args.Field(i).Kind() != reflect.Uint64 {
+			continue
+		}
+		at := args.Field(i).Uint()
+		for _, a := range d.has {
+			inside := a.at <= at && at < a.at+uint64(a.bytes)
+			if inside && !slices.ContainsFunc(memory, func(m allocation) bool { return m.at == a.at }) {
+				a.name = args.Type().Field(i).Name
+				memory = append(memory, a)
+			}
+		}
+	}
+	return memory
+}
+
+func (d *device) contents(memory []allocation) [][]byte {
+	d.t.Helper()
+	all := make([][]byte, len(memory))
+	for i, m := range memory {
+		all[i] = get[byte](d, m.at, m.bytes)
+	}
+	return all
 }
 
 func rawOf[T any](x []T) []byte {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 )
 
 // oldFunctions are those of CUDA 12.0, of which core/cuda may call any. A driver that has no
@@ -116,12 +118,12 @@ func TestFork(t *testing.T) {
 	for _, flag := range strings.Fields(os.Getenv("CGO_CFLAGS")) {
 		flags = append(flags, strings.Trim(flag, "'"))
 	}
-	compile := exec.Command("cc", append(flags, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I.", "testdata/fork.c", "driver.c", "trampolines.S",
+	compile := compiler(append(flags, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I.", "testdata/fork.c", "driver.c", "trampolines.S",
 		"-o", program, "-ldl", "-pthread")...)
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	run := exec.Command(program)
+	run := cudatest.Command(program)
 	run.Env = append(os.Environ(), "PACELINE_SOFTWARE_LOG="+filepath.Join(folder, "log"))
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -262,7 +262,7 @@ func lacking(t *testing.T) string {
 	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("cc", "-shared", "-fPIC", source, "-o", filepath.Join(folder, "libcuda.so.1")).CombinedOutput(); err != nil {
+	if out, err := compiler("-shared", "-fPIC", source, "-o", filepath.Join(folder, "libcuda.so.1")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return folder

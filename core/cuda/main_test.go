@@ -3,7 +3,7 @@
 package cuda
 
 import (
-	"fmt"
+	"cmp"
 	"os"
 	"os/exec"
 	"strings"
@@ -25,6 +25,12 @@ func init() {
 		report(scenario())
 		os.Exit(0)
 	}
+}
+
+// compiler is the C compiler with arguments.
+func compiler(args ...string) *exec.Cmd {
+	words := strings.Fields(cmp.Or(os.Getenv("CC"), "cc"))
+	return exec.Command(words[0], append(words[1:], args...)...)
 }
 
 // needDevice skips a test where there is no device to run it on.
@@ -58,7 +64,7 @@ func child(t *testing.T, scenario string, environment ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(program)
+	c := cudatest.Command(program)
 	c.Env = append(append(os.Environ(), mode+"="+scenario), environment...)
 	out, err := c.CombinedOutput()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 // TestSoftware tests the software device itself, and that it exports the driver's functions
 // that core/cuda may call and no others.
 func TestSoftware(t *testing.T) {
+	notEmulated(t)
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Skip("left out: no C++ compiler")
 	}

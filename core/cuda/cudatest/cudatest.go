@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 )
 
@@ -15,6 +16,10 @@ import (
 // at first, "software" behind Start, "gpu" where the machine's own driver is to be used,
 // "missing: ..." where there is neither.
 const Mode = "PACELINE_CUDA_TEST"
+
+// Emulator is the environment variable with the words before a program of this architecture,
+// where the machine has another.
+const Emulator = "PACELINE_CUDA_EMULATOR"
 
 // Start, called in an init, starts the program anew with the software device, which the dynamic
 // linker finds by LD_LIBRARY_PATH, where Mode is not set. It returns what Mode is. The
@@ -39,7 +44,15 @@ func Start() string {
 	os.Setenv("LD_LIBRARY_PATH", folder+":"+os.Getenv("LD_LIBRARY_PATH"))
 	program, err := os.Executable()
 	if err == nil {
-		err = syscall.Exec(program, os.Args, os.Environ())
+		c := Command(program, os.Args[1:]...)
+		err = syscall.Exec(c.Path, c.Args, os.Environ())
 	}
 	panic(err)
+}
+
+// Command is exec.Command for a program of this architecture: behind the
+// words of Emulator.
+func Command(program string, args ...string) *exec.Cmd {
+	words := append(strings.Fields(os.Getenv(Emulator)), program)
+	return exec.Command(words[0], append(words[1:], args...)...)
 }

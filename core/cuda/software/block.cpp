@@ -145,6 +145,7 @@ static struct {
   const void *args;
   int fibers, running, now;  // of the block: all, those that have not ended, the one that runs
   bool ended[MOST_THREADS];
+  bool last_first;  // the last block first, and of each the last thread
 } work;
 
 enum { STACK = 64 << 10 };
@@ -219,7 +220,7 @@ static void yield() {
     abort();
   }
   int next = work.now;
-  do next = (next + 1) % work.fibers;
+  do next = (next + (work.last_first ? work.fibers - 1 : 1)) % work.fibers;
   while (work.ended[next]);
   if (next != work.now) go_to(next);
 }
@@ -246,7 +247,7 @@ static void run_fibers() {
     make_fiber(i);
   }
   work.now = n;  // the caller's place
-  go_to(0);
+  go_to(work.last_first ? n - 1 : 0);
   current = nullptr;
 }
 
@@ -289,6 +290,11 @@ static void run_threads() {
   pool.done.wait(held, [] { return pool.left == 0; });
 }
 
+bool reversed() {
+  const char *asked = getenv("PACELINE_SOFTWARE_ORDER");
+  return asked != nullptr && strcmp(asked, "reverse") == 0;
+}
+
 void launch(const Kernel &kernel, uint3 blocks, uint3 threads_of_block, const void *args) {
   const char *asked = getenv("PACELINE_SOFTWARE_THREADS");
   real_threads = asked != nullptr && strcmp(asked, "1") == 0;
@@ -300,16 +306,17 @@ void launch(const Kernel &kernel, uint3 blocks, uint3 threads_of_block, const vo
   grid.blocks = blocks;
   grid.threads = threads_of_block;
   const unsigned mode = flush_denormals();
-  for (unsigned z = 0; z < blocks.z; z++)
-    for (unsigned y = 0; y < blocks.y; y++)
-      for (unsigned x = 0; x < blocks.x; x++) {
-        grid.block = {x, y, z};
-        start_block();
-        if (real_threads)
-          run_threads();
-        else
-          run_fibers();
-      }
+  work.last_first = reversed();
+  const uint64_t n = (uint64_t)blocks.x * blocks.y * blocks.z;
+  for (uint64_t i = 0; i < n; i++) {
+    const uint64_t b = work.last_first ? n - 1 - i : i, row = b / blocks.x;
+    grid.block = {(unsigned)(b % blocks.x), (unsigned)(row % blocks.y), (unsigned)(row / blocks.y)};
+    start_block();
+    if (real_threads)
+      run_threads();
+    else
+      run_fibers();
+  }
   restore_mode(mode);
 }
 

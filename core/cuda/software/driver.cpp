@@ -13,7 +13,8 @@
  *	PACELINE_SOFTWARE_SM=90                  the chip; below 80 it has no tensor cores for tf32 and bf16
  *	PACELINE_SOFTWARE_DEVICES=1              how many there are
  *	PACELINE_SOFTWARE_THREADS=1              threads of the system instead of fibers
- *	PACELINE_SOFTWARE_ORDER=reverse          graphs run the latest node that is ready first
+ *	PACELINE_SOFTWARE_ORDER=reverse          graphs run the latest node that is ready first, launches
+ *	                                         their last block, and of each block its last thread
  *
  * Codes 700 to 719 mean that the context is lost: every later call that needs one answers
  * the same. Memory is filled with bytes of ones when it is allocated.

@@ -3,6 +3,8 @@
  * made of several streams, calls that are to fail, memory that is not there. Linked against
  * libcuda.so.1 of this folder; core/cuda's TestSoftware runs it.
  */
+#include "../kernels/args.cuh"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +120,29 @@ static void functions() {
   MUST(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, nullptr, params, nullptr) == 1);  // 128 threads a block
 }
 
+// Adds zeros to an array, and writes the sums one place further: what lies there in the end
+// depends on the order of blocks, and of a block's threads.
+static void orders() {
+  const int n = 600;
+  Handle *module, *f;
+  MUST(cuModuleLoadData(&module, "") == 0 && cuModuleGetFunction(&f, module, "add") == 0);
+  Address x = 0, zeros = 0;
+  float values[n + 1], none[n] = {};
+  MUST(cuMemAlloc_v2(&x, sizeof values) == 0 && cuMemAlloc_v2(&zeros, sizeof none) == 0);
+  MUST(cuMemcpyHtoDAsync_v2(zeros, none, sizeof none, nullptr) == 0);
+  ElementsArgs args = {n, (float *)x, (float *)zeros, (float *)x + 1, 0, 0};
+  void *params[] = {&args};
+  for (const bool reverse : {false, true}) {
+    setenv("PACELINE_SOFTWARE_ORDER", reverse ? "reverse" : "", 1);
+    for (int i = 0; i <= n; i++) values[i] = (float)i;
+    MUST(cuMemcpyHtoDAsync_v2(x, values, sizeof values, nullptr) == 0);
+    MUST(cuLaunchKernel(f, 3, 1, 1, 256, 1, 1, 0, nullptr, params, nullptr) == 0);
+    MUST(cuMemcpyDtoHAsync_v2(values, x, sizeof values, nullptr) == 0);
+    for (int i = 1; i <= n; i++) MUST(values[i] == (reverse ? (float)(i - 1) : 0));
+  }
+  MUST(cuMemFree_v2(x) == 0 && cuMemFree_v2(zeros) == 0);
+}
+
 static void failures() {
   Address at = 0;
   setenv("PACELINE_SOFTWARE_FAIL", "cuStreamCreateWithPriority:4:2,cuMemcpyDtoDAsync_v2:5:719", 1);
@@ -140,6 +165,7 @@ int main() {
   MUST(cuMemAlloc_v2(&a, 4) == 0 && cuMemAlloc_v2(&b, 4) == 0 && cuMemAlloc_v2(&c, 4) == 0);
   graphs();
   memory();
+  orders();
   functions();
   failures();
   return 0;

@@ -14,6 +14,7 @@
  *	4 download  u64 address, u64 bytes                         -> the bytes
  *	5 launch    u32 length, name, u32 grid[3], u32 block[3], u32 bytes, arguments
  *	6 sync
+ *	7 order     u32 1: the software device runs in the reverse order from now on; 0: not
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -135,6 +136,10 @@ int main(int argc, char **argv) {
         break;
       }
       case 6: answer(cu("cuStreamSynchronize", stream)); break;
+      case 7:
+        setenv("PACELINE_SOFTWARE_ORDER", read<uint32_t>() != 0 ? "reverse" : "", 1);
+        answer(0);
+        break;
       default: fprintf(stderr, "server: request %u\n", what); return 3;
     }
   }

@@ -81,6 +81,9 @@ struct Kernel {
 
 const Kernel *find_kernel(const char *name);
 
+// Whether PACELINE_SOFTWARE_ORDER asks for the reverse order.
+bool reversed();
+
 // Runs every block of a grid. args are those of the kernel.
 void launch(const Kernel &kernel, uint3 blocks, uint3 threads, const void *args);
 

@@ -18,8 +18,7 @@ CUresult enqueue(Stream *s, std::function<CUresult()> work) {
 }
 
 CUresult run(const Graph &graph) {
-  const char *asked = getenv("PACELINE_SOFTWARE_ORDER");
-  const bool reverse = asked != nullptr && strcmp(asked, "reverse") == 0;
+  const bool reverse = reversed();
   const size_t n = graph.nodes.size();
   std::vector<bool> done(n);
   for (size_t count = 0; count < n; count++) {
