@@ -10,7 +10,8 @@ import (
 // minibatches are gathered in. The copy has the rings of all environments side by side,
 // slot for slot. What can be drawn is copied, and nothing that may still be written.
 //
-// Its methods want what Sample wants, and belong to one goroutine at a time.
+// Its methods want what Sample wants, and belong to one goroutine at a time. A Memory has one
+// Mirror.
 type Mirror struct {
 	m     *Memory
 	moved uint64
@@ -65,7 +66,7 @@ func (r *Mirror) Follow(to Copy) (err error) {
 			}
 			first += n
 		}
-		r.next[e] = p.flushed
+		r.next[e], p.again = p.flushed, p.flushed
 	}
 	return nil
 }

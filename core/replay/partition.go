@@ -22,7 +22,7 @@ type partition struct {
 	visible  int64
 	keep     int64
 	flushed  int64 // frames below this were there at the latest flush
-	again    int64 // those from this one on were written since the flush before, some for the second time
+	again    int64 // those from this one on may have been written since a Mirror copied them
 
 	// The trainer reads the fields above while the environment's own goroutine
 	// writes those below: different cache lines.
@@ -133,7 +133,7 @@ func (p *partition) flush(stack int) {
 	}
 	p.visible = p.nextStep
 	p.oldest = max(p.oldest, p.visible-p.capacity)
-	p.flushed, p.again, p.lowest = p.nextFrame, p.lowest, p.nextFrame
+	p.flushed, p.again, p.lowest = p.nextFrame, min(p.again, p.lowest), p.nextFrame
 	switch {
 	case p.oldest < p.visible:
 		p.keep = decode(p.steps.at(p.oldest)).frame - int64(stack-1)

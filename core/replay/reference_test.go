@@ -173,6 +173,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 	defer func() { m.Close() }()
 	ref := newReference(cfg.Envs, cfg.Capacity)
 	r := rand.New(rand.NewPCG(1, uint64(len(ops))))
+	mirror, there := m.NewMirror(), &copied{}
 	stack := max(1, cfg.Obs.FrameStack)
 	width := m.obsBytes / stack
 	random := func(n int) []byte {
@@ -263,6 +264,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			p := &m.parts[e]
 			check(t, p.frames.grow(p.keep, p.nextFrame, p.frames.slots+int64(arg%32)))
 			check(t, p.steps.grow(p.oldest, p.nextStep, p.steps.slots+int64(arg%8)))
+			m.moved++
 			compare(t, m, ref)
 		case op < 245:
 			data := saved(t, m)
@@ -273,6 +275,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			check(t, load(m2, data))
 			m.Close()
 			m = m2
+			mirror = m.NewMirror()
 			for e := range cfg.Envs {
 				if m.Free(e) == 0 {
 					t.Fatal("nothing free after Load")
@@ -290,6 +293,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			for row := range 5 {
 				compareRow(t, m, b, row, flat[same.Intn(len(flat))])
 			}
+			compareMirror(t, mirror, there, b, rng.New(seed, "replay", 0))
 		}
 	}
 	m.Flush()

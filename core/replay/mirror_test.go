@@ -1,0 +1,116 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// copied is a Copy in memory of its own.
+type copied struct {
+	frames []byte
+	width  int
+	puts   int
+	err    error // of the next Put
+}
+
+func (c *copied) Resize(slots, width int) error {
+	c.frames, c.width = bytes.Repeat([]byte{0xAA}, slots*width), width
+	return nil
+}
+
+func (c *copied) Put(slot int, frames []byte) error {
+	c.puts += len(frames) / c.width
+	if err := c.err; err != nil {
+		c.err = nil
+		return err
+	}
+	copy(c.frames[slot*c.width:(slot+len(frames)/c.width)*c.width], frames)
+	return nil
+}
+
+// observation is what a stack of the copy is.
+func (c *copied) observation(s nn.Stack, frames int) []byte {
+	var obs []byte
+	for k := range frames {
+		frame := make([]byte, c.width)
+		if k >= frames-int(s.Frames) {
+			slot := int(s.Base) + (int(s.First-s.Base)+k)%int(s.Slots)
+			copy(frame, c.frames[slot*c.width:])
+		}
+		obs = append(obs, frame...)
+	}
+	return obs
+}
+
+// compareMirror fails unless a Mirror names what Memory.Sample has put into b, draws being as
+// they were before that.
+func compareMirror(t *testing.T, r *Mirror, c *copied, b *Batch, draws *rng.Stream) {
+	t.Helper()
+	check(t, r.Follow(c))
+	rows := len(b.Actions)
+	s := nn.StackedTransitions{Obs: make([]nn.Stack, rows), NextObs: make([]nn.Stack, rows), Actions: make([]int32, rows), Rewards: make([]float32, rows),
+		Discounts: make([]float32, rows), NextMasks: make([]byte, len(b.NextMasks))}
+	r.Sample(draws, .5, &s)
+	for row := range rows {
+		n := r.m.obsBytes
+		discount := float32(.5)
+		if b.Terminated[row] {
+			discount = 0
+		}
+		if got := c.observation(s.Obs[row], r.m.stack); !bytes.Equal(got, b.Obs[row*n:(row+1)*n]) {
+			t.Fatalf("obs %v, want %v", got, b.Obs[row*n:(row+1)*n])
+		}
+		if got := c.observation(s.NextObs[row], r.m.stack); !bytes.Equal(got, b.NextObs[row*n:(row+1)*n]) {
+			t.Fatalf("next obs %v, want %v", got, b.NextObs[row*n:(row+1)*n])
+		}
+		if s.Actions[row] != b.Actions[row] || s.Rewards[row] != b.Rewards[row] || s.Discounts[row] != discount {
+			t.Fatalf("row %d: %v %v %v", row, s.Actions[row], s.Rewards[row], s.Discounts[row])
+		}
+	}
+	if !bytes.Equal(s.NextMasks, b.NextMasks) {
+		t.Fatalf("masks %v, want %v", s.NextMasks, b.NextMasks)
+	}
+}
+
+// A frame is copied once, and all of them again after an error.
+func TestMirrorCopiesWhatIsNew(t *testing.T) {
+	m := must(New(Config{Obs: stackSpec(4, 2), Envs: 2, Capacity: 40, Window: 10}))
+	defer m.Close()
+	r, c := m.NewMirror(), &copied{}
+	add := func(steps int) {
+		for e := range 2 {
+			for range steps {
+				if !m.Open(e) {
+					check(t, m.Begin(e, make([]byte, 8)))
+				}
+				check(t, addStep(m, e, 0, 0, 0, 0, make([]byte, 8)))
+			}
+		}
+		m.Flush()
+	}
+	for _, want := range []int{2 * (4 + 3), 0, 2 * 5} { // an observation and three steps; nothing; five steps
+		c.puts = 0
+		check(t, r.Follow(c))
+		if want > 0 && c.puts == 0 {
+			add(map[int]int{14: 3, 10: 5}[want])
+			check(t, r.Follow(c))
+		}
+		if c.puts != want {
+			t.Errorf("%d frames were copied, must be %d", c.puts, want)
+		}
+	}
+	add(1)
+	c.err = errors.New("no")
+	if err := r.Follow(c); err == nil {
+		t.Error("an error of the copy is lost")
+	}
+	c.puts = 0
+	check(t, r.Follow(c))
+	if live := 2 * (4 + 9); c.puts != live {
+		t.Errorf("%d frames were copied after an error, must be the %d that are there", c.puts, live)
+	}
+}
