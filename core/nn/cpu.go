@@ -48,6 +48,8 @@ func (d *cpu) Average(to, from *Params, weight float64) {
 
 func (d *cpu) Busy() time.Duration { return d.team.Busy() }
 
+func (d *cpu) Lost() error { return nil }
+
 func (d *cpu) Close() { d.team.Close() }
 
 // Bytes adds up the same arrays that the ops of a graph make.

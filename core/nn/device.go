@@ -32,6 +32,9 @@ type Device interface {
 	// QStepper returns what does whole updates of Q-learning. The loss is a TD that is not
 	// Weighted.
 	QStepper(c StepperConfig, double bool) (QStepper, error)
+	// Backup returns what keeps copies of sets and of an optimiser of this device in host
+	// memory; nil where they are there.
+	Backup(sets []*Params, o Optimizer) (*Backup, error)
 	// Average moves to towards from, element by element: to = (1-weight)*to +
 	// weight*from. Updates becomes from's. As CopyFrom, it panics where they have not
 	// the same size.
@@ -42,6 +45,8 @@ type Device interface {
 	// Busy returns how long cores of a budget have worked for callers, beside the callers'
 	// own, added over them. It may be called at any time.
 	Busy() time.Duration
+	// Lost returns the error, which wraps ErrLost, that has ended the device; nil: none has.
+	Lost() error
 	// Close frees the device. There must be no call in progress, and none after on
 	// anything that it made; calling Close again does nothing.
 	Close()

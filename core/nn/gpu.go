@@ -81,6 +81,14 @@ func (d *gpu) Params(l *Layout) *Params { return NewParams(l) }
 // Busy is nothing: no core works for a GPU.
 func (d *gpu) Busy() time.Duration { return 0 }
 
+func (d *gpu) Lost() error {
+	if !d.card.Lost() {
+		return nil
+	}
+	_, _, err := d.card.Free() // asks nobody any more
+	return err
+}
+
 func (d *gpu) Close() {
 	if !d.closed {
 		d.closed = true

@@ -90,8 +90,8 @@ func (o *gpuOptimizer) fetch() error {
 	return nil
 }
 
-// prepare brings arrays that the host may have changed to the GPU, and says what the next step is.
-func (o *gpuOptimizer) prepare(lr float64) error {
+// bring brings arrays that the host may have changed to the GPU.
+func (o *gpuOptimizer) bring() error {
 	if o.behind {
 		for i, t := range o.state {
 			if err := o.lanes.main.Upload(o.there[i], bytesOf(t.Data)); err != nil {
@@ -99,6 +99,14 @@ func (o *gpuOptimizer) prepare(lr float64) error {
 			}
 		}
 		o.behind = false
+	}
+	return nil
+}
+
+// prepare says what the next step is.
+func (o *gpuOptimizer) prepare(lr float64) error {
+	if err := o.bring(); err != nil {
+		return err
 	}
 	view[cuda.Step](o.at)[0] = cuda.Step{Step: o.step}
 	view[float32](o.rate)[0] = float32(lr)

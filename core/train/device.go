@@ -25,8 +25,7 @@ func checkDevice(c *Common) error {
 
 var errTF32 = fmt.Errorf("precision: tf32, must be fp32 or bf16 on the CPU")
 
-// openDevice makes what computes the networks. The policy is known by now. Checkpoints get what
-// was asked for, so that a run that had a GPU by auto goes on where there is none.
+// openDevice makes what computes the networks. The policy is known by now.
 func (t *Trainer) openDevice() (err error) {
 	c, name := t.common, t.common.Device
 	if name == deviceAuto {
@@ -46,7 +45,6 @@ func (t *Trainer) openDevice() (err error) {
 		}
 	}
 	t.host.use.device = t.device
-	t.asked = c.Device
 	c.Device, _, _ = strings.Cut(t.device.Name(), " ")
 	return nil
 }

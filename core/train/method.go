@@ -66,6 +66,13 @@ type Method interface {
 	Close() error
 }
 
+// Recoverer is a Method that keeps copies of what a GPU changes.
+type Recoverer interface {
+	// Recover goes back to where the latest copy was made, after the GPU was lost, and reports
+	// whether there is one. What is read and saved is as it was then, without experience.
+	Recover() bool
+}
+
 // Pushed is a Method whose environments the host may step. A round is Act, the
 // host's step, Observe. rows have been checked for size.
 type Pushed interface {
@@ -167,6 +174,9 @@ type Definition struct {
 	// Shape names the settings in which a checkpoint and the trainer that loads it
 	// must agree.
 	Shape []string
+	// Placement names settings beside device that say where something is computed, and can be
+	// "auto": in checkpoints they are.
+	Placement []string
 	// Masks says that the method uses action masks.
 	Masks bool
 	// MidBatchReset says whether a source resets what has ended at once; else the method does

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -155,11 +156,31 @@ func (t *Trainer) settle(p *Pause) error {
 }
 
 // settleToRead is settle before a read: after a loss that is not finite, what was
-// learnt before it can still be read.
+// learnt before it can still be read; and after a GPU was lost, what had been copied from it.
 func (t *Trainer) settleToRead() error {
-	if err := t.settle(t.pause(0)); !errors.Is(err, fault.ErrNotFinite) {
-		return err
+	err := t.settle(t.pause(0))
+	if errors.Is(err, fault.ErrNotFinite) {
+		return nil
 	}
+	if err == nil {
+		for _, s := range t.method.Sets() {
+			s.Params.Host()
+		}
+		err = t.device.Lost()
+	}
+	if errors.Is(err, nn.ErrLost) {
+		return t.recover(err)
+	}
+	return err
+}
+
+// recover goes back to what was copied from a GPU before it was lost.
+func (t *Trainer) recover(lost error) error {
+	r, ok := t.method.(Recoverer)
+	if !ok || !r.Recover() {
+		return fmt.Errorf("nothing had been copied from it: %w", lost)
+	}
+	t.lost = lost.Error()
 	return nil
 }
 

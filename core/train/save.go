@@ -20,6 +20,9 @@ type content struct {
 	Method   string            `json:"method"`
 	Settings map[string]string `json:"settings"`
 	Policy   policy.Saved      `json:"policy"`
+	// Lost is why the file has no experience, and is of an earlier step than the run had reached:
+	// the GPU was lost.
+	Lost string `json:"lost,omitempty"`
 }
 
 // savedRun is part "run": what the Trainer itself counts.
@@ -38,7 +41,7 @@ type savedRun struct {
 // schedules, and with experience the whole rest, so that a Trainer that loads it
 // goes on with the same bits as this one does. The updates due at this step are
 // done first (but not after a Stop). A failure leaves an older file at path as it
-// was.
+// was. After a GPU was lost, the file has what was there at the latest copy, and no experience.
 func (t *Trainer) Save(path string, experience bool) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -48,10 +51,19 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 		return err
 	}
 	parts := append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)
+	if err := t.device.Lost(); err != nil && t.lost == "" { // while they were fetched from it
+		if err := t.recover(err); err != nil {
+			return err
+		}
+		parts = append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)
+	}
+	experience = experience && t.lost == ""
 	parts = slices.DeleteFunc(parts, func(p checkpoint.Part) bool { return p.Write == nil || p.Optional && !experience })
 	settings := t.cfg.Map()
-	settings["device"] = t.asked
-	return checkpoint.Save(path, kindRun, content{t.def.Name, settings, t.policy().Saved()}, parts)
+	for _, name := range append([]string{"device"}, t.def.Placement...) {
+		settings[name] = deviceAuto // what goes on from it may have another
+	}
+	return checkpoint.Save(path, kindRun, content{t.def.Name, settings, t.policy().Saved(), t.lost}, parts)
 }
 
 // runPart is what the Trainer itself counts.
@@ -124,6 +136,9 @@ func (t *Trainer) Load(path string) (err error) {
 		return err
 	}
 	adopt()
+	if c := (content{}); r.Content(&c) == nil && c.Lost != "" {
+		t.host.Notify("the checkpoint was made after %s; it is of step %d, the latest copy, and learning goes on when the replay memory has been filled again", c.Lost, t.host.Steps.Load())
+	}
 	return nil
 }
 

@@ -33,7 +33,7 @@ type Trainer struct {
 	cores  *threads.Budget // num_threads: the caller holds one inside a call
 	pool   *threads.Pool
 	device nn.Device
-	asked  string // the setting device, before it said what it stands for
+	lost   string // why the GPU is lost; "": it is not
 	host   *Host
 
 	begun    bool // Begin was called

@@ -92,6 +92,9 @@ func (d *DQN) boundary(p *train.Pause) error {
 	if d.cfg.Actor == ActorSnapshot {
 		d.snapshot.CopyFrom(d.theta)
 	}
+	if err := d.keep(); err != nil {
+		return err
+	}
 	window := int64(d.cfg.Window)
 	d.clock.Due = (d.clock.T/window + 1) * window
 	d.clock.Windows++

@@ -7,6 +7,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -139,6 +140,52 @@ func (up *updates) enqueue(first int64, n int) (reports []nn.Report, err error) 
 		}
 	}
 	return reports, err
+}
+
+// keptCounts are what a checkpoint holds beside parameters, optimiser and experience.
+type keptCounts struct {
+	clock    clock
+	schedule schedule
+	draws    rng.Stream
+	updates  int64
+}
+
+// backedUp are the sets that a GPU changes.
+func (d *DQN) backedUp() []*nn.Params {
+	sets := []*nn.Params{d.theta, d.thetaMinus}
+	if d.snapshot != nil {
+		sets = append(sets, d.snapshot)
+	}
+	return sets
+}
+
+// keep begins a copy of what is lost with the GPU. No update is in progress.
+func (d *DQN) keep() error {
+	if d.backup == nil {
+		return nil
+	}
+	d.kept[1] = d.kept[0]
+	d.kept[0] = keptCounts{d.clock, d.schedule, *d.updates.draws, d.updates.position()}
+	return d.backup.Make()
+}
+
+// Recover goes back to the latest copy, after the GPU was lost, and reports whether there is one.
+// Nothing can be learnt any more; what there was can be saved.
+func (d *DQN) Recover() bool {
+	ok, last := d.backup.Restore()
+	if !ok {
+		return false
+	}
+	c := &d.kept[0]
+	if !last {
+		c = &d.kept[1]
+	}
+	d.clock, d.schedule, *d.updates.draws = c.clock, c.schedule, c.draws
+	d.phase, d.free = 0, 0
+	d.updates.setPosition(c.updates)
+	d.updates.fail(d.device.Lost())
+	d.host.Steps.Store(d.clock.steps())
+	return true
 }
 
 // draw fills in minibatch k of a span.

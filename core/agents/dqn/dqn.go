@@ -35,6 +35,9 @@ type DQN struct {
 	uniform  policy.Uniform
 	explore  *policy.EpsilonGreedy
 
+	backup *nn.Backup // nil: nothing gets lost
+	kept   [2]keptCounts
+
 	clock    clock
 	schedule schedule
 	phase    int   // the row whose turn it is; 0 between rounds
@@ -46,15 +49,16 @@ type DQN struct {
 
 func init() {
 	train.Register(&train.Definition{
-		Name:     "dqn",
-		Doc:      "Deep Q-learning with Concurrent Training and Synchronized Execution",
-		Settings: Settings,
-		Common:   func(c any) *train.Common { return &c.(*Config).Common },
-		Check:    func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:    []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"},
-		Masks:    true,
-		Memory:   memoryOf,
-		New:      func(s *train.Setup) (train.Method, error) { return newMethod(s) },
+		Name:      "dqn",
+		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
+		Settings:  Settings,
+		Common:    func(c any) *train.Common { return &c.(*Config).Common },
+		Check:     func(c any) ([]string, error) { return c.(*Config).resolve() },
+		Shape:     []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"},
+		Placement: []string{"replay_device"},
+		Masks:     true,
+		Memory:    memoryOf,
+		New:       func(s *train.Setup) (train.Method, error) { return newMethod(s) },
 	})
 }
 
@@ -180,6 +184,9 @@ func newMethod(s *train.Setup) (d *DQN, err error) {
 	d.explore = &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Epsilon: func(t int64) float64 { return d.schedule.Epsilon.At(t) }}
 	d.schedule = newSchedule(cfg, 1)
 	if d.updates, err = newUpdates(d, net, s.Cores); err != nil {
+		return d, err
+	}
+	if d.backup, err = s.Device.Backup(d.backedUp(), d.updates.stepper.Optimizer()); err != nil {
 		return d, err
 	}
 	if cfg.Concurrent {

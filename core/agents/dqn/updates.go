@@ -273,6 +273,13 @@ func (up *updates) forgive() {
 	}
 }
 
+// fail ends training with an error.
+func (up *updates) fail(err error) {
+	up.mu.Lock()
+	up.err = err
+	up.mu.Unlock()
+}
+
 // position is u, the number of updates done.
 func (up *updates) position() int64 {
 	up.mu.Lock()

@@ -7,7 +7,7 @@
  * that were compiled for the host (shim.h).
  *
  *	PACELINE_SOFTWARE_LOG=file               gets the name of every function that is called, a line each
- *	PACELINE_SOFTWARE_FAIL=name:N:code,...   the N-th call of that function fails with that code
+ *	PACELINE_SOFTWARE_FAIL=name:N:code,...   the N-th call of that function fails with that code; N 0: every call
  *	PACELINE_SOFTWARE_DRIVER=12090           the driver's version
  *	PACELINE_SOFTWARE_MEMORY=bytes           of each device (4 GiB)
  *	PACELINE_SOFTWARE_SM=90                  the chip; below 80 it has no tensor cores for tf32 and bf16
@@ -48,7 +48,8 @@ static CUresult asked_to_fail(const std::string &name, long long n) {
     list = comma == std::string::npos ? "" : list.substr(comma + 1);
     const size_t first = item.find(':'), second = item.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    if (item.substr(0, first) == name && strtoll(item.c_str() + first + 1, nullptr, 10) == n)
+    const long long which = strtoll(item.c_str() + first + 1, nullptr, 10);
+    if (item.substr(0, first) == name && (which == n || which == 0))
       return (CUresult)strtol(item.c_str() + second + 1, nullptr, 10);
   }
   return CUDA_SUCCESS;
