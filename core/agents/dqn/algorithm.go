@@ -25,6 +25,7 @@ func (d *DQN) Advance(until int64, p *train.Pause) error {
 		if err := d.betweenRounds(p); err != nil {
 			return err
 		}
+		d.unseen = p.Deadline().IsZero() && until >= d.clock.Warmup+d.windowEnd()
 		var n int64
 		var err error
 		switch {
@@ -176,6 +177,7 @@ func (d *DQN) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
 	if err := d.betweenRounds(p); err != nil {
 		return nil, err
 	}
+	d.unseen = false
 	var chooser policy.Chooser = d.uniform
 	if d.clock.Warm {
 		if err := d.release(d.clock.T + int64(d.samplers.Steps())); err != nil {

@@ -41,6 +41,7 @@ type DQN struct {
 	clock    clock
 	schedule schedule
 	phase    int   // the row whose turn it is; 0 between rounds
+	unseen   bool  // the call in progress reaches the window's end, and nobody can look before that
 	free     int64 // further rounds that fit into the replay's rings for sure; 0: ask again
 
 	emulate emulation

@@ -42,12 +42,16 @@ func (d *DQN) windowEnd() int64 {
 func (d *DQN) due(t int64) int64 { return d.clock.Begun + d.cfg.updatesDue(t, d.clock.Due) }
 
 // release lets the trainer thread begin what will be due when the steps at hand
-// are over. Nobody sees theta before that.
+// are over. Nobody sees theta before that. A GPU gets the whole window where nobody sees theta
+// before its end.
 func (d *DQN) release(t int64) error {
-	if d.cfg.Concurrent && d.emulate == notEmulated {
-		return d.updates.release(d.due(t))
+	if !d.cfg.Concurrent || d.emulate != notEmulated {
+		return nil
 	}
-	return nil
+	if d.unseen && d.updates.stacks != nil {
+		t = max(t, d.windowEnd())
+	}
+	return d.updates.release(d.due(t))
 }
 
 // catchUp brings training that is not concurrent up to t.
