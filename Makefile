@@ -191,10 +191,12 @@ test-arm64: arm64-tools ## Go and C tests built for arm64, under an emulator (a 
 	$(ARM64_ENV) capi/build.sh build/arm64
 	CC=$(ARM64_CC) sh capi/ctest/arm64.sh build/arm64 /usr/aarch64-linux-gnu
 
-test-gpu: ## the side of CUDA, without a GPU: Go tests with the tag gpu, the library with CUDA beside the one without (3 minutes)
+test-gpu: $(VENV)/.test ## CUDA without a GPU, on the software device: Go tests with the tag gpu, the library with CUDA beside the one without, in Python, too (6 minutes)
 	core/cuda/go.sh vet ./...
-	core/cuda/go.sh test ./core/cuda
+	core/cuda/go.sh test ./core/cuda ./core/nn
+	core/cuda/go.sh test -run GPU ./core/agents/...
 	sh capi/ctest/gpu.sh build/gpu
+	PACELINE_LIBRARY=build/gpu/with/libpaceline.so PACELINE_SOFTWARE=$(CURDIR)/build/gpu/software $(PY) -m pytest python/tests/test_device.py
 
 # The software device is arm64's, too. The kernels are the GPU's, whose host does not matter: they have their tests above.
 GPU_ARM64 := $(ARM64_ENV) CXX=$(ARM64_CXX) PACELINE_SOFTWARE=$(CURDIR)/build/gpu-arm64/software PACELINE_CUDA_EMULATOR='$(ARM64_RUN)'

@@ -172,8 +172,9 @@ PACELINE_API int paceline_devices(char **out);
 
 /* A configuration is a table of named settings of one method, with text values.
  * Every setting has a default; paceline_config_describe lists them all with their
- * meaning. Where it computes, with what precision, on how many threads: all of
- * that are settings, too. */
+ * meaning. Where it computes (device: "auto", "cpu", "cuda", "cuda:1" ...), with what
+ * precision, on how many threads: all of that are settings, too. Checkpoints leave open
+ * where; what loads one may say so. */
 typedef struct paceline_config paceline_config;
 
 /* A JSON array of the names of all methods: ["dqn", ...]. [thread-safe] */
@@ -526,7 +527,8 @@ PACELINE_API int paceline_trainer_set_parameters(paceline_trainer *t, const char
 /* The SHA-256 digest, in hexadecimal, of a set of parameters or of the experience that
  * can be sampled (part "replay", of methods that have one): the same seed and the same
  * settings give the same digests for any num_threads, of one precision on one
- * PACELINE_ISA; with the setting isa "portable", on every processor. */
+ * PACELINE_ISA or, with the setting device, on one model of GPU; with the setting isa
+ * "portable", on every processor. */
 PACELINE_API int paceline_trainer_hash(char **out, paceline_trainer *t, const char *part);
 
 enum paceline_save_flags {

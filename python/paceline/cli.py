@@ -148,6 +148,8 @@ def _info(args: argparse.Namespace) -> None:
         print(f"{gpu['device']:<10} {gpu['name']}, {memory:.1f} GB, compute capability {capability}, driver for CUDA {gpu['cuda']}")
     if not devices["devices"] and not info["gpu"].startswith("left out"):
         print(f"{'cuda':<10} none: {devices['reason']}")
+    auto = "cuda:0 for networks with convolutions, the CPU for others" if devices["devices"] else "the CPU"
+    print(f"{'device':<10} auto is {auto}")
 
 
 def _classes() -> dict[str, type[Trainer]]:

@@ -135,8 +135,11 @@ class DQN(Trainer):
         experience into the replay memory; None: min(target_update_interval, 1000), where
         concurrent at most the steps whose updates times learning_rate come to 0.1.
     exploration_steps: steps over which epsilon falls, instead of
-        exploration_fraction. precision: "fp32", or "bf16" for networks whose
-        products multiply bfloat16 (sums and weights stay float32). isa: "auto", or
+        exploration_fraction. device: "cpu", "cuda" or "cuda:1" ... (a build with CUDA
+        in it), or "auto": a GPU for convolutions where one answers; a seed has one
+        result for each. replay_device: where minibatches are gathered: "cuda", "cpu" or
+        "auto". precision: "fp32", or "bf16" for networks whose
+        products multiply bfloat16 (sums and weights stay float32), or "tf32" on a GPU. isa: "auto", or
         "portable" for the same weights, bit for bit, on every processor, in several times
         the time. double_q: Double Q-learning: the weights being learnt choose the action
         whose value under the target network counts (one more forward pass an update).
@@ -211,6 +214,7 @@ class DQN(Trainer):
         loss: str = "huber",
         loss_reduction: str = "mean",
         precision: str = "fp32",
+        replay_device: str = "auto",
         isa: str = "auto",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,

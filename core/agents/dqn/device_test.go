@@ -41,7 +41,7 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 }
 
 // Where minibatches are gathered, how many are done at a time and who looks change no bit.
-func TestReplayDevice(t *testing.T) {
+func TestReplayOnGPU(t *testing.T) {
 	needGPU(t)
 	for _, envs := range []int{1, 4} {
 		for name, c := range map[string]Config{

@@ -1,0 +1,151 @@
+"""The device that computes: sentences where there is no GPU, and learning on core/cuda/software where make test-gpu has it."""
+
+import json
+import os
+
+import pytest
+
+from paceline import A2C, DQN, PPO, PQN, _lib
+from paceline.errors import ConfigError
+
+SOFTWARE = os.environ.get("PACELINE_SOFTWARE")
+"""A folder with core/cuda/software's libcuda.so.1; the library in use has CUDA in it then."""
+
+DEVICES = _lib.take_json(_lib.lib().paceline_devices)
+METHODS = pytest.mark.parametrize("cls", [DQN, A2C, PPO, PQN])
+needs_software = pytest.mark.skipif(not SOFTWARE, reason="left out: make test-gpu has the device in software")
+
+
+@METHODS
+def test_sentences(cls):
+    with pytest.raises(ConfigError, match=r'^device: "tpu", must be "auto", "cpu", "cuda" or "cuda:1" \.\.\.$'):
+        cls("MlpPolicy", "CartPole-v1", device="tpu")
+    with pytest.raises(ConfigError, match="^precision: tf32, must be fp32 or bf16 on the CPU$"):
+        cls("MlpPolicy", "CartPole-v1", device="cpu", precision="tf32")
+    if not DEVICES["devices"]:
+        with pytest.raises(ConfigError, match=r"^device: cuda:1: (no NVIDIA driver|the NVIDIA driver|this build of Paceline has no CUDA)"):
+            cls("MlpPolicy", "CartPole-v1", device="cuda:1")
+
+
+def test_replay_needs_a_gpu():
+    with pytest.raises(ConfigError, match="^replay_device: cuda, must be auto or cpu, as the device that computes is cpu$"):
+        DQN("MlpPolicy", "CartPole-v1", device="cpu", replay_device="cuda")
+
+
+def test_device_of_a_model():
+    with DQN("MlpPolicy", "CartPole-v1") as model:
+        assert str(model.device) == "cpu" and model.replay_buffer.device == model.device
+
+
+def on_software(process, code, **env):
+    """What the code prints, as JSON, in a process that has the device in software."""
+    before = f"{SOFTWARE}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    return json.loads(process(code, env={"LD_LIBRARY_PATH": before, **env}, timeout=120).stdout)
+
+
+LEARN = """
+import json, sys, warnings
+from paceline import A2C, DQN, PPO, PQN
+cls, steps = {name}, {steps}
+extra = dict(learning_starts=50, batch_size=8) if cls is DQN else {{}}
+seen = {{}}
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    with cls("MlpPolicy", "CartPole-v1", seed=3, num_envs=2, device="cuda", **extra) as model:
+        seen["device"] = str(model.device)
+        model.learn(steps)
+        seen["updates"] = model.stats["updates"]
+        weights = model.get_parameters()["policy"]
+        seen["weights"] = {{k: v.ravel()[:4].tolist() for k, v in weights.items()}}
+        action, _ = model.predict(model.observation_space.sample())
+        model.save("model.zip")
+    with cls.load("model.zip") as again:
+        seen["loaded"] = str(again.device)
+        seen["same"] = all((again.get_parameters()["policy"][k] == v).all() for k, v in weights.items())
+seen["said"] = [str(w.message) for w in said]
+print(json.dumps(seen))
+"""
+
+
+@needs_software
+@METHODS
+def test_learns_as_on_the_cpu(process, cls):
+    name, steps = cls.__name__, 200
+    there = on_software(process, LEARN.format(name=name, steps=steps))
+    here = json.loads(process(LEARN.replace('device="cuda"', 'device="cpu"').format(name=name, steps=steps)).stdout)
+    assert there["device"] == "cuda:0" and here["device"] == "cpu"
+    assert there["updates"] == here["updates"] > 0
+    for key, want in here["weights"].items():
+        assert there["weights"][key] == pytest.approx(want, abs=1e-3), key
+    assert there["loaded"] == "cpu" and there["same"]  # a checkpoint leaves the device open, and auto takes the CPU for an MLP
+    assert any("device: auto, and the CPU computes" in text for text in there["said"])
+
+
+@needs_software
+def test_auto_takes_the_gpu_for_convolutions(process):
+    code = """
+import json, warnings
+from paceline import DQN, PPO
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    model = DQN("CnnPolicy", "Catch-v0", buffer_size=1000)
+    alone = PPO("CnnPolicy", "Catch-v0", isa="portable")
+print(json.dumps([str(model.device), str(alone.device), [str(w.message) for w in said if "device" in str(w.message)]]))
+"""
+    taken, portable, said = on_software(process, code)
+    assert (taken, portable) == ("cuda:0", "cpu")
+    assert len(said) == 1 and said[0].startswith("device: auto, and cuda:0 (Software device sm_90) computes")
+
+
+@needs_software
+def test_memory_of_the_gpu(process):
+    """Too little of it is a sentence with both numbers, and auto keeps the replay memory out of it."""
+    code = """
+import json
+from paceline import DQN
+said = []
+for device in "cuda", "auto":
+    try:
+        with DQN("MlpPolicy", "CartPole-v1", device="cuda", replay_device=device, buffer_size=10_000_000, learning_starts=50) as model:
+            said.append(model.learn(200).stats["updates"])
+    except Exception as err:
+        said.append([type(err).__mro__[1].__name__, type(err).__name__, str(err)])
+try:
+    DQN("MlpPolicy", "CartPole-v1", device="cuda", policy_kwargs={"net_arch": [4096, 4096, 4096]})
+except Exception as err:
+    said.append(str(err))
+print(json.dumps(said))
+"""
+    refused, updates, network = on_software(process, code, PACELINE_SOFTWARE_MEMORY=str(300 << 20))
+    assert "replay_device: cuda, buffer_size: 10000000 needs" in refused[2] and "which has" in refused[2]
+    assert updates > 0
+    assert "its memory is full" in network and "are free" in network
+
+
+@needs_software
+def test_a_child_of_fork(process):
+    code = """
+import json, os
+from paceline import DQN
+model = DQN("MlpPolicy", "CartPole-v1", device="cuda", learning_starts=50)
+model.learn(100)
+reading, writing = os.pipe()
+if os.fork() == 0:
+    try:
+        model.learn(100)
+    except BaseException as err:
+        os.write(writing, str(err).encode())
+    os._exit(0)
+os.close(writing)
+print(json.dumps([os.read(reading, 10_000).decode(), model.learn(100).num_timesteps]))
+"""
+    said, steps = on_software(process, code)
+    assert "fork" in said and steps == 100
+
+
+def test_info(capsys):
+    from paceline.cli import main
+
+    assert main(["info"]) in (0, None)
+    printed = capsys.readouterr().out
+    assert "device     auto is " in printed
