@@ -185,7 +185,7 @@ func TestGraph(t *testing.T) {
 	s, side := must(d.Stream(false))(t), must(d.Stream(true))(t)
 	defer s.Close()
 	defer side.Close()
-	fork, join := must(d.Event())(t), must(d.Event())(t)
+	fork, join := must(d.Event(false))(t), must(d.Event(false))(t)
 	defer fork.Close()
 	defer join.Close()
 	extra := must(d.Alloc(4 * elements))(t)
@@ -224,7 +224,7 @@ func TestCaptureEndsAlways(t *testing.T) {
 	s, side := must(d.Stream(false))(t), must(d.Stream(false))(t)
 	defer s.Close()
 	defer side.Close()
-	fork := must(d.Event())(t)
+	fork := must(d.Event(false))(t)
 	defer fork.Close()
 	reason := errors.New("of the caller's")
 	for _, c := range []struct {
@@ -262,7 +262,7 @@ func TestEvents(t *testing.T) {
 	s, other := must(d.Stream(false))(t), must(d.Stream(false))(t)
 	defer s.Close()
 	defer other.Close()
-	begin, end := must(d.Event())(t), must(d.Event())(t)
+	begin, end := must(d.Event(false))(t), must(d.Event(false))(t)
 	defer begin.Close()
 	defer end.Close()
 	ok(t, s.Record(begin))
@@ -287,7 +287,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	defer u.free()
 	s := must(d.Stream(false))(t)
 	defer s.Close()
-	e := must(d.Event())(t)
+	e := must(d.Event(false))(t)
 	defer e.Close()
 	locked := must(d.Pinned(64))(t)
 	defer locked.Free()
@@ -322,7 +322,7 @@ func TestAnyGoroutine(t *testing.T) {
 		d := opened(t)
 		u := newSumming(t, d)
 		s := must(d.Stream(false))(t)
-		e := must(d.Event())(t)
+		e := must(d.Event(false))(t)
 		g := must(s.Capture(func() error { return s.Launch(u.f, u.args.launch()) }))(t)
 		locked := must(d.Pinned(64))(t)
 		calls := []func() error{
@@ -338,7 +338,7 @@ func TestAnyGoroutine(t *testing.T) {
 			func() error { _, err := d.Function("weight_gradient_sum"); return err },
 			func() error { _, _, err := d.Free(); return err },
 			func() error { more, err := d.Stream(true); closing(more, err); return err },
-			func() error { more, err := d.Event(); closing(more, err); return err },
+			func() error { more, err := d.Event(false); closing(more, err); return err },
 		}
 		var all sync.WaitGroup
 		for i, call := range calls {
@@ -384,7 +384,7 @@ func closing(c interface{ Close() }, err error) {
 // A closed object refuses every call with a sentence.
 func TestClosed(t *testing.T) {
 	d := opened(t)
-	s, e := must(d.Stream(false))(t), must(d.Event())(t)
+	s, e := must(d.Stream(false))(t), must(d.Event(false))(t)
 	alive := must(d.Stream(false))(t)
 	f := must(d.Function("weight_gradient_sum"))(t)
 	s.Close()

@@ -110,7 +110,7 @@ func using(d *Device, f func(s *Stream, f *Function) error) error {
 // lose goes on after the first error: each call returns that one, and the driver is left alone.
 func lose(d *Device) error {
 	m, _ := d.Alloc(100)
-	e, _ := d.Event()
+	e, _ := d.Event(false)
 	return using(d, func(s *Stream, f *Function) error {
 		first := s.Synchronize()
 		if !errors.Is(first, ErrLost) || !d.Lost() {
@@ -159,12 +159,12 @@ func everything(d *Device) (err error) {
 		return e
 	}
 	defer s.Close()
-	begin, e := d.Event()
+	begin, e := d.Event(false)
 	if e != nil {
 		return e
 	}
 	defer begin.Close()
-	end, e := d.Event()
+	end, e := d.Event(false)
 	if e != nil {
 		return e
 	}

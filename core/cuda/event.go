@@ -23,14 +23,19 @@ type Event struct {
 	at     C.CUevent
 }
 
-// Event makes an event. Until Record it counts as over.
-func (d *Device) Event() (*Event, error) {
+// Event makes an event. Until Record it counts as over. A thread that waits for a sleeping one
+// leaves its core to others, and takes some microseconds longer to notice.
+func (d *Device) Event(sleeping bool) (*Event, error) {
 	if err := d.use(); err != nil {
 		return nil, err
 	}
 	defer d.leave()
 	e := &Event{gate: newGate(), device: d}
-	if err := d.within("making an event", "", func() (err error) { e.made, err = cu.MakeEvent(cu.DefaultEvent); return }); err != nil {
+	flags := cu.DefaultEvent
+	if sleeping {
+		flags = cu.BlockingSyncEvent
+	}
+	if err := d.within("making an event", "", func() (err error) { e.made, err = cu.MakeEvent(flags); return }); err != nil {
 		return nil, err
 	}
 	e.at = C.CUevent(pointer(e.made))

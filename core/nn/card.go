@@ -90,8 +90,8 @@ func (c *card) stream(high bool) (*cuda.Stream, error) {
 	return s, err
 }
 
-func (c *card) event() (*cuda.Event, error) {
-	e, err := c.Event()
+func (c *card) event(sleeping bool) (*cuda.Event, error) {
+	e, err := c.Event(sleeping)
 	if err == nil {
 		c.own(e.Close)
 	}

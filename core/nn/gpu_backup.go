@@ -51,7 +51,7 @@ func (d *gpu) Backup(sets []*Params, o Optimizer) (*Backup, error) {
 		if kept.data, err = d.card.pinned(b.size); err != nil {
 			return nil, err
 		}
-		if kept.finished, err = d.card.event(); err != nil {
+		if kept.finished, err = d.card.event(true); err != nil {
 			return nil, err
 		}
 	}

@@ -207,7 +207,7 @@ func TestOneLaunch(t *testing.T) {
 		launches, copies int
 	}{{"an update", update, 1, 0}, {"a window", window, n, 5 + 2}, {"acting", act, 1, 0}} {
 		got := calls(t, c.do)
-		if got["cuGraphLaunch"] != c.launches || got["cuLaunchKernel"] != 0 || got["cuMemcpyHtoDAsync_v2"]+got["cuMemcpyDtoHAsync_v2"]+got["cuMemcpyDtoDAsync_v2"] != c.copies || got["cuStreamSynchronize"] != 1 {
+		if got["cuGraphLaunch"] != c.launches || got["cuLaunchKernel"] != 0 || got["cuMemcpyHtoDAsync_v2"]+got["cuMemcpyDtoHAsync_v2"]+got["cuMemcpyDtoDAsync_v2"] != c.copies || got["cuStreamSynchronize"]+got["cuEventSynchronize"] != 1 {
 			t.Errorf("%s: %v, must be %d launches of graphs, %d copies and one wait", c.name, got, c.launches, c.copies)
 		}
 	}

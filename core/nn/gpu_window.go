@@ -24,6 +24,7 @@ type gpuWindow struct {
 	minibatches   []StackedTransitions
 	reports       []Report
 	theta         *Params
+	done          *cuda.Event // sleeping, as a window takes a while
 	updates, rows int
 	known         programs[windowKey]
 }
@@ -61,6 +62,9 @@ func (q *gpuQStepper) newWindow() (err error) {
 			Actions: view[int32](part(q.actions, 4*rows)), Rewards: view[float32](part(q.rewards, 4*rows)),
 			Discounts: view[float32](part(q.discounts, 4*rows)), NextMasks: part(q.masks, rows*width).host(),
 		})
+	}
+	if w.done, err = q.card.event(true); err != nil {
+		return err
 	}
 	w.reports = make([]Report, windowUpdates)
 	w.known = newPrograms[windowKey](q.card, q.lanes.main)
@@ -132,7 +136,10 @@ func (q *gpuQStepper) Start(theta, target *Params, rates []float64, masked bool)
 		return err
 	}
 	w.theta, w.updates = theta, n
-	return s.Download(w.record.host()[:16*n], w.record.at())
+	if err := s.Download(w.record.host()[:16*n], w.record.at()); err != nil {
+		return err
+	}
+	return s.Record(w.done)
 }
 
 // recordWindow lists the kernels of an update of a window.
@@ -169,7 +176,7 @@ func (q *gpuQStepper) recordWindow(key windowKey) error {
 
 func (q *gpuQStepper) Finish() ([]Report, error) {
 	w := q.window
-	if err := q.lanes.main.Synchronize(); err != nil {
+	if err := w.done.Wait(); err != nil {
 		return nil, err
 	}
 	done := int(view[cuda.Step](q.optimizer.at)[0].Update)

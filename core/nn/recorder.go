@@ -149,10 +149,10 @@ func (c *card) lanes(high bool) (l lanes, err error) {
 	if l.side, err = c.stream(high); err != nil {
 		return l, err
 	}
-	if l.forked, err = c.event(); err != nil {
+	if l.forked, err = c.event(false); err != nil {
 		return l, err
 	}
-	l.joined, err = c.event()
+	l.joined, err = c.event(false)
 	return l, err
 }
 

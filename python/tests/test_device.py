@@ -149,3 +149,24 @@ def test_info(capsys):
     assert main(["info"]) in (0, None)
     printed = capsys.readouterr().out
     assert "device     auto is " in printed
+
+
+@needs_software
+def test_chips_without_tensor_cores(process):
+    """tf32 and bf16 need compute capability 8.0; fp32 does not."""
+    code = """
+import json
+from paceline import A2C
+said = []
+for precision in "tf32", "bf16", "fp32":
+    try:
+        with A2C("MlpPolicy", "CartPole-v1", device="cuda", precision=precision) as model:
+            said.append(model.learn(20).stats["updates"])
+    except Exception as err:
+        said.append(str(err))
+print(json.dumps(said))
+"""
+    tf32, bf16, updates = on_software(process, code, PACELINE_SOFTWARE_SM="75")
+    for precision, sentence in ("tf32", tf32), ("bf16", bf16):
+        assert sentence.startswith(f"precision: {precision}, must be fp32 on cuda:0 (Software device sm_75): its compute capability 7.5 is below 8.0")
+    assert updates > 0
