@@ -86,7 +86,10 @@ func (o *Outputs) Row(h, i int) []float32 {
 
 // Batch is a minibatch of n rows, in the caller's memory.
 type Batch struct {
-	Obs     []byte      // n*Obs.Bytes(); float32 aligned to 4 bytes
+	Obs []byte // n*Obs.Bytes(); float32 aligned to 4 bytes
+	// Rows, [n], stand for Obs, which is nil then: the observation of row i is row Rows[i] of
+	// those that Keep was given, or zeros where Rows[i] is -1. nil: there are Obs.
+	Rows    []int32
 	Actions []int32     // [n]
 	Columns [][]float32 // [n] each, in the order of Loss.Columns
 	// Masks are [n, actions] of a loss on a policy: 0 where an action may not be taken.
@@ -112,6 +115,12 @@ type Learner interface {
 	// caller's. A loss or gradient that is not finite is no error: the caller looks
 	// at r. Gradient does not allocate, but for r.Parts in a Report's first use.
 	Gradient(p *Params, b Batch, grad []float32, r *Report) error
+	// Keep brings rows of observations to where the Learner computes, for batches that name
+	// them by their numbers (Batch.Rows), in the place of those of the Keep before. They stay
+	// the caller's, who changes none of them before the last such batch, or the next Keep.
+	// Float32 observations must be aligned to 4 bytes. Only a Keep of more rows than ever
+	// before allocates.
+	Keep(obs []byte) error
 	// Look adds to a, which the network's Spec has made, what the latest Gradient
 	// found of hidden units and outputs. It does not allocate.
 	Look(a *Activity)
@@ -162,8 +171,11 @@ type Stepper interface {
 	// Learn, which filled in r, and fills in r.Norm. Where loss or norm is not finite, p
 	// and the optimiser stay as they are, and the error is a *NotFinite.
 	Step(p *Params, lr float64, r *Report) error
-	// Update is Learn and Step.
+	// Update is Learn and Step. On a GPU it is one launch.
 	Update(p *Params, b Batch, lr float64, r *Report) error
+	// Keep is that of Learner: a method with several minibatches to a rollout keeps the
+	// rollout's observations once, which on a GPU are uploaded by that, and by nothing else.
+	Keep(obs []byte) error
 	// Look is that of Learner.
 	Look(a *Activity)
 	// Optimizer is what a checkpoint holds of the Stepper.

@@ -18,6 +18,8 @@ type gpuLearner struct {
 
 	batch   *block
 	obs     piece
+	index   piece // of the rows that a batch names
+	there   gpuKept
 	actions piece
 	columns []piece
 	masks   piece // nothing: the loss has none
@@ -33,6 +35,7 @@ type learningKey struct {
 	params uint64
 	target uint64 // of Q-learning
 	masked bool
+	kept   uint64 // the rows that a batch names; 0: it has observations of its own
 }
 
 type updatePart int
@@ -72,6 +75,7 @@ func (l *gpuLearner) make(s Spec, rows int, loss Loss) (err error) {
 		return err
 	}
 	l.obs = l.batch.add(rows * s.Obs.Bytes())
+	l.index = l.batch.add(4 * rows)
 	for range l.learner.columns {
 		l.columns = append(l.columns, l.batch.add(4*rows))
 	}
@@ -127,7 +131,7 @@ func (l *gpuLearner) load(p *Params, b *Batch) error {
 	if err := l.checkRows(b); err != nil {
 		return err
 	}
-	copy(l.obs.host(), b.Obs)
+	l.loadObs(b)
 	copy(l.actions.host(), bytesOf(b.Actions))
 	for i, c := range b.Columns {
 		copy(l.columns[i].host(), bytesOf(c))
@@ -167,11 +171,11 @@ func (l *gpuLearner) Gradient(p *Params, b Batch, grad []float32, r *Report) err
 	if err != nil {
 		return err
 	}
-	masked := b.Masks != nil
-	err = l.known.run(learningKey{what: learning, params: at, masked: masked}, 1, func() error {
+	key := learningKey{what: learning, params: at, masked: b.Masks != nil, kept: l.keptFor(&b)}
+	err = l.known.run(key, 1, func() error {
 		l.on.list = nil
-		return l.record(at, masked)
-	}, l.enqueue)
+		return l.recordBatch(key)
+	}, func() error { return l.enqueue(key) })
 	if err != nil {
 		return err
 	}
@@ -184,14 +188,23 @@ func (l *gpuLearner) Gradient(p *Params, b Batch, grad []float32, r *Report) err
 }
 
 // enqueue enqueues a gradient between the copies that it needs.
-func (l *gpuLearner) enqueue() error {
-	if err := l.batch.upload(l.lanes.main); err != nil {
+func (l *gpuLearner) enqueue(key learningKey) error {
+	if err := l.fetch(key); err != nil {
 		return err
 	}
 	if err := l.lanes.play(l.on.list); err != nil {
 		return err
 	}
 	return l.losses.download(l.lanes.main)
+}
+
+// fetch enqueues the copy of a minibatch, whose observations are its first piece.
+func (l *gpuLearner) fetch(key learningKey) error {
+	first := 0
+	if key.kept != 0 {
+		first = l.index.from
+	}
+	return l.lanes.main.Upload(l.batch.at+uint64(first), l.batch.host[first:])
 }
 
 // report fills in what the GPU has left of the loss.

@@ -61,19 +61,18 @@ func (s *gpuStepper) Update(p *Params, b Batch, lr float64, r *Report) error {
 }
 
 func (s *gpuStepper) do(what updatePart, p *Params, b *Batch, lr float64, r *Report) error {
-	masked := false
+	key := learningKey{what: what}
 	if b != nil {
-		masked = b.Masks != nil
+		key.masked, key.kept = b.Masks != nil, s.keptFor(b)
 		if err := s.load(p, b); err != nil {
 			return err
 		}
 	}
-	at, err := s.card.place(p)
-	if err != nil {
+	var err error
+	if key.params, err = s.card.place(p); err != nil {
 		return err
 	}
-	key := learningKey{what: what, params: at, masked: masked}
-	return s.launch(key, p, lr, r, func() error { return s.gpuLearner.record(at, masked) })
+	return s.launch(key, p, lr, r, func() error { return s.recordBatch(key) })
 }
 
 // launch runs what key says, and waits for it. gradient lists the kernels of the gradient.
@@ -115,11 +114,11 @@ func (s *gpuStepper) record(key learningKey, gradient func() error) error {
 func (s *gpuStepper) enqueue(key learningKey) error {
 	switch key.what {
 	case learning:
-		return s.gpuLearner.enqueue()
+		return s.gpuLearner.enqueue(key)
 	case stepping:
 		return s.optimizer.enqueue(&s.lanes, s.on.list)
 	}
-	if err := s.batch.upload(s.lanes.main); err != nil {
+	if err := s.fetch(key); err != nil {
 		return err
 	}
 	if err := s.optimizer.enqueue(&s.lanes, s.on.list); err != nil {

@@ -19,7 +19,8 @@ type learner struct {
 	columns []*tensor.Dense
 	grads   []*tensor.Dense // in layout order
 	cost    int             // its place in the machine
-	parts   []float64       // of the latest run
+	kept    kept
+	parts   []float64 // of the latest run
 }
 
 func (d *cpu) Learner(s Spec, rows int, loss Loss) (Learner, error) {
@@ -78,7 +79,7 @@ func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error 
 	if len(grad) != l.graph.layout.Size {
 		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.graph.layout.Size)
 	}
-	l.graph.bind(p, b.Obs)
+	l.graph.bind(p, l.observations(&b))
 	l.actions.Raw, l.masks = bytesOf(b.Actions), b.Masks
 	for i, c := range b.Columns {
 		l.columns[i].Raw = bytesOf(c)
@@ -111,7 +112,7 @@ func (l *learner) check(p *Params, b *Batch) error {
 	if err := l.graph.layout.checkParams("parameters", p); err != nil {
 		return err
 	}
-	if err := l.graph.spec.checkObs("batch.obs", b.Obs, n); err != nil {
+	if err := l.checkObs(b); err != nil {
 		return err
 	}
 	if len(b.Actions) != n {
