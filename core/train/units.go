@@ -3,6 +3,7 @@ package train
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,6 +19,7 @@ import (
 // load the first multiple of 10,000 steps that was passed begins a look.
 type Units struct {
 	activity *nn.Activity
+	size     int   // bytes of an observation
 	looked   int64 // the multiple of unitsEvery of the latest look
 	left     int   // minibatches to look at
 	flat     bool  // all that were looked at had constant outputs
@@ -35,29 +37,52 @@ const (
 
 // NewUnits returns the Units of a network.
 func NewUnits(net nn.Spec) *Units {
-	u := &Units{activity: net.NewActivity()}
+	u := &Units{activity: net.NewActivity(), size: net.Obs.Bytes()}
 	for range u.activity.Layers {
 		u.shares = append(u.shares, math.NaN())
 	}
 	return u
 }
 
-// Look follows every gradient of l, a Learner or what has one, at a step, with the
-// observations that it was of: so many rows. The goroutine that does the updates calls it.
-func (u *Units) Look(l interface{ Look(*nn.Activity) }, step int64, obs []byte, rows int) {
-	if u.left == 0 {
-		multiple := step / unitsEvery
-		if multiple == u.looked {
-			return
-		}
-		if u.looked = multiple; multiple == 0 { // a new run
-			return
-		}
-		u.left, u.flat = unitsMinibatches, true
-		u.activity.Reset()
+// Look follows every gradient of l at a step, with the observations that it was of: so many
+// rows. The goroutine that does the updates calls it.
+func (u *Units) Look(l Looked, step int64, obs []byte, rows int) {
+	if u.due(step) {
+		u.look(l, allEqual(obs, rows))
 	}
+}
+
+// LookRows is Look where the gradient was of rows of those that were kept (nn.Batch.Rows).
+func (u *Units) LookRows(l Looked, step int64, kept []byte, rows []int32) {
+	if u.due(step) {
+		u.look(l, allEqualRows(kept, u.size, rows))
+	}
+}
+
+// Looked is a Learner, or what has one.
+type Looked interface{ Look(*nn.Activity) }
+
+// due reports whether a minibatch at a step is looked at.
+func (u *Units) due(step int64) bool {
+	if u.left > 0 {
+		return true
+	}
+	multiple := step / unitsEvery
+	if multiple == u.looked {
+		return false
+	}
+	if u.looked = multiple; multiple == 0 { // a new run
+		return false
+	}
+	u.left, u.flat = unitsMinibatches, true
+	u.activity.Reset()
+	return true
+}
+
+// look looks at a minibatch, whose observations may all be the same.
+func (u *Units) look(l Looked, same bool) {
 	l.Look(u.activity)
-	u.flat = u.flat && u.activity.Flat && !allEqual(obs, rows)
+	u.flat = u.flat && u.activity.Flat && !same
 	if u.left--; u.left == 0 {
 		u.conclude()
 	}
@@ -93,6 +118,27 @@ func (u *Units) conclude() {
 func allEqual(obs []byte, rows int) bool {
 	size := len(obs) / rows
 	return bytes.Equal(obs[size:], obs[:len(obs)-size])
+}
+
+// allEqualRows is allEqual of rows by their numbers, -1 for zeros.
+func allEqualRows(kept []byte, size int, rows []int32) bool {
+	at := func(row int32) []byte { return kept[int(row)*size : int(row+1)*size] }
+	zero := func(row int32) bool {
+		return row < 0 || !slices.ContainsFunc(at(row), func(b byte) bool { return b != 0 })
+	}
+	first := rows[0]
+	for _, row := range rows[1:] {
+		switch {
+		case row == first:
+		case row < 0 || first < 0:
+			if !zero(row) || !zero(first) {
+				return false
+			}
+		case !bytes.Equal(at(row), at(first)):
+			return false
+		}
+	}
+	return true
 }
 
 // Metrics reports the shares, and says what is worth saying once. The call in progress

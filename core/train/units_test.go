@@ -70,7 +70,11 @@ func TestUnitsAreLookedAtInTurns(t *testing.T) {
 					left, found = 32, [2]map[int]bool{{}, {}}
 				}
 				before := l.looks
-				u.Look(l, step, obs, 2)
+				if run == 0 {
+					u.Look(l, step, obs, 2)
+				} else {
+					u.LookRows(l, step, obs, []int32{0, 1})
+				}
 				if looked := l.looks > before; looked != (left > 0) {
 					t.Fatalf("every %d, run %d, step %d: looked at: %v, %d left", every, run, step, looked, left)
 				}
@@ -130,5 +134,30 @@ func TestWhatUnitsSayOnce(t *testing.T) {
 	}
 	if shares, _ := report(u); !slices.Equal(shares, []float64{0.75, 1}) {
 		t.Errorf("%v", shares)
+	}
+}
+
+// Rows by their numbers are equal where their copies are, a row of zeros and row -1 among them.
+func TestEqualRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	kept := []byte{0, 0, 0, 1, 2, 3, 1, 2, 4, 1, 2, 3, 0, 0, 0}
+	found := map[bool]int{}
+	for range 500 {
+		rows, obs := make([]int32, 1+r.IntN(3)), []byte{}
+		for i := range rows {
+			rows[i] = int32(r.IntN(6)) - 1
+			if rows[i] < 0 {
+				obs = append(obs, 0, 0, 0)
+			} else {
+				obs = append(obs, kept[3*rows[i]:3*rows[i]+3]...)
+			}
+		}
+		want := allEqual(obs, len(rows))
+		if found[want]++; allEqualRows(kept, 3, rows) != want {
+			t.Fatalf("rows %v of %v: not %v", rows, kept, want)
+		}
+	}
+	if found[true] < 50 || found[false] < 50 {
+		t.Errorf("%v: the test shows little", found)
 	}
 }

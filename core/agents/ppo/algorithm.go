@@ -1,6 +1,11 @@
 package ppo
 
 import (
+	"errors"
+	"math"
+
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
@@ -40,18 +45,35 @@ func (p *PPO) Update(k int) (done bool, err error) {
 		rollout.Normalize(batch.Columns[columnAdvantage], batch.Columns[columnWeight])
 	}
 	// Optimize surrogate L wrt theta
-	if err := p.Learn(batch); err != nil {
+	if ended, err := p.optimize(batch); ended || err != nil {
+		return ended, err
+	}
+	p.latest.norm = p.Report.Norm
+	return endsEpoch && p.moved(epoch), nil
+}
+
+// optimize takes a step along the gradient of a minibatch. Where target_kl is looked at between
+// the two, it may end the update instead.
+func (p *PPO) optimize(b nn.Batch) (ended bool, err error) {
+	if !p.looks(minibatch) {
+		if err = p.Step(b); err == nil || errors.Is(err, fault.ErrNotFinite) {
+			p.latest.add(p.Report.Parts)
+		}
+		return false, err
+	}
+	if err := p.Learn(b); err != nil {
 		return false, err
 	}
 	p.latest.add(p.Report.Parts)
 	if p.moved(minibatch) {
-		return true, nil // and takes no step
+		return true, nil
 	}
-	if err := p.Apply(); err != nil {
-		return false, err
-	}
-	p.latest.norm = p.Report.Norm
-	return endsEpoch && p.moved(epoch), nil
+	return false, p.Apply()
+}
+
+// looks reports whether target_kl is looked at here.
+func (p *PPO) looks(here string) bool {
+	return p.cfg.TargetKLCheck == here && !math.IsNaN(p.cfg.TargetKL)
 }
 
 // moved reports whether target_kl, where it is looked at here, says that the policy has
@@ -61,7 +83,7 @@ func (p *PPO) moved(here string) bool {
 	if here == minibatch {
 		limit *= 1.5
 	}
-	return p.cfg.TargetKLCheck == here && p.latest.divergence > limit // NaN: there is none
+	return p.looks(here) && p.latest.divergence > limit
 }
 
 // columns are those of a row of the rollout, but for its weight.

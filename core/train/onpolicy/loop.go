@@ -115,13 +115,42 @@ func (r *Run) next() error {
 	return r.Rollout.Next()
 }
 
-// Step is one update of Theta from a minibatch: Learn, then Apply.
+// Step is one update of Theta from a minibatch: Learn, then Apply, which a device may do in one
+// launch. A minibatch may name rows of the rollout (nn.Batch.Rows).
 func (r *Run) Step(b nn.Batch) error {
+	if err := r.keep(&b); err != nil {
+		return err
+	}
 	return r.stepped(r.learned(b, r.Stepper.Update(r.Theta, b, r.rate(), &r.Report)))
 }
 
 // Learn computes the gradient of a minibatch and fills in Report.
-func (r *Run) Learn(b nn.Batch) error { return r.learned(b, r.Stepper.Learn(r.Theta, b, &r.Report)) }
+func (r *Run) Learn(b nn.Batch) error {
+	if err := r.keep(&b); err != nil {
+		return err
+	}
+	return r.learned(b, r.Stepper.Learn(r.Theta, b, &r.Report))
+}
+
+// keep brings the rollout's observations to where Stepper computes, once for all minibatches that
+// name rows of it: it does not change before it is given up, unless by a load.
+func (r *Run) keep(b *nn.Batch) error {
+	now := kept{r.Clock.Rollouts, r.loads}
+	if b.Rows == nil || r.kept == now {
+		return nil
+	}
+	if err := r.Stepper.Keep(r.Rollout.Batch().Obs); err != nil {
+		return err
+	}
+	r.kept = now
+	return nil
+}
+
+// kept says which rollout was kept: the number of it, since so many loads of a checkpoint.
+type kept struct {
+	rollouts int64
+	loads    int
+}
 
 // Apply takes a step of the optimiser along that gradient. Where loss or norm is not finite
 // it is not taken, and the error wraps fault.ErrNotFinite.
@@ -134,7 +163,11 @@ func (r *Run) rate() float64 { return r.Clock.Rate.At(r.Clock.Steps) }
 func (r *Run) learned(b nn.Batch, err error) error {
 	if err == nil || errors.Is(err, fault.ErrNotFinite) {
 		r.reported = true
-		r.units.Look(r.Stepper, r.Clock.Steps, b.Obs, len(b.Actions))
+		if b.Rows != nil {
+			r.units.LookRows(r.Stepper, r.Clock.Steps, r.Rollout.Batch().Obs, b.Rows)
+		} else {
+			r.units.Look(r.Stepper, r.Clock.Steps, b.Obs, len(b.Actions))
+		}
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Minibatches are the steps of a Run's rollout in a shuffled order, cut into batches of a
-// fixed number of rows. An epoch is one pass over them; each has an order of its own, stream e
+// fixed number of rows, whose observations stay where they are (nn.Batch.Rows). An epoch is one pass over them; each has an order of its own, stream e
 // of "minibatches" for the e-th epoch of the whole training.
 type Minibatches struct {
 	// Batch is the one at hand. Rows beyond its steps have weight 0.
@@ -29,20 +29,31 @@ type shuffled struct {
 	loads int
 }
 
-// MinibatchesBytes is the memory that NewMinibatches takes.
+// MinibatchesBytes is the memory that NewMinibatches takes, and a Stepper for the observations
+// of its batches.
 func MinibatchesBytes(spec env.Spec, rows, columns, rolloutRows int) int64 {
-	return int64(rows)*int64(spec.Obs.Bytes()+4+4*columns+spec.Action.N) + 4*int64(rolloutRows)
+	return int64(rows)*int64(spec.Obs.Bytes()+4+4+4*columns+spec.Action.N) + 4*int64(rolloutRows)
 }
 
 // NewMinibatches returns batches of so many rows with so many columns, of which number weight
 // is what a row counts.
 func NewMinibatches(r *Run, spec env.Spec, rows, columns, weight int) *Minibatches {
-	return &Minibatches{run: r, row: make([]float32, columns), weight: weight, Batch: NewBatch(spec, rows, columns)}
+	b := newBatch(spec, rows, columns)
+	b.Rows = make([]int32, rows)
+	return &Minibatches{run: r, row: make([]float32, columns), weight: weight, Batch: b}
 }
 
-// NewBatch returns a batch of so many rows and columns, with masks where spec has them.
+// NewBatch returns a batch of so many rows and columns, with observations, and with masks where
+// spec has them.
 func NewBatch(spec env.Spec, rows, columns int) nn.Batch {
-	b := nn.Batch{Obs: make([]byte, rows*spec.Obs.Bytes()), Actions: make([]int32, rows), Columns: make([][]float32, columns)}
+	b := newBatch(spec, rows, columns)
+	b.Obs = make([]byte, rows*spec.Obs.Bytes())
+	return b
+}
+
+// newBatch returns a batch that lacks its observations.
+func newBatch(spec env.Spec, rows, columns int) nn.Batch {
+	b := nn.Batch{Actions: make([]int32, rows), Columns: make([][]float32, columns)}
 	if spec.Masks {
 		b.Masks = make([]byte, rows*spec.Action.N)
 	}
@@ -65,11 +76,11 @@ func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 	to, from := &m.Batch, m.run.Rollout.Batch()
 	size := len(to.Actions)
 	steps := m.order[min(k*size, len(m.order)):min((k+1)*size, len(m.order))]
-	obs, actions := len(to.Obs)/size, len(to.Masks)/size
+	actions := len(to.Masks) / size
 	for i := range size {
 		if i < len(steps) {
 			row := int(steps[i])
-			copy(to.Obs[i*obs:(i+1)*obs], from.Obs[row*obs:])
+			to.Rows[i] = steps[i]
 			if actions > 0 {
 				copy(to.Masks[i*actions:(i+1)*actions], from.Masks[row*actions:])
 			}
@@ -77,8 +88,7 @@ func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 			columns(row, m.row)
 			m.row[m.weight] = 1
 		} else {
-			clear(to.Obs[i*obs : (i+1)*obs])
-			to.Actions[i] = 0
+			to.Rows[i], to.Actions[i] = -1, 0
 			clear(m.row)
 		}
 		for c, v := range m.row {

@@ -96,6 +96,7 @@ type Run struct {
 	minibatch int
 	reported  bool  // Report is of one
 	loads     int   // of checkpoints
+	kept      kept  // by Stepper
 	err       error // ended training
 }
 
