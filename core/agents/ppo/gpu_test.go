@@ -1,0 +1,72 @@
+//go:build gpu && cgo && linux
+
+package ppo
+
+import (
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+func init() { cudatest.Start() }
+
+func needDevice(t *testing.T) {
+	if why, missing := strings.CutPrefix(os.Getenv(cudatest.Mode), "missing: "); missing {
+		t.Skip("left out: " + why)
+	}
+}
+
+// What every method promises holds on a GPU.
+func TestOnGPU(t *testing.T) {
+	needDevice(t)
+	traintest.OnGPU(t, subject(nil))
+}
+
+// passes counts forward passes.
+type passes struct {
+	nn.Network
+	n int
+}
+
+func (p *passes) Forward(theta *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
+	p.n++
+	return p.Network.Forward(theta, obs, rows)
+}
+
+// The update of a rollout uploads its observations once; a minibatch is one launch, and so is a
+// forward pass for the returns. Nothing else is copied or launched.
+func TestAMinibatchIsOneLaunch(t *testing.T) {
+	needDevice(t)
+	const envs, rounds, size, epochs = 4, 7, 6, 3
+	const minibatches = epochs * ((envs*rounds + size - 1) / size)
+	c := configOf(t, *Settings.Defaults().Struct().(*Config))
+	for name, value := range subject(map[string]string{"device": "cuda", "num_envs": "4"}).Settings {
+		check(t, c.Set(name, value))
+	}
+	tr := must(train.New(c, traintest.MakeWalk(1)))(t)
+	defer func() { check(t, tr.Close()) }()
+	p := tr.Method().(*PPO)
+	counted := &passes{Network: p.Network}
+	p.Network = counted
+	check(t, tr.Begin(10_000, 0))
+	for rollout := range 3 {
+		check(t, tr.Run(envs*rounds, 0))
+		before := tr.Stats().Updates
+		counted.n = 0
+		got := cudatest.Calls(t, func() { check(t, tr.Settle(0)) })
+		if n := tr.Stats().Updates - before; n != minibatches {
+			t.Fatalf("rollout %d: %d updates, want %d", rollout, n, minibatches)
+		}
+		launches := minibatches + counted.n
+		want := map[string]int{"cuGraphLaunch": launches, "cuMemcpyHtoDAsync_v2": 1, "cuStreamSynchronize": launches + 1}
+		if rollout > 0 && !maps.Equal(got, want) { // graphs are made in the first
+			t.Errorf("rollout %d: %v, want %v", rollout, got, want)
+		}
+	}
+}

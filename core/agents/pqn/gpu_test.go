@@ -1,0 +1,22 @@
+//go:build gpu && cgo && linux
+
+package pqn
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+func init() { cudatest.Start() }
+
+// What every method promises holds on a GPU.
+func TestOnGPU(t *testing.T) {
+	if why, missing := strings.CutPrefix(os.Getenv(cudatest.Mode), "missing: "); missing {
+		t.Skip("left out: " + why)
+	}
+	traintest.OnGPU(t, subject(nil))
+}

@@ -1,0 +1,63 @@
+//go:build gpu && cgo && linux
+
+package nn
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// A minibatch step is one launch of a graph and one wait, and copies nothing beside it; a
+// rollout is one copy. So it is for PPO's loss, with masks, and for PQN's.
+func TestAnUpdateIsOneLaunch(t *testing.T) {
+	if why, missing := strings.CutPrefix(os.Getenv(cudatest.Mode), "missing: "); missing {
+		t.Skip("left out: " + why)
+	}
+	const rows, many, updates = 6, 20, 5
+	pqn := withNorm(smallMLP(), "layer_all")
+	for name, c := range map[string]StepperConfig{
+		"ppo": {Net: twoMLPs(), Loss: PPO{EntropyCoef: 0.01, ValueCoef: 0.5}, Optimizer: OptimizerConfig{Name: "adam"}},
+		"pqn": {Net: pqn, Loss: TD{Kind: "squared", Reduction: "mean", Weighted: true}, Optimizer: OptimizerConfig{Name: "radam"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Rows, c.MaxGradNorm = rows, 0.5
+			st := must(mustDevice(t, "cuda", 1).Stepper(c))(t)
+			p, r := mustInit(t, c.Net, 1), rng.New(1, "test", 0)
+			b := randomBatch(c.Net, c.Loss, r, rows)
+			b.Obs, b.Rows = nil, make([]int32, rows)
+			if name == "ppo" {
+				b.Masks = slices.Repeat([]byte{1}, rows*c.Net.Heads[0].Out)
+			}
+			all := [2][]byte{randomObs(c.Net, r, many), randomObs(c.Net, r, many)}
+			update := func() {
+				for i := range b.Rows {
+					b.Rows[i] = int32(r.Intn(many+1)) - 1
+				}
+				check(t, st.Update(p, b, 1e-3, &Report{}))
+			}
+			check(t, st.Keep(all[0]))
+			update()
+			got := cudatest.Calls(t, func() {
+				for range updates {
+					update()
+				}
+			})
+			if want := map[string]int{"cuGraphLaunch": updates, "cuStreamSynchronize": updates}; !maps.Equal(got, want) {
+				t.Errorf("%d updates call %v, want %v", updates, got, want)
+			}
+			got = cudatest.Calls(t, func() { check(t, st.Keep(all[1])) })
+			if want := map[string]int{"cuMemcpyHtoDAsync_v2": 1, "cuStreamSynchronize": 1}; !maps.Equal(got, want) {
+				t.Errorf("a Keep calls %v, want %v", got, want)
+			}
+			if p.Updates != updates+1 {
+				t.Errorf("%d updates of %d", p.Updates, updates+1)
+			}
+		})
+	}
+}
