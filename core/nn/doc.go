@@ -37,6 +37,16 @@
 // no type of that package is in an exported signature, so that another device can
 // stand beside it.
 //
+// # Minibatches of a rollout
+//
+// A rollout is learnt from many times, in minibatches of a few of its rows each. Keep says
+// once where its observations are, and Batch.Rows names rows of them by their numbers; what is
+// small (actions, columns, masks) comes with each Batch. The CPU copies a batch's rows together
+// where it computes its gradient. A GPU gets the whole rollout in one copy, and the graph of an
+// update begins with the kernel that copies rows together there, so that a minibatch step stays
+// one launch and uploads no observation. Both give the bits of a Batch with copies in Obs, which
+// is for whoever learns once from what it has.
+//
 // # Graphs
 //
 // Gorgonia holds the graph and differentiates it; the nodes are ops of this
