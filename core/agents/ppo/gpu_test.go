@@ -41,7 +41,7 @@ func (p *passes) Forward(theta *nn.Params, obs []byte, rows int) (nn.Outputs, er
 
 // The update of a rollout uploads its observations once; a minibatch is one launch, and so is a
 // forward pass for the returns. Nothing else is copied or launched.
-func TestAMinibatchIsOneLaunch(t *testing.T) {
+func TestAMinibatchOnAGPUIsOneLaunch(t *testing.T) {
 	needDevice(t)
 	const envs, rounds, size, epochs = 4, 7, 6, 3
 	const minibatches = epochs * ((envs*rounds + size - 1) / size)

@@ -104,6 +104,17 @@ func (s *Subject) config(t testing.TB, edits ...string) *train.Config {
 	return c
 }
 
+// saved is the configuration of a run's file, which leaves the device open, on the Subject's.
+func (s *Subject) saved(t testing.TB, path string) *train.Config {
+	t.Helper()
+	c, err := train.LoadConfig(path)
+	check(t, err)
+	if device, ok := s.Settings["device"]; ok {
+		check(t, c.Set("device", device))
+	}
+	return c
+}
+
 // start makes a trainer on walks and closes it with the test.
 func (s *Subject) start(t testing.TB, c *train.Config, mk func(i int) (env.Env, error)) *train.Trainer {
 	t.Helper()
@@ -174,9 +185,7 @@ func resume(t *testing.T, s Subject) {
 			}
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, tr.Save(path, true))
-			c, err := train.LoadConfig(path)
-			check(t, err)
-			next := s.start(t, c, s.walks(99)) // their states come from the file
+			next := s.start(t, s.saved(t, path), s.walks(99)) // their states come from the file
 			check(t, next.Load(path))
 			check(t, tr.Close())
 			tr = next
@@ -250,9 +259,7 @@ func stopAndGoOn(t *testing.T, s Subject) {
 		wait.Store(0)
 		path := filepath.Join(t.TempDir(), "a")
 		check(t, tr.Save(path, true))
-		c, err := train.LoadConfig(path)
-		check(t, err)
-		next := s.start(t, c, s.walks(99)) // their states come from the file
+		next := s.start(t, s.saved(t, path), s.walks(99)) // their states come from the file
 		check(t, next.Load(path))
 		check(t, next.Run(0, 0))
 		if got := s.digests(t, next); got != want {
