@@ -30,7 +30,7 @@ func (d *Device) Alloc(bytes int64) (*Memory, error)      { return nil, ErrNotBu
 func (d *Device) Pinned(bytes int64) (*Pinned, error)     { return nil, ErrNotBuilt }
 func (d *Device) Function(name string) (*Function, error) { return nil, ErrNotBuilt }
 func (d *Device) Stream(high bool) (*Stream, error)       { return nil, ErrNotBuilt }
-func (d *Device) Event(sleeping bool) (*Event, error)                  { return nil, ErrNotBuilt }
+func (d *Device) Event(sleeping bool) (*Event, error)     { return nil, ErrNotBuilt }
 func (d *Device) Close() error                            { return nil }
 
 func (m *Memory) Free() {}

@@ -110,6 +110,17 @@ func (b *Backup) Make() error {
 	return b.on.Record(kept.finished)
 }
 
+// Poll notices that the copy which Make began last is whole: from a GPU that is lost nobody learns
+// that any more. It does nothing where that is known, and where b is nil.
+func (b *Backup) Poll() {
+	if b == nil {
+		return
+	}
+	if kept := &b.kept[b.current]; kept.begun && !kept.whole {
+		kept.whole, _ = kept.finished.Done()
+	}
+}
+
 // Restore gives sets and optimiser the newest copy that is whole, in host memory, and reports
 // whether there is one, and whether it is the one that Make began last. It is for when the GPU is lost.
 func (b *Backup) Restore() (ok, last bool) {
@@ -117,9 +128,6 @@ func (b *Backup) Restore() (ok, last bool) {
 		return false, false
 	}
 	kept := &b.kept[b.current]
-	if kept.begun && !kept.whole {
-		kept.whole, _ = kept.finished.Done()
-	}
 	if last = kept.whole; !last {
 		kept = &b.kept[1-b.current]
 	}

@@ -5,8 +5,6 @@ package nn
 import (
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -163,24 +161,6 @@ func TestWindowNotFinite(t *testing.T) {
 	}
 }
 
-// calls returns how often do calls each function of the driver.
-func calls(t *testing.T, do func()) map[string]int {
-	t.Helper()
-	if mode != "software" {
-		t.Skip("left out: the driver is not the software device, which writes its calls down")
-	}
-	path := filepath.Join(t.TempDir(), "log")
-	check(t, os.Setenv("PACELINE_SOFTWARE_LOG", path)) // the C library's, too
-	do()
-	check(t, os.Unsetenv("PACELINE_SOFTWARE_LOG"))
-	n := map[string]int{}
-	for line := range strings.Lines(string(must(os.ReadFile(path))(t))) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		n[name]++
-	}
-	return n
-}
-
 // An update is one launch of a graph, and so are acting and a window's updates; what is copied beside
 // a window is its list of minibatches, and what it reports.
 func TestOneLaunch(t *testing.T) {
@@ -206,7 +186,7 @@ func TestOneLaunch(t *testing.T) {
 		do               func()
 		launches, copies int
 	}{{"an update", update, 1, 0}, {"a window", window, n, 5 + 2}, {"acting", act, 1, 0}} {
-		got := calls(t, c.do)
+		got := cudatest.Calls(t, c.do)
 		if got["cuGraphLaunch"] != c.launches || got["cuLaunchKernel"] != 0 || got["cuMemcpyHtoDAsync_v2"]+got["cuMemcpyDtoHAsync_v2"]+got["cuMemcpyDtoDAsync_v2"] != c.copies || got["cuStreamSynchronize"]+got["cuEventSynchronize"] != 1 {
 			t.Errorf("%s: %v, must be %d launches of graphs, %d copies and one wait", c.name, got, c.launches, c.copies)
 		}

@@ -25,3 +25,5 @@ func TestOnGPU(t *testing.T) {
 		traintest.OnGPU(t, subject(map[string]string{"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2"}))
 	})
 }
+
+func TestLostGPU(t *testing.T) { traintest.LostGPU(t, subject(nil), "TestLostGPU") }

@@ -54,6 +54,7 @@ func (d *DQN) Advance(until int64, p *train.Pause) error {
 // not concurrent catches up, a window that is over gives way to the next, and the
 // replay memory gets capacity for a round.
 func (d *DQN) betweenRounds(p *train.Pause) error {
+	d.backup.Poll()
 	if !d.clock.Warm && d.clock.Warmup >= d.clock.WarmAt {
 		d.memory.Flush()
 		d.clock.Warm, d.clock.Due = true, d.clock.T // the first window begins at once

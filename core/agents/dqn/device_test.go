@@ -3,15 +3,10 @@
 package dqn
 
 import (
-	"errors"
-	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
-	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -83,79 +78,4 @@ func TestReplayOnGPU(t *testing.T) {
 	}
 }
 
-// A GPU that is lost in the middle ends training with a sentence. What was copied from it at the
-// latest boundary of a window can be read and saved, and learning goes on from there. The
-// software device is lost for a whole process: each way to lose it has one.
-func TestLostGPU(t *testing.T) {
-	needGPU(t)
-	if mode != "software" {
-		t.Skip("left out: the driver is not the software device, which can be lost")
-	}
-	if function := os.Getenv("PACELINE_TEST_LOSE"); function != "" {
-		loseGPU(t, function)
-		return
-	}
-	for _, function := range []string{"cuGraphLaunch", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuMemcpyDtoHAsync_v2"} {
-		c := cudatest.Command(must(os.Executable())(t), "-test.run=TestLostGPU$", "-test.v")
-		c.Env = append(os.Environ(), "PACELINE_TEST_LOSE="+function)
-		if out, err := c.CombinedOutput(); err != nil || strings.Contains(string(out), "SKIP") {
-			t.Errorf("%s: %v\n%s", function, err, out)
-		}
-	}
-}
-
-func loseGPU(t *testing.T, function string) {
-	cfg := cartpole(onGPU("cuda"), func(c *Config) { c.Actor = ActorTarget })
-	d := must(newTrial(cfg, nil))(t)
-	check(t, d.Begin(4000, train.ResetTimesteps|train.ResetEnvs))
-	check(t, d.Run(300, 0)) // 100 of warm-up and six windows of 32, in the seventh
-	path := filepath.Join(t.TempDir(), "run.zip")
-	check(t, os.Setenv("PACELINE_SOFTWARE_FAIL", function+":0:700")) // the C library's, too
-	err := d.Run(100, 0)
-	if function == "cuMemcpyDtoHAsync_v2" {
-		err = d.Save(path, true) // it may be found to be lost there
-		if err == nil {
-			err = d.Run(100, 0)
-		}
-	}
-	if !errors.Is(err, nn.ErrLost) || !strings.Contains(err.Error(), "is lost, and what lay in its memory") {
-		t.Fatalf("error %v", err)
-	}
-	check(t, d.Save(path, true))
-	saved := make([]float32, d.ParameterSets()[0].Size)
-	updates := must(d.GetParameters("q_net", saved))(t)
-	s := d.Stats()
-	if err := d.Run(100, 0); !errors.Is(err, nn.ErrLost) {
-		t.Errorf("going on: error %v", err)
-	}
-	check(t, d.Close())
-	// The same run without the loss, up to where the copy was made.
-	cfg.Device, cfg.ReplayDevice = "cpu", replayAuto
-	same := newDQN(t, cfg)
-	check(t, same.Begin(4000, train.ResetTimesteps|train.ResetEnvs))
-	check(t, same.Run(s.Steps, 0))
-	want := make([]float32, len(saved))
-	if n := must(same.GetParameters("q_net", want))(t); n != updates || s.Steps < 132 || (s.Steps-100)%32 != 0 {
-		t.Errorf("%d updates at step %d, must be %d", updates, s.Steps, n)
-	}
-	for k, v := range want {
-		if math.Abs(float64(v-saved[k])) > 1e-4 {
-			t.Fatalf("parameter %d is %v, must be %v", k, saved[k], v)
-		}
-	}
-	cfg = must(loadConfig(path))(t)
-	cfg.Device = "cpu"
-	on := newDQN(t, cfg)
-	check(t, on.Load(path))
-	if said := must(on.Notice())(t); !strings.Contains(said, "is lost") {
-		t.Errorf("the file does not say so: %q", said)
-	}
-	if have := on.Stats(); have.Steps != s.Steps || have.ReplaySize != 0 {
-		t.Errorf("%+v after the load, must be at step %d without experience", have, s.Steps)
-	}
-	check(t, on.Begin(600, train.ResetEnvs))
-	check(t, on.Run(0, 0))
-	if n := must(on.GetParameters("q_net", want))(t); n <= updates {
-		t.Errorf("%d updates after going on, were %d", n, updates)
-	}
-}
+func TestLostGPU(t *testing.T) { traintest.LostGPU(t, subject(nil), "TestLostGPU") }

@@ -70,3 +70,5 @@ func TestAMinibatchOnAGPUIsOneLaunch(t *testing.T) {
 		}
 	}
 }
+
+func TestLostGPU(t *testing.T) { traintest.LostGPU(t, subject(nil), "TestLostGPU") }

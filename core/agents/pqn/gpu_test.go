@@ -20,3 +20,5 @@ func TestOnGPU(t *testing.T) {
 	}
 	traintest.OnGPU(t, subject(nil))
 }
+
+func TestLostGPU(t *testing.T) { traintest.LostGPU(t, subject(nil), "TestLostGPU") }

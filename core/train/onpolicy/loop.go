@@ -109,6 +109,9 @@ func (r *Run) Settle(p *train.Pause) (err error) {
 // next gives up what the rollout does not keep.
 func (r *Run) next() error {
 	r.minibatch = 0
+	if err := r.backUp(); err != nil {
+		return err
+	}
 	if r.cfg.Slide > 0 {
 		return r.Rollout.Drop(r.cfg.Slide)
 	}

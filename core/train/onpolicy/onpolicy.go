@@ -96,9 +96,10 @@ type Run struct {
 	units  *train.Units
 	// minibatch is the next one of an update in progress; 0: none is.
 	minibatch int
-	reported  bool  // Report is of one
-	loads     int   // of checkpoints
-	kept      kept  // by Stepper
+	reported  bool // Report is of one
+	loads     int  // of checkpoints
+	kept      kept // by Stepper
+	backup    backup
 	err       error // ended training
 }
 
@@ -160,6 +161,10 @@ func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	}
 	r.Stepper, err = s.Device.Stepper(nn.StepperConfig{Net: c.Net, Rows: c.Batch, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm})
 	if err != nil {
+		return err
+	}
+	r.backup.device = s.Device
+	if r.backup.Backup, err = s.Device.Backup([]*nn.Params{r.Theta}, r.Stepper.Optimizer()); err != nil {
 		return err
 	}
 	group := s.Group()

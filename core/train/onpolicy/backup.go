@@ -1,0 +1,49 @@
+package onpolicy
+
+import (
+	"time"
+
+	"github.com/paceline-rl/paceline/core/nn"
+)
+
+// backup is what a Run keeps for the case that the GPU is lost: copies of Theta and of the
+// optimiser, and the counts that belong to them.
+type backup struct {
+	*nn.Backup // nil: nothing gets lost
+	device     nn.Device
+	clock      [2]Clock // of the latest copy, and of the one before
+	at         time.Time
+	begun      bool
+}
+
+// backupEvery is how long a copy is good for: rollouts may be full every few milliseconds.
+const backupEvery = time.Second
+
+// backUp begins a copy, where the latest is old. No update is in progress.
+func (r *Run) backUp() error {
+	b := &r.backup
+	b.Poll()
+	if now := time.Now(); b.Backup != nil && (!b.begun || now.Sub(b.at) >= backupEvery) {
+		b.begun, b.at = true, now
+		b.clock[1], b.clock[0] = b.clock[0], r.Clock
+		return b.Make()
+	}
+	return nil
+}
+
+// Recover is train.Recoverer's.
+func (r *Run) Recover() bool {
+	ok, last := r.backup.Restore()
+	if !ok {
+		return false
+	}
+	r.Clock = r.backup.clock[0]
+	if !last {
+		r.Clock = r.backup.clock[1]
+	}
+	r.minibatch, r.err = 0, r.backup.device.Lost()
+	r.loads++
+	r.Host.Steps.Store(r.Clock.Steps)
+	r.Host.Updates.Store(r.Clock.Updates)
+	return true
+}
