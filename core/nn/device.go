@@ -215,7 +215,7 @@ type StackedTransitions struct {
 	Actions      []int32   // [n]
 	Rewards      []float32 // [n]
 	Discounts    []float32 // [n]
-	// NextMasks are those of Transitions, [n, actions]; they are read where Do is told so.
+	// NextMasks are those of Transitions, [n, actions]; they are read where Start says so.
 	NextMasks []byte
 }
 

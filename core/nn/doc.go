@@ -33,9 +33,18 @@
 // # Devices
 //
 // A Device makes Networks (forward passes), Learners (gradients), Optimizers and
-// Steppers (whole updates). NewCPU returns the one that computes with core/kernel;
-// no type of that package is in an exported signature, so that another device can
-// stand beside it.
+// Steppers (whole updates). One computes with core/kernel (NewCPU), the other with
+// core/cuda (gpu*.go); NewDevice takes a name. No type of these packages is in an exported
+// signature but Stack, so that no caller knows which device it has.
+//
+// On a GPU the same Gorgonia graph is walked once (recorder.go): each op names its kernels
+// (record.go), and what was listed becomes a graph of CUDA, which is one launch. A call of
+// Forward, Learn, Step or Update copies its input there, launches one graph, copies its result
+// back, and waits; a StackStepper does many updates between two waits. Parameters are in host
+// memory and, where a GPU computes with them, in its own; Params brings the one up to date with
+// the other where somebody asks. What is made on a GPU is freed when the last Device on it is
+// closed. When a GPU is lost, every call returns an error that wraps ErrLost, and Backup has
+// what was copied before.
 //
 // # Minibatches of a rollout
 //
@@ -55,8 +64,8 @@
 //   - Leaves own no memory. A run points them at the caller's slices and lets go
 //     of them when it ends; parameters, minibatches and observations are never
 //     copied, and a change of parameter set costs a few stores.
-//   - An op owns its output. The gradients of parameters are the exception:
-//     they are written into the caller's flat gradient.
+//   - An op owns its output, which the machine allocates. The gradients of parameters
+//     are the exception: they are written into the caller's flat gradient.
 //   - A graph is built for a number of rows; a network computes the first n of
 //     them. No output depends on n or on another row, bit for bit: one state has
 //     the same outputs alone and inside any batch.

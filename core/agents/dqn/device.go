@@ -110,7 +110,7 @@ func (up *updates) many(n int) {
 	up.changed.Broadcast()
 }
 
-// enqueue draws the minibatches of n updates, has the GPU do these, and gives its core to others
+// enqueue draws the minibatches of n updates, has the GPU do these, and releases its core
 // meanwhile. The reports are those of nn.StackStepper.Finish.
 func (up *updates) enqueue(first int64, n int) (reports []nn.Report, err error) {
 	defer func() {

@@ -90,6 +90,19 @@
 // What is no function of the seed is how far the other samplers come when an
 // environment fails and they run unsynchronised.
 //
+// # On a GPU
+//
+// With replay_device cuda the GPU's memory has a copy of D's frames, which follows the
+// flushes (replay.Mirror). The trainer thread draws the minibatches of all updates that are
+// released, in their order and from the same stream, and hands over where the frames of each are;
+// the GPU then gathers them and does the updates one behind the other (nn.StackStepper). Stop and
+// Close wait for at most some 20 milliseconds of updates. Where the call in progress reaches the
+// window's end and has no time limit, nobody can look before that, and the whole window is
+// released at its start. The bits are those of one update at a time.
+//
+// At every boundary a copy of the parameters, the optimiser and the counts is begun; when the
+// GPU is lost, that is what is read and saved.
+//
 // # Threads
 //
 // At most num_threads threads compute at any time. The main thread holds a core
