@@ -192,3 +192,31 @@ func TestOneLaunch(t *testing.T) {
 		}
 	}
 }
+
+// tf32 and bf16 round the factors of products, and nothing else.
+func TestPrecisionsOnGPU(t *testing.T) {
+	needGPU(t)
+	for _, s := range []Spec{smallNature(), withNorm(oneCNN(), "layer_all"), twoMLPs()} {
+		p, b := mustInit(t, s, 1), randomBatch(s, lossOf(s), rng.New(3, "test", 0), 4)
+		gradient := func(precision Precision) []float32 {
+			s.Precision = precision
+			l := must(mustDevice(t, "cuda", 1).Learner(s, 4, lossOf(s)))(t)
+			grad := make([]float32, len(p.Host()))
+			check(t, l.Gradient(p, b, grad, &Report{}))
+			return grad
+		}
+		want, largest := gradient(FP32), float32(0)
+		for _, v := range want {
+			largest = max(largest, v, -v)
+		}
+		for precision, within := range map[Precision]float32{TF32: 1e-2, BF16: 5e-2} {
+			apart := float32(0)
+			for i, v := range gradient(precision) {
+				apart = max(apart, v-want[i], want[i]-v)
+			}
+			if !(apart > 1e-5*largest && apart < within*largest) {
+				t.Errorf("%s, %s: %g of the largest element %g apart from fp32", s.name(), precision, apart, largest)
+			}
+		}
+	}
+}
