@@ -18,7 +18,7 @@ from ._checkpoints import Checkpoints
 from ._environments import Environments
 from ._loop import OwnLoop
 from ._native import Native
-from .config import Config, check_keywords, translate
+from .config import Config, check_keywords
 from .curve import LearningCurve
 from .envs.vector import Source, built_in, label
 from .errors import ConfigError, HandleError, SpaceError

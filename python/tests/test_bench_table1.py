@@ -176,5 +176,5 @@ def test_a_device_that_is_refused(tmp_path, capsys):
     """The sentence is the library's, and nothing is written."""
     assert cli.main([*TINY, "--device", "tpu", "--out", str(tmp_path)]) == 1
     printed = capsys.readouterr()
-    assert printed.err.startswith("paceline: device: \"tpu\", must be ") and len(printed.err.splitlines()) == 1
+    assert printed.err.startswith('paceline: device: "tpu", must be ') and len(printed.err.splitlines()) == 1
     assert not printed.out and not list(tmp_path.iterdir())

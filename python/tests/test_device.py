@@ -168,5 +168,6 @@ print(json.dumps(said))
 """
     tf32, bf16, updates = on_software(process, code, PACELINE_SOFTWARE_SM="75")
     for precision, sentence in ("tf32", tf32), ("bf16", bf16):
-        assert sentence.startswith(f"precision: {precision}, must be fp32 on cuda:0 (Software device sm_75): its compute capability 7.5 is below 8.0")
+        refused = f"precision: {precision}, must be fp32 on cuda:0 (Software device sm_75): its compute capability 7.5 is below 8.0"
+        assert sentence.startswith(refused)
     assert updates > 0
