@@ -52,9 +52,7 @@ func twoGroups(t *testing.T, s Subject) {
 			check(t, tr.Run(0, time.Microsecond)) // ends who knows where
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, tr.Save(path, true))
-			saved, err := train.LoadConfig(path)
-			check(t, err)
-			next := s.start(t, saved, walks(99)) // their states come from the file
+			next := s.start(t, s.saved(t, path), walks(99)) // their states come from the file
 			check(t, next.Load(path))
 			check(t, tr.Close())
 			tr = next
