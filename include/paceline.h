@@ -802,8 +802,9 @@ PACELINE_API int paceline_vec_free(paceline_vec *v);
  * defaults) and writes its report, a JSON object.
  * "modes": {"env", "num_envs": [..], "num_threads", "steps", "trials"} - steps/s of the
  * four modes; with "step_ms": [..] on environments whose steps cost so many milliseconds more,
- * waiting and computing, beside the limits that follow from measured parts. "update": {"batch", "act": [rows..], "precisions": [..], "threads": [..],
- * "trials"} - milliseconds of minibatch updates and of acting, and the peak beside them.
+ * waiting and computing, beside the limits that follow from measured parts. "update": {"device", "batch", "act": [rows..], "precisions": [..], "threads": [..],
+ * "trials", "row"} - milliseconds of minibatch updates, of one of so many (row) in a row, and of acting, on "cpu" or
+ * "cuda", and the CPU's peak beside them.
  * "forward": {"rows": [..], "trials"} - microseconds of small forward passes on one thread.
  * "alternate": {"env", "num_envs", "rounds", "trials", "wait_ms", "precision"} - steps/s of two
  * groups of environments that take turns in acting and stepping on two cores, of their parts

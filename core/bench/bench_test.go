@@ -31,15 +31,44 @@ func TestBenchUpdate(t *testing.T) {
 	if f := r.Results[0].Flop; f < 2*68.0e6 || f > 2*68.3e6 {
 		t.Errorf("%v floating-point operations for an update of two", f)
 	}
+	if r.Device != "cpu" || r.Row != 0 {
+		t.Errorf("on %s, %d in a row, want none on the CPU", r.Device, r.Row)
+	}
 	for want, options := range map[string]string{
-		`options: precisions "fp8", must be fp32 or bf16`: `{"precisions": ["fp8"]}`,
-		"options: batch 0, trials 20, must be at least 1": `{"batch": 0}`,
-		"options: act 0, must be 1 to 65536":              `{"act": [0]}`,
-		"threads: 0, must be 1 to 1024":                   `{"threads": [0]}`,
+		`options: precisions "fp8", must be fp32 or bf16`:  `{"precisions": ["fp8"]}`,
+		`options: precisions "tf32", must be fp32 or bf16`: `{"precisions": ["tf32"]}`,
+		`device: "gpu", must be "cpu", "cuda" or`:          `{"device": "gpu"}`,
+		"device: cuda:255: ":                               `{"device": "cuda:255"}`,
+		"options: batch 0, trials 20, must be at least 1":  `{"batch": 0}`,
+		"options: act 0, must be 1 to 65536":               `{"act": [0]}`,
+		"threads: 0, must be 1 to 1024":                    `{"threads": [0]}`,
 	} {
 		if _, err := Bench("update", options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", options, err, want)
 		}
+	}
+}
+
+// Updates in a row have a result of their own, and GPUs have defaults of theirs.
+func TestBenchRow(t *testing.T) {
+	text, err := Bench("update", `{"batch": 2, "act": [1], "precisions": ["fp32"], "threads": [1], "trials": 2, "row": 3}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r UpdateReport
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	var works []string
+	for _, c := range r.Results {
+		works = append(works, c.Work)
+	}
+	if row := r.Results[2]; !slices.Equal(works, []string{"update", "sample", "row", "act"}) || r.Row != 3 || len(row.Ms) != 2 || row.Ms[0] <= 0 || row.Flop != r.Results[0].Flop {
+		t.Errorf("%+v", r)
+	}
+	o := UpdateOptions{Row: -1}
+	if o.complete(true); !slices.Equal(o.Precisions, []string{"fp32", "tf32", "bf16"}) || !slices.Equal(o.Threads, []int{1}) || o.Row != 1000 {
+		t.Errorf("a GPU's options are %+v", o)
 	}
 }
 

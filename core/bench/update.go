@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -16,17 +17,21 @@ import (
 
 // UpdateOptions are those of the benchmark of minibatch updates and of acting.
 type UpdateOptions struct {
+	Device     string   `json:"device"` // "cpu", "cuda", "cuda:1" ...
 	Batch      int      `json:"batch"`
-	Act        []int    `json:"act"` // rows of the forward passes
-	Precisions []string `json:"precisions"`
-	Threads    []int    `json:"threads"` // default: 1 and one per core
+	Act        []int    `json:"act"`        // rows of the forward passes
+	Precisions []string `json:"precisions"` // default: all that the device has
+	Threads    []int    `json:"threads"`    // default: 1, and on the CPU one per core as well
 	Trials     int      `json:"trials"`
+	Row        int      `json:"row"` // updates in a row; default: 1,000 on a GPU, none on the CPU
 }
 
 // UpdateResult is one kind of work with one precision and number of threads.
 // Trial i of all results was measured before trial i+1 of any.
 type UpdateResult struct {
-	Work      string `json:"work"` // "update", "act", or "sample": drawing and unstacking a batch
+	// Work is "update", "row" (one of Row updates in a row), "act", or "sample": drawing and
+	// unstacking a batch, which is the host's work on any device.
+	Work      string `json:"work"`
 	Batch     int    `json:"batch"`
 	Precision string `json:"precision"`
 	Threads   int    `json:"threads"`
@@ -37,56 +42,70 @@ type UpdateResult struct {
 	// Milliseconds, one a trial.
 	Ms []float64 `json:"ms"`
 	// Peak is the rate of multiply-adds on registers, measured in a burst on the
-	// same threads right after each trial, in GFLOP/s.
+	// same threads right after each trial, in GFLOP/s. A GPU has none.
 	Peak []float64 `json:"peak_gflops"`
 }
 
 // UpdateReport has the raw times; whoever prints them takes medians.
 type UpdateReport struct {
 	ISA     string         `json:"isa"`
+	Device  string         `json:"device"` // its name: "cpu", or "cuda:0 (NVIDIA ...)"
+	Row     int            `json:"row"`
 	Results []UpdateResult `json:"results"`
 }
 
-// kernelPrecisions are those that the peak is measured with.
+// kernelPrecisions are those that the CPU has, and that its peak is measured with.
 var kernelPrecisions = map[string]kernel.Precision{"fp32": kernel.FP32, "bf16": kernel.BF16}
+
+// gpuPrecisions are those that a GPU has.
+var gpuPrecisions = []string{"fp32", "tf32", "bf16"}
 
 // updateCase is what an UpdateResult is measured with.
 type updateCase struct {
 	pool      *threads.Pool // for samples
 	device    nn.Device     // for the rest
 	precision kernel.Precision
+	gpu       bool
 	stepper   nn.QStepper
 	net       nn.Network
 	theta     *nn.Params
 	sample    *replay.Batch
 }
 
+// row does n updates in a row, as training has them due all at once.
+//
+// Each of them waits for its own end. Where steppers can enqueue updates ahead of their ends,
+// this is the place: enqueue n, wait once.
+func (c *updateCase) row(n int, target *nn.Params, b *nn.Transitions, r *nn.Report) error {
+	for range n {
+		if err := c.stepper.Update(c.theta, target, b, 1e-5, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // benchUpdate times the Nature CNN on 84x84x4 with 6 actions: a whole update
 // (target pass, forward, backward, gradient norm, Adam), the drawing of its batch
 // from the replay memory, and forward passes.
 func benchUpdate(decode func(any) error) (any, error) {
-	o := UpdateOptions{Batch: 32, Act: []int{1, 8, 32}, Precisions: []string{"fp32", "bf16"}, Threads: []int{1}, Trials: 20}
-	if n := threads.Cores; n > 1 {
-		o.Threads = append(o.Threads, n)
-	}
+	o := UpdateOptions{Device: "cpu", Batch: 32, Act: []int{1, 8, 32}, Trials: 20, Row: -1}
 	if err := decode(&o); err != nil {
 		return nil, err
 	}
-	if o.Batch < 1 || o.Trials < 1 {
-		return nil, fmt.Errorf("options: batch %d, trials %d, must be at least 1", o.Batch, o.Trials)
+	device, err := nn.NewDevice(o.Device, 1, nil)
+	if err != nil {
+		return nil, err
 	}
-	if o.Batch > nn.MaxRows {
-		return nil, fmt.Errorf("options: batch %d, must be at most %d", o.Batch, nn.MaxRows)
-	}
-	most := 1
-	for _, rows := range o.Act {
-		if rows < 1 || rows > nn.MaxRows {
-			return nil, fmt.Errorf("options: act %d, must be 1 to %d", rows, nn.MaxRows)
-		}
-		most = max(most, rows)
+	defer device.Close()
+	gpu := device.Name() != "cpu"
+	o.complete(gpu)
+	most, err := o.check(gpu)
+	if err != nil {
+		return nil, err
 	}
 	spec := nn.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Heads: []nn.Head{{Name: "q", Out: 6}}}
-	if err := admitUpdate(spec, &o, most); err != nil {
+	if err := admitUpdate(device, spec, &o, most); err != nil {
 		return nil, err
 	}
 	r := rng.New(0, "bench", 0)
@@ -107,20 +126,16 @@ func benchUpdate(decode func(any) error) (any, error) {
 		return nil, err
 	}
 	defer memory.Close()
-	report := &UpdateReport{ISA: kernel.ISA()}
+	report := &UpdateReport{ISA: kernel.ISA(), Device: device.Name(), Row: o.Row}
 	var cases []*updateCase
 	for _, precision := range o.Precisions {
 		for _, n := range o.Threads {
-			c := &updateCase{theta: theta.Clone()}
-			var ok bool
-			if c.precision, ok = kernelPrecisions[precision]; !ok {
-				return nil, fmt.Errorf("options: precisions %q, must be fp32 or bf16", precision)
-			}
+			c := &updateCase{theta: theta.Clone(), precision: kernelPrecisions[precision], gpu: gpu}
 			if c.pool, err = threads.NewPool(n, nil); err != nil {
 				return nil, err
 			}
 			defer c.pool.Close()
-			if c.device, err = nn.NewCPU(n, nil); err != nil {
+			if c.device, err = device.Another(n, nil); err != nil {
 				return nil, err
 			}
 			defer c.device.Close()
@@ -139,6 +154,11 @@ func benchUpdate(decode func(any) error) (any, error) {
 			c.sample = memory.NewBatch(o.Batch)
 			sample := UpdateResult{Work: "sample", Batch: o.Batch, Precision: precision, Threads: n}
 			report.Results = append(report.Results, update, sample)
+			if o.Row > 0 {
+				row := update
+				row.Work = "row"
+				report.Results = append(report.Results, row)
+			}
 			for _, rows := range o.Act {
 				act := UpdateResult{Work: "act", Batch: rows, Precision: precision, Threads: n}
 				act.Flop, act.Done = spec.ForwardFlop(rows)
@@ -147,21 +167,32 @@ func benchUpdate(decode func(any) error) (any, error) {
 		}
 	}
 	for trial := range o.Trials + 1 { // the first one warms up
-		results := report.Results
+		at := 0
+		next := func(took time.Duration, c *updateCase) {
+			report.Results[at].add(trial, took, c)
+			at++
+		}
 		for _, c := range cases {
 			var took time.Duration
 			for range 2 { // the second one counts: in training, too, updates follow updates
 				began := time.Now()
-				if err := c.stepper.Update(c.theta, target, b, 1e-5, &parts); err != nil {
+				if err := c.row(1, target, b, &parts); err != nil {
 					return nil, err
 				}
 				took = time.Since(began)
 			}
-			results[0].add(trial, took, c)
+			next(took, c)
 			began := time.Now()
 			memory.Sample(r, c.sample, c.pool)
-			results[1].add(trial, time.Since(began), c)
-			for i, rows := range o.Act {
+			next(time.Since(began), c)
+			if o.Row > 0 {
+				began := time.Now()
+				if err := c.row(o.Row, target, b, &parts); err != nil {
+					return nil, err
+				}
+				next(time.Since(began)/time.Duration(o.Row), c)
+			}
+			for _, rows := range o.Act {
 				for range 3 { // the third one counts: the second one packs the weights of dense layers
 					began := time.Now()
 					if _, err := c.net.Forward(c.theta, states[:rows*size], rows); err != nil {
@@ -169,12 +200,57 @@ func benchUpdate(decode func(any) error) (any, error) {
 					}
 					took = time.Since(began)
 				}
-				results[2+i].add(trial, took, c)
+				next(took, c)
 			}
-			results = results[2+len(o.Act):]
 		}
 	}
 	return report, nil
+}
+
+// complete fills in what was left out.
+func (o *UpdateOptions) complete(gpu bool) {
+	if o.Precisions == nil {
+		if o.Precisions = []string{"fp32", "bf16"}; gpu {
+			o.Precisions = gpuPrecisions
+		}
+	}
+	if o.Threads == nil {
+		o.Threads = []int{1}
+		if n := threads.Cores; n > 1 && !gpu {
+			o.Threads = append(o.Threads, n)
+		}
+	}
+	if o.Row < 0 {
+		if o.Row = 0; gpu {
+			o.Row = 1000
+		}
+	}
+}
+
+// check returns the most rows of a forward pass.
+func (o *UpdateOptions) check(gpu bool) (most int, err error) {
+	if o.Batch < 1 || o.Trials < 1 {
+		return 0, fmt.Errorf("options: batch %d, trials %d, must be at least 1", o.Batch, o.Trials)
+	}
+	if o.Batch > nn.MaxRows {
+		return 0, fmt.Errorf("options: batch %d, must be at most %d", o.Batch, nn.MaxRows)
+	}
+	most = 1
+	for _, rows := range o.Act {
+		if rows < 1 || rows > nn.MaxRows {
+			return 0, fmt.Errorf("options: act %d, must be 1 to %d", rows, nn.MaxRows)
+		}
+		most = max(most, rows)
+	}
+	for _, precision := range o.Precisions {
+		if gpu && !slices.Contains(gpuPrecisions, precision) {
+			return 0, fmt.Errorf("options: precisions %q, must be fp32, tf32 or bf16", precision)
+		}
+		if _, ok := kernelPrecisions[precision]; !gpu && !ok {
+			return 0, fmt.Errorf("options: precisions %q, must be fp32 or bf16", precision)
+		}
+	}
+	return most, nil
 }
 
 // stepping is what updates are measured with.
@@ -183,11 +259,7 @@ func stepping(net nn.Spec, rows int) nn.StepperConfig {
 }
 
 // admitUpdate refuses what there is not memory enough for.
-func admitUpdate(spec nn.Spec, o *UpdateOptions, most int) error {
-	device, err := nn.NewCPU(1, nil)
-	if err != nil {
-		return err
-	}
+func admitUpdate(device nn.Device, spec nn.Spec, o *UpdateOptions, most int) error {
 	each, err := device.Bytes(spec, nn.Needs{Sets: 3, NetworkRows: []int{o.Batch, most}, LearnerRows: []int{o.Batch}, Optimizer: nn.OptimizerConfig{Name: "adam"}})
 	if err != nil {
 		return err
@@ -202,6 +274,12 @@ func admitUpdate(spec nn.Spec, o *UpdateOptions, most int) error {
 
 // add notes a trial that took so long, and measures the peak beside it.
 func (r *UpdateResult) add(trial int, took time.Duration, c *updateCase) {
+	if c.gpu {
+		if trial > 0 {
+			r.Ms = append(r.Ms, took.Seconds()*1e3)
+		}
+		return
+	}
 	peak := make([]float64, c.pool.Threads())
 	c.pool.Do(len(peak), func(_, i int) error {
 		peak[i] = kernel.Peak(c.precision, time.Millisecond)

@@ -50,8 +50,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--trials", type=int, default=1)
 
     sub = command("update", update.main, "milliseconds of minibatch updates and of acting, beside the processor's peak and PyTorch")
-    sub.add_argument("--rounds", type=int, default=10, help="turns that ours and PyTorch take (default 10)")
-    sub.add_argument("--no-torch", action="store_true", help="ours alone")
+    update.add_arguments(sub)
 
     sub = command("ffi", ffi.main, "microseconds of calls of the library from C, C++ and Python")
     ffi.add_arguments(sub)

@@ -1,4 +1,4 @@
-"""`paceline bench update`: minibatch updates and acting, ours and PyTorch's in turns."""
+"""`paceline bench update`: minibatch updates and acting, ours and PyTorch's in turns, on the CPU or on a GPU."""
 
 from __future__ import annotations
 
@@ -12,56 +12,102 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import PacelineError
+from . import _update_gpu
+
 # Trials of ours in each round, and of each kind of work of PyTorch's.
 TRIALS = 3
 
 Key = tuple[str, int, str, int]  # work, batch, precision or kind, threads
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=10, help="turns that ours and PyTorch take (default 10)")
+    parser.add_argument("--device", default="cpu", help="what computes: cpu, cuda, cuda:1 ... (default cpu); PyTorch's side is on the same")
+    parser.add_argument("--batch", type=int, default=32, help="rows of a minibatch (default 32)")
+    parser.add_argument("--row", type=int, default=1000, help="updates in a row whose mean is taken on a GPU (default 1000)")
+    parser.add_argument("--precisions", type=precisions, help="comma-separated, fp32, tf32 (a GPU's) or bf16 (default all of the device)")
+    parser.add_argument("--no-torch", action="store_true", help="ours alone")
+
+
+def precisions(text: str) -> list[str]:
+    """fp32,tf32 of the command line."""
+    names = text.split(",")
+    if not set(names) <= {*_update_gpu.PRECISIONS}:
+        raise argparse.ArgumentTypeError(f"{text!r}, must be fp32, tf32 or bf16 with commas between them")
+    return names
+
+
 def main(args: argparse.Namespace) -> None:
     """The command."""
-    torch = None
-    if not args.no_torch:
+    for name in ("rounds", "batch", "row"):
+        if getattr(args, name) < 1:
+            raise PacelineError(f"--{name}: {getattr(args, name)}, must be at least 1")
+    torch: Any = None
+    why = "--no-torch"
+    if args.device != "cpu":
+        check(args.device)
+        if not args.no_torch:
+            torch, why = _update_gpu.contender(args.device, args.batch, args.row, TRIALS, args.precisions)
+    elif not args.no_torch:
         with contextlib.suppress(ImportError):
-            torch = Torch()
-    report = measure(args.rounds, torch)
+            torch = Torch(args.batch)
+    report = measure(args.rounds, torch, args.device, args.batch, args.row, why, args.precisions)
     print(json.dumps(report) if args.json else text(report))
 
 
-def measure(rounds: int, torch: Torch | None) -> dict[str, Any]:
+def check(device: str) -> None:
+    """Refuses a device that is not there, before PyTorch compiles for it."""
+    from . import run
+
+    run("update", {"device": device, "batch": 1, "act": [], "precisions": [], "trials": 1})
+
+
+def measure(
+    rounds: int, torch: Any, device: str = "cpu", batch: int = 32, row: int = 1000, torch_left_out: str = "",
+    precisions: list[str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Medians over rounds in which ours and PyTorch's take turns, and their ratios."""
     from . import run
 
     ours: dict[Key, dict[str, Any]] = {}
     theirs: dict[Key, list[float]] = {}
     threads: list[int] = []
-    isa = ""
+    options: dict[str, Any] = {"trials": TRIALS, "batch": batch} | ({} if device == "cpu" else {"device": device, "row": row})
+    if precisions is not None:
+        options["precisions"] = precisions
+    part: dict[str, Any] = {}
     for _ in range(rounds):
-        part = run("update", {"trials": TRIALS})
-        isa = part["isa"]
+        part = run("update", options)
         for r in part["results"]:
             key = (r["work"], r["batch"], r["precision"], r["threads"])
             mine = ours.setdefault(key, r | {"ms": [], "peak_gflops": []})
             mine["ms"] += r["ms"]
-            mine["peak_gflops"] += r["peak_gflops"]
+            mine["peak_gflops"] += r["peak_gflops"] or []
         threads = sorted({key[3] for key in ours})
         if torch is not None:
             for n in threads:
-                for (work, batch, kind), ms in torch.turn(n).items():
-                    theirs.setdefault((work, batch, kind, n), []).extend(ms)
-    report: dict[str, Any] = {"isa": isa, "rounds": rounds, "torch": None, "ours": [], "theirs": [], "ratio": {}}
+                for (work, rows, kind), ms in torch.turn(n).items():
+                    theirs.setdefault((work, rows, kind, n), []).extend(ms)
+    report: dict[str, Any] = {
+        "isa": part["isa"], "device": part["device"], "batch": batch, "row": part["row"], "rounds": rounds, "torch": None,
+        "torch_left_out": torch_left_out, "ours": [], "theirs": [], "ratio": {},
+    }  # fmt: skip
     if torch is not None:
         report["torch"] = {"version": torch.version, "left_out": torch.left_out}
+        report["torch_left_out"] = ""
     for key, r in ours.items():
-        ms, peak = statistics.median(r["ms"]), statistics.median(r["peak_gflops"])
-        row = dict(zip(("work", "batch", "precision", "threads"), key)) | {"ms": ms}
+        ms = statistics.median(r["ms"])
+        line = dict(zip(("work", "batch", "precision", "threads"), key)) | {"ms": ms}
         if r["flop"]:
-            rate, done = r["flop"] / ms / 1e6, r["flop_done"] / ms / 1e6
-            row |= {"gflops": rate, "gflops_done": done, "peak_gflops": peak, "of_peak": rate / peak, "done_of_peak": done / peak}
-        report["ours"].append(row)
+            line |= {"gflops": r["flop"] / ms / 1e6, "gflops_done": r["flop_done"] / ms / 1e6}
+        if r["flop"] and r["peak_gflops"]:
+            peak = statistics.median(r["peak_gflops"])
+            line |= {"peak_gflops": peak, "of_peak": line["gflops"] / peak, "done_of_peak": line["gflops_done"] / peak}
+        report["ours"].append(line)
     for key, times in theirs.items():
         report["theirs"].append(dict(zip(("work", "batch", "kind", "threads"), key)) | {"ms": statistics.median(times)})
-    report["ratio"] = _ratios(report)
+    report["ratio"] = _ratios(report) if report["device"] == "cpu" else _update_gpu.ratios(report)
     return report
 
 
@@ -95,6 +141,8 @@ def _ratios(report: dict[str, Any]) -> dict[str, float]:
 
 def text(report: dict[str, Any]) -> str:
     """The report as tables."""
+    if report["device"] != "cpu":
+        return _update_gpu.text(report, TRIALS)
     lines = [
         f"Nature CNN, 6 actions, {report['isa']}; medians of {report['rounds'] * TRIALS} trials, taken in turns",
         "",
