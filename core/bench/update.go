@@ -48,10 +48,12 @@ type UpdateResult struct {
 
 // UpdateReport has the raw times; whoever prints them takes medians.
 type UpdateReport struct {
-	ISA     string         `json:"isa"`
-	Device  string         `json:"device"` // its name: "cpu", or "cuda:0 (NVIDIA ...)"
-	Row     int            `json:"row"`
-	Results []UpdateResult `json:"results"`
+	ISA    string `json:"isa"`
+	Device string `json:"device"` // its name: "cpu", or "cuda:0 (NVIDIA ...)"
+	Row    int    `json:"row"`
+	// Enqueued is how many of a row are enqueued before the device is waited for; 0: each is waited for.
+	Enqueued int            `json:"enqueued"`
+	Results  []UpdateResult `json:"results"`
 }
 
 // kernelPrecisions are those that the CPU has, and that its peak is measured with.
@@ -70,17 +72,69 @@ type updateCase struct {
 	net       nn.Network
 	theta     *nn.Params
 	sample    *replay.Batch
+	rates     []float64 // of as many updates as the stepper enqueues at a time
 }
 
-// row does n updates in a row, as training has them due all at once.
-//
-// Each of them waits for its own end. Where steppers can enqueue updates ahead of their ends,
-// this is the place: enqueue n, wait once.
+// row does n updates in a row, as training has them due all at once: on a GPU as many as it
+// takes are enqueued one behind the other, of frames that it holds, and then waited for.
 func (c *updateCase) row(n int, target *nn.Params, b *nn.Transitions, r *nn.Report) error {
-	for range n {
-		if err := c.stepper.Update(c.theta, target, b, 1e-5, r); err != nil {
+	stacks, ok := c.stepper.(nn.StackStepper)
+	if !ok {
+		return c.updates(n, target, b, r)
+	}
+	for n > 0 {
+		rates := c.rates[:min(n, len(c.rates))]
+		if err := stacks.Start(c.theta, target, rates, false); err != nil {
 			return err
 		}
+		if _, err := stacks.Finish(); err != nil {
+			return err
+		}
+		n -= len(rates)
+	}
+	return nil
+}
+
+// updates does n updates, and waits for each.
+func (c *updateCase) updates(n int, target *nn.Params, b *nn.Transitions, r *nn.Report) error {
+	for range n {
+		if err := c.stepper.Update(c.theta, target, b, learningRate, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const learningRate = 1e-5
+
+// heldFrames is more than caches hold.
+const heldFrames = 10_000
+
+// hold fills a device's memory with frames, and its minibatches with stacks of them.
+func (c *updateCase) hold(obs env.ObsSpec, r *rng.Stream) error {
+	stacks, ok := c.stepper.(nn.StackStepper)
+	if !ok {
+		return nil
+	}
+	deep := obs.Shape[0]
+	width := obs.Bytes() / deep
+	if err := stacks.Resize(heldFrames, width); err != nil {
+		return err
+	}
+	frames := randomBytes(r, 100*width)
+	for slot := 0; slot < heldFrames; slot += 100 {
+		if err := stacks.Put(slot, frames); err != nil {
+			return err
+		}
+	}
+	for _, m := range stacks.Minibatches() {
+		for i := range m.Obs {
+			first := r.Intn(heldFrames)
+			m.Obs[i] = nn.Stack{First: int32(first), Slots: heldFrames, Frames: int32(deep)}
+			m.NextObs[i] = nn.Stack{First: int32((first + 1) % heldFrames), Slots: heldFrames, Frames: int32(deep)}
+			m.Actions[i], m.Rewards[i], m.Discounts[i] = int32(r.Intn(6)), 0, 0.99
+		}
+		c.rates = append(c.rates, learningRate)
 	}
 	return nil
 }
@@ -155,6 +209,10 @@ func benchUpdate(decode func(any) error) (any, error) {
 			sample := UpdateResult{Work: "sample", Batch: o.Batch, Precision: precision, Threads: n}
 			report.Results = append(report.Results, update, sample)
 			if o.Row > 0 {
+				if err := c.hold(spec.Obs, r); err != nil {
+					return nil, err
+				}
+				report.Enqueued = len(c.rates)
 				row := update
 				row.Work = "row"
 				report.Results = append(report.Results, row)
@@ -176,7 +234,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 			var took time.Duration
 			for range 2 { // the second one counts: in training, too, updates follow updates
 				began := time.Now()
-				if err := c.row(1, target, b, &parts); err != nil {
+				if err := c.updates(1, target, b, &parts); err != nil {
 					return nil, err
 				}
 				took = time.Since(began)

@@ -25,7 +25,7 @@ def of_a_gpu(name, options):
     ]
     results.append(result | {"work": "act", "batch": 8, "precision": "fp32", "ms": [0.05]})
     results.append(result | {"work": "sample", "precision": "fp32", "flop": 0, "flop_done": 0, "ms": [0.3]})
-    return {"isa": "avx2", "device": "cuda:1 (NVIDIA H9)", "row": 1000, "results": results}
+    return {"isa": "avx2", "device": "cuda:1 (NVIDIA H9)", "row": 1000, "enqueued": 256, "results": results}
 
 
 def test_report_of_a_gpu(monkeypatch):
@@ -39,7 +39,12 @@ def test_report_of_a_gpu(monkeypatch):
     assert row["gflops"] == pytest.approx(20_000) and "of_peak" not in row
     text = update.text(report)
     assert "of 1,000 updates in a row         tf32         0.1000    20.00   2.50 (compiled graph)" in text
-    assert "cuda:1 (NVIDIA H9)" in text and "acting, 8 rows" in text and "left out: PyTorch, bf16 compiled graph: no compiler" in text
+    assert (
+        "cuda:1 (NVIDIA H9)" in text
+        and "acting, 8 rows" in text
+        and "waits after 256 of them" in text
+        and "left out: PyTorch, bf16 compiled graph: no compiler" in text
+    )
 
 
 def test_why_pytorch_is_left_out(monkeypatch):

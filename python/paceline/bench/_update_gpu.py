@@ -203,7 +203,8 @@ def text(report: dict[str, Any], trials: int) -> str:
         lines.append(f"{work:<34}{r['precision']:<10}{r['ms']:>9.4f}{r['gflops'] / 1e3:>9.2f}   {by}".rstrip())
     lines += [
         "",
-        "TFLOP/s: the operations of the textbook's convolutions. An update brings its batch to the GPU, which PyTorch's has there already.",
+        "TFLOP/s: the operations of the textbook's convolutions. One update brings its batch to the GPU; PyTorch's is there already.",
+        f"In a row, ours gathers minibatches of frames that the GPU has, and waits after {report['enqueued'] or 1} of them, PyTorch once.",
     ]
     if report["theirs"]:
         lines += ["", f"PyTorch {report['torch']['version']}", f"{'':<34}{'kind':<20}{'ms':>9}"]

@@ -90,7 +90,8 @@ def measure(
                 for (work, rows, kind), ms in torch.turn(n).items():
                     theirs.setdefault((work, rows, kind, n), []).extend(ms)
     report: dict[str, Any] = {
-        "isa": part["isa"], "device": part["device"], "batch": batch, "row": part["row"], "rounds": rounds, "torch": None,
+        "isa": part["isa"], "device": part["device"], "batch": batch, "row": part["row"], "enqueued": part["enqueued"],
+        "rounds": rounds, "torch": None,
         "torch_left_out": torch_left_out, "ours": [], "theirs": [], "ratio": {},
     }  # fmt: skip
     if torch is not None:
