@@ -27,7 +27,7 @@ const oldFunctions = `
 
 // What is needed is what is called, and a driver that has nothing else is enough.
 func TestOldDriversSuffice(t *testing.T) {
-	needDevice(t)
+	needSoftware(t)
 	needed, _ := symbols(t)
 	old := strings.Fields(oldFunctions)
 	for _, name := range needed {
@@ -99,7 +99,7 @@ func TestSymbolsAreThoseOfCu(t *testing.T) {
 // Before anything is asked for, cu's own functions answer, without a driver: its package begins with
 // cuInit and ends the process where that fails.
 func TestNothingIsOpenedUntilItIsAskedFor(t *testing.T) {
-	needDevice(t)
+	needSoftware(t)
 	log := filepath.Join(t.TempDir(), "log")
 	if got := child(t, "closed driver", "PACELINE_SOFTWARE_LOG="+log); got != "version -1, devices: NotInitialized" {
 		t.Error(got)
@@ -111,7 +111,7 @@ func TestNothingIsOpenedUntilItIsAskedFor(t *testing.T) {
 
 // In a child of fork() no call reaches the driver.
 func TestFork(t *testing.T) {
-	needDevice(t)
+	needSoftware(t)
 	folder := t.TempDir()
 	program := filepath.Join(folder, "fork")
 	var flags []string

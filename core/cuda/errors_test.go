@@ -212,7 +212,7 @@ func report(err error) {
 
 // Every error is a sentence that names what failed, the value, and what is allowed.
 func TestSentences(t *testing.T) {
-	needDevice(t)
+	needSoftware(t)
 	const device = "cuda:0 (Software device sm_90)"
 	for _, c := range []struct{ name, scenario, environment, want string }{
 		{"too old", "devices", "PACELINE_SOFTWARE_DRIVER=11080", "the NVIDIA driver is too old (for CUDA 11.8), must be version 525 or newer, for CUDA 12.0"},
@@ -288,7 +288,7 @@ func symbols(t *testing.T) (needed, all []string) {
 // Whatever function fails first, and however, there is one sentence that names the device or the
 // driver, and closing still works.
 func TestEveryFailure(t *testing.T) {
-	needDevice(t)
+	needSoftware(t)
 	if testing.Short() {
 		t.Skip("starts 140 processes")
 	}

@@ -41,6 +41,16 @@ func needDevice(t *testing.T) {
 	}
 }
 
+// needSoftware skips a test of what only the software device does: failing where it is asked to,
+// and keeping a log.
+func needSoftware(t *testing.T) {
+	t.Helper()
+	needDevice(t)
+	if os.Getenv(mode) == "gpu" {
+		t.Skip("left out: needs the software device")
+	}
+}
+
 // opened returns a device that is closed behind the test.
 func opened(t *testing.T) *Device {
 	t.Helper()

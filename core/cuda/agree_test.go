@@ -1,0 +1,204 @@
+//go:build gpu && cgo && linux
+
+package cuda_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// What a GPU's results may differ by from the CPU's in fp32: the first gradient, in shares of its
+// largest element; the weights after some updates, the norm of the difference in shares of
+// that of the change made; the mean loss of many updates.
+const gradientWithin, weightsWithin, lossWithin = 1e-5, 1e-3, 0.01
+
+// agreement is how far a GPU's results are from those of the CPU in fp32.
+type agreement struct {
+	Precision string  `json:"precision"`
+	Gradient  float64 `json:"gradient"`
+	Weights   float64 `json:"weights"`
+	Loss      float64 `json:"loss"`
+}
+
+// task is Q-learning by the paper's settings from transitions that are drawn from a fixed set of images.
+type task struct {
+	spec          nn.Spec
+	rows          int
+	early, all    int // updates: behind which weights are compared, and whose loss is
+	frames        [][]byte
+	optimizer     nn.OptimizerConfig
+	rate          float64
+	targetEvery   int
+	theta, target *nn.Params
+}
+
+// outcome is what a device makes of a task.
+type outcome struct {
+	gradient, weights []float32
+	loss              float64
+}
+
+func newTask(t *testing.T, full bool) *task {
+	// The paper's optimiser, whose eps is larger than gradients are. Adam's steps are as long where a gradient
+	// is nothing but rounding errors, so that weights of two of the CPU's own paths are some percent apart after 100 of them.
+	q := &task{rows: 32, early: 100, all: 1000, optimizer: nn.OptimizerConfig{Name: "rmsprop_keras"}, rate: 2.5e-4, targetEvery: 250}
+	shape := []int{4, 84, 84}
+	if !full { // a device in software takes a second for a real update
+		q.rows, q.early, q.all, q.targetEvery, shape = 4, 4, 8, 5, []int{2, 44, 40}
+	}
+	q.spec = nn.Spec{Obs: env.ObsSpec{Shape: shape}, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Heads: []nn.Head{{Name: "q", Out: 6}}}
+	r := rng.New(1, "images", 0)
+	for range 512 {
+		q.frames = append(q.frames, image(r, shape))
+	}
+	var err error
+	if q.theta, err = q.spec.InitialParams(rng.New(1, "weights", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if q.target, err = q.spec.InitialParams(rng.New(1, "weights", 1)); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// image is a stack of some rectangles, of one brightness each, on black.
+func image(r *rng.Stream, shape []int) []byte {
+	height, width := shape[1], shape[2]
+	x := make([]byte, shape[0]*height*width)
+	for plane := range shape[0] {
+		for range 8 {
+			top, left, bright := r.Intn(height-8), r.Intn(width-8), byte(64+r.Intn(192))
+			for i := top; i < top+8; i++ {
+				for j := left; j < left+8; j++ {
+					x[(plane*height+i)*width+j] = bright
+				}
+			}
+		}
+	}
+	return x
+}
+
+// draw fills in a minibatch.
+func (q *task) draw(r *rng.Stream, b *nn.Transitions) {
+	size := q.spec.Obs.Bytes()
+	for i := range q.rows {
+		at := r.Intn(len(q.frames))
+		copy(b.Obs[i*size:], q.frames[at])
+		copy(b.NextObs[i*size:], q.frames[(at+1)%len(q.frames)])
+		b.Actions[i], b.Rewards[i], b.Discounts[i] = int32(r.Intn(6)), float32(r.Intn(3)-1), 0.99
+		if r.Intn(20) == 0 {
+			b.Discounts[i] = 0
+		}
+	}
+}
+
+func (q *task) do(t *testing.T, name string, precision nn.Precision) *outcome {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := nn.NewDevice(name, min(4, runtime.NumCPU()), nil)
+	check(err)
+	defer d.Close()
+	spec := q.spec
+	spec.Precision = precision
+	loss := nn.TD{Kind: "huber", Reduction: "mean"}
+	size := q.rows * spec.Obs.Bytes()
+	b := &nn.Transitions{Obs: make([]byte, size), NextObs: make([]byte, size), Actions: make([]int32, q.rows),
+		Rewards: make([]float32, q.rows), Discounts: make([]float32, q.rows)}
+	theta, target, draws := q.theta.Clone(), q.target.Clone(), rng.New(1, "draws", 0)
+	o, r := &outcome{}, nn.Report{}
+
+	// The first gradient is that of the rewards as targets.
+	learner, err := d.Learner(spec, q.rows, loss)
+	check(err)
+	q.draw(rng.New(1, "draws", 0), b)
+	o.gradient = make([]float32, theta.Layout.Size)
+	check(learner.Gradient(theta, nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: [][]float32{b.Rewards}}, o.gradient, &r))
+
+	stepper, err := d.QStepper(nn.StepperConfig{Net: spec, Rows: q.rows, Loss: loss, Optimizer: q.optimizer, MaxGradNorm: 10}, false)
+	check(err)
+	for k := range q.all {
+		if k%q.targetEvery == 0 && k > 0 {
+			target.CopyFrom(theta)
+		}
+		q.draw(draws, b)
+		check(stepper.Update(theta, target, b, q.rate, &r))
+		o.loss += r.Loss / float64(q.all)
+		if k+1 == q.early {
+			o.weights = append(o.weights, theta.Host()...)
+		}
+	}
+	return o
+}
+
+// compare says how far b is from a, which began at weights w.
+func compare(a, b *outcome, w []float32) agreement {
+	var largest, apart, difference, change float64
+	for i, x := range a.gradient {
+		largest = max(largest, math.Abs(float64(x)))
+		apart = max(apart, math.Abs(float64(x)-float64(b.gradient[i])))
+	}
+	for i, x := range a.weights {
+		difference += square(float64(x) - float64(b.weights[i]))
+		change += square(float64(x) - float64(w[i]))
+	}
+	return agreement{Gradient: apart / largest, Weights: math.Sqrt(difference / change), Loss: math.Abs(b.loss-a.loss) / a.loss}
+}
+
+func square(x float64) float64 { return x * x }
+
+// TestAgreement compares a GPU's gradient, weights and losses with the CPU's in fp32; tf32 and bf16
+// are reported, as JSON in the file that PACELINE_FIGURES names, too.
+func TestAgreement(t *testing.T) {
+	mode := os.Getenv(cudatest.Mode)
+	if why, missing := strings.CutPrefix(mode, "missing: "); missing {
+		t.Skip("left out: " + why)
+	}
+	if os.Getenv(cudatest.Emulator) != "" {
+		t.Skip("left out: tested without an emulator")
+	}
+	defer kernel.Use(kernel.ISA())
+	if err := kernel.Use(kernel.ISAs()[0]); err != nil {
+		t.Fatal(err)
+	}
+	q := newTask(t, mode == "gpu")
+	cpu := q.do(t, "cpu", nn.FP32)
+	var all []agreement
+	for _, precision := range []nn.Precision{nn.FP32, nn.TF32, nn.BF16} {
+		a := compare(cpu, q.do(t, "cuda", precision), q.theta.Host())
+		a.Precision = string(precision)
+		all = append(all, a)
+		t.Logf("%s: first gradient %.1e of its largest element, weights after %d updates %.1e of the change, mean loss of %d updates %.4f %%",
+			precision, a.Gradient, q.early, a.Weights, q.all, 100*a.Loss)
+	}
+	if a := all[0]; !(a.Gradient <= gradientWithin && a.Weights <= weightsWithin && a.Loss <= lossWithin) {
+		t.Errorf("fp32: %+v, must be within %v, %v and %v", a, gradientWithin, weightsWithin, lossWithin)
+	}
+	if !(all[1].Gradient > all[0].Gradient) {
+		t.Error("tf32 is as close as fp32: the test shows little")
+	}
+	if file := os.Getenv("PACELINE_FIGURES"); file != "" {
+		text, err := json.Marshal(map[string]any{"early": q.early, "updates": q.all, "rows": q.rows, "shape": fmt.Sprint(q.spec.Obs.Shape), "agreement": all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
