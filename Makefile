@@ -2,10 +2,11 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
+WHEELS := $(VENV)/wheels
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 
@@ -91,7 +92,7 @@ bench: $(VENV)/.package ## print the tables of the README: update time, calls, f
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu, make test-gpu-arm64 and make test-kernels (fetch from PyPI), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
+	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu, make test-gpu-arm64 and make test-kernels (fetch from PyPI), make test-cuda (needs a GPU, and what make test-cuda-build builds), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -206,6 +207,16 @@ test-gpu-arm64: arm64-tools ## make test-gpu, built for arm64, under an emulator
 	$(GPU_ARM64) core/cuda/go.sh test -short -exec '$(ARM64_RUN)' ./core/cuda
 	$(GPU_ARM64) sh capi/ctest/gpu.sh build/gpu-arm64
 
+# What needs a GPU runs on machines that have little else: it is built where there is everything, and carried there.
+TEST_CUDA := build/test-cuda
+
+test-cuda-build: $(WHEELS)/.made ## build/test-cuda, all that make test-cuda needs, of less than 64 MB: PYTHONS="3.12" are the Pythons there (5 minutes)
+	python/tests/cuda/build.sh $(WHEELS)/bin/python $(TEST_CUDA)
+
+test-cuda: ## tests and measurements on a GPU, from build/test-cuda: PARTS="go update", OUT=folder, DEVICE=cuda:1; SOFTWARE=1: on a device in software
+	@test -f $(TEST_CUDA)/run.sh || { echo "left out: there is no $(TEST_CUDA); make test-cuda-build makes it, on a machine that has Go"; exit 1; }
+	@sh $(TEST_CUDA)/run.sh $(PARTS)
+
 race: ## Go tests under the race detector, the kernels' threads under C's
 	go test -race -short ./core/... ./capi/...
 	@mkdir -p build
@@ -252,8 +263,6 @@ uninstall: ## take away what make install put below PREFIX and DESTDIR
 	capi/install.sh remove "$(DESTDIR)$(PREFIX)"
 
 # The tools are pinned, as other versions may give other bytes.
-WHEELS := $(VENV)/wheels
-
 $(WHEELS)/.made: $(VENV)/.made python/wheels/requirements.txt
 	$(PYTHON) -m venv $(WHEELS)
 	$(WHEELS)/bin/python -m pip --disable-pip-version-check --quiet install -r python/wheels/requirements.txt

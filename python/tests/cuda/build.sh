@@ -1,0 +1,53 @@
+#!/bin/sh
+# Builds what the tests on a GPU need, for a machine that has neither Go nor a compiler nor a network.
+#
+#     python/tests/cuda/build.sh python folder
+#
+# python: one that has what python/wheels/requirements.txt lists. The folder gets the wheel with CUDA, Go's test
+# programs, the program that drives kernels, the software device, Atari's ROMs (in ale-py's wheel), the wheels that
+# paceline needs, numpy's for each Python of $PYTHONS, and run.sh, which runs it all.
+set -eu
+PYTHONS=${PYTHONS:-3.12}
+LIMIT=64000000 # bytes
+root=$(cd "$(dirname "$0")/../../.." && pwd)
+[ $# -eq 2 ] || { echo "python/tests/cuda/build.sh: a python and a folder are needed" >&2; exit 2; }
+case $1 in /*) python=$1 ;; *) python=$PWD/$1 ;; esac
+mkdir -p "$2"
+folder=$(cd "$2" && pwd)
+cd "$root"
+arch=$(uname -m)
+# What earlier runs have left in the folder stays: figures, and models half trained.
+rm -rf "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software"
+mkdir -p "$folder/wheels" "$folder/roms" "$folder/go/cuda" "$folder/go/nn" "$folder/software"
+
+GPU=1 python/wheels/build.sh "$python" "$folder/wheels" "$arch"
+
+# Go's programs are packed, to a third of their size.
+for name in cuda nn; do
+  core/cuda/go.sh test -c -trimpath -ldflags '-s -w' -o "$folder/go/$name/$name.test" "./core/$name"
+  gzip -9nf "$folder/go/$name/$name.test"
+done
+cp core/cuda/kernels.zip "$folder/go/cuda/"
+cp -R core/nn/testdata "$folder/go/nn/"
+"${CXX:-g++}" -std=c++17 -O2 -pthread -static-libstdc++ -static-libgcc core/cuda/software/server.cpp -ldl -o "$folder/go/server"
+core/cuda/software/build.sh build/cuda/software
+cp build/cuda/software/libcuda.so.1 "$folder/software/"
+
+fetch() { # into, version of Python, packages
+  into=$1 version=$2 && shift 2
+  "$python" -m pip --disable-pip-version-check --quiet download --no-deps --only-binary :all: --python-version "$version" --implementation cp \
+    --platform "manylinux_2_28_$arch" --platform "manylinux_2_27_$arch" --platform "manylinux_2_17_$arch" --platform "manylinux2014_$arch" --dest "$into" "$@"
+}
+for version in $PYTHONS; do
+  fetch "$folder/wheels" "$version" numpy
+done
+fetch "$folder/wheels" "${PYTHONS%% *}" gymnasium cloudpickle farama-notifications typing-extensions
+fetch "$folder/roms" "${PYTHONS%% *}" ale-py
+
+for name in run.sh run.py steps.py bits.py rates.py pong.py; do
+  cp "python/tests/cuda/$name" "$folder/"
+done
+built="$folder/wheels $folder/roms $folder/go $folder/software"
+bytes=$(find $built "$folder"/*.sh "$folder"/*.py -type f -exec cat {} + | wc -c)
+[ "$bytes" -le $LIMIT ] || { echo "$folder: $bytes bytes, must be at most $LIMIT" >&2; exit 1; }
+echo "$folder: $bytes bytes of at most $LIMIT, for Python $PYTHONS; sh $folder/run.sh runs it"
