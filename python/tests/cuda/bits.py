@@ -29,7 +29,7 @@ def digest(envs: int, window: int, precision: str, way: str, device: str, tiny: 
     with DQN(
         **own, num_envs=envs, window=window, concurrent=True, synchronized=True, target_update_interval=window, precision=precision,
         learning_starts=starts, buffer_size=50_000, train_freq=4, device=device, seed=3,
-        **({"replay_device": "cpu"} if way == ONE_BY_ONE else {}),
+        replay_device="cpu" if way == ONE_BY_ONE else "auto",
     ) as model:  # fmt: skip
         seen: list[int] = []
         model.learn(starts + window * 5 // 2, (lambda *_: seen.append(1) or True) if way == CALLBACK else None, log_interval=None)

@@ -5,9 +5,9 @@
 #
 # python: one that has what python/wheels/requirements.txt lists. The folder gets the wheel with CUDA, Go's test
 # programs, the program that drives kernels, the software device, Atari's ROMs (in ale-py's wheel), the wheels that
-# paceline needs, numpy's for each Python of $PYTHONS, and run.sh, which runs it all.
+# paceline needs, numpy's for each Python of $PYTHONS ("" where numpy is installed there), and run.sh, which runs it all.
 set -eu
-PYTHONS=${PYTHONS:-3.12}
+PYTHONS=${PYTHONS-3.12}
 LIMIT=64000000 # bytes
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 [ $# -eq 2 ] || { echo "python/tests/cuda/build.sh: a python and a folder are needed" >&2; exit 2; }
@@ -18,13 +18,14 @@ cd "$root"
 arch=$(uname -m)
 # What earlier runs have left in the folder stays: figures, and models half trained.
 rm -rf "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software"
-mkdir -p "$folder/wheels" "$folder/roms" "$folder/go/cuda" "$folder/go/nn" "$folder/software"
+mkdir -p "$folder/wheels" "$folder/roms" "$folder/go/cuda" "$folder/go/nn" "$folder/go/dqn" "$folder/software"
 
 GPU=1 python/wheels/build.sh "$python" "$folder/wheels" "$arch"
 
 # Go's programs are packed, to a third of their size.
-for name in cuda nn; do
-  core/cuda/go.sh test -c -trimpath -ldflags '-s -w' -o "$folder/go/$name/$name.test" "./core/$name"
+for package in cuda nn agents/dqn; do
+  name=$(basename "$package")
+  core/cuda/go.sh test -c -trimpath -ldflags '-s -w' -o "$folder/go/$name/$name.test" "./core/$package"
   gzip -9nf "$folder/go/$name/$name.test"
 done
 cp core/cuda/kernels.zip "$folder/go/cuda/"
@@ -41,8 +42,8 @@ fetch() { # into, version of Python, packages
 for version in $PYTHONS; do
   fetch "$folder/wheels" "$version" numpy
 done
-fetch "$folder/wheels" "${PYTHONS%% *}" gymnasium cloudpickle farama-notifications typing-extensions
-fetch "$folder/roms" "${PYTHONS%% *}" ale-py
+fetch "$folder/wheels" 3.12 gymnasium cloudpickle farama-notifications typing-extensions
+fetch "$folder/roms" 3.12 ale-py # for its ROMs: no Python imports it
 
 for name in run.sh run.py steps.py bits.py rates.py pong.py; do
   cp "python/tests/cuda/$name" "$folder/"
@@ -50,4 +51,4 @@ done
 built="$folder/wheels $folder/roms $folder/go $folder/software"
 bytes=$(find $built "$folder"/*.sh "$folder"/*.py -type f -exec cat {} + | wc -c)
 [ "$bytes" -le $LIMIT ] || { echo "$folder: $bytes bytes, must be at most $LIMIT" >&2; exit 1; }
-echo "$folder: $bytes bytes of at most $LIMIT, for Python $PYTHONS; sh $folder/run.sh runs it"
+echo "$folder: $bytes bytes of at most $LIMIT, with numpy for Python ${PYTHONS:-(none)}; sh $folder/run.sh runs it"

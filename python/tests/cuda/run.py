@@ -77,7 +77,7 @@ class Machine:
                     if name.endswith(".bin"):
                         (self.work / "roms").mkdir(exist_ok=True)
                         (self.work / "roms" / Path(name).name).write_bytes(packed.read(name))
-        for name in ("cuda", "nn"):
+        for name in ("cuda", "nn", "dqn"):
             program = self.work / f"{name}.test"
             with gzip.open(self.here / "go" / name / f"{name}.test.gz") as packed, open(program, "wb") as file:
                 shutil.copyfileobj(packed, file)
@@ -138,11 +138,9 @@ def installed(name: str) -> bool:
 def go_tests(m: Machine) -> list[Step]:
     skip = "-test.skip=^(" + "|".join((*_OF_SOURCES, "TestAgreement")) + ")$"
     if m.software:
-        return [
-            m.go("cuda", "^(TestDevices|TestLaunch|TestGraph|TestGather|TestCubins)$", skip),
-            m.go("nn", _STEPPERS, "-test.short"),
-        ]
-    return [m.go("cuda", ".", skip), m.go("nn", "./^cuda$")]
+        few = "^(TestDevices|TestLaunch|TestGraph|TestGather|TestCubins)$"
+        return [m.go("cuda", few, skip), m.go("nn", _STEPPERS, "-test.short"), m.go("dqn", "^TestReplayOnGPU$")]
+    return [m.go("cuda", ".", skip), m.go("nn", "./^cuda$"), m.go("dqn", "GPU$")]
 
 
 def agreement(m: Machine) -> list[Step]:
@@ -295,7 +293,7 @@ def main(names: Sequence[str]) -> int:
         print(f"{summary[name]['status']:<10}{name:<10}{summary[name]['seconds']:>6.0f} s  {summary[name]['says']}", flush=True)
         file.write_text(json.dumps(summary, indent=1))
     if "go" in todo and not m.no_gpu:
-        print(f"left out of go: {', '.join(_OF_SOURCES)}, which read the sources; what else says why in go.*.log")
+        print(f"left out of go: {', '.join(_OF_SOURCES)}, which read the sources; others say why in go.*.log")
     return int(any(summary[name]["status"] in (FAILED, TIMED_OUT) for name in todo))
 
 
