@@ -19,7 +19,7 @@ TINY = [(1, 20, "fp32"), (4, 40, "fp32")]
 
 
 def digest(envs: int, window: int, precision: str, way: str, device: str, tiny: bool) -> str:
-    """What a run ends with: two and a half windows behind a warm-up."""
+    """What a run ends with: one and a half windows behind a warm-up."""
     from paceline import DQN
 
     own = (
@@ -32,7 +32,7 @@ def digest(envs: int, window: int, precision: str, way: str, device: str, tiny: 
         replay_device="cpu" if way == ONE_BY_ONE else "auto",
     ) as model:  # fmt: skip
         seen: list[int] = []
-        model.learn(starts + window * 5 // 2, (lambda *_: seen.append(1) or True) if way == CALLBACK else None, log_interval=None)
+        model.learn(starts + window * 3 // 2, (lambda *_: seen.append(1) or True) if way == CALLBACK else None, log_interval=None)
         if way == CALLBACK and not seen:
             raise SystemExit("the callback was not called")
         return f"{'/'.join(map(str, model.hashes()))} {float(model.stats['loss']).hex()} {int(model.stats['updates'])}"

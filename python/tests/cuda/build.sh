@@ -16,8 +16,8 @@ mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 cd "$root"
 arch=$(uname -m)
-# What earlier runs have left in the folder stays: figures, and models half trained.
-rm -rf "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software"
+# Figures of earlier runs stay.
+rm -rf "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software" "$folder/work"
 mkdir -p "$folder/wheels" "$folder/roms" "$folder/go/cuda" "$folder/go/nn" "$folder/go/dqn" "$folder/software"
 
 GPU=1 python/wheels/build.sh "$python" "$folder/wheels" "$arch"

@@ -30,7 +30,7 @@ def make(tiny: bool, device: str) -> Any:
             window=40,
             target_update_interval=40,
             learning_starts=40,
-            device="cuda",
+            device=device,
             seed=1,
         )
     return DQN(

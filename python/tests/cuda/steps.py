@@ -113,5 +113,15 @@ def of_go(text: str) -> dict[str, Any]:
     return {"passed": passed, "failed": failed, "left_out": skipped}
 
 
+def of_sanitizer(text: str) -> dict[str, Any]:
+    """What compute-sanitizer found."""
+    found = re.findall(r"^=+ ((?:Invalid|Error|Race|Uninitialized|Potential|Program hit|Unused|Leaked|Misaligned).*)", text, re.MULTILINE)
+    return {
+        "errors": len(found),
+        "first": found[0][:200] if found else "",
+        "summaries": re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY.*)", text, re.MULTILINE),
+    }
+
+
 def worst(results: Sequence[Result]) -> str:
     return next((s for s in (FAILED, TIMED_OUT, OK) if any(r.status == s for r in results)), LEFT_OUT)

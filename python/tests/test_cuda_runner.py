@@ -1,0 +1,165 @@
+"""What runs the tests on a GPU (make test-cuda): its time limits, what it makes of what programs print, and parts that are left out."""
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent / "cuda"
+
+
+def module(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def steps():
+    return module("steps")
+
+
+@pytest.fixture
+def runner(steps, monkeypatch):
+    monkeypatch.setitem(sys.modules, "steps", steps)
+    return module("run")
+
+
+@pytest.fixture
+def machine(runner, tmp_path):
+    m = runner.Machine(tmp_path, {"SOFTWARE": "1"})
+    m.gpu = {"name": "NVIDIA H9", "device": "cuda:0", "compute_capability": "9.0"}
+    return m
+
+
+def sh(steps, text, **more):
+    return steps.Step("step", ["sh", "-c", text], **more)
+
+
+def test_a_step_s_time_is_limited_with_all_its_children(steps, tmp_path):
+    began = time.monotonic()
+    result = steps.run(sh(steps, "echo begun; sleep 60 & echo $!; wait", limit=0.5), tmp_path / "log", 480)
+    assert result.status == "TIMED OUT" and time.monotonic() - began < 20
+    child = int((tmp_path / "log").read_text().split()[1])
+    for _ in range(100):  # it is gone, or nobody has waited for it yet
+        try:
+            if "Z" in Path(f"/proc/{child}/stat").read_text().split(")")[1].split()[0]:
+                break
+        except FileNotFoundError:
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("a child still runs")
+
+
+def test_a_step_s_figures_and_failures(steps, tmp_path):
+    figures = tmp_path / "figures.json"
+    figures.write_text('{"summary": "of an earlier run"}')
+    result = steps.run(sh(steps, f'echo \'{{"summary": "5 of 5"}}\' >{figures}', figures=figures), tmp_path / "log", 10)
+    assert result[:1] + result[2:] == ("ok", "5 of 5", {"summary": "5 of 5"})
+    result = steps.run(sh(steps, "echo all went wrong; exit 3", figures=figures), tmp_path / "log", 10)
+    assert result[:1] + result[2:] == ("FAILED", "status 3: all went wrong", {})
+    result = steps.run(steps.Step("step", ["/nothing/here"]), tmp_path / "log", 10)
+    assert result.status == "FAILED" and "/nothing/here" in result.says
+
+
+GO = """=== RUN   TestA
+--- PASS: TestA (0.00s)
+=== RUN   TestB
+    driver_test.go:30: left out: needs the software device
+--- SKIP: TestB (0.00s)
+=== RUN   TestC
+=== RUN   TestC/cuda
+    nn_test.go:7: 3, must be 4
+--- FAIL: TestC (0.01s)
+    --- FAIL: TestC/cuda (0.01s)
+FAIL
+"""
+
+
+def test_what_go_prints(steps):
+    assert steps.of_go(GO) == {"passed": 1, "failed": 1, "left_out": {"TestB": "left out: needs the software device"}}
+    assert steps.first_failure(GO) == "TestC: nn_test.go:7: 3, must be 4"
+    assert steps.first_failure("x\npanic: oh\n") == "panic: oh" and steps.first_failure("PASS\n") == ""
+
+
+def test_what_compute_sanitizer_prints(steps):
+    clean = "========= COMPUTE-SANITIZER\nPASS\n========= ERROR SUMMARY: 0 errors\n"
+    assert steps.of_sanitizer(clean) == {"errors": 0, "first": "", "summaries": ["ERROR SUMMARY: 0 errors"]}
+    found = steps.of_sanitizer(
+        "========= Invalid __global__ write of size 4 bytes\n=========     at dense+0x10\n========= ERROR SUMMARY: 1 error\n"
+    )
+    assert found["errors"] == 1 and found["first"].startswith("Invalid __global__ write")
+
+
+def test_parts_by_name(runner, machine):
+    every = runner.parts(machine)
+    assert runner.chosen([], every)[:3] == ["go", "agreement", "bits"] and len(runner.chosen(["table1"], every)) == machine.table1
+    assert runner.chosen(["pong", "go"], every) == ["go", "pong"]
+    with pytest.raises(SystemExit, match="gone: must be go, agreement, "):
+        runner.chosen(["gone"], every)
+
+
+def test_parts_end_in_time_and_say_why_they_are_left_out(runner, machine, steps, monkeypatch):
+    monkeypatch.setattr(runner, "LIMIT", 1.0)
+    slow = runner.Part(
+        lambda m: [sh(steps, "echo first; sleep 0.6")._replace(name="a"), sh(steps, "sleep 60")._replace(name="b"), sh(steps, "")]
+    )
+    began = time.monotonic()
+    report = runner.do(machine, "slow", slow)
+    assert report["status"] == "TIMED OUT" and time.monotonic() - began < 20
+    written = json.loads((machine.out / "slow.json").read_text())
+    assert list(written["steps"]) == ["a", "b"] and written["gpu"]["name"] == "NVIDIA H9"
+
+    report = runner.do(machine, "sanitize", runner.parts(machine)["sanitize"])
+    assert report["status"] == "left out" and "compute-sanitizer" in report["says"]
+    machine.no_gpu = "no NVIDIA driver was found"
+    assert runner.do(machine, "go", runner.parts(machine)["go"])["says"] == "no NVIDIA driver was found"
+
+
+def test_a_sanitizer_s_error_fails_a_part(runner, machine, steps):
+    part = runner.Part(lambda m: [sh(steps, "echo '========= Race reported between'; echo PASS")], runner.of_sanitize)
+    report = runner.do(machine, "sanitize", part)
+    assert report["status"] == "FAILED" and "0 of 1 runs are clean" in report["says"]
+
+
+def test_another_gpu_is_the_one_that_is_visible(runner, tmp_path):
+    assert runner.Machine(tmp_path, {"DEVICE": "cuda:2"}).env["CUDA_VISIBLE_DEVICES"] == "2"
+    assert runner.Machine(tmp_path, {"DEVICE": "cuda:1", "CUDA_VISIBLE_DEVICES": "4,7"}).env["CUDA_VISIBLE_DEVICES"] == "7"
+    assert "CUDA_VISIBLE_DEVICES" not in runner.Machine(tmp_path, {}).env
+
+
+def test_goals_that_are_missed_are_said(runner, machine, steps):
+    machine.software = False
+    report = {
+        "ours": [{"work": "row", "precision": "tf32", "ms": 0.2}], "torch": {"left_out": []},
+        "ratio": {"row_tf32_vs_torch_compiled_graph": 1.4, "row_tf32_vs_torch_eager": 9.0},
+    }  # fmt: skip
+    says = runner.of_update(machine, [steps.Result("ok", 1.0, "", report)])
+    assert "row tf32 0.200 ms" in says and "above the goal of 0.12 ms" in says and "below the goal of 1.5 times PyTorch" in says
+    assert "eager" not in says
+
+
+def test_everything_is_carried():
+    """build.sh copies all that is here."""
+    line = next(line for line in (FOLDER / "build.sh").read_text().splitlines() if line.startswith("for name in run.sh"))
+    carried = line.removeprefix("for name in ").removesuffix("; do").split()
+    assert sorted(carried) == sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".py", ".sh") and p.name != "build.sh")
+
+
+def test_pong_goes_on_in_the_next_slice(tmp_path, capsys):
+    """Three slices of one chunk each; the fourth call has nothing left to do."""
+    pong = module("pong")
+    out, said = tmp_path / "pong.json", []
+    for _ in range(4):
+        pong.main(["--out", str(out), "--state", str(tmp_path / "state"), "--device", "cpu", "--tiny", "--seconds", "0"])
+        report = json.loads(out.read_text())
+        said.append((len(report["curve"]), report["curve"][-1]["steps"], report["reached"] is not None))
+    assert said == [(1, 60, False), (2, 120, False), (3, 180, True), (3, 180, True)]
+    assert len(report["evaluations"]) == 1 and report["slices"] == 3 and os.path.getsize(tmp_path / "pong_policy.paceline") > 0
+    assert "call again" in capsys.readouterr().out
