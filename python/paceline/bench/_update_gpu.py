@@ -47,6 +47,8 @@ class TorchGPU:
         self.torch = torch
         self.version: str = torch.__version__
         self.device = torch.device(device)
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device.index or 0)  # whose streams captures are of
         self.batch, self.row, self.trials, self.act = batch, row, trials, act
         self.left_out: list[str] = []
         most = max(batch, *act)

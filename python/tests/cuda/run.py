@@ -3,8 +3,9 @@
     run.sh [part ...]      all parts where none is named; table1 stands for table1.1, table1.2 ...
 
 Each part ends within 8 minutes and writes its figures (part.json) and what it printed (part.*.log) to $OUT, by default the folder
-out beside this file (test-cuda-software/out for SOFTWARE=1); summary.json has all parts that ever ran there. A line for each part says what came of it: ok, FAILED, TIMED
-OUT, or left out with the reason. The exit status is 1 where a part failed or was not done in time.
+out beside this file (test-cuda-software/out for SOFTWARE=1); summary.json has all parts that ever ran there. A line for each part
+says what came of it: ok, FAILED, TIMED OUT, or left out with the reason. The exit status is 1 where a part failed or was not done
+in time.
 
     DEVICE=cuda:1     another GPU than the first
     SOFTWARE=1        the same parts, reduced, on a device in software: what this file and the programs do can be seen without a GPU
