@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -165,10 +164,7 @@ func square(x float64) float64 { return x * x }
 // TestAgreement compares a GPU's gradient, weights and losses with the CPU's in fp32; tf32 and bf16
 // are reported, as JSON in the file that PACELINE_FIGURES names, too.
 func TestAgreement(t *testing.T) {
-	mode := os.Getenv(cudatest.Mode)
-	if why, missing := strings.CutPrefix(mode, "missing: "); missing {
-		t.Skip("left out: " + why)
-	}
+	cudatest.Need(t)
 	if os.Getenv(cudatest.Emulator) != "" {
 		t.Skip("left out: tested without an emulator")
 	}
@@ -176,7 +172,7 @@ func TestAgreement(t *testing.T) {
 	if err := kernel.Use(kernel.ISAs()[0]); err != nil {
 		t.Fatal(err)
 	}
-	q := newTask(t, mode == "gpu")
+	q := newTask(t, os.Getenv(cudatest.Mode) == "gpu")
 	cpu := q.do(t, "cpu", nn.FP32)
 	var all []agreement
 	for _, precision := range []nn.Precision{nn.FP32, nn.TF32, nn.BF16} {

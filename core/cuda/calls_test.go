@@ -12,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
@@ -34,7 +35,7 @@ func ok(t testing.TB, err error) {
 }
 
 func TestDevices(t *testing.T) {
-	needDevice(t)
+	cudatest.Need(t)
 	for i, info := range must(Devices())(t) {
 		if info.Index != i || info.Name == "" || !strings.HasPrefix(info.UUID, "GPU-") || info.Major < 1 || info.Bytes < 1<<20 || info.SMs < 1 ||
 			info.SharedPerBlock < 48<<10 || info.WarpsPerSM < 16 || info.Driver < oldest {

@@ -33,19 +33,11 @@ func compiler(args ...string) *exec.Cmd {
 	return exec.Command(words[0], append(words[1:], args...)...)
 }
 
-// needDevice skips a test where there is no device to run it on.
-func needDevice(t *testing.T) {
-	t.Helper()
-	if why, missing := strings.CutPrefix(os.Getenv(mode), "missing: "); missing {
-		t.Skip("left out: " + why)
-	}
-}
-
 // needSoftware skips a test of what only the software device does: failing where it is asked to,
 // and keeping a log.
 func needSoftware(t *testing.T) {
 	t.Helper()
-	needDevice(t)
+	cudatest.Need(t)
 	if os.Getenv(mode) == "gpu" {
 		t.Skip("left out: needs the software device")
 	}
@@ -54,7 +46,7 @@ func needSoftware(t *testing.T) {
 // opened returns a device that is closed behind the test.
 func opened(t *testing.T) *Device {
 	t.Helper()
-	needDevice(t)
+	cudatest.Need(t)
 	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -14,14 +13,11 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-var mode = cudatest.Start()
-
 func init() {
+	cudatest.Start()
 	onOthers = func(t *testing.T, f func(t *testing.T)) {
 		t.Run("cuda", func(t *testing.T) {
-			if why, missing := strings.CutPrefix(mode, "missing: "); missing {
-				t.Skip("left out: " + why)
-			}
+			cudatest.Need(t)
 			tested = "cuda"
 			defer func() { tested = "cpu" }()
 			f(t)
@@ -32,9 +28,7 @@ func init() {
 // needGPU skips a test where there is no device to run it on.
 func needGPU(t *testing.T) *gpu {
 	t.Helper()
-	if why, missing := strings.CutPrefix(mode, "missing: "); missing {
-		t.Skip("left out: " + why)
-	}
+	cudatest.Need(t)
 	return mustDevice(t, "cuda", 1).(*gpu)
 }
 

@@ -4,9 +4,7 @@ package nn
 
 import (
 	"maps"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -16,9 +14,7 @@ import (
 // A minibatch step is one launch of a graph and one wait, and copies nothing beside it; a
 // rollout is one copy. So it is for PPO's loss, with masks, and for PQN's.
 func TestAnUpdateIsOneLaunch(t *testing.T) {
-	if why, missing := strings.CutPrefix(os.Getenv(cudatest.Mode), "missing: "); missing {
-		t.Skip("left out: " + why)
-	}
+	cudatest.Need(t)
 	const rows, many, updates = 6, 20, 5
 	pqn := withNorm(smallMLP(), "layer_all")
 	for name, c := range map[string]StepperConfig{

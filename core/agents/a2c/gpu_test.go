@@ -3,8 +3,6 @@
 package a2c
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -15,9 +13,7 @@ func init() { cudatest.Start() }
 
 // What every method promises holds on a GPU, with action masks and with V-trace, too.
 func TestOnGPU(t *testing.T) {
-	if why, missing := strings.CutPrefix(os.Getenv(cudatest.Mode), "missing: "); missing {
-		t.Skip("left out: " + why)
-	}
+	cudatest.Need(t)
 	masked := subject(nil)
 	masked.Masked = true
 	traintest.OnGPU(t, masked)

@@ -3,7 +3,6 @@
 package dqn
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -11,20 +10,14 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-var mode = cudatest.Start()
-
-func needGPU(t *testing.T) {
-	if why, missing := strings.CutPrefix(mode, "missing: "); missing {
-		t.Skip("left out: " + why)
-	}
-}
+func init() { cudatest.Start() }
 
 func onGPU(replay string) func(*Config) {
 	return func(c *Config) { c.Device, c.ReplayDevice = "cuda", replay }
 }
 
 func TestTrainSuiteOnGPU(t *testing.T) {
-	needGPU(t)
+	cudatest.Need(t)
 	for name, edit := range map[string]map[string]string{
 		"both":              {"replay_device": "cuda"},
 		"replay on the CPU": {"replay_device": "cpu"},
@@ -37,7 +30,7 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 
 // Where minibatches are gathered, how many are done at a time and who looks change no bit.
 func TestReplayOnGPU(t *testing.T) {
-	needGPU(t)
+	cudatest.Need(t)
 	for _, envs := range []int{1, 4} {
 		for name, c := range map[string]Config{
 			"vectors": cartpole(), "double": cartpole(func(c *Config) { c.DoubleQ = true }),

@@ -4,8 +4,6 @@ package ppo
 
 import (
 	"maps"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -16,15 +14,9 @@ import (
 
 func init() { cudatest.Start() }
 
-func needDevice(t *testing.T) {
-	if why, missing := strings.CutPrefix(os.Getenv(cudatest.Mode), "missing: "); missing {
-		t.Skip("left out: " + why)
-	}
-}
-
 // What every method promises holds on a GPU.
 func TestOnGPU(t *testing.T) {
-	needDevice(t)
+	cudatest.Need(t)
 	traintest.OnGPU(t, subject(nil))
 }
 
@@ -42,7 +34,7 @@ func (p *passes) Forward(theta *nn.Params, obs []byte, rows int) (nn.Outputs, er
 // The update of a rollout uploads its observations once; a minibatch is one launch, and so is a
 // forward pass for the returns. Nothing else is copied or launched.
 func TestAMinibatchOnAGPUIsOneLaunch(t *testing.T) {
-	needDevice(t)
+	cudatest.Need(t)
 	const envs, rounds, size, epochs = 4, 7, 6, 3
 	const minibatches = epochs * ((envs*rounds + size - 1) / size)
 	c := configOf(t, *Settings.Defaults().Struct().(*Config))

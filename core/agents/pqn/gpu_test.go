@@ -3,8 +3,6 @@
 package pqn
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -15,9 +13,7 @@ func init() { cudatest.Start() }
 
 // What every method promises holds on a GPU.
 func TestOnGPU(t *testing.T) {
-	if why, missing := strings.CutPrefix(os.Getenv(cudatest.Mode), "missing: "); missing {
-		t.Skip("left out: " + why)
-	}
+	cudatest.Need(t)
 	traintest.OnGPU(t, subject(nil))
 }
 

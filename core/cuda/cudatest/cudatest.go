@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"testing"
 )
 
 // Mode is the environment variable that says what a test program of the CUDA side runs on: ""
@@ -48,6 +49,14 @@ func Start() string {
 		err = syscall.Exec(c.Path, c.Args, os.Environ())
 	}
 	panic(err)
+}
+
+// Need skips a test where Start has found no device to run it on.
+func Need(t testing.TB) {
+	t.Helper()
+	if why, missing := strings.CutPrefix(os.Getenv(Mode), "missing: "); missing {
+		t.Skip("left out: " + why)
+	}
 }
 
 // Command is exec.Command for a program of this architecture: behind the
