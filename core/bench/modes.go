@@ -127,7 +127,7 @@ func modesConfig(o *ModesOptions, m mode, w int) (*train.Config, error) {
 		actor = "target"
 	}
 	settings := map[string]string{
-		"env": o.Env, "num_envs": strconv.Itoa(w), "num_threads": strconv.Itoa(o.NumThreads),
+		"env": o.Env, "num_envs": strconv.Itoa(w), "num_threads": strconv.Itoa(o.NumThreads), "device": "cpu",
 		"concurrent": strconv.FormatBool(m.concurrent), "synchronized": strconv.FormatBool(m.synchronized), "actor": actor,
 		"buffer_size": "10000", "learning_starts": "1000", "target_update_interval": "1000", "window": "1000",
 		"exploration_initial_eps": "0.1", "exploration_final_eps": "0.1",

@@ -179,7 +179,7 @@ def measure_pong(columns: list[int], steps: int, sb3: bool = False, ale_py: bool
                 warnings.simplefilter("ignore", PacelineWarning)
                 with DQN(
                     "CnnPolicy", env, num_envs=w, buffer_size=20_000, learning_starts=1000, target_update_interval=1000,
-                    window=1000, concurrent=concurrent, synchronized=synchronized, seed=1,
+                    window=1000, concurrent=concurrent, synchronized=synchronized, seed=1, device="cpu",
                 ) as model:  # fmt: skip
                     model.learn(1000 + w, log_interval=None)
                     yield label, w, _rate(lambda: model.learn(steps, log_interval=None, reset_num_timesteps=False), steps)

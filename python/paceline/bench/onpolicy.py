@@ -35,14 +35,15 @@ def _ours(precision: str, preset: str) -> Learner:
     from ..ppo import PPO
     from ..pqn import PQN
 
-    model = (PPO if preset == "cleanrl" else PQN).from_preset(preset, "Pong", num_threads=_THREADS, precision=precision, seed=1)
+    cls = PPO if preset == "cleanrl" else PQN
+    model = cls.from_preset(preset, "Pong", num_threads=_THREADS, precision=precision, seed=1, device="cpu")
     return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: _counts(model)
 
 
 def _ours_a2c() -> Learner:
     from ..a2c import A2C
 
-    model = A2C("CnnPolicy", "Pong", cnn="small", num_envs=16, num_threads=_THREADS, ent_coef=0.01, seed=1)
+    model = A2C("CnnPolicy", "Pong", cnn="small", num_envs=16, num_threads=_THREADS, ent_coef=0.01, seed=1, device="cpu")
     return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: _counts(model)
 
 

@@ -41,7 +41,7 @@ def _ours(replay: int, precision: str, callback: bool = False) -> Learner:
 
     model = DQN(
         "CnnPolicy", "Pong", num_envs=_ENVS, num_threads=_THREADS, buffer_size=replay, learning_starts=replay, train_freq=_FREQ,
-        precision=precision, **_COMMON,
+        precision=precision, device="cpu", **_COMMON,
     )  # fmt: skip
     read = _read if callback else None
     return (
