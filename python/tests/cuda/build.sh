@@ -18,16 +18,27 @@ cd "$root"
 arch=$(uname -m)
 # Figures of earlier runs stay.
 rm -rf "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software" "$folder/work"
-mkdir -p "$folder/wheels" "$folder/roms" "$folder/go/cuda" "$folder/go/nn" "$folder/go/dqn" "$folder/software"
+mkdir -p "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software"
 
 GPU=1 python/wheels/build.sh "$python" "$folder/wheels" "$arch"
 
-# Go's programs are packed, to a third of their size.
-for package in cuda nn agents/dqn; do
+# Go's programs have most of their code in common: packed together, they take a tenth of their size.
+programs=$(mktemp -d)
+trap 'rm -rf "$programs"' EXIT
+for package in cuda nn agents/dqn agents/a2c agents/ppo agents/pqn; do
   name=$(basename "$package")
-  core/cuda/go.sh test -c -trimpath -ldflags '-s -w' -o "$folder/go/$name/$name.test" "./core/$package"
-  gzip -9nf "$folder/go/$name/$name.test"
+  mkdir -p "$folder/go/$name" # where it runs
+  touch "$folder/go/$name/.keep"
+  core/cuda/go.sh test -c -trimpath -ldflags '-s -w' -o "$programs/$name.test" "./core/$package"
 done
+"$python" - "$programs" "$folder/go/programs.tar.xz" <<'EOF'
+import lzma, sys, tarfile
+from pathlib import Path
+with lzma.open(sys.argv[2], "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 192 << 20}]) as packed:
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for program in sorted(Path(sys.argv[1]).iterdir()):
+            archive.add(program, program.name)
+EOF
 cp core/cuda/kernels.zip "$folder/go/cuda/"
 cp -R core/nn/testdata "$folder/go/nn/"
 "${CXX:-g++}" -std=c++17 -O2 -pthread -static-libstdc++ -static-libgcc core/cuda/software/server.cpp -ldl -o "$folder/go/server"

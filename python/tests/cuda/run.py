@@ -16,13 +16,13 @@ It needs Python 3.10 or newer. numpy is taken from the wheels beside this file w
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -65,11 +65,27 @@ class Machine:
         self.no_gpu = ""
 
     def prepare(self) -> None:
-        """Unpacks what is packed, and looks for a GPU."""
-        site, wheels = self.work / "site", sorted((self.here / "wheels").glob("*.whl"))
-        shutil.rmtree(site, ignore_errors=True)
+        """Unpacks what is packed, unless an earlier call has, and looks for a GPU."""
+        programs, stamp = self.here / "go" / "programs.tar.xz", self.work / "unpacked"
+        of = f"{programs.stat().st_mtime_ns} {sys.version}"
+        if not stamp.exists() or stamp.read_text() != of:
+            self._unpack(programs)
+            stamp.write_text(of)
         tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-        for wheel in wheels:
+        ask = "import json, numpy, gymnasium; from paceline import _lib; print(json.dumps(_lib.take_json(_lib.lib().paceline_devices)))"
+        found = subprocess.run([sys.executable, "-c", ask], env={**os.environ, **self.env}, capture_output=True, text=True, timeout=120)
+        if found.returncode != 0:
+            raise SystemExit(f"paceline cannot be imported, which needs numpy and gymnasium for {tag}: {last_line(found.stderr)}")
+        devices = json.loads(found.stdout.splitlines()[-1])
+        if devices["devices"]:
+            self.gpu = devices["devices"][0]
+        else:
+            self.no_gpu = devices["reason"]
+
+    def _unpack(self, programs: Path) -> None:
+        site, tag = self.work / "site", f"cp{sys.version_info[0]}{sys.version_info[1]}"
+        shutil.rmtree(site, ignore_errors=True)
+        for wheel in sorted((self.here / "wheels").glob("*.whl")):
             name, _, python, *_ = wheel.name.split("-")
             if name == "paceline" or (not installed(name) and (python.startswith("py") or python == tag)):
                 with zipfile.ZipFile(wheel) as packed:
@@ -80,21 +96,12 @@ class Machine:
                     if name.endswith(".bin"):
                         (self.work / "roms").mkdir(exist_ok=True)
                         (self.work / "roms" / Path(name).name).write_bytes(packed.read(name))
-        for name in ("cuda", "nn", "dqn"):
-            program = self.work / f"{name}.test"
-            with gzip.open(self.here / "go" / name / f"{name}.test.gz") as packed, open(program, "wb") as file:
-                shutil.copyfileobj(packed, file)
-            program.chmod(0o755)
+        with tarfile.open(programs) as archive:
+            for member in archive:
+                with open(self.work / member.name, "wb") as file:
+                    shutil.copyfileobj(archive.extractfile(member), file)
+                (self.work / member.name).chmod(0o755)
         (self.here / "go" / "server").chmod(0o755)
-        ask = "import json, numpy, gymnasium; from paceline import _lib; print(json.dumps(_lib.take_json(_lib.lib().paceline_devices)))"
-        found = subprocess.run([sys.executable, "-c", ask], env={**os.environ, **self.env}, capture_output=True, text=True, timeout=120)
-        if found.returncode != 0:
-            raise SystemExit(f"paceline cannot be imported, which needs numpy and gymnasium for {tag}: {last_line(found.stderr)}")
-        devices = json.loads(found.stdout.splitlines()[-1])
-        if devices["devices"]:
-            self.gpu = devices["devices"][0]
-        else:
-            self.no_gpu = devices["reason"]
 
     def code(self) -> Path:
         """The kernels' machine code for this GPU, in a file."""
@@ -142,8 +149,8 @@ def go_tests(m: Machine) -> list[Step]:
     skip = "-test.skip=^(" + "|".join((*_OF_SOURCES, "TestAgreement")) + ")$"
     if m.software:
         few = "^(TestDevices|TestLaunch|TestGraph|TestGather|TestCubins)$"
-        return [m.go("cuda", few, skip), m.go("nn", _STEPPERS, "-test.short"), m.go("dqn", "^TestReplayOnGPU$")]
-    return [m.go("cuda", ".", skip), m.go("nn", "./^cuda$"), m.go("dqn", "GPU$")]
+        return [m.go("cuda", few, skip), m.go("nn", _STEPPERS, "-test.short"), m.go("ppo", "^TestAMinibatchOnAGPUIsOneLaunch$")]
+    return [m.go("cuda", ".", skip), m.go("nn", "./^cuda$"), *(m.go(method, "GPU") for method in ("dqn", "a2c", "ppo", "pqn"))]
 
 
 def agreement(m: Machine) -> list[Step]:
