@@ -36,7 +36,7 @@ type windowKey struct {
 }
 
 // windowUpdates is how many updates Start takes.
-const windowUpdates = 256
+const windowUpdates = 1024
 
 // newWindow makes the window of q at its first use.
 func (q *gpuQStepper) newWindow() (err error) {

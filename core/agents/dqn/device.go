@@ -53,8 +53,12 @@ func (up *updates) placeReplay() error {
 // spareOnGPU is memory that is left to others.
 const spareOnGPU = 256 << 20
 
-// spanTime is how long a span is meant to take: Stop and Close wait for one.
-const spanTime = 20 * time.Millisecond
+// spanTime is how long a span is meant to take: Stop and Close wait for one. firstSpan are the
+// updates of the first, before it is known how long one takes.
+const (
+	spanTime  = 20 * time.Millisecond
+	firstSpan = 16
+)
 
 // next does what is released next: one update, or a span of them. Called with mu held; it is
 // unlocked meanwhile.
@@ -73,7 +77,9 @@ func (up *updates) span() int {
 		return 0
 	}
 	n := min(up.released-up.done, int64(len(up.stacks.Minibatches())))
-	if up.each > 0 {
+	if up.each == 0 {
+		n = min(n, firstSpan)
+	} else {
 		n = min(n, max(1, int64(spanTime/up.each)))
 	}
 	for k := range n {
