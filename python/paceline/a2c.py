@@ -25,7 +25,7 @@ class A2C(ActorCritic):
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
-    env, learning_rate, seed, num_envs, num_threads, groups, precision, isa,
+    env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
         frame_stack, env_kwargs: as DQN's. Updates are due after every n_steps rounds, so more environments make
         larger minibatches; stable-baselines3's users take 8 or 16.
     gae_lambda: 1 for n-step returns, less for generalised advantage estimation.

@@ -34,7 +34,7 @@ class PPO(ActorCritic):
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
-    env, learning_rate, seed, num_envs, num_threads, groups, precision, isa,
+    env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
         frame_stack, env_kwargs: as DQN's. Updates are due after every n_steps rounds.
     clip_range: how far from 1 the ratio of an action's probabilities, now and when it was
         taken, counts; a number or, as learning_rate, a schedule.
