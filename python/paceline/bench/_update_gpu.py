@@ -171,7 +171,7 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
 
 
-def ratios(report: dict[str, Any]) -> dict[str, float]:
+def gpu_ratios(report: dict[str, Any]) -> dict[str, float]:
     """Above 1: ours is faster than PyTorch in the same precision."""
     theirs = {(r["work"], r["batch"], r["kind"]): r["ms"] for r in report["theirs"]}
     found = {}
@@ -184,7 +184,7 @@ def ratios(report: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def text(report: dict[str, Any], trials: int) -> str:
+def gpu_text(report: dict[str, Any], trials: int) -> str:
     """The report as a table."""
     lines = [
         f"Nature CNN, 6 actions, batch {report['batch']}, {report['device']}; "

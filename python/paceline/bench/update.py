@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import PacelineError
-from . import _update_gpu
+from ._update_gpu import PRECISIONS, contender, gpu_ratios, gpu_text
 
 # Trials of ours in each round, and of each kind of work of PyTorch's.
 TRIALS = 3
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def precisions(text: str) -> list[str]:
     """fp32,tf32 of the command line."""
     names = text.split(",")
-    if not set(names) <= {*_update_gpu.PRECISIONS}:
+    if not set(names) <= {*PRECISIONS}:
         raise argparse.ArgumentTypeError(f"{text!r}, must be fp32, tf32 or bf16 with commas between them")
     return names
 
@@ -48,7 +48,7 @@ def main(args: argparse.Namespace) -> None:
     if args.device != "cpu":
         check(args.device)
         if not args.no_torch:
-            torch, why = _update_gpu.contender(args.device, args.batch, args.row, TRIALS, args.precisions)
+            torch, why = contender(args.device, args.batch, args.row, TRIALS, args.precisions)
     elif not args.no_torch:
         with contextlib.suppress(ImportError):
             torch = Torch(args.batch)
@@ -108,7 +108,7 @@ def measure(
         report["ours"].append(line)
     for key, times in theirs.items():
         report["theirs"].append(dict(zip(("work", "batch", "kind", "threads"), key)) | {"ms": statistics.median(times)})
-    report["ratio"] = _ratios(report) if report["device"] == "cpu" else _update_gpu.ratios(report)
+    report["ratio"] = _ratios(report) if report["device"] == "cpu" else gpu_ratios(report)
     return report
 
 
@@ -143,7 +143,7 @@ def _ratios(report: dict[str, Any]) -> dict[str, float]:
 def text(report: dict[str, Any]) -> str:
     """The report as tables."""
     if report["device"] != "cpu":
-        return _update_gpu.text(report, TRIALS)
+        return gpu_text(report, TRIALS)
     lines = [
         f"Nature CNN, 6 actions, {report['isa']}; medians of {report['rounds'] * TRIALS} trials, taken in turns",
         "",
