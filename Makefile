@@ -197,7 +197,7 @@ test-gpu: $(VENV)/.test ## CUDA without a GPU, on the software device: Go tests 
 	core/cuda/go.sh test ./core/cuda ./core/nn
 	core/cuda/go.sh test -run GPU ./core/agents/...
 	sh capi/ctest/gpu.sh build/gpu
-	PACELINE_LIBRARY=build/gpu/with/libpaceline.so PACELINE_SOFTWARE=$(CURDIR)/build/gpu/software $(PY) -m pytest python/tests/test_device.py
+	PACELINE_LIBRARY=$(CURDIR)/build/gpu/with/libpaceline.so PACELINE_SOFTWARE=$(CURDIR)/build/gpu/software $(PY) -m pytest python/tests/test_device.py
 
 # The software device is arm64's, too. The kernels are the GPU's, whose host does not matter: they have their tests above.
 GPU_ARM64 := $(ARM64_ENV) CXX=$(ARM64_CXX) PACELINE_SOFTWARE=$(CURDIR)/build/gpu-arm64/software PACELINE_CUDA_EMULATOR='$(ARM64_RUN)'
