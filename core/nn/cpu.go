@@ -35,8 +35,6 @@ func (d *cpu) Name() string { return "cpu" }
 
 func (d *cpu) Another(n int, budget *threads.Budget) (Device, error) { return NewCPU(n, budget) }
 
-func (d *cpu) Params(l *Layout) *Params { return NewParams(l) }
-
 func (d *cpu) Average(to, from *Params, weight float64) {
 	if len(to.host) != len(from.host) {
 		panic("nn: Average between different layouts")

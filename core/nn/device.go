@@ -18,8 +18,6 @@ type Device interface {
 	// Another returns a device like this one for another goroutine: of n threads of a budget,
 	// where it is the CPU. Each is closed by itself.
 	Another(n int, budget *threads.Budget) (Device, error)
-	// Params returns parameters of zeros.
-	Params(l *Layout) *Params
 	// Network returns a network for up to rows rows a call, 1 to MaxRows.
 	Network(s Spec, rows int) (Network, error)
 	// Learner returns a learner for batches of exactly rows rows, 1 to MaxRows.

@@ -76,8 +76,6 @@ func (d *gpu) Name() string { return d.card.name() }
 
 func (d *gpu) Another(int, *threads.Budget) (Device, error) { return &gpu{card: d.card.use()}, nil }
 
-func (d *gpu) Params(l *Layout) *Params { return NewParams(l) }
-
 // Busy is nothing: no core works for a GPU.
 func (d *gpu) Busy() time.Duration { return 0 }
 

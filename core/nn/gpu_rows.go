@@ -48,7 +48,9 @@ func (l *gpuLearner) keptFor(b *Batch) uint64 {
 // loadObs copies a batch's observations, or the numbers of its rows, to where the GPU fetches them.
 func (l *gpuLearner) loadObs(b *Batch) {
 	if b.Rows == nil {
-		copy(l.obs.host(), b.Obs)
+		if there := l.obs.host(); &there[0] != &b.Obs[0] { // OwnTransitions is there
+			copy(there, b.Obs)
+		}
 		return
 	}
 	index := view[int32](l.index)

@@ -13,9 +13,9 @@ import (
 // the updates in a cuda.Step, and take the minibatch and the learning rate of that number.
 type gpuWindow struct {
 	frames        *cuda.Memory // nil: none
-	slots, width  int
-	all           *block // stacks, and the other numbers of the minibatches, one behind the other
-	obs, next     piece  // cuda.Stack
+	width         int          // of a frame, in bytes
+	all           *block       // stacks, and the other numbers of the minibatches, one behind the other
+	obs, next     piece        // cuda.Stack
 	numbers       piece
 	stride        int // bytes of a minibatch's numbers
 	rates         piece
@@ -86,7 +86,7 @@ func (q *gpuQStepper) Resize(slots, width int) error {
 		return fmt.Errorf("replay_device: %w", err)
 	}
 	q.card.own(frames.Free)
-	w.frames, w.slots, w.width = frames, slots, width
+	w.frames, w.width = frames, width
 	return nil
 }
 

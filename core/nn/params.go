@@ -6,7 +6,7 @@ import (
 )
 
 // Params is a set of network parameters: one flat array with named views. It is
-// made by NewParams or a Device, and not copied as a value.
+// made by NewParams, and not copied as a value.
 //
 // The array is in host memory. A GPU that computes with the set has a copy in its own
 // memory, and what it writes stays there until somebody asks for Host.

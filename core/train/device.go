@@ -31,16 +31,21 @@ func (t *Trainer) openDevice() (err error) {
 	if name == deviceAuto {
 		name = t.choose()
 	}
-	if name == "cpu" && c.Precision == string(nn.TF32) {
-		return errTF32
-	}
 	n := t.cores.Cores()
-	if t.device, err = nn.NewDevice(name, n, t.cores); err != nil {
-		if c.Device != deviceAuto {
+	if name != "cpu" {
+		if t.device, err = nn.NewDevice(name, n, t.cores); err != nil && c.Device != deviceAuto {
 			return err
 		}
-		t.host.Notify("device: auto, and the CPU computes, since the GPU does not: %v", err)
-		if t.device, err = nn.NewDevice("cpu", n, t.cores); err != nil {
+		if err != nil {
+			t.host.Notify("device: auto, and the CPU computes, since the GPU does not: %v", err)
+			name = "cpu"
+		}
+	}
+	if name == "cpu" {
+		if c.Precision == string(nn.TF32) {
+			return errTF32
+		}
+		if t.device, err = nn.NewDevice(name, n, t.cores); err != nil {
 			return err
 		}
 	}

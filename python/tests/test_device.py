@@ -23,6 +23,8 @@ def test_sentences(cls):
     with pytest.raises(ConfigError, match="^precision: tf32, must be fp32 or bf16 on the CPU$"):
         cls("MlpPolicy", "CartPole-v1", device="cpu", precision="tf32")
     if not DEVICES["devices"]:
+        with pytest.raises(ConfigError, match="^precision: tf32, must be fp32 or bf16 on the CPU$"):
+            cls("CnnPolicy", "Catch-v0", device="auto", precision="tf32")
         with pytest.raises(ConfigError, match=r"^device: cuda:1: (no NVIDIA driver|the NVIDIA driver|this build of Paceline has no CUDA)"):
             cls("MlpPolicy", "CartPole-v1", device="cuda:1")
 

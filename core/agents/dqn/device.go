@@ -136,9 +136,7 @@ func (up *updates) enqueue(first int64, n int) (reports []nn.Report, err error) 
 	if err := up.stacks.Start(up.theta, up.thetaMinus, up.rates, len(up.batch.NextMasks) > 0); err != nil {
 		return nil, err
 	}
-	up.cores.Release(1)
-	reports, err = up.stacks.Finish()
-	up.cores.Acquire()
+	reports, err = up.finish()
 	if err != nil && len(reports) > 0 { // what was not done was not drawn
 		*up.draws = before
 		for k := range reports {
@@ -146,6 +144,13 @@ func (up *updates) enqueue(first int64, n int) (reports []nn.Report, err error) 
 		}
 	}
 	return reports, err
+}
+
+// finish waits for the GPU without a core.
+func (up *updates) finish() ([]nn.Report, error) {
+	up.cores.Release(1)
+	defer up.cores.Acquire()
+	return up.stacks.Finish()
 }
 
 // keptCounts are what a checkpoint holds beside parameters, optimiser and experience.
