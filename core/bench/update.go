@@ -84,7 +84,7 @@ func (c *updateCase) row(n int, target *nn.Params, b *nn.Transitions, r *nn.Repo
 	}
 	for n > 0 {
 		rates := c.rates[:min(n, len(c.rates))]
-		if err := stacks.Start(c.theta, target, rates, false); err != nil {
+		if err := stacks.Start(c.theta, target, 0, rates, false); err != nil {
 			return err
 		}
 		if _, err := stacks.Finish(); err != nil {
@@ -136,7 +136,7 @@ func (c *updateCase) hold(obs env.ObsSpec, r *rng.Stream) error {
 		}
 		c.rates = append(c.rates, learningRate)
 	}
-	return nil
+	return stacks.Upload(0, len(c.rates))
 }
 
 // benchUpdate times the Nature CNN on 84x84x4 with 6 actions: a whole update

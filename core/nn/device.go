@@ -155,6 +155,8 @@ type StepperConfig struct {
 	Optimizer OptimizerConfig
 	// MaxGradNorm is what the norm of a gradient is scaled down to where it is above; 0: never.
 	MaxGradNorm float64
+	// Window is how many minibatches a StackStepper should have memory for; 0: as it likes.
+	Window int
 }
 
 // Stepper does whole updates, each of a gradient, which it keeps, and a step along it. A
@@ -232,11 +234,15 @@ type StackStepper interface {
 	Resize(slots, width int) error
 	// Put copies frames to the slots from slot on.
 	Put(slot int, frames []byte) error
-	// Minibatches are memory for as many minibatches as Start takes at a time.
+	// Minibatches are memory for minibatches: StepperConfig.Window, or fewer where these are large.
 	Minibatches() []StackedTransitions
-	// Start begins one update for each learning rate, of the first Minibatches; masked
-	// says that they have masks. The caller leaves these, theta and target alone until Finish.
-	Start(theta, target *Params, rates []float64, masked bool) error
+	// Upload copies n of the Minibatches, from number first on, to where updates gather them.
+	// It may be called between Start and Finish, for others than those of Start.
+	Upload(first, n int) error
+	// Start begins one update for each learning rate, of the Minibatches from number first on as
+	// they were at Upload; masked says that they have masks. The caller leaves these, theta and
+	// target alone until Finish.
+	Start(theta, target *Params, first int, rates []float64, masked bool) error
 	// Finish waits for the updates, and returns what each reports, Parts but no more. Where a
 	// loss or norm is not finite, that update and those behind it changed nothing: the reports
 	// are of those before it and of itself, and the error is a *NotFinite. The reports are in

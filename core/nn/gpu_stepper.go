@@ -169,7 +169,7 @@ func (d *gpu) QStepper(c StepperConfig, double bool) (QStepper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q, q.newWindow()
+	return q, q.newWindow(c.Window)
 }
 
 func (q *gpuQStepper) pass(c StepperConfig) (*gpuPass, error) {

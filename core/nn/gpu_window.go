@@ -25,6 +25,7 @@ type gpuWindow struct {
 	reports       []Report
 	theta         *Params
 	done          *cuda.Event // sleeping, as a window takes a while
+	first         int         // minibatch of the updates in progress
 	updates, rows int
 	known         programs[windowKey]
 }
@@ -35,17 +36,26 @@ type windowKey struct {
 	width  int
 }
 
-// windowUpdates is how many updates Start takes.
-const windowUpdates = 1024
+// Of a window are so many minibatches where nobody says how many, and no more than fit in so
+// many bytes of the host's memory and as many of the GPU's; but a few at least.
+const (
+	usualMinibatches  = 1024
+	fewestMinibatches = 64
+	windowBytes       = 32 << 20
+)
 
-// newWindow makes the window of q at its first use.
-func (q *gpuQStepper) newWindow() (err error) {
+// newWindow makes the window of q, of n minibatches where they fit.
+func (q *gpuQStepper) newWindow(n int) (err error) {
 	rows := q.graph.capacity
 	w := &gpuWindow{all: &block{}, records: &block{}, rows: rows, stride: q.masks.from + (q.masks.bytes+15)&^15 - q.actions.from}
 	stacks := rows * int(unsafe.Sizeof(Stack{}))
-	w.obs, w.next = w.all.add(windowUpdates*stacks), w.all.add(windowUpdates*stacks)
-	w.numbers, w.rates = w.all.add(windowUpdates*w.stride), w.all.add(4*windowUpdates)
-	w.record = w.records.add(16 * windowUpdates)
+	if n == 0 {
+		n = usualMinibatches
+	}
+	n = min(n, max(fewestMinibatches, windowBytes/(2*stacks+w.stride)))
+	w.obs, w.next = w.all.add(n*stacks), w.all.add(n*stacks)
+	w.numbers, w.rates = w.all.add(n*w.stride), w.all.add(4*n)
+	w.record = w.records.add(16 * n)
 	if err := w.all.allocate(q.card); err != nil {
 		return err
 	}
@@ -53,7 +63,7 @@ func (q *gpuQStepper) newWindow() (err error) {
 		return err
 	}
 	width := q.masks.bytes / rows
-	for k := range windowUpdates {
+	for k := range n {
 		part := func(p piece, bytes int) piece {
 			return piece{w.all, w.numbers.from + k*w.stride + p.from - q.actions.from, bytes}
 		}
@@ -66,7 +76,7 @@ func (q *gpuQStepper) newWindow() (err error) {
 	if w.done, err = q.card.event(true); err != nil {
 		return err
 	}
-	w.reports = make([]Report, windowUpdates)
+	w.reports = make([]Report, n)
 	w.known = newPrograms[windowKey](q.card, q.lanes.main)
 	q.window = w
 	return nil
@@ -102,7 +112,18 @@ func (q *gpuQStepper) Put(slot int, frames []byte) error {
 
 func (q *gpuQStepper) Minibatches() []StackedTransitions { return q.window.minibatches }
 
-func (q *gpuQStepper) Start(theta, target *Params, rates []float64, masked bool) error {
+func (q *gpuQStepper) Upload(first, n int) error {
+	w := q.window
+	for _, p := range []piece{w.obs, w.next, w.numbers} {
+		each := p.bytes / len(w.minibatches)
+		if err := q.lanes.main.Upload(p.at()+uint64(first*each), p.host()[first*each:(first+n)*each]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *gpuQStepper) Start(theta, target *Params, first int, rates []float64, masked bool) error {
 	w, n := q.window, len(rates)
 	at, err := q.card.place(theta)
 	if err != nil {
@@ -117,15 +138,14 @@ func (q *gpuQStepper) Start(theta, target *Params, rates []float64, masked bool)
 		return err
 	}
 	for k, r := range rates {
-		view[float32](w.rates)[k] = float32(r)
+		view[float32](w.rates)[first+k] = float32(r)
 	}
-	s := q.lanes.main
-	for _, p := range []piece{{w.all, w.obs.from, n * w.obs.bytes / windowUpdates}, {w.all, w.next.from, n * w.next.bytes / windowUpdates},
-		{w.all, w.numbers.from, n * w.stride}, {w.all, w.rates.from, 4 * n}} {
-		if err := s.Upload(p.at(), p.host()); err != nil {
-			return err
-		}
+	s, own := q.lanes.main, piece{w.all, w.rates.from + 4*first, 4 * n}
+	if err := s.Upload(own.at(), own.host()); err != nil {
+		return err
 	}
+	// The kernels count updates from here, and take the minibatch of that number.
+	view[cuda.Step](o.at)[0].Update = int64(first)
 	if err := o.clock.upload(s); err != nil {
 		return err
 	}
@@ -135,8 +155,8 @@ func (q *gpuQStepper) Start(theta, target *Params, rates []float64, masked bool)
 	if err := o.clock.download(s); err != nil {
 		return err
 	}
-	w.theta, w.updates = theta, n
-	if err := s.Download(w.record.host()[:16*n], w.record.at()); err != nil {
+	w.theta, w.first, w.updates = theta, first, n
+	if err := s.Download(w.record.host()[16*first:16*(first+n)], w.record.at()+uint64(16*first)); err != nil {
 		return err
 	}
 	return s.Record(w.done)
@@ -179,10 +199,11 @@ func (q *gpuQStepper) Finish() ([]Report, error) {
 	if err := w.done.Wait(); err != nil {
 		return nil, err
 	}
-	done := int(view[cuda.Step](q.optimizer.at)[0].Update)
-	reports := w.reports[:min(done+1, w.updates)]
+	step := &view[cuda.Step](q.optimizer.at)[0]
+	step.Update -= int64(w.first)
+	reports := w.reports[:min(int(step.Update)+1, w.updates)]
 	for k := range reports {
-		numbers := view[float64](w.record)[2*k:]
+		numbers := view[float64](w.record)[2*(w.first+k):]
 		reports[k] = Report{Loss: numbers[0], Parts: reports[k].Parts[:0], Norm: numbers[1]}
 	}
 	return reports, q.optimizer.stepped(w.theta, &reports[len(reports)-1])

@@ -115,6 +115,7 @@ type Memory struct {
 	parts    []partition
 	starts   []int  // starts[e]: index of environment e's oldest visible transition; last entry: Len
 	moved    uint64 // counts what puts frames into other slots
+	changes  uint64 // counts what changes which transitions are visible
 }
 
 // Batch is a minibatch of n rows in memory of the caller.
@@ -308,7 +309,12 @@ func (m *Memory) Flush() {
 	m.countVisible()
 }
 
+// Changes is another number than before where the same draws may give other transitions, or a
+// Mirror may name them otherwise.
+func (m *Memory) Changes() uint64 { return m.changes + m.moved }
+
 func (m *Memory) countVisible() {
+	m.changes++
 	for e := range m.parts {
 		m.starts[e+1] = m.starts[e] + int(m.parts[e].visible-m.parts[e].oldest)
 	}

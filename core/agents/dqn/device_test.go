@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -28,7 +29,7 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 	}
 }
 
-// Where minibatches are gathered, how many are done at a time and who looks change no bit.
+// Where minibatches are gathered, how many are drawn and done at a time and who looks change no bit.
 func TestReplayOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	for _, envs := range []int{1, 4} {
@@ -44,12 +45,17 @@ func TestReplayOnGPU(t *testing.T) {
 			for k, run := range []struct {
 				replay string
 				slice  int64
-			}{{"cuda", 0}, {"cuda", 0}, {"cpu", 0}, {"cuda", 28}} {
+				drawn  int // at most at a time; 0: as many as there is memory for
+			}{{"cuda", 0, 0}, {"cuda", 0, 0}, {"cpu", 0, 0}, {"cuda", 28, 0}, {"cuda", 0, 5}} {
 				cfg := c
 				onGPU(run.replay)(&cfg)
 				d := newDQN(t, cfg)
 				if (d.m.updates.stacks != nil) != (run.replay == "cuda") {
 					t.Fatalf("replay_device %s: the frames are on the GPU: %v", run.replay, d.m.updates.stacks != nil)
+				}
+				if run.drawn > 0 {
+					after := d.m.updates.ahead.after
+					d.m.updates.ahead.after = after[:min(run.drawn, len(after))]
 				}
 				total := int64(420)
 				if name == "stacks" { // of 84x84, which take a while on the software device
@@ -67,6 +73,42 @@ func TestReplayOnGPU(t *testing.T) {
 					t.Errorf("%s, %d environments, %+v: %v, must be %v", name, envs, run, h, want)
 				}
 			}
+		}
+	}
+}
+
+// uploads notes what is uploaded of the minibatches.
+type uploads struct {
+	nn.StackStepper
+	of []int
+}
+
+func (u *uploads) Upload(first, n int) error {
+	u.of = append(u.of, n)
+	return u.StackStepper.Upload(first, n)
+}
+
+// A window's minibatches are drawn and uploaded when its first updates begin, however short the calls are.
+func TestAWindowIsDrawnAtItsStart(t *testing.T) {
+	cudatest.Need(t)
+	for _, slice := range []int64{0, 12} {
+		cfg := cartpole(onGPU("cuda"), func(c *Config) { c.TrainFreq, c.Window, c.TargetUpdateInterval = 1, 100, 100 })
+		d := newDQN(t, cfg)
+		seen := &uploads{StackStepper: d.m.updates.stacks}
+		d.m.updates.stacks = seen
+		const windows = 3
+		total := int64(cfg.LearningStarts + windows*100)
+		check(t, d.Begin(total, train.ResetTimesteps|train.ResetEnvs))
+		for d.Stats().Steps < total {
+			check(t, d.Run(min(slice, total-d.Stats().Steps), 0))
+		}
+		check(t, d.Settle())
+		sum := 0
+		for _, n := range seen.of {
+			sum += n
+		}
+		if len(seen.of) > 2*windows || sum != windows*100 || d.Stats().Updates != windows*100 {
+			t.Errorf("%d steps at a time: uploads of %v minibatches for %d windows of 100 updates", slice, seen.of, windows)
 		}
 	}
 }

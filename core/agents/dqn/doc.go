@@ -93,10 +93,11 @@
 // # On a GPU
 //
 // With replay_device cuda the GPU's memory has a copy of D's frames, which follows the
-// flushes (replay.Mirror). The trainer thread draws the minibatches of all updates that are
-// released, in their order and from the same stream, and hands over where the frames of each are;
-// the GPU then gathers them and does the updates one behind the other (nn.StackStepper). Stop and
-// Close wait for at most some 20 milliseconds of updates. Where the call in progress reaches the
+// flushes (replay.Mirror). At a window's start the trainer thread draws the minibatches of all its
+// updates, in their order and from the same stream, and hands over where the frames of each are;
+// the GPU then gathers them and does the updates one behind the other (nn.StackStepper), as they
+// are released. Stop and Close wait for at most some 20 milliseconds of updates, and a checkpoint
+// has the stream as it is behind the updates that are done. Where the call in progress reaches the
 // window's end and has no time limit, nobody can look before that, and the whole window is
 // released at its start. The bits are those of one update at a time.
 //

@@ -49,9 +49,9 @@ type hookedStacks struct {
 	before func()
 }
 
-func (h *hookedStacks) Start(theta, target *nn.Params, rates []float64, masked bool) error {
+func (h *hookedStacks) Start(theta, target *nn.Params, first int, rates []float64, masked bool) error {
 	h.before()
-	return h.StackStepper.Start(theta, target, rates, masked)
+	return h.StackStepper.Start(theta, target, first, rates, masked)
 }
 
 func TestTrainSuite(t *testing.T) {

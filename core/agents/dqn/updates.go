@@ -41,6 +41,7 @@ type updates struct {
 	// stacks and mirror have the frames of D in the memory of a GPU; nil: it is not there.
 	stacks nn.StackStepper
 	mirror *replay.Mirror
+	ahead  ahead
 	rates  []float64     // of the updates that it does at a time
 	each   time.Duration // that one of them took lately
 
@@ -85,7 +86,7 @@ func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err e
 		return up, err
 	}
 	up.stepper, err = up.device.QStepper(nn.StepperConfig{
-		Net: spec, Rows: cfg.BatchSize, Loss: nn.TD{Kind: cfg.Loss, Reduction: cfg.LossReduction}, Optimizer: cfg.optimizer(), MaxGradNorm: cfg.MaxGradNorm,
+		Net: spec, Rows: cfg.BatchSize, Loss: nn.TD{Kind: cfg.Loss, Reduction: cfg.LossReduction}, Optimizer: cfg.optimizer(), MaxGradNorm: cfg.MaxGradNorm, Window: cfg.windowUpdates(),
 	}, cfg.DoubleQ)
 	if err != nil {
 		return up, err
