@@ -73,7 +73,7 @@ func TestBenchRow(t *testing.T) {
 }
 
 func TestBenchSteps(t *testing.T) {
-	text, err := Bench("modes", `{"num_envs": [4], "step_ms": [0, 1], "steps": 40, "trials": 1, "num_threads": 2, "settings": {"learning_starts": "40", "batch_size": "4", "buffer_size": "100"}}`)
+	text, err := Bench("modes", `{"num_envs": [4], "step_ms": [0, 1], "steps": 40, "trials": 1, "num_threads": 2, "settings": {"learning_starts": "40", "batch_size": "4", "buffer_size": "100", "policy": "MlpPolicy", "net_arch": "16"}}`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	_ "github.com/paceline-rl/paceline/core/agents/dqn"
 	"github.com/paceline-rl/paceline/core/cpu"
 	"github.com/paceline-rl/paceline/core/env"
 	_ "github.com/paceline-rl/paceline/core/env/builtin"

@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/agents/dqn"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // Parts are what a run is made of, each measured by itself, with nothing beside it, and
@@ -182,7 +184,11 @@ func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
 	if x.memory, err = randomMemory(spec.Obs, x.draws); err != nil {
 		return x, err
 	}
-	net := nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(cfg.Common().Precision)}
+	trunk := nn.Trunk{Arch: "nature_cnn"}
+	if cfg.Common().Policy == train.PolicyMLP {
+		trunk = nn.Trunk{Arch: "mlp", Hidden: cfg.Struct().(*dqn.Config).NetArch}
+	}
+	net := nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(cfg.Common().Precision)}
 	if x.theta, err = net.InitialParams(x.draws); err != nil {
 		return x, err
 	}
