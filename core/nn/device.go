@@ -70,7 +70,7 @@ type Network interface {
 	Forward(p *Params, obs []byte, rows int) (Outputs, error)
 }
 
-// Outputs are those of a network's heads for some rows, in the network's memory.
+// Outputs are those of a network's heads for some rows, in memory of what computed them.
 type Outputs struct {
 	Rows   int
 	Values [][]float32 // Values[h] is [Rows, Out] of Spec.Heads[h]
@@ -115,12 +115,19 @@ type Learner interface {
 	Gradient(p *Params, b Batch, grad []float32, r *Report) error
 	// Keep brings rows of observations to where the Learner computes, for batches that name
 	// them by their numbers (Batch.Rows), in the place of those of the Keep before. They stay
-	// the caller's, who changes none of them before the last such batch, or the next Keep.
-	// Float32 observations must be aligned to 4 bytes. Only a Keep of more rows than ever
-	// before allocates.
+	// the caller's, who changes none of them before the last such batch, or the next Keep or
+	// Refresh. Float32 observations must be aligned to 4 bytes. Only a Keep of more rows than
+	// ever before allocates.
 	Keep(obs []byte) error
-	// Look adds to a, which the network's Spec has made, what the latest Gradient
-	// found of hidden units and outputs. It does not allocate.
+	// Refresh brings some of these rows there again, as the caller has changed them: so many
+	// from row first on, and behind the last row of all from row 0 on. It does not allocate.
+	Refresh(first, rows int) error
+	// Outputs returns the heads' outputs at p for the observations of b, of which it reads Obs
+	// or Rows and nothing else, with the bits that Gradient has of them. The result is valid
+	// until the next call. Outputs does not allocate.
+	Outputs(p *Params, b Batch) (Outputs, error)
+	// Look adds to a, which the network's Spec has made, what the latest Gradient (or
+	// Outputs) found of hidden units and outputs. It does not allocate.
 	Look(a *Activity)
 	// Layout is that of the parameters.
 	Layout() *Layout
@@ -176,6 +183,10 @@ type Stepper interface {
 	// Keep is that of Learner: a method with several minibatches to a rollout keeps the
 	// rollout's observations once, which on a GPU are uploaded by that, and by nothing else.
 	Keep(obs []byte) error
+	// Refresh is that of Learner.
+	Refresh(first, rows int) error
+	// Outputs is that of Learner. On a GPU it is one launch.
+	Outputs(p *Params, b Batch) (Outputs, error)
 	// Look is that of Learner.
 	Look(a *Activity)
 	// Optimizer is what a checkpoint holds of the Stepper.

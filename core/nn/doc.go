@@ -39,8 +39,8 @@
 //
 // On a GPU the same Gorgonia graph is walked once (recorder.go): each op names its kernels
 // (record.go), and what was listed becomes a graph of CUDA, which is one launch. A call of
-// Forward, Learn, Step or Update copies its input there, launches one graph, copies its result
-// back, and waits; a StackStepper does many updates between two waits. Parameters are in host
+// Forward, Outputs, Learn, Step or Update copies its input there, launches one graph, copies its
+// result back, and waits; a StackStepper does many updates between two waits. Parameters are in host
 // memory and, where a GPU computes with them, in its own; Params brings the one up to date with
 // the other where somebody asks. What is made on a GPU is freed when the last Device on it is
 // closed. When a GPU is lost, every call returns an error that wraps ErrLost, and Backup has
@@ -50,11 +50,15 @@
 //
 // A rollout is learnt from many times, in minibatches of a few of its rows each. Keep says
 // once where its observations are, and Batch.Rows names rows of them by their numbers; what is
-// small (actions, columns, masks) comes with each Batch. The CPU copies a batch's rows together
-// where it computes its gradient. A GPU gets the whole rollout in one copy, and the graph of an
-// update begins with the kernel that copies rows together there, so that a minibatch step stays
-// one launch and uploads no observation. Both give the bits of a Batch with copies in Obs, which
-// is for whoever learns once from what it has.
+// small (actions, columns, masks) comes with each Batch. Where some rows change, as those of a
+// window that moves on do, Refresh says which. Where a column depends on what the network
+// computes of the rows now, as V-trace's do, Outputs computes it where they are.
+//
+// The CPU copies a batch's rows together where it computes its gradient. A GPU gets the whole
+// rollout in one copy, or the rows of a Refresh alone, and the graph of an update begins with
+// the kernel that copies rows together there, so that a minibatch step stays one launch and
+// uploads no observation. Both give the bits of a Batch with copies in Obs, which is for
+// whoever learns once from what it has.
 //
 // # Graphs
 //

@@ -24,9 +24,9 @@ type gpuLearner struct {
 	columns []piece
 	masks   piece // nothing: the loss has none
 	losses  *block
-	loss    piece // doubles: the loss and its parts
+	loss    piece  // doubles: the loss and its parts
+	heads   *block // what the heads compute
 	seen    map[*hidden][]float32
-	heads   [][]float32 // of the latest Look
 }
 
 // learningKey is what the launches of an update depend on.
@@ -43,6 +43,7 @@ type updatePart int
 const (
 	learning updatePart = 1 << iota
 	stepping
+	evaluating // a forward pass alone
 )
 
 func (d *gpu) Learner(s Spec, rows int, loss Loss) (Learner, error) { return d.learner(s, rows, loss) }
@@ -56,7 +57,7 @@ func (d *gpu) learner(s Spec, rows int, loss Loss) (*gpuLearner, error) {
 }
 
 func (c *card) learner() *gpuLearner {
-	return &gpuLearner{card: c, batch: &block{}, losses: &block{}, seen: map[*hidden][]float32{}}
+	return &gpuLearner{card: c, batch: &block{}, losses: &block{}, heads: &block{}, seen: map[*hidden][]float32{}}
 }
 
 // make makes the graph, what records it, and the pieces of a minibatch.
@@ -71,6 +72,7 @@ func (l *gpuLearner) make(s Spec, rows int, loss Loss) (err error) {
 	if l.machine, err = sorted(l.graph.ExprGraph); err != nil {
 		return err
 	}
+	l.forward = l.machine.part(l.graph.heads)
 	if l.on, err = newRecorder(l.card, &s); err != nil {
 		return err
 	}
@@ -87,12 +89,31 @@ func (l *gpuLearner) make(s Spec, rows int, loss Loss) (err error) {
 	return nil
 }
 
+// placeHeads makes the heads' outputs come back in one copy.
+func (l *gpuLearner) placeHeads() error {
+	var pieces []piece
+	for _, h := range l.graph.spec.Heads {
+		pieces = append(pieces, l.heads.add(4*l.graph.capacity*h.Out))
+	}
+	if err := l.heads.allocate(l.card); err != nil {
+		return err
+	}
+	for i, h := range l.graph.heads {
+		l.on.at[h.Op().(*layerOp).y] = pieces[i].at()
+		l.outputs = append(l.outputs, view[float32](pieces[i]))
+	}
+	return nil
+}
+
 // allocate allocates what make has laid out, and lets the recorder know where it is.
 func (l *gpuLearner) allocate() (err error) {
 	if err := l.batch.allocate(l.card); err != nil {
 		return err
 	}
 	if err := l.losses.allocate(l.card); err != nil {
+		return err
+	}
+	if err := l.placeHeads(); err != nil {
 		return err
 	}
 	if l.grad, err = l.card.memory(int64(4 * l.graph.layout.Size)); err != nil {
@@ -187,6 +208,50 @@ func (l *gpuLearner) Gradient(p *Params, b Batch, grad []float32, r *Report) err
 	return nil
 }
 
+func (l *gpuLearner) Outputs(p *Params, b Batch) (Outputs, error) {
+	if err := l.checkInputs(p, &b); err != nil {
+		return Outputs{}, err
+	}
+	l.loadObs(&b)
+	at, err := l.card.place(p)
+	if err != nil {
+		return Outputs{}, err
+	}
+	key := learningKey{what: evaluating, params: at, kept: l.keptFor(&b)}
+	if err := l.known.run(key, 1, func() error { return l.recordOutputs(key) }, func() error { return l.enqueueOutputs(key) }); err != nil {
+		return Outputs{}, err
+	}
+	if err := l.lanes.main.Synchronize(); err != nil {
+		return Outputs{}, err
+	}
+	return Outputs{Rows: l.graph.capacity, Values: l.outputs}, nil
+}
+
+// recordOutputs lists the kernels of a forward pass.
+func (l *gpuLearner) recordOutputs(key learningKey) error {
+	l.on.list = nil
+	if err := l.recordRows(key); err != nil {
+		return err
+	}
+	l.on.put(l.graph, key.params)
+	return l.on.walk(l.forward)
+}
+
+// enqueueOutputs enqueues a forward pass between the copies that it needs.
+func (l *gpuLearner) enqueueOutputs(key learningKey) error {
+	from := l.obs
+	if key.kept != 0 {
+		from = l.index
+	}
+	if err := l.lanes.main.Upload(from.at(), from.host()); err != nil {
+		return err
+	}
+	if err := l.lanes.play(l.on.list); err != nil {
+		return err
+	}
+	return l.heads.download(l.lanes.main)
+}
+
 // enqueue enqueues a gradient between the copies that it needs.
 func (l *gpuLearner) enqueue(key learningKey) error {
 	if err := l.fetch(key); err != nil {
@@ -233,16 +298,8 @@ func (l *gpuLearner) Look(a *Activity) {
 		}
 		k++
 	}
-	a.Flat = true
-	for i, h := range l.graph.heads {
-		width := l.graph.spec.Heads[i].Out
-		if len(l.heads) == i {
-			l.heads = append(l.heads, make([]float32, rows*width))
-		}
-		if l.lanes.main.Download(bytesOf(l.heads[i]), l.on.at[h.Op().(*layerOp).y]) != nil {
-			a.Flat = false
-			return
-		}
-		a.Flat = a.Flat && constant(l.heads[i], width)
+	a.Flat = l.heads.download(l.lanes.main) == nil && l.lanes.main.Synchronize() == nil
+	for i, values := range l.outputs {
+		a.Flat = a.Flat && constant(values, l.graph.spec.Heads[i].Out)
 	}
 }

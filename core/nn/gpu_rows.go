@@ -15,15 +15,36 @@ func (l *gpuLearner) Keep(obs []byte) error {
 	if err := l.learner.keep(obs); err != nil {
 		return err
 	}
-	size := l.graph.spec.Obs.Bytes()
-	err := l.there.reserve(l.card, size+len(obs))
+	err := l.there.reserve(l.card, l.graph.spec.Obs.Bytes()+len(obs))
 	if err == nil {
-		err = l.lanes.main.Upload(l.there.at+uint64(size), obs)
+		err = l.upload(0, l.kept.rows)
 	}
 	if err != nil {
 		l.kept.rows = 0
 	}
 	return err
+}
+
+// Refresh uploads so many rows again, in one copy, or in two where it goes on at row 0.
+func (l *gpuLearner) Refresh(first, rows int) error {
+	if err := l.checkRefresh(first, rows); err != nil {
+		return err
+	}
+	until := min(first+rows, l.kept.rows)
+	err := l.upload(first, until)
+	if err == nil {
+		err = l.upload(0, first+rows-until)
+	}
+	if err != nil {
+		l.kept.rows = 0
+	}
+	return err
+}
+
+// upload uploads the rows that were kept from one number until another.
+func (l *gpuLearner) upload(from, until int) error {
+	size := l.graph.spec.Obs.Bytes()
+	return l.lanes.main.Upload(l.there.at+uint64((1+from)*size), l.kept.obs[from*size:until*size])
 }
 
 func (k *gpuKept) reserve(c *card, bytes int) error {
@@ -59,15 +80,20 @@ func (l *gpuLearner) loadObs(b *Batch) {
 	}
 }
 
-// recordBatch lists the kernels of a gradient, behind the one that copies a batch's rows together
-// where it names them.
+// recordRows lists the kernel that copies a batch's rows together, where it names them.
+func (l *gpuLearner) recordRows(key learningKey) error {
+	if key.kept == 0 {
+		return nil
+	}
+	rows, size := l.graph.capacity, l.graph.spec.Obs.Bytes()
+	args := cuda.PickArgs{Rows: int64(rows), Width: int64(size), Index: l.index.at(), From: key.kept, To: l.obs.at()}
+	return enqueue(l.on, "pick", cuda.Pick(rows, size), args)
+}
+
+// recordBatch lists the kernels of a gradient.
 func (l *gpuLearner) recordBatch(key learningKey) error {
-	if key.kept != 0 {
-		rows, size := l.graph.capacity, l.graph.spec.Obs.Bytes()
-		args := cuda.PickArgs{Rows: int64(rows), Width: int64(size), Index: l.index.at(), From: key.kept, To: l.obs.at()}
-		if err := enqueue(l.on, "pick", cuda.Pick(rows, size), args); err != nil {
-			return err
-		}
+	if err := l.recordRows(key); err != nil {
+		return err
 	}
 	return l.record(key.params, key.masked)
 }

@@ -13,6 +13,8 @@ type learner struct {
 	names   []string // of the columns
 	graph   *graph
 	machine *machine
+	forward *machine    // the part of it that computes the heads
+	outputs [][]float32 // of the heads
 
 	actions *tensor.Dense
 	masks   []byte // of the batch at hand
@@ -35,7 +37,10 @@ func (d *cpu) Learner(s Spec, rows int, loss Loss) (Learner, error) {
 	if l.machine, err = newMachine(l.graph.ExprGraph); err != nil {
 		return nil, err
 	}
-	l.cost = l.machine.place(cost)
+	l.cost, l.forward = l.machine.place(cost), l.machine.part(l.graph.heads)
+	for _, h := range l.graph.heads {
+		l.outputs = append(l.outputs, h.Op().(*layerOp).y.Float32s())
+	}
 	return l, nil
 }
 
@@ -96,6 +101,18 @@ func (l *learner) Gradient(p *Params, b Batch, grad []float32, r *Report) error 
 	return nil
 }
 
+func (l *learner) Outputs(p *Params, b Batch) (Outputs, error) {
+	if err := l.checkInputs(p, &b); err != nil {
+		return Outputs{}, err
+	}
+	l.graph.bind(p, l.observations(&b))
+	defer l.graph.release()
+	if err := l.forward.RunAll(); err != nil {
+		return Outputs{}, err
+	}
+	return Outputs{Rows: l.graph.capacity, Values: l.outputs}, nil
+}
+
 func (l *learner) release() {
 	l.graph.release()
 	l.actions.Raw, l.masks = nil, nil
@@ -107,12 +124,17 @@ func (l *learner) release() {
 	}
 }
 
-func (l *learner) check(p *Params, b *Batch) error {
-	n := l.graph.capacity
+// checkInputs checks what the outputs depend on.
+func (l *learner) checkInputs(p *Params, b *Batch) error {
 	if err := l.graph.layout.checkParams("parameters", p); err != nil {
 		return err
 	}
-	if err := l.checkObs(b); err != nil {
+	return l.checkObs(b)
+}
+
+func (l *learner) check(p *Params, b *Batch) error {
+	n := l.graph.capacity
+	if err := l.checkInputs(p, b); err != nil {
 		return err
 	}
 	if len(b.Actions) != n {

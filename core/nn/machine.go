@@ -79,6 +79,26 @@ func sorted(g *G.ExprGraph) (*machine, error) {
 	return m, nil
 }
 
+// part returns the machine that computes some nodes and what they need, where m does.
+func (m *machine) part(nodes []*G.Node) *machine {
+	needed := make([]bool, len(m.nodes))
+	for _, n := range nodes {
+		needed[m.place(n)] = true
+	}
+	p := *m
+	p.steps = nil
+	for _, s := range slices.Backward(m.steps) {
+		if needed[s.out] {
+			p.steps = append(p.steps, s)
+			for _, j := range s.in {
+				needed[j] = true
+			}
+		}
+	}
+	slices.Reverse(p.steps)
+	return &p
+}
+
 // RunAll computes every node. A failed or panicking op is an error, and leaves
 // the machine fit for the next run.
 func (m *machine) RunAll() (err error) {

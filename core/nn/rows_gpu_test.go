@@ -11,8 +11,9 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A minibatch step is one launch of a graph and one wait, and copies nothing beside it; a
-// rollout is one copy. So it is for PPO's loss, with masks, and for PQN's.
+// A minibatch step is one launch of a graph and one wait, and copies nothing beside it, and so are
+// outputs; a rollout is one copy, and so are its rows that have changed, if the end does not lie
+// among them. So it is for PPO's loss, with masks, and for PQN's.
 func TestAnUpdateIsOneLaunch(t *testing.T) {
 	cudatest.Need(t)
 	const rows, many, updates = 6, 20, 5
@@ -50,6 +51,17 @@ func TestAnUpdateIsOneLaunch(t *testing.T) {
 			got = cudatest.Calls(t, func() { check(t, st.Keep(all[1])) })
 			if want := map[string]int{"cuMemcpyHtoDAsync_v2": 1, "cuStreamSynchronize": 1}; !maps.Equal(got, want) {
 				t.Errorf("a Keep calls %v, want %v", got, want)
+			}
+			for span, copies := range map[[2]int]int{{3, 5}: 1, {15, 5}: 1, {15, 8}: 2} {
+				got = cudatest.Calls(t, func() { check(t, st.Refresh(span[0], span[1])) })
+				if want := map[string]int{"cuMemcpyHtoDAsync_v2": copies, "cuStreamSynchronize": copies}; !maps.Equal(got, want) {
+					t.Errorf("a Refresh of %v calls %v, want %v", span, got, want)
+				}
+			}
+			must(st.Outputs(p, b))(t)
+			got = cudatest.Calls(t, func() { must(st.Outputs(p, b))(t) })
+			if want := map[string]int{"cuGraphLaunch": 1, "cuStreamSynchronize": 1}; !maps.Equal(got, want) {
+				t.Errorf("Outputs call %v, want %v", got, want)
 			}
 			if p.Updates != updates+1 {
 				t.Errorf("%d updates of %d", p.Updates, updates+1)

@@ -116,7 +116,98 @@ func testRowsRefused(t *testing.T) {
 	}
 }
 
-// Neither another Keep of as many rows nor an update allocates.
+// Outputs, of rows or of copies, have the bits of a Network's, and leave the gradient that Step is
+// to take. Rows that a Refresh names are what they have become, also where they go on at row 0.
+func TestOutputsOfRows(t *testing.T) { onEveryDevice(t, testOutputsOfRows) }
+
+func testOutputsOfRows(t *testing.T) {
+	const rows, many = 6, 9
+	rounded := twoMLPs()
+	rounded.Precision = BF16
+	for _, s := range append(norms(oneCNN(), smallMLP()), twoMLPs(), oneCNN(), oddBytes(), smallMLP(), rounded) {
+		loss, size := lossOf(s), s.Obs.Bytes()
+		d := mustDevice(t, tested, 2)
+		net := must(d.Network(s, 4))(t)
+		c := StepperConfig{Net: s, Rows: rows, Loss: loss, Optimizer: OptimizerConfig{Name: "adam"}, MaxGradNorm: 0.5}
+		st, twin := must(d.Stepper(c))(t), must(d.Stepper(c))(t)
+		p, q, r := mustInit(t, s, 1), mustInit(t, s, 1), rng.New(1, "test", 0)
+		all, b := randomObs(s, r, many), randomBatch(s, loss, r, rows)
+		b.Obs, b.Rows = nil, []int32{8, 0, -1, 3, 8, 5}
+		same := func(b Batch) {
+			t.Helper()
+			have := must(st.Outputs(p, Batch{Obs: b.Obs, Rows: b.Rows}))(t)
+			obs := copied(s, b, all).Obs
+			for first := 0; first < rows; first += 3 {
+				want := must(net.Forward(p, obs[first*size:(first+3)*size], 3))(t)
+				for h := range s.Heads {
+					for i := range 3 {
+						if have.Rows != rows || !slices.Equal(have.Row(h, first+i), want.Row(h, i)) {
+							t.Fatalf("%s: row %d of head %d is %v, want %v", s.name(), first+i, h, have.Row(h, first+i), want.Row(h, i))
+						}
+					}
+				}
+			}
+		}
+		check(t, st.Keep(all))
+		for _, span := range [][2]int{{0, 1}, {7, 4}, {3, 3}, {8, 9}, {0, 9}} {
+			for k := range span[1] {
+				copy(all[(span[0]+k)%many*size:][:size], randomObs(s, r, 1))
+			}
+			check(t, st.Refresh(span[0], span[1]))
+			var have, want Report
+			check(t, st.Learn(p, b, &have))
+			check(t, twin.Learn(q, copied(s, b, all), &want))
+			same(b)
+			same(copied(s, b, all))
+			same(b)
+			check(t, st.Step(p, 1e-2, &have))
+			check(t, twin.Step(q, 1e-2, &want))
+			same(b)
+			if !slices.Equal(p.Host(), q.Host()) || !reflect.DeepEqual(have, want) {
+				t.Fatalf("%s: outputs change the step: %+v, want %+v", s.name(), have, want)
+			}
+		}
+	}
+}
+
+// What has no outputs, and rows that cannot be brought again, are refused in a sentence.
+func TestOutputsRefused(t *testing.T) { onBoth(t, testOutputsRefused) }
+
+func testOutputsRefused(t *testing.T) {
+	const rows = 3
+	s := twoMLPs()
+	st := must(mustDevice(t, tested, 1).Stepper(StepperConfig{Net: s, Rows: rows, Loss: lossOf(s), Optimizer: OptimizerConfig{Name: "adam"}}))(t)
+	p, obs := mustInit(t, s, 1), randomObs(s, rng.New(2, "test", 0), 5)
+	refused := func(err error, want string) {
+		t.Helper()
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	outputs := func(p *Params, b Batch) error {
+		_, err := st.Outputs(p, b)
+		return err
+	}
+	index := []int32{0, 1, -1}
+	refused(st.Refresh(0, 1), "refresh: 1 rows, must follow a Keep")
+	refused(outputs(p, Batch{Rows: index}), "batch.rows: 3, must be nil: nothing was given to Keep")
+	check(t, st.Keep(obs))
+	refused(st.Refresh(-1, 1), "refresh: first row -1, must be 0 to 4")
+	refused(st.Refresh(5, 1), "refresh: first row 5, must be 0 to 4")
+	refused(st.Refresh(1, 0), "refresh: 0 rows, must be 1 to 5")
+	refused(st.Refresh(1, 6), "refresh: 6 rows, must be 1 to 5")
+	refused(outputs(p, Batch{}), "batch.obs: 0 bytes, must be 60 for 3 rows of float32 [5]")
+	refused(outputs(p, Batch{Obs: obs[:40]}), "batch.obs: 40 bytes, must be 60 for 3 rows of float32 [5]")
+	refused(outputs(p, Batch{Rows: index[:2]}), "batch.rows: 2, must be 3")
+	refused(outputs(p, Batch{Rows: index, Obs: obs[:60]}), "batch.obs: 60 bytes, must be nil with batch.rows")
+	refused(outputs(p, Batch{Rows: []int32{0, 5, 1}}), "batch.rows[1]: 5, must be -1 or a row that was given to Keep: 0 to 4")
+	if err := outputs(mustInit(t, oddBytes(), 1), Batch{Rows: index}); err == nil || !strings.Contains(err.Error(), "parameters: ") || !strings.Contains(err.Error(), "must be") {
+		t.Error(err)
+	}
+	check(t, outputs(p, Batch{Rows: index}))
+}
+
+// Neither another Keep of as many rows, nor a Refresh, outputs or an update allocate.
 func TestRowsAllocateNothing(t *testing.T) { onBoth(t, testRowsAllocateNothing) }
 
 func testRowsAllocateNothing(t *testing.T) {
@@ -129,6 +220,10 @@ func testRowsAllocateNothing(t *testing.T) {
 	update := func() {
 		check(t, st.Keep(all))
 		for range 2 {
+			check(t, st.Refresh(7, 3))
+			if _, err := st.Outputs(p, b); err != nil {
+				t.Fatal(err)
+			}
 			check(t, st.Update(p, b, 1e-3, &r))
 		}
 	}

@@ -38,7 +38,8 @@
 // # Windows
 //
 // Drop gives up the oldest rounds alone, so that a rollout may also be a window of the latest
-// Horizon rounds that moves along. Nothing is copied for it: the rounds are a ring then.
+// Horizon rounds that moves along. Nothing is copied for it: the rounds are a ring then, in which
+// a round's rows stay where they are as long as the window has them (Obs).
 //
 // # Memory and goroutines
 //
@@ -216,6 +217,15 @@ func (b *Batch) first(n, rows int) Batch {
 // and Next, and rows of rounds that are not over are undefined. What Load returned
 // replaces the arrays that it points to.
 func (r *Rollout) Batch() *Batch { return &r.rows }
+
+// Obs returns the observations of Horizon+1 rounds as they lie in memory: those of Batch in the
+// ring that Drop makes of them, and the pending ones. Gather and Newest number its rows. What Load
+// returned replaces it.
+func (r *Rollout) Obs() []byte { return r.data.Obs }
+
+// Newest returns where among Obs the rows of the newest n rounds begin that are over, and how many
+// they are: behind the last row of Obs they go on at row 0.
+func (r *Rollout) Newest(n int) (first, rows int) { return r.row(r.round-n, 0), n * r.cfg.Envs }
 
 // row is where environment i's row of round t is among data.
 func (r *Rollout) row(t, i int) int { return (r.base+t)%(r.cfg.Horizon+1)*r.cfg.Envs + i }
@@ -418,35 +428,12 @@ func (e *envState) forget(n, size int) {
 	}
 }
 
-// straighten moves the oldest round to the beginning of the ring.
-func (r *Rollout) straighten() {
-	if r.base == 0 {
-		return
-	}
-	d, w := &r.data, r.base*r.cfg.Envs
-	rotate(d.Obs, w*r.size)
-	rotate(d.Masks, w*r.cfg.maskBytes())
-	rotate(d.Actions, w)
-	rotate(d.Rewards, w)
-	rotate(d.Ends, w)
-	rotate(d.Updates, w)
-	rotate(d.Weights, w)
-	rotate(d.Advantages, w)
-	rotate(d.Returns, w)
-	for _, column := range d.Columns {
-		rotate(column, w)
-	}
-	r.base = 0
-}
-
-// rotate moves element n of s to its beginning, and those before it behind the others.
-func rotate[T any](s []T, n int) {
-	if len(s) == 0 {
-		return
-	}
-	slices.Reverse(s[:n])
-	slices.Reverse(s[n:])
-	slices.Reverse(s)
+// over returns the rows of the rounds that are over, the oldest first: those from over[0][0] until
+// over[0][1], and then those from over[1][0] until over[1][1].
+func (r *Rollout) over() (spans [2][2]int) {
+	first, rows := r.Newest(r.round)
+	until := min(first+rows, len(r.data.Weights))
+	return [2][2]int{{first, until}, {0, first + rows - until}}
 }
 
 // between refuses what makes no sense while a round is in progress.

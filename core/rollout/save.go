@@ -87,26 +87,32 @@ func (r *Rollout) Save(w io.Writer) error {
 			return err
 		}
 	}
-	r.straighten()
-	rows := r.round * r.cfg.Envs
-	d := &r.data
-	list := make([]saveRow, rows)
-	for k := range list {
-		list[k] = saveRow{d.Actions[k], d.Rewards[k], d.Updates[k], uint8(d.Ends[k]), uint8(d.Weights[k])}
+	d, spans := &r.data, r.over()
+	list := make([]saveRow, 0, r.round*r.cfg.Envs)
+	for _, s := range spans {
+		for k := s[0]; k < s[1]; k++ {
+			list = append(list, saveRow{d.Actions[k], d.Rewards[k], d.Updates[k], uint8(d.Ends[k]), uint8(d.Weights[k])})
+		}
 	}
 	if err := put(list); err != nil {
 		return err
 	}
 	for _, column := range d.Columns {
-		if err := put(column[:rows]); err != nil {
+		for _, s := range spans {
+			if err := put(column[s[0]:s[1]]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range spans {
+		if err := putBytes(d.Masks[s[0]*r.cfg.maskBytes() : s[1]*r.cfg.maskBytes()]); err != nil {
 			return err
 		}
 	}
-	if err := putBytes(d.Masks[:rows*r.cfg.maskBytes()]); err != nil {
-		return err
-	}
-	if err := putBytes(d.Obs[:rows*r.size]); err != nil {
-		return err
+	for _, s := range spans {
+		if err := putBytes(d.Obs[s[0]*r.size : s[1]*r.size]); err != nil {
+			return err
+		}
 	}
 	none := make([]byte, r.size)
 	for i := range r.envs {

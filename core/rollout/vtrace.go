@@ -23,13 +23,16 @@ type VTrace struct {
 const smallest = -11.512925464970229 // log 1e-5
 
 // Gather copies the rows of environments first to first+n-1 of a full rollout, round by round:
-// row t*n + k is what environment first+k did in round t. masks has as many bytes as there are
-// with Config.Masks, and is nil else.
-func (r *Rollout) Gather(first, n int, obs []byte, actions []int32, masks []byte, weights []float32) {
+// row t*n + k is what environment first+k did in round t. Of observations it copies none: rows
+// gets where they are among Obs. masks has as many bytes as there are with Config.Masks, and is
+// nil else.
+func (r *Rollout) Gather(first, n int, rows, actions []int32, masks []byte, weights []float32) {
 	d := &r.data
 	for t := range r.round {
 		k := r.row(t, first)
-		copy(obs[t*n*r.size:(t+1)*n*r.size], d.Obs[k*r.size:])
+		for i := range n {
+			rows[t*n+i] = int32(k + i)
+		}
 		copy(actions[t*n:(t+1)*n], d.Actions[k:])
 		copy(weights[t*n:(t+1)*n], d.Weights[k:])
 		if m := r.cfg.maskBytes(); m > 0 {

@@ -77,13 +77,14 @@ func TestVTrace(t *testing.T) {
 				first := rnd.IntN(envs)
 				group := 1 + rnd.IntN(envs-first)
 				rows := horizon * group
-				obs, actions, weights := make([]byte, 4*rows), make([]int32, rows), make([]float32, rows)
-				r.Gather(first, group, obs, actions, nil, weights)
+				places, actions, weights := make([]int32, rows), make([]int32, rows), make([]float32, rows)
+				r.Gather(first, group, places, actions, nil, weights)
 				pi, own, advantages, returns := make([]float32, rows), make([]float32, rows), make([]float32, rows), make([]float32, rows)
 				for at := range rows {
 					s := n.rounds[first+at%group][at/group]
-					if (s == nil) != (weights[at] == 0) || s != nil && (idOf(obs[4*at:]) != s.obs || actions[at] != s.action) {
-						t.Fatalf("row %d: weight %g, observation %d, action %d, want %+v", at, weights[at], idOf(obs[4*at:]), actions[at], s)
+					id := idOf(r.Obs()[4*places[at]:])
+					if (s == nil) != (weights[at] == 0) || s != nil && (id != s.obs || actions[at] != s.action) {
+						t.Fatalf("row %d: weight %g, observation %d, action %d, want %+v", at, weights[at], id, actions[at], s)
 					}
 					if s != nil {
 						pi[at], own[at] = float32(logPi(s.obs)), v(s.obs)
@@ -118,7 +119,11 @@ func TestVTrace(t *testing.T) {
 				}
 				if rnd.IntN(2) == 0 {
 					var file bytes.Buffer
+					before := slices.Clone(r.Obs())
 					check(t, r.Save(&file))
+					if !bytes.Equal(r.Obs(), before) {
+						t.Fatal("Save has moved rows")
+					}
 					other := newRollout(t, horizon, envs)
 					adopt, err := other.Load(&file, int64(file.Len()))
 					check(t, err)

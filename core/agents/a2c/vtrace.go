@@ -14,7 +14,8 @@ import (
 // window of the latest n_steps rounds, and the environments are in vtrace_groups groups. From
 // the first full window on, after every vtrace_steps rounds, one group learns from its part of
 // the window, and the next group after that. As its actions are those of older parameters,
-// V-trace weighs them.
+// V-trace weighs them. On a GPU the window lies in its memory: after vtrace_steps rounds their
+// observations go there, and what a group learns from is rows of them (nn.Batch.Rows).
 
 // window is what an update with V-trace works on.
 type window struct {
@@ -36,7 +37,7 @@ func (a *A2C) updateWindow() error {
 	w, b := a.window, &a.batch
 	group := int((a.Clock.Rollouts - 1) % int64(a.cfg.VTraceGroups))
 	weights := b.Columns[columnWeight]
-	a.Rollout.Gather(group*w.envs, w.envs, b.Obs, b.Actions, b.Masks, weights)
+	a.Rollout.Gather(group*w.envs, w.envs, b.Rows, b.Actions, b.Masks, weights)
 	if !slices.Contains(weights, 1) { // no step
 		return nil
 	}
@@ -56,28 +57,22 @@ func (a *A2C) updateWindow() error {
 
 // evaluate fills in log pi(a|s) and V of the rows of b by the parameters that are to learn.
 func (a *A2C) evaluate(b *nn.Batch) error {
-	w, n := a.window, a.cfg.NumEnvs // rows of a forward pass
-	size := len(b.Obs) / len(b.Actions)
-	actions := len(b.Masks) / len(b.Actions)
-	for first := 0; first < len(b.Actions); first += n {
-		rows := min(n, len(b.Actions)-first)
-		out, err := a.Network.Forward(a.Theta, b.Obs[first*size:(first+rows)*size], rows)
-		if err != nil {
-			return err
+	out, err := a.Outputs(*b)
+	if err != nil {
+		return err
+	}
+	w, actions := a.window, len(b.Masks)/len(b.Actions)
+	copy(w.values, out.Values[onpolicy.HeadV])
+	for k, weight := range b.Columns[columnWeight] {
+		if weight == 0 {
+			w.logPi[k] = 0 // a hole's action may be forbidden
+			continue
 		}
-		copy(w.values[first:], out.Values[onpolicy.HeadV][:rows])
-		for i := range rows {
-			k := first + i
-			if b.Columns[columnWeight][k] == 0 {
-				w.logPi[k] = 0 // a hole's action may be forbidden
-				continue
-			}
-			var mask []byte
-			if actions > 0 {
-				mask = b.Masks[k*actions : (k+1)*actions]
-			}
-			w.logPi[k] = policy.LogProb(out.Row(onpolicy.HeadPi, i), mask, b.Actions[k])
+		var mask []byte
+		if actions > 0 {
+			mask = b.Masks[k*actions : (k+1)*actions]
 		}
+		w.logPi[k] = policy.LogProb(out.Row(onpolicy.HeadPi, k), mask, b.Actions[k])
 	}
 	return nil
 }

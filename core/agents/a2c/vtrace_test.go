@@ -1,13 +1,17 @@
 package a2c
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -255,6 +259,113 @@ func (w *windowTwin) pushed(c Config, rounds int64) {
 		check(t, tr.Observe(rows, 0))
 	}
 	w.compare(tr)
+}
+
+// mirror is a Stepper that has of the rows what Keep and Refresh bring to it, as a GPU has.
+type mirror struct {
+	nn.Stepper
+	t           *testing.T
+	of          *A2C
+	kept, there []byte
+	keeps, rows int // calls of Keep, and rows of Refresh
+	spoilt      bool
+}
+
+const walkBytes = 8 // of a traintest.Walk's observation
+
+func (m *mirror) Keep(obs []byte) error {
+	m.kept, m.there = obs, slices.Clone(obs)
+	m.keeps++
+	return m.Stepper.Keep(obs)
+}
+
+func (m *mirror) Refresh(first, rows int) error {
+	for k := range rows {
+		at := (first + k) * walkBytes % len(m.kept)
+		copy(m.there[at:at+walkBytes], m.kept[at:])
+	}
+	m.rows += rows
+	return m.Stepper.Refresh(first, rows)
+}
+
+func (m *mirror) check(b nn.Batch) {
+	if &m.kept[0] != &m.of.Rollout.Obs()[0] {
+		m.t.Fatal("what was kept is not the rollout's any more")
+	}
+	for i, row := range b.Rows {
+		at := int(row) * walkBytes
+		if !bytes.Equal(m.there[at:at+walkBytes], m.kept[at:at+walkBytes]) {
+			m.t.Fatalf("step %d: row %d has changed and was not brought", m.of.Clock.Steps, i)
+		}
+	}
+}
+
+func (m *mirror) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
+	m.check(b)
+	return m.Stepper.Outputs(p, b)
+}
+
+func (m *mirror) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
+	m.check(b)
+	if m.spoilt {
+		return &nn.NotFinite{What: "loss", Value: math.NaN()}
+	}
+	return m.Stepper.Update(p, b, lr, r)
+}
+
+// Whatever happens to a run, the rows of an update are where they are computed, and each was brought
+// there once: all of a window at first, after a load, and after a window was given up for a loss
+// that is not finite; else those of the rounds since the update before.
+func TestAWindowsRowsAreBroughtOnce(t *testing.T) {
+	const envs, steps, nSteps, rounds = 4, 2, 8, 40
+	keeps, loads, spoilt := 0, 0, 0
+	for k := range 12 {
+		r := rand.New(rand.NewPCG(5, uint64(k)))
+		c := small(func(c *Config) {
+			c.NumEnvs, c.NSteps, c.VTrace, c.VTraceGroups, c.VTraceSteps, c.MidBatchReset = envs, nSteps, true, 2, steps, k%2 == 0
+		})
+		tr := newTrainer(t, c, traintest.MakeWalk(k))
+		a := tr.Method().(*A2C)
+		m := &mirror{Stepper: a.Stepper, t: t, of: a}
+		a.Stepper = m
+		check(t, tr.Begin(1_000_000, 0))
+		path, weights := filepath.Join(t.TempDir(), "run"), make([]float32, a.Theta.Layout.Size)
+		for range rounds {
+			check(t, tr.Run(envs, 0))
+			keepsBefore, rows, due := m.keeps, m.rows, a.Rollout.Full()
+			check(t, tr.Settle(0))
+			want := 0
+			if due && m.keeps == keepsBefore {
+				want = steps * envs
+			}
+			if got := m.rows - rows; got != want || m.keeps > keepsBefore && !due {
+				t.Fatalf("%d rows were brought and %d windows, want %d rows", got, m.keeps-keepsBefore, want)
+			}
+			switch r.IntN(20) {
+			case 0:
+				check(t, tr.Save(path, true))
+				loads++
+				check(t, tr.Load(path))
+			case 1:
+				must(tr.Hash("rollout"))(t)
+			case 2:
+				m.spoilt = true
+				for a.Failed() == nil {
+					if err := tr.Run(envs, 0); err != nil && !errors.Is(err, fault.ErrNotFinite) {
+						t.Fatal(err)
+					}
+				}
+				m.spoilt = false
+				spoilt++
+				must(tr.GetParameters("policy", weights))(t)
+				check(t, tr.SetParameters("policy", weights))
+			}
+		}
+		keeps += m.keeps
+	}
+	if most := 12 + loads + spoilt; loads < 5 || spoilt < 5 || keeps < 20 || keeps > most {
+		t.Errorf("%d loads, %d spoilt updates, whole windows were brought %d times, must be 20 to %d times", loads, spoilt, keeps, most)
+	}
 }
 
 func TestVTraceRefusals(t *testing.T) {

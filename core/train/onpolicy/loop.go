@@ -119,7 +119,7 @@ func (r *Run) next() error {
 }
 
 // Step is one update of Theta from a minibatch: Learn, then Apply, which a device may do in one
-// launch. A minibatch may name rows of the rollout (nn.Batch.Rows).
+// launch. A minibatch may name rows of Run.observations (nn.Batch.Rows).
 func (r *Run) Step(b nn.Batch) error {
 	if err := r.keep(&b); err != nil {
 		return err
@@ -135,21 +135,45 @@ func (r *Run) Learn(b nn.Batch) error {
 	return r.learned(b, r.Stepper.Learn(r.Theta, b, &r.Report))
 }
 
+// Outputs is what the network computes of a minibatch by Theta; see nn.Learner.
+func (r *Run) Outputs(b nn.Batch) (nn.Outputs, error) {
+	if err := r.keep(&b); err != nil {
+		return nn.Outputs{}, err
+	}
+	return r.Stepper.Outputs(r.Theta, b)
+}
+
+// observations are those that minibatches name rows of: the rollout's or, where it is a window
+// that moves on, those of its ring (rollout.Rollout.Obs).
+func (r *Run) observations() []byte {
+	if r.cfg.Slide > 0 {
+		return r.Rollout.Obs()
+	}
+	return r.Rollout.Batch().Obs
+}
+
 // keep brings the rollout's observations to where Stepper computes, once for all minibatches that
-// name rows of it: it does not change before it is given up, unless by a load.
-func (r *Run) keep(b *nn.Batch) error {
+// name rows of it: it does not change before it is given up, unless by a load. Of a window that has
+// moved on, only the rounds are brought there that it did not have before.
+func (r *Run) keep(b *nn.Batch) (err error) {
 	now := kept{r.Clock.Rollouts, r.loads}
 	if b.Rows == nil || r.kept == now {
 		return nil
 	}
-	if err := r.Stepper.Keep(r.Rollout.Batch().Obs); err != nil {
-		return err
+	if r.cfg.Slide > 0 && r.kept.rollouts > 0 && r.kept.loads == now.loads {
+		rounds := min(int64(r.cfg.Slide)*(now.rollouts-r.kept.rollouts), int64(r.cfg.Horizon))
+		err = r.Stepper.Refresh(r.Rollout.Newest(int(rounds)))
+	} else {
+		err = r.Stepper.Keep(r.observations())
 	}
-	r.kept = now
-	return nil
+	if err == nil {
+		r.kept = now
+	}
+	return err
 }
 
-// kept says which rollout was kept: the number of it, since so many loads of a checkpoint.
+// kept says which rollout was kept: the number of it, since so many loads of a checkpoint. Zero:
+// none was.
 type kept struct {
 	rollouts int64
 	loads    int
@@ -167,7 +191,7 @@ func (r *Run) learned(b nn.Batch, err error) error {
 	if err == nil || errors.Is(err, fault.ErrNotFinite) {
 		r.reported = true
 		if b.Rows != nil {
-			r.units.LookRows(r.Stepper, r.Clock.Steps, r.Rollout.Batch().Obs, b.Rows)
+			r.units.LookRows(r.Stepper, r.Clock.Steps, r.observations(), b.Rows)
 		} else {
 			r.units.Look(r.Stepper, r.Clock.Steps, b.Obs, len(b.Actions))
 		}

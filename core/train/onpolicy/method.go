@@ -45,7 +45,7 @@ func (r *Run) Failed() error { return r.err }
 // parameters, or the run, are others now. The rollout that gave it is not learnt from.
 func (r *Run) forgive() {
 	if errors.Is(r.err, fault.ErrNotFinite) {
-		if r.minibatch = 0; r.Rollout.Next() == nil {
+		if r.minibatch, r.kept = 0, (kept{}); r.Rollout.Next() == nil {
 			r.err = nil
 		}
 	}

@@ -30,30 +30,21 @@ type shuffled struct {
 }
 
 // MinibatchesBytes is the memory that NewMinibatches takes, and a Stepper for the observations
-// of its batches.
+// of its batches and for the numbers of their rows.
 func MinibatchesBytes(spec env.Spec, rows, columns, rolloutRows int) int64 {
-	return int64(rows)*int64(spec.Obs.Bytes()+4+4+4*columns+spec.Action.N) + 4*int64(rolloutRows)
+	return int64(rows)*int64(spec.Obs.Bytes()+4+4+4+4*columns+spec.Action.N) + 4*int64(rolloutRows)
 }
 
 // NewMinibatches returns batches of so many rows with so many columns, of which number weight
 // is what a row counts.
 func NewMinibatches(r *Run, spec env.Spec, rows, columns, weight int) *Minibatches {
-	b := newBatch(spec, rows, columns)
-	b.Rows = make([]int32, rows)
-	return &Minibatches{run: r, row: make([]float32, columns), weight: weight, Batch: b}
+	return &Minibatches{run: r, row: make([]float32, columns), weight: weight, Batch: NewBatch(spec, rows, columns)}
 }
 
-// NewBatch returns a batch of so many rows and columns, with observations, and with masks where
-// spec has them.
+// NewBatch returns a batch of so many rows and columns, whose observations are rows of a Run's
+// rollout, with masks where spec has them.
 func NewBatch(spec env.Spec, rows, columns int) nn.Batch {
-	b := newBatch(spec, rows, columns)
-	b.Obs = make([]byte, rows*spec.Obs.Bytes())
-	return b
-}
-
-// newBatch returns a batch that lacks its observations.
-func newBatch(spec env.Spec, rows, columns int) nn.Batch {
-	b := nn.Batch{Actions: make([]int32, rows), Columns: make([][]float32, columns)}
+	b := nn.Batch{Rows: make([]int32, rows), Actions: make([]int32, rows), Columns: make([][]float32, columns)}
 	if spec.Masks {
 		b.Masks = make([]byte, rows*spec.Action.N)
 	}

@@ -14,7 +14,8 @@
 //     ends a call between two of them, and the next call that steps or settles goes on
 //     with the rest, from a checkpoint, too.
 //   - Minibatches name rows of the rollout, whose observations are brought to the device once
-//     for all of them. A2C's only minibatch is the whole rollout, as it lies in memory.
+//     for all of them; of a window that moves on, each observation once. A2C's only minibatch
+//     without V-trace is the whole rollout, as it lies in memory.
 //   - Advance ends at the first round end at or past its step, wherever in a rollout that
 //     is. The rollout goes on in the next call, and is in a checkpoint that holds
 //     experience.
