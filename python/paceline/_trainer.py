@@ -18,6 +18,7 @@ from ._checkpoints import Checkpoints
 from ._environments import Environments
 from ._loop import OwnLoop
 from ._native import Native
+from ._threads import Turn, busy
 from .config import Config, check_keywords
 from .curve import LearningCurve
 from .envs.vector import Source, built_in, label
@@ -114,6 +115,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         self._predictions = 0
         self._own_env: Any = None
         self._loop: Loop | None = None  # of the learn in progress
+        self._learning = Turn()
         self._cut = False  # experience was loaded: the episodes in progress are no part of it
         self._make(config, source)
         self._native.warn(stacklevel=3)  # the line that called the constructor, from_preset or load
@@ -220,35 +222,40 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             raise ConfigError(f"total_timesteps: {total_timesteps!r}, must be a number, at least 1")
         if eval_freq and eval_env is None and self.env_name is None:
             raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
-        flags = _ffi.RESET_ENVS if self._cut else 0
-        if reset_num_timesteps or not self._begun:
-            flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
-            self._forget_run()
-        if (source := self._source) is not None:
-            source.check()
-            if source.needs_reset:
-                flags |= _ffi.RESET_ENVS
-            if flags & _ffi.RESET_ENVS:
-                source.reset(None if self._begun else self._given_seed)
-                self._fit_masks(source)
-        self._native.begin(int(total_timesteps), flags)
-        self._begun, self._cut = True, False
-        if self._own_logger:
-            name = tb_log_name or type(self).__name__
-            self._logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
-        self.start_time = time.time_ns()
-        every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
+        if not self._learning.acquire(False):
+            raise busy()
         try:
-            self._loop = Loop(
-                self, self._native, source, self._periods(), int(total_timesteps), callback, every, progress_bar,
-                eval_freq, n_eval_episodes, eval_env,
-            )  # fmt: skip
-            self._loop.run()
-        finally:
-            self._loop = None
+            flags = _ffi.RESET_ENVS if self._cut else 0
+            if reset_num_timesteps or not self._begun:
+                flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
+                self._forget_run()
+            if (source := self._source) is not None:
+                source.check()
+                if source.needs_reset:
+                    flags |= _ffi.RESET_ENVS
+                if flags & _ffi.RESET_ENVS:
+                    source.reset(None if self._begun else self._given_seed)
+                    self._fit_masks(source)
+            self._native.begin(int(total_timesteps), flags)
+            self._begun, self._cut = True, False
             if self._own_logger:
-                self._logger.close()
-        return self
+                name = tb_log_name or type(self).__name__
+                self._logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+            self.start_time = time.time_ns()
+            every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
+            try:
+                self._loop = Loop(
+                    self, self._native, source, self._periods(), int(total_timesteps), callback, every, progress_bar,
+                    eval_freq, n_eval_episodes, eval_env,
+                )  # fmt: skip
+                self._loop.run()
+            finally:
+                self._loop = None
+                if self._own_logger:
+                    self._logger.close()
+            return self
+        finally:
+            self._learning.release()
 
     def dump_logs(self, iteration: int = 0) -> None:
         """In a callback: writes the record that log_interval asks for, now."""

@@ -4,7 +4,8 @@ A Block is a batch of rows in one piece of NumPy's memory, which the library's
 threads write and the user sees: nothing is copied on the way. What a step returns
 are views of a Block. A Pool hands out Blocks that nothing refers to any more, so the
 arrays of one step stay as they are for as long as anything refers to them, and
-steps allocate nothing as soon as old results are dropped.
+steps allocate nothing as soon as old results are dropped. Where it cannot be known
+what refers to them (COUNTED), what a step returns are copies.
 """
 
 from __future__ import annotations
@@ -78,13 +79,13 @@ class Block:
             to[rows] = from_[rows]
 
 
-# References cannot be counted where threads run without the interpreter's lock.
-_COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()
+# References cannot be counted where threads run without the interpreter's lock, in an interpreter that can turn it off.
+COUNTED = "t" not in sys.abiflags
 _MOST_SPARE = 8
 
 
 class Pool:
-    """Blocks of one kind. Without safe they are handed out again whatever refers to them.
+    """Blocks of one kind. Without safe they are handed out again whatever refers to them; with it COUNTED must be true.
     Threads may share a Pool: a Block is in the list or with the one who popped it."""
 
     def __init__(self, safe: bool, *kind: Any) -> None:
@@ -105,5 +106,5 @@ class Pool:
 
     def give(self, block: Block) -> None:
         """Takes back a Block; there may still be references to its arrays."""
-        if (_COUNTED or not self._safe) and len(self._blocks) < _MOST_SPARE:
+        if len(self._blocks) < _MOST_SPARE:
             self._blocks.append(block)

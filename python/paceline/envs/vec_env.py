@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_int32, c_size_t, c_uint8, c_uint32, c_uint64
 from typing import Any
 
@@ -16,15 +16,17 @@ from gymnasium.vector.utils import batch_space
 
 from .. import _ffi, _lib
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
+from .._threads import Turn, alone, busy
 from ..config import encode_options
 from ..errors import ConfigError, HandleError, TimeOutError
 from ..spaces import Array, ObsLayout
-from ._rows import Block, Column, Pool
+from ._rows import COUNTED, Block, Column, Pool
 
 _MODES = {"next_step": _ffi.NEXT_STEP, "same_step": _ffi.SAME_STEP, "disabled": _ffi.DISABLED}
 _MOST_ENVS, _MOST_THREADS = 65536, 1024
 _SLICE = 100  # milliseconds that a wait lasts before Python looks for signals
 Results = tuple[Array, Array, Array, Array, dict[str, Any]]
+_sends, _receives, _both = alone("_sending"), alone("_receiving"), alone("_sending", "_receiving")
 
 
 def _bounds(values: list[float | None], otherwise: float, shape: tuple[int, ...]) -> Array:
@@ -36,8 +38,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     """num_envs environments of one kind, stepped by the library's threads in one call.
 
     Arrays that a call returns are never written again by a later one, without having been
-    copied: they are in memory that is used anew when nothing refers to them any more. With
-    copy=False they are valid until the next call that returns some.
+    copied: they are in memory that is used anew when nothing refers to them any more (a
+    free-threaded Python, which cannot know that, gets copies). With copy=False they are valid
+    until the next call that returns some.
 
     batch_size < num_envs, or by choice: async_reset, send and recv. One thread may send while
     another one receives; anything else at the same time is refused with a BusyError.
@@ -81,9 +84,11 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._final = mode == "same_step"
         self._names = [column.name for column in columns]
         self.copy = copy
+        self._kept = copy and COUNTED  # whether a Block that was returned stays as it is
+        self._out: Callable[[Array], Array] = np.ndarray.copy if copy and not COUNTED else np.ndarray.view
         kind = (layout, columns, self._final)
-        self._pool = Pool(copy, self.num_envs, *kind)
-        self._batches = self._pool if self.batch_size == self.num_envs else Pool(copy, self.batch_size, *kind)
+        self._pool = Pool(self._kept, self.num_envs, *kind)
+        self._batches = self._pool if self.batch_size == self.num_envs else Pool(self._kept, self.batch_size, *kind)
         self._now: Block = self._pool.take()  # of the latest step or reset
         # In which the library writes, and which therefore must live as long as the handle.
         self._offered: list[Block] = []
@@ -97,6 +102,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._seeded = np.zeros(self.num_envs, bool)
         self._seed_of = np.zeros(self.num_envs, np.uint64)
         self._step, self._recv = lib.paceline_vec_step, lib.paceline_vec_recv
+        self._sending, self._receiving = Turn(), Turn()
 
     def _set_spaces(self, layout: ObsLayout, action: _ffi.Spec, described: dict[str, Any]) -> None:
         self.single_observation_space: spaces.Space[Array] = layout.space(
@@ -123,6 +129,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     # ------------------------------------------------------------- episodes
 
+    @_both
     def reset(
         self, *, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
@@ -138,7 +145,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_open()
         chosen, groups = self._to_reset(seed, options)
         self.drain()
-        block = self._pool.take() if self.copy else self._now
+        block = self._pool.take() if self._kept else self._now
         if block is not self._now and not chosen.all():
             block.keep(self._now, ~chosen)
         for rows, seeds in groups:
@@ -146,7 +153,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._turn(block)
         self._to_send = np.arange(self.num_envs, dtype=np.int32)
         infos = self._infos(block, self._everybody[self.num_envs])
-        return block.obs.view(), infos if chosen.all() else _masked(infos, chosen)
+        return self._out(block.obs), infos if chosen.all() else _masked(infos, chosen)
 
     def _to_reset(self, seed: Any, options: dict[str, Any] | None) -> tuple[Array, list[tuple[Array, Array | None]]]:
         """(The environments to reset, these in groups that get one of the seeds, or go on without)."""
@@ -183,11 +190,22 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if self.batch_size < self.num_envs or env_id is not None:
             self.send(actions, env_id)
             return self.recv()
-        self._take(actions, self.num_envs)
-        block = self._pool.take() if self.copy else self._now
-        self._step(self._handle.value, self._actions_at, block.pointer)
-        self._turn(block)
-        return self._results(block)
+        # As _both has it, at half its cost.
+        if not self._sending.acquire(False):
+            raise busy()
+        try:
+            if not self._receiving.acquire(False):
+                raise busy()
+            try:
+                self._take(actions, self.num_envs)
+                block = self._pool.take() if self._kept else self._now
+                self._step(self._handle.value, self._actions_at, block.pointer)
+                self._turn(block)
+                return self._results(block)
+            finally:
+                self._receiving.release()
+        finally:
+            self._sending.release()
 
     def _take(self, actions: Any, n: int) -> None:
         """Puts n actions where the library reads them."""
@@ -212,20 +230,21 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             ended = (block.terminated | block.truncated) & block.started
             if ended.any():
                 self._final_infos(block, ended, infos)
-        return block.obs.view(), block.rewards.view(), block.terminated.view(), block.truncated.view(), infos
+        out = self._out
+        return out(block.obs), out(block.rewards), out(block.terminated), out(block.truncated), infos
 
     def _infos(self, block: Block, mask: Array) -> dict[str, Any]:
         infos: dict[str, Any] = {}
         for name, column in zip(self._names, block.infos):
-            infos[name], infos["_" + name] = column.view(), mask
+            infos[name], infos["_" + name] = self._out(column), mask
         for name, column in self._recipes[len(block.rewards)].items():
             infos[name], infos["_" + name] = column, mask
         return infos
 
     def _final_infos(self, block: Block, ended: Array, infos: dict[str, Any]) -> None:
-        last = np.full(len(ended), None, dtype=object)
+        last, rows = np.full(len(ended), None, dtype=object), self._out(block.final_obs)
         for i in np.flatnonzero(ended):
-            last[i] = block.final_obs[i]
+            last[i] = rows[i]
         final = dict(zip(self._names, block.final_infos)) | self._recipes[len(ended)]
         infos.update(final_obs=last, _final_obs=ended, final_info=_masked(final, ended), _final_info=ended.copy())
 
@@ -236,6 +255,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """Whether batches are some of the environments."""
         return self.batch_size < self.num_envs
 
+    @_sends
     def async_reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> None:
         """reset whose results come by recv. What is under way of the environments that it
         resets must have been received."""
@@ -247,6 +267,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             numbers = _numbers(None if seeds is None else seeds[ids])
             _lib.lib().paceline_vec_send_reset(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), numbers)
 
+    @_sends
     def send(self, actions: Any, env_id: Any = None) -> None:
         """Hands out actions and does not wait.
 
@@ -261,6 +282,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._offer()
         _lib.lib().paceline_vec_send(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), self._actions_at)
 
+    @_receives
     def recv(self) -> Results:
         """Waits for the first batch_size environments that are done, and returns their rows.
 
@@ -285,7 +307,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self._received = block
         self._to_send = block.env_ids.copy()
         results = self._results(block)
-        results[4]["env_id"], results[4]["_env_id"] = block.env_ids.view(), self._everybody[self.batch_size]
+        results[4]["env_id"], results[4]["_env_id"] = self._out(block.env_ids), self._everybody[self.batch_size]
         return results
 
     def _offer(self) -> None:
@@ -295,6 +317,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             _lib.lib().paceline_vec_offer(self._handle.value, block.pointer)
             self._offered.append(block)
 
+    @_both
     def drain(self) -> None:
         """Waits for what is under way and forgets its results."""
         self._check_open()
@@ -303,6 +326,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     # ---------------------------------------------------------------- states
 
+    @_both
     def clone_state(self, env_id: int | None = None) -> bytes | list[bytes]:
         """All that the future of environment env_id depends on, its random numbers too; of all
         environments a list. The rows that were returned are the caller's to keep."""
@@ -311,6 +335,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         states = [_lib.take_bytes(_lib.lib().paceline_vec_save, self._handle.value, i) for i in ids]
         return states if env_id is None else states[0]
 
+    @_both
     def restore_state(self, state: bytes | Sequence[bytes], env_id: int | None = None) -> None:
         """Puts environment env_id, or all of them, where clone_state found one of the same
         kind, of this vector or another one."""
@@ -336,6 +361,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             return None
         return tuple(self.image(i) for i in range(self.num_envs))
 
+    @_both
     def image(self, i: int) -> Array:
         """An image of environment i, uint8 [height, width, 3], whatever render_mode is."""
         self._check_open()

@@ -54,6 +54,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
+from .._threads import Turn, alone
 from ..errors import ConfigError, ForkError, HandleError
 from ..spaces import Array
 from . import _crew, _table
@@ -145,7 +146,7 @@ def spec_of(id: str) -> Any:
 class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
     """Environments in worker processes. make makes them; the module says what happens when they fail.
 
-    One thread at a time may use it, in the process that made it.
+    One thread at a time may use it, others get a BusyError; in the process that made it.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self.num_envs, self.batch_size, self.workers, self.copy, self.spec = len(functions), batch_size, workers, copy, spec
         self._order = list(range(self.num_envs))
         self._pid = os.getpid()
+        self._using = Turn()
         self._crew = crew = Crew(functions, workers, context, autoreset, batch_size < self.num_envs)
         # multiprocessing calls this before it waits for processes at exit, and when the object is garbage.
         self._finalizer = util.Finalize(self, crew.stop, exitpriority=10)
@@ -183,6 +185,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
 
     # ---------------------------------------------------------------- resets
 
+    @alone("_using")
     def reset(
         self, *, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
@@ -206,6 +209,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             raise _crew.error(failed.values(), results)
         return results
 
+    @alone("_using")
     def async_reset(self, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None) -> None:
         """Sends the environments off to begin an episode, as reset does; recv returns what they begin with."""
         self._begin(seed, options)
@@ -246,6 +250,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
 
     # ----------------------------------------------------------------- steps
 
+    @alone("_using")
     def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """send, then recv. Where that is all environments, infos are Gymnasium's: without env_id."""
         self._check_open()
@@ -256,6 +261,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._send(indices, actions)
         return self._receive(self.batch_size < self.num_envs)
 
+    @alone("_using")
     def send(self, actions: Any, env_id: Any = None) -> None:
         """Sends environments off with one action each.
 
@@ -266,6 +272,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._check_open()
         self._send(self._indices(env_id), actions)
 
+    @alone("_using")
     def recv(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """The first batch_size environments that are back.
 
@@ -415,6 +422,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         """Copies of the environments' generators, as in Gymnasium's vectors."""
         return self.get_attr("np_random")
 
+    @alone("_using")
     def _ask(self, verb: str, *payload: Any) -> tuple[Any, ...]:
         self._check_open()
         crew = self._crew
