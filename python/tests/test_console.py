@@ -422,6 +422,7 @@ def test_rom_files(tmp_path, monkeypatch):
     pong = roms.get_rom_path("pong")
     assert isinstance(pong, Path) and ALEInterface.isSupportedROM(pong) == "pong"
     (tmp_path / "pong.bin").write_bytes(pong.read_bytes())
+    monkeypatch.delenv("PACELINE_ROMS_DIR", raising=False)
     for variable in ("ALE_ROMS_DIR", "PACELINE_ROMS_DIR"):
         folder = tmp_path / variable
         folder.mkdir()
