@@ -2,6 +2,9 @@ module github.com/paceline-rl/paceline
 
 go 1.26
 
+// What tests and tools unpack there may hold copies of this tree.
+ignore ./build
+
 require (
 	github.com/chewxy/hm v1.0.0
 	golang.org/x/image v0.44.0
