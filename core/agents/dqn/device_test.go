@@ -89,7 +89,7 @@ func (u *uploads) Upload(first, n int) error {
 }
 
 // A window's minibatches are drawn and uploaded when its first updates begin, however short the calls are.
-func TestAWindowIsDrawnAtItsStart(t *testing.T) {
+func TestAWindowOnGPUIsDrawnAtItsStart(t *testing.T) {
 	cudatest.Need(t)
 	for _, slice := range []int64{0, 12} {
 		cfg := cartpole(onGPU("cuda"), func(c *Config) { c.TrainFreq, c.Window, c.TargetUpdateInterval = 1, 100, 100 })
