@@ -6,7 +6,7 @@ Runs `paceline bench update` and `emulator`, ours alone as far as they let, with
 then the other, in turns; the order changes from turn to turn. Vectors of 8 games (envs) are stepped in
 two processes, a quarter of a second in one and then in the other, as rates drift by more than 3 % in
 the seconds that a whole bench takes. Prints the median of each measurement's ratios (time of the first
-library over that of the second) and the ratios themselves. Exits with 1 where a bench's median is above 1.03.
+library over that of the second) and the first twelve of them. Exits with 1 where a bench's median is above 1.03.
 """
 
 import json

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
-	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -25,17 +24,6 @@ func TestOnGPU(t *testing.T) {
 	})
 }
 
-// passes counts forward passes.
-type passes struct {
-	nn.Network
-	n int
-}
-
-func (p *passes) Forward(theta *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
-	p.n++
-	return p.Network.Forward(theta, obs, rows)
-}
-
 // An update with V-trace is two launches, log pi and V of the group's rows and the step, and one
 // for each forward pass behind these rows. It uploads the rounds since the update before, and no
 // observation twice.
@@ -49,7 +37,7 @@ func TestAnUpdateWithVTraceOnAGPU(t *testing.T) {
 	tr := must(train.New(c, traintest.MakeWalk(1)))(t)
 	defer func() { check(t, tr.Close()) }()
 	a := tr.Method().(*A2C)
-	counted := &passes{Network: a.Network}
+	counted := &traintest.Passes{Network: a.Network}
 	a.Network = counted
 	check(t, tr.Begin(10_000, 0))
 	check(t, tr.Run(envs*(nSteps-steps), 0))
@@ -63,12 +51,12 @@ func TestAnUpdateWithVTraceOnAGPU(t *testing.T) {
 			wraps++
 		}
 		before := tr.Stats().Updates
-		counted.n = 0
+		counted.N = 0
 		got := cudatest.Calls(t, func() { check(t, tr.Settle(0)) })
 		if n := tr.Stats().Updates - before; n != 1 {
 			t.Fatalf("update %d: %d updates", update, n)
 		}
-		launches := 2 + counted.n
+		launches := 2 + counted.N
 		want := map[string]int{"cuGraphLaunch": launches, "cuMemcpyHtoDAsync_v2": uploads, "cuStreamSynchronize": launches + uploads}
 		if update > 2 && !maps.Equal(got, want) { // graphs are made in the first
 			t.Errorf("update %d: %v, want %v", update, got, want)

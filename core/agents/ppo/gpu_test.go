@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
-	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -18,17 +17,6 @@ func init() { cudatest.Start() }
 func TestOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	traintest.OnGPU(t, subject(nil))
-}
-
-// passes counts forward passes.
-type passes struct {
-	nn.Network
-	n int
-}
-
-func (p *passes) Forward(theta *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
-	p.n++
-	return p.Network.Forward(theta, obs, rows)
 }
 
 // The update of a rollout uploads its observations once; a minibatch is one launch, and so is a
@@ -44,18 +32,18 @@ func TestAMinibatchOnAGPUIsOneLaunch(t *testing.T) {
 	tr := must(train.New(c, traintest.MakeWalk(1)))(t)
 	defer func() { check(t, tr.Close()) }()
 	p := tr.Method().(*PPO)
-	counted := &passes{Network: p.Network}
+	counted := &traintest.Passes{Network: p.Network}
 	p.Network = counted
 	check(t, tr.Begin(10_000, 0))
 	for rollout := range 3 {
 		check(t, tr.Run(envs*rounds, 0))
 		before := tr.Stats().Updates
-		counted.n = 0
+		counted.N = 0
 		got := cudatest.Calls(t, func() { check(t, tr.Settle(0)) })
 		if n := tr.Stats().Updates - before; n != minibatches {
 			t.Fatalf("rollout %d: %d updates, want %d", rollout, n, minibatches)
 		}
-		launches := minibatches + counted.n
+		launches := minibatches + counted.N
 		want := map[string]int{"cuGraphLaunch": launches, "cuMemcpyHtoDAsync_v2": 1, "cuStreamSynchronize": launches + 1}
 		if rollout > 0 && !maps.Equal(got, want) { // graphs are made in the first
 			t.Errorf("rollout %d: %v, want %v", rollout, got, want)

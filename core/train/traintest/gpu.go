@@ -149,3 +149,14 @@ func loseGPU(t *testing.T, s Subject, function string) {
 		t.Errorf("%d updates after going on, were %d: %v", n, updates, err)
 	}
 }
+
+// Passes counts the forward passes of a Network.
+type Passes struct {
+	nn.Network
+	N int
+}
+
+func (p *Passes) Forward(theta *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
+	p.N++
+	return p.Network.Forward(theta, obs, rows)
+}
