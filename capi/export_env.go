@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,6 +48,14 @@ func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.pl_error) C.int {
 		whole, err := filepath.Abs(C.GoString(file))
 		if err == nil {
 			whole, err = filepath.EvalSymlinks(whole)
+		}
+		if err != nil {
+			return err
+		}
+		// dlopen would wait for a FIFO's other end.
+		info, err := os.Stat(whole)
+		if err == nil && !info.Mode().IsRegular() {
+			err = &fs.PathError{Op: "load", Path: whole, Err: errors.New("must be a regular file")}
 		}
 		if err != nil {
 			return err

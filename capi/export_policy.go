@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/policy"
 )
 
@@ -43,6 +44,9 @@ func pacelineGoPolicyFromBytes(out *C.uint64_t, from unsafe.Pointer, size C.size
 	return create(out, policies, why, func() (*policy.Policy, error) {
 		if size > mostBytes {
 			return nil, fmt.Errorf("size: %d, must be at most %d", size, mostBytes)
+		}
+		if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("size: %d", size), Bytes: int64(size)}); err != nil {
+			return nil, err
 		}
 		return policy.FromBytes(bytes.Clone(unsafe.Slice((*byte)(from), int(size))))
 	})
@@ -138,6 +142,11 @@ func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName
 		}
 		return nil
 	}), why)
+}
+
+//export pacelineGoPolicyStop
+func pacelineGoPolicyStop(id C.uint64_t, why *C.pl_error) C.int {
+	return report(policies.use(uint64(id), func(p *policy.Policy) error { p.StopEvaluations(); return nil }), why)
 }
 
 //export pacelineGoPolicySave

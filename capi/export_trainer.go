@@ -361,16 +361,21 @@ func (t *trainer) withRows(rows *C.paceline_rows, maxMS C.int64_t, f func(limit 
 	if err := t.now.take(t.spec, t.envs, rows); err != nil {
 		return err
 	}
+	return f(limit)
+}
+
+// withMasks is withRows for rows that must have masks where actions have some.
+func (t *trainer) withMasks(rows *C.paceline_rows, maxMS C.int64_t, f func(limit time.Duration) error) error {
 	if t.spec.Masks && rows.action_masks == nil {
 		return fmt.Errorf("rows.action_masks: NULL, must point to %d rows of %d bytes where action_masks is true", t.envs, t.spec.Action.N)
 	}
-	return f(limit)
+	return t.withRows(rows, maxMS, f)
 }
 
 //export pacelineGoTrainerAct
 func pacelineGoTrainerAct(id C.uint64_t, rows *C.paceline_rows, actions unsafe.Pointer, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		return t.withRows(rows, maxMS, func(limit time.Duration) error {
+		return t.withMasks(rows, maxMS, func(limit time.Duration) error {
 			return t.Act(&t.now.rows, actionsAt(t.spec.Action, actions, t.envs), limit)
 		})
 	}), why)
@@ -379,7 +384,7 @@ func pacelineGoTrainerAct(id C.uint64_t, rows *C.paceline_rows, actions unsafe.P
 //export pacelineGoTrainerObserve
 func pacelineGoTrainerObserve(id C.uint64_t, rows *C.paceline_rows, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		return t.withRows(rows, maxMS, func(limit time.Duration) error {
+		return t.withMasks(rows, maxMS, func(limit time.Duration) error {
 			if t.final && t.now.rows.FinalObs == nil {
 				return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is same_step", t.envs)
 			}
@@ -396,6 +401,9 @@ func pacelineGoTrainerObserve(id C.uint64_t, rows *C.paceline_rows, maxMS C.int6
 
 //export pacelineGoTrainerFree
 func pacelineGoTrainerFree(id C.uint64_t, why *C.pl_error) C.int {
+	if err := trainers.mine(uint64(id)); err != nil {
+		return report(err, why)
+	}
 	if t, ok := trainers.find(uint64(id)); ok && t.family.inside() {
 		return report(errInside, why)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -213,11 +214,22 @@ func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error 
 	return v.given(v.vec.Reset(&v.now.rows, all), all)
 }
 
-// given writes the rows of a step or reset that ended with err, if anything has moved.
+// given writes the rows of a step or reset that ended with err: those under mask (nil:
+// all) that have moved.
 func (v *vector) given(err error, mask []bool) error {
-	var failed *vec.Failure // some did; the others have moved
-	if err == nil || errors.As(err, &failed) {
+	var failed *vec.Failure
+	switch {
+	case err == nil:
 		v.now.give(mask)
+	case errors.As(err, &failed):
+		moved := slices.Repeat([]bool{true}, len(v.mask))
+		if mask != nil {
+			copy(moved, mask)
+		}
+		for _, row := range failed.Rows {
+			moved[row.Err.Index] = row.Stepped
+		}
+		v.now.give(moved)
 	}
 	return err
 }
@@ -291,6 +303,9 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 		if err != nil {
 			return err
 		}
+		if v.family.inside() {
+			return errInside
+		}
 		if !v.recv.TryLock() {
 			return fault.ErrBusy
 		}
@@ -319,6 +334,9 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 //export pacelineGoVecDrain
 func pacelineGoVecDrain(id C.uint64_t, why *C.pl_error) C.int {
 	return callVec(id, why, func(v *vector) error {
+		if v.family.inside() {
+			return errInside
+		}
 		a, err := v.queue()
 		if err == nil {
 			a.Drain()
@@ -340,7 +358,12 @@ func pacelineGoVecSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, i C.ui
 
 //export pacelineGoVecRestore
 func pacelineGoVecRestore(id C.uint64_t, i C.uint32_t, state unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
-	return callVec(id, why, func(v *vector) error { return v.vec.Restore(int(i), unsafe.Slice((*byte)(state), int(size))) })
+	return callVec(id, why, func(v *vector) error {
+		if size > mostBytes {
+			return fmt.Errorf("size: %d, must be at most %d", size, int64(mostBytes))
+		}
+		return v.vec.Restore(int(i), unsafe.Slice((*byte)(state), int(size)))
+	})
 }
 
 //export pacelineGoVecRender
@@ -360,6 +383,9 @@ func pacelineGoVecRender(out *C.uint8_t, size *C.size_t, height, width *C.uint32
 
 //export pacelineGoVecFree
 func pacelineGoVecFree(id C.uint64_t, why *C.pl_error) C.int {
+	if err := vectors.mine(uint64(id)); err != nil {
+		return report(err, why)
+	}
 	if v, ok := vectors.find(uint64(id)); ok && v.family.inside() {
 		return report(errInside, why)
 	}

@@ -83,6 +83,14 @@ func (t *table[T]) find(id uint64) (v T, ok bool) {
 	return v, false
 }
 
+// mine refuses what is no handle of this table, be it freed or not.
+func (t *table[T]) mine(id uint64) error {
+	if kind(id>>kindShift) != t.kind {
+		return &handleError{id, t.kind}
+	}
+	return nil
+}
+
 // take removes the object, so that nobody finds it any more: whoever takes it
 // frees it. ok is false where there is none.
 func (t *table[T]) take(id uint64) (v T, ok bool) {

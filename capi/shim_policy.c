@@ -48,6 +48,12 @@ int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p,
        pacelineGoPolicyEvaluate(&full, id(p), (char *)env, (char *)env_options, options_or_null, &why));
 }
 
+int paceline_policy_stop(const paceline_policy *p) {
+  ENTER;
+  NEED(p);
+  return GO(pacelineGoPolicyStop(id(p), &why));
+}
+
 int paceline_policy_save(const paceline_policy *p, const char *path) {
   ENTER;
   NEED(p);

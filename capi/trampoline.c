@@ -87,18 +87,20 @@ int pl_plugin_open(paceline_env_open_function *open, paceline_env_plugin *out, c
 }
 
 void pl_env_destroy(pl_env *e) {
-  unsigned mode = pl_float_enter();
+  call c;
+  begin(&c, e->family);
   e->family->table.destroy(e->env);
-  pl_float_leave(mode);
+  end(&c, 0, NULL);
   free(e->text);
   free(e);
 }
 
 void pl_family_release(pl_family *f) {
   if (f->release != NULL) {
-    unsigned mode = pl_float_enter();
+    call c;
+    begin(&c, f);
     f->release(f->user);
-    pl_float_leave(mode);
+    end(&c, 0, NULL);
   }
   free(f);
 }

@@ -36,7 +36,7 @@
  * Handles.  A handle is an opaque 64-bit id, typed as a pointer, and is never
  *   reused: a handle that was freed, or is of another kind, gives
  *   PACELINE_EHANDLE. Every *_free accepts NULL and a freed handle, and does
- *   nothing then.
+ *   nothing then; of another kind's handle those that return a status say so.
  * Pointers.  "borrowed": read or written during the call only. "view": memory
  *   of the library, valid until the moment its entry names. "static": valid for
  *   ever. NULL where a pointer is needed gives PACELINE_EINVAL.
@@ -55,8 +55,8 @@
  *   *_free does nothing. Load it after forking, or start children with exec.
  * Floating point.  The library computes in the default mode whatever the caller's
  *   is (flush to zero, rounding), and leaves the caller's as it was.
- * Signals.  Long calls return when paceline_trainer_stop is called, which is
- *   [thread-safe] (but not async-signal-safe), or when their max_ms is over.
+ * Signals.  Long calls return when paceline_trainer_stop (paceline_policy_stop) is
+ *   called, which is [thread-safe] (but not async-signal-safe), or when their max_ms is over.
  *   Loading installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG,
  *   which pass on what is not the library's own. A handler of yours may run on a
  *   thread that is inside the library, whose stack is small: install it with
@@ -121,7 +121,7 @@ enum paceline_status {
   PACELINE_EHANDLE = -3,   /* the handle was freed, or is of another kind */
   PACELINE_EBUSY = -4,     /* another call on this handle is in progress */
   PACELINE_ECALLBACK = -5, /* a function of your environment table failed */
-  PACELINE_ESTOPPED = -6,  /* stopped while act or observe waited: call it again */
+  PACELINE_ESTOPPED = -6,  /* stopped while act or observe waited, or an evaluation: call it again */
   PACELINE_ENOMEM = -7,    /* the machine has not the memory asked for */
   PACELINE_EFORKED = -8,   /* used in a child of fork() */
   PACELINE_EPANIC = -9,    /* a bug in the library, caught: this handle may be spoilt, others go on */
@@ -234,7 +234,8 @@ enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 =
 
 /* What an observation or an action is. An observation is a PACELINE_BOX of uint8
  * [channels, height, width] (an image, or a stack of frames, oldest first) or of
- * float32 [n]; an action is PACELINE_DISCRETE: one int32 in 0..n-1. Anything else
+ * float32 [n] (a trainer whose network is an MLP takes either of any shape); an action
+ * is PACELINE_DISCRETE: one int32 in 0..n-1. Anything else
  * is refused when a trainer is made; vector environments (section 9) also have
  * colour images, uint8 [frames, height, width, 3], and actions that are a
  * PACELINE_BOX of float32 [n]. */
@@ -429,7 +430,7 @@ typedef struct paceline_stats {
   uint32_t struct_size;
   uint32_t reserved;
   int64_t num_timesteps;   /* steps taken, warm-up included */
-  int64_t total_timesteps; /* of the run in progress */
+  int64_t total_timesteps; /* at which the run in progress ends */
   int64_t updates;         /* minibatch updates done */
   int64_t updates_due;     /* that should be done at this step */
   int64_t episodes;        /* finished ones */
@@ -452,9 +453,9 @@ PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, 
 
 /* What the latest round gave, for hosts that look at every one (paceline_trainer_run
  * with max_steps 1). Written: obs, which must be there, and what else is not NULL of
- * rewards, terminated, truncated, started, final_obs and final_infos (of rows whose episode
- * ended), infos (the columns that paceline_trainer_describe names), and actions, num_envs
- * of int32. Environments that the library steps only. */
+ * rewards, terminated, truncated, started, action_masks, final_obs, final_infos and
+ * final_action_masks (of rows whose episode ended), infos (the columns that
+ * paceline_trainer_describe names), and actions, num_envs of int32. Environments that the library steps only. */
 PACELINE_API int paceline_trainer_rows(const paceline_rows *rows, void *actions, paceline_trainer *t);
 
 /* The returns and the lengths of the episodes that ended last, oldest first. n: how many
@@ -672,6 +673,10 @@ typedef struct paceline_evaluation {
 PACELINE_API int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env,
                                           const char *env_options, const paceline_eval_options *o);
 
+/* Makes evaluations of this policy that are in progress return PACELINE_ESTOPPED before
+ * their next step, with nothing written. Later ones are as usual. [thread-safe] */
+PACELINE_API int paceline_policy_stop(const paceline_policy *p);
+
 /* A checkpoint of the weights alone, written as in paceline_trainer_save. */
 PACELINE_API int paceline_policy_save(const paceline_policy *p, const char *path);
 
@@ -699,7 +704,8 @@ typedef struct paceline_vec_options {
   uint32_t batch_size;     /* rows that paceline_vec_recv waits for, 1 to num_envs; 0: num_envs */
   uint32_t num_threads;    /* that step them, at most 1024; 0: one per core. Results are the same for any */
   uint32_t autoreset;      /* enum paceline_autoreset */
-  int32_t pin;             /* the core that the first of these threads is bound to, the others follow; -1: none is */
+  int32_t pin;             /* these threads, but not a caller's, are bound to cores from this one on; -1: they are not.
+                              Counted among those that the process may use, and round again behind the last */
   const char *env_options; /* what the environments are made with, a JSON object, or NULL: see below */
 } paceline_vec_options;
 
@@ -740,8 +746,10 @@ PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, cons
 
 /* Takes an action in every environment. actions: num_envs of int32, or rows of float32;
  * all borrowed. An action out of range is refused before any environment moves. An
- * environment that fails does not hold the others up: their rows are written, and
- * paceline_last_error_index is its number. */
+ * environment that fails does not hold the others up: their rows are written and its own is
+ * not (but for an end after which no episode could be started, in PACELINE_SAME_STEP).
+ * paceline_last_error_index is its number, the first where several failed: of the
+ * rows that were not written env_ids, too, are as they were before. */
 PACELINE_API int paceline_vec_step(paceline_vec *v, const void *actions, const paceline_rows *rows);
 
 /*

@@ -410,6 +410,8 @@ class Policy {
     check(paceline_policy_evaluate(&e, get(), env.c_str(), detail::or_null(options.env_options), &o));
     return e;
   }
+  /* Ends the evaluations that other threads have in progress: they throw PACELINE_ESTOPPED. */
+  void stop() const { check(paceline_policy_stop(get())); }
   /* All there is to know, a JSON object: see paceline_policy_describe. */
   std::string describe() const {
     char *text = nullptr;
@@ -759,10 +761,10 @@ class VecEnv {
     s_->rows.emplace_back(num_envs, s_->obs, s_->columns, s_->masks);
   }
 
-  paceline_spec observation() const noexcept { return s_->obs; }
-  paceline_spec action() const noexcept { return s_->action; }
-  uint32_t num_envs() const noexcept { return s_->num_envs; }
-  const std::vector<Column> &columns() const noexcept { return s_->columns; }
+  paceline_spec observation() const { return self().obs; }
+  paceline_spec action() const { return self().action; }
+  uint32_t num_envs() const { return self().num_envs; }
+  const std::vector<Column> &columns() const { return self().columns; }
   /* All there is to know, a JSON object: see paceline_vec_describe. */
   std::string describe() const {
     char *text = nullptr;
@@ -771,15 +773,15 @@ class VecEnv {
   }
 
   /* What the latest reset or step gave: row i is environment i's. */
-  const Rows &rows() const noexcept { return s_->rows.front(); }
+  const Rows &rows() const { return self().rows.front(); }
   /* The same arrays for the C functions, and for a Trainer's act and observe. */
-  paceline_rows arrays() { return s_->rows.front().arrays(); }
+  paceline_rows arrays() { return self().rows.front().arrays(); }
   /* Begins episodes. seeds: none, or one for each environment; mask: where, or empty for
    * everywhere. */
   const Rows &reset(const std::vector<uint64_t> &seeds = {}, const std::vector<uint8_t> &mask = {}) {
     if (!seeds.empty()) check_size("seeds", seeds.size(), num_envs());
     if (!mask.empty()) check_size("mask", mask.size(), num_envs());
-    const paceline_rows r = s_->rows.front().arrays();
+    const paceline_rows r = self().rows.front().arrays();
     check(paceline_vec_reset(get(), data(seeds), data(mask), &r));
     return rows();
   }
@@ -787,7 +789,7 @@ class VecEnv {
   template <class Number>
   const Rows &step(const std::vector<Number> &actions) {
     check_actions(actions, num_envs());
-    const paceline_rows r = s_->rows.front().arrays();
+    const paceline_rows r = self().rows.front().arrays();
     check(paceline_vec_step(get(), actions.data(), &r));
     return rows();
   }
@@ -808,20 +810,20 @@ class VecEnv {
   /* Waits for batch_size of them. What it returns stays as it is until the next recv. Throws
    * the error of one that failed, and PACELINE_ETIMEDOUT after max_ms; the next recv goes on. */
   const Rows &recv(int64_t max_ms = 0) {
-    if (s_->held > 0) { /* nobody reads it any more */
-      offer(s_->held);
-      s_->held = 0;
+    if (self().held > 0) { /* nobody reads it any more */
+      offer(self().held);
+      self().held = 0;
     }
     check(paceline_vec_recv(get(), max_ms));
-    s_->held = s_->next;
-    s_->next = s_->next + 1 < s_->rows.size() ? s_->next + 1 : 1;
-    return s_->rows[s_->held];
+    self().held = self().next;
+    self().next = self().next + 1 < self().rows.size() ? self().next + 1 : 1;
+    return self().rows[self().held];
   }
   /* Waits for all that is under way and forgets it. */
   void drain() { check(paceline_vec_drain(get())); }
 
   /* The state of environment i, from which one of another VecEnv can go on, too. */
-  std::vector<uint8_t> save(uint32_t i) const {
+  std::vector<uint8_t> save(uint32_t i) {
     std::size_t size = 0;
     check(paceline_vec_save(nullptr, &size, get(), i));
     std::vector<uint8_t> state(size);
@@ -837,7 +839,7 @@ class VecEnv {
     uint32_t height, width;
     std::vector<uint8_t> rgb; /* [height][width][3] */
   };
-  Image render(uint32_t i) const {
+  Image render(uint32_t i) {
     Image p{};
     std::size_t size = 0;
     check(paceline_vec_render(nullptr, &size, &p.height, &p.width, get(), i));
@@ -845,7 +847,7 @@ class VecEnv {
     check(paceline_vec_render(p.rgb.data(), &size, &p.height, &p.width, get(), i));
     return p;
   }
-  paceline_vec *get() const noexcept { return s_->it.get(); }
+  paceline_vec *get() const noexcept { return s_ ? s_->it.get() : nullptr; }
 
  private:
   /* In one place, so that moving a VecEnv moves no array that the library writes to. */
@@ -860,6 +862,10 @@ class VecEnv {
     detail::Owner<paceline_vec> it; /* goes first, as it writes to the others */
   };
 
+  State &self() const {
+    if (!s_) throw Error(PACELINE_EHANDLE, "VecEnv: it was moved to another one");
+    return *s_;
+  }
   static void check_size(const char *what, std::size_t is, std::size_t must) {
     if (is != must)
       throw Error(PACELINE_EINVAL, what + (": " + std::to_string(is)) + ", must be " + std::to_string(must));
@@ -867,10 +873,10 @@ class VecEnv {
   template <class Number>
   void check_actions(const std::vector<Number> &actions, std::size_t n) const {
     static_assert(std::is_same_v<Number, int32_t> || std::is_same_v<Number, float>, "actions are int32_t or float");
-    const bool box = s_->action.kind == PACELINE_BOX;
+    const bool box = self().action.kind == PACELINE_BOX;
     if (box != std::is_same_v<Number, float>)
       throw Error(PACELINE_EINVAL, box ? "actions: int32_t, must be float" : "actions: float, must be int32_t");
-    check_size("actions", actions.size(), n * (box ? detail::components(s_->action) : 1));
+    check_size("actions", actions.size(), n * (box ? detail::components(self().action) : 1));
   }
   template <class T>
   static const T *data(const std::vector<T> &list) {
@@ -878,15 +884,20 @@ class VecEnv {
   }
 
   void offer(std::size_t k) {
-    const paceline_rows r = s_->rows[k].arrays();
+    const paceline_rows r = self().rows[k].arrays();
     check(paceline_vec_offer(get(), &r));
   }
   /* Rows for all environments, beside those that are being read. */
-  std::size_t blocks() const noexcept { return (s_->num_envs + s_->batch_size - 1) / s_->batch_size + 1; }
+  std::size_t blocks() const { return (self().num_envs + self().batch_size - 1) / self().batch_size + 1; }
   void offer_all() {
-    for (std::size_t k = s_->rows.size(); k <= blocks(); k++) {
-      s_->rows.emplace_back(s_->batch_size, s_->obs, s_->columns, s_->masks);
-      offer(k);
+    for (std::size_t k = self().rows.size(); k <= blocks(); k++) {
+      self().rows.emplace_back(self().batch_size, self().obs, self().columns, self().masks);
+      try {
+        offer(k);
+      } catch (...) {
+        self().rows.pop_back(); /* the next call offers it again */
+        throw;
+      }
     }
   }
 

@@ -36,11 +36,16 @@ extern int freed;
 __attribute__((visibility("default"))) void *to_free;
 __attribute__((visibility("default"))) int freed;
 
+extern int in_destroy;
+__attribute__((visibility("default"))) int in_destroy;
+extern const char *pry_by;
+__attribute__((visibility("default"))) const char *pry_by = "paceline_vec_free";
+
 /* The program that loads this file is linked with the library. */
 static void pry(void) {
-  int (*vec_free)(paceline_vec *);
-  *(void **)&vec_free = dlsym(RTLD_DEFAULT, "paceline_vec_free");
-  if (to_free != NULL) freed = vec_free(to_free);
+  int (*call)(paceline_vec *);
+  *(void **)&call = dlsym(RTLD_DEFAULT, pry_by);
+  if (to_free != NULL) freed = call(to_free);
   to_free = NULL;
 }
 #endif
@@ -94,7 +99,7 @@ static int step(void *env, const void *action, void *obs, float *reward, uint8_t
   faulty *f = env;
   int32_t a = *(const int32_t *)action;
 #ifdef PRIES
-  if (((faulty *)env)->index == 0) pry();
+  if (((faulty *)env)->index == 0 && !in_destroy) pry();
 #endif
 #ifdef MASKED
   if (a > (f->steps % 2 ? MOVE_ON : MOVE)) return fail("not allowed");
@@ -141,6 +146,13 @@ static int restore(void *env, const void *buf, size_t len) {
   return 0;
 }
 
+static void destroy(void *env) {
+#ifdef PRIES
+  if (in_destroy) pry();
+#endif
+  free(env);
+}
+
 #ifndef NO_OPEN
 __attribute__((visibility("default"))) int paceline_env_open(paceline_env_plugin *out, const paceline_host *h);
 
@@ -177,7 +189,7 @@ int paceline_env_open(paceline_env_plugin *out, const paceline_host *h) {
 #ifndef NO_RESTORE
   out->table.restore = restore;
 #endif
-  out->table.destroy = free;
+  out->table.destroy = destroy;
   return 0;
 }
 #endif

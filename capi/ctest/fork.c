@@ -58,6 +58,7 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   FORKED(paceline_policy_from_trainer(&q, t));
   FORKED(paceline_policy_spec(&spec, &spec, p));
   FORKED(paceline_policy_act(p, 1, x, NULL, &a, NULL));
+  FORKED(paceline_policy_stop(p));
   FORKED(paceline_policy_evaluate(&e, p, "CartPole-v1", NULL, EPISODES(1, 0, 0)));
   FORKED(paceline_policy_save(p, "x"));
   FORKED(paceline_policy_describe(&text, p));

@@ -17,9 +17,9 @@ int main(void) {
   paceline_trainer *made;
   paceline_option option = {.struct_size = sizeof option};
   FAILS(paceline_trainer_new(&made, (paceline_config *)t), PACELINE_EHANDLE, "is a paceline_trainer");
-  paceline_trainer_free((paceline_trainer *)cfg);
+  FAILS(paceline_trainer_free((paceline_trainer *)cfg), PACELINE_EHANDLE, "is a paceline_config");
   paceline_policy_free((paceline_policy *)t);
-  paceline_vec_free((paceline_vec *)p);
+  FAILS(paceline_vec_free((paceline_vec *)p), PACELINE_EHANDLE, "is a paceline_policy");
   paceline_config_free((paceline_config *)v);
   FAILS(paceline_config_method((const char **)&made, (paceline_config *)v), PACELINE_EHANDLE, "is a paceline_vec");
   FAILS(paceline_config_describe(&option, (paceline_config *)p, 0), PACELINE_EHANDLE, "is a paceline_policy");

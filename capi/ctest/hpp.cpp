@@ -2,9 +2,11 @@
 // program includes it, too, and paceline.h before it.
 #include <paceline.hpp>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #define CHECK(condition)                                          \
   do {                                                            \
@@ -249,7 +251,8 @@ int main() {
   CHECK(vec.rows().started[3] == 1 && first != 0);
   const paceline::Rows &rows = vec.rows();
   paceline::VecEnv other = std::move(vec);  // arrays stay where they are
-  CHECK(&rows == &other.rows() && rows.obs<float>()[9] == first);
+  CHECK(&rows == &other.rows() && rows.obs<float>()[9] == first && vec.get() == nullptr);
+  throws(PACELINE_EHANDLE, "moved", [&] { vec.reset(); });
   other.step(std::vector<int32_t>{1, 0, 1, 0});
   CHECK(rows.rewards[0] == 1 && rows.started[3] == 0 && !rows.ended(0) && rows.env_ids[3] == 3);
   other.reset({}, {0, 1, 0, 0});
@@ -308,6 +311,21 @@ int main() {
   async.restore(5, state);
   async.send_reset(all);
   async = paceline::VecEnv("CartPole-v1", 1);  // some of the old ones are under way
+
+  // A first send that is refused leaves nothing half done.
+  options = {};
+  options.batch_size = 2, options.num_threads = 1, options.env_options = R"({"decorrelation_steps": 10000000})";
+  paceline::VecEnv busy("CartPole-v1", 4, options);
+  std::thread reset([&] { busy.reset(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  throws(PACELINE_EBUSY, "in progress", [&] { busy.send_reset({0, 1, 2, 3}); });
+  reset.join();
+  options.env_options = {};
+  busy.send_reset({0, 1, 2, 3}, {1, 2, 3, 4});
+  for (int32_t k = 0; k < 4; k += 2) {
+    const paceline::Rows &got = busy.recv();
+    CHECK(got.started[0] && got.started[1] && got.env_ids[0] + got.env_ids[1] == 2 * k + 1);
+  }
 
   // Columns of infos, as the library describes them.
   const auto columns = paceline::detail::columns(

@@ -1,6 +1,7 @@
 /* Calls on one's own trainer or vector from inside a function of its environments: answered
  * at once, above all *_free, which would wait for the function that it is called from.
- * argv[1]: faulty.c's environment, built to free the vector that its symbol "to_free" has. */
+ * argv[1]: faulty.c's environment, built to free (or what its symbol "pry_by" says) the vector
+ * that its symbol "to_free" has, in a step or, where "in_destroy" is set, there. */
 #include <dlfcn.h>
 
 #include "counter.h"
@@ -74,6 +75,25 @@ static void vector(const char *file) {
   OK(paceline_vec_step(v, actions, &rows));
   CHECK(*to_free == NULL && *freed == PACELINE_EBUSY);
   OK(paceline_vec_step(v, actions, &rows));
+  /* A drain would wait for the step that it is called from. */
+  const int32_t all[4] = {0, 1, 2, 3};
+  OK(paceline_vec_offer(v, &rows));
+  OK(paceline_vec_send_reset(v, all, 4, NULL));
+  OK(paceline_vec_recv(v, 0));
+  OK(paceline_vec_offer(v, &rows));
+  *(const char **)dlsym(library, "pry_by") = "paceline_vec_drain";
+  *freed = 0;
+  *to_free = v;
+  OK(paceline_vec_send(v, all, 4, actions));
+  OK(paceline_vec_recv(v, 0));
+  CHECK(*to_free == NULL && *freed == PACELINE_EBUSY);
+  *(const char **)dlsym(library, "pry_by") = "paceline_vec_free";
+  /* A new seed destroys the environments. */
+  uint64_t seeds[4] = {1, 2, 3, 4};
+  *(int *)dlsym(library, "in_destroy") = 1;
+  *to_free = v, *freed = 0;
+  OK(paceline_vec_reset(v, seeds, NULL, &rows));
+  CHECK(*to_free == NULL && *freed == PACELINE_EBUSY);
   OK(paceline_vec_free(v));
   paceline_string_free(name);
 }

@@ -307,6 +307,18 @@ static void known(const char *path) {
   }
   paceline_trainer *t = quick(name);
   OK(paceline_trainer_run(NULL, t, 1500, 0));
+  /* A host that looks at every round may have the masks, or leave them out. */
+  const size_t bytes = 4 * 3 * sizeof(float);
+  float *obs = malloc(bytes);
+  uint8_t masks[4 * 6];
+  paceline_rows seen = {.struct_size = sizeof seen, .num_rows = 4, .obs = obs};
+  OK(paceline_trainer_rows(&seen, NULL, t));
+  memset(masks, 9, sizeof masks);
+  seen.action_masks = masks;
+  OK(paceline_trainer_rows(&seen, NULL, t));
+  for (int i = 0; i < 4; i++)
+    for (int a = 0; a < 6; a++) CHECK(masks[6 * i + a] == (a == 0 || (a == 1 && (int)obs[3 * i] % 2)));
+  free(obs);
   paceline_policy *p;
   OK(paceline_policy_from_trainer(&p, t));
   paceline_evaluation e = {.struct_size = sizeof e};

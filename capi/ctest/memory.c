@@ -80,7 +80,36 @@ static void bench(void) {
               "{\"num_envs\": [65536], \"settings\": {\"buffer_size\": \"65536\", \"learning_starts\": \"65536\", "
               "\"window\": \"65536\", \"target_update_interval\": \"65536\"}}"),
           "buffer_size: 65536");
+  refused(FUNCTION(paceline_bench)(&out, "forward", "{\"rows\": [65536], \"trials\": 1}"), "rows: 65536");
   FAILS(FUNCTION(paceline_bench)(&out, "update", "{\"batch\": 1000000000000}"), PACELINE_EINVAL, "batch 1000000000000");
+}
+
+/* Policies of 68 MB until there is no memory for another one. */
+static void policies(void) {
+  enum { MOST = 80 };
+  paceline_config *cfg;
+  paceline_trainer *t = NULL;
+  paceline_policy *p[MOST];
+  size_t size = 0;
+  int made = 1, status = PACELINE_OK;
+  OK(paceline_config_new(&cfg, "dqn"));
+  set(cfg, "env", "CartPole-v1");
+  set(cfg, "net_arch", "4096,4096");
+  set(cfg, "buffer_size", "10000");
+  OK(paceline_trainer_new(&t, cfg));
+  OK(paceline_policy_from_trainer(&p[0], t));
+  paceline_trainer_free(t);
+  paceline_config_free(cfg);
+  OK(FUNCTION(paceline_policy_to_bytes)(NULL, &size, p[0]));
+  void *bytes = malloc(size);
+  OK(FUNCTION(paceline_policy_to_bytes)(bytes, &size, p[0]));
+  for (; made < MOST && status == PACELINE_OK; made += status == PACELINE_OK)
+    status = FUNCTION(paceline_policy_from_bytes)(&p[made], bytes, size);
+  refused(status, "");
+  while (made > 0) paceline_policy_free(p[--made]);
+  OK(FUNCTION(paceline_policy_from_bytes)(&p[0], bytes, size));
+  paceline_policy_free(p[0]);
+  free(bytes);
 }
 
 /* A trainer that fits, as often as it likes: what it gives back can be had again, and the
@@ -112,6 +141,7 @@ static const struct {
              {"large_replay", large_replay},
              {"vector", vector},
              {"bench", bench},
+             {"policies", policies},
              {"again", again}};
 
 int main(int argc, char **argv) {

@@ -122,6 +122,7 @@ int main(void) {
   NIL(paceline_policy_act(p, 1, obs, NULL, NULL, NULL), "actions");
   NIL(paceline_policy_evaluate(NULL, p, "CartPole-v1", NULL, EPISODES(1, 0, 0)), "out");
   NIL(paceline_policy_evaluate(&e, NULL, "CartPole-v1", NULL, EPISODES(1, 0, 0)), "p");
+  NIL(paceline_policy_stop(NULL), "p");
   NIL(paceline_policy_evaluate(&e, p, NULL, NULL, EPISODES(1, 0, 0)), "env");
   NIL(paceline_policy_save(NULL, "x"), "p");
   NIL(paceline_policy_save(p, NULL), "path");

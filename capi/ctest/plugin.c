@@ -55,6 +55,9 @@ static void refused(void) {
       CHECK(name == (void *)1);
     }
   char *name;
+  CHECK(mkfifo(file("fifo.so"), 0600) == 0);
+  FAILS(paceline_env_load(&name, file("fifo.so")), PACELINE_EIO, "must be a regular file");
+  unlink(file("fifo.so"));
   FAILS(paceline_env_load(&name, ""), PACELINE_EINVAL, "path: empty");
   STATUS(paceline_env_load(&name, folder), PACELINE_EIO);
   STATUS(paceline_env_load(&name, "libm.so.6"), PACELINE_EIO); /* the system's folders are not searched */
@@ -173,6 +176,27 @@ static void fails_late(void) {
   arrays_free(&r);
 }
 
+/* Rows of environments that fail are not written, those of the others are. */
+static void several_fail(void) {
+  enum { ASKED_TO_FAIL = 3 };
+  paceline_vec *v = vec_of("Faulty-v0", 4, 0, 2, PACELINE_NEXT_STEP, NULL);
+  arrays r = arrays_for(v, 4);
+  OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
+  paceline_rows rows = *all_of(&r);
+  for (int i = 0; i < 4; i++) {
+    discrete(&r)[i] = i % 2 ? ASKED_TO_FAIL : 1;
+    rows.rewards[i] = -7, rows.env_ids[i] = -1, rows.started[i] = rows.terminated[i] = 9;
+  }
+  FAILS(paceline_vec_step(v, r.actions, &rows), PACELINE_ECALLBACK, "environment 1: asked to fail");
+  CHECK(paceline_last_error_index() == 1);
+  for (int i = 0; i < 4; i++) {
+    CHECK(rows.env_ids[i] == (i % 2 ? -1 : i) && rows.rewards[i] == (i % 2 ? -7 : 0.25));
+    CHECK(rows.started[i] == (i % 2 ? 9 : 0) && rows.terminated[i] == (i % 2 ? 9 : 0));
+  }
+  paceline_vec_free(v);
+  arrays_free(&r);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   folder = argv[1];
@@ -182,5 +206,6 @@ int main(int argc, char **argv) {
   seeds();
   trained();
   fails_late();
+  several_fail();
   return 0;
 }

@@ -286,6 +286,7 @@ static void call(source *s, arrays *a) {
     case 34: {
       paceline_eval_options o = {.struct_size = sizeof o, .episodes = draw(s, 3), .seed = draw(s, 0), .epsilon = 1};
       paceline_evaluation e = {.struct_size = sizeof e};
+      if (draw(s, 8) == 0) say(paceline_policy_stop(any(s, POLICY)));
       say(paceline_policy_evaluate(&e, any(s, POLICY), word(s), draw(s, 2) ? NULL : word(s), &o));
       break;
     }

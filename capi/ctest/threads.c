@@ -79,6 +79,34 @@ static void busy(void) {
   FAILS(paceline_trainer_settle(t, 0), PACELINE_EHANDLE, "was freed");
 }
 
+static void *evaluate(void *unused) {
+  (void)unused;
+  paceline_evaluation e = {.struct_size = sizeof e, .episodes = 7};
+  began = 1;
+  FAILS(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, EPISODES(1000000, 0, 1)), PACELINE_ESTOPPED,
+        "evaluation: stopped");
+  CHECK(e.episodes == 7);
+  return NULL;
+}
+
+/* An evaluation of a million episodes ends when another thread says so; the next one is whole. */
+static void stopped_evaluations(void) {
+  pthread_t two[2];
+  for (int i = 0; i < 2; i++) {
+    began = 0;
+    pthread_create(&two[i], NULL, evaluate, NULL);
+    while (!began) pause_ms(1);
+  }
+  pause_ms(100);
+  double before = now();
+  OK(paceline_policy_stop(policy));
+  for (int i = 0; i < 2; i++) pthread_join(two[i], NULL);
+  CHECK(now() - before < 1);
+  paceline_evaluation e = {.struct_size = sizeof e};
+  OK(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, EPISODES(2, 0, 1)));
+  CHECK(e.episodes == 2);
+}
+
 static void *garbage(void *stop) {
   while (!*(_Atomic int *)stop) {
     char *value;
@@ -163,6 +191,7 @@ int main(void) {
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, act, (void *)(intptr_t)i);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  stopped_evaluations();
   paceline_policy_free(policy);
   busy();
   slow_environments();

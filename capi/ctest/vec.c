@@ -149,6 +149,7 @@ static void states(void) {
   OK(paceline_vec_save(state, &given, v, 2));
   FAILS(paceline_vec_save(state, &given, v, 3), PACELINE_EINVAL, "environment: 3, must be 0 to 2");
   FAILS(paceline_vec_restore(w, 2, state, size), PACELINE_EINVAL, "environment: 2, must be 0 to 1");
+  FAILS(paceline_vec_restore(w, 1, state, (size_t)-1), PACELINE_EINVAL, "size: 18446744073709551615, must be at most");
   STATUS(paceline_vec_restore(w, 1, state, size - 1), PACELINE_EFAIL);
   FAILS(paceline_vec_step(w, s.actions, all_of(&s)), PACELINE_EINVAL, "environment 1: step before reset");
   OK(paceline_vec_restore(w, 1, state, size));

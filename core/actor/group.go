@@ -110,6 +110,8 @@ type Group struct {
 	failed   []error        // of the round's steps; where they are recorded behind the round
 	run      loop
 	made     atomic.Int64 // steps of the loop in progress that were recorded
+	rewards  []float32    // of the latest round, while StartResets's resets overwrite them
+	ends     []env.End    // likewise
 
 	halves []*half       // with two Groups
 	ahead  bool          // the first of them has begun the next round
@@ -186,10 +188,6 @@ func New(c Config) (*Group, error) {
 // Obs returns the rows of observations that a group with a source acts on.
 func (g *Group) Obs() []byte { return g.rows.Obs }
 
-// Latest returns the rows that the source's latest round wrote and the actions that it
-// took. They are the Group's, until its next call.
-func (g *Group) Latest() (*vec.Rows, []int32) { return g.rows, g.actions }
-
 func (g *Group) row(rows []byte, i int) []byte { return rows[i*g.size : (i+1)*g.size] }
 
 // mask is row i of masks: nil, which allows all, where these are nil.
@@ -251,6 +249,7 @@ func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bo
 	for i := first; i < end; i++ {
 		g.steps[i].Action, g.actions[i] = 0, 0
 		if g.idle(i) {
+			g.rest(i)
 			continue
 		}
 		var row policy.Row = &g.joint[i]
@@ -276,6 +275,9 @@ func (g *Group) record(i int, at int64, begins bool) error {
 	stays := g.NextStep || g.Disabled // the last observation, in Obs
 	if s.End != 0 && !stays {
 		next, masks = g.rows.FinalObs, g.rows.FinalMasks
+	}
+	if s.End != 0 && g.Disabled {
+		g.keepFinal(i)
 	}
 	s.NextMask = g.mask(masks, i)
 	if err := g.Sink.Add(i, s, g.row(next, i)); err != nil {
@@ -354,32 +356,6 @@ func (g *Group) Repair() error {
 		}
 	}
 	return g.startBroken()
-}
-
-// StartResets begins to reset the environments whose episodes have ended (Disabled), beside
-// what the caller does, who calls FinishResets behind it. It reports whether there are any.
-func (g *Group) StartResets() (any bool, err error) {
-	if !g.Disabled || !slices.Contains(g.resetting, true) {
-		return false, nil
-	}
-	return true, g.Source.StartReset(g.rows, g.resetting)
-}
-
-// FinishResets waits for the resets and begins a segment with each first observation. After an
-// error all of them are left to Repair.
-func (g *Group) FinishResets() error {
-	err := g.Source.FinishReset()
-	for i, ended := range g.resetting {
-		if !ended {
-			continue
-		}
-		g.resetting[i] = false
-		if err == nil {
-			err = g.start(i)
-		}
-		g.broken[i] = err != nil
-	}
-	return err
 }
 
 func (g *Group) startBroken() error {

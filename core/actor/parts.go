@@ -72,11 +72,11 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 	p.Read = func(r io.Reader, n int64) (func(), error) {
 		undo = func() {}
 		if r == nil {
-			return g.forget, nil
+			return g.Forget, nil
 		}
 		if g.Source == nil { // the host steps here, as it did not where the file is from
 			_, err := io.Copy(io.Discard, r)
-			return g.forget, err
+			return g.Forget, err
 		}
 		var saved savedEnvironments
 		if err := checkpoint.ReadJSON(r, n, maxJSON, &saved); err != nil {
@@ -97,7 +97,7 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 		before := g.save()
 		undo = func() {
 			if before == nil || g.restore(before.States) != nil {
-				g.forget() // they had no state worth keeping
+				g.Forget() // they had no state worth keeping
 			}
 		}
 		if err := g.restore(saved.States); err != nil {
@@ -120,8 +120,9 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 	return p
 }
 
-// forget makes every environment begin a new episode.
-func (g *Group) forget() {
+// Forget makes every environment begin a new episode: the sink is no longer in the middle of
+// theirs. Until then they are no part of a checkpoint.
+func (g *Group) Forget() {
 	clear(g.returns)
 	clear(g.lengths)
 	clear(g.resetting)

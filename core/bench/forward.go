@@ -8,6 +8,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
@@ -97,6 +98,14 @@ func (r *ForwardResult) prepare() error {
 	}
 	device, err := nn.NewCPU(1, nil)
 	if err != nil {
+		return err
+	}
+	bytes, err := device.Bytes(spec, nn.Needs{NetworkRows: []int{r.Rows}})
+	if err != nil {
+		return err
+	}
+	// Twice: the kernels alone have buffers of their own.
+	if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("rows: %d", r.Rows), Bytes: 2 * bytes}); err != nil {
 		return err
 	}
 	network, err := device.Network(spec, r.Rows)

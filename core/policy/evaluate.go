@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
@@ -39,9 +40,16 @@ func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evalua
 	if !(o.Epsilon >= 0 && o.Epsilon <= 1) {
 		return Evaluation{}, fmt.Errorf("epsilon: %v, must be 0 to 1", o.Epsilon)
 	}
+	stops := p.stops.Load()
+	stopped := func() error {
+		if p.stops.Load() != stops {
+			return fmt.Errorf("evaluation: %w for episodes to end", fault.ErrStopped)
+		}
+		return nil
+	}
 	var played []episode
 	for first := 0; first < o.Episodes; first += batch {
-		part, err := p.play(id, options, first, min(batch, o.Episodes-first), o)
+		part, err := p.play(id, options, first, min(batch, o.Episodes-first), o, stopped)
 		if err != nil {
 			return Evaluation{}, err
 		}
@@ -49,6 +57,10 @@ func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evalua
 	}
 	return summarise(played), nil
 }
+
+// StopEvaluations makes every Evaluate of this policy that is in progress return
+// fault.ErrStopped before its next step. It may be called at any time.
+func (p *Policy) StopEvaluations() { p.stops.Add(1) }
 
 // episode is one that is being played, or was.
 type episode struct {
@@ -59,12 +71,13 @@ type episode struct {
 	length int64
 }
 
-// play plays n episodes side by side, so that the network sees many rows.
-func (p *Policy) play(id string, options env.Options, first, n int, o EvalOptions) (played []episode, err error) {
+// play plays n episodes side by side, so that the network sees many rows. It asks
+// before every step whether it was stopped. All environments that it made are closed when it returns.
+func (p *Policy) play(id string, options env.Options, first, n int, o EvalOptions, stopped func() error) (_ []episode, err error) {
 	spec := p.spec.Env
 	size := spec.Obs.Bytes()
 	obs := make([]byte, n*size)
-	played = make([]episode, 0, n)
+	played := make([]episode, 0, n) // no result, which an error would set to nil before the loop below
 	defer func() {
 		for _, g := range played {
 			err = errors.Join(err, g.env.Close())
@@ -101,6 +114,9 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 	actions, values := make([]int32, n), make([][]float32, len(p.spec.Net.Heads))
 	values[p.spec.Head] = make([]float32, n*spec.Action.N)
 	for len(playing) > 0 {
+		if err := stopped(); err != nil {
+			return nil, err
+		}
 		m := len(playing)
 		chosen := values[p.spec.Head][:m*spec.Action.N]
 		rows := make([][]float32, len(values))
@@ -151,11 +167,14 @@ func summarise(played []episode) Evaluation {
 	n := float64(len(played))
 	e := Evaluation{Episodes: len(played), MinReturn: math.Inf(1), MaxReturn: math.Inf(-1)}
 	for _, g := range played {
-		e.MeanReturn += g.reward / n
-		e.MeanLen += float64(g.length) / n
+		e.MeanReturn += g.reward
+		e.MeanLen += float64(g.length)
 		e.MinReturn, e.MaxReturn = min(e.MinReturn, g.reward), max(e.MaxReturn, g.reward)
 		e.Returns, e.Lengths = append(e.Returns, g.reward), append(e.Lengths, g.length)
 	}
+	// Divided once, so that thirty returns of -21 have a mean of -21.
+	e.MeanReturn /= n
+	e.MeanLen /= n
 	for _, g := range played {
 		e.StdReturn += float64((g.reward - e.MeanReturn) * (g.reward - e.MeanReturn))
 	}

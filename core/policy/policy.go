@@ -6,6 +6,7 @@ package policy
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/limits"
@@ -46,7 +47,8 @@ type Output struct {
 type Policy struct {
 	spec   Spec
 	params *nn.Params
-	nets   sync.Pool // of *network
+	nets   sync.Pool     // of *network
+	stops  atomic.Uint64 // calls of StopEvaluations
 }
 
 // network is what one call computes with.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -11,9 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 	_ "github.com/paceline-rl/paceline/core/env/builtin"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
@@ -262,5 +265,111 @@ func TestEvaluateAgainstAPlainLoop(t *testing.T) {
 	}
 	if _, err := p.Evaluate("Acrobot-v1", nil, EvalOptions{Episodes: 1}); err == nil || !strings.HasPrefix(err.Error(), `env: "Acrobot-v1" has observations of 24 bytes and 3 actions`) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestTheMeanOfEqualReturnsIsThatReturn(t *testing.T) {
+	played := make([]episode, 30)
+	for i := range played {
+		played[i].reward, played[i].length = -21, 811
+	}
+	if got := summarise(played); got.MeanReturn != -21 || got.StdReturn != 0 || got.MeanLen != 811 {
+		t.Errorf("thirty games of -21: %+v", got)
+	}
+}
+
+// A stop ends the evaluations that are in progress, and none that begins later.
+func TestStopEvaluations(t *testing.T) {
+	p := cartPole(t, 7)
+	ended := make(chan error)
+	for range 2 {
+		go func() {
+			_, err := p.Evaluate("CartPole-v1", nil, EvalOptions{Episodes: 1_000_000})
+			ended <- err
+		}()
+	}
+	for left := 2; left > 0; {
+		p.StopEvaluations() // again, for one that has yet to begin
+		select {
+		case err := <-ended:
+			if left--; !errors.Is(err, fault.ErrStopped) {
+				t.Errorf("%v, want %v", err, fault.ErrStopped)
+			}
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if e := must(p.Evaluate("CartPole-v1", nil, EvalOptions{Episodes: 3}))(t); e.Episodes != 3 {
+		t.Errorf("after a stop: %+v", e)
+	}
+}
+
+// closing is a CartPole that counts how many of its kind are open, and fails in a step or a reset.
+type closing struct {
+	env.Env
+	steps int
+}
+
+// closings is what all of them share.
+var closings struct {
+	open      int
+	failStep  int    // which step of one fails, and
+	failReset int    // with how many open a reset fails; 0: none
+	onStep    func() // ahead of every step
+}
+
+func init() {
+	env.RegisterPlain("Closing-v0", func() env.Env {
+		closings.open++
+		e, err := env.Make("CartPole-v1", nil)
+		if err != nil {
+			panic(err)
+		}
+		return &closing{Env: e}
+	})
+}
+
+func (c *closing) Reset(obs []byte) error {
+	if closings.open == closings.failReset {
+		return errors.New("no reset")
+	}
+	return c.Env.Reset(obs)
+}
+
+func (c *closing) Step(action int32, obs []byte) (float32, env.End, error) {
+	closings.onStep()
+	if c.steps++; c.steps == closings.failStep {
+		return 0, 0, errors.New("no step")
+	}
+	return c.Env.Step(action, obs)
+}
+
+func (c *closing) Close() error {
+	closings.open--
+	return c.Env.Close()
+}
+
+// An evaluation closes its environments however it ends.
+func TestEvaluateClosesItsEnvironments(t *testing.T) {
+	p := cartPole(t, 7)
+	for _, c := range []struct {
+		name        string
+		step, reset int
+		stop        bool
+		want        string
+	}{
+		{"whole", 0, 0, false, ""}, {"step", 3, 0, false, "no step"}, {"reset", 0, 5, false, "no reset"}, {"stop", 0, 0, true, fault.ErrStopped.Error()},
+	} {
+		closings.failStep, closings.failReset, closings.onStep = c.step, c.reset, func() {}
+		if c.stop {
+			closings.onStep = p.StopEvaluations
+		}
+		_, err := p.Evaluate("Closing-v0", nil, EvalOptions{Episodes: 10})
+		if err == nil && c.want != "" || err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		if closings.open != 0 {
+			t.Errorf("%s: %d environments are open", c.name, closings.open)
+		}
+		closings.open = 0
 	}
 }

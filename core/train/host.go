@@ -146,9 +146,11 @@ func (t *Trainer) Stats() Stats {
 	if n := float64(len(h.recent)); n > 0 {
 		now.MeanReturn, now.MeanLength = 0, 0
 		for _, e := range h.recent {
-			now.MeanReturn += e.Return / n
-			now.MeanLength += float64(e.Length) / n
+			now.MeanReturn += e.Return
+			now.MeanLength += float64(e.Length)
 		}
+		now.MeanReturn /= n
+		now.MeanLength /= n
 	}
 	return now
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -33,7 +34,7 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	if !t.begun {
 		flags |= ResetTimesteps | ResetEnvs
 	}
-	if err := t.settle(t.pause(0)); err != nil && (flags&ResetTimesteps == 0 || !errors.Is(err, fault.ErrNotFinite)) {
+	if err := t.settle(t.pause(0)); err != nil && (flags&ResetTimesteps == 0 || !ofLoss(err)) {
 		return err
 	}
 	if flags&ResetEnvs == 0 && t.needsReset {
@@ -159,7 +160,7 @@ func (t *Trainer) settle(p *Pause) error {
 // learnt before it can still be read; and after a GPU was lost, what had been copied from it.
 func (t *Trainer) settleToRead() error {
 	err := t.settle(t.pause(0))
-	if errors.Is(err, fault.ErrNotFinite) {
+	if ofLoss(err) {
 		return nil
 	}
 	if err == nil {
@@ -172,6 +173,13 @@ func (t *Trainer) settleToRead() error {
 		return t.recover(err)
 	}
 	return err
+}
+
+// ofLoss reports whether err is of a loss that is not finite, and not of an environment that
+// showed a number that is not.
+func ofLoss(err error) bool {
+	var e *env.Error
+	return errors.Is(err, fault.ErrNotFinite) && !errors.As(err, &e)
 }
 
 // recover goes back to what was copied from a GPU before it was lost.

@@ -128,17 +128,39 @@ func (c Curve) at(share float64) float64 {
 }
 
 // Rate is a value over a run of so many steps: along c, or, where there is none, along
-// Line(from, to, steps).
+// Line(from, to, steps). At every step it is what c is there, as the points of c that lie
+// between two steps give one at each of the two: moving them to one of the two would make a
+// long ramp of a jump.
 func (c Curve) Rate(from, to float64, steps int64) Schedule {
 	if len(c) == 0 {
 		return Line(from, to, steps)
 	}
 	var s Schedule
-	for _, p := range c {
-		step := int64(math.Round(p.Share * float64(steps)))
-		if n := len(s); n == 0 || s[n-1].Step < step { // points within one step are one
-			s = append(s, Point{step, c.at(float64(step) / float64(steps))})
+	for k := range c {
+		first, last := c.around(k, steps)
+		for step := first; step <= last; step++ {
+			if n := len(s); n == 0 || s[n-1].Step < step {
+				s = append(s, Point{step, c.at(float64(step) / float64(steps))})
+			}
 		}
 	}
 	return s
+}
+
+// around returns the first and the last step of those that give point k its place: the two that
+// it lies between, or the one that it lies on. A product of a share and steps is exact to about
+// an ulp only. So a point that far from a step lies on it, unless another point is less than a
+// step away: then the steps on both sides are returned, too.
+func (c Curve) around(k int, steps int64) (first, last int64) {
+	at := func(k int) float64 { return float64(c[k].Share * float64(steps)) }
+	x := at(k)
+	alone := (k == 0 || x-at(k-1) >= 1) && (k == len(c)-1 || at(k+1)-x >= 1)
+	step := math.Round(x)
+	switch {
+	case math.Abs(x-step) > float64(0x1p-51*step):
+		return int64(math.Floor(x)), int64(math.Ceil(x))
+	case alone:
+		return int64(step), int64(step)
+	}
+	return max(0, int64(step)-1), min(steps, int64(step)+1)
 }

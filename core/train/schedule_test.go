@@ -3,6 +3,7 @@ package train
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,14 +77,26 @@ type rated struct{ Curve Curve }
 var rates = settings.New[rated]("rated", []settings.Setting{CurveOf("learning_rate", 1e3, "none", func(c *rated) *Curve { return &c.Curve })}, nil)
 
 // A learning rate at a step is the curve's at that share of the run, wherever its points
-// lie between steps.
+// lie between steps, and where two of them bracket a jump that is less than a step wide.
 func TestRateAgainstTheCurve(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 300 {
+	for range 1000 {
 		total, points := int64(1+r.IntN(400)), 2+r.IntN(8)
 		c := Curve{{0, r.Float64()}}
 		for k := range points {
-			c = append(c, CurvePoint{(float64(k) + 0.01 + 0.98*r.Float64()) / float64(points), r.Float64()})
+			share := (float64(k) + 0.01 + 0.98*r.Float64()) / float64(points)
+			if r.IntN(2) == 0 { // on a step, but for rounding
+				share = math.Round(share*float64(total)) / float64(total)
+			}
+			if share <= c[len(c)-1].Share {
+				continue
+			}
+			c = append(c, CurvePoint{share, r.Float64()})
+			// The jump ends up to a step and a half behind it.
+			width := []float64{0, 1e-9, 0x1p-52 * share, 0.3 / float64(total), 1.5 / float64(total)}[r.IntN(5)]
+			if behind := share + width*(1-r.Float64()/2); behind > share && behind <= 1 {
+				c = append(c, CurvePoint{behind, r.Float64()})
+			}
 		}
 		v := rates.Defaults()
 		if err := v.Set("learning_rate_schedule", c.String()); err != nil {
@@ -93,21 +106,14 @@ func TestRateAgainstTheCurve(t *testing.T) {
 		if err := s.Check("rate", 1); err != nil {
 			t.Fatal(err)
 		}
-		steepest := 0.0
-		for k, p := range c[1:] {
-			steepest = max(steepest, math.Abs(p.Value-c[k].Value)/(p.Share-c[k].Share))
-		}
 		for step := range total + 3 {
-			at, want := float64(step)/float64(total), c[len(c)-1].Value
-			for k := len(c) - 1; k > 0; k-- {
-				if at <= c[k].Share {
-					share := (at - c[k-1].Share) / (c[k].Share - c[k-1].Share)
-					want = (1-share)*c[k-1].Value + share*c[k].Value
-				}
+			// A jump may be as narrow as what a share is exact to: either side of it will do.
+			at, near := float64(step)/float64(total), false
+			for _, share := range []float64{at, at * (1 - 0x1p-51), at * (1 + 0x1p-51)} {
+				near = near || math.Abs(s.At(step)-reference(c, share)) <= 1e-5
 			}
-			// A point between two steps is moved to one of them, along the curve.
-			if got := s.At(step); math.Abs(got-want) > steepest/float64(total) {
-				t.Fatalf("%v over %d at %d: %v, want %v", c, total, step, got, want)
+			if !near {
+				t.Fatalf("%v over %d at %d: %v, want %v", c, total, step, s.At(step), reference(c, at))
 			}
 		}
 	}
@@ -116,6 +122,41 @@ func TestRateAgainstTheCurve(t *testing.T) {
 	}
 	if got := (Curve)(nil).Rate(5, 6, 10).At(5); got != 5.5 {
 		t.Errorf("%v without a curve, want 5.5", got)
+	}
+}
+
+// reference is what a curve is at a share of the run.
+func reference(c Curve, at float64) float64 {
+	value := c[len(c)-1].Value
+	for k := len(c) - 1; k > 0; k-- {
+		if at <= c[k].Share {
+			share := (at - c[k-1].Share) / (c[k].Share - c[k-1].Share)
+			value = (1-share)*c[k-1].Value + share*c[k].Value
+		}
+	}
+	return value
+}
+
+// A jump in a long run takes one step, and points that lie on steps are kept as they are.
+func TestJumpsOfALongRun(t *testing.T) {
+	c := Curve{{0, 1e-3}, {0.5, 1e-3}, {0.5000001, 1e-4}, {1, 1e-4}}
+	s := c.Rate(5, 6, 1_000_000)
+	for step, want := range map[int64]float64{0: 1e-3, 250_000: 1e-3, 500_000: 1e-3, 500_001: 1e-4, 750_000: 1e-4, 1_000_000: 1e-4} {
+		if got := s.At(step); math.Abs(got-want) > 1e-12 {
+			t.Errorf("step %d: %v, want %v", step, got, want)
+		}
+	}
+	// What Python makes of a function of the remaining progress that is 1e-3 above 0.75.
+	c = Curve{{0, 1e-3}, {0.25 - 5e-10, 1e-3}, {0.25 + 2e-10, 1e-4}, {0.5, 1e-4}, {1, 1e-4}}
+	s = c.Rate(5, 6, 50_001)
+	for step, want := range map[int64]float64{12_500: 1e-3, 12_501: 1e-4, 20_000: 1e-4} {
+		if got := s.At(step); math.Abs(got-want) > 1e-12 {
+			t.Errorf("step %d: %v, want %v", step, got, want)
+		}
+	}
+	kept := (Curve{{0.1, 3}, {0.29, 1}, {0.57, 2}, {1, 0.5}}).Rate(5, 6, 100) // 0.29 times 100 is a little below 29
+	if want := (Schedule{{10, 3}, {29, 1}, {57, 2}, {100, 0.5}}); !slices.Equal(kept, want) {
+		t.Errorf("%v, want %v", kept, want)
 	}
 }
 

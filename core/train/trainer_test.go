@@ -387,13 +387,11 @@ func TestTheWindowOfStatistics(t *testing.T) {
 		tr, m, all := trainer(window), made, []train.Episode(nil)
 		verify := func(tr *train.Trainer, most int) {
 			t.Helper()
-			want, mean := all[max(0, len(all)-most):], math.NaN()
-			for i, e := range want {
-				if i == 0 {
-					mean = 0
-				}
-				mean += e.Return / float64(len(want))
+			want, mean := all[max(0, len(all)-most):], 0.0
+			for _, e := range want {
+				mean += e.Return
 			}
+			mean /= float64(len(want)) // NaN for none
 			s := tr.Stats()
 			if got := tr.Episodes(); !slices.Equal(got, want) || s.Episodes != int64(len(all)) || s.MeanReturn != mean && mean == mean {
 				t.Fatalf("window %d: %v, mean %v of %d, want %v, mean %v of %d", window, got, s.MeanReturn, s.Episodes, want, mean, len(all))

@@ -19,8 +19,9 @@ func (t *Trainer) Infos() []env.InfoSpec {
 }
 
 // Latest copies what the latest round gave to rows, of which arrays that are nil are
-// left out, and the actions that it took. FinalObs and FinalInfos are written in the
-// rows whose episode ended.
+// left out, and the actions that it took. FinalObs, FinalInfos and FinalMasks are written in
+// the rows whose episode ended. An environment that waits for its reset has neither
+// reward nor End.
 func (t *Trainer) Latest(rows *vec.Rows, actions []int32) error {
 	if err := t.lock(); err != nil {
 		return err
@@ -37,12 +38,19 @@ func (t *Trainer) Latest(rows *vec.Rows, actions []int32) error {
 	copy(rows.Rewards, from.Rewards)
 	copy(rows.Ends, from.Ends)
 	copy(rows.Starts, from.Starts)
+	copy(rows.Masks, from.Masks)
 	copy(actions, taken)
 	copyColumns(rows.Infos, from.Infos)
-	size := t.spec.Obs.Bytes()
+	size, actionsEach := t.spec.Obs.Bytes(), t.spec.Action.N
 	for i, end := range from.Ends {
-		if end != 0 && rows.FinalObs != nil {
+		if end == 0 {
+			continue
+		}
+		if rows.FinalObs != nil {
 			copy(rows.FinalObs[i*size:(i+1)*size], from.FinalObs[i*size:])
+		}
+		if rows.FinalMasks != nil {
+			copy(rows.FinalMasks[i*actionsEach:(i+1)*actionsEach], from.FinalMasks[i*actionsEach:])
 		}
 	}
 	copyColumns(rows.FinalInfos, from.FinalInfos)

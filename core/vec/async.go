@@ -38,8 +38,10 @@ type Async struct {
 	failed      chan failure
 	scratchRows []byte // a row for each environment that cannot wait for its own
 
-	actions Actions // of the jobs
-	reset   []bool  // the job is a reset
+	actions Actions  // of the jobs
+	reset   []bool   // the job is a reset
+	seeded  []bool   // that begins with a seed, of seeds
+	seeds   []uint64 // of the jobs
 
 	mu       sync.Mutex
 	blocks   []*block   // offered, the oldest first
@@ -88,7 +90,7 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 	}
 	a := &Async{
 		vec: v, batch: batch, jobs: make(chan int, n), quit: make(chan struct{}), failed: make(chan failure, n),
-		scratchRows: make([]byte, n*v.bytes), reset: make([]bool, n), underWay: make([]bool, n), rowOf: make([]*block, n),
+		scratchRows: make([]byte, n*v.bytes), reset: make([]bool, n), seeded: make([]bool, n), seeds: make([]uint64, n), underWay: make([]bool, n), rowOf: make([]*block, n),
 	}
 	a.idle = sync.NewCond(&a.mu)
 	if size := len(v.spec.Action.Low); v.spec.Action.N == 0 {
@@ -147,15 +149,15 @@ func (a *Async) Send(ids []int32, actions Actions) error {
 	})
 }
 
-// SendReset starts episodes in the environments of ids. seeds has none, or one for each.
+// SendReset starts episodes in the environments of ids. seeds has none, or one for each. The threads
+// seed as they reset: an environment may take long for it, and fail.
 func (a *Async) SendReset(ids []int32, seeds []uint64) error {
 	if len(seeds) != 0 && len(seeds) != len(ids) {
 		return fmt.Errorf("seeds: %d, must be %d, one for each environment", len(seeds), len(ids))
 	}
 	return a.send(ids, func(int, int) error { return nil }, func(k, i int) {
-		a.reset[i] = true
-		if len(seeds) > 0 {
-			a.vec.seedOne(i, seeds[k])
+		if a.reset[i], a.seeded[i] = true, len(seeds) > 0; a.seeded[i] {
+			a.seeds[i] = seeds[k]
 		}
 	})
 }
@@ -207,7 +209,9 @@ func (a *Async) work(i int) {
 	var stepped bool
 	var err error
 	if a.reset[i] {
-		err = a.vec.reset(i, slot{})
+		if err = a.seed(i); err == nil {
+			err = a.vec.reset(i, slot{})
+		}
 	} else {
 		stepped, err = a.vec.step(i, a.actions.of(i, len(a.vec.spec.Action.Low)), slot{})
 	}
@@ -215,6 +219,15 @@ func (a *Async) work(i int) {
 		// Whoever waits comes now, and not after the next job.
 		runtime.Gosched()
 	}
+}
+
+// seed seeds environment i if the job begins with that.
+func (a *Async) seed(i int) (err error) {
+	defer a.vec.failed(i, &err)
+	if a.seeded[i] {
+		a.vec.seedOne(i, a.seeds[i])
+	}
+	return nil
 }
 
 // done takes note of a job, and reports whether there is something to receive.

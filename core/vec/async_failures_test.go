@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 )
@@ -212,5 +213,88 @@ func TestAsyncResetFails(t *testing.T) {
 		if err := a.Send([]int32{failed}, Actions{Discrete: []int32{0}}); err == nil || !strings.Contains(err.Error(), "step before reset") && !strings.Contains(err.Error(), "free") {
 			t.Errorf("stepped on: %v", err)
 		}
+	}
+}
+
+// seededScout does something in its Seed.
+type seededScout struct {
+	*scout
+	onSeed func()
+}
+
+func (s *seededScout) Seed(seed uint64) {
+	s.onSeed()
+	s.scout.Seed(seed)
+}
+
+// seededScouts are two of them, with an Async of batches of one and two threads.
+func seededScouts(t *testing.T) (*Vec, *Async, []*seededScout) {
+	t.Helper()
+	var list []*seededScout
+	v, rows := newVec(t, func(int) (env.Env, error) {
+		list = append(list, &seededScout{newScout(3, false), func() {}})
+		return list[len(list)-1], nil
+	}, 2, 1, NextStep)
+	if err := v.Reset(rows, nil); err != nil {
+		t.Fatal(err)
+	}
+	a, err := v.Async(1, 2, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer(t, v, a, 2)
+	return v, a, list
+}
+
+// A Seed that takes long holds up its own environment only: the others are sent and received
+// meanwhile, and time limits count.
+func TestAsyncSeedsThatTakeLong(t *testing.T) {
+	_, a, list := seededScouts(t)
+	goOn, others := make(chan bool), make(chan string)
+	list[0].onSeed = func() { <-goOn }
+	go func() {
+		err := a.SendReset([]int32{0}, []uint64{5})
+		if err == nil {
+			err = a.Send([]int32{1}, Actions{Discrete: []int32{0}})
+		}
+		others <- says(a.Recv(-1))
+		others <- says(a.Recv(10*time.Millisecond)) + fmt.Sprint(err)
+	}()
+	for _, want := range []string{"1:1.1", errTimedOut.Error() + "<nil>"} {
+		select {
+		case got := <-others:
+			if got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("a Seed holds up other calls")
+			close(goOn)
+			<-others
+			<-others
+			return
+		}
+	}
+	close(goOn)
+	if got, want := says(a.Recv(-1)), "0:5.0"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A panic in a Seed is the environment's error, and a later reset fills the batch.
+func TestAsyncSeedPanics(t *testing.T) {
+	_, a, list := seededScouts(t)
+	list[0].onSeed = func() { panic("no such level") }
+	if err := a.SendReset([]int32{0}, []uint64{5}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := says(a.Recv(-1)), "environment 0: panic: no such level"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	list[0].onSeed = func() {}
+	if err := a.SendReset([]int32{0}, []uint64{6}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := says(a.Recv(-1)), "0:6.0"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ._trainer import Trainer
-from .config import ACTIVATION, Fixed, Rules, one_of, optimizer_kwargs, translate
+from .config import ACTIVATION, Fixed, Rules, one_of, optimizer_kwargs, translate, widths
 from .errors import ConfigError
 from .learning import Periods
 
@@ -20,12 +20,16 @@ _FIXED: Fixed = {
 
 def _net_arch(value: Any) -> dict[str, Any]:
     """A list for both networks, or {"pi": [...], "vf": [...]}."""
+    if value is None:
+        return {}
     if not isinstance(value, Mapping):
-        return {"net_arch_pi": list(value), "net_arch_vf": list(value)}
+        return {"net_arch_pi": widths(value), "net_arch_vf": widths(value)}
     unknown = set(value) - {"pi", "vf"}
     if unknown:
-        raise ConfigError(f"policy_kwargs['net_arch']: {sorted(unknown)[0]!r} not known, must be 'pi' and 'vf'")
-    return {f"net_arch_{name}": list(value.get(name, [])) for name in ("pi", "vf")}
+        raise ConfigError(f"policy_kwargs['net_arch']: {sorted(unknown, key=str)[0]!r} not known, must be 'pi' and 'vf'")
+    if len(value) == 1:
+        raise ConfigError(f"policy_kwargs['net_arch']: {dict(value)!r}, must have both 'pi' and 'vf': linear networks are not built")
+    return {f"net_arch_{name}": widths(value.get(name, [])) for name in ("pi", "vf")}
 
 
 _POLICY: Rules = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from typing import Any
 
@@ -23,6 +24,17 @@ def whole(name: str, value: Any, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ConfigError(f"{name}: {value!r}, must be {least} to {most}")
     return number
+
+
+MOST_STEPS = 2**50  # as the library has it
+
+
+def steps(name: str, value: Any, least: int) -> int:
+    """A number of steps, which may be a float (1e6), as an int."""
+    number: Any = value if isinstance(value, numbers.Real) else least - 1
+    if not least <= number <= MOST_STEPS:
+        raise ConfigError(f"{name}: {value!r}, must be a number, at least {least} and at most {MOST_STEPS}")
+    return int(number)
 
 
 def seed_numbers(seed: Any, n: int) -> tuple[Array, Array]:

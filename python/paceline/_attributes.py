@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .config import describe
+from .envs._layers import normalizers
 from .errors import ConfigError
-from .schedules import points
+from .schedules import by_progress, of_settings, points
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -59,8 +60,15 @@ class ReplayBuffer:
         )
 
 
+# Keywords that learn looks at each time.
+_ASSIGNABLE = frozenset({"verbose", "tensorboard_log"})
+_CHANGED_BY = {"env": "set_env", "logger": "set_logger"}
+
+
 class Attributes:
     """What Trainer has beside its methods of its own. Settings are there by their names, read-only."""
+
+    _seed: int
 
     use_sde = use_sde_at_warmup = False
     sde_sample_freq = -1
@@ -77,23 +85,33 @@ class Attributes:
                 return self._given[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        """Refuses what would be read back and have no effect; other names are the user's."""
+        cls: Any = type(self)
+        why = _read_only(cls).get(name)
+        if why is not None:
+            raise AttributeError(f"{name}: read-only{why}")
+        object.__setattr__(self, name, value)
+
+    @property
+    def seed(self) -> int:
+        """Of everything random, the one given or the one picked."""
+        return self._seed
+
     @property
     def n_envs(self: Any) -> int:
         return int(self.setting("num_envs"))
 
     @property
     def learning_rate(self: Any) -> Any:
-        """As it was given: a number or a schedule."""
-        return self._given.get("learning_rate", float(self.setting("learning_rate")))
+        """As it was given, or as a file or a preset has it: a number or a schedule."""
+        return self._given["learning_rate"] if "learning_rate" in self._given else of_settings(self.setting, "learning_rate")
 
     @property
     def lr_schedule(self: Any) -> Callable[[float], float]:
         """Of the remaining progress, 1 down to 0."""
         given = self.learning_rate
-        if callable(given):
-            return given  # type: ignore[no-any-return]
-        shares, values = zip(*points("learning_rate", given))
-        return lambda progress_remaining: float(np.interp(1 - progress_remaining, shares, values))
+        return given if callable(given) else by_progress(points("learning_rate", given))
 
     @property
     def exploration_schedule(self: Any) -> Callable[[float], float]:
@@ -137,9 +155,18 @@ class Attributes:
 
     @property
     def ep_info_buffer(self: Any) -> deque[dict[str, float]]:
-        """{"r": return, "l": length} of the latest episodes, oldest first."""
+        """{"r": return, "l": length} of the latest episodes, oldest first: as a Monitor reports them, where there is one."""
         most = int(self.setting("stats_window_size"))
-        return deque(({"r": total, "l": length} for total, length in self._native.episodes(most)), maxlen=most)
+        recent = None if self._source is None else self._source.recent
+        episodes = self._native.episodes(most) if recent is None else recent.episodes
+        return deque(({"r": total, "l": length} for total, length in episodes), maxlen=most)
+
+    def _shown_stats(self: Any) -> dict[str, float]:
+        """stats, with the mean_return and mean_length of ep_info_buffer."""
+        shown: dict[str, float] = self.stats
+        if self._source is not None and (recent := self._source.recent) is not None:
+            shown |= {"mean_return": recent.mean_return, "mean_length": recent.mean_length}
+        return shown
 
     @property
     def ep_success_buffer(self: Any) -> deque[float]:
@@ -187,17 +214,22 @@ class Attributes:
 
     def get_vec_normalize_env(self: Any) -> Any:
         """stable-baselines3's VecNormalize around the environments, or None."""
-        env = self._env
-        while env is not None and not isinstance(env, str):
-            if type(env).__name__ == "VecNormalize":
-                return env
-            env = getattr(env, "venv", None)
-        return None
+        return next(iter(normalizers(self._env)), None)
 
     def set_random_seed(self: Any, seed: int | None = None) -> None:
         """Refused unless it is the model's own: the one seed of a model is given when it is made."""
         if seed not in (None, self.seed):
             raise ConfigError(f"seed: {seed}, must be given when the model is made ({type(self).__name__}(..., seed={seed}))")
+
+
+@functools.cache
+def _read_only(cls: Any) -> dict[str, str]:
+    """The names that cannot be assigned to in a model of a class, each with what the sentence says after "read-only"."""
+    computed = [name for name in dir(cls) if isinstance(value := getattr(cls, name), property) and value.fset is None]
+    method = next(base for base in cls.__mro__ if "METHOD" in vars(base))  # whose keywords a class of the user's does not have to have
+    given = {"lr_schedule", *_settings(cls.METHOD), *method.keywords()} - _ASSIGNABLE
+    changed = {name: f", {call} changes it" for name, call in _CHANGED_BY.items()}
+    return dict.fromkeys(computed, "") | dict.fromkeys(given, ", is given when the model is made") | changed
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +11,37 @@ from . import _ffi, _lib
 from ._files import File, reading, writing
 from .compat import _sb3_file
 from .config import Config
-from .envs.vector import SpacesSource
+from .envs.vector import Source, SpacesSource
 from .errors import ConfigError
 from .policy import Policy
+from .spaces import to_kept
+
+# The Python class's own keywords with the types that they have in a file.
+_LOCAL: dict[str, tuple[type, ...]] = {"verbose": (int,), "tensorboard_log": (str,), "policy_kwargs": (dict,)}
+
+
+def host_data(source: Source | None, keywords: Mapping[str, Any]) -> str:
+    """What a file keeps for Python (the setting host_data): the layouts of environments that Python steps, and the class's own keywords."""
+    kept: dict[str, Any] = {} if source is None else to_kept(source.layout, source.actions)
+    return json.dumps({"python": kept | {"keywords": {name: keywords.get(name) for name in _LOCAL}}}, default=_plain)
+
+
+def kept_keywords(text: str) -> dict[str, Any]:
+    """The class's own keywords in a text of host_data's; none of a text that another host wrote."""
+    try:
+        kept = json.loads(text)["python"]["keywords"]
+        return {name: kept[name] for name, types in _LOCAL.items() if isinstance(kept.get(name), types)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: classes by their names, which constructors take as well, paths, NumPy's numbers."""
+    if isinstance(value, type):
+        return value.__name__
+    if hasattr(value, "__fspath__"):
+        return os.fsdecode(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 class Checkpoints:
@@ -33,8 +63,8 @@ class Checkpoints:
         path: of a file; "x" is "x.zip" where there is no file "x". A file object is read. Of
             stable-baselines3's files the weights and the settings are taken, and the counts
             begin at 0.
-        env: environments to go on in. Without them, those built in that it was trained on, or
-            none: predict, evaluate(env) and save work, and learn after set_env.
+        env: environments to go on in, as many as there were. Without them, those built in that it was
+            trained on, or none: predict, evaluate(env) and save work, and learn after set_env.
         overrides: keywords that do not shape the state, such as num_threads or verbose.
             custom_objects has some as well, under the same names.
 
@@ -53,9 +83,16 @@ class Checkpoints:
                 with Policy.load(name) as policy:
                     both = policy.obs_layout.space(), policy.action_layout.space()
                 env = SpacesSource(*both, int(config.get("num_envs")), config.get("autoreset"))
+            num_envs = config.get("num_envs")
             self = cls.__new__(cls)
             self._start(config, config.get("env") if env is None else env, keywords, keep=True)
             try:
+                if self.setting("num_envs") != num_envs:
+                    what = cls.__name__
+                    raise ConfigError(
+                        f"num_envs: {self.n_envs}, must be the file's {num_envs}; weights alone fit any number: "
+                        f"model.set_parameters({what}.load(path).get_parameters()) of a new model = {what}({self.policy_name!r}, env, ...)"
+                    )
                 _lib.lib().paceline_trainer_load(self._native.value, _lib.encode(name))
             except BaseException:
                 self.close()
@@ -74,7 +111,8 @@ class Checkpoints:
                 f"a network with {kinds[not saved.q_learning]}, must have {kinds[cls.METHOD != 'dqn']} for {cls.__name__}.load"
             )
         if env is None:
-            env = SpacesSource(saved.observation_space, saved.action_space, saved.num_envs)
+            observation_space, action_space = saved.spaces()
+            env = SpacesSource(observation_space, action_space, saved.num_envs)
         make: Any = cls  # each method has keywords of its own
         self = make(env=env, **({k: v for k, v in saved.keywords.items() if k in cls.keywords()} | keywords))
         try:

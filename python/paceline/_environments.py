@@ -11,8 +11,10 @@ from typing import Any
 from . import _lib
 from .config import Config, encode_options
 from .envs import _ids
+from .envs._layers import normalizers
 from .envs.vector import Source, SpacesSource, adapt, built_in
-from .errors import ConfigError
+from .errors import BusyError, ConfigError
+from .spaces import to_kept
 
 
 class Environments:
@@ -34,11 +36,7 @@ class Environments:
             source = env if isinstance(env, SpacesSource) else adapt(env, num_envs)
             if isinstance(source, SpacesSource):
                 self._env = None
-            if self.REPLAYS and self.get_vec_normalize_env() is not None:
-                raise ConfigError(
-                    "env: in a VecNormalize, must not be: what the replay memory holds would have been normalised by what was known "
-                    "earlier; gymnasium.wrappers.NormalizeObservation with update_running_mean=False has fixed numbers"
-                )
+            self._check_normalizer(env)
             number = source.num_envs
             config.set("autoreset", source.autoreset)
         if number is not None and num_envs not in (None, number):
@@ -81,12 +79,33 @@ class Environments:
                     self._own_env = make_vec(self.env_name, self.n_envs, autoreset_mode="same_step", **options)
         return self._own_env
 
+    def _check_normalizer(self: Any, env: Any) -> None:
+        if self.REPLAYS and normalizers(env):
+            raise ConfigError(
+                "env: in a VecNormalize, must not be: what the replay memory holds would have been normalised by what was known "
+                "earlier; gymnasium.wrappers.NormalizeObservation with update_running_mean=False has fixed numbers"
+            )
+
     def set_env(self: Any, env: Any, force_reset: bool = True) -> None:
         """Goes on with other environments of the same spaces and number.
 
-        The episodes in progress are cut off (truncated) at the next learn.
+        The episodes in progress are cut off (truncated) at the next learn. It is refused in a callback.
         """
+        if self._loop is not None:
+            raise BusyError("set_env: learn is in progress, must be called before or after it")
         env, made, with_id = _ids.resolved(env, self.n_envs, None, stacklevel=2)
+        try:
+            self._change(env, with_id)
+        except BaseException:
+            if made is not None:
+                made.close()
+            raise
+        if self._made_env is not None:
+            self._made_env.close()
+        self._env, self._made_env, self._own_env = env, made, None
+
+    def _change(self: Any, env: Any, with_id: dict[str, Any]) -> None:
+        """Has what is stepped replaced by env, made with the keywords with_id; on an error nothing has changed."""
         name, number, options = built_in(env)
         options = options or with_id
         source = None if name is not None else adapt(env)
@@ -98,17 +117,15 @@ class Environments:
                 )
             return
         if source is not None:
+            self._check_normalizer(env)
             new = (source.layout.shape, source.layout.dtype, source.actions.n, source.num_envs)
             have = (self.obs_layout.shape, self.obs_layout.dtype, self.action_layout.n, self.n_envs)
             if new != have:
                 raise ConfigError(f"env: (shape, dtype, actions, num_envs) is {new}, must be {have}")
-        if source is not None and self._source is not None and source.autoreset == self._source.autoreset:
+        if source is not None and self._source is not None and _made_for(source) == _made_for(self._source):
             self._source, self.obs_layout, self.action_layout = source, source.layout, source.actions
         else:
             self._move(source, name, options)
-        if self._made_env is not None:
-            self._made_env.close()
-        self._env, self._made_env, self._own_env = env, made, None
 
     def _move(self: Any, source: Source | None, name: str | None, options: dict[str, Any]) -> None:
         """Makes the library's trainer anew where another kind of environment is stepped, and takes everything over."""
@@ -131,4 +148,9 @@ class Environments:
                 raise
         before["_native"].handle.close()
         before["_config"].close()
-        self.env_name, self._begun, self._acting_key = name, True, ()
+        self.env_name, self._acting_key = name, ()
+
+
+def _made_for(source: Source) -> tuple[str, dict[str, Any]]:
+    """What of environments that Python steps the library's trainer is made with: the mode, and the layouts, which files keep."""
+    return source.autoreset, to_kept(source.layout, source.actions)

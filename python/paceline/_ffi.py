@@ -176,6 +176,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_policy_describe": (STATUS, [_out_text, _handle]),
     "paceline_policy_act": (STATUS, [_handle, c_size_t, c_void_p, POINTER(ActOptions), c_void_p, POINTER(POINTER(c_float))]),
     "paceline_policy_evaluate": (STATUS, [POINTER(Evaluation), _handle, _text, _text, POINTER(EvalOptions)]),
+    "paceline_policy_stop": (STATUS, [_handle]),
     "paceline_policy_save": (STATUS, [_handle, _text]),
     "paceline_policy_to_bytes": (STATUS, [c_void_p, POINTER(c_size_t), _handle]),
     "paceline_env_load": (STATUS, [_out_text, _text]),

@@ -56,6 +56,8 @@ def reading(file: File, suffix: str = "zip") -> Iterator[str]:
     if hasattr(file, "read"):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "file")
+            if getattr(file, "seekable", lambda: False)():  # where it was written to just now, it stands at its end
+                file.seek(0)
             Path(path).write_bytes(file.read())
             yield path
         return

@@ -43,6 +43,7 @@ class OwnLoop:
             flags |= _ffi.RESET_TIMESTEPS
         self._native.begin(int(total_timesteps), flags)
         self._begun, self._cut, source.needs_reset = True, False, True
+        source.recent = None  # infos are not seen here
         self._native.warn(stacklevel=2)
 
     def act(self: Any) -> Array:

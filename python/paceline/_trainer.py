@@ -10,24 +10,31 @@ import secrets
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from types import NoneType
 from typing import Any, ClassVar, TypeVar, cast
 
 from . import _ffi, _lib
+from ._arguments import MOST_STEPS, steps, whole
 from ._attributes import Attributes
-from ._checkpoints import Checkpoints
+from ._checkpoints import Checkpoints, host_data, kept_keywords
 from ._environments import Environments
+from ._evaluation import borrow, check
 from ._loop import OwnLoop
 from ._native import Native
 from ._threads import Turn, busy
-from .config import Config, check_keywords
+from .callbacks import as_callback, check_evaluations
+from .config import Config, check_keywords, check_layers
 from .curve import LearningCurve
+from .envs._episodes import Recent
+from .envs._layers import reports
 from .envs.vector import Source, built_in, label
 from .errors import ConfigError, HandleError, SpaceError
 from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
 from .policy import Evaluation, Policy
-from .spaces import ActionLayout, Array, ObsLayout, to_text
+from .spaces import ActionLayout, Array, ObsLayout
 
 Self = TypeVar("Self", bound="Trainer")
 Init = TypeVar("Init", bound=Callable[..., None])
@@ -98,19 +105,21 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         """Makes the trainer. keep: settings that no keyword names stay the config's, not the defaults."""
         check_keywords(type(self).__name__, keywords, self.keywords())
         given = dict(keywords)
-        self._given = dict(keywords)
+        self._given = kept_keywords(config.get("host_data")) | dict(keywords)
         self._given_seed: int | None = given.pop("seed", None)
-        self.verbose: int = given.get("verbose", 0)
-        self.tensorboard_log: str | None = given.get("tensorboard_log")
+        self.verbose: int = self._given.get("verbose", 0)
+        self.tensorboard_log: str | None = self._given.get("tensorboard_log")
         source = self._environment(env, given, config, keep)
         if self._given_seed is not None or not keep:
             config.set("seed", secrets.randbits(31) if self._given_seed is None else self._given_seed)
-        config.update(self._translate(given))
+        settings = self._translate(given)
+        config.update(settings)
         self._logger: Any = Logger()
         self._own_logger = True
         self._forget_run()
         self._begun = False
         self._acting: Policy | None = None
+        self._evaluating: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
         self._predictions = 0
         self._own_env: Any = None
@@ -118,19 +127,19 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         self._learning = Turn()
         self._cut = False  # experience was loaded: the episodes in progress are no part of it
         self._make(config, source)
+        try:
+            check_layers((keywords.get("policy_kwargs") or {}).get("net_arch"), self.policy_name, settings)
+        except ConfigError:
+            self.close()
+            raise
         self._native.warn(stacklevel=3)  # the line that called the constructor, from_preset or load
         if self.verbose:
             self._print_made()
-        layers = (keywords.get("policy_kwargs") or {}).get("net_arch")
-        if layers and self.policy_name == "CnnPolicy":
-            self.close()
-            raise ConfigError(f"policy_kwargs['net_arch']: {layers}, must be empty: CnnPolicy's layers are fixed")
 
     def _make(self, config: Config, source: Source | None) -> None:
         """Makes the library's trainer, and closes config."""
         spec = None if source is None else (source.layout.spec(), source.actions.spec())
-        if source is not None:
-            config.set("host_data", to_text(source.layout, source.actions))
+        config.set("host_data", host_data(source, self._given))
         self._native = Native(config, spec)
         _lib.close_at_exit(self)
         config.close()
@@ -141,7 +150,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         """Keeps what does not change while the trainer lives."""
         lib, handle = _lib.lib(), self._native.handle
         self._config = Config(handle=_lib.new_handle("paceline_config_free", lib.paceline_trainer_config, handle.value))
-        self.seed = int(self.setting("seed"))
+        self._seed = int(self.setting("seed"))
         self.policy_name = self.setting("policy")
         self.described: dict[str, Any] = _lib.take_json(lib.paceline_trainer_describe, handle.value)
         self.recipe = f"{self.described['recipe']} {self.described['recipe_hash']}".strip()
@@ -199,7 +208,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             with a whole one, as in stable-baselines3: the number is rounded up to that (schedules
             are over, and stay, at the number given).
         callback: objects in stable-baselines3's shape, functions (locals,
-            globals) -> bool, or a list of them, called after every round.
+            globals) -> bool, or a list of them, called after every round. A falsy result but None ends learning.
         log_interval: between two log records, as in stable-baselines3: 4 episodes
             for DQN, 100 rollouts for A2C, 1 for PPO (None: no records).
         tb_log_name: of the run's folder in tensorboard_log; "DQN" for DQN.
@@ -207,8 +216,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             False goes on with those of the run before.
         eval_freq: every so many steps n_eval_episodes greedy episodes are
             played, in environments of their own for a built-in env, else in
-            eval_env. The results are in model.evaluations, a list of
-            (num_timesteps, Evaluation); the best weights in model.best_policy,
+            eval_env, which is not the one to learn in, and is in a VecNormalize where that one is.
+            The results are in model.evaluations, a list of (num_timesteps, Evaluation); the best weights in model.best_policy,
             their mean in model.best_mean_return.
 
         model.learning_curve has what the episodes returned over the run's time;
@@ -218,44 +227,72 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         usable as it stands, and learn(rest, reset_num_timesteps=False) goes on.
         """
         self._check_open()
-        if isinstance(total_timesteps, str) or total_timesteps < 1:
-            raise ConfigError(f"total_timesteps: {total_timesteps!r}, must be a number, at least 1")
+        total_timesteps, eval_freq = steps("total_timesteps", total_timesteps, 1), steps("eval_freq", eval_freq, 0)
+        n_eval_episodes = whole("n_eval_episodes", n_eval_episodes, 1, 1_000_000)
+        if log_interval not in (None, DEFAULT):
+            log_interval = whole("log_interval", log_interval, 0, MOST_STEPS)
+        if not isinstance(tb_log_name, (str, NoneType)):
+            raise ConfigError(f"tb_log_name: {tb_log_name!r}, must be a str or None")
         if eval_freq and eval_env is None and self.env_name is None:
             raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
         if not self._learning.acquire(False):
             raise busy()
         try:
-            flags = _ffi.RESET_ENVS if self._cut else 0
-            if reset_num_timesteps or not self._begun:
-                flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
-                self._forget_run()
-            if (source := self._source) is not None:
+            # All that can be refused is refused before the run before is forgotten.
+            callback = as_callback(callback)
+            check_evaluations(self, callback)
+            if eval_freq and eval_env is not None:
+                check(self, eval_env)
+            source = self._source
+            if source is not None:
                 source.check()
-                if source.needs_reset:
-                    flags |= _ffi.RESET_ENVS
-                if flags & _ffi.RESET_ENVS:
-                    source.reset(None if self._begun else self._given_seed)
-                    self._fit_masks(source)
-            self._native.begin(int(total_timesteps), flags)
-            self._begun, self._cut = True, False
+            logger = self._logger
             if self._own_logger:
-                name = tb_log_name or type(self).__name__
-                self._logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+                logger = make_logger(self.verbose, self.tensorboard_log, tb_log_name or type(self).__name__, reset_num_timesteps)
+            try:
+                self._begin_run(total_timesteps, reset_num_timesteps)
+            except BaseException:
+                if self._own_logger:
+                    logger.close()
+                raise
+            if self._own_logger:
+                self._logger.close()  # of the learn before: callers write to it until now
+            self._logger = logger
             self.start_time = time.time_ns()
             every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
             try:
                 self._loop = Loop(
-                    self, self._native, source, self._periods(), int(total_timesteps), callback, every, progress_bar,
+                    self, self._native, source, self._periods(), total_timesteps, callback, every, progress_bar,
                     eval_freq, n_eval_episodes, eval_env,
                 )  # fmt: skip
                 self._loop.run()
             finally:
                 self._loop = None
-                if self._own_logger:
-                    self._logger.close()
             return self
         finally:
             self._learning.release()
+
+    def _begin_run(self, total_timesteps: int, reset_num_timesteps: bool) -> None:
+        """Begins a run, or goes on with the one before. Where that fails, the one before stays as it is."""
+        source = self._source
+        anew = reset_num_timesteps or not self._begun
+        flags = _ffi.RESET_ENVS if self._cut or (source is not None and source.needs_reset) else 0
+        if anew:
+            flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
+        try:
+            if source is not None and flags & _ffi.RESET_ENVS:
+                source.reset(None if self._begun else self._given_seed)
+                self._fit_masks(source)
+            self._native.begin(total_timesteps, flags)
+        except BaseException:
+            if source is not None and flags & _ffi.RESET_ENVS:
+                source.needs_reset = True  # the trainer knows nothing of the episodes begun
+            raise
+        if anew:
+            self._forget_run()
+        if source is not None and (anew or source.recent is None):
+            source.recent = Recent(int(self.setting("stats_window_size"))) if reports(source.env) else None
+        self._begun, self._cut = True, False
 
     def dump_logs(self, iteration: int = 0) -> None:
         """In a callback: writes the record that log_interval asks for, now."""
@@ -264,7 +301,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
     @property
     def logger(self) -> Any:
-        """Where record and dump go: see paceline.logger."""
+        """Where record and dump go: see paceline.logger. Learn's own stays open until the next learn or close."""
         return self._logger
 
     def set_logger(self, logger: Any) -> None:
@@ -272,11 +309,15 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         for method in ("record", "dump"):
             if not callable(getattr(logger, method, None)):
                 raise ConfigError(f"logger: {logger!r}, must have the method {method}, as those of paceline.logger.configure have")
+        if self._own_logger:
+            self._logger.close()
         self._logger, self._own_logger = logger, False
 
     def stop(self) -> None:
-        """Makes the learn in progress return after the current round. Any thread may call it."""
+        """Makes the learn in progress return after the current round, without the evaluation in progress. Any thread may call it."""
         self._native.stop()
+        if (policy := self._evaluating) is not None:
+            policy.stop()
 
     # ------------------------------------------------------------------ acting
 
@@ -316,16 +357,20 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
     ) -> Evaluation:
         """Plays whole episodes with the network as it is, or with policy; see Policy.evaluate.
 
-        env: None, or the model's own name, for environments like those that it learns in.
+        env: None, or the model's own name, for environments like those that it learns in. The environment that it
+            learns in itself is refused while it learns; afterwards the next learn begins with a reset.
         """
         env = self.env_name if env is None else env
         if env is None:
             raise ConfigError("env: None, must be an environment of its own to evaluate in")
-        options = self.single_env_kwargs() if env == self.env_name else {}
-        if policy is not None:
-            return policy.evaluate(env, episodes, epsilon, seed, deterministic, **options)
-        with self.policy_snapshot() as now:
-            return now.evaluate(env, episodes, epsilon, seed, deterministic, **options)
+        borrow(self, env)
+        options = self.single_env_kwargs() if isinstance(env, str) and env == self.env_name else {}
+        with nullcontext(policy) if policy is not None else self.policy_snapshot() as now:
+            self._evaluating = now
+            try:
+                return now.evaluate(env, episodes, epsilon, seed, deterministic, **options)
+            finally:
+                self._evaluating = None
 
     def single_env_kwargs(self) -> dict[str, Any]:
         """The keywords of one environment like the built-in ones that it learns in."""
@@ -355,7 +400,11 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
     @property
     def stats(self) -> dict[str, float]:
-        """Every field of paceline_stats by its name, and the method's metrics ("loss", "learning_rate" ...)."""
+        """Every field of paceline_stats by its name, and the method's metrics ("loss", "learning_rate" ...).
+
+        mean_return and mean_length are of the rewards and episodes that the model learnt from; where a Monitor in the
+        environments reports others, the records (rollout/ep_rew_mean), ep_info_buffer and learning_curve have those.
+        """
         stats = self._native.stats()
         numbers: dict[str, float] = {name: getattr(stats, name) for name, *_ in stats._fields_[1:]}
         for metric, value in self._native.metrics():
@@ -412,6 +461,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             self._acting = None
         if self._made_env is not None:
             self._made_env.close()
+        if self._own_logger:
+            self._logger.close()
         self._native.handle.close()
         self._config.close()
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ConfigError
+from ._arguments import whole
+from ._evaluation import check, check_other, synchronise
+from .errors import ConfigError, StoppedError
 from .logger import Logger
 from .policy import Evaluation
 from .progress import ProgressLine
@@ -35,7 +37,8 @@ __all__ = [
 
 
 class BaseCallback:
-    """Derive from this and define _on_step; return False from it to end learning.
+    """Derive from this and define _on_step; learning ends when it returns False, or anything else that is falsy (0,
+    np.False_). None goes on: a method without a return statement does not mean to end learning.
 
     n_calls counts rounds (one step of every environment), num_timesteps steps. locals has
     total_timesteps, and of the round new_obs, actions, rewards, dones and infos, a dict for
@@ -77,7 +80,7 @@ class BaseCallback:
     def on_step(self) -> bool:
         self.n_calls += 1
         self.num_timesteps = self.model.num_timesteps
-        return self._on_step()
+        return goes_on(self._on_step())
 
     def on_rollout_end(self) -> None:
         self._on_rollout_end()
@@ -121,7 +124,7 @@ class CallbackList(BaseCallback):
             callback.on_rollout_start()
 
     def _on_step(self) -> bool:
-        return all([callback.on_step() for callback in self.callbacks])  # noqa: C419 - each of them is called
+        return all([goes_on(callback.on_step()) for callback in self.callbacks])  # noqa: C419 - each of them is called
 
     def _on_rollout_end(self) -> None:
         for callback in self.callbacks:
@@ -137,14 +140,14 @@ class CallbackList(BaseCallback):
 
 
 class ConvertCallback(BaseCallback):
-    """A plain function (locals, globals) -> bool or None."""
+    """A plain function (locals, globals) -> bool or None; learning ends where BaseCallback's _on_step would end it."""
 
     def __init__(self, callback: Callable[[dict[str, Any], dict[str, Any]], Any], verbose: int = 0) -> None:
         super().__init__(verbose)
         self.callback = callback
 
     def _on_step(self) -> bool:
-        return self.callback(self.locals, self.globals) is not False
+        return goes_on(self.callback(self.locals, self.globals))
 
 
 class EventCallback(BaseCallback):
@@ -166,7 +169,7 @@ class EventCallback(BaseCallback):
             self.callback.on_training_start(self.locals, self.globals)
 
     def _on_event(self) -> bool:
-        return self.callback is None or self.callback.on_step() is not False
+        return self.callback is None or goes_on(self.callback.on_step())
 
     def update_child_locals(self, locals_: dict[str, Any]) -> None:
         if self.callback is not None:
@@ -233,7 +236,8 @@ class EvalCallback(EveryNTimesteps):
     """Plays n_eval_episodes greedy episodes of eval_env every eval_freq steps.
 
     eval_env: the name of a built-in environment, a Gymnasium (vector) environment or a VecEnv
-        of Stable-Baselines3's.
+        of Stable-Baselines3's; not the one that the model learns in. A VecNormalize around it gets the
+        statistics of the model's before each evaluation, and must be there where the model has one.
     callback_on_new_best, callback_after_eval: called at a mean return that is the best so far,
         and after every evaluation; they may end learning.
     log_path: results go to <log_path>/evaluations.npz: timesteps [n], results and ep_lengths
@@ -264,7 +268,7 @@ class EvalCallback(EveryNTimesteps):
             raise ConfigError("render: True, must be False; gymnasium.wrappers.RecordVideo around eval_env records episodes")
         self.eval_env = eval_env
         self.callback_on_new_best = callback_on_new_best
-        self.n_eval_episodes = n_eval_episodes
+        self.n_eval_episodes = whole("n_eval_episodes", n_eval_episodes, 1, 1_000_000)
         self.log_path = None if log_path is None else Path(log_path) / "evaluations"
         self.best_model_save_path = best_model_save_path
         self.deterministic = deterministic
@@ -283,7 +287,11 @@ class EvalCallback(EveryNTimesteps):
 
     def _on_event(self) -> bool:
         model, step = self.model, self.num_timesteps
-        result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=model.seed + step, deterministic=self.deterministic)
+        synchronise(model, self.eval_env)
+        try:
+            result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=model.seed + step, deterministic=self.deterministic)
+        except StoppedError:  # by model.stop
+            return False
         self.last_mean_reward = result.mean_return
         self.evaluations.append((step, result))
         if self.log_path is not None:
@@ -306,7 +314,7 @@ class EvalCallback(EveryNTimesteps):
             if self.best_model_save_path is not None:
                 model.save(Path(self.best_model_save_path) / "best_model")
             if self.callback_on_new_best is not None:
-                more = self.callback_on_new_best.on_step() is not False
+                more = goes_on(self.callback_on_new_best.on_step())
         return super()._on_event() and more
 
     def update_child_locals(self, locals_: dict[str, Any]) -> None:
@@ -367,7 +375,7 @@ class ProgressBarCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         model = self.model
-        self._line = ProgressLine(self.locals["total_timesteps"], repr(model), lambda: model.stats)
+        self._line = ProgressLine(self.locals["total_timesteps"], repr(model), model._shown_stats)
 
     def _on_step(self) -> bool:
         self._line.update()
@@ -375,6 +383,11 @@ class ProgressBarCallback(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._line.close()
+
+
+def goes_on(result: Any) -> bool:
+    """Whether learning goes on after a callback has returned this; see BaseCallback."""
+    return result is None or bool(result)
 
 
 def as_callback(callback: Any) -> Any:
@@ -388,3 +401,16 @@ def as_callback(callback: Any) -> Any:
     if callable(callback):
         return ConvertCallback(callback)
     raise TypeError(f"callback: {type(callback).__name__}, must be a callback object, a function or a list of them")
+
+
+def check_evaluations(model: Any, callback: Any) -> None:
+    """Refuses, before learning begins, what the callbacks that evaluate would refuse later; they may be inside others."""
+    if isinstance(callback, EvalCallback):
+        check(model, callback.eval_env)
+    elif any(cls.__name__ == "EvalCallback" for cls in type(callback).__mro__):  # stable-baselines3's
+        check_other(model, callback.eval_env, "eval_env")
+    inside = getattr(callback, "callbacks", None)
+    of_events = [getattr(callback, name, None) for name in ("callback", "callback_on_new_best")]
+    for child in [*(inside if isinstance(inside, (list, tuple)) else ()), *of_events]:
+        if hasattr(child, "on_step"):
+            check_evaluations(model, child)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import difflib
 import json
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -267,6 +268,26 @@ def one_of(name: str, classes: Mapping[str, dict[str, Any]]) -> Rule:
 
 POLICY: Rules = {"normalize_images": lambda value: {"normalize_images": value}}
 """The rules of policy_kwargs that every method has."""
+
+
+def widths(value: Any) -> list[int]:
+    """The widths of a policy's hidden layers, of policy_kwargs["net_arch"] or a part of it."""
+    try:
+        if isinstance(value, (str, bytes, Mapping)):
+            raise TypeError
+        return [operator.index(width) for width in value]
+    except TypeError:
+        raise ConfigError(f"policy_kwargs['net_arch']: {value!r}, must be a list of widths, such as [64, 64]") from None
+
+
+def check_layers(given: Any, policy: str, settings: Mapping[str, Any]) -> None:
+    """Refuses hidden layers that a policy cannot have. given: policy_kwargs["net_arch"]; settings: what was made of it."""
+    layers = [value for name, value in settings.items() if name.startswith("net_arch")]
+    if policy == "CnnPolicy" and any(layers):
+        raise ConfigError(f"policy_kwargs['net_arch']: {given!r}, must be empty: CnnPolicy's layers are fixed")
+    if policy != "CnnPolicy" and not all(layers):  # the text of an empty list stands for the default
+        raise ConfigError(f"policy_kwargs['net_arch']: {given!r}, must have a hidden layer: linear networks are not built")
+
 
 ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for name in ("Tanh", "ReLU")})
 """The rule of policy_kwargs["activation_fn"]."""

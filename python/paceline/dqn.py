@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from ._trainer import Trainer, constructor
-from .config import ACTIVATION, Fixed, Rules, class_name, optimizer_kwargs, translate, zero_for_none
+from .config import ACTIVATION, Fixed, Rules, class_name, optimizer_kwargs, translate, widths, zero_for_none
 from .errors import ConfigError, PacelineWarning
 from .learning import Periods
 from .schedules import Schedule
@@ -30,7 +30,7 @@ def _train_freq(value: Any) -> dict[str, Any]:
 def _net_arch(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         raise ConfigError(f"policy_kwargs['net_arch']: {value!r}, must be a list of widths: DQN has one network")
-    return {"net_arch": list(value)}
+    return {} if value is None else {"net_arch": widths(value)}
 
 
 def _replay_buffer_class(value: Any) -> dict[str, Any]:

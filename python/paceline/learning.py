@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ._evaluation import synchronise
 from ._native import Native
-from .callbacks import as_callback
+from .callbacks import goes_on
+from .envs._episodes import Recent
 from .envs._rows import Block, Column
 from .envs.vector import SAME_STEP, Source, label
+from .errors import StoppedError
 from .progress import ProgressLine
 from .spaces import Array
 
@@ -58,8 +61,9 @@ class Round:
         for i in np.flatnonzero(ended).tolist():
             infos[i].setdefault("terminal_observation", last[i].copy())
         over = [i for i in np.flatnonzero(ended).tolist() if infos[i].get("game_over", True)]
+        if source is not None and source.recent is not None:
+            over = []  # a Monitor reports them: elsewhere a life was lost
         for i, (total, length) in zip(over, self._native.episodes(episodes - self._episodes) if over else ()):
-            # What a Monitor of the environment's own says comes first.
             seconds = round(time.monotonic() - self._began, 6)
             infos[i].setdefault("episode", {"r": round(total, 6), "l": length, "t": seconds})
         self._episodes = episodes
@@ -95,7 +99,7 @@ class Loop:
     source: Source | None
     periods: Periods
     total_timesteps: int
-    callback: Any
+    callback: Any  # an object
     log_interval: int | None
     progress_bar: bool
     eval_freq: int
@@ -103,14 +107,13 @@ class Loop:
     eval_env: Any
 
     def __post_init__(self) -> None:
-        self.callback = as_callback(self.callback)
         self.stats = self.native.stats()
         asked = self.stats.num_timesteps + self.total_timesteps
         self.end = asked + (-asked % self.periods.rollout if self.periods.counted else 0)
         self.next_eval = self._after(self.stats.num_timesteps)
         self.progress: ProgressLine | None = None
         if self.progress_bar:
-            self.progress = ProgressLine(self.end, label(self.model.env), lambda: self.model.stats)
+            self.progress = ProgressLine(self.end, label(self.model.env), self.model._shown_stats)
         self.curve = self.model.learning_curve
         self.curve.resume()
         self._point(last=True)
@@ -171,6 +174,10 @@ class Loop:
             source.needs_reset = True  # the round cannot be finished
             raise
         self.stats = self.native.stats()
+        if episodes := source.reported():
+            if source.recent is None:  # in another process: none was known of
+                source.recent = Recent(int(self.model.setting("stats_window_size")))
+            source.recent.add(episodes)
         return True
 
     def _waiting(self) -> None:
@@ -183,7 +190,7 @@ class Loop:
         assert self.round is not None
         self.locals.update(self.round.read(int(self.stats.episodes)))
         self.callback.update_locals(self.locals)
-        more: bool = self.callback.on_step() is not False
+        more = goes_on(self.callback.on_step())
         if self._rollouts() > rollouts:
             self.in_rollout = False
             self.callback.on_rollout_end()
@@ -224,15 +231,26 @@ class Loop:
             self.logged = self._countable()
             self.log()
 
+    @property
+    def _returned(self) -> Any:
+        """What has the mean_return and mean_length of the latest episodes."""
+        recent = None if self.source is None else self.source.recent
+        return self.stats if recent is None else recent
+
     def _point(self, last: bool = False) -> None:
-        self.curve.add(int(self.stats.num_timesteps), self.stats.mean_return, last=last)
+        self.curve.add(int(self.stats.num_timesteps), self._returned.mean_return, last=last)
 
     def _evaluate(self) -> None:
         model, step = self.model, int(self.stats.num_timesteps)
+        synchronise(model, self.eval_env)
         policy = model.policy_snapshot()
         # No two evaluations of a run share their episodes.
         seed = (model.seed * 1_000_003 + len(model.evaluations)) % 2**63
-        result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=seed, policy=policy)
+        try:
+            result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=seed, policy=policy)
+        except StoppedError:  # by model.stop, which ends learning
+            policy.close()
+            return
         model.evaluations.append((step, result))
         self.curve.add_evaluation(step, result.mean_return)
         model.logger.record("eval/mean_reward", result.mean_return)
@@ -248,11 +266,11 @@ class Loop:
 
     def log(self) -> None:
         """Writes a record."""
-        s, log = self.stats, self.model.logger
+        s, log, returned = self.stats, self.model.logger, self._returned
         seconds = max(time.monotonic() - self.started[0], 1e-9)
-        if s.episodes:
-            log.record("rollout/ep_rew_mean", s.mean_return)
-            log.record("rollout/ep_len_mean", s.mean_length)
+        if s.episodes and not math.isnan(returned.mean_length):
+            log.record("rollout/ep_rew_mean", returned.mean_return)
+            log.record("rollout/ep_len_mean", returned.mean_length)
         if self.model.recipe:
             log.record("env/recipe", self.model.recipe)
         log.record("time/episodes", s.episodes)

@@ -96,10 +96,10 @@ class Logger:
 
 def configure(folder: str | os.PathLike[str] | None = None, format_strings: Iterable[str] | None = None) -> Logger:
     """A logger that writes to files in folder (None: a new temporary one), in some of the formats stdout, log, json,
-    csv and tensorboard (None: $SB3_LOG_FORMAT, or stdout, log and csv)."""
+    csv and tensorboard (None: $SB3_LOG_FORMAT, or stdout, log and csv; []: in none)."""
     made = tempfile.mkdtemp(prefix="paceline-") if folder is None else os.fspath(folder)
     os.makedirs(made, exist_ok=True)
-    names = list(format_strings or os.environ.get("SB3_LOG_FORMAT", "stdout,log,csv").split(","))
+    names = os.environ.get("SB3_LOG_FORMAT", "stdout,log,csv").split(",") if format_strings is None else list(format_strings)
     return Logger({name: _output(name, Path(made)) for name in names if name}, made)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import POINTER, c_float
 from typing import Any, NamedTuple
 
@@ -15,9 +16,10 @@ from . import _ffi, _lib
 from ._files import reading, writing
 from .config import encode_options
 from .envs import _ids
-from .envs.vector import NEXT_STEP, Source, adapt
+from .envs._episodes import Tally
+from .envs.vector import Source, adapt
 from .errors import ConfigError, SpaceError
-from .spaces import ActionLayout, Array, ObsLayout, of_text
+from .spaces import ActionLayout, Array, ObsLayout, check_spaces, of_text
 
 
 class Evaluation(NamedTuple):
@@ -55,6 +57,7 @@ class Policy:
         self.obs_layout, self.action_layout = obs or kept[0], actions or kept[1]
         self._outputs: dict[str, int] = {output["name"]: output["len"] for output in described["outputs"]}
         self._calls = itertools.count()
+        self._stops = 0
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -138,8 +141,10 @@ class Policy:
 
         env: the name of a built-in environment, which is then stepped by the
         library, made with env_kwargs, or a Gymnasium (vector) environment, whose
-        infos["action_mask"] are kept to. Of Atari
-        games whole games are played, for their whole rewards. deterministic: greedy
+        infos["action_mask"] are kept to. Of the library's Atari
+        games whole games are played, for their whole rewards, by name and as an object. A Monitor in it, or a
+        RecordEpisodeStatistics, says what an episode returned, as in stable-baselines3; it has counted before
+        the wrappers around it changed rewards or ended episodes. deterministic: greedy
         actions; False draws them from the distribution that the network gives. The same
         arguments give the same result where the environment allows it.
         """
@@ -157,44 +162,61 @@ class Policy:
             sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed % 2**64,
             returns=returns.ctypes.data, lengths=lengths.ctypes.data,
         )  # fmt: skip
-        _lib.lib().paceline_policy_evaluate(
-            ctypes.byref(out), self._handle.value, _lib.encode(env), encode_options(env_kwargs), ctypes.byref(options)
+        name, encoded = _lib.encode(env), encode_options(env_kwargs)
+        self._stoppable(
+            lambda: _lib.lib().paceline_policy_evaluate(ctypes.byref(out), self._handle.value, name, encoded, ctypes.byref(options))
         )
         numbers = out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length
         return Evaluation(*numbers, tuple(returns.tolist()), tuple(lengths.tolist()))
 
+    def stop(self) -> None:
+        """Makes evaluations of built-in environments that are in progress raise StoppedError. Any thread may call it."""
+        self._stops += 1
+        _lib.lib().paceline_policy_stop(self._handle.value)
+
+    def _stoppable(self, evaluation: Callable[[], Any]) -> None:
+        """Evaluates on a thread of its own, as Python hears signals between calls only. A stop is repeated, as the call
+        that it is to end may have yet to begin."""
+        before = self._stops
+        with ThreadPoolExecutor(1, "paceline-evaluate") as thread:
+            future = thread.submit(evaluation)
+            try:
+                while not wait([future], timeout=0.1).done:
+                    if self._stops != before:
+                        self.stop()
+                future.result()
+            except BaseException:
+                while not future.done():
+                    self.stop()
+                    wait([future], timeout=0.02)
+                raise
+
     def _evaluate_pushed(self, source: Source, episodes: int, epsilon: float, seed: int, sample: bool) -> Evaluation:
-        if source.layout.shape != self.obs_layout.shape or source.actions.n != self.action_layout.n:
-            raise ConfigError(
-                f"env: observations {source.layout.shape} and {source.actions.n} actions, "
-                f"the policy has {self.obs_layout.shape} and {self.action_layout.n}"
-            )
+        check_spaces("env", source.layout, source.actions, self.obs_layout, self.action_layout)
         if episodes < 1:
             raise ConfigError(f"episodes: {episodes}, must be at least 1")
         n, rows = source.num_envs, source.rows
         # Each environment plays a fixed share: taking the first to finish
         # would favour short episodes.
-        left = np.array([(episodes + i) // n for i in range(n)])
-        returns, lengths = np.zeros(n), np.zeros(n, np.int64)
-        resetting = np.zeros(n, bool)
+        share = np.array([(episodes + i) // n for i in range(n)])
+        left = share.copy()
         played: list[tuple[float, int]] = []
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
         source.reset(seed=seed % 2**31)
         if source.masked:
             options.action_masks = rows.action_masks.ctypes.data
+        tally = Tally(source)
         while left.any():
             rows.actions[...] = self._act(rows.obs, options)
             options.counter += 1
             source.step()
-            returns += np.where(resetting, 0, rows.rewards)
-            lengths += ~resetting
-            ended = rows.ended & ~resetting
-            for i in np.flatnonzero(ended):
+            over = tally.step()
+            if tally.void:
+                played, left = [], share.copy()
+            for i, total, taken in over:
                 if left[i]:
                     left[i] -= 1
-                    played.append((returns[i], lengths[i]))
-                returns[i], lengths[i] = 0, 0
-            resetting = ended if source.autoreset == NEXT_STEP else np.zeros(n, bool)
+                    played.append((total, taken))
         of_each, steps = np.array(played).T
         deviation = of_each.std(ddof=1) if len(played) > 1 else 0.0
         mean, least, most, length = map(float, (of_each.mean(), of_each.min(), of_each.max(), steps.mean()))

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from ._actor_critic import Hashes as Hashes
 from ._trainer import Trainer, constructor
-from .config import ACTIVATION, Rules, optimizer_kwargs, translate
+from .config import ACTIVATION, Rules, optimizer_kwargs, translate, widths
 from .learning import Periods
 from .schedules import Schedule
 
 _POLICY: Rules = {
-    "net_arch": lambda value: {"net_arch": list(value)},
+    "net_arch": lambda value: {} if value is None else {"net_arch": widths(value)},
     "activation_fn": ACTIVATION,
     "optimizer_kwargs": optimizer_kwargs({"eps": "radam_eps"}),
 }

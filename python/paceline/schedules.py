@@ -44,6 +44,23 @@ def points(name: str, value: Any) -> Points:
     return [(0.0, _number(name, value))]
 
 
+def by_progress(at: Points) -> Callable[[float], float]:
+    """Points as a function of the remaining progress."""
+    import numpy as np  # here, as importing the package imports no NumPy
+
+    shares, values = zip(*at)
+    return lambda progress_remaining: float(np.interp(1 - progress_remaining, shares, values))
+
+
+def of_settings(setting: Callable[[str], str], name: str) -> Schedule:
+    """The schedule that the library's settings of a name stand for: a number, a straight line, or a function."""
+    first, last, curve = float(setting(name)), setting(f"{name}_final"), setting(f"{name}_schedule")
+    if curve:
+        shares_and_values = (point.split(":") for point in curve.split(","))
+        return by_progress([(float(share), float(value)) for share, value in shares_and_values])
+    return linear(first, float(last)) if last else first
+
+
 def _sampled(name: str, function: Callable[[float], Any]) -> Points:
     """Halves the run where a straight line is not near enough to the function at 1,000 shares of it."""
 

@@ -136,7 +136,13 @@ class ObsLayout:
 
     def batch(self, observation: Any) -> tuple[Array, bool]:
         """(contiguous rows, whether it was a batch) of what a user hands to predict."""
-        obs = np.asarray(observation)
+        if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping):
+            raise SpaceError("observation: a tuple (observation, info), must be the observation alone: obs, info = env.reset()")
+        try:
+            obs = np.asarray(observation)
+        except ValueError as err:  # rows of different lengths
+            what = f"a {type(observation).__name__} of parts that differ in shape"
+            raise SpaceError(f"observation: {what}, must be {self.declared}, or that with an axis of n in front") from err
         if not self._reads(obs.dtype, "" if self.counts else "fiub"):
             raise SpaceError(f"observation: dtype {obs.dtype}, must be {self.source}")
         for layout in self._forms():
@@ -157,14 +163,14 @@ class ObsLayout:
         return forms
 
 
-def to_text(obs: ObsLayout, actions: ActionLayout) -> str:
-    """Both layouts as the text that checkpoints keep for the host (the setting host_data)."""
+def to_kept(obs: ObsLayout, actions: ActionLayout) -> dict[str, Any]:
+    """Both layouts as checkpoints keep them for the host, see of_text."""
     of_obs = {"shape": obs.declared, "dtype": obs.source.name, "channels_last": obs.channels_last, "counts": obs.counts, "first": obs.first}
-    return json.dumps({"python": {"obs": of_obs, "first_action": actions.start}})
+    return {"obs": of_obs, "first_action": actions.start}
 
 
 def of_text(text: str, obs: _ffi.Spec, action: _ffi.Spec) -> tuple[ObsLayout, ActionLayout]:
-    """What to_text wrote; of a text that another host wrote, and of none, the library's own layouts."""
+    """The layouts in what _checkpoints.host_data wrote; of a text that another host wrote, and of none, the library's own."""
     own = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
     try:
         kept = json.loads(text)["python"]
@@ -198,3 +204,9 @@ class ActionLayout:
         from gymnasium import spaces
 
         return spaces.Discrete(self.n, start=self.start)
+
+
+def check_spaces(name: str, obs: ObsLayout, actions: ActionLayout, of_obs: ObsLayout, of_actions: ActionLayout) -> None:
+    """Refuses an environment, the argument name, that a policy of the other two layouts cannot act in."""
+    if obs.shape != of_obs.shape or actions.n != of_actions.n:
+        raise ConfigError(f"{name}: observations {obs.shape} and {actions.n} actions, the policy has {of_obs.shape} and {of_actions.n}")

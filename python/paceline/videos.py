@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ._evaluation import borrow
 from .errors import ConfigError
 from .spaces import Array
 
@@ -62,6 +63,8 @@ def record(model: Trainer, env: Any = None, *, seed: int = 0, steps: int | None 
         if model.env_name is None:
             raise ConfigError("env: None, must be an environment of its own to play in, with render_mode='rgb_array'")
         env = made = make(model.env_name, render_mode="rgb_array", **model.single_env_kwargs())
+    else:
+        borrow(model, env)
     playing = model.policy_snapshot() if policy is None else policy
     try:
         return _play(model.learning_curve.title, playing, env, seed, steps)

@@ -49,7 +49,9 @@ def test_keywords_of_policy_kwargs():
     tanh, relu = type("Tanh", (), {}), type("ReLU", (), {})
     assert settings({"policy_kwargs": {"net_arch": [8, 4]}}) == {"net_arch_pi": [8, 4], "net_arch_vf": [8, 4]}
     assert settings({"policy_kwargs": {"net_arch": {"pi": [8], "vf": [16, 16]}}}) == {"net_arch_pi": [8], "net_arch_vf": [16, 16]}
-    assert settings({"policy_kwargs": {"net_arch": {"pi": [8]}}}) == {"net_arch_pi": [8], "net_arch_vf": []}
+    assert settings({"policy_kwargs": {"net_arch": {}}}) == {"net_arch_pi": [], "net_arch_vf": []} and not settings(
+        {"policy_kwargs": {"net_arch": None}}
+    )
     for given, name in ((tanh, "tanh"), (relu, "relu"), ("Tanh", "tanh"), ("relu", "relu")):
         assert settings({"policy_kwargs": {"activation_fn": given}}) == {"activation_fn": name}
     assert settings({"policy_kwargs": {"ortho_init": False}}) == {"ortho_init": False}
@@ -75,6 +77,8 @@ def test_keywords_of_policy_kwargs():
         ({"rollout_buffer_kwargs": {}}, "rollout_buffer_kwargs"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"net_arch": {"qf": [8]}}}, r"policy_kwargs\['net_arch'\]: 'qf' not known, must be 'pi' and 'vf'"),
+        ({"policy_kwargs": {"net_arch": {"pi": [8]}}}, r"net_arch'\]: {'pi': \[8\]}, must have both 'pi' and 'vf'"),
+        ({"policy_kwargs": {"net_arch": [64, {"pi": [8]}]}}, r"net_arch'\]: .*must be a list of widths"),
         ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
         ({"policy_kwargs": {"optimizer_class": "SGD"}}, "must be RMSprop, RMSpropTFLike or Adam"),
         ({"policy_kwargs": {"optimizer_kwargs": {"momentum": 1}}}, "momentum"),

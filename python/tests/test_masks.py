@@ -228,3 +228,57 @@ def test_vectors_of_stable_baselines3_have_masks():
 
     envs = DummyVecEnv([lambda i=i: Single(i) for i in range(3)])
     assert learn(envs) == learn(vector(AutoresetMode.SAME_STEP, 3, Gated))
+
+
+@pytest.mark.parametrize("wrapper", ["VecMonitor", "VecFrameStack", "VecNormalize", "both"])
+def test_masks_go_through_wrappers_of_vectors_of_stable_baselines3(wrapper):
+    """Whose own reset_infos are empty."""
+    vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
+
+    class First(Gated):
+        """Allows the first action alone, and refuses the others."""
+
+        def reset(self, *, seed=None, options=None):
+            return super().reset()
+
+        def info(self):
+            return {"action_mask": np.array([1, 0, 0], np.int8)}
+
+        def step(self, action):
+            assert action == 0
+            *rest, _ = Counter.step(self, action)
+            return *rest, self.info()
+
+    wraps = {
+        "VecMonitor": vec_env.VecMonitor,
+        "VecFrameStack": lambda envs: vec_env.VecFrameStack(envs, 2),
+        "VecNormalize": vec_env.VecNormalize,
+        "both": lambda envs: vec_env.VecNormalize(vec_env.VecMonitor(envs)),
+    }
+    with A2C("MlpPolicy", wraps[wrapper](vec_env.DummyVecEnv([First] * 2)), seed=1) as model:
+        model.learn(100)
+        assert model.setting("action_masks") == "true"
+
+
+class Late(Gated):
+    """Has masks in steps alone."""
+
+    def reset(self, *, seed=None, options=None):
+        return Counter.reset(self)[0], {}
+
+    def step(self, action):
+        *rest, _ = Counter.step(self, action)
+        return *rest, self.info()
+
+
+@pytest.mark.parametrize("mode", [None, *MODES, "stable-baselines3"])
+def test_masks_that_come_late_are_refused(mode):
+    if mode == "stable-baselines3":
+        env = pytest.importorskip("stable_baselines3.common.vec_env").DummyVecEnv([Late] * 2)
+    else:
+        env = Late() if mode is None else vector(mode, 2, Late)
+    with (
+        DQN("MlpPolicy", env, **SMALL) as model,
+        pytest.raises(SpaceError, match="environment 0: infos has an 'action_mask', but the first"),
+    ):
+        model.learn(100)

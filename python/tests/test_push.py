@@ -251,7 +251,7 @@ def test_set_env():
         model.learn(102)
         other = Counter(5)
         model.set_env(other)
-        assert model.get_env() is other
+        assert model.env is other
         model.learn(100, reset_num_timesteps=False)
         assert other.steps_taken == 100 and model.num_timesteps == 202
         with pytest.raises(ConfigError, match="must be"):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import paceline
-from envs import SMALL
-from paceline import A2C, DQN
+from envs import SMALL, Steps
+from paceline import A2C, DQN, PPO
 from paceline.errors import ConfigError
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
@@ -155,6 +155,8 @@ def test_normalized_environments():
     envs = VecNormalize(_made(2))
     with pytest.raises(ConfigError, match="env: in a VecNormalize.*NormalizeObservation"):
         DQN("MlpPolicy", envs, **SMALL)
+    with DQN("MlpPolicy", _made(2), **SMALL) as model, pytest.raises(ConfigError, match="env: in a VecNormalize.*NormalizeObservation"):
+        model.set_env(envs)
     with A2C("MlpPolicy", envs) as model:
         model.learn(200)
         assert model.get_vec_normalize_env() is envs
@@ -226,8 +228,9 @@ def test_torch_copies(cls):
         assert any(array.any() for array in model.get_parameters()["policy"].values())
 
 
-@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
-def test_torch_copies_without_sb3(policy, monkeypatch):
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("policy, shape", [("MlpPolicy", (3,)), ("MlpPolicy", (2, 40, 44)), ("CnnPolicy", (2, 40, 44))])
+def test_torch_copies_without_sb3(policy, shape, normalize, monkeypatch):
     """Modules of torch alone compute what the library does."""
     import importlib.util
 
@@ -235,10 +238,10 @@ def test_torch_copies_without_sb3(policy, monkeypatch):
 
     find_spec = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "stable_baselines3" else find_spec(name))
-    cnn = policy == "CnnPolicy"
-    space = gymnasium.spaces.Box(0, 255, (2, 40, 44), np.uint8) if cnn else gymnasium.spaces.Box(-1, 1, (3,))
+    kwargs = {"normalize_images": normalize}
+    space = gymnasium.spaces.Box(-1, 1, shape) if shape == (3,) else gymnasium.spaces.Box(0, 255, shape, np.uint8)
     with (
-        DQN(policy, (space, gymnasium.spaces.Discrete(3)), buffer_size=100, learning_starts=50, seed=1) as model,
+        DQN(policy, (space, gymnasium.spaces.Discrete(3)), buffer_size=100, learning_starts=50, seed=1, policy_kwargs=kwargs) as model,
         model.policy_snapshot() as ours,
     ):
         obs = np.stack([space.sample() for _ in range(10)])
@@ -249,17 +252,22 @@ def test_torch_copies_without_sb3(policy, monkeypatch):
         _ = model.policy
 
 
+class ImageEnv(gymnasium.Env):
+    """Images of any shape, which nobody steps."""
+
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, shape):
+        self.observation_space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+
 @both
 @pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
 def test_their_files(cls, policy, tmp_path):
-    class Image(gymnasium.Env):
-        observation_space = gymnasium.spaces.Box(0, 255, (84, 84, 1), np.uint8)
-        action_space = gymnasium.spaces.Discrete(3)
-
-        def reset(self, *, seed=None, options=None):
-            return self.observation_space.sample(), {}
-
-    env = Image() if policy == "CnnPolicy" else gymnasium.make("CartPole-v1")
+    env = ImageEnv((84, 84, 1)) if policy == "CnnPolicy" else gymnasium.make("CartPole-v1")
     small = {"buffer_size": 100} if cls is DQN else {}
     theirs = getattr(sb3, cls.__name__)(policy, env, seed=3, device="cpu", **small)
     theirs.save(tmp_path / "theirs")
@@ -270,6 +278,102 @@ def test_their_files(cls, policy, tmp_path):
     ):
         np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
         assert ours.gamma == theirs.gamma and ours.learning_rate == theirs.learning_rate
+
+
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
+@pytest.mark.parametrize(
+    "cls, kwargs",
+    [
+        (DQN, {"normalize_images": False}),
+        (A2C, {"normalize_images": False}),
+        (A2C, {"share_features_extractor": False}),
+        (PPO, {"share_features_extractor": False, "normalize_images": False}),
+    ],
+)
+def test_networks_of_images_are_the_same_both_ways(cls, policy, kwargs, tmp_path):
+    """What their file says of images and extractors is loaded, and the copy in torch of what was loaded computes the same."""
+    import torch
+
+    env = ImageEnv((1, 40, 40))
+    small = {"buffer_size": 100} if cls is DQN else {}
+    theirs = getattr(sb3, cls.__name__)(policy, env, seed=3, device="cpu", policy_kwargs=kwargs, **small)
+    if cls is not DQN:  # the two extractors of a new model compute the same but for one of its weights
+        for name, array in theirs.policy.named_parameters():
+            array.data += 0.01 * ("vf_features" in name)
+    theirs.save(tmp_path / "theirs")
+    obs = np.stack([env.observation_space.sample() for _ in range(5)])
+
+    def computed(policy):
+        tensor = torch.as_tensor(obs)
+        with torch.no_grad():
+            return policy.q_net(tensor) if cls is DQN else policy.predict_values(tensor)
+
+    expected = computed(theirs.policy).numpy()
+    with cls.load(tmp_path / "theirs") as ours, ours.policy_snapshot() as snapshot:
+        values = snapshot.outputs(obs)["q" if cls is DQN else "value"].reshape(expected.shape)
+        near = {"rtol": 0, "atol": 1e-4 * np.abs(expected).max()}
+        np.testing.assert_allclose(values, expected, **near)
+        np.testing.assert_allclose(computed(ours.policy).numpy(), expected, **near)
+        assert ours.normalize_images is kwargs.get("normalize_images", True)
+
+
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_policy_kwargs_of_their_files(tmp_path):
+    """Those that are known come with the file, the others are refused by name, and so is an array that nobody would use."""
+    import torch
+    from stable_baselines3.common.torch_layers import FlattenExtractor
+
+    def saved(cls=sb3.A2C, **keywords):
+        cls("MlpPolicy", "CartPole-v1", device="cpu", **keywords).save(tmp_path / "theirs")
+        return tmp_path / "theirs"
+
+    with A2C.load(saved(rms_prop_eps=1e-3)) as model:
+        assert model.use_rms_prop and model.rms_prop_eps == 1e-3
+    with A2C.load(saved(use_rms_prop=False, policy_kwargs={"ortho_init": False})) as model:
+        assert not model.use_rms_prop and not model.ortho_init and model.adam_eps == 1e-5
+    with PPO.load(saved(sb3.PPO, policy_kwargs={"optimizer_kwargs": {"eps": 1e-4}})) as model:
+        assert model.adam_eps == 1e-4
+    for cls, kwargs, says in (
+        (sb3.A2C, {"features_extractor_class": FlattenExtractor}, r"policy_kwargs\['features_extractor_class'\] is not known"),
+        (sb3.PPO, {"optimizer_kwargs": {"weight_decay": 1e-4}}, "weight_decay"),
+        (sb3.DQN, {"optimizer_class": torch.optim.AdamW}, 'optimizer: "adamw"'),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            getattr(paceline, cls.__name__).load(saved(cls, policy_kwargs=kwargs))
+    for cls in (sb3.A2C, sb3.DQN):
+        theirs = cls("MlpPolicy", "CartPole-v1", device="cpu")
+        theirs.policy.register_parameter("of_my_own", torch.nn.Parameter(torch.ones(3)))
+        theirs.save(tmp_path / "theirs")
+        with pytest.raises(ConfigError, match="policy.pth: has 'of_my_own', must have .* alone: layers of one's own"):
+            getattr(paceline, cls.__name__).load(tmp_path / "theirs")
+
+
+def test_spaces_of_their_files_are_read_where_there_is_no_env(tmp_path):
+    class Choices(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.MultiDiscrete([3, 2]), gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(2, np.int64), {}
+
+        def step(self, action):
+            return np.array([2, 1]), 1.0, False, True, {}
+
+    theirs = sb3.PPO("MlpPolicy", Choices(), seed=3, device="cpu")
+    theirs.save(tmp_path / "theirs")
+    obs = np.stack([Choices.observation_space.sample() for _ in range(10)])
+    with pytest.raises(ConfigError, match="MultiDiscrete.*; give env"):
+        PPO.load(tmp_path / "theirs")
+    with PPO.load(tmp_path / "theirs", env=Choices(), n_steps=8, batch_size=8) as ours:
+        np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
+        ours.learn(16)
+
+
+@both
+def test_their_linear_networks_are_refused(cls, tmp_path):
+    getattr(sb3, cls.__name__)("MlpPolicy", "CartPole-v1", device="cpu", policy_kwargs={"net_arch": []}).save(tmp_path / "linear")
+    with pytest.raises(ConfigError, match="must have a hidden layer: linear networks are not built"):
+        cls.load(tmp_path / "linear")
 
 
 def _nothing():
@@ -308,3 +412,112 @@ def test_atari_of_theirs():
         model.learn(80)
         assert model.recipe.startswith("sb3 ") and model.get_env().observation_space.shape == (4, 84, 84)
     envs.close()
+
+
+class Far(gymnasium.Env):
+    """Observations near 100, of which the first's sign around it says which action pays 10; episodes of 20."""
+
+    observation_space, action_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.observe(), {}
+
+    def observe(self):
+        self.now = self.np_random.normal(size=2)
+        return (100 + self.now).astype(np.float32)
+
+    def step(self, action):
+        reward = 10.0 if (action == 1) == (self.now[0] > 0) else 0.0
+        self.steps += 1
+        return self.observe(), reward, False, self.steps == 20, {}
+
+
+def _normalized(n, **keywords):
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
+
+    if n == 1:
+        return VecNormalize(VecMonitor(DummyVecEnv([Far])), training=False, norm_reward=False, **keywords)
+    return VecNormalize(DummyVecEnv([lambda: Monitor(Far())] * n), **keywords)
+
+
+@pytest.mark.parametrize("how", ["learn", "EvalCallback"])
+def test_evaluation_normalises_as_learning_did(how):
+    from paceline.callbacks import EvalCallback
+
+    envs, evaluation = _normalized(4), _normalized(1)
+    with paceline.PPO("MlpPolicy", envs, n_steps=64, learning_rate=3e-3, seed=1) as model:
+        if how == "learn":
+            model.learn(7680, eval_freq=7680, n_eval_episodes=10, eval_env=evaluation)
+            last = model.evaluations[-1][1]
+        else:
+            model.learn(7680, callback=(callback := EvalCallback(evaluation, n_eval_episodes=10, eval_freq=7680, verbose=0)))
+            last = callback.evaluations[-1][1]
+        assert last.mean_return > 160  # of 200; chance is 100
+        np.testing.assert_allclose(evaluation.obs_rms.mean, 100, atol=0.2)
+        assert evaluation.obs_rms is not envs.obs_rms
+        # Normalised rewards are what it learnt from, the Monitor's what is shown.
+        assert model.stats["mean_return"] < 50 < model.ep_info_buffer[-1]["r"]
+        at, length = model.num_timesteps, len(model.learning_curve.steps)
+        for bad in (Far(), _made(1)):
+            arguments = {"eval_freq": 64, "eval_env": bad} if how == "learn" else {"callback": [EvalCallback(bad)]}
+            with pytest.raises(ConfigError, match="eval_env: .* in no VecNormalize, must be in one, as the model's environments are"):
+                model.learn(64, **arguments)
+        assert (model.num_timesteps, len(model.learning_curve.steps)) == (at, length)
+    with A2C("MlpPolicy", Far(), seed=1) as model, pytest.raises(ConfigError, match="in a VecNormalize, must be in none"):
+        model.learn(64, eval_freq=64, eval_env=evaluation)
+    envs, evaluation = _normalized(4, norm_obs=False), _normalized(1, norm_obs=False)
+    with A2C("MlpPolicy", envs, seed=1) as model:
+        model.learn(40, eval_freq=20, eval_env=evaluation, n_eval_episodes=1)
+        assert evaluation.ret_rms.mean == envs.ret_rms.mean
+
+
+@pytest.mark.parametrize("given", ["Env", "DummyVecEnv", "SubprocVecEnv", "VecMonitor"])
+def test_monitors_are_believed(given):
+    """Behind wrappers that change rewards, and that end episodes where a life is lost."""
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor
+
+    from test_monitor import Thirds, hundredth
+
+    def one():
+        return Thirds(hundredth(Monitor(Steps())))
+
+    def plain():
+        return hundredth(Steps())
+
+    envs = {
+        "Env": one,
+        "DummyVecEnv": lambda: DummyVecEnv([one] * 2),
+        "SubprocVecEnv": lambda: SubprocVecEnv([one] * 2, start_method="fork"),
+        "VecMonitor": lambda: VecMonitor(DummyVecEnv([Steps] * 2)),
+    }[given]()
+    with DQN("MlpPolicy", envs, **SMALL) as model:
+        model.learn(100)
+        assert {(episode["r"], episode["l"]) for episode in model.ep_info_buffer} == {(6.0, 6), (9.0, 9)}
+        result = model.evaluate(envs, 4)
+        assert set(result.returns) == {6.0, 9.0}
+        theirs, _ = evaluate_policy(model, envs, n_eval_episodes=4)
+        assert 6 <= theirs <= 9
+        assert model.evaluate(plain(), 2).returns == pytest.approx((0.09, 0.06))
+    envs.close()
+
+
+def test_environments_that_are_the_ones_learnt_in():
+    from stable_baselines3.common import callbacks
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    env = Steps()
+    for given, same in ((env, DummyVecEnv([lambda: env])), (_normalized(4), None)):
+        with A2C("MlpPolicy", given, seed=1) as model:
+            for one in (same, model.get_env()):
+                if one is None:
+                    continue
+                with pytest.raises(ConfigError, match="eval_env: .*, the environment that the model learns in"):
+                    model.learn(20, eval_freq=5, eval_env=one)
+                with pytest.raises(ConfigError, match="eval_env: .*, the environment that the model learns in"):
+                    model.learn(20, callback=[callbacks.EvalCallback(one, eval_freq=5, verbose=0)])
+            model.learn(20)

@@ -163,6 +163,11 @@ def test_nothing_in_a_file_is_run(tmp_path, capsys):
             DQN.load(written(**changed))
         assert "\n" not in str(caught.value)
     assert capsys.readouterr().out == ""
+    for name in ("features_extractor_class", "features_extractor_kwargs", "squash_output"):
+        data = json.loads(entries["data"])
+        data["policy_kwargs"][name] = "<class 'mine.Extractor'>"
+        with pytest.warns(PacelineWarning), pytest.raises(ConfigError, match=rf"policy_kwargs\['{name}'\] is not known"):
+            DQN.load(written(data=json.dumps(data).encode()))
     data = json.loads(entries["data"])
     data["gamma"] = "0.5"  # of another type: not a number, so not taken
     with pytest.warns(PacelineWarning), DQN.load(written(data=json.dumps(data).encode())) as model:

@@ -1,12 +1,14 @@
 """Gymnasium's spaces and observations as the library's rows."""
 
+import json
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from paceline.errors import ConfigError, SpaceError
-from paceline.spaces import ActionLayout, ObsLayout, of_text, to_text
+from paceline.spaces import ActionLayout, ObsLayout, of_text, to_kept
 
 
 def image(*shape):
@@ -83,7 +85,7 @@ def test_other_numbers_become_float32(space, given, row):
     rows, batched = layout.batch(given)
     assert rows.dtype == np.float32 and rows.tolist() == [row] and not batched
     assert layout.batch(np.stack([given, given]))[0].tolist() == [row, row]
-    text = to_text(layout, ActionLayout(2, 7))
+    text = json.dumps({"python": to_kept(layout, ActionLayout(2, 7))})
     again, actions = of_text(text, layout.spec(), ActionLayout(2).spec())
     assert vars(again) == vars(layout) and actions.start == 7
 

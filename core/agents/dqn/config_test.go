@@ -37,6 +37,17 @@ func TestSettingsThatDoNotGoTogether(t *testing.T) {
 	}
 }
 
+// nn.OptimizerConfig has the optimiser's own constant for an Eps of 0, which a setting of 0 must
+// not become.
+func TestOptimizerEpsIsAboveZero(t *testing.T) {
+	cfg := must(train.NewConfig("dqn"))(t)
+	if err := cfg.Set("optimizer_eps", "0"); err == nil || err.Error() != "optimizer_eps: 0, must be 1e-20 to 1000" {
+		t.Errorf("%v", err)
+	}
+	check(t, cfg.Set("optimizer_eps", "1e-20"))
+	check(t, cfg.Set("optimizer_eps", ""))
+}
+
 func TestResolve(t *testing.T) {
 	for _, x := range []struct {
 		edit   func(*Config)

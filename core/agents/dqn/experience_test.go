@@ -47,6 +47,33 @@ func TestExperienceAlone(t *testing.T) {
 	check(t, to.Begin(4, 0)) // nothing has changed
 }
 
+// A trainer that goes on from a checkpoint made between the load of experience and the next begin
+// adds no step that leads from the one run's observation to the other's.
+func TestSavedAfterExperienceWasLoaded(t *testing.T) {
+	first, second := filepath.Join(t.TempDir(), "a.paceline"), filepath.Join(t.TempDir(), "b.paceline")
+	from := newDQN(t, cartpole())
+	check(t, from.Run(700, 0))
+	check(t, from.Save(first, true))
+	to := newDQN(t, cartpole(func(c *Config) { c.Seed = 8 }))
+	check(t, to.Run(400, 0))
+	check(t, to.LoadExperience(first))
+	check(t, to.Save(second, true))
+	for _, d := range []*trial{newDQN(t, cartpole()), to} {
+		check(t, d.Load(second))
+		before := d.m.memory.Len()
+		check(t, d.Begin(100, 0))
+		check(t, d.Run(0, 0))
+		if added := d.m.memory.Len() - before; added < 50 {
+			t.Errorf("%d steps were added", added)
+		}
+		for _, step := range contents(d.m.memory) { // position, speed, angle
+			if want := step.obs[0] + 0.02*step.obs[1]; !step.terminated && math.Abs(float64(step.next[0]-want)) > 1e-5 {
+				t.Errorf("a step leads from %v to %v", step.obs, step.next)
+			}
+		}
+	}
+}
+
 // What a host sees of a round is what environments give that are stepped beside it with
 // the same actions.
 func TestLatestRound(t *testing.T) {

@@ -158,6 +158,9 @@ func (d *DQN) replayPart() checkpoint.Part {
 		return func() {
 			adopt()
 			d.free = 0
+			// Its episodes in progress are not those of our environments. In a file that has these,
+			// too, they come behind and are adopted later.
+			d.samplers.Forget()
 			// With its replay a run saved in the warm-up has its steps staged.
 			if d.memory.Len() == 0 && (d.clock.Warm || r == nil) {
 				d.clock.Warm = false

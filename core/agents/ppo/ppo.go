@@ -101,6 +101,17 @@ func (m *means) begin(explained float64) {
 	*m = means{parts: m.parts[:0], explained: explained}
 }
 
+// Divergence is what target_kl is compared with at an epoch's end, whose last minibatches may have
+// no step.
+func (p *PPO) Divergence() float64 { return p.latest.divergence }
+
+// Resume leaves nothing of an update that was in progress here. What the rollout's values explain
+// is not known any more.
+func (p *PPO) Resume(divergence float64) {
+	p.latest.begin(math.NaN())
+	p.latest.divergence = divergence
+}
+
 func (m *means) add(parts []float64) {
 	if m.n == 0 {
 		m.parts = append(m.parts[:0], parts...)

@@ -100,3 +100,57 @@ func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
 		}
 	}
 }
+
+// Where an epoch's last minibatches have no step, what target_kl is compared with at its end comes
+// from the minibatches before: from the checkpoint, where the update was loaded between them.
+func TestLoadBeforeMinibatchesWithoutSteps(t *testing.T) {
+	for _, limit := range []float64{1e-5, 1e6} {
+		start := func(seed int) (*train.Trainer, *traintest.HookedStepper) {
+			c := *Settings.Defaults().Struct().(*Config)
+			c.NetArchPi, c.NetArchVf, c.NSteps, c.BatchSize, c.NEpochs, c.NumEnvs, c.Seed = []int{8}, []int{8}, 40, 60, 4, 3, seed
+			c.LearningRate, c.MidBatchReset, c.TargetKL, c.TargetKLCheck = 0.01, false, limit, epoch
+			tr := must(train.New(configOf(t, c), traintest.MakeWalk(seed)))(t)
+			t.Cleanup(func() { check(t, tr.Close()) })
+			check(t, tr.Begin(400, 0))
+			p := tr.Method().(*PPO)
+			hooked := &traintest.HookedStepper{Stepper: p.Stepper, Before: func() {}}
+			p.Stepper = hooked
+			return tr, hooked
+		}
+		one, hooked := start(1)
+		steps := 0
+		hooked.Before = func() {
+			if steps++; steps == 2 { // the first minibatch of the second epoch, whose other one is empty
+				one.Stop()
+			}
+		}
+		check(t, one.Run(0, 0))
+		path := filepath.Join(t.TempDir(), "a")
+		check(t, one.Save(path, true))
+		fresh, _ := start(2)
+		trained, _ := start(3)
+		check(t, trained.Run(0, 0))
+		trained.Method().(*PPO).latest.divergence = 1e9 // of an update that went wrong
+		want := int64(4)                                // n_epochs
+		if limit < 1 {
+			want = 2
+		}
+		for _, tr := range []*train.Trainer{fresh, trained, one} {
+			if tr != one {
+				check(t, tr.Load(path))
+			}
+			if s := tr.Stats(); s.Updates != 2 {
+				t.Fatalf("%+v: not in the second epoch", s)
+			}
+			check(t, tr.Run(1, 0))
+			if s := tr.Stats(); s.Updates != want {
+				t.Errorf("target_kl %g: %d updates, must be %d", limit, s.Updates, want)
+			}
+		}
+		for _, tr := range []*train.Trainer{fresh, trained} {
+			if must(one.Hash("policy"))(t) != must(tr.Hash("policy"))(t) {
+				t.Errorf("target_kl %g: the loaded run goes on with other weights", limit)
+			}
+		}
+	}
+}

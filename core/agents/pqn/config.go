@@ -59,7 +59,7 @@ var Settings = settings.New[Config]("pqn", append(train.CommonSettings(func(c *C
 	settings.Int("n_epochs", 2, 1, 1000, "passes over a rollout", func(c *Config) *int { return &c.NEpochs }),
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
 	settings.Float("q_lambda", 0.65, 0, 1, "lambda of the returns: 0 for one step, 1 for all that a rollout has", func(c *Config) *float64 { return &c.QLambda }),
-	settings.Float("loss_coef", 0.5, 0, 1e3, "what the mean squared error is multiplied by: 0.5 (the authors) or 1 (CleanRL)", func(c *Config) *float64 { return &c.LossCoef }),
+	settings.Float("loss_coef", 0.5, 1e-6, 1e3, "what the mean squared error is multiplied by: 0.5 (the authors) or 1 (CleanRL)", func(c *Config) *float64 { return &c.LossCoef }),
 	settings.Float("max_grad_norm", 10, 0, math.MaxFloat64, "gradients of a larger Euclidean norm are scaled down to it; 0: never", func(c *Config) *float64 { return &c.MaxGradNorm }),
 	settings.Float("radam_eps", 1e-8, 1e-20, 1e3, "RAdam's small constant", func(c *Config) *float64 { return &c.RAdamEps }),
 	settings.Float("exploration_initial_eps", 1, 0, 1, "epsilon at the first step", func(c *Config) *float64 { return &c.ExplorationInitial }),

@@ -64,3 +64,12 @@ func TestNetworks(t *testing.T) {
 		}
 	}
 }
+
+// nn.TD has 1 for a Scale of 0, which a setting of 0 must not become.
+func TestLossCoefIsAboveZero(t *testing.T) {
+	cfg := must(train.NewConfig("pqn"))(t)
+	if err := cfg.Set("loss_coef", "0"); err == nil || err.Error() != "loss_coef: 0, must be 1e-06 to 1000" {
+		t.Errorf("%v", err)
+	}
+	check(t, cfg.Set("loss_coef", "1e-6"))
+}

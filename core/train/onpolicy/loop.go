@@ -73,12 +73,18 @@ func (r *Run) endRound(n int64) error {
 // Filled leaves nothing out; methods that do have one of their own.
 func (r *Run) Filled() {}
 
+// Divergence is 0, and Resume does nothing: the minibatches of most methods do not depend on what
+// those before them have come to.
+func (r *Run) Divergence() float64 { return 0 }
+func (r *Run) Resume(float64)      {}
+
 // due reports whether an update is due.
 func (r *Run) due() bool { return r.Rollout.Full() && r.Rollout.Steps() > 0 }
 
 // Settle leaves Theta to the caller, after the update of a rollout that is full. It does
 // at least one minibatch, so that a host that calls with a short limit gets on. Beside the
 // update environments are reset whose episodes ended in the rollout, where they were not at once.
+// A reset that failed is reported also where the update is to go on in the next call.
 func (r *Run) Settle(p *train.Pause) (err error) {
 	if r.err != nil || !r.Rollout.Full() {
 		return r.err
@@ -88,7 +94,13 @@ func (r *Run) Settle(p *train.Pause) (err error) {
 		return err
 	}
 	if resets {
-		defer func() { err = errors.Join(err, r.Actors.FinishResets()) }()
+		defer func() {
+			if failed := r.Actors.FinishResets(); failed != nil && errors.Is(err, train.ErrPaused) {
+				err = failed // who sees ErrPaused looks for nothing else
+			} else {
+				err = errors.Join(err, failed)
+			}
+		}()
 	}
 	for done := !r.due(); !done; {
 		done, r.err = r.method.Update(r.minibatch)

@@ -100,9 +100,11 @@ func (r *Run) Metrics(m *train.Metrics) {
 }
 
 // Parts lists a checkpoint's parts. What a file without experience lacks comes last,
-// and the environments at the very end (see actor.Group).
+// and the environments at the very end (see actor.Group). After a loss that is not finite there is
+// no experience to save: the rollout that gave it is not learnt from again, and part of it may have
+// been, already.
 func (r *Run) Parts(saving bool) []checkpoint.Part {
-	return []checkpoint.Part{
+	parts := []checkpoint.Part{
 		policy.SetPart(set, r.Theta),
 		nn.TensorsPart("optimizer.safetensors", r.Stepper.Optimizer().State()),
 		r.clockPart(),
@@ -111,6 +113,12 @@ func (r *Run) Parts(saving bool) []checkpoint.Part {
 		r.updatePart(saving),
 		r.Actors.Environments(saving),
 	}
+	for i := range parts {
+		if p := &parts[i]; saving && p.Optional && errors.Is(r.err, fault.ErrNotFinite) {
+			p.Write = nil
+		}
+	}
+	return parts
 }
 
 // savedClock is part "clock".
@@ -139,13 +147,19 @@ type savedUpdate struct {
 	Minibatch  int       `json:"minibatch"` // the next one
 	Advantages []float32 `json:"advantages"`
 	Returns    []float32 `json:"returns"`
+	// Divergence is Method's; files from before it was saved have none, and 0.
+	Divergence float64 `json:"divergence,omitempty"`
 }
 
 // updatePart follows the rollout's part, whose rows it is about.
 func (r *Run) updatePart(saving bool) checkpoint.Part {
 	save := func() (savedUpdate, error) {
 		b := r.Rollout.Batch()
-		return savedUpdate{r.minibatch, b.Advantages, b.Returns}, nil
+		d := r.method.Divergence()
+		if math.IsNaN(d) { // which cannot be written, and is above no limit, as 0
+			d = 0
+		}
+		return savedUpdate{r.minibatch, b.Advantages, b.Returns, min(d, math.MaxFloat64)}, nil
 	}
 	rows := len(r.Rollout.Batch().Weights)
 	part := checkpoint.JSON("update.json", int64(64*rows+1024), save, func(s savedUpdate) (func(), error) {
@@ -154,6 +168,7 @@ func (r *Run) updatePart(saving bool) checkpoint.Part {
 				r.minibatch = s.Minibatch
 				copy(b.Advantages, s.Advantages)
 				copy(b.Returns, s.Returns)
+				r.method.Resume(s.Divergence)
 			}
 		}, s.check(&r.cfg, rows)
 	})
@@ -173,7 +188,7 @@ func (r *Run) updatePart(saving bool) checkpoint.Part {
 
 // check refuses an update that no run has; the zero one stands for none.
 func (s *savedUpdate) check(c *Config, rows int) error {
-	if s.Minibatch == 0 && s.Advantages == nil && s.Returns == nil {
+	if s.Minibatch == 0 && s.Advantages == nil && s.Returns == nil && s.Divergence == 0 {
 		return nil
 	}
 	if s.Minibatch < 1 || s.Minibatch >= c.Minibatches || len(s.Advantages) != rows || len(s.Returns) != rows {

@@ -78,6 +78,10 @@ type Method interface {
 	// Update learns from minibatch k of the rollout, which is full: 0, 1 ... of
 	// Config.Minibatches. done says that none is to follow before its time.
 	Update(k int) (done bool, err error)
+	// Divergence is what the minibatches of the update in progress have come to, where the rest
+	// of it depends on that. Resume sets it, for an update that was loaded.
+	Divergence() float64
+	Resume(divergence float64)
 }
 
 // Run is the state of a run of such a method.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,6 +140,7 @@ func notFinite(t *testing.T, s Subject) {
 			t.Errorf("%s: a second run: %v", heal, again)
 		}
 		check(t, tr.Save(filepath.Join(t.TempDir(), "a"), false)) // what there is can be looked at
+		s.rolloutIsNotLearntAgain(t, tr)
 		bad := make([]float32, len(good))
 		_, err = tr.GetParameters(s.Set, bad)
 		check(t, err)
@@ -170,6 +172,26 @@ func notFinite(t *testing.T, s Subject) {
 		if now := tr.Stats(); now.Updates <= at.Updates || now.Steps == 0 {
 			t.Errorf("%s: nothing was learnt: %+v, before %+v", heal, now, at)
 		}
+	}
+}
+
+// rolloutIsNotLearntAgain goes on, in another trainer, from a checkpoint with experience of one whose
+// rollout gave a loss that is not finite.
+func (s *Subject) rolloutIsNotLearntAgain(t *testing.T, tr *train.Trainer) {
+	t.Helper()
+	if !slices.Contains(s.Digests, "rollout") {
+		return // replayed experience is drawn from again
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	check(t, tr.Save(path, true))
+	next := s.start(t, s.saved(t, path), s.walks(99))
+	check(t, next.Load(path))
+	if err := next.Settle(0); err != nil || next.Stats().Updates != tr.Stats().Updates {
+		t.Errorf("the rollout was learnt from again: %v, %d updates after %d", err, next.Stats().Updates, tr.Stats().Updates)
+	}
+	check(t, next.Run(100, 0))
+	if next.Stats().Updates == tr.Stats().Updates {
+		t.Error("nothing is learnt after the load")
 	}
 }
 

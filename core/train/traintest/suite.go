@@ -63,6 +63,7 @@ func Run(t *testing.T, s Subject) {
 		"threads do not matter":                  threadsDoNotMatter,
 		"steps that wait":                        stepsThatWait,
 		"two groups":                             twoGroups,
+		"what a host sees of a round":            latestRound,
 		"resume goes on with the same bits":      resume,
 		"stop and go on":                         stopAndGoOn,
 		"pushed equals built in":                 pushedEqualsBuiltIn,

@@ -8,6 +8,7 @@ is read by an unpickler that makes tensors and dicts and nothing else.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import io
 import json
@@ -15,7 +16,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,20 +32,33 @@ _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", 
 class Saved:
     """q_learning: of DQN's kind, not A2C's; keywords: those of a class; state: the arrays of policy.pth by their names."""
 
+    path: str
     q_learning: bool
-
-    observation_space: Any
-    action_space: Any
     num_envs: int
     keywords: dict[str, Any]
     state: dict[str, Array]
+    data: Mapping[str, Any]
+
+    def spaces(self) -> tuple[Any, Any]:
+        """The observation space and the action space, which need not be readable where there are environments."""
+        with _reading(self.path):
+            return _space(self.data["observation_space"]), _space(self.data["action_space"])
 
     def parameters(self, own: Mapping[str, Array]) -> dict[str, Array]:
-        """The arrays that a model with these of its own has."""
+        """The arrays that a model with these of its own has; each of the file's must be among them."""
         missing = sorted(set(own) - set(self.state))
         if missing:
             raise ConfigError(f"policy.pth: has no {missing[0]!r}, must have {', '.join(own)}: layers of one's own cannot be loaded")
+        unused = sorted(name for name in set(self.state) - set(own) if not self._again(name, own))
+        if unused:
+            raise ConfigError(f"policy.pth: has {unused[0]!r}, must have {', '.join(own)} alone: layers of one's own cannot be loaded")
         return {name: self.state[name] for name in own}
+
+    def _again(self, name: str, own: Mapping[str, Array]) -> bool:
+        """Whether an array is an extractor's that is in own under another name: files have one that serves both heads three times."""
+        extractor, _, rest = name.partition("features_extractor.")
+        others = (other for other in (f"{of}features_extractor.{rest}" for of in ("", "pi_", "vf_")) if other in own)
+        return extractor in ("", "pi_", "vf_") and any(np.array_equal(self.state[name], self.state[other]) for other in others)
 
 
 def is_one(path: str) -> bool:
@@ -58,11 +72,18 @@ def is_one(path: str) -> bool:
 
 def read(path: str) -> Saved:
     """What a file has; warns of settings that it has as pickles only."""
-    try:
+    with _reading(path):
         with zipfile.ZipFile(path) as archive:
             data = json.loads(_entry(archive, "data"))
             state = _state(_entry(archive, "policy.pth"))
         return _saved(path, data, state)
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Turns what damage to a file causes into one sentence."""
+    try:
+        yield
     except (KeyError, ValueError, TypeError, AttributeError, EOFError, IndexError, zipfile.BadZipFile, pickle.UnpicklingError) as err:
         if isinstance(err, ConfigError):
             raise
@@ -77,18 +98,17 @@ def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved:
     keywords: dict[str, Any] = {name: value for name, value in data.items() if isinstance(value, (bool, int, float)) and name[0] != "_"}
-    for name in ("verbose", "num_timesteps", "seed", "n_envs"):
+    for name in ("num_timesteps", "seed", "n_envs"):
         keywords.pop(name, None)
+    if isinstance(data.get("tensorboard_log"), str):
+        keywords["tensorboard_log"] = data["tensorboard_log"]
     cnn = any(".cnn." in name for name in state)
-    kwargs: dict[str, Any] = {}
-    given = data.get("policy_kwargs") or {}
-    if "activation_fn" in given:
-        kwargs["activation_fn"] = re.sub(r"\W+$", "", str(given["activation_fn"])).rpartition(".")[2]
+    q_learning = any(name.startswith("q_net.") for name in state)
+    kwargs = _policy_kwargs(data.get("policy_kwargs") or {})
     if not cnn:
         kwargs["net_arch"] = _widths(state)
-    optimizer = str(given.get("optimizer_class", ""))
-    if optimizer:
-        kwargs["optimizer_class"] = re.sub(r"\W+$", "", optimizer).rpartition(".")[2]
+    if not q_learning:  # their A2C names RMSprop where it has it
+        kwargs.setdefault("optimizer_class", "Adam")
     keywords |= {"policy": "CnnPolicy" if cnn else "MlpPolicy", "policy_kwargs": kwargs}
     lost = []
     for name in ("clip_range", "clip_range_vf", "learning_rate", "train_freq"):
@@ -104,14 +124,21 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
             PacelineWarning,
             stacklevel=4,
         )
-    return Saved(
-        any(name.startswith("q_net.") for name in state),
-        _space(data["observation_space"]),
-        _space(data["action_space"]),
-        int(data.get("n_envs", 1)),
-        keywords,
-        state,
-    )
+    return Saved(path, q_learning, int(data.get("n_envs", 1)), keywords, state, data)
+
+
+def _policy_kwargs(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """policy_kwargs but net_arch, which the arrays show; what the constructor does not know it refuses by name."""
+    kwargs = {name: value for name, value in saved.items() if name[0] != ":" and name != "net_arch"}
+    for name in ("activation_fn", "optimizer_class"):
+        if name in kwargs:  # "<class 'torch.nn.modules.activation.ReLU'>"
+            kwargs[name] = re.sub(r"\W+$", "", str(kwargs[name])).rpartition(".")[2]
+    options = kwargs.get("optimizer_kwargs")
+    if isinstance(options, dict):
+        kwargs["optimizer_kwargs"] = {name: value for name, value in options.items() if (name, value) != ("weight_decay", 0)}
+    elif options is not None:
+        raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {options!r}, must be numbers to be read from a file")
+    return kwargs
 
 
 def _scheduled(saved: Mapping[str, Any]) -> float | tuple[float, float] | None:

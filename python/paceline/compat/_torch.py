@@ -26,7 +26,10 @@ def policy(model: Trainer) -> Any:
         made = _of_torch(model, state)
     else:
         raise ConfigError("policy: needs stable-baselines3 (pip install stable-baselines3); get_parameters has the weights as arrays")
-    made.load_state_dict(state, strict=False)
+    # Theirs has some arrays under several names; each of ours must be among them.
+    unused = made.load_state_dict(state, strict=False).unexpected_keys
+    if unused:
+        raise ConfigError(f"policy: stable-baselines3 has no {unused[0]!r}; get_parameters has the weights as arrays")
     made.train(False)
     return made.requires_grad_(False)
 
@@ -36,13 +39,13 @@ def _of_sb3(model: Trainer) -> Any:
     from stable_baselines3.dqn import policies as dqn
     from torch import nn
 
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Any] = {"normalize_images": model.normalize_images}
     cnn = model.policy_name == "CnnPolicy"
     if model.METHOD == "dqn":
         kwargs["net_arch"] = [] if cnn else model.net_arch
     else:
         kwargs["net_arch"] = {} if cnn else {"pi": model.net_arch_pi, "vf": model.net_arch_vf}
-        kwargs["share_features_extractor"] = not any(name.startswith("pi_features_extractor") for name in model.get_parameters()["policy"])
+        kwargs["share_features_extractor"] = not any(name.startswith("vf_features_extractor") for name in model.get_parameters()["policy"])
     activation = getattr(model, "activation_fn", "relu")
     kwargs["activation_fn"] = nn.Tanh if activation == "tanh" else nn.ReLU
     from gymnasium import spaces
@@ -56,6 +59,7 @@ def _of_torch(model: Trainer, state: dict[str, Any]) -> Any:
     from torch import nn
 
     activation = nn.Tanh if getattr(model, "activation_fn", "relu") == "tanh" else nn.ReLU
+    scale = 1 / 255 if model.obs_layout.image and model.normalize_images else 1.0
 
     class QNetwork(nn.Module):  # type: ignore[misc,unused-ignore]
         """float [n, actions] of observations [n, ...]."""
@@ -69,9 +73,7 @@ def _of_torch(model: Trainer, state: dict[str, Any]) -> Any:
                 layers += [nn.Linear(value.shape[1], value.shape[0]), activation()]
             self.q_net = nn.Sequential(*layers[:-1])
             self.features_extractor = nn.Module()
-            self.scale = 1.0
             if "features_extractor.cnn.0.weight" in weights:
-                self.scale = 1 / 255
                 convolutions: list[Any] = []
                 for i, stride in ((0, 4), (2, 2), (4, 1)):
                     out, into, size, _ = weights[f"features_extractor.cnn.{i}.weight"].shape
@@ -81,7 +83,7 @@ def _of_torch(model: Trainer, state: dict[str, Any]) -> Any:
                 self.features_extractor.linear = nn.Sequential(nn.Linear(into, out), nn.ReLU())
 
         def forward(self, obs: Any) -> Any:
-            x = obs.float() * self.scale
+            x = obs.float() * scale
             if hasattr(self.features_extractor, "cnn"):
                 x = self.features_extractor.linear(self.features_extractor.cnn(x))
             return self.q_net(x.flatten(1))

@@ -15,7 +15,8 @@ section 7 of paceline.h asks for.
 
 Where the first reset's infos have "action_mask", all observations come with masks:
 those of the next observations in infos["action_mask"] of every reset and step, those
-beside final_obs where they are given (in infos["final_info"] of SAME_STEP).
+beside final_obs where they are given (in infos["final_info"] of SAME_STEP). Masks that
+come later are refused.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 from .._arguments import autoreset_name
 from ..errors import ConfigError, SpaceError
 from ..spaces import ActionLayout, Array, ObsLayout
+from ._episodes import Episode, Recent, reported
 from ._rows import Block
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class Source:
         self.masked: bool | None = None  # whether there are action masks; None: not known before the first reset
         self.needs_reset = True  # no episode is in progress
         self.infos: Any = {}  # what the latest step returned
+        self.recent: Recent | None = None  # what was reported while learning; None: nothing is
 
     def spaces(self) -> tuple[Any, Any]:
         """The environment's spaces as they are now."""
@@ -95,6 +98,10 @@ class Source:
         """The latest step's infos, one dict for each environment; of an episode's end those of its last step."""
         raise NotImplementedError
 
+    def reported(self) -> list[Episode]:
+        """The episodes that ended in the latest step, where infos["episode"] has them."""
+        return [episode for info in self.each_info() if (episode := reported(info))]
+
     def _write(self, to: Array, observation: Any, what: str) -> None:
         """Puts one environment's observation into its row."""
         obs = np.asarray(observation)
@@ -108,9 +115,15 @@ class Source:
             raise SpaceError(f"{what}: infos['action_mask'] is {mask.dtype} of shape {mask.shape}, must be {to.shape} of 0 and 1")
         to[...] = mask != 0
 
+    def _check_unmasked(self, i: int, info: Any) -> None:
+        """Refuses a mask where the first reset had none: actions are chosen as if all were allowed."""
+        if "action_mask" in info:
+            raise SpaceError(f"environment {i}: infos has an 'action_mask', but the first reset had none")
+
     def _mask(self, i: int, info: Any) -> None:
         """Reads the mask of environment i's observation, where there are masks."""
         if not self.masked:
+            self._check_unmasked(i, info)
             return
         if "action_mask" not in info:
             raise SpaceError(f"environment {i}: infos has no 'action_mask', but the first reset had")
@@ -186,6 +199,8 @@ class VectorSource(Source):
         done = rows.ended
         if self.masked:
             self._step_masks(done)
+        elif "action_mask" in self.infos:
+            self._check_unmasked(int(np.argmax(self.infos.get("_action_mask", True))), self.infos)
         if self.autoreset == SAME_STEP and done.any():
             if self.mode == "disabled":
                 rows.final_obs[done] = obs[done]
@@ -205,8 +220,15 @@ class VectorSource(Source):
         last = self.infos.get("final_info")
         if isinstance(last, dict):
             for i, info in enumerate(split_infos(last, self.num_envs)):
-                each[i] = info if self.rows.ended[i] else each[i]
+                if self.rows.ended[i]:
+                    # A RecordEpisodeStatistics around the vector writes beside final_info, not into it.
+                    each[i] = {name: each[i][name] for name in ("episode",) if name in each[i]} | info
         return each
+
+    def reported(self) -> list[Episode]:
+        last = self.infos.get("final_info")
+        there = "episode" in self.infos or (isinstance(last, dict) and "episode" in last)
+        return super().reported() if there else []
 
     def _final(self, done: Array) -> None:
         final = self.infos.get("final_obs")
@@ -260,6 +282,10 @@ class SB3Source(Source):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env, int(env.num_envs))
+        # Its wrappers have reset_infos of their own, which stay empty.
+        self._base = env
+        while (inner := vars(self._base).get("venv")) is not None:
+            self._base = inner
 
     def reset(self, seed: int | None = None) -> None:
         if seed is not None:
@@ -267,9 +293,9 @@ class SB3Source(Source):
         self.rows.obs[...] = self._rows(self.env.reset())
         self.infos = [{} for _ in range(self.num_envs)]
         if self.masked is None:
-            self.masked = "action_mask" in self.env.reset_infos[0]
+            self.masked = "action_mask" in self._base.reset_infos[0]
         for i in range(self.num_envs):
-            self._mask(i, self.env.reset_infos[i])
+            self._mask(i, self._base.reset_infos[i])
         self.needs_reset = False
 
     def step(self) -> None:
@@ -284,11 +310,11 @@ class SB3Source(Source):
             if self.masked and limit and "action_mask" in self.infos[i]:
                 self._write_mask(rows.final_action_masks[i], self.infos[i]["action_mask"], f"environment {i}")
         rows.obs[...] = self._rows(obs)
-        for i, done in enumerate(dones):
-            self._mask(i, self.env.reset_infos[i] if done else self.infos[i])
+        for i, done in enumerate(np.asarray(dones).tolist()):
+            self._mask(i, self._base.reset_infos[i] if done else self.infos[i])
 
     def each_info(self) -> list[dict[str, Any]]:
-        return list(self.infos)
+        return [dict(info) for info in self.infos]
 
     def _rows(self, observations: Any) -> Array:
         obs = np.asarray(observations)
@@ -311,16 +337,17 @@ class SpacesSource(Source):
         raise ConfigError("env: None, must be an environment for learn, see set_env; begin, act and observe are for a loop of your own")
 
 
-def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
-    """Gymnasium's infos, a dict of columns with masks, as a dict for each environment."""
+def split_infos(infos: dict[str, Any], n: int, outer: Array | None = None) -> list[dict[str, Any]]:
+    """Gymnasium's infos, a dict of columns with masks, as a dict for each environment. outer: the mask of columns that
+    have none of their own, as those in the "episode" of RecordEpisodeStatistics around a vector."""
     each: list[dict[str, Any]] = [{} for _ in range(n)]
     for name, column in infos.items():
-        mask = infos.get("_" + name)
+        mask = infos.get("_" + name, None if name[:1] == "_" and name[1:] in infos else outer)
         if mask is None:  # this one is a mask itself
             continue
         values: Any = column
         if isinstance(column, dict):
-            values = split_infos(column, n)
+            values = split_infos(column, n, mask)
         elif column.ndim == 1:
             values = column.tolist()
         if mask.all():

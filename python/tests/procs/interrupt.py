@@ -45,7 +45,8 @@ try:
         while True:
             obs, rewards, terminated, truncated, infos = envs.step(model.act())
             model.observe(obs, rewards, terminated, truncated, infos.get("final_obs"))
-    model.learn(100_000_000, (lambda *_: True) if how == "callback" else None, log_interval=None)
+    evaluations = {"eval_freq": 200, "n_eval_episodes": 1_000_000} if how == "evaluation" else {}
+    model.learn(100_000_000, (lambda *_: True) if how == "callback" else None, log_interval=None, **evaluations)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 assert signal.getsignal(signal.SIGINT) is before

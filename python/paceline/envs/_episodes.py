@@ -1,0 +1,92 @@
+"""What the episodes of environments stepped from Python returned, by the nearest to them that counts it.
+
+Wrappers change rewards, and end episodes where a life is lost. A Monitor inside them says in
+infos["episode"] what the environment itself gave, {"r": return, "l": length}; the library's Atari
+games say it step by step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._layers import reports
+
+if TYPE_CHECKING:
+    from .vector import Source
+
+Episode = tuple[float, int]
+UNREPORTED = 200  # ends of one environment in a row without a report, after which its Monitor is not waited for any more
+
+
+def reported(info: Mapping[str, Any]) -> Episode | None:
+    """(return, length) of the episode that ended in this step, where infos["episode"] has it."""
+    episode = info.get("episode")
+    if not isinstance(episode, Mapping) or not {"r", "l"} <= episode.keys():
+        return None
+    total, length = np.asarray(episode["r"]), np.asarray(episode["l"])
+    if total.size != 1 or length.size != 1 or total.dtype.kind not in "biuf" or length.dtype.kind not in "biuf":
+        return None  # another thing of that name
+    return float(total.item()), int(length.item())
+
+
+class Recent:
+    """What was reported of the latest episodes; the means are NaN before the first."""
+
+    def __init__(self, most: int) -> None:
+        self.episodes: deque[Episode] = deque(maxlen=most)
+        self.mean_return = self.mean_length = math.nan
+
+    def add(self, episodes: Iterable[Episode]) -> None:
+        self.episodes.extend(episodes)
+        self.mean_return, self.mean_length = map(fmean, zip(*self.episodes))
+
+
+class Tally:
+    """The episodes of a Source while it is played."""
+
+    def __init__(self, source: Source) -> None:
+        n = source.num_envs
+        self._source = source
+        self._waits = self._known = reports(source.env)  # for reports; that there are any
+        self._returns, self._lengths = np.zeros(n), np.zeros(n, np.int64)
+        self._resetting = np.zeros(n, bool)
+        self._unreported = np.zeros(n, np.int64)
+        self._counted = False  # an end that was not reported
+        self.void = False  # what was counted before the latest step were parts of episodes
+
+    def step(self) -> list[tuple[int, float, int]]:
+        """After each step of the source: (environment, return, length) of the episodes that are over."""
+        rows, over = self._source.rows, list[tuple[int, float, int]]()
+        ended, self.void = rows.ended & ~self._resetting, False
+        for i, info in enumerate(self._source.each_info()):
+            if self._resetting[i]:
+                continue
+            game = "raw_reward" in info and "game_over" in info  # one of the library's Atari games
+            self._returns[i] += info["raw_reward"] if game else rows.rewards[i]
+            self._lengths[i] += 1
+            if not ended[i]:
+                continue
+            report = reported(info)
+            if report is not None:
+                # The first from where none was known of, another process: ends before it may have been lost lives.
+                self.void |= not self._known and self._counted
+                self._waits = self._known = True
+            elif self._waits and not rows.truncated[i]:
+                self._unreported[i] += 1
+                if self._unreported[i] == UNREPORTED:
+                    self._waits = False
+                    self._returns[i], self._lengths[i] = 0, 0
+                continue  # a lost life, or the like: the episode goes on
+            elif game and not info["game_over"]:
+                continue
+            over.append((i, *(report or (float(self._returns[i]), int(self._lengths[i])))))
+            self._counted |= report is None
+            self._returns[i], self._lengths[i], self._unreported[i] = 0, 0, 0
+        self._resetting = ended if self._source.autoreset == "next_step" else np.zeros_like(ended)
+        return over

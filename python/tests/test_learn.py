@@ -1,0 +1,239 @@
+"""What learn refuses, when callbacks end it, where it logs, and that nothing else steps its environments."""
+
+import math
+import threading
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+
+from envs import SMALL, Steps
+from paceline import A2C, DQN
+from paceline.callbacks import BaseCallback, CallbackList, ConvertCallback, EvalCallback, EveryNTimesteps
+from paceline.errors import ConfigError, SpaceError
+from paceline.logger import configure
+
+# ------------------------------------------------------------- ends of learning
+
+
+class Returns(BaseCallback):
+    """Returns result from the third call on."""
+
+    def __init__(self, result):
+        super().__init__()
+        self.result = result
+
+    def _on_step(self):
+        return True if self.n_calls < 3 else self.result
+
+
+RESULTS = [(False, 3), (np.False_, 3), (0, 3), (np.float32(0), 3), ("", 3), (None, 20), (True, 20), (np.True_, 20), (1, 20)]
+
+
+@pytest.mark.parametrize("result, steps", RESULTS, ids=lambda value: repr(value))
+@pytest.mark.parametrize("form", ["object", "list", "function", "list of functions", "events"])
+def test_any_falsy_result_but_none_ends_learning(form, result, steps):
+    one = Returns(result)
+    callback = {
+        "object": one,
+        "list": CallbackList([BaseCallback(), one]),
+        "function": lambda locals_, _: None if locals_["self"].num_timesteps < 3 else result,
+        "list of functions": [lambda locals_, _: True if locals_["self"].num_timesteps < 3 else result, Returns(True)],
+        "events": EveryNTimesteps(1, Returns(result)),
+    }[form]
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
+        assert model.learn(20, callback=callback).num_timesteps == steps
+
+
+@pytest.mark.parametrize("result", [np.False_, None])
+def test_what_a_new_best_returns(result):
+    best = EvalCallback("CartPole-v1", callback_on_new_best=ConvertCallback(lambda *_: result), n_eval_episodes=1, eval_freq=5, verbose=0)
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
+        assert model.learn(20, callback=best).num_timesteps == (20 if result is None else 5)
+
+
+# ---------------------------------------------------------------- wrong arguments
+
+WRONG = [
+    ({"callback": 5}, TypeError, "callback: int, must be a callback object"),
+    ({"callback": [5]}, TypeError, "callback: int, must be a callback object"),
+    ({"eval_freq": 100, "eval_env": "NoSuch-v0"}, ConfigError, 'eval_env: environment "NoSuch-v0" is not known'),
+    ({"eval_freq": 100, "eval_env": "Acrobot-v1"}, ConfigError, r"eval_env: observations \(6,\) and 3 actions, the policy has \(4,\)"),
+    ({"eval_freq": 100, "eval_env": Steps()}, ConfigError, r"eval_env: observations \(2,\)"),
+    ({"eval_freq": 100, "eval_env": 7}, ConfigError, "eval_env: builtins.int, must be"),
+    ({"callback": [EvalCallback("Acrobot-v1")]}, ConfigError, r"eval_env: observations \(6,\)"),
+    ({"callback": EveryNTimesteps(9, EvalCallback("Acrobot-v1"))}, ConfigError, r"eval_env: observations \(6,\)"),
+    ({"eval_freq": -1}, ConfigError, "eval_freq: -1, must be a number, at least 0"),
+    ({"eval_freq": math.nan}, ConfigError, "eval_freq: nan, must be a number"),
+    ({"eval_freq": 100, "n_eval_episodes": 0}, ConfigError, "n_eval_episodes: 0, must be 1 to 1000000"),
+    ({"log_interval": "x"}, ConfigError, "log_interval: 'x', must be 0 to"),
+    ({"tb_log_name": 5}, ConfigError, "tb_log_name: 5, must be a str or None"),
+    *[({"total_timesteps": value}, ConfigError, f"total_timesteps: {value!r}, must be a number, at least 1")
+      for value in (math.nan, math.inf, None, 0, "9", 2**51, True - 1)],
+]  # fmt: skip
+
+
+def test_a_refused_learn_leaves_the_run_before():
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
+        model.learn(100.0, eval_freq=5e1, n_eval_episodes=1)
+        model.logger.record("a", 1)
+        before = model.hashes(), model.num_timesteps, model.best_policy, model.logger, model.learning_curve
+        for keywords, error, says in WRONG:
+            with pytest.raises(error, match=says) as caught:
+                model.learn(**({"total_timesteps": 50} | keywords))
+            assert "\n" not in str(caught.value)
+        assert (model.hashes(), model.num_timesteps, model.best_policy, model.logger, model.learning_curve) == before
+        assert len(model.evaluations) == 2 and model.learning_curve.steps[-1] == 100 and model.logger.name_to_value == {"a": 1}
+        assert model.learn(50, reset_num_timesteps=False).num_timesteps == 150
+    with pytest.raises(ConfigError, match="n_eval_episodes: 0, must be 1"):
+        EvalCallback("CartPole-v1", n_eval_episodes=0)
+
+
+def test_a_reset_that_fails_leaves_the_run_before(tmp_path):
+    pytest.importorskip("tensorboard")
+    env = Steps()
+    with A2C("MlpPolicy", env, seed=1, tensorboard_log=str(tmp_path)) as model:
+        curve = model.learn(100).learning_curve
+        logger, env.reset = model.logger, None
+        with pytest.raises(TypeError):
+            model.learn(50)
+        assert model.num_timesteps == 100 and model.learning_curve is curve and model.logger is logger and logger._outputs
+        del env.reset
+        model.learn(50, reset_num_timesteps=False)
+        assert model.num_timesteps == 150
+
+
+@pytest.mark.parametrize(
+    "obs, says",
+    [
+        (gymnasium.make("CartPole-v1").reset(), r"observation: a tuple \(observation, info\), must be .*obs, info = env.reset\(\)"),
+        ([[1.0, 2.0], [3.0]], r"observation: a list of parts that differ in shape, must be \(4,\)"),
+        ((np.zeros(4), np.zeros(3)), r"observation: a tuple of parts that differ in shape"),
+    ],
+)
+def test_observations_that_are_none(obs, says):
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
+        with pytest.raises(SpaceError, match=says):
+            model.predict(obs)
+        with model.policy_snapshot() as policy, pytest.raises(SpaceError, match=says):
+            policy.act(obs)
+
+
+# ------------------------------------------------------------------------ logs
+
+
+def test_the_logger_of_learn_stays_open(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with A2C("MlpPolicy", "CartPole-v1", seed=1, tensorboard_log=str(tmp_path)) as model:
+        model.learn(20)
+        first = model.logger
+        first.record("final/x", 3.5)
+        first.dump(20)
+        model.learn(20)
+        assert model.logger is not first and first._outputs == {}  # closed by the next one
+        second = model.logger
+        assert second._outputs
+    assert second._outputs == {}
+    events = EventAccumulator(str(tmp_path / "A2C_1"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("final/x")] == [(20, 3.5)]
+    with A2C("MlpPolicy", "CartPole-v1", seed=1, tensorboard_log=str(tmp_path)) as model:
+        own = model.learn(5).logger
+        model.set_logger(mine := configure(tmp_path, ["json"]))
+        assert own._outputs == {}
+        model.learn(5)
+    assert mine._outputs
+    mine.close()
+
+
+def test_a_logger_of_no_formats(tmp_path, monkeypatch):
+    monkeypatch.setenv("SB3_LOG_FORMAT", "json")
+    logger = configure(tmp_path / "none", [])
+    logger.record("a", 1)
+    logger.dump(1)
+    assert logger._outputs == {} and list((tmp_path / "none").iterdir()) == []
+    logger = configure(tmp_path / "variable")
+    assert list(logger._outputs) == ["json"]
+    logger.close()
+
+
+# ------------------------------------------- evaluation where the model learns
+
+
+class Seven(gymnasium.Env):
+    """Observes the step's number, episodes of 7."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 7, (1,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.full(1, self.steps, np.float32), 1.0, self.steps == 7, False, {}
+
+
+@pytest.mark.parametrize("cls", [DQN, A2C])
+def test_the_environment_learnt_in_is_refused(cls):
+    keywords = SMALL if cls is DQN else {"seed": 1}
+    env = Seven()
+    vector = gymnasium.vector.SyncVectorEnv([Seven, lambda: env])
+    other = gymnasium.wrappers.TimeLimit(env, 5)
+    for given, same in ((env, env), (env, other), (env, vector), (vector, env), (other, env), (vector, other)):
+        with cls("MlpPolicy", given, **keywords) as model:
+            says = "eval_env: .*, the environment that the model learns in, must be another one while it learns"
+            for arguments in (
+                {"eval_freq": 4, "eval_env": same},
+                {"callback": EvalCallback(same)},
+                {"callback": [EveryNTimesteps(4, EvalCallback(same))]},
+            ):
+                with pytest.raises(ConfigError, match=says):
+                    model.learn(20, **arguments)
+            with pytest.raises(ConfigError, match="^env: .*, the environment that the model learns in"):
+                model.learn(20, callback=lambda locals_, _: locals_["self"].evaluate(same, 1))  # noqa: B023
+            model.learn(20, eval_freq=8, eval_env=Seven(), n_eval_episodes=1)
+
+
+def test_an_evaluation_between_two_learns_ends_the_episode():
+    """The next learn resets: the step behind the evaluation's last does not follow the one before it."""
+    seen = []
+
+    def look(locals_, _):
+        seen.append((locals_["new_obs"][0, 0], bool(locals_["dones"][0])))
+
+    env = Seven()
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        model.learn(4, callback=look)
+        assert model.evaluate(env, 1).lengths == (7,)
+        model.learn(9, callback=look, reset_num_timesteps=False)
+        assert seen == [(n, n == 7) for n in (1, 2, 3, 4, 1, 2, 3, 4, 5, 6)] + [(0, True), (1, False), (2, False)]
+        assert [episode["l"] for episode in model.ep_info_buffer] in ([7], [4, 7])  # not of 4 + 7
+        model.evaluate(Seven(), 1)  # another one
+        model.learn(2, callback=look, reset_num_timesteps=False)
+        assert [n for n, _ in seen[-2:]] == [3, 4]
+
+
+@pytest.mark.parametrize("by", ["learn", "callback"])
+def test_stop_ends_an_evaluation(by):
+    """It is not recorded, and learning ends there; the next evaluation is whole."""
+    callback = EvalCallback("CartPole-v1", n_eval_episodes=1_000_000, eval_freq=50)
+    how = {"callback": callback} if by == "callback" else {"eval_freq": 50, "n_eval_episodes": 1_000_000}
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+
+        def stop():
+            while model._evaluating is None:
+                time.sleep(0.01)
+            time.sleep(0.1)
+            model.stop()
+
+        thread = threading.Thread(target=stop)
+        thread.start()
+        model.learn(1000, **how)
+        thread.join()
+        assert model.num_timesteps < 100 and model.evaluations == callback.evaluations == []
+        model.learn(100, reset_num_timesteps=False, eval_freq=50, n_eval_episodes=2)
+        assert [result.episodes for _, result in model.evaluations] == [2] * len(model.evaluations) != []

@@ -1,0 +1,248 @@
+"""Models as scripts of stable-baselines3 make, change and load them, without stable-baselines3: layers, attributes, environments, files."""
+
+import io
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from envs import SMALL
+from paceline import A2C, DQN, PQN, Policy
+from paceline._checkpoints import kept_keywords
+from paceline.errors import BusyError, ConfigError, SpaceError
+
+KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}}
+both = pytest.mark.parametrize("cls", [DQN, A2C])
+
+
+@pytest.mark.parametrize("cls", [DQN, A2C, PQN])
+def test_layers_that_are_not_built_are_refused(cls):
+    """The library's text for no hidden layers is the one for the default, which must not be trained in their place."""
+    more = {"buffer_size": 100} if cls is DQN else {"n_steps": 128} if cls is PQN else {}
+    image = spaces.Box(0, 255, (1, 40, 40), np.uint8), spaces.Discrete(2)
+    linear = [[], *([{"pi": [], "vf": []}, {"pi": [8], "vf": []}, {}] if cls is A2C else [])]
+    for net_arch in linear:
+        for policy in ("MlpPolicy", "auto"):
+            with pytest.raises(ConfigError, match="must have a hidden layer: linear networks are not built"):
+                cls(policy, "CartPole-v1", policy_kwargs={"net_arch": net_arch})
+    for net_arch in (64, "64", [64, "a"]):
+        with pytest.raises(ConfigError, match=r"policy_kwargs\['net_arch'\]: .*, must be a list of widths, such as \[64, 64\]"):
+            cls("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": net_arch})
+    cls("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": None}, **more).close()
+    for net_arch in linear[:2]:  # CnnPolicy has none, here and there
+        cls("CnnPolicy", image, policy_kwargs={"net_arch": net_arch}, **more).close()
+    with pytest.raises(ConfigError, match="must be empty: CnnPolicy's layers are fixed"):
+        cls("CnnPolicy", image, policy_kwargs={"net_arch": [8]}, **more)
+
+
+# ----------------------------------------------------------------- attributes
+
+
+@both
+def test_settings_cannot_be_assigned(cls):
+    """They would be read back as assigned, and have no effect."""
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
+        fixed = {
+            "gamma": 0.1,
+            "num_envs": 2,
+            "policy_kwargs": {},
+            "learning_rate": 1.0,
+            "lr_schedule": None,
+            "seed": 3,
+            "n_steps": 9,
+            "device": "cpu",
+        }
+        fixed |= {"tau": 0.5, "train_freq": 1, "replay_buffer_class": None} if cls is DQN else {"ent_coef": 10.0, "use_sde": True}
+        for name, value in fixed.items():
+            before = getattr(model, name)
+            with pytest.raises(AttributeError, match=f"^{name}: read-only, is given when the model is made$"):
+                setattr(model, name, value)
+            assert name == "lr_schedule" or getattr(model, name) == before
+        for name in ("num_timesteps", "n_envs", "stats", "_n_updates", "observation_space", "ep_info_buffer"):
+            with pytest.raises(AttributeError, match=f"^{name}: read-only$"):
+                setattr(model, name, 1)
+        with pytest.raises(AttributeError, match="env: read-only, set_env changes it"):
+            model.env = None
+        model.foo = model._bar = model.verbose = 1
+        model.tensorboard_log = None
+        assert (model.foo, model._bar, model.verbose) == (1, 1, 1)
+        model.learn(100)
+
+    class Mine(cls):
+        """A class of the user's with attributes of its own."""
+
+        limit = 3
+
+        def keep(self, value):
+            self.kept = self.limit = value
+
+    with Mine("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
+        model.keep(5)
+        assert model.kept == model.limit == 5
+
+
+# --------------------------------------------------------------- environments
+
+
+class Started(gymnasium.Env):
+    """Its spaces count from start; episodes of 6 steps; calls counts the steps of all."""
+
+    def __init__(self, start=0):
+        self.observation_space, self.action_space = spaces.Discrete(4, start=start), spaces.Discrete(2, start=start)
+        self.start, self.calls = start, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.start, {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.steps, self.calls = self.steps + 1, self.calls + 1
+        return self.start + self.steps % 4, 1.0, self.steps == 6, False, {}
+
+
+@both
+def test_set_env_changes_where_spaces_begin(cls, tmp_path):
+    """Of the same sizes: what predict returns, and what a file says, is the new one's at once."""
+    with cls("MlpPolicy", Started(), **KEYWORDS[cls]) as model:
+        model.learn(100)
+        rows = np.arange(4)
+        actions = model.predict(rows, deterministic=True)[0]
+        weights = model.hashes()
+        for env in (
+            Started(5),
+            Started(5),
+            gymnasium.vector.SyncVectorEnv([lambda: Started(9)], autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP),
+        ):
+            model.set_env(env)
+            start = model.action_space.start
+            assert model.hashes() == weights and model.num_timesteps == 100
+            assert model.predict(rows + start, deterministic=True)[0].tolist() == (actions + start).tolist()
+            with pytest.raises(SpaceError, match=f"observation 0, must be {start} to {start + 3}"):
+                model.predict(rows)
+            model.save(tmp_path / "model")
+            for loaded in (cls.load(tmp_path / "model"), Policy.load(tmp_path / "model")):
+                with loaded:
+                    assert loaded.predict(rows + start, deterministic=True)[0].tolist() == (actions + start).tolist()
+        model.learn(100, reset_num_timesteps=False)
+        assert model.num_timesteps == 200
+
+
+@both
+def test_set_env_before_the_first_run(cls):
+    """The first reset has the model's seed, whatever the library's trainer had to be made anew for."""
+    for first in ("CartPole-v1", Started(3)):
+        env = gymnasium.make("CartPole-v1") if first == "CartPole-v1" else Started(5)
+        with cls("MlpPolicy", first, **{**KEYWORDS[cls], "seed": 11}) as model:
+            model.set_env(env)
+            model.learn(50)
+            assert env.unwrapped.np_random_seed == 11
+
+
+@both
+def test_set_env_in_a_callback_is_refused(cls):
+    """The run would go on in the old one, or with a trainer that is gone."""
+    env, other = Started(), Started()
+    for first, second in ((env, other), (gymnasium.make("CartPole-v1"), "CartPole-v1"), ("CartPole-v1", gymnasium.make("CartPole-v1"))):
+        with cls("MlpPolicy", first, **KEYWORDS[cls]) as model:
+            with pytest.raises(BusyError, match="set_env: learn is in progress, must be called before or after it"):
+                model.learn(60, callback=lambda *_: model.set_env(second))  # noqa: B023 - called at once
+            assert model.env is first
+            model.learn(20, reset_num_timesteps=False)
+            model.set_env(second)
+            model.learn(20, reset_num_timesteps=False)
+    assert env.calls >= 21 and other.calls >= 20
+
+
+def test_set_env_refuses_what_the_constructor_refuses():
+    class VecNormalize(gymnasium.vector.VectorWrapper):
+        """Passes for stable-baselines3's, which may not be installed."""
+
+    VecNormalize.__module__ = "stable_baselines3.common.vec_env.vec_normalize"
+    normalized = VecNormalize(gymnasium.vector.SyncVectorEnv([Started]))
+    with DQN("MlpPolicy", Started(), **SMALL) as model:
+        env = model.env
+        with pytest.raises(ConfigError, match="env: in a VecNormalize, must not be"):
+            model.set_env(normalized)
+        assert model.env is env
+        model.learn(20)
+    with A2C("MlpPolicy", Started()) as model:
+        model.set_env(normalized)
+        assert model.get_vec_normalize_env() is normalized
+
+
+# ---------------------------------------------------------------------- files
+
+
+@both
+@pytest.mark.parametrize("env", ["CartPole-v1", "of Gymnasium's"])
+def test_files_keep_what_the_python_object_was_made_with(cls, env, tmp_path):
+    layers = {DQN: [16], A2C: {"pi": [8], "vf": [16]}}[cls]
+    kwargs = {"net_arch": layers, "activation_fn": type("Tanh", (), {}), "optimizer_kwargs": {"eps": np.float64(1e-4)}}
+    keywords = {"verbose": 1, "tensorboard_log": tmp_path / "logs", "policy_kwargs": kwargs}
+    env = env if env == "CartPole-v1" else gymnasium.make("CartPole-v1")
+    as_text = {**kwargs, "activation_fn": "Tanh"}
+    with cls("MlpPolicy", env, **{**KEYWORDS[cls], **keywords}) as model:
+        assert model.policy_kwargs == kwargs
+        model.save(tmp_path / "model")
+    with cls.load(tmp_path / "model", env) as model:
+        assert model.verbose == 1 and model.tensorboard_log == str(tmp_path / "logs") and model.policy_kwargs == as_text
+        model.set_env(gymnasium.make("CartPole-v1"))
+        model.save(tmp_path / "again")
+    with cls.load(tmp_path / "again", verbose=0) as model:
+        assert model.verbose == 0 and model.tensorboard_log == str(tmp_path / "logs") and model.policy_kwargs == as_text
+        again = cls("MlpPolicy", "CartPole-v1", policy_kwargs=model.policy_kwargs)  # which the constructor takes
+        assert again.setting("activation_fn") == "tanh"
+        again.close()
+        obs = np.zeros(4, np.float32)
+        with Policy.load(tmp_path / "again") as policy:
+            assert policy.predict(obs)[0] == model.predict(obs, deterministic=True)[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"python": {"keywords": 3}}', '{"python": {"keywords": {"verbose": "x", "policy_kwargs": 1}}}']
+)
+def test_what_another_host_keeps_is_not_read(text):
+    assert kept_keywords(text) == {}
+
+
+@pytest.mark.parametrize("rate", [1e-3, (1e-3, 1e-5), lambda progress: 1e-3 * progress**2], ids=["constant", "line", "curve"])
+def test_schedules_of_files_are_read_as_they_are(rate, tmp_path):
+    with A2C("MlpPolicy", "CartPole-v1", learning_rate=rate) as model:
+        model.save(tmp_path / "model")
+        expected = [model.lr_schedule(progress) for progress in (1.0, 0.5, 0.1, 0.0)]
+        assert model.learning_rate is rate
+    with A2C.load(tmp_path / "model") as model:
+        np.testing.assert_allclose([model.lr_schedule(progress) for progress in (1.0, 0.5, 0.1, 0.0)], expected, rtol=1e-3, atol=1e-9)
+        assert callable(rate) or model.learning_rate == rate
+    with A2C.load(tmp_path / "model", learning_rate=0.5) as model:
+        assert model.learning_rate == model.lr_schedule(0.3) == 0.5
+
+
+@both
+def test_another_number_of_environments(cls, tmp_path):
+    """Is refused with what to do, which does it."""
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls], num_envs=4) as model:
+        model.learn(100).save(tmp_path / "model")
+        weights = model.hashes().weights
+    path, env = tmp_path / "model", gymnasium.make("CartPole-v1")
+    for given in ({"env": env}, {"num_envs": 1}):
+        with pytest.raises(ConfigError, match=rf"num_envs: 1, must be the file's 4; .*set_parameters\({cls.__name__}.load\(path\).get_par"):
+            cls.load(path, **given)
+    with cls("MlpPolicy", env, policy_kwargs=KEYWORDS[cls].get("policy_kwargs")) as model, cls.load(path) as saved:
+        model.set_parameters(saved.get_parameters())
+        assert model.hashes().weights == weights
+        model.learn(20)
+
+
+@both
+def test_file_objects_are_read_from_their_beginning(cls):
+    buffer = io.BytesIO()
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
+        model.save(buffer)
+        weights = model.hashes().weights
+    for _ in range(2):
+        with cls.load(buffer) as model:
+            assert model.hashes().weights == weights
