@@ -159,8 +159,7 @@ $(VENV)/sb3/.made: $(VENV)/.made
 test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## the tests beside stable-baselines3, which is installed (with PyTorch, some gigabytes) once
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls $(VENV)/wheel/*.whl)[test]"
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
-	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal python/tests/test_sb3.py python/tests/test_sb3_vec.py \
-		python/tests/test_sb3_recorded.py python/tests/test_swap.py python/tests/test_recipes.py python/tests/test_a2c.py python/tests/test_bench_train.py
+	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal $$(grep -l stable_baselines3 python/tests/test_*.py) python/tests/test_swap*.py
 
 test-portable: ## isa portable: 1,000 updates of the Nature CNN on every path of this machine (6 minutes)
 	PACELINE_PORTABLE=1 go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...

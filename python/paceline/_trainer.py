@@ -387,8 +387,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             policy = self.policy_snapshot()
             if self._acting is not None:
                 self._acting.close()
-            self._acting = policy
-            self._acting_key = (key[0], int(self._native.stats().updates))
+            self._acting, self._acting_key = policy, (key[0], int(self._native.stats().updates))
         return self._acting
 
     # -------------------------------------------------------------- where it is

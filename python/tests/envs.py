@@ -2,6 +2,7 @@
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 MODES = list(AutoresetMode)
@@ -84,3 +85,25 @@ class Steps(gymnasium.Env):
         odd = self.episode % 2 == 1
         end = self.steps == (6 if odd else 9)
         return np.full(2, self.steps / 10, np.float32), 1.0, end and odd, end and not odd, {"steps": self.steps}
+
+
+class Walk(gymnasium.Env):
+    """Observations of any space, episodes of 9 steps (truncated) or 6 (terminated), rewards of 1."""
+
+    action_space = spaces.Discrete(2, start=3)
+
+    def __init__(self, observation_space):
+        self.observation_space = observation_space
+        self.episode = -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        self.steps, self.episode = 0, self.episode + 1
+        return self.observation_space.sample(), {"begun": True}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.steps += 1
+        end = self.steps == (6 if self.episode % 2 else 9)
+        return self.observation_space.sample(), 1.0, end and self.episode % 2 == 1, end and self.episode % 2 == 0, {"steps": self.steps}

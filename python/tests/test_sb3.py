@@ -6,7 +6,7 @@ import pytest
 
 import paceline
 from envs import SMALL, Steps
-from paceline import A2C, DQN, PPO
+from paceline import A2C, DQN
 from paceline.errors import ConfigError
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
@@ -250,136 +250,6 @@ def test_torch_copies_without_sb3(policy, shape, normalize, monkeypatch):
         assert set(model.policy.state_dict()) == set(model.get_parameters()["policy"])
     with A2C("MlpPolicy", "CartPole-v1") as model, pytest.raises(ConfigError, match="policy: needs stable-baselines3"):
         _ = model.policy
-
-
-class ImageEnv(gymnasium.Env):
-    """Images of any shape, which nobody steps."""
-
-    action_space = gymnasium.spaces.Discrete(3)
-
-    def __init__(self, shape):
-        self.observation_space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
-
-    def reset(self, *, seed=None, options=None):
-        return self.observation_space.sample(), {}
-
-
-@both
-@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
-def test_their_files(cls, policy, tmp_path):
-    env = ImageEnv((84, 84, 1)) if policy == "CnnPolicy" else gymnasium.make("CartPole-v1")
-    small = {"buffer_size": 100} if cls is DQN else {}
-    theirs = getattr(sb3, cls.__name__)(policy, env, seed=3, device="cpu", **small)
-    theirs.save(tmp_path / "theirs")
-    obs = np.stack([env.observation_space.sample() for _ in range(20)])
-    with (
-        pytest.warns(paceline.PacelineWarning) if cls is DQN else _nothing(),
-        cls.load(tmp_path / "theirs", buffer_size=200) if cls is DQN else cls.load(tmp_path / "theirs") as ours,
-    ):
-        np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
-        assert ours.gamma == theirs.gamma and ours.learning_rate == theirs.learning_rate
-
-
-@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
-@pytest.mark.parametrize(
-    "cls, kwargs",
-    [
-        (DQN, {"normalize_images": False}),
-        (A2C, {"normalize_images": False}),
-        (A2C, {"share_features_extractor": False}),
-        (PPO, {"share_features_extractor": False, "normalize_images": False}),
-    ],
-)
-def test_networks_of_images_are_the_same_both_ways(cls, policy, kwargs, tmp_path):
-    """What their file says of images and extractors is loaded, and the copy in torch of what was loaded computes the same."""
-    import torch
-
-    env = ImageEnv((1, 40, 40))
-    small = {"buffer_size": 100} if cls is DQN else {}
-    theirs = getattr(sb3, cls.__name__)(policy, env, seed=3, device="cpu", policy_kwargs=kwargs, **small)
-    if cls is not DQN:  # the two extractors of a new model compute the same but for one of its weights
-        for name, array in theirs.policy.named_parameters():
-            array.data += 0.01 * ("vf_features" in name)
-    theirs.save(tmp_path / "theirs")
-    obs = np.stack([env.observation_space.sample() for _ in range(5)])
-
-    def computed(policy):
-        tensor = torch.as_tensor(obs)
-        with torch.no_grad():
-            return policy.q_net(tensor) if cls is DQN else policy.predict_values(tensor)
-
-    expected = computed(theirs.policy).numpy()
-    with cls.load(tmp_path / "theirs") as ours, ours.policy_snapshot() as snapshot:
-        values = snapshot.outputs(obs)["q" if cls is DQN else "value"].reshape(expected.shape)
-        near = {"rtol": 0, "atol": 1e-4 * np.abs(expected).max()}
-        np.testing.assert_allclose(values, expected, **near)
-        np.testing.assert_allclose(computed(ours.policy).numpy(), expected, **near)
-        assert ours.normalize_images is kwargs.get("normalize_images", True)
-
-
-@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-def test_policy_kwargs_of_their_files(tmp_path):
-    """Those that are known come with the file, the others are refused by name, and so is an array that nobody would use."""
-    import torch
-    from stable_baselines3.common.torch_layers import FlattenExtractor
-
-    def saved(cls=sb3.A2C, **keywords):
-        cls("MlpPolicy", "CartPole-v1", device="cpu", **keywords).save(tmp_path / "theirs")
-        return tmp_path / "theirs"
-
-    with A2C.load(saved(rms_prop_eps=1e-3)) as model:
-        assert model.use_rms_prop and model.rms_prop_eps == 1e-3
-    with A2C.load(saved(use_rms_prop=False, policy_kwargs={"ortho_init": False})) as model:
-        assert not model.use_rms_prop and not model.ortho_init and model.adam_eps == 1e-5
-    with PPO.load(saved(sb3.PPO, policy_kwargs={"optimizer_kwargs": {"eps": 1e-4}})) as model:
-        assert model.adam_eps == 1e-4
-    for cls, kwargs, says in (
-        (sb3.A2C, {"features_extractor_class": FlattenExtractor}, r"policy_kwargs\['features_extractor_class'\] is not known"),
-        (sb3.PPO, {"optimizer_kwargs": {"weight_decay": 1e-4}}, "weight_decay"),
-        (sb3.DQN, {"optimizer_class": torch.optim.AdamW}, 'optimizer: "adamw"'),
-    ):
-        with pytest.raises(ConfigError, match=says):
-            getattr(paceline, cls.__name__).load(saved(cls, policy_kwargs=kwargs))
-    for cls in (sb3.A2C, sb3.DQN):
-        theirs = cls("MlpPolicy", "CartPole-v1", device="cpu")
-        theirs.policy.register_parameter("of_my_own", torch.nn.Parameter(torch.ones(3)))
-        theirs.save(tmp_path / "theirs")
-        with pytest.raises(ConfigError, match="policy.pth: has 'of_my_own', must have .* alone: layers of one's own"):
-            getattr(paceline, cls.__name__).load(tmp_path / "theirs")
-
-
-def test_spaces_of_their_files_are_read_where_there_is_no_env(tmp_path):
-    class Choices(gymnasium.Env):
-        observation_space, action_space = gymnasium.spaces.MultiDiscrete([3, 2]), gymnasium.spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            return np.zeros(2, np.int64), {}
-
-        def step(self, action):
-            return np.array([2, 1]), 1.0, False, True, {}
-
-    theirs = sb3.PPO("MlpPolicy", Choices(), seed=3, device="cpu")
-    theirs.save(tmp_path / "theirs")
-    obs = np.stack([Choices.observation_space.sample() for _ in range(10)])
-    with pytest.raises(ConfigError, match="MultiDiscrete.*; give env"):
-        PPO.load(tmp_path / "theirs")
-    with PPO.load(tmp_path / "theirs", env=Choices(), n_steps=8, batch_size=8) as ours:
-        np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
-        ours.learn(16)
-
-
-@both
-def test_their_linear_networks_are_refused(cls, tmp_path):
-    getattr(sb3, cls.__name__)("MlpPolicy", "CartPole-v1", device="cpu", policy_kwargs={"net_arch": []}).save(tmp_path / "linear")
-    with pytest.raises(ConfigError, match="must have a hidden layer: linear networks are not built"):
-        cls.load(tmp_path / "linear")
-
-
-def _nothing():
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 @both

@@ -1,8 +1,6 @@
-"""What scripts of stable-baselines3 do, without stable-baselines3: files, attributes, callbacks, loggers, ids, spaces."""
+"""What scripts of stable-baselines3 do, without stable-baselines3: files, attributes, ids, spaces."""
 
-import csv
 import io
-import json
 import warnings
 from collections import deque
 
@@ -11,20 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from envs import SMALL
+from envs import SMALL, Walk
 from paceline import A2C, DQN, PacelineWarning, Policy, make_vec
-from paceline.callbacks import (
-    BaseCallback,
-    CallbackList,
-    EvalCallback,
-    EveryNTimesteps,
-    ProgressBarCallback,
-    StopTrainingOnMaxEpisodes,
-    StopTrainingOnNoModelImprovement,
-    StopTrainingOnRewardThreshold,
-)
 from paceline.errors import ConfigError, SpaceError
-from paceline.logger import configure
 
 KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}}
 both = pytest.mark.parametrize("cls", [DQN, A2C])
@@ -37,28 +24,6 @@ def rom():
         make_vec("Pong").close()
     except ConfigError as err:
         pytest.skip(f"no ROM: {err}")
-
-
-class Walk(gymnasium.Env):
-    """Observations of any space, episodes of 9 steps (truncated) or 6 (terminated), rewards of 1."""
-
-    action_space = spaces.Discrete(2, start=3)
-
-    def __init__(self, observation_space):
-        self.observation_space = observation_space
-        self.episode = -1
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.observation_space.seed(seed)
-        self.steps, self.episode = 0, self.episode + 1
-        return self.observation_space.sample(), {"begun": True}
-
-    def step(self, action):
-        assert self.action_space.contains(action)
-        self.steps += 1
-        end = self.steps == (6 if self.episode % 2 else 9)
-        return self.observation_space.sample(), 1.0, end and self.episode % 2 == 1, end and self.episode % 2 == 0, {"steps": self.steps}
 
 
 # ---------------------------------------------------------------------- files
@@ -191,154 +156,6 @@ def test_keywords_that_are_not_ours_say_what_is():
             DQN("MlpPolicy", "CartPole-v1", **{name: 1})
     with pytest.raises(TypeError, match="'xyz'$"):
         A2C.from_preset("tuned", "CartPole-v1", xyz=1)
-
-
-# ------------------------------------------------------------------ callbacks
-
-
-class Record(BaseCallback):
-    def __init__(self):
-        super().__init__()
-        self.episodes, self.rewards, self.lasts = [], 0.0, []
-
-    def _on_step(self):
-        model, rows = self.model, self.locals
-        assert rows["new_obs"].shape == (model.n_envs, *model.obs_layout.shape) and len(rows["infos"]) == model.n_envs
-        assert rows["actions"].shape == rows["rewards"].shape == rows["dones"].shape == (model.n_envs,)
-        assert rows["dones"].dtype == bool and rows["rewards"].dtype == np.float32
-        self.rewards += rows["rewards"].sum()
-        for done, info in zip(rows["dones"], rows["infos"]):
-            assert done == ("terminal_observation" in info) == ("episode" in info) and (done or not info["TimeLimit.truncated"])
-            if done:
-                self.episodes.append(info["episode"])
-                self.lasts.append((info["terminal_observation"], info["TimeLimit.truncated"]))
-        return True
-
-
-@both
-@pytest.mark.parametrize("keywords", [{"num_envs": 1}, {"num_envs": 3}])
-def test_locals_of_built_in_environments(cls, keywords):
-    record = Record()
-    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls], **keywords) as model:
-        model.learn(600, callback=record)
-        assert record.rewards == 600  # CartPole pays 1 a step
-        assert len(record.episodes) == model.stats["episodes"] > 5
-        assert np.mean([e["r"] for e in record.episodes[-100:]]) == pytest.approx(model.stats["mean_return"])
-        assert all(e["r"] == e["l"] and e["t"] > 0 for e in record.episodes)
-    # What ended an episode is a last observation: CartPole's is out of bounds.
-    assert all(abs(obs[0]) > 2.4 or abs(obs[2]) > 0.2094 for obs, cut in record.lasts if not cut)
-
-
-def test_a_callback_changes_nothing():
-    hashes = []
-    for callback in (None, Record()):
-        with DQN("MlpPolicy", "CartPole-v1", **SMALL, num_envs=3) as model:
-            hashes.append(model.learn(600, callback=callback).hashes())
-    assert hashes[0] == hashes[1]
-
-
-@both
-def test_locals_of_environments_in_python(cls):
-    record = Record()
-    infos = []
-    env = Walk(spaces.Box(-1, 1, (3,)))
-
-    def look(locals_, globals_):
-        infos.append(locals_["infos"][0])
-
-    with cls("MlpPolicy", env, **KEYWORDS[cls]) as model:
-        model.learn(150, callback=[record, look])
-    assert [e["r"] for e in record.episodes[:4]] == [9, 6, 9, 6] and [e["l"] for e in record.episodes[:2]] == [9, 6]
-    assert [cut for _, cut in record.lasts[:4]] == [True, False, True, False]
-    assert [info["steps"] for info in infos[:16]] == [*range(1, 10), *range(1, 7), 1]  # the environment's own
-    with cls("MlpPolicy", gymnasium.wrappers.RecordEpisodeStatistics(env), **KEYWORDS[cls]) as model:
-        model.learn(50, callback=lambda locals_, _: infos.append(locals_["infos"][0]))
-    ends = [info["episode"] for info in infos[-50:] if "episode" in info]
-    assert [end["l"] for end in ends][:2] in ([9, 6], [6, 9]) and set(ends[0]) == {"r", "l", "t"}
-
-
-@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
-def test_locals_of_vectors(mode):
-    record = Record()
-    envs = gymnasium.vector.SyncVectorEnv([lambda: Walk(spaces.Box(-1, 1, (3,)))] * 2, autoreset_mode=mode)
-    with DQN("MlpPolicy", envs, **SMALL) as model:
-        model.learn(200, callback=record)
-        assert len(record.episodes) == model.stats["episodes"] > 10
-    assert {e["r"] for e in record.episodes} == {6.0, 9.0}
-
-
-def test_our_callbacks_with_sb3s_keywords(tmp_path):
-    seen = []
-    stop = StopTrainingOnNoModelImprovement(max_no_improvement_evals=1, min_evals=1)
-    evaluation = EvalCallback(
-        gymnasium.make("CartPole-v1"),
-        callback_on_new_best=StopTrainingOnRewardThreshold(reward_threshold=1e9),
-        callback_after_eval=stop,
-        n_eval_episodes=3,
-        eval_freq=100,
-        log_path=tmp_path / "logs",
-        best_model_save_path=tmp_path / "best",
-        deterministic=True,
-        render=False,
-        verbose=0,
-        warn=False,
-    )
-    with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "learning_rate": 0.0}, num_envs=2) as model:
-        every = EveryNTimesteps(n_steps=50, callback=Record())
-        model.learn(2000, callback=CallbackList([evaluation, every, ProgressBarCallback(), lambda *_: seen.append(1)]))
-        file = np.load(tmp_path / "logs" / "evaluations.npz")
-        n = len(file["timesteps"])
-        assert file["timesteps"].tolist() == [100 * (k + 1) for k in range(n)] and model.num_timesteps == 100 * n < 2000
-        assert file["results"].shape == file["ep_lengths"].shape == (n, 3) and (file["results"] == file["ep_lengths"]).all()
-        assert file["results"].mean(1).max() == evaluation.best_mean_reward
-        assert every.callback.n_calls == 2 * n
-    with DQN.load(tmp_path / "best" / "best_model") as best:  # it can be trained on
-        best.learn(100, reset_num_timesteps=False)
-    with DQN("MlpPolicy", "CartPole-v1", **SMALL, num_envs=2) as model:
-        record = Record()
-        model.learn(5000, callback=[record, StopTrainingOnMaxEpisodes(4)])
-        assert len(record.episodes) == 8
-    with pytest.raises(ConfigError, match="render: True, must be False; .*RecordVideo"):
-        EvalCallback("CartPole-v1", render=True)
-
-
-# -------------------------------------------------------------------- loggers
-
-
-def test_loggers(tmp_path, capsys):
-    pytest.importorskip("tensorboard")
-    logger = configure(tmp_path / "logs", ["stdout", "csv", "json", "tensorboard"])
-    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
-        model.set_logger(logger)
-
-        def record(locals_, globals_):
-            model.logger.record_mean("mine/mean", float(model.num_timesteps))
-            model.logger.record("mine/last", model.num_timesteps, exclude="csv")
-
-        model.learn(200, callback=record, log_interval=2, eval_freq=100, n_eval_episodes=2)
-        model.learn(50, reset_num_timesteps=False)  # it stays open, and the caller's
-        assert model.logger is logger and logger.get_dir() == str(tmp_path / "logs")
-    logger.close()
-    rows = list(csv.DictReader((tmp_path / "logs" / "progress.csv").open()))
-    lines = [json.loads(line) for line in (tmp_path / "logs" / "progress.json").open()]
-    assert len(rows) == len(lines) > 3 and "mine/last" not in rows[0] and lines[0]["mine/last"] > 0
-    assert sum("eval/mean_reward" in line for line in lines) == 2  # dumped at once
-    assert float(rows[0]["mine/mean"]) == np.mean(range(1, lines[0]["mine/last"] + 1))
-    assert "ep_rew_mean" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="format_strings: 'xml', must be stdout, log, json, csv, tensorboard"):
-        configure(tmp_path, ["xml"])
-
-
-def test_values_that_cannot_be_written_are_named_once(tmp_path):
-    logger = configure(tmp_path, ["json"])
-    with pytest.warns(PacelineWarning, match="a/figure is a Figure.*stable-baselines3's Logger") as caught:
-        for _ in range(2):
-            logger.record("a/figure", type("Figure", (), {})())
-            logger.record("a/n", np.float32(3))
-            logger.dump(1)
-    logger.close()
-    assert len(caught) == 1
-    assert (tmp_path / "progress.json").read_text() == '{"a/n": 3.0}\n' * 2
 
 
 # ------------------------------------------------------------- names and spaces

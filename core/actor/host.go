@@ -1,0 +1,139 @@
+package actor
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// This file is what a Group does where the host steps the environments: the host's rows are
+// checked as a whole before any of them is recorded.
+
+// Use makes rows, the host's, those that the coming calls act on, and begins a
+// segment with every observation that is the first of its episode. Where one of
+// these or a mask is refused, none has begun. step is for errors.
+func (g *Group) Use(rows *vec.Rows, step int64) error {
+	g.rows = rows
+	for i, resetting := range g.resetting {
+		if !resetting {
+			if err := g.checkMask(i, step, "", rows.Masks); err != nil {
+				return err
+			}
+		}
+	}
+	return g.startEpisodes(step)
+}
+
+// startEpisodes begins a segment with every observation that is the first of its
+// episode, or with none.
+func (g *Group) startEpisodes(step int64) error {
+	rows := g.rows
+	for i, first := range g.starting {
+		if first {
+			if err := g.checkObs(i, step, "", rows.Obs); err != nil {
+				return err
+			}
+		}
+	}
+	for i, first := range g.starting {
+		if first {
+			if err := g.start(i); err != nil {
+				return err
+			}
+			g.starting[i] = false
+		}
+	}
+	return nil
+}
+
+// Observe takes what the host's step gave: all rows, or none where one of them is
+// refused. accept, where it is not nil, is asked, too, about each row whose step
+// leads to a next observation. made is how many rows were steps; step is for errors.
+func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []byte) error) (made int64, err error) {
+	g.rows = rows
+	if err := g.startEpisodes(step); err != nil {
+		return 0, err
+	}
+	for i := range g.actions {
+		next, err := g.check(i, step)
+		if err == nil && next != nil && accept != nil {
+			err = accept(i, next)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return g.recordRows()
+}
+
+// check refuses a row of the host's that would spoil what is learnt from, and
+// returns the observation that will be added as the next one: nil where there is
+// none. step is for errors.
+func (g *Group) check(i int, step int64) (next []byte, err error) {
+	rows := g.rows
+	if err := g.checkObs(i, step, "", rows.Obs); err != nil {
+		return nil, err
+	}
+	if g.resetting[i] {
+		return nil, g.checkMask(i, step, "", rows.Masks)
+	}
+	if err := env.CheckReward(rows.Rewards[i]); err != nil {
+		return nil, refused(i, step, err)
+	}
+	end := rows.Ends[i]
+	terminated := end&env.Terminated != 0
+	switch {
+	case end > env.Terminated|env.Truncated:
+		return nil, refused(i, step, fmt.Errorf("ended: %d, must be 0 to 3", end))
+	case terminated && g.NextStep:
+		return nil, nil // the mask is that of a state in which nothing is done
+	}
+	if err := g.checkMask(i, step, "", rows.Masks); err != nil || terminated {
+		return nil, err
+	}
+	if end != 0 && !g.NextStep {
+		if err := g.checkMask(i, step, "final ", rows.FinalMasks); err != nil {
+			return nil, err
+		}
+		return g.row(rows.FinalObs, i), g.checkObs(i, step, "final ", rows.FinalObs)
+	}
+	return g.row(rows.Obs, i), nil
+}
+
+func (g *Group) checkMask(i int, step int64, what string, masks []byte) error {
+	if err := env.CheckMask(g.mask(masks, i)); err != nil {
+		return refused(i, step, fmt.Errorf("%s%w", what, err))
+	}
+	return nil
+}
+
+func (g *Group) checkObs(i int, step int64, what string, rows []byte) error {
+	if err := g.Spec.Obs.CheckFinite(g.row(rows, i)); err != nil {
+		return refused(i, step, fmt.Errorf("%s%w", what, err))
+	}
+	return nil
+}
+
+// refused is why the host's row of environment i cannot be used.
+func refused(i int, step int64, err error) error {
+	return &env.Error{Index: i, Err: fmt.Errorf("step %d: %w", step, err)}
+}
+
+// recordRows adds the host's rows, all of which check has passed, to the sink. made
+// is how many of them were steps.
+func (g *Group) recordRows() (made int64, err error) {
+	g.made.Store(0)
+	for i := range g.actions {
+		if g.resetting[i] {
+			g.resetting[i] = false
+			err = g.start(i)
+		} else {
+			err = g.record(i, int64(i), true)
+		}
+		if err != nil {
+			return g.made.Load(), err
+		}
+	}
+	return g.made.Load(), nil
+}
