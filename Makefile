@@ -92,15 +92,15 @@ bench: $(VENV)/.package ## print the tables of the README: update time, calls, f
 # ------------------------------------------------------------------ tests
 
 test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu, make test-gpu-arm64 and make test-kernels (fetch from PyPI), make test-cuda (needs a GPU, and what make test-cuda-build builds), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
+	@echo "left out: CGO_ENABLED=0 go test ./core/... without -short (the methods' suites, 4 minutes), make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu, make test-gpu-arm64 and make test-kernels (fetch from PyPI), make test-cuda (needs a GPU, and what make test-cuda-build builds), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
 	'import importlib.util as u; s = u.find_spec("ale_py"); print(s.submodule_search_locations[0] + "/roms" if s else "")' 2>/dev/null))
 
-test-go: ## Go tests, and those of core/ without cgo
+test-go: ## Go tests, and those of core/ without cgo, where -short leaves out what only takes longer there
 	PACELINE_ROMS_DIR="$(ROMS)" go test ./...
-	CGO_ENABLED=0 go test ./core/...
+	CGO_ENABLED=0 go test -short ./core/...
 
 test-kernels: ## the CUDA kernels on the software device: as they are, under sanitizers, and the machine code of every chip (6 minutes; no GPU)
 	$(PYTHON) core/cuda/compile.py

@@ -5,9 +5,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paceline-rl/paceline/core/cpu"
 )
 
+// slow leaves a test out of -short where C's kernels are missing: there it takes a quarter of a minute.
+func slow(t *testing.T) {
+	if testing.Short() && cpu.Chosen() == "go" {
+		t.Skip("left out by -short, without C's kernels")
+	}
+}
+
 func TestBenchUpdate(t *testing.T) {
+	slow(t)
 	text, err := Bench("update", `{"batch": 2, "act": [1, 3], "precisions": ["bf16"], "threads": [1, 2], "trials": 2}`)
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +61,7 @@ func TestBenchUpdate(t *testing.T) {
 
 // Updates in a row have a result of their own, and GPUs have defaults of theirs.
 func TestBenchRow(t *testing.T) {
+	slow(t)
 	text, err := Bench("update", `{"batch": 2, "act": [1], "precisions": ["fp32"], "threads": [1], "trials": 2, "row": 3}`)
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +84,7 @@ func TestBenchRow(t *testing.T) {
 }
 
 func TestBenchSteps(t *testing.T) {
+	slow(t)
 	text, err := Bench("modes", `{"num_envs": [4], "step_ms": [0, 1], "steps": 40, "trials": 1, "num_threads": 2, "settings": {"learning_starts": "40", "batch_size": "4", "buffer_size": "100", "policy": "MlpPolicy", "net_arch": "16"}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +147,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestBenchForward(t *testing.T) {
+	slow(t)
 	text, err := Bench("forward", `{"rows": [1, 3], "trials": 2}`)
 	if err != nil {
 		t.Fatal(err)
@@ -182,6 +195,7 @@ func TestForwardKernelsComputeTheNetwork(t *testing.T) {
 }
 
 func TestBenchAlternate(t *testing.T) {
+	slow(t)
 	text, err := Bench("alternate", `{"env": "Catch-v0", "num_envs": 4, "rounds": 3, "trials": 2, "wait_ms": 2}`)
 	if err != nil {
 		t.Fatal(err)

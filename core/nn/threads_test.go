@@ -125,6 +125,9 @@ func TestThreadsChangeNothing(t *testing.T) {
 }
 
 func TestUpdateDoesNotAllocate(t *testing.T) {
+	if kernel.ISA() == "go" && testing.Short() {
+		t.Skip("left out by -short, without C's kernels")
+	}
 	for _, precision := range precisions {
 		for _, n := range []int{1, 2} {
 			for _, s := range append(norms(smallNature(), wide()), smallNature(), wide()) {

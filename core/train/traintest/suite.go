@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/cpu"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -57,8 +58,12 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 	}
 }
 
-// Run runs the whole suite.
+// Run runs the whole suite. With -short the path in Go is left out: it takes minutes, and
+// what core/train gives does not depend on who computes.
 func Run(t *testing.T, s Subject) {
+	if testing.Short() && cpu.Chosen() == "go" {
+		t.Skip("left out by -short, without C's kernels")
+	}
 	for name, test := range map[string]func(*testing.T, Subject){
 		"threads do not matter":                  threadsDoNotMatter,
 		"steps that wait":                        stepsThatWait,
