@@ -79,7 +79,7 @@ def test_callbacks_see_the_same(name, tmp_path):
         model.learn(400, log_interval=1)  # updates run beside the steps: the first may come after 40
         logger.close()
     assert rounds == expected["rounds"]
-    columns = next(csv.reader((tmp_path / "progress.csv").open()))
+    columns = next(csv.reader((tmp_path / "progress.csv").read_text().splitlines()))
 
     assert {c for c in expected["columns"] if c not in columns} <= {"train/explained_variance"}  # NaN where all returns are the same
 

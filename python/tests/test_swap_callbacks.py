@@ -153,8 +153,8 @@ def test_loggers(tmp_path, capsys):
         model.learn(50, reset_num_timesteps=False)  # it stays open, and the caller's
         assert model.logger is logger and logger.get_dir() == str(tmp_path / "logs")
     logger.close()
-    rows = list(csv.DictReader((tmp_path / "logs" / "progress.csv").open()))
-    lines = [json.loads(line) for line in (tmp_path / "logs" / "progress.json").open()]
+    rows = list(csv.DictReader((tmp_path / "logs" / "progress.csv").read_text().splitlines()))
+    lines = [json.loads(line) for line in (tmp_path / "logs" / "progress.json").read_text().splitlines()]
     assert len(rows) == len(lines) > 3 and "mine/last" not in rows[0] and lines[0]["mine/last"] > 0
     assert sum("eval/mean_reward" in line for line in lines) == 2  # dumped at once
     assert float(rows[0]["mine/mean"]) == np.mean(range(1, lines[0]["mine/last"] + 1))

@@ -1,6 +1,7 @@
 """One object used by several threads at once: each call does what it does alone, or is refused with an error of its kind."""
 
 import collections
+import random
 import sys
 import threading
 import time
@@ -17,7 +18,8 @@ SMALL = {"learning_starts": 200, "buffer_size": 1000, "num_envs": 2, "num_thread
 
 def together(*calls, allowed, wanted):
     """Each call again and again in a thread of its own, for a second and until all that is wanted has come to pass: a
-    call by its name, an error by its class's."""
+    call by its name, an error by its class's. Every other call is followed by a pause: a thread that gives up the
+    interpreter's lock only inside its calls, holding the object, would have all of another thread's calls refused."""
     counts, failures = collections.Counter(), []
     began, begin, over = time.monotonic(), threading.Barrier(len(calls)), threading.Event()
 
@@ -32,6 +34,8 @@ def together(*calls, allowed, wanted):
             except BaseException as err:
                 failures.append(err)
                 raise
+            if random.random() < 0.5:
+                time.sleep(1e-5)
 
     threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
     for thread in threads:
