@@ -87,3 +87,27 @@ func TestCloseAfterStart(t *testing.T) {
 		}
 	}
 }
+
+// Where calls wait, Start is back when every thread has one, however many indices there are.
+func TestStartOfWaitingLoops(t *testing.T) {
+	b := newBudget(t, 2)
+	b.Acquire()
+	defer b.Release(1)
+	for _, threads := range []int{2, 8} {
+		p := newWaiting(t, threads, b)
+		for _, n := range []int{0, 1, threads, 3 * threads} {
+			for range 50 {
+				end := make(chan struct{})
+				p.Start(n, func(_, _ int) error { <-end; return nil })
+				begun := int(p.next.Load())
+				close(end)
+				if err := p.Wait(); err != nil {
+					t.Fatal(err)
+				}
+				if begun != min(n, threads) {
+					t.Fatalf("%d threads, %d indices: %d begun when Start was back", threads, n, begun)
+				}
+			}
+		}
+	}
+}

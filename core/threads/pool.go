@@ -34,6 +34,7 @@ type Pool struct {
 	f      func(worker, i int) error
 	n      atomic.Int64
 	blocks int // a block is that part of what is left
+	begun  int // whoever begins the index before that one reports it to the lead; 0: nobody does
 	next   atomic.Int64
 	gate   gate
 
@@ -134,10 +135,10 @@ func (p *Pool) Do(n int, f func(worker, i int) error) error {
 		p.waiting.Release(1)
 		defer p.waiting.Acquire() // when no lock is held
 	}
-	return p.do(n, f)
+	return p.do(n, f, 0)
 }
 
-func (p *Pool) do(n int, f func(worker, i int) error) error {
+func (p *Pool) do(n int, f func(worker, i int) error, begun int) error {
 	if !p.mu.TryLock() {
 		panic("threads: Do beside another Do or Close of the same pool")
 	}
@@ -146,7 +147,7 @@ func (p *Pool) do(n int, f func(worker, i int) error) error {
 		panic("threads: Do on a pool that is closed")
 	}
 	helpers := max(0, min(n, p.threads)-1)
-	p.f = f
+	p.f, p.begun = f, begun
 	p.n.Store(int64(n))
 	p.next.Store(0)
 	if helpers == 0 {
@@ -255,6 +256,9 @@ func (p *Pool) share(worker int) {
 		end := from + max(1, min(64, (n-from)/p.blocks))
 		if !p.next.CompareAndSwap(int64(from), int64(end)) {
 			continue
+		}
+		if from < p.begun && p.begun <= end {
+			p.lead.begun <- struct{}{}
 		}
 		for from < end {
 			from = p.run(worker, from, end)
