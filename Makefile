@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help demo learn learn-sb3 bench test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help demo learn learn-sb3 bench bench-peers test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -77,7 +77,7 @@ demo: ## train on CartPole, Catch and Atari Pong, with curves and a GIF of the a
 learn: $(VENV)/.package ## three seeds of CartPole, Catch and Bricks, in standard mode and with both switches on
 	@$(PY) examples/python/learn.py
 
-learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C beside stable-baselines3's on CartPole and Catch: seconds and returns of three seeds (5 minutes)
+learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C and PPO beside stable-baselines3's: seconds and returns of three seeds (30 minutes)
 	@$(PIP) install 'stable-baselines3>=2.3'
 	@$(PY) examples/python/learn.py --sb3
 
@@ -88,6 +88,16 @@ bench: $(VENV)/.package ## print the tables of the README: update time, calls, f
 	@$(PY) -m paceline bench modes --step-ms 0,0.5,2,5,20 --steps 600
 	@$(PY) -m paceline bench pong
 	@$(PY) -m paceline bench envs
+
+bench-peers: $(VENV)/.package $(VENV)/peers/.made ## bench train and onpolicy beside stable-baselines3, PyTorch and EnvPool, which are installed (some gigabytes) once (12 minutes)
+	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
+	@$(VENV)/peers/bin/python -m paceline bench train
+	@$(VENV)/peers/bin/python -m paceline bench onpolicy
+
+$(VENV)/peers/.made: $(VENV)/.made
+	$(PYTHON) -m venv $(VENV)/peers
+	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'envpool==1.2.5' ale-py opencv-python-headless
+	@touch $@
 
 # ------------------------------------------------------------------ tests
 

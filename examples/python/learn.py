@@ -9,9 +9,9 @@ the target's weights. The hashes are compared with those of the golden file, whi
 rows for each path of the kernels (PACELINE_ISA). The exit status is 1 if a threshold
 was missed or a hash differs.
 
-With --sb3, A2C's preset "sb3" learns beside stable-baselines3's A2C instead: the same
+With --sb3, A2C and PPO learn from the preset "sb3" beside stable-baselines3's instead: the same
 networks, settings and number of steps, in turns, each timed from the first step to the last
-one, then both evaluated over 100 episodes (actions are the likeliest ones).
+one, then both evaluated over 100 episodes (actions are the likeliest ones; PPO's are drawn).
 """
 
 import argparse
@@ -96,9 +96,13 @@ def golden() -> tuple[str, dict[tuple[str, str, int], tuple[str, ...]]]:
     return isa, rows
 
 
-def beside_sb3(env: str, steps: int, seeds: list[int]) -> None:
-    """Prints seconds and returns of ours and stable-baselines3's A2C, and the ratio of the seconds."""
-    from stable_baselines3 import A2C as Theirs
+# Beside stable-baselines3's. PPO's steps are whole rollouts of its preset, 8 x 2,048.
+BESIDE = [("a2c", "CartPole-v1", 100_000), ("a2c", "Catch-v0", 40_000), ("ppo", "CartPole-v1", 114_688), ("ppo", "Bricks-v0", 65_536)]
+
+
+def beside_sb3(mode: str, env: str, steps: int, seeds: list[int]) -> None:
+    """Prints seconds and returns of ours and stable-baselines3's, and the ratio of the seconds."""
+    import stable_baselines3
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import VecEnv
@@ -110,21 +114,22 @@ def beside_sb3(env: str, steps: int, seeds: list[int]) -> None:
             return make_vec_env(env, n_envs=8, seed=seed)
         return SB3VecEnv(paceline.make_vec(env, num_envs=8, autoreset_mode="same_step"))
 
-    policy = "MlpPolicy" if env == "CartPole-v1" else "CnnPolicy"
+    method = MODES[mode][0]
+    policy, drawn = "MlpPolicy" if env == "CartPole-v1" else "CnnPolicy", mode == "ppo"
     for seed in seeds:
-        with A2C.from_preset("sb3", env, seed=seed) as ours:
+        with method.from_preset("sb3", env, seed=seed) as ours:
             began = time.monotonic()
             ours.learn(steps, log_interval=None)
             seconds = time.monotonic() - began
-            mean = ours.evaluate(episodes=100, seed=seed).mean_return
+            mean = ours.evaluate(episodes=100, seed=seed, deterministic=not drawn).mean_return
         vec = their_env(seed)
-        theirs = Theirs(policy, vec, seed=seed, device="cpu")
+        theirs = getattr(stable_baselines3, method.__name__)(policy, vec, seed=seed, device="cpu")
         began = time.monotonic()
         theirs.learn(steps)
         their_seconds = time.monotonic() - began
-        their_mean = float(np.mean(evaluate_policy(theirs, vec, 100)[0]))
+        their_mean = float(np.mean(evaluate_policy(theirs, vec, 100, deterministic=not drawn)[0]))
         vec.close()
-        print(f"{env:<13}{seed:>4}{steps:>9,}{mean:>9.2f}{seconds:>9.1f}", end="")
+        print(f"{env:<13}{mode:<6}{seed:>4}{steps:>9,}{mean:>9.2f}{seconds:>9.1f}", end="")
         print(f"{their_mean:>12.2f}{their_seconds:>9.1f}{their_seconds / seconds:>8.1f}", flush=True)
 
 
@@ -133,15 +138,15 @@ def main() -> int:
     parser.add_argument("--env", choices=[task.env for task in TASKS])
     parser.add_argument("--mode", choices=list(MODES))
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--sb3", action="store_true", help="A2C beside stable-baselines3's, which must be installed")
+    parser.add_argument("--sb3", action="store_true", help="A2C and PPO beside stable-baselines3's, which must be installed")
     args = parser.parse_args()
     seeds = [int(seed) for seed in args.seeds.split(",")]
     warnings.simplefilter("ignore", PacelineWarning)
     if args.sb3:
-        print(f"{'environment':<13}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")
-        for env, steps in (("CartPole-v1", 100_000), ("Catch-v0", 40_000)):
-            if args.env in (None, env):
-                beside_sb3(env, steps, seeds)
+        print(f"{'environment':<13}{'mode':<6}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")
+        for mode, env, steps in BESIDE:
+            if args.env in (None, env) and args.mode in (None, mode):
+                beside_sb3(mode, env, steps, seeds)
         return 0
     isa, rows = golden()
     missed, equal, differing, without = 0, 0, 0, []

@@ -1,0 +1,64 @@
+"""How many minutes Pong takes, from the call to a mean of 18: PPO's preset "fast", one seed after the other.
+
+    pip install 'paceline[atari]'          brings the ROMs; or set PACELINE_ROMS_DIR
+    python pong_minutes.py [--seeds 1,2,3] [--preset fast]
+
+Every 50,000 steps 30 fresh games are played with drawn actions; where their mean is 18 or more
+another 30 confirm it, and the run is over. Games have no sticky actions. The clock stands
+still while games are played for an evaluation, and runs otherwise.
+"""
+
+import argparse
+import time
+
+import paceline
+from paceline.callbacks import BaseCallback
+
+EVERY, GAMES, WANTED = 50_000, 30, 18.0
+
+
+class UntilItWins(BaseCallback):
+    """Ends learning at the first mean that is reached twice."""
+
+    def _on_training_start(self) -> None:
+        self.began, self.evaluating, self.due = time.monotonic(), 0.0, EVERY
+        self.reached: list[float] = []
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps < self.due:
+            return True
+        self.due += EVERY
+        paused = time.monotonic()
+        self.reached = []
+        while len(self.reached) < 2 and all(mean >= WANTED for mean in self.reached):
+            seed = self.num_timesteps + len(self.reached)
+            self.reached.append(self.model.evaluate(episodes=GAMES, deterministic=False, seed=seed).mean_return)
+        self.evaluating += time.monotonic() - paused
+        print(f"{self.num_timesteps:>10,} steps {self.minutes():6.1f} minutes  {'  '.join(f'{mean:6.2f}' for mean in self.reached)}", flush=True)
+        return not self.won()
+
+    def won(self) -> bool:
+        return len(self.reached) == 2 and min(self.reached) >= WANTED
+
+    def minutes(self) -> float:
+        return (time.monotonic() - self.began - self.evaluating) / 60
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--preset", default="fast")
+    parser.add_argument("--steps", type=int, default=1_600_000, help="over which the schedules fall")
+    args = parser.parse_args()
+    minutes = []
+    for seed in map(int, args.seeds.split(",")):
+        wins = UntilItWins()
+        with paceline.PPO.from_preset(args.preset, "Pong", seed=seed) as model:
+            model.learn(args.steps, callback=wins, log_interval=None)
+        minutes.append(f"{wins.minutes():.1f}" if wins.won() else "not reached")
+        print(f"seed {seed}: {minutes[-1]}", flush=True)
+    print(f"minutes to a mean of {WANTED:g}: {', '.join(minutes)}")
+
+
+if __name__ == "__main__":
+    main()

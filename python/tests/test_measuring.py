@@ -1,0 +1,62 @@
+"""Scripts of examples/python that measure: what they count, and what the committed file says."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from paceline import PPO
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="no checkout around the tests")
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / "python" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_zoo_runs_the_keywords_as_they_are(monkeypatch):
+    zoo = load("zoo")
+    monkeypatch.setitem(zoo.ZOO, "CartPole-v1", (1500, zoo.ZOO["CartPole-v1"][1]))
+    _, mean, seconds = zoo.run("paceline", "CartPole-v1", 1)
+    assert 8 <= mean <= 500 and seconds > 0
+
+
+def test_zoo_compares_means(capsys):
+    zoo = load("zoo")
+    rows = [
+        {"library": library, "env": "Acrobot-v1", "mean_return": str(mean), "seconds": "1"}
+        for library, means in (("paceline", (-80, -84)), ("stable-baselines3", (-75, -79)))
+        for mean in means
+    ]
+    zoo.table(rows)
+    assert "ours is below by 5.0, standard error 2.8: not as good" in capsys.readouterr().out
+    rows[0]["mean_return"] = "-78"
+    zoo.table(rows)
+    assert "ours is below by 4.0, standard error 3.6: not as good" in capsys.readouterr().out
+    rows[1]["mean_return"] = "-70"
+    zoo.table(rows)
+    assert "ours is above by 3.0, standard error 4.5: as good" in capsys.readouterr().out
+
+
+def test_pong_minutes_end_with_a_mean_that_is_confirmed(monkeypatch, capsys):
+    minutes = load("pong_minutes")
+    monkeypatch.setattr(minutes, "EVERY", 300)
+    monkeypatch.setattr(minutes, "GAMES", 2)
+    played = iter([-1.0, 1.0, 0.0, 1.0, 1.0])
+    with PPO("MlpPolicy", "CartPole-v1", num_envs=2, n_steps=50, batch_size=100, n_epochs=1, seed=1) as model:
+
+        def evaluate(**keywords):
+            assert keywords["episodes"] == 2 and keywords["deterministic"] is False
+            return type("Result", (), {"mean_return": next(played)})
+
+        monkeypatch.setattr(model, "evaluate", evaluate)
+        monkeypatch.setattr(minutes, "WANTED", 1.0)
+        wins = minutes.UntilItWins()
+        model.learn(5000, callback=wins)
+        assert model.num_timesteps == 900 and wins.won() and 0 < wins.minutes() < 1
+    assert capsys.readouterr().out.count("minutes") == 3
