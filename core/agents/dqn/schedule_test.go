@@ -75,7 +75,7 @@ func TestClocksAreChecked(t *testing.T) {
 	saved := func(d *trial) (s savedClock) {
 		check(t, d.Settle()) // as Save does: an update in progress counts only in part
 		var b bytes.Buffer
-		check(t, d.m.clockPart().Write(&b))
+		check(t, d.m.clockPart(new(bool)).Write(&b))
 		check(t, json.Unmarshal(b.Bytes(), &s))
 		return s
 	}
