@@ -61,14 +61,18 @@ class Checkpoints:
         """The model that save wrote, at the step where it was, or one of stable-baselines3's.
 
         path: of a file; "x" is "x.zip" where there is no file "x". A file object is read. Of
-            stable-baselines3's files the weights and the settings are taken, and the counts
-            begin at 0.
+            stable-baselines3's files the weights, the settings and exploration_rate are taken, and the
+            counts begin at 0.
         env: environments to go on in, as many as there were. Without them, those built in that it was
             trained on, or none: predict, evaluate(env) and save work, and learn after set_env.
         overrides: keywords that do not shape the state, such as num_threads or verbose.
             custom_objects has some as well, under the same names.
 
-        learn(..., reset_num_timesteps=False) goes on where the saved one was.
+        learn(..., reset_num_timesteps=False) goes on where the saved one was: with the same bits where
+        the file has the experience and environments that are built in. DQN without its replay memory first
+        fills one: learning_starts random steps come before updates go on, which a warning says, unless
+        load_replay_buffer comes between. predict acts with the schedule's exploration_rate of the
+        saved step all the same.
         """
         if print_system_info:
             print(_lib.lib().paceline_build_info().decode())
@@ -116,11 +120,15 @@ class Checkpoints:
         make: Any = cls  # each method has keywords of its own
         self = make(env=env, **({k: v for k, v in saved.keywords.items() if k in cls.keywords()} | keywords))
         try:
-            self.set_parameters({"policy": saved.parameters(self.get_parameters()["policy"])})
+            self._take_sb3(saved)
         except BaseException:
             self.close()
             raise
         return self
+
+    def _take_sb3(self: Any, saved: Any) -> None:
+        """Takes over what one of stable-baselines3's files has beside the settings; saved: a _sb3_file.Saved."""
+        self.set_parameters({"policy": saved.parameters(self.get_parameters()["policy"])})
 
     def save(self: Any, path: File, exclude: Any = None, include: Any = None, *, replay: bool = False) -> None:
         """Writes a checkpoint for load (and Policy.load).

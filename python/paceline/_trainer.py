@@ -327,7 +327,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         """(actions, state) for one observation or a batch.
 
         deterministic: greedy actions. Otherwise for each row by itself as while
-        learning: DQN's is with probability exploration_rate a random action, A2C's and PPO's are
+        learning: DQN's is with probability model.exploration_rate a random action, A2C's and PPO's are
         drawn from their distribution; model.seed and the number of calls decide what is
         drawn. Images may be [C, H, W], [H, W, C] or [H, W]. action_masks: as in Policy.act.
         """

@@ -1,0 +1,107 @@
+"""What models do that were loaded from files: ours, and those of stable-baselines3 that python/tests/sb3 has."""
+
+import json
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from envs import SMALL, Steps
+from paceline import A2C, DQN, PacelineWarning
+
+THEIRS = Path(__file__).parent / "sb3" / "dqn.zip"
+STEPS = SMALL | {"learning_starts": 100, "exploration_final_eps": 0.25, "exploration_fraction": 0.2}
+
+
+def edited(path, file=THEIRS, **changed):
+    """A file of stable-baselines3's with other values in data."""
+    with zipfile.ZipFile(file) as whole, zipfile.ZipFile(path, "w") as archive:
+        for name in whole.namelist():
+            text = whole.read(name)
+            archive.writestr(name, json.dumps(json.loads(text) | changed) if name == "data" else text)
+    return path
+
+
+def greedy_share(model, n=4000):
+    """In how many of n states predict has the greedy action."""
+    obs = np.random.default_rng(3).uniform(-0.2, 0.2, (n, *model.observation_space.shape)).astype(np.float32)
+    return float((model.predict(obs)[0] == model.predict(obs, deterministic=True)[0]).mean())
+
+
+def test_predict_explores_as_the_saved_run_did(tmp_path):
+    """At random with the schedule's probability, although the memory that the file has not is first filled at random."""
+    with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
+        assert model.exploration_rate == 0 and greedy_share(model) == 1, "a new model is greedy, as stable-baselines3's"
+        seen = []
+        model.learn(400, lambda locals, globals: seen.append(model.exploration_rate) is None)
+        assert seen[0] == 1 and model.exploration_rate == 0.25
+        model.save(tmp_path / "model")
+    with DQN.load(tmp_path / "model") as model:
+        assert model.exploration_rate == 0.25 and model.stats["epsilon"] == 1
+        assert greedy_share(model) == pytest.approx(0.25 / 2 + 0.75, abs=0.03)
+        with pytest.warns(PacelineWarning, match="has no experience"):
+            model.learn(50, reset_num_timesteps=False)
+        assert model.exploration_rate == 0.25 and model.stats["epsilon"] == 1
+        model.learn(10)
+        assert model.exploration_rate == 1
+    with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
+        model.save(tmp_path / "new")
+    with DQN.load(tmp_path / "new") as model:
+        assert model.exploration_rate == 0
+
+
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_predict_explores_as_their_file_says(tmp_path):
+    with DQN.load(THEIRS) as model:
+        assert model.exploration_rate == 0.05 and greedy_share(model) == pytest.approx(0.975, abs=0.015)
+        model.set_env(Steps())
+        assert model.exploration_rate == 0.05
+        model.learn(5)
+        assert model.exploration_rate == 1, "the run's own"
+    for wrong in ("0.05", None, 7, float("nan")):
+        with DQN.load(edited(tmp_path / "theirs.zip", exploration_rate=wrong)) as model:
+            assert model.exploration_rate == 0
+
+
+def test_experience_loaded_after_the_model_is_learnt_from_at_once(tmp_path):
+    with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
+        model.learn(400)
+        model.save(tmp_path / "model")
+        model.save_replay_buffer(tmp_path / "buffer")
+        updates = model.stats["updates"]
+    with DQN.load(tmp_path / "model") as model:
+        model.load_replay_buffer(tmp_path / "buffer")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.learn(40, reset_num_timesteps=False)
+        assert model.stats["epsilon"] == 0.25
+        assert model.stats["updates"] == updates + 40 // model.train_freq.frequency
+
+
+def test_a_file_without_experience_says_so_once(tmp_path):
+    with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
+        model.learn(400).save(tmp_path / "model")
+        model.save(tmp_path / "whole", replay=True)
+        updates = model.stats["updates"]
+    with DQN.load(tmp_path / "model") as model:
+        with pytest.warns(PacelineWarning, match="no experience: 100 steps with random actions fill the replay memory") as caught:
+            model.learn(40, reset_num_timesteps=False)
+            model.learn(20, reset_num_timesteps=False)
+        assert len(caught) == 1 and caught[0].filename == __file__ and model.stats["updates"] == updates
+    with DQN.load(tmp_path / "whole") as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn(40, reset_num_timesteps=False)
+        assert model.stats["updates"] > updates
+    with DQN.load(tmp_path / "model") as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn(40)  # a run of its own
+
+
+def test_methods_without_a_memory_say_nothing(tmp_path):
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
+        model.learn(100).save(tmp_path / "model")
+    with A2C.load(tmp_path / "model") as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn(40, reset_num_timesteps=False)
