@@ -78,7 +78,7 @@ func (d *DQN) clockPart(whole *bool) checkpoint.Part {
 	}
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		draws := new(rng.Stream)
-		err := s.check(&d.cfg)
+		err := s.check(&d.cfg, max(d.cfg.NumEnvs, d.host.Loading))
 		if err == nil {
 			err = draws.UnmarshalBinary(s.Draws)
 		}
@@ -103,8 +103,8 @@ func (d *DQN) clockPart(whole *bool) checkpoint.Part {
 }
 
 // check refuses counts that no run has, so that a damaged file never asks for
-// updates without end.
-func (s *savedClock) check(cfg *Config) error {
+// updates without end. envs: how many environments have counted, at most.
+func (s *savedClock) check(cfg *Config, envs int) error {
 	const most = int64(1) << 51
 	c, p := &s.Clock, s.Periods
 	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.Due,
@@ -124,7 +124,7 @@ func (s *savedClock) check(cfg *Config) error {
 		return err
 	}
 	// A round goes past what ends the warm-up, and past a boundary.
-	w := int64(cfg.NumEnvs)
+	w := int64(envs)
 	if c.Warmup >= c.WarmAt+w || c.Warm && c.Warmup < c.WarmAt || c.Refill > c.WarmAt || c.Warm && c.Refill > 0 {
 		return fmt.Errorf("clock: %d steps of warm-up, which ends at %d", c.Warmup, c.WarmAt)
 	}
