@@ -63,8 +63,9 @@ class Checkpoints:
         path: of a file; "x" is "x.zip" where there is no file "x". A file object is read. Of
             stable-baselines3's files the weights, the settings and exploration_rate are taken, and the
             counts begin at 0.
-        env: environments to go on in, as many as there were. Without them, those built in that it was
-            trained on, or none: predict, evaluate(env) and save work, and learn after set_env.
+        env: environments to go on in; as many as there were, where the file has the experience (replay).
+            Without them, those built in that it was trained on, or none: predict, evaluate(env) and save
+            work, and learn after set_env.
         overrides: keywords that do not shape the state, such as num_threads or verbose.
             custom_objects has some as well, under the same names.
 
@@ -91,15 +92,16 @@ class Checkpoints:
             self = cls.__new__(cls)
             self._start(config, config.get("env") if env is None else env, keywords, keep=True)
             try:
-                if self.setting("num_envs") != num_envs:
-                    what = cls.__name__
-                    raise ConfigError(
-                        f"num_envs: {self.n_envs}, must be the file's {num_envs}; weights alone fit any number: "
-                        f"model.set_parameters({what}.load(path).get_parameters()) of a new model = {what}({self.policy_name!r}, env, ...)"
-                    )
                 _lib.lib().paceline_trainer_load(self._native.value, _lib.encode(name))
-            except BaseException:
+            except BaseException as err:
+                what, own = cls.__name__, self.setting("num_envs")
+                says = (
+                    f"num_envs: {own}, must be the file's {num_envs}; weights alone fit any number: "
+                    f"model.set_parameters({what}.load(path).get_parameters()) of a new model = {what}({self.policy_name!r}, env, ...)"
+                )
                 self.close()
+                if own != num_envs and isinstance(err, ConfigError) and "num_envs: the checkpoint has" in str(err):
+                    raise ConfigError(says) from None
                 raise
         self._begun = True
         return self
