@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -120,13 +122,32 @@ class Checkpoints:
             observation_space, action_space = saved.spaces()
             env = SpacesSource(observation_space, action_space, saved.num_envs)
         make: Any = cls  # each method has keywords of its own
-        self = make(env=env, **({k: v for k, v in saved.keywords.items() if k in cls.keywords()} | keywords))
+        self = make(env=env, **saved.keywords_for(cls.keywords(), keywords, cls._accepts), **keywords)
         try:
             self._take_sb3(saved)
         except BaseException:
             self.close()
             raise
         return self
+
+    @classmethod
+    def _accepts(cls: Any, keywords: dict[str, Any]) -> bool:
+        """Whether the constructor takes these keywords, all others being its defaults."""
+        method = next(base for base in cls.__mro__ if "METHOD" in vars(base))  # not a class of the user's with keywords of its own
+        parameters = inspect.signature(method).parameters
+        defaults = {name: parameter.default for name, parameter in parameters.items() if parameter.default is not parameter.empty}
+        for name in ("seed", "num_envs", "env_kwargs"):  # which are no settings
+            defaults.pop(name, None)
+        config = Config(cls.METHOD)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                config.update(cls._translate(defaults | keywords))
+        except ConfigError:
+            return False
+        finally:
+            config.close()
+        return True
 
     def _take_sb3(self: Any, saved: Any) -> None:
         """Takes over what one of stable-baselines3's files has beside the settings; saved: a _sb3_file.Saved."""

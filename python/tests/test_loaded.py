@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from envs import SMALL, Steps
 from paceline import A2C, DQN, PacelineWarning
@@ -105,3 +106,32 @@ def test_methods_without_a_memory_say_nothing(tmp_path):
     with A2C.load(tmp_path / "model") as model, warnings.catch_warnings():
         warnings.simplefilter("error")
         model.learn(40, reset_num_timesteps=False)
+
+
+def test_what_only_training_needs_does_not_keep_their_file_from_acting(tmp_path):
+    obs = np.random.default_rng(0).uniform(-1, 1, (50, 2)).astype(np.float32)
+    kwargs = json.loads(zipfile.ZipFile(THEIRS).read("data"))["policy_kwargs"]
+    with pytest.warns(PacelineWarning, match="train_freq as Python objects"), DQN.load(THEIRS) as model:
+        expected = model.predict(obs, deterministic=True)[0]
+    rms = kwargs | {"optimizer_class": "<class 'torch.optim.rmsprop.RMSprop'>", "optimizer_kwargs": {"alpha": 0.95, "eps": 1e-3}}
+    for changed, says, has in (
+        ({"n_steps": 3}, "was trained with n_steps=3, which is not built: the defaults stand", {"n_steps": 1}),
+        ({"policy_kwargs": rms}, "alpha=0.95 of RMSprop, which is not built", {"optimizer": "rmsprop", "optimizer_eps": 1e-3}),
+        ({"policy_kwargs": kwargs | {"optimizer_kwargs": "{...}"}}, "optimizer_kwargs=", {"optimizer": "adam"}),
+        ({"_stats_window_size": 7, "gradient_steps": -1}, "train_freq", {"stats_window_size": 7, "gradient_steps": 4}),
+    ):
+        path = edited(tmp_path / "theirs.zip", **changed)
+        with pytest.warns(PacelineWarning, match=says), DQN.load(path) as model:
+            assert {name: getattr(model, name) for name in has} == has
+            assert (model.predict(obs, deterministic=True)[0] == expected).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DQN.load(edited(tmp_path / "theirs.zip", n_steps=3), train_freq=1, n_steps=1).close()
+
+
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_a_space_of_bools_is_read(tmp_path):
+    data = json.loads(zipfile.ZipFile(THEIRS).read("data"))
+    with DQN.load(edited(tmp_path / "theirs.zip", observation_space=data["observation_space"] | {"dtype": "bool"})) as model:
+        assert model.observation_space == spaces.Box(0, 1, (2,), np.bool_)
+        model.predict(np.ones((3, 2), bool))
