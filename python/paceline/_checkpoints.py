@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _ffi, _lib
 from ._files import File, reading, writing
+from ._weights import of_file
 from .compat import _sb3_file
 from .config import Config
 from .envs.vector import Source, SpacesSource
@@ -83,6 +84,7 @@ class Checkpoints:
         with reading(path) as name:
             if _sb3_file.is_one(name):
                 return cls._of_sb3(_sb3_file.read(name), env, keywords)
+            _sb3_file.refuse_pickle(name, f"{cls.__name__}.load")
             config = Config.load(name)
             if config.method != cls.METHOD:
                 raise ConfigError(f"{name}: a run of {config.method!r}, must be of {cls.METHOD!r} for {cls.__name__}.load")
@@ -167,6 +169,27 @@ class Checkpoints:
         with writing(path) as name:
             _lib.lib().paceline_trainer_save(self._native.value, _lib.encode(name), _ffi.SAVE_EXPERIENCE if replay else 0)
 
+    def set_parameters(
+        self: Any, parameters: Mapping[str, Mapping[str, Any]] | File, exact_match: bool = True, device: str = "auto"
+    ) -> None:
+        """Sets weights from get_parameters, this model's or stable-baselines3's, or from a file.
+
+        parameters: also the path of a file of save, Policy.save or stable-baselines3's, as load reads them, or a
+        file object. exact_match: every name must be there and nothing else; False takes what
+        there is. The optimiser's state ("policy.optimizer" of stable-baselines3's) is not taken.
+        device: is not read; the model's own stays.
+        """
+        if isinstance(parameters, (str, bytes, os.PathLike)) or hasattr(parameters, "read"):
+            with reading(parameters) as name:
+                parameters = {"policy": of_file(name, self.get_parameters()["policy"], self.sets, exact_match)}
+        if not isinstance(parameters, Mapping) or "policy" not in parameters:
+            raise ConfigError("parameters: must be a dict with the key 'policy', as get_parameters gives, or the path of a file")
+        extra = set(parameters) - {"policy", "policy.optimizer"}
+        if extra and exact_match:
+            raise ConfigError(f"parameters: {sorted(extra)} cannot be set; exact_match=False takes 'policy' only")
+        self._parameters.write(parameters["policy"], exact_match)
+        self._acting_key = ()
+
     def save_replay_buffer(self: Any, path: File) -> None:
         """Writes a checkpoint with the experience; "x" becomes "x.pkl". load reads it, too, and load_replay_buffer the
         experience alone. It is not stable-baselines3's pickle."""
@@ -180,5 +203,7 @@ class Checkpoints:
         if not truncate_last_traj:
             raise ConfigError("truncate_last_traj: False, must be True: the environments are elsewhere than when the file was written")
         with reading(path, "pkl") as name:
+            _sb3_file.refuse_model(name, "this file has no experience: load_replay_buffer reads files of save_replay_buffer")
+            _sb3_file.refuse_pickle(name, "load_replay_buffer")
             _lib.lib().paceline_trainer_load_experience(self._native.value, _lib.encode(name))
         self._cut = True

@@ -1,6 +1,8 @@
 """What models do that were loaded from files: ours, and those of stable-baselines3 that python/tests/sb3 has."""
 
+import io
 import json
+import pickle
 import warnings
 import zipfile
 from pathlib import Path
@@ -10,7 +12,8 @@ import pytest
 from gymnasium import spaces
 
 from envs import SMALL, Steps
-from paceline import A2C, DQN, PacelineWarning
+from paceline import A2C, DQN, PQN, PacelineWarning, Policy
+from paceline.errors import CheckpointError, ConfigError, MissingFileError
 
 THEIRS = Path(__file__).parent / "sb3" / "dqn.zip"
 STEPS = SMALL | {"learning_starts": 100, "exploration_final_eps": 0.25, "exploration_fraction": 0.2}
@@ -135,3 +138,73 @@ def test_a_space_of_bools_is_read(tmp_path):
     with DQN.load(edited(tmp_path / "theirs.zip", observation_space=data["observation_space"] | {"dtype": "bool"})) as model:
         assert model.observation_space == spaces.Box(0, 1, (2,), np.bool_)
         model.predict(np.ones((3, 2), bool))
+
+
+# ------------------------------------------------------- weights from files
+
+
+@pytest.mark.parametrize("cls", [DQN, A2C, PQN])
+@pytest.mark.filterwarnings("ignore:batch_size")
+def test_set_parameters_reads_files(cls, tmp_path):
+    keywords = {"seed": 1, "policy_kwargs": {"net_arch": [16]}}
+    with cls("MlpPolicy", "CartPole-v1", **keywords) as model, cls("MlpPolicy", "CartPole-v1", **keywords | {"seed": 2}) as other:
+        model.learn(200)
+        weights = model.get_parameters()["policy"]
+        model.save(tmp_path / "model", replay=True)
+        with model.policy_snapshot() as policy:
+            policy.save(tmp_path / "policy.zip")
+        buffer = io.BytesIO()
+        model.save(buffer)
+        for file in (tmp_path / "model.zip", str(tmp_path / "model"), buffer):
+            with cls("MlpPolicy", "CartPole-v1", num_envs=3, **keywords) as third:
+                third.set_parameters(file)
+                read = third.get_parameters()["policy"]
+                assert all((read[name] == weights[name]).all() for name in weights)
+        other.set_parameters(tmp_path / "policy", exact_match=False)
+        obs = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+        assert (other.predict(obs, deterministic=True)[0] == model.predict(obs, deterministic=True)[0]).all()
+        if cls is DQN:
+            with pytest.raises(ConfigError, match=r"missing \['q_net_target"):
+                other.set_parameters(tmp_path / "policy")
+        data = (tmp_path / "model.zip").read_bytes()
+        for bad in (data[:-30], data[:200], b"nonsense", data.replace(b"F32", b"F3\x00", 1)):
+            (tmp_path / "bad.zip").write_bytes(bad)
+            with pytest.raises(CheckpointError, match="not a whole checkpoint"):
+                other.set_parameters(tmp_path / "bad.zip")
+        with pytest.raises(MissingFileError):
+            other.set_parameters(tmp_path / "none")
+        with pytest.raises(ConfigError, match="or the path of a file"):
+            other.set_parameters(7)
+
+
+def test_set_parameters_reads_their_files():
+    with DQN("MlpPolicy", Steps(), policy_kwargs={"net_arch": [16, 8], "activation_fn": "tanh"}, buffer_size=100) as model:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.set_parameters(THEIRS)
+        with pytest.warns(PacelineWarning), DQN.load(THEIRS) as loaded:
+            assert model.hashes().weights == loaded.hashes().weights
+        assert model.exploration_rate == 0
+    with A2C("MlpPolicy", Steps()) as model, pytest.raises(ConfigError, match="policy.pth: has no 'action_net.bias'"):
+        model.set_parameters(THEIRS)
+    with DQN("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [16]}, buffer_size=100) as model:
+        with A2C("MlpPolicy", "CartPole-v1") as other, pytest.raises(CheckpointError, match="has none of the weights of this model"):
+            model.save(buffer := io.BytesIO())
+            other.set_parameters(buffer)
+        with pytest.raises(ConfigError, match="policy.pth: has 'q_net.q_net.4.bias', must have"):
+            model.set_parameters(THEIRS)
+
+
+def test_what_is_no_checkpoint_of_ours_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"a model of stable-baselines3's.*DQN.load, A2C.load or PPO.load reads it"):
+        Policy.load(THEIRS)
+    path = tmp_path / "buffer.pkl"
+    path.write_bytes(pickle.dumps({"observations": np.zeros(3)}))
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        with pytest.raises(CheckpointError, match="a pickle, such as stable-baselines3's save_replay_buffer writes.*load_replay_buffer reads"):
+            model.load_replay_buffer(path)
+        with pytest.raises(CheckpointError, match="a model of stable-baselines3's.*has no experience"):
+            model.load_replay_buffer(THEIRS)
+        for load in (DQN.load, Policy.load, model.set_parameters):
+            with pytest.raises(CheckpointError, match="a pickle, such as"):
+                load(path)

@@ -94,6 +94,24 @@ def is_one(path: str) -> bool:
         return False
 
 
+def refuse_model(path: str, instead: str) -> None:
+    """Raises where a file is a model of stable-baselines3's. instead: what to do, for the sentence."""
+    if is_one(path):
+        raise CheckpointError(f"{path}: a model of stable-baselines3's, must be a checkpoint of paceline's; {instead}")
+
+
+def refuse_pickle(path: str, what: str) -> None:
+    """Raises where a file is a pickle, as stable-baselines3's save_replay_buffer writes. what: the method that reads, for the sentence."""
+    start = b""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        start = file.read(2)
+    if len(start) == 2 and start[0] == 0x80 and start[1] in range(2, 6):  # its protocol
+        raise CheckpointError(
+            f"{path}: a pickle, such as stable-baselines3's save_replay_buffer writes, which is not read, as reading it runs "
+            f"what is in it; {what} reads files that paceline has written"
+        )
+
+
 def read(path: str) -> Saved:
     """What a file has."""
     with _reading(path):
