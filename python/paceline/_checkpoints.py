@@ -50,6 +50,8 @@ def _plain(value: Any) -> Any:
 class Checkpoints:
     """Trainer's load and save."""
 
+    _acting_key: tuple[int, ...]
+
     @classmethod
     def load(
         cls: Any,

@@ -201,7 +201,9 @@ def test_what_is_no_checkpoint_of_ours_is_named(tmp_path):
     path = tmp_path / "buffer.pkl"
     path.write_bytes(pickle.dumps({"observations": np.zeros(3)}))
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
-        with pytest.raises(CheckpointError, match="a pickle, such as stable-baselines3's save_replay_buffer writes.*load_replay_buffer reads"):
+        with pytest.raises(
+            CheckpointError, match="a pickle, such as stable-baselines3's save_replay_buffer writes.*load_replay_buffer reads"
+        ):
             model.load_replay_buffer(path)
         with pytest.raises(CheckpointError, match="a model of stable-baselines3's.*has no experience"):
             model.load_replay_buffer(THEIRS)

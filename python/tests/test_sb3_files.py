@@ -106,16 +106,20 @@ def test_policy_kwargs_of_their_files(tmp_path):
     extractor = {"features_extractor_class": FlattenExtractor}
     with pytest.raises(ConfigError, match=r"policy_kwargs\['features_extractor_class'\] is not known"):
         A2C.load(saved(policy_kwargs=extractor))
+    decay = {"optimizer_kwargs": {"weight_decay": 1e-4, "eps": 1e-4}}
     rms = {"optimizer_class": torch.optim.RMSprop, "optimizer_kwargs": {"alpha": 0.95, "eps": 1e-4}}
     for cls, keywords, says, has in (
-        (sb3.PPO, {"policy_kwargs": {"optimizer_kwargs": {"weight_decay": 1e-4, "eps": 1e-4}}}, "weight_decay=0.0001 of Adam, which", {"adam_eps": 1e-4}),
+        (sb3.PPO, {"policy_kwargs": decay}, "weight_decay=0.0001 of Adam, which", {"adam_eps": 1e-4}),
         (sb3.A2C, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "optimizer_class=AdamW, which", {"use_rms_prop": False}),
         (sb3.DQN, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "optimizer_class=AdamW, which", {"optimizer": "adam"}),
         (sb3.DQN, {"policy_kwargs": rms}, "alpha=0.95 of RMSprop, which is not built", {"optimizer": "rmsprop", "optimizer_eps": 1e-4}),
         (sb3.DQN, {"n_steps": 3, "gradient_steps": -1}, "trained with n_steps=3, which is not built", {"n_steps": 1, "gradient_steps": 4}),
         (sb3.DQN, {"stats_window_size": 7}, "train_freq as Python objects", {"stats_window_size": 7}),
     ):  # fmt: skip
-        with pytest.warns(paceline.PacelineWarning, match=says) as caught, getattr(paceline, cls.__name__).load(saved(cls, **keywords)) as model:
+        with (
+            pytest.warns(paceline.PacelineWarning, match=says) as caught,
+            getattr(paceline, cls.__name__).load(saved(cls, **keywords)) as model,
+        ):
             assert {name: getattr(model, name) for name in has} == has
         assert {warning.filename for warning in caught} == {__file__}
     with warnings.catch_warnings():
