@@ -545,8 +545,8 @@ PACELINE_API int paceline_trainer_save(paceline_trainer *t, const char *path, ui
 
 /* Replaces the trainer's state by the checkpoint's. Method and settings must agree in
  * everything that shapes the state (environment, network, num_envs ...): make them with
- * paceline_config_load. Without experience in the file there is none, and the
- * environments start new episodes. On failure the trainer is as it was. */
+ * paceline_config_load. Without experience in the file there is none, the
+ * environments start new episodes, and num_envs may be another. On failure the trainer is as it was. */
 PACELINE_API int paceline_trainer_load(paceline_trainer *t, const char *path);
 
 /* Replaces the stored experience alone (of "dqn": the replay memory) by that of a

@@ -29,6 +29,9 @@ type savedEnvironments struct {
 	Lengths []int64   `json:"lengths"`
 }
 
+// ExplorationPart is the name of Exploration's part.
+const ExplorationPart = "exploration.json"
+
 // Exploration is the streams of random numbers.
 func (g *Group) Exploration() checkpoint.Part {
 	save := func() (saved savedStreams, err error) {
@@ -41,7 +44,7 @@ func (g *Group) Exploration() checkpoint.Part {
 		}
 		return saved, nil
 	}
-	return checkpoint.JSON("exploration.json", maxJSON, save, func(saved savedStreams) (func(), error) {
+	return checkpoint.JSON(ExplorationPart, maxJSON, save, func(saved savedStreams) (func(), error) {
 		if len(saved.Streams) != len(g.streams) {
 			return nil, fmt.Errorf("%d streams of %d environments", len(saved.Streams), len(g.streams))
 		}

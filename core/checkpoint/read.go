@@ -136,6 +136,11 @@ func (r *Reader) damaged(format string, args ...any) error {
 // Kind returns what Save was given.
 func (r *Reader) Kind() string { return r.manifest.Kind }
 
+// Has reports whether the file has a part of this name.
+func (r *Reader) Has(part string) bool {
+	return slices.ContainsFunc(r.manifest.Parts, func(e entry) bool { return e.Name == part })
+}
+
 // Content decodes the content that Save was given. It ignores fields that to lacks,
 // so that a caller can read one of them (the method's name) first.
 func (r *Reader) Content(to any) error {

@@ -24,6 +24,9 @@ type Host struct {
 	env, act, wait time.Duration
 	use            utilisation
 
+	// Loading is the num_envs of the checkpoint that Load reads.
+	Loading int
+
 	began, mark time.Time
 	notices     []string
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/policy"
@@ -113,10 +114,10 @@ func rotated(list []Episode, at int) []Episode {
 	return append(slices.Clone(list[at:]), list[:at]...)
 }
 
-// Load replaces the state by that of a checkpoint made with the same environment,
-// network and num_envs. Where the file has no experience, ours is emptied, new
-// episodes begin, and a warm-up comes before the next updates. On failure nothing
-// has changed.
+// Load replaces the state by that of a checkpoint made with the same environment and
+// network. Where the file has no experience, ours is emptied, new
+// episodes begin, and a warm-up comes before the next updates; num_envs may differ then, and the
+// exploration RNGs stay ours. On failure nothing has changed.
 func (t *Trainer) Load(path string) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -127,11 +128,17 @@ func (t *Trainer) Load(path string) (err error) {
 		return err
 	}
 	defer r.Close()
-	if err := t.fits(r); err != nil {
+	parts := t.method.Parts(false)
+	envs, err := t.fits(r)
+	if err == nil && envs != t.common.NumEnvs {
+		parts, err = t.otherNumber(r, parts, envs)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	t.method.Halt()
-	adopt, err := r.Load(append([]checkpoint.Part{t.runPart()}, t.method.Parts(false)...))
+	t.host.Loading = envs
+	adopt, err := r.Load(append([]checkpoint.Part{t.runPart()}, parts...))
 	if err != nil {
 		return err
 	}
@@ -161,7 +168,11 @@ func (t *Trainer) LoadExperience(path string) (err error) {
 		return err
 	}
 	defer r.Close()
-	if err := t.fits(r); err != nil {
+	envs, err := t.fits(r)
+	if err == nil && envs != t.common.NumEnvs {
+		err = t.otherEnvs(envs)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for i := range parts {
@@ -177,32 +188,49 @@ func (t *Trainer) LoadExperience(path string) (err error) {
 	return nil
 }
 
-// fits compares what shapes the state.
-func (t *Trainer) fits(r *checkpoint.Reader) error {
+// otherNumber returns the parts that can be loaded from a file of another number of environments:
+// all that are no environment's, where the file has no experience.
+func (t *Trainer) otherNumber(r *checkpoint.Reader, parts []checkpoint.Part, envs int) ([]checkpoint.Part, error) {
+	if slices.ContainsFunc(parts, func(p checkpoint.Part) bool { return p.Optional && r.Has(p.Name) }) {
+		return nil, t.otherEnvs(envs)
+	}
+	return slices.DeleteFunc(parts, func(p checkpoint.Part) bool { return p.Name == actor.ExplorationPart }), nil
+}
+
+func (t *Trainer) otherEnvs(envs int) error {
+	return fmt.Errorf("num_envs: the checkpoint has \"%d\", this trainer has \"%d\"", envs, t.common.NumEnvs)
+}
+
+// fits compares what shapes the state but num_envs, and returns the file's.
+func (t *Trainer) fits(r *checkpoint.Reader) (envs int, err error) {
 	cfg, c, err := configOf(r)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	envs = cfg.Common().NumEnvs
 	if cfg.def != t.def {
-		return fmt.Errorf("method: the checkpoint has %q, this trainer has %q", cfg.def.Name, t.def.Name)
+		return 0, fmt.Errorf("method: the checkpoint has %q, this trainer has %q", cfg.def.Name, t.def.Name)
 	}
 	for _, name := range t.def.Shape {
+		if name == "num_envs" {
+			continue
+		}
 		saved, err := cfg.Get(name)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		own, _ := t.cfg.Get(name)
 		if (name == "env" || name == "env_options") && (t.source == nil || cfg.Common().Env == "") {
 			continue // the host's environments have no name: what they observe is compared below
 		}
 		if own != saved && !(name == "env_options" && sameOptions(own, saved)) {
-			return fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)
+			return 0, fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)
 		}
 	}
 	if own := t.method.Policy().Saved(); c.Policy.Shape() != own.Shape() {
-		return fmt.Errorf("environment: the checkpoint has observations %s, this trainer %s", c.Policy.Shape(), own.Shape())
+		return 0, fmt.Errorf("environment: the checkpoint has observations %s, this trainer %s", c.Policy.Shape(), own.Shape())
 	}
-	return nil
+	return envs, nil
 }
 
 // sameOptions reports whether two texts of env_options say the same, but for "waits", which

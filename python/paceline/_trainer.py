@@ -327,7 +327,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         """(actions, state) for one observation or a batch.
 
         deterministic: greedy actions. Otherwise for each row by itself as while
-        learning: DQN's is with probability exploration_rate a random action, A2C's and PPO's are
+        learning: DQN's is with probability model.exploration_rate a random action, A2C's and PPO's are
         drawn from their distribution; model.seed and the number of calls decide what is
         drawn. Images may be [C, H, W], [H, W, C] or [H, W]. action_masks: as in Policy.act.
         """
@@ -426,23 +426,6 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         """{"policy": {name: array}}, copies, in stable-baselines3's names and shapes."""
         self._native.finish()
         return {"policy": self._parameters.read()}
-
-    def set_parameters(self, parameters: Mapping[str, Mapping[str, Any]], exact_match: bool = True, device: str = "auto") -> None:
-        """Sets weights from get_parameters, this model's or stable-baselines3's.
-
-        exact_match: every name must be there and nothing else; False takes what
-        there is. The optimiser's state ("policy.optimizer" of stable-baselines3's) is not taken.
-        device: is not read; the model's own stays.
-        """
-        if not isinstance(parameters, Mapping) or "policy" not in parameters:
-            raise ConfigError(
-                f"parameters: must be a dict with the key 'policy', as get_parameters gives ({type(self).__name__}.load reads files)"
-            )
-        extra = set(parameters) - {"policy", "policy.optimizer"}
-        if extra and exact_match:
-            raise ConfigError(f"parameters: {sorted(extra)} cannot be set; exact_match=False takes 'policy' only")
-        self._parameters.write(parameters["policy"], exact_match)
-        self._acting_key = ()
 
     # ------------------------------------------------------------------ ending
 

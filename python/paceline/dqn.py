@@ -169,6 +169,13 @@ class DQN(Trainer):
     MASKS = REPLAYS = True
     METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
     _translate = staticmethod(settings)
+    _exploration_loaded: float | None = None  # of a file of stable-baselines3's
+
+    def _take_sb3(self, saved: Any) -> None:
+        super()._take_sb3(saved)
+        rate = saved.data.get("exploration_rate")
+        if isinstance(rate, (int, float)) and 0 <= rate <= 1:
+            self._exploration_loaded = float(rate)
 
     @constructor
     def __init__(
@@ -231,8 +238,12 @@ class DQN(Trainer):
 
     @property
     def exploration_rate(self) -> float:
-        """Epsilon at this step."""
-        return next(value for name, value in self._native.metrics() if name == "rollout/exploration_rate")
+        """The schedule's epsilon at this step, with which predict acts: also in the warm-up, and after load. Before the
+        first learn 0, as in stable-baselines3, or what the file of stable-baselines3's has that the model is from."""
+        loaded = self._exploration_loaded
+        if loaded is not None and not self._total_timesteps:
+            return loaded
+        return next(value for name, value in self._native.metrics() if name == "predict/exploration_rate")
 
     def hashes(self) -> Hashes:
         """Digests of replay and weights: equal for equal seeds and settings."""

@@ -282,7 +282,7 @@ class Loop:
         for name, value in self.native.metrics():
             # Those of the groups that Stable-Baselines3 logs; of "train" from the first update on.
             group, slash, _ = name.partition("/")
-            if slash and not math.isnan(value) and (s.updates or group != "train"):
+            if slash and group != "predict" and not math.isnan(value) and (s.updates or group != "train"):
                 log.record(name, value)
         if s.updates:
             log.record("train/n_updates", s.updates)

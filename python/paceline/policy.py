@@ -14,6 +14,7 @@ import numpy as np
 
 from . import _ffi, _lib
 from ._files import reading, writing
+from .compat import _sb3_file
 from .config import encode_options
 from .envs import _ids
 from .envs._episodes import Tally
@@ -63,6 +64,8 @@ class Policy:
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """The network of a checkpoint that a model's save or Policy.save wrote; "x" is "x.zip" where there is no "x"."""
         with reading(path) as name:
+            _sb3_file.refuse_model(name, "DQN.load, A2C.load or PPO.load reads it, and policy_snapshot() of that model is a Policy")
+            _sb3_file.refuse_pickle(name, "Policy.load")
             return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, _lib.encode(name)))
 
     @classmethod

@@ -113,6 +113,7 @@ def test_predict():
 
 def test_predict_explores():
     with small(exploration_final_eps=1.0) as model:
+        model.learn(10)
         actions, _ = model.predict(np.zeros((200, 4), np.float32))
         assert 60 < actions.sum() < 140
         assert model.predict(np.zeros((200, 4)), deterministic=True)[0].std() == 0

@@ -1,6 +1,7 @@
 """Files of stable-baselines3's, where it is installed (pip install 'paceline[sb3]')."""
 
 import contextlib
+import warnings
 
 import gymnasium
 import numpy as np
@@ -43,6 +44,8 @@ def test_their_files(cls, policy, tmp_path):
     ):
         np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
         assert ours.gamma == theirs.gamma and ours.learning_rate == theirs.learning_rate
+        if cls is DQN:
+            assert ours.exploration_rate == theirs.exploration_rate == 0
 
 
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
@@ -85,7 +88,8 @@ def test_networks_of_images_are_the_same_both_ways(cls, policy, kwargs, tmp_path
 
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
 def test_policy_kwargs_of_their_files(tmp_path):
-    """Those that are known come with the file, the others are refused by name, and so is an array that nobody would use."""
+    """Those that are known come with the file, those that only training needs are said to be left out, the others are
+    refused by name, and so is an array that nobody would use."""
     import torch
     from stable_baselines3.common.torch_layers import FlattenExtractor
 
@@ -99,19 +103,53 @@ def test_policy_kwargs_of_their_files(tmp_path):
         assert not model.use_rms_prop and not model.ortho_init and model.adam_eps == 1e-5
     with PPO.load(saved(sb3.PPO, policy_kwargs={"optimizer_kwargs": {"eps": 1e-4}})) as model:
         assert model.adam_eps == 1e-4
-    for cls, kwargs, says in (
-        (sb3.A2C, {"features_extractor_class": FlattenExtractor}, r"policy_kwargs\['features_extractor_class'\] is not known"),
-        (sb3.PPO, {"optimizer_kwargs": {"weight_decay": 1e-4}}, "weight_decay"),
-        (sb3.DQN, {"optimizer_class": torch.optim.AdamW}, 'optimizer: "adamw"'),
-    ):
-        with pytest.raises(ConfigError, match=says):
-            getattr(paceline, cls.__name__).load(saved(cls, policy_kwargs=kwargs))
+    extractor = {"features_extractor_class": FlattenExtractor}
+    with pytest.raises(ConfigError, match=r"policy_kwargs\['features_extractor_class'\] is not known"):
+        A2C.load(saved(policy_kwargs=extractor))
+    decay = {"optimizer_kwargs": {"weight_decay": 1e-4, "eps": 1e-4}}
+    rms = {"optimizer_class": torch.optim.RMSprop, "optimizer_kwargs": {"alpha": 0.95, "eps": 1e-4}}
+    for cls, keywords, says, has in (
+        (sb3.PPO, {"policy_kwargs": decay}, "weight_decay=0.0001 of Adam, which", {"adam_eps": 1e-4}),
+        (sb3.A2C, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "optimizer_class=AdamW, which", {"use_rms_prop": False}),
+        (sb3.DQN, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "optimizer_class=AdamW, which", {"optimizer": "adam"}),
+        (sb3.DQN, {"policy_kwargs": rms}, "alpha=0.95 of RMSprop, which is not built", {"optimizer": "rmsprop", "optimizer_eps": 1e-4}),
+        (sb3.DQN, {"n_steps": 3, "gradient_steps": -1}, "trained with n_steps=3, which is not built", {"n_steps": 1, "gradient_steps": 4}),
+        (sb3.DQN, {"stats_window_size": 7}, "train_freq as Python objects", {"stats_window_size": 7}),
+    ):  # fmt: skip
+        with (
+            pytest.warns(paceline.PacelineWarning, match=says) as caught,
+            getattr(paceline, cls.__name__).load(saved(cls, **keywords)) as model,
+        ):
+            assert {name: getattr(model, name) for name in has} == has
+        assert {warning.filename for warning in caught} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DQN.load(saved(sb3.DQN, n_steps=3), n_steps=1, train_freq=4).close()
     for cls in (sb3.A2C, sb3.DQN):
         theirs = cls("MlpPolicy", "CartPole-v1", device="cpu")
         theirs.policy.register_parameter("of_my_own", torch.nn.Parameter(torch.ones(3)))
         theirs.save(tmp_path / "theirs")
         with pytest.raises(ConfigError, match="policy.pth: has 'of_my_own', must have .* alone: layers of one's own"):
             getattr(paceline, cls.__name__).load(tmp_path / "theirs")
+
+
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_their_file_explores_as_theirs_does(tmp_path):
+    theirs = sb3.DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=100, exploration_fraction=0.5).learn(50)
+    theirs.save(tmp_path / "theirs")
+    with DQN.load(tmp_path / "theirs") as ours:
+        assert ours.exploration_rate == theirs.exploration_rate and 0 < ours.exploration_rate < 0.2
+
+
+def test_a_space_of_bools_is_read(tmp_path):
+    class Bits(ImageEnv):
+        def __init__(self):
+            self.observation_space = gymnasium.spaces.Box(0, 1, (5,), np.bool_)
+
+    sb3.A2C("MlpPolicy", Bits(), device="cpu").save(tmp_path / "theirs")
+    with A2C.load(tmp_path / "theirs") as model:
+        assert model.observation_space == Bits().observation_space
+        model.predict(np.ones(5, bool))
 
 
 def test_spaces_of_their_files_are_read_where_there_is_no_env(tmp_path):

@@ -222,10 +222,13 @@ def test_schedules_of_files_are_read_as_they_are(rate, tmp_path):
 
 
 @both
+@pytest.mark.filterwarnings("ignore:the file loaded has no experience")
 def test_another_number_of_environments(cls, tmp_path):
-    """Is refused with what to do, which does it."""
+    """Where the file has experience it is refused with what to do, which does it."""
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls], num_envs=4) as model:
-        model.learn(100).save(tmp_path / "model")
+        model.learn(99).save(tmp_path / "model", replay=True)
+        model.save(tmp_path / "without")
+        at = model.num_timesteps
         weights = model.hashes().weights
     path, env = tmp_path / "model", gymnasium.make("CartPole-v1")
     for given in ({"env": env}, {"num_envs": 1}):
@@ -235,6 +238,14 @@ def test_another_number_of_environments(cls, tmp_path):
         model.set_parameters(saved.get_parameters())
         assert model.hashes().weights == weights
         model.learn(20)
+    for given in ({"env": env}, {"num_envs": 1}, {"num_envs": 6}, {"env": gymnasium.make_vec("CartPole-v1", 3)}):
+        with cls.load(tmp_path / "without", **given) as model:
+            assert model.hashes().weights == weights and model.num_timesteps == at
+            assert model.n_envs == given.get("num_envs", getattr(given.get("env"), "num_envs", 1))
+            model.learn(60, reset_num_timesteps=False)
+            assert model.num_timesteps >= at + 60
+            model.save(tmp_path / "again", replay=True)
+            cls.load(tmp_path / "again").close()
 
 
 @both

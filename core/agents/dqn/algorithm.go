@@ -57,8 +57,9 @@ func (d *DQN) betweenRounds(p *train.Pause) error {
 	d.backup.Poll()
 	if !d.clock.Warm && d.clock.Warmup >= d.clock.WarmAt {
 		d.memory.Flush()
-		d.clock.Warm, d.clock.Due = true, d.clock.T // the first window begins at once
+		d.clock.Warm, d.clock.Due, d.clock.Refill = true, d.clock.T, 0 // the first window begins at once
 	}
+	d.notifyRefill()
 	if d.clock.Warm {
 		if !d.cfg.Concurrent {
 			// Every experience enters D before the next update, and the updates due

@@ -135,6 +135,22 @@ func TestLoadWithoutReplayInTheWarmUp(t *testing.T) {
 	}
 }
 
+// Counts that rounds of more environments have gone past, by more than rounds of one can.
+func TestFileOfMoreEnvironments(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.paceline")
+	odd := func(c *Config) { c.LearningStarts, c.Window, c.TrainFreq = 101, 31, 3 }
+	d := newDQN(t, cartpole(odd))
+	check(t, d.Begin(600, 0))
+	for range 50 {
+		check(t, d.Run(4, 0))
+		check(t, d.Save(path, false))
+		one := newDQN(t, cartpole(odd, func(c *Config) { c.NumEnvs = 1 }))
+		check(t, one.Load(path))
+		check(t, one.Save(path, true))
+		check(t, newDQN(t, cartpole(odd, func(c *Config) { c.NumEnvs = 1 })).Load(path))
+	}
+}
+
 func TestBadCheckpointsChangeNothing(t *testing.T) {
 	d := trained(t)
 	dir := t.TempDir()

@@ -41,6 +41,7 @@ type DQN struct {
 	clock    clock
 	schedule schedule
 	phase    int   // the row whose turn it is; 0 between rounds
+	announce bool  // a notice is due when random steps fill a memory that a file did not have
 	unseen   bool  // the call in progress reaches the window's end, and nobody can look before that
 	free     int64 // further rounds that fit into the replay's rings for sure; 0: ask again
 
@@ -263,9 +264,13 @@ func (d *DQN) Latest() (*vec.Rows, []int32) { return d.samplers.Latest() }
 
 func (d *DQN) Metrics(m *train.Metrics) {
 	c := &d.clock
-	epsilon := 1.0
+	scheduled := d.schedule.Epsilon.At(c.T)
+	epsilon, outside := 1.0, 0.0
 	if c.Warm {
-		epsilon = d.schedule.Epsilon.At(c.T)
+		epsilon = scheduled
+	}
+	if c.End > 0 { // a run was begun
+		outside = scheduled
 	}
 	m.Due(d.due(c.T))
 	m.Add("rollout/exploration_rate", "", "probability of a random action", epsilon)
@@ -275,6 +280,7 @@ func (d *DQN) Metrics(m *train.Metrics) {
 	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))
 	m.Add("replay_size", "transitions", "transitions that can be sampled", float64(d.memory.Len()))
 	m.Add("replay_bytes", "bytes", "memory of the replay, every slot counted", float64(d.memory.Bytes()))
+	m.Add("predict/exploration_rate", "", "the schedule's probability of a random action, also while the memory is filled at random; 0 before the first run", outside)
 }
 
 // Close ends the trainer thread and frees what New made.

@@ -1,6 +1,7 @@
 package dqn
 
 import (
+	"errors"
 	"math"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,90 @@ func TestExperienceAlone(t *testing.T) {
 	check(t, from.Save(path, false))
 	refuses(t, to.LoadExperience(path), `no part "replay.bin"`)
 	check(t, to.Begin(4, 0)) // nothing has changed
+}
+
+// A file without its experience makes random steps come before updates, which is said once; experience
+// that is loaded after it ends them where they are, but not a warm-up of the files' own.
+func TestExperienceEndsWhatFillsTheMemory(t *testing.T) {
+	for _, concurrent := range []bool{false, true} {
+		for _, x := range []struct {
+			saved, filling int64 // steps before the file was saved, and between its two loads
+			left           int64 // of the random steps after them
+		}{{1012, 0, 0}, {1012, 40, 0}, {40, 0, 60}, {40, 80, 20}} {
+			c := cartpole(func(c *Config) { c.Concurrent = concurrent })
+			from := newDQN(t, c)
+			check(t, from.Begin(2000, 0))
+			check(t, from.Run(x.saved, 0))
+			model, experience := filepath.Join(t.TempDir(), "a.paceline"), filepath.Join(t.TempDir(), "b.paceline")
+			check(t, from.Save(model, false))
+			check(t, from.Save(experience, true))
+
+			to := newDQN(t, c)
+			check(t, to.Load(model))
+			if x.filling > 0 {
+				check(t, to.Run(x.filling, 0))
+				refuses(t, errors.New(must(to.Notice())(t)), "has no experience: 100 steps with random actions")
+			}
+			again := filepath.Join(t.TempDir(), "c.paceline") // what is counted is in the file
+			check(t, to.Save(again, false))
+			if x.filling == 0 {
+				to = newDQN(t, c)
+				check(t, to.Load(again))
+			}
+			check(t, to.LoadExperience(experience))
+			before := to.Stats()
+			check(t, to.Begin(500, train.ResetEnvs))
+			if x.left > 0 {
+				check(t, to.Run(x.left, 0))
+				if now := to.Stats(); now.Updates != before.Updates {
+					t.Errorf("%+v: updates in the warm-up: %+v", x, now)
+				}
+			}
+			check(t, to.Run(16, 0))
+			check(t, to.Settle())
+			if now := to.Stats(); now.Epsilon == 1 || now.Updates <= before.Updates {
+				t.Errorf("%+v: concurrent %v, no update 16 steps later: %+v, before %+v", x, concurrent, now, before)
+			}
+			if text := must(to.Notice())(t); text != "" {
+				t.Errorf("%+v: notice %q", x, text)
+			}
+			check(t, to.Run(0, 0))
+			check(t, to.Save(again, true))
+			check(t, newDQN(t, c).Load(again))
+		}
+	}
+}
+
+// What acts while the memory is filled is random; what the schedule says of the step is a number of
+// its own, and 0 where no run was begun.
+func TestExplorationRateOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.paceline")
+	d := newDQN(t, cartpole())
+	check(t, d.Save(path, false))
+	fresh := newDQN(t, cartpole())
+	check(t, fresh.Load(path))
+	for _, x := range []*trial{d, fresh} {
+		if s := x.Stats(); s.Epsilon != 1 || s.Predict != 0 {
+			t.Errorf("before a run %+v", s)
+		}
+	}
+	d = trained(t)
+	want := d.Stats().Epsilon
+	check(t, d.Save(path, false))
+	next := newDQN(t, cartpole())
+	check(t, next.Load(path))
+	for _, steps := range []int64{0, 40} {
+		if steps > 0 {
+			check(t, next.Run(steps, 0))
+		}
+		if s := next.Stats(); want >= 1 || s.Epsilon != 1 || s.Predict != want {
+			t.Errorf("%d steps after a load %+v, must have the schedule's %v", steps, s, want)
+		}
+	}
+	check(t, next.Begin(2000, train.ResetTimesteps))
+	if s := next.Stats(); s.Predict != 1 {
+		t.Errorf("a run begun anew %+v", s)
+	}
 }
 
 // A trainer that goes on from a checkpoint made between the load of experience and the next begin

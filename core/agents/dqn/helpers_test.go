@@ -57,7 +57,7 @@ type trial struct {
 // stats are a Trainer's with the metrics that tests look at.
 type stats struct {
 	train.Stats
-	Epsilon, Loss           float64
+	Epsilon, Predict, Loss  float64
 	ReplaySize, ReplayBytes int64
 }
 
@@ -70,6 +70,8 @@ func (d *trial) Stats() stats {
 			return s
 		case m.Name == "rollout/exploration_rate":
 			s.Epsilon = m.Value
+		case m.Name == "predict/exploration_rate":
+			s.Predict = m.Value
 		case m.Name == "train/loss":
 			s.Loss = m.Value
 		case m.Name == "replay_size":

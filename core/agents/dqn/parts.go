@@ -35,18 +35,19 @@ func (s *savedClock) due() int64 {
 // Parts lists a checkpoint's parts. What a file without the replay memory lacks
 // comes last, and the environments at the very end (see actor.Group).
 func (d *DQN) Parts(saving bool) []checkpoint.Part {
+	whole := false // the clock was read, too, and not the experience alone
 	optimizer := nn.TensorsPart("optimizer.safetensors", d.updates.stepper.Optimizer().State())
 	parts := []checkpoint.Part{
 		policy.SetPart("q_net", d.theta),
 		policy.SetPart("q_net_target", d.thetaMinus),
 		optimizer,
-		d.clockPart(),
+		d.clockPart(&whole),
 		d.samplers.Exploration(),
 	}
 	if d.snapshot != nil {
 		parts = append(parts, d.snapshotPart())
 	}
-	return append(parts, d.replayPart(), d.samplers.Environments(saving))
+	return append(parts, d.replayPart(&whole), d.samplers.Environments(saving))
 }
 
 // snapshotPart is the acting copy of theta. Where the file has none, it is theta's.
@@ -63,7 +64,8 @@ func (d *DQN) snapshotPart() checkpoint.Part {
 	return p
 }
 
-func (d *DQN) clockPart() checkpoint.Part {
+// clockPart sets whole when it is adopted.
+func (d *DQN) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := d.updates.draws.MarshalBinary()
 		due := d.due(d.clock.T)
@@ -76,7 +78,7 @@ func (d *DQN) clockPart() checkpoint.Part {
 	}
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		draws := new(rng.Stream)
-		err := s.check(&d.cfg)
+		err := s.check(&d.cfg, max(d.cfg.NumEnvs, d.host.Loading))
 		if err == nil {
 			err = draws.UnmarshalBinary(s.Draws)
 		}
@@ -84,6 +86,7 @@ func (d *DQN) clockPart() checkpoint.Part {
 			return nil, err
 		}
 		return func() {
+			*whole = true
 			d.updates.draws = draws
 			d.clock, d.schedule = s.Clock, s.Schedule
 			d.clock.changePeriods(s.due(), s.Periods, &d.cfg)
@@ -100,12 +103,12 @@ func (d *DQN) clockPart() checkpoint.Part {
 }
 
 // check refuses counts that no run has, so that a damaged file never asks for
-// updates without end.
-func (s *savedClock) check(cfg *Config) error {
+// updates without end. envs: how many environments have counted, at most.
+func (s *savedClock) check(cfg *Config, envs int) error {
 	const most = int64(1) << 51
 	c, p := &s.Clock, s.Periods
 	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.Due,
-		"begun": c.Begun + most, "end": c.End, "updates": s.Updates, "optimizer_step": s.OptimizerStep, "copies": c.Copies + 1} {
+		"begun": c.Begun + most, "end": c.End, "updates": s.Updates, "optimizer_step": s.OptimizerStep, "copies": c.Copies + 1, "refill": c.Refill} {
 		if v < 0 || v > 2*most {
 			return fmt.Errorf("clock: %s is %d", name, v)
 		}
@@ -121,8 +124,8 @@ func (s *savedClock) check(cfg *Config) error {
 		return err
 	}
 	// A round goes past what ends the warm-up, and past a boundary.
-	w := int64(cfg.NumEnvs)
-	if c.Warmup >= c.WarmAt+w || c.Warm && c.Warmup < c.WarmAt {
+	w := int64(envs)
+	if c.Warmup >= c.WarmAt+w || c.Warm && c.Warmup < c.WarmAt || c.Refill > c.WarmAt || c.Warm && c.Refill > 0 {
 		return fmt.Errorf("clock: %d steps of warm-up, which ends at %d", c.Warmup, c.WarmAt)
 	}
 	if c.Warm && (c.T >= c.Due+w || c.Due > (c.T/p.Window+1)*p.Window) {
@@ -145,8 +148,8 @@ func (s *savedClock) check(cfg *Config) error {
 
 // replayPart is the replay memory. Where the file has none, ours is emptied at the
 // end. Where nothing can be sampled then, learning_starts random steps come before
-// updates go on.
-func (d *DQN) replayPart() checkpoint.Part {
+// updates go on, which experience that is loaded later ends. whole: of clockPart.
+func (d *DQN) replayPart(whole *bool) checkpoint.Part {
 	p := d.memory.Part("replay.bin", d.spec.Action.N)
 	p.Alone = true
 	read := p.Read
@@ -162,9 +165,12 @@ func (d *DQN) replayPart() checkpoint.Part {
 			// too, they come behind and are adopted later.
 			d.samplers.Forget()
 			// With its replay a run saved in the warm-up has its steps staged.
-			if d.memory.Len() == 0 && (d.clock.Warm || r == nil) {
-				d.clock.Warm = false
-				d.clock.WarmAt = d.clock.Warmup + int64(d.cfg.LearningStarts)
+			switch c, empty := &d.clock, d.memory.Len() == 0; {
+			case empty && (c.Warm || r == nil):
+				c.refill(int64(d.cfg.LearningStarts))
+				d.announce = c.Refill > 0
+			case !*whole && c.Refill > 0 && (!empty || c.ownWarmAt() > c.Warmup):
+				c.refilled()
 			}
 		}, nil
 	}

@@ -17,6 +17,32 @@ type clock struct {
 	Copies  int64 `json:"copies"`  // multiples of C that have moved theta-minus
 	Begun   int64 `json:"begun"`   // updates that were done when this count of steps began
 	End     int64 `json:"end"`     // Warmup + T at which the run ends
+	// Refill is how much of WarmAt was added because a file without experience was loaded.
+	Refill int64 `json:"refill,omitempty"`
+}
+
+// refill begins a warm-up of so many steps, because a file without experience was loaded.
+func (c *clock) refill(steps int64) {
+	own := max(c.ownWarmAt(), c.Warmup)
+	c.Warm, c.WarmAt = false, c.Warmup+steps
+	c.Refill = max(0, c.WarmAt-own)
+}
+
+// ownWarmAt is WarmAt without what refill added.
+func (c *clock) ownWarmAt() int64 { return c.WarmAt - c.Refill }
+
+// refilled ends what refill began: the steps that were taken in it stay.
+func (c *clock) refilled() {
+	c.WarmAt, c.Refill = max(c.ownWarmAt(), c.Warmup), 0
+}
+
+// notifyRefill says once that updates wait for experience that the file loaded did not have.
+func (d *DQN) notifyRefill() {
+	if d.announce && d.clock.Refill > 0 {
+		d.announce = false
+		d.host.Notify("the file loaded has no experience: %d steps with random actions fill the replay memory before updates go on; "+
+			"a file saved with its experience, or experience loaded after it, needs none", d.clock.WarmAt-d.clock.Warmup)
+	}
 }
 
 // steps is what users know as num_timesteps.

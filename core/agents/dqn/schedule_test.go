@@ -75,7 +75,7 @@ func TestClocksAreChecked(t *testing.T) {
 	saved := func(d *trial) (s savedClock) {
 		check(t, d.Settle()) // as Save does: an update in progress counts only in part
 		var b bytes.Buffer
-		check(t, d.m.clockPart().Write(&b))
+		check(t, d.m.clockPart(new(bool)).Write(&b))
 		check(t, json.Unmarshal(b.Bytes(), &s))
 		return s
 	}
@@ -83,7 +83,7 @@ func TestClocksAreChecked(t *testing.T) {
 		d := newDQN(t, cartpole(edit, func(c *Config) { c.GradientSteps = 1 }))
 		look := func(cfg *Config) savedClock {
 			s := saved(d)
-			if err := s.check(cfg); err != nil {
+			if err := s.check(cfg, cfg.NumEnvs); err != nil {
 				t.Fatalf("%s: %v: %+v", name, err, s)
 			}
 			return s
@@ -104,7 +104,7 @@ func TestClocksAreChecked(t *testing.T) {
 		due := c.Clock.Due
 		c.Clock.changePeriods(c.due(), c.Periods, &shorter)
 		c.Periods = shorter.periods()
-		if err := c.check(&shorter); err != nil || due == c.Clock.Due {
+		if err := c.check(&shorter, shorter.NumEnvs); err != nil || due == c.Clock.Due {
 			t.Errorf("%s: with a shorter window: %v", name, err)
 		}
 		for k, forge := range []func(*savedClock){
@@ -122,7 +122,7 @@ func TestClocksAreChecked(t *testing.T) {
 		} {
 			s := saved(d)
 			forge(&s)
-			if err := s.check(&d.m.cfg); err == nil {
+			if err := s.check(&d.m.cfg, d.m.cfg.NumEnvs); err == nil {
 				t.Errorf("%s: forgery %d is taken: %+v", name, k, s)
 			}
 		}

@@ -81,6 +81,7 @@ func Run(t *testing.T, s Subject) {
 		"metrics are named and can be read":      metrics,
 		"a policy acts as the trainer's network": policyActs,
 		"counts that no run has":                 forgedCounts,
+		"another number of environments":         otherNumber,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}

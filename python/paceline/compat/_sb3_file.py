@@ -16,7 +16,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", 
 
 @dataclasses.dataclass
 class Saved:
-    """q_learning: of DQN's kind, not A2C's; keywords: those of a class; state: the arrays of policy.pth by their names."""
+    """q_learning: of DQN's kind, not A2C's; keywords: those of a class; state: the arrays of policy.pth by their names; lost: the
+    keywords that the file has as Python objects only."""
 
     path: str
     q_learning: bool
@@ -38,6 +39,29 @@ class Saved:
     keywords: dict[str, Any]
     state: dict[str, Array]
     data: Mapping[str, Any]
+    lost: list[str]
+
+    def keywords_for(self, known: Container[str], given: Container[str], accepts: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The keywords that are known and accepted; a file that can act is not refused for how it would train on.
+
+        accepts: whether a class can be made with these keywords and else its defaults. Warns of those left out
+        but for the ones that load was given.
+        """
+        keywords = {name: value for name, value in self.keywords.items() if name in known and name not in given}
+        refused = []
+        for name in [name for name in keywords if name not in ("policy", "policy_kwargs") and not accepts({name: keywords[name]})]:
+            refused.append(f"{name}={keywords.pop(name)!r}")
+        if "policy_kwargs" in keywords:
+            keywords["policy_kwargs"] = _optimizer(keywords["policy_kwargs"], refused, accepts)
+        lost = [name for name in self.lost if name not in given]
+        stand = "the defaults stand, or what load is given"
+        if lost:
+            what = f"{self.path} has {' and '.join(lost)} as Python objects, which are not read: {stand}"
+            warnings.warn(what, PacelineWarning, stacklevel=4)
+        if refused:
+            what = f"{self.path} was trained with {' and '.join(refused)}, which is not built: {stand}; acting is the same"
+            warnings.warn(what, PacelineWarning, stacklevel=4)
+        return keywords
 
     def spaces(self) -> tuple[Any, Any]:
         """The observation space and the action space, which need not be readable where there are environments."""
@@ -70,8 +94,26 @@ def is_one(path: str) -> bool:
         return False
 
 
+def refuse_model(path: str, instead: str) -> None:
+    """Raises where a file is a model of stable-baselines3's. instead: what to do, for the sentence."""
+    if is_one(path):
+        raise CheckpointError(f"{path}: a model of stable-baselines3's, must be a checkpoint of paceline's; {instead}")
+
+
+def refuse_pickle(path: str, what: str) -> None:
+    """Raises where a file is a pickle, as stable-baselines3's save_replay_buffer writes. what: the method that reads, for the sentence."""
+    start = b""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        start = file.read(2)
+    if len(start) == 2 and start[0] == 0x80 and start[1] in range(2, 6):  # its protocol
+        raise CheckpointError(
+            f"{path}: a pickle, such as stable-baselines3's save_replay_buffer writes, which is not read, as reading it runs "
+            f"what is in it; {what} reads files that paceline has written"
+        )
+
+
 def read(path: str) -> Saved:
-    """What a file has; warns of settings that it has as pickles only."""
+    """What a file has."""
     with _reading(path):
         with zipfile.ZipFile(path) as archive:
             data = json.loads(_entry(archive, "data"))
@@ -100,6 +142,8 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
     keywords: dict[str, Any] = {name: value for name, value in data.items() if isinstance(value, (bool, int, float)) and name[0] != "_"}
     for name in ("num_timesteps", "seed", "n_envs"):
         keywords.pop(name, None)
+    if isinstance(data.get("_stats_window_size"), int):
+        keywords["stats_window_size"] = data["_stats_window_size"]
     if isinstance(data.get("tensorboard_log"), str):
         keywords["tensorboard_log"] = data["tensorboard_log"]
     cnn = any(".cnn." in name for name in state)
@@ -118,13 +162,7 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
                 lost.append(name)
             else:
                 keywords[name] = value
-    if lost:
-        warnings.warn(
-            f"{path} has {' and '.join(lost)} as Python objects, which are not read: the defaults stand, or what load is given",
-            PacelineWarning,
-            stacklevel=4,
-        )
-    return Saved(path, q_learning, int(data.get("n_envs", 1)), keywords, state, data)
+    return Saved(path, q_learning, int(data.get("n_envs", 1)), keywords, state, data, lost)
 
 
 def _policy_kwargs(saved: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,12 +171,29 @@ def _policy_kwargs(saved: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("activation_fn", "optimizer_class"):
         if name in kwargs:  # "<class 'torch.nn.modules.activation.ReLU'>"
             kwargs[name] = re.sub(r"\W+$", "", str(kwargs[name])).rpartition(".")[2]
-    options = kwargs.get("optimizer_kwargs")
-    if isinstance(options, dict):
-        kwargs["optimizer_kwargs"] = {name: value for name, value in options.items() if (name, value) != ("weight_decay", 0)}
-    elif options is not None:
-        raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {options!r}, must be numbers to be read from a file")
     return kwargs
+
+
+def _optimizer(kwargs: Mapping[str, Any], refused: list[str], accepts: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """policy_kwargs with Adam in place of another optimiser than are built, and without arguments that are not; lists them in refused."""
+    kwargs = dict(kwargs)
+    options = kwargs.pop("optimizer_kwargs", None) or {}
+    of = {name: kwargs[name] for name in ("optimizer_class",) if name in kwargs}
+    if not accepts({"policy_kwargs": of}):
+        refused.append(f"optimizer_class={of['optimizer_class']}")
+        of = {"optimizer_class": "Adam"}
+    if not isinstance(options, dict):
+        refused.append(f"optimizer_kwargs={options!r}")
+        options = {}
+    taken = {}
+    for name, value in options.items():
+        if name[0] == ":" or (name, value) == ("weight_decay", 0):
+            continue
+        if accepts({"policy_kwargs": of | {"optimizer_kwargs": {name: value}}}):
+            taken[name] = value
+        else:
+            refused.append(f"{name}={value!r} of {of.get('optimizer_class', 'Adam')}")
+    return kwargs | of | ({"optimizer_kwargs": taken} if taken else {})
 
 
 def _scheduled(saved: Mapping[str, Any]) -> float | tuple[float, float] | None:
@@ -177,9 +232,8 @@ def _space(saved: Mapping[str, Any]) -> Any:
         return spaces.Discrete(int(saved["n"]), start=int(saved.get("start", 0)))
     if "Box" in kind:
         dtype = np.dtype(saved["dtype"])
-        low, high = (
-            (0, 255) if dtype == np.uint8 else (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        )
+        kinds = {"b": (0, 1), "f": (-np.inf, np.inf)}
+        low, high = kinds[dtype.kind] if dtype.kind in kinds else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         return spaces.Box(low, high, tuple(saved["_shape"]), dtype.type)
     if "MultiBinary" in kind:
         return spaces.MultiBinary(tuple(saved["_shape"]))

@@ -1,0 +1,212 @@
+"""What models do that were loaded from files: ours, and those of stable-baselines3 that python/tests/sb3 has."""
+
+import io
+import json
+import pickle
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from envs import SMALL, Steps
+from paceline import A2C, DQN, PQN, PacelineWarning, Policy
+from paceline.errors import CheckpointError, ConfigError, MissingFileError
+
+THEIRS = Path(__file__).parent / "sb3" / "dqn.zip"
+STEPS = SMALL | {"learning_starts": 100, "exploration_final_eps": 0.25, "exploration_fraction": 0.2}
+
+
+def edited(path, file=THEIRS, **changed):
+    """A file of stable-baselines3's with other values in data."""
+    with zipfile.ZipFile(file) as whole, zipfile.ZipFile(path, "w") as archive:
+        for name in whole.namelist():
+            text = whole.read(name)
+            archive.writestr(name, json.dumps(json.loads(text) | changed) if name == "data" else text)
+    return path
+
+
+def greedy_share(model, n=4000):
+    """In how many of n states predict has the greedy action."""
+    obs = np.random.default_rng(3).uniform(-0.2, 0.2, (n, *model.observation_space.shape)).astype(np.float32)
+    return float((model.predict(obs)[0] == model.predict(obs, deterministic=True)[0]).mean())
+
+
+def test_predict_explores_as_the_saved_run_did(tmp_path):
+    """At random with the schedule's probability, although the memory that the file has not is first filled at random."""
+    with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
+        assert model.exploration_rate == 0 and greedy_share(model) == 1, "a new model is greedy, as stable-baselines3's"
+        seen = []
+        model.learn(400, lambda locals, globals: seen.append(model.exploration_rate) is None)
+        assert seen[0] == 1 and model.exploration_rate == 0.25
+        model.save(tmp_path / "model")
+    with DQN.load(tmp_path / "model") as model:
+        assert model.exploration_rate == 0.25 and model.stats["epsilon"] == 1
+        assert greedy_share(model) == pytest.approx(0.25 / 2 + 0.75, abs=0.03)
+        with pytest.warns(PacelineWarning, match="has no experience"):
+            model.learn(50, reset_num_timesteps=False)
+        assert model.exploration_rate == 0.25 and model.stats["epsilon"] == 1
+        model.learn(10)
+        assert model.exploration_rate == 1
+    with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
+        model.save(tmp_path / "new")
+    with DQN.load(tmp_path / "new") as model:
+        assert model.exploration_rate == 0
+
+
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_predict_explores_as_their_file_says(tmp_path):
+    with DQN.load(THEIRS) as model:
+        assert model.exploration_rate == 0.05 and greedy_share(model) == pytest.approx(0.975, abs=0.015)
+        model.set_env(Steps())
+        assert model.exploration_rate == 0.05
+        model.learn(5)
+        assert model.exploration_rate == 1, "the run's own"
+    for wrong in ("0.05", None, 7, float("nan")):
+        with DQN.load(edited(tmp_path / "theirs.zip", exploration_rate=wrong)) as model:
+            assert model.exploration_rate == 0
+
+
+def test_experience_loaded_after_the_model_is_learnt_from_at_once(tmp_path):
+    with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
+        model.learn(400)
+        model.save(tmp_path / "model")
+        model.save_replay_buffer(tmp_path / "buffer")
+        updates = model.stats["updates"]
+    with DQN.load(tmp_path / "model") as model:
+        model.load_replay_buffer(tmp_path / "buffer")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.learn(40, reset_num_timesteps=False)
+        assert model.stats["epsilon"] == 0.25
+        assert model.stats["updates"] == updates + 40 // model.train_freq.frequency
+
+
+def test_a_file_without_experience_says_so_once(tmp_path):
+    with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
+        model.learn(400).save(tmp_path / "model")
+        model.save(tmp_path / "whole", replay=True)
+        updates = model.stats["updates"]
+    with DQN.load(tmp_path / "model") as model:
+        with pytest.warns(PacelineWarning, match="no experience: 100 steps with random actions fill the replay memory") as caught:
+            model.learn(40, reset_num_timesteps=False)
+            model.learn(20, reset_num_timesteps=False)
+        assert len(caught) == 1 and caught[0].filename == __file__ and model.stats["updates"] == updates
+    with DQN.load(tmp_path / "whole") as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn(40, reset_num_timesteps=False)
+        assert model.stats["updates"] > updates
+    with DQN.load(tmp_path / "model") as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn(40)  # a run of its own
+
+
+def test_methods_without_a_memory_say_nothing(tmp_path):
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
+        model.learn(100).save(tmp_path / "model")
+    with A2C.load(tmp_path / "model") as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn(40, reset_num_timesteps=False)
+
+
+def test_what_only_training_needs_does_not_keep_their_file_from_acting(tmp_path):
+    obs = np.random.default_rng(0).uniform(-1, 1, (50, 2)).astype(np.float32)
+    kwargs = json.loads(zipfile.ZipFile(THEIRS).read("data"))["policy_kwargs"]
+    with pytest.warns(PacelineWarning, match="train_freq as Python objects"), DQN.load(THEIRS) as model:
+        expected = model.predict(obs, deterministic=True)[0]
+    rms = kwargs | {"optimizer_class": "<class 'torch.optim.rmsprop.RMSprop'>", "optimizer_kwargs": {"alpha": 0.95, "eps": 1e-3}}
+    for changed, says, has in (
+        ({"n_steps": 3}, "was trained with n_steps=3, which is not built: the defaults stand", {"n_steps": 1}),
+        ({"policy_kwargs": rms}, "alpha=0.95 of RMSprop, which is not built", {"optimizer": "rmsprop", "optimizer_eps": 1e-3}),
+        ({"policy_kwargs": kwargs | {"optimizer_kwargs": "{...}"}}, "optimizer_kwargs=", {"optimizer": "adam"}),
+        ({"_stats_window_size": 7, "gradient_steps": -1}, "train_freq", {"stats_window_size": 7, "gradient_steps": 4}),
+    ):
+        path = edited(tmp_path / "theirs.zip", **changed)
+        with pytest.warns(PacelineWarning, match=says), DQN.load(path) as model:
+            assert {name: getattr(model, name) for name in has} == has
+            assert (model.predict(obs, deterministic=True)[0] == expected).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DQN.load(edited(tmp_path / "theirs.zip", n_steps=3), train_freq=1, n_steps=1).close()
+
+
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_a_space_of_bools_is_read(tmp_path):
+    data = json.loads(zipfile.ZipFile(THEIRS).read("data"))
+    with DQN.load(edited(tmp_path / "theirs.zip", observation_space=data["observation_space"] | {"dtype": "bool"})) as model:
+        assert model.observation_space == spaces.Box(0, 1, (2,), np.bool_)
+        model.predict(np.ones((3, 2), bool))
+
+
+# ------------------------------------------------------- weights from files
+
+
+@pytest.mark.parametrize("cls", [DQN, A2C, PQN])
+@pytest.mark.filterwarnings("ignore:batch_size")
+def test_set_parameters_reads_files(cls, tmp_path):
+    keywords = {"seed": 1, "policy_kwargs": {"net_arch": [16]}}
+    with cls("MlpPolicy", "CartPole-v1", **keywords) as model, cls("MlpPolicy", "CartPole-v1", **keywords | {"seed": 2}) as other:
+        model.learn(200)
+        weights = model.get_parameters()["policy"]
+        model.save(tmp_path / "model", replay=True)
+        with model.policy_snapshot() as policy:
+            policy.save(tmp_path / "policy.zip")
+        buffer = io.BytesIO()
+        model.save(buffer)
+        for file in (tmp_path / "model.zip", str(tmp_path / "model"), buffer):
+            with cls("MlpPolicy", "CartPole-v1", num_envs=3, **keywords) as third:
+                third.set_parameters(file)
+                read = third.get_parameters()["policy"]
+                assert all((read[name] == weights[name]).all() for name in weights)
+        other.set_parameters(tmp_path / "policy", exact_match=False)
+        obs = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+        assert (other.predict(obs, deterministic=True)[0] == model.predict(obs, deterministic=True)[0]).all()
+        if cls is DQN:
+            with pytest.raises(ConfigError, match=r"missing \['q_net_target"):
+                other.set_parameters(tmp_path / "policy")
+        data = (tmp_path / "model.zip").read_bytes()
+        for bad in (data[:-30], data[:200], b"nonsense", data.replace(b"F32", b"F3\x00", 1)):
+            (tmp_path / "bad.zip").write_bytes(bad)
+            with pytest.raises(CheckpointError, match="not a whole checkpoint"):
+                other.set_parameters(tmp_path / "bad.zip")
+        with pytest.raises(MissingFileError):
+            other.set_parameters(tmp_path / "none")
+        with pytest.raises(ConfigError, match="or the path of a file"):
+            other.set_parameters(7)
+
+
+def test_set_parameters_reads_their_files():
+    with DQN("MlpPolicy", Steps(), policy_kwargs={"net_arch": [16, 8], "activation_fn": "tanh"}, buffer_size=100) as model:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.set_parameters(THEIRS)
+        with pytest.warns(PacelineWarning), DQN.load(THEIRS) as loaded:
+            assert model.hashes().weights == loaded.hashes().weights
+        assert model.exploration_rate == 0
+    with A2C("MlpPolicy", Steps()) as model, pytest.raises(ConfigError, match="policy.pth: has no 'action_net.bias'"):
+        model.set_parameters(THEIRS)
+    with DQN("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [16]}, buffer_size=100) as model:
+        with A2C("MlpPolicy", "CartPole-v1") as other, pytest.raises(CheckpointError, match="has none of the weights of this model"):
+            model.save(buffer := io.BytesIO())
+            other.set_parameters(buffer)
+        with pytest.raises(ConfigError, match="policy.pth: has 'q_net.q_net.4.bias', must have"):
+            model.set_parameters(THEIRS)
+
+
+def test_what_is_no_checkpoint_of_ours_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"a model of stable-baselines3's.*DQN.load, A2C.load or PPO.load reads it"):
+        Policy.load(THEIRS)
+    path = tmp_path / "buffer.pkl"
+    path.write_bytes(pickle.dumps({"observations": np.zeros(3)}))
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        with pytest.raises(
+            CheckpointError, match="a pickle, such as stable-baselines3's save_replay_buffer writes.*load_replay_buffer reads"
+        ):
+            model.load_replay_buffer(path)
+        with pytest.raises(CheckpointError, match="a model of stable-baselines3's.*has no experience"):
+            model.load_replay_buffer(THEIRS)
+        for load in (DQN.load, Policy.load, model.set_parameters):
+            with pytest.raises(CheckpointError, match="a pickle, such as"):
+                load(path)
