@@ -116,6 +116,8 @@ func naiveLoss(s Spec, loss Loss, p *Params, b *Batch) (sum float64) {
 		if loss.Scale != 0 {
 			sum *= loss.Scale
 		}
+	case PPO:
+		return naivePPO(s, loss, outputs, b)
 	case ActorCritic:
 		pi, v := s.Head("pi"), s.Head("v")
 		width, total := s.Heads[pi].Out, 0.0
@@ -178,7 +180,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	}
 	tds := []Loss{TD{Kind: "huber", Reduction: "mean"}, TD{Kind: "huber", Reduction: "sum"}, TD{Kind: "squared", Reduction: "mean"}, TD{Kind: "squared", Reduction: "sum"},
 		TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: 0.5}, TD{Kind: "huber", Reduction: "sum", Weighted: true}}
-	acs := []Loss{ActorCritic{0, 0.5}, ActorCritic{0.1, 0.25}}
+	acs := []Loss{ActorCritic{0, 0.5}, ActorCritic{0.1, 0.25}, PPO{0.1, 0.25, false}, PPO{0.1, 0.25, true}}
 	for _, c := range []struct {
 		name   string
 		spec   Spec
@@ -204,6 +206,9 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 			p := mustInit(t, c.spec, 1)
 			p.stirNorms(r)
 			b := randomBatch(c.spec, loss, r, c.batch)
+			if _, ok := loss.(PPO); ok {
+				acted(c.spec, p, &b, r)
+			}
 			wantLoss := naiveLoss(c.spec, loss, p, &b)
 			wantSlopes := slopes(c.spec, loss, p, &b, r)
 			onEveryDevice(t, func(t *testing.T) {

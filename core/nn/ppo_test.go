@@ -32,6 +32,54 @@ func movedBatch(t *testing.T, s Spec, p *Params, rows int) (b, clipped Batch) {
 	return b, Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns}
 }
 
+// logPi are the logarithms of the probabilities that logits stand for, in float64.
+func logPi(logits []float64) (logs []float64) {
+	norm := 0.0
+	for _, x := range logits {
+		norm += math.Exp(x)
+	}
+	for _, x := range logits {
+		logs = append(logs, x-math.Log(norm))
+	}
+	return logs
+}
+
+// acted gives a batch of PPO log probabilities and values of acting that lie around those of
+// the network at p: half of the ratios, and of the values, are within their ranges.
+func acted(s Spec, p *Params, b *Batch, r *rng.Stream) {
+	outputs := naiveOutputs(s, p, b.Obs, len(b.Actions))
+	width := s.Heads[0].Out
+	for i, a := range b.Actions {
+		b.Columns[3][i] = float32(logPi(outputs[0][i*width : (i+1)*width])[a] + r.Uniform(-0.4, 0.4))
+		b.Columns[5][i] = float32(outputs[1][i] + r.Uniform(-0.6, 0.6))
+		b.Columns[4][i], b.Columns[6][i] = 0.2, 0.3
+	}
+}
+
+// naivePPO is the loss written down from its definition in float64.
+func naivePPO(s Spec, loss PPO, outputs [][]float64, b *Batch) (sum float64) {
+	width, total := s.Heads[0].Out, 0.0
+	for i, a := range b.Actions {
+		of := func(column int) float64 { return float64(b.Columns[column][i]) }
+		logs, entropy := logPi(outputs[0][i*width:(i+1)*width]), 0.0
+		for _, x := range logs {
+			entropy -= math.Exp(x) * x
+		}
+		ratio := math.Exp(logs[a] - of(3))
+		within := math.Max(1-of(4), math.Min(1+of(4), ratio))
+		v := outputs[1][i]
+		d := of(5) + math.Max(-of(6), math.Min(of(6), v-of(5))) - of(1)
+		squared := d * d
+		if loss.Largest {
+			squared = math.Max(squared, (v-of(1))*(v-of(1)))
+		}
+		policy := -math.Min(ratio*of(0), within*of(0))
+		sum += of(2) * (policy - loss.EntropyCoef*entropy + loss.ValueCoef*squared)
+		total += of(2)
+	}
+	return sum / total
+}
+
 // As long as nothing has moved, PPO's gradient is that of actor-critic.
 func TestPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
 	onBoth(t, testPPOOfTheActingPolicyIsActorCritic)

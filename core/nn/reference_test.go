@@ -29,6 +29,10 @@ type torchCase struct {
 		Kind, Reduction string
 		EntropyCoef     float64 `json:"entropy_coef"`
 		ValueCoef       float64 `json:"value_coef"`
+		ClipRange       float64 `json:"clip_range"`
+		ValueRange      float64 `json:"value_range"`
+		ValueClip       string  `json:"value_clip"`
+		Scale           float64
 	}
 	Optimizer struct {
 		Name         string
@@ -70,9 +74,9 @@ func (c *torchCase) spec() Spec {
 	of := func(hidden []int) Trunk { t := trunk; t.Hidden = hidden; return t }
 	s := qSpec(env.ObsSpec{Shape: c.Obs}, c.Actions, trunk)
 	switch {
-	case c.Loss.Kind == "actor_critic" && c.HiddenV != nil:
+	case c.hasPolicy() && c.HiddenV != nil:
 		s = actorCritic(s.Obs, c.Actions, trunk, of(c.HiddenV))
-	case c.Loss.Kind == "actor_critic":
+	case c.hasPolicy():
 		s = actorCritic(s.Obs, c.Actions, trunk)
 	}
 	if c.DType == "float32" {
@@ -81,9 +85,16 @@ func (c *torchCase) spec() Spec {
 	return s
 }
 
+func (c *torchCase) hasPolicy() bool { return c.Loss.Kind == "actor_critic" || c.Loss.Kind == "ppo" }
+
 func (c *torchCase) loss() Loss {
-	if c.Loss.Kind == "actor_critic" {
+	switch c.Loss.Kind {
+	case "actor_critic":
 		return ActorCritic{EntropyCoef: c.Loss.EntropyCoef, ValueCoef: c.Loss.ValueCoef}
+	case "ppo":
+		return PPO{EntropyCoef: c.Loss.EntropyCoef, ValueCoef: c.Loss.ValueCoef, Largest: c.Loss.ValueClip == "largest"}
+	case "pqn":
+		return TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: c.Loss.Scale}
 	}
 	return TD{Kind: c.Loss.Kind, Reduction: c.Loss.Reduction}
 }
@@ -130,15 +141,24 @@ func (c *torchCase) batch(t *testing.T, step int, net Network, target *Params) B
 	for i := range c.Batch {
 		b.Actions = append(b.Actions, int32(hashBits(key+2, i)%uint32(c.Actions)))
 	}
-	if c.Loss.Kind == "actor_critic" {
-		b.Columns = make([][]float32, 3)
+	if c.hasPolicy() || c.Loss.Kind == "pqn" {
+		names := c.loss().Columns()
+		b.Columns = make([][]float32, len(names))
 		for i := range c.Batch {
-			weight := float32(1)
-			if hashBits(key+5, i)%4 == 0 {
-				weight = 0
+			of := map[string]float32{
+				"advantage": hashUniform(key+3, i, -2, 2), "return": hashUniform(key+4, i, -c.Reward, c.Reward), "weight": 1,
+				"log_prob": hashUniform(key+6, i, -2, 0), "clip_range": float32(c.Loss.ClipRange),
+				"old_value": hashUniform(key+7, i, -1, 1), "clip_range_vf": float32(c.Loss.ValueRange),
+				"target": hashUniform(key+3, i, -c.Reward, c.Reward),
 			}
-			for k, v := range []float32{hashUniform(key+3, i, -2, 2), hashUniform(key+4, i, -c.Reward, c.Reward), weight} {
-				b.Columns[k] = append(b.Columns[k], v)
+			if hashBits(key+5, i)%4 == 0 {
+				of["weight"] = 0
+			}
+			if c.Loss.ValueClip == "" {
+				of["clip_range_vf"] = float32(math.Inf(1))
+			}
+			for k, column := range names {
+				b.Columns[k] = append(b.Columns[k], of[column.Name])
 			}
 		}
 		return b
@@ -221,12 +241,12 @@ func TestAgainstTorch(t *testing.T) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Cases) < 21 {
+	if len(file.Cases) < 27 {
 		t.Fatalf("%d cases in %s", len(file.Cases), path)
 	}
 	onEveryDevice(t, func(t *testing.T) {
 		for _, c := range file.Cases {
-			name := c.Arch + " " + c.Norm + " " + c.Loss.Kind + " " + c.Loss.Reduction + " " + c.Optimizer.Name
+			name := c.Arch + " " + c.Norm + " " + c.Loss.Kind + " " + c.Loss.Reduction + c.Loss.ValueClip + " " + c.Optimizer.Name
 			if c.Optimizer.Centered {
 				name += " centered"
 			}

@@ -188,6 +188,7 @@ func compare(t *testing.T, r *Rollout, n *naive, gamma, lambda float64) {
 
 func TestAgainstLists(t *testing.T) {
 	ids, ends, holes := 0, map[env.End]int{}, 0
+	places := map[string]int{}
 	for seed := range 400 {
 		rnd := rand.New(rand.NewPCG(7, uint64(seed)))
 		horizon, envs, nextStep := 1+rnd.IntN(17), 1+rnd.IntN(9), rnd.IntN(2) == 0
@@ -206,11 +207,12 @@ func TestAgainstLists(t *testing.T) {
 				check(t, r.Finish(gamma, lambda, values)) // again: the same
 				compare(t, r, n, gamma, lambda)
 				for _, list := range n.rounds {
-					for _, s := range list {
+					for round, s := range list {
 						if s == nil {
 							holes++
 						} else {
 							ends[s.end]++
+							places[placeOf(s.end, round, horizon)]++
 						}
 					}
 				}
@@ -221,56 +223,7 @@ func TestAgainstLists(t *testing.T) {
 	if len(ends) != 8 || holes == 0 {
 		t.Fatalf("ends %v, %d holes: something was not tried", ends, holes)
 	}
-}
-
-// Trap: an end belongs to the step that it came with. Worked out by hand with
-// gamma = 1/2, V(obs k) = k, rewards 1, 2, 4, and the pending observation 9.
-func TestEndsBelongToTheirStep(t *testing.T) {
-	const none, term, trunc = env.End(0), env.Terminated, env.Truncated
-	for _, c := range []struct {
-		ends    [3]env.End
-		lambda  float64
-		returns [3]float32
-	}{
-		{[3]env.End{none, none, none}, 1, [3]float32{1 + 1 + 1 + 9./8, 2 + 2 + 9./4, 4 + 9./2}},
-		{[3]env.End{term, none, none}, 1, [3]float32{1, 2 + 2 + 9./4, 4 + 9./2}},
-		{[3]env.End{none, term, none}, 1, [3]float32{1 + 1, 2, 4 + 9./2}},
-		{[3]env.End{none, none, term}, 1, [3]float32{1 + 1 + 1, 2 + 2, 4}},
-		{[3]env.End{trunc, none, none}, 1, [3]float32{1 + 10./2, 2 + 2 + 9./4, 4 + 9./2}},
-		{[3]env.End{none, trunc, none}, 1, [3]float32{1 + 1 + 10./4, 2 + 10./2, 4 + 9./2}},
-		{[3]env.End{none, none, trunc}, 1, [3]float32{1 + 1 + 1 + 10./8, 2 + 2 + 10./4, 4 + 10./2}},
-		{[3]env.End{none, term | trunc, none}, 1, [3]float32{1 + 1, 2, 4 + 9./2}},
-		{[3]env.End{none, env.Lost, none}, 1, [3]float32{1 + 1, 2, 4 + 9./2}},
-		{[3]env.End{term, term, term}, 1, [3]float32{1, 2, 4}},
-		// One step each: r + V(next)/2.
-		{[3]env.End{none, none, none}, 0, [3]float32{1 + 2./2, 2 + 3./2, 4 + 9./2}},
-		{[3]env.End{none, term, none}, 0, [3]float32{1 + 2./2, 2, 4 + 9./2}},
-		// delta = 1, 1.5, 5.5 (V 1, 2, 3 before; 2, 3, 9 behind); factor 1/4.
-		{[3]env.End{none, none, none}, .5, [3]float32{1 + 1 + (1.5+5.5/4)/4, 2 + 1.5 + 5.5/4, 3 + 5.5}},
-	} {
-		r := newRollout(t, 3, 1)
-		check(t, r.Begin(0, observation(1)))
-		for k, end := range c.ends {
-			next := observation(k + 2)
-			if k == 2 {
-				next = observation(9)
-			}
-			if end == trunc { // the last observation: its value is 10
-				next = observation(10)
-			}
-			check(t, r.Add(0, &experience.Step{Reward: float32(int(1) << k), End: end, Columns: []float32{0, float32(k + 1)}}, next))
-			if end.Over() {
-				check(t, r.Begin(0, observation([]int{2, 3, 9}[k])))
-			}
-			check(t, r.EndRound())
-		}
-		check(t, r.Finish(.5, c.lambda, func(obs []byte, rows int) ([]float32, error) {
-			return []float32{float32(idOf(obs))}, nil
-		}))
-		if got := r.Batch().Returns; !slices.Equal(got, c.returns[:]) {
-			t.Errorf("ends %v, lambda %g: returns %v, want %v", c.ends, c.lambda, got, c.returns)
-		}
-	}
+	everyPlace(t, places)
 }
 
 // The last row of a rollout need not be a step: what it waits for is learnt from

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 )
 
 // What acted, and what is to learn, by the observation. Some of the former are below 1e-5.
@@ -56,7 +57,8 @@ func (n *naive) vtrace(c VTrace, i, t int) (target, advantage float64) {
 // The targets of groups of environments, in a window that moves along any number of rounds
 // and is saved in between, against the definition.
 func TestVTrace(t *testing.T) {
-	holes, cuts, small := 0, 0, 0
+	holes, small := 0, 0
+	ends := map[string]int{} // by kind and place
 	for k := range 200 {
 		rnd := rand.New(rand.NewPCG(71, uint64(k)))
 		horizon, envs := 1+rnd.IntN(9), 1+rnd.IntN(4)
@@ -101,9 +103,7 @@ func TestVTrace(t *testing.T) {
 						}
 						continue
 					}
-					if s.end == env.Truncated {
-						cuts++
-					}
+					ends[placeOf(s.end, round, horizon)]++
 					if logMu(s.obs) < math.Log(1e-5) {
 						small++
 					}
@@ -133,8 +133,57 @@ func TestVTrace(t *testing.T) {
 			}
 		})
 	}
-	if holes < 100 || cuts < 100 || small < 100 {
-		t.Errorf("%d holes, %d truncations, %d small probabilities: the test shows little", holes, cuts, small)
+	if holes < 100 || small < 100 {
+		t.Errorf("%d holes, %d small probabilities: the test shows little", holes, small)
+	}
+	everyPlace(t, ends)
+}
+
+// Worked out by hand with gamma = 1/2, lambda = 1, rewards 1, 3, 4, V = 1, 2, 3 before and 9
+// behind, or 10 where an episode was truncated; ratios 2, 1/2, 1/4, of which 1 is the most that
+// counts, and 1/2 in the trace: rho = 1, 1/2, 1/4 and gamma c = 1/4, 1/4, 1/8.
+func TestVTraceByHand(t *testing.T) {
+	const none, term, trunc = env.End(0), env.Terminated, env.Truncated
+	c := VTrace{Gamma: .5, Lambda: 1, Rho: 1, C: .5}
+	for _, x := range []struct {
+		ends                [3]env.End
+		returns, advantages [3]float64
+	}{
+		// Row 2: delta = (4 + 9/2 - 3)/4 = 1.375; row 1: (3 + 3/2 - 2)/2 = 1.25; row 0: 1 + 2/2 - 1 = 1.
+		{[3]env.End{none, none, none}, [3]float64{2 + 1.59375/4, 2 + 1.25 + 1.375/4, 4.375}, [3]float64{3.59375 / 2, (3 + 4.375/2 - 2) / 2, 1.375}},
+		{[3]env.End{term, none, none}, [3]float64{1, 3.59375, 4.375}, [3]float64{0, 1.59375, 1.375}},
+		{[3]env.End{none, term, none}, [3]float64{2 + .5/4, 2.5, 4.375}, [3]float64{2.5 / 2, .5, 1.375}},
+		{[3]env.End{none, none, term}, [3]float64{2 + 1.3125/4, 2 + 1.25 + .25/4, 3.25}, [3]float64{3.3125 / 2, (3 + 3.25/2 - 2) / 2, .25}},
+		{[3]env.End{trunc, none, none}, [3]float64{6, 3.59375, 4.375}, [3]float64{5, 1.59375, 1.375}},
+		{[3]env.End{none, trunc, none}, [3]float64{2 + 3./4, 5, 4.375}, [3]float64{5. / 2, 3, 1.375}},
+		{[3]env.End{none, none, trunc}, [3]float64{2 + 1.625/4, 2 + 1.25 + 1.5/4, 4.5}, [3]float64{3.625 / 2, (3 + 4.5/2 - 2) / 2, 1.5}},
+	} {
+		r := newRollout(t, 3, 1)
+		check(t, r.Begin(0, observation(1)))
+		for k, end := range x.ends {
+			next := []int{2, 3, 9}[k]
+			step := experience.Step{Reward: []float32{1, 3, 4}[k], End: end, Columns: []float32{-2, 0}}
+			if end == trunc {
+				check(t, r.Add(0, &step, observation(10)))
+			} else {
+				check(t, r.Add(0, &step, observation(next)))
+			}
+			if end.Over() {
+				check(t, r.Begin(0, observation(next)))
+			}
+			check(t, r.EndRound())
+		}
+		var pi, returns, advantages [3]float32
+		for k, ratio := range []float64{2, .5, .25} {
+			pi[k] = float32(math.Log(ratio) - 2)
+		}
+		check(t, c.Target(r, 0, 1, func(obs []byte, rows int) ([]float32, error) { return []float32{float32(idOf(obs))}, nil }, pi[:], []float32{1, 2, 3}, advantages[:], returns[:]))
+		for k := range 3 {
+			if math.Abs(float64(returns[k])-x.returns[k]) > 1e-6 || math.Abs(float64(advantages[k])-x.advantages[k]) > 1e-6 {
+				t.Errorf("ends %v: returns %v, advantages %v, want %v, %v", x.ends, returns, advantages, x.returns, x.advantages)
+				break
+			}
+		}
 	}
 }
 

@@ -32,6 +32,9 @@ class Environments:
         if env_kwargs and (self.env_name is None or made_with):
             raise ConfigError(f"env_kwargs: {env_kwargs!r}, the environment given has been made already")
         source = None
+        options = env_kwargs or made_with
+        if keep and env_kwargs and config.get("env") == self.env_name:
+            options = json.loads(config.get("env_options") or "{}") | env_kwargs  # a preset's recipe stays where only its steps are given
         if self.env_name is None:
             source = env if isinstance(env, SpacesSource) else adapt(env, num_envs)
             if isinstance(source, SpacesSource):
@@ -42,8 +45,8 @@ class Environments:
         if number is not None and num_envs not in (None, number):
             raise ConfigError(f"num_envs: {num_envs}, the environment given has {number}")
         config.set("env", self.env_name or "")
-        if env_kwargs or made_with or source is not None or not keep:
-            config.set("env_options", (encode_options(env_kwargs or made_with) or b"").decode())
+        if options or source is not None or not keep:
+            config.set("env_options", (encode_options(options) or b"").decode())
         if number or num_envs is not None or not keep:
             config.set("num_envs", number or (1 if num_envs is None else num_envs))
         return source

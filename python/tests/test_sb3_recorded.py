@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from envs import Steps
-from paceline import A2C, DQN, PacelineWarning, callbacks
+from paceline import A2C, DQN, PPO, PacelineWarning, callbacks
 from paceline.errors import CheckpointError, ConfigError
 from paceline.logger import configure
 
 HERE = Path(__file__).parent / "sb3"
 RECORDED = json.loads((HERE / "recorded.json").read_text())
-CLASSES = {"DQN": DQN, "A2C": A2C}
-SMALL = {"DQN": {"learning_starts": 10, "buffer_size": 100, "batch_size": 4}, "A2C": {}}
+CLASSES = {"DQN": DQN, "A2C": A2C, "PPO": PPO}
+SMALL = {"DQN": {"learning_starts": 10, "buffer_size": 100, "batch_size": 4}, "A2C": {}, "PPO": {"n_steps": 20, "batch_size": 10}}
 each = pytest.mark.parametrize("name", list(CLASSES))
 
 
@@ -97,7 +97,7 @@ def test_callbacks_end_learning_where_theirs_do(name, tmp_path):
         assert np.sort(npz[key]).tolist() == np.sort(values).tolist()  # ours begins an episode for each evaluation
 
 
-@pytest.mark.parametrize("file", ["dqn", "a2c"])
+@pytest.mark.parametrize("file", ["dqn", "a2c", "ppo"])
 def test_their_files_act_the_same(file, tmp_path):
     recorded = RECORDED["files"][file]
     obs = np.array(recorded["obs"], np.float32)
@@ -116,6 +116,9 @@ def test_their_files_act_the_same(file, tmp_path):
             assert model.net_arch == [16, 8] and model.activation_fn == "tanh" and model.buffer_size == 100 and model.batch_size == 4
         else:
             assert model.net_arch_pi == [8] and model.net_arch_vf == [6, 4] and model.activation_fn == "relu"
+        if file == "ppo":
+            assert (model.n_steps, model.batch_size, model.target_kl) == (20, 10, 0.5)
+            assert [model.setting(name) for name in ("clip_range", "clip_range_vf")] == ["0.1", "0.3"]
         with pytest.raises(ConfigError, match="see set_env"):
             model.learn(10)
         model.set_env(Steps())

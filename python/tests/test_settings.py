@@ -1,13 +1,14 @@
 """Settings of DQN, and of A2C where it has them, by what they do."""
 
+import json
 import time
 
 import numpy as np
 import pytest
 
 from envs import SMALL
-from paceline import A2C, DQN, Policy
-from paceline.errors import ConfigError, PacelineWarning
+from paceline import A2C, DQN, PPO, PQN, Policy, make
+from paceline.errors import ConfigError, PacelineError, PacelineWarning
 
 
 def small(**keywords):
@@ -123,3 +124,32 @@ def test_names_of_a_hundred_megabytes_are_refused_at_once(tmp_path):
             with pytest.raises(ConfigError, match="longer than [0-9]+ bytes") as caught:
                 call()
             assert len(str(caught.value)) < 200 and time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize(
+    "model_class, preset, of_preset, given",
+    [
+        (DQN, "mnih2015", {"recipe": "mnih2015"}, {"decorrelation_steps": 10}),
+        (A2C, "cule", {"decorrelation_steps": 400}, {"episodic_life": True}),
+        (A2C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
+        (PPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"recipe": "ale"}),
+        (PPO, "cleanrl", {"episodic_life": True}, {"decorrelation_steps": 10}),
+        (PQN, "pqn", {"episodic_life": True}, {"episodic_life": False}),
+        (PQN, "pqn_cleanrl", {"episodic_life": True}, {"noop_max": 1}),
+    ],
+)
+def test_env_kwargs_change_a_presets_key_by_key(tmp_path, model_class, preset, of_preset, given):
+    """The caller's win; what is loaded keeps its own, too. Pong has no lives, and its presets have the option all the same."""
+    try:
+        make("Pong").close()
+    except PacelineError as err:
+        pytest.skip(f"no ROM: {err}")
+    keywords = {"num_envs": 20 if preset == "cule" else 2, "seed": 1} | ({"buffer_size": 500} if model_class is DQN else {})
+    with model_class.from_preset(preset, "Pong", env_kwargs=given, **keywords) as model:
+        options = json.loads(model.setting("env_options"))
+        assert options == of_preset | given
+        model.save(tmp_path / "model.zip")
+    with model_class.load(tmp_path / "model.zip", env_kwargs={"waits": True}) as model:
+        assert json.loads(model.setting("env_options")) == options | {"waits": True}
+    with model_class.load(tmp_path / "model.zip", env=None) as model:
+        assert json.loads(model.setting("env_options")) == options

@@ -10,11 +10,11 @@ import pytest
 from gymnasium import spaces
 
 from envs import SMALL, Walk
-from paceline import A2C, DQN, PacelineWarning, Policy, make_vec
+from paceline import A2C, DQN, PPO, PacelineWarning, Policy, make_vec
 from paceline.errors import ConfigError, SpaceError
 
-KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}}
-both = pytest.mark.parametrize("cls", [DQN, A2C])
+KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}, PPO: {"seed": 1, "n_steps": 50, "batch_size": 25}}  # whole rollouts below
+each = pytest.mark.parametrize("cls", list(KEYWORDS))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def rom():
 # ---------------------------------------------------------------------- files
 
 
-@both
+@each
 def test_the_documented_script(cls, tmp_path, monkeypatch):
     """stable-baselines3's first example: learn, save, del, load without env, predict."""
     monkeypatch.chdir(tmp_path)
@@ -89,7 +89,7 @@ def test_replay_buffers(tmp_path):
         model.load_replay_buffer(tmp_path / "buffer")
 
 
-@both
+@each
 def test_set_env_changes_who_steps(cls, tmp_path):
     """Built in, stepped from Python and back, also by way of a file: spaces decide, and nothing is lost."""
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
@@ -195,7 +195,7 @@ SPACES = [
 ]
 
 
-@both
+@each
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_observations_of_every_kind(cls, space, tmp_path):
     env = Walk(space)
@@ -214,7 +214,7 @@ def test_observations_of_every_kind(cls, space, tmp_path):
 # ------------------------------------------------------------ a loop of one's own
 
 
-@both
+@each
 @pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
 def test_a_loop_of_ones_own_is_learn(cls, mode):
     """The same bits as learn's loop, whatever resets, with arrays that are written over after every call."""

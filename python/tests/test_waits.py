@@ -1,5 +1,6 @@
 """Environments whose steps wait: make_vec(waits=...), and the same in env_kwargs of a model."""
 
+import csv
 import time
 import warnings
 
@@ -11,6 +12,7 @@ import worker_envs
 from envs import SMALL
 from paceline import A2C, DQN, PPO, PQN, make_vec, workers
 from paceline.errors import ConfigError, PacelineError, PacelineWarning
+from paceline.logger import configure
 
 
 def test_rows_are_the_same():
@@ -90,6 +92,17 @@ def test_two_groups_learn_the_same(make, keywords):
     assert sum(shares) == pytest.approx(1) and all(0 <= share <= 1 for share in shares) and shares[2] > 0
     assert learnt(make, "CartPole-v1", 640, groups=2, **keywords)[0] == one
     assert learnt(make, "CartPole-v1", 640, groups=2, env_kwargs={"waits": True}, num_threads=1, **keywords)[0] == one
+
+
+def test_logs_say_what_the_cores_do(tmp_path):
+    """Of 20 ms that a step of the host's sleeps nearly all is wait, and a log says so, too."""
+    with A2C("MlpPolicy", worker_envs.Sleeping(), num_threads=1, seed=1) as model:
+        model.set_logger(logger := configure(tmp_path, ["csv"]))
+        model.learn(60, log_interval=1)
+        logger.close()
+    *_, row = csv.DictReader((tmp_path / "progress.csv").read_text().splitlines())
+    shares = {name: float(row[f"time/utilisation_{name}"]) for name in ("step", "act", "learn", "wait")}
+    assert sum(shares.values()) == pytest.approx(1) and shares["wait"] > 0.5, shares
 
 
 def test_two_groups_that_cannot_be():

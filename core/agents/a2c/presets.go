@@ -2,9 +2,7 @@ package a2c
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
@@ -45,7 +43,9 @@ var sb3 = []settings.Row{
 // stookeAbbeel is A2C of Stooke & Abbeel 2018 as their code has it: 16 environments,
 // five rounds, Mnih's small network, the value's squared error times 1/4, RMSProp
 // with eps inside the root. What our notes of their code do not name (initial weights,
-// a learning rate that falls) is as in sb3.
+// a learning rate that falls) is as in sb3. Section 5.3 of the paper begins every run with a random
+// number of random actions in each simulator, but neither it nor our notes of the code say up
+// to how many: decorrelation_steps stays 0, and env_kwargs may set it beside the recipe.
 var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
 	{"policy", "CnnPolicy"},
@@ -98,16 +98,6 @@ var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults, with eight environments", Rows: settings.Fixed(sb3...)},
-	{Name: "cule", Doc: "A2C with V-trace of Dalton et al. 2020, as their example has it", Rows: inGames(cule, `{"decorrelation_steps": 400}`)},
-	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: inGames(stookeAbbeel, `{"recipe": "stooke_abbeel"}`)},
-}
-
-// inGames are rows that make Atari games with options.
-func inGames(rows []settings.Row, options string) func(envID string) ([]settings.Row, error) {
-	return func(envID string) ([]settings.Row, error) {
-		if strings.HasPrefix(env.Canonical(envID), "atari/") {
-			return append(slices.Clone(rows), settings.Row{"env_options", options}), nil
-		}
-		return rows, nil
-	}
+	{Name: "cule", Doc: "A2C with V-trace of Dalton et al. 2020, as their example has it", Rows: onpolicy.InGames(cule, `{"decorrelation_steps": 400}`)},
+	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: onpolicy.InGames(stookeAbbeel, `{"recipe": "stooke_abbeel"}`)},
 }

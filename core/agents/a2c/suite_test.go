@@ -33,6 +33,7 @@ func TestSuite(t *testing.T) {
 		"adam, one trunk":          {"use_rms_prop": "false", "trunk": "shared", "activation_fn": "relu", "ortho_init": "false"},
 		"every round":              {"n_steps": "1", "learning_rate_final": "0", "rms_prop_eps_inside": "true", "rms_prop_first": "1"},
 		"V-trace":                  {"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2"},
+		"V-trace, resets beside":   {"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2", "mid_batch_reset": "false"},
 	} {
 		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
 	}

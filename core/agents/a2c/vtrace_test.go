@@ -37,6 +37,7 @@ type windowTwin struct {
 	resetting      []bool
 	nextStep       bool
 	rounds         [][]*moment // [round][environment]; nil: the row only reset
+	all            [][]*moment // rounds of the whole run
 	since          int         // rounds since the latest update
 	group          int
 	over           int // rounds
@@ -91,6 +92,12 @@ func (w *windowTwin) update() {
 	if len(w.rounds) < w.c.NSteps || w.since > 0 && w.since < w.c.VTraceSteps {
 		return
 	}
+	for i, e := range w.envs {
+		if w.late() && w.resetting[i] {
+			check(w.t, e.Reset(w.obs[i]))
+			w.resetting[i] = false
+		}
+	}
 	envs := w.c.NumEnvs / w.c.VTraceGroups
 	var b nn.Batch
 	b.Columns = make([][]float32, 3)
@@ -122,13 +129,18 @@ func (w *windowTwin) update() {
 	w.updates++
 }
 
+// late reports whether an environment whose episode has ended rests until the next update.
+func (w *windowTwin) late() bool { return !w.c.MidBatchReset }
+
 func (w *windowTwin) round() {
 	w.update()
 	row := make([]*moment, len(w.envs))
 	for i, e := range w.envs {
 		if w.resetting[i] {
-			check(w.t, e.Reset(w.obs[i]))
-			w.resetting[i] = false
+			if !w.late() {
+				check(w.t, e.Reset(w.obs[i]))
+				w.resetting[i] = false
+			}
 			continue
 		}
 		logits, _, _ := w.look(w.obs[i], 0)
@@ -152,13 +164,13 @@ func (w *windowTwin) round() {
 		if end == 0 {
 			continue
 		}
-		if w.nextStep {
+		if w.nextStep || w.late() {
 			w.resetting[i] = true
 		} else {
 			check(w.t, e.Reset(w.obs[i]))
 		}
 	}
-	w.rounds = append(w.rounds, row)
+	w.rounds, w.all = append(w.rounds, row), append(w.all, row)
 	w.since++
 	w.over++
 }
@@ -200,6 +212,75 @@ func (w *windowTwin) compare(tr *train.Trainer) {
 	}
 }
 
+// counting is a Stepper that writes down which rows of the window the library's updates learn
+// from.
+type counting struct {
+	nn.Stepper
+	of     *A2C
+	learnt []learntRow
+}
+
+type learntRow struct {
+	round, env int
+	obs        []byte
+}
+
+func count(tr *train.Trainer) *counting {
+	a := tr.Method().(*A2C)
+	s := &counting{Stepper: a.Stepper, of: a}
+	a.Stepper = s
+	return s
+}
+
+func (s *counting) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
+	// Rows are places in a ring of rounds, the newest of which is the last one of this update.
+	c, all := &s.of.cfg, s.of.Rollout.Obs()
+	newest, _ := s.of.Rollout.Newest(1)
+	rounds := c.NSteps + int(s.of.Clock.Rollouts-1)*c.VTraceSteps
+	ring := len(all) / (walkBytes * c.NumEnvs)
+	for k, row := range b.Rows {
+		if b.Columns[columnWeight][k] != 0 {
+			age := (newest/c.NumEnvs - int(row)/c.NumEnvs + ring) % ring
+			s.learnt = append(s.learnt, learntRow{rounds - 1 - age, int(row) % c.NumEnvs, slices.Clone(all[int(row)*walkBytes:][:walkBytes])})
+		}
+	}
+	return s.Stepper.Update(p, b, lr, r)
+}
+
+// check holds the steps that s has seen against those that the twin took: each as often, and
+// in the windows of its group n_steps / (groups * steps) times, exactly.
+func (s *counting) check(w *windowTwin) {
+	w.t.Helper()
+	times, have := w.c.NSteps/(w.c.VTraceGroups*w.c.VTraceSteps), map[*moment]int{}
+	for _, row := range s.learnt {
+		m := w.all[row.round][row.env]
+		if m == nil || !bytes.Equal(m.obs, row.obs) {
+			w.t.Fatalf("round %d of environment %d: observation %v was learnt from, the step is %+v", row.round, row.env, row.obs, m)
+		}
+		have[m]++
+	}
+	inside := 0
+	for _, row := range w.all {
+		for i, m := range row {
+			if m == nil {
+				continue
+			}
+			// Group g's windows end with rounds n_steps + (g + j groups) steps, j = 0, 1, ...
+			first := w.c.NSteps + (m.group-w.c.VTraceGroups)*w.c.VTraceSteps
+			exactly := m.round >= first && m.round+w.c.NSteps <= len(w.all)
+			if n := have[m]; n > times || exactly && n != times || n != w.trained[m] {
+				w.t.Fatalf("round %d of environment %d was learnt from %d times, by the twin %d, want %d", m.round, i, n, w.trained[m], times)
+			}
+			if exactly {
+				inside++
+			}
+		}
+	}
+	if inside == 0 {
+		w.t.Error("no step was in all its windows: the test shows nothing")
+	}
+}
+
 // Whoever steps the environments: V-trace by its definition, and each step of the first full
 // window's groups and later ones is learnt from exactly n_steps / (groups * steps) times.
 func TestVTrace(t *testing.T) {
@@ -213,26 +294,23 @@ func TestVTrace(t *testing.T) {
 		c.GAELambda, c.EntCoef = []float64{1, .9}[r.IntN(2)], .01
 		c.VTraceRho, c.VTraceC = []float64{1, 1.5, .9}[r.IntN(3)], []float64{1, .8}[r.IntN(2)]
 		driver, rounds := []string{"built in", "same step", "next step"}[k%3], int64(60)
-		t.Run(fmt.Sprintf("%d %s W=%d n_steps=%d groups=%d steps=%d", k, driver, c.NumEnvs, c.NSteps, c.VTraceGroups, c.VTraceSteps), func(t *testing.T) {
+		c.MidBatchReset = driver != "built in" || k%2 == 0
+		t.Run(fmt.Sprintf("%d %s W=%d n_steps=%d groups=%d steps=%d mid_batch_reset=%v", k, driver, c.NumEnvs, c.NSteps, c.VTraceGroups, c.VTraceSteps, c.MidBatchReset), func(t *testing.T) {
 			w := newWindowTwin(t, c, driver == "next step")
 			if driver == "built in" {
 				tr := must(train.New(configOf(t, c), traintest.MakeWalk(c.Seed)))(t)
 				defer func() { check(t, tr.Close()) }()
-				check(t, tr.Begin(rounds*int64(c.NumEnvs), 0))
-				check(t, tr.Run(0, 0))
+				s := count(tr)
+				// Environments that rest take no steps: as many steps as the twin takes in those rounds.
 				for range rounds {
 					w.round()
 				}
+				check(t, tr.Begin(w.steps, 0))
+				check(t, tr.Run(0, 0))
 				w.compare(tr)
+				s.check(w)
 			} else {
 				w.pushed(c, rounds)
-			}
-			// Group g's windows end with rounds n_steps + (g + j groups) steps, j = 0, 1, ...
-			for m, n := range w.trained {
-				first := c.NSteps + (m.group-c.VTraceGroups)*c.VTraceSteps
-				if inside := m.round >= first && m.round+c.NSteps <= int(rounds); n > times || inside && n != times {
-					t.Fatalf("round %d of group %d was learnt from %d times, want %d", m.round, m.group, n, times)
-				}
 			}
 		})
 	}
@@ -251,6 +329,7 @@ func (w *windowTwin) pushed(c Config, rounds int64) {
 	defer func() { check(t, tr.Close()) }()
 	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
 	check(t, v.Reset(rows, nil))
+	s := count(tr)
 	check(t, tr.Begin(rounds*int64(c.NumEnvs), 0))
 	for range rounds {
 		w.round()
@@ -259,6 +338,7 @@ func (w *windowTwin) pushed(c Config, rounds int64) {
 		check(t, tr.Observe(rows, 0))
 	}
 	w.compare(tr)
+	s.check(w)
 }
 
 // mirror is a Stepper that has of the rows what Keep and Refresh bring to it, as a GPU has.

@@ -15,7 +15,13 @@ package pqn
 // Update is minibatch k of an update, counted through its epochs.
 func (p *PQN) Update(k int) (done bool, err error) {
 	if k == 0 {
-		// Generalised advantages of V = max Q, plus V, are R: see rollout.Finish.
+		// Backward from R_T = max Q(s_T), with max Q as it was recorded while acting,
+		//
+		//	R_t = r_t + gamma (lambda R_t+1 + (1-lambda) max Q(s_t+1))
+		//
+		// where an end leaves r_t, or r_t + gamma max Q of the last observation at a time limit.
+		// rollout.Finish computes it: with V = max Q, R_t - V_t is delta_t + gamma lambda
+		// (R_t+1 - V_t+1), the recursion of generalised advantages, and Returns are V_t more.
 		if err := p.Rollout.Finish(p.cfg.Gamma, p.cfg.QLambda, p.Values); err != nil {
 			return false, err
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
 // authors is PQN as its authors' code has it for Atari games: 128 environments, 32 rounds, two
@@ -50,6 +51,11 @@ var cleanRL = append(slices.Clone(authors), []settings.Row{
 	{"exploration_final_eps", "0.01"},
 }...)
 
+// lives are the options of the games of both: a life is an episode (episodic_life: True in
+// purejaxql's config/alg/pqn_atari.yaml, and in pqn_atari_envpool.py). Their clipped rewards, up to
+// 30 NOOPs and frames of four without sticky actions are the recipe "ale".
+const lives = `{"episodic_life": true}`
+
 // tuned holds settings that solve a built-in environment.
 var tuned = map[string][]settings.Row{
 	"CartPole-v1": append(slices.Clone(authors), []settings.Row{
@@ -89,6 +95,6 @@ var tuned = map[string][]settings.Row{
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
-	{Name: "pqn", Doc: "the authors' settings for Atari games (Gallici et al. 2025)", Rows: settings.Fixed(authors...)},
-	{Name: "pqn_cleanrl", Doc: "CleanRL's pqn_atari_envpool.py, but that returns are cut at the ends of episodes", Rows: settings.Fixed(cleanRL...)},
+	{Name: "pqn", Doc: "the authors' settings for Atari games (Gallici et al. 2025)", Rows: onpolicy.InGames(authors, lives)},
+	{Name: "pqn_cleanrl", Doc: "CleanRL's pqn_atari_envpool.py, but that returns are cut at the ends of episodes", Rows: onpolicy.InGames(cleanRL, lives)},
 }

@@ -37,6 +37,8 @@ type naive struct {
 	resetting []bool
 	nextStep  bool
 	rounds    [][]*moment // [round][environment]; nil: the row only reset
+	targets   [][]float64 // of the rows of each rollout with steps, round by round; NaN: no step
+	ends      map[string]int
 }
 
 // moment is one step.
@@ -52,7 +54,7 @@ type moment struct {
 func newNaive(t *testing.T, c Config, total int64, nextStep bool) *naive {
 	t.Helper()
 	must(c.resolve())(t)
-	n := &naive{c: c, total: total, nextStep: nextStep, resetting: make([]bool, c.NumEnvs)}
+	n := &naive{c: c, total: total, ends: map[string]int{}, nextStep: nextStep, resetting: make([]bool, c.NumEnvs)}
 	n.spec = must(n.c.network((&traintest.Walk{}).Spec()))(t)
 	n.theta = must(n.spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t)
 	n.device = must(nn.NewCPU(1, nil))(t)
@@ -99,13 +101,27 @@ func (n *naive) update(t *testing.T) {
 		return
 	}
 	var steps []*moment
+	var targets []float64
 	for round, row := range n.rounds {
 		for i, m := range row {
-			if m != nil {
-				m.target = n.target(t, round, i)
-				steps = append(steps, m)
+			targets = append(targets, math.NaN())
+			if m == nil {
+				continue
 			}
+			m.target = n.target(t, round, i)
+			targets[len(targets)-1] = m.target
+			steps = append(steps, m)
+			place := "middle"
+			if round == 0 {
+				place = "first"
+			} else if round == len(n.rounds)-1 {
+				place = "last"
+			}
+			n.ends[fmt.Sprint(m.end, place)]++
 		}
+	}
+	if len(steps) > 0 {
+		n.targets = append(n.targets, targets)
 	}
 	n.rounds = nil
 	for i, e := range n.envs {
@@ -209,8 +225,56 @@ func (n *naive) compare(t *testing.T, tr *train.Trainer) {
 	}
 }
 
+// looking is a Stepper that copies the returns of each rollout before it is learnt from.
+type looking struct {
+	nn.Stepper
+	of      *PQN
+	seen    int64
+	returns [][]float64 // as naive.targets
+}
+
+func look(tr *train.Trainer) *looking {
+	p := tr.Method().(*PQN)
+	s := &looking{Stepper: p.Stepper, of: p}
+	p.Stepper = s
+	return s
+}
+
+func (s *looking) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
+	if at := s.of.Clock.Rollouts; at != s.seen {
+		s.seen = at
+		rows := s.of.Rollout.Batch()
+		var returns []float64
+		for k, weight := range rows.Weights {
+			returns = append(returns, float64(rows.Returns[k]))
+			if weight == 0 {
+				returns[k] = math.NaN()
+			}
+		}
+		s.returns = append(s.returns, returns)
+	}
+	return s.Stepper.Update(p, b, lr, r)
+}
+
+// compare holds the returns against n's recursion. Behind many updates the parameters of the
+// two, and with them what is bootstrapped from, differ in their last bits.
+func (s *looking) compare(t *testing.T, n *naive) {
+	t.Helper()
+	if len(s.returns) != len(n.targets) {
+		t.Fatalf("%d rollouts, want %d", len(s.returns), len(n.targets))
+	}
+	for u, want := range n.targets {
+		for k, x := range want {
+			if got := s.returns[u][k]; math.IsNaN(got) != math.IsNaN(x) || math.Abs(got-x) > 1e-5*max(1, math.Abs(x)) {
+				t.Fatalf("rollout %d, row %d: return %g, want %g", u, k, got, x)
+			}
+		}
+	}
+}
+
 // Whatever the settings and whoever steps the environments: Algorithm 1.
 func TestEveryModeIsAlgorithm1(t *testing.T) {
+	ends := map[string]int{}
 	for k := range 60 {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
 		c := *Settings.Defaults().Struct().(*Config)
@@ -229,19 +293,33 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d %s W=%d n_steps=%d batch_size=%d lambda=%g mid_batch_reset=%v groups=%d %s", k, driver, c.NumEnvs, c.NSteps, c.BatchSize, c.QLambda, c.MidBatchReset, c.Groups, c.LayerNorm), func(t *testing.T) {
 			n := newNaive(t, c, total, driver == "next step")
+			defer func() {
+				for of, count := range n.ends {
+					ends[of] += count
+				}
+			}()
 			if driver == "built in" {
 				tr := must(train.New(configOf(t, c), traintest.MakeWalk(c.Seed)))(t)
 				defer func() { check(t, tr.Close()) }()
+				s := look(tr)
 				check(t, tr.Begin(total, 0))
 				check(t, tr.Run(0, 0))
 				for n.steps < total {
 					n.round(t)
 				}
 				n.compare(t, tr)
+				s.compare(t, n)
 				return
 			}
 			pushed(t, c, n)
 		})
+	}
+	for _, end := range []env.End{env.Terminated, env.Truncated} {
+		for _, place := range []string{"first", "middle", "last"} {
+			if ends[fmt.Sprint(end, place)] == 0 {
+				t.Errorf("no episode ended with %v at a %s step: %v", end, place, ends)
+			}
+		}
 	}
 }
 
@@ -257,6 +335,7 @@ func pushed(t *testing.T, c Config, n *naive) {
 	tr := must(train.NewPushed(configOf(t, c), v.Spec()))(t)
 	defer func() { check(t, tr.Close()) }()
 	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
+	s := look(tr)
 	check(t, v.Reset(rows, nil))
 	check(t, tr.Begin(n.total, 0))
 	for n.steps < n.total {
@@ -266,4 +345,5 @@ func pushed(t *testing.T, c Config, n *naive) {
 		check(t, tr.Observe(rows, 0))
 	}
 	n.compare(t, tr)
+	s.compare(t, n)
 }

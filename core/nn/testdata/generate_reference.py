@@ -3,7 +3,7 @@
     python generate_reference.py [output]        (needs torch and numpy)
 
 For each case, ten updates (or as many as it says) on as many batches: of DQN, or of
-advantage actor-critic.
+advantage actor-critic, of PPO or of PQN.
 Weights and batches are not stored: both sides make them from the integer hash below. Of every gradient (of the first
 and the last update), of every parameter after the ten updates and of every array
 of optimiser state, the file holds the norm, the largest magnitude, and all
@@ -213,6 +213,51 @@ class AdvantageActorCritic:
         return policy - o["entropy_coef"] * entropy + o["value_coef"] * value, [float(x.detach()) for x in (policy, value, entropy)]
 
 
+class ClippedActorCritic(AdvantageActorCritic):
+    """PPO of Schulman et al. 2017 as Stable-Baselines3 (value_clip "alone") and CleanRL ("largest") write it.
+
+    On the rows whose weight is 1. The probabilities and values of acting are other ones, so that some
+    ratios and values are within their ranges and some out of them.
+    """
+
+    def loss(self, step):
+        case, o, n, key = self.case, self.case["loss"], self.case["batch"], 10000 + 100 * step
+        rows = torch.from_numpy(bits(key + 5, n) % 4 != 0)
+        column = lambda k, low, high: torch.from_numpy(uniform(key + k, n, low, high))[rows]  # noqa: E731
+        logits, values = self.net(observations(case, key)[rows])
+        advantages, returns = column(3, -2, 2), column(4, -case["reward"], case["reward"])
+        pi = torch.distributions.Categorical(logits=logits)
+        log_prob = pi.log_prob(chosen(case, key + 2)[rows])
+        log_ratio = log_prob - column(6, -2, 0)
+        ratio = log_ratio.exp()
+        within = torch.clamp(ratio, 1 - o["clip_range"], 1 + o["clip_range"])
+        policy = -torch.min(advantages * ratio, advantages * within).mean()
+        error = (values - returns) ** 2
+        if o["value_clip"]:
+            old = column(7, -1, 1)
+            clipped = (old + torch.clamp(values - old, -o["value_range"], o["value_range"]) - returns) ** 2
+            error = torch.max(error, clipped) if o["value_clip"] == "largest" else clipped
+        value, entropy = error.mean(), pi.entropy().mean()
+        outside = (torch.abs(ratio - 1) > o["clip_range"]).float().mean()
+        assert 0 < outside < 1 and (not o["value_clip"] or 0 < ((values - old).abs() > o["value_range"]).float().mean() < 1)
+        parts = [policy, value, entropy, (ratio - 1 - log_ratio).mean(), outside]
+        return policy - o["entropy_coef"] * entropy + o["value_coef"] * value, [float(x.detach()) for x in parts]
+
+
+class PQN:
+    """The error of Q(lambda) returns, squared, with weights of 0 and 1, times scale (0.5 as the authors have it)."""
+
+    def __init__(self, case):
+        self.case, self.net = case, QNet(case, 1000)
+
+    def loss(self, step):
+        case, n, key = self.case, self.case["batch"], 10000 + 100 * step
+        rows = torch.from_numpy(bits(key + 5, n) % 4 != 0)
+        returns = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
+        q = self.net(observations(case, key)).gather(1, chosen(case, key + 2)[:, None])[:, 0]
+        return case["loss"]["scale"] * nn.functional.mse_loss(q[rows], returns[rows]), []
+
+
 class MnihRMSProp:
     """DeepMind's 2015 release: centred, eps inside the root."""
 
@@ -277,7 +322,7 @@ def summary(t):
 
 
 def run(case):
-    method = (AdvantageActorCritic if case["loss"]["kind"] == "actor_critic" else QLearning)(case)
+    method = {"actor_critic": AdvantageActorCritic, "ppo": ClippedActorCritic, "pqn": PQN}.get(case["loss"]["kind"], QLearning)(case)
     names, params = zip(*method.net.named_parameters())
     opt, states = optimizer(case, params)
     out = dict(case, losses=[], parts=[], norms=[], gradients=[])
@@ -363,6 +408,11 @@ def main():
         mlp | channels | radam | {"steps": 25},
         two | every | sb3,
     ]
+    # PPO: the value as it is, clipped, and the larger error of both; PQN's loss.
+    for net, value_clip, eps in ((two, "", 1e-5), (two, "alone", 1e-5), (two, "largest", 1e-5), (small, "largest", 1e-2)):
+        ppo = {"kind": "ppo", "entropy_coef": 0.01, "value_coef": 0.25, "clip_range": 0.2, "value_range": 0.3, "value_clip": value_clip}
+        cases.append(net | sb3 | {"loss": ppo, "optimizer": {"name": "adam", "eps": eps}, "lr": 2.5e-4, "batch": 24})
+    cases += [net | radam | {"loss": {"kind": "pqn", "scale": 0.5}, "batch": 12, "steps": 12} for net in (mlp | channels, small | every)]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")

@@ -1,7 +1,7 @@
 """Records what stable-baselines3 does, for tests that run without it: python record.py (needs stable-baselines3).
 
 recorded.json has signatures and attributes, what callbacks see and when they end learning, and
-keys of logs; dqn.zip and a2c.zip are models that it saved, without their pickles, whose actions
+keys of logs; dqn.zip, a2c.zip and ppo.zip are models that it saved, without their pickles, whose actions
 and outputs for some observations are in recorded.json.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import stable_baselines3
 import torch
-from stable_baselines3 import A2C, DQN
+from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common import callbacks
 from stable_baselines3.common.logger import configure
 
@@ -98,20 +98,23 @@ def main():
     relu = {"net_arch": {"pi": [8], "vf": [6, 4]}, "activation_fn": torch.nn.ReLU}
     dqn = DQN("MlpPolicy", Steps(), seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8], "activation_fn": torch.nn.Tanh}, **small)
     a2c = A2C("MlpPolicy", Steps(), seed=1, device="cpu", policy_kwargs=relu)
+    short = {"n_steps": 20, "batch_size": 10}
+    ppo = PPO("MlpPolicy", Steps(), seed=1, device="cpu", policy_kwargs=relu, clip_range=0.1, clip_range_vf=0.3, target_kl=0.5, **short)
     out = {
         "version": stable_baselines3.__version__,
         "signatures": {
-            **{f"{cls.__name__}.{name}": parameters(getattr(cls, name)) for cls in (DQN, A2C)
+            **{f"{cls.__name__}.{name}": parameters(getattr(cls, name)) for cls in (DQN, A2C, PPO)
                for name in ("__init__", "learn", "predict", "load", "save", "set_env", "get_parameters", "set_parameters", "set_logger")},
             **{f"DQN.{name}": parameters(getattr(DQN, name)) for name in ("save_replay_buffer", "load_replay_buffer")},
             **{f"callbacks.{name}": parameters(getattr(callbacks, name)) for name in CALLBACKS},
         },
         "attributes": {cls.__name__: sorted(name for name in dir(cls("MlpPolicy", Steps(), device="cpu").learn(1)) if name[0] != "_")
-                       for cls in (DQN, A2C)},
-        "seen": {"DQN": seen(DQN, small), "A2C": seen(A2C, {})},
+                       for cls in (DQN, A2C, PPO)},
+        "seen": {"DQN": seen(DQN, small), "A2C": seen(A2C, {}), "PPO": seen(PPO, short)},
         "files": {
             "dqn": saved(dqn.learn(60), "dqn", vectors) | {"obs": vectors.tolist()},
             "a2c": saved(a2c.learn(60), "a2c", vectors) | {"obs": vectors.tolist()},
+            "ppo": saved(ppo.learn(60), "ppo", vectors) | {"obs": vectors.tolist()},
         },
     }  # fmt: skip
     (HERE / "recorded.json").write_text(json.dumps(out, indent=1) + "\n")

@@ -1,0 +1,51 @@
+package pqn
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// with is a copy of values with others on top.
+func with(values map[string]string, others map[string]string) map[string]string {
+	values = maps.Clone(values)
+	maps.Copy(values, others)
+	return values
+}
+
+// What the sources say, and what else differs from the defaults.
+func TestPresetsHaveTheirSourcesValues(t *testing.T) {
+	// purejaxql's pqn_atari.py and config/alg/pqn_atari.yaml: 128 environments x 32, 2 epochs x 32
+	// minibatches, lambda .65, RAdam 2.5e-4 constant, clip 10, epsilon 1 to .001 over a tenth, flax's
+	// LayerNorm (over channels, eps 1e-6), he-normal weights, half of the squared error,
+	// episodic_life: True.
+	authors := map[string]string{
+		"num_envs": "128", "n_steps": "32", "n_epochs": "2", "batch_size": "128", "q_lambda": "0.65", "gamma": "0.99", "learning_rate": "0.00025",
+		"learning_rate_final": "", "max_grad_norm": "10", "exploration_initial_eps": "1", "exploration_final_eps": "0.001", "exploration_fraction": "0.1",
+		"layer_norm": "channels", "layer_norm_eps": "1e-06", "init": "he_normal", "loss_coef": "0.5", "radam_eps": "1e-08", "cnn": "nature",
+	}
+	// CleanRL's pqn_atari_envpool.py, and pqn.py's network of 120 and 84 units: 8 environments x 128,
+	// 4 epochs x 4 minibatches, lambda .65, RAdam 2.5e-4 to 0, clip 10, epsilon 1 to .01 over a tenth,
+	// torch's LayerNorm (over all outputs, eps 1e-5), orthogonal weights, the whole mse_loss,
+	// episodic_life=True.
+	cleanRL := map[string]string{
+		"num_envs": "8", "n_steps": "128", "n_epochs": "4", "batch_size": "256", "q_lambda": "0.65", "gamma": "0.99", "learning_rate": "0.00025",
+		"learning_rate_final": "0", "max_grad_norm": "10", "exploration_initial_eps": "1", "exploration_final_eps": "0.01", "exploration_fraction": "0.1",
+		"layer_norm": "all", "layer_norm_eps": "1e-05", "init": "orthogonal", "loss_coef": "1", "radam_eps": "1e-08", "cnn": "nature", "net_arch": "120,84",
+	}
+	games := map[string]string{"env_options": `{"episodic_life": true}`}
+	// Ours: see the evidence in presets.go.
+	tuned := map[string]string{"num_envs": "8", "layer_norm_eps": "1e-06", "batch_size": "64", "learning_rate": "0.0005", "learning_rate_final": "0"}
+	traintest.Presets(t, "pqn", map[string]map[string]string{
+		"pqn CartPole-v1":            authors,
+		"pqn atari/breakout":         with(authors, games),
+		"pqn_cleanrl CartPole-v1":    cleanRL,
+		"pqn_cleanrl atari/breakout": with(cleanRL, games),
+		"tuned CartPole-v1": with(tuned, map[string]string{"n_steps": "64", "n_epochs": "4", "q_lambda": "0.95",
+			"exploration_final_eps": "0.05", "exploration_fraction": "0.3"}),
+		"tuned Catch-v0": with(tuned, map[string]string{"cnn": "small", "n_steps": "16", "n_epochs": "4",
+			"exploration_final_eps": "0.01", "exploration_fraction": "0.3"}),
+		"tuned Bricks-v0": with(tuned, map[string]string{"exploration_final_eps": "0.01", "exploration_fraction": "0.2"}),
+	})
+}
