@@ -312,5 +312,5 @@ class Loop:
             if slash and not math.isnan(value) and (s.updates or group != "train"):
                 log.record(name, value)
         if s.updates:
-            log.record("train/n_updates", s.updates)
+            log.record("train/n_updates", self.model._n_updates)
         log.dump(s.num_timesteps)
