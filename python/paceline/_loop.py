@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import _ffi
-from .envs.vector import SAME_STEP, Source
 from ._arguments import steps
+from .envs.vector import SAME_STEP, Source
 from .errors import BusyError, ConfigError, SpaceError, StoppedError
 from .spaces import Array
 

@@ -42,8 +42,8 @@ class BaseCallback:
     np.False_). None goes on: a method without a return statement does not mean to end learning.
 
     n_calls counts rounds (one step of every environment), num_timesteps steps. locals has
-    learn's keywords, env (what model.get_env() returns), DQN's replay_buffer, and of the round new_obs, actions, rewards, dones and infos, a dict for
-    each environment with its own infos, and where its episode ended with "episode",
+    learn's keywords, env (what model.get_env() returns), DQN's replay_buffer, and of the round
+    new_obs, actions, rewards, dones and infos, a dict for each environment with its own infos, and where its episode ended with "episode",
     {"r": return, "l": length, "t": seconds}, "terminal_observation" and "TimeLimit.truncated".
     """
 

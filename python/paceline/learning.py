@@ -103,7 +103,10 @@ class Locals(dict[str, Any]):
         return super().__contains__(key) or key in self._lazy
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
 
 class Periods(NamedTuple):

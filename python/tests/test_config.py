@@ -111,7 +111,7 @@ def test_noise_is_far_from_its_points_and_the_notice_says_so():
         ({"replay_buffer_class": dict}, "replay_buffer_class"),
         ({"_init_setup_model": False}, "_init_setup_model"),
         ({"train_freq": (1, "episode")}, "train_freq: .*must be in steps"),
-        ({"learning_rate": lambda p: math.nan if p < 0.5 else 1}, "the function given is nan at a remaining progress of 0.499, must be fin"),
+        ({"learning_rate": lambda p: math.nan if p < 0.5 else 1}, "the function given is nan at a remaining progress of 0.499, must be"),
         ({"learning_rate": lambda p: 1 / p if p else math.inf}, "the function given is inf at a remaining progress of 0, must be finite"),
         ({"learning_rate": lambda p: None}, "learning_rate: None, must be a number"),
         ({"learning_rate": "fast"}, "learning_rate: 'fast', must be a number"),
