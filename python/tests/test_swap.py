@@ -296,6 +296,13 @@ def test_ids_that_gymnasium_does_not_make():
         del gymnasium.registry["Needs-v0"]
 
 
+def test_vectors_of_ale_py_s_own(rom):
+    vectors = pytest.importorskip("ale_py.vector_env", reason="ale-py has no vector environment")
+    with A2C("CnnPolicy", vectors.AtariVectorEnv("pong", num_envs=2), seed=1) as model:
+        model.learn(40)
+        assert model.num_timesteps == 40 and model.stats["updates"] == 4
+
+
 def test_get_env_without_sb3(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     envs = make_vec("CartPole-v1", 2)
