@@ -323,6 +323,14 @@ func (m *Memory) countVisible() {
 // Len returns the number of visible transitions.
 func (m *Memory) Len() int { return m.starts[len(m.starts)-1] }
 
+// Pending is the number of transitions that the next Flush makes visible. No Add may be in progress.
+func (m *Memory) Pending() (n int) {
+	for e := range m.parts {
+		n += int(m.parts[e].nextStep - m.parts[e].visible)
+	}
+	return n
+}
+
 // Sample fills b with transitions drawn uniformly, with replacement, from all
 // visible ones: one r.Intn(Len()) for each row, in order. b is from NewBatch. The
 // threads of pool share the copying; nil: the calling goroutine alone. Something

@@ -42,6 +42,29 @@ class Args:
     folder: str = "runs"
 
 
+class LifeByLife(gym.Wrapper):
+    """Ends an episode where a life is lost; a reset then goes on with the next life, and begins a game only after the last one."""
+
+    lives, game_over = 0, True
+
+    def reset(self, **kwargs):
+        if not self.game_over:
+            obs, _, terminated, truncated, info = self.env.step(0)  # NOOP, past the frame that the life ended in
+            self.game_over = terminated or truncated
+        if self.game_over:
+            obs, info = self.env.reset(**kwargs)
+            self.game_over = False
+        self.lives = self.unwrapped.ale.lives()
+        return obs, info
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.game_over = terminated or truncated
+        before, self.lives = self.lives, self.unwrapped.ale.lives()
+        # Some games show 0 lives for a while before they are over.
+        return obs, reward, terminated or 0 < self.lives < before, truncated, info
+
+
 class FireReset(gym.Wrapper):
     """Presses FIRE after a reset, in games that wait for it."""
 
@@ -56,8 +79,9 @@ class FireReset(gym.Wrapper):
 
 def make_env():
     env = gym.make(args.env_id)
-    env = gym.wrappers.RecordEpisodeStatistics(env)
-    env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, terminal_on_life_loss=True)
+    env = gym.wrappers.RecordEpisodeStatistics(env)  # of whole games, as no wrapper outside it resets one before its end
+    env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4)
+    env = LifeByLife(env)
     env = FireReset(env)
     env = gym.wrappers.TransformReward(env, np.sign)
     return gym.wrappers.FrameStackObservation(env, 4, padding_type="zero")

@@ -44,8 +44,9 @@ class ReplayBuffer:
         self.device = model.device
 
     def size(self) -> int:
-        """Transitions that can be drawn."""
-        return int(self._model.stats["replay_size"])
+        """Transitions that are there, those among them that can be drawn only from the next window on."""
+        stats = self._model.stats
+        return min(int(stats["replay_size"] + stats["replay_pending"]), self.buffer_size)
 
     __len__ = size
 
@@ -175,6 +176,9 @@ class Attributes:
 
     @property
     def _n_updates(self: Any) -> int:
+        """Updates as stable-baselines3 counts them: passes over a rollout in PPO, minibatches elsewhere."""
+        if self.METHOD == "ppo":
+            return next(int(value) for name, value in self._native.metrics() if name == "epochs")
         return int(self._native.stats().updates)
 
     @property

@@ -44,7 +44,10 @@ def check(model: Trainer, env: Any) -> None:
 def check_other(model: Trainer, env: Any, argument: str) -> None:
     """Refuses the environments that the model learns in: the episodes in progress would go on behind another's steps."""
     if learns_in(model, env):
-        raise ConfigError(f"{argument}: {label(env)}, the environment that the model learns in, must be another one while it learns")
+        raise ConfigError(
+            f"{argument}: {label(env)}, the environment that the model learns in, must be another one while it learns: "
+            "playing there would break off the episodes that are learnt from"
+        )
 
 
 def borrow(model: Trainer, env: Any) -> None:

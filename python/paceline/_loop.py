@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from . import _ffi
+from ._arguments import steps
 from .envs.vector import SAME_STEP, Source
-from .errors import ConfigError, SpaceError, StoppedError
+from .errors import BusyError, ConfigError, SpaceError, StoppedError
 from .spaces import Array
 
 
@@ -33,15 +35,18 @@ class OwnLoop:
         observations, [num_envs, actions], 0: may not be taken; every observe must then have them, too.
         """
         source = self._stepped("begin")
+        total_timesteps = steps("total_timesteps", total_timesteps, 1)
         source.masked = action_masks is not None
         self._fit_masks(source)
         if source.masked:
             self._write_masks(source, source.rows.action_masks, action_masks, "action_masks")
+            for i in np.flatnonzero(~source.rows.action_masks.any(1))[:1].tolist():
+                raise SpaceError(f"action_masks: none of the {source.actions.n} actions of environment {i}, must allow at least one")
         self._write(source, source.rows.obs, obs, "obs")
         flags = _ffi.RESET_ENVS
         if reset_num_timesteps or not self._begun:
             flags |= _ffi.RESET_TIMESTEPS
-        self._native.begin(int(total_timesteps), flags)
+        self._native.begin(total_timesteps, flags)
         self._begun, self._cut, source.needs_reset = True, False, True
         source.recent = None  # infos are not seen here
         self._native.warn(stacklevel=2)
@@ -70,12 +75,16 @@ class OwnLoop:
         source = self._stepped("observe")
         rows = source.rows
         n = source.num_envs
-        ends = [np.asarray(values).astype(bool).reshape(-1) for values in (terminated, truncated)]
-        numbers = np.asarray(rewards, np.float64).reshape(-1)
+        ends = [_column(name, values, np.bool_) for name, values in (("terminated", terminated), ("truncated", truncated))]
+        numbers = _column("rewards", rewards, np.float64)
         for name, column in zip(("rewards", "terminated", "truncated"), (numbers, *ends)):
             if len(column) != n:
                 raise SpaceError(f"{name}: {len(column)} values, must be {n}")
         if source.autoreset == SAME_STEP:
+            if final_obs is not None and (ends[0] | ends[1]).any():
+                entries = -1 if isinstance(final_obs, Mapping) or np.isscalar(final_obs) else len(final_obs)
+                if entries < 1 or (n > 1 and entries != n):
+                    raise SpaceError(f"final_obs: {_described(final_obs)}, must have one entry for each environment, {n}")
             for i in np.flatnonzero(ends[0] | ends[1]).tolist():
                 last = None if final_obs is None else np.asarray(final_obs[i] if n > 1 or len(final_obs) == 1 else final_obs)
                 if last is not None and last.dtype != object:
@@ -97,6 +106,8 @@ class OwnLoop:
 
     def _stepped(self: Any, call: str) -> Source:
         self._check_open()
+        if self._loop is not None:
+            raise BusyError(f"{call}: learn is in progress, must be called before or after it")
         if self._source is None:
             raise ConfigError(
                 f"{call}: this model steps the built-in {self.env_name} itself; make it with a Gymnasium environment, or with a pair "
@@ -106,14 +117,45 @@ class OwnLoop:
         return source
 
     def _write(self: Any, source: Source, to: Array, values: Any, what: str) -> None:
-        array = np.asarray(values)
+        if isinstance(values, tuple) and len(values) == 2 and isinstance(values[1], Mapping):
+            raise SpaceError(f"{what}: a pair of observations and infos, as reset returns, must be the observations alone")
+        array = _array(what, values)
         if source.num_envs == 1 and array.shape == source.layout.declared:
             array = array[None]
         source.layout.check(array, (source.num_envs,), what)
         to[...] = source.layout.rows(array)
 
     def _write_masks(self: Any, source: Source, to: Array, values: Any, what: str) -> None:
-        masks = np.asarray(values)
+        masks = _array(what, values)
         if masks.shape != to.shape and not (source.num_envs == 1 and masks.shape == to.shape[1:]):
             raise SpaceError(f"{what}: shape {masks.shape}, must be {to.shape}")
         to[...] = masks != 0
+
+
+def _array(name: str, values: Any) -> Array:
+    """values as an array, where NumPy can make one of numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        raise SpaceError(f"{name}: {_described(values)}, must be an array of numbers")
+    return array
+
+
+def _column(name: str, values: Any, dtype: Any) -> Array:
+    """A number of each environment."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biufO":
+            return array.astype(dtype).reshape(-1)
+    except (ValueError, TypeError):  # lists of different lengths, other objects
+        pass
+    raise SpaceError(f"{name}: {_described(values)}, must be a number for each environment")
+
+
+def _described(value: Any) -> str:
+    """What was given, short enough for a sentence."""
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"{value!r:.60}" if isinstance(value, (str, int, float, type(None))) else f"a {type(value).__name__}"

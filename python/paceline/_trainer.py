@@ -246,9 +246,9 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             source = self._source
             if source is not None:
                 source.check()
-            logger = self._logger
+            logger, run_name = self._logger, tb_log_name or type(self).__name__
             if self._own_logger:
-                logger = make_logger(self.verbose, self.tensorboard_log, tb_log_name or type(self).__name__, reset_num_timesteps)
+                logger = make_logger(self.verbose, self.tensorboard_log, run_name, reset_num_timesteps)
             try:
                 self._begin_run(total_timesteps, reset_num_timesteps)
             except BaseException:
@@ -263,7 +263,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             try:
                 self._loop = Loop(
                     self, self._native, source, self._periods(), total_timesteps, callback, every, progress_bar,
-                    eval_freq, n_eval_episodes, eval_env,
+                    eval_freq, n_eval_episodes, eval_env, run_name, reset_num_timesteps,
                 )  # fmt: skip
                 self._loop.run()
             finally:

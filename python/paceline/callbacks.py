@@ -29,6 +29,7 @@ __all__ = [
     "EvalCallback",
     "EventCallback",
     "EveryNTimesteps",
+    "LogEveryNTimesteps",
     "ProgressBarCallback",
     "StopTrainingOnMaxEpisodes",
     "StopTrainingOnNoModelImprovement",
@@ -41,8 +42,8 @@ class BaseCallback:
     np.False_). None goes on: a method without a return statement does not mean to end learning.
 
     n_calls counts rounds (one step of every environment), num_timesteps steps. locals has
-    total_timesteps, and of the round new_obs, actions, rewards, dones and infos, a dict for
-    each environment with its own infos, and where its episode ended with "episode",
+    learn's keywords, env (what model.get_env() returns), DQN's replay_buffer, and of the round
+    new_obs, actions, rewards, dones and infos, a dict for each environment with its own infos, and where its episode ended with "episode",
     {"r": return, "l": length, "t": seconds}, "terminal_observation" and "TimeLimit.truncated".
     """
 
@@ -197,10 +198,22 @@ class EveryNTimesteps(EventCallback):
         return self._on_event()
 
 
+class LogEveryNTimesteps(EveryNTimesteps):
+    """Writes a record every n_steps steps, beside those of log_interval."""
+
+    def __init__(self, n_steps: int) -> None:
+        super().__init__(n_steps)
+
+    def _on_event(self) -> bool:
+        self.model.dump_logs()
+        return True
+
+
 class CheckpointCallback(EveryNTimesteps):
     """Saves the model every save_freq steps as <save_path>/<name_prefix>_<steps>_steps.zip.
 
-    save_replay_buffer: with the experience, from which learning goes on with the same bits.
+    save_replay_buffer: with the experience, from which learning goes on with the same bits. Where that is a replay memory,
+        <name_prefix>_replay_buffer_<steps>_steps.pkl, for load_replay_buffer, is the same file once more: a hard link.
     """
 
     def __init__(
@@ -224,6 +237,13 @@ class CheckpointCallback(EveryNTimesteps):
     def _on_event(self) -> bool:
         path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.zip"
         self.model.save(path, replay=self.save_replay_buffer)
+        if self.save_replay_buffer and self.model.REPLAYS:
+            buffer = path.with_name(f"{self.name_prefix}_replay_buffer_{self.num_timesteps}_steps.pkl")
+            try:
+                buffer.unlink(missing_ok=True)
+                buffer.hardlink_to(path)
+            except OSError:  # a file system without them
+                self.model.save_replay_buffer(buffer)
         normalize = self.model.get_vec_normalize_env() if self.save_vecnormalize else None
         if normalize is not None:
             normalize.save(str(path.with_name(f"{self.name_prefix}_vecnormalize_{self.num_timesteps}_steps.pkl")))

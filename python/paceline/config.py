@@ -217,6 +217,9 @@ def _policy(value: Any) -> dict[str, Any]:
     """A name, or one of Stable-Baselines3's own classes: DQNPolicy and ActorCriticPolicy are their MlpPolicy."""
     if isinstance(value, type) and value.__module__.startswith("stable_baselines3.") and "MultiInput" not in value.__name__:
         value = "CnnPolicy" if "Cnn" in value.__name__ else "MlpPolicy"
+    name = value if isinstance(value, str) else getattr(value, "__name__", "")
+    if "Lstm" in name or "Recurrent" in name:
+        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto': recurrent networks are not built")
     if not isinstance(value, str):
         raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto': networks of one's own are not built")
     return {"policy": value}

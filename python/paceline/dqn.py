@@ -115,7 +115,7 @@ class DQN(Trainer):
         no longer by default, the steps of a window are taken at its end, all at once.
     learning_rate: a number, a straight line (linear(1e-3), (1e-3, 0.0) or
         "lin_0.001"), or a function of the remaining progress, 1 down to 0, which is
-        replaced by straight lines within 0.05 % of it.
+        replaced by straight lines within 0.05 % of it, or as near as 2,048 points come.
     seed: of everything random. The same seed and settings give the same
         weights, bit for bit, for any num_threads. None picks one (model.seed).
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,31 @@ class Round:
         return [dict(zip(self._names, row)) for row in zip(*values)] if values else [{} for _ in ended]
 
 
+class Locals(dict[str, Any]):
+    """The locals of callbacks; what of them costs something to make is made when it is asked for."""
+
+    def __init__(self, model: Trainer, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self._lazy: dict[str, Callable[[], Any]] = {"env": model.get_env}
+        if model.REPLAYS:
+            self._lazy["replay_buffer"] = lambda: model.replay_buffer
+
+    def __missing__(self, key: str) -> Any:
+        if key not in self._lazy:
+            raise KeyError(key)
+        self[key] = self._lazy[key]()
+        return self[key]
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._lazy
+
+    def get(self, key: str, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+
 class Periods(NamedTuple):
     """How a method divides its steps."""
 
@@ -105,6 +131,8 @@ class Loop:
     eval_freq: int
     n_eval_episodes: int
     eval_env: Any
+    tb_log_name: str
+    reset_num_timesteps: bool
 
     def __post_init__(self) -> None:
         self.stats = self.native.stats()
@@ -120,7 +148,9 @@ class Loop:
         self.started = (time.monotonic(), self.stats.num_timesteps)
         self.first = self.logged = self._countable()
         self.in_rollout = False
-        self.locals: dict[str, Any] = {"self": self.model, "total_timesteps": asked, "log_interval": self.log_interval}
+        keywords = ("callback", "log_interval", "tb_log_name", "reset_num_timesteps", "progress_bar")
+        known = {"self": self.model, "total_timesteps": asked, **{name: getattr(self, name) for name in keywords}}
+        self.locals: dict[str, Any] = Locals(self.model, known)
         self.round = None if self.callback is None else Round(self.model, self.native, self.source)
 
     def run(self) -> None:
@@ -285,5 +315,5 @@ class Loop:
             if slash and group != "predict" and not math.isnan(value) and (s.updates or group != "train"):
                 log.record(name, value)
         if s.updates:
-            log.record("train/n_updates", s.updates)
+            log.record("train/n_updates", self.model._n_updates)
         log.dump(s.num_timesteps)

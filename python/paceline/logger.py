@@ -16,6 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partialmethod
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -34,8 +35,11 @@ class Output(Protocol):
 class Logger:
     """Collects values and writes them at each dump.
 
-    outputs: by the name of its format. folder: where files go, dir.
+    outputs: by the name of its format. folder: where files go, dir. level: of the messages that log prints, 10 (debug)
+    to 40 (error), and those above it.
     """
+
+    level = 20
 
     def __init__(self, outputs: Mapping[str, Output] | None = None, folder: str | None = None) -> None:
         self.name_to_value: dict[str, Any] = {}
@@ -80,10 +84,23 @@ class Logger:
 
     def log(self, *texts: Any, level: int = 20) -> None:
         """Prints a message, where the table is printed."""
-        if "stdout" in self._outputs:
+        if "stdout" in self._outputs and level >= self.level:
             print(*texts, flush=True)
 
-    debug = info = warn = error = log
+    debug, info = partialmethod(log, level=10), partialmethod(log, level=20)
+    warn, error = partialmethod(log, level=30), partialmethod(log, level=40)
+
+    def set_level(self, level: int) -> None:
+        self.level = level
+
+    @property
+    def output_formats(self) -> tuple[Any, ...]:
+        """What dump writes to. Once stable-baselines3 is imported the one of TensorBoard is of its class
+        TensorBoardOutputFormat, whose writer is PyTorch's SummaryWriter."""
+        for name, output in self._outputs.items():
+            if isinstance(output, _TensorBoard) and "stable_baselines3.common.logger" in sys.modules:
+                self._outputs[name] = output.as_sb3s()
+        return tuple(self._outputs.values())
 
     def get_dir(self) -> str | None:
         return self.dir
@@ -186,7 +203,7 @@ class _TensorBoard:
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError:
             raise ConfigError("tensorboard_log: needs the package tensorboard (pip install 'paceline[tensorboard]')") from None
-        self._writer = EventFileWriter(str(folder))
+        self._folder, self._writer = folder, EventFileWriter(str(folder))
 
     def write(self, values: Mapping[str, Any], step: int) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
@@ -207,6 +224,28 @@ class _TensorBoard:
 
     def close(self) -> None:
         self._writer.close()
+
+    @property
+    def writer(self) -> Any:
+        """Refused: there is a SummaryWriter where stable-baselines3 is imported alone."""
+        raise AttributeError(
+            "writer: none, PyTorch's SummaryWriter is stable-baselines3's: import it before output_formats is read, or "
+            "model.set_logger(stable_baselines3.common.logger.configure(folder, ['tensorboard']))"
+        )
+
+    def as_sb3s(self) -> Output:
+        """Closes this, and goes on in a second file of the folder with stable-baselines3's class."""
+        from stable_baselines3.common.logger import TensorBoardOutputFormat
+
+        class TensorBoard(TensorBoardOutputFormat):  # type: ignore[misc,unused-ignore]
+            def write(self, key_values: Mapping[str, Any], key_excluded: Any, step: int | None = None) -> None:
+                if step is None:  # as an Output is called
+                    key_excluded, step = dict.fromkeys(key_values, ()), key_excluded
+                super().write(dict(key_values), key_excluded, step)
+
+        self.close()
+        made: Output = TensorBoard(str(self._folder))
+        return made
 
 
 def _plain(value: Any) -> Any:

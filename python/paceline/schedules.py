@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .errors import ConfigError
+from .errors import ConfigError, PacelineWarning
 
 
 class Linear(NamedTuple):
@@ -33,7 +37,7 @@ def points(name: str, value: Any) -> Points:
 
     Accepts a number, (start, end), rl-zoo's "lin_0.001" (falls to 0), and
     Stable-Baselines3's functions of the remaining progress (1 down to 0). Lines
-    follow a function to 5e-4 of its value; at a jump they are 1e-9 of the run wide.
+    follow a function to 5e-4 of its value, or as near as 2,048 points come to it; at a jump they are 1e-9 of the run wide.
     """
     if isinstance(value, tuple) and len(value) == 2:
         return [(0.0, _number(name, value[0])), (1.0, _number(name, value[1]))]
@@ -62,29 +66,66 @@ def of_settings(setting: Callable[[str], str], name: str) -> Schedule:
 
 
 def _sampled(name: str, function: Callable[[float], Any]) -> Points:
-    """Halves the run where a straight line is not near enough to the function at 1,000 shares of it."""
+    """Lines within 5e-4 of a function's value; where that takes too many, as near as MOST points come, of which a warning tells."""
 
     def at(share: float) -> float:
-        return _number(name, function(1.0 - share))
+        value = _number(name, function(1.0 - share))
+        if not math.isfinite(value):
+            raise ConfigError(f"{name}: the function given is {value} at a remaining progress of {1.0 - share:g}, must be finite")
+        return value
 
-    smallest = 1e-10 * max(abs(at(k / 1000)) for k in range(1001))
+    largest = max(abs(at(k / 1000)) for k in range(1001))
+
+    def close(y: float) -> float:
+        return 5e-4 * abs(y) + 1e-10 * largest
+
+    out = _lines(at, close, merged=False) or _lines(at, close, merged=True)
+    for share in _SHARES:
+        if out is None and (out := _lines(at, lambda y, off=share * largest: off, merged=True)) is not None:  # type: ignore[misc]
+            warnings.warn(
+                f"{name}: the function given bends often: {len(out)} points with straight lines between them stand for it, "
+                f"which are up to about {100 * share:g} % of its largest value ({largest:g}) away from it",
+                PacelineWarning,
+                stacklevel=_callers(),
+            )
+    if out is None:
+        raise ConfigError(f"{name}: the function given bends too often, must be near {MOST - 1} straight lines")
+    return out[:1] if len(out) == 2 and out[0][1] == out[1][1] else out
+
+
+_SHARES = (5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the largest value, how far off lines may be
+
+
+def _lines(at: Callable[[float], float], allowed: Callable[[float], float], merged: bool) -> Points | None:
+    """Halves the run where a straight line is further from the function than allowed for its value, at 1,000 shares of it;
+    None where it takes more than MOST points. merged: without points in the middle of a constant stretch."""
 
     def near(a: float, first: float, b: float, last: float) -> bool:
         checks = max(3, int(1000 * (b - a)))
         inner = ((at(a + (b - a) * k / checks), first + (last - first) * k / checks) for k in range(1, checks))
-        return b - a < 1e-9 or all(abs(line - y) <= 5e-4 * abs(y) + smallest for y, line in inner)
+        return b - a < 1e-9 or all(abs(line - y) <= allowed(y) for y, line in inner)
 
     out: Points = [(0.0, at(0.0))]
     ends = [(1.0, at(1.0))]  # of the parts to do, the next one last
-    while ends and len(out) <= MOST:
+    while ends:
         if near(*out[-1], *ends[-1]):
             out.append(ends.pop())
+            if merged and len(out) > 2 and out[-3][1] == out[-2][1] == out[-1][1]:
+                del out[-2]
+            if len(out) > MOST:
+                return None
         else:
             middle = (out[-1][0] + ends[-1][0]) / 2
             ends.append((middle, at(middle)))
-    if ends:
-        raise ConfigError(f"{name}: the function given bends too often, must be within 0.05 % of {MOST - 1} straight lines")
-    return out[:1] if len(out) == 2 and out[0][1] == out[1][1] else out
+    return out
+
+
+def _callers() -> int:
+    """The stacklevel, for who calls this, of the line outside this package."""
+    package, frame, level = os.path.dirname(__file__) + os.sep, sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _number(name: str, value: Any) -> float:

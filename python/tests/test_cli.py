@@ -231,6 +231,22 @@ sys.exit(main(sys.argv[1:]))
     assert done.stdout == "PPO Pong 1600000 bf16\n" and done.returncode == 130
 
 
+def test_a_package_that_is_missing_is_a_sentence(process):
+    made = """
+import sys, gymnasium
+from paceline.cli import main
+def needs(**keywords):
+    raise gymnasium.error.DependencyNotInstalled("Box3D is not installed")
+gymnasium.register("Needs-v0", needs)
+sys.exit(main(sys.argv[1:]))
+"""
+    process(CALL, "train", "CartPole-v1", "--steps", 80, "--save", "model.zip", "--no-plot", "--no-video")
+    for command in (["train", "Needs-v0"], ["evaluate", "model.zip", "Needs-v0"]):
+        done = process(made, *command, check=False)
+        says = "paceline: env: 'Needs-v0', an environment of Gymnasium's that cannot be made: Box3D is not installed\n"
+        assert done.returncode == 1 and done.stderr == says
+
+
 def test_a_file_says_which_method(process):
     process(CALL, "train", "CartPole-v1", "--method", "a2c", "--steps", 80, "--save", "model", "--no-plot", "--no-video")
     done = process(CALL, "train", "CartPole-v1", "--load", "model", "--steps", 80, "--no-plot", "--no-video")

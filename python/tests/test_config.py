@@ -56,6 +56,54 @@ def test_functions_of_the_remaining_progress(name, function):
     config.close()
 
 
+def curve(out, at):
+    """What the settings of a learning rate are at shares of the run."""
+    shares, values = np.array([point.split(":") for point in out["learning_rate_schedule"].split(",")], float).T
+    assert len(shares) <= 2048
+    config = Config()
+    config.update(out)  # the library takes them
+    config.close()
+    return np.interp(at, shares, values)
+
+
+def test_steps_need_only_their_ends():
+    """A staircase is exact with two points a step; none of the points within steps count."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = settings({"learning_rate": lambda p: 1e-3 * (1 + math.floor(100 * p))})
+    fine = (np.arange(7919) + 0.5) / 7919
+    np.testing.assert_allclose(curve(out, fine), 1e-3 * (1 + np.floor(100 * (1 - fine))), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "function, most",
+    [
+        (lambda p: 1e-4 + 1e-3 * (1 + math.cos(20 * math.pi * p)) / 2, None),  # 10 cycles
+        (lambda p: 1e-3 * (1 + math.cos(10 * math.pi * p)) / 2, 0.05),  # 5 that touch 0
+        (lambda p: 1e-3 * (1 + math.cos(math.pi * (10 * (1 - p) % 1))) / 2, 0.05),  # 10 warm restarts
+        (lambda p: 1e-3 * (2 + math.sin(200 * math.pi * p)), 0.5),  # 100 cycles
+    ],
+)
+def test_functions_that_bend_often_come_with_a_notice(function, most):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        out = settings({"learning_rate": function})
+    fine = (np.arange(7919) + 0.5) / 7919
+    off = np.abs(curve(out, fine) - np.array([function(1 - x) for x in fine])).max() / max(function(1 - x) for x in fine)
+    if most is None:
+        assert not caught and off < 1e-3
+    else:
+        assert len(caught) == 1 and caught[0].filename == __file__
+        assert str(caught[0].message).startswith("learning_rate: the function given bends often: ")
+        assert f"which are up to about {most:g} % of its largest value" in str(caught[0].message)
+        assert off <= 1.2 * most / 100
+
+
+def test_noise_is_far_from_its_points_and_the_notice_says_so():
+    with pytest.warns(PacelineWarning, match="which are up to about 50 % of its largest value"):
+        settings({"learning_rate": lambda p: 2 + math.sin(1e5 * p)})
+
+
 @pytest.mark.parametrize(
     "keywords, says",
     [
@@ -63,7 +111,8 @@ def test_functions_of_the_remaining_progress(name, function):
         ({"replay_buffer_class": dict}, "replay_buffer_class"),
         ({"_init_setup_model": False}, "_init_setup_model"),
         ({"train_freq": (1, "episode")}, "train_freq: .*must be in steps"),
-        ({"learning_rate": lambda p: 2 + math.sin(1e5 * p)}, "learning_rate: the function given bends too often"),
+        ({"learning_rate": lambda p: math.nan if p < 0.5 else 1}, "the function given is nan at a remaining progress of 0.499, must be"),
+        ({"learning_rate": lambda p: 1 / p if p else math.inf}, "the function given is inf at a remaining progress of 0, must be finite"),
         ({"learning_rate": lambda p: None}, "learning_rate: None, must be a number"),
         ({"learning_rate": "fast"}, "learning_rate: 'fast', must be a number"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
@@ -79,6 +128,8 @@ def test_what_is_not_built_is_refused(keywords, says):
 
 def test_other_keywords_of_sb3():
     assert settings({"train_freq": (4, "step"), "gradient_steps": -1}) == {"train_freq": 4, "gradient_steps": 4}
+    for given in (False, True):
+        assert settings({"optimize_memory_usage": given, "replay_buffer_kwargs": {"handle_timeout_termination": True}}) == {}
     assert settings({"max_grad_norm": None}) == {"max_grad_norm": 0}
     assert settings({"exploration_fraction": 0.2})["exploration_steps"] == 0
     kwargs = {

@@ -13,7 +13,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from paceline import PacelineError, envpool
+from envs import SMALL
+from paceline import A2C, DQN, PacelineError, envpool
 from paceline.errors import ConfigError, HandleError, PacelineWarning
 
 TASKS = ("Pong-v5", "CartPole-v1", "Acrobot-v1", "MountainCar-v0")
@@ -420,6 +421,33 @@ def test_refused_calls():
     assert pool.step(np.zeros(3, int))[4]["elapsed_step"].tolist() == [1, 1, 1]
     pool.close()
     pool.close()
+
+
+@pytest.mark.parametrize("env_type", ["gymnasium", "gym", "EnvPool's own"])
+@pytest.mark.parametrize("cls", [DQN, A2C])
+@pytest.mark.filterwarnings("ignore:seed. ignored, as in EnvPool:paceline.PacelineWarning")
+def test_models_learn_in_pools(cls, env_type):
+    """The action behind an episode's end is no step: a step of CartPole pays 1, that one 0."""
+    if env_type == "EnvPool's own":
+        pool = pytest.importorskip("envpool", reason="EnvPool is not installed").make("CartPole-v1", env_type="gymnasium", num_envs=3)
+    else:
+        pool = envpool.make("CartPole-v1", env_type, num_envs=3)
+    keywords = {**SMALL, "learning_rate": 0.0, "policy_kwargs": None} if cls is DQN else {"seed": 1}
+    resets = []
+
+    def look(locals_, globals_):
+        assert locals_["rewards"].shape == (3,)
+        resets.append(int((locals_["rewards"] == 0).sum()))
+
+    with cls("MlpPolicy", pool, **keywords) as model:
+        before = model.get_parameters()["policy"]
+        model.learn(600, callback=look)
+        episodes = model._native.episodes(100)
+        assert len(episodes) > 3 and all(total == length for total, length in episodes)
+        assert sum(resets) in range(len(episodes) - 3, len(episodes) + 1)  # those at the end are still to come
+        assert 600 <= model.num_timesteps == 3 * len(resets) - sum(resets) and model.stats["updates"] > 30
+        after = model.get_parameters()["policy"]
+        assert (cls is DQN) == all(np.array_equal(before[name], after[name]) for name in before)
 
 
 if __name__ == "__main__":

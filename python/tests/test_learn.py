@@ -185,7 +185,7 @@ def test_the_environment_learnt_in_is_refused(cls):
     other = gymnasium.wrappers.TimeLimit(env, 5)
     for given, same in ((env, env), (env, other), (env, vector), (vector, env), (other, env), (vector, other)):
         with cls("MlpPolicy", given, **keywords) as model:
-            says = "eval_env: .*, the environment that the model learns in, must be another one while it learns"
+            says = "eval_env: .*, the environment that the model learns in, must be another one while it learns: playing there"
             for arguments in (
                 {"eval_freq": 4, "eval_env": same},
                 {"callback": EvalCallback(same)},

@@ -3,6 +3,7 @@
 What it shares with A2C is in test_a2c.py.
 """
 
+import csv
 import inspect
 import math
 import re
@@ -19,6 +20,7 @@ from paceline import A2C, PPO, linear
 from paceline.callbacks import BaseCallback
 from paceline.config import Config, describe
 from paceline.errors import ConfigError, PacelineWarning
+from paceline.logger import configure
 from paceline.ppo import settings
 
 TINY = {"seed": 7, "policy_kwargs": {"net_arch": [16]}, "n_steps": 8, "batch_size": 16, "n_epochs": 3, "learning_rate": 0.01}
@@ -67,6 +69,24 @@ def test_ranges_are_numbers_or_schedules():
         small(clip_range="wide")
     with pytest.raises(ConfigError, match="clip_range: -1, must be 0 to"):
         small(clip_range=-1)
+
+
+def test_updates_as_stable_baselines3_counts_them(tmp_path):
+    """Its PPO counts passes over a rollout, of which target_kl may leave some out; its A2C counts rollouts."""
+    keywords = {"n_steps": 16, "batch_size": 8, "num_envs": 2, "n_epochs": 3, "seed": 1}
+    with PPO("MlpPolicy", "CartPole-v1", **keywords) as model:
+        model.set_logger(configure(tmp_path, ["csv"]))
+        model.learn(5 * 32)
+        assert model._n_updates == model.stats["epochs"] == 5 * 3 and model.stats["updates"] == 5 * 3 * 4
+        model.logger.close()
+    rows = list(csv.DictReader((tmp_path / "progress.csv").open()))
+    assert [float(row["train/n_updates"]) for row in rows if row["train/n_updates"]][-1] in (4 * 3, 5 * 3)
+    with PPO("MlpPolicy", "CartPole-v1", **keywords, target_kl=1e-9) as model:
+        model.learn(5 * 32)
+        assert model._n_updates == 5  # one begun for each rollout
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
+        model.learn(100)
+        assert model._n_updates == model.stats["updates"] == 20
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,30 @@ def test_their_logger(cls, tmp_path):
     assert "rollout/ep_rew_mean" in (tmp_path / "progress.csv").read_text()
 
 
+def test_their_documented_summary_writer(tmp_path):
+    """stable-baselines3's SummaryWriterCallback finds the TensorBoard writer in our own logger."""
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.logger import TensorBoardOutputFormat
+
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+    class SummaryWriterCallback(BaseCallback):
+        def _on_training_start(self):
+            found = (output for output in self.logger.output_formats if isinstance(output, TensorBoardOutputFormat))
+            self.tb_formatter = next(found)
+
+        def _on_step(self):
+            for i in range(self.locals["env"].num_envs):
+                self.tb_formatter.writer.add_scalar(f"direct/{i}", self.n_calls, self.num_timesteps)
+                self.tb_formatter.writer.flush()
+            return True
+
+    with DQN("MlpPolicy", gymnasium.make("CartPole-v1"), **SMALL, tensorboard_log=str(tmp_path)) as model:
+        model.learn(300, callback=SummaryWriterCallback(), log_interval=1)
+    events = accumulator.EventAccumulator(str(tmp_path / "DQN_1")).Reload()
+    assert len(events.Scalars("direct/0")) == 300 and len(events.Scalars("rollout/ep_rew_mean")) > 3
+
+
 @both
 def test_torch_copies(cls):
     import torch

@@ -15,7 +15,22 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
-    "how", ["native", "callback", "evaluation", "pixels", "push", "push-pixels", "own-loop", "a2c", "a2c-push", "ppo", "ppo-push", "pqn"]
+    "how",
+    [
+        "native",
+        "callback",
+        "evaluation",
+        "pixels",
+        "push",
+        "push-pixels",
+        "own-loop",
+        "a2c",
+        "a2c-push",
+        "ppo",
+        "ppo-push",
+        "ppo-own-loop",
+        "pqn",
+    ],
 )
 def test_ctrl_c(how, tmp_path):
     command = [sys.executable, "-X", "dev", "-X", "faulthandler", str(HERE / "procs" / "interrupt.py"), how]

@@ -73,7 +73,8 @@ def test_replay_buffers(tmp_path):
         model.learn(300)
         model.save_replay_buffer(tmp_path / "buffer")
         hashes, size = model.hashes(), model.replay_buffer.size()
-        assert size == len(model.replay_buffer) == model.stats["replay_size"] and not model.replay_buffer.full
+        assert size == len(model.replay_buffer) == 300 and not model.replay_buffer.full
+        assert model.stats["replay_size"] == 264 and model.stats["replay_pending"] == 36  # of the window at hand
         with pytest.raises(AttributeError, match="replay_buffer.sample: not there.*load_replay_buffer"):
             model.replay_buffer.sample(3)
     with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "seed": 9}) as model:
@@ -267,6 +268,39 @@ def test_a_loop_refuses_what_does_not_fit():
         pytest.raises(ConfigError, match="begin: this model steps the built-in CartPole-v1"),
     ):
         model.begin(10, obs)
+
+
+def test_ids_that_gymnasium_does_not_make():
+    """Gymnasium's own words: its version of an environment, the package that is missing."""
+
+    def needs(**keywords):
+        raise gymnasium.error.DependencyNotInstalled("Box3D is not installed,\n pip install it")
+
+    gymnasium.register("Needs-v0", needs)
+    lander = "'LunarLander-v2', must be registered with Gymnasium: .* is deprecated. Please use `LunarLander-v3` instead"
+    pole = "'CartPole-v7', must be registered with Gymnasium: Environment version `v7` .* doesn't exist"
+    try:
+        for id, says in [
+            ("LunarLander-v2", f"^env: {lander}"),
+            ("CartPole-v7", f"^env: {pole}"),
+            ("Needs-v0", "^env: 'Needs-v0', an environment of Gymnasium's that cannot be made: Box3D is not installed, pip install it$"),
+            ("Nothing-v0", '^environment "Nothing-v0" is not known'),
+        ]:
+            with pytest.raises(ConfigError, match=says):
+                DQN("MlpPolicy", id, **SMALL)
+        with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model, pytest.raises(ConfigError, match=f"^eval_env: {lander}"):
+            model.learn(100, eval_freq=50, eval_env="LunarLander-v2")
+        with pytest.raises(ConfigError, match=f"^id: {pole}"):
+            make_vec("CartPole-v7")
+    finally:
+        del gymnasium.registry["Needs-v0"]
+
+
+def test_vectors_of_ale_py_s_own(rom):
+    vectors = pytest.importorskip("ale_py.vector_env", reason="ale-py has no vector environment")
+    with A2C("CnnPolicy", vectors.AtariVectorEnv("pong", num_envs=2), seed=1) as model:
+        model.learn(40)
+        assert model.num_timesteps == 40 and model.stats["updates"] == 4
 
 
 def test_get_env_without_sb3(monkeypatch):

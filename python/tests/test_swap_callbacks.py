@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from envs import SMALL, Walk
+from envs import MODES, SMALL, Walk, vector
 from paceline import A2C, DQN, PacelineWarning
 from paceline.callbacks import (
     BaseCallback,
     CallbackList,
+    CheckpointCallback,
     EvalCallback,
     EveryNTimesteps,
+    LogEveryNTimesteps,
     ProgressBarCallback,
     StopTrainingOnMaxEpisodes,
     StopTrainingOnNoModelImprovement,
@@ -136,6 +138,55 @@ def test_our_callbacks_with_sb3s_keywords(tmp_path):
         EvalCallback("CartPole-v1", render=True)
 
 
+@both
+@pytest.mark.parametrize("env", ["CartPole-v1", "a vector"])
+def test_locals_of_learn(cls, env):
+    """What stable-baselines3's learn and collect_rollouts have in theirs and costs nothing."""
+    envs = vector(MODES[1], 2, lambda i: gymnasium.make("CartPole-v1")) if env == "a vector" else env
+    seen = []
+
+    def look(locals_, globals_):
+        names = ("total_timesteps", "log_interval", "tb_log_name", "reset_num_timesteps", "progress_bar")
+        seen.append([locals_[name] for name in names])
+        assert locals_["self"] is model and callable(locals_["callback"].on_step) and locals_["env"] is model.get_env()
+        assert "env" in locals_ and locals_.get("env").num_envs == 2 and locals_.get("nothing", 3) == 3
+        with pytest.raises(KeyError, match="nothing"):
+            locals_["nothing"]
+        assert ("replay_buffer" in locals_) == (cls is DQN)
+        if cls is DQN:
+            assert locals_["replay_buffer"].buffer_size == 500
+
+    with cls("MlpPolicy", envs, num_envs=2, **KEYWORDS[cls]) as model:
+        model.learn(40, callback=[look], log_interval=7, tb_log_name="mine")
+        model.learn(40, callback=[look], reset_num_timesteps=False)
+    assert seen[0] == [40, 7, "mine", True, False] and seen[-1] == [80, model.LOG_INTERVAL, cls.__name__, False, False]
+
+
+def test_a_record_every_n_steps(tmp_path):
+    logger = configure(tmp_path, ["json"])
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL, num_envs=2) as model:
+        model.set_logger(logger)
+        model.learn(400, callback=LogEveryNTimesteps(n_steps=100), log_interval=None)
+    logger.close()
+    lines = [json.loads(line) for line in (tmp_path / "progress.json").read_text().splitlines()]
+    assert [line["time/total_timesteps"] for line in lines] == [100, 200, 300, 400]
+
+
+def test_a_replay_buffer_beside_a_checkpoint(tmp_path):
+    """Under stable-baselines3's name, for the script's load_replay_buffer; on disk it is the checkpoint itself."""
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        for _ in range(2):  # the second time over the files of the first
+            model.learn(400, callback=CheckpointCallback(200, tmp_path, save_replay_buffer=True, save_vecnormalize=True))
+        expected, size = model.hashes().replay, model.replay_buffer.size()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        name for n in (200, 400) for name in (f"rl_model_{n}_steps.zip", f"rl_model_replay_buffer_{n}_steps.pkl")
+    )
+    assert (tmp_path / "rl_model_400_steps.zip").samefile(tmp_path / "rl_model_replay_buffer_400_steps.pkl")
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        model.load_replay_buffer(tmp_path / "rl_model_replay_buffer_400_steps")
+        assert model.replay_buffer.size() == size and model.hashes().replay == expected
+
+
 # -------------------------------------------------------------------- loggers
 
 
@@ -161,6 +212,25 @@ def test_loggers(tmp_path, capsys):
     assert "ep_rew_mean" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="format_strings: 'xml', must be stdout, log, json, csv, tensorboard"):
         configure(tmp_path, ["xml"])
+
+
+def test_what_scripts_read_of_a_logger(tmp_path, capsys):
+    logger = configure(tmp_path, ["stdout", "csv"])
+    assert [type(output).__name__ for output in logger.output_formats] == ["_Table", "_CSV"] and logger.level == 20
+    logger.debug("quiet")
+    logger.set_level(10)
+    logger.debug("loud")
+    logger.set_level(40)
+    logger.warn("less")
+    assert capsys.readouterr().out == "loud\n"
+    logger.close()
+
+
+def test_a_writer_of_tensorboard_s_is_sb3s_alone(process, tmp_path):
+    pytest.importorskip("tensorboard")
+    made = f"from paceline.logger import configure; configure({str(tmp_path)!r}, ['tensorboard']).output_formats[0].writer"
+    done = process(made, check=False)
+    assert "AttributeError: writer: none, " in done.stderr and "set_logger(stable_baselines3.common.logger.configure(" in done.stderr
 
 
 def test_values_that_cannot_be_written_are_named_once(tmp_path):

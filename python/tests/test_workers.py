@@ -10,7 +10,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import worker_envs as we
-from paceline import workers
+from paceline import PacelineWarning, make_vec, workers
 from paceline.errors import CallbackError, ConfigError
 
 MODES = list(AutoresetMode)
@@ -119,6 +119,19 @@ def test_an_id_that_only_this_process_knows(make):
 def test_atari_of_ale(make):
     pytest.importorskip("ale_py")
     assert make("ALE/Pong-v5", 2, frameskip=4).reset(seed=1)[0].shape == (2, 210, 160, 3)
+
+
+def test_an_id_of_ale_s_says_that_the_library_plays_the_game_too():
+    pytest.importorskip("ale_py")
+    says = r"'ALE/Pong-v5': the game's frames as ale-py has them, stepped by processes; .* plays it itself: make_vec\('Pong', num_envs\)"
+    try:
+        with pytest.warns(PacelineWarning, match=says) as caught:
+            envs = make_vec("ALE/Pong-v5", 2, workers=1, context="fork", obs_type="grayscale")
+    except CallbackError as err:
+        pytest.skip(f"no ROM: {err}")
+    assert [warning.filename for warning in caught if warning.category is PacelineWarning] == [__file__]
+    assert envs.reset(seed=1)[0].shape == (2, 210, 160)
+    envs.close()
 
 
 def test_environments_are_dealt_evenly(make):

@@ -279,6 +279,7 @@ func (d *DQN) Metrics(m *train.Metrics) {
 	d.updates.units.Metrics(m, d.host)
 	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))
 	m.Add("replay_size", "transitions", "transitions that can be sampled", float64(d.memory.Len()))
+	m.Add("replay_pending", "transitions", "transitions that can be sampled from the next window on", float64(d.memory.Pending()))
 	m.Add("replay_bytes", "bytes", "memory of the replay, every slot counted", float64(d.memory.Bytes()))
 	m.Add("predict/exploration_rate", "", "the schedule's probability of a random action, also while the memory is filled at random; 0 before the first run", outside)
 }

@@ -144,6 +144,7 @@ const (
 // Metrics reports numbers of this moment and of the latest update.
 func (p *PPO) Metrics(m *train.Metrics) {
 	p.Run.Metrics(m)
+	m.Add("epochs", "", "passes over a rollout that have begun", float64(p.Clock.Epochs))
 	l := &p.latest
 	norm, explained := math.NaN(), math.NaN()
 	if l.n > 0 {

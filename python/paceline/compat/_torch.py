@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 def policy(model: Trainer) -> Any:
     """stable-baselines3's policy with the model's weights; of DQN without stable-baselines3 a module with q_net and q_net_target alone."""
+    if model.METHOD == "pqn":
+        raise ConfigError("policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays")
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("policy: needs torch (pip install torch); get_parameters has the weights as arrays")
     import torch
 
-    if model.METHOD == "pqn":
-        raise ConfigError("policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays")
     state = {name: torch.as_tensor(array) for name, array in model.get_parameters()["policy"].items()}
     if importlib.util.find_spec("stable_baselines3") is not None:
         made = _of_sb3(model)

@@ -49,7 +49,10 @@ def meaning(id: str, stacklevel: int) -> Meaning:
         said = ", ".join([repr(game), *(f"{name}={value!r}" for name, value in keywords.items())])
         warnings.warn(f"{id!r} is one of {whose}: the library's own, {said}, stands for it", PacelineWarning, stacklevel + 1)
         return Meaning(game, keywords)
-    return Meaning(None if in_gymnasium(id) else id, {})
+    try:
+        return Meaning(None if in_gymnasium(id) else id, {})
+    except ConfigError as err:
+        raise ConfigError(f"env{str(err).removeprefix('id')}") from err
 
 
 def resolved(env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None, stacklevel: int) -> tuple[Any, Any, dict[str, Any]]:
@@ -73,15 +76,22 @@ def _made(id: str, num_envs: int | None, env_kwargs: dict[str, Any]) -> Any:
 
     if num_envs is not None and num_envs > 1:
         return make_vec(id, num_envs, autoreset_mode="same_step", **env_kwargs)
-    return gymnasium.make(id, **env_kwargs)
+    try:
+        return gymnasium.make(id, **env_kwargs)
+    except gymnasium.error.Error as err:  # a package that it needs is missing, in most cases
+        raise ConfigError(f"env: {id!r}, an environment of Gymnasium's that cannot be made: {' '.join(str(err).split())}") from err
 
 
 def in_gymnasium(id: str) -> bool:
-    """Whether gymnasium.make knows it."""
+    """Whether gymnasium.make knows it; refuses another version of one that it knows."""
+    from gymnasium.error import DeprecatedEnv, VersionNotFound
+
     from .workers import spec_of
 
     try:
         spec_of(id)
-    except ConfigError:
+    except ConfigError as err:
+        if isinstance(err.__cause__, (DeprecatedEnv, VersionNotFound)):
+            raise
         return False
     return True

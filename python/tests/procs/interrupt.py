@@ -27,10 +27,11 @@ elif how == "a2c":
     model = A2C("CnnPolicy", "Catch-v0", num_envs=4, n_steps=128, seed=1)
 elif how == "a2c-push":
     model = A2C("MlpPolicy", vector(AutoresetMode.NEXT_STEP, 2), seed=1)
-elif how in ("ppo", "ppo-push"):  # whose updates take seconds
+elif how in ("ppo", "ppo-push", "ppo-own-loop"):  # whose updates take seconds
     from envs import Image
 
-    env = "Catch-v0" if how == "ppo" else vector(AutoresetMode.SAME_STEP, 4, Image)
+    envs = vector(AutoresetMode.SAME_STEP, 4, Image)
+    env = "Catch-v0" if how == "ppo" else envs
     keywords = {"num_envs": 4} if how == "ppo" else {}
     model = PPO("CnnPolicy", env, n_steps=128, batch_size=64, n_epochs=20, seed=1, **keywords)
 elif how == "pqn":
@@ -40,7 +41,7 @@ else:
 before = signal.getsignal(signal.SIGINT)
 print("ready", flush=True)
 try:
-    if how == "own-loop":
+    if how.endswith("own-loop"):
         model.begin(100_000_000, envs.reset(seed=1)[0])
         while True:
             obs, rewards, terminated, truncated, infos = envs.step(model.act())

@@ -1,0 +1,39 @@
+"""Examples whose lines other tests do not run, each briefly."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from paceline import make_vec
+from paceline.errors import ConfigError
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
+
+
+@pytest.fixture
+def example(process):
+    """Runs an example's file in a process of its own."""
+    if not EXAMPLES.is_dir():
+        pytest.skip("no checkout around the tests")
+
+    def run(name, *arguments):
+        return process(f"import runpy; runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')", *arguments, timeout=100)
+
+    return run
+
+
+def test_cleanrl_dqn_reports_whole_games(example, tmp_path):
+    """A lost life ends the learner's episode and not the game, whose five lives are one return."""
+    for package in ("ale_py", "cv2"):
+        pytest.importorskip(package)
+    try:
+        make_vec("Breakout").close()
+    except ConfigError as err:
+        pytest.skip(f"no ROM: {err}")
+    small = {"total_timesteps": 1500, "buffer_size": 2000, "learning_starts": 1450, "num_envs": 2}
+    done = example("cleanrl_dqn.py", *[word for name, value in small.items() for word in (f"--{name}", value)])
+    games = re.findall(r"global_step=(\d+), episodic_return=(\d+)", done.stdout)
+    # Random games of Breakout last some 170 to 300 steps, and a life a fifth of that.
+    assert 2 <= len(games) <= 12 and any(int(reward) > 0 for _, reward in games)
+    assert list(tmp_path.glob("runs/*/model.zip"))

@@ -1,0 +1,126 @@
+"""Loops of the caller's own, begin, act and observe: what they refuse, and with which words."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from envs import MODES, SMALL, vector
+from paceline import A2C, DQN, PPO, PQN
+from paceline.errors import BusyError, ConfigError, SpaceError
+
+PAIR = (spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
+OBS, ZEROS, NO, ENDED = np.zeros((2, 3), np.float32), np.zeros(2), np.zeros(2, bool), np.array([False, True])
+KEYWORDS = {
+    DQN: SMALL,
+    A2C: {"seed": 1},
+    PPO: {"seed": 1, "n_steps": 16, "batch_size": 8, "n_epochs": 3},
+    PQN: {"seed": 1, "n_steps": 16, "batch_size": 8, "n_epochs": 3},
+}
+NaN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (("many", OBS), "total_timesteps: 'many', must be a number, at least 1"),
+        ((NaN, OBS), "total_timesteps: nan, must be a number, at least 1"),
+        ((0, OBS), "total_timesteps: 0, must be a number, at least 1"),
+        ((100, (OBS, {})), "obs: a pair of observations and infos, as reset returns, must be the observations alone"),
+        ((100, [[0, 1], [0]]), "obs: a list of 2, must be an array of numbers"),
+        ((100, "first"), "obs: 'first', must be an array of numbers"),
+        ((100, None), "obs: None, must be an array of numbers"),
+    ],
+)
+def test_what_begin_refuses(arguments, says):
+    with DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model:
+        with pytest.raises((ConfigError, SpaceError), match=says):
+            model.begin(*arguments)
+        model.begin(1e2, OBS)  # a float, as learn takes
+        model.act()
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ((OBS, ["good", "bad"], NO, NO), "rewards: a list of 2, must be a number for each environment"),
+        ((OBS, [[1], [1, 2]], NO, NO), "rewards: a list of 2, must be a number for each environment"),
+        ((OBS, None, NO, NO), "rewards: .*must be"),
+        ((OBS, ZEROS, ["no", "no"], NO), "terminated: a list of 2, must be a number for each environment"),
+        ((OBS, ZEROS, NO, NO[:1]), "truncated: 1 values, must be 2"),
+        ((OBS, ZEROS, NO, ENDED, [None]), "final_obs: a list of 1, must have one entry for each environment, 2"),
+        ((OBS, ZEROS, NO, ENDED, {}), "final_obs: a dict, must have one entry for each environment, 2"),
+        ((OBS, ZEROS, NO, ENDED, 3), "final_obs: 3, must have one entry for each environment, 2"),
+        ((OBS, ZEROS, NO, ENDED, ["a", "b"]), "final_obs of environment 1"),
+        (((OBS, {}), ZEROS, NO, NO), "obs: a pair of observations and infos"),
+    ],
+)
+def test_what_observe_refuses(arguments, says):
+    with DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model:
+        model.begin(100, OBS)
+        model.act()
+        with pytest.raises(SpaceError, match=says):
+            model.observe(*arguments)
+        model.observe(OBS, [1, 2], [0, 0], [False, True], [None, OBS[1]])
+
+
+def test_one_environment_alone_has_no_rows():
+    with DQN("MlpPolicy", PAIR, num_envs=1, **SMALL) as model:
+        model.begin(100, OBS[0])
+        for final in ([None], [OBS[0]], OBS[0], OBS[:1], np.array([OBS[0], None], object)[:1]):
+            model.act()
+            model.observe(OBS[0], 1.0, True, False, final)
+        model.act()
+        for final in ({}, 3, []):
+            with pytest.raises(SpaceError, match="final_obs: .*, must have one entry for each environment, 1"):
+                model.observe(OBS[0], 1.0, True, False, final)
+
+
+def test_begin_refuses_masks_that_allow_nothing():
+    masks = np.array([[1, 0], [0, 0]])
+    with DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model:
+        with pytest.raises(SpaceError, match="action_masks: none of the 2 actions of environment 1, must allow at least one"):
+            model.begin(100, OBS, action_masks=masks)
+        masks[1, 1] = 1
+        model.begin(100, OBS, action_masks=masks)
+        assert model.act()[0] == 0
+
+
+@pytest.mark.parametrize("cls", list(KEYWORDS))
+def test_learn_s_callbacks_have_no_loop_of_their_own(cls):
+    def begin(*_):
+        model.begin(100, np.zeros(4, np.float32))
+
+    def act(*_):
+        model.act()
+
+    with cls("MlpPolicy", gymnasium.make("CartPole-v1"), **KEYWORDS[cls]) as model:
+        for call in (begin, act):
+            with pytest.raises(BusyError, match=f"{call.__name__}: learn is in progress, must be called before or after it"):
+                model.learn(100, callback=call)
+        model.learn(100)  # it goes on
+
+
+@pytest.mark.parametrize("cls", [PPO, PQN])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_loop_of_ones_own_is_learn(cls, mode):
+    """The same bits as learn's loop, whatever resets; test_swap.py has DQN and A2C."""
+
+    def made():
+        return vector(mode, 3, lambda i: gymnasium.make("CartPole-v1"))
+
+    with cls("MlpPolicy", made(), **KEYWORDS[cls]) as model:
+        expected = model.learn(480).hashes()
+        steps, updates = model.num_timesteps, model.stats["updates"]
+    envs = made()
+    with cls("MlpPolicy", envs, **KEYWORDS[cls]) as model:
+        obs, _ = envs.reset(seed=KEYWORDS[cls]["seed"])
+        model.begin(480, obs)
+        while model.num_timesteps < steps:
+            obs, rewards, terminated, truncated, infos = envs.step(model.act())
+            final, done = infos.get("final_obs"), terminated | truncated
+            if mode.value == "Disabled" and done.any():
+                final = obs.copy()
+                obs, _ = envs.reset(options={"reset_mask": done})
+            model.observe(obs, rewards, terminated, truncated, final)
+        assert model.hashes() == expected and model.stats["updates"] == updates > 50

@@ -1,0 +1,57 @@
+"""What no method has: each says so when a model is made."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from envs import Walk
+from paceline import A2C, DQN, PPO, PQN
+from paceline.errors import ConfigError
+
+every = pytest.mark.parametrize("cls", [A2C, DQN, PPO, PQN])
+
+
+class Moves(Walk):
+    def __init__(self, action_space):
+        super().__init__(spaces.Box(-1, 1, (3,)))
+        self.action_space = action_space
+
+
+@every
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)], ids=str)
+def test_actions_that_are_not_one_of_several(cls, space):
+    says = f"action space: {type(space).__name__}, must be Discrete"
+    envs = gymnasium.vector.SyncVectorEnv([lambda: Moves(space)] * 2)
+    for env in (Moves(space), envs, (spaces.Box(-1, 1, (3,)), space)):
+        with pytest.raises(ConfigError, match=says):
+            cls("MlpPolicy", env)
+
+
+@every
+@pytest.mark.parametrize(
+    "space, says",
+    [
+        (spaces.Box(0, 255, (35, 40, 3), np.uint8), "obs.shape: .*, must be .* of at least 36x36"),
+        (spaces.Box(0, 1, (40, 40, 3)), "obs.dtype: float32, must be uint8"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), "observation space: Dict, must be Box.*FlattenObservation"),
+        (spaces.Tuple([spaces.Discrete(2)]), "observation space: Tuple, must be Box.*FlattenObservation"),
+    ],
+    ids=str,
+)
+def test_observations_that_cnn_policy_cannot_see(cls, space, says):
+    with pytest.raises(ConfigError, match=says):
+        cls("CnnPolicy", (space, spaces.Discrete(2)), num_envs=2)
+
+
+@every
+@pytest.mark.parametrize("policy", ["MlpLstmPolicy", "CnnLstmPolicy", "MultiInputLstmPolicy", type("RecurrentActorCriticPolicy", (), {})])
+def test_recurrent_policies(cls, policy):
+    with pytest.raises(ConfigError, match="^policy: .*, must be 'MlpPolicy', 'CnnPolicy' or 'auto': recurrent networks are not built$"):
+        cls(policy, "CartPole-v1")
+
+
+def test_pqn_has_no_policy_of_stable_baselines3s():
+    says = "policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays"
+    with PQN("MlpPolicy", "CartPole-v1", num_envs=4) as model, pytest.raises(ConfigError, match=says):
+        model.policy  # noqa: B018
