@@ -74,7 +74,7 @@ demo: ## train on CartPole, Catch and Atari Pong, with curves and a GIF of the a
 	@$(MAKE) --no-print-directory $(VENV)/.package
 	@$(PY) examples/python/demo.py --output build
 
-learn: $(VENV)/.package ## three seeds of CartPole, Catch and Bricks, in standard mode and with both switches on
+learn: $(VENV)/.package ## three seeds of CartPole, Catch and Bricks with DQN (standard mode, both switches), A2C, PPO and PQN
 	@$(PY) examples/python/learn.py
 
 learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C and PPO beside stable-baselines3's: seconds and returns of three seeds (30 minutes)
@@ -111,6 +111,7 @@ ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
 test-go: ## Go tests, and those of core/ without cgo, where -short leaves out what only takes longer there
 	PACELINE_ROMS_DIR="$(ROMS)" go test ./...
 	CGO_ENABLED=0 go test -short ./core/...
+	@go test -count=1 -v -run '^TestGoldenRowsLeftOut$$' ./core/agents/dqn | sed -n 's/.*: golden rows/golden rows/p'
 
 test-kernels: ## the CUDA kernels on the software device: as they are, under sanitizers, and the machine code of every chip (6 minutes; no GPU)
 	$(PYTHON) core/cuda/compile.py

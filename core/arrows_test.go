@@ -66,10 +66,16 @@ var rules = []struct {
 	{"capi alone imports the benchmarks", func(a arrow) bool {
 		return in(a.to, "core/bench") && !in(a.from, "core/bench") && a.from != "capi"
 	}},
+	{"capi trains with core/train only", func(a arrow) bool {
+		return in(a.from, "capi") && slices.ContainsFunc(trainsWith, func(folder string) bool { return in(a.to, folder) })
+	}},
 	{"capi knows no method by name: capi/libpaceline imports them, and they register themselves", func(a arrow) bool {
 		return a.from == "capi" && in(a.to, "core/agents")
 	}},
 }
+
+// trainsWith are what core/train is made of, and a host has no business with.
+var trainsWith = []string{"core/actor", "core/replay", "core/rollout", "core/experience", "core/nn"}
 
 // An arrow is an import by a file that is no test, whatever its build constraints.
 type arrow struct {
@@ -231,6 +237,13 @@ func TestCheck(t *testing.T) {
 		{"capi", "include", ""},
 		{"capi", "core/agents/a2c", "by name"},
 		{"capi/libpaceline", "core/agents/a2c", ""},
+		{"capi", "core/nn", "core/train only"},
+		{"capi", "core/actor", "core/train only"},
+		{"capi/libpaceline", "core/replay", "core/train only"},
+		{"capi", "core/rollout", "core/train only"},
+		{"capi", "core/experience", "core/train only"},
+		{"capi", "core/policy", ""},
+		{"capi", "core/train", ""},
 		{"core/novel", "core/fault", "core/novel: in no layer"},
 		{"core/train", "core/novel", "core/novel: in no layer"},
 		{"core/agents", "core/fault", "core/agents: in no layer"},

@@ -46,7 +46,7 @@ sanitized() {
   $CC -std=c11 -D_GNU_SOURCE -O1 -Wno-unused-function -I"$root/include" -shared -fPIC -DPRIES "$here/faulty.c" -o "$build/pries.so" && host "$1"
 }
 # It knows no AVX-512, and nothing of Go: with efence Go uses no address twice, or memory that was a
-# stack would look freed where it is used again. Whether values are defined cannot be told either.
+# stack would look freed where it is used again. Whether values are defined is not known either.
 valgrind_host() {
   need valgrind || return 1
   $CC $C "$here/random_calls.c" -L"$build/lib" -lpaceline -Wl,-rpath,"$build/lib" -lpthread -lm -o "$build/host" &&

@@ -170,7 +170,7 @@ int main(void) {
   text older = slurp(path);
   make_format(older, '1');
   spill(bad, older.bytes, older.size);
-  refused(bad, PACELINE_EVERSION, "checkpoint of version 0.1.0");
+  refused(bad, PACELINE_EVERSION, "checkpoint of format 1");
   free(older.bytes);
 
   /* A whole one that does not fit. */

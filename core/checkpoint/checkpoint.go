@@ -59,7 +59,7 @@ var (
 	// ErrVersion says that a newer version of the library wrote a file.
 	ErrVersion = errors.New("checkpoint of a newer version")
 	// ErrOld says that a file is of format 1.
-	ErrOld = errors.New("checkpoint of version 0.1.0, from before the file format was settled: it cannot be loaded")
+	ErrOld = errors.New("checkpoint of format 1, from before ABI 2: it cannot be loaded")
 )
 
 // Part is one named piece of a file: how it is written, and how it is read in

@@ -109,9 +109,9 @@ type gpuCopy struct {
 	ahead bool   // the host's memory has something older
 }
 
-// place returns the address of p's parameters in the GPU's memory, up to date. Any number of
+// address returns the address of p's parameters in the GPU's memory, up to date. Any number of
 // goroutines may call it while nobody writes p.
-func (c *card) place(p *Params) (uint64, error) {
+func (c *card) address(p *Params) (uint64, error) {
 	own := p.onGPU.Load()
 	if own == nil || own.card != c {
 		var err error

@@ -106,11 +106,11 @@ func (d *gpu) Average(to, from *Params, weight float64) {
 }
 
 func (d *gpu) average(to, from *Params, weight float64) error {
-	x, err := d.card.place(to)
+	x, err := d.card.address(to)
 	if err != nil {
 		return err
 	}
-	y, err := d.card.place(from)
+	y, err := d.card.address(from)
 	if err != nil {
 		return err
 	}

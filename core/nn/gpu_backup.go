@@ -84,7 +84,7 @@ func (b *Backup) Make() error {
 	}
 	for i, p := range b.sets {
 		kept.updates[i] = p.Updates
-		from, err := b.card.place(p)
+		from, err := b.card.address(p)
 		if err == nil {
 			err = add(from, len(p.host))
 		}

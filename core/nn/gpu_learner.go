@@ -188,7 +188,7 @@ func (l *gpuLearner) Gradient(p *Params, b Batch, grad []float32, r *Report) err
 	if err := l.load(p, &b); err != nil {
 		return err
 	}
-	at, err := l.card.place(p)
+	at, err := l.card.address(p)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (l *gpuLearner) Outputs(p *Params, b Batch) (Outputs, error) {
 		return Outputs{}, err
 	}
 	l.loadObs(&b)
-	at, err := l.card.place(p)
+	at, err := l.card.address(p)
 	if err != nil {
 		return Outputs{}, err
 	}

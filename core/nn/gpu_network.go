@@ -76,7 +76,7 @@ func (n *gpuNetwork) Forward(p *Params, obs []byte, rows int) (Outputs, error) {
 	if err := n.graph.check(p, obs, rows); err != nil {
 		return Outputs{}, err
 	}
-	at, err := n.card.place(p)
+	at, err := n.card.address(p)
 	if err != nil {
 		return Outputs{}, err
 	}

@@ -184,7 +184,7 @@ func (o *gpuOptimizer) Apply(p *Params, grad []float32, factor float32, lr float
 	if len(p.host) != o.size || len(grad) != o.size {
 		return fmt.Errorf("optimizer: %d parameters and %d gradients, must be %d each", len(p.host), len(grad), o.size)
 	}
-	at, err := o.card.place(p)
+	at, err := o.card.address(p)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (s *gpuStepper) do(what updatePart, p *Params, b *Batch, lr float64, r *Rep
 		}
 	}
 	var err error
-	if key.params, err = s.card.place(p); err != nil {
+	if key.params, err = s.card.address(p); err != nil {
 		return err
 	}
 	return s.launch(key, p, lr, r, func() error { return s.recordBatch(key) })
@@ -194,12 +194,12 @@ func (q *gpuQStepper) Update(theta, target *Params, t *Transitions, lr float64, 
 	if err := q.loadTransitions(theta, target, t); err != nil {
 		return err
 	}
-	at, err := q.card.place(theta)
+	at, err := q.card.address(theta)
 	if err != nil {
 		return err
 	}
 	key := learningKey{what: learning | stepping, params: at, masked: len(t.NextMasks) > 0}
-	if key.target, err = q.card.place(target); err != nil {
+	if key.target, err = q.card.address(target); err != nil {
 		return err
 	}
 	return q.launch(key, theta, lr, r, func() error { return q.gradient(key) })

@@ -125,12 +125,12 @@ func (q *gpuQStepper) Upload(first, n int) error {
 
 func (q *gpuQStepper) Start(theta, target *Params, first int, rates []float64, masked bool) error {
 	w, n := q.window, len(rates)
-	at, err := q.card.place(theta)
+	at, err := q.card.address(theta)
 	if err != nil {
 		return err
 	}
 	key := windowKey{learningKey{what: learning | stepping, params: at, masked: masked}, w.frames.Ptr, w.width}
-	if key.target, err = q.card.place(target); err != nil {
+	if key.target, err = q.card.address(target); err != nil {
 		return err
 	}
 	o := q.optimizer

@@ -37,7 +37,7 @@ func (d *cpu) Learner(s Spec, rows int, loss Loss) (Learner, error) {
 	if l.machine, err = newMachine(l.graph.ExprGraph); err != nil {
 		return nil, err
 	}
-	l.cost, l.forward = l.machine.place(cost), l.machine.part(l.graph.heads)
+	l.cost, l.forward = l.machine.index(cost), l.machine.part(l.graph.heads)
 	for _, h := range l.graph.heads {
 		l.outputs = append(l.outputs, h.Op().(*layerOp).y.Float32s())
 	}

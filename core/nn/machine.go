@@ -83,7 +83,7 @@ func sorted(g *G.ExprGraph) (*machine, error) {
 func (m *machine) part(nodes []*G.Node) *machine {
 	needed := make([]bool, len(m.nodes))
 	for _, n := range nodes {
-		needed[m.place(n)] = true
+		needed[m.index(n)] = true
 	}
 	p := *m
 	p.steps = nil
@@ -124,5 +124,5 @@ func (m *machine) RunAll() (err error) {
 	return nil
 }
 
-// place returns where the value of n is among the machine's values after a run.
-func (m *machine) place(n *G.Node) int { return slices.Index(m.nodes, n) }
+// index returns where the value of n is among the machine's values after a run.
+func (m *machine) index(n *G.Node) int { return slices.Index(m.nodes, n) }

@@ -37,7 +37,7 @@ func stock(t *testing.T) (g *G.ExprGraph, x, loss *G.Node, grads G.Nodes) {
 }
 
 // value returns what the latest run computed for n.
-func (m *machine) value(n *G.Node) G.Value { return m.values[m.place(n)] }
+func (m *machine) value(n *G.Node) G.Value { return m.values[m.index(n)] }
 
 func TestMachineAgainstTapeMachine(t *testing.T) {
 	g, _, loss, grads := stock(t)

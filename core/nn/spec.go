@@ -62,7 +62,8 @@ type Spec struct {
 	RawImages bool
 }
 
-// Trunk turns an observation into features.
+// Trunk turns an observation into features. Files have it in these names: the tags
+// hold them still when a field is renamed.
 type Trunk struct {
 	// Arch is "nature_cnn", "small_cnn", "cule_cnn" or "mlp".
 	//
@@ -81,32 +82,33 @@ type Trunk struct {
 	// mlp is dense layers of the widths in Hidden. It reads any observation,
 	// flattened: float32 as it is, uint8 converted, and divided by 255 where it is
 	// an image (three axes).
-	Arch string
+	Arch string `json:"Arch"`
 	// Hidden are the widths of the layers of mlp. nil stands for [64, 64], as in
 	// Stable-Baselines3; an empty list for no layers: the features are the
 	// observation. The others take none.
-	Hidden []int
+	Hidden []int `json:"Hidden"`
 	// Activation is behind every layer: "relu" (also "") or, of mlp alone, "tanh".
-	Activation string
+	Activation string `json:"Activation"`
 	// Norm is what stands between every layer and its activation: nothing ("") or
 	// layer normalisation, with a scale and a bias that are learnt. "layer_channels"
 	// normalises the outputs of a convolution over the channels at each position, with
 	// parameters [C], as flax's LayerNorm does by default; "layer_all" over channels,
 	// rows and columns, with parameters [C, H, W], as PyTorch's LayerNorm([C, H, W]).
 	// Of a dense layer both normalise over all outputs. It is computed in float32.
-	Norm string `json:",omitempty"`
+	Norm string `json:"Norm,omitempty"`
 	// NormEps is what Norm adds to the variance, 0 to 1; 0 stands for 1e-6 of
 	// "layer_channels" (flax's) and 1e-5 of "layer_all" (PyTorch's).
-	NormEps float64 `json:",omitempty"`
+	NormEps float64 `json:"NormEps,omitempty"`
 }
 
-// Head is one dense layer on the features of a trunk, without an activation.
+// Head is one dense layer on the features of a trunk, without an activation. Files
+// have it in the tags' names.
 type Head struct {
-	Name  string // "q", "pi", "v"; names.go says what its parameters are called
-	Out   int    // outputs, 1 to MaxOutputs
-	Trunk int    // index in Spec.Trunks
+	Name  string `json:"Name"`  // "q", "pi", "v"; names.go says what its parameters are called
+	Out   int    `json:"Out"`   // outputs, 1 to MaxOutputs
+	Trunk int    `json:"Trunk"` // index in Spec.Trunks
 	// Gain scales its initial weights, where they are not uniform; 0: as the trunks' layers.
-	Gain float64
+	Gain float64 `json:"Gain"`
 }
 
 // Head returns the index of the head called name, or -1.

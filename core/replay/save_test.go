@@ -39,6 +39,17 @@ func load(m *Memory, b []byte) error {
 	return err
 }
 
+// loadFile is load by way of a whole file, whose reader says what kind an error is.
+func loadFile(t *testing.T, m, from *Memory) error {
+	t.Helper()
+	r := must(checkpoint.OpenBytes(must(checkpoint.SaveBytes("run", nil, []checkpoint.Part{from.Part("replay", anyAction)}))))
+	adopt, err := r.Load([]checkpoint.Part{m.Part("replay", anyAction)})
+	if err == nil {
+		adopt()
+	}
+	return err
+}
+
 // run goes on with a deterministic environment: step i of it is a function of i.
 func run(t *testing.T, m *Memory, from, to int) {
 	t.Helper()
@@ -177,6 +188,8 @@ func goesOn(t *testing.T, m *Memory) {
 	m.Hash()
 }
 
+// A whole file of another memory, or of one for which there is no memory, is refused,
+// and is not called damaged.
 func TestForeignSave(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
@@ -193,12 +206,19 @@ func TestForeignSave(t *testing.T) {
 		if err := load(b, data); err == nil || err.Error() != want || errors.Is(err, checkpoint.ErrFormat) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+		if err := loadFile(t, b, a); err == nil || !strings.HasSuffix(err.Error(), want) || errors.Is(err, checkpoint.ErrFormat) {
+			t.Errorf("from a file: %v, want %s", err, want)
+		}
 		b.Close()
 	}
 	b := must(New(saveConfig()))
 	defer b.Close()
 	b.cfg.MemoryLimit = func() (int64, string) { return 1000, "test" }
-	err := load(b, data)
+	err := loadFile(t, b, a)
+	if errors.Is(err, checkpoint.ErrFormat) {
+		t.Errorf("no memory, from a file: %v is ErrFormat", err)
+	}
+	err = load(b, data)
 	var memory *fault.Memory
 	if !errors.As(err, &memory) || !strings.HasPrefix(err.Error(), "buffer_size: 41 needs ") ||
 		!strings.HasSuffix(err.Error(), "1000 bytes are available (test); while a file is loaded the old and the new replay memory are held at once") {
@@ -271,7 +291,7 @@ func TestSaveWhole(t *testing.T) {
 	}
 	d := must(New(saveConfig()))
 	defer d.Close()
-	if err := load(d, data); err == nil || !strings.Contains(err.Error(), "frame_stack: replay saved with 1, must be 3") {
+	if err := loadFile(t, d, a); err == nil || !strings.Contains(err.Error(), "frame_stack: replay saved with 1, must be 3") || errors.Is(err, checkpoint.ErrFormat) {
 		t.Errorf("declared: %v", err)
 	}
 }

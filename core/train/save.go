@@ -32,7 +32,7 @@ type savedRun struct {
 	End      int64     `json:"end"`
 	Halted   bool      `json:"halted"`
 	Episodes int64     `json:"episodes"`
-	Recent   []Episode `json:"recent"` // n of them, episode e of all at place e mod n
+	Recent   []Episode `json:"recent"` // n of them, episode e of all in slot e mod n
 	// Window is how many episodes are listed as soon as there are so many; files from
 	// before there was a setting for it have none, and 100.
 	Window *int64 `json:"window,omitempty"`

@@ -22,7 +22,7 @@ type Units struct {
 	size     int   // bytes of an observation
 	looked   int64 // the multiple of unitsEvery of the latest look
 	left     int   // minibatches to look at
-	flat     bool  // all that were looked at had constant outputs
+	flat     bool  // all that were checked had constant outputs
 	said     struct{ dead, flat bool }
 
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ func (u *Units) LookRows(l Looked, step int64, kept []byte, rows []int32) {
 // Looked is a Learner, or what has one.
 type Looked interface{ Look(*nn.Activity) }
 
-// due reports whether a minibatch at a step is looked at.
+// due reports whether a minibatch at a step is checked.
 func (u *Units) due(step int64) bool {
 	if u.left > 0 {
 		return true
@@ -147,7 +147,7 @@ func (u *Units) Metrics(m *Metrics, h *Host) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i, layer := range u.activity.Layers {
-		m.Add("train/dead_units/"+layer.Name, "", "share of this layer's units that were 0 on all observations of 32 minibatches, looked at every 10,000 steps", u.shares[i])
+		m.Add("train/dead_units/"+layer.Name, "", "share of this layer's units that were 0 on all observations of 32 minibatches, checked every 10,000 steps", u.shares[i])
 	}
 	for _, text := range u.notices {
 		h.Notify("%s", text)

@@ -128,7 +128,7 @@ func TestDecorrelateSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := errors.Join(v.Seed([]uint64{1}, nil), v.Reset(rows, nil)); err != nil || s.step != 0 {
-			t.Errorf("taken back: %d steps, %v", s.step, err)
+			t.Errorf("withdrawn: %d steps, %v", s.step, err)
 		}
 	}
 	v, _ := catches(t, 1, 0, NextStep)

@@ -42,7 +42,7 @@ class PPO(ActorCritic):
         clip_range_vf_largest: the larger of the clipped and the plain squared error counts, as
         in CleanRL; False: the clipped one, as in stable-baselines3.
     target_kl: an update ends early where the policy has moved further; target_kl_check says
-        where that is looked at: "minibatch", at 1.5 times target_kl before each step, as in
+        where that is checked: "minibatch", at 1.5 times target_kl before each step, as in
         stable-baselines3, or "epoch", after each, as in CleanRL.
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...],
         "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init;

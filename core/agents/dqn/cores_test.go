@@ -92,7 +92,7 @@ func allCores(t testing.TB, d *trial) {
 			}
 		case <-time.After(patience):
 			if k < d.m.updates.cores.Cores() {
-				t.Errorf("%d of %d cores were not given back", d.m.updates.cores.Cores()-k, d.m.updates.cores.Cores())
+				t.Errorf("%d of %d cores were not released", d.m.updates.cores.Cores()-k, d.m.updates.cores.Cores())
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (p *PPO) Update(k int) (done bool, err error) {
 	return endsEpoch && p.moved(epoch), nil
 }
 
-// optimize takes a step along the gradient of a minibatch. Where target_kl is looked at between
+// optimize takes a step along the gradient of a minibatch. Where target_kl is checked between
 // the two, it may end the update instead.
 func (p *PPO) optimize(b nn.Batch) (ended bool, err error) {
 	if !p.looks(minibatch) {
@@ -71,12 +71,12 @@ func (p *PPO) optimize(b nn.Batch) (ended bool, err error) {
 	return false, p.Apply()
 }
 
-// looks reports whether target_kl is looked at here.
+// looks reports whether target_kl is checked here.
 func (p *PPO) looks(here string) bool {
 	return p.cfg.TargetKLCheck == here && !math.IsNaN(p.cfg.TargetKL)
 }
 
-// moved reports whether target_kl, where it is looked at here, says that the policy has
+// moved reports whether target_kl, where it is checked here, says that the policy has
 // moved far enough from the one that acted.
 func (p *PPO) moved(here string) bool {
 	limit := p.cfg.TargetKL

@@ -26,7 +26,7 @@ type Config struct {
 	TargetKLCheck      string
 }
 
-// Where target_kl is looked at.
+// Where target_kl is checked.
 const (
 	minibatch = "minibatch"
 	epoch     = "epoch"
@@ -47,7 +47,7 @@ var Settings = settings.New[Config]("ppo", append(append(
 	train.CurveOf(clipRangeVf, 1e6, "clip_range_vf all along", func(c *Config) *train.Curve { return &c.ClipRangeVfCurve }),
 	settings.Bool("clip_range_vf_largest", false, "the larger of the squared errors of the value and of the value kept within clip_range_vf (OpenAI Baselines, CleanRL); false: the latter (Stable-Baselines3)", func(c *Config) *bool { return &c.ClipRangeVfLargest }),
 	settings.OptionalFloat("target_kl", 0, 1e6, "empty: none. Else an update ends early where the policy has moved further than this, in estimated Kullback-Leibler divergence", func(c *Config) *float64 { return &c.TargetKL }),
-	settings.Text("target_kl_check", minibatch, "where target_kl is looked at: minibatch (before each step, against 1.5 times of it: Stable-Baselines3) or epoch (after each epoch, of its last minibatch: CleanRL)", []string{minibatch, epoch}, func(c *Config) *string { return &c.TargetKLCheck }),
+	settings.Text("target_kl_check", minibatch, "where target_kl is checked: minibatch (before each step, against 1.5 times of it: Stable-Baselines3) or epoch (after each epoch, of its last minibatch: CleanRL)", []string{minibatch, epoch}, func(c *Config) *string { return &c.TargetKLCheck }),
 ), presets)
 
 // resolve checks every setting and how they go together.

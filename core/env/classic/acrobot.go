@@ -49,7 +49,7 @@ func (a *Acrobot) Reset(obs []byte) error {
 	for i := range a.state {
 		a.state[i] = float64(float32(a.stream.Uniform(-acroStart, acroStart)))
 	}
-	a.begin()
+	a.startEpisode()
 	a.observe(obs)
 	return nil
 }

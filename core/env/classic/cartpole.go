@@ -44,7 +44,7 @@ func (c *CartPole) Reset(obs []byte) error {
 	for i := range c.state {
 		c.state[i] = c.stream.Uniform(-cartStartBounds, cartStartBounds)
 	}
-	c.begin()
+	c.startEpisode()
 	put(obs, c.state[:]...)
 	return nil
 }

@@ -53,7 +53,7 @@ func (t *task) Seed(seed uint64) { t.stream = rng.New(seed, "env", 0) }
 // Close does nothing.
 func (t *task) Close() error { return nil }
 
-func (t *task) begin() {
+func (t *task) startEpisode() {
 	t.steps, t.active = 0, true
 }
 

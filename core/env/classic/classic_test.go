@@ -141,7 +141,7 @@ func TestEpisodesFollowGymnasium(t *testing.T) {
 		for k, g := range readGolden(t, spec.ID, x.numbers, spec.Obs.Len()) {
 			if g.taken == 0 {
 				copy(x.task.state[:], g.before)
-				x.task.begin()
+				x.task.startEpisode()
 			}
 			if !x.task.active || x.task.steps != g.taken || g.taken >= 100 {
 				continue // later steps, and the edge cases that begin in mid-episode

@@ -31,7 +31,7 @@ func NewMountainCar() *MountainCar {
 // Reset draws the position from [-0.6, -0.4) and stops the car.
 func (m *MountainCar) Reset(obs []byte) error {
 	m.state = [4]float64{m.stream.Uniform(-0.6, -0.4), 0}
-	m.begin()
+	m.startEpisode()
 	put(obs, m.state[:2]...)
 	return nil
 }

@@ -34,14 +34,14 @@ const (
 // NewBricks returns a Bricks, not yet reset.
 func NewBricks() *Bricks {
 	b := &Bricks{game: newGame("Bricks-v0", brickCells, 8, 300, 10), dx: 1, dy: 1}
-	b.begin() // Save and Restore need a paddle on the board
+	b.startEpisode() // Save and Restore need a paddle on the board
 	b.active = false
 	return b
 }
 
 // Reset builds the wall and serves the ball.
 func (b *Bricks) Reset(obs []byte) error {
-	b.begin()
+	b.startEpisode()
 	b.build()
 	b.x, b.y = b.stream.Intn(brickCells), lastRow+1
 	b.dx, b.dy = 2*b.stream.Intn(2)-1, 1

@@ -17,14 +17,14 @@ const catchCells = 12
 // NewCatch returns a Catch, not yet reset.
 func NewCatch() *Catch {
 	c := &Catch{game: newGame("Catch-v0", catchCells, 7, 0, 0.9)}
-	c.begin() // Save and Restore need a paddle on the board
+	c.startEpisode() // Save and Restore need a paddle on the board
 	c.active = false
 	return c
 }
 
 // Reset drops the next ball.
 func (c *Catch) Reset(obs []byte) error {
-	c.begin()
+	c.startEpisode()
 	c.column, c.row = c.stream.Intn(catchCells), 0
 	c.draw(c.column, c.row, 1, ball)
 	c.show(obs)

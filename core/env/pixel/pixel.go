@@ -99,8 +99,8 @@ func (g *game) Render() (rgb []byte, width, height int, err error) {
 	return rgb, side, side, nil
 }
 
-// begin starts an episode with an empty board and the paddle in its middle.
-func (g *game) begin() {
+// startEpisode starts an episode with an empty board and the paddle in its middle.
+func (g *game) startEpisode() {
 	g.steps, g.active = 0, true
 	clear(g.frame[:])
 	g.stack.Clear()
