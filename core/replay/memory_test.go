@@ -168,3 +168,24 @@ func TestSampleOnThreads(t *testing.T) {
 		}
 	}
 }
+
+// What a Flush will make visible is pending until then.
+func TestPending(t *testing.T) {
+	m := must(New(atari(10, 1)))
+	defer m.Close()
+	obs := make([]byte, 4*84*84)
+	check(t, m.Begin(0, obs))
+	for _, steps := range []int{0, 3, 1, 0} {
+		for range steps {
+			check(t, addStep(m, 0, 0, 0, 0, 0, obs))
+		}
+		if m.Pending() != steps {
+			t.Errorf("%d pending, must be %d", m.Pending(), steps)
+		}
+		before := m.Len()
+		m.Flush()
+		if m.Pending() != 0 || m.Len() != before+steps {
+			t.Errorf("%d pending and %d visible after a flush of %d", m.Pending(), m.Len(), steps)
+		}
+	}
+}

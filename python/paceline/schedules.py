@@ -66,7 +66,7 @@ def of_settings(setting: Callable[[str], str], name: str) -> Schedule:
 
 
 def _sampled(name: str, function: Callable[[float], Any]) -> Points:
-    """Lines within 5e-4 of a function's value; where that takes too many, as near as MOST points come, of which a warning tells."""
+    """Lines within 5e-4 of a function's value; where that takes too many, as near as MOST points come, which a warning reports."""
 
     def at(share: float) -> float:
         value = _number(name, function(1.0 - share))

@@ -278,11 +278,12 @@ def test_ids_that_gymnasium_does_not_make():
 
     gymnasium.register("Needs-v0", needs)
     lander = "'LunarLander-v2', must be registered with Gymnasium: .* is deprecated. Please use `LunarLander-v3` instead"
-    pole = "'CartPole-v7', must be registered with Gymnasium: Environment version `v7` .* doesn't exist"
+    pendulum = "'Pendulum-v7', must be registered with Gymnasium: Environment version `v7` .* doesn't exist"
     try:
         for id, says in [
             ("LunarLander-v2", f"^env: {lander}"),
-            ("CartPole-v7", f"^env: {pole}"),
+            ("Pendulum-v7", f"^env: {pendulum}"),
+            ("CartPole-v7", "CartPole-v1"),
             ("Needs-v0", "^env: 'Needs-v0', an environment of Gymnasium's that cannot be made: Box3D is not installed, pip install it$"),
             ("Nothing-v0", '^environment "Nothing-v0" is not known'),
         ]:
@@ -290,8 +291,8 @@ def test_ids_that_gymnasium_does_not_make():
                 DQN("MlpPolicy", id, **SMALL)
         with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model, pytest.raises(ConfigError, match=f"^eval_env: {lander}"):
             model.learn(100, eval_freq=50, eval_env="LunarLander-v2")
-        with pytest.raises(ConfigError, match=f"^id: {pole}"):
-            make_vec("CartPole-v7")
+        with pytest.raises(ConfigError, match=f"^id: {pendulum}"):
+            make_vec("Pendulum-v7")
     finally:
         del gymnasium.registry["Needs-v0"]
 

@@ -83,7 +83,7 @@ def _made(id: str, num_envs: int | None, env_kwargs: dict[str, Any]) -> Any:
 
 
 def in_gymnasium(id: str) -> bool:
-    """Whether gymnasium.make knows it; refuses another version of one that it knows."""
+    """Whether gymnasium.make knows it; refuses another version of one that it knows and the library does not."""
     from gymnasium.error import DeprecatedEnv, VersionNotFound
 
     from .workers import spec_of
@@ -91,7 +91,8 @@ def in_gymnasium(id: str) -> bool:
     try:
         spec_of(id)
     except ConfigError as err:
-        if isinstance(err.__cause__, (DeprecatedEnv, VersionNotFound)):
+        ours = id.rpartition("-v")[0] in {name.rpartition("-v")[0] for name in registration.CLASSIC}
+        if isinstance(err.__cause__, (DeprecatedEnv, VersionNotFound)) and not ours:
             raise
         return False
     return True
