@@ -143,7 +143,8 @@ def main() -> int:
     seeds = [int(seed) for seed in args.seeds.split(",")]
     warnings.simplefilter("ignore", PacelineWarning)
     if args.sb3:
-        print(f"{'environment':<13}{'mode':<6}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")
+        print(f"{'environment':<13}{'mode':<6}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}", end="")
+        print(f"{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")
         for mode, env, steps in BESIDE:
             if args.env in (None, env) and args.mode in (None, mode):
                 beside_sb3(mode, env, steps, seeds)

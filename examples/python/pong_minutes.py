@@ -34,7 +34,8 @@ class UntilItWins(BaseCallback):
             seed = self.num_timesteps + len(self.reached)
             self.reached.append(self.model.evaluate(episodes=GAMES, deterministic=False, seed=seed).mean_return)
         self.evaluating += time.monotonic() - paused
-        print(f"{self.num_timesteps:>10,} steps {self.minutes():6.1f} minutes  {'  '.join(f'{mean:6.2f}' for mean in self.reached)}", flush=True)
+        means = "  ".join(f"{mean:6.2f}" for mean in self.reached)
+        print(f"{self.num_timesteps:>10,} steps {self.minutes():6.1f} minutes  {means}", flush=True)
         return not self.won()
 
     def won(self) -> bool:

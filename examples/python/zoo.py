@@ -24,18 +24,19 @@ COLUMNS = ("library", "version", "env", "seed", "mean_return", "seconds")
 EPISODES = 20
 
 # RL Zoo's hyperparams/dqn.yml: steps, and the keywords of DQN("MlpPolicy", env, ...).
-LANDER: dict[str, Any] = {
-    "learning_rate": 6.3e-4, "batch_size": 128, "buffer_size": 50_000, "learning_starts": 0, "gamma": 0.99, "target_update_interval": 250,
-    "train_freq": 4, "gradient_steps": -1, "exploration_fraction": 0.12, "exploration_final_eps": 0.1, "policy_kwargs": {"net_arch": [256, 256]},
+NETWORK = {"policy_kwargs": {"net_arch": [256, 256]}}
+LANDER: dict[str, Any] = NETWORK | {
+    "learning_rate": 6.3e-4, "batch_size": 128, "buffer_size": 50_000, "learning_starts": 0, "gamma": 0.99,
+    "target_update_interval": 250, "train_freq": 4, "gradient_steps": -1, "exploration_fraction": 0.12, "exploration_final_eps": 0.1,
 }  # fmt: skip
 ZOO: dict[str, tuple[int, dict[str, Any]]] = {
-    "CartPole-v1": (50_000, {
-        "learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100_000, "learning_starts": 1000, "gamma": 0.99, "target_update_interval": 10,
-        "train_freq": 256, "gradient_steps": 128, "exploration_fraction": 0.16, "exploration_final_eps": 0.04, "policy_kwargs": {"net_arch": [256, 256]},
+    "CartPole-v1": (50_000, NETWORK | {
+        "learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100_000, "learning_starts": 1000, "gamma": 0.99,
+        "target_update_interval": 10, "train_freq": 256, "gradient_steps": 128, "exploration_fraction": 0.16, "exploration_final_eps": 0.04,
     }),
-    "MountainCar-v0": (120_000, {
-        "learning_rate": 4e-3, "batch_size": 128, "buffer_size": 10_000, "learning_starts": 1000, "gamma": 0.98, "target_update_interval": 600,
-        "train_freq": 16, "gradient_steps": 8, "exploration_fraction": 0.2, "exploration_final_eps": 0.07, "policy_kwargs": {"net_arch": [256, 256]},
+    "MountainCar-v0": (120_000, NETWORK | {
+        "learning_rate": 4e-3, "batch_size": 128, "buffer_size": 10_000, "learning_starts": 1000, "gamma": 0.98,
+        "target_update_interval": 600, "train_freq": 16, "gradient_steps": 8, "exploration_fraction": 0.2, "exploration_final_eps": 0.07,
     }),
     "Acrobot-v1": (100_000, LANDER),
     "LunarLander-v3": (100_000, LANDER),
@@ -82,7 +83,8 @@ def table(rows: list[dict[str, str]]) -> None:
         if len(side) == 2:
             (ours, e), (theirs, f) = side.values()
             below, error = theirs - ours, (e * e + f * f) ** 0.5
-            print(f"{'':16}ours is {'below' if below > 0 else 'above'} by {abs(below):.1f}, standard error {error:.1f}: {'not ' if below > error else ''}as good")
+            says = f"ours is {'below' if below > 0 else 'above'} by {abs(below):.1f}, standard error {error:.1f}"
+            print(f"{'':16}{says}: {'not ' if below > error else ''}as good")
 
 
 def main() -> None:
