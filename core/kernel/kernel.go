@@ -188,8 +188,8 @@ func RAdam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float3
 // rectifiedStep returns what RAdam multiplies m by, and whether it divides by the
 // root of v.
 func rectifiedStep(lr float32, beta1, beta2 float64, step int64) (size float32, rectified bool) {
-	by := float64(lr) / (1 - power(beta1, step))
-	kept := power(beta2, step)
+	by := float64(lr) / (1 - Power(beta1, step))
+	kept := Power(beta2, step)
 	far := 2/(1-beta2) - 1
 	rho := far - float64(2*float64(step)*kept)/(1-kept)
 	if !(rho > 5) {

@@ -48,8 +48,8 @@ func refRMSProp(_ *Team, theta, grad []float32, by float32, avg, sq []float32, l
 func refAdam(_ *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	keep1, rest1 := float32(beta1), float32(1-beta1)
 	keep2, rest2 := float32(beta2), float32(1-beta2)
-	size := float32(float64(lr) / (1 - power(beta1, step)))
-	root := float32(math.Sqrt(1 - power(beta2, step)))
+	size := float32(float64(lr) / (1 - Power(beta1, step)))
+	root := float32(math.Sqrt(1 - Power(beta2, step)))
 	for i := range theta {
 		g := float32(by * grad[i])
 		m[i] = float32(keep1*m[i]) + float32(rest1*g)
@@ -73,8 +73,9 @@ func refRAdam(_ *Team, theta, grad []float32, by float32, m, v []float32, size f
 	}
 }
 
-// power multiplies in an order of its own, for the same bits with every library.
-func power(x float64, n int64) float64 {
+// Power is x^n, multiplied in an order of its own, for the same bits with every library
+// and on every processor.
+func Power(x float64, n int64) float64 {
 	p := 1.0
 	for ; n > 0; n /= 2 {
 		if n%2 == 1 {

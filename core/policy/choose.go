@@ -102,12 +102,12 @@ func (c *Softmax) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *exper
 		return err
 	}
 	var logProb float32
-	to.Action, logProb = SampleSoftmax(logits, mask, r.Float64())
+	to.Action, logProb = sampleSoftmax(logits, mask, r.Float64())
 	to.Columns[0], to.Columns[1] = logProb, value[0]
 	return nil
 }
 
-// LogProb returns the logarithm of an allowed action's probability, as SampleSoftmax does.
+// LogProb returns the logarithm of an allowed action's probability, as sampleSoftmax does.
 func LogProb(logits []float32, mask []byte, action int32) float32 {
 	s := scratch.Get().(*rowScratch)
 	defer scratch.Put(s)
@@ -146,11 +146,11 @@ func (s *rowScratch) logSoftmax(logits []float32, mask []byte) []float32 {
 	return s.logs
 }
 
-// SampleSoftmax returns the allowed action whose part of [0, 1) holds u, where action a's
+// sampleSoftmax returns the allowed action whose part of [0, 1) holds u, where action a's
 // part is as long as its probability, proportional to exp(logits[a]), and the parts
 // lie in the order of the actions; and the logarithm of its probability. Actions that
 // mask does not allow have no part. The sum runs in float64, in the order of the actions.
-func SampleSoftmax(logits []float32, mask []byte, u float64) (action int32, logProb float32) {
+func sampleSoftmax(logits []float32, mask []byte, u float64) (action int32, logProb float32) {
 	s := scratch.Get().(*rowScratch)
 	defer scratch.Put(s)
 	logs := s.logSoftmax(logits, mask)

@@ -116,7 +116,7 @@ func TestUniformTakesOneNumberAndNoOutputs(t *testing.T) {
 	}
 }
 
-// softmax is SampleSoftmax in float64.
+// softmax is sampleSoftmax in float64.
 func softmax(logits []float32) []float64 {
 	most := float64(slices.Max(logits))
 	p, sum := make([]float64, len(logits)), 0.0
@@ -148,7 +148,7 @@ func TestSampleSoftmaxAgainstFloat64(t *testing.T) {
 				if p[a] < 1e-4 || u >= 1 {
 					continue // float32 cannot say where so short a part lies
 				}
-				got, logProb := SampleSoftmax(logits, nil, u)
+				got, logProb := sampleSoftmax(logits, nil, u)
 				if got != int32(a) && math.Abs(at-0.5) < 0.4 {
 					t.Fatalf("trial %d: u %v of %v is action %d, want %d", trial, u, p, got, a)
 				}
@@ -174,7 +174,7 @@ func TestSampleSoftmaxAtTheEdges(t *testing.T) {
 		{[]float32{0, 0, -1e30}, below1, 1}, // rounding leaves nothing to the last one
 		{[]float32{3e38, -3e38}, 0.5, 0},
 	} {
-		got, logProb := SampleSoftmax(c.logits, nil, c.u)
+		got, logProb := sampleSoftmax(c.logits, nil, c.u)
 		if got != c.want || logProb > 0 || logProb != logProb {
 			t.Errorf("%v at %v: action %d with log-probability %v, want action %d", c.logits, c.u, got, logProb, c.want)
 		}
@@ -223,7 +223,7 @@ func TestSoftmaxOnManyGoroutines(t *testing.T) {
 			}
 			p := softmax(logits)
 			for range 2000 {
-				action, logProb := SampleSoftmax(logits, nil, 0.99)
+				action, logProb := sampleSoftmax(logits, nil, 0.99)
 				if math.Abs(float64(logProb)-math.Log(p[action])) > 1e-5 {
 					t.Errorf("%d actions: log-probability %v of action %d", len(logits), logProb, action)
 					return

@@ -132,7 +132,7 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			case explore:
 				actions[row] = env.RandomAction(spec.Action.N, g.mask, g.stream)
 			case o.Sample && p.spec.Kind == Categorical:
-				actions[row], _ = SampleSoftmax(of, g.mask, g.stream.Float64())
+				actions[row], _ = sampleSoftmax(of, g.mask, g.stream.Float64())
 			default:
 				actions[row] = nn.Argmax(of, g.mask)
 			}

@@ -172,7 +172,7 @@ func (p *Policy) draw(o *Options, i int, values []float32) int32 {
 	case explore:
 		return env.RandomAction(p.spec.Env.Action.N, mask, r)
 	case o.Sample && p.spec.Kind == Categorical:
-		action, _ := SampleSoftmax(values, mask, u)
+		action, _ := sampleSoftmax(values, mask, u)
 		return action
 	}
 	return nn.Argmax(values, mask)

@@ -229,7 +229,7 @@ func TestEvaluateAgainstAPlainLoop(t *testing.T) {
 				if r.Float64() < o.Epsilon {
 					action[0] = int32(r.Intn(2))
 				} else if o.Sample {
-					action[0], _ = SampleSoftmax(outputs[0], nil, r.Float64())
+					action[0], _ = sampleSoftmax(outputs[0], nil, r.Float64())
 				}
 				var reward float32
 				var err error

@@ -64,10 +64,10 @@ func (s Schedule) Check(name string, most float64) error {
 
 // Curve is a schedule whose steps are shares of a run, which is not begun yet: 0 is its
 // beginning, 1 its end. Empty: there is none.
-type Curve []CurvePoint
+type Curve []curvePoint
 
-// CurvePoint is a value at a share of a run.
-type CurvePoint struct{ Share, Value float64 }
+// curvePoint is a value at a share of a run.
+type curvePoint struct{ Share, Value float64 }
 
 // maxCurve is the most points that a Curve has.
 const maxCurve = 2048
@@ -99,7 +99,7 @@ func parseCurve(text string, most float64) (c Curve, ok bool) {
 		if err != nil || verr != nil || !(s >= 0 && s <= 1 && s > before && v >= 0 && v <= most) {
 			return nil, false
 		}
-		c, before = append(c, CurvePoint{s, v}), s
+		c, before = append(c, curvePoint{s, v}), s
 	}
 	return c, len(c) <= maxCurve
 }

@@ -91,11 +91,11 @@ func TestRateAgainstTheCurve(t *testing.T) {
 			if share <= c[len(c)-1].Share {
 				continue
 			}
-			c = append(c, CurvePoint{share, r.Float64()})
+			c = append(c, curvePoint{share, r.Float64()})
 			// The jump ends up to a step and a half behind it.
 			width := []float64{0, 1e-9, 0x1p-52 * share, 0.3 / float64(total), 1.5 / float64(total)}[r.IntN(5)]
 			if behind := share + width*(1-r.Float64()/2); behind > share && behind <= 1 {
-				c = append(c, CurvePoint{behind, r.Float64()})
+				c = append(c, curvePoint{behind, r.Float64()})
 			}
 		}
 		v := rates.Defaults()

@@ -1,6 +1,7 @@
 package dqn
 
 import (
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -121,7 +122,7 @@ func (d *DQN) updateTarget() {
 	case d.cfg.Tau == 1 || d.clock.Copies < 0:
 		d.thetaMinus.CopyFrom(d.theta)
 	default:
-		d.device.Average(d.thetaMinus, d.theta, 1-power(1-d.cfg.Tau, steps))
+		d.device.Average(d.thetaMinus, d.theta, 1-kernel.Power(1-d.cfg.Tau, steps))
 	}
 	d.clock.Copies = passed
 }

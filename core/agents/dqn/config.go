@@ -92,9 +92,6 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
 }...), presets)
 
-// DefaultConfig returns every setting's default.
-func DefaultConfig() Config { return *Settings.Defaults().Struct().(*Config) }
-
 // resolve checks every setting, replaces what was left open ("auto", 0) by what it
 // stands for and checks how they go together. It returns the remarks that are
 // worth making once.

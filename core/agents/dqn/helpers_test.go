@@ -84,6 +84,9 @@ func (d *trial) Stats() stats {
 
 func (d *trial) Settle() error { return d.Trainer.Settle(0) }
 
+// DefaultConfig returns every setting's default.
+func DefaultConfig() Config { return *Settings.Defaults().Struct().(*Config) }
+
 // Hashes are digests of what was learnt from and learnt.
 type Hashes struct{ Replay, Weights, Target string }
 

@@ -126,15 +126,3 @@ func (c *Config) targetInterval() int64 {
 	}
 	return int64(c.TargetUpdateInterval)
 }
-
-// power is x^n, multiplied in an order of its own, for the same bits on every processor.
-func power(x float64, n int64) float64 {
-	p := 1.0
-	for ; n > 0; n /= 2 {
-		if n%2 == 1 {
-			p = float64(p * x)
-		}
-		x = float64(x * x)
-	}
-	return p
-}
