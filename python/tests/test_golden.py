@@ -1,4 +1,4 @@
-"""One run of `make learn` on each path has the hashes of the golden file, to the bit. `make learn` checks all on the path in use."""
+"""One run of `make learn` on each path in C has the hashes of the golden file, to the bit. `make learn` checks all on the path in use."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 LEARN = Path(__file__).resolve().parents[2] / "examples" / "python" / "learn.py"
 
 
-@pytest.mark.parametrize("isa", ["go", "generic", "avx2", "avx512", "avx512bf16"])
+@pytest.mark.parametrize("isa", ["generic", "avx2", "avx512", "avx512bf16"])
 def test_a_run_on_each_path(process, isa):
     if not LEARN.is_file():
         pytest.skip("no checkout around the tests")
@@ -17,6 +17,5 @@ def test_a_run_on_each_path(process, isa):
         assert f'PACELINE_ISA: "{isa}", must be one of' in tried.stderr
         pytest.skip(f"this machine does not run {isa}")
     code = f"import runpy, sys; sys.argv[0] = {str(LEARN)!r}; runpy.run_path({str(LEARN)!r}, run_name='__main__')"
-    chosen = ("--env", "CartPole-v1", "--mode", "both", "--seeds", "1")
-    done = process(code, *chosen, env=env, options=(), timeout=400)  # in Go it takes a minute or more
+    done = process(code, "--env", "CartPole-v1", "--mode", "both", "--seeds", "1", env=env, options=(), timeout=100)
     assert done.stdout.endswith(f"every threshold was reached\n{isa}: 1 of 1 runs have the hashes of golden_learn.txt\n"), done.stdout
