@@ -70,24 +70,38 @@ _POLICY: Rules = {
 def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that DQN's keywords stand for; raises ConfigError for what is not built."""
     out = translate(keywords, _FIXED, _RULES, _POLICY)
-    if "concurrent" in out and out["concurrent"] is None:
-        tau = out.get("tau", 1)
-        out["concurrent"] = not (isinstance(tau, (int, float)) and tau < 1)
-        if not out["concurrent"]:
-            warnings.warn(
-                f"tau: {tau} makes concurrent default to False: the target network moves at every multiple of "
-                "target_update_interval; concurrent=True moves it at the ends of windows",
-                PacelineWarning,
-                stacklevel=4,  # the line that called the constructor
-            )
     if out.get("gradient_steps") == -1:
         # Stable-Baselines3: as many updates as there were transitions.
         if "train_freq" not in out:
             raise ConfigError("gradient_steps: -1, must come with train_freq, whose number of steps it stands for")
         out["gradient_steps"] = out["train_freq"]
+    if "concurrent" in out and out["concurrent"] is None:
+        reason = _why_not_concurrent(out)
+        out["concurrent"] = reason is None
+        if reason is not None:
+            warnings.warn(reason, PacelineWarning, stacklevel=4)  # the line that called the constructor
     if "exploration_fraction" in keywords and "exploration_steps" not in keywords:
         out["exploration_steps"] = 0  # a preset's number of steps would win otherwise
     return out
+
+
+def _why_not_concurrent(out: Mapping[str, Any]) -> str | None:
+    """What makes concurrent default to False: its windows would be learnt from in another way than the settings say."""
+    tau, updates, rate = out.get("tau", 1), out.get("gradient_steps", 1), out.get("learning_rate", 1e-4)
+    if out.get("learning_rate_schedule"):
+        rate = max(float(point.split(":")[1]) for point in out["learning_rate_schedule"].split(","))
+    if isinstance(tau, (int, float)) and tau < 1:
+        return (
+            f"tau: {tau} makes concurrent default to False: the target network moves at every multiple of "
+            "target_update_interval; concurrent=True moves it at the ends of windows"
+        )
+    # The shortest window has one burst. Beside it the environments would act by weights that are that far behind.
+    if isinstance(updates, int) and updates > 1 and isinstance(rate, (int, float)) and updates * rate > 0.1:
+        return (
+            f"gradient_steps: {updates} with a learning_rate of {rate:g} makes concurrent default to False: so much is learnt at a time "
+            "that actions should not wait for the end of the next window; concurrent=True overlaps them all the same"
+        )
+    return None
 
 
 class Hashes(NamedTuple):
@@ -127,7 +141,8 @@ class DQN(Trainer):
         groups by turns: while one steps, the actions of the other are computed. The results
         are the same; it pays where steps wait (env_kwargs below), and needs synchronized.
     concurrent: minibatch updates run beside the environments, on experience up
-        to the last window; None: True, unless tau is below 1. synchronized: one
+        to the last window; None: True, unless tau is below 1, or gradient_steps times
+        learning_rate is above 0.1. synchronized: one
         forward pass for all environments of a round. With num_envs=1 and both off
         this is the textbook's DQN.
     actor: whose weights act: "online", "target", "snapshot" (those at the

@@ -143,6 +143,19 @@ def test_other_keywords_of_sb3():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("rate", [2.3e-3, (2.3e-3, 0.0), lambda p: 2.3e-3 * p**0.5])
+def test_long_bursts_are_not_concurrent_by_default(rate):
+    """RL Zoo's CartPole keywords: beside such bursts 40 seeds had a mean of 335, without 382, stable-baselines3's 20 had 410."""
+    bursts = {"train_freq": 256, "gradient_steps": 128, "learning_rate": rate}
+    with pytest.warns(PacelineWarning, match="gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False"):
+        assert settings(bursts | {"concurrent": None})["concurrent"] is False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert settings(bursts | {"concurrent": True})["concurrent"] is True
+        assert settings({"train_freq": 16, "gradient_steps": 8, "learning_rate": 4e-3, "concurrent": None})["concurrent"] is True
+        assert settings({"train_freq": 4, "gradient_steps": -1, "learning_rate": 6.3e-4, "concurrent": None})["concurrent"] is True
+
+
 def test_tau_below_1_is_not_concurrent_by_default():
     with pytest.warns(PacelineWarning, match="tau: 0.005 makes concurrent default to False"):
         assert settings({"tau": 0.005, "concurrent": None}) == {"tau": 0.005, "concurrent": False}
