@@ -47,6 +47,8 @@ def run(library: str, env: str, seed: int) -> tuple[str, float, float]:
     """The version of the library, the mean return of the last episodes, and the seconds that learning took."""
     steps, keywords = ZOO[env]
     if library == "paceline":
+        import gymnasium
+
         import paceline
 
         warnings.simplefilter("ignore", paceline.PacelineWarning)
@@ -54,7 +56,8 @@ def run(library: str, env: str, seed: int) -> tuple[str, float, float]:
             began = time.monotonic()
             ours.learn(steps)
             seconds = time.monotonic() - began
-            return paceline.__version__, ours.evaluate(episodes=EPISODES, seed=seed).mean_return, seconds
+            other = gymnasium.make(env) if ours.env_name is None else None  # the library makes its own anew
+            return paceline.__version__, ours.evaluate(other, episodes=EPISODES, seed=seed).mean_return, seconds
     import stable_baselines3
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
