@@ -145,7 +145,7 @@ def test_other_keywords_of_sb3():
 
 @pytest.mark.parametrize("rate", [2.3e-3, (2.3e-3, 0.0), lambda p: 2.3e-3 * p**0.5])
 def test_long_bursts_are_not_concurrent_by_default(rate):
-    """RL Zoo's CartPole keywords: beside such bursts 40 seeds had a mean of 335, without 382, stable-baselines3's 20 had 410."""
+    """RL Zoo's CartPole keywords: beside such bursts 40 seeds had a mean of 341, without 382, stable-baselines3's 20 had 410."""
     bursts = {"train_freq": 256, "gradient_steps": 128, "learning_rate": rate}
     with pytest.warns(PacelineWarning, match="gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False"):
         assert settings(bursts | {"concurrent": None})["concurrent"] is False
