@@ -1,6 +1,8 @@
 """Scripts of examples/python that measure: what they count, and what the committed file says."""
 
+import csv
 import importlib.util
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,19 @@ def test_zoo_compares_means(capsys):
     rows[1]["mean_return"] = "-70"
     zoo.table(rows)
     assert "ours is above by 3.0, standard error 4.5: as good" in capsys.readouterr().out
+
+
+def test_zoo_s_file_shows_that_learning_is_as_good(capsys):
+    zoo = load("zoo")
+    rows = list(csv.DictReader(zoo.FILE.open()))
+    counts = Counter((row["library"], row["env"]) for row in rows)
+    for env in zoo.ZOO:
+        for library in ("paceline", "stable-baselines3"):
+            assert counts[library, env] == (20 if env == "CartPole-v1" else 5)
+    assert len({(row["library"], row["env"], row["seed"]) for row in rows}) == len(rows)
+    zoo.table(rows)
+    said = capsys.readouterr().out
+    assert said.count(": as good") == len(zoo.ZOO) and "not as good" not in said
 
 
 def test_pong_minutes_end_with_a_mean_that_is_confirmed(monkeypatch, capsys):
