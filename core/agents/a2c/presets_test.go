@@ -1,18 +1,10 @@
 package a2c
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
-
-// with is a copy of values with others on top.
-func with(values map[string]string, others map[string]string) map[string]string {
-	values = maps.Clone(values)
-	maps.Copy(values, others)
-	return values
-}
 
 // What differs from the defaults, which are Stable-Baselines3's (TestDefaultsAreStableBaselines3s).
 func TestPresetsHaveTheirSourcesValues(t *testing.T) {
@@ -39,9 +31,9 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 		"sb3 CartPole-v1":              sb3,
 		"sb3 atari/breakout":           sb3,
 		"cule CartPole-v1":             cule,
-		"cule atari/breakout":          with(cule, map[string]string{"env_options": `{"decorrelation_steps": 400}`}),
+		"cule atari/breakout":          traintest.With(cule, map[string]string{"env_options": `{"decorrelation_steps": 400}`}),
 		"stooke_abbeel CartPole-v1":    stookeAbbeel,
-		"stooke_abbeel atari/breakout": with(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}),
+		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}),
 		// Ours: see the evidence in presets.go.
 		"tuned CartPole-v1": {"num_envs": "8", "n_steps": "32", "gamma": "0.98", "gae_lambda": "0.95", "normalize_advantage": "true",
 			"learning_rate": "0.003", "learning_rate_final": "0"},

@@ -1,18 +1,10 @@
 package ppo
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
-
-// with is a copy of values with others on top.
-func with(values map[string]string, others map[string]string) map[string]string {
-	values = maps.Clone(values)
-	maps.Copy(values, others)
-	return values
-}
 
 // What differs from the defaults, which are Stable-Baselines3's (TestDefaultsAreStableBaselines3s).
 func TestPresetsHaveTheirSourcesValues(t *testing.T) {
@@ -49,9 +41,9 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 		"sb3 CartPole-v1":              sb3,
 		"sb3 atari/breakout":           sb3,
 		"cleanrl CartPole-v1":          cleanRL,
-		"cleanrl atari/breakout":       with(cleanRL, games),
+		"cleanrl atari/breakout":       traintest.With(cleanRL, games),
 		"stooke_abbeel CartPole-v1":    stookeAbbeel,
-		"stooke_abbeel atari/breakout": with(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}),
+		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}),
 		"fast CartPole-v1":             fast,
 		"fast atari/breakout":          fast,
 		"tuned CartPole-v1": {"num_envs": "8", "n_steps": "32", "batch_size": "256", "n_epochs": "20", "gamma": "0.98", "gae_lambda": "0.8",

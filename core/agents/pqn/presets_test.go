@@ -1,18 +1,10 @@
 package pqn
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
-
-// with is a copy of values with others on top.
-func with(values map[string]string, others map[string]string) map[string]string {
-	values = maps.Clone(values)
-	maps.Copy(values, others)
-	return values
-}
 
 // What the sources say, and what else differs from the defaults.
 func TestPresetsHaveTheirSourcesValues(t *testing.T) {
@@ -39,13 +31,13 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 	tuned := map[string]string{"num_envs": "8", "layer_norm_eps": "1e-06", "batch_size": "64", "learning_rate": "0.0005", "learning_rate_final": "0"}
 	traintest.Presets(t, "pqn", map[string]map[string]string{
 		"pqn CartPole-v1":            authors,
-		"pqn atari/breakout":         with(authors, games),
+		"pqn atari/breakout":         traintest.With(authors, games),
 		"pqn_cleanrl CartPole-v1":    cleanRL,
-		"pqn_cleanrl atari/breakout": with(cleanRL, games),
-		"tuned CartPole-v1": with(tuned, map[string]string{"n_steps": "64", "n_epochs": "4", "q_lambda": "0.95",
+		"pqn_cleanrl atari/breakout": traintest.With(cleanRL, games),
+		"tuned CartPole-v1": traintest.With(tuned, map[string]string{"n_steps": "64", "n_epochs": "4", "q_lambda": "0.95",
 			"exploration_final_eps": "0.05", "exploration_fraction": "0.3"}),
-		"tuned Catch-v0": with(tuned, map[string]string{"cnn": "small", "n_steps": "16", "n_epochs": "4",
+		"tuned Catch-v0": traintest.With(tuned, map[string]string{"cnn": "small", "n_steps": "16", "n_epochs": "4",
 			"exploration_final_eps": "0.01", "exploration_fraction": "0.3"}),
-		"tuned Bricks-v0": with(tuned, map[string]string{"exploration_final_eps": "0.01", "exploration_fraction": "0.2"}),
+		"tuned Bricks-v0": traintest.With(tuned, map[string]string{"exploration_final_eps": "0.01", "exploration_fraction": "0.2"}),
 	})
 }

@@ -2,10 +2,18 @@ package traintest
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/train"
 )
+
+// With is a copy of a preset's values with others on top.
+func With(values, others map[string]string) map[string]string {
+	values = maps.Clone(values)
+	maps.Copy(values, others)
+	return values
+}
 
 // Presets holds every setting of a method's presets against values written down beside their
 // sources: want has, by "preset environment", those that are not the defaults. A preset for any
