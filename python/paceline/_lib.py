@@ -18,10 +18,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from . import _ffi
-from .errors import BY_STATUS, ConfigError, ForkError, PacelineError, VersionError
+from .errors import BY_STATUS, ConfigError, ForkError, HandleError, PacelineError, VersionError
 
 PACKAGE = Path(__file__).resolve().parent
 INCLUDE_DIR = PACKAGE / "include"
@@ -33,6 +33,7 @@ _forked = False
 # Called before the interpreter is torn down, so that no thread of the library
 # is at work in memory that Python gives back.
 _at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
+_ending = False
 
 
 def find() -> Path:
@@ -100,6 +101,7 @@ def _raise(status: int, function: Any, arguments: Any) -> int:
     """The errcheck of functions that return a status: that of this thread's latest call."""
     if status:
         assert _dll is not None
+        _leave_if_ending()
         text = _dll.paceline_last_error().decode("utf-8", "replace")
         err = BY_STATUS.get(status, PacelineError)(text or f"status {status}")
         index = int(_dll.paceline_last_error_index())
@@ -114,8 +116,22 @@ def _mark_forked() -> None:
 
 
 def _close_all() -> None:
+    global _ending
+    _ending = True
     for thing in list(_at_exit):
         thing._exit()
+
+
+def _leave_if_ending() -> None:
+    """Ends a thread that goes on while the interpreter ends, without the traceback of an error that it is not the cause of."""
+    if _ending and threading.current_thread() is not threading.main_thread():
+        raise SystemExit
+
+
+def refuse_closed(what: str) -> NoReturn:
+    """Raises what a call on a closed object gets."""
+    _leave_if_ending()
+    raise HandleError(f"{what}: closed")
 
 
 def close_at_exit(thing: Any) -> None:
@@ -197,7 +213,11 @@ class Handle:
         return not self._finalizer.alive
 
     def close(self) -> None:
-        self._finalizer()
+        # Not by calling the finalizer: when the interpreter ends, weakref.finalize's own handler may come before
+        # _close_all, and from then on a call does nothing.
+        if alive := self._finalizer.detach():
+            _, free, arguments, _ = alive
+            free(*arguments)
 
 
 def _free(value: int, free: str, pid: int) -> None:

@@ -29,7 +29,7 @@ from .curve import LearningCurve
 from .envs._episodes import Recent
 from .envs._layers import reports
 from .envs.vector import Source, built_in, label
-from .errors import ConfigError, HandleError, SpaceError
+from .errors import ConfigError, SpaceError
 from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
@@ -474,7 +474,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise HandleError("model: closed")
+            _lib.refuse_closed("model")
 
     def _forget_run(self) -> None:
         self.learning_curve = LearningCurve(f"{label(self._env)}, {type(self).__name__}")

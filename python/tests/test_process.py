@@ -38,6 +38,32 @@ def test_unclosed_models_warn_in_development_mode(process, end):
     assert process(CASE + end, options=()).stderr == ""
 
 
+AT_EXIT = """
+import atexit, warnings
+
+@atexit.register  # the first, so that it runs behind all others: weakref.finalize's, the package's
+def ask():
+    for describe, number in describing:
+        try:
+            print(_lib.take_text(describe, number))
+        except HandleError as error:
+            print(error)
+
+from envs import SMALL
+from paceline import DQN, _lib, make_vec
+from paceline.errors import HandleError
+warnings.simplefilter("ignore", ResourceWarning)
+envs, model = make_vec("CartPole-v1", num_envs=8, batch_size=2), DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
+envs.async_reset(seed=1)  # under way at the end: the threads write in arrays that the interpreter frees
+describing = [(_lib.lib().paceline_vec_describe, envs._handle.value), (_lib.lib().paceline_trainer_describe, model._native.handle.value)]
+"""
+
+
+def test_what_nobody_closed_is_freed_before_the_interpreter(process):
+    done = process(AT_EXIT, options=())
+    assert done.stderr == "" and done.stdout == "paceline_vec: the handle was freed\npaceline_trainer: the handle was freed\n"
+
+
 SET_FLUSH_TO_ZERO = """
 #include <xmmintrin.h>
 void set(void) { _mm_setcsr(_mm_getcsr() | 0x8040 | 0x2000); } /* flush to zero, denormals are zero, round down */

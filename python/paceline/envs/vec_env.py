@@ -18,7 +18,7 @@ from .. import _ffi, _lib
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
 from .._threads import Turn, alone, busy
 from ..config import encode_options
-from ..errors import ConfigError, HandleError, TimeOutError
+from ..errors import ConfigError, TimeOutError
 from ..spaces import Array, ObsLayout
 from ._rows import COUNTED, Block, Column, Pool
 
@@ -372,7 +372,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise HandleError("environments: closed")
+            _lib.refuse_closed("environments")
 
     def close_extras(self, **kwargs: Any) -> None:
         """Waits for what is under way and frees the environments. Closing twice is fine; a
