@@ -108,9 +108,12 @@ test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
 	'import importlib.util as u; s = u.find_spec("ale_py"); print(s.submodule_search_locations[0] + "/roms" if s else "")' 2>/dev/null))
 
+# Tested at the same time: one more than there are processors, as some tests wait.
+PACKAGES = $(shell echo $$(($$(nproc) + 1)))
+
 test-go: ## Go tests, and those of core/ without cgo, where -short leaves out what only takes longer there
-	PACELINE_ROMS_DIR="$(ROMS)" go test ./...
-	CGO_ENABLED=0 go test -short ./core/...
+	PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) ./...
+	CGO_ENABLED=0 go test -p $(PACKAGES) -short ./core/...
 	@go test -count=1 -v -run '^TestGoldenRowsLeftOut$$' ./core/agents/dqn | sed -n 's/.*: golden rows/golden rows/p'
 
 test-kernels: ## the CUDA kernels on the software device: as they are, under sanitizers, and the machine code of every chip (6 minutes; no GPU)

@@ -12,7 +12,9 @@ CC=${CC:-cc} CXX=${CXX:-c++} GO=${GO:-go}
 export GO
 
 scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+beside=
+trap 'rm -rf "$scratch"; [ -z "$beside" ] || kill "$beside" 2>/dev/null' EXIT
+trap 'exit 1' INT TERM
 build=$scratch/build
 if [ $# -gt 0 ]; then
   build=$1 && shift
@@ -33,7 +35,6 @@ C="-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -I$root/include -I$here"
 CPP="-O1 -g -Wall -Wextra -Werror -Wpedantic -I$root/include"
 linked() { echo "-L$build/$1 -lpaceline -Wl,-rpath,$build/$1 -lpthread -lm"; }
 
-passed=0 failed=0
 # attempt NAME COMMAND...: what a test that passes prints is a measurement, and
 # shown, too.
 attempt() {
@@ -41,14 +42,14 @@ attempt() {
   case " $only " in "  " | *" $name "*) ;; *) return ;; esac
   mkdir -p "$scratch/$name"
   if (TMPDIR=$scratch/$name && export TMPDIR && "$@") >"$scratch/$name.log" 2>&1; then
-    echo "$name ok"
-    sed 's/^/    /' "$scratch/$name.log"
-    passed=$((passed + 1))
+    says="$name ok" lines=1000000
+    echo "$name" >>"$scratch/passed"
   else
-    echo "$name FAILED ($?)"
-    tail -n 40 "$scratch/$name.log" | sed 's/^/    /'
-    failed=$((failed + 1))
+    says="$name FAILED ($?)" lines=40
+    echo "$name" >>"$scratch/failed"
   fi
+  { echo "$says" && tail -n "$lines" "$scratch/$name.log" | sed 's/^/    /'; } >"$scratch/$name.out"
+  cat "$scratch/$name.out"
   rm -rf "${scratch:?}/$name"
 }
 # program NAME LIBRARY [ARGUMENTS]: a C file that is linked with a library of
@@ -157,23 +158,34 @@ examples() {
   done
 }
 
-attempt headers headers
-attempt symbols symbols
-attempt abi abi
-attempt frozen frozen
-if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ examples"; fi
-attempt plugins plugins
-for test in structs smoke nulls handles bad_env vec vec_atari waits push files resume threads fork calls cycles console; do program $test lib; done
-program plugin lib "$build/plugins"
-program masks lib "$build/plugins/masked.so"
-program inside lib "$build/plugins/pries.so"
-program random_calls lib 5 4 1 "$here"/deep/seeds/*
-for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
-for test in load signals float_mode memory twins environment keys; do program $test -; done
-program panic testlib
-attempt examples examples
-attempt reproducible reproducible
-attempt outside outside
-
-echo "$passed passed, $failed failed"
+# Two halves run at the same time: what mostly compiles, and the programs.
+compiled() {
+  attempt headers headers
+  attempt symbols symbols
+  attempt abi abi
+  attempt frozen frozen
+  if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ examples"; fi
+  attempt examples examples
+  attempt reproducible reproducible
+  attempt outside outside
+}
+programs() {
+  attempt plugins plugins
+  for test in structs smoke nulls handles bad_env vec vec_atari waits push files resume threads fork calls cycles console; do program $test lib; done
+  program plugin lib "$build/plugins"
+  program masks lib "$build/plugins/masked.so"
+  program inside lib "$build/plugins/pries.so"
+  program random_calls lib 5 4 1 "$here"/deep/seeds/*
+  for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
+  for test in load signals float_mode memory twins environment keys; do program $test -; done
+  program panic testlib
+}
+: >"$scratch/passed" && : >"$scratch/failed"
+compiled &
+beside=$!
+programs
+wait "$beside"
+beside=
+passed=$(wc -l <"$scratch/passed") failed=$(wc -l <"$scratch/failed")
+echo "$((passed)) passed, $((failed)) failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

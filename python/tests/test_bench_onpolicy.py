@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paceline import cli
+from paceline import bench, cli, vec
 from paceline.bench import onpolicy
+from paceline.bench._contenders import Contender
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
@@ -29,7 +30,11 @@ def test_ratios_are_of_the_turns():
 
 
 def test_command_without_torch(monkeypatch, capsys):
+    vec.names()  # loads the library, which finds ale-py's ROM files as long as find_spec is itself
     monkeypatch.setattr(onpolicy.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(onpolicy, "Contender", lambda name, make, warm_up, **keywords: Contender(name, make, (), **keywords))
+    run = bench.run
+    monkeypatch.setattr(bench, "run", lambda name, options: run(name, options | ({"rounds": 10} if "rounds" in options else {})))
     if cli.main(["bench", "onpolicy", "--rollouts", "1", "--rounds", "1", "--json"]):
         assert "ROM" in capsys.readouterr().err
         pytest.skip("no ROM of Pong")

@@ -60,8 +60,8 @@ def test_bench_command(process):
     assert "standard" in done.stdout and "W=2" in done.stdout
     report = json.loads(process(call, "bench", "modes", "--env", "CartPole-v1", "--num-envs", "2", "--steps", 100, "--json").stdout)
     assert {r["mode"] for r in report["results"]} == {"standard", "concurrent", "synchronized", "both"}
-    done = process(call, "bench", "modes", "--step-ms", "0,1", "--num-envs", "4", "--steps", 40)
-    assert "a step that waits, and says so, W=4" in done.stdout and "a step that computes, W=4" in done.stdout
+    done = process(call, "bench", "modes", "--step-ms", "0,1", "--num-envs", "2", "--steps", 16)
+    assert "a step that waits, and says so, W=2" in done.stdout and "a step that computes, W=2" in done.stdout
     assert done.stdout.count("%") == 16 and done.stdout.count("both/std") == 2
     done = process(call, "bench", "modes", "--step-ms", "0,-1", check=False)
     assert done.returncode == 2 and "'0,-1', must be numbers of 0 to 1000 with commas between them" in done.stderr

@@ -2,6 +2,7 @@ package traintest
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -23,7 +24,11 @@ func stepsThatWait(t *testing.T, s Subject) {
 			}
 			r := rand.New(rand.NewPCG(1, uint64(i)))
 			e.(*Walk).BeforeStep = func() error {
-				time.Sleep(time.Duration(r.IntN(100)) * time.Microsecond)
+				if r.IntN(8) == 0 { // the shortest sleep takes a millisecond
+					time.Sleep(time.Microsecond)
+				} else {
+					runtime.Gosched()
+				}
 				return nil
 			}
 			return e, nil
