@@ -198,7 +198,7 @@ func (t *Trainer) otherNumber(r *checkpoint.Reader, parts []checkpoint.Part, env
 }
 
 func (t *Trainer) otherEnvs(envs int) error {
-	return fmt.Errorf("num_envs: the checkpoint has \"%d\", this trainer has \"%d\"", envs, t.common.NumEnvs)
+	return fmt.Errorf("num_envs: the checkpoint has \"%d\", this trainer has \"%d\", must be equal where experience is loaded; weights alone (set_parameters) fit any number", envs, t.common.NumEnvs)
 }
 
 // fits compares what shapes the state but num_envs, and returns the file's.

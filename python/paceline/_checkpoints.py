@@ -94,20 +94,12 @@ class Checkpoints:
                 with Policy.load(name) as policy:
                     both = policy.obs_layout.space(), policy.action_layout.space()
                 env = SpacesSource(*both, int(config.get("num_envs")), config.get("autoreset"))
-            num_envs = config.get("num_envs")
             self = cls.__new__(cls)
             self._start(config, config.get("env") if env is None else env, keywords, keep=True)
             try:
                 _lib.lib().paceline_trainer_load(self._native.value, _lib.encode(name))
-            except BaseException as err:
-                what, own = cls.__name__, self.setting("num_envs")
-                says = (
-                    f"num_envs: {own}, must be the file's {num_envs}; weights alone fit any number: "
-                    f"model.set_parameters({what}.load(path).get_parameters()) of a new model = {what}({self.policy_name!r}, env, ...)"
-                )
+            except BaseException:
                 self.close()
-                if own != num_envs and isinstance(err, ConfigError) and "num_envs: the checkpoint has" in str(err):
-                    raise ConfigError(says) from None
                 raise
         self._begun = True
         return self

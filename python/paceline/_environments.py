@@ -26,8 +26,9 @@ class Environments:
     def _environment(self: Any, env: Any, keywords: dict[str, Any], config: Config, keep: bool) -> Source | None:
         """Sets what belongs to the environments, takes its keywords out, and returns those that Python steps."""
         env_kwargs, num_envs = keywords.pop("env_kwargs", None), keywords.pop("num_envs", None)
+        named, with_kwargs = env, env_kwargs or {}
         env, self._made_env, env_kwargs = _ids.resolved(env, num_envs, env_kwargs, stacklevel=4)
-        self._env = env
+        self._env, self._made_of = env, (named, with_kwargs) if self._made_env is not None else None
         self.env_name, number, made_with = built_in(env)
         if env_kwargs and (self.env_name is None or made_with):
             raise ConfigError(f"env_kwargs: {env_kwargs!r}, the environment given has been made already")
@@ -96,6 +97,7 @@ class Environments:
         """
         if self._loop is not None:
             raise BusyError("set_env: learn is in progress, must be called before or after it")
+        named = env
         env, made, with_id = _ids.resolved(env, self.n_envs, None, stacklevel=2)
         try:
             self._change(env, with_id)
@@ -106,6 +108,7 @@ class Environments:
         if self._made_env is not None:
             self._made_env.close()
         self._env, self._made_env, self._own_env = env, made, None
+        self._made_of = None if made is None else (named, {})
 
     def _change(self: Any, env: Any, with_id: dict[str, Any]) -> None:
         """Has what is stepped replaced by env, made with the keywords with_id; on an error nothing has changed."""

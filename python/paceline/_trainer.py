@@ -38,6 +38,8 @@ from .spaces import ActionLayout, Array, ObsLayout
 
 Self = TypeVar("Self", bound="Trainer")
 Init = TypeVar("Init", bound=Callable[..., None])
+# Of env_kwargs what vectors take, and not their environments.
+_OF_VECTORS = frozenset({"batch_size", "context", "copy", "decorrelation_steps", "num_threads", "waits", "workers"})
 DEFAULT = -1  # log_interval: each method's own
 
 
@@ -233,7 +235,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             log_interval = whole("log_interval", log_interval, 0, MOST_STEPS)
         if not isinstance(tb_log_name, (str, NoneType)):
             raise ConfigError(f"tb_log_name: {tb_log_name!r}, must be a str or None")
-        if eval_freq and eval_env is None and self.env_name is None:
+        if eval_freq and eval_env is None and self.similar_env() is None:
             raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
         if not self._learning.acquire(False):
             raise busy()
@@ -357,14 +359,17 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
     ) -> Evaluation:
         """Plays whole episodes with the network as it is, or with policy; see Policy.evaluate.
 
-        env: None, or the model's own name, for environments like those that it learns in. The environment that it
-            learns in itself is refused while it learns; afterwards the next learn begins with a reset.
+        env: None, or the model's own name, for environments like those that it learns in, where it was made with a
+            name or an id. The environment that it learns in itself is refused while it learns; afterwards the next learn
+            begins with a reset.
         """
-        env = self.env_name if env is None else env
-        if env is None:
+        similar, options = self.similar_env() or (None, {})
+        if env is None and similar is None:
             raise ConfigError("env: None, must be an environment of its own to evaluate in")
+        env = similar if env is None else env
         borrow(self, env)
-        options = self.single_env_kwargs() if isinstance(env, str) and env == self.env_name else {}
+        if not (isinstance(env, str) and env == similar):
+            options = {}
         with nullcontext(policy) if policy is not None else self.policy_snapshot() as now:
             self._evaluating = now
             try:
@@ -372,12 +377,13 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             finally:
                 self._evaluating = None
 
-    def single_env_kwargs(self) -> dict[str, Any]:
-        """The keywords of one environment like the built-in ones that it learns in."""
-        options: dict[str, Any] = json.loads(self.setting("env_options") or "{}")
-        for name in ("waits", "decorrelation_steps"):  # of vectors, not of their environments
-            options.pop(name, None)
-        return options
+    def similar_env(self) -> tuple[str, dict[str, Any]] | None:
+        """(name, keywords) of one environment like those that it learns in: the library's name, or the id that it was
+        made with; None where it was given environments."""
+        made: tuple[str, dict[str, Any]] | None = self._made_of
+        if self.env_name is not None:
+            made = self.env_name, json.loads(self.setting("env_options") or "{}")
+        return made and (made[0], {name: value for name, value in made[1].items() if name not in _OF_VECTORS})
 
     def _current_policy(self) -> Policy:
         """A policy with the weights of this step, copied only when they have changed."""

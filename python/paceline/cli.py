@@ -265,11 +265,8 @@ def _train(args: argparse.Namespace) -> int:
         print("curve and video: left out unless pip install 'paceline[plot]' has brought matplotlib and Pillow by then", file=sys.stderr)
     interrupted = False
     with made as model:
-        eval_env = args.env if args.eval_freq and model.env_name is None else None
         try:
-            model.learn(
-                steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq, eval_env=eval_env, reset_num_timesteps=not args.load
-            )
+            model.learn(steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq, reset_num_timesteps=not args.load)
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -280,7 +277,7 @@ def _train(args: argparse.Namespace) -> int:
         if not args.no_plot:
             _show("curve", curve, lambda: _draw(model, curve))
         if not args.no_video:
-            _show("video", video, lambda: _record(model, args.env, video))
+            _show("video", video, lambda: _record(model, video))
     return 130 if interrupted else 0
 
 
@@ -321,17 +318,10 @@ def _draw(model: Trainer, path: str) -> str:
     return f"{latest}, {curve.steps[-1] - curve.steps[0]:,} steps in {took}"
 
 
-def _record(model: Trainer, id: str, path: str) -> str:
-    import gymnasium
-
+def _record(model: Trainer, path: str) -> str:
     from . import videos
 
-    env = None if model.env_name is not None else gymnasium.make(id, render_mode="rgb_array")
-    try:
-        recording = videos.record(model, env)
-    finally:
-        if env is not None:
-            env.close()
+    recording = videos.record(model)
     videos.save_gif(path, recording)
     return f"an episode of {recording.steps:,} steps, return {recording.total_return:g}"
 

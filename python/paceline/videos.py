@@ -48,7 +48,7 @@ class Recording(NamedTuple):
 def record(model: Trainer, env: Any = None, *, seed: int = 0, steps: int | None = None, policy: Policy | None = None) -> Recording:
     """Has a model play one whole episode (of an Atari game: one game), and keeps the images.
 
-    env: None for one like the built-in ones that the model learns in, or a gymnasium.Env with
+    env: None for one like those that the model learns in, where it was made with a name or an id, or a gymnasium.Env with
         render_mode="rgb_array", which is not closed. seed: of the environment and of what is drawn.
     steps: play for so many steps instead, in as many episodes as they take.
     policy: None for the model's network as it is. Actions are drawn from the distribution that the network gives, as while
@@ -56,13 +56,17 @@ def record(model: Trainer, env: Any = None, *, seed: int = 0, steps: int | None 
 
     There are at most 2,000 images, and 256 MB of them: of more, every other one is dropped.
     """
-    from .envs.single import make
+    import gymnasium
+
+    from .envs import single
 
     made = None
     if env is None:
-        if model.env_name is None:
+        if (similar := model.similar_env()) is None:
             raise ConfigError("env: None, must be an environment of its own to play in, with render_mode='rgb_array'")
-        env = made = make(model.env_name, render_mode="rgb_array", **model.single_env_kwargs())
+        id, options = similar
+        make = gymnasium.make if model.env_name is None else single.make
+        env = made = make(id, render_mode="rgb_array", **options)
     else:
         borrow(model, env)
     playing = model.policy_snapshot() if policy is None else policy

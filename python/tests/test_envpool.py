@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from envs import SMALL
+from envs import SMALL, Counter
 from paceline import A2C, DQN, PacelineError, envpool
 from paceline.errors import ConfigError, HandleError, PacelineWarning
 
@@ -421,6 +421,13 @@ def test_refused_calls():
     assert pool.step(np.zeros(3, int))[4]["elapsed_step"].tolist() == [1, 1, 1]
     pool.close()
     pool.close()
+
+
+def test_models_refuse_pools_of_batches(make):
+    for pool in (envpool.make("CartPole-v1", "gymnasium", num_envs=4, batch_size=2), make(Counter, batch_size=2)):
+        with pytest.raises(ConfigError, match="returns some of its 4 environments at a time, must return all"):
+            DQN("MlpPolicy", pool)
+        pool.close()
 
 
 @pytest.mark.parametrize("env_type", ["gymnasium", "gym", "EnvPool's own"])

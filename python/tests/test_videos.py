@@ -82,6 +82,24 @@ def test_steps_in_several_episodes_of_an_environment_of_ones_own():
             videos.record(model, Counter())
 
 
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_models_of_an_id_make_another_environment_of_it(num_envs):
+    numbers, kwargs = [], {"number": 7} | ({"workers": 1, "context": "fork"} if num_envs > 1 else {})
+    gymnasium.register("Seen-v0", lambda number=0, render_mode=None: numbers.append(number) or Seen(number))
+    try:
+        with DQN("MlpPolicy", "Seen-v0", num_envs=num_envs, env_kwargs=kwargs, **SMALL) as model:
+            numbers.clear()
+            assert model.env_name is None and model.evaluate(episodes=3).returns == (6.0, 10.0, 15.0)
+            model.learn(40, eval_freq=20, n_eval_episodes=2)
+            assert [result.returns for _, result in model.evaluations] == [(6.0, 10.0)] * 2
+            assert videos.record(model).steps == 3 and numbers == [7] * 4
+            model.set_env(gymnasium.make("Seen-v0") if num_envs == 1 else gymnasium.make_vec("Seen-v0", 2))
+            with pytest.raises(ConfigError, match="env: None, must be an environment of its own"):
+                model.evaluate()
+    finally:
+        del gymnasium.registry["Seen-v0"]
+
+
 def test_a_long_recording_is_thinned(monkeypatch):
     monkeypatch.setattr(videos, "MOST_IMAGES", 10)
     with DQN("MlpPolicy", Counter(), **SMALL) as model:

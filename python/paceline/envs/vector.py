@@ -172,6 +172,11 @@ class VectorSource(Source):
     prefix = "single_"
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
+        if getattr(env, "is_async", False) or 0 < getattr(env, "batch_size", 0) < env.num_envs:  # EnvPool's, and workers'
+            raise ConfigError(
+                f"env: {label(env)} returns some of its {env.num_envs} environments at a time, must return all (without a batch_size); "
+                "by its name the library steps it itself"
+            )
         super().__init__(env, int(env.num_envs))
         # Gymnasium 1.0 has the one mode, and does not name it.
         self.mode = autoreset_name((env.metadata or {}).get("autoreset_mode", NEXT_STEP), "metadata['autoreset_mode']")
