@@ -107,7 +107,7 @@ func specOf(obs, action *C.paceline_spec) (env.Spec, error) {
 }
 
 // putSpec writes a spec for the host. The structs come zeroed.
-func putSpec(s env.Spec, obs, action *C.paceline_spec) error {
+func putSpec(s *env.Spec, obs, action *C.paceline_spec) error {
 	if len(s.Obs.Shape) > len(obs.shape) {
 		return fmt.Errorf("observation shape: %v, must have at most %d axes", s.Obs.Shape, len(obs.shape))
 	}

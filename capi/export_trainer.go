@@ -22,7 +22,7 @@ import (
 // trainer is a train.Trainer, which answers "busy" by itself, and what the host sees of it.
 type trainer struct {
 	*train.Trainer
-	spec  env.Spec
+	spec  *env.Spec
 	sets  []train.SetInfo
 	envs  int
 	final bool // rows that are observed must have final_obs
@@ -376,7 +376,7 @@ func (t *trainer) withMasks(rows *C.paceline_rows, maxMS C.int64_t, f func(limit
 func pacelineGoTrainerAct(id C.uint64_t, rows *C.paceline_rows, actions unsafe.Pointer, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		return t.withMasks(rows, maxMS, func(limit time.Duration) error {
-			return t.Act(&t.now.rows, actionsAt(t.spec.Action, actions, t.envs), limit)
+			return t.Act(&t.now.rows, actionsAt(&t.spec.Action, actions, t.envs), limit)
 		})
 	}), why)
 }

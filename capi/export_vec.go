@@ -240,7 +240,7 @@ func pacelineGoVecStep(id C.uint64_t, actions unsafe.Pointer, rows *C.paceline_r
 		if err := v.now.takeFor(v.vec, len(v.mask), rows); err != nil {
 			return err
 		}
-		return v.given(v.vec.Step(actionsAt(v.vec.Spec().Action, actions, len(v.mask)), &v.now.rows), nil)
+		return v.given(v.vec.Step(actionsAt(&v.vec.Spec().Action, actions, len(v.mask)), &v.now.rows), nil)
 	})
 }
 
@@ -271,7 +271,7 @@ func pacelineGoVecSend(id C.uint64_t, ids *C.int32_t, n C.size_t, actions unsafe
 		if err := v.checkCount(n); err != nil {
 			return err
 		}
-		return a.Send(unsafe.Slice((*int32)(ids), int(n)), actionsAt(v.vec.Spec().Action, actions, int(n)))
+		return a.Send(unsafe.Slice((*int32)(ids), int(n)), actionsAt(&v.vec.Spec().Action, actions, int(n)))
 	})
 }
 

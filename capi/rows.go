@@ -21,7 +21,7 @@ type batch struct {
 }
 
 // take makes the rows for the host's arrays, of n environments of spec.
-func (b *batch) take(spec env.Spec, n int, host *C.paceline_rows) error {
+func (b *batch) take(spec *env.Spec, n int, host *C.paceline_rows) error {
 	switch {
 	case int(host.num_rows) != n:
 		return fmt.Errorf("rows.num_rows: %d, must be %d", host.num_rows, n)
@@ -141,7 +141,7 @@ func (b *batch) give(mask []bool) {
 }
 
 // actionsAt are n of the host's.
-func actionsAt(spec env.ActionSpec, p unsafe.Pointer, n int) vec.Actions {
+func actionsAt(spec *env.ActionSpec, p unsafe.Pointer, n int) vec.Actions {
 	if spec.N == 0 {
 		return vec.Actions{Box: unsafe.Slice((*float32)(p), n*len(spec.Low))}
 	}

@@ -114,7 +114,7 @@ func newSampling(o *AlternateOptions, envs, groups, act, step, cores int, cost *
 		return x, err
 	}
 	x.group, err = actor.New(actor.Config{
-		Spec: spec, Envs: envs, Seed: 1, Source: source, Groups: groups, Sink: x.rollout, Columns: len(chooser.Columns()),
+		Spec: *spec, Envs: envs, Seed: 1, Source: source, Groups: groups, Sink: x.rollout, Columns: len(chooser.Columns()),
 		Joint: network, Cores: budget, Acting: theta,
 	})
 	if err != nil {

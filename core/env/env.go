@@ -281,7 +281,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // CheckFinite refuses an observation with a component that is NaN or infinite,
 // which would spread to all weights.
-func (s ObsSpec) CheckFinite(obs []byte) error {
+func (s *ObsSpec) CheckFinite(obs []byte) error {
 	if s.DType != Float32 {
 		return nil
 	}

@@ -60,8 +60,8 @@ const batch = 32
 // New returns a policy of these parameters, which nobody writes any more.
 func New(spec Spec, params *nn.Params) *Policy { return &Policy{spec: spec, params: params} }
 
-// Spec describes what the policy observes and how it acts.
-func (p *Policy) Spec() env.Spec { return p.spec.Env }
+// Spec describes what the policy observes and how it acts, to be read only.
+func (p *Policy) Spec() *env.Spec { return &p.spec.Env }
 
 // HostData returns the text that the host keeps beside the network.
 func (p *Policy) HostData() string { return p.spec.HostData }

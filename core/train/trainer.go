@@ -59,7 +59,7 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 	} else {
 		t.source, err = vec.New(mk, t.common.NumEnvs, t.pool, t.autoreset())
 		if err == nil {
-			err = t.fit(setup, t.source.Spec())
+			err = t.fit(setup, *t.source.Spec())
 		}
 	}
 	if err != nil {
@@ -247,8 +247,8 @@ func (t *Trainer) leave(err *error) {
 	t.calls.Unlock()
 }
 
-// Spec describes the environments.
-func (t *Trainer) Spec() env.Spec { return t.spec }
+// Spec describes the environments, to be read only.
+func (t *Trainer) Spec() *env.Spec { return &t.spec }
 
 // Env returns the environments' name and the name and hash of the recipe that they
 // follow, "" where there is none.

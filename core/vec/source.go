@@ -9,7 +9,7 @@ import (
 // Source is n environments that are stepped together, in lockstep. A Vec is one; the
 // methods are explained there. They must not run at the same time.
 type Source interface {
-	Spec() env.Spec
+	Spec() *env.Spec
 	Infos() []env.InfoSpec
 	Len() int
 	Seed(seeds []uint64, mask []bool) error

@@ -232,9 +232,12 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	var reward float32
 	var end env.End
 	e, obs := v.envs[i], v.row(i, to)
-	late, _ := e.(env.Delayer)
+	var late env.Delayer
+	if to.rows == nil {
+		late, _ = e.(env.Delayer)
+	}
 	switch {
-	case to.rows == nil && late != nil:
+	case late != nil:
 		reward, end, err = late.Advance(a.Discrete, a.Box)
 	case a.Box != nil:
 		reward, end, err = e.(env.BoxEnv).StepBox(a.Box, obs)
@@ -247,7 +250,7 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	if err := env.CheckReward(reward); err != nil {
 		return false, err
 	}
-	if to.rows == nil && late != nil {
+	if late != nil {
 		to = v.async.claim(i)
 		obs = v.row(i, to)
 		late.Observe(obs)

@@ -193,8 +193,8 @@ func (v *Vec) admit(e env.Env) error {
 	return nil
 }
 
-// Spec returns the Spec that all environments have.
-func (v *Vec) Spec() env.Spec { return v.spec }
+// Spec returns the Spec that all environments have, to be read only: a copy would cost as much as the step of an environment.
+func (v *Vec) Spec() *env.Spec { return &v.spec }
 
 // Infos describes the columns of Rows.Infos; none if the environments report no more
 // than their observations.

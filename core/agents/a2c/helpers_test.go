@@ -68,7 +68,7 @@ func newHost(t testing.TB, c Config, nextStep bool, mk func(i int) (env.Env, err
 	}
 	pool := must(threads.NewPool(1, nil))(t)
 	v := must(vec.New(mk, c.NumEnvs, pool, mode))(t)
-	tr := must(train.NewPushed(configOf(t, c), v.Spec()))(t)
+	tr := must(train.NewPushed(configOf(t, c), *v.Spec()))(t)
 	t.Cleanup(func() { check(t, tr.Close()); check(t, v.Close()); pool.Close() })
 	return &host{tr, v, vec.NewRows(v.Spec().Obs, c.NumEnvs), vec.Actions{Discrete: make([]int32, c.NumEnvs)}}
 }

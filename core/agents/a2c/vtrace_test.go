@@ -325,7 +325,7 @@ func (w *windowTwin) pushed(c Config, rounds int64) {
 	defer pool.Close()
 	v := must(vec.New(traintest.MakeWalk(c.Seed), c.NumEnvs, pool, mode))(t)
 	defer v.Close()
-	tr := must(train.NewPushed(configOf(t, c), v.Spec()))(t)
+	tr := must(train.NewPushed(configOf(t, c), *v.Spec()))(t)
 	defer func() { check(t, tr.Close()) }()
 	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
 	check(t, v.Reset(rows, nil))

@@ -347,7 +347,7 @@ func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
 	want := make([]int32, 4)
 	q := make([]float32, 8)
 	check(t, p.Act(4, obs, nil, want, [][]float32{q}))
-	net := must(cpu(t).Network(d.m.cfg.network(d.Spec()), 4))(t)
+	net := must(cpu(t).Network(d.m.cfg.network(*d.Spec()), 4))(t)
 	expect := must(net.Forward(d.m.theta, obs, 4))(t).Values[0]
 	for i := range q {
 		if q[i] != expect[i] {

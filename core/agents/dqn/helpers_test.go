@@ -236,7 +236,7 @@ func newHost(t testing.TB, c Config, mode vec.Autoreset, mk func(i int) (env.Env
 	pool := must(threads.NewPool(1, nil))(t)
 	v := must(vec.New(mk, c.NumEnvs, pool, mode))(t)
 	c.Env = ""
-	d := must(train.NewPushed(trainConfig(c), v.Spec()))(t)
+	d := must(train.NewPushed(trainConfig(c), *v.Spec()))(t)
 	t.Cleanup(func() { check(t, d.Close()); check(t, v.Close()); pool.Close() })
 	rows := vec.NewRows(v.Spec().Obs, c.NumEnvs)
 	if c.ActionMasks {

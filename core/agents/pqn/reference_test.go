@@ -332,7 +332,7 @@ func pushed(t *testing.T, c Config, n *naive) {
 	defer pool.Close()
 	v := must(vec.New(traintest.MakeWalk(c.Seed), c.NumEnvs, pool, mode))(t)
 	defer v.Close()
-	tr := must(train.NewPushed(configOf(t, c), v.Spec()))(t)
+	tr := must(train.NewPushed(configOf(t, c), *v.Spec()))(t)
 	defer func() { check(t, tr.Close()) }()
 	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
 	s := look(tr)

@@ -56,7 +56,9 @@ func (a *Acrobot) Reset(obs []byte) error {
 
 func (a *Acrobot) observe(obs []byte) {
 	s := &a.state
-	put(obs, cosine(s[0]), sine(s[0]), cosine(s[1]), sine(s[1]), s[2], s[3])
+	sin1, cos1 := sineAndCosine(s[0])
+	sin2, cos2 := sineAndCosine(s[1])
+	put(obs, cos1, sin1, cos2, sin2, s[2], s[3])
 }
 
 // Step applies the torque for a fifth of a second: one step of the classical
@@ -100,7 +102,7 @@ func acroDerivative(s [4]float64, torque float64) [4]float64 {
 		m, l, lc, inertia, g = acroMass, acroLength, acroCentre, acroMoment, acroGravity
 	)
 	theta1, theta2, v1, v2 := s[0], s[1], s[2], s[3]
-	sin2, cos2 := sine(theta2), cosine(theta2)
+	sin2, cos2 := sineAndCosine(theta2)
 	d1 := m*(lc*lc) + float64(m*(l*l+lc*lc+float64(2*l*lc*cos2))) + inertia + inertia
 	d2 := float64(m*(lc*lc+float64(l*lc*cos2))) + inertia
 	phi2 := float64(m * lc * g * cosine(theta1+theta2-math.Pi/2))

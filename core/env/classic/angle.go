@@ -2,40 +2,38 @@ package classic
 
 import "math"
 
-// sine and cosine have the same bits on every processor. Those of package math have
+// sine, cosine and both of them have the same bits on every processor. Those of package math have
 // not: on some, the compiler adds a product without rounding it first. On amd64 they
 // are package math's, whose method this is, that of the Cephes library: an angle is
 // reduced by a whole number of eighths of a turn, pi/4 being the sum of three numbers
 // of which the first two have so few bits that their products are exact, and a
 // polynomial of the rest's square is taken. Gymnasium's files of states hold.
 func sine(x float64) float64 {
-	if !(math.Abs(x) < reducible) {
-		return math.Sin(x)
-	}
-	eighths, z := reduce(math.Abs(x))
-	y := nearZero(z)
-	if eighths%4 == 2 {
-		y = nearOne(z)
-	}
-	if (eighths >= 4) != math.Signbit(x) {
-		return -y
-	}
-	return y
+	sin, _ := sineAndCosine(x)
+	return sin
 }
 
 func cosine(x float64) float64 {
+	_, cos := sineAndCosine(x)
+	return cos
+}
+
+func sineAndCosine(x float64) (sin, cos float64) {
 	if !(math.Abs(x) < reducible) {
-		return math.Cos(x)
+		return math.Sin(x), math.Cos(x)
 	}
 	eighths, z := reduce(math.Abs(x))
-	y := nearOne(z)
+	sin, cos = nearZero(z), nearOne(z)
 	if eighths%4 == 2 {
-		y = nearZero(z)
+		sin, cos = cos, sin
+	}
+	if (eighths >= 4) != math.Signbit(x) {
+		sin = -sin
 	}
 	if eighths == 2 || eighths == 4 {
-		return -y
+		cos = -cos
 	}
-	return y
+	return sin, cos
 }
 
 // reducible is what an angle must be below for reduce to be exact; no state of ours,

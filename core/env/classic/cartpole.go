@@ -59,7 +59,7 @@ func (c *CartPole) Step(action int32, obs []byte) (float32, env.End, error) {
 	if action == 1 {
 		force = cartForce
 	}
-	sin, cos := sine(theta), cosine(theta)
+	sin, cos := sineAndCosine(theta)
 	temp := (force + float64(cartPoleMoment*(thetaDot*thetaDot)*sin)) / cartTotalMass
 	thetaAcc := (float64(cartGravity*sin) - float64(cos*temp)) /
 		(cartHalfLength * (4.0/3.0 - cartPoleMass*(cos*cos)/cartTotalMass))

@@ -115,7 +115,7 @@ func (p point) plus(q point) point    { return point{p.x + q.x, p.y + q.y} }
 func (p point) times(k float64) point { return point{float64(k * p.x), float64(k * p.y)} }
 func (p point) whole() point          { return point{math.Trunc(p.x), math.Trunc(p.y)} }
 func (p point) turned(angle float64) point {
-	sin, cos := sine(angle), cosine(angle)
+	sin, cos := sineAndCosine(angle)
 	return point{float64(cos*p.x) - float64(sin*p.y), float64(sin*p.x) + float64(cos*p.y)}
 }
 

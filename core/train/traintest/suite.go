@@ -294,7 +294,7 @@ func pushedEqualsBuiltIn(t *testing.T, s Subject) {
 	if s.Masked {
 		check(t, c.Set("action_masks", "true"))
 	}
-	tr, err := train.NewPushed(c, v.Spec())
+	tr, err := train.NewPushed(c, *v.Spec())
 	if s.Settings["mid_batch_reset"] == "false" {
 		if err == nil || !strings.Contains(err.Error(), "mid_batch_reset: false, must be true") {
 			t.Errorf("%v, must refuse mid_batch_reset", err)

@@ -273,7 +273,7 @@ func (w *Twin) Follow(t *testing.T, r *rand.Rand, c *train.Config, total int64, 
 		rows.AddMasks(v.Spec().Action.N)
 		check(t, c.Set("action_masks", "true"))
 	}
-	tr, err := train.NewPushed(c, v.Spec())
+	tr, err := train.NewPushed(c, *v.Spec())
 	check(t, err)
 	defer func() { check(t, tr.Close()) }()
 	check(t, v.Reset(rows, nil))

@@ -204,12 +204,13 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _take(self, actions: Any, n: int) -> None:
         """Puts n actions where the library reads them."""
-        given, taken = np.asarray(actions), self._actions[:n]
-        kinds, what = ("iu", "whole numbers") if taken.dtype.kind == "i" else ("fiu", "numbers")
-        if given.shape != taken.shape or given.dtype.kind not in kinds:
+        given, taken = np.asarray(actions), self._actions if n == self.num_envs else self._actions[:n]
+        own, discrete = taken.dtype, taken.dtype.kind == "i"
+        if given.shape != taken.shape or (given.dtype is not own and given.dtype.kind not in ("iu" if discrete else "fiu")):
+            what = "whole numbers" if discrete else "numbers"
             raise ConfigError(f"actions: {given.dtype} of shape {given.shape}, must be {what} of shape {taken.shape}")
         taken[...] = given
-        if given.dtype != taken.dtype and taken.dtype.kind == "i" and (taken != given).any():  # more than 32 bits
+        if given.dtype is not own and discrete and (taken != given).any():  # more than 32 bits
             i = int(np.flatnonzero(taken != given)[0])
             raise ConfigError(f"environment {i}: action: {given[i]}, must be 0 to {self.single_action_space.n - 1}")  # type: ignore[attr-defined]
 
