@@ -1,37 +1,13 @@
 package screen
 
-import (
-	"bytes"
-	"sync"
-)
-
-// lumas are the lumas of all pairs of colours, made when first asked for: [a][b] is that
-// of the brighter of each channel.
-type lumas struct {
-	once  sync.Once
-	table *[256][256]float32
-}
-
-func (p *Palette) lumas() *[256][256]float32 {
-	p.pairs.once.Do(func() {
-		t := new([256][256]float32)
-		for a := range t {
-			for b := range a + 1 {
-				l := luma(p.RGB[a], p.RGB[b])
-				t[a][b], t[b][a] = l, l
-			}
-		}
-		p.pairs.table = t
-	})
-	return p.pairs.table
-}
+import "bytes"
 
 // luma takes the numbers through Torch's types: channels are float32 from 0 to 1, their
 // weights float64, and the sum goes from left to right. The conversions forbid fusing.
-func luma(a, b [3]uint8) float32 {
+func luma(rgb [3]uint8) float32 {
 	var c [3]float64
 	for i := range c {
-		c[i] = float64(float32(max(a[i], b[i])) / 255)
+		c[i] = float64(float32(rgb[i]) / 255)
 	}
 	return float32(float64(float64(0.299*c[0])+float64(0.587*c[1])) + float64(0.114*c[2]))
 }

@@ -5,33 +5,11 @@ import (
 	"sync"
 )
 
-// greys are OpenCV's greys of all pairs of colours, made when first asked for: [a][b] is
-// that of the brighter of each channel.
-type greys struct {
-	once  sync.Once
-	table *[256][256]uint8
-}
-
-func (p *Palette) opencvGreys() *[256][256]uint8 {
-	p.mixed.once.Do(func() {
-		t := new([256][256]uint8)
-		for a := range t {
-			for b := range a + 1 {
-				g := opencvGrey(p.RGB[a], p.RGB[b])
-				t[a][b], t[b][a] = g, g
-			}
-		}
-		p.mixed.table = t
-	})
-	return p.mixed.table
-}
-
-// opencvGrey is the grey of the brighter of two colours in each channel: the weights of
-// BT.601 in units of 1/32768, a half going up. OpenCV 5's COLOR_RGB2GRAY gives the same for
-// every colour.
-func opencvGrey(a, b [3]uint8) uint8 {
+// opencvGrey is the grey of a colour: the weights of BT.601 in units of 1/32768, a half
+// going up. OpenCV 5's COLOR_RGB2GRAY gives the same for every colour.
+func opencvGrey(rgb [3]uint8) uint8 {
 	const red, green, blue = 9798, 19235, 3735
-	return uint8((red*uint32(max(a[0], b[0])) + green*uint32(max(a[1], b[1])) + blue*uint32(max(a[2], b[2])) + 1<<14) >> 15)
+	return uint8((red*uint32(rgb[0]) + green*uint32(rgb[1]) + blue*uint32(rgb[2]) + 1<<14) >> 15)
 }
 
 // identity is a palette's greys where pixels are greys already.

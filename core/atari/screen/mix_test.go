@@ -35,7 +35,7 @@ func TestOpenCVAreaAgainstPlainLoops(t *testing.T) {
 // Greys that cv2.cvtColor gave, of 14 and 15 bits' weights different.
 func TestOpenCVGrey(t *testing.T) {
 	for rgb, want := range map[[3]uint8]uint8{{195, 110, 216}: 147, {119, 248, 3}: 182, {207, 236, 27}: 204, {118, 148, 3}: 123, {64, 12, 187}: 47, {111, 130, 0}: 110, {255, 255, 255}: 255, {0, 0, 1}: 0, {200, 72, 72}: 110} {
-		if got := opencvGrey(rgb, [3]uint8{}); got != want {
+		if got := opencvGrey(rgb); got != want {
 			t.Errorf("grey of %v: %d, want %d", rgb, got, want)
 		}
 	}

@@ -91,13 +91,13 @@ func (o *Observer) Observe(dst, now, before []byte, p *Palette) {
 	}
 	switch o.look {
 	case LumaArea:
-		o.luma.resize(dst, now, before, p.lumas())
+		o.luma.resize(dst, now, before, p.lumas.of(&p.RGB, luma))
 	case RGBArea:
 		o.resizer.maxRGBResize(dst, now, before, &p.RGB)
 	case OpenCVArea:
 		plane := planes.Get().(*[MaxRows * Width]byte)
 		grey := plane[:len(now)]
-		mixGrey(grey, now, before, p.opencvGreys())
+		mixGrey(grey, now, before, p.greys.of(&p.RGB, opencvGrey))
 		o.resizer.maxGreyResize(dst, grey, grey, &identity)
 		planes.Put(plane)
 	default:

@@ -115,7 +115,7 @@ func TestLumaAddsFromTheLeft(t *testing.T) {
 	for rgb, want := range map[[3]uint8]float32{
 		{16, 102, 9}: 0x1.07c43p-2, {149, 219, 214}: 0x1.8c8c8cp-1, {237, 167, 172}: 0x1.7a7a7ap-1,
 	} {
-		if got := luma(rgb, [3]uint8{}); got != want {
+		if got := luma(rgb); got != want {
 			t.Errorf("luma of %d: %x, want %x", rgb, got, want)
 		}
 	}
@@ -228,7 +228,8 @@ func naiveLuma(dst, now, before []byte, p *Palette, rows, h, w int) {
 	}
 	bright, across, down := make([]float32, rows*Width), make([]float32, rows*w), make([]float32, h*w)
 	for i, c := range now {
-		bright[i] = luma(p.RGB[c], p.RGB[before[i]])
+		x, y := p.RGB[c], p.RGB[before[i]]
+		bright[i] = luma([3]uint8{max(x[0], y[0]), max(x[1], y[1]), max(x[2], y[2])})
 	}
 	for y := range rows {
 		scale(across[y*w:], 1, bright[y*Width:], 1, boxesOf(Width, w))

@@ -23,6 +23,7 @@ package screen
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 )
 
 // Width is the number of pixels of a line.
@@ -37,8 +38,30 @@ type Palette struct {
 	// all three are the grey of the even byte below it.
 	RGB [256][3]uint8
 
-	pairs lumas // of [LumaArea]
-	mixed greys // of [OpenCVArea]
+	lumas pairTable[float32] // of [LumaArea]
+	greys pairTable[uint8]   // of [OpenCVArea]
+}
+
+// pairTable is what all pairs of colours become, made when first asked for: [a][b] is made
+// of the brighter of each channel.
+type pairTable[T any] struct {
+	once  sync.Once
+	table *[256][256]T
+}
+
+func (p *pairTable[T]) of(colours *[256][3]uint8, mix func(brighter [3]uint8) T) *[256][256]T {
+	p.once.Do(func() {
+		t := new([256][256]T)
+		for a := range t {
+			for b := range a + 1 {
+				x, y := colours[a], colours[b]
+				m := mix([3]uint8{max(x[0], y[0]), max(x[1], y[1]), max(x[2], y[2])})
+				t[a][b], t[b][a] = m, m
+			}
+		}
+		p.table = t
+	})
+	return p.table
 }
 
 // The palettes of the two television standards.
