@@ -50,7 +50,7 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 			"learning_rate": "0.001", "learning_rate_final": "0", "clip_range_schedule": "0:0.2,1:0"},
 		"tuned Catch-v0": {"num_envs": "8", "policy": "CnnPolicy", "cnn": "small", "n_steps": "32", "batch_size": "64", "n_epochs": "4", "ent_coef": "0.01",
 			"learning_rate": "0.0005"},
-		"tuned Bricks-v0": {"num_envs": "8", "policy": "CnnPolicy", "n_steps": "64", "batch_size": "128", "n_epochs": "3", "ent_coef": "0.01",
-			"learning_rate": "0.0005", "learning_rate_final": "0"},
+		"tuned Bricks-v0": {"num_envs": "8", "policy": "CnnPolicy", "n_steps": "32", "batch_size": "64", "n_epochs": "3", "ent_coef": "0.01",
+			"learning_rate": "0.001", "learning_rate_final": "0"},
 	})
 }
