@@ -118,8 +118,9 @@ def _mark_forked() -> None:
 def _close_all() -> None:
     global _ending
     _ending = True
-    for thing in list(_at_exit):
-        thing._exit()
+    with contextlib.ExitStack() as all_of_them:  # also behind one that raises
+        for thing in list(_at_exit):
+            all_of_them.callback(thing._exit)
 
 
 def _leave_if_ending() -> None:
