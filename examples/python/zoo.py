@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="1-5", help="first and last")
     parser.add_argument("--file", type=Path, default=FILE)
     args = parser.parse_args()
-    rows = list(csv.DictReader(args.file.open())) if args.file.exists() else []
+    rows = list(csv.DictReader(args.file.read_text().splitlines())) if args.file.exists() else []
     if args.library:
         first, _, last = args.seeds.partition("-")
         for env in [args.env] if args.env else ZOO:
