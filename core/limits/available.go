@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"runtime"
 	"runtime/metrics"
 	"strconv"
 	"strings"
@@ -68,12 +69,24 @@ func idle() int64 {
 	return int64(samples[0].Value.Uint64() + samples[1].Value.Uint64())
 }
 
+const (
+	// headroom is address space that is left alone: what Go's heap, which grows in steps of
+	// 64 MB, and the collector take beyond what they are asked for.
+	headroom = 192 << 20
+	// perThread is a stack and, up to eight for each processor, an arena of the C library,
+	// which a thread maps when it first frees something.
+	perThread = (8 + 64) << 20
+)
+
 // addressSpace returns what the limits of the process's own mappings leave, idle bytes of
 // which are to be had again, less what Go's runtime and the C library map beside what they
-// are asked for.
+// are asked for: the threads that Go may still start, at most a quarter of what is left, as
+// most processes end without them.
 func addressSpace(root fs.FS, idle int64) (int64, string) {
 	best, what := int64(math.MaxInt64), ""
 	limits, _ := fs.ReadFile(root, "proc/self/limits")
+	threads, _ := field(root, "proc/self/status", "Threads:")
+	stacks := max(0, int64(2*runtime.GOMAXPROCS(0)+6)-threads) * perThread
 	for line := range strings.Lines(string(limits)) {
 		for _, l := range []struct{ name, used, what string }{
 			{"Max address space", "VmSize:", "limit of the address space"},
@@ -83,7 +96,8 @@ func addressSpace(root fs.FS, idle int64) (int64, string) {
 			if words := strings.Fields(rest); ok && len(words) > 0 {
 				most, err := strconv.ParseInt(words[0], 10, 64) // "unlimited" is no number
 				kb, ok := field(root, "proc/self/status", l.used)
-				if left := max(0, most-kb*1024+idle-headroom); err == nil && ok && left < best {
+				left := most - kb*1024 + idle - headroom
+				if left = max(0, left-min(left/4, stacks)); err == nil && ok && left < best {
 					best, what = left, l.what
 				}
 			}

@@ -14,6 +14,7 @@ func TestAvailable(t *testing.T) {
 		return fs
 	}
 	const meminfo = "MemTotal: 900 kB\nMemFree: 100 kB\nMemAvailable:    700 kB\n"
+	const threadless = 1_000_000_000 - 200_000*1024 + 5 - headroom
 	const group, machine = "memory limit of the control group", "free memory of the machine"
 	for name, c := range map[string]struct {
 		fs   fstest.MapFS
@@ -34,7 +35,10 @@ func TestAvailable(t *testing.T) {
 			"sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n"), 700 * 1024, machine},
 		"address space": {files("proc/meminfo", "MemAvailable: 9000000 kB\n",
 			"proc/self/limits", "Limit Soft Limit Hard Limit Units\nMax data size unlimited unlimited bytes\nMax address space         1000000000           unlimited            bytes\n",
-			"proc/self/status", "VmSize:\t  200000 kB\n"), 1_000_000_000 - 200_000*1024 + 5 - headroom, "limit of the address space"},
+			"proc/self/status", "VmSize:\t  200000 kB\nThreads:\t100000\n"), threadless, "limit of the address space"},
+		"address space, threads to come": {files("proc/meminfo", "MemAvailable: 9000000 kB\n",
+			"proc/self/limits", "Max address space         1000000000           unlimited            bytes\n",
+			"proc/self/status", "VmSize:\t  200000 kB\nThreads:\t1\n"), threadless - threadless/4, "limit of the address space"},
 		"data segment, all of it used": {files("proc/self/limits", "Max address space unlimited unlimited bytes\nMax data size 1000000 unlimited bytes\n",
 			"proc/self/status", "VmSize: 9 kB\nVmData: 2000 kB\n"), 0, "limit of the data segment"},
 		"garbage": {files("proc/meminfo", "MemAvailable: lots\n", "proc/self/cgroup", "::\nx\n\n0::/\n",

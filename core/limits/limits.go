@@ -13,13 +13,8 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-const (
-	// headroom is address space that is left alone: stacks of threads, arenas of the C
-	// library, the steps of 64 MB in which Go's heap grows.
-	headroom = 192 << 20
-	// small is what is admitted without a look: less than Go's heap grows by.
-	small = 1 << 20
-)
+// small is what is admitted without a look: less than Go's heap grows by.
+const small = 1 << 20
 
 // Part is memory that something will take, and the setting that decides about it.
 type Part struct {
@@ -47,8 +42,10 @@ func admit(parts []Part, available func() (int64, string)) error {
 		return nil
 	}
 	free, what := available()
-	if total > free {
-		debug.FreeOSMemory() // what was freed before may not have gone back yet
+	if total > free/2 {
+		// What was freed before may not have gone back yet, and where all that is available
+		// is to be used, what others take meanwhile must not be what is missing.
+		debug.FreeOSMemory()
 		free, what = available()
 	}
 	if total <= free {
