@@ -2,8 +2,8 @@ package classic
 
 import "math"
 
-// sine, cosine and both of them have the same bits on every processor. Those of package math have
-// not: on some, the compiler adds a product without rounding it first. On amd64 they
+// sine, cosine and sineAndCosine have the same bits on every processor. Those of package
+// math have not: on some, the compiler adds a product without rounding it first. On amd64 they
 // are package math's, whose method this is, that of the Cephes library: an angle is
 // reduced by a whole number of eighths of a turn, pi/4 being the sum of three numbers
 // of which the first two have so few bits that their products are exact, and a

@@ -3,6 +3,7 @@ package traintest
 import (
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -33,8 +34,10 @@ func twoGroups(t *testing.T, s Subject) {
 				}
 				r := rand.New(rand.NewPCG(1, uint64(i)))
 				e.(*Walk).BeforeStep = func() error {
-					if r.IntN(8) == 0 {
-						time.Sleep(time.Duration(r.IntN(100)) * time.Microsecond)
+					if r.IntN(16) == 0 { // the shortest sleep takes a millisecond
+						time.Sleep(time.Microsecond)
+					} else {
+						runtime.Gosched()
 					}
 					return nil
 				}
