@@ -80,12 +80,13 @@ const (
 
 // addressSpace returns what the limits of the process's own mappings leave, idle bytes of
 // which are to be had again, less what Go's runtime and the C library map beside what they
-// are asked for: the threads that Go may still start, at most a quarter of what is left, as
-// most processes end without them.
+// are asked for: headroom, and the threads that Go may still start, these at most a quarter
+// of what is left, as most processes end without them.
 func addressSpace(root fs.FS, idle int64) (int64, string) {
 	best, what := int64(math.MaxInt64), ""
 	limits, _ := fs.ReadFile(root, "proc/self/limits")
 	threads, _ := field(root, "proc/self/status", "Threads:")
+	// Go's: one for each processor and one that waits in a call, and six of the runtime's.
 	stacks := max(0, int64(2*runtime.GOMAXPROCS(0)+6)-threads) * perThread
 	for line := range strings.Lines(string(limits)) {
 		for _, l := range []struct{ name, used, what string }{

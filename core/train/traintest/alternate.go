@@ -3,7 +3,6 @@ package traintest
 import (
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -28,20 +27,7 @@ func twoGroups(t *testing.T, s Subject) {
 		s.waits = k%2 == 1
 		walks := func(seed int) func(i int) (env.Env, error) {
 			return func(i int) (env.Env, error) {
-				e, err := s.walks(seed)(i)
-				if err != nil {
-					return nil, err
-				}
-				r := rand.New(rand.NewPCG(1, uint64(i)))
-				e.(*Walk).BeforeStep = func() error {
-					if r.IntN(16) == 0 { // the shortest sleep takes a millisecond
-						time.Sleep(time.Microsecond)
-					} else {
-						runtime.Gosched()
-					}
-					return nil
-				}
-				return e, nil
+				return s.walkThatTakesItsTime(seed, i)
 			}
 		}
 		c := s.config(t, "groups", "2", "num_threads", []string{"1", "2", "3"}[k%3])

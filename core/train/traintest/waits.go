@@ -9,7 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// stepsThatWait gives every environment a thread, which takes its time at every step: the
+// stepsThatWait gives every environment a thread, which takes its time at some steps: the
 // results are those of steps that do not wait. What else may happen to a run happens to
 // this one as it does to others.
 func stepsThatWait(t *testing.T, s Subject) {
@@ -18,20 +18,7 @@ func stepsThatWait(t *testing.T, s Subject) {
 	for _, n := range []string{"1", "2", "3"} {
 		c := s.config(t, "num_threads", n)
 		tr := s.start(t, c, func(i int) (env.Env, error) {
-			e, err := s.walks(c.Common().Seed)(i)
-			if err != nil {
-				return nil, err
-			}
-			r := rand.New(rand.NewPCG(1, uint64(i)))
-			e.(*Walk).BeforeStep = func() error {
-				if r.IntN(8) == 0 { // the shortest sleep takes a millisecond
-					time.Sleep(time.Microsecond)
-				} else {
-					runtime.Gosched()
-				}
-				return nil
-			}
-			return e, nil
+			return s.walkThatTakesItsTime(c.Common().Seed, i)
 		})
 		check(t, tr.Begin(total, 0))
 		check(t, tr.Run(0, 0))
@@ -42,4 +29,22 @@ func stepsThatWait(t *testing.T, s Subject) {
 	stopAndGoOn(t, s)
 	environmentFails(t, s)
 	panicSpoilsOne(t, s)
+}
+
+// walkThatTakesItsTime is walk i, one step in eight of which takes longer than the others.
+func (s Subject) walkThatTakesItsTime(seed, i int) (env.Env, error) {
+	e, err := s.walks(seed)(i)
+	if err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(1, uint64(i)))
+	e.(*Walk).BeforeStep = func() error {
+		if r.IntN(8) == 0 { // the shortest sleep takes a millisecond
+			time.Sleep(time.Microsecond)
+		} else {
+			runtime.Gosched()
+		}
+		return nil
+	}
+	return e, nil
 }
