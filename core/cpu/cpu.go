@@ -4,6 +4,7 @@
 //
 // A path is a name for what code may use. Every path includes those below it:
 //
+//	amx         avx512bf16, and AMX's tiles of bfloat16 (see AllowTiles)
 //	avx512bf16  avx512, and AVX-512's products of bfloat16
 //	avx512      avx2, and AVX-512 F, DQ, BW and VL
 //	avx2        AVX2, FMA, BMI1 and BMI2
@@ -37,6 +38,7 @@ import (
 
 // The names of the paths.
 const (
+	AMX        = "amx"
 	AVX512BF16 = "avx512bf16"
 	AVX512     = "avx512"
 	AVX2       = "avx2"
@@ -46,7 +48,7 @@ const (
 )
 
 // names are all paths, best first.
-var names = []string{AVX512BF16, AVX512, AVX2, Generic, Portable, Go}
+var names = []string{AMX, AVX512BF16, AVX512, AVX2, Generic, Portable, Go}
 
 var (
 	paths           = supported()
@@ -82,6 +84,9 @@ func supported() []string {
 	if withC && runtime.GOARCH == "amd64" && x.HasAVX2 && x.HasFMA && x.HasBMI1 && x.HasBMI2 {
 		if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL {
 			if x.HasAVX512BF16 {
+				if x.HasAMXTile && x.HasAMXBF16 && hasTiles() {
+					list = append(list, AMX)
+				}
 				list = append(list, AVX512BF16)
 			}
 			list = append(list, AVX512)

@@ -46,8 +46,8 @@ func TestChoose(t *testing.T) {
 // is compared with the paths' order written out.
 func TestEnvironmentVariable(t *testing.T) {
 	above := map[string][]string{
-		AVX512BF16: {AVX512BF16}, AVX512: {AVX512BF16, AVX512}, AVX2: {AVX512BF16, AVX512, AVX2},
-		Generic: {AVX512BF16, AVX512, AVX2, Generic}, Go: {AVX512BF16, AVX512, AVX2, Generic, Go},
+		AMX: {AMX}, AVX512BF16: {AMX, AVX512BF16}, AVX512: {AMX, AVX512BF16, AVX512}, AVX2: {AMX, AVX512BF16, AVX512, AVX2},
+		Generic: {AMX, AVX512BF16, AVX512, AVX2, Generic}, Go: {AMX, AVX512BF16, AVX512, AVX2, Generic, Go},
 	}
 	if want, ok := os.LookupEnv("CPU_TEST_WANT"); ok {
 		if Chosen() != want {

@@ -6,7 +6,9 @@
 
 #include "kernel.h"
 
-#ifdef MULTIPLIES_PAIRS
+#if defined(MULTIPLIES_TILES)
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16,fma")))
+#elif defined(MULTIPLIES_PAIRS)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,fma")))
 #else
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma")))
@@ -125,7 +127,9 @@ INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 
 #include "sse.h"
 
-#if defined(MULTIPLIES_PAIRS)
+#if defined(MULTIPLIES_TILES)
+#define KERNELS paceline_kernels_amx
+#elif defined(MULTIPLIES_PAIRS)
 #define KERNELS paceline_kernels_avx512_bf16
 #elif defined(ROUND_OPERANDS)
 #define KERNELS paceline_kernels_avx512_rounded

@@ -71,21 +71,6 @@ INLINE ptrdiff_t images_of(ptrdiff_t tiles, const struct shape *s, ptrdiff_t n) 
 /* ------------------------------------------------------------- images */
 
 /*
- * dst[p*channels + ch] = src[ch*ld + p] for bytes. Four channels, the stacked
- * frames of Atari, go four pixels at a time.
- */
-static TARGET void interleave_bytes(uint8_t *dst, const uint8_t *src, ptrdiff_t ld, ptrdiff_t pixels,
-                                    ptrdiff_t channels) {
-  if (channels == 4 && pixels >= 16) {
-    for (ptrdiff_t p = 0; p + 16 <= pixels; p += 16) interleave4x16(dst + 4 * p, src + p, ld);
-    if (pixels % 16) interleave4x16(dst + 4 * (pixels - 16), src + pixels - 16, ld); /* some of them again */
-    return;
-  }
-  for (ptrdiff_t p = 0; p < pixels; p++)
-    for (ptrdiff_t ch = 0; ch < channels; ch++) dst[p * channels + ch] = src[ch * ld + p];
-}
-
-/*
  * n images from number i on, as the tiles read them. Bytes stay bytes.
  * `buffer` holds n padded images.
  */

@@ -39,11 +39,6 @@ INLINE void load_image(const int linear, float *dst, ptrdiff_t line, float *db, 
   if (o < out_c) load_channels(1, o, out_c - o, linear, dst, line, db, dy, y, out_h, out_w, out_c);
 }
 
-/* dst[i] = dy[i] where y[i] > 0, else 0 */
-INLINE void mask_vector(ptrdiff_t i, ptrdiff_t some, float *dst, const float *dy, const float *y) {
-  put(dst + i, v_where_positive(get(y + i, some), get(dy + i, some)), some);
-}
-
 /*
  * The gradient before the ReLU of one image, [m*tiles_h][m*tiles_w][out_c]
  * with zeros where there is no output, and its sum over the image added to db. A

@@ -80,15 +80,6 @@ static __attribute__((noinline)) TARGET void dots_of_four(float *y, ptrdiff_t ld
   dots(DOT_ROWS, 4, OPERANDS, 0, next, y, ldy, x, ldx, w, ldw, b, in, relu, sums);
 }
 
-/* Rows of floats as rows of operands. */
-static TARGET void rows_to_units(float *dst, const float *src, ptrdiff_t rows, ptrdiff_t n) {
-  for (ptrdiff_t i = 0; i < rows; i++, dst += in_units(n), src += n)
-    for (ptrdiff_t k = 0; k < n; k += VW * PER_UNIT) {
-      ptrdiff_t some = min(VW * PER_UNIT, n - k);
-      put(dst + k / PER_UNIT, v_row_units(src + k, some), in_units(some));
-    }
-}
-
 /* Weights as operands, each row in the first in_units(n) of n floats. */
 static TARGET void dense_pack(float *packed, const float *w, ptrdiff_t rows, ptrdiff_t n) {
   for (; rows > 0; rows--, packed += n, w += n) rows_to_units(packed, w, 1, n);
@@ -237,16 +228,7 @@ static TARGET void dense_backward(float *dw, float *db, float *dx, const float *
   float *b = take(&ws, out_units * COLUMNS);       /* w's, COLUMNS at a time */
   float *t = take(&ws, MR * NR);
 
-  for (ptrdiff_t i = 0; i < n * out; i += VW) {
-    ptrdiff_t some = min(VW, n * out - i);
-    put(dz + i, y ? v_where_positive(get(y + i, some), get(dy + i, some)) : get(dy + i, some), some);
-  }
-  for (ptrdiff_t o = 0; db && o < out; o += VW) {
-    ptrdiff_t some = min(VW, out - o);
-    vec acc = v_zero();
-    for (ptrdiff_t i = 0; i < n; i++) acc = v_add(acc, get(dz + i * out + o, some));
-    put(db + o, acc, some);
-  }
+  dense_gradient(dz, db, y, dy, n, out);
   for (ptrdiff_t q = 0; q < panels(out); q++) {
     const ptrdiff_t o = panel_start(out, q), m = panel_start(out, q + 1) - o;
     for (ptrdiff_t i = 0; i < units; i++) {

@@ -131,16 +131,6 @@ static TARGET void multiply_columns(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k,
   }
 }
 
-/* dst[c*ldd + r] = src[r*lds + c] */
-static TARGET void transpose(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds, ptrdiff_t rows,
-                             ptrdiff_t cols) {
-  ptrdiff_t rows4 = rows & ~(ptrdiff_t)3, cols4 = cols & ~(ptrdiff_t)3;
-  for (ptrdiff_t c = 0; c < cols4; c += 4)
-    for (ptrdiff_t r = 0; r < rows4; r += 4) transpose4(dst + c * ldd + r, ldd, src + r * lds + c, lds);
-  for (ptrdiff_t c = 0; c < cols; c++)
-    for (ptrdiff_t r = c < cols4 ? rows4 : 0; r < rows; r++) dst[c * ldd + r] = src[r * lds + c];
-}
-
 /* Copies n columns of a tile to C. */
 static TARGET void put_narrow(float *c, ptrdiff_t ldc, const float *t, ptrdiff_t m, ptrdiff_t n) {
   for (ptrdiff_t r = 0; r < m; r++, c += ldc, t += NR)

@@ -11,6 +11,7 @@ import "github.com/paceline-rl/paceline/core/cpu"
 // of them it runs is core/cpu's to say.
 func nativeTables() []*table {
 	return []*table{
+		nativeTable(cpu.AMX, &C.paceline_kernels_avx512, &C.paceline_kernels_amx),
 		nativeTable(cpu.AVX512BF16, &C.paceline_kernels_avx512, &C.paceline_kernels_avx512_bf16),
 		nativeTable(cpu.AVX512, &C.paceline_kernels_avx512, &C.paceline_kernels_avx512_rounded),
 		nativeTable(cpu.AVX2, &C.paceline_kernels_avx2, &C.paceline_kernels_avx2_rounded),

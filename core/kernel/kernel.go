@@ -87,7 +87,11 @@ func layersOf(p Precision, isPortable bool) *layers {
 		}
 		return &portable.layers[p]
 	}
-	return &current.Load().layers[p]
+	t := current.Load()
+	if t.name == cpu.AMX && p == BF16 && !cpu.AllowTiles() {
+		t = tables[slices.IndexFunc(tables, func(t *table) bool { return t.name == cpu.AVX512BF16 })]
+	}
+	return &t.layers[p]
 }
 
 func init() {

@@ -85,7 +85,7 @@ struct paceline_kernels {
 
 /* For each path one table of fp32 and one whose products are of bf16. */
 #if defined(__x86_64__)
-extern const struct paceline_kernels paceline_kernels_avx512, paceline_kernels_avx512_bf16;
+extern const struct paceline_kernels paceline_kernels_amx, paceline_kernels_avx512, paceline_kernels_avx512_bf16;
 extern const struct paceline_kernels paceline_kernels_avx512_rounded;
 extern const struct paceline_kernels paceline_kernels_avx2, paceline_kernels_avx2_rounded;
 #endif

@@ -210,7 +210,7 @@ func (d *Dense) check(t *Team, n int, ws []float32) {
 // reaches on the calling thread during d: what the products of a layer could
 // reach at most.
 func Peak(p Precision, d time.Duration) float64 {
-	run := current.Load().layers[p].peak
+	run := layersOf(p, false).peak
 	flop, began := 0.0, time.Now()
 	for {
 		flop += run(1000)

@@ -97,9 +97,16 @@ INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdif
 
 INLINE ptrdiff_t in_units(ptrdiff_t operands) { return (operands + PER_UNIT - 1) / PER_UNIT; }
 
+#include "layout.h"
+#ifdef MULTIPLIES_TILES
+#include "amx.h"
+#include "amx_conv.h"
+#include "amx_dense.h"
+#else
 #include "gemm.h"
 #include "conv.h"
 #include "dense.h"
+#endif
 #include "norm.h"
 #include "update.h"
 #include "losses.h"

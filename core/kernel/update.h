@@ -109,6 +109,7 @@ static TARGET double sum_squares(const float *x, ptrdiff_t n) {
   return part[0];
 }
 
+#ifndef MULTIPLIES_TILES
 enum { PEAK_STEPS = 4 * MR * 2 }; /* of VW multiply-adds in a round of peak */
 
 /* Multiply-adds on registers, as many at a time as in a tile. What they come to is of no use. */
@@ -134,3 +135,4 @@ static TARGET float peak(ptrdiff_t rounds) {
   for (int r = 0; r < MR; r++) sum = v_add(sum, v_add(acc[r][0], acc[r][1]));
   return v_sum(sum);
 }
+#endif

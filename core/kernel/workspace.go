@@ -14,6 +14,13 @@ const (
 	dotRows   = 64 // ROWS
 	convBlock = 8  // PACELINE_CONV_BLOCK
 	normBlock = 8  // PACELINE_NORM_BLOCK
+
+	// Of the processor's tiles: see amx.h and amx_dense.h.
+	tileSide    = 16  // SIDE
+	tileLen     = 256 // TILE
+	tileDepth   = 32  // CHUNK_OPERANDS
+	tileRows    = 128 // ROWS
+	tileColumns = 128 // COLUMNS
 )
 
 // cells is the layer as the Winograd loops see it: struct shape in conv.h.
@@ -31,10 +38,17 @@ func (c *Conv) cells() cells {
 }
 
 // PackLen returns the floats of weights packed by ConvPack.
-func (c *Conv) PackLen() int { return points * roundUp(c.OutC, maxCols) * c.cells().deep }
+func (c *Conv) PackLen() int {
+	return max(points*roundUp(c.OutC, maxCols)*c.cells().deep, roundUp(c.OutC, tileSide)*c.Kernel*roundUp(c.run(), tileDepth)/2)
+}
 
 // PackBackLen returns the floats of weights packed by ConvPackBack.
-func (c *Conv) PackBackLen() int { return points * roundUp(c.cells().deep, maxCols) * c.OutC }
+func (c *Conv) PackBackLen() int {
+	return max(points*roundUp(c.cells().deep, maxCols)*c.OutC, c.Kernel*roundUp(c.run(), tileSide)*roundUp(c.OutC, tileDepth)/2)
+}
+
+// run returns the numbers of an image that a line of the kernel sees.
+func (c *Conv) run() int { return c.Kernel * c.InC }
 
 // Workspace returns the floats of scratch that any convolution call of a team on
 // this shape and up to n images needs, on every path.
@@ -55,6 +69,21 @@ func (c *Conv) each() int {
 		pieces(wide, ahead*s.image, 4*ahead*s.tiles*roundUp(s.deep, chunk), points*ahead*s.tiles*wide, c.OutLen()),
 		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*rowStep(c.OutC),
 			4*few*s.tiles*roundUp(c.OutC, chunk), few*s.image, c.patch(), 2*c.OutLen(), back*s.gradient),
+		c.tiles(),
+	)
+}
+
+// tiles is the floats of one thread on the path amx.
+func (c *Conv) tiles() int {
+	behind := (tileSide-1)*c.Stride*c.InC + roundUp(c.run(), tileDepth)
+	image := convBlock * roundUp(c.InLen()+behind, tileDepth) / 2
+	outputs, wide := roundUp(convBlock*c.OutH()*c.OutW(), tileDepth), roundUp(c.OutC, tileDepth)
+	deep := c.Kernel * roundUp(c.run(), tileSide)
+	return max(
+		pieces(2*c.patch()),
+		pieces(wide, image, c.InLen(), c.OutLen(), 4*tileLen),
+		pieces(image, c.InLen(), 2*c.OutLen(), (outputs+tileDepth)*wide/2, outputs*wide/2, outputs*tileSide, wide*deep,
+			deep*c.Kernel, 4*tileLen, 2*outputs, c.InLen()),
 	)
 }
 
@@ -84,6 +113,16 @@ func (d *Dense) each(n int) int {
 	return max(
 		pieces(n*d.In, 8*d.In, min(n, dotRows)*8*maxVector),
 		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*4*maxCols, maxRows*maxCols),
+		d.tiles(n),
+	)
+}
+
+// tiles is the floats of one thread on the path amx.
+func (d *Dense) tiles(n int) int {
+	in, out, deep := roundUp(d.In, tileDepth), roundUp(d.Out, tileDepth), roundUp(n, tileDepth)
+	return max(
+		pieces(roundUp(min(n, tileRows), tileSide)*in/2, tileSide*in, 4*tileLen),
+		pieces(n*d.Out, deep*out/2, out*deep/2, in*deep/2, tileColumns*out/2, 4*tileLen),
 	)
 }
 

@@ -1,0 +1,163 @@
+/*
+ * Matrix products by the processor's tiles.
+ *
+ * A tile is 1 KB: 16 rows of 64 bytes. A product adds to C, 16 x 16 floats, those of A, of
+ * which a row is 32 operands that follow each other in k, and of B, of which row i is the
+ * units (pairs of operands) 2i and 2i + 1 of 16 columns. 32 k are a chunk; where there are
+ * fewer, the others are zero in both factors.
+ *
+ * An element of C is one chain of sums in the order of the chunks, whatever else a tile
+ * holds: a row of A that nobody has filled makes a row of C that nobody reads.
+ *
+ * Tiles 0 to 3 hold C, 2 x 2 blocks of it; 4 and 5 hold A; 6 and 7 hold B.
+ */
+
+enum { SIDE = 16, TILE = 256, CHUNK_OPERANDS = 32 }; /* rows of a tile; its floats or units; k of a chunk */
+
+INLINE ptrdiff_t chunks_of(ptrdiff_t operands) { return (operands + CHUNK_OPERANDS - 1) / CHUNK_OPERANDS; }
+
+/* Rows of A's tiles and of C's are `rows` from here on, and 16 of B's. */
+INLINE void begin_tiles(int rows) {
+  struct {
+    uint8_t palette, start, none[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+  } how = {.palette = 1};
+  for (int t = 0; t < 8; t++) {
+    how.bytes[t] = 64;
+    how.rows[t] = (uint8_t)(t < 6 ? rows : SIDE);
+  }
+  __asm__ volatile("" : : "m"(how)); /* all of it: gcc's _tile_loadconfig says that it reads the first 8 bytes */
+  _tile_loadconfig(&how);
+}
+
+/* Until the next begin_tiles, a switch of threads has no tiles to save. */
+INLINE void end_tiles(void) { _tile_release(); }
+
+/* The chunks of up to two blocks of A and of two of B. Steps are bytes. */
+struct factors {
+  const void *a[2], *b[2];
+  ptrdiff_t row, chunk, line; /* of A: from one row to the next, one chunk, and one line of so many chunks */
+  ptrdiff_t chunks, lines;
+};
+
+/* c[as][bs] = the product, or where `add` is set the sum with it; `to`: its blocks, `row` floats from one row to the next. */
+INLINE void multiply(const int as, const int bs, const struct factors f, float *const to[4], ptrdiff_t row, int add) {
+  const char *b0 = f.b[0], *b1 = f.b[1];
+  const size_t ldc = (size_t)row * sizeof(float), lda = (size_t)f.row;
+  __asm__ volatile("" ::: "memory"); /* gcc does not know that loads of tiles read memory */
+  if (add) {
+    _tile_loadd(0, to[0], ldc);
+    if (bs == 2) _tile_loadd(1, to[1], ldc);
+    if (as == 2) _tile_loadd(2, to[2], ldc);
+    if (as == 2 && bs == 2) _tile_loadd(3, to[3], ldc);
+  } else {
+    _tile_zero(0);
+    if (bs == 2) _tile_zero(1);
+    if (as == 2) _tile_zero(2);
+    if (as == 2 && bs == 2) _tile_zero(3);
+  }
+  for (ptrdiff_t line = 0; line < f.lines; line++) {
+    const char *a0 = (const char *)f.a[0] + line * f.line, *a1 = as == 2 ? (const char *)f.a[1] + line * f.line : NULL;
+    for (ptrdiff_t k = 0; k < f.chunks; k++, a0 += f.chunk, a1 += as == 2 ? f.chunk : 0, b0 += 4 * TILE) {
+      _tile_loadd(4, a0, lda);
+      _tile_loadd(6, b0, 64);
+      _tile_dpbf16ps(0, 4, 6);
+      if (bs == 2) {
+        _tile_loadd(7, b1, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        b1 += 4 * TILE;
+      }
+      if (as == 2) {
+        _tile_loadd(5, a1, lda);
+        _tile_dpbf16ps(2, 5, 6);
+        if (bs == 2) _tile_dpbf16ps(3, 5, 7);
+      }
+    }
+  }
+  _tile_stored(0, to[0], ldc);
+  if (bs == 2) _tile_stored(1, to[1], ldc);
+  if (as == 2) _tile_stored(2, to[2], ldc);
+  if (as == 2 && bs == 2) _tile_stored(3, to[3], ldc);
+}
+
+/* multiply with as and bs as constants. */
+static TARGET void multiply_blocks(int as, int bs, const struct factors f, float *const to[4], ptrdiff_t row, int add) {
+  if (as == 2 && bs == 2)
+    multiply(2, 2, f, to, row, add);
+  else if (as == 2)
+    multiply(2, 1, f, to, row, add);
+  else if (bs == 2)
+    multiply(1, 2, f, to, row, add);
+  else
+    multiply(1, 1, f, to, row, add);
+}
+
+/* The same into a scratch of four tiles: block [a][b] is the one at t + (2a + b) * TILE. */
+static TARGET void multiply_into(int as, int bs, const struct factors f, float *t) {
+  float *const to[4] = {t, t + TILE, t + 2 * TILE, t + 3 * TILE};
+  multiply_blocks(as, bs, f, to, SIDE, 0);
+}
+
+/* Rows become columns: element j of r[i] that of number i in r[j]. */
+INLINE void turn(vec r[SIDE]) {
+  __m512i a[SIDE], b[SIDE];
+  UNROLL
+  for (int i = 0; i < SIDE; i += 2) {
+    a[i] = _mm512_unpacklo_epi32((__m512i)r[i], (__m512i)r[i + 1]);
+    a[i + 1] = _mm512_unpackhi_epi32((__m512i)r[i], (__m512i)r[i + 1]);
+  }
+  UNROLL
+  for (int i = 0; i < SIDE; i += 4) {
+    b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+    b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+    b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+    b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+  }
+  UNROLL
+  for (int i = 0; i < 4; i++) { /* b[4q + i] has the elements i, i + 4, i + 8 and i + 12 of rows 4q to 4q + 3 */
+    __m512i low = _mm512_shuffle_i32x4(b[i], b[4 + i], 0x88), high = _mm512_shuffle_i32x4(b[i], b[4 + i], 0xDD);
+    __m512i low2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0x88);
+    __m512i high2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0xDD);
+    r[i] = (vec)_mm512_shuffle_i32x4(low, low2, 0x88);
+    r[8 + i] = (vec)_mm512_shuffle_i32x4(low, low2, 0xDD);
+    r[4 + i] = (vec)_mm512_shuffle_i32x4(high, high2, 0x88);
+    r[12 + i] = (vec)_mm512_shuffle_i32x4(high, high2, 0xDD);
+  }
+}
+
+/* The units of 16 numbers of two rows of bf16. */
+INLINE vec unit_of_rows(const void *one, const void *other) {
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
+                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)one));
+  return (vec)_mm512_permutexvar_epi16(order, _mm512_inserti64x4(low, _mm256_loadu_si256((const __m256i *)other), 1));
+}
+
+/* The tile of A whose rows are 16 numbers of 32 rows of bf16, which lie `row` bytes apart: the rows turned. */
+INLINE void turned_tile(float *dst, const char *rows, ptrdiff_t row) {
+  vec u[SIDE];
+  UNROLL
+  for (int i = 0; i < SIDE; i++) u[i] = unit_of_rows(rows + 2 * i * row, rows + (2 * i + 1) * row);
+  turn(u);
+  UNROLL
+  for (int i = 0; i < SIDE; i++) v_store(dst + SIDE * i, u[i]);
+}
+
+enum { PEAK_STEPS = 16 * TILE }; /* of VW pairs of multiply-adds in a round of peak: 16 products of tiles */
+
+/* Products of tiles that stay where they are. What they come to is of no use. */
+static TARGET float peak(ptrdiff_t rounds) {
+  begin_tiles(SIDE);
+  for (; rounds > 0; rounds--) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  end_tiles();
+  return 0;
+}

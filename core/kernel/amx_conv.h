@@ -1,0 +1,303 @@
+/*
+ * Convolution as the textbook has it, by tiles: products cost so little here that
+ * Winograd's transforms (conv.h) would take longer than what they save.
+ *
+ * An image is bf16, [height][width][channel], so that what a kernel's line sees of it is
+ * `run` numbers that follow each other: up to 16 outputs of a line are a tile of A right
+ * from the image, with the stride between its rows. Numbers behind the run are another
+ * output's and meet zeros in B.
+ *
+ * Backwards, the weights' gradients are products along the outputs: their gradients,
+ * turned, times the images' numbers in pairs of outputs. The inputs' are the gradients
+ * times the weights, each product added where the output saw it.
+ */
+
+struct shape {
+  ptrdiff_t run, chunks, blocks; /* numbers of a kernel's line; chunks of 32 of them; blocks of 16 */
+  ptrdiff_t line, image;         /* numbers of an image's line; of an image and of what tiles read behind it */
+  ptrdiff_t outputs;             /* of an image and a channel */
+};
+
+INLINE struct shape shape_of(const struct paceline_conv *c) {
+  struct shape s = {.run = c->kernel * c->in_c, .line = c->in_w * c->in_c, .outputs = c->out_h * c->out_w};
+  s.chunks = chunks_of(s.run);
+  s.blocks = (s.run + SIDE - 1) / SIDE;
+  const ptrdiff_t behind = (SIDE - 1) * c->stride * c->in_c + s.chunks * CHUNK_OPERANDS;
+  s.image = round_up(c->in_h * s.line + behind, CHUNK_OPERANDS);
+  return s;
+}
+
+/* An image as bf16, with zeros behind. buffer: floats of an image. */
+static TARGET void load_image(float *dst, const float *x, const uint8_t *x8, const struct paceline_conv *c,
+                              const struct shape *s, float *buffer) {
+  const ptrdiff_t pixels = c->in_h * c->in_w, n = pixels * c->in_c;
+  const int planar = c->planar_in && c->in_c > 1;
+  if (x8 && planar) {
+    interleave_bytes((uint8_t *)(void *)buffer, x8, pixels, pixels, c->in_c);
+    x8 = (const uint8_t *)(void *)buffer;
+  } else if (planar) {
+    transpose(buffer, c->in_c, x, pixels, c->in_c, pixels);
+    x = buffer;
+  }
+  if (x) {
+    rows_to_units(dst, x, 1, n);
+  } else {
+    ptrdiff_t k = 0;
+    for (; k + CHUNK_OPERANDS <= n; k += CHUNK_OPERANDS)
+      v_store(dst + k / 2, v_row_unit(v_from_bytes(x8 + k), v_from_bytes(x8 + k + VW)));
+    uint8_t rest[CHUNK_OPERANDS] = {0};
+    memcpy(rest, x8 + k, (size_t)(n - k));
+    v_store(dst + k / 2, v_row_unit(v_from_bytes(rest), v_from_bytes(rest + VW)));
+  }
+  memset((char *)dst + 2 * n, 0, (size_t)(2 * (s->image - n)));
+}
+
+/* Number of a line's column j in line y of a kernel [in_c][kernel][kernel]. */
+INLINE ptrdiff_t of_kernel(const struct paceline_conv *c, ptrdiff_t y, ptrdiff_t j) {
+  return (j % c->in_c * c->kernel + y) * c->kernel + j / c->in_c;
+}
+
+/* Packs w * scale for conv_forward, the outputs from to to-1 (from a multiple of 16): tiles [out_c/16][kernel][chunks]. */
+static TARGET void conv_pack(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
+                             ptrdiff_t to, float *ws) {
+  const struct shape s = shape_of(c);
+  const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, wide = round_up(to - from, SIDE);
+  ws = aligned(ws);
+  float *rows = take(&ws, patch * wide); /* [patch][wide] */
+  const vec by = v_set1(scale);
+  memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
+  transpose(rows, wide, w + from * patch, patch, to - from, patch);
+  float *dst = packed + from * c->kernel * s.chunks * SIDE;
+  for (ptrdiff_t o = 0; o < wide; o += SIDE)
+    for (ptrdiff_t y = 0; y < c->kernel; y++)
+      for (ptrdiff_t j = 0; j < s.chunks * CHUNK_OPERANDS; j += 2, dst += SIDE) {
+        vec one = v_zero(), other = v_zero();
+        if (j < s.run) one = v_mul(by, v_load(rows + of_kernel(c, y, j) * wide + o));
+        if (j + 1 < s.run) other = v_mul(by, v_load(rows + of_kernel(c, y, j + 1) * wide + o));
+        v_store(dst, v_unit(one, other));
+      }
+}
+
+/*
+ * Packs w for conv_backward's input gradient, the outputs from to to-1 (from a multiple
+ * of 32): tiles [kernel][blocks][out_c/32], of which a row is a pair of outputs.
+ */
+static TARGET void conv_pack_back(float *packed, const float *w, const struct paceline_conv *c, ptrdiff_t from,
+                                  ptrdiff_t to, float *ws) {
+  const struct shape s = shape_of(c);
+  const ptrdiff_t window = c->kernel * c->kernel, patch = window * c->in_c, chunks = chunks_of(c->out_c);
+  ws = aligned(ws);
+  float *rows = take(&ws, 2 * patch); /* kernels [kernel][kernel][in_c] of two outputs */
+  for (ptrdiff_t o = from; o < round_up(to, CHUNK_OPERANDS); o += 2) {
+    for (ptrdiff_t i = 0; i < 2; i++)
+      if (o + i < to)
+        transpose(rows + i * patch, c->in_c, w + (o + i) * patch, window, c->in_c, window);
+      else
+        memset(rows + i * patch, 0, (size_t)patch * sizeof *rows);
+    for (ptrdiff_t y = 0; y < c->kernel; y++)
+      for (ptrdiff_t b = 0; b < s.blocks; b++) {
+        const float *from_row = rows + y * s.run + b * SIDE;
+        const ptrdiff_t some = min(SIDE, s.run - b * SIDE);
+        float *tile = packed + ((y * s.blocks + b) * chunks + o / CHUNK_OPERANDS) * TILE;
+        v_store(tile + o % CHUNK_OPERANDS / 2 * SIDE, v_unit(get(from_row, some), get(from_row + patch, some)));
+      }
+  }
+}
+
+/* Outputs of some pixels and up to 16 channels, from their products. */
+INLINE void put_outputs(float *y, ptrdiff_t pixel, const float *products, const float *bias, ptrdiff_t pixels,
+                        ptrdiff_t channels, int linear) {
+  const vec b = v_load(bias);
+  for (; pixels > 0; pixels--, y += pixel, products += SIDE) {
+    const vec v = v_add(v_load(products), b);
+    put(y, linear ? v : v_relu(v), channels);
+  }
+}
+
+static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, const float *packed, const float *b,
+                                ptrdiff_t n, const struct paceline_conv *c, float *ws) {
+  const struct shape s = shape_of(c);
+  const ptrdiff_t inputs = c->in_h * s.line, outputs = s.outputs * c->out_c;
+  const ptrdiff_t across = (c->out_w + SIDE - 1) / SIDE, tiles = c->out_h * across; /* of a line; of an image */
+  ws = aligned(ws);
+  float *bias = take(&ws, round_up(c->out_c, SIDE));
+  float *image = take(&ws, s.image / 2);
+  float *buffer = take(&ws, inputs);
+  float *planes = take(&ws, outputs);
+  float *products = take(&ws, 4 * TILE);
+  struct factors f = {.row = 2 * c->stride * c->in_c, .chunk = 64, .line = 2 * s.line};
+  f.chunks = s.chunks;
+  f.lines = c->kernel;
+
+  memset(bias, 0, (size_t)round_up(c->out_c, SIDE) * sizeof *bias);
+  memcpy(bias, b, (size_t)c->out_c * sizeof *bias);
+  begin_tiles(SIDE);
+  for (ptrdiff_t i = 0; i < n; i++) {
+    float *to = c->planar_out ? planes : y + i * outputs;
+    load_image(image, x ? x + i * inputs : NULL, x8 ? x8 + i * inputs : NULL, c, &s, buffer);
+    for (ptrdiff_t t = 0; t < tiles; t += 2) {
+      const int as = tiles - t > 1 ? 2 : 1;
+      ptrdiff_t at[2], pixels[2];
+      for (int a = 0; a < as; a++) {
+        const ptrdiff_t h = (t + a) / across, w = (t + a) % across * SIDE;
+        at[a] = (h * c->out_w + w) * c->out_c;
+        pixels[a] = min(SIDE, c->out_w - w);
+        f.a[a] = (const char *)image + 2 * c->stride * (h * s.line + w * c->in_c);
+      }
+      for (ptrdiff_t o = 0; o < c->out_c; o += 2 * SIDE) {
+        const int bs = c->out_c - o > SIDE ? 2 : 1;
+        f.b[0] = packed + o * c->kernel * s.chunks * SIDE;
+        f.b[1] = (const float *)f.b[0] + c->kernel * s.chunks * TILE;
+        multiply_into(as, bs, f, products);
+        for (int a = 0; a < as; a++)
+          for (int v = 0; v < bs; v++)
+            put_outputs(to + at[a] + o + v * SIDE, c->out_c, products + (2 * a + v) * TILE, bias + o + v * SIDE,
+                        pixels[a], min(SIDE, c->out_c - o - v * SIDE), c->linear);
+      }
+    }
+    if (c->planar_out) transpose(y + i * outputs, s.outputs, planes, c->out_c, s.outputs, c->out_c);
+  }
+  end_tiles();
+}
+
+/* Channels o to o+some-1 of an image's gradients [outputs][out_c] before the ReLU, as bf16 rows of `row` bytes, and their sum added to db. */
+INLINE void gradient_rows(ptrdiff_t o, ptrdiff_t some, const int linear, char *rows, ptrdiff_t row, float *db,
+                          const float *dy, const float *y, ptrdiff_t outputs, ptrdiff_t out_c) {
+  vec sum = get(db + o, some);
+  for (ptrdiff_t p = 0; p < outputs; p++) {
+    vec e = get(dy + p * out_c + o, some);
+    if (!linear) e = v_where_positive(get(y + p * out_c + o, some), e);
+    sum = v_add(sum, e);
+    _mm256_storeu_si256((__m256i *)(rows + p * row + 2 * o), (__m256i)_mm512_cvtneps_pbh(e));
+  }
+  put(db + o, sum, some);
+}
+
+/* The gradients of one image as bf16 rows. planes: two outputs. */
+static TARGET void load_gradient(char *rows, ptrdiff_t row, float *db, const float *dy, const float *y,
+                                 const struct paceline_conv *c, const struct shape *s, float *planes) {
+  const ptrdiff_t out_c = c->out_c, n = s->outputs * out_c;
+  int linear = c->linear;
+  if (c->planar_out) {
+    if (!linear) {
+      FOR_VECTORS(mask_vector, n, planes, dy, y);
+      dy = planes;
+      linear = 1;
+    }
+    transpose(planes + n, out_c, dy, s->outputs, out_c, s->outputs);
+    dy = planes + n;
+  }
+  if (linear)
+    FOR_VECTORS(gradient_rows, out_c, 1, rows, row, db, dy, NULL, s->outputs, out_c);
+  else
+    FOR_VECTORS(gradient_rows, out_c, 0, rows, row, db, dy, y, s->outputs, out_c);
+}
+
+/* dw [out_c][in_c][kernel][kernel] = scale * sums [out_c][kernel][blocks * 16]. */
+static TARGET void put_weight_gradient(float *dw, const float *sums, float scale, const struct paceline_conv *c,
+                                       const struct shape *s, float *kernel) {
+  const ptrdiff_t window = c->kernel * c->kernel;
+  for (ptrdiff_t o = 0; o < c->out_c; o++, dw += window * c->in_c) {
+    for (ptrdiff_t y = 0; y < c->kernel; y++, sums += s->blocks * SIDE)
+      for (ptrdiff_t j = 0; j < s->run; j += VW) {
+        const ptrdiff_t some = min(VW, s->run - j);
+        put(kernel + y * s->run + j, v_mul(v_set1(scale), v_load(sums + j)), some);
+      }
+    transpose(dw, window, kernel, c->in_c, window, c->in_c);
+  }
+}
+
+/* An image's gradient dx: rows are those of its outputs, at the number in the image where each began to see it. */
+static TARGET void put_input_gradient(float *dx, const float *packed, const char *rows, ptrdiff_t row,
+                                      const ptrdiff_t *at, const struct paceline_conv *c, const struct shape *s,
+                                      float *image, float *products) {
+  const ptrdiff_t pixels = c->in_h * c->in_w;
+  float *to = c->planar_in ? image : dx;
+  struct factors f = {.row = row, .chunk = 64, .chunks = chunks_of(c->out_c), .lines = 1};
+  memset(to, 0, (size_t)(pixels * c->in_c) * sizeof *to);
+  for (ptrdiff_t p = 0; p < s->outputs; p += 2 * SIDE) {
+    const int as = s->outputs - p > SIDE ? 2 : 1;
+    f.a[0] = rows + p * row;
+    f.a[1] = rows + (p + SIDE) * row;
+    for (ptrdiff_t y = 0; y < c->kernel; y++)
+      for (ptrdiff_t b = 0; b < s->blocks; b += 2) {
+        const int bs = s->blocks - b > 1 ? 2 : 1;
+        f.b[0] = packed + (y * s->blocks + b) * f.chunks * TILE;
+        f.b[1] = (const float *)f.b[0] + f.chunks * TILE;
+        multiply_into(as, bs, f, products);
+        for (ptrdiff_t q = p; q < min(s->outputs, p + as * SIDE); q++) {
+          const float *from = products + (q - p) / SIDE * 2 * TILE + (q - p) % SIDE * SIDE;
+          float *cell = to + at[q] + y * s->line;
+          for (ptrdiff_t j = b * SIDE; j < min(s->run, (b + bs) * SIDE); j += VW, from += TILE) {
+            const ptrdiff_t some = min(VW, s->run - j);
+            put(cell + j, v_add(get(cell + j, some), v_load(from)), some);
+          }
+        }
+      }
+  }
+  if (c->planar_in) transpose(dx, pixels, image, c->in_c, pixels, c->in_c);
+}
+
+static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x, const uint8_t *x8, float scale,
+                                 const float *packed, const float *y, const float *dy, ptrdiff_t n,
+                                 const struct paceline_conv *c, float *ws) {
+  const struct shape s = shape_of(c);
+  const ptrdiff_t out_c = c->out_c, inputs = c->in_h * s.line, outputs = n * s.outputs;
+  const ptrdiff_t wide = round_up(out_c, CHUNK_OPERANDS), row = 2 * wide, chunks = chunks_of(outputs);
+  const ptrdiff_t deep = c->kernel * s.blocks * SIDE; /* numbers of a row of sums */
+  ws = aligned(ws);
+  float *images = take(&ws, n * s.image / 2);
+  float *buffer = take(&ws, inputs);
+  float *planes = take(&ws, 2 * s.outputs * out_c);
+  char *rows = (char *)take(&ws, (chunks + 1) * CHUNK_OPERANDS * wide / 2); /* the outputs' gradients */
+  float *turned = take(&ws, wide * chunks * SIDE);                          /* tiles [wide/16][chunks] */
+  float *pairs = take(&ws, 2 * chunks * TILE);                              /* tiles [2][chunks] */
+  float *sums = take(&ws, wide * deep);
+  float *kernel = take(&ws, deep * c->kernel);
+  float *products = take(&ws, 4 * TILE);
+  ptrdiff_t *at = (ptrdiff_t *)(void *)take(&ws, 2 * chunks * CHUNK_OPERANDS); /* the numbers of images from which on outputs see them */
+  float *back = take(&ws, inputs);
+
+  memset(db, 0, (size_t)out_c * sizeof *db);
+  memset(rows, 0, (size_t)((chunks + 1) * CHUNK_OPERANDS * row));
+  for (ptrdiff_t i = 0; i < n; i++) {
+    load_image(images + i * s.image / 2, x ? x + i * inputs : NULL, x8 ? x8 + i * inputs : NULL, c, &s, buffer);
+    load_gradient(rows + i * s.outputs * row, row, db, dy + i * s.outputs * out_c, y ? y + i * s.outputs * out_c : NULL,
+                  c, &s, planes);
+  }
+  ptrdiff_t p = 0;
+  for (ptrdiff_t i = 0; i < n; i++)
+    for (ptrdiff_t h = 0; h < c->out_h; h++)
+      for (ptrdiff_t w = 0; w < c->out_w; w++, p++)
+        at[p] = i * s.image + c->stride * (h * s.line + w * c->in_c);
+  for (; p < chunks * CHUNK_OPERANDS; p++) at[p] = at[p - 1]; /* times a gradient of zero */
+
+  begin_tiles(SIDE);
+  for (ptrdiff_t o = 0; o < out_c; o += SIDE)
+    for (ptrdiff_t k = 0; k < chunks; k++)
+      turned_tile(turned + (o / SIDE * chunks + k) * TILE, rows + k * CHUNK_OPERANDS * row + 2 * o, row);
+  struct factors f = {.row = 64, .chunk = 4 * TILE, .chunks = chunks, .lines = 1};
+  for (ptrdiff_t line = 0; line < c->kernel; line++)
+    for (ptrdiff_t b = 0; b < s.blocks; b += 2) {
+      const int bs = s.blocks - b > 1 ? 2 : 1;
+      for (int v = 0; v < bs; v++) {
+        const char *from = (const char *)images + 2 * (line * s.line + (b + v) * SIDE);
+        float *to = pairs + v * chunks * TILE;
+        for (ptrdiff_t q = 0; q < chunks * CHUNK_OPERANDS; q += 2, to += SIDE)
+          v_store(to, unit_of_rows(from + 2 * at[q], from + 2 * at[q + 1]));
+        f.b[v] = pairs + v * chunks * TILE;
+      }
+      for (ptrdiff_t o = 0; o < out_c; o += 2 * SIDE) {
+        const int as = out_c - o > SIDE ? 2 : 1;
+        float *const c0 = sums + o * deep + (line * s.blocks + b) * SIDE, *const c1 = c0 + SIDE * deep;
+        float *const to[4] = {c0, c0 + SIDE, c1, c1 + SIDE};
+        f.a[0] = turned + o / SIDE * chunks * TILE;
+        f.a[1] = (const float *)f.a[0] + chunks * TILE;
+        multiply_blocks(as, bs, f, to, deep, 0);
+      }
+    }
+  put_weight_gradient(dw, sums, scale, c, &s, kernel);
+  for (ptrdiff_t i = 0; dx && i < n; i++)
+    put_input_gradient(dx + i * inputs, packed, rows + i * s.outputs * row, row, at, c, &s, back, products);
+  end_tiles();
+}
