@@ -119,6 +119,7 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
   const struct shape s = shape_of(c);
   const ptrdiff_t inputs = c->in_h * s.line, outputs = s.outputs * c->out_c;
   const ptrdiff_t across = (c->out_w + SIDE - 1) / SIDE, tiles = c->out_h * across; /* of a line; of an image */
+  const ptrdiff_t high = (c->out_w + across - 1) / across; /* rows of a tile: a line of 20 outputs is 10 and 10 */
   ws = aligned(ws);
   float *bias = take(&ws, round_up(c->out_c, SIDE));
   float *image = take(&ws, s.image / 2);
@@ -131,7 +132,7 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
 
   memset(bias, 0, (size_t)round_up(c->out_c, SIDE) * sizeof *bias);
   memcpy(bias, b, (size_t)c->out_c * sizeof *bias);
-  begin_tiles(SIDE);
+  begin_tiles((int)high);
   for (ptrdiff_t i = 0; i < n; i++) {
     float *to = c->planar_out ? planes : y + i * outputs;
     load_image(image, x ? x + i * inputs : NULL, x8 ? x8 + i * inputs : NULL, c, &s, buffer);
@@ -139,9 +140,9 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
       const int as = tiles - t > 1 ? 2 : 1;
       ptrdiff_t at[2], pixels[2];
       for (int a = 0; a < as; a++) {
-        const ptrdiff_t h = (t + a) / across, w = (t + a) % across * SIDE;
+        const ptrdiff_t h = (t + a) / across, w = (t + a) % across * high;
         at[a] = (h * c->out_w + w) * c->out_c;
-        pixels[a] = min(SIDE, c->out_w - w);
+        pixels[a] = min(high, c->out_w - w);
         f.a[a] = (const char *)image + 2 * c->stride * (h * s.line + w * c->in_c);
       }
       for (ptrdiff_t o = 0; o < c->out_c; o += 2 * SIDE) {
@@ -207,6 +208,17 @@ static TARGET void put_weight_gradient(float *dw, const float *sums, float scale
   }
 }
 
+/* Adds the rows of one or two products, 16 * 16 or `some` numbers wide in all, where the outputs saw the image. */
+INLINE void add_rows(const int bs, float *image, const ptrdiff_t *at, const float *products, ptrdiff_t rows,
+                     ptrdiff_t some) {
+  for (ptrdiff_t r = 0; r < rows; r++, products += SIDE)
+    for (int v = 0; v < bs; v++) {
+      float *to = image + at[r] + v * SIDE;
+      const ptrdiff_t these = some == bs * SIDE ? SIDE : min(SIDE, some - v * SIDE);
+      put(to, v_add(get(to, these), v_load(products + v * TILE)), these);
+    }
+}
+
 /* An image's gradient dx: rows are those of its outputs, at the number in the image where each began to see it. */
 static TARGET void put_input_gradient(float *dx, const float *packed, const char *rows, ptrdiff_t row,
                                       const ptrdiff_t *at, const struct paceline_conv *c, const struct shape *s,
@@ -225,13 +237,16 @@ static TARGET void put_input_gradient(float *dx, const float *packed, const char
         f.b[0] = packed + (y * s->blocks + b) * f.chunks * TILE;
         f.b[1] = (const float *)f.b[0] + f.chunks * TILE;
         multiply_into(as, bs, f, products);
-        for (ptrdiff_t q = p; q < min(s->outputs, p + as * SIDE); q++) {
-          const float *from = products + (q - p) / SIDE * 2 * TILE + (q - p) % SIDE * SIDE;
-          float *cell = to + at[q] + y * s->line;
-          for (ptrdiff_t j = b * SIDE; j < min(s->run, (b + bs) * SIDE); j += VW, from += TILE) {
-            const ptrdiff_t some = min(VW, s->run - j);
-            put(cell + j, v_add(get(cell + j, some), v_load(from)), some);
-          }
+        const ptrdiff_t some = min(bs * SIDE, s->run - b * SIDE);
+        for (int half = 0; half < as; half++) {
+          const ptrdiff_t q = p + half * SIDE, rows_of_tile = min(SIDE, s->outputs - q);
+          float *cells = to + y * s->line + b * SIDE;
+          if (some == 2 * SIDE)
+            add_rows(2, cells, at + q, products + 2 * half * TILE, rows_of_tile, 2 * SIDE);
+          else if (bs == 2)
+            add_rows(2, cells, at + q, products + 2 * half * TILE, rows_of_tile, some);
+          else
+            add_rows(1, cells, at + q, products + 2 * half * TILE, rows_of_tile, some);
         }
       }
   }
@@ -276,24 +291,23 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
   for (ptrdiff_t o = 0; o < out_c; o += SIDE)
     for (ptrdiff_t k = 0; k < chunks; k++)
       turned_tile(turned + (o / SIDE * chunks + k) * TILE, rows + k * CHUNK_OPERANDS * row + 2 * o, row);
-  struct factors f = {.row = 64, .chunk = 4 * TILE, .chunks = chunks, .lines = 1};
+  struct factors f = {
+      .b = {pairs, pairs + chunks * TILE}, .row = 64, .chunk = 4 * TILE, .chunks = chunks, .lines = 1};
   for (ptrdiff_t line = 0; line < c->kernel; line++)
     for (ptrdiff_t b = 0; b < s.blocks; b += 2) {
       const int bs = s.blocks - b > 1 ? 2 : 1;
-      for (int v = 0; v < bs; v++) {
-        const char *from = (const char *)images + 2 * (line * s.line + (b + v) * SIDE);
-        float *to = pairs + v * chunks * TILE;
-        for (ptrdiff_t q = 0; q < chunks * CHUNK_OPERANDS; q += 2, to += SIDE)
-          v_store(to, unit_of_rows(from + 2 * at[q], from + 2 * at[q + 1]));
-        f.b[v] = pairs + v * chunks * TILE;
+      const char *from = (const char *)images + 2 * (line * s.line + b * SIDE);
+      for (ptrdiff_t q = 0; q < chunks * CHUNK_OPERANDS; q += 2) {
+        const char *one = from + 2 * at[q], *other = from + 2 * at[q + 1];
+        v_store(pairs + q / 2 * SIDE, unit_of_rows(one, other));
+        if (bs == 2) v_store(pairs + chunks * TILE + q / 2 * SIDE, unit_of_rows(one + 2 * SIDE, other + 2 * SIDE));
       }
       for (ptrdiff_t o = 0; o < out_c; o += 2 * SIDE) {
-        const int as = out_c - o > SIDE ? 2 : 1;
         float *const c0 = sums + o * deep + (line * s.blocks + b) * SIDE, *const c1 = c0 + SIDE * deep;
         float *const to[4] = {c0, c0 + SIDE, c1, c1 + SIDE};
         f.a[0] = turned + o / SIDE * chunks * TILE;
         f.a[1] = (const float *)f.a[0] + chunks * TILE;
-        multiply_blocks(as, bs, f, to, deep, 0);
+        multiply_blocks(out_c - o > SIDE ? 2 : 1, bs, f, to, deep, 0);
       }
     }
   put_weight_gradient(dw, sums, scale, c, &s, kernel);
