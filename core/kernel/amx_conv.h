@@ -161,17 +161,37 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
   end_tiles();
 }
 
-/* Channels o to o+some-1 of an image's gradients [outputs][out_c] before the ReLU, as bf16 rows of `row` bytes, and their sum added to db. */
-INLINE void gradient_rows(ptrdiff_t o, ptrdiff_t some, const int linear, char *rows, ptrdiff_t row, float *db,
-                          const float *dy, const float *y, ptrdiff_t outputs, ptrdiff_t out_c) {
-  vec sum = get(db + o, some);
-  for (ptrdiff_t p = 0; p < outputs; p++) {
-    vec e = get(dy + p * out_c + o, some);
-    if (!linear) e = v_where_positive(get(y + p * out_c + o, some), e);
-    sum = v_add(sum, e);
-    _mm256_storeu_si256((__m256i *)(rows + p * row + 2 * o), (__m256i)_mm512_cvtneps_pbh(e));
+/*
+ * An image's gradients [outputs][out_c] before the ReLU in `vectors` vectors of channels from o on, or in `some`
+ * channels, as bf16 rows of `row` bytes, and their sum added to db.
+ */
+INLINE void gradient_rows(const int vectors, ptrdiff_t o, ptrdiff_t some, const int linear, char *rows, ptrdiff_t row,
+                          float *db, const float *dy, const float *y, ptrdiff_t outputs, ptrdiff_t out_c) {
+  vec sum[4];
+  UNROLL
+  for (int v = 0; v < vectors; v++) sum[v] = get(db + o + v * VW, some);
+  rows += 2 * o;
+  for (ptrdiff_t p = o; p < outputs * out_c; p += out_c, rows += row) {
+    UNROLL
+    for (int v = 0; v < vectors; v++) {
+      vec e = get(dy + p + v * VW, some);
+      if (!linear) e = v_where_positive(get(y + p + v * VW, some), e);
+      sum[v] = v_add(sum[v], e);
+      _mm256_storeu_si256((__m256i *)(rows + 2 * v * VW), (__m256i)_mm512_cvtneps_pbh(e));
+    }
   }
-  put(db + o, sum, some);
+  UNROLL
+  for (int v = 0; v < vectors; v++) put(db + o + v * VW, sum[v], some);
+}
+
+/* All channels: as many as go into registers at a time. A linear layer's y is not read. */
+INLINE void all_gradient_rows(const int linear, char *rows, ptrdiff_t row, float *db, const float *dy, const float *y,
+                              ptrdiff_t outputs, ptrdiff_t out_c) {
+  ptrdiff_t o = 0;
+  for (; o + 4 * VW <= out_c; o += 4 * VW) gradient_rows(4, o, VW, linear, rows, row, db, dy, y, outputs, out_c);
+  for (; o + 2 * VW <= out_c; o += 2 * VW) gradient_rows(2, o, VW, linear, rows, row, db, dy, y, outputs, out_c);
+  for (; o + VW <= out_c; o += VW) gradient_rows(1, o, VW, linear, rows, row, db, dy, y, outputs, out_c);
+  if (o < out_c) gradient_rows(1, o, out_c - o, linear, rows, row, db, dy, y, outputs, out_c);
 }
 
 /* The gradients of one image as bf16 rows. planes: two outputs. */
@@ -189,9 +209,9 @@ static TARGET void load_gradient(char *rows, ptrdiff_t row, float *db, const flo
     dy = planes + n;
   }
   if (linear)
-    FOR_VECTORS(gradient_rows, out_c, 1, rows, row, db, dy, NULL, s->outputs, out_c);
+    all_gradient_rows(1, rows, row, db, dy, NULL, s->outputs, out_c);
   else
-    FOR_VECTORS(gradient_rows, out_c, 0, rows, row, db, dy, y, s->outputs, out_c);
+    all_gradient_rows(0, rows, row, db, dy, y, s->outputs, out_c);
 }
 
 /* dw [out_c][in_c][kernel][kernel] = scale * sums [out_c][kernel][blocks * 16]. */
