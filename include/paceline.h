@@ -65,7 +65,10 @@
  *   gets one of 32 KB then. Your signal masks stay as they are, but the library's
  *   own threads accept SIGCHLD, SIGPROF and SIGURG whatever you block: a blocked
  *   SIGCHLD that you read by signalfd or sigwait may be lost, so wait for children
- *   by pidfd or in a handler.
+ *   by pidfd or in a handler. On a processor with AMX the first network in bf16 asks
+ *   Linux for its tiles: from then on sigaltstack refuses stacks of less than about
+ *   11 KB. Where a thread has such a stack already, the library does without tiles
+ *   (as with PACELINE_ISA=avx512bf16).
  * Memory.  Loading reserves about 1 GB of address space, most of which is never
  *   used: under a smaller limit (ulimit -v) the process is ended by Go's runtime.
  *   What needs more than is left of the machine's memory, its control group's or the
@@ -74,11 +77,11 @@
  * Platform.  Linux with the GNU C library. musl does not load it: Go's thread-local
  *   data is in the block that is laid out when a program starts.
  * Environment variables.  Those that the process was started with: PACELINE_ISA (the
- *   vector units to use: go, generic, avx2, avx512, avx512bf16; or portable, as the
- *   setting isa; a name that this machine cannot run is an error when a trainer is
- *   made), PACELINE_ROMS_DIR and
- *   ALE_ROMS_DIR (section 11), and those of Go's runtime (GOMAXPROCS, GODEBUG,
- *   GOGC, GOMEMLIMIT), which ends the process if it cannot read one of them.
+ *   vector units to use: go, generic, avx2, avx512, avx512bf16, amx; or portable, as
+ *   the setting isa; a name that this machine cannot run is an error when a trainer is
+ *   made), PACELINE_ROMS_DIR and ALE_ROMS_DIR (section 11), and those of Go's runtime
+ *   (GOMAXPROCS, GODEBUG, GOGC, GOMEMLIMIT), which ends the process if it cannot read
+ *   one of them.
  *   What the program changes of its environment later is not seen.
  * Growth.  A struct that may grow begins with struct_size: set it to sizeof, and
  *   what you do not set to zero. The library reads and writes no more than that; a

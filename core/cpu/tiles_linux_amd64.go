@@ -1,4 +1,9 @@
+//go:build cgo
+
 package cpu
+
+// #include "tiles.h"
+import "C"
 
 import (
 	"sync"
@@ -15,11 +20,11 @@ const (
 	tileData          = 18
 )
 
-// hasTiles reports whether Linux gives out AMX's tiles.
+// hasTiles reports whether the compiler knew AMX's tiles and Linux gives them out.
 func hasTiles() bool {
 	var states uint64
 	_, _, err := unix.RawSyscall(unix.SYS_ARCH_PRCTL, getSupported, uintptr(unsafe.Pointer(&states)), 0)
-	return err == 0 && states&(1<<tileData) != 0
+	return C.PACELINE_TILES != 0 && err == 0 && states&(1<<tileData) != 0
 }
 
 // AllowTiles asks Linux, once, to let this process use AMX's tiles, and reports whether

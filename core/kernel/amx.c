@@ -5,10 +5,18 @@
  * path; its convolutions and dense layers are of their own, in amx.h, amx_conv.h and
  * amx_dense.h.
  */
-#if defined(__x86_64__)
+#include "../cpu/tiles.h"
+
+#if PACELINE_TILES
 
 #define MULTIPLIES_PAIRS
 #define MULTIPLIES_TILES
 #include "avx512.c"
+
+#elif defined(__x86_64__)
+
+#include "kernel.h"
+
+const struct paceline_kernels paceline_kernels_amx; /* core/cpu names no such path */
 
 #endif

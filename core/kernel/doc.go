@@ -11,6 +11,8 @@
 //
 // Paths. Every function exists once per path:
 //
+//	amx         avx512, and bfloat16 products by the processor's tiles, of convolutions
+//	            by the textbook
 //	avx512bf16  avx512, and bfloat16 products by the processor's instruction
 //	avx512      C on vectors of 16, tiles of 14x32
 //	avx2        C on vectors of 8, tiles of 6x16

@@ -17,8 +17,8 @@ type Precision int
 const (
 	FP32 Precision = iota
 	// BF16 rounds both factors of every product to bfloat16 (8 significant bits).
-	// The path "avx512bf16" has instructions for it. The C paths' products are
-	// those of Winograd's filtering, the "go" path's the textbook's.
+	// The paths "avx512bf16" and "amx" have instructions for it. The products of "amx"
+	// and of "go" are the textbook's, those of the other C paths Winograd's.
 	BF16
 )
 
@@ -56,6 +56,7 @@ type layers struct {
 	denseForward  func(t *Team, y, x, w []float32, packed bool, b []float32, n int, d *Dense, ws []float32)
 	denseBackward func(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32)
 	peak          func(rounds int) (flop float64)
+	textbook      bool // convolutions without Winograd's filtering
 }
 
 var (

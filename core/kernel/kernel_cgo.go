@@ -19,7 +19,11 @@ package kernel
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/cpu"
+)
 
 // native is one table of C functions. Its methods only translate arguments.
 type native struct{ k *C.struct_paceline_kernels }
@@ -27,9 +31,11 @@ type native struct{ k *C.struct_paceline_kernels }
 // nativeTable makes a path out of its tables for FP32 and BF16.
 func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 	p := native{fp32}
+	of16 := native{bf16}.layers()
+	of16.textbook = name == cpu.AMX
 	return &table{
 		name:       name,
-		layers:     [2]layers{p.layers(), native{bf16}.layers()},
+		layers:     [2]layers{p.layers(), of16},
 		rmsProp:    p.rmsProp,
 		adam:       p.adam,
 		rAdam:      p.rAdam,
@@ -44,7 +50,7 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 }
 
 func (p native) layers() layers {
-	return layers{p.convPack, p.convPackBack, p.convForward, p.convBackward, p.densePack, p.denseForward, p.denseBackward, p.peak}
+	return layers{p.convPack, p.convPackBack, p.convForward, p.convBackward, p.densePack, p.denseForward, p.denseBackward, p.peak, false}
 }
 
 // helpers are a team's threads but the caller's.

@@ -107,9 +107,13 @@ func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy [
 
 // Flop returns the floating-point operations of one pass (forward, or one of the
 // two gradients) on an image: those of the textbook's convolution, and those of
-// the products that the C paths do instead, without the sums before and after.
+// the products that most C paths do instead, without the sums before and after.
 func (c *Conv) Flop() (textbook, done float64) {
 	s := c.cells()
+	if layersOf(c.Precision, c.Portable).textbook {
+		textbook = 2 * float64(c.OutH()*c.OutW()*c.WeightLen())
+		return textbook, textbook
+	}
 	return 2 * float64(c.OutH()*c.OutW()*c.WeightLen()), 2 * float64(points*s.tiles*s.deep*c.OutC)
 }
 

@@ -23,6 +23,7 @@ func refLayers(bf16 bool) layers {
 		denseForward:  p.denseForward,
 		denseBackward: p.denseBackward,
 		peak:          refPeak,
+		textbook:      true,
 	}
 }
 

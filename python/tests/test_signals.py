@@ -94,3 +94,15 @@ else:
 def test_signal_storm(process):
     process("storm.py")
     process("storm.py", options=())
+
+
+def test_tiles_and_a_small_signal_stack(process):
+    """AMX's tiles need more than 8 KB of stack for a signal: where a thread has less, the library multiplies without them."""
+    with_tiles = process("small_stack.py", env={"PACELINE_ISA": "amx"}, check=False)
+    if with_tiles.returncode:
+        assert 'PACELINE_ISA: "amx", must be one of' in with_tiles.stderr
+        pytest.skip("this machine has no AMX")
+    weights, room = with_tiles.stdout.split()
+    assert room == "False"
+    assert process("small_stack.py", "small").stdout == process("small_stack.py", env={"PACELINE_ISA": "avx512bf16"}).stdout
+    assert weights not in process("small_stack.py", "small").stdout

@@ -160,8 +160,8 @@ def text(report: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        "GFLOP/s: the operations of the textbook's convolutions; done: the share of the peak with those of",
-        "Winograd's, which multiply less. peak: multiply-adds on registers, in bursts between the trials.",
+        "GFLOP/s: the operations of the textbook's convolutions; done: the share of the peak with those that are",
+        "done, fewer where they are Winograd's. peak: multiply-adds on registers, in bursts between the trials.",
     ]
     if report["theirs"]:
         lines += ["", f"PyTorch {report['torch']['version']}", f"{'':<14}{'kind':<15}{'threads':>7}{'ms':>9}   ours faster by"]

@@ -1,0 +1,13 @@
+/* PACELINE_TILES: whether this compiler knows AMX's tiles of bfloat16. */
+#ifndef PACELINE_TILES_H
+#define PACELINE_TILES_H
+
+#if defined(__x86_64__) && defined(__clang__)
+#define PACELINE_TILES (__clang_major__ >= 12)
+#elif defined(__x86_64__)
+#define PACELINE_TILES (__GNUC__ >= 11)
+#else
+#define PACELINE_TILES 0
+#endif
+
+#endif
