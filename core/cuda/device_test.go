@@ -64,9 +64,12 @@ var software = sync.OnceValues(func() (string, error) {
 })
 
 // notEmulated skips a test of the kernels, which are the GPU's, and tested on this machine's
-// processor.
+// processor. -short does too: it is for the tests without cgo, which would be the same.
 func notEmulated(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("left out: tested without -short")
+	}
 	if os.Getenv(cudatest.Emulator) != "" {
 		t.Skip("left out: tested without an emulator")
 	}
