@@ -1,10 +1,10 @@
 /*
  * Matrix products by the processor's tiles.
  *
- * A tile is 1 KB: 16 rows of 64 bytes. A product adds to C, 16 x 16 floats, those of A, of
- * which a row is 32 operands that follow each other in k, and of B, of which row i is the
- * units (pairs of operands) 2i and 2i + 1 of 16 columns. 32 k are a chunk; where there are
- * fewer, the others are zero in both factors.
+ * A tile is 1 KB: 16 rows of 64 bytes. An instruction adds to C, 16 x 16 floats, the product
+ * of A, whose rows are 32 operands that follow each other in k, and of B, whose row i has the
+ * operands 2i and 2i + 1 (a unit) of 16 columns. 32 k are a chunk; where there are fewer, the
+ * others are zero in B.
  *
  * An element of C is one chain of sums in the order of the chunks, whatever else a tile
  * holds: a row of A that nobody has filled makes a row of C that nobody reads.
@@ -41,22 +41,15 @@ struct factors {
   ptrdiff_t chunks, lines;
 };
 
-/* c[as][bs] = the product, or where `add` is set the sum with it; `to`: its blocks, `row` floats from one row to the next. */
-INLINE void multiply(const int as, const int bs, const struct factors f, float *const to[4], ptrdiff_t row, int add) {
+/* The product's blocks go where `to` says, `row` floats from one row to the next. */
+INLINE void multiply(const int as, const int bs, const struct factors f, float *const to[4], ptrdiff_t row) {
   const char *b0 = f.b[0], *b1 = f.b[1];
   const size_t ldc = (size_t)row * sizeof(float), lda = (size_t)f.row;
   __asm__ volatile("" ::: "memory"); /* gcc does not know that loads of tiles read memory */
-  if (add) {
-    _tile_loadd(0, to[0], ldc);
-    if (bs == 2) _tile_loadd(1, to[1], ldc);
-    if (as == 2) _tile_loadd(2, to[2], ldc);
-    if (as == 2 && bs == 2) _tile_loadd(3, to[3], ldc);
-  } else {
-    _tile_zero(0);
-    if (bs == 2) _tile_zero(1);
-    if (as == 2) _tile_zero(2);
-    if (as == 2 && bs == 2) _tile_zero(3);
-  }
+  _tile_zero(0);
+  if (bs == 2) _tile_zero(1);
+  if (as == 2) _tile_zero(2);
+  if (as == 2 && bs == 2) _tile_zero(3);
   for (ptrdiff_t line = 0; line < f.lines; line++) {
     const char *a0 = (const char *)f.a[0] + line * f.line, *a1 = as == 2 ? (const char *)f.a[1] + line * f.line : NULL;
     for (ptrdiff_t k = 0; k < f.chunks; k++, a0 += f.chunk, a1 += as == 2 ? f.chunk : 0, b0 += 4 * TILE) {
@@ -82,21 +75,21 @@ INLINE void multiply(const int as, const int bs, const struct factors f, float *
 }
 
 /* multiply with as and bs as constants. */
-static TARGET void multiply_blocks(int as, int bs, const struct factors f, float *const to[4], ptrdiff_t row, int add) {
+static TARGET void multiply_blocks(int as, int bs, const struct factors f, float *const to[4], ptrdiff_t row) {
   if (as == 2 && bs == 2)
-    multiply(2, 2, f, to, row, add);
+    multiply(2, 2, f, to, row);
   else if (as == 2)
-    multiply(2, 1, f, to, row, add);
+    multiply(2, 1, f, to, row);
   else if (bs == 2)
-    multiply(1, 2, f, to, row, add);
+    multiply(1, 2, f, to, row);
   else
-    multiply(1, 1, f, to, row, add);
+    multiply(1, 1, f, to, row);
 }
 
 /* The same into a scratch of four tiles: block [a][b] is the one at t + (2a + b) * TILE. */
 static TARGET void multiply_into(int as, int bs, const struct factors f, float *t) {
   float *const to[4] = {t, t + TILE, t + 2 * TILE, t + 3 * TILE};
-  multiply_blocks(as, bs, f, to, SIDE, 0);
+  multiply_blocks(as, bs, f, to, SIDE);
 }
 
 /* Rows become columns: element j of r[i] that of number i in r[j]. */
@@ -115,7 +108,7 @@ INLINE void turn(vec r[SIDE]) {
     b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
   }
   UNROLL
-  for (int i = 0; i < 4; i++) { /* b[4q + i] has the elements i, i + 4, i + 8 and i + 12 of rows 4q to 4q + 3 */
+  for (int i = 0; i < 4; i++) { /* b[4q + i] has elements i, i + 4, i + 8 and i + 12 of rows 4q to 4q + 3 */
     __m512i low = _mm512_shuffle_i32x4(b[i], b[4 + i], 0x88), high = _mm512_shuffle_i32x4(b[i], b[4 + i], 0xDD);
     __m512i low2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0x88);
     __m512i high2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0xDD);

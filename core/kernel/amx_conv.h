@@ -327,7 +327,7 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
         float *const to[4] = {c0, c0 + SIDE, c1, c1 + SIDE};
         f.a[0] = turned + o / SIDE * chunks * TILE;
         f.a[1] = (const float *)f.a[0] + chunks * TILE;
-        multiply_blocks(out_c - o > SIDE ? 2 : 1, bs, f, to, deep, 0);
+        multiply_blocks(out_c - o > SIDE ? 2 : 1, bs, f, to, deep);
       }
     }
   put_weight_gradient(dw, sums, scale, c, &s, kernel);

@@ -122,7 +122,7 @@ static TARGET void multiply_dense(int as, int bs, const struct factors f, float 
                                   ptrdiff_t cols, float *t) {
   if (rows >= as * SIDE && cols >= bs * SIDE) {
     float *const to[4] = {c, c + SIDE, c + SIDE * row, c + SIDE * row + SIDE};
-    multiply_blocks(as, bs, f, to, row, 0);
+    multiply_blocks(as, bs, f, to, row);
     return;
   }
   multiply_into(as, bs, f, t);

@@ -59,7 +59,7 @@ def main() -> None:
     seconds = 2 if args.quick else max(10, TRAINING - (time.monotonic() - began))
     try:
         says = f"Atari, played by the library, for {seconds:.0f} seconds; `paceline train pong --preset fast` goes on to 18"
-        shown.append(task("Pong", "fast", 1_600_000, seconds, 180, says))
+        shown.append(task("Pong", "fast", 2_000_000, seconds, 180, says))
     except PacelineError as err:  # no ROM
         print(f"left out: {err}")
     curves, recordings = zip(*shown)

@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--preset", default="fast")
-    parser.add_argument("--steps", type=int, default=1_600_000, help="over which the schedules fall")
+    parser.add_argument("--steps", type=int, default=2_000_000, help="over which the schedules fall")
     args = parser.parse_args()
     minutes = []
     for seed in map(int, args.seeds.split(",")):

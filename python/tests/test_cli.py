@@ -211,7 +211,7 @@ def test_a_preset_says_which_method(process, preset, method, says):
 def test_presets_of_all_methods(process):
     listed = process(CALL, "presets").stdout
     assert re.search(r"^dqn +mnih2015 +the settings of the Nature paper$", listed, re.M)
-    assert re.search(r"^ppo +fast +.*\(1,600,000 steps\)$", listed, re.M)
+    assert re.search(r"^ppo +fast +.*\(2,000,000 steps\)$", listed, re.M)
 
 
 def test_the_fastest_way_to_18(process, tmp_path):
@@ -229,7 +229,7 @@ sys.exit(main(sys.argv[1:]))
     done = process(stopped, "train", "pong", "--preset", "fast", "--no-plot", "--no-video", check=False)
     if "ROM" in done.stderr:
         pytest.skip(done.stderr)
-    assert done.stdout == "PPO Pong 1600000 bf16\n" and done.returncode == 130
+    assert done.stdout == "PPO Pong 2000000 bf16\n" and done.returncode == 130
 
 
 def test_a_package_that_is_missing_is_a_sentence(process):

@@ -100,7 +100,7 @@ var fast = append(slices.Clone(sb3), []settings.Row{
 	{"policy", "CnnPolicy"},
 	{"precision", "bf16"},
 	{"learning_rate", "0.0005"},
-	{"learning_rate_final", "0"},
+	{"learning_rate_final", "0.00015"},
 	{"n_steps", "128"},
 	{"batch_size", "256"},
 	{"n_epochs", "3"},
@@ -155,6 +155,6 @@ var presets = []settings.Preset{
 		}
 		return cleanRL, nil
 	}},
-	{Name: "fast", Doc: "Atari games in the least time that we know", Rows: settings.Fixed(fast...), Steps: 1_600_000},
+	{Name: "fast", Doc: "Atari games in the least time that we know", Rows: settings.Fixed(fast...), Steps: 2_000_000},
 	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: onpolicy.InGames(stookeAbbeel, `{"recipe": "stooke_abbeel"}`)},
 }

@@ -34,7 +34,7 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 	sb3 := map[string]string{"num_envs": "8"} // its own is what make_vec_env is asked for
 	// Ours, these and tuned: see the evidence in presets.go.
 	fast := map[string]string{
-		"num_envs": "16", "n_steps": "128", "precision": "bf16", "policy": "CnnPolicy", "cnn": "nature", "learning_rate": "0.0005", "learning_rate_final": "0",
+		"num_envs": "16", "n_steps": "128", "precision": "bf16", "policy": "CnnPolicy", "cnn": "nature", "learning_rate": "0.0005", "learning_rate_final": "0.00015",
 		"batch_size": "256", "n_epochs": "3", "clip_range_schedule": "0:0.2,1:0.05", "ent_coef": "0.01",
 	}
 	traintest.Presets(t, "ppo", map[string]map[string]string{
