@@ -290,7 +290,8 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
   float *sums = take(&ws, wide * deep);
   float *kernel = take(&ws, deep * c->kernel);
   float *products = take(&ws, 4 * TILE);
-  ptrdiff_t *at = (ptrdiff_t *)(void *)take(&ws, 2 * chunks * CHUNK_OPERANDS); /* the numbers of images from which on outputs see them */
+  ptrdiff_t *at = (ptrdiff_t *)(void *)take(
+      &ws, 2 * chunks * CHUNK_OPERANDS); /* the numbers of images from which on outputs see them */
   float *back = take(&ws, inputs);
 
   memset(db, 0, (size_t)out_c * sizeof *db);
@@ -303,16 +304,14 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
   ptrdiff_t p = 0;
   for (ptrdiff_t i = 0; i < n; i++)
     for (ptrdiff_t h = 0; h < c->out_h; h++)
-      for (ptrdiff_t w = 0; w < c->out_w; w++, p++)
-        at[p] = i * s.image + c->stride * (h * s.line + w * c->in_c);
+      for (ptrdiff_t w = 0; w < c->out_w; w++, p++) at[p] = i * s.image + c->stride * (h * s.line + w * c->in_c);
   for (; p < chunks * CHUNK_OPERANDS; p++) at[p] = at[p - 1]; /* times a gradient of zero */
 
   begin_tiles(SIDE);
   for (ptrdiff_t o = 0; o < out_c; o += SIDE)
     for (ptrdiff_t k = 0; k < chunks; k++)
       turned_tile(turned + (o / SIDE * chunks + k) * TILE, rows + k * CHUNK_OPERANDS * row + 2 * o, row);
-  struct factors f = {
-      .b = {pairs, pairs + chunks * TILE}, .row = 64, .chunk = 4 * TILE, .chunks = chunks, .lines = 1};
+  struct factors f = {.b = {pairs, pairs + chunks * TILE}, .row = 64, .chunk = 4 * TILE, .chunks = chunks, .lines = 1};
   for (ptrdiff_t line = 0; line < c->kernel; line++)
     for (ptrdiff_t b = 0; b < s.blocks; b += 2) {
       const int bs = s.blocks - b > 1 ? 2 : 1;

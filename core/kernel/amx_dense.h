@@ -142,9 +142,9 @@ static TARGET void dense_backward(float *dw, float *db, float *dx, const float *
   ws = aligned(ws);
   float *dz = take(&ws, n * out);
   char *rows = (char *)take(&ws, chunks * CHUNK_OPERANDS * out_chunks * SIDE); /* of dz, as bf16 */
-  float *turned = take(&ws, round_up(out, SIDE) * chunks * SIDE);               /* tiles [out/16][chunks] */
-  float *xs = take(&ws, round_up(in, SIDE) * chunks * SIDE);                    /* tiles [in/16][chunks] */
-  float *pairs = take(&ws, COLUMNS * out_chunks * SIDE);                      /* tiles [COLUMNS/16][out_chunks] */
+  float *turned = take(&ws, round_up(out, SIDE) * chunks * SIDE);              /* tiles [out/16][chunks] */
+  float *xs = take(&ws, round_up(in, SIDE) * chunks * SIDE);                   /* tiles [in/16][chunks] */
+  float *pairs = take(&ws, COLUMNS * out_chunks * SIDE);                       /* tiles [COLUMNS/16][out_chunks] */
   float *t = take(&ws, 4 * TILE);
 
   dense_gradient(dz, db, y, dy, n, out);

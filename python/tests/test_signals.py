@@ -102,7 +102,7 @@ def test_tiles_and_a_small_signal_stack(process):
     if with_tiles.returncode:
         assert 'PACELINE_ISA: "amx", must be one of' in with_tiles.stderr
         pytest.skip("this machine has no AMX")
-    weights, room = with_tiles.stdout.split()
-    assert room == "False"
+    weights, small = with_tiles.stdout.split()
+    assert small == "False"
     assert process("small_stack.py", "small").stdout == process("small_stack.py", env={"PACELINE_ISA": "avx512bf16"}).stdout
     assert weights not in process("small_stack.py", "small").stdout
