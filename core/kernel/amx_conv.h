@@ -290,8 +290,7 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
   float *sums = take(&ws, wide * deep);
   float *kernel = take(&ws, deep * c->kernel);
   float *products = take(&ws, 4 * TILE);
-  ptrdiff_t *at = (ptrdiff_t *)(void *)take(
-      &ws, 2 * chunks * CHUNK_OPERANDS); /* the numbers of images from which on outputs see them */
+  ptrdiff_t *at = (ptrdiff_t *)(void *)take(&ws, 2 * chunks * CHUNK_OPERANDS); /* where in the images outputs look */
   float *back = take(&ws, inputs);
 
   memset(db, 0, (size_t)out_c * sizeof *db);
