@@ -91,10 +91,9 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 
 // fast is how Pong is learnt in the least time on a processor's two cores that we know: 16
 // environments, three epochs of minibatches of 256, in bf16, a learning rate and a clip range
-// that fall over the run. On two cores of 236 GFLOP/s Pong reached a mean of 18 over 30 games,
-// confirmed by another 30, after 8.9 and 5.5 minutes (seeds 2 and 3, 1.6 million steps). Seed 1
-// ended at 11 in 1.6 million, and reached 18 over 2.5 million, with other work beside, after
-// 12.6 minutes: README, "Measured".
+// that fall over the run, but not to 0: where the learning rate did, seed 1 ended at 11. On two
+// cores with AMX Pong reached a mean of 18 over 30 games, confirmed by another 30, after
+// 13.1, 5.9 and, with other work beside, 18.6 minutes (seeds 2, 3 and 1): README, "Measured".
 var fast = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
 	{"policy", "CnnPolicy"},
