@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/kernel"
 )
 
 // The tests of the kernels drive a device by a program of its own (software/server.cpp), so
@@ -64,11 +65,11 @@ var software = sync.OnceValues(func() (string, error) {
 })
 
 // notEmulated skips a test of the kernels, which are the GPU's, and tested on this machine's
-// processor. -short does too: it is for the tests without cgo, which would be the same.
+// processor. Without cgo they would be the same, so -short leaves them out there.
 func notEmulated(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("left out: tested without -short")
+	if testing.Short() && !kernel.HasPortable() {
+		t.Skip("left out: tested with cgo")
 	}
 	if os.Getenv(cudatest.Emulator) != "" {
 		t.Skip("left out: tested without an emulator")

@@ -121,10 +121,8 @@ INLINE void turn(vec r[SIDE]) {
 
 /* The units of 16 numbers of two rows of bf16. */
 INLINE vec unit_of_rows(const void *one, const void *other) {
-  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
-                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)one));
-  return (vec)_mm512_permutexvar_epi16(order, _mm512_inserti64x4(low, _mm256_loadu_si256((const __m256i *)other), 1));
+  return pairs_of(_mm512_inserti64x4(low, _mm256_loadu_si256((const __m256i *)other), 1));
 }
 
 /* The tile of A whose rows are 16 numbers of 32 rows of bf16, which lie `row` bytes apart: the rows turned. */

@@ -77,12 +77,15 @@ enum { PLAIN = 0 };
 /* a, b: units. */
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
 
-/* The pairs (a[i], b[i]). */
-INLINE vec v_unit(vec a, vec b) {
+/* The pairs of two rows of 16 bf16, one behind the other. */
+INLINE vec pairs_of(__m512i rows) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
                                          5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  return (vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+  return (vec)_mm512_permutexvar_epi16(order, rows);
 }
+
+/* The pairs (a[i], b[i]). */
+INLINE vec v_unit(vec a, vec b) { return pairs_of((__m512i)_mm512_cvtne2ps_pbh(b, a)); }
 
 INLINE vec v_row_unit(vec a, vec b) { return (vec)_mm512_cvtne2ps_pbh(b, a); }
 
