@@ -104,7 +104,7 @@
 //   - Helpers reading a job where the caller's stack has it: 9.5 ms for an update on
 //     two threads instead of 9.2, for the lines that both use.
 //
-// On one of a machine with AMX (184 GFLOP/s in fp32):
+// On one core of a machine with AMX (184 GFLOP/s in fp32):
 //   - Sixteen outputs at a time in a dense forward pass instead of eight, with and without
 //     asking for the next ones: 0.91 to 0.97 ms instead of 0.96. With all operands in the
 //     first-level cache the same loop reaches 164 GFLOP/s, from the second 138, from memory 120.
