@@ -107,13 +107,13 @@
 // On one core of a machine with AMX (184 GFLOP/s in fp32):
 //   - Sixteen outputs at a time in a dense forward pass instead of eight, with and without
 //     asking for the next ones: 0.91 to 0.97 ms instead of 0.96. With all operands in the
-//     first-level cache the same loop reaches 164 GFLOP/s, from the second 138, from memory 120.
+//     first-level cache such a loop reaches 164 GFLOP/s, from the second 138, the pass 120.
 //   - Divisions of Adam as multiplications: 0.93 ms instead of 1.03; it waits for memory.
 //   - Helpers that join a call when a core becomes free in the middle of it: no difference in
 //     DQN's steps per second where environments wait 0.5, 5 and 20 ms a step.
 //
 // Reckoned and not tried on avx512bf16 (the path amx does it): products of the textbook's
-// convolutions, which need no transforms. At 85 % of the peak they alone would take 1.07, 0.87 and 0.59 ms for the three
-// layers of the Nature CNN and 32 images, where Winograd's whole forward passes take 0.85,
-// 0.48 and 0.46.
+// convolutions, which need no transforms. At 85 % of the peak they alone would take 1.07,
+// 0.87 and 0.59 ms for the three layers of the Nature CNN and 32 images, where Winograd's
+// whole forward passes take 0.85, 0.48 and 0.46.
 package kernel
