@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/policy"
@@ -16,11 +17,15 @@ type half struct {
 	first, end int
 	pool       *threads.Pool // of its own, as both groups may step at the same time
 	step       func(worker, k int) error
+	// open says that the sink is in the round that the group's steps belong to, so that
+	// whoever takes a step may record it.
+	open atomic.Bool
 }
 
 // alternates makes the two groups. Where steps wait, each row has a thread.
 func (g *Group) alternates() error {
 	middle := (g.Envs + 1) / 2
+	g.late = make([]bool, g.Envs)
 	g.halves = []*half{{g: g, end: middle}, {g: g, first: middle, end: g.Envs}}
 	for _, h := range g.halves {
 		n, err := h.end-h.first, error(nil)
@@ -32,53 +37,77 @@ func (g *Group) alternates() error {
 		if err != nil {
 			return err
 		}
-		h.step = func(worker, k int) error { return g.takeChosen(worker, h.first+k) }
+		h.step = h.take
+	}
+	return nil
+}
+
+// take takes the step of the group's row k and records it, where that can be done at once: the
+// caller, who computes actions meanwhile, then need not fetch what another core wrote. Where steps
+// wait it is left to the caller, who has a core.
+func (h *half) take(worker, k int) error {
+	g, i := h.g, h.first+k
+	if g.late[i] = false; g.idle(i) {
+		g.failed[i] = nil
+		return nil
+	}
+	g.failed[i] = g.stepOne(i)
+	if g.late[i] = g.waits || !h.open.Load(); !g.late[i] {
+		g.failed[i] = g.stepped(i, int64(i), g.failed[i])
 	}
 	return nil
 }
 
 // begin chooses the group's actions, the first of which is the step that t counts, and
-// begins their steps. steps is how many these are.
-func (h *half) begin(t int64, c policy.Chooser) (steps int64, err error) {
+// begins their steps. steps is how many these are. ahead says that they are of the next round,
+// which the sink is not in yet.
+func (h *half) begin(t int64, c policy.Chooser, ahead bool) (steps int64, err error) {
 	if steps, err = h.g.chooseRows(h.first, h.end, t, c, true); err == nil {
+		h.open.Store(!ahead)
 		h.pool.Start(h.end-h.first, h.step)
 	}
 	return steps, err
 }
 
-// finish waits for the steps and records them. The caller does that, as the sink may be
-// between two rounds of the one group while the other steps.
+// finish waits for the steps and records those that were taken before the sink was in their
+// round. The sink is in it now.
 func (h *half) finish() error {
-	if err := h.pool.Wait(); err != nil {
-		return err
+	err := h.pool.Wait()
+	for i := h.first; i < h.end; i++ {
+		if h.g.late[i] {
+			h.g.failed[i] = h.g.stepped(i, int64(i), h.g.failed[i])
+		}
+		if err == nil {
+			err = h.g.failed[i]
+		}
 	}
-	return h.g.recordSteps(h.first, h.end)
+	return err
 }
 
 // alternate is Round. Where the first group has begun the round already, it goes on from there.
 func (g *Group) alternate(t int64, c policy.Chooser, more bool) (ran Ran, err error) {
 	began := time.Now()
 	first, second := g.halves[0], g.halves[1]
-	begin := func(h *half, t int64) (int64, error) {
+	begin := func(h *half, t int64, ahead bool) (int64, error) {
 		began := time.Now()
 		defer func() { ran.Acting += time.Since(began) }()
-		return h.begin(t, c)
+		return h.begin(t, c, ahead)
 	}
 	ran.Steps = int64(g.Steps())
 	g.made.Store(0)
-	if !g.ahead {
-		if g.share, err = begin(first, t); err != nil {
-			return ran, err
-		}
+	if g.ahead {
+		first.open.Store(true)
+	} else if g.share, err = begin(first, t, false); err != nil {
+		return ran, err
 	}
 	g.ahead = false
-	_, err = begin(second, t+g.share)
+	_, err = begin(second, t+g.share, false)
 	stepping := err == nil
 	if failed := first.finish(); failed != nil {
 		err = failed
 	}
 	if more && err == nil {
-		if g.share, err = begin(first, t+ran.Steps); err == nil {
+		if g.share, err = begin(first, t+ran.Steps, true); err == nil {
 			g.ahead = true
 		}
 	}

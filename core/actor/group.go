@@ -113,6 +113,7 @@ type Group struct {
 	ends     []env.End    // likewise
 
 	halves []*half       // with two Groups
+	late   []bool        // rows whose step was taken and is to be recorded by finish
 	ahead  bool          // the first of them has begun the next round
 	share  int64         // its steps in the round at hand
 	busy   time.Duration // that the groups' pools were until the latest round
