@@ -54,6 +54,38 @@ func TestOneGroupActsWhileTheOtherSteps(t *testing.T) {
 	}
 }
 
+// Between two rounds the first group's steps of the next one are taken and not recorded: neither
+// those that are over by then, which the caller records, nor those still under way, which the
+// threads do that take them.
+func TestStepsAheadAreRecordedInTheirRound(t *testing.T) {
+	const w, rounds = 6, 12
+	var want journal
+	for _, c := range []struct {
+		groups        int
+		step, between time.Duration
+	}{{1, 0, 0}, {2, 0, nap}, {2, nap / 4, 0}} {
+		x := makeTrial(t, w, 2, false, false, c.groups)
+		for _, walk := range x.walks {
+			walk.BeforeStep = func() error {
+				time.Sleep(c.step)
+				return nil
+			}
+		}
+		check(t, x.Reset())
+		for k := range int64(rounds) {
+			ran := must(x.Round(k*w, half(), k < rounds-1))(t)
+			time.Sleep(c.between)
+			if got := x.journal.steps(); ran.Made != w || got != (k+1)*w {
+				t.Errorf("%+v, round %d: %d steps, %d recorded in all", c, k, ran.Made, got)
+			}
+		}
+		if want == nil {
+			want = x.journal
+		}
+		differ(t, "two groups", x.journal, want)
+	}
+}
+
 // Where an environment of either group fails, the round that has begun is taken to its end, by
 // all that can, and every step that an environment took is recorded.
 func TestFailuresInTwoGroups(t *testing.T) {
