@@ -12,6 +12,7 @@
 //     (Disabled), is no step: it draws no random number and adds nothing to the sink.
 //   - Two Groups take turns (alternate.go): while one steps, the actions of the other are
 //     computed. As a row's outputs do not depend on its batch, results are those of one.
+//     A step is recorded in its round, by the thread that takes it or else by the caller.
 //   - Where the host steps the environments (a Group without a source), the host's
 //     rows are checked as a whole before any of them is recorded.
 //   - Where the source's steps wait (env.Spec.Waits), each row has a thread, which holds a
@@ -106,7 +107,7 @@ type Group struct {
 	alone    []aloneRow
 	unused   chan *aloneRow // those of alone that no thread uses; where steps wait
 	waits    bool           // the Source's steps wait
-	failed   []error        // of the round's steps; where they are recorded behind the round
+	failed   []error        // of the round's steps
 	run      loop
 	made     atomic.Int64 // steps of the loop in progress that were recorded
 	rewards  []float32    // of the latest round, while StartResets's resets overwrite them

@@ -44,13 +44,7 @@ func (g *Group) stepAll() (made int64, err error) {
 		return 0, err
 	}
 	// The caller has its core again: recording takes too little time to be shared.
-	err = g.recordSteps(0, g.Envs)
-	return g.made.Load(), err
-}
-
-// recordSteps records the rows first to end-1, whose steps are taken.
-func (g *Group) recordSteps(first, end int) (err error) {
-	for i := first; i < end; i++ {
+	for i := range g.Envs {
 		if g.idle(i) {
 			continue
 		}
@@ -58,7 +52,7 @@ func (g *Group) recordSteps(first, end int) (err error) {
 			err = failed
 		}
 	}
-	return err
+	return g.made.Load(), err
 }
 
 // idle reports whether row i takes no step in the round at hand.
