@@ -18,14 +18,14 @@ type half struct {
 	pool       *threads.Pool // of its own, as both groups may step at the same time
 	step       func(worker, k int) error
 	// open says that the sink is in the round that the group's steps belong to, so that
-	// whoever takes a step may record it.
+	// whoever takes a step may record it: the caller, who computes actions meanwhile, then need
+	// not fetch what another core wrote.
 	open atomic.Bool
 }
 
 // alternates makes the two groups. Where steps wait, each row has a thread.
 func (g *Group) alternates() error {
 	middle := (g.Envs + 1) / 2
-	g.late = make([]bool, g.Envs)
 	g.halves = []*half{{g: g, end: middle}, {g: g, first: middle, end: g.Envs}}
 	for _, h := range g.halves {
 		n, err := h.end-h.first, error(nil)
@@ -37,23 +37,10 @@ func (g *Group) alternates() error {
 		if err != nil {
 			return err
 		}
-		h.step = h.take
-	}
-	return nil
-}
-
-// take takes the step of the group's row k and records it, where that can be done at once: the
-// caller, who computes actions meanwhile, then need not fetch what another core wrote. Where steps
-// wait it is left to the caller, who has a core.
-func (h *half) take(worker, k int) error {
-	g, i := h.g, h.first+k
-	if g.late[i] = false; g.idle(i) {
-		g.failed[i] = nil
-		return nil
-	}
-	g.failed[i] = g.stepOne(i)
-	if g.late[i] = g.waits || !h.open.Load(); !g.late[i] {
-		g.failed[i] = g.stepped(i, int64(i), g.failed[i])
+		h.step = func(_, k int) error {
+			g.take(h.first+k, h.open.Load())
+			return nil
+		}
 	}
 	return nil
 }
@@ -71,18 +58,7 @@ func (h *half) begin(t int64, c policy.Chooser, ahead bool) (steps int64, err er
 
 // finish waits for the steps and records those that were taken before the sink was in their
 // round. The sink is in it now.
-func (h *half) finish() error {
-	err := h.pool.Wait()
-	for i := h.first; i < h.end; i++ {
-		if h.g.late[i] {
-			h.g.failed[i] = h.g.stepped(i, int64(i), h.g.failed[i])
-		}
-		if err == nil {
-			err = h.g.failed[i]
-		}
-	}
-	return err
-}
+func (h *half) finish() error { return h.g.recordLate(h.first, h.end, h.pool.Wait()) }
 
 // alternate is Round. Where the first group has begun the round already, it goes on from there.
 func (g *Group) alternate(t int64, c policy.Chooser, more bool) (ran Ran, err error) {

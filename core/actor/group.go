@@ -108,19 +108,19 @@ type Group struct {
 	unused   chan *aloneRow // those of alone that no thread uses; where steps wait
 	waits    bool           // the Source's steps wait
 	failed   []error        // of the round's steps
+	late     []bool         // rows whose step was taken and is still to be recorded
 	run      loop
 	made     atomic.Int64 // steps of the loop in progress that were recorded
 	rewards  []float32    // of the latest round, while StartResets's resets overwrite them
 	ends     []env.End    // likewise
 
 	halves []*half       // with two Groups
-	late   []bool        // rows whose step was taken and is to be recorded by finish
 	ahead  bool          // the first of them has begun the next round
 	share  int64         // its steps in the round at hand
 	busy   time.Duration // that the groups' pools were until the latest round
 	// The loops over rows, made once: a closure written at the call would be
 	// allocated at every round.
-	stepChosen, takeChosen, runAlone func(worker, i int) error
+	takeChosen, runAlone func(worker, i int) error
 }
 
 // Episode is one that ended.
@@ -159,21 +159,13 @@ func New(c Config) (*Group, error) {
 	}
 	g.single = aloneRow{g: g, net: c.Joint}
 	g.waits = c.Source != nil && c.Source.Spec().Waits
-	g.unused, g.failed = make(chan *aloneRow, len(g.alone)), make([]error, w)
+	g.unused, g.failed, g.late = make(chan *aloneRow, len(g.alone)), make([]error, w), make([]bool, w)
 	for k := range g.alone {
 		g.alone[k] = aloneRow{g: g, net: c.Alone[k]}
 		g.unused <- &g.alone[k]
 	}
-	g.stepChosen = func(_, i int) error {
-		if g.idle(i) {
-			return nil
-		}
-		return g.stepped(i, int64(i), g.stepOne(i))
-	}
 	g.takeChosen = func(_, i int) error {
-		if !g.idle(i) {
-			g.failed[i] = g.stepOne(i)
-		}
+		g.take(i, true)
 		return nil
 	}
 	g.runAlone = g.runRow

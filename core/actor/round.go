@@ -25,34 +25,40 @@ func (g *Group) Round(t int64, c policy.Chooser, more bool) (Ran, error) {
 	}
 	chosen, pool := time.Now(), g.Source.Pool()
 	before := pool.Busy()
-	made, err := g.stepAll()
-	ran := Ran{Steps: int64(n), Made: made, Acting: chosen.Sub(began), Stepping: time.Since(chosen)}
+	g.made.Store(0)
+	err := g.recordLate(0, g.Envs, pool.Do(g.Envs, g.takeChosen))
+	ran := Ran{Steps: int64(n), Made: g.made.Load(), Acting: chosen.Sub(began), Stepping: time.Since(chosen)}
 	if !g.waits {
 		ran.Cores = ran.Stepping + pool.Busy() - before
 	}
 	return ran, err
 }
 
-// stepAll takes the chosen actions.
-func (g *Group) stepAll() (made int64, err error) {
-	g.made.Store(0)
-	if !g.waits {
-		err = g.Source.Pool().Do(g.Envs, g.stepChosen)
-		return g.made.Load(), err
+// take takes the chosen action of row i, if it takes a step. open says that the sink is in the
+// step's round: the step is recorded at once, but where steps wait, whose threads have no core.
+func (g *Group) take(i int, open bool) {
+	if g.failed[i], g.late[i] = nil, false; g.idle(i) {
+		return
 	}
-	if err = g.Source.Pool().Do(g.Envs, g.takeChosen); err != nil {
-		return 0, err
+	g.failed[i] = g.stepOne(i)
+	if g.late[i] = g.waits || !open; !g.late[i] {
+		g.failed[i] = g.stepped(i, int64(i), g.failed[i])
 	}
-	// The caller has its core again: recording takes too little time to be shared.
-	for i := range g.Envs {
-		if g.idle(i) {
-			continue
+}
+
+// recordLate records those of the rows first to end-1 whose steps are still to be: the caller has
+// a core, and recording takes too little time to be shared. It returns err, or else what the
+// first row that failed returned.
+func (g *Group) recordLate(first, end int, err error) error {
+	for i := first; i < end; i++ {
+		if g.late[i] {
+			g.failed[i] = g.stepped(i, int64(i), g.failed[i])
 		}
-		if failed := g.stepped(i, int64(i), g.failed[i]); err == nil {
-			err = failed
+		if err == nil {
+			err = g.failed[i]
 		}
 	}
-	return g.made.Load(), err
+	return err
 }
 
 // idle reports whether row i takes no step in the round at hand.

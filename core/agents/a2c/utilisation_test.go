@@ -52,7 +52,7 @@ func TestUtilisation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got map[string]float64
-			for range 20 { // other processes may have the cores for a while
+			for range 5 { // other processes may have the cores for a while
 				got = measured(t, c.step, c.waits, c.threads, c.update)
 				sum, most := 0.0, 0.0
 				for _, share := range got {
