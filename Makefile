@@ -1,8 +1,8 @@
-# Everything that is done to this repository. `make` alone lists the targets.
+# Everything that is done to this repository. `make` alone lists the targets for every day, `make help-all` all of them.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help demo learn learn-sb3 bench bench-peers test test-go test-c test-atari-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-all test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -21,7 +21,13 @@ SOURCES := $(shell find core capi include python/paceline -type f \
 	-not -name '*_test.go' -not -path 'python/paceline/include/*' -not -path '*/testdata/*' -not -path 'capi/ctest/*') \
 	examples/python/torch_dqn.py examples/python/torch_ppo.py examples/python/torch_pqn.py capi/build.sh capi/install.sh $(wildcard core/cuda/*.sh core/cuda/*.py) $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
-help: ## list the targets
+# The targets that `make` alone lists, in this order; those that do not exist are not listed.
+HELP := demo test test-all check docs bench-report install wheel help-all
+
+help:
+	@for target in $(HELP); do awk -F ':.*## ' -v target=$$target '$$1 == target && NF > 1 { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST); done
+
+help-all: ## list every target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # ------------------------------------------------------------ environment
@@ -101,8 +107,13 @@ $(VENV)/peers/.made: $(VENV)/.made
 
 # ------------------------------------------------------------------ tests
 
-test: test-go test-c test-atari-c test-py ## all tests: Go, C, Python (8 minutes on two cores)
-	@echo "left out: CGO_ENABLED=0 go test ./core/... without -short (the methods' suites, 4 minutes), make test-torch (needs PyTorch), make test-math, make test-portable, make wheel-test, make wheel-test-arm64 and make wheel-test-debian (need make wheel), make test-arm64 (needs an emulator), make test-gpu, make test-gpu-arm64 and make test-kernels (fetch from PyPI), make test-cuda (needs a GPU, and what make test-cuda-build builds), make test-gymnasium (needs a checkout of Gymnasium), make race, make learn and make learn-sb3, make soak, make fuzz-load, make test-atari, make test-cycles and make check-deep (take longer), make fuzz-atari (needs clang), make test-sb3 (installs stable-baselines3) and the comparison with EnvPool where they are not installed"
+# What is slow has one mark in each language: testing.Short() in Go, @pytest.mark.slow in Python, `slow` in run.sh.
+# `make test` leaves it out; `make test-all` runs it, and every other target that needs no other machine.
+test: test-go test-c test-py ## Go, C and Python tests, without the slow ones (8 minutes on two slow cores)
+	@echo "left out: what takes longer; make test-all runs it"
+
+test-all: test-go-all test-c-all test-py-all test-kernels test-gpu test-portable ## all tests that need no GPU and no other machine
+	@echo "left out: make test-cuda (needs a GPU), make test-arm64 and make test-gpu-arm64 (need an emulator), make wheel-test (needs make wheel), and the tests that make help-all says to be long"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -111,9 +122,12 @@ ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
 # Tested at the same time: one more than there are processors, as some tests wait.
 PACKAGES = $(shell echo $$(($$(nproc) + 1)))
 
-test-go: ## Go tests, and those of core/ without cgo, where -short leaves out what only takes longer there
+test-go: ## Go tests, without the slow ones
+	PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) -short ./...
+
+test-go-all: ## all Go tests, and those of core/ without cgo
 	PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) ./...
-	CGO_ENABLED=0 go test -p $(PACKAGES) -short ./core/...
+	CGO_ENABLED=0 go test -p $(PACKAGES) ./core/...
 	@go test -count=1 -v -run '^TestGoldenRowsLeftOut$$' ./core/agents/dqn | sed -n 's/.*: golden rows/golden rows/p'
 
 test-kernels: ## the CUDA kernels on the software device: as they are, under sanitizers, and the machine code of every chip (6 minutes; no GPU)
@@ -122,10 +136,12 @@ test-kernels: ## the CUDA kernels on the software device: as they are, under san
 	PACELINE_CUDA_SANITIZER=address go test -count=1 ./core/cuda
 	PACELINE_CUDA_SANITIZER=thread go test -count=1 ./core/cuda
 
-test-c: ## C programs against the library
-	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh
+test-c: ## C programs against the library, and against the Atari machine's headers, without the slow ones
+	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh -short
+	PACELINE_ROMS_DIR="$(ROMS)" sh core/atari/machine/ctest/run.sh -short
 
-test-atari-c: ## C programs against the Atari machine's headers
+test-c-all: ## all C programs
+	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh
 	PACELINE_ROMS_DIR="$(ROMS)" sh core/atari/machine/ctest/run.sh
 
 fuzz-atari: ## any bytes as Atari cartridges and as states, under sanitizers (6 minutes; needs clang)
@@ -142,8 +158,11 @@ test-cycles: lib ## 10,000 of every object made and freed, and how large the pro
 fuzz-load: ## 20,000 checkpoints and policies changed in every way, 200 processes killed while they save (5 minutes)
 	PACELINE_FUZZ_LOAD=6700 PACELINE_KILLS=100 go test -count=1 -v -timeout 1h -run 'TestFuzzLoad|TestKilledWhileSaving' ./core/agents/dqn ./core/agents/a2c
 
-test-py: $(VENV)/.test ## Python tests against the installed package
-	$(PY) -m pytest -n 2 --dist worksteal
+test-py: $(VENV)/.test ## Python tests against the installed package, without the slow ones
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "not slow"
+
+test-py-all: $(VENV)/.test ## all Python tests
+	$(PY) -m pytest -q -n 2 --dist worksteal
 
 # ale-py prints on the standard error while it loads; differences are on the standard output.
 test-atari: $(VENV)/.test ## the long comparisons with ale-py, frame by frame, and with its vector environment (10 minutes)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds the library and runs every test of its C and C++ interface.
 #
-#     capi/ctest/run.sh [folder] [test ...]
+#     capi/ctest/run.sh [-short] [folder] [test ...]
 #
-# folder: where to build (kept, so that the next run is quicker); none: a
+# -short: without the tests that are started with `slow`. folder: where to build (kept, so that the next run is quicker); none: a
 # temporary one. tests: names as printed; none: all. CC, CXX and GO are honoured,
 # and GOEXPERIMENT=cgocheck2, which watches for Go pointers kept by C.
 set -u
@@ -15,7 +15,10 @@ scratch=$(mktemp -d) || exit 1
 beside=
 trap 'rm -rf "$scratch"; [ -z "$beside" ] || kill "$beside" 2>/dev/null' EXIT
 trap 'exit 1' INT TERM
-build=$scratch/build
+build=$scratch/build short=
+if [ "${1:-}" = -short ]; then
+  short=1 && shift
+fi
 if [ $# -gt 0 ]; then
   build=$1 && shift
 fi
@@ -52,6 +55,7 @@ attempt() {
   cat "$scratch/$name.out"
   rm -rf "${scratch:?}/$name"
 }
+slow() { [ -n "$short" ] || "$@"; }
 # program NAME LIBRARY [ARGUMENTS]: a C file that is linked with a library of
 # ours ("lib", "testlib"), or loads it itself ("-").
 program() {
@@ -166,7 +170,7 @@ compiled() {
   attempt frozen frozen
   if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ examples"; fi
   attempt examples examples
-  attempt reproducible reproducible
+  slow attempt reproducible reproducible
   attempt outside outside
 }
 programs() {

@@ -3,10 +3,10 @@
 # with either way of dispatching instructions, and under the sanitizers where the
 # compiler brings them.
 #
-#     core/atari/machine/ctest/run.sh [test ...]
+#     core/atari/machine/ctest/run.sh [-short] [test ...]
 #     core/atari/machine/ctest/run.sh fuzz [seconds]
 #
-# fuzz: libFuzzer with any bytes as cartridges, then as states; needs clang. CC is
+# -short: without `switch` and the sanitizers' builds that have vector units. fuzz: libFuzzer with any bytes as cartridges, then as states; needs clang. CC is
 # honoured. Cartridges in the folder PACELINE_ROMS_DIR are played, too.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,6 +15,10 @@ scratch=$(mktemp -d) || exit 1
 plain=
 trap 'rm -rf "$scratch"; [ -z "$plain" ] || kill "$plain" 2>/dev/null' EXIT
 trap 'exit 1' INT TERM
+short=
+if [ "${1:-}" = -short ]; then
+  short=1 && shift
+fi
 C="-std=c11 -Wall -Wextra -Werror"
 SANITIZE="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 
@@ -113,6 +117,7 @@ half() {
     *) builds="generic sanitized" ;;
     esac
     for build in $builds; do
+      case $short,$build in 1,switch | 1,sanitized-*) continue ;; esac
       case $kind,$build in
       plain,sanitized*) continue ;;
       plain,* | sanitized,sanitized*) ;;
