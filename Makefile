@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-all test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-all test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -300,8 +300,17 @@ $(WHEELS)/.made: $(VENV)/.made python/wheels/requirements.txt
 	$(WHEELS)/bin/python -m pip --disable-pip-version-check --quiet install -r python/wheels/requirements.txt
 	@touch $@
 
-wheel: $(WHEELS)/.made ## dist/*.whl, one for every Python 3 on Linux of glibc 2.17 or newer: x86_64 and aarch64 (GPU=1: with CUDA)
+# Compilers are looked for before any tool is installed.
+wheel: ## dist/*.whl for this machine's architecture: every Python 3 on Linux of glibc 2.17 or newer (GPU=1: with CUDA)
+	@python/wheels/build.sh --check
+	@$(MAKE) --no-print-directory $(WHEELS)/.made
 	python/wheels/build.sh $(WHEELS)/bin/python dist
+	@[ "$$(uname -m)" = x86_64 ] && other=aarch64 || other=x86_64; echo "left out: the wheel for $$other, which make wheel-all builds (it needs $$other-linux-gnu-gcc)"
+
+wheel-all: ## the wheels for x86_64 and aarch64
+	@python/wheels/build.sh --check x86_64 aarch64
+	@$(MAKE) --no-print-directory $(WHEELS)/.made
+	python/wheels/build.sh $(WHEELS)/bin/python dist x86_64 aarch64
 
 X86_64_WHEEL = $$(ls -d dist/paceline-*-manylinux_*_x86_64.whl)
 AARCH64_WHEEL = $$(ls -d dist/paceline-*-manylinux_*_aarch64.whl)
@@ -322,6 +331,9 @@ wheel-bench: $(VENV)/.test lib ## is the library in the wheel as fast as the one
 
 sdist: $(VENV)/.made ## dist/*.tar.gz
 	$(PY) -m build --no-isolation --sdist
+
+release: ## dist/: wheels, source distribution, library and headers, documentation, SHA256SUMS (needs a clean checkout, and what make wheel-all needs)
+	@.ci/release
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) build dist lib python/*.egg-info python/paceline/lib python/paceline/include

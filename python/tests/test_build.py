@@ -68,3 +68,24 @@ def test_settings_with_which_no_library_comes_out(unpacked, tmp_path):
 def test_a_library_that_is_not_there(unpacked, tmp_path):
     said = build(unpacked, tmp_path, [], PACELINE_LIBRARY="/nowhere/libpaceline.so")
     assert said == "paceline: PACELINE_LIBRARY: '/nowhere/libpaceline.so', must be the file of a library"
+
+
+def test_wheels_need_all_their_compilers_before_anything_is_built(tmp_path):
+    script = CHECKOUT / "python" / "wheels" / "build.sh"
+    if not script.is_file():
+        pytest.skip("no checkout around the tests")
+    path = tmp_path / "bin"
+    path.mkdir()
+    for tool in ("sh", "dirname", "uname", "gcc", "go"):
+        (path / tool).symlink_to(shutil.which(tool) or pytest.skip(f"no {tool}"))
+    other = "aarch64" if os.uname().machine == "x86_64" else "x86_64"
+
+    def build(*architectures):
+        command = ["sh", script, sys.executable, tmp_path / "dist", *architectures]
+        return subprocess.run(command, env={"PATH": str(path)}, capture_output=True, text=True, timeout=60)
+
+    done = build(os.uname().machine, other)
+    assert done.returncode == 1 and not done.stdout
+    assert f"{other}-linux-gnu-gcc, which compiles for {other}, is missing" in done.stderr and "apt-get install" in done.stderr
+    assert "'riscv64', must be x86_64 or aarch64" in build("riscv64").stderr
+    assert not (tmp_path / "dist").exists()
