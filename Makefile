@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-all test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each clean
+.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-all test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each docs docs-check bench-report clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -279,6 +279,20 @@ check-each:
 	$(CHECK)/bin/ruff check --quiet --cache-dir $(CHECK)/ruff
 	$(CHECK)/bin/ruff format --check --quiet --cache-dir $(CHECK)/ruff
 	$(CHECK)/bin/mypy --cache-dir $(CHECK)/mypy --no-error-summary
+
+# ---------------------------------------------------------- documentation
+
+# The tools are pinned, in an environment of their own.
+DOCS := $(VENV)/docs
+
+$(DOCS)/.made: $(VENV)/.made docs/requirements.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install -r docs/requirements.txt
+	@touch $@
+
+docs: $(VENV)/.package $(DOCS)/.made ## build/docs, the documentation (a minute)
+	@PACELINE_PYTHON=$(abspath $(PY)) NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs --quiet build --clean --config-file docs/mkdocs.yml
+	@echo "build/docs/index.html"
 
 # ------------------------------------------------------------ to ship
 
