@@ -38,7 +38,7 @@ $(VENV)/.made:
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 		{ echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install 'setuptools>=77' wheel build
+	$(PIP) install 'setuptools>=77'
 	@touch $@
 
 # Changes when GPU does.
@@ -50,8 +50,12 @@ $(VENV)/.wheel: $(VENV)/.made $(VENV)/.gpu $(SOURCES)
 	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir $(VENV)/wheel .
 	@touch $@
 
-$(VENV)/.package: $(VENV)/.wheel
-	$(PIP) install $(VENV)/wheel/*.whl
+# Installed while the compilers work, where make runs with -j.
+$(VENV)/.needs: $(VENV)/.made pyproject.toml
+	$(PIP) install $$(sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.wheel $(VENV)/.needs
 	$(PIP) install --force-reinstall --no-deps $(VENV)/wheel/*.whl
 	@touch $@
 
@@ -64,7 +68,7 @@ $(VENV)/.atari: $(VENV)/.made
 	@$(PIP) install 'ale-py>=0.11' || echo "ale-py could not be installed: Pong will be left out"
 	@touch $@
 
-$(VENV)/.plot: $(VENV)/.atari
+$(VENV)/.plot: $(VENV)/.needs $(VENV)/.atari
 	@$(PIP) install matplotlib pillow || echo "matplotlib could not be installed: there will be no images"
 	@touch $@
 
@@ -195,7 +199,7 @@ test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## the tests beside stable-baseline
 	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal $$(grep -l stable_baselines3 python/tests/test_*.py) python/tests/test_swap*.py
 
 test-portable: ## isa portable: 1,000 updates of the Nature CNN on every path of this machine (6 minutes)
-	PACELINE_PORTABLE=1 go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...
+	go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...
 
 test-math: ## exp, log and tanh of every float32, on every path of the kernels (30 minutes)
 	PACELINE_EVERY_FLOAT=1 go test -count=1 -v -timeout 3h -run TestMathFunctions ./core/kernel
@@ -344,6 +348,7 @@ wheel-bench: $(VENV)/.test lib ## is the library in the wheel as fast as the one
 	$(PY) python/wheels/compare.py build/wheels/$$(uname -m)/libpaceline.so lib/libpaceline.so
 
 sdist: $(VENV)/.made ## dist/*.tar.gz
+	$(PIP) install build
 	$(PY) -m build --no-isolation --sdist
 
 release: ## dist/: wheels, source distribution, library and headers, documentation, SHA256SUMS (needs a clean checkout, and what make wheel-all needs)

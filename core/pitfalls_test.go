@@ -22,7 +22,7 @@ func TestHazards(t *testing.T) {
 	runs, deep := read("capi", "ctest", "run.sh"), read("capi", "ctest", "deep.sh")
 	exists := func(id string) bool {
 		if name, ok := strings.CutPrefix(id, "ctest/"); ok { // an attempt, a program of its own, or one of a loop
-			called := regexp.MustCompile(`(?m)(^ *|then |slow )attempt ` + name + ` |^ *program ` + name + ` |^ *for test in .*\b` + name + `\b`)
+			called := regexp.MustCompile(`(?m)(^ *|then |slow )attempt ` + name + ` |^ *(slow )?program ` + name + ` |^ *for test in .*\b` + name + `\b`)
 			return called.MatchString(runs)
 		}
 		if name, ok := strings.CutPrefix(id, "deep/"); ok {

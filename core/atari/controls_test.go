@@ -45,12 +45,13 @@ func TestSticks(t *testing.T) {
 }
 
 func TestDifficultySwitches(t *testing.T) {
-	c := newConsole(t, newROM(t, "pooyan", tetrisImage()), Settings{})
+	game := ""
 	for _, g := range games.All() {
 		if len(g.Difficulties) == 4 && !g.LeftPaddles && !g.Swapped && g.Selection.Hold == 0 {
-			c = newConsole(t, newROM(t, g.ID, tetrisImage()), Settings{})
+			game = g.ID
 		}
 	}
+	c := newConsole(t, newROM(t, game, tetrisImage()), Settings{})
 	if n := len(c.game.Difficulties); n != 4 {
 		t.Fatalf("%s has %d difficulties", c.game.ID, n)
 	}

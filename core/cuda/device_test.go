@@ -18,7 +18,6 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
-	"github.com/paceline-rl/paceline/core/kernel"
 )
 
 // The tests of the kernels drive a device by a program of its own (software/server.cpp), so
@@ -65,11 +64,11 @@ var software = sync.OnceValues(func() (string, error) {
 })
 
 // notEmulated skips a test of the kernels, which are the GPU's, and tested on this machine's
-// processor. Without cgo they would be the same, so -short leaves them out there.
+// processor. -short leaves them out, as the device in software is slow.
 func notEmulated(t *testing.T) {
 	t.Helper()
-	if testing.Short() && !kernel.HasPortable() {
-		t.Skip("left out: tested with cgo")
+	if testing.Short() {
+		t.Skip("left out by -short")
 	}
 	if os.Getenv(cudatest.Emulator) != "" {
 		t.Skip("left out: tested without an emulator")

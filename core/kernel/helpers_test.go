@@ -183,12 +183,12 @@ func sameBits(t *testing.T, name string, got, want []float32) {
 }
 
 // eachISA runs f as a subtest on every path of this machine, but for the one that is
-// made of two others.
+// made of two others. -short leaves out the Go path where there are others.
 func eachISA(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer Use(ISA())
 	for _, isa := range ISAs() {
-		if isa == cpu.Portable {
+		if isa == cpu.Portable || testing.Short() && isa == cpu.Go && len(ISAs()) > 1 {
 			continue
 		}
 		if err := Use(isa); err != nil {

@@ -186,11 +186,14 @@ func onBoth(t *testing.T, f func(t *testing.T)) {
 	onOthers(t, f)
 }
 
-// onEveryISA runs f once per path of the kernels.
+// onEveryISA runs f once per path of the kernels, with -short per path in C.
 func onEveryISA(t *testing.T, f func(t *testing.T)) {
 	was := kernel.ISA()
 	defer kernel.Use(was)
 	for _, isa := range kernel.ISAs() {
+		if testing.Short() && isa == "go" && len(kernel.ISAs()) > 1 {
+			continue
+		}
 		t.Run(isa, func(t *testing.T) {
 			if err := kernel.Use(isa); err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -405,7 +406,7 @@ func randomConfig(r *rand.Rand) Config {
 // Whatever divides or does not, whoever steps the environments, and wherever
 // a run is cut into pieces, looked at, stopped or saved: Algorithm 1.
 func TestEveryModeIsAlgorithm1(t *testing.T) {
-	for k := range 150 {
+	for k := range traintest.Times(150, 60) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
 		c, total := randomConfig(r), int64(100+r.IntN(300))
 		if k%5 == 0 {

@@ -132,7 +132,7 @@ func randomConfig(r *rand.Rand) Config {
 // Whatever the settings, whoever steps the environments, and wherever a run is cut into
 // pieces, looked at, stopped or saved: Algorithm 1.
 func TestEveryModeIsAlgorithm1(t *testing.T) {
-	for k := range 150 {
+	for k := range traintest.Times(150, 45) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
 		c, total := randomConfig(r), int64(50+r.IntN(200))
 		driver, masked := []string{"built in", "same step", "next step"}[k%3], k%5 == 0

@@ -31,7 +31,7 @@ func Kills(t *testing.T, s Subject, name string) {
 			}
 		}
 	}
-	n := 10
+	n := Times(10, 4)
 	if text := os.Getenv("PACELINE_KILLS"); text != "" {
 		var err error
 		n, err = strconv.Atoi(text)

@@ -19,13 +19,14 @@ type PortableRun struct {
 	Settings map[string]string // beside the Subject's; without isa
 	Steps    int64
 	Updates  int64 // in so many steps
-	Slow     bool  // made in make test-portable alone
+	Slow     bool  // left out by -short
 }
 
 // Portable does runs with isa "portable" on every path of this machine with C, and
 // compares the digests of what they saw and learnt with those in testdata/portable.txt:
 // the same file holds for every processor. With PACELINE_WRITE_GOLDEN set it writes the
-// runs that the file does not have; what was written once stays.
+// runs that the file does not have; what was written once stays. With -short it is the best
+// path alone, and no slow run.
 func Portable(t *testing.T, s Subject, runs []PortableRun) {
 	file := filepath.Join("testdata", "portable.txt")
 	want := map[string]string{}
@@ -46,10 +47,10 @@ func Portable(t *testing.T, s Subject, runs []PortableRun) {
 		t.Skip("a build without C has no portable path")
 	}
 	for _, run := range runs {
-		if run.Slow && os.Getenv("PACELINE_PORTABLE") == "" {
+		if run.Slow && testing.Short() {
 			continue
 		}
-		for _, isa := range paths {
+		for _, isa := range paths[:Times(len(paths), 1)] {
 			t.Run(run.Name+"/"+isa, func(t *testing.T) {
 				check(t, kernel.Use(isa))
 				got := s.portable(t, run)

@@ -59,6 +59,14 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 	}
 }
 
+// Times is how often a test does something: all, or with -short fewer.
+func Times(all, fewer int) int {
+	if testing.Short() {
+		return fewer
+	}
+	return all
+}
+
 // Run runs the whole suite. With -short the path in Go is left out: it takes minutes, and
 // what core/train gives does not depend on who computes.
 func Run(t *testing.T, s Subject) {
@@ -175,7 +183,7 @@ func threadsDoNotMatter(t *testing.T, s Subject) {
 // the way.
 func resume(t *testing.T, s Subject) {
 	want := s.whole(t, s.config(t))
-	for k := range 12 {
+	for k := range Times(12, 3) {
 		r := rand.New(rand.NewPCG(3, uint64(k)))
 		tr := s.start(t, s.config(t), nil)
 		check(t, tr.Begin(total, 0))
