@@ -2,7 +2,6 @@
 // program includes it, too, and paceline.h before it.
 #include <paceline.hpp>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -316,8 +315,18 @@ int main() {
   options = {};
   options.batch_size = 2, options.num_threads = 1, options.env_options = R"({"decorrelation_steps": 10000000})";
   paceline::VecEnv busy("CartPole-v1", 4, options);
-  std::thread reset([&] { busy.reset(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto is_busy = [](auto &&f) {
+    try {
+      f();
+    } catch (const paceline::Error &e) {
+      return e.code() == PACELINE_EBUSY;
+    }
+    return false;
+  };
+  std::thread reset([&] {
+    while (is_busy([&] { busy.reset(); })) std::this_thread::yield();
+  });
+  while (!is_busy([&] { busy.step({0, 0, 0, 0}); })) std::this_thread::yield();
   throws(PACELINE_EBUSY, "in progress", [&] { busy.send_reset({0, 1, 2, 3}); });
   reset.join();
   options.env_options = {};

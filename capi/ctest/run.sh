@@ -39,7 +39,7 @@ CPP="-O1 -g -Wall -Wextra -Werror -Wpedantic -I$root/include"
 linked() { echo "-L$build/$1 -lpaceline -Wl,-rpath,$build/$1 -lpthread -lm"; }
 
 # attempt NAME COMMAND...: what a test that passes prints is a measurement, and
-# shown, too.
+# shown, too, but not with -short.
 attempt() {
   name=$1 && shift
   case " $only " in "  " | *" $name "*) ;; *) return ;; esac
@@ -51,6 +51,7 @@ attempt() {
     says="$name FAILED ($?)" lines=40
     echo "$name" >>"$scratch/failed"
   fi
+  [ -z "$short" ] || [ "$lines" = 40 ] || { grep '^left out' "$scratch/$name.log"; return; }
   { echo "$says" && tail -n "$lines" "$scratch/$name.log" | sed 's/^/    /'; } >"$scratch/$name.out"
   cat "$scratch/$name.out"
   rm -rf "${scratch:?}/$name"
@@ -81,7 +82,7 @@ headers() {
   done
 }
 hpp() {
-  for std in c++17 c++20; do
+  for std in c++17 $(slow echo c++20); do
     $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 60 "$build/hpp" || return 1
   done
 }
@@ -157,7 +158,7 @@ examples() {
     echo "left out, as there are no ROM files: the Atari example"
   fi
   cplusplus || return 0
-  for e in custom_env lander; do
+  for e in custom_env $(slow echo lander); do
     $CXX -std=c++17 $CPP "$root/examples/cpp/$e.cpp" $(linked lib) -o "${e}_cpp" && timeout 60 "./${e}_cpp" || return 1
   done
 }
@@ -171,15 +172,16 @@ compiled() {
   if cplusplus; then attempt hpp hpp; else echo "left out, as there is no $CXX: paceline.hpp and the C++ examples"; fi
   attempt examples examples
   slow attempt reproducible reproducible
-  attempt outside outside
+  slow attempt outside outside
 }
 programs() {
   attempt plugins plugins
-  for test in structs smoke nulls handles bad_env vec vec_atari waits push files resume threads fork calls cycles console; do program $test lib; done
+  for test in structs smoke nulls handles bad_env vec vec_atari waits push files resume threads fork calls console; do program $test lib; done
+  slow program cycles lib
   program plugin lib "$build/plugins"
   program masks lib "$build/plugins/masked.so"
   program inside lib "$build/plugins/pries.so"
-  program random_calls lib 5 4 1 "$here"/deep/seeds/*
+  program random_calls lib "$([ -n "$short" ] && echo 1 || echo 5)" 4 1 "$here"/deep/seeds/*
   for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
   for test in load signals float_mode memory twins environment keys; do program $test -; done
   program panic testlib
