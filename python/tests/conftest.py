@@ -13,6 +13,11 @@ import pytest
 PROCS = Path(__file__).parent / "procs"
 
 
+def slow_but(quick, values):
+    """Parameters of a test, all of which are slow but the quick ones."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 def hear_ctrl_c():
     """A child's preexec_fn: SIGINT has its default action, although a shell ignores it for background jobs (`make test &`)."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

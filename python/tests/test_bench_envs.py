@@ -34,6 +34,7 @@ def test_the_fastest_batch_size_goes_on():
     assert bench_envs.ratios([report]) == {"pong_8_async_vs_envpool_async": 2.0}
 
 
+@pytest.mark.slow
 def test_command(process):
     pytest.importorskip("ale_py.vector_env")
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"

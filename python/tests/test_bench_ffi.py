@@ -11,6 +11,7 @@ CALL = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
 ROWS = {("empty", 0), *(("vec_step", n) for n in ffi.ROWS), *(("act mlp", n) for n in ffi.ROWS), ("act cnn", 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("cc") or not shutil.which("c++"), reason="no C or C++ compiler")
 def test_command(process):
     report = json.loads(process(CALL, "bench", "ffi", "--rounds", 1, "--json", options=()).stdout)

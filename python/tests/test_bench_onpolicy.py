@@ -29,6 +29,7 @@ def test_ratios_are_of_the_turns():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_command_without_torch(monkeypatch, capsys):
     vec.names()  # loads the library, which finds ale-py's ROM files as long as find_spec is itself
     monkeypatch.setattr(onpolicy.importlib.util, "find_spec", lambda name: None)

@@ -94,6 +94,7 @@ def made(monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_parts(made, tmp_path, capsys):
     folder = tmp_path / "new" / "table"
     for part in ("1/4", "2/4"):

@@ -38,6 +38,7 @@ def test_ratios_are_of_the_turns():
     assert bench_train.ratios(turns, dict.fromkeys(("fp32", "bf16"), "torch loop fp32"))["train_w8_bf16_vs_torch_loop"] == 3.333
 
 
+@pytest.mark.slow
 def test_command_without_torch(monkeypatch, capsys):
     monkeypatch.setattr(bench_train.importlib.util, "find_spec", lambda name: None)
     if cli.main(["bench", "train", "--steps", "80", "--rounds", "2", "--replay", "320", "--json"]):

@@ -55,6 +55,7 @@ def test_a_wrong_keyword_is_a_sentence(process, keyword, says, preset):
     assert done.returncode == 1 and done.stderr.startswith(f"paceline: {says}") and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_bench_command(process):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     done = process(call, "bench", "modes", "--env", "CartPole-v1", "--num-envs", "1,2", "--steps", 200)

@@ -9,6 +9,7 @@ import paceline
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "python" / "demo.py"
 
 
+@pytest.mark.slow
 def test_quick(process, tmp_path):
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("matplotlib")

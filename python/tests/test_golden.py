@@ -7,6 +7,7 @@ import pytest
 LEARN = Path(__file__).resolve().parents[2] / "examples" / "python" / "learn.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512", "avx512bf16"])
 def test_a_run_on_each_path(process, isa):
     if not LEARN.is_file():

@@ -13,6 +13,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SOURCE = CHECKOUT / "examples" / "cpp" / "lander.cpp"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("c++") or not SOURCE.exists(), reason="no C++ compiler, or no checkout around the tests")
 def test_the_same_actions_as_in_cpp(tmp_path):
     library = _lib.find()

@@ -216,6 +216,7 @@ def test_it_learns():
             assert model.evaluate(episodes=20, seed=5).mean_return > 150
 
 
+@pytest.mark.slow
 def test_a_stop_is_heard_in_mid_update_and_nothing_is_lost(tmp_path):
     """An update of some seconds, stopped, saved, and continued in both: the bits of a run that was not stopped."""
     heavy = {**TINY, "n_steps": 128, "batch_size": 32, "n_epochs": 40, "policy_kwargs": {"net_arch": [512, 512]}, "num_envs": 4}

@@ -125,6 +125,7 @@ def test_save_and_resume_bit_for_bit(tmp_path, first):
         DQN.load(tmp_path / "half")
 
 
+@pytest.mark.slow
 def test_it_learns():
     for seed in (1, 2):
         with PQN.from_preset("tuned", "CartPole-v1", seed=seed) as model:

@@ -100,6 +100,7 @@ print(time.perf_counter() - began)
     assert float(done.stdout) < 0.5
 
 
+@pytest.mark.slow
 def test_small_files_cost_little(process, tmp_path):
     """No file of 4 MB costs more than 100 MB to open, whatever it says; prints the most that one took."""
     print(process("small_files.py", tmp_path, timeout=120, options=()).stdout)

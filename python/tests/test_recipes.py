@@ -13,6 +13,7 @@ from paceline.errors import ConfigError
 ale_py = pytest.importorskip("ale_py", reason="ale-py is not installed")
 pytest.importorskip("ale_py.vector_env", reason="ale-py has no vector environment")
 from atari import consoles, vector  # noqa: E402
+from conftest import slow_but  # noqa: E402
 
 GAMES = ["pong", "breakout", "seaquest"]
 FIRE, UP = 1, 2
@@ -207,7 +208,7 @@ def test_recipe(recipe, game):
     env.close()
 
 
-@pytest.mark.parametrize("game", vector.GAMES)
+@pytest.mark.parametrize("game", slow_but(GAMES, vector.GAMES))
 def test_beside_vector_env(game):
     """The long comparison, and the table, is atari/vector.py."""
     assert (found := vector.compare(game, 200)).none(), found

@@ -9,29 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from conftest import hear_ctrl_c
+from conftest import hear_ctrl_c, slow_but
 
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "native",
-        "callback",
-        "evaluation",
-        "pixels",
-        "push",
-        "push-pixels",
-        "own-loop",
-        "a2c",
-        "a2c-push",
-        "ppo",
-        "ppo-push",
-        "ppo-own-loop",
-        "pqn",
-    ],
-)
+HOWS = "native callback evaluation pixels push push-pixels own-loop a2c a2c-push ppo ppo-push ppo-own-loop pqn".split()
+
+
+@pytest.mark.parametrize("how", slow_but(["native", "callback", "push", "ppo-own-loop"], HOWS))
 def test_ctrl_c(how, tmp_path):
     command = [sys.executable, "-X", "dev", "-X", "faulthandler", str(HERE / "procs" / "interrupt.py"), how]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}

@@ -151,6 +151,7 @@ def test_a_long_one_is_shown_faster(tmp_path):
         assert np.argwhere(images[i][215, ::21, 1] == 255)[0, 0] == pytest.approx(i / 100 * 10 * 15 % 30, abs=2.1)
 
 
+@pytest.mark.slow
 def test_a_large_file_is_made_smaller(tmp_path):
     rng = np.random.default_rng(1)
     noise = Recording("noise", list(rng.integers(0, 256, (60, 60, 60, 3), np.uint8)), 20, 59, 0.0)

@@ -17,6 +17,9 @@ private_eye qbert riverraid road_runner robotank seaquest space_invaders star_gu
 up_n_down venture video_pinball wizard_of_wor zaxxon
 """.split()
 
+# make test plays these.
+NINE = "beam_rider breakout enduro freeway ms_pacman pong qbert seaquest space_invaders".split()
+
 # ale-py has these images, but no game for one player in them: loading them ends the process.
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 

@@ -5,6 +5,7 @@ import pytest
 
 import consoles
 from cartridges import cartridge, palette_card
+from conftest import slow_but
 from duel import compare, compare_restored, legal, observations
 
 pytest.importorskip("paceline.atari", reason="paceline.atari is not there")
@@ -27,12 +28,12 @@ def ours():
     return consoles.ours()
 
 
-@pytest.mark.parametrize("game", consoles.PAPER49)
+@pytest.mark.parametrize("game", slow_but(consoles.NINE, consoles.PAPER49))
 def test_game(ours, theirs, roms, game):
     assert compare(ours, theirs, roms[game], 300, hold=3).difference is None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", slow_but(range(15), range(60)))
 def test_cartridge(ours, theirs, tmp_path, seed):
     program = cartridge(seed)
     found = compare(ours, theirs, consoles.put(tmp_path, program), 8).difference
@@ -74,7 +75,7 @@ def test_all_colours(ours, theirs, tmp_path, lines, averaging):
 
 
 # What a learner sees, beside ale-py's own vector environment.
-@pytest.mark.parametrize("game", [*consoles.PAPER49[::5], "pong", "tennis"])
+@pytest.mark.parametrize("game", slow_but(["pong", "tennis"], [*consoles.PAPER49[::5], "pong", "tennis"]))
 def test_observations(ours, roms, game):
     made = pytest.importorskip("ale_py.vector_env", reason="this ale-py has no vector environment")
     env = made.AtariVectorEnv(game, 1, noop_max=0, use_fire_reset=False, stack_num=1)
