@@ -68,9 +68,6 @@ func forgedCounts(t *testing.T, s Subject) {
 			if k == len(list) {
 				break
 			}
-			if k%Times(1, 3) != 0 {
-				continue
-			}
 			p := list[k]
 			values := []any{json.Number("-88"), json.Number("4611686018427387904")}
 			switch now, number := p.now.(json.Number); {
@@ -96,7 +93,7 @@ func forgedCounts(t *testing.T, s Subject) {
 			}
 		}
 	}
-	if got := s.digests(t, tr); got != want || forged < Times(20, 10) {
+	if got := s.digests(t, tr); got != want || forged < 20 {
 		t.Errorf("%d forgeries; %s, before them %s", forged, got, want)
 	}
 }
