@@ -326,7 +326,7 @@ int main() {
   std::thread reset([&] {
     while (is_busy([&] { busy.reset(); })) std::this_thread::yield();
   });
-  while (!is_busy([&] { busy.step({0, 0, 0, 0}); })) std::this_thread::yield();
+  while (!is_busy([&] { busy.step(std::vector<int32_t>(4)); })) std::this_thread::yield();
   throws(PACELINE_EBUSY, "in progress", [&] { busy.send_reset({0, 1, 2, 3}); });
   reset.join();
   options.env_options = {};
