@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The table of embedding hazards names a test for whatever a library can spoil in a host's
-// process, and each of these tests exists.
-func TestHazards(t *testing.T) {
+// Two tables of the documentation name tests: what a library can spoil in a host's process,
+// and what is promised of results. Each of these tests exists.
+func TestNamedTestsExist(t *testing.T) {
 	read := func(path ...string) string {
 		text, err := os.ReadFile(filepath.Join(append([]string{".."}, path...)...))
 		if err != nil {
@@ -18,7 +18,6 @@ func TestHazards(t *testing.T) {
 		}
 		return string(text)
 	}
-	table := read("docs", "pages", "guides", "embedding-hazards.md")
 	runs, deep := read("capi", "ctest", "run.sh"), read("capi", "ctest", "deep.sh")
 	exists := func(id string) bool {
 		if name, ok := strings.CutPrefix(id, "ctest/"); ok { // an attempt, a program of its own, or one of a loop
@@ -40,24 +39,26 @@ func TestHazards(t *testing.T) {
 		}
 		return false
 	}
-	rows := 0
-	for line := range strings.Lines(table) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 4 || strings.HasPrefix(cells[2], " ---") || cells[2] == " tests " {
-			continue
-		}
-		rows++
-		ids := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1)
-		if len(ids) == 0 && !strings.HasPrefix(cells[2], " none: ") {
-			t.Errorf("%q names no test", cells[1])
-		}
-		for _, id := range ids {
-			if !exists(id[1]) {
-				t.Errorf("%q: there is no test %s", cells[1], id[1])
+	for page, least := range map[string]int{"embedding-hazards.md": 29, "reproducibility.md": 11} {
+		rows := 0
+		for line := range strings.Lines(read("docs", "pages", "guides", page)) {
+			cells := strings.Split(line, "|")
+			if len(cells) != 4 || strings.HasPrefix(cells[2], " ---") || cells[2] == " tests " {
+				continue
+			}
+			ids := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1)
+			if !strings.HasPrefix(cells[2], " `") && !strings.HasPrefix(cells[2], " none: ") {
+				continue // another table
+			}
+			rows++
+			for _, id := range ids {
+				if !exists(id[1]) {
+					t.Errorf("%s: %q: there is no test %s", page, cells[1], id[1])
+				}
 			}
 		}
-	}
-	if rows < 29 {
-		t.Errorf("the table has %d rows, must keep its 29", rows)
+		if rows < least {
+			t.Errorf("the table of %s has %d rows with tests, must keep its %d", page, rows, least)
+		}
 	}
 }

@@ -1,29 +1,53 @@
-"""MkDocs hooks: links to files of the repository, and pages made from the code."""
+"""MkDocs hooks: links to files of the repository, and pages that are made from the code."""
 
 from __future__ import annotations
 
+import functools
+import json
 import logging
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "pages"
 REPOSITORY = "https://github.com/paceline-rl/paceline"
-LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)((?:#[^)\s]*)?\))")
+LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]*)((?:#[^)\s]*)?\))")
+
+sys.path.insert(0, str(ROOT / "docs"))
+import header  # noqa: E402
 
 log = logging.getLogger("mkdocs.hooks.paceline")
 
 
+@functools.cache
+def described() -> dict[str, str]:
+    """The pages that come from the package, which is installed elsewhere: PACELINE_PYTHON is the interpreter that has it."""
+    python = os.environ.get("PACELINE_PYTHON", "python3")
+    done = subprocess.run([python, ROOT / "docs" / "describe.py"], capture_output=True, text=True)
+    if done.returncode:
+        log.warning("%s docs/describe.py failed: %s", python, done.stderr.strip()[-500:])
+        return {}
+    return dict(json.loads(done.stdout))
+
+
 def on_page_markdown(markdown, page, config, files):
-    """Points links that leave the pages' folder at the repository; they are relative in the text, for readers of a code host."""
+    name = page.file.src_uri
+    if name == "reference/header.md":
+        markdown += "\n\n" + header.page((ROOT / "include" / "paceline.h").read_text())
+    elif name in ("reference/command-line.md", "reference/settings.md"):
+        markdown += "\n\n" + described().get(name, "")
+    return LINK.sub(functools.partial(absolute, name), markdown)
 
-    def absolute(match):
-        target = (PAGES / page.file.src_uri).parent.joinpath(match[2]).resolve()
-        if target.is_relative_to(PAGES):
-            return match[0]
-        if not target.exists():
-            log.warning("%s: the link %s leads to no file", page.file.src_uri, match[2])
-        kind = "tree" if target.is_dir() else "blob"
-        return f"{match[1]}{REPOSITORY}/{kind}/main/{target.relative_to(ROOT)}{match[3]}"
 
-    return LINK.sub(absolute, markdown)
+def absolute(name: str, match: re.Match[str]) -> str:
+    """A link that leaves the pages' folder as one to the repository; in the text it is relative, for readers of a code host."""
+    target = (PAGES / name).parent.joinpath(match[2]).resolve()
+    if target.is_relative_to(PAGES):
+        return match[0]
+    if not target.exists():
+        log.warning("%s: the link %s leads to no file", name, match[2])
+    kind = "tree" if target.is_dir() else "blob"
+    return f"{match[1]}{REPOSITORY}/{kind}/main/{target.relative_to(ROOT)}{match[3]}"

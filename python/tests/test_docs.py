@@ -1,0 +1,228 @@
+"""The code of README.md and of docs/pages runs, and what they name exists.
+
+A page's Python blocks are one program, in order, run from a file in an empty folder. Its C and C++
+blocks are collected up to one with a main function, compiled against the installed package and run
+before. Of its sh blocks `paceline` commands and compilers are run; make targets, files of the
+repository and pip extras are looked up. HTML comments above a block change its test:
+
+    <!-- test: 1_000_000 -> 2_000 -->       text to replace, such as step counts; one comment for each
+    <!-- test: needs ale_py -->             a module, or "roms": left out where it is missing
+    <!-- test: library libname.so -->       a C block without main is a shared library of this name
+    <!-- test: first: envs = ... -->        lines of Python before the block
+    <!-- test: not run: reason -->          the block is shown only; NOT_RUN counts these
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import paceline
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "pages"
+if not DOCS.is_dir():
+    pytest.skip("no checkout around the tests", allow_module_level=True)
+
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NOT_RUN = 0
+CHEAP = {"README.md", "index.md", "first-steps.md"}  # the others are for make test-all
+LANGUAGES = {"python", "c", "cpp", "sh"}
+BLOCK = re.compile(r"((?:^<!-- test: (?:(?!-->).)*-->\n+)*)^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
+COMMENT = re.compile(r"<!-- test: (.*?) ?-->", re.S)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+INCLUDE = Path(paceline.__file__).parent / "include"
+LIBRARY = Path(paceline.__file__).parent / "lib"
+
+
+class Block:
+    """A fenced block, as its comments change it for the test."""
+
+    def __init__(self, comments, language, text):
+        self.language, self.text = language, text
+        self.needs, self.first, self.library, self.reason = [], "", None, None
+        for comment in COMMENT.findall(comments):
+            if match := re.fullmatch(r"not run: (.+)", comment, re.S):
+                self.reason = match[1]
+            elif match := re.fullmatch(r"needs (.+)", comment):
+                self.needs.append(match[1])
+            elif match := re.fullmatch(r"library (\S+)", comment):
+                self.library = match[1]
+            elif match := re.fullmatch(r"first:\s(.*)", comment, re.S):
+                self.first += match[1] + "\n"
+            elif match := re.fullmatch(r"(.+?) -> (.*)", comment):
+                assert match[1] in self.text, f"{match[1]!r} of a test's comment is not in its block"
+                self.text = self.text.replace(match[1], match[2])
+            else:
+                raise AssertionError(f"<!-- test: {comment} -->: unknown")
+
+
+def blocks(page):
+    return [Block(*match) for match in BLOCK.findall(page.read_text())]
+
+
+def name(page):
+    return str(page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT))
+
+
+def have_roms():
+    try:
+        paceline.make_vec("Pong").close()
+    except paceline.PacelineError:
+        return False
+    return True
+
+
+def missing(needs):
+    for need in needs:
+        if not (have_roms() if need == "roms" else importlib.util.find_spec(need)):
+            return need
+    return None
+
+
+def environment():
+    scripts = sysconfig.get_path("scripts")
+    return os.environ | {"PATH": os.pathsep.join([scripts, os.environ["PATH"]]), "MPLBACKEND": "Agg"}
+
+
+def execute(command, folder):
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, f"{command}: status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+def compile_and_run(found, folder):
+    """C and C++ blocks: programs are run, libraries left in the folder."""
+    text = ""
+    for i, block in enumerate(found):
+        if block.language not in ("c", "cpp") or block.reason:
+            continue
+        text += block.text
+        if "int main(" not in block.text and not block.library:
+            continue
+        compiler, standard = ("cc", "-std=c11") if block.language == "c" else ("c++", "-std=c++17")
+        source, out = folder / f"block{i}.{block.language}", folder / (block.library or f"block{i}")
+        source.write_text(text)
+        text = ""
+        library = next(LIBRARY.glob("libpaceline.so*"))
+        link = ["-shared", "-fPIC"] if block.library else [library, f"-Wl,-rpath,{LIBRARY}", "-lm"]
+        execute([compiler, standard, "-Wall", "-Werror", f"-I{INCLUDE}", source, *link, "-o", out], folder)
+        if not block.library:
+            execute([out], folder)
+    assert not text, "a C block belongs to no program"
+
+
+def run_python(found, folder):
+    program = ""
+    for block in found:
+        if block.language == "python" and not block.reason and not missing(block.needs):
+            program += block.first + block.text
+    if program:
+        (folder / "page.py").write_text(program)
+        execute([sys.executable, "-W", "error::ResourceWarning", "page.py"], folder)
+
+
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.M))
+EXTRAS = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2], re.M))
+
+
+def looked_up(line):
+    """Whether a command of an sh block was looked up, and is not to be run."""
+    words = re.sub(r"\s+#.*", "", line).split()
+    while words and re.fullmatch(r"[A-Z0-9_]+=\S*", words[0]):
+        words.pop(0)
+    if not words or words[0].startswith("#"):
+        return True
+    if words[0] == "make":
+        for word in words[1:]:
+            assert "=" in word or word.startswith(("-", '"')) or word in TARGETS, f"{line}: there is no target {word}"
+        return True
+    if words[:2] in (["pip", "install"], ["pipx", "install"]):
+        for extras in re.findall(r"paceline\[([\w,]+)\]", line):
+            assert set(extras.split(",")) <= EXTRAS, f"{line}: there is no extra {extras}"
+        return True
+    if words[0] in ("python", "python3") and words[1].endswith(".py"):
+        assert (ROOT / words[1]).is_file(), f"{line}: there is no such file"
+        return True
+    return words[0] in ("git", "cd", "apt-get", "sudo") or words[0].startswith("$")
+
+
+def run_shell(found, folder):
+    for block in found:
+        if block.language != "sh" or block.reason:
+            continue
+        lines = block.text.replace("\\\n", " ").splitlines()
+        left = [line for line in lines if not looked_up(line)]
+        if left and not missing(block.needs):
+            execute(["sh", "-euc", "\n".join(left)], folder)
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=name(p), marks=[] if name(p) in CHEAP else pytest.mark.slow) for p in PAGES])
+def test_code_runs(page, tmp_path):
+    found = blocks(page)
+    if page.name == "c-and-cpp.md" or any(b.language in ("c", "cpp") for b in found):
+        compile_and_run(found, tmp_path)
+    run_python(found, tmp_path)
+    run_shell(found, tmp_path)
+
+
+def test_every_block_says_its_language_and_few_are_not_run():
+    reasons = []
+    for page in PAGES:
+        text = page.read_text()
+        fences = re.findall(r"^```(\w*)", text, re.M)
+        opened = fences[::2]
+        assert all(opened) and not any(fences[1::2]), f"{name(page)}: a block without a language"
+        assert set(opened) <= LANGUAGES | {"text", "json", "console", "cmake"}, f"{name(page)}: {set(opened)}"
+        reasons += [f"{name(page)}: {block.reason}" for block in blocks(page) if block.reason]
+    assert len(reasons) == NOT_RUN, "\n".join(["blocks that are not run:", *reasons])
+
+
+def anchors(page):
+    """As a code host makes them from headings, and as they are given."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    made = [re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, re.M)]
+    return {*made, *re.findall(r'id="([^"]+)"', text)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_to_files(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    for link in filter(None, (a or b or c for a, b, c in LINK.findall(text))):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name(page)}: {link} leads to no file"
+        if anchor and target.suffix == ".md" and target.parent.name != "reference":
+            assert anchor in anchors(target), f"{name(page)}: {link}: there is no such heading"
+
+
+# [`name`](path) `one`, `two`: where one and two are defined.
+NAMED = re.compile(r"\[`[^`]+`\]\(([^)\s]+)\):? ((?:`[\w.]+`(?:, | and )?)+)")
+
+
+def defined(identifier, text):
+    word = re.escape(identifier.rsplit(".", 1)[-1])
+    forms = (
+        rf"^func (?:\([^)]*\) )?{word}[\[(]",
+        rf"^(?:type|var|const|class|def) {word}\b",
+        rf"^\s+(?:def |class )?{word}\b",
+        rf"^[\w ]+[ *]{word}\(",
+        rf"^#define {word}\b",
+    )
+    return any(re.search(form, text, re.M) for form in forms)
+
+
+@pytest.mark.parametrize("page", [DOCS / "architecture.md", *sorted((DOCS / "papers").glob("*.md"))], ids=name)
+def test_named_code_exists(page):
+    named = NAMED.findall(page.read_text())
+    for path, identifiers in named:
+        text = (page.parent / path).resolve().read_text()
+        for identifier in re.findall(r"`([^`]+)`", identifiers):
+            assert defined(identifier, text), f"{name(page)}: {path} has no {identifier}"
+    assert named or page.name == "index.md", f"{name(page)} names no code"
