@@ -141,8 +141,8 @@ test-kernels: ## the CUDA kernels on the software device: as they are, under san
 	PACELINE_CUDA_SANITIZER=thread go test -count=1 ./core/cuda
 
 test-c: ## C programs against the library, and against the Atari machine's headers, without the slow ones
-	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh -short
-	PACELINE_ROMS_DIR="$(ROMS)" sh core/atari/machine/ctest/run.sh -short
+	@export PACELINE_ROMS_DIR="$(ROMS)"; sh core/atari/machine/ctest/run.sh -short & beside=$$!; \
+		sh capi/ctest/run.sh -short; status=$$?; wait $$beside && exit $$status
 
 test-c-all: ## all C programs
 	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh

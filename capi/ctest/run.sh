@@ -193,5 +193,5 @@ programs
 wait "$beside"
 beside=
 passed=$(wc -l <"$scratch/passed") failed=$(wc -l <"$scratch/failed")
-echo "$((passed)) passed, $((failed)) failed"
+echo "C: $((passed)) passed, $((failed)) failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -69,6 +69,7 @@ def test_bench_command(process):
     assert done.returncode == 2 and "'0,-1', must be numbers of 0 to 1000 with commas between them" in done.stderr
 
 
+@pytest.mark.slow
 def test_bench_update_command(process):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     report = json.loads(process(call, "bench", "update", "--rounds", 1, "--no-torch", "--json").stdout)

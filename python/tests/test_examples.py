@@ -23,6 +23,7 @@ def example(process):
     return run
 
 
+@pytest.mark.slow
 def test_cleanrl_dqn_reports_whole_games(example, tmp_path):
     """A lost life ends the learner's episode and not the game, whose five lives are one return."""
     for package in ("ale_py", "cv2"):

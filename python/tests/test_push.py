@@ -116,7 +116,7 @@ def test_an_update_that_takes_long_is_waited_for_in_slices(mode):
             patch.setattr("paceline.learning.Loop._waiting", lambda self: waited.append(self))
             keywords = {**SMALL, "train_freq": 1, "gradient_steps": 20, "policy_kwargs": {"net_arch": [256, 256]}, "batch_size": 64}
             with DQN("MlpPolicy", vector(mode, 2), **keywords) as model:
-                return model.learn(100).hashes(), len(waited)
+                return model.learn(80).hashes(), len(waited)
 
     slow, fast = run(100_000), run(1)
     assert slow[0] == fast[0] and slow[1] == 0 and fast[1] > 0

@@ -109,6 +109,7 @@ def test_a_preset_of_stable_baselines3():
         assert preset.learn(500, log_interval=None).hashes() == keywords.learn(500, log_interval=None).hashes()
 
 
+@pytest.mark.slow
 def test_names_of_a_hundred_megabytes_are_refused_at_once(tmp_path):
     from paceline import bench, make_vec
 

@@ -221,6 +221,7 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.slow
 def test_a_thousand_environments():
     envs = make("Pong", 1000, num_threads=2, copy=False)
     envs.reset(seed=1)
