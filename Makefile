@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-all test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each docs docs-check bench-report clean
+.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-slow test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each docs docs-check bench-report clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -111,13 +111,14 @@ $(VENV)/peers/.made: $(VENV)/.made
 
 # ------------------------------------------------------------------ tests
 
-# What is slow has one mark in each language: testing.Short() in Go, @pytest.mark.slow in Python, `slow` in run.sh.
-# `make test` leaves it out; `make test-all` runs it, and every other target that needs no other machine.
-test: test-go test-c test-py ## Go, C and Python tests, without the slow ones (8 minutes on two slow cores)
-	@echo "left out: what takes longer; make test-all runs it"
+# A slow test has one mark in each language: testing.Short() in Go, @pytest.mark.slow in Python, `slow` in run.sh.
+test: $(VENV)/.test test-go test-c test-py ## Go, C and Python tests, without the slow ones (8 minutes on two slow cores)
+	@echo "left out: slow tests, and those of what is not installed here; make test-all runs them"
 
-test-all: test-go-all test-c-all test-py-all test-kernels test-gpu test-portable ## all tests that need no GPU and no other machine
-	@echo "left out: make test-cuda (needs a GPU), make test-arm64 and make test-gpu-arm64 (need an emulator), make wheel-test (needs make wheel), and the tests that make help-all says to be long"
+test-all: $(VENV)/.test test-go-all test-c-all test-py-slow test-kernels test-gpu ## what make test leaves out: slow tests, no cgo, GPU in software, stable-baselines3 (fetches some gigabytes)
+	@if $(MAKE) --no-print-directory $(VENV)/sb3/.made; then $(MAKE) --no-print-directory test-sb3; \
+		else echo "left out: the tests beside stable-baselines3, which could not be installed"; fi
+	@echo "left out: what needs a GPU (make test-cuda), an emulator (make test-arm64, make test-gpu-arm64) or a wheel (make wheel-test), and what searches for a set time (make check-deep, make soak)"
 
 # Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -126,17 +127,20 @@ ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
 # Tested at the same time: one more than there are processors, as some tests wait.
 PACKAGES = $(shell echo $$(($$(nproc) + 1)))
 
+# The packages that have tests.
+tested = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(1))
+
 test-go: ## Go tests, without the slow ones
-	PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) -short ./...
+	@PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) -short $(call tested,./...)
 
 test-go-all: ## all Go tests, and those of core/ without cgo
-	PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) ./...
-	CGO_ENABLED=0 go test -p $(PACKAGES) ./core/...
+	PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) -timeout 1h $(call tested,./...)
+	export CGO_ENABLED=0; go test -p $(PACKAGES) -timeout 1h $(call tested,./core/...)
 	@go test -count=1 -v -run '^TestGoldenRowsLeftOut$$' ./core/agents/dqn | sed -n 's/.*: golden rows/golden rows/p'
 
 test-kernels: ## the CUDA kernels on the software device: as they are, under sanitizers, and the machine code of every chip (6 minutes; no GPU)
 	$(PYTHON) core/cuda/compile.py
-	go test -count=1 ./core/cuda
+	go test ./core/cuda
 	PACELINE_CUDA_SANITIZER=address go test -count=1 ./core/cuda
 	PACELINE_CUDA_SANITIZER=thread go test -count=1 ./core/cuda
 
@@ -163,10 +167,10 @@ fuzz-load: ## 20,000 checkpoints and policies changed in every way, 200 processe
 	PACELINE_FUZZ_LOAD=6700 PACELINE_KILLS=100 go test -count=1 -v -timeout 1h -run 'TestFuzzLoad|TestKilledWhileSaving' ./core/agents/dqn ./core/agents/a2c
 
 test-py: $(VENV)/.test ## Python tests against the installed package, without the slow ones
-	$(PY) -m pytest -q -n 2 --dist worksteal -m "not slow"
+	@$(PY) -m pytest -q -rfE --disable-warnings -n 2 --dist worksteal -m "not slow"
 
-test-py-all: $(VENV)/.test ## all Python tests
-	$(PY) -m pytest -q -n 2 --dist worksteal
+test-py-slow: $(VENV)/.test ## the slow Python tests
+	$(PY) -m pytest -q -n 2 --dist worksteal -m slow
 
 # ale-py prints on the standard error while it loads; differences are on the standard output.
 test-atari: $(VENV)/.test ## the long comparisons with ale-py, frame by frame, and with its vector environment (10 minutes)
@@ -233,7 +237,7 @@ test-gpu: $(VENV)/.test ## CUDA without a GPU, on the software device: Go tests 
 	core/cuda/go.sh test ./core/cuda ./core/nn
 	core/cuda/go.sh test -run GPU ./core/agents/...
 	sh capi/ctest/gpu.sh build/gpu
-	PACELINE_LIBRARY=$(CURDIR)/build/gpu/with/libpaceline.so PACELINE_SOFTWARE=$(CURDIR)/build/gpu/software $(PY) -m pytest python/tests/test_device.py
+	PACELINE_LIBRARY=$(CURDIR)/build/gpu/with/libpaceline.so PACELINE_SOFTWARE=$(CURDIR)/build/gpu/software $(PY) -m pytest -q python/tests/test_device.py
 
 # The software device is arm64's, too. The kernels are the GPU's, whose host does not matter: they have their tests above.
 GPU_ARM64 := $(ARM64_ENV) CXX=$(ARM64_CXX) PACELINE_SOFTWARE=$(CURDIR)/build/gpu-arm64/software PACELINE_CUDA_EMULATOR='$(ARM64_RUN)'
