@@ -37,8 +37,8 @@ $(VENV)/.made:
 		{ echo "paceline needs Python 3.10 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 		{ echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install 'setuptools>=77'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install 'setuptools>=77'
 	@touch $@
 
 # Changes when GPU does.
@@ -46,29 +46,30 @@ $(VENV)/.gpu: $(VENV)/.made always
 	@echo $(GPU) | cmp -s - $@ || echo $(GPU) >$@
 
 $(VENV)/.wheel: $(VENV)/.made $(VENV)/.gpu $(SOURCES)
+	@echo "building the package, which takes minutes the first time"
 	@rm -rf build/lib* build/bdist* build/temp* $(VENV)/wheel
-	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir $(VENV)/wheel .
+	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir $(VENV)/wheel .
 	@touch $@
 
 # Installed while the compilers work, where make runs with -j.
 $(VENV)/.needs: $(VENV)/.made pyproject.toml
-	$(PIP) install $$(sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
+	@$(PIP) install $$(sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
 	@touch $@
 
 $(VENV)/.package: $(VENV)/.wheel $(VENV)/.needs
-	$(PIP) install --force-reinstall --no-deps $(VENV)/wheel/*.whl
+	@$(PIP) install --force-reinstall --no-deps $(VENV)/wheel/*.whl
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.package
-	$(PIP) install "$$(ls $(VENV)/wheel/*.whl)[test]"
+	@$(PIP) install "$$(ls $(VENV)/wheel/*.whl)[test]"
 	@touch $@
 
 # A demonstration without Atari or images is better than none.
-$(VENV)/.atari: $(VENV)/.made
+$(VENV)/.atari: $(VENV)/.needs
 	@$(PIP) install 'ale-py>=0.11' || echo "ale-py could not be installed: Pong will be left out"
 	@touch $@
 
-$(VENV)/.plot: $(VENV)/.needs $(VENV)/.atari
+$(VENV)/.plot: $(VENV)/.atari
 	@$(PIP) install matplotlib pillow || echo "matplotlib could not be installed: there will be no images"
 	@touch $@
 
@@ -127,22 +128,25 @@ ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
 # Tested at the same time: one more than there are processors, as some tests wait.
 PACKAGES = $(shell echo $$(($$(nproc) + 1)))
 
+# As capi/build.sh builds the library, so that both use the same compiled packages.
+AS_LIBRARY := -trimpath -buildmode=pie
+
 # The packages that have tests.
 tested = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(1))
 
 test-go: ## Go tests, without the slow ones
-	@PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) -short $(call tested,./...)
+	@PACELINE_ROMS_DIR="$(ROMS)" go test $(AS_LIBRARY) -p $(PACKAGES) -short $(call tested,./...)
 
 test-go-all: ## all Go tests, and those of core/ without cgo
-	PACELINE_ROMS_DIR="$(ROMS)" go test -p $(PACKAGES) -timeout 1h $(call tested,./...)
+	PACELINE_ROMS_DIR="$(ROMS)" go test $(AS_LIBRARY) -p $(PACKAGES) -timeout 1h $(call tested,./...)
 	export CGO_ENABLED=0; go test -p $(PACKAGES) -timeout 1h $(call tested,./core/...)
-	@go test -count=1 -v -run '^TestGoldenRowsLeftOut$$' ./core/agents/dqn | sed -n 's/.*: golden rows/golden rows/p'
+	@go test $(AS_LIBRARY) -count=1 -v -run '^TestGoldenRowsLeftOut$$' ./core/agents/dqn | sed -n 's/.*: golden rows/golden rows/p'
 
 test-kernels: ## the CUDA kernels on the software device: as they are, under sanitizers, and the machine code of every chip (6 minutes; no GPU)
 	$(PYTHON) core/cuda/compile.py
-	go test ./core/cuda
-	PACELINE_CUDA_SANITIZER=address go test -count=1 ./core/cuda
-	PACELINE_CUDA_SANITIZER=thread go test -count=1 ./core/cuda
+	go test $(AS_LIBRARY) ./core/cuda
+	PACELINE_CUDA_SANITIZER=address go test $(AS_LIBRARY) -count=1 ./core/cuda
+	PACELINE_CUDA_SANITIZER=thread go test $(AS_LIBRARY) -count=1 ./core/cuda
 
 test-c: ## C programs against the library, and against the Atari machine's headers, without the slow ones
 	@export PACELINE_ROMS_DIR="$(ROMS)"; sh core/atari/machine/ctest/run.sh -short & beside=$$!; \
@@ -280,9 +284,9 @@ check: $(CHECK)/.made ## formatting, vet, tidiness, types, the direction of impo
 check-each:
 	@unformatted=$$(gofmt -l capi core include examples); \
 		if [ -n "$$unformatted" ]; then echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; fi
-	go vet ./...
+	go vet $(AS_LIBRARY) ./...
 	go mod tidy -diff
-	go test -count=1 ./core
+	go test $(AS_LIBRARY) -count=1 ./core
 	find capi core examples include python \( -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' \) -exec $(CHECK)/bin/clang-format --dry-run -Werror {} +
 	$(CHECK)/bin/ruff check --quiet --cache-dir $(CHECK)/ruff
 	$(CHECK)/bin/ruff format --check --quiet --cache-dir $(CHECK)/ruff
