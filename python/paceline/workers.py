@@ -1,3 +1,3 @@
-"""Environments written in Python, stepped in processes: the public name of paceline.envs.workers."""
+"""Vectors of environments written in Python: the public name of paceline.envs.workers."""
 
 from .envs.workers import *

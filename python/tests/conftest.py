@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -66,19 +66,19 @@ def compile_c(tmp_path):
 
 @pytest.fixture
 def make():
-    """workers.make by fork, which starts fastest; closes everything, and no process or descriptor may be left."""
+    """workers.make by fork, which starts fastest, or with workers_=None in this process; closes everything, and no process
+    or descriptor may be left."""
     from paceline import workers
 
-    resource_tracker.ensure_running()  # multiprocessing's own, which stay
-    forkserver.ensure_running()
+    resource_tracker.ensure_running()  # multiprocessing's own, which stays
     made, before = [], descriptors()
 
     def make(env, num_envs=4, *, workers_=2, **keywords):
-        made.append(workers.make(env, num_envs, workers=workers_, **{"context": "fork", **keywords}))
+        made.append(workers.make(env, num_envs, workers=workers_, **{"context": None if workers_ is None else "fork", **keywords}))
         return made[-1]
 
     yield make
-    pids = [w.process.pid for env in made if not env.closed for w in env._crew.workers if w.dead is None]
+    pids = [w.process.pid for env in made if not env.closed for w in env._crew.workers if w.process and w.dead is None]
     while made:
         made.pop().close()
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]

@@ -1,8 +1,7 @@
-"""Environments in worker processes: Gymnasium's SyncVectorEnv, in this process, is the measure."""
+"""Environments written in Python, in worker processes and in this one: Gymnasium's SyncVectorEnv is the measure."""
 
 import os
 import pickle
-import time
 
 import gymnasium
 import numpy as np
@@ -48,8 +47,9 @@ ENVS = {"CartPole": cartpole, "Pendulum": pendulum, "Counting": we.Counting, "Pa
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ENVS)
-def test_it_is_gymnasiums_vector(make, name, mode):
-    ours = make(ENVS[name], 5, autoreset_mode=mode)
+@pytest.mark.parametrize("processes", [2, None])
+def test_it_is_gymnasiums_vector(make, name, mode, processes):
+    ours = make(ENVS[name], 5, workers_=processes, autoreset_mode=mode)
     theirs = SyncVectorEnv([ENVS[name]] * 5, autoreset_mode=mode)
     assert isinstance(ours, gymnasium.vector.VectorEnv) and not ours.closed and ours.spec is None
     for attribute in "num_envs observation_space action_space single_observation_space single_action_space render_mode metadata".split():
@@ -76,8 +76,7 @@ def test_it_is_gymnasiums_vector(make, name, mode):
     theirs.close()
 
 
-@pytest.mark.parametrize("context", ["spawn", "forkserver"])
-def test_new_processes_get_lambdas_and_locals(make, context):
+def test_new_processes_get_lambdas_and_locals(make):
     bonus = 2
 
     class Local(we.Counting):
@@ -88,7 +87,7 @@ def test_new_processes_get_lambdas_and_locals(make, context):
     class Thing:
         pass
 
-    env = make([Local, lambda: Local(), we.Counting], 3, context=context)
+    env = make([Local, lambda: Local(), we.Counting], 3, context="spawn")
     env.reset(seed=[1, 2, 3])
     obs, rewards, *_, infos = env.step([0, 1, 2])
     assert rewards.tolist() == [3.01, 4.01, 3.01]
@@ -123,7 +122,7 @@ def test_atari_of_ale(make):
 
 def test_an_id_of_ale_s_says_that_the_library_plays_the_game_too():
     pytest.importorskip("ale_py")
-    says = r"'ALE/Pong-v5': the game's frames as ale-py has them, stepped by processes; .* plays it itself: make_vec\('Pong', num_envs\)"
+    says = r"'ALE/Pong-v5': the game's frames as ale-py has them, stepped from Python; .* plays it itself: make_vec\('Pong', num_envs\)"
     try:
         with pytest.warns(PacelineWarning, match=says) as caught:
             envs = make_vec("ALE/Pong-v5", 2, workers=1, context="fork", obs_type="grayscale")
@@ -142,8 +141,9 @@ def test_environments_are_dealt_evenly(make):
     assert len(set(make(we.Counting, cores + 1, workers_=0).call("pid"))) == cores
 
 
-def test_what_is_asked_of_each(make):
-    env = make(we.Counting, 3, render_mode="rgb_array")
+@pytest.mark.parametrize("processes", [2, None])
+def test_what_is_asked_of_each(make, processes):
+    env = make(we.Counting, 3, workers_=processes, render_mode="rgb_array")
     assert env.render_mode == "rgb_array" and env.metadata["render_fps"] == 7
     env.reset(seed=1)
     env.step([0, 1, 2])
@@ -160,9 +160,12 @@ def test_what_is_asked_of_each(make):
         env.get_attr("nothing")
     assert caught.value.indices == (0, 1, 2)
     env.step([0, 1, 2])
-    for wrong in (lambda: env.set_attr("number", [1, 2]), lambda: env.call("step", 1), lambda: env.call("f", (_ for _ in ()))):
+    wrong = [lambda: env.set_attr("number", [1, 2]), lambda: env.call("step", 1)]
+    if processes:
+        wrong.append(lambda: env.call("f", (_ for _ in ())))
+    for call in wrong:
         with pytest.raises(ConfigError, match="^[a-z]+: .*, must |^arguments: cannot be sent"):
-            wrong()
+            call()
 
 
 def test_modes_are_each_vectors_own(make):
@@ -173,8 +176,9 @@ def test_modes_are_each_vectors_own(make):
     assert "autoreset_mode" not in we.Counting.metadata and gymnasium.vector.VectorEnv.metadata == shared
 
 
-def test_results_stay_as_they_were(make):
-    env, views = make(we.Parts), make(we.Parts, copy=False)
+@pytest.mark.parametrize("processes", [2, None])
+def test_results_stay_as_they_were(make, processes):
+    env, views = make(we.Parts, workers_=processes), make(we.Parts, workers_=processes, copy=False)
     for e, stays in ((env, True), (views, False)):
         actions = {"push": np.zeros((4, 2), np.float32), "turn": [1, 1, 1, 1]}
         results = [e.reset(seed=1)[0], e.step(actions), e.step(actions)]
@@ -187,8 +191,9 @@ def test_results_stay_as_they_were(make):
         assert image.sum() > 0  # the memory outlives its processes
 
 
-def test_an_environment_may_use_its_arrays_again(make):
-    env = make(we.Reusing, 2, autoreset_mode="same_step")
+@pytest.mark.parametrize("processes", [2, None])
+def test_an_environment_may_use_its_arrays_again(make, processes):
+    env = make(we.Reusing, 2, workers_=processes, autoreset_mode="same_step")
     env.reset(seed=5)
     for k in range(3):
         obs, *_, infos = env.step(np.full((2, 1), k, np.float32))
@@ -205,8 +210,9 @@ def test_gymnasiums_wrapper_counts_episodes(make):
     np.testing.assert_allclose(infos["episode"]["r"], [3.06, 6.06])
 
 
-def test_stepping_what_has_ended_is_refused_before_anything_moves(make):
-    env = make(we.Counting, 3, autoreset_mode="disabled")
+@pytest.mark.parametrize("processes", [2, None])
+def test_stepping_what_has_ended_is_refused_before_anything_moves(make, processes):
+    env = make(we.Counting, 3, workers_=processes, autoreset_mode="disabled")
     env.reset(seed=[1, 2, 3])
     env.reset(options={"reset_mask": np.array([0, 1, 0], bool)})  # a longer episode
     for _ in range(3):
@@ -222,33 +228,33 @@ def test_stepping_what_has_ended_is_refused_before_anything_moves(make):
 # ------------------------------------------------------------------ batches
 
 
-def test_nobody_waits_for_the_slowest(make):
-    env = make(we.Slow, 4, workers_=4, batch_size=2)
+def test_nobody_waits_for_the_slowest(make, tmp_path):
+    env = make(lambda: we.Gated(tmp_path), 4, workers_=4, batch_size=2)
     env.async_reset(seed=10)
     first, second = env.recv(), env.recv()
     ids = np.concatenate([first[4]["env_id"], second[4]["env_id"]])
     assert sorted(ids) == [0, 1, 2, 3] and ids.dtype == np.int32 and first[4]["_env_id"].tolist() == [True, True]
     assert first[0][:, 0].tolist() == (first[4]["env_id"] + 10).tolist() and not first[1].any()
     env.send([4, 0, 4, 0], env_id=[3, 2, 1, 0])
-    start = time.monotonic()
-    obs, rewards, terminated, truncated, infos = env.recv()
-    assert time.monotonic() - start < 0.35
+    obs, rewards, terminated, truncated, infos = env.recv()  # 3 and 1 are not back before there is a file
     assert sorted(infos["env_id"]) == [0, 2] and rewards.tolist() == [10.01 + i for i in infos["env_id"]]
     # The environments of the last recv go on, in its order.
-    env.send([1, 2])
+    env.send([0, 0])
     assert sorted(env.recv()[4]["env_id"]) == [0, 2]
+    (tmp_path / "4").touch()
     obs, *_, infos = env.recv()
     assert sorted(infos["env_id"]) == [1, 3] and infos["odd"].shape == (2, 2) and infos["_odd"].tolist() == [True, True]
-    obs, *_, infos = env.step([0, 3], env_id=infos["env_id"][::-1])
-    assert obs[:, 3].tolist() == [0, 3] and obs[:, 2].tolist() == [2, 2]
+    obs, *_, infos = env.step([0, 4], env_id=infos["env_id"][::-1])
+    assert sorted(obs[:, 3]) == [0, 4] and obs[:, 2].tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("processes", [3, None])
 @pytest.mark.parametrize("env_class", [we.Counting, we.Parts, we.Words])
-def test_any_order_of_batches_is_each_environments_own_order(make, env_class):
+def test_any_order_of_batches_is_each_environments_own_order(make, env_class, processes):
     """Whatever is sent when, environment i does what one alone would do."""
     rng = np.random.default_rng(1)
     n, batch = 6, 2
-    env = make(env_class, n, workers_=3, batch_size=batch, autoreset_mode="next_step")
+    env = make(env_class, n, workers_=processes, batch_size=batch, autoreset_mode="next_step")
     alone = [SyncVectorEnv([env_class]) for _ in range(n)]
     first = [single.reset(seed=20 + i) for i, single in enumerate(alone)]
     waiting = {i: (obs, np.zeros(1), np.zeros(1, bool), np.zeros(1, bool), infos) for i, (obs, infos) in enumerate(first)}
@@ -292,7 +298,7 @@ def joined(single):
 
 
 def test_all_at_once_comes_back_in_order(make):
-    env = make(we.Slow, 4, workers_=4)
+    env = make(we.Counting, 4, workers_=4)
     env.async_reset(seed=1)
     assert env.recv()[4]["env_id"].tolist() == [0, 1, 2, 3]
     env.send([2, 0], env_id=[2, 0])
@@ -323,8 +329,9 @@ MISUSE = {
 }
 
 
-def test_misuse_moves_nothing(make):
-    env = make(we.Counting, 4, batch_size=2)
+@pytest.mark.parametrize("processes", [2, None])
+def test_misuse_moves_nothing(make, processes):
+    env = make(we.Counting, 4, workers_=processes, batch_size=2)
     with pytest.raises(ConfigError, match="^environment 0: it has no episode yet, must be reset first$"):
         env.send([0] * 4)
     env.reset(seed=1)
@@ -347,7 +354,7 @@ def test_misuse_moves_nothing(make):
         ({"batch_size": 5}, "batch_size: 5, must be 0 to 4"),
         ({"workers": -1}, "workers: -1, must be 0 to"),
         ({"autoreset_mode": "never"}, "autoreset_mode: 'never', must be 'next_step', "),
-        ({"context": "thread"}, "context: 'thread', must be 'spawn', "),
+        ({"context": "thread"}, "context: 'thread', must be 'spawn' or 'fork'$"),
         ({"fn_or_id": 3}, "env: 3, must be a function, a list"),
         ({"fn_or_id": [we.Counting]}, "env: 1 functions, must be 4"),
         ({"fn_or_id": [we.Counting] * 3 + [we.Other]}, r"environment 3: action space Discrete\(6\), must be that of environment 0"),
@@ -359,17 +366,18 @@ def test_settings_are_checked(keywords, text):
         workers.make(**{"fn_or_id": we.Counting, "num_envs": 4, "workers": 2, "context": "fork", **keywords})
 
 
-def test_reset_forgets_what_is_under_way(make):
-    env = make(we.Slow, 4, workers_=4, batch_size=2)
+def test_reset_forgets_what_is_under_way(make, tmp_path):
+    env = make(lambda: we.Gated(tmp_path), 4, workers_=4, batch_size=2)
     env.reset(seed=1)
-    env.send([2, 0, 1, 3])
+    env.send([2, 0, 0, 2])
     env.recv()
+    (tmp_path / "2").touch()
     obs, _ = env.reset(seed=5)
     assert obs.tolist() == [[5 + i, 0, 0, -1] for i in range(4)]
     with pytest.raises(ConfigError, match="^recv: 0 environments"):
         env.recv()
     # With a mask the others stay under way.
-    env.send([0, 0, 1, 3])
+    env.send([0, 0, 2, 2])
     env.reset(seed=9, options={"reset_mask": np.array([0, 0, 1, 1], bool)})
     obs, *_, infos = env.recv()
     assert sorted(infos["env_id"]) == [0, 1] and obs[:, 2].tolist() == [1, 1]

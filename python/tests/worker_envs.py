@@ -121,15 +121,60 @@ class Words(Counting):
         return {"word": f"n{self.number}e{self.episode}a{self.action}", "count": self.count}
 
 
-class Slow(Counting):
-    """A step takes action / 10 seconds."""
+def wait_for(path):
+    """Until there is such a file; a test that leaves it out for ever fails."""
+    deadline = time.monotonic() + 120
+    while not os.path.exists(path):
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.001)
+
+
+class Gated(Counting):
+    """A step of action k > 0, and stay, last until the folder has a file called k."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = folder
 
     def step(self, action):
-        time.sleep(float(action) / 10)
+        if action:
+            wait_for(os.path.join(self.folder, str(action)))
         return super().step(action)
 
-    def step_slowly(self):
-        time.sleep(0.4)
+    def interrupt(self, number):
+        """Number 1 sends a signal to the parent once the folder has a file called go; stays until it has one called 1."""
+        wait_for(os.path.join(self.folder, "go"))
+        if self.number == 1:
+            os.kill(os.getppid(), number)
+        wait_for(os.path.join(self.folder, "1"))
+
+
+class CtrlC(Gated):
+    """In a step of action k > 0, once the folder has a file called go, Ctrl-C is pressed; the step lasts as Gated's does."""
+
+    def step(self, action):
+        if action:
+            wait_for(os.path.join(self.folder, "go"))
+            os.killpg(0, signal.SIGINT)
+        return super().step(action)
+
+
+class Meeting(Counting):
+    """A step ends once n environments of the folder are in it."""
+
+    def __init__(self, folder, n):
+        super().__init__()
+        self.folder, self.n = folder, n
+
+    def step(self, action):
+        step = os.path.join(self.folder, str(self.count))
+        os.makedirs(step, exist_ok=True)
+        open(os.path.join(step, str(self.number)), "w").close()
+        deadline = time.monotonic() + 120
+        while len(os.listdir(step)) < self.n:
+            assert time.monotonic() < deadline, "the others never came"
+            time.sleep(0.001)
+        return super().step(action)
 
 
 class Trouble(Counting):
@@ -160,10 +205,11 @@ class Trouble(Counting):
 class Parent(Counting):
     """An environment with a process of its own, which keeps the pipe open when the environment dies."""
 
-    def __init__(self, seconds=4):
+    def __init__(self):
         super().__init__()
-        if os.fork() == 0:
-            time.sleep(seconds)
+        self.child = os.fork()
+        if self.child == 0:
+            time.sleep(600)
             os._exit(0)
 
     def step(self, action):

@@ -2,7 +2,7 @@
 
     vec            make_vec and load_env, the way in
     vec_env        the library's vector environments; single: one of them
-    workers        environments written in Python, in processes (_crew, _worker, _table)
+    workers        vectors of environments written in Python, in worker processes or not (_crew, _worker, _spawn, _table)
     vector         Gymnasium environments as rows that a trainer reads
     atari          the Atari 2600 under ale-py's names
     registration   the ids that Gymnasium knows

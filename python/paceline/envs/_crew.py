@@ -1,4 +1,4 @@
-"""The parent side of _worker.py: the processes, and what came back from them.
+"""The environments of a vector at work: in this process (Local), or in others (Processes, the parent side of _worker.py).
 
     crew.send([(worker, environments, message), ...])    off they go
     crew.take_in()                                       waits for something to come back
@@ -15,6 +15,7 @@ interrupts a message (Ctrl-C) ends that process.
 from __future__ import annotations
 
 import collections
+import copy
 import itertools
 import mmap
 import multiprocessing
@@ -27,14 +28,12 @@ from collections.abc import Callable, Iterable
 from multiprocessing import connection, reduction, resource_tracker
 from typing import Any
 
-import cloudpickle
-
 from ..errors import CallbackError, ConfigError
-from . import _worker
+from . import _spawn, _worker
 from ._table import Table
-from ._worker import Failure, Job, Made
+from ._worker import Failure, Job, Made, Stepper
 
-Message = tuple["Worker", list[int], bytes]
+Message = tuple["Worker", list[int], Any]
 
 # How often a silent process is asked whether it lives, in milliseconds: the end of a
 # pipe shows it at once, unless a process that the environment started keeps the pipe open.
@@ -43,7 +42,6 @@ _LOOK = 1000
 # send never waits for a worker that waits for us to read.
 _UNREAD = 1 << 17
 _PER_MESSAGE = 1 << 10
-_GUARD = " (a script that starts processes needs: if __name__ == '__main__')"
 
 
 def error(failures: Iterable[Failure], results: Any = None) -> CallbackError:
@@ -53,17 +51,17 @@ def error(failures: Iterable[Failure], results: Any = None) -> CallbackError:
     err = CallbackError(f"environment {first.environment}: {first.text}")
     err.index, err.indices = first.environment, tuple(failure.environment for failure in ordered)
     err.traceback, err.results = first.trace, results
-    if first.trace and hasattr(err, "add_note"):  # Python 3.11
+    err.__cause__ = first.cause
+    if first.trace and first.cause is None and hasattr(err, "add_note"):  # Python 3.11
         err.add_note(first.trace)
     return err
 
 
 class Worker:
-    """One process, of environments first ... first + count - 1."""
+    """Those of the environments that one process steps, or that are stepped here."""
 
-    def __init__(self, functions: list[Callable[[], Any]], first: int) -> None:
-        self.indices = list(range(first, first + len(functions)))
-        self.functions = pickled("env", functions)
+    def __init__(self, indices: list[int], functions: bytes = b"") -> None:
+        self.indices, self.functions = indices, functions
         self.process: Any = None
         self.conn: Any = None
         self.fd = -1
@@ -73,45 +71,179 @@ class Worker:
         self.unread = 0
 
 
-def pickled(name: str, value: Any) -> bytes:
+def _pickled(name: str, value: Any) -> bytes:
     """The value as bytes for a process; name is what the error calls it."""
     try:
-        return bytes(cloudpickle.dumps(value))
+        return _spawn.pickled(value)
     except Exception as err:
         raise ConfigError(f"{name}: cannot be sent to a process: {' '.join(str(err).split())}") from err
 
 
-def message(worker: Worker, indices: list[int], verb: str, name: str = "", *payload: Any) -> Message:
-    """What asks a worker to do something with its environments of these numbers."""
-    return worker, indices, pickle.dumps((verb, indices, pickled(name, payload) if payload else b""))
-
-
 class Crew:
+    """A vector's environments at work. What is sent to them, and what they bring."""
+
+    table: Table
+    metadata: dict[str, Any]
+    render_mode: str | None
+    observation_space: Any
+    action_space: Any
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self.workers = workers
+        self.owner = [worker for worker in workers for _ in worker.indices]
+        self.num_envs = len(self.owner)
+        self.done: collections.deque[int] = collections.deque()
+        self.notes: dict[int, list[Any]] = {}
+        self.observations: dict[int, Any] = {}
+        self.failures: dict[int, Failure] = {}
+        # Environments that nothing but a reset can help.
+        self.broken: dict[int, Failure] = {}
+
+    def message(self, worker: Worker, indices: list[int], verb: str, name: str = "", *payload: Any) -> Message:
+        """What asks a worker to do something with its environments of these numbers. name: what an error calls the payload."""
+        raise NotImplementedError
+
+    def read(self, note: Any) -> Any:
+        """What a note or an observation says."""
+        raise NotImplementedError
+
+    def send(self, messages: list[Message]) -> None:
+        """Sends environments off, none of which may be under way."""
+        raise NotImplementedError
+
+    def take_in(self) -> None:
+        """Waits until a worker says something, or dies; some environment must be under way."""
+        raise NotImplementedError
+
+    def restart(self, workers: list[Worker]) -> None:
+        """New processes in place of dead ones. Their environments stay broken, until each is reset."""
+        raise NotImplementedError
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Closes the environments."""
+        raise NotImplementedError
+
+    def wait(self, indices: Iterable[int]) -> None:
+        """Until none of them is under way."""
+        for i in indices:
+            while i in self.owner[i].under_way:
+                self.take_in()
+
+    def forget(self, indices: Iterable[int]) -> dict[int, Failure]:
+        """Drops what environments that are not under way brought; returns their failures."""
+        gone = set(indices)
+        self.done = collections.deque(i for i in self.done if i not in gone)
+        for i in gone:
+            self.notes.pop(i, None)
+            self.observations.pop(i, None)
+        return {i: self.failures.pop(i) for i in gone if i in self.failures}
+
+    @property
+    def expected(self) -> int:
+        """How many environments are under way, or back and not taken out."""
+        return len(self.done) + sum(len(worker.under_way) for worker in self.workers)
+
+    def _described(self, made: list[Made]) -> None:
+        """Takes over what the environments are, which must be the same for all."""
+        self.metadata, self.render_mode, kinds = made[0]
+        _, self.observation_space, self.action_space = kinds[0]
+        self._check(made)
+
+    def _check(self, made: list[Made]) -> None:
+        for answer in made:
+            for i, *spaces in answer.spaces:
+                for name, space, wanted in zip(("observation", "action"), spaces, (self.observation_space, self.action_space)):
+                    if space != wanted:
+                        raise ConfigError(f"environment {i}: {name} space {space}, must be that of environment 0, {wanted}")
+
+
+class Local(Crew):
+    """Environments in the caller's process: send steps them, one after another, before it returns."""
+
+    def __init__(self, functions: list[Callable[[], Any]], autoreset: str) -> None:
+        super().__init__([Worker(list(range(len(functions))))])
+        self._stepper = _Here(self, autoreset)
+        try:
+            for i, function in enumerate(functions):
+                try:
+                    self._stepper.add(i, function)
+                except Exception as err:
+                    raise error([Failure.of(i, err)._replace(cause=err)]) from err
+            self._described([self._stepper.describe()])
+            for i, env in enumerate(self.envs):
+                if (k := next(k for k, other in enumerate(self.envs) if other is env)) != i:
+                    raise ConfigError(f"env: environments {k} and {i} are one object, must be made anew by each call of the function")
+        except BaseException:
+            self.stop()
+            raise
+        self.table = Table(self.num_envs, self.observation_space, self.action_space)
+        self._stepper.use(self.table)
+
+    @property
+    def envs(self) -> list[Any]:
+        return list(self._stepper.envs.values())
+
+    def message(self, worker: Worker, indices: list[int], verb: str, name: str = "", *payload: Any) -> Message:
+        return worker, indices, (verb, payload)
+
+    def read(self, note: Any) -> Any:
+        return note
+
+    def send(self, messages: list[Message]) -> None:
+        for _, indices, (verb, arguments) in messages:
+            for k, i in enumerate(indices):
+                try:
+                    self._stepper.act(verb, k, i, arguments)
+                except Exception as err:
+                    self.failures[i] = Failure.of(i, err)._replace(cause=err)
+                except BaseException as err:  # Ctrl-C, which is the caller's
+                    stopped = {j: Failure(j, f"was stopped by {type(err).__name__}", "") for j in indices[k:]}
+                    self.failures.update(stopped)
+                    self.broken.update(stopped)
+                    self.done.extend(stopped)
+                    raise
+                self.done.append(i)
+
+    def stop(self, timeout: float = 0) -> None:
+        envs = self.envs
+        self._stepper.envs.clear()
+        for env in {id(env): env for env in envs}.values():
+            env.close()
+
+
+class _Here(Stepper):
+    """The Stepper of a Local, whose notes go there at once."""
+
+    def __init__(self, crew: Local, autoreset: str) -> None:
+        super().__init__(autoreset)
+        self._notes, self._observations = crew.notes, crew.observations
+
+    def note(self, i: int, value: Any) -> None:
+        self._notes.setdefault(i, []).append(value)
+
+    def show(self, i: int, obs: Any) -> None:
+        self._observations[i] = obs
+
+    def keep(self, obs: Any) -> Any:
+        return copy.deepcopy(obs)
+
+
+class Processes(Crew):
     """All the worker processes of a vector of environments, and their memory."""
 
     def __init__(self, functions: list[Callable[[], Any]], workers: int, context: str, autoreset: str, each: bool) -> None:
         """Starts the processes; each makes its environments. each: as in Job."""
-        self._context: Any = multiprocessing.get_context(context)
+        n = len(functions)
+        bounds = [n * w // workers for w in range(workers + 1)]
+        super().__init__([Worker(list(range(a, b)), _pickled("env", functions[a:b])) for a, b in itertools.pairwise(bounds)])
+        self._forks = context == "fork"
         self._pid = os.getpid()
         self._autoreset, self._each = autoreset, each
         self._fd = -1
         self._poller = select.poll()
         self._by_fd: dict[int, Worker] = {}
-        self.num_envs = len(functions)
-        bounds = [self.num_envs * w // workers for w in range(workers + 1)]
-        self.workers = [Worker(functions[a:b], a) for a, b in itertools.pairwise(bounds)]
-        self.owner = [worker for worker in self.workers for _ in worker.indices]
-        self.done: collections.deque[int] = collections.deque()
-        self.notes: dict[int, list[bytes]] = {}
-        self.observations: dict[int, bytes] = {}
-        self.failures: dict[int, Failure] = {}
-        # Environments that nothing but a reset can help.
-        self.broken: dict[int, Failure] = {}
         try:
-            made = self._start(self.workers)
-            self.metadata, self.render_mode, kinds = made[0]
-            _, self.observation_space, self.action_space = kinds[0]
-            self._check(made)
+            self._described(self._start(self.workers))
             size = Table(self.num_envs, self.observation_space, self.action_space).size
             self._fd = os.memfd_create("paceline")  # nothing is left behind, however this process ends
             os.ftruncate(self._fd, size)
@@ -125,8 +257,9 @@ class Crew:
 
     def _start(self, workers: list[Worker]) -> list[Made]:
         """New processes, up to where they have made their environments."""
+        registered = b"" if self._forks else _spawn.registered()
         for worker in workers:
-            self._spawn(worker)
+            self._spawn(worker, registered)
         waiting = {worker.conn: worker for worker in workers}
         made: dict[int, Made] = {}
         failure: Failure | None = None
@@ -141,8 +274,7 @@ class Crew:
                     answer = pickle.loads(worker.conn.recv_bytes())
                 except (EOFError, OSError):
                     text = f"{_obituary(worker)} before it had made its environments"
-                    hint = _GUARD if worker.process.exitcode == 1 and self._context.get_start_method() != "fork" else ""
-                    answer = Failure(first, text + hint, "")
+                    answer = Failure(first, text + ("" if self._forks else _spawn.hint()), "")
                 if isinstance(answer, Made):
                     made[first] = answer
                 elif failure is None or answer.environment < failure.environment:
@@ -153,30 +285,27 @@ class Crew:
             raise error([failure])
         return [made[worker.indices[0]] for worker in workers]
 
-    def _spawn(self, worker: Worker) -> None:
-        conn, theirs = self._context.Pipe()
+    def _spawn(self, worker: Worker, registered: bytes) -> None:
+        conn, theirs = multiprocessing.Pipe()
         _worker.ends.add(conn)
-        job = Job(worker.functions, worker.indices[0], self.num_envs, self._autoreset, self._each)
-        process = self._context.Process(target=_worker.main, args=(theirs, job), name=f"paceline-{worker.indices[0]}", daemon=False)
+        job = Job(worker.functions, worker.indices[0], self.num_envs, self._autoreset, self._each, registered)
+        name = f"paceline-{worker.indices[0]}"
         # The child is born with SIGINT blocked, and opens it once it ignores it. The tracker
         # comes first: starting it opens the signal here.
-        if self._context.get_start_method() != "fork":
+        if not self._forks:
             resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            process.start()
+            if self._forks:
+                process: Any = multiprocessing.get_context("fork").Process(target=_worker.main, args=(theirs, job), name=name, daemon=False)
+                process.start()
+            else:
+                process = _spawn.Spawned(theirs, job, name)
             worker.process, worker.conn, worker.fd = process, conn, conn.fileno()
             worker.dead, worker.unread = None, 0
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
-
-    def _check(self, made: list[Made]) -> None:
-        for answer in made:
-            for i, *spaces in answer.spaces:
-                for name, space, wanted in zip(("observation", "action"), spaces, (self.observation_space, self.action_space)):
-                    if space != wanted:
-                        raise ConfigError(f"environment {i}: {name} space {space}, must be that of environment 0, {wanted}")
 
     def _put_to_work(self, workers: list[Worker]) -> None:
         for worker in workers:
@@ -189,7 +318,6 @@ class Crew:
                 self._bury(worker)
 
     def restart(self, workers: list[Worker]) -> None:
-        """New processes in place of dead ones. Their environments stay broken, until each is reset."""
         try:
             self._check(self._start(workers))
             self._put_to_work(workers)
@@ -200,8 +328,13 @@ class Crew:
 
     # -------------------------------------------------------------- messages
 
+    def message(self, worker: Worker, indices: list[int], verb: str, name: str = "", *payload: Any) -> Message:
+        return worker, indices, pickle.dumps((verb, indices, _pickled(name, payload) if payload else b""))
+
+    def read(self, note: Any) -> Any:
+        return pickle.loads(note)
+
     def send(self, messages: list[Message]) -> None:
-        """Sends environments off, none of which may be under way."""
         sent = 0
         try:
             for worker, indices, message in messages:
@@ -221,7 +354,6 @@ class Crew:
             raise
 
     def take_in(self) -> None:
-        """Waits until a worker says something, or dies; some environment must be under way."""
         events = self._poller.poll(_LOOK)
         if events:
             for fd, _ in events:
@@ -247,26 +379,6 @@ class Crew:
         except BaseException as err:
             self._bury(worker, f"was stopped by {type(err).__name__}")
             raise
-
-    def wait(self, indices: Iterable[int]) -> None:
-        """Until none of them is under way."""
-        for i in indices:
-            while i in self.owner[i].under_way:
-                self.take_in()
-
-    def forget(self, indices: Iterable[int]) -> dict[int, Failure]:
-        """Drops what environments that are not under way brought; returns their failures."""
-        gone = set(indices)
-        self.done = collections.deque(i for i in self.done if i not in gone)
-        for i in gone:
-            self.notes.pop(i, None)
-            self.observations.pop(i, None)
-        return {i: self.failures.pop(i) for i in gone if i in self.failures}
-
-    @property
-    def expected(self) -> int:
-        """How many environments are under way, or back and not taken out."""
-        return len(self.done) + sum(len(worker.under_way) for worker in self.workers)
 
     # ---------------------------------------------------------------- ending
 

@@ -69,7 +69,7 @@ def resolved(env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None, 
 
 
 def _made(id: str, num_envs: int | None, env_kwargs: dict[str, Any]) -> Any:
-    """The environment of Gymnasium's that an id names; several are stepped by worker processes."""
+    """The environment of Gymnasium's that an id names, or a vector of several."""
     import gymnasium
 
     from .vec import make_vec

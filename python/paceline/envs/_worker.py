@@ -1,4 +1,4 @@
-"""The child side of workers.py: a process that steps a few environments, one after another.
+"""Stepper, which steps a few environments one after another, and the process of workers.py that is one.
 
 Table is memory that both sides see, row i for environment i. A row belongs to
 one side at a time: to the worker from the message that sends environment i off
@@ -19,6 +19,7 @@ import mmap
 import os
 import pickle
 import signal
+import sys
 import traceback
 import weakref
 from collections.abc import Callable
@@ -48,6 +49,7 @@ class Failure(NamedTuple):
     environment: int
     text: str
     trace: str
+    cause: BaseException | None = None  # where it was raised in this process
 
     @classmethod
     def of(cls, environment: int, err: BaseException) -> Failure:
@@ -64,6 +66,8 @@ class Job(NamedTuple):
     autoreset: str
     # Says after each environment that it is back, not once for all of a message.
     each: bool
+    # Of a new interpreter: see _spawn.registered. b"": it knows everything.
+    registered: bytes = b""
 
 
 # The parents' ends of all pipes. A forked worker holds copies, which would keep pipes open.
@@ -87,29 +91,128 @@ def main(conn: Connection, job: Job) -> None:
         worker.close()
 
 
-class _Worker:
+class Stepper:
+    """Environments by their numbers, which write into the table what has a row there, and say the rest by note and show."""
+
+    def __init__(self, autoreset: str) -> None:
+        self.envs: dict[int, gymnasium.Env[Any, Any]] = {}
+        self._autoreset = autoreset
+        self._verbs: dict[str, Callable[..., None]] = {
+            "step": self._step, "reset": self._reset, "call": self._call, "set_attr": self._set_attr,
+        }  # fmt: skip
+
+    def note(self, i: int, value: Any) -> None:
+        """Says something of environment i: the info of a step, the answer to a call."""
+        raise NotImplementedError
+
+    def show(self, i: int, obs: Any) -> None:
+        """Says an observation that has no row."""
+        raise NotImplementedError
+
+    def keep(self, obs: Any) -> Any:
+        """An observation that a reset must not change any more."""
+        raise NotImplementedError
+
+    def add(self, i: int, function: Callable[[], Any]) -> None:
+        """Makes environment i."""
+        env = function()
+        if not isinstance(env, gymnasium.Env):
+            raise TypeError(f"the function returned {type(env).__name__}, must be a gymnasium.Env")
+        self.envs[i] = env
+
+    def describe(self) -> Made:
+        """What the environments are, once all are made."""
+        kinds = [(i, env.observation_space, env.action_space) for i, env in self.envs.items()]
+        differing = [kind for kind in kinds[1:] if kind[1:] != kinds[0][1:]]
+        first = self.envs[kinds[0][0]]
+        return Made(dict(first.metadata or {}), first.render_mode, [kinds[0], *differing])
+
+    def use(self, table: Table) -> None:
+        """Steps and resets write there from now on."""
+        self._table = table
+        self._views = None
+        if table.obs is not None:
+            self._views = {i: _table.each(table.obs, lambda rows: rows[i, ...]) for i in self.envs}  # noqa: B023 - called at once
+        self._ended = dict.fromkeys(self.envs, False)
+
+    def act(self, verb: str, k: int, i: int, arguments: tuple[Any, ...]) -> None:
+        """Does what a message asks, in environment i, the k-th of the message's."""
+        self._verbs[verb](k, i, *arguments)
+
+    def _step(self, k: int, i: int, actions: Any = None) -> None:
+        env = self.envs[i]
+        if self._ended[i] and self._autoreset == "next_step":
+            obs, info = env.reset()
+            self._ended[i] = False
+            self._put(i, obs, 0.0, False, False, info)
+            return
+        # Copied: an environment may keep its action.
+        action = _table.each(self._table.actions, lambda rows: rows[i].copy()) if actions is None else actions[k]
+        obs, reward, terminated, truncated, info = env.step(action)
+        ended = self._ended[i] = bool(terminated or truncated)
+        if ended and self._autoreset == "same_step":
+            # Kept before the reset, which may write into the same arrays.
+            self.note(i, {"final_obs": self.keep(obs), "final_info": info})
+            obs, info = env.reset()
+        self._put(i, obs, reward, terminated, truncated, info)
+
+    def _reset(self, k: int, i: int, seeds: list[int | None], options: dict[str, Any] | None) -> None:
+        obs, info = self.envs[i].reset(seed=seeds[k], options=options)
+        self._ended[i] = False
+        self._put(i, obs, 0.0, False, False, info)
+
+    def _put(self, i: int, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> None:
+        table = self._table
+        if self._views is not None:
+            _table.write(self._views[i], obs)
+        else:
+            self.show(i, obs)
+        table.rewards[i], table.terminated[i], table.truncated[i] = reward, terminated, truncated
+        if not isinstance(info, dict):
+            raise TypeError(f"info: {type(info).__name__}, must be a dict")
+        if info:
+            self.note(i, info)
+
+    def _call(self, k: int, i: int, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        value = self.envs[i].get_wrapper_attr(name)
+        if callable(value):
+            value = value(*arguments, **keywords)
+        self.note(i, value)
+
+    def _set_attr(self, k: int, i: int, name: str, values: list[Any]) -> None:
+        self.envs[i].set_wrapper_attr(name, values[k])
+
+
+class _Worker(Stepper):
+    """The Stepper of a process; what it says is pickled at once."""
+
     def __init__(self, conn: Connection, job: Job) -> None:
+        super().__init__(job.autoreset)
         self._conn, self._job = conn, job
-        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}  # by their numbers
         # What the next message will say.
         self._back: list[int] = []
         self._notes: list[tuple[int, bytes]] = []
         self._observations: list[tuple[int, bytes]] = []
         self._failures: list[Failure] = []
 
+    def note(self, i: int, value: Any) -> None:
+        self._notes.append((i, _pickled(value)))
+
+    def show(self, i: int, obs: Any) -> None:
+        self._observations.append((i, _pickled(obs)))
+
+    def keep(self, obs: Any) -> Any:
+        return obs
+
     def make(self) -> bool:
         """Makes the environments and maps the table; false after a failure, which is reported."""
-        first = self._job.first
-        index = first
+        index = self._job.first
         try:
-            for index, function in enumerate(pickle.loads(self._job.functions), first):
-                env = function()
-                if not isinstance(env, gymnasium.Env):
-                    raise TypeError(f"the function returned {type(env).__name__}, must be a gymnasium.Env")
-                self._envs[index] = env
-            kinds = [(i, env.observation_space, env.action_space) for i, env in self._envs.items()]
-            differing = [kind for kind in kinds[1:] if kind[1:] != kinds[0][1:]]
-            made = Made(dict(self._envs[first].metadata or {}), self._envs[first].render_mode, [kinds[0], *differing])
+            if self._job.registered:
+                _learn(self._job.registered)
+            for index, function in enumerate(pickle.loads(self._job.functions), self._job.first):
+                self.add(index, function)
+            made = self.describe()
             answer = cloudpickle.dumps(made)
         except BaseException as err:
             self._conn.send_bytes(pickle.dumps(Failure.of(index, err)))
@@ -119,22 +222,16 @@ class _Worker:
         if verb == "close":
             return False
         fd = reduction.recv_handle(self._conn)
-        size = Table(self._job.num_envs, *kinds[0][1:]).size
-        self._table = Table(self._job.num_envs, *kinds[0][1:], mmap.mmap(fd, size))
+        layout = self._job.num_envs, *made.spaces[0][1:]
+        self.use(Table(*layout, mmap.mmap(fd, Table(*layout).size)))
         os.close(fd)
-        self._views = None
-        if self._table.obs is not None:
-            self._views = {i: _table.each(self._table.obs, lambda rows: rows[i, ...]) for i in self._envs}  # noqa: B023 - called at once
-        self._ended = dict.fromkeys(self._envs, False)
         return True
 
     def serve(self) -> None:
-        verbs: dict[str, Callable[..., None]] = {"step": self._step, "reset": self._reset, "call": self._call, "set_attr": self._set_attr}
         while True:
             verb, indices, payload = pickle.loads(self._conn.recv_bytes())
             if verb == "close":
                 return
-            act = verbs[verb]
             try:
                 arguments = pickle.loads(payload) if payload else ()
             except Exception as err:
@@ -142,7 +239,7 @@ class _Worker:
                 self._back, indices = indices, []
             for k, i in enumerate(indices):
                 try:
-                    act(k, i, *arguments)
+                    self.act(verb, k, i, arguments)
                 except BaseException as err:  # sys.exit() in an environment is its failure too
                     self._failures.append(Failure.of(i, err))
                 self._back.append(i)
@@ -155,58 +252,23 @@ class _Worker:
         self._conn.send_bytes(pickle.dumps((self._back, self._notes, self._observations, self._failures)))
         self._back, self._notes, self._observations, self._failures = [], [], [], []
 
-    def _step(self, k: int, i: int, actions: Any = None) -> None:
-        env = self._envs[i]
-        if self._ended[i] and self._job.autoreset == "next_step":
-            obs, info = env.reset()
-            self._ended[i] = False
-            self._put(i, obs, 0.0, False, False, info)
-            return
-        # Copied: an environment may keep its action.
-        action = _table.each(self._table.actions, lambda rows: rows[i].copy()) if actions is None else actions[k]
-        obs, reward, terminated, truncated, info = env.step(action)
-        ended = self._ended[i] = bool(terminated or truncated)
-        if ended and self._job.autoreset == "same_step":
-            # Pickled before the reset, which may write into the same arrays.
-            self._note(i, {"final_obs": obs, "final_info": info})
-            obs, info = env.reset()
-        self._put(i, obs, reward, terminated, truncated, info)
-
-    def _reset(self, k: int, i: int, seeds: list[int | None], options: dict[str, Any] | None) -> None:
-        obs, info = self._envs[i].reset(seed=seeds[k], options=options)
-        self._ended[i] = False
-        self._put(i, obs, 0.0, False, False, info)
-
-    def _put(self, i: int, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> None:
-        table = self._table
-        if self._views is not None:
-            _table.write(self._views[i], obs)
-        else:
-            self._observations.append((i, _pickled(obs)))
-        table.rewards[i], table.terminated[i], table.truncated[i] = reward, terminated, truncated
-        if not isinstance(info, dict):
-            raise TypeError(f"info: {type(info).__name__}, must be a dict")
-        if info:
-            self._note(i, info)
-
-    def _note(self, i: int, info: dict[str, Any]) -> None:
-        self._notes.append((i, _pickled(info)))
-
-    def _call(self, k: int, i: int, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        value = self._envs[i].get_wrapper_attr(name)
-        if callable(value):
-            value = value(*arguments, **keywords)
-        self._notes.append((i, _pickled(value)))
-
-    def _set_attr(self, k: int, i: int, name: str, values: list[Any]) -> None:
-        self._envs[i].set_wrapper_attr(name, values[k])
-
     def close(self) -> None:
-        for env in self._envs.values():
+        for env in self.envs.values():
             try:
                 env.close()
             except Exception:
                 traceback.print_exc()  # nobody listens any more
+
+
+def _learn(registered: bytes) -> None:
+    """Takes over _spawn.registered."""
+    specs, names = pickle.loads(registered)
+    for known, new in ((vars(sys.modules["__main__"]), names), (gymnasium.registry, specs)):
+        for name, value in new.items():
+            try:
+                known[name] = pickle.loads(value)
+            except Exception:
+                continue  # an environment that needs it says so
 
 
 def _pickled(value: Any) -> bytes:

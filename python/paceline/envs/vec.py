@@ -33,8 +33,8 @@ def make_vec(
     autoreset_mode: Any = "next_step",
     copy: bool = True,
     render_mode: str | None = None,
-    workers: int = 0,
-    context: str = "spawn",
+    workers: int | None = None,
+    context: str | None = None,
     waits: bool | None = None,
     **env_kwargs: Any,
 ) -> Any:
@@ -44,7 +44,8 @@ def make_vec(
         "SpaceInvaders" or "atari/space_invaders", whose ROM must be there), also with Gymnasium's
         prefix ("paceline/Pong-v0"), or what load_env returned. They are stepped by threads.
         Else the id of an environment of Gymnasium's, or a function that makes one, or a list of
-        num_envs such functions: these are stepped by processes; see paceline.workers.
+        num_envs such functions: these are stepped one after another by the caller's process, or
+        by worker processes where workers asks for them; see paceline.workers.
     batch_size: environments whose rows recv returns, 0 for all.
     num_threads: threads that step them, 0 for one per core. Results are the same for any number.
     thread_affinity_offset: the core that the first of these threads is bound to, -1 for none.
@@ -54,10 +55,13 @@ def make_vec(
     copy: False for arrays that the next step, recv or reset writes again. By default they stay
         as they are; neither costs a copy.
     render_mode: "rgb_array" for render() to return images.
-    workers, context: processes (0: one per core) and how they are started, for Python's.
+    workers: worker processes that step environments of Python's, 0 for one per core (one per
+        environment with waits); None: the caller's process steps them. Processes pay where a step
+        takes longer than a message to a process does, tens of microseconds.
+    context: how worker processes begin, "spawn" (None) or "fork".
     waits: True where steps mostly wait, for a device, a clock or another program, and compute
-        little: each environment then has a thread (up to 1024, whatever num_threads is) or, of
-        Python's, a process (where workers is 0) of its own, so that all wait at the same time. A DQN
+        little: each environment then has a thread (up to 1024, whatever num_threads is) of its own,
+        so that all wait at the same time; of Python's, with workers=0, a process. A DQN
         whose env_kwargs have it, too, computes meanwhile. None: as the environment itself says
         (in C PACELINE_ENV_WAITS); of Python's False. Results are the same.
 
@@ -116,7 +120,7 @@ def make_vec(
 
         if known := _ids.atari(id) if isinstance(id, str) else None:
             said = (
-                f"the game's frames as ale-py has them, stepped by processes; the library plays it itself: make_vec({known[0]!r}, num_envs)"
+                f"the game's frames as ale-py has them, stepped from Python; the library plays it itself: make_vec({known[0]!r}, num_envs)"
             )
             warnings.warn(f"{id!r}: {said}", PacelineWarning, stacklevel=2)
         rendering = {} if render_mode is None else {"render_mode": render_mode}

@@ -1,17 +1,24 @@
-"""Environments written in Python, stepped in processes of their own.
+"""Environments written in Python, stepped in processes of their own or in this one.
 
     from paceline import workers
 
-    if __name__ == "__main__":
-        envs = workers.make("LunarLander-v3", num_envs=8, workers=2)
-        obs, infos = envs.reset(seed=1)
-        obs, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
-        envs.close()
+    envs = workers.make("LunarLander-v3", num_envs=8, workers=2)
+    obs, infos = envs.reset(seed=1)
+    obs, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
+    envs.close()
+
+make_vec steps such environments in the caller's process, and make_vec(..., workers=2) as above. Processes
+pay where a step takes longer than a message to a process and its answer do: tens of microseconds.
+Steps of Gymnasium's classic control and toy text take less. Steps of physics engines, renderers, emulators
+and simulators take more; for them a process for each free core is fastest. Where steps wait for a
+device or another program (waits=True), a process for each environment is.
 
 A process steps several environments and is woken once for all of them. Each
 observation is written once, into memory that the processes share; only infos that
-are not empty are pickled. The guard in the example is what multiprocessing asks of
-every script that starts processes.
+are not empty are pickled. A process never imports the script that starts it, which needs no
+"if __name__ == '__main__'" and may come from standard input, `python -c` or a notebook. Functions and
+classes of the script are carried by cloudpickle, with what they refer to; so is what it has registered with
+Gymnasium. Modules are imported, along the same sys.path.
 
 With batch_size below num_envs nothing waits for the slowest environment:
 
@@ -30,6 +37,7 @@ waits for it (step, recv, reset, or the constructor) as a CallbackError, "enviro
     err.results              what the call would have returned: the others' steps are
                              not lost (rows of those that failed: reward 0, no flag,
                              an observation that means nothing)
+    err.__cause__            the exception itself, where no process was in between
 
 Those environments raise the same error at every step until they are reset, by options["reset_mask"] or all
 together; the others go on. A process that dies (os._exit, a segmentation fault,
@@ -44,7 +52,6 @@ import collections
 import copy as copying
 import functools
 import os
-import pickle
 from collections.abc import Callable, Sequence
 from multiprocessing import util
 from typing import Any
@@ -58,13 +65,14 @@ from .._threads import Turn, alone
 from ..errors import ConfigError, ForkError, HandleError
 from ..spaces import Array
 from . import _crew, _table
-from ._crew import Crew, Worker
+from ._crew import Crew, Local, Processes, Worker
 from ._worker import Failure
 
 __all__ = ["WorkerVecEnv", "make"]
 
-_CONTEXTS = ("spawn", "fork", "forkserver")
+_CONTEXTS = ("spawn", "fork")
 _MOST_ENVS, _MOST_WORKERS = 65536, 1024
+_MANY = {"waits": "one for each environment", "context": "one for each core"}  # what workers=0 is
 # What the parent knows of an environment.
 _NEW, _READY, _ENDED, _AWAY = range(4)
 _REFUSED = {
@@ -78,10 +86,10 @@ def make(
     fn_or_id: Any,
     num_envs: int,
     *,
-    workers: int = 0,
+    workers: int | None = 0,
     batch_size: int = 0,
     autoreset_mode: Any = "next_step",
-    context: str = "spawn",
+    context: str | None = None,
     copy: bool = True,
     waits: bool = False,
     **env_kwargs: Any,
@@ -92,14 +100,16 @@ def make(
         such functions, or the id of an environment registered with Gymnasium.
         Functions are sent by cloudpickle: a lambda or a local one will do.
     workers: processes, 0 for one per core (one per environment with waits); never more than
-        num_envs. A process steps its environments one after the other.
+        num_envs. A process steps its environments one after the other. None: none, the caller's
+        process steps them all, in step and send.
     waits: steps mostly wait (for a device, a clock, another program) and compute little, so that
         more processes than cores are worth their memory. No thread of the library waits for them:
         while a model's environments are stepped here, its updates have all cores.
     batch_size: environments that recv returns at once, 0 for all.
     autoreset_mode: "next_step", "same_step", "disabled" or a member of
         gymnasium.vector.AutoresetMode.
-    context: "spawn", "fork" or "forkserver", as in multiprocessing.
+    context: how processes begin: "spawn" (None), in a new interpreter, or "fork", as a copy of this
+        process.
     copy: False for observations that are views of the shared memory, valid until the
         next step, recv or reset. (Batches of some of the environments are always copies.)
     env_kwargs: keyword arguments of the function, or of gymnasium.make.
@@ -120,12 +130,19 @@ def make(
             raise ConfigError(f"env: {len(functions)} functions, must be {num_envs}, one for each environment")
         if env_kwargs:
             functions = [functools.partial(function, **env_kwargs) for function in functions]
+    batch_size = whole("batch_size", batch_size, 0, num_envs) or num_envs
+    mode = autoreset_name(autoreset_mode)
+    if workers is None:
+        for name, value in (("waits", waits), ("context", context)):
+            if value:
+                raise ConfigError(f"{name}: {value!r}, is for worker processes: workers=N (0: {_MANY[name]}) must be given with it")
+        return WorkerVecEnv(Local(functions, mode), 0, batch_size, mode, copy, spec)
     default = _MOST_WORKERS if waits else len(os.sched_getaffinity(0))
     processes = min(whole("workers", workers, 0, _MOST_WORKERS) or default, num_envs)
-    batch_size = whole("batch_size", batch_size, 0, num_envs) or num_envs
-    if context not in _CONTEXTS:
-        raise ConfigError(f"context: {context!r}, must be {', '.join(map(repr, _CONTEXTS))}")
-    return WorkerVecEnv(functions, processes, batch_size, autoreset_name(autoreset_mode), context, copy, spec)
+    if context not in (None, *_CONTEXTS):
+        raise ConfigError(f"context: {context!r}, must be {' or '.join(map(repr, _CONTEXTS))}")
+    crew = Processes(functions, processes, context or _CONTEXTS[0], mode, batch_size < num_envs)
+    return WorkerVecEnv(crew, processes, batch_size, mode, copy, spec)
 
 
 def spec_of(id: str) -> Any:
@@ -144,26 +161,17 @@ def spec_of(id: str) -> Any:
 
 
 class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
-    """Environments in worker processes. make makes them; the module says what happens when they fail.
+    """Environments in worker processes, or in this one. make makes them; the module says what happens when they fail.
 
-    One thread at a time may use it, others get a BusyError; in the process that made it.
+    One thread at a time may use it, others get a BusyError; of worker processes in the process that made it.
     """
 
-    def __init__(
-        self,
-        functions: list[Callable[[], Any]],
-        workers: int,
-        batch_size: int,
-        autoreset: str,
-        context: str,
-        copy: bool,
-        spec: Any = None,
-    ) -> None:
-        self.num_envs, self.batch_size, self.workers, self.copy, self.spec = len(functions), batch_size, workers, copy, spec
+    def __init__(self, crew: Crew, workers: int, batch_size: int, autoreset: str, copy: bool, spec: Any = None) -> None:
+        self.num_envs, self.batch_size, self.workers, self.copy, self.spec = crew.num_envs, batch_size, workers, copy, spec
         self._order = list(range(self.num_envs))
         self._pid = os.getpid()
         self._using = Turn()
-        self._crew = crew = Crew(functions, workers, context, autoreset, batch_size < self.num_envs)
+        self._crew = crew
         # multiprocessing calls this before it waits for processes at exit, and when the object is garbage.
         self._finalizer = util.Finalize(self, crew.stop, exitpriority=10)
         self._table = crew.table
@@ -176,7 +184,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._state = np.full(self.num_envs, _NEW, np.int8)
         self._last = self._order
         self._asking = False
-        self._everyone = [_crew.message(worker, worker.indices, "step") for worker in crew.workers]
+        self._everyone = [crew.message(worker, worker.indices, "step") for worker in crew.workers]
         # Observations that have no rows: those of spaces without a fixed size.
         self._objects: list[Any] = [None] * self.num_envs
         # Gymnasium builds infos for num_envs environments; a batch is a vector of fewer.
@@ -221,7 +229,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         indices = [int(i) for i in np.flatnonzero(mask)]
         crew = self._crew
         groups = self._groups(indices)
-        messages = [_crew.message(worker, group, "reset", "options", [seeds[i] for i in group], rest) for worker, group in groups]
+        messages = [crew.message(worker, group, "reset", "options", [seeds[i] for i in group], rest) for worker, group in groups]
         crew.wait(indices)
         crew.forget(indices)
         dead = [worker for worker, _ in groups if worker.dead is not None]
@@ -313,13 +321,13 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         if self._table.actions is not None:
             for rows, given in _table.matched("actions", self._table.actions, actions, count):
                 rows[at] = given
-            messages = self._everyone if everyone else [_crew.message(*group, "step") for group in self._groups(indices)]
+            messages = self._everyone if everyone else [crew.message(*group, "step") for group in self._groups(indices)]
         else:
             items = list(iterate(self.action_space, actions))
             if len(items) != count:
                 raise ConfigError(f"actions: {len(items)}, must be {count}, one for each environment")
             of = dict(zip(indices, items))
-            messages = [_crew.message(*group, "step", "actions", [of[i] for i in group[1]]) for group in self._groups(indices)]
+            messages = [crew.message(*group, "step", "actions", [of[i] for i in group[1]]) for group in self._groups(indices)]
         self._state[at] = _AWAY
         crew.send(messages)
 
@@ -371,10 +379,10 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             crew.notes.pop(i, None)
         for k, i in enumerate(indices) if crew.notes else ():
             for note in crew.notes.pop(i, ()):
-                infos = vector._add_info(infos, pickle.loads(note), i if vector is self else k)
+                infos = vector._add_info(infos, crew.read(note), i if vector is self else k)
         for i in indices if crew.observations else ():
             if i in crew.observations:
-                self._objects[i] = pickle.loads(crew.observations.pop(i))
+                self._objects[i] = crew.read(crew.observations.pop(i))
         at: Any = slice(None) if indices is self._order else indices
         self._state[at] = np.where(table.terminated[at] | table.truncated[at], _ENDED, _READY) if self._ends else _READY
         return infos, failed
@@ -389,6 +397,11 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         return _table.each(self._table.obs, np.copy) if self.copy else _table.each(self._table.obs, lambda rows: rows)
 
     # ------------------------------------------------- the environments' own
+
+    @property
+    def envs(self) -> list[Any]:
+        """The environments themselves, where this process steps them; none of other processes'."""
+        return self._crew.envs if isinstance(self._crew, Local) else []
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each environment's method of that name called, or its attribute; none may be under way."""
@@ -433,11 +446,11 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         messages = []
         for worker in crew.workers:
             own = payload if verb == "call" else (payload[0], [payload[1][i] for i in worker.indices])
-            messages.append(_crew.message(worker, worker.indices, verb, "arguments", *own))
+            messages.append(crew.message(worker, worker.indices, verb, "arguments", *own))
         self._asking = True
         crew.send(messages)
         crew.wait(self._order)
-        answers = tuple(pickle.loads(note) for i in self._order for note in crew.notes.get(i, ()))
+        answers = tuple(crew.read(note) for i in self._order for note in crew.notes.get(i, ()))
         failed = crew.forget(self._order)
         self._asking = False
         if failed:
@@ -449,7 +462,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
     def _check_open(self) -> None:
         if self.closed:
             raise HandleError("environments: closed")
-        if os.getpid() != self._pid:
+        if self.workers and os.getpid() != self._pid:
             raise ForkError("environments: made by the process that forked this one, must be used there")
         if self._asking:  # an interrupted call, of which nothing must be left
             self._crew.wait(self._order)
@@ -457,7 +470,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             self._asking = False
 
     def close_extras(self, *, timeout: float = 5.0) -> None:
-        """Ends the processes; one that is still busy after timeout seconds is terminated."""
+        """Closes the environments. Ends the processes; one that is still busy after timeout seconds is terminated."""
         self._crew.stop(timeout)
         self._finalizer.cancel()
         del self._table, self._crew  # and with them the memory, once no view of it is left
