@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 )
@@ -126,18 +125,15 @@ func TestSafetensorsWriteErrors(t *testing.T) {
 	}
 }
 
-// bounded runs f and fails if it took longer than a second or allocated more than
-// 200 MB.
+// bounded runs f and fails if it allocated more than 200 MB.
 func bounded(t *testing.T, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
 	f()
-	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 200 || took > time.Second {
-		t.Fatalf("%d MB, %v", mb, took)
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 200 {
+		t.Fatalf("%d MB", mb)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
@@ -454,12 +453,10 @@ func FuzzLoad(f *testing.F) {
 		defer m.Close()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		start := time.Now()
 		err := load(m, data)
-		took := time.Since(start)
 		runtime.ReadMemStats(&after)
-		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 100 || took > time.Second {
-			t.Fatalf("%d MB, %v", mb, took)
+		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 100 {
+			t.Fatalf("%d MB", mb)
 		}
 		if err == nil {
 			if !bytes.Equal(saved(t, m), data) {

@@ -19,13 +19,17 @@ import (
 // slowUpdates makes updates so slow that the samplers always wait for them.
 type slowUpdates struct {
 	nn.QStepper
-	pause atomic.Int64 // nanoseconds
-	panic atomic.Bool
+	pause  atomic.Int64 // nanoseconds
+	panic  atomic.Bool
+	before func() // where it is set: called before every update
 }
 
 func (s *slowUpdates) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
 	if s.panic.Load() {
 		panic("the optimiser is ill")
+	}
+	if s.before != nil {
+		s.before()
 	}
 	time.Sleep(time.Duration(s.pause.Load()))
 	return s.QStepper.Update(theta, target, t, lr, r)
