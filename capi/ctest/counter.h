@@ -5,6 +5,7 @@
 #define COUNTER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "t.h"
 
@@ -24,6 +25,9 @@ enum fault {
   LONG_TEXT,
   SLEEP, /* every step takes 5 ms, whatever signals come */
 };
+
+/* How many environments sleep now, and how many did at most. */
+static atomic_int asleep, most_asleep;
 
 typedef struct family {
   enum fault fault;
@@ -80,8 +84,12 @@ static int counter_step(void *env, const void *action, void *obs, float *reward,
   *reward = *(const int32_t *)action == c->n % 2;
   *ended = c->n == c->length ? (c->n % 2 ? PACELINE_TERMINATED : PACELINE_TRUNCATED) : 0;
   if (f->fault == SLEEP) {
+    int together = ++asleep;
+    for (int most = most_asleep; together > most && !atomic_compare_exchange_weak(&most_asleep, &most, together);)
+      continue;
     struct timespec t = {0, 5000000};
     while (nanosleep(&t, &t) != 0 && errno == EINTR) continue;
+    asleep--;
   }
   if (f->fault == HUGE_REWARD && c->life >= f->at) *reward = 3e38f;
   if (!now) return 0;

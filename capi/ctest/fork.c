@@ -132,10 +132,8 @@ int main(void) {
       _exit(code);
     }
     int status;
-    double began = now();
     waitpid(pid, &status, 0);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK(now() - began < 3);
   }
   int64_t steps = stats_of(t).num_timesteps;
   struct timespec pause = {0, 100000000};

@@ -199,12 +199,9 @@ static int slow_run(hashes *hash, int how) {
     }
     int64_t limit = how == TIMED && i < 149 ? 1 : 0;
     memset(h.actions, 0x55, sizeof h.actions);
-    double began = now();
     while ((status = paceline_trainer_act(t, &h.rows, h.actions, limit)) == again) {
-      CHECK(now() - began < 1); /* it returns soon, and has written nothing */
-      for (int k = 0; k < ROWS; k++) CHECK(h.actions[k] == 0x55555555);
+      for (int k = 0; k < ROWS; k++) CHECK(h.actions[k] == 0x55555555); /* it has written nothing */
       times++;
-      began = now();
     }
     STATUS(status, PACELINE_OK);
     for (int k = 0; k < ROWS; k++) {
@@ -241,9 +238,7 @@ static void freed(void) {
   pthread_t other;
   pthread_create(&other, NULL, act_for_ever, (void *)&t);
   usleep(300000);
-  double began = now();
   paceline_trainer_free(t);
-  CHECK(now() - began < 5);
   pthread_join(other, NULL);
 }
 

