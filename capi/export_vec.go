@@ -211,6 +211,9 @@ func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error 
 			return err
 		}
 	}
+	if mask == nil {
+		return v.given(v.vec.Reset(&v.now.rows, nil), all)
+	}
 	return v.given(v.vec.Reset(&v.now.rows, all), all)
 }
 

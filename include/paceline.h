@@ -743,7 +743,10 @@ PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
 /* Starts episodes in the environments whose mask byte is not 0 (mask NULL: all;
  * at least one) and writes their rows; the others stay as they are. seeds: NULL to go on
  * along each environment's stream, or num_envs numbers, of which the masked rows' are used.
- * All borrowed. */
+ * All borrowed.
+ * In all modes an episode that this function starts begins a game. Only the episode after one that
+ * ended with a lost life (episodic_life) goes on with its game: in PACELINE_NEXT_STEP and
+ * PACELINE_SAME_STEP it starts by itself; in PACELINE_DISABLED by a mask, without a seed. */
 PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask,
                                     const paceline_rows *rows);
 
@@ -778,7 +781,7 @@ PACELINE_API int paceline_vec_step(paceline_vec *v, const void *actions, const p
 PACELINE_API int paceline_vec_offer(paceline_vec *v, const paceline_rows *rows);
 
 /* Sends an action, or with paceline_vec_send_reset a reset, for each of n environments.
- * seeds: NULL, or n. All borrowed. Nothing moves unless all of it is in order. */
+ * A reset is one by mask. seeds: NULL, or n. All borrowed. Nothing moves unless all of it is in order. */
 PACELINE_API int paceline_vec_send(paceline_vec *v, const int32_t *env_ids, size_t n, const void *actions);
 PACELINE_API int paceline_vec_send_reset(paceline_vec *v, const int32_t *env_ids, size_t n, const uint64_t *seeds);
 

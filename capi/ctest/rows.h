@@ -200,7 +200,8 @@ static inline int against_singles(const char *env, const char *env_options, uint
       ends += over(r, k) != 0;
       const void *action = (uint8_t *)r->actions + k * r->action_bytes;
       if (mode == PACELINE_DISABLED && over(r, k)) {
-        OK(paceline_vec_reset(single[ids[k]], NULL, NULL, all_of(w)));
+        const uint8_t ended = 1; /* the next life of a game */
+        OK(paceline_vec_reset(single[ids[k]], NULL, &ended, all_of(w)));
         OK(paceline_vec_send_reset(v, &ids[k], 1, NULL));
         continue;
       }

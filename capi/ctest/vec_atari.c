@@ -176,6 +176,27 @@ static void continuous(void) {
   arrays_free(&r), arrays_free(&s);
 }
 
+/* Right after a lost life a reset begins a game in all modes; a mask stands for the autoreset of PACELINE_DISABLED. */
+static void begins_a_game(void) {
+  for (uint32_t mode = 0; mode < 3; mode++) {
+    paceline_vec *v = vec_of("Breakout", 1, 0, 1, mode, "{\"episodic_life\": true}");
+    arrays r = arrays_for(v, 1);
+    const uint8_t mask = 1;
+    for (int masked = 0; masked < 2; masked++) {
+      OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
+      do {
+        discrete(&r)[0] = 1; /* FIRE */
+        OK(paceline_vec_step(v, r.actions, all_of(&r)));
+      } while (!over(&r, 0));
+      CHECK(number(&r, "lives", 0) == 4);
+      OK(paceline_vec_reset(v, NULL, masked ? &mask : NULL, all_of(&r)));
+      CHECK(number(&r, "lives", 0) == (masked && mode == PACELINE_DISABLED ? 4 : 5));
+    }
+    paceline_vec_free(v);
+    arrays_free(&r);
+  }
+}
+
 int main(void) {
   paceline_vec *v;
   paceline_vec_options o = vec_options(1, 0, 1, 0, NULL);
@@ -189,6 +210,7 @@ int main(void) {
   infos();
   states();
   continuous();
+  begins_a_game();
   for (uint32_t mode = 0; mode < 3; mode++) {
     int games = against_singles("Breakout", "{\"episodic_life\": true}", 3, mode, 4, 300);
     CHECK(games > 3);

@@ -199,9 +199,12 @@ func (e *Env) Seed(seed uint64) { e.seed = &seed }
 
 // Evaluate plays whole games for their whole rewards, as papers report them.
 func (e *Env) Evaluate() {
-	e.lifeOver = false // the next reset begins a game
+	e.Restart()
 	e.recipe.EpisodicLife, e.recipe.LifeLossInfo, e.recipe.ClipRewards = false, false, false
 }
+
+// Restart has the next reset begin a game, also after a lost life.
+func (e *Env) Restart() { e.lifeOver = false }
 
 // Close does nothing: a machine is memory.
 func (e *Env) Close() error { return nil }

@@ -308,3 +308,28 @@ func TestActionsAndRAM(t *testing.T) {
 		}
 	}
 }
+
+// After Restart a reset begins a game, whatever the recipe and however the last episode ended.
+func TestRestartBeginsAGame(t *testing.T) {
+	for _, recipe := range []string{"ale", "mnih2015", "stooke_abbeel", "sb3"} {
+		p := newTrial(t, fmt.Sprintf(`{"recipe": %q, "episodic_life": true, "use_fire_reset": false}`, recipe))
+		for _, restart := range []bool{false, true} {
+			p.Seed(1)
+			p.reset()
+			for p.running {
+				p.step(leftA)
+			}
+			if p.info("lives") != 2 || p.info("game_over") != 0 {
+				t.Fatalf("%s: %s, want a lost life", recipe, p.report())
+			}
+			want := 2
+			if restart {
+				p.Restart()
+				want = 3
+			}
+			if p.reset(); p.info("lives") != want {
+				t.Errorf("%s, restart %v: begins with %d lives", recipe, restart, p.info("lives"))
+			}
+		}
+	}
+}

@@ -234,6 +234,10 @@ type Numbered interface{ Number(i int) }
 // the task's own from the next reset on once Evaluate is called.
 type Evaluable interface{ Evaluate() }
 
+// Restarter is an Env whose episodes may be parts of a game, such as its lives: Reset goes on with
+// the game where the last episode ended before it. After Restart the next Reset begins a game.
+type Restarter interface{ Restart() }
+
 // Named is an Env whose observations follow a recipe: a name, and a hash of all that the
 // recipe says, so that two runs can be compared.
 type Named interface {

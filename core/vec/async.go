@@ -149,8 +149,8 @@ func (a *Async) Send(ids []int32, actions Actions) error {
 	})
 }
 
-// SendReset starts episodes in the environments of ids. seeds has none, or one for each. The threads
-// seed as they reset: an environment may take long for it, and fail.
+// SendReset starts episodes in the environments of ids, as a Reset by mask does. seeds has none,
+// or one for each. The threads seed as they reset: an environment may take long for it, and fail.
 func (a *Async) SendReset(ids []int32, seeds []uint64) error {
 	if len(seeds) != 0 && len(seeds) != len(ids) {
 		return fmt.Errorf("seeds: %d, must be %d, one for each environment", len(seeds), len(ids))
@@ -210,7 +210,7 @@ func (a *Async) work(i int) {
 	var err error
 	if a.reset[i] {
 		if err = a.seed(i); err == nil {
-			err = a.vec.reset(i, slot{})
+			err = a.vec.reset(i, slot{}, !a.vec.owed(i))
 		}
 	} else {
 		stepped, err = a.vec.step(i, a.actions.of(i, len(a.vec.spec.Action.Low)), slot{})

@@ -44,6 +44,8 @@ func (v *Vec) seedOne(i int, seed uint64) {
 // has Len() entries, one of them true at least. It writes Obs, Rewards (0),
 // Ends (0) and Starts (true) of these rows and leaves the others as they are.
 // Environments that fail are a *Failure.
+// The episode begins a game. Only where a mask names an ended episode in Disabled, the reset does
+// what an autoreset would: it goes on with the game after a lost life, unless a seed is due.
 func (v *Vec) Reset(rows *Rows, mask []bool) error {
 	if err := v.checkReset(rows, mask); err != nil {
 		return err
@@ -226,7 +228,7 @@ type slot struct {
 
 func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	if v.phases[i] == ended {
-		return false, v.reset(i, to)
+		return false, v.reset(i, to, false)
 	}
 	defer v.failed(i, &err)
 	var reward float32
@@ -286,8 +288,14 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	return stepped, nil
 }
 
-func (v *Vec) reset(i int, to slot) (err error) {
+// owed reports whether a reset by mask of environment i takes an autoreset's place.
+func (v *Vec) owed(i int) bool { return v.mode == Disabled && v.phases[i] == ended }
+
+func (v *Vec) reset(i int, to slot, restart bool) (err error) {
 	defer v.failed(i, &err)
+	if e, ok := v.envs[i].(env.Restarter); ok && restart {
+		e.Restart()
+	}
 	obs := v.row(i, to)
 	if err := v.startEpisode(i, obs); err != nil {
 		return err

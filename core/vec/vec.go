@@ -14,6 +14,8 @@
 //   - Environments whose steps wait (env.Spec.Waits) have a thread each, up to
 //     threads.Max. These hold no core of the pool's budget, and neither does the caller
 //     of Step or Reset until all are done: others compute meanwhile.
+//   - What begins the episode after an ended one goes on with its game, if only a life was lost
+//     (env.Restarter): an autoreset, in Disabled a reset by mask. Every other Reset begins a game.
 //
 // Autoreset follows Gymnasium 1.x; see the constants of type Autoreset. Async steps the
 // environments of a Vec asynchronously. Whoever needs only some of what they do takes
@@ -138,7 +140,7 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 	}
 	v.resetAll = func(_, i int) error {
 		if v.mask == nil || v.mask[i] {
-			v.failures.add(v.reset(i, slot{v.rows, i}), false)
+			v.failures.add(v.reset(i, slot{v.rows, i}, v.mask == nil || !v.owed(i)), false)
 		}
 		return nil
 	}

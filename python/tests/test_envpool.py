@@ -333,6 +333,33 @@ def test_a_life_that_ends_at_the_limit():
     assert rows[:4] == [[23, 1, 0, 4, 0, 24], [24, 0, 0, 4, 0, 24], [25, 0, 1, 4, 0, 25], [26, 0, 0, 5, 0, 0]]
 
 
+def until_a_life_is_lost(pool):
+    """By both, which play alike."""
+    for _ in range(400):
+        *_, terminated, _, info = pool.step(np.ones(2, np.int32))
+        if terminated.all():
+            return info["lives"].tolist()
+
+
+@pytest.mark.parametrize("how", ["reset", "reset of one", "reset by mask", "async_reset"])
+def test_reset_right_after_a_lost_life_begins_a_game(how):
+    """As in EnvPool 1.2.5. The row after it is the first step of that game."""
+    pool = with_rom(lambda: envpool.make("Breakout-v5", "gymnasium", num_envs=2, episodic_life=True, noop_max=1))
+    pool.reset()
+    assert until_a_life_is_lost(pool) == [4, 4]
+    begin = {
+        "reset": pool.reset,
+        "reset of one": lambda: pool.reset(np.array([1])),
+        "reset by mask": lambda: pool.reset(options={"reset_mask": np.array([False, True])}),
+        "async_reset": lambda: (pool.async_reset(), pool.recv(reset=True))[1],
+    }[how]
+    _, info = begin()
+    assert info["lives"].tolist() == [5] * len(info["env_id"]) and not info["elapsed_step"].any()
+    *_, info = pool.step(np.zeros(2, np.int32))
+    both = how in ("reset", "async_reset")
+    assert info["lives"].tolist() == [5 if both else 4, 5] and info["elapsed_step"].tolist()[1] == 1
+
+
 def test_acrobots_angles():
     pool = envpool.make("Acrobot-v1", "gym", num_envs=2)
     pool.reset()

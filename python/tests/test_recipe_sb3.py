@@ -70,7 +70,7 @@ def compare(game, noops, steps, ours=None, **keywords):
         if end or cut:
             games += infos["game_over"][0]
             lives += not infos["game_over"][0]
-            obs, infos = env.reset()
+            obs, infos = env.reset(options={"reset_mask": np.ones(1, bool)})
             assert np.array_equal(obs[0], theirs.reset()), f"reset after step {step}"
             assert infos["lives"][0] == theirs.ale.lives(), f"reset after step {step}"
     env.close()
@@ -83,7 +83,7 @@ class Ours:
         self.actions = self.env.single_action_space.n
 
     def reset(self):
-        return self.env.reset()[0][0]
+        return self.env.reset(options={"reset_mask": np.ones(1, bool)})[0][0]
 
     def step(self, action):
         obs, rewards, terminated, truncated, _ = self.env.step([action])

@@ -201,7 +201,7 @@ def test_recipe(recipe, game):
         if ended:
             over += side.ale.game_over()
             lost += not side.ale.game_over()
-            obs, infos = env.reset()
+            obs, infos = env.reset(options={"reset_mask": np.ones(1, bool)})
             assert np.array_equal(obs[0], side.reset(after_life=not side.ale.game_over())), f"step {step}"
     if game == "breakout":
         assert over and (lost or not side.episodic), "no game ended"

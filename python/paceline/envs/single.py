@@ -31,10 +31,11 @@ class Env(gymnasium.Env[Array, Any]):
         self.metadata = {k: v for k, v in self._envs.metadata.items() if k != "autoreset_mode"}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Begins an episode; options are not read."""
+        """Begins an episode; options are not read. After an episode that ended with a lost life (episodic_life) it goes on
+        with the game, unless a seed is given; otherwise it begins one."""
         if seed is not None:
             super().reset(seed=seed)
-        obs, infos = self._envs.reset(seed=seed)
+        obs, infos = self._envs.reset(seed=seed, options={"reset_mask": np.ones(1, bool)})
         return obs[0], _first(infos)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:

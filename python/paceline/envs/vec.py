@@ -78,8 +78,8 @@ def make_vec(
         all values are in infos["recipe"] and infos["recipe_hash"]. "sb3" is what Stable-Baselines3's
         make_atari_env and VecFrameStack(4) make of a NoFrameskip-v4 game, step for step: FIRE and the
         game's third action last frameskip frames each before an episode, a lost life is followed by
-        frameskip frames of NOOP. A reset in the middle of a game begins a new one, where its wrappers
-        would go on; rewards and frames of a reset are not in an episode's return and length, where
+        frameskip frames of NOOP. reset() begins a game, where its wrappers would go on with one;
+        rewards and frames of a reset are not in an episode's return and length, where
         its Monitor, which counts frames, has them.
     obs_type ("grayscale"): or "rgb" [stack, height, width, 3], or "ram" [128] ([stack, 128] with
         stack_num above 1). grayscale (True): False is obs_type="rgb".
@@ -89,7 +89,8 @@ def make_vec(
     noop_max (30), noop_min (0): fewer than noop_max and at least noop_min frames of NOOP, drawn
         for each episode, come before the first observation. use_fire_reset (True): FIRE is one
         of them where a game has it.
-    episodic_life (False): a life is an episode; the game goes on in the next one.
+    episodic_life (False): a life is an episode. The episode after it goes on with the game, where
+        autoreset begins it or, in "disabled", a reset_mask. reset() begins a game, in every mode.
     life_loss_info (False): the loss of a life sets terminated, and the episode goes on, without
         any reset. For learners that cut returns at lives; most wrappers do not expect it.
     reward_clipping (True): rewards -1, 0 or 1; infos["raw_reward"] has the whole one.

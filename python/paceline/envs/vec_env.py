@@ -81,7 +81,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             "autoreset_mode": autoreset_metadata(mode), "render_modes": ["rgb_array"], "render_fps": described["render_fps"],
         }  # fmt: skip
         self.render_mode = render_mode
-        self._final = mode == "same_step"
+        self._final, self._disabled = mode == "same_step", mode == "disabled"
         self._names = [column.name for column in columns]
         self.copy = copy
         self._kept = copy and COUNTED  # whether a Block that was returned stays as it is
@@ -135,6 +135,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     ) -> tuple[Array, dict[str, Any]]:
         """Begins an episode everywhere, or where options["reset_mask"] (bool [num_envs]) is true.
 
+        The episode begins a game, in every autoreset mode. Only the episode after one that ended
+        with a lost life (episodic_life) goes on with its game: in "next_step" and "same_step" it
+        begins by itself, in "disabled" by a reset_mask that names it, without a seed.
+
         seed: s, for s, s+1, ... in the environments' order, or one for each. An environment
         without a seed goes on along its random numbers, which begin anywhere unless it was
         ever seeded.
@@ -148,12 +152,20 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         block = self._pool.take() if self._kept else self._now
         if block is not self._now and not chosen.all():
             block.keep(self._now, ~chosen)
+        if not options and groups[-1][1] is None:  # some go on without a seed
+            self._begin(block)
+            groups.pop()
         for rows, seeds in groups:
-            _lib.lib().paceline_vec_reset(self._handle.value, _numbers(seeds), rows.ctypes.data_as(POINTER(c_uint8)), block.pointer)
+            mask = rows.ctypes.data_as(POINTER(c_uint8))
+            _lib.lib().paceline_vec_reset(self._handle.value, _numbers(seeds), mask, block.pointer)
         self._turn(block)
         self._to_send = np.arange(self.num_envs, dtype=np.int32)
         infos = self._infos(block, self._everybody[self.num_envs])
         return self._out(block.obs), infos if chosen.all() else _masked(infos, chosen)
+
+    def _begin(self, block: Block) -> None:
+        """Begins a game everywhere, which a mask in "disabled" would not."""
+        _lib.lib().paceline_vec_reset(self._handle.value, None, None, block.pointer)
 
     def _to_reset(self, seed: Any, options: dict[str, Any] | None) -> tuple[Array, list[tuple[Array, Array | None]]]:
         """(The environments to reset, these in groups that get one of the seeds, or go on without)."""
@@ -257,6 +269,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         resets must have been received."""
         self._check_open()
         _, groups = self._to_reset(seed, options)
+        if not options and groups[-1][1] is None and self._disabled:
+            block = self._pool.take()
+            self._begin(block)
+            self._pool.give(block)
         self._offer()
         for rows, seeds in groups:
             ids = np.flatnonzero(rows).astype(np.int32)
