@@ -289,6 +289,18 @@ func near(t *testing.T, what string, got, want []float32, within float64) {
 	}
 }
 
+// canonical gives every NaN the same bits: a GPU's arithmetic makes 0x7FFFFFFF, x86's 0x7FC00000
+// or the operand's.
+func canonical(x []float32) []float32 {
+	x = slices.Clone(x)
+	for i, v := range x {
+		if v != v {
+			x[i] = float32(math.NaN())
+		}
+	}
+	return x
+}
+
 // same compares bits.
 func same[T comparable](t *testing.T, what string, got, want []T) {
 	t.Helper()

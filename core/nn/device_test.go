@@ -125,7 +125,10 @@ func testStepper(t *testing.T) {
 				check(t, stepper.Learn(q, b, &r))
 				check(t, stepper.Step(q, lr, &r))
 			}
-			if !slices.Equal(p.Host(), q.Host()) || stepper.Optimizer().Step() != int64(k+1) || q.Updates != uint64(k+1) || !reflect.DeepEqual(r, want) {
+			// A GPU adds the squares of the gradient up in another order than ClipGradNorm.
+			sameNorm := math.Abs(r.Norm-want.Norm) <= 1e-12*want.Norm
+			want.Norm = r.Norm
+			if !slices.Equal(p.Host(), q.Host()) || stepper.Optimizer().Step() != int64(k+1) || q.Updates != uint64(k+1) || !sameNorm || !reflect.DeepEqual(r, want) {
 				t.Fatalf("max norm %v, update %d: not the parameters or the report by hand: %+v, want %+v", maxNorm, k, r, want)
 			}
 		}
