@@ -79,7 +79,10 @@
  * Environment variables.  Those that the process was started with: PACELINE_ISA (the
  *   vector units to use: go, generic, avx2, avx512, avx512bf16, amx; or portable, as
  *   the setting isa; a name that this machine cannot run is an error when a trainer is
- *   made), PACELINE_ROMS_DIR and ALE_ROMS_DIR (section 11), and those of Go's runtime
+ *   made), PACELINE_ROMS_DIR and ALE_ROMS_DIR (section 11), PACELINE_CUDA_EAGER
+ *   (1: kernels on a GPU are launched one by one instead of as graphs, and each is
+ *   waited for, so that an error names the kernel; several times slower; 0 is the
+ *   default and any other value an error when a GPU is opened), and those of Go's runtime
  *   (GOMAXPROCS, GODEBUG, GOGC, GOMEMLIMIT), which ends the process if it cannot read
  *   one of them.
  *   What the program changes of its environment later is not seen.
@@ -168,7 +171,10 @@ PACELINE_API const char *paceline_build_info(void);
 /* A JSON object: devices (an array of the GPUs that this process can use: {device
  * ("cuda:0"), name, uuid, compute_capability ("9.0"), memory (bytes), cuda (the newest
  * that the driver knows: "12.9")}), reason (a sentence, why there are none; "" where
- * there are). The first call opens NVIDIA's driver. [thread-safe] */
+ * there are). The first call opens NVIDIA's driver. What computes on a GPU uses its
+ * primary context, as PyTorch does, and the process holds that from the first use until
+ * it ends: some hundred megabytes of the GPU's memory. It may be used while another
+ * library captures a graph, in any mode. [thread-safe] */
 PACELINE_API int paceline_devices(char **out);
 
 /* ------------------------------------------------------ 3 configuration */

@@ -3,14 +3,35 @@
 /* Calls of CUDA's driver, each whole in one context. */
 #include "driver.h"
 
-#define IN(ctx, call)                          \
-  do {                                         \
-    CUcontext ours;                            \
-    CUresult result = cuCtxPushCurrent(ctx);   \
-    if (result != CUDA_SUCCESS) return result; \
-    result = (call);                           \
-    cuCtxPopCurrent(&ours);                    \
-    return result;                             \
+CUresult paceline_cuda_relax(CUstreamCaptureMode *before) {
+  *before = CU_STREAM_CAPTURE_MODE_RELAXED;
+  return cuThreadExchangeStreamCaptureMode(before);
+}
+void paceline_cuda_unrelax(CUstreamCaptureMode *before) { cuThreadExchangeStreamCaptureMode(before); }
+
+CUresult paceline_cuda_enter(CUcontext ctx, CUstreamCaptureMode *before) {
+  CUcontext ours;
+  CUresult result = cuCtxPushCurrent(ctx);
+  if (result != CUDA_SUCCESS) return result;
+  result = paceline_cuda_relax(before);
+  if (result != CUDA_SUCCESS) cuCtxPopCurrent(&ours);
+  return result;
+}
+
+void paceline_cuda_leave(CUstreamCaptureMode *before) {
+  CUcontext ours;
+  paceline_cuda_unrelax(before);
+  cuCtxPopCurrent(&ours);
+}
+
+#define IN(ctx, call)                                    \
+  do {                                                   \
+    CUstreamCaptureMode before;                          \
+    CUresult result = paceline_cuda_enter(ctx, &before); \
+    if (result != CUDA_SUCCESS) return result;           \
+    result = (call);                                     \
+    paceline_cuda_leave(&before);                        \
+    return result;                                       \
   } while (0)
 
 static CUresult first(CUresult a, CUresult b) { return a != CUDA_SUCCESS ? a : b; }
@@ -32,6 +53,10 @@ CUresult paceline_cuda_alloc(CUcontext ctx, CUdeviceptr *out, size_t bytes, CUst
 CUresult paceline_cuda_free(CUcontext ctx, CUdeviceptr at) { IN(ctx, cuMemFree(at)); }
 CUresult paceline_cuda_host_alloc(CUcontext ctx, void **out, size_t bytes) { IN(ctx, cuMemHostAlloc(out, bytes, 0)); }
 CUresult paceline_cuda_host_free(CUcontext ctx, void *at) { IN(ctx, cuMemFreeHost(at)); }
+CUresult paceline_cuda_host_register(CUcontext ctx, void *at, size_t bytes) {
+  IN(ctx, cuMemHostRegister(at, bytes, 0));
+}
+CUresult paceline_cuda_host_unregister(CUcontext ctx, void *at) { IN(ctx, cuMemHostUnregister(at)); }
 CUresult paceline_cuda_free_bytes(CUcontext ctx, size_t *left, size_t *total) { IN(ctx, cuMemGetInfo(left, total)); }
 
 /* Memory that is not page-locked may move or be reused as soon as the call is over: it waits.
@@ -92,6 +117,15 @@ CUresult paceline_cuda_launch(CUcontext ctx, CUstream s, CUfunction f, const uns
   IN(ctx, cuLaunchKernel(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s, parameters, NULL));
 }
 
+static CUresult finish(CUstream s) {
+  CUstreamCaptureStatus status;
+  CUresult result = cuStreamIsCapturing(s, &status);
+  if (result != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE) return result;
+  return cuStreamSynchronize(s);
+}
+
+CUresult paceline_cuda_finish(CUcontext ctx, CUstream s) { IN(ctx, finish(s)); }
+
 /* ---------------------------------------------------------------- events */
 
 CUresult paceline_cuda_record(CUcontext ctx, CUstream s, CUevent e) { IN(ctx, cuEventRecord(e, s)); }
@@ -105,8 +139,8 @@ CUresult paceline_cuda_event_elapsed(CUcontext ctx, float *ms, CUevent from, CUe
 
 /* ---------------------------------------------------------------- graphs */
 
-/* Relaxed: the calls of one capture come from several threads, and what other libraries
- * of the process do meanwhile does not end it. */
+/* Relaxed: the calls of one capture come from several threads, and what other libraries of the
+ * process do meanwhile neither ends it nor is refused. A node has the priority of its stream. */
 CUresult paceline_cuda_capture_begin(CUcontext ctx, CUstream s) {
   IN(ctx, cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
 }
@@ -117,7 +151,8 @@ static CUresult capture_end(CUstream s, CUgraphExec *out, size_t *nodes) {
   if (graph == NULL) return result;
   if (result == CUDA_SUCCESS && out != NULL) {
     result = cuGraphGetNodes(graph, NULL, nodes);
-    if (result == CUDA_SUCCESS) result = cuGraphInstantiateWithFlags(out, graph, 0);
+    if (result == CUDA_SUCCESS)
+      result = cuGraphInstantiateWithFlags(out, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   }
   return first(result, cuGraphDestroy(graph));
 }

@@ -67,8 +67,8 @@ func TestCopies(t *testing.T) {
 	for i := range random {
 		random[i] = byte(rand.IntN(255) + 1)
 	}
-	for _, high := range []bool{false, true} {
-		s := must(d.Stream(high))(t)
+	for _, priority := range []Priority{Low, Normal, High} {
+		s := must(d.Stream(priority))(t)
 		for name, memory := range map[string][]byte{"of Go": make([]byte, n), "page-locked": locked.Data} {
 			copy(memory, random)
 			ok(t, s.Upload(a.Ptr, memory))
@@ -92,7 +92,7 @@ func TestCopies(t *testing.T) {
 		s.Close()
 	}
 	fresh := must(d.Alloc(n))(t)
-	s := must(d.Stream(false))(t)
+	s := must(d.Stream(Low))(t)
 	defer s.Close()
 	ok(t, s.Download(random, fresh.Ptr))
 	if !bytes.Equal(random, make([]byte, n)) {
@@ -100,6 +100,40 @@ func TestCopies(t *testing.T) {
 	}
 	fresh.Free()
 	fresh.Free() // is fine
+}
+
+// Memory of the caller's that is registered is copied from as page-locked memory is, in whole pieces only.
+func TestRegister(t *testing.T) {
+	d := opened(t)
+	s := must(d.Stream(Low))(t)
+	defer s.Close()
+	memory := must(mapped())(t)
+	half := len(memory) / 2
+	to := must(d.Alloc(int64(len(memory))))(t)
+	defer to.Free()
+	upload := func(bytes []byte) error {
+		g, err := s.Capture(func() error { return s.Upload(to.Ptr, bytes) })
+		if err == nil {
+			g.Close()
+		}
+		return err
+	}
+	locked := must(d.Register(memory[:half]))(t)
+	for _, c := range []struct {
+		name   string
+		bytes  []byte
+		locked bool
+	}{{"the piece", memory[:half], true}, {"its end", memory[half-3 : half], true}, {"beyond its end", memory[half-3 : half+1], false}, {"the rest", memory[half:], false}} {
+		if err := upload(c.bytes); (err == nil) != c.locked {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	locked.Free()
+	locked.Free() // is fine
+	if err := upload(memory[:half]); err == nil {
+		t.Error("memory that was unlocked counts as page-locked")
+	}
+	must(d.Register(memory))(t).Free()
 }
 
 // sum is the smallest kernel there is, weight_gradient_sum of core/cuda/kernels: dw = scale *
@@ -131,7 +165,7 @@ func newSumming(t testing.TB, d *Device) *summing {
 	for i := range numbers {
 		numbers[i] = float32(i)
 	}
-	s := must(d.Stream(false))(t)
+	s := must(d.Stream(Low))(t)
 	defer s.Close()
 	ok(t, s.Upload(u.from.Ptr, asBytes(numbers)))
 	return u
@@ -166,7 +200,7 @@ func TestLaunch(t *testing.T) {
 	d := opened(t)
 	u := newSumming(t, d)
 	defer u.free()
-	s := must(d.Stream(false))(t)
+	s := must(d.Stream(Low))(t)
 	defer s.Close()
 	ok(t, s.Launch(u.f, u.args.launch()))
 	u.check(t, s, true)
@@ -183,7 +217,7 @@ func TestGraph(t *testing.T) {
 	d := opened(t)
 	u := newSumming(t, d)
 	defer u.free()
-	s, side := must(d.Stream(false))(t), must(d.Stream(true))(t)
+	s, side := must(d.Stream(Low))(t), must(d.Stream(High))(t)
 	defer s.Close()
 	defer side.Close()
 	fork, join := must(d.Event(false))(t), must(d.Event(false))(t)
@@ -222,7 +256,7 @@ func TestCaptureEndsAlways(t *testing.T) {
 	d := opened(t)
 	u := newSumming(t, d)
 	defer u.free()
-	s, side := must(d.Stream(false))(t), must(d.Stream(false))(t)
+	s, side := must(d.Stream(Low))(t), must(d.Stream(Low))(t)
 	defer s.Close()
 	defer side.Close()
 	fork := must(d.Event(false))(t)
@@ -260,7 +294,7 @@ func TestCaptureEndsAlways(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	d := opened(t)
-	s, other := must(d.Stream(false))(t), must(d.Stream(false))(t)
+	s, other := must(d.Stream(Low))(t), must(d.Stream(Low))(t)
 	defer s.Close()
 	defer other.Close()
 	begin, end := must(d.Event(false))(t), must(d.Event(false))(t)
@@ -286,7 +320,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	d := opened(t)
 	u := newSumming(t, d)
 	defer u.free()
-	s := must(d.Stream(false))(t)
+	s := must(d.Stream(Low))(t)
 	defer s.Close()
 	e := must(d.Event(false))(t)
 	defer e.Close()
@@ -322,7 +356,7 @@ func TestAnyGoroutine(t *testing.T) {
 	for range 20 {
 		d := opened(t)
 		u := newSumming(t, d)
-		s := must(d.Stream(false))(t)
+		s := must(d.Stream(Low))(t)
 		e := must(d.Event(false))(t)
 		g := must(s.Capture(func() error { return s.Launch(u.f, u.args.launch()) }))(t)
 		locked := must(d.Pinned(64))(t)
@@ -338,7 +372,7 @@ func TestAnyGoroutine(t *testing.T) {
 			func() error { p, err := d.Pinned(100); freeing(p, err); return err },
 			func() error { _, err := d.Function("weight_gradient_sum"); return err },
 			func() error { _, _, err := d.Free(); return err },
-			func() error { more, err := d.Stream(true); closing(more, err); return err },
+			func() error { more, err := d.Stream(High); closing(more, err); return err },
 			func() error { more, err := d.Event(false); closing(more, err); return err },
 		}
 		var all sync.WaitGroup
@@ -385,8 +419,8 @@ func closing(c interface{ Close() }, err error) {
 // A closed object refuses every call with a sentence.
 func TestClosed(t *testing.T) {
 	d := opened(t)
-	s, e := must(d.Stream(false))(t), must(d.Event(false))(t)
-	alive := must(d.Stream(false))(t)
+	s, e := must(d.Stream(Low))(t), must(d.Event(false))(t)
+	alive := must(d.Stream(Low))(t)
 	f := must(d.Function("weight_gradient_sum"))(t)
 	s.Close()
 	e.Close()

@@ -132,6 +132,45 @@ func readCubin(t *testing.T, code []byte) map[string]compiled {
 	return all
 }
 
+// The loop over a chunk's products is unrolled into as many as there are: a compiler that takes a lane for negative adds one
+// more turn. Shared memory that is read four words at a time is aligned for that.
+func TestPTX(t *testing.T) {
+	archive, err := zip.OpenReader("kernels.zip")
+	if os.IsNotExist(err) {
+		t.Skip("left out: no kernels.zip; python core/cuda/compile.py makes it")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	f, err := archive.Open("compute_80.ptx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	products := map[string]int{"fp32": 0, "tf32": 16, "bf16": 8} // of 16 x 8 elements: 2 x 4 of a tile, in two or one of a chunk's halves
+	kernels := 0
+	for _, body := range strings.Split(string(text), ".entry ")[1:] {
+		name, body, _ := strings.Cut(body, "(")
+		want, ok := products[name[strings.LastIndex(name, "_")+1:]]
+		if !ok {
+			continue
+		}
+		kernels++
+		if n := strings.Count(body, "mma.sync"); n != want {
+			t.Errorf("%s: %d products in its text, must be %d", name, n, want)
+		}
+		if strings.Contains(body, "ld.shared.v4") && !strings.Contains(body, ".shared .align 16") {
+			t.Errorf("%s: shared memory is not aligned for loads of four words", name)
+		}
+	}
+	if kernels < 24 {
+		t.Errorf("%d kernels of products", kernels)
+	}
+}
+
 // TestCubins holds the machine code of every chip against what the launches ask for and the
 // chip has: 64K registers and 48 KB of shared memory a block. But for two numbers of the
 // loss of actor-critic methods nothing spills.

@@ -24,6 +24,15 @@ type Info struct {
 	Driver         int // the newest CUDA that the driver knows: 12090 is 12.9
 }
 
+// Priority is which of the streams of a GPU goes first.
+type Priority int
+
+const (
+	Low    Priority = iota // what nothing waits for soon
+	Normal                 // the chain of an update
+	High                   // acting, which environments wait for
+)
+
 // Launch is how a kernel is launched.
 type Launch struct {
 	Grid, Block [3]uint32

@@ -14,10 +14,13 @@ type (
 		Bytes int64
 	}
 	Pinned   struct{ Data []byte }
-	Function struct{ Regs, Shared, MaxThreads int }
-	Stream   struct{}
-	Event    struct{}
-	Graph    struct{ Nodes int }
+	Function struct {
+		Name                     string
+		Regs, Shared, MaxThreads int
+	}
+	Stream struct{}
+	Event  struct{}
+	Graph  struct{ Nodes int }
 )
 
 func Devices() ([]Info, error)        { return nil, ErrNotBuilt }
@@ -25,11 +28,13 @@ func Open(index int) (*Device, error) { return nil, ErrNotBuilt }
 
 func (d *Device) Info() Info                              { return Info{} }
 func (d *Device) Lost() bool                              { return false }
+func (d *Device) Eager() bool                             { return false }
 func (d *Device) Free() (free, total int64, err error)    { return 0, 0, ErrNotBuilt }
 func (d *Device) Alloc(bytes int64) (*Memory, error)      { return nil, ErrNotBuilt }
 func (d *Device) Pinned(bytes int64) (*Pinned, error)     { return nil, ErrNotBuilt }
+func (d *Device) Register(memory []byte) (*Pinned, error) { return nil, ErrNotBuilt }
 func (d *Device) Function(name string) (*Function, error) { return nil, ErrNotBuilt }
-func (d *Device) Stream(high bool) (*Stream, error)       { return nil, ErrNotBuilt }
+func (d *Device) Stream(p Priority) (*Stream, error)      { return nil, ErrNotBuilt }
 func (d *Device) Event(sleeping bool) (*Event, error)     { return nil, ErrNotBuilt }
 func (d *Device) Close() error                            { return nil }
 

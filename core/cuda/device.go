@@ -7,6 +7,10 @@ package cuda
 #cgo nocallback paceline_cuda_free_bytes
 #cgo noescape paceline_cuda_function
 #cgo nocallback paceline_cuda_function
+#cgo noescape paceline_cuda_enter
+#cgo nocallback paceline_cuda_enter
+#cgo noescape paceline_cuda_leave
+#cgo nocallback paceline_cuda_leave
 #include "driver.h"
 */
 import "C"
@@ -14,6 +18,7 @@ import "C"
 import (
 	_ "embed"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -39,6 +44,7 @@ type Device struct {
 	module  cu.Module
 	zeroing cu.Stream // new memory is zeroed on it
 
+	eager  bool
 	lost   atomic.Pointer[lost]
 	pinned atomic.Pointer[[]*Pinned] // read by every copy; written under setup
 	setup  sync.Mutex                // guards functions, and writing pinned
@@ -47,12 +53,12 @@ type Device struct {
 
 // Function is a kernel.
 type Function struct {
+	Name       string
 	Regs       int // registers of a thread
 	Shared     int // bytes of static shared memory
 	MaxThreads int // of a block
 
-	name string
-	at   C.CUfunction
+	at C.CUfunction
 }
 
 // Open acquires GPU index and loads the kernels for its chip. Each Open is an owner of its own:
@@ -66,6 +72,13 @@ func Open(index int) (*Device, error) {
 		return nil, fmt.Errorf("cuda:%d: there is no such GPU, must be %s", index, span(len(infos)))
 	}
 	d := &Device{gate: newGate(), info: infos[index], named: map[string]*Function{}}
+	switch value := os.Getenv("PACELINE_CUDA_EAGER"); value {
+	case "", "0":
+	case "1":
+		d.eager = true
+	default:
+		return nil, fmt.Errorf("PACELINE_CUDA_EAGER: %q, must be 0 or 1", value)
+	}
 	d.pinned.Store(new([]*Pinned))
 	if chip := 10*d.info.Major + d.info.Minor; chip < 75 {
 		return nil, fmt.Errorf("%s: its compute capability is %d.%d, must be 7.5 or higher", d, d.info.Major, d.info.Minor)
@@ -73,14 +86,59 @@ func Open(index int) (*Device, error) {
 	if d.device, err = cu.GetDevice(index); err != nil {
 		return nil, d.failed(code(err), "finding it", "")
 	}
-	if d.context, err = d.device.RetainPrimaryCtx(); err != nil {
-		return nil, d.failed(code(err), "acquiring its context", "")
+	var r C.CUresult
+	if d.context, r = retain(d.device); r != C.CUDA_SUCCESS {
+		return nil, d.failed(r, "acquiring its context", "")
 	}
 	if err = d.begin(); err != nil {
-		d.device.ReleasePrimaryCtx()
+		d.release()
 		return nil, err
 	}
 	return d, nil
+}
+
+// held are the GPUs whose primary context the process holds beside its Devices: making a context takes
+// some tenths of a second, and only the first Device should wait for that. Under contexts.
+var (
+	contexts sync.Mutex
+	held     = map[cu.Device]bool{}
+)
+
+// retain returns the primary context of a GPU, once more.
+func retain(device cu.Device) (cu.CUContext, C.CUresult) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before C.CUstreamCaptureMode
+	if r := C.paceline_cuda_relax(&before); r != C.CUDA_SUCCESS {
+		return cu.CUContext{}, r
+	}
+	defer C.paceline_cuda_unrelax(&before)
+	contexts.Lock()
+	defer contexts.Unlock()
+	ctx, err := device.RetainPrimaryCtx()
+	if err == nil && !held[device] {
+		if ctx, err = device.RetainPrimaryCtx(); err != nil {
+			device.ReleasePrimaryCtx()
+		} else {
+			held[device] = true
+		}
+	}
+	if err != nil {
+		return ctx, code(err)
+	}
+	return ctx, C.CUDA_SUCCESS
+}
+
+// release releases the Device's hold on the context, and the process's where the GPU is lost: a
+// context that nothing holds can be made anew.
+func (d *Device) release() error {
+	contexts.Lock()
+	defer contexts.Unlock()
+	if d.Lost() && held[d.device] {
+		held[d.device] = false
+		d.device.ReleasePrimaryCtx()
+	}
+	return d.device.ReleasePrimaryCtx()
 }
 
 func span(devices int) string {
@@ -122,14 +180,14 @@ func (d *Device) Close() error {
 		return nil
 	}
 	if d.Lost() {
-		d.device.ReleasePrimaryCtx()
+		d.release()
 		return nil
 	}
 	err := d.within("unloading the kernels", "", func() error {
 		d.zeroing.Destroy()
 		return d.module.Unload()
 	})
-	if released := d.device.ReleasePrimaryCtx(); err == nil && released != nil {
+	if released := d.release(); err == nil && released != nil {
 		err = d.failed(code(released), "releasing its context", "")
 	}
 	return err
@@ -140,6 +198,10 @@ func (d *Device) Info() Info { return d.info }
 
 // Lost reports whether an error wrapped ErrLost. It costs nothing, and asks nobody.
 func (d *Device) Lost() bool { return d.lost.Load() != nil }
+
+// Eager reports whether kernels are to be launched one by one, outside graphs: Launch waits for each
+// then, and an error names the kernel. The environment variable PACELINE_CUDA_EAGER asks for it.
+func (d *Device) Eager() bool { return d.eager }
 
 func (d *Device) String() string { return fmt.Sprintf("cuda:%d (%s)", d.info.Index, d.info.Name) }
 
@@ -170,7 +232,7 @@ func (d *Device) Function(name string) (*Function, error) {
 	if err := d.within("finding the kernel", name, func() (e error) { fn, e = d.module.Function(name); return }); err != nil {
 		return nil, err
 	}
-	f := &Function{name: name, at: C.CUfunction(pointer(fn))}
+	f := &Function{Name: name, at: C.CUfunction(pointer(fn))}
 	var registers, shared, threads C.int
 	r := C.paceline_cuda_function(d.ctx(), f.at, C.int(d.info.SharedPerBlock), &registers, &shared, &threads)
 	if err := d.check(r, "preparing the kernel", name); err != nil {
@@ -199,11 +261,12 @@ func (d *Device) use() error {
 func (d *Device) within(doing, what string, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := cu.PushCurrentCtx(d.context)
-	if err == nil {
-		err = f()
-		cu.PopCurrentCtx()
+	var before C.CUstreamCaptureMode
+	if r := C.paceline_cuda_enter(d.ctx(), &before); r != C.CUDA_SUCCESS {
+		return d.failed(r, doing, what)
 	}
+	err := f()
+	C.paceline_cuda_leave(&before)
 	if err != nil {
 		return d.failed(code(err), doing, what)
 	}

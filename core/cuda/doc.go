@@ -13,8 +13,16 @@
 //     which opens the driver (driver.c). gorgonia.org/cu, which calls cuInit when it is
 //     loaded and ends the process where that fails, sees a success there.
 //   - A driver of CUDA 12.0, version 525, has all that is called: symbols.h says NEEDED.
-//   - cu is used for devices, the primary context (so that another library in the process, such
-//     as PyTorch, shares it), modules, and for making streams and events. What it lacks and what
+//   - The primary context, which another library in the process, such as PyTorch, shares, is held from the
+//     first Open until the process ends: making it takes some tenths of a second.
+//   - The environment variable PACELINE_CUDA_EAGER=1 makes Launch wait for the kernel, and users of graphs launch what
+//     they would capture (Device.Eager): so an error of a kernel names it.
+//   - Every call is made with the thread's capture mode relaxed, and captures are relaxed: a library that captures
+//     a graph in the mode "global" at the same time, as PyTorch does, neither refuses our calls nor is ended by them.
+//   - CUDA runs streams concurrently over 8 connections (CUDA_DEVICE_MAX_CONNECTIONS of the driver); streams beyond that
+//     share one and may wait for each other. A DQN has 7: its network's, two of its updates, and one each for parameters, new
+//     memory, copies for recovery and its evaluation.
+//   - cu is used for devices, modules, and for making streams and events. What it lacks and what
 //     is called often is in calls.c, where each function enters and leaves the context by
 //     itself: a goroutine may be on any thread, and a thread may be the host's.
 //   - Any goroutine may call anything at any time. Closing waits for the calls in progress

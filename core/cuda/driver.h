@@ -14,13 +14,24 @@ enum paceline_cuda_loaded { PACELINE_CUDA_LOADED, PACELINE_CUDA_MISSING, PACELIN
  * why is dlopen's text; LACKS: why is the name of a function that the driver must have. */
 HIDDEN enum paceline_cuda_loaded paceline_cuda_load(char *why, size_t size);
 
-/* Every call below makes the context current on its thread, and leaves the thread as it was:
- * goroutines change threads between two calls, and the threads may be a host's. */
+/* Lets the thread make any call although another library captures a graph in the mode "global", as PyTorch does:
+ * such a call would be refused, and would end that capture. before: the thread's mode, for unrelax. */
+HIDDEN CUresult paceline_cuda_relax(CUstreamCaptureMode *before);
+HIDDEN void paceline_cuda_unrelax(CUstreamCaptureMode *before);
+/* The same, and makes the context current. */
+HIDDEN CUresult paceline_cuda_enter(CUcontext ctx, CUstreamCaptureMode *before);
+HIDDEN void paceline_cuda_leave(CUstreamCaptureMode *before);
+
+/* Every call below enters the context, and leaves the thread as it was: goroutines change
+ * threads between two calls, and the threads may be a host's. */
 
 HIDDEN CUresult paceline_cuda_alloc(CUcontext ctx, CUdeviceptr *out, size_t bytes, CUstream zeroing);
 HIDDEN CUresult paceline_cuda_free(CUcontext ctx, CUdeviceptr at);
 HIDDEN CUresult paceline_cuda_host_alloc(CUcontext ctx, void **out, size_t bytes);
 HIDDEN CUresult paceline_cuda_host_free(CUcontext ctx, void *at);
+/* Page-locks memory that there is, of whole pages. */
+HIDDEN CUresult paceline_cuda_host_register(CUcontext ctx, void *at, size_t bytes);
+HIDDEN CUresult paceline_cuda_host_unregister(CUcontext ctx, void *at);
 HIDDEN CUresult paceline_cuda_free_bytes(CUcontext ctx, size_t *left, size_t *total);
 
 /* pinned: the host's memory is page-locked, and the copy need not be over afterwards. */
@@ -36,6 +47,9 @@ HIDDEN CUresult paceline_cuda_function(CUcontext ctx, CUfunction f, int limit, i
                                        int *threads);
 HIDDEN CUresult paceline_cuda_launch(CUcontext ctx, CUstream s, CUfunction f, const unsigned *grid,
                                      const unsigned *block, unsigned shared, void *args);
+
+/* Waits for what is enqueued; nothing where the stream captures. */
+HIDDEN CUresult paceline_cuda_finish(CUcontext ctx, CUstream s);
 
 HIDDEN CUresult paceline_cuda_record(CUcontext ctx, CUstream s, CUevent e);
 HIDDEN CUresult paceline_cuda_wait(CUcontext ctx, CUstream s, CUevent e);

@@ -19,11 +19,11 @@ const oldFunctions = `
 	cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid cuDeviceTotalMem_v2 cuDeviceGetAttribute
 	cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxGetCurrent cuCtxSetCurrent
 	cuCtxSynchronize cuCtxGetStreamPriorityRange cuModuleLoadData cuModuleLoadDataEx cuModuleUnload cuModuleGetFunction
-	cuFuncSetAttribute cuFuncGetAttribute cuMemAlloc_v2 cuMemFree_v2 cuMemGetInfo_v2 cuMemHostAlloc cuMemFreeHost
+	cuFuncSetAttribute cuFuncGetAttribute cuMemAlloc_v2 cuMemFree_v2 cuMemGetInfo_v2 cuMemHostAlloc cuMemFreeHost cuMemHostRegister_v2 cuMemHostUnregister
 	cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2 cuMemsetD8Async cuStreamCreateWithPriority cuStreamDestroy_v2
 	cuStreamSynchronize cuStreamQuery cuStreamWaitEvent cuEventCreate cuEventRecord cuEventQuery cuEventSynchronize
 	cuEventElapsedTime cuEventDestroy_v2 cuLaunchKernel cuStreamBeginCapture_v2 cuStreamEndCapture cuStreamIsCapturing
-	cuGraphInstantiateWithFlags cuGraphGetNodes cuGraphLaunch cuGraphDestroy cuGraphExecDestroy cuGetErrorName cuGetErrorString`
+	cuThreadExchangeStreamCaptureMode cuGraphInstantiateWithFlags cuGraphGetNodes cuGraphLaunch cuGraphDestroy cuGraphExecDestroy cuGetErrorName cuGetErrorString`
 
 // What is needed is what is called, and a driver that has nothing else is enough.
 func TestOldDriversSuffice(t *testing.T) {
@@ -74,6 +74,33 @@ func TestOldDriversSuffice(t *testing.T) {
 	// Threads are left as they were, which a host's own CUDA depends on.
 	if push, pop := calls["cuCtxPushCurrent_v2"], calls["cuCtxPopCurrent_v2"]; push == 0 || push != pop {
 		t.Errorf("the context was entered %d times and left %d times", push, pop)
+	}
+}
+
+// The process keeps a GPU's context, which takes long to make, until it ends.
+func TestContextIsKept(t *testing.T) {
+	needSoftware(t)
+	log := filepath.Join(t.TempDir(), "log")
+	if got := child(t, "opened twice", "PACELINE_SOFTWARE_LOG="+log); got != "no error" {
+		t.Error(got)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds := 0
+	for line := range strings.Lines(string(text)) {
+		switch strings.TrimSpace(line) {
+		case "cuDevicePrimaryCtxRetain":
+			holds++
+		case "cuDevicePrimaryCtxRelease_v2":
+			if holds--; holds == 0 {
+				t.Error("the last hold on the context was released")
+			}
+		}
+	}
+	if holds != 1 {
+		t.Errorf("the context is held %d times after its Devices are closed, must be 1", holds)
 	}
 }
 

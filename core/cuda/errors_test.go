@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gorgonia.org/cu"
@@ -71,6 +72,28 @@ var scenarios = map[string]func() error{
 			return s.Launch(f, Launch{Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{2000, 1, 1}, Shared: 7, Args: nil})
 		})
 	}),
+	"sum": with(func(d *Device) error {
+		m, err := d.Alloc(8 * elements)
+		if err != nil {
+			return err
+		}
+		args := sum{weights: 10, count: 1, parts: m.Ptr, dw: m.Ptr, db: m.Ptr}
+		return using(d, func(s *Stream, f *Function) error {
+			if err := s.Launch(f, args.launch()); err != nil {
+				return err
+			}
+			return s.Synchronize()
+		})
+	}),
+	"opened twice": func() error {
+		for range 2 {
+			d, err := Open(0)
+			if err := opening(d, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
 	"lost":       with(lose),
 	"everything": with(everything),
 }
@@ -94,8 +117,13 @@ func with(f func(d *Device) error) func() error {
 	}
 }
 
+// mapped returns two pages that stay mapped.
+func mapped() ([]byte, error) {
+	return syscall.Mmap(-1, 0, 2*os.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+}
+
 func using(d *Device, f func(s *Stream, f *Function) error) error {
-	s, err := d.Stream(false)
+	s, err := d.Stream(Low)
 	if err != nil {
 		return err
 	}
@@ -154,7 +182,16 @@ func everything(d *Device) (err error) {
 		return e
 	}
 	defer p.Free()
-	s, e := d.Stream(true)
+	page, e := mapped()
+	if e != nil {
+		return e
+	}
+	if registered, e := d.Register(page); e != nil {
+		try(e)
+	} else {
+		registered.Free()
+	}
+	s, e := d.Stream(High)
 	if e != nil {
 		return e
 	}
@@ -238,6 +275,10 @@ func TestSentences(t *testing.T) {
 		{"no such kernel", "no such kernel", "", device + ": finding the kernel nothing failed: named symbol not found (CUDA_ERROR_NOT_FOUND)"},
 		{"arguments", "arguments", "", device + ": 5000 bytes of arguments of the kernel weight_gradient_sum, must be at most 1024"},
 		{"geometry", "geometry", "", device + ": launching weight_gradient_sum (grid [1 2 3], block [2000 1 1], 7 bytes of shared memory) failed: invalid argument (CUDA_ERROR_INVALID_VALUE)"},
+		{"a kernel", "sum", "PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost, and what lay in its memory: waiting for a stream failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
+		{"a kernel, eager", "sum", "PACELINE_CUDA_EAGER=1 PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost, and what lay in its memory: running weight_gradient_sum (grid [4 1 1], block [256 1 1], 0 bytes of shared memory) failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
+		{"neither eager nor not", "open", "PACELINE_CUDA_EAGER=yes", `PACELINE_CUDA_EAGER: "yes", must be 0 or 1`},
+		{"another library captures", "everything", "PACELINE_SOFTWARE_CAPTURING=1", "no error"},
 		{"lost", "lost", "PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost, and what lay in its memory: waiting for a stream failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
 		{"no driver", "twice", "LD_LIBRARY_PATH=", "no NVIDIA driver was found (libcuda.so.1: cannot open shared object file: No such file or directory), must be version 525 or newer"},
 		{"lacks a function", "twice", "LD_LIBRARY_PATH=" + lacking(t), "the NVIDIA driver is too old (it has no cuCtxGetStreamPriorityRange), must be version 525 or newer, for CUDA 12.0"},
@@ -293,7 +334,7 @@ func TestEveryFailure(t *testing.T) {
 		t.Skip("starts 140 processes")
 	}
 	// Nobody can do anything about these: what closes goes on, and describing errors has another way.
-	silent := []string{"cuGetErrorName", "cuGetErrorString", "cuCtxPopCurrent_v2", "cuMemFree_v2", "cuMemFreeHost", "cuStreamDestroy_v2",
+	silent := []string{"cuGetErrorName", "cuGetErrorString", "cuCtxPopCurrent_v2", "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuStreamDestroy_v2",
 		"cuEventDestroy_v2", "cuGraphExecDestroy"}
 	needed, _ := symbols(t)
 	for _, name := range needed {

@@ -7,6 +7,10 @@ package cuda
 #cgo nocallback paceline_cuda_alloc
 #cgo noescape paceline_cuda_host_alloc
 #cgo nocallback paceline_cuda_host_alloc
+#cgo noescape paceline_cuda_host_register
+#cgo nocallback paceline_cuda_host_register
+#cgo noescape paceline_cuda_host_unregister
+#cgo nocallback paceline_cuda_host_unregister
 #include "driver.h"
 */
 import "C"
@@ -58,11 +62,12 @@ func (m *Memory) Free() {
 
 // Pinned is page-locked memory of the host, which a GPU copies from and to by itself.
 type Pinned struct {
-	Data []byte // not used any more when Free is called
+	Data []byte // not used any more when Free is called, unless it is the caller's
 
-	at     unsafe.Pointer
-	device *Device
-	freed  atomic.Bool
+	at         unsafe.Pointer
+	device     *Device
+	registered bool // Data is the caller's
+	freed      atomic.Bool
 }
 
 // Pinned allocates page-locked memory. The error is a *fault.Memory where there is not enough.
@@ -86,14 +91,34 @@ func (d *Device) Pinned(bytes int64) (*Pinned, error) {
 	}
 	p := &Pinned{Data: unsafe.Slice((*byte)(at), bytes), at: at, device: d}
 	clear(p.Data)
+	d.list(p)
+	return p, nil
+}
+
+// Register page-locks memory that the caller has: whole pages, outside Go's heap. It stays the caller's,
+// who calls Free before the memory moves or is unmapped.
+func (d *Device) Register(memory []byte) (*Pinned, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	p := &Pinned{Data: memory, at: unsafe.Pointer(unsafe.SliceData(memory)), device: d, registered: true}
+	if err := d.check(C.paceline_cuda_host_register(d.ctx(), p.at, C.size_t(len(memory))), "page-locking", limits.Size(int64(len(memory)))); err != nil {
+		return nil, err
+	}
+	d.list(p)
+	return p, nil
+}
+
+// list makes page-locked memory known to copies.
+func (d *Device) list(p *Pinned) {
 	d.setup.Lock()
 	defer d.setup.Unlock()
 	list := append(slices.Clone(*d.pinned.Load()), p)
 	d.pinned.Store(&list)
-	return p, nil
 }
 
-// Free frees the memory. Copies from and to it are over, and graphs that have some closed.
+// Free frees the memory, or unlocks the caller's. Copies from and to it are over, and graphs that have some closed.
 func (p *Pinned) Free() {
 	if p.freed.Swap(true) || p.device.use() != nil {
 		return
@@ -104,6 +129,10 @@ func (p *Pinned) Free() {
 	defer d.setup.Unlock()
 	list := slices.DeleteFunc(slices.Clone(*d.pinned.Load()), func(q *Pinned) bool { return q == p })
 	d.pinned.Store(&list)
+	if p.registered {
+		d.check(C.paceline_cuda_host_unregister(d.ctx(), p.at), "unlocking memory", "")
+		return
+	}
 	d.check(C.paceline_cuda_host_free(d.ctx(), p.at), "freeing page-locked memory", "")
 }
 
@@ -111,7 +140,7 @@ func (p *Pinned) Free() {
 func (d *Device) isPinned(bytes []byte) C.int {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(bytes)))
 	for _, p := range *d.pinned.Load() {
-		if begin := uintptr(p.at); from >= begin && from-begin < uintptr(len(p.Data)) {
+		if begin, size := uintptr(p.at), uintptr(len(p.Data)); from >= begin && from-begin < size && uintptr(len(bytes)) <= size-(from-begin) {
 			return 1
 		}
 	}

@@ -32,8 +32,9 @@ type Stream struct {
 	at     C.CUstream
 }
 
-// Stream makes a stream. What is on a high one goes before what other streams have waiting.
-func (d *Device) Stream(high bool) (*Stream, error) {
+// Stream makes a stream. Blocks of a kernel on a stream of higher priority begin before those that
+// wait on others, in graphs as well.
+func (d *Device) Stream(p Priority) (*Stream, error) {
 	if err := d.use(); err != nil {
 		return nil, err
 	}
@@ -44,10 +45,7 @@ func (d *Device) Stream(high bool) (*Stream, error) {
 		if err != nil {
 			return err
 		}
-		priority := least
-		if high {
-			priority = greatest
-		}
+		priority := [...]int{Low: least, Normal: (least + greatest) / 2, High: greatest}[p] // greatest is the lowest number
 		s.made, err = cu.MakeStreamWithPriority(priority, cu.NonBlocking)
 		return err
 	})
@@ -160,7 +158,7 @@ func (d *Device) copying(r C.CUresult, doing string, bytes int64) error {
 // Launch enqueues a kernel.
 func (s *Stream) Launch(f *Function, l Launch) error {
 	if l.Bytes > MaxArgs {
-		return fmt.Errorf("%s: %d bytes of arguments of the kernel %s, must be at most %d", s.device, l.Bytes, f.name, MaxArgs)
+		return fmt.Errorf("%s: %d bytes of arguments of the kernel %s, must be at most %d", s.device, l.Bytes, f.Name, MaxArgs)
 	}
 	if err := s.use(); err != nil {
 		return err
@@ -172,9 +170,19 @@ func (s *Stream) Launch(f *Function, l Launch) error {
 	grid, block := l.Grid, l.Block
 	r := C.paceline_cuda_launch(s.device.ctx(), s.at, f.at, (*C.uint)(&grid[0]), (*C.uint)(&block[0]), C.uint(l.Shared), unsafe.Pointer(&args))
 	if r != C.CUDA_SUCCESS {
-		return s.device.failed(r, "launching", fmt.Sprintf("%s (grid %d, block %d, %d bytes of shared memory)", f.name, l.Grid, l.Block, l.Shared))
+		return s.device.failed(r, "launching", l.of(f))
+	}
+	if s.device.eager {
+		if r := C.paceline_cuda_finish(s.device.ctx(), s.at); r != C.CUDA_SUCCESS {
+			return s.device.failed(r, "running", l.of(f))
+		}
 	}
 	return nil
+}
+
+// of names the launch in errors.
+func (l *Launch) of(f *Function) string {
+	return fmt.Sprintf("%s (grid %d, block %d, %d bytes of shared memory)", f.Name, l.Grid, l.Block, l.Shared)
 }
 
 // Synchronize waits until all that was enqueued on the stream is over.

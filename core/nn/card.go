@@ -24,7 +24,7 @@ func openCard(index int) (*card, error) {
 		return nil, err
 	}
 	c := &card{Device: d}
-	if c.copying, err = c.stream(false); err != nil {
+	if c.copying, err = c.stream(cuda.Low); err != nil {
 		d.Close()
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (c *card) pinned(bytes int64) ([]byte, error) {
 	return p.Data, nil
 }
 
-func (c *card) stream(high bool) (*cuda.Stream, error) {
-	s, err := c.Stream(high)
+func (c *card) stream(p cuda.Priority) (*cuda.Stream, error) {
+	s, err := c.Stream(p)
 	if err == nil {
 		c.own(s.Close)
 	}

@@ -243,13 +243,19 @@ type StackStepper interface {
 	Free() (int64, error)
 	// Resize makes memory for so many slots of frames of width bytes, and drops what it held.
 	Resize(slots, width int) error
-	// Put copies frames to the slots from slot on.
+	// Put copies frames to the slots from slot on. Frames in memory that was registered stay as they are
+	// until the next Finish.
 	Put(slot int, frames []byte) error
+	// Register prepares memory of whole pages, outside Go's heap, for a Put that need not wait. The caller
+	// calls release, with no updates in progress, before the memory moves or is unmapped.
+	Register(memory []byte) (release func(), err error)
 	// Minibatches are memory for minibatches: StepperConfig.Window, or fewer where these are large.
 	Minibatches() []StackedTransitions
 	// Upload copies n of the Minibatches, from number first on, to where updates gather them.
 	// It may be called between Start and Finish, for others than those of Start.
 	Upload(first, n int) error
+	// Uploaded waits until every Upload is over: until then the caller leaves these minibatches alone.
+	Uploaded() error
 	// Start begins one update for each learning rate, of the Minibatches from number first on as
 	// they were at Upload; masked says that they have masks. The caller leaves these, theta and
 	// target alone until Finish.

@@ -204,6 +204,7 @@ func view[T any](p piece) []T {
 
 // programs are graphs of CUDA by what they depend on: addresses of parameters and the like.
 type programs[K comparable] struct {
+	card   *card
 	stream *cuda.Stream
 	made   map[K]*cuda.Graph
 }
@@ -212,7 +213,7 @@ type programs[K comparable] struct {
 const mostPrograms = 128
 
 func newPrograms[K comparable](c *card, s *cuda.Stream) programs[K] {
-	p := programs[K]{s, map[K]*cuda.Graph{}}
+	p := programs[K]{c, s, map[K]*cuda.Graph{}}
 	c.own(func() {
 		for _, g := range p.made {
 			g.Close()
@@ -222,8 +223,15 @@ func newPrograms[K comparable](c *card, s *cuda.Stream) programs[K] {
 }
 
 // run enqueues what key stands for so many times, in one call. Where that is not known yet, record allocates
-// and lists what it needs, and a graph is made of what enqueue enqueues.
+// and lists what it needs, and a graph is made of what enqueue enqueues. An eager card has no graphs.
 func (p *programs[K]) run(key K, times int, record, enqueue func() error) error {
+	if p.card.Eager() {
+		err := record()
+		for ; times > 0 && err == nil; times-- {
+			err = enqueue()
+		}
+		return err
+	}
 	g := p.made[key]
 	if g == nil {
 		for k, old := range p.made {

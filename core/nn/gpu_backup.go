@@ -55,7 +55,7 @@ func (d *gpu) Backup(sets []*Params, o Optimizer) (*Backup, error) {
 			return nil, err
 		}
 	}
-	b.on, err = d.card.stream(false)
+	b.on, err = d.card.stream(cuda.Low)
 	return b, err
 }
 

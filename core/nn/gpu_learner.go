@@ -119,7 +119,7 @@ func (l *gpuLearner) allocate() (err error) {
 	if l.grad, err = l.card.memory(int64(4 * l.graph.layout.Size)); err != nil {
 		return err
 	}
-	if l.lanes, err = l.card.lanes(false); err != nil {
+	if l.lanes, err = l.card.lanes(); err != nil {
 		return err
 	}
 	l.known = newPrograms[learningKey](l.card, l.lanes.main)

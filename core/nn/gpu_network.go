@@ -1,5 +1,7 @@
 package nn
 
+import "github.com/paceline-rl/paceline/core/cuda"
+
 // gpuNetwork is a Network on a GPU. A call is one launch: the observations go there, the
 // layers are computed, the heads' outputs come back.
 type gpuNetwork struct {
@@ -42,7 +44,7 @@ func (d *gpu) Network(s Spec, rows int) (Network, error) {
 	for i, h := range n.graph.heads {
 		n.on.at[h.Op().(*layerOp).y] = n.heads[i].at()
 	}
-	if n.lanes, err = d.card.lanes(true); err != nil {
+	if n.lanes.main, err = d.card.stream(cuda.High); err != nil { // nothing runs beside
 		return nil, err
 	}
 	n.known = newPrograms[actingKey](d.card, n.lanes.main)

@@ -31,9 +31,16 @@ type gpuOptimizer struct {
 	known programs[learningKey]
 }
 
-func (d *gpu) Optimizer(c OptimizerConfig, size int) (Optimizer, error) { return d.optimizer(c, size) }
+func (d *gpu) Optimizer(c OptimizerConfig, size int) (Optimizer, error) {
+	on, err := d.card.stream(cuda.Normal)
+	if err != nil {
+		return nil, err
+	}
+	return d.optimizer(c, size, lanes{main: on})
+}
 
-func (d *gpu) optimizer(c OptimizerConfig, size int) (*gpuOptimizer, error) {
+// optimizer makes an optimiser whose steps are on l.
+func (d *gpu) optimizer(c OptimizerConfig, size int, l lanes) (*gpuOptimizer, error) {
 	names, err := c.resolve()
 	if err != nil {
 		return nil, err
@@ -41,7 +48,7 @@ func (d *gpu) optimizer(c OptimizerConfig, size int) (*gpuOptimizer, error) {
 	if size < 1 {
 		return nil, fmt.Errorf("optimizer: %d parameters, must be at least 1", size)
 	}
-	o := &gpuOptimizer{cfg: c, card: d.card, size: size, clock: &block{}, behind: c.FirstAverage != 0}
+	o := &gpuOptimizer{cfg: c, card: d.card, lanes: l, size: size, clock: &block{}, behind: c.FirstAverage != 0}
 	for _, name := range names {
 		at, err := d.card.memory(int64(4 * size))
 		if err != nil {
@@ -59,9 +66,6 @@ func (d *gpu) optimizer(c OptimizerConfig, size int) (*gpuOptimizer, error) {
 		return nil, err
 	}
 	if o.sums, err = d.card.memory(int64(8 * cuda.SumSquares(size).Grid[0])); err != nil {
-		return nil, err
-	}
-	if o.lanes, err = d.card.lanes(false); err != nil {
 		return nil, err
 	}
 	o.known = newPrograms[learningKey](d.card, o.lanes.main)

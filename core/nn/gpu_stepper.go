@@ -34,7 +34,7 @@ func (d *gpu) stepper(c StepperConfig, more func(*gpuLearner)) (*gpuStepper, err
 	if err := l.allocate(); err != nil {
 		return nil, err
 	}
-	o, err := d.optimizer(c.Optimizer, l.graph.layout.Size)
+	o, err := d.optimizer(c.Optimizer, l.graph.layout.Size, l.lanes)
 	if err != nil {
 		return nil, err
 	}

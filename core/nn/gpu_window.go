@@ -25,10 +25,23 @@ type gpuWindow struct {
 	reports       []Report
 	theta         *Params
 	done          *cuda.Event // sleeping, as a window takes a while
-	first         int         // minibatch of the updates in progress
+	uploaded      *cuda.Event
+	first         int // minibatch of the updates in progress
 	updates, rows int
 	known         programs[windowKey]
+
+	// Of the updates in progress, key says what they are, and left are not enqueued yet. marks are events
+	// after the latest batches of them, used in turn: turn is the next, pending are recorded and not known to be over.
+	key           windowKey
+	left          int
+	marks         [2]*cuda.Event
+	turn, pending int
 }
+
+// aheadOnce is how many updates are enqueued at a time, and two such batches at most are ahead of the GPU. CUDA's
+// queues for launches are shared by all streams: a launch into a full one waits, and acting would. A batch lasts
+// some milliseconds, longer than it takes a thread that sleeps to enqueue the next.
+const aheadOnce = 32
 
 type windowKey struct {
 	learningKey
@@ -73,8 +86,10 @@ func (q *gpuQStepper) newWindow(n int) (err error) {
 			Discounts: view[float32](part(q.discounts, 4*rows)), NextMasks: part(q.masks, rows*width).host(),
 		})
 	}
-	if w.done, err = q.card.event(true); err != nil {
-		return err
+	for _, e := range []**cuda.Event{&w.done, &w.uploaded, &w.marks[0], &w.marks[1]} {
+		if *e, err = q.card.event(true); err != nil {
+			return err
+		}
 	}
 	w.reports = make([]Report, n)
 	w.known = newPrograms[windowKey](q.card, q.lanes.main)
@@ -120,7 +135,24 @@ func (q *gpuQStepper) Upload(first, n int) error {
 			return err
 		}
 	}
-	return nil
+	if err := q.lanes.main.Record(w.uploaded); err != nil {
+		return err
+	}
+	return q.feed(false)
+}
+
+func (q *gpuQStepper) Uploaded() error { return q.window.uploaded.Wait() }
+
+func (q *gpuQStepper) Register(memory []byte) (release func(), err error) {
+	p, err := q.card.Register(memory)
+	if err != nil {
+		return nil, err
+	}
+	q.card.own(p.Free)
+	return func() {
+		q.lanes.main.Synchronize() // an error here is one of the next call, too
+		p.Free()
+	}, nil
 }
 
 func (q *gpuQStepper) Start(theta, target *Params, first int, rates []float64, masked bool) error {
@@ -149,14 +181,45 @@ func (q *gpuQStepper) Start(theta, target *Params, first int, rates []float64, m
 	if err := o.clock.upload(s); err != nil {
 		return err
 	}
-	if err := w.known.run(key, n, func() error { return q.recordWindow(key) }, func() error { return q.lanes.play(q.on.list) }); err != nil {
-		return err
-	}
-	if err := o.clock.download(s); err != nil {
-		return err
-	}
 	w.theta, w.first, w.updates = theta, first, n
-	if err := s.Download(w.record.host()[16*first:16*(first+n)], w.record.at()+uint64(16*first)); err != nil {
+	w.key, w.left, w.turn, w.pending = key, n, 0, 0
+	return q.feed(false)
+}
+
+// feed enqueues updates in progress, as many as may be ahead of the GPU, and after the last of them what
+// Finish waits for. With wait it waits until all are enqueued.
+func (q *gpuQStepper) feed(wait bool) error {
+	w, s := q.window, q.lanes.main
+	if w.left == 0 {
+		return nil
+	}
+	for w.left > 0 {
+		if w.pending == len(w.marks) {
+			oldest := w.marks[w.turn]
+			if over, err := oldest.Done(); err != nil || !over && !wait {
+				return err
+			}
+			if err := oldest.Wait(); err != nil {
+				return err
+			}
+			w.pending--
+		}
+		n, key := min(w.left, aheadOnce), w.key
+		if err := w.known.run(key, n, func() error { return q.recordWindow(key) }, func() error { return q.lanes.play(q.on.list) }); err != nil {
+			return err
+		}
+		if w.left -= n; w.left > 0 {
+			if err := s.Record(w.marks[w.turn]); err != nil {
+				return err
+			}
+			w.turn = 1 - w.turn
+			w.pending++
+		}
+	}
+	if err := q.optimizer.clock.download(s); err != nil {
+		return err
+	}
+	if err := s.Download(w.record.host()[16*w.first:16*(w.first+w.updates)], w.record.at()+uint64(16*w.first)); err != nil {
 		return err
 	}
 	return s.Record(w.done)
@@ -196,6 +259,9 @@ func (q *gpuQStepper) recordWindow(key windowKey) error {
 
 func (q *gpuQStepper) Finish() ([]Report, error) {
 	w := q.window
+	if err := q.feed(true); err != nil {
+		return nil, err
+	}
 	if err := w.done.Wait(); err != nil {
 		return nil, err
 	}

@@ -113,7 +113,8 @@ type pass struct {
 // partsOf is the memory of the parts of the gradients for the parameters.
 type partsOf struct{ op G.Op }
 
-// conv lists a convolution's. Nobody waits for the gradients of parameters but the step.
+// conv lists a convolution's. The layer before waits for the gradient of the input, and only the step for
+// those of the parameters: they come after it, and run beside.
 func (p *pass) conv(l *layer) error {
 	s, err := l.convShape(p.rows)
 	if err != nil {
@@ -124,16 +125,19 @@ func (p *pass) conv(l *layer) error {
 	if args.Parts, err = p.partsFor(cut, s.PartLen()); err != nil {
 		return err
 	}
-	err = p.r.aside(func() error {
+	p.r.fork()
+	if p.dx != 0 {
+		input := cuda.ConvInputGradientArgs{Shape: s, W: p.w, DY: p.dy, Y: p.y, DX: p.dx}
+		if err := enqueue(p.r, "conv_input_gradient_"+p.r.precision, s.InputGradient(), input); err != nil {
+			return err
+		}
+	}
+	return p.r.beside(func() error {
 		if err := enqueue(p.r, "conv_weight_gradient_"+p.kind+p.r.precision, g, args); err != nil {
 			return err
 		}
 		return p.sum(cut, args.Parts, s.PartLen()-l.conv.OutC, l.conv.OutC, p.scale)
 	})
-	if err != nil || p.dx == 0 {
-		return err
-	}
-	return enqueue(p.r, "conv_input_gradient_"+p.r.precision, s.InputGradient(), cuda.ConvInputGradientArgs{Shape: s, W: p.w, DY: p.dy, Y: p.y, DX: p.dx})
 }
 
 // dense lists a dense layer's.
@@ -144,17 +148,19 @@ func (p *pass) dense(l *layer) (err error) {
 	if args.Parts, err = p.partsFor(cut, out*(in+1)); err != nil {
 		return err
 	}
-	err = p.r.aside(func() error {
+	p.r.fork()
+	if p.dx != 0 {
+		input := cuda.DenseInputGradientArgs{Rows: int32(rows), In: int32(in), Out: int32(out), W: p.w, DY: p.dy, Y: p.y, DX: p.dx}
+		if err := enqueue(p.r, "dense_input_gradient_"+p.r.precision, cuda.DenseInputGradient(rows, in), input); err != nil {
+			return err
+		}
+	}
+	return p.r.beside(func() error {
 		if err := enqueue(p.r, "dense_weight_gradient_"+p.r.precision, g, args); err != nil {
 			return err
 		}
 		return p.sum(cut, args.Parts, out*in, out, 1)
 	})
-	if err != nil || p.dx == 0 {
-		return err
-	}
-	input := cuda.DenseInputGradientArgs{Rows: int32(rows), In: int32(in), Out: int32(out), W: p.w, DY: p.dy, Y: p.y, DX: p.dx}
-	return enqueue(p.r, "dense_input_gradient_"+p.r.precision, cuda.DenseInputGradient(rows, in), input)
 }
 
 // partsFor returns memory for the parts of a sum, 0 where there is one part.
@@ -254,7 +260,11 @@ func (o *normGradOp) record(r *recorder, in []G.Value) (*tensor.Dense, error) {
 	}
 	g, parts, partRows := f.ParameterGradient()
 	args.PartRows = int32(partRows)
-	err = r.aside(func() error {
+	r.fork()
+	if err := enqueue(r, kernels+"input_gradient", f.Forward(), args); err != nil {
+		return nil, err
+	}
+	return o.dscale, r.beside(func() error {
 		p := pass{r: r, dw: args.DScale, db: args.DBias}
 		of := args
 		if parts > 1 {
@@ -267,10 +277,6 @@ func (o *normGradOp) record(r *recorder, in []G.Value) (*tensor.Dense, error) {
 		}
 		return p.sum(cuda.Cut{Parts: int32(parts)}, of.Parts, f.Params(), f.Params(), 1)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return o.dscale, enqueue(r, kernels+"input_gradient", f.Forward(), args)
 }
 
 // blocksOf is the memory of what the blocks of a loss sum up.

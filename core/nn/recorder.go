@@ -29,11 +29,12 @@ type recorded interface {
 	record(r *recorder, in []G.Value) (*tensor.Dense, error)
 }
 
-// launch is a kernel to be launched behind those before it.
+// launch is a kernel to be launched after those before it; or, without a kernel, a place in the list.
 type launch struct {
-	kernel *cuda.Function // nil: what is beside ends here
+	kernel *cuda.Function
 	cuda.Launch
-	beside bool // it may run beside what follows, up to where that ends
+	beside bool // a kernel that waits for what lies before the latest fork, and may run concurrently with what follows
+	fork   bool // no kernel: what is beside may begin here. Else, without a kernel: what is beside ends here
 }
 
 func newRecorder(c *card, s *Spec) (*recorder, error) {
@@ -126,8 +127,17 @@ func enqueue[A any](r *recorder, kernel string, g cuda.Geometry, args A) error {
 	return err
 }
 
-// aside runs what do lists beside what comes after it.
+// fork makes what beside lists next wait for what is listed so far, and for nothing that is listed between.
+func (r *recorder) fork() { r.list = append(r.list, launch{fork: true}) }
+
+// aside is fork and beside at once.
 func (r *recorder) aside(do func() error) error {
+	r.fork()
+	return r.beside(do)
+}
+
+// beside runs what do lists concurrently with what comes after the latest fork.
+func (r *recorder) beside(do func() error) error {
 	first := len(r.list)
 	err := do()
 	for i := range r.list[first:] {
@@ -136,17 +146,18 @@ func (r *recorder) aside(do func() error) error {
 	return err
 }
 
-// lanes are two streams: what must run in order, and what may run beside that.
+// lanes are two streams: what must run in order, and what may run beside that. The former goes first,
+// as the latter would otherwise fill the GPU with what nothing waits for yet.
 type lanes struct {
 	main, side     *cuda.Stream
 	forked, joined *cuda.Event
 }
 
-func (c *card) lanes(high bool) (l lanes, err error) {
-	if l.main, err = c.stream(high); err != nil {
+func (c *card) lanes() (l lanes, err error) {
+	if l.main, err = c.stream(cuda.Normal); err != nil {
 		return l, err
 	}
-	if l.side, err = c.stream(high); err != nil {
+	if l.side, err = c.stream(cuda.Low); err != nil {
 		return l, err
 	}
 	if l.forked, err = c.event(false); err != nil {
@@ -158,37 +169,39 @@ func (c *card) lanes(high bool) (l lanes, err error) {
 
 // play enqueues the kernels of a list.
 func (l *lanes) play(list []launch) error {
-	forked, moved := false, true // there is work beside; main has work that side has not waited for
+	began := false // there is work beside
 	join := func() error {
-		if !forked {
+		if !began {
 			return nil
 		}
-		forked, moved = false, true
+		began = false
 		if err := l.side.Record(l.joined); err != nil {
 			return err
 		}
 		return l.main.Wait(l.joined)
 	}
+	waits := false // side has not waited for the latest fork
 	for i := range list {
 		k, on := &list[i], l.main
 		switch {
+		case k.fork:
+			if err := l.main.Record(l.forked); err != nil {
+				return err
+			}
+			waits = true
+			continue
 		case k.kernel == nil:
 			if err := join(); err != nil {
 				return err
 			}
 			continue
-		case !k.beside:
-			moved = true
-		default:
-			if on = l.side; moved {
-				if err := l.main.Record(l.forked); err != nil {
-					return err
-				}
+		case k.beside:
+			if on = l.side; waits {
 				if err := l.side.Wait(l.forked); err != nil {
 					return err
 				}
 			}
-			forked, moved = true, false
+			began, waits = true, false
 		}
 		if err := on.Launch(k.kernel, k.Launch); err != nil {
 			return err

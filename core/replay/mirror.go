@@ -24,8 +24,12 @@ type Mirror struct {
 type Copy interface {
 	// Resize makes it so many slots of width bytes; what was there may be gone.
 	Resize(slots, width int) error
-	// Put copies frames to the slots from slot on.
+	// Put copies frames to the slots from slot on. Frames in registered memory may be read until the
+	// updates that come after are over.
 	Put(slot int, frames []byte) error
+	// Register prepares memory for a Put that need not wait, until release is called. After an error
+	// Put takes the memory as it is.
+	Register(memory []byte) (release func(), err error)
 }
 
 // NewMirror returns a Mirror of nothing yet.
@@ -54,15 +58,11 @@ func (r *Mirror) Follow(to Copy) (err error) {
 		p := &r.m.parts[e]
 		first := max(min(r.next[e], p.again), p.keep)
 		for first < p.flushed {
-			n := min(p.flushed-first, p.frames.slots)
-			a, b := p.frames.span(first, n)
-			if err := to.Put(int(r.base[e])+int((first-p.frames.origin)%p.frames.slots), a); err != nil {
+			slot := (first - p.frames.origin) % p.frames.slots
+			n := min(p.flushed-first, p.frames.register(slot, to.Register))
+			frames, _ := p.frames.span(first, n)
+			if err := to.Put(int(r.base[e])+int(slot), frames); err != nil {
 				return err
-			}
-			if len(b) > 0 { // over the end of the ring
-				if err := to.Put(int(r.base[e]), b); err != nil {
-					return err
-				}
 			}
 			first += n
 		}

@@ -3,7 +3,10 @@ package replay
 import (
 	"bytes"
 	"errors"
+	"os"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -15,6 +18,10 @@ type copied struct {
 	width  int
 	puts   int
 	err    error // of the next Put
+
+	may        int
+	registered [][]byte
+	split      int // Puts of memory of which a part is registered
 }
 
 func (c *copied) Resize(slots, width int) error {
@@ -22,8 +29,27 @@ func (c *copied) Resize(slots, width int) error {
 	return nil
 }
 
+// Register fails after `may` pieces.
+func (c *copied) Register(memory []byte) (func(), error) {
+	if c.may == 0 {
+		return nil, errors.New("cannot")
+	}
+	c.may--
+	c.registered = append(c.registered, memory)
+	return func() {
+		c.registered = slices.DeleteFunc(c.registered, func(m []byte) bool { return &m[0] == &memory[0] })
+	}, nil
+}
+
 func (c *copied) Put(slot int, frames []byte) error {
 	c.puts += len(frames) / c.width
+	begin := uintptr(unsafe.Pointer(&frames[0]))
+	for _, m := range c.registered {
+		from, until := uintptr(unsafe.Pointer(&m[0])), uintptr(unsafe.Pointer(&m[0]))+uintptr(len(m))
+		if begin < until && from < begin+uintptr(len(frames)) && (begin < from || until < begin+uintptr(len(frames))) {
+			c.split++
+		}
+	}
 	if err := c.err; err != nil {
 		c.err = nil
 		return err
@@ -112,5 +138,60 @@ func TestMirrorCopiesWhatIsNew(t *testing.T) {
 	check(t, r.Follow(c))
 	if live := 2 * (4 + 9); c.puts != live {
 		t.Errorf("%d frames were copied after an error, must be the %d that are there", c.puts, live)
+	}
+}
+
+// The rings' memory is registered in pieces of whole pages, as far as frames were copied from, and never while it is moved or
+// unmapped; what cannot be registered is copied all the same.
+func TestMirrorRegisters(t *testing.T) {
+	if !offHeap {
+		t.Skip("left out: the rings lie on Go's heap")
+	}
+	const width, slots = 100_000, 400 // a piece is 1,024 pages of 25,000 bytes at 4 KB
+	for _, may := range []int{0, 1, 1000} {
+		m := must(New(Config{Obs: stackSpec(1, width), Envs: 1, Capacity: slots, Window: 10}))
+		r, c := m.NewMirror(), &copied{may: may}
+		obs := make([]byte, width)
+		add := func(steps int) {
+			for range steps {
+				if !m.Open(0) {
+					check(t, m.Begin(0, obs))
+				}
+				for i := range obs[:8] {
+					obs[i]++
+				}
+				check(t, addStep(m, 0, 0, 0, 0, 0, obs))
+				m.Flush()
+			}
+			check(t, r.Follow(c))
+		}
+		add(10)
+		if n := len(c.registered); n != min(may, 1) {
+			t.Errorf("%d pieces are registered after 10 frames, must be %d", n, min(may, 1))
+		}
+		add(slots - 50)
+		total := 0
+		for _, piece := range c.registered {
+			if total += len(piece); uintptr(unsafe.Pointer(&piece[0]))%uintptr(os.Getpagesize()) != 0 {
+				t.Errorf("a piece begins in the middle of a page")
+			}
+		}
+		ring := &m.parts[0].frames
+		if may > 1 && (len(c.registered) < 2 || total < (slots-50)*width || total > len(ring.mem)) || c.split > 0 {
+			t.Errorf("%d bytes are registered in %d pieces, %d copies were of two", total, len(c.registered), c.split)
+		}
+		check(t, ring.grow(m.parts[0].keep, m.parts[0].nextFrame, ring.slots+100))
+		m.moved++
+		if len(c.registered) != 0 {
+			t.Error("the memory was moved while it was registered")
+		}
+		add(100)
+		if got := c.frames[int((m.parts[0].nextFrame-1-ring.origin)%ring.slots)*width:][:width]; !bytes.Equal(got, obs) {
+			t.Error("the newest frame is not that of the copy")
+		}
+		m.Close()
+		if len(c.registered) != 0 {
+			t.Error("the memory was unmapped while it was registered")
+		}
 	}
 }

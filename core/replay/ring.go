@@ -1,6 +1,9 @@
 package replay
 
-import "bytes"
+import (
+	"bytes"
+	"os"
+)
 
 // ring holds records of one width under numbers that only grow; record i lies
 // in slot (i-origin) mod slots. Which of them are live, its owner knows.
@@ -9,6 +12,46 @@ type ring struct {
 	width  int
 	slots  int64
 	origin int64 // at most the number of the oldest live record
+
+	registered int64    // slots that register has dealt with
+	release    []func() // end that
+}
+
+// pieceBytes is about how much memory register prepares at a time. All of its pages are in use
+// from then on, written or not.
+const pieceBytes = 16 << 20
+
+// register has the memory of a slot prepared for copies to a GPU, in pieces of whole pages, and returns how many slots
+// from that one on lie in one piece. Where that fails, the memory that follows stays as it is.
+func (r *ring) register(slot int64, prepare func(memory []byte) (release func(), err error)) int64 {
+	w, page := int64(r.width), int64(os.Getpagesize())
+	unit := page / gcd(w, page) // slots of whole pages
+	piece := (max(1, pieceBytes/w) + unit - 1) / unit * unit
+	for offHeap && r.registered <= slot {
+		next := min(r.registered+piece, r.slots)
+		release, err := prepare(r.mem[r.registered*w : next*w])
+		if err != nil {
+			r.registered = r.slots
+			break
+		}
+		r.registered, r.release = next, append(r.release, release)
+	}
+	return min(piece-slot%piece, r.slots-slot)
+}
+
+// unregister ends what register did, before the memory moves or goes.
+func (r *ring) unregister() {
+	for _, release := range r.release {
+		release()
+	}
+	r.registered, r.release = 0, nil
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 func newRing(width int, slots int64) (ring, error) {
@@ -17,6 +60,7 @@ func newRing(width int, slots int64) (ring, error) {
 }
 
 func (r *ring) close() {
+	r.unregister()
 	release(r.mem)
 	r.mem = nil // a later use panics instead of touching memory that is gone
 }
@@ -81,6 +125,7 @@ func (r *ring) each(first, next int64, f func([]byte) error) error {
 // numbers. The memory is extended in place, so that a ring is never held
 // twice. On error the ring is as it was.
 func (r *ring) grow(first, next, slots int64) error {
+	r.unregister()
 	mem, err := extend(r.mem, slots*int64(r.width))
 	if err != nil {
 		return err

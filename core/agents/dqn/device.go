@@ -82,27 +82,36 @@ func (a *ahead) stream(k int) rng.Stream {
 // place returns which of them is for update number u. None are left of what was drawn otherwise:
 // from another D, for other updates (a run that was loaded, one after an error), or where their
 // memory ends.
-func (up *updates) place(u int64) int {
+func (up *updates) place(u int64) (int, error) {
 	a, k := &up.ahead, u-up.ahead.first
 	if a.changes != up.memory.Changes() || k < 0 || k > int64(a.n) || k == int64(len(a.after)) || *up.draws != a.stream(int(k)) {
 		a.first, a.n, a.changes, a.before, k = u, 0, up.memory.Changes(), *up.draws, 0
+		return 0, up.stacks.Uploaded() // the GPU may still read what is drawn anew
 	}
-	return int(k)
+	return int(k), nil
 }
+
+// drawnAtOnce is how many minibatches are drawn between two uploads. An upload also enqueues updates: so
+// many draws take about a millisecond, less than the updates that are enqueued already.
+const drawnAtOnce = 256
 
 // drawTo draws minibatches until there are n, and has them uploaded.
 func (up *updates) drawTo(n int) error {
-	a, first := &up.ahead, up.ahead.n
-	if n = min(n, len(a.after)); n <= first {
-		return nil
+	a := &up.ahead
+	n = min(n, len(a.after))
+	for a.n < n {
+		first := a.n
+		draws := a.stream(first)
+		for a.n < min(n, first+drawnAtOnce) {
+			up.mirror.Sample(&draws, float32(up.cfg.Gamma), &up.stacks.Minibatches()[a.n])
+			a.after[a.n] = draws
+			a.n++
+		}
+		if err := up.stacks.Upload(first, a.n-first); err != nil {
+			return err
+		}
 	}
-	draws := a.stream(first)
-	for k := first; k < n; k++ {
-		up.mirror.Sample(&draws, float32(up.cfg.Gamma), &up.stacks.Minibatches()[k])
-		a.after[k] = draws
-	}
-	a.n = n
-	return up.stacks.Upload(first, n-first)
+	return nil
 }
 
 // spareOnGPU is memory that is left to others.
@@ -188,7 +197,10 @@ func (up *updates) enqueue(first int64, n int, last int64) (reports []nn.Report,
 	if err := up.mirror.Follow(up.stacks); err != nil {
 		return nil, err
 	}
-	at := up.place(first)
+	at, err := up.place(first)
+	if err != nil {
+		return nil, err
+	}
 	if err := up.drawTo(at + n); err != nil {
 		return nil, err
 	}

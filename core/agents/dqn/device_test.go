@@ -3,6 +3,7 @@
 package dqn
 
 import (
+	"os"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -46,7 +47,13 @@ func TestReplayOnGPU(t *testing.T) {
 				replay string
 				slice  int64
 				drawn  int // at most at a time; 0: as many as there is memory for
-			}{{"cuda", 0, 0}, {"cuda", 0, 0}, {"cpu", 0, 0}, {"cuda", 28, 0}, {"cuda", 0, 5}} {
+				late   bool
+			}{{replay: "cuda"}, {replay: "cuda", late: true}, {replay: "cpu"}, {replay: "cuda", slice: 28}, {replay: "cuda", drawn: 5}} {
+				if run.late && os.Getenv(cudatest.Mode) == "software" { // what is enqueued runs when something waits for it
+					t.Setenv("PACELINE_SOFTWARE_LATE", "1")
+				} else {
+					t.Setenv("PACELINE_SOFTWARE_LATE", "")
+				}
 				cfg := c
 				onGPU(run.replay)(&cfg)
 				d := newDQN(t, cfg)
@@ -77,10 +84,15 @@ func TestReplayOnGPU(t *testing.T) {
 	}
 }
 
-// uploads notes what is uploaded of the minibatches.
+// uploads notes what is uploaded of the minibatches, and as 0 that the end of uploads was waited for.
 type uploads struct {
 	nn.StackStepper
 	of []int
+}
+
+func (u *uploads) Uploaded() error {
+	u.of = append(u.of, 0)
+	return u.StackStepper.Uploaded()
 }
 
 func (u *uploads) Upload(first, n int) error {
@@ -103,13 +115,26 @@ func TestAWindowOnGPUIsDrawnAtItsStart(t *testing.T) {
 			check(t, d.Run(min(slice, total-d.Stats().Steps), 0))
 		}
 		check(t, d.Settle())
-		sum := 0
-		for _, n := range seen.of {
-			sum += n
+		sum, waits := 0, 0
+		for i, n := range seen.of {
+			if sum += n; n == 0 {
+				waits++
+			} else if i == 0 {
+				t.Error("minibatches were drawn before the end of earlier uploads")
+			}
 		}
-		if len(seen.of) > 2*windows || sum != windows*100 || d.Stats().Updates != windows*100 {
+		if len(seen.of)-waits > 2*windows || waits < windows || sum != windows*100 || d.Stats().Updates != windows*100 {
 			t.Errorf("%d steps at a time: uploads of %v minibatches for %d windows of 100 updates", slice, seen.of, windows)
 		}
+	}
+}
+
+// A run's streams do not share the connections of the driver, of which there are 8: one that shares waits for the other.
+func TestStreamsOnGPU(t *testing.T) {
+	cudatest.Need(t)
+	calls := cudatest.Calls(t, func() { newDQN(t, cartpole(onGPU("cuda"))) })
+	if n := calls["cuStreamCreateWithPriority"]; n < 4 || n > 8 {
+		t.Errorf("%d streams, must be at most 8", n)
 	}
 }
 

@@ -52,8 +52,9 @@ __device__ __forceinline__ int divide(int n, const Divisor &d) {
 
 // Stage is a chunk of one operand, word [k][row]. Pair p lies at p and p + 8, or as one
 // word of two bfloat16 at p: the k of a chunk may be summed in any fixed order.
+// Aligned for loads of four words.
 template <class Word>
-struct Stage {
+struct alignas(16) Stage {
   Word at[CHUNK][STAGE_WIDTH];
 };
 
@@ -110,7 +111,8 @@ struct TensorCores {
   __device__ __forceinline__ void multiply(const Stage<Word> &a, const Stage<Word> &b, int lane) {
     const int group = lane / 4, inner = lane % 4;
     UNROLL
-    for (int k = inner; k < Kind::WORDS; k += 8) {
+    for (int first = 0; first < Kind::WORDS; first += 8) {
+      const int k = first + inner;
       unsigned right[4][2];
       UNROLL
       for (int j = 0; j < 4; j++) {
@@ -297,7 +299,7 @@ struct GemmShared {
 template <class Arithmetic, class A, class B, class Output>
 __device__ __forceinline__ void gemm(GemmShared<Arithmetic, A, B> &shared, const A &a, int rows, const B &b,
                                      int columns, int depth, const Cut &cut, int part, const Output &output) {
-  const int thread = (int)threadIdx.x, lane = thread % WARP_THREADS;
+  const int thread = (int)threadIdx.x, lane = (int)(threadIdx.x % (unsigned)WARP_THREADS);  // never negative
   const int warp = __shfl_sync(~0u, thread / WARP_THREADS, 0);  // so the compiler knows that a warp has one
   const int first_m = (int)blockIdx.y * TILE, first_n = (int)blockIdx.x * TILE;
   const int all = (depth + CHUNK - 1) / CHUNK, last = min((part + 1) * cut.chunks, all);

@@ -12,6 +12,9 @@
  *	PACELINE_SOFTWARE_MEMORY=bytes           of each device (4 GiB)
  *	PACELINE_SOFTWARE_SM=90                  the chip; below 80 it has no tensor cores for tf32 and bf16
  *	PACELINE_SOFTWARE_DEVICES=1              how many there are
+ *	PACELINE_SOFTWARE_LATE=1                 what is enqueued runs when something waits for it: what a caller
+ *	                                         changes too early shows
+ *	PACELINE_SOFTWARE_CAPTURING=1            another library captures a graph in the mode "global" all the time
  *	PACELINE_SOFTWARE_THREADS=1              threads of the system instead of fibers
  *	PACELINE_SOFTWARE_ORDER=reverse          graphs run the latest node that is ready first, launches
  *	                                         their last block, and of each block its last thread
@@ -32,7 +35,9 @@ static CUresult lost;
 static std::map<std::string, long long> calls;  // of each function so far
 static std::map<CUdeviceptr, size_t> allocations;
 static size_t allocated;
-static int contexts[64];  // of the devices: their addresses are the handles
+static std::map<const void *, size_t> locked;  // page-locked memory of the host
+static int contexts[64];                       // of the devices: their addresses are the handles
+static thread_local int capture_mode;          // 0: global, 2: relaxed
 
 long long setting(const char *name, long long standard) {
   const char *text = getenv(name);
@@ -55,6 +60,31 @@ static CUresult asked_to_fail(const std::string &name, long long n) {
   return CUDA_SUCCESS;
 }
 
+// Those of the driver's functions that a capture in the mode "global" forbids all threads that are not relaxed.
+static bool forbidden(const std::string &name) {
+  static const std::set<std::string> names = {"cuDevicePrimaryCtxRetain",
+                                              "cuModuleLoadData",
+                                              "cuModuleUnload",
+                                              "cuMemAlloc_v2",
+                                              "cuMemFree_v2",
+                                              "cuMemHostAlloc",
+                                              "cuMemFreeHost",
+                                              "cuMemHostRegister_v2",
+                                              "cuMemHostUnregister",
+                                              "cuStreamCreateWithPriority",
+                                              "cuStreamDestroy_v2",
+                                              "cuStreamSynchronize",
+                                              "cuStreamQuery",
+                                              "cuEventCreate",
+                                              "cuEventDestroy_v2",
+                                              "cuEventQuery",
+                                              "cuEventSynchronize",
+                                              "cuCtxSynchronize",
+                                              "cuFuncSetAttribute",
+                                              "cuGraphExecDestroy"};
+  return names.count(name) != 0;
+}
+
 Call::Call(const char *name, bool needs_context, const std::string &about) : refused(CUDA_SUCCESS), held(lock) {
   if (const char *path = getenv("PACELINE_SOFTWARE_LOG")) {
     if (FILE *log = fopen(path, "a")) {
@@ -69,6 +99,8 @@ Call::Call(const char *name, bool needs_context, const std::string &about) : ref
     refused = CUDA_ERROR_NOT_INITIALIZED;
   else if (needs_context)
     refused = lost != 0 ? lost : context_of_thread() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+  if (refused == CUDA_SUCCESS && capture_mode != 2 && forbidden(name) && setting("PACELINE_SOFTWARE_CAPTURING", 0) != 0)
+    refused = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 static std::vector<void *> &context_stack() {
@@ -91,6 +123,15 @@ static bool valid(CUdeviceptr at, size_t bytes) {
   if (next == allocations.begin()) return false;
   const auto &found = *--next;
   return at - found.first <= found.second && bytes <= found.second - (at - found.first);
+}
+
+// Whether bytes of the host lie in one piece of page-locked memory.
+static bool page_locked(const void *at, size_t bytes) {
+  auto next = locked.upper_bound(at);
+  if (next == locked.begin()) return false;
+  const auto &found = *--next;
+  const size_t from = (size_t)((const char *)at - (const char *)found.first);
+  return from <= found.second && bytes <= found.second - from;
 }
 
 }  // namespace software
@@ -216,6 +257,7 @@ API cuCtxSetCurrent(void *context) {
 
 API cuCtxSynchronize(void) {
   ENTER_CONTEXT("cuCtxSynchronize");
+  finish_all();
   return CUDA_SUCCESS;
 }
 
@@ -223,6 +265,12 @@ API cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   ENTER_CONTEXT("cuCtxGetStreamPriorityRange");
   *least = 0;
   *greatest = -5;
+  return CUDA_SUCCESS;
+}
+
+API cuThreadExchangeStreamCaptureMode(int *mode) {
+  ENTER("cuThreadExchangeStreamCaptureMode");
+  std::swap(*mode, capture_mode);
   return CUDA_SUCCESS;
 }
 
@@ -242,6 +290,7 @@ API cuModuleLoadDataEx(void **module, const void *, unsigned, int *, void **) {
 
 API cuModuleUnload(void *) {
   ENTER_CONTEXT("cuModuleUnload");
+  finish_all();
   return CUDA_SUCCESS;
 }
 
@@ -285,6 +334,7 @@ API cuMemAlloc_v2(CUdeviceptr *at, size_t bytes) {
 
 API cuMemFree_v2(CUdeviceptr at) {
   ENTER_CONTEXT("cuMemFree_v2");
+  finish_all();
   const auto found = allocations.find(at);
   if (found == allocations.end()) return at == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   allocated -= found->second;
@@ -303,25 +353,55 @@ API cuMemGetInfo_v2(size_t *available, size_t *total) {
 API cuMemHostAlloc(void **at, size_t bytes, unsigned) {
   ENTER_CONTEXT("cuMemHostAlloc");
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  return posix_memalign(at, 4096, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  if (posix_memalign(at, 4096, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  locked[*at] = bytes;
+  return CUDA_SUCCESS;
 }
 
 API cuMemFreeHost(void *at) {
   ENTER_CONTEXT("cuMemFreeHost");
+  finish_all();
+  locked.erase(at);
   free(at);
   return CUDA_SUCCESS;
+}
+
+// Page-locks memory that there is. No page may be locked twice.
+API cuMemHostRegister_v2(void *at, size_t bytes, unsigned) {
+  ENTER_CONTEXT("cuMemHostRegister_v2");
+  const uintptr_t page = 4096, first = (uintptr_t)at / page, last = ((uintptr_t)at + bytes - 1) / page;
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (const auto &l : locked)
+    if (first <= ((uintptr_t)l.first + l.second - 1) / page && (uintptr_t)l.first / page <= last)
+      return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  locked[at] = bytes;
+  return CUDA_SUCCESS;
+}
+
+API cuMemHostUnregister(void *at) {
+  ENTER_CONTEXT("cuMemHostUnregister");
+  finish_all();
+  return locked.erase(at) == 1 ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, Stream *s) {
   ENTER_CONTEXT("cuMemcpyHtoDAsync_v2");
   if (!valid(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (late() && !page_locked(from, bytes)) {  // the driver has copied it when the call returns
+    const auto *p = static_cast<const char *>(from);
+    const std::vector<char> copy(p, p + bytes);
+    return enqueue(s, [=] { return memcpy((void *)(uintptr_t)to, copy.data(), bytes), CUDA_SUCCESS; });
+  }
   return enqueue(s, [=] { return memcpy((void *)(uintptr_t)to, from, bytes), CUDA_SUCCESS; });
 }
 
 API cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, Stream *s) {
   ENTER_CONTEXT("cuMemcpyDtoHAsync_v2");
   if (!valid(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return enqueue(s, [=] { return memcpy(to, (const void *)(uintptr_t)from, bytes), CUDA_SUCCESS; });
+  const CUresult code = enqueue(s, [=] { return memcpy(to, (const void *)(uintptr_t)from, bytes), CUDA_SUCCESS; });
+  if (code == CUDA_SUCCESS && late() && s != nullptr && s->capture == nullptr && !page_locked(to, bytes))
+    return finish(s);
+  return code;
 }
 
 API cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, Stream *s) {
@@ -351,6 +431,8 @@ static const struct {
     {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+     "part or all of the requested memory range is already mapped"},
     {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},

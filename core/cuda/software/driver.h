@@ -8,6 +8,7 @@
 #include "shim.h"
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,7 +31,10 @@ enum : CUresult {
   CUDA_ERROR_INVALID_CONTEXT = 201,
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+  CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
+  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
   CUDA_ERROR_LAUNCH_FAILED = 719,
   CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
@@ -58,13 +62,18 @@ struct Capture {
 };
 
 struct Stream {
-  std::shared_ptr<Capture> capture;  // null: none is in progress
-  std::set<size_t> last;             // nodes that the stream's next one waits for
+  int priority = 0;
+  std::deque<std::function<CUresult()>> waiting;  // with PACELINE_SOFTWARE_LATE
+  size_t enqueued = 0, done = 0;                  // pieces of work ever
+  std::shared_ptr<Capture> capture;               // null: none is in progress
+  std::set<size_t> last;                          // nodes that the stream's next one waits for
 };
 
 struct Event {
   std::shared_ptr<Capture> capture;  // that of the stream at the latest record
   std::set<size_t> last;
+  Stream *stream = nullptr;  // of the latest record, and how much it had enqueued
+  size_t until = 0;
   std::chrono::steady_clock::time_point at;
   bool recorded = false;
 };
@@ -88,8 +97,15 @@ class Call {
 
 void *&context_of_thread();
 
-// Does the work now, or adds it to the capture that the stream takes part in.
+// Does the work now, or adds it to the capture that the stream takes part in; with
+// PACELINE_SOFTWARE_LATE it is done when something waits for it.
 CUresult enqueue(Stream *s, std::function<CUresult()> work);
+
+// Does what waits on all streams, or on one.
+void finish_all();
+CUresult finish(Stream *s);
+
+bool late();
 
 CUresult run(const Graph &graph);
 

@@ -24,6 +24,9 @@ int cuModuleLoadData(Handle **, const void *);
 int cuModuleGetFunction(Handle **, Handle *, const char *);
 int cuMemAlloc_v2(Address *, size_t);
 int cuMemFree_v2(Address);
+int cuMemHostRegister_v2(void *, size_t, unsigned);
+int cuMemHostUnregister(void *);
+int cuThreadExchangeStreamCaptureMode(int *);
 int cuMemGetInfo_v2(size_t *, size_t *);
 int cuMemcpyHtoDAsync_v2(Address, const void *, size_t, Handle *);
 int cuMemcpyDtoHAsync_v2(void *, Address, size_t, Handle *);
@@ -143,9 +146,45 @@ static void orders() {
   MUST(cuMemFree_v2(x) == 0 && cuMemFree_v2(zeros) == 0);
 }
 
+// With PACELINE_SOFTWARE_LATE work is done when something waits for it, also by another stream; only memory that
+// is not page-locked has been read when the call returns.
+static void late() {
+  setenv("PACELINE_SOFTWARE_LATE", "1", 1);
+  Handle *one, *two, *event;
+  MUST(cuStreamCreateWithPriority(&one, 1, 0) == 0 && cuStreamCreateWithPriority(&two, 1, 0) == 0);
+  MUST(cuEventCreate(&event, 0) == 0);
+  alignas(4096) static int locked[1024], plain;
+  MUST(cuMemHostRegister_v2(locked, sizeof locked, 0) == 0 && cuMemHostRegister_v2(locked + 1, 4, 0) == 712);
+  for (int *from : {locked, &plain}) {
+    for (const bool waiting : {false, true}) {
+      set(a, 1);
+      *from = 2;
+      MUST(cuMemcpyHtoDAsync_v2(a, from, 4, one) == 0 && cuEventRecord(event, one) == 0 && get(a) == 1);
+      MUST(!waiting || cuEventQuery(event) == 600);  // asking lets it go on
+      *from = 3;
+      MUST(cuStreamWaitEvent(two, event, 0) == 0 && cuMemcpyDtoDAsync_v2(b, a, 4, two) == 0);
+      MUST(cuStreamSynchronize(waiting ? one : two) == 0 && cuEventQuery(event) == 0);
+      MUST(get(a) == (from == &plain || waiting ? 2 : 3) && (waiting || get(b) == get(a)));
+      MUST(cuStreamSynchronize(two) == 0);
+    }
+  }
+  MUST(cuMemHostUnregister(locked) == 0 && cuMemHostUnregister(locked) == 713);
+  setenv("PACELINE_SOFTWARE_LATE", "", 1);
+}
+
+static void captures() {
+  int mode = 2;
+  setenv("PACELINE_SOFTWARE_CAPTURING", "1", 1);
+  Address at = 0;
+  MUST(cuMemAlloc_v2(&at, 4) == 900);
+  MUST(cuThreadExchangeStreamCaptureMode(&mode) == 0 && mode == 0 && cuMemAlloc_v2(&at, 4) == 0);
+  MUST(cuThreadExchangeStreamCaptureMode(&mode) == 0 && mode == 2 && cuMemFree_v2(at) == 900);
+  setenv("PACELINE_SOFTWARE_CAPTURING", "", 1);
+}
+
 static void failures() {
   Address at = 0;
-  setenv("PACELINE_SOFTWARE_FAIL", "cuStreamCreateWithPriority:4:2,cuMemcpyDtoDAsync_v2:5:719", 1);
+  setenv("PACELINE_SOFTWARE_FAIL", "cuStreamCreateWithPriority:6:2,cuMemcpyDtoDAsync_v2:9:719", 1);
   Handle *s;
   MUST(cuStreamCreateWithPriority(&s, 1, 0) == 0 && cuStreamCreateWithPriority(&s, 1, 0) == 2);
   MUST(cuStreamCreateWithPriority(&s, 1, 0) == 0);
@@ -167,6 +206,8 @@ int main() {
   memory();
   orders();
   functions();
+  late();
+  captures();
   failures();
   return 0;
 }

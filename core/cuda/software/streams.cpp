@@ -1,6 +1,6 @@
 /*
  * Streams, events, launches and graphs. What is enqueued runs at once, on the calling
- * thread; a stream that takes part in a capture adds nodes to its graph instead, each
+ * thread, or with PACELINE_SOFTWARE_LATE as late as the driver may run it; a stream that takes part in a capture adds nodes to its graph instead, each
  * with those that it waits for, as the streams and events say. A capture that leaves work
  * of another stream behind is refused, as the driver does.
  */
@@ -10,7 +10,35 @@
 
 namespace software {
 
+static std::set<Stream *> streams;
+
+bool late() { return setting("PACELINE_SOFTWARE_LATE", 0) != 0; }
+
+// Does a stream's work, up to so many pieces ever. A piece may do another stream's first.
+static CUresult finish(Stream *s, size_t until) {
+  if (streams.count(s) == 0) return CUDA_SUCCESS;
+  CUresult code = CUDA_SUCCESS;
+  while (s->done < until && !s->waiting.empty()) {
+    const auto work = std::move(s->waiting.front());
+    s->waiting.pop_front();
+    if (const CUresult failed = work()) code = failed;
+    s->done++;
+  }
+  return code;
+}
+
+CUresult finish(Stream *s) { return finish(s, s->enqueued); }
+
+void finish_all() {
+  for (Stream *s : streams) finish(s);
+}
+
 CUresult enqueue(Stream *s, std::function<CUresult()> work) {
+  if (s != nullptr && s->capture == nullptr && late()) {
+    s->waiting.push_back(std::move(work));
+    s->enqueued++;
+    return CUDA_SUCCESS;
+  }
   if (s == nullptr || s->capture == nullptr) return work();
   s->capture->graph.nodes.push_back({std::move(work), s->last});
   s->last = {s->capture->graph.nodes.size() - 1};
@@ -52,28 +80,30 @@ static bool covers(const Graph &graph, const std::set<size_t> &last) {
   return count == graph.nodes.size();
 }
 
-static std::set<Stream *> streams;
-
 }  // namespace software
 
 using namespace software;
 
-API cuStreamCreateWithPriority(Stream **s, unsigned, int) {
+API cuStreamCreateWithPriority(Stream **s, unsigned, int priority) {
   ENTER_CONTEXT("cuStreamCreateWithPriority");
   streams.insert(*s = new Stream());
+  (*s)->priority = priority;
   return CUDA_SUCCESS;
 }
 
 API cuStreamDestroy_v2(Stream *s) {
   ENTER_CONTEXT("cuStreamDestroy_v2");
-  if (streams.erase(s) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (streams.count(s) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  finish(s);
+  streams.erase(s);
   delete s;
   return CUDA_SUCCESS;
 }
 
 API cuStreamSynchronize(Stream *s) {
   ENTER_CONTEXT("cuStreamSynchronize");
-  return s != nullptr && s->capture != nullptr ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+  if (s != nullptr && s->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return s == nullptr ? CUDA_SUCCESS : finish(s);
 }
 
 API cuStreamQuery(Stream *s) {
@@ -83,7 +113,12 @@ API cuStreamQuery(Stream *s) {
 
 API cuStreamWaitEvent(Stream *s, Event *e, unsigned) {
   ENTER_CONTEXT("cuStreamWaitEvent");
-  if (s == nullptr || e->capture == nullptr) return CUDA_SUCCESS;
+  if (s == nullptr) return CUDA_SUCCESS;
+  if (e->capture == nullptr) {
+    Stream *before = e->stream;
+    const size_t until = e->until;
+    return before == nullptr ? CUDA_SUCCESS : enqueue(s, [before, until] { return finish(before, until); });
+  }
   if (s->capture == nullptr) {
     s->capture = e->capture;  // the stream joins the capture
     s->last.clear();
@@ -114,17 +149,23 @@ API cuEventRecord(Event *e, Stream *s) {
   e->at = std::chrono::steady_clock::now();
   e->capture = s == nullptr ? nullptr : s->capture;
   e->last = s == nullptr ? std::set<size_t>() : s->last;
+  e->stream = e->capture == nullptr ? s : nullptr;
+  e->until = s == nullptr ? 0 : s->enqueued;
   return CUDA_SUCCESS;
 }
 
 API cuEventQuery(Event *e) {
   ENTER_CONTEXT("cuEventQuery");
-  return e->capture != nullptr ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+  if (e->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  if (e->stream == nullptr || streams.count(e->stream) == 0 || e->stream->done >= e->until) return CUDA_SUCCESS;
+  const CUresult code = finish(e->stream, e->stream->done + 1);  // time goes on
+  return code != CUDA_SUCCESS ? code : CUDA_ERROR_NOT_READY;
 }
 
 API cuEventSynchronize(Event *e) {
   ENTER_CONTEXT("cuEventSynchronize");
-  return e->capture != nullptr ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+  if (e->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  return e->stream == nullptr ? CUDA_SUCCESS : finish(e->stream, e->until);
 }
 
 API cuEventElapsedTime(float *milliseconds, Event *start, Event *end) {
@@ -138,7 +179,8 @@ API cuEventElapsedTime(float *milliseconds, Event *start, Event *end) {
 
 API cuLaunchKernel(Function *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                    unsigned block_z, unsigned shared, Stream *s, void **params, void **extra) {
-  Call call("cuLaunchKernel", true, f->kernel->name);
+  Call call("cuLaunchKernel", true,
+            std::string(f->kernel->name) + " " + std::to_string(s == nullptr ? 0 : s->priority));
   if (call.refused != 0) return call.refused;
   const Kernel *k = f->kernel;
   if (grid_x < 1 || grid_x > 0x7FFFFFFF || grid_y < 1 || grid_y > 65535 || grid_z < 1 || grid_z > 65535 ||
@@ -204,7 +246,7 @@ API cuGraphGetNodes(Graph *graph, void **nodes, size_t *count) {
 API cuGraphLaunch(Graph *executable, Stream *s) {
   ENTER_CONTEXT("cuGraphLaunch");
   if (s != nullptr && s->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  return run(*executable);
+  return enqueue(s, [executable] { return run(*executable); });
 }
 
 API cuGraphDestroy(Graph *graph) {
@@ -215,6 +257,7 @@ API cuGraphDestroy(Graph *graph) {
 
 API cuGraphExecDestroy(Graph *executable) {
   ENTER_CONTEXT("cuGraphExecDestroy");
+  finish_all();
   delete executable;
   return CUDA_SUCCESS;
 }
