@@ -254,10 +254,10 @@ test-gpu-arm64: arm64-tools ## make test-gpu, built for arm64, under an emulator
 # What needs a GPU runs on machines that have little else: it is built where there is everything, and carried there.
 TEST_CUDA := build/test-cuda
 
-test-cuda-build: $(WHEELS)/.made ## build/test-cuda, all that make test-cuda needs, of less than 64 MB: PYTHONS="3.12" are the Pythons there (5 minutes)
+test-cuda-build: $(WHEELS)/.made ## build/test-cuda, all that make test-cuda needs, at most 56 MB: PYTHONS="3.12" brings numpy for Pythons that have none (5 minutes)
 	python/tests/cuda/build.sh $(WHEELS)/bin/python $(TEST_CUDA)
 
-test-cuda: ## tests and measurements on a GPU, from build/test-cuda: PARTS="go update", OUT=folder, DEVICE=cuda:1; SOFTWARE=1: on a device in software
+test-cuda: ## tests and measurements on a GPU, from build/test-cuda: PARTS="go.cuda update", OUT=folder, DEVICE=cuda:1; SOFTWARE=1: on a device in software
 	@test -f $(TEST_CUDA)/run.sh || { echo "left out: there is no $(TEST_CUDA); make test-cuda-build makes it, on a machine that has Go"; exit 1; }
 	@sh $(TEST_CUDA)/run.sh $(PARTS)
 

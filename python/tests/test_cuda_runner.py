@@ -3,7 +3,9 @@
 import importlib.util
 import json
 import os
+import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -99,10 +101,68 @@ def test_what_compute_sanitizer_prints(steps):
 
 def test_parts_by_name(runner, machine):
     every = runner.parts(machine)
-    assert runner.chosen([], every)[:3] == ["go", "agreement", "bits"] and len(runner.chosen(["table1"], every)) == machine.table1
-    assert runner.chosen(["pong", "go"], every) == ["go", "pong"]
-    with pytest.raises(SystemExit, match="gone: must be go, agreement, "):
+    assert runner.chosen([], every)[:3] == ["probe", "go.cuda", "go.nn"] and len(runner.chosen(["table1"], every)) == machine.table1
+    assert runner.chosen(["pong", "go.nn"], every) == ["go.nn", "pong"]
+    with pytest.raises(SystemExit, match="gone: must be probe, go.cuda, "):
         runner.chosen(["gone"], every)
+
+
+def test_calls_are_all_parts(runner, tmp_path):
+    """Each part is in one call, and README.md has the calls."""
+    every = runner.parts(runner.Machine(tmp_path, {}))
+    called = [part for parts in runner.CALLS.values() for part in parts]
+    assert sorted(called) == sorted(every)
+    readme = (FOLDER / "README.md").read_text()
+    for call, parts in runner.CALLS.items():
+        line = next(line for line in readme.splitlines() if f"{call}`" in line)
+        assert parts[0] in line and parts[-1] in line, call
+
+
+def test_all_results_come_back_as_one_file(runner, tmp_path, steps):
+    m = runner.Machine(tmp_path / "test-cuda", {"OUT": str(tmp_path / "back")})
+    m.gpu = {"name": "NVIDIA H9"}
+    assert tmp_path / "test-cuda" not in m.out.parents  # which is replaced where it is carried again
+    for name in "a", "b":
+        runner.do(m, name, runner.Part(lambda m: [sh(steps, "echo done")]))
+        m.pack()
+        with tarfile.open(tmp_path / "back" / "test-cuda.tar.gz") as archive:
+            assert {f"results/{name}.json", f"results/{name}.step.log"} <= {*archive.getnames()}
+        assert [p.name for p in (tmp_path / "back").iterdir()] == ["test-cuda.tar.gz"]
+
+
+def test_a_call_ends_in_time(runner, tmp_path, steps):
+    m = runner.Machine(tmp_path / "test-cuda", {"CALL_SECONDS": "1"})
+    m.gpu = {"name": "NVIDIA H9"}
+    slow = runner.Part(lambda m: [sh(steps, "sleep 60")])
+    assert runner.do(m, "first", slow)["status"] == "TIMED OUT"
+    assert runner.do(m, "second", slow) | {"seconds": 0} == {
+        "part": "second", "status": "left out", "seconds": 0, "says": "the call's time is up",
+    }  # fmt: skip
+
+
+def test_tests_of_go_have_processes_of_their_own(runner, machine):
+    steps = machine.go_each("nn", ["TestA", "TestB"], "/^cuda$", "-test.short")
+    assert [s.name for s in steps] == ["nn.TestA", "nn.TestB"]
+    assert [[a for a in s.command if "run=" in a] for s in steps] == [["-test.run=^TestA$/^cuda$"], ["-test.run=^TestB$/^cuda$"]]
+
+
+def test_a_lost_gpu_s_kernel_is_named(runner, machine, steps):
+    """The step that lost it runs again, kernel by kernel; the steps after it run all the same."""
+    lost = "    x_test.go:1: cuda:0 is lost, and what lay in its memory"
+    text = f"""
+        echo '=== RUN   TestA'
+        if [ "$PACELINE_CUDA_EAGER" = 1 ]; then echo '{lost}: running dense (grid [1 2 3], block [128 1 1]) failed: oh'
+        else echo '{lost}: waiting for a stream failed: oh'; fi
+        echo '--- FAIL: TestA (0.1s)'; exit 1
+    """
+    two = [sh(steps, text)._replace(name="a"), sh(steps, "echo PASS")._replace(name="b")]
+    report = runner.do(machine, "go.nn", runner.Part(lambda m: two))
+    assert report["status"] == "FAILED"
+    assert (
+        report["says"].startswith("TestA: x_test.go:1: cuda:0 is lost")
+        and "; the kernel dense (grid [1 2 3], block [128 1 1]): oh" in report["says"]
+    )
+    assert list(json.loads((machine.out / "go.nn.json").read_text())["steps"]) == ["a", "b"]
 
 
 def test_parts_end_in_time_and_say_why_they_are_left_out(runner, machine, steps, monkeypatch):
@@ -119,7 +179,7 @@ def test_parts_end_in_time_and_say_why_they_are_left_out(runner, machine, steps,
     report = runner.do(machine, "sanitize", runner.parts(machine)["sanitize"])
     assert report["status"] == "left out" and "compute-sanitizer" in report["says"]
     machine.no_gpu = "no NVIDIA driver was found"
-    assert runner.do(machine, "go", runner.parts(machine)["go"])["says"] == "no NVIDIA driver was found"
+    assert runner.do(machine, "go.nn", runner.parts(machine)["go.nn"])["says"] == "no NVIDIA driver was found"
 
 
 def test_a_sanitizer_s_error_fails_a_part(runner, machine, steps):
@@ -143,6 +203,8 @@ def test_goals_that_are_missed_are_said(runner, machine, steps):
     says = runner.of_update(machine, [steps.Result("ok", 1.0, "", report)])
     assert "row tf32 0.200 ms" in says and "above the goal of 0.12 ms" in says and "below the goal of 1.5 times PyTorch" in says
     assert "eager" not in says
+    cut = steps.Result("TIMED OUT", 480.0, "not done after 480 s: ", report | {"rounds": 2})
+    assert "after 2 rounds" in runner.of_update(machine, [cut]) and "row tf32 0.200 ms" in runner.of_update(machine, [cut])
 
 
 def test_everything_is_carried():
@@ -150,6 +212,23 @@ def test_everything_is_carried():
     line = next(line for line in (FOLDER / "build.sh").read_text().splitlines() if line.startswith("for name in run.sh"))
     carried = line.removeprefix("for name in ").removesuffix("; do").split()
     assert sorted(carried) == sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".py", ".sh") and p.name != "build.sh")
+
+
+def test_bits_go_on_after_a_failure(tmp_path, monkeypatch, capsys):
+    """A run that fails is a setting whose bits are not the same; the settings after it run all the same."""
+    bits, out = module("bits"), tmp_path / "bits.json"
+
+    def run(command, **_):
+        fails = command[command.index("--one") + 1] == "1" and command[command.index("--one") + 4] == "callback"
+        return subprocess.CompletedProcess(command, int(fails), "digest\n", "it broke" if fails else "")
+
+    monkeypatch.setattr(bits.subprocess, "run", run)
+    monkeypatch.setattr(sys, "argv", ["bits.py", "--out", str(out), "--tiny"])
+    with pytest.raises(SystemExit) as status:
+        bits.main()
+    report = json.loads(out.read_text())
+    assert status.value.code and [r["envs"] for r in report["results"]] == [1, 4] and report["summary"].startswith("1 of 2 settings")
+    assert not report["results"][0]["same"]["all ended"] and "it broke" in capsys.readouterr().out
 
 
 def test_pong_goes_on_in_the_next_slice(tmp_path, capsys):

@@ -9,7 +9,8 @@ import json
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from ..errors import PacelineError
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row", type=int, default=1000, help="updates in a row whose mean is taken on a GPU (default 1000)")
     parser.add_argument("--precisions", type=precisions, help="comma-separated, fp32, tf32 (a GPU's) or bf16 (default all of the device)")
     parser.add_argument("--no-torch", action="store_true", help="ours alone")
+    parser.add_argument("--out", type=Path, help="a file that gets the report as JSON, anew after each round")
 
 
 def precisions(text: str) -> list[str]:
@@ -52,7 +54,10 @@ def main(args: argparse.Namespace) -> None:
     elif not args.no_torch:
         with contextlib.suppress(ImportError):
             torch = Torch(args.batch)
-    report = measure(args.rounds, torch, args.device, args.batch, args.row, why, args.precisions)
+    report: dict[str, Any] = {}
+    for report in measured(args.rounds, torch, args.device, args.batch, args.row, why, args.precisions):
+        if args.out:
+            args.out.write_text(json.dumps(report))
     print(json.dumps(report) if args.json else text(report))
 
 
@@ -68,6 +73,14 @@ def measure(
     precisions: list[str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Medians over rounds in which ours and PyTorch's take turns, and their ratios."""
+    return list(measured(rounds, torch, device, batch, row, torch_left_out, precisions))[-1]
+
+
+def measured(
+    rounds: int, torch: Any, device: str = "cpu", batch: int = 32, row: int = 1000, torch_left_out: str = "",
+    precisions: list[str] | None = None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """The report after each round, of all rounds so far."""
     from . import run
 
     ours: dict[Key, dict[str, Any]] = {}
@@ -77,7 +90,7 @@ def measure(
     if precisions is not None:
         options["precisions"] = precisions
     part: dict[str, Any] = {}
-    for _ in range(rounds):
+    for done in range(1, rounds + 1):
         part = run("update", options)
         for r in part["results"]:
             key = (r["work"], r["batch"], r["precision"], r["threads"])
@@ -89,27 +102,27 @@ def measure(
             for n in threads:
                 for (work, rows, kind), ms in torch.turn(n).items():
                     theirs.setdefault((work, rows, kind, n), []).extend(ms)
-    report: dict[str, Any] = {
-        "isa": part["isa"], "device": part["device"], "batch": batch, "row": part["row"], "enqueued": part["enqueued"],
-        "rounds": rounds, "torch": None,
-        "torch_left_out": torch_left_out, "ours": [], "theirs": [], "ratio": {},
-    }  # fmt: skip
-    if torch is not None:
-        report["torch"] = {"version": torch.version, "left_out": torch.left_out}
-        report["torch_left_out"] = ""
-    for key, r in ours.items():
-        ms = statistics.median(r["ms"])
-        line = dict(zip(("work", "batch", "precision", "threads"), key)) | {"ms": ms}
-        if r["flop"]:
-            line |= {"gflops": r["flop"] / ms / 1e6, "gflops_done": r["flop_done"] / ms / 1e6}
-        if r["flop"] and r["peak_gflops"]:
-            peak = statistics.median(r["peak_gflops"])
-            line |= {"peak_gflops": peak, "of_peak": line["gflops"] / peak, "done_of_peak": line["gflops_done"] / peak}
-        report["ours"].append(line)
-    for key, times in theirs.items():
-        report["theirs"].append(dict(zip(("work", "batch", "kind", "threads"), key)) | {"ms": statistics.median(times)})
-    report["ratio"] = _ratios(report) if report["device"] == "cpu" else gpu_ratios(report)
-    return report
+        report: dict[str, Any] = {
+            "isa": part["isa"], "device": part["device"], "batch": batch, "row": part["row"], "enqueued": part["enqueued"],
+            "rounds": done, "torch": None,
+            "torch_left_out": torch_left_out, "ours": [], "theirs": [], "ratio": {},
+        }  # fmt: skip
+        if torch is not None:
+            report["torch"] = {"version": torch.version, "left_out": torch.left_out}
+            report["torch_left_out"] = ""
+        for key, r in ours.items():
+            ms = statistics.median(r["ms"])
+            line = dict(zip(("work", "batch", "precision", "threads"), key)) | {"ms": ms}
+            if r["flop"]:
+                line |= {"gflops": r["flop"] / ms / 1e6, "gflops_done": r["flop_done"] / ms / 1e6}
+            if r["flop"] and r["peak_gflops"]:
+                peak = statistics.median(r["peak_gflops"])
+                line |= {"peak_gflops": peak, "of_peak": line["gflops"] / peak, "done_of_peak": line["gflops_done"] / peak}
+            report["ours"].append(line)
+        for key, times in theirs.items():
+            report["theirs"].append(dict(zip(("work", "batch", "kind", "threads"), key)) | {"ms": statistics.median(times)})
+        report["ratio"] = _ratios(report) if report["device"] == "cpu" else gpu_ratios(report)
+        yield report
 
 
 def _ratios(report: dict[str, Any]) -> dict[str, float]:

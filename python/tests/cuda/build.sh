@@ -5,10 +5,10 @@
 #
 # python: one that has what python/wheels/requirements.txt lists. The folder gets the wheel with CUDA, Go's test
 # programs, the program that drives kernels, the software device, Atari's ROMs (in ale-py's wheel), the wheels that
-# paceline needs, numpy's for each Python of $PYTHONS ("" where numpy is installed there), and run.sh, which runs it all.
+# paceline needs, numpy's for each Python of $PYTHONS (none: numpy is installed there), and run.sh, which runs it all.
 set -eu
-PYTHONS=${PYTHONS-3.12}
-LIMIT=64000000 # bytes
+PYTHONS=${PYTHONS-}
+LIMIT=56000000 # bytes: a machine takes 64 MiB, of the working tree and of this
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 [ $# -eq 2 ] || { echo "python/tests/cuda/build.sh: a python and a folder are needed" >&2; exit 2; }
 case $1 in /*) python=$1 ;; *) python=$PWD/$1 ;; esac
@@ -16,8 +16,7 @@ mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 cd "$root"
 arch=$(uname -m)
-# Figures of earlier runs stay.
-rm -rf "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software" "$folder/work"
+rm -rf "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software"
 mkdir -p "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software"
 
 GPU=1 python/wheels/build.sh "$python" "$folder/wheels" "$arch"
@@ -39,6 +38,9 @@ with lzma.open(sys.argv[2], "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 6
         for program in sorted(Path(sys.argv[1]).iterdir()):
             archive.add(program, program.name)
 EOF
+# Those of core/nn's tests that a GPU takes part in.
+awk '/^func /{name = ""} /^func Test/{name = $2; sub(/\(.*/, "", name)} name != "" && /onBoth\(|onEveryDevice\(|needGPU\(|cudatest\.Need\(/{print name}' \
+  core/nn/*_test.go | sort -u >"$folder/go/nn/on_gpu"
 cp core/cuda/kernels.zip "$folder/go/cuda/"
 cp -R core/nn/testdata "$folder/go/nn/"
 "${CXX:-g++}" -std=c++17 -O2 -pthread -static-libstdc++ -static-libgcc core/cuda/software/server.cpp -ldl -o "$folder/go/server"
@@ -56,7 +58,7 @@ done
 fetch "$folder/wheels" 3.12 gymnasium cloudpickle farama-notifications typing-extensions
 fetch "$folder/roms" 3.12 ale-py # for its ROMs: no Python imports it
 
-for name in run.sh run.py steps.py bits.py rates.py pong.py; do
+for name in run.sh run.py steps.py bits.py acting.py rates.py pong.py; do
   cp "python/tests/cuda/$name" "$folder/"
 done
 built="$folder/wheels $folder/roms $folder/go $folder/software"

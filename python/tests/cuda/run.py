@@ -1,12 +1,14 @@
-"""Tests and measurements on a GPU, from what build.sh built: `make test-cuda`.
+"""Tests and measurements on a GPU, from what build.sh built: `make test-cuda`. README.md has the order of calls on a machine that is lent.
 
-    run.sh [part ...]      all parts where none is named; table1 stands for table1.1, table1.2 ...
+    run.sh [part or call ...]      all parts where none is named; table1 stands for table1.1, table1.2 ..., call1 for the parts of a call
 
-Each part ends within 8 minutes and writes its figures (part.json) and what it printed (part.*.log) to $OUT, by default the folder
-out beside this file (test-cuda-software/out for SOFTWARE=1); summary.json has all parts that ever ran there. A line for each part
-says what came of it: ok, FAILED, TIMED OUT, or left out with the reason. The exit status is 1 where a part failed or was not done
-in time.
+Each part ends within 8 minutes and writes its figures (part.json) and what it printed (part.*.log) to the folder results beside this
+folder, in test-cuda-work (test-cuda-software for SOFTWARE=1), which a new build leaves as it is; summary.json has all parts that
+ever ran there. A line for each part says what came of it: ok, FAILED, TIMED OUT, or left out with the reason. The exit status is 1 where
+a part failed or was not done in time.
 
+    OUT=folder        gets all results as one file, test-cuda.tar.gz, anew after each part
+    CALL_SECONDS=570  no part begins later, and the last one is cut off there
     DEVICE=cuda:1     another GPU than the first
     SOFTWARE=1        the same parts, reduced, on a device in software: what this file and the programs do can be seen without a GPU
     PARTS_OF_TABLE1   of how many parts table1 is (6)
@@ -23,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -44,9 +47,11 @@ class Machine:
     def __init__(self, here: Path, environ: Mapping[str, str]) -> None:
         self.here = here
         self.software = environ.get("SOFTWARE", "") not in ("", "0")
-        beside = here.with_name(here.name + "-software") if self.software else here  # what is carried stays small
-        self.out = Path(environ.get("OUT") or beside / "out").resolve()
-        self.work = beside / "work"
+        # What is carried stays small, and carrying it again does not replace results or Pong's checkpoint.
+        beside = here.with_name(here.name + ("-software" if self.software else "-work"))
+        self.out, self.work = beside / "results", beside / "work"
+        self.archive = Path(environ["OUT"]).resolve() / "test-cuda.tar.gz" if environ.get("OUT") else None
+        self.until = time.monotonic() + float(environ.get("CALL_SECONDS") or "inf")
         self.table1 = 14 if self.software else int(environ.get("PARTS_OF_TABLE1") or 6)
         for folder in (self.out, self.work):
             folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +86,15 @@ class Machine:
             self.gpu = devices["devices"][0]
         else:
             self.no_gpu = devices["reason"]
+
+    def pack(self) -> None:
+        """Writes all results into the one file that comes back."""
+        if self.archive:
+            self.archive.parent.mkdir(parents=True, exist_ok=True)
+            new = self.archive.with_suffix(".new")
+            with tarfile.open(new, "w:gz") as archive:
+                archive.add(self.out, "results")
+            new.replace(self.archive)
 
     def _unpack(self, programs: Path) -> None:
         site, tag = self.work / "site", f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -126,6 +140,18 @@ class Machine:
         command = [*under, str(self.work / f"{name}.test"), "-test.v", "-test.timeout=8m", f"-test.run={tests}", *options]
         return Step(label or name, command, folder=self.here / "go" / name, env=env, **more)
 
+    def go_each(self, name: str, names: Sequence[str], part: str = "", *options: str, **more: Any) -> list[Step]:
+        """Top-level tests of Go's, each in a process of its own: a GPU that is lost in one of them is lost for that process alone."""
+        return [self.go(name, f"^{test}${part}", *options, label=f"{name}.{test}", limit=240.0, **more) for test in names]
+
+    def tests(self, name: str) -> list[str]:
+        """The top-level tests of a program."""
+        command = [str(self.work / f"{name}.test"), "-test.list=."]
+        listed = subprocess.run(
+            command, cwd=self.here / "go" / name, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=120
+        )
+        return [line for line in listed.stdout.splitlines() if line.startswith("Test")]
+
     def script(self, name: str, *arguments: str, limit: float = 1e9) -> Step:
         file = self.out / f"{Path(name).stem}.figures.json"
         tiny = ["--tiny"] if self.software else []
@@ -145,12 +171,48 @@ def installed(name: str) -> bool:
 # ------------------------------------------------------------------ parts
 
 
-def go_tests(m: Machine) -> list[Step]:
-    skip = "-test.skip=^(" + "|".join((*_OF_SOURCES, "TestAgreement")) + ")$"
+def probe(m: Machine) -> list[Step]:
+    """What there is on the machine."""
+    tools = "for tool in nvidia-smi ncu nsys compute-sanitizer gcc; do command -v $tool || echo no $tool; done"
+    ask = f"{tools}; nproc; free -g; df -h .; {sys.executable} -c 'import torch; print(torch.__version__)'; nvidia-smi"
+    report = {"gpu": m.gpu, "python": sys.version, "summary": f"{m.gpu['name']}, CUDA {m.gpu.get('cuda')}, Python {sys.version.split()[0]}"}
+    file = m.out / "probe.figures.json"
+    write = f"import pathlib; pathlib.Path({str(file)!r}).write_text({json.dumps(report)!r})"
+    return [Step("probe", ["sh", "-c", f'{ask}; "$0" -c "$1"', sys.executable, write], file, env=m.env, limit=60.0)]
+
+
+def go_cuda(m: Machine) -> list[Step]:
+    left_out = (*_OF_SOURCES, "TestAgreement")
+    names = ["TestDevices", "TestLaunch", "TestGraph", "TestGather"] if m.software else m.tests("cuda")
+    return m.go_each("cuda", [name for name in names if name not in left_out])
+
+
+def go_nn(m: Machine) -> list[Step]:
+    names = (m.here / "go" / "nn" / "on_gpu").read_text().split()
+    names = [name for name in names if name in ("TestStepper", "TestQStepper", "TestWindow")] if m.software else names
+    return m.go_each("nn", names, "/^cuda$", *["-test.short"] * m.software)
+
+
+def go_methods(m: Machine) -> list[Step]:
     if m.software:
-        few = "^(TestDevices|TestLaunch|TestGraph|TestGather|TestCubins)$"
-        return [m.go("cuda", few, skip), m.go("nn", _STEPPERS, "-test.short"), m.go("ppo", "^TestAMinibatchOnAGPUIsOneLaunch$")]
-    return [m.go("cuda", ".", skip), m.go("nn", "./^cuda$"), *(m.go(method, "GPU") for method in ("dqn", "a2c", "ppo", "pqn"))]
+        return m.go_each("ppo", ["TestAMinibatchOnAGPUIsOneLaunch"])
+    return [step for method in ("dqn", "a2c", "ppo", "pqn") for step in m.go_each(method, [t for t in m.tests(method) if "GPU" in t])]
+
+
+def nodes(m: Machine) -> list[Step]:
+    """The time of each kernel of an update: by launches in a row, and as ncu sees the nodes of the graph, where it is installed."""
+    file = m.out / "nodes.figures.json"
+    steps = [m.go("nn", "^TestNodes$", figures=file, env={"PACELINE_FIGURES": str(file)}, label="nodes")]
+    tool = shutil.which("ncu", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
+    if tool and not m.software:
+        metrics = "gpu__time_duration.sum,launch__grid_size,launch__registers_per_thread,sm__warps_active.avg.pct_of_peak_sustained_active"
+        under = [tool, "--graph-profiling", "node", "--target-processes", "all", "--metrics", metrics, "--csv"]
+        steps.append(
+            m.go(
+                "nn", "^TestNodes$", under=under, env={"PACELINE_FIGURES": str(m.out / "nodes.ncu.figures.json")}, label="ncu", limit=180.0
+            )
+        )
+    return steps
 
 
 def agreement(m: Machine) -> list[Step]:
@@ -162,9 +224,27 @@ def bits(m: Machine) -> list[Step]:
     return [m.script("bits.py")]
 
 
-def update(m: Machine) -> list[Step]:
-    reduced = ["--rounds", "1", "--batch", "2", "--row", "3", "--precisions", "fp32", "--no-torch"] if m.software else []
-    return [m.paceline("update", "bench", "update", "--device", "cuda", "--json", *reduced)]
+def all_bits(m: Machine) -> list[Step]:
+    return [m.script("bits.py", "--all")]
+
+
+def acting(m: Machine) -> list[Step]:
+    return [m.script("acting.py")]
+
+
+def update(m: Machine, name: str = "update", *options: str) -> list[Step]:
+    file = m.out / f"{name}.figures.json"
+    reduced = (
+        ["--batch", "2", "--row", "3", "--precisions", "fp32", "--no-torch", "--rounds", "1"]
+        if m.software
+        else [*options] or ["--rounds", "3"]
+    )
+    step = m.paceline(name, "bench", "update", "--device", "cuda", "--json", "--out", str(file), *reduced)
+    return [step._replace(figures=file)]
+
+
+def ours(m: Machine) -> list[Step]:
+    return update(m, "ours", "--rounds", "1", "--no-torch")
 
 
 def rates(m: Machine) -> list[Step]:
@@ -221,10 +301,11 @@ def of_sanitize(m: Machine, results: list[Result]) -> str:
 
 
 def of_update(m: Machine, results: list[Result]) -> str:
-    if results[0].status != OK:
-        return results[0].says
     report = results[0].figures
-    says = [f"{r['work']} {r['precision']} {r['ms']:.3f} ms" for r in report["ours"] if r["work"] in ("update", "row")]
+    if not report:
+        return results[0].says
+    says = [] if results[0].status == OK else [f"{results[0].says}, after {report['rounds']} rounds"]
+    says += [f"{r['work']} {r['precision']} {r['ms']:.3f} ms" for r in report["ours"] if r["work"] in ("update", "row")]
     rows = [r["ms"] for r in report["ours"] if r["work"] == "row"]
     if not m.software and min(rows) > _ROW_MS:
         says.append(f"above the goal of {_ROW_MS} ms in a row")
@@ -252,45 +333,68 @@ def of_table1(m: Machine, results: list[Result]) -> str:
 def parts(m: Machine) -> dict[str, Part]:
     """In the order in which they run, what later ones depend on first."""
     every = {
-        "go": Part(go_tests, of_tests),
+        "probe": Part(probe),
+        "go.cuda": Part(go_cuda, of_tests),
+        "go.nn": Part(go_nn, of_tests),
+        "ours": Part(ours, of_update),
+        "nodes": Part(nodes),
         "agreement": Part(agreement, of_agreement),
+        "go.methods": Part(go_methods, of_tests),
         "bits": Part(bits),
+        "acting": Part(acting),
         "update": Part(update, of_update),
         "rates": Part(rates),
-        "sanitize": Part(sanitize, of_sanitize),
         "pong": Part(pong),
+        "sanitize": Part(sanitize, of_sanitize),
     }
     for i in range(1, m.table1 + 1):
         every[f"table1.{i}"] = Part(lambda m, i=i: table1(m, i), of_table1)
-    return every
+    return every | {"bits.all": Part(all_bits)}
+
+
+# The calls of two leases, as README.md has them: the first three are one lease, the others the second.
+CALLS = {
+    "call1": ("probe", "go.cuda", "go.nn", "ours", "nodes", "agreement"),
+    "call2": ("go.methods", "bits", "acting", "update", "rates"),
+    "call3": ("pong",),
+    "call4": ("sanitize", "table1.1"),
+    "call5": ("table1.2", "table1.3", "table1.4"),
+    "call6": ("table1.5", "table1.6", "bits.all"),
+}
 
 
 def chosen(names: Sequence[str], every: Mapping[str, Part], software: bool = False) -> list[str]:
     """The parts of the command line."""
     if not names:
         return [name for name in every if not software or not name.startswith("table1.") or name == "table1.1"]
+    names = [part for name in names for part in CALLS.get(name, (name,))]
     for name in names:
         if name not in every and name != "table1":
-            raise SystemExit(f"{name}: must be {', '.join(every)} or table1")
+            raise SystemExit(f"{name}: must be {', '.join(every)}, table1, {', '.join(CALLS)}")
     return [part for part in every if part in names or ("table1" in names and part.startswith("table1."))]
 
 
 def do(m: Machine, name: str, part: Part) -> dict[str, Any]:
     """Runs a part, writes its figures, and returns what the summary has of it."""
-    left, results, reports = LIMIT, [], {}
+    limit = min(LIMIT, m.until - time.monotonic())
+    left, results, reports = limit, [], {}
     try:
         if m.no_gpu:
             raise LeftOut(m.no_gpu)
+        if left <= 0:
+            raise LeftOut("the call's time is up")
         for step in part.steps(m):
             log = m.out / f"{name}.{step.name}.log"
             result = run(step, log, left)
-            if name in ("go", "sanitize"):
-                text = log.read_text(errors="replace")
+            text = log.read_text(errors="replace")
+            if result.status == FAILED and "is lost, and what lay in its memory" in text:
+                result = name_the_kernel(m, name, step, result, left - result.seconds)
+            if name.startswith("go.") or name == "sanitize":
                 result = result._replace(figures=of_go(text) | (of_sanitizer(text) if name == "sanitize" else {}))
                 if result.figures.get("errors"):
                     result = result._replace(status=FAILED, says=result.figures["first"])
-            elif "--json" in step.command and result.status == OK:
-                result = result._replace(figures=json.loads(last_json(log.read_text(errors="replace"))))
+            elif "--json" in step.command and result.status == OK and not step.figures:
+                result = result._replace(figures=json.loads(last_json(text)))
             left -= result.seconds
             results.append(result)
             reports[step.name] = result._asdict()
@@ -299,9 +403,19 @@ def do(m: Machine, name: str, part: Part) -> dict[str, Any]:
         status, says = worst(results), part.says(m, results)
     except LeftOut as reason:
         status, says = LEFT_OUT, str(reason)
-    report = {"part": name, "status": status, "seconds": round(LIMIT - left, 1), "says": says}
+    report = {"part": name, "status": status, "seconds": round(limit - left, 1), "says": says}
     (m.out / f"{name}.json").write_text(json.dumps(report | {"gpu": m.gpu, "steps": reports}, indent=1))
     return report
+
+
+def name_the_kernel(m: Machine, part: str, step: Step, result: Result, seconds: float) -> Result:
+    """Runs a step that lost the GPU once more, kernel by kernel, and adds which one it was."""
+    env = {**(step.env or {}), "PACELINE_CUDA_EAGER": "1"}
+    log = m.out / f"{part}.{step.name}.eager.log"
+    again = run(step._replace(env=env, figures=None, limit=min(step.limit, 120.0)), log, max(seconds, 1.0))
+    found = re.search(r"running (\w+ \(.*?\)) failed: (.*)", log.read_text(errors="replace"))
+    which = f"the kernel {found[1]}: {found[2]}" if found else "kernel by kernel it is not lost"
+    return result._replace(seconds=result.seconds + again.seconds, says=f"{result.says}; {which}"[:600])
 
 
 def last_json(text: str) -> str:
@@ -320,8 +434,9 @@ def main(names: Sequence[str]) -> int:
         summary[name] = do(m, name, every[name])
         print(f"{summary[name]['status']:<10}{name:<10}{summary[name]['seconds']:>6.0f} s  {summary[name]['says']}", flush=True)
         file.write_text(json.dumps(summary, indent=1))
-    if "go" in todo and not m.no_gpu:
-        print(f"left out of go: {', '.join(_OF_SOURCES)}, which read the sources; others say why in go.*.log")
+        m.pack()
+    if "go.cuda" in todo and not m.no_gpu:
+        print(f"left out of go.cuda: {', '.join(_OF_SOURCES)}, which read the sources; others say why in go.cuda.*.log")
     return int(any(summary[name]["status"] in (FAILED, TIMED_OUT) for name in todo))
 
 
