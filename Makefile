@@ -306,6 +306,18 @@ docs: $(VENV)/.package $(DOCS)/.made ## build/docs, the documentation (a minute)
 	@PACELINE_PYTHON=$(abspath $(PY)) NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs --quiet build --clean --config-file docs/mkdocs.yml
 	@echo "build/docs/index.html"
 
+docs-check: docs ## every page of build/docs in a browser, narrow and wide: axe's accessibility rules (needs chromium and npm)
+	@sh docs/check/run.sh build/docs build/docs-check
+
+# BENCHES="update ffi" measures these; FROM=json writes the tables from the files that exist.
+bench-report: ## measure, and write docs/benchmarks/*.json, the tables of the documentation and the chart (an hour)
+ifneq ($(FROM),json)
+	@$(MAKE) --no-print-directory $(VENV)/.package $(VENV)/peers/.made
+	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
+	@$(VENV)/peers/bin/python docs/report.py measure $(BENCHES)
+endif
+	@$(PYTHON) docs/report.py render
+
 # ------------------------------------------------------------ to ship
 
 lib: ## the library alone: lib/libpaceline.so and its headers (GPU=1: with CUDA)

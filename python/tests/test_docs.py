@@ -187,6 +187,10 @@ def test_every_block_says_its_language_and_few_are_not_run():
     assert len(reasons) == NOT_RUN, "\n".join(["blocks that are not run:", *reasons])
 
 
+def test_tables_of_benchmarks_are_those_of_their_files():
+    execute([sys.executable, ROOT / "docs" / "report.py", "check"], ROOT)
+
+
 def anchors(page):
     """As a code host makes them from headings, and as they are given."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)

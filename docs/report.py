@@ -1,0 +1,152 @@
+"""The benchmarks of the documentation: measures them, and writes their tables and the chart from what was measured.
+
+    python docs/report.py measure [NAME ...]     docs/benchmarks/NAME.json, each with its machine, date and commit
+    python docs/report.py render                 the tables of docs/pages and assets/speed.svg, from these files
+    python docs/report.py check                  nothing; fails where render would change a file
+
+`make bench-report` does the first two, in the environment that has the other libraries. A figure is in one JSON
+file; whatever shows it was written from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import report_chart
+import report_tables
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES, RECORDS = ROOT / "docs" / "pages", ROOT / "docs" / "benchmarks"
+CHART = PAGES / "assets" / "speed.svg"
+MARKER = re.compile(r"(<!-- report: ([\w-]+) -->\n).*?(<!-- end of report -->)", re.S)
+
+# What is run, and what --quick appends: settings that show that it works.
+COMMANDS = {
+    "emulator": ("paceline bench emulator", "--games pong,breakout --seconds 0.05 --turns 1"),
+    "envs": ("paceline bench envs", "--games pong --num-envs 1,8 --rounds 1 --no-gymnasium"),
+    "train": ("paceline bench train", "--steps 16 --rounds 1 --replay 64 --no-torch"),
+    "onpolicy": ("paceline bench onpolicy", "--rollouts 1 --rounds 1 --no-torch"),
+    "pong": ("paceline bench pong --sb3", "--steps 40"),
+    "modes": ("paceline bench modes --step-ms 0,0.5,2,5,20 --steps 1500", "--steps 40"),
+    "update": ("paceline bench update", "--rounds 1 --no-torch"),
+    "ffi": ("paceline bench ffi", "--rounds 1"),
+    "learn": ("python examples/python/learn.py", ""),
+}
+PACKAGES = ("paceline", "torch", "stable-baselines3", "envpool", "ale-py", "gymnasium")
+
+
+def measure(names: list[str], folder: Path, quick: bool) -> None:
+    """Runs benchmarks, one after the other, and writes their records."""
+    head = commit()  # before a record changes the checkout
+    for name in names:
+        command, short = COMMANDS[name]
+        command = f"{command} {short}" if quick else command
+        print(command, flush=True)
+        words = shlex.split(command)
+        words = [sys.executable, *(["-m"] if words[0] == "paceline" else []), *words[words[0] == "python" :]]
+        done = subprocess.run([*words, *(["--json"] if "bench" in words else [])], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise SystemExit(f"{command}: status {done.returncode}")
+        report = json.loads(done.stdout) if "bench" in words else report_tables.read_learn(done.stdout)
+        record = {
+            "name": name, "command": command, "machine": machine(), "date": datetime.date.today().isoformat(), "commit": head,
+            "packages": packages(), "report": report,
+        }  # fmt: skip
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def machine() -> str:
+    """The processor, its cores that may be used, and the vector instructions in use."""
+    text = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^(?:model name|CPU part)\s*: (.+)$", text, re.M)
+    flags = re.search(r"^flags\s*: (.+)$", text, re.M)
+    vector = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flags and flag in flags[1].split()]
+    return f"{len(os.sched_getaffinity(0))} cores of {model[1] if model else 'an unknown processor'} ({', '.join(vector)})"
+
+
+def commit() -> str:
+    """The checkout's commit; with "+" where files were changed since."""
+    said = subprocess.run(["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=ROOT, capture_output=True, text=True)
+    return said.stdout.strip() or "unknown"
+
+
+def packages() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def records(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
+    """By name, all that were written."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+
+
+def rendered(folder: Path = RECORDS) -> dict[Path, str]:
+    """What the files that show figures have to hold."""
+    known = records(folder)
+
+    def section(match: re.Match[str]) -> str:
+        name = match[2]
+        if name not in known:
+            body = f"Not measured yet: `make bench-report BENCHES={name}` writes the table."
+        else:
+            body = "\n\n".join([*report_tables.tables(known[name]), source(known[name])])
+        return f"{match[1]}\n{body}\n\n{match[3]}"
+
+    out = {page: MARKER.sub(section, page.read_text()) for page in sorted(PAGES.rglob("*.md"))}
+    return out | {CHART: report_chart.svg(known)}
+
+
+def source(record: dict[str, Any]) -> str:
+    """Where the figures are from, as a sentence."""
+    recorded = f" Recorded from {record['recorded']}." if "recorded" in record else ""
+    versions = ", ".join(f"{name} {version}" for name, version in record.get("packages", {}).items() if name != "paceline")
+    return (
+        f"*`{record['command']}` on {record['machine']}, {record['date']}, commit {record['commit']}"
+        + (f", {versions}" if versions else "")
+        + f".{recorded}*"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="measures benchmarks, and writes the documentation's tables from them")
+    parser.add_argument("what", choices=("measure", "render", "check"))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(COMMANDS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="settings that show that it works; not for the record")
+    parser.add_argument("--folder", type=Path, default=RECORDS, help="where the records are (default docs/benchmarks)")
+    args = parser.parse_intermixed_args()
+    for name in args.names:
+        if name not in COMMANDS:
+            parser.error(f"NAME: {name!r}, must be of {', '.join(COMMANDS)}")
+    if args.quick and args.folder == RECORDS:
+        parser.error("--quick: must come with another --folder: its figures are not for the record")
+    if args.what == "measure":
+        measure(args.names or [*COMMANDS], args.folder, args.quick)
+        return
+    stale = {path: text for path, text in rendered(args.folder).items() if not path.is_file() or path.read_text() != text}
+    for path, text in stale.items():
+        if args.what == "check":
+            print(f"{path.relative_to(ROOT)}: not what `make bench-report FROM=json` writes")
+        else:
+            path.write_text(text)
+    if stale and args.what == "check":
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
