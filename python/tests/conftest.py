@@ -30,7 +30,7 @@ def process(tmp_path):
     Returns the CompletedProcess; its status must be 0 unless check is False.
     """
 
-    def run(what, *arguments, timeout=60, check=True, env=None, options=("-X", "dev")):
+    def run(what, *arguments, timeout=300, check=True, env=None, options=("-X", "dev")):
         source = [str(PROCS / what)] if what.endswith(".py") else ["-c", what]
         done = subprocess.run(
             [sys.executable, *options, "-X", "faulthandler", *source, *map(str, arguments)],
@@ -56,7 +56,7 @@ def compile_c(tmp_path):
         file, out = tmp_path / f"{name}.c", tmp_path / name
         file.write_text(source)
         try:
-            subprocess.run(["cc", *flags, "-o", out, file], check=True, capture_output=True, text=True, timeout=60)
+            subprocess.run(["cc", *flags, "-o", out, file], check=True, capture_output=True, text=True, timeout=300)
         except FileNotFoundError:
             pytest.skip("no C compiler")
         return out

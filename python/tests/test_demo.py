@@ -15,7 +15,7 @@ def test_quick(process, tmp_path):
     pytest.importorskip("matplotlib")
     if not DEMO.is_file():
         pytest.skip("no checkout around the tests")
-    done = process(f"import runpy, sys; runpy.run_path({str(DEMO)!r}, run_name='__main__')", "--quick", "--output", "made", timeout=100)
+    done = process(f"import runpy, sys; runpy.run_path({str(DEMO)!r}, run_name='__main__')", "--quick", "--output", "made", timeout=300)
     try:
         paceline.make("Pong").close()
         learnt = 3

@@ -42,7 +42,7 @@ def test_device_of_a_model():
 def on_software(process, code, **env):
     """What the code prints, as JSON, in a process that has the device in software."""
     before = f"{SOFTWARE}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    return json.loads(process(code, env={"LD_LIBRARY_PATH": before, **env}, timeout=120).stdout)
+    return json.loads(process(code, env={"LD_LIBRARY_PATH": before, **env}, timeout=300).stdout)
 
 
 LEARN = """

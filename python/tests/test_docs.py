@@ -93,7 +93,7 @@ def environment():
 
 
 def execute(command, folder):
-    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"{command}: status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 

@@ -18,7 +18,7 @@ def example(process):
         pytest.skip("no checkout around the tests")
 
     def run(name, *arguments):
-        return process(f"import runpy; runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')", *arguments, timeout=100)
+        return process(f"import runpy; runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')", *arguments, timeout=300)
 
     return run
 

@@ -106,7 +106,7 @@ def test_struct_layout(compile_c):
             lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
     source = f'#include <stdio.h>\n#include "paceline.h"\nint main(void) {{ {" ".join(lines)} return 0; }}\n'
     program = compile_c(source, "layout", f"-I{HEADER.parent}")
-    printed = subprocess.run([program], capture_output=True, text=True, check=True, timeout=10).stdout
+    printed = subprocess.run([program], capture_output=True, text=True, check=True, timeout=300).stdout
     expected = []
     for name, struct in STRUCTS.items():
         expected.append(f"{name} {ctypes.sizeof(struct)}")

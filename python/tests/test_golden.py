@@ -18,5 +18,5 @@ def test_a_run_on_each_path(process, isa):
         assert f'PACELINE_ISA: "{isa}", must be one of' in tried.stderr
         pytest.skip(f"this machine does not run {isa}")
     code = f"import runpy, sys; sys.argv[0] = {str(LEARN)!r}; runpy.run_path({str(LEARN)!r}, run_name='__main__')"
-    done = process(code, "--env", "CartPole-v1", "--mode", "both", "--seeds", "1", env=env, options=(), timeout=100)
+    done = process(code, "--env", "CartPole-v1", "--mode", "both", "--seeds", "1", env=env, options=(), timeout=300)
     assert done.stdout.endswith(f"every threshold was reached\n{isa}: 1 of 1 runs have the hashes of golden_learn.txt\n"), done.stdout

@@ -19,7 +19,7 @@ def test_the_same_actions_as_in_cpp(tmp_path):
     library = _lib.find()
     flags = ["-std=c++17", "-O1", f"-I{CHECKOUT / 'include'}", SOURCE, library, f"-Wl,-rpath,{library.parent}", "-pthread"]
     subprocess.run(["c++", *flags, "-o", tmp_path / "lander"], check=True)
-    done = subprocess.run([tmp_path / "lander", "2"], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([tmp_path / "lander", "2"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr  # it asks for 80 of 100
     assert "steps, return" in done.stdout and "of 100 landed" in done.stdout
 

