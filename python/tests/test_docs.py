@@ -6,7 +6,7 @@ before. Of its sh blocks `paceline` commands and compilers are run; make targets
 repository and pip extras are looked up. HTML comments above a block change its test:
 
     <!-- test: 1_000_000 -> 2_000 -->       text to replace, such as step counts; one comment for each
-    <!-- test: needs ale_py -->             a module, or "roms": left out where it is missing
+    <!-- test: needs matplotlib -->         a module: left out where it is missing; games of Atari's need a ROM
     <!-- test: library libname.so -->       a C block without main is a shared library of this name
     <!-- test: first: envs = ... -->        lines of Python before the block
     <!-- test: not run: reason -->          the block is shown only; NOT_RUN counts these
@@ -32,7 +32,7 @@ if not DOCS.is_dir():
     pytest.skip("no checkout around the tests", allow_module_level=True)
 
 PAGES = sorted(DOCS.rglob("*.md"))
-NOT_RUN = 8
+NOT_RUN = 7
 CHEAP = {"README.md", "index.md", "first-steps.md"}  # the others are for make test-all
 LANGUAGES = {"python", "c", "cpp", "sh"}
 BLOCK = re.compile(r"((?:^<!-- test: (?:(?!-->).)*-->\n+)*)^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
@@ -47,7 +47,8 @@ class Block:
 
     def __init__(self, comments, language, text):
         self.language, self.text = language, text
-        self.needs, self.first, self.library, self.reason = [], "", None, None
+        self.needs = ["roms"] if re.search(r"\b(Pong|Breakout|pong)\b", text) else []
+        self.first, self.library, self.reason = "", None, None
         for comment in COMMENT.findall(comments):
             if match := re.fullmatch(r"not run: (.+)", comment, re.S):
                 self.reason = match[1]
@@ -189,6 +190,13 @@ def test_every_block_says_its_language_and_few_are_not_run():
 
 def test_tables_of_benchmarks_are_those_of_their_files():
     execute([sys.executable, ROOT / "docs" / "report.py", "check"], ROOT)
+
+
+def test_variables_of_the_header_are_on_their_page():
+    said = (DOCS / "reference" / "environment-variables.md").read_text()
+    _, text = (ROOT / "include" / "paceline.h").read_text().split("* Environment variables.")
+    variables = set(re.findall(r"\b(?:PACELINE|ALE|GO)_?[A-Z_]{2,}\b", text.split("* Growth.")[0]))
+    assert len(variables) >= 7 and {v for v in variables if f"`{v}`" not in said} == set()
 
 
 def anchors(page):
