@@ -294,7 +294,7 @@ check-each:
 
 # ---------------------------------------------------------- documentation
 
-# The tools are pinned, in an environment of their own.
+# The tools are pinned, in an environment of their own. Strict mode counts no warnings under --quiet.
 DOCS := $(VENV)/docs
 
 $(DOCS)/.made: $(VENV)/.made docs/requirements.txt
@@ -303,7 +303,8 @@ $(DOCS)/.made: $(VENV)/.made docs/requirements.txt
 	@touch $@
 
 docs: $(VENV)/.package $(DOCS)/.made ## build/docs, the documentation (a minute)
-	@PACELINE_PYTHON=$(abspath $(PY)) NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs --quiet build --clean --config-file docs/mkdocs.yml
+	@mkdir -p build
+	@PACELINE_PYTHON=$(abspath $(PY)) NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --clean --config-file docs/mkdocs.yml >build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
 	@echo "build/docs/index.html"
 
 docs-check: docs ## every page of build/docs in a browser, narrow and wide: axe's accessibility rules (needs chromium and npm)
