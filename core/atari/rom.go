@@ -76,7 +76,11 @@ func FindROM(game, path string, otherMD5 bool) (*ROM, error) {
 		if err != nil {
 			return nil, err
 		}
-		return NewROM(data, g, otherMD5)
+		rom, err := newROMOf(path, data, g, otherMD5)
+		if errors.Is(err, errOtherMD5) {
+			err = fmt.Errorf("%w (other_md5 allows another one)", err)
+		}
+		return rom, err
 	}
 	var wrong error
 	for _, folder := range searched() {
@@ -87,12 +91,12 @@ func FindROM(game, path string, otherMD5 bool) (*ROM, error) {
 			}
 			continue
 		}
-		rom, err := NewROM(data, g, otherMD5)
+		rom, err := newROMOf(filepath.Join(folder, g.File), data, g, otherMD5)
 		if err == nil {
 			return rom, nil
 		}
 		if wrong == nil {
-			wrong = fmt.Errorf("%s: %w", filepath.Join(folder, g.File), err)
+			wrong = err
 		}
 	}
 	if wrong != nil {
@@ -117,7 +121,7 @@ func OpenROM(path string, otherMD5 bool) (*ROM, error) {
 		if g, err = games.ByID(g.ID); err != nil {
 			return nil, err
 		}
-		return NewROM(data, g, true)
+		return newROMOf(path, data, g, true)
 	}
 	if !otherMD5 {
 		return nil, fmt.Errorf("rom: %s, its MD5 %s is that of no supported game (other_md5 goes by its name)", path, digest(data))
@@ -127,7 +131,7 @@ func OpenROM(path string, otherMD5 bool) (*ROM, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rom: %s, neither its MD5 %s nor its name is that of a supported game", path, digest(data))
 	}
-	return NewROM(data, g, true)
+	return newROMOf(path, data, g, true)
 }
 
 // Identify returns the id of the game whose cartridge the file is, by its MD5, or
@@ -171,6 +175,18 @@ var roms struct {
 	known map[string]*ROM // by game and MD5
 }
 
+// errOtherMD5 is what a file is refused by that is not the game's.
+var errOtherMD5 = errors.New("another MD5")
+
+// newROMOf is NewROM of the bytes of a file, which its errors name.
+func newROMOf(path string, data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
+	rom, err := NewROM(data, g, otherMD5)
+	if err != nil {
+		return nil, fmt.Errorf("rom: %s: %w", path, err)
+	}
+	return rom, nil
+}
+
 // NewROM returns a cartridge of these bytes for a game that can be played.
 func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 	if err := available(); err != nil {
@@ -180,7 +196,7 @@ func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 	scheme := g.Scheme
 	if sum != g.MD5 {
 		if !otherMD5 {
-			return nil, fmt.Errorf("rom: MD5 %s, %s has %s (other_md5 allows another one)", sum, g.File, g.MD5)
+			return nil, fmt.Errorf("%w %s, must be %s's, %s", errOtherMD5, sum, g.File, g.MD5)
 		}
 		var err error
 		if scheme, err = schemeOf(data); err != nil {
@@ -231,7 +247,7 @@ func schemeOf(data []byte) (games.Scheme, error) {
 	case 10495:
 		return games.DPC, nil
 	}
-	return 0, fmt.Errorf("rom: %d bytes, must be 2048, 4096, 8192, 10495 or 16384", len(data))
+	return 0, fmt.Errorf("%d bytes, must be 2048, 4096, 8192, 10495 or 16384", len(data))
 }
 
 // hidesRAM says whether all banks begin with 256 equal bytes, as those do where RAM

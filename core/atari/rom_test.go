@@ -61,7 +61,7 @@ func TestFindROMRefuses(t *testing.T) {
 	_, err := FindROM("tetris", "", false)
 	mustSay(t, "no folder", err, "rom: tetris.bin", md5, "no folder is known", ownVariable)
 	_, err = FindROM("tetris", path, false)
-	mustSay(t, "another MD5", err, "rom: MD5 "+digest(image), "tetris.bin has "+md5, "other_md5")
+	mustSay(t, "another MD5", err, "rom: "+path+": another MD5 "+digest(image), "must be tetris.bin's, "+md5, "other_md5")
 	if rom, err := FindROM("tetris", path, true); err != nil || rom.Game().ID != "tetris" || rom.MD5() != digest(image) {
 		t.Errorf("another MD5, allowed: %v", err)
 	}
@@ -71,7 +71,7 @@ func TestFindROMRefuses(t *testing.T) {
 	mustSay(t, "a folder", err, "rom: "+folder, "must be a file")
 	for _, size := range []int{0, 1, 2047, 2049, 4095, 8191, 8193, 10494, 16383, 16385, 32768, 1 << 20} {
 		_, err = FindROM("tetris", write(t, folder, "cut.bin", make([]byte, size)), true)
-		mustSay(t, "a wrong size", err, "rom: ", "2048, 4096, 8192, 10495 or 16384")
+		mustSay(t, "a wrong size", err, "rom: "+filepath.Join(folder, "cut.bin")+": ", "2048, 4096, 8192, 10495 or 16384")
 	}
 	_, err = FindROM("tetris", write(t, folder, "large.bin", make([]byte, 1<<20+1)), true)
 	mustSay(t, "a large file", err, "rom: ", "large.bin", "1048577 bytes")
@@ -168,7 +168,7 @@ func TestOpenAndIdentify(t *testing.T) {
 	_, err = OpenROM(write(t, folder, "mine.bin", tetrisImage()), true)
 	mustSay(t, "a name that is no game's", err, "rom: ", "mine.bin", digest(tetrisImage()), "neither its MD5")
 	_, err = OpenROM(write(t, folder, "pong.bin", make([]byte, 100)), true)
-	mustSay(t, "a cut file", err, "rom: 100 bytes")
+	mustSay(t, "a cut file", err, "pong.bin: 100 bytes")
 	_, err = OpenROM(filepath.Join(folder, "none.bin"), true)
 	mustSay(t, "no file", err, "rom: ", "none.bin")
 	_, err = OpenROM(write(t, folder, "combat.bin", tetrisImage()), true)

@@ -126,13 +126,17 @@ func known(ids []string) string {
 }
 
 // suggest names the ids that somebody who wrote id may have meant, or all of
-// them when none comes near.
+// them when none comes near. Who names a family ("ALE/Combat-v5") means one of a family.
 func suggest(id string, ids []string) string {
 	if len(ids) == 0 {
 		return "none is registered"
 	}
-	most := max(2, len(id)/3) // edits beyond this are no slip of the finger
-	near := nearest.Names(id, ids, most, fold)
+	kind := ids
+	if strings.Contains(strings.TrimPrefix(id, "paceline/"), "/") {
+		kind = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.Contains(id, "/") })
+	}
+	most := max(2, len(fold(id))/3) // edits beyond this are no slip of the finger
+	near := nearest.Names(id, kind, most, fold)
 	if near == nil {
 		return "known are " + known(ids)
 	}

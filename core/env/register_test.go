@@ -43,16 +43,24 @@ func TestRegister(t *testing.T) {
 }
 
 func TestSuggest(t *testing.T) {
-	ids := []string{"Acrobot-v1", "Bricks-v0", "CartPole-v1", "Catch-v0", "MountainCar-v0"}
+	ids := []string{"Acrobot-v1", "Bricks-v0", "CartPole-v1", "Catch-v0", "MountainCar-v0", "atari/bowling", "atari/pong"}
+	all := "known are Acrobot-v1, Bricks-v0, CartPole-v1, Catch-v0, MountainCar-v0, atari/<game>"
 	for id, want := range map[string]string{
-		"CartPole-v0":  "did you mean CartPole-v1?",
-		"cart_pole":    "did you mean CartPole-v1?",
-		"Cathc-v0":     "did you mean Catch-v0?",
-		"Brick":        "did you mean Bricks-v0?",
-		"MountainCar":  "did you mean MountainCar-v0?",
-		"LunarLander":  "known are " + strings.Join(ids, ", "),
-		"":             "known are " + strings.Join(ids, ", "),
-		"\xff\xfe\x00": "known are " + strings.Join(ids, ", "),
+		"CartPole-v0":       "did you mean CartPole-v1?",
+		"cart_pole":         "did you mean CartPole-v1?",
+		"Cathc-v0":          "did you mean Catch-v0?",
+		"Brick":             "did you mean Bricks-v0?",
+		"MountainCar":       "did you mean MountainCar-v0?",
+		"paceline/Brick-v0": "did you mean Bricks-v0?",
+		"atari/pnog":        "did you mean atari/pong?",
+		"ALE/Pnog-v5":       "did you mean atari/pong?",
+		"Pnog":              "did you mean atari/pong?",
+		"ALE/Brick-v5":      all, // no game
+		"ALE/Combat-v5":     all,
+		"Combat":            all,
+		"LunarLander":       all,
+		"":                  all,
+		"\xff\xfe\x00":      all,
 	} {
 		if got := suggest(id, ids); got != want {
 			t.Errorf("%q: %s, want %s", id, got, want)

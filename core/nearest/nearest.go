@@ -3,13 +3,14 @@ package nearest
 
 // Names returns those of known that are the fewest edits away from name, in
 // known's order: all that share the least distance, or none if that is above
-// most. fold is applied to both sides first, to drop what people get wrong
+// most or above half of name's bytes, as it would be another word. fold is applied to both sides first, to drop what people get wrong
 // without meaning another name; nil changes nothing.
 func Names(name string, known []string, most int, fold func(string) string) (near []string) {
 	if fold == nil {
 		fold = func(s string) string { return s }
 	}
 	name = fold(name)
+	most = min(most, len(name)/2)
 	for _, k := range known {
 		d := distance(name, fold(k))
 		if d < most {

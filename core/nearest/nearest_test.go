@@ -22,6 +22,9 @@ func TestNames(t *testing.T) {
 		{"WINDOW", 1, nil, nil},
 		{"WINDOW", 1, strings.ToLower, []string{"window"}},
 		{"", 3, nil, nil},
+		{"gamb", 9, nil, []string{"gamma", "gamme"}},
+		{"ma", 9, nil, nil},
+		{"lanes", 9, nil, nil},
 	} {
 		if got := Names(x.name, known, x.most, x.fold); !slices.Equal(got, x.want) {
 			t.Errorf("%q within %d: %v, want %v", x.name, x.most, got, x.want)

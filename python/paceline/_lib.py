@@ -14,6 +14,7 @@ import importlib.util
 import itertools
 import json
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from . import _ffi
-from .errors import BY_STATUS, ConfigError, ForkError, HandleError, PacelineError, VersionError
+from .errors import BY_STATUS, CheckpointError, ConfigError, ForkError, HandleError, MissingFileError, PacelineError, VersionError
 
 PACKAGE = Path(__file__).resolve().parent
 INCLUDE_DIR = PACKAGE / "include"
@@ -51,9 +52,29 @@ def lib() -> ctypes.CDLL:
     if _forked:
         raise ForkError(
             "paceline was loaded before this process forked and cannot be used in it: "
-            "start workers with multiprocessing's spawn, or import and train only in the child"
+            f"start it by spawn, {_spawning()}, or import and train only in the child"
         )
     return _dll if _dll is not None else _load()
+
+
+# How a class that starts processes is asked for spawn, by the module that its processes run in.
+_BY_SPAWN = {
+    "gymnasium.vector.async_vector_env": 'AsyncVectorEnv(..., context="spawn")',
+    "stable_baselines3.common.vec_env.subproc_vec_env": 'SubprocVecEnv(..., start_method="spawn")',
+    "paceline.envs._worker": 'make_vec(..., context="spawn")',
+    "torch.utils.data._utils.worker": 'DataLoader(..., multiprocessing_context="spawn")',
+    "concurrent.futures.process": 'ProcessPoolExecutor(..., mp_context=multiprocessing.get_context("spawn"))',
+    "multiprocessing.process": 'multiprocessing.get_context("spawn")',
+}
+
+
+def _spawning() -> str:
+    """What of _BY_SPAWN this process was started by, the innermost first."""
+    frame = sys._getframe()
+    while frame := frame.f_back:  # type: ignore[assignment]
+        if how := _BY_SPAWN.get(frame.f_globals.get("__name__", "")):
+            return how
+    return f"{_BY_SPAWN['stable_baselines3.common.vec_env.subproc_vec_env']} or {_BY_SPAWN['gymnasium.vector.async_vector_env']}"
 
 
 def _load() -> ctypes.CDLL:
@@ -103,7 +124,10 @@ def _raise(status: int, function: Any, arguments: Any) -> int:
         assert _dll is not None
         _leave_if_ending()
         text = _dll.paceline_last_error().decode("utf-8", "replace")
-        err = BY_STATUS.get(status, PacelineError)(text or f"status {status}")
+        kind = BY_STATUS.get(status, PacelineError)
+        if kind is CheckpointError and text.endswith("no such file or directory"):
+            kind = MissingFileError
+        err = kind(text or f"status {status}")
         index = int(_dll.paceline_last_error_index())
         err.index = index if index >= 0 else None
         raise err
