@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 
 from .config import describe
 from .envs._layers import normalizers
-from .errors import ConfigError
+from .errors import ConfigError, PacelineWarning
 from .schedules import by_progress, of_settings, points
 
 if TYPE_CHECKING:
@@ -195,11 +196,27 @@ class Attributes:
 
     @property
     def policy(self: Any) -> Any:
-        """A copy of the networks as a torch module with stable-baselines3's parameter names, as they are at this step;
-        needs torch, and stable-baselines3 for all of its policy's methods. Writing to it changes nothing here."""
-        from .compat._torch import policy
+        """A copy of the networks as a torch module with stable-baselines3's parameter names; needs torch, and
+        stable-baselines3 for all of its policy's methods.
 
-        return policy(self)
+        It is the same object until the model's weights change, and its parameters can be optimised, as in behaviour
+        cloning. The model does not see that before model.set_parameters(model.policy.state_dict()).
+        """
+        if self._copies is None:
+            from .compat._torch import Copies
+
+            self._copies = Copies(self)
+        return self._copies.current(self.get_parameters()["policy"])
+
+    def _warn_of_copies(self: Any) -> None:
+        """Says that learn does not see how the caller has trained policy."""
+        if self._copies is not None and self._copies.trained():
+            warnings.warn(
+                "model.policy was changed, and is a copy: learn goes on from the model's weights; "
+                "model.set_parameters(model.policy.state_dict()) gives the model those of the copy",
+                PacelineWarning,
+                stacklevel=3,  # the line that called learn
+            )
 
     @property
     def q_net(self: Any) -> Any:

@@ -168,16 +168,20 @@ class Checkpoints:
     ) -> None:
         """Sets weights from get_parameters, this model's or stable-baselines3's, or from a file.
 
-        parameters: also the path of a file of save, Policy.save or stable-baselines3's, as load reads them, or a
-        file object. exact_match: every name must be there and nothing else; False takes what
-        there is. The optimiser's state ("policy.optimizer" of stable-baselines3's) is not taken.
+        parameters: also model.policy.state_dict(), or the path of a file of save, Policy.save or
+        stable-baselines3's, as load reads them, or a file object. exact_match: every name must be there and
+        nothing else; False takes what there is. The optimiser's state ("policy.optimizer" of stable-baselines3's) is not taken.
         device: is not read; the model's own stays.
         """
         if isinstance(parameters, (str, bytes, os.PathLike)) or hasattr(parameters, "read"):
             with reading(parameters) as name:
                 parameters = {"policy": of_file(name, self.get_parameters()["policy"], self.sets, exact_match)}
+        if isinstance(parameters, Mapping) and parameters.keys() & self._parameters.layout.keys():
+            parameters = {"policy": parameters}
         if not isinstance(parameters, Mapping) or "policy" not in parameters:
-            raise ConfigError("parameters: must be a dict with the key 'policy', as get_parameters gives, or the path of a file")
+            raise ConfigError(
+                "parameters: must be a dict with the key 'policy', as get_parameters gives, model.policy.state_dict() or the path of a file"
+            )
         extra = set(parameters) - {"policy", "policy.optimizer"}
         if extra and exact_match:
             raise ConfigError(f"parameters: {sorted(extra)} cannot be set; exact_match=False takes 'policy' only")

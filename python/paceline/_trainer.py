@@ -164,6 +164,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             self.obs_layout, self.action_layout = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
         else:
             self.obs_layout, self.action_layout = source.layout, source.actions
+        self._copies: Any = None  # of the networks, for policy
 
     def _fit_masks(self, source: Source) -> None:
         """Uses the action masks that a reset has shown; a trainer that knows of none is made anew."""
@@ -240,6 +241,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         if not self._learning.acquire(False):
             raise busy()
         try:
+            self._warn_of_copies()
             # All that can be refused is refused before the run before is forgotten.
             callback = as_callback(callback)
             check_evaluations(self, callback)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from ctypes import POINTER, c_float
 from typing import Any, NamedTuple
 
@@ -50,15 +50,15 @@ class Parameters:
         return flat
 
     def write(self, given: Mapping[str, Any], exact: bool) -> None:
-        """Sets the arrays given, all or none; with exact every name must be there and no other."""
-        missing, unknown = self.layout.keys() - given.keys(), given.keys() - self.layout.keys()
+        """Sets the arrays given, all or none; with exact every name must be there and no other but repetitions()'s."""
+        missing, unknown = self.layout.keys() - given.keys(), given.keys() - self.layout.keys() - repetitions(given, self.layout)
         if exact and (missing or unknown):
             raise ConfigError(f"parameters['policy']: missing {sorted(missing)}, unknown {sorted(unknown)}")
         flat: dict[str, Array] = {}
         for name, at in self.layout.items():
             if name not in given:
                 continue
-            value = np.asarray(given[name], dtype=np.float32)
+            value = _array(given[name])
             if value.shape != at.shape:
                 raise ConfigError(f"parameters['policy'][{name!r}]: shape {value.shape}, must be {at.shape}")
             if not np.isfinite(value).all():
@@ -68,6 +68,23 @@ class Parameters:
             flat[at.set][at.part] = value.reshape(-1)
         for set, values in flat.items():
             _lib.lib().paceline_trainer_set_parameters(self._trainer.value, set.encode(), _pointer(values), values.size)
+
+
+def repetitions(state: Mapping[str, Any], own: Container[str]) -> set[str]:
+    """Names in state of an extractor's arrays that own has under another name: one extractor for both heads has three."""
+    found = set()
+    for name, array in state.items():
+        extractor, features, rest = name.partition("features_extractor.")
+        if features and name not in own and extractor in ("", "pi_", "vf_"):
+            others = (f"{of}features_extractor.{rest}" for of in ("", "pi_", "vf_"))
+            if any(other in own and other in state and np.array_equal(_array(array), _array(state[other])) for other in others):
+                found.add(name)
+    return found
+
+
+def _array(value: Any) -> Array:
+    """Of a tensor of torch's too, which may be on a GPU and require gradients."""
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, dtype=np.float32)
 
 
 def _pointer(flat: Array) -> Any:

@@ -128,6 +128,37 @@ def test_their_files_act_the_same(file, tmp_path):
         other.load(HERE / f"{file}.zip")
 
 
+@pytest.mark.parametrize("file", ["dqn", "a2c", "ppo"])
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+def test_files_of_their_first_versions(file, tmp_path):
+    """Those of 1.0 to 1.4, with the spaces of gym: other names of what a space has, and no starts."""
+    old = {"_shape": "shape", "_np_random": "np_random"}
+    with zipfile.ZipFile(HERE / f"{file}.zip") as new, zipfile.ZipFile(tmp_path / "old.zip", "w") as archive:
+        data = json.loads(new.read("data"))
+        for name in ("observation_space", "action_space"):
+            space = {old.get(key, key): value for key, value in data[name].items() if key not in ("start", "low_repr", "high_repr")}
+            data[name] = space | {":type:": space[":type:"].replace("gymnasium", "gym")}
+        data["action_space"]["n"] = int(data["action_space"]["n"])
+        archive.writestr("data", json.dumps(data))
+        archive.writestr("policy.pth", new.read("policy.pth"))
+    recorded = RECORDED["files"][file]
+    with CLASSES[file.upper()].load(tmp_path / "old") as model:
+        assert model.observation_space.shape == (2,) and model.action_space.n == 2
+        assert model.predict(np.array(recorded["obs"], np.float32), deterministic=True)[0].tolist() == recorded["actions"]
+    data["observation_space"] = {":type:": "<class 'gym.spaces.multi_binary.MultiBinary'>", "shape": [2], "dtype": "int8", "n": 2}
+    with zipfile.ZipFile(tmp_path / "bits.zip", "w") as archive, zipfile.ZipFile(HERE / f"{file}.zip") as new:
+        archive.writestr("data", json.dumps(data))
+        archive.writestr("policy.pth", new.read("policy.pth"))
+    with CLASSES[file.upper()].load(tmp_path / "bits") as model:
+        assert model.observation_space.shape == (2,)
+    del data["observation_space"]["shape"]
+    with zipfile.ZipFile(tmp_path / "none.zip", "w") as archive, zipfile.ZipFile(HERE / f"{file}.zip") as new:
+        archive.writestr("data", json.dumps(data))
+        archive.writestr("policy.pth", new.read("policy.pth"))
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        CLASSES[file.upper()].load(tmp_path / "none")
+
+
 def _nothing():
     import contextlib
 

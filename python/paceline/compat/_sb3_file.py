@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError, ConfigError, PacelineWarning
+from ..parameters import repetitions
 from ..spaces import Array
 
 _LARGEST = 4 << 30  # bytes of an entry
@@ -73,16 +74,10 @@ class Saved:
         missing = sorted(set(own) - set(self.state))
         if missing:
             raise ConfigError(f"policy.pth: has no {missing[0]!r}, must have {', '.join(own)}: layers of one's own cannot be loaded")
-        unused = sorted(name for name in set(self.state) - set(own) if not self._again(name, own))
+        unused = sorted(set(self.state) - set(own) - repetitions(self.state, own))
         if unused:
             raise ConfigError(f"policy.pth: has {unused[0]!r}, must have {', '.join(own)} alone: layers of one's own cannot be loaded")
         return {name: self.state[name] for name in own}
-
-    def _again(self, name: str, own: Mapping[str, Array]) -> bool:
-        """Whether an array is an extractor's that is in own under another name: files have one that serves both heads three times."""
-        extractor, _, rest = name.partition("features_extractor.")
-        others = (other for other in (f"{of}features_extractor.{rest}" for of in ("", "pi_", "vf_")) if other in own)
-        return extractor in ("", "pi_", "vf_") and any(np.array_equal(self.state[name], self.state[other]) for other in others)
 
 
 def is_one(path: str) -> bool:
@@ -228,15 +223,16 @@ def _space(saved: Mapping[str, Any]) -> Any:
     from gymnasium import spaces
 
     kind = saved[":type:"]
+    shape = saved.get("_shape", saved.get("shape"))  # the latter of gym 0.19 and before
     if "Discrete" in kind and "Multi" not in kind:
         return spaces.Discrete(int(saved["n"]), start=int(saved.get("start", 0)))
     if "Box" in kind:
         dtype = np.dtype(saved["dtype"])
         kinds = {"b": (0, 1), "f": (-np.inf, np.inf)}
         low, high = kinds[dtype.kind] if dtype.kind in kinds else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        return spaces.Box(low, high, tuple(saved["_shape"]), dtype.type)
+        return spaces.Box(low, high, tuple(shape), dtype.type)
     if "MultiBinary" in kind:
-        return spaces.MultiBinary(tuple(saved["_shape"]))
+        return spaces.MultiBinary(tuple(shape))
     raise ConfigError(f"observation or action space: {kind}, must be Box, Discrete or MultiBinary to be read from a file; give env")
 
 

@@ -1,37 +1,72 @@
-"""A model's networks as modules of PyTorch's: copies, which act and can be exported, and are not learnt with."""
+"""A model's networks as modules of PyTorch's: copies, which act, can be exported, and can be trained outside of the model."""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import ConfigError
+from ..spaces import Array
 
 if TYPE_CHECKING:
     from .._trainer import Trainer
 
 
-def policy(model: Trainer) -> Any:
-    """stable-baselines3's policy with the model's weights; of DQN without stable-baselines3 a module with q_net and q_net_target alone."""
-    if model.METHOD == "pqn":
-        raise ConfigError("policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays")
-    if importlib.util.find_spec("torch") is None:
-        raise ConfigError("policy: needs torch (pip install torch); get_parameters has the weights as arrays")
+class Copies:
+    """The copy of a model's networks at its present weights. A copy stays the caller's when the weights change."""
+
+    def __init__(self, model: Trainer) -> None:
+        """Makes the modules, without a draw from PyTorch's random numbers."""
+        if model.METHOD == "pqn":
+            raise ConfigError("policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays")
+        if importlib.util.find_spec("torch") is None:
+            raise ConfigError("policy: needs torch (pip install torch); get_parameters has the weights as arrays")
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            if importlib.util.find_spec("stable_baselines3") is not None:
+                self._blank = _of_sb3(model)
+            elif model.METHOD == "dqn":
+                self._blank = _of_torch(model, _tensors(model.get_parameters()["policy"]))
+            else:
+                raise ConfigError(
+                    "policy: needs stable-baselines3 (pip install stable-baselines3); get_parameters has the weights as arrays"
+                )
+        self._blank.train(False)
+        self._weights: dict[str, Array] = {}
+        self._current: Any = None
+
+    def current(self, weights: dict[str, Array]) -> Any:
+        """The module with these weights; as long as they do not change, or it was trained to them, the same one."""
+        if self._current is None or not (self._equal(self._weights, weights) or self._equal(self._state(), weights)):
+            made = copy.deepcopy(self._blank)
+            # Theirs has some arrays under several names; each of ours must be among them.
+            unused = made.load_state_dict(_tensors(weights), strict=False).unexpected_keys
+            if unused:
+                raise ConfigError(f"policy: stable-baselines3 has no {unused[0]!r}; get_parameters has the weights as arrays")
+            self._current = made
+        self._weights = weights
+        return self._current
+
+    def trained(self) -> bool:
+        """Whether the caller has changed the current module's weights."""
+        return self._current is not None and not self._equal(self._state(), self._weights)
+
+    def _state(self) -> dict[str, Array]:
+        return {name: tensor.cpu().numpy() for name, tensor in self._current.state_dict().items()}
+
+    @staticmethod
+    def _equal(state: dict[str, Array], weights: dict[str, Array]) -> bool:
+        return all(np.array_equal(state[name], array) for name, array in weights.items())
+
+
+def _tensors(weights: dict[str, Array]) -> dict[str, Any]:
     import torch
 
-    state = {name: torch.as_tensor(array) for name, array in model.get_parameters()["policy"].items()}
-    if importlib.util.find_spec("stable_baselines3") is not None:
-        made = _of_sb3(model)
-    elif model.METHOD == "dqn":
-        made = _of_torch(model, state)
-    else:
-        raise ConfigError("policy: needs stable-baselines3 (pip install stable-baselines3); get_parameters has the weights as arrays")
-    # Theirs has some arrays under several names; each of ours must be among them.
-    unused = made.load_state_dict(state, strict=False).unexpected_keys
-    if unused:
-        raise ConfigError(f"policy: stable-baselines3 has no {unused[0]!r}; get_parameters has the weights as arrays")
-    made.train(False)
-    return made.requires_grad_(False)
+    return {name: torch.as_tensor(array) for name, array in weights.items()}
 
 
 def _of_sb3(model: Trainer) -> Any:
