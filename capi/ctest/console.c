@@ -92,7 +92,8 @@ static void cartridges(void) {
   INVALID(paceline_console_new(&c, path, NULL, 1, 0, NAN, 1), "repeat_action_probability: NaN");
   INVALID(paceline_console_new(&c, path, NULL, 1, 0, 0, 0), "frame_skip: 0");
   INVALID(paceline_console_new(&c, path, NULL, 1, 0, 0, UINT32_MAX), "frame_skip: 4294967295");
-  INVALID(paceline_console_new(&c, path, "tetris", 0, 0, 0, 1), "tetris.bin has b0e1ee07fbc73493eac5651a52f90f00");
+  INVALID(paceline_console_new(&c, path, "tetris", 0, 0, 0, 1),
+          "must be tetris.bin's, b0e1ee07fbc73493eac5651a52f90f00");
   INVALID(paceline_console_new(&c, path, "tetrus", 0, 0, 0, 1), "did you mean tetris");
   INVALID(paceline_console_new(&c, path, "combat", 0, 0, 0, 1), "cannot be played");
   INVALID(paceline_console_new(&c, path, "", 0, 0, 0, 1), "game");
