@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-slow test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each docs docs-check bench-report clean
+.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-slow test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib absolute-prefix install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each docs docs-check bench-report clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -326,12 +326,16 @@ lib: ## the library alone: lib/libpaceline.so and its headers (GPU=1: with CUDA)
 	@cp include/*.h* lib/
 
 PREFIX ?= /usr/local
+LIBDIR ?= lib
 
-install: lib ## library, headers, pkg-config's and CMake's files, below PREFIX (/usr/local) and DESTDIR
-	capi/install.sh install lib "$(DESTDIR)$(PREFIX)"
+absolute-prefix:
+	@case "$(PREFIX)" in /*) ;; *) echo "PREFIX: '$(PREFIX)', must be an absolute path"; exit 1 ;; esac
 
-uninstall: ## take away what make install put below PREFIX and DESTDIR
-	capi/install.sh remove "$(DESTDIR)$(PREFIX)"
+install: absolute-prefix lib ## library, headers, pkg-config's and CMake's files, below PREFIX (/usr/local; the library in LIBDIR, lib) and DESTDIR
+	capi/install.sh install lib "$(DESTDIR)$(PREFIX)" "$(LIBDIR:$(PREFIX)/%=%)"
+
+uninstall: absolute-prefix ## take away what make install put below PREFIX and DESTDIR
+	capi/install.sh remove "$(DESTDIR)$(PREFIX)" "$(LIBDIR:$(PREFIX)/%=%)"
 
 # The tools are pinned, as other versions may give other bytes.
 $(WHEELS)/.made: $(VENV)/.made python/wheels/requirements.txt

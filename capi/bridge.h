@@ -27,10 +27,22 @@ typedef struct pl_error {
 unsigned pl_float_enter(void);
 void pl_float_leave(unsigned mode);
 
+/* ---- loading.c: what loading leaves as it was. */
+
+/* Descriptors that Go needs to start: epoll, eventfd, and what it reads and closes again. */
+#define PL_DESCRIPTORS 8
+
+/* 0 where fewer were left, and Go was not started: nothing may call into Go then. */
+int pl_startable(void);
+
 /* ---- thread.c: what belongs to a thread, and the fork flag. */
 
 /* Not 0 in a child of fork() of the process that loaded the library. */
 int pl_forked(void);
+
+/* Not 0 where this thread is in a function of the host's and the caller's frame is not on the
+ * stack of the thread: a coroutine's, which Go would take for an overflow of its own. */
+int pl_on_other_stack(const void *frame);
 
 /* Prepares this thread for its first call into Go; later ones return at once. */
 void pl_thread_enter(void);

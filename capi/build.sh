@@ -10,7 +10,7 @@
 #
 # What is built does not depend on where: two clones give the same bytes. No thread
 # of a host waits in the dynamic linker for a function's first call, as all symbols
-# are bound while the library is loaded.
+# are bound while the library is loaded. --wrap: loading.c says why.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 [ $# -gt 0 ] || { echo "capi/build.sh: no folder named" >&2; exit 2; }
@@ -37,7 +37,7 @@ case ${GPU:-0} in
   *) echo "capi/build.sh: GPU is '$GPU', must be 0, 1 or auto" >&2; exit 2 ;;
 esac
 "$go" build -buildmode=c-shared -trimpath -buildvcs=false -mod=readonly "$@" \
-  -ldflags "-s -w -buildid= -B none -extldflags=-Wl,--version-script=$scratch/exports.map,-soname,libpaceline.so.$abi,-z,relro,-z,now" \
+  -ldflags "-s -w -buildid= -B none -extldflags=-Wl,--version-script=$scratch/exports.map,-soname,libpaceline.so.$abi,-z,relro,-z,now,--wrap=pthread_create" \
   -o "$scratch/libpaceline.so" ./capi/libpaceline
 mv "$scratch/libpaceline.so" "$folder/libpaceline.so.$abi"
 ln -sf "libpaceline.so.$abi" "$folder/libpaceline.so"

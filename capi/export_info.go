@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/bench"
 	"github.com/paceline-rl/paceline/core/cuda"
@@ -34,6 +35,12 @@ func pacelineGoBuildInfo() *C.char {
 	})
 	return intern(info)
 }
+
+// pacelineGoOpenDescriptors has Go's runtime open its descriptors (epoll, eventfd), which it does
+// for its first timer. loading.c calls it.
+//
+//export pacelineGoOpenDescriptors
+func pacelineGoOpenDescriptors() { time.AfterFunc(time.Hour, func() {}).Stop() }
 
 // gpu says what this build has for GPUs.
 func gpu() string {

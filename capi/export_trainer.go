@@ -91,7 +91,7 @@ func pacelineGoTrainerNewPush(out *C.uint64_t, cfgID C.uint64_t, obs, action *C.
 //export pacelineGoTrainerConfig
 func pacelineGoTrainerConfig(out *C.uint64_t, id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		*out = C.uint64_t(configs.put(&config{cfg: t.Config().Clone()}))
+		*out = C.uint64_t(configs.put(&config{cfg: t.Config()}))
 		return nil
 	}), why)
 }

@@ -1,13 +1,14 @@
 #!/bin/sh
 # Puts a built library where programs look for it, or takes it away again.
 #
-#     capi/install.sh install folder prefix     folder: from capi/build.sh
-#     capi/install.sh remove prefix
-#     capi/install.sh describe prefix           pkg-config's and CMake's files alone
+#     capi/install.sh install folder prefix [libdir]     folder: from capi/build.sh
+#     capi/install.sh remove prefix [libdir]
+#     capi/install.sh describe prefix                    pkg-config's and CMake's files alone
 #
-# Below the prefix: lib/libpaceline.so.N and the link to it, include/paceline.h and
-# paceline.hpp, lib/pkgconfig/paceline.pc, lib/cmake/paceline/, and the licences in
-# share/doc/paceline/. All of it may be moved together.
+# Below the prefix: include/paceline.h and paceline.hpp, the licences in share/doc/paceline/,
+# and in libdir (lib): libpaceline.so.N and the link to it, pkgconfig/paceline.pc and
+# cmake/paceline/. All of it may be moved together. libdir: a folder below the prefix, such as
+# lib64 or lib/x86_64-linux-gnu.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 header=$root/include/paceline.h
@@ -15,31 +16,40 @@ abi=$(sed -n 's/^#define PACELINE_ABI_VERSION \([0-9]*\)$/\1/p' "$header")
 version=$(sed -n 's/^#define PACELINE_VERSION "\(.*\)"$/\1/p' "$header")
 minor=${version#*.}
 
-describe() { # prefix
-  mkdir -p "$1/lib/pkgconfig" "$1/lib/cmake/paceline"
-  for to in lib/pkgconfig/paceline.pc lib/cmake/paceline/paceline-config.cmake lib/cmake/paceline/paceline-config-version.cmake; do
-    sed -e "s/@ABI@/$abi/g; s/@VERSION@/$version/g; s/@MAJOR@/${version%%.*}/g; s/@MINOR@/${minor%%.*}/g" \
-      "$root/capi/package/${to##*/}" >"$1/$to"
-    chmod 644 "$1/$to"
+fail() { echo "make install: $1" >&2; exit 1; }
+check_libdir() {
+  case "/$1/" in //* | */../* | */./* | *//*) fail "LIBDIR: '$1', must be a folder below PREFIX, such as lib64, without . and .." ;; esac
+  lib=$1
+}
+describe() { # prefix, what the linker is given
+  up=$(echo "$lib/" | sed 's|[^/]*/|../|g; s|/$||')
+  mkdir -p "$1/$lib/pkgconfig" "$1/$lib/cmake/paceline"
+  for to in pkgconfig/paceline.pc cmake/paceline/paceline-config.cmake cmake/paceline/paceline-config-version.cmake; do
+    sed -e "s/@ABI@/$abi/g; s/@VERSION@/$version/g; s/@MAJOR@/${version%%.*}/g; s/@MINOR@/${minor%%.*}/g; s|@LIB@|$lib|g; s|@UP@|$up|g; s|@LINK@|$2|g" \
+      "$root/capi/package/${to##*/}" >"$1/$lib/$to"
+    chmod 644 "$1/$lib/$to"
   done
 }
 
-case ${1:-} in
+action=${1:-}
+case $action in
   install)
-    mkdir -p "$3/lib" "$3/include" "$3/share/doc/paceline"
-    install -m 755 "$2/libpaceline.so.$abi" "$3/lib/"
-    ln -sf "libpaceline.so.$abi" "$3/lib/libpaceline.so"
+    check_libdir "${4:-lib}"
+    mkdir -p "$3/$lib" "$3/include" "$3/share/doc/paceline"
+    install -m 755 "$2/libpaceline.so.$abi" "$3/$lib/"
+    ln -sf "libpaceline.so.$abi" "$3/$lib/libpaceline.so"
     install -m 644 "$root"/include/paceline.h "$root"/include/paceline.hpp "$3/include/"
     install -m 644 "$root/LICENSE" "$root/THIRD_PARTY_LICENSES" "$3/share/doc/paceline/"
-    describe "$3"
+    describe "$3" -lpaceline
     ;;
   remove)
-    rm -f "$2/lib/libpaceline.so.$abi" "$2/lib/libpaceline.so" "$2/include/paceline.h" "$2/include/paceline.hpp" "$2/lib/pkgconfig/paceline.pc"
-    rm -rf "$2/lib/cmake/paceline" "$2/share/doc/paceline"
+    check_libdir "${3:-lib}"
+    rm -f "$2/$lib/libpaceline.so.$abi" "$2/$lib/libpaceline.so" "$2/include/paceline.h" "$2/include/paceline.hpp" "$2/$lib/pkgconfig/paceline.pc"
+    rm -rf "$2/$lib/cmake/paceline" "$2/share/doc/paceline"
     ;;
-  describe) describe "$2" ;;
+  describe) lib=lib && describe "$2" "-l:libpaceline.so.$abi" ;; # a wheel has no link
   *)
-    echo "capi/install.sh: install, remove or describe, not '${1:-}'" >&2
+    echo "capi/install.sh: install, remove or describe, not '$action'" >&2
     exit 2
     ;;
 esac

@@ -2,10 +2,44 @@
  * environments in files of their own of section 5. */
 #include "shim.h"
 
-int shim_refuse_forked(void) {
-  return pl_fail(PACELINE_EFORKED,
-                 "the library was loaded before this process was forked and has no threads here; load it in the child "
-                 "itself, or start the child with exec (spawn)");
+#include <pthread.h>
+#include <time.h>
+
+int shim_refused(const void *frame) {
+  if (pl_forked())
+    return pl_fail(
+        PACELINE_EFORKED,
+        "the library was loaded before this process was forked and has no threads here; load it in the child "
+        "itself, or start the child with exec (spawn)");
+  if (!pl_startable())
+    return pl_fail(
+        PACELINE_EFAIL,
+        "the library could not start: fewer than %d file descriptors were left when it was loaded; raise the "
+        "limit (ulimit -n) or close some, and load it in a new process",
+        PL_DESCRIPTORS);
+  if (pl_on_other_stack(frame))
+    return pl_fail(
+        PACELINE_EFAIL,
+        "called inside a function of yours from another stack (a coroutine's or a fiber's): call the library "
+        "on the thread's own stack, or after the function has returned");
+  return PACELINE_OK;
+}
+
+void shim_block_file_size(sigset_t *was) {
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &only, was);
+}
+
+/* Takes the signal of a write that failed, unless the host had blocked it and reads it itself. */
+void shim_unblock_file_size(const sigset_t *was) {
+  sigset_t only;
+  if (sigismember(was, SIGXFSZ)) return;
+  sigemptyset(&only);
+  sigaddset(&only, SIGXFSZ);
+  while (sigtimedwait(&only, NULL, &(struct timespec){0, 0}) == SIGXFSZ) continue;
+  pthread_sigmask(SIG_SETMASK, was, NULL);
 }
 
 int shim_need(const char *names, const void *const *pointers, size_t n) {

@@ -1,7 +1,7 @@
 /*
  * What the shim_*.c files share. Between them they have one function for each of
  * include/paceline.h (those that cannot fail are in info.c and thread.c), all of
- * the same shape: ENTER refuses a forked child without touching Go, then the
+ * the same shape: ENTER refuses what Go would not survive (a forked child, a coroutine's stack), then the
  * arguments are checked as far as C can, then GO calls the function of export_*.go
  * in our floating-point mode and stores its error for this thread.
  */
@@ -10,6 +10,7 @@
 
 #include "bridge.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "_cgo_export.h"
@@ -20,11 +21,22 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers")
   pl_error why;  \
   unsigned mode; \
   int code;      \
-  if (pl_forked()) return shim_refuse_forked()
+  if ((code = shim_refused(__builtin_frame_address(0))) != PACELINE_OK) return code
 
 #define GO(call)                                                                    \
   (pl_thread_enter(), mode = pl_float_enter(), code = (call), pl_float_leave(mode), \
    code == PACELINE_OK ? code : pl_failed(code, &why))
+
+/* GO for what writes a file: at the process's limit of a file's size (RLIMIT_FSIZE) the system
+ * sends SIGXFSZ, which would end the host. Blocked, the write fails, and the error is the call's. */
+#define GO_WRITING(call)          \
+  do {                            \
+    sigset_t was;                 \
+    shim_block_file_size(&was);   \
+    GO(call);                     \
+    shim_unblock_file_size(&was); \
+    return code;                  \
+  } while (0)
 
 #define NEED(...)                                                                                         \
   do {                                                                                                    \
@@ -95,7 +107,10 @@ enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
        FIRST_paceline_vec_options = 32
 };
 
-int shim_refuse_forked(void);
+/* The error where nothing may call into Go, or PACELINE_OK. frame: of the caller. */
+int shim_refused(const void *frame);
+void shim_block_file_size(sigset_t *was);
+void shim_unblock_file_size(const sigset_t *was);
 int shim_need(const char *names, const void *const *pointers, size_t n);
 int shim_check_text(const char *name, const char *text, size_t longest);
 int shim_check_size(const char *name, uint32_t given, size_t first, size_t known);
@@ -133,13 +148,13 @@ static inline void *handle(uint64_t id) { return (void *)(uintptr_t)id; }
     return it == NULL ? PACELINE_OK : GO(go(id(it), &why)); \
   }
 
-#define FREE(noun, go)                               \
-  void paceline_##noun##_free(paceline_##noun *it) { \
-    if (it == NULL || pl_forked()) return;           \
-    pl_thread_enter();                               \
-    unsigned mode = pl_float_enter();                \
-    go(id(it));                                      \
-    pl_float_leave(mode);                            \
+#define FREE(noun, go)                                                                 \
+  void paceline_##noun##_free(paceline_##noun *it) {                                   \
+    if (it == NULL || shim_refused(__builtin_frame_address(0)) != PACELINE_OK) return; \
+    pl_thread_enter();                                                                 \
+    unsigned mode = pl_float_enter();                                                  \
+    go(id(it));                                                                        \
+    pl_float_leave(mode);                                                              \
   }
 
 #endif

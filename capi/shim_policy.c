@@ -58,7 +58,7 @@ int paceline_policy_save(const paceline_policy *p, const char *path) {
   ENTER;
   NEED(p);
   PATH(path);
-  return GO(pacelineGoPolicySave(id(p), (char *)path, &why));
+  GO_WRITING(pacelineGoPolicySave(id(p), (char *)path, &why));
 }
 
 int paceline_policy_to_bytes(void *out, size_t *size, const paceline_policy *p) {

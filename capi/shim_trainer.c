@@ -11,7 +11,7 @@ int paceline_trainer_new(paceline_trainer **out, const paceline_config *cfg) {
 
 static int check_table(paceline_trainer **out, const paceline_config *cfg, const paceline_env_table *table) {
   int code;
-  if (pl_forked()) return shim_refuse_forked();
+  if ((code = shim_refused(__builtin_frame_address(0))) != PACELINE_OK) return code;
   NEED(out, cfg, table);
   SIZED(table, paceline_env_table);
   return PACELINE_OK;
@@ -137,7 +137,7 @@ int paceline_trainer_save(paceline_trainer *t, const char *path, uint32_t flags)
   ENTER;
   NEED(t);
   PATH(path);
-  return GO(pacelineGoTrainerSave(id(t), (char *)path, flags, &why));
+  GO_WRITING(pacelineGoTrainerSave(id(t), (char *)path, flags, &why));
 }
 
 int paceline_trainer_load(paceline_trainer *t, const char *path) {

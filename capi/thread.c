@@ -3,6 +3,7 @@
  * processes that have loaded other libraries before ("cannot allocate memory in
  * static TLS block").
  */
+#define _GNU_SOURCE /* pthread_getattr_np */
 #include "bridge.h"
 
 #include <pthread.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 
 #include "_cgo_export.h"
 
@@ -18,8 +21,9 @@ typedef struct texts {
   pl_error error;
   char callback[PL_TEXT];
   int has_callback;
-  int entered;       /* has called into Go */
-  pl_inside *inside; /* the innermost function of the host's that it is in */
+  int entered;         /* has called into Go */
+  pl_inside *inside;   /* the innermost function of the host's that it is in */
+  uintptr_t low, high; /* its stack, once it was asked for; 0 until then */
 } texts;
 
 /* initial-exec, as Go's own thread-local word is: no call to find it. */
@@ -119,6 +123,32 @@ void pl_inside_leave(pl_inside *it) {
 
 const char pl_opening[] = "";
 int pl_is_opening(void) { return pl_is_inside(PL_OPENING); }
+
+/* The stack that the system gave this thread. Without /proc the C library does not know the main
+ * thread's: it ends at the name of the program, and is as large as the limit allows. */
+static void find_stack(texts *t) {
+  pthread_attr_t attr;
+  void *low = NULL;
+  size_t size = 0;
+  struct rlimit most;
+  pthread_attr_init(&attr);
+  if (pthread_getattr_np(pthread_self(), &attr) == 0 && pthread_attr_getstack(&attr, &low, &size) == 0) {
+    t->low = (uintptr_t)low;
+    t->high = t->low + size;
+  } else {
+    t->high = (uintptr_t)getauxval(AT_EXECFN);
+    t->low = getrlimit(RLIMIT_STACK, &most) != 0 || most.rlim_cur > t->high / 2 ? t->high / 2 : t->high - most.rlim_cur;
+  }
+  pthread_attr_destroy(&attr);
+}
+
+int pl_on_other_stack(const void *frame) {
+  texts *t = mine;
+  if (t == NULL || t->inside == NULL) return 0;
+  if (t->high == 0) find_stack(t);
+  uintptr_t here = (uintptr_t)frame, outer = (uintptr_t)t->inside;
+  return here < t->low || here >= outer || outer >= t->high;
+}
 
 int pl_is_inside(const void *what) {
   for (pl_inside *it = mine == NULL ? NULL : mine->inside; it != NULL; it = it->outer)

@@ -50,15 +50,28 @@
  *   are marked [thread-safe], may run at any time, also beside the others (but
  *   not beside *_free of that handle: they then give PACELINE_EHANDLE or finish).
  *   Different handles are independent. The error text belongs to the thread.
+ * Coroutines.  The library may be called on any stack. Inside a function of yours that the
+ *   library calls (an environment's step, a release), call it only on the thread's own stack:
+ *   a call from the stack of a coroutine or a fiber is refused there with PACELINE_EFAIL (a
+ *   *_free that returns nothing does nothing). Such a function returns on the stack and on the
+ *   thread that it was called on.
  * Fork.  The library has threads of its own, so a child made by fork() cannot
  *   use it: every call that returns a status gives PACELINE_EFORKED there, and
  *   *_free does nothing. Load it after forking, or start children with exec.
+ * Descriptors.  Loading opens an epoll and an eventfd descriptor, and up to two of the
+ *   control group's files; all are close-on-exec. They are open before dlopen, or the start of
+ *   the program, is over. A program that closes descriptors that it does not know (closefrom,
+ *   as daemons do) loads the library afterwards, by dlopen: without them Go's runtime ends the
+ *   process within milliseconds, or writes to a file of yours that has got the number. Where
+ *   fewer than 8 descriptors are left while it is loaded, the library does not start: every
+ *   call that returns a status gives PACELINE_EFAIL.
  * Floating point.  The library computes in the default mode whatever the caller's
  *   is (flush to zero, rounding), and leaves the caller's as it was.
  * Signals.  Long calls return when paceline_trainer_stop (paceline_policy_stop) is
  *   called, which is [thread-safe] (but not async-signal-safe), or when their max_ms is over.
- *   Loading installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG,
- *   which pass on what is not the library's own. A handler of yours may run on a
+ *   Loading installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGPIPE (unless it is ignored) and
+ *   SIGURG, which pass on what is not the library's own. All other handlers that the program
+ *   has, their flags included, stay as they are. A handler of yours may run on a
  *   thread that is inside the library, whose stack is small: install it with
  *   SA_ONSTACK and use at most 16 KB of stack in it, or give the thread a larger
  *   alternate stack (sigaltstack) before its first call; a thread that has none
@@ -69,11 +82,20 @@
  *   Linux for its tiles: from then on sigaltstack refuses stacks of less than about
  *   11 KB. Where a thread has such a stack already, the library does without tiles
  *   (as with PACELINE_ISA=avx512bf16).
+ *   A file that would exceed the process's limit of a file's size (ulimit -f) is an error of
+ *   the call, PACELINE_EIO; SIGXFSZ does not reach the program.
+ * Scheduling.  The library's threads run on the cores, with the scheduling policy and the
+ *   niceness that the program's main thread had while the library was loaded, whichever thread
+ *   makes a trainer: a control thread that is bound to a core or runs under SCHED_FIFO passes
+ *   nothing on. A lower niceness than that of the calling thread may need a privilege; without
+ *   it, threads started meanwhile keep the caller's. To bind all of them, start the program
+ *   under taskset or numactl.
  * Memory.  Loading reserves about 1 GB of address space, most of which is never
  *   used: under a smaller limit (ulimit -v) the process is ended by Go's runtime.
  *   What needs more than is left of the machine's memory, its control group's or the
  *   limit of the address space is refused with PACELINE_ENOMEM and both numbers
- *   before any of it is allocated.
+ *   before any of it is allocated. Without /proc (a chroot) system calls tell what is left, less
+ *   exactly.
  * Platform.  Linux with the GNU C library. musl does not load it: Go's thread-local
  *   data is in the block that is laid out when a program starts.
  * Environment variables.  Those that the process was started with: PACELINE_ISA (the

@@ -30,6 +30,12 @@
 #ifndef PACELINE_HPP
 #define PACELINE_HPP
 
+#if __cplusplus < 201703L
+#error "paceline.hpp needs C++17: compile with -std=c++17 or newer"
+#elif !defined(__cpp_exceptions)
+#error "paceline.hpp reports errors as exceptions: compile without -fno-exceptions, or use paceline.h"
+#else
+
 #include "paceline.h"
 
 #include <algorithm>
@@ -140,18 +146,18 @@ template <class Env, class = void>
 struct CanSave : std::false_type {};
 template <class Env>
 struct CanSave<Env, std::void_t<decltype(std::declval<Env &>().save()),
-                                decltype(std::declval<Env &>().restore(std::declval<const std::string &>()))>>
+                                decltype(std::declval<Env &>().restore(std::declval<const std::string &>()))> >
     : std::true_type {};
 
 template <class Env, class = void>
 struct CanMask : std::false_type {};
 template <class Env>
-struct CanMask<Env, std::void_t<decltype(std::declval<Env &>().mask(std::declval<uint8_t *>()))>> : std::true_type {};
+struct CanMask<Env, std::void_t<decltype(std::declval<Env &>().mask(std::declval<uint8_t *>()))> > : std::true_type {};
 
 template <class Env, class = void>
 struct Waits : std::false_type {};
 template <class Env>
-struct Waits<Env, std::void_t<decltype(Env::waits)>> : std::integral_constant<bool, Env::waits> {};
+struct Waits<Env, std::void_t<decltype(Env::waits)> > : std::integral_constant<bool, Env::waits> {};
 
 }  // namespace detail
 
@@ -302,7 +308,7 @@ class Config {
     return *this;
   }
   Config &set(const std::string &key, const char *value) { return set(key, std::string(value)); }
-  template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number> > >
   Config &set(const std::string &key, Number value) {
     std::ostringstream text; /* std::to_string would cut 1e-8 to 0.000000 */
     text.imbue(std::locale::classic());
@@ -722,7 +728,7 @@ class Rows {
   uint32_t dtype_;
   std::size_t row_; /* components of an observation */
   std::vector<unsigned char> obs_, final_obs_;
-  std::vector<std::vector<unsigned char>> data_; /* of both kinds of infos */
+  std::vector<std::vector<unsigned char> > data_; /* of both kinds of infos */
   std::vector<void *> infos_, final_infos_;
 };
 
@@ -906,4 +912,5 @@ class VecEnv {
 
 }  // namespace paceline
 
+#endif  // the compiler is fit
 #endif

@@ -42,6 +42,29 @@ if command -v pkg-config >/dev/null; then
   needed=$(readelf -d "$work/c/hello" | sed -n 's/.*NEEDED.*\[\(libpaceline.*\)\]/\1/p')
   case $needed in libpaceline.so.[0-9]*) ;; *) fail "a program needs '$needed', not a name with the interface's number" ;; esac
   (cd "$work/elsewhere" && LD_LIBRARY_PATH=$prefix/lib "$work/c/hello" >/dev/null) || fail "pkg-config: the program failed"
+  if command -v cmake >/dev/null; then
+    cat >"$work/c/CMakeLists.txt" <<EOF
+cmake_minimum_required(VERSION 3.16)
+project(hello C)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(paceline REQUIRED IMPORTED_TARGET paceline)
+add_executable(by_pkg_config hello.c)
+target_link_libraries(by_pkg_config PRIVATE PkgConfig::paceline)
+find_package(paceline REQUIRED)
+add_executable(by_cmake hello.c)
+target_link_libraries(by_cmake PRIVATE paceline::paceline)
+EOF
+    for lib in lib lib/of/here; do
+      at=$work/libdir-$(echo $lib | tr / -)
+      make --no-print-directory -s -C "$root" install PREFIX="$at" LIBDIR="$([ $lib = lib ] && echo lib || echo "$at/$lib")"
+      [ -e "$at/$lib/libpaceline.so" ] || fail "LIBDIR: the library is not in $lib"
+      PKG_CONFIG_PATH=$at/$lib/pkgconfig cmake -S "$work/c" -B "$at/build" -Dpaceline_DIR="$at/$lib/cmake/paceline" >/dev/null && cmake --build "$at/build" >/dev/null
+      for by in by_pkg_config by_cmake; do (cd "$work/elsewhere" && "$at/build/$by" >/dev/null) || fail "CMake, C, $by: the program failed"; done
+      make --no-print-directory -s -C "$root" uninstall PREFIX="$at" LIBDIR="$lib"
+      [ -z "$(find "$at" -path "$at/build" -prune -o ! -type d -print)" ] || fail "make uninstall left files in $at"
+    done
+    echo "pkg_check_modules and find_package of a C project, LIBDIR: ok"
+  fi
   echo "pkg-config, C: ok"
 else
   echo "left out, as there is no pkg-config: the C program"
@@ -53,6 +76,13 @@ cp "$here/outside/main.go" "$work/go/"
   cp "$root/go.sum" . && "$GO" mod tidy && "$GO" build -o outside .) >"$work/go/log" 2>&1 || { cat "$work/go/log"; exit 1; }
 (cd "$work/elsewhere" && "$work/go/outside" >/dev/null) || fail "Go: the program failed"
 echo "Go: ok"
+
+for bad in PREFIX=here "PREFIX=$work/bad LIBDIR=/elsewhere" "PREFIX=$work/bad LIBDIR=../lib"; do
+  # shellcheck disable=SC2086
+  make --no-print-directory -s -C "$root" install $bad >"$work/says" 2>&1 && fail "make install $bad works"
+  grep -q "${bad##* }\|must be" "$work/says" || fail "make install $bad: $(cat "$work/says")"
+  [ ! -e "$work/bad" ] || fail "make install $bad wrote something"
+done
 
 mkdir -p "$work/again/lib" && echo theirs >"$work/again/lib/of-somebody-else"
 make --no-print-directory -s -C "$root" install PREFIX="$work/again"

@@ -82,6 +82,10 @@ headers() {
   done
 }
 hpp() {
+  for bad in -std=c++14 -std=gnu++11 "-std=c++17 -fno-exceptions"; do
+    says=$($CXX $bad -I"$root/include" -fsyntax-only "$build/hpp.cc" 2>&1) && { echo "paceline.hpp compiles with $bad"; return 1; }
+    [ "$(echo "$says" | grep -c 'error')" -eq "$(echo "$says" | grep -c 'error.*paceline.hpp')" ] || { echo "$says"; return 1; }
+  done
   for std in c++17 $(slow echo c++20); do
     $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 300 "$build/hpp" || return 1
   done
@@ -176,14 +180,14 @@ compiled() {
 }
 programs() {
   attempt plugins plugins
-  for test in structs smoke nulls handles bad_env vec vec_atari waits push files resume threads fork calls console; do program $test lib; done
+  for test in structs smoke nulls handles bad_env vec vec_atari waits push files file_size resume threads fibers fork calls console jail; do program $test lib; done
   slow program cycles lib
   program plugin lib "$build/plugins"
   program masks lib "$build/plugins/masked.so"
   program inside lib "$build/plugins/pries.so"
   program random_calls lib "$([ -n "$short" ] && echo 1 || echo 5)" 4 1 "$here"/deep/seeds/*
   for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
-  for test in load signals float_mode memory twins environment keys; do program $test -; done
+  for test in load signals descriptors scheduling float_mode memory twins environment keys; do program $test -; done
   program panic testlib
 }
 : >"$scratch/passed" && : >"$scratch/failed"

@@ -88,7 +88,45 @@ static void blocking(void) {
   CHECK(pthread_sigmask(SIG_SETMASK, &was, NULL) == 0);
 }
 
+static void on_any(int s) { (void)s; }
+
+/* A handler for every signal, none on an alternate stack: loading replaces those of the signals
+ * that it names, and changes nothing of the others. In a process of its own. */
+static void actions(void) {
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct sigaction before[NSIG] = {{.sa_flags = 0}}, after;
+    for (int s = 1; s < NSIG; s++) {
+      struct sigaction a = {.sa_handler = on_any, .sa_flags = s % 2 ? SA_RESTART : 0};
+      sigaddset(&a.sa_mask, SIGUSR2);
+      if (sigaction(s, &a, NULL) == 0) CHECK(sigaction(s, NULL, &before[s]) == 0);
+    }
+    dl_load();
+    int replaced = 0;
+    for (int s = 1; s < NSIG; s++) {
+      if (before[s].sa_handler != on_any) continue; /* SIGKILL, and those of the C library */
+      CHECK(sigaction(s, NULL, &after) == 0);
+      if (s == SIGSEGV || s == SIGBUS || s == SIGFPE || s == SIGPIPE || s == SIGURG) {
+        replaced += after.sa_handler != on_any;
+        continue;
+      }
+      if (after.sa_handler != on_any || after.sa_flags != before[s].sa_flags ||
+          !same_mask(&after.sa_mask, &before[s].sa_mask)) {
+        printf("signal %d: flags %#x before loading, %#x after\n", s, (unsigned)before[s].sa_flags,
+               (unsigned)after.sa_flags);
+        _exit(1);
+      }
+    }
+    _exit(replaced == 5 ? 0 : 2);
+  }
+  int status;
+  waitpid(pid, &status, 0);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void) {
+  actions();
   /* A host with handlers of its own, set before. */
   handle(SIGALRM, on_alarm);
   signal(SIGPIPE, SIG_IGN);

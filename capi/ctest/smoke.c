@@ -161,14 +161,22 @@ static void described(paceline_trainer *t) {
   /* Settings as they act, in a configuration of its own that makes such a trainer again. */
   paceline_config *cfg;
   OK(paceline_trainer_config(&cfg, t));
-  static const char *const acts[][2] = {{"policy", "MlpPolicy"}, {"actor", "snapshot"}, {"net_arch", "16"}};
+  static const char *const acts[][2] = {
+      {"policy", "MlpPolicy"}, {"actor", "snapshot"}, {"net_arch", "16"}, {"num_threads", "2"}};
   for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
     OK(paceline_config_get(&text, cfg, acts[i][0]));
     CHECK(strcmp(text, acts[i][1]) == 0);
     paceline_string_free(text);
   }
   paceline_trainer *twin;
+  OK(paceline_config_set(cfg, "num_threads", "0")); /* one per core */
   OK(paceline_trainer_new(&twin, cfg));
+  paceline_config *full;
+  OK(paceline_trainer_config(&full, twin));
+  OK(paceline_config_get(&text, full, "num_threads"));
+  CHECK(atoi(text) > 0);
+  paceline_string_free(text);
+  paceline_config_free(full);
   OK(paceline_config_set(cfg, "seed", "9"));
   OK(paceline_trainer_run(NULL, twin, 300, 0));
   paceline_trainer_free(twin);

@@ -1,11 +1,16 @@
 # find_package(paceline) defines the target paceline::paceline: the library and the
 # folder of paceline.h and paceline.hpp.
 if(NOT TARGET paceline::paceline)
-  get_filename_component(_paceline_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+  get_filename_component(_paceline_prefix "${CMAKE_CURRENT_LIST_DIR}/../../@UP@" ABSOLUTE)
   add_library(paceline::paceline SHARED IMPORTED)
   set_target_properties(paceline::paceline PROPERTIES
-    IMPORTED_LOCATION "${_paceline_prefix}/lib/libpaceline.so.@ABI@"
+    IMPORTED_LOCATION "${_paceline_prefix}/@LIB@/libpaceline.so.@ABI@"
     IMPORTED_SONAME "libpaceline.so.@ABI@"
     INTERFACE_INCLUDE_DIRECTORIES "${_paceline_prefix}/include")
+  get_property(_paceline_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if("CXX" IN_LIST _paceline_languages) # paceline.hpp
+    set_target_properties(paceline::paceline PROPERTIES INTERFACE_COMPILE_FEATURES cxx_std_17)
+  endif()
+  unset(_paceline_languages)
   unset(_paceline_prefix)
 endif()

@@ -56,8 +56,12 @@ func (p native) layers() layers {
 // helpers are a team's threads but the caller's.
 type helpers struct{ team *C.struct_paceline_team }
 
+// start makes the team on a thread of Go's. Helpers inherit the cores, the scheduling policy and
+// the niceness of the thread that starts them, and a host may have changed the caller's.
 func (h *helpers) start(n int) bool {
-	h.team = C.paceline_team_new(C.int(n))
+	made := make(chan *C.struct_paceline_team)
+	go func() { made <- C.paceline_team_new(C.int(n)) }()
+	h.team = <-made
 	return h.team != nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path"
 	"runtime"
 	"runtime/metrics"
@@ -15,20 +14,42 @@ import (
 // Available returns how many bytes more this process may use, and what sets that
 // limit: the smallest of the kernel's MemAvailable, what each enclosing control group
 // (version 1 or 2) leaves, and what RLIMIT_AS and RLIMIT_DATA leave of the address
-// space. What cannot be read is no limit.
-func Available() (bytes int64, what string) { return available(system, idle()) }
+// space. Where /proc is not there (a chroot, ProcSubset=pid), system calls answer instead,
+// less exactly. What cannot be known is no limit.
+func Available() (bytes int64, what string) { return available(here, idle()) }
 
-var system = os.DirFS("/")
+// system is what Available asks.
+type system struct {
+	files fs.FS
+	ram   func() (free, total int64)   // bytes of the machine, page cache not free; 0, 0: not known
+	limit func(resource) (int64, bool) // a limit of the process; false: none
+	room  func(most int64) int64       // the largest mapping that the process may still make, up to most bytes
+}
 
-func available(root fs.FS, idle int64) (int64, string) {
+// resource is a limit of the process's own mappings.
+type resource int
+
+const (
+	addresses resource = iota // RLIMIT_AS
+	data                      // RLIMIT_DATA
+)
+
+func available(s system, idle int64) (int64, string) {
+	root := s.files
 	best, what := int64(math.MaxInt64), "no limit"
 	if kb, ok := field(root, "proc/meminfo", "MemAvailable:"); ok {
 		best, what = kb*1024, "free memory of the machine"
+	} else if free, total := s.ram(); total > 0 {
+		// How much of the page cache could be given up is not known.
+		best, what = max(free, total/2), "memory of the machine, without /proc/meminfo at least half of it"
 	}
-	if left, limit := addressSpace(root, idle); left < best {
+	if left, limit := addressSpace(s, idle); left < best {
 		best, what = left, limit
 	}
-	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		groups = []byte("0::/\n1:memory:/\n") // a container's own
+	}
 	for line := range strings.Lines(string(groups)) {
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(part) != 3 {
@@ -82,26 +103,31 @@ const (
 // which are to be had again, less what Go's runtime and the C library map beside what they
 // are asked for: headroom, and the threads that Go may still start, these at most a quarter
 // of what is left, as most processes end without them.
-func addressSpace(root fs.FS, idle int64) (int64, string) {
+func addressSpace(s system, idle int64) (int64, string) {
 	best, what := int64(math.MaxInt64), ""
-	limits, _ := fs.ReadFile(root, "proc/self/limits")
-	threads, _ := field(root, "proc/self/status", "Threads:")
+	threads, _ := field(s.files, "proc/self/status", "Threads:")
 	// Go's: one for each processor and one that waits in a call, and six of the runtime's.
 	stacks := max(0, int64(2*runtime.GOMAXPROCS(0)+6)-threads) * perThread
-	for line := range strings.Lines(string(limits)) {
-		for _, l := range []struct{ name, used, what string }{
-			{"Max address space", "VmSize:", "limit of the address space"},
-			{"Max data size", "VmData:", "limit of the data segment"},
-		} {
-			rest, ok := strings.CutPrefix(line, l.name)
-			if words := strings.Fields(rest); ok && len(words) > 0 {
-				most, err := strconv.ParseInt(words[0], 10, 64) // "unlimited" is no number
-				kb, ok := field(root, "proc/self/status", l.used)
-				left := most - kb*1024 + idle - headroom
-				if left = max(0, left-min(left/4, stacks)); err == nil && ok && left < best {
-					best, what = left, l.what
-				}
-			}
+	for _, l := range []struct {
+		resource
+		used, what string
+	}{
+		{addresses, "VmSize:", "limit of the address space"},
+		{data, "VmData:", "limit of the data segment"},
+	} {
+		most, ok := s.limit(l.resource)
+		if !ok {
+			continue
+		}
+		left := int64(0)
+		if kb, ok := field(s.files, "proc/self/status", l.used); ok {
+			left = most - kb*1024
+		} else {
+			left = s.room(most)
+		}
+		left += idle - headroom
+		if left = max(0, left-min(left/4, stacks)); left < best {
+			best, what = left, l.what
 		}
 	}
 	return best, what

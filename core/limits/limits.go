@@ -63,7 +63,7 @@ func admit(parts []Part, available func() (int64, string)) error {
 // had. It is called after something large was allocated. Where GOMEMLIMIT is lower, that
 // stands.
 func Collect() {
-	left, what := addressSpace(system, 0)
+	left, what := addressSpace(here, 0)
 	if what == "" {
 		return
 	}

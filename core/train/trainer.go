@@ -260,8 +260,12 @@ func (t *Trainer) Env() (name, recipe, hash string) {
 }
 
 // Config returns the settings as they act: what was "auto" or left to a default
-// that depends on others is filled in.
-func (t *Trainer) Config() *Config { return t.cfg.Clone() }
+// that depends on others, or on the machine, is filled in.
+func (t *Trainer) Config() *Config {
+	c := t.cfg.Clone()
+	t.def.Common(c.Struct()).NumThreads = t.cores.Cores()
+	return c
+}
 
 // Close ends the threads, after at most one environment step and one update, and
 // frees everything. It may be called while another call is in progress, which then
