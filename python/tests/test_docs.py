@@ -168,12 +168,25 @@ def run_shell(found, folder):
             execute(["sh", "-euc", "\n".join(left)], folder)
 
 
-@pytest.mark.parametrize("page", [pytest.param(p, id=name(p), marks=[] if name(p) in CHEAP else pytest.mark.slow) for p in PAGES])
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, id=name(p), marks=[] if name(p) in CHEAP else pytest.mark.slow) for p in (ROOT / "README.md", *PAGES)]
+)
 def test_code_runs(page, tmp_path):
     found = blocks(page)
     compile_and_run(found, tmp_path)
     run_python(found, tmp_path)
     run_shell(found, tmp_path)
+
+
+def test_readme_is_short_and_names_tests_that_exist():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.encode()) <= 8000
+    _, promised = text.split("## What is promised\n")
+    named = re.findall(r"`(?:python/tests/)?([\w/]+(?:\.py)?)`", promised.split("\n## ")[0])
+    files = [*ROOT.glob("core/**/*_test.go"), *ROOT.glob("python/tests/**/test_*.py")]
+    defined = "\n".join(path.read_text() for path in files)
+    missing = [n for n in named if not (re.search(rf"^(?:func|def) {n}\(", defined, re.M) or (ROOT / "python/tests" / n).is_file())]
+    assert len(named) >= 8 and not missing, missing
 
 
 def test_every_block_says_its_language_and_few_are_not_run():
