@@ -135,14 +135,14 @@ EXTRAS = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text().pa
 
 def looked_up(line):
     """Whether a command of an sh block was looked up, and is not to be run."""
-    words = re.sub(r"\s+#.*", "", line).split()
+    words = shlex.split(line, comments=True)
     while words and re.fullmatch(r"[A-Z0-9_]+=\S*", words[0]):
         words.pop(0)
-    if not words or words[0].startswith("#"):
+    if not words:
         return True
     if words[0] == "make":
         for word in words[1:]:
-            assert "=" in word or word.startswith(("-", '"')) or word in TARGETS, f"{line}: there is no target {word}"
+            assert "=" in word or word.startswith("-") or word in TARGETS, f"{line}: there is no target {word}"
         return True
     if words[:2] in (["pip", "install"], ["pipx", "install"]):
         for extras in re.findall(r"paceline\[([\w,]+)\]", line):
