@@ -183,7 +183,21 @@ def test_paths_are_refused_before_training(process, tmp_path):
 
 def test_ctrl_c_ends_training_and_keeps_what_there_is(process, tmp_path):
     done = process(
-        "import signal, threading; threading.Timer(3, lambda: signal.raise_signal(signal.SIGINT)).start()\n" + CALL,
+        """
+import signal, threading, time, paceline
+
+def learn(self, *arguments, learn=paceline.DQN.learn, **keywords):
+    def press():
+        while self.num_timesteps < 5000:
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    return learn(self, *arguments, **keywords)
+
+paceline.DQN.learn = learn
+"""
+        + CALL,
         "train", "CartPole-v1", "--steps", 1e9, "--save", "model", "--no-video", check=False,
     )  # fmt: skip
     assert done.returncode == 130 and "Traceback" not in done.stderr

@@ -339,36 +339,23 @@ def test_a_second_call_meanwhile_is_refused():
         with pytest.raises(BusyError):
             model.get_parameters()
         model.stop()
-        thread.join(5)
-        assert not thread.is_alive()
+        thread.join()
 
 
 def test_stop_from_another_thread():
     with small() as model:
-        timer = threading.Timer(0.3, model.stop)
-        timer.start()
-        model.learn(10_000_000)
-        assert 0 < model.num_timesteps < 10_000_000
-        timer.join()
-        model.learn(100)
 
+        def stop():
+            while model.num_timesteps == 0:
+                time.sleep(0.001)
+            model.stop()
 
-def test_python_runs_beside_the_library():
-    """The GIL is free while the library works."""
-    count, stop = 0, threading.Event()
-
-    def counter():
-        nonlocal count
-        while not stop.is_set():
-            count += 1
-
-    thread = threading.Thread(target=counter)
-    with small() as model:
+        thread = threading.Thread(target=stop)
         thread.start()
-        model.learn(3000)
-        stop.set()
+        model.learn(10**9)
+        assert 0 < model.num_timesteps < 10**9
         thread.join()
-    assert count > 1000
+        model.learn(100)
 
 
 def test_log_table_and_tensorboard(tmp_path, capsys):

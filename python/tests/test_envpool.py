@@ -260,19 +260,23 @@ def test_send_and_recv_by_two_threads():
     under_way, come_back, seen = threading.Semaphore(4), threading.Semaphore(0), []
 
     def receive():
-        for _ in range(300):
-            assert under_way.acquire(timeout=20)
+        while under_way.acquire() and not over.is_set():
             seen.append(pool.recv()[4]["env_id"])
             come_back.release()
 
-    thread = threading.Thread(target=receive)
+    over, thread = threading.Event(), threading.Thread(target=receive, daemon=True)
     thread.start()
-    for k in range(296):
-        assert come_back.acquire(timeout=20)
+    k, counts = 0, np.zeros(8, int)
+    while k < 300 or counts.min() < 2:  # whose turn it is, the threads' cores decide
+        assert come_back.acquire(timeout=300)
+        counts += np.bincount(seen[k], minlength=8)
         pool.send(np.zeros(2, int), seen[k])
         under_way.release()
-    thread.join(20)
-    assert len(seen) == 300 and np.bincount(np.concatenate(seen), minlength=8).min() > 1
+        k += 1
+    over.set()
+    under_way.release()
+    thread.join()
+    assert counts.sum() == 2 * k
     pool.close()
 
 

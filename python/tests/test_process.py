@@ -96,4 +96,4 @@ def test_small_files_cost_little(process, tmp_path):
 
 
 def test_other_threads_go_on_beside_learn(process):
-    print(process("beside.py", options=()).stdout)
+    process("beside.py", options=())

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+import threading
+import time
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -39,7 +41,16 @@ elif how == "pqn":
 else:
     model = DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
 before = signal.getsignal(signal.SIGINT)
-print("ready", flush=True)
+
+
+def say_when_ready():
+    """Once updates, or the evaluation, are in progress."""
+    while model._evaluating is None if how == "evaluation" else model.stats["updates"] == 0:
+        time.sleep(0.001)
+    print("ready", flush=True)
+
+
+threading.Thread(target=say_when_ready, daemon=True).start()
 try:
     if how.endswith("own-loop"):
         model.begin(100_000_000, envs.reset(seed=1)[0])
