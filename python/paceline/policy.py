@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import POINTER, c_float
 from typing import Any, NamedTuple
 
@@ -166,9 +166,11 @@ class Policy:
             returns=returns.ctypes.data, lengths=lengths.ctypes.data,
         )  # fmt: skip
         name, encoded = _lib.encode(env), encode_options(env_kwargs)
-        self._stoppable(
-            lambda: _lib.lib().paceline_policy_evaluate(ctypes.byref(out), self._handle.value, name, encoded, ctypes.byref(options))
-        )
+
+        def evaluation(keeps: Any = (returns, lengths)) -> None:
+            _lib.lib().paceline_policy_evaluate(ctypes.byref(out), self._handle.value, name, encoded, ctypes.byref(options))
+
+        self._stoppable(evaluation)
         numbers = out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length
         return Evaluation(*numbers, tuple(returns.tolist()), tuple(lengths.tolist()))
 
@@ -179,20 +181,33 @@ class Policy:
 
     def _stoppable(self, evaluation: Callable[[], Any]) -> None:
         """Evaluates on a thread of its own, as Python hears signals between calls only. A stop is repeated, as the call
-        that it is to end may have yet to begin."""
-        before = self._stops
-        with ThreadPoolExecutor(1, "paceline-evaluate") as thread:
-            future = thread.submit(evaluation)
+        that it is to end may have yet to begin. What the call writes into, evaluation must refer to: a second interrupt
+        leaves it behind."""
+        before, failed = self._stops, list[BaseException]()
+        begun, given_up, done = threading.Event(), threading.Event(), threading.Event()
+
+        def run() -> None:
+            begun.set()
             try:
-                while not wait([future], timeout=0.1).done:
-                    if self._stops != before:
-                        self.stop()
-                future.result()
-            except BaseException:
-                while not future.done():
+                if not given_up.is_set():
+                    evaluation()
+            except BaseException as err:
+                failed.append(err)
+            finally:
+                done.set()
+
+        try:
+            threading.Thread(target=run, name="paceline-evaluate").start()
+            while not done.wait(0.1):
+                if self._stops != before:
                     self.stop()
-                    wait([future], timeout=0.02)
-                raise
+        except BaseException:
+            given_up.set()
+            while begun.is_set() and not done.wait(0.02):
+                self.stop()
+            raise
+        if failed:
+            raise failed[0]
 
     def _evaluate_pushed(self, source: Source, episodes: int, epsilon: float, seed: int, sample: bool) -> Evaluation:
         check_spaces("env", source.layout, source.actions, self.obs_layout, self.action_layout)

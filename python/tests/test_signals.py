@@ -33,6 +33,36 @@ def test_ctrl_c(how, tmp_path):
             child.kill()
 
 
+def test_an_interrupt_while_an_evaluation_begins_ends_it(process):
+    """Its thread is not left behind, where it would write into arrays that are gone."""
+    process(
+        """
+import threading
+from envs import SMALL
+from paceline import DQN
+begin = threading.Thread.start
+
+def interrupted(thread):
+    begin(thread)
+    raise KeyboardInterrupt
+
+with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model, model.policy_snapshot() as policy:
+    threading.Thread.start = interrupted
+    try:
+        policy.evaluate("CartPole-v1", 1_000_000)
+    except KeyboardInterrupt:
+        print("interrupted")
+    threading.Thread.start = begin
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            assert thread.name == "paceline-evaluate", thread
+            thread.join()
+            print("ended by itself" if not policy._stops else "stopped")
+    assert policy.evaluate("CartPole-v1", 2).episodes == 2
+"""
+    )
+
+
 def test_only_go_s_own_handlers_are_installed(process):
     """SIGINT and the rest stay Python's: Go takes what it needs to run, and nothing else."""
     process(
