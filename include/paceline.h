@@ -445,15 +445,24 @@ PACELINE_API int paceline_trainer_spec(paceline_spec *obs, paceline_spec *action
 PACELINE_API int paceline_trainer_describe(char **out, const paceline_trainer *t);
 
 enum paceline_begin_flags {
-  PACELINE_RESET_TIMESTEPS = 1, /* count steps from 0, with a new warm-up and new schedules */
+  PACELINE_RESET_TIMESTEPS = 1, /* count steps from 0, with a new warm-up */
   PACELINE_RESET_ENVS = 2       /* cut the episodes in progress (as truncations) and start new ones */
 };
 
-/* Begins a run of total_timesteps steps, warm-up (learning_starts) included.
- * Schedules given as fractions are fractions of it. The first call acts as with
- * both flags; a later one without PACELINE_RESET_TIMESTEPS goes on along the
- * schedules of the first. Without this call the first paceline_trainer_run does it
- * with its max_steps. */
+/* Begins a run of total_timesteps further steps, warm-up (learning_starts) included. The
+ * first call acts as with both flags.
+ *
+ * The run ends at step num_timesteps + total_timesteps, num_timesteps being the steps taken
+ * before it: 0 with PACELINE_RESET_TIMESTEPS. Schedules (learning_rate_final, *_schedule,
+ * exploration_fraction) go from step 0 to that end: at step t the share of the run is t
+ * divided by the end. Settings in steps, such as exploration_steps, are absolute. So
+ *   - a program that learns in slices begins each one with its number of steps: rates rise
+ *     again at every slice, as in Stable-Baselines3;
+ *   - a program that goes on with a run that was interrupted, also from a checkpoint, begins
+ *     the rest (total_timesteps less num_timesteps, of paceline_stats) or nothing: the end
+ *     and the bits are those of a run that never stopped.
+ * Past the end of the run steps may be taken; schedules keep their last values. If a rate
+ * is 0 in every update of a run, paceline_trainer_notice says so once. */
 PACELINE_API int paceline_trainer_begin(paceline_trainer *t, int64_t total_timesteps, uint32_t flags);
 
 /* Where a trainer stands: the counters that every method has. */
@@ -476,7 +485,9 @@ typedef struct paceline_stats {
 /* Runs until max_steps further steps are taken (0: until the end of the run),
  * max_ms milliseconds are over (0: no limit) or paceline_trainer_stop was called,
  * whichever is first, and returns at the end of a round (one step of every
- * environment). Does not wait for updates in progress on other threads. out: where
+ * environment). If no run was begun, or the run that this function began or that a
+ * checkpoint held is over, it begins a run of max_steps (paceline_trainer_begin without
+ * flags). Does not wait for updates in progress on other threads. out: where
  * the trainer then stands, or NULL. An environment's failure, a panic or a loss that
  * is not finite is returned here, with its step. Built-in and table environments
  * only. */
@@ -607,7 +618,8 @@ PACELINE_API int paceline_trainer_free(paceline_trainer *t);
  * while the library learns on threads of its own. The trainer reads the arrays during
  * the calls only, so they may be overwritten, or be others, afterwards; but act must be
  * given the observations that the observe before it was given (after a begin that
- * resets the environments: the first ones of their new episodes).
+ * resets the environments: the first ones of their new episodes). The end of the run is
+ * total_timesteps of paceline_stats; begin another one there (flags 0) to learn on.
  *
  * num_rows is num_envs, row i is always environment i's. act reads obs; observe reads
  * obs, rewards, terminated, truncated and final_obs, which must be there (final_obs only

@@ -79,6 +79,45 @@ static void compare(const setup *s, int64_t first, int64_t total) {
   paceline_trainer_free(t);
 }
 
+/* Slices learn, whoever begins them; an interrupted run and its rest are the run that was not
+ * interrupted. The learning rate falls to 0 over each. */
+static void slices(const setup *s) {
+  const char *path = tmp("slices.paceline");
+  hashes after[3];
+  paceline_trainer *t = make(s, "2");
+  for (int k = 0; k < 3; k++) {
+    OK(paceline_trainer_begin(t, 600, 0));
+    CHECK(stats_of(t).total_timesteps == 600 * (k + 1));
+    OK(paceline_trainer_run(NULL, t, 0, 0));
+    after[k] = hashes_of(t);
+    CHECK(k == 0 || strcmp(after[k].weights, after[k - 1].weights) != 0);
+  }
+  paceline_trainer_free(t);
+
+  t = make(s, "2"); /* begun by run, the third one of a file */
+  OK(paceline_trainer_run(NULL, t, 600, 0));
+  OK(paceline_trainer_run(NULL, t, 600, 0));
+  CHECK(same(hashes_of(t), after[1]));
+  OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE));
+  paceline_trainer_free(t);
+  t = make(s, "2");
+  OK(paceline_trainer_load(t, path));
+  OK(paceline_trainer_run(NULL, t, 600, 0));
+  CHECK(same(hashes_of(t), after[2]));
+  paceline_trainer_free(t);
+
+  t = make(s, "2");
+  OK(paceline_trainer_begin(t, 600, 0));
+  OK(paceline_trainer_run(NULL, t, 250, 0));
+  paceline_stats is = stats_of(t);
+  OK(paceline_trainer_begin(t, is.total_timesteps - is.num_timesteps, 0));
+  OK(paceline_trainer_run(NULL, t, 0, 0));
+  CHECK(same(hashes_of(t), after[0]));
+  OK(paceline_trainer_run(NULL, t, 100, 0)); /* past the end: it was begun by begin */
+  CHECK(stats_of(t).total_timesteps == 600 && stats_of(t).num_timesteps >= 700);
+  paceline_trainer_free(t);
+}
+
 int main(void) {
   const char *const bools[] = {"false", "true"};
   const char *const envs[] = {"CartPole-v1", NULL};
@@ -94,6 +133,7 @@ int main(void) {
                   "true",
                   {"actor", "target", "target_update_interval", "300", "learning_rate_final", "0", NULL}};
   compare(&target, 1333, 2666);
+  slices(&target);
   setup pixels = {"Catch-v0", "true", "true", {"train_freq", "20", "num_envs", "3", NULL}};
   compare(&pixels, 437, 874);
 

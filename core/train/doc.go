@@ -22,6 +22,19 @@
 // function of the seed and the step. After Stop pending updates are
 // not run until the next step; readers get the current weights.
 //
+// # Schedules
+//
+// Learning rates, clip ranges and epsilon are functions of progress, as in
+// Stable-Baselines3. Begin sets the end of the run to num_timesteps + total, and the
+// schedules go from step 0 to that end: at step t the remaining progress is 1 - t/end.
+// So they rise again with every further run (without ResetTimesteps), which goes on
+// learning, and the rest of an interrupted run has the same end and hence the same bits.
+// Past the end they keep their last values. Settings in steps ("exploration_steps",
+// "learning_starts") are absolute. A checkpoint has the schedules and the end; a Load
+// goes on along them until the next Begin.
+//
+// If a rate is 0 in all updates of a run, Notice says so once.
+//
 // # Goroutines
 //
 // One call at a time, from any goroutine (fault.ErrBusy otherwise), except for

@@ -29,6 +29,7 @@ type Host struct {
 
 	began, mark time.Time
 	notices     []string
+	zero        []string // rates of which FirstUpdate has said that they are 0
 
 	mu       sync.Mutex
 	episodes int64
@@ -60,6 +61,16 @@ func (h *Host) Mark() time.Time { return h.mark }
 // progress calls it.
 func (h *Host) Notify(format string, args ...any) {
 	h.notices = append(h.notices, fmt.Sprintf(format, args...))
+}
+
+// FirstUpdate is called when the first update of a run is done, with the step that it is of.
+// A rate that is 0 at that step and at all later ones is reported, once for each name.
+func (h *Host) FirstUpdate(name string, rate Schedule, step int64) {
+	if rate.zeroFrom(step) && !slices.Contains(h.zero, name) {
+		h.zero = append(h.zero, name)
+		h.Notify("%s: 0 from the first update of this run (step %d) to its last, so the run learns next to nothing; "+
+			"schedules end where the run ends, at num_timesteps + total_timesteps", name, step)
+	}
 }
 
 // Count publishes that steps are taken in all, and the episodes of the group that

@@ -25,14 +25,15 @@ import (
 type Flags uint32
 
 const (
-	ResetTimesteps Flags = 1 << iota // count steps from 0: a new warm-up, new schedules
+	ResetTimesteps Flags = 1 << iota // count steps from 0, with a new warm-up
 	ResetEnvs                        // cut the episodes in progress and begin new ones
 )
 
 // Method is one paper's algorithm. The Trainer calls it from one goroutine at a
 // time, with a core held.
 type Method interface {
-	// Begin begins a run of total further steps along what flags say.
+	// Begin begins a run of total further steps, as flags say, with schedules from step 0 to
+	// the end of the run.
 	Begin(total int64, flags Flags) error
 	// Advance takes steps until so many are counted in all, or p is over. It ends
 	// between two rounds and does not wait for updates that run beside them. An

@@ -11,12 +11,17 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// maxSteps keeps sums of step counts far from overflow.
-const maxSteps = 1 << 50
+// maxSteps and maxEnd keep sums of step counts far from overflow: maxSteps is the most
+// that a run has, maxEnd the last step at which one may end.
+const (
+	maxSteps = 1 << 50
+	maxEnd   = 2 * maxSteps
+)
 
-// Begin begins a run of so many steps, warm-up included. The first call acts as
-// with both flags. Without ResetTimesteps the counts and the schedules of the run
-// before go on. Where the host steps the environments, ResetEnvs says that the
+// Begin begins a run of total further steps, warm-up included, which ends at step
+// num_timesteps + total. The first call acts as with both flags. Without ResetTimesteps
+// the counts go on. The schedules are made anew in any case: from step 0 to the end of
+// this run. Where the host steps the environments, ResetEnvs says that the
 // next Act shows the first observations of new episodes; a round that Act began is
 // forgotten. With ResetTimesteps a run that had failed begins anew.
 func (t *Trainer) Begin(total int64, flags Flags) (err error) {
@@ -24,7 +29,11 @@ func (t *Trainer) Begin(total int64, flags Flags) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	return t.begin(total, flags)
+	if err := t.begin(total, flags); err != nil {
+		return err
+	}
+	t.implied = false
+	return nil
 }
 
 func (t *Trainer) begin(total int64, flags Flags) error {
@@ -39,6 +48,9 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	}
 	if flags&ResetEnvs == 0 && t.needsReset {
 		return errors.New("begin: after a load the environments must be reset; pass ResetEnvs")
+	}
+	if steps := t.host.Steps.Load(); flags&ResetTimesteps == 0 && total > maxEnd-steps {
+		return fmt.Errorf("total_timesteps: %d, must be at most %d after %d steps", total, max(0, maxEnd-steps), steps)
 	}
 	if err := t.method.Begin(total, flags); err != nil {
 		return err
@@ -63,7 +75,10 @@ func (t *Trainer) pause(limit time.Duration) *Pause {
 // Run takes up to steps further steps (0: to the end of the run), for up to limit
 // (0: no limit), or until Stop. It ends at the end of a round and does not wait
 // for updates that run beside it, except, within limit, at the end of the run.
-// Without a Begin before it, it begins a run of that length.
+//
+// If no run was begun, Run begins one of that many steps. If the run that Run began, or that
+// a checkpoint held, is over, Run begins a further one. A run that Begin began goes on past
+// its end instead, and schedules keep their last values.
 func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -75,22 +90,28 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	if steps < 0 {
 		return fmt.Errorf("max_steps: %d, must be at least 0", steps)
 	}
-	if !t.begun {
-		if steps == 0 {
-			return errors.New("max_steps: 0, must be at least 1 where no run was begun")
-		}
-		if err := t.begin(steps, 0); err != nil {
+	p := t.pause(limit)
+	switch over := t.host.Steps.Load() >= t.end; {
+	case !t.begun && steps == 0:
+		return errors.New("max_steps: 0, must be at least 1 where no run was begun")
+	case t.begun && t.needsReset:
+		return errors.New("run: no run was begun since experience was loaded; call begin with ResetEnvs first")
+	case !t.begun, over && steps > 0 && t.implied:
+		if err := t.settle(p); err != nil {
 			return err
 		}
-	}
-	if t.needsReset {
-		return errors.New("run: no run was begun since experience was loaded; call begin with ResetEnvs first")
+		if p.Over(time.Now()) && t.host.UpdatesDue() > t.host.Updates.Load() {
+			break // no step is taken: the updates of the run before come first, with its rates
+		}
+		if err := t.begin(min(steps, maxSteps), 0); err != nil {
+			return err
+		}
+		t.implied = true
 	}
 	until := t.end
 	if steps > 0 {
 		until = t.host.Steps.Load() + min(steps, maxSteps)
 	}
-	p := t.pause(limit)
 	t.halted = false
 	err = t.method.Advance(until, p)
 	if err == nil && t.host.Steps.Load() >= t.end {

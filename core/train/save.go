@@ -89,13 +89,13 @@ func (t *Trainer) runPart() checkpoint.Part {
 		if s.Window != nil {
 			window = *s.Window
 		}
-		if s.End < 0 || s.End > 2*maxSteps || s.Episodes > maxSteps || int64(n) != min(s.Episodes, window) || window < 0 || window > maxStatsWindow ||
+		if s.End < 0 || s.End > maxEnd || s.Episodes > maxSteps || int64(n) != min(s.Episodes, window) || window < 0 || window > maxStatsWindow ||
 			s.Begun != (s.End > 0) ||
 			slices.ContainsFunc(s.Recent, func(e Episode) bool { return e.Length < 1 || e.Length > maxSteps }) {
 			return nil, fmt.Errorf("counts that no run has: begun %v, end %d, %d episodes, %d of them listed", s.Begun, s.End, s.Episodes, n)
 		}
 		return func() {
-			t.begun, t.end, t.halted = s.Begun, s.End, s.Halted
+			t.begun, t.implied, t.end, t.halted = s.Begun, true, s.End, s.Halted
 			t.needsReset, t.acted = t.source == nil, false
 			h.mu.Lock()
 			h.episodes = s.Episodes

@@ -11,7 +11,9 @@ import (
 
 // Schedule is a value that changes along straight lines between points, in
 // ascending order of their steps. Before the first point and after the last one it
-// is constant. It is part of a checkpoint.
+// is constant. Every Begin makes the schedules of the run anew, from step 0 to the end
+// of the run (num_timesteps + total_timesteps), so that a further Begin goes on learning
+// and one for the rest of an interrupted run changes nothing. It is part of a checkpoint.
 type Schedule []Point
 
 // Point is a value at a step.
@@ -48,6 +50,19 @@ func (s Schedule) At(step int64) float64 {
 	}
 }
 
+// zeroFrom reports whether the value is 0 at a step and at all later ones.
+func (s Schedule) zeroFrom(step int64) bool {
+	if s.At(step) != 0 {
+		return false
+	}
+	for _, p := range s {
+		if p.Step > step && p.Value != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Check refuses what is no schedule of values from 0 to most: no point, steps that do
 // not ascend, another value.
 func (s Schedule) Check(name string, most float64) error {
@@ -55,15 +70,15 @@ func (s Schedule) Check(name string, most float64) error {
 		return fmt.Errorf("%s: %d points, must be 1 to %d", name, len(s), 1<<16)
 	}
 	for k, p := range s {
-		if !(p.Value >= 0 && p.Value <= most) || p.Step < 0 || p.Step > maxSteps || k > 0 && p.Step <= s[k-1].Step {
-			return fmt.Errorf("%s: point %d is step %d, value %v; steps must ascend from 0 to %d and values be 0 to %g", name, k, p.Step, p.Value, int64(maxSteps), most)
+		if !(p.Value >= 0 && p.Value <= most) || p.Step < 0 || p.Step > maxEnd || k > 0 && p.Step <= s[k-1].Step {
+			return fmt.Errorf("%s: point %d is step %d, value %v; steps must ascend from 0 to %d and values be 0 to %g", name, k, p.Step, p.Value, int64(maxEnd), most)
 		}
 	}
 	return nil
 }
 
-// Curve is a schedule whose steps are shares of a run, which is not begun yet: 0 is its
-// beginning, 1 its end. Empty: there is none.
+// Curve is a schedule whose steps are shares of a run, which is not begun yet: 0 is step 0,
+// 1 the end of the run. Empty: there is none.
 type Curve []curvePoint
 
 // curvePoint is a value at a share of a run.
@@ -76,7 +91,7 @@ const maxCurve = 2048
 // most, and else what the last words of its description say.
 func CurveOf[C any](of string, most float64, otherwise string, field func(*C) *Curve) settings.Setting {
 	name := of + "_schedule"
-	doc := fmt.Sprintf("share:value,share:value ...: %s along straight lines between these points, share being that of the run, 0 to 1 and ascending, and value 0 to %g; empty: %s", of, most, otherwise)
+	doc := fmt.Sprintf("share:value,share:value ...: %s along straight lines between these points, share being that of the steps up to the end of the run, 0 to 1 and ascending, and value 0 to %g; empty: %s", of, most, otherwise)
 	return settings.Other(name, "string", "", doc, Curve.String, func(text string) (Curve, error) {
 		c, ok := parseCurve(text, most)
 		if !ok {
@@ -127,7 +142,7 @@ func (c Curve) at(share float64) float64 {
 	return c[len(c)-1].Value
 }
 
-// Rate is a value over a run of so many steps: along c, or, where there is none, along
+// Rate is a value over a run that ends at step number steps: along c, or, where there is none, along
 // Line(from, to, steps). At every step it is what c is there, as the points of c that lie
 // between two steps give one at each of the two: moving them to one of the two would make a
 // long ramp of a jump.

@@ -55,6 +55,22 @@ func TestAtAgainstALoopOverThePoints(t *testing.T) {
 	}
 }
 
+func TestZeroFrom(t *testing.T) {
+	for _, c := range []struct {
+		s     Schedule
+		first int64 // from which on all is 0; -1: from none
+	}{
+		{Line(1, 0, 10), 10}, {Line(0, 0, 10), 0}, {Line(1, 0.5, 10), -1}, {Line(0, 1, 10), -1},
+		{Schedule{{0, 0}, {5, 0}, {6, 1}, {9, 0}}, 9}, {Schedule{{0, 1}, {4, 0}, {8, 0}}, 4},
+	} {
+		for step := range int64(12) {
+			if got := c.s.zeroFrom(step); got != (c.first >= 0 && step >= c.first) {
+				t.Errorf("%v at %d: %v", c.s, step, got)
+			}
+		}
+	}
+}
+
 func TestSchedulesAreChecked(t *testing.T) {
 	for says, s := range map[string]Schedule{
 		"rate: 0 points, must be 1 to 65536":       {},
@@ -64,7 +80,7 @@ func TestSchedulesAreChecked(t *testing.T) {
 		"rate: point 0 is step 0, value NaN":       {{0, math.NaN()}},
 		"rate: point 0 is step 0, value -1e-09":    {{0, -1e-9}},
 		"rate: point 1 is step 1, value 3.5":       {{0, 3}, {1, 3.5}},
-		"rate: point 0 is step 2251799813685248, ": {{1 << 51, 0}},
+		"rate: point 0 is step 4503599627370496, ": {{1 << 52, 0}},
 	} {
 		if err := s.Check("rate", 3); err == nil || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

@@ -37,6 +37,7 @@ type Trainer struct {
 	host   *Host
 
 	begun    bool // Begin was called
+	implied  bool // the run was begun by Run, or loaded
 	end      int64
 	halted   bool // stopped: updates that are due stay undone until the next step
 	stopping atomic.Bool

@@ -74,8 +74,9 @@ class Checkpoints:
         overrides: keywords that do not shape the state, such as num_threads or verbose.
             custom_objects has some as well, under the same names.
 
-        learn(..., reset_num_timesteps=False) goes on where the saved one was: with the same bits where
-        the file has the experience and environments that are built in. DQN without its replay memory first
+        learn(rest, reset_num_timesteps=False) goes on where the saved one was: with the same bits where
+        the file has the experience and environments that are built in, and rest is what was left of the run
+        (its schedules then have the same end). DQN without its replay memory first
         fills one: learning_starts random steps come before updates go on, which a warning says, unless
         load_replay_buffer comes between. predict acts with the schedule's exploration_rate of the
         saved step all the same.

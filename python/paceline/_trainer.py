@@ -119,6 +119,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         self._logger: Any = Logger()
         self._own_logger = True
         self._forget_run()
+        self._episodes_before = 0  # that ended before steps were counted from 0
         self._begun = False
         self._acting: Policy | None = None
         self._evaluating: Policy | None = None
@@ -209,14 +210,17 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
         total_timesteps: of all environments together. Methods that learn from rollouts end
             with a whole one, as in stable-baselines3: the number is rounded up to that (schedules
-            are over, and stay, at the number given).
+            are over, and stay, at the number given). Schedules (learning_rate, clip_range, epsilon) are functions of
+            the remaining progress, 1 - num_timesteps / (num_timesteps at the start + total_timesteps), as in
+            stable-baselines3. A rate that is 0 in every update is reported by a warning, once.
         callback: objects in stable-baselines3's shape, functions (locals,
             globals) -> bool, or a list of them, called after every round. A falsy result but None ends learning.
         log_interval: between two log records, as in stable-baselines3: 4 episodes
             for DQN, 100 rollouts for A2C, 1 for PPO (None: no records).
         tb_log_name: of the run's folder in tensorboard_log; "DQN" for DQN.
-        reset_num_timesteps: count from 0, with a new warm-up and new schedules;
-            False goes on with those of the run before.
+        reset_num_timesteps: count from 0, with a new warm-up; False goes on counting. So in a loop of
+            learn(n, reset_num_timesteps=False) the rates rise again at each call, and learn(rest, reset_num_timesteps=False)
+            after an interruption gives the bits of a run that was never stopped.
         eval_freq: every so many steps n_eval_episodes greedy episodes are
             played, in environments of their own for a built-in env, else in
             eval_env, which is not the one to learn in, and is in a VecNormalize where that one is.
@@ -294,6 +298,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             raise
         if anew:
             self._forget_run()
+            self._episodes_before = int(self._native.stats().episodes)
         if source is not None and (anew or source.recent is None):
             source.recent = Recent(int(self.setting("stats_window_size"))) if reports(source.env) else None
         self._begun, self._cut = True, False

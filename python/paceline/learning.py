@@ -146,7 +146,8 @@ class Loop:
         self.curve.resume()
         self._point(last=True)
         self.started = (time.monotonic(), self.stats.num_timesteps)
-        self.first = self.logged = self._countable()
+        self.first = self._countable()
+        self.records = self._due_records()
         self.in_rollout = False
         keywords = ("callback", "log_interval", "tb_log_name", "reset_num_timesteps", "progress_bar")
         known = {"self": self.model, "total_timesteps": asked, **{name: getattr(self, name) for name in keywords}}
@@ -235,7 +236,8 @@ class Loop:
         if not self.log_interval or not self.periods.counted:
             return math.inf
         every = self.periods.rollout
-        return int(self.stats.num_timesteps // every + self.logged + self.log_interval - self._countable()) * every
+        rollouts = self.log_interval - (self._countable() - self.first) % self.log_interval
+        return int(self.stats.num_timesteps // every + rollouts) * every
 
     def _rollouts(self) -> int:
         """How many have ended."""
@@ -247,6 +249,12 @@ class Loop:
         """Episodes, or rollouts, until now: what log_interval counts."""
         return self._rollouts() if self.periods.counted else int(self.stats.episodes)
 
+    def _due_records(self) -> int:
+        """The records that log_interval asks for until now: rollouts count from 0 in each learn, episodes where steps do,
+        as in stable-baselines3."""
+        since = self.first if self.periods.counted else self.model._episodes_before
+        return (self._countable() - since) // self.log_interval if self.log_interval else 0
+
     def _between(self) -> None:
         """What is due between two calls into the library."""
         if self.stats.num_timesteps >= self.next_eval:
@@ -257,8 +265,8 @@ class Loop:
         self._point()
         if self.progress is not None:
             self.progress.update()
-        if self.log_interval and self._countable() - self.logged >= self.log_interval:
-            self.logged = self._countable()
+        if (due := self._due_records()) > self.records:
+            self.records = due
             self.log()
 
     @property

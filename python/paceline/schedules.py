@@ -28,7 +28,7 @@ MOST = 2048  # points that the library takes
 
 
 def linear(start: float, end: float = 0.0) -> Linear:
-    """A learning rate that goes from start to end over the run."""
+    """A learning rate that goes from start to end, from step 0 to the end of the run; see learn's total_timesteps."""
     return Linear(float(start), float(end))
 
 

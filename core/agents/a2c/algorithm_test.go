@@ -214,40 +214,51 @@ func TestGradientThatIsNotFinite(t *testing.T) {
 	}
 }
 
-// The learning rate is a line over the run, and another Begin goes on along it or
-// draws a new one.
+// recorder writes down the learning rate of every update, in thousandths.
+type recorder struct {
+	nn.Stepper
+	rates *[]string
+}
+
+func (r recorder) Update(p *nn.Params, b nn.Batch, rate float64, report *nn.Report) error {
+	*r.rates = append(*r.rates, fmt.Sprintf("%.4g", 1000*rate))
+	return r.Stepper.Update(p, b, rate, report)
+}
+
+// The learning rate of an update at step t is that of the remaining progress 1 - t/end, the end
+// being that of the latest Begin: Stable-Baselines3's, of three slices and a run of its own.
 func TestLearningRate(t *testing.T) {
-	rate := func(tr *train.Trainer) float64 {
-		for i := 0; ; i++ {
-			switch m, ok := tr.Metric(i); {
-			case !ok:
-				t.Fatal("no metric train/learning_rate")
-			case m.Name == "train/learning_rate":
-				return m.Value
-			}
+	tr := newTrainer(t, small(func(c *Config) { c.LearningRate, c.LearningRateFinal = 1e-2, 0 }), traintest.MakeWalk(1))
+	a := tr.Method().(*A2C)
+	var got, want []string
+	a.Stepper = recorder{a.Stepper, &got}
+	steps := int64(0)
+	for _, run := range []struct {
+		length int64
+		flags  train.Flags
+	}{{300, 0}, {300, 0}, {150, 0}, {75, train.ResetTimesteps}, {15, 0}} {
+		if run.flags != 0 {
+			steps = 0
+		}
+		check(t, tr.Begin(run.length, run.flags))
+		check(t, tr.Run(0, 0))
+		for end := steps + run.length; steps < end; {
+			steps += 15
+			want = append(want, fmt.Sprintf("%.4g", 10-10*float64(steps)/float64(end)))
 		}
 	}
-	tr := newTrainer(t, small(func(c *Config) { c.LearningRate, c.LearningRateFinal = 1e-2, 0 }), traintest.MakeWalk(1))
-	check(t, tr.Begin(300, 0))
-	var got []string
-	look := func() { got = append(got, fmt.Sprintf("%.4g", rate(tr))) }
-	check(t, tr.Run(150, 0))
-	look()
-	check(t, tr.Run(0, 0))
-	look()
-	check(t, tr.Begin(300, 0)) // along the old line
-	check(t, tr.Run(150, 0))
-	look()
-	check(t, tr.Begin(300, train.ResetTimesteps))
-	look()
-	if want := []string{"0.005", "0", "0", "0.01"}; !slices.Equal(got, want) {
+	if !slices.Equal(got, want) {
 		t.Fatalf("%v, want %v", got, want)
+	}
+	// The last of these runs had one update, at its end.
+	if said, err := tr.Notice(); err != nil || !strings.HasPrefix(said, "learning_rate: 0 from the first update of this run (step 90) to its last") {
+		t.Errorf("%q, %v", said, err)
 	}
 }
 
 // What has died is looked at here, too.
 func TestDeadUnitsAreSaid(t *testing.T) {
-	tr := newTrainer(t, small(func(c *Config) { c.Device, c.ActivationFn, c.LearningRate = "cpu", "relu", 0 }), traintest.MakeWalk(1))
+	tr := newTrainer(t, small(func(c *Config) { c.Device, c.ActivationFn, c.LearningRate = "cpu", "relu", 1e-12 }), traintest.MakeWalk(1))
 	check(t, tr.Begin(11_000, 0))
 	theta := make([]float32, tr.ParameterSets()[0].Size)
 	must(tr.GetParameters("policy", theta))(t)

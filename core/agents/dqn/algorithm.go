@@ -61,6 +61,7 @@ func (d *DQN) betweenRounds(p *train.Pause) error {
 		d.clock.Warm, d.clock.Due, d.clock.Refill = true, d.clock.T, 0 // the first window begins at once
 	}
 	d.notifyRefill()
+	d.lookAtRate()
 	if d.clock.Warm {
 		if !d.cfg.Concurrent {
 			// Every experience enters D before the next update, and the updates due

@@ -33,6 +33,13 @@
 // Stable-Baselines3, and environments go on from it. Epsilon is a function of t,
 // the learning rate one of num_timesteps.
 //
+// A run ends at End = num_timesteps + total, both as they are when it begins. The learning
+// rate is a line or a curve from step 0 to End. Epsilon falls over exploration_fraction of
+// End steps, or over exploration_steps, which no run changes. So a run that goes on from
+// the one before raises both again, as in Stable-Baselines3, and the rest of a run that
+// was interrupted has the same End and the same bits. Warm-up, windows and copies of theta
+// go by counts of steps, and go on.
+//
 // # Windows
 //
 // The paper does everything every C steps. Here the window is a number of its

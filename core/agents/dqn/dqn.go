@@ -42,6 +42,7 @@ type DQN struct {
 	schedule schedule
 	phase    int   // the row whose turn it is; 0 between rounds
 	announce bool  // a notice is due when random steps fill a memory that a file did not have
+	first    int64 // the first update of the run, until it is done or a run is loaded; then 0
 	unseen   bool  // the call in progress reaches the window's end, and nobody can look before that
 	free     int64 // further rounds that fit into the replay's rings for sure; 0: ask again
 
@@ -215,9 +216,10 @@ func (d *DQN) Begin(total int64, flags train.Flags) error {
 		// What has not entered D yet does so now, while no window is open.
 		d.memory.Flush()
 		d.clock = clock{Windows: d.clock.Windows, Begun: d.updates.position(), WarmAt: int64(d.cfg.LearningStarts), Copies: -1}
-		d.schedule = newSchedule(&d.cfg, total)
 	}
 	d.clock.End = d.clock.steps() + total
+	d.schedule = newSchedule(&d.cfg, d.clock.End)
+	d.first = d.updates.position() + 1
 	d.host.Steps.Store(d.clock.steps())
 	return nil
 }
@@ -225,6 +227,7 @@ func (d *DQN) Begin(total int64, flags train.Flags) error {
 // Settle leaves D, theta and theta-minus to the caller. Between Act and Observe the
 // updates of the round at hand are done, too: they have begun.
 func (d *DQN) Settle(p *train.Pause) error {
+	defer d.lookAtRate()
 	switch {
 	case !d.clock.Warm:
 		return d.updates.failed()
@@ -232,6 +235,14 @@ func (d *DQN) Settle(p *train.Pause) error {
 		return d.await(d.due(d.clock.T), p)
 	}
 	return d.catchUp(p)
+}
+
+// lookAtRate reports the first update of a run when it is done. A call in progress calls it.
+func (d *DQN) lookAtRate() {
+	if d.first > 0 && d.host.Updates.Load() >= d.first {
+		d.host.FirstUpdate("learning_rate", d.schedule.Rate, d.updates.stepOf(d.first))
+		d.first = 0
+	}
 }
 
 func (d *DQN) Halt()         { d.updates.halt() }

@@ -96,7 +96,7 @@ func (d *DQN) clockPart(whole *bool) checkpoint.Part {
 			if d.snapshot != nil {
 				d.snapshot.Updates = s.Seen["snapshot"]
 			}
-			d.phase, d.free = 0, 0
+			d.phase, d.free, d.first = 0, 0, 0
 			d.host.Steps.Store(d.clock.steps())
 		}, nil
 	})

@@ -26,10 +26,10 @@ func TestBeginFlags(t *testing.T) {
 		d := must(newTrial(cartpole(func(c *Config) { c.NumEnvs, c.LearningRateFinal = 2, 0 }), counters(func(c *counter) { c.lengths = []int{1000} })))(t)
 		check(t, d.Begin(300, 0))
 		check(t, d.Run(0, 0))
-		was, schedule := d.Stats(), fmt.Sprint(d.m.schedule)
+		was := d.Stats()
 		check(t, d.Begin(600, flags))
-		if (fmt.Sprint(d.m.schedule) != schedule) != (flags&train.ResetTimesteps != 0) {
-			t.Errorf("flags %d: schedule %+v, before %+v", flags, d.m.schedule, schedule)
+		if want := newSchedule(&d.m.cfg, d.Stats().Total); fmt.Sprint(d.m.schedule) != fmt.Sprint(want) {
+			t.Errorf("flags %d: schedule %+v, want %+v", flags, d.m.schedule, want)
 		}
 		check(t, d.Run(50, 0))
 		check(t, d.Settle())

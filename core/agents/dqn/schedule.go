@@ -16,7 +16,7 @@ type clock struct {
 	Due     int64 `json:"due"`     // t at which the next window begins
 	Copies  int64 `json:"copies"`  // multiples of C that have moved theta-minus
 	Begun   int64 `json:"begun"`   // updates that were done when this count of steps began
-	End     int64 `json:"end"`     // Warmup + T at which the run ends
+	End     int64 `json:"end"`     // Warmup + T at which the run and the schedules end
 	// Refill is how much of WarmAt was added because a file without experience was loaded.
 	Refill int64 `json:"refill,omitempty"`
 }
@@ -73,21 +73,21 @@ func (c *clock) changePeriods(due int64, from periods, cfg *Config) {
 	}
 }
 
-// schedule holds the lines along which settings change. They are fixed when a run
-// begins and belong to the checkpoint.
+// schedule holds the lines along which settings change, from step 0 to the end of the
+// run. Every Begin makes them anew. They belong to the checkpoint.
 type schedule struct {
 	Epsilon train.Schedule `json:"epsilon"`       // by t
 	Rate    train.Schedule `json:"learning_rate"` // by steps, warm-up included
 }
 
-func newSchedule(c *Config, total int64) schedule {
+func newSchedule(c *Config, end int64) schedule {
 	steps := int64(c.ExplorationSteps)
 	if steps == 0 {
-		steps = int64(math.Round(c.ExplorationFraction * float64(total)))
+		steps = int64(math.Round(c.ExplorationFraction * float64(end)))
 	}
 	return schedule{
 		Epsilon: train.Line(c.ExplorationInitial, c.ExplorationFinal, steps),
-		Rate:    c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total),
+		Rate:    c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, end),
 	}
 }
 

@@ -3,7 +3,13 @@ package dqn
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
 	"testing"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // Bursts are exact at window ends and, without concurrency, at every step; inside a
@@ -125,6 +131,64 @@ func TestClocksAreChecked(t *testing.T) {
 			if err := s.check(&d.m.cfg, d.m.cfg.NumEnvs); err == nil {
 				t.Errorf("%s: forgery %d is taken: %+v", name, k, s)
 			}
+		}
+	}
+}
+
+// recorder writes down the learning rate of every update, in millionths.
+type recorder struct {
+	nn.QStepper
+	rates *[]string
+}
+
+func (r *recorder) Update(theta, target *nn.Params, t *nn.Transitions, rate float64, report *nn.Report) error {
+	*r.rates = append(*r.rates, fmt.Sprintf("%.4g", 1e6*rate))
+	return r.QStepper.Update(theta, target, t, rate, report)
+}
+
+// The learning rate of an update of step t is that of the remaining progress 1 - t/end, the end
+// being that of the latest Begin, and so is epsilon's line, which begins after the warm-up:
+// learning_starts counts once, and exploration_steps stay where they are.
+func TestRatesOverSlices(t *testing.T) {
+	for name, edit := range fourModes {
+		for _, absolute := range []int{0, 250} {
+			d := newDQN(t, cartpole(edit, func(c *Config) {
+				c.NumEnvs, c.LearningStarts, c.BatchSize, c.TrainFreq, c.GradientSteps = 2, 40, 8, 4, 1
+				c.LearningRate, c.LearningRateFinal = 1e-3, 0
+				c.ExplorationFraction, c.ExplorationFinal, c.ExplorationSteps = 0.75, 0.1, absolute
+			}))
+			var got, want []string
+			d.m.updates.stepper = &recorder{d.m.updates.stepper, &got}
+			steps := int64(0)
+			for _, run := range []struct {
+				length int64
+				flags  train.Flags
+			}{{200, 0}, {200, 0}, {100, 0}, {120, train.ResetTimesteps}} {
+				if run.flags != 0 {
+					steps = 0
+				}
+				check(t, d.Begin(run.length, run.flags))
+				check(t, d.Run(run.length/2, 0))
+				end := steps + run.length
+				falls := float64(absolute)
+				if absolute == 0 {
+					falls = 0.75 * float64(end)
+				}
+				epsilon := 1 - 0.9*min(1, float64(max(0, steps+run.length/2-40))/falls)
+				if got := d.Stats().Epsilon; math.Abs(got-epsilon) > 1e-9 {
+					t.Errorf("%s: epsilon %v at step %d of %d, want %v", name, got, steps+run.length/2, end, epsilon)
+				}
+				check(t, d.Run(0, 0))
+				for steps < end {
+					if steps += 4; steps > 40 {
+						want = append(want, fmt.Sprintf("%.4g", 1000-1000*float64(steps)/float64(end)))
+					}
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+			check(t, d.Close())
 		}
 	}
 }

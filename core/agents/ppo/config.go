@@ -70,12 +70,12 @@ func (c *Config) run(s *train.Setup) (onpolicy.Config, error) {
 	run, err := c.ActorCritic.Run(&c.Common, s)
 	run.Loss = nn.PPO{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef, Largest: c.ClipRangeVfLargest}
 	run.Batch, run.Minibatches = c.BatchSize, c.NEpochs*onpolicy.PerEpoch(c.NSteps*c.NumEnvs, c.BatchSize)
-	run.Schedules = []onpolicy.Schedule{{Name: clipRange, Most: 1e6, Of: func(total int64) train.Schedule {
-		return c.ClipRangeCurve.Rate(c.ClipRange, c.ClipRange, total)
+	run.Schedules = []onpolicy.Schedule{{Name: clipRange, Most: 1e6, Learns: true, Of: func(end int64) train.Schedule {
+		return c.ClipRangeCurve.Rate(c.ClipRange, c.ClipRange, end)
 	}}}
 	if !math.IsNaN(c.ClipRangeVf) || c.ClipRangeVfCurve != nil {
-		run.Schedules = append(run.Schedules, onpolicy.Schedule{Name: clipRangeVf, Most: 1e6, Of: func(total int64) train.Schedule {
-			return c.ClipRangeVfCurve.Rate(c.ClipRangeVf, c.ClipRangeVf, total)
+		run.Schedules = append(run.Schedules, onpolicy.Schedule{Name: clipRangeVf, Most: 1e6, Learns: true, Of: func(end int64) train.Schedule {
+			return c.ClipRangeVfCurve.Rate(c.ClipRangeVf, c.ClipRangeVf, end)
 		}})
 	}
 	return run, err

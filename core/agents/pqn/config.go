@@ -51,7 +51,7 @@ var Settings = settings.New[Config]("pqn", append(train.CommonSettings(func(c *C
 	settings.Float("layer_norm_eps", 0, 0, 1, "what layer_norm adds to the variance; 0: 1e-6 over channels, 1e-5 over all", func(c *Config) *float64 { return &c.LayerNormEps }),
 	settings.Text("init", "he_normal", "initial weights: he_normal (truncated Gaussians, biases 0: flax, the authors), orthogonal (gain sqrt 2, biases 0: CleanRL) or uniform (by the number of inputs)", []string{"he_normal", "orthogonal", "uniform"}, func(c *Config) *string { return &c.Init }),
 	settings.Float("learning_rate", 2.5e-4, 0, 1e3, "step size of RAdam", func(c *Config) *float64 { return &c.LearningRate }),
-	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
+	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line from step 0 to the end of the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
 	train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *Config) *train.Curve { return &c.LearningRateCurve }),
 	settings.Int("n_steps", 32, 1, nn.MaxRows, "rounds before an update, which learns from n_steps * num_envs steps", func(c *Config) *int { return &c.NSteps }),
 	onpolicy.MidBatchReset(func(c *Config) *bool { return &c.MidBatchReset }),
@@ -64,7 +64,7 @@ var Settings = settings.New[Config]("pqn", append(train.CommonSettings(func(c *C
 	settings.Float("radam_eps", 1e-8, 1e-20, 1e3, "RAdam's small constant", func(c *Config) *float64 { return &c.RAdamEps }),
 	settings.Float("exploration_initial_eps", 1, 0, 1, "epsilon at the first step", func(c *Config) *float64 { return &c.ExplorationInitial }),
 	settings.Float("exploration_final_eps", 0.001, 0, 1, "epsilon after it has fallen", func(c *Config) *float64 { return &c.ExplorationFinal }),
-	settings.Float("exploration_fraction", 0.1, 0, 1, "part of the run over which epsilon falls", func(c *Config) *float64 { return &c.ExplorationFraction }),
+	settings.Float("exploration_fraction", 0.1, 0, 1, "share of the steps up to the end of the run over which epsilon falls", func(c *Config) *float64 { return &c.ExplorationFraction }),
 }...), presets)
 
 // resolve checks every setting and how they go together.

@@ -1,6 +1,7 @@
 package pqn
 
 import (
+	"math"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -72,4 +73,23 @@ func TestLossCoefIsAboveZero(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	check(t, cfg.Set("loss_coef", "1e-6"))
+}
+
+// Epsilon falls over exploration_fraction of the steps up to the end of the latest Begin.
+func TestEpsilonOverSlices(t *testing.T) {
+	c := *Settings.Defaults().Struct().(*Config)
+	c.NetArch, c.NSteps, c.BatchSize, c.NumEnvs = []int{8}, 4, 16, 4
+	c.ExplorationInitial, c.ExplorationFinal, c.ExplorationFraction = 1, 0.2, 0.9
+	tr := must(train.New(configOf(t, c), traintest.MakeWalk(1)))(t)
+	defer tr.Close()
+	for _, flags := range []train.Flags{0, 0, 0, train.ResetTimesteps} {
+		check(t, tr.Begin(160, flags))
+		check(t, tr.Run(80, 0))
+		st := tr.Stats()
+		want := 1 - 0.8*min(1, float64(st.Steps)/(0.9*float64(st.Total)))
+		if got := tr.Method().(*PQN).Clock.Schedules[epsilon].At(st.Steps); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%v at step %d of %d, want %v", got, st.Steps, st.Total, want)
+		}
+		check(t, tr.Run(0, 0))
+	}
 }

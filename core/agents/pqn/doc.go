@@ -11,7 +11,7 @@
 //	T             Config.NSteps                rounds of a rollout
 //	Q_lambda(s)   rollout.Batch.Returns        R_t = r_t + gamma (lambda R_t+1 + (1-lambda) max_a Q(s_t+1, a))
 //	lambda        Config.QLambda
-//	epsilon       Clock.Schedules["epsilon"]   falls over exploration_fraction of the run
+//	epsilon       Clock.Schedules["epsilon"]   falls over exploration_fraction of the steps up to the end of the run
 //	epochs        Config.NEpochs               passes over a rollout
 //
 // # An update

@@ -86,11 +86,11 @@ func (c *Config) run(s *train.Setup, p *PQN) (onpolicy.Config, error) {
 		Horizon: c.NSteps, Batch: c.BatchSize, Minibatches: c.NEpochs * onpolicy.PerEpoch(c.NSteps*c.NumEnvs, c.BatchSize),
 		Loss:      nn.TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: c.LossCoef},
 		Optimizer: nn.OptimizerConfig{Name: "radam", Eps: c.RAdamEps}, MaxGradNorm: c.MaxGradNorm,
-		Rate: func(total int64) train.Schedule {
-			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)
+		Rate: func(end int64) train.Schedule {
+			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, end)
 		},
-		Schedules: []onpolicy.Schedule{{Name: epsilon, Most: 1, Of: func(total int64) train.Schedule {
-			return train.Line(c.ExplorationInitial, c.ExplorationFinal, int64(math.Round(c.ExplorationFraction*float64(total))))
+		Schedules: []onpolicy.Schedule{{Name: epsilon, Most: 1, Of: func(end int64) train.Schedule {
+			return train.Line(c.ExplorationInitial, c.ExplorationFinal, int64(math.Round(c.ExplorationFraction*float64(end))))
 		}}},
 	}, err
 }

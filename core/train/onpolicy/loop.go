@@ -218,5 +218,14 @@ func (r *Run) stepped(err error) error {
 	}
 	r.Clock.Updates++
 	r.Host.Updates.Store(r.Clock.Updates)
+	if !r.updated {
+		r.updated = true
+		r.Host.FirstUpdate("learning_rate", r.Clock.Rate, r.Clock.Steps)
+		for _, s := range r.cfg.Schedules {
+			if s.Learns {
+				r.Host.FirstUpdate(s.Name, r.Clock.Schedules[s.Name], r.Clock.Steps)
+			}
+		}
+	}
 	return nil
 }

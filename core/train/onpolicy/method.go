@@ -26,10 +26,11 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 		}
 	}
 	if flags&train.ResetTimesteps != 0 {
-		fresh := r.cfg.clock(total)
-		r.Clock.Steps, r.Clock.Rate, r.Clock.Schedules = 0, fresh.Rate, fresh.Schedules
+		r.Clock.Steps = 0
 	}
 	r.Clock.End = r.Clock.Steps + total
+	r.cfg.schedule(&r.Clock)
+	r.updated = false
 	r.Host.Steps.Store(r.Clock.Steps)
 	return nil
 }
@@ -131,7 +132,7 @@ func (r *Run) clockPart() checkpoint.Part {
 	save := func() (savedClock, error) { return savedClock{r.Clock, r.Stepper.Optimizer().Step()}, nil }
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		return func() {
-			r.Clock, r.err, r.minibatch = s.Clock, nil, 0
+			r.Clock, r.err, r.minibatch, r.updated = s.Clock, nil, 0, true
 			r.loads++
 			r.Stepper.Optimizer().SetStep(s.OptimizerStep)
 			r.Theta.Updates = uint64(s.Clock.Updates)

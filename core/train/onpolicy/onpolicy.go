@@ -57,17 +57,18 @@ type Config struct {
 	Loss               nn.Loss
 	Optimizer          nn.OptimizerConfig
 	MaxGradNorm        float64 // 0: gradients are not clipped
-	// Rate is the learning rate along a run of total steps.
-	Rate func(total int64) train.Schedule
-	// Schedules are further values along a run.
+	// Rate is the learning rate from step 0 to the end of a run.
+	Rate func(end int64) train.Schedule
+	// Schedules are further values from step 0 to the end of a run.
 	Schedules []Schedule
 }
 
-// Schedule is a value along a run.
+// Schedule is a value from step 0 to the end of a run.
 type Schedule struct {
-	Name string
-	Most float64 // of the values
-	Of   func(total int64) train.Schedule
+	Name   string
+	Most   float64 // of the values
+	Of     func(end int64) train.Schedule
+	Learns bool // where the value is 0, an update changes next to nothing
 }
 
 // Method is what Run asks of the method that embeds it.
@@ -101,6 +102,7 @@ type Run struct {
 	units  *train.Units
 	// minibatch is the next one of an update in progress; 0: none is.
 	minibatch int
+	updated   bool // the run's first minibatch was learnt from, or the run was loaded
 	reported  bool // Report is of one
 	loads     int  // of checkpoints
 	kept      kept // by Stepper
@@ -111,7 +113,7 @@ type Run struct {
 // Clock is every count and schedule.
 type Clock struct {
 	Steps   int64          `json:"steps"` // num_timesteps
-	End     int64          `json:"end"`
+	End     int64          `json:"end"`   // of the run, where the schedules end
 	Updates int64          `json:"updates"`
 	Rate    train.Schedule `json:"learning_rate"`
 	// Schedules are Config.Schedules, by name.
@@ -151,9 +153,10 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	envs := s.Common.NumEnvs
 	*r = Run{
-		Host: s.Host, Clock: c.clock(1), units: train.NewUnits(c.Net), cfg: c, method: m, policy: c.Policy,
+		Host: s.Host, units: train.NewUnits(c.Net), cfg: c, method: m, policy: c.Policy,
 	}
 	r.Clock.Seed = uint64(s.Common.Seed)
+	c.schedule(&r.Clock)
 	r.policy.Set, r.policy.Env, r.policy.Net = set, s.Spec, c.Net
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
@@ -178,16 +181,16 @@ func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	return err
 }
 
-// clock is that of a run of total steps at its beginning.
-func (c *Config) clock(total int64) Clock {
-	k := Clock{Rate: c.Rate(total)}
+// schedule makes the schedules of a run that ends at k.End.
+func (c *Config) schedule(k *Clock) {
+	end := max(1, k.End) // 0 before the first run
+	k.Rate, k.Schedules = c.Rate(end), nil
 	for _, s := range c.Schedules {
 		if k.Schedules == nil {
 			k.Schedules = map[string]train.Schedule{}
 		}
-		k.Schedules[s.Name] = s.Of(total)
+		k.Schedules[s.Name] = s.Of(end)
 	}
-	return k
 }
 
 // Values is V of observations by the parameters that act: what rollout.Finish asks for.

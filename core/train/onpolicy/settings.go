@@ -72,7 +72,7 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 		train.Activation("tanh", func(c *ac) *string { return &c.ActivationFn }),
 		settings.Bool("ortho_init", true, "orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1) and biases 0; else uniform by the number of inputs", func(c *ac) *bool { return &c.OrthoInit }),
 		settings.Float("learning_rate", d.LearningRate, 0, 1e3, "step size of the optimiser", func(c *ac) *float64 { return &c.LearningRate }),
-		settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line over the run", func(c *ac) *float64 { return &c.LearningRateFinal }),
+		settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line from step 0 to the end of the run", func(c *ac) *float64 { return &c.LearningRateFinal }),
 		train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *ac) *train.Curve { return &c.LearningRateCurve }),
 		settings.Int("n_steps", d.NSteps, 1, nn.MaxRows, "rounds before an update, which learns from n_steps * num_envs steps", func(c *ac) *int { return &c.NSteps }),
 		MidBatchReset(func(c *ac) *bool { return &c.MidBatchReset }),
@@ -148,8 +148,8 @@ func (c *ActorCritic) Run(common *train.Common, s *train.Setup) (Config, error) 
 		Policy: policy.Spec{Head: HeadPi, Kind: policy.Categorical}, Chooser: &policy.Softmax{Pi: HeadPi, V: HeadV}, Value: ValueHead,
 		Horizon: c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1,
 		Loss: nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}, Optimizer: c.Optimizer(), MaxGradNorm: c.MaxGradNorm,
-		Rate: func(total int64) train.Schedule {
-			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, total)
+		Rate: func(end int64) train.Schedule {
+			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, end)
 		},
 	}, err
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
-	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -79,6 +78,9 @@ func Run(t *testing.T, s Subject) {
 		"two groups":                             twoGroups,
 		"what a host sees of a round":            latestRound,
 		"resume goes on with the same bits":      resume,
+		"an interrupted run and its rest":        interrupted,
+		"every slice learns":                     inSlices,
+		"a learning rate of 0 is said":           rateOfZero,
 		"stop and go on":                         stopAndGoOn,
 		"pushed equals built in":                 pushedEqualsBuiltIn,
 		"an environment fails":                   environmentFails,
@@ -291,38 +293,15 @@ func stopAndGoOn(t *testing.T, s Subject) {
 }
 
 func pushedEqualsBuiltIn(t *testing.T, s Subject) {
-	want := s.whole(t, s.config(t))
-	c := s.config(t)
-	pool, err := threads.NewPool(1, nil)
-	check(t, err)
-	defer pool.Close()
-	v, err := vec.New(s.walks(7), c.Common().NumEnvs, pool, vec.SameStep)
-	check(t, err)
-	defer v.Close()
-	if s.Masked {
-		check(t, c.Set("action_masks", "true"))
-	}
-	tr, err := train.NewPushed(c, *v.Spec())
-	if s.Settings["mid_batch_reset"] == "false" {
-		if err == nil || !strings.Contains(err.Error(), "mid_batch_reset: false, must be true") {
-			t.Errorf("%v, must refuse mid_batch_reset", err)
-		}
+	tr, round, ok := s.pushed(t, s.config(t))
+	if !ok {
 		return
 	}
-	check(t, err)
-	defer tr.Close()
-	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
-	if s.Masked {
-		rows.AddMasks(v.Spec().Action.N)
-	}
-	check(t, v.Reset(rows, nil))
 	check(t, tr.Begin(total, 0))
 	for tr.Stats().Steps < total {
-		check(t, tr.Act(rows, actions, 0))
-		check(t, v.Step(actions, rows))
-		check(t, tr.Observe(rows, 0))
+		round()
 	}
-	if got := s.digests(t, tr); got != want {
+	if got, want := s.digests(t, tr), s.whole(t, s.config(t)); got != want {
 		t.Errorf("pushed: %s, built in: %s", got, want)
 	}
 }

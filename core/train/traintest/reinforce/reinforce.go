@@ -73,7 +73,7 @@ func (c *Config) run(s *train.Setup) onpolicy.Config {
 		},
 		NetSetting: fmt.Sprint("net_arch: ", c.NetArch), Policy: policy.Spec{Head: onpolicy.HeadPi, Kind: policy.Categorical},
 		Chooser: &policy.Softmax{Pi: onpolicy.HeadPi, V: onpolicy.HeadV}, Value: onpolicy.ValueHead, Horizon: c.NSteps, Batch: c.NSteps * c.NumEnvs, Minibatches: 1, Loss: nn.ActorCritic{}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 0.5,
-		Rate: func(total int64) train.Schedule { return train.Line(c.LearningRate, c.LearningRate, total) },
+		Rate: func(end int64) train.Schedule { return train.Line(c.LearningRate, c.LearningRate, end) },
 	}
 }
 

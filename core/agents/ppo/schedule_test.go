@@ -1,0 +1,69 @@
+package ppo
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// recorder writes down the learning rate, in thousandths, and the clip range of every minibatch.
+type recorder struct {
+	nn.Stepper
+	list *[]string
+}
+
+func (r recorder) Update(p *nn.Params, b nn.Batch, rate float64, report *nn.Report) error {
+	*r.list = append(*r.list, fmt.Sprintf("%.4g %.4g", 1000*rate, b.Columns[columnClip][0]))
+	return r.Stepper.Update(p, b, rate, report)
+}
+
+// Learning rate and clip range of an update at step t are those of the remaining progress
+// 1 - t/end, the end being that of the latest Begin. A run of one rollout has both 0, as in
+// Stable-Baselines3, and says so of both.
+func TestRatesOverSlices(t *testing.T) {
+	c := *Settings.Defaults().Struct().(*Config)
+	c.NetArchPi, c.NetArchVf, c.NSteps, c.BatchSize, c.NEpochs, c.NumEnvs = []int{8}, []int{8}, 8, 16, 1, 4
+	cfg := configOf(t, c)
+	check(t, cfg.Set("learning_rate", "0.01"))
+	check(t, cfg.Set("learning_rate_final", "0"))
+	check(t, cfg.Set("clip_range_schedule", "0:0.2,1:0"))
+	tr := must(train.New(cfg, traintest.MakeWalk(1)))(t)
+	defer tr.Close()
+	var got, want []string
+	p := tr.Method().(*PPO)
+	p.Stepper = recorder{p.Stepper, &got}
+	steps := int64(0)
+	for _, run := range []struct {
+		length int64
+		flags  train.Flags
+	}{{128, 0}, {96, 0}, {96, 0}, {64, train.ResetTimesteps}, {32, 0}} {
+		if run.flags != 0 {
+			steps = 0
+		}
+		if said, err := tr.Notice(); err != nil || said != "" {
+			t.Errorf("%q, %v", said, err)
+		}
+		check(t, tr.Begin(run.length, run.flags))
+		check(t, tr.Run(0, 0))
+		for end := steps + run.length; steps < end; {
+			steps += 32
+			left := 1 - float64(steps)/float64(end)
+			minibatch := fmt.Sprintf("%.4g %.4g", 10*left, float32(0.2*left))
+			want = append(want, minibatch, minibatch)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, name := range []string{"learning_rate", "clip_range"} {
+		want := name + ": 0 from the first update of this run (step 96) to its last, so the run learns next to nothing; " +
+			"schedules end where the run ends, at num_timesteps + total_timesteps"
+		if said, err := tr.Notice(); err != nil || said != want {
+			t.Errorf("%q, %v, want %q", said, err, want)
+		}
+	}
+}

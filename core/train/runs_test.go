@@ -1,0 +1,54 @@
+package train_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// Run begins runs for a caller who never calls Begin, one after the other, and none for one who
+// has: then it goes on past the end.
+func TestRunsThatRunBegins(t *testing.T) {
+	tr, m := start(t)
+	begun := func(want ...string) {
+		t.Helper()
+		if got := slices.DeleteFunc(m.calls, func(call string) bool { return !strings.HasPrefix(call, "begin ") }); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		m.calls = nil
+	}
+	check(t, tr.Run(8, 0))
+	check(t, tr.Run(8, 0))
+	begun("begin 8 3", "begin 8 0")
+	check(t, tr.Run(0, 0)) // the run is over
+	begun()
+	m.round = func() error { tr.Stop(); return nil }
+	check(t, tr.Run(12, 0))
+	m.round = nil
+	check(t, tr.Run(8, 0)) // the rest
+	begun("begin 12 0")
+	check(t, tr.Run(math.MaxInt64, 1)) // for a nanosecond
+	begun(fmt.Sprintf("begin %d 0", int64(1)<<50))
+	check(t, tr.Begin(4, 0))
+	check(t, tr.Run(4, 0))
+	check(t, tr.Run(4, 0))
+	if s := tr.Stats(); s.Steps != 36 || s.Total != 32 {
+		t.Errorf("%+v", s)
+	}
+	begun("begin 4 0")
+}
+
+// A run cannot end at a step that a checkpoint could not hold.
+func TestEndsThatAreTooFar(t *testing.T) {
+	tr, m := start(t)
+	check(t, tr.Begin(1<<50, 0))
+	m.host.Steps.Store(1<<51 - 8)
+	m.host.Updates.Store((1<<51 - 8) / 4)
+	says(t, tr.Begin(9, 0), "total_timesteps: 9, must be at most 8 after 2251799813685240 steps")
+	check(t, tr.Begin(8, 0))
+	check(t, tr.Begin(9, train.ResetTimesteps))
+}

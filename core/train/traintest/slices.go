@@ -1,0 +1,221 @@
+package traintest
+
+import (
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// falling is the configuration with a learning rate that falls to 0 over a run, where the
+// method has such a setting: falls.
+func (s *Subject) falling(t testing.TB) (c *train.Config, falls bool) {
+	t.Helper()
+	c = s.config(t)
+	if _, err := c.Get("learning_rate_final"); err != nil {
+		return c, false
+	}
+	check(t, c.Set("learning_rate_final", "0"))
+	return c, true
+}
+
+// pushed is a trainer whose environments a host steps: round does one round. ok is false if
+// the settings are refused there.
+func (s *Subject) pushed(t *testing.T, c *train.Config) (tr *train.Trainer, round func(), ok bool) {
+	pool, err := threads.NewPool(1, nil)
+	check(t, err)
+	t.Cleanup(pool.Close)
+	v, err := vec.New(s.walks(7), c.Common().NumEnvs, pool, vec.SameStep)
+	check(t, err)
+	t.Cleanup(func() { v.Close() })
+	if s.Masked {
+		check(t, c.Set("action_masks", "true"))
+	}
+	tr, err = train.NewPushed(c, *v.Spec())
+	if s.Settings["mid_batch_reset"] == "false" {
+		if err == nil || !strings.Contains(err.Error(), "mid_batch_reset: false, must be true") {
+			t.Errorf("%v, must refuse mid_batch_reset", err)
+		}
+		return nil, nil, false
+	}
+	check(t, err)
+	t.Cleanup(func() { tr.Close() })
+	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
+	if s.Masked {
+		rows.AddMasks(v.Spec().Action.N)
+	}
+	check(t, v.Reset(rows, nil))
+	return tr, func() {
+		check(t, tr.Act(rows, actions, 0))
+		check(t, v.Step(actions, rows))
+		check(t, tr.Observe(rows, 0))
+	}, true
+}
+
+// A run that was interrupted and goes on with the rest is the run that was not, whether the
+// rest is begun or only run, by the same trainer or by one that loads the file.
+func interrupted(t *testing.T, s Subject) {
+	c, _ := s.falling(t)
+	want := s.whole(t, c)
+	for k, steps := range []int64{1, 48, total / 2, total - 4}[:Times(4, 3)] {
+		tr := s.start(t, c, nil)
+		check(t, tr.Begin(total, 0))
+		check(t, tr.Run(steps, 0))
+		if k%2 == 1 {
+			tr.Stop()
+			check(t, tr.Run(0, 0))
+		}
+		path := filepath.Join(t.TempDir(), "a")
+		check(t, tr.Save(path, true))
+		loaded := s.start(t, s.saved(t, path), s.walks(99))
+		check(t, loaded.Load(path))
+		for name, other := range map[string]*train.Trainer{"in place": tr, "loaded": loaded} {
+			check(t, other.Begin(total-other.Stats().Steps, 0))
+			check(t, other.Run(0, 0))
+			if got := s.digests(t, other); got != want {
+				t.Errorf("%s, interrupted at %d: %s, in one run %s", name, steps, got, want)
+			}
+		}
+	}
+	if tr, round, ok := s.pushed(t, c); ok {
+		check(t, tr.Begin(total, 0))
+		for tr.Stats().Steps < total/2 {
+			round()
+		}
+		check(t, tr.Begin(total-tr.Stats().Steps, 0))
+		for tr.Stats().Steps < total {
+			round()
+		}
+		if got := s.digests(t, tr); got != want {
+			t.Errorf("pushed: %s, in one run %s", got, want)
+		}
+	}
+}
+
+// Every slice of a run in slices learns, at rates that rise again and fall to 0 at its end,
+// whoever steps the environments and begins the slices, and however often it is loaded.
+func inSlices(t *testing.T, s Subject) {
+	const slice = total / 3
+	c, falls := s.falling(t)
+	rate := func(tr *train.Trainer) {
+		t.Helper()
+		text, err := c.Get("learning_rate")
+		check(t, err)
+		first, err := strconv.ParseFloat(text, 64)
+		check(t, err)
+		st := tr.Stats()
+		want := first
+		if falls {
+			want *= max(0, 1-float64(st.Steps)/float64(st.Total))
+		}
+		if got := metric(t, tr, "train/learning_rate"); math.Abs(got-want) > 1e-12 {
+			t.Errorf("learning rate %v at step %d of %d, want %v", got, st.Steps, st.Total, want)
+		}
+	}
+	tr, want := s.start(t, c, nil), ""
+	for k := range int64(3) {
+		check(t, tr.Begin((k+1)*slice-tr.Stats().Steps, 0))
+		before, err := tr.Hash(s.Set)
+		check(t, err)
+		check(t, tr.Run(slice/2, 0))
+		rate(tr)
+		check(t, tr.Run(0, 0))
+		rate(tr)
+		if after, err := tr.Hash(s.Set); err != nil || after == before {
+			t.Errorf("slice %d: nothing was learnt, %v", k, err)
+		}
+		want = s.digests(t, tr)
+	}
+	if said := saidOf(t, tr, "learning_rate"); said != nil {
+		t.Errorf("%q: the rate is 0 at the end only", said)
+	}
+
+	groups := "2"
+	if s.Settings["synchronized"] == "false" {
+		groups = "1"
+	}
+	for name, begin := range map[string]func(tr *train.Trainer, n int64) error{
+		"begun by run":         func(tr *train.Trainer, n int64) error { return tr.Run(n, 0) },
+		"begun, in two groups": func(tr *train.Trainer, n int64) error { return tr.Begin(n, 0) },
+	} {
+		c := c.Clone()
+		if name != "begun by run" {
+			check(t, c.Set("groups", groups))
+		}
+		now := s.start(t, c, nil)
+		for k := range int64(3) {
+			check(t, begin(now, (k+1)*slice-now.Stats().Steps))
+			check(t, now.Run(0, 0))
+			path := filepath.Join(t.TempDir(), "a")
+			check(t, now.Save(path, true))
+			now = s.start(t, s.saved(t, path), s.walks(99))
+			check(t, now.Load(path))
+		}
+		if got := s.digests(t, now); got != want {
+			t.Errorf("%s, saved and loaded: %s, want %s", name, got, want)
+		}
+	}
+	if tr, round, ok := s.pushed(t, c); ok {
+		for k := range int64(3) {
+			check(t, tr.Begin((k+1)*slice-tr.Stats().Steps, 0))
+			for tr.Stats().Steps < (k+1)*slice {
+				round()
+			}
+		}
+		if got := s.digests(t, tr); got != want {
+			t.Errorf("pushed: %s, want %s", got, want)
+		}
+	}
+}
+
+// A run whose rates are 0 says so, once.
+func rateOfZero(t *testing.T, s Subject) {
+	c, falls := s.falling(t)
+	if falls {
+		check(t, c.Set("learning_rate_final", ""))
+	}
+	check(t, c.Set("learning_rate", "0"))
+	tr := s.start(t, c, nil)
+	for said := range 2 {
+		check(t, tr.Begin(total/2, 0))
+		check(t, tr.Run(0, 0))
+		texts := saidOf(t, tr, "learning_rate")
+		if len(texts) != 1-said || said == 0 && !strings.HasPrefix(texts[0], "learning_rate: 0 from the first update of this run (step ") {
+			t.Errorf("run %d: %q", said, texts)
+		}
+	}
+}
+
+// saidOf takes all notices and returns those about a setting.
+func saidOf(t testing.TB, tr *train.Trainer, setting string) (list []string) {
+	t.Helper()
+	for {
+		text, err := tr.Notice()
+		check(t, err)
+		if text == "" {
+			return list
+		}
+		if strings.HasPrefix(text, setting+": ") {
+			list = append(list, text)
+		}
+	}
+}
+
+// metric is a number that a method reports.
+func metric(t testing.TB, tr *train.Trainer, name string) float64 {
+	t.Helper()
+	for i := 0; ; i++ {
+		m, ok := tr.Metric(i)
+		switch {
+		case !ok:
+			t.Fatalf("no metric %s", name)
+		case m.Name == name:
+			return m.Value
+		}
+	}
+}

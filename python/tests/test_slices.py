@@ -1,0 +1,197 @@
+"""Learning in slices: learn(n, reset_num_timesteps=False) again and again, as in stable-baselines3."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from paceline import A2C, DQN, PPO, PQN
+from paceline.callbacks import BaseCallback
+from paceline.errors import PacelineWarning
+
+SMALL = {"policy_kwargs": {"net_arch": [8]}, "seed": 1}
+KEYWORDS = {
+    DQN: {**SMALL, "buffer_size": 500, "learning_starts": 32, "train_freq": 8, "batch_size": 8},
+    A2C: {**SMALL, "n_steps": 8},
+    PPO: {**SMALL, "n_steps": 32, "batch_size": 16, "n_epochs": 1},
+    PQN: {**SMALL, "num_envs": 2, "n_steps": 16, "batch_size": 16},
+}
+methods = pytest.mark.parametrize("cls", KEYWORDS)
+
+# (total_timesteps, reset_num_timesteps) of calls of learn, in rollouts of every method.
+SLICES = [(96, True), (96, False), (160, False), (320, True), (64, False)]
+
+
+class Record(BaseCallback):
+    """What a rollout's end, or a step of DQN's, has for an update at that step."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def _look(self):
+        model = self.model
+        stats = model.stats
+        rates = [stats[name] for name in ("learning_rate", "clip_range", "epsilon") if name in stats]
+        self.rows.append((model.num_timesteps, model._current_progress_remaining, *rates))
+
+    def _on_rollout_end(self):
+        if not isinstance(self.model, DQN):
+            self._look()
+
+    def _on_step(self):
+        if isinstance(self.model, DQN):
+            self._look()
+        return True
+
+
+def expected(steps, end, cls):
+    """stable-baselines3's 1 - num_timesteps / total_timesteps, total_timesteps being what was given and num_timesteps
+    at the start; and the rates that it gives."""
+    left = 1 - steps / end
+    if cls is PPO:
+        return steps, left, 1e-3 * left, 0.2 * left
+    if cls is PQN:
+        return steps, left, 1e-3 * left, 1 - 0.9 * min(1, steps / (0.5 * end))
+    if cls is DQN:  # whose epsilon begins to fall after the warm-up
+        epsilon = 1 - 0.9 * min(1, (steps - 32) / (0.5 * end)) if steps > 32 else 1
+        return steps, left, 1e-3 * left, epsilon
+    return steps, left, 1e-3 * left
+
+
+@methods
+def test_rates_of_updates_over_slices(cls):
+    exploring = {"exploration_fraction": 0.5, "exploration_initial_eps": 1.0, "exploration_final_eps": 0.1}
+    more = {PPO: {"clip_range": lambda left: 0.2 * left}, A2C: {}}.get(cls, exploring)
+    with cls("MlpPolicy", "CartPole-v1", learning_rate="lin_0.001", **KEYWORDS[cls], **more) as model:
+        steps, every = 0, 1 if cls is DQN else model._periods().rollout
+        for total, reset in SLICES:
+            record = Record()
+            model.learn(total, callback=record, reset_num_timesteps=reset, log_interval=None)
+            steps = 0 if reset else steps
+            end = steps + total
+            assert model._total_timesteps == end and model.num_timesteps == end
+            want = [expected(at, end, cls) for at in range(steps + every, end + 1, every)]
+            assert len(record.rows) == len(want)
+            for row, wanted in zip(record.rows, want):
+                assert row == pytest.approx(wanted, abs=1e-9)
+            steps = end
+
+
+def falling(cls, **more):
+    return cls("MlpPolicy", "CartPole-v1", learning_rate=lambda left: 1e-2 * left, **{**KEYWORDS[cls], **more})
+
+
+@methods
+def test_every_slice_learns(cls, tmp_path):
+    """From one call to the next, from a file, and at other rates from that file."""
+    with falling(cls) as model:
+        for k in range(3):
+            before = model.hashes()
+            model.learn(320, reset_num_timesteps=False)
+            assert model.hashes() != before, f"slice {k} moved no weight"
+        model.save(tmp_path / "model", replay=True)
+        with cls.load(tmp_path / "model") as loaded, cls.load(tmp_path / "model", learning_rate=1e-5) as other:
+            for each in model, loaded, other:
+                each.learn(320, reset_num_timesteps=False)
+            assert loaded.hashes() == model.hashes() != other.hashes()
+            assert other.stats["learning_rate"] == pytest.approx(1e-5)
+
+
+def test_a_preset_learns_in_slices():
+    """DQN's tuned, whose learning rate and epsilon fall, in slices: as a script does that saves or evaluates between."""
+    with DQN.from_preset("tuned", "CartPole-v1", seed=1) as model:
+        assert model.setting("learning_rate_final")
+        for k in range(1, 4):
+            before = model.get_parameters()["policy"]
+            model.learn(1200, reset_num_timesteps=False, log_interval=None)
+            after = model.get_parameters()["policy"]
+            assert any(abs(after[name] - before[name]).max() > 1e-3 for name in after), f"slice {k}"
+
+
+@methods
+@pytest.mark.parametrize("make", [lambda: "CartPole-v1", lambda: gymnasium.make("CartPole-v1")], ids=["built-in", "gymnasium"])
+def test_the_rest_of_a_run(cls, make):
+    """An interrupted run and its rest are the run that was not interrupted, wherever that was."""
+    keywords = {**KEYWORDS[cls], **({"num_envs": 1} if cls is PQN else {}), "learning_rate": lambda left: 1e-2 * left**2}
+    with cls("MlpPolicy", make(), **keywords) as whole:
+        whole.learn(320)
+        for first in (40, 177):
+            with cls("MlpPolicy", make(), **keywords) as model:
+                model.learn(320, callback=lambda here, _, first=first: here["self"].num_timesteps < first)
+                assert first <= model.num_timesteps < 320
+                model.learn(320 - model.num_timesteps, reset_num_timesteps=False)
+                assert model.hashes() == whole.hashes() and model._current_progress_remaining == 0
+
+
+def test_a_loop_of_ones_own_in_slices():
+    """begin goes by the rule of learn."""
+    spaces = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
+    obs, zeros, no = np.ones((2, 3), np.float32), np.ones(2), np.zeros(2, bool)
+    with A2C("MlpPolicy", spaces, num_envs=2, learning_rate=lambda left: 1e-2 * left, **KEYWORDS[A2C]) as model:
+        for end in 64, 128, 192:
+            before = model.hashes()
+            model.begin(64, obs, reset_num_timesteps=False)
+            while model.num_timesteps < end:
+                assert model.stats["learning_rate"] == pytest.approx(1e-2 * model._current_progress_remaining)
+                assert model._current_progress_remaining == 1 - model.num_timesteps / end
+                model.act()
+                model.observe(obs, zeros, no, no)
+            assert model.hashes() != before
+
+
+def of_zero(list_of_warnings):
+    return [str(w.message) for w in list_of_warnings if "0 from the first update of this run" in str(w.message)]
+
+
+@pytest.mark.parametrize("cls, total", [(PPO, 32), (PPO, 20), (A2C, 8), (DQN, 40)])
+def test_a_rate_that_is_0_all_along_is_said_once(cls, total, capfd):
+    """A run of one update has the rate of its end, as in stable-baselines3: in a loop of such runs nothing is learnt."""
+    with falling(cls) as model, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.learn(total)
+        if cls is DQN:  # the first update is the one at step 40
+            assert model.stats["updates"] == 1
+        after = model.hashes()
+        assert len(said := of_zero(caught)) == 1 and said[0].startswith("learning_rate: 0 from the first update")
+        assert all(w.category is PacelineWarning for w in caught)
+        if cls is not DQN:
+            for _ in range(3):
+                model.learn(model._periods().rollout, reset_num_timesteps=False)
+            assert model.hashes().weights == after.weights and len(of_zero(caught)) == 1
+    assert capfd.readouterr().err == ""
+
+
+@methods
+def test_a_rate_that_falls_to_0_is_not_said(cls):
+    with falling(cls) as model, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            model.learn(96, reset_num_timesteps=False)
+        assert not of_zero(caught)
+
+
+class Dumps:
+    """A logger that counts its records."""
+
+    def __init__(self):
+        self.at = []
+
+    def record(self, *_, **__):
+        pass
+
+    def dump(self, step=0):
+        self.at.append(step)
+
+
+def test_records_of_short_slices():
+    """log_interval counts DQN's episodes on from slice to slice, as stable-baselines3 does: there is a record at every
+    fourth, though no slice has so many."""
+    with DQN("MlpPolicy", gymnasium.make("CartPole-v1"), **KEYWORDS[DQN]) as model:
+        model.set_logger(logger := Dumps())
+        for first in (100, 70):
+            before, already = int(model.stats["episodes"]), len(logger.at)
+            for k in range(30):
+                model.learn(15 if k else first, callback=lambda *_: True, reset_num_timesteps=k == 0)
+                assert len(logger.at) - already == (model.stats["episodes"] - before) // 4
+            assert len(logger.at) - already > 2
