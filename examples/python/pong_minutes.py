@@ -6,7 +6,7 @@
 Every 50,000 steps 30 fresh games are played with drawn actions; where their mean is 18 or more
 another 30 confirm it, and the run is over. Games have no sticky actions. The clock stands
 still while games are played for an evaluation, and runs otherwise. A run that has not got there
-when its schedules end goes on, half a million steps at a time, up to six million.
+when its schedules end goes on, half a million steps at a time, up to six million; rates rise again at each of them.
 """
 
 import argparse

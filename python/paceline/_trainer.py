@@ -29,7 +29,7 @@ from .curve import LearningCurve
 from .envs._episodes import Recent
 from .envs._layers import reports
 from .envs.vector import Source, built_in, label
-from .errors import ConfigError, SpaceError
+from .errors import BusyError, ConfigError, SpaceError
 from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
@@ -245,6 +245,8 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         if not self._learning.acquire(False):
             raise busy()
         try:
+            if self._loop is not None:
+                raise BusyError("learn: learn is in progress, must be called before or after it")
             self._warn_of_copies()
             # All that can be refused is refused before the run before is forgotten.
             callback = as_callback(callback)

@@ -88,6 +88,9 @@ def test_begin_refuses_masks_that_allow_nothing():
 
 @pytest.mark.parametrize("cls", list(KEYWORDS))
 def test_learn_s_callbacks_have_no_loop_of_their_own(cls):
+    def learn(*_):
+        model.learn(10, reset_num_timesteps=False)
+
     def begin(*_):
         model.begin(100, np.zeros(4, np.float32))
 
@@ -95,7 +98,7 @@ def test_learn_s_callbacks_have_no_loop_of_their_own(cls):
         model.act()
 
     with cls("MlpPolicy", gymnasium.make("CartPole-v1"), **KEYWORDS[cls]) as model:
-        for call in (begin, act):
+        for call in (learn, begin, act):
             with pytest.raises(BusyError, match=f"{call.__name__}: learn is in progress, must be called before or after it"):
                 model.learn(100, callback=call)
         model.learn(100)  # it goes on

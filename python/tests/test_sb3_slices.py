@@ -1,8 +1,9 @@
 """Schedules over slices of learning, beside stable-baselines3's."""
 
 import gymnasium
-import paceline
 import pytest
+
+import paceline
 from paceline.callbacks import BaseCallback
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")

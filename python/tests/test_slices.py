@@ -5,6 +5,7 @@ import warnings
 import gymnasium
 import numpy as np
 import pytest
+
 from paceline import A2C, DQN, PPO, PQN
 from paceline.callbacks import BaseCallback
 from paceline.errors import PacelineWarning
