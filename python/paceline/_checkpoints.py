@@ -23,9 +23,10 @@ from .spaces import to_kept
 _LOCAL: dict[str, tuple[type, ...]] = {"verbose": (int,), "tensorboard_log": (str,), "policy_kwargs": (dict,)}
 
 
-def host_data(source: Source | None, keywords: Mapping[str, Any]) -> str:
-    """What a file keeps for Python (the setting host_data): the layouts of environments that Python steps, and the class's own keywords."""
-    kept: dict[str, Any] = {} if source is None else to_kept(source.layout, source.actions)
+def host_data(source: Source | None, keywords: Mapping[str, Any], masks: bool) -> str:
+    """What a file keeps for Python (the setting host_data): the layouts of environments that Python steps, whether it learns
+    with action masks there, and the class's own keywords."""
+    kept: dict[str, Any] = {} if source is None else to_kept(source.layout, source.actions) | {"action_masks": masks}
     return json.dumps({"python": kept | {"keywords": {name: keywords.get(name) for name in _LOCAL}}}, default=_plain)
 
 

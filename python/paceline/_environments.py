@@ -130,6 +130,7 @@ class Environments:
                 raise ConfigError(f"env: (shape, dtype, actions, num_envs) is {new}, must be {have}")
         if source is not None and self._source is not None and _made_for(source) == _made_for(self._source):
             self._source, self.obs_layout, self.action_layout = source, source.layout, source.actions
+            self._read_masks(source)
         else:
             self._move(source, name, options)
 

@@ -32,12 +32,15 @@ class OwnLoop:
         """Begins a run of so many further steps; obs: the first observations of all environments, [num_envs, ...].
 
         The episodes in progress, if any, are cut. reset_num_timesteps: as in learn. action_masks: of these
-        observations, [num_envs, actions], 0: may not be taken; every observe must then have them, too.
+        observations, [num_envs, actions], 0: may not be taken; of a model made with action_masks=True, whose
+        every observe must have them, too.
         """
         source = self._stepped("begin")
         total_timesteps = steps("total_timesteps", total_timesteps, 1)
-        source.masked = action_masks is not None
-        self._fit_masks(source)
+        if source.masked and action_masks is None:
+            raise SpaceError("action_masks: None, must be there: the model was made with action_masks=True")
+        if not source.masked and action_masks is not None:
+            raise SpaceError("action_masks: given, must be None: the model was made without action_masks=True")
         if source.masked:
             self._write_masks(source, source.rows.action_masks, action_masks, "action_masks")
             for i in np.flatnonzero(~source.rows.action_masks.any(1))[:1].tolist():

@@ -29,7 +29,7 @@ from .curve import LearningCurve
 from .envs._episodes import Recent
 from .envs._layers import reports
 from .envs.vector import Source, built_in, label
-from .errors import BusyError, ConfigError, SpaceError
+from .errors import BusyError, ConfigError
 from .learning import Loop, Periods
 from .logger import Logger, make_logger
 from .parameters import Parameters
@@ -125,6 +125,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         self._evaluating: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
         self._predictions = 0
+        self._told: set[str] = set()  # what its policies have said
         self._own_env: Any = None
         self._loop: Loop | None = None  # of the learn in progress
         self._learning = Turn()
@@ -142,7 +143,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
     def _make(self, config: Config, source: Source | None) -> None:
         """Makes the library's trainer, and closes config."""
         spec = None if source is None else (source.layout.spec(), source.actions.spec())
-        config.set("host_data", host_data(source, self._given))
+        config.set("host_data", host_data(source, self._given, config.get("action_masks") == "true"))
         self._native = Native(config, spec)
         _lib.close_at_exit(self)
         config.close()
@@ -165,26 +166,13 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             self.obs_layout, self.action_layout = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
         else:
             self.obs_layout, self.action_layout = source.layout, source.actions
+            self._read_masks(source)
         self._copies: Any = None  # of the networks, for policy
 
-    def _fit_masks(self, source: Source) -> None:
-        """Uses the action masks that a reset has shown; a trainer that knows of none is made anew."""
-        used = self.setting("action_masks") == "true"
-        if source.masked != used and (used or self._begun):
-            raise SpaceError(
-                f"env: infos has {'no' if used else 'an'} 'action_mask', the model was made {'with' if used else 'without'} masks"
-            )
-        elif source.masked and not used:
-            weights, before = self._parameters.read(), self._native
-            self._config.set("action_masks", True)
-            self._make(self._config, source)
-            before.handle.close()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self._native.warn(stacklevel=0)  # what was said when the first was made
-            self._parameters.write(weights, exact=True)
-            self._acting_key = ()
-        if source.masked:
+    def _read_masks(self, source: Source) -> None:
+        """Has masks read where the setting action_masks says so."""
+        if self.setting("action_masks") == "true":
+            source.masked = True
             source.rows.use_masks()
 
     def setting(self, name: str) -> str:
@@ -292,7 +280,6 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         try:
             if source is not None and flags & _ffi.RESET_ENVS:
                 source.reset(None if self._begun else self._given_seed)
-                self._fit_masks(source)
             self._native.begin(total_timesteps, flags)
         except BaseException:
             if source is not None and flags & _ffi.RESET_ENVS:
@@ -354,7 +341,9 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         self._check_open()
         self._native.finish()
         handle = _lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self._native.value)
-        return Policy(handle, self.obs_layout, self.action_layout)
+        policy = Policy(handle, self.obs_layout, self.action_layout)
+        policy.told = self._told
+        return policy
 
     def evaluate(
         self,

@@ -26,7 +26,7 @@ class A2C(ActorCritic):
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
-        frame_stack, env_kwargs: as DQN's. Updates are due after every n_steps rounds, so more environments make
+        frame_stack, env_kwargs, action_masks: as DQN's. Updates are due after every n_steps rounds, so more environments make
         larger minibatches; stable-baselines3's users take 8 or 16.
     gae_lambda: 1 for n-step returns, less for generalised advantage estimation.
     rms_prop_eps: of RMSProp, which divides as PyTorch's does; use_rms_prop=False is Adam.
@@ -91,6 +91,7 @@ class A2C(ActorCritic):
         isa: str = "auto",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
+        action_masks: bool = False,
     ) -> None: ...
 
     def _periods(self) -> Periods:

@@ -164,10 +164,11 @@ class DQN(Trainer):
         keywords of make_vec: {"recipe": "mnih2015"}. {"waits": True} says that steps mostly
         wait: no step then holds one of num_threads, and updates go on meanwhile.
 
-    Where a Gymnasium environment's infos have "action_mask" (uint8 [actions], 1: may
-    be taken) from the first reset on, actions are chosen, and the next state's values
-    compared, among those that may be taken. Of vector environments in SAME_STEP mode the
-    mask of the last observation is in infos["final_info"].
+    action_masks: True has infos["action_mask"] (uint8 [actions], 1: may be taken) of a Gymnasium
+        environment read, after every reset and step: actions are chosen, and the next state's
+        values compared, among those that may be taken. predict(obs, action_masks=...) keeps to
+        them afterwards. Of vector environments in SAME_STEP mode the mask of the last observation
+        is in infos["final_info"]. False: masks are not read, which a warning says once.
 
     All periods (train_freq, target_update_interval, learning_starts, eval_freq)
     count steps of all environments together, and each environment has its own
@@ -181,7 +182,7 @@ class DQN(Trainer):
 
     METHOD = "dqn"
     LOG_INTERVAL = 4
-    MASKS = REPLAYS = True
+    REPLAYS = True
     METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
     _translate = staticmethod(settings)
     _exploration_loaded: float | None = None  # of a file of stable-baselines3's
@@ -240,6 +241,7 @@ class DQN(Trainer):
         isa: str = "auto",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
+        action_masks: bool = False,
     ) -> None: ...
 
     def _print_made(self) -> None:

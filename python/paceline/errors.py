@@ -7,6 +7,9 @@ that cannot be written.
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from typing import Any
 
 BY_STATUS: dict[int, type[PacelineError]] = {}
@@ -93,3 +96,16 @@ class SpaceError(PacelineError, ValueError):
 
 class PacelineWarning(UserWarning):
     """Something that works, but probably not as meant."""
+
+
+def notice(text: str) -> None:
+    """Warns, and names the line outside this package that the calls in progress come from."""
+    warnings.warn(text, PacelineWarning, stacklevel=_level())
+
+
+def _level() -> int:
+    """The stacklevel, for who calls this, of the line outside this package."""
+    package, frame, level = os.path.dirname(__file__) + os.sep, sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level

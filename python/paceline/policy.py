@@ -19,8 +19,8 @@ from .config import encode_options
 from .envs import _ids
 from .envs._episodes import Tally
 from .envs.vector import Source, adapt
-from .errors import ConfigError, SpaceError
-from .spaces import ActionLayout, Array, ObsLayout, check_spaces, of_text
+from .errors import ConfigError, SpaceError, notice
+from .spaces import ActionLayout, Array, ObsLayout, check_spaces, kept_masks, of_text
 
 
 class Evaluation(NamedTuple):
@@ -57,6 +57,8 @@ class Policy:
         kept = of_text(described["host_data"], obs_spec, action_spec)
         self.obs_layout, self.action_layout = obs or kept[0], actions or kept[1]
         self._outputs: dict[str, int] = {output["name"]: output["len"] for output in described["outputs"]}
+        self.masked = kept_masks(described["host_data"])  # whether it learnt with action masks; None: not known
+        self.told: set[str] = set()  # what was said once
         self._calls = itertools.count()
         self._stops = 0
 
@@ -91,7 +93,8 @@ class Policy:
         (A2C's and PPO's does, DQN's does not). epsilon: with this probability a random action
         instead, for each row by itself. What is drawn for a row is a function of
         seed, counter and the row's number alone. action_masks: [actions], or [n, actions]
-        for a batch: 0 for an action that may not be taken; each row must allow one.
+        for a batch: 0 for an action that may not be taken; each row must allow one. A policy that
+        learnt with masks says once that there are none.
         """
         rows, batched = self.obs_layout.batch(observation)
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter)
@@ -102,8 +105,19 @@ class Policy:
                 raise SpaceError(f"action_masks: shape {masks.shape}, must be {shape if batched else shape[1:]}")
             masks = np.ascontiguousarray(masks != 0, np.uint8)
             options.action_masks = masks.ctypes.data
+        else:
+            self._tell_unmasked("action_masks: None")
         actions = self._act(rows, options).astype(np.int64) + self.action_layout.start
         return actions if batched else actions.reshape(())
+
+    def _tell_unmasked(self, what: str) -> None:
+        """Says once that a policy which learnt with masks acts without."""
+        if self.masked and "unmasked" not in self.told:
+            self.told.add("unmasked")
+            notice(
+                f"{what}, should be there: the policy learnt with masks, and may now take actions that it has never tried; "
+                "predict(obs, action_masks=infos['action_mask']) keeps to them"
+            )
 
     def outputs(self, observation: Any) -> dict[str, Array]:
         """What the network computes for an observation, float32 [len], or for a batch, [n, len], by name.
@@ -144,7 +158,7 @@ class Policy:
 
         env: the name of a built-in environment, which is then stepped by the
         library, made with env_kwargs, or a Gymnasium (vector) environment, whose
-        infos["action_mask"] are kept to. Of the library's Atari
+        infos["action_mask"] are kept to if the policy learnt with masks. Of the library's Atari
         games whole games are played, for their whole rewards, by name and as an object. A Monitor in it, or a
         RecordEpisodeStatistics, says what an episode returned, as in stable-baselines3; it has counted before
         the wrappers around it changed rewards or ended episodes. deterministic: greedy
@@ -220,8 +234,11 @@ class Policy:
         left = share.copy()
         played: list[tuple[float, int]] = []
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
+        source.masked, source.unread_told = False if self.masked is False else None, True
         source.reset(seed=seed % 2**31)
-        if source.masked:
+        if not source.masked:
+            self._tell_unmasked("env: its infos have no 'action_mask'")
+        else:
             options.action_masks = rows.action_masks.ctypes.data
         tally = Tally(source)
         while left.any():

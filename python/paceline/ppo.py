@@ -35,7 +35,7 @@ class PPO(ActorCritic):
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
-        frame_stack, env_kwargs: as DQN's. Updates are due after every n_steps rounds.
+        frame_stack, env_kwargs, action_masks: as DQN's. Updates are due after every n_steps rounds.
     clip_range: how far from 1 the ratio of an action's probabilities, now and when it was
         taken, counts; a number or, as learning_rate, a schedule.
     clip_range_vf: the same for values, in units of the return; None: they are not clipped.
@@ -101,4 +101,5 @@ class PPO(ActorCritic):
         isa: str = "auto",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
+        action_masks: bool = False,
     ) -> None: ...

@@ -46,7 +46,7 @@ class PQN(Trainer):
         exploration_initial_eps to exploration_final_eps.
 
     predict draws a random action with probability exploration_rate unless it is deterministic.
-    stats["updates"] counts minibatches. Action masks are refused. A model may be used by one
+    stats["updates"] counts minibatches. action_masks=True is refused. A model may be used by one
     thread at a time; stop() may be called from any. Close it, or use it in a with statement.
     """
 
@@ -91,6 +91,7 @@ class PQN(Trainer):
         isa: str = "auto",
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
+        action_masks: bool = False,
     ) -> None: ...
 
     def _periods(self) -> Periods:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .errors import ConfigError, PacelineWarning
+from .errors import ConfigError, notice
 
 
 class Linear(NamedTuple):
@@ -82,11 +79,9 @@ def _sampled(name: str, function: Callable[[float], Any]) -> Points:
     out = _lines(at, close, merged=False) or _lines(at, close, merged=True)
     for share in _SHARES:
         if out is None and (out := _lines(at, lambda y, off=share * largest: off, merged=True)) is not None:  # type: ignore[misc]
-            warnings.warn(
+            notice(
                 f"{name}: the function given bends often: {len(out)} points with straight lines between them stand for it, "
                 f"which are up to about {100 * share:g} % of its largest value ({largest:g}) away from it",
-                PacelineWarning,
-                stacklevel=_callers(),
             )
     if out is None:
         raise ConfigError(f"{name}: the function given bends too often, must be near {MOST - 1} straight lines")
@@ -118,14 +113,6 @@ def _lines(at: Callable[[float], float], allowed: Callable[[float], float], merg
             middle = (out[-1][0] + ends[-1][0]) / 2
             ends.append((middle, at(middle)))
     return out
-
-
-def _callers() -> int:
-    """The stacklevel, for who calls this, of the line outside this package."""
-    package, frame, level = os.path.dirname(__file__) + os.sep, sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _number(name: str, value: Any) -> float:

@@ -182,6 +182,15 @@ def of_text(text: str, obs: _ffi.Spec, action: _ffi.Spec) -> tuple[ObsLayout, Ac
     return (layout, ActionLayout(int(action.n), first)) if layout.shape == own[0].shape else own
 
 
+def kept_masks(text: str) -> bool | None:
+    """Whether a network learnt with action masks, by what _checkpoints.host_data wrote; None: not known."""
+    try:
+        kept = json.loads(text)["python"]["action_masks"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return kept if isinstance(kept, bool) else None
+
+
 class ActionLayout:
     """A Discrete space: the library counts actions from 0, the space from start."""
 

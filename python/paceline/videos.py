@@ -89,7 +89,8 @@ def _play(title: str, policy: Policy, env: Any, seed: int, steps: int | None) ->
                 images, every = images[::2], 2 * every
         if step == (MOST_STEPS if steps is None else steps):
             break
-        action = policy.act(obs, sample=True, seed=seed, counter=step, action_masks=info.get("action_mask"))[()]
+        masks = None if policy.masked is False else info.get("action_mask")
+        action = policy.act(obs, sample=True, seed=seed, counter=step, action_masks=masks)[()]
         obs, reward, terminated, truncated, info = env.step(action)
         step += 1
         total += info.get("raw_reward", reward)

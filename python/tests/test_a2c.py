@@ -100,7 +100,6 @@ def test_every_setting_is_a_keyword_or_explained():
         "autoreset",
         "normalize_images",
         "host_data",
-        "action_masks",
     }
     by_policy_kwargs = {
         "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "ortho_init", "rms_prop_alpha", "rms_prop_eps_inside", "rms_prop_first",

@@ -172,7 +172,7 @@ def test_every_setting_is_a_keyword_or_explained():
 
     elsewhere = {
         "env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset",
-        "normalize_images", "host_data", "action_masks",
+        "normalize_images", "host_data",
     }  # fmt: skip
     assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 

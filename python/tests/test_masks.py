@@ -1,5 +1,7 @@
 """Action masks of Gymnasium environments, in acting, learning, predicting and evaluating."""
 
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from envs import MODES, SMALL, Counter, vector
 from paceline import A2C, DQN, PPO, Policy
 from paceline.errors import ConfigError, SpaceError
 from paceline.vector import adapt
+
+MASKS = {"action_masks": True}
 
 
 def gate(episode, count):
@@ -41,7 +45,7 @@ class Gated(Counter):
 
 
 def learn(env, steps=300, **keywords):
-    with DQN("MlpPolicy", env, **{**SMALL, **keywords}) as model:
+    with DQN("MlpPolicy", env, **{**SMALL, **MASKS, **keywords}) as model:
         model.learn(steps)
         assert model.setting("action_masks") == "true"
         return model.hashes()
@@ -62,6 +66,7 @@ def test_same_step_and_disabled_agree_for_three_environments():
 def test_rows_have_the_mask_of_the_observation_beside_them(mode):
     source = adapt(vector(mode, 3, Gated))
     rows = source.rows
+    source.masked = None  # where the first reset has masks
     source.reset(seed=1)
     assert source.masked
     for _ in range(40):
@@ -106,7 +111,7 @@ def test_wrong_masks_are_refused_and_learning_goes_on(make, wrong, error, says):
     env = make()
     first = env if isinstance(env, Gated) else env.envs[0]
     first.wrong = wrong
-    with DQN("MlpPolicy", env, **SMALL) as model:
+    with DQN("MlpPolicy", env, **SMALL, **MASKS) as model:
         with pytest.raises(error, match=says):
             model.learn(300)
         if error is ConfigError:
@@ -119,7 +124,7 @@ def test_wrong_masks_are_refused_and_learning_goes_on(make, wrong, error, says):
 
 
 def test_predict_keeps_to_masks(tmp_path):
-    with DQN("MlpPolicy", Gated(), exploration_final_eps=1.0, exploration_fraction=1.0, **SMALL) as model:
+    with DQN("MlpPolicy", Gated(), exploration_final_eps=1.0, exploration_fraction=1.0, **SMALL, **MASKS) as model:
         before = model.get_parameters()["policy"]
         model.learn(100)
         assert before.keys() == model.get_parameters()["policy"].keys()
@@ -150,34 +155,85 @@ def test_predict_keeps_to_masks(tmp_path):
 
 
 def test_a_loaded_model_keeps_its_masks(tmp_path):
-    with DQN("MlpPolicy", Gated(), **SMALL) as model:
+    with DQN("MlpPolicy", Gated(), **SMALL, **MASKS) as model:
         model.learn(200).save(tmp_path / "a", replay=True)
         hashes = model.hashes()
     with DQN.load(tmp_path / "a", Gated()) as model:
         assert model.hashes() == hashes and model.setting("action_masks") == "true"
         model.learn(100, reset_num_timesteps=False)
         model.set_env(Counter())
-        with pytest.raises(SpaceError, match="infos has no 'action_mask', the model was made with masks"):
+        with pytest.raises(SpaceError, match="environment 0: infos has no 'action_mask', must have one after every reset and step"):
             model.learn(100, reset_num_timesteps=False)
-    with DQN("MlpPolicy", Counter(), **SMALL) as model:
-        model.learn(100)
-        assert model.setting("action_masks") == "false"
-        model.set_env(Gated())
-        with pytest.raises(SpaceError, match="infos has an 'action_mask', the model was made without masks"):
-            model.learn(100)
+        model.set_env(vector(AutoresetMode.SAME_STEP, 1, Gated))  # which are still kept to
+        model.learn(100, reset_num_timesteps=False)
 
 
-def test_weights_and_settings_survive_the_discovery_of_masks():
-    """The first reset shows that there are masks: what was set before it stays."""
-    with DQN("MlpPolicy", Gated(), concurrent=False, **{**SMALL, "learning_starts": 1000}) as model:
-        weights = model.get_parameters()
-        weights["policy"]["q_net.q_net.0.bias"] = weights["policy"]["q_net.q_net.0.bias"] + 1
-        model.set_parameters(weights)
-        obs = np.ones((1, 4), np.float32)
-        values = model.policy_snapshot().q_values(obs)
-        model.learn(50)
-        assert np.array_equal(model.policy_snapshot().q_values(obs), values)
-        assert model.setting("concurrent") == "false" and model.seed == SMALL["seed"]
+class Open(Gated):
+    """Has masks, and takes every action."""
+
+    def step(self, action):
+        *rest, _ = Counter.step(self, action)
+        return *rest, self.info()
+
+
+class OpenLater(Open):
+    """Has masks in steps alone."""
+
+    def reset(self, *, seed=None, options=None):
+        return Counter.reset(self)[0], {}
+
+
+@pytest.mark.parametrize("make", [Open, OpenLater])
+@pytest.mark.parametrize("mode", [None, *MODES, "stable-baselines3"])
+def test_masks_that_were_not_asked_for_are_not_read_and_said_once(make, mode):
+    """The run is that of environments which have none."""
+
+    def run(make):
+        if mode == "stable-baselines3":
+            env = pytest.importorskip("stable_baselines3.common.vec_env").DummyVecEnv([make] * 2)
+        else:
+            env = make() if mode is None else vector(mode, 2, make)
+        with DQN("MlpPolicy", env, **SMALL) as model, warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model.learn(200).learn(100, reset_num_timesteps=False)
+            assert model.setting("action_masks") == "false"
+            model.predict(np.zeros(4, np.float32), deterministic=True)
+            return model.hashes(), [str(one.message) for one in said if "action_mask" in str(one.message)]
+
+    (hashes, said), (plain, nothing) = run(make), run(Counter)
+    assert hashes == plain and nothing == []
+    assert len(said) == 1 and "action_masks=True" in said[0]
+
+
+@pytest.mark.parametrize("method", [DQN, A2C])
+def test_a_policy_that_learnt_with_masks_says_once_that_it_acts_without(method, tmp_path):
+    keywords = SMALL if method is DQN else {}
+    obs = np.zeros((2, 4), np.float32)
+
+    def told(act):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            act()
+        return [one for one in said if "learnt with masks" in str(one.message)]
+
+    with method("MlpPolicy", Gated(), **keywords, **MASKS) as model:
+        model.learn(100).save(tmp_path / "a")
+        assert not told(lambda: model.predict(obs, action_masks=np.ones((2, 3))))
+        (one,) = told(lambda: model.predict(obs, deterministic=True))
+        assert one.filename == __file__
+        model.learn(50, reset_num_timesteps=False)
+        assert not told(lambda: model.predict(obs))
+    for load in (Policy.load, lambda path: Policy.from_bytes(Policy.load(path).to_bytes())):
+        with load(tmp_path / "a") as policy:
+            assert len(told(lambda: (policy.act(obs), policy.predict(obs[0])))) == 1
+    with Policy.load(tmp_path / "a") as policy:
+        assert not told(lambda: policy.evaluate(Gated(), 2))
+        assert len(told(lambda: policy.evaluate(Counter(), 2))) == 1
+    with method("MlpPolicy", Counter(), **keywords) as model:
+        assert not told(lambda: model.learn(100).predict(obs))
+        model.policy_snapshot().evaluate(Open(), 2)
+        with pytest.raises(AssertionError):  # Gated's own: it acts as it learnt
+            model.evaluate(Gated(), 20, epsilon=1.0)
 
 
 @pytest.mark.parametrize("method, keywords", [(A2C, {}), (PPO, {"n_steps": 8, "batch_size": 8})])
@@ -185,7 +241,7 @@ def test_policies_give_forbidden_actions_no_probability(method, keywords):
     """A Gated environment refuses them; where one action is left, the entropy is 0."""
 
     def run(env):
-        with method("MlpPolicy", env, seed=7, policy_kwargs={"net_arch": [16]}, ent_coef=0.1, **keywords) as model:
+        with method("MlpPolicy", env, seed=7, action_masks=True, policy_kwargs={"net_arch": [16]}, ent_coef=0.1, **keywords) as model:
             model.learn(300)
             assert model.setting("action_masks") == "true"
             assert 0 < -model.stats["entropy_loss"] < np.log(2)  # at most two of three are allowed
@@ -202,8 +258,10 @@ def test_loops_of_ones_own_have_masks():
     """begin, act and observe give the bits that learn gives."""
     expected = learn(vector(AutoresetMode.SAME_STEP, 3, Gated))
     envs = vector(AutoresetMode.SAME_STEP, 3, Gated)
-    with DQN("MlpPolicy", (envs.single_observation_space, envs.single_action_space), num_envs=3, **SMALL) as model:
+    with DQN("MlpPolicy", (envs.single_observation_space, envs.single_action_space), num_envs=3, **SMALL, **MASKS) as model:
         obs, infos = envs.reset(seed=SMALL["seed"])
+        with pytest.raises(SpaceError, match="action_masks: None, must be there: the model was made with action_masks=True"):
+            model.begin(300, obs)
         model.begin(300, obs, action_masks=infos["action_mask"])
         while model.num_timesteps < 300:
             obs, rewards, terminated, truncated, infos = envs.step(model.act())
@@ -255,30 +313,6 @@ def test_masks_go_through_wrappers_of_vectors_of_stable_baselines3(wrapper):
         "VecNormalize": vec_env.VecNormalize,
         "both": lambda envs: vec_env.VecNormalize(vec_env.VecMonitor(envs)),
     }
-    with A2C("MlpPolicy", wraps[wrapper](vec_env.DummyVecEnv([First] * 2)), seed=1) as model:
+    with A2C("MlpPolicy", wraps[wrapper](vec_env.DummyVecEnv([First] * 2)), seed=1, action_masks=True) as model:
         model.learn(100)
         assert model.setting("action_masks") == "true"
-
-
-class Late(Gated):
-    """Has masks in steps alone."""
-
-    def reset(self, *, seed=None, options=None):
-        return Counter.reset(self)[0], {}
-
-    def step(self, action):
-        *rest, _ = Counter.step(self, action)
-        return *rest, self.info()
-
-
-@pytest.mark.parametrize("mode", [None, *MODES, "stable-baselines3"])
-def test_masks_that_come_late_are_refused(mode):
-    if mode == "stable-baselines3":
-        env = pytest.importorskip("stable_baselines3.common.vec_env").DummyVecEnv([Late] * 2)
-    else:
-        env = Late() if mode is None else vector(mode, 2, Late)
-    with (
-        DQN("MlpPolicy", env, **SMALL) as model,
-        pytest.raises(SpaceError, match="environment 0: infos has an 'action_mask', but the first"),
-    ):
-        model.learn(100)

@@ -78,7 +78,12 @@ def test_one_environment_alone_has_no_rows():
 
 def test_begin_refuses_masks_that_allow_nothing():
     masks = np.array([[1, 0], [0, 0]])
-    with DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model:
+    with (
+        DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model,
+        pytest.raises(SpaceError, match="action_masks: given, must be None: the model was made without action_masks=True"),
+    ):
+        model.begin(100, OBS, action_masks=masks)
+    with DQN("MlpPolicy", PAIR, num_envs=2, action_masks=True, **SMALL) as model:
         with pytest.raises(SpaceError, match="action_masks: none of the 2 actions of environment 1, must allow at least one"):
             model.begin(100, OBS, action_masks=masks)
         masks[1, 1] = 1

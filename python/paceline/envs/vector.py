@@ -13,10 +13,10 @@ section 7 of paceline.h asks for.
     VecEnv
     none        whatever the caller's own loop observes: a trainer made with spaces alone.
 
-Where the first reset's infos have "action_mask", all observations come with masks:
-those of the next observations in infos["action_mask"] of every reset and step, those
-beside final_obs where they are given (in infos["final_info"] of SAME_STEP). Masks that
-come later are refused.
+Where masks are read, all observations come with masks: those of the next observations in
+infos["action_mask"] of every reset and step, those beside final_obs where they are given
+(in infos["final_info"] of SAME_STEP). A trainer reads masks where its setting action_masks
+says so, an evaluation where the policy learnt with masks and the first reset has one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arguments import autoreset_name
-from ..errors import ConfigError, SpaceError
+from ..errors import ConfigError, SpaceError, notice
 from ..spaces import ActionLayout, Array, ObsLayout
 from ._episodes import Episode, Recent, reported
 from ._rows import Block
@@ -71,7 +71,8 @@ class Source:
         self._spaces = self.spaces()
         self.layout, self.actions = ObsLayout.of_space(self._spaces[0]), ActionLayout.of_space(self._spaces[1])
         self.rows = Rows(num_envs, self.layout, self.actions.n)
-        self.masked: bool | None = None  # whether there are action masks; None: not known before the first reset
+        self.masked: bool | None = False  # whether action masks are read; None: where the first reset has them
+        self.unread_told = False  # that there are masks which are not read
         self.needs_reset = True  # no episode is in progress
         self.infos: Any = {}  # what the latest step returned
         self.recent: Recent | None = None  # what was reported while learning; None: nothing is
@@ -115,18 +116,25 @@ class Source:
             raise SpaceError(f"{what}: infos['action_mask'] is {mask.dtype} of shape {mask.shape}, must be {to.shape} of 0 and 1")
         to[...] = mask != 0
 
-    def _check_unmasked(self, i: int, info: Any) -> None:
-        """Refuses a mask where the first reset had none: actions are chosen as if all were allowed."""
-        if "action_mask" in info:
-            raise SpaceError(f"environment {i}: infos has an 'action_mask', but the first reset had none")
+    def _reads_masks(self, infos: Any) -> bool:
+        """Whether masks are read; infos: of a reset or a step."""
+        there = "action_mask" in infos
+        if self.masked is None:
+            self.masked = there
+        if there and not self.masked and not self.unread_told:
+            self.unread_told = True
+            notice(
+                "infos['action_mask'] is not read: the model learns as if every action were allowed; action_masks=True "
+                "makes it keep to masks"
+            )
+        return self.masked
 
     def _mask(self, i: int, info: Any) -> None:
-        """Reads the mask of environment i's observation, where there are masks."""
-        if not self.masked:
-            self._check_unmasked(i, info)
+        """Reads the mask of environment i's observation, where masks are read."""
+        if not self._reads_masks(info):
             return
         if "action_mask" not in info:
-            raise SpaceError(f"environment {i}: infos has no 'action_mask', but the first reset had")
+            raise _no_mask(i)
         self._write_mask(self.rows.action_masks[i], info["action_mask"], f"environment {i}")
 
 
@@ -139,8 +147,6 @@ class SingleSource(Source):
     def reset(self, seed: int | None = None) -> None:
         obs, self.infos = self.env.reset(seed=seed)
         self._write(self.rows.obs[0], obs, "environment 0")
-        if self.masked is None:
-            self.masked = "action_mask" in self.infos
         self._mask(0, self.infos)
         self.needs_reset = False
 
@@ -186,9 +192,7 @@ class VectorSource(Source):
     def reset(self, seed: int | None = None) -> None:
         obs, self.infos = self.env.reset(seed=seed)
         self.rows.obs[...] = self._rows(obs)
-        if self.masked is None:
-            self.masked = "action_mask" in self.infos
-        if self.masked:
+        if self._reads_masks(self.infos):
             self._masks(self.rows.action_masks, self.infos, np.ones(self.num_envs, bool))
         self.needs_reset = False
 
@@ -202,10 +206,8 @@ class VectorSource(Source):
         rows.truncated[...] = self._column(truncated, "truncated").astype(bool)
         rows.rewards[...] = self._column(rewards, "rewards")
         done = rows.ended
-        if self.masked:
+        if self._reads_masks(self.infos):
             self._step_masks(done)
-        elif "action_mask" in self.infos:
-            self._check_unmasked(int(np.argmax(self.infos.get("_action_mask", True))), self.infos)
         if self.autoreset == SAME_STEP and done.any():
             if self.mode == "disabled":
                 rows.final_obs[done] = obs[done]
@@ -263,7 +265,7 @@ class VectorSource(Source):
         given = infos.get("action_mask")
         missing = rows & ~np.asarray(infos.get("_action_mask", rows), dtype=bool) if given is not None else rows
         if missing.any():
-            raise SpaceError(f"environment {int(np.flatnonzero(missing)[0])}: infos has no 'action_mask', but the first reset had")
+            raise _no_mask(int(np.flatnonzero(missing)[0]))
         if isinstance(given, np.ndarray) and given.shape == to.shape and given.dtype.kind in "biuf":
             to[rows] = given[rows] != 0
             return
@@ -297,8 +299,6 @@ class SB3Source(Source):
             self.env.seed(seed)
         self.rows.obs[...] = self._rows(self.env.reset())
         self.infos = [{} for _ in range(self.num_envs)]
-        if self.masked is None:
-            self.masked = "action_mask" in self._base.reset_infos[0]
         for i in range(self.num_envs):
             self._mask(i, self._base.reset_infos[i])
         self.needs_reset = False
@@ -333,13 +333,17 @@ class SpacesSource(Source):
     def __init__(self, observation_space: Any, action_space: Any, num_envs: int, autoreset: str = SAME_STEP) -> None:
         self._both = observation_space, action_space
         super().__init__(self._both, num_envs)
-        self.autoreset, self.masked = autoreset, False
+        self.autoreset = autoreset
 
     def spaces(self) -> tuple[Any, Any]:
         return self._both
 
     def reset(self, seed: int | None = None) -> None:
         raise ConfigError("env: None, must be an environment for learn, see set_env; begin, act and observe are for a loop of your own")
+
+
+def _no_mask(i: int) -> SpaceError:
+    return SpaceError(f"environment {i}: infos has no 'action_mask', must have one after every reset and step where masks are read")
 
 
 def split_infos(infos: dict[str, Any], n: int, outer: Array | None = None) -> list[dict[str, Any]]:
