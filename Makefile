@@ -81,8 +81,8 @@ $(VENV)/.torch: $(VENV)/.made
 
 # What comes from elsewhere is installed while the compilers work.
 demo: ## train on CartPole, Catch and Atari Pong, with curves and a GIF of the agents (4 minutes, of which 2 to build)
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.wheel $(VENV)/.plot
-	@$(MAKE) --no-print-directory $(VENV)/.package
+	@$(MAKE) --no-print-directory -s -j2 $(VENV)/.wheel $(VENV)/.plot
+	@$(MAKE) --no-print-directory -s $(VENV)/.package
 	@$(PY) examples/python/demo.py --output build
 
 learn: $(VENV)/.package ## three seeds of CartPole, Catch and Bricks with DQN (standard mode, both switches), A2C, PPO and PQN

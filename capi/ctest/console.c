@@ -407,7 +407,7 @@ static void threads(void) {
   OK(paceline_console_set(c, "frame_skip", "300"));
   pthread_create(&other, NULL, act_on, c);
   int busy = 0;
-  for (double began = now(); now() - began < 20 && busy < 50;) {
+  for (double began = now(); now() - began < 200 && busy < 50;) {
     const paceline_console_state *v;
     int32_t list[32];
     size_t count, size = 3;
