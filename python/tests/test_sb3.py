@@ -315,9 +315,9 @@ def test_learning_says_that_it_does_not_see_a_trained_copy(cls):
         assert model.policy is not copy
         with torch.no_grad():
             next(iter(model.policy.parameters())).add_(1)
-        with pytest.warns(PacelineWarning, match=r"model\.policy was changed, and is a copy: .*set_parameters") as told:
+        with pytest.warns(PacelineWarning, match=r"model\.policy was changed, and is a copy: .*set_parameters") as warned:
             model.learn(100, reset_num_timesteps=False)
-        assert told[0].filename == __file__
+        assert warned[0].filename == __file__
 
 
 @pytest.mark.parametrize("normalize", [True, False])

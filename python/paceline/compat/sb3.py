@@ -156,7 +156,7 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         return [value for _ in chosen]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Sets an attribute of environments in worker processes; the library's have none to set."""
+        """Sets an attribute of environments in Python; the library's have none to set."""
         if not self._workers:
             raise AttributeError(f"environments of the library's have no attribute {attr_name!r} to set")
         values = [value] * self.num_envs
@@ -168,8 +168,10 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         """Calls a method of each environment; those of the library's have clone_state,
-        restore_state and render, those in worker processes all of theirs."""
+        restore_state and render, those in Python all of theirs."""
         if self._workers:
+            if here := self.envs.envs:
+                return [here[i].get_wrapper_attr(method_name)(*method_args, **method_kwargs) for i in self._get_indices(indices)]
             if indices is not None and list(self._get_indices(indices)) != list(range(self.num_envs)):
                 raise ConfigError(f"indices: {indices!r}, must be None: all worker processes are asked at once")
             return list(self._ask(self.envs.call, method_name, *method_args, **method_kwargs))
