@@ -210,7 +210,7 @@ def test_a_policy_that_learnt_with_masks_says_once_that_it_acts_without(method, 
     keywords = SMALL if method is DQN else {}
     obs = np.zeros((2, 4), np.float32)
 
-    def told(act):
+    def warned(act):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             act()
@@ -218,19 +218,19 @@ def test_a_policy_that_learnt_with_masks_says_once_that_it_acts_without(method, 
 
     with method("MlpPolicy", Gated(), **keywords, **MASKS) as model:
         model.learn(100).save(tmp_path / "a")
-        assert not told(lambda: model.predict(obs, action_masks=np.ones((2, 3))))
-        (one,) = told(lambda: model.predict(obs, deterministic=True))
+        assert not warned(lambda: model.predict(obs, action_masks=np.ones((2, 3))))
+        (one,) = warned(lambda: model.predict(obs, deterministic=True))
         assert one.filename == __file__
         model.learn(50, reset_num_timesteps=False)
-        assert not told(lambda: model.predict(obs))
+        assert not warned(lambda: model.predict(obs))
     for load in (Policy.load, lambda path: Policy.from_bytes(Policy.load(path).to_bytes())):
         with load(tmp_path / "a") as policy:
-            assert len(told(lambda: (policy.act(obs), policy.predict(obs[0])))) == 1
+            assert len(warned(lambda: (policy.act(obs), policy.predict(obs[0])))) == 1
     with Policy.load(tmp_path / "a") as policy:
-        assert not told(lambda: policy.evaluate(Gated(), 2))
-        assert len(told(lambda: policy.evaluate(Counter(), 2))) == 1
+        assert not warned(lambda: policy.evaluate(Gated(), 2))
+        assert len(warned(lambda: policy.evaluate(Counter(), 2))) == 1
     with method("MlpPolicy", Counter(), **keywords) as model:
-        assert not told(lambda: model.learn(100).predict(obs))
+        assert not warned(lambda: model.learn(100).predict(obs))
         model.policy_snapshot().evaluate(Open(), 2)
         with pytest.raises(AssertionError):  # Gated's own: it acts as it learnt
             model.evaluate(Gated(), 20, epsilon=1.0)

@@ -447,3 +447,9 @@ def test_a_program_that_is_no_python_is_named(how, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", [str(program), "--multiprocessing-fork", "tracker_fd=1", "pipe_handle=2"])
     with pytest.raises(ConfigError, match=r"^workers: this is the process of a worker, and .* must call multiprocessing\.freeze_"):
         make_vec(we.Counting, 1, workers=1)
+
+
+def test_a_host_without_an_interpreter_is_refused(monkeypatch):
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", None)
+    with pytest.raises(ConfigError, match="^workers: sys.executable is not known; multiprocessing.set_executable names an interpreter"):
+        make_vec(we.Counting, 1, workers=1)

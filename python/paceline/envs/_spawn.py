@@ -34,6 +34,8 @@ class Spawned:
     def __init__(self, conn: Connection, job: Job, name: str) -> None:
         if spawn.is_forking(sys.argv):
             raise ConfigError(f"workers: this is the process of a worker, and {_program()} {_BEGINS}")
+        if not _program():
+            raise ConfigError("workers: sys.executable is not known; multiprocessing.set_executable names an interpreter for them")
         data = spawn.get_preparation_data(name)
         data = {key: value for key, value in data.items() if not key.startswith("init_main")}
         data["authkey"] = bytes(data["authkey"])
@@ -86,7 +88,7 @@ def hint() -> str:
 
 
 def _program() -> str:
-    return os.fsdecode(sys.executable if getattr(sys, "frozen", False) else spawn.get_executable())
+    return os.fsdecode((sys.executable if getattr(sys, "frozen", False) else spawn.get_executable()) or "")
 
 
 def pickled(value: Any) -> bytes:
