@@ -39,7 +39,7 @@ func TestNamedTestsExist(t *testing.T) {
 		}
 		return false
 	}
-	for page, least := range map[string]int{"embedding-hazards.md": 29, "reproducibility.md": 11} {
+	for page, least := range map[string]int{"embedding-hazards.md": 38, "reproducibility.md": 11} {
 		rows := 0
 		for line := range strings.Lines(read("docs", "pages", "guides", page)) {
 			cells := strings.Split(line, "|")

@@ -257,3 +257,13 @@ def test_named_code_exists(page):
         for identifier in re.findall(r"`([^`]+)`", identifiers):
             assert defined(identifier, text), f"{name(page)}: {path} has no {identifier}"
     assert named or page.name == "index.md", f"{name(page)} names no code"
+
+
+def test_every_function_of_the_header_has_an_anchor():
+    spec = importlib.util.spec_from_file_location("header", ROOT / "docs" / "header.py")
+    header = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(header)
+    text = (ROOT / "include" / "paceline.h").read_text()
+    page = header.page(text)
+    functions = set(re.findall(r"^PACELINE_API [^\n]*?\b(paceline_\w+)\(", text, re.M))
+    assert len(functions) > 80 and {f for f in functions if f"{{#{f}}}" not in page and f'id="{f}"' not in page} == set()
