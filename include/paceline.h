@@ -94,7 +94,7 @@
  *   used: under a smaller limit (ulimit -v) the process is ended by Go's runtime.
  *   What needs more than is left of the machine's memory, its control group's or the
  *   limit of the address space is refused with PACELINE_ENOMEM and both numbers
- *   before any of it is allocated. Without /proc (a chroot) system calls tell what is left, less
+ *   before any of it is allocated. Without /proc (a chroot) system calls report what is left, less
  *   exactly.
  * Platform.  Linux with the GNU C library. musl does not load it: Go's thread-local
  *   data is in the block that is laid out when a program starts.

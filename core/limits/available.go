@@ -20,10 +20,10 @@ func Available() (bytes int64, what string) { return available(here, idle()) }
 
 // system is what Available asks.
 type system struct {
-	files fs.FS
-	ram   func() (free, total int64)   // bytes of the machine, page cache not free; 0, 0: not known
-	limit func(resource) (int64, bool) // a limit of the process; false: none
-	room  func(most int64) int64       // the largest mapping that the process may still make, up to most bytes
+	files    fs.FS
+	ram      func() (free, total int64)   // bytes of the machine, page cache not free; 0, 0: not known
+	limit    func(resource) (int64, bool) // a limit of the process; false: none
+	mappable func(most int64) int64       // the largest mapping that the process may still make, up to most bytes
 }
 
 // resource is a limit of the process's own mappings.
@@ -123,7 +123,7 @@ func addressSpace(s system, idle int64) (int64, string) {
 		if kb, ok := field(s.files, "proc/self/status", l.used); ok {
 			left = most - kb*1024
 		} else {
-			left = s.room(most)
+			left = s.mappable(most)
 		}
 		left += idle - headroom
 		if left = max(0, left-min(left/4, stacks)); left < best {

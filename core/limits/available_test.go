@@ -68,12 +68,12 @@ func TestAvailable(t *testing.T) {
 
 // What a mapping can be had for is what the limit leaves, by the kernel's own count.
 func TestRoom(t *testing.T) {
-	if here.room == nil {
+	if here.mappable == nil {
 		t.Fatal("no way to ask")
 	}
 	const most = 1 << 30
-	if got := here.room(most); got < most-2<<20 || got > most {
-		t.Errorf("room(%d) without a limit is %d", int64(most), got)
+	if got := here.mappable(most); got < most-2<<20 || got > most {
+		t.Errorf("mappable(%d) without a limit is %d", int64(most), got)
 	}
 	if free, total := here.ram(); total > 0 && (free <= 0 || free > total) {
 		t.Errorf("%d of %d bytes are free", free, total)

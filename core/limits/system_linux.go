@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-var here = system{os.DirFS("/"), ram, limit, room}
+var here = system{os.DirFS("/"), ram, limit, mappable}
 
 func ram() (free, total int64) {
 	var info syscall.Sysinfo_t
@@ -26,8 +26,8 @@ func limit(r resource) (int64, bool) {
 	return int64(l.Cur), true
 }
 
-// room tries: a private mapping counts against both limits, touched or not.
-func room(most int64) int64 {
+// mappable tries: a private mapping counts against both limits, touched or not.
+func mappable(most int64) int64 {
 	const exact = 1 << 20
 	low, high := int64(0), most
 	for high-low > exact {

@@ -125,7 +125,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         self._evaluating: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
         self._predictions = 0
-        self._told: set[str] = set()  # what its policies have said
+        self._notified: set[str] = set()  # what its policies have said
         self._own_env: Any = None
         self._loop: Loop | None = None  # of the learn in progress
         self._learning = Turn()
@@ -342,7 +342,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         self._native.finish()
         handle = _lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self._native.value)
         policy = Policy(handle, self.obs_layout, self.action_layout)
-        policy.told = self._told
+        policy.notified = self._notified
         return policy
 
     def evaluate(

@@ -58,7 +58,7 @@ class Policy:
         self.obs_layout, self.action_layout = obs or kept[0], actions or kept[1]
         self._outputs: dict[str, int] = {output["name"]: output["len"] for output in described["outputs"]}
         self.masked = kept_masks(described["host_data"])  # whether it learnt with action masks; None: not known
-        self.told: set[str] = set()  # what was said once
+        self.notified: set[str] = set()  # what was said once
         self._calls = itertools.count()
         self._stops = 0
 
@@ -112,8 +112,8 @@ class Policy:
 
     def _tell_unmasked(self, what: str) -> None:
         """Says once that a policy which learnt with masks acts without."""
-        if self.masked and "unmasked" not in self.told:
-            self.told.add("unmasked")
+        if self.masked and "unmasked" not in self.notified:
+            self.notified.add("unmasked")
             notice(
                 f"{what}, should be there: the policy learnt with masks, and may now take actions that it has never tried; "
                 "predict(obs, action_masks=infos['action_mask']) keeps to them"
