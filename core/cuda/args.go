@@ -129,12 +129,6 @@ type PickArgs struct {
 	Update             uint64 // of a Step, or 0
 }
 
-// SumSquaresArgs are those of sum_squares.
-type SumSquaresArgs struct {
-	N        int64
-	X, Parts uint64
-}
-
 // Step is what an optimiser reads of the update at hand, on the device, and what the host
 // reads of those done. The host writes it before a window of updates: all zeros but for Step.
 type Step struct {
@@ -166,7 +160,7 @@ const (
 type AdvanceArgs struct {
 	Step    uint64
 	Loss    uint64 // a double; 0: none
-	Parts   uint64 // of sum_squares; not read where MaxNorm is 0
+	Parts   uint64 // that sum_squares has written; 0: none
 	Rates   uint64
 	First   int64
 	Record  uint64 // 0: none
@@ -175,6 +169,14 @@ type AdvanceArgs struct {
 	Beta2   float64
 
 	PartsCount, Rule int32
+}
+
+// SumSquaresArgs are those of sum_squares, whose last block advances.
+type SumSquaresArgs struct {
+	N        int64
+	X, Parts uint64
+	Arrived  uint64 // of an uint32, 0
+	Advance  AdvanceArgs
 }
 
 // OptimizerArgs are those of rmsprop, adam, radam and adagrad.
@@ -194,6 +196,15 @@ type NormArgs struct {
 	Y, Statistics             uint64
 	DY, DX, DScale, DBias     uint64
 	Parts                     uint64
+}
+
+// LossSumArgs say how the last block of a loss sums up what all of them have left.
+type LossSumArgs struct {
+	PartsOfLoss            int32
+	EntropyCoef, ValueCoef float64
+	Parts                  uint64 // LossParts doubles for each block
+	Arrived                uint64 // of an uint32, 0
+	Loss                   uint64
 }
 
 // TDTargetsArgs are those of td_targets.
@@ -219,7 +230,8 @@ type TDLossArgs struct {
 	Scale                      float32
 	Q, Actions, Targets        uint64
 	Weights                    uint64 // 0: 1 each
-	DQ, Parts                  uint64
+	DQ                         uint64
+	Sum                        LossSumArgs
 }
 
 // ActorCriticArgs are those of actor_critic.
@@ -232,12 +244,5 @@ type ActorCriticArgs struct {
 	LogProbs                     uint64 // 0: not PPO's
 	Clips, OldValues, ValueClips uint64
 	DLogits, DValues             uint64
-	Parts                        uint64
-}
-
-// LossSumArgs are those of loss_sum.
-type LossSumArgs struct {
-	Blocks, PartsOfLoss    int32
-	EntropyCoef, ValueCoef float64
-	Parts, Loss            uint64
+	Sum                          LossSumArgs
 }

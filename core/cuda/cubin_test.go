@@ -24,7 +24,7 @@ var kernelArgs = map[string]any{
 	"average": ElementsArgs{}, "convert_bytes": ElementsArgs{}, "select": SelectArgs{}, "gather": GatherArgs{}, "pick": PickArgs{},
 	"norm_rows_forward": NormArgs{}, "norm_rows_input_gradient": NormArgs{}, "norm_rows_parameter_gradient": NormArgs{},
 	"norm_positions_forward": NormArgs{}, "norm_positions_input_gradient": NormArgs{}, "norm_positions_parameter_gradient": NormArgs{},
-	"argmax": ArgmaxArgs{}, "td_targets": TDTargetsArgs{}, "td_loss": TDLossArgs{}, "actor_critic": ActorCriticArgs{}, "loss_sum": LossSumArgs{},
+	"argmax": ArgmaxArgs{}, "td_targets": TDTargetsArgs{}, "td_loss": TDLossArgs{}, "actor_critic": ActorCriticArgs{},
 	"sum_squares": SumSquaresArgs{}, "advance": AdvanceArgs{},
 	"rmsprop": OptimizerArgs{}, "adam": OptimizerArgs{}, "radam": OptimizerArgs{}, "adagrad": OptimizerArgs{},
 }

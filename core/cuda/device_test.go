@@ -3,6 +3,7 @@ package cuda
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -216,19 +217,21 @@ func (d *device) launch(name string, g Geometry, args any) {
 // name of the first that does.
 func (d *device) reached(args reflect.Value) (memory []allocation) {
 	for i := range args.NumField() {
-		if args.Field(i).Kind() != reflect.Uint64 {
-			continue
-		}
-		at := args.Field(i).Uint()
-		for _, a := range d.has {
-			inside := a.at <= at && at < a.at+uint64(a.bytes)
-			if inside && !slices.ContainsFunc(memory, func(m allocation) bool { return m.at == a.at }) {
-				a.name = args.Type().Field(i).Name
-				memory = append(memory, a)
+		switch args.Field(i).Kind() {
+		case reflect.Struct:
+			memory = append(memory, d.reached(args.Field(i))...)
+		case reflect.Uint64:
+			at := args.Field(i).Uint()
+			for _, a := range d.has {
+				if a.at <= at && at < a.at+uint64(a.bytes) {
+					a.name = args.Type().Field(i).Name
+					memory = append(memory, a)
+				}
 			}
 		}
 	}
-	return memory
+	slices.SortStableFunc(memory, func(a, b allocation) int { return cmp.Compare(a.at, b.at) })
+	return slices.CompactFunc(memory, func(a, b allocation) bool { return a.at == b.at })
 }
 
 func (d *device) contents(memory []allocation) [][]byte {

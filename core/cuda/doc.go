@@ -19,9 +19,9 @@
 //     they would capture (Device.Eager): so an error of a kernel names it.
 //   - Every call is made with the thread's capture mode relaxed, and captures are relaxed: a library that captures
 //     a graph in the mode "global" at the same time, as PyTorch does, neither refuses our calls nor is ended by them.
-//   - CUDA runs streams concurrently over 8 connections (CUDA_DEVICE_MAX_CONNECTIONS of the driver); streams beyond that
-//     share one and may wait for each other. A DQN has 7: its network's, two of its updates, and one each for parameters, new
-//     memory, copies for recovery and its evaluation.
+//   - The driver runs streams concurrently over 8 connections (its environment variable CUDA_DEVICE_MAX_CONNECTIONS);
+//     streams beyond that share one and may wait for each other. A DQN makes 6: one for acting, two for updates, and one
+//     each for parameters, for new memory and for the copies that outlive the GPU.
 //   - cu is used for devices, modules, and for making streams and events. What it lacks and what
 //     is called often is in calls.c, where each function enters and leaves the context by
 //     itself: a goroutine may be on any thread, and a thread may be the host's.

@@ -27,7 +27,6 @@ import (
 //	norm_rows_*, norm_positions_*       NormArgs                 NormForward ...
 //	argmax, td_targets, td_loss,        ArgmaxArgs ...           Loss(rows)
 //	actor_critic
-//	loss_sum                            LossSumArgs              LossSum
 //	sum_squares                         SumSquaresArgs           SumSquares(n)
 //	advance                             AdvanceArgs              Advance
 //	rmsprop, adam, radam, adagrad       OptimizerArgs            Elements(n)
@@ -166,16 +165,13 @@ func Pick(rows, width int) Geometry {
 }
 
 // Loss is the geometry of argmax, td_targets, td_loss and actor_critic. The latter two write
-// LossParts doubles for each of its blocks, which loss_sum adds up.
+// LossParts doubles for each of its blocks, which the last block adds up.
 func Loss(rows int) Geometry {
 	return Geometry{[3]uint32{uint32(ceil(rows, lossRows)), 1, 1}, [3]uint32{lossRows, 1, 1}}
 }
 
 // LossParts is how many numbers a block of a loss writes.
 const LossParts = 5
-
-// LossSum is the geometry of loss_sum.
-var LossSum = Geometry{[3]uint32{1, 1, 1}, [3]uint32{32, 1, 1}}
 
 // SumSquares is the geometry of sum_squares, which writes a double for each of its blocks.
 func SumSquares(n int) Geometry {

@@ -25,11 +25,10 @@ func actionsOf(n, width int, r *rand.Rand) []int32 {
 	return a
 }
 
-// sumOf runs loss_sum on what a loss left, and returns the loss and its parts.
-func sumOf(d *device, parts uint64, rows, of int, entropyCoef, valueCoef float64) []float64 {
-	loss := put(d, make([]float64, 1+of))
-	d.launch("loss_sum", LossSum, &LossSumArgs{Blocks: int32(Loss(rows).Grid[0]), PartsOfLoss: int32(of), EntropyCoef: entropyCoef, ValueCoef: valueCoef, Parts: parts, Loss: loss})
-	return get[float64](d, loss, 1+of)
+// sumOf is where a loss of so many rows goes, with its parts.
+func sumOf(d *device, rows, of int, entropyCoef, valueCoef float64) LossSumArgs {
+	return LossSumArgs{PartsOfLoss: int32(of), EntropyCoef: entropyCoef, ValueCoef: valueCoef,
+		Parts: put(d, make([]float64, LossParts*Loss(rows).Grid[0])), Arrived: put(d, []uint32{0}), Loss: put(d, make([]float64, 1+of))}
 }
 
 func close64(t *testing.T, what string, got, want float64) {
@@ -69,7 +68,7 @@ func TestTD(t *testing.T) {
 				squared, mean, weighted := kind&1 != 0, kind&2 != 0, kind&4 != 0
 				scale, flag := float32(.5), map[bool]int32{true: 1}
 				args := TDLossArgs{Rows: int32(n), Width: int32(width), Squared: flag[squared], Mean: flag[mean], Scale: scale,
-					Q: put(d, q), Actions: targets.Actions, Targets: put(d, want), DQ: d.outputs(n * width), Parts: put(d, make([]float64, LossParts*Loss(n).Grid[0]))}
+					Q: put(d, q), Actions: targets.Actions, Targets: put(d, want), DQ: d.outputs(n * width), Sum: sumOf(d, n, 1, 0, 0)}
 				of, total := []float32(nil), float64(n)
 				if weighted {
 					of, total, args.Weights = weights, 0, put(d, weights)
@@ -87,7 +86,7 @@ func TestTD(t *testing.T) {
 				loss := kernel.TDLoss(dq, q, actions, want, of, width, squared, weight)
 				d.launch("td_loss", Loss(n), &args)
 				near(t, "dq", d.result("dq", args.DQ, n*width), dq, 1e-6)
-				got := sumOf(d, args.Parts, n, 1, 0, 0)
+				got := get[float64](d, args.Sum.Loss, 2)
 				close64(t, "loss", got[0], loss)
 			}
 		}
@@ -189,11 +188,11 @@ func testActorCritic(t *testing.T, d *device, n, width int, clip, masked, larges
 	}
 	dlogits, dvalues := make([]float32, n*width), make([]float32, n)
 	want := kernel.ActorCritic(dlogits, dvalues, &b, entropyCoef, valueCoef)
-	args.DLogits, args.DValues, args.Parts = d.outputs(n*width), d.outputs(n), put(d, make([]float64, LossParts*Loss(n).Grid[0]))
+	args.DLogits, args.DValues, args.Sum = d.outputs(n*width), d.outputs(n), sumOf(d, n, LossParts, entropyCoef, valueCoef)
 	d.launch("actor_critic", Loss(n), &args)
 	near(t, "dlogits", d.result("dlogits", args.DLogits, n*width), dlogits, 1e-6)
 	near(t, "dvalues", d.result("dvalues", args.DValues, n), dvalues, 1e-6)
-	got := sumOf(d, args.Parts, n, 5, entropyCoef, valueCoef)
+	got := get[float64](d, args.Sum.Loss, 1+LossParts)
 	for i, part := range []float64{want.Policy - entropyCoef*want.Entropy + valueCoef*want.Value, want.Policy, want.Value, want.Entropy, want.Divergence, want.Outside} {
 		close64(t, fmt.Sprintf("part %d", i), got[i], part)
 	}

@@ -126,16 +126,20 @@ func testOptimizer(t *testing.T, d *device, o optimizer, n int, maxNorm float64)
 	squares := SumSquares(n)
 	parts := put(d, make([]float64, squares.Grid[0]))
 	state := put(d, []Step{{Step: 4}})
-	loss, record := put(d, []float64{.5}), put(d, make([]float64, 2*updates))
+	arrived, loss, record := put(d, []uint32{0}), put(d, []float64{.5}), put(d, make([]float64, 2*updates))
 	args := o.args
 	args.N, args.Step = int32(n), state
 	args.Theta, args.First, args.Second = put(d, theta), put(d, first), put(d, second)
 	for k := range updates {
 		grad := random(n, r)
 		args.Grad = put(d, grad)
-		d.launch("sum_squares", squares, &SumSquaresArgs{N: int64(n), X: args.Grad, Parts: parts})
-		d.launch("advance", Advance, &AdvanceArgs{Step: state, Loss: loss, Parts: parts, Rates: put(d, rates), First: 3, Record: record, MaxNorm: maxNorm, Beta1: beta1, Beta2: beta2,
-			PartsCount: int32(squares.Grid[0]), Rule: o.rule})
+		advance := AdvanceArgs{Step: state, Loss: loss, Rates: put(d, rates), First: 3, Record: record, MaxNorm: maxNorm, Beta1: beta1, Beta2: beta2, Rule: o.rule}
+		if maxNorm > 0 {
+			advance.Parts, advance.PartsCount = parts, int32(squares.Grid[0])
+			d.launch("sum_squares", squares, &SumSquaresArgs{N: int64(n), X: args.Grad, Parts: parts, Arrived: arrived, Advance: advance})
+		} else {
+			d.launch("advance", Advance, &advance)
+		}
 		d.launch(o.name, Elements(n), &args)
 		by := float32(1)
 		if maxNorm > 0 {
@@ -177,8 +181,8 @@ func TestNotFinite(t *testing.T) {
 		for k, grad := range []float32{1, c.grad, 1} {
 			loss := []float64{1, c.loss, 1}[k]
 			args.Grad = put(d, []float32{0, grad, 0})
-			d.launch("sum_squares", SumSquares(3), &SumSquaresArgs{N: 3, X: args.Grad, Parts: parts})
-			d.launch("advance", Advance, &AdvanceArgs{Step: state, Loss: put(d, []float64{loss}), Parts: parts, Rates: put(d, []float32{1, 1, 1}), MaxNorm: 9, PartsCount: 1})
+			d.launch("sum_squares", SumSquares(3), &SumSquaresArgs{N: 3, X: args.Grad, Parts: parts, Arrived: put(d, []uint32{0}),
+				Advance: AdvanceArgs{Step: state, Loss: put(d, []float64{loss}), Parts: parts, Rates: put(d, []float32{1, 1, 1}), MaxNorm: 9, PartsCount: 1}})
 			d.launch("adagrad", Elements(3), &args)
 		}
 		if got := get[float32](d, args.Theta, 3); got[0] != 1 || got[1] != 1.5 || got[2] != 3 {

@@ -28,6 +28,7 @@ type gpuOptimizer struct {
 	grad  uint64    // of Apply; 0: it was not called yet
 	by    []float32 // grad times its factor
 	sums  uint64    // of squares
+	last  uint64    // which block is the last to have its own
 	known programs[learningKey]
 }
 
@@ -63,6 +64,9 @@ func (d *gpu) optimizer(c OptimizerConfig, size int, l lanes) (*gpuOptimizer, er
 	}
 	o.at, o.rate = o.clock.add(stepBytes), o.clock.add(4)
 	if err := o.clock.allocate(d.card); err != nil {
+		return nil, err
+	}
+	if o.last, err = d.card.memory(4); err != nil {
 		return nil, err
 	}
 	if o.sums, err = d.card.memory(int64(8 * cuda.SumSquares(size).Grid[0])); err != nil {
@@ -149,9 +153,8 @@ type stepOf struct {
 // record lists the kernels of a step along a gradient.
 func (o *gpuOptimizer) record(r *recorder, of stepOf) error {
 	r.end()
-	squares := cuda.SumSquares(o.size)
-	advance := cuda.AdvanceArgs{Step: o.at.at(), Loss: of.loss, Parts: o.sums, Rates: of.rates, Record: of.record, MaxNorm: of.maxNorm,
-		Beta1: o.cfg.Beta1, Beta2: o.cfg.Beta2, PartsCount: int32(squares.Grid[0])}
+	advance := cuda.AdvanceArgs{Step: o.at.at(), Loss: of.loss, Rates: of.rates, Record: of.record, MaxNorm: of.maxNorm,
+		Beta1: o.cfg.Beta1, Beta2: o.cfg.Beta2}
 	args := cuda.OptimizerArgs{N: int32(o.size), Eps: float32(o.cfg.Eps), Step: advance.Step, Grad: of.grad, Theta: of.params}
 	name := o.cfg.Name
 	switch name {
@@ -173,12 +176,15 @@ func (o *gpuOptimizer) record(r *recorder, of stepOf) error {
 			args.First = o.there[1]
 		}
 	}
+	var err error
 	if of.maxNorm > 0 {
-		if err := enqueue(r, "sum_squares", squares, cuda.SumSquaresArgs{N: int64(o.size), X: of.grad, Parts: o.sums}); err != nil {
-			return err
-		}
+		squares := cuda.SumSquares(o.size)
+		advance.Parts, advance.PartsCount = o.sums, int32(squares.Grid[0])
+		err = enqueue(r, "sum_squares", squares, cuda.SumSquaresArgs{N: int64(o.size), X: of.grad, Parts: o.sums, Arrived: o.last, Advance: advance})
+	} else {
+		err = enqueue(r, "advance", cuda.Advance, advance)
 	}
-	if err := enqueue(r, "advance", cuda.Advance, advance); err != nil {
+	if err != nil {
 		return err
 	}
 	return enqueue(r, name, cuda.Elements(o.size), args)

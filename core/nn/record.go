@@ -279,13 +279,19 @@ func (o *normGradOp) record(r *recorder, in []G.Value) (*tensor.Dense, error) {
 	})
 }
 
-// blocksOf is the memory of what the blocks of a loss sum up.
-type blocksOf struct{ op G.Op }
+// blocksOf is the memory of what the blocks of a loss sum up, and of which of them is the last.
+type blocksOf struct {
+	op   G.Op
+	last bool
+}
 
-// lossSum lists the sum of what a loss's blocks left, which makes it and its parts.
-func (r *recorder) lossSum(rows, parts int, blocks uint64, entropyCoef, valueCoef float64) error {
-	return enqueue(r, "loss_sum", cuda.LossSum, cuda.LossSumArgs{Blocks: int32(cuda.Loss(rows).Grid[0]), PartsOfLoss: int32(parts),
-		EntropyCoef: entropyCoef, ValueCoef: valueCoef, Parts: blocks, Loss: r.loss})
+// lossSum is how the last block of a loss, of so many rows, makes it and its parts.
+func (r *recorder) lossSum(op G.Op, rows, parts int, entropyCoef, valueCoef float64) (s cuda.LossSumArgs, err error) {
+	s = cuda.LossSumArgs{PartsOfLoss: int32(parts), EntropyCoef: entropyCoef, ValueCoef: valueCoef, Loss: r.loss}
+	if s.Parts, err = r.memory(blocksOf{op, false}, 8*cuda.LossParts*int(cuda.Loss(rows).Grid[0])); err == nil {
+		s.Arrived, err = r.memory(blocksOf{op, true}, 4)
+	}
+	return s, err
 }
 
 func (o *tdOp) record(r *recorder, in []G.Value) (*tensor.Dense, error) {
@@ -300,13 +306,10 @@ func (o *tdOp) record(r *recorder, in []G.Value) (*tensor.Dense, error) {
 	if o.loss.Weighted {
 		args.Weights = at[3]
 	}
-	if args.Parts, err = r.memory(blocksOf{o}, 8*cuda.LossParts*int(cuda.Loss(rows).Grid[0])); err != nil {
+	if args.Sum, err = r.lossSum(o, rows, 1, 0, 0); err != nil {
 		return nil, err
 	}
-	if err := enqueue(r, "td_loss", cuda.Loss(rows), args); err != nil {
-		return nil, err
-	}
-	return nil, r.lossSum(rows, 1, args.Parts, 0, 0)
+	return nil, enqueue(r, "td_loss", cuda.Loss(rows), args)
 }
 
 // record does nothing where the loss's own op has written the gradient.
@@ -329,11 +332,8 @@ func (o *actorCriticOp) record(r *recorder, in []G.Value) (*tensor.Dense, error)
 		args.LargestError = flag(c.Largest)
 		args.LogProbs, args.Clips, args.OldValues, args.ValueClips = at[6], at[7], at[8], at[9]
 	}
-	if args.Parts, err = r.memory(blocksOf{o}, 8*cuda.LossParts*int(cuda.Loss(rows).Grid[0])); err != nil {
+	if args.Sum, err = r.lossSum(o, rows, cuda.LossParts, o.entropyCoef, o.valueCoef); err != nil {
 		return nil, err
 	}
-	if err := enqueue(r, "actor_critic", cuda.Loss(rows), args); err != nil {
-		return nil, err
-	}
-	return nil, r.lossSum(rows, cuda.LossParts, args.Parts, o.entropyCoef, o.valueCoef)
+	return nil, enqueue(r, "actor_critic", cuda.Loss(rows), args)
 }

@@ -149,12 +149,6 @@ struct PickArgs {
   const long long *update;  // or null
 };
 
-struct SumSquaresArgs {
-  long long n;
-  const float *x;
-  double *parts;  // one for every 4096
-};
-
 // Step is what an optimiser reads of the update at hand, and what the host reads of those
 // done. The host writes it before a window of updates: update, refused and the sums 0, step
 // as it is. `advance` works the rest out.
@@ -171,7 +165,7 @@ struct Step {
   int reserved;
 };
 
-// max_norm 0: nothing is clipped, parts are not read. rule 0: rmsprop, adagrad; 1: adam; 2: radam.
+// max_norm 0: nothing is clipped, and there are no parts. rule 0: rmsprop, adagrad; 1: adam; 2: radam.
 struct AdvanceArgs {
   Step *step;
   const double *loss;   // or null
@@ -181,6 +175,15 @@ struct AdvanceArgs {
   double *record;       // or null: [updates of the window][2], gets each one's loss and norm
   double max_norm, beta1, beta2;
   int parts_count, rule;
+};
+
+// The squares of x are summed up, and the last block does what `advance` does.
+struct SumSquaresArgs {
+  long long n;
+  const float *x;
+  double *parts;      // one for every 4096
+  unsigned *arrived;  // 0
+  AdvanceArgs advance;
 };
 
 // first is Adam's and RAdam's m, and the average of the gradient of a centred RMSProp; second
@@ -206,8 +209,18 @@ struct NormArgs {
   float *parts;  // [parts][2][params], or null where there is one
 };
 
-// Numbers of a block's share of a loss: see LossSumArgs.
+// Numbers of a block's share of a loss.
 const int LOSS_PARTS = 5;
+
+// What the last block of a loss does: it adds up what all blocks, of 128 rows each, have left. parts_of_loss is 1 of td_loss; 5
+// of actor_critic: policy, value, entropy, divergence, outside.
+struct LossSumArgs {
+  int parts_of_loss;
+  double entropy_coef, value_coef;
+  double *parts;      // [blocks][LOSS_PARTS]; of each the first parts_of_loss are used
+  unsigned *arrived;  // 0
+  double *loss;       // 1 + parts_of_loss numbers
+};
 
 struct TDTargetsArgs {
   int rows, width;
@@ -233,7 +246,7 @@ struct TDLossArgs {
   const float *targets;
   const float *weights;  // or null: 1 each
   float *dq;
-  double *parts;  // [blocks of 128 rows][LOSS_PARTS], the first of each is written
+  LossSumArgs sum;
 };
 
 // With log_probs it is PPO's loss; without, clips, old_values and value_clips are not read.
@@ -246,13 +259,5 @@ struct ActorCriticArgs {
   const float *advantages, *returns, *weights;
   const float *log_probs, *clips, *old_values, *value_clips;
   float *dlogits, *dvalues;
-  double *parts;  // [blocks of 128 rows][LOSS_PARTS]
-};
-
-// parts_of_loss is 1 of td_loss; 5 of actor_critic: policy, value, entropy, divergence, outside.
-struct LossSumArgs {
-  int blocks, parts_of_loss;
-  double entropy_coef, value_coef;
-  const double *parts;
-  double *loss;  // 1 + parts_of_loss numbers
+  LossSumArgs sum;
 };

@@ -1,7 +1,7 @@
 /*
  * The losses of core/kernel/losses.h with their gradients, a thread a row. What they are
  * made of is summed in double, over blocks of 128 rows and then over the blocks in their
- * order by loss_sum; a loss may so differ from core/kernel's in its last bits, a row's
+ * order by the last block; a loss may so differ from core/kernel's in its last bits, a row's
  * gradient does not but for the sum of the weights. Actions, and that masks allow them, were
  * checked by the host.
  */
@@ -63,8 +63,24 @@ __device__ __forceinline__ double sum_of_weights(double (&shared)[LOSS_ROWS], co
   return block_sum(shared, sum);
 }
 
+// loss[0] = the loss, loss[1 + p] = part p: the sums of the blocks in their order, by the last of them.
+__device__ __forceinline__ void sum_of_blocks(double (&parts)[LOSS_PARTS], const LossSumArgs &args) {
+  const int p = (int)threadIdx.x;
+  if (p < args.parts_of_loss) {
+    const volatile double *from = args.parts;
+    double sum = 0;
+    for (int b = 0; b < (int)gridDim.x; b++) sum += from[b * LOSS_PARTS + p];
+    args.loss[1 + p] = parts[p] = sum;
+  }
+  __syncthreads();
+  if (p != 0) return;
+  args.loss[0] =
+      args.parts_of_loss == 1 ? parts[0] : parts[0] - args.entropy_coef * parts[2] + args.value_coef * parts[1];
+}
+
 KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
-  __shared__ double shared[LOSS_ROWS];
+  __shared__ double shared[LOSS_ROWS], parts[LOSS_PARTS];
+  __shared__ unsigned last[1];
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
   float weight = args.scale;  // of each row
   if (args.mean) {
@@ -99,7 +115,8 @@ KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
     }
   }
   loss = block_sum(shared, loss);
-  if (threadIdx.x == 0) args.parts[blockIdx.x * LOSS_PARTS] = loss * weight;
+  if (threadIdx.x == 0) args.sum.parts[blockIdx.x * LOSS_PARTS] = loss * weight;
+  if (is_last_block(last, args.sum.arrived)) sum_of_blocks(parts, args.sum);
 }
 
 /*
@@ -178,7 +195,8 @@ __device__ __forceinline__ void actor_critic_row(double (&parts)[LOSS_PARTS], co
 }
 
 KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
-  __shared__ double shared[LOSS_ROWS];
+  __shared__ double shared[LOSS_ROWS], of_loss[LOSS_PARTS];
+  __shared__ unsigned last[1];
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
   const double total = sum_of_weights(shared, args.weights, args.rows), share = total != 0 ? 1 / total : 0;
   double parts[LOSS_PARTS] = {0, 0, 0, 0, 0};
@@ -193,21 +211,7 @@ KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
   UNROLL
   for (int p = 0; p < LOSS_PARTS; p++) {
     const double sum = block_sum(shared, parts[p]);
-    if (threadIdx.x == 0) args.parts[blockIdx.x * LOSS_PARTS + p] = sum * share;
+    if (threadIdx.x == 0) args.sum.parts[blockIdx.x * LOSS_PARTS + p] = sum * share;
   }
-}
-
-// loss[0] = the loss, loss[1 + p] = part p: the sums of the blocks in their order.
-KERNEL(loss_sum, LossSumArgs, 32) {
-  __shared__ double parts[LOSS_PARTS];
-  const int p = (int)threadIdx.x;
-  if (p < args.parts_of_loss) {
-    double sum = 0;
-    for (int b = 0; b < args.blocks; b++) sum += args.parts[b * LOSS_PARTS + p];
-    args.loss[1 + p] = parts[p] = sum;
-  }
-  __syncthreads();
-  if (p != 0) return;
-  args.loss[0] =
-      args.parts_of_loss == 1 ? parts[0] : parts[0] - args.entropy_coef * parts[2] + args.value_coef * parts[1];
+  if (is_last_block(last, args.sum.arrived)) sum_of_blocks(of_loss, args.sum);
 }

@@ -17,29 +17,16 @@ __device__ __forceinline__ double power(double x, long long n) {
   return p;
 }
 
-// parts[b] = the sum of squares of block b's 4096 numbers of x.
-KERNEL(sum_squares, SumSquaresArgs, 256) {
-  __shared__ double shared[256];
-  double sum = 0;
-  for (int k = 0; k < 16; k++) {
-    const long long i = (long long)blockIdx.x * 4096 + k * 256 + threadIdx.x;
-    if (i < args.n) sum += (double)args.x[i] * (double)args.x[i];
-  }
-  sum = block_sum(shared, sum);
-  if (threadIdx.x == 0) args.parts[blockIdx.x] = sum;
-}
-
 __device__ __forceinline__ bool is_finite(double x) { return x - x == 0; }
 
 /*
  * Works the next step out: whether it is applied, its number, its learning rate and
- * corrections, and the factor that clips the gradient. Runs before the optimiser of each
- * update, in one block.
+ * corrections, and the factor that clips the gradient. One block does it before the optimiser of each update.
  */
-KERNEL(advance, AdvanceArgs, 256) {
-  __shared__ double shared[256];
+__device__ __forceinline__ void advance_step(double (&shared)[256], const AdvanceArgs &args) {
   double squares = 0;
-  for (int i = (int)threadIdx.x; i < args.parts_count; i += 256) squares += args.parts[i];
+  const volatile double *parts = args.parts;
+  for (int i = (int)threadIdx.x; i < args.parts_count; i += 256) squares += parts[i];
   squares = block_sum(shared, squares);
   if (threadIdx.x != 0) return;
   Step &s = *args.step;
@@ -79,58 +66,117 @@ KERNEL(advance, AdvanceArgs, 256) {
   }
 }
 
-#define EACH_PARAMETER            \
-  if (!args.step->apply) return;  \
-  const float by = args.step->by; \
-  for (int i = first_element(); i < args.n; i += element_step())
+KERNEL(advance, AdvanceArgs, 256) {
+  __shared__ double shared[256];
+  advance_step(shared, args);
+}
 
-KERNEL(rmsprop, OptimizerArgs, 256) {
-  const float rate = args.step->rate;
-  EACH_PARAMETER {
-    const float g = by * args.grad[i], sq = args.keep2 * args.second[i] + args.rest2 * g * g;
-    args.second[i] = sq;
+// parts[b] = the sum of squares of block b's 4096 numbers of x.
+KERNEL(sum_squares, SumSquaresArgs, 256) {
+  __shared__ double shared[256];
+  __shared__ unsigned last[1];
+  double sum = 0;
+  for (int k = 0; k < 16; k++) {
+    const long long i = (long long)blockIdx.x * 4096 + k * 256 + threadIdx.x;
+    if (i < args.n) sum += (double)args.x[i] * (double)args.x[i];
+  }
+  sum = block_sum(shared, sum);
+  if (threadIdx.x == 0) args.parts[blockIdx.x] = sum;
+  if (is_last_block(last, args.arrived)) advance_step(shared, args.advance);
+}
+
+/*
+ * A rule changes one parameter, of gradient g, with what it keeps of it. The arrays are read and written four numbers
+ * at a time where all of them lie at multiples of 16 bytes; a rule without FIRST has no first one.
+ */
+template <bool FIRST, class Rule>
+__device__ __forceinline__ void each_parameter(const OptimizerArgs &args, const Rule &rule) {
+  if (!args.step->apply) return;
+  const float by = args.step->by;
+  const float *__restrict__ grad = args.grad;
+  float *__restrict__ theta = args.theta;
+  float *__restrict__ first = args.first;
+  float *__restrict__ second = args.second;
+  float none = 0;
+  const unsigned long long all = (unsigned long long)grad | (unsigned long long)theta | (unsigned long long)second |
+                                 (FIRST ? (unsigned long long)first : 0);
+  const int fours = all % 16 == 0 ? args.n / 4 : 0;
+  for (int i = first_element(); i < fours; i += element_step()) {
+    const float4 g = ((const float4 *)grad)[i];
+    float4 t = ((float4 *)theta)[i], s = ((float4 *)second)[i], f = {0, 0, 0, 0};
+    if (FIRST) f = ((float4 *)first)[i];
+    rule(t.x, f.x, s.x, by * g.x);
+    rule(t.y, f.y, s.y, by * g.y);
+    rule(t.z, f.z, s.z, by * g.z);
+    rule(t.w, f.w, s.w, by * g.w);
+    ((float4 *)theta)[i] = t;
+    ((float4 *)second)[i] = s;
+    if (FIRST) ((float4 *)first)[i] = f;
+  }
+  for (int i = 4 * fours + first_element(); i < args.n; i += element_step())
+    rule(theta[i], FIRST ? first[i] : none, second[i], by * grad[i]);
+}
+
+struct RMSProp {
+  const OptimizerArgs &args;
+  float rate;
+  __device__ __forceinline__ void operator()(float &theta, float &avg, float &sq, float g) const {
+    sq = args.keep2 * sq + args.rest2 * g * g;
     float v = sq;
     if (args.centered) {
-      const float avg = args.keep2 * args.first[i] + args.rest2 * g;
-      args.first[i] = avg;
+      avg = args.keep2 * avg + args.rest2 * g;
       v -= avg * avg;
       if (v < 0) v = 0;  // a variance, but for rounding
     }
     v = args.eps_inside ? sqrtf(v + args.eps) : sqrtf(v) + args.eps;
-    args.theta[i] -= rate * g / v;
+    theta -= rate * g / v;
   }
+};
+
+KERNEL(rmsprop, OptimizerArgs, 256) {
+  const RMSProp rule = {args, args.step->rate};
+  if (args.centered)
+    each_parameter<true>(args, rule);
+  else
+    each_parameter<false>(args, rule);
 }
 
-KERNEL(adam, OptimizerArgs, 256) {
-  const float size = args.step->size, root = args.step->root;
-  EACH_PARAMETER {
-    const float g = by * args.grad[i];
-    const float m = args.keep1 * args.first[i] + args.rest1 * g, v = args.keep2 * args.second[i] + args.rest2 * g * g;
-    args.first[i] = m;
-    args.second[i] = v;
-    args.theta[i] -= size * m / (sqrtf(v) / root + args.eps);
+struct Adam {
+  const OptimizerArgs &args;
+  float size, root;
+  __device__ __forceinline__ void operator()(float &theta, float &m, float &v, float g) const {
+    m = args.keep1 * m + args.rest1 * g;
+    v = args.keep2 * v + args.rest2 * g * g;
+    theta -= size * m / (sqrtf(v) / root + args.eps);
   }
-}
+};
 
-KERNEL(radam, OptimizerArgs, 256) {
-  const float size = args.step->size;
-  const bool rectified = args.step->rectified;
-  EACH_PARAMETER {
-    const float g = by * args.grad[i];
-    const float m = args.keep1 * args.first[i] + args.rest1 * g, v = args.keep2 * args.second[i] + args.rest2 * g * g;
-    args.first[i] = m;
-    args.second[i] = v;
+KERNEL(adam, OptimizerArgs, 256) { each_parameter<true>(args, Adam{args, args.step->size, args.step->root}); }
+
+struct RAdam {
+  const OptimizerArgs &args;
+  float size;
+  bool rectified;
+  __device__ __forceinline__ void operator()(float &theta, float &m, float &v, float g) const {
+    m = args.keep1 * m + args.rest1 * g;
+    v = args.keep2 * v + args.rest2 * g * g;
     float step = size * m;
     if (rectified) step /= sqrtf(v) + args.eps;
-    args.theta[i] -= step;
+    theta -= step;
   }
+};
+
+KERNEL(radam, OptimizerArgs, 256) {
+  each_parameter<true>(args, RAdam{args, args.step->size, args.step->rectified != 0});
 }
 
-KERNEL(adagrad, OptimizerArgs, 256) {
-  const float rate = args.step->rate;
-  EACH_PARAMETER {
-    const float g = by * args.grad[i], sq = args.second[i] + g * g;
-    args.second[i] = sq;
-    args.theta[i] -= rate * g / (sqrtf(sq) + args.eps);
+struct AdaGrad {
+  const OptimizerArgs &args;
+  float rate;
+  __device__ __forceinline__ void operator()(float &theta, float &, float &sq, float g) const {
+    sq = sq + g * g;
+    theta -= rate * g / (sqrtf(sq) + args.eps);
   }
-}
+};
+
+KERNEL(adagrad, OptimizerArgs, 256) { each_parameter<false>(args, AdaGrad{args, args.step->rate}); }

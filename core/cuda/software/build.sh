@@ -8,7 +8,8 @@
 # of the same text, is left as it is.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-folder=${1:?a folder}
+mkdir -p "${1:?a folder}"
+folder=$(cd "$1" && pwd)
 case ${2-} in
   '') flags=-O2 ;;
   address) flags='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' ;;
@@ -16,7 +17,6 @@ case ${2-} in
   *) echo "build.sh: $2, must be address or thread" >&2; exit 2 ;;
 esac
 CXX=${CXX:-g++}
-mkdir -p "$folder"
 made=$(cd "$here/.." && { echo "$CXX $flags"; cat software/*.h software/*.cpp software/build.sh kernels/*.cu kernels/*.cuh; } | cksum)
 if [ "$(cat "$folder/made" 2>/dev/null)" = "$made" ] && [ -x "$folder/server" ]; then exit 0; fi
 flags="-std=c++17 -fPIC -pthread -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas $flags"

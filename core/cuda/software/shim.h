@@ -95,6 +95,9 @@ void launch(const Kernel &kernel, uint3 blocks, uint3 threads, const void *args)
 #define gridDim (software::grid.blocks)
 
 inline void __syncthreads() { software::block_barrier(); }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline unsigned atomicAdd(unsigned *to, unsigned value) { return __atomic_fetch_add(to, value, __ATOMIC_SEQ_CST); }
+
 inline void __syncwarp() { software::warp_barrier(); }
 
 template <class T>
