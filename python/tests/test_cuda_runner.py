@@ -162,6 +162,10 @@ def test_a_lost_gpu_s_kernel_is_named(runner, machine, steps):
         and "; the kernel dense (grid [1 2 3], block [128 1 1]): oh" in report["says"]
     )
     assert list(json.loads((machine.out / "go.nn.json").read_text())["steps"]) == ["a", "b"]
+    results = [
+        steps.Result(status, 1.0, "oh", {"passed": passed, "left_out": {"TestX": ""}}) for status, passed in [("ok", 1), ("FAILED", 2)]
+    ]
+    assert runner.of_tests(machine, results) == "3 passed, 2 left out; oh"
 
 
 def test_parts_end_in_time_and_say_why_they_are_left_out(runner, machine, steps, monkeypatch):

@@ -291,8 +291,9 @@ class Part(NamedTuple):
 
 
 def of_tests(m: Machine, results: list[Result]) -> str:
-    counts = [f"{r.figures['passed']} passed, {len(r.figures['left_out'])} left out" for r in results if "passed" in r.figures]
-    return "; ".join(counts + [r.says for r in results if r.status != OK])
+    found = [r.figures for r in results if "passed" in r.figures]
+    passed, left_out = sum(f["passed"] for f in found), sum(len(f["left_out"]) for f in found)
+    return "; ".join([f"{passed} passed, {left_out} left out", *(r.says for r in results if r.status != OK)])
 
 
 def of_sanitize(m: Machine, results: list[Result]) -> str:
