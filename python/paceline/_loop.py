@@ -91,8 +91,7 @@ class OwnLoop:
             for i in np.flatnonzero(ends[0] | ends[1]).tolist():
                 last = None if final_obs is None else np.asarray(final_obs[i] if n > 1 or len(final_obs) == 1 else final_obs)
                 if last is not None and last.dtype != object:
-                    source.layout.check(last, (), f"final_obs of environment {i}")
-                    rows.final_obs[i] = source.layout.rows(last[None])[0]
+                    rows.final_obs[i] = source.layout.read(last, (), f"final_obs of environment {i}")
                 elif ends[1][i] and not ends[0][i]:
                     raise SpaceError(f"final_obs: none of environment {i}, must be there: its episode was truncated")
                 else:
@@ -125,8 +124,7 @@ class OwnLoop:
         array = _array(what, values)
         if source.num_envs == 1 and array.shape == source.layout.declared:
             array = array[None]
-        source.layout.check(array, (source.num_envs,), what)
-        to[...] = source.layout.rows(array)
+        to[...] = source.layout.read(array, (source.num_envs,), what)
 
     def _write_masks(self: Any, source: Source, to: Array, values: Any, what: str) -> None:
         masks = _array(what, values)

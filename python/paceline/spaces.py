@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _ffi
-from .errors import ConfigError, SpaceError
+from .errors import ConfigError, SpaceError, notice
 
 if TYPE_CHECKING:
     import gymnasium
@@ -51,6 +51,7 @@ class ObsLayout:
         else:
             self.dtype = np.dtype(np.float32)
             self.shape = (sum(counts) if counts else int(np.prod(declared, dtype=np.int64)),)
+        self.told = False  # that a value was changed by the cast
 
     @classmethod
     def of_space(cls, space: gymnasium.Space[Any]) -> ObsLayout:
@@ -68,10 +69,8 @@ class ObsLayout:
                 "gymnasium.wrappers.FlattenObservation makes a Box of it"
             )
         shape, dtype = tuple(int(n) for n in space.shape), np.dtype(space.dtype)
-        if any(n < 1 for n in shape) or not shape:
-            raise ConfigError(f"observation space: shape {shape}, must have at least one axis and no empty one")
-        if dtype == np.uint8 and len(shape) > 3:
-            raise ConfigError(f"observation space: uint8 of shape {shape}, must be [H, W], [H, W, C] or [C, H, W], or a vector")
+        if any(n < 1 for n in shape):
+            raise ConfigError(f"observation space: shape {shape}, must have no empty axis")
         if dtype.kind not in "fiub":
             raise ConfigError(f"observation space: dtype {dtype}, must be of numbers or bool")
         # An image's smallest axis is its channels': the last of [84, 84, 3], but not of [4, 84, 84].
@@ -103,19 +102,56 @@ class ObsLayout:
             return spaces.Box(0, 255, self.declared, np.uint8)
         return spaces.Box(low, high, self.declared, np.float32)
 
-    def check(self, obs: Array, rows: tuple[int, ...], what: str) -> None:
-        """Refuses observations that do not keep to the space."""
+    def read(self, observations: Any, rows: tuple[int, ...], what: str) -> Array:
+        """Observations that an environment gives, [*rows, *declared], as the library's rows; may be a view. rows: (n,), or ()
+        for one. Refuses those that do not keep to the space."""
+        obs = self._numbers(observations, what)
         if obs.shape != rows + self.declared:
             raise SpaceError(f"{what}: observation of shape {obs.shape}, its space says {rows + self.declared}")
-        if not self._reads(obs.dtype, ""):
+        obs = self._cast(obs, what)
+        return self._arranged(obs) if rows else self._arranged(obs[None])[0]
+
+    def _numbers(self, observations: Any, what: str) -> Array:
+        """observations as an array, where NumPy can make one."""
+        try:
+            return np.asarray(observations)
+        except ValueError as err:  # rows of different lengths
+            kind = f"a {type(observations).__name__} of parts that differ in shape"
+            raise SpaceError(f"{what}: observation is {kind}, its space says {self.declared}") from err
+
+    def _cast(self, obs: Array, what: str) -> Array:
+        """Numbers of any kind that can be meant, as those of the rows; choices stay as they are. A value that the rows' type
+        does not hold is said once."""
+        if obs.dtype == (self.dtype if not self.counts else self.source):
+            return obs
+        if obs.dtype.kind not in ("fiub" if self.dtype == np.float32 and not self.counts else "iub"):
             raise SpaceError(f"{what}: observation of dtype {obs.dtype}, its space says {self.source}")
+        if self.counts:
+            return obs
+        if self.image:
+            self._check_values(obs, (obs >= 0) & (obs <= 255), what, "must be 0 to 255")
+            return obs.astype(np.uint8)
+        if obs.dtype.kind == "f" and self.source.kind != "f":
+            self._check_values(obs, obs == np.floor(obs), what, "must be a whole number")
+        with np.errstate(all="ignore"):
+            out = obs.astype(np.float32)
+            if not self.told and obs.dtype.itemsize >= 4 and obs.dtype.kind != "b":
+                if obs.dtype.kind == "f":
+                    changed = np.isinf(out) & np.isfinite(obs)
+                else:  # what rounds beyond the integers cannot be cast back
+                    changed = (out >= float(np.iinfo(obs.dtype).max)) | (out.astype(obs.dtype) != obs)
+                if changed.any():
+                    self.told = True
+                    notice(
+                        f"{what}: observation with {obs[changed].flat[0]}, which float32 has no number for, becomes {out[changed].flat[0]}"
+                    )
+        return out
 
-    def _reads(self, dtype: np.dtype[Any], more: str) -> bool:
-        """Whether numbers of a dtype can be taken: those of the space's kind, and of the kinds in more."""
-        same = "iu" if self.source.kind in "iu" and not self.image else self.source.kind
-        return bool(dtype == self.source) or (not self.image and dtype.kind in same + more)
+    def _check_values(self, obs: Array, right: Array, what: str, must: str) -> None:
+        if not right.all():
+            raise SpaceError(f"{what}: observation of dtype {obs.dtype} with {obs[~right].flat[0]}, {must}: its space says {self.source}")
 
-    def rows(self, obs: Array) -> Array:
+    def _arranged(self, obs: Array) -> Array:
         """A batch of the environment's observations, arranged as the library's; may be a view."""
         if self.counts:
             return self._ones(obs.reshape(len(obs), -1))
@@ -138,17 +174,11 @@ class ObsLayout:
         """(contiguous rows, whether it was a batch) of what a user hands to predict."""
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping):
             raise SpaceError("observation: a tuple (observation, info), must be the observation alone: obs, info = env.reset()")
-        try:
-            obs = np.asarray(observation)
-        except ValueError as err:  # rows of different lengths
-            what = f"a {type(observation).__name__} of parts that differ in shape"
-            raise SpaceError(f"observation: {what}, must be {self.declared}, or that with an axis of n in front") from err
-        if not self._reads(obs.dtype, "" if self.counts else "fiub"):
-            raise SpaceError(f"observation: dtype {obs.dtype}, must be {self.source}")
+        obs = self._cast(self._numbers(observation, "observation"), "observation")
         for layout in self._forms():
             batched = obs.ndim == len(layout.declared) + 1
             if obs.shape[int(batched) :] == layout.declared and obs.ndim >= len(layout.declared):
-                rows = layout.rows(obs if batched else obs[None])
+                rows = layout._arranged(obs if batched else obs[None])
                 return np.ascontiguousarray(rows, dtype=self.dtype), batched
         raise SpaceError(f"observation: shape {obs.shape}, must be {self.declared}, or that with an axis of n in front")
 

@@ -141,7 +141,7 @@ class Broken(Counter):
             if self.how == "shape":
                 obs = np.zeros(5, np.float32)
             if self.how == "dtype":
-                obs = obs.astype(np.int64)
+                obs = obs.astype(np.complex64)
             if self.how == "reward":
                 reward = "much"
         return obs, reward, terminated, truncated, info
@@ -154,7 +154,7 @@ class Broken(Counter):
         ("nan obs", NotFiniteError, "environment 0.*NaN"),
         ("nan reward", NotFiniteError, "environment 0: step .*: reward: NaN, must be finite"),
         ("shape", SpaceError, r"environment 0: observation of shape \(5,\), its space says \(4,\)"),
-        ("dtype", SpaceError, "environment 0: observation of dtype int64, its space says float32"),
+        ("dtype", SpaceError, "environment 0: observation of dtype complex64, its space says float32"),
         ("reward", SpaceError, "environment 0: reward 'much', must be a number"),
     ],
 )

@@ -1,13 +1,16 @@
 """Gymnasium's spaces and observations as the library's rows."""
 
 import json
+import warnings
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from paceline.errors import ConfigError, SpaceError
+from envs import MODES, SMALL, Counter, vector
+from paceline import DQN, workers
+from paceline.errors import ConfigError, PacelineWarning, SpaceError
 from paceline.spaces import ActionLayout, ObsLayout, of_text, to_kept
 
 
@@ -32,7 +35,7 @@ def test_images_become_channels_first(shape, row):
     expected = obs if obs.ndim == 3 else obs[None]
     if row != expected.shape:
         expected = np.transpose(obs, (2, 0, 1))
-    np.testing.assert_array_equal(layout.rows(obs[None])[0], expected)
+    np.testing.assert_array_equal(layout.read(obs, (), "environment 0"), expected)
     rows, batched = layout.batch(obs)
     assert not batched and rows.flags.c_contiguous
     np.testing.assert_array_equal(rows[0], expected)
@@ -58,8 +61,8 @@ def test_vectors_are_laid_flat_as_float32():
     "space, says",
     [
         (spaces.Dict({"a": spaces.Discrete(2)}), "observation space: Dict, must be Box.*FlattenObservation"),
-        (spaces.Box(0, 255, (2, 3, 4, 5), np.uint8), r"\(2, 3, 4, 5\), must be \[H, W\]"),
-        (spaces.Box(0, 1, (), np.float32), "at least one axis"),
+        (spaces.Tuple([spaces.Discrete(2)]), "observation space: Tuple, must be Box.*FlattenObservation"),
+        (spaces.Box(0, 1, (3, 0), np.float32), r"shape \(3, 0\), must have no empty axis"),
     ],
 )
 def test_other_observations_are_refused(space, says):
@@ -76,6 +79,12 @@ def test_other_observations_are_refused(space, says):
         (spaces.Box(-5, 5, (2,), np.int64), [-5, 3], [-5, 3]),
         (spaces.Box(0, 255, (3,), np.uint8), [0, 7, 255], [0, 7, 255]),
         (spaces.Box(0, 1, (2,), np.bool_), [True, False], [1, 0]),
+        (spaces.Box(0, 9, (), np.float64), 7, [7]),
+        (spaces.Box(0, 255, (1, 2, 1, 2), np.uint8), [[[[0, 7]], [[255, 1]]]], [0, 7, 255, 1]),
+        (spaces.Box(0, 9, (2,), np.float16), [0.5, 7], [0.5, 7]),
+        (spaces.Box(0, 9, (2,), np.uint64), [3, 7], [3, 7]),
+        (spaces.MultiBinary((2, 2)), [[1, 0], [0, 1]], [1, 0, 0, 1]),
+        (spaces.MultiDiscrete([[2, 2], [2, 2]]), [[0, 1], [1, 1]], [1, 0, 0, 1, 0, 1, 0, 1]),
     ],
 )
 def test_other_numbers_become_float32(space, given, row):
@@ -105,3 +114,109 @@ def test_other_actions_are_refused(space):
 def test_predict_refuses_what_does_not_fit(obs, says):
     with pytest.raises(SpaceError, match=says):
         ObsLayout.of_space(gymnasium.spaces.Box(-1, 1, (4,))).batch(obs)
+
+
+KINDS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bool".split()
+
+
+@pytest.mark.parametrize("space", ["float32", "float64", "int64", "uint8", "bool", "image", "Discrete"])
+def test_observations_are_cast_where_they_can_be_meant(space):
+    """By reading, the same in predict and from an environment, whatever the kind of number."""
+    declared = {
+        "image": spaces.Box(0, 255, (40, 40), np.uint8),
+        "Discrete": spaces.Discrete(3),
+    }.get(space) or spaces.Box(0, 1, (2,), np.dtype(space))
+    layout = ObsLayout.of_space(declared)
+    for kind in KINDS:
+        obs = np.ones(declared.shape, kind)
+        if kind.startswith("float") and space in ("image", "Discrete"):
+            says = f"observation of dtype {kind}, its space says"
+            with pytest.raises(SpaceError, match=says):
+                layout.read(obs, (), "environment 0")
+            with pytest.raises(SpaceError, match=says):
+                layout.batch(obs)
+            continue
+        rows = layout.read(np.stack([obs, obs]), (2,), "environments")
+        assert rows.dtype == layout.dtype and rows.shape == (2, *layout.shape)
+        assert np.array_equal(rows[0], layout.batch(obs)[0][0]) and np.array_equal(rows[0], layout.read(obs, (), "environment 0"))
+        assert np.array_equal(rows[0], layout.read(np.ones(declared.shape, declared.dtype), (), "environment 0"))
+
+
+@pytest.mark.parametrize(
+    "space, obs, says",
+    [
+        (spaces.Box(0, 255, (40, 40), np.uint8), np.full((40, 40), 256), "int64 with 256, must be 0 to 255: its space says uint8"),
+        (spaces.Box(0, 255, (40, 40), np.uint8), np.full((40, 40), -1), "with -1, must be 0 to 255"),
+        (spaces.Box(0, 9, (2,), np.int32), [1, 0.5], "float64 with 0.5, must be a whole number: its space says int32"),
+        (spaces.Box(0, 9, (2,), np.float32), ["1", "2"], "observation of dtype <U1, its space says float32"),
+        (spaces.Box(0, 9, (2,), np.float32), [None, 1], "observation of dtype object, its space says float32"),
+        (spaces.Box(0, 9, (2,), np.float32), [[1], [1, 2]], r"observation is a list of parts that differ in shape, its space says \(2,\)"),
+    ],
+)
+def test_observations_that_cannot_be_meant_are_refused(space, obs, says):
+    layout = ObsLayout.of_space(space)
+    for read in (lambda: layout.read(obs, (), "environment 0"), lambda: layout.batch(obs)):
+        with pytest.raises(SpaceError, match=says):
+            read()
+
+
+@pytest.mark.parametrize("value, becomes", [(2**53 + 1, 2.0**53), (2**63 - 1, 2.0**63), (np.uint64(2**64 - 1), 2.0**64), (1e300, np.inf)])
+def test_a_value_that_does_not_survive_is_said_once(value, becomes):
+    layout = ObsLayout.of_space(spaces.Box(-np.inf, np.inf, (2,), np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for exact in ([2**24, -(2**24)], [2**60, 0], [0.1, np.pi], [np.inf, np.nan]):
+            layout.read(exact, (), "environment 0")
+    with pytest.warns(PacelineWarning, match="environment 0: observation with .*, which float32 has no number for, becomes"):
+        assert layout.read(np.array([0, value], np.asarray(value).dtype), (), "environment 0")[1] == becomes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layout.read(np.array([0, value], np.asarray(value).dtype), (), "environment 0")
+
+
+class Whole(Counter):
+    """A Counter whose observations are whole numbers."""
+
+    kind = np.int64
+
+    def observe(self):
+        return super().observe().astype(self.kind)
+
+
+class Tens(Whole):
+    kind = np.int8
+
+
+@pytest.mark.parametrize("mode", [None, *MODES, "workers", "stable-baselines3"])
+def test_whole_numbers_are_learnt_from_as_the_floats_that_they_are(mode):
+    def run(make):
+        if mode == "stable-baselines3":
+            env = pytest.importorskip("stable_baselines3.common.vec_env").DummyVecEnv([make])
+        elif mode == "workers":
+            env = workers.make(make, 1, workers=1)
+        else:
+            env = make() if mode is None else vector(mode, 1, make)
+        with DQN("MlpPolicy", env, **SMALL) as model:
+            model.learn(150)
+            model.predict([0, 1, 2, 3])
+            assert model.policy_snapshot().evaluate(make(), 2).episodes == 2
+            return model.hashes()
+
+    assert run(Whole) == run(Tens) == run(Counter)
+
+
+def test_whole_numbers_in_a_loop_of_ones_own():
+    def run(kind):
+        env, n = Counter(), 0
+        with DQN("MlpPolicy", (env.observation_space, env.action_space), **SMALL) as model:
+            model.begin(150, env.reset()[0].astype(kind))
+            while model.num_timesteps < 150:
+                obs, reward, terminated, truncated, _ = env.step(int(model.act()[0]))
+                last = obs.astype(kind)
+                if terminated or truncated:
+                    obs, n = env.reset()[0], n + 1
+                model.observe(obs.astype(kind), reward, terminated, truncated, last)
+            assert n > 20
+            return model.hashes()
+
+    assert run(np.int64) == run(np.float32)

@@ -105,9 +105,11 @@ class Source:
 
     def _write(self, to: Array, observation: Any, what: str) -> None:
         """Puts one environment's observation into its row."""
-        obs = np.asarray(observation)
-        self.layout.check(obs, (), what)
-        to[...] = self.layout.rows(obs[None])[0]
+        to[...] = self.layout.read(observation, (), what)
+
+    def _rows(self, observations: Any) -> Array:
+        """The observations of all environments as rows."""
+        return self.layout.read(observations, (self.num_envs,), "vector environment")
 
     def _write_mask(self, to: Array, given: Any, what: str) -> None:
         """Puts one environment's action mask into its row."""
@@ -272,11 +274,6 @@ class VectorSource(Source):
         for i in np.flatnonzero(rows):
             self._write_mask(to[i], given[i], f"environment {i}")
 
-    def _rows(self, observations: Any) -> Array:
-        obs = np.asarray(observations)
-        self.layout.check(obs, (self.num_envs,), "vector environment")
-        return self.layout.rows(obs)
-
     def _column(self, values: Any, what: str) -> Array:
         column = np.asarray(values)
         if column.shape != (self.num_envs,):
@@ -320,11 +317,6 @@ class SB3Source(Source):
 
     def each_info(self) -> list[dict[str, Any]]:
         return [dict(info) for info in self.infos]
-
-    def _rows(self, observations: Any) -> Array:
-        obs = np.asarray(observations)
-        self.layout.check(obs, (self.num_envs,), "vector environment")
-        return self.layout.rows(obs)
 
 
 class SpacesSource(Source):
