@@ -51,7 +51,7 @@ class ObsLayout:
         else:
             self.dtype = np.dtype(np.float32)
             self.shape = (sum(counts) if counts else int(np.prod(declared, dtype=np.int64)),)
-        self.told = False  # that a value was changed by the cast
+        self.noticed = False  # that a value was changed by the cast
 
     @classmethod
     def of_space(cls, space: gymnasium.Space[Any]) -> ObsLayout:
@@ -135,13 +135,13 @@ class ObsLayout:
             self._check_values(obs, obs == np.floor(obs), what, "must be a whole number")
         with np.errstate(all="ignore"):
             out = obs.astype(np.float32)
-            if not self.told and obs.dtype.itemsize >= 4 and obs.dtype.kind != "b":
+            if not self.noticed and obs.dtype.itemsize >= 4 and obs.dtype.kind != "b":
                 if obs.dtype.kind == "f":
                     changed = np.isinf(out) & np.isfinite(obs)
                 else:  # what rounds beyond the integers cannot be cast back
                     changed = (out >= float(np.iinfo(obs.dtype).max)) | (out.astype(obs.dtype) != obs)
                 if changed.any():
-                    self.told = True
+                    self.noticed = True
                     notice(
                         f"{what}: observation with {obs[changed].flat[0]}, which float32 has no number for, becomes {out[changed].flat[0]}"
                     )
