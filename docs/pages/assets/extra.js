@@ -5,9 +5,10 @@ const mend = () => {
   for (const box of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])")) box.tabIndex = 0;
   for (const nav of document.querySelectorAll("nav:not([data-named]):not([aria-labelledby])")) {
     const label = (nav.getAttribute("aria-label") ?? "Code").trim();
-    names.set(label, (names.get(label) ?? 0) + 1);
+    const count = (names.get(label.toLowerCase()) ?? 0) + 1;
+    names.set(label.toLowerCase(), count);
     nav.dataset.named = "";
-    nav.setAttribute("aria-label", names.get(label) > 1 ? `${label} ${names.get(label)}` : label);
+    nav.setAttribute("aria-label", count > 1 ? `${label} ${count}` : label);
   }
 };
 new MutationObserver(mend).observe(document.documentElement, { childList: true, subtree: true });
