@@ -223,7 +223,7 @@ static void *act_for_ever(void *arg) {
   const char *const settings[] = {QUICK,        "net_arch", "512,512", "batch_size", "200",
                                   "train_freq", "1",        "window",  "8",          NULL};
   paceline_trainer *t = hosted(&h, settings);
-  *(paceline_trainer **)arg = t;
+  *(paceline_trainer * _Atomic *)arg = t;
   OK(paceline_trainer_begin(t, 1000000, 0));
   for (;;) {
     int status = paceline_trainer_act(t, &h.rows, h.actions, 0);
@@ -234,9 +234,10 @@ static void *act_for_ever(void *arg) {
 }
 
 static void freed(void) {
-  paceline_trainer *volatile t = NULL;
+  paceline_trainer *_Atomic t = NULL;
   pthread_t other;
   pthread_create(&other, NULL, act_for_ever, (void *)&t);
+  while (t == NULL) usleep(1000); /* a busy machine takes its time; freeing NULL would end nothing */
   usleep(300000);
   paceline_trainer_free(t);
   pthread_join(other, NULL);
