@@ -108,8 +108,8 @@ def test_a_reset_that_fails_leaves_the_run_before(tmp_path):
     "obs, says",
     [
         (gymnasium.make("CartPole-v1").reset(), r"observation: a tuple \(observation, info\), must be .*obs, info = env.reset\(\)"),
-        ([[1.0, 2.0], [3.0]], r"observation: a list of parts that differ in shape, must be \(4,\)"),
-        ((np.zeros(4), np.zeros(3)), r"observation: a tuple of parts that differ in shape"),
+        ([[1.0, 2.0], [3.0]], r"observation is a list of parts that differ in shape, its space says \(4,\)"),
+        ((np.zeros(4), np.zeros(3)), r"observation is a tuple of parts that differ in shape"),
     ],
 )
 def test_observations_that_are_none(obs, says):
