@@ -41,7 +41,13 @@ static cpu_set_t cores;
 static struct sched_param parameters;
 static int cores_known, policy, niceness;
 
-int pl_startable(void) { return startable; }
+/* The linker's name for pthread_create in the library, where capi/build.sh has it wrapped. In a
+ * program of Go's, as this package's tests are, there is none: Go starts after the constructors
+ * there, which have nothing to do. */
+int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
+static int is_library(void) { return __real_pthread_create != NULL; }
+
+int pl_startable(void) { return startable || !is_library(); }
 
 static int descriptors_left(void) {
   int fd[PL_DESCRIPTORS], n = 0;
@@ -54,6 +60,7 @@ static int descriptors_left(void) {
 __attribute__((constructor(101))) static void before_go(void) {
   static const int needed[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGURG};
   sigset_t others;
+  if (!is_library()) return;
   startable = descriptors_left();
   cores_known = sched_getaffinity(getpid(), sizeof cores, &cores) == 0;
   policy = sched_getscheduler(getpid());
@@ -83,7 +90,6 @@ static void *begin(void *argument) {
 
 /* The linker puts this in the place of pthread_create in the library (capi/build.sh). While
  * loading, Go calls it once, for the thread that starts Go. */
-int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(void *), void *argument) {
   if (loading && !startable) return 0;
   start *s = malloc(sizeof *s);
@@ -103,6 +109,7 @@ static void *open_descriptors(void *unused) {
  * first. ctest/float_mode.c and ctest/signals.c fail if that ever changes. */
 __attribute__((constructor)) static void after_go(void) {
   pthread_t opens;
+  if (!is_library()) return;
   loading = 0;
   for (int s = 1; s < NSIG; s++) {
     struct sigaction is;
