@@ -171,11 +171,6 @@ class Attributes:
         return shown
 
     @property
-    def ep_success_buffer(self: Any) -> deque[float]:
-        """Empty: infos["is_success"] is not collected."""
-        return deque(maxlen=self.ep_info_buffer.maxlen)
-
-    @property
     def _n_updates(self: Any) -> int:
         """Updates as stable-baselines3 counts them: passes over a rollout in PPO, minibatches elsewhere."""
         if self.METHOD == "ppo":

@@ -9,6 +9,7 @@ import json
 import secrets
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from types import NoneType
@@ -168,6 +169,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             self.obs_layout, self.action_layout = source.layout, source.actions
             self._read_masks(source)
         self._copies: Any = None  # of the networks, for policy
+        self.ep_success_buffer: deque[float] = deque(maxlen=int(self.setting("stats_window_size")))  # infos["is_success"] of episodes
 
     def _read_masks(self, source: Source) -> None:
         """Has masks read where the setting action_masks says so."""
@@ -288,6 +290,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         if anew:
             self._forget_run()
             self._episodes_before = int(self._native.stats().episodes)
+            self.ep_success_buffer.clear()
         if source is not None and (anew or source.recent is None):
             source.recent = Recent(int(self.setting("stats_window_size"))) if reports(source.env) else None
         self._begun, self._cut = True, False

@@ -185,16 +185,16 @@ class EveryNTimesteps(EventCallback):
         if n_steps < 1:
             raise ConfigError(f"period: {n_steps} steps, must be at least 1")
         self.n_steps = n_steps
-        self._next = 0
+        self.last_time_trigger = 0  # num_timesteps at the latest event, or where learning began
 
     def _on_training_start(self) -> None:
         super()._on_training_start()
-        self._next = (self.num_timesteps // self.n_steps + 1) * self.n_steps
+        self.last_time_trigger = self.num_timesteps
 
     def _on_step(self) -> bool:
-        if self.num_timesteps < self._next:
+        if self.num_timesteps // self.n_steps <= self.last_time_trigger // self.n_steps:
             return True
-        self._next = (self.num_timesteps // self.n_steps + 1) * self.n_steps
+        self.last_time_trigger = self.num_timesteps
         return self._on_event()
 
 
@@ -202,9 +202,9 @@ class LogEveryNTimesteps(EveryNTimesteps):
     """Writes a record every n_steps steps, beside those of log_interval."""
 
     def __init__(self, n_steps: int) -> None:
-        super().__init__(n_steps)
+        super().__init__(n_steps, ConvertCallback(self._log_data))
 
-    def _on_event(self) -> bool:
+    def _log_data(self, _locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
         self.model.dump_logs()
         return True
 
@@ -231,14 +231,27 @@ class CheckpointCallback(EveryNTimesteps):
         self.save_replay_buffer = save_replay_buffer
         self.save_vecnormalize = save_vecnormalize
 
+    @property
+    def save_freq(self) -> int:
+        """n_steps, under stable-baselines3's name."""
+        return self.n_steps
+
+    @save_freq.setter
+    def save_freq(self, steps: int) -> None:
+        self.n_steps = steps
+
     def _init_callback(self) -> None:
         self.save_path.mkdir(parents=True, exist_ok=True)
 
+    def _checkpoint_path(self, checkpoint_type: str = "", extension: str = "") -> str:
+        """Of a file to write at this step. checkpoint_type: "", "replay_buffer_" or "vecnormalize_"."""
+        return str(self.save_path / f"{self.name_prefix}_{checkpoint_type}{self.num_timesteps}_steps.{extension}")
+
     def _on_event(self) -> bool:
-        path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.zip"
+        path = self._checkpoint_path(extension="zip")
         self.model.save(path, replay=self.save_replay_buffer)
         if self.save_replay_buffer and self.model.REPLAYS:
-            buffer = path.with_name(f"{self.name_prefix}_replay_buffer_{self.num_timesteps}_steps.pkl")
+            buffer = Path(self._checkpoint_path("replay_buffer_", "pkl"))
             try:
                 buffer.unlink(missing_ok=True)
                 buffer.hardlink_to(path)
@@ -246,14 +259,14 @@ class CheckpointCallback(EveryNTimesteps):
                 self.model.save_replay_buffer(buffer)
         normalize = self.model.get_vec_normalize_env() if self.save_vecnormalize else None
         if normalize is not None:
-            normalize.save(str(path.with_name(f"{self.name_prefix}_vecnormalize_{self.num_timesteps}_steps.pkl")))
+            normalize.save(self._checkpoint_path("vecnormalize_", "pkl"))
         if self.verbose:
             print(f"saved {path}")
         return True
 
 
 class EvalCallback(EveryNTimesteps):
-    """Plays n_eval_episodes greedy episodes of eval_env every eval_freq steps.
+    """Plays n_eval_episodes greedy episodes of eval_env every eval_freq steps; never where that is 0 or less.
 
     eval_env: the name of a built-in environment, a Gymnasium (vector) environment or a VecEnv
         of Stable-Baselines3's; not the one that the model learns in. A VecNormalize around it gets the
@@ -261,7 +274,8 @@ class EvalCallback(EveryNTimesteps):
     callback_on_new_best, callback_after_eval: called at a mean return that is the best so far,
         and after every evaluation; they may end learning.
     log_path: results go to <log_path>/evaluations.npz: timesteps [n], results and ep_lengths
-        [n, n_eval_episodes].
+        [n, n_eval_episodes], and successes where infos have "is_success" at an episode's end. evaluations_timesteps,
+        -_results, -_length and -_successes have the same, also without log_path.
     best_model_save_path: the best model goes to <best_model_save_path>/best_model.zip, for load
         and for Policy.load.
     deterministic: False draws actions from the distribution that the network gives.
@@ -283,27 +297,49 @@ class EvalCallback(EveryNTimesteps):
         verbose: int = 1,
         warn: bool = True,
     ) -> None:
-        super().__init__(eval_freq, callback_after_eval, verbose)
+        super().__init__(max(eval_freq, 1), callback_after_eval, verbose)
+        self.eval_freq = eval_freq
         if render:
             raise ConfigError("render: True, must be False; gymnasium.wrappers.RecordVideo around eval_env records episodes")
         self.eval_env = eval_env
         self.callback_on_new_best = callback_on_new_best
         self.n_eval_episodes = whole("n_eval_episodes", n_eval_episodes, 1, 1_000_000)
-        self.log_path = None if log_path is None else Path(log_path) / "evaluations"
+        self.log_path = None if log_path is None else os.path.join(log_path, "evaluations")
         self.best_model_save_path = best_model_save_path
-        self.deterministic = deterministic
+        self.deterministic, self.render, self.warn = deterministic, render, warn
         self.best_mean_reward = float("-inf")
         self.last_mean_reward = float("-inf")
         self.evaluations: list[tuple[int, Evaluation]] = []
+        self.evaluations_timesteps: list[int] = []
+        self.evaluations_results: list[list[float]] = []
+        self.evaluations_length: list[list[int]] = []
+        self.evaluations_successes: list[list[float]] = []
+        self._is_success_buffer: list[float] = []  # of the latest evaluation
         if callback_on_new_best is not None:
             callback_on_new_best.parent = self
 
     def _init_callback(self) -> None:
-        for folder in (self.best_model_save_path, self.log_path and self.log_path.parent):
+        for folder in (self.best_model_save_path, self.log_path and os.path.dirname(self.log_path)):
             if folder is not None:
                 Path(folder).mkdir(parents=True, exist_ok=True)
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.init_callback(self.model)
+
+    def _on_step(self) -> bool:
+        if self.eval_freq <= 0:
+            return True
+        self.n_steps = self.eval_freq
+        # A class whose own _on_step asks for the evaluations of stable-baselines3's, which counts calls, gets them.
+        if type(self)._on_step is not EvalCallback._on_step and self.n_calls % self.eval_freq == 0:
+            self.last_time_trigger = self.num_timesteps
+            return self._on_event()
+        return super()._on_step()
+
+    def _log_success_callback(self, locals_: dict[str, Any], globals_: dict[str, Any]) -> None:
+        """For evaluate_policy of stable-baselines3, in classes that evaluate with it."""
+        success = locals_["info"].get("is_success")
+        if locals_["done"] and success is not None:
+            self._is_success_buffer.append(success)
 
     def _on_event(self) -> bool:
         model, step = self.model, self.num_timesteps
@@ -314,18 +350,24 @@ class EvalCallback(EveryNTimesteps):
             return False
         self.last_mean_reward = result.mean_return
         self.evaluations.append((step, result))
+        self.evaluations_timesteps.append(step)
+        self.evaluations_results.append(list(result.returns))
+        self.evaluations_length.append(list(result.lengths))
+        self._is_success_buffer = list(result.successes)
+        columns: dict[str, Any] = {"timesteps": self.evaluations_timesteps, "results": self.evaluations_results}
+        columns["ep_lengths"] = self.evaluations_length
+        if self._is_success_buffer:
+            self.evaluations_successes.append(self._is_success_buffer)
+            if len({len(row) for row in self.evaluations_successes}) == 1:  # as an array must have
+                columns["successes"] = self.evaluations_successes
         if self.log_path is not None:
-            columns = {
-                "timesteps": [at for at, _ in self.evaluations],
-                "results": [each.returns for _, each in self.evaluations],
-                "ep_lengths": [each.lengths for _, each in self.evaluations],
-            }
-            arrays: dict[str, Any] = {name: np.array(column) for name, column in columns.items()}
-            np.savez(self.log_path, **arrays)
+            np.savez(self.log_path, **columns)
         if self.verbose:
             print(f"evaluation at {step} steps: {result.mean_return:.2f} +/- {result.std_return:.2f}")
         self.logger.record("eval/mean_reward", result.mean_return)
         self.logger.record("eval/mean_ep_length", result.mean_length)
+        if result.successes:
+            self.logger.record("eval/success_rate", float(np.mean(result.successes)))
         self.logger.record("time/total_timesteps", step, exclude="tensorboard")
         self.logger.dump(step)
         more = True
@@ -382,12 +424,15 @@ class StopTrainingOnMaxEpisodes(BaseCallback):
 
     def __init__(self, max_episodes: int, verbose: int = 0) -> None:
         super().__init__(verbose)
-        self.max_episodes = max_episodes
+        self.max_episodes = self._total_max_episodes = max_episodes
         self.n_episodes = 0
+
+    def _init_callback(self) -> None:
+        self._total_max_episodes = self.max_episodes * self.model.n_envs
 
     def _on_step(self) -> bool:
         self.n_episodes += int(np.sum(self.locals["dones"]))
-        return bool(self.n_episodes < self.max_episodes * self.model.n_envs)
+        return self.n_episodes < self._total_max_episodes
 
 
 class ProgressBarCallback(BaseCallback):

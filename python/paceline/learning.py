@@ -12,6 +12,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -209,6 +210,7 @@ class Loop:
             if source.recent is None:  # in another process: none was known of
                 source.recent = Recent(int(self.model.setting("stats_window_size")))
             source.recent.add(episodes)
+        self.model.ep_success_buffer.extend(source.successes())
         return True
 
     def _waiting(self) -> None:
@@ -293,6 +295,8 @@ class Loop:
         self.curve.add_evaluation(step, result.mean_return)
         model.logger.record("eval/mean_reward", result.mean_return)
         model.logger.record("eval/mean_ep_length", result.mean_length)
+        if result.successes:
+            model.logger.record("eval/success_rate", fmean(result.successes))
         model.logger.record("time/total_timesteps", step, exclude="tensorboard")
         model.logger.dump(step)
         if model.best_policy is None or result.mean_return > model.best_mean_return:
@@ -309,6 +313,8 @@ class Loop:
         if s.episodes and not math.isnan(returned.mean_length):
             log.record("rollout/ep_rew_mean", returned.mean_return)
             log.record("rollout/ep_len_mean", returned.mean_length)
+        if self.model.ep_success_buffer:
+            log.record("rollout/success_rate", fmean(self.model.ep_success_buffer))
         if self.model.recipe:
             log.record("env/recipe", self.model.recipe)
         log.record("time/episodes", s.episodes)

@@ -24,7 +24,8 @@ from .spaces import ActionLayout, Array, ObsLayout, check_spaces, kept_masks, of
 
 
 class Evaluation(NamedTuple):
-    """The returns of whole episodes; std_return is the sample deviation (n - 1). returns, lengths: of each."""
+    """The returns of whole episodes; std_return is the sample deviation (n - 1). returns, lengths: of each. successes:
+    infos["is_success"] at their ends, where environments stepped from Python have it."""
 
     episodes: int
     mean_return: float
@@ -34,6 +35,7 @@ class Evaluation(NamedTuple):
     mean_length: float
     returns: tuple[float, ...] = ()
     lengths: tuple[int, ...] = ()
+    successes: tuple[float, ...] = ()
 
 
 def _unpickled(data: bytes, obs: ObsLayout, actions: ActionLayout) -> Policy:
@@ -232,7 +234,7 @@ class Policy:
         # would favour short episodes.
         share = np.array([(episodes + i) // n for i in range(n)])
         left = share.copy()
-        played: list[tuple[float, int]] = []
+        played: list[tuple[float, int, float | None]] = []
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
         source.masked, source.unread_told = False if self.masked is False else None, True
         source.reset(seed=seed % 2**31)
@@ -248,14 +250,14 @@ class Policy:
             over = tally.step()
             if tally.void:
                 played, left = [], share.copy()
-            for i, total, taken in over:
+            for i, total, taken, succeeded in over:
                 if left[i]:
                     left[i] -= 1
-                    played.append((total, taken))
-        of_each, steps = np.array(played).T
+                    played.append((total, taken, succeeded))
+        of_each, steps = np.array([episode[:2] for episode in played]).T
         deviation = of_each.std(ddof=1) if len(played) > 1 else 0.0
         mean, least, most, length = map(float, (of_each.mean(), of_each.min(), of_each.max(), steps.mean()))
-        each = tuple(of_each.tolist()), tuple(int(n) for n in steps)
+        each = tuple(of_each.tolist()), tuple(int(n) for n in steps), tuple(s for *_, s in played if s is not None)
         return Evaluation(len(played), mean, float(deviation), least, most, length, *each)
 
     def __reduce__(self) -> Any:

@@ -35,6 +35,12 @@ def reported(info: Mapping[str, Any]) -> Episode | None:
     return float(total.item()), int(length.item())
 
 
+def success(info: Mapping[str, Any]) -> float | None:
+    """infos["is_success"] of an episode's last step, a truth value or a number, where it is there."""
+    value = np.asarray(info.get("is_success"))
+    return None if value.size != 1 or value.dtype.kind not in "biuf" else value.item()
+
+
 class Recent:
     """What was reported of the latest episodes; the means are NaN before the first."""
 
@@ -60,9 +66,9 @@ class Tally:
         self._counted = False  # an end that was not reported
         self.void = False  # what was counted before the latest step were parts of episodes
 
-    def step(self) -> list[tuple[int, float, int]]:
-        """After each step of the source: (environment, return, length) of the episodes that are over."""
-        rows, over = self._source.rows, list[tuple[int, float, int]]()
+    def step(self) -> list[tuple[int, float, int, float | None]]:
+        """After each step of the source: (environment, return, length, success) of the episodes that are over."""
+        rows, over = self._source.rows, list[tuple[int, float, int, float | None]]()
         ended, self.void = rows.ended & ~self._resetting, False
         for i, info in enumerate(self._source.each_info()):
             if self._resetting[i]:
@@ -85,7 +91,7 @@ class Tally:
                 continue  # a lost life, or the like: the episode goes on
             elif game and not info["game_over"]:
                 continue
-            over.append((i, *(report or (float(self._returns[i]), int(self._lengths[i])))))
+            over.append((i, *(report or (float(self._returns[i]), int(self._lengths[i]))), success(info)))
             self._counted |= report is None
             self._returns[i], self._lengths[i], self._unreported[i] = 0, 0, 0
         self._resetting = ended if self._source.autoreset == "next_step" else np.zeros_like(ended)

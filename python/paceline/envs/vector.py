@@ -28,7 +28,7 @@ import numpy as np
 from .._arguments import autoreset_name
 from ..errors import ConfigError, SpaceError, notice
 from ..spaces import ActionLayout, Array, ObsLayout
-from ._episodes import Episode, Recent, reported
+from ._episodes import Episode, Recent, reported, success
 from ._rows import Block
 
 if TYPE_CHECKING:
@@ -102,6 +102,13 @@ class Source:
     def reported(self) -> list[Episode]:
         """The episodes that ended in the latest step, where infos["episode"] has them."""
         return [episode for info in self.each_info() if (episode := reported(info))]
+
+    def successes(self) -> list[float]:
+        """infos["is_success"] of the episodes that ended in the latest step."""
+        if not self.rows.ended.any():
+            return []
+        each = zip(self.each_info(), self.rows.ended)
+        return [value for info, ended in each if ended and (value := success(info)) is not None]
 
     def _write(self, to: Array, observation: Any, what: str) -> None:
         """Puts one environment's observation into its row."""

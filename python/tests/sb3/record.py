@@ -90,6 +90,26 @@ def saved(model, name, obs):
     return {"actions": actions.tolist(), "outputs": {key: value.tolist() for key, value in outputs.items()}}
 
 
+def attributes_of_callbacks():
+    """Names and simple values of what a callback of each class has, dunders apart."""
+    made = {
+        "BaseCallback": callbacks.ConvertCallback(None), "CallbackList": callbacks.CallbackList([]),
+        "CheckpointCallback": callbacks.CheckpointCallback(10, "x"), "ConvertCallback": callbacks.ConvertCallback(None),
+        "EvalCallback": callbacks.EvalCallback(Steps()), "EventCallback": callbacks.EventCallback(),
+        "EveryNTimesteps": callbacks.EveryNTimesteps(10, callbacks.ConvertCallback(None)),
+        "LogEveryNTimesteps": callbacks.LogEveryNTimesteps(10), "ProgressBarCallback": callbacks.ProgressBarCallback(),
+        "StopTrainingOnMaxEpisodes": callbacks.StopTrainingOnMaxEpisodes(3),
+        "StopTrainingOnNoModelImprovement": callbacks.StopTrainingOnNoModelImprovement(3),
+        "StopTrainingOnRewardThreshold": callbacks.StopTrainingOnRewardThreshold(1.0),
+    }  # fmt: skip
+    out = {}
+    for name, callback in made.items():
+        names = sorted(n for n in dir(callback) if n[:2] != "__" and n != "_abc_impl" and (name, n) != ("BaseCallback", "callback"))
+        simple = {n: vars(callback).get(n) for n in names}
+        out[name] = {n: v if isinstance(v, (int, str, list)) and n != "save_path" else None for n, v in simple.items()}
+    return out
+
+
 def main():
     torch.manual_seed(1)
     rng = np.random.default_rng(1)
@@ -110,6 +130,7 @@ def main():
         },
         "attributes": {cls.__name__: sorted(name for name in dir(cls("MlpPolicy", Steps(), device="cpu").learn(1)) if name[0] != "_")
                        for cls in (DQN, A2C, PPO)},
+        "callback_attributes": attributes_of_callbacks(),
         "seen": {"DQN": seen(DQN, small), "A2C": seen(A2C, {}), "PPO": seen(PPO, short)},
         "files": {
             "dqn": saved(dqn.learn(60), "dqn", vectors) | {"obs": vectors.tolist()},

@@ -1,0 +1,134 @@
+"""Callbacks' attributes and success rates, as scripts of stable-baselines3 read them, without stable-baselines3."""
+
+import csv
+import json
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from envs import SMALL, Steps
+from paceline import A2C, DQN, PPO, callbacks
+from paceline.logger import configure
+
+RECORDED = json.loads((Path(__file__).parent / "sb3" / "recorded.json").read_text())["callback_attributes"]
+KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}, PPO: {"seed": 1, "n_steps": 40, "batch_size": 40}}
+each = pytest.mark.parametrize("cls", list(KEYWORDS))
+
+
+class Success(gymnasium.Wrapper):
+    """Every other episode is a success; other steps say so in vain."""
+
+    episodes = 0
+
+    def __init__(self, env, as_number=bool):
+        super().__init__(env)
+        self.as_number = as_number
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        ended = terminated or truncated
+        self.episodes += ended
+        return obs, reward, terminated, truncated, {**info, "is_success": self.as_number(self.episodes % 2 == 0) if ended else True}
+
+
+def _made(keywords):
+    return {
+        "BaseCallback": callbacks.BaseCallback(),
+        "CallbackList": callbacks.CallbackList([]),
+        "CheckpointCallback": callbacks.CheckpointCallback(10, "x"),
+        "ConvertCallback": callbacks.ConvertCallback(None),
+        "EvalCallback": callbacks.EvalCallback(Steps(), **keywords),
+        "EventCallback": callbacks.EventCallback(),
+        "EveryNTimesteps": callbacks.EveryNTimesteps(10, callbacks.BaseCallback()),
+        "LogEveryNTimesteps": callbacks.LogEveryNTimesteps(10),
+        "ProgressBarCallback": callbacks.ProgressBarCallback(),
+        "StopTrainingOnMaxEpisodes": callbacks.StopTrainingOnMaxEpisodes(3),
+        "StopTrainingOnNoModelImprovement": callbacks.StopTrainingOnNoModelImprovement(3),
+        "StopTrainingOnRewardThreshold": callbacks.StopTrainingOnRewardThreshold(1.0),
+    }
+
+
+@pytest.mark.parametrize("name", list(RECORDED))
+def test_callbacks_have_every_attribute_and_hook(name):
+    """A class that derives from one of ours finds what stable-baselines3's has, dunders apart."""
+    callback = _made({})[name]
+    assert not set(RECORDED[name]) - set(dir(callback))
+    for attribute, value in RECORDED[name].items():
+        if value is not None:
+            assert getattr(callback, attribute) == value, attribute
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_an_evaluation_that_reports(num_envs):
+    """Optuna's way: a class that looks at eval_freq itself, and at what the evaluation has left."""
+    reports = []
+
+    class Report(callbacks.EvalCallback):
+        def _on_step(self):
+            if self.eval_freq > 0 and self.n_calls % self.eval_freq == 0:
+                assert super()._on_step() and self.training_env is not None
+                self.logger.record("a/b", 1)
+                reports.append((self.n_calls, self.evaluations_timesteps[-1], self.last_time_trigger, self.last_mean_reward))
+                assert np.mean(self.evaluations_results[-1]) == pytest.approx(self.last_mean_reward)
+            return True
+
+    with A2C("MlpPolicy", "CartPole-v1", seed=1, num_envs=num_envs) as model:
+        callback = Report("CartPole-v1", eval_freq=50, n_eval_episodes=2, verbose=0)
+        model.learn(110 * num_envs, callback=callback)
+        model.learn(100 * num_envs, callback=callback)
+        never = callbacks.EvalCallback("CartPole-v1", eval_freq=0)
+        model.learn(100, callback=never)
+    assert [row[0] for row in reports] == [50, 100, 150, 200] and not never.evaluations
+    assert all(at == trigger for _, at, trigger, _ in reports) and [row[1] for row in reports][:2] == [50 * num_envs, 100 * num_envs]
+    assert callback.evaluations_length and not callback.evaluations_successes
+
+
+def test_periods_can_be_changed(tmp_path):
+    checkpoints = callbacks.CheckpointCallback(10, tmp_path, "m")
+    checkpoints.save_freq = 40
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
+        model.learn(100, callback=checkpoints)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m_40_steps.zip", "m_80_steps.zip"]
+
+
+@each
+@pytest.mark.parametrize("as_number", [bool, float, np.float32])
+def test_success_rates(cls, as_number, tmp_path):
+    evaluation = callbacks.EvalCallback(Success(Steps(), as_number), n_eval_episodes=4, eval_freq=100, log_path=tmp_path, verbose=0)
+    with cls("MlpPolicy", Success(Steps(), as_number), **KEYWORDS[cls], stats_window_size=6) as model:
+        assert len(model.ep_success_buffer) == 0 and model.ep_success_buffer.maxlen == 6
+        model.set_logger(logger := configure(tmp_path, ["csv"]))
+        model.learn(200, callback=evaluation, log_interval=1)
+        assert sorted(model.ep_success_buffer) == [0, 0, 0, 1, 1, 1]
+        assert model.evaluate(Success(Steps(), as_number), episodes=4).successes == (0, 1, 0, 1)
+        model.learn(1)
+        assert len(model.ep_success_buffer) < 6  # of this run alone
+        logger.close()
+    rows = list(csv.DictReader((tmp_path / "progress.csv").read_text().splitlines()))
+    assert 0.5 in [float(row["rollout/success_rate"]) for row in rows if row["rollout/success_rate"]]
+    assert 0.5 in [float(row["eval/success_rate"]) for row in rows if row["eval/success_rate"]]
+    assert np.load(tmp_path / "evaluations.npz")["successes"].shape == (2, 4)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_success_rates_of_vectors(mode):
+    from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+    envs = SyncVectorEnv([lambda: Success(Steps())] * 2, autoreset_mode=AutoresetMode(mode))
+    with A2C("MlpPolicy", envs, seed=1) as model:
+        model.learn(200)
+        assert set(model.ep_success_buffer) == {0, 1}
+        assert len(model.ep_success_buffer) == len(model.ep_info_buffer)
+
+
+@pytest.mark.parametrize("value", [None, "yes", [1, 2], {}])
+def test_what_is_no_success_is_not_counted(value):
+    class Odd(gymnasium.Wrapper):
+        def step(self, action):
+            return *self.env.step(action)[:4], {"is_success": value}
+
+    with A2C("MlpPolicy", Odd(Steps()), seed=1) as model:
+        model.learn(100)
+        assert not model.ep_success_buffer and not model.evaluate(Odd(Steps()), episodes=2).successes
