@@ -62,6 +62,11 @@ class ReplayBuffer:
         )
 
 
+# What vars(model) has beside the constructor's keywords.
+_SHOWN = (
+    "action_noise", "action_space", "device", "lr_schedule", "n_envs", "observation_space", "policy_class", "sde_sample_freq",
+    "use_sde", "use_sde_at_warmup",
+)  # fmt: skip
 # Keywords that learn looks at each time.
 _ASSIGNABLE = frozenset({"verbose", "tensorboard_log"})
 _CHANGED_BY = {"env": "set_env", "logger": "set_logger"}
@@ -94,6 +99,28 @@ class Attributes:
         if why is not None:
             raise AttributeError(f"{name}: read-only{why}")
         object.__setattr__(self, name, value)
+
+    def _show(self: Any) -> None:
+        """Puts the hyper-parameters where loggers that record them look, vars(model)."""
+        for name in (*_method(type(self)).keywords(), *_SHOWN):
+            if name[0] != "_" and name not in ("policy", *_ASSIGNABLE) and hasattr(self, name):
+                self.__dict__[name] = getattr(self, name)
+
+    def _optimizer(self: Any) -> dict[str, Any]:
+        """The optimiser as torch's state_dict() has it, without the state of its parameters."""
+
+        def has(name: str) -> Any:
+            return getattr(self, name, None)
+
+        group: dict[str, Any] = {"lr": float(self.lr_schedule(self._current_progress_remaining)), "weight_decay": 0}
+        rms = has("use_rms_prop") or str(has("optimizer")).startswith("rmsprop")
+        eps = has("optimizer_eps") or has("radam_eps") or has("rms_prop_eps" if rms else "adam_eps")
+        if rms:
+            group |= {"alpha": has("rms_prop_alpha") or 0.99, "momentum": 0, "centered": has("optimizer") not in (None, "rmsprop")}
+        else:
+            group |= {"betas": (0.9, 0.999), "amsgrad": False}
+        names = [name for name in self._parameters.layout if not name.startswith("q_net_target.")]
+        return {"state": {}, "param_groups": [group | {"eps": eps or 1e-8, "params": list(range(len(names)))}]}
 
     @property
     def seed(self) -> int:
@@ -242,10 +269,14 @@ class Attributes:
 def _read_only(cls: Any) -> dict[str, str]:
     """The names that cannot be assigned to in a model of a class, each with what the sentence says after "read-only"."""
     computed = [name for name in dir(cls) if isinstance(value := getattr(cls, name), property) and value.fset is None]
-    method = next(base for base in cls.__mro__ if "METHOD" in vars(base))  # whose keywords a class of the user's does not have to have
-    given = {"lr_schedule", *_settings(cls.METHOD), *method.keywords()} - _ASSIGNABLE
+    given = {"lr_schedule", *_settings(cls.METHOD), *_method(cls).keywords()} - _ASSIGNABLE
     changed = {name: f", {call} changes it" for name, call in _CHANGED_BY.items()}
     return dict.fromkeys(computed, "") | dict.fromkeys(given, ", is given when the model is made") | changed
+
+
+def _method(cls: Any) -> Any:
+    """The method's class, of one that the user derived from it, which may have keywords of its own."""
+    return next(base for base in cls.__mro__ if "METHOD" in vars(base))
 
 
 @functools.cache

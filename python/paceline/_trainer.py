@@ -169,6 +169,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
             self.obs_layout, self.action_layout = source.layout, source.actions
             self._read_masks(source)
         self._copies: Any = None  # of the networks, for policy
+        self._show()
         self.ep_success_buffer: deque[float] = deque(maxlen=int(self.setting("stats_window_size")))  # infos["is_success"] of episodes
 
     def _read_masks(self, source: Source) -> None:
@@ -429,10 +430,14 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
 
     # ------------------------------------------------------ weights and files
 
-    def get_parameters(self) -> dict[str, dict[str, Array]]:
-        """{"policy": {name: array}}, copies, in stable-baselines3's names and shapes."""
+    def get_parameters(self) -> dict[str, dict[str, Any]]:
+        """{"policy": {name: array}}, copies, in stable-baselines3's names and shapes.
+
+        "policy.optimizer" has the optimiser's param_groups as PyTorch's state_dict() has them, and no state: that of
+        the parameters is in save's files alone.
+        """
         self._native.finish()
-        return {"policy": self._parameters.read()}
+        return {"policy": self._parameters.read(), "policy.optimizer": self._optimizer()}
 
     # ------------------------------------------------------------------ ending
 

@@ -8,6 +8,7 @@ classes count calls.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,23 @@ class BaseCallback:
         self.num_timesteps = 0
         self.locals: dict[str, Any] = {}
         self.globals: dict[str, Any] = {}
-        self.parent: BaseCallback | None = None
+        self.parent = None
+
+    @property
+    def parent(self) -> BaseCallback | None:
+        """The callback that calls this one; it is not kept alive by it."""
+        return self._parent()
+
+    @parent.setter
+    def parent(self, parent: BaseCallback | None) -> None:
+        self._parent: Callable[[], BaseCallback | None] = weakref.ref(parent) if parent is not None else lambda: None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_parent": self.parent}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.parent = state["_parent"]
 
     @property
     def training_env(self) -> Any:
@@ -202,7 +219,10 @@ class LogEveryNTimesteps(EveryNTimesteps):
     """Writes a record every n_steps steps, beside those of log_interval."""
 
     def __init__(self, n_steps: int) -> None:
-        super().__init__(n_steps, ConvertCallback(self._log_data))
+        super().__init__(n_steps)
+
+    def _on_event(self) -> bool:
+        return self._log_data(self.locals, self.globals)
 
     def _log_data(self, _locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
         self.model.dump_logs()
@@ -231,14 +251,7 @@ class CheckpointCallback(EveryNTimesteps):
         self.save_replay_buffer = save_replay_buffer
         self.save_vecnormalize = save_vecnormalize
 
-    @property
-    def save_freq(self) -> int:
-        """n_steps, under stable-baselines3's name."""
-        return self.n_steps
-
-    @save_freq.setter
-    def save_freq(self, steps: int) -> None:
-        self.n_steps = steps
+    save_freq = property(lambda self: self.n_steps, lambda self, steps: setattr(self, "n_steps", steps), doc="n_steps.")
 
     def _init_callback(self) -> None:
         self.save_path.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+import weakref
 from collections.abc import Callable
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,22 +87,26 @@ class Round:
 
 
 class Locals(dict[str, Any]):
-    """The locals of callbacks; what of them costs something to make is made when it is asked for."""
+    """The locals of callbacks; what of them costs something to make is made when it is asked for. The callback keeps
+    them, so that they do not keep the callback: it would live, and the model with it, until garbage is collected."""
 
-    def __init__(self, model: Trainer, values: dict[str, Any]) -> None:
+    def __init__(self, model: Trainer, callback: Any, values: dict[str, Any]) -> None:
         super().__init__(values)
+        self._callback = (lambda: None) if callback is None else weakref.ref(callback)
         self._lazy: dict[str, Callable[[], Any]] = {"env": model.get_env}
         if model.REPLAYS:
             self._lazy["replay_buffer"] = lambda: model.replay_buffer
 
     def __missing__(self, key: str) -> Any:
+        if key == "callback":
+            return self._callback()
         if key not in self._lazy:
             raise KeyError(key)
         self[key] = self._lazy[key]()
         return self[key]
 
     def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or key in self._lazy
+        return super().__contains__(key) or key in self._lazy or key == "callback"
 
     def get(self, key: str, default: Any = None) -> Any:
         try:
@@ -150,9 +155,9 @@ class Loop:
         self.first = self._countable()
         self.records = self._due_records()
         self.in_rollout = False
-        keywords = ("callback", "log_interval", "tb_log_name", "reset_num_timesteps", "progress_bar")
+        keywords = ("log_interval", "tb_log_name", "reset_num_timesteps", "progress_bar")
         known = {"self": self.model, "total_timesteps": asked, **{name: getattr(self, name) for name in keywords}}
-        self.locals: dict[str, Any] = Locals(self.model, known)
+        self.locals: dict[str, Any] = Locals(self.model, self.callback, known)
         self.round = None if self.callback is None else Round(self.model, self.native, self.source)
 
     def run(self) -> None:

@@ -304,6 +304,25 @@ def test_a_copy_can_be_trained_and_given_back(cls, policy, kwargs):
 
 
 @both
+def test_their_models_take_our_optimizer(cls):
+    """Its groups have their values where they count; what it has learnt of the parameters stays with the model."""
+    import torch
+
+    theirs = getattr(sb3, cls.__name__)("MlpPolicy", "CartPole-v1", device="cpu", **({"buffer_size": 100} if cls is DQN else {}))
+    with cls("MlpPolicy", "CartPole-v1", **({"buffer_size": 100} if cls is DQN else {})) as ours:
+        parameters = ours.get_parameters()
+        (group,), (wanted,) = (p["policy.optimizer"]["param_groups"] for p in (parameters, theirs.get_parameters()))
+        assert group.items() <= wanted.items()
+        assert set(wanted) - set(group) <= {
+            "maximize", "foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay"
+        }  # fmt: skip
+        parameters["policy"] = {name: torch.as_tensor(array) for name, array in parameters["policy"].items()}
+        theirs.set_parameters(parameters)
+        theirs.learn(200)
+        ours.set_parameters(theirs.get_parameters())
+
+
+@both
 def test_learning_says_that_it_does_not_see_a_trained_copy(cls):
     import torch
 

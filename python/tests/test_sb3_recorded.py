@@ -50,6 +50,21 @@ def test_every_attribute_is_there(name):
 
 
 @each
+def test_loggers_find_the_hyperparameters(name):
+    """In vars(model), where those of W&B, MLflow and TensorBoard look; before learning and after it."""
+    with CLASSES[name]("MlpPolicy", Steps(), seed=1, **SMALL[name]) as model:
+        for _ in range(2):
+            shown = vars(model)
+            assert {key: shown[key] for key in RECORDED["hyperparameters"][name]} == RECORDED["hyperparameters"][name]
+            assert shown["gamma"] == model.gamma and shown["n_envs"] == 1 and "policy" not in shown
+            model.learn(40)
+        model.save(file := io.BytesIO())
+    file.seek(0)
+    with CLASSES[name].load(file, verbose=1) as model:
+        assert vars(model)["gamma"] == 0.99 and vars(model)["verbose"] == 1
+
+
+@each
 def test_callbacks_see_the_same(name, tmp_path):
     expected = RECORDED["seen"][name]
     rounds = []

@@ -1,7 +1,11 @@
-"""Callbacks' attributes and success rates, as scripts of stable-baselines3 read them, without stable-baselines3."""
+"""Callbacks' attributes, lifetimes and success rates, as scripts of stable-baselines3 need them, without stable-baselines3."""
 
+import copy
 import csv
+import gc
 import json
+import pickle
+import weakref
 from pathlib import Path
 
 import gymnasium
@@ -132,3 +136,45 @@ def test_what_is_no_success_is_not_counted(value):
     with A2C("MlpPolicy", Odd(Steps()), seed=1) as model:
         model.learn(100)
         assert not model.ep_success_buffer and not model.evaluate(Odd(Steps()), episodes=2).successes
+
+
+def _look(locals_, _globals):
+    return locals_["self"] is not None and locals_["callback"] is not None and "callback" in locals_ and locals_["env"] is not None
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize(
+    "callback",
+    [
+        lambda: _look,
+        lambda: [_look, _look],
+        lambda: callbacks.EvalCallback(
+            "CartPole-v1",
+            callbacks.StopTrainingOnRewardThreshold(1e9),
+            callbacks.StopTrainingOnNoModelImprovement(9),
+            eval_freq=40,
+            verbose=0,
+        ),
+        lambda: callbacks.LogEveryNTimesteps(40),
+        lambda: callbacks.EveryNTimesteps(40, callbacks.ConvertCallback(_look)),
+    ],
+)
+@pytest.mark.parametrize("cls", [DQN, A2C])
+def test_models_are_freed_without_the_garbage_collector(cls, callback):
+    gc.collect()
+    gc.disable()
+    try:
+        model = cls("MlpPolicy", Steps(), **KEYWORDS[cls])
+        model.learn(100, callback=callback())
+        alive = weakref.ref(model)
+        del model
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda callback: pickle.loads(pickle.dumps(callback))])
+def test_callbacks_are_copied_with_their_parents(again):
+    stop = callbacks.StopTrainingOnRewardThreshold(1.0)
+    made = again(callbacks.EvalCallback("CartPole-v1", stop, eval_freq=7))
+    assert made.callback_on_new_best.parent is made and made.parent is None and made.eval_freq == 7

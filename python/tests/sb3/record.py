@@ -110,6 +110,15 @@ def attributes_of_callbacks():
     return out
 
 
+def hyperparameters(model):
+    """What vars(model) has of simple values that learning does not change."""
+    moving = ("ep_info_buffer", "ep_success_buffer", "exploration_rate", "num_timesteps", "start_time")
+    kinds = int, float, str, type(None)
+    return {
+        name: value for name, value in sorted(vars(model).items()) if isinstance(value, kinds) and name[0] != "_" and name not in moving
+    }
+
+
 def main():
     torch.manual_seed(1)
     rng = np.random.default_rng(1)
@@ -131,6 +140,8 @@ def main():
         "attributes": {cls.__name__: sorted(name for name in dir(cls("MlpPolicy", Steps(), device="cpu").learn(1)) if name[0] != "_")
                        for cls in (DQN, A2C, PPO)},
         "callback_attributes": attributes_of_callbacks(),
+        "hyperparameters": {cls.__name__: hyperparameters(cls("MlpPolicy", Steps(), seed=1, device="cpu", **keywords))
+                            for cls, keywords in ((DQN, small), (A2C, {}), (PPO, short))},
         "seen": {"DQN": seen(DQN, small), "A2C": seen(A2C, {}), "PPO": seen(PPO, short)},
         "files": {
             "dqn": saved(dqn.learn(60), "dqn", vectors) | {"obs": vectors.tolist()},
