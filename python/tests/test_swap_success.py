@@ -149,7 +149,7 @@ def _look(locals_, _globals):
         lambda: _look,
         lambda: [_look, _look],
         lambda: callbacks.EvalCallback(
-            "CartPole-v1",
+            Steps(),
             callbacks.StopTrainingOnRewardThreshold(1e9),
             callbacks.StopTrainingOnNoModelImprovement(9),
             eval_freq=40,
