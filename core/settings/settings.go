@@ -138,9 +138,13 @@ func Text[C any](name, def, doc string, allowed []string, field func(*C) *string
 const maxInts = 1000
 
 // Ints returns a setting of up to 1000 whole numbers of lo to hi, with commas
-// between them. what names them in errors ("widths").
+// between them, or none. what names them in errors ("widths"). The text "none" is the
+// empty list, "" is nil.
 func Ints[C any](name, def string, lo, hi int, what, doc string, field func(*C) *[]int) Setting {
 	format := func(v []int) string {
+		if v != nil && len(v) == 0 {
+			return "none"
+		}
 		parts := make([]string, len(v))
 		for i, x := range v {
 			parts[i] = strconv.Itoa(x)
@@ -149,11 +153,13 @@ func Ints[C any](name, def string, lo, hi int, what, doc string, field func(*C) 
 	}
 	return Other(name, "ints", def, ending(doc, fmt.Sprintf("%d to %d", lo, hi)), format, func(s string) ([]int, error) {
 		var v []int
-		if s != "" {
+		if s == "none" {
+			v = []int{}
+		} else if s != "" {
 			for _, part := range strings.Split(s, ",") {
 				x, err := strconv.Atoi(strings.TrimSpace(part))
 				if err != nil || x < lo || x > hi {
-					return nil, fmt.Errorf("%s: %q, must be %s of %d to %d with commas between", name, s, what, lo, hi)
+					return nil, fmt.Errorf("%s: %q, must be %s of %d to %d with commas between, or none", name, s, what, lo, hi)
 				}
 				v = append(v, x)
 			}

@@ -19,16 +19,16 @@ _FIXED: Fixed = {
 
 
 def _net_arch(value: Any) -> dict[str, Any]:
-    """A list for both networks, or {"pi": [...], "vf": [...]}."""
+    """A list for both networks, or {"pi": [...], "vf": [...]}, also in a list, as before stable-baselines3 1.8. No layers: linear."""
     if value is None:
         return {}
+    if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping):
+        value = value[0]
     if not isinstance(value, Mapping):
         return {"net_arch_pi": widths(value), "net_arch_vf": widths(value)}
     unknown = set(value) - {"pi", "vf"}
     if unknown:
         raise ConfigError(f"policy_kwargs['net_arch']: {sorted(unknown, key=str)[0]!r} not known, must be 'pi' and 'vf'")
-    if len(value) == 1:
-        raise ConfigError(f"policy_kwargs['net_arch']: {dict(value)!r}, must have both 'pi' and 'vf': linear networks are not built")
     return {f"net_arch_{name}": widths(value.get(name, [])) for name in ("pi", "vf")}
 
 

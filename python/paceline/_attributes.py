@@ -23,7 +23,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "true",
     "int": int,
     "float": lambda text: float(text) if text else None,
-    "ints": lambda text: [int(n) for n in text.split(",") if n],
+    "ints": lambda text: [int(n) for n in text.split(",") if n not in ("", "none")],
 }
 
 

@@ -122,7 +122,7 @@ def spell(value: Any) -> str:
     if isinstance(value, float):
         return repr(float(value))
     if isinstance(value, (list, tuple)):
-        return ",".join(spell(v) for v in value)
+        return ",".join(spell(v) for v in value) or "none"
     return str(value)
 
 
@@ -288,8 +288,6 @@ def check_layers(given: Any, policy: str, settings: Mapping[str, Any]) -> None:
     layers = [value for name, value in settings.items() if name.startswith("net_arch")]
     if policy == "CnnPolicy" and any(layers):
         raise ConfigError(f"policy_kwargs['net_arch']: {given!r}, must be empty: CnnPolicy's layers are fixed")
-    if policy != "CnnPolicy" and not all(layers):  # the text of an empty list stands for the default
-        raise ConfigError(f"policy_kwargs['net_arch']: {given!r}, must have a hidden layer: linear networks are not built")
 
 
 ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for name in ("Tanh", "ReLU")})
@@ -300,7 +298,7 @@ def optimizer_kwargs(names: Mapping[str, str]) -> Rule:
     """The rule of policy_kwargs["optimizer_kwargs"]: PyTorch's names, each with the setting's."""
 
     def rule(value: Any) -> dict[str, Any]:
-        given = value or {}
+        given = {name: number for name, number in (value or {}).items() if (name, number) != ("weight_decay", 0)}
         unknown = sorted(set(given) - set(names))
         if unknown:
             raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {unknown} not known, must be {' or '.join(map(repr, names))}")

@@ -172,8 +172,23 @@ def test_spaces_of_their_files_are_read_where_there_is_no_env(tmp_path):
         ours.learn(16)
 
 
-@both
-def test_their_linear_networks_are_refused(cls, tmp_path):
-    getattr(sb3, cls.__name__)("MlpPolicy", "CartPole-v1", device="cpu", policy_kwargs={"net_arch": []}).save(tmp_path / "linear")
-    with pytest.raises(ConfigError, match="must have a hidden layer: linear networks are not built"):
-        cls.load(tmp_path / "linear")
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize(
+    "cls, net_arch", [(DQN, []), *((A2C, arch) for arch in ([], {}, {"pi": [18]}, {"vf": [7, 6]}, [{"pi": [5], "vf": []}]))]
+)
+def test_their_linear_networks(cls, net_arch, tmp_path):
+    """Names and shapes are theirs, and so is what a file of theirs, or the copy in torch of a model of ours, computes."""
+    import torch
+
+    small = {"buffer_size": 100} if cls is DQN else {}
+    keywords = {**small, "policy_kwargs": {"net_arch": net_arch}, "device": "cpu"}
+    theirs = getattr(sb3, cls.__name__)("MlpPolicy", "CartPole-v1", **keywords)  # which adds an optimiser with a weight_decay of 0
+    theirs.save(tmp_path / "linear")
+    obs = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)
+    with cls.load(tmp_path / "linear") as loaded, cls("MlpPolicy", "CartPole-v1", **keywords) as ours:
+        np.testing.assert_array_equal(loaded.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
+        shapes = {name: tuple(tensor.shape) for name, tensor in theirs.policy.state_dict().items()}
+        assert {name: array.shape for name, array in ours.get_parameters()["policy"].items()} == shapes
+        theirs.set_parameters({"policy": {n: torch.as_tensor(a) for n, a in ours.get_parameters()["policy"].items()}}, exact_match=False)
+        for policy in (theirs.policy, ours.policy):
+            np.testing.assert_array_equal(policy.predict(obs, deterministic=True)[0], ours.predict(obs, deterministic=True)[0])

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from envs import SMALL
-from paceline import A2C, DQN, PQN, Policy
+from paceline import A2C, DQN, PPO, PQN, Policy
 from paceline._checkpoints import kept_keywords
 from paceline.errors import BusyError, ConfigError, SpaceError
 
@@ -18,22 +18,53 @@ both = pytest.mark.parametrize("cls", [DQN, A2C])
 
 @pytest.mark.parametrize("cls", [DQN, A2C, PQN])
 def test_layers_that_are_not_built_are_refused(cls):
-    """The library's text for no hidden layers is the one for the default, which must not be trained in their place."""
     more = {"buffer_size": 100} if cls is DQN else {"n_steps": 128} if cls is PQN else {}
     image = spaces.Box(0, 255, (1, 40, 40), np.uint8), spaces.Discrete(2)
-    linear = [[], *([{"pi": [], "vf": []}, {"pi": [8], "vf": []}, {}] if cls is A2C else [])]
-    for net_arch in linear:
-        for policy in ("MlpPolicy", "auto"):
-            with pytest.raises(ConfigError, match="must have a hidden layer: linear networks are not built"):
-                cls(policy, "CartPole-v1", policy_kwargs={"net_arch": net_arch})
-    for net_arch in (64, "64", [64, "a"]):
+    linear = [[], *([{"pi": [], "vf": []}] if cls is A2C else [])]
+    for net_arch in (64, "64", [64, "a"], [64, {"pi": [8]}], [[64]]):
         with pytest.raises(ConfigError, match=r"policy_kwargs\['net_arch'\]: .*, must be a list of widths, such as \[64, 64\]"):
             cls("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": net_arch})
     cls("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": None}, **more).close()
-    for net_arch in linear[:2]:  # CnnPolicy has none, here and there
+    for net_arch in linear:  # CnnPolicy has none, here and there
         cls("CnnPolicy", image, policy_kwargs={"net_arch": net_arch}, **more).close()
     with pytest.raises(ConfigError, match="must be empty: CnnPolicy's layers are fixed"):
         cls("CnnPolicy", image, policy_kwargs={"net_arch": [8]}, **more)
+
+
+LINEAR = {DQN: [[]], PQN: [[]], A2C: [[], {}, {"pi": [6]}, [{"vf": [5]}], [{"pi": [6], "vf": [5, 4]}]]}
+LINEAR[PPO] = LINEAR[A2C]
+
+
+@pytest.mark.parametrize("cls, net_arch", [(cls, net_arch) for cls, every in LINEAR.items() for net_arch in every])
+def test_layers_as_they_are_given(cls, net_arch, tmp_path):
+    """No layers are a linear network, which learns, is saved, goes on with the same bits and computes what its weights say."""
+    more = {DQN: SMALL, PQN: {"n_steps": 64, "num_envs": 2}, PPO: {"n_steps": 32, "batch_size": 32}}.get(cls, {})
+    keywords = {**more, "policy_kwargs": {"net_arch": net_arch}, "seed": 1}
+    widths = (net_arch[0] if net_arch and isinstance(net_arch, list) else net_arch) or {}
+    with cls("MlpPolicy", "CartPole-v1", **keywords) as model, cls("MlpPolicy", "CartPole-v1", **keywords) as other:
+        if cls in (DQN, PQN):
+            assert model.net_arch == []
+        else:
+            assert (model.net_arch_pi, model.net_arch_vf) == (widths.get("pi", []), widths.get("vf", []))
+        before = model.get_parameters()["policy"]
+        for learner in (model, other):
+            learner.learn(640)
+        after = model.get_parameters()["policy"]
+        assert any((before[name] != after[name]).any() for name in before)
+        obs = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+        with model.policy_snapshot() as policy:
+            for head, values in policy.outputs(obs).items():
+                name = {"q": "q_net.q_net.0" if cls is DQN else "q_net.0", "logits": "action_net", "value": "value_net"}[head]
+                if not widths.get({"logits": "pi", "value": "vf"}.get(head)):
+                    np.testing.assert_allclose(values, obs @ after[f"{name}.weight"].T + after[f"{name}.bias"], atol=1e-4, rtol=1e-4)
+        model.save(tmp_path / "model", replay=True)
+        with cls.load(tmp_path / "model") as loaded, Policy.load(tmp_path / "model") as policy:
+            np.testing.assert_array_equal(policy.act(obs), model.predict(obs, deterministic=True)[0])
+            for learner in (loaded, other):
+                learner.learn(640, reset_num_timesteps=False)
+            assert loaded.hashes() == other.hashes()
+        with cls("MlpPolicy", "CartPole-v1", **keywords, precision="bf16") as rounded:
+            rounded.learn(128)
 
 
 # ----------------------------------------------------------------- attributes

@@ -62,7 +62,7 @@ const (
 // Settings is the table of all settings, in the order in which they are worth
 // reading.
 var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
-	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers", func(c *Config) *[]int { return &c.NetArch }),
+	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(c *Config) *[]int { return &c.NetArch }),
 	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),
 	settings.Bool("concurrent", true, "Concurrent Training (section 3 of the paper): updates run beside the samplers, on experience up to the last window", func(c *Config) *bool { return &c.Concurrent }),
 	settings.Bool("synchronized", true, "Synchronized Execution (section 4): one forward pass for all environments of a round, instead of one each", func(c *Config) *bool { return &c.Synchronized }),

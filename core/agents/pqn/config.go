@@ -45,7 +45,7 @@ var norms = map[string]string{"none": "", "channels": "layer_channels", "all": "
 // Settings is the table of all settings, in the order in which they are worth reading.
 var Settings = settings.New[Config]("pqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
 	settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), or small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256)", []string{"nature", "small"}, func(c *Config) *string { return &c.CNN }),
-	settings.Ints("net_arch", "128,128", 1, 65536, "widths", "widths of MlpPolicy's hidden layers", func(c *Config) *[]int { return &c.NetArch }),
+	settings.Ints("net_arch", "128,128", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(c *Config) *[]int { return &c.NetArch }),
 	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),
 	settings.Text("layer_norm", "channels", "between every layer and its activation: normalisation over the channels of each position (flax, the authors), over all of an example's outputs (PyTorch, CleanRL), or none; dense layers have one position", []string{"channels", "all", "none"}, func(c *Config) *string { return &c.LayerNorm }),
 	settings.Float("layer_norm_eps", 0, 0, 1, "what layer_norm adds to the variance; 0: 1e-6 over channels, 1e-5 over all", func(c *Config) *float64 { return &c.LayerNormEps }),

@@ -66,8 +66,8 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 	type ac = ActorCritic
 	return settings.Within(part, []settings.Setting{
 		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256), or cule (Dalton et al. 2020: nature with 32 in the place of the last 64)", []string{"nature", "small", "cule"}, func(c *ac) *string { return &c.CNN }),
-		settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy's head", func(c *ac) *[]int { return &c.NetArchPi }),
-		settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value's head", func(c *ac) *[]int { return &c.NetArchVf }),
+		settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy's head; none: the head reads the observation", func(c *ac) *[]int { return &c.NetArchPi }),
+		settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value's head; none: the head reads the observation", func(c *ac) *[]int { return &c.NetArchVf }),
 		settings.Text("trunk", TrunkAuto, "layers below the two heads: shared (one trunk), separate (one for each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{TrunkAuto, TrunkShared, TrunkSeparate}, func(c *ac) *string { return &c.Trunk }),
 		train.Activation("tanh", func(c *ac) *string { return &c.ActivationFn }),
 		settings.Bool("ortho_init", true, "orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1) and biases 0; else uniform by the number of inputs", func(c *ac) *bool { return &c.OrthoInit }),
