@@ -77,7 +77,6 @@ def test_keywords_of_policy_kwargs():
         ({"rollout_buffer_kwargs": {}}, "rollout_buffer_kwargs"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"net_arch": {"qf": [8]}}}, r"policy_kwargs\['net_arch'\]: 'qf' not known, must be 'pi' and 'vf'"),
-        ({"policy_kwargs": {"net_arch": {"pi": [8]}}}, r"net_arch'\]: {'pi': \[8\]}, must have both 'pi' and 'vf'"),
         ({"policy_kwargs": {"net_arch": [64, {"pi": [8]}]}}, r"net_arch'\]: .*must be a list of widths"),
         ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
         ({"policy_kwargs": {"optimizer_class": "SGD"}}, "must be RMSprop, RMSpropTFLike or Adam"),
