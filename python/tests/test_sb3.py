@@ -1,6 +1,5 @@
 """Beside stable-baselines3 itself, where it is installed (pip install 'paceline[sb3]')."""
 
-
 import gymnasium
 import numpy as np
 import pytest
