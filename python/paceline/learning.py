@@ -22,6 +22,7 @@ from ._evaluation import synchronise
 from ._native import Native
 from .callbacks import goes_on
 from .envs._episodes import Recent
+from .envs._infos import truth
 from .envs._rows import Block, Column
 from .envs.vector import SAME_STEP, Source, label
 from .errors import StoppedError
@@ -63,7 +64,7 @@ class Round:
             info["TimeLimit.truncated"] = limit
         for i in np.flatnonzero(ended).tolist():
             infos[i].setdefault("terminal_observation", last[i].copy())
-        over = [i for i in np.flatnonzero(ended).tolist() if infos[i].get("game_over", True)]
+        over = [i for i in np.flatnonzero(ended).tolist() if truth(infos[i].get("game_over", True))]
         if source is not None and source.recent is not None:
             over = []  # a Monitor reports them: elsewhere a life was lost
         for i, (total, length) in zip(over, self._native.episodes(episodes - self._episodes) if over else ()):

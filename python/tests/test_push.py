@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from envs import MODES, SMALL, Counter, Image, vector
 from paceline import DQN
 from paceline._ffi import TERMINATED, TRUNCATED
-from paceline.errors import ConfigError, NotFiniteError, SpaceError
+from paceline.errors import ConfigError, NotFiniteError, PacelineWarning, SpaceError
 from paceline.spaces import ObsLayout
 from paceline.vector import adapt
 
@@ -203,13 +203,22 @@ def test_wrong_vector_results_are_reported():
             model.learn(100)
 
 
-def test_missing_final_obs_is_reported():
+def test_ends_without_a_last_observation_are_terminations_and_said_once():
     class Forgetful(SyncVectorEnv):
         def step(self, actions):
             return (*super().step(actions)[:4], {})
 
-    env = Forgetful([Counter, Counter], autoreset_mode=AutoresetMode.SAME_STEP)
-    with DQN("MlpPolicy", env, **SMALL) as model, pytest.raises(SpaceError, match="final_obs"):
+    source = adapt(Forgetful([Counter, Counter], autoreset_mode=AutoresetMode.SAME_STEP))
+    rows = source.rows
+    source.reset(seed=1)
+    with pytest.warns(
+        PacelineWarning, match=r"environment 0: its episode ended, but infos\['final_obs'\] has no row for it: the end is learnt"
+    ) as said:
+        for _ in range(3 + 4):  # episodes of 3 steps, terminated, and 4, truncated
+            source.step()
+            assert not rows.truncated.any()
+    assert rows.terminated.all() and len(said) == 1
+    with DQN("MlpPolicy", source.env, **SMALL) as model:
         model.learn(100)
 
 

@@ -28,9 +28,9 @@ except ImportError:
     raise ImportError("stable-baselines3 is not installed: pip install 'paceline[sb3]'") from None
 
 from .._arguments import autoreset_name
-from ..envs import vec_env, workers
+from ..envs import _infos, vec_env, workers
 from ..envs.vec import make_vec
-from ..envs.vector import Source, split_infos
+from ..envs.vector import Source
 from ..errors import CallbackError, ConfigError
 from ..spaces import Array
 
@@ -97,7 +97,7 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         if "reset_mask" in options[0]:
             raise ConfigError("options: 'reset_mask', must not be there: SB3 resets all environments at once")
         obs, infos = self.envs.reset(seed=seeds[0], options=options[0] or None)  # the others' follow, as in SB3
-        self.reset_infos = split_infos(infos, self.num_envs)
+        self.reset_infos = _infos.split(infos, self.num_envs)
         self._forget()
         return obs
 
@@ -126,9 +126,9 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         again = dones & infos.pop("_final_obs", last_obs is not None)
         for name in ("_final_info", "env_id", "_env_id"):
             infos.pop(name, None)
-        each = split_infos(infos, self.num_envs)
+        each = _infos.split(infos, self.num_envs)
         if again.any():
-            lasts = split_infos(last_infos, self.num_envs)
+            lasts = _infos.split(last_infos, self.num_envs)
             for i in np.flatnonzero(again).tolist():
                 self.reset_infos[i], each[i] = each[i], lasts[i]
         for i in np.flatnonzero(dones).tolist():

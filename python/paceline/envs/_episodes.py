@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._infos import number, truth
 from ._layers import reports
 
 if TYPE_CHECKING:
@@ -29,16 +30,15 @@ def reported(info: Mapping[str, Any]) -> Episode | None:
     episode = info.get("episode")
     if not isinstance(episode, Mapping) or not {"r", "l"} <= episode.keys():
         return None
-    total, length = np.asarray(episode["r"]), np.asarray(episode["l"])
-    if total.size != 1 or length.size != 1 or total.dtype.kind not in "biuf" or length.dtype.kind not in "biuf":
+    total, length = number(episode["r"]), number(episode["l"])
+    if total is None or length is None or not math.isfinite(length):
         return None  # another thing of that name
-    return float(total.item()), int(length.item())
+    return float(total), int(length)
 
 
 def success(info: Mapping[str, Any]) -> float | None:
     """infos["is_success"] of an episode's last step, a truth value or a number, where it is there."""
-    value = np.asarray(info.get("is_success"))
-    return None if value.size != 1 or value.dtype.kind not in "biuf" else value.item()
+    return number(info.get("is_success"))
 
 
 class Recent:
@@ -73,8 +73,9 @@ class Tally:
         for i, info in enumerate(self._source.each_info()):
             if self._resetting[i]:
                 continue
-            game = "raw_reward" in info and "game_over" in info  # one of the library's Atari games
-            self._returns[i] += info["raw_reward"] if game else rows.rewards[i]
+            raw = number(info.get("raw_reward"))
+            game = raw is not None and "game_over" in info  # one of the library's Atari games
+            self._returns[i] += raw if game else rows.rewards[i]
             self._lengths[i] += 1
             if not ended[i]:
                 continue
@@ -89,7 +90,7 @@ class Tally:
                     self._waits = False
                     self._returns[i], self._lengths[i] = 0, 0
                 continue  # a lost life, or the like: the episode goes on
-            elif game and not info["game_over"]:
+            elif game and not truth(info["game_over"]):
                 continue
             over.append((i, *(report or (float(self._returns[i]), int(self._lengths[i]))), success(info)))
             self._counted |= report is None

@@ -28,6 +28,7 @@ import numpy as np
 from .._arguments import autoreset_name
 from ..errors import ConfigError, SpaceError, notice
 from ..spaces import ActionLayout, Array, ObsLayout
+from . import _infos
 from ._episodes import Episode, Recent, reported, success
 from ._rows import Block
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 SAME_STEP, NEXT_STEP = "same_step", "next_step"
+OF_LAST_STEPS = {"final_obs", "_final_obs", "final_info", "_final_info"}  # infos of episodes' last steps
 
 
 class Rows(Block):
@@ -73,6 +75,7 @@ class Source:
         self.rows = Rows(num_envs, self.layout, self.actions.n)
         self.masked: bool | None = False  # whether action masks are read; None: where the first reset has them
         self.unread_told = False  # that there are masks which are not read
+        self.last_unknown_told = False  # that an episode ended without its last observation
         self.needs_reset = True  # no episode is in progress
         self.infos: Any = {}  # what the latest step returned
         self.recent: Recent | None = None  # what was reported while learning; None: nothing is
@@ -101,7 +104,10 @@ class Source:
 
     def reported(self) -> list[Episode]:
         """The episodes that ended in the latest step, where infos["episode"] has them."""
-        return [episode for info in self.each_info() if (episode := reported(info))]
+        if not self.rows.ended.any():
+            return []
+        each = zip(self.each_info(), self.rows.ended)
+        return [episode for info, ended in each if ended and (episode := reported(info))]
 
     def successes(self) -> list[float]:
         """infos["is_success"] of the episodes that ended in the latest step."""
@@ -110,6 +116,20 @@ class Source:
         each = zip(self.each_info(), self.rows.ended)
         return [value for info, ended in each if ended and (value := success(info)) is not None]
 
+    def _without_last(self, missing: Array, obs: Array, what: str) -> None:
+        """Treats ends without a last observation, those of the rows in missing, as terminations, and says so once.
+        obs: what the rows hold in its place."""
+        if not missing.any():
+            return
+        if not self.last_unknown_told:
+            self.last_unknown_told = True
+            notice(
+                f"environment {int(np.flatnonzero(missing)[0])}: its episode ended, but {what}: the end is learnt from as a "
+                "termination, as looking past a time limit needs the last observation"
+            )
+        self.rows.final_obs[missing] = obs[missing]
+        self.rows.terminated[missing], self.rows.truncated[missing] = True, False
+
     def _write(self, to: Array, observation: Any, what: str) -> None:
         """Puts one environment's observation into its row."""
         to[...] = self.layout.read(observation, (), what)
@@ -117,6 +137,12 @@ class Source:
     def _rows(self, observations: Any) -> Array:
         """The observations of all environments as rows."""
         return self.layout.read(observations, (self.num_envs,), "vector environment")
+
+    def _column(self, values: Any, what: str) -> Array:
+        column = np.asarray(values)
+        if column.shape != (self.num_envs,):
+            raise SpaceError(f"vector environment: {what} of shape {column.shape}, must be {(self.num_envs,)}")
+        return column
 
     def _write_mask(self, to: Array, given: Any, what: str) -> None:
         """Puts one environment's action mask into its row."""
@@ -154,20 +180,21 @@ class SingleSource(Source):
         super().__init__(env, 1)
 
     def reset(self, seed: int | None = None) -> None:
-        obs, self.infos = self.env.reset(seed=seed)
+        obs, infos = self.env.reset(seed=seed)
+        self.infos = _infos.of_one(infos)
         self._write(self.rows.obs[0], obs, "environment 0")
         self._mask(0, self.infos)
         self.needs_reset = False
 
     def step(self) -> None:
         rows = self.rows
-        obs, reward, terminated, truncated, self.infos = self.env.step(int(rows.actions[0]) + self.actions.start)
+        obs, reward, terminated, truncated, infos = self.env.step(int(rows.actions[0]) + self.actions.start)
         try:
             rows.rewards[0] = float(reward)
         except (TypeError, ValueError):
             raise SpaceError(f"environment 0: reward {reward!r}, must be a number") from None
         rows.terminated[0], rows.truncated[0] = bool(terminated), bool(truncated)
-        infos = self.infos
+        infos = self.infos = _infos.of_one(infos)
         if terminated or truncated:
             self._write(rows.final_obs[0], obs, "environment 0")
             if self.masked:
@@ -175,7 +202,7 @@ class SingleSource(Source):
                 self._write_mask(rows.final_action_masks[0], given, "environment 0")
             obs, infos = self.env.reset()
         self._write(rows.obs[0], obs, "environment 0")
-        self._mask(0, infos)
+        self._mask(0, _infos.of_one(infos))
 
     def each_info(self) -> list[dict[str, Any]]:
         return [dict(self.infos)]
@@ -199,7 +226,8 @@ class VectorSource(Source):
         self._action_dtype = np.dtype(getattr(env.action_space, "dtype", None) or np.int64)
 
     def reset(self, seed: int | None = None) -> None:
-        obs, self.infos = self.env.reset(seed=seed)
+        obs, infos = self.env.reset(seed=seed)
+        self.infos = _infos.as_columns(infos, self.num_envs)
         self.rows.obs[...] = self._rows(obs)
         if self._reads_masks(self.infos):
             self._masks(self.rows.action_masks, self.infos, np.ones(self.num_envs, bool))
@@ -209,7 +237,8 @@ class VectorSource(Source):
         rows = self.rows
         # A copy: an asynchronous environment may read it later.
         actions = rows.actions.astype(self._action_dtype) + self._action_dtype.type(self.actions.start)
-        obs, rewards, terminated, truncated, self.infos = self.env.step(actions)
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        self.infos = _infos.as_columns(infos, self.num_envs)
         obs = self._rows(obs)
         rows.terminated[...] = self._column(terminated, "terminated").astype(bool)
         rows.truncated[...] = self._column(truncated, "truncated").astype(bool)
@@ -225,36 +254,29 @@ class VectorSource(Source):
                 rows.obs[~done] = obs[~done]
                 rows.obs[done] = self._rows(first)[done]
                 if self.masked:
-                    self._masks(rows.action_masks, infos, done)
+                    self._masks(rows.action_masks, _infos.as_columns(infos, self.num_envs), done)
                 return
-            self._final(done)
+            self._final(done, obs)
         rows.obs[...] = obs
 
     def each_info(self) -> list[dict[str, Any]]:
-        infos = {name: column for name, column in self.infos.items() if name.lstrip("_") not in ("final_obs", "final_info")}
-        each = split_infos(infos, self.num_envs)
-        last = self.infos.get("final_info")
-        if isinstance(last, dict):
-            for i, info in enumerate(split_infos(last, self.num_envs)):
-                if self.rows.ended[i]:
+        infos = {name: column for name, column in self.infos.items() if name not in OF_LAST_STEPS}
+        each = _infos.split(infos, self.num_envs)
+        if self.rows.ended.any():
+            for i, info in enumerate(_infos.split(self.infos.get("final_info"), self.num_envs)):
+                if self.rows.ended[i] and info:
                     # A RecordEpisodeStatistics around the vector writes beside final_info, not into it.
                     each[i] = {name: each[i][name] for name in ("episode",) if name in each[i]} | info
         return each
 
-    def reported(self) -> list[Episode]:
-        last = self.infos.get("final_info")
-        there = "episode" in self.infos or (isinstance(last, dict) and "episode" in last)
-        return super().reported() if there else []
-
-    def _final(self, done: Array) -> None:
+    def _final(self, done: Array, obs: Array) -> None:
+        """Writes the last observations of what ended; obs: what comes after them."""
         final = self.infos.get("final_obs")
         # Some vector environments leave the mask out; all rows that ended have one.
         mask = np.asarray(self.infos.get("_final_obs", done), dtype=bool)
         missing = done if final is None else done & ~mask
-        if missing.any():
-            index = int(np.flatnonzero(missing)[0])
-            raise SpaceError(f"environment {index}: its episode ended, but infos['final_obs'] has no row for it")
-        for i in np.flatnonzero(done):
+        self._without_last(missing, obs, "infos['final_obs'] has no row for it")
+        for i in np.flatnonzero(done & ~missing):
             self._write(self.rows.final_obs[i], final[i], f"environment {i} (final_obs)")
 
     def _step_masks(self, done: Array) -> None:
@@ -265,7 +287,7 @@ class VectorSource(Source):
             return self._masks(rows.action_masks, self.infos, ~rows.terminated)
         self._masks(rows.action_masks, self.infos, ~done if self.mode == "disabled" else np.ones_like(done))
         rows.final_action_masks[done] = 1
-        final = self.infos if self.mode == "disabled" else self.infos.get("final_info", {})
+        final = self.infos if self.mode == "disabled" else _infos.as_columns(self.infos.get("final_info"), self.num_envs)
         if "action_mask" in final:
             self._masks(rows.final_action_masks, final, cut)
 
@@ -280,12 +302,6 @@ class VectorSource(Source):
             return
         for i in np.flatnonzero(rows):
             self._write_mask(to[i], given[i], f"environment {i}")
-
-    def _column(self, values: Any, what: str) -> Array:
-        column = np.asarray(values)
-        if column.shape != (self.num_envs,):
-            raise SpaceError(f"vector environment: {what} of shape {column.shape}, must be {(self.num_envs,)}")
-        return column
 
 
 class SB3Source(Source):
@@ -304,23 +320,33 @@ class SB3Source(Source):
         self.rows.obs[...] = self._rows(self.env.reset())
         self.infos = [{} for _ in range(self.num_envs)]
         for i in range(self.num_envs):
-            self._mask(i, self._base.reset_infos[i])
+            self._mask(i, self._reset_info(i))
         self.needs_reset = False
 
     def step(self) -> None:
         rows = self.rows
-        obs, rows.rewards[...], dones, self.infos = self.env.step(rows.actions.astype(np.int64) + self.actions.start)
-        rows.terminated[...] = rows.truncated[...] = False
-        for i in np.flatnonzero(dones):
-            limit = bool(self.infos[i].get("TimeLimit.truncated", False))
-            rows.truncated[i], rows.terminated[i] = limit, not limit
-            self._write(rows.final_obs[i], self.infos[i]["terminal_observation"], f"environment {i} (terminal_observation)")
-            rows.final_action_masks[i] = 1
-            if self.masked and limit and "action_mask" in self.infos[i]:
-                self._write_mask(rows.final_action_masks[i], self.infos[i]["action_mask"], f"environment {i}")
+        obs, rows.rewards[...], dones, infos = self.env.step(rows.actions.astype(np.int64) + self.actions.start)
+        self.infos = [_infos.of_one(info) for info in infos]
         rows.obs[...] = self._rows(obs)
-        for i, done in enumerate(np.asarray(dones).tolist()):
-            self._mask(i, self._base.reset_infos[i] if done else self.infos[i])
+        done = self._column(dones, "dones").astype(bool)
+        limit = np.array([_infos.truth(info.get("TimeLimit.truncated")) for info in self.infos])
+        rows.terminated[...], rows.truncated[...] = done & ~limit, done & limit
+        missing = np.zeros(self.num_envs, bool)
+        for i in np.flatnonzero(done):
+            missing[i] = "terminal_observation" not in self.infos[i]
+            if not missing[i]:
+                self._write(rows.final_obs[i], self.infos[i]["terminal_observation"], f"environment {i} (terminal_observation)")
+            rows.final_action_masks[i] = 1
+            if self.masked and limit[i] and "action_mask" in self.infos[i]:
+                self._write_mask(rows.final_action_masks[i], self.infos[i]["action_mask"], f"environment {i}")
+        self._without_last(missing, rows.obs, "infos has no 'terminal_observation'")
+        for i in range(self.num_envs):
+            self._mask(i, self._reset_info(i) if done[i] else self.infos[i])
+
+    def _reset_info(self, i: int) -> dict[str, Any]:
+        """What environment i said at its latest reset, where the VecEnv keeps that."""
+        infos = getattr(self._base, "reset_infos", ())
+        return _infos.of_one(infos[i]) if i < len(infos) else {}
 
     def each_info(self) -> list[dict[str, Any]]:
         return [dict(info) for info in self.infos]
@@ -343,28 +369,6 @@ class SpacesSource(Source):
 
 def _no_mask(i: int) -> SpaceError:
     return SpaceError(f"environment {i}: infos has no 'action_mask', must have one after every reset and step where masks are read")
-
-
-def split_infos(infos: dict[str, Any], n: int, outer: Array | None = None) -> list[dict[str, Any]]:
-    """Gymnasium's infos, a dict of columns with masks, as a dict for each environment. outer: the mask of columns that
-    have none of their own, as those in the "episode" of RecordEpisodeStatistics around a vector."""
-    each: list[dict[str, Any]] = [{} for _ in range(n)]
-    for name, column in infos.items():
-        mask = infos.get("_" + name, None if name[:1] == "_" and name[1:] in infos else outer)
-        if mask is None:  # this one is a mask itself
-            continue
-        values: Any = column
-        if isinstance(column, dict):
-            values = split_infos(column, n, mask)
-        elif column.ndim == 1:
-            values = column.tolist()
-        if mask.all():
-            for info, value in zip(each, values):
-                info[name] = value
-        else:
-            for i in np.flatnonzero(mask):
-                each[i][name] = values[i]
-    return each
 
 
 def is_sb3(env: Any) -> bool:

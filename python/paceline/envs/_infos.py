@@ -1,0 +1,100 @@
+"""What environments say in infos, read as far as it can be read: no info ends a run.
+
+One environment's infos are a dict. A vector's are Gymnasium's columns with masks ({"speed": [...], "_speed": [...]}),
+columns without masks (as those of ale-py's vector), or one dict for each environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..spaces import Array
+
+
+def of_one(info: Any) -> dict[Any, Any]:
+    """One environment's infos; empty where they are no dict."""
+    return dict(info) if isinstance(info, Mapping) else {}
+
+
+def as_columns(infos: Any, n: int) -> dict[Any, Any]:
+    """A vector's infos as columns with masks, whichever form they have; empty where they have none."""
+    if isinstance(infos, Mapping):
+        return dict(infos)
+    if not isinstance(infos, (list, tuple, np.ndarray)) or len(infos) != n:
+        return {}
+    columns: dict[Any, Any] = {}
+    for i, info in enumerate(infos):
+        for name, value in of_one(info).items():
+            if isinstance(name, str) and name[:1] == "_":
+                continue  # it would be a mask
+            if name not in columns:
+                columns[name], columns[_mask_of(name)] = np.empty(n, object), np.zeros(n, bool)
+            columns[name][i], columns[_mask_of(name)][i] = value, True
+    return columns
+
+
+def split(infos: Any, n: int, outer: Array | None = None) -> list[dict[Any, Any]]:
+    """A vector's infos as a dict for each environment. outer: the mask of columns that have none of their own, such as
+    those in the "episode" of RecordEpisodeStatistics around a vector. A value without an entry for each environment
+    belongs to none of them."""
+    each: list[dict[Any, Any]] = [{} for _ in range(n)]
+    infos = as_columns(infos, n)
+    masks = {_mask_of(name) for name in infos}
+    for name, column in infos.items():
+        if name in masks:
+            continue
+        mask = _mask(infos.get(_mask_of(name)), n)
+        if mask is None:
+            mask = np.ones(n, bool) if outer is None else outer
+        values = _entries(column, n, mask)
+        if values is None:
+            continue
+        if mask.all():
+            for info, value in zip(each, values):
+                info[name] = value
+        else:
+            for i in np.flatnonzero(mask).tolist():
+                each[i][name] = values[i]
+    return each
+
+
+def truth(value: Any) -> bool:
+    """Whether a value that means yes or no means yes; what has no truth value does not."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        return False
+
+
+def number(value: Any) -> float | None:
+    """A single number or truth value as a number; None for everything else."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # lists of lists that differ in length
+        return None
+    return None if array.size != 1 or array.dtype.kind not in "biuf" else array.item()
+
+
+def _mask_of(name: Any) -> str:
+    return f"_{name}"
+
+
+def _mask(given: Any, n: int) -> Array | None:
+    """bool [n], or None where it is no mask."""
+    try:
+        mask = np.asarray(given)
+    except (TypeError, ValueError):
+        return None
+    return mask.astype(bool) if mask.shape == (n,) and mask.dtype.kind in "biu" else None
+
+
+def _entries(column: Any, n: int, mask: Array) -> Any:
+    """A column's entries by environment, or None where it has none."""
+    if isinstance(column, Mapping):
+        return split(column, n, mask)
+    if isinstance(column, np.ndarray):
+        return None if column.ndim == 0 or len(column) != n else column.tolist() if column.ndim == 1 else column
+    return column if isinstance(column, (list, tuple)) and len(column) == n else None
