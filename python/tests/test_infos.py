@@ -14,7 +14,7 @@ from paceline.envs import _infos
 OBS, ACTIONS = spaces.Box(0, 1, (1,), np.float32), spaces.Discrete(2)
 
 
-class Told(gymnasium.vector.VectorEnv):
+class Vector(gymnasium.vector.VectorEnv):
     """Two environments whose episodes end every fourth step, and whose infos are what `say` returns."""
 
     num_envs = 2
@@ -74,13 +74,13 @@ def seen(env):
     ],
 )
 def test_forms_of_infos(infos, each):
-    assert seen(Told(lambda: infos)) == each
+    assert seen(Vector(lambda: infos)) == each
 
 
 def test_gymnasiums_own_infos_are_split_as_they_were_joined():
-    told = iter([{"a": 1}, {"b": [1, 2]}, {"a": 2, "c": {"d": 0.5}}, {"b": np.zeros(2), 7: "x"}])
+    infos = iter([{"a": 1}, {"b": [1, 2]}, {"a": 2, "c": {"d": 0.5}}, {"b": np.zeros(2), 7: "x"}])
     joined = {}
-    each = list(told)
+    each = list(infos)
     vector = SyncVectorEnv([lambda: Single(dict)] * 4)
     for i, info in enumerate(each):
         joined = vector._add_info(joined, info, i)
@@ -109,7 +109,7 @@ def junk(draw, depth=0):
 @pytest.mark.parametrize("kind", [*AutoresetMode, "one"])
 def test_no_info_ends_a_run(kind):
     def make(say):
-        return Single(say) if kind == "one" else Told(say, kind)
+        return Single(say) if kind == "one" else Vector(say, kind)
 
     draw = random.Random(1)
     with A2C("MlpPolicy", make(lambda: junk(draw)), n_steps=4) as model:

@@ -74,8 +74,8 @@ class Source:
         self.layout, self.actions = ObsLayout.of_space(self._spaces[0]), ActionLayout.of_space(self._spaces[1])
         self.rows = Rows(num_envs, self.layout, self.actions.n)
         self.masked: bool | None = False  # whether action masks are read; None: where the first reset has them
-        self.unread_told = False  # that there are masks which are not read
-        self.last_unknown_told = False  # that an episode ended without its last observation
+        self.unread_said = False  # that there are masks which are not read
+        self.last_unknown_said = False  # that an episode ended without its last observation
         self.needs_reset = True  # no episode is in progress
         self.infos: Any = {}  # what the latest step returned
         self.recent: Recent | None = None  # what was reported while learning; None: nothing is
@@ -121,8 +121,8 @@ class Source:
         obs: what the rows hold in its place."""
         if not missing.any():
             return
-        if not self.last_unknown_told:
-            self.last_unknown_told = True
+        if not self.last_unknown_said:
+            self.last_unknown_said = True
             notice(
                 f"environment {int(np.flatnonzero(missing)[0])}: its episode ended, but {what}: the end is learnt from as a "
                 "termination, as looking past a time limit needs the last observation"
@@ -156,8 +156,8 @@ class Source:
         there = "action_mask" in infos
         if self.masked is None:
             self.masked = there
-        if there and not self.masked and not self.unread_told:
-            self.unread_told = True
+        if there and not self.masked and not self.unread_said:
+            self.unread_said = True
             notice(
                 "infos['action_mask'] is not read: the model learns as if every action were allowed; action_masks=True "
                 "makes it keep to masks"
