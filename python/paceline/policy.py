@@ -236,7 +236,7 @@ class Policy:
         left = share.copy()
         played: list[tuple[float, int, float | None]] = []
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
-        source.masked, source.unread_told = False if self.masked is False else None, True
+        source.masked, source.unread_said = False if self.masked is False else None, True
         source.reset(seed=seed % 2**31)
         if not source.masked:
             self._tell_unmasked("env: its infos have no 'action_mask'")
