@@ -104,7 +104,8 @@ enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
        FIRST_paceline_act_options = 56,
        FIRST_paceline_eval_options = 48,
        FIRST_paceline_evaluation = 56,
-       FIRST_paceline_vec_options = 32
+       FIRST_paceline_vec_options = 32,
+       FIRST_paceline_transitions = 56
 };
 
 /* The error where nothing may call into Go, or PACELINE_OK. frame: of the caller. */

@@ -154,6 +154,20 @@ int paceline_trainer_load_experience(paceline_trainer *t, const char *path) {
   return GO(pacelineGoTrainerLoadExperience(id(t), (char *)path, &why));
 }
 
+int paceline_trainer_read_transitions(const paceline_transitions *to, paceline_trainer *t, const int64_t *numbers) {
+  ENTER;
+  COPY(paceline_transitions, full, to);
+  NEED(t, numbers);
+  return GO(pacelineGoTrainerReadTransitions(&full, id(t), (int64_t *)numbers, &why));
+}
+
+int paceline_trainer_add_transitions(paceline_trainer *t, const paceline_transitions *rows) {
+  ENTER;
+  NEED(t);
+  COPY(paceline_transitions, full, rows);
+  return GO(pacelineGoTrainerAddTransitions(id(t), &full, &why));
+}
+
 int paceline_trainer_rows(const paceline_rows *rows, void *actions, paceline_trainer *t) {
   ENTER;
   COPY(paceline_rows, full, rows);

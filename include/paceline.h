@@ -597,6 +597,34 @@ PACELINE_API int paceline_trainer_load(paceline_trainer *t, const char *path);
  * PACELINE_RESET_ENVS. On failure the trainer is as it was. */
 PACELINE_API int paceline_trainer_load_experience(paceline_trainer *t, const char *path);
 
+/* Transitions of the replay memory, in arrays of yours: entry i of every array is of transition i. */
+typedef struct paceline_transitions {
+  uint32_t struct_size;
+  uint32_t num_rows;
+  void *obs;           /* [num_rows, observation], of the specification's dtype */
+  void *next_obs;      /* likewise; where the transition terminated zeros are read and nothing is looked at */
+  int32_t *actions;    /* [num_rows] */
+  float *rewards;      /* [num_rows] */
+  uint8_t *terminated; /* [num_rows]: 1: nothing beyond this transition counts; a time limit is no termination */
+  uint8_t *next_masks; /* [num_rows, n]: action masks of next_obs; NULL where actions have none; else NULL leaves them
+                        * out of a read, and allows every action of rows that are added */
+} paceline_transitions;
+
+/* Copies to->num_rows transitions of the replay memory (method "dqn") to to's arrays, after the updates
+ * that are due: those of numbers, each 0 to the metric "replay_size" less 1. They are ordered
+ * by environment, and by age within one, oldest first. Nothing is changed and no random number is drawn: a
+ * minibatch is read by numbers that you draw. All pointers are borrowed. */
+PACELINE_API int paceline_trainer_read_transitions(const paceline_transitions *to, paceline_trainer *t,
+                                                   const int64_t *numbers);
+
+/* Adds transitions to the replay memory (method "dqn"), after the updates that are due: demonstrations, or
+ * what another agent did. Row i counts among those of environment i mod num_envs, where it is the newest,
+ * and is no part of an episode. Where observations are stacks of frames, next_obs is obs shifted by one frame. The
+ * rows can be drawn at once, and so can all steps before them; episodes in progress go on. A row that is no
+ * transition (an action out of range, NaN) is refused before any is added. Where memory is missing, the error
+ * names a row, and the rows before it are added. All pointers are borrowed. */
+PACELINE_API int paceline_trainer_add_transitions(paceline_trainer *t, const paceline_transitions *rows);
+
 /* Stops, waits for the threads (at most one environment step and one update)
  * and frees; a run in progress on another thread returns. Inside a function of its own
  * environments, which it would wait for: PACELINE_EBUSY, and nothing is freed. */

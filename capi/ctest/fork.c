@@ -54,6 +54,9 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   size_t size = 0;
   FORKED(paceline_trainer_act(push, &rows, &a, 0));
   FORKED(paceline_trainer_observe(push, &rows, 0));
+  paceline_transitions transitions = {.struct_size = sizeof transitions};
+  FORKED(paceline_trainer_read_transitions(&transitions, t, &(int64_t){0}));
+  FORKED(paceline_trainer_add_transitions(t, &transitions));
   FORKED(paceline_policy_load(&q, "x"));
   FORKED(paceline_policy_from_trainer(&q, t));
   FORKED(paceline_policy_spec(&spec, &spec, p));

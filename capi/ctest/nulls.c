@@ -88,6 +88,15 @@ int main(void) {
   double returns;
   int64_t lengths;
   size_t episodes = 1;
+  paceline_transitions none_of = {.struct_size = sizeof none_of};
+  int64_t number = 0;
+  NIL(paceline_trainer_read_transitions(NULL, t, &number), "to");
+  NIL(paceline_trainer_read_transitions(&none_of, NULL, &number), "t");
+  NIL(paceline_trainer_read_transitions(&none_of, t, NULL), "numbers");
+  FAILS(paceline_trainer_read_transitions(&none_of, t, &number), PACELINE_EINVAL, "transitions.obs: NULL");
+  NIL(paceline_trainer_add_transitions(NULL, &none_of), "t");
+  NIL(paceline_trainer_add_transitions(t, NULL), "rows");
+  FAILS(paceline_trainer_add_transitions(t, &none_of), PACELINE_EINVAL, "transitions.obs: NULL");
   NIL(paceline_trainer_rows(NULL, &action, t), "rows");
   NIL(paceline_trainer_rows(&none, &action, NULL), "t");
   FAILS(paceline_trainer_rows(&none, &action, t), PACELINE_EINVAL, "rows.num_rows: 0");

@@ -31,6 +31,13 @@ int main(void) {
   paceline_stats s = {0};
   SIZES(s, paceline_trainer_stats(&s, t));
   SIZES(s, paceline_trainer_run(&s, t, 1, 0));
+  float seen[4] = {0}, after[4] = {0}, gain = 0;
+  int32_t taken = 0;
+  uint8_t over = 0;
+  paceline_transitions x = {
+      .num_rows = 1, .obs = seen, .next_obs = after, .actions = &taken, .rewards = &gain, .terminated = &over};
+  SIZES(x, paceline_trainer_add_transitions(t, &x));
+  SIZES(x, paceline_trainer_read_transitions(&x, t, &(int64_t){0}));
   paceline_metric m = {0};
   SIZES(m, paceline_trainer_metric(&m, t, 0));
   paceline_parameter par = {0};

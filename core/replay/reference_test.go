@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -66,6 +67,16 @@ func (r *reference) cut(e int) {
 		last.end, last.sameNext = env.Truncated, false
 	}
 	r.pending[e] = nil
+}
+
+// insert puts a segment of one transition before the pending observation.
+func (r *reference) insert(e int, action int32, reward float32, version uint64, end env.End, obs, next, mask []byte) {
+	pending := r.pending[e]
+	r.begin(e, obs)
+	r.add(e, action, reward, version, end, next, mask)
+	if pending != nil {
+		r.begin(e, pending)
+	}
 }
 
 func (r *reference) flush() {
@@ -139,7 +150,7 @@ func compare(t *testing.T, m *Memory, r *reference) {
 		for j := range b.NextObs {
 			b.NextObs[j] = 0xAA
 		}
-		m.At(i, b, 1)
+		m.At(i, &b.Transitions, 1)
 		compareRow(t, m, b, 1, s)
 	}
 	if m.Hash() != r.hash(m.obsBytes) {
@@ -193,7 +204,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			// Before a step; for the Begin after its end that was enough.
 			if ref.pending[e] != nil && m.Free(e) == 0 {
 				before := m.Hash()
-				check(t, m.Grow())
+				check(t, m.Grow(1))
 				if m.Hash() != before || m.Free(e) == 0 {
 					t.Fatal("Grow changed what is visible, or not enough")
 				}
@@ -282,6 +293,32 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 				}
 			}
 			compare(t, m, ref)
+		case op < 249: // a transition from outside
+			if m.Free(e) < 2 {
+				check(t, m.Grow(2))
+				if m.Free(e) < 2 {
+					t.Fatal("Grow(2) leaves less than two steps free")
+				}
+			}
+			obs := random(m.obsBytes)
+			next := append(bytes.Clone(obs[width:]), random(width)...)
+			end := env.Truncated
+			if arg%2 == 0 {
+				end = env.Terminated
+			}
+			mask := bytes.Repeat([]byte{1}, cfg.Actions)
+			s := experience.Step{Reward: r.Float32(), End: end & env.Terminated, NextMask: mask, Updates: r.Uint64()}
+			hash := m.Hash()
+			if err := m.Insert(e, &s, obs, next[1:]); err == nil && end == env.Truncated {
+				t.Fatal("a short observation was inserted")
+			}
+			if end == env.Truncated { // with Terminated the observation was not looked at
+				check(t, m.Insert(e, &s, obs, next))
+			}
+			ref.insert(e, s.Action, s.Reward, s.Updates, end, obs, next, mask)
+			if m.Hash() != hash {
+				t.Fatal("Insert changed what is visible")
+			}
 		default:
 			if m.Len() == 0 {
 				continue

@@ -41,7 +41,7 @@
 // without Free slots, Sample of nothing and At beyond the end are mistakes of this library
 // and panic (package fault has the rule).
 //
-// Begin, Add, CheckNext, Cut and Free of one environment belong to one
+// Begin, Add, Insert, CheckNext, Cut and Free of one environment belong to one
 // goroutine at a time; different environments are independent. Sample, At, Len
 // and Hash may run beside them and beside each other. Flush, Grow, StoreWhole,
 // Clear, what Part returns, Bytes and Close want everybody else quiet.
@@ -51,6 +51,7 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -82,6 +83,8 @@ const (
 // frames of the one before. Nothing has changed: call StoreWhole while the
 // trainer is quiet, and Add again.
 var ErrNotAStack = errors.New("the older frames of the observation are not the newest ones of the observation before")
+
+var errNotShifted = errors.New("the next observation is not the observation shifted by a frame")
 
 // Config describes a Memory.
 type Config struct {
@@ -118,15 +121,9 @@ type Memory struct {
 	changes  uint64 // counts what changes which transitions are visible
 }
 
-// Batch is a minibatch of n rows in memory of the caller.
+// Batch is a minibatch of n transitions.
 type Batch struct {
-	Obs        []byte    // n observations
-	NextObs    []byte    // n observations; zero bytes where the transition terminated
-	Actions    []int32   // n
-	Rewards    []float32 // n, as they were added
-	Terminated []bool    // n: nothing beyond this transition counts
-	NextMasks  []byte    // n of Config.Actions bytes: what NextObs allows; everything where the transition terminated
-	Updates    []uint64  // n: how many updates the parameters that chose the action had seen
+	experience.Transitions
 
 	picks []int // n: what Sample drew
 	copy  func(worker, row int) error
@@ -180,14 +177,14 @@ func (cfg Config) check() error {
 
 // NewBatch returns a batch of n rows for this memory's observations.
 func (m *Memory) NewBatch(n int) *Batch {
-	b := &Batch{
+	b := &Batch{Transitions: experience.Transitions{
 		Obs: make([]byte, n*m.obsBytes), NextObs: make([]byte, n*m.obsBytes),
 		Actions: make([]int32, n), Rewards: make([]float32, n),
-		Terminated: make([]bool, n), Updates: make([]uint64, n), picks: make([]int, n),
+		Terminated: make([]bool, n), Updates: make([]uint64, n),
 		NextMasks: make([]byte, n*m.cfg.Actions),
-	}
+	}, picks: make([]int, n)}
 	b.copy = func(_, row int) error {
-		m.At(b.picks[row], b, row)
+		m.At(b.picks[row], &b.Transitions, row)
 		return nil
 	}
 	return b
@@ -251,6 +248,47 @@ func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 	p.added++
 	p.pending = end == 0
 	return nil
+}
+
+// Insert adds a whole transition to environment e, from outside of its episodes: as a segment of its
+// own, which is truncated where s does not terminate. A segment in progress is cut before it and
+// goes on after it: its observations and targets stay what they are. Where observations are stored
+// one frame a step, next must be obs shifted by a frame (ErrNotAStack under StackDetect). It takes
+// up to two of the steps that Free counts. An error changes nothing.
+func (m *Memory) Insert(e int, s *experience.Step, obs, next []byte) error {
+	p, whole := &m.parts[e], *s
+	if len(obs) != m.obsBytes {
+		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", e, len(obs), m.obsBytes)
+	}
+	if whole.End &= env.Terminated; whole.End == 0 {
+		whole.End = env.Truncated
+		older := m.obsBytes / m.stack * (m.stack - 1)
+		switch {
+		case len(next) != m.obsBytes:
+			return fmt.Errorf("environment %d: observation of %d bytes, must be %d", e, len(next), m.obsBytes)
+		case len(s.NextMask) != m.cfg.Actions:
+			return fmt.Errorf("environment %d: action mask of %d, must be %d", e, len(s.NextMask), m.cfg.Actions)
+		}
+		if !bytes.Equal(obs[len(obs)-older:], next[:older]) {
+			if m.cfg.Stack == StackDetect {
+				return ErrNotAStack
+			}
+			return fmt.Errorf("frame_stack: %d, but %w", m.stack, errNotShifted)
+		}
+	}
+	var pending []byte
+	if p.pending {
+		pending = make([]byte, m.obsBytes)
+		p.frames.read(pending, p.nextFrame-int64(m.stack), int64(m.stack))
+	}
+	if err := m.Begin(e, obs); err != nil {
+		return err
+	}
+	err := m.Add(e, &whole, next)
+	if pending != nil {
+		err = errors.Join(err, m.Begin(e, pending))
+	}
+	return err
 }
 
 // CheckNext returns the error that Add would for next as what follows the
@@ -349,13 +387,13 @@ func (m *Memory) Sample(r *rng.Stream, b *Batch, pool *threads.Pool) {
 		return
 	}
 	for row := range b.picks {
-		m.At(b.picks[row], b, row)
+		m.At(b.picks[row], &b.Transitions, row)
 	}
 }
 
 // At copies visible transition i, 0 to Len()-1, into a row of b. They are
 // ordered by environment, and by age within one, oldest first. Any other i panics.
-func (m *Memory) At(i int, b *Batch, row int) {
+func (m *Memory) At(i int, b *experience.Transitions, row int) {
 	e, from := m.find(i)
 	p, s := &m.parts[e], int64(m.stack)
 	t := decode(from)
@@ -376,7 +414,10 @@ func (m *Memory) At(i int, b *Batch, row int) {
 	} else {
 		unpackMask(mask, from[transitionBytes:])
 	}
-	b.Actions[row], b.Rewards[row], b.Updates[row] = t.action, t.reward, t.updates
+	b.Actions[row], b.Rewards[row] = t.action, t.reward
+	if b.Updates != nil {
+		b.Updates[row] = t.updates
+	}
 }
 
 // find returns the environment of visible transition i, and where that is stored.

@@ -15,7 +15,7 @@ import (
 // tuple writes visible transition i of a memory of short observations.
 func tuple(m *Memory, i int) string {
 	b := m.NewBatch(1)
-	m.At(i, b, 0)
+	m.At(i, &b.Transitions, 0)
 	s := fmt.Sprintf("%d a%d r%g v%d %d", b.Obs, b.Actions[0], b.Rewards[0], b.Updates[0], b.NextObs)
 	if b.Terminated[0] {
 		s += " T"
@@ -114,7 +114,7 @@ func TestFlushTimesDoNotMatter(t *testing.T) {
 			p.frames.read(next, p.nextFrame-3, 3)
 			next[6], next[7] = c, byte(i)
 			if m.Free(e) == 0 {
-				check(t, m.Grow())
+				check(t, m.Grow(1))
 			}
 			check(t, addStep(m, e, int32(i), 1, 0, 0, next))
 			c++
@@ -153,7 +153,7 @@ func TestFloatObservations(t *testing.T) {
 		m.Flush()
 	}
 	b := m.NewBatch(1)
-	m.At(2, b, 0)
+	m.At(2, &b.Transitions, 0)
 	if string(b.Obs) != string(row(7.25)) || string(b.NextObs) != string(row(8.25)) || b.Rewards[0] != 7 {
 		t.Errorf("got %v %v %v", b.Obs, b.NextObs, b.Rewards)
 	}
@@ -190,7 +190,7 @@ func TestSampleIsUniform(t *testing.T) {
 	}
 	chi, expected := 0.0, float64(n)/float64(m.Len())
 	for i := range m.Len() {
-		m.At(i, b, 0)
+		m.At(i, &b.Transitions, 0)
 		d := float64(count[b.Actions[0]]) - expected
 		chi += d * d / expected
 		delete(count, b.Actions[0])
@@ -318,7 +318,7 @@ func TestMisusePanics(t *testing.T) {
 	m.Flush()
 	sample()
 	for _, i := range []int{-1, 1, 7} {
-		panics(t, fmt.Sprintf("replay: At(%d) where 1 transitions are visible", i), func() { m.At(i, b, 0) })
+		panics(t, fmt.Sprintf("replay: At(%d) where 1 transitions are visible", i), func() { m.At(i, &b.Transitions, 0) })
 	}
 }
 

@@ -100,21 +100,21 @@ func (m *Memory) Free(e int) int64 {
 	return min(frames, steps)
 }
 
-// Grow enlarges the rings of every environment with none Free, one after the
+// Grow enlarges the rings of every environment with fewer than n steps Free, 1 or 2, one after the
 // other, to what their segments so far let expect. What can be seen stays the
 // same. After an error, too: rings that were enlarged before it just are
 // larger.
-func (m *Memory) Grow() error {
+func (m *Memory) Grow(n int64) error {
 	type slots struct{ frames, steps int64 }
 	want := make([]slots, len(m.parts))
 	var more int64 // bytes not yet taken from the system
 	for e := range m.parts {
 		p := &m.parts[e]
 		want[e] = slots{p.frames.slots, p.steps.slots}
-		if !p.steps.fits(p.oldest, p.nextStep+1) {
+		if !p.steps.fits(p.oldest, p.nextStep+n) {
 			want[e].steps += want[e].steps/8 + 16
 		}
-		if !p.frames.fits(p.keep, p.nextFrame+int64(m.stack)+1) {
+		if !p.frames.fits(p.keep, p.nextFrame+n*int64(m.stack+1)) {
 			want[e].frames = p.expectedFrames(want[e].steps, m.stack)
 		}
 		more += (want[e].frames-(p.nextFrame-p.keep))*int64(p.frames.width) +

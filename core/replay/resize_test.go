@@ -17,7 +17,7 @@ func TestGrowFollowsShortSegments(t *testing.T) {
 		for e := range 2 {
 			if m.Free(e) == 0 {
 				before := m.Hash()
-				check(t, m.Grow())
+				check(t, m.Grow(1))
 				if m.Hash() != before {
 					t.Fatal("Grow changed what is visible")
 				}
@@ -48,7 +48,7 @@ func TestGrowForLateFlush(t *testing.T) {
 	check(t, m.Begin(0, []byte{0}))
 	for i := range 500 {
 		if m.Free(0) == 0 {
-			check(t, m.Grow())
+			check(t, m.Grow(1))
 		}
 		check(t, addStep(m, 0, int32(i), 0, 0, 0, []byte{byte(i + 1)}))
 	}
@@ -92,7 +92,7 @@ func TestRefusedForMemory(t *testing.T) {
 	m.Flush()
 	hash, bytes := m.Hash(), m.Bytes()
 	free = 100
-	if err := m.Grow(); err == nil || !strings.HasPrefix(err.Error(), "buffer_size: 100 needs ") ||
+	if err := m.Grow(1); err == nil || !strings.HasPrefix(err.Error(), "buffer_size: 100 needs ") ||
 		!strings.Contains(err.Error(), "more memory for episodes this short, 100 bytes are available (test)") {
 		t.Errorf("Grow: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestStoreWholeOfShortSegments(t *testing.T) {
 	defer m.Close()
 	for i := range 300 {
 		if m.Free(0) == 0 {
-			check(t, m.Grow())
+			check(t, m.Grow(1))
 		}
 		check(t, m.Begin(0, []byte{0, byte(i)}))
 		check(t, addStep(m, 0, 0, 0, 0, env.Truncated, []byte{byte(i), 1}))

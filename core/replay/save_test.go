@@ -56,7 +56,7 @@ func run(t *testing.T, m *Memory, from, to int) {
 	for i := from; i < to; i++ {
 		for e := range m.parts {
 			if m.Free(e) == 0 {
-				check(t, m.Grow())
+				check(t, m.Grow(1))
 			}
 			if i == 0 || (i-1)%9 == 8-e {
 				check(t, m.Begin(e, obs(i)))
@@ -175,7 +175,7 @@ func goesOn(t *testing.T, m *Memory) {
 	for e := range m.parts {
 		for range 3 {
 			if m.Free(e) < 1 {
-				check(t, m.Grow())
+				check(t, m.Grow(1))
 			}
 			check(t, m.Begin(e, obs))
 			check(t, addStep(m, e, 0, 0, 0, 0, obs))

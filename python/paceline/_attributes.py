@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ._replay_buffer import ReplayBuffer
 from .config import describe
 from .envs._layers import normalizers
 from .errors import ConfigError, PacelineWarning
 from .schedules import by_progress, of_settings, points
 
 if TYPE_CHECKING:
-    from ._trainer import Trainer
+    pass
 
 _READ: dict[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "true",
@@ -32,34 +33,6 @@ class TrainFreq(NamedTuple):
 
     frequency: int
     unit: str
-
-
-class ReplayBuffer:
-    """The replay memory as it can be looked at from outside; it is the library's and is neither indexed nor written to."""
-
-    def __init__(self, model: Trainer) -> None:
-        self._model = model
-        self.buffer_size = int(model.setting("buffer_size"))
-        self.n_envs: int = model.n_envs
-        self.observation_space, self.action_space = model.observation_space, model.action_space
-        self.device = model.device
-
-    def size(self) -> int:
-        """Transitions that are there, those among them that can be drawn only from the next window on."""
-        stats = self._model.stats
-        return min(int(stats["replay_size"] + stats["replay_pending"]), self.buffer_size)
-
-    __len__ = size
-
-    @property
-    def full(self) -> bool:
-        return self.size() >= self.buffer_size
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"replay_buffer.{name}: not there, the transitions are in the library; size(), full, buffer_size and n_envs are, "
-            "and the model's save_replay_buffer and load_replay_buffer"
-        )
 
 
 # What vars(model) has beside the constructor's keywords.

@@ -108,6 +108,10 @@ class Rows(Growable):
     ]
 
 
+class Transitions(Growable):
+    _fields_ = [("num_rows", c_uint32), *_each("obs next_obs actions rewards terminated next_masks", c_void_p)]
+
+
 class ConsoleState(Growable):
     _fields_ = [
         ("ended", c_uint32),
@@ -165,6 +169,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_trainer_save": (STATUS, [_handle, _text, c_uint32]),
     "paceline_trainer_load": (STATUS, [_handle, _text]),
     "paceline_trainer_load_experience": (STATUS, [_handle, _text]),
+    "paceline_trainer_read_transitions": (STATUS, [POINTER(Transitions), _handle, POINTER(c_int64)]),
+    "paceline_trainer_add_transitions": (STATUS, [_handle, POINTER(Transitions)]),
     "paceline_trainer_rows": (STATUS, [POINTER(Rows), c_void_p, _handle]),
     "paceline_trainer_episodes": (STATUS, [POINTER(c_double), POINTER(c_int64), POINTER(c_size_t), _handle]),
     "paceline_trainer_act": (STATUS, [_handle, POINTER(Rows), c_void_p, c_int64]),

@@ -126,6 +126,7 @@ class Trainer(Attributes, Environments, OwnLoop, Checkpoints):
         self._evaluating: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
         self._predictions = 0
+        self._draws: Any = None  # replay_buffer's random numbers
         self._notified: set[str] = set()  # what its policies have said
         self._own_env: Any = None
         self._loop: Loop | None = None  # of the learn in progress

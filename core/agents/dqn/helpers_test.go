@@ -210,7 +210,7 @@ func contents(m *replay.Memory) []tuple {
 	b := m.NewBatch(1)
 	var list []tuple
 	for i := range m.Len() {
-		m.At(i, b, 0)
+		m.At(i, &b.Transitions, 0)
 		tu := tuple{action: b.Actions[0], reward: b.Rewards[0], terminated: b.Terminated[0]}
 		for k := range 3 {
 			tu.obs[k] = math.Float32frombits(binary.NativeEndian.Uint32(b.Obs[4*k:]))

@@ -126,13 +126,13 @@ type naive struct {
 	envs        []*walk
 	obs         [][]byte
 	resetting   []bool
-	d, staged   [][]experience
+	d, staged   [][]kept
 	rate        func(steps int64) float64
 	epsilon     func(t int64) float64
 	episodeEnds int64
 }
 
-type experience struct {
+type kept struct {
 	obs, next  []byte
 	mask       []byte // what next allows
 	action     int32
@@ -148,7 +148,7 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 	}
 	c.Policy = train.PolicyMLP
 	n := &naive{c: c, pushed: pushed, nextStep: nextStep, total: total, w: c.NumEnvs, copies: -1,
-		resetting: make([]bool, c.NumEnvs), d: make([][]experience, c.NumEnvs), staged: make([][]experience, c.NumEnvs),
+		resetting: make([]bool, c.NumEnvs), d: make([][]kept, c.NumEnvs), staged: make([][]kept, c.NumEnvs),
 		draws: rng.New(uint64(c.Seed), "replay", 0)}
 	e := must(makeWalks(c.Seed, c.ActionMasks)(0))(t)
 	spec := c.network(e.Spec())
@@ -319,7 +319,7 @@ func (n *naive) round(t *testing.T) {
 				}
 			}
 		}
-		x := experience{obs: slices.Clone(n.obs[i]), next: make([]byte, 8), action: action, version: actor.Updates}
+		x := kept{obs: slices.Clone(n.obs[i]), next: make([]byte, 8), action: action, version: actor.Updates}
 		reward, end, err := e.Step(action, x.next)
 		check(t, err)
 		x.reward, x.terminated, x.mask = reward, end&env.Terminated != 0, e.allowed()
@@ -374,7 +374,7 @@ func (n *naive) compare(t *testing.T, d *trial) {
 		t.Fatalf("step %d: %d transitions, want %d", n.steps(), d.m.memory.Len(), len(all))
 	}
 	for i, want := range all {
-		d.m.memory.At(i, b, 0)
+		d.m.memory.At(i, &b.Transitions, 0)
 		if !slices.Equal(b.Obs, want.obs) || !slices.Equal(b.NextObs, want.next) || b.Actions[0] != want.action ||
 			b.Rewards[0] != want.reward || b.Terminated[0] != want.terminated || n.c.ActionMasks && !slices.Equal(b.NextMasks, want.mask) || b.Updates[0] != want.version {
 			t.Fatalf("step %d: transition %d: %+v, want %+v", n.steps(), i, b, want)

@@ -110,7 +110,7 @@ func (d *DQN) ensureCapacity(p *train.Pause) error {
 			return nil
 		}
 	}
-	if err := d.memory.Grow(); err != nil {
+	if err := d.memory.Grow(1); err != nil {
 		return err
 	}
 	d.free = d.leastFree()

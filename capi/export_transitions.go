@@ -1,0 +1,80 @@
+package capi
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"bytes"
+	"fmt"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+)
+
+// transitionsOf are the host's arrays; terminated, which it has as bytes, is room of ours.
+func transitionsOf(spec *env.Spec, host *C.paceline_transitions) (x experience.Transitions, err error) {
+	n := int(host.num_rows)
+	for _, array := range []struct {
+		name string
+		at   unsafe.Pointer
+	}{
+		{"obs", host.obs}, {"next_obs", host.next_obs}, {"actions", unsafe.Pointer(host.actions)},
+		{"rewards", unsafe.Pointer(host.rewards)}, {"terminated", unsafe.Pointer(host.terminated)},
+	} {
+		if array.at == nil {
+			return x, fmt.Errorf("transitions.%s: NULL, must point to %d entries", array.name, n)
+		}
+	}
+	var masks []byte
+	switch given := hostSlice((*byte)(host.next_masks), n*spec.Action.N); {
+	case given != nil && !spec.Masks:
+		return x, fmt.Errorf("transitions.next_masks: set, must be NULL where actions have no masks")
+	case given != nil:
+		masks = given
+	case spec.Masks:
+		masks = bytes.Repeat([]byte{1}, n*spec.Action.N)
+	}
+	size := n * spec.Obs.Bytes()
+	return experience.Transitions{
+		Obs:        unsafe.Slice((*byte)(host.obs), size),
+		NextObs:    unsafe.Slice((*byte)(host.next_obs), size),
+		Actions:    unsafe.Slice((*int32)(host.actions), n),
+		Rewards:    unsafe.Slice((*float32)(host.rewards), n),
+		Terminated: make([]bool, n),
+		NextMasks:  masks,
+	}, nil
+}
+
+//export pacelineGoTrainerReadTransitions
+func pacelineGoTrainerReadTransitions(to *C.paceline_transitions, id C.uint64_t, numbers *C.int64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		x, err := transitionsOf(t.spec, to)
+		if err != nil {
+			return err
+		}
+		if err := t.ReadTransitions(unsafe.Slice((*int64)(numbers), len(x.Actions)), &x); err != nil {
+			return err
+		}
+		for i, terminated := range x.Terminated {
+			hostSlice((*uint8)(to.terminated), len(x.Terminated))[i] = oneIf(terminated)
+		}
+		return nil
+	}), why)
+}
+
+//export pacelineGoTrainerAddTransitions
+func pacelineGoTrainerAddTransitions(id C.uint64_t, from *C.paceline_transitions, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		x, err := transitionsOf(t.spec, from)
+		if err != nil {
+			return err
+		}
+		for i, terminated := range hostSlice((*uint8)(from.terminated), len(x.Terminated)) {
+			x.Terminated[i] = terminated != 0
+		}
+		return t.AddTransitions(&x)
+	}), why)
+}

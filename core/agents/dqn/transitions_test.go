@@ -1,0 +1,186 @@
+package dqn
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// rowsOf returns room for n transitions of an environment of the spec.
+func rowsOf(s env.Spec, n int) *experience.Transitions {
+	x := &experience.Transitions{
+		Obs: make([]byte, n*s.Obs.Bytes()), NextObs: make([]byte, n*s.Obs.Bytes()),
+		Actions: make([]int32, n), Rewards: make([]float32, n), Terminated: make([]bool, n),
+	}
+	if s.Masks {
+		x.NextMasks = make([]byte, n*s.Action.N)
+	}
+	return x
+}
+
+// made are n transitions of random numbers.
+func made(s env.Spec, n int, seed uint64) *experience.Transitions {
+	r, x := rand.New(rand.NewPCG(seed, 1)), rowsOf(s, n)
+	for _, obs := range [][]byte{x.Obs, x.NextObs} {
+		for k := 0; k < len(obs); k += 4 {
+			binary.NativeEndian.PutUint32(obs[k:], math.Float32bits(r.Float32()))
+		}
+	}
+	for i := range n {
+		x.Actions[i], x.Rewards[i], x.Terminated[i] = int32(r.IntN(s.Action.N)), r.Float32(), r.IntN(3) == 0
+		if x.Terminated[i] { // as it is read again
+			clear(x.NextObs[i*s.Obs.Bytes() : (i+1)*s.Obs.Bytes()])
+		}
+	}
+	return x
+}
+
+func numbers(n int) []int64 {
+	list := make([]int64, n)
+	for i := range list {
+		list[i] = int64(i)
+	}
+	return list
+}
+
+// What is read is what the memory holds, and reading changes no bit of the run.
+func TestReadTransitions(t *testing.T) {
+	read, quiet := newDQN(t, cartpole()), newDQN(t, cartpole())
+	for range 5 {
+		check(t, read.Run(170, 0))
+		check(t, quiet.Run(170, 0))
+		n := read.m.memory.Len()
+		x := rowsOf(read.m.spec, n)
+		check(t, read.ReadTransitions(numbers(n), x))
+		b := read.m.memory.NewBatch(1)
+		for i := range n {
+			read.m.memory.At(i, &b.Transitions, 0)
+			size := len(b.Obs)
+			if string(x.Obs[i*size:(i+1)*size]) != string(b.Obs) || string(x.NextObs[i*size:(i+1)*size]) != string(b.NextObs) ||
+				x.Actions[i] != b.Actions[0] || x.Rewards[i] != b.Rewards[0] || x.Terminated[i] != b.Terminated[0] {
+				t.Fatalf("transition %d differs", i)
+			}
+		}
+	}
+	if must(read.Hashes())(t) != must(quiet.Hashes())(t) {
+		t.Error("reading changed the run")
+	}
+}
+
+// Transitions that were added before and in the middle of a run are there at once; the run with
+// them is a function of the seed, for any number of threads, and where it is saved and goes on.
+func TestAddTransitions(t *testing.T) {
+	run := func(threads int, cut bool, edit func(*Config)) Hashes {
+		c := cartpole(edit, func(c *Config) { c.NumThreads = threads })
+		d := newDQN(t, c)
+		spec := d.m.spec
+		add := func(n int, seed uint64) {
+			t.Helper()
+			x := made(spec, n, seed)
+			before := d.m.memory.Len() + d.m.memory.Pending()
+			check(t, d.AddTransitions(x))
+			if got := d.m.memory.Len(); got != min(before+n, c.BufferSize) || d.m.memory.Pending() != 0 {
+				t.Fatalf("%d transitions, %d more to come, after %d more than %d", got, d.m.memory.Pending(), n, before)
+			}
+			// The newest of each environment are those.
+			got := rowsOf(spec, 1)
+			last := d.m.memory.Len() - 1 // of the last environment
+			check(t, d.ReadTransitions([]int64{int64(last)}, got))
+			i := (n-c.NumEnvs)/c.NumEnvs*c.NumEnvs + c.NumEnvs - 1
+			want := made(spec, n, seed)
+			if got.Actions[0] != want.Actions[i] || got.Rewards[0] != want.Rewards[i] || got.Terminated[0] != want.Terminated[i] || string(got.NextObs) != string(want.NextObs[i*len(got.NextObs):(i+1)*len(got.NextObs)]) {
+				t.Fatalf("the newest transition is %v, want row %d", got, i)
+			}
+		}
+		check(t, d.Begin(1500, 0))
+		add(8*c.NumEnvs, 1)
+		check(t, d.Run(430, 0)) // in the middle of a window and of episodes
+		add(20*c.NumEnvs, 2)
+		check(t, d.Run(333, 0))
+		if cut {
+			path := filepath.Join(t.TempDir(), "a.paceline")
+			check(t, d.Save(path, true))
+			again := newDQN(t, c)
+			check(t, again.Load(path))
+			d = again
+		}
+		check(t, d.Run(300, 0))
+		return must(d.Hashes())(t)
+	}
+	for name, edit := range map[string]func(*Config){
+		"as it is":       func(*Config) {},
+		"not concurrent": func(c *Config) { c.Concurrent, c.Synchronized = false, false },
+		"small":          func(c *Config) { c.BufferSize = 200 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := run(1, false, edit)
+			for _, threads := range []int{2, 3} {
+				if got := run(threads, threads == 2, edit); !reflect.DeepEqual(got, want) {
+					t.Errorf("%d threads: %v, want %v", threads, got, want)
+				}
+			}
+		})
+	}
+}
+
+// An episode that was in progress when transitions were added is learnt from as if they had not been:
+// its targets look past the place.
+func TestAddedTransitionsCutNoEpisode(t *testing.T) {
+	with, without := newDQN(t, cartpole()), newDQN(t, cartpole())
+	check(t, with.Run(90, 0)) // the warm-up: random actions, no updates
+	check(t, without.Run(90, 0))
+	check(t, with.AddTransitions(made(with.m.spec, 4, 3)))
+	check(t, with.Run(8, 0))
+	check(t, without.Run(8, 0))
+	with.m.memory.Flush()
+	without.m.memory.Flush()
+	added := map[float32]bool{}
+	for _, r := range made(with.m.spec, 4, 3).Rewards {
+		added[r] = true
+	}
+	var own []tuple
+	for _, x := range contents(with.m.memory) {
+		if !added[x.reward] {
+			own = append(own, x)
+		}
+	}
+	if want := contents(without.m.memory); !reflect.DeepEqual(own, want) {
+		t.Errorf("%d transitions of the run beside those that were added, want %d, or others", len(own), len(want))
+	}
+}
+
+func TestTransitionsThatAreRefused(t *testing.T) {
+	d := newDQN(t, cartpole())
+	spec := d.m.spec
+	x := rowsOf(spec, 2)
+	refuses(t, d.ReadTransitions([]int64{0, 0}, x), "numbers[0]: 0, must be 0 to -1: there are 0 transitions")
+	check(t, d.AddTransitions(made(spec, 4, 1)))
+	refuses(t, d.ReadTransitions([]int64{0, 4}, x), "numbers[1]: 4, must be 0 to 3: there are 4 transitions")
+	refuses(t, d.ReadTransitions([]int64{0}, x), "obs: 32 entries, must be 16")
+	for says, change := range map[string]func(x *experience.Transitions){
+		"row 1: action: 2, must be 0 to 1":                        func(x *experience.Transitions) { x.Actions[1] = 2 },
+		"row 2: reward: NaN, must be finite":                      func(x *experience.Transitions) { x.Rewards[2] = float32(math.NaN()) },
+		"row 0: observation: component 1 is +Inf, must be finite": func(x *experience.Transitions) { binary.NativeEndian.PutUint32(x.Obs[4:], 0x7f800000) },
+		"row 0: next observation: component 0 is NaN, must be finite": func(x *experience.Transitions) {
+			x.Terminated[0] = false
+			binary.NativeEndian.PutUint32(x.NextObs, 0x7fc00000)
+		},
+		"rewards: 2 entries, must be 3": func(x *experience.Transitions) { x.Rewards = x.Rewards[:2] },
+	} {
+		x := made(spec, 3, 2)
+		change(x)
+		refuses(t, d.AddTransitions(x), says)
+	}
+	if d.m.memory.Len() != 4 {
+		t.Errorf("%d transitions after refusals, must be 4", d.m.memory.Len())
+	}
+	check(t, d.Begin(10, train.ResetEnvs))
+	check(t, d.Run(10, 0))
+}

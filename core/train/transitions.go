@@ -1,0 +1,131 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/fault"
+)
+
+// Replayed is a Method with a replay memory that the host may read and add to. Both are called
+// between two calls of Advance, when everything that is due has been done.
+type Replayed interface {
+	// Stored returns how many transitions can be read.
+	Stored() int
+	// Recall copies the transitions of some numbers, 0 to Stored()-1. They are ordered by
+	// environment, and by age within one, oldest first.
+	Recall(numbers []int64, to *experience.Transitions)
+	// Insert adds transitions that no episode of the run has, transition i to those of environment
+	// i mod num_envs. They can be drawn at once, and so can all steps before them. An error names
+	// a row; the rows before it have been added.
+	Insert(from *experience.Transitions) error
+}
+
+func (t *Trainer) replayed() (Replayed, error) {
+	r, ok := t.method.(Replayed)
+	if !ok {
+		return nil, fmt.Errorf("transitions: %s gives its experience up after every update, and has none to read or add to", t.def.Name)
+	}
+	return r, nil
+}
+
+// ReadTransitions copies transitions of the replay memory, after the updates due at this step.
+// numbers: see Replayed.Recall. It draws no random number and changes nothing.
+func (t *Trainer) ReadTransitions(numbers []int64, to *experience.Transitions) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	r, err := t.replayed()
+	if err != nil {
+		return err
+	}
+	if err := t.settleToRead(); err != nil {
+		return err
+	}
+	for i, n := range numbers {
+		if stored := r.Stored(); n < 0 || n >= int64(stored) {
+			return fmt.Errorf("numbers[%d]: %d, must be 0 to %d: there are %d transitions", i, n, stored-1, stored)
+		}
+	}
+	if err := t.sizes(to, len(numbers)); err != nil {
+		return err
+	}
+	r.Recall(numbers, to)
+	return nil
+}
+
+// AddTransitions adds transitions to the replay memory, after the updates due at this step: see
+// Replayed.Insert. Updates is not read. Rows that are no transitions of these environments are
+// refused before any is added.
+func (t *Trainer) AddTransitions(from *experience.Transitions) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	r, err := t.replayed()
+	if err != nil {
+		return err
+	}
+	if err := t.sizes(from, len(from.Actions)); err != nil {
+		return err
+	}
+	for i := range from.Actions {
+		if err := t.checkTransition(from, i); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+	}
+	if err := t.settle(nil); err != nil {
+		return err
+	}
+	return r.Insert(from)
+}
+
+// sizes refuses slices that are not of n transitions.
+func (t *Trainer) sizes(x *experience.Transitions, n int) error {
+	obs, masks := n*t.spec.Obs.Bytes(), 0
+	if t.spec.Masks {
+		masks = n * t.spec.Action.N
+	}
+	for _, s := range []struct {
+		name      string
+		got, want int
+	}{
+		{"obs", len(x.Obs), obs}, {"next_obs", len(x.NextObs), obs}, {"actions", len(x.Actions), n},
+		{"rewards", len(x.Rewards), n}, {"terminated", len(x.Terminated), n}, {"next_masks", len(x.NextMasks), masks},
+	} {
+		if s.got != s.want {
+			return fmt.Errorf("%s: %d entries, must be %d", s.name, s.got, s.want)
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) checkTransition(x *experience.Transitions, i int) error {
+	size, actions := t.spec.Obs.Bytes(), t.spec.Action.N
+	if a := x.Actions[i]; a < 0 || int(a) >= actions {
+		return fmt.Errorf("action: %d, must be 0 to %d", a, actions-1)
+	}
+	if err := env.CheckReward(x.Rewards[i]); err != nil {
+		return err
+	}
+	if err := t.spec.Obs.CheckFinite(x.Obs[i*size : (i+1)*size]); err != nil {
+		return err
+	}
+	if x.Terminated[i] {
+		return nil // nothing beyond it counts
+	}
+	if err := t.spec.Obs.CheckFinite(x.NextObs[i*size : (i+1)*size]); err != nil {
+		return fmt.Errorf("next %w", err)
+	}
+	if t.spec.Masks {
+		for _, allowed := range x.NextMasks[i*actions : (i+1)*actions] {
+			if allowed != 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+"""model.replay_buffer: the transitions of the replay memory as arrays, under Stable-Baselines3's names."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from . import _ffi, _lib
+from .envs._infos import of_one, truth
+from .errors import ConfigError, SpaceError
+from .spaces import Array
+
+if TYPE_CHECKING:
+    from ._trainer import Trainer
+
+
+class ReplayBufferSamples(NamedTuple):
+    """n transitions. observations, next_observations: [n, ...] as the network reads them, uint8 [C, H, W] or float32
+    (before they are scaled); where dones is 1 the next one is zeros. actions int64 [n, 1], of the action space.
+    dones, rewards: float32 [n, 1]; a time limit is no end: its dones is 0."""
+
+    observations: Array
+    actions: Array
+    next_observations: Array
+    dones: Array
+    rewards: Array
+
+
+class ReplayBuffer:
+    """The replay memory of a model, which is the library's: `sample` and `read` copy transitions, `add` adds some.
+
+    Each first does the updates that are due; none of them draws from the model's random streams.
+    """
+
+    def __init__(self, model: Trainer) -> None:
+        self._model = model
+        self.buffer_size = int(model.setting("buffer_size"))
+        self.n_envs: int = model.n_envs
+        self.observation_space, self.action_space = model.observation_space, model.action_space
+        self.device = model.device
+
+    def size(self) -> int:
+        """Transitions that are there, those among them that can be drawn only from the next window on."""
+        stats = self._model.stats
+        return min(int(stats["replay_size"] + stats["replay_pending"]), self.buffer_size)
+
+    __len__ = size
+
+    @property
+    def full(self) -> bool:
+        return self.size() >= self.buffer_size
+
+    def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
+        """Draws transitions uniformly, with replacement, from those that updates draw from. The draws are a function of the
+        model's seed and of the earlier ones. env: None, must be; rewards and observations are as they are stored."""
+        if env is not None:
+            raise ConfigError("env: must be None: transitions are as they are stored")
+        stored = self._stored()
+        if stored == 0:
+            raise ConfigError("replay_buffer.sample: no transition is there yet; learn or replay_buffer.add comes first")
+        if self._model._draws is None:
+            self._model._draws = np.random.default_rng(self._model.seed)
+        return self.read(self._model._draws.integers(0, stored, batch_size))
+
+    def read(self, numbers: Any) -> ReplayBufferSamples:
+        """The transitions of these numbers, each from 0 to the statistic "replay_size" less 1: by environment, and by age
+        within one, oldest first."""
+        chosen = np.ascontiguousarray(numbers, np.int64).reshape(-1)
+        rows, struct = self._rows(len(chosen))
+        self._model._native.finish()
+        _lib.lib().paceline_trainer_read_transitions(
+            ctypes.byref(struct), self._model._native.value, chosen.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
+        )
+        actions = rows["actions"].astype(np.int64)[:, None] + self._model.action_layout.start
+        dones = rows["terminated"].astype(np.float32)[:, None]
+        return ReplayBufferSamples(rows["obs"], actions, rows["next_obs"], dones, rows["rewards"][:, None])
+
+    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Iterable[Mapping[str, Any]] = ()) -> None:
+        """Adds one transition for each environment, [n_envs, ...] of each, such as demonstrations. They can be drawn at once
+        and are no part of an episode of the run. infos: a "TimeLimit.truncated" says that done is a time limit, "action_mask"
+        is that of next_obs."""
+        n, model = self.n_envs, self._model
+        rows, struct = self._rows(n)
+        for name, given in (("obs", obs), ("next_obs", next_obs)):
+            rows[name][...] = model.obs_layout.read(given, (n,), f"replay_buffer.add: {name}")
+        for name, given, kinds in (("actions", action, "iu"), ("rewards", reward, "biuf"), ("terminated", done, "biuf")):
+            column = np.asarray(given)
+            if column.size != n or column.dtype.kind not in kinds:
+                raise SpaceError(
+                    f"replay_buffer.add: {name} is {column.dtype} of shape {column.shape}, must be {n} numbers, one for each environment"
+                )
+            rows[name][...] = column.reshape(-1) - (model.action_layout.start if name == "actions" else 0)
+        rows.setdefault("next_masks", np.zeros((n, 0), np.uint8))[...] = 1
+        for i, info in zip(range(n), map(of_one, infos)):
+            if truth(info.get("TimeLimit.truncated")):
+                rows["terminated"][i] = 0
+            if "action_mask" in info and rows["next_masks"].size:
+                rows["next_masks"][i] = np.asarray(info["action_mask"]) != 0
+        self._model._native.finish()
+        _lib.lib().paceline_trainer_add_transitions(self._model._native.value, ctypes.byref(struct))
+
+    def _stored(self) -> int:
+        self._model._native.finish()
+        return int(self._model.stats["replay_size"])
+
+    def _rows(self, n: int) -> tuple[dict[str, Array], _ffi.Transitions]:
+        """Arrays of n transitions, and the struct that points to them."""
+        layout = self._model.obs_layout
+        rows = {name: np.zeros((n, *layout.shape), layout.dtype) for name in ("obs", "next_obs")}
+        rows |= {"actions": np.zeros(n, np.int32), "rewards": np.zeros(n, np.float32), "terminated": np.zeros(n, np.uint8)}
+        if self._model.setting("action_masks") == "true":
+            rows["next_masks"] = np.zeros((n, self._model.action_layout.n), np.uint8)
+        return rows, _ffi.Transitions(num_rows=n, **{name: array.ctypes.data for name, array in rows.items()})

@@ -1,0 +1,105 @@
+"""model.replay_buffer: transitions that are read, sampled and added from Python."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from envs import SMALL, Counter, Image
+from paceline import A2C, DQN
+from paceline.errors import ConfigError, PacelineError, SpaceError
+
+SHAPES = [(5, 4), (5, 1), (5, 4), (5, 1), (5, 1)]
+
+
+def test_samples_are_what_the_environment_gave():
+    """Counter's observations and rewards say what belongs together."""
+    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+        model.learn(300)
+        size = int(model.stats["replay_size"])
+        every = model.replay_buffer.read(range(size))
+        drawn = model.replay_buffer.sample(5)
+    assert [x.shape for x in drawn] == SHAPES and drawn._fields == every._fields
+    assert [x.dtype for x in drawn] == [np.float32, np.int64, np.float32, np.float32, np.float32]
+    for batch in (every, drawn):
+        obs, action, after, done, reward = (x.T for x in batch)
+        last = obs[2] + 1 == 3 + obs[1] % 3
+        np.testing.assert_array_equal(reward[0], obs[2] + 1)
+        np.testing.assert_array_equal(done[0] == 1, last & (obs[1] % 2 == 0))  # odd episodes are truncated
+        going = done[0] == 0
+        np.testing.assert_array_equal(after[:, ~going], 0)
+        np.testing.assert_array_equal(after[:, going], np.stack([obs[0], obs[1], obs[2] + 1, action[0]])[:, going])
+    assert 0 < every.dones.sum() < size and len(drawn.dones) == 5
+
+
+def test_sampling_draws_from_a_stream_of_its_own():
+    def run(sampled):
+        with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+            draws = []
+            model.learn(200)
+            if sampled:
+                draws = [model.replay_buffer.sample(4) for _ in range(3)]
+            model.learn(200, reset_num_timesteps=False)
+            return model.hashes(), [x for batch in draws for x in batch]
+
+    (hashes, first), (again, second), (without, _) = run(True), run(True), run(False)
+    assert hashes == again == without
+    assert all(np.array_equal(a, b) for a, b in zip(first, second)) and not np.array_equal(first[0], first[5])
+
+
+def test_demonstrations_are_there_at_once_and_are_learnt_from():
+    env = gymnasium.make("CartPole-v1")
+    with DQN("MlpPolicy", env, **{**SMALL, "learning_starts": 0}) as model:
+        buffer = model.replay_buffer
+        with pytest.raises(ConfigError, match="no transition is there yet"):
+            buffer.sample(2)
+        for i in range(40):
+            done = i % 4 == 3
+            buffer.add(
+                np.full((1, 4), i), np.full((1, 4), i + 1), np.array([[i % 2]]), [i / 2], [done], [{"TimeLimit.truncated": i % 8 == 7}]
+            )
+        assert buffer.size() == 40
+        got = buffer.read([0, 3, 7])
+        np.testing.assert_array_equal(got.observations[:, 0], [0, 3, 7])
+        np.testing.assert_array_equal(got.next_observations[:, 0], [1, 0, 8])  # zeros after an end, which 7 is not
+        np.testing.assert_array_equal([got.actions[:, 0], got.rewards[:, 0], got.dones[:, 0]], [[0, 1, 1], [0, 1.5, 3.5], [0, 1, 0]])
+        model.learn(200, callback=lambda local, _: local["replay_buffer"].sample(2) and None)
+        assert buffer.size() == 240
+
+
+def test_rows_go_to_their_environments():
+    with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 3}) as model:
+        buffer = model.replay_buffer
+        for i in range(2):
+            buffer.add(np.arange(12).reshape(3, 4) + 100 * i, np.zeros((3, 4)), [0, 1, 0], [1, 2, 3], [False] * 3)
+        np.testing.assert_array_equal(buffer.read(range(6)).observations[:, 0], [0, 100, 4, 104, 8, 108])
+
+
+def test_images():
+    with DQN("CnnPolicy", Image(), **{k: v for k, v in SMALL.items() if k != "policy_kwargs"}) as model:
+        model.learn(100)
+        batch = model.replay_buffer.sample(2)
+        assert batch.observations.dtype == np.uint8 and batch.observations.shape[1:] == model.obs_layout.shape
+
+
+def test_what_is_refused():
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        buffer = model.replay_buffer
+        obs = np.zeros((1, 4))
+        with pytest.raises(SpaceError, match=r"replay_buffer.add: actions is float64 of shape \(1,\), must be 1 numbers"):
+            buffer.add(obs, obs, [0.5], [0], [0])
+        with pytest.raises(SpaceError, match=r"replay_buffer.add: obs: observation of shape \(1, 3\), its space says \(1, 4\)"):
+            buffer.add(np.zeros((1, 3)), obs, [0], [0], [0])
+        with pytest.raises(PacelineError, match="row 0: action: 2, must be 0 to 1"):
+            buffer.add(obs, obs, [2], [0], [0])
+        with pytest.raises(PacelineError, match="row 0: reward: NaN, must be finite"):
+            buffer.add(obs, obs, [0], [np.nan], [0])
+        with pytest.raises(ConfigError, match="env: must be None"):
+            buffer.sample(1, env=object())
+        buffer.add(obs, obs, [0], [0], [0])
+        with pytest.raises(PacelineError, match=r"numbers\[1\]: 1, must be 0 to 0: there are 1 transitions"):
+            buffer.read([0, 1])
+        assert buffer.size() == 1
+        with pytest.raises(AttributeError):
+            buffer.pos  # noqa: B018
+    with A2C("MlpPolicy", "CartPole-v1") as model, pytest.raises(AttributeError, match="replay_buffer"):
+        model.replay_buffer.sample(1)
