@@ -11,11 +11,11 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
-// transitionsOf are the host's arrays; terminated, which it has as bytes, is room of ours.
-func transitionsOf(spec *env.Spec, host *C.paceline_transitions) (x experience.Transitions, err error) {
+// transitionsOf are the host's arrays; terminated, which it has as bytes, is a copy of ours.
+func transitionsOf(spec *env.Spec, host *C.paceline_transitions) (x train.Transitions, err error) {
 	n := int(host.num_rows)
 	for _, array := range []struct {
 		name string
@@ -38,7 +38,7 @@ func transitionsOf(spec *env.Spec, host *C.paceline_transitions) (x experience.T
 		masks = bytes.Repeat([]byte{1}, n*spec.Action.N)
 	}
 	size := n * spec.Obs.Bytes()
-	return experience.Transitions{
+	return train.Transitions{
 		Obs:        unsafe.Slice((*byte)(host.obs), size),
 		NextObs:    unsafe.Slice((*byte)(host.next_obs), size),
 		Actions:    unsafe.Slice((*int32)(host.actions), n),

@@ -3,13 +3,13 @@
 
 enum { N = 6 };
 
-typedef struct room {
+typedef struct arrays {
   float obs[N][1], next[N][1], rewards[N];
   int32_t actions[N];
   uint8_t terminated[N];
-} room;
+} arrays;
 
-static paceline_transitions rows_of(room *r, uint32_t n) {
+static paceline_transitions rows_of(arrays *r, uint32_t n) {
   return (paceline_transitions){.struct_size = sizeof(paceline_transitions),
                                 .num_rows = n,
                                 .obs = r->obs,
@@ -27,7 +27,7 @@ int main(void) {
   paceline_trainer *t;
   OK(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release));
 
-  room demonstrated = {0}, read = {0};
+  arrays demonstrated = {0}, read = {0};
   for (int i = 0; i < N; i++) {
     demonstrated.obs[i][0] = (float)i, demonstrated.next[i][0] = (float)i + 1;
     demonstrated.actions[i] = i % 2, demonstrated.rewards[i] = 0.5f * (float)i, demonstrated.terminated[i] = i >= 4;

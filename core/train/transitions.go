@@ -8,6 +8,9 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
+// Transitions are what ReadTransitions and AddTransitions copy.
+type Transitions = experience.Transitions
+
 // Replayed is a Method with a replay memory that the host may read and add to. Both are called
 // between two calls of Advance, when everything that is due has been done.
 type Replayed interface {
@@ -15,11 +18,11 @@ type Replayed interface {
 	Stored() int
 	// Recall copies the transitions of some numbers, 0 to Stored()-1. They are ordered by
 	// environment, and by age within one, oldest first.
-	Recall(numbers []int64, to *experience.Transitions)
+	Recall(numbers []int64, to *Transitions)
 	// Insert adds transitions that no episode of the run has, transition i to those of environment
 	// i mod num_envs. They can be drawn at once, and so can all steps before them. An error names
 	// a row; the rows before it have been added.
-	Insert(from *experience.Transitions) error
+	Insert(from *Transitions) error
 }
 
 func (t *Trainer) replayed() (Replayed, error) {
@@ -32,7 +35,7 @@ func (t *Trainer) replayed() (Replayed, error) {
 
 // ReadTransitions copies transitions of the replay memory, after the updates due at this step.
 // numbers: see Replayed.Recall. It draws no random number and changes nothing.
-func (t *Trainer) ReadTransitions(numbers []int64, to *experience.Transitions) (err error) {
+func (t *Trainer) ReadTransitions(numbers []int64, to *Transitions) (err error) {
 	if err := t.enter(); err != nil {
 		return err
 	}
@@ -59,7 +62,7 @@ func (t *Trainer) ReadTransitions(numbers []int64, to *experience.Transitions) (
 // AddTransitions adds transitions to the replay memory, after the updates due at this step: see
 // Replayed.Insert. Updates is not read. Rows that are no transitions of these environments are
 // refused before any is added.
-func (t *Trainer) AddTransitions(from *experience.Transitions) (err error) {
+func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 	if err := t.enter(); err != nil {
 		return err
 	}
@@ -83,7 +86,7 @@ func (t *Trainer) AddTransitions(from *experience.Transitions) (err error) {
 }
 
 // sizes refuses slices that are not of n transitions.
-func (t *Trainer) sizes(x *experience.Transitions, n int) error {
+func (t *Trainer) sizes(x *Transitions, n int) error {
 	obs, masks := n*t.spec.Obs.Bytes(), 0
 	if t.spec.Masks {
 		masks = n * t.spec.Action.N
@@ -102,7 +105,7 @@ func (t *Trainer) sizes(x *experience.Transitions, n int) error {
 	return nil
 }
 
-func (t *Trainer) checkTransition(x *experience.Transitions, i int) error {
+func (t *Trainer) checkTransition(x *Transitions, i int) error {
 	size, actions := t.spec.Obs.Bytes(), t.spec.Action.N
 	if a := x.Actions[i]; a < 0 || int(a) >= actions {
 		return fmt.Errorf("action: %d, must be 0 to %d", a, actions-1)

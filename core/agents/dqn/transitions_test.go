@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// rowsOf returns room for n transitions of an environment of the spec.
+// rowsOf returns memory for n transitions of an environment of the spec.
 func rowsOf(s env.Spec, n int) *experience.Transitions {
 	x := &experience.Transitions{
 		Obs: make([]byte, n*s.Obs.Bytes()), NextObs: make([]byte, n*s.Obs.Bytes()),
