@@ -71,7 +71,7 @@ type Config struct {
 // Source is what a Group steps by itself: a vec.Vec.
 type Source interface {
 	vec.Source
-	vec.One
+	vec.SingleStepper
 	StartReset(rows *vec.Rows, mask []bool) error
 	FinishReset() error
 	Save(i int) ([]byte, error)

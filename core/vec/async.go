@@ -11,52 +11,53 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// Async steps the environments of a Vec asynchronously: Send hands out actions,
-// threads take the steps, and Recv gives back a batch of rows as soon as that many
-// environments are done, whoever they are. What holds for it:
+// Async steps the environments of a Vec asynchronously. Send hands out actions, threads take the
+// steps, and Recv returns a batch of rows as soon as that many steps are done.
 //
-//   - Where rows go is said beforehand, by Offer: a step's observation is written once,
-//     into the row that the environment gets when its step is done. Rows are filled in the
-//     order in which they were offered; there must be a free row for all that is sent.
-//   - If the batch is all environments, row i is environment i's. Else rows lie in the
-//     order in which environments got done; IDs says whose they are.
-//   - An environment is under way from its Send to the Recv that has its row, and takes
-//     no further action meanwhile.
-//   - One that fails takes no row: the next Recv returns a *Failure, and the rows of the
-//     others come with the Recv after that. It must be reset. If its step counts all the
-//     same (FailedRow.Stepped), that is in the row it has in one of these.
-//   - A Recv that could wait for ever, as too few are under way, is refused.
+// Invariants:
 //
-// Send, SendReset, Offer and Recv may be called from different goroutines, but only one of
-// them may Recv; nothing else of the Vec may be used while environments are under way.
+//   - Offer gives an Async the rows to write before they are needed. An environment gets its row
+//     when its step is done, so each observation is written once. Rows are filled in the order of
+//     the Offers. Each environment that is sent needs a free row.
+//   - If the batch size is Len(), row i is environment i's. Otherwise rows are in the order in
+//     which the steps finished, and Rows.IDs has the environments.
+//   - An environment is under way from its Send to the Recv that returns its row. It accepts no
+//     other action until then.
+//   - An environment that fails gets no row and must be reset. The next Recv returns a *Failure,
+//     the Recv after it the rows of the others. If the step counts (FailedRow.Stepped), the
+//     environment has a row, which one of the following Recvs returns.
+//   - Recv returns an error if it would wait for ever, because too few environments are under way.
+//
+// Send, SendReset, Offer and Recv may be called by different goroutines, Recv by one at a time.
+// No other method of the Vec may be called while environments are under way.
 type Async struct {
 	vec         *Vec
 	batch       int
-	jobs        chan int
+	jobs        chan int // environments to step or to reset
 	workers     sync.WaitGroup
 	quit        chan struct{}
-	failed      chan failure
-	scratchRows []byte // a row for each environment that cannot wait for its own
+	failed      chan failedJob
+	scratchRows []byte // [envs] observations of environments that have no row yet
 
-	actions Actions  // of the jobs
-	reset   []bool   // the job is a reset
-	seeded  []bool   // that begins with a seed, of seeds
-	seeds   []uint64 // of the jobs
+	// Arguments of the jobs, by environment.
+	actions Actions
+	isReset []bool
+	hasSeed []bool // the reset begins with a seed
+	seeds   []uint64
 
-	mu       sync.Mutex
-	blocks   []*block   // offered, the oldest first
-	rowOf    []*block   // the block of the job's row, nil before it has one
-	underWay []bool     // from Send to Recv
-	sent     int        // environments under way
-	working  int        // jobs that are not done
-	idle     *sync.Cond // working is 0
-	closed   bool
+	mu         sync.Mutex
+	blocks     []*block   // offered, the oldest first
+	blockOf    []*block   // [envs]: the block of the job's row; nil before claim
+	underWay   []bool     // [envs]
+	sent       int        // number of environments under way
+	unfinished int        // number of jobs that are not done
+	idle       *sync.Cond // signals that unfinished is 0
+	closed     bool
 }
 
-// failure is what went wrong with an environment. If hasRow it has a row all the same: it
-// was the end of an episode after which no other one could be started, or what a Delayer
-// showed was refused.
-type failure struct {
+// failedJob is the error of a job. hasRow says that the environment has a row nevertheless: its
+// step ended an episode and the autoreset failed, or the observation of a Delayer was not valid.
+type failedJob struct {
 	i      int
 	err    *Failure
 	hasRow bool
@@ -64,15 +65,15 @@ type failure struct {
 
 // block is a batch of rows that is being filled.
 type block struct {
-	rows  *Rows
-	taken int // rows given out
-	left  int // rows not written yet
-	full  chan struct{}
+	rows      *Rows
+	claimed   int // number of rows that an environment has claimed
+	unwritten int // number of rows that are not complete
+	full      chan struct{}
 }
 
-// Async returns the Vec's Async, and makes it at the first call: batches of 1 to Len()
-// rows, and so many threads, each bound to core (pin + its number) if pin is not negative.
-// Where steps wait there is a thread for each environment, up to threads.Max.
+// Async returns the Vec's Async and makes it at the first call. batch is 1 to Len() rows, the same
+// at every call. If pin is not negative, thread k is bound to core pin + k. If steps block, there
+// is a thread for each environment, up to threads.Max, and numThreads is ignored.
 func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 	n := len(v.envs)
 	switch {
@@ -89,8 +90,8 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 		return nil, err
 	}
 	a := &Async{
-		vec: v, batch: batch, jobs: make(chan int, n), quit: make(chan struct{}), failed: make(chan failure, n),
-		scratchRows: make([]byte, n*v.bytes), reset: make([]bool, n), seeded: make([]bool, n), seeds: make([]uint64, n), underWay: make([]bool, n), rowOf: make([]*block, n),
+		vec: v, batch: batch, jobs: make(chan int, n), quit: make(chan struct{}), failed: make(chan failedJob, n),
+		scratchRows: make([]byte, n*v.bytes), isReset: make([]bool, n), hasSeed: make([]bool, n), seeds: make([]uint64, n), underWay: make([]bool, n), blockOf: make([]*block, n),
 	}
 	a.idle = sync.NewCond(&a.mu)
 	if size := len(v.spec.Action.Low); v.spec.Action.N == 0 {
@@ -99,7 +100,7 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 		a.actions.Discrete = make([]int32, n)
 	}
 	v.async = a
-	if v.own != nil {
+	if v.waiting != nil {
 		numThreads = threads.Max
 	}
 	threads.Reserve(min(numThreads, n))
@@ -116,7 +117,7 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 	return a, nil
 }
 
-// Offer adds rows for a batch to be filled. They must stay until a Recv has returned them.
+// Offer adds the rows of one batch. The Async owns them until a Recv returns them.
 func (a *Async) Offer(rows *Rows) error {
 	if err := a.vec.checkRows(rows, a.batch); err != nil {
 		return err
@@ -126,12 +127,12 @@ func (a *Async) Offer(rows *Rows) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.blocks = append(a.blocks, &block{rows: rows, left: a.batch, full: make(chan struct{}, 1)})
+	a.blocks = append(a.blocks, &block{rows: rows, unwritten: a.batch, full: make(chan struct{}, 1)})
 	return nil
 }
 
-// Send hands out one action for each of ids. It is checked first, as Step does; nothing
-// moves unless all is good.
+// Send sends one action to each of the environments ids. If one of the actions is not valid, no
+// environment moves.
 func (a *Async) Send(ids []int32, actions Actions) error {
 	v := a.vec
 	if err := v.checkActions(actions, len(ids)); err != nil {
@@ -141,7 +142,7 @@ func (a *Async) Send(ids []int32, actions Actions) error {
 	return a.send(ids, func(k, i int) error {
 		return v.checkStep(i, actions.of(k, size))
 	}, func(k, i int) {
-		if a.reset[i] = false; actions.Box != nil {
+		if a.isReset[i] = false; actions.Box != nil {
 			copy(a.actions.Box[i*size:(i+1)*size], actions.Box[k*size:])
 		} else {
 			a.actions.Discrete[i] = actions.Discrete[k]
@@ -149,32 +150,34 @@ func (a *Async) Send(ids []int32, actions Actions) error {
 	})
 }
 
-// SendReset starts episodes in the environments of ids, as a Reset by mask does. seeds has none,
-// or one for each. The threads seed as they reset: an environment may take long for it, and fail.
+// SendReset starts episodes in the environments ids, as a Reset by mask does. seeds is empty or has
+// a seed for each of ids. The threads also call Seed, because Seed may take long or panic.
 func (a *Async) SendReset(ids []int32, seeds []uint64) error {
 	if len(seeds) != 0 && len(seeds) != len(ids) {
 		return fmt.Errorf("seeds: %d, must be %d, one for each environment", len(seeds), len(ids))
 	}
 	return a.send(ids, func(int, int) error { return nil }, func(k, i int) {
-		if a.reset[i], a.seeded[i] = true, len(seeds) > 0; a.seeded[i] {
+		if a.isReset[i], a.hasSeed[i] = true, len(seeds) > 0; a.hasSeed[i] {
 			a.seeds[i] = seeds[k]
 		}
 	})
 }
 
-func (a *Async) send(ids []int32, check func(k, i int) error, take func(k, i int)) (err error) {
+// send checks the jobs of ids, stores their arguments and sends them to the workers. check and
+// store are called for each k with i = ids[k].
+func (a *Async) send(ids []int32, check func(k, i int) error, store func(k, i int)) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return errClosed
 	}
-	if free := len(a.blocks)*a.batch - a.sent; len(ids) > free {
-		return fmt.Errorf("rows: %d are sent and %d are free, must offer more first", len(ids), free)
+	if freeRows := len(a.blocks)*a.batch - a.sent; len(ids) > freeRows {
+		return fmt.Errorf("rows: %d are sent and %d are free, must offer more first", len(ids), freeRows)
 	}
-	done := 0
-	defer func() { // an id that comes twice is found on the way
+	checked := 0
+	defer func() { // undo: the loop below finds a duplicate id after it has marked the first one
 		if err != nil {
-			for _, i := range ids[:done] {
+			for _, i := range ids[:checked] {
 				a.underWay[i] = false
 			}
 		}
@@ -191,115 +194,114 @@ func (a *Async) send(ids []int32, check func(k, i int) error, take func(k, i int
 			return err
 		}
 		a.underWay[i] = true
-		done++
+		checked++
 	}
 	for k, id := range ids {
-		take(k, int(id))
+		store(k, int(id))
 	}
 	a.sent += len(ids)
-	a.working += len(ids)
+	a.unfinished += len(ids)
 	for _, id := range ids {
 		a.jobs <- int(id) // has capacity for all
 	}
 	return nil
 }
 
-// work does a job.
+// work does the job of environment i.
 func (a *Async) work(i int) {
 	var stepped bool
 	var err error
-	if a.reset[i] {
+	if a.isReset[i] {
 		if err = a.seed(i); err == nil {
-			err = a.vec.reset(i, slot{}, !a.vec.owed(i))
+			err = a.vec.reset(i, slot{}, !a.vec.replacesAutoreset(i))
 		}
 	} else {
 		stepped, err = a.vec.step(i, a.actions.of(i, len(a.vec.spec.Action.Low)), slot{})
 	}
 	if a.done(i, stepped, err) {
-		// Whoever waits comes now, and not after the next job.
-		runtime.Gosched()
+		runtime.Gosched() // lets the receiver run before the next job
 	}
 }
 
-// seed seeds environment i if the job begins with that.
+// seed seeds environment i if its job has a seed.
 func (a *Async) seed(i int) (err error) {
 	defer a.vec.failed(i, &err)
-	if a.seeded[i] {
+	if a.hasSeed[i] {
 		a.vec.seedOne(i, a.seeds[i])
 	}
 	return nil
 }
 
-// done takes note of a job, and reports whether there is something to receive.
-func (a *Async) done(i int, stepped bool, err error) (news bool) {
+// done records the end of a job and reports whether a Recv can return now.
+func (a *Async) done(i int, stepped bool, err error) (ready bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := a.rowOf[i]
-	a.rowOf[i] = nil
+	b := a.blockOf[i]
+	a.blockOf[i] = nil
 	if err != nil {
-		a.failed <- failure{i, failureOf(err, stepped), b != nil} // has capacity for all
+		a.failed <- failedJob{i, failureOf(err, stepped), b != nil} // has capacity for all
 	}
 	if b != nil {
-		if b.left--; b.left == 0 {
+		if b.unwritten--; b.unwritten == 0 {
 			b.full <- struct{}{}
-			news = true
+			ready = true
 		}
 	}
-	if a.working--; a.working == 0 {
+	if a.unfinished--; a.unfinished == 0 {
 		a.idle.Broadcast()
 	}
-	return news || err != nil
+	return ready || err != nil
 }
 
-// claim gives environment i its row.
+// claim returns the row that environment i writes.
 func (a *Async) claim(i int) slot {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, b := range a.blocks {
-		if b.taken < a.batch {
-			at := b.taken
+		if b.claimed < a.batch {
+			at := b.claimed
 			if a.batch == len(a.underWay) {
 				at = i
 			}
-			b.taken++
+			b.claimed++
 			b.rows.IDs[at] = int32(i)
-			a.rowOf[i] = b
+			a.blockOf[i] = b
 			return slot{b.rows, at}
 		}
 	}
-	panic("vec: no free row") // send counts them
+	panic("vec: no free row") // send has checked that there is one
 }
 
-// errTimedOut is what Recv returns when its time is over.
+// errTimedOut is the error of a Recv that has reached its limit.
 var errTimedOut = fmt.Errorf("recv: no batch was ready: %w", fault.ErrTimedOut)
 
-// Recv waits until the rows that were offered first are full, and returns them; or until an
-// environment has failed, whose error it returns; or, with limit not negative, for so long.
+// Recv waits until the oldest batch is full and returns its rows. If an environment has failed, it
+// returns that error first. A limit that is not negative bounds the wait.
 func (a *Async) Recv(limit time.Duration) (*Rows, error) {
-	b, err := a.first()
+	b, err := a.oldestBlock()
 	if err != nil {
 		return nil, err
 	}
-	select { // errors go before rows
+	select { // errors come before rows
 	case f := <-a.failed:
 		return nil, a.report(f)
 	default:
 	}
-	var over <-chan time.Time
+	var expired <-chan time.Time
 	if limit >= 0 {
 		timer := time.NewTimer(limit)
 		defer timer.Stop()
-		over = timer.C
+		expired = timer.C
 	}
 	select {
 	case <-b.full:
-		return a.take(b)
+		return a.receive(b)
 	case f := <-a.failed:
 		return nil, a.report(f)
-	case <-over:
-		select { // both may be there by now
+	case <-expired:
+		select { // select picks at random if the block is full, too
 		case <-b.full:
-			return a.take(b)
+			return a.receive(b)
 		default:
 			return nil, errTimedOut
 		}
@@ -308,9 +310,9 @@ func (a *Async) Recv(limit time.Duration) (*Rows, error) {
 	}
 }
 
-// take receives the rows of a block that is full, unless there is an error to report by now:
-// that of a row has come with its block.
-func (a *Async) take(b *block) (*Rows, error) {
+// receive returns the rows of a full block, unless a failure is to be reported first: done reports
+// the failure of a row no later than the row's block.
+func (a *Async) receive(b *block) (*Rows, error) {
 	select {
 	case f := <-a.failed:
 		b.full <- struct{}{}
@@ -327,8 +329,9 @@ func (a *Async) take(b *block) (*Rows, error) {
 	return b.rows, nil
 }
 
-// first is the block to wait for, if it will ever be full or there is an error to report.
-func (a *Async) first() (*block, error) {
+// oldestBlock returns the block to wait for. It fails if the block cannot become full and no
+// failure is to be reported.
+func (a *Async) oldestBlock() (*block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -337,12 +340,13 @@ func (a *Async) first() (*block, error) {
 	case len(a.failed) == 0 && a.sent < a.batch:
 		return nil, fmt.Errorf("recv: %d environments are under way, batch_size is %d: must send more first", a.sent, a.batch)
 	case len(a.blocks) == 0:
-		return &block{}, nil // for the error
+		return &block{}, nil // Recv reports the failure
 	}
 	return a.blocks[0], nil
 }
 
-func (a *Async) report(f failure) error {
+// report returns the error of a failed job. Without a row the environment is no longer under way.
+func (a *Async) report(f failedJob) error {
 	if !f.hasRow {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -352,18 +356,19 @@ func (a *Async) report(f failure) error {
 	return f.err
 }
 
-// Drain waits for all that is under way and forgets it, errors too. Offered rows stay.
+// Drain waits until no environment is under way and discards the results and the errors. The rows
+// remain offered.
 func (a *Async) Drain() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.working > 0 {
+	for a.unfinished > 0 {
 		a.idle.Wait()
 	}
 	for len(a.failed) > 0 {
 		<-a.failed
 	}
 	for _, b := range a.blocks {
-		b.taken, b.left, b.full = 0, a.batch, make(chan struct{}, 1)
+		b.claimed, b.unwritten, b.full = 0, a.batch, make(chan struct{}, 1)
 	}
 	a.sent = 0
 	clear(a.underWay)
@@ -376,23 +381,24 @@ func (a *Async) busy() bool {
 	return a.sent > 0
 }
 
-// scratch is where environment i writes what has no slot yet.
+// scratch is the observation of environment i while the environment has no row.
 func (a *Async) scratch(i int) []byte { return row(a.scratchRows, i, a.vec.bytes) }
 
-// close lets jobs that run end and forgets the others; a Recv that waits returns.
+// close waits for the jobs in progress and discards the others. A Recv that waits returns
+// errClosed.
 func (a *Async) close() {
 	a.mu.Lock()
 	a.closed = true
 	a.mu.Unlock()
 	close(a.quit)
-	for forgot := true; forgot; {
+	for more := true; more; {
 		select {
 		case <-a.jobs:
 		default:
-			forgot = false
+			more = false
 		}
 	}
 	close(a.jobs)
 	a.workers.Wait()
-	a.working = 0 // for a Drain that comes too late
+	a.unfinished = 0 // a later Drain must not wait for the discarded jobs
 }

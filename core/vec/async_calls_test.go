@@ -12,9 +12,9 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// What a send refuses has moved nothing: all of them can be sent after it.
+// A refused Send moves no environment: all of them can be sent after it.
 func TestAsyncSendRefuses(t *testing.T) {
-	v, a, cs := scouts(t, Disabled, 4, 2, 2)
+	v, a, cs := infoCounters(t, Disabled, 4, 2, 2)
 	sendOne := func(ids []int32, actions ...int32) error { return a.Send(ids, Actions{Discrete: actions}) }
 	if err := sendOne([]int32{0}, 0); err == nil || err.Error() != "rows: 1 are sent and 0 are free, must offer more first" {
 		t.Error(err)
@@ -38,8 +38,8 @@ func TestAsyncSendRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := v.idle(); err != nil {
-		t.Errorf("something is under way: %v", err)
+	if err := v.checkIdle(); err != nil {
+		t.Errorf("environments are under way after refused sends: %v", err)
 	}
 	for i, c := range cs {
 		if c.step != 0 || c.episode != 1 {
@@ -59,7 +59,7 @@ func TestAsyncSendRefuses(t *testing.T) {
 	send(t, a, 3, 1, 0)
 	for range 2 {
 		if r, err := a.Recv(-1); err != nil || !strings.HasSuffix(show(r.Obs, 0), "1.1") {
-			t.Errorf("%s", says(r, err))
+			t.Errorf("%s", describe(r, err))
 		}
 	}
 	if err := a.Send(nil, Actions{}); err != nil {
@@ -79,7 +79,7 @@ func TestAsyncSendRefuses(t *testing.T) {
 }
 
 func TestAsyncBoxRefuses(t *testing.T) {
-	v, rows := newVec(t, func(int) (env.Env, error) { return newScout(3, true), nil }, 2, 1, NextStep)
+	v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(3, true), nil }, 2, 1, NextStep)
 	if err := v.Reset(rows, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestAsyncBoxRefuses(t *testing.T) {
 }
 
 func TestAsyncRefuses(t *testing.T) {
-	v, rows := newVec(t, func(int) (env.Env, error) { return newScout(3, false), nil }, 4, 1, SameStep)
+	v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(3, false), nil }, 4, 1, SameStep)
 	for _, c := range []struct {
 		batch, threads int
 		want           string
@@ -154,14 +154,14 @@ func TestAsyncRefuses(t *testing.T) {
 		}
 	}
 	want := "recv: 0 environments are under way, batch_size is 2: must send more first"
-	if got := says(a.Recv(-1)); got != want {
+	if got := describe(a.Recv(-1)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if err := v.Reset(rows, nil); err != nil {
 		t.Fatal(err)
 	}
 
-	// While some are under way, nothing else touches the environments.
+	// All other methods refuse while environments are under way.
 	offer(t, v, a, 1)
 	send(t, a, 0)
 	_, saved := v.Save(1)
@@ -178,14 +178,14 @@ func TestAsyncRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := v.Step(Actions{Discrete: make([]int32, 4)}, rows); err != nil {
-		t.Errorf("all is received: %v", err)
+		t.Errorf("after all rows were received: %v", err)
 	}
 }
 
-// held makes an Async whose environments' steps report that they have started and wait to go on.
-func held(t *testing.T, n, batch int) (v *Vec, a *Async, cs []*scout, entered, goOn chan struct{}) {
+// blocked makes an Async of environments whose steps send to entered and wait for goOn.
+func blocked(t *testing.T, n, batch int) (v *Vec, a *Async, cs []*infoCounter, entered, goOn chan struct{}) {
 	t.Helper()
-	v, a, cs = scouts(t, NextStep, n, batch, 2)
+	v, a, cs = infoCounters(t, NextStep, n, batch, 2)
 	entered, goOn = make(chan struct{}, 1000), make(chan struct{})
 	for _, c := range cs {
 		c.onStep = func(*counter) error {
@@ -197,8 +197,8 @@ func held(t *testing.T, n, batch int) (v *Vec, a *Async, cs []*scout, entered, g
 	return v, a, cs, entered, goOn
 }
 
-func TestAsyncTime(t *testing.T) {
-	v, a, _, _, goOn := held(t, 2, 2)
+func TestRecvLimit(t *testing.T) {
+	v, a, _, _, goOn := blocked(t, 2, 2)
 	offer(t, v, a, 2)
 	send(t, a, 0, 1)
 	for _, limit := range []time.Duration{0, 5 * time.Millisecond} {
@@ -208,15 +208,15 @@ func TestAsyncTime(t *testing.T) {
 		}
 	}
 	close(goOn)
-	if got := says(a.Recv(10 * time.Second)); got != "0:1.1 1:1.1" {
+	if got := describe(a.Recv(10 * time.Second)); got != "0:1.1 1:1.1" {
 		t.Error(got)
 	}
-	// What is ready comes with no time at all.
+	// A full batch is returned with a limit of 0.
 	for range 150 {
 		offer(t, v, a, 1)
 		send(t, a, 0, 1)
 		a.mu.Lock()
-		for a.working > 0 {
+		for a.unfinished > 0 {
 			a.idle.Wait()
 		}
 		a.mu.Unlock()
@@ -226,12 +226,11 @@ func TestAsyncTime(t *testing.T) {
 	}
 }
 
-// Drain forgets what is under way, errors and finished batches too, and the rows that were
-// offered are filled anew.
+// Drain discards jobs, errors and full batches. The next jobs fill the offered rows again.
 func TestAsyncDrain(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	v, a, cs := scouts(t, NextStep, 6, 4, 3)
-	a.Drain() // of nothing
+	v, a, cs := infoCounters(t, NextStep, 6, 4, 3)
+	a.Drain() // nothing is under way
 	for range 200 {
 		for len(a.blocks) < 2 {
 			offer(t, v, a, 1)
@@ -242,7 +241,7 @@ func TestAsyncDrain(t *testing.T) {
 		send(t, a, ids[:random.IntN(7)]...)
 		first := a.blocks[0].rows
 		a.Drain()
-		if err := v.idle(); err != nil {
+		if err := v.checkIdle(); err != nil {
 			t.Fatal(err)
 		}
 		cs[5].onStep = nil
@@ -251,22 +250,22 @@ func TestAsyncDrain(t *testing.T) {
 		}
 		r, err := a.Recv(10 * time.Second)
 		if err != nil || r != first {
-			t.Fatalf("%s, want the first rows that were offered", says(r, err))
+			t.Fatalf("%s, want the first rows that were offered", describe(r, err))
 		}
 		for at := range 4 {
 			if !r.Starts[at] || !slices.Contains(ids, r.IDs[at]) {
-				t.Fatalf("%s, want first observations", says(r, nil))
+				t.Fatalf("%s, want first observations", describe(r, nil))
 			}
 		}
 		a.Drain()
 	}
 }
 
-// Close ends a Recv that waits, lets the steps that run end, and forgets the others.
+// Close ends a Recv that waits, waits for the steps in progress and discards the other jobs.
 func TestAsyncClose(t *testing.T) {
-	v, a, cs, entered, goOn := held(t, 6, 6)
+	v, a, cs, entered, goOn := blocked(t, 6, 6)
 	offer(t, v, a, 1)
-	send(t, a, 0, 1, 2, 3, 4, 5) // two of which will run
+	send(t, a, 0, 1, 2, 3, 4, 5) // the two threads run two of them
 	received := make(chan error)
 	go func() {
 		_, err := a.Recv(-1)
@@ -293,12 +292,12 @@ func TestAsyncClose(t *testing.T) {
 		moved += c.step
 	}
 	if moved != 2 {
-		t.Errorf("%d steps were taken, want the 2 that ran", moved)
+		t.Errorf("%d steps were taken, want the 2 in progress", moved)
 	}
-	_, received2 := a.Recv(-1)
-	_, again := v.Async(6, 1, -1)
+	_, recvErr := a.Recv(-1)
+	_, asyncErr := v.Async(6, 1, -1)
 	for _, err := range []error{
-		received2, again, a.Send([]int32{0}, Actions{Discrete: []int32{0}}), a.SendReset([]int32{0}, nil), v.Reset(nil, nil),
+		recvErr, asyncErr, a.Send([]int32{0}, Actions{Discrete: []int32{0}}), a.SendReset([]int32{0}, nil), v.Reset(nil, nil),
 	} {
 		if !errors.Is(err, fault.ErrClosed) {
 			t.Errorf("after Close: %v", err)
@@ -312,7 +311,7 @@ func TestAsyncClose(t *testing.T) {
 	select {
 	case <-drained:
 	case <-time.After(5 * time.Second):
-		t.Error("Drain waits for what Close forgot")
+		t.Error("Drain waits for jobs that Close discarded")
 	}
 	if err := v.Close(); err != nil {
 		t.Error(err)

@@ -17,40 +17,40 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// scout is a counter that reports the action it was last given.
-type scout struct {
+// infoCounter is a counter with infos: its step, its last action, and whether the step is odd.
+type infoCounter struct {
 	*counter
 	given [2]float32
 }
 
-func newScout(length int, box bool) *scout {
-	s := &scout{counter: newCounter(length, env.Terminated)}
+func newInfoCounter(length int, box bool) *infoCounter {
+	s := &infoCounter{counter: newCounter(length, env.Terminated)}
 	if box {
 		s.spec.Action = env.ActionSpec{Low: []float32{-1, 0}, High: []float32{1, 5}}
 	}
 	return s
 }
 
-func (s *scout) Reset(obs []byte) error {
+func (s *infoCounter) Reset(obs []byte) error {
 	s.given = [2]float32{}
 	return s.counter.Reset(obs)
 }
 
-func (s *scout) Step(action int32, obs []byte) (float32, env.End, error) {
+func (s *infoCounter) Step(action int32, obs []byte) (float32, env.End, error) {
 	s.given[0] = float32(action)
 	return s.counter.Step(action, obs)
 }
 
-func (s *scout) StepBox(action []float32, obs []byte) (float32, env.End, error) {
+func (s *infoCounter) StepBox(action []float32, obs []byte) (float32, env.End, error) {
 	copy(s.given[:], action)
 	return s.counter.Step(0, obs)
 }
 
-func (s *scout) Infos() []env.InfoSpec {
+func (s *infoCounter) Infos() []env.InfoSpec {
 	return []env.InfoSpec{{Name: "step", DType: env.Int32}, {Name: "given", DType: env.Float32, Len: 2}, {Name: "odd", DType: env.Bool}}
 }
 
-func (s *scout) Inform(columns [][]byte, i int) {
+func (s *infoCounter) Inform(columns [][]byte, i int) {
 	binary.NativeEndian.PutUint32(columns[0][4*i:], uint32(s.step))
 	for k, x := range s.given {
 		binary.NativeEndian.PutUint32(columns[1][8*i+4*k:], math.Float32bits(x))
@@ -58,10 +58,10 @@ func (s *scout) Inform(columns [][]byte, i int) {
 	columns[2][i] = byte(s.step % 2)
 }
 
-// lateScout does not know where its observation goes when it takes a step.
-type lateScout struct{ *scout }
+// delayedCounter is an env.Delayer: it takes a step before it gets the memory for the observation.
+type delayedCounter struct{ *infoCounter }
 
-func (s lateScout) Advance(action int32, box []float32) (float32, env.End, error) {
+func (s delayedCounter) Advance(action int32, box []float32) (float32, env.End, error) {
 	var unseen [8]byte
 	if box != nil {
 		return s.StepBox(box, unseen[:])
@@ -69,9 +69,9 @@ func (s lateScout) Advance(action int32, box []float32) (float32, env.End, error
 	return s.Step(action, unseen[:])
 }
 
-func (s lateScout) Observe(obs []byte) { s.show(obs) }
+func (s delayedCounter) Observe(obs []byte) { s.show(obs) }
 
-// newRows returns rows for a batch in which nothing has a value that a step would write.
+// newRows returns rows for a batch, filled with values that no step writes.
 func newRows(v *Vec, batch int) *Rows {
 	r := NewRows(v.Spec().Obs, batch)
 	r.AddInfos(v.Infos())
@@ -87,7 +87,7 @@ func newRows(v *Vec, batch int) *Rows {
 	return r
 }
 
-// rowRecord is all that a row says.
+// rowRecord returns the whole content of a row.
 func rowRecord(v *Vec, r *Rows, at int) (b []byte) {
 	b = append(b, row(r.Obs, at, v.bytes)...)
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(r.Rewards[at]))
@@ -104,7 +104,7 @@ func rowRecord(v *Vec, r *Rows, at int) (b []byte) {
 	return b
 }
 
-// drawAction draws an environment's next action, a number or a box.
+// drawAction draws a random action.
 func drawAction(s *rng.Stream, spec env.ActionSpec) (number int32, box []float32) {
 	for k := range spec.Low {
 		box = append(box, float32(s.Uniform(float64(spec.Low[k]), float64(spec.High[k]))))
@@ -115,9 +115,9 @@ func drawAction(s *rng.Stream, spec env.ActionSpec) (number int32, box []float32
 	return number, box
 }
 
-// alone plays a single environment in a plain loop and returns what the rows of its jobs
-// must say: its first reset, and then a step or, after an end, what the mode asks for.
-func alone(t *testing.T, v *Vec, e env.Env, i, jobs int) (records [][]byte) {
+// serialRecords plays a single environment in a plain loop and returns the expected rows of its
+// jobs: the first reset, then a step or, after an end, the reset of the mode.
+func serialRecords(t *testing.T, v *Vec, e env.Env, i, jobs int) (records [][]byte) {
 	t.Helper()
 	r := newRows(v, 1)
 	e.Seed(SeedFor(3, i))
@@ -157,13 +157,13 @@ func alone(t *testing.T, v *Vec, e env.Env, i, jobs int) (records [][]byte) {
 	return records
 }
 
-// player drives an Async with any order of sends and keeps what each environment showed.
+// player sends to an Async in random order and records the rows of each environment.
 type player struct {
 	v       *Vec
 	a       *Async
 	random  *rand.Rand
 	streams []*rng.Stream
-	over    []bool // a reset has to be sent
+	over    []bool // the next send is a reset
 	ready   []int32
 	offered []*Rows
 	records [][][]byte
@@ -180,7 +180,7 @@ func newPlayer(t *testing.T, v *Vec, batch, threads int, random *rand.Rand) *pla
 	seeds := make([]uint64, n)
 	for i := range n {
 		p.streams = append(p.streams, rng.New(3, "explore", i))
-		drawAction(p.streams[i], v.Spec().Action) // of the reset
+		drawAction(p.streams[i], v.Spec().Action) // serialRecords draws an action for the reset, too
 		p.ready = append(p.ready, int32(i))
 		seeds[i] = SeedFor(3, i)
 	}
@@ -192,7 +192,7 @@ func newPlayer(t *testing.T, v *Vec, batch, threads int, random *rand.Rand) *pla
 	return p
 }
 
-// offer offers rows for so many more, and sometimes for more than that.
+// offer offers rows for n more environments, and sometimes more than that.
 func (p *player) offer(t *testing.T, n int) {
 	t.Helper()
 	for len(p.offered)*p.a.batch < p.a.sent+n || p.random.IntN(9) == 0 && len(p.offered) < 9 {
@@ -204,7 +204,7 @@ func (p *player) offer(t *testing.T, n int) {
 	}
 }
 
-// send hands out some of what can be sent, in any order.
+// send sends to some of the environments that are ready, in random order.
 func (p *player) send(t *testing.T) {
 	t.Helper()
 	p.random.Shuffle(len(p.ready), func(i, j int) { p.ready[i], p.ready[j] = p.ready[j], p.ready[i] })
@@ -229,7 +229,7 @@ func (p *player) send(t *testing.T) {
 	}
 }
 
-// recv takes a batch.
+// recv receives a batch and records its rows.
 func (p *player) recv(t *testing.T) {
 	t.Helper()
 	r, err := p.a.Recv(10 * time.Second)
@@ -253,15 +253,15 @@ func (p *player) recv(t *testing.T) {
 	}
 }
 
-// Whatever the order of sends, the size of a batch and the number of threads, each
-// environment shows what a single one does that is played in a plain loop.
+// The rows of an environment do not depend on the order of the sends, the batch size and the number
+// of threads. They equal those of an environment that is played in a plain loop.
 func TestAsyncEqualsSingles(t *testing.T) {
 	const n = 11
 	for name, mk := range map[string]func(i int) (env.Env, error){
-		"counters":      func(i int) (env.Env, error) { return newScout(1+i%4, false), nil },
-		"late counters": func(i int) (env.Env, error) { return lateScout{newScout(1+i%4, false)}, nil },
-		"boxes":         func(i int) (env.Env, error) { return newScout(1+i%4, true), nil },
-		"late boxes":    func(i int) (env.Env, error) { return lateScout{newScout(1+i%4, true)}, nil },
+		"counters":      func(i int) (env.Env, error) { return newInfoCounter(1+i%4, false), nil },
+		"late counters": func(i int) (env.Env, error) { return delayedCounter{newInfoCounter(1+i%4, false)}, nil },
+		"boxes":         func(i int) (env.Env, error) { return newInfoCounter(1+i%4, true), nil },
+		"late boxes":    func(i int) (env.Env, error) { return delayedCounter{newInfoCounter(1+i%4, true)}, nil },
 		"CartPole":      func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) },
 		"Catch":         func(int) (env.Env, error) { return env.Make("Catch-v0", nil) },
 	} {
@@ -282,7 +282,7 @@ func TestAsyncEqualsSingles(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					for k, want := range alone(t, v, e, i, len(got)) {
+					for k, want := range serialRecords(t, v, e, i, len(got)) {
 						if !bytes.Equal(got[k], want) {
 							t.Fatalf("%s, %v, batch %d, %d threads: row %d of environment %d is\n%q, must be\n%q", name, mode, batch, threads, k, i, got[k], want)
 						}
@@ -293,7 +293,7 @@ func TestAsyncEqualsSingles(t *testing.T) {
 	}
 }
 
-// Many threads, any order, environments that fail now and then: at once under -race.
+// Many threads send and receive, and environments fail now and then. Meant for -race.
 func TestAsyncHammer(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -302,7 +302,7 @@ func TestAsyncHammer(t *testing.T) {
 	const n, batch = 23, 5
 	var fails sync.Map
 	v, _ := newVec(t, func(i int) (env.Env, error) {
-		s := newScout(1+i%5, false)
+		s := newInfoCounter(1+i%5, false)
 		hook := func(c *counter) error {
 			if c.step == 3 && c.episode%4 == 0 {
 				fails.Store(i, true)
@@ -312,7 +312,7 @@ func TestAsyncHammer(t *testing.T) {
 		}
 		s.onStep = hook
 		if i%2 == 0 {
-			return lateScout{s}, nil
+			return delayedCounter{s}, nil
 		}
 		return s, nil
 	}, n, 1, SameStep)
@@ -322,7 +322,7 @@ func TestAsyncHammer(t *testing.T) {
 	}
 	// One goroutine receives, two send, one offers.
 	ready, reset, offered := make(chan int32, n), make(chan int32, n), make(chan *Rows, 100)
-	free := make(chan struct{}, 1000) // a token for each row offered
+	freeRows := make(chan struct{}, 1000) // a token for each row offered
 	var senders sync.WaitGroup
 	senders.Go(func() {
 		for r := range offered {
@@ -330,7 +330,7 @@ func TestAsyncHammer(t *testing.T) {
 				t.Error(err)
 			}
 			for range batch {
-				free <- struct{}{}
+				freeRows <- struct{}{}
 			}
 		}
 	})
@@ -344,14 +344,14 @@ func TestAsyncHammer(t *testing.T) {
 						ready = nil
 						continue
 					}
-					<-free
+					<-freeRows
 					err = a.Send([]int32{id}, Actions{Discrete: []int32{id % 3}})
 				case id, ok := <-reset:
 					if !ok {
 						reset = nil
 						continue
 					}
-					<-free
+					<-freeRows
 					err = a.SendReset([]int32{id}, nil)
 				}
 				if err != nil {
@@ -372,10 +372,10 @@ func TestAsyncHammer(t *testing.T) {
 		switch {
 		case errors.As(err, &e):
 			failures++
-			free <- struct{}{} // it took none
+			freeRows <- struct{}{} // the failed environment has no row
 			reset <- int32(e.Index)
 		case err != nil && strings.HasPrefix(err.Error(), "recv: "):
-			time.Sleep(10 * time.Microsecond) // the senders are behind
+			time.Sleep(10 * time.Microsecond) // the senders are late
 		case err != nil:
 			t.Fatal(err)
 		default:
@@ -398,8 +398,8 @@ func TestAsyncHammer(t *testing.T) {
 	}
 }
 
-// A batch takes a block, its channel and the list of blocks, whatever its size; a step takes
-// nothing.
+// A batch allocates a block, its channel and the list of blocks, independent of the batch size. A
+// step allocates nothing.
 func TestAsyncAllocates(t *testing.T) {
 	const n, batch = 8, 4
 	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0", nil) }, n, 1, SameStep)

@@ -13,34 +13,33 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// transition is one step as an environment took it.
+// transition is one step of an environment.
 type transition struct {
 	action int32
 	reward float32
 	end    env.End
-	next   [2]float32 // the observation it led to
+	next   [2]float32 // the observation after the step
 }
 
-// fickle is an environment whose steps and resets fail at random, in every way, and which
-// keeps a list of the steps it took and of what went wrong.
-type fickle struct {
+// flaky is an environment whose steps and resets fail at random, by an error or a panic. It records
+// the steps that it took.
+type flaky struct {
 	*counter
-	chance *rand.Rand
+	random *rand.Rand
 	steps  []transition
-	starts int    // episodes started
-	failed string // what the last call did wrong: "step", "reset" or ""
+	failed string // "step" or "reset" if the last call failed, else ""
 }
 
-func (f *fickle) fails(what string, p float64, obs []byte) error {
+func (f *flaky) fails(what string, p float64, obs []byte) error {
 	f.failed = ""
-	if f.chance.Float64() >= p {
+	if f.random.Float64() >= p {
 		return nil
 	}
 	f.failed = what
-	switch f.chance.IntN(3) {
+	switch f.random.IntN(3) {
 	case 0:
 		panic("kaboom")
-	case 1: // what it has written by then is nobody's
+	case 1: // the row of a failed environment is undefined
 		for k := range obs {
 			obs[k] = 0xAA
 		}
@@ -48,16 +47,15 @@ func (f *fickle) fails(what string, p float64, obs []byte) error {
 	return errors.New(what + " failed")
 }
 
-func (f *fickle) Reset(obs []byte) error {
+func (f *flaky) Reset(obs []byte) error {
 	if err := f.fails("reset", 0.2, obs); err != nil {
 		return err
 	}
-	f.starts++
-	f.length = 1 + f.chance.IntN(4)
+	f.length = 1 + f.random.IntN(4)
 	return f.counter.Reset(obs)
 }
 
-func (f *fickle) Step(action int32, obs []byte) (float32, env.End, error) {
+func (f *flaky) Step(action int32, obs []byte) (float32, env.End, error) {
 	if err := f.fails("step", 0.05, obs); err != nil {
 		return 0, 0, err
 	}
@@ -73,23 +71,23 @@ func shown(obs []byte, i int) (v [2]float32) {
 	return v
 }
 
-func fickles(t *testing.T, mode Autoreset, n, threads int, seed uint64) (*Vec, *Rows, []*fickle) {
+func newFlakyVec(t *testing.T, mode Autoreset, n, threads int, seed uint64) (*Vec, *Rows, []*flaky) {
 	t.Helper()
-	fs := make([]*fickle, n)
+	fs := make([]*flaky, n)
 	v, rows := newVec(t, func(i int) (env.Env, error) {
-		fs[i] = &fickle{counter: newCounter(1, env.Terminated+env.End(i%2)), chance: rand.New(rand.NewPCG(seed, uint64(i)))}
+		fs[i] = &flaky{counter: newCounter(1, env.Terminated+env.End(i%2)), random: rand.New(rand.NewPCG(seed, uint64(i)))}
 		return fs[i], nil
 	}, n, threads, mode)
 	return v, rows, fs
 }
 
-// check compares a Failure with what the environments know: who failed, in order, and
-// whether the step before it counts. moved are those that were called.
-func (f *Failure) check(t *testing.T, fs []*fickle, moved func(i int) bool, stepped func(i int) bool) {
+// check compares a Failure with the environments' own records: its rows, their order and Stepped.
+// called says which environments the call has called.
+func (f *Failure) check(t *testing.T, fs []*flaky, called func(i int) bool, stepped func(i int) bool) {
 	t.Helper()
 	var want, got []string
 	for i, e := range fs {
-		if moved(i) && e.failed != "" {
+		if called(i) && e.failed != "" {
 			want = append(want, fmt.Sprint(i, stepped(i)))
 		}
 	}
@@ -103,7 +101,7 @@ func (f *Failure) check(t *testing.T, fs []*fickle, moved func(i int) bool, step
 		}
 		var first *env.Error
 		if !errors.As(f, &first) || first != f.Rows[0].Err || f.Error() != first.Error() {
-			t.Errorf("%v is not its first row's error %v", f, first)
+			t.Errorf("%v is not the error of the first row, %v", f, first)
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -111,17 +109,17 @@ func (f *Failure) check(t *testing.T, fs []*fickle, moved func(i int) bool, step
 	}
 }
 
-// Steps and resets fail at random. What the rows and the Failure say adds up to the lists
-// that the environments keep: no step is lost, none is counted twice.
-func TestFailuresAgainstLists(t *testing.T) {
+// Steps and resets fail at random. The steps in the rows equal the steps that the environments
+// record: none is lost and none is counted twice.
+func TestFailuresLoseNoStep(t *testing.T) {
 	for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
 		for _, threads := range []int{1, 3} {
 			for _, one := range []bool{false, true} {
 				const n = 5
-				v, rows, fs := fickles(t, mode, n, threads, uint64(threads))
+				v, rows, fs := newFlakyVec(t, mode, n, threads, uint64(threads))
 				actions, mask := make([]int32, n), make([]bool, n)
 				lists := make([][]transition, n)
-				counted := 0 // steps whose reset failed
+				counted := 0 // number of steps with a failed autoreset
 				fresh := slices.Repeat([]bool{true}, n)
 				over := make([]bool, n)
 				for round := range 600 {
@@ -180,7 +178,7 @@ func TestFailuresAgainstLists(t *testing.T) {
 						}
 					}
 					for i := range n {
-						if !stepped[i] || rows.Starts[i] && rows.Ends[i] == 0 { // failed, or only reset
+						if !stepped[i] || rows.Starts[i] && rows.Ends[i] == 0 { // failed, or an autoreset of NextStep
 							over[i] = false
 							continue
 						}
@@ -194,26 +192,26 @@ func TestFailuresAgainstLists(t *testing.T) {
 				}
 				for i, f := range fs {
 					if !slices.Equal(lists[i], f.steps) {
-						t.Errorf("%v, %d threads, one %v, environment %d: %d steps seen, it took %d", mode, threads, one, i, len(lists[i]), len(f.steps))
+						t.Errorf("%v, %d threads, one %v, environment %d: %d steps in the rows, it took %d", mode, threads, one, i, len(lists[i]), len(f.steps))
 					}
 					if len(f.steps) < 200 {
 						t.Errorf("environment %d took %d steps: the test shows little", i, len(f.steps))
 					}
 				}
 				if (mode == SameStep) != (counted > 20) {
-					t.Errorf("%v: %d steps whose reset failed", mode, counted)
+					t.Errorf("%v: %d steps with a failed autoreset", mode, counted)
 				}
 			}
 		}
 	}
 }
 
-// The same for an Async: a *Failure of one row comes before the others' rows, and the step
-// that it says to count is in a row that comes then.
-func TestAsyncFailuresAgainstLists(t *testing.T) {
+// The same for an Async: a *Failure of one row comes before the rows of the others. If its step
+// counts, the row of the step comes with a later Recv.
+func TestAsyncFailuresLoseNoStep(t *testing.T) {
 	const n = 4
 	for _, threads := range []int{1, 3} {
-		v, rows, fs := fickles(t, SameStep, n, threads, 9)
+		v, rows, fs := newFlakyVec(t, SameStep, n, threads, 9)
 		for v.Reset(rows, nil) != nil {
 		}
 		a, err := v.Async(1, threads, -1)
@@ -242,7 +240,7 @@ func TestAsyncFailuresAgainstLists(t *testing.T) {
 				if len(f.Rows) != 1 || f.Rows[0].Err.Index != int(i) || fs[i].failed == "" {
 					t.Fatalf("environment %d: %v", i, err)
 				}
-				if f.Rows[0].Stepped { // its row comes all the same
+				if f.Rows[0].Stepped { // the row of the step comes next
 					counted++
 					if r, err = a.Recv(-1); err != nil || r.Starts[0] || r.Ends[0] == 0 {
 						t.Fatalf("the row of a step that counts: %v, %v", r, err)
@@ -269,11 +267,11 @@ func TestAsyncFailuresAgainstLists(t *testing.T) {
 		}
 		for i, f := range fs {
 			if !slices.Equal(lists[i], f.steps) {
-				t.Errorf("%d threads, environment %d: %d steps seen, it took %d", threads, i, len(lists[i]), len(f.steps))
+				t.Errorf("%d threads, environment %d: %d steps in the rows, it took %d", threads, i, len(lists[i]), len(f.steps))
 			}
 		}
 		if counted < 20 {
-			t.Errorf("%d steps whose reset failed: the test shows little", counted)
+			t.Errorf("%d steps with a failed autoreset: the test shows little", counted)
 		}
 	}
 }

@@ -8,24 +8,25 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// gamer plays games of three lives, each of two steps and an episode of its own. It shows (game, life).
-type gamer struct {
+// threeLives is an environment whose game has three lives. A life is an episode of two steps. The
+// observation is (game, life).
+type threeLives struct {
 	*counter
 	life     int
 	lifeOver bool
 	seeded   bool
 }
 
-func newGamer() *gamer { return &gamer{counter: newCounter(2, env.Terminated)} }
+func newThreeLives() *threeLives { return &threeLives{counter: newCounter(2, env.Terminated)} }
 
-func (g *gamer) Seed(s uint64) {
+func (g *threeLives) Seed(s uint64) {
 	g.counter.Seed(s)
 	g.seeded = true
 }
 
-func (g *gamer) Restart() { g.lifeOver = false }
+func (g *threeLives) Restart() { g.lifeOver = false }
 
-func (g *gamer) Reset(obs []byte) error {
+func (g *threeLives) Reset(obs []byte) error {
 	goOn := g.lifeOver && g.life > 1 && !g.seeded
 	g.lifeOver, g.seeded = false, false
 	if g.step = 0; goOn {
@@ -38,29 +39,29 @@ func (g *gamer) Reset(obs []byte) error {
 	return nil
 }
 
-func (g *gamer) look(obs []byte) {
+func (g *threeLives) look(obs []byte) {
 	step := g.step
 	g.step = g.life
 	g.show(obs)
 	g.step = step
 }
 
-func (g *gamer) Step(a int32, obs []byte) (float32, env.End, error) {
+func (g *threeLives) Step(a int32, obs []byte) (float32, env.End, error) {
 	reward, end, err := g.counter.Step(a, obs)
 	g.lifeOver = end.Over()
 	g.look(obs)
 	return reward, end, err
 }
 
-// Whatever the mode, a reset begins a game, also right after a lost life, in the middle of one and
-// twice; what begins the next episode after a lost life goes on with the game.
+// In every mode a Reset begins a new game, also in the middle of a life and after a lost life. In
+// Disabled a reset by mask after a lost life continues the game.
 func TestResetBeginsAGame(t *testing.T) {
 	all, second := []bool{true, true}, []bool{false, true}
 	seeds := []uint64{40, 50}
 	for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
 		for _, way := range []string{"all", "mask", "seeded mask", "sent", "sent with seeds"} {
-			for _, steps := range []int{0, 1, 2} { // of the game: 2 lose a life
-				v, rows := newVec(t, func(int) (env.Env, error) { return newGamer(), nil }, 2, 1, mode)
+			for _, steps := range []int{0, 1, 2} { // before the reset; 2 lose a life
+				v, rows := newVec(t, func(int) (env.Env, error) { return newThreeLives(), nil }, 2, 1, mode)
 				step := func() {
 					t.Helper()
 					if err := v.Step(Actions{Discrete: []int32{0, 0}}, rows); err != nil {
@@ -94,8 +95,8 @@ func TestResetBeginsAGame(t *testing.T) {
 					_, err = a.Recv(-1)
 					check(t, err)
 				}
-				if owed := mode == Disabled && steps == 2; owed && (way == "mask" || way == "sent") {
-					want = "1.2" // the caller's in place of an autoreset
+				if ended := mode == Disabled && steps == 2; ended && (way == "mask" || way == "sent") {
+					want = "1.2" // the reset replaces an autoreset
 				}
 				if got := show(rows.Obs, 1); got != want {
 					t.Errorf("%v, %s after %d steps: %s, must be %s", mode, way, steps, got, want)
@@ -106,11 +107,11 @@ func TestResetBeginsAGame(t *testing.T) {
 	}
 }
 
-// The games of the three modes are the same where a mask stands for the autoreset of Disabled.
+// The three modes play the same games if the caller resets by mask after each end in Disabled.
 func TestModesPlayTheSameGames(t *testing.T) {
 	played := map[Autoreset]string{}
 	for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
-		v, rows := newVec(t, func(int) (env.Env, error) { return newGamer(), nil }, 1, 1, mode)
+		v, rows := newVec(t, func(int) (env.Env, error) { return newThreeLives(), nil }, 1, 1, mode)
 		check(t, v.Reset(rows, nil))
 		begun := []string{show(rows.Obs, 0)}
 		for len(begun) < 8 {

@@ -11,27 +11,27 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// reported describes row i of the columns: step, action, and whether the step is odd.
-func reported(columns [][]byte, i int) string {
+// describeInfos returns row i of the columns as text: step, action, and whether the step is odd.
+func describeInfos(columns [][]byte, i int) string {
 	x := math.Float32frombits(binary.NativeEndian.Uint32(columns[1][8*i:]))
 	y := math.Float32frombits(binary.NativeEndian.Uint32(columns[1][8*i+4:]))
 	return fmt.Sprintf("%d (%v %v) %d", int32(binary.NativeEndian.Uint32(columns[0][4*i:])), x, y, columns[2][i])
 }
 
-// What the infos say in each mode, computed by hand: an environment with episodes of two
-// steps, to which actions 1, 2, 0, ... are sent; the last infos of the episode in brackets.
+// The infos of each mode, computed by hand. The environment has episodes of two steps and gets the
+// actions 1, 2, 0, ... FinalInfos are in brackets.
 func TestInfos(t *testing.T) {
 	for mode, want := range map[Autoreset]string{
 		NextStep: "0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0",
 		SameStep: "0 (0 0) 0, 1 (1 0) 1, 0 (0 0) 0 [2 (2 0) 0], 1 (0 0) 1, 0 (0 0) 0 [2 (1 0) 0], 1 (2 0) 1, 0 (0 0) 0 [2 (0 0) 0]",
 		Disabled: "0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0",
 	} {
-		v, rows := newVec(t, func(i int) (env.Env, error) { return newScout(2+100*i, false), nil }, 2, 2, mode)
+		v, rows := newVec(t, func(i int) (env.Env, error) { return newInfoCounter(2+100*i, false), nil }, 2, 2, mode)
 		rows.AddInfos(v.Infos())
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
 		}
-		got := []string{reported(rows.Infos, 0)}
+		got := []string{describeInfos(rows.Infos, 0)}
 		for k := range int32(6) {
 			var err error
 			if mode == Disabled && rows.Ends[0] != 0 {
@@ -42,9 +42,9 @@ func TestInfos(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := reported(rows.Infos, 0)
+			s := describeInfos(rows.Infos, 0)
 			if mode == SameStep && rows.Ends[0] != 0 {
-				s += " [" + reported(rows.FinalInfos, 0) + "]"
+				s += " [" + describeInfos(rows.FinalInfos, 0) + "]"
 			}
 			got = append(got, s)
 		}
@@ -54,15 +54,15 @@ func TestInfos(t *testing.T) {
 	}
 }
 
-// Infos may be left out, all of them or the final ones, and environments may have none.
-func TestInfosLeftOut(t *testing.T) {
-	for what, spoil := range map[string]func(r *Rows){
+// Rows may have no Infos or no FinalInfos, and environments may have no infos.
+func TestInfosAreOptional(t *testing.T) {
+	for what, remove := range map[string]func(r *Rows){
 		"none":     func(r *Rows) { r.Infos, r.FinalInfos = nil, nil },
 		"no final": func(r *Rows) { r.FinalInfos = nil },
 	} {
-		v, rows := newVec(t, func(int) (env.Env, error) { return newScout(1, false), nil }, 2, 1, SameStep)
+		v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(1, false), nil }, 2, 1, SameStep)
 		rows.AddInfos(v.Infos())
-		spoil(rows)
+		remove(rows)
 		if err := errors.Join(v.Reset(rows, nil), v.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -81,9 +81,9 @@ func TestInfosLeftOut(t *testing.T) {
 	}
 }
 
-// informer's infos are other ones for each environment.
+// informer has different infos in each environment.
 type informer struct {
-	*scout
+	*infoCounter
 	specs []env.InfoSpec
 }
 
@@ -91,17 +91,17 @@ func (s informer) Infos() []env.InfoSpec { return s.specs }
 
 func TestInfosMustBeEqual(t *testing.T) {
 	_, err := New(func(i int) (env.Env, error) {
-		return informer{newScout(1, false), []env.InfoSpec{{Name: "step", Len: i / 2}}}, nil
+		return informer{newInfoCounter(1, false), []env.InfoSpec{{Name: "step", Len: i / 2}}}, nil
 	}, 3, newPool(t, 1), NextStep)
 	if err == nil || err.Error() != "environment 2: infos: differ from those of environment 0, must be the same" {
 		t.Error(err)
 	}
 }
 
-// An environment that loses a life goes on in all modes, and needs no reset.
-func TestLost(t *testing.T) {
+// After a lost life an environment needs no reset in any mode.
+func TestLostLifeNeedsNoReset(t *testing.T) {
 	for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
-		v, rows := newVec(t, func(int) (env.Env, error) { return newLoser(), nil }, 1, 1, mode)
+		v, rows := newVec(t, func(int) (env.Env, error) { return newLivesCounter(), nil }, 1, 1, mode)
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -122,12 +122,12 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// loser loses a life in each step but the first, and its game in the fourth.
-type loser struct{ *counter }
+// livesCounter loses a life in each step from the second on, and ends its game in the fourth.
+type livesCounter struct{ *counter }
 
-func newLoser() loser { return loser{newCounter(4, env.Terminated)} }
+func newLivesCounter() livesCounter { return livesCounter{newCounter(4, env.Terminated)} }
 
-func (l loser) Step(action int32, obs []byte) (float32, env.End, error) {
+func (l livesCounter) Step(action int32, obs []byte) (float32, env.End, error) {
 	reward, end, err := l.counter.Step(action, obs)
 	if l.step > 1 {
 		end |= env.Lost

@@ -11,26 +11,28 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// Make makes n environments that are registered under id, seeded by SeedFor. Beside the
-// environment's own options there are "decorrelation_steps"; see Decorrelate; and "waits",
-// true or false, which says instead of their Spec whether steps wait. What is wrong
-// with all of them is reported without a number. admit is given the first of them before
-// the others are made, and an error from it is returned; nil: Admit.
+// Make makes n environments that are registered under id and seeds them by SeedFor. Besides the
+// environment's own options it accepts "decorrelation_steps" (see Decorrelate) and "waits", true or
+// false, which replaces Spec.Waits.
+//
+// Make calls admit with environment 0 before it makes the others, and returns its error. If admit
+// is nil, limits.Admit checks the memory of all environments. An error in making environment 0
+// comes without the number 0, because it concerns all environments.
 func Make(id string, options env.Options, n int, seed uint64, pool *threads.Pool, mode Autoreset, admit func(first env.Env) error) (*Vec, error) {
 	if admit == nil {
 		admit = func(first env.Env) error { return limits.Admit(Bytes(first, n)) }
 	}
-	var most int
+	var maxSteps int
 	waits := new(bool)
-	options, _, err := split(id, options, env.Field{Name: "decorrelation_steps", To: &most, Max: math.MaxInt32})
+	options, _, err := split(id, options, env.Field{Name: "decorrelation_steps", To: &maxSteps, Max: math.MaxInt32})
 	if err != nil {
 		return nil, err
 	}
-	options, said, err := split(id, options, env.Field{Name: "waits", To: waits})
+	options, given, err := split(id, options, env.Field{Name: "waits", To: waits})
 	if err != nil {
 		return nil, err
 	}
-	if !said {
+	if !given {
 		waits = nil
 	}
 	v, err := build(func(i int) (env.Env, error) {
@@ -49,7 +51,7 @@ func Make(id string, options env.Options, n int, seed uint64, pool *threads.Pool
 		}
 		return nil, err
 	}
-	if err := v.Decorrelate(most); err != nil {
+	if err := v.Decorrelate(maxSteps); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
 	for i := range n {
@@ -58,11 +60,10 @@ func Make(id string, options env.Options, n int, seed uint64, pool *threads.Pool
 	return v, nil
 }
 
-// split reads the option that f describes, which every environment has, and returns the
-// others, and whether it was there.
-func split(id string, options env.Options, f env.Field) (others env.Options, said bool, err error) {
-	value, said := options[f.Name]
-	if !said {
+// split reads option f, if it is given, and returns the other options.
+func split(id string, options env.Options, f env.Field) (others env.Options, given bool, err error) {
+	value, given := options[f.Name]
+	if !given {
 		return options, false, nil
 	}
 	others = maps.Clone(options)
@@ -70,7 +71,7 @@ func split(id string, options env.Options, f env.Field) (others env.Options, sai
 	return others, true, (env.Options{f.Name: value}).Read(id, []env.Field{f})
 }
 
-// Bytes is the memory that n environments like first take.
+// Bytes returns the memory of n environments like first.
 func Bytes(first env.Env, n int) limits.Part {
 	return limits.Part{Setting: fmt.Sprintf("num_envs: %d", n), Bytes: int64(n) * env.BytesOf(first)}
 }

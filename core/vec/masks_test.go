@@ -12,38 +12,38 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// gated is a counter whose masks can be foretold from what it shows. It is an error to
-// ask after a termination, or to take another action.
-type gated struct {
+// maskedCounter is a counter whose mask is a function of its observation. Mask after a termination
+// and an action that is not allowed are errors.
+type maskedCounter struct {
 	*counter
-	none func(g *gated) bool // where nothing is allowed
-	over bool
+	noneAllowed func(g *maskedCounter) bool // the mask allows no action
+	over        bool
 }
 
-func gate(episode, step int) []byte {
+func maskAt(episode, step int) []byte {
 	mask := []byte{1, 1, 1}
 	mask[(episode+step)%3] = 0
 	return mask
 }
 
-func (g *gated) Mask(mask []byte) error {
+func (g *maskedCounter) Mask(mask []byte) error {
 	if g.over {
 		return errors.New("asked after a termination")
 	}
-	copy(mask, gate(g.episode, g.step))
-	if g.none != nil && g.none(g) {
+	copy(mask, maskAt(g.episode, g.step))
+	if g.noneAllowed != nil && g.noneAllowed(g) {
 		clear(mask)
 	}
 	return nil
 }
 
-func (g *gated) Reset(obs []byte) error {
+func (g *maskedCounter) Reset(obs []byte) error {
 	g.over = false
 	return g.counter.Reset(obs)
 }
 
-func (g *gated) Step(action int32, obs []byte) (float32, env.End, error) {
-	if gate(g.episode, g.step)[action] == 0 {
+func (g *maskedCounter) Step(action int32, obs []byte) (float32, env.End, error) {
+	if maskAt(g.episode, g.step)[action] == 0 {
 		return 0, 0, errors.New("not allowed")
 	}
 	reward, end, err := g.counter.Step(action, obs)
@@ -51,11 +51,11 @@ func (g *gated) Step(action int32, obs []byte) (float32, env.End, error) {
 	return reward, end, err
 }
 
-func gatedVec(t *testing.T, n, threads int, mode Autoreset) (*Vec, *Rows, []*gated) {
+func maskedVec(t *testing.T, n, threads int, mode Autoreset) (*Vec, *Rows, []*maskedCounter) {
 	t.Helper()
-	gs := make([]*gated, n)
+	gs := make([]*maskedCounter, n)
 	v, rows := newVec(t, func(i int) (env.Env, error) {
-		gs[i] = &gated{counter: newCounter(2+i%3, []env.End{env.Truncated, env.Terminated, 3}[i%3])}
+		gs[i] = &maskedCounter{counter: newCounter(2+i%3, []env.End{env.Truncated, env.Terminated, 3}[i%3])}
 		gs[i].spec.Masks = true
 		return gs[i], nil
 	}, n, threads, mode)
@@ -63,15 +63,15 @@ func gatedVec(t *testing.T, n, threads int, mode Autoreset) (*Vec, *Rows, []*gat
 	return v, rows, gs
 }
 
-// maskOf is the mask of the observation in row i.
+// maskOf returns the mask of the observation in row i.
 func maskOf(obs []byte, i int) []byte {
 	n := func(k int) int {
 		return int(math.Float32frombits(binary.NativeEndian.Uint32(obs[8*i+4*k:])))
 	}
-	return gate(n(0), n(1))
+	return maskAt(n(0), n(1))
 }
 
-// compareMasks holds the masks of a row against its observations.
+// compareMasks compares the masks of a row with its observations.
 func compareMasks(t *testing.T, mode Autoreset, rows *Rows, i int) {
 	t.Helper()
 	want := maskOf(rows.Obs, i)
@@ -86,11 +86,11 @@ func compareMasks(t *testing.T, mode Autoreset, rows *Rows, i int) {
 	}
 }
 
-// A row's mask is that of the observation beside it, in every mode and in any order.
-func TestMasks(t *testing.T) {
+// The mask of a row is that of its observation, in every mode, in lockstep and asynchronously.
+func TestMasksBelongToObservations(t *testing.T) {
 	r := rng.New(1, "test", 0)
 	for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
-		v, rows, _ := gatedVec(t, 5, 2, mode)
+		v, rows, _ := maskedVec(t, 5, 2, mode)
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestMasks(t *testing.T) {
 			}
 		}
 
-		w, _, _ := gatedVec(t, 5, 2, mode)
+		w, _, _ := maskedVec(t, 5, 2, mode)
 		a, err := w.Async(2, 3, -1)
 		if err != nil {
 			t.Fatal(err)
@@ -156,13 +156,13 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// A mask that allows nothing is that environment's failure; where it is that of a new
-// episode, the step before counts.
+// A mask that allows no action is a failure of its environment. If it is the first mask of a new
+// episode, the step that ended the previous episode counts.
 func TestMasksThatAllowNothing(t *testing.T) {
 	for _, where := range []int{0, 1} {
-		v, rows, gs := gatedVec(t, 3, 2, SameStep)
+		v, rows, gs := maskedVec(t, 3, 2, SameStep)
 		gs[1].length = 2
-		gs[1].none = func(g *gated) bool { return g.episode == 2-where && g.step == where }
+		gs[1].noneAllowed = func(g *maskedCounter) bool { return g.episode == 2-where && g.step == where }
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -181,9 +181,9 @@ func TestMasksThatAllowNothing(t *testing.T) {
 	}
 }
 
-// Random first steps keep to the masks, too.
-func TestDecorrelatedStartsKeepToTheMasks(t *testing.T) {
-	v, rows, gs := gatedVec(t, 20, 2, NextStep)
+// Random first steps obey the masks.
+func TestRandomFirstStepsObeyMasks(t *testing.T) {
+	v, rows, gs := maskedVec(t, 20, 2, NextStep)
 	if err := v.Decorrelate(50); err != nil {
 		t.Fatal(err)
 	}
@@ -209,12 +209,12 @@ func TestMasksAreRefused(t *testing.T) {
 	if err := v.Reset(rows, nil); err == nil || err.Error() != "rows.Masks: set, must be nil: Counter-v0 has no action masks" {
 		t.Errorf("%v", err)
 	}
-	g, rows, _ := gatedVec(t, 2, 1, NextStep)
+	g, rows, _ := maskedVec(t, 2, 1, NextStep)
 	rows.Masks = rows.Masks[1:]
 	if err := g.Reset(rows, nil); err == nil || err.Error() != "rows.Masks: 5 bytes, must be 6 (2 rows of 3)" {
 		t.Errorf("%v", err)
 	}
-	rows.Masks, rows.FinalMasks = nil, nil // nobody wants them
+	rows.Masks, rows.FinalMasks = nil, nil // masks are optional
 	if err := g.Reset(rows, nil); err != nil {
 		t.Error(err)
 	}

@@ -6,34 +6,34 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// Rows is where a Vec of n environments writes; all of it belongs to the
-// caller, and another one may be passed at every call. Row i belongs to
-// environment i alone, so different ones can be written and read at once.
+// Rows is the memory that a Vec of n environments writes to. The caller owns it and may pass
+// other Rows at every call. Only environment i writes row i, so different rows may be read and
+// written concurrently.
 type Rows struct {
-	// Obs has n rows of Spec().Obs.Bytes() bytes: what each environment shows now.
+	// Obs is [n][Spec().Obs.Bytes()]: the current observations.
 	Obs []byte
-	// FinalObs is of the same size, and needed in SameStep only. Its row i is
-	// written where Ends[i] is Over: the last observation of the episode.
+	// FinalObs has the size of Obs and is needed in SameStep only. Row i is written if Ends[i] is
+	// Over: the last observation of the episode.
 	FinalObs []byte
-	// Masks has a byte for each of Spec().Action.N actions of each row, 0 where it may not be
-	// taken now, or is nil; FinalMasks are those of the observations in FinalObs.
+	// Masks is [n][Spec().Action.N] or nil: the masks of the observations in Obs, 0 for an action
+	// that is not allowed. FinalMasks are the masks of FinalObs.
 	Masks, FinalMasks []byte
-	// Infos has a column of n entries for each of Vec.Infos, or is nil; FinalInfos are
-	// those of the last step of the episode, written where FinalObs is.
+	// Infos has a column of n entries for each of Vec.Infos, or is nil. FinalInfos are the infos
+	// of the last step of an episode, written for the same rows as FinalObs.
 	Infos, FinalInfos [][]byte
-	// IDs has n entries, the environments of the rows; written by Async only.
+	// IDs is [n]: the environment of each row. Only Async writes IDs.
 	IDs []int32
-	// Rewards has n entries.
+	// Rewards is [n].
 	Rewards []float32
-	// Ends has n entries: how the step left the episode.
+	// Ends is [n]: 0, or how the step ended the episode.
 	Ends []env.End
-	// Starts has n entries: whether the row of Obs is the first of an episode.
-	// In NextStep such a row of a Step is no transition; in SameStep it comes
-	// with the End of the episode before.
+	// Starts is [n]: true if the row of Obs is the first observation of an episode. After a Step
+	// in NextStep such a row is not a transition. In SameStep the row also has the End of the
+	// previous episode.
 	Starts []bool
 }
 
-// NewRows returns Rows for n environments, FinalObs included.
+// NewRows returns Rows for n environments, with FinalObs.
 func NewRows(spec env.ObsSpec, n int) *Rows {
 	size := n * spec.Bytes()
 	return &Rows{
@@ -45,7 +45,7 @@ func NewRows(spec env.ObsSpec, n int) *Rows {
 	}
 }
 
-// AddInfos adds columns for infos, as Vec.Infos describes them.
+// AddInfos adds columns for the infos that specs (Vec.Infos) describes.
 func (r *Rows) AddInfos(specs []env.InfoSpec) {
 	n := len(r.Ends)
 	for _, s := range specs {
@@ -54,27 +54,26 @@ func (r *Rows) AddInfos(specs []env.InfoSpec) {
 	}
 }
 
-// AddMasks adds masks of so many actions.
+// AddMasks adds masks of the given number of actions.
 func (r *Rows) AddMasks(actions int) {
 	n := len(r.Ends)
 	r.Masks, r.FinalMasks = make([]byte, n*actions), make([]byte, n*actions)
 }
 
-// Actions are those of n environments: numbers, or where the ActionSpec is a box its
-// float32, row after row. The other one is nil.
+// Actions holds one action for each of n environments. Discrete is [n] and Box nil, or Discrete is
+// nil and Box [n][size of the box].
 type Actions struct {
 	Discrete []int32
 	Box      []float32
 }
 
-// Action is that of one environment: a number, or a box's float32. The other one is 0 or
-// nil.
+// Action is the action of one environment. Box is nil for a discrete action.
 type Action struct {
 	Discrete int32
 	Box      []float32
 }
 
-// of returns environment number i's, each of them a row of size.
+// of returns the action of environment i; size is the size of the box.
 func (a Actions) of(i, size int) Action {
 	if a.Box != nil {
 		return Action{Box: a.Box[i*size : (i+1)*size : (i+1)*size]}
@@ -82,7 +81,7 @@ func (a Actions) of(i, size int) Action {
 	return Action{Discrete: a.Discrete[i]}
 }
 
-// checkRows refuses rows of another size than n environments need.
+// checkRows refuses rows that do not have the size for n environments.
 func (v *Vec) checkRows(r *Rows, n int) error {
 	switch {
 	case len(r.Obs) != n*v.bytes:

@@ -14,8 +14,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// reference steps single environments in a plain loop, written from
-// Gymnasium's definition of the modes, and returns all bytes it shows.
+// reference steps single environments in a plain loop, written from Gymnasium's definition of the
+// modes, and returns the bytes of all rows.
 func reference(t *testing.T, id string, n, steps int, mode Autoreset) []byte {
 	t.Helper()
 	records := make([][]byte, steps+1)
@@ -68,8 +68,8 @@ func record(to, obs, final []byte, reward float32, end env.End) []byte {
 	return append(binary.LittleEndian.AppendUint32(to, math.Float32bits(reward)), byte(end))
 }
 
-// W environments on any number of threads, in one call or one by one, and
-// saved and restored on the way, show the bytes of W single ones.
+// The rows of n environments equal the rows of n single ones, for any number of threads, by Step
+// and by StepOne, and if the environments are saved and restored during the run.
 func TestEqualsSingles(t *testing.T) {
 	for id, steps := range map[string]int{"CartPole-v1": 120, "Catch-v0": 40} {
 		for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
@@ -78,7 +78,7 @@ func TestEqualsSingles(t *testing.T) {
 			for _, threads := range []int{1, 2, 3, 16} {
 				for _, way := range []string{"Step", "StepOne", "Restore"} {
 					if got := play(t, id, n, steps, threads, mode, way); !bytes.Equal(got, want) {
-						t.Errorf("%s, %v, %d threads, by %s: other bytes", id, mode, threads, way)
+						t.Errorf("%s, %v, %d threads, by %s: the rows differ", id, mode, threads, way)
 					}
 				}
 			}
@@ -109,7 +109,7 @@ func play(t *testing.T, id string, n, steps, threads int, mode Autoreset, way st
 				t.Fatal(err)
 			}
 		}
-		if way == "Restore" && k%10 == 3 { // into a new Vec, its environments in any state
+		if way == "Restore" && k%10 == 3 { // into a new Vec
 			states := make([][]byte, n)
 			for i := range n {
 				var err error
@@ -145,7 +145,7 @@ func play(t *testing.T, id string, n, steps, threads int, mode Autoreset, way st
 	return all
 }
 
-// Many environments, many threads, random masks, at once under -race.
+// Many environments, many threads and random masks. Meant for -race.
 func TestVecHammer(t *testing.T) {
 	rounds := 200
 	if testing.Short() {

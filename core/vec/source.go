@@ -6,8 +6,8 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// Source is n environments that are stepped together, in lockstep. A Vec is one; the
-// methods are explained there. They must not run at the same time.
+// Source is n environments that are stepped in lockstep. Vec implements and documents the methods.
+// They must not run concurrently.
 type Source interface {
 	Spec() *env.Spec
 	Infos() []env.InfoSpec
@@ -18,15 +18,15 @@ type Source interface {
 	Close() error
 }
 
-// One is a Source that also steps a single environment, which the modes without
-// lockstep need. Calls for different environments may run at the same time.
-type One interface {
+// SingleStepper steps a single environment of a Source, for callers that do not step in lockstep.
+// Calls for different environments may run concurrently.
+type SingleStepper interface {
 	StepOne(i int, a Action, rows *Rows) error
 }
 
-// Queue is environments that are stepped asynchronously: actions are sent to some, and
-// rows come back in batches, in whatever order the environments are done. An Async is
-// one, and says what may run at the same time.
+// Queue is environments that are stepped asynchronously. The caller sends actions to some of the
+// environments and receives batches of rows in the order in which the steps finish. Async
+// implements and documents the methods, and says which may run concurrently.
 type Queue interface {
 	Offer(rows *Rows) error
 	Send(ids []int32, a Actions) error
@@ -35,7 +35,7 @@ type Queue interface {
 }
 
 var (
-	_ Source = (*Vec)(nil)
-	_ One    = (*Vec)(nil)
-	_ Queue  = (*Async)(nil)
+	_ Source        = (*Vec)(nil)
+	_ SingleStepper = (*Vec)(nil)
+	_ Queue         = (*Async)(nil)
 )

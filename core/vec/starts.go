@@ -7,43 +7,44 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// starts decorrelates environments that start together (Stooke & Abbeel 2018): in the
-// first reset after a seed each takes a number of random steps, drawn from 0 to most.
-type starts struct {
-	most  int
-	due   []bool
-	seeds []uint64
+// decorrelation spreads environments that start together over their episodes (Stooke & Abbeel
+// 2018, section 5.3): the first reset after a seed ends with 0 to maxSteps random steps.
+type decorrelation struct {
+	maxSteps int
+	due      []bool   // [envs]: seeded and not reset since
+	seeds    []uint64 // [envs]
 }
 
-// Decorrelate makes the first reset after a seed end with 0 to most random steps, whose
-// number and actions come from the seed; episodes that end on the way begin anew. It is
-// called before the environments are seeded.
-func (v *Vec) Decorrelate(most int) error {
-	if most < 0 {
-		return fmt.Errorf("decorrelation_steps: %d, must be at least 0", most)
+// Decorrelate makes the first reset after a seed end with 0 to maxSteps random steps. Their number
+// and their actions are a function of the seed. An episode that ends during these steps is reset.
+// Decorrelate must be called before the environments are seeded.
+func (v *Vec) Decorrelate(maxSteps int) error {
+	if maxSteps < 0 {
+		return fmt.Errorf("decorrelation_steps: %d, must be at least 0", maxSteps)
 	}
-	v.starts = nil
-	if most > 0 {
-		v.starts = &starts{most: most, due: make([]bool, len(v.envs)), seeds: make([]uint64, len(v.envs))}
+	v.decorrelation = nil
+	if maxSteps > 0 {
+		v.decorrelation = &decorrelation{maxSteps: maxSteps, due: make([]bool, len(v.envs)), seeds: make([]uint64, len(v.envs))}
 	}
 	return nil
 }
 
-func (s *starts) seed(i int, seed uint64) { s.due[i], s.seeds[i] = true, seed }
+func (d *decorrelation) seed(i int, seed uint64) { d.due[i], d.seeds[i] = true, seed }
 
-// walk takes the random steps of environment i, which was just reset, if they are due.
-func (s *starts) walk(e env.Env, i int, obs []byte) error {
-	if !s.due[i] {
+// randomSteps takes the random steps of environment i, if they are due. The environment was reset
+// just before.
+func (d *decorrelation) randomSteps(e env.Env, i int, obs []byte) error {
+	if !d.due[i] {
 		return nil
 	}
-	s.due[i] = false
-	spec, stream := e.Spec().Action, rng.New(s.seeds[i], "start", 0)
+	d.due[i] = false
+	spec, stream := e.Spec().Action, rng.New(d.seeds[i], "start", 0)
 	var mask []byte
 	if e.Spec().Masks {
 		mask = make([]byte, spec.N)
 	}
 	box := make([]float32, len(spec.Low))
-	for range stream.Intn(s.most + 1) {
+	for range stream.Intn(d.maxSteps + 1) {
 		var end env.End
 		var err error
 		if mask != nil {

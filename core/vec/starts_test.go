@@ -13,12 +13,12 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// catches makes a Vec of Catch-v0, whose episodes have 9 steps at least, with most random
-// steps behind the first reset after a seed.
-func catches(t *testing.T, n, most int, mode Autoreset) (*Vec, *Rows) {
+// catchVec makes a Vec of Catch-v0 with up to maxSteps random steps after the first reset of a
+// seed. Episodes of Catch-v0 have at least 9 steps.
+func catchVec(t *testing.T, n, maxSteps int, mode Autoreset) (*Vec, *Rows) {
 	t.Helper()
 	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0", nil) }, n, 1, mode)
-	if err := v.Decorrelate(most); err != nil {
+	if err := v.Decorrelate(maxSteps); err != nil {
 		t.Fatal(err)
 	}
 	return v, rows
@@ -31,12 +31,11 @@ func seeds(n int, of uint64) (list []uint64) {
 	return list
 }
 
-// A first reset shows what a plain loop does that takes random steps by the stream
-// ("start", 0) of the environment's seed, episodes that end on the way beginning anew; no
-// later reset takes any.
+// The first reset after a seed equals a plain loop that takes random steps by the stream
+// ("start", 0) of the seed and resets after an end. Later resets take no random steps.
 func TestDecorrelate(t *testing.T) {
 	const n, most = 40, 60
-	v, rows := catches(t, n, most, NextStep)
+	v, rows := catchVec(t, n, most, NextStep)
 	numbers := map[int]bool{}
 	for k := range uint64(3) {
 		if err := errors.Join(v.Seed(seeds(n, k), nil), v.Reset(rows, nil)); err != nil {
@@ -72,14 +71,14 @@ func TestDecorrelate(t *testing.T) {
 				t.Errorf("seed %d, environment %d: does not start after %d random steps", k, i, steps)
 			}
 			if err := e.Reset(obs); err != nil || !bytes.Equal(row(rows.Obs, i, v.bytes), obs) {
-				t.Errorf("seed %d, environment %d: the second reset took random steps, too", k, i)
+				t.Errorf("seed %d, environment %d: the second reset took random steps", k, i)
 			}
 			if !rows.Starts[i] || rows.Rewards[i] != 0 || rows.Ends[i] != 0 {
 				t.Errorf("seed %d, environment %d: start %v, reward %v, end %d", k, i, rows.Starts[i], rows.Rewards[i], rows.Ends[i])
 			}
 		}
 		if !ended {
-			t.Error("no episode ended on the way")
+			t.Error("no episode ended during the random steps")
 		}
 	}
 	if len(numbers) < 40 {
@@ -87,14 +86,14 @@ func TestDecorrelate(t *testing.T) {
 	}
 }
 
-// 0 to most steps, all of them, and none more; boxes are drawn within their bounds.
+// The number of random steps takes every value from 0 to most. Boxes are within their bounds.
 func TestDecorrelateSteps(t *testing.T) {
 	const most = 4
 	for _, box := range []bool{false, true} {
 		steps := make(map[int]int)
-		var s *scout
+		var s *infoCounter
 		v, rows := newVec(t, func(int) (env.Env, error) {
-			s = newScout(1000, box)
+			s = newInfoCounter(1000, box)
 			return s, nil
 		}, 1, 1, Disabled)
 		if err := v.Decorrelate(most); err != nil {
@@ -128,23 +127,23 @@ func TestDecorrelateSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := errors.Join(v.Seed([]uint64{1}, nil), v.Reset(rows, nil)); err != nil || s.step != 0 {
-			t.Errorf("withdrawn: %d steps, %v", s.step, err)
+			t.Errorf("after Decorrelate(0): %d steps, %v", s.step, err)
 		}
 	}
-	v, _ := catches(t, 1, 0, NextStep)
+	v, _ := catchVec(t, 1, 0, NextStep)
 	if err := v.Decorrelate(-1); err == nil || err.Error() != "decorrelation_steps: -1, must be at least 0" {
 		t.Error(err)
 	}
 }
 
-// A failure on the way is the reset's.
+// A failure during the random steps is a failure of the reset.
 func TestDecorrelateFails(t *testing.T) {
 	for _, where := range []string{"step", "reset"} {
 		v, rows, cs := counters(t, NextStep, 1, 2, 2)
 		if err := v.Decorrelate(50); err != nil {
 			t.Fatal(err)
 		}
-		if err := v.Seed([]uint64{3, 3}, nil); err != nil { // some 10 steps
+		if err := v.Seed([]uint64{3, 3}, nil); err != nil { // gives about 10 steps
 			t.Fatal(err)
 		}
 		resets := 0
@@ -167,11 +166,11 @@ func TestDecorrelateFails(t *testing.T) {
 	}
 }
 
-// A state saved before its first reset takes the same random steps wherever it is restored:
-// in a Vec with other seeds, in one whose first reset is over, and back where it came from.
+// A state that was saved before the first reset takes the same random steps in any Vec: in its own,
+// with other seeds, and after another first reset.
 func TestDecorrelateSaved(t *testing.T) {
 	const n, most = 12, 40
-	v, rows := catches(t, n, most, NextStep)
+	v, rows := catchVec(t, n, most, NextStep)
 	if err := v.Seed(seeds(n, 5), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +188,9 @@ func TestDecorrelateSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := slices.Clone(rows.Obs)
-	unseeded, _ := catches(t, n, most, NextStep)
-	seeded, _ := catches(t, n, most, NextStep)
-	used, other := catches(t, n, most, NextStep)
+	unseeded, _ := catchVec(t, n, most, NextStep)
+	seeded, _ := catchVec(t, n, most, NextStep)
+	used, other := catchVec(t, n, most, NextStep)
 	if err := errors.Join(seeded.Seed(seeds(n, 6), nil), used.Seed(seeds(n, 7), nil), used.Reset(other, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +213,12 @@ func TestDecorrelateSaved(t *testing.T) {
 	}
 	for what, to := range map[string]*Vec{"itself": v, "unseeded": unseeded, "other seeds": seeded, "played": used} {
 		if !bytes.Equal(restored(what, to, states), want) {
-			t.Errorf("%s: starts elsewhere", what)
+			t.Errorf("%s: the first observations differ", what)
 		}
 	}
 
-	// A state behind the first reset has no random steps to take, even where they are due.
+	// A state that was saved after the first reset takes no random steps, even if the Vec has some
+	// due.
 	if err := errors.Join(v.Seed(seeds(n, 5), nil), v.Reset(rows, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -229,12 +229,12 @@ func TestDecorrelateSaved(t *testing.T) {
 	if err := seeded.Seed(seeds(n, 6), nil); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(restored("behind the first reset", seeded, states), rows.Obs) {
+	if !bytes.Equal(restored("after the first reset", seeded, states), rows.Obs) {
 		t.Error("random steps were taken twice")
 	}
 
 	for name, bad := range map[string][]byte{
-		"no seed":  {saveVersion, byte(fresh) | startIsDue, 1, 2, 3},
+		"no seed":  {saveVersion, byte(fresh) | stepsDueBit, 1, 2, 3},
 		"bad bits": append([]byte{saveVersion, byte(running) | 0x40}, states[0][2:]...),
 	} {
 		if err := v.Restore(0, bad); err == nil || !strings.HasPrefix(err.Error(), "environment 0: state: ") {
@@ -243,8 +243,8 @@ func TestDecorrelateSaved(t *testing.T) {
 	}
 }
 
-// In SameStep nothing is ever between two episodes, whether random steps are due or not.
-func TestDecorrelateSavedMode(t *testing.T) {
+// In SameStep no state is between two episodes, also if random steps are due.
+func TestSameStepRefusesEndedState(t *testing.T) {
 	v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) }, 1, 1, NextStep)
 	if err := errors.Join(v.Decorrelate(3), v.Seed([]uint64{1}, nil), v.Reset(rows, nil)); err != nil {
 		t.Fatal(err)
@@ -282,16 +282,16 @@ func TestMake(t *testing.T) {
 	if len(options) != 1 {
 		t.Error("the caller's options were changed")
 	}
-	plain, rows := catches(t, n, most, SameStep)
+	plain, rows := catchVec(t, n, most, SameStep)
 	got := NewRows(plain.Spec().Obs, n)
 	if err := errors.Join(plain.Seed(seeds(n, 9), nil), plain.Reset(rows, nil), made.Reset(got, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Obs, rows.Obs) || made.Mode() != SameStep || made.Len() != n {
-		t.Error("Make is not New, Decorrelate and Seed by SeedFor")
+		t.Error("Make differs from New, Decorrelate and Seed by SeedFor")
 	}
 
-	// What is wrong with all environments is reported without a number.
+	// An error that concerns all environments names none of them.
 	for text, want := range map[string]string{
 		`{"decorrelation_steps": -1}`:     "decorrelation_steps: -1, must be a whole number of 0 to 2147483647",
 		`{"decorrelation_steps": 1.5}`:    "decorrelation_steps: 1.5, must be a whole number of 0 to 2147483647",
@@ -319,8 +319,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// One thread or many, by the caller alone or by the pool: random masks, steps and seeds.
-func TestLightMode(t *testing.T) {
+// A Step on the caller's thread alone equals a Step on the pool.
+func TestSerialStepEqualsPool(t *testing.T) {
 	const n = 9
 	var all [2][]byte
 	for k := range all {
@@ -334,7 +334,7 @@ func TestLightMode(t *testing.T) {
 			for i := range actions {
 				actions[i] = int32(random.IntN(3))
 			}
-			v.light = k == 0
+			v.serial = k == 0
 			if err := v.Step(Actions{Discrete: actions}, rows); err != nil {
 				t.Fatal(err)
 			}
@@ -344,10 +344,10 @@ func TestLightMode(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(all[0], all[1]) {
-		t.Error("the caller alone sees other bytes than the pool")
+		t.Error("a serial Step writes other rows than a Step of the pool")
 	}
-	// The lowest index is reported either way, and all others go on.
-	for _, light := range []bool{false, true} {
+	// The lowest index is reported both ways, and all others take their step.
+	for _, serial := range []bool{false, true} {
 		v, rows, cs := counters(t, NextStep, 3, 9, 9, 9, 9)
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
@@ -355,12 +355,12 @@ func TestLightMode(t *testing.T) {
 		for _, i := range []int{3, 1, 2} {
 			cs[i].onStep = func(*counter) error { panic(fmt.Sprint("number ", i)) }
 		}
-		v.light = light
+		v.serial = serial
 		if err := v.Step(Actions{Discrete: make([]int32, 4)}, rows); err == nil || err.Error() != "environment 1: panic: number 1" {
-			t.Errorf("light %v: %v", light, err)
+			t.Errorf("serial %v: %v", serial, err)
 		}
 		if cs[0].step != 1 {
-			t.Errorf("light %v: environment 0 did not go on", light)
+			t.Errorf("serial %v: environment 0 did not step", serial)
 		}
 	}
 }

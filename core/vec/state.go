@@ -10,11 +10,13 @@ import (
 
 const (
 	saveVersion = 1
-	startIsDue  = 0x80 // beside the phase: the first reset after a seed, which follows, is to come
+	// stepsDueBit in the byte of the phase says that random first steps are due. Eight bytes of
+	// their seed follow the byte.
+	stepsDueBit = 0x80
 )
 
-// Save returns the whole state of environment i, the stream included, except
-// for its row, which is the caller's. The environment must be an env.Saver.
+// Save returns the whole state of environment i, including its random stream. The row is the
+// caller's and not part of the state. The environment must be an env.Saver.
 func (v *Vec) Save(i int) ([]byte, error) {
 	s, err := v.saver(i)
 	if err != nil {
@@ -25,46 +27,45 @@ func (v *Vec) Save(i int) ([]byte, error) {
 		return nil, &env.Error{Index: i, Err: err}
 	}
 	head := []byte{saveVersion, byte(v.phases[i])}
-	if v.starts != nil && v.starts.due[i] {
-		head[1] |= startIsDue
-		head = binary.LittleEndian.AppendUint64(head, v.starts.seeds[i])
+	if v.decorrelation != nil && v.decorrelation.due[i] {
+		head[1] |= stepsDueBit
+		head = binary.LittleEndian.AppendUint64(head, v.decorrelation.seeds[i])
 	}
 	return append(head, state...), nil
 }
 
-// Restore puts environment i into a state that Save returned, of any
-// environment of the same kind and autoreset mode. After an error it must be
-// reset.
+// Restore puts environment i into a state that Save returned for any environment with an equal
+// Spec in the same autoreset mode. After an error environment i must be reset.
 func (v *Vec) Restore(i int, state []byte) error {
 	s, err := v.saver(i)
 	if err != nil {
 		return err
 	}
 	v.phases[i] = fresh
-	none := &env.Error{Index: i, Err: errors.New("state: not one that Save of a vector environment returned")}
+	malformed := &env.Error{Index: i, Err: errors.New("state: not one that Save of a vector environment returned")}
 	if len(state) < 2 || state[0] != saveVersion {
-		return none
+		return malformed
 	}
-	to, due, seed, rest := phase(state[1]&^startIsDue), state[1]&startIsDue != 0, uint64(0), state[2:]
-	if to > ended || to == ended && v.mode == SameStep || due && len(rest) < 8 {
-		return none
+	to, due, seed, envState := phase(state[1]&^stepsDueBit), state[1]&stepsDueBit != 0, uint64(0), state[2:]
+	if to > ended || to == ended && v.mode == SameStep || due && len(envState) < 8 {
+		return malformed
 	}
 	if due {
-		seed, rest = binary.LittleEndian.Uint64(rest), rest[8:]
+		seed, envState = binary.LittleEndian.Uint64(envState), envState[8:]
 	}
-	if err := s.Restore(rest); err != nil {
+	if err := s.Restore(envState); err != nil {
 		return &env.Error{Index: i, Err: err}
 	}
 	v.phases[i] = to
-	if v.starts != nil {
-		v.starts.due[i], v.starts.seeds[i] = due, seed
+	if v.decorrelation != nil {
+		v.decorrelation.due[i], v.decorrelation.seeds[i] = due, seed
 	}
 	return nil
 }
 
-// at returns environment i, if there is one and none is under way.
+// at returns environment i. It fails while environments are under way.
 func (v *Vec) at(i int) (env.Env, error) {
-	if err := v.idle(); err != nil {
+	if err := v.checkIdle(); err != nil {
 		return nil, err
 	}
 	if i < 0 || i >= len(v.envs) {
@@ -85,8 +86,7 @@ func (v *Vec) saver(i int) (env.Saver, error) {
 	return s, nil
 }
 
-// Render returns an RGB image of environment i, which must be an
-// env.Renderer.
+// Render returns an RGB image of environment i, which must be an env.Renderer.
 func (v *Vec) Render(i int) (rgb []byte, width, height int, err error) {
 	e, err := v.at(i)
 	if err != nil {

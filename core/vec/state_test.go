@@ -8,7 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-func TestNoSaver(t *testing.T) {
+func TestSaveAndRenderAreOptional(t *testing.T) {
 	v, _, _ := counters(t, NextStep, 1, 3)
 	_, err := v.Save(0)
 	for _, err := range []error{err, v.Restore(0, nil)} {

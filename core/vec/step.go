@@ -11,9 +11,9 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// Seed restarts each environment's stream, or those where mask is true, from its own
-// seed; it takes effect at the next reset. There must be Len() seeds, and as many
-// entries of a mask.
+// Seed restarts the random stream of every environment, or of those where mask is true, from the
+// environment's seed. The seed takes effect at the next reset. seeds and mask have Len() entries;
+// mask may be nil.
 func (v *Vec) Seed(seeds []uint64, mask []bool) error {
 	if err := v.idle(); err != nil {
 		return err
@@ -32,30 +32,31 @@ func (v *Vec) Seed(seeds []uint64, mask []bool) error {
 	return nil
 }
 
-// seedOne restarts the stream of environment i.
 func (v *Vec) seedOne(i int, seed uint64) {
 	v.envs[i].Seed(seed)
-	if v.starts != nil {
-		v.starts.seed(i, seed)
+	if v.decorrelation != nil {
+		v.decorrelation.seed(i, seed)
 	}
 }
 
-// Reset starts an episode in every environment, or where mask is true: a mask
-// has Len() entries, one of them true at least. It writes Obs, Rewards (0),
-// Ends (0) and Starts (true) of these rows and leaves the others as they are.
-// Environments that fail are a *Failure.
-// The episode begins a game. Only where a mask names an ended episode in Disabled, the reset does
-// what an autoreset would: it goes on with the game after a lost life, unless a seed is due.
+// Reset starts an episode in every environment, or in those where mask is true. A mask has Len()
+// entries, of which at least one is true. Reset writes Obs, Rewards (0), Ends (0) and Starts (true)
+// of the reset rows and leaves the other rows unchanged. If environments fail, the error is a
+// *Failure.
+//
+// The episode begins a new game, with one exception: in Disabled, a reset by mask after the end of
+// an episode replaces the autoreset. It continues the game after a lost life, unless the
+// environment was seeded since.
 func (v *Vec) Reset(rows *Rows, mask []bool) error {
 	if err := v.checkReset(rows, mask); err != nil {
 		return err
 	}
 	v.rows, v.mask = rows, mask
-	return v.hasReset(v.pool.Do(len(v.envs), v.resetAll))
+	return v.finishCall(v.pool.Do(len(v.envs), v.resetAll))
 }
 
-// StartReset is Reset on other threads, beside what its caller does, who calls FinishReset
-// before anything else of v. rows and mask are v's until then.
+// StartReset starts a Reset on other threads and returns. The caller must call FinishReset before
+// any other method of v, and must not touch rows and mask until then.
 func (v *Vec) StartReset(rows *Rows, mask []bool) error {
 	if err := v.checkReset(rows, mask); err != nil {
 		return err
@@ -65,8 +66,8 @@ func (v *Vec) StartReset(rows *Rows, mask []bool) error {
 	return nil
 }
 
-// FinishReset waits for the resets of StartReset, and returns what Reset would have.
-func (v *Vec) FinishReset() error { return v.hasReset(v.pool.Wait()) }
+// FinishReset waits for the resets of StartReset and returns the error of the Reset.
+func (v *Vec) FinishReset() error { return v.finishCall(v.pool.Wait()) }
 
 func (v *Vec) checkReset(rows *Rows, mask []bool) error {
 	if err := v.check(rows); err != nil || mask == nil {
@@ -81,35 +82,37 @@ func (v *Vec) checkReset(rows *Rows, mask []bool) error {
 	return nil
 }
 
-func (v *Vec) hasReset(err error) error {
-	v.rows, v.mask = nil, nil
-	return cmp.Or(err, v.failures.take())
+// finishCall drops the arguments of the call in progress and returns its error: err, or a *Failure.
+func (v *Vec) finishCall(err error) error {
+	v.rows, v.mask, v.actions = nil, nil, Actions{}
+	return cmp.Or(err, v.failures.flush())
 }
 
-// lightest is how long all environments together may take to be stepped by the caller
-// alone, as waking a helper takes about as long.
-const lightest = 5 * time.Microsecond
+// serialTime limits how long the steps of all environments together may take on the caller's
+// thread alone. Waking a helper takes about as long.
+const serialTime = 5 * time.Microsecond
 
-// do runs f, which returns no errors, for all environments, by the pool if that pays.
+// do calls f for all environments, on the caller's thread if the last call was short and on the
+// pool otherwise. f returns no errors.
 func (v *Vec) do(f func(worker, i int) error) (err error) {
 	began := time.Now()
-	if v.light {
+	if v.serial {
 		for i := range v.envs {
 			_ = f(0, i)
 		}
-		v.light = time.Since(began) < 2*lightest || v.pool.Threads() == 1
+		v.serial = time.Since(began) < 2*serialTime || v.pool.Threads() == 1
 		return nil
 	}
 	err = v.pool.Do(len(v.envs), f)
-	v.light = v.own == nil && time.Since(began)*time.Duration(v.pool.Threads()) < lightest
+	v.serial = v.waiting == nil && time.Since(began)*time.Duration(v.pool.Threads()) < serialTime
 	return err
 }
 
-// Step takes one action in every environment: Discrete has Len() entries of 0
-// to Spec().Action.N-1, or Box as many rows within the bounds. Actions, and in Disabled the
-// ends before them, are checked first, and nothing moves unless all are good; the action of
-// a row that only resets (NextStep) is ignored and not looked at. Environments that fail
-// are a *Failure, and the others have moved.
+// Step takes one action in every environment. Discrete has Len() entries, each 0 to
+// Spec().Action.N-1; Box has Len() rows within the bounds. No environment moves if an action is
+// not valid or, in Disabled, if an episode has ended. The action of a row that only resets
+// (NextStep) is not checked. If environments fail, the error is a *Failure, and the others have
+// taken their step.
 func (v *Vec) Step(actions Actions, rows *Rows) error {
 	if err := v.check(rows); err != nil {
 		return err
@@ -123,12 +126,10 @@ func (v *Vec) Step(actions Actions, rows *Rows) error {
 		}
 	}
 	v.rows, v.actions = rows, actions
-	err := v.do(v.stepAll)
-	v.rows, v.actions = nil, Actions{}
-	return cmp.Or(err, v.failures.take())
+	return v.finishCall(v.do(v.stepAll))
 }
 
-// checkActions refuses actions of another kind or number.
+// checkActions checks the kind and the number of actions for n environments.
 func (v *Vec) checkActions(a Actions, n int) error {
 	have, want := len(a.Discrete), n
 	if v.spec.Action.N == 0 {
@@ -140,8 +141,8 @@ func (v *Vec) checkActions(a Actions, n int) error {
 	return nil
 }
 
-// StepOne takes one action in environment i, as Step does. Calls for different
-// environments may run at the same time, also inside a loop of the pool.
+// StepOne takes one action in environment i, as Step does. Calls for different environments may
+// run concurrently, also inside a loop of the pool.
 func (v *Vec) StepOne(i int, a Action, rows *Rows) error {
 	if i < 0 || i >= len(v.envs) {
 		return fmt.Errorf("environment: %d, must be 0 to %d", i, len(v.envs)-1)
@@ -158,9 +159,9 @@ func (v *Vec) StepOne(i int, a Action, rows *Rows) error {
 	return nil
 }
 
-// check refuses rows of another size than the environments need.
+// check returns an error if the environments may not be used now or r does not have their size.
 func (v *Vec) check(r *Rows) error {
-	if err := v.idle(); err != nil {
+	if err := v.checkIdle(); err != nil {
 		return err
 	}
 	if r == nil {
@@ -169,9 +170,8 @@ func (v *Vec) check(r *Rows) error {
 	return v.checkRows(r, len(v.envs))
 }
 
-// idle says why environments may not be touched now, if so: the Vec is closed, or its
-// Async has some under way.
-func (v *Vec) idle() error {
+// checkIdle returns an error if the Vec is closed or environments of its Async are under way.
+func (v *Vec) checkIdle() error {
 	switch {
 	case v.closed:
 		return errClosed
@@ -181,11 +181,11 @@ func (v *Vec) idle() error {
 	return nil
 }
 
-// errClosed is what a Vec answers after Close.
+// errClosed is the error of all calls after Close.
 var errClosed = fmt.Errorf("environments: %w", fault.ErrClosed)
 
 var (
-	errUnderWay = errors.New("environments: some were sent on their way and not received, must be received first")
+	errUnderWay = errors.New("environments: some are under way, must be received first")
 	errFresh    = errors.New("step before reset")
 	errEnded    = errors.New("step after the episode ended, must be reset first (autoreset is Disabled)")
 )
@@ -199,7 +199,7 @@ func (v *Vec) checkStep(i int, a Action) error {
 		if v.mode == Disabled {
 			return fmt.Errorf("environment %d: %w", i, errEnded)
 		}
-		return nil // NextStep: only resets
+		return nil // NextStep: the step resets and ignores the action
 	case spec.N > 0 && a.Box != nil:
 		return fmt.Errorf("environment %d: action: a box, must be a number of 0 to %d", i, spec.N-1)
 	case spec.N > 0 && (a.Discrete < 0 || int(a.Discrete) >= spec.N):
@@ -215,17 +215,16 @@ func (v *Vec) checkStep(i int, a Action) error {
 	return nil
 }
 
-// slot is where an environment writes: row at of rows. With rows nil that is not known
-// before the step is done; the Async then gives it a slot.
+// slot is the row that an environment writes: row at of rows. rows is nil while the row is not
+// known: an Async chooses it when the step is done (claim).
 type slot struct {
 	rows *Rows
 	at   int
 }
 
-// step and reset do the work of one row. Whatever goes wrong in them leaves
-// the environment fresh, and the error is an *env.Error. stepped says that the row has
-// the whole step all the same: only the reset behind it failed.
-
+// step takes one step of environment i and writes its row. After an error, an *env.Error, the
+// environment is fresh. With stepped the row is complete nevertheless: only the autoreset after the
+// step failed.
 func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	if v.phases[i] == ended {
 		return false, v.reset(i, to, false)
@@ -234,13 +233,13 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	var reward float32
 	var end env.End
 	e, obs := v.envs[i], v.row(i, to)
-	var late env.Delayer
+	var delayer env.Delayer
 	if to.rows == nil {
-		late, _ = e.(env.Delayer)
+		delayer, _ = e.(env.Delayer)
 	}
 	switch {
-	case late != nil:
-		reward, end, err = late.Advance(a.Discrete, a.Box)
+	case delayer != nil:
+		reward, end, err = delayer.Advance(a.Discrete, a.Box)
 	case a.Box != nil:
 		reward, end, err = e.(env.BoxEnv).StepBox(a.Box, obs)
 	default:
@@ -252,10 +251,10 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	if err := env.CheckReward(reward); err != nil {
 		return false, err
 	}
-	if late != nil {
+	if delayer != nil {
 		to = v.async.claim(i)
 		obs = v.row(i, to)
-		late.Observe(obs)
+		delayer.Observe(obs)
 	}
 	if err := v.spec.Obs.CheckFinite(obs); err != nil {
 		return false, err
@@ -279,7 +278,7 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	}
 	copy(row(to.rows.FinalObs, to.at, v.bytes), obs)
 	v.inform(i, to.rows.FinalInfos, to.rows.FinalMasks, to.at)
-	stepped = true // a panic below must not take that back
+	stepped = true // stays true if the reset panics
 	if err := v.startEpisode(i, obs); err != nil {
 		return stepped, err
 	}
@@ -288,12 +287,14 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	return stepped, nil
 }
 
-// owed reports whether a reset by mask of environment i takes an autoreset's place.
-func (v *Vec) owed(i int) bool { return v.mode == Disabled && v.phases[i] == ended }
+// replacesAutoreset reports whether a reset by mask of environment i replaces an autoreset.
+func (v *Vec) replacesAutoreset(i int) bool { return v.mode == Disabled && v.phases[i] == ended }
 
-func (v *Vec) reset(i int, to slot, restart bool) (err error) {
+// reset starts an episode of environment i, with newGame a new game, and writes its row. After an
+// error, an *env.Error, the environment is fresh.
+func (v *Vec) reset(i int, to slot, newGame bool) (err error) {
 	defer v.failed(i, &err)
-	if e, ok := v.envs[i].(env.Restarter); ok && restart {
+	if e, ok := v.envs[i].(env.Restarter); ok && newGame {
 		e.Restart()
 	}
 	obs := v.row(i, to)
@@ -310,13 +311,13 @@ func (v *Vec) reset(i int, to slot, restart bool) (err error) {
 	return nil
 }
 
-// startEpisode resets environment i.
+// startEpisode resets environment i and takes the random first steps that are due.
 func (v *Vec) startEpisode(i int, obs []byte) error {
 	if err := v.envs[i].Reset(obs); err != nil {
 		return err
 	}
-	if v.starts != nil {
-		if err := v.starts.walk(v.envs[i], i, obs); err != nil {
+	if v.decorrelation != nil {
+		if err := v.decorrelation.randomSteps(v.envs[i], i, obs); err != nil {
 			return err
 		}
 	}
@@ -326,8 +327,8 @@ func (v *Vec) startEpisode(i int, obs []byte) error {
 	return v.readMask(i, 0)
 }
 
-// readMask asks environment i what may be done after a step that left the episode by end.
-// After a termination all may: nothing will be.
+// readMask reads the action mask of environment i after a step with the given end. After a
+// termination no action follows: the mask allows all.
 func (v *Vec) readMask(i int, end env.End) error {
 	if v.masks == nil {
 		return nil
@@ -342,15 +343,16 @@ func (v *Vec) readMask(i int, end env.End) error {
 	return env.ReadMask(v.envs[i], mask)
 }
 
-// row is the row of obs of a slot, or the scratch row of environment i that has none yet.
-func (v *Vec) row(i int, at slot) []byte {
-	if at.rows == nil {
+// row returns the observation of slot to, or the scratch row of environment i while the slot is
+// not known.
+func (v *Vec) row(i int, to slot) []byte {
+	if to.rows == nil {
 		return v.async.scratch(i)
 	}
-	return row(at.rows.Obs, at.at, v.bytes)
+	return row(to.rows.Obs, to.at, v.bytes)
 }
 
-// inform writes what environment i shows beside its observation.
+// inform writes the infos and the mask of environment i to row at.
 func (v *Vec) inform(i int, columns [][]byte, masks []byte, at int) {
 	if len(columns) > 0 {
 		v.envs[i].(env.Informer).Inform(columns, at)
@@ -360,8 +362,7 @@ func (v *Vec) inform(i int, columns [][]byte, masks []byte, at int) {
 	}
 }
 
-// failed, deferred, turns an error or a panic of environment i into an
-// *env.Error.
+// failed is deferred. It turns an error or a panic of environment i into an *env.Error.
 func (v *Vec) failed(i int, err *error) {
 	if r := recover(); r != nil {
 		*err = fault.Caught(r)

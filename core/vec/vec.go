@@ -1,25 +1,24 @@
-// Package vec steps many environments at once, on as many threads as asked,
-// into rows of memory that belong to the caller.
+// Package vec steps several environments in parallel and writes the results to rows of memory
+// that belong to the caller.
 //
-// What holds for a Vec of them:
+// Invariants of a Vec:
 //
-//   - The number of threads changes the time taken and nothing else. Each
-//     environment has its own stream of random numbers and its own row, and
-//     where several fail, the lowest index is reported.
-//   - A bad argument is refused before anything has moved.
-//   - Environments that fail or panic are named by a *Failure; the others take
-//     their step all the same. A failed one must be reset, and its row is undefined,
-//     unless the Failure says that its step counts.
-//   - Steps allocate nothing (as far as the environments do not).
-//   - Environments whose steps wait (env.Spec.Waits) have a thread each, up to
-//     threads.Max. These hold no core of the pool's budget, and neither does the caller
-//     of Step or Reset until all are done: others compute meanwhile.
-//   - What begins the episode after an ended one goes on with its game, if only a life was lost
-//     (env.Restarter): an autoreset, in Disabled a reset by mask. Every other Reset begins a game.
+//   - The number of threads does not change the results. Each environment has its own random
+//     stream and its own row. If several environments fail, the error is that of the lowest index.
+//   - Arguments are checked before any environment moves.
+//   - A *Failure lists the environments that failed or panicked. All other environments take
+//     their step. A failed environment must be reset. Its row is undefined, unless the Failure
+//     says that the step counts (FailedRow.Stepped).
+//   - A step allocates nothing, apart from what the environments allocate.
+//   - If steps block (env.Spec.Waits), each environment has a thread, up to threads.Max threads.
+//     These threads hold no core of the pool's budget. The caller of Step or Reset gives up its
+//     core until all environments are done.
+//   - An autoreset after a lost life continues the game (env.Restarter). In mode Disabled a reset
+//     by mask replaces the autoreset and does the same. Every other Reset begins a new game.
 //
 // Autoreset follows Gymnasium 1.x; see the constants of type Autoreset. Async steps the
-// environments of a Vec asynchronously. Whoever needs only some of what they do takes
-// a Source, a One or a Queue.
+// environments of a Vec asynchronously. Source, SingleStepper and Queue are the interfaces for
+// callers that use only part of a Vec or an Async.
 package vec
 
 import (
@@ -32,67 +31,69 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// Autoreset says what happens to an environment whose episode has ended, in
-// the words of Gymnasium 1.x.
+// Autoreset says how an environment is reset after the end of an episode. The names are
+// Gymnasium's.
 type Autoreset uint8
 
 const (
-	// NextStep: the step after the end ignores its action and resets instead:
-	// the row holds the first observation, reward 0 and no End. Such a row is
-	// no transition.
+	// NextStep resets in the step after the end. That step ignores its action. Its row holds the
+	// first observation, reward 0 and no End, and is not a transition.
 	NextStep Autoreset = iota
-	// SameStep: the environment is reset at once. The row holds the first
-	// observation of the next episode beside the reward and the End of the last
-	// one, whose last observation is in FinalObs.
+	// SameStep resets in the step that ends the episode. The row holds the reward and the End of
+	// that step and the first observation of the next episode. FinalObs holds the last
+	// observation of the ended episode.
 	SameStep
-	// Disabled: the caller resets it by mask; stepping it before is an error.
+	// Disabled never resets: the caller resets by mask. A step before that reset is an error.
 	Disabled
 )
 
-// phase is what an environment is ready for.
+// phase is the state of an environment between two calls.
 type phase uint8
 
 const (
-	fresh   phase = iota // never reset, or failed: only a Reset helps
+	fresh   phase = iota // never reset, or failed: only Reset is allowed
 	running              // in an episode
-	ended                // after the last step of an episode (not in SameStep)
+	ended                // after the last step of an episode; never in SameStep
 )
 
-// Vec is n environments of one kind. Its methods must not run at the same
-// time, with the exception of StepOne for different environments.
+// Vec is n environments with equal Specs. Its methods must not run concurrently. The exception is
+// StepOne for different environments.
 type Vec struct {
 	envs   []env.Env
 	phases []phase
 	spec   env.Spec
 	bytes  int // of one observation
 	infos  []env.InfoSpec
-	masks  []byte // what each environment allows now, a row each; nil without Spec.Masks
+	masks  []byte // [n][Spec.Action.N], the current action masks; nil without Spec.Masks
 	mode   Autoreset
-	pool   *threads.Pool
-	own    *threads.Pool // where steps wait: pool, with a thread for each environment; else nil
-	light  bool          // a call is so short that helpers would come late
+	pool   *threads.Pool // runs the loops: the pool of New, or waiting
 	closed bool
-	starts *starts // nil: episodes begin where they begin
-	async  *Async  // nil until it is asked for
+	async  *Async // nil before the first call of Async
 
-	// Arguments of the call in progress and the loops over them, made once so
-	// that a call allocates nothing.
+	// waiting has a thread for each environment. It is nil if steps do not block.
+	waiting *threads.Pool
+	// serial says that the next Step runs on the caller's thread alone; see serialTime.
+	serial        bool
+	decorrelation *decorrelation // nil without random first steps
+
+	// The arguments of the call in progress and the two loops over the environments. The loops
+	// are made once, so that a call allocates nothing.
 	actions           Actions
 	mask              []bool
 	rows              *Rows
 	stepAll, resetAll func(worker, i int) error
-	failures          failures // of that call
+	failures          failures // of the call in progress
 }
 
-// New makes n environments, one after the other, by mk(0) to mk(n-1). All must
-// have the same Spec, thresholds apart. They must be reset before the first step. The Vec closes
-// its environments, also when New fails; the pool stays the caller's and may
-// serve several Vecs, one call at a time.
+// New makes n environments by mk(0) to mk(n-1), one after the other. All must have the same Spec,
+// apart from the threshold. The environments must be reset before the first step. The Vec closes
+// its environments, also if New fails. The pool remains the caller's. Several Vecs may use it,
+// one call at a time.
 func New(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autoreset) (*Vec, error) {
 	return build(mk, n, pool, mode, nil)
 }
 
-// build is New. With waits not nil it says, instead of their Spec, whether steps wait.
+// build is New. If waits is not nil, it replaces Spec.Waits.
 func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Autoreset, waits *bool) (*Vec, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("num_envs: %d, must be at least 1", n)
@@ -103,7 +104,7 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 	if pool == nil {
 		return nil, errors.New("pool: nil, must be a threads.Pool")
 	}
-	v := &Vec{phases: make([]phase, n), mode: mode, pool: pool, light: true}
+	v := &Vec{phases: make([]phase, n), mode: mode, pool: pool, serial: true}
 	for i := range n {
 		e, err := mk(i)
 		if err == nil && e == nil {
@@ -128,10 +129,10 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 	}
 	if v.spec.Waits {
 		var err error
-		if v.own, err = threads.NewWaiting(min(n, threads.Max), pool.Budget()); err != nil {
+		if v.waiting, err = threads.NewWaiting(min(n, threads.Max), pool.Budget()); err != nil {
 			return nil, errors.Join(err, v.Close())
 		}
-		v.pool, v.light = v.own, false
+		v.pool, v.serial = v.waiting, false
 	}
 	v.stepAll = func(_, i int) error {
 		stepped, err := v.step(i, v.actions.of(i, len(v.spec.Action.Low)), slot{v.rows, i})
@@ -140,14 +141,15 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 	}
 	v.resetAll = func(_, i int) error {
 		if v.mask == nil || v.mask[i] {
-			v.failures.add(v.reset(i, slot{v.rows, i}, v.mask == nil || !v.owed(i)), false)
+			newGame := v.mask == nil || !v.replacesAutoreset(i)
+			v.failures.add(v.reset(i, slot{v.rows, i}, newGame), false)
 		}
 		return nil
 	}
 	return v, nil
 }
 
-// admit checks the newest environment's spec against the first one's.
+// admit compares the Spec of the newest environment with that of environment 0.
 func (v *Vec) admit(e env.Env) error {
 	s := e.Spec()
 	var infos []env.InfoSpec
@@ -195,15 +197,14 @@ func (v *Vec) admit(e env.Env) error {
 	return nil
 }
 
-// Spec returns the Spec that all environments have, to be read only: a copy would cost as much as the step of an environment.
+// Spec returns the Spec of all environments. The caller must not change it. Spec returns no copy,
+// because a copy takes as long as the step of a small environment.
 func (v *Vec) Spec() *env.Spec { return &v.spec }
 
-// Infos describes the columns of Rows.Infos; none if the environments report no more
-// than their observations.
+// Infos describes the columns of Rows.Infos. It is empty if the environments have no infos.
 func (v *Vec) Infos() []env.InfoSpec { return v.infos }
 
-// Recipe returns the name and the hash of the recipe that the environments follow, both
-// "" if they have none.
+// Recipe returns the name and the hash of the environments' recipe, or "" and "" without a recipe.
 func (v *Vec) Recipe() (name, hash string) {
 	if e, ok := v.envs[0].(env.Named); ok {
 		return e.Recipe()
@@ -214,19 +215,18 @@ func (v *Vec) Recipe() (name, hash string) {
 // Len returns the number of environments.
 func (v *Vec) Len() int { return len(v.envs) }
 
-// Pool returns the pool that steps the environments: that of New, or the Vec's own where
-// steps wait.
+// Pool returns the pool that steps the environments: the pool of New, or the Vec's own pool if
+// steps block.
 func (v *Vec) Pool() *threads.Pool { return v.pool }
 
 // Mode returns the autoreset mode.
 func (v *Vec) Mode() Autoreset { return v.mode }
 
-// SeedFor returns the seed of environment i in a run with the given seed: the
-// first number of the run's stream ("env", i).
+// SeedFor returns the seed of environment i in a run with the given seed: the first number of the
+// run's stream ("env", i).
 func SeedFor(seed uint64, i int) uint64 { return rng.New(seed, "env", i).Uint64() }
 
-// Close closes the environments; calling it again does nothing. The pool is
-// left open.
+// Close closes the environments, but not the pool of New. A second Close does nothing.
 func (v *Vec) Close() error {
 	if v.closed {
 		return nil
@@ -241,8 +241,8 @@ func (v *Vec) Close() error {
 			errs = append(errs, &env.Error{Index: i, Err: err})
 		}
 	}
-	if v.own != nil {
-		v.own.Close()
+	if v.waiting != nil {
+		v.waiting.Close()
 	}
 	return errors.Join(errs...)
 }

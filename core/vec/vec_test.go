@@ -14,9 +14,8 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// counter is an environment whose every value can be foretold: it shows
-// (episode, step), pays 10*episode+step and ends after a given number of steps.
-// Hooks make it misbehave.
+// counter is an environment with predictable values. Its observation is (episode, step), its reward
+// 10*episode+step, and its episodes end after length steps. Hooks make it fail.
 type counter struct {
 	spec                  env.Spec
 	length, episode, step int
@@ -119,12 +118,12 @@ func show(obs []byte, i int) string {
 	return fmt.Sprintf("%v.%v", x, y)
 }
 
-// What each mode writes, computed by hand: two environments with episodes of 2
-// and 3 steps; a column is episode.step, reward, end and start.
+// The rows of each mode, computed by hand. Two environments have episodes of 2 and 3 steps. An
+// entry is episode.step, reward, end and start, then the last observation in brackets.
 func TestAutoreset(t *testing.T) {
 	for _, c := range []struct {
 		mode  Autoreset
-		reset [][]bool // before the step: none, or a mask
+		reset [][]bool // masks of the resets before each step
 		want  []string
 	}{
 		{NextStep, nil, []string{
@@ -166,7 +165,7 @@ func TestAutoreset(t *testing.T) {
 			actions := []int32{1, 2}
 			for i := range actions {
 				if c.mode == NextStep && rows.Ends[i] != 0 { // this step resets
-					actions[i] = -99 // ignored, whatever it is
+					actions[i] = -99 // is ignored
 				}
 			}
 			if err := v.Step(Actions{Discrete: actions}, rows); err != nil {
@@ -198,8 +197,7 @@ func TestResetMask(t *testing.T) {
 	if err := v.Reset(rows, []bool{false, true, true}); err != nil {
 		t.Fatal(err)
 	}
-	// The first row is as the step left it; the others begin, and the third
-	// has no reset to come.
+	// The reset leaves the first row unchanged.
 	got := fmt.Sprintf("%s %s %s %v %v %v", show(rows.Obs, 0), show(rows.Obs, 1), show(rows.Obs, 2), rows.Rewards, rows.Ends, rows.Starts)
 	if want := "1.1 2.0 2.0 [11 0 0] [0 0 0] [false true true]"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -306,8 +304,8 @@ func TestSpecsMustBeEqual(t *testing.T) {
 	}
 }
 
-// Bad arguments are refused before anything moves.
-func TestArguments(t *testing.T) {
+// No environment moves after a bad argument.
+func TestBadArgumentsMoveNothing(t *testing.T) {
 	v, rows, cs := counters(t, SameStep, 1, 3, 3)
 	if err := v.Step(Actions{Discrete: []int32{0, 0}}, rows); err == nil || err.Error() != "environment 0: step before reset" {
 		t.Errorf("step before reset: %v", err)
@@ -373,8 +371,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// One environment misbehaves in each way, in a step, in a reset, and in the
-// reset inside a step: its index is named, the others go on, and a reset heals.
+// One environment fails in each way: in a step, in a reset, and in an autoreset. The error names
+// its index, the others take their step, and a reset repairs the failed environment.
 func TestFailures(t *testing.T) {
 	boom := errors.New("boom")
 	for want, spoil := range map[string]func(c *counter) (heal func()){
@@ -440,7 +438,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestVecAllocates(t *testing.T) {
+func TestStepAllocatesNothing(t *testing.T) {
 	for _, mode := range []Autoreset{NextStep, SameStep} {
 		v, rows := newVec(t, func(int) (env.Env, error) { return env.Make("Catch-v0", nil) }, 4, 2, mode)
 		if err := v.Reset(rows, nil); err != nil {

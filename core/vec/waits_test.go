@@ -14,14 +14,14 @@ import (
 
 const nap = 20 * time.Millisecond
 
-// together counts how many environments wait at the same time.
-type together struct {
-	now, most atomic.Int64
+// concurrency counts the environments that block at the same time, and their largest number.
+type concurrency struct {
+	now, max atomic.Int64
 }
 
-// sleepers makes a Vec of counters that say that their steps wait, on a pool of one thread
-// with a budget of one core, which the test holds. each is how long a step and a reset take.
-func sleepers(t *testing.T, mode Autoreset, each *time.Duration, lengths ...int) (*Vec, *Rows, []*counter, *threads.Budget, *together) {
+// sleepers makes a Vec of counters with Spec.Waits, on a pool of one thread with a budget of one
+// core. The test holds that core. A step and a reset sleep for each.
+func sleepers(t *testing.T, mode Autoreset, each *time.Duration, lengths ...int) (*Vec, *Rows, []*counter, *threads.Budget, *concurrency) {
 	t.Helper()
 	budget, err := threads.NewBudget(1)
 	if err != nil {
@@ -33,11 +33,11 @@ func sleepers(t *testing.T, mode Autoreset, each *time.Duration, lengths ...int)
 	}
 	t.Cleanup(pool.Close)
 	budget.Acquire()
-	cs, together := make([]*counter, len(lengths)), &together{}
+	cs, waiting := make([]*counter, len(lengths)), &concurrency{}
 	wait := func(*counter) error {
-		n := together.now.Add(1)
-		defer together.now.Add(-1)
-		for most := together.most.Load(); n > most && !together.most.CompareAndSwap(most, n); most = together.most.Load() {
+		n := waiting.now.Add(1)
+		defer waiting.now.Add(-1)
+		for most := waiting.max.Load(); n > most && !waiting.max.CompareAndSwap(most, n); most = waiting.max.Load() {
 		}
 		time.Sleep(*each)
 		return nil
@@ -51,14 +51,14 @@ func sleepers(t *testing.T, mode Autoreset, each *time.Duration, lengths ...int)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = v.Close() })
-	return v, NewRows(v.Spec().Obs, len(lengths)), cs, budget, together
+	return v, NewRows(v.Spec().Obs, len(lengths)), cs, budget, waiting
 }
 
-// All environments wait at the same time, in steps and resets, though there is one core;
-// and others may have that core meanwhile.
-func TestStepsWaitTogether(t *testing.T) {
+// With a single core all environments sleep at the same time, in steps and in resets. Another
+// goroutine acquires the core meanwhile.
+func TestBlockingStepsRunConcurrently(t *testing.T) {
 	each := nap
-	v, rows, _, budget, waits := sleepers(t, SameStep, &each, 3, 4, 5, 6, 7, 8, 9, 10)
+	v, rows, _, budget, waiting := sleepers(t, SameStep, &each, 3, 4, 5, 6, 7, 8, 9, 10)
 	if v.Pool().Threads() != 8 || v.Pool().Budget() != budget {
 		t.Errorf("a pool of %d threads", v.Pool().Threads())
 	}
@@ -82,18 +82,17 @@ func TestStepsWaitTogether(t *testing.T) {
 		}
 	}
 	if computed.Load() == 0 {
-		t.Errorf("nobody had the core in %d rounds", rounds)
+		t.Errorf("no other goroutine had the core in %d rounds", rounds)
 	}
 	budget.Release(1) // the test's
 	<-ended
-	if most := waits.most.Load(); most <= 4 {
+	if most := waiting.max.Load(); most <= 4 {
 		t.Errorf("at most %d of 8 environments waited at the same time", most)
 	}
 }
 
-// What a Vec writes is what it writes where steps do not wait, step by step, failures
-// among it, and no core is lost.
-func TestWaitingAgainstPlain(t *testing.T) {
+// With Spec.Waits the rows and the failures are the same as without it, and no core is lost.
+func TestBlockingStepsEqualPlainSteps(t *testing.T) {
 	each := time.Duration(0)
 	lengths := []int{3, 4, 5, 2, 7}
 	for _, mode := range []Autoreset{NextStep, SameStep} {
@@ -143,7 +142,7 @@ func TestWaitingAgainstPlain(t *testing.T) {
 			}
 		}
 		if got := budget.TryAcquire(2); got != 0 {
-			t.Errorf("%d cores are free beside the one that is held", got)
+			t.Errorf("%d cores are free, want 0: the test holds the only one", got)
 		}
 		budget.Release(1)
 		if got := budget.TryAcquire(2); got != 1 {
@@ -152,10 +151,10 @@ func TestWaitingAgainstPlain(t *testing.T) {
 	}
 }
 
-// Asynchronous environments have a thread each, too, and Close waits for steps in progress.
-func TestAsyncWaits(t *testing.T) {
+// An Async has a thread for each environment, too, and Close waits for steps in progress.
+func TestAsyncBlockingStepsRunConcurrently(t *testing.T) {
 	each := time.Duration(0)
-	v, _, _, _, waits := sleepers(t, NextStep, &each, 50, 50, 50, 50, 50, 50, 50, 50)
+	v, _, _, _, waiting := sleepers(t, NextStep, &each, 50, 50, 50, 50, 50, 50, 50, 50)
 	a, err := v.Async(8, 1, -1)
 	if err != nil {
 		t.Fatal(err)
@@ -179,9 +178,9 @@ func TestAsyncWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		each = nap // nothing is under way
+		each = nap // no environment reads it: none is under way
 	}
-	if most := waits.most.Load(); most <= 4 {
+	if most := waiting.max.Load(); most <= 4 {
 		t.Errorf("at most %d of 8 environments waited at the same time", most)
 	}
 	if err := errors.Join(a.Offer(rows), a.Send(ids, Actions{Discrete: make([]int32, 8)})); err != nil {
@@ -192,7 +191,7 @@ func TestAsyncWaits(t *testing.T) {
 	}
 }
 
-// The option says it instead of the Spec.
+// The option "waits" replaces Spec.Waits.
 func TestWaitsOption(t *testing.T) {
 	pool := newPool(t, 2)
 	for value, want := range map[string]int{"true": 5, "false": 2, "": 2} {
