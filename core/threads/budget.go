@@ -6,54 +6,53 @@ import (
 	"sync/atomic"
 )
 
-// Budget is a number of cores that goroutines and Pools share. Whoever computes
-// holds one: a goroutine from Acquire to Release; a helper of a Pool or of a kernel.Team
-// one of those that were free when the loop began, or for a Pool's that became free later,
-// until there is nothing left for it to do. So at most that many threads compute at any time, whatever is asked of
-// them.
+// Budget is a number of cores that goroutines and Pools share. Every thread that computes holds a
+// core, so the Budget bounds the number of threads that compute at the same time. A goroutine holds
+// a core from Acquire to Release. A helper of a Pool or of a kernel.Team holds a core while it has
+// work. A helper of a kernel.Team uses only cores that are free when its loop begins, a helper of a
+// Pool also cores that become free later.
 //
-// Goroutines go before helpers. One that finds no core free waits in Acquire,
-// asleep, behind those that came before it, and until all of these have theirs
-// no Do gets any.
+// Goroutines take precedence over helpers. Acquire without a free core sleeps in a first-in,
+// first-out queue. While the queue is not empty, no helper gets a core.
 type Budget struct {
 	cores int
-	// left is how many cores are free, or where it is negative how many
-	// goroutines wait for one. As it is one number, there is never both.
-	left atomic.Int64
-	// handed has cores on their way to a waiting goroutine.
-	handed chan struct{}
-	// pools are those whose loops may use a core that becomes free.
+	// free is the number of free cores. If it is negative, -free goroutines wait for a core. A
+	// single number cannot express free cores and waiting goroutines at once.
+	free atomic.Int64
+	// handoff has the cores that were released to waiting goroutines.
+	handoff chan struct{}
+	// pools are the Pools whose loops may use a core that becomes free.
 	pools atomic.Pointer[[]*Pool]
 }
 
-// NewBudget returns a budget of so many cores, 1 to Max.
+// NewBudget returns a budget of the given number of cores, 1 to Max.
 func NewBudget(cores int) (*Budget, error) {
 	if cores < 1 || cores > Max {
 		return nil, fmt.Errorf("cores: %d, must be 1 to %d", cores, Max)
 	}
-	b := &Budget{cores: cores, handed: make(chan struct{}, cores)}
-	b.left.Store(int64(cores))
+	b := &Budget{cores: cores, handoff: make(chan struct{}, cores)}
+	b.free.Store(int64(cores))
 	return b, nil
 }
 
 // Cores returns the number of cores.
 func (b *Budget) Cores() int { return b.cores }
 
-// Acquire acquires a core, and waits until one is free. A goroutine must not acquire a
-// second one.
+// Acquire acquires a core. It waits until a core is free. A goroutine must not acquire a second
+// core.
 func (b *Budget) Acquire() {
-	if b.left.Add(-1) < 0 {
-		<-b.handed
+	if b.free.Add(-1) < 0 {
+		<-b.handoff
 	}
 }
 
-// Release releases so many cores that Acquire or TryAcquire got, on any goroutine. Those
-// that nobody waits for go to the helpers of loops that are under way.
+// Release releases cores of Acquire or TryAcquire, on any goroutine. Waiting goroutines get them
+// first, then the helpers of loops in progress.
 func (b *Budget) Release(cores int) {
 	if b.release(cores) {
 		if pools := b.pools.Load(); pools != nil {
 			for _, p := range *pools {
-				p.letIn()
+				p.addHelpers()
 			}
 		}
 	}
@@ -61,14 +60,14 @@ func (b *Budget) Release(cores int) {
 
 // release reports whether cores are free afterwards.
 func (b *Budget) release(cores int) bool {
-	left := b.left.Add(int64(cores))
-	for range min(int64(cores), int64(cores)-left) {
-		b.handed <- struct{}{}
+	free := b.free.Add(int64(cores))
+	for range min(int64(cores), int64(cores)-free) {
+		b.handoff <- struct{}{}
 	}
-	return left > 0
+	return free > 0
 }
 
-// list adds a pool to pools, or takes it out.
+// list adds p to pools, or removes it.
 func (b *Budget) list(p *Pool, in bool) {
 	for {
 		old := b.pools.Load()
@@ -85,17 +84,16 @@ func (b *Budget) list(p *Pool, in bool) {
 	}
 }
 
-// TryAcquire acquires up to so many cores for helpers and returns how many it got,
-// without waiting. Whoever calls it has work for them at once, and releases them when
-// there is none left.
-func (b *Budget) TryAcquire(most int) int {
+// TryAcquire acquires up to limit cores for helpers without waiting and returns their number. The
+// caller must have work for them now and release them when no work is left.
+func (b *Budget) TryAcquire(limit int) int {
 	for {
-		left := b.left.Load()
-		got := min(int64(most), left)
+		free := b.free.Load()
+		got := min(int64(limit), free)
 		if got <= 0 {
 			return 0
 		}
-		if b.left.CompareAndSwap(left, left-got) {
+		if b.free.CompareAndSwap(free, free-got) {
 			return int(got)
 		}
 	}

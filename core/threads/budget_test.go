@@ -29,8 +29,8 @@ func newShared(t testing.TB, threads int, b *Budget) *Pool {
 	return p
 }
 
-// soon fails the test if ok does not become true within seconds.
-func soon(t testing.TB, what string, ok func() bool) {
+// eventually fails the test if ok does not become true within ten seconds.
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
 		if time.Now().After(deadline) {
@@ -50,23 +50,23 @@ func TestBudgetSize(t *testing.T) {
 	}
 }
 
-// crowd counts those who compute at the same time.
-type crowd struct{ now, most atomic.Int64 }
+// concurrency counts the threads that compute at the same time, and their largest number.
+type concurrency struct{ now, max atomic.Int64 }
 
-func (c *crowd) in() {
+func (c *concurrency) begin() {
 	now := c.now.Add(1)
 	for {
-		most := c.most.Load()
-		if now <= most || c.most.CompareAndSwap(most, now) {
+		most := c.max.Load()
+		if now <= most || c.max.CompareAndSwap(most, now) {
 			return
 		}
 	}
 }
 
-func (c *crowd) out() { c.now.Add(-1) }
+func (c *concurrency) end() { c.now.Add(-1) }
 
-// Several goroutines, each with a pool of more threads than there are cores:
-// never one core more is used, and all are there in the end.
+// Several goroutines use pools of more threads than there are cores. They never use more cores than
+// the budget has, and all cores are free in the end.
 func TestBudgetIsKept(t *testing.T) {
 	rounds := 400
 	if testing.Short() {
@@ -74,7 +74,7 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 	for _, cores := range []int{1, 2, 3, 5} {
 		b := newBudget(t, cores)
-		var c crowd
+		var c concurrency
 		var callers sync.WaitGroup
 		for k := range 4 {
 			p := newShared(t, 4, b)
@@ -83,11 +83,11 @@ func TestBudgetIsKept(t *testing.T) {
 				defer callers.Done()
 				for round := range rounds {
 					b.Acquire()
-					c.in()
-					c.out()
+					c.begin()
+					c.end()
 					if err := p.Do(9, func(_, i int) error {
-						c.in()
-						defer c.out()
+						c.begin()
+						defer c.end()
 						if (round+i+k)%8 == 0 {
 							time.Sleep(20 * time.Microsecond)
 						}
@@ -103,40 +103,39 @@ func TestBudgetIsKept(t *testing.T) {
 			}()
 		}
 		callers.Wait()
-		if most := c.most.Load(); most > int64(cores) || cores > 1 && most < 2 {
+		if most := c.max.Load(); most > int64(cores) || cores > 1 && most < 2 {
 			t.Errorf("%d cores: %d computed at once", cores, most)
 		}
-		if left := b.left.Load(); left != int64(cores) {
-			t.Errorf("%d cores: %d left in the end", cores, left)
+		if free := b.free.Load(); free != int64(cores) {
+			t.Errorf("%d cores: %d free in the end", cores, free)
 		}
 	}
 }
 
-// A Do gets as many helpers as there are cores free, and releases each one's core when
-// it has nothing more to do.
-func TestDoAcquiresWhatIsFree(t *testing.T) {
+// Do uses a helper for each free core and releases its core when the helper has no more work.
+func TestDoUsesFreeCores(t *testing.T) {
 	for cores := 1; cores <= 6; cores++ {
 		b := newBudget(t, cores)
 		p := newShared(t, 4, b)
 		for n := 1; n <= 5; n++ {
 			want := int64(min(cores, n, p.Threads()))
 			b.Acquire()
-			var c crowd
+			var c concurrency
 			var ended atomic.Int64
 			if err := p.Do(n, func(_, i int) error {
-				c.in()
-				soon(t, "the others' coming", func() bool { return c.most.Load() >= want })
-				c.out()
+				c.begin()
+				eventually(t, "start of the helpers", func() bool { return c.max.Load() >= want })
+				c.end()
 				ended.Add(1)
 				return nil
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if most := c.most.Load(); most != want {
+			if most := c.max.Load(); most != want {
 				t.Errorf("%d cores, %d indices: %d threads, want %d", cores, n, most, want)
 			}
-			if left := b.left.Load(); left != int64(cores-1) {
-				t.Errorf("%d cores, %d indices: %d left, want %d", cores, n, left, cores-1)
+			if free := b.free.Load(); free != int64(cores-1) {
+				t.Errorf("%d cores, %d indices: %d free, want %d", cores, n, free, cores-1)
 			}
 			b.Release(1)
 		}
@@ -147,7 +146,7 @@ func TestDoAcquiresWhatIsFree(t *testing.T) {
 	b.Acquire()
 	if err := p.Do(3, func(_, i int) error {
 		if i == 0 {
-			soon(t, "the helpers' leaving", func() bool { return b.left.Load() == 2 })
+			eventually(t, "release of the helpers' cores", func() bool { return b.free.Load() == 2 })
 		}
 		return nil
 	}); err != nil {
@@ -155,48 +154,48 @@ func TestDoAcquiresWhatIsFree(t *testing.T) {
 	}
 }
 
-// A loop that began with no core free gets those that become free, one helper for each, as
-// long as it has indices left; and none of them is lost.
+// A loop that began without a free core gets a helper for each core that becomes free while indices
+// are left. No core is lost.
 func TestLateHelpers(t *testing.T) {
 	for round := range 50 {
 		b := newBudget(t, 3)
 		p, other := newShared(t, 3, b), newShared(t, 2, b)
 		for range 3 {
-			b.Acquire() // the caller's, and two of others
+			b.Acquire() // one for the caller, two for other goroutines
 		}
-		var c crowd
+		var c concurrency
 		var started atomic.Int64
 		loop := make(chan error)
 		go func() {
 			loop <- p.Do(5, func(_, i int) error {
-				c.in()
-				defer c.out()
+				c.begin()
+				defer c.end()
 				if started.Add(1) <= 3 {
-					soon(t, "the helpers' coming", func() bool { return c.most.Load() == 3 })
+					eventually(t, "start of the helpers", func() bool { return c.max.Load() == 3 })
 				}
 				return nil
 			})
 		}()
-		soon(t, "the caller's beginning", func() bool { return started.Load() == 1 })
-		if most := c.most.Load(); most != 1 {
+		eventually(t, "start of the caller", func() bool { return started.Load() == 1 })
+		if most := c.max.Load(); most != 1 {
 			t.Fatalf("%d threads with one core", most)
 		}
 		if round%2 == 0 {
 			b.Release(2)
 		} else {
 			b.Release(1)
-			soon(t, "the first helper's coming", func() bool { return c.most.Load() == 2 })
+			eventually(t, "start of the first helper", func() bool { return c.max.Load() == 2 })
 			b.Release(1)
 		}
 		if err := <-loop; err != nil {
 			t.Fatal(err)
 		}
-		// Nobody is let into a loop that is over.
+		// A loop that has ended gets no helper.
 		if err := other.Do(2, func(_, _ int) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		b.Release(1)
-		soon(t, "all cores' return", func() bool { return b.left.Load() == 3 })
+		eventually(t, "release of all cores", func() bool { return b.free.Load() == 3 })
 		p.Close()
 		if pools := *b.pools.Load(); len(pools) != 1 || pools[0] != other {
 			t.Errorf("%d pools are listed after a Close", len(pools))
@@ -204,37 +203,36 @@ func TestLateHelpers(t *testing.T) {
 	}
 }
 
-// A goroutine that waits gets the first core that becomes free, a helper's or
-// another goroutine's; those behind it wait their turn; and meanwhile no Do
-// takes a helper.
-func TestAcquireGoesFirst(t *testing.T) {
+// Waiting goroutines get the cores that become free, in the order in which they called Acquire.
+// Meanwhile no Do gets a helper.
+func TestAcquireTakesPrecedence(t *testing.T) {
 	b := newBudget(t, 2)
 	p := newShared(t, 2, b)
 	b.Acquire()
 	var order []int
 	var waiting sync.WaitGroup
 	queue := func(i int) {
-		before := b.left.Load()
+		before := b.free.Load()
 		waiting.Add(1)
 		go func() {
 			defer waiting.Done()
 			b.Acquire()
-			order = append(order, i) // the next one is let in after this
+			order = append(order, i) // Release below wakes the next goroutine
 			b.Release(1)
 		}()
-		soon(t, "waiting in Acquire", func() bool { return b.left.Load() == before-1 })
-		time.Sleep(2 * time.Millisecond) // from the count to the slot in the queue
+		eventually(t, "waiting in Acquire", func() bool { return b.free.Load() == before-1 })
+		time.Sleep(2 * time.Millisecond) // between the count and the channel in Acquire
 	}
 	var helped atomic.Bool
 	release := make(chan struct{})
 	if err := p.Do(2, func(worker, i int) error {
 		if worker == 0 {
-			soon(t, "a helper's coming", helped.Load)
+			eventually(t, "start of a helper", helped.Load)
 			queue(0) // no core is free
 			queue(1)
 			queue(2)
 			close(release)
-			waiting.Wait() // they have the helper's core, one after the other
+			waiting.Wait() // the goroutines have the helper's core, one after the other
 			return nil
 		}
 		helped.Store(true)
@@ -247,16 +245,16 @@ func TestAcquireGoesFirst(t *testing.T) {
 		t.Errorf("order of Acquire: %v", order)
 	}
 
-	// With one core less than asked for, and somebody waiting, there is no helper.
+	// While a goroutine waits, TryAcquire gets no core.
 	b.Acquire()
 	queue(3)
 	if got := b.TryAcquire(1); got != 0 {
-		t.Errorf("TryAcquire while somebody waits: %d cores", got)
+		t.Errorf("TryAcquire while a goroutine waits: %d cores", got)
 	}
 	b.Release(1)
 	waiting.Wait()
 	if got := b.TryAcquire(5); got != 1 {
-		t.Errorf("TryAcquire: %d cores, want the one that is left", got)
+		t.Errorf("TryAcquire: %d cores, want the one that is free", got)
 	}
 	b.Release(1)
 }
@@ -270,8 +268,8 @@ func TestSharedPoolAllocates(t *testing.T) {
 	}
 }
 
-// Close comes beside Do and Acquire of others.
-func TestCloseOfOnePool(t *testing.T) {
+// Close may run concurrently with the Do and the Acquire of another goroutine.
+func TestCloseDuringDo(t *testing.T) {
 	b := newBudget(t, 1)
 	for range 100 {
 		p := newShared(t, 3, b)
@@ -292,8 +290,8 @@ func TestCloseOfOnePool(t *testing.T) {
 		p.Close()
 		over.Wait()
 	}
-	if left := b.left.Load(); left != 1 {
-		t.Errorf("%d cores left, want 1", left)
+	if free := b.free.Load(); free != 1 {
+		t.Errorf("%d cores free, want 1", free)
 	}
 }
 

@@ -5,16 +5,14 @@ import (
 	"sync"
 )
 
-// Cores is how many threads compute where nobody says how many: what the runtime found
-// when the program started.
+// Cores is the default number of threads: GOMAXPROCS when the program started.
 var Cores = min(runtime.GOMAXPROCS(0), Max)
 
 var reserving sync.Mutex
 
-// Reserve sees to it that so many goroutines can be inside long C calls at a time while
-// others, such as the host's calls, still get their turn. The runtime would have them wait:
-// a goroutine in C keeps one of the GOMAXPROCS processors, unless it stays there for long without
-// coming back even once.
+// Reserve raises GOMAXPROCS so that the given number of goroutines may be inside long C calls while
+// other goroutines, such as the host's calls, still run. A goroutine in C occupies one of the
+// GOMAXPROCS processors. The runtime takes the processor back only if a single call lasts long.
 func Reserve(goroutines int) {
 	reserving.Lock()
 	defer reserving.Unlock()

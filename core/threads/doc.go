@@ -1,30 +1,27 @@
-// Package threads shares a loop among threads, and the cores of a machine among
-// the loops that run at once.
+// Package threads divides a loop among threads, and the cores of a machine among concurrent loops.
 //
-// A Pool runs loops: Do(n, f) calls f for n indices on the caller's goroutine
-// and on helpers. A Budget says how many of the goroutines and helpers that use
-// it may compute at a time. What holds for both:
+// A Pool runs loops: Do(n, f) calls f for n indices on the caller's goroutine and on helpers. A
+// Budget limits how many of its goroutines and helpers compute at the same time.
 //
-//   - Every index runs exactly once, whatever the others return, and Do comes
-//     back after all of them.
-//   - The number of threads, and how many of them a loop got, changes the time
-//     taken and nothing else, as far as f(worker, i) depends on i alone. Sums
-//     over indices are therefore to be taken in the order of the indices, after
-//     Do; worker is for scratch memory.
-//   - A Pool runs one loop at a time: a Do inside or beside another Do panics
-//     (package fault says when a misuse panics).
-//   - Start begins a Do on a goroutine that acquires a core for it (in a Pool of NewWaiting
-//     none is needed), so that its caller computes meanwhile; Wait returns when it is over.
-//   - A Do never waits for a core. It acquires what is free, be it nothing, and what
-//     becomes free while it has indices left, and its caller does the rest: a loop that
-//     has started always ends. (A Do of NewWaiting,
-//     whose threads hold no cores, waits at its end for the one that its caller had.)
-//   - Only a goroutine waits for a core, in Budget.Acquire. Whoever holds one must
-//     Release it before it waits for anybody who may need one, and must hold no
-//     lock in Acquire that a holder of a core may want: so nothing deadlocks, even
-//     with a budget of one.
-//   - A thread without work spins for 1 to 3 microseconds (in a Pool of NewStepping for
-//     45 to 270 and more), as loops often follow one another, and then sleeps. One that
+// Invariants:
+//
+//   - Do calls f exactly once for every index, also if some of the calls fail, and returns after
+//     all calls.
+//   - If f(worker, i) depends on i alone, the results do not depend on the number of threads. Sums
+//     over the indices must therefore be computed after Do, in the order of the indices. worker is
+//     an index of scratch memory.
+//   - A Pool runs one loop at a time. A Do during another Do of the same Pool panics (package fault
+//     says when misuse panics).
+//   - Start runs a Do on another goroutine, which acquires a core first (except in a Pool of
+//     NewWaiting). The caller computes meanwhile and calls Wait for the result.
+//   - Do never waits for a core before or during its loop: it uses the cores that are free or
+//     become free, and the caller runs the other indices. So every loop ends. The Do of a Pool of
+//     NewWaiting gives up its caller's core and waits for a core at its end.
+//   - Only goroutines wait for a core, in Budget.Acquire. A goroutine that holds a core must call
+//     Release before it waits for another goroutine that may need a core. In Acquire it must hold
+//     no lock that the holder of a core may need. Then a budget of one core cannot deadlock.
+//   - A thread without work spins for 1 to 3 microseconds, because loops often follow one another,
+//     and then sleeps. The threads of NewStepping spin for 45 to 270 microseconds. A goroutine that
 //     waits for a core sleeps at once.
-//   - Nothing is allocated after the start.
+//   - A Pool allocates nothing after the first call of Do or Start.
 package threads

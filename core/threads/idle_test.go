@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// spent is the processor time that this process has used.
-func spent(t *testing.T) time.Duration {
+// cpuTime returns the processor time that this process has used.
+func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -29,11 +29,11 @@ func TestIdleThreadsSleep(t *testing.T) {
 	}
 	b.Acquire()
 	waiting := make(chan struct{})
-	before := spent(t)
+	before := cpuTime(t)
 	helped := make(chan struct{})
 	if err := p.Do(2, func(worker, i int) error {
 		if worker == 0 {
-			<-helped // both are in: the caller now waits at the gate
+			<-helped // both are inside; the caller then waits at the gate for the helper
 			return nil
 		}
 		close(helped)
@@ -43,7 +43,7 @@ func TestIdleThreadsSleep(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	used := spent(t) - before
+	used := cpuTime(t) - before
 	<-waiting
 	b.Release(1)
 	b.Release(1)

@@ -1,7 +1,7 @@
 package threads
 
-// pause executes so many PAUSE instructions, during which the core serves its other
-// thread.
+// pause executes the given number of PAUSE instructions. Meanwhile the core serves its other
+// hardware thread.
 //
 //go:noescape
 func pause(times int32)

@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pin binds the goroutine to a thread and that to one of the cores that the thread
-// may use, which under taskset, numactl or a batch system are not all of the
-// machine's: core counts through them, 0 and up, and beyond the last one on from the
-// first. Where that is not allowed it stays unbound: it is a matter of speed alone.
-// undo restores what was.
+// Pin binds the goroutine to a thread, and the thread to one of the cores that it may use. Under
+// taskset, numactl or a batch system these are not all cores of the machine: core is an index into
+// the allowed cores, modulo their number. If binding fails, the thread remains unbound, which costs
+// speed only. undo restores the previous state.
 func Pin(core int) (undo func()) {
 	runtime.LockOSThread()
 	var before, one unix.CPUSet
@@ -28,8 +27,7 @@ func Pin(core int) (undo func()) {
 	}
 }
 
-// nth returns the number of the core that is k-th in the set, modulo their count. A
-// set that a thread has is never empty.
+// nth returns core k of the set, modulo the size of the set. The set of a thread is never empty.
 func nth(set *unix.CPUSet, k int) int {
 	k %= max(1, set.Count())
 	for core := range len(set) * bitsPerWord {

@@ -34,9 +34,9 @@ func restrict(t *testing.T, cores []int) {
 	}
 }
 
-// In a process that was given some of the machine's cores, Pin stays on them.
+// If a process may use some of the machine's cores only, Pin chooses among them.
 func TestPinStaysOnTheCoresGiven(t *testing.T) {
-	runtime.LockOSThread() // for good: the thread ends with the goroutine, its mask with it
+	runtime.LockOSThread() // never unlocked: the thread and its mask end with the goroutine
 	all := mask(t)
 	for bits := 1; bits < 1<<min(len(all), 6); bits++ {
 		var given []int
@@ -60,7 +60,7 @@ func TestPinStaysOnTheCoresGiven(t *testing.T) {
 	}
 }
 
-// nth against a plain list, on sets that no machine here has.
+// nth equals a plain list, on random sets.
 func TestNthCore(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

@@ -2,5 +2,5 @@
 
 package threads
 
-// Pin does nothing here: threads cannot be bound.
+// Pin does nothing on this system.
 func Pin(int) (undo func()) { return func() {} }

@@ -19,7 +19,7 @@ func newTestPool(t testing.TB, threads int) *Pool {
 	return p
 }
 
-// panicOf returns what f panics with, "<nil>" if it does not.
+// panicOf returns the text of the panic of f, or "<nil>".
 func panicOf(f func()) (text string) {
 	defer func() { text = fmt.Sprint(recover()) }()
 	f()
@@ -36,7 +36,7 @@ func TestPoolThreads(t *testing.T) {
 	p := newTestPool(t, Max)
 	p.Close()
 	p.Close()
-	// Close waits until the helpers have signed off; their goroutines end just after.
+	// The helpers' goroutines end just after Close returns.
 	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines after Close, %d before", runtime.NumGoroutine(), before)
@@ -48,8 +48,8 @@ func TestPoolThreads(t *testing.T) {
 	}
 }
 
-// Every index runs exactly once, no worker overlaps itself, and Do returns
-// after all: run with -race, as the tallies are plain integers.
+// Every index runs exactly once, calls of one worker do not overlap, and Do returns after all
+// calls. The tallies are plain integers, so that -race finds a violation.
 func TestPoolHammer(t *testing.T) {
 	rounds := 300
 	if testing.Short() {
@@ -72,7 +72,7 @@ func TestPoolHammer(t *testing.T) {
 				tally[i]++
 				perWorker[worker]++
 				if round%16 == 0 && i%256 == 0 {
-					time.Sleep(50 * time.Microsecond) // let others in, and put the caller to sleep
+					time.Sleep(50 * time.Microsecond) // so that other threads run and the caller sleeps
 				}
 				return nil
 			}); err != nil {
@@ -94,8 +94,7 @@ func TestPoolHammer(t *testing.T) {
 	}
 }
 
-// Helpers do take part: with as many threads as indices that wait for one
-// another, a caller alone would never come back.
+// All threads take part: each index waits until all have begun.
 func TestPoolIsParallel(t *testing.T) {
 	const threads = 4
 	p := newTestPool(t, threads)
@@ -149,7 +148,7 @@ func TestPoolErrors(t *testing.T) {
 				nested = panicOf(func() { _ = p.Do(1, func(_, _ int) error { return nil }) })
 			}
 			return nil
-		}); err != nil || nested != "threads: Do beside another Do or Close of the same pool" {
+		}); err != nil || nested != "threads: Do during another Do or Close of the same pool" {
 			t.Errorf("threads %d: nested Do: panic %q, error %v", threads, nested, err)
 		}
 	}
@@ -198,7 +197,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// A Pool of NewStepping is a Pool, bound to cores or not, and helpers sleep in the end.
+// A Pool of NewStepping runs all indices, bound to cores or not. Its helpers sleep in the end.
 func TestStepping(t *testing.T) {
 	for _, pin := range []int{-1, 0, 1000} {
 		for _, threads := range []int{1, 2, 5} {
@@ -216,7 +215,7 @@ func TestStepping(t *testing.T) {
 				t.Errorf("pin %d, %d threads: %d, want %d", pin, threads, sum.Load(), 200*21)
 			}
 			for i := range p.workers {
-				soon(t, "a helper's falling asleep", func() bool { return p.workers[i].asleep.Load() })
+				eventually(t, "sleep of a helper", func() bool { return p.workers[i].asleep.Load() })
 			}
 			p.Close()
 		}

@@ -17,9 +17,9 @@ func newWaiting(t testing.TB, threads int, b *Budget) *Pool {
 	return p
 }
 
-// All indices wait at the same time, whatever the budget, and the caller's core is there
-// for others until the last one is done.
-func TestWaitingLendsTheCore(t *testing.T) {
+// All indices block at the same time, for any budget. The caller's core is free until the last
+// index is done.
+func TestWaitingReleasesTheCore(t *testing.T) {
 	for _, cores := range []int{1, 2, 3} {
 		b := newBudget(t, cores)
 		for _, threads := range []int{1, 4, 8} {
@@ -31,16 +31,16 @@ func TestWaitingLendsTheCore(t *testing.T) {
 			var arrived atomic.Int64
 			if err := p.Do(threads, func(_, i int) error {
 				arrived.Add(1)
-				soon(t, "all indices' coming", func() bool { return arrived.Load() == int64(threads) })
-				if left := b.left.Load(); left != int64(cores) {
-					return fmt.Errorf("%d cores are free, want all %d", left, cores)
+				eventually(t, "start of all indices", func() bool { return arrived.Load() == int64(threads) })
+				if free := b.free.Load(); free != int64(cores) {
+					return fmt.Errorf("%d cores are free, want all %d", free, cores)
 				}
 				return nil
 			}); err != nil {
 				t.Errorf("%d cores, %d threads: %v", cores, threads, err)
 			}
-			if left := b.left.Load(); left != int64(cores-1) {
-				t.Errorf("%d cores, %d threads: %d left after Do, want %d", cores, threads, left, cores-1)
+			if free := b.free.Load(); free != int64(cores-1) {
+				t.Errorf("%d cores, %d threads: %d free after Do, want %d", cores, threads, free, cores-1)
 			}
 			b.Release(1)
 		}
@@ -54,37 +54,37 @@ func TestWaitingLendsTheCore(t *testing.T) {
 	}
 }
 
-// Do comes back once its caller has a core again, and not before.
+// Do of a Pool of NewWaiting returns when it has a core again, not before.
 func TestWaitingAcquiresAgain(t *testing.T) {
 	b := newBudget(t, 1)
 	p := newWaiting(t, 3, b)
 	b.Acquire()
-	taken, back := make(chan struct{}), make(chan error)
+	acquired, returned := make(chan struct{}), make(chan error)
 	go func() {
-		back <- p.Do(3, func(_, i int) error {
-			<-taken
+		returned <- p.Do(3, func(_, i int) error {
+			<-acquired
 			return nil
 		})
 	}()
-	b.Acquire() // that of the Do
-	close(taken)
+	b.Acquire() // the core that Do has released
+	close(acquired)
 	select {
-	case <-back:
-		t.Error("Do came back without a core")
+	case <-returned:
+		t.Error("Do returned without a core")
 	case <-time.After(20 * time.Millisecond):
 	}
 	b.Release(1)
-	if err := <-back; err != nil {
+	if err := <-returned; err != nil {
 		t.Error(err)
 	}
 	b.Release(1)
-	if left := b.left.Load(); left != 1 {
-		t.Errorf("%d cores left in the end", left)
+	if free := b.free.Load(); free != 1 {
+		t.Errorf("%d cores free in the end", free)
 	}
 }
 
-// Threads that acquire a core for what they compute, errors, panics and misuse: never one
-// core too many is used, and none is lost.
+// Threads acquire a core to compute, and fail, panic and misuse the Pool. They never use more cores
+// than the budget has, and no core is lost.
 func TestWaitingHammer(t *testing.T) {
 	rounds := 200
 	if testing.Short() {
@@ -92,8 +92,8 @@ func TestWaitingHammer(t *testing.T) {
 	}
 	for _, cores := range []int{1, 2} {
 		b := newBudget(t, cores)
-		p, beside := newWaiting(t, 6, b), newShared(t, 3, b)
-		var c crowd
+		p, other := newWaiting(t, 6, b), newShared(t, 3, b)
+		var c concurrency
 		stop := make(chan struct{})
 		done := make(chan struct{})
 		go func() { // the trainer
@@ -105,9 +105,9 @@ func TestWaitingHammer(t *testing.T) {
 				default:
 				}
 				b.Acquire()
-				_ = beside.Do(6, func(_, _ int) error {
-					c.in()
-					defer c.out()
+				_ = other.Do(6, func(_, _ int) error {
+					c.begin()
+					defer c.end()
 					return nil
 				})
 				b.Release(1)
@@ -115,16 +115,16 @@ func TestWaitingHammer(t *testing.T) {
 		}()
 		for round := range rounds {
 			b.Acquire()
-			c.in()
-			c.out()
+			c.begin()
+			c.end()
 			err := p.Do(9, func(_, i int) error {
 				if (round+i)%3 == 0 {
 					time.Sleep(50 * time.Microsecond)
 				}
 				b.Acquire()
 				defer b.Release(1)
-				c.in()
-				defer c.out()
+				c.begin()
+				defer c.end()
 				switch {
 				case i == 4 && round%2 == 0:
 					panic("boom")
@@ -146,18 +146,18 @@ func TestWaitingHammer(t *testing.T) {
 		<-done
 		b.Acquire()
 		if got := panicOf(func() { _ = p.Do(2, func(_, i int) error { return p.Do(1, nil) }) }); got != "<nil>" {
-			t.Errorf("a nested Do: %s", got) // its panic is the index's error
+			t.Errorf("a nested Do: %s", got) // the panic of the inner Do is the error of its index
 		}
 		p.Close()
 		if got := panicOf(func() { _ = p.Do(1, func(_, _ int) error { return nil }) }); got != "threads: Do on a pool that is closed" {
 			t.Errorf("Do after Close: panic %q", got)
 		}
 		b.Release(1)
-		if most := c.most.Load(); most > int64(cores) {
+		if most := c.max.Load(); most > int64(cores) {
 			t.Errorf("%d cores: %d computed at once", cores, most)
 		}
-		if left := b.left.Load(); left != int64(cores) {
-			t.Errorf("%d cores: %d left in the end", cores, left)
+		if free := b.free.Load(); free != int64(cores) {
+			t.Errorf("%d cores: %d free in the end", cores, free)
 		}
 	}
 }

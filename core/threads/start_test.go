@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Two pools step and their caller computes at the same time as far as there are cores: at most
-// that many at once, each index once, errors as from Do, and no core lost.
+// Two started loops never use more cores than the budget has. Each index runs once, errors are
+// those of Do, and no core is lost.
 func TestStartedLoops(t *testing.T) {
 	ill := errors.New("ill")
 	for _, cores := range []int{1, 2, 3, 5} {
@@ -46,8 +46,8 @@ func TestStartedLoops(t *testing.T) {
 					t.Fatalf("%d cores, %d indices: %v", cores, n, err)
 				}
 			}
-			if left := b.left.Load(); left != int64(cores-1) {
-				t.Fatalf("%d of %d cores are left", left, cores)
+			if free := b.free.Load(); free != int64(cores-1) {
+				t.Fatalf("%d of %d cores are free", free, cores)
 			}
 			if err := pools[0].Do(1, func(_, _ int) error { return nil }); err != nil {
 				t.Fatal(err)
@@ -66,7 +66,7 @@ func TestStartedLoops(t *testing.T) {
 	}
 }
 
-// Close waits for what was started.
+// Close waits for a started loop.
 func TestCloseAfterStart(t *testing.T) {
 	for range 50 {
 		b := newBudget(t, 2)
@@ -82,14 +82,15 @@ func TestCloseAfterStart(t *testing.T) {
 		})
 		p.Close()
 		p.Close()
-		if calls.Load() != 4 || b.left.Load() != 2 {
-			t.Errorf("%d calls, %d cores left", calls.Load(), b.left.Load())
+		if calls.Load() != 4 || b.free.Load() != 2 {
+			t.Errorf("%d calls, %d cores free", calls.Load(), b.free.Load())
 		}
 	}
 }
 
-// Where calls wait, Start is back when every thread has one, however many indices there are.
-func TestStartOfWaitingLoops(t *testing.T) {
+// In a Pool of NewWaiting, Start returns when every thread has begun a call, for any number of
+// indices.
+func TestStartOfWaitingPool(t *testing.T) {
 	b := newBudget(t, 2)
 	b.Acquire()
 	defer b.Release(1)
@@ -105,7 +106,7 @@ func TestStartOfWaitingLoops(t *testing.T) {
 					t.Fatal(err)
 				}
 				if begun != min(n, threads) {
-					t.Fatalf("%d threads, %d indices: %d begun when Start was back", threads, n, begun)
+					t.Fatalf("%d threads, %d indices: %d begun when Start returned", threads, n, begun)
 				}
 			}
 		}
