@@ -9,19 +9,18 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 )
 
-// What a round of W environments costs besides their steps and the network, the
-// share of Finish and Next included.
+// The time of a round without environments and network, including its share of Finish and Next.
 func BenchmarkRound(b *testing.B) {
 	for _, size := range []int{16, 4 * 84 * 84} {
 		b.Run(fmt.Sprintf("%d bytes", size), func(b *testing.B) {
 			const envs = 8
 			r, err := New(Config{Obs: env.ObsSpec{DType: env.Uint8, Shape: []int{size}}, Actions: 2, Horizon: 5, Envs: envs, Columns: []string{ColumnValue}})
 			check(b, err)
-			obs, ahead, x := make([]byte, size), make([]float32, envs), experience.Step{Columns: []float32{0}}
+			obs, values, x := make([]byte, size), make([]float32, envs), experience.Step{Columns: []float32{0}}
 			for i := range envs {
 				check(b, r.Begin(i, obs))
 			}
-			value := func([]byte, int) ([]float32, error) { return ahead, nil }
+			value := func([]byte, int) ([]float32, error) { return values, nil }
 			for b.Loop() {
 				for i := range envs {
 					err = errors.Join(err, r.Add(i, &x, obs))

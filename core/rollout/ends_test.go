@@ -8,9 +8,9 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 )
 
-// placeOf says of which kind an end is, and where in a rollout.
-func placeOf(end env.End, round, horizon int) string {
-	kind, place := "", "middle"
+// endKind returns the kind of an end and its position in a rollout, as text.
+func endKind(end env.End, round, horizon int) string {
+	kind, position := "", "middle"
 	switch {
 	case end&env.Terminated != 0:
 		kind = "terminated"
@@ -21,27 +21,27 @@ func placeOf(end env.End, round, horizon int) string {
 	}
 	switch round {
 	case horizon - 1:
-		place = "last"
+		position = "last"
 	case 0:
-		place = "first"
+		position = "first"
 	}
-	return kind + " " + place
+	return kind + " " + position
 }
 
-// everyPlace wants both kinds of ends at a first, a middle and a last step.
-func everyPlace(t *testing.T, ends map[string]int) {
+// wantAllEnds fails the test unless ends has both kinds at a first, a middle and a last step.
+func wantAllEnds(t *testing.T, ends map[string]int) {
 	t.Helper()
 	for _, kind := range []string{"terminated", "truncated"} {
-		for _, place := range []string{"first", "middle", "last"} {
-			if ends[kind+" "+place] == 0 {
-				t.Errorf("no episode was %s at a %s step: %v", kind, place, ends)
+		for _, position := range []string{"first", "middle", "last"} {
+			if ends[kind+" "+position] == 0 {
+				t.Errorf("no episode was %s at a %s step: %v", kind, position, ends)
 			}
 		}
 	}
 }
 
-// Trap: an end belongs to the step that it came with. Worked out by hand with
-// gamma = 1/2, V(obs k) = k, rewards 1, 2, 4, and the pending observation 9.
+// An end belongs to the step that returned it. Computed by hand with gamma = 1/2, V(obs k) = k,
+// rewards 1, 2, 4, and the pending observation 9.
 func TestEndsBelongToTheirStep(t *testing.T) {
 	const none, term, trunc = env.End(0), env.Terminated, env.Truncated
 	for _, c := range []struct {
@@ -62,9 +62,9 @@ func TestEndsBelongToTheirStep(t *testing.T) {
 		// One step each: r + V(next)/2.
 		{[3]env.End{none, none, none}, 0, [3]float32{1 + 2./2, 2 + 3./2, 4 + 9./2}},
 		{[3]env.End{none, term, none}, 0, [3]float32{1 + 2./2, 2, 4 + 9./2}},
-		// delta = 1, 1.5, 5.5 (V 1, 2, 3 before; 2, 3, 9 behind); factor 1/4.
+		// delta = 1, 1.5, 5.5 (V 1, 2, 3 before the steps, 2, 3, 9 after); factor 1/4.
 		{[3]env.End{none, none, none}, .5, [3]float32{1 + 1 + (1.5+5.5/4)/4, 2 + 1.5 + 5.5/4, 3 + 5.5}},
-		// As Q(lambda) has it: R = r + (R' + V')/4, where R' = V' = 0 behind a termination.
+		// In the form of Q(lambda): R = r + (R' + V')/4 with R' = V' = 0 after a termination.
 		{[3]env.End{term, none, none}, .5, [3]float32{1, 2 + (8.5+3)/4, 8.5}},
 		{[3]env.End{none, term, none}, .5, [3]float32{1 + (2.+2)/4, 2, 8.5}},
 		{[3]env.End{none, none, term}, .5, [3]float32{1 + (3.75+2)/4, 2 + (4.+3)/4, 4}},
@@ -79,7 +79,7 @@ func TestEndsBelongToTheirStep(t *testing.T) {
 			if k == 2 {
 				next = observation(9)
 			}
-			if end == trunc { // the last observation: its value is 10
+			if end == trunc { // the true last observation, of value 10
 				next = observation(10)
 			}
 			check(t, r.Add(0, &experience.Step{Reward: float32(int(1) << k), End: end, Columns: []float32{0, float32(k + 1)}}, next))

@@ -7,31 +7,26 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// Finish computes Advantages and Returns of a full rollout, by generalised
-// advantage estimation (Schulman et al. 2016) with discount gamma and lambda,
-// each 0 to 1. For step t of an environment, whose reward is r(t) and whose
-// observation has the recorded value V(t):
+// Finish computes Advantages and Returns of a full rollout by generalised advantage estimation
+// (Schulman et al. 2016). gamma and lambda are 0 to 1. For step t of an environment with reward
+// r(t) and the recorded value V(t) of its observation:
 //
 //	delta(t)     = r(t) + gamma * V(t+1) - V(t)
 //	advantage(t) = delta(t) + gamma * lambda * advantage(t+1)
 //	return(t)    = advantage(t) + V(t)
 //
-// An end belongs to the step that it came with: at one, advantage(t+1) is 0 and
-// V(t+1) is 0 (terminated, lost) or V of the true last observation (truncated).
-// At the rollout's end it is V of the pending observation. lambda = 1 makes
-// return(t) the n-step return of A3C, with n up to Horizon; lambda = 0 the
-// one-step return.
+// An end belongs to the step that returned it. If step t ended the episode, advantage(t+1) is 0,
+// and V(t+1) is 0 (terminated, lost) or V of the true last observation (truncated). At the end of
+// the rollout, V(t+1) is V of the pending observation. With lambda = 1, return(t) is the n-step
+// return of A3C with n up to Horizon. With lambda = 0 it is the one-step return.
 //
-// value returns V of 1 to Envs observations at once, rows of obs; it is called as
-// often as needed, with the pending observations first and then those of
-// truncations, and its result is used before the next call. Whose values these
-// are is the caller's choice; A2C's are those of the parameters that acted, which
-// a row's own value column has, too. An error of value is returned, and nothing
-// has changed.
+// value returns V of rows observations, 1 to Envs. Finish calls value for the pending observations
+// first, then for those of truncations, and uses each result before the next call. The caller
+// chooses the parameters that value uses. A2C uses the parameters that acted, as the value column
+// does. Finish returns an error of value and then leaves the rows unchanged.
 //
-// The recursion is in float64 and each result is rounded once, so that these are
-// the nearest float32 to what the definition gives, up to an error of 1e-15, for
-// any horizon.
+// The recursion is in float64 and each result is rounded once. For any horizon the results are the
+// float32 nearest to the definition, up to an error of 1e-15.
 func (r *Rollout) Finish(gamma, lambda float64, value func(obs []byte, rows int) ([]float32, error)) error {
 	switch {
 	case !(gamma >= 0 && gamma <= 1):
@@ -53,8 +48,9 @@ func (r *Rollout) Finish(gamma, lambda float64, value func(obs []byte, rows int)
 	return nil
 }
 
-// evaluatePending fills in V of the observations that unfinished segments of n environments go
-// on from. They are one round of the ring, so one pass over all of it copies nothing.
+// evaluatePending computes V of the pending observations of n environments, if one of their
+// segments has a step in this rollout. The observations are contiguous: one forward pass needs no
+// copy.
 func (r *Rollout) evaluatePending(first, n int, value func([]byte, int) ([]float32, error)) error {
 	needed := false
 	for i := first; i < first+n; i++ {
@@ -66,41 +62,41 @@ func (r *Rollout) evaluatePending(first, n int, value func([]byte, int) ([]float
 	}
 	at := r.row(r.round, first) * r.size
 	v, err := valuesOf(value, r.data.Obs[at:at+n*r.size], n)
-	copy(r.ahead[first:], v)
+	copy(r.pendingValues[first:], v)
 	return err
 }
 
-// evaluateCuts fills in V of the last observations of truncated segments of n environments,
-// Envs of them in a pass.
+// evaluateCuts computes V of the last observations of the truncated segments of n environments, up
+// to Envs of them in a forward pass.
 func (r *Rollout) evaluateCuts(first, n int, value func([]byte, int) ([]float32, error)) error {
-	r.cutTo = r.cutTo[:0]
+	r.cutTargets = r.cutTargets[:0]
 	for i := first; i < first+n; i++ {
 		e := &r.envs[i]
 		for k := range e.cuts {
 			if r.cutRows == nil {
 				r.cutRows = make([]byte, r.cfg.Envs*r.size)
 			}
-			copy(r.cutRows[len(r.cutTo)*r.size:], e.cutObs[k*r.size:(k+1)*r.size])
-			if r.cutTo = append(r.cutTo, &e.cutValues[k]); len(r.cutTo) == r.cfg.Envs {
-				if err := r.passCuts(value); err != nil {
+			copy(r.cutRows[len(r.cutTargets)*r.size:], e.cutObs[k*r.size:(k+1)*r.size])
+			if r.cutTargets = append(r.cutTargets, &e.cutValues[k]); len(r.cutTargets) == r.cfg.Envs {
+				if err := r.forwardCuts(value); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	if len(r.cutTo) == 0 {
+	if len(r.cutTargets) == 0 {
 		return nil
 	}
-	return r.passCuts(value)
+	return r.forwardCuts(value)
 }
 
-// passCuts is one forward pass over what cutRows holds.
-func (r *Rollout) passCuts(value func([]byte, int) ([]float32, error)) error {
-	v, err := valuesOf(value, r.cutRows[:len(r.cutTo)*r.size], len(r.cutTo))
+// forwardCuts computes the values of cutRows in one forward pass and stores them.
+func (r *Rollout) forwardCuts(value func([]byte, int) ([]float32, error)) error {
+	v, err := valuesOf(value, r.cutRows[:len(r.cutTargets)*r.size], len(r.cutTargets))
 	for k := range v {
-		*r.cutTo[k] = v[k]
+		*r.cutTargets[k] = v[k]
 	}
-	r.cutTo = r.cutTo[:0]
+	r.cutTargets = r.cutTargets[:0]
 	return err
 }
 
@@ -115,15 +111,14 @@ func valuesOf(value func([]byte, int) ([]float32, error), obs []byte, rows int) 
 	return v, nil
 }
 
-// trace works backward through environment i's rows. The conversions of products
-// keep compilers from fusing them into the sums, which would change bits between
-// processors.
+// trace computes the rows of environment i from the last to the first. The conversions of products
+// keep compilers from fusing them into the sums, which would change bits between processors.
 func (r *Rollout) trace(i int, gamma, lambda float64) {
 	e, d := &r.envs[i], &r.data
 	values := d.Columns[r.value]
 	next, after := 0.0, 0.0 // V(t+1), advantage(t+1)
 	if e.pending {
-		next = float64(r.ahead[i])
+		next = float64(r.pendingValues[i])
 	}
 	cut := len(e.cuts)
 	for t := r.cfg.Horizon - 1; t >= 0; t-- {
@@ -147,12 +142,10 @@ func (r *Rollout) trace(i int, gamma, lambda float64) {
 	}
 }
 
-// Normalize shifts and scales the advantages of weight 1 to mean 0 and standard
-// deviation 1, as Stable-Baselines3's A2C does: (a - mean) / (std + 1e-8), with the
-// unbiased estimate of the standard deviation (PyTorch's std). Rows of weight 0
-// neither count nor change. Fewer than two rows have no deviation and stay as they
-// are. Sums are float64, over the rows in order. The two slices are as long as each
-// other.
+// Normalize shifts and scales the advantages of weight 1 to mean 0 and standard deviation 1, as
+// Stable-Baselines3's A2C does: (a - mean) / (std + 1e-8), with the unbiased standard deviation
+// (PyTorch's std). It ignores rows of weight 0 and does nothing if fewer than two rows have weight
+// 1. Sums are float64, in the order of the rows. Both slices have the same length.
 func Normalize(advantages, weights []float32) {
 	n, mean, squares := spread(advantages, weights)
 	if n < 2 {
@@ -166,8 +159,8 @@ func Normalize(advantages, weights []float32) {
 	}
 }
 
-// spread returns the number of rows of weight 1, their mean and the sum of their squared
-// distances from it.
+// spread returns the number of rows of weight 1, their mean and the sum of their squared distances
+// from the mean.
 func spread(values, weights []float32) (n, mean, squares float64) {
 	sum := 0.0
 	for k, v := range values {
@@ -186,27 +179,27 @@ func spread(values, weights []float32) (n, mean, squares float64) {
 	return n, mean, squares
 }
 
-// ExplainedVariance returns which part of the returns' variance the values explain, 1 at
-// best: 1 - Var(return - value) / Var(return) over rows of weight 1, before Normalize. NaN:
-// all returns are the same.
+// ExplainedVariance returns the part of the returns' variance that the values explain, at most 1: 1
+// - Var(return - value) / Var(return) over the rows of weight 1. It returns NaN if all returns are
+// equal. It must be called before Normalize.
 func ExplainedVariance(b *Batch) float64 {
 	return explained(b.Returns, b.Advantages, b.Weights)
 }
 
-// Explained is ExplainedVariance of values that come apart from a Batch.
-func Explained(returns, values, weights []float32) float64 {
-	left := make([]float32, len(returns))
+// ExplainedVarianceOf is ExplainedVariance of values that are not in a Batch.
+func ExplainedVarianceOf(returns, values, weights []float32) float64 {
+	errors := make([]float32, len(returns))
 	for k, r := range returns {
-		left[k] = r - values[k]
+		errors[k] = r - values[k]
 	}
-	return explained(returns, left, weights)
+	return explained(returns, errors, weights)
 }
 
 func explained(returns, errors, weights []float32) float64 {
-	_, _, all := spread(returns, weights)
-	_, _, left := spread(errors, weights)
-	if all == 0 {
+	_, _, total := spread(returns, weights)
+	_, _, unexplained := spread(errors, weights)
+	if total == 0 {
 		return math.NaN()
 	}
-	return 1 - left/all
+	return 1 - unexplained/total
 }

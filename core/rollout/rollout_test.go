@@ -22,7 +22,8 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// An observation of the tests is a number, and v the value of each: no two are alike.
+// observation returns the observation of the tests with the given number. v returns its value,
+// which is different for each number.
 func observation(id int) []byte {
 	return binary.NativeEndian.AppendUint32(nil, math.Float32bits(float32(id)))
 }
@@ -47,20 +48,19 @@ func newRollout(t testing.TB, horizon, envs int) *Rollout {
 	return r
 }
 
-// step is what one environment did, as the naive twin keeps it.
+// step is one step of an environment in the naive rollout.
 type step struct {
-	obs, next int // ids; next: where the value behind the step is taken
+	obs, next int // numbers of observations; next has the value after the step
 	action    int32
 	reward    float32
 	end       env.End
 	updates   uint64
 }
 
-// naive keeps, for each environment, a list of its rounds; nil where it took no
-// step. Returns are found by the definition, in float64.
+// naive is a rollout of lists. It computes returns by the definition, in float64.
 type naive struct {
-	rounds [][]*step // [environment][round]
-	at     []int     // id of the pending observation; -1: none
+	rounds [][]*step // [environment][round]; nil for a hole
+	at     []int     // number of the pending observation; -1: none
 }
 
 // follow returns environment i's next step after round t in this rollout.
@@ -73,22 +73,22 @@ func (n *naive) follow(i, t int) (*step, int) {
 	return nil, 0
 }
 
-// advantage is delta(t) + gamma lambda advantage(t+1), recursively.
+// advantage returns delta(t) + gamma lambda advantage(t+1), by recursion.
 func (n *naive) advantage(i, t int, gamma, lambda float64) float64 {
 	s := n.rounds[i][t]
-	after, beyond := 0.0, 0.0
+	next, after := 0.0, 0.0 // V(t+1), advantage(t+1)
 	switch following, u := n.follow(i, t); {
 	case s.end&(env.Terminated|env.Lost) != 0:
 	case s.end&env.Truncated != 0, following == nil:
-		beyond = float64(v(s.next))
+		next = float64(v(s.next))
 	default:
-		beyond, after = float64(v(following.obs)), n.advantage(i, u, gamma, lambda)
+		next, after = float64(v(following.obs)), n.advantage(i, u, gamma, lambda)
 	}
-	return float64(s.reward) + gamma*beyond - float64(v(s.obs)) + gamma*lambda*after
+	return float64(s.reward) + gamma*next - float64(v(s.obs)) + gamma*lambda*after
 }
 
-// play fills one rollout at random, r and n alike: every kind of end anywhere,
-// either autoreset, environments that fail and are cut.
+// play fills r and n with the same random rollout: every kind of end in any round, both autoresets,
+// environments that fail and environments that are cut.
 func play(t *testing.T, rnd *rand.Rand, r *Rollout, n *naive, nextStep bool, ids *int) {
 	fresh := func() int { *ids++; return *ids }
 	begin := func(i int) {
@@ -111,10 +111,10 @@ func play(t *testing.T, rnd *rand.Rand, r *Rollout, n *naive, nextStep bool, ids
 		for _, i := range rnd.Perm(len(n.at)) {
 			var s *step
 			switch {
-			case n.at[i] < 0: // nextStep, or never begun
+			case n.at[i] < 0: // no segment in progress
 				begin(i)
 				if !nextStep || rnd.IntN(2) == 0 {
-					break // it was repaired before the round, or is reset in it
+					break // takes a step in this round
 				}
 				n.rounds[i] = append(n.rounds[i], nil)
 				continue
@@ -174,7 +174,7 @@ func compare(t *testing.T, r *Rollout, n *naive, gamma, lambda float64) {
 				name       string
 				have, want float64
 			}{{"advantage", float64(b.Advantages[k]), a}, {"return", float64(b.Returns[k]), a + float64(v(s.obs))}} {
-				// One rounding to float32, and nothing else.
+				// The tolerance of a single rounding to float32.
 				if math.Abs(x.have-x.want) > 0x1p-24*math.Abs(x.want)+1e-13 {
 					t.Fatalf("environment %d, round %d: %s %g, want %g", i, u, x.name, x.have, x.want)
 				}
@@ -186,9 +186,9 @@ func compare(t *testing.T, r *Rollout, n *naive, gamma, lambda float64) {
 	}
 }
 
-func TestAgainstLists(t *testing.T) {
+func TestRolloutEqualsLists(t *testing.T) {
 	ids, ends, holes := 0, map[env.End]int{}, 0
-	places := map[string]int{}
+	endKinds := map[string]int{}
 	for seed := range 400 {
 		rnd := rand.New(rand.NewPCG(7, uint64(seed)))
 		horizon, envs, nextStep := 1+rnd.IntN(17), 1+rnd.IntN(9), rnd.IntN(2) == 0
@@ -204,7 +204,7 @@ func TestAgainstLists(t *testing.T) {
 				play(t, rnd, r, n, nextStep, &ids)
 				check(t, r.Finish(gamma, lambda, values))
 				compare(t, r, n, gamma, lambda)
-				check(t, r.Finish(gamma, lambda, values)) // again: the same
+				check(t, r.Finish(gamma, lambda, values)) // a second Finish changes nothing
 				compare(t, r, n, gamma, lambda)
 				for _, list := range n.rounds {
 					for round, s := range list {
@@ -212,7 +212,7 @@ func TestAgainstLists(t *testing.T) {
 							holes++
 						} else {
 							ends[s.end]++
-							places[placeOf(s.end, round, horizon)]++
+							endKinds[endKind(s.end, round, horizon)]++
 						}
 					}
 				}
@@ -221,13 +221,12 @@ func TestAgainstLists(t *testing.T) {
 		})
 	}
 	if len(ends) != 8 || holes == 0 {
-		t.Fatalf("ends %v, %d holes: something was not tried", ends, holes)
+		t.Fatalf("ends %v, %d holes: the test does not cover all cases", ends, holes)
 	}
-	everyPlace(t, places)
+	wantAllEnds(t, endKinds)
 }
 
-// The last row of a rollout need not be a step: what it waits for is learnt from
-// in the next one.
+// If the last row of a rollout is a hole, the next rollout begins with the pending observation.
 func TestHoleAtTheHorizon(t *testing.T) {
 	r := newRollout(t, 2, 1)
 	x := experience.Step{Reward: 1, End: env.Truncated, Columns: []float32{0, 3}}
@@ -345,7 +344,7 @@ func TestRefusals(t *testing.T) {
 	refused(r.Finish(1, 1, func([]byte, int) ([]float32, error) { return nil, nil }), "rollout: 0 values of 2 observations")
 }
 
-// Environments of different goroutines; run under -race, too.
+// Goroutines of different environments do not change the result. Meant for -race, too.
 func TestGoroutines(t *testing.T) {
 	const envs, horizon = 8, 20
 	a, b := newRollout(t, horizon, envs), newRollout(t, horizon, envs)
@@ -381,16 +380,16 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// A round allocates nothing, and neither does Finish once truncations have been seen.
+// A round allocates nothing, and neither does Finish after the first truncation.
 func TestNoAllocations(t *testing.T) {
 	const envs = 40
 	r := newRollout(t, 5, envs)
 	x := experience.Step{Columns: []float32{0, 1}}
-	obs, ahead := observation(1), make([]float32, envs)
+	obs, zeros := observation(1), make([]float32, envs)
 	for i := range envs {
 		check(t, r.Begin(i, obs))
 	}
-	value := func(_ []byte, rows int) ([]float32, error) { return ahead[:rows], nil }
+	value := func(_ []byte, rows int) ([]float32, error) { return zeros[:rows], nil }
 	run := func() {
 		for !r.Full() {
 			for i := range envs {

@@ -15,19 +15,21 @@ import (
 
 // The saved form, little-endian:
 //
-//	magic, format, bytes of an observation, actions, horizon, W, rounds that are
-//	over, length of the names of the columns, these names with commas between
-//	W times: flags, number of truncations, the round of each
-//	of the rounds that are over, row by row: action, reward, end, updates, weight,
-//	columns, action masks (in format 2)
-//	observations of these rounds, and the pending ones (zeros where none is)
-//	W times: the last observations of the truncations
+//	magic, format, bytes of an observation, actions, horizon, envs, finished rounds,
+//	length of the column names, the column names with commas between them
+//	for each environment: flags, number of truncations, the round of each truncation
+//	for each row of the finished rounds: action, reward, updates, end, weight
+//	for each column: the values of these rows
+//	the action masks of these rows (format 2)
+//	the observations of these rows
+//	the pending observation of each environment (zeros if there is none)
+//	for each environment: the last observations of its truncations
 //
-// A checkpoint's manifest has the length and the checksum of it. Advantages and
-// returns are not in it: who is saved in the middle of an update keeps them (onpolicy.Run).
+// The checkpoint's manifest has the length and the checksum. Advantages and returns are not saved:
+// a method that is saved during an update saves them (onpolicy.Run).
 const (
 	saveMagic  = "PLROLLOU"
-	saveFormat = 1 // 2 where there are action masks
+	saveFormat = 1 // 2 with action masks
 )
 
 const flagPending = 1
@@ -60,10 +62,10 @@ func (r *Rollout) header() saveHeader {
 
 func (r *Rollout) names() string { return strings.Join(r.cfg.Columns, ",") }
 
-// Save writes the whole content, pending observations included, for Load to go on
-// from bit for bit. It is called between two rounds, full or not.
+// Save writes the whole content, including the pending observations. A run that loads it continues
+// with the same bits. Save must be called between two rounds. The rollout need not be full.
 func (r *Rollout) Save(w io.Writer) error {
-	if err := r.between("save"); err != nil {
+	if err := r.checkBetweenRounds("save"); err != nil {
 		return err
 	}
 	put := func(v any) error { return binary.Write(w, binary.LittleEndian, v) }
@@ -87,7 +89,7 @@ func (r *Rollout) Save(w io.Writer) error {
 			return err
 		}
 	}
-	d, spans := &r.data, r.over()
+	d, spans := &r.data, r.finishedRows()
 	list := make([]saveRow, 0, r.round*r.cfg.Envs)
 	for _, s := range spans {
 		for k := s[0]; k < s[1]; k++ {
@@ -114,9 +116,9 @@ func (r *Rollout) Save(w io.Writer) error {
 			return err
 		}
 	}
-	none := make([]byte, r.size)
+	zeros := make([]byte, r.size)
 	for i := range r.envs {
-		obs := none
+		obs := zeros
 		if r.envs[i].pending {
 			obs = r.at(r.round, i)
 		}
@@ -132,12 +134,11 @@ func (r *Rollout) Save(w io.Writer) error {
 	return nil
 }
 
-// Load reads what Save wrote for the same Config, all n bytes of in, and returns
-// what replaces the content by it; that cannot fail. Until it is called, and on
-// error, the rollout is as it was; old and new content are held at once. in nil
-// stands for no saved rollout: adopt then empties this one. Data that are whole
-// but do not fit are an error with "must be"; damaged data are one, too, and never
-// a rollout that a later call trips over.
+// Load reads the n bytes that Save wrote for the same Config and returns adopt, which replaces the
+// content and cannot fail. Before adopt and after an error the rollout is unchanged, so memory for
+// both contents is needed. If in is nil, adopt empties the rollout. Damaged data and data of
+// another Config are errors; the latter say "must be". A rollout that Load accepts makes no later
+// call fail.
 func (r *Rollout) Load(in io.Reader, n int64) (adopt func(), err error) {
 	next, err := New(r.cfg)
 	if err != nil {
@@ -157,8 +158,8 @@ func (r *Rollout) Load(in io.Reader, n int64) (adopt func(), err error) {
 
 var errDamaged = fmt.Errorf("%w: the rollout's numbers contradict each other", checkpoint.ErrFormat)
 
-// read fills an empty rollout. It asks for no more memory than its own arrays and
-// one observation for each step.
+// read fills an empty rollout. Besides the rollout's arrays it allocates at most one observation
+// for each step.
 func (r *Rollout) read(in io.Reader) error {
 	get := func(v any) error { return readError(binary.Read(in, binary.LittleEndian, v)) }
 	getBytes := func(b []byte) error { _, err := io.ReadFull(in, b); return readError(err) }
@@ -258,17 +259,17 @@ func (r *Rollout) checkHeader(h *saveHeader) error {
 	return nil
 }
 
-// checkEnv finds environment i's newest step, and refuses what Save can not have
-// written.
+// checkEnv finds the newest step of environment i. It returns an error for data that Save cannot
+// have written.
 func (r *Rollout) checkEnv(i int) error {
 	e, d := &r.envs[i], &r.data
 	var cuts []int
-	open := false // the segment goes on beyond its newest step
+	open := false // the segment continues after its newest step
 	for t := range r.round {
 		k := r.row(t, i)
 		switch w := d.Weights[k]; {
 		case w == 0:
-			r.hole(t, i) // as EndRound leaves it
+			r.hole(t, i) // as EndRound does
 			continue
 		case w != 1 || d.Ends[k] > env.Terminated|env.Truncated|env.Lost || d.Actions[k] < 0 || int(d.Actions[k]) >= r.cfg.Actions:
 			return errDamaged
@@ -287,7 +288,7 @@ func (r *Rollout) checkEnv(i int) error {
 				return fmt.Errorf("%s: %v, %w", r.cfg.Columns[c], v, fault.ErrNotFinite)
 			}
 		}
-		open = d.Ends[k] == 0 // behind a lost life the segment may have been cut
+		open = d.Ends[k] == 0 // after a lost life Cut leaves no trace
 		e.newest = t
 		if d.Ends[k] == env.Truncated {
 			cuts = append(cuts, t)

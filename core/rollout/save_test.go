@@ -13,9 +13,9 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 )
 
-// some is a rollout of 6 rounds of 3 environments, so many rounds into its second
-// time round, with holes, every kind of end, and something pending.
-func some(t testing.TB, rounds int) *Rollout {
+// exampleRollout returns a rollout of 6 rounds of 3 environments, after the given number of rounds
+// of its second filling. It has holes, every kind of end and pending observations.
+func exampleRollout(t testing.TB, rounds int) *Rollout {
 	r := newRollout(t, 6, 3)
 	drive(t, r, 0, 6)
 	check(t, r.Next())
@@ -23,7 +23,7 @@ func some(t testing.TB, rounds int) *Rollout {
 	return r
 }
 
-// drive takes the rounds from..until-1 of a fixed run.
+// drive runs the rounds from to until-1 of a fixed run.
 func drive(t testing.TB, r *Rollout, from, until int) {
 	t.Helper()
 	for round := from; round < until; round++ {
@@ -62,18 +62,18 @@ func load(t testing.TB, r *Rollout, data []byte) {
 	adopt()
 }
 
-func TestSavedGoesOnBitForBit(t *testing.T) {
+func TestLoadedRolloutContinuesWithSameBits(t *testing.T) {
 	for rounds := range 7 {
-		a := some(t, rounds)
+		a := exampleRollout(t, rounds)
 		data := save(t, a)
-		b := some(t, 4) // whatever was in it
+		b := exampleRollout(t, 4) // Load replaces its content
 		batch := b.Batch()
 		load(t, b, data)
 		if batch != b.Batch() {
-			t.Fatal("Batch points somewhere else now")
+			t.Fatal("Load has changed the pointer that Batch returns")
 		}
 		if !bytes.Equal(save(t, b), data) {
-			t.Fatalf("round %d: saved again, another file", rounds)
+			t.Fatalf("round %d: the loaded rollout saves other data", rounds)
 		}
 		for _, r := range []*Rollout{a, b} {
 			drive(t, r, 6+rounds, 12)
@@ -81,22 +81,22 @@ func TestSavedGoesOnBitForBit(t *testing.T) {
 		}
 		x, y := a.Batch(), b.Batch()
 		if !slices.Equal(x.Returns, y.Returns) || !slices.Equal(x.Advantages, y.Advantages) || !bytes.Equal(x.Obs, y.Obs) || !slices.Equal(x.Weights, y.Weights) {
-			t.Fatalf("round %d: another rollout after a load", rounds)
+			t.Fatalf("round %d: the rollout differs after a load", rounds)
 		}
 		check(t, a.Next())
 		check(t, b.Next())
 		if !bytes.Equal(save(t, a), save(t, b)) {
-			t.Fatalf("round %d: another rollout begins after a load", rounds)
+			t.Fatalf("round %d: the next rollout differs after a load", rounds)
 		}
 	}
 }
 
-// A checkpoint without experience has no such part: the rollout is emptied.
+// A checkpoint without experience has no rollout: Load empties the rollout.
 func TestLoadOfNothing(t *testing.T) {
-	r := some(t, 3)
+	r := exampleRollout(t, 3)
 	adopt, err := r.Load(nil, 0)
 	check(t, err)
-	if !bytes.Equal(save(t, r), save(t, some(t, 3))) {
+	if !bytes.Equal(save(t, r), save(t, exampleRollout(t, 3))) {
 		t.Fatal("changed before adopt")
 	}
 	adopt()
@@ -105,11 +105,10 @@ func TestLoadOfNothing(t *testing.T) {
 	}
 }
 
-// Whatever is done to the data: a sentence and nothing changed, or a rollout that
-// goes on without a panic. (That the bytes are those that were written is for the
-// checkpoint's checksum to say.)
+// Damaged data give an error and change nothing, or a rollout that continues without a panic. (The
+// checksum of the checkpoint finds changed bytes.)
 func TestDamagedDataAreRefused(t *testing.T) {
-	data, r := save(t, some(t, 5)), some(t, 2)
+	data, r := save(t, exampleRollout(t, 5)), exampleRollout(t, 2)
 	before := save(t, r)
 	try := func(what string, bad []byte) (refused bool) {
 		defer func() {
@@ -149,12 +148,12 @@ func TestDamagedDataAreRefused(t *testing.T) {
 		}
 	}
 	if accepted == 8*len(data) {
-		t.Fatal("nothing is ever refused")
+		t.Fatal("no flipped bit was refused")
 	}
 }
 
-func TestLoadOfWhatDoesNotFit(t *testing.T) {
-	data := save(t, some(t, 5))
+func TestLoadRefusesOtherConfigs(t *testing.T) {
+	data := save(t, exampleRollout(t, 5))
 	good := newRollout(t, 6, 3).cfg
 	for _, c := range []struct {
 		edit func(*Config)
@@ -182,9 +181,9 @@ func TestLoadOfWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Values that were recorded must be finite, where there is a step.
-func TestColumnsAreFinite(t *testing.T) {
-	r, refused := some(t, 5), 0
+// Load refuses recorded values that are not finite, except in holes.
+func TestColumnsMustBeFinite(t *testing.T) {
+	r, refused := exampleRollout(t, 5), 0
 	for k, weight := range r.data.Weights[:5*3] {
 		for c, column := range r.data.Columns {
 			was := column[k]
@@ -206,23 +205,23 @@ func TestColumnsAreFinite(t *testing.T) {
 }
 
 func TestSaveReportsAFullDisk(t *testing.T) {
-	r := some(t, 5)
+	r := exampleRollout(t, 5)
 	for n := range len(save(t, r)) {
-		if err := r.Save(&full{n}); err != io.ErrShortWrite {
+		if err := r.Save(&smallDisk{n}); err != io.ErrShortWrite {
 			t.Fatalf("after %d bytes: %v", n, err)
 		}
 	}
 }
 
-// full takes so many bytes.
-type full struct{ left int }
+// smallDisk is a writer that accepts a limited number of bytes.
+type smallDisk struct{ bytesLeft int }
 
-func (f *full) Write(b []byte) (int, error) {
-	if len(b) > f.left {
-		n := f.left
-		f.left = 0
+func (d *smallDisk) Write(b []byte) (int, error) {
+	if len(b) > d.bytesLeft {
+		n := d.bytesLeft
+		d.bytesLeft = 0
 		return n, io.ErrShortWrite
 	}
-	f.left -= len(b)
+	d.bytesLeft -= len(b)
 	return len(b), nil
 }

@@ -8,24 +8,23 @@ import (
 	"github.com/paceline-rl/paceline/core/kernel"
 )
 
-// VTrace are the constants of V-trace (Espeholt et al. 2018, "IMPALA", section 4.1).
+// VTrace holds the constants of V-trace (Espeholt et al. 2018, "IMPALA", section 4.1).
 type VTrace struct {
 	Gamma, Lambda float64 // 0 to 1
-	// Rho and C limit the ratios of the policy's probabilities to those of the policy that
-	// acted, in the temporal differences and in the trace; 0 or above.
+	// Rho and C bound the ratios of the learner's probabilities to those of the policy that acted:
+	// Rho in the temporal differences, C in the trace. They are at least 0.
 	Rho, C float64
-	// LogProb is the number of the column with the logarithm of the probability that the
-	// action had when it was taken. Probabilities below 1e-5 count as that.
+	// LogProb is the index of the column with the logarithm of the action's probability under the
+	// policy that acted. Probabilities below 1e-5 count as 1e-5.
 	LogProb int
 }
 
-// smallest is the logarithm of the smallest probability that an action counts as taken with.
-const smallest = -11.512925464970229 // log 1e-5
+// minLogProb is log 1e-5; see VTrace.LogProb.
+const minLogProb = -11.512925464970229
 
-// Gather copies the rows of environments first to first+n-1 of a full rollout, round by round:
-// row t*n + k is what environment first+k did in round t. Of observations it copies none: rows
-// gets where they are among Obs. masks has as many bytes as there are with Config.Masks, and is
-// nil else.
+// Gather copies the rows of environments first to first+n-1 of a full rollout, round by round: row
+// t*n + k is the step of environment first+k in round t. It does not copy observations: rows gets
+// their indices in Obs. masks is [Horizon*n][Config.Actions], or nil without Config.Masks.
 func (r *Rollout) Gather(first, n int, rows, actions []int32, masks []byte, weights []float32) {
 	d := &r.data
 	for t := range r.round {
@@ -41,18 +40,18 @@ func (r *Rollout) Gather(first, n int, rows, actions []int32, masks []byte, weig
 	}
 }
 
-// Target computes the value targets and the policy's advantages of the rows that Gather copies.
-// For step t, with V and pi of the parameters that are to learn, mu what acted, and
-// ratio(t) = pi(a|s) / mu(a|s):
+// Target computes the value targets and the policy's advantages of the rows that Gather copies. V
+// and pi are the value and the policy of the parameters that learn, mu is the policy that acted.
+// For step t, with ratio(t) = pi(a|s) / mu(a|s):
 //
 //	delta(t)     = min(Rho, ratio(t)) (r(t) + gamma V(t+1) - V(t))
 //	return(t)    = V(t) + delta(t) + gamma lambda min(C, ratio(t)) (return(t+1) - V(t+1))
 //	advantage(t) = min(Rho, ratio(t)) (r(t) + gamma return(t+1) - V(t))
 //
-// Ends cut the trace, and V behind them is 0 or that of the true last observation, as in
-// Finish; so does the window's end, behind which V is that of the pending observation. value
-// is as Finish's, of the parameters that are to learn. logPi and values are log pi(a|s) and V
-// of the rows; logPi is overwritten. Holes get 0.
+// Ends cut the trace as in Finish, and so does the end of the window. V after an end is 0 or V of
+// the true last observation, V after the window is V of the pending observation. value is as in
+// Finish, with the parameters that learn. logPi and values are log pi(a|s) and V of the rows.
+// Target overwrites logPi. Holes get 0.
 func (v VTrace) Target(r *Rollout, first, n int, value func(obs []byte, rows int) ([]float32, error), logPi, values, advantages, returns []float32) error {
 	if !r.Full() {
 		return fmt.Errorf("rollout: %d rounds are over, must be %d", r.round, r.cfg.Horizon)
@@ -66,7 +65,7 @@ func (v VTrace) Target(r *Rollout, first, n int, value func(obs []byte, rows int
 	mu := r.data.Columns[v.LogProb]
 	for t := range r.round {
 		for k := range n {
-			logPi[t*n+k] -= max(mu[r.row(t, first+k)], smallest)
+			logPi[t*n+k] -= max(mu[r.row(t, first+k)], minLogProb)
 		}
 	}
 	kernel.Exp(logPi, logPi)
@@ -76,12 +75,13 @@ func (v VTrace) Target(r *Rollout, first, n int, value func(obs []byte, rows int
 	return nil
 }
 
-// trace works backward through environment i's rows, which are those of column k of n.
+// trace computes the rows of environment i from the last to the first. They are rows t*n + k of the
+// slices.
 func (v VTrace) trace(r *Rollout, i, k, n int, ratios, values, advantages, returns []float32) {
 	e, d := &r.envs[i], &r.data
 	next, after := 0.0, 0.0 // V(t+1), return(t+1) - V(t+1)
 	if e.pending {
-		next = float64(r.ahead[i])
+		next = float64(r.pendingValues[i])
 	}
 	cut := len(e.cuts)
 	for t := r.round - 1; t >= 0; t-- {
@@ -97,12 +97,12 @@ func (v VTrace) trace(r *Rollout, i, k, n int, ratios, values, advantages, retur
 			cut--
 			next, after = float64(e.cutValues[cut]), 0
 		}
-		ratio, own, reward := float64(ratios[at]), float64(values[at]), float64(d.Rewards[from])
+		ratio, value, reward := float64(ratios[at]), float64(values[at]), float64(d.Rewards[from])
 		rho, c := math.Min(v.Rho, ratio), math.Min(v.C, ratio)
-		delta := float64(rho * (reward + float64(v.Gamma*next) - own))
-		advantages[at] = float32(rho * (reward + float64(v.Gamma*(next+after)) - own))
+		delta := float64(rho * (reward + float64(v.Gamma*next) - value))
+		advantages[at] = float32(rho * (reward + float64(v.Gamma*(next+after)) - value))
 		after = delta + float64(v.Gamma*v.Lambda*c*after)
-		returns[at] = float32(own + after)
-		next = own
+		returns[at] = float32(value + after)
+		next = value
 	}
 }

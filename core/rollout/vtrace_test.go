@@ -12,7 +12,8 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 )
 
-// What acted, and what is to learn, by the observation. Some of the former are below 1e-5.
+// logMu and logPi are the logarithms of the probabilities under the policy that acted and the
+// policy that learns, by observation. Some of the former are below log 1e-5.
 func logMu(id int) float64 { return -0.1 - 14*math.Abs(math.Sin(float64(3*id))) }
 func logPi(id int) float64 { return -0.1 - 3*math.Abs(math.Cos(float64(id))) }
 
@@ -20,11 +21,11 @@ func (c VTrace) ratio(id int) float64 {
 	return math.Exp(float64(float32(logPi(id))) - max(float64(float32(logMu(id))), math.Log(1e-5)))
 }
 
-// vtrace is the target by its definition: V plus the sum of all later temporal differences,
-// each with the product of the traces before it; and the policy's advantage.
+// vtrace returns the target by its definition, V plus the sum of all later temporal differences,
+// each times the product of the traces before it, and the policy's advantage.
 func (n *naive) vtrace(c VTrace, i, t int) (target, advantage float64) {
 	s := n.rounds[i][t]
-	beyond := func(i, t int) (value float64, goesOn bool) { // V of what step t led to
+	after := func(i, t int) (value float64, goesOn bool) { // V after step t
 		s := n.rounds[i][t]
 		switch following, _ := n.follow(i, t); {
 		case s.end&(env.Terminated|env.Lost) != 0:
@@ -39,26 +40,26 @@ func (n *naive) vtrace(c VTrace, i, t int) (target, advantage float64) {
 	weight := 1.0
 	for u, on := t, true; on; {
 		x := n.rounds[i][u]
-		next, goesOn := beyond(i, u)
+		next, goesOn := after(i, u)
 		target += weight * min(c.Rho, c.ratio(x.obs)) * (float64(x.reward) + c.Gamma*next - float64(v(x.obs)))
 		weight *= c.Gamma * c.Lambda * min(c.C, c.ratio(x.obs))
 		if on = goesOn; on {
 			_, u = n.follow(i, u)
 		}
 	}
-	after, goesOn := beyond(i, t)
+	next, goesOn := after(i, t)
 	if goesOn {
 		_, u := n.follow(i, t)
-		after, _ = n.vtrace(c, i, u)
+		next, _ = n.vtrace(c, i, u)
 	}
-	return target, min(c.Rho, c.ratio(s.obs)) * (float64(s.reward) + c.Gamma*after - float64(v(s.obs)))
+	return target, min(c.Rho, c.ratio(s.obs)) * (float64(s.reward) + c.Gamma*next - float64(v(s.obs)))
 }
 
-// The targets of groups of environments, in a window that moves along any number of rounds
-// and is saved in between, against the definition.
-func TestVTrace(t *testing.T) {
+// The targets of some of the environments equal the definition, in a moving window that is saved
+// and loaded in between.
+func TestVTraceEqualsDefinition(t *testing.T) {
 	holes, small := 0, 0
-	ends := map[string]int{} // by kind and place
+	ends := map[string]int{} // by endKind
 	for k := range 200 {
 		rnd := rand.New(rand.NewPCG(71, uint64(k)))
 		horizon, envs := 1+rnd.IntN(9), 1+rnd.IntN(4)
@@ -77,24 +78,24 @@ func TestVTrace(t *testing.T) {
 					}
 				}
 				first := rnd.IntN(envs)
-				group := 1 + rnd.IntN(envs-first)
-				rows := horizon * group
-				places, actions, weights := make([]int32, rows), make([]int32, rows), make([]float32, rows)
-				r.Gather(first, group, places, actions, nil, weights)
-				pi, own, advantages, returns := make([]float32, rows), make([]float32, rows), make([]float32, rows), make([]float32, rows)
+				count := 1 + rnd.IntN(envs-first)
+				rows := horizon * count
+				indices, actions, weights := make([]int32, rows), make([]int32, rows), make([]float32, rows)
+				r.Gather(first, count, indices, actions, nil, weights)
+				pi, rowValues, advantages, returns := make([]float32, rows), make([]float32, rows), make([]float32, rows), make([]float32, rows)
 				for at := range rows {
-					s := n.rounds[first+at%group][at/group]
-					id := idOf(r.Obs()[4*places[at]:])
+					s := n.rounds[first+at%count][at/count]
+					id := idOf(r.Obs()[4*indices[at]:])
 					if (s == nil) != (weights[at] == 0) || s != nil && (id != s.obs || actions[at] != s.action) {
 						t.Fatalf("row %d: weight %g, observation %d, action %d, want %+v", at, weights[at], id, actions[at], s)
 					}
 					if s != nil {
-						pi[at], own[at] = float32(logPi(s.obs)), v(s.obs)
+						pi[at], rowValues[at] = float32(logPi(s.obs)), v(s.obs)
 					}
 				}
-				check(t, c.Target(r, first, group, values, pi, own, advantages, returns))
+				check(t, c.Target(r, first, count, values, pi, rowValues, advantages, returns))
 				for at := range rows {
-					i, round := first+at%group, at/group
+					i, round := first+at%count, at/count
 					s := n.rounds[i][round]
 					if s == nil {
 						holes++
@@ -103,7 +104,7 @@ func TestVTrace(t *testing.T) {
 						}
 						continue
 					}
-					ends[placeOf(s.end, round, horizon)]++
+					ends[endKind(s.end, round, horizon)]++
 					if logMu(s.obs) < math.Log(1e-5) {
 						small++
 					}
@@ -136,12 +137,12 @@ func TestVTrace(t *testing.T) {
 	if holes < 100 || small < 100 {
 		t.Errorf("%d holes, %d small probabilities: the test shows little", holes, small)
 	}
-	everyPlace(t, ends)
+	wantAllEnds(t, ends)
 }
 
-// Worked out by hand with gamma = 1/2, lambda = 1, rewards 1, 3, 4, V = 1, 2, 3 before and 9
-// behind, or 10 where an episode was truncated; ratios 2, 1/2, 1/4, of which 1 is the most that
-// counts, and 1/2 in the trace: rho = 1, 1/2, 1/4 and gamma c = 1/4, 1/4, 1/8.
+// Computed by hand with gamma = 1/2, lambda = 1 and rewards 1, 3, 4. V is 1, 2, 3 before the steps,
+// 9 after the last one, and 10 after a truncation. The ratios are 2, 1/2, 1/4. With Rho = 1 and C =
+// 1/2 they give rho = 1, 1/2, 1/4 and gamma c = 1/4, 1/4, 1/8.
 func TestVTraceByHand(t *testing.T) {
 	const none, term, trunc = env.End(0), env.Terminated, env.Truncated
 	c := VTrace{Gamma: .5, Lambda: 1, Rho: 1, C: .5}
@@ -149,7 +150,8 @@ func TestVTraceByHand(t *testing.T) {
 		ends                [3]env.End
 		returns, advantages [3]float64
 	}{
-		// Row 2: delta = (4 + 9/2 - 3)/4 = 1.375; row 1: (3 + 3/2 - 2)/2 = 1.25; row 0: 1 + 2/2 - 1 = 1.
+		// Row 2: delta = (4 + 9/2 - 3)/4 = 1.375; row 1: (3 + 3/2 - 2)/2 = 1.25; row 0: 1 + 2/2 - 1
+		// = 1.
 		{[3]env.End{none, none, none}, [3]float64{2 + 1.59375/4, 2 + 1.25 + 1.375/4, 4.375}, [3]float64{3.59375 / 2, (3 + 4.375/2 - 2) / 2, 1.375}},
 		{[3]env.End{term, none, none}, [3]float64{1, 3.59375, 4.375}, [3]float64{0, 1.59375, 1.375}},
 		{[3]env.End{none, term, none}, [3]float64{2 + .5/4, 2.5, 4.375}, [3]float64{2.5 / 2, .5, 1.375}},
@@ -187,7 +189,7 @@ func TestVTraceByHand(t *testing.T) {
 	}
 }
 
-func TestDropErrors(t *testing.T) {
+func TestDropAndTargetRefuse(t *testing.T) {
 	r := newRollout(t, 3, 1)
 	for _, n := range []int{-1, 1} {
 		if err := r.Drop(n); err == nil || err.Error() != fmt.Sprintf("rollout: %d rounds to drop, must be 0 to 0", n) {

@@ -48,7 +48,7 @@ func (a *A2C) updateWindow() error {
 	if err := w.constants.Target(a.Rollout, group*w.envs, w.envs, a.Values, w.logPi, w.values, advantages, returns); err != nil {
 		return err
 	}
-	a.explained = rollout.Explained(returns, w.values, weights)
+	a.explained = rollout.ExplainedVarianceOf(returns, w.values, weights)
 	if a.cfg.NormalizeAdvantage {
 		rollout.Normalize(advantages, weights)
 	}
