@@ -1,20 +1,19 @@
-// Package fault holds the errors that every layer shares, so that a caller can
-// distinguish them with errors.Is and errors.As without importing the layer that
-// they come from. It imports nothing of this library.
+// Package fault has the errors that all layers share. A caller distinguishes them with errors.Is
+// and errors.As without importing the layer that returned them. The package imports no other
+// package of this library.
 //
 // # Misuse
 //
-// One rule holds in every package. What somebody outside the library can cause is an
-// error: a host by its arguments or by the order and the number of its calls, an
-// environment by what it returns, a file by what is in it, the machine by what it
-// has not got. What only a bug of this library can cause panics, with a text that
-// begins with the name of the package: "threads: Do on a pool that is closed". A
-// function that cannot know which of the two it was returns an error.
+// One rule holds in every package. A fault from outside the library is an error: arguments of the
+// host, the order and the number of its calls, the results of an environment, the content of a
+// file, missing memory. A fault that only a bug of this library can cause is a panic. Its text
+// begins with the name of the package: "threads: Do on a pool that is closed". A function that
+// cannot tell the two apart returns an error.
 //
-// So a package behind one that checks (threads, kernel, replay's Sample and At)
-// panics where it is called out of turn, and one that a host's call reaches directly
-// (vec, train, policy) returns an error. A panic never ends the host: it is caught
-// where the host's call came in, and spoils that one object.
+// Packages that are only called by packages which check (threads, kernel, replay's Sample and At)
+// therefore panic on misuse. Packages that the host's calls reach directly (vec, train, policy)
+// return errors. A panic never ends the host: the library catches the panic in the host's call, and
+// only the object of that call becomes unusable.
 package fault
 
 import (
@@ -28,20 +27,19 @@ var (
 	ErrBusy = errors.New("another call is in progress")
 	// ErrClosed refuses a call on an object that was closed.
 	ErrClosed = errors.New("closed")
-	// ErrStopped ends a call that waited when Stop was called. Nothing has
-	// changed; the same call can be made again.
+	// ErrStopped ends a call that waited when Stop was called. Nothing has changed. The same call
+	// may be made again.
 	ErrStopped = errors.New("stopped while waiting")
-	// ErrTimedOut ends a call whose time limit is over before there is a result.
-	// Nothing has changed; the same call can be made again.
+	// ErrTimedOut ends a call that has reached its time limit. Nothing has changed. The same call
+	// may be made again.
 	ErrTimedOut = errors.New("the time limit was over first")
-	// ErrNotFinite refuses NaN and infinity, in observations and rewards, in a
-	// loss, in parameters.
+	// ErrNotFinite refuses NaN and infinity in observations, rewards, losses and parameters.
 	ErrNotFinite = errors.New("must be finite")
 	// ErrNoneAllowed refuses an action mask that allows no action.
 	ErrNoneAllowed = errors.New("must allow one")
 )
 
-// Panic is a panic that was caught: a bug in an environment or in the library.
+// Panic is a caught panic: a bug in an environment or in the library.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -49,12 +47,12 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// Caught returns what recover returned as an error, with the stack of the
-// goroutine that panicked. It is called by the deferred function that recovers.
+// Caught returns the value of recover as an error, with the stack of the goroutine that panicked.
+// The deferred function that recovers must call it.
 func Caught(value any) *Panic { return &Panic{Value: value, Stack: debug.Stack()} }
 
-// Memory refuses an allocation for which the machine, or the limit that is set
-// for this process, has not enough left.
+// Memory refuses an allocation that exceeds the free memory of the machine or the limit of the
+// process.
 type Memory struct{ Text string }
 
 func (m *Memory) Error() string { return m.Text }

@@ -11,22 +11,21 @@ import (
 	"strings"
 )
 
-// Available returns how many bytes more this process may use, and what sets that
-// limit: the smallest of the kernel's MemAvailable, what each enclosing control group
-// (version 1 or 2) leaves, and what RLIMIT_AS and RLIMIT_DATA leave of the address
-// space. Where /proc is not there (a chroot, ProcSubset=pid), system calls answer instead,
-// less exactly. What cannot be known is no limit.
-func Available() (bytes int64, what string) { return available(here, idle()) }
+// Available returns the number of bytes that this process may still use and the name of the limit
+// that sets it. It is the least of the kernel's MemAvailable, the rest of each enclosing control
+// group (version 1 or 2), and the rest of RLIMIT_AS and RLIMIT_DATA. Without /proc (in a chroot, or
+// with ProcSubset=pid) it uses system calls, which are less exact. An unknown limit counts as none.
+func Available() (bytes int64, limit string) { return available(thisSystem, idle()) }
 
-// system is what Available asks.
+// system is the source of the numbers that Available uses.
 type system struct {
 	files    fs.FS
-	ram      func() (free, total int64)   // bytes of the machine, page cache not free; 0, 0: not known
-	limit    func(resource) (int64, bool) // a limit of the process; false: none
-	mappable func(most int64) int64       // the largest mapping that the process may still make, up to most bytes
+	ram      func() (free, total int64)   // bytes of the machine; the page cache is not free; 0, 0: unknown
+	rlimit   func(resource) (int64, bool) // a limit of the process; false: none
+	mappable func(limit int64) int64      // the largest possible mapping of at most limit bytes
 }
 
-// resource is a limit of the process's own mappings.
+// resource is a limit on the mappings of the process.
 type resource int
 
 const (
@@ -36,21 +35,21 @@ const (
 
 func available(s system, idle int64) (int64, string) {
 	root := s.files
-	best, what := int64(math.MaxInt64), "no limit"
+	least, name := int64(math.MaxInt64), "no limit"
 	if kb, ok := field(root, "proc/meminfo", "MemAvailable:"); ok {
-		best, what = kb*1024, "free memory of the machine"
+		least, name = kb*1024, "free memory of the machine"
 	} else if free, total := s.ram(); total > 0 {
-		// How much of the page cache could be given up is not known.
-		best, what = max(free, total/2), "memory of the machine, without /proc/meminfo at least half of it"
+		// It is unknown how much of the page cache the kernel can reclaim.
+		least, name = max(free, total/2), "memory of the machine, without /proc/meminfo at least half of it"
 	}
-	if left, limit := addressSpace(s, idle); left < best {
-		best, what = left, limit
+	if left, limit := addressSpace(s, idle); left < least {
+		least, name = left, limit
 	}
-	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	cgroups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
-		groups = []byte("0::/\n1:memory:/\n") // a container's own
+		cgroups = []byte("0::/\n1:memory:/\n") // the group of a container
 	}
-	for line := range strings.Lines(string(groups)) {
+	for line := range strings.Lines(string(cgroups)) {
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(part) != 3 {
 			continue
@@ -64,15 +63,15 @@ func available(s system, idle int64) (int64, string) {
 		default:
 			continue
 		}
-		// In a container the path may be the host's and exist only as its root.
+		// In a container the path may be the host's, of which only the root exists.
 		for p := path.Clean("/" + part[2]); ; p = path.Dir(p) {
 			dir := path.Join(mount, p)
-			most, ok1 := field(root, path.Join(dir, limit), "")
+			maximum, ok1 := field(root, path.Join(dir, limit), "")
 			used, ok2 := field(root, path.Join(dir, usage), "")
 			if ok1 && ok2 {
-				cached, _ := field(root, path.Join(dir, "memory.stat"), cache) // given up under pressure
-				if left := max(0, most-max(0, used-cached)); left < best {
-					best, what = left, "memory limit of the control group"
+				cached, _ := field(root, path.Join(dir, "memory.stat"), cache) // the kernel reclaims it
+				if left := max(0, maximum-max(0, used-cached)); left < least {
+					least, name = left, "memory limit of the control group"
 				}
 			}
 			if p == "/" {
@@ -80,10 +79,10 @@ func available(s system, idle int64) (int64, string) {
 			}
 		}
 	}
-	return best, what
+	return least, name
 }
 
-// idle is what Go's heap has mapped and does not use.
+// idle returns the bytes that Go's heap has mapped and does not use.
 func idle() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
@@ -91,50 +90,51 @@ func idle() int64 {
 }
 
 const (
-	// headroom is address space that is left alone: what Go's heap, which grows in steps of
-	// 64 MB, and the collector take beyond what they are asked for.
+	// headroom is the address space that Go's heap, which grows in steps of 64 MB, and the garbage
+	// collector map beyond the requested memory.
 	headroom = 192 << 20
-	// perThread is a stack and, up to eight for each processor, an arena of the C library,
-	// which a thread maps when it first frees something.
+	// perThread is a stack of 8 MB and an arena of the C library of 64 MB. A thread maps an arena
+	// when it first frees memory; there are at most eight arenas for each processor.
 	perThread = (8 + 64) << 20
 )
 
-// addressSpace returns what the limits of the process's own mappings leave, idle bytes of
-// which are to be had again, less what Go's runtime and the C library map beside what they
-// are asked for: headroom, and the threads that Go may still start, these at most a quarter
-// of what is left, as most processes end without them.
+// addressSpace returns what the limits on the mappings of the process leave, plus idle bytes, which
+// Go reuses, minus the mappings of Go's runtime and the C library: headroom and the memory of the
+// threads that Go may still start. The threads count for at most a quarter, because most processes
+// never start them. If there is no limit, the name is "".
 func addressSpace(s system, idle int64) (int64, string) {
-	best, what := int64(math.MaxInt64), ""
+	least, name := int64(math.MaxInt64), ""
 	threads, _ := field(s.files, "proc/self/status", "Threads:")
-	// Go's: one for each processor and one that waits in a call, and six of the runtime's.
+	// Go starts a thread for each processor, another one for each that waits in a call, and six of
+	// the runtime.
 	stacks := max(0, int64(2*runtime.GOMAXPROCS(0)+6)-threads) * perThread
 	for _, l := range []struct {
 		resource
-		used, what string
+		used, name string
 	}{
 		{addresses, "VmSize:", "limit of the address space"},
 		{data, "VmData:", "limit of the data segment"},
 	} {
-		most, ok := s.limit(l.resource)
+		maximum, ok := s.rlimit(l.resource)
 		if !ok {
 			continue
 		}
 		left := int64(0)
 		if kb, ok := field(s.files, "proc/self/status", l.used); ok {
-			left = most - kb*1024
+			left = maximum - kb*1024
 		} else {
-			left = s.mappable(most)
+			left = s.mappable(maximum)
 		}
 		left += idle - headroom
-		if left = max(0, left-min(left/4, stacks)); left < best {
-			best, what = left, l.what
+		if left = max(0, left-min(left/4, stacks)); left < least {
+			least, name = left, l.name
 		}
 	}
-	return best, what
+	return least, name
 }
 
-// field returns the number after name in a file of lines "name number", or the
-// number that the file starts with if name is empty. "max" is no number.
+// field returns the number after name in a file of lines "name number", or the number at the start
+// of the file if name is empty. The text "max" gives false.
 func field(root fs.FS, file, name string) (int64, bool) {
 	data, err := fs.ReadFile(root, file)
 	if err != nil {
@@ -153,7 +153,7 @@ func field(root fs.FS, file, name string) (int64, bool) {
 	return 0, false
 }
 
-// Size writes a number of bytes for people.
+// Size returns a number of bytes as text with a unit.
 func Size(n int64) string {
 	switch {
 	case n >= 1e8:

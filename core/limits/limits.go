@@ -1,7 +1,7 @@
-// Package limits checks what something is about to allocate against what the process may
-// still use. Go's runtime ends the process where memory cannot be had, and the process
-// is the host's: whatever grows with a setting, an argument or a file is summed up and
-// admitted before any of it is allocated.
+// Package limits compares the memory that a call needs with the memory that the process may still
+// use. Go's runtime ends the process if an allocation fails, and the process is the host's.
+// Therefore all memory that grows with a setting, an argument or a file is summed up and admitted
+// before any of it is allocated.
 package limits
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// small is what is admitted without a look: less than Go's heap grows by.
+// small is the number of bytes that Admit admits without a check. Go's heap grows in larger steps.
 const small = 1 << 20
 
-// Part is memory that something will take, and the setting that decides about it.
+// Part is an amount of memory and the setting that determines it.
 type Part struct {
 	Setting string // "buffer_size: 1000000"
 	Bytes   int64
 }
 
-// Admit refuses, by a *fault.Memory, parts for which there is not memory enough. The
-// sentence names the largest of them.
+// Admit returns a *fault.Memory if there is not enough memory for all parts. The error names the
+// largest part.
 func Admit(parts ...Part) error { return admit(parts, Available) }
 
 func admit(parts []Part, available func() (int64, string)) error {
@@ -41,36 +41,35 @@ func admit(parts []Part, available func() (int64, string)) error {
 	if total <= small {
 		return nil
 	}
-	free, what := available()
-	if total > free/2 {
-		// What was freed before may not have gone back yet, and where all that is available
-		// is to be used, what others take meanwhile must not be what is missing.
+	bytes, limit := available()
+	if total > bytes/2 {
+		// Freed memory may not have been returned to the system yet. Without it, a call that needs
+		// almost all available memory could fail.
 		debug.FreeOSMemory()
-		free, what = available()
+		bytes, limit = available()
 	}
-	if total <= free {
+	if total <= bytes {
 		return nil
 	}
-	of := ""
+	all := ""
 	if len(parts) > 1 {
-		of = fmt.Sprintf(" of %s in all", Size(total))
+		all = fmt.Sprintf(" (%s in all)", Size(total))
 	}
-	return &fault.Memory{Text: fmt.Sprintf("%s needs %s%s of memory, %s are available (%s)", largest.Setting, Size(largest.Bytes), of, Size(free), what)}
+	return &fault.Memory{Text: fmt.Sprintf("%s needs %s of memory%s, %s are available (%s)", largest.Setting, Size(largest.Bytes), all, Size(bytes), limit)}
 }
 
-// Collect lets Go's garbage collector keep to a limit of the address space: without it
-// the heap grows to twice what is in use, and the process ends where that cannot be
-// had. It is called after something large was allocated. Where GOMEMLIMIT is lower, that
-// stands.
+// Collect makes Go's garbage collector respect a limit of the address space. Otherwise the heap
+// grows to twice the memory in use, and the process ends at the limit. It must be called after a
+// large allocation. A lower GOMEMLIMIT remains in force.
 func Collect() {
-	left, what := addressSpace(here, 0)
-	if what == "" {
+	bytes, limit := addressSpace(thisSystem, 0)
+	if limit == "" {
 		return
 	}
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	metrics.Read(sample)
-	debug.SetMemoryLimit(min(given, int64(sample[0].Value.Uint64())+left))
+	debug.SetMemoryLimit(min(goMemLimit, int64(sample[0].Value.Uint64())+bytes))
 }
 
-// given is the limit that the environment set, or none.
-var given = debug.SetMemoryLimit(-1)
+// goMemLimit is GOMEMLIMIT, or the largest number.
+var goMemLimit = debug.SetMemoryLimit(-1)

@@ -4,9 +4,9 @@ package limits
 
 import "os"
 
-var here = system{
+var thisSystem = system{
 	os.DirFS("/"),
 	func() (int64, int64) { return 0, 0 },
 	func(resource) (int64, bool) { return 0, false },
-	func(most int64) int64 { return most },
+	func(limit int64) int64 { return limit },
 }

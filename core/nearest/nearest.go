@@ -1,32 +1,32 @@
-// Package nearest finds what somebody meant who misspelt a name.
+// Package nearest finds the known names that are closest to a misspelt name.
 package nearest
 
-// Names returns those of known that are the fewest edits away from name, in
-// known's order: all that share the least distance, or none if that is above
-// most or above half of name's bytes, as it would be another word. fold is applied to both sides first, to drop what people get wrong
-// without meaning another name; nil changes nothing.
-func Names(name string, known []string, most int, fold func(string) string) (near []string) {
+// Names returns the known names with the least edit distance from name, in the order of known. It
+// returns nil if the least distance is above limit, or above half of name's bytes: name is then
+// another word. fold (nil: none) is applied to name and to the known names before the comparison.
+// It removes differences, such as case, that do not make another name.
+func Names(name string, known []string, limit int, fold func(string) string) (near []string) {
 	if fold == nil {
 		fold = func(s string) string { return s }
 	}
 	name = fold(name)
-	most = min(most, len(name)/2)
+	least := min(limit, len(name)/2)
 	for _, k := range known {
 		d := distance(name, fold(k))
-		if d < most {
-			most, near = d, nil
+		if d < least {
+			least, near = d, nil
 		}
-		if d == most {
+		if d == least {
 			near = append(near, k)
 		}
 	}
 	return near
 }
 
-// distance is the Levenshtein distance: the fewest single-byte insertions,
+// distance returns the Levenshtein distance: the smallest number of single-byte insertions,
 // deletions and replacements that turn a into b.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // row[j]: from the part of a seen so far to b[:j]
+	row := make([]int, len(b)+1) // row[j]: distance from a[:i] to b[:j]
 	for j := range row {
 		row[j] = j
 	}

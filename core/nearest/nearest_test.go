@@ -10,10 +10,10 @@ import (
 func TestNames(t *testing.T) {
 	known := []string{"window", "gamma", "gamme", "num_envs"}
 	for _, x := range []struct {
-		name string
-		most int
-		fold func(string) string
-		want []string
+		name  string
+		limit int
+		fold  func(string) string
+		want  []string
 	}{
 		{"windwo", 3, nil, []string{"window"}},
 		{"gammo", 3, nil, []string{"gamma", "gamme"}},
@@ -26,13 +26,13 @@ func TestNames(t *testing.T) {
 		{"ma", 9, nil, nil},
 		{"lanes", 9, nil, nil},
 	} {
-		if got := Names(x.name, known, x.most, x.fold); !slices.Equal(got, x.want) {
-			t.Errorf("%q within %d: %v, want %v", x.name, x.most, got, x.want)
+		if got := Names(x.name, known, x.limit, x.fold); !slices.Equal(got, x.want) {
+			t.Errorf("%q within %d: %v, want %v", x.name, x.limit, got, x.want)
 		}
 	}
 }
 
-// distance against its recursive definition.
+// distance equals its recursive definition.
 func TestDistance(t *testing.T) {
 	var plain func(a, b string) int
 	plain = func(a, b string) int {

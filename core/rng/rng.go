@@ -1,20 +1,21 @@
-// Package rng gives every source of chance its own named stream.
+// Package rng gives each source of randomness its own named stream.
 //
-// A run has one seed. Each stream is derived from (seed, name, index) and from
-// nothing else, so two streams never share state and drawing more from one
-// never shifts another: turning evaluation on, or adding a worker thread, leaves
-// training untouched. The names in use are
+// A run has one seed. A stream is a function of (seed, name, index), so streams share no state, and
+// a draw from one stream does not change another stream. For example, evaluation does not change
+// training. The names in use are
 //
-//	"explore", i   environment i: whether it explores, and its random actions
-//	"env", i       environment i: the dynamics of the environment itself
-//	"replay"       minibatch indices
-//	"weights"      initial weights
-//	"eval", i      evaluation: dynamics and exploration of evaluation environment i
+//	"explore", i      the actions of environment i: exploration and sampling
+//	"env", i          the dynamics of environment i
+//	"start"           the random first steps of an environment (vec.Decorrelate)
+//	"replay"          the indices of minibatches from a replay memory
+//	"minibatches", i  the order of a rollout's rows in epoch i
+//	"weights"         the initial weights
+//	"act", i          the action of row i in policy.Act
+//	"eval", i         the dynamics and the exploration of evaluation episode i
 //
-// The generator is PCG-DXSM as in math/rand/v2 (its output is part of Go's
-// compatibility promise); the conversions to floats and bounded integers are
-// ours, so that a recorded run does not depend on a library's choices. A
-// Stream is not safe for concurrent use: each has one owner.
+// The generator is PCG-DXSM of math/rand/v2, whose output is part of Go's compatibility promise.
+// The conversions to floats and bounded integers are in this package, so that a recorded run does
+// not depend on the choices of a library. A Stream must not be used concurrently.
 package rng
 
 import (
@@ -25,14 +26,14 @@ import (
 	"math/rand/v2"
 )
 
-// StateSize is the length in bytes of a marshalled Stream.
+// StateSize is the number of bytes that MarshalBinary returns.
 const StateSize = 16
 
 // Stream is one deterministic sequence of random numbers.
 type Stream struct{ pcg rand.PCG }
 
-// New derives the stream called name (and index, for streams that come in
-// rows) from the run's seed.
+// New returns the stream of the run's seed, the name and the index. index is 0 if there is only one
+// stream of that name.
 func New(seed uint64, name string, index int) *Stream {
 	buf := make([]byte, 0, 16+len(name))
 	buf = binary.LittleEndian.AppendUint64(buf, seed)
@@ -59,8 +60,8 @@ func (s *Stream) Intn(n int) int {
 	if n < 1 {
 		panic("rng: Intn needs n >= 1")
 	}
-	// Lemire's multiply-shift: the high word is the result, the low word says
-	// whether this draw lies in the uneven remainder and must be repeated.
+	// Lemire's multiply-shift: the high word is the result. If the low word is below the threshold,
+	// the draw is in the uneven remainder and must be repeated.
 	bound := uint64(n)
 	hi, lo := bits.Mul64(s.pcg.Uint64(), bound)
 	if lo < bound {
@@ -80,7 +81,7 @@ func (s *Stream) MarshalBinary() ([]byte, error) {
 	return b[len(b)-StateSize:], nil // drop the library's "pcg:" tag
 }
 
-// UnmarshalBinary continues from a position that MarshalBinary returned.
+// UnmarshalBinary sets the stream to a position that MarshalBinary returned.
 func (s *Stream) UnmarshalBinary(b []byte) error {
 	if len(b) != StateSize {
 		return fmt.Errorf("rng state: %d bytes, must be %d", len(b), StateSize)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestStreamsAreIndependentOfEachOther(t *testing.T) {
+func TestStreamsAreIndependent(t *testing.T) {
 	a, b := New(1, "explore", 0), New(1, "explore", 0)
 	for range 5 {
 		New(1, "explore", 1).Uint64()
@@ -24,8 +24,8 @@ func TestStreamsAreIndependentOfEachOther(t *testing.T) {
 	}
 }
 
-// The sequence is part of every recorded run: this test may only change
-// together with the checkpoint format.
+// Recorded runs depend on the sequence. This test may change only together with the checkpoint
+// format.
 func TestGolden(t *testing.T) {
 	s := New(7, "replay", 0)
 	got := [3]uint64{s.Uint64(), s.Uint64(), s.Uint64()}

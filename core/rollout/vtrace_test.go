@@ -150,8 +150,8 @@ func TestVTraceByHand(t *testing.T) {
 		ends                [3]env.End
 		returns, advantages [3]float64
 	}{
-		// Row 2: delta = (4 + 9/2 - 3)/4 = 1.375; row 1: (3 + 3/2 - 2)/2 = 1.25; row 0: 1 + 2/2 - 1
-		// = 1.
+		// Row 2: delta = (4 + 9/2 - 3)/4 = 1.375; row 1: (3 + 3/2 - 2)/2 = 1.25;
+		// row 0: 1 + 2/2 - 1 = 1.
 		{[3]env.End{none, none, none}, [3]float64{2 + 1.59375/4, 2 + 1.25 + 1.375/4, 4.375}, [3]float64{3.59375 / 2, (3 + 4.375/2 - 2) / 2, 1.375}},
 		{[3]env.End{term, none, none}, [3]float64{1, 3.59375, 4.375}, [3]float64{0, 1.59375, 1.375}},
 		{[3]env.End{none, term, none}, [3]float64{2 + .5/4, 2.5, 4.375}, [3]float64{2.5 / 2, .5, 1.375}},
