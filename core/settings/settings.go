@@ -1,6 +1,6 @@
-// Package settings describes the fields of a configuration struct as a table of
-// named settings, which hosts set and read as text and files store, without
-// knowing the struct.
+// Package settings describes the fields of a configuration struct as a table of named settings.
+// Hosts set and read settings as text, and files store them as text, without knowledge of the
+// struct.
 //
 //	var Settings = settings.New[Config]("a2c", slices.Concat(
 //		settings.Within(func(c *Config) *train.Common { return &c.Common }, train.CommonSettings),
@@ -12,17 +12,16 @@
 //	err := v.Set("n_steps", "8") // "n_steps: 0, must be 1 to 1048576" for "0"
 //	cfg := v.Struct().(*Config)
 //
-// What holds:
+// Invariants:
 //
-//   - Set accepts the text that Get returns, and the value is the same. So a map
-//     of texts (Map) is a complete copy of a configuration.
-//   - A refused Set or Preset changes nothing, and its error is one sentence that
-//     names the setting, the value and what is allowed.
-//   - A setting checks its own value alone. How settings go together is for the
-//     struct's owner to check, with Check first for fields that were assigned
-//     directly.
-//   - Settings and tables never change after they are made: any number of
-//     goroutines may use one. Values belong to one goroutine at a time.
+//   - Set accepts the text that Get returns, and the value is the same. Therefore a map of texts
+//     (Map) is a complete copy of a configuration.
+//   - A Set or Preset that fails changes nothing. Its error is one sentence that names the setting,
+//     the value and the allowed values.
+//   - A setting checks only its own value. The owner of the struct checks combinations of settings.
+//     If fields were assigned directly, the owner calls Check first.
+//   - A Setting and a Table never change after they are made, so goroutines may share them. Values
+//     belong to one goroutine at a time.
 package settings
 
 import (
@@ -33,21 +32,21 @@ import (
 	"strings"
 )
 
-// Setting describes one field of a struct. Int, Float, OptionalFloat, Bool,
-// Text, Ints and Other make one; Within makes it one of an outer struct.
+// Setting describes one field of a struct. Int, Float, OptionalFloat, Bool, Text, Ints and Other
+// make a Setting. Within makes it a Setting of an outer struct.
 type Setting struct {
 	Name    string
-	Type    string // "int", "float", "bool", "string", "ints", or what Other was given
+	Type    string // "int", "float", "bool", "string", "ints", or the type that Other was given
 	Default string // as text
-	Doc     string // what it means, for users; ends with what is allowed
+	Doc     string // for users; ends with the allowed values
 
 	get func(c any) string
 	set func(c any, text string) error
 }
 
-// Other returns a setting of any type T: format gives the text of a value, and
-// parse reads such a text or returns the sentence that refuses it. parse must
-// accept what format returns, and make a value that shares nothing.
+// Other returns a setting of any type T. format returns the text of a value. parse returns the
+// value of a text, or an error of one sentence. parse must accept the texts of format, and its
+// values must share no memory.
 func Other[C, T any](name, typ, def, doc string, format func(T) string, parse func(string) (T, error), field func(*C) *T) Setting {
 	return Setting{Name: name, Type: typ, Default: def, Doc: doc,
 		get: func(c any) string { return format(*field(c.(*C))) },
@@ -62,8 +61,8 @@ func Other[C, T any](name, typ, def, doc string, format func(T) string, parse fu
 	}
 }
 
-// Int returns a setting of a whole number of lo to hi. Texts like 1e6 are
-// accepted, because Python and shells write them.
+// Int returns a setting of a whole number of lo to hi. It accepts texts like 1e6, which Python and
+// shells write.
 func Int[C any](name string, def, lo, hi int, doc string, field func(*C) *int) Setting {
 	allowed := fmt.Sprintf("%d to %d", lo, hi)
 	if hi >= 1<<40 {
@@ -92,8 +91,8 @@ func Float[C any](name string, def, lo, hi float64, doc string, field func(*C) *
 	}, field)
 }
 
-// OptionalFloat is a Float that may be absent, and is by default: the empty
-// text, kept as NaN.
+// OptionalFloat is a Float that may be absent and is absent by default. The text of an absent value
+// is empty, its field is NaN.
 func OptionalFloat[C any](name string, lo, hi float64, doc string, field func(*C) *float64) Setting {
 	format := func(f float64) string {
 		if math.IsNaN(f) {
@@ -109,7 +108,7 @@ func OptionalFloat[C any](name string, lo, hi float64, doc string, field func(*C
 	}, field)
 }
 
-// Bool returns a setting of "true" or "false" ("1", "0", "True" ... are accepted).
+// Bool returns a setting of "true" or "false". It also accepts "1", "0", "True" and the like.
 func Bool[C any](name string, def bool, doc string, field func(*C) *bool) Setting {
 	return Other(name, "bool", strconv.FormatBool(def), ending(doc, "true or false"), strconv.FormatBool, func(s string) (bool, error) {
 		v, err := strconv.ParseBool(s)
@@ -120,9 +119,9 @@ func Bool[C any](name string, def bool, doc string, field func(*C) *bool) Settin
 	}, field)
 }
 
-// Text returns a setting of one of allowed, or of any text where allowed is nil.
+// Text returns a setting of one of allowed, or of any text if allowed is nil.
 func Text[C any](name, def, doc string, allowed []string, field func(*C) *string) Setting {
-	// A doc that explains each choice has said what is allowed.
+	// A doc that explains each choice needs no list of the choices.
 	if slices.ContainsFunc(allowed, func(a string) bool { return !strings.Contains(doc, a) }) {
 		doc = ending(doc, strings.Join(allowed, ", "))
 	}
@@ -134,12 +133,11 @@ func Text[C any](name, def, doc string, allowed []string, field func(*C) *string
 	}, field)
 }
 
-// maxInts is the most numbers that a setting of Ints has.
+// maxInts is the largest length of a setting of Ints.
 const maxInts = 1000
 
-// Ints returns a setting of up to 1000 whole numbers of lo to hi, with commas
-// between them, or none. what names them in errors ("widths"). The text "none" is the
-// empty list, "" is nil.
+// Ints returns a setting of up to maxInts whole numbers of lo to hi, separated by commas. what
+// names the numbers in errors ("widths"). The text "none" is the empty list, the text "" is nil.
 func Ints[C any](name, def string, lo, hi int, what, doc string, field func(*C) *[]int) Setting {
 	format := func(v []int) string {
 		if v != nil && len(v) == 0 {
@@ -171,8 +169,7 @@ func Ints[C any](name, def string, lo, hi int, what, doc string, field func(*C) 
 	}, field)
 }
 
-// Within returns the settings of a struct that is part of another as settings of
-// the other.
+// Within returns the settings of an inner struct as settings of the outer struct.
 func Within[Outer, Inner any](part func(*Outer) *Inner, list []Setting) []Setting {
 	outer := slices.Clone(list)
 	for i, s := range list {
@@ -182,7 +179,7 @@ func Within[Outer, Inner any](part func(*Outer) *Inner, list []Setting) []Settin
 	return outer
 }
 
-// ending returns doc with what is allowed at its end, unless it ends so already.
+// ending returns doc with the allowed values at its end.
 func ending(doc, allowed string) string {
 	if strings.HasSuffix(strings.TrimSuffix(doc, ")"), allowed) {
 		return doc

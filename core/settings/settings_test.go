@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// common is what several configurations share, toy one that embeds it.
+// common is the shared part of several configurations. toy embeds it.
 type common struct {
 	Env, EnvOptions string
 	Seed            int
@@ -67,8 +67,8 @@ var toyTable = New[toy]("toy", slices.Concat(
 		Float("gamma", 0.99, 0, 1, "discount factor", func(c *toy) *float64 { return &c.Gamma }),
 		Float("max_grad_norm", 10, 0, math.MaxFloat64, "largest norm", func(c *toy) *float64 { return &c.Norm }),
 		OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant", func(c *toy) *float64 { return &c.RateFinal }),
-		Bool("concurrent", true, "updates run beside the samplers", func(c *toy) *bool { return &c.Concurrent }),
-		Text("actor", "auto", "whose parameters act", []string{"auto", "online", "target"}, func(c *toy) *string { return &c.Actor }),
+		Bool("concurrent", true, "updates run concurrently with the workers", func(c *toy) *bool { return &c.Concurrent }),
+		Text("actor", "auto", "network that acts", []string{"auto", "online", "target"}, func(c *toy) *string { return &c.Actor }),
 		Ints("net_arch", "64,64", 1, 65536, "widths", "widths of hidden layers, each 1 to 65536", func(c *toy) *[]int { return &c.NetArch }),
 		Other("line", "line", "0 1", "numbers with spaces between", lineText, line, func(c *toy) *[]float64 { return &c.Line }),
 	}), []Preset{
@@ -91,7 +91,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func TestEveryDefaultSetsAndGetsItself(t *testing.T) {
+func TestSetAcceptsWhatGetReturns(t *testing.T) {
 	v := toyTable.Defaults()
 	for i := range toyTable.Len() {
 		s, err := toyTable.At(i)
@@ -209,7 +209,7 @@ func TestPresets(t *testing.T) {
 	}
 	check(t, v.Preset("tuned", "Catch-v0"))
 	if c.EnvOptions != "" {
-		t.Errorf("of an earlier preset: env_options %q", c.EnvOptions)
+		t.Errorf("env_options of an earlier preset remain: %q", c.EnvOptions)
 	}
 	v = toyTable.Defaults()
 	before := v.Map()
@@ -247,8 +247,8 @@ func TestCloneIsDeep(t *testing.T) {
 	}
 }
 
-// again is a struct of the values in m.
-func again(t *testing.T, m map[string]string) *Values {
+// fromMap returns a struct with the values in m.
+func fromMap(t *testing.T, m map[string]string) *Values {
 	t.Helper()
 	v := toyTable.Defaults()
 	for name, value := range m {
@@ -268,7 +268,7 @@ func TestMapIsTheWholeConfiguration(t *testing.T) {
 			RateFinal: r.Float64(), Concurrent: r.IntN(2) == 0, Actor: "target", NetArch: []int{1 + r.IntN(9), 1 + r.IntN(65536)}, Line: []float64{r.NormFloat64()},
 		}
 		check(t, v.Check())
-		next := again(t, v.Map())
+		next := fromMap(t, v.Map())
 		n := next.Struct().(*toy)
 		if !slices.Equal(n.NetArch, c.NetArch) || n.Line[0] != c.Line[0] {
 			t.Fatalf("%+v, want %+v", n, c)
@@ -291,14 +291,14 @@ func TestOverWorksOnTheCallersStruct(t *testing.T) {
 	if c.BatchSize != 64 {
 		t.Errorf("%+v", c)
 	}
-	c.BatchSize = 0 // a preset looks at what it sets, and at nothing else
+	c.BatchSize = 0 // a preset does not check the settings that it does not set
 	check(t, v.Preset("recipe", "x"))
 	if c.BatchSize != 0 || c.Seed != 7 {
 		t.Errorf("%+v", c)
 	}
 }
 
-func TestTablesThatContradictThemselvesPanic(t *testing.T) {
+func TestNewPanicsOnInvalidTables(t *testing.T) {
 	size := func(c *toy) *int { return &c.BatchSize }
 	for name, list := range map[string][]Setting{
 		"default":        {Int("a", 0, 1, 2, "doc", size)},
@@ -317,8 +317,8 @@ func TestTablesThatContradictThemselvesPanic(t *testing.T) {
 	}
 }
 
-// Whatever is set or refused: a value that was taken comes back as a text that
-// gives the same text, and one that was not changes nothing.
+// After an accepted Set, the text of Get gives the same text again. A refused Set changes nothing,
+// and its error has one line.
 func FuzzSet(f *testing.F) {
 	for i := range toyTable.Len() {
 		s, _ := toyTable.At(i)
@@ -343,7 +343,7 @@ func FuzzSet(f *testing.F) {
 		}
 		got, err := v.Get(name)
 		check(t, err)
-		next := again(t, v.Map())
+		next := fromMap(t, v.Map())
 		if then, _ := next.Get(name); then != got {
 			t.Fatalf("%q = %q: %q, then %q", name, value, got, then)
 		}

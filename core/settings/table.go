@@ -8,29 +8,28 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
-// Row is one line of a preset: a setting's name and its value as text.
+// Row is one line of a preset: the name and the value, as text, of a setting.
 type Row [2]string
 
-// Preset is a documented table of settings that is set in one go, on top of the
-// others.
+// Preset is a documented list of settings that are set together. Other settings are unchanged.
 type Preset struct {
 	Name, Doc string
-	// Envs are the environments that it exists for; nil: any.
+	// Envs are the environments of the preset; nil: any environment.
 	Envs []string
-	// Rows returns the lines for an environment, which is one of Envs. A later
-	// line of the same name goes over an earlier one.
+	// Rows returns the lines for an environment of Envs. A later line overwrites an earlier one of
+	// the same name.
 	Rows func(env string) ([]Row, error)
-	// Steps is how many a run is meant to take; 0: as many as one likes.
+	// Steps is the intended length of a run; 0: not specified.
 	Steps int64
 }
 
-// Fixed returns a Preset's Rows that are the same for every environment.
+// Fixed returns Rows that are the same for every environment.
 func Fixed(rows ...Row) func(env string) ([]Row, error) {
 	return func(string) ([]Row, error) { return rows, nil }
 }
 
-// Table is the settings of one struct, in the order in which they are worth
-// reading, and its presets. It never changes.
+// Table has the settings of one struct, in the order of the documentation, and its presets. It
+// never changes.
 type Table struct {
 	name    string
 	list    []Setting
@@ -39,10 +38,9 @@ type Table struct {
 	assign  func(to, from any) // *to = *from of two *C
 }
 
-// New returns the table of settings of the struct C; name says whose ("dqn"). A
-// table that contradicts itself (a name twice, a setting of another struct, a
-// default that is refused) panics: it is a mistake in the program, which every
-// test that imports it finds.
+// New returns the table of settings of the struct C. name is the name of the method ("dqn"). New
+// panics if the table is not valid: a duplicate name, a setting of another struct, a default that
+// is not allowed. That is a bug of the program, and every test that imports the table finds it.
 func New[C any](name string, list []Setting, presets []Preset) *Table {
 	t := &Table{name: name, list: slices.Clone(list), presets: slices.Clone(presets),
 		make:   func() any { return new(C) },
@@ -54,7 +52,7 @@ func New[C any](name string, list []Setting, presets []Preset) *Table {
 		case s.Name == "" || s.Doc == "" || s.Type == "":
 			panic(fmt.Sprintf("settings: %s: setting %d: no name, doc or type", name, i))
 		case slices.ContainsFunc(t.list[:i], func(o Setting) bool { return o.Name == s.Name }):
-			panic(fmt.Sprintf("settings: %s: %s is there twice", name, s.Name))
+			panic(fmt.Sprintf("settings: %s: two settings %s", name, s.Name))
 		}
 		if err := s.set(c, s.Default); err != nil {
 			panic(fmt.Sprintf("settings: %s: default of %v", name, err))
@@ -62,7 +60,7 @@ func New[C any](name string, list []Setting, presets []Preset) *Table {
 	}
 	for i, p := range t.presets {
 		if p.Name == "" || p.Rows == nil || slices.ContainsFunc(t.presets[:i], func(o Preset) bool { return o.Name == p.Name }) {
-			panic(fmt.Sprintf("settings: %s: preset %d: no name, no rows, or there twice", name, i))
+			panic(fmt.Sprintf("settings: %s: preset %d: no name, no rows, or a duplicate name", name, i))
 		}
 	}
 	return t
@@ -79,7 +77,7 @@ func (t *Table) At(i int) (Setting, error) {
 	return t.list[i], nil
 }
 
-// Presets returns the presets, in their order. The slice is the caller's.
+// Presets returns the presets in the order of New. The slice is the caller's.
 func (t *Table) Presets() []Preset { return slices.Clone(t.presets) }
 
 // Defaults returns a new struct with every setting at its default.
@@ -87,20 +85,20 @@ func (t *Table) Defaults() *Values {
 	v := &Values{table: t, c: t.make()}
 	for _, s := range t.list {
 		if err := s.set(v.c, s.Default); err != nil {
-			panic(fmt.Sprintf("settings: %s: default of %v", t.name, err)) // New has tried them all
+			panic(fmt.Sprintf("settings: %s: default of %v", t.name, err)) // never: New has set all defaults
 		}
 	}
 	return v
 }
 
-// Over returns the settings of the struct that c points to (a *C of New's C; a
-// pointer to something else panics). It stays the caller's, and is not copied.
+// Over returns the settings of the struct that c points to, without a copy: Values.Set changes the
+// caller's struct. c is a *C; Over panics on another type.
 func (t *Table) Over(c any) *Values {
-	t.assign(t.make(), c) // panics on another type
+	t.assign(t.make(), c) // checks the type
 	return &Values{table: t, c: c}
 }
 
-// find returns the setting called name, or an error with the names that are near.
+// find returns the setting called name, or an error that suggests similar names.
 func (t *Table) find(name string) (*Setting, error) {
 	names := make([]string, len(t.list))
 	for i := range t.list {
@@ -109,7 +107,7 @@ func (t *Table) find(name string) (*Setting, error) {
 		}
 		names[i] = t.list[i].Name
 	}
-	if len(name) > 200 { // no name is near, and the comparison would take long
+	if len(name) > 200 { // no name is similar, and the comparison would take long
 		return nil, fmt.Errorf("setting %.200q... is not known", name)
 	}
 	if near := nearest.Names(name, names, 3, nil); near != nil {
@@ -118,20 +116,19 @@ func (t *Table) find(name string) (*Setting, error) {
 	return nil, fmt.Errorf("setting %q is not known", name)
 }
 
-// Values is one struct's settings, by name.
+// Values are the settings of one struct, by name.
 type Values struct {
 	table *Table
 	c     any
 }
 
-// Table returns the settings that there are.
+// Table returns the table of the settings.
 func (v *Values) Table() *Table { return v.table }
 
-// Struct returns the struct, a *C of New's C, in place.
+// Struct returns the struct itself, a *C of New's C, not a copy.
 func (v *Values) Struct() any { return v.c }
 
-// Set sets the setting called name to the value of text, without the spaces around
-// it.
+// Set sets the setting called name to the value of text. It ignores spaces around text.
 func (v *Values) Set(name, text string) error {
 	s, err := v.table.find(name)
 	if err != nil {
@@ -149,9 +146,9 @@ func (v *Values) Get(name string) (string, error) {
 	return s.get(v.c), nil
 }
 
-// Preset sets a preset for an environment on top of the others. Where there are
-// settings called env and env_options they become env and empty first: a preset
-// may then set env_options, and what an earlier one set is gone.
+// Preset sets the lines of a preset for an environment. If the table has settings called env and
+// env_options, Preset first sets them to env and to the empty text, so that no options of an
+// earlier preset remain.
 func (v *Values) Preset(preset, env string) error {
 	t := v.table
 	i := slices.IndexFunc(t.presets, func(p Preset) bool { return p.Name == preset })
@@ -190,8 +187,8 @@ func (v *Values) Preset(preset, env string) error {
 	return nil
 }
 
-// Check returns the sentence that refuses the first setting whose field holds
-// what Set would not have accepted, because it was assigned directly.
+// Check returns the error of the first setting with a value that Set would not accept. Fields that
+// were assigned directly may have such values.
 func (v *Values) Check() error {
 	c := v.table.make()
 	for _, s := range v.table.list {
@@ -202,18 +199,17 @@ func (v *Values) Check() error {
 	return nil
 }
 
-// Clone returns a copy that shares nothing that a setting speaks of. What else
-// the struct holds is copied as an assignment would.
+// Clone returns a deep copy of all settings. Other fields of the struct are copied by assignment.
 func (v *Values) Clone() *Values {
 	next := &Values{table: v.table, c: v.table.make()}
 	v.table.assign(next.c, v.c)
 	for _, s := range v.table.list {
-		_ = s.set(next.c, s.get(next.c)) // makes a value of its own; Check finds what is refused
+		_ = s.set(next.c, s.get(next.c)) // parse makes a new value; Check finds values that are not valid
 	}
 	return next
 }
 
-// Map returns every setting's value by its name: a copy for a file.
+// Map returns the values of all settings by name, for a file.
 func (v *Values) Map() map[string]string {
 	m := make(map[string]string, len(v.table.list))
 	for _, s := range v.table.list {
