@@ -1,33 +1,29 @@
-// Package checkpoint reads and writes the file that stores a run or a policy: a
-// zip archive of named parts, which other programs can open (weights are
-// safetensors).
+// Package checkpoint reads and writes the file that stores a run or a policy: a zip archive of
+// named parts, which other programs can open (weights are safetensors).
 //
-//   - A file is either complete or absent: Save writes a temporary file in the
-//     same folder, without a name where the file system allows it, flushes it to
-//     the disk and renames it. A failure (a full disk, a power cut) leaves the
-//     older file.
-//   - The last entry is the manifest, a JSON object: "what" says that the file is
-//     ours, then its format and kind, the caller's content, and every part's
-//     name, version, length and CRC-32C. It is last because lengths and checksums
-//     are known only then, and a replay memory of gigabytes must not be
-//     serialised twice. The archive must hold exactly the manifest's parts in the
-//     manifest's order, so damage to the archive's directory cannot make a part
-//     disappear.
-//   - Entries are stored, never compressed, and together not larger than the
-//     file, so the size of a file bounds what its parts can claim. Each Read is
-//     given the length n of its part and must bound its own memory by it.
-//   - Loading has two phases. First every part is read into new memory and its
-//     checksum is compared. Only when all parts are good does adopt put them in
-//     place, which cannot fail. So a refused Load leaves a run as it was.
-//   - Damage is ErrFormat, a newer version ErrVersion, the former format ErrOld.
-//     Where a file is whole but does not fit (another network, too little memory),
-//     the error is the one that the part's Read returned.
+//   - A file is complete or absent. Save writes a temporary file in the same folder, without a name
+//     if the file system can, flushes it to the disk and renames it. After a failure (a full disk,
+//     a power cut) the older file remains.
+//   - The last entry is the manifest, a JSON object. Its fields are "what", which identifies the
+//     file, the format, the kind, the caller's content, and the name, version, length and CRC-32C
+//     of each part. The manifest is last because lengths and checksums are known only after the
+//     parts are written, and a replay memory of gigabytes should not be serialised twice. The
+//     archive must hold exactly the manifest's parts in the manifest's order. Otherwise damage to
+//     the archive's directory could remove a part unnoticed.
+//   - Entries are stored without compression and are together not larger than the file. Therefore
+//     the size of the file bounds the sizes that its parts can claim. Read gets the length n of its
+//     part and must bound its memory by n.
+//   - A Load has two phases. First it reads all parts into new memory and compares their checksums.
+//     If all parts are valid, adopt replaces the old state, which cannot fail. A Load that fails
+//     leaves the run unchanged.
+//   - Damage is ErrFormat, a newer version ErrVersion, the former format ErrOld. If a valid file
+//     does not fit (another network, too little memory), the error is that of the part's Read.
 //
-// Later formats keep the name of the manifest, its fields "what" and "format", and
-// stored entries, so that every version can say which files it cannot read.
+// Later formats keep the name of the manifest, its fields "what" and "format", and stored entries,
+// so that every version recognises the files that it cannot read.
 //
-// Different files may be saved and read by different goroutines at once; a Reader
-// belongs to one.
+// Different goroutines may save and read different files concurrently. A Reader must not be used
+// concurrently.
 package checkpoint
 
 import (
@@ -38,8 +34,7 @@ import (
 	"io"
 )
 
-// Format is the number of the format that this version writes, and the only one
-// it reads.
+// Format is the number of the only format that this version writes and reads.
 const Format = 2
 
 const (
@@ -54,7 +49,7 @@ const (
 
 // Errors that callers distinguish, besides those of the file system.
 var (
-	// ErrFormat says that a file is damaged, or none of ours.
+	// ErrFormat says that a file is damaged or not a checkpoint.
 	ErrFormat = errors.New("not a whole checkpoint of paceline")
 	// ErrVersion says that a newer version of the library wrote a file.
 	ErrVersion = errors.New("checkpoint of a newer version")
@@ -62,27 +57,26 @@ var (
 	ErrOld = errors.New("checkpoint of format 1, from before ABI 2: it cannot be loaded")
 )
 
-// Part is one named piece of a file: how it is written, and how it is read in
-// two phases.
+// Part is a named part of a file: how it is written, and how it is read in two phases.
 type Part struct {
-	// Name is 1 to 100 of the characters a-z 0-9 . _ -
+	// Name has 1 to 100 of the characters a-z 0-9 . _ -
 	Name string
-	// Version of what Write writes, 1 or more. Load refuses another.
+	// Version is the version of the format of Write, at least 1. Load refuses other versions.
 	Version int
-	// Optional parts may be missing in a file.
+	// Optional says that the part may be missing in a file.
 	Optional bool
 	// Alone says that the part can be loaded without the others.
 	Alone bool
-	// Write writes the part. nil: Save leaves it out, if it is Optional.
+	// Write writes the part. If Write is nil, Save omits the part, which must be Optional.
 	Write func(w io.Writer) error
-	// Read reads all n bytes of the part into new memory. What it changes besides,
-	// Discard must undo. adopt (nil: nothing to do) puts the part in place and must
-	// not fail. r is nil where the part is Optional and the file has none. The
-	// checksum is compared after Read, whose result or error is dropped if the bytes
-	// were damaged. A nil Read: Load skips the part.
+	// Read reads the n bytes of the part into new memory. adopt replaces the old state by it and
+	// must not fail; nil: nothing to do. Discard must undo other changes of Read. r is nil if the
+	// part is Optional and the file does not have it. Load compares the checksum after Read and
+	// ignores the result and the error of Read if the bytes are damaged. If Read is nil, Load skips
+	// the part.
 	Read func(r io.Reader, n int64) (adopt func(), err error)
-	// Discard, if not nil, frees what a successful Read has made, when adopt will
-	// not be called: because another part was refused, or because of Close.
+	// Discard (nil: nothing to do) frees the result of a successful Read if adopt will not be
+	// called: after an error of another part, or in Close.
 	Discard func()
 }
 
@@ -94,7 +88,7 @@ type manifest struct {
 	Parts   partList        `json:"parts"`
 }
 
-// entry is what the manifest says about a part.
+// entry is the manifest's description of a part.
 type entry struct {
 	Name    string `json:"name"`
 	Version int    `json:"version"`
@@ -104,7 +98,7 @@ type entry struct {
 
 type partList []entry
 
-// UnmarshalJSON refuses a list that would take much more memory than its text.
+// UnmarshalJSON refuses a long list, which would need much more memory than its text.
 func (l *partList) UnmarshalJSON(text []byte) error {
 	if len(text) > maxPartList {
 		return fmt.Errorf("parts: %d bytes, must be at most %d", len(text), maxPartList)

@@ -15,12 +15,12 @@ import (
 	"testing"
 )
 
-// has says whether a file has a part called name.
+// has reports whether the file has a part called name.
 func (r *Reader) has(name string) bool {
 	return slices.ContainsFunc(r.manifest.Parts, func(e entry) bool { return e.Name == name })
 }
 
-// others are the names of a file's parts that are none of parts, in order.
+// others returns the names of the file's parts that are not in parts, in order.
 func (r *Reader) others(parts []Part) (names []string) {
 	for _, e := range r.manifest.Parts {
 		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == e.Name }) {
@@ -67,7 +67,7 @@ func save(t testing.TB, path string, data []byte) {
 	check(t, Save(path, "run", content{42}, []Part{(&memory{now: data}).part("data")}))
 }
 
-// read returns everything that is in a file that save wrote.
+// read returns the content and the data of a file that save wrote.
 func read(path string) (c content, data []byte, err error) {
 	r, err := Open(path)
 	if err != nil {
@@ -119,7 +119,7 @@ func TestSaveAndLoad(t *testing.T) {
 	left := Part{Name: "left-out", Version: 3, Optional: true}
 	check(t, Save(path, "policy", content{42}, append(slices.Clone(list), left)))
 	if names := files(t, filepath.Dir(path)); len(names) != 1 {
-		t.Fatalf("left behind: %v", names)
+		t.Fatalf("files after Save: %v", names)
 	}
 	whole, err := os.ReadFile(path)
 	check(t, err)
@@ -142,7 +142,7 @@ func TestSaveAndLoad(t *testing.T) {
 		for _, i := range []int{3, 0, 4} { // in any order, not all
 			order = append(order, got[i].part(list[i].Name))
 		}
-		missing := memory{now: []byte("of the run before")}
+		missing := memory{now: []byte("of the old run")}
 		optional := missing.part("left-out")
 		optional.Optional = true
 		adopt, err := in.Load(append(order, optional))
@@ -157,7 +157,7 @@ func TestSaveAndLoad(t *testing.T) {
 			}
 		}
 		if missing.now != nil {
-			t.Error("a part that the file does not have was not adopted")
+			t.Error("adopt of a part that the file does not have was not called")
 		}
 		if others := in.others(order); !slices.Equal(others, []string{"part-1.bin", "part-2.bin"}) {
 			t.Errorf("others: %v", others)
@@ -181,20 +181,20 @@ func TestARefusedLoadChangesNothing(t *testing.T) {
 	refusing.Read = func(io.Reader, int64) (func(), error) { return nil, doesNotFit }
 	_, err = r.Load([]Part{x.part("a"), y.part("b"), refusing})
 	if !errors.Is(err, doesNotFit) || errors.Is(err, ErrFormat) || err.Error() != `bytes: part "c": num_envs: saved with 4, must be 2` {
-		t.Errorf("what is whole but does not fit: %v", err)
+		t.Errorf("a valid part that does not fit: %v", err)
 	}
 	if string(x.now) != "old" || x.discarded != 1 || y.discarded != 1 || z.discarded != 0 {
 		t.Errorf("%+v, %+v, %+v", x, y, z)
 	}
-	// Read but not adopted: Close discards; an adopt after it does nothing.
+	// Close discards parts that were read and not adopted. An adopt after Close does nothing.
 	adopt, err := r.Load([]Part{x.part("a"), y.part("b")})
 	check(t, err)
 	check(t, r.Close())
 	if adopt(); string(x.now) != "old" || x.discarded != 2 || y.discarded != 2 {
 		t.Errorf("%+v, %+v", x, y)
 	}
-	// A part that must be there, and one whose reader leaves something.
-	if _, err := r.Load([]Part{x.part("other")}); err == nil || err.Error() != `bytes: it has no part "other", which must be there` {
+	// A part that is missing, and a Read that does not read the whole part.
+	if _, err := r.Load([]Part{x.part("other")}); err == nil || err.Error() != `bytes: part "other" is missing` {
 		t.Error(err)
 	}
 	lazy := x.part("a")
@@ -216,7 +216,7 @@ func TestARefusedLoadChangesNothing(t *testing.T) {
 	}
 }
 
-func TestReadersOfDamagedBytesAreNotBelieved(t *testing.T) {
+func TestReadOfDamagedBytesIsIgnored(t *testing.T) {
 	m := memory{now: []byte(strings.Repeat("x", 1000))}
 	file, err := SaveBytes("run", nil, []Part{m.part("data")})
 	check(t, err)
@@ -227,12 +227,12 @@ func TestReadersOfDamagedBytesAreNotBelieved(t *testing.T) {
 		p := m.part("data")
 		p.Read = func(in io.Reader, n int64) (func(), error) { in.Read(make([]byte, 3)); return nil, says }
 		if _, err := r.Load([]Part{p}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "checksum") {
-			t.Errorf("reader says %v: %v", says, err)
+			t.Errorf("Read returned %v: %v", says, err)
 		}
 	}
 }
 
-func TestSaveRefusesPartsThatAreNone(t *testing.T) {
+func TestSaveRefusesInvalidParts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	good := (&memory{}).part("a")
 	for want, parts := range map[string][]Part{
@@ -253,14 +253,13 @@ func TestSaveRefusesPartsThatAreNone(t *testing.T) {
 	if err := Save(path, "run", make(chan int), nil); err == nil {
 		t.Error("a content that is no JSON")
 	}
-	if left := files(t, filepath.Dir(path)); left != nil {
-		t.Errorf("left behind: %v", left)
+	if names := files(t, filepath.Dir(path)); names != nil {
+		t.Errorf("files after refused saves: %v", names)
 	}
 }
 
-// Every truncation is an error. Every flipped bit, in data, names, sizes, counts
-// and checksums, is an error, or hits what means nothing (a time stamp): then all
-// that is read is right.
+// Every truncation is an error. Every flipped bit is an error, or does not change what is read
+// (such as a bit of a time stamp).
 func TestEveryTruncationAndBitIsNoticed(t *testing.T) {
 	const text = "some data worth keeping"
 	save3 := func() []byte {
@@ -314,10 +313,10 @@ func TestEveryTruncationAndBitIsNoticed(t *testing.T) {
 			accepted++
 		}
 	}
-	t.Logf("%d bytes, the directory from %d; %d of %d bits mean nothing", len(whole), directory, accepted, 8*len(whole))
+	t.Logf("%d bytes, the directory from %d; %d of %d bits have no meaning", len(whole), directory, accepted, 8*len(whole))
 }
 
-// pack writes an archive with a manifest, as a forger would.
+// pack returns an archive with entries of the text "x" and the given manifest.
 func pack(t testing.TB, method uint16, names []string, manifest string) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -340,11 +339,11 @@ func TestForeignForgedAndNewer(t *testing.T) {
 	part := func(name string) string {
 		return fmt.Sprintf(`{"name": %q, "version": 1, "length": 1, "crc32c": %d}`, name, x)
 	}
-	sure := func(parts ...string) string {
+	manifest := func(parts ...string) string {
 		return `{"what": "paceline checkpoint", "format": 2, "kind": "run", "content": {}, "parts": [` + strings.Join(parts, ",") + "]}"
 	}
-	// The forger's archive is as good as ours where it says the same.
-	r, err := OpenBytes(pack(t, zip.Store, []string{"a", "b", manifestName}, sure(part("a"), part("b"))))
+	// A forged archive with a correct manifest is accepted.
+	r, err := OpenBytes(pack(t, zip.Store, []string{"a", "b", manifestName}, manifest(part("a"), part("b"))))
 	check(t, err)
 	if !r.has("a") || !r.has("b") {
 		t.Error("parts are missing")
@@ -359,30 +358,30 @@ func TestForeignForgedAndNewer(t *testing.T) {
 		is   error
 		says string
 	}{
-		"no archive":            {[]byte("PK but not really"), ErrFormat, "cut off, or something else"},
+		"no archive":            {[]byte("PK but not really"), ErrFormat, "cut off, or not a zip archive"},
 		"empty":                 {nil, ErrFormat, "cut off"},
 		"a zip of others":       {pack(t, zip.Store, []string{"data"}, ""), ErrFormat, "no paceline.json"},
-		"a foreign manifest":    {pack(t, zip.Store, []string{manifestName}, `{"what": "other"}`), ErrFormat, "something else"},
-		"no JSON":               {pack(t, zip.Store, []string{manifestName}, `{`), ErrFormat, "something else"},
+		"a foreign manifest":    {pack(t, zip.Store, []string{manifestName}, `{"what": "other"}`), ErrFormat, "not the manifest"},
+		"no JSON":               {pack(t, zip.Store, []string{manifestName}, `{`), ErrFormat, "not the manifest"},
 		"newer":                 {pack(t, zip.Store, []string{"x", manifestName, "y"}, `{"what": "paceline checkpoint", "format": 99, "new": 1}`), ErrVersion, "format 99, this library reads 2"},
 		"older":                 {pack(t, zip.Store, []string{manifestName, "y"}, `{"what": "paceline checkpoint", "format": 1}`), ErrOld, "of format 1, from before ABI 2"},
 		"no format":             {pack(t, zip.Store, []string{manifestName}, `{"what": "paceline checkpoint"}`), ErrFormat, "format 0"},
 		"a field too many":      {pack(t, zip.Store, []string{manifestName}, `{"what": "paceline checkpoint", "format": 2, "kinds": 1}`), ErrFormat, `unknown field "kinds"`},
-		"two manifests in one":  {pack(t, zip.Store, []string{manifestName}, sure()+"{}"), ErrFormat, "something else"},
-		"a part's field":        {pack(t, zip.Store, []string{"a", manifestName}, sure(`{"name": "a", "size": 1}`)), ErrFormat, "unknown field"},
-		"compressed":            {pack(t, zip.Deflate, []string{manifestName}, sure()+string(bomb)), ErrFormat, "compressed"},
-		"a part less":           {pack(t, zip.Store, []string{"a", manifestName}, sure(part("a"), part("b"))), ErrFormat, "does not have the 2 parts"},
-		"a part more":           {pack(t, zip.Store, []string{"a", "b", manifestName}, sure(part("a"))), ErrFormat, "does not have the 1 parts"},
-		"another name":          {pack(t, zip.Store, []string{"a", "c", manifestName}, sure(part("a"), part("b"))), ErrFormat, `entry 1 of its directory is "c"`},
-		"another order":         {pack(t, zip.Store, []string{"b", "a", manifestName}, sure(part("a"), part("b"))), ErrFormat, "entry 0"},
-		"the manifest first":    {pack(t, zip.Store, []string{manifestName, "a"}, sure(part("a"))), ErrFormat, "does not have"},
-		"a name twice":          {pack(t, zip.Store, []string{"a", "a", manifestName}, sure(part("a"), part("a"))), ErrFormat, "part 1 is none"},
-		"two manifests":         {pack(t, zip.Store, []string{manifestName, manifestName}, sure(part(manifestName))), ErrFormat, "part 0 is none"},
-		"another length":        {pack(t, zip.Store, []string{"a", manifestName}, sure(strings.Replace(part("a"), `"length": 1`, `"length": 2`, 1))), ErrFormat, "of 1 bytes"},
-		"a negative length":     {pack(t, zip.Store, []string{"a", manifestName}, sure(strings.Replace(part("a"), `"length": 1`, `"length": -1`, 1))), ErrFormat, "entry 0"},
-		"a version below 1":     {pack(t, zip.Store, []string{"a", manifestName}, sure(strings.Replace(part("a"), `"version": 1`, `"version": 0`, 1))), ErrFormat, "part 0 is none"},
-		"a large manifest":      {pack(t, zip.Store, []string{manifestName}, strings.Repeat(" ", maxManifest)+sure()), ErrFormat, "a manifest of "},
-		"a list of parts alone": {pack(t, zip.Store, []string{manifestName}, sure(many...)), ErrFormat, "must be at most 262144"},
+		"two manifests in one":  {pack(t, zip.Store, []string{manifestName}, manifest()+"{}"), ErrFormat, "not the manifest"},
+		"a part's field":        {pack(t, zip.Store, []string{"a", manifestName}, manifest(`{"name": "a", "size": 1}`)), ErrFormat, "unknown field"},
+		"compressed":            {pack(t, zip.Deflate, []string{manifestName}, manifest()+string(bomb)), ErrFormat, "compressed"},
+		"a part less":           {pack(t, zip.Store, []string{"a", manifestName}, manifest(part("a"), part("b"))), ErrFormat, "does not have the 2 parts"},
+		"a part more":           {pack(t, zip.Store, []string{"a", "b", manifestName}, manifest(part("a"))), ErrFormat, "does not have the 1 parts"},
+		"another name":          {pack(t, zip.Store, []string{"a", "c", manifestName}, manifest(part("a"), part("b"))), ErrFormat, `entry 1 of its directory is "c"`},
+		"another order":         {pack(t, zip.Store, []string{"b", "a", manifestName}, manifest(part("a"), part("b"))), ErrFormat, "entry 0"},
+		"the manifest first":    {pack(t, zip.Store, []string{manifestName, "a"}, manifest(part("a"))), ErrFormat, "does not have"},
+		"a name twice":          {pack(t, zip.Store, []string{"a", "a", manifestName}, manifest(part("a"), part("a"))), ErrFormat, "part 1 of its manifest is not valid"},
+		"two manifests":         {pack(t, zip.Store, []string{manifestName, manifestName}, manifest(part(manifestName))), ErrFormat, "part 0 of its manifest is not valid"},
+		"another length":        {pack(t, zip.Store, []string{"a", manifestName}, manifest(strings.Replace(part("a"), `"length": 1`, `"length": 2`, 1))), ErrFormat, "of 1 bytes"},
+		"a negative length":     {pack(t, zip.Store, []string{"a", manifestName}, manifest(strings.Replace(part("a"), `"length": 1`, `"length": -1`, 1))), ErrFormat, "entry 0"},
+		"a version below 1":     {pack(t, zip.Store, []string{"a", manifestName}, manifest(strings.Replace(part("a"), `"version": 1`, `"version": 0`, 1))), ErrFormat, "part 0 of its manifest is not valid"},
+		"a large manifest":      {pack(t, zip.Store, []string{manifestName}, strings.Repeat(" ", maxManifest)+manifest()), ErrFormat, "a manifest of "},
+		"a list of parts alone": {pack(t, zip.Store, []string{manifestName}, manifest(many...)), ErrFormat, "must be at most 262144"},
 	} {
 		_, err := OpenBytes(c.file)
 		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "bytes: ") {
@@ -394,7 +393,7 @@ func TestForeignForgedAndNewer(t *testing.T) {
 			}
 		}
 	}
-	// Entries that lie over each other would be more than the file.
+	// Entries that overlap are together larger than the file.
 	data := &memory{now: bytes.Repeat([]byte("y"), 1000)}
 	file, err := SaveBytes("run", nil, []Part{data.part("a"), data.part("b")})
 	check(t, err)
@@ -406,7 +405,7 @@ func TestForeignForgedAndNewer(t *testing.T) {
 	if _, err := OpenBytes(file); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "larger than the file") {
 		t.Error(err)
 	}
-	wrong, err := OpenBytes(pack(t, zip.Store, []string{manifestName}, strings.Replace(sure(), "{}", `{"Steps": "many"}`, 1)))
+	wrong, err := OpenBytes(pack(t, zip.Store, []string{manifestName}, strings.Replace(manifest(), "{}", `{"Steps": "many"}`, 1)))
 	check(t, err)
 	if err := wrong.Content(new(content)); !errors.Is(err, ErrFormat) {
 		t.Errorf("a content of another type: %v", err)
@@ -421,8 +420,7 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// A file of format 1 (commit 5d74e87: CartPole, 100 steps) is refused with a
-// sentence of its own.
+// The error of a file of format 1 (commit 5d74e87: CartPole, 100 steps) is ErrOld.
 func TestFilesOfFormat1(t *testing.T) {
 	const path = "testdata/format1.paceline"
 	_, err := Open(path)
@@ -437,11 +435,11 @@ func TestFilesOfFormat1(t *testing.T) {
 	}
 }
 
-// The format, held still: every later version reads this file.
+// The format does not change: this version and every later one read and write this file.
 func TestGoldenFormat2(t *testing.T) {
 	const path = "testdata/format2.paceline"
 	one, two := &memory{now: []byte{0, 1, 2, 255}}, &memory{now: []byte(`{"a": 1}`)}
-	if _, err := os.Stat(path); err != nil && os.Getenv("PACELINE_WRITE_GOLDEN") != "" { // never again
+	if _, err := os.Stat(path); err != nil && os.Getenv("PACELINE_WRITE_GOLDEN") != "" { // written once
 		check(t, Save(path, "run", content{42}, []Part{one.part("bytes.bin"), two.part("acting.json")}))
 	}
 	r, err := Open(path)

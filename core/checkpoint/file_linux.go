@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nonblock keeps Open from waiting for the other end of what became a pipe.
+// nonblock keeps Open from waiting if the file has become a pipe since Stat.
 const nonblock = syscall.O_NONBLOCK
 
-// Temporary names do not contain the file's own name, which may already be as long
-// as the file system allows. The process that writes a temporary file holds a lock
-// on it, so an unlocked one was left by a process that was killed.
+// Temporary names do not contain the file's name, which may be as long as the file system allows. A
+// process holds a lock on the temporary file that it writes. A killed process leaves its temporary
+// file unlocked.
 const (
 	tempPrefix = ".paceline-"
 	tempSuffix = ".tmp"
@@ -27,9 +27,9 @@ func tempName(dir string) string {
 	return fmt.Sprintf("%s%s%016x%s", dir, tempPrefix, rand.Uint64(), tempSuffix)
 }
 
-// openNew opens a new file in dir ("" or with a slash at its end) for writing.
-// Where the file system can, it has no name, and disappears with the process;
-// else temp is its path. Errors are in the name of path.
+// openNew opens a new file in dir ("" or with a slash at its end) for writing. If the file system
+// can, the file has no name and disappears with the process. Otherwise temp is its path. Errors
+// name path.
 func openNew(dir, path string, perm fs.FileMode) (f *os.File, temp string, err error) {
 	fd, err := unix.Open(dir+".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, uint32(perm))
 	if err == nil {
@@ -54,7 +54,7 @@ func openNamed(dir, path string, perm fs.FileMode) (f *os.File, temp string, err
 		if err != nil {
 			return nil, "", &os.PathError{Op: "create", Path: path, Err: err}
 		}
-		// Another process's removeAbandoned may have come before our lock.
+		// removeAbandoned of another process may have locked or removed the file before.
 		var st unix.Stat_t
 		if lock(fd) == unix.EWOULDBLOCK || unix.Fstat(fd, &st) == nil && st.Nlink == 0 {
 			unix.Close(fd)
@@ -65,8 +65,8 @@ func openNamed(dir, path string, perm fs.FileMode) (f *os.File, temp string, err
 	return nil, "", &os.PathError{Op: "create", Path: path, Err: unix.EEXIST}
 }
 
-// linkTemp links a file without a name to a temporary name in target's folder:
-// linkat cannot replace a file, only a rename can.
+// linkTemp links a file without a name to a temporary name in target's folder. It does not link to
+// target itself, because linkat cannot replace a file.
 func linkTemp(f *os.File, target string) (temp string, err error) {
 	dir, _ := filepath.Split(target)
 	for range 100 {
@@ -84,12 +84,12 @@ func linkTemp(f *os.File, target string) (temp string, err error) {
 
 func descriptor(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// lock fails where another process holds the lock, and where the file system has
-// no locks: then removeAbandoned cannot lock the file either, and leaves it.
+// lock fails if another process holds the lock, or if the file system has no locks. In the latter
+// case removeAbandoned cannot lock the file either and does not remove it.
 func lock(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }
 
-// removeAbandoned removes the temporary files in dir that no process is writing.
-// It ignores errors: they are no reason not to save.
+// removeAbandoned removes the temporary files in dir that no process writes. It ignores errors,
+// because they do not concern the file that is being saved.
 func removeAbandoned(dir string) {
 	d, err := os.Open(dir + ".")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 const nonblock = 0
 
-// openNew opens a new file in dir ("" or with a slash at its end) for writing;
-// temp is its path. What a killed process leaves stays there.
+// openNew opens a new file in dir ("" or with a slash at its end) for writing. temp is its path.
+// The temporary file of a killed process remains.
 func openNew(dir, path string, perm fs.FileMode) (f *os.File, temp string, err error) {
 	temp = fmt.Sprintf("%s.paceline-%016x.tmp", dir, rand.Uint64())
 	f, err = os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
@@ -22,6 +22,6 @@ func openNew(dir, path string, perm fs.FileMode) (f *os.File, temp string, err e
 	return f, temp, err
 }
 
-func linkTemp(f *os.File, _ string) (string, error) { return f.Name(), nil } // it has one
+func linkTemp(f *os.File, _ string) (string, error) { return f.Name(), nil } // openNew gives a name
 
 func removeAbandoned(string) {}

@@ -24,8 +24,7 @@ func bounded(t *testing.T, f func()) {
 	}
 }
 
-// Whatever the bytes are: an answer soon, without much memory; and what loads is
-// what a file with this manifest must hold.
+// Reading any bytes needs little memory. The data of a part that loads agree with the manifest.
 func FuzzLoad(f *testing.F) {
 	one, two := &memory{now: []byte("some data worth keeping")}, &memory{now: []byte("[1, 2, 3]")}
 	file, err := SaveBytes("run", content{42}, []Part{one.part("data"), two.part("list.json")})
@@ -66,7 +65,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// The same for manifests of archives that are whole.
+// The same for any manifest in a valid archive.
 func FuzzManifest(f *testing.F) {
 	f.Add(fmt.Sprintf(`{"what": "paceline checkpoint", "format": 2, "kind": "run", "content": {"Steps": 3}, "parts": [{"name": "a", "version": 1, "length": 1, "crc32c": %d}]}`,
 		crc32.Checksum([]byte("x"), castagnoli)))

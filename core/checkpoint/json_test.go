@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A part that is JSON is the text that it was written as, but for fields that it had not.
+// A JSON part must be the text that it was written as. Fields with omitempty may be missing.
 func TestJSON(t *testing.T) {
 	type counts struct {
 		Steps int  `json:"steps"`

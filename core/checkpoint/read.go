@@ -18,11 +18,11 @@ type Reader struct {
 	file     io.Closer
 	archive  *zip.Reader
 	manifest manifest
-	read     []func() // Discard of the parts that were read and not adopted
+	discards []func() // Discard of each part that was read; nil once it is adopted
 }
 
-// Open opens the file at path and checks its manifest. What is no file (a
-// directory, a pipe, a device) is refused without waiting for it.
+// Open opens the file at path and checks its manifest. A directory, a pipe or a device is an error;
+// Open does not wait for it.
 func Open(path string) (*Reader, error) {
 	noFile := func(info os.FileInfo) error {
 		return &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("is %s, must be a file", typeName(info))}
@@ -50,14 +50,14 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// OpenBytes opens what SaveBytes, or a file, holds. b must not change until Close.
+// OpenBytes opens the bytes of SaveBytes or of a file. b must not change until Close.
 func OpenBytes(b []byte) (*Reader, error) { return open("bytes", bytes.NewReader(b), int64(len(b))) }
 
 func open(name string, f io.ReaderAt, size int64) (*Reader, error) {
 	r := &Reader{name: name}
 	var err error
 	if r.archive, err = zip.NewReader(f, size); err != nil {
-		return nil, r.damaged("cut off, or something else (%v)", err)
+		return nil, r.damaged("cut off, or not a zip archive (%v)", err)
 	}
 	left := uint64(size)
 	for _, f := range r.archive.File {
@@ -76,7 +76,7 @@ func open(name string, f io.ReaderAt, size int64) (*Reader, error) {
 	}
 	switch err := json.Unmarshal(text, &m); {
 	case err != nil || m.What != magic:
-		return nil, r.damaged("its %s is that of something else", manifestName)
+		return nil, r.damaged("its %s is not the manifest of a checkpoint", manifestName)
 	case m.Format == 1:
 		return nil, fmt.Errorf("%s: %w", name, ErrOld)
 	case m.Format > Format:
@@ -112,7 +112,7 @@ func (r *Reader) manifestText() ([]byte, error) {
 	return text, nil
 }
 
-// compare checks that the archive has exactly what the manifest says.
+// compare checks that the archive has exactly the parts of the manifest.
 func (r *Reader) compare() error {
 	parts, files := r.manifest.Parts, r.archive.File
 	if len(files) != len(parts)+1 || files[len(parts)].Name != manifestName {
@@ -121,7 +121,7 @@ func (r *Reader) compare() error {
 	for i, p := range parts {
 		switch {
 		case !validName(p.Name) || p.Version < 1 || slices.ContainsFunc(parts[:i], func(e entry) bool { return e.Name == p.Name }):
-			return r.damaged("its manifest's part %d is none", i)
+			return r.damaged("part %d of its manifest is not valid", i)
 		case files[i].Name != p.Name || files[i].UncompressedSize64 != uint64(p.Length):
 			return r.damaged("entry %d of its directory is %.100q of %d bytes, must be %q of %d", i, files[i].Name, files[i].UncompressedSize64, p.Name, p.Length)
 		}
@@ -133,7 +133,7 @@ func (r *Reader) damaged(format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", r.name, ErrFormat, fmt.Sprintf(format, args...))
 }
 
-// Kind returns what Save was given.
+// Kind returns the kind that Save was given.
 func (r *Reader) Kind() string { return r.manifest.Kind }
 
 // Has reports whether the file has a part of this name.
@@ -141,8 +141,8 @@ func (r *Reader) Has(part string) bool {
 	return slices.ContainsFunc(r.manifest.Parts, func(e entry) bool { return e.Name == part })
 }
 
-// Content decodes the content that Save was given. It ignores fields that to lacks,
-// so that a caller can read one of them (the method's name) first.
+// Content decodes the content that Save was given. It ignores fields that to does not have, so that
+// a caller can first read one of them (the method's name).
 func (r *Reader) Content(to any) error {
 	if n := elements(r.manifest.Content); n > maxElements {
 		return r.damaged("its content has %d values, must be at most %d", n, maxElements)
@@ -153,8 +153,9 @@ func (r *Reader) Content(to any) error {
 	return nil
 }
 
-// elements returns how many values a JSON text has, or more: what it starts and goes on
-// to. A list of a few bytes a value can be one of large structs.
+// elements returns an upper bound of the number of values in a JSON text, the number of commas and
+// opening brackets. It bounds the memory of the decoded text: in a list of large structs a value of
+// a few bytes becomes a large one.
 func elements(text []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -170,36 +171,35 @@ func elements(text []byte) (n int) {
 	return n
 }
 
-// Load reads parts, in the order given, and returns what adopts them all, in the
-// same order. Other parts of the file are skipped. On an error every part
-// that was read has been discarded, and nothing has changed. adopt must be called
-// before Close, or not at all.
+// Load reads parts in the given order. adopt adopts them in the same order. Load skips other parts
+// of the file. After an error all parts are discarded, and nothing has changed. adopt must be
+// called before Close, or not at all.
 func (r *Reader) Load(parts []Part) (adopt func(), err error) {
-	already := len(r.read)
+	first := len(r.discards)
 	var adopts []func()
 	for i := range parts {
 		p := &parts[i]
 		if p.Read == nil {
 			continue
 		}
-		one, err := r.readPart(p)
+		adoptPart, err := r.readPart(p)
 		if err != nil {
-			r.discard(already)
+			r.discard(first)
 			return nil, err
 		}
-		if one != nil {
-			adopts = append(adopts, one)
+		if adoptPart != nil {
+			adopts = append(adopts, adoptPart)
 		}
-		r.read = append(r.read, p.Discard)
+		r.discards = append(r.discards, p.Discard)
 	}
-	last := len(r.read)
+	end := len(r.discards)
 	return func() {
-		if len(r.read) < last { // closed
+		if len(r.discards) < end { // closed
 			return
 		}
-		clear(r.read[already:last])
-		for _, one := range adopts {
-			one()
+		clear(r.discards[first:end])
+		for _, adoptPart := range adopts {
+			adoptPart()
 		}
 	}, nil
 }
@@ -208,7 +208,7 @@ func (r *Reader) readPart(p *Part) (adopt func(), err error) {
 	i := slices.IndexFunc(r.manifest.Parts, func(e entry) bool { return e.Name == p.Name })
 	if i < 0 {
 		if !p.Optional {
-			return nil, fmt.Errorf("%s: it has no part %q, which must be there", r.name, p.Name)
+			return nil, fmt.Errorf("%s: part %q is missing", r.name, p.Name)
 		}
 		if adopt, err = p.Read(nil, 0); err != nil {
 			return nil, fmt.Errorf("%s: part %q: %w", r.name, p.Name, err)
@@ -230,18 +230,18 @@ func (r *Reader) readPart(p *Part) (adopt func(), err error) {
 	limited := &io.LimitedReader{R: in, N: e.Length}
 	all := io.TeeReader(limited, sum)
 	adopt, readErr := p.Read(all, e.Length)
-	left := limited.N
-	// An error of Read counts only if the checksum of the whole part is right.
+	unread := limited.N
+	// Read the whole part: an error of Read counts only if the checksum is correct.
 	_, err = io.Copy(io.Discard, all)
 	switch {
-	case err != nil: // the disk's
+	case err != nil: // of the file system
 		err = fmt.Errorf("%s: part %q: %w", r.name, e.Name, err)
 	case limited.N > 0 || sum.Sum32() != e.CRC32C:
 		err = r.damaged("part %q does not have its checksum", e.Name)
 	case readErr != nil:
 		return nil, fmt.Errorf("%s: part %q: %w", r.name, e.Name, readErr)
-	case left > 0:
-		err = r.damaged("part %q goes on for %d bytes after its end", e.Name, left)
+	case unread > 0:
+		err = r.damaged("part %q has %d bytes after its end", e.Name, unread)
 	}
 	if err != nil {
 		if readErr == nil && p.Discard != nil {
@@ -252,17 +252,17 @@ func (r *Reader) readPart(p *Part) (adopt func(), err error) {
 	return adopt, nil
 }
 
-// discard frees what was read from r.read[from] on.
-func (r *Reader) discard(from int) {
-	for i := len(r.read) - 1; i >= from; i-- {
-		if d := r.read[i]; d != nil {
+// discard discards the parts from index first on.
+func (r *Reader) discard(first int) {
+	for i := len(r.discards) - 1; i >= first; i-- {
+		if d := r.discards[i]; d != nil {
 			d()
 		}
 	}
-	r.read = r.read[:from]
+	r.discards = r.discards[:first]
 }
 
-// Close discards what was read and not adopted, and closes the file.
+// Close discards the parts that were read and not adopted, and closes the file.
 func (r *Reader) Close() error {
 	r.discard(0)
 	if r.file == nil {
@@ -271,12 +271,12 @@ func (r *Reader) Close() error {
 	return r.file.Close()
 }
 
-// JSON returns a part (version 1, not optional; the caller may change both) that is
-// one JSON value, a T, of at most most bytes. save returns what is written. load
-// checks what was read and returns what puts it in place, as Part.Read does; its
-// errors become ErrFormat. What is read must be the text that T is written as, so that
-// no field is missing or given twice: one that files of before do not have is omitempty.
-func JSON[T any](name string, most int64, save func() (T, error), load func(T) (adopt func(), err error)) Part {
+// JSON returns a part with a JSON value of type T of at most maxBytes bytes. The part has version 1
+// and is not optional; the caller may change both. save returns the value to write. load checks a
+// value and returns adopt, as Part.Read does; its errors become ErrFormat. The text must be equal
+// to the text that T is written as, so that no field is missing or given twice. A field that older
+// files do not have must be omitempty.
+func JSON[T any](name string, maxBytes int64, save func() (T, error), load func(T) (adopt func(), err error)) Part {
 	return Part{Name: name, Version: 1,
 		Write: func(w io.Writer) error {
 			v, err := save()
@@ -288,7 +288,7 @@ func JSON[T any](name string, most int64, save func() (T, error), load func(T) (
 		Read: func(r io.Reader, n int64) (func(), error) {
 			var v T
 			var text bytes.Buffer
-			if err := ReadJSON(io.TeeReader(r, &text), n, most, &v); err != nil {
+			if err := ReadJSON(io.TeeReader(r, &text), n, maxBytes, &v); err != nil {
 				return nil, fmt.Errorf("%w: %v", ErrFormat, err)
 			}
 			if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, bytes.TrimSpace(text.Bytes())) {
@@ -303,11 +303,11 @@ func JSON[T any](name string, most int64, save func() (T, error), load func(T) (
 	}
 }
 
-// ReadJSON decodes a part of n bytes, at most most, that is one JSON value. Fields
-// that to lacks are errors.
-func ReadJSON(r io.Reader, n, most int64, to any) error {
-	if n > most {
-		return fmt.Errorf("%d bytes, must be at most %d", n, most)
+// ReadJSON decodes a part of n bytes that is one JSON value. n above maxBytes and fields that to
+// does not have are errors.
+func ReadJSON(r io.Reader, n, maxBytes int64, to any) error {
+	if n > maxBytes {
+		return fmt.Errorf("%d bytes, must be at most %d", n, maxBytes)
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(r, text); err != nil {

@@ -14,11 +14,10 @@ import (
 	"slices"
 )
 
-// Save writes a file of some kind ("run", "policy") at path: content as JSON, and
-// the parts in their order. A symbolic link is followed, even to a file that does
-// not exist yet. An existing file is replaced and its mode kept; anything else that
-// exists at path (a directory, a pipe, a device) is refused. A new file's mode is
-// 0o666 less the process's umask. On an error path is as it was.
+// Save writes a file of the given kind ("run", "policy") at path: content as JSON, and the parts in
+// their order. It follows a symbolic link, also to a file that does not exist yet. It replaces an
+// existing file and keeps its mode. Anything else at path (a directory, a pipe, a device) is an
+// error. The mode of a new file is 0o666 less the umask. After an error path is unchanged.
 func Save(path, kind string, content any, parts []Part) error {
 	f, err := create(path)
 	if err != nil {
@@ -55,13 +54,13 @@ func write(w io.Writer, kind string, content any, parts []Part) error {
 		case slices.ContainsFunc(m.Parts, func(e entry) bool { return e.Name == p.Name }):
 			return fmt.Errorf("part %q: given twice", p.Name)
 		}
-		// Uncompressed: weights do not shrink, and a replay memory of gigabytes
-		// would take minutes.
+		// No compression: weights do not shrink, and compressing a replay memory of gigabytes would
+		// take minutes.
 		out, err := archive.CreateHeader(&zip.FileHeader{Name: p.Name, Method: zip.Store})
 		if err != nil {
 			return err
 		}
-		sum := &summing{w: out}
+		sum := &checksumWriter{w: out}
 		if err := p.Write(sum); err != nil {
 			return err
 		}
@@ -84,33 +83,33 @@ func write(w io.Writer, kind string, content any, parts []Part) error {
 	return archive.Close()
 }
 
-// summing counts and sums what goes through it.
-type summing struct {
+// checksumWriter counts the bytes that it writes to w and computes their CRC-32C.
+type checksumWriter struct {
 	w   io.Writer
 	n   int64
 	crc uint32
 }
 
-func (s *summing) Write(b []byte) (int, error) {
+func (s *checksumWriter) Write(b []byte) (int, error) {
 	n, err := s.w.Write(b)
 	s.n += int64(n)
 	s.crc = crc32.Update(s.crc, castagnoli, b[:n])
 	return n, err
 }
 
-// newFile is a file that is being written beside its place. Its Name, which the
-// file system's errors have, is that of its place.
+// newFile is a temporary file that commit renames to target. Its Name, which the file system's
+// errors have, is the path that Save was given.
 type newFile struct {
 	*os.File
 	target string
-	mode   fs.FileMode // of the file that it replaces
-	old    bool        // there is one
-	temp   string      // path of the file so far; "": it has no name yet
+	mode   fs.FileMode // of the old file
+	old    bool        // target is an existing file
+	temp   string      // path of the temporary file; "": it has no name yet
 }
 
-// create opens a file that commit will put at path.
+// create opens a new file for path.
 func create(path string) (*newFile, error) {
-	target, old, err := place(path)
+	target, old, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +127,7 @@ func create(path string) (*newFile, error) {
 	return f, nil
 }
 
-// commit puts the finished file in its place.
+// commit flushes the file to the disk and renames it to its target.
 func (f *newFile) commit() error {
 	var err error
 	if f.old {
@@ -149,24 +148,23 @@ func (f *newFile) commit() error {
 	err = f.Close()
 	dir, _ := filepath.Split(f.target)
 	if d, err := os.Open(dir + "."); err == nil {
-		d.Sync() // best effort: the rename itself has succeeded
+		d.Sync() // best effort: the rename has succeeded
 		d.Close()
 	}
 	return err
 }
 
-// abort leaves no trace of the file.
+// abort closes and removes the file.
 func (f *newFile) abort() error {
-	f.Close() // its error is that of a file nobody will read
+	f.Close() // an error does not matter: the file is removed
 	if f.temp == "" {
 		return nil
 	}
 	return os.Remove(f.temp)
 }
 
-// place follows the links from path to the file to be written, and returns what
-// exists there now, or nil.
-func place(path string) (target string, old fs.FileInfo, err error) {
+// resolve follows the links from path to the file to be written. old is the existing file, or nil.
+func resolve(path string) (target string, old fs.FileInfo, err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return "", nil, notAFile(path, info)
 	}
@@ -191,20 +189,21 @@ func place(path string) (target string, old fs.FileInfo, err error) {
 			return "", nil, err
 		}
 		if !filepath.IsAbs(to) {
-			// Not Join, which would take "link/.." for the folder of link.
+			// Join would remove "link/..", which is not the folder of link if link is a symbolic
+			// link.
 			dir, _ := filepath.Split(target)
 			to = dir + to
 		}
 		target = to
 	}
-	return "", nil, fmt.Errorf("path: %s has too many links, one to the other", path)
+	return "", nil, fmt.Errorf("path: %s follows too many symbolic links", path)
 }
 
 func notAFile(path string, info fs.FileInfo) error {
 	return fmt.Errorf("path: %s is %s, must be a file", path, typeName(info))
 }
 
-// typeName says what something is that is no regular file.
+// typeName returns the type of a file that is not a regular file, for errors.
 func typeName(info fs.FileInfo) string {
 	switch info.Mode().Type() {
 	case fs.ModeDir:

@@ -38,7 +38,7 @@ func TestFailureLeavesTheOldFile(t *testing.T) {
 		t.Fatalf("%q, %v", data, err)
 	}
 	if names := files(t, filepath.Dir(path)); len(names) != 1 {
-		t.Fatalf("left behind: %v", names)
+		t.Fatalf("files after a failed Save: %v", names)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestLinksStay(t *testing.T) {
+func TestSaveFollowsLinks(t *testing.T) {
 	dir := t.TempDir()
 	sub := filepath.Join(dir, "sub", "deep")
 	check(t, os.MkdirAll(sub, 0o700))
@@ -76,10 +76,10 @@ func TestLinksStay(t *testing.T) {
 	link("sub/deep", "folder")
 	for _, c := range []struct{ link, target string }{
 		{link("real", "link"), "real"},                              // dangling
-		{link("link", "link2"), "real"},                             // through another, now there
+		{link("link", "link2"), "real"},                             // through another link, to a file
 		{link(filepath.Join(dir, "abs"), "link3"), "abs"},           // absolute, dangling
 		{link("folder/in", "link4"), "sub/deep/in"},                 // through a linked folder
-		{link("folder/../beside", "link5"), "sub/beside"},           // ".." is that of the folder linked to
+		{link("folder/../sibling", "link5"), "sub/sibling"},         // ".." of the linked folder
 		{filepath.Join(dir, "folder") + "/plain", "sub/deep/plain"}, // no link at the end
 	} {
 		for _, text := range []string{"one", "two"} {
@@ -102,7 +102,7 @@ func TestLinksStay(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFileIsRefused(t *testing.T) {
+func TestOnlyFilesAreAccepted(t *testing.T) {
 	dir := t.TempDir()
 	pipe, device, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "device"), filepath.Join(dir, "socket")
 	check(t, unix.Mkfifo(pipe, 0o600))
@@ -140,7 +140,7 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 					t.Errorf("%s: %v, want %q", call, err, want[call])
 				}
 			case <-time.After(10 * time.Second):
-				t.Fatalf("%s of %s waits", call, path)
+				t.Fatalf("%s of %s blocks", call, path)
 			}
 		}
 		if mode(t, path) != before {
@@ -181,8 +181,8 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// A process that is killed while it saves leaves nothing behind, or what the next
-// Save removes; what another process is writing at that time stays.
+// A process that is killed while it saves leaves at most a temporary file, which the next Save
+// removes. Temporary files of other processes remain.
 func TestKilledWhileSaving(t *testing.T) {
 	if path := os.Getenv("PACELINE_TEST_KILLED"); path != "" {
 		waiting := (&memory{}).part("data")
@@ -204,18 +204,18 @@ func TestKilledWhileSaving(t *testing.T) {
 	check(t, child.Start())
 	_, err = out.Read(make([]byte, 8))
 	check(t, err)
-	save(t, filepath.Join(dir, "b"), []byte("while another saves")) // and does not disturb it
+	save(t, filepath.Join(dir, "b"), []byte("while another process saves"))
 	check(t, child.Process.Kill())
 	child.Wait()
-	if left := files(t, dir); len(left) > 3 {
-		t.Errorf("left behind: %v", left)
+	if names := files(t, dir); len(names) > 3 {
+		t.Errorf("files after the kill: %v", names)
 	}
-	// Where the file system must give a name from the start:
+	// The same on a file system that needs a temporary name.
 	abandoned, temp, err := openNamed(dir+"/", path, 0o600)
 	check(t, err)
-	held, other, err := openNamed(dir+"/", path, 0o600)
+	locked, other, err := openNamed(dir+"/", path, 0o600)
 	check(t, err)
-	abandoned.Close() // a killed process's locks are gone
+	abandoned.Close() // releases the lock, as a kill does
 	check(t, unix.Mkfifo(filepath.Join(dir, tempPrefix+"x"+tempSuffix), 0o600))
 	check(t, os.Symlink("a", filepath.Join(dir, tempPrefix+"y"+tempSuffix)))
 	check(t, os.WriteFile(filepath.Join(dir, "mine.tmp"), nil, 0o600))
@@ -224,28 +224,28 @@ func TestKilledWhileSaving(t *testing.T) {
 		t.Errorf("the abandoned file is still there: %v", err)
 	}
 	if _, err := os.Stat(other); err != nil {
-		t.Errorf("another's file: %v", err)
+		t.Errorf("the locked file: %v", err)
 	}
-	held.Close()
+	locked.Close()
 	save(t, path, []byte("newest"))
-	if left := files(t, dir); len(left) != 5 {
-		t.Errorf("%v, must be a, b, mine.tmp, a pipe and a link", left)
+	if names := files(t, dir); len(names) != 5 {
+		t.Errorf("%v, must be a, b, mine.tmp, a pipe and a link", names)
 	}
 	if _, data, err := read(path); err != nil || string(data) != "newest" {
 		t.Errorf("%q, %v", data, err)
 	}
 }
 
-// The same with names from the start: commit and abort of such a file.
+// commit and abort of a temporary file with a name.
 func TestNamedTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	for i, keep := range []bool{true, false, true} {
+	for i, commit := range []bool{true, false, true} {
 		file, temp, err := openNamed(dir+"/", path, 0o666)
 		check(t, err)
 		f := &newFile{File: file, target: path, temp: temp}
 		check(t, write(f, "run", content{i}, nil))
-		if keep {
+		if commit {
 			check(t, f.commit())
 		} else {
 			check(t, f.abort())
@@ -264,8 +264,8 @@ func TestNamedTemporaryFiles(t *testing.T) {
 	}
 }
 
-// Many savers in one folder: each file is always whole.
-func TestSaversTogether(t *testing.T) {
+// If several goroutines save in one folder, each file is always complete.
+func TestConcurrentSaves(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -287,13 +287,12 @@ func TestSaversTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if left := files(t, dir); len(left) != 5 {
-		t.Errorf("left behind: %v", left)
+	if names := files(t, dir); len(names) != 5 {
+		t.Errorf("files after the saves: %v", names)
 	}
 }
 
-// A full disk, simulated by the limit on the size of a file: in a process of its
-// own, which lives under that limit.
+// A full disk is simulated by the limit on file sizes, in a process of its own.
 func TestFullDisk(t *testing.T) {
 	if path := os.Getenv("PACELINE_TEST_FULL"); path != "" {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -316,7 +315,7 @@ func TestFullDisk(t *testing.T) {
 	if _, data, err := read(path); err != nil || string(data) != "the old one" {
 		t.Errorf("%q, %v", data, err)
 	}
-	if left := files(t, dir); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+	if names := files(t, dir); len(names) != 1 {
+		t.Errorf("files after a full disk: %v", names)
 	}
 }
