@@ -37,7 +37,7 @@ func TestAnUpdateWithVTraceOnAGPU(t *testing.T) {
 	tr := must(train.New(c, traintest.MakeWalk(1)))(t)
 	defer func() { check(t, tr.Close()) }()
 	a := tr.Method().(*A2C)
-	counted := &traintest.Passes{Network: a.Network}
+	counted := &traintest.ForwardCounter{Network: a.Network}
 	a.Network = counted
 	check(t, tr.Begin(10_000, 0))
 	check(t, tr.Run(envs*(nSteps-steps), 0))

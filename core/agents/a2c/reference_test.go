@@ -21,11 +21,11 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 	t.Cleanup(device.Close)
 	learner := must(device.Learner(spec, c.NSteps*c.NumEnvs, nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}))(t)
 	w := &traintest.Twin{
-		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep, Late: !c.MidBatchReset,
+		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep, ResetInUpdate: !c.MidBatchReset,
 		Theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t), Net: must(device.Network(spec, 1))(t),
 	}
 	optimizer := must(device.Optimizer(c.Optimizer(), w.Theta.Layout.Size))(t)
-	w.Update = func(rows []*traintest.Moment) {
+	w.Update = func(rows []*traintest.Step) {
 		var b nn.Batch
 		var advantages, returns, weights []float32
 		var kept []int

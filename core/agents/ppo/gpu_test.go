@@ -32,7 +32,7 @@ func TestAMinibatchOnAGPUIsOneLaunch(t *testing.T) {
 	tr := must(train.New(c, traintest.MakeWalk(1)))(t)
 	defer func() { check(t, tr.Close()) }()
 	p := tr.Method().(*PPO)
-	counted := &traintest.Passes{Network: p.Network}
+	counted := &traintest.ForwardCounter{Network: p.Network}
 	p.Network = counted
 	check(t, tr.Begin(10_000, 0))
 	for rollout := range 3 {

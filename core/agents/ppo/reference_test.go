@@ -22,7 +22,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 	device := must(nn.NewCPU(1, nil))(t)
 	t.Cleanup(device.Close)
 	w := &traintest.Twin{
-		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep, Late: !c.MidBatchReset,
+		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep, ResetInUpdate: !c.MidBatchReset,
 		Theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t), Net: must(device.Network(spec, 1))(t),
 	}
 	optimizer := must(device.Optimizer(c.Optimizer(), w.Theta.Layout.Size))(t)
@@ -37,8 +37,8 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 		return from + (to-from)*share
 	}
 	epochs := 0
-	w.Update = func(rows []*traintest.Moment) {
-		var steps []*traintest.Moment
+	w.Update = func(rows []*traintest.Step) {
+		var steps []*traintest.Step
 		for _, m := range rows {
 			if m != nil {
 				steps = append(steps, m)
@@ -46,7 +46,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 		}
 		for range c.NEpochs {
 			epochs++
-			order := append([]*traintest.Moment(nil), steps...)
+			order := append([]*traintest.Step(nil), steps...)
 			r := rng.New(uint64(c.Seed), "minibatches", epochs)
 			for k := len(order) - 1; k > 0; k-- {
 				other := r.Intn(k + 1)

@@ -17,23 +17,23 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// environmentFails makes environments fail in step and in reset. Every step that
-// an environment took is counted, and the run goes on.
+// environmentFails makes environments fail in Step and in Reset. The run continues, and it counts
+// every step that an environment took.
 func environmentFails(t *testing.T, s Subject) {
 	for _, where := range []string{"step", "reset"} {
 		for _, how := range []string{"error", "panic"} {
 			r := rand.New(rand.NewPCG(5, 5))
-			var mu sync.Mutex // steps that wait are taken at the same time
+			var mu sync.Mutex // steps that block run concurrently
 			var walks []*Walk
 			var on atomic.Bool
-			tr := s.start(t, s.config(t, "num_threads", "1"), func(i int) (env.Env, error) {
+			tr := s.newTrainer(t, s.config(t, "num_threads", "1"), func(i int) (env.Env, error) {
 				e, err := s.walks(7)(i)
 				w := e.(*Walk)
 				fail := func() error {
 					mu.Lock()
-					spared := !on.Load() || r.IntN(40) > 0
+					succeeds := !on.Load() || r.IntN(40) > 0
 					mu.Unlock()
-					if spared {
+					if succeeds {
 						return nil
 					}
 					if how == "panic" {
@@ -78,15 +78,17 @@ func environmentFails(t *testing.T, s Subject) {
 	}
 }
 
-func panicSpoilsOne(t *testing.T, s Subject) {
+// panicBreaksOneTrainer panics in an update. Every later call of the trainer returns the same
+// error, the trainer can be closed, and another trainer is not affected.
+func panicBreaksOneTrainer(t *testing.T, s Subject) {
 	before := runtime.NumGoroutine()
-	other := s.start(t, s.config(t), nil)
+	other := s.newTrainer(t, s.config(t), nil)
 	check(t, other.Begin(total, 0))
 	tr, err := train.New(s.config(t), s.walks(7))
 	check(t, err)
 	check(t, tr.Begin(total, 0))
 	check(t, tr.Run(total/3, 0))
-	s.Hook(tr.Method(), func() { panic("the optimiser is ill") })
+	s.Hook(tr.Method(), func() { panic("the optimiser has a bug") })
 	err = tr.Run(0, 0)
 	var p *fault.Panic
 	if !errors.As(err, &p) || len(p.Stack) == 0 {
@@ -116,10 +118,12 @@ func panicSpoilsOne(t *testing.T, s Subject) {
 	t.Errorf("%d goroutines, before %d", runtime.NumGoroutine(), before)
 }
 
+// notFinite makes rewards with an infinite return. The run fails, the parameters remain finite, and
+// the run can continue with new parameters or after Begin.
 func notFinite(t *testing.T, s Subject) {
-	for _, heal := range []string{"set parameters", "begin"} {
+	for _, repair := range []string{"set parameters", "begin"} {
 		var walks []*Walk
-		tr := s.start(t, s.config(t), func(i int) (env.Env, error) {
+		tr := s.newTrainer(t, s.config(t), func(i int) (env.Env, error) {
 			e, err := s.walks(7)(i)
 			walks = append(walks, e.(*Walk))
 			return e, err
@@ -130,39 +134,39 @@ func notFinite(t *testing.T, s Subject) {
 		_, err := tr.GetParameters(s.Set, good)
 		check(t, err)
 		for _, w := range walks {
-			w.Scale = 1e38 // a reward is finite, the sum of a few is not
+			w.Scale = 1e38 // a reward is finite, the sum of several is not
 		}
 		err = tr.Run(0, 0)
 		if !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "step ") {
-			t.Fatalf("%s: %v, must name the step", heal, err)
+			t.Fatalf("%s: %v, must name the step", repair, err)
 		}
 		if again := tr.Run(8, 0); !errors.Is(again, fault.ErrNotFinite) {
-			t.Errorf("%s: a second run: %v", heal, again)
+			t.Errorf("%s: a second run: %v", repair, again)
 		}
-		check(t, tr.Save(filepath.Join(t.TempDir(), "a"), false)) // what there is can be looked at
-		s.rolloutIsNotLearntAgain(t, tr)
+		check(t, tr.Save(filepath.Join(t.TempDir(), "a"), false)) // a save is possible
+		s.rolloutIsUsedOnce(t, tr)
 		bad := make([]float32, len(good))
 		_, err = tr.GetParameters(s.Set, bad)
 		check(t, err)
 		for i, v := range bad {
 			if v-v != 0 {
-				t.Fatalf("%s: parameter %d is %v: a gradient that is not finite was applied", heal, i, v)
+				t.Fatalf("%s: parameter %d is %v: a gradient that is not finite was applied", repair, i, v)
 			}
 		}
 		for _, w := range walks {
 			w.Scale = 0
 		}
 		at := tr.Stats()
-		if heal == "begin" {
+		if repair == "begin" {
 			check(t, tr.Begin(total, train.ResetTimesteps|train.ResetEnvs))
 			check(t, tr.Run(8, 0))
 		} else {
 			check(t, tr.SetParameters(s.Set, good))
 		}
-		// What was seen may still be drawn; but steps and updates go on.
+		// Updates may still draw the large rewards from the replay memory, but the run continues.
 		for range total {
 			if err := tr.Run(8, 0); err != nil && !errors.Is(err, fault.ErrNotFinite) {
-				t.Fatalf("%s: %v", heal, err)
+				t.Fatalf("%s: %v", repair, err)
 			}
 			check(t, tr.SetParameters(s.Set, good))
 			if now := tr.Stats(); now.Updates > at.Updates+20 {
@@ -170,31 +174,33 @@ func notFinite(t *testing.T, s Subject) {
 			}
 		}
 		if now := tr.Stats(); now.Updates <= at.Updates || now.Steps == 0 {
-			t.Errorf("%s: nothing was learnt: %+v, before %+v", heal, now, at)
+			t.Errorf("%s: no updates: %+v, before %+v", repair, now, at)
 		}
 	}
 }
 
-// rolloutIsNotLearntAgain goes on, in another trainer, from a checkpoint with experience of one whose
-// rollout gave a loss that is not finite.
-func (s *Subject) rolloutIsNotLearntAgain(t *testing.T, tr *train.Trainer) {
+// rolloutIsUsedOnce saves tr, whose rollout gave a loss that is not finite, with experience and
+// loads the file into another trainer. That trainer must not use the rollout again.
+func (s *Subject) rolloutIsUsedOnce(t *testing.T, tr *train.Trainer) {
 	t.Helper()
 	if !slices.Contains(s.Digests, "rollout") {
-		return // replayed experience is drawn from again
+		return // a replay memory may be used again
 	}
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, tr.Save(path, true))
-	next := s.start(t, s.saved(t, path), s.walks(99))
+	next := s.newTrainer(t, s.savedConfig(t, path), s.walks(99))
 	check(t, next.Load(path))
 	if err := next.Settle(0); err != nil || next.Stats().Updates != tr.Stats().Updates {
-		t.Errorf("the rollout was learnt from again: %v, %d updates after %d", err, next.Stats().Updates, tr.Stats().Updates)
+		t.Errorf("the rollout was used again: %v, %d updates after %d", err, next.Stats().Updates, tr.Stats().Updates)
 	}
 	check(t, next.Run(100, 0))
 	if next.Stats().Updates == tr.Stats().Updates {
-		t.Error("nothing is learnt after the load")
+		t.Error("no updates after the load")
 	}
 }
 
+// memoryIsRefused asks for too much memory. The error names the setting and comes before a large
+// allocation.
 func memoryIsRefused(t *testing.T, s Subject) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -204,7 +210,7 @@ func memoryIsRefused(t *testing.T, s Subject) {
 	}
 	var m *fault.Memory
 	if !errors.As(err, &m) || !strings.Contains(err.Error(), s.Large[0]) || !strings.Contains(err.Error(), "available") {
-		t.Errorf("%v, must name %s and both numbers", err, s.Large[0])
+		t.Errorf("%v, must name %s and the available memory", err, s.Large[0])
 	}
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 64<<20 {

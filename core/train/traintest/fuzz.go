@@ -27,98 +27,99 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// What comes of loading a file that was changed.
+// The outcomes of loading a changed file.
 const (
-	refused  = "refused"
-	same     = "the same"
-	another  = "another, which the file describes"
-	diverges = "another, whose numbers overflow"
+	refused   = "refused"
+	sameRun   = "the same"
+	otherRun  = "another run, which the file describes"
+	overflows = "another run, with numbers that overflow"
 )
 
 const (
-	fuzzSaved = 451 // steps at which the run is saved, which is in the middle of things
-	fuzzGoOn  = 300 // steps after a load
+	fuzzSaved = 451 // number of steps before the save, in the middle of a rollout and of episodes
+	fuzzMore  = 300 // number of steps after a load
 )
 
-// free are the fields of which other values describe another run, as far as anybody can
-// know from the file: settings, what was learnt and seen, states of streams and
-// environments, schedules, and counts that nothing else in the file depends on.
-var free = regexp.MustCompile(`^(paceline\.json:content.*|.*\.safetensors|replay\.bin.*|rollout\.bin.*|exploration\.json:streams\[\]|` +
+// independent are the fields with values that no other field of the file determines: settings,
+// parameters, experience, states of streams and environments, schedules and some counts. A file
+// with another value in such a field is a valid file of another run.
+var independent = regexp.MustCompile(`^(paceline\.json:content.*|.*\.safetensors|replay\.bin.*|rollout\.bin.*|exploration\.json:streams\[\]|` +
 	`environments\.json:(obs|returns\[\]|lengths\[\]|states\[\])|run\.json:recent\[\]\.return|` +
 	`clock\.json:(replay_stream|schedule.*|clock\.learning_rate.*|clock\.(t|warmup|warm|copies|steps|epochs|rollouts))|entries, .*)$`)
 
-// forgedCounts sets every count of a checkpoint to what no run has.
+// forgedCounts sets every count of a checkpoint to a value that is not possible. Every load must
+// fail.
 func forgedCounts(t *testing.T, s Subject) {
 	path := filepath.Join(t.TempDir(), "a")
-	tr := s.start(t, s.config(t), nil)
+	tr := s.newTrainer(t, s.config(t), nil)
 	check(t, tr.Begin(total, 0))
 	check(t, tr.Run(fuzzSaved, 0))
 	check(t, tr.Save(path, true))
 	want := s.digests(t, tr)
 	file, err := os.ReadFile(path)
 	check(t, err)
-	f := takeApart(t, file)
-	forged := 0
+	f := parseArchive(t, file)
+	forgeries := 0
 	for _, name := range []string{"run.json", "clock.json"} {
 		for k := 0; ; k++ {
 			data := maps.Clone(f.data)
 			root := decode(data[name])
-			var list []place
-			places("", root, func(any) {}, func(p place) { list = append(list, p) })
+			var list []jsonValue
+			walkJSON("", root, func(any) {}, func(v jsonValue) { list = append(list, v) })
 			if k == len(list) {
 				break
 			}
-			p := list[k]
-			values := []any{json.Number("-88"), json.Number("4611686018427387904")}
-			switch now, number := p.now.(json.Number); {
-			case p.path == "begun":
-				values = []any{false}
-			case !number || strings.Contains(p.path, "return"):
+			v := list[k]
+			forged := []any{json.Number("-88"), json.Number("4611686018427387904")}
+			switch old, number := v.old.(json.Number); {
+			case v.path == "begun":
+				forged = []any{false}
+			case !number || strings.Contains(v.path, "return"):
 				continue
-			case strings.HasSuffix(p.path, "seed"): // which may be any
-				values = values[:1]
-			case p.path == "optimizer_step": // the number of updates
-				n, err := now.Int64()
+			case strings.HasSuffix(v.path, "seed"): // any positive number is possible
+				forged = forged[:1]
+			case v.path == "optimizer_step": // must be the number of updates
+				n, err := old.Int64()
 				check(t, err)
-				values = append(values, n+1)
+				forged = append(forged, n+1)
 			}
-			for _, value := range values {
-				p.set(value)
+			for _, value := range forged {
+				v.set(value)
 				data[name] = encode(root)
 				check(t, os.WriteFile(path, build(f.names, data), 0o600))
-				forged++
+				forgeries++
 				if err := tr.Load(path); !errors.Is(err, checkpoint.ErrFormat) {
-					t.Errorf("%s, %s %v: %v", name, p.path, value, err)
+					t.Errorf("%s, %s %v: %v", name, v.path, value, err)
 				}
 			}
 		}
 	}
-	if got := s.digests(t, tr); got != want || forged < 20 {
-		t.Errorf("%d forgeries; %s, before them %s", forged, got, want)
+	if got := s.digests(t, tr); got != want || forgeries < 20 {
+		t.Errorf("%d forgeries; %s, before them %s", forgeries, got, want)
 	}
 }
 
-// fuzzer loads changed files into runs.
+// fuzzer loads changed files.
 type fuzzer struct {
 	Subject
 	*testing.T
-	path       string
-	good       []byte // the checkpoint
-	now        string // digests at the checkpoint
-	want       string // and after fuzzGoOn further steps
-	acts       string // what its policy does
-	inProgress *train.Trainer
-	resident   int                       // kB that the process had at its most when this began
-	counts     map[string]map[string]int // by kind and outcome
-	slow       time.Duration
-	large      uint64
+	path         string
+	good         []byte // the unchanged checkpoint
+	savedDigests string // of the run at the checkpoint
+	finalDigests string // of the run fuzzMore steps later
+	savedActions string // of the policy at the checkpoint
+	inProgress   *train.Trainer
+	resident     int                       // peak memory of the process before the test, in kB
+	counts       map[string]map[string]int // by kind and outcome
+	slowest      time.Duration             // of a load
+	largest      uint64                    // bytes that a load allocated
 }
 
-// FuzzLoad loads files that were changed in one place, PACELINE_FUZZ_LOAD of them or a
-// few: checkpoints, and one in ten a policy. Each gives an error sentence within
-// a gigabyte, or what was saved. Where the checksums are right and the field is free, it may be
-// what the file describes instead. A refused Load leaves the run that it was to be
-// loaded into as it was.
+// FuzzLoad loads files with a single change: checkpoints, and one in ten a policy. The number of
+// files is PACELINE_FUZZ_LOAD, or small. A load must allocate at most a gigabyte and return an
+// error of one sentence or the saved run. If the checksums are correct and the field is
+// independent, it may also return the other run that the file describes. A load that fails must
+// leave the trainer unchanged.
 func FuzzLoad(t *testing.T, s Subject) {
 	n := Times(150, 40)
 	if text := os.Getenv("PACELINE_FUZZ_LOAD"); text != "" {
@@ -126,9 +127,10 @@ func FuzzLoad(t *testing.T, s Subject) {
 		n, err = strconv.Atoi(text)
 		check(t, err)
 	}
-	// Forgets what tests before this one took; where it may not, that counts as there from the start.
+	// Resets the peak memory of the process. Without permission the peak of earlier tests counts as
+	// resident before this test.
 	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
-	f := &fuzzer{Subject: s, T: t, resident: mostResident(), path: filepath.Join(t.TempDir(), "a"), counts: map[string]map[string]int{}}
+	f := &fuzzer{Subject: s, T: t, resident: peakResident(), path: filepath.Join(t.TempDir(), "a"), counts: map[string]map[string]int{}}
 	tr, err := train.New(s.config(t, "env", "CartPole-v1"), nil)
 	check(t, err)
 	defer tr.Close()
@@ -138,17 +140,17 @@ func FuzzLoad(t *testing.T, s Subject) {
 	check(t, err)
 	small, err := p.Bytes()
 	check(t, err)
-	f.acts = f.act(p)
+	f.savedActions = f.act(p)
 	check(t, tr.Save(f.path, true))
 	f.good, err = os.ReadFile(f.path)
 	check(t, err)
-	f.now = s.digests(t, tr)
-	check(t, tr.Run(fuzzGoOn, 0))
-	f.want = s.digests(t, tr)
+	f.savedDigests = s.digests(t, tr)
+	check(t, tr.Run(fuzzMore, 0))
+	f.finalDigests = s.digests(t, tr)
 	f.inProgress = tr
 	check(t, tr.Load(f.path))
 
-	run, alone, r := takeApart(t, f.good), takeApart(t, small), rand.New(rand.NewPCG(uint64(n), 1))
+	run, alone, r := parseArchive(t, f.good), parseArchive(t, small), rand.New(rand.NewPCG(uint64(n), 1))
 	for i := range n {
 		if i%10 == 9 {
 			m := alone.mutate(r)
@@ -164,8 +166,8 @@ func FuzzLoad(t *testing.T, s Subject) {
 	f.print()
 }
 
-// run loads a checkpoint as hosts do, into a new trainer with the file's own settings, and
-// into one in progress.
+// run loads a checkpoint into a new trainer with the file's settings, as hosts do, and into a run
+// in progress.
 func (f *fuzzer) run(m mutant) {
 	var tr *train.Trainer
 	err := f.measured(m, func() error {
@@ -183,47 +185,47 @@ func (f *fuzzer) run(m mutant) {
 	}
 	outcome := refused
 	if err == nil {
-		outcome = f.goOn(m, tr)
+		outcome = f.continueRun(m, tr)
 	}
 	f.count(m, m.kind, outcome)
-	into := f.measured(m, func() error { return f.inProgress.Load(f.path) })
+	inProgressErr := f.measured(m, func() error { return f.inProgress.Load(f.path) })
 	switch {
-	case into == nil && err != nil && !strings.Contains(m.where, "settings"): // that run has its own
+	case inProgressErr == nil && err != nil && !strings.Contains(m.where, "settings"): // the run in progress has its own settings
 		f.fail(m, "loads into a run in progress, and not into a new one: %v", err)
-	case into != nil:
-		if got := f.digests(f, f.inProgress); got != f.now {
-			f.fail(m, "%v, and the run in progress is %s, before %s", into, got, f.now)
+	case inProgressErr != nil:
+		if got := f.digests(f, f.inProgress); got != f.savedDigests {
+			f.fail(m, "%v, and the run in progress is %s, before %s", inProgressErr, got, f.savedDigests)
 		}
 	}
-	if into == nil {
+	if inProgressErr == nil {
 		check(f, os.WriteFile(f.path, f.good, 0o600))
 		check(f, f.inProgress.Load(f.path))
 	}
 }
 
-// goOn takes further steps.
-func (f *fuzzer) goOn(m mutant, tr *train.Trainer) (outcome string) {
-	err := tr.Run(fuzzGoOn, time.Minute)
+// continueRun takes fuzzMore steps after a load.
+func (f *fuzzer) continueRun(m mutant, tr *train.Trainer) (outcome string) {
+	err := tr.Run(fuzzMore, time.Minute)
 	if err == nil {
 		err = tr.Settle(time.Minute)
 	}
 	if e := (*env.Error)(nil); errors.As(err, &e) && strings.Contains(m.where, "states") {
-		f.sentence(m, err) // only the environment knows its state; it is reset
-		err = tr.Run(fuzzGoOn, time.Minute)
+		f.sentence(m, err) // only the environment can check its state; the next Run resets it
+		err = tr.Run(fuzzMore, time.Minute)
 	}
 	switch {
 	case errors.Is(err, fault.ErrNotFinite):
 		f.sentence(m, err)
-		return diverges
+		return overflows
 	case err != nil:
-		f.fail(m, "loads, and fails then: %v", err)
-	case f.digests(f, tr) == f.want:
-		return same
+		f.fail(m, "loads, and then fails: %v", err)
+	case f.digests(f, tr) == f.finalDigests:
+		return sameRun
 	}
-	return another
+	return otherRun
 }
 
-// policy loads a file as a policy. kind is for the table.
+// policy loads a file as a policy. kind is the row of the table.
 func (f *fuzzer) policy(m mutant, kind string) {
 	var p *policy.Policy
 	check(f, os.WriteFile(f.path, m.file, 0o600))
@@ -234,15 +236,15 @@ func (f *fuzzer) policy(m mutant, kind string) {
 	outcome := refused
 	switch {
 	case err != nil:
-	case f.act(p) == f.acts:
-		outcome = same
+	case f.act(p) == f.savedActions:
+		outcome = sameRun
 	default:
-		outcome = another
+		outcome = otherRun
 	}
 	f.count(m, kind, outcome)
 }
 
-// act says what a policy does in some states.
+// act returns the actions and outputs of a policy for some observations.
 func (f *fuzzer) act(p *policy.Policy) string {
 	const rows = 16
 	obs, actions := make([]byte, rows*p.Spec().Obs.Bytes()), make([]int32, rows)
@@ -258,8 +260,8 @@ func (f *fuzzer) act(p *policy.Policy) string {
 	return fmt.Sprint(actions, values)
 }
 
-// measured writes the file and fails where a call takes more than a gigabyte, or its
-// error is no sentence.
+// measured writes the file and calls call, which must allocate at most a gigabyte. Its error must
+// be one sentence.
 func (f *fuzzer) measured(m mutant, call func() error) error {
 	check(f, os.WriteFile(f.path, m.file, 0o600))
 	watch := time.AfterFunc(5*time.Minute, func() { panic(fmt.Sprintf("%v hangs", m)) })
@@ -270,11 +272,11 @@ func (f *fuzzer) measured(m mutant, call func() error) error {
 	err := call()
 	took := time.Since(began)
 	runtime.ReadMemStats(&after)
-	taken := after.TotalAlloc - before.TotalAlloc
-	if taken > 1e9 {
-		f.fail(m, "%d bytes: %v", taken, err)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	if allocated > 1e9 {
+		f.fail(m, "%d bytes: %v", allocated, err)
 	}
-	f.slow, f.large = max(f.slow, took), max(f.large, taken)
+	f.slowest, f.largest = max(f.slowest, took), max(f.largest, allocated)
 	if err != nil {
 		f.sentence(m, err)
 	}
@@ -295,9 +297,9 @@ func (f *fuzzer) fail(m mutant, format string, args ...any) {
 	f.Errorf("%v: %s", m, fmt.Sprintf(format, args...))
 }
 
-// count adds an outcome to the table, and fails where it must not be.
+// count adds an outcome to the table. It fails if the outcome is not allowed.
 func (f *fuzzer) count(m mutant, kind, outcome string) {
-	if (outcome == another || outcome == diverges) && !free.MatchString(m.where) {
+	if (outcome == otherRun || outcome == overflows) && !independent.MatchString(m.where) {
 		f.fail(m, "%s", outcome)
 	}
 	if f.counts[kind] == nil {
@@ -306,21 +308,21 @@ func (f *fuzzer) count(m mutant, kind, outcome string) {
 	f.counts[kind][outcome]++
 }
 
-// reload looks whether the run in progress goes on as if nothing had been refused.
+// reload checks that the failed loads have not changed the run in progress.
 func (f *fuzzer) reload(i int) {
-	check(f, f.inProgress.Run(fuzzGoOn, 0))
-	if got := f.digests(f, f.inProgress); got != f.want {
-		f.Errorf("after %d files that were refused: %s, undisturbed %s", i, got, f.want)
+	check(f, f.inProgress.Run(fuzzMore, 0))
+	if got := f.digests(f, f.inProgress); got != f.finalDigests {
+		f.Errorf("after %d failed loads: %s, without them %s", i, got, f.finalDigests)
 	}
 	check(f, os.WriteFile(f.path, f.good, 0o600))
 	check(f, f.inProgress.Load(f.path))
 }
 
-// print prints the table, and looks at the memory that the process took at its most.
+// print prints the table and checks the peak memory of the process.
 func (f *fuzzer) print() {
 	all := map[string]int{}
 	row := func(kind string, n map[string]int) {
-		f.Logf("%-48s %6d refused %6d the same %6d another %6d overflow", kind, n[refused], n[same], n[another], n[diverges])
+		f.Logf("%-48s %6d refused %6d the same %6d another %6d overflow", kind, n[refused], n[sameRun], n[otherRun], n[overflows])
 	}
 	for _, kind := range slices.Sorted(maps.Keys(f.counts)) {
 		row(kind, f.counts[kind])
@@ -329,16 +331,15 @@ func (f *fuzzer) print() {
 		}
 	}
 	row("all", all)
-	more := mostResident() - f.resident
-	f.Logf("a load took at most %v and %d bytes; resident at most %d kB more", f.slow, f.large, more)
+	more := peakResident() - f.resident
+	f.Logf("a load took at most %v and %d bytes; the peak memory grew by %d kB", f.slowest, f.largest, more)
 	if more > 1e6 {
-		f.Errorf("%d kB resident more", more)
+		f.Errorf("the peak memory grew by %d kB, must be at most 1000000", more)
 	}
 }
 
-// mostResident is how much memory the process had at its most, in kB; 0 where the
-// system does not say.
-func mostResident() (kB int) {
+// peakResident returns the peak resident memory of the process in kB, 0 if it is unknown.
+func peakResident() (kB int) {
 	status, _ := os.ReadFile("/proc/self/status")
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
 	fmt.Sscan(after, &kB)

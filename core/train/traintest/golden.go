@@ -10,20 +10,19 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// Golden loads the checkpoints of the method's testdata folder, which an earlier
-// version wrote: a run with its experience, a run without it and a policy. What they
-// hold is compared: the digests of the runs and what the policy does. With
-// PACELINE_WRITE_GOLDEN set it writes those that are not there; a file is never
-// written again, so that what was saved once can always be loaded.
+// Golden loads the files in the method's testdata folder, which an earlier version wrote: a run
+// with experience, a run without experience and a policy. It compares the digests of the runs and
+// the actions and outputs of the policy. With PACELINE_WRITE_GOLDEN set it writes missing files. It
+// never overwrites a file, so that later versions can load the files of earlier ones.
 func Golden(t *testing.T, s Subject) {
 	paths := map[string]string{}
 	for _, kind := range []string{"run", "weights", "policy", "digests"} {
 		paths[kind] = filepath.Join("testdata", "golden-"+kind+map[bool]string{true: ".txt", false: ".paceline"}[kind == "digests"])
 	}
 	if _, err := os.Stat(paths["run"]); err != nil && os.Getenv("PACELINE_WRITE_GOLDEN") != "" {
-		tr := s.start(t, s.config(t), nil)
+		tr := s.newTrainer(t, s.config(t), nil)
 		check(t, tr.Begin(total, 0))
-		check(t, tr.Run(total/2+1, 0)) // in the middle of things
+		check(t, tr.Run(total/2+1, 0)) // ends in the middle of a rollout and of episodes
 		check(t, os.MkdirAll("testdata", 0o755))
 		check(t, tr.Save(paths["run"], true))
 		check(t, tr.Save(paths["weights"], false))
@@ -35,7 +34,7 @@ func Golden(t *testing.T, s Subject) {
 	for _, kind := range []string{"run", "weights"} {
 		c, err := train.LoadConfig(paths[kind])
 		check(t, err)
-		tr := s.start(t, c, MakeWalk(99))
+		tr := s.newTrainer(t, c, MakeWalk(99))
 		check(t, tr.Load(paths[kind]))
 		got[kind] = s.digests(t, tr)
 		check(t, tr.Run(0, 0))
@@ -45,7 +44,7 @@ func Golden(t *testing.T, s Subject) {
 	}
 	p, err := policy.Load(paths["policy"])
 	check(t, err)
-	// Outputs differ in their last bits from processor to processor, and are rounded.
+	// Outputs are rounded, because their last bits differ between processors.
 	const n = 20
 	actions, outputs := make([]int32, n), make([][]float32, len(p.Outputs()))
 	for i, o := range p.Outputs() {

@@ -15,28 +15,28 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// OnGPU is the part of the suite that a device may break, on "cuda": the same bits in every run,
-// however it is cut into pieces, and the CPU's numbers to within rounding. The caller has
-// started on a device (cudatest.Start).
+// OnGPU runs the part of the suite that depends on the device, on "cuda": every run has the same
+// bits, also a run in pieces, and the numbers are those of the CPU up to rounding. The caller must
+// have called cudatest.Start.
 func OnGPU(t *testing.T, s Subject) {
 	cpu := s
 	cpu.Settings, s.Settings = maps.Clone(s.Settings), maps.Clone(s.Settings)
 	cpu.Settings["device"] = "cpu"
 	s.Settings["device"] = "cuda"
-	t.Run("threads do not matter", func(t *testing.T) { threadsDoNotMatter(t, s) })
-	t.Run("resume goes on with the same bits", func(t *testing.T) { resume(t, s) })
-	t.Run("stop and go on", func(t *testing.T) { stopAndGoOn(t, s) })
+	t.Run("threads do not change the results", func(t *testing.T) { threadsDoNotMatter(t, s) })
+	t.Run("a resumed run continues with the same bits", func(t *testing.T) { resume(t, s) })
+	t.Run("stop and continue", func(t *testing.T) { stopAndContinue(t, s) })
 	t.Run("pushed equals built in", func(t *testing.T) { pushedEqualsBuiltIn(t, s) })
 	t.Run("close to the CPU", func(t *testing.T) { closeToCPU(t, s, cpu) })
 }
 
-// closeToCPU compares the parameters after some updates. Rounding may let an action be another
-// one sooner or later, behind which nothing can be compared.
+// closeToCPU compares the parameters after the first updates. Later, rounding may change an action,
+// and the runs differ from then on.
 func closeToCPU(t *testing.T, gpu, cpu Subject) {
 	const steps = 100
 	var all [2][]float32
 	for i, s := range []Subject{gpu, cpu} {
-		tr := s.start(t, s.config(t), nil)
+		tr := s.newTrainer(t, s.config(t), nil)
 		if on := tr.Config().Common().Device; (i == 0) != strings.HasPrefix(on, "cuda:") {
 			t.Fatalf("device: %s", on)
 		}
@@ -64,13 +64,13 @@ func closeToCPU(t *testing.T, gpu, cpu Subject) {
 	}
 }
 
-// LostGPU is the part of the suite about a GPU that is lost in the middle: training ends with a
-// sentence, what was copied from it before can be read and saved, and learning goes on from
-// there. The software device is lost for a whole process, so that each way to lose it has one, in
-// which the test called name runs again.
+// LostGPU tests the loss of a GPU during a run. Training ends with an error. The copies of the
+// device's memory that were made before can be read and saved, and another run continues from the
+// file. The software device is lost for a whole process. Therefore each case runs the test called
+// name in a process of its own.
 func LostGPU(t *testing.T, s Subject, name string) {
 	if os.Getenv(cudatest.Mode) != "software" {
-		t.Skip("left out: only the software device can be lost")
+		t.Skip("skipped: only the software device can be lost")
 	}
 	if function := os.Getenv("PACELINE_TEST_LOSE"); function != "" {
 		loseGPU(t, s, function)
@@ -86,14 +86,14 @@ func LostGPU(t *testing.T, s Subject, name string) {
 }
 
 func loseGPU(t *testing.T, s Subject, function string) {
-	tr := s.start(t, s.config(t, "device", "cuda"), nil)
+	tr := s.newTrainer(t, s.config(t, "device", "cuda"), nil)
 	check(t, tr.Begin(4000, train.ResetTimesteps))
 	check(t, tr.Run(300, 0))
 	check(t, tr.Settle(0))
 	path := filepath.Join(t.TempDir(), "run.zip")
-	check(t, os.Setenv("PACELINE_SOFTWARE_FAIL", function+":0:700")) // the C library's, too
+	check(t, os.Setenv("PACELINE_SOFTWARE_FAIL", function+":0:700")) // also sets the C library's environment
 	if function == "cuMemcpyDtoHAsync_v2" {
-		check(t, tr.Save(path, true)) // it is found to be lost there
+		check(t, tr.Save(path, true)) // Save copies from the device and finds that it is lost
 	}
 	err := tr.Run(200, 0)
 	if !errors.Is(err, nn.ErrLost) || !strings.Contains(err.Error(), "is lost, and what lay in its memory") {
@@ -107,8 +107,8 @@ func loseGPU(t *testing.T, s Subject, function string) {
 	check(t, tr.Close())
 	check(t, os.Unsetenv("PACELINE_SOFTWARE_FAIL"))
 
-	// The counts are those of the parameters: a run that lost nothing has the same at that step.
-	same := s.start(t, s.config(t, "device", "cpu"), nil)
+	// The counts belong to the saved parameters: a run on the CPU has the same at that step.
+	same := s.newTrainer(t, s.config(t, "device", "cpu"), nil)
 	check(t, same.Begin(4000, train.ResetTimesteps))
 	check(t, same.Run(at, 0))
 	want := make([]float32, len(saved))
@@ -124,39 +124,39 @@ func loseGPU(t *testing.T, s Subject, function string) {
 	c, err := train.LoadConfig(path)
 	check(t, err)
 	check(t, c.Set("device", "cpu"))
-	on := s.start(t, c, nil)
-	check(t, on.Load(path))
-	said := ""
+	loaded := s.newTrainer(t, c, nil)
+	check(t, loaded.Load(path))
+	notices := ""
 	for {
-		text, err := on.Notice()
+		text, err := loaded.Notice()
 		check(t, err)
-		if said += text; text == "" {
+		if notices += text; text == "" {
 			break
 		}
 	}
-	if !strings.Contains(said, "is lost") {
-		t.Errorf("the file does not say so: %q", said)
+	if !strings.Contains(notices, "is lost") {
+		t.Errorf("no notice about the lost device after Load: %q", notices)
 	}
 	have := make([]float32, len(saved))
-	n, err := on.GetParameters(s.Set, have)
+	n, err := loaded.GetParameters(s.Set, have)
 	check(t, err)
-	if n != updates || n == 0 || !slices.Equal(have, saved) || on.Stats().Steps != at {
-		t.Errorf("%d updates at step %d, were %d at step %d", n, on.Stats().Steps, updates, at)
+	if n != updates || n == 0 || !slices.Equal(have, saved) || loaded.Stats().Steps != at {
+		t.Errorf("%d updates at step %d, must be %d at step %d", n, loaded.Stats().Steps, updates, at)
 	}
-	check(t, on.Begin(600, train.ResetEnvs))
-	check(t, on.Run(0, 0))
-	if n, err := on.GetParameters(s.Set, have); err != nil || n <= updates {
-		t.Errorf("%d updates after going on, were %d: %v", n, updates, err)
+	check(t, loaded.Begin(600, train.ResetEnvs))
+	check(t, loaded.Run(0, 0))
+	if n, err := loaded.GetParameters(s.Set, have); err != nil || n <= updates {
+		t.Errorf("%d updates after another run, %d before: %v", n, updates, err)
 	}
 }
 
-// Passes counts the forward passes of a Network.
-type Passes struct {
+// ForwardCounter counts the forward passes of a Network.
+type ForwardCounter struct {
 	nn.Network
 	N int
 }
 
-func (p *Passes) Forward(theta *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
+func (p *ForwardCounter) Forward(theta *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
 	p.N++
 	return p.Network.Forward(theta, obs, rows)
 }

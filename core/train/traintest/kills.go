@@ -13,10 +13,10 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// Kills kills processes while they save, PACELINE_KILLS of them or a few, at random times,
-// with and without experience. The file there loads and goes on, and no temporary file is
-// left by the next Save, of another file. The processes are this test, which must be
-// called name.
+// Kills kills processes at random moments while they save, with and without experience. The number
+// of kills is PACELINE_KILLS, or small. After each kill the file loads and the run continues, and
+// the next Save of any file in the folder removes the temporary file. The processes run the test
+// called name, which must be the calling one.
 func Kills(t *testing.T, s Subject, name string) {
 	if path := os.Getenv("PACELINE_TEST_SAVES"); path != "" {
 		tr, err := train.New(s.config(t, "env", "CartPole-v1", "num_threads", "1"), nil)
@@ -40,7 +40,7 @@ func Kills(t *testing.T, s Subject, name string) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	r := rand.New(rand.NewPCG(9, 9))
-	with, left := 0, 0
+	withExperience, abandoned := 0, 0
 	for range n {
 		child := exec.Command(os.Args[0], "-test.run=^"+name+"$")
 		child.Env = append(os.Environ(), "PACELINE_TEST_SAVES="+path)
@@ -52,8 +52,8 @@ func Kills(t *testing.T, s Subject, name string) {
 		}
 		time.Sleep(time.Duration(r.IntN(20_000)) * time.Microsecond)
 		check(t, child.Process.Kill())
-		child.Wait() // its error is that it was killed
-		left += temporary(t, dir)
+		child.Wait() // returns an error, because the process was killed
+		abandoned += temporary(t, dir)
 
 		c, err := train.LoadConfig(path)
 		check(t, err)
@@ -63,19 +63,19 @@ func Kills(t *testing.T, s Subject, name string) {
 		check(t, tr.Run(100, 0))
 		file, err := os.ReadFile(path)
 		check(t, err)
-		if takeApart(t, file).data["environments.json"] != nil {
-			with++
+		if parseArchive(t, file).data["environments.json"] != nil {
+			withExperience++
 		}
 		check(t, tr.Save(other, true))
 		check(t, tr.Close())
 		if k := temporary(t, dir); k > 0 {
-			t.Fatalf("%d temporary files are left", k)
+			t.Fatalf("%d temporary files after the next Save", k)
 		}
 	}
-	t.Logf("%d kills: %d files with experience, %d temporary files until the next Save", n, with, left)
+	t.Logf("%d kills: %d files with experience, %d temporary files until the next Save", n, withExperience, abandoned)
 }
 
-// temporary counts the files of a folder that nobody has named.
+// temporary counts the temporary files in a folder.
 func temporary(t *testing.T, dir string) (n int) {
 	entries, err := os.ReadDir(dir)
 	check(t, err)

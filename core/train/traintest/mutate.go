@@ -16,16 +16,16 @@ import (
 	"testing"
 )
 
-// mutant is a file that was changed.
+// mutant is a changed file.
 type mutant struct {
-	kind  string // of the change, for counts
-	where string // the field changed: "clock.json:clock.t"; "" where a checksum is wrong
-	what  string
+	kind  string // row of the table of outcomes
+	where string // the changed field: "clock.json:clock.t"; "" if a checksum is wrong
+	what  string // description of the change
 	file  []byte
 }
 
-// fuzzed is a checkpoint taken apart.
-type fuzzed struct {
+// archive is a checkpoint as a list of entries.
+type archive struct {
 	whole []byte
 	names []string
 	data  map[string][]byte
@@ -33,11 +33,11 @@ type fuzzed struct {
 
 const manifestName = "paceline.json"
 
-func takeApart(t testing.TB, file []byte) *fuzzed {
+func parseArchive(t testing.TB, file []byte) *archive {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
 	check(t, err)
-	f := &fuzzed{whole: file, data: map[string][]byte{}}
+	f := &archive{whole: file, data: map[string][]byte{}}
 	for _, entry := range z.File {
 		in, err := entry.Open()
 		check(t, err)
@@ -49,7 +49,7 @@ func takeApart(t testing.TB, file []byte) *fuzzed {
 	return f
 }
 
-// build is a file of such entries, whose checksums and lengths the manifest has.
+// build returns a file of these entries with their checksums and lengths in the manifest.
 func build(names []string, data map[string][]byte) []byte {
 	manifest := decode(data[manifestName])
 	if o, ok := manifest.(object); ok {
@@ -76,7 +76,7 @@ func zipped(names []string, data map[string][]byte) []byte {
 			_, err = out.Write(data[name])
 		}
 		if err != nil {
-			panic(err) // never: into memory
+			panic(err) // never: the archive is in memory
 		}
 	}
 	if err := z.Close(); err != nil {
@@ -85,7 +85,7 @@ func zipped(names []string, data map[string][]byte) []byte {
 	return b.Bytes()
 }
 
-// object is a JSON object with its fields in their order, as a file has them.
+// object is a JSON object that keeps the order and the duplicates of its fields.
 type object []member
 
 type member struct {
@@ -93,7 +93,7 @@ type member struct {
 	value any
 }
 
-// get returns a field's value, nil where there is none.
+// get returns the value of a field, nil if the field is missing.
 func (o object) get(key string) any {
 	for _, m := range o {
 		if m.key == key {
@@ -103,7 +103,7 @@ func (o object) get(key string) any {
 	return nil
 }
 
-// set overwrites a field that there is.
+// set overwrites an existing field.
 func (o object) set(key string, value any) {
 	for i := range o {
 		if o[i].key == key {
@@ -112,7 +112,7 @@ func (o object) set(key string, value any) {
 	}
 }
 
-// MarshalJSON is json.Marshaler's.
+// MarshalJSON implements json.Marshaler.
 func (o object) MarshalJSON() ([]byte, error) {
 	text := []byte{'{'}
 	for i, m := range o {
@@ -124,8 +124,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// decode returns the value of a text that is whole: objects, []any, json.Number, string,
-// bool, nil.
+// decode returns the value of a valid JSON text: object, []any, json.Number, string, bool or nil.
 func decode(text []byte) any {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -133,7 +132,7 @@ func decode(text []byte) any {
 	token := func() json.Token {
 		t, err := d.Token()
 		if err != nil {
-			panic(err) // never: it is whole
+			panic(err) // never: the text is valid
 		}
 		return t
 	}
@@ -163,13 +162,13 @@ func decode(text []byte) any {
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // never: it was decoded
+		panic(err) // never: v was decoded
 	}
 	return text
 }
 
-// mutate changes one thing.
-func (f *fuzzed) mutate(r *rand.Rand) mutant {
+// mutate returns the archive with one random change.
+func (f *archive) mutate(r *rand.Rand) mutant {
 	switch r.IntN(10) {
 	case 0:
 		return f.damage(r)
@@ -187,13 +186,13 @@ func (f *fuzzed) mutate(r *rand.Rand) mutant {
 		case strings.HasSuffix(name, ".safetensors") && r.IntN(2) == 0:
 			return f.header(r, name)
 		default:
-			return f.words(r, name)
+			return f.numbers(r, name)
 		}
 	}
 }
 
-// damage changes bytes and no checksum.
-func (f *fuzzed) damage(r *rand.Rand) mutant {
+// damage changes bytes without changing the checksums.
+func (f *archive) damage(r *rand.Rand) mutant {
 	b := bytes.Clone(f.whole)
 	at := r.IntN(len(b))
 	switch r.IntN(5) {
@@ -211,16 +210,16 @@ func (f *fuzzed) damage(r *rand.Rand) mutant {
 		return mutant{"bytes inserted", "", fmt.Sprintf("at %d", at), slices.Insert(b, at, b[r.IntN(len(b)):][:1]...)}
 	}
 	end := min(len(b), at+1+r.IntN(100))
-	return mutant{"bytes taken out", "", fmt.Sprintf("%d to %d", at, end), slices.Delete(b, at, end)}
+	return mutant{"bytes removed", "", fmt.Sprintf("%d to %d", at, end), slices.Delete(b, at, end)}
 }
 
-// entries changes what the archive holds, with or without the manifest.
-func (f *fuzzed) entries(r *rand.Rand) mutant {
+// entries changes the list of entries, with or without the manifest.
+func (f *archive) entries(r *rand.Rand) mutant {
 	names, data := slices.Clone(f.names), maps.Clone(f.data)
 	manifest := decode(data[manifestName]).(object)
 	parts := manifest.get("parts").([]any)
 	i := r.IntN(len(parts))
-	listed := r.IntN(2) == 0 // the manifest says so, too
+	listed := r.IntN(2) == 0 // change the manifest, too
 	what := names[i]
 	switch r.IntN(4) {
 	case 0:
@@ -247,8 +246,8 @@ func (f *fuzzed) entries(r *rand.Rand) mutant {
 	return mutant{"entries, with the manifest", "entries, " + what, what, build(names, data)}
 }
 
-// field changes a field of a part that is JSON.
-func (f *fuzzed) field(r *rand.Rand, name string) mutant {
+// field changes a field of a JSON part.
+func (f *archive) field(r *rand.Rand, name string) mutant {
 	data := maps.Clone(f.data)
 	where, what, text := mutateJSON(r, data[name])
 	data[name] = text
@@ -262,30 +261,30 @@ func (f *fuzzed) field(r *rand.Rand, name string) mutant {
 	return mutant{kind, name + ":" + where, what, build(f.names, data)}
 }
 
-// header changes a field of the header of tensors.
-func (f *fuzzed) header(r *rand.Rand, name string) mutant {
+// header changes a field of the header of a safetensors part.
+func (f *archive) header(r *rand.Rand, name string) mutant {
 	data := maps.Clone(f.data)
 	old := data[name]
 	size := binary.LittleEndian.Uint64(old)
 	where, what, text := mutateJSON(r, old[8:8+size])
 	length := uint64(len(text))
 	if r.IntN(10) == 0 {
-		length = special(r)
+		length = edgeValue(r)
 		where, what = "length", fmt.Sprint(length)
 	}
 	data[name] = slices.Concat(binary.LittleEndian.AppendUint64(nil, length), text, old[8+size:])
 	return mutant{"tensors' header", name + ":header " + where, what, build(f.names, data)}
 }
 
-// words changes one number of a part that is not JSON, or its length.
-func (f *fuzzed) words(r *rand.Rand, name string) mutant {
+// numbers changes one number, or the length, of a binary part.
+func (f *archive) numbers(r *rand.Rand, name string) mutant {
 	data := maps.Clone(f.data)
 	b := slices.Clip(bytes.Clone(data[name]))
 	where := name
 	head := 0
 	if strings.HasSuffix(name, ".safetensors") {
 		head = 8 + int(binary.LittleEndian.Uint64(b))
-	} else if r.IntN(2) == 0 { // sizes and counts are at the beginning
+	} else if r.IntN(2) == 0 { // the first bytes have sizes and counts
 		where, b = name+":beginning", b[:min(len(b), 300)]
 	}
 	at := head + r.IntN(len(b)-head)
@@ -304,7 +303,7 @@ func (f *fuzzed) words(r *rand.Rand, name string) mutant {
 		data[name] = append(b[:cap(b):cap(b)], make([]byte, 1+r.IntN(64))...)
 		return mutant{kind, name + ":length", what + "longer", build(f.names, data)}
 	default:
-		value := special(r)
+		value := edgeValue(r)
 		size := 4 << r.IntN(2)
 		if at+size > len(b) {
 			size = len(b) - at
@@ -322,8 +321,8 @@ func (f *fuzzed) words(r *rand.Rand, name string) mutant {
 	return mutant{kind, where, what, build(f.names, data)}
 }
 
-// special is a number that programs trip over.
-func special(r *rand.Rand) uint64 {
+// edgeValue returns a number at the edge of a number format, or a random one.
+func edgeValue(r *rand.Rand) uint64 {
 	list := []uint64{0, 1, 2, 1<<64 - 1, 1 << 63, 1<<63 - 1, 1 << 31, 1<<31 - 1, 1 << 32, 1 << 40, 1 << 52,
 		0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff, 0x80000000, 0x7ff8000000000000, 0x7ff0000000000000, 0x7fc000007fc00000, 0x7fefffffffffffff}
 	if i := r.IntN(len(list) + 2); i < len(list) {
@@ -332,15 +331,16 @@ func special(r *rand.Rand) uint64 {
 	return r.Uint64()
 }
 
-// place is one value in a JSON text, and how to put another there.
-type place struct {
-	path string // without the numbers of lists' entries
-	now  any
+// jsonValue is a value in a JSON text.
+type jsonValue struct {
+	path string // with [] for any index of a list
+	old  any
 	set  func(v any)
 }
 
-func places(path string, v any, set func(any), add func(place)) {
-	add(place{path, v, set})
+// walkJSON calls add for v and all values in v. path and set are those of v.
+func walkJSON(path string, v any, set func(any), add func(jsonValue)) {
+	add(jsonValue{path, v, set})
 	switch v := v.(type) {
 	case object:
 		for i, m := range v {
@@ -348,29 +348,29 @@ func places(path string, v any, set func(any), add func(place)) {
 			if path != "" {
 				next = path + "." + m.key
 			}
-			places(next, m.value, func(to any) { v[i].value = to }, add)
+			walkJSON(next, m.value, func(to any) { v[i].value = to }, add)
 		}
 	case []any:
 		for i := range v {
-			places(path+"[]", v[i], func(to any) { v[i] = to }, add)
+			walkJSON(path+"[]", v[i], func(to any) { v[i] = to }, add)
 		}
 	}
 }
 
-// mutateJSON changes one value of a text, of every path with equal chances.
+// mutateJSON changes one value of a text. Every path has the same probability.
 func mutateJSON(r *rand.Rand, text []byte) (where, what string, changed []byte) {
 	root := decode(text)
-	byPath := map[string][]place{}
-	places("", root, func(v any) { root = v }, func(p place) { byPath[p.path] = append(byPath[p.path], p) })
+	byPath := map[string][]jsonValue{}
+	walkJSON("", root, func(v any) { root = v }, func(v jsonValue) { byPath[v.path] = append(byPath[v.path], v) })
 	paths := slices.Sorted(maps.Keys(byPath))
 	where = paths[r.IntN(len(paths))]
-	p := byPath[where][r.IntN(len(byPath[where]))]
-	to := otherJSON(r, p.now)
-	p.set(to)
-	was, is := string(encode(p.now)), string(encode(to))
-	return where, fmt.Sprintf("%.60s -> %.60s", was, is), encode(root)
+	v := byPath[where][r.IntN(len(byPath[where]))]
+	to := otherJSON(r, v.old)
+	v.set(to)
+	return where, fmt.Sprintf("%.60s -> %.60s", encode(v.old), encode(to)), encode(root)
 }
 
+// otherJSON returns a JSON value other than v, often of the same type.
 func otherJSON(r *rand.Rand, v any) any {
 	wrong := []any{nil, true, false, "", "text", json.Number("0"), json.Number("-1"), json.Number("1e300"), []any{}, object{}, []any{json.Number("1")}}
 	if r.IntN(6) == 0 {
@@ -393,7 +393,7 @@ func otherJSON(r *rand.Rand, v any) any {
 				b = b[:at]
 			case 1:
 				var word [8]byte
-				binary.LittleEndian.PutUint64(word[:], special(r))
+				binary.LittleEndian.PutUint64(word[:], edgeValue(r))
 				copy(b[at:], word[:])
 			default:
 				b[at] ^= 1 << r.IntN(8)

@@ -13,20 +13,19 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// PortableRun is a run that has one result on every processor.
+// PortableRun is a run with the same result on every processor.
 type PortableRun struct {
 	Name     string
-	Settings map[string]string // beside the Subject's; without isa
+	Settings map[string]string // in addition to the Subject's; without isa
 	Steps    int64
-	Updates  int64 // in so many steps
-	Slow     bool  // left out by -short
+	Updates  int64 // number of updates in Steps steps
+	Slow     bool  // skipped by -short
 }
 
-// Portable does runs with isa "portable" on every path of this machine with C, and
-// compares the digests of what they saw and learnt with those in testdata/portable.txt:
-// the same file holds for every processor. With PACELINE_WRITE_GOLDEN set it writes the
-// runs that the file does not have; what was written once stays. With -short it is the best
-// path alone, and no slow run.
+// Portable does runs with isa "portable" on every instruction set with C kernels that this machine
+// has. It compares the digests with those in testdata/portable.txt, which hold for every processor.
+// With PACELINE_WRITE_GOLDEN set it adds missing runs to the file and never changes existing ones.
+// With -short it uses only the best instruction set and skips slow runs.
 func Portable(t *testing.T, s Subject, runs []PortableRun) {
 	file := filepath.Join("testdata", "portable.txt")
 	want := map[string]string{}
@@ -39,12 +38,12 @@ func Portable(t *testing.T, s Subject, runs []PortableRun) {
 	}
 	before := kernel.ISA()
 	defer func() { check(t, kernel.Use(before)) }()
-	// amx and avx512bf16 differ from avx512 in bf16 alone, which no portable layer is.
+	// amx and avx512bf16 differ from avx512 only in bf16, which portable layers do not use.
 	paths := slices.DeleteFunc(kernel.ISAs(), func(isa string) bool {
 		return slices.Contains([]string{cpu.Go, cpu.Portable, cpu.AMX, cpu.AVX512BF16}, isa)
 	})
 	if len(paths) == 0 {
-		t.Skip("a build without C has no portable path")
+		t.Skip("a build without C has no portable kernels")
 	}
 	for _, run := range runs {
 		if run.Slow && testing.Short() {
@@ -70,7 +69,7 @@ func Portable(t *testing.T, s Subject, runs []PortableRun) {
 	}
 }
 
-// portable does one run, and returns its digests.
+// portable does one run and returns its digests.
 func (s *Subject) portable(t *testing.T, run PortableRun) string {
 	c, err := train.NewConfig(s.Method)
 	check(t, err)

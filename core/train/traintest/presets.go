@@ -8,16 +8,16 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// With is a copy of a preset's values with others on top.
+// With returns a copy of values in which others replaces values of the same name.
 func With(values, others map[string]string) map[string]string {
 	values = maps.Clone(values)
 	maps.Copy(values, others)
 	return values
 }
 
-// Presets holds every setting of a method's presets against values written down beside their
-// sources: want has, by "preset environment", those that are not the defaults. A preset for any
-// environment is looked at for CartPole-v1 and for an Atari game.
+// Presets compares every setting of a method's presets with want, in which the method's test states
+// the source of each value. want has the values that are not defaults, by "preset environment". A
+// preset for any environment is tested with CartPole-v1 and an Atari game.
 func Presets(t *testing.T, method string, want map[string]map[string]string) {
 	defaults, err := train.NewConfig(method)
 	if err != nil {
@@ -33,7 +33,7 @@ func Presets(t *testing.T, method string, want map[string]map[string]string) {
 			key := fmt.Sprint(p.Name, " ", id)
 			values, ok := want[key]
 			if !ok {
-				t.Errorf("%s: its values are not written down", key)
+				t.Errorf("%s: no values to compare with", key)
 				continue
 			}
 			seen++
@@ -60,6 +60,6 @@ func Presets(t *testing.T, method string, want map[string]map[string]string) {
 		}
 	}
 	if seen != len(want) {
-		t.Errorf("%d of the %d presets written down are there", seen, len(want))
+		t.Errorf("%d of the %d presets in want exist", seen, len(want))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// falling is the configuration with a learning rate that falls to 0 over a run, where the
-// method has such a setting: falls.
+// falling returns a configuration with a learning rate that falls to 0 over a run. falls is false
+// if the method has no such setting.
 func (s *Subject) falling(t testing.TB) (c *train.Config, falls bool) {
 	t.Helper()
 	c = s.config(t)
@@ -24,8 +24,8 @@ func (s *Subject) falling(t testing.TB) (c *train.Config, falls bool) {
 	return c, true
 }
 
-// pushed is a trainer whose environments a host steps: round does one round. ok is false if
-// the settings are refused there.
+// pushed returns a trainer of pushed environments, which round steps once. ok is false if the
+// Subject's settings do not allow pushed environments.
 func (s *Subject) pushed(t *testing.T, c *train.Config) (tr *train.Trainer, round func(), ok bool) {
 	pool, err := threads.NewPool(1, nil)
 	check(t, err)
@@ -57,13 +57,14 @@ func (s *Subject) pushed(t *testing.T, c *train.Config) (tr *train.Trainer, roun
 	}, true
 }
 
-// A run that was interrupted and goes on with the rest is the run that was not, whether the
-// rest is begun or only run, by the same trainer or by one that loads the file.
+// interrupted interrupts a run and continues it by Begin with the remaining steps, in the same
+// trainer and in another one that loads the file. The results are those of a run without
+// interruption.
 func interrupted(t *testing.T, s Subject) {
 	c, _ := s.falling(t)
-	want := s.whole(t, c)
+	want := s.fullRun(t, c)
 	for k, steps := range []int64{1, 48, total / 2, total - 4}[:Times(4, 3)] {
-		tr := s.start(t, c, nil)
+		tr := s.newTrainer(t, c, nil)
 		check(t, tr.Begin(total, 0))
 		check(t, tr.Run(steps, 0))
 		if k%2 == 1 {
@@ -72,9 +73,9 @@ func interrupted(t *testing.T, s Subject) {
 		}
 		path := filepath.Join(t.TempDir(), "a")
 		check(t, tr.Save(path, true))
-		loaded := s.start(t, s.saved(t, path), s.walks(99))
+		loaded := s.newTrainer(t, s.savedConfig(t, path), s.walks(99))
 		check(t, loaded.Load(path))
-		for name, other := range map[string]*train.Trainer{"in place": tr, "loaded": loaded} {
+		for name, other := range map[string]*train.Trainer{"same trainer": tr, "loaded": loaded} {
 			check(t, other.Begin(total-other.Stats().Steps, 0))
 			check(t, other.Run(0, 0))
 			if got := s.digests(t, other); got != want {
@@ -97,8 +98,9 @@ func interrupted(t *testing.T, s Subject) {
 	}
 }
 
-// Every slice of a run in slices learns, at rates that rise again and fall to 0 at its end,
-// whoever steps the environments and begins the slices, and however often it is loaded.
+// inSlices runs a run in slices, each begun with its own number of steps. In every slice the
+// learning rate falls to 0 and parameters change. The results do not depend on how a slice is
+// begun, on saves and loads between slices, and on who steps the environments.
 func inSlices(t *testing.T, s Subject) {
 	const slice = total / 3
 	c, falls := s.falling(t)
@@ -117,7 +119,7 @@ func inSlices(t *testing.T, s Subject) {
 			t.Errorf("learning rate %v at step %d of %d, want %v", got, st.Steps, st.Total, want)
 		}
 	}
-	tr, want := s.start(t, c, nil), ""
+	tr, want := s.newTrainer(t, c, nil), ""
 	for k := range int64(3) {
 		check(t, tr.Begin((k+1)*slice-tr.Stats().Steps, 0))
 		before, err := tr.Hash(s.Set)
@@ -127,17 +129,17 @@ func inSlices(t *testing.T, s Subject) {
 		check(t, tr.Run(0, 0))
 		rate(tr)
 		if after, err := tr.Hash(s.Set); err != nil || after == before {
-			t.Errorf("slice %d: nothing was learnt, %v", k, err)
+			t.Errorf("slice %d: the parameters did not change, %v", k, err)
 		}
 		want = s.digests(t, tr)
 	}
-	if said := saidOf(t, tr, "learning_rate"); said != nil {
-		t.Errorf("%q: the rate is 0 at the end only", said)
+	if texts := notices(t, tr, "learning_rate"); texts != nil {
+		t.Errorf("%q: the rate is 0 at the end only", texts)
 	}
 
-	groups := "2"
+	numGroups := "2"
 	if s.Settings["synchronized"] == "false" {
-		groups = "1"
+		numGroups = "1"
 	}
 	for name, begin := range map[string]func(tr *train.Trainer, n int64) error{
 		"begun by run":         func(tr *train.Trainer, n int64) error { return tr.Run(n, 0) },
@@ -145,15 +147,15 @@ func inSlices(t *testing.T, s Subject) {
 	} {
 		c := c.Clone()
 		if name != "begun by run" {
-			check(t, c.Set("groups", groups))
+			check(t, c.Set("groups", numGroups))
 		}
-		now := s.start(t, c, nil)
+		now := s.newTrainer(t, c, nil)
 		for k := range int64(3) {
 			check(t, begin(now, (k+1)*slice-now.Stats().Steps))
 			check(t, now.Run(0, 0))
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, now.Save(path, true))
-			now = s.start(t, s.saved(t, path), s.walks(99))
+			now = s.newTrainer(t, s.savedConfig(t, path), s.walks(99))
 			check(t, now.Load(path))
 		}
 		if got := s.digests(t, now); got != want {
@@ -173,26 +175,26 @@ func inSlices(t *testing.T, s Subject) {
 	}
 }
 
-// A run whose rates are 0 says so, once.
-func rateOfZero(t *testing.T, s Subject) {
+// zeroRate tests that a trainer with a learning rate of 0 gives one notice about it.
+func zeroRate(t *testing.T, s Subject) {
 	c, falls := s.falling(t)
 	if falls {
 		check(t, c.Set("learning_rate_final", ""))
 	}
 	check(t, c.Set("learning_rate", "0"))
-	tr := s.start(t, c, nil)
-	for said := range 2 {
+	tr := s.newTrainer(t, c, nil)
+	for run := range 2 {
 		check(t, tr.Begin(total/2, 0))
 		check(t, tr.Run(0, 0))
-		texts := saidOf(t, tr, "learning_rate")
-		if len(texts) != 1-said || said == 0 && !strings.HasPrefix(texts[0], "learning_rate: 0 from the first update of this run (step ") {
-			t.Errorf("run %d: %q", said, texts)
+		texts := notices(t, tr, "learning_rate")
+		if len(texts) != 1-run || run == 0 && !strings.HasPrefix(texts[0], "learning_rate: 0 from the first update of this run (step ") {
+			t.Errorf("run %d: %q", run, texts)
 		}
 	}
 }
 
-// saidOf takes all notices and returns those about a setting.
-func saidOf(t testing.TB, tr *train.Trainer, setting string) (list []string) {
+// notices reads all notices and returns those about a setting.
+func notices(t testing.TB, tr *train.Trainer, setting string) (list []string) {
 	t.Helper()
 	for {
 		text, err := tr.Notice()
@@ -206,7 +208,7 @@ func saidOf(t testing.TB, tr *train.Trainer, setting string) (list []string) {
 	}
 }
 
-// metric is a number that a method reports.
+// metric returns the value of a metric.
 func metric(t testing.TB, tr *train.Trainer, name string) float64 {
 	t.Helper()
 	for i := 0; ; i++ {

@@ -1,5 +1,5 @@
-// Package traintest is the suite that every method passes: what a Trainer
-// promises whatever it learns with. A method's own tests call Run.
+// Package traintest is the test suite of all methods: it tests what a Trainer guarantees with any
+// method. The tests of a method call Run.
 package traintest
 
 import (
@@ -22,25 +22,24 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Subject is a method under test, with settings for three or four Walks under
-// which everything happens in some hundred steps.
+// Subject is a method under test. With Settings and three or four Walks, all events of a run
+// (updates, ends, ...) happen within a few hundred steps.
 type Subject struct {
 	Method   string
 	Settings map[string]string
-	// Digests are the parts that Hash knows, all of which must agree.
+	// Digests are the parts that Hash accepts. They must agree between equal runs.
 	Digests []string
-	// Set is a parameter set that may be written, and that acts.
+	// Set is the name of a writable parameter set that acts.
 	Set string
-	// Hook calls before ahead of every update from now on, on the goroutine that
-	// does it.
+	// Hook makes m call before on the update's goroutine before every later update.
 	Hook func(m train.Method, before func())
-	// Large are settings, each a name and its value, with which more memory is asked
-	// for than a machine has; the refusal names the first.
+	// Large are settings, alternately name and value, that need more memory than a machine has. The
+	// error must name the first.
 	Large []string
 	// Masked runs the suite with walks that have action masks.
 	Masked bool
 
-	waits bool // the walks say that their steps wait
+	waits bool // the walks have Spec.Waits
 }
 
 // walks makes the walks of a run with the given seed.
@@ -58,47 +57,47 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 	}
 }
 
-// Times is how often a test does something: all, or with -short fewer.
-func Times(all, fewer int) int {
+// Times returns a number of repetitions: all, or few with -short.
+func Times(all, few int) int {
 	if testing.Short() {
-		return fewer
+		return few
 	}
 	return all
 }
 
-// Run runs the whole suite. With -short the path in Go is left out: it takes minutes, and
-// what core/train gives does not depend on who computes.
+// Run runs the whole suite. With -short it skips the kernels in Go, which take minutes, because the
+// guarantees of core/train do not depend on the kernels.
 func Run(t *testing.T, s Subject) {
 	if testing.Short() && cpu.Chosen() == "go" {
-		t.Skip("left out by -short, without C's kernels")
+		t.Skip("skipped by -short without the kernels in C")
 	}
 	for name, test := range map[string]func(*testing.T, Subject){
-		"threads do not matter":                  threadsDoNotMatter,
-		"steps that wait":                        stepsThatWait,
-		"two groups":                             twoGroups,
-		"what a host sees of a round":            latestRound,
-		"resume goes on with the same bits":      resume,
-		"an interrupted run and its rest":        interrupted,
-		"every slice learns":                     inSlices,
-		"a learning rate of 0 is said":           rateOfZero,
-		"stop and go on":                         stopAndGoOn,
-		"pushed equals built in":                 pushedEqualsBuiltIn,
-		"an environment fails":                   environmentFails,
-		"a panic spoils one trainer":             panicSpoilsOne,
-		"a loss that is not finite":              notFinite,
-		"memory is refused before it is taken":   memoryIsRefused,
-		"parameters by name":                     parameters,
-		"what is asked for at the wrong time":    wrongTime,
-		"metrics are named and can be read":      metrics,
-		"a policy acts as the trainer's network": policyActs,
-		"counts that no run has":                 forgedCounts,
-		"another number of environments":         otherNumber,
+		"threads do not change the results":          threadsDoNotMatter,
+		"steps that block":                           blockingSteps,
+		"two groups":                                 twoGroups,
+		"the latest rows":                            latestRows,
+		"a resumed run continues with the same bits": resume,
+		"an interrupted run continues":               interrupted,
+		"a run in slices":                            inSlices,
+		"a learning rate of 0 gives a notice":        zeroRate,
+		"stop and continue":                          stopAndContinue,
+		"pushed equals built in":                     pushedEqualsBuiltIn,
+		"an environment fails":                       environmentFails,
+		"a panic breaks one trainer":                 panicBreaksOneTrainer,
+		"a loss that is not finite":                  notFinite,
+		"memory is refused before it is allocated":   memoryIsRefused,
+		"parameters by name":                         parameters,
+		"calls at the wrong time":                    callsAtTheWrongTime,
+		"metrics":                                    metrics,
+		"a policy acts as the trainer's network":     policyActs,
+		"forged counts":                              forgedCounts,
+		"another number of environments":             otherNumEnvs,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
 }
 
-const total = 900 // steps of a whole run
+const total = 900 // steps of a full run
 
 func check(t testing.TB, err error) {
 	t.Helper()
@@ -122,8 +121,9 @@ func (s *Subject) config(t testing.TB, edits ...string) *train.Config {
 	return c
 }
 
-// saved is the configuration of a run's file, which leaves the device open, on the Subject's.
-func (s *Subject) saved(t testing.TB, path string) *train.Config {
+// savedConfig returns the configuration of a run's file with the Subject's device, which the file
+// does not have.
+func (s *Subject) savedConfig(t testing.TB, path string) *train.Config {
 	t.Helper()
 	c, err := train.LoadConfig(path)
 	check(t, err)
@@ -133,8 +133,8 @@ func (s *Subject) saved(t testing.TB, path string) *train.Config {
 	return c
 }
 
-// start makes a trainer on walks and closes it with the test.
-func (s *Subject) start(t testing.TB, c *train.Config, mk func(i int) (env.Env, error)) *train.Trainer {
+// newTrainer makes a trainer and closes it at the end of the test. mk nil: it steps walks.
+func (s *Subject) newTrainer(t testing.TB, c *train.Config, mk func(i int) (env.Env, error)) *train.Trainer {
 	t.Helper()
 	if mk == nil {
 		mk = s.walks(c.Common().Seed)
@@ -145,7 +145,7 @@ func (s *Subject) start(t testing.TB, c *train.Config, mk func(i int) (env.Env, 
 	return tr
 }
 
-// digests returns everything that Hash knows, as one text.
+// digests returns the hashes of all parts and the counts of a trainer as one text.
 func (s *Subject) digests(t testing.TB, tr *train.Trainer) string {
 	t.Helper()
 	var all []string
@@ -158,36 +158,36 @@ func (s *Subject) digests(t testing.TB, tr *train.Trainer) string {
 	return fmt.Sprintf("%s; %d steps, %d updates, %d episodes of %v", strings.Join(all, ", "), st.Steps, st.Updates, st.Episodes, st.MeanReturn)
 }
 
-func (s *Subject) whole(t testing.TB, c *train.Config) string {
+func (s *Subject) fullRun(t testing.TB, c *train.Config) string {
 	t.Helper()
-	tr := s.start(t, c, nil)
+	tr := s.newTrainer(t, c, nil)
 	check(t, tr.Begin(total, 0))
 	check(t, tr.Run(0, 0))
 	if st := tr.Stats(); st.Updates == 0 || st.Updates != st.UpdatesDue || st.Episodes == 0 {
-		t.Fatalf("the settings show nothing: %+v", st)
+		t.Fatalf("the test shows nothing with these settings: %+v", st)
 	}
 	return s.digests(t, tr)
 }
 
 func threadsDoNotMatter(t *testing.T, s Subject) {
-	want := s.whole(t, s.config(t, "num_threads", "1"))
+	want := s.fullRun(t, s.config(t, "num_threads", "1"))
 	for _, n := range []string{"2", "3", "8"} {
-		if got := s.whole(t, s.config(t, "num_threads", n)); got != want {
+		if got := s.fullRun(t, s.config(t, "num_threads", n)); got != want {
 			t.Errorf("%s threads: %s, one: %s", n, got, want)
 		}
 	}
-	if other := s.whole(t, s.config(t, "seed", "8")); other == want {
+	if other := s.fullRun(t, s.config(t, "seed", "8")); other == want {
 		t.Error("another seed gives the same result: the test shows nothing")
 	}
 }
 
-// resume saves at every kind of moment, goes on in a fresh trainer, and looks on
-// the way.
+// resume saves at random moments and continues in a new trainer. Reading the policy on the way
+// changes nothing.
 func resume(t *testing.T, s Subject) {
-	want := s.whole(t, s.config(t))
+	want := s.fullRun(t, s.config(t))
 	for k := range Times(12, 3) {
 		r := rand.New(rand.NewPCG(3, uint64(k)))
-		tr := s.start(t, s.config(t), nil)
+		tr := s.newTrainer(t, s.config(t), nil)
 		check(t, tr.Begin(total, 0))
 		for tr.Stats().Steps < total {
 			check(t, tr.Run(min(1+r.Int64N(150), total-tr.Stats().Steps), 0))
@@ -199,27 +199,27 @@ func resume(t *testing.T, s Subject) {
 				_, err := tr.Policy()
 				check(t, err)
 			case 2:
-				check(t, tr.Run(0, time.Microsecond)) // ends who knows where
+				check(t, tr.Run(0, time.Microsecond)) // ends anywhere
 			}
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, tr.Save(path, true))
-			next := s.start(t, s.saved(t, path), s.walks(99)) // their states come from the file
+			next := s.newTrainer(t, s.savedConfig(t, path), s.walks(99)) // the states are in the file
 			check(t, next.Load(path))
 			check(t, tr.Close())
 			tr = next
 		}
 		check(t, tr.Run(0, 0))
 		if got := s.digests(t, tr); got != want {
-			t.Fatalf("resumed: %s, in one go: %s", got, want)
+			t.Fatalf("resumed: %s, in one run: %s", got, want)
 		}
 	}
-	// Without the experience a run goes on, too, with other bits.
-	tr := s.start(t, s.config(t), nil)
+	// Without experience in the file the run continues, too, but with other bits.
+	tr := s.newTrainer(t, s.config(t), nil)
 	check(t, tr.Begin(total, 0))
 	check(t, tr.Run(total/2, 0))
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, tr.Save(path, false))
-	next := s.start(t, s.config(t), nil)
+	next := s.newTrainer(t, s.config(t), nil)
 	check(t, next.Load(path))
 	before := next.Stats()
 	check(t, next.Run(0, 0))
@@ -228,21 +228,21 @@ func resume(t *testing.T, s Subject) {
 	}
 }
 
-func stopAndGoOn(t *testing.T, s Subject) {
-	want := s.whole(t, s.config(t))
+func stopAndContinue(t *testing.T, s Subject) {
+	want := s.fullRun(t, s.config(t))
 	for _, slow := range []string{"update", "step"} {
 		const pause = 20 * time.Millisecond
-		var wait, begun atomic.Int64 // begun: slow updates or steps
+		var wait, begun atomic.Int64 // begun counts the slow updates or steps
 		sleep := func() {
 			if n := wait.Load(); n > 0 {
 				begun.Add(1)
 				time.Sleep(time.Duration(n))
 			}
 		}
-		// A thread for each environment, so that a round lasts as long as one step.
+		// With a thread for each environment a round lasts as long as one step.
 		c := s.config(t)
 		check(t, c.Set("num_threads", strconv.Itoa(c.Common().NumEnvs)))
-		tr := s.start(t, c, func(i int) (env.Env, error) {
+		tr := s.newTrainer(t, c, func(i int) (env.Env, error) {
 			e, err := s.walks(7)(i)
 			if slow == "step" {
 				e.(*Walk).BeforeStep = func() error { sleep(); return nil }
@@ -264,30 +264,30 @@ func stopAndGoOn(t *testing.T, s Subject) {
 			stopped <- begun.Load()
 		}()
 		check(t, tr.Run(0, 0))
-		// The update, or the rounds of steps, that were about to begin.
+		// Only the update or the rounds that were about to begin may follow.
 		if more := begun.Load() - <-stopped; more > 8 {
 			t.Errorf("slow %s: %d more were begun after Stop", slow, more)
 		}
 		if st := tr.Stats(); st.Steps >= total {
-			t.Errorf("slow %s: the run was over before it was stopped: the test shows nothing", slow)
+			t.Errorf("slow %s: the run ended before Stop: the test shows nothing", slow)
 		}
 		at := tr.Stats().Updates
 		s.digests(t, tr)
 		if now := tr.Stats().Updates; now != at {
-			t.Errorf("slow %s: %d updates were run for a look after a Stop", slow, now-at)
+			t.Errorf("slow %s: reading digests after Stop ran %d updates", slow, now-at)
 		}
 		wait.Store(0)
 		path := filepath.Join(t.TempDir(), "a")
 		check(t, tr.Save(path, true))
-		next := s.start(t, s.saved(t, path), s.walks(99)) // their states come from the file
+		next := s.newTrainer(t, s.savedConfig(t, path), s.walks(99)) // the states are in the file
 		check(t, next.Load(path))
 		check(t, next.Run(0, 0))
 		if got := s.digests(t, next); got != want {
-			t.Errorf("slow %s: stopped, saved and continued: %s, in one go: %s", slow, got, want)
+			t.Errorf("slow %s: stopped, saved and continued: %s, in one run: %s", slow, got, want)
 		}
 		check(t, tr.Run(0, 0))
 		if got := s.digests(t, tr); got != want {
-			t.Errorf("slow %s: stopped and continued: %s, in one go: %s", slow, got, want)
+			t.Errorf("slow %s: stopped and continued: %s, in one run: %s", slow, got, want)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func pushedEqualsBuiltIn(t *testing.T, s Subject) {
 	for tr.Stats().Steps < total {
 		round()
 	}
-	if got, want := s.digests(t, tr), s.whole(t, s.config(t)); got != want {
+	if got, want := s.digests(t, tr), s.fullRun(t, s.config(t)); got != want {
 		t.Errorf("pushed: %s, built in: %s", got, want)
 	}
 }
@@ -318,7 +318,7 @@ func (s *Subject) size(t testing.TB, tr *train.Trainer) int {
 }
 
 func parameters(t *testing.T, s Subject) {
-	tr := s.start(t, s.config(t), nil)
+	tr := s.newTrainer(t, s.config(t), nil)
 	check(t, tr.Begin(total, 0))
 	check(t, tr.Run(total/2, 0))
 	for _, set := range tr.ParameterSets() {
@@ -341,7 +341,7 @@ func parameters(t *testing.T, s Subject) {
 		was, err := tr.Hash(set.Name)
 		check(t, err)
 		if was != train.HashFloats(values) {
-			t.Errorf("%s: the hash is not that of the numbers", set.Name)
+			t.Errorf("%s: the hash is not that of the parameters", set.Name)
 		}
 		for i := range values {
 			values[i] += 0.25
@@ -354,7 +354,7 @@ func parameters(t *testing.T, s Subject) {
 			t.Errorf("%s: %s after it was set, %v", set.Name, now, err)
 		}
 		if err := tr.SetParameters(set.Name, values[1:]); err == nil {
-			t.Errorf("%s: a number too few was taken", set.Name)
+			t.Errorf("%s: SetParameters accepted one number too few", set.Name)
 		}
 	}
 	if _, err := tr.GetParameters("no such set", nil); err == nil || !strings.Contains(err.Error(), s.Set) {
@@ -363,8 +363,8 @@ func parameters(t *testing.T, s Subject) {
 	check(t, tr.Run(0, 0))
 }
 
-func wrongTime(t *testing.T, s Subject) {
-	tr := s.start(t, s.config(t), nil)
+func callsAtTheWrongTime(t *testing.T, s Subject) {
+	tr := s.newTrainer(t, s.config(t), nil)
 	for want, err := range map[string]error{
 		"total_timesteps: 0, must be 1 to":  tr.Begin(0, 0),
 		"max_steps: -1, must be at least 0": tr.Run(-1, 0),
@@ -390,7 +390,7 @@ func wrongTime(t *testing.T, s Subject) {
 }
 
 func metrics(t *testing.T, s Subject) {
-	tr := s.start(t, s.config(t), nil)
+	tr := s.newTrainer(t, s.config(t), nil)
 	list := func() map[string]float64 {
 		all := map[string]float64{}
 		for i := 0; ; i++ {
@@ -429,7 +429,7 @@ func walkObs(n int) []byte {
 }
 
 func policyActs(t *testing.T, s Subject) {
-	tr := s.start(t, s.config(t), nil)
+	tr := s.newTrainer(t, s.config(t), nil)
 	check(t, tr.Begin(total, 0))
 	check(t, tr.Run(total/2, 0))
 	p, err := tr.Policy()
@@ -441,7 +441,7 @@ func policyActs(t *testing.T, s Subject) {
 	obs := walkObs(n)
 	want := make([]int32, n)
 	check(t, p.Act(n, obs, nil, want, nil))
-	check(t, tr.Run(0, 0)) // what is learnt later does not reach the policy
+	check(t, tr.Run(0, 0)) // later updates do not change the policy
 	for _, name := range []string{"", "policy", "run"} {
 		if name != "" {
 			p, err = policy.Load(filepath.Join(dir, name))
@@ -457,7 +457,7 @@ func policyActs(t *testing.T, s Subject) {
 	}
 }
 
-// HookedStepper calls Before ahead of every step.
+// HookedStepper calls Before before every step of the optimiser.
 type HookedStepper struct {
 	nn.Stepper
 	Before func()

@@ -18,21 +18,21 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Twin is an on-policy method done naively: W walks one after the other, lists for a
-// rollout, recursive returns in float64, actions drawn by math.Exp, observations evaluated
-// one at a time. It shares nothing with the code under test but networks, the logarithms of
-// probabilities that are recorded, and random streams. Update is the method's own.
+// Twin is a naive implementation of on-policy methods. It steps the walks one after the other,
+// stores rollouts in lists, computes returns by recursion in float64, draws actions with math.Exp,
+// and evaluates one observation at a time. It shares only networks, recorded log probabilities and
+// random streams with the code under test. Update is the method's own.
 type Twin struct {
 	Gamma, Lambda float64
 	Horizon       int
 	NextStep      bool
-	// Late says that an environment whose episode has ended rests until the rollout is full.
-	Late  bool
-	Theta *nn.Params
-	Net   nn.Network // of one row, with the heads pi and v
-	// Update learns from a full rollout, in the order of its rows; nil: the row only
-	// reset. There is at least one step.
-	Update func(rows []*Moment)
+	// ResetInUpdate says that an environment takes no step after an end until the update.
+	ResetInUpdate bool
+	Theta         *nn.Params
+	Net           nn.Network // of one row, with the heads pi and v
+	// Update learns from a full rollout, in the order of its rows. A row without a step is nil.
+	// There is at least one step.
+	Update func(rows []*Step)
 
 	Steps, Updates, Episodes int64
 
@@ -40,23 +40,24 @@ type Twin struct {
 	envs      []*Walk
 	obs       [][]byte
 	resetting []bool
-	rounds    [][]*Moment // [round][environment]
+	rounds    [][]*Step // [round][environment]
 }
 
-// Moment is one step.
-type Moment struct {
+// Step is one step of an environment.
+type Step struct {
 	Obs, Mask []byte
 	Action    int32
 	LogProb   float32
-	// Value is V of Obs; Advantage and Return are those of a full rollout.
-	Value, Advantage, Return float64
+	Value     float64 // V of Obs
+	// Advantage and Return are set when the rollout is full.
+	Advantage, Return float64
 
 	next   []byte
 	reward float64
 	end    env.End
 }
 
-// Begin makes the walks of a seed.
+// Begin makes and resets the walks of a seed.
 func (w *Twin) Begin(t *testing.T, seed, envs int, masked bool) {
 	t.Helper()
 	w.resetting = make([]bool, envs)
@@ -72,14 +73,14 @@ func (w *Twin) Begin(t *testing.T, seed, envs int, masked bool) {
 	}
 }
 
-func (w *Twin) look(t *testing.T, obs []byte) (logits []float32, value float64) {
+func (w *Twin) evaluate(t *testing.T, obs []byte) (logits []float32, value float64) {
 	out, err := w.Net.Forward(w.Theta, obs, 1)
 	check(t, err)
 	return slices.Clone(out.Values[0]), float64(out.Values[1][0])
 }
 
 // follow returns environment i's next step in this rollout, and its round.
-func (w *Twin) follow(round, i int) (*Moment, int) {
+func (w *Twin) follow(round, i int) (*Step, int) {
 	for next := round + 1; next < len(w.rounds); next++ {
 		if m := w.rounds[next][i]; m != nil {
 			return m, next
@@ -88,44 +89,44 @@ func (w *Twin) follow(round, i int) (*Moment, int) {
 	return nil, 0
 }
 
-// beyond is V of what environment i's step of a round led to.
-func (w *Twin) beyond(t *testing.T, round, i int) (v float64) {
+// nextValue returns V after environment i's step of a round.
+func (w *Twin) nextValue(t *testing.T, round, i int) (v float64) {
 	m := w.rounds[round][i]
 	following, _ := w.follow(round, i)
 	switch {
 	case m.end&env.Terminated != 0:
 	case m.end&env.Truncated != 0:
-		_, v = w.look(t, m.next)
+		_, v = w.evaluate(t, m.next)
 	case following != nil:
 		v = following.Value
 	default:
-		_, v = w.look(t, w.obs[i])
+		_, v = w.evaluate(t, w.obs[i])
 	}
 	return v
 }
 
-// advantage is delta + gamma lambda advantage of the next step, as far as the trace goes.
-// (Its sum with V is the return; where that less V lies halfway between two float32, only
-// the same order of additions gives the same bits.)
+// advantage returns delta + gamma lambda advantage of the next step, up to the next end. (The
+// return is advantage + V. If return - V is halfway between two float32, only the same order of
+// additions gives the same bits.)
 func (w *Twin) advantage(t *testing.T, round, i int) float64 {
 	m := w.rounds[round][i]
-	delta := m.reward + float64(w.Gamma*w.beyond(t, round, i)) - m.Value
+	delta := m.reward + float64(w.Gamma*w.nextValue(t, round, i)) - m.Value
 	if following, next := w.follow(round, i); following != nil && m.end == 0 {
 		return delta + float64(w.Gamma*w.Lambda*w.advantage(t, next, i))
 	}
 	return delta + 0
 }
 
-// ret is the return by its definition: a mixture of the longer return and the one-step one.
+// ret returns the return by its definition, a mixture of the longer return and the one-step return.
 func (w *Twin) ret(t *testing.T, round, i int) float64 {
 	m := w.rounds[round][i]
 	if following, next := w.follow(round, i); following != nil && m.end == 0 {
 		return m.reward + w.Gamma*(w.Lambda*w.ret(t, next, i)+(1-w.Lambda)*following.Value)
 	}
-	return m.reward + w.Gamma*w.beyond(t, round, i)
+	return m.reward + w.Gamma*w.nextValue(t, round, i)
 }
 
-// Settle does the update that is due.
+// Settle does the update, if it is due.
 func (w *Twin) Settle(t *testing.T) {
 	t.Helper()
 	if len(w.rounds) < w.Horizon {
@@ -150,15 +151,15 @@ func (w *Twin) Settle(t *testing.T) {
 		w.Update(rows)
 	}
 	for i, e := range w.envs {
-		if w.Late && w.resetting[i] {
+		if w.ResetInUpdate && w.resetting[i] {
 			check(t, e.Reset(w.obs[i]))
 			w.resetting[i] = false
 		}
 	}
 }
 
-// choose fills in what m's action is drawn from and records.
-func (m *Moment) choose(t *testing.T, logits []float32, u float64) {
+// choose draws the action of m by the uniform number u and sets LogProb.
+func (m *Step) choose(t *testing.T, logits []float32, u float64) {
 	t.Helper()
 	var allowed []int32
 	var among []float32
@@ -187,17 +188,17 @@ func (m *Moment) choose(t *testing.T, logits []float32, u float64) {
 func (w *Twin) Round(t *testing.T) {
 	t.Helper()
 	w.Settle(t)
-	row := make([]*Moment, len(w.envs))
+	row := make([]*Step, len(w.envs))
 	for i, e := range w.envs {
 		if w.resetting[i] {
-			if !w.Late {
+			if !w.ResetInUpdate {
 				check(t, e.Reset(w.obs[i]))
 				w.resetting[i] = false
 			}
 			continue
 		}
-		logits, value := w.look(t, w.obs[i])
-		m := &Moment{Obs: slices.Clone(w.obs[i]), next: make([]byte, 8), Value: value}
+		logits, value := w.evaluate(t, w.obs[i])
+		m := &Step{Obs: slices.Clone(w.obs[i]), next: make([]byte, 8), Value: value}
 		if e.Masked {
 			m.Mask = make([]byte, len(logits))
 			check(t, e.Mask(m.Mask))
@@ -213,7 +214,7 @@ func (w *Twin) Round(t *testing.T) {
 			continue
 		}
 		w.Episodes++
-		if w.NextStep || w.Late {
+		if w.NextStep || w.ResetInUpdate {
 			w.resetting[i] = true
 		} else {
 			check(t, e.Reset(w.obs[i]))
@@ -222,7 +223,7 @@ func (w *Twin) Round(t *testing.T) {
 	w.rounds = append(w.rounds, row)
 }
 
-// Compare holds a Trainer that stands at the same step against w.
+// Compare compares a Trainer at the same step with w.
 func (w *Twin) Compare(t *testing.T, tr *train.Trainer) {
 	t.Helper()
 	w.Settle(t)
@@ -245,8 +246,9 @@ func (w *Twin) Compare(t *testing.T, tr *train.Trainer) {
 	}
 }
 
-// Follow holds a Trainer of these settings against w along a run of total steps: where the
-// library steps, cut into pieces, looked at, stopped and saved as r says; else pushed.
+// Follow compares a Trainer with w during a run of total steps. With builtIn the library steps the
+// environments, and the run is cut, stopped, read and saved at random (r). Otherwise the
+// environments are pushed.
 func (w *Twin) Follow(t *testing.T, r *rand.Rand, c *train.Config, total int64, builtIn bool) {
 	t.Helper()
 	s := Subject{Masked: w.envs[0].Masked}
@@ -300,7 +302,7 @@ func (w *Twin) inPieces(t *testing.T, r *rand.Rand, c *train.Config, total int64
 		for until := w.Steps + piece; w.Steps < until; {
 			w.Round(t)
 		}
-		// A limit may end a call in mid-update.
+		// The time limit may end a call during an update.
 		for tr.Stats().Steps < w.Steps {
 			check(t, tr.Run(w.Steps-tr.Stats().Steps, time.Duration(1+r.IntN(200))*time.Microsecond))
 		}
@@ -311,7 +313,7 @@ func (w *Twin) inPieces(t *testing.T, r *rand.Rand, c *train.Config, total int64
 			tr.Stop()
 			check(t, tr.Run(0, 0))
 		case 2:
-			check(t, tr.Run(0, time.Microsecond)) // ends who knows where
+			check(t, tr.Run(0, time.Microsecond)) // ends anywhere
 			for w.Steps < tr.Stats().Steps {
 				w.Round(t)
 			}
@@ -321,7 +323,7 @@ func (w *Twin) inPieces(t *testing.T, r *rand.Rand, c *train.Config, total int64
 			check(t, tr.Save(path, true))
 			saved, err := train.LoadConfig(path)
 			check(t, err)
-			next, err := train.New(saved, s.walks(0)) // their states come from the file
+			next, err := train.New(saved, s.walks(0)) // the states are in the file
 			check(t, err)
 			check(t, next.Load(path))
 			check(t, tr.Close())

@@ -13,26 +13,25 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Walk is an environment whose future is its stream's: two float32, of which one
-// remembers the last actions, three actions, and episodes that end in every way,
-// after 6 steps on average. It can be written down.
+// Walk is a random environment with three actions. Its observation is two float32: a random number
+// and an average of the last actions. Episodes end in every way, after 6 steps on average. A Walk
+// can be saved.
 type Walk struct {
 	stream *rng.Stream
 	state  [2]float32
 
-	// Each is asked before a Step or a Reset: an error is returned, and what it does
-	// else (panic, wait) happens.
+	// BeforeStep and BeforeReset are called before a Step or a Reset, which returns their error.
+	// They may also panic or block.
 	BeforeStep, BeforeReset func() error
-	// Scale multiplies rewards; 0 is 1.
+	// Scale multiplies rewards; 0 means 1.
 	Scale float32
-	// Masked says that it is an env.Masker: the action that leads further from the middle is
-	// not always allowed, and then an error.
+	// Masked is env.Spec.Masks. An action that the mask does not allow is an error.
 	Masked bool
 	// Waits is env.Spec.Waits.
 	Waits bool
-	// BeforeMask may change what Mask gives, or fail.
+	// BeforeMask may change the mask, or fail.
 	BeforeMask func(mask []byte) error
-	// Taken counts the steps that succeeded.
+	// Taken counts the successful steps.
 	Taken atomic.Int64
 }
 
@@ -54,7 +53,7 @@ func MakeMaskedWalk(seed int) func(i int) (env.Env, error) {
 	}
 }
 
-// ErrSimulator is the error of a Walk that is asked to fail.
+// ErrSimulator is an error for BeforeStep and BeforeReset.
 var ErrSimulator = errors.New("the simulator caught fire")
 
 func (w *Walk) Spec() env.Spec {
@@ -80,8 +79,8 @@ func (w *Walk) Reset(obs []byte) error {
 	return nil
 }
 
-// Mask allows all but, far from the middle, to go on, and where the first number is large,
-// to stand still.
+// Mask forbids an action that leads further away from 0 if the average is beyond 0.2, and standing
+// still if the first number is above 0.5.
 func (w *Walk) Mask(mask []byte) error {
 	w.allowed(mask)
 	if w.BeforeMask != nil {

@@ -10,38 +10,38 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// twoGroups steps the environments in two groups by turns: the results are those of one group,
-// whether steps wait or compute, for any number of threads, wherever the run is cut into pieces,
-// stopped, or saved and loaded.
+// twoGroups steps the environments in two alternating groups. The results are those of one group,
+// with blocking and other steps, for any number of threads, and if the run is stopped or saved and
+// loaded anywhere.
 func twoGroups(t *testing.T, s Subject) {
 	if s.Settings["synchronized"] == "false" {
 		_, err := train.New(s.config(t, "groups", "2"), s.walks(7))
 		if err == nil {
-			t.Error("two groups of environments that step by themselves were accepted")
+			t.Error("two groups were accepted with synchronized=false")
 		}
 		return
 	}
-	want := s.whole(t, s.config(t))
+	want := s.fullRun(t, s.config(t))
 	for k := range Times(6, 4) {
 		r := rand.New(rand.NewPCG(4, uint64(k)))
 		s.waits = k%2 == 1
 		walks := func(seed int) func(i int) (env.Env, error) {
 			return func(i int) (env.Env, error) {
-				return s.walkThatTakesItsTime(seed, i)
+				return s.slowWalk(seed, i)
 			}
 		}
 		c := s.config(t, "groups", "2", "num_threads", []string{"1", "2", "3"}[k%3])
-		tr := s.start(t, c, walks(c.Common().Seed))
+		tr := s.newTrainer(t, c, walks(c.Common().Seed))
 		check(t, tr.Begin(total, 0))
 		for k >= 2 && tr.Stats().Steps < total {
 			check(t, tr.Run(min(1+r.Int64N(150), total-tr.Stats().Steps), time.Duration(r.IntN(3000))*time.Microsecond))
 			if r.IntN(2) == 0 {
 				tr.Stop()
 			}
-			check(t, tr.Run(0, time.Microsecond)) // ends who knows where
+			check(t, tr.Run(0, time.Microsecond)) // ends anywhere
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, tr.Save(path, true))
-			next := s.start(t, s.saved(t, path), walks(99)) // their states come from the file
+			next := s.newTrainer(t, s.savedConfig(t, path), walks(99)) // the states are in the file
 			check(t, next.Load(path))
 			check(t, tr.Close())
 			tr = next
@@ -54,8 +54,8 @@ func twoGroups(t *testing.T, s Subject) {
 	s.Settings["groups"] = "2"
 	defer delete(s.Settings, "groups")
 	for _, s.waits = range []bool{true, false}[:Times(2, 1)] {
-		stopAndGoOn(t, s)
+		stopAndContinue(t, s)
 		environmentFails(t, s)
-		panicSpoilsOne(t, s)
+		panicBreaksOneTrainer(t, s)
 	}
 }
