@@ -138,8 +138,8 @@ func TestDocsEndWithWhatIsAllowed(t *testing.T) {
 		"window":              "steps between two flushes; 0: as long as it takes (at least 0)",
 		"max_grad_norm":       "largest norm (at least 0)",
 		"learning_rate_final": "empty: constant (0 to 1000, or empty)",
-		"concurrent":          "updates run beside the samplers (true or false)",
-		"actor":               "whose parameters act (auto, online, target)",
+		"concurrent":          "updates run concurrently with the workers (true or false)",
+		"actor":               "network that acts (auto, online, target)",
 		"net_arch":            "widths of hidden layers, each 1 to 65536",
 	} {
 		s, err := toyTable.find(name)

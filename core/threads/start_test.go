@@ -11,7 +11,7 @@ import (
 // Two started loops never use more cores than the budget has. Each index runs once, errors are
 // those of Do, and no core is lost.
 func TestStartedLoops(t *testing.T) {
-	ill := errors.New("ill")
+	failure := errors.New("failed")
 	for _, cores := range []int{1, 2, 3, 5} {
 		b := newBudget(t, cores)
 		b.Acquire()
@@ -33,7 +33,7 @@ func TestStartedLoops(t *testing.T) {
 			time.Sleep(20 * time.Microsecond)
 			at.Add(-1)
 			if i == 5 {
-				return fmt.Errorf("index %d: %w", i, ill)
+				return fmt.Errorf("index %d: %w", i, failure)
 			}
 			return nil
 		}
@@ -42,7 +42,7 @@ func TestStartedLoops(t *testing.T) {
 			pools[0].Start(n, f)
 			pools[1].Start(n, f)
 			for _, p := range pools {
-				if err := p.Wait(); errors.Is(err, ill) != (n > 5) {
+				if err := p.Wait(); errors.Is(err, failure) != (n > 5) {
 					t.Fatalf("%d cores, %d indices: %v", cores, n, err)
 				}
 			}

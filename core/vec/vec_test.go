@@ -414,7 +414,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("%v does not unwrap", err)
 			}
 			if cs[0].step != 1 {
-				t.Errorf("%s: environment 0 did not go on", want)
+				t.Errorf("%s: environment 0 did not step", want)
 			}
 			cs[2].onStep = nil
 			heal()
