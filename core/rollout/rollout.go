@@ -141,9 +141,9 @@ type Rollout struct {
 	envs       []envState
 	round      int // number of finished rounds
 
-	ahead      []float32  // [Envs]: V of the pending observations
-	cutRows    []byte     // [Envs] observations of one forward pass; nil before the first truncation
-	cutTargets []*float32 // where the values of cutRows are stored
+	pendingValues []float32  // [Envs]: V of the pending observations
+	cutRows       []byte     // [Envs] observations of one forward pass; nil before the first truncation
+	cutTargets    []*float32 // where the values of cutRows are stored
 }
 
 // envState is the state of one environment apart from its rows.

@@ -15,7 +15,7 @@ import (
 // environment's seed. The seed takes effect at the next reset. seeds and mask have Len() entries;
 // mask may be nil.
 func (v *Vec) Seed(seeds []uint64, mask []bool) error {
-	if err := v.idle(); err != nil {
+	if err := v.checkIdle(); err != nil {
 		return err
 	}
 	if len(seeds) != len(v.envs) {
