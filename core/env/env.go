@@ -1,13 +1,11 @@
-// Package env defines what an environment is to the rest of the library, and
-// keeps the register of the built-in ones.
+// Package env defines the environment interfaces and keeps the registry of environments.
 //
-// An environment is stepped by one goroutine at a time and writes its
-// observation into memory that somebody else owns: a row of a batch. An
-// observation is a row of bytes whose meaning the ObsSpec gives; float32
-// components are stored in the machine's byte order.
+// One goroutine at a time steps an environment. The environment writes its observation into the
+// caller's memory, a row of a batch. ObsSpec describes the bytes of the row; float32 components
+// are stored in the machine's byte order.
 //
-// All randomness of an environment comes from its own stream (core/rng), so an
-// environment's future is a function of its saved state and the actions taken.
+// All randomness of an environment comes from its own stream (core/rng). The future of an
+// environment is therefore a function of its saved state and of the actions.
 package env
 
 import (
@@ -19,7 +17,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// DType is the type of one number. Observations have the first two.
+// DType is the type of one number. An observation is Uint8 or Float32.
 type DType uint8
 
 const (
@@ -29,7 +27,7 @@ const (
 	Bool                 // one byte, 0 or 1
 )
 
-// Size returns the bytes one number takes.
+// Size returns the size of one number in bytes.
 func (d DType) Size() int {
 	if d == Float32 || d == Int32 {
 		return 4
@@ -45,11 +43,10 @@ type ObsSpec struct {
 	DType DType
 	// Shape is [C, H, W] for images and [n] for vectors.
 	Shape []int
-	// Low and High bound every component; one entry each, or one per component.
+	// Low and High bound every component. Each has one entry, or one entry per component.
 	Low, High []float32
-	// FrameStack says that the first axis of Shape holds that many successive
-	// frames, oldest first, so that an observation is the previous one shifted
-	// by one frame. 0 or 1: no stack.
+	// FrameStack is the number of successive frames on the first axis of Shape, oldest first.
+	// An observation is then the previous observation shifted by one frame. 0 or 1: no stack.
 	FrameStack int
 }
 
@@ -65,12 +62,13 @@ func (s ObsSpec) Len() int {
 // Bytes returns the size of an observation in bytes.
 func (s ObsSpec) Bytes() int { return s.Len() * s.DType.Size() }
 
-// ActionSpec describes an action: an integer 0..N-1 (Gymnasium's Discrete), or, with N 0, as
-// many float32 as Low and High have entries, each within its bounds (a Box of one axis).
+// ActionSpec describes an action. With N above 0 an action is an integer 0..N-1 (Gymnasium's
+// Discrete). With N 0 an action has one float32 for each entry of Low and High, within these
+// bounds (a Box with one axis).
 type ActionSpec struct {
 	N         int
 	Low, High []float32
-	// Names are what the N discrete actions are called; nil: nothing.
+	// Names holds the names of the N discrete actions; nil: the actions have no names.
 	Names []string
 }
 
@@ -100,29 +98,28 @@ type Spec struct {
 	ID     string
 	Obs    ObsSpec
 	Action ActionSpec
-	// LifeLoss says that a step may be Lost.
+	// LifeLoss says that Step may return Lost.
 	LifeLoss bool
-	// Masks says that not every action may be taken in every state, and that the
-	// environment is a Masker.
+	// Masks says that some states forbid some actions and that the environment is a Masker.
 	Masks bool
-	// Waits says that Step and Reset mostly wait, for a device, a clock or another program,
-	// asleep or blocked in C, and compute little. Each of such environments is stepped on a
-	// thread of its own (up to threads.Max), which holds no core of a thread budget
-	// meanwhile. It changes the time taken and nothing else.
+	// Waits says that Step and Reset compute little and mostly wait, asleep or blocked in C, for
+	// a device, a clock or another program. Each waiting environment is stepped on its own
+	// thread (up to threads.Max), which holds no core of a thread budget. Waits changes how
+	// long a step takes, and no result.
 	Waits bool
-	// MaxSteps truncates an episode after that many steps; 0: never.
+	// MaxSteps is the length in steps at which an episode is truncated; 0: no limit.
 	MaxSteps int
-	// FPS is how many steps make a second of what a person would see.
+	// FPS is the number of steps in one second of play as a person would watch it.
 	FPS int
-	// Threshold is the mean return at which the task counts as solved, as in
-	// Gymnasium's registry; 0 if none is defined.
+	// Threshold is the mean return at which the task counts as solved, as in Gymnasium's
+	// registry; 0: not defined.
 	Threshold float64
 }
 
-// maxObsBytes bounds an observation; a larger one is a mistake in its shape.
+// maxObsBytes limits the size of an observation. A larger size is a mistake in the shape.
 const maxObsBytes = 1 << 28
 
-// Check reports what is wrong with a Spec, in one sentence.
+// Check returns the first mistake in a Spec, as one sentence.
 func (s Spec) Check() error {
 	o := s.Obs
 	if o.DType > Float32 {
@@ -161,105 +158,105 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// End says how a step left the episode. Both bits can be set: termination then
-// decides the value of the last state.
+// End says how a step left the episode; 0: the episode goes on. If Terminated and Truncated are
+// both set, Terminated decides the value of the last state.
 type End uint8
 
 const (
-	Terminated End = 1 << iota // the task is over: the return beyond is zero
-	Truncated                  // cut off (time limit): the return beyond is not zero
-	// Lost is reported as a termination, but the episode goes on: a life was lost in a game
-	// whose learner takes that for an end, and whose observations go on all the same.
+	Terminated End = 1 << iota // the task is over: the return after the last state is zero
+	Truncated                  // cut off (time limit): the return after the last state is not zero
+	// Lost marks the loss of a life that the learner treats as a termination. The episode and
+	// its observations go on without a Reset.
 	Lost
 )
 
 // Over reports whether the next call must be Reset.
 func (e End) Over() bool { return e&(Terminated|Truncated) != 0 }
 
-// Env is one environment. After Step returns an End that is Over the next call
-// must be Reset. Reset and Step write the observation into obs, which has
-// exactly Spec().Obs.Bytes() bytes and belongs to the caller.
+// Env is one environment. After Step returns an End that is Over, the next call must be Reset.
+// Reset and Step write the observation into obs, which has exactly Spec().Obs.Bytes() bytes and
+// belongs to the caller.
 type Env interface {
 	Spec() Spec
-	// Seed restarts the environment's own stream of random numbers. It takes
-	// effect at the next Reset.
+	// Seed restarts the environment's own random stream. Seed takes effect at the next Reset.
 	Seed(seed uint64)
-	// Reset starts an episode, going on along the environment's stream.
+	// Reset starts an episode. Reset draws on from the environment's stream.
 	Reset(obs []byte) error
-	// Step takes one action; the caller has checked its range.
+	// Step takes one action. The caller has checked the range of the action.
 	Step(action int32, obs []byte) (reward float32, end End, err error)
 	Close() error
 }
 
-// BoxEnv is an Env whose actions may be a box: where its ActionSpec says so, StepBox takes
-// the place of Step. The caller has checked the range.
+// BoxEnv is an Env that may have box actions. If the ActionSpec is a box, the caller calls StepBox
+// instead of Step. The caller has checked the range of the action.
 type BoxEnv interface {
 	Env
 	StepBox(action []float32, obs []byte) (reward float32, end End, err error)
 }
 
-// Delayer is an Env that can take a step before it is known where the observation goes:
-// Observe writes it afterwards, any number of times until the next call. action is a
-// number or, where the ActionSpec is a box, box is the action.
+// Delayer is an Env that can step before the caller knows the memory for the observation. Advance
+// takes the step; Observe writes its observation, any number of times until the next call.
+// If the ActionSpec is a box, the action is box, otherwise action.
 type Delayer interface {
 	Env
 	Advance(action int32, box []float32) (reward float32, end End, err error)
 	Observe(obs []byte)
 }
 
-// InfoSpec describes what an Informer reports under one name: a number, or with Len above 0
-// a row of as many.
+// InfoSpec describes a column of an Informer. An entry of the column is one number, or with Len
+// above 0 a row of Len numbers.
 type InfoSpec struct {
 	Name  string
 	DType DType
 	Len   int
 }
 
-// Bytes returns what one environment's entry takes.
+// Bytes returns the size of one environment's entry.
 func (s InfoSpec) Bytes() int { return max(1, s.Len) * s.DType.Size() }
 
 // Informer is an Env that reports more about its state than its observation does.
 type Informer interface {
 	Env
-	// Infos describes the columns; it never changes.
+	// Infos describes the columns. The result never changes.
 	Infos() []InfoSpec
 	// Inform writes row i of each column, in the machine's byte order.
 	Inform(columns [][]byte, i int)
 }
 
-// Numbered is an Env that wants to know its index in a vector.
-type Numbered interface{ Number(i int) }
+// Indexed is an Env that uses its index in a vector.
+type Indexed interface{ SetIndex(i int) }
 
-// Evaluable is an Env whose episodes and rewards are made for learning, and which shows
-// the task's own from the next reset on once Evaluate is called.
+// Evaluable is an Env that changes episodes and rewards for learning. After Evaluate, from the
+// next reset on, the episodes and rewards are those of the task itself.
 type Evaluable interface{ Evaluate() }
 
-// Restarter is an Env whose episodes may be parts of a game, such as its lives: Reset goes on with
-// the game where the last episode ended before it. After Restart the next Reset begins a game.
+// Restarter is an Env whose episodes may be parts of a game, such as single lives. If the last
+// episode ended before the game did, Reset continues the game. After Restart the next Reset starts
+// a new game.
 type Restarter interface{ Restart() }
 
-// Named is an Env whose observations follow a recipe: a name, and a hash of all that the
-// recipe says, so that two runs can be compared.
-type Named interface {
+// RecipeEnv is an Env whose observations follow a recipe. Recipe returns the name of the recipe
+// and a hash of all its settings, by which two runs can be compared.
+type RecipeEnv interface {
 	Recipe() (name, hash string)
 }
 
-// Saver is an Env whose whole state, its stream included, can be written down:
-// Restore into a fresh environment of the same kind goes on with the same bits.
+// Saver is an Env that can save its whole state, its stream included. A new environment of the
+// same kind goes on with the same bits after Restore.
 type Saver interface {
 	Env
 	Save() ([]byte, error)
 	Restore(state []byte) error
 }
 
-// Sized is an Env that says how much memory it takes, observations aside.
+// Sized is an Env that reports the memory it uses, in bytes, without observations.
 type Sized interface {
 	Env
 	Bytes() int64
 }
 
-// BytesOf returns about how much memory e takes: what it says, or what is usual for its
-// observations.
+// BytesOf estimates the memory that e uses: the size that a Sized reports, or a size typical for
+// the observations.
 func BytesOf(e Env) int64 {
 	if e, ok := e.(Sized); ok {
 		return e.Bytes()
@@ -268,7 +265,7 @@ func BytesOf(e Env) int64 {
 	return 1024 + int64(spec.Obs.Bytes())
 }
 
-// Renderer is an Env that can draw itself.
+// Renderer is an Env that can draw an image of its state.
 type Renderer interface {
 	// Render returns an RGB image, 8 bits a channel, row by row.
 	Render() (rgb []byte, width, height int, err error)
@@ -283,8 +280,8 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("environment %d: %v", e.Index, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// CheckFinite refuses an observation with a component that is NaN or infinite,
-// which would spread to all weights.
+// CheckFinite returns an error if a component of an observation is NaN or infinite. Such a
+// component would spread to all weights.
 func (s *ObsSpec) CheckFinite(obs []byte) error {
 	if s.DType != Float32 {
 		return nil
@@ -298,7 +295,7 @@ func (s *ObsSpec) CheckFinite(obs []byte) error {
 	return nil
 }
 
-// CheckReward refuses a reward that is NaN or infinite.
+// CheckReward returns an error if a reward is NaN or infinite.
 func CheckReward(r float32) error {
 	if r-r != 0 {
 		return fmt.Errorf("reward: %v, %w", r, fault.ErrNotFinite)

@@ -7,18 +7,19 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A mask has a byte for each action, 0 where it may not be taken. nil allows all.
+// A mask has one byte for each action; 0: the action is not allowed. A nil mask allows all actions.
 
-// Masker is an Env that knows which actions may be taken, and is asked where its Spec says
-// Masks.
+// Masker is an Env that knows which actions its state allows. The caller asks for masks only if
+// the Spec says Masks.
 type Masker interface {
 	Env
-	// Mask writes the mask of the state that the latest Reset or Step left. It allows one
-	// action at least. Nobody asks after a termination.
+	// Mask writes the mask of the state after the latest Reset or Step. The mask allows at least
+	// one action. Mask is not called after a termination.
 	Mask(mask []byte) error
 }
 
-// ReadMask asks e, a Masker, and refuses a mask that allows nothing.
+// ReadMask writes the mask of e, which must be a Masker. It returns an error if the mask allows no
+// action.
 func ReadMask(e Env, mask []byte) error {
 	if err := e.(Masker).Mask(mask); err != nil {
 		return err
@@ -26,7 +27,7 @@ func ReadMask(e Env, mask []byte) error {
 	return CheckMask(mask)
 }
 
-// CheckMask refuses a mask that allows nothing.
+// CheckMask returns an error if a mask allows no action.
 func CheckMask(mask []byte) error {
 	if mask == nil || Allowed(mask) > 0 {
 		return nil
@@ -34,7 +35,7 @@ func CheckMask(mask []byte) error {
 	return fmt.Errorf("action mask: allows none of %d actions, %w", len(mask), fault.ErrNoneAllowed)
 }
 
-// Allowed returns how many actions a mask allows that is not nil.
+// Allowed returns how many actions mask allows. The mask must not be nil.
 func Allowed(mask []byte) int {
 	n := 0
 	for _, allowed := range mask {
@@ -45,7 +46,7 @@ func Allowed(mask []byte) int {
 	return n
 }
 
-// NthAllowed returns number k, from 0, of the actions that mask allows.
+// NthAllowed returns the action with index k, from 0, among the actions that mask allows.
 func NthAllowed(mask []byte, k int) int32 {
 	if mask == nil {
 		return int32(k)
@@ -59,8 +60,8 @@ func NthAllowed(mask []byte, k int) int32 {
 	return int32(a)
 }
 
-// RandomAction draws one of n actions, or of those that mask allows, each with the same
-// probability: one call of r.Intn.
+// RandomAction draws one of n actions, or one of the actions that mask allows, uniformly. It calls
+// r.Intn once.
 func RandomAction(n int, mask []byte, r *rng.Stream) int32 {
 	if mask != nil {
 		n = Allowed(mask)

@@ -7,7 +7,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Every allowed action is drawn equally often, by a chi-squared test, and no other.
+// A chi-squared test shows that all allowed actions are drawn equally often. No other action is
+// drawn.
 func TestRandomActionIsUniformOverTheAllowed(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	stream := rng.New(3, "explore", 0)
@@ -45,7 +46,7 @@ func TestRandomActionIsUniformOverTheAllowed(t *testing.T) {
 	}
 }
 
-// Without a mask, and with one that allows everything, the same numbers are drawn.
+// Without a mask, and with a mask that allows all actions, the draws are equal to Intn's.
 func TestRandomActionDrawsAsIntn(t *testing.T) {
 	a, b, c := rng.New(1, "explore", 0), rng.New(1, "explore", 0), rng.New(1, "explore", 0)
 	for n := 1; n < 200; n++ {
@@ -60,7 +61,7 @@ func TestRandomActionDrawsAsIntn(t *testing.T) {
 	}
 }
 
-func TestCheckMask(t *testing.T) {
+func TestCheckMaskRefusesEmptyMasks(t *testing.T) {
 	for _, mask := range [][]byte{nil, {1}, {0, 0, 2}} {
 		if err := CheckMask(mask); err != nil {
 			t.Errorf("%v: %v", mask, err)

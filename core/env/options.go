@@ -11,11 +11,11 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
-// Options are what an environment is made with beside its name: values by the names of
-// its fields. They come as a JSON object, from a keyword in Python or a text in C.
+// Options are the settings of an environment, by name. They come from a JSON object: a keyword in
+// Python, a string in C.
 type Options map[string]json.RawMessage
 
-// ParseOptions reads a JSON object; "" has no options.
+// ParseOptions reads a JSON object. "" means no options.
 func ParseOptions(text string) (Options, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -27,18 +27,18 @@ func ParseOptions(text string) (Options, error) {
 	return o, nil
 }
 
-// Field is an option that an environment knows: where its value goes and what is
-// allowed. To points to an int, a float64, a bool or a string, which holds the default.
+// Field is an option that an environment has: its name, its variable and its allowed values. To
+// points to the variable, an int, a float64, a bool or a string, which holds the default.
 type Field struct {
 	Name     string
 	To       any
-	Min, Max float64  // of numbers
-	Words    []string // of strings
+	Min, Max float64  // limits of an int or a float64
+	Words    []string // allowed values of a string
 }
 
-// Read stores the values of options that fields know. One that none of them knows, and a
-// value that is not allowed, is refused with a sentence, id being the environment's name;
-// what came before it is stored then.
+// Read stores the options in the variables of fields, in the order of the options' names. Read
+// returns an error at the first unknown option or value that is not allowed; the options before it
+// are stored. id is the environment's name in errors.
 func (o Options) Read(id string, fields []Field) error {
 	names := make([]string, len(fields))
 	for i, f := range fields {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestReadOptions(t *testing.T) {
+func TestOptionsAreReadOrRefused(t *testing.T) {
 	var n int
 	var p float64
 	var on bool

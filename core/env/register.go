@@ -9,19 +9,18 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
-// Maker returns a new environment, not yet reset, at every call, or an error where
-// something is missing that it needs or an option is not allowed.
+// Maker returns a new environment, not yet reset, at every call. It returns an error if something
+// that the environment needs is missing or an option is not allowed.
 type Maker func(Options) (Env, error)
 
-var register struct {
+var registry struct {
 	sync.RWMutex
 	makers  map[string]Maker
 	aliases map[string]string
 }
 
-// Register makes an environment known under id. It is meant for init functions and
-// panics if id is empty or taken, as two environments of one name are a mistake in the
-// program.
+// Register registers an environment under id. It is meant for init functions: it panics if id is
+// empty or taken, because two environments with one name are a mistake in the program.
 func Register(id string, mk Maker) {
 	if id == "" || mk == nil {
 		panic("env: Register needs an id and a function")
@@ -31,7 +30,7 @@ func Register(id string, mk Maker) {
 	}
 }
 
-// RegisterPlain is Register for an environment that has no options.
+// RegisterPlain is Register for an environment without options.
 func RegisterPlain(id string, mk func() Env) {
 	Register(id, func(o Options) (Env, error) {
 		if err := o.Read(id, nil); err != nil {
@@ -41,71 +40,68 @@ func RegisterPlain(id string, mk func() Env) {
 	})
 }
 
-// Add makes an environment known under id while the program runs, and reports false if
-// that name is taken.
+// Add registers an environment under id while the program runs. It reports false if the name is
+// taken.
 func Add(id string, mk Maker) bool {
-	register.Lock()
-	defer register.Unlock()
-	_, taken := register.makers[id]
-	if _, alias := register.aliases[id]; taken || alias {
+	registry.Lock()
+	defer registry.Unlock()
+	_, taken := registry.makers[id]
+	if _, alias := registry.aliases[id]; taken || alias {
 		return false
 	}
-	if register.makers == nil {
-		register.makers = make(map[string]Maker)
+	if registry.makers == nil {
+		registry.makers = make(map[string]Maker)
 	}
-	register.makers[id] = mk
+	registry.makers[id] = mk
 	return true
 }
 
-// Alias makes the environment registered under id known by another name, which IDs
-// does not list.
+// Alias gives the environment registered under id another name, which IDs does not list.
 func Alias(name, id string) {
-	register.Lock()
-	defer register.Unlock()
-	if register.aliases == nil {
-		register.aliases = make(map[string]string)
+	registry.Lock()
+	defer registry.Unlock()
+	if registry.aliases == nil {
+		registry.aliases = make(map[string]string)
 	}
-	register.aliases[name] = id
+	registry.aliases[name] = id
 }
 
-// Canonical returns the name that an environment is registered under, whatever it is
-// called, also where there is none of that name.
+// Canonical returns the registered name for an alias, and any other name as it is.
 func Canonical(name string) string {
-	register.RLock()
-	defer register.RUnlock()
-	if of, ok := register.aliases[name]; ok {
-		return of
+	registry.RLock()
+	defer registry.RUnlock()
+	if id, ok := registry.aliases[name]; ok {
+		return id
 	}
 	return name
 }
 
 // IDs returns the names of all registered environments, sorted.
 func IDs() []string {
-	register.RLock()
-	defer register.RUnlock()
-	ids := make([]string, 0, len(register.makers))
-	for id := range register.makers {
+	registry.RLock()
+	defer registry.RUnlock()
+	ids := make([]string, 0, len(registry.makers))
+	for id := range registry.makers {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	return ids
 }
 
-// Make returns a new environment called id, made with options. Its error for an unknown
-// name suggests the nearest known ones.
+// Make returns a new environment with the name id and the given options. The error for an unknown
+// name suggests the nearest known names.
 func Make(id string, options Options) (Env, error) {
 	id = Canonical(id)
-	register.RLock()
-	mk := register.makers[id]
-	register.RUnlock()
+	registry.RLock()
+	mk := registry.makers[id]
+	registry.RUnlock()
 	if mk == nil {
 		return nil, fmt.Errorf("environment %q is not known; %s", id, suggest(id, IDs()))
 	}
 	return mk(options)
 }
 
-// Known names the environments for people: all that stand alone, and of each family
-// ("atari/pong") one.
+// Known lists the environments for a message. A family, such as "atari/pong", has one entry.
 func Known() string { return known(IDs()) }
 
 func known(ids []string) string {
@@ -125,26 +121,26 @@ func known(ids []string) string {
 	return strings.Join(list, ", ")
 }
 
-// suggest names the ids that somebody who wrote id may have meant, or all of
-// them when none comes near. Who names a family ("ALE/Combat-v5") means one of a family.
+// suggest names the ids nearest to id, or all ids if none is near. An id with a family, such as
+// "ALE/Combat-v5", is near only to ids with a family.
 func suggest(id string, ids []string) string {
 	if len(ids) == 0 {
 		return "none is registered"
 	}
-	kind := ids
+	candidates := ids
 	if strings.Contains(strings.TrimPrefix(id, "paceline/"), "/") {
-		kind = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.Contains(id, "/") })
+		candidates = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.Contains(id, "/") })
 	}
-	most := max(2, len(fold(id))/3) // edits beyond this are no slip of the finger
-	near := nearest.Names(id, kind, most, fold)
+	maxEdits := max(2, len(fold(id))/3) // more edits are not a typing mistake
+	near := nearest.Names(id, candidates, maxEdits, fold)
 	if near == nil {
-		return "known are " + known(ids)
+		return "known environments: " + known(ids)
 	}
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// fold drops what people get wrong without meaning another name: case,
-// separators, a family's name and the version suffix.
+// fold removes differences that do not name another environment: case, separators, the family and
+// the version suffix.
 func fold(id string) string {
 	id = strings.ToLower(id)
 	if base, version, ok := cutLast(id, "-v"); ok && strings.Trim(version, "0123456789") == "" {

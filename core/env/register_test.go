@@ -8,7 +8,7 @@ import (
 
 type nothing struct{ Env }
 
-func TestRegister(t *testing.T) {
+func TestRegisteredNamesAreUnique(t *testing.T) {
 	RegisterPlain("Zeta-v0", func() Env { return nothing{} })
 	RegisterPlain("Alpha-v1", func() Env { return nothing{} })
 	if got := IDs(); !slices.Equal(got, []string{"Alpha-v1", "Zeta-v0"}) {
@@ -21,7 +21,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("Make of a near name: %v", err)
 	}
 	if _, err := Make("Zeta-v0", Options{"size": nil}); err == nil || !strings.Contains(err.Error(), "Zeta-v0 has no options") {
-		t.Errorf("an option of an environment without: %v", err)
+		t.Errorf("an option for an environment without options: %v", err)
 	}
 	if Add("Zeta-v0", func(Options) (Env, error) { return nothing{}, nil }) {
 		t.Error("Add of a name that is taken")
@@ -42,9 +42,9 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
+func TestUnknownNamesGetSuggestions(t *testing.T) {
 	ids := []string{"Acrobot-v1", "Bricks-v0", "CartPole-v1", "Catch-v0", "MountainCar-v0", "atari/bowling", "atari/pong"}
-	all := "known are Acrobot-v1, Bricks-v0, CartPole-v1, Catch-v0, MountainCar-v0, atari/<game>"
+	all := "known environments: Acrobot-v1, Bricks-v0, CartPole-v1, Catch-v0, MountainCar-v0, atari/<game>"
 	for id, want := range map[string]string{
 		"CartPole-v0":       "did you mean CartPole-v1?",
 		"cart_pole":         "did you mean CartPole-v1?",
@@ -71,7 +71,7 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-func TestSpecCheck(t *testing.T) {
+func TestSpecCheckNamesTheMistake(t *testing.T) {
 	good := Spec{
 		Obs:    ObsSpec{DType: Uint8, Shape: []int{4, 84, 84}, Low: []float32{0}, High: []float32{255}, FrameStack: 4},
 		Action: ActionSpec{N: 2},

@@ -2,8 +2,8 @@ package env
 
 import "fmt"
 
-// Stack keeps the newest frames of an episode for an observation of ObsSpec
-// .FrameStack frames. Frames from before the episode are black (zero).
+// Stack keeps the newest frames of an episode for an observation with an ObsSpec.FrameStack.
+// Frames from before the episode are black (zero).
 type Stack struct {
 	frames []byte // a ring of frames
 	size   int    // bytes of a frame
@@ -18,7 +18,7 @@ func NewStack(depth, size int) *Stack {
 // Clear makes all frames black.
 func (s *Stack) Clear() { clear(s.frames) }
 
-// Next drops the oldest frame and returns its memory, in which the newest is to be drawn.
+// Next drops the oldest frame and returns its memory. The caller draws the newest frame there.
 func (s *Stack) Next() []byte {
 	if s.newest += s.size; s.newest == len(s.frames) {
 		s.newest = 0
@@ -39,13 +39,13 @@ func (s *Stack) Write(obs []byte) {
 	copy(obs[n:], s.frames[:oldest])
 }
 
-// Append adds the frames to b, the oldest first, for Restore to read.
+// Append appends the frames to b, the oldest first. Restore reads them.
 func (s *Stack) Append(b []byte) []byte {
 	oldest := s.newest + s.size
 	return append(append(b, s.frames[oldest:]...), s.frames[:oldest]...)
 }
 
-// Restore takes the frames from what Append added.
+// Restore reads the frames that Append appended.
 func (s *Stack) Restore(b []byte) error {
 	if len(b) != len(s.frames) {
 		return fmt.Errorf("frame stack: %d bytes, must be %d", len(b), len(s.frames))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Against the plain definition: a list of all frames, the last three of it.
-func TestStack(t *testing.T) {
+// The reference is a list of all frames; its last three are the observation.
+func TestStackHoldsTheNewestFrames(t *testing.T) {
 	const depth, size = 3, 2
 	s := NewStack(depth, size)
 	obs := make([]byte, depth*size)

@@ -112,8 +112,8 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 		}
 		if err == nil {
 			v.envs = append(v.envs, e)
-			if e, ok := e.(env.Numbered); ok {
-				e.Number(i)
+			if e, ok := e.(env.Indexed); ok {
+				e.SetIndex(i)
 			}
 			err = v.admit(e)
 		}
@@ -206,7 +206,7 @@ func (v *Vec) Infos() []env.InfoSpec { return v.infos }
 
 // Recipe returns the name and the hash of the environments' recipe, or "" and "" without a recipe.
 func (v *Vec) Recipe() (name, hash string) {
-	if e, ok := v.envs[0].(env.Named); ok {
+	if e, ok := v.envs[0].(env.RecipeEnv); ok {
 		return e.Recipe()
 	}
 	return "", ""

@@ -41,7 +41,7 @@ for make in (lambda: paceline.make_vec("Pong"), lambda: paceline.DQN("CnnPolicy"
 
 def test_a_game_that_is_not_there_is_not_taken_for_another_environment():
     for name in ("ALE/Combat-v5", "atari/combat"):
-        with pytest.raises(ConfigError, match=f'^environment "{name}" is not known; known are '):
+        with pytest.raises(ConfigError, match=f'^environment "{name}" is not known; known environments: '):
             paceline.make_vec(name)
     with pytest.raises(ConfigError, match=r"did you mean atari/pong\?$"):
         paceline.make_vec("ALE/Pnog-v5")

@@ -1,5 +1,4 @@
-// Package builtin makes every environment that comes with the library known to
-// env.Make. Import it for that effect where the names must all be there.
+// Package builtin registers every environment of the library. Import it for this side effect.
 package builtin
 
 import (

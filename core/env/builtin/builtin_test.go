@@ -15,7 +15,7 @@ const (
 	numAtari = 104
 )
 
-// Atari games need their cartridges; these stand for all of them where they are at hand.
+// someAtari are the Atari games that TestSuite tests if their cartridges are available.
 var someAtari = []string{"atari/breakout", "atari/pong", "atari/seaquest"}
 
 func TestIDs(t *testing.T) {
@@ -41,8 +41,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// What core/env promises, for the environments that need no files, and for some Atari games
-// where a folder of cartridges is known.
+// Every environment passes the suite of core/env: those that need no files always, some Atari
+// games if a folder of cartridges is known.
 func TestSuite(t *testing.T) {
 	for _, id := range env.IDs() {
 		if !strings.HasPrefix(id, prefix) {

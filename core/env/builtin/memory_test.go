@@ -8,18 +8,18 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// What an environment says that it takes is what it takes, to within a factor of four
-// (and some KB): on this a vector is admitted.
+// BytesOf is at least the memory that an environment uses, and at most about four times as much.
+// A vector of environments is admitted by BytesOf.
 func TestBytes(t *testing.T) {
 	const n = 500
 	for _, id := range env.IDs() {
 		if strings.HasPrefix(id, prefix) {
-			continue // core/atari has a test of its own
+			continue // core/atari has its own test
 		}
 		envs := make([]env.Env, n)
 		var obs []byte
 		var before, after runtime.MemStats
-		for i := range n + 1 { // the first one is made for what all share
+		for i := range n + 1 { // the first environment allocates what all share
 			if i == 1 {
 				runtime.GC()
 				runtime.ReadMemStats(&before)
@@ -41,10 +41,10 @@ func TestBytes(t *testing.T) {
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		says, takes := env.BytesOf(envs[0]), (int64(after.HeapAlloc)-int64(before.HeapAlloc))/(n-1)
-		t.Logf("%s: %d bytes, says %d", id, takes, says)
-		if takes > says || takes < says/4-1024 {
-			t.Errorf("%s takes %d bytes and says %d", id, takes, says)
+		reported, used := env.BytesOf(envs[0]), (int64(after.HeapAlloc)-int64(before.HeapAlloc))/(n-1)
+		t.Logf("%s: uses %d bytes, reports %d", id, used, reported)
+		if used > reported || used < reported/4-1024 {
+			t.Errorf("%s uses %d bytes and reports %d", id, used, reported)
 		}
 	}
 }

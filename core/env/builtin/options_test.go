@@ -7,8 +7,8 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// FuzzOptions makes environments with any options: a sentence of one line, or an
-// environment that plays.
+// FuzzOptions makes environments with arbitrary options. The result is an error of one line, or an
+// environment that can be reset.
 func FuzzOptions(f *testing.F) {
 	for _, text := range []string{``, `{}`, `null`, `[]`, `{"recipe": "mnih2015"}`, `{"recipe": "sb3", "stack_num": 2, "img_height": 1}`, `{"obs_type": "ram"}`,
 		`{"frameskip": 1000, "repeat_action_probability": 1}`, `{"continuous": true, "continuous_action_threshold": 0.5}`, `{"mode": 255, "difficulty": 3}`,
@@ -18,13 +18,13 @@ func FuzzOptions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		options, err := env.ParseOptions(text)
 		if err != nil {
-			sentence(t, text, err)
+			checkOneLine(t, text, err)
 			return
 		}
 		for _, id := range []string{"CartPole-v1", "Catch-v0", "atari/pong"} {
 			e, err := env.Make(id, options)
 			if err != nil {
-				sentence(t, text, err)
+				checkOneLine(t, text, err)
 				continue
 			}
 			obs := make([]byte, e.Spec().Obs.Bytes())
@@ -38,7 +38,7 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-func sentence(t *testing.T, text string, err error) {
+func checkOneLine(t *testing.T, text string, err error) {
 	if s := err.Error(); s == "" || strings.ContainsAny(s, "\n\r") {
 		t.Errorf("%q: %q, must be a sentence of one line", text, s)
 	}

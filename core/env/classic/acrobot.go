@@ -6,12 +6,11 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// Acrobot is Gymnasium's Acrobot-v1, with the equations of Sutton and Barto's
-// book: swing the tip of a two-link pendulum above a line by a torque of -1, 0
-// or 1 (actions 0, 1, 2) on the middle joint. Reward -1 a step and 0 for the
-// last one. The observation is cos and sin of both angles (the second relative
-// to the first) and the two angular speeds. The state is both angles (rad) and
-// both speeds.
+// Acrobot is Gymnasium's Acrobot-v1, with the equations of Sutton and Barto's book. The task is to
+// swing the tip of a two-link pendulum above a line by a torque of -1, 0 or 1 (actions 0, 1, 2) on
+// the middle joint. The reward is -1 a step, and 0 for the step that terminates. The observation is
+// cos and sin of both angles (the second relative to the first) and both angular speeds. The
+// state is both angles (rad) and both speeds (rad/s).
 type Acrobot struct{ task }
 
 const (
@@ -20,8 +19,7 @@ const (
 	acroMaxVel2 = 9 * math.Pi
 	acroStart   = 0.1
 	acroGravity = 9.8
-	// Both links are alike: mass 1 kg, length 1 m, centre of mass at 0.5 m,
-	// moment of inertia 1.
+	// Both links are equal: mass 1 kg, length 1 m, centre of mass at 0.5 m, moment of inertia 1.
 	acroMass   = 1.0
 	acroLength = 1.0
 	acroCentre = 0.5
@@ -43,8 +41,7 @@ func NewAcrobot() *Acrobot {
 	})}
 }
 
-// Reset draws each number of the state from [-0.1, 0.1), rounded to float32 as
-// Gymnasium does.
+// Reset draws each number of the state from [-0.1, 0.1) and rounds to float32, as Gymnasium does.
 func (a *Acrobot) Reset(obs []byte) error {
 	for i := range a.state {
 		a.state[i] = float64(float32(a.stream.Uniform(-acroStart, acroStart)))
@@ -61,8 +58,7 @@ func (a *Acrobot) observe(obs []byte) {
 	put(obs, cos1, sin1, cos2, sin2, s[2], s[3])
 }
 
-// Step applies the torque for a fifth of a second: one step of the classical
-// Runge-Kutta method.
+// Step applies the torque for a fifth of a second, by one step of the classical Runge-Kutta method.
 func (a *Acrobot) Step(action int32, obs []byte) (float32, env.End, error) {
 	if !a.active {
 		return 0, 0, errNotActive
@@ -112,7 +108,7 @@ func acroDerivative(s [4]float64, torque float64) [4]float64 {
 	return [4]float64{v1, v2, a1, a2}
 }
 
-// wrap brings an angle into [-pi, pi] by whole turns.
+// wrap moves an angle into [-pi, pi] by whole turns.
 func wrap(x float64) float64 {
 	for x > math.Pi {
 		x -= 2 * math.Pi

@@ -2,12 +2,11 @@ package classic
 
 import "math"
 
-// sine, cosine and sineAndCosine have the same bits on every processor. Those of package
-// math have not: on some, the compiler adds a product without rounding it first. On amd64 they
-// are package math's, whose method this is, that of the Cephes library: an angle is
-// reduced by a whole number of eighths of a turn, pi/4 being the sum of three numbers
-// of which the first two have so few bits that their products are exact, and a
-// polynomial of the rest's square is taken. Gymnasium's files of states hold.
+// sine, cosine and sineAndCosine return the same bits on every processor. Package math does not:
+// on some processors the compiler adds a product without rounding it first. On amd64 the results
+// are equal to package math's. The method is package math's too, from the Cephes library: subtract
+// a whole number of eighths of a turn, then evaluate a polynomial of the square of the rest. pi/4
+// is the sum of three numbers; the first two have so few bits that their products are exact.
 func sine(x float64) float64 {
 	sin, _ := sineAndCosine(x)
 	return sin
@@ -36,12 +35,12 @@ func sineAndCosine(x float64) (sin, cos float64) {
 	return sin, cos
 }
 
-// reducible is what an angle must be below for reduce to be exact; no state of ours,
-// but of one restored from elsewhere, is near it.
+// reducible is the limit of angles below which reduce is exact. Only a restored state that this
+// package did not save can reach it.
 const reducible = 1 << 29
 
-// reduce returns the even number of eighths of a turn, within a turn, that is next to
-// x, at least 0, and what is left of x, at most pi/4.
+// reduce subtracts from x, which is at least 0, the nearest even number of eighths of a turn. It
+// returns that number modulo 8, and the rest of x, at most pi/4 in absolute value.
 func reduce(x float64) (eighths int, rest float64) {
 	const (
 		high   = 7.85398125648498535156e-1
@@ -54,7 +53,7 @@ func reduce(x float64) (eighths int, rest float64) {
 	return int(n % 8), ((x - float64(k*high)) - float64(k*middle)) - float64(k*low)
 }
 
-// nearZero is the sine of an angle of at most pi/4.
+// nearZero returns the sine of an angle of at most pi/4.
 func nearZero(z float64) float64 {
 	zz := z * z
 	p := float64(1.58962301576546568060e-10*zz) - 2.50507477628578072866e-8
@@ -65,7 +64,7 @@ func nearZero(z float64) float64 {
 	return z + float64(z*zz*p)
 }
 
-// nearOne is its cosine.
+// nearOne returns the cosine of an angle of at most pi/4.
 func nearOne(z float64) float64 {
 	zz := z * z
 	p := float64(-1.13585365213876817300e-11*zz) + 2.08757008419747316778e-9

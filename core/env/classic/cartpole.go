@@ -6,10 +6,10 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// CartPole is Gymnasium's CartPole-v1: push a cart left (0) or right (1) so that
-// the pole on it stays up. Reward 1 for every step, the last one included.
-// The observation is x, its speed, the pole's angle (rad), its speed; beyond
-// 2.4 or 12 degrees the episode terminates, after 500 steps it is truncated.
+// CartPole is Gymnasium's CartPole-v1. The task is to push a cart left (0) or right (1) so that
+// the pole on the cart stays up. The reward is 1 for every step, the last step included. The
+// observation is the cart's position and speed and the pole's angle (rad) and angular speed. The
+// episode terminates beyond position 2.4 or 12 degrees, and is truncated after 500 steps.
 type CartPole struct{ task }
 
 const (
@@ -49,7 +49,7 @@ func (c *CartPole) Reset(obs []byte) error {
 	return nil
 }
 
-// Step pushes the cart for one fiftieth of a second (Euler's method).
+// Step pushes the cart for one fiftieth of a second, by one step of Euler's method.
 func (c *CartPole) Step(action int32, obs []byte) (float32, env.End, error) {
 	if !c.active {
 		return 0, 0, errNotActive

@@ -1,15 +1,13 @@
-// Package classic holds three classic control tasks, the same as Gymnasium's:
-// CartPole-v1, Acrobot-v1 and MountainCar-v0.
+// Package classic holds three of Gymnasium's classic control tasks: CartPole-v1, Acrobot-v1 and
+// MountainCar-v0.
 //
-// From the same state the same action leads to the same next state, reward and
-// end as in Gymnasium 1.x (checked against recorded steps, testdata/): the
-// state is float64, the observation float32, and every formula keeps Gymnasium's
-// order of operations. Only sines and cosines may differ from NumPy's in the
-// last bit. Start states have Gymnasium's distribution, from our streams.
+// The same state and action lead to the same next state, reward and end as in Gymnasium 1.x; tests
+// compare recorded steps in testdata/. The state is float64, the observation float32, and every
+// formula keeps Gymnasium's order of operations. Only sines and cosines may differ from NumPy's, in
+// the last bit. Start states have Gymnasium's distribution and come from the library's streams.
 //
-// The time limit is part of the environment and, as Gymnasium's TimeLimit
-// wrapper does, sets Truncated on the last allowed step whether or not that
-// step also terminates.
+// The time limit is part of the environment. As Gymnasium's TimeLimit wrapper does, it sets
+// Truncated on the last allowed step, also if that step terminates.
 package classic
 
 import (
@@ -28,8 +26,7 @@ func init() {
 	env.RegisterPlain("MountainCar-v0", func() env.Env { return NewMountainCar() })
 }
 
-// task is the part that the three have in common. A task has up to four
-// numbers of state, which are drawn at a reset and moved by a step.
+// task is the common part of the three tasks. Its state has two or four numbers.
 type task struct {
 	spec   env.Spec
 	stream *rng.Stream
@@ -59,7 +56,7 @@ func (t *task) startEpisode() {
 
 var errNotActive = errors.New("step before reset")
 
-// count counts a step, given whether it terminated the episode.
+// count counts a step and returns its End.
 func (t *task) count(terminated bool) env.End {
 	t.steps++
 	var end env.End
@@ -78,9 +75,8 @@ const (
 	saveSize    = 1 + 1 + 4 + rng.StateSize + 4*8
 )
 
-// Save returns the state of the episode and of the stream: a version byte, one
-// byte that says whether an episode is going on, the steps taken, the stream
-// and the four numbers, little-endian.
+// Save returns the state of the episode and of the stream: a version byte, a byte that says whether
+// an episode is in progress, the number of steps, the stream and the four numbers, little-endian.
 func (t *task) Save() ([]byte, error) {
 	stream, err := t.stream.MarshalBinary()
 	if err != nil {
@@ -99,7 +95,7 @@ func (t *task) Save() ([]byte, error) {
 	return b, nil
 }
 
-// Restore goes on from what Save returned; after an error nothing has changed.
+// Restore loads a state from Save. After an error the environment is unchanged.
 func (t *task) Restore(b []byte) error {
 	if len(b) != saveSize || b[0] != saveVersion || b[1] > 1 {
 		return fmt.Errorf("%s state: %d bytes, must be %d of version %d", t.spec.ID, len(b), saveSize, saveVersion)
@@ -123,10 +119,10 @@ func (t *task) Restore(b []byte) error {
 	return nil
 }
 
-// maxState is beyond every number of a state, and far from overflow.
+// maxState is larger than every number of a state that Save returns, and far from overflow.
 const maxState = 1e6
 
-// put writes float32 components to an observation.
+// put writes values to an observation, as float32.
 func put(obs []byte, values ...float64) {
 	for i, x := range values {
 		binary.NativeEndian.PutUint32(obs[4*i:], math.Float32bits(float32(x)))

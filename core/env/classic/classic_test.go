@@ -12,14 +12,14 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// A step recorded from Gymnasium; see testdata/generate.py.
+// golden is a step recorded from Gymnasium by testdata/generate.py.
 type golden struct {
 	before, after []float64
 	action        int32
 	obs           []float32
 	reward        float32
 	end           env.End
-	taken         int
+	steps         int // of the episode, before this one
 }
 
 func readGolden(t *testing.T, id string, numbers, components int) []golden {
@@ -60,7 +60,7 @@ func readGolden(t *testing.T, id string, numbers, components int) []golden {
 		if next() == 1 {
 			g.end |= env.Truncated
 		}
-		g.taken = int(next())
+		g.steps = int(next())
 		rows = append(rows, g)
 	}
 	if len(rows) < 500 {
@@ -77,7 +77,7 @@ func floats(obs []byte) []float32 {
 	return x
 }
 
-// tasks lists the three with their common part and the numbers of state used.
+// tasks lists the three environments, their common part and the length of their state.
 func tasks() []struct {
 	env     env.Saver
 	task    *task
@@ -91,8 +91,8 @@ func tasks() []struct {
 	}{{c, &c.task, 4}, {a, &a.task, 4}, {m, &m.task, 2}}
 }
 
-// From the same state, one step equals Gymnasium's: flags and rewards exactly,
-// numbers within a few units in the last place of a double.
+// One step from the same state equals Gymnasium's: rewards and ends exactly, numbers within a few
+// units in the last place of a double.
 func TestStepsEqualGymnasium(t *testing.T) {
 	const tolerance = 1e-13 // relative to 1 or to the number, whichever is larger
 	for _, x := range tasks() {
@@ -103,7 +103,7 @@ func TestStepsEqualGymnasium(t *testing.T) {
 		rows := readGolden(t, spec.ID, x.numbers, spec.Obs.Len())
 		for k, g := range rows {
 			copy(x.task.state[:], g.before)
-			x.task.steps, x.task.active = g.taken, true
+			x.task.steps, x.task.active = g.steps, true
 			reward, end, err := x.env.Step(g.action, obs)
 			if err != nil {
 				t.Fatal(err)
@@ -131,27 +131,27 @@ func TestStepsEqualGymnasium(t *testing.T) {
 	}
 }
 
-// A whole recorded episode from its first state on: differences may grow with
-// the dynamics, but over the first hundred steps stay far below a float32.
+// Recorded episodes are followed from their first state. The dynamics amplify differences, but for
+// a hundred steps the differences stay far below the precision of a float32.
 func TestEpisodesFollowGymnasium(t *testing.T) {
 	for _, x := range tasks() {
 		spec := x.env.Spec()
 		obs := make([]byte, spec.Obs.Bytes())
 		followed := 0
 		for k, g := range readGolden(t, spec.ID, x.numbers, spec.Obs.Len()) {
-			if g.taken == 0 {
+			if g.steps == 0 {
 				copy(x.task.state[:], g.before)
 				x.task.startEpisode()
 			}
-			if !x.task.active || x.task.steps != g.taken || g.taken >= 100 {
-				continue // later steps, and the edge cases that begin in mid-episode
+			if !x.task.active || x.task.steps != g.steps || g.steps >= 100 {
+				continue // later steps, and edge cases that start in the middle of an episode
 			}
 			if _, end, _ := x.env.Step(g.action, obs); end != g.end {
 				t.Fatalf("%s row %d: end %v, want %v", spec.ID, k, end, g.end)
 			}
 			for i, want := range g.after {
 				if d := math.Abs(x.task.state[i] - want); d > 1e-9 {
-					t.Fatalf("%s row %d (step %d): off by %g", spec.ID, k, g.taken, d)
+					t.Fatalf("%s row %d (step %d): off by %g", spec.ID, k, g.steps, d)
 				}
 			}
 			followed++
@@ -162,7 +162,7 @@ func TestEpisodesFollowGymnasium(t *testing.T) {
 	}
 }
 
-func TestTimeLimits(t *testing.T) {
+func TestTimeLimitsTruncate(t *testing.T) {
 	for _, x := range tasks() {
 		spec := x.env.Spec()
 		obs := make([]byte, spec.Obs.Bytes())
@@ -171,7 +171,7 @@ func TestTimeLimits(t *testing.T) {
 		}
 		start := x.task.state
 		for step := 1; ; step++ {
-			x.task.state = start // hold still: no task ends by itself at its start
+			x.task.state = start // no task terminates in its start state
 			_, end, err := x.env.Step(0, obs)
 			if err != nil {
 				t.Fatal(err)
@@ -190,7 +190,7 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
-func TestStartStates(t *testing.T) {
+func TestStartStatesCoverTheirRange(t *testing.T) {
 	bounds := map[string][][2]float64{
 		"CartPole-v1":    {{-.05, .05}, {-.05, .05}, {-.05, .05}, {-.05, .05}},
 		"Acrobot-v1":     {{-.1, .1}, {-.1, .1}, {-.1, .1}, {-.1, .1}},
@@ -217,7 +217,7 @@ func TestStartStates(t *testing.T) {
 	}
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestRestoreRefusesDamagedStates(t *testing.T) {
 	for _, x := range tasks() {
 		state, err := x.env.Save()
 		if err != nil {

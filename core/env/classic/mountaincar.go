@@ -2,9 +2,9 @@ package classic
 
 import "github.com/paceline-rl/paceline/core/env"
 
-// MountainCar is Gymnasium's MountainCar-v0: push a weak car left (0), not at
-// all (1) or right (2) until it has swung up the hill at position 0.5. Reward
-// -1 a step. The observation is position and speed.
+// MountainCar is Gymnasium's MountainCar-v0. The task is to push a weak car left (0), not at all
+// (1) or right (2) until the car has swung up to the goal at position 0.5. The reward is -1 a step.
+// The observation is position and speed.
 type MountainCar struct{ task }
 
 const (

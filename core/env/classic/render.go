@@ -10,11 +10,9 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// The images are those of Gymnasium's rgb_array: same sizes, shapes and
-// colours (checked against images of Gymnasium, testdata/). Only the smoothed
-// edges of slanted and round shapes differ. An image depends on nothing but
-// the state and is new memory each time; before the first reset the state is
-// all zeros.
+// The images have the sizes, shapes and colours of Gymnasium's rgb_array; tests compare images of
+// Gymnasium in testdata/. Only the smoothed edges of slanted and round shapes differ. An image
+// depends only on the state and is newly allocated. Before the first reset the state is all zeros.
 var (
 	_ env.Renderer = (*CartPole)(nil)
 	_ env.Renderer = (*Acrobot)(nil)
@@ -32,8 +30,7 @@ var (
 	yellow = paint{204, 204, 0}
 )
 
-// Render draws the cart on its rail, 600x400: the width is the track from -2.4
-// to 2.4.
+// Render draws the cart on its rail, 600x400. The width shows the track from -2.4 to 2.4.
 func (c *CartPole) Render() (rgb []byte, width, height int, err error) {
 	const (
 		scale = 600 / (2 * cartLimit) // pixels a metre
@@ -50,20 +47,20 @@ func (c *CartPole) Render() (rgb []byte, width, height int, err error) {
 	return p.rgb, p.width, p.height, nil
 }
 
-// Render draws both links and the height to reach, 500x500: 2.2 m to each side
-// of the fixed joint, which is in the middle.
+// Render draws both links and the line to reach, 500x500. The image shows 2.2 m to each side of the
+// fixed joint, which is in the middle.
 func (a *Acrobot) Render() (rgb []byte, width, height int, err error) {
 	const (
 		middle    = 250
 		scale     = 250 / (2*acroLength + 0.2) // pixels a metre
 		length    = acroLength * scale
-		thickness = 0.1 * scale // to each side
+		thickness = 0.1 * scale // to each side of the axis
 	)
 	p := newCanvas(500, 500)
 	goal := math.Floor(middle + scale)
 	p.line(black, point{0, goal}, point{500, goal})
 
-	// An angle of 0 hangs down; the second is counted from the first.
+	// A link with angle 0 hangs down. The second angle is relative to the first.
 	link := box{0, length, -thickness, thickness}
 	angle := a.state[0] - math.Pi/2
 	joint := point{middle, middle}
@@ -75,13 +72,13 @@ func (a *Acrobot) Render() (rgb []byte, width, height int, err error) {
 	return p.rgb, p.width, p.height, nil
 }
 
-// Render draws the car on its hills and the flag at the goal, 600x400: the
-// width is the track from wall to end.
+// Render draws the car on its hills and the flag at the goal, 600x400. The width shows the whole
+// track.
 func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
 	const (
 		scale     = 600 / (carMax - carMin) // pixels a unit of position
-		spans     = 99                      // the hills are this many straight lines
-		clearance = 10                      // of the wheels' middle above the ground
+		spans     = 99                      // straight lines that make the hills
+		clearance = 10                      // height of the wheels' middle above the ground
 	)
 	ground := func(x float64) point {
 		return point{float64((x - carMin) * scale), float64((float64(sine(3*x)*0.45) + 0.55) * scale)}
@@ -94,7 +91,7 @@ func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
 	p.line(black, hills...)
 
 	x := m.state[0]
-	angle := cosine(3 * x) // not the slope's, but Gymnasium's
+	angle := cosine(3 * x) // Gymnasium's angle, which is not that of the slope
 	at := ground(x).plus(point{0, clearance})
 	p.block(black, box{-20, 20, 0, 20}, angle, at)
 	p.disc(grey, at.plus(point{10, 0}.turned(angle)), 8)
@@ -106,9 +103,8 @@ func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
 	return p.rgb, p.width, p.height, nil
 }
 
-// A point is a position in an image, in pixels. As in Gymnasium's drawings y
-// points upwards and whole numbers are the middles of pixels, (0, 0) that of
-// the pixel at the bottom left.
+// point is a position in an image, in pixels. As in Gymnasium's drawings, y points upwards and the
+// middles of pixels have whole numbers; (0, 0) is the middle of the pixel at the bottom left.
 type point struct{ x, y float64 }
 
 func (p point) plus(q point) point    { return point{p.x + q.x, p.y + q.y} }
@@ -119,31 +115,31 @@ func (p point) turned(angle float64) point {
 	return point{float64(cos*p.x) - float64(sin*p.y), float64(sin*p.x) + float64(cos*p.y)}
 }
 
-// towards returns the direction of q from p, of length 1.
+// towards returns the unit vector from p to q.
 func (p point) towards(q point) point {
 	d := point{q.x - p.x, q.y - p.y}
 	return d.times(1 / math.Sqrt(float64(d.x*d.x)+float64(d.y*d.y)))
 }
 
-// left returns p a quarter turn to the left.
+// left returns p turned to the left by a quarter turn.
 func (p point) left() point { return point{-p.y, p.x} }
 
 type box struct{ left, right, bottom, top float64 }
 
-// canvas is what has been drawn so far, and the tool that draws.
+// canvas is an image and the rasterizer that draws into it.
 type canvas struct {
 	rgb           []byte // row by row from the top
 	width, height int
 	raster        vector.Rasterizer
 }
 
-// newCanvas returns a white one.
+// newCanvas returns a white canvas.
 func newCanvas(width, height int) *canvas {
 	return &canvas{rgb: bytes.Repeat([]byte{255}, 3*width*height), width: width, height: height}
 }
 
-// block fills a rectangle, given around the point about which it is turned.
-// The library that draws for Gymnasium knows only whole pixels as corners.
+// block fills the rectangle b, relative to the point at and turned by angle around that point.
+// Corners are whole pixels, as in the library that draws for Gymnasium.
 func (p *canvas) block(c paint, b box, angle float64, at point) {
 	corners := []point{{b.left, b.bottom}, {b.left, b.top}, {b.right, b.top}, {b.right, b.bottom}}
 	for i := range corners {
@@ -152,9 +148,9 @@ func (p *canvas) block(c paint, b box, angle float64, at point) {
 	p.fill(c, corners...)
 }
 
-// disc fills a circle, its middle and radius being whole as block's corners are.
+// disc fills a circle. Its middle and radius are whole pixels, as block's corners are.
 func (p *canvas) disc(c paint, middle point, radius float64) {
-	var corners [64]point // no visible corner up to a radius of 100
+	var corners [64]point // corners are invisible up to a radius of 100
 	for i := range corners {
 		angle := -2 * math.Pi * float64(i) / float64(len(corners))
 		corners[i] = middle.whole().plus(point{math.Trunc(radius), 0}.turned(angle))
@@ -162,18 +158,17 @@ func (p *canvas) disc(c paint, middle point, radius float64) {
 	p.fill(c, corners[:]...)
 }
 
-// line draws a line of one pixel's width through the points given: a polygon
-// that goes there and comes back.
+// line draws a line through points, one pixel wide: a polygon along the points and back.
 func (p *canvas) line(c paint, points ...point) {
-	way := append([]point(nil), points...)
+	path := append([]point(nil), points...)
 	for i := len(points) - 2; i > 0; i-- {
-		way = append(way, points[i])
+		path = append(path, points[i])
 	}
-	p.fill(c, way...)
+	p.fill(c, path...)
 }
 
-// fill fills a polygon whose corners are given clockwise, with the outer half
-// of the pixels on its edge: a square from 0 to 2 has three pixels a side.
+// fill fills a polygon with clockwise corners. The polygon includes the outer halves of the pixels
+// on its edge: a square from 0 to 2 has three pixels a side.
 func (p *canvas) fill(c paint, corners ...point) {
 	edge := p.outline(corners)
 	low, high := edge[0], edge[0]
@@ -184,7 +179,7 @@ func (p *canvas) fill(c paint, corners ...point) {
 	low = point{max(math.Floor(low.x), 0), max(math.Floor(low.y), 0)}
 	high = point{min(math.Ceil(high.x), float64(p.width)), min(math.Ceil(high.y), float64(p.height))}
 	if !(low.x < high.x && low.y < high.y) {
-		return // all of it is beyond the margins, or a restored state was not finite
+		return // the polygon is outside the image, or the state is not finite
 	}
 
 	r := image.Rect(int(low.x), int(low.y), int(high.x), int(high.y))
@@ -210,8 +205,8 @@ func (p *canvas) fill(c paint, corners ...point) {
 	}
 }
 
-// outline returns the polygon half a pixel outside the one given, measured in
-// the rows and columns of rgb. Corners sharper than 60 degrees are cut off.
+// outline returns the polygon half a pixel outside corners, in rows and columns of rgb. Corners
+// sharper than 60 degrees are cut off.
 func (p *canvas) outline(corners []point) []point {
 	edge := make([]point, 0, len(corners)+2)
 	for i, q := range corners {

@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// drawn renders a task and checks the size of its image.
+// drawn renders a task and checks the size of the image.
 func drawn(t *testing.T, e env.Env) (rgb []byte, width, height int) {
 	t.Helper()
 	rgb, width, height, err := e.(env.Renderer).Render()
@@ -25,10 +25,9 @@ func drawn(t *testing.T, e env.Env) (rgb []byte, width, height int) {
 
 func colour(rgb []byte, width, x, y int) paint { return paint(rgb[3*(y*width+x):]) }
 
-// Images of the same states, drawn by Gymnasium (testdata/render.py): only
-// pixels on the edges of slanted and round shapes may differ. The margins are
-// what is measured and half as much again; a pixel more of thickness or a shape
-// left out is well beyond them.
+// Images equal Gymnasium's of the same states (testdata/render.py), except for pixels on the edges
+// of slanted and round shapes. The margins are the measured differences and half as much again. A
+// shape that is a pixel thicker, or missing, exceeds them clearly.
 func TestImagesEqualGymnasium(t *testing.T) {
 	list, err := os.ReadFile("testdata/images.csv")
 	if err != nil {
@@ -74,7 +73,7 @@ func TestImagesEqualGymnasium(t *testing.T) {
 	}
 }
 
-// differences compares an image with the rows of another from top on.
+// differences compares an image with the rows of theirs that start at top.
 func differences(rgb []byte, width, height int, theirs image.Image, top int) (mean float64, far int) {
 	for y := range height {
 		for x := range width {
@@ -94,8 +93,7 @@ func differences(rgb []byte, width, height int, theirs image.Image, top int) (me
 	return mean / float64(len(rgb)), far
 }
 
-// What is in the middle of each shape, in the images of states whose geometry
-// is plain.
+// The middles of all shapes have the right colours, in states with a simple geometry.
 func TestColoursOfShapes(t *testing.T) {
 	white := paint{255, 255, 255}
 	type pixel struct {
@@ -126,8 +124,8 @@ func TestColoursOfShapes(t *testing.T) {
 	}
 }
 
-// The middle of each row of the pole lies where its angle says. Corners lose up
-// to a pixel, to the left and down, and the row's own edges half a pixel.
+// The middle of each row of the pole is where the angle puts it. Truncated corners move the middle
+// by up to a pixel, to the left and down, and the edges of the row by half a pixel.
 func TestPoleLeans(t *testing.T) {
 	c := NewCartPole()
 	for _, angle := range []float64{-0.2, -0.05, 0, 0.1, 0.2} {
@@ -150,9 +148,8 @@ func TestPoleLeans(t *testing.T) {
 	}
 }
 
-// An image depends on the state alone, belongs to the caller, and drawing it
-// changes nothing.
-func TestRenderOnlyLooks(t *testing.T) {
+// An image depends only on the state and belongs to the caller. Drawing changes no state.
+func TestRenderChangesNoState(t *testing.T) {
 	for _, x := range tasks() {
 		id := x.env.Spec().ID
 		obs := make([]byte, x.env.Spec().Obs.Bytes())
@@ -181,9 +178,8 @@ func TestRenderOnlyLooks(t *testing.T) {
 	}
 }
 
-// Shapes beyond the margins are cut off, and no state stops the drawing: a
-// restored one may hold anything.
-func TestRenderTakesAnyState(t *testing.T) {
+// Shapes are cut off at the edges of the image, and every state can be drawn.
+func TestRenderDrawsEveryState(t *testing.T) {
 	for _, x := range tasks() {
 		for _, s := range []float64{2.4, -2.6, 1e9, -1e9, 1e300, math.Inf(1), math.Inf(-1), math.NaN()} {
 			for i := range x.numbers {
@@ -203,7 +199,7 @@ func TestRenderTakesAnyState(t *testing.T) {
 				want = black
 			}
 			if got := colour(rgb, width, x, y); got != want {
-				t.Fatalf("(%d, %d) is %v, want %v: only the rail is in sight", x, y, got, want)
+				t.Fatalf("(%d, %d) is %v, want %v: only the rail is visible", x, y, got, want)
 			}
 		}
 	}

@@ -10,17 +10,17 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Corridor is the smallest environment, an example for whoever writes one: cells 0 to 8,
-// of which the middle one is the first. Action 0 goes left, 1 right. At either end the
-// episode terminates, with reward 1 where the goal is, which a reset puts at one end or
-// the other with the same probability, and -1 at the other; after 40 steps it is
-// truncated. The observation is the cell, -1 to 1, and the end with the goal, -1 or 1.
-// The best policy always scores 1, one that does not look 0 on average.
+// Corridor is the smallest environment, an example for the author of a new one. It has the cells
+// 0 to 8; an episode starts in the middle. Action 0 moves left, 1 right. A reset puts the goal at
+// either end with equal probability. The episode terminates at both ends, with reward 1 at the
+// goal and -1 at the other end. It is truncated after 40 steps. The observation is the cell, scaled
+// to -1..1, and the end with the goal, -1 or 1. The best policy always scores 1. A policy that
+// ignores the observation scores 0 on average.
 type Corridor struct {
 	spec   env.Spec
 	stream *rng.Stream
 	cell   int
-	goal   int // -1: at cell 0; 1: at the last one
+	goal   int // -1: cell 0; 1: the last cell
 	steps  int
 	active bool
 }
@@ -58,7 +58,7 @@ func (c *Corridor) Reset(obs []byte) error {
 	return nil
 }
 
-// Step goes one cell.
+// Step moves by one cell.
 func (c *Corridor) Step(action int32, obs []byte) (float32, env.End, error) {
 	if !c.active {
 		return 0, 0, errors.New("step before reset")
@@ -85,8 +85,8 @@ func (c *Corridor) observe(obs []byte) {
 	binary.NativeEndian.PutUint32(obs[4:], math.Float32bits(float32(c.goal)))
 }
 
-// Save returns the state: cell, goal, steps and whether an episode is in progress, a
-// byte each, then the stream.
+// Save returns the state: one byte each for the cell, the goal, the steps and whether an episode
+// is in progress, then the stream.
 func (c *Corridor) Save() ([]byte, error) {
 	b := []byte{byte(c.cell), byte(c.goal + 1), byte(c.steps), 0}
 	if c.active {
@@ -96,7 +96,7 @@ func (c *Corridor) Save() ([]byte, error) {
 	return append(b, stream...), err
 }
 
-// Restore goes on from what Save returned; after an error nothing has changed.
+// Restore loads a state from Save. After an error the environment is unchanged.
 func (c *Corridor) Restore(b []byte) error {
 	if len(b) != 4+rng.StateSize || b[0] > corridorLast || b[1]|2 != 2 || b[2] > corridorSteps || b[3] > 1 {
 		return fmt.Errorf("Corridor-v0 state: %v, must be what Save returned", b)

@@ -8,10 +8,9 @@ import (
 
 func init() { env.RegisterPlain("Corridor-v0", func() env.Env { return NewCorridor() }) }
 
-func TestCorridor(t *testing.T) { Run(t, "Corridor-v0") }
+func TestCorridorPassesTheSuite(t *testing.T) { Run(t, "Corridor-v0") }
 
-// Every end, and the reward that goes with it.
-func TestCorridorEnds(t *testing.T) {
+func TestCorridorEndsAndRewards(t *testing.T) {
 	c, obs, goals := NewCorridor(), make([]byte, 8), map[int]bool{}
 	for range 20 {
 		for _, action := range []int32{0, 1} {
@@ -57,10 +56,10 @@ func TestCorridorEnds(t *testing.T) {
 
 func init() { env.RegisterPlain("Walled-v0", func() env.Env { return NewWalled() }) }
 
-func TestWalled(t *testing.T) { Run(t, "Walled-v0") }
+func TestWalledPassesTheSuite(t *testing.T) { Run(t, "Walled-v0") }
 
-// The step into the wall, and no other, is not allowed, and refused.
-func TestTheWallIsNotAllowed(t *testing.T) {
+// The mask forbids only the step into the wall, and Step refuses it.
+func TestMaskForbidsOnlyTheWall(t *testing.T) {
 	w, obs, mask := NewWalled(), make([]byte, 8), make([]byte, 2)
 	for range 20 {
 		if err := w.Reset(obs); err != nil {

@@ -1,7 +1,6 @@
-// Package envtest is the suite that every environment passes: what core/env promises,
-// whatever is stepped. An environment's own tests call Run; core/env/builtin does for
-// all that come with the library. Corridor is an example of one, Walled one with action
-// masks.
+// Package envtest is the suite that every environment must pass. It tests the promises of
+// core/env. Tests of an environment call Run; core/env/builtin calls Run for all environments of
+// the library. Corridor is an example of an environment, Walled of one with action masks.
 package envtest
 
 import (
@@ -41,12 +40,12 @@ func make2(t *testing.T, id string) (a, b env.Saver) {
 	return a, b
 }
 
-// player drives an environment by its own actions and keeps what it shows.
+// player steps an environment with random actions and keeps the latest results.
 type player struct {
 	env.Saver
 	actions *rand.Rand
 	obs     []byte
-	mask    []byte // nil where there are none
+	mask    []byte // nil: the environment has no masks
 	reward  float32
 	end     env.End
 	ready   bool
@@ -100,7 +99,7 @@ func spec(t *testing.T, id string) {
 			continue
 		}
 		for k := range s.Obs.Len() {
-			low, high := s.Obs.Low[k%len(s.Obs.Low)], s.Obs.High[k%len(s.Obs.High)] // one for each, or one for all
+			low, high := s.Obs.Low[k%len(s.Obs.Low)], s.Obs.High[k%len(s.Obs.High)] // one entry each, or one for all
 			if x := math.Float32frombits(binary.NativeEndian.Uint32(p.obs[4*k:])); !(x >= low && x <= high) {
 				t.Fatalf("%s: component %d is %v, outside [%v, %v]", id, k, x, low, high)
 			}
@@ -111,7 +110,7 @@ func spec(t *testing.T, id string) {
 	}
 }
 
-// One seed, one future; another seed, another; seeding again starts over.
+// Equal seeds give equal futures, and different seeds different futures. Seeding again starts over.
 func seeds(t *testing.T, id string) {
 	e, f := make2(t, id)
 	run := func(e env.Saver, seed uint64) (record []byte) {
@@ -126,23 +125,23 @@ func seeds(t *testing.T, id string) {
 	}
 	first := run(e, 7)
 	if !bytes.Equal(first, run(f, 7)) {
-		t.Errorf("%s: one seed, two futures", id)
+		t.Errorf("%s: equal seeds, different futures", id)
 	}
 	if bytes.Equal(first, run(f, 8)) {
-		t.Errorf("%s: two seeds, one future", id)
+		t.Errorf("%s: different seeds, equal futures", id)
 	}
 	if !bytes.Equal(first, run(e, 7)) {
 		t.Errorf("%s: seeding again did not start over", id)
 	}
 }
 
-// From any saved state, a fresh environment goes on with the same bits.
+// A new environment goes on from any saved state with the same bits.
 func saveRestore(t *testing.T, id string) {
 	a, _ := make2(t, id)
 	p := newPlayer(a)
 	a.Seed(3)
 	for k := range 400 {
-		state, err := a.Save() // also before the first reset
+		state, err := a.Save() // the first time before any reset
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +154,7 @@ func saveRestore(t *testing.T, id string) {
 			if err != nil || !bytes.Equal(again, state) {
 				t.Fatalf("%s: saved again, the state differs", id)
 			}
-			// The old one goes on by itself on a copy of the stream of actions.
+			// The original and the restored environment step with equal actions.
 			q, r := *p, *p
 			q.Saver, q.obs, q.mask = fresh, slices.Clone(p.obs), slices.Clone(p.mask)
 			q.actions, r.actions = rand.New(rand.NewPCG(uint64(k), 0)), rand.New(rand.NewPCG(uint64(k), 0))
@@ -163,7 +162,7 @@ func saveRestore(t *testing.T, id string) {
 				q.advance(t)
 				r.advance(t)
 				if q.reward != r.reward || q.end != r.end || !bytes.Equal(q.obs, r.obs) || !bytes.Equal(q.mask, r.mask) {
-					t.Fatalf("%s: the restored one goes another way", id)
+					t.Fatalf("%s: the restored environment goes on differently", id)
 				}
 			}
 			*p = r

@@ -6,9 +6,8 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// Walled is an example of an environment with action masks: a Corridor with a wall in
-// front of the end where the goal is not. A step into the wall is not allowed, and an
-// error.
+// Walled is an example of an environment with action masks: a Corridor with a wall before the end
+// without the goal. The mask forbids a step into the wall, and Step returns an error for it.
 type Walled struct{ Corridor }
 
 // NewWalled returns a Walled, not yet reset.
@@ -18,7 +17,7 @@ func NewWalled() *Walled {
 	return w
 }
 
-// Mask allows all but the step into the wall.
+// Mask forbids only the step into the wall.
 func (w *Walled) Mask(mask []byte) error {
 	mask[0], mask[1] = 1, 1
 	switch {
@@ -30,7 +29,7 @@ func (w *Walled) Mask(mask []byte) error {
 	return nil
 }
 
-// Step goes one cell.
+// Step moves by one cell.
 func (w *Walled) Step(action int32, obs []byte) (float32, env.End, error) {
 	var mask [2]byte
 	if err := w.Mask(mask[:]); err != nil || mask[action] == 0 {

@@ -6,21 +6,20 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// Bricks is Bricks-v0, a small breakout on 10x10 cells of 8 pixels. Rows 1 to 3
-// are a wall of bricks. The ball moves one cell a step along a diagonal and
-// turns back at walls, bricks and paddle; a brick it meets is gone and scores
-// +1. The middle of the paddle leaves the ball's sideways direction as it is,
-// an end of it sends the ball to that side. An episode begins with the ball
-// under a random column of the wall, on its way down to a random side, and
-// terminates when the ball passes the paddle; 300 steps truncate it. When the
-// last brick is gone, a new wall stands as soon as the ball is back on the
-// paddle.
+// Bricks is Bricks-v0, a small Breakout on 10x10 cells of 8 pixels. Rows 1 to 3 are a wall of
+// bricks. The ball moves one cell a step along a diagonal and bounces off walls, bricks and the
+// paddle. A brick that the ball hits disappears, with reward 1. The middle of the paddle keeps the
+// ball's horizontal direction; an end of the paddle sends the ball to that side.
 //
-// A random policy scores about 0.4 on average, one that follows the ball 25.
+// An episode starts with the ball below a random column of the wall, moving down to a random side.
+// The episode terminates when the ball passes the paddle, and is truncated after 300 steps. If no
+// brick is left, the next hit of the paddle builds a new wall.
+//
+// A random policy scores about 0.4 on average, a policy that follows the ball about 25.
 type Bricks struct {
 	game
-	x, y   int    // of the ball
-	dx, dy int    // -1 or 1
+	x, y   int    // the ball's cell
+	dx, dy int    // the ball's direction, -1 or 1
 	wall   uint32 // bit 10*(row-1)+column: the brick stands
 }
 
@@ -34,7 +33,7 @@ const (
 // NewBricks returns a Bricks, not yet reset.
 func NewBricks() *Bricks {
 	b := &Bricks{game: newGame("Bricks-v0", brickCells, 8, 300, 10), dx: 1, dy: 1}
-	b.startEpisode() // Save and Restore need a paddle on the board
+	b.startEpisode() // Restore refuses a state without a paddle on the board
 	b.active = false
 	return b
 }
@@ -63,17 +62,17 @@ func (b *Bricks) Step(action int32, obs []byte) (float32, env.End, error) {
 		return 0, 0, errNotActive
 	}
 	b.draw(b.x, b.y, 1, floor)
-	b.move(action)
-	reward, missed := b.fly()
+	b.movePaddle(action)
+	reward, missed := b.moveBall()
 	b.draw(b.x, b.y, 1, ball)
 	b.show(obs)
 	return reward, b.finish(missed), nil
 }
 
-// fly moves the ball by one step. Walls and paddle turn it back in its row (or
-// column), so that it moves along them for one step; at a brick it stays in its
-// cell, and so is never in the cell of a brick that stands.
-func (b *Bricks) fly() (reward float32, missed bool) {
+// moveBall moves the ball by one step. A ball that bounces off a wall or the paddle moves along it
+// for one step. A ball that hits a brick stays in its cell, so the ball is never in the cell of a
+// standing brick.
+func (b *Bricks) moveBall() (reward float32, missed bool) {
 	x, y := b.x+b.dx, b.y+b.dy
 	if x < 0 || x >= brickCells {
 		x, b.dx = b.x, -b.dx
@@ -117,7 +116,7 @@ func (b *Bricks) Save() ([]byte, error) {
 		[]byte{byte(b.x), byte(b.y), byte(b.dx + 1), byte(b.dy + 1)}, b.wall)...)
 }
 
-// Restore goes on from what Save returned; after an error nothing has changed.
+// Restore loads a state from Save. After an error the game is unchanged.
 func (b *Bricks) Restore(state []byte) error {
 	own, err := b.restore(state, 8, func(own []byte) bool {
 		return own[0] < brickCells && own[1] < brickCells &&

@@ -1,13 +1,11 @@
-// Package pixel holds two small games played from pixels: Catch-v0 and
-// Bricks-v0. They need no download, cost about a microsecond a step, and can
-// be learnt within minutes by the network that plays Atari, whose observation
-// they share: the last four grey frames of 84x84 pixels, oldest first, and
-// black (zero) frames before an episode's first one.
+// Package pixel holds two small games with images as observations: Catch-v0 and Bricks-v0. They
+// need no files, and the network for Atari learns them within minutes. Their observation is that of
+// Atari: the last four grey frames of 84x84 pixels, oldest first. Frames before an episode are
+// black (zero).
 //
-// Both games are boards of square cells. Their actions are 0 stay, 1 left,
-// 2 right, which move the paddle (three cells wide, in the bottom row, always
-// whole on the board) by one cell, before the ball moves. Chance plays a part
-// only at the start of an episode.
+// Both games are boards of square cells. The actions 0 stay, 1 left and 2 right move the paddle by
+// at most one cell, before the ball moves. The paddle is three cells wide, in the bottom row, and
+// always wholly on the board. Only the start of an episode is random.
 package pixel
 
 import (
@@ -25,9 +23,9 @@ func init() {
 }
 
 const (
-	side      = 84 // pixels of a frame's edge
+	side      = 84 // width and height of a frame in pixels
 	frameSize = side * side
-	depth     = 4 // frames of an observation
+	depth     = 4 // frames in an observation
 )
 
 // Grey levels.
@@ -46,18 +44,17 @@ const (
 	actions
 )
 
-// game is the part that both games have in common: a board of cells drawn on a
-// frame, the stack of frames, and the episode.
+// game is the common part of both games: the board, its frame, the stack of frames and the episode.
 type game struct {
 	spec   env.Spec
 	stream *rng.Stream
 	steps  int // in this episode
 	active bool
 
-	cells, cell, margin int // cells in a row; pixels of a cell's edge; black pixels around the board
+	cells, cell, margin int // cells a row, pixels a cell, black pixels around the board
 	frame               [frameSize]byte
 	stack               *env.Stack
-	paddle              int // column of its middle
+	paddle              int // column of the paddle's middle
 }
 
 func newGame(id string, cells, cell, maxSteps int, threshold float64) game {
@@ -81,10 +78,10 @@ func newGame(id string, cells, cell, maxSteps int, threshold float64) game {
 // Spec describes the game.
 func (g *game) Spec() env.Spec { return g.spec }
 
-// Seed restarts the stream of starts.
+// Seed restarts the stream that draws the starts of episodes.
 func (g *game) Seed(seed uint64) { g.stream = rng.New(seed, "env", 0) }
 
-// Bytes is what the newest frame and the stack take, and 2 KB for the rest.
+// Bytes returns the size of the newest frame and the stack, and 2 KB for the rest.
 func (g *game) Bytes() int64 { return (1+depth)*frameSize + 2048 }
 
 // Close does nothing.
@@ -110,8 +107,7 @@ func (g *game) startEpisode() {
 
 var errNotActive = errors.New("step before reset")
 
-// move moves the paddle.
-func (g *game) move(action int32) {
+func (g *game) movePaddle(action int32) {
 	to := g.paddle
 	switch action {
 	case left:
@@ -129,7 +125,7 @@ func (g *game) move(action int32) {
 // caught reports whether the paddle covers a column.
 func (g *game) caught(column int) bool { return column >= g.paddle-1 && column <= g.paddle+1 }
 
-// finish counts a step, given whether it terminated the episode.
+// finish counts a step and returns its End.
 func (g *game) finish(terminated bool) env.End {
 	g.steps++
 	var end env.End
@@ -151,7 +147,7 @@ func (g *game) show(obs []byte) {
 
 func (g *game) drawPaddle(level byte) { g.draw(g.paddle-1, g.cells-1, 3, level) }
 
-// draw fills a number of cells from (column, row) on to the right.
+// draw fills width cells of a row, from column on.
 func (g *game) draw(column, row, width int, level byte) {
 	at := (g.margin+row*g.cell)*side + g.margin + column*g.cell
 	line := g.frame[at : at+width*g.cell]
@@ -167,12 +163,11 @@ func (g *game) draw(column, row, width int, level byte) {
 const (
 	saveVersion = 1
 	saveHeader  = 1 + 1 + 4 + rng.StateSize + 1
-	saveSize    = saveHeader + depth*frameSize // and what the game adds
+	saveSize    = saveHeader + depth*frameSize // without the game's own bytes
 )
 
-// save writes a version byte, one byte that says whether an episode is going
-// on, the steps taken, the stream, the paddle, the game's own bytes and the
-// stack of frames.
+// save writes a version byte, a byte that says whether an episode is in progress, the number of
+// steps, the stream, the paddle, the game's own bytes and the stack of frames.
 func (g *game) save(own ...byte) ([]byte, error) {
 	stream, err := g.stream.MarshalBinary()
 	if err != nil {
@@ -190,8 +185,8 @@ func (g *game) save(own ...byte) ([]byte, error) {
 	return g.stack.Append(b), nil
 }
 
-// restore reads what save wrote. The game passes its own bytes' number and a
-// check of them, so that after an error nothing has changed.
+// restore reads a state from save. n is the number of the game's own bytes, and check checks them.
+// After an error the game is unchanged.
 func (g *game) restore(b []byte, n int, check func(own []byte) bool) (own []byte, err error) {
 	if len(b) != saveSize+n || b[0] != saveVersion || b[1] > 1 {
 		return nil, fmt.Errorf("%s state: %d bytes, must be %d of version %d", g.spec.ID, len(b), saveSize+n, saveVersion)

@@ -11,7 +11,7 @@ import (
 
 const obsBytes = depth * frameSize
 
-// reset and step fail the test on errors, which these games have no cause for.
+// reset and step fail the test on errors.
 
 func reset(t *testing.T, e env.Env, obs []byte) {
 	t.Helper()
@@ -29,7 +29,7 @@ func step(t *testing.T, e env.Env, action int32, obs []byte) (float32, env.End) 
 	return reward, end
 }
 
-// toward is the action that brings the paddle nearer to a column.
+// toward returns the action that moves the paddle towards a column.
 func toward(g *game, column int) int32 {
 	switch {
 	case column < g.paddle:
@@ -40,7 +40,7 @@ func toward(g *game, column int) int32 {
 	return stay
 }
 
-// paint draws a board pixel by pixel: level gives each cell's grey.
+// paint draws a board pixel by pixel; level returns the grey level of a cell.
 func paint(cells, cell int, level func(column, row int) byte) []byte {
 	frame := make([]byte, frameSize)
 	margin := (side - cells*cell) / 2
@@ -78,9 +78,9 @@ func (b *Bricks) paint() []byte {
 	})
 }
 
-// Observations are the last four frames painted from scratch, oldest first,
-// after black ones, whatever the caller's memory held before.
-func TestFrames(t *testing.T) {
+// Observations equal the last four frames, oldest first, painted from scratch. Frames before the
+// episode are black. The old contents of the caller's memory do not matter.
+func TestObservationsAreTheLastFourFrames(t *testing.T) {
 	catch, bricks := NewCatch(), NewBricks()
 	for _, x := range []struct {
 		env   env.Env
@@ -115,9 +115,9 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// From every column: a paddle that follows catches, one that does not move
-// catches the three columns above it, and every episode has 11 steps.
-func TestCatch(t *testing.T) {
+// Every episode has 11 steps. A paddle that follows the ball catches it from every column. A paddle
+// that does not move catches the ball in the three columns above the paddle.
+func TestCatchRewardsCaughtBalls(t *testing.T) {
 	c := NewCatch()
 	obs := make([]byte, obsBytes)
 	seen := map[int]int{}
@@ -153,8 +153,7 @@ func TestCatch(t *testing.T) {
 	}
 }
 
-// The paddle stays whole on the board.
-func TestPaddleStops(t *testing.T) {
+func TestPaddleStaysOnTheBoard(t *testing.T) {
 	c := NewCatch()
 	obs := make([]byte, obsBytes)
 	for action, want := range map[int32]int{left: 1, right: 10} {
@@ -168,15 +167,14 @@ func TestPaddleStops(t *testing.T) {
 	}
 }
 
-// One step of the ball from a given state; the wall stands except for the
-// bricks taken out.
-func TestBall(t *testing.T) {
+// Each case is one step of the ball.
+func TestBallBouncesAndBreaksBricks(t *testing.T) {
 	type state struct{ x, y, dx, dy int }
 	for _, c := range []struct {
 		name        string
 		from, to    state
 		paddle      int
-		wall, left  uint32 // before and after
+		wall, left  uint32 // the wall before and after the step
 		reward      float32
 		end         env.End
 		stepsBefore int
@@ -214,8 +212,8 @@ func TestBall(t *testing.T) {
 	}
 }
 
-// The game is neither trivial nor out of reach.
-func TestBricksScores(t *testing.T) {
+// Bricks is neither trivial nor too hard.
+func TestBricksScoresOfTwoPolicies(t *testing.T) {
 	b := NewBricks()
 	b.Seed(5)
 	obs := make([]byte, obsBytes)
@@ -242,7 +240,7 @@ func TestBricksScores(t *testing.T) {
 	t.Logf("random %.2f, following the ball %.2f", random, follow)
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestRestoreRefusesDamagedStates(t *testing.T) {
 	catch, bricks := NewCatch(), NewBricks()
 	obs := make([]byte, obsBytes)
 	reset(t, catch, obs)

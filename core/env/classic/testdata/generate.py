@@ -1,12 +1,12 @@
 """Records single steps of Gymnasium's classic control tasks.
 
-    python generate.py        (needs gymnasium and numpy; writes *.csv beside itself)
+    python generate.py        (needs gymnasium and numpy; writes *.csv to its own folder)
 
-A row is one step: the float64 state before it, the action, the state after it,
-the float32 observation returned, reward, terminated, truncated, and the number
-of steps the episode had before. Floats are written so that they read back
-exactly. The first line names the Gymnasium version. Some rows start from states
-set by hand, at the edges of the tasks: walls, speed limits, goals, time limits.
+A row is one step: the float64 state before the step, the action, the state after
+the step, the float32 observation, reward, terminated, truncated, and the number of
+earlier steps in the episode. Floats are written so that they read back exactly. The
+first line names the Gymnasium version. Some rows start from states set by hand, at
+the edges of the tasks: walls, speed limits, goals, time limits.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def push(obs, rng):
-    """Swings Acrobot and MountainCar up: push the way they move."""
+    """Swings Acrobot and MountainCar up: pushes in the direction of motion."""
     speed = obs[-2] if len(obs) == 6 else obs[1]
     return int(rng.integers(3)) if rng.random() < 0.1 else (2 if speed > 0 else 0)
 
@@ -34,7 +34,7 @@ def uniform(n):
 
 
 def edges(name, rng):
-    """States to start from, with the number of steps already taken."""
+    """States to start from, and the number of earlier steps in the episode."""
     if name == "CartPole-v1":
         for x, v, a, w in [
             (2.39, 1.0, 0.0, 0.0),

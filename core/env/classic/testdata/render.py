@@ -1,8 +1,8 @@
-"""Draws the states of images.csv with Gymnasium, to compare our images with.
+"""Draws the states of images.csv with Gymnasium. Tests compare the library's images with these.
 
-    python render.py        (needs gymnasium and pygame; writes *.png beside itself)
+    python render.py        (needs gymnasium and pygame; writes *.png to its own folder)
 
-A .png holds the images of one task, one below the other.
+A .png holds the images of one task, from top to bottom.
 """
 
 import os
