@@ -1,6 +1,6 @@
 /*
- * The bus: 13 address lines. A12 is the cartridge; else A7 clear is the TIA; else A9
- * is the RIOT's ports and timer, or clear its RAM.
+ * The bus, with 13 address lines. A12 set selects the cartridge. Otherwise A7 clear selects the TIA.
+ * Otherwise A9 set selects the RIOT's ports and timer, A9 clear its RAM.
  */
 #ifndef ATARI_BUS_H
 #define ATARI_BUS_H
@@ -9,7 +9,7 @@
 #include "riot.h"
 #include "tia.h"
 
-/* latch is the byte that was on the bus before. */
+/* latch is the last byte on the bus. */
 ATARI_FN uint8_t bus_read(struct atari *m, const struct atari_rom *rom, uint32_t address, uint8_t latch) {
   if (address & 0x1000) return cart_read(m, rom, address);
   if (!(address & 0x80)) return tia_read(m, address, latch);

@@ -1,9 +1,8 @@
 /*
- * Cartridges: which byte of the ROM, or of RAM on the board, an address means.
+ * Cartridges: the byte of the ROM, or of RAM on the board, that an address selects.
  *
- * Four slices of a kilobyte say where the 4 KB that the CPU sees come from. Touching
- * a hot spot, by reading or writing, moves them; a read then gives the byte that is
- * there afterwards.
+ * The CPU sees 4 KB: four slices of a kilobyte each. An access to a hot spot, a read or a write,
+ * moves slices. A read of a hot spot returns the byte after the move.
  */
 #ifndef ATARI_CARTRIDGE_H
 #define ATARI_CARTRIDGE_H
@@ -14,7 +13,7 @@ ATARI_FN void cart_select_bank(struct atari *m, uint32_t bank) {
   for (uint32_t i = 0; i < 4; i++) m->cart.slice[i] = bank * 4096 + i * 1024;
 }
 
-/* Addresses where an access moves no bank and is no RAM: from, below. */
+/* The range of addresses where an access moves no bank and reaches no RAM: first, and end. */
 ATARI_FN uint32_t cart_plain_from(uint32_t scheme) {
   return scheme == ATARI_F8SC || scheme == ATARI_F6SC ? 0x100 : scheme == ATARI_DPC ? 0x80 : 0;
 }
@@ -31,10 +30,10 @@ ATARI_FN uint32_t cart_plain_below(uint32_t scheme) {
   }
 }
 
-/* FE's bank is bit 13 of the address, as the CPU has it. */
+/* Bit 13 of the CPU's address selects FE's bank. */
 ATARI_FN uint32_t cart_fe_bank(uint32_t address) { return address & 0x2000 ? 0 : 4096; }
 
-/* Moves the slices where the address is a hot spot. */
+/* Moves slices if the address is a hot spot. */
 ATARI_FN void cart_touch(struct atari *m, const struct atari_rom *rom, uint32_t address) {
   const uint32_t a = address & 0xFFF;
   switch (rom->scheme) {
@@ -47,7 +46,7 @@ ATARI_FN void cart_touch(struct atari *m, const struct atari_rom *rom, uint32_t 
     case ATARI_F6SC:
       if (a >= 0xFF6 && a <= 0xFF9) cart_select_bank(m, a - 0xFF6);
       break;
-    case ATARI_E0: /* three slices of a kilobyte each choose one of eight */
+    case ATARI_E0: /* each of three slices selects one of eight kilobytes */
       if (a >= 0xFE0 && a <= 0xFF7) m->cart.slice[(a - 0xFE0) >> 3] = (a & 7) * 1024;
       break;
     default: break;
@@ -60,7 +59,7 @@ ATARI_FN uint8_t cart_rom(const struct atari *m, const struct atari_rom *rom, ui
 
 /* --------------------------------------------------------------------- DPC */
 
-/* The 8-bit shift register of David Crane's chip, stepped by accesses to it. */
+/* The 8-bit shift register of David Crane's chip. Accesses to the chip step it. */
 ATARI_FN void dpc_step_random(struct atari_cartridge *c, uint32_t address) {
   const uint32_t a = address & 0xFFF;
   if (a >= 0x80 && a < 0xFC0) return;
@@ -175,7 +174,7 @@ ATARI_FN void cart_write(struct atari *m, const struct atari_rom *rom, uint32_t 
   cart_touch(m, rom, a);
 }
 
-/* Puts the banks, and a DPC's registers, where they are after a reset. */
+/* Sets the banks and the DPC's registers to their values after a reset. */
 ATARI_FN void cart_reset(struct atari *m, const struct atari_rom *rom) {
   struct atari_cartridge *c = &m->cart;
   const struct atari_fetcher none = {0, 0, 0, 0, 0};

@@ -1,13 +1,13 @@
 /*
- * Whether bytes that came from somewhere are a machine's state.
+ * Checks whether bytes from outside are a machine's state.
  *
- * A machine trusts its state: it indexes by it, and counts on times that are near each
- * other. Every state between two frames of a machine is accepted; once one is, no frame
- * that follows leaves the struct or the cartridge, overflows a signed integer or fails
- * to end. What is accepted need not have been reached by playing.
+ * A machine trusts its state: it uses the state's numbers as indices and expects times near each
+ * other. atari_accept accepts every state of a machine between two frames. After an accepted state no
+ * frame accesses memory outside the struct and the cartridge, overflows a signed integer or runs
+ * forever. An accepted state need not be reachable by playing.
  *
- * Who plays sets swcha, swchb, button, paddle, charge and draw, and chooses first_line,
- * rows, comb_exists and pal with the cartridge: compare those with one's own.
+ * The caller sets swcha, swchb, button, paddle, charge and draw anyway. The caller must itself compare
+ * first_line, rows, comb_exists and pal with the values for its cartridge.
  */
 #ifndef ATARI_CHECK_H
 #define ATARI_CHECK_H
@@ -41,16 +41,16 @@ ATARI_FN int check_cartridge(const struct atari_cartridge *c, uint32_t scheme) {
     case ATARI_DPC: return check_bank(c, 2);
     case ATARI_F6:
     case ATARI_F6SC: return check_bank(c, 4);
-    default: return check_bank(c, 1); /* FE's bank is in its addresses */
+    default: return check_bank(c, 1); /* addresses select FE's bank */
   }
 }
 
-/* Where the beam is in a frame that goes on. The next frame's start forgets all this. */
+/* Checks the position of the beam in an unfinished frame. The start of a frame sets all of it. */
 ATARI_FN int check_beam(const struct atari *m) {
   const struct atari_tia *t = &m->tia;
   const int32_t start = t->frame_start + ATARI_LINE * m->first_line;
   if ((t->window_start != start && (t->window_start != 0 || t->frame_start != 0)) ||
-      t->draws_from != start) /* 0: after a reset in mid-frame */
+      t->draws_from != start) /* 0: after a reset within a frame */
     return 0;
   if (t->window_end != t->window_start + ATARI_LINE * m->rows) return 0;
   if (t->drawn < t->window_start || t->drawn > t->window_end || t->line_start < t->window_start ||
@@ -59,7 +59,7 @@ ATARI_FN int check_beam(const struct atari *m) {
   if ((t->line_start - t->window_start) % ATARI_LINE != 0 || t->drawn < t->line_start ||
       t->drawn > t->line_start + ATARI_LINE)
     return 0;
-  const int32_t pixels = t->drawn - t->line_start - ATARI_BLANK;
+  const int32_t pixels = t->drawn - t->line_start - ATARI_HBLANK;
   return t->flushed <= (pixels < 0 ? 0 : pixels);
 }
 
@@ -68,14 +68,14 @@ ATARI_FN int check_tia(const struct atari *m) {
   for (int i = 0; i < 5; i++)
     if (t->position[i] >= ATARI_WIDTH) return 0;
   if (t->buffer > 1 || t->ark_count > 3 || t->ark_m0 > 2 || t->dirty > 0x7F) return 0;
-  if (t->frame_start > 0 || t->frame_start <= -ATARI_LINE || t->calm > tia_calm(m)) return 0;
+  if (t->frame_start > 0 || t->frame_start <= -ATARI_LINE || t->fast_until > tia_fast_until(m)) return 0;
   return !m->unfinished || check_beam(m);
 }
 
-/* Returns 1 if the struct is the state of a machine with this cartridge, else 0. */
+/* Returns 1 if the struct can be the state of a machine with this cartridge, otherwise 0. */
 ATARI_FN int atari_accept(const struct atari *m, const struct atari_rom *rom) {
   if (m->unfinished > 1 || m->cycles < 0 ||
-      m->cycles > ATARI_MOST_CYCLES + (m->unfinished ? 0 : ATARI_CYCLES_OF_A_CALL))
+      m->cycles > ATARI_MAX_CYCLES + (m->unfinished ? 0 : ATARI_CALL_CYCLES))
     return 0;
   if (m->first_line < 0 || m->first_line > 1000 || m->rows < 1 || m->rows > ATARI_ROWS) return 0;
   return check_cpu(&m->cpu) && check_riot(&m->riot) && check_cartridge(&m->cart, rom->scheme) && check_tia(m);

@@ -1,13 +1,13 @@
 /*
- * From layers to colours: a line's bytes, from `from` to to-1, of three masks. One loop for each
- * vector unit that the compiler is allowed to use, and one for any processor.
+ * Turns the masks of three layers into a line's colour bytes, pixels `from` to to-1. There is one
+ * loop for each vector unit, and one for any processor.
  */
 #ifndef ATARI_COMPOSITE_H
 #define ATARI_COMPOSITE_H
 
 #include "mask.h"
 
-/* Eight bytes at once, the lowest first. The compiler makes one instruction of it. */
+/* Writes eight bytes, the lowest first. It compiles to one instruction. */
 ATARI_INLINE void put_word(uint8_t *to, uint64_t v) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   __builtin_memcpy(to, &v, 8);
@@ -24,7 +24,7 @@ ATARI_INLINE void copy_word(uint8_t *to, const uint8_t *from) {
 #endif
 }
 
-/* Bytes from to to-1 of a line. */
+/* Copies bytes `begin` to end-1 of a line. */
 ATARI_INLINE void copy_pixels(uint8_t *to, const uint8_t *from, int32_t begin, int32_t end) {
   for (; begin + 8 <= end; begin += 8) copy_word(to + begin, from + begin);
   for (; begin < end; begin++) to[begin] = from[begin];

@@ -1,13 +1,13 @@
 /*
  * The CPU, a 6507: one loop over instructions.
  *
- * Timing is by instruction: all its cycles are counted before it touches data, so
- * every access happens at the count of the instruction's end. There are no dummy
- * accesses but those below.
+ * Timing is by instruction. The loop counts all cycles of an instruction before it accesses data, so
+ * every access happens at the last cycle of the instruction. Dummy accesses exist only where the
+ * code below makes them.
  *
- * What every instruction changes is in locals while the loop runs, few enough for a
- * processor's registers: where the code is, A, X, Y, N and Z, and the clock. All else
- * stays in struct atari_cpu.
+ * While the loop runs, local variables hold what every instruction changes: the code pointer, A, X,
+ * Y, N and Z, and the clock. They are few enough for a processor's registers. The rest stays in
+ * struct atari_cpu.
  */
 #ifndef ATARI_CPU_H
 #define ATARI_CPU_H
@@ -15,7 +15,7 @@
 #include "bus.h"
 #include "code.h"
 
-/* Bytes of an instruction that are fetched before it is done. */
+/* Bytes of an instruction that are fetched before it executes, by opcode. */
 ATARI_TABLE uint8_t cpu_length[256] = {
     2, 2, 1, 2, 2, 2, 2, 2, 1, 2, 1, 2, 3, 3, 3, 3, 2, 2, 1, 2, 2, 2, 2, 2, 1, 3, 1, 3, 3, 3, 3, 3, 2, 2, 1, 2, 2,
     2, 2, 2, 1, 2, 1, 2, 3, 3, 3, 3, 2, 2, 1, 2, 2, 2, 2, 2, 1, 3, 1, 3, 3, 3, 3, 3, 1, 2, 1, 2, 2, 2, 2, 2, 1, 2,
@@ -27,8 +27,8 @@ ATARI_TABLE uint8_t cpu_length[256] = {
 };
 
 /*
- * The clock counts cycles in its lower half. The upper half counts instructions from
- * minus those that may still run, so that the loop ends when it is no longer negative.
+ * The lower half of the clock counts cycles. The upper half is minus the number of instructions that
+ * may still run, so the loop ends when the clock is no longer negative.
  */
 typedef int64_t cpu_clock;
 
@@ -37,7 +37,7 @@ typedef int64_t cpu_clock;
 ATARI_INLINE int32_t cpu_cycle(cpu_clock clock) { return (int32_t)(uint32_t)clock; }
 ATARI_INLINE cpu_clock cpu_stop(cpu_clock clock) { return (cpu_clock)(uint32_t)clock; }
 
-/* What instructions add to the clock. LAX of page zero takes 4 cycles, as in ALE; the chip's own are 3. */
+/* What an instruction adds to the clock. LAX of page zero takes 4 cycles, as in ALE, and 3 on the chip. */
 #define STEP(cycles) (CPU_INSTRUCTION + (cycles))
 #define STEPS(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)                                                          \
   STEP(a), STEP(b), STEP(c), STEP(d), STEP(e), STEP(f), STEP(g), STEP(h), STEP(i), STEP(j), STEP(k), STEP(l), STEP(m), \
@@ -69,7 +69,7 @@ ATARI_TABLE cpu_clock cpu_step[CODE_OPERATIONS] = {
 
 /* --------------------------------------------------------------- arithmetic */
 
-/* N is bit 7 or 15 of nz; Z is set where its low byte is 0. BIT and PLP can set both. */
+/* N is bit 7 or bit 15 of nz; Z is set if the low byte of nz is 0. BIT and PLP can set both flags. */
 ATARI_INLINE int cpu_negative(const struct atari_cpu *p) { return (p->nz & 0x8080) != 0; }
 ATARI_INLINE int cpu_zero(const struct atari_cpu *p) { return (p->nz & 0xFF) == 0; }
 
@@ -85,19 +85,19 @@ ATARI_FN void cpu_set_flags(struct atari_cpu *p, uint32_t flags) {
   p->c = flags & 1;
 }
 
-/* Decimal mode treats each byte as two digits, valid or not. */
+/* Decimal mode treats each byte as two digits, also if a digit is above 9. */
 ATARI_FN uint32_t cpu_decimal(uint32_t bcd) { return (10 * (bcd >> 4) + (bcd & 15)) & 0xFF; }
 ATARI_FN uint32_t cpu_bcd(uint32_t value) { return value / 10 % 10 << 4 | value % 10; }
 
-ATARI_APART uint32_t cpu_add_decimal(struct atari_cpu *p, uint32_t a, uint32_t value) {
+ATARI_NOINLINE uint32_t cpu_add_decimal(struct atari_cpu *p, uint32_t a, uint32_t value) {
   const uint32_t sum = cpu_decimal(a) + cpu_decimal(value) + p->c;
-  const uint32_t result = cpu_bcd((sum & 0xFF) % 100); /* of digits above 9 the sum may pass 255 */
+  const uint32_t result = cpu_bcd((sum & 0xFF) % 100); /* with digits above 9 the sum may exceed 255 */
   p->c = sum > 99;
   p->v = ((a ^ result) & (result ^ value)) >> 7 & 1;
   return result;
 }
 
-ATARI_APART uint32_t cpu_subtract_decimal(struct atari_cpu *p, uint32_t a, uint32_t value) {
+ATARI_NOINLINE uint32_t cpu_subtract_decimal(struct atari_cpu *p, uint32_t a, uint32_t value) {
   int32_t difference = (int32_t)cpu_decimal(a) - (int32_t)cpu_decimal(value) - 1 + p->c;
   const uint8_t carry = a >= value + 1 - p->c;
   if (difference < 0) difference += 100;
@@ -107,7 +107,7 @@ ATARI_APART uint32_t cpu_subtract_decimal(struct atari_cpu *p, uint32_t a, uint3
   return result;
 }
 
-/* These return what A becomes, and N and Z are of. */
+/* These return the new A, which also sets N and Z. */
 ATARI_INLINE uint32_t cpu_sum(struct atari_cpu *p, uint32_t a, uint32_t value) {
   const uint32_t sum = a + value + p->c;
   p->c = (uint8_t)(sum >> 8);
@@ -123,8 +123,8 @@ ATARI_INLINE uint32_t cpu_subtract(struct atari_cpu *p, uint32_t a, uint32_t val
   return p->d ? cpu_subtract_decimal(p, a, value) : cpu_sum(p, a, value ^ 0xFF);
 }
 
-/* ARR: AND, then a rotation whose flags are an addition's. */
-ATARI_APART uint32_t cpu_and_rotate(struct atari_cpu *p, uint32_t a, uint32_t value) {
+/* ARR: AND, then a rotation that sets the flags of an addition. */
+ATARI_NOINLINE uint32_t cpu_and_rotate(struct atari_cpu *p, uint32_t a, uint32_t value) {
   const uint32_t both = a & value, turned = both >> 1 | (uint32_t)p->c << 7;
   p->nz = (uint16_t)turned;
   if (!p->d) {
@@ -142,20 +142,20 @@ ATARI_APART uint32_t cpu_and_rotate(struct atari_cpu *p, uint32_t a, uint32_t va
 /* -------------------------------------------------------------------- memory */
 
 /*
- * Where the code is: `span` addresses from `from` on, whose words are at `code`. span is 0
- * where there is just the instruction that was fetched. Of the same bank, data_span plain
- * bytes can be read from data_from on: none where slices move.
+ * The current bank: `code` points to the words of the `span` addresses that start at `from`. span is
+ * 0 after an instruction that was fetched over the bus. From data_from on, data_span bytes of the
+ * same bank can be read without side effects; data_span is 0 if slices can move.
  */
 struct cpu_window {
   const uint32_t *code;
   uint32_t from, span;
   const uint8_t *data;
   uint32_t data_from, data_span;
-  int32_t left; /* of the clock's upper half, while a moved bank stops the loop */
+  int32_t left; /* the clock's upper half, saved while a moved bank stops the loop; otherwise 0 */
   uint32_t fetched[4];
 };
 
-/* An instruction's bytes, one by one; JSR fetches its third itself, after pushing. */
+/* Fetches an instruction's bytes over the bus. JSR fetches its third byte itself, after pushing. */
 ATARI_FN void cpu_fetch(struct atari *m, const struct atari_rom *rom, uint32_t pc, cpu_clock clock,
                         uint32_t fetched[4]) {
   uint8_t bytes[3] = {0, 0, 0};
@@ -168,8 +168,8 @@ ATARI_FN void cpu_fetch(struct atari *m, const struct atari_rom *rom, uint32_t p
   fetched[1] = fetched[2] = fetched[3] = code_word(CODE_LEAVE, 0, 0);
 }
 
-/* Finds the instruction at pc, which is executed next. */
-ATARI_APART const uint32_t *cpu_enter(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t pc,
+/* Sets the window for the code at pc and returns the word at pc. */
+ATARI_NOINLINE const uint32_t *cpu_enter(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t pc,
                                       cpu_clock clock) {
   if (pc & 0x1000) {
     const uint32_t bank = code_bank(rom->scheme);
@@ -181,7 +181,7 @@ ATARI_APART const uint32_t *cpu_enter(struct atari *m, const struct atari_rom *r
     w->data_from = w->from + rom->plain_from;
     w->data_span = rom->scheme == ATARI_FE ? 4096
                    : bank == 4096          ? rom->plain_span
-                                           : 0; /* FE's bank is in the address */
+                                           : 0; /* the address selects FE's bank */
     const uint32_t *code = w->code + (pc - w->from);
     if (code_operation(*code) != CODE_LEAVE) return code;
   }
@@ -195,7 +195,7 @@ ATARI_INLINE uint32_t cpu_pc(const struct cpu_window *w, const uint32_t *code) {
   return w->from + (uint32_t)(code - w->code);
 }
 
-/* Ends the loop with this instruction, for a while: a bank may have moved. */
+/* Makes the loop find its window again after this instruction, because a bank may have moved. */
 ATARI_FN cpu_clock cpu_leave(struct cpu_window *w, cpu_clock clock) {
   w->data_span = 0;
   if (clock >= 0) return clock;
@@ -203,20 +203,20 @@ ATARI_FN cpu_clock cpu_leave(struct cpu_window *w, cpu_clock clock) {
   return cpu_stop(clock);
 }
 
-/* Whether this is a byte of the cartridge that can be read without anything else happening. */
+/* Whether the address is a byte of the cartridge that can be read without side effects. */
 ATARI_INLINE int cpu_plain(const struct atari_rom *rom, uint32_t address) {
   return address & 0x1000 && (address & 0xFFF) - rom->plain_from < rom->plain_span;
 }
 
-/* Reads of what is neither RAM nor in the window. */
-ATARI_APART uint8_t cpu_read_bus(struct atari *m, const struct atari_rom *rom, uint32_t address, uint32_t bus,
+/* Reads an address that is neither in RAM nor in the window. */
+ATARI_NOINLINE uint8_t cpu_read_bus(struct atari *m, const struct atari_rom *rom, uint32_t address, uint32_t bus,
                                  cpu_clock clock) {
   if (cpu_plain(rom, address)) return cart_rom(m, rom, address);
   m->cycles = cpu_cycle(clock);
   return bus_read(m, rom, address & 0xFFFF, (uint8_t)bus);
 }
 
-/* bus: what was on the bus before. */
+/* bus is the last byte on the bus. */
 ATARI_INLINE uint32_t cpu_read(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address,
                                uint32_t bus, cpu_clock *clock) {
   uint32_t value;
@@ -232,15 +232,15 @@ ATARI_INLINE uint32_t cpu_read(struct atari *m, const struct atari_rom *rom, str
   return value;
 }
 
-/* Writes to the cartridge and the RIOT. */
-ATARI_APART cpu_clock cpu_write_bus(struct atari *m, const struct atari_rom *rom, struct cpu_window *w,
+/* Writes to the cartridge or the RIOT. */
+ATARI_NOINLINE cpu_clock cpu_write_bus(struct atari *m, const struct atari_rom *rom, struct cpu_window *w,
                                     uint32_t address, uint32_t value, cpu_clock clock) {
   m->cycles = cpu_cycle(clock);
   bus_write(m, rom, address, (uint8_t)value, 0);
   return address & 0x1000 ? cpu_leave(w, clock) : clock;
 }
 
-/* A write to the TIA may stop the CPU for the rest of the line, and end the frame. */
+/* A write to the TIA may stop the CPU for the rest of the line, and may end the frame. */
 ATARI_INLINE cpu_clock cpu_write(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t address,
                                  uint32_t value, int wsync_waits, cpu_clock clock) {
   m->latch = (uint8_t)value;

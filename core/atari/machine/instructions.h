@@ -1,11 +1,11 @@
 /*
- * The instructions: cpu_run's loop, and what each opcode does.
+ * The instructions: cpu_run's loop, and the effect of each opcode.
  *
- * The program counter is `code`, which points to an instruction's word (code.h), but where
- * a jump leaves the window; then it is `pc`, and cpu_enter finds the code there. An
- * addressing mode sets `address` and moves `code` on. `bus` is the last byte that was on
- * the bus, which the TIA's reads show where it drives nothing; m->latch is that of the end
- * of an instruction. The undocumented opcodes are the NMOS chip's.
+ * The program counter is `code`, a pointer to an instruction's word (code.h). After a jump out of the
+ * window the program counter is `pc`, and cpu_enter finds the code at pc. An addressing mode sets
+ * `address` and advances `code`. `bus` is the last byte on the bus; a read of the TIA returns its
+ * bits where the TIA drives none. m->latch is the last byte on the bus at the end of an instruction.
+ * Undocumented opcodes behave as on the NMOS chip.
  */
 #ifndef ATARI_INSTRUCTIONS_H
 #define ATARI_INSTRUCTIONS_H
@@ -27,9 +27,9 @@
 #define ZERO_BY(index) (bus = LOW, address = (bus + (index)) & 0xFF, code += 2)
 #define ABSOLUTE (bus = HIGH, address = OPERAND, code += 3)
 #define ABSOLUTE_BY(index) (bus = HIGH, address = (OPERAND + (index)) & 0xFFFF, code += 3)
-/* Reads take a cycle more where the index carries into the high byte. */
+/* Reads take one more cycle if the index carries into the high byte. */
 #define ABSOLUTE_BY_READ(index) (ABSOLUTE_BY(index), clock += address >> 8 != bus)
-/* A pointer's second byte is the one after the first, in page 1, too. */
+/* A pointer's second byte comes from the next address, which may be in page 1. */
 #define POINTER(at)              \
   do {                           \
     const uint32_t first = (at); \
@@ -85,25 +85,25 @@
     value &= 0xFF;         \
     WRITE(address, value); \
   } while (0)
-/* A window that is none, as of an instruction that was fetched, has no addresses. */
+/* After an instruction that was fetched over the bus the window is empty, so every jump leaves it. */
 #define JUMP(to)                                         \
   do {                                                   \
     pc = (to);                                           \
     if (pc - window.from >= window.span) goto elsewhere; \
     code = window.code + (pc - window.from);             \
   } while (0)
-#define BRANCH(taken)                                              \
+#define BRANCH(condition)                                          \
   do {                                                             \
     ON_BUS(LOW);                                                   \
     code += 2;                                                     \
-    if (taken) {                                                   \
+    if (condition) {                                               \
       const uint32_t from = PC, to = from + (uint32_t)(int8_t)LOW; \
       clock += (to ^ from) & 0xFF00 ? 2 : 1;                       \
       JUMP(to);                                                    \
     }                                                              \
   } while (0)
 
-/* The stack is RAM from $80 on and the TIA below. */
+/* The stack is in RAM for a stack pointer from $80 on, and in the TIA below $80. */
 #define PUSH(v, wsync_waits)                             \
   do {                                                   \
     WRITE_AFTER(0x100u | p->sp, bus = (v), wsync_waits); \
@@ -113,7 +113,7 @@
 #define PULL (p->sp++, TOP)
 
 /* clang-format off */
-/* A group of eight: what ORA, AND, EOR, ADC, LDA, CMP and SBC have. Their opcodes' first digits are given. */
+/* The eight addressing modes of ORA, AND, EOR, ADC, LDA, CMP and SBC. even and odd: first digits of the opcodes. */
 #define GROUP(even, odd, operation)                       \
   OP(even##1) INDEXED; FETCH; operation; NEXT;            \
   OP(even##5) ZERO; FETCH; operation; NEXT;               \
@@ -124,14 +124,14 @@
   OP(odd##9) ABSOLUTE_BY_READ(y); FETCH; operation; NEXT; \
   OP(odd##D) ABSOLUTE_BY_READ(x); FETCH; operation; NEXT
 
-/* What shifts, INC and DEC have ... */
+/* The addressing modes of shifts, INC and DEC. */
 #define MODIFIER(even, odd, operation)            \
   OP(even##6) ZERO; MODIFY(operation); NEXT;      \
   OP(even##E) ABSOLUTE; MODIFY(operation); NEXT;  \
   OP(odd##6) ZERO_BY(x); MODIFY(operation); NEXT; \
   OP(odd##E) ABSOLUTE_BY(x); MODIFY(operation); NEXT
 
-/* ... and the undocumented pairs of such a one and another operation. */
+/* The undocumented opcodes that combine a MODIFIER operation with a second operation. */
 #define BOTH(even, odd, operation, then)                    \
   OP(even##3) INDEXED; MODIFY(operation); then; NEXT;       \
   OP(even##7) ZERO; MODIFY(operation); then; NEXT;          \
@@ -143,28 +143,28 @@
 /* clang-format on */
 
 /*
- * Games wait for the timer in loops of a load and a branch back to it. Turns whose
- * outcome is known are skipped: all but the last reading. Such a turn is 7 cycles (8
- * across a page) and two instructions, and touches nothing else. pc is the branch.
+ * Games wait for the timer in loops of a load and a branch back to the load. This skips all turns of
+ * the loop before the last load, because their result is known. A turn has two instructions and 7
+ * cycles, 8 across a page, and no other effect. pc is the address of the branch.
  */
-ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, uint32_t branch, uint32_t pc, cpu_clock clock) {
+ATARI_NOINLINE cpu_clock cpu_skip_waiting(const struct atari *m, uint32_t branch, uint32_t pc, cpu_clock clock) {
   const struct atari_riot *r = &m->riot;
   if (r->shift < 3) return clock;
   const int32_t turn = ((pc + 2) ^ (pc - 3)) & 0xFF00 ? 8 : 7;
   const int32_t since = (int32_t)((uint32_t)cpu_cycle(clock) - 1 - (uint32_t)r->timer_set);
   const int32_t count = riot_count(r, since);
   if (since < 0 || count < 0 || (branch == 0x10 && count > 127)) return clock;
-  /* The reading that ends it: of 0 for BNE, of less for BPL. */
+  /* The loop ends when the timer reads 0 (BNE) or less than 0 (BPL). */
   const int32_t end = (branch == 0xD0 ? r->timer - 1 : r->timer) << r->shift;
   int32_t turns = (end - since + turn - 1) / turn;
-  const int32_t most = (int32_t)-(clock >> 32) / 2;
-  if (turns > most) turns = most;
+  const int32_t max_turns = (int32_t)-(clock >> 32) / 2;
+  if (turns > max_turns) turns = max_turns;
   return turns <= 0 ? clock : clock + turns * turn + 2 * turns * CPU_INSTRUCTION;
 }
 
 #define WAIT (clock = cpu_skip_waiting(m, code_operation(*code), PC, clock))
 
-/* An instruction begins with its word. */
+/* Loads an instruction's word and adds its cycles, or ends the loop. */
 #define BEGIN                                \
   do {                                       \
     if (clock >= 0) goto end;                \
@@ -173,8 +173,8 @@ ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, uint32_t branch, u
   } while (0)
 
 /*
- * A processor foretells jumps better where each instruction ends with one of its own,
- * to a label in a table, than where all share a switch's.
+ * A processor predicts jumps better if each instruction ends with its own jump to a label in a table
+ * than if all instructions share the jump of a switch.
  */
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define LABEL(hex) __extension__ &&op_##hex
@@ -200,14 +200,14 @@ ATARI_APART cpu_clock cpu_skip_waiting(const struct atari *m, uint32_t branch, u
 #define NEXT break
 #endif
 
-/* Executes up to so many instructions, or to the end of the frame. */
-ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most) {
+/* Executes up to max_instructions instructions, or to the end of the frame. */
+ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t max_instructions) {
   struct atari_cpu *const p = &m->cpu;
   struct cpu_window window;
   uint32_t a = p->a, x = p->x, y = p->y, nz = p->nz;
-  cpu_clock clock = m->cycles - most * CPU_INSTRUCTION;
+  cpu_clock clock = m->cycles - max_instructions * CPU_INSTRUCTION;
   const uint32_t *code;
-  uint32_t pc = p->pc; /* while code is elsewhere; of which 16 bits count */
+  uint32_t pc = p->pc; /* used while `code` is not set; only 16 bits count */
   uint32_t word, bus, address, value, carry;
 #ifdef LABELS
   /* clang-format off */
@@ -324,7 +324,7 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
       OP(68) IMPLIED; TOP; PULL; NZ(a = bus); NEXT;
       OP(28) IMPLIED; TOP; PULL; cpu_set_flags(p, bus); nz = p->nz; NEXT;
       OP(4C) ON_BUS(HIGH); JUMP(OPERAND); NEXT;
-      OP(6C) /* the pointer's second byte is in the first one's page */
+      OP(6C) /* both bytes of the pointer come from the same page */
         address = OPERAND;
         bus = HIGH;
         value = bus = READ(address);
@@ -379,7 +379,7 @@ ATARI_FN void cpu_run(struct atari *m, const struct atari_rom *rom, int32_t most
       OP(0C) ABSOLUTE; FETCH; NEXT;
       OP(1C) OP(3C) OP(5C) OP(7C) OP(DC) OP(FC) ABSOLUTE_BY_READ(x); FETCH; NEXT;
 
-      /* Undocumented, but for those above. */
+      /* The other undocumented opcodes. */
       OP(83) INDEXED; WRITE(address, a & x); NEXT;
       OP(87) ZERO; WRITE(address, a & x); NEXT;
       OP(8F) ABSOLUTE; WRITE(address, a & x); NEXT;

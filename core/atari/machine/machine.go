@@ -1,13 +1,13 @@
-// Package machine is the Atari 2600 itself: C99 headers that stand alone, of which
-// machine.h is the one to include and to read first.
+// Package machine is the hardware of the Atari 2600: C99 headers without dependencies. Start with
+// machine.h, which includes the others.
 //
-// The package embeds them so that Go sees when one changes, and so that other
-// compilers can be given the same text.
+// The package embeds the headers, so that Go rebuilds when a header changes and other compilers
+// can get the same text.
 package machine
 
 import "embed"
 
-// Headers are the files, by their names.
+// Headers holds the header files.
 //
 //go:embed *.h
 var Headers embed.FS

@@ -1,17 +1,16 @@
 /*
- * Rows of 160 pixels as bits: where each object of the TIA is lit on a line.
+ * Rows of 160 pixels as bits: the pixels of a line that an object of the TIA lights.
  *
- * A struct atari_mask is how a row is kept, struct or vector bits how it is worked on:
- * one 256-bit register where the compiler may use them, else words. What is stored as
- * a vector is loaded as one, and words as words: a processor waits for the memory
- * where a wide load follows narrow stores.
+ * A struct atari_mask stores a row. tia_bits is a row in registers: one 256-bit vector with AVX2,
+ * otherwise words. Load a vector only from memory that was stored as a vector, and words from words:
+ * a wide load after narrow stores makes the processor wait for the memory.
  */
 #ifndef ATARI_MASK_H
 #define ATARI_MASK_H
 
 #include "state.h"
 
-/* Bits below x, which is 0 to 64 or anything beyond on either side. */
+/* Bits below x of a word. x may be below 0 or above 64. */
 ATARI_INLINE uint64_t bits_of_word_below(int32_t x) {
   return x <= 0 ? 0 : x >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << x) - 1;
 }
@@ -31,12 +30,12 @@ ATARI_INLINE tia_bits bits_without(tia_bits a, tia_bits b) { return _mm256_andno
 ATARI_INLINE int bits_any(tia_bits b) { return !_mm256_testz_si256(b, b); }
 ATARI_INLINE int bits_meet(tia_bits a, tia_bits b) { return !_mm256_testz_si256(a, b); }
 
-/* Pixels 0 to 63, 64 to 127, 128 to 159. */
+/* The words hold pixels 0 to 63, 64 to 127 and 128 to 159. */
 ATARI_INLINE tia_bits bits_of(uint64_t first, uint64_t second, uint64_t third) {
   return _mm256_setr_epi64x((long long)first, (long long)second, (long long)third, 0);
 }
 
-/* Pixels below x, 0 to 160: all ones, less what a word has beyond x. A shift by 64 or more gives 0. */
+/* Pixels below x, 0 to 160: shifts the bits from x on out of each word. A shift by 64 or more gives 0. */
 ATARI_INLINE tia_bits bits_below(int32_t x) {
   const __m256i ends = _mm256_setr_epi64x(64, 128, 192, 256);
   const __m256i beyond = _mm256_subs_epu16(ends, _mm256_set1_epi64x(x)); /* not below 0 */
@@ -74,10 +73,10 @@ ATARI_INLINE tia_bits bits_below(int32_t x) {
 
 #endif
 
-/* Pixels from to to-1. */
+/* Pixels `from` to to-1. */
 ATARI_INLINE tia_bits bits_range(int32_t from, int32_t to) { return bits_without(bits_below(to), bits_below(from)); }
 
-/* Lights the pixels of `bits`, bit 0 at x (0 to 159), around the screen's edge. */
+/* Lights the pixels of `bits`, bit 0 at x (0 to 159). The row wraps around at its end. */
 ATARI_FN void mask_put(struct atari_mask *m, uint32_t bits, uint32_t x) {
   const uint32_t word = x >> 6, shift = x & 63;
   const uint64_t low = (uint64_t)bits << shift, high = shift > 32 ? (uint64_t)bits >> (64 - shift) : 0;

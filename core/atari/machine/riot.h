@@ -1,15 +1,15 @@
 /*
- * RIOT, the 6532: ports and the interval timer (its RAM is in struct atari).
+ * The RIOT, a 6532: ports and the interval timer. The RIOT's RAM is in struct atari.
  *
- * The timer counts down every 1, 8, 64 or 1024 cycles, and every cycle once it has
- * run out. Nothing steps it; a read works out where it stands.
+ * The timer counts down every 1, 8, 64 or 1024 cycles, and every cycle after it has run out. The
+ * timer is not stepped; a read computes its value.
  */
 #ifndef ATARI_RIOT_H
 #define ATARI_RIOT_H
 
 #include "state.h"
 
-/* What the timer shows `since` cycles after it was set, as long as it is not below 0. */
+/* The timer's value `since` cycles after the write; below 0: the timer has run out. */
 ATARI_FN int32_t riot_count(const struct atari_riot *r, int32_t since) {
   return (int32_t)(r->timer - (uint32_t)(since >> r->shift) - 1);
 }
@@ -52,7 +52,7 @@ ATARI_FN void riot_set_timer(struct atari *m, uint8_t value, uint8_t shift) {
   m->riot.timer_was_read = 0;
 }
 
-/* What is written to the ports does not reach their reads. */
+/* Writes to the ports do not change the values that reads of the ports return. */
 ATARI_FN void riot_write(struct atari *m, uint32_t address, uint8_t value) {
   if ((address & 0x14) == 0x14)
     riot_set_timer(m, value, (address & 3) == 3 ? 10 : (uint8_t)(3 * (address & 3)));

@@ -1,7 +1,7 @@
 /*
- * TIA: its registers. Times are colour clocks; a write reaches the image some
- * clocks after it is made, so the image is brought up to then first. Where nothing
- * that shows changes, it is not: most writes write what is there already.
+ * The TIA's registers. Times are colour clocks. A write changes the picture a few clocks later, so the
+ * image is first drawn up to that clock. A write that changes nothing visible, as most writes, draws
+ * nothing.
  */
 #ifndef ATARI_TIA_H
 #define ATARI_TIA_H
@@ -56,7 +56,7 @@ enum tia_register {
   CXCLR,
 };
 
-/* Clocks from the start of the line. */
+/* Clocks since the start of the line. */
 ATARI_FN int32_t tia_phase(const struct atari_tia *t, int32_t clock) {
   return (int32_t)((uint32_t)(clock - t->frame_start) % ATARI_LINE);
 }
@@ -68,7 +68,7 @@ ATARI_FN void tia_place(struct atari_tia *t, int object, int32_t x) {
   t->dirty |= (uint8_t)(1u << object);
 }
 
-/* Missile 0 is drawn plainly again, until the next line. */
+/* Draws missile 0 in its normal form until the next line. */
 ATARI_INLINE void tia_ark_plain(struct atari_tia *t) {
   if (t->ark_m0 != 0) {
     t->ark_m0 = 0;
@@ -77,15 +77,14 @@ ATARI_INLINE void tia_ark_plain(struct atari_tia *t) {
 }
 
 /*
- * RESP0, RESP1. A copy that is being drawn begins anew; one that is in its first
- * clocks is drawn to its end; in all other cases the first copy appears on the next
- * line only.
+ * RESP0, RESP1. A copy in its first four clocks is drawn to its end. A copy that is being drawn stops 11
+ * clocks later. Unless a copy was in its first four clocks, the first copy appears on the next line.
  */
 ATARI_FN void tia_reset_player(struct atari *m, int player, int32_t clock) {
   struct atari_tia *t = &m->tia;
   const int object = ATARI_P0 + player;
   const int32_t phase = tia_phase(t, clock), size = t->nusiz[player] & 7;
-  const int32_t x = phase < ATARI_BLANK ? 3 : (phase - ATARI_BLANK + 5) % ATARI_WIDTH;
+  const int32_t x = phase < ATARI_HBLANK ? 3 : (phase - ATARI_HBLANK + 5) % ATARI_WIDTH;
   const int32_t length = 4 + 8 * tia_stretch[size];
   int starting = 0, drawing = 0;
   for (int i = 0; i < 3; i++) {
@@ -96,14 +95,14 @@ ATARI_FN void tia_reset_player(struct atari *m, int player, int32_t clock) {
     drawing |= within >= 4 && within < length;
   }
   if (!starting && drawing) {
-    if (tia_falls_due(t, clock + 11)) tia_draw_now(m);
+    if (tia_extend_due(t, clock + 11)) tia_draw_now(m);
     tia_catch_up(m, t->due);
   }
   t->skip[player] = !starting;
   tia_place(t, object, x);
 }
 
-/* RESM0, RESM1, RESBL. Soon after an HMOVE, whose pulses are not over, some places differ. */
+/* RESM0, RESM1, RESBL. During the pulses of an HMOVE some positions differ. */
 ATARI_FN void tia_reset_missile(struct atari_tia *t, int object, int32_t clock) {
   ATARI_TABLE struct {
     uint8_t object, since, phase, x;
@@ -112,7 +111,7 @@ ATARI_FN void tia_reset_missile(struct atari_tia *t, int object, int32_t clock) 
       {ATARI_BL, 9, 18, 3},  {ATARI_BL, 21, 30, 6}, {ATARI_BL, 18, 27, 5},
   };
   const int32_t phase = tia_phase(t, clock);
-  int32_t x = phase < ATARI_BLANK ? 2 : (phase - ATARI_BLANK + 4) % ATARI_WIDTH;
+  int32_t x = phase < ATARI_HBLANK ? 2 : (phase - ATARI_HBLANK + 4) % ATARI_WIDTH;
   for (int i = 0; i < 7; i++)
     if (exceptions[i].object == object && exceptions[i].since == (uint32_t)clock - (uint32_t)t->hmove_at &&
         exceptions[i].phase == phase)
@@ -120,7 +119,7 @@ ATARI_FN void tia_reset_missile(struct atari_tia *t, int object, int32_t clock) 
   tia_place(t, object, x);
 }
 
-/* Leaving a player, a missile is at its middle. */
+/* A missile that is unlocked from its player starts at the player's middle. */
 ATARI_FN void tia_lock_missile(struct atari_tia *t, int missile, uint8_t value) {
   const uint8_t locked = value & 2;
   if (t->resmp[missile] && !locked) {
@@ -133,16 +132,16 @@ ATARI_FN void tia_lock_missile(struct atari_tia *t, int missile, uint8_t value) 
 }
 
 /*
- * HMOVE stops the objects' counters from HBLANK's clocks: each gets the pulses that
- * its register asks for, as far as the rest of the blank allows. `cycle`
- * is the line's, 0 to 75. Returns pixels to the right.
+ * HMOVE gives each object's counter extra pulses during HBLANK: the number in the object's register,
+ * limited by the rest of the blank. `cycle` is 0 to 75 within the line. Returns the motion in pixels to
+ * the right.
  */
 ATARI_FN int32_t tia_motion(uint8_t hm, int32_t cycle) {
   const int32_t pulses = (hm >> 4 ^ 8) & 15;
   if (cycle <= 20) {
     const int32_t left = 17 - (3 * cycle + 1) / 4;
-    const int32_t most = left < 15 ? left : 15;
-    return 8 - (pulses < most ? pulses : most);
+    const int32_t limit = left < 15 ? left : 15;
+    return 8 - (pulses < limit ? pulses : limit);
   }
   if (cycle <= 54) return 0;
   if (cycle == 75) return 8 - pulses;
@@ -166,7 +165,7 @@ ATARI_FN void tia_hmove(struct atari *m, int32_t clock) {
     if (start != t->comb_start) {
       t->comb_start = start;
       t->comb_first = ATARI_NEVER;
-      t->calm = INT32_MIN;
+      t->fast_until = INT32_MIN;
     }
     t->comb = 1;
   }
@@ -188,11 +187,11 @@ ATARI_FN uint8_t tia_paddle(const struct atari *m, int i) {
   return (uint32_t)m->cycles > (uint32_t)m->tia.dump_end + m->charge[i] ? 0x80 : 0;
 }
 
-/* The bits that the TIA does not drive are the bus's last. */
+/* Bits that the TIA does not drive keep the last byte on the bus. */
 ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch) {
   const uint32_t reg = address & 15;
   uint8_t value = 0;
-  if (tia_falls_due(&m->tia, 3 * m->cycles)) tia_draw_now(m);
+  if (tia_extend_due(&m->tia, 3 * m->cycles)) tia_draw_now(m);
   if (reg < 8) {
     tia_catch_up(m, m->tia.due);
     value = (uint8_t)((m->tia.collisions >> (2 * reg) & 3) << 6);
@@ -205,29 +204,29 @@ ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch) {
 
 /* ------------------------------------------------------------------- writes */
 
-/* The clock from which on a write ends the frame. */
+/* A write at or after this clock ends the frame. */
 ATARI_FN int32_t tia_frame_end(const struct atari *m) { return m->tia.frame_start + ATARI_LINE * (m->pal ? 343 : 291); }
 
 /*
- * The clock up to which being due is all there is to a write: it ends no frame, is not the
- * first after HMOVE's black pixels, and VSYNC is off.
+ * The clock up to which a write only has to extend `due`: the write does not end the frame, is not the
+ * first after the start of HMOVE's comb, and VSYNC is off.
  */
-ATARI_FN int32_t tia_calm(const struct atari *m) {
+ATARI_FN int32_t tia_fast_until(const struct atari *m) {
   const struct atari_tia *t = &m->tia;
   const int32_t end = tia_frame_end(m) - 1;
   if (t->vsync_end != ATARI_NEVER) return INT32_MIN;
   return t->comb_first == ATARI_NEVER && t->comb_start < end ? t->comb_start : end;
 }
 
-/* Clocks after which a write is seen; the playfield has a rule of its own. */
+/* Clocks until a write is visible. tia_write has a separate rule for the playfield. */
 ATARI_TABLE uint8_t tia_delay[64] = {[VBLANK] = 1, [REFP0] = 1,  [REFP1] = 1, [GRP0] = 1, [GRP1] = 1,
                                      [NUSIZ0] = 8, [NUSIZ1] = 8, [RESM0] = 8, [RESM1] = 8};
 
 /*
- * What writes do that change what shows: catching up first. They are functions of their
- * own, last of all in tia_write, so that the many writes that change nothing cost little.
+ * Writes that change the picture draw up to `due` first. They are separate functions, called last, so
+ * that the many writes that change nothing are cheap.
  */
-ATARI_APART uint32_t tia_change_vblank(struct atari *m, uint32_t value) {
+ATARI_NOINLINE uint32_t tia_change_vblank(struct atari *m, uint32_t value) {
   struct atari_tia *t = &m->tia;
   if ((t->vblank ^ value) & 2) {
     tia_catch_up(m, t->due);
@@ -238,7 +237,7 @@ ATARI_APART uint32_t tia_change_vblank(struct atari *m, uint32_t value) {
   return 0;
 }
 
-ATARI_APART uint32_t tia_change_nusiz(struct atari *m, int i, uint32_t value) {
+ATARI_NOINLINE uint32_t tia_change_nusiz(struct atari *m, int i, uint32_t value) {
   struct atari_tia *t = &m->tia;
   tia_catch_up(m, t->due);
   t->nusiz[i] = (uint8_t)value;
@@ -248,14 +247,14 @@ ATARI_APART uint32_t tia_change_nusiz(struct atari *m, int i, uint32_t value) {
   return 0;
 }
 
-ATARI_APART uint32_t tia_change_colour(struct atari *m, uint32_t i, uint32_t value) {
+ATARI_NOINLINE uint32_t tia_change_colour(struct atari *m, uint32_t i, uint32_t value) {
   tia_catch_up(m, m->tia.due);
   tia_colours_change(m);
   m->tia.colour[i] = (uint8_t)value;
   return 0;
 }
 
-ATARI_APART uint32_t tia_change_ctrlpf(struct atari *m, uint32_t value, int32_t clock) {
+ATARI_NOINLINE uint32_t tia_change_ctrlpf(struct atari *m, uint32_t value, int32_t clock) {
   struct atari_tia *t = &m->tia;
   tia_catch_up(m, t->due);
   tia_colours_change(m);
@@ -265,15 +264,15 @@ ATARI_APART uint32_t tia_change_ctrlpf(struct atari *m, uint32_t value, int32_t 
   return 0;
 }
 
-/* Registers of a byte that say how something is drawn. */
-ATARI_APART uint32_t tia_change(struct atari *m, uint8_t *reg, uint32_t value, uint32_t dirty) {
+/* Sets a register of one byte that changes the drawing of these objects. */
+ATARI_NOINLINE uint32_t tia_change(struct atari *m, uint8_t *reg, uint32_t value, uint32_t dirty) {
   tia_catch_up(m, m->tia.due);
   *reg = (uint8_t)value;
   m->tia.dirty |= (uint8_t)dirty;
   return 0;
 }
 
-ATARI_APART uint32_t tia_strobe(struct atari *m, uint32_t reg, int32_t clock) {
+ATARI_NOINLINE uint32_t tia_strobe(struct atari *m, uint32_t reg, int32_t clock) {
   struct atari_tia *t = &m->tia;
   tia_catch_up(m, t->due);
   switch (reg) {
@@ -291,15 +290,15 @@ ATARI_APART uint32_t tia_strobe(struct atari *m, uint32_t reg, int32_t clock) {
   return 0;
 }
 
-ATARI_APART uint32_t tia_change_resmp(struct atari *m, int i, uint32_t value) {
+ATARI_NOINLINE uint32_t tia_change_resmp(struct atari *m, int i, uint32_t value) {
   tia_catch_up(m, m->tia.due);
   tia_lock_missile(&m->tia, i, (uint8_t)value);
   if (i == 0) tia_ark_plain(&m->tia);
   return 0;
 }
 
-/* Writing one player's graphics makes the other's last ones old, and GRP1 the ball's, too. */
-ATARI_APART uint32_t tia_change_graphics(struct atari *m, int i, uint32_t value, uint32_t dirty) {
+/* A write of one player's graphics copies the other player's graphics to old_grp. GRP1 also copies the ball's. */
+ATARI_NOINLINE uint32_t tia_change_graphics(struct atari *m, int i, uint32_t value, uint32_t dirty) {
   struct atari_tia *t = &m->tia;
   tia_catch_up(m, t->due);
   t->grp[i] = (uint8_t)value;
@@ -309,19 +308,19 @@ ATARI_APART uint32_t tia_change_graphics(struct atari *m, int i, uint32_t value,
   return 0;
 }
 
-ATARI_APART uint32_t tia_start_ark(struct atari *m, int32_t clock, uint32_t hmm0) {
-  tia_catch_up(m, clock); /* lines before this do not step it */
+ATARI_NOINLINE uint32_t tia_start_ark(struct atari *m, int32_t clock, uint32_t hmm0) {
+  tia_catch_up(m, clock); /* earlier lines must not call tia_ark_step */
   m->tia.ark = 1;
   m->tia.ark_count = 0;
   m->tia.hm[ATARI_M0] = (uint8_t)hmm0;
   return 0;
 }
 
-/* Writes return the cycles for which the CPU is stopped, and this where they end the frame. */
+/* Writes return the number of cycles for which the CPU is stopped, plus TIA_STOPS if they end the frame. */
 #define TIA_STOPS 128u
 #define TIA_WAITS 127u
 
-/* A write, once the image is due up to it. */
+/* A write whose clock is already in `due`. */
 ATARI_INLINE uint32_t tia_write_due(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits) {
   struct atari_tia *t = &m->tia;
   const int32_t clock = 3 * m->cycles;
@@ -332,7 +331,7 @@ ATARI_INLINE uint32_t tia_write_due(struct atari *m, uint32_t reg, uint32_t valu
       t->vsync = (uint8_t)value;
       if (value & 2) {
         t->vsync_end = clock + ATARI_LINE;
-        t->calm = INT32_MIN;
+        t->fast_until = INT32_MIN;
       } else if (clock >= t->vsync_end) {
         t->vsync_end = ATARI_NEVER;
         m->frame_over = 1;
@@ -345,7 +344,7 @@ ATARI_INLINE uint32_t tia_write_due(struct atari *m, uint32_t reg, uint32_t valu
     }
     case NUSIZ1: i = 1; /* fall through */
     case NUSIZ0:
-      if (t->nusiz[i] == value && !t->skip[i] && !t->ark) /* ark_m0 is only known once the lines before are drawn */
+      if (t->nusiz[i] == value && !t->skip[i] && !t->ark) /* ark_m0 is not known before the earlier lines are drawn */
         return 0;
       return tia_change_nusiz(m, i, value);
     case COLUP0:
@@ -375,7 +374,7 @@ ATARI_INLINE uint32_t tia_write_due(struct atari *m, uint32_t reg, uint32_t valu
     case RESBL:
     case HMOVE:
     case CXCLR: return tia_strobe(m, reg, clock);
-    case GRP0: /* writing one player's graphics makes the other's last ones old */
+    case GRP0:
       if (!t->vdelp[0] && t->grp[0] != value) changed |= DIRTY_P0;
       if (t->vdelp[1] && t->old_grp[1] != t->grp[1]) changed |= DIRTY_P1;
       if (changed) return tia_change_graphics(m, 0, value, changed);
@@ -426,30 +425,27 @@ ATARI_INLINE uint32_t tia_write_due(struct atari *m, uint32_t reg, uint32_t valu
     case HMCLR:
       for (i = 0; i < 5; i++) t->hm[i] = 0;
       return 0;
-    default: /* sound, and addresses where there is nothing */ return 0;
+    default: /* sound, and addresses without a register */ return 0;
   }
 }
 
-/* Writes beyond t->calm. While VSYNC is on, what is due is drawn at once: its end is the frame's. */
-ATARI_APART uint32_t tia_write_rarely(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits, int32_t due) {
+/* Writes after t->fast_until. */
+ATARI_NOINLINE uint32_t tia_write_slow(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits, int32_t due) {
   if (3 * m->cycles >= tia_frame_end(m)) m->frame_over = 1;
-  if (tia_falls_due(&m->tia, due)) tia_draw_now(m);
-  m->tia.calm = tia_calm(m);
+  if (tia_extend_due(&m->tia, due)) tia_draw_now(m);
+  m->tia.fast_until = tia_fast_until(m);
   const uint32_t waits = tia_write_due(m, reg, value, wsync_waits);
   return m->frame_over ? waits | TIA_STOPS : waits;
 }
 
-/*
- * wsync_waits is 0 where the CPU's last access to the bus was a write, too: it
- * cannot be stopped then.
- */
-ATARI_APART uint32_t tia_write(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits) {
+/* wsync_waits is 0 if the CPU's previous bus access was a write, too: WSYNC cannot stop the CPU then. */
+ATARI_NOINLINE uint32_t tia_write(struct atari *m, uint32_t reg, uint32_t value, int wsync_waits) {
   struct atari_tia *t = &m->tia;
   const int32_t clock = 3 * m->cycles;
   int32_t due = clock + tia_delay[reg];
-  if (reg >= PF0 && reg <= PF2) /* the playfield moves in steps of four */
+  if (reg >= PF0 && reg <= PF2) /* the playfield changes every four clocks */
     due = t->frame_start + (int32_t)(((uint32_t)(clock - t->frame_start) + 5) & ~3u);
-  if (due > t->calm) return tia_write_rarely(m, reg, value, wsync_waits, due);
+  if (due > t->fast_until) return tia_write_slow(m, reg, value, wsync_waits, due);
   if (due > t->due) {
     t->due_before = t->due;
     t->due = due;

@@ -1,13 +1,13 @@
-/* Cartridges: banks and hot spots of each scheme, RAM on the board, the DPC. */
+/* Cartridges: the banks and hot spots of each scheme, RAM on the board, the DPC. */
 #include "programs.h"
 
 static struct atari m;
 static struct naive n;
 static struct cart cart;
 
-/* Each byte of the ROM says which kilobyte it is in; the DPC's are random. */
+/* Each byte of the ROM is the number of its kilobyte. The DPC's bytes are random. */
 static void fresh(int scheme) {
-  struct chance r = {9};
+  struct rng r = {9};
   for (uint32_t i = 0; i < sizeof cart.image; i++) cart.image[i] = scheme == ATARI_DPC ? byte(&r) : (uint8_t)(i >> 10);
   load(&cart, scheme);
   power_on(&m, &n, &cart, 34, 210, 50);
@@ -27,7 +27,7 @@ static void banks(void) {
   fresh(ATARI_4K);
   sees(0, 1, 2, 3, "at the start");
   for (uint32_t a = 0x1000; a < 0x2000; a++) get(a), set(a, 1);
-  sees(0, 1, 2, 3, "after touching all of it");
+  sees(0, 1, 2, 3, "after accesses to all addresses");
 
   const int eights[2] = {ATARI_F8, ATARI_F8SC};
   for (int i = 0; i < 2; i++) {
@@ -38,7 +38,7 @@ static void banks(void) {
     set(0xFFF9, 0);
     sees(4, 5, 6, 7, "after writing $FFF9");
     get(0x1FF7), get(0x1FFA), set(0x1FF7, 0), get(0x0FF8), get(0x1EF8);
-    sees(4, 5, 6, 7, "after what is no hot spot");
+    sees(4, 5, 6, 7, "after accesses outside the hot spots");
   }
   const int sixteens[2] = {ATARI_F6, ATARI_F6SC};
   for (int i = 0; i < 2; i++) {
@@ -49,7 +49,7 @@ static void banks(void) {
       sees(4 * bank, 4 * bank + 1, 4 * bank + 2, 4 * bank + 3, "after a hot spot");
     }
     get(0x1FF5), get(0x1FFA);
-    sees(12, 13, 14, 15, "after what is no hot spot");
+    sees(12, 13, 14, 15, "after accesses outside the hot spots");
   }
   fresh(ATARI_E0);
   sees(4, 5, 6, 7, "at the start");
@@ -64,7 +64,7 @@ static void banks(void) {
       sees(slice == 0 ? (int)k : 4, slice == 1 ? (int)k : 5, slice == 2 ? (int)k : 6, 7, "after a hot spot");
     }
   get(0x1FDF), get(0x1FF8);
-  sees(4, 5, 7, 7, "after what is no hot spot");
+  sees(4, 5, 7, 7, "after accesses outside the hot spots");
 
   fresh(ATARI_FE);
   for (uint32_t i = 0; i < 4; i++) {
@@ -82,20 +82,20 @@ static void superchip(void) {
     get(0x1FF8);
     EQUAL(get(0x1080), 0x5A, "in every bank");
     set(0x1080, 1);
-    EQUAL(get(0x1080), 0x5A, "writing where it is read");
-    EQUAL(get(0x1000), schemes[i] == ATARI_F6SC ? 8 : 0, "reading where it is written");
-    EQUAL(get(0x1100), schemes[i] == ATARI_F6SC ? 8 : 0, "beyond it");
+    EQUAL(get(0x1080), 0x5A, "a write to a read address");
+    EQUAL(get(0x1000), schemes[i] == ATARI_F6SC ? 8 : 0, "a read from a write address");
+    EQUAL(get(0x1100), schemes[i] == ATARI_F6SC ? 8 : 0, "the first address after the RAM");
   }
 }
 
 static void dpc(void) {
   fresh(ATARI_DPC);
-  /* Fetcher 2 points to $123 and steps down; function 1 is the display's byte. */
+  /* Fetcher 2 points to $123 and counts down; function 1 is the byte of the display data. */
   set(0x1052, 0x23);
   set(0x105A, 0x01);
   EQUAL(get(0x100A), cart.image[8192 + 2047 - 0x123], "display data");
   EQUAL(get(0x100A), cart.image[8192 + 2047 - 0x122], "display data, the next");
-  /* Its flag is set where the counter's low byte is top, cleared at bottom. */
+  /* The flag is set when the counter's low byte is top, and cleared at bottom. */
   set(0x1042, 0x30);
   set(0x104A, 0x10);
   set(0x1052, 0x31);
@@ -103,19 +103,19 @@ static void dpc(void) {
   EQUAL(get(0x103A), 0xFF, "at top");
   for (int i = 0x2F; i > 0x10; i--) EQUAL(get(0x103A), 0xFF, "below top");
   EQUAL(get(0x103A), 0x00, "at bottom");
-  /* The shift register counts accesses; its reset does, too. */
+  /* Accesses step the shift register; its reset is an access, too. */
   set(0x1070, 0);
   EQUAL(m.cart.random, 1, "the shift register after its reset");
   get(0x1FC0);
-  EQUAL(m.cart.random, 3, "then a 1 comes in, as bits 7, 5, 4 and 3 are clear");
+  EQUAL(m.cart.random, 3, "a 1 is shifted in, because bits 7, 5, 4 and 3 are clear");
   get(0x1800);
-  EQUAL(m.cart.random, 3, "other accesses do not count");
-  /* Counters go around from 0. */
+  EQUAL(m.cart.random, 3, "other accesses do not step");
+  /* Counters wrap around at 0. */
   set(0x1051, 0);
   set(0x1059, 0);
   get(0x1009);
   EQUAL(get(0x1009), cart.image[8192 + 2047 - 2047], "after 0 comes 2047");
-  /* In music mode, counters move with time. */
+  /* In music mode, counters count with time. */
   set(0x1045, 100);
   set(0x105D, 0x10);
   set(0x1055, 0);
@@ -130,9 +130,9 @@ static void dpc(void) {
   EQUAL(m.cart.fetcher[5].counter & 255, 100, "and around");
 }
 
-/* All schemes at random, beside the naive ones: through the bus, and as a program does. */
+/* Compares random accesses to all schemes with the naive machine's: over the bus, and by instructions. */
 static void random_accesses(int scheme) {
-  struct chance r = {20 + (uint64_t)scheme};
+  struct rng r = {20 + (uint64_t)scheme};
   for (int run = 0; run < 60; run++) {
     fresh(scheme);
     for (uint32_t i = 0; i < sizeof cart.image; i++) cart.image[i] = byte(&r);
@@ -151,7 +151,7 @@ static void random_accesses(int scheme) {
         naive_write(&n, address, value);
       } else if (kind == 1) {
         EQUAL(bus_read(&m, &cart.rom, address, 0), naive_read(&n, address), "%s: $%04X", scheme_name[scheme], address);
-      } else { /* LDA, STA or INC from RAM, where the CPU has its own way to the cartridge */
+      } else { /* LDA, STA or INC in RAM: the CPU accesses the cartridge by its own path */
         const uint8_t code[3] = {(uint8_t[]){0xAD, 0x8D, 0xEE}[below(&r, 3)], (uint8_t)address,
                                  (uint8_t)(address >> 8)};
         memcpy(m.ram, code, 3), memcpy(n.ram, code, 3);

@@ -1,7 +1,7 @@
 /*
- * atari_accept: every state that playing comes to, of random programs and of random
- * bytes under every scheme; and none that is out of bounds, one bound at a time. Files
- * named as arguments are cartridges to play, too.
+ * atari_accept accepts every state that playing reaches, with random programs and with random bytes
+ * under every scheme. It refuses states that violate a single bound. The arguments are files of
+ * cartridges to play, too.
  */
 #include "programs.h"
 
@@ -14,7 +14,7 @@ static void accepted(const char *what, uint64_t seed, int frame) {
         frame);
 }
 
-static void play(const char *what, uint64_t seed, struct chance *r, int frames) {
+static void play(const char *what, uint64_t seed, struct rng *r, int frames) {
   power_on(&m, NULL, &cart, percent(r, 50) ? 34 : 26, percent(r, 50) ? 210 : 250, 25 + (uint8_t)below(r, 75));
   accepted(what, seed, -1);
   m.pal = (uint8_t)below(r, 2);
@@ -33,7 +33,7 @@ static void play(const char *what, uint64_t seed, struct chance *r, int frames) 
 
 static void real_states(void) {
   for (uint64_t seed = 1; seed <= 60; seed++) {
-    struct chance r = {seed};
+    struct rng r = {seed};
     random_program(&cart, &r);
     play("program", seed, &r, 10);
     for (uint32_t i = 0; i < sizeof cart.image; i++) cart.image[i] = byte(&r);
@@ -50,13 +50,13 @@ static void play_file(const char *path) {
   fclose(f);
   if (size == 2048) memcpy(cart.image + 2048, cart.image, 2048);
   load(&cart, size == 16384 ? ATARI_F6 : size == 8192 ? ATARI_F8 : size == 10495 ? ATARI_DPC : ATARI_4K);
-  struct chance r = {size};
+  struct rng r = {size};
   play(path, 0, &r, 600);
 }
 
 /*
- * A program that does not end its frame until RESET is pressed. It notes what it reads
- * of collisions, paddle, timer and music; HMOVE and VSYNC are remembered from before.
+ * A program that does not end its frame until RESET is pressed. It stores what it reads from collisions,
+ * paddle, timer and music. It writes HMOVE and VSYNC once, before the loop.
  */
 static void endless_program(int scheme) {
   static const uint32_t reads[] = {0x284, 0x285, 0x1004, 0x00, 0x08};
@@ -87,8 +87,8 @@ static void endless_program(int scheme) {
 }
 
 /*
- * For so long that times would leave their numbers; the naive machine's do not. Its cycle
- * may be later by pairs of lines, as PAL shows which of the two a frame ended on.
+ * Frames so long that times would overflow without atari_rebase_clock. The naive machine uses 64 bits.
+ * Its cycle may be ahead by an even number of lines, because PAL depends on the parity of the line.
  */
 static void endless(int scheme) {
   endless_program(scheme);
@@ -96,8 +96,8 @@ static void endless(int scheme) {
   m.pal = (uint8_t)(n.pal = 1);
   m.paddle[0] = n.paddle[0] = 2, m.charge[0] = n.charge[0] = 3000;
   for (int frame = 0; frame < 90; frame++) {
-    if (frame % 30 == 4) { /* the rest takes a while: nearly to the end at once */
-      const int32_t ahead = (most_cycles - m.cycles) / 152 * 152 - 152 * 1000;
+    if (frame % 30 == 4) { /* skip nearly to the limit, which saves time */
+      const int32_t ahead = (max_cycles - m.cycles) / 152 * 152 - 152 * 1000;
       m.cycles += ahead;
       n.cycles += ahead;
     }
@@ -115,10 +115,10 @@ static void endless(int scheme) {
   }
 }
 
-/* Times of any size are accepted, one by one and all: a machine that runs for long has those of long ago. */
+/* Times of any size are accepted, singly and together: a machine that runs for long has very old times. */
 static void far_times(void) {
   static const int32_t values[] = {INT32_MIN, INT32_MIN + 1, -(1 << 30), -1, 0, 1 << 30, INT32_MAX - 1, INT32_MAX};
-  struct chance r = {12};
+  struct rng r = {12};
   for (int i = 0; i < 600; i++) {
     if (i % 100 == 0)
       random_program(&cart, &r);
@@ -152,13 +152,13 @@ static void far_times(void) {
 
 static void bounds(int scheme) {
   for (uint32_t i = 0; i < sizeof cart.image; i++)
-    cart.image[i] = 0x02; /* a CPU that has stopped: an unfinished frame */
+    cart.image[i] = 0x02; /* jams the CPU: an unfinished frame */
   load(&cart, scheme);
   power_on(&m, NULL, &cart, 34, 210, 50);
   atari_frame(&m, &cart.rom);
   CHECK(m.unfinished, "the frame ended");
   REFUSED(m.cycles = -1);
-  REFUSED(m.cycles = most_cycles + 1);
+  REFUSED(m.cycles = max_cycles + 1);
   REFUSED(m.unfinished = 2);
   REFUSED(m.rows = 0);
   REFUSED(m.rows = ATARI_ROWS + 1);
@@ -169,7 +169,7 @@ static void bounds(int scheme) {
   REFUSED(m.riot.shift = 1);
   REFUSED(m.riot.shift = 32);
   REFUSED(m.tia.buffer = 2);
-  REFUSED(m.tia.calm = INT32_MAX);
+  REFUSED(m.tia.fast_until = INT32_MAX);
   for (int i = 0; i < 5; i++) REFUSED(m.tia.position[i] = 160);
   REFUSED(m.tia.flushed = 1);
   REFUSED(m.tia.flushed = 255);

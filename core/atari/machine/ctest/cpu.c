@@ -1,6 +1,6 @@
 /*
- * The CPU: every opcode beside the naive one, with random registers, memory and places
- * to stand at, and what is worth saying in numbers.
+ * The CPU: every opcode, compared with the naive CPU for random registers, memory and program counters;
+ * and known cases.
  */
 #include "programs.h"
 
@@ -24,7 +24,7 @@ static void put(uint16_t pc, uint8_t value) {
     m.ram[pc & 0x7F] = n.ram[pc & 0x7F] = value;
 }
 
-/* One instruction on both; where they differ, which and how. */
+/* Executes one instruction on both machines and compares them. */
 static void step(void) {
   const uint16_t pc = n.pc;
   cpu_run(&m, &cart.rom, 1);
@@ -37,10 +37,10 @@ static void step(void) {
          wrong);
 }
 
-/* Every opcode, in ROM and in RAM, at hot spots and at the end of the address space. */
+/* Executes every opcode in ROM, in RAM, at hot spots and at the end of the address space. */
 static void random_instructions(int scheme, uint64_t seed, int count) {
   static const uint16_t edges[8] = {0x1FF4, 0x1FDE, 0x107E, 0x10FE, 0x13FE, 0x1FFD, 0x1FBE, 0x17FD};
-  struct chance r = {seed};
+  struct rng r = {seed};
   for (int i = 0; i < count; i++) {
     if (i % 4000 == 0) {
       for (uint32_t k = 0; k < sizeof cart.image; k++) cart.image[k] = byte(&r);
@@ -55,7 +55,7 @@ static void random_instructions(int scheme, uint64_t seed, int count) {
     else if (where == 3)
       pc = (uint16_t)(0x80 + below(&r, 128)) | (uint16_t)(percent(&r, 50) << 8);
     registers(pc, byte(&r), byte(&r), byte(&r), byte(&r), byte(&r));
-    if (percent(&r, 50)) { /* chosen operands, where the place is the cartridge's first bank or RAM */
+    if (percent(&r, 50)) { /* chosen operands, if pc is in the cartridge's first bank or in RAM */
       put(pc, (uint8_t)i);
       put((uint16_t)(pc + 1), percent(&r, 60) ? 0x80 | byte(&r) : byte(&r));
       put((uint16_t)(pc + 2), (uint8_t[]){0, 0, 1, 2, 3, 0x10, 0xF0, 0xFF}[below(&r, 8)]);
@@ -72,9 +72,9 @@ static void random_instructions(int scheme, uint64_t seed, int count) {
   }
 }
 
-/* --------------------------------------------------------- said in numbers */
+/* ------------------------------------------------------------- known cases */
 
-/* Puts an instruction of so many bytes at $F000 and executes it; returns its cycles. */
+/* Executes an instruction of `bytes` bytes at $F000. Returns its cycles. */
 static int run(int bytes, uint8_t opcode, uint8_t low, uint8_t high) {
   const uint8_t code[3] = {opcode, low, high};
   for (int i = 0; i < bytes; i++) burn(&cart, (uint32_t)i, code[i]);
@@ -144,7 +144,7 @@ static void decimal(void) {
   }
 }
 
-/* Every sum and difference, decimal and binary, and ARR, which looks at the mode, too. */
+/* Every sum and difference, decimal and binary, and ARR, which depends on the mode, too. */
 static void arithmetic(void) {
   static const uint8_t opcodes[4] = {0x69, 0xE9, 0xEB, 0x6B};
   memset(&cart, 0, sizeof cart);
@@ -162,7 +162,7 @@ static void arithmetic(void) {
             FAIL("opcode $%02X, $%02X and $%02X, flags %d: $%02X, must be $%02X; P $%02X, must be $%02X", opcodes[k], a,
                  value, flags, m.cpu.a, n.a, cpu_flags(&m.cpu), naive_flags(&n));
         }
-  /* Sums of digits above 9 may pass 255: 165 + 165 + 1 is 331, of which 75 are left. */
+  /* With digits above 9 a sum may exceed 255: 165 + 165 + 1 is 331, and 331 - 256 is 75. */
   fresh();
   m.cpu.a = 0xFF;
   cpu_set_flags(&m.cpu, D | C);
@@ -175,13 +175,13 @@ static void addresses(void) {
   fresh();
   burn(&cart, 0x2FF, 0x34), burn(&cart, 0x200, 0x12), burn(&cart, 0x300, 0x56);
   EQUAL(run(3, 0x6C, 0xFF, 0xF2), 5, "JMP ($F2FF)");
-  EQUAL(m.cpu.pc, 0x1234, "its second byte is the same page's first");
-  /* ($FF),Y goes on in the TIA: INPT4 and 5 and so on are at $0100's place, CXM0P first. */
+  EQUAL(m.cpu.pc, 0x1234, "the second byte comes from the start of the same page");
+  /* ($FF),Y reads the pointer's second byte at $0100, which is CXM0P of the TIA. */
   m.ram[0x7F] = 0x40;
   m.cpu.y = 0;
-  m.tia.collisions = 3; /* CXM0P's two bits: $C0, and the bus still has $40 & $3F = 0 below */
+  m.tia.collisions = 3; /* CXM0P's two bits are $C0; the other bits are the bus's $40 & $3F = 0 */
   burn(&cart, 0x40, 0x77);
-  run(2, 0xB1, 0xFF, 0); /* high byte: $C0: $C040 is in the TIA, CXM0P again */
+  run(2, 0xB1, 0xFF, 0); /* the high byte is $C0, and $C040 is CXM0P again */
   EQUAL(m.cpu.a, 0xC0, "LDA ($FF),Y with the pointer's high byte from $0100");
   fresh();
   m.cpu.x = 0x10;
@@ -194,14 +194,14 @@ static void addresses(void) {
   EQUAL(m.cpu.a, 0x11, "LDA $95,X stays in page 0");
 }
 
-/* The stack pointer below $80 is the TIA, above it RAM; $0180 is RAM as well. */
+/* A stack pointer below $80 is in the TIA, from $80 on in RAM. */
 static void stack(void) {
   fresh();
   m.cpu.a = 0x5A, m.cpu.sp = 0xFF;
   EQUAL(run(1, 0x48, 0, 0), 3, "PHA");
   EQUAL(m.ram[0x7F], 0x5A, "PHA to $01FF");
   EQUAL(m.cpu.sp, 0xFE, "PHA");
-  m.cpu.sp = 0x1F; /* ENABL, as games do it, of which PHP keeps Z: bit 1 */
+  m.cpu.sp = 0x1F; /* ENABL: games write it by PHP, with Z in bit 1 */
   cpu_set_flags(&m.cpu, Z);
   run(1, 0x08, 0, 0);
   EQUAL(m.cpu.sp, 0x1E, "PHP");
@@ -211,7 +211,7 @@ static void stack(void) {
   run(1, 0x08, 0, 0);
   EQUAL(m.tia.enabl & 2, 0, "PHP to ENABL with Z clear");
 
-  /* JSR's second push follows a write: WSYNC does not stop the CPU there, at its first push it does. */
+  /* JSR's second push follows a write, so WSYNC does not stop the CPU. WSYNC at the first push does. */
   fresh();
   m.cycles = 10;
   m.cpu.sp = 3;
@@ -240,7 +240,7 @@ static void stack(void) {
   FLAGS(I | C);
 }
 
-/* Undocumented ones that are not two documented ones in one. */
+/* Undocumented opcodes that do not combine two documented ones. */
 static void undocumented(void) {
   fresh();
   m.cpu.a = 0x11, m.cpu.x = 0x3F;
@@ -271,7 +271,7 @@ static void undocumented(void) {
   EQUAL(m.cpu.a, 0x92, "LAS: M & SP");
   EQUAL(m.cpu.sp, 0x92, "LAS");
   m.ram[8] = 0x5C;
-  EQUAL(run(2, 0xA7, 0x88, 0), 4, "LAX of page 0, which takes a cycle less on the chip");
+  EQUAL(run(2, 0xA7, 0x88, 0), 4, "LAX of page 0, which takes one cycle less on the chip");
   EQUAL(m.cpu.x << 8 | m.cpu.a, 0x5C5C, "LAX");
   m.cpu.y = 0;
   EQUAL(run(2, 0xB7, 0x88, 0), 4, "LAX $88,Y");
@@ -288,22 +288,22 @@ static void undocumented(void) {
   }
 }
 
-/* Code in the TIA: the bits that it does not drive are the last byte on the bus. */
+/* Code in the TIA: bits that the TIA does not drive keep the last byte on the bus. */
 static void code_in_the_tia(void) {
   fresh();
   m.cpu.a = 0x00;
-  run(3, 0x4C, 0x3C, 0x05); /* INPT4: $80, and JMP's last byte: $85, STA; INPT5: $85, too */
+  run(3, 0x4C, 0x3C, 0x05); /* INPT4's $80 and JMP's last byte make $85, STA; INPT5 is $85, too */
   cpu_run(&m, &cart.rom, 1);
   EQUAL(m.ram[5], 0x00, "STA $85 from the TIA's addresses");
   EQUAL(m.cpu.pc, 0x053E, "STA $85 from the TIA's addresses");
-  burn(&cart, 0xFFE, 0x00), burn(&cart, 0xFFF, 0xF4); /* where nothing is, what was written last: $00, BRK */
+  burn(&cart, 0xFFE, 0x00), burn(&cart, 0xFFF, 0xF4); /* no register: the last written byte, $00, BRK */
   m.cpu.sp = 0xFF;
   cpu_run(&m, &cart.rom, 1);
-  EQUAL(m.cpu.pc, 0xF400, "BRK by what was written last");
+  EQUAL(m.cpu.pc, 0xF400, "BRK by the last written byte");
 
-  /* JMP $200E: its $20 is there, JSR, and behind it its low byte. Its high byte comes after the pushes, and is the last one: $10. */
+  /* JMP $200E leaves $20 on the bus: JSR, and its low byte. JSR reads its high byte after the pushes: the pushed $10. */
   fresh();
-  m.ram[0x7F] = 0x3F; /* what JSR reads of the stack before */
+  m.ram[0x7F] = 0x3F; /* JSR reads the stack before it pushes */
   burn(&cart, 0, 0x4C), burn(&cart, 1, 0x0E), burn(&cart, 2, 0x20);
   m.cpu.pc = 0xF000;
   cpu_run(&m, &cart.rom, 2);
@@ -319,7 +319,7 @@ static void code_in_the_tia(void) {
   EQUAL(m.cpu.pc, 0x1020, "JSR from the TIA's addresses after a reset");
 }
 
-/* Code in the TIA, at random: jumps into it from all places, and what follows. */
+/* Jumps to all addresses of the TIA, and the code executed there. */
 static void walks_in_the_tia(void) {
   for (uint32_t to = 0; to < 0x1000; to += 7) {
     if (to & 0x80) continue;

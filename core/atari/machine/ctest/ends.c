@@ -1,7 +1,7 @@
 /*
- * Where a frame ends in the middle of a line, or does not end: what is in the image
- * then, of which the next frames may show some. Rows here are one colour of before, and
- * what a frame has put over it.
+ * Frames that end within a line, or do not end. Their images keep pixels of older frames, and the next
+ * frames may show them. In these tests an image starts with one colour, BEFORE, and a frame draws over
+ * it.
  */
 #include "registers.h"
 
@@ -12,7 +12,7 @@ static void paint(void) {
   memset(n.image, BEFORE, sizeof n.image);
 }
 
-/* A frame over an image of before, in which VSYNC is on: its going off ends it. */
+/* Starts a frame over an image of BEFORE, with VSYNC on. Switching VSYNC off ends the frame. */
 static void start(void) {
   fresh(34, 210);
   paint();
@@ -21,7 +21,7 @@ static void start(void) {
   set(0x00, 2);
 }
 
-/* Ends the frame at this clock of the row, which is divisible by three, and compares it with the naive one's. */
+/* Ends the frame at this clock of the row, which is divisible by three, and compares it with the naive machine's. */
 static const uint8_t *ended(int clock) {
   at(line(ROW) + clock / 3);
   set(0x00, 0);
@@ -32,7 +32,7 @@ static const uint8_t *ended(int clock) {
   return m.image[m.tia.buffer] + ROW * 160;
 }
 
-/* As many pixels of a colour, from x on. Returns where they end. */
+/* Checks that `count` pixels from x on have a colour. Returns the pixel after them. */
 static int run_of(const uint8_t *row, int x, int count, uint8_t colour, const char *what, int clock) {
   for (int i = 0; i < count && x < 160; i++, x++)
     EQUAL(row[x], colour, "pixel %d, %s, ended at clock %d", x, what, clock);
@@ -41,7 +41,7 @@ static int run_of(const uint8_t *row, int x, int count, uint8_t colour, const ch
 
 /* --------------------------------------------------------------------- comb */
 
-/* HMOVE's comb is to come, on a line whose pixels are drawn one by one, as many objects are on, or four by four. */
+/* HMOVE on a line that is drawn one pixel at a time, because many objects are on, or four at a time. */
 static void start_comb(int many) {
   start();
   if (many) set(0x1D, 2), set(0x12, 0), set(0x1B, 1), set(0x0F, 1);
@@ -49,7 +49,7 @@ static void start_comb(int many) {
   set(0x2A, 0);
 }
 
-/* The black pixels are there as soon as something of the line is drawn: more of them the further the beam is from the first. */
+/* The black pixels are drawn with the first part of the line: more of them the earlier the part ends. */
 static void comb(void) {
   for (int clock = 12; clock < 228; clock += 3) {
     start_comb(1);
@@ -59,7 +59,7 @@ static void comb(void) {
     for (; x < drawn; x++) CHECK(row[x] != BEFORE, "pixel %d is not drawn, ended at clock %d", x, clock);
     run_of(row, x, 160 - x, BEFORE, "of before", clock);
   }
-  /* Drawn bit by bit, the first bit counts, and what is drawn then is over it. */
+  /* If the line is drawn in parts, the first part counts, and the next parts draw over the black pixels. */
   for (int first = 12; first < 228; first += 3)
     for (int second = first + 3; second < 228; second += 3) {
       start_comb(1);
@@ -72,7 +72,7 @@ static void comb(void) {
       const int left = black > drawn ? black : drawn;
       run_of(row, left, 160 - left, BEFORE, "of before", second);
     }
-  /* So are the pixels of a step of four: the ball is on, at pixel 2. */
+  /* Four pixels at a time also draw over the black pixels. The ball is on, at pixel 2. */
   for (int first = 12; first < 60; first += 9)
     for (int second = 72; second < 100; second += 3) {
       start_comb(0);
@@ -85,7 +85,7 @@ static void comb(void) {
       run_of(row, 8, four - 8, BACK, "drawn", second);
       run_of(row, four > 8 ? four : 8, black - (four > 8 ? four : 8), 0, "the rest of the black", second);
     }
-  /* HMOVE at the line's last cycle is the next line's; above the image it is its first line's. */
+  /* HMOVE in the last cycle of a line blackens the next line. HMOVE above the image blackens the first line. */
   for (int row_of = -1; row_of <= ROW; row_of += ROW + 1) {
     start();
     at(line(row_of) - (row_of < 0 ? 30 : 1));
@@ -96,7 +96,7 @@ static void comb(void) {
     EQUAL(first[7], 0, "black");
     CHECK(first[8] != 0 && first[160] != 0 && (row_of <= 0 || first[-160] != 0), "more than eight pixels are black");
   }
-  /* A cartridge that is shown without. */
+  /* A cartridge without a comb. */
   start();
   m.comb_exists = 0;
   n.comb_exists = 0;
@@ -107,7 +107,10 @@ static void comb(void) {
 
 /* ------------------------------------------------------------ four by four */
 
-/* All sets of objects; score; where the last piece begins and ends. All of them light nothing near the end but the playfield. */
+/*
+ * All sets of objects, with and without score, and all starts and ends of the last part. Only the
+ * playfield lights pixels near the end.
+ */
 static void fours(void) {
   static const uint8_t whole[] = {1, 2, 4, 6, 8, 16, 24, 32, 40, 48, 36}, unless_score[] = {3, 5, 33};
   for (int on = 0; on < 64; on++) /* bits: PF, P0, P1, M0, M1, BL */
@@ -120,7 +123,7 @@ static void fours(void) {
           set(0x1B, on & 2 ? 1 : 0), set(0x1C, on & 4 ? 1 : 0);
           set(0x1D, on & 8 ? 2 : 0), set(0x1E, on & 16 ? 2 : 0), set(0x1F, on & 32 ? 2 : 0);
           at(line(ROW) + (clock - back) / 3);
-          get(0x0D); /* the beam is brought up to here */
+          get(0x0D); /* extends `due` to here */
           const uint8_t *row = ended(clock);
           int steps = 0;
           for (size_t i = 0; i < sizeof whole; i++) steps |= on == whole[i];
@@ -133,7 +136,7 @@ static void fours(void) {
         }
 }
 
-/* An object among the four pixels: none beyond the beam is drawn. VBLANK: neither. */
+/* With an object among the four pixels, or with VBLANK, no pixel after the beam is drawn. */
 static void fours_lit(void) {
   for (int x = 76; x < 96; x++)
     for (int clock = 150; clock < 162; clock += 3) {
@@ -155,7 +158,7 @@ static void fours_lit(void) {
   run_of(row, 85, 75, BEFORE, "beyond the beam", 153);
 }
 
-/* The pixels of a player that is on count, dark ones too, and those of one that is off do not. */
+/* Dark pixels of a player that is on count as pixels of an object. Those of a player that is off do not. */
 static void fours_dark(void) {
   for (int graphics = 0; graphics < 3; graphics++)
     for (int size = 0; size < 8; size++)
@@ -174,14 +177,13 @@ static void fours_dark(void) {
 }
 
 /*
- * VSYNC goes off right after another write: at the same cycle, as JSR's pushes do it, or
- * with the next instruction. The last pieces are short then, and what they show is of
- * before each write.
+ * VSYNC is switched off right after another write: in the same cycle, as by JSR's pushes, or by the
+ * next instruction. The last parts are short then, and each shows the registers before a write.
  */
 static void short_pieces(void) {
   static const uint32_t regs[] = {0x01, 0x04, 0x05, 0x06, 0x09, 0x0A, 0x0B, 0x0D, 0x0F,
                                   0x10, 0x11, 0x12, 0x14, 0x1B, 0x1C, 0x1F, 0x27, 0x2A};
-  struct chance r = {6};
+  struct rng r = {6};
   for (size_t i = 0; i < sizeof regs / sizeof *regs; i++)
     for (int cycle = 0; cycle < 70; cycle++)
       for (int apart = 0; apart < 4; apart++) {
@@ -190,7 +192,7 @@ static void short_pieces(void) {
         set(0x1B, percent(&r, 40) ? byte(&r) : 0), set(0x1C, percent(&r, 20) ? byte(&r) : 0);
         if (percent(&r, 30)) at(line(ROW)), set(0x10, 0), set(0x11, 0), set(0x2A, 0);
         at(line(ROW) + cycle);
-        if (apart == 0) { /* one access more */
+        if (apart == 0) { /* the previous access was a write */
           get(0x0D);
           n.bus_wrote = 1;
         }
@@ -199,7 +201,7 @@ static void short_pieces(void) {
       }
 }
 
-/* A player that is put elsewhere while it is drawn goes on for 11 clocks first, beyond the end of a frame soon after. */
+/* A player that is reset while it is drawn is drawn for 11 more clocks, also after the end of the frame. */
 static void short_players(void) {
   for (int size = 0; size < 8; size++)
     for (int cycle = 40; cycle < 65; cycle++)
@@ -215,9 +217,9 @@ static void short_players(void) {
       }
 }
 
-/* ---------------------------------------------------------- no end in sight */
+/* ------------------------------------------------------- unfinished frames */
 
-/* A program on both machines, over an image of before. */
+/* Runs a program on both machines, over an image of BEFORE. */
 static void plays(const uint8_t *program, size_t size, int frames) {
   memset(&cart, 0xEA, sizeof cart);
   memcpy(cart.image, program, size);
@@ -236,7 +238,7 @@ static void plays(const uint8_t *program, size_t size, int frames) {
   }
 }
 
-/* The CPU stops on a line of the image: above it is what was drawn, from it on the image fades, once. */
+/* The CPU jams on a line of the image. The rows above that line are drawn; the other rows fade once. */
 static void stopped(void) {
   for (int lines = 1; lines < 255; lines += 23) {
     const uint8_t program[] = {0xA9, BACK, 0x85, 0x09, 0xA2, (uint8_t)lines, 0x85,
@@ -254,20 +256,20 @@ static void stopped(void) {
   }
 }
 
-/* 25,000 instructions: the call ends, and the next goes on, with the colours that the image has faded to. */
+/* A call ends after 25,000 instructions. The next call continues the frame over the faded image. */
 static void given_up(void) {
-  /* COLUBK; X, Y turns of a loop of two instructions; then a read, two more of 256 turns, and VSYNC */
+  /* COLUBK; nested loops of two instructions; then a read, VSYNC on for two lines, and a jump to the start */
   static const uint8_t program[] = {0xA9, BACK, 0x85, 0x09, 0xA0, 60,   0xA2, 0,    0xCA, 0xD0, 0xFD,
                                     0x88, 0xD0, 0xF8, 0xA5, 0x0D, 0xA9, 2,    0x85, 0x00, 0x85, 0x02,
                                     0x85, 0x02, 0xA9, 0,    0x85, 0x00, 0x4C, 0x00, 0xF0};
   plays(program, sizeof program, 1);
   CHECK(m.unfinished, "the frame ended");
-  EQUAL(m.image[m.tia.buffer][0], BEFORE, "nothing is drawn where nothing was touched since line 0");
+  EQUAL(m.image[m.tia.buffer][0], BEFORE, "nothing is drawn before the first access to the TIA");
   plays(program, sizeof program, 2);
   CHECK(!m.unfinished, "the frame did not end");
-  EQUAL(m.image[m.tia.buffer][160 * 209 + 159], BACK, "and all of it is drawn at its end");
+  EQUAL(m.image[m.tia.buffer][160 * 209 + 159], BACK, "the whole image is drawn at the end of the frame");
   plays(program, sizeof program, 12);
-  /* Half of the image is drawn when the call ends. */
+  /* At the end of the call half of the image is drawn. */
   static const uint8_t half[] = {0xA9, BACK, 0x85, 0x09, 0xA2, 120,  0x85, 0x02, 0xCA, 0xD0, 0xFB, 0xA5, 0x0D,
                                  0xA0, 60,   0xA2, 0,    0xCA, 0xD0, 0xFD, 0x88, 0xD0, 0xF8, 0x4C, 0x00, 0xF0};
   plays(half, sizeof half, 7);

@@ -1,7 +1,6 @@
 /*
- * Whole frames: random programs on the machine and on its naive twin, every pixel,
- * every register and every byte of RAM compared after every frame; and all but the pixels
- * where nobody wants the image.
+ * Whole frames: random programs on the machine and on the naive machine. After every frame the test
+ * compares all registers, all bytes of RAM and, if the image is drawn, all pixels.
  */
 #include "programs.h"
 
@@ -9,7 +8,7 @@ static struct atari m;
 static struct naive n;
 static struct cart cart;
 
-static void compare(const char *what, uint64_t seed, int frames, struct chance *r) {
+static void compare(const char *what, uint64_t seed, int frames, struct rng *r) {
   for (int frame = 0; frame < frames; frame++) {
     m.swcha = n.swcha = byte(r);
     m.button[0] = n.button[0] = byte(r) & 1;
@@ -22,7 +21,7 @@ static void compare(const char *what, uint64_t seed, int frames, struct chance *
   }
 }
 
-static void set(struct chance *r) {
+static void set(struct rng *r) {
   static const int places[5][2] = {{34, 210}, {26, 214}, {34, 230}, {34, 250}, {40, 210}};
   const uint32_t k = below(r, 5);
   power_on(&m, &n, &cart, places[k][0], places[k][1], 25 + (uint8_t)below(r, 75));
@@ -39,19 +38,19 @@ int main(int argc, char **argv) {
   const int programs = argc > 1 ? atoi(argv[1]) : 100;
   const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   for (uint64_t seed = first; seed < first + (uint64_t)programs; seed++) {
-    struct chance r = {seed};
+    struct rng r = {seed};
     random_program(&cart, &r);
     set(&r);
-    const struct chance again = r;
+    const struct rng again = r;
     compare("program", seed, 4, &r);
     r = again;
     set(&r);
     m.draw = 0;
     compare("program, not drawn,", seed, 4, &r);
   }
-  /* Nothing but random bytes, under every scheme. */
+  /* Cartridges of random bytes, under every scheme. */
   for (uint64_t seed = first; seed < first + (uint64_t)programs; seed++) {
-    struct chance r = {seed};
+    struct rng r = {seed};
     for (uint32_t i = 0; i < sizeof cart.image; i++) cart.image[i] = byte(&r);
     load(&cart, (int)(seed % 8));
     set(&r);

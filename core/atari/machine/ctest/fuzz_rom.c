@@ -1,6 +1,6 @@
 /*
- * Any bytes as a cartridge of any scheme: frames run on it neither leave the machine's
- * memory nor hang, and end in states that atari_accept accepts. For clang's libFuzzer.
+ * Arbitrary bytes as a cartridge of any scheme. Frames access only the machine's memory, return, and
+ * end in states that atari_accept accepts. For clang's libFuzzer.
  */
 #include "pair.h"
 
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 16) return -1;
   const uint8_t *const head = data;
   data += 8, size -= 8;
-  for (uint32_t i = 0; i < sizeof cart.image; i++) /* short inputs are whole cartridges, too */
+  for (uint32_t i = 0; i < sizeof cart.image; i++) /* short inputs are repeated */
     cart.image[i] = data[i % size];
   load(&cart, head[0] & 7);
   power_on(&m, NULL, &cart, head[1] & 63, 1 + head[2] % ATARI_ROWS, head[3]);
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     m.charge[i] = (uint32_t)head[6] << 4 * i;
   }
   for (int i = 0; i < 128; i++) m.ram[i] = data[i % size];
-  struct chance r = {head[7]};
+  struct rng r = {head[7]};
   for (int frame = 0; frame < 4; frame++) {
     m.swcha = byte(&r);
     m.swchb = byte(&r);

@@ -1,11 +1,10 @@
 /*
- * Any bytes as a machine's state: where atari_accept accepts it, frames run from it
- * neither leave the machine's memory nor hang, and are accepted again. For clang's
- * libFuzzer.
+ * Arbitrary bytes as a machine's state. If atari_accept accepts the state, frames from it access only
+ * the machine's memory and return, and atari_accept accepts their states again. For clang's libFuzzer.
  *
- * Few random bytes are a state. So the input is one of three things: a struct as it is;
- * bytes to be changed in a state that was played to; or a struct of which what is
- * checked is brought into bounds.
+ * Random bytes are rarely a valid state. So the input is one of three things: bytes to change in a
+ * state that playing has reached; a struct with the checked fields moved into their bounds; or an
+ * unchanged struct.
  */
 #include <stddef.h>
 
@@ -14,14 +13,14 @@
 static struct atari m;
 static struct cart cart;
 
-/* A state that a cartridge has come to in a frame or two. They are kept: playing takes longer than what is tried then. */
+/* Loads a state that one of 64 cartridges reaches in a frame or two. The states are cached, because playing is slow. */
 static void played(uint32_t which) {
   static struct {
     int known;
     struct atari m;
     struct cart cart;
   } states[64];
-  struct chance r = {which %= 64};
+  struct rng r = {which %= 64};
   if (!states[which].known) {
     if (which % 2) {
       random_program(&cart, &r);
@@ -41,8 +40,8 @@ static void played(uint32_t which) {
 
 static uint16_t word(const uint8_t *data) { return (uint16_t)(data[0] | data[1] << 8); }
 
-static void into_bounds(void) {
-  m.cycles = (int32_t)((uint32_t)m.cycles % (most_cycles + 1));
+static void move_into_bounds(void) {
+  m.cycles = (int32_t)((uint32_t)m.cycles % (max_cycles + 1));
   m.unfinished &= 1;
   m.first_line &= 63;
   m.rows = (int16_t)(1 + (uint16_t)m.rows % ATARI_ROWS);
@@ -54,11 +53,11 @@ static void into_bounds(void) {
   t->buffer &= 1, t->ark_count &= 3, t->ark_m0 %= 3, t->dirty &= 0x7F;
   t->frame_start = -(int32_t)((uint32_t)t->frame_start % 228);
   t->draws_from = t->frame_start + 228 * m.first_line;
-  t->window_start = t->frame_start == 0 && t->window_start & 1 ? 0 : t->draws_from; /* 0: after a reset in mid-frame */
+  t->window_start = t->frame_start == 0 && t->window_start & 1 ? 0 : t->draws_from; /* 0: a reset within a frame */
   t->window_end = t->window_start + 228 * m.rows;
   t->line_start = t->window_start + 228 * (int32_t)((uint32_t)t->line_start % (uint32_t)m.rows);
   t->drawn = t->line_start + (int32_t)((uint32_t)t->drawn % 229);
-  if (t->calm > tia_calm(&m)) t->calm = tia_calm(&m);
+  if (t->fast_until > tia_fast_until(&m)) t->fast_until = tia_fast_until(&m);
   const int pixels = t->drawn - t->line_start - 68;
   t->flushed = (uint8_t)(pixels <= 0 ? 0 : t->flushed % (pixels + 1));
   const uint32_t banks = cart.scheme == ATARI_F6 || cart.scheme == ATARI_F6SC ? 4
@@ -79,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 3; i + 2 < size; i += 3) ((uint8_t *)&m)[word(data + i) % head] = data[i + 2];
   } else {
     memcpy(&m, data + 3, size - 3 < head ? size - 3 : head);
-    if (data[0] % 3 == 1) into_bounds();
+    if (data[0] % 3 == 1) move_into_bounds();
   }
   if (!atari_accept(&m, &cart.rom)) {
     if (data[0] % 3 == 1) abort();

@@ -1,6 +1,6 @@
 /*
- * Rows of pixels as bits, and from bits to colours, pixel by pixel: as the compiler
- * makes them for the vector unit that is named.
+ * Rows of pixels as bits, and from bits to colours. The tests check every pixel, for the vector unit
+ * that the build selects.
  */
 #include "../composite.h"
 
@@ -8,7 +8,7 @@
 
 static int lit(const struct atari_mask *m, int x) { return (int)(m->w[x / 64] >> x % 64 & 1); }
 
-/* Pixels from to to-1, and none of the 96 bits beyond the last one. */
+/* Checks that pixels `from` to to-1 are set and the 96 bits after the last pixel are clear. */
 static void is_range(tia_bits bits, int from, int to, const char *what) {
   struct atari_mask m;
   memset(&m, 0xA5, sizeof m);
@@ -24,17 +24,17 @@ static void ranges(void) {
   }
 }
 
-static struct atari_mask any(struct chance *r) {
+static struct atari_mask any(struct rng *r) {
   struct atari_mask m = {{0, 0, 0, 0}};
   for (int x = 0; x < 160; x++) m.w[x / 64] |= (uint64_t)percent(r, 30) << x % 64;
   return m;
 }
 
 static void operations(void) {
-  struct chance r = {3};
+  struct rng r = {3};
   for (int i = 0; i < 2000; i++) {
     struct atari_mask a = any(&r), b = any(&r), is[5];
-    if (i % 4 == 0) { /* one pixel each, or none */
+    if (i % 4 == 0) { /* at most one pixel each */
       const int x = (int)below(&r, 160), y = percent(&r, 50) ? x : (int)below(&r, 161);
       memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
       a.w[x / 64] = UINT64_C(1) << x % 64;
@@ -58,7 +58,7 @@ static void operations(void) {
 }
 
 static void putting(void) {
-  struct chance r = {4};
+  struct rng r = {4};
   for (int x = 0; x < 160; x++)
     for (int i = 0; i < 40; i++) {
       const uint32_t bits = i == 0 ? ~0u : i == 1 ? 1 : (uint32_t)byte(&r) << below(&r, 25);
@@ -72,9 +72,9 @@ static void putting(void) {
     }
 }
 
-/* The highest layer that is lit gives the colour. */
+/* The uppermost lit layer sets the colour. */
 static void colours(void) {
-  struct chance r = {5};
+  struct rng r = {5};
   for (int i = 0; i < 3000; i++) {
     struct atari_mask layer[3] = {any(&r), any(&r), any(&r)};
     const uint8_t first = (uint8_t)below(&r, 3), second = (uint8_t)((first + 1 + below(&r, 2)) % 3),

@@ -1,9 +1,10 @@
 /*
- * A second Atari 2600, to compare the real one with: every chip in the most direct
- * way, pixel by pixel and without tables, written from the same facts and sharing no
- * code with the headers above. Slow; where the two differ, one is wrong.
+ * The naive machine: a second Atari 2600, with which the tests compare the machine. It implements every
+ * chip in the most direct way, pixel by pixel and without tables. It is slow, has the same
+ * specification as the machine's headers, and shares no code with them. If the two differ, one of them
+ * is wrong.
  *
- * naive.h is the whole machine; naive_cpu.h, naive_tia.h and naive_board.h its chips.
+ * naive.h is the whole machine; naive_cpu.h, naive_tia.h and naive_board.h are its chips.
  */
 #ifndef NAIVE_H
 #define NAIVE_H
@@ -11,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { NAIVE_NEVER = INT32_MAX, NAIVE_LINE = 228, NAIVE_BLANK = 68, NAIVE_WIDTH = 160, NAIVE_ROWS = 250 };
+enum { NAIVE_NEVER = INT32_MAX, NAIVE_LINE = 228, NAIVE_HBLANK = 68, NAIVE_WIDTH = 160, NAIVE_ROWS = 250 };
 
 enum naive_scheme { N_4K, N_F8, N_F6, N_E0, N_F8SC, N_F6SC, N_FE, N_DPC };
 
@@ -20,22 +21,22 @@ struct naive_fetcher {
 };
 
 struct naive {
-  /* the cartridge, and how it is shown */
+  /* the cartridge, and the lines and colours of its image */
   const uint8_t *rom;
   enum naive_scheme scheme;
   int first_line, rows, pal, comb_exists;
 
-  /* what is plugged in */
+  /* controls */
   uint8_t swcha, swchb, button[2], paddle[4];
   uint32_t charge[4];
 
   /* CPU */
   uint16_t pc;
-  uint8_t a, x, y, sp, opcode; /* the last one */
+  uint8_t a, x, y, sp, opcode; /* opcode: the last one */
   int n, v, d, i, z, c, jammed;
   int64_t cycles;
-  uint8_t bus;   /* the last byte on it */
-  int bus_wrote; /* and whether it was written */
+  uint8_t bus;   /* the last byte on the bus */
+  int bus_wrote; /* whether the last access was a write */
   int frame_over, unfinished;
 
   /* RIOT */
@@ -44,7 +45,7 @@ struct naive {
   int timer, timer_shift, timer_was_read;
 
   /* TIA */
-  int64_t frame_start, top /* of the image's first row */, drawn, vsync_end, hmove_at, dump_end, lines;
+  int64_t frame_start, top /* start of the image's first row */, drawn, vsync_end, hmove_at, dump_end, lines;
   uint8_t vblank, ctrlpf, nusiz[2], refp[2], pf[3], enam[2], vdelp[2], vdelbl, resmp[2], hm[5], colour[4];
   uint8_t grp[2], old_grp[2], enabl, old_enabl;
   int position[5]; /* P0, P1, M0, M1, BL */
@@ -103,7 +104,7 @@ static void naive_write(struct naive *m, uint32_t address, uint8_t value) {
 
 /* ------------------------------------------------------------------ frames */
 
-/* Off and on: chips and images, not RAM. */
+/* Switches the machine off and on: resets chips and images, but not RAM. */
 static void naive_reset(struct naive *m, uint8_t timer) {
   struct naive fresh;
   memset(&fresh, 0, sizeof fresh);
@@ -131,7 +132,7 @@ static void naive_frame(struct naive *m) {
   m->frame_over = 0;
   for (int i = 0; i < 25000 && !m->frame_over && !m->jammed; i++) naive_instruction(m);
   const int64_t line = m->lines = (naive_clock(m) - m->frame_start) / NAIVE_LINE;
-  if (!m->frame_over && !m->unfinished) /* what is left of the image fades */
+  if (!m->frame_over && !m->unfinished) /* the rest of the image fades */
     for (int row = 0; row < m->rows; row++)
       for (int x = 0; x < NAIVE_WIDTH; x++)
         if (row >= line - m->first_line) m->image[m->buffer][row][x] = (m->image[m->buffer][row][x] & 15) >> 1;

@@ -64,7 +64,7 @@ static void naive_music(struct naive *m) {
     int low = f->counter & 255;
     if (f->top == 0) {
       low = 0;
-    } else { /* down, from below 0 to the top: so many clocks, one at a time; a few rounds are none */
+    } else { /* count down one clock at a time, from 0 to top; whole rounds are skipped */
       for (int k = whole % (f->top + 1); k > 0; k--) low = low == 0 ? f->top : low - 1;
     }
     f->counter = (f->counter & 0x700) | low;
@@ -122,7 +122,7 @@ static void naive_dpc_write(struct naive *m, uint32_t a, uint8_t value) {
   }
 }
 
-/* What an access of either kind does to banks and the shift register. */
+/* The effect of a read or a write on banks and the shift register. */
 static void naive_touch(struct naive *m, uint32_t a) {
   switch (m->scheme) {
     case N_DPC:

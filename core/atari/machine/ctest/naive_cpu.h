@@ -1,6 +1,6 @@
 /*
- * The 6507 of the naive machine; see naive.h. What an opcode is stands in a table of
- * names and addressing modes; cycles follow from those.
+ * The 6507 of the naive machine; see naive.h. A table holds the names and addressing modes of all
+ * opcodes; the cycles follow from them.
  */
 #ifndef NAIVE_CPU_H
 #define NAIVE_CPU_H
@@ -8,8 +8,8 @@
 #include "naive.h"
 
 /*
- * Sixteen a row: a name, and how it is addressed: i immediate, z zero page, zx, zy,
- * a absolute, ax, ay, (x, )y, r a branch, n an indirect jump, - nothing.
+ * Sixteen opcodes a row: a name and an addressing mode: i immediate, z zero page, zx, zy, a absolute,
+ * ax, ay, (x, )y, r a branch, n an indirect jump, - implied.
  */
 static const char *const naive_opcodes[16] = {
     "BRK- ORA(x JAM- SLO(x NOPz ORAz ASLz SLOz PHP- ORAi ASL- ANCi NOPa ORAa ASLa SLOa ",
@@ -34,7 +34,7 @@ struct naive_opcode {
   char name[4], mode[3];
 };
 
-/* Said once for each: finding it takes longer than doing it. */
+/* Parses the table once for each opcode, because parsing is slower than execution. */
 static const struct naive_opcode *naive_opcode(uint8_t byte) {
   static struct naive_opcode known[256];
   struct naive_opcode *const o = &known[byte];
@@ -46,7 +46,7 @@ static const struct naive_opcode *naive_opcode(uint8_t byte) {
   return o;
 }
 
-/* The names of a list, one after the other. */
+/* Whether the opcode's name is in a list of names of three letters. */
 static int naive_is(const struct naive_opcode *o, const char *list) {
   for (; *list; list += 3)
     if (o->name[0] == list[0] && o->name[1] == list[1] && o->name[2] == list[2]) return 1;
@@ -56,7 +56,7 @@ static int naive_is(const struct naive_opcode *o, const char *list) {
 static int naive_stores(const struct naive_opcode *o) { return naive_is(o, "STASTXSTYSAXSHASHXSHYSHS"); }
 static int naive_modifies(const struct naive_opcode *o) { return naive_is(o, "ASLROLLSRRORINCDECSLORLASRERRADCPISB"); }
 
-/* Without what a crossed page or a taken branch adds. */
+/* The cycles without those of a crossed page or a taken branch. */
 static int naive_cycles(const struct naive_opcode *o) {
   const char *const m = o->mode;
   if (m[0] == '-') {
@@ -69,7 +69,7 @@ static int naive_cycles(const struct naive_opcode *o) {
   if (naive_is(o, "LAX") && strcmp(m, "z") == 0) /* 3 on the chip, 4 in ALE */
     return 4;
   int cycles = m[0] == '(' ? 6 : m[0] == ')' ? 5 : m[0] == 'a' ? 4 : m[1] ? 4 : 3;
-  if (naive_modifies(o)) /* reads, writes back and writes, and indexing takes its cycle always */
+  if (naive_modifies(o)) /* two more cycles, and indexing always takes its extra cycle */
     return cycles + 2 + (strcmp(m, "ax") == 0 || strcmp(m, "ay") == 0 || m[0] == ')');
   if (naive_stores(o)) return cycles + (strcmp(m, "ax") == 0 || strcmp(m, "ay") == 0 || m[0] == ')');
   return cycles;
@@ -117,7 +117,7 @@ static void naive_compare(struct naive *m, int r, int v) {
   naive_nz(m, r - v);
 }
 
-/* The value that a shift or a count leaves. */
+/* The result of a shift, INC or DEC. */
 static uint8_t naive_modified(struct naive *m, const struct naive_opcode *o, uint8_t v) {
   const int carry = m->c;
   if (naive_is(o, "ASLSLO"))
@@ -150,7 +150,7 @@ static void naive_arr(struct naive *m, int v) {
   if (m->c) m->a = (uint8_t)(m->a + 0x60);
 }
 
-/* What an opcode that reads does with the byte. */
+/* The effect of an opcode that reads a byte. */
 static void naive_use(struct naive *m, const struct naive_opcode *o, uint8_t v) {
   if (naive_is(o, "ORASLO"))
     naive_nz(m, m->a |= v);
@@ -221,7 +221,7 @@ static int naive_branches(const struct naive *m, const struct naive_opcode *o) {
                               : m->z;
 }
 
-/* Those without an address. The program counter is behind the opcode. */
+/* Opcodes without an address. The program counter is after the opcode. */
 static void naive_implied(struct naive *m, const struct naive_opcode *o) {
   uint32_t to;
   if (naive_is(o, "JAM")) {
@@ -313,7 +313,7 @@ static void naive_instruction(struct naive *m) {
       low = naive_read(m, base);
       m->pc = (uint16_t)(low + 256u * naive_read(m, (base & 0xFF00) + ((base + 1) & 255)));
       return;
-    default: /* the pointer's second byte is at the next address, even out of page 0 */
+    default: /* the pointer's second byte is at the next address, which may be in page 1 */
       address = mode[0] == '(' ? (low + m->x) & 255 : low;
       base = naive_read(m, address);
       base += 256u * naive_read(m, address + 1);

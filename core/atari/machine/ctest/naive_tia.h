@@ -1,6 +1,6 @@
 /*
- * The TIA of the naive machine; see naive.h. Each pixel is worked out by itself from
- * the registers, when the beam is brought up to it.
+ * The TIA of the naive machine; see naive.h. Each pixel is computed separately from the registers, when
+ * the image is drawn up to the pixel.
  */
 #ifndef NAIVE_TIA_H
 #define NAIVE_TIA_H
@@ -17,7 +17,7 @@ static int naive_around(int x) { return ((x % NAIVE_WIDTH) + NAIVE_WIDTH) % NAIV
 
 static int naive_stretch(int nusiz) { return (nusiz & 7) == 5 ? 2 : (nusiz & 7) == 7 ? 4 : 1; }
 
-/* Offset of a player's or missile's copy number i, or -1. */
+/* The offset of copy i of a player or missile, or -1. */
 static int naive_copy(int nusiz, int i) {
   static const int offsets[8][3] = {{0, -1, -1}, {0, 16, -1}, {0, 32, -1}, {0, 16, 32},
                                     {0, 64, -1}, {0, -1, -1}, {0, 32, 64}, {0, -1, -1}};
@@ -28,7 +28,7 @@ static int naive_graphics(const struct naive *m, int p) { return m->vdelp[p] & 1
 static int naive_ball_on(const struct naive *m) { return ((m->vdelbl & 1 ? m->old_enabl : m->enabl) & 2) != 0; }
 static int naive_missile_on(const struct naive *m, int i) { return m->enam[i] & 2 && !(m->resmp[i] & 2); }
 
-/* Whether one of these eight bits of a player is at x, and set. */
+/* Whether a set bit of these eight bits of a player is at x. */
 static int naive_player_at(const struct naive *m, int p, int x, int bits) {
   const int wide = naive_stretch(m->nusiz[p]);
   for (int i = 0; i < 3; i++) {
@@ -101,7 +101,7 @@ static void naive_pixel(struct naive *m, int64_t row, int x) {
     *out = colour[3];
 }
 
-static void naive_turn_line(struct naive *m) {
+static void naive_next_line(struct naive *m) {
   static const int steps[4] = {18, 33, 0, 17};
   m->reflect = m->ctrlpf & 1;
   m->skip[0] = m->skip[1] = 0;
@@ -111,7 +111,7 @@ static void naive_turn_line(struct naive *m) {
   m->ark_m0 = m->ark_count == 1 ? 1 : m->ark_count == 2 ? 2 : 0;
 }
 
-/* Whether ALE draws the objects that are on, wherever they are, in steps of four pixels. */
+/* Whether ALE draws four pixels at a time with the objects that are on. */
 static int naive_in_fours(const struct naive *m) {
   static const char *const sets[] = {"F", "0", "1", "01", "m", "n", "mn", "b", "mb", "nb", "1b", NULL};
   static const char *const unless_score[] = {"F0", "F1", "Fb", NULL};
@@ -129,35 +129,35 @@ static int naive_in_fours(const struct naive *m) {
   return 0;
 }
 
-/* Clocks begin to end-1 of a line of the image, all at once. */
+/* Draws clocks `begin` to end-1 of a line of the image. */
 static void naive_draw(struct naive *m, int64_t row, int begin, int end) {
-  const int first = begin < NAIVE_BLANK ? 0 : begin - NAIVE_BLANK, four = (end - NAIVE_BLANK) / 4 * 4;
+  const int first = begin < NAIVE_HBLANK ? 0 : begin - NAIVE_HBLANK, four = (end - NAIVE_HBLANK) / 4 * 4;
   int x = first;
-  for (; x < end - NAIVE_BLANK; x++) naive_pixel(m, row, x);
-  /* A step of four is gone through to its end, which is only seen where the beam goes no further. */
-  int plain = end > NAIVE_BLANK && first <= four && !(m->vblank & 2) && naive_in_fours(m);
+  for (; x < end - NAIVE_HBLANK; x++) naive_pixel(m, row, x);
+  /* ALE draws all pixels of a step of four, which is visible only if the image ends within the step. */
+  int plain = end > NAIVE_HBLANK && first <= four && !(m->vblank & 2) && naive_in_fours(m);
   for (int i = four; i < four + 4 && plain; i++) {
-    for (int p = 0; p < 2; p++) /* of a player that is on, dark pixels count, too */
+    for (int p = 0; p < 2; p++) /* dark pixels of a player that is on count, too */
       plain &= !naive_graphics(m, p) || !naive_player_at(m, p, i, 0xFF);
     plain &= !naive_missile_lit(m, 0, i) && !naive_missile_lit(m, 1, i) && !naive_ball_lit(m, i);
   }
   for (; plain && x % 4 != 0; x++) naive_pixel(m, row, x);
-  /* HMOVE's black pixels: what is left of eight, more where the beam is not yet at the first. */
-  const int at = begin >= NAIVE_BLANK ? begin : end < NAIVE_BLANK ? end : NAIVE_BLANK;
-  if (!m->comb || at >= NAIVE_BLANK + 8) return;
-  memset(m->image[m->buffer][row] + (at > NAIVE_BLANK ? at - NAIVE_BLANK : 0), 0, (size_t)(NAIVE_BLANK + 8 - at));
-  if (end >= NAIVE_BLANK + 8) m->comb = 0;
+  /* HMOVE's black pixels: the rest of eight, and more if the beam is not yet at the first pixel. */
+  const int at = begin >= NAIVE_HBLANK ? begin : end < NAIVE_HBLANK ? end : NAIVE_HBLANK;
+  if (!m->comb || at >= NAIVE_HBLANK + 8) return;
+  memset(m->image[m->buffer][row] + (at > NAIVE_HBLANK ? at - NAIVE_HBLANK : 0), 0, (size_t)(NAIVE_HBLANK + 8 - at));
+  if (end >= NAIVE_HBLANK + 8) m->comb = 0;
 }
 
 static void naive_catch_up(struct naive *m, int64_t to) {
-  /* After a reset in mid-frame the first row is line 0, which nothing is drawn of before the usual first line. */
+  /* After a reset within a frame row 0 is line 0, but drawing starts at the usual first line. */
   const int64_t start = m->top, end = start + NAIVE_LINE * m->rows;
   if (to < m->frame_start + NAIVE_LINE * m->first_line || m->drawn >= end || to <= m->drawn) return;
   if (to > end) to = end;
   while (m->drawn < to) {
     const int64_t row = (m->drawn - start) / NAIVE_LINE, next = start + NAIVE_LINE * (row + 1);
     const int h = (int)(m->drawn - start - NAIVE_LINE * row);
-    if (h == 0 && row > 0) naive_turn_line(m);
+    if (h == 0 && row > 0) naive_next_line(m);
     m->drawn = to < next ? to : next;
     naive_draw(m, row, h, (int)(m->drawn - start - NAIVE_LINE * row));
   }
@@ -185,7 +185,7 @@ static uint8_t naive_tia_read(struct naive *m, uint32_t reg) {
 
 static void naive_reset_player(struct naive *m, int p) {
   const int h = naive_phase(m), size = 4 + 8 * naive_stretch(m->nusiz[p]);
-  const int n = h < NAIVE_BLANK ? 3 : naive_around(h - NAIVE_BLANK + 5);
+  const int n = h < NAIVE_HBLANK ? 3 : naive_around(h - NAIVE_HBLANK + 5);
   int begins = 0, within = 0;
   for (int i = 0; i < 3; i++) {
     const int offset = naive_copy(m->nusiz[p], i);
@@ -202,7 +202,7 @@ static void naive_reset_player(struct naive *m, int p) {
 static void naive_reset_missile(struct naive *m, int object) {
   const int h = naive_phase(m);
   const int64_t u = naive_clock(m) - m->hmove_at;
-  int n = h < NAIVE_BLANK ? 2 : naive_around(h - NAIVE_BLANK + 4);
+  int n = h < NAIVE_HBLANK ? 2 : naive_around(h - NAIVE_HBLANK + 4);
   if (object == N_M0 && u == 60 && h == 69) n = 8;
   if (object == N_M1 && u == 9 && h == 18) n = 3;
   if (object == N_BL)
@@ -216,9 +216,9 @@ static void naive_reset_missile(struct naive *m, int object) {
 }
 
 /*
- * Pixels to the left by an HMOVE at a cycle of the line. The pulses, one every four
- * clocks, begin after the write; those before the line's first pixel stop an object's
- * clock, to the right of where it would be.
+ * The motion in pixels to the left by an HMOVE in this cycle of the line. The pulses come every four
+ * clocks after the write. Pulses that no longer fit in the blank are lost, and the object ends up
+ * further to the right.
  */
 static int naive_motion(int nibble, int cycle) {
   const int wanted = (nibble & 15) ^ 8;
@@ -250,7 +250,7 @@ static void naive_lock_missile(struct naive *m, int k, uint8_t value) {
   if (k == 0 && (was ^ value) & 2) m->ark_m0 = 0;
 }
 
-/* How long after the write the image still goes on as before. */
+/* Clocks after the write until the write is visible. */
 static int64_t naive_delay(const struct naive *m, uint32_t reg) {
   if (reg == 0x01 || reg == 0x0B || reg == 0x0C || reg == 0x1B || reg == 0x1C) /* VBLANK, REFP, GRP */
     return 1;

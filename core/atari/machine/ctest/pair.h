@@ -1,4 +1,4 @@
-/* A cartridge, and a machine with it beside its naive twin. */
+/* A cartridge, and the comparison of a machine with the naive machine. */
 #ifndef PAIR_H
 #define PAIR_H
 
@@ -7,7 +7,7 @@
 #include "naive.h"
 #include "under_test.h"
 
-/* Sizes by scheme, and what they are called. */
+/* Sizes and names by scheme. */
 static const uint32_t scheme_size[8] = {4096, 8192, 16384, 8192, 8192, 16384, 8192, 10495};
 static const char *const scheme_name[8] = {"4K", "F8", "F6", "E0", "F8SC", "F6SC", "FE", "DPC"};
 
@@ -23,13 +23,13 @@ static void load(struct cart *c, int scheme) {
   c->rom = atari_rom_of(c->image, scheme_size[scheme], (uint32_t)scheme, c->code);
 }
 
-/* Another byte in a cartridge that is loaded: five words of code may know it. */
+/* Changes a byte of a loaded cartridge. Up to five words of code depend on the byte. */
 static void burn(struct cart *c, uint32_t at, uint8_t value) {
   c->image[at] = value;
   for (uint32_t i = at < 4 ? 0 : at - 4; i <= at; i++) c->code[i] = code_of((uint32_t)c->scheme, c->image, i);
 }
 
-/* Both machines with the cartridge, as a console turns them on. */
+/* Turns both machines on with the cartridge. n may be NULL. */
 static void power_on(struct atari *m, struct naive *n, struct cart *c, int first_line, int rows, uint8_t timer) {
   memset(m, 0, sizeof *m);
   m->first_line = (int16_t)first_line, m->rows = (int16_t)rows;
@@ -46,7 +46,7 @@ static void power_on(struct atari *m, struct naive *n, struct cart *c, int first
   naive_reset(n, timer);
 }
 
-/* Where the two are not the same, or NULL. */
+/* Returns the first difference between the two machines, or NULL. */
 static const char *differs(const struct atari *m, const struct naive *n) {
   static char text[200];
 #define SAME(what, is, want)                                                                             \
@@ -64,7 +64,7 @@ static const char *differs(const struct atari *m, const struct naive *n) {
   SAME("SP", m->cpu.sp, n->sp);
   SAME("P", cpu_flags(&m->cpu), naive_flags(n));
   SAME("jammed", m->cpu.jammed, n->jammed);
-  if (!n->jammed) /* nothing is on the bus any more */
+  if (!n->jammed) /* a jammed CPU does not update the latch */
     SAME("the bus", m->latch, n->bus);
   SAME("end of frame", m->frame_over, n->frame_over);
   for (int i = 0; i < 128; i++)
@@ -77,17 +77,17 @@ static const char *differs(const struct atari *m, const struct naive *n) {
 }
 
 /*
- * Pixels that are not compared: of a frame that is given up, up to three that ALE draws
- * beyond the beam (naive_draw). They are as before the last write, in the machine as
- * after it, which distinguishes them when no other write ever follows.
+ * Pixels that are not compared: in an unfinished frame, up to three pixels that ALE draws after the
+ * beam (naive_draw). The naive machine draws them as before the last write, the machine as after it. The
+ * difference only remains if no other write follows.
  */
 static int beyond_the_beam(const struct naive *n, int row, int x) {
   const int64_t clocks = n->drawn - n->frame_start - NAIVE_LINE * n->first_line;
-  const int at = (int)(clocks % NAIVE_LINE) - NAIVE_BLANK;
+  const int at = (int)(clocks % NAIVE_LINE) - NAIVE_HBLANK;
   return n->unfinished && row == clocks / NAIVE_LINE && at > 0 && x >= at && x < (at + 3) / 4 * 4;
 }
 
-/* The same of the objects, and of what met; only when a frame is over. */
+/* The same for positions and collisions; valid only after a frame. */
 static const char *objects_differ(const struct atari *m, const struct naive *n) {
   static char text[200];
   for (int i = 0; i < 8; i++) SAME("a collision latch", (m->tia.collisions >> 2 * i & 3) << 6, n->cx[i]);
@@ -95,7 +95,7 @@ static const char *objects_differ(const struct atari *m, const struct naive *n) 
   return NULL;
 }
 
-/* And of what the last frame drew. */
+/* The same for the image, positions and collisions of the last frame. */
 static const char *image_differs(const struct atari *m, const struct naive *n) {
   static char text[200];
   const char *wrong = objects_differ(m, n);

@@ -1,10 +1,10 @@
-/* Test cartridges of our own: a few bytes of 6502 at a time, and random programs. */
+/* Cartridges made by the tests: an assembler for a few instructions, and random programs. */
 #ifndef PROGRAMS_H
 #define PROGRAMS_H
 
 #include "pair.h"
 
-/* Code is put into the last 4 KB that the CPU sees at first, from $F000 on. */
+/* Code at $F000 and above. */
 struct code {
   uint8_t *rom;
   uint32_t at;
@@ -25,7 +25,7 @@ static void vectors(struct code *c, uint32_t start) {
   for (uint32_t i = 0xFFA; i < 0x1000; i += 2) c->rom[i] = (uint8_t)start, c->rom[i + 1] = (uint8_t)(0xF0 | start >> 8);
 }
 
-/* VSYNC for three lines, and some blank ones. Returns where the frame begins. */
+/* Emits VSYNC for three lines and `blank` blank lines. Returns the offset of the frame's first instruction. */
 static uint32_t begin_frame(struct code *c, uint8_t blank) {
   const uint32_t here = c->at;
   STA(0x02);
@@ -47,13 +47,13 @@ static uint32_t begin_frame(struct code *c, uint8_t blank) {
   return here;
 }
 
-/* One thing that a program does to the TIA, or to the RIOT. */
-static void random_step(struct code *c, struct chance *r) {
+/* Emits one random access to the TIA or the RIOT. */
+static void random_step(struct code *c, struct rng *r) {
   const uint32_t kind = below(r, 100);
   if (kind < 12) {
     STA(0x02);
   } else if (kind < 20) {
-    emit(c, 0xA5, 1, below(r, 14) + 0x30 * percent(r, 20)); /* a TIA read, kept */
+    emit(c, 0xA5, 1, below(r, 14) + 0x30 * percent(r, 20)); /* a read of the TIA, stored in RAM */
     STA(0x80 + below(r, 64));
   } else if (kind < 22) {
     LDA(byte(r));
@@ -64,7 +64,7 @@ static void random_step(struct code *c, struct chance *r) {
   } else if (kind < 27) {
     LDA(percent(r, 40) ? byte(r) & 0xC2 : 0);
     STA(0x01);
-  } else if (kind < 28 && percent(r, 40)) { /* waiting for the timer, as games do */
+  } else if (kind < 28 && percent(r, 40)) { /* a loop that waits for the timer, as in games */
     if (percent(r, 70)) {
       LDA(percent(r, 90) ? below(r, 12) : byte(r));
       emit(c, 0x8D, 2, 0x294 + below(r, 4));
@@ -90,8 +90,8 @@ static void random_step(struct code *c, struct chance *r) {
   if (percent(r, 20)) emit(c, 0xA5, 1, 0x80 + below(r, 128));
 }
 
-/* A frame of random steps, which are gone through a few times. */
-static void random_program(struct cart *cart, struct chance *r) {
+/* A program that repeats random steps a few times in each frame. */
+static void random_program(struct cart *cart, struct rng *r) {
   for (uint32_t i = 0; i < sizeof cart->image; i++) cart->image[i] = byte(r);
   struct code code = {cart->image, 0}, *c = &code;
   LDX(0xFF);

@@ -1,4 +1,4 @@
-/* The TIA without a CPU: registers written and read at chosen cycles, beside the naive one. */
+/* The TIA without a CPU: writes and reads registers at given cycles, on the machine and on the naive machine. */
 #ifndef REGISTERS_H
 #define REGISTERS_H
 

@@ -1,4 +1,4 @@
-/* The RIOT: the timer with each divider, beyond its end, and the ports. */
+/* The RIOT: the timer with each divider, before and after it has run out; the ports; the RAM. */
 #include "programs.h"
 
 static struct atari m;
@@ -24,8 +24,8 @@ static void set(int32_t cycle, uint32_t address, uint8_t value) {
 }
 
 /*
- * What the timer shows before it has run out, counted: one less with the cycle after the
- * write, then one less every `every` cycles.
+ * Until it has run out, the timer counts down in the cycle after the write and then every `every`
+ * cycles.
  */
 static void counting(void) {
   static const int every[4] = {1, 8, 64, 1024};
@@ -43,24 +43,24 @@ static void counting(void) {
     }
 }
 
-/* Once it has run out it counts every cycle, and says so until it is read. */
+/* After the timer has run out it counts down every cycle. INSTAT's bit is set until the timer is read. */
 static void running_out(void) {
   fresh();
-  set(0, TIM1T + 2, 2); /* 1 is shown from cycle 1 on, 0 from 65 on, up to 128 */
+  set(0, TIM1T + 2, 2); /* the timer is 1 from cycle 1 on, 0 from cycle 65 to 128 */
   EQUAL(get(65, INTIM), 0, "TIM64T of 2");
   EQUAL(get(128, INTIM), 0, "TIM64T of 2");
   EQUAL(get(128, INSTAT), 0, "INSTAT");
   EQUAL(get(129, INSTAT), 0x80, "INSTAT after the end");
   EQUAL(get(129, INTIM), 0xFF, "the first cycle after the end");
-  EQUAL(get(130, INSTAT), 0x80, "reading that one changes nothing");
+  EQUAL(get(130, INSTAT), 0x80, "a read in the first cycle does not clear INSTAT");
   EQUAL(get(130, INTIM) != 0xFF, 1, "the next cycle");
-  EQUAL(get(131, INSTAT), 0, "INSTAT once the timer was read");
+  EQUAL(get(131, INSTAT), 0, "INSTAT after a read of the timer");
   set(200, TIM1T, 10);
   EQUAL(get(201, INTIM), 9, "set again");
   EQUAL(get(300, INSTAT), 0x80, "INSTAT when set again");
 }
 
-/* Half an hour after it was set; a cycle more is more than 32 bits hold, and must do no harm. */
+/* Half an hour after the timer was set, the last cycle that 32 bits hold. The next cycle must not do harm. */
 static void long_ago(void) {
   static const uint8_t shifts[4] = {0, 3, 6, 10};
   for (int i = 0; i < 4; i++)
@@ -90,7 +90,7 @@ static void ports(void) {
   set(20, SWCHA, 0x00);
   set(20, SWCHB, 0x00);
   set(20, SWBCNT, 0xFF);
-  EQUAL(get(30, SWCHA), 0xA5, "SWCHA, which writes do not reach");
+  EQUAL(get(30, SWCHA), 0xA5, "SWCHA, which writes do not change");
   EQUAL(get(30, SWCHB), 0x3B, "SWCHB");
   EQUAL(get(30, SWBCNT), 0, "SWBCNT");
   set(40, SWACNT, 0x5A);
@@ -99,7 +99,7 @@ static void ports(void) {
     if ((mirror & 0x290) == 0x280) EQUAL(get(60, mirror), 0xA5, "SWCHA's mirror $%X", mirror);
 }
 
-/* RAM: at $80, in page 1, and wherever A12 and A9 are clear and A7 is set. */
+/* RAM is at all addresses with A12 and A9 clear and A7 set, such as $80 and $180. */
 static void ram(void) {
   fresh();
   for (uint32_t address = 0; address < 0x2000; address++) {
@@ -111,9 +111,9 @@ static void ram(void) {
   }
 }
 
-/* All of it at random, beside the naive one, over several frames. */
+/* Compares random accesses with the naive machine's, over several frames. */
 static void random_accesses(void) {
-  struct chance r = {5};
+  struct rng r = {5};
   for (int run = 0; run < 300; run++) {
     fresh();
     for (int frame = 0; frame < 4; frame++) {

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs the tests of the machine's headers: on every vector unit that the processor has,
-# with either way of dispatching instructions, and under the sanitizers where the
-# compiler brings them.
+# Runs the tests of the machine's headers: for every vector unit of the processor, with
+# both ways of dispatching instructions, and under sanitizers if the compiler has them.
 #
 #     core/atari/machine/ctest/run.sh [-short] [test ...]
 #     core/atari/machine/ctest/run.sh fuzz [seconds]
 #
-# -short: without sanitizers, without `switch`, with the best vector unit only; one line where all pass. fuzz: libFuzzer with any bytes as cartridges, then as states; needs clang. CC is
-# honoured. Cartridges in the folder PACELINE_ROMS_DIR are played, too.
+# -short: no sanitizers, no `switch`, only the best vector unit, and one line if all pass.
+# fuzz: libFuzzer with arbitrary bytes as cartridges, then as states; needs clang.
+# CC is the compiler. Cartridges in the folder PACELINE_ROMS_DIR are played, too.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 CC=${CC:-cc}
@@ -34,8 +34,8 @@ if [ "${1:-}" = fuzz ]; then
   exit 0
 fi
 
-# What the machine is compiled with. `switch`: as for CUDA, where there are no labels to
-# jump to; for the sanitizers, too, as that compiles in a third of the time.
+# The compiler's flags for the machine. `switch` dispatches as in CUDA, which has no computed
+# goto. The sanitized builds use it, too, because it compiles faster.
 LIBRARY="-O3 -fno-tree-vectorize -DAS_THE_LIBRARY"
 AVX2="-mavx2 -mbmi -mbmi2"
 AVX512="$AVX2 -mavx512f -mavx512bw -mavx512vl -mavx512dq"
@@ -53,7 +53,7 @@ flags_of() {
 has() { grep -qw "$1" /proc/cpuinfo 2>/dev/null; }
 has avx2 && has bmi2 && avx2=1 || avx2=
 [ "$avx2" ] && has avx512bw && has avx512vl && has avx512dq && avx512=1 || avx512=
-# What the AVX-512 build does with AVX2 is the AVX2 build's: one of them under the sanitizers is enough.
+# The AVX-512 build contains the AVX2 code, so one sanitized vector build is enough.
 [ "$avx512" ] && vectors=sanitized-avx512 || vectors=sanitized-avx2
 echo 'int main(void) { return 0; }' >"$scratch/s.c"
 $CC $SANITIZE "$scratch/s.c" -o "$scratch/s" 2>/dev/null && "$scratch/s" && sanitized=1 || sanitized=
@@ -64,11 +64,11 @@ can_run() {
   case $1 in *avx2) [ "$avx2" ] ;; *avx512) [ "$avx512" ] ;; esac
 }
 
-# compile SOURCE OBJECT FLAGS: once
+# compile SOURCE OBJECT FLAGS, unless the object exists
 compile() { [ -f "$scratch/$2.o" ] || $CC $C $3 -c "$here/$1.c" -o "$scratch/$2.o"; }
 
-# The test's own code is compiled once, and once more under the sanitizers; but what is
-# in the headers themselves depends on the build.
+# link BUILD TEST. The test's own code is compiled once, and once more under the sanitizers.
+# `mask` tests inline functions, so it is compiled for every build.
 link() {
   case $2,$1 in
   mask,*) compile mask "mask.$1" "$(flags_of "$1")" && set -- "$1" "$2" "mask.$1" ;;
@@ -77,9 +77,9 @@ link() {
   esac &&
     case $2 in
     mask) $CC $(flags_of "$1") "$scratch/$3.o" -o "$scratch/$2.$1" ;;
-    unseen) # what Go calls, which uses the vector units that it is set to
+    lazy) # the functions that Go calls, which select vector units themselves
       compile under_test "machine.$1" "$(flags_of "$1")" &&
-        $CC $C -Wno-unused-function $(flags_of "$1") -I"$here/.." "$scratch/$3.o" "$scratch/machine.$1.o" "$here"/../../box*.c -o "$scratch/$2.$1" ;;
+        $CC $C -Wno-unused-function $(flags_of "$1") -I"$here/.." "$scratch/$3.o" "$scratch/machine.$1.o" "$here"/../../native*.c -o "$scratch/$2.$1" ;;
     *) compile under_test "machine.$1" "$(flags_of "$1")" && $CC $(flags_of "$1") "$scratch/$3.o" "$scratch/machine.$1.o" -o "$scratch/$2.$1" ;;
     esac
 }
@@ -102,15 +102,15 @@ attempt() {
 
 roms() { [ -z "${PACELINE_ROMS_DIR:-}" ] || ls "$PACELINE_ROMS_DIR"/*.bin 2>/dev/null; }
 
-# half plain|sanitized TESTS: all builds of that kind. The two kinds share no object file,
-# and run at the same time.
+# half plain|sanitized TESTS: all builds of that kind. The two kinds share no object file and
+# run concurrently.
 half() {
   kind=$1 failed=0 passed=0
   shift
   for test in "$@"; do
     case $test in
     cpu | window | waiting) builds="generic switch sanitized" ;;
-    unseen) builds="generic" ;;
+    lazy) builds="generic" ;;
     mask) builds="generic avx2 avx512 sanitized sanitized-avx2 sanitized-avx512" ;;
     tia) builds="generic avx2 avx512 sanitized $vectors" ;;
     ends) builds="generic avx2 avx512 sanitized" ;;
@@ -127,7 +127,7 @@ half() {
       plain,* | sanitized,sanitized*) ;;
       *) continue ;;
       esac
-      case $test,$build in # fewer programs where they run slowly
+      case $test,$build in # fewer programs in slow builds
       tia,sanitized*) attempt "$build" tia 30 ;;
       frames,sanitized*) attempt "$build" frames 16 ;;
       window,sanitized*) attempt "$build" window 10 ;;
@@ -141,7 +141,7 @@ half() {
   return $failed
 }
 
-[ $# -gt 0 ] || set -- riot cartridge cpu window waiting mask tia ends frames unseen check
+[ $# -gt 0 ] || set -- riot cartridge cpu window waiting mask tia ends frames lazy check
 half plain "$@" &
 plain=$!
 half sanitized "$@"

@@ -1,6 +1,6 @@
 /*
- * What the tests of the machine share: checks and random numbers. A program exits with
- * 0, or prints what went wrong and exits with 1.
+ * Checks and random numbers for the tests of the machine. A test exits with 0, or prints the failure
+ * and exits with 1.
  */
 #ifndef T_H
 #define T_H
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each test uses some of what is here. */
+/* No test uses all functions. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
@@ -22,13 +22,13 @@
     exit(1);                               \
   } while (0)
 
-/* CHECK(condition, what is wrong otherwise, as printf takes it) */
+/* CHECK(condition, message and arguments as for printf) */
 #define CHECK(condition, ...)            \
   do {                                   \
     if (!(condition)) FAIL(__VA_ARGS__); \
   } while (0)
 
-/* EQUAL(is, must be, of what) */
+/* EQUAL(value, expected value, context and arguments as for printf) */
 #define EQUAL(is, want, ...)                                                            \
   do {                                                                                  \
     const long long is_ = (long long)(is), want_ = (long long)(want);                   \
@@ -43,18 +43,18 @@
 /* ------------------------------------------------------------------ random */
 
 /* SplitMix64. */
-struct chance {
+struct rng {
   uint64_t state;
 };
 
-static uint32_t below(struct chance *c, uint32_t n) {
+static uint32_t below(struct rng *c, uint32_t n) {
   uint64_t z = c->state += UINT64_C(0x9E3779B97F4A7C15);
   z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
   z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
   return (uint32_t)(((z ^ z >> 31) >> 32) * n >> 32);
 }
 
-static uint8_t byte(struct chance *c) { return (uint8_t)below(c, 256); }
-static int percent(struct chance *c, uint32_t p) { return below(c, 100) < p; }
+static uint8_t byte(struct rng *c) { return (uint8_t)below(c, 256); }
+static int percent(struct rng *c, uint32_t p) { return below(c, 100) < p; }
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * The TIA: random registers at random clocks beside the naive one, which works out each
- * pixel by itself; and tables, positions and images that can be said in numbers.
+ * The TIA: random writes at random clocks, compared with the naive TIA, which computes each pixel
+ * separately; and known tables, positions and images.
  */
 #include "registers.h"
 
 /* ------------------------------------------------------------------ random */
 
-/* A write; now and then two or three, as JSR's and BRK's pushes make them: at one clock, to registers next to each other. */
-static void random_write(struct chance *r) {
+/* A random write; sometimes two or three at one clock to adjacent registers, as by the pushes of JSR and BRK. */
+static void random_write(struct rng *r) {
   const uint32_t kind = below(r, 100);
   uint32_t reg = 4 + below(r, 0x29);
   uint8_t value = percent(r, 25) ? (uint8_t)(2 * below(r, 2)) : byte(r);
@@ -21,7 +21,7 @@ static void random_write(struct chance *r) {
     reg = 0x2A;
   else if (kind < 28)
     reg = below(r, 64);
-  if (reg == 0x00 && !percent(r, 3)) /* frames last, mostly */
+  if (reg == 0x00 && !percent(r, 3)) /* end few frames */
     value |= 2;
   set(reg, value);
   for (uint32_t i = percent(r, 4) ? 1 + below(r, 2) : 0; i > 0 && reg > 0 && !m.frame_over; i--) {
@@ -32,7 +32,7 @@ static void random_write(struct chance *r) {
 
 static void random_frames(uint64_t seed) {
   static const int places[4][2] = {{34, 210}, {26, 214}, {34, 250}, {0, 40}};
-  struct chance r = {seed};
+  struct rng r = {seed};
   const uint32_t k = below(&r, 4), pace = 2 + below(&r, 60);
   fresh(places[k][0], places[k][1]);
   m.pal = (uint8_t)(n.pal = percent(&r, 20));
@@ -55,7 +55,7 @@ static void random_frames(uint64_t seed) {
               (long long)n.cycles);
       }
     }
-    for (int i = 0; !m.frame_over; i++) { /* it ends as frames do, with VSYNC, and something else shortly before */
+    for (int i = 0; !m.frame_over; i++) { /* end the frame by VSYNC, with other writes shortly before */
       at(n.cycles + 3 + (i == 1 ? 76 : 0) + below(&r, 4));
       if (i > 1 && percent(&r, 50))
         random_write(&r);
@@ -87,7 +87,7 @@ static void hmove(void) {
           EQUAL(m.tia.position[i], naive_around(start - naive_motion((int)nibble, cycle)),
                 "HMOVE of object %d at cycle %d with $%X0 from %d", i, cycle, nibble, start);
       }
-  /* As programs use it, right after WSYNC: 7 to the left down to 8 to the right. */
+  /* Right after WSYNC, as in games: from 7 to the left to 8 to the right. */
   for (int left = -8; left < 8; left++) EQUAL(naive_motion(left, 3), left, "HMOVE at cycle 3");
   static const struct {
     int cycle, nibble, left;
@@ -123,7 +123,7 @@ static void resets(void) {
       EQUAL(m.tia.position[i], want, "object %d reset at cycle %d", i, cycle);
     }
   }
-  /* A missile leaves its player's middle, by the player's size. */
+  /* An unlocked missile starts at its player's middle, which depends on the player's size. */
   for (int size = 0; size < 8; size++) {
     fresh(34, 210);
     begin();
@@ -137,7 +137,7 @@ static void resets(void) {
 
 /* ---------------------------------------------------------------- images */
 
-/* Draws line 20 with everything as it was set before it, and compares its lit pixels. */
+/* Draws line 20 with the current registers and compares its lit pixels. */
 static void shows(const char *want, const char *what) {
   at(line(21) + 10);
   get(0);
@@ -157,7 +157,7 @@ static const char *lit(const int *pixels) {
 }
 
 static void copies(void) {
-  /* GRP0 = 10000001 at 150: its bits, by NUSIZ, all around the edge. */
+  /* The pixels of GRP0 = 10000001 at 150 for each NUSIZ, wrapped around at the edge. */
   static const int want[8][7] = {
       {150, 157, -1},         {150, 157, 6, 13, -1}, {150, 157, 22, 29, -1},         {150, 157, 6, 13, 22, 29, -1},
       {150, 157, 54, 61, -1}, {151, 152, 5, 6, -1},  {150, 157, 22, 29, 54, 61, -1}, {-1},
@@ -202,7 +202,7 @@ static void playfield(void) {
   }
 }
 
-/* Who hides whom, by CTRLPF: all five lit at one pixel, then fewer and fewer. */
+/* The order of the objects for each CTRLPF: all light one pixel, then one after the other is switched off. */
 static void priorities(void) {
   static const uint32_t off[4] = {0x1B, 0x1C, 0x0D, 0}; /* GRP0, GRP1, PF0 */
   static const int orders[4][4] = {{0, 1, 2, 3}, {2, 2, 2, 3}, {0, 0, 0, 3}, {2, 2, 2, 3}};
@@ -221,14 +221,14 @@ static void priorities(void) {
       get(0);
       end();
       int want = orders[k][gone];
-      if (k == 3 && gone == 2) /* score and priority, and nothing but the playfield: score */
+      if (k == 3 && gone == 2) /* score and priority with only the playfield on: score */
         want = 0;
       EQUAL(m.image[m.tia.buffer][20 * 160], 0x10 + 0x20 * want, "CTRLPF %d, %d gone", ctrlpf[k], gone);
       CHECK(!image_differs(&m, &n), "CTRLPF %d, %d gone: %s", ctrlpf[k], gone, image_differs(&m, &n));
     }
 }
 
-/* Each pair of objects, alone at one pixel: its latch and no other. */
+/* A pair of objects at one pixel sets only its own latch. */
 static void collisions(void) {
   static const struct {
     int one, other, reg, bit;
@@ -258,7 +258,7 @@ static void collisions(void) {
       set(0x2C, 0);
       for (int reg = 0; reg < 8; reg++) EQUAL(get((uint32_t)reg), 0, "after CXCLR");
     }
-  /* None in VBLANK, and none above the image. */
+  /* VBLANK and lines above the image set no latch. */
   fresh(34, 210);
   begin();
   set(0x1B, 0xFF), set(0x1C, 0xFF);
@@ -272,10 +272,13 @@ static void collisions(void) {
   EQUAL(get(7), 0x80, "CXPPMM after it");
 }
 
-/* Journey Escape's stars: missile 0 moves by itself, until HMOVE; some writes draw it plainly for the rest of a line. */
+/*
+ * The stars of Journey Escape: missile 0 moves on every line until HMOVE. Some writes give it its normal
+ * form for the rest of a line.
+ */
 static void stars(void) {
   static const uint32_t regs[] = {0x04, 0x12, 0x28, 0x28, 0x2A, 0x22, 0x1D, 0x29};
-  struct chance r = {11};
+  struct rng r = {11};
   for (int run = 0; run < 400; run++) {
     fresh(34, 100);
     begin();
@@ -333,20 +336,20 @@ static void frames(void) {
   EQUAL(m.cycles, 0, "the new frame's first cycle");
   EQUAL(m.tia.frame_start, -(3 * 176 % 228), "line 0 is the line that VSYNC fell in");
 
-  /* VSYNC never: 291 lines, 343 for PAL. */
+  /* Without VSYNC a frame has 291 lines, for PAL 343. */
   for (int pal = 0; pal < 2; pal++) {
     fresh(34, 210);
     m.pal = (uint8_t)(n.pal = pal);
     begin();
-    const int most = pal ? 342 : 290;
-    at(76 * (most + 1) - 1);
+    const int last = pal ? 342 : 290;
+    at(76 * (last + 1) - 1);
     set(0x09, 0);
-    EQUAL(m.frame_over, 0, "at the end of line %d", most);
-    at(76 * (most + 1));
+    EQUAL(m.frame_over, 0, "at the end of line %d", last);
+    at(76 * (last + 1));
     get(0x00);
-    EQUAL(m.frame_over, 0, "reading on line %d", most + 1);
+    EQUAL(m.frame_over, 0, "a read on line %d", last + 1);
     set(0x3F, 0);
-    EQUAL(m.frame_over, 1, "writing on line %d", most + 1);
+    EQUAL(m.frame_over, 1, "a write on line %d", last + 1);
   }
 }
 
@@ -362,7 +365,7 @@ static void paddles(void) {
   set(0x01, 0x00);
   at(5500);
   EQUAL(get(10), 0, "INPT2 500 cycles after");
-  EQUAL(get(11), 0x80, "INPT3, of a paddle that charges at once");
+  EQUAL(get(11), 0x80, "INPT3, with a paddle that charges at once");
   at(5501);
   EQUAL(get(10), 0x80, "INPT2 501 cycles after");
   EQUAL(get(8), 0, "INPT0");

@@ -1,7 +1,6 @@
 /*
- * Waiting for the timer: the turns of such a loop that the machine skips, beside the
- * naive one, which goes through all of them. Compared are the registers, the flags and
- * the cycle, wherever an instruction is the last that may run.
+ * Loops that wait for the timer. The machine skips turns of such a loop; the naive machine executes
+ * all of them. The tests compare registers, flags and cycle for any number of instructions.
  */
 #include "programs.h"
 
@@ -13,18 +12,18 @@ enum { LDA = 0xAD, LDX = 0xAE, LDY = 0xAC, BNE = 0xD0, BPL = 0x10 };
 
 struct loop {
   uint8_t load, branch;
-  uint32_t timer; /* the address that is read */
-  uint32_t at;    /* where the load is, of 4 KB */
+  uint32_t timer; /* the address of the load */
+  uint32_t at;    /* the load's offset in 4 KB */
   int scheme;
 };
 
-/* The loop, and behind it another of INX, which shows when it was left. */
+/* Writes the loop, and after it a loop of INX, which counts the instructions after the first loop. */
 static void put_loop(const struct loop *l) {
   memset(&cart, 0xEA, sizeof cart);
   for (uint32_t bank = 0; bank < 16384; bank += 4096) {
-    const uint32_t behind = 0xF000 | (l->at + 5);
+    const uint32_t inx = 0xF000 | (l->at + 5);
     const uint8_t code[9] = {l->load, (uint8_t)l->timer, (uint8_t)(l->timer >> 8), l->branch, 0xFB, 0xE8,
-                             0x4C,    (uint8_t)behind,   (uint8_t)(behind >> 8)};
+                             0x4C,    (uint8_t)inx,      (uint8_t)(inx >> 8)};
     for (uint32_t i = 0; i < 9; i++) cart.image[bank + ((l->at + i) & 0xFFF)] = code[i];
   }
   load(&cart, l->scheme);
@@ -38,7 +37,7 @@ static void both_run(int instructions) {
   for (int i = 0; i < instructions && !n.jammed && !n.frame_over; i++) naive_instruction(&n);
 }
 
-/* From that many cycles after the timer was set on, so many instructions. */
+/* Runs `instructions` instructions, starting `since` cycles after the timer was set. */
 static void wait_for(const struct loop *l, int shift, uint8_t value, int64_t since, int instructions) {
   m.cycles = 1000;
   n.cycles = 1000;
@@ -65,7 +64,7 @@ static void wait_for(const struct loop *l, int shift, uint8_t value, int64_t sin
 static const int shifts[4] = {0, 3, 6, 10};
 static const uint8_t values[] = {0, 1, 2, 3, 4, 7, 64, 126, 127, 128, 129, 130, 200, 254, 255};
 
-/* Every divider, value, branch and load, in the page and across its end: until it is over, and any number of instructions. */
+/* Every divider, value, branch and load, in a page and across pages; whole loops, and parts of random length. */
 static void loops(int runs) {
   static const struct loop all[] = {
       {LDA, BNE, 0x284, 0x200, ATARI_4K},   {LDA, BPL, 0x284, 0x200, ATARI_4K},    {LDX, BNE, 0x284, 0x200, ATARI_F8},
@@ -75,7 +74,7 @@ static void loops(int runs) {
       {LDA, BNE, 0x2FFE, 0x200, ATARI_4K},  {LDA, BPL, 0xEE84, 0x200, ATARI_FE},   {LDA, BNE, 0x284, 0x200, ATARI_DPC},
       {LDA, BNE, 0x284, 0x200, ATARI_F8SC}, {LDX, BPL, 0x2FFC, 0x100, ATARI_F6SC},
   };
-  struct chance r = {7};
+  struct rng r = {7};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     put_loop(&all[i]);
     for (int k = 0; k < 4; k++)
@@ -83,12 +82,12 @@ static void loops(int runs) {
         const int whole = values[v] << shifts[k], turns = whole / 7 + 3;
         for (int run = 0; run < runs; run++) {
           const int64_t since = percent(&r, 50) ? 1 + below(&r, 20) : 1 + below(&r, (uint32_t)whole + 30);
-          const int most = run % 2 == 0 && k < 3 ? 2 * turns + 3 : 1 + (int)below(&r, 60);
-          wait_for(&all[i], shifts[k], values[v], since, most);
+          const int instructions = run % 2 == 0 && k < 3 ? 2 * turns + 3 : 1 + (int)below(&r, 60);
+          wait_for(&all[i], shifts[k], values[v], since, instructions);
         }
       }
   }
-  /* The longest: more turns than a frame's instructions allow. */
+  /* The longest loops have more turns than the instructions of a frame. */
   put_loop(&all[0]);
   wait_for(&all[0], 10, 255, 1, 25000);
   wait_for(&all[0], 10, 255, 80000, 60000);
@@ -96,7 +95,7 @@ static void loops(int runs) {
   wait_for(&all[1], 10, 127, 1, 60000);
 }
 
-/* Every first cycle and every number of instructions around the end. */
+/* Every first cycle and every number of instructions around the end of the loop. */
 static void ends(void) {
   static const struct loop four[] = {
       {LDA, BNE, 0x284, 0x200, ATARI_4K},
@@ -108,27 +107,27 @@ static void ends(void) {
     put_loop(&four[i]);
     for (int value = 0; value < 6; value++)
       for (int since = 1; since < 60; since++)
-        for (int most = 1; most < 20; most++) wait_for(&four[i], 3, (uint8_t)value, since, most);
+        for (int count = 1; count < 20; count++) wait_for(&four[i], 3, (uint8_t)value, since, count);
   }
 }
 
 /*
- * Where the loop is at an edge: of the code that lies in one piece, of a slice, of the
- * cartridge. The other bank, or the slice behind, has something else there.
+ * Loops at an edge of a window, of a slice or of the cartridge. The other bank, or the next slice, has
+ * different bytes there.
  */
 static void edges(void) {
   static const uint32_t places[] = {0x3FF, 0xFDF, 0xFE5, 0xFF8, 0xFFE, 0x080, 0x100, 0x7FF};
-  struct chance r = {8};
+  struct rng r = {8};
   for (int scheme = 0; scheme < 8; scheme++)
     for (size_t p = 0; p < sizeof places / sizeof *places; p++)
       for (uint32_t back = 0; back < 8; back++) {
         const struct loop l = {LDA, percent(&r, 50) ? BNE : BPL, 0x284, (places[p] - back) & 0xFFF, scheme};
         put_loop(&l);
-        if (l.at > 0xFF9) /* the vectors are there, and the loop goes on in the TIA: only its bytes */
+        if (l.at > 0xFF9) /* the vectors are there, and the loop would extend into the TIA */
           continue;
         memset(cart.image, 0xE8, l.scheme == ATARI_4K ? 0 : 4096);
         load(&cart, l.scheme);
-        if (scheme == ATARI_E0) /* a loop that begins in kilobytes 4 to 6 ends in the next, but slices 1 and 2 are 0 */
+        if (scheme == ATARI_E0) /* a loop from kilobyte 4, 5 or 6 ends in the next one, but slices 1 and 2 are 0 */
           for (uint32_t k = 0x1FE8; k < 0x1FF8 && l.at < 0xC00; k += 8)
             if (l.at >> 10 != (k - 0x1FE0) >> 3) bus_read(&m, &cart.rom, k, 0), naive_read(&n, k);
         for (int run = 0; run < 4; run++) {
@@ -138,13 +137,13 @@ static void edges(void) {
       }
 }
 
-/* What is not such a loop: other branches, other targets, other registers; and what the timer shows once it has run out. */
+/* Similar code that does not wait for the timer: other branches, targets and registers; a timer that has run out. */
 static void others(int runs) {
   static const uint8_t loads[] = {0xAD, 0xAE, 0xAC, 0x0D, 0xCD, 0x2C},
                        branches[] = {0xD0, 0x10, 0x30, 0xF0, 0x90, 0xB0};
   static const uint32_t addresses[] = {0x284, 0x285, 0x286, 0x287,  0x280, 0x282,
                                        0x294, 0x84,  0x184, 0x1284, 0x684, 0x4};
-  struct chance r = {9};
+  struct rng r = {9};
   for (int i = 0; i < runs; i++) {
     const struct loop l = {loads[below(&r, percent(&r, 60) ? 3 : 6)], branches[below(&r, 6)], addresses[below(&r, 12)],
                            0x200 + below(&r, 256), ATARI_4K};
@@ -154,7 +153,7 @@ static void others(int runs) {
     const int k = (int)below(&r, 4);
     const uint32_t value = percent(&r, 70) ? below(&r, 10) : byte(&r);
     wait_for(&l, shifts[k], (uint8_t)value, 1 + below(&r, percent(&r, 70) ? 40 : 5000), 1 + (int)below(&r, 200));
-    if (percent(&r, 30)) { /* in the next frame, with the timer of this one */
+    if (percent(&r, 30)) { /* the next frame, with the timer of this frame */
       tia_start_frame(&m);
       naive_start_frame(&n);
       m.cpu.pc = n.pc = (uint16_t)(0xF000 | l.at);

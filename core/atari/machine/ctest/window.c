@@ -1,8 +1,7 @@
 /*
- * Where code lies: the CPU reads it straight from the ROM as far as it can, so what
- * it executes where it cannot, and right after it could, is compared with the naive
- * one, which reads each byte over the bus. Many instructions go at once, as that place
- * is kept from one to the next.
+ * The CPU's window: the CPU reads code from the ROM where it can, and over the bus elsewhere. The tests
+ * compare it with the naive CPU, which reads every byte over the bus, in and around such places. A call
+ * executes many instructions, because the window is kept from one instruction to the next.
  */
 #include "programs.h"
 
@@ -10,21 +9,21 @@ static struct atari m;
 static struct naive n;
 static struct cart cart;
 
-/* What stands at edges: addresses of 4 KB where banks, slices, RAM, registers or the cartridge begin or end. */
+/* Offsets in 4 KB where banks, slices, RAM, registers or the cartridge start or end. */
 static const uint32_t edges[] = {0x000, 0x03F, 0x07F, 0x080, 0x0FF, 0x100, 0x3FF, 0x400, 0x7FF, 0x800,
                                  0xBFF, 0xC00, 0xFBF, 0xFC0, 0xFDF, 0xFE0, 0xFE7, 0xFE8, 0xFEF, 0xFF0,
                                  0xFF5, 0xFF6, 0xFF7, 0xFF8, 0xFF9, 0xFFA, 0xFFE, 0xFFF};
 
-/* An address at or around an edge, with any of the bits that only FE looks at. */
-static uint32_t edge(struct chance *r) {
+/* An address at or near an edge, with random upper bits, which only FE uses. */
+static uint32_t edge(struct rng *r) {
   const uint32_t a = (edges[below(r, sizeof edges / sizeof *edges)] + below(r, 8) - 5) & 0xFFF;
   return below(r, 8) << 13 | (percent(r, 93) ? 0x1000u : 0) | a;
 }
 
-static uint32_t hot_spot(struct chance *r) { return below(r, 8) << 13 | 0x1000 | (0xFE0 + below(r, 0x20)); }
+static uint32_t hot_spot(struct rng *r) { return below(r, 8) << 13 | 0x1000 | (0xFE0 + below(r, 0x20)); }
 
-/* An instruction, with a weakness for what leads from one piece of code to another. Returns its length. */
-static uint32_t instruction(struct chance *r, uint8_t to[3]) {
+/* Writes a random instruction, often a jump, a branch or a hot spot. Returns its length. */
+static uint32_t instruction(struct rng *r, uint8_t to[3]) {
   static const uint8_t jumps[] = {0x4C, 0x4C, 0x4C, 0x20, 0x6C},
                        branches[] = {0x10, 0x30, 0x50, 0x70, 0x90, 0xB0, 0xD0, 0xF0};
   static const uint8_t touches[] = {0xAD, 0x8D, 0x2C, 0xEE, 0xBD, 0x9D, 0x0C, 0xB9},
@@ -59,7 +58,7 @@ static uint32_t instruction(struct chance *r, uint8_t to[3]) {
   return 3;
 }
 
-static void fill(struct chance *r, uint8_t *bytes, uint32_t size) {
+static void fill(struct rng *r, uint8_t *bytes, uint32_t size) {
   for (uint32_t at = 0; at < size;) {
     uint8_t code[3];
     const uint32_t length = instruction(r, code);
@@ -67,7 +66,7 @@ static void fill(struct chance *r, uint8_t *bytes, uint32_t size) {
   }
 }
 
-static void turn_on(struct chance *r, int scheme) {
+static void turn_on(struct rng *r, int scheme) {
   fill(r, cart.image, sizeof cart.image);
   load(&cart, scheme);
   power_on(&m, &n, &cart, 34, 210, byte(r));
@@ -77,14 +76,14 @@ static void turn_on(struct chance *r, int scheme) {
   memcpy(n.board_ram, m.cart.ram, sizeof m.cart.ram);
 }
 
-/* Wherever it is, the CPU goes on at an edge. */
-static void go_on(struct chance *r) {
+/* Moves the CPU to a random edge. */
+static void go_on(struct rng *r) {
   m.cpu.pc = n.pc = (uint16_t)(percent(r, 90) ? edge(r) : below(r, 0x10000));
   m.cpu.sp = n.sp = (uint8_t)(percent(r, 80) ? 0xFF : byte(r));
   m.swcha = n.swcha = byte(r);
   m.cpu.jammed = 0;
   n.jammed = 0;
-  m.latch = n.bus; /* which a CPU that has stopped leaves as it was */
+  m.latch = n.bus; /* a jammed CPU does not update the latch */
   if (m.frame_over || m.cycles > 60000) {
     tia_end_frame(&m);
     tia_start_frame(&m);
@@ -94,8 +93,8 @@ static void go_on(struct chance *r) {
   }
 }
 
-/* So many instructions at once, from edge to edge. */
-static void walk(struct chance *r, int scheme, int steps) {
+/* Executes `steps` runs of random length, each from a random edge. */
+static void walk(struct rng *r, int scheme, int steps) {
   for (int i = 0; i < steps; i++) {
     const int count = 1 + (int)below(r, percent(r, 80) ? 6 : 60);
     uint16_t passed[60];
@@ -114,12 +113,12 @@ static void walk(struct chance *r, int scheme, int steps) {
   }
 }
 
-/* ---------------------------------------------------------- said in numbers */
+/* -------------------------------------------------------------- known cases */
 
-/* The code goes into a kilobyte of the ROM. */
+/* Writes code to an offset of the ROM. */
 static void code_at(uint32_t at, const uint8_t *code, size_t length) { memcpy(cart.image + at, code, length); }
 
-/* E0: an instruction of three bytes, the first in one slice, the others in the next, which is of a lower bank. */
+/* E0: an instruction of three bytes, with its last two bytes in the next slice, which is from a lower kilobyte. */
 static void slices(void) {
   static const uint8_t first[] = {0xAD}, rest[] = {0x85, 0x00, 0xA2, 0x77};
   memset(&cart, 0xEA, sizeof cart);
@@ -137,7 +136,7 @@ static void slices(void) {
   EQUAL(m.cpu.pc, 0x1404, "after it");
 }
 
-/* FE: bit 13 of the program counter is the bank, a jump changes it, and so does going on across $1FFF. */
+/* FE: bit 13 of the program counter is the bank, which a jump changes. */
 static void far(void) {
   static const uint8_t jump[] = {0x4C, 0x00, 0xD1}, low[] = {0xA9, 0x01}, high[] = {0xA9, 0x02};
   memset(&cart, 0xEA, sizeof cart);
@@ -154,13 +153,13 @@ static void far(void) {
   EQUAL(m.cpu.a, 1, "the bank of $F100");
 }
 
-/* The last bytes of ROM are followed by the TIA's addresses, and $FFFF by $0000. */
+/* After the last byte of ROM come the TIA's addresses, and $0000 comes after $FFFF. */
 static void beyond(void) {
   static const uint8_t last[] = {0x09, 0x2C};
   for (uint32_t page = 0x1000; page < 0x10000; page += 0x2000) {
     memset(&cart, 0xEA, sizeof cart);
     code_at(0xFFD, last, sizeof last);
-    cart.image[0xFFF] = 0xA9; /* LDA #, whose operand is CXM0P over $A9: $29 */
+    cart.image[0xFFF] = 0xA9; /* LDA #; the operand is CXM0P with the bus's $A9: $29 */
     load(&cart, ATARI_4K);
     power_on(&m, NULL, &cart, 34, 210, 50);
     m.cpu.pc = (uint16_t)(page | 0xFFD);
@@ -170,7 +169,7 @@ static void beyond(void) {
   }
 }
 
-/* A hot spot that is executed moves the bank under the instruction's own bytes. */
+/* An instruction that is fetched from a hot spot moves the bank of its own next bytes. */
 static void hot_spots(void) {
   static const uint8_t before[] = {0xA9, 0x11, 0xAD}, after[] = {0x00, 0xF0};
   for (int bank = 0; bank < 2; bank++) {
@@ -198,7 +197,7 @@ int main(int argc, char **argv) {
   hot_spots();
   for (int scheme = 0; scheme < 8; scheme++)
     for (int i = 0; i < images; i++) {
-      struct chance r = {1000 * (uint64_t)scheme + (uint64_t)i};
+      struct rng r = {1000 * (uint64_t)scheme + (uint64_t)i};
       turn_on(&r, scheme);
       walk(&r, scheme, 1000);
     }

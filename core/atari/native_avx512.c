@@ -2,15 +2,15 @@
 
 #pragma GCC target("avx2,bmi,bmi2,avx512f,avx512bw,avx512vl,avx512dq")
 
-/* Loops over a mask's three words are not to become vectors: what was just written as words would be read as one. */
+/* Loops over a mask's three words must not become vectors: a wide load after narrow stores is slow (machine/mask.h). */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-vectorize")
 #endif
 
 #define ATARI_INLINE static inline __attribute__((always_inline))
-#define ATARI_APART static __attribute__((noinline))
+#define ATARI_NOINLINE static __attribute__((noinline))
 
-#include "box.h"
+#include "native.h"
 #include "machine.h"
 
 void paceline_atari_frame_avx512(struct atari *m, const struct atari_rom *rom) { atari_frame(m, rom); }

@@ -7,14 +7,14 @@ package atari
 #cgo CFLAGS: -O3 -g1 -std=c11 -I${SRCDIR}/machine
 #cgo noescape paceline_atari_reset
 #cgo nocallback paceline_atari_reset
-#cgo noescape paceline_atari_frame_or_not
-#cgo nocallback paceline_atari_frame_or_not
+#cgo noescape paceline_atari_frame_lazy
+#cgo nocallback paceline_atari_frame_lazy
 #cgo noescape paceline_atari_accept
 #cgo nocallback paceline_atari_accept
-#cgo noescape paceline_atari_settle
-#cgo nocallback paceline_atari_settle
+#cgo noescape paceline_atari_draw_pending
+#cgo nocallback paceline_atari_draw_pending
 #include <stdlib.h>
-#include "box.h"
+#include "native.h"
 */
 import "C"
 
@@ -84,7 +84,7 @@ func (b *box) frame(c *cartridge, draw bool) {
 	if draw {
 		wanted = 1
 	}
-	C.paceline_atari_frame_or_not(&b.m, c.rom, &b.waiting, wanted)
+	C.paceline_atari_frame_lazy(&b.m, c.rom, &b.waiting, wanted)
 	runtime.KeepAlive(c)
 }
 
@@ -101,7 +101,7 @@ func (b *box) accepts(c *cartridge, like *box) bool {
 // settle draws the images that were not drawn. It comes before looking at them.
 func (b *box) settle(c *cartridge) {
 	if b.waiting.waits[0]|b.waiting.waits[1] != 0 {
-		C.paceline_atari_settle(&b.m, c.rom, &b.waiting)
+		C.paceline_atari_draw_pending(&b.m, c.rom, &b.waiting)
 		runtime.KeepAlive(c)
 	}
 }
