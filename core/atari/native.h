@@ -1,6 +1,6 @@
 /*
- * The machine's functions that Go calls. native.c, native_avx2.c and native_avx512.c compile a frame
- * for one set of vector units each. All return the same bytes.
+ * The machine's functions that Go calls. native.c, native_avx2.c and native_avx512.c compile a
+ * frame for one set of vector units each. All return the same bytes.
  */
 #ifndef PACELINE_ATARI_NATIVE_H
 #define PACELINE_ATARI_NATIVE_H
@@ -30,8 +30,8 @@ struct atari_pending {
 };
 
 /*
- * Runs a frame; draw 0 leaves its image to paceline_atari_draw_pending. If the frame does not reach the
- * image's last rows, the function draws the frame and an older pending frame at once.
+ * Runs a frame; draw 0 leaves its image to paceline_atari_draw_pending. If the frame does not reach
+ * the image's last rows, the function draws the frame and an older pending frame at once.
  */
 void paceline_atari_frame_lazy(struct atari *m, struct atari_rom rom, struct atari_pending *p, int draw);
 

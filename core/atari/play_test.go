@@ -261,7 +261,8 @@ func TestLives(t *testing.T) {
 			"reward 0, end 1, lives 0, raw 0, over 1, frame 48 of 48",
 			"reward 0, end 0, lives 3, raw 0, over 0, frame 12 of 60",
 		},
-		// An act each of FIRE and UP begins a life, and one of NOOP is before them in a game that goes on.
+		// An act each of FIRE and UP begins a life, and one of NOOP is before them in a game that
+		// goes on.
 		`{"recipe": "sb3", "noop_min": 5, "noop_max": 6}`: {
 			"reward 0, end 1, lives 2, raw 0, over 0, frame 25 of 25",
 			"reward 0, end 0, lives 2, raw 0, over 0, frame 37 of 37",

@@ -1,6 +1,6 @@
 /*
- * The bus, with 13 address lines. A12 set selects the cartridge. Otherwise A7 clear selects the TIA.
- * Otherwise A9 set selects the RIOT's ports and timer, A9 clear its RAM.
+ * The bus, with 13 address lines. A12 set selects the cartridge. Otherwise A7 clear selects the
+ * TIA. Otherwise A9 set selects the RIOT's ports and timer, A9 clear its RAM.
  */
 #ifndef ATARI_BUS_H
 #define ATARI_BUS_H

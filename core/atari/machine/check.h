@@ -2,12 +2,12 @@
  * Checks whether bytes from outside are a machine's state.
  *
  * A machine trusts its state: it uses the state's numbers as indices and expects times near each
- * other. atari_accept accepts every state of a machine between two frames. After an accepted state no
- * frame accesses memory outside the struct and the cartridge, overflows a signed integer or runs
+ * other. atari_accept accepts every state of a machine between two frames. After an accepted state
+ * no frame accesses memory outside the struct and the cartridge, overflows a signed integer or runs
  * forever. An accepted state need not be reachable by playing.
  *
- * The caller sets swcha, swchb, button, paddle, charge and draw anyway. The caller must itself compare
- * first_line, rows, comb_exists and pal with the values for its cartridge.
+ * The caller sets swcha, swchb, button, paddle, charge and draw anyway. The caller must itself
+ * compare first_line, rows, comb_exists and pal with the values for its cartridge.
  */
 #ifndef ATARI_CHECK_H
 #define ATARI_CHECK_H

@@ -1,9 +1,9 @@
 /*
  * Code: a cartridge's bytes decoded for the CPU's loop, one word for each byte.
  *
- * The word of a byte is the instruction that starts there. The low half is the operation: an
- * opcode or one of enum code_operation. The high half holds the two bytes after the opcode. One load
- * thus fetches a whole instruction.
+ * The word of a byte is the instruction that starts there. The low half is the operation: an opcode
+ * or one of enum code_operation. The high half holds the two bytes after the opcode. One load thus
+ * fetches a whole instruction.
  *
  * The word is CODE_LEAVE where an instruction must be fetched over the bus: at hot spots, in RAM on
  * the board, and in the last bytes of a bank, because an instruction must lie within one bank.

@@ -1,8 +1,8 @@
 /*
  * The CPU, a 6507: one loop over instructions.
  *
- * Timing is by instruction. The loop counts all cycles of an instruction before it accesses data, so
- * every access happens at the last cycle of the instruction. Dummy accesses exist only where the
+ * Timing is by instruction. The loop counts all cycles of an instruction before it accesses data,
+ * so every access happens at the last cycle of the instruction. Dummy accesses exist only where the
  * code below makes them.
  *
  * While the loop runs, local variables hold what every instruction changes: the code pointer, A, X,
@@ -27,8 +27,8 @@ ATARI_TABLE uint8_t cpu_length[256] = {
 };
 
 /*
- * The lower half of the clock counts cycles. The upper half is minus the number of instructions that
- * may still run, so the loop ends when the clock is no longer negative.
+ * The lower half of the clock counts cycles. The upper half is minus the number of instructions
+ * that may still run, so the loop ends when the clock is no longer negative.
  */
 typedef int64_t cpu_clock;
 
@@ -142,9 +142,9 @@ ATARI_NOINLINE uint32_t cpu_and_rotate(struct atari_cpu *p, uint32_t a, uint32_t
 /* -------------------------------------------------------------------- memory */
 
 /*
- * The current bank: `code` points to the words of the `span` addresses that start at `from`. span is
- * 0 after an instruction that was fetched over the bus. From data_from on, data_span bytes of the
- * same bank can be read without side effects; data_span is 0 if slices can move.
+ * The current bank: `code` points to the words of the `span` addresses that start at `from`. span
+ * is 0 after an instruction that was fetched over the bus. From data_from on, data_span bytes of
+ * the same bank can be read without side effects; data_span is 0 if slices can move.
  */
 struct cpu_window {
   const uint32_t *code;

@@ -5,8 +5,8 @@
  * register changes, tia_catch_up draws up to the beam with the old registers, and finds the
  * collisions.
  *
- * Drawn pixels are collected as masks of three layers. tia_flush writes them to the image at the end
- * of the line or when a colour changes.
+ * Drawn pixels are collected as masks of three layers. tia_flush writes them to the image at the
+ * end of the line or when a colour changes.
  */
 #ifndef ATARI_IMAGE_H
 #define ATARI_IMAGE_H
@@ -31,8 +31,8 @@ ATARI_TABLE struct {
 };
 
 /*
- * The latches of all pairs of objects that are on, indexed by DIRTY_ bits. If all of these latches are
- * set, a line need not be drawn unless its image is wanted.
+ * The latches of all pairs of objects that are on, indexed by DIRTY_ bits. If all of these latches
+ * are set, a line need not be drawn unless its image is wanted.
  */
 ATARI_TABLE uint16_t tia_possible_collisions[1 << ATARI_OBJECTS] = {
     0x0000, 0x0000, 0x0000, 0x8000, 0x0000, 0x0001, 0x0002, 0x8003, 0x0000, 0x0008, 0x0004, 0x800C, 0x4000,
@@ -187,8 +187,8 @@ ATARI_INLINE void tia_catch_up(struct atari *m, int32_t to) {
 
 /*
  * ALE draws HMOVE's black pixels before the other pixels of the line. The earlier in the blank the
- * image was first due, the more pixels are black. If the image ends within the line, the black pixels
- * from `end` on remain visible.
+ * image was first due, the more pixels are black. If the image ends within the line, the black
+ * pixels from `end` on remain visible.
  */
 ATARI_FN void tia_comb_beyond(struct atari *m, int32_t end) {
   const struct atari_tia *t = &m->tia;
@@ -200,8 +200,8 @@ ATARI_FN void tia_comb_beyond(struct atari *m, int32_t end) {
 
 /*
  * ALE draws four pixels at a time while only certain objects are on. If the image ends within such
- * four pixels, ALE draws all four, unless they contain pixels of an object other than the playfield;
- * a player's dark pixels count as well. This returns whether such objects are on.
+ * four pixels, ALE draws all four, unless they contain pixels of an object other than the
+ * playfield; a player's dark pixels count as well. This returns whether such objects are on.
  */
 ATARI_FN int tia_draws_fours(const struct atari_tia *t) {
   ATARI_TABLE uint8_t plain[11] = {

@@ -1,11 +1,11 @@
 /*
  * The instructions: cpu_run's loop, and the effect of each opcode.
  *
- * The program counter is `code`, a pointer to an instruction's word (code.h). After a jump out of the
- * window the program counter is `pc`, and cpu_enter finds the code at pc. An addressing mode sets
- * `address` and advances `code`. `bus` is the last byte on the bus; a read of the TIA returns its
- * bits where the TIA drives none. m->latch is the last byte on the bus at the end of an instruction.
- * Undocumented opcodes behave as on the NMOS chip.
+ * The program counter is `code`, a pointer to an instruction's word (code.h). After a jump out of
+ * the window the program counter is `pc`, and cpu_enter finds the code at pc. An addressing mode
+ * sets `address` and advances `code`. `bus` is the last byte on the bus; a read of the TIA returns
+ * its bits where the TIA drives none. m->latch is the last byte on the bus at the end of an
+ * instruction. Undocumented opcodes behave as on the NMOS chip.
  */
 #ifndef ATARI_INSTRUCTIONS_H
 #define ATARI_INSTRUCTIONS_H
@@ -143,9 +143,9 @@
 /* clang-format on */
 
 /*
- * Games wait for the timer in loops of a load and a branch back to the load. This skips all turns of
- * the loop before the last load, because their result is known. A turn has two instructions and 7
- * cycles, 8 across a page, and no other effect. pc is the address of the branch.
+ * Games wait for the timer in loops of a load and a branch back to the load. This skips all turns
+ * of the loop before the last load, because their result is known. A turn has two instructions and
+ * 7 cycles, 8 across a page, and no other effect. pc is the address of the branch.
  */
 ATARI_NOINLINE cpu_clock cpu_skip_waiting(const struct atari *m, uint32_t branch, uint32_t pc, cpu_clock clock) {
   const struct atari_riot *r = &m->riot;
@@ -173,8 +173,8 @@ ATARI_NOINLINE cpu_clock cpu_skip_waiting(const struct atari *m, uint32_t branch
   } while (0)
 
 /*
- * A processor predicts jumps better if each instruction ends with its own jump to a label in a table
- * than if all instructions share the jump of a switch.
+ * A processor predicts jumps better if each instruction ends with its own jump to a label in a
+ * table than if all instructions share the jump of a switch.
  */
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define LABEL(hex) __extension__ &&op_##hex

@@ -2,8 +2,8 @@
  * Rows of 160 pixels as bits: the pixels of a line that an object of the TIA lights.
  *
  * A struct atari_mask stores a row. tia_bits is a row in registers: one 256-bit vector with AVX2,
- * otherwise words. Load a vector only from memory that was stored as a vector, and words from words:
- * a wide load after narrow stores makes the processor wait for the memory.
+ * otherwise words. Load a vector only from memory that was stored as a vector, and words from
+ * words: a wide load after narrow stores makes the processor wait for the memory.
  */
 #ifndef ATARI_MASK_H
 #define ATARI_MASK_H

@@ -1,7 +1,7 @@
 /*
- * The TIA's registers. Times are colour clocks. A write changes the picture a few clocks later, so the
- * image is first drawn up to that clock. A write that changes nothing visible, as most writes, draws
- * nothing.
+ * The TIA's registers. Times are colour clocks. A write changes the picture a few clocks later, so
+ * the image is first drawn up to that clock. A write that changes nothing visible, as most writes,
+ * draws nothing.
  */
 #ifndef ATARI_TIA_H
 #define ATARI_TIA_H
@@ -77,8 +77,9 @@ ATARI_INLINE void tia_ark_plain(struct atari_tia *t) {
 }
 
 /*
- * RESP0, RESP1. A copy in its first four clocks is drawn to its end. A copy that is being drawn stops 11
- * clocks later. Unless a copy was in its first four clocks, the first copy appears on the next line.
+ * RESP0, RESP1. A copy in its first four clocks is drawn to its end. A copy that is being drawn
+ * stops 11 clocks later. Unless a copy was in its first four clocks, the first copy appears on the
+ * next line.
  */
 ATARI_FN void tia_reset_player(struct atari *m, int player, int32_t clock) {
   struct atari_tia *t = &m->tia;
@@ -132,9 +133,9 @@ ATARI_FN void tia_lock_missile(struct atari_tia *t, int missile, uint8_t value) 
 }
 
 /*
- * HMOVE gives each object's counter extra pulses during HBLANK: the number in the object's register,
- * limited by the rest of the blank. `cycle` is 0 to 75 within the line. Returns the motion in pixels to
- * the right.
+ * HMOVE gives each object's counter extra pulses during HBLANK: the number in the object's
+ * register, limited by the rest of the blank. `cycle` is 0 to 75 within the line. Returns the
+ * motion in pixels to the right.
  */
 ATARI_FN int32_t tia_motion(uint8_t hm, int32_t cycle) {
   const int32_t pulses = (hm >> 4 ^ 8) & 15;
@@ -208,8 +209,8 @@ ATARI_FN uint8_t tia_read(struct atari *m, uint32_t address, uint8_t latch) {
 ATARI_FN int32_t tia_frame_end(const struct atari *m) { return m->tia.frame_start + ATARI_LINE * (m->pal ? 343 : 291); }
 
 /*
- * The clock up to which a write only has to extend `due`: the write does not end the frame, is not the
- * first after the start of HMOVE's comb, and VSYNC is off.
+ * The clock up to which a write only has to extend `due`: the write does not end the frame, is not
+ * the first after the start of HMOVE's comb, and VSYNC is off.
  */
 ATARI_FN int32_t tia_fast_until(const struct atari *m) {
   const struct atari_tia *t = &m->tia;
@@ -223,8 +224,8 @@ ATARI_TABLE uint8_t tia_delay[64] = {[VBLANK] = 1, [REFP0] = 1,  [REFP1] = 1, [G
                                      [NUSIZ0] = 8, [NUSIZ1] = 8, [RESM0] = 8, [RESM1] = 8};
 
 /*
- * Writes that change the picture draw up to `due` first. They are separate functions, called last, so
- * that the many writes that change nothing are cheap.
+ * Writes that change the picture draw up to `due` first. They are separate functions, called last,
+ * so that the many writes that change nothing are cheap.
  */
 ATARI_NOINLINE uint32_t tia_change_vblank(struct atari *m, uint32_t value) {
   struct atari_tia *t = &m->tia;

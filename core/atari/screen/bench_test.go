@@ -2,8 +2,8 @@ package screen
 
 import "testing"
 
-// Two kinds of images: "game" has the flat areas and repeated rows of a real one and a
-// few moving objects, "noise" none of that.
+// benchImages returns two kinds of images: "game" has flat areas, repeated rows and a few moving
+// objects, as real images have; "noise" is random.
 func benchImages(rows int) map[string][2][]byte {
 	return map[string][2][]byte{
 		"game":  {gameImage(rows, 1), gameImage(rows, 2)},
@@ -11,7 +11,8 @@ func benchImages(rows int) map[string][2][]byte {
 	}
 }
 
-// gameImage has bands of two rows, a wall at each side and objects that move with phase.
+// gameImage returns an image with bands of two rows, a wall on each side and objects that move with
+// phase.
 func gameImage(rows, phase int) []byte {
 	p := make([]byte, rows*Width)
 	r := splitmix(7)

@@ -2,19 +2,18 @@ package screen
 
 import "fmt"
 
-// Blend is ALE's colour averaging: two images in a row shown as one, as a slow
-// television tube would, so that what a game draws in every second frame only does not
-// flicker.
+// Blend is ALE's colour averaging. It shows two successive images as one, as a slow television tube
+// does, so that objects which a game draws only in every second frame do not flicker.
 //
-// Each channel of two colours becomes the darker value plus 77 percent of the difference,
-// rounded down, and then down to a multiple of 4. The answer is the colour whose channels
-// are nearest to that in sum, the lowest byte of several. If one of the two bytes is odd
-// the answer is 0.
+// Each channel becomes the darker of the two values plus 77 percent of the difference, rounded down
+// to an integer and then to a multiple of 4. The result is the colour with the smallest sum of
+// channel differences from that mixture, the lowest byte if several are equal. The result is 0 if
+// one of the two bytes is odd.
 type Blend struct {
 	table [128 * 128]uint8 // [a>>1][b>>1]
 }
 
-// NewBlend makes the table of a palette, which takes a few milliseconds.
+// NewBlend builds the table of a palette, which takes a few milliseconds.
 func NewBlend(p *Palette) *Blend {
 	b := new(Blend)
 	for i := range 128 {
@@ -48,8 +47,8 @@ func nearest(p *Palette, rgb [3]uint8) uint8 {
 	return uint8(colour)
 }
 
-// Average writes the average of two images of colour bytes to dst, as colour bytes. All
-// three have one length; dst may be a or b.
+// Average writes the average of two images of colour bytes to dst, as colour bytes. All three
+// slices have the same length; dst may be a or b.
 func (t *Blend) Average(dst, a, b []byte) {
 	if len(a) != len(dst) || len(b) != len(dst) {
 		panic(fmt.Sprintf("screen: Average: dst has %d bytes, the images %d and %d; they must be equal", len(dst), len(a), len(b)))

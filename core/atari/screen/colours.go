@@ -1,9 +1,9 @@
 package screen
 
-// The colours of the two television standards as 0xRRGGBB: one hue a line, eight
-// levels of brightness, so that colour byte c is entry c >> 1.
+// The colours of the two television standards as 0xRRGGBB. A line is one hue in eight levels of
+// brightness. Colour byte c is entry c >> 1.
 
-// ntscColours are those of an American or Japanese console.
+// ntscColours are the colours of an American or Japanese console.
 var ntscColours = [128]uint32{
 	0x000000, 0x4a4a4a, 0x6f6f6f, 0x8e8e8e, 0xaaaaaa, 0xc0c0c0, 0xd6d6d6, 0xececec,
 	0x484800, 0x69690f, 0x86861d, 0xa2a22a, 0xbbbb35, 0xd2d240, 0xe8e84a, 0xfcfc54,
@@ -23,7 +23,7 @@ var ntscColours = [128]uint32{
 	0x482c00, 0x694d14, 0x866a26, 0xa28638, 0xbb9f47, 0xd2b656, 0xe8cc63, 0xfce070,
 }
 
-// palColours are those of a European console. Hues 0, 1, 14 and 15 are greys.
+// palColours are the colours of a European console. Hues 0, 1, 14 and 15 are grey.
 var palColours = [128]uint32{
 	0x000000, 0x2b2b2b, 0x525252, 0x767676, 0x979797, 0xb6b6b6, 0xd2d2d2, 0xececec,
 	0x000000, 0x2b2b2b, 0x525252, 0x767676, 0x979797, 0xb6b6b6, 0xd2d2d2, 0xececec,

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// splitmix is the generator that testdata/golden.py has too, as are noise and blocks.
+// splitmix is a generator. testdata/golden.py has the same splitmix, noise and blocks.
 type splitmix uint64
 
 func (s *splitmix) next() uint64 {
@@ -41,8 +41,8 @@ func blocks(rows int, seed uint64, mask byte) []byte {
 	return p
 }
 
-// plain is a palette whose greys are the bytes themselves. Its channels rise, fall and
-// jump, so that the brighter of two colours is most often a mixture of both.
+// plain is a palette in which the grey of a byte is the byte. Its channels rise, fall and jump, so
+// that the maximum of two colours is usually a mixture of both.
 var plain = func() *Palette {
 	p := new(Palette)
 	for i := range p.Grey {
@@ -52,7 +52,7 @@ var plain = func() *Palette {
 	return p
 }()
 
-// onPaths runs f on each code path that this build has.
+// onPaths runs f on each code path of this build.
 func onPaths(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	for _, path := range paths() {
@@ -86,8 +86,7 @@ func sum(p []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// guarded returns n bytes and a function that fails the test if anything was written
-// around them.
+// guarded returns n bytes and a function that fails the test if memory around them was written.
 func guarded(t *testing.T, n int) (p []byte, check func()) {
 	t.Helper()
 	const margin = 64
@@ -101,7 +100,7 @@ func guarded(t *testing.T, n int) (p []byte, check func()) {
 	}
 }
 
-// panics fails the test unless f panics with a sentence that has want in it.
+// panics fails the test unless f panics with a message that contains want.
 func panics(t *testing.T, want string, f func()) {
 	t.Helper()
 	defer func() {

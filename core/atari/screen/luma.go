@@ -2,8 +2,8 @@ package screen
 
 import "bytes"
 
-// luma takes the numbers through Torch's types: channels are float32 from 0 to 1, their
-// weights float64, and the sum goes from left to right. The conversions forbid fusing.
+// luma computes with Torch's types: channels are float32 from 0 to 1, weights are float64, and the
+// sum is added from left to right. The conversions forbid fusing.
 func luma(rgb [3]uint8) float32 {
 	var c [3]float64
 	for i := range c {
@@ -12,15 +12,15 @@ func luma(rgb [3]uint8) float32 {
 	return float32(float64(float64(0.299*c[0])+float64(0.587*c[1])) + float64(0.114*c[2]))
 }
 
-// boxes are the weights of Torch's image.scale from one size to another.
+// boxes holds the weights of Torch's image.scale from one size to another.
 type boxes struct {
 	rows, w, h   int
 	across, down []box
-	native       *nativeBoxes // the weights for the C code; nil where it is not used
+	native       *nativeBoxes // the weights for the C code; nil without C code
 }
 
-// box is what one output covers of a line of inputs. Its value is the sum of weight times
-// input, first to last, over the size.
+// box is the part of a line of inputs that one output covers. The output is the sum of weight times
+// input, from first to last, divided by size.
 type box struct {
 	first   int
 	weights []float32
@@ -36,12 +36,12 @@ func newBoxes(rows, w, h int) (*boxes, error) {
 	return b, nil
 }
 
-// boxesOf cuts from inputs into to boxes. Their edges are in float32, so the last may lie
-// a little inside the last input, or behind it.
+// boxesOf divides a line of `from` inputs into `to` boxes. The edges are float32, so the last edge
+// may lie slightly before or after the end of the last input.
 func boxesOf(from, to int) []box {
 	scale := float32(from) / float32(to)
 	out := make([]box, to)
-	at, begin := 0, float32(0) // the edge: an input and a part of it
+	at, begin := 0, float32(0) // the edge: an input and a fraction of it
 	for i := range out {
 		edge := float32(float32(i+1) * scale) // the conversion forbids fusing
 		last := int(edge)
@@ -63,12 +63,12 @@ func boxesOf(from, to int) []box {
 
 func (b *boxes) resizeGo(dst, now, before []byte, lumas *[256][256]float32) {
 	var narrow, sum [Width]float32 // one row, w wide
-	have := -1                     // the row that narrow holds
+	have := -1                     // index of the row in narrow
 	for y, box := range b.down {
 		for k, weight := range box.weights {
 			if at := box.first + k; at != have {
 				n, o := line(now, at), line(before, at)
-				// Most rows of an image are like the one above.
+				// Most rows of an image equal the row above.
 				if have < 0 || !bytes.Equal(n, line(now, have)) || !bytes.Equal(o, line(before, have)) {
 					b.narrow(&narrow, n, o, lumas)
 				}
@@ -90,7 +90,7 @@ func (b *boxes) resizeGo(dst, now, before []byte, lumas *[256][256]float32) {
 	}
 }
 
-// narrow scales one row of both images.
+// narrow scales one row of the brighter of both images.
 func (b *boxes) narrow(dst *[Width]float32, now, before []byte, lumas *[256][256]float32) {
 	var bright [Width]float32
 	before = before[:Width]

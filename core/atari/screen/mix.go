@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// opencvGrey is the grey of a colour: the weights of BT.601 in units of 1/32768, a half
-// going up. OpenCV 5's COLOR_RGB2GRAY gives the same for every colour.
+// opencvGrey returns the grey of a colour by the weights of BT.601, in units of 1/32768; a half is
+// rounded up. OpenCV 5's COLOR_RGB2GRAY returns the same for every colour.
 func opencvGrey(rgb [3]uint8) uint8 {
 	const red, green, blue = 9798, 19235, 3735
 	return uint8((red*uint32(rgb[0]) + green*uint32(rgb[1]) + blue*uint32(rgb[2]) + 1<<14) >> 15)
 }
 
-// identity is a palette's greys where pixels are greys already.
+// identity is the grey table for pixels that are grey levels already.
 var identity = func() (grey [256]uint8) {
 	for i := range grey {
 		grey[i] = uint8(i)
@@ -20,11 +20,11 @@ var identity = func() (grey [256]uint8) {
 	return grey
 }()
 
-// planes are images of greys in use.
+// planes recycles images of grey levels.
 var planes = sync.Pool{New: func() any { return new([MaxRows * Width]byte) }}
 
-// mixGrey looks eight pixels up at a time. Most of an image is flat and like the one
-// before, so the eight are most often those seen last.
+// mixGrey looks up eight pixels at a time. Most of an image is flat and equals the previous image,
+// so the eight pixels usually equal the last eight.
 func mixGrey(dst, now, before []byte, grey *[256][256]uint8) {
 	var seen, old uint64
 	last := uint64(grey[0][0]) * 0x0101010101010101

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// OpenCVArea is GreyArea of the greys of the mixed colours, pixel by pixel.
-func TestOpenCVAreaAgainstPlainLoops(t *testing.T) {
+// OpenCVArea equals GreyArea of the mixed colours' greys.
+func TestOpenCVAreaEqualsPlainLoops(t *testing.T) {
 	const rows = 210
 	opencv, area := mustObserver(t, OpenCVArea, rows, 84, 84), mustObserver(t, GreyArea, rows, 84, 84)
 	identical := &Palette{Grey: identity}
@@ -15,7 +15,7 @@ func TestOpenCVAreaAgainstPlainLoops(t *testing.T) {
 			mixed := make([]byte, rows*Width)
 			for i := range mixed {
 				a, b := palette.RGB[p[0][i]], palette.RGB[p[1][i]]
-				// The weights of BT.601 that OpenCV documents, 15 bits of each.
+				// The weights of BT.601 that OpenCV documents, with 15 bits each.
 				sum := 0.0
 				for c, weight := range [3]float64{9798, 19235, 3735} {
 					sum += weight / 32768 * float64(max(a[c], b[c]))
@@ -26,14 +26,14 @@ func TestOpenCVAreaAgainstPlainLoops(t *testing.T) {
 			opencv.Observe(got, p[0], p[1], palette)
 			area.Observe(want, mixed, mixed, identical)
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s: another frame", name)
+				t.Errorf("%s: the frame differs", name)
 			}
 		}
 	}
 }
 
-// Greys that cv2.cvtColor gave, of 14 and 15 bits' weights different.
-func TestOpenCVGrey(t *testing.T) {
+// The greys are cv2.cvtColor's. Weights of 14 bits give other greys.
+func TestGreyEqualsOpenCV(t *testing.T) {
 	for rgb, want := range map[[3]uint8]uint8{{195, 110, 216}: 147, {119, 248, 3}: 182, {207, 236, 27}: 204, {118, 148, 3}: 123, {64, 12, 187}: 47, {111, 130, 0}: 110, {255, 255, 255}: 255, {0, 0, 1}: 0, {200, 72, 72}: 110} {
 		if got := opencvGrey(rgb); got != want {
 			t.Errorf("grey of %v: %d, want %d", rgb, got, want)

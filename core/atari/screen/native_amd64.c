@@ -1,4 +1,4 @@
-/* The Go code of this package once more, byte for byte, with the vectors of AVX2. */
+/* The functions of this package with the vectors of AVX2. They return the same bytes as the Go code. */
 #include "native_amd64.h"
 
 #include <immintrin.h>
@@ -6,11 +6,11 @@
 
 enum { WIDTH = PACELINE_SCREEN_WIDTH };
 
-/* No FMA: the products are rounded before they are summed. */
+/* No FMA: products are rounded before they are added. */
 #define TARGET __attribute__((target("avx2")))
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/* Left to -O2, gcc keeps short loops, and their arrays in memory. */
+/* With -O2 alone gcc does not unroll short loops and keeps their arrays in memory. */
 #define UNROLL _Pragma("GCC unroll 8")
 
 /* The greys of the 128 even colour bytes, 16 in each half of a vector. */
@@ -32,9 +32,9 @@ INLINE void load_greys(struct greys *g, const uint8_t *grey) {
 
 INLINE int odd(__m256i v) { return _mm256_movemask_epi8(_mm256_slli_epi16(v, 7)); }
 
-/* The greys of 32 even colour bytes. The three top bits choose among eight tables. */
+/* The greys of 32 even colour bytes. The three top bits select one of eight tables. */
 INLINE __m256i look_up(const struct greys *g, __m256i v) {
-  /* The shuffle looks at bits 0 to 3, and at bit 7, which is cleared. */
+  /* The shuffle uses bits 0 to 3, and bit 7, which is cleared. */
   __m256i level = _mm256_and_si256(_mm256_srli_epi16(v, 1), _mm256_set1_epi8(0x0f));
   __m256i bit5 = _mm256_slli_epi16(v, 2), bit6 = _mm256_slli_epi16(v, 1);
   __m256i t[8];
@@ -65,7 +65,7 @@ INLINE int same_row(const uint8_t *a, const uint8_t *b) {
   return _mm256_movemask_epi8(same) == -1;
 }
 
-/* The greater grey of each two pixels of a row. */
+/* The greater grey of both images for each pixel of a row. */
 INLINE void brighter(uint8_t *dst, const uint8_t *a, const uint8_t *b, const struct greys *g) {
   for (int x = 0; x < WIDTH; x += 32) {
     __m256i va = _mm256_loadu_si256((const __m256i *)(a + x));
@@ -76,7 +76,7 @@ INLINE void brighter(uint8_t *dst, const uint8_t *a, const uint8_t *b, const str
   }
 }
 
-/* Sums a row across. The loads at its end read up to 16 bytes behind it, which nothing picks. */
+/* Resizes a row to width w. Loads read up to 16 bytes after the end of the row, which pick never selects. */
 INLINE void narrow(const struct paceline_screen_resizer *r, float *dst, const uint8_t *bright, int taps) {
   for (int x = 0; x < r->w; x += 8) {
     __m128i lo = _mm_loadu_si128((const __m128i *)(bright + r->base[x / 4]));
@@ -94,7 +94,7 @@ INLINE void narrow(const struct paceline_screen_resizer *r, float *dst, const ui
   }
 }
 
-/* Stores eight levels, or n if that is less. */
+/* Stores min(8, n) levels. */
 INLINE void store_bytes(uint8_t *dst, __m256i v, int n) {
   __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   __m128i some = _mm_packus_epi16(words, words);
@@ -119,11 +119,11 @@ TARGET void paceline_screen_max_grey_resize(const struct paceline_screen_resizer
   const int w = r->w;
   int have = -1;
 
-  /* All rows first: a load soon after the stores that it overlaps would wait for them. */
+  /* Compute all rows first: a load shortly after the overlapping stores would wait for the stores. */
   load_greys(&g, grey);
   for (int y = 0; y < r->rows; y++) {
     const ptrdiff_t at = (ptrdiff_t)y * WIDTH;
-    /* Half the rows of an image are like the one above. */
+    /* Half of the rows of an image equal the row above. */
     repeats[y] = y > 0 && same_row(a + at, a + at - WIDTH) && same_row(b + at, b + at - WIDTH);
     if (!repeats[y]) brighter(bright + at, a + at, b + at, &g);
   }
@@ -131,7 +131,7 @@ TARGET void paceline_screen_max_grey_resize(const struct paceline_screen_resizer
   for (int y = 0; y < r->h; y++, dst += w) {
     for (int k = 0; k < r->shares[y]; k++, row++, down++) {
       const __m256 weight = _mm256_set1_ps(*down);
-      /* Every row has a share in some output, so across holds the row above. */
+      /* Every row has a share in some output, so `across` holds the row above. */
       if (*row != have && !repeats[*row]) {
         if (r->taps == 3)
           narrow(r, across, bright + (ptrdiff_t)*row * WIDTH, 3);
@@ -173,14 +173,14 @@ INLINE void transpose(__m256 v[8]) {
   }
 }
 
-/* Scales eight rows, whose pixels lie together in columns, to rows. */
+/* Scales eight rows. column[x] holds the pixels of column x of all eight rows. */
 INLINE void narrow_rows(const struct paceline_screen_boxes *r, float rows[8][WIDTH], float column[WIDTH][8]) {
   const float *weight = r->across;
   for (int x = 0; x < r->w; x += 8) {
     __m256 v[8];
     for (int i = 0; i < 8; i++) {
       const float *from = column[r->first[x + i]];
-      /* Behind the last column there are no taps, and the size is 1. */
+      /* After the last column there are no taps, and the width is 1. */
       v[i] = _mm256_setzero_ps();
       for (int k = 0; k < r->taps[x + i]; k++, weight++, from += 8)
         v[i] = _mm256_add_ps(v[i], _mm256_mul_ps(_mm256_set1_ps(*weight), _mm256_load_ps(from)));
@@ -193,21 +193,21 @@ INLINE void narrow_rows(const struct paceline_screen_boxes *r, float rows[8][WID
 
 TARGET void paceline_screen_luma_resize(const struct paceline_screen_boxes *r, uint8_t *dst, const uint8_t *now,
                                         const uint8_t *before, const float *lumas) {
-  /* Aligned, for a row of column is a vector. */
+  /* Aligned, because a row of `column` is a vector. */
   _Alignas(32) float column[WIDTH][8], rows[8][WIDTH];
   float sum[WIDTH];
-  uint8_t lane[PACELINE_SCREEN_ROWS]; /* which of rows each row of the image is */
+  uint8_t lane[PACELINE_SCREEN_ROWS]; /* index in `rows` of each row of the image */
   const __m256 white = _mm256_set1_ps(255);
   const float *down = r->down;
   const int w = r->w;
-  int have = 0; /* so many rows of the image have been taken */
+  int have = 0; /* number of rows of the image that are scaled */
 
-  memset(column, 0, sizeof column); /* The last rows may be fewer than eight. */
+  memset(column, 0, sizeof column); /* the last rows may be fewer than eight */
   for (int y = 0; y < r->h; y++, dst += w) {
     for (int k = 0; k < r->shares[y]; k++, down++) {
       const int at = r->row[y] + k;
       if (at >= have) {
-        /* Eight rows that differ, and those that are like the one above. */
+        /* Take eight different rows, and the rows that equal the row above. */
         for (int n = 0; have < r->rows; have++) {
           const uint8_t *a = now + (ptrdiff_t)have * WIDTH, *b = before + (ptrdiff_t)have * WIDTH;
           if (n > 0 && same_row(a, a - WIDTH) && same_row(b, b - WIDTH)) {

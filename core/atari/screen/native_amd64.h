@@ -7,14 +7,13 @@
 enum {
   PACELINE_SCREEN_WIDTH = 160,
   PACELINE_SCREEN_ROWS = 256,
-  PACELINE_SCREEN_TAPS = 6,     /* most pixels of a row in one sum */
-  PACELINE_SCREEN_SHARES = 768, /* most rows in all sums together: rows + 2 h */
+  PACELINE_SCREEN_TAPS = 6,     /* maximum number of pixels of a row in one sum */
+  PACELINE_SCREEN_SHARES = 768, /* maximum number of rows in all sums together: rows + 2 h */
 };
 
 /*
- * The weights of one Resizer, laid out for vectors. Four output columns take their
- * pixels out of the 16 bytes from base on; pick says which byte is each column's, as a
- * little-endian uint32.
+ * The weights of one resizer, arranged for vectors. Four output columns take their pixels from the
+ * 16 bytes at base. pick selects the byte of each column, as a little-endian uint32.
  */
 struct paceline_screen_resizer {
   int32_t rows, w, h;
@@ -23,22 +22,22 @@ struct paceline_screen_resizer {
   uint8_t base[PACELINE_SCREEN_WIDTH / 4];
   uint8_t pick[PACELINE_SCREEN_TAPS][4 * PACELINE_SCREEN_WIDTH];
   float across[PACELINE_SCREEN_TAPS][PACELINE_SCREEN_WIDTH];
-  uint16_t shares[PACELINE_SCREEN_ROWS]; /* rows summed by each output row */
-  uint16_t row[PACELINE_SCREEN_SHARES];  /* which they are, output row after output row */
+  uint16_t shares[PACELINE_SCREEN_ROWS]; /* number of rows in the sum of each output row */
+  uint16_t row[PACELINE_SCREEN_SHARES];  /* the rows, output row after output row */
   float down[PACELINE_SCREEN_SHARES];
 };
 
 /*
- * The weights of one LumaArea. Those of an output follow those of the output before it.
+ * The weights of one LumaArea, output after output.
  */
 struct paceline_screen_boxes {
   int32_t rows, w, h;
-  uint8_t first[PACELINE_SCREEN_WIDTH];    /* pixel of each output column */
-  uint8_t taps[PACELINE_SCREEN_WIDTH];     /* how many from there on */
+  uint8_t first[PACELINE_SCREEN_WIDTH];    /* first pixel of each output column */
+  uint8_t taps[PACELINE_SCREEN_WIDTH];     /* number of pixels of each output column */
   float across[3 * PACELINE_SCREEN_WIDTH]; /* at most Width + 2 w */
-  float width[PACELINE_SCREEN_WIDTH];      /* the sum of each column's */
+  float width[PACELINE_SCREEN_WIDTH];      /* sum of the weights of each output column */
   uint16_t row[PACELINE_SCREEN_ROWS];      /* first row of each output row */
-  uint16_t shares[PACELINE_SCREEN_ROWS];   /* how many from there on */
+  uint16_t shares[PACELINE_SCREEN_ROWS];   /* number of rows of each output row */
   float down[PACELINE_SCREEN_SHARES];
   float height[PACELINE_SCREEN_ROWS];
 };
@@ -47,7 +46,7 @@ struct paceline_screen_boxes {
 
 void paceline_screen_max_grey_resize(const struct paceline_screen_resizer *r, uint8_t *dst, const uint8_t *a,
                                      const uint8_t *b, const uint8_t *grey);
-/* lumas is [256][256], by the colours of now and before. */
+/* lumas is [256][256], indexed by the colours of now and before. */
 void paceline_screen_luma_resize(const struct paceline_screen_boxes *r, uint8_t *dst, const uint8_t *now,
                                  const uint8_t *before, const float *lumas);
 void paceline_screen_to_grey(uint8_t *dst, const uint8_t *src, ptrdiff_t n, const uint8_t *grey);

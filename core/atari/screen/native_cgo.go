@@ -20,15 +20,15 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// useNative says whether the C code is used, which needs AVX2. Only tests change it.
+// useNative selects the C code, which needs AVX2. Only tests change it.
 var useNative = cpu.AtLeast(cpu.AVX2)
 
 type native struct {
 	weights C.struct_paceline_screen_resizer
 }
 
-// newNative lays the weights out for vectors. It returns nil for the narrow widths where
-// the pixels of four columns do not fit 16 bytes.
+// newNative arranges the weights for vectors. It returns nil for narrow widths, where the pixels of
+// four columns do not fit into 16 bytes.
 func newNative(r *resizer) *native {
 	n := new(native)
 	c := &n.weights
@@ -39,7 +39,7 @@ func newNative(r *resizer) *native {
 	c.scale, c.bias = C.float(r.scale), C.float(r.bias)
 	for k := range c.pick {
 		for i := range c.pick[k] {
-			c.pick[k][i] = 0x80 // a zero
+			c.pick[k][i] = 0x80 // selects a zero
 		}
 	}
 	for x, s := range r.start[:r.w] {
@@ -48,7 +48,7 @@ func newNative(r *resizer) *native {
 		for k := range r.across {
 			at := int(s-base) + k
 			if r.across[k][x] == 0 {
-				continue // the zero of pick
+				continue // pick selects a zero
 			}
 			if at >= 16 {
 				return nil

@@ -2,7 +2,7 @@
 
 package screen
 
-// Without a C compiler for this processor the Go code is the only path.
+// Without C code for this processor the Go code is the only path.
 
 type native struct{}
 

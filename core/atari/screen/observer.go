@@ -2,50 +2,52 @@ package screen
 
 import "fmt"
 
-// Look is a way from the last two images to one frame of an observation. Papers that
-// all say "84 x 84, as Mnih et al." differ here, some of them without knowing.
+// Look is a function from the last two images to one frame of an observation. Papers that describe
+// their frames as "84 x 84, as Mnih et al." use different looks.
 type Look uint8
 
 const (
-	// GreyArea is the grey of each colour, the brighter of two, then the mean over the
-	// area that each pixel of the observation covers: [h, w]. It is ALE's and Gymnasium's
-	// way, used by Machado et al. (2018) and Dopamine, with OpenCV's INTER_AREA.
+	// GreyArea is the look of ALE, Gymnasium, Machado et al. (2018) and Dopamine: the greater
+	// grey of the two images, then the mean over the area of each output pixel (OpenCV's
+	// INTER_AREA). Frames are [h, w].
 	GreyArea Look = iota
-	// RGBArea is the same for each of red, green and blue: [h, w, 3].
+	// RGBArea is GreyArea for each of red, green and blue. Frames are [h, w, 3].
 	RGBArea
-	// LumaArea is the way of Mnih et al. (2015): the brighter of two in each of red, green
-	// and blue, of these the luma, and of the luma Torch's image.scale, in float32 from 0
-	// to 1, times 255 and cut to a byte: [h, w]. What image.scale calls bilinear is
-	// nothing of the kind when it shrinks: it is a mean over fractional boxes, along the
-	// rows and then along the columns. It differs from GreyArea in two ways: the brighter
-	// of two colours may be a mixture of both, and as the byte is cut, not rounded, half of
-	// all colours come out a level darker. Where float32 falls short of a whole number that
-	// happens in some boxes and not in others: a flat 74 becomes a pattern of 73 and 74.
+	// LumaArea is the look of Mnih et al. (2015): the maximum of the two images in each of red,
+	// green and blue, then the luma, then Torch's image.scale in float32 from 0 to 1, then times
+	// 255 and truncated to a byte. Frames are [h, w]. image.scale calls its shrinking bilinear,
+	// but it is a mean over fractional boxes, first along the rows, then along the columns.
+	//
+	// LumaArea differs from GreyArea in two ways. The maximum of two colours may be a mixture of
+	// both. And since the byte is truncated, not rounded, half of all colours are one level
+	// darker. Whether float32 falls below a whole number depends on the box: a flat 74 becomes a
+	// pattern of 73 and 74.
 	LumaArea
-	// GreyHalf is the way of Stooke and Abbeel (2018): grey, the brighter of two, the
-	// last two rows cropped, then the mean of each 2 x 2 pixels, a half going up:
-	// [(rows-2)/2, 80], so 104 x 80 of 210 rows. Their code asks OpenCV for the nearest
-	// pixel, but where cv2.resize takes something else, and so gets its default, which at
-	// this factor is the mean. Their later rlpyt crops the first row and the last.
+	// GreyHalf is the look of Stooke and Abbeel (2018): the greater grey of the two images, with
+	// the last two rows cropped, then the mean of each 2 x 2 pixels; a half is rounded up. Frames
+	// are [(rows-2)/2, 80], which is 104 x 80 for 210 rows. Their code passes OpenCV's constant
+	// for the nearest pixel as a different argument of cv2.resize and so uses the default
+	// interpolation, which is the mean at this factor. Their later rlpyt crops the first row and
+	// the last.
 	GreyHalf
-	// OpenCVArea is the way of OpenAI's wrappers and those of Stable-Baselines3: the brighter
-	// of two in each of red, green and blue, of these OpenCV's grey, in whole numbers, then
-	// INTER_AREA: [h, w]. The brighter of two colours may be a mixture of both.
+	// OpenCVArea is the look of the wrappers of OpenAI and Stable-Baselines3: the maximum of the
+	// two images in each of red, green and blue, then OpenCV's grey as a whole number, then
+	// INTER_AREA. Frames are [h, w]. The maximum of two colours may be a mixture of both.
 	OpenCVArea
 )
 
-// Observer makes the frames of one look at one size.
+// Observer computes the frames of one look at one size.
 type Observer struct {
 	look    Look
 	rows    int
 	length  int
-	resizer *resizer // all looks but LumaArea
-	luma    *boxes   // LumaArea
+	resizer *resizer // for all looks except LumaArea
+	luma    *boxes   // for LumaArea
 }
 
-// NewObserver makes what a look needs that takes rows x [Width] to h x w. rows is 1 to
-// [MaxRows], h 1 to rows and w 1 to Width, but GreyHalf takes an even number of rows from
-// 4 on and has one size for each.
+// NewObserver returns an observer from images of rows x [Width] to frames of h x w. rows is 1 to
+// [MaxRows], h 1 to rows and w 1 to Width. GreyHalf needs an even number of rows, at least 4, and
+// has one size for each.
 func NewObserver(look Look, rows, h, w int) (*Observer, error) {
 	o := &Observer{look: look, rows: rows, length: h * w}
 	var err error
@@ -76,12 +78,11 @@ func NewObserver(look Look, rows, h, w int) (*Observer, error) {
 	return o, nil
 }
 
-// Len returns the number of bytes of a frame: h*w, for RGBArea h*w*3.
+// Len returns the size of a frame in bytes: h*w, for RGBArea h*w*3.
 func (o *Observer) Len() int { return o.length }
 
-// Observe writes a frame to dst, [Observer.Len] bytes, of the last image and the one
-// before it, each rows x [Width] colour bytes. before may be now: then there is no other
-// image to be brighter.
+// Observe writes a frame to dst, [Observer.Len] bytes, from the last image and the image before,
+// each rows x [Width] colour bytes. The frame of a single image has before equal to now.
 func (o *Observer) Observe(dst, now, before []byte, p *Palette) {
 	if len(dst) != o.length {
 		panic(fmt.Sprintf("screen: Observe: dst has %d bytes, must have %d", len(dst), o.length))
@@ -106,7 +107,7 @@ func (o *Observer) Observe(dst, now, before []byte, p *Palette) {
 	}
 }
 
-// maxRGBResize treats each channel as a grey.
+// maxRGBResize resizes each channel as a grey image.
 func (r *resizer) maxRGBResize(dst, a, b []byte, rgb *[256][3]uint8) {
 	var level [256]uint8
 	var plane [MaxRows * Width]byte
@@ -122,8 +123,8 @@ func (r *resizer) maxRGBResize(dst, a, b []byte, rgb *[256][3]uint8) {
 	}
 }
 
-// ObserveAll is Observe for any number of images, at its leisure. LumaArea and OpenCVArea
-// look at the first two alone.
+// ObserveAll is Observe for any number of images. It is slow and allocates. LumaArea and OpenCVArea
+// use only the first two images.
 func (o *Observer) ObserveAll(dst []byte, p *Palette, images ...[]byte) {
 	if o.look == LumaArea || o.look == OpenCVArea {
 		o.Observe(dst, images[0], images[min(1, len(images)-1)], p)
@@ -133,7 +134,7 @@ func (o *Observer) ObserveAll(dst []byte, p *Palette, images ...[]byte) {
 	if o.look == RGBArea {
 		channels = 3
 	}
-	// Levels take the place of colours: the brightest of each pixel, a channel at a time.
+	// levels is the maximum of all images, one channel at a time.
 	levels, plane := make([]byte, o.resizer.rows*Width), make([]byte, o.resizer.length())
 	for c := range channels {
 		clear(levels)

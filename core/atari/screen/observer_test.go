@@ -19,8 +19,8 @@ func mustObserver(t *testing.T, look Look, rows, h, w int) *Observer {
 	return o
 }
 
-// TestLooksAreTheirAuthors compares with cv2.resize and with Torch's image.scale.
-func TestLooksAreTheirAuthors(t *testing.T) {
+// The originals are cv2.resize and Torch's image.scale (testdata/golden.py).
+func TestLooksEqualTheirOriginals(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		counts := map[string]int{}
 		for name, want := range golden(t) {
@@ -54,13 +54,13 @@ func TestLooksAreTheirAuthors(t *testing.T) {
 			}
 		}
 		if counts["resize"] < 100 || counts["rgb"] < 40 || counts["luma"] < 40 || counts["half"] < 5 {
-			t.Errorf("so many sums were compared: %v; some are missing", counts)
+			t.Errorf("%v sums were compared; some are missing", counts)
 		}
 	})
 }
 
-// TestTorchScalesByBoxes checks a line by hand: 5 pixels to 2 have boxes of 2.5.
-func TestTorchScalesByBoxes(t *testing.T) {
+// 5 pixels scaled to 2 have boxes of size 2.5.
+func TestBoxesCoverAllInputs(t *testing.T) {
 	got := fmt.Sprint(boxesOf(5, 2), boxesOf(3, 3), boxesOf(4, 2), boxesOf(3, 1))
 	const want = "[{0 [1 1 0.5] 2.5} {2 [0.5 1 1] 2.5}] [{0 [1] 1} {1 [1] 1} {2 [1] 1}] [{0 [1 1] 2} {2 [1 1] 2}] [{0 [1 1 1] 3}]"
 	if got != want {
@@ -85,13 +85,13 @@ func TestTorchScalesByBoxes(t *testing.T) {
 	}
 }
 
-// TestLumaOfMixtures: red before cyan is white.
-func TestLumaOfMixtures(t *testing.T) {
+// The maximum of red and cyan is white.
+func TestLooksOfMixtures(t *testing.T) {
 	p := new(Palette)
 	p.RGB = [256][3]uint8{{255, 0, 0}, {0, 255, 255}, {74, 74, 74}, {142, 142, 142}}
 	for _, c := range []struct {
 		now, before uint8
-		want        [5]uint8 // of each look
+		want        [5]uint8 // by look
 	}{
 		{0, 0, [5]uint8{0, 255, 76, 0, 76}},
 		{0, 1, [5]uint8{0, 255, 255, 0, 255}},
@@ -110,7 +110,7 @@ func TestLumaOfMixtures(t *testing.T) {
 	}
 }
 
-// TestLumaAddsFromTheLeft: 690 of all triples show it. The values are Torch's.
+// The order of the sum matters for 690 of all colours. The values are Torch's.
 func TestLumaAddsFromTheLeft(t *testing.T) {
 	for rgb, want := range map[[3]uint8]float32{
 		{16, 102, 9}: 0x1.07c43p-2, {149, 219, 214}: 0x1.8c8c8cp-1, {237, 167, 172}: 0x1.7a7a7ap-1,
@@ -121,13 +121,12 @@ func TestLumaAddsFromTheLeft(t *testing.T) {
 	}
 }
 
-// TestLumaIsCut: flat colours show that the byte is not rounded. The levels are those that
-// Torch gave.
-func TestLumaIsCut(t *testing.T) {
+// Flat colours show that the byte is truncated. The levels are Torch's.
+func TestLumaIsTruncated(t *testing.T) {
 	o := mustObserver(t, LumaArea, 210, 84, 84)
 	dst := make([]byte, o.Len())
 	for _, c := range []struct {
-		colour    uint8 // of NTSC
+		colour    uint8 // NTSC
 		darkest   uint8
 		brightest uint8
 	}{{0x00, 0, 0}, {0x02, 73, 74}, {0x0e, 236, 236}, {0x10, 63, 63}, {0x2e, 198, 198}} {
@@ -139,14 +138,13 @@ func TestLumaIsCut(t *testing.T) {
 	}
 }
 
-// TestHalfCropsTheLastRows: the first row counts, the last two do not.
-func TestHalfCropsTheLastRows(t *testing.T) {
+func TestGreyHalfCropsTheLastTwoRows(t *testing.T) {
 	o := mustObserver(t, GreyHalf, 210, 104, 80)
 	black := make([]byte, 210*Width)
 	dst := make([]byte, o.Len())
 	for y := range 210 {
 		now := bytes.Clone(black)
-		now[y*Width] = 130 // a quarter of which is 32.5
+		now[y*Width] = 130 // a quarter is 32.5
 		o.Observe(dst, now, black, plain)
 		want := make([]byte, o.Len())
 		if y < 208 {
@@ -158,8 +156,8 @@ func TestHalfCropsTheLastRows(t *testing.T) {
 	}
 }
 
-// TestLookPathsAgree compares the code paths with the Go code at every width and many heights.
-func TestLookPathsAgree(t *testing.T) {
+// All widths and many heights are compared.
+func TestLooksEqualTheGoCode(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		compare := func(look Look, rows, h, w int) {
 			o := mustObserver(t, look, rows, h, w)
@@ -188,8 +186,8 @@ func TestLookPathsAgree(t *testing.T) {
 	})
 }
 
-// TestRepeatedRowsOfLuma: rows that are like the one above are scaled once, in eights.
-func TestRepeatedRowsOfLuma(t *testing.T) {
+// The C code scales rows that equal the row above once, and eight rows at a time.
+func TestLumaOfRepeatedRows(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		const rows = 210
 		o := mustObserver(t, LumaArea, rows, 84, 84)
@@ -209,7 +207,7 @@ func TestRepeatedRowsOfLuma(t *testing.T) {
 			o.Observe(dst, p[0], p[1], NTSC)
 			naiveLuma(want, p[0], p[1], NTSC, rows, 84, 84)
 			if !bytes.Equal(dst, want) {
-				t.Fatal("the frame differs from that of all rows one by one")
+				t.Fatal("the frame differs from the reference, which scales each row")
 			}
 		}
 	})
@@ -242,8 +240,7 @@ func naiveLuma(dst, now, before []byte, p *Palette, rows, h, w int) {
 	}
 }
 
-// TestOneImage: an image is no brighter than itself.
-func TestOneImage(t *testing.T) {
+func TestBlackImageChangesNothing(t *testing.T) {
 	black := make([]byte, 210*Width)
 	p := blocks(210, 1, 0xfe)
 	for _, look := range []Look{GreyArea, RGBArea, LumaArea, GreyHalf, OpenCVArea} {
@@ -257,13 +254,13 @@ func TestOneImage(t *testing.T) {
 		o.Observe(two, p, black, NTSC)
 		o.Observe(swapped, black, p, NTSC)
 		if !bytes.Equal(one, two) || !bytes.Equal(one, swapped) {
-			t.Errorf("look %d: a black image beside it changes the frame", look)
+			t.Errorf("look %d: a black image changes the frame", look)
 		}
 	}
 }
 
-func TestOneObserverForAllGoroutines(t *testing.T) {
-	// A palette that has no table yet: the first of them makes it.
+func TestGoroutinesShareAnObserver(t *testing.T) {
+	// This palette has no tables yet: the first call builds them.
 	palette := &Palette{Grey: NTSC.Grey, RGB: NTSC.RGB}
 	a, b := noise(210*Width, 1, 0xff), noise(210*Width, 2, 0xff)
 	for _, look := range []Look{RGBArea, LumaArea, OpenCVArea} {
@@ -277,7 +274,7 @@ func TestOneObserverForAllGoroutines(t *testing.T) {
 				for range 20 {
 					o.Observe(dst, a, b, palette)
 					if !bytes.Equal(dst, want) {
-						t.Error("the frame depends on what other goroutines do")
+						t.Error("the frame depends on other goroutines")
 						return
 					}
 				}
@@ -300,7 +297,7 @@ func TestObservingAllocatesNothing(t *testing.T) {
 	})
 }
 
-func TestObserversOutOfRange(t *testing.T) {
+func TestNewObserverRefusesSizes(t *testing.T) {
 	for _, c := range []struct {
 		look       Look
 		rows, h, w int
@@ -329,8 +326,8 @@ func TestObserversOutOfRange(t *testing.T) {
 	panics(t, "have 33600 and 33599 bytes, both must have 33600, 210 rows of 160", func() { o.Observe(make([]byte, 21168), image, image[1:], NTSC) })
 }
 
-// ObserveAll of two images is Observe; of three it is brighter than any two.
-func TestObserveAll(t *testing.T) {
+// ObserveAll of two images equals Observe. Of three images it is at least as bright as of any two.
+func TestObserveAllTakesTheMaximum(t *testing.T) {
 	const rows = 210
 	a, b, c := noise(rows*Width, 1, 0xfe), noise(rows*Width, 2, 0xfe), noise(rows*Width, 3, 0xfe)
 	for look, size := range map[Look][2]int{GreyArea: {84, 84}, RGBArea: {84, 84}, LumaArea: {84, 84}, GreyHalf: {104, 80}, OpenCVArea: {84, 84}} {

@@ -10,8 +10,8 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// The C code is chosen with the rest of the library's, by PACELINE_ISA, which is read when
-// a program starts: each value needs a process.
+// PACELINE_ISA selects the C code, as in the rest of the library. It is read at the start of a
+// program, so each value needs a process.
 func TestEnvironmentVariable(t *testing.T) {
 	if want, ok := os.LookupEnv("SCREEN_TEST_WANT"); ok {
 		if (want == "c") != useNative {

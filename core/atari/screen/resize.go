@@ -6,25 +6,24 @@ import (
 	"math"
 )
 
-// MaxRows is the largest number of lines that an [Observer] takes.
+// MaxRows is the largest number of rows of an [Observer].
 const MaxRows = 256
 
-// resizer is the way from two images of one size to one observation: the brighter of
-// each two pixels, then the mean over the area that each pixel of the observation covers.
-// It holds the weights of one pair of sizes.
+// resizer computes an observation from two images: the maximum of the two, then the mean over the
+// area of each output pixel. It holds the weights for one pair of sizes.
 type resizer struct {
 	rows, w, h int
 
-	// Output column x is the sum of across[k].weight[x] times pixel start[x]+k.
+	// Output column x is the sum over k of across[k][x] times pixel start[x]+k.
 	start  [Width]uint8
 	across [][Width]float32
 	// Output row y is the sum of weight times row over down[y].
 	down [][]tap
-	// The byte is the sum times scale plus bias, rounded to even. Where both factors are
-	// whole all weights are 1 and scale is the reciprocal of the area; elsewhere scale is 1.
+	// The byte is the sum times scale plus bias, rounded to even. If both factors are whole
+	// numbers, all weights are 1 and scale is the reciprocal of the area; otherwise scale is 1.
 	scale, bias float32
 
-	native *native // the weights for the C code; nil where it is not used
+	native *native // the weights for the C code; nil without C code
 }
 
 type tap struct {
@@ -32,8 +31,8 @@ type tap struct {
 	weight float32
 }
 
-// newResizer makes the weights that take rows x [Width] to h x w. rows is 1 to [MaxRows],
-// w 1 to Width, h 1 to rows.
+// newResizer returns the weights from rows x [Width] to h x w. rows is 1 to [MaxRows], w 1 to
+// Width, h 1 to rows.
 func newResizer(rows, w, h int) (*resizer, error) {
 	if err := checkSizes(rows, w, h); err != nil {
 		return nil, err
@@ -43,7 +42,7 @@ func newResizer(rows, w, h int) (*resizer, error) {
 	if whole {
 		r.scale = float32(1 / float64(rows/h*(Width/w)))
 		if rows == 2*h && Width == 2*w {
-			r.bias = 0.125 // OpenCV halves with integers, where a half goes up
+			r.bias = 0.125 // OpenCV halves in integers and rounds a half up
 		}
 	}
 	for x, taps := range area(Width, w, whole) {
@@ -71,9 +70,9 @@ func checkSizes(rows, w, h int) error {
 	return nil
 }
 
-// area returns, for each of to outputs, the inputs that it covers and their shares of it,
-// or ones if the factor is whole. The shares are OpenCV's: computed in float64, those
-// under a thousandth of an input dropped, then rounded to float32.
+// area returns, for each of `to` outputs, the inputs that the output covers and their weights,
+// which are 1 if the factor is a whole number. Otherwise the weights are OpenCV's: computed in
+// float64, rounded to float32, and left out if they are less than a thousandth of an input.
 func area(from, to int, whole bool) [][]tap {
 	scale := float64(from) / float64(to)
 	out := make([][]tap, to)
@@ -102,21 +101,21 @@ func area(from, to int, whole bool) [][]tap {
 	return out
 }
 
-// length returns the number of bytes of an observation, w*h.
+// length returns the size of an observation in bytes, w*h.
 func (r *resizer) length() int { return r.w * r.h }
 
-// maxGreyResizeGo is maxGreyResize without C. It writes to dst, h x w bytes, the
-// observation of the frames a and b, each rows x [Width] colour bytes: the greater grey of
-// the two, resized. a and b may be one frame.
+// maxGreyResizeGo is the Go code of maxGreyResize. It writes the observation of the images a and b
+// to dst: the greater grey of the two, resized. dst has h x w bytes, a and b have rows x [Width]
+// colour bytes each. a and b may be the same image.
 func (r *resizer) maxGreyResizeGo(dst, a, b []byte, grey *[256]uint8) {
 	var narrow, sum [Width]float32 // one row, w wide
-	have := -1                     // the row that narrow holds
+	have := -1                     // index of the row in narrow
 	w := r.w
 	for y, taps := range r.down {
 		for k, t := range taps {
 			if t.at != have {
 				ra, rb := line(a, t.at), line(b, t.at)
-				// Most rows of an image are like the one above.
+				// Most rows of an image equal the row above.
 				if have < 0 || !bytes.Equal(ra, line(a, have)) || !bytes.Equal(rb, line(b, have)) {
 					r.narrow(&narrow, ra, rb, grey)
 				}
@@ -136,7 +135,7 @@ func (r *resizer) maxGreyResizeGo(dst, a, b []byte, grey *[256]uint8) {
 		row := dst[y*w : y*w+w]
 		for x := range row {
 			v := float32(float32(sum[x]*r.scale) + r.bias)
-			// From 2^23 on the spacing of float32 is 1, so the sum rounds to even.
+			// From 2^23 on float32 has only whole numbers, so the sum rounds to even.
 			row[x] = uint8(math.Float32bits(v + 1<<23))
 		}
 	}
@@ -144,9 +143,9 @@ func (r *resizer) maxGreyResizeGo(dst, a, b []byte, grey *[256]uint8) {
 
 func line(p []byte, row int) []byte { return p[row*Width : row*Width+Width] }
 
-// narrow sums one row of both images across.
+// narrow resizes one row of the maximum of both images to width w.
 func (r *resizer) narrow(dst *[Width]float32, a, b []byte, grey *[256]uint8) {
-	// Columns at the right edge read past the row with weight 0.
+	// Columns at the right edge read after the end of the row, with weight 0.
 	var bright [2 * Width]float32
 	if bytes.Equal(a, b) {
 		for x, v := range a[:Width] {

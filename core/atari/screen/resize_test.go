@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pairs are images of several characters, with odd colour bytes and without.
+// pairs returns pairs of images of several kinds, with and without odd colour bytes.
 func pairs(rows int) map[string][2][]byte {
 	return map[string][2][]byte{
 		"noise":      {noise(rows*Width, 1, 0xff), noise(rows*Width, 2, 0xff)},
@@ -29,8 +29,7 @@ func mustResizer(t *testing.T, rows, w, h int) *resizer {
 	return r
 }
 
-// TestResizeIsOpenCVs compares with cv2.resize byte by byte.
-func TestResizeIsOpenCVs(t *testing.T) {
+func TestResizeEqualsOpenCV(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		n := 0
 		for name, want := range golden(t) {
@@ -54,7 +53,6 @@ func TestResizeIsOpenCVs(t *testing.T) {
 	})
 }
 
-// TestResizeIsTheMeanOverTheArea compares with the plain definition.
 func TestResizeIsTheMeanOverTheArea(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		for _, rows := range []int{1, 2, 5, 84, 104, 208, 209, 210, 214, 220, 230, 250, 256} {
@@ -75,9 +73,9 @@ func TestResizeIsTheMeanOverTheArea(t *testing.T) {
 	})
 }
 
-// naive sums every pixel times the area that it shares with the output pixel.
+// naive sums every pixel times the area that the pixel shares with the output pixel.
 func naive(a, b []byte, p *Palette, rows, w, h int) []float64 {
-	shared := func(i, to, k, from int) float64 { // of input k and output i, in inputs
+	shared := func(i, to, k, from int) float64 { // the part of input k that output i covers
 		scale := float64(from) / float64(to)
 		begin, end := max(float64(i)*scale, float64(k)), min(float64(i+1)*scale, float64(k+1))
 		return max(end-begin, 0)
@@ -106,8 +104,8 @@ func naive(a, b []byte, p *Palette, rows, w, h int) []float64 {
 	return out
 }
 
-// TestPathsAgree compares the code paths with the Go code at every width and many heights.
-func TestPathsAgree(t *testing.T) {
+// All widths and many heights are compared.
+func TestResizeEqualsTheGoCode(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		compare := func(rows, w, h int) {
 			r := mustResizer(t, rows, w, h)
@@ -133,7 +131,7 @@ func TestPathsAgree(t *testing.T) {
 	})
 }
 
-// TestRepeatedRows: rows are compared with the one above, in both images.
+// A row is repeated only if it equals the row above in both images.
 func TestRepeatedRows(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		const rows = 210
@@ -155,7 +153,7 @@ func TestRepeatedRows(t *testing.T) {
 	})
 }
 
-func TestOneResizerForAllGoroutines(t *testing.T) {
+func TestGoroutinesShareAResizer(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := mustResizer(t, 210, 84, 84)
 		var group sync.WaitGroup
@@ -168,7 +166,7 @@ func TestOneResizerForAllGoroutines(t *testing.T) {
 				for range 20 {
 					r.maxGreyResize(dst, a, b, &PAL.Grey)
 					if !bytes.Equal(dst, want) {
-						t.Error("the observation depends on what other goroutines do")
+						t.Error("the observation depends on other goroutines")
 						return
 					}
 				}
@@ -178,7 +176,7 @@ func TestOneResizerForAllGoroutines(t *testing.T) {
 	})
 }
 
-func TestSizesOutOfRange(t *testing.T) {
+func TestNewResizerRefusesSizes(t *testing.T) {
 	for _, c := range []struct {
 		rows, w, h int
 		want       string

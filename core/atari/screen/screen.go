@@ -1,23 +1,19 @@
-// Package screen turns what the television chip of an Atari 2600 puts out into what
-// learners and people look at.
+// Package screen converts the TIA's images to colours, greys and observations.
 //
-// An image is rows x [Width] bytes, one TIA colour byte a pixel, top row first. The
-// colour byte holds the hue in bits 7 to 4 and the brightness in bits 3 to 1. Bit 0 is
-// clear in all but two cases: a PAL frame with an odd number of lines loses its colour,
-// which the bit records, and a frame that the machine gave up leaves bytes 0 to 7. A
-// [Palette] therefore answers for all 256 bytes.
+// An image is rows x [Width] bytes, one TIA colour byte a pixel, top row first. The colour byte
+// holds the hue in bits 7 to 4 and the brightness in bits 3 to 1. Bit 0 is set in two cases only:
+// it marks the loss of colour in a PAL frame with an odd number of lines, and an unfinished frame
+// has bytes 0 to 7. A [Palette] therefore covers all 256 bytes.
 //
-// The pixels here are bytes that others compare with ALE's and OpenCV's, so every
-// function is exact: the tables give ALE's colours and greys, [Blend] gives ALE's colour
-// averaging, [resizer] gives the bytes of OpenCV's INTER_AREA, and [Observer] those of
-// whole recipes. Resizing is a matter of floating point: sums are taken in the order of
-// OpenCV or of Torch, each product and sum rounded to float32, never fused.
+// Every function returns exactly the bytes of its original: the palettes ALE's colours and greys,
+// [Blend] ALE's colour averaging, [resizer] OpenCV's INTER_AREA, and [Observer] the frames of whole
+// recipes. Sums are added in the order of OpenCV or Torch, and each product and sum is rounded to
+// float32, never fused.
 //
-// The Go code is the definition of each function. Where a C compiler and a processor
-// with the right vectors are there, the same bytes come from C. Nothing here allocates
-// per call, but that a palette's first [LumaArea] makes a table, and all types are
-// immutable once made: any number of goroutines may share them. Slices of the wrong length
-// are mistakes of the caller and panic.
+// The Go code defines each function. C code with AVX2 returns the same bytes. Calls do not
+// allocate, except that the first [LumaArea] or [OpenCVArea] of a palette builds a table. All types
+// are immutable, so any number of goroutines may share them. Slices of the wrong length are
+// mistakes of the caller and panic.
 package screen
 
 import (
@@ -26,24 +22,24 @@ import (
 	"sync"
 )
 
-// Width is the number of pixels of a line.
+// Width is the number of pixels in a line.
 const Width = 160
 
-// Palette is what each TIA colour byte looks like. Its values are to be read only.
+// Palette holds the colour and grey of each TIA colour byte. Callers must not change it.
 type Palette struct {
-	// Grey is the brightness of each colour byte, 0 to 255. For an odd byte it is ALE's:
-	// the blue of the next colour, and 0 behind the last.
+	// Grey is the brightness of each colour byte, 0 to 255. The brightness of an odd byte is
+	// ALE's: the blue of the next colour, and 0 after the last colour.
 	Grey [256]uint8
-	// RGB is red, green and blue of each colour byte. An odd byte has lost its colour:
+	// RGB is the red, green and blue of each colour byte. An odd byte has lost its colour:
 	// all three are the grey of the even byte below it.
 	RGB [256][3]uint8
 
-	lumas pairTable[float32] // of [LumaArea]
-	greys pairTable[uint8]   // of [OpenCVArea]
+	lumas pairTable[float32] // for [LumaArea]
+	greys pairTable[uint8]   // for [OpenCVArea]
 }
 
-// pairTable is what all pairs of colours become, made when first asked for: [a][b] is made
-// of the brighter of each channel.
+// pairTable holds a value for each pair of colours, built at the first use: entry [a][b] belongs to
+// the maximum of each channel.
 type pairTable[T any] struct {
 	once  sync.Once
 	table *[256][256]T
@@ -85,8 +81,8 @@ func newPalette(colours *[128]uint32) *Palette {
 	return p
 }
 
-// ToGrey writes the grey of every colour byte of src to dst, which has src's length and
-// may be src itself.
+// ToGrey writes the grey of every colour byte of src to dst. dst has src's length and may be src
+// itself.
 func ToGrey(dst, src []byte, p *Palette) {
 	if len(dst) != len(src) {
 		panic(fmt.Sprintf("screen: ToGrey: dst has %d bytes, src %d; they must be equal", len(dst), len(src)))
@@ -94,8 +90,8 @@ func ToGrey(dst, src []byte, p *Palette) {
 	toGrey(dst, src, &p.Grey)
 }
 
-// toGreyGo looks eight pixels up at a time. Most of an image is flat, so the eight are
-// most often those seen last.
+// toGreyGo looks up eight pixels at a time. Most of an image is flat, so the eight pixels usually
+// equal the last eight.
 func toGreyGo(dst, src []byte, grey *[256]uint8) {
 	var seen uint64
 	last := uint64(grey[0]) * 0x0101010101010101
@@ -115,8 +111,8 @@ func toGreyGo(dst, src []byte, grey *[256]uint8) {
 	}
 }
 
-// ToRGB writes red, green and blue of every colour byte of src to dst, which has three
-// times src's length.
+// ToRGB writes the red, green and blue of every colour byte of src to dst. dst has three times
+// src's length.
 func ToRGB(dst, src []byte, p *Palette) {
 	if len(dst) != 3*len(src) {
 		panic(fmt.Sprintf("screen: ToRGB: dst has %d bytes, src %d; dst must have three times as many", len(dst), len(src)))

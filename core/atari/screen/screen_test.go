@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPalettesAreALEs(t *testing.T) {
+func TestPalettesEqualALE(t *testing.T) {
 	looks := func(p *Palette, colours []int) string {
 		var all []byte
 		for _, c := range colours {
@@ -20,7 +20,7 @@ func TestPalettesAreALEs(t *testing.T) {
 			ntsc = append(ntsc, c)
 		}
 	}
-	// Of the odd bytes an NTSC console can only show these.
+	// An NTSC console can show only these odd bytes.
 	ntsc = append(ntsc, 1, 3, 5, 7)
 	want := golden(t)
 	if got := looks(NTSC, ntsc); got != want["colours ntsc"] {
@@ -31,7 +31,7 @@ func TestPalettesAreALEs(t *testing.T) {
 	}
 }
 
-func TestOddBytes(t *testing.T) {
+func TestOddBytesAreGrey(t *testing.T) {
 	for _, c := range []struct {
 		p    *Palette
 		byte uint8
@@ -84,12 +84,12 @@ func TestToRGB(t *testing.T) {
 	}
 }
 
-func TestAveragesAreALEs(t *testing.T) {
+func TestAveragesEqualALE(t *testing.T) {
 	want := golden(t)
 	for _, c := range []struct {
 		name string
 		p    *Palette
-		step int // ALE's NTSC pairs are of even bytes
+		step int // the golden NTSC pairs have even bytes
 	}{{"averages ntsc", NTSC, 2}, {"averages pal", PAL, 1}} {
 		var a, b []byte
 		for i := 0; i < 256; i += c.step {
@@ -111,7 +111,7 @@ func TestAveragesAreALEs(t *testing.T) {
 	}
 }
 
-func TestNothingAllocates(t *testing.T) {
+func TestCallsDoNotAllocate(t *testing.T) {
 	r, err := newResizer(210, 84, 84)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestNothingAllocates(t *testing.T) {
 	})
 }
 
-func TestWrongLengths(t *testing.T) {
+func TestWrongLengthsPanic(t *testing.T) {
 	blend := NewBlend(NTSC)
 	panics(t, "dst has 3 bytes, src 4", func() { ToGrey(make([]byte, 3), make([]byte, 4), NTSC) })
 	panics(t, "dst has 11 bytes, src 4", func() { ToRGB(make([]byte, 11), make([]byte, 4), NTSC) })

@@ -55,8 +55,8 @@ static void play_file(const char *path) {
 }
 
 /*
- * A program that does not end its frame until RESET is pressed. It stores what it reads from collisions,
- * paddle, timer and music. It writes HMOVE and VSYNC once, before the loop.
+ * A program that does not end its frame until RESET is pressed. It stores what it reads from
+ * collisions, paddle, timer and music. It writes HMOVE and VSYNC once, before the loop.
  */
 static void endless_program(int scheme) {
   static const uint32_t reads[] = {0x284, 0x285, 0x1004, 0x00, 0x08};
@@ -87,8 +87,9 @@ static void endless_program(int scheme) {
 }
 
 /*
- * Frames so long that times would overflow without atari_rebase_clock. The naive machine uses 64 bits.
- * Its cycle may be ahead by an even number of lines, because PAL depends on the parity of the line.
+ * Frames so long that times would overflow without atari_rebase_clock. The naive machine uses 64
+ * bits. Its cycle may be ahead by an even number of lines, because PAL depends on the parity of the
+ * line.
  */
 static void endless(int scheme) {
   endless_program(scheme);

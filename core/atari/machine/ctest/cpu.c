@@ -1,6 +1,6 @@
 /*
- * The CPU: every opcode, compared with the naive CPU for random registers, memory and program counters;
- * and known cases.
+ * The CPU: every opcode, compared with the naive CPU for random registers, memory and program
+ * counters; and known cases.
  */
 #include "programs.h"
 

@@ -1,7 +1,7 @@
 /*
- * Frames that end within a line, or do not end. Their images keep pixels of older frames, and the next
- * frames may show them. In these tests an image starts with one colour, BEFORE, and a frame draws over
- * it.
+ * Frames that end within a line, or do not end. Their images keep pixels of older frames, and the
+ * next frames may show them. In these tests an image starts with one colour, BEFORE, and a frame
+ * draws over it.
  */
 #include "registers.h"
 

@@ -1,6 +1,6 @@
 /*
- * Arbitrary bytes as a cartridge of any scheme. Frames access only the machine's memory, return, and
- * end in states that atari_accept accepts. For clang's libFuzzer.
+ * Arbitrary bytes as a cartridge of any scheme. Frames access only the machine's memory, return,
+ * and end in states that atari_accept accepts. For clang's libFuzzer.
  */
 #include "pair.h"
 

@@ -1,6 +1,7 @@
 /*
- * Arbitrary bytes as a machine's state. If atari_accept accepts the state, frames from it access only
- * the machine's memory and return, and atari_accept accepts their states again. For clang's libFuzzer.
+ * Arbitrary bytes as a machine's state. If atari_accept accepts the state, frames from it access
+ * only the machine's memory and return, and atari_accept accepts their states again. For clang's
+ * libFuzzer.
  *
  * Random bytes are rarely a valid state. So the input is one of three things: bytes to change in a
  * state that playing has reached; a struct with the checked fields moved into their bounds; or an

@@ -1,7 +1,7 @@
 /*
- * Compares a machine that draws some frames at once and the others when their images are read with a
- * machine that draws all frames. Most of the programs do not end their frames, so calls end within a
- * line, and half of the image shows an older frame.
+ * Compares a machine that draws some frames at once and the others when their images are read with
+ * a machine that draws all frames. Most of the programs do not end their frames, so calls end
+ * within a line, and half of the image shows an older frame.
  */
 #include "programs.h"
 

@@ -1,6 +1,6 @@
 /*
- * Rows of pixels as bits, and from bits to colours. The tests check every pixel, for the vector unit
- * that the build selects.
+ * Rows of pixels as bits, and from bits to colours. The tests check every pixel, for the vector
+ * unit that the build selects.
  */
 #include "../composite.h"
 

@@ -1,8 +1,8 @@
 /*
- * The naive machine: a second Atari 2600, with which the tests compare the machine. It implements every
- * chip in the most direct way, pixel by pixel and without tables. It is slow, has the same
- * specification as the machine's headers, and shares no code with them. If the two differ, one of them
- * is wrong.
+ * The naive machine: a second Atari 2600, with which the tests compare the machine. It implements
+ * every chip in the most direct way, pixel by pixel and without tables. It is slow, has the same
+ * specification as the machine's headers, and shares no code with them. If the two differ, one of
+ * them is wrong.
  *
  * naive.h is the whole machine; naive_cpu.h, naive_tia.h and naive_board.h are its chips.
  */

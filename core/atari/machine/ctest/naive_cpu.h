@@ -8,8 +8,8 @@
 #include "naive.h"
 
 /*
- * Sixteen opcodes a row: a name and an addressing mode: i immediate, z zero page, zx, zy, a absolute,
- * ax, ay, (x, )y, r a branch, n an indirect jump, - implied.
+ * Sixteen opcodes a row: a name and an addressing mode: i immediate, z zero page, zx, zy, a
+ * absolute, ax, ay, (x, )y, r a branch, n an indirect jump, - implied.
  */
 static const char *const naive_opcodes[16] = {
     "BRK- ORA(x JAM- SLO(x NOPz ORAz ASLz SLOz PHP- ORAi ASL- ANCi NOPa ORAa ASLa SLOa ",

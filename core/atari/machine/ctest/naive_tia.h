@@ -1,6 +1,6 @@
 /*
- * The TIA of the naive machine; see naive.h. Each pixel is computed separately from the registers, when
- * the image is drawn up to the pixel.
+ * The TIA of the naive machine; see naive.h. Each pixel is computed separately from the registers,
+ * when the image is drawn up to the pixel.
  */
 #ifndef NAIVE_TIA_H
 #define NAIVE_TIA_H
@@ -216,9 +216,9 @@ static void naive_reset_missile(struct naive *m, int object) {
 }
 
 /*
- * The motion in pixels to the left by an HMOVE in this cycle of the line. The pulses come every four
- * clocks after the write. Pulses that no longer fit in the blank are lost, and the object ends up
- * further to the right.
+ * The motion in pixels to the left by an HMOVE in this cycle of the line. The pulses come every
+ * four clocks after the write. Pulses that no longer fit in the blank are lost, and the object ends
+ * up further to the right.
  */
 static int naive_motion(int nibble, int cycle) {
   const int wanted = (nibble & 15) ^ 8;

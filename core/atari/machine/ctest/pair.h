@@ -78,8 +78,8 @@ static const char *differs(const struct atari *m, const struct naive *n) {
 
 /*
  * Pixels that are not compared: in an unfinished frame, up to three pixels that ALE draws after the
- * beam (naive_draw). The naive machine draws them as before the last write, the machine as after it. The
- * difference only remains if no other write follows.
+ * beam (naive_draw). The naive machine draws them as before the last write, the machine as after
+ * it. The difference only remains if no other write follows.
  */
 static int beyond_the_beam(const struct naive *n, int row, int x) {
   const int64_t clocks = n->drawn - n->frame_start - NAIVE_LINE * n->first_line;

@@ -1,6 +1,6 @@
 /*
- * Checks and random numbers for the tests of the machine. A test exits with 0, or prints the failure
- * and exits with 1.
+ * Checks and random numbers for the tests of the machine. A test exits with 0, or prints the
+ * failure and exits with 1.
  */
 #ifndef T_H
 #define T_H

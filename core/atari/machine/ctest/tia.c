@@ -273,8 +273,8 @@ static void collisions(void) {
 }
 
 /*
- * The stars of Journey Escape: missile 0 moves on every line until HMOVE. Some writes give it its normal
- * form for the rest of a line.
+ * The stars of Journey Escape: missile 0 moves on every line until HMOVE. Some writes give it its
+ * normal form for the rest of a line.
  */
 static void stars(void) {
   static const uint32_t regs[] = {0x04, 0x12, 0x28, 0x28, 0x2A, 0x22, 0x1D, 0x29};

@@ -1,7 +1,7 @@
 /*
- * The machine as a separate object. The tests are compiled once and linked with this object in every
- * build: each vector unit, both dispatches, sanitizers. under_test.h declares the functions that the
- * tests call.
+ * The machine as a separate object. The tests are compiled once and linked with this object in
+ * every build: each vector unit, both dispatches, sanitizers. under_test.h declares the functions
+ * that the tests call.
  */
 #define ATARI_FN
 #ifdef AS_THE_LIBRARY /* forced inlining compiles too slowly under sanitizers */

@@ -112,8 +112,8 @@ static void ends(void) {
 }
 
 /*
- * Loops at an edge of a window, of a slice or of the cartridge. The other bank, or the next slice, has
- * different bytes there.
+ * Loops at an edge of a window, of a slice or of the cartridge. The other bank, or the next slice,
+ * has different bytes there.
  */
 static void edges(void) {
   static const uint32_t places[] = {0x3FF, 0xFDF, 0xFE5, 0xFF8, 0xFFE, 0x080, 0x100, 0x7FF};

@@ -1,7 +1,8 @@
 /*
- * The CPU's window: the CPU reads code from the ROM where it can, and over the bus elsewhere. The tests
- * compare it with the naive CPU, which reads every byte over the bus, in and around such places. A call
- * executes many instructions, because the window is kept from one instruction to the next.
+ * The CPU's window: the CPU reads code from the ROM where it can, and over the bus elsewhere. The
+ * tests compare it with the naive CPU, which reads every byte over the bus, in and around such
+ * places. A call executes many instructions, because the window is kept from one instruction to the
+ * next.
  */
 #include "programs.h"
 

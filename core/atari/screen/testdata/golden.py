@@ -1,6 +1,6 @@
-"""Writes golden.txt beside this file: SHA-256 sums of what OpenCV and ALE make of images
-that the tests make too. Needs numpy, opencv-python-headless and ale-py 0.12.1. The
-cartridges are this script's own: they paint lines in one colour each."""
+"""Writes golden.txt to its own folder: SHA-256 sums of OpenCV's and ALE's results for images
+that the tests generate, too. Needs numpy, opencv-python-headless and ale-py 0.12.1. The script
+makes its own cartridges, which draw each line in one colour."""
 
 import hashlib
 import pathlib
@@ -55,8 +55,8 @@ def resized_rgb(rows, w, h):
 
 
 def torch_scale(lines, to):
-    """Torch's image.scale, 'bilinear', of the first axis to a smaller size: every number a
-    float32, as in its C code."""
+    """Torch's image.scale, 'bilinear', of the first axis to a smaller size. Every number is a
+    float32, as in Torch's C code."""
     one, given = np.float32(1), len(lines)
     scale = np.float32(given) / np.float32(to)
     edges = np.arange(to + 1).astype(np.float32) * scale
@@ -91,16 +91,16 @@ def lumas(rows, w, h):
 
 
 def halves(rows):
-    """With the default interpolation, as accel_rl calls it."""
+    """With cv2.resize's default interpolation, as in accel_rl."""
     return summed(cv2.resize(p[:-2], (WIDTH // 2, rows // 2 - 1)) for p in brighter(rows))
 
 
 VSYNC, VBLANK, WSYNC, COLUBK = 0x00, 0x01, 0x02, 0x09
-COUNT, NOISE = 0x80, 0x82  # the frame, and a shift register
+COUNT, NOISE = 0x80, 0x82  # the number of the frame, and a shift register
 
 
 class Program:
-    """Just enough of an assembler."""
+    """A small assembler."""
 
     def __init__(self):
         self.code, self.labels, self.branches, self.jumps = bytearray(), {}, [], []
@@ -140,9 +140,9 @@ class Program:
 
 
 def cartridge(lines, wobble=False, jam=False):
-    """Odd frames show colour 2*i in line i of 128, even frames one colour, the frame's
-    number. wobble makes frames longer by a line at random, jam stops the processor in the
-    middle of frame 181."""
+    """Odd frames show colour 2*i in line i of 128. Even frames show one colour, the number of
+    the frame. wobble makes random frames a line longer. jam stops the processor in the middle
+    of frame 181."""
     p = Program()
     p.emit(0x78, 0xD8, 0xA2, 0xFF, 0x9A)  # SEI; CLD; LDX #$FF; TXS
     p.emit(0xA9, 0, 0x85, COUNT, 0xA9, 0xE1, 0x85, NOISE + 1)
@@ -184,7 +184,7 @@ def cartridge(lines, wobble=False, jam=False):
 
 
 def play(image, averaging):
-    """ALE takes any image that is named after a game it knows."""
+    """ALE accepts any image with the file name of a known game."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "tetris.bin"
         path.write_bytes(image)
@@ -212,7 +212,7 @@ def colours(images, wanted):
 
 
 def averages(image, wanted):
-    """What colour averaging shows for each pair of wanted colour bytes."""
+    """The result of colour averaging for each pair of wanted colour bytes."""
     plain, average = play(image, False), play(image, True)
     table = np.full((256, 256), -1)
     before = plain.getScreen()[:, 5].copy()
