@@ -1,22 +1,22 @@
 package atari
 
-// What livesImage keeps beside what the other cartridges do, as indices of RAM.
+// Indices of the RAM that livesImage uses, besides those of the other cartridges.
 const (
-	doom     = 0x07 // a life goes in every tenth frame
-	logged   = 0x08 // frames
-	sticksOf = 0x10 // of the last 32 frames, SWCHA
-	buttonOf = 0x30 // and INPT4
+	doom     = 0x07 // 1: every tenth frame costs a life
+	logged   = 0x08 // number of logged frames
+	sticksOf = 0x10 // log of SWCHA in the last 32 frames
+	buttonOf = 0x30 // log of INPT4 in the last 32 frames
 	lives    = 0x56
 	score    = 0x59
 )
 
-// livesImage goes by the rule of Amidar, whose lives are in $D6, $80 when the game is over,
-// and whose score is in $D9 to $DB. Here RIGHT scores a point a frame, every tenth frame of
-// LEFT costs a life, and after a DOWN every tenth frame does. What it sees it mixes into the
-// image, and keeps for 32 frames.
+// livesImage follows the rule of Amidar: the lives are in $D6, $80 when the game is over, and the
+// score is in $D9 to $DB. RIGHT scores a point a frame. Every tenth frame of LEFT costs a life.
+// After DOWN every tenth frame costs a life. The program mixes its inputs into the image and logs
+// them for 32 frames.
 func livesImage() []byte { return livesOf(220) }
 
-// palImage is the same in frames of more lines.
+// palImage is livesImage with more lines in a frame.
 func palImage() []byte { return livesOf(255) }
 
 func livesOf(lines byte) []byte {

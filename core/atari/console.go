@@ -10,68 +10,66 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Width is the pixels of a row.
+// Width is the number of pixels in a row.
 const Width = 160
 
-// palRows is the height of an image for PAL, the largest.
+// palRows is the height of an image for PAL, which is the largest.
 const palRows = 250
 
-// Settings are what a console is used with; the zero value is ALE's default but for
-// RepeatActionProbability, which is 0 here.
+// Settings configures a console. The zero value is ALE's default, except that ALE's
+// RepeatActionProbability is not 0.
 type Settings struct {
-	// Seed of the generator that sticky actions draw from, and of the one that chooses
-	// stored start states.
+	// Seed is the seed of the generator for sticky actions and of the stream for stored starts.
 	Seed uint32
-	// FrameSkip is the frames that one Act takes; 0 counts as 1.
+	// FrameSkip is the number of frames of one Act; 0 counts as 1.
 	FrameSkip int
-	// RepeatActionProbability is that of ignoring a new action for a frame
-	// ("sticky actions", Machado et al. 2018), 0 to 1.
+	// RepeatActionProbability is the probability, 0 to 1, that a frame repeats the last action
+	// instead of the new one ("sticky actions", Machado et al. 2018).
 	RepeatActionProbability float64
-	// MaxEpisodeFrames truncates an episode; 0: never.
+	// MaxEpisodeFrames is the length at which an episode is truncated; 0: never.
 	MaxEpisodeFrames int
-	// RewardMin and RewardMax clamp the reward of an Act where RewardMin is less.
+	// RewardMin and RewardMax clamp the reward of an Act if RewardMin is less than RewardMax.
 	RewardMin, RewardMax int
-	// Reset is how an episode begins.
+	// Reset selects how an episode starts.
 	Reset Reset
-	// ColourAveraging blends each image with the one before, for games that draw
-	// some things in every second frame only.
+	// ColourAveraging blends each image with the previous image, for games that draw some
+	// objects only in every second frame.
 	ColourAveraging bool
 }
 
-// Console is a 2600 with a cartridge and a player. One goroutine at a time.
+// Console is an Atari 2600 with a cartridge and a player. One goroutine at a time may use it.
 type Console struct {
-	rom      *ROM
-	game     *games.Game
-	settings Settings
-	cart     games.Cart
-	pal      bool
-	rows     int // of the image
-	blended  []byte
-	observer *screen.Observer // Observe's
-	unseen   bool             // the frame to come is not expected to be looked at
+	rom       *ROM
+	game      *games.Game
+	settings  Settings
+	cart      games.Cart
+	pal       bool
+	rows      int // height of the image
+	blended   []byte
+	observer  *screen.Observer // for Observe
+	drawLater bool             // the image of the next frame is probably not read
 
-	// chosen for the next reset
-	mode int
+	mode int // for the next reset
 
 	state
 }
 
-// state is all that changes while playing, as plain data.
+// state is all state that changes during play, as plain data.
 type state struct {
-	box           box
+	machine       machine
 	rule          games.State
-	generator     generator  // the environment's: sticky actions
-	starts        rng.Stream // which stored states episodes begin at
-	drawn         int        // of the hardware's generator
+	generator     generator  // draws for sticky actions
+	starts        rng.Stream // draws the stored starts of episodes
+	hardwareDraws int        // number of draws from the hardware's generator
 	action        games.Action
 	strength      float32
 	paddle        [2]int // resistances
 	difficulty    int
-	frames        int // since the cartridge was put in
+	frames        int // since the cartridge was inserted
 	episodeFrames int
 }
 
-// paddleMode is what a paddle's input reads.
+// paddleMode says what a paddle's input reads.
 type paddleMode uint8
 
 const (
@@ -80,11 +78,11 @@ const (
 	charges
 )
 
-// paddleStep is what the resistance changes by in a frame.
+// paddleStep is the change of a paddle's resistance in one frame.
 const paddleStep = 23000
 
-// NewConsole puts the cartridge into a console and turns it on; it stands at the
-// beginning of an episode then.
+// NewConsole inserts the cartridge into a console and turns the console on. The console is at the
+// start of an episode.
 func NewConsole(rom *ROM, s Settings) (*Console, error) {
 	if err := available(); err != nil {
 		return nil, err
@@ -93,43 +91,41 @@ func NewConsole(rom *ROM, s Settings) (*Console, error) {
 	if err := c.Set(s); err != nil {
 		return nil, err
 	}
-	c.cart = func(address uint16) byte { return c.box.cartridgeRAM()[address&0x7F] }
+	c.cart = func(address uint16) byte { return c.machine.cartridgeRAM()[address&0x7F] }
 	c.Restart(s.Seed)
 	var err error
 	c.observer, err = observerOf(screen.GreyArea, c.rows, Side, Side)
 	return c, err
 }
 
-// Restart takes the cartridge out and puts it in again, with a new seed. Mode and
-// difficulty stay as they were chosen.
+// Restart removes the cartridge and inserts it again, with a new seed. Mode and difficulty stay.
 func (c *Console) Restart(seed uint32) {
 	mode, difficulty := c.mode, c.difficulty
 	c.state = state{}
 	c.mode = c.game.DefaultMode
-	if on := c.rom.on.Load(); on != nil {
-		c.state, c.rows, c.pal = on.state, on.rows, on.pal
+	if s := c.rom.powerOn.Load(); s != nil {
+		c.state, c.rows, c.pal = s.state, s.rows, s.pal
 		c.generator = newGenerator(seed)
 	} else {
 		c.generator = newGenerator(seed)
 		c.turnOn()
-		if c.generator == newGenerator(seed) { // so it does not depend on the seed
-			c.box.settle(c.rom.cartridge)
-			c.rom.on.Store(&turnedOn{c.state, c.rows, c.pal})
+		if c.generator == newGenerator(seed) { // turnOn drew nothing, so its state does not depend on the seed
+			c.machine.drawPending(c.rom.cartridge)
+			c.rom.powerOn.Store(&powerOnState{c.state, c.rows, c.pal})
 		}
 	}
 	c.SeedStarts(uint64(seed))
 	c.mode, c.difficulty = mode, difficulty
 }
 
-// turnedOn is a console just after it was turned on.
-type turnedOn struct {
+// powerOnState is the state of a console directly after turnOn.
+type powerOnState struct {
 	state state
 	rows  int
 	pal   bool
 }
 
-// Set changes the settings from the next Act on. The seed counts only when a
-// console is made.
+// Set changes the settings from the next Act on. Only NewConsole uses the seed.
 func (c *Console) Set(s Settings) error {
 	switch {
 	case s.FrameSkip < 0:
@@ -146,31 +142,31 @@ func (c *Console) Set(s Settings) error {
 	return nil
 }
 
-// turnOn does what comes before the first episode: RAM holds what it happens to,
-// and 60 frames without a player show by their lines whether the game is for PAL.
+// turnOn prepares the first episode. It fills RAM with random bytes and runs 60 frames without a
+// player; the number of their lines shows whether the game is for PAL.
 func (c *Console) turnOn() {
 	const detection, ignored, palLines, palFrames = 60, 30, 285, 15
 	g := c.game
 	c.rows = g.Rows
-	c.box.setImage(g.YStart, c.rows, g.HMOVEComb)
-	for i := range c.box.ram() {
-		c.box.ram()[i] = byte(c.drawHardware())
+	c.machine.setImage(g.YStart, c.rows, g.HMOVEComb)
+	for i := range c.machine.ram() {
+		c.machine.ram()[i] = byte(c.drawHardware())
 	}
-	c.drawHardware() // the timer's, which the reset sets anew
+	c.drawHardware() // for the timer, which powerCycle sets again
 	c.powerCycle()
 	c.difficulty = g.PowerOn
 	c.release()
 	long := 0
 	for i := range detection {
-		c.box.frame(c.rom.cartridge, true)
-		if i >= ignored && c.box.lines() > palLines {
+		c.machine.frame(c.rom.cartridge, true)
+		if i >= ignored && c.machine.lines() > palLines {
 			long++
 		}
 	}
 	if c.pal = long >= palFrames; c.pal {
-		c.box.setPAL(true)
+		c.machine.setPAL(true)
 		c.rows = palRows
-		c.box.setImage(g.YStart, c.rows, g.HMOVEComb)
+		c.machine.setImage(g.YStart, c.rows, g.HMOVEComb)
 	}
 	c.difficulty = 0
 	c.game.Load(&c.rule)
@@ -179,26 +175,26 @@ func (c *Console) turnOn() {
 }
 
 func (c *Console) drawHardware() uint32 {
-	c.drawn++
-	return hardwareDraw(c.drawn - 1)
+	c.hardwareDraws++
+	return hardwareDraw(c.hardwareDraws - 1)
 }
 
-// powerCycle presses the machine's power switch, so quickly that RAM survives.
+// powerCycle switches the machine off and on so quickly that RAM survives.
 func (c *Console) powerCycle() {
 	timer := 25 + c.drawHardware()%75
-	c.box.reset(c.rom.cartridge, byte(timer))
+	c.machine.reset(c.rom.cartridge, byte(timer))
 	if s := c.game.Scheme; s == games.F8SC || s == games.F6SC {
-		for i := range c.box.cartridgeRAM() {
-			c.box.cartridgeRAM()[i] = byte(c.drawHardware())
+		for i := range c.machine.cartridgeRAM() {
+			c.machine.cartridgeRAM()[i] = byte(c.drawHardware())
 		}
 	}
 }
 
-// Act plays an action for FrameSkip frames and returns the reward. strength, 0 to 1,
-// is how far a paddle is turned; sticks do not know it.
+// Act plays an action for FrameSkip frames and returns the reward. strength, 0 to 1, scales the
+// turn of a paddle; sticks ignore it.
 func (c *Console) Act(a games.Action, strength float32) (reward int) {
-	for left := c.settings.FrameSkip; left > 0; left-- {
-		reward += c.actOnce(a, strength, left)
+	for remaining := c.settings.FrameSkip; remaining > 0; remaining-- {
+		reward += c.actOnce(a, strength, remaining)
 	}
 	if s := &c.settings; s.RewardMin < s.RewardMax {
 		reward = min(max(reward, s.RewardMin), s.RewardMax)
@@ -206,8 +202,8 @@ func (c *Console) Act(a games.Action, strength float32) (reward int) {
 	return reward
 }
 
-// actUntilOver plays an action for some frames, or until the episode is over, and returns
-// how many there were.
+// actUntilOver plays an action for `frames` frames or until the episode is over. It returns the
+// number of frames played.
 func (c *Console) actUntilOver(a games.Action, strength float32, frames int) (reward, played int) {
 	for played < frames && !c.over() {
 		reward += c.actOnce(a, strength, frames-played)
@@ -216,28 +212,28 @@ func (c *Console) actUntilOver(a games.Action, strength float32, frames int) (re
 	return reward, played
 }
 
-// over reports whether the machine stands still until the next reset.
+// over reports whether the episode is over. The machine then does not run until the next reset.
 func (c *Console) over() bool { return c.rule.Terminal() || c.Truncated() }
 
-// actOnce plays a frame of which left are to come, itself included. The last two are those
-// that are looked at: at once, or as the brighter of two.
-func (c *Console) actOnce(a games.Action, strength float32, left int) (reward int) {
+// actOnce plays one frame. remaining is the number of frames left in the act, this frame included.
+// Usually only the images of the last two frames are read.
+func (c *Console) actOnce(a games.Action, strength float32, remaining int) (reward int) {
 	sticky := c.generator.uniform() < c.settings.RepeatActionProbability
-	c.generator.draw() // the second player's
+	c.generator.draw() // for the second player
 	if !sticky {
 		c.action, c.strength = a, strength
 	}
 	if c.over() {
 		return 0
 	}
-	c.unseen = left > 2
+	c.drawLater = remaining > 2
 	c.play(c.legal(c.action), c.strength)
-	c.unseen = false
+	c.drawLater = false
 	c.count()
 	return c.rule.Reward()
 }
 
-// legal returns a, or NOOP where the game does not take it from a player.
+// legal returns a, or NOOP if a is not a legal action of the game.
 func (c *Console) legal(a games.Action) games.Action {
 	if a < 0 || a >= games.NumActions || len(c.game.LegalActions) < games.NumActions && !slices.Contains(c.game.LegalActions, a) {
 		return games.Noop
@@ -250,7 +246,7 @@ func (c *Console) count() {
 	c.episodeFrames++
 }
 
-// play runs a frame with an action, RESET among them, and applies the game's rule.
+// play runs a frame with an action, which may be RESET, and applies the game's rule.
 func (c *Console) play(a games.Action, strength float32) {
 	c.turnPaddles(a, strength)
 	c.press(a)
@@ -258,11 +254,11 @@ func (c *Console) play(a games.Action, strength float32) {
 }
 
 func (c *Console) frame() {
-	c.box.frame(c.rom.cartridge, !c.unseen)
-	c.game.Step(&c.rule, c.box.ram(), c.cart)
+	c.machine.frame(c.rom.cartridge, !c.drawLater)
+	c.game.Step(&c.rule, c.machine.ram(), c.cart)
 }
 
-// GameOver reports whether the game is over; the machine stands still then.
+// GameOver reports whether the game is over. The machine then does not run until the next reset.
 func (c *Console) GameOver() bool { return c.rule.Terminal() }
 
 // Truncated reports whether the episode has reached MaxEpisodeFrames.
@@ -270,12 +266,13 @@ func (c *Console) Truncated() bool {
 	return c.settings.MaxEpisodeFrames > 0 && c.episodeFrames >= c.settings.MaxEpisodeFrames
 }
 
-// Lives returns the lives left, 0 in games that have none.
+// Lives returns the lives left, 0 in games without lives.
 func (c *Console) Lives() int { return c.rule.Lives() }
 
-// FrameNumber returns the frames since the console was turned on, and
-// EpisodeFrameNumber those since the last reset.
-func (c *Console) FrameNumber() int        { return c.frames }
+// FrameNumber returns the number of frames since the console was turned on.
+func (c *Console) FrameNumber() int { return c.frames }
+
+// EpisodeFrameNumber returns the number of frames since the last reset.
 func (c *Console) EpisodeFrameNumber() int { return c.episodeFrames }
 
 // ROM returns the cartridge.
@@ -284,8 +281,8 @@ func (c *Console) ROM() *ROM { return c.rom }
 // PAL reports whether the game is shown in PAL's colours.
 func (c *Console) PAL() bool { return c.pal }
 
-// RAM returns the machine's 128 bytes, in place.
-func (c *Console) RAM() *[128]byte { return c.box.ram() }
+// RAM returns the machine's own 128 bytes.
+func (c *Console) RAM() *[128]byte { return c.machine.ram() }
 
 // Rows returns the height of the image.
 func (c *Console) Rows() int { return c.rows }

@@ -12,7 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/screen"
 )
 
-func TestSettings(t *testing.T) {
+func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 	c := newTetris(t, Settings{FrameSkip: 2})
 	for want, s := range map[string]Settings{
 		"frame_skip: -1, must be at least 1":                 {FrameSkip: -1},
@@ -25,35 +25,35 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", s, err, want)
 		}
 		if _, err := NewConsole(c.rom, s); err == nil || err.Error() != want {
-			t.Errorf("a new one with %+v: %v, want %q", s, err, want)
+			t.Errorf("a new console with %+v: %v, want %q", s, err, want)
 		}
 	}
 	if c.Act(games.Noop, 1); c.EpisodeFrameNumber() != 2 {
-		t.Errorf("refused settings were taken: an act took %d frames, want 2", c.EpisodeFrameNumber())
+		t.Errorf("refused settings had an effect: an act took %d frames, want 2", c.EpisodeFrameNumber())
 	}
 }
 
-// RIGHT is a point a frame, LEFT ends the game in its 50th frame.
+// RIGHT scores a point a frame. The 50th frame of LEFT ends the game.
 func TestRewardsAndEnd(t *testing.T) {
 	c := newTetris(t, Settings{FrameSkip: 4})
-	// The program counts in the frame that shows the action.
+	// The program scores in the frame that reads the action.
 	if r := c.Act(games.Right, 1); r != 4 {
-		t.Errorf("four frames of RIGHT brought %d, want 4", r)
+		t.Errorf("four frames of RIGHT: reward %d, want 4", r)
 	}
 	if r := c.Act(games.Noop, 1); r != 0 {
-		t.Errorf("NOOP brought %d", r)
+		t.Errorf("NOOP: reward %d, want 0", r)
 	}
 	if err := c.Set(Settings{FrameSkip: 4, RewardMin: -1, RewardMax: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if r := c.Act(games.Right, 1); r != 3 {
-		t.Errorf("clamped to 3, four points were %d", r)
+		t.Errorf("four points clamped to 3: reward %d", r)
 	}
 	if err := c.Set(Settings{FrameSkip: 4, RewardMin: 7, RewardMax: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if r := c.Act(games.Right, 1); r != 4 {
-		t.Errorf("with equal bounds nothing is clamped, four points were %d", r)
+		t.Errorf("four points with equal bounds, which do not clamp: reward %d", r)
 	}
 	for range 12 {
 		c.Act(games.Left, 1)
@@ -70,7 +70,7 @@ func TestRewardsAndEnd(t *testing.T) {
 	}
 	ram, image := *c.RAM(), slices.Clone(c.Screen())
 	if r := c.Act(games.Right, 1); r != 0 || *c.RAM() != ram || !bytes.Equal(c.Screen(), image) || c.FrameNumber() != frames+2 {
-		t.Error("the machine did not stand still after the game's end")
+		t.Error("the machine ran after the end of the game")
 	}
 	c.resetAsALE()
 	if c.GameOver() || c.EpisodeFrameNumber() != 0 || c.FrameNumber() != frames+2 {
@@ -78,7 +78,7 @@ func TestRewardsAndEnd(t *testing.T) {
 	}
 }
 
-func TestTruncation(t *testing.T) {
+func TestEpisodesAreTruncated(t *testing.T) {
 	c := newTetris(t, Settings{FrameSkip: 3, MaxEpisodeFrames: 10})
 	for i := range 6 {
 		if c.Truncated() != (i >= 4) || c.GameOver() || c.EpisodeFrameNumber() != min(3*i, 10) {
@@ -100,8 +100,8 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// Two numbers are drawn a frame, also where the game is over or nothing is sticky; the
-// first decides.
+// A frame draws two numbers, also after the end of the game and without sticky actions. The first
+// number decides.
 func TestStickyActions(t *testing.T) {
 	const p = 0.25
 	c := newTetris(t, Settings{Seed: 77, RepeatActionProbability: p})
@@ -126,28 +126,28 @@ func TestStickyActions(t *testing.T) {
 		t.Errorf("%d of 2000 actions were repeated", repeated)
 	}
 	if c.generator != g {
-		t.Error("the generator is not where two draws a frame lead")
+		t.Error("the generator did not draw two numbers a frame")
 	}
 	if err := c.Set(Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	for range 60 { // the game ends in between
+	for range 60 { // the game ends on the way
 		c.Act(games.Left, 1)
 		g.draw()
 		g.draw()
 	}
 	if !c.GameOver() || c.generator != g {
-		t.Error("frames that nothing is drawn for")
+		t.Error("some frames drew nothing")
 	}
 	always := newTetris(t, Settings{RepeatActionProbability: 1})
 	for range 5 {
 		if always.Act(games.Right, 1); always.RAM()[seenSticks] != 0xFF {
-			t.Error("with probability 1 an action was taken")
+			t.Error("with probability 1 an action had an effect")
 		}
 	}
 }
 
-func TestModesAndDifficulties(t *testing.T) {
+func TestUnknownModesAndDifficultiesAreRefused(t *testing.T) {
 	c := newConsole(t, newROM(t, "pong", paddleImage()), Settings{})
 	for _, err := range []error{c.SetMode(2), c.SetMode(-1), c.SetMode(1 << 40)} {
 		if err == nil || !strings.HasPrefix(err.Error(), "mode: ") || !strings.Contains(err.Error(), "pong has [0 1]") {
@@ -160,9 +160,9 @@ func TestModesAndDifficulties(t *testing.T) {
 		}
 	}
 	if c.Mode() != 0 || c.Difficulty() != 0 {
-		t.Errorf("refused, yet mode %d, difficulty %d", c.Mode(), c.Difficulty())
+		t.Errorf("after the refusals: mode %d, difficulty %d", c.Mode(), c.Difficulty())
 	}
-	// The mode does not come, as this cartridge knows none: looking for it ends.
+	// This cartridge has no modes, so the search for the mode ends without success.
 	if err := c.SetMode(1); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +171,8 @@ func TestModesAndDifficulties(t *testing.T) {
 	}
 }
 
-// One seed, one future, whatever other consoles do at the same time.
-func TestManyConsoles(t *testing.T) {
+// Equal seeds give equal futures, also concurrently with other consoles.
+func TestConcurrentConsolesAreIndependent(t *testing.T) {
 	rom := newROM(t, "tetris", tetrisImage())
 	play := func(seed uint32) []byte {
 		c := newConsole(t, rom, Settings{Seed: seed, RepeatActionProbability: 0.25, FrameSkip: 2})
@@ -198,7 +198,7 @@ func TestManyConsoles(t *testing.T) {
 	wait.Wait()
 	for i := range consoles {
 		if !bytes.Equal(alone[i], together[i]) {
-			t.Errorf("console %d plays otherwise beside others", i)
+			t.Errorf("console %d plays differently concurrently with others", i)
 		}
 		if i > 0 && bytes.Equal(alone[i], alone[0]) {
 			t.Errorf("consoles 0 and %d play the same", i)
@@ -206,22 +206,22 @@ func TestManyConsoles(t *testing.T) {
 	}
 }
 
-// RAM outlasts a reset, so the second episode is not the first.
+// RAM survives a reset, so the second episode differs from the first.
 func TestResetKeepsRAM(t *testing.T) {
 	a, b := newTetris(t, Settings{}), newTetris(t, Settings{})
 	first := a.RAM()[mixed]
 	a.resetAsALE()
 	if a.RAM()[mixed] == first {
-		t.Error("a reset without a history led to the same RAM twice")
+		t.Error("two resets led to the same RAM")
 	}
 	b.Act(games.Up, 1)
 	b.resetAsALE()
 	if a.RAM()[mixed] == b.RAM()[mixed] {
-		t.Error("a reset forgot what was played")
+		t.Error("RAM after a reset does not depend on the episode before")
 	}
 }
 
-func TestViews(t *testing.T) {
+func TestViewsShowTheSameImage(t *testing.T) {
 	c := newTetris(t, Settings{})
 	for range 7 {
 		c.Act(games.Up, 1)
@@ -250,21 +250,21 @@ func TestViews(t *testing.T) {
 	screen.ToGrey(wantGrey, colours, screen.NTSC)
 	screen.ToRGB(wantRGB, colours, screen.NTSC)
 	if !bytes.Equal(grey, wantGrey) || !bytes.Equal(rgb, wantRGB) {
-		t.Error("grey or RGB is not that of the colours")
+		t.Error("grey or RGB does not match the colours")
 	}
-	previous := slices.Clone(c.box.previous())
+	previous := slices.Clone(c.machine.previous())
 	if err := c.Set(Settings{ColourAveraging: true}); err != nil {
 		t.Fatal(err)
 	}
 	want := slices.Clone(colours)
 	screen.NewBlend(screen.NTSC).Average(want, colours, previous)
 	if got := c.Screen(); !bytes.Equal(got, want) || bytes.Equal(got, colours) {
-		t.Error("the blended image is not the average of the last two")
+		t.Error("the blended image is not the average of the last two images")
 	}
 }
 
-// More than 285 lines a frame make a console think of PAL, whose images are higher.
-func TestPAL(t *testing.T) {
+// A console with more than 285 lines a frame uses PAL, with higher images.
+func TestPALIsDetected(t *testing.T) {
 	for _, lines := range []byte{220, 245, 255} {
 		var c code
 		frame := c.begin(0xF1, 0xF2, 0xF3)
@@ -284,8 +284,8 @@ func TestPAL(t *testing.T) {
 	}
 }
 
-// Programs that never end a frame, stop the CPU or are nothing but random bytes.
-func TestHopelessCartridges(t *testing.T) {
+// The cartridges never end a frame, jam the CPU, or hold random bytes.
+func TestDefectiveCartridgesDoNoHarm(t *testing.T) {
 	requireMachine(t)
 	g := newGenerator(3)
 	for _, size := range []int{2048, 4096, 8192, 16384, 10495} {
@@ -293,7 +293,7 @@ func TestHopelessCartridges(t *testing.T) {
 			image := make([]byte, size)
 			for i := range image {
 				switch kind {
-				case 0: // BRK, for ever
+				case 0: // endless BRKs
 				case 1:
 					image[i] = 0x02
 				case 2:

@@ -2,7 +2,7 @@ package atari
 
 import "github.com/paceline-rl/paceline/core/atari/games"
 
-// parts of an action.
+// The parts of an action.
 const (
 	up = 1 << iota
 	down
@@ -26,40 +26,40 @@ func parts(a games.Action) uint8 {
 	return directions[a]
 }
 
-// Bits of SWCHB, 0 where pressed; difficulty bits 1 at A.
+// Bits of SWCHB. A pressed switch is 0. A difficulty switch is 1 in position A.
 const (
 	switchReset  = 1 << 0
 	switchSelect = 1 << 1
-	switchOthers = 0x3C // colour, and what is not connected
+	switchOthers = 0x3C // the colour switch, and unconnected bits
 )
 
-// press sets what the machine reads of sticks, buttons and switches.
+// press sets the inputs of sticks, buttons and switches.
 func (c *Console) press(a games.Action) {
 	switches := byte(switchOthers | switchReset | switchSelect | c.difficulty<<6)
 	if a == games.Reset {
 		switches &^= switchReset
 	}
-	c.box.setSwitches(switches)
+	c.machine.setSwitches(switches)
 	c.setPlayer(parts(a))
 }
 
-// release lets go of everything, paddles being turned to where they resist nothing.
+// release releases all controls and sets the paddles to resistance 0.
 func (c *Console) release() {
 	c.paddle = [2]int{}
 	c.press(games.Noop)
 }
 
-// holdSelect presses SELECT alone.
+// holdSelect presses only SELECT.
 func (c *Console) holdSelect() {
 	c.press(games.Noop)
-	c.box.setSwitches(byte(switchOthers | switchReset | c.difficulty<<6))
+	c.machine.setSwitches(byte(switchOthers | switchReset | c.difficulty<<6))
 }
 
 func (c *Console) setPlayer(parts uint8) {
 	g := c.game
 	sticks, buttons := byte(0xFF), [2]byte{1, 1}
 	if g.LeftPaddles {
-		first, second := 0, 1 // where paddles 0 and 1 are
+		first, second := 0, 1 // the inputs of paddles 0 and 1
 		if g.Swapped {
 			first, second = 1, 0
 		}
@@ -82,25 +82,25 @@ func (c *Console) setPlayer(parts uint8) {
 			buttons[port] = 0
 		}
 	}
-	c.box.setSticks(sticks)
-	c.box.setButton(0, buttons[0])
-	c.box.setButton(1, buttons[1])
+	c.machine.setSticks(sticks)
+	c.machine.setButton(0, buttons[0])
+	c.machine.setButton(1, buttons[1])
 }
 
-// setPaddle gives an input a paddle of that resistance: the capacitor is charged
-// after a time in proportion to it.
+// setPaddle connects a paddle with this resistance to an input. The time to charge the capacitor is
+// proportional to the resistance.
 func (c *Console) setPaddle(input, resistance int) {
 	if resistance == 0 {
-		c.box.setPaddle(input, readsOne, 0)
+		c.machine.setPaddle(input, readsOne, 0)
 		return
 	}
-	// One operation after the other, as the last bits count: seconds, then cycles.
+	// Seconds, then cycles. The order of the operations decides the last bits.
 	seconds := 1.6 * float64(resistance)
 	seconds *= 0.01e-6
-	c.box.setPaddle(input, charges, uint32(seconds*1.19e6))
+	c.machine.setPaddle(input, charges, uint32(seconds*1.19e6))
 }
 
-// turnPaddles follows an action: right is less resistance.
+// turnPaddles turns the first paddle by an action; right reduces the resistance.
 func (c *Console) turnPaddles(a games.Action, strength float32) {
 	if !c.game.LeftPaddles {
 		return

@@ -6,9 +6,9 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/games"
 )
 
-// What the program of the cartridge saw of each action.
-func TestSticks(t *testing.T) {
-	// Bits of the left port, 0 where pressed: up 4, down 5, left 6, right 7.
+// The cartridge's program stores the inputs of each action.
+func TestActionsMoveTheStick(t *testing.T) {
+	// Bits of the left port, 0 if pressed: up 4, down 5, left 6, right 7.
 	sticks := map[games.Action]byte{
 		games.Noop: 0xFF, games.Fire: 0xFF, games.Up: 0xEF, games.Right: 0x7F, games.Left: 0xBF, games.Down: 0xDF,
 		games.UpRight: 0x6F, games.UpLeft: 0xAF, games.DownRight: 0x5F, games.DownLeft: 0x9F,
@@ -30,7 +30,7 @@ func TestSticks(t *testing.T) {
 			t.Errorf("%v: SWCHB %02X, want 3F", action, s)
 		}
 	}
-	// On the other port: bits 0 to 3, and INPT5.
+	// The right port has bits 0 to 3, and INPT5.
 	var swapped string
 	for _, g := range games.All() {
 		if g.Swapped && !g.LeftPaddles {
@@ -44,7 +44,7 @@ func TestSticks(t *testing.T) {
 	}
 }
 
-func TestDifficultySwitches(t *testing.T) {
+func TestDifficultySetsTheSwitches(t *testing.T) {
 	game := ""
 	for _, g := range games.All() {
 		if len(g.Difficulties) == 4 && !g.LeftPaddles && !g.Swapped && g.Selection.Hold == 0 {
@@ -66,10 +66,10 @@ func TestDifficultySwitches(t *testing.T) {
 	}
 }
 
-// turns is what the cartridge's program measured of the four inputs.
+// turns returns the cartridge's measurements of the four paddle inputs, in lines.
 func turns(c *Console) [4]byte { return [4]byte(c.RAM()[seenTurns:]) }
 
-func TestPaddles(t *testing.T) {
+func TestActionsTurnThePaddle(t *testing.T) {
 	const middle = (games.PaddleMin + games.PaddleMaximum) / 2
 	c := newConsole(t, newROM(t, "kaboom", paddleImage()), Settings{})
 	if c.paddle != [2]int{middle, middle} {
@@ -96,7 +96,7 @@ func TestPaddles(t *testing.T) {
 			t.Errorf("%d, %v: a paddle's port shows a stick: %02X", i, step.action, c.RAM()[seenSticks])
 		}
 	}
-	// Less resistance is charged sooner; the ends of the range are ends.
+	// A smaller resistance charges faster. The paddle stops at both ends of its range.
 	last := turns(c)[0]
 	for range 60 {
 		c.Act(games.Right, 1)
@@ -116,7 +116,7 @@ func TestPaddles(t *testing.T) {
 		t.Errorf("at the left end: %d, %v lines", c.paddle[0], got)
 	}
 	if got := turns(c); got[2] != 200 || got[3] != 200 {
-		t.Errorf("nothing is plugged in on the right, its inputs took %v lines, want 200", got[2:])
+		t.Errorf("the unconnected inputs on the right took %v lines, want 200", got[2:])
 	}
 	c.resetAsALE()
 	if c.paddle[0] != middle {
@@ -124,8 +124,7 @@ func TestPaddles(t *testing.T) {
 	}
 }
 
-// Pong's two paddles are exchanged, and there are two more at the right that resist
-// nothing.
+// Pong exchanges its two paddles. Its two paddles on the right have resistance 0.
 func TestSwappedPaddles(t *testing.T) {
 	c := newConsole(t, newROM(t, "pong", paddleImage()), Settings{})
 	for range 60 {

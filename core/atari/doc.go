@@ -1,21 +1,22 @@
-// Package atari is the Atari 2600 as users of the Arcade Learning Environment know
-// it: a console with a cartridge, actions in, images, rewards and lives out, the
-// same frame by frame as ale-py 0.12.1.
+// Package atari is the Atari 2600 of the Arcade Learning Environment: a console with a cartridge
+// that takes actions and returns images, rewards and lives. Every frame equals that of ale-py
+// 0.12.1.
 //
-//	machine/   the hardware, C99 headers that stand alone
-//	games/     what is known of the 108 cartridges, and the rules for rewards
-//	screen/    colours, and the way to what a network sees
-//	console.go a Console: frames, sticky actions, numbers; reset.go how episodes
-//	           begin; controls.go sticks, paddles and switches; view.go images;
-//	           state.go saving; rom.go finding cartridges
+//	machine/    the hardware, C99 headers without dependencies
+//	games/      facts about the 108 cartridges, and the rules for rewards
+//	screen/     colours and observations
+//	env.go      Env, the environment of a recipe (recipe.go); wrapped.go: the recipe sb3
+//	console.go  Console: frames, sticky actions, counters; reset.go: starts of episodes;
+//	            controls.go: sticks, paddles and switches; view.go: images;
+//	            state.go: saving; rom.go: finding cartridges
 //
-// What holds:
+// Invariants:
 //
-//   - Everything was written from hardware documents and from what ale-py can be
-//     seen to do. Where it differs from the hardware, it is right here: published
-//     results were made on it.
-//   - A Console's state is plain data without pointers: copying saves it, copying
-//     back restores it. A ROM never changes and is shared.
-//   - A Console belongs to one goroutine at a time; different ones share nothing.
-//   - ROMs are the user's. They are found on the machine, never part of this module.
+//   - The package was written from hardware documents and from the observable behaviour of
+//     ale-py. Where ale-py differs from the hardware, the package follows ale-py, because
+//     published results were made with it.
+//   - The state of a Console is plain data without pointers. Copying the state saves it, and
+//     copying it back restores it. A ROM never changes and is shared.
+//   - One goroutine at a time uses a Console. Different Consoles share no mutable data.
+//   - ROMs are the user's files. They are found on the machine and never part of this module.
 package atari

@@ -14,43 +14,45 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Env is a game as a learner sees it, by a recipe. Discrete actions are numbered in the
-// order of the console's: those of the minimal set, or all legal ones.
+// Env is a game with the actions, observations, rewards and episodes of a recipe. Its discrete
+// actions are the console's, in their order: the minimal set, or all legal actions.
 //
-// Everything of chance (frames of NOOP, stored states, sticky actions) comes from the seed,
-// and a seed takes the machine out and in again: the first episode after it is the same
-// whatever was played before. Later ones are not, as RAM carries over.
+// All randomness (frames of NOOP, stored states, sticky actions) comes from the seed. The first
+// reset after Seed removes and inserts the cartridge, so the first episode does not depend on
+// earlier episodes. Later episodes do, because RAM survives a reset.
 type Env struct {
 	console *Console
 	recipe  Recipe
-	name    string // the recipe's
+	name    string // the recipe's name
 	actions []games.Action
-	chance  rng.Stream // frames of NOOP
-	seed    *uint64    // to be used at the next reset
+	stream  rng.Stream // draws the number of NOOP frames
+	seed    *uint64    // the seed for the next reset; nil: none
 	spec    env.Spec
 
 	observer *screen.Observer // nil for RAM
 	stack    *env.Stack
-	seen     []byte // the two images of the act before, where stale ones may be asked for; of wrappers: to be shown
-	drawn    bool   // the newest frame is in the stack
+	// savedImages has the last two images before the latest act, if Ending is "stale". With
+	// Wrappers it has the two images to observe. Otherwise it is nil.
+	savedImages []byte
+	stacked     bool // the newest frame is in the stack
 
 	episode
 }
 
-// episode is where it stands.
+// episode is the state of an episode.
 type episode struct {
-	running  bool
-	lifeOver bool // the last episode ended with a life, and the game goes on
-	first    bool // no act was played yet
-	frames   int  // played in this game since its first observation
-	played   int  // of these by the last act
-	lives    int
-	reward   int // of the last act, whole
+	running    bool
+	lifeOver   bool // the last episode ended with a life, and the game goes on
+	atStart    bool // no act since the reset
+	gameFrames int  // frames of this game since its first observation
+	actFrames  int  // frames of the last act
+	lives      int
+	rawReward  int // reward of the last act before clipping
 }
 
-// gameOver reports whether the game is over or cut off, not just a life.
+// gameOver reports whether the game, not only a life, is over or truncated.
 func (e *Env) gameOver() bool {
-	return e.console.GameOver() || e.recipe.MaxFrames > 0 && e.frames >= e.recipe.MaxFrames
+	return e.console.GameOver() || e.recipe.MaxFrames > 0 && e.gameFrames >= e.recipe.MaxFrames
 }
 
 var (
@@ -59,14 +61,14 @@ var (
 	_ env.Delayer  = (*Env)(nil)
 	_ env.BoxEnv   = (*Env)(nil)
 	_ env.Informer = (*Env)(nil)
-	_ env.Named    = (*Env)(nil)
 
+	_ env.RecipeEnv = (*Env)(nil)
 	_ env.Evaluable = (*Env)(nil)
 	_ env.Sized     = (*Env)(nil)
 )
 
-// NewEnv returns an environment on a cartridge, by the recipe that options name, "ale" if
-// none, and what they change of it.
+// NewEnv returns an environment for a cartridge. Options select a recipe, by default "ale", and
+// change its values.
 func NewEnv(rom *ROM, options env.Options) (*Env, error) {
 	r, name, err := readRecipe("atari/"+rom.game.ID, options)
 	if err != nil {
@@ -76,8 +78,8 @@ func NewEnv(rom *ROM, options env.Options) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Frames are skipped here: games whose menu is played through depend on the console's
-	// number, and AtariVectorEnv's is 1.
+	// Env skips frames itself. A console's FrameSkip also affects menus that a reset plays
+	// through, and AtariVectorEnv's console has 1.
 	c, err := NewConsole(rom, Settings{
 		FrameSkip: 1, RepeatActionProbability: r.Sticky, Reset: reset,
 	})
@@ -98,7 +100,7 @@ func NewEnv(rom *ROM, options env.Options) (*Env, error) {
 	if r.FullActions {
 		e.actions = rom.game.LegalActions
 	}
-	if err := e.look(); err != nil {
+	if err := e.initObserver(); err != nil {
 		return nil, err
 	}
 	e.spec.ID = "atari/" + rom.game.ID
@@ -116,11 +118,11 @@ func NewEnv(rom *ROM, options env.Options) (*Env, error) {
 	return e, nil
 }
 
-// Bytes is what a console and what looks at its screen take, and the stack of frames.
+// Bytes returns an upper bound of the memory of the console, its images and the stack of frames.
 func (e *Env) Bytes() int64 { return 256<<10 + int64(e.spec.Obs.Bytes()) }
 
-// look prepares what observations are made with.
-func (e *Env) look() (err error) {
+// initObserver sets the observer, the stack and the observation's spec by the recipe.
+func (e *Env) initObserver() (err error) {
 	r := &e.recipe
 	frame := []int{r.Height, r.Width}
 	switch {
@@ -134,7 +136,7 @@ func (e *Env) look() (err error) {
 	default:
 		look := map[string]screen.Look{"area": screen.GreyArea, "luma": screen.LumaArea, "half": screen.GreyHalf, "opencv": screen.OpenCVArea}[r.Pixels]
 		if look == screen.GreyHalf {
-			frame[0] = (e.console.Rows() - 2) / 2 // more for PAL
+			frame[0] = (e.console.Rows() - 2) / 2 // PAL has more rows
 		}
 		e.observer, err = observerOf(look, e.console.Rows(), frame[0], r.Width)
 	}
@@ -151,7 +153,7 @@ func (e *Env) look() (err error) {
 	}
 	e.stack = env.NewStack(r.Stack, e.spec.Obs.Bytes()/r.Stack)
 	if (r.Ending == "stale" || r.Wrappers) && r.MaxPool {
-		e.seen = make([]byte, 2*Width*e.console.Rows())
+		e.savedImages = make([]byte, 2*Width*e.console.Rows())
 	}
 	return nil
 }
@@ -188,73 +190,74 @@ func camelCase(id string) string {
 
 var errNotActive = errors.New("step before reset")
 
-// Spec describes observations and actions, which depend on the recipe.
+// Spec describes the environment by its recipe.
 func (e *Env) Spec() env.Spec { return e.spec }
 
 // Recipe returns the recipe's name and hash.
 func (e *Env) Recipe() (name, hash string) { return e.name, e.recipe.Hash() }
 
-// Seed sets all that is left to chance.
+// Seed sets the seed of all random streams at the next reset.
 func (e *Env) Seed(seed uint64) { e.seed = &seed }
 
-// Evaluate plays whole games for their whole rewards, as papers report them.
+// Evaluate makes episodes whole games and rewards unclipped, as papers report them.
 func (e *Env) Evaluate() {
 	e.Restart()
 	e.recipe.EpisodicLife, e.recipe.LifeLossInfo, e.recipe.ClipRewards = false, false, false
 }
 
-// Restart has the next reset begin a game, also after a lost life.
+// Restart makes the next reset start a new game, also after the loss of a life.
 func (e *Env) Restart() { e.lifeOver = false }
 
-// Close does nothing: a machine is memory.
+// Close does nothing.
 func (e *Env) Close() error { return nil }
 
-// Reset begins an episode: in a new game, unless the last one ended with a life.
+// Reset starts an episode. The game continues if the last episode ended with the loss of a life;
+// otherwise Reset starts a new game.
 func (e *Env) Reset(obs []byte) error {
-	goOn := e.lifeOver && !e.gameOver() && e.seed == nil
-	frames := e.frames
+	continueGame := e.lifeOver && !e.gameOver() && e.seed == nil
+	frames := e.gameFrames
 	e.episode = episode{}
 	if e.seed != nil {
-		e.chance = *rng.New(*e.seed, "env", 0)
-		e.console.Restart(uint32(e.chance.Uint64()))
+		e.stream = *rng.New(*e.seed, "env", 0)
+		e.console.Restart(uint32(e.stream.Uint64()))
 		e.seed = nil
-		clear(e.seen)
+		clear(e.savedImages)
 	}
-	if goOn {
-		e.frames = frames
+	if continueGame {
+		e.gameFrames = frames
 	}
 	if e.recipe.Wrappers {
-		return e.resetWrapped(goOn, obs)
+		return e.resetWrapped(continueGame, obs)
 	}
-	if !goOn {
+	if !continueGame {
 		if err := e.console.Reset(); err != nil {
 			return err
 		}
 	}
-	// The stored states have all of the start behind them.
-	if goOn || e.console.settings.Reset != ResetCached {
-		if err := e.start(goOn); err != nil {
+	// Stored states come after the start.
+	if continueGame || e.console.settings.Reset != ResetCached {
+		if err := e.start(continueGame); err != nil {
 			return err
 		}
 	}
 	e.stack.Clear()
-	e.running, e.first, e.lives = true, true, e.console.Lives()
-	e.drawn = false
+	e.running, e.atStart, e.lives = true, true, e.console.Lives()
+	e.stacked = false
 	e.Observe(obs)
 	return nil
 }
 
-// start brings the game to where the player takes over. goOn: only a life is over.
-func (e *Env) start(goOn bool) error {
+// start plays the frames before the first observation. continueGame says that only a life is over.
+func (e *Env) start(continueGame bool) error {
 	r := &e.recipe
 	noops := r.NoopMin
 	if more := r.NoopMax - r.NoopMin; more > 1 {
-		noops += e.chance.Intn(more)
+		noops += e.stream.Intn(more)
 	}
 	var acts []games.Action
 	switch {
 	case r.StartActions:
-		if goOn {
+		if continueGame {
 			noops = 0
 		}
 		acts = []games.Action{games.Noop, games.Fire, games.Up}
@@ -279,11 +282,11 @@ func (e *Env) start(goOn bool) error {
 	return nil
 }
 
-// press plays an action for a frame of the start. A game so short begins again.
+// press plays an action for one frame of the start. If the game ends, press starts a new game.
 func (e *Env) press(a games.Action) error {
 	e.console.actUntilOver(a, 1, 1)
 	if e.console.GameOver() {
-		e.frames = 0
+		e.gameFrames = 0
 		return e.console.Reset()
 	}
 	return nil
@@ -309,17 +312,17 @@ func (e *Env) StepBox(action []float32, obs []byte) (float32, env.End, error) {
 	return reward, end, err
 }
 
-// Advance plays an action and leaves the observation to Observe.
+// Advance plays an action. Observe writes its observation.
 func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 	if !e.running {
 		return 0, 0, errNotActive
 	}
 	c, r := e.console, &e.recipe
-	if e.seen != nil && !r.Wrappers { // the game may end with this act, whatever lives it reports
+	if e.savedImages != nil && !r.Wrappers { // the game may end with this act, whatever its lives are
 		now, before := c.images()
-		copy(e.seen[copy(e.seen, now):], before)
-		if e.first {
-			copy(e.seen[len(now):], now)
+		copy(e.savedImages[copy(e.savedImages, now):], before)
+		if e.atStart {
+			copy(e.savedImages[len(now):], now)
 		}
 	}
 	a, strength := games.Action(0), float32(1)
@@ -347,36 +350,36 @@ func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 	}
 	e.lives = c.Lives()
 	e.running = !end.Over()
-	reward := e.reward
+	reward := e.rawReward
 	if r.ClipRewards {
 		reward = min(max(reward, -1), 1)
 	}
 	return float32(reward), end, nil
 }
 
-// act plays an action for the frames of an act, as far as the game goes on.
+// act plays an action for the frames of an act, or until the game is over.
 func (e *Env) act(a games.Action, strength float32) {
 	r := &e.recipe
 	frames := r.FrameSkip
 	if r.MaxFrames > 0 {
-		frames = min(frames, r.MaxFrames-e.frames)
+		frames = min(frames, r.MaxFrames-e.gameFrames)
 	}
-	e.reward, e.played = e.console.actUntilOver(a, strength, frames)
-	e.frames += e.played
-	e.drawn, e.first = false, false
+	e.rawReward, e.actFrames = e.console.actUntilOver(a, strength, frames)
+	e.gameFrames += e.actFrames
+	e.stacked, e.atStart = false, false
 	if r.Wrappers && r.MaxPool {
 		e.remember()
 	}
 }
 
-// lostLife reports whether the last act cost a life.
+// lostLife reports whether a life was lost in the last act.
 func (e *Env) lostLife() bool {
 	left := e.console.Lives()
 	return left < e.lives && (left > 0 || !e.recipe.Wrappers)
 }
 
-// polar is the action nearest to a stick pushed to a radius at an angle, anticlockwise from
-// the right, with the button pressed above the threshold.
+// polar returns the action for a stick at radius box[0] and angle box[1], counterclockwise from the
+// right. Each direction, and the button, box[2], counts above the threshold.
 func polar(box []float32, threshold float32) games.Action {
 	sin, cos := math.Sincos(float64(box[1]))
 	x, y := box[0]*float32(cos), box[0]*float32(sin)
@@ -397,16 +400,16 @@ func polar(box []float32, threshold float32) games.Action {
 	return games.Noop
 }
 
-// Observe writes what is to be seen now.
+// Observe writes the current observation.
 func (e *Env) Observe(obs []byte) {
-	if !e.drawn {
-		e.drawn = true
+	if !e.stacked {
+		e.stacked = true
 		e.draw()
 	}
 	e.stack.Write(obs)
 }
 
-// draw puts the newest frame into the stack.
+// draw adds the newest frame to the stack.
 func (e *Env) draw() {
 	c, r := e.console, &e.recipe
 	if e.observer == nil {
@@ -414,21 +417,21 @@ func (e *Env) draw() {
 		return
 	}
 	now, before := c.images()
-	over := c.GameOver() && !e.first
+	over := c.GameOver() && !e.atStart
 	switch stale := r.Ending == "stale"; {
-	case e.first && !r.FirstPooled:
+	case e.atStart && !r.FirstPooled:
 		before = now
 	case r.Wrappers && r.MaxPool:
-		now, before = e.seen[:len(now)], e.seen[len(now):]
-	case stale && (over && (!r.MaxPool || e.played < r.FrameSkip) || !e.first && e.played < r.FrameSkip):
+		now, before = e.savedImages[:len(now)], e.savedImages[len(now):]
+	case stale && (over && (!r.MaxPool || e.actFrames < r.FrameSkip) || !e.atStart && e.actFrames < r.FrameSkip):
 		e.stack.Repeat()
 		return
 	case stale && over:
-		// The last image was not looked at; what stands in its place is what was seen last.
+		// AtariVectorEnv does not read the last image. In its place are the images read last.
 		n := len(before)
-		e.observer.ObserveAll(e.stack.Next(), c.Palette(), before, e.seen[:n], e.seen[n:])
+		e.observer.ObserveAll(e.stack.Next(), c.Palette(), before, e.savedImages[:n], e.savedImages[n:])
 		return
-	case !r.MaxPool || e.played == 1:
+	case !r.MaxPool || e.actFrames == 1:
 		before = now
 	}
 	e.observer.Observe(e.stack.Next(), now, before, c.Palette())
@@ -450,7 +453,7 @@ var infos = []env.InfoSpec{
 	{Name: "ram", DType: env.Uint8, Len: 128},
 }
 
-// Infos describes what Inform reports.
+// Infos describes the columns of Inform.
 func (e *Env) Infos() []env.InfoSpec {
 	if e.recipe.RAMInfo {
 		return infos
@@ -458,13 +461,14 @@ func (e *Env) Infos() []env.InfoSpec {
 	return infos[:len(infos)-1]
 }
 
-// Inform reports the lives left, the last act's whole reward, whether the game (not just a
-// life) is over or cut off, frames since the seed and since the game began, and the RAM.
+// Inform writes the lives left, the last act's reward before clipping, whether the game (not only a
+// life) is over or truncated, the frames since the seed and since the start of the game, and the
+// RAM.
 func (e *Env) Inform(columns [][]byte, i int) {
 	c := e.console
 	put := func(k, v int) { binary.NativeEndian.PutUint32(columns[k][4*i:], uint32(int32(v))) }
 	put(0, c.Lives())
-	put(1, e.reward)
+	put(1, e.rawReward)
 	columns[2][i] = 0
 	if e.gameOver() {
 		columns[2][i] = 1

@@ -31,7 +31,7 @@ const (
 	left4  = 3
 )
 
-func TestEnv(t *testing.T) {
+func TestEnvPlaysAnEpisode(t *testing.T) {
 	e := newEnv(t, `{"reset": "cached"}`)
 	s := e.Spec()
 	if err := s.Check(); err != nil || s.ID != "atari/tetris" || s.Action.N != 5 || s.Obs.Bytes() != 4*84*84 {
@@ -46,7 +46,7 @@ func TestEnv(t *testing.T) {
 	}
 	frame := len(obs) / frameStack
 	if !bytes.Equal(obs[:3*frame], make([]byte, 3*frame)) || bytes.Equal(obs[3*frame:], make([]byte, frame)) {
-		t.Error("after a reset there are three black frames and an image")
+		t.Error("after a reset the observation is not three black frames and an image")
 	}
 	reward, end, err := e.Step(right4, obs)
 	if reward != 1 || end != 0 || err != nil {
@@ -54,7 +54,7 @@ func TestEnv(t *testing.T) {
 	}
 	last := slices.Clone(obs[3*frame:])
 	if _, _, err := e.Step(0, obs); err != nil || !bytes.Equal(obs[2*frame:3*frame], last) {
-		t.Errorf("the last frame did not move on in the stack, %v", err)
+		t.Errorf("the last frame did not move in the stack, %v", err)
 	}
 	steps := 0
 	for end == 0 {
@@ -64,7 +64,7 @@ func TestEnv(t *testing.T) {
 		steps++
 	}
 	if end != env.Terminated || steps != 13 {
-		t.Errorf("ended by %v after %d steps, want 13: 50 frames", end, steps)
+		t.Errorf("end %v after %d steps, want 13, which are 50 frames", end, steps)
 	}
 	if _, _, err := e.Step(0, obs); err == nil {
 		t.Error("a step after the end was accepted")
@@ -75,7 +75,7 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-func TestEnvRestoreRefuses(t *testing.T) {
+func TestEnvRestoreRefusesDamagedStates(t *testing.T) {
 	e := newEnv(t, `{"reset": "cached"}`)
 	obs := make([]byte, e.Spec().Obs.Bytes())
 	if err := e.Reset(obs); err != nil {

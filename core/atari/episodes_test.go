@@ -12,9 +12,9 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A seed takes the machine out and in again: what follows is the same whatever was played
-// before, and in an environment that has played nothing; another seed's is not.
-func TestSeedsBeginAnew(t *testing.T) {
+// After Seed the episodes do not depend on earlier episodes, nor on the environment. Different
+// seeds give different episodes.
+func TestSeedStartsOver(t *testing.T) {
 	for _, options := range manyRecipes {
 		p, fresh := newTrial(t, options), newTrial(t, options)
 		episode := func(p *trial, seed uint64) []byte {
@@ -27,18 +27,18 @@ func TestSeedsBeginAnew(t *testing.T) {
 		p.Seed(9)
 		for what, got := range map[string][]byte{"": episode(p, 5), ", twice": episode(p, 5)} {
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s%s: one seed, two futures", options, what)
+				t.Errorf("%s%s: equal seeds, different futures", options, what)
 			}
 		}
-		// Of a few seeds one is different, where anything is left to chance.
+		// One of a few seeds gives a different episode, if the recipe draws anything.
 		differs := false
 		for seed := range uint64(5) {
 			differs = differs || !bytes.Equal(episode(p, seed), want)
 		}
-		if chance := options != `{"continuous": true}`; differs != chance {
+		if random := options != `{"continuous": true}`; differs != random {
 			t.Errorf("%s: seeds differ: %v", options, differs)
 		}
-		// Without a seed the next game is another one, as RAM carries over.
+		// Without a new seed the next game differs, because RAM survives.
 		p.Seed(5)
 		p.reset()
 		first := slices.Clone(p.obs)
@@ -46,12 +46,12 @@ func TestSeedsBeginAnew(t *testing.T) {
 			p.reset()
 		}
 		if bytes.Equal(p.obs, first) && p.recipe.Reset == "ale" {
-			t.Errorf("%s: the first game and the 21st begin with one observation", options)
+			t.Errorf("%s: the first and the 21st game start with the same observation", options)
 		}
 	}
 }
 
-// Whatever phase an environment is saved in, another one goes on with the same bits.
+// A restored environment goes on with the same bits, in every phase of an episode.
 func TestEnvSaveRestore(t *testing.T) {
 	for _, options := range manyRecipes {
 		phases := map[string]bool{}
@@ -60,13 +60,13 @@ func TestEnvSaveRestore(t *testing.T) {
 		for k := range 260 {
 			switch {
 			case k%90 == 89:
-				p.Seed(uint64(k)) // saved with the seed to come
+				p.Seed(uint64(k)) // the state has a seed for the next reset
 			case k > 0 && !p.running:
 				p.reset()
 			case k > 0:
 				p.random(actions, 1)
 			}
-			phase := fmt.Sprintf("running %v, life over %v, first %v, seed %v, over %v", p.running, p.lifeOver, p.first, p.seed != nil, p.gameOver())
+			phase := fmt.Sprintf("running %v, life over %v, first %v, seed %v, over %v", p.running, p.lifeOver, p.atStart, p.seed != nil, p.gameOver())
 			if phases[phase] && (k%20 != 0 || testing.Short()) {
 				continue
 			}
@@ -87,16 +87,16 @@ func TestEnvSaveRestore(t *testing.T) {
 			if q.running {
 				shown := make([]byte, len(p.obs))
 				if q.Observe(shown); !bytes.Equal(shown, p.obs) {
-					t.Errorf("%s, %s: shows something else", options, phase)
+					t.Errorf("%s, %s: the observation differs", options, phase)
 				}
 			}
-			r := newTrial(t, options) // goes on in p's place
+			r := newTrial(t, options) // replaces p
 			if err := r.Restore(saved); err != nil {
 				t.Fatal(err)
 			}
 			want := p.random(rng.New(6, "explore", k), 60)
 			if got := q.random(rng.New(6, "explore", k), 60); !bytes.Equal(got, want) {
-				t.Errorf("%s, %s: the restored one goes another way", options, phase)
+				t.Errorf("%s, %s: the restored environment goes on differently", options, phase)
 			}
 			copy(r.obs, p.obs)
 			if r.running {
@@ -110,9 +110,8 @@ func TestEnvSaveRestore(t *testing.T) {
 	}
 }
 
-// Advance and Observe are Step, wherever the observation goes and however often it is asked
-// for.
-func TestAdvance(t *testing.T) {
+// Advance and any number of Observes equal Step.
+func TestAdvanceAndObserveEqualStep(t *testing.T) {
 	for _, options := range manyRecipes {
 		p, q := newTrial(t, options), newTrial(t, options)
 		actions := rng.New(4, "explore", 0)
@@ -138,7 +137,7 @@ func TestAdvance(t *testing.T) {
 				q.Observe(elsewhere)
 				q.Observe(q.obs)
 				if !bytes.Equal(elsewhere, q.obs) {
-					t.Fatalf("%s: observed again, it is another one", options)
+					t.Fatalf("%s: a second Observe writes a different observation", options)
 				}
 			}
 			if p.report() != q.report() || !bytes.Equal(p.obs, q.obs) {
@@ -152,8 +151,9 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-// Evaluate plays whole games for their whole rewards; it begins with a new one.
-func TestEvaluate(t *testing.T) {
+// After Evaluate episodes are whole games and rewards are not clipped. The next episode is a new
+// game.
+func TestEvaluatePlaysWholeGames(t *testing.T) {
 	for _, options := range []string{`{"recipe": "mnih2015"}`, `{"life_loss_info": true}`} {
 		p := newTrial(t, options)
 		p.reset()
@@ -163,10 +163,10 @@ func TestEvaluate(t *testing.T) {
 		p.Evaluate()
 		p.reset()
 		if p.info("lives") != 3 {
-			t.Errorf("%s: begins with %d lives", options, p.info("lives"))
+			t.Errorf("%s: starts with %d lives", options, p.info("lives"))
 		}
 		if p.step(rightA); p.reward != 4 {
-			t.Errorf("%s: a reward of %v for 4 points", options, p.reward)
+			t.Errorf("%s: reward %v for 4 points", options, p.reward)
 		}
 		for range 2 {
 			for lives := p.info("lives"); p.info("lives") == lives; {
@@ -185,9 +185,9 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// A stored state is the beginning, without any frames behind it; which of the 30 comes from
-// the seed. Behind a life the game goes on as always.
-func TestCachedResets(t *testing.T) {
+// With cached resets a game starts at one of the 30 stored states, which the seed selects, without
+// further frames. After the loss of a life the game continues as with other resets.
+func TestCachedResetsStartAtStoredStates(t *testing.T) {
 	p := newTrial(t, `{"reset": "cached", "noop_min": 500, "noop_max": 900, "start_actions": true}`)
 	states, err := startsOf(startKey{p.console.rom, 0, 0})
 	if err != nil {
@@ -195,20 +195,20 @@ func TestCachedResets(t *testing.T) {
 	}
 	rams := map[[128]byte]bool{}
 	for i := range states {
-		rams[*states[i].box.ram()] = true
+		rams[*states[i].machine.ram()] = true
 	}
 	seen := map[[128]byte]bool{}
 	for range 300 {
 		p.reset()
 		ram := *p.console.RAM()
 		if !rams[ram] {
-			t.Fatal("a beginning that is not stored")
+			t.Fatal("a game did not start at a stored state")
 		}
 		seen[ram] = true
 		p.random(rng.New(1, "explore", 0), 3)
 	}
 	if len(seen) != len(rams) {
-		t.Errorf("%d of %d beginnings came in 300 resets", len(seen), len(rams))
+		t.Errorf("300 resets used %d of %d stored states", len(seen), len(rams))
 	}
 	p = newTrial(t, `{"reset": "cached", "episodic_life": true, "noop_min": 9, "noop_max": 10, "use_fire_reset": false}`)
 	p.reset()
@@ -224,8 +224,8 @@ func TestCachedResets(t *testing.T) {
 	}
 }
 
-// A box is what the machine sees of it.
-func TestContinuous(t *testing.T) {
+// The machine's inputs show the effect of a continuous action.
+func TestContinuousActions(t *testing.T) {
 	p := newTrial(t, `{"continuous": true}`)
 	p.reset()
 	for _, c := range []struct {
@@ -246,7 +246,7 @@ func TestContinuous(t *testing.T) {
 			t.Errorf("%v: sticks %#x, button %#x; must be %#x and %#x", c.box, ram[seenSticks], ram[seenButton]&0x80, c.sticks, c.button)
 		}
 	}
-	// A paddle is turned as far as the radius says, which is what a console does with it.
+	// The radius scales the turn of a paddle.
 	paddles, err := NewEnv(newROM(t, "pong", paddleImage()), parse(t, `{"continuous": true, "continuous_action_threshold": 0.1}`))
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +266,7 @@ func TestContinuous(t *testing.T) {
 	}
 }
 
-// All 18 actions where they are asked for; and memory among the infos.
+// full_action_space gives all 18 actions, and ram_info adds RAM to the infos.
 func TestActionsAndRAM(t *testing.T) {
 	p := newTrial(t, `{"full_action_space": true, "ram_info": true}`)
 	if specs := p.Infos(); len(specs) != 6 || specs[5] != (env.InfoSpec{Name: "ram", DType: env.Uint8, Len: 128}) {
@@ -286,14 +286,14 @@ func TestActionsAndRAM(t *testing.T) {
 	q := newTrial(t, `{"obs_type": "ram", "stack_num": 2, "ram_info": true}`)
 	q.reset()
 	if !bytes.Equal(q.obs[:128], make([]byte, 128)) || !bytes.Equal(q.obs[128:], q.infos[5]) {
-		t.Error("a first observation of RAM")
+		t.Error("the first observation of RAM is wrong")
 	}
 	last := slices.Clone(q.infos[5])
 	q.step(rightA)
 	if !bytes.Equal(q.obs[:128], last) || !bytes.Equal(q.obs[128:], q.infos[5]) {
-		t.Error("a second observation of RAM")
+		t.Error("the second observation of RAM is wrong")
 	}
-	// Two columns' rows: the others stay as they are.
+	// Inform changes only its own row of each column.
 	two := [][]byte{make([]byte, 12), make([]byte, 12), make([]byte, 3), make([]byte, 12), make([]byte, 12), make([]byte, 384)}
 	for _, c := range two {
 		for k := range c {
@@ -309,8 +309,8 @@ func TestActionsAndRAM(t *testing.T) {
 	}
 }
 
-// After Restart a reset begins a game, whatever the recipe and however the last episode ended.
-func TestRestartBeginsAGame(t *testing.T) {
+// After Restart a reset starts a new game, for every recipe and after every end of an episode.
+func TestRestartStartsANewGame(t *testing.T) {
 	for _, recipe := range []string{"ale", "mnih2015", "stooke_abbeel", "sb3"} {
 		p := newTrial(t, fmt.Sprintf(`{"recipe": %q, "episodic_life": true, "use_fire_reset": false}`, recipe))
 		for _, restart := range []bool{false, true} {
@@ -328,7 +328,7 @@ func TestRestartBeginsAGame(t *testing.T) {
 				want = 3
 			}
 			if p.reset(); p.info("lives") != want {
-				t.Errorf("%s, restart %v: begins with %d lives", recipe, restart, p.info("lives"))
+				t.Errorf("%s, restart %v: starts with %d lives", recipe, restart, p.info("lives"))
 			}
 		}
 	}

@@ -2,8 +2,8 @@ package atari
 
 import "sync"
 
-// generator is MT19937 (Matsumoto & Nishimura 1998), which ALE draws from, so its
-// numbers must be the same here. Plain data: copying it saves it.
+// generator is MT19937 (Matsumoto & Nishimura 1998), ALE's generator, and draws ALE's numbers. It
+// is plain data: copying it saves it.
 type generator struct {
 	state [624]uint32
 	next  int
@@ -35,12 +35,11 @@ func (g *generator) draw() uint32 {
 	return y ^ y>>18
 }
 
-// uniform returns a number from 0 to below 1, in steps of 1/2^32.
+// uniform returns a number in [0, 1), a multiple of 1/2^32.
 func (g *generator) uniform() float64 { return float64(g.draw()) / (1 << 32) }
 
-// hardwareSeed is that of the generator which stands for what real hardware holds
-// when it is turned on. It is the same for all machines, so a machine has only to
-// know how far it has drawn.
+// hardwareSeed is the seed of the generator for the random contents of hardware at power-on. The
+// generator is the same for all machines, so a machine only stores its number of draws.
 const hardwareSeed = 4753849
 
 var hardware struct {
@@ -49,7 +48,7 @@ var hardware struct {
 	drawn     []uint32
 }
 
-// hardwareDraw returns draw number i.
+// hardwareDraw returns draw i of the hardware's generator.
 func hardwareDraw(i int) uint32 {
 	hardware.Lock()
 	defer hardware.Unlock()

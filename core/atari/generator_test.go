@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The numbers of the authors' and of C++'s mt19937.
-func TestGenerator(t *testing.T) {
+// The expected numbers are those of the authors and of C++'s mt19937.
+func TestGeneratorIsMT19937(t *testing.T) {
 	g := newGenerator(5489)
 	for i, want := range []uint32{3499211612, 581869302, 3890346734, 3586334585, 545404204, 4161255391} {
 		if got := g.draw(); got != want {
@@ -33,7 +33,7 @@ func TestGenerator(t *testing.T) {
 	for range 700 {
 		a.draw()
 	}
-	b = a // a copy goes its own way
+	b = a // a copy is independent
 	for range 1300 {
 		if a.draw() != b.draw() {
 			t.Fatal("a copy of a generator draws other numbers")
@@ -41,7 +41,7 @@ func TestGenerator(t *testing.T) {
 	}
 }
 
-func TestHardwareDraws(t *testing.T) {
+func TestGoroutinesShareHardwareDraws(t *testing.T) {
 	g := newGenerator(hardwareSeed)
 	var want []uint32
 	for range 3000 {

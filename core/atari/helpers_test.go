@@ -6,19 +6,19 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/games"
 )
 
-// Cartridges of our own, so that these tests run where no game is at hand. Their
-// programs leave in RAM what the machine can see of the player, as indices of it:
+// The tests make their own cartridges, so that they need no games. The programs store their inputs
+// in RAM, at these indices.
 const (
 	seenSticks   = iota // SWCHA
 	seenSwitches        // SWCHB
 	seenButton          // INPT4
-	heldLeft            // frames
+	heldLeft            // number of frames with LEFT
 	numFrames
-	mixed     // of all that was ever seen, also before a reset
+	mixed     // a hash of all inputs, also of those before a reset
 	seenTurns // INPT0 to 3: lines until the capacitor was charged
 )
 
-// code is a few instructions of the 6507 at a time.
+// code is a program for the 6507.
 type code []byte
 
 func (c *code) add(bytes ...byte)         { *c = append(*c, bytes...) }
@@ -35,10 +35,10 @@ func (c *code) skip(branch byte, body func()) {
 	(*c)[at-1] = byte(len(*c) - at)
 }
 
-// wait lets so many lines go by.
+// wait adds a loop that waits for a number of lines.
 func (c *code) wait(lines byte) { c.add(0xA2, lines, 0x85, 0x02, 0xCA, 0xD0, 0xFB) }
 
-// sync is the end of a frame and the start of the next.
+// sync adds VSYNC, which ends a frame and starts the next.
 func (c *code) sync() {
 	c.add(0x85, 0x02)
 	c.store(0x00, 2)
@@ -67,9 +67,9 @@ func (c *code) image() []byte {
 	return image
 }
 
-// tetrisImage goes by the rule of Tetris, whose score is in $F1 and $F2 and whose game
-// is over when bit 7 of $F3 is set. Here RIGHT scores a point a frame, LEFT ends the
-// game in its 50th frame, and RESET begins anew. What it sees it mixes into the image.
+// tetrisImage follows the rule of Tetris: the score is in $F1 and $F2, and the game is over when
+// bit 7 of $F3 is set. RIGHT scores a point a frame, the 50th frame of LEFT ends the game, and
+// RESET starts a new game. The program mixes its inputs into the image.
 func tetrisImage() []byte {
 	var c code
 	frame := c.begin(0xF1, 0xF2, 0xF3, 0x80+heldLeft, 0x80+numFrames)
@@ -99,8 +99,8 @@ func tetrisImage() []byte {
 	return c.image()
 }
 
-// paddleImage counts, for each input, the lines until its capacitor is charged; the
-// rules of Kaboom and Pong see a game that is not over.
+// paddleImage counts, for each paddle input, the lines until its capacitor is charged. By the rules
+// of Kaboom and Pong its game is never over.
 func paddleImage() []byte {
 	var c code
 	frame := c.begin(0x8D, 0x8E, 0x96)
@@ -113,7 +113,7 @@ func paddleImage() []byte {
 		c.store(0x80+seenTurns+i, 0)
 	}
 	c.store(0x01, 0x00)
-	c.add(0xA2, 200) // so many lines
+	c.add(0xA2, 200) // number of lines
 	line := c.here()
 	c.add(0x85, 0x02)
 	for i := range byte(4) {
@@ -126,7 +126,7 @@ func paddleImage() []byte {
 	return c.image()
 }
 
-// requireMachine skips a test where there is no C compiler.
+// requireMachine skips a test in builds without the machine.
 func requireMachine(t testing.TB) {
 	t.Helper()
 	if err := available(); err != nil {
@@ -134,7 +134,7 @@ func requireMachine(t testing.TB) {
 	}
 }
 
-// newROM returns a cartridge of these bytes with all that is known of the game's own.
+// newROM returns a cartridge with these bytes and the facts of a game.
 func newROM(t testing.TB, game string, image []byte) *ROM {
 	t.Helper()
 	requireMachine(t)

@@ -13,10 +13,10 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/games"
 )
 
-// What this repository may not hold: cartridges, or a stretch of one, and texts of
-// the GPL, which the other emulators are under. Where ROM files are at hand, every
-// stretch of 48 bytes in the tree is compared with theirs.
-func TestNothingOfOthers(t *testing.T) {
+// The repository must not contain cartridges, parts of cartridges, or texts of the GPL, the licence
+// of other emulators. If ROM files are available, every 48 bytes in the repository are compared
+// with theirs.
+func TestNoROMsAndNoGPL(t *testing.T) {
 	const stretch = 48
 	sums := map[string]string{}
 	chunks := map[[stretch]byte]string{}
@@ -37,7 +37,7 @@ func TestNothingOfOthers(t *testing.T) {
 		}
 	}
 	if len(chunks) == 0 {
-		t.Log("no ROM files: files' digests only were compared")
+		t.Log("no ROM files: only the MD5s of files were compared")
 	}
 	forbidden := []string{"GNU GENERAL " + "PUBLIC LICENSE", "SPDX-License-Identifier: " + "GPL", "GNU General " + "Public License"}
 	files := 0
@@ -78,11 +78,11 @@ func TestNothingOfOthers(t *testing.T) {
 		return nil
 	})
 	if err != nil || files < 100 {
-		t.Errorf("%d files looked at, %v", files, err)
+		t.Errorf("%d files checked, %v", files, err)
 	}
 }
 
-// varied distinguishes bytes of a program or an image from fill.
+// varied reports whether b is not mere padding.
 func varied(b []byte) bool {
 	var seen [256]bool
 	n := 0

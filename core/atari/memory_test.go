@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// memory is what the heap holds, and what the process has in memory, C's allocations too.
+// memory returns the size of the heap, and the resident memory of the process, which includes C's.
 func memory(t *testing.T) (heap, resident int) {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -27,10 +27,10 @@ func memory(t *testing.T) (heap, resident int) {
 	return int(m.HeapAlloc), pages * os.Getpagesize()
 }
 
-// An environment takes less than 256 KB beside its rows.
-func TestMemory(t *testing.T) {
+// An environment uses less than 256 KB besides its rows.
+func TestEnvironmentsUseLittleMemory(t *testing.T) {
 	rom := newROM(t, "amidar", livesImage())
-	const n, most = 200, 256 << 10
+	const n, limit = 200, 256 << 10
 	for _, options := range []string{
 		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`, `{"obs_type": "rgb"}`,
 	} {
@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 				}
 			}
 		}
-		make1(0) // what all share
+		make1(0) // allocates what all share
 		heap, resident := memory(t)
 		for i := range n {
 			make1(i)
@@ -59,11 +59,11 @@ func TestMemory(t *testing.T) {
 		heapAfter, residentAfter := memory(t)
 		each, eachResident := (heapAfter-heap)/n, (residentAfter-resident)/n
 		t.Logf("%s: %d bytes of heap an environment, %d in memory", options, each, eachResident)
-		if says := int(envs[0].Bytes()); each > says || eachResident > says {
-			t.Errorf("%s: an environment takes %d bytes of heap and %d in memory, and says %d", options, each, eachResident, says)
+		if reported := int(envs[0].Bytes()); each > reported || eachResident > reported {
+			t.Errorf("%s: an environment uses %d bytes of heap and %d in memory, and reports %d", options, each, eachResident, reported)
 		}
-		if each > most || eachResident > most {
-			t.Errorf("%s: an environment takes %d bytes of heap and %d in memory, must be under %d", options, each, eachResident, most)
+		if each > limit || eachResident > limit {
+			t.Errorf("%s: an environment uses %d bytes of heap and %d in memory, must be under %d", options, each, eachResident, limit)
 		}
 		runtime.KeepAlive(envs)
 	}

@@ -3,7 +3,7 @@
 package atari
 
 /*
-// -O3 unrolls what the machine does for each of a few objects: 4 to 13 % faster than -O2.
+// -O3 unrolls the loops over the TIA's objects, which Go's default -O2 does not.
 #cgo CFLAGS: -O3 -g1 -std=c11 -I${SRCDIR}/machine
 #cgo noescape paceline_atari_reset
 #cgo nocallback paceline_atari_reset
@@ -22,14 +22,14 @@ import (
 	"runtime"
 	"unsafe"
 
-	_ "github.com/paceline-rl/paceline/core/atari/machine" // so that a changed header is seen
+	_ "github.com/paceline-rl/paceline/core/atari/machine" // rebuilds this package when a header changes
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
 func init() { useUnits(cpu.AtLeast) }
 
-// useUnits has frames run on the best vector units that are allowed. No frame may be
-// running: it is called at the start of the program, and by tests.
+// useUnits selects the best allowed vector units for frames. No frame may be running. It is called
+// at the start of the program, and by tests.
 func useUnits(allowed func(path string) bool) {
 	switch {
 	case allowed(cpu.AVX512):
@@ -41,11 +41,11 @@ func useUnits(allowed func(path string) bool) {
 	}
 }
 
-// available says why there are no machines, if so.
+// available returns an error if this build has no machine.
 func available() error { return nil }
 
-// cartridge is the bytes of a ROM, and their words of code, where C may keep them. All its
-// machines share them.
+// cartridge is a ROM's bytes and decoded words in C's memory. All machines with the cartridge share
+// them.
 type cartridge struct {
 	rom    C.struct_atari_rom
 	memory unsafe.Pointer
@@ -65,92 +65,87 @@ func newCartridge(data []byte, scheme int) *cartridge {
 	return c
 }
 
-// box is the machine. It is plain data: copying it, once settled, saves it.
-type box struct {
-	m       C.struct_atari
-	waiting C.struct_atari_waiting // images that nobody has asked for yet
+// machine is the hardware. It is plain data: copying it after drawPending saves it.
+type machine struct {
+	state   C.struct_atari
+	pending C.struct_atari_pending // images that are not drawn yet
 }
 
-func (b *box) reset(c *cartridge, timer byte) {
-	b.waiting.waits = [2]C.uint8_t{} // both images are cleared
-	C.paceline_atari_reset(&b.m, c.rom, C.uint8_t(timer))
+func (m *machine) reset(c *cartridge, timer byte) {
+	m.pending.pending = [2]C.uint8_t{} // a reset clears both images
+	C.paceline_atari_reset(&m.state, c.rom, C.uint8_t(timer))
 	runtime.KeepAlive(c)
 }
 
-// frame runs to the end of a frame. draw says whether its image is expected to be
-// looked at: if it is after all, after settle, nobody sees the difference.
-func (b *box) frame(c *cartridge, draw bool) {
-	wanted := C.int(0)
+// frame runs to the end of a frame. With draw false, drawPending draws the image when it is read.
+// draw changes the speed and no result.
+func (m *machine) frame(c *cartridge, draw bool) {
+	now := C.int(0)
 	if draw {
-		wanted = 1
+		now = 1
 	}
-	C.paceline_atari_frame_lazy(&b.m, c.rom, &b.waiting, wanted)
+	C.paceline_atari_frame_lazy(&m.state, c.rom, &m.pending, now)
 	runtime.KeepAlive(c)
 }
 
-// accepts reports whether the machine is in a state that one with this cartridge and
-// this image could be in, with nothing waiting to be drawn.
-func (b *box) accepts(c *cartridge, like *box) bool {
-	m, l := &b.m, &like.m
-	ok := m.first_line == l.first_line && m.rows == l.rows && m.pal == l.pal && m.comb_exists == l.comb_exists &&
-		b.waiting.waits == [2]C.uint8_t{} && C.paceline_atari_accept(m, c.rom) != 0
+// accepts reports whether m can be the state of a machine with this cartridge and like's image,
+// without pending images.
+func (m *machine) accepts(c *cartridge, like *machine) bool {
+	s, l := &m.state, &like.state
+	ok := s.first_line == l.first_line && s.rows == l.rows && s.pal == l.pal && s.comb_exists == l.comb_exists &&
+		m.pending.pending == [2]C.uint8_t{} && C.paceline_atari_accept(s, c.rom) != 0
 	runtime.KeepAlive(c)
 	return ok
 }
 
-// settle draws the images that were not drawn. It comes before looking at them.
-func (b *box) settle(c *cartridge) {
-	if b.waiting.waits[0]|b.waiting.waits[1] != 0 {
-		C.paceline_atari_draw_pending(&b.m, c.rom, &b.waiting)
+// drawPending draws the pending images. Call it before reading an image.
+func (m *machine) drawPending(c *cartridge) {
+	if m.pending.pending[0]|m.pending.pending[1] != 0 {
+		C.paceline_atari_draw_pending(&m.state, c.rom, &m.pending)
 		runtime.KeepAlive(c)
 	}
 }
 
-func (b *box) ram() *[128]byte          { return (*[128]byte)(unsafe.Pointer(&b.m.ram)) }
-func (b *box) cartridgeRAM() *[128]byte { return (*[128]byte)(unsafe.Pointer(&b.m.cart.ram)) }
+func (m *machine) ram() *[128]byte          { return (*[128]byte)(unsafe.Pointer(&m.state.ram)) }
+func (m *machine) cartridgeRAM() *[128]byte { return (*[128]byte)(unsafe.Pointer(&m.state.cart.ram)) }
 
-// lines returns the scanlines of the last whole frame.
-func (b *box) lines() int { return int(b.m.tia.lines) }
+// lines returns the number of scanlines in the last complete frame.
+func (m *machine) lines() int { return int(m.state.tia.lines) }
 
-// setImage says which lines make the image.
-func (b *box) setImage(first, rows int, comb bool) {
-	b.m.first_line, b.m.rows, b.m.draw = C.int16_t(first), C.int16_t(rows), 1
+// setImage selects the lines of the image.
+func (m *machine) setImage(first, rows int, comb bool) {
+	m.state.first_line, m.state.rows, m.state.draw = C.int16_t(first), C.int16_t(rows), 1
 	if comb {
-		b.m.comb_exists = 1
+		m.state.comb_exists = 1
 	}
 }
 
-func (b *box) setPAL(pal bool) {
-	b.m.pal = 0
+func (m *machine) setPAL(pal bool) {
+	m.state.pal = 0
 	if pal {
-		b.m.pal = 1
+		m.state.pal = 1
 	}
 }
 
-// image returns the colour bytes of the frame last run, rows of 160. They are
-// the machine's own.
-func (b *box) image() []byte {
-	p := &b.m.image[b.m.tia.buffer]
-	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(b.m.rows)*Width)
+// image returns the colour bytes of the last frame, in rows of 160. The slice is the machine's
+// memory.
+func (m *machine) image() []byte {
+	p := &m.state.image[m.state.tia.buffer]
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(m.state.rows)*Width)
 }
 
-// previous returns the image of the frame before.
-func (b *box) previous() []byte {
-	p := &b.m.image[b.m.tia.buffer^1]
-	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(b.m.rows)*Width)
+// previous returns the image of the frame before the last.
+func (m *machine) previous() []byte {
+	p := &m.state.image[m.state.tia.buffer^1]
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(m.state.rows)*Width)
 }
 
-func (b *box) setSwitches(v byte)      { b.m.swchb = C.uint8_t(v) }
-func (b *box) setSticks(v byte)        { b.m.swcha = C.uint8_t(v) }
-func (b *box) setButton(i int, v byte) { b.m.button[i] = C.uint8_t(v) }
+func (m *machine) setSwitches(v byte)      { m.state.swchb = C.uint8_t(v) }
+func (m *machine) setSticks(v byte)        { m.state.swcha = C.uint8_t(v) }
+func (m *machine) setButton(i int, v byte) { m.state.button[i] = C.uint8_t(v) }
 
-// setPaddle sets what a paddle's input does: reads 0, reads 1, or 1 once its
-// capacitor has been charged for more than so many cycles.
-func (b *box) setPaddle(i int, mode paddleMode, charge uint32) {
-	b.m.paddle[i], b.m.charge[i] = C.uint8_t(mode), C.uint32_t(charge)
-}
-
-// bytes returns the machine's memory.
-func (b *box) bytes() []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(&b.m)), unsafe.Sizeof(b.m))
+// setPaddle sets the input of a paddle: it reads 0, reads 1, or reads 1 after its capacitor has
+// charged for more than charge cycles.
+func (m *machine) setPaddle(i int, mode paddleMode, charge uint32) {
+	m.state.paddle[i], m.state.charge[i] = C.uint8_t(mode), C.uint32_t(charge)
 }

@@ -4,7 +4,7 @@ package atari
 
 import "errors"
 
-// available says why there are no machines, if so.
+// available returns an error if this build has no machine.
 func available() error {
 	return errors.New("atari: built without a C compiler, and the machine is written in C")
 }
@@ -13,21 +13,20 @@ type cartridge struct{}
 
 func newCartridge([]byte, int) *cartridge { return nil }
 
-type box struct{}
+type machine struct{}
 
-func (*box) reset(*cartridge, byte)            {}
-func (*box) frame(*cartridge, bool)            {}
-func (*box) settle(*cartridge)                 {}
-func (*box) accepts(*cartridge, *box) bool     { return false }
-func (*box) ram() *[128]byte                   { return nil }
-func (*box) cartridgeRAM() *[128]byte          { return nil }
-func (*box) lines() int                        { return 0 }
-func (*box) setImage(int, int, bool)           {}
-func (*box) setPAL(bool)                       {}
-func (*box) image() []byte                     { return nil }
-func (*box) previous() []byte                  { return nil }
-func (*box) setSwitches(byte)                  {}
-func (*box) setSticks(byte)                    {}
-func (*box) setButton(int, byte)               {}
-func (*box) setPaddle(int, paddleMode, uint32) {}
-func (*box) bytes() []byte                     { return nil }
+func (*machine) reset(*cartridge, byte)            {}
+func (*machine) frame(*cartridge, bool)            {}
+func (*machine) drawPending(*cartridge)            {}
+func (*machine) accepts(*cartridge, *machine) bool { return false }
+func (*machine) ram() *[128]byte                   { return nil }
+func (*machine) cartridgeRAM() *[128]byte          { return nil }
+func (*machine) lines() int                        { return 0 }
+func (*machine) setImage(int, int, bool)           {}
+func (*machine) setPAL(bool)                       {}
+func (*machine) image() []byte                     { return nil }
+func (*machine) previous() []byte                  { return nil }
+func (*machine) setSwitches(byte)                  {}
+func (*machine) setSticks(byte)                    {}
+func (*machine) setButton(int, byte)               {}
+func (*machine) setPaddle(int, paddleMode, uint32) {}

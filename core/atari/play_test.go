@@ -15,14 +15,14 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// The actions of Amidar that livesImage knows, by their numbers.
+// The numbers of Amidar's actions that livesImage uses.
 const (
 	rightA = 3
 	leftA  = 4
 	downA  = 5
 )
 
-// trial plays an environment and keeps what it shows.
+// trial plays an environment and keeps the latest results.
 type trial struct {
 	*Env
 	t      *testing.T
@@ -83,13 +83,13 @@ func (p *trial) info(name string) int {
 	return 0
 }
 
-// report is what there is beside observations.
+// report returns the results other than observations, as text.
 func (p *trial) report() string {
 	return fmt.Sprintf("reward %v, end %d, lives %d, raw %d, over %d, frame %d of %d", p.reward, p.end,
 		p.info("lives"), p.info("raw_reward"), p.info("game_over"), p.info("episode_frame_number"), p.info("frame_number"))
 }
 
-// random plays so many steps, beginning anew where an episode ends, and returns all it sees.
+// random plays a number of random steps, resets after ends, and returns all results.
 func (p *trial) random(actions *rng.Stream, steps int) (record []byte) {
 	p.t.Helper()
 	n := p.Spec().Action.N
@@ -107,7 +107,7 @@ func (p *trial) random(actions *rng.Stream, steps int) (record []byte) {
 	return record
 }
 
-// What the recipes say of many things at once.
+// manyRecipes are options that cover most settings of recipes.
 var manyRecipes = []string{
 	``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`,
 	`{"reset": "cached", "episodic_life": true}`, `{"obs_type": "rgb", "life_loss_info": true, "max_episode_frames": 91}`,
@@ -116,9 +116,8 @@ var manyRecipes = []string{
 	`{"reset": "cached", "recipe": "machado2018", "max_episode_frames": 101}`,
 }
 
-// The golden frames: the sums of 200 observations of each recipe on our own cartridges. They
-// may change only if a recipe does. That they are right is tested in Python, against ale-py
-// and OpenCV on cartridges that are not ours.
+// goldenFrames are the hashes of 200 observations of each recipe on the tests' cartridges. They may
+// change only if a recipe changes. Python tests compare observations with ale-py and OpenCV.
 var goldenFrames = map[string]string{
 	"tetris ale":               "b5a0fba5ae34ba280cd6c3b751cf90369e71c87f900caf3fcd11a66951b10bff",
 	"tetris machado2018":       "1b158555d9d0dc9f62ab0240aeaa36a8a8c8137ac7b69a9c44efd40274e7de7e",
@@ -137,7 +136,7 @@ var goldenFrames = map[string]string{
 	"amidar pal stooke_abbeel": "9eddb4e37ca669152063e3c7e6b966473e052d90ce8317ce13da675ca29c4439",
 }
 
-func TestGoldenFrames(t *testing.T) {
+func TestFramesEqualGoldenHashes(t *testing.T) {
 	for _, cartridge := range []struct {
 		game  string
 		image []byte
@@ -170,13 +169,13 @@ func TestGoldenFrames(t *testing.T) {
 	}
 }
 
-// How many frames come before the first observation, by recipe: all numbers that it allows,
-// and no other.
-func TestStarts(t *testing.T) {
+// The number of frames before the first observation takes all values that the recipe allows, and no
+// other.
+func TestStartsHaveTheRightFrames(t *testing.T) {
 	for _, c := range []struct {
 		options   string
 		from, to  int
-		buttonsAt string // pressed in the last three frames: FIRE f, UP u, nothing -
+		buttonsAt string // the last three frames: f for FIRE, u for UP, - for neither
 	}{
 		{``, 1, 29, ""},
 		{`{"noop_max": 1}`, 1, 1, "--f"},
@@ -186,7 +185,7 @@ func TestStarts(t *testing.T) {
 		{`{"noop_min": 6, "noop_max": 2, "use_fire_reset": false}`, 6, 6, "---"},
 		{`{"recipe": "machado2018"}`, 0, 0, "---"},
 		{`{"recipe": "mnih2015"}`, 2, 31, "---"},
-		{`{"recipe": "sb3"}`, 1 + 8, 30 + 8, "uuu"}, // FIRE and UP last an act each
+		{`{"recipe": "sb3"}`, 1 + 8, 30 + 8, "uuu"}, // FIRE and UP take an act each
 		{`{"recipe": "sb3", "noop_min": 7, "noop_max": 8, "use_fire_reset": false}`, 7, 7, "---"},
 		{`{"recipe": "stooke_abbeel"}`, 3, 33, "-fu"},
 		{`{"recipe": "stooke_abbeel", "noop_min": 0, "noop_max": 1}`, 3, 3, "-fu"},
@@ -221,15 +220,15 @@ func TestStarts(t *testing.T) {
 			}
 		}
 	}
-	// Tetris has FIRE and no UP.
+	// Tetris has FIRE but not UP.
 	e := newEnv(t, `{"recipe": "stooke_abbeel", "noop_min": 0, "noop_max": 1}`)
 	if err := e.Reset(make([]byte, e.Spec().Obs.Bytes())); err != nil || e.console.EpisodeFrameNumber() != 2 {
-		t.Errorf("Tetris begins after %d frames, %v", e.console.EpisodeFrameNumber(), err)
+		t.Errorf("Tetris starts after %d frames, %v", e.console.EpisodeFrameNumber(), err)
 	}
 }
 
-// A life is what the recipe makes of it; the machine goes on in each case.
-func TestLives(t *testing.T) {
+// The recipe decides the effect of the loss of a life. The game continues in every recipe.
+func TestLostLives(t *testing.T) {
 	for options, want := range map[string][]string{
 		`{"noop_max": 0, "use_fire_reset": false}`: {
 			"reward 0, end 0, lives 2, raw 0, over 0, frame 12 of 12",
@@ -243,7 +242,7 @@ func TestLives(t *testing.T) {
 			"reward 0, end 1, lives 0, raw 0, over 1, frame 30 of 30",
 			"reward 0, end 0, lives 3, raw 0, over 0, frame 0 of 30",
 		},
-		// A frame of NOOP at least behind each life, which is not played by the learner.
+		// NOOP frames follow each life.
 		`{"recipe": "mnih2015", "noop_min": 5, "noop_max": 6}`: {
 			"reward 0, end 1, lives 2, raw 0, over 0, frame 17 of 17",
 			"reward 0, end 0, lives 2, raw 0, over 0, frame 22 of 22",
@@ -252,7 +251,7 @@ func TestLives(t *testing.T) {
 			"reward 0, end 1, lives 0, raw 0, over 1, frame 45 of 45",
 			"reward 0, end 0, lives 3, raw 0, over 0, frame 5 of 50",
 		},
-		// NOOP, FIRE, UP behind a life, and no other NOOPs.
+		// NOOP, FIRE and UP follow a life, without other NOOP frames.
 		`{"recipe": "stooke_abbeel", "noop_min": 9, "noop_max": 10}`: {
 			"reward 0, end 1, lives 2, raw 0, over 0, frame 24 of 24",
 			"reward 0, end 0, lives 2, raw 0, over 0, frame 27 of 27",
@@ -261,8 +260,8 @@ func TestLives(t *testing.T) {
 			"reward 0, end 1, lives 0, raw 0, over 1, frame 48 of 48",
 			"reward 0, end 0, lives 3, raw 0, over 0, frame 12 of 60",
 		},
-		// An act each of FIRE and UP begins a life, and one of NOOP is before them in a game that
-		// goes on.
+		// A life starts with an act each of FIRE and UP. In a game that continues, an act of NOOP
+		// comes first.
 		`{"recipe": "sb3", "noop_min": 5, "noop_max": 6}`: {
 			"reward 0, end 1, lives 2, raw 0, over 0, frame 25 of 25",
 			"reward 0, end 0, lives 2, raw 0, over 0, frame 37 of 37",
@@ -301,9 +300,9 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// A stack is black before each episode, one that begins with a life, too; where a life is
-// reported and the episode goes on, nothing is black.
-func TestLivesStack(t *testing.T) {
+// The stack is cleared at the start of an episode, also if the game continues. It is not cleared if
+// the episode continues after a life.
+func TestStackIsClearedBetweenEpisodes(t *testing.T) {
 	for options, black := range map[string]bool{`{"recipe": "mnih2015"}`: true, `{"life_loss_info": true}`: false} {
 		p := newTrial(t, options)
 		p.reset()
@@ -322,9 +321,9 @@ func TestLivesStack(t *testing.T) {
 	}
 }
 
-// A game that ends in the frames of NOOP behind a life begins again, and its frames are
-// counted anew.
-func TestGameEndsInStart(t *testing.T) {
+// If a game ends in the NOOP frames after a life, a new game starts and its frames are counted from
+// 0.
+func TestGameEndsInTheStart(t *testing.T) {
 	p := newTrial(t, `{"episodic_life": true, "noop_min": 25, "noop_max": 26, "max_episode_frames": 60, "use_fire_reset": false}`)
 	p.reset()
 	for p.info("lives") == 3 {
@@ -334,14 +333,14 @@ func TestGameEndsInStart(t *testing.T) {
 		t.Fatal(p.report())
 	}
 	p.reset()
-	p.step(downA) // from now on a life goes every tenth frame
+	p.step(downA) // from now on every tenth frame costs a life
 	for p.end == 0 {
 		p.step(0)
 	}
 	if p.info("lives") != 1 || p.info("game_over") != 0 {
 		t.Fatal(p.report())
 	}
-	p.reset() // in whose 25 frames the last life goes
+	p.reset() // its 25 frames cost the last life
 	if p.info("lives") != 3 || p.info("game_over") != 0 {
 		t.Fatal(p.report())
 	}
@@ -350,13 +349,13 @@ func TestGameEndsInStart(t *testing.T) {
 		p.step(0)
 	}
 	if got := p.info("episode_frame_number") - from; got != 60 || p.end != env.Truncated {
-		t.Errorf("cut off after %d frames, must be 60: %s", got, p.report())
+		t.Errorf("truncated after %d frames, must be 60: %s", got, p.report())
 	}
 }
 
-// Frames are counted from the first observation, over all lives of a game and not those of
-// a start; a game that is cut off is over, and the next one a new one.
-func TestMaxFrames(t *testing.T) {
+// MaxFrames counts the frames of all lives from the first observation on, without those of starts.
+// After a truncation the next episode is a new game.
+func TestMaxFramesTruncatesGames(t *testing.T) {
 	for _, c := range []struct {
 		options string
 		steps   int
@@ -372,8 +371,8 @@ func TestMaxFrames(t *testing.T) {
 		for k := range 3 {
 			p.reset()
 			from := p.info("episode_frame_number")
-			var most int
-			fmt.Sscanf(c.options, `{"max_episode_frames": %d`, &most)
+			var limit int
+			fmt.Sscanf(c.options, `{"max_episode_frames": %d`, &limit)
 			for step := 1; step <= c.steps; step++ {
 				p.step(0)
 				want := env.End(0)
@@ -384,15 +383,15 @@ func TestMaxFrames(t *testing.T) {
 					t.Fatalf("%s, game %d, step %d: %s", c.options, k, step, p.report())
 				}
 			}
-			if got := p.info("episode_frame_number") - from; got != most {
-				t.Errorf("%s, game %d: cut off after %d frames", c.options, k, got)
+			if got := p.info("episode_frame_number") - from; got != limit {
+				t.Errorf("%s, game %d: truncated after %d frames", c.options, k, got)
 			}
 			if p.Spec().MaxSteps != c.steps {
-				t.Errorf("%s: %d steps at most, must be %d", c.options, p.Spec().MaxSteps, c.steps)
+				t.Errorf("%s: MaxSteps %d, must be %d", c.options, p.Spec().MaxSteps, c.steps)
 			}
 		}
 	}
-	// A life takes 10 frames, or 12 with the rest of its step; the third reset is of a new game.
+	// A life takes 10 frames, or 12 with the rest of its step. The third reset starts a new game.
 	p := newTrial(t, `{"episodic_life": true, "max_episode_frames": 22, "noop_min": 7, "noop_max": 8}`)
 	p.reset()
 	var got []string
@@ -409,23 +408,23 @@ func TestMaxFrames(t *testing.T) {
 	}
 	p.reset()
 	if p.report() != "reward 0, end 0, lives 3, raw 0, over 0, frame 7 of 50" {
-		t.Errorf("after the cut: %s", p.report())
+		t.Errorf("after the truncation: %s", p.report())
 	}
-	// Both at once.
+	// Terminated and truncated in one step.
 	p = newTrial(t, `{"episodic_life": true, "max_episode_frames": 12, "noop_max": 0}`)
 	p.reset()
 	for p.end == 0 {
 		p.step(leftA)
 	}
 	if p.end != env.Terminated|env.Truncated {
-		t.Errorf("a life in the last frames: %s", p.report())
+		t.Errorf("the loss of a life in the last frames: %s", p.report())
 	}
 	if p.reset(); p.info("lives") != 3 {
-		t.Errorf("the game that was cut off goes on: %s", p.report())
+		t.Errorf("the truncated game continues: %s", p.report())
 	}
 }
 
-func TestRewards(t *testing.T) {
+func TestRewardsAreClipped(t *testing.T) {
 	for options, want := range map[string]string{
 		``:                           "1/4 1/4 0/0",
 		`{"reward_clipping": false}`: "4/4 4/4 0/0",
@@ -449,8 +448,8 @@ func TestRewards(t *testing.T) {
 	}
 }
 
-// What is shown where the game's end cuts an act short.
-func TestEnding(t *testing.T) {
+// Ending selects the observation after an act that the end of the game cuts short.
+func TestEndingSelectsTheLastFrame(t *testing.T) {
 	for ending, repeats := range map[string]bool{"stale": true, "last": false} {
 		p := newTrial(t, fmt.Sprintf(`{"ending": %q, "noop_max": 0, "use_fire_reset": false}`, ending))
 		p.reset()
@@ -461,10 +460,10 @@ func TestEnding(t *testing.T) {
 		}
 		frame := len(p.obs) / 4
 		if !bytes.Equal(p.obs[:3*frame], before[frame:]) {
-			t.Errorf("%s: the stack did not move on", ending)
+			t.Errorf("%s: the stack did not move", ending)
 		}
 		if got := bytes.Equal(p.obs[3*frame:], before[3*frame:]); got != repeats {
-			t.Errorf("%s: the newest frame was shown before: %v", ending, got)
+			t.Errorf("%s: the newest frame repeats the previous frame: %v", ending, got)
 		}
 	}
 }

@@ -12,76 +12,78 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// Recipe is all that an environment does to a game: what an action and an observation are,
-// what a reward is, where episodes begin and end. Papers agree on hardly any of it, so
-// there are named ones (recipes), whose values options may change one by one. The names of
-// the options are those of the JSON fields, mostly ale-py's AtariVectorEnv's.
+// Recipe defines an environment for a game: actions, observations, rewards, and starts and ends of
+// episodes. Papers differ in nearly all of these, so there are named recipes. Options change single
+// values of a recipe. An option has the name of the JSON field, which is usually that of ale-py's
+// AtariVectorEnv.
 type Recipe struct {
 	// ObsType is "grayscale" (uint8 [stack, height, width]), "rgb" ([stack, height, width, 3])
-	// or "ram" ([stack, 128]; [128] where stack_num is 1).
+	// or "ram" ([stack, 128], or [128] if stack_num is 1).
 	ObsType string `json:"obs_type"`
-	// Pixels is how a grey observation is made of two images: "area", "luma", "half" or
+	// Pixels selects the computation of a grey frame from two images: "area", "luma", "half" or
 	// "opencv"; see screen.Look.
 	Pixels string `json:"pixels"`
 	Height int    `json:"img_height"`
 	Width  int    `json:"img_width"`
-	// Stack is the frames of an observation, those before an episode being black.
+	// Stack is the number of frames in an observation. Frames before an episode are black.
 	Stack int `json:"stack_num"`
-	// FrameSkip is the frames that an action lasts.
+	// FrameSkip is the number of frames of an action.
 	FrameSkip int `json:"frameskip"`
-	// MaxPool observes the brighter of the last two images, not the last one alone.
+	// MaxPool observes the maximum of the last two images instead of the last image.
 	MaxPool bool `json:"maxpool"`
-	// NoopMin and NoopMax: so many frames of NOOP, at least the first and fewer than the
-	// second number, come before the first observation. FIRE is one of them.
+	// NoopMin and NoopMax bound the random number of NOOP frames before the first observation:
+	// at least NoopMin and less than NoopMax. The frame of FireReset counts as one of them.
 	NoopMin int `json:"noop_min"`
 	NoopMax int `json:"noop_max"`
-	// FireReset presses FIRE for a frame first, in games that have it among their minimal
-	// actions.
+	// FireReset presses FIRE in the first frame, in games with FIRE among their minimal actions.
 	FireReset bool `json:"use_fire_reset"`
-	// StartActions plays NOOP, FIRE and UP behind that, a frame each, as far as the game has
-	// them; after a lost life these alone.
+	// StartActions plays a frame each of NOOP, FIRE and UP after the NOOP frames, if the game has
+	// these actions. After the loss of a life there are no other NOOP frames.
 	StartActions bool `json:"start_actions"`
-	// FirstPooled observes the brighter of two images at an episode's beginning, too.
+	// FirstPooled observes the maximum of two images also at the start of an episode.
 	FirstPooled bool `json:"first_maxpool"`
-	// EpisodicLife terminates an episode with each life; the game goes on in the next one.
+	// EpisodicLife terminates an episode with each life. The next episode continues the game.
 	EpisodicLife bool `json:"episodic_life"`
-	// LifeLossInfo reports a life's loss as a termination and goes on with the episode.
+	// LifeLossInfo reports the loss of a life as a termination and continues the episode.
 	LifeLossInfo bool `json:"life_loss_info"`
-	// ClipRewards clamps rewards to -1, 0 and 1; raw_reward among the infos is whole.
+	// ClipRewards clips rewards to -1..1. The info raw_reward is not clipped.
 	ClipRewards bool `json:"reward_clipping"`
-	// MaxFrames truncates a game that many frames after its first observation; 0: never.
+	// MaxFrames is the number of frames after the first observation at which a game is
+	// truncated; 0: never.
 	MaxFrames int `json:"max_num_frames_per_episode"`
-	// Sticky is the probability that an action is ignored for a frame (Machado et al. 2018).
+	// Sticky is the probability that a frame repeats the last action instead of the new one
+	// (Machado et al. 2018).
 	Sticky float64 `json:"repeat_action_probability"`
-	// FullActions has all legal actions, not only those that the game distinguishes.
+	// FullActions allows all legal actions, not only the game's minimal set.
 	FullActions bool `json:"full_action_space"`
-	// Continuous takes (radius 0 to 1, angle -pi to pi, fire 0 to 1) in place of a number. A
-	// stick is moved, and the button pressed, where its part is above the threshold.
+	// Continuous makes an action (radius 0 to 1, angle -pi to pi, fire 0 to 1). The stick moves
+	// in each direction, and the button is pressed, if the component is above Threshold.
 	Continuous bool    `json:"continuous"`
 	Threshold  float64 `json:"continuous_action_threshold"`
-	// Mode and Difficulty are the game's; -1: its defaults.
+	// Mode and Difficulty are those of the game; -1: the game's default.
 	Mode       int `json:"mode"`
 	Difficulty int `json:"difficulty"`
-	// Reset is how a game begins: "ale" or "cached"; see Reset.
+	// Reset selects the start of a game: "ale" or "cached"; see the type Reset.
 	Reset string `json:"reset"`
-	// Ending is what is observed after an act that the game's end cuts short: the "last"
-	// images, or what AtariVectorEnv shows, "stale" ones: what was seen before, and where the
-	// game ends with the very last frame, the brighter of that and the last image but one.
+	// Ending selects the observation after an act that the end of the game cuts short. "last"
+	// uses the last images. "stale" is AtariVectorEnv's: it repeats the previous frame; if the
+	// game ends with the last frame of the act, it uses the maximum of the previously observed
+	// images and the last image but one.
 	Ending string `json:"ending"`
-	// Wrappers plays as OpenAI's wrappers nest, in Stable-Baselines3's AtariWrapper: frames of
-	// NOOP begin a game alone; a lost life is followed by an act of NOOP; FireReset is an act
-	// of FIRE and one of the game's third action, which count as acts of the episode; a life
-	// is lost only where one is left; MaxFrames counts all frames of a game; and an act that
-	// is cut short shows what was looked at before in place of the images that it lacks.
+	// Wrappers follows the nesting of OpenAI's wrappers in Stable-Baselines3's AtariWrapper.
+	// NOOP frames come only before a game. An act of NOOP follows the loss of a life. FireReset
+	// is an act of FIRE and an act of the game's third action, and both count as acts of the
+	// episode. The loss of a life counts only if lives are left. MaxFrames counts all frames of
+	// a game. An act that is cut short shows earlier images in place of the missing ones.
 	Wrappers bool `json:"wrappers,omitempty"`
-	// RAMInfo adds the machine's memory, uint8 [128], to the infos.
+	// RAMInfo adds the machine's RAM, uint8 [128], to the infos.
 	RAMInfo bool `json:"ram_info"`
 }
 
-// DefaultRecipe is the one that AtariVectorEnv follows.
+// DefaultRecipe is the name of AtariVectorEnv's recipe.
 const DefaultRecipe = "ale"
 
-// halfHeight is the height of an image of 210 rows for Stooke and Abbeel.
+// halfHeight is the height of Stooke and Abbeel's frames for images of 210 rows.
 const halfHeight = 104
 
 var recipes = map[string]Recipe{
@@ -91,8 +93,8 @@ var recipes = map[string]Recipe{
 		NoopMin: 0, NoopMax: 30, FireReset: true, ClipRewards: true, MaxFrames: 108_000, Threshold: 0.5,
 		Mode: -1, Difficulty: -1, Reset: "ale", Ending: "stale",
 	},
-	// Mnih et al. 2015 as DeepMind's code has it, in training: a life is an episode, 2 to 31
-	// frames of NOOP begin each, luma is taken after the maximum over the colours.
+	// Mnih et al. 2015, as in DeepMind's code for training: a life is an episode, each episode
+	// starts with 2 to 31 frames of NOOP, and luma is computed after the maximum of the colours.
 	"mnih2015": {
 		ObsType: "grayscale", Pixels: "luma", Height: 84, Width: 84, Stack: 4, FrameSkip: 4, MaxPool: true,
 		NoopMin: 2, NoopMax: 32, FirstPooled: true, EpisodicLife: true, ClipRewards: true, Threshold: 0.5,
@@ -122,10 +124,10 @@ var recipes = map[string]Recipe{
 // RecipeNames returns the names of all recipes, sorted.
 func RecipeNames() []string { return slices.Sorted(maps.Keys(recipes)) }
 
-// fields are the options that change a recipe.
+// fields returns the options, which store their values in r.
 func (r *Recipe) fields(grayscale *bool) []env.Field {
 	return []env.Field{
-		{Name: "recipe", To: new(string), Words: RecipeNames()}, // read before the others
+		{Name: "recipe", To: new(string), Words: RecipeNames()}, // readRecipe has read it
 		{Name: "obs_type", To: &r.ObsType, Words: []string{"grayscale", "rgb", "ram"}},
 		{Name: "grayscale", To: grayscale},
 		{Name: "img_height", To: &r.Height, Min: 1, Max: palRows},
@@ -142,7 +144,7 @@ func (r *Recipe) fields(grayscale *bool) []env.Field {
 		{Name: "life_loss_info", To: &r.LifeLossInfo},
 		{Name: "reward_clipping", To: &r.ClipRewards},
 		{Name: "max_num_frames_per_episode", To: &r.MaxFrames, Min: 0, Max: 1 << 30},
-		{Name: "max_episode_frames", To: &r.MaxFrames, Min: 0, Max: 1 << 30}, // the same, shorter
+		{Name: "max_episode_frames", To: &r.MaxFrames, Min: 0, Max: 1 << 30}, // a shorter name
 		{Name: "repeat_action_probability", To: &r.Sticky, Min: 0, Max: 1},
 		{Name: "full_action_space", To: &r.FullActions},
 		{Name: "continuous", To: &r.Continuous},
@@ -155,8 +157,8 @@ func (r *Recipe) fields(grayscale *bool) []env.Field {
 	}
 }
 
-// readRecipe returns the recipe that options name, with the values they change, and its
-// name, which says which these are.
+// readRecipe returns the recipe with the values of the options, and its name, which lists the
+// changed values.
 func readRecipe(id string, o env.Options) (r Recipe, name string, err error) {
 	name = DefaultRecipe
 	if value, ok := o["recipe"]; ok {
@@ -183,20 +185,19 @@ func readRecipe(id string, o env.Options) (r Recipe, name string, err error) {
 	}
 	if short, ok := o["max_episode_frames"]; ok {
 		var n float64
-		if _ = json.Unmarshal(short, &n); int(n) != r.MaxFrames { // the longer name's was read last
+		if _ = json.Unmarshal(short, &n); int(n) != r.MaxFrames { // the longer name was read last
 			return r, "", fmt.Errorf("max_episode_frames: %s, must not contradict max_num_frames_per_episode: %d", short, r.MaxFrames)
 		}
 	}
 	if r.EpisodicLife && r.LifeLossInfo {
 		return r, "", fmt.Errorf("life_loss_info: true, must be false where episodic_life is true: a life is the end of an episode or it is not")
 	}
-	r.settle(o)
+	r.normalize(o)
 	return r, r.name(name, base), nil
 }
 
-// settle takes out what has no meaning beside the other values, so that equal recipes have
-// equal hashes.
-func (r *Recipe) settle(o env.Options) {
+// normalize resets values without effect, so that recipes with equal behaviour have equal hashes.
+func (r *Recipe) normalize(o env.Options) {
 	switch r.ObsType {
 	case "rgb":
 		r.Pixels = "area"
@@ -207,17 +208,17 @@ func (r *Recipe) settle(o env.Options) {
 		}
 	}
 	if !r.MaxPool || r.FrameSkip == 1 {
-		r.MaxPool, r.FirstPooled = false, false // one image an act
+		r.MaxPool, r.FirstPooled = false, false // an act shows one image
 	}
 	if r.Pixels == "half" && (r.Height != halfHeight || r.Width != Width/2) {
-		r.Pixels = "area" // another size
+		r.Pixels = "area" // "half" has only one size
 	}
 	if r.Continuous {
 		r.FullActions = false
 	} else {
 		r.Threshold = recipes[DefaultRecipe].Threshold
 	}
-	if r.Reset == resetNames[ResetCached] && !r.EpisodicLife { // which have all of a start behind them
+	if r.Reset == resetNames[ResetCached] && !r.EpisodicLife { // stored states come after the start
 		r.NoopMin, r.NoopMax, r.FireReset, r.StartActions = 0, 0, false, false
 	}
 	if r.Wrappers {
@@ -227,21 +228,21 @@ func (r *Recipe) settle(o env.Options) {
 		r.FireReset = false
 	}
 	if r.NoopMax <= r.NoopMin+1 {
-		r.NoopMax = r.NoopMin // that many
+		r.NoopMax = r.NoopMin // exactly NoopMin frames
 	}
 }
 
-// name is base's, and in brackets what is not base's.
+// name returns the name of base and, in brackets, the values that differ from base.
 func (r *Recipe) name(name string, base Recipe) string {
 	typed := base
 	typed.ObsType = r.ObsType
-	typed.settle(nil) // so that what the type brings with it is not reported
+	typed.normalize(nil) // changes that follow from obs_type are not listed
 	typed.ObsType = base.ObsType
-	was, is := typed.values(), r.values()
+	before, after := typed.values(), r.values()
 	var changed []string
-	for _, key := range slices.Sorted(maps.Keys(is)) {
-		if string(was[key]) != string(is[key]) {
-			changed = append(changed, key+"="+strings.Trim(string(is[key]), `"`))
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if string(before[key]) != string(after[key]) {
+			changed = append(changed, key+"="+strings.Trim(string(after[key]), `"`))
 		}
 	}
 	if changed == nil {
@@ -252,7 +253,7 @@ func (r *Recipe) name(name string, base Recipe) string {
 
 func (r *Recipe) values() (values map[string]json.RawMessage) {
 	if err := json.Unmarshal(r.json(), &values); err != nil {
-		panic(err) // never: it is our own
+		panic(err) // never: Marshal wrote it
 	}
 	return values
 }
@@ -260,7 +261,7 @@ func (r *Recipe) values() (values map[string]json.RawMessage) {
 func (r *Recipe) json() []byte {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // never: it has numbers, texts and booleans
+		panic(err) // never: all fields are numbers, strings and booleans
 	}
 	return text
 }

@@ -29,8 +29,8 @@ func recipeOf(t *testing.T, options string) (Recipe, string) {
 	return r, name
 }
 
-// Results are compared by these. A hash may change with a recipe that is meant to change;
-// if one changes here by accident, so have all results that were published with it.
+// recipeHashes identify the recipes of published results. A hash may change only with an intended
+// change of its recipe.
 var recipeHashes = map[string]string{
 	"ale":           "8632b42115a6",
 	"machado2018":   "f17422d404f0",
@@ -39,7 +39,7 @@ var recipeHashes = map[string]string{
 	"stooke_abbeel": "46e6124748ca",
 }
 
-func TestRecipes(t *testing.T) {
+func TestRecipesKeepTheirHashes(t *testing.T) {
 	var names []string
 	for name, hash := range recipeHashes {
 		names = append(names, name)
@@ -48,7 +48,7 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("%q with hash %q, must be %q with %q", reported, r.Hash(), name, hash)
 		}
 		if r != recipes[name] {
-			t.Errorf("%s: its table says what has no meaning: %s", name, r.json())
+			t.Errorf("%s: the table has values without effect: %s", name, r.json())
 		}
 	}
 	slices.Sort(names)
@@ -60,8 +60,8 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// The name says what is not the recipe's.
-func TestRecipeNamesTell(t *testing.T) {
+// The name lists the values that differ from the recipe's.
+func TestRecipeNamesListChanges(t *testing.T) {
 	for options, want := range map[string]string{
 		`{"stack_num": 4}`:                          "ale",
 		`{"stack_num": 1}`:                          "ale(stack_num=1)",
@@ -82,8 +82,8 @@ func TestRecipeNamesTell(t *testing.T) {
 	}
 }
 
-// Options that come to the same have one hash.
-func TestRecipesAlike(t *testing.T) {
+// Options with the same effect have equal hashes.
+func TestEquivalentOptionsHaveEqualHashes(t *testing.T) {
 	for _, alike := range [][]string{
 		{``, `{}`, `{"recipe": "ale"}`, `{"stack_num": 4, "frameskip": 4}`, `{"maxpool": true, "obs_type": "grayscale"}`, `{"grayscale": true}`},
 		{`{"max_episode_frames": 500}`, `{"max_num_frames_per_episode": 500}`, `{"max_num_frames_per_episode": 5e2, "max_episode_frames": 500}`},
@@ -109,8 +109,8 @@ func TestRecipesAlike(t *testing.T) {
 	}
 }
 
-// Each option changes the hash, and another one does so in another way.
-func TestRecipesDiffer(t *testing.T) {
+// Different options have different hashes.
+func TestDifferentOptionsHaveDifferentHashes(t *testing.T) {
 	hashes := map[string]string{}
 	for _, options := range []string{
 		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`,
@@ -123,7 +123,7 @@ func TestRecipesDiffer(t *testing.T) {
 	} {
 		r, name := recipeOf(t, options)
 		if other, ok := hashes[r.Hash()]; ok {
-			t.Errorf("%s and %s have one hash", options, other)
+			t.Errorf("%s and %s have equal hashes", options, other)
 		}
 		hashes[r.Hash()] = options
 		if strings.Contains(options, `": `) && name == "ale" {
@@ -132,8 +132,7 @@ func TestRecipesDiffer(t *testing.T) {
 	}
 }
 
-// What options say is what the environment is.
-func TestRecipeSpec(t *testing.T) {
+func TestSpecFollowsTheRecipe(t *testing.T) {
 	rom := newROM(t, "amidar", livesImage())
 	pi := float32(math.Pi)
 	for options, want := range map[string]string{
@@ -168,14 +167,14 @@ func TestRecipeSpec(t *testing.T) {
 			t.Errorf("%s: %s %s", options, name, hash)
 		}
 	}
-	// An image for PAL has 250 rows.
+	// A PAL image has 250 rows.
 	pal, err := NewEnv(newROM(t, "amidar", palImage()), parse(t, `{"recipe": "stooke_abbeel"}`))
 	if err != nil || !slices.Equal(pal.Spec().Obs.Shape, []int{4, 124, 80}) {
 		t.Errorf("PAL: %v, %v", pal.Spec().Obs.Shape, err)
 	}
 }
 
-func TestRecipeRefuses(t *testing.T) {
+func TestWrongOptionsAreRefused(t *testing.T) {
 	rom := newROM(t, "amidar", livesImage())
 	for options, want := range map[string]string{
 		`{"recipe": "mnih"}`:                              `recipe: "mnih", must be ale or machado2018 or mnih2015 or sb3 or stooke_abbeel`,
@@ -218,8 +217,8 @@ func TestRecipeRefuses(t *testing.T) {
 	}
 }
 
-// The stick's parts and the button count above the threshold, and every action is reached.
-func TestPolar(t *testing.T) {
+// The stick's directions and the button count above the threshold. Every action can be reached.
+func TestPolarReachesEveryAction(t *testing.T) {
 	const pi = math.Pi
 	reached := map[games.Action]bool{}
 	for eighth := range 8 {

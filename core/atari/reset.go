@@ -9,14 +9,14 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Reset is a way to begin an episode.
+// Reset is a way to start an episode.
 type Reset int
 
 const (
-	// ResetALE is ALE's procedure, frame for frame. RAM carries over from the last
-	// episode, so that episodes differ.
+	// ResetALE is ALE's procedure, frame by frame. RAM survives from the last episode, so
+	// episodes differ.
 	ResetALE Reset = iota
-	// ResetCached goes on from one of a few stored states, as fast as memory is copied.
+	// ResetCached copies one of a few stored states, which is fast.
 	ResetCached
 )
 
@@ -25,7 +25,7 @@ var resetNames = [...]string{"ale", "cached"}
 // String returns the name: ale, cached.
 func (r Reset) String() string { return resetNames[r] }
 
-// ParseReset returns the way to begin an episode that has this name.
+// ParseReset returns the Reset with this name.
 func ParseReset(name string) (Reset, error) {
 	if i := slices.Index(resetNames[:], name); i >= 0 {
 		return Reset(i), nil
@@ -33,34 +33,34 @@ func ParseReset(name string) (Reset, error) {
 	return 0, fmt.Errorf("reset: %q, must be %s", name, strings.Join(resetNames[:], " or "))
 }
 
-// Reset begins an episode, in the way that the settings say.
+// Reset starts an episode in the way that the settings select.
 func (c *Console) Reset() error {
 	if c.settings.Reset == ResetCached {
-		return c.restart(c.starts.Intn(numStarts))
+		return c.startFrom(c.starts.Intn(numStarts))
 	}
 	c.resetAsALE()
 	return nil
 }
 
-// SeedStarts sets the generator that ResetCached chooses with.
+// SeedStarts seeds the stream with which ResetCached draws its states.
 func (c *Console) SeedStarts(seed uint64) { c.starts = *rng.New(seed, "env", 0) }
 
-// Frames of the reset procedure.
+// Numbers of frames in the reset procedure.
 const (
-	framesOfIdling = 60
-	framesOfReset  = 4
+	idleFrames  = 60
+	resetFrames = 4
 )
 
-// resetAsALE begins an episode as ALE does: the machine is reset, left alone for a
-// second, and RESET is pressed; then the mode is chosen, RESET pressed again, and
-// the game's own start actions follow. RAM carries over from the last episode.
+// resetAsALE starts an episode as ALE does. It resets the machine, waits for a second and presses
+// RESET. Then it selects the mode, presses RESET again and plays the game's start actions. RAM
+// survives from the last episode.
 func (c *Console) resetAsALE() {
 	c.episodeFrames = 0
 	if c.game.LeftPaddles {
 		c.centrePaddles()
 	}
 	c.powerCycle()
-	for range framesOfIdling {
+	for range idleFrames {
 		c.play(games.Noop, 1)
 	}
 	c.softReset()
@@ -78,25 +78,25 @@ func (c *Console) resetAsALE() {
 // softReset holds the RESET switch.
 func (c *Console) softReset() {
 	c.action, c.strength = games.Noop, 1
-	for range framesOfReset {
+	for range resetFrames {
 		c.play(games.Reset, 1)
 	}
 }
 
-// hold keeps SELECT down for frames of which the game's rule sees none.
+// hold holds SELECT for a number of frames, to which the game's rule is not applied.
 func (c *Console) hold(frames int) {
 	c.holdSelect()
 	for range frames {
-		c.box.frame(c.rom.cartridge, true)
+		c.machine.frame(c.rom.cartridge, true)
 	}
 	c.play(games.Noop, 1)
 	c.count()
 }
 
-// mostHolds ends the search for a mode that does not come.
-const mostHolds = 10_000
+// maxHolds limits the search for a mode that the game does not reach.
+const maxHolds = 10_000
 
-// selectMode brings the game into the mode chosen.
+// selectMode selects the game's mode.
 func (c *Console) selectMode() {
 	g, sel := c.game, &c.game.Selection
 	if sel.Menu != nil {
@@ -115,7 +115,7 @@ func (c *Console) selectMode() {
 	if sel.BeforeHold > 0 {
 		c.hold(sel.BeforeHold)
 	}
-	for i := 0; i < mostHolds && !g.Selected(c.box.ram(), c.cart, c.mode); i++ {
+	for i := 0; i < maxHolds && !g.Selected(c.machine.ram(), c.cart, c.mode); i++ {
 		if sel.RandomHold {
 			c.hold(2 + int(c.generator.draw()%256))
 			c.Act(games.Noop, 1)
@@ -123,24 +123,24 @@ func (c *Console) selectMode() {
 			c.hold(sel.Hold)
 		}
 	}
-	g.Chosen(&c.rule, c.box.ram(), c.cart, c.mode)
+	g.Chosen(&c.rule, c.machine.ram(), c.cart, c.mode)
 	c.softReset()
 	if sel.HasSteer {
-		for i := 0; i < mostHolds && !g.Steered(c.box.ram(), c.cart, c.mode); i++ {
+		for i := 0; i < maxHolds && !g.Steered(c.machine.ram(), c.cart, c.mode); i++ {
 			c.Act(sel.Steer, 1)
 		}
 	}
 }
 
-// chooseFromMenu walks Double Dunk's menu.
+// chooseFromMenu selects the mode in Double Dunk's menu.
 func (c *Console) chooseFromMenu(m *games.Menu) {
 	press := func(a games.Action) {
 		c.Act(a, 1)
 		c.Act(games.Noop, 1)
 	}
-	ram := c.box.ram()
+	ram := c.machine.ram()
 	goDown := func() {
-		for from, n := ram[m.Cursor&0x7F], 0; n < mostHolds && ram[m.Cursor&0x7F] == from; n++ {
+		for from, n := ram[m.Cursor&0x7F], 0; n < maxHolds && ram[m.Cursor&0x7F] == from; n++ {
 			press(games.Down)
 		}
 	}
@@ -151,12 +151,12 @@ func (c *Console) chooseFromMenu(m *games.Menu) {
 		if i > 0 {
 			goDown()
 		}
-		want, way := c.mode&int(bit.Mode) != 0, games.Left
+		want, direction := c.mode&int(bit.Mode) != 0, games.Left
 		if want {
-			way = games.Right
+			direction = games.Right
 		}
-		for n := 0; n < mostHolds && (ram[m.Options&0x7F]&bit.RAM != 0) != want; n++ {
-			press(way)
+		for n := 0; n < maxHolds && (ram[m.Options&0x7F]&bit.RAM != 0) != want; n++ {
+			press(direction)
 		}
 	}
 	c.softReset()
@@ -164,10 +164,10 @@ func (c *Console) chooseFromMenu(m *games.Menu) {
 	c.Act(games.Noop, 1)
 }
 
-// Mode returns the mode that the next reset chooses.
+// Mode returns the mode for the next reset.
 func (c *Console) Mode() int { return c.mode }
 
-// SetMode chooses a mode of the game, from the next reset on.
+// SetMode sets the game's mode from the next reset on.
 func (c *Console) SetMode(mode int) error {
 	if !slices.Contains(c.game.Modes, mode) {
 		return fmt.Errorf("mode: %d, %s has %v", mode, c.game.ID, c.game.Modes)
@@ -176,8 +176,8 @@ func (c *Console) SetMode(mode int) error {
 	return nil
 }
 
-// Difficulty returns the difficulty switches: bit 0 the left one, bit 1 the right
-// one, set at A.
+// Difficulty returns the difficulty switches: bit 0 is the left switch, bit 1 the right switch, and
+// a set bit is position A.
 func (c *Console) Difficulty() int { return c.difficulty }
 
 // SetDifficulty sets the difficulty switches from the next frame on.

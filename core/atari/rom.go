@@ -16,23 +16,22 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/games"
 )
 
-// ROM is a cartridge: its bytes and the game whose rules go with them, and what a
-// console is like that was turned on with it. Any number of consoles share one.
+// ROM is a cartridge: its bytes, its game, and the state of a console that was turned on with it.
+// Any number of consoles share a ROM.
 type ROM struct {
 	game      *games.Game
 	md5       string
 	cartridge *cartridge
-	on        atomic.Pointer[turnedOn] // nil until a console was
+	powerOn   atomic.Pointer[powerOnState] // nil until the first console is turned on
 }
 
-// Game returns the game's facts.
+// Game returns the facts about the game.
 func (r *ROM) Game() *games.Game { return r.game }
 
-// MD5 returns the digest of the bytes, 32 lower-case digits.
+// MD5 returns the MD5 of the bytes, as 32 lower-case digits.
 func (r *ROM) MD5() string { return r.md5 }
 
-// Folders are searched for ROM files in this order: what FindROM is given; the
-// folder that these variables of the environment name; AddFolder's.
+// Environment variables with a folder of ROM files. FindROM describes the order of the search.
 const (
 	ownVariable = "PACELINE_ROMS_DIR"
 	aleVariable = "ALE_ROMS_DIR" // ale-py's own
@@ -43,7 +42,7 @@ var folders struct {
 	list []string
 }
 
-// AddFolder adds a folder to search, such as that of an installed ale-py.
+// AddFolder adds a folder to the search, such as that of an installed ale-py.
 func AddFolder(folder string) {
 	folders.Lock()
 	defer folders.Unlock()
@@ -63,9 +62,9 @@ func searched() (list []string) {
 	return append(list, folders.list...)
 }
 
-// FindROM returns a game's cartridge. path is its file, or "" to search for it:
-// in the folder that PACELINE_ROMS_DIR names, in that of ALE_ROMS_DIR, in those of
-// AddFolder. A file with other bytes than the game's is refused unless otherMD5.
+// FindROM returns a game's cartridge. path is its file. With path "" FindROM searches the folder in
+// PACELINE_ROMS_DIR, then the folder in ALE_ROMS_DIR, then the folders of AddFolder. It refuses a
+// file whose MD5 is not the game's, unless otherMD5 is true.
 func FindROM(game, path string, otherMD5 bool) (*ROM, error) {
 	g, err := games.ByID(game)
 	if err != nil {
@@ -110,8 +109,8 @@ func FindROM(game, path string, otherMD5 bool) (*ROM, error) {
 		g.File, g.MD5, where, ownVariable)
 }
 
-// OpenROM returns the cartridge in a file. The game is found by the bytes' MD5, or,
-// with otherMD5, else by the file's name ("tetris.bin"), as ale-py does.
+// OpenROM returns the cartridge in a file and finds its game by MD5. If the MD5 is unknown and
+// otherMD5 is true, it finds the game by the file's name ("tetris.bin"), as ale-py does.
 func OpenROM(path string, otherMD5 bool) (*ROM, error) {
 	data, err := readROM(path)
 	if err != nil {
@@ -134,8 +133,7 @@ func OpenROM(path string, otherMD5 bool) (*ROM, error) {
 	return newROMOf(path, data, g, true)
 }
 
-// Identify returns the id of the game whose cartridge the file is, by its MD5, or
-// "" if it is that of none that can be played.
+// Identify returns the id of the game with the file's MD5, or "" if no playable game has it.
 func Identify(path string) (string, error) {
 	data, err := readROM(path)
 	if err != nil {
@@ -175,10 +173,10 @@ var roms struct {
 	known map[string]*ROM // by game and MD5
 }
 
-// errOtherMD5 is what a file is refused by that is not the game's.
+// errOtherMD5 is the error for a file with an MD5 that is not the game's.
 var errOtherMD5 = errors.New("another MD5")
 
-// newROMOf is NewROM of the bytes of a file, which its errors name.
+// newROMOf is NewROM for the bytes of a file. Its errors name the file.
 func newROMOf(path string, data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 	rom, err := NewROM(data, g, otherMD5)
 	if err != nil {
@@ -187,7 +185,8 @@ func newROMOf(path string, data []byte, g *games.Game, otherMD5 bool) (*ROM, err
 	return rom, nil
 }
 
-// NewROM returns a cartridge of these bytes for a game that can be played.
+// NewROM returns a cartridge with these bytes for a game that can be played. Equal bytes share a
+// ROM.
 func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 	if err := available(); err != nil {
 		return nil, err
@@ -218,11 +217,11 @@ func NewROM(data []byte, g *games.Game, otherMD5 bool) (*ROM, error) {
 	return r, nil
 }
 
-// machineSchemes are enum atari_scheme's.
+// machineSchemes maps schemes to the values of enum atari_scheme.
 var machineSchemes = map[games.Scheme]int{games.Cart2K: 0, games.Cart4K: 0, games.F8: 1, games.F6: 2, games.E0: 3,
 	games.F8SC: 4, games.F6SC: 5, games.FE: 6, games.DPC: 7}
 
-// schemeOf finds out from unknown bytes what kind of cartridge they are.
+// schemeOf guesses the scheme of unknown bytes from their size and contents.
 func schemeOf(data []byte) (games.Scheme, error) {
 	switch len(data) {
 	case 2048:
@@ -250,8 +249,8 @@ func schemeOf(data []byte) (games.Scheme, error) {
 	return 0, fmt.Errorf("%d bytes, must be 2048, 4096, 8192, 10495 or 16384", len(data))
 }
 
-// hidesRAM says whether all banks begin with 256 equal bytes, as those do where RAM
-// covers the ROM.
+// hidesRAM reports whether all banks start with 256 equal bytes, as in cartridges where RAM covers
+// the ROM.
 func hidesRAM(data []byte) bool {
 	for ; len(data) > 0; data = data[4096:] {
 		for _, b := range data[:256] {

@@ -19,7 +19,7 @@ func write(t *testing.T, folder, name string, data []byte) string {
 	return path
 }
 
-// noFolders makes a test see no folder but those that it names.
+// noFolders removes all folders from the search during a test.
 func noFolders(t *testing.T) {
 	requireMachine(t)
 	t.Setenv(ownVariable, "")
@@ -51,7 +51,7 @@ func mustSay(t *testing.T, what string, err error, says ...string) {
 	}
 }
 
-func TestFindROMRefuses(t *testing.T) {
+func TestFindROMNamesTheProblem(t *testing.T) {
 	noFolders(t)
 	folder := t.TempDir()
 	image := tetrisImage()
@@ -80,7 +80,7 @@ func TestFindROMRefuses(t *testing.T) {
 		mustSay(t, "an unknown game", err, game, "did you mean tetris")
 	}
 	_, err = FindROM("zzzzzzzzzzzzzzzzzz", path, true)
-	mustSay(t, "a game unlike any", err, "known are adventure, air_raid")
+	mustSay(t, "an unknown game without near names", err, "known games: adventure, air_raid")
 	for _, game := range []string{"combat", "joust", "maze_craze", "warlords"} {
 		_, err = FindROM(game, path, true)
 		mustSay(t, "a game for two", err, game, "cannot be played")
@@ -94,9 +94,9 @@ func TestFindROMRefuses(t *testing.T) {
 	}
 }
 
-// The order: PACELINE_ROMS_DIR, ALE_ROMS_DIR, AddFolder's. Which one was looked into
-// shows in the error for a file that is not the game.
-func TestFoldersInOrder(t *testing.T) {
+// The order is PACELINE_ROMS_DIR, ALE_ROMS_DIR, the folders of AddFolder. The error for a wrong
+// file names the folder.
+func TestFoldersAreSearchedInOrder(t *testing.T) {
 	noFolders(t)
 	var folder [4]string
 	for i := range folder {
@@ -119,7 +119,7 @@ func TestFoldersInOrder(t *testing.T) {
 	looked(1)
 	t.Setenv(ownVariable, folder[0])
 	looked(0)
-	// A folder without the file is passed over, and named if it is in none.
+	// A folder without the file is skipped. The error names all folders if none has the file.
 	empty := t.TempDir()
 	t.Setenv(ownVariable, empty)
 	looked(1)
@@ -129,8 +129,8 @@ func TestFoldersInOrder(t *testing.T) {
 	looked(1)
 }
 
-// A wrong file in one folder does not hide the right one in the next.
-func TestWrongFileIsPassedOver(t *testing.T) {
+// A wrong file in one folder does not hide the right file in the next folder.
+func TestWrongFileIsSkipped(t *testing.T) {
 	noFolders(t)
 	wrong, right := t.TempDir(), t.TempDir()
 	image := tetrisImage()
@@ -153,11 +153,11 @@ func TestWrongFileIsPassedOver(t *testing.T) {
 	}
 	t.Setenv(ownVariable, wrong)
 	t.Setenv(aleVariable, right)
-	_, err = FindROM("tetris", "", false) // neither is the game; the first is complained of
+	_, err = FindROM("tetris", "", false) // both files are wrong; the error names the first
 	mustSay(t, "two wrong files", err, wrong)
 }
 
-func TestOpenAndIdentify(t *testing.T) {
+func TestOpenROMAndIdentify(t *testing.T) {
 	noFolders(t)
 	folder := t.TempDir()
 	path := write(t, folder, "Tetris.BIN", tetrisImage())
@@ -166,7 +166,7 @@ func TestOpenAndIdentify(t *testing.T) {
 		t.Errorf("by its name: %v", err)
 	}
 	_, err = OpenROM(write(t, folder, "mine.bin", tetrisImage()), true)
-	mustSay(t, "a name that is no game's", err, "rom: ", "mine.bin", digest(tetrisImage()), "neither its MD5")
+	mustSay(t, "an unknown name", err, "rom: ", "mine.bin", digest(tetrisImage()), "neither its MD5")
 	_, err = OpenROM(write(t, folder, "pong.bin", make([]byte, 100)), true)
 	mustSay(t, "a cut file", err, "pong.bin: 100 bytes")
 	_, err = OpenROM(filepath.Join(folder, "none.bin"), true)
@@ -175,15 +175,15 @@ func TestOpenAndIdentify(t *testing.T) {
 	mustSay(t, "a game for two", err, "rom: ", "combat.bin")
 
 	if id, err := Identify(path); id != "" || err != nil {
-		t.Errorf("bytes of our own are identified as %q, %v", id, err)
+		t.Errorf("unknown bytes are identified as %q, %v", id, err)
 	}
 	if _, err := Identify(folder); err == nil {
 		t.Error("a folder was identified")
 	}
 }
 
-// What unknown bytes are, by their size and what they contain.
-func TestSchemes(t *testing.T) {
+// The scheme of unknown bytes follows from their size and contents.
+func TestSchemeIsGuessed(t *testing.T) {
 	with := func(size int, at int, bytes string) []byte {
 		data := make([]byte, size)
 		for i := range data {

@@ -7,10 +7,9 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/games"
 )
 
-// Episodes that need not be ALE's to the frame begin at one of a few stored states:
-// a reset is some 70 frames, and the way back from a stored one is a copy. The states
-// are those of ALE's first reset with FIRE, where a game has that button, and 0 to
-// numStarts-1 frames of NOOP behind it.
+// numStarts is the number of stored states at which the episodes of ResetCached start. ALE's reset
+// takes some 70 frames, and a stored state only a copy. The states come after ALE's first reset, a
+// frame of FIRE if the game has it, and 0 to numStarts-1 frames of NOOP.
 const numStarts = 30
 
 type startKey struct {
@@ -29,7 +28,7 @@ var stored struct {
 	starts map[startKey]*starts
 }
 
-// startsOf returns a game's start states, which are made when first asked for.
+// startsOf returns a game's stored states. The first call computes them.
 func startsOf(key startKey) ([]state, error) {
 	stored.Lock()
 	if stored.starts == nil {
@@ -61,7 +60,7 @@ func (s *starts) make(key startKey) error {
 		c.Act(games.Fire, 1)
 	}
 	for i := range s.states {
-		if c.GameOver() { // a game so short begins where it began
+		if c.GameOver() { // in a very short game
 			c.resetAsALE()
 		}
 		c.episodeFrames = 0
@@ -71,8 +70,8 @@ func (s *starts) make(key startKey) error {
 	return nil
 }
 
-// restart begins an episode at stored state number i, 0 to numStarts-1. The generators go on.
-func (c *Console) restart(i int) error {
+// startFrom starts an episode at stored state i, 0 to numStarts-1. The generators keep their state.
+func (c *Console) startFrom(i int) error {
 	states, err := startsOf(startKey{c.rom, c.mode, c.difficulty})
 	if err != nil {
 		return err

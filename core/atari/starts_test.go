@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// Episodes begin at stored states: the same for all consoles, whatever was played
-// before, and 30 different ones.
-func TestRestart(t *testing.T) {
+// Stored states are equal for all consoles and independent of earlier episodes.
+func TestStoredStatesAreShared(t *testing.T) {
 	rom := newROM(t, "tetris", tetrisImage())
 	a := newConsole(t, rom, Settings{Seed: 1, RepeatActionProbability: 0.25})
 	b := newConsole(t, rom, Settings{Seed: 2})
@@ -17,12 +16,12 @@ func TestRestart(t *testing.T) {
 	for i := range numStarts {
 		frames, own := b.FrameNumber(), b.generator
 		for _, c := range []*Console{a, b} {
-			if err := c.restart(i); err != nil {
+			if err := c.startFrom(i); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if *a.RAM() != *b.RAM() || !bytes.Equal(a.Screen(), b.Screen()) {
-			t.Fatalf("start %d is not the same for two consoles", i)
+			t.Fatalf("start %d differs between two consoles", i)
 		}
 		if a.EpisodeFrameNumber() != 0 || a.GameOver() {
 			t.Errorf("start %d: frame %d, over %v", i, a.EpisodeFrameNumber(), a.GameOver())
@@ -36,19 +35,19 @@ func TestRestart(t *testing.T) {
 	if len(seen) < 2 {
 		t.Errorf("%d different starts", len(seen))
 	}
-	// What is played from a stored state does not change it.
-	if err := a.restart(0); err != nil {
+	// Playing from a stored state does not change the stored state.
+	if err := a.startFrom(0); err != nil {
 		t.Fatal(err)
 	}
 	first := *a.RAM()
 	randomPlay(a, 30, 9)
-	if err := a.restart(0); err != nil || *a.RAM() != first {
-		t.Errorf("start 0 is another one the second time, %v", err)
+	if err := a.startFrom(0); err != nil || *a.RAM() != first {
+		t.Errorf("start 0 differs the second time, %v", err)
 	}
 }
 
-// A difficulty has starts of its own, and many consoles may ask for them at once.
-func TestRestartWithSettings(t *testing.T) {
+// Each difficulty has its own stored states, and consoles may use them concurrently.
+func TestEachDifficultyHasItsStates(t *testing.T) {
 	rom := newROM(t, "pong", paddleImage())
 	var wait sync.WaitGroup
 	var switches [4]byte
@@ -58,7 +57,7 @@ func TestRestartWithSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait.Go(func() {
-			if err := c.restart(3); err != nil {
+			if err := c.startFrom(3); err != nil {
 				t.Error(err)
 				return
 			}
@@ -67,13 +66,13 @@ func TestRestartWithSettings(t *testing.T) {
 	}
 	wait.Wait()
 	if switches != [4]byte{0, 1, 2, 3} {
-		t.Errorf("difficulties after a restart: %v", switches)
+		t.Errorf("difficulties of the stored states: %v", switches)
 	}
 }
 
-// The ways to begin an episode go by their names; cached starts follow the seed, and a
-// saved console goes on with its own.
-func TestResetByName(t *testing.T) {
+// ParseReset reads the names of String. The seed decides the cached starts, and a restored console
+// continues with the saved console's starts.
+func TestResetsByName(t *testing.T) {
 	for _, want := range []Reset{ResetALE, ResetCached} {
 		if got, err := ParseReset(want.String()); err != nil || got != want {
 			t.Errorf("%v is read as %v, %v", want, got, err)
@@ -100,9 +99,9 @@ func TestResetByName(t *testing.T) {
 	}
 	c, d := cached(7), cached(8)
 	if err := d.Restore(c.Save(true)); err != nil || !bytes.Equal(begin(c), begin(d)) {
-		t.Errorf("a restored console begins elsewhere, %v", err)
+		t.Errorf("a restored console starts at other states, %v", err)
 	}
 	if _, err := NewConsole(rom, Settings{Reset: 2}); err == nil {
-		t.Error("a third way was taken")
+		t.Error("an unknown Reset was accepted")
 	}
 }

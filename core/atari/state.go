@@ -9,8 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A saved state is a head, which says of which game and which layout of the
-// machine's memory it is, the state's own bytes, and their checksum.
+// A saved state is a head with the layout's version and the game, the bytes of the state, and a
+// checksum.
 const stateMagic = "paceline atari 2"
 
 const (
@@ -22,10 +22,10 @@ func (s *state) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
 }
 
-// Save returns all that the console's future depends on, settings aside. Without
-// its generators, Restore leaves the console's own as they are.
+// Save returns the console's whole state without its settings. If withRNG is false, the state has
+// no generators, and Restore leaves the console's generators as they are.
 func (c *Console) Save(withRNG bool) []byte {
-	c.box.settle(c.rom.cartridge)
+	c.machine.drawPending(c.rom.cartridge)
 	s := c.state
 	flags := uint32(flagWithRNG)
 	if !withRNG {
@@ -39,8 +39,8 @@ func (c *Console) Save(withRNG bool) []byte {
 	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
 }
 
-// Restore goes on from a state that a console with the same cartridge, of the same
-// build of the library, has saved. Anything else is refused and changes nothing.
+// Restore loads a state from Save of a console with the same cartridge and the same build of the
+// library. After an error the console is unchanged.
 func (c *Console) Restore(saved []byte) error {
 	size := stateHead + len(c.state.bytes()) + 4
 	if len(saved) < stateHead || string(saved[:len(stateMagic)]) != stateMagic {
@@ -58,7 +58,7 @@ func (c *Console) Restore(saved []byte) error {
 	}
 	s := new(state)
 	copy(s.bytes(), body[stateHead:])
-	if !s.box.accepts(c.rom.cartridge, &c.box) || s.generator.next < 0 || s.generator.next > len(s.generator.state) {
+	if !s.machine.accepts(c.rom.cartridge, &c.machine) || s.generator.next < 0 || s.generator.next > len(s.generator.state) {
 		return fmt.Errorf("state: not one that this game's console could be in")
 	}
 	own, starts := c.generator, c.starts

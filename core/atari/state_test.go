@@ -11,7 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/games"
 )
 
-// randomPlay acts so many times by a stream of its own and returns what was seen.
+// randomPlay plays random acts by its own generator and returns all results.
 func randomPlay(c *Console, acts int, seed uint32) (record []byte) {
 	g := newGenerator(seed)
 	for range acts {
@@ -27,7 +27,7 @@ func randomPlay(c *Console, acts int, seed uint32) (record []byte) {
 	return record
 }
 
-func TestSaveRestore(t *testing.T) {
+func TestRestoredConsolePlaysTheSame(t *testing.T) {
 	for _, cartridge := range []struct {
 		game  string
 		image []byte
@@ -56,41 +56,40 @@ func TestSaveRestore(t *testing.T) {
 	}
 }
 
-// Without the generator, a state is the same for all generators, and restoring it goes
-// on with the console's own.
-func TestSaveWithoutGenerator(t *testing.T) {
+// A state without generators does not depend on them. Restoring it keeps the console's generators.
+func TestSaveWithoutGenerators(t *testing.T) {
 	rom := newROM(t, "tetris", tetrisImage())
 	a := newConsole(t, rom, Settings{Seed: 1})
 	b := newConsole(t, rom, Settings{Seed: 2})
 	if !bytes.Equal(a.Save(false), b.Save(false)) {
-		t.Error("consoles that differ in their generators only have different states")
+		t.Error("states without generators depend on the generators")
 	}
 	if bytes.Equal(a.Save(true), b.Save(true)) {
-		t.Error("with their generators they have the same")
+		t.Error("states with generators do not depend on the generators")
 	}
 	own := b.generator
 	if err := b.Restore(a.Save(false)); err != nil {
 		t.Fatal(err)
 	}
 	if b.generator != own {
-		t.Error("a state without a generator changed the console's")
+		t.Error("a state without generators changed the console's generator")
 	}
 	if err := b.Restore(a.Save(true)); err != nil {
 		t.Fatal(err)
 	}
 	if b.generator != a.generator {
-		t.Error("a state with a generator did not bring it")
+		t.Error("a state with generators did not restore the generator")
 	}
 }
 
-// resum writes the checksum that belongs to the bytes.
+// resum corrects the checksum of a state.
 func resum(saved []byte) []byte {
 	body := saved[:len(saved)-4]
 	binary.LittleEndian.PutUint32(saved[len(body):], crc32.ChecksumIEEE(body))
 	return saved
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestRestoreRefusesDamagedStates(t *testing.T) {
 	c := newTetris(t, Settings{})
 	randomPlay(c, 20, 1)
 	saved := c.Save(true)
@@ -129,17 +128,16 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 	}
 	if err := c.Restore(saved); err != nil {
-		t.Errorf("the sound one: %v", err)
+		t.Errorf("the valid state: %v", err)
 	}
 }
 
-// States that no console has saved, with a checksum that is right: refused, or played on
-// without harm.
-func TestForgedStates(t *testing.T) {
+// Forged states with correct checksums are refused, or can be played.
+func TestForgedStatesDoNoHarm(t *testing.T) {
 	rom := newROM(t, "tetris", tetrisImage())
 	c := newConsole(t, rom, Settings{RepeatActionProbability: 0.25})
 	randomPlay(c, 30, 1)
-	sound := c.Save(true)
+	valid := c.Save(true)
 	g := newGenerator(12)
 	refused, played := 0, 0
 	try := func(forged []byte) {
@@ -157,14 +155,14 @@ func TestForgedStates(t *testing.T) {
 		played++
 		randomPlay(c, 3, 5)
 		c.Screen()
-		if err := c.Restore(sound); err != nil {
+		if err := c.Restore(valid); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The images are most of a state; what comes before and after them is what counts.
-	end := len(sound) - 4
+	// Most of a state is images. Change the bytes before and after the images.
+	end := len(valid) - 4
 	for range 3000 {
-		forged := slices.Clone(sound)
+		forged := slices.Clone(valid)
 		for range 1 + g.draw()%3 {
 			at := stateHead + int(g.draw())%1200
 			if g.draw()%2 == 0 {
@@ -178,19 +176,19 @@ func TestForgedStates(t *testing.T) {
 		try(forged)
 	}
 	for range 100 {
-		forged := slices.Clone(sound)
+		forged := slices.Clone(valid)
 		for i := stateHead; i < end; i++ {
 			forged[i] = byte(g.draw())
 		}
 		try(forged)
 	}
 	if refused < 100 || played < 100 {
-		t.Errorf("%d states were refused, %d played", refused, played)
+		t.Errorf("%d states refused, %d played", refused, played)
 	}
 }
 
-// A state is a function of what was played, not of when somebody looked at the screen.
-func TestLookingChangesNothing(t *testing.T) {
+// A state does not depend on reads of the screen.
+func TestReadingTheScreenChangesNothing(t *testing.T) {
 	rom := newROM(t, "tetris", tetrisImage())
 	for skip := 1; skip <= 4; skip++ {
 		s := Settings{Seed: 4, RepeatActionProbability: 0.25, FrameSkip: skip}

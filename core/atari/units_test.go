@@ -10,8 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// A frame is compiled for several vector units. Machines on each of them see, hear and
-// remember the same bytes, and a state of one goes on in another.
+// A frame is compiled for several vector units. All give the same results and the same states.
 func TestUnitsGiveTheSameBytes(t *testing.T) {
 	rom := newROM(t, "tetris", tetrisImage())
 	defer useUnits(cpu.AtLeast)

@@ -6,13 +6,13 @@ import (
 	"github.com/paceline-rl/paceline/core/atari/screen"
 )
 
-// blends are made when first asked for: they take some milliseconds.
+// The blends are built at the first use, because each takes some milliseconds.
 var (
 	ntscBlend = sync.OnceValue(func() *screen.Blend { return screen.NewBlend(screen.NTSC) })
 	palBlend  = sync.OnceValue(func() *screen.Blend { return screen.NewBlend(screen.PAL) })
 )
 
-// Palette returns the colours that the game is shown in.
+// Palette returns the game's colours.
 func (c *Console) Palette() *screen.Palette {
 	if c.pal {
 		return screen.PAL
@@ -20,9 +20,8 @@ func (c *Console) Palette() *screen.Palette {
 	return screen.NTSC
 }
 
-// Screen returns the image of the last frame, [Rows, Width], as the TIA's colour
-// bytes, blended with the one before where ColourAveraging is set. It is valid until
-// the next call.
+// Screen returns the image of the last frame, [Rows, Width], as TIA colour bytes. With
+// ColourAveraging it is blended with the previous image. The slice is valid until the next call.
 func (c *Console) Screen() []byte {
 	now, before := c.images()
 	if !c.settings.ColourAveraging {
@@ -37,17 +36,17 @@ func (c *Console) Screen() []byte {
 	return c.blended
 }
 
-// images returns those of the last two frames.
+// images returns the images of the last two frames.
 func (c *Console) images() (now, before []byte) {
-	c.box.settle(c.rom.cartridge)
-	return c.box.image(), c.box.previous()
+	c.machine.drawPending(c.rom.cartridge)
+	return c.machine.image(), c.machine.previous()
 }
 
 // Grey writes the image's grey levels, [Rows, Width].
 func (c *Console) Grey(to []byte) { screen.ToGrey(to, c.Screen(), c.Palette()) }
 
-// observers, by their looks and sizes, are shared by all consoles and environments: the
-// weights of one are tens of kilobytes.
+// observers holds the observers by look and size. All consoles and environments share them, because
+// the weights of an observer take tens of kilobytes.
 var observers struct {
 	sync.Mutex
 	of map[[4]int]*screen.Observer
@@ -70,11 +69,11 @@ func observerOf(look screen.Look, rows, h, w int) (o *screen.Observer, err error
 	return o, nil
 }
 
-// Side is the width and the height of what Observe writes.
+// Side is the width and height of Observe's frames.
 const Side = 84
 
-// Observe writes what a learner looks at, [Side, Side]: the brighter of the last two
-// frames' pixels in grey, each weighted by the area it covers (Mnih et al. 2015).
+// Observe writes a frame of an observation, [Side, Side]: the greater grey of the last two images,
+// then the mean over the area of each output pixel (screen.GreyArea).
 func (c *Console) Observe(to []byte) {
 	now, before := c.images()
 	c.observer.Observe(to, now, before, c.Palette())
