@@ -7,8 +7,8 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
-// Action is what a player does for a frame: a direction of the stick with the
-// button up or down, or the console's RESET switch. The numbers are ALE's.
+// Action is a player's action for a frame: a direction of the stick with or without the button, or
+// the console's RESET switch. The numbers are ALE's.
 type Action int
 
 const (
@@ -31,9 +31,9 @@ const (
 	DownRightFire
 	DownLeftFire
 
-	NumActions = 18 // those of the joystick
+	NumActions = 18 // the joystick's actions
 
-	Reset Action = 40 // holds the RESET switch; only for starting games
+	Reset Action = 40 // holds the RESET switch; only at the start of games
 )
 
 var actionNames = [NumActions]string{
@@ -52,7 +52,7 @@ func (a Action) String() string {
 	return fmt.Sprintf("Action(%d)", int(a))
 }
 
-// ParseAction returns the action of that name, in upper case.
+// ParseAction returns the action with this name, in upper case.
 func ParseAction(name string) (Action, error) {
 	for a, n := range actionNames {
 		if n == name {
@@ -66,7 +66,7 @@ func ParseAction(name string) (Action, error) {
 	if near := nearest.Names(name, known, 2, strings.ToUpper); near != nil {
 		return 0, fmt.Errorf("action %q is not known; did you mean %s?", name, strings.Join(near, " or "))
 	}
-	return 0, fmt.Errorf("action %q is not known; known are %s", name, strings.Join(known, ", "))
+	return 0, fmt.Errorf("action %q is not known; known actions: %s", name, strings.Join(known, ", "))
 }
 
 // parseActions reads a list such as "NOOP*60 FIRE".

@@ -7,40 +7,39 @@ import (
 	"strings"
 )
 
-// source is the text of a game's rules, as the table has it.
+// source is the text of a game's rule in the table.
 type source struct {
 	init, step, lives        string
 	keep                     []string
 	selected, chosen, steers string
 }
 
-// rule is the same, compiled.
+// rule is a compiled source.
 type rule struct {
 	init, step, chosen program // statements
-	selected, steered  program // expressions; empty where the game has none
-	kept               uint    // bit i: slot i outlasts episodes
+	selected, steered  program // expressions; empty: the game has none
+	kept               uint    // bit i: slot i keeps its value between episodes
 }
 
-// livesByDefault is the commonest way to report lives.
+// livesByDefault is the most common expression for lives.
 const livesByDefault = "0 if T else L"
 
-// variable of a rule.
+// variable is a variable of a rule.
 type variable struct {
 	slot  int
-	truth bool // holds a truth value, else a number
-	known bool // has a value before the step begins
+	truth bool // the variable is a truth value, otherwise a number
+	known bool // the variable has a value at this point of the code
 	used  bool
 }
 
-// compiler of one rule. err is the first mistake; what is emitted after it is
-// not used.
+// compiler compiles one rule. err is the first mistake; code emitted after a mistake is not used.
 type compiler struct {
-	text    string // being compiled, for errors
+	text    string // the text being compiled, for errors
 	out     *program
 	vars    map[string]*variable
-	step    bool // statements may make variables
-	hasMode bool // `m` means the mode
-	depth   int  // of the stack
+	step    bool // statements may declare variables
+	hasMode bool // `m` is the mode
+	depth   int  // depth of the stack
 	err     error
 }
 
@@ -93,7 +92,7 @@ func (s *source) compile() (*rule, error) {
 	return r, c.err
 }
 
-// test compiles an expression that is a truth value, if there is one.
+// test compiles an expression that must be a truth value, unless text is empty.
 func (c *compiler) test(p *program, text string) {
 	if text == "" {
 		return
@@ -170,7 +169,7 @@ func kind(isTruth bool) string {
 	return "a number"
 }
 
-// emit appends an instruction that changes the stack's depth by so much.
+// emit appends an instruction that changes the depth of the stack by grows.
 func (c *compiler) emit(grows int, o op, arg int32) {
 	c.out.code = append(c.out.code, instruction{op: o, arg: arg})
 	if c.depth += grows; c.depth > stackSize {
@@ -178,14 +177,14 @@ func (c *compiler) emit(grows int, o op, arg int32) {
 	}
 }
 
-// want compiles an expression that must be a truth value, or a number.
+// want compiles an expression that must be a truth value, or with isTruth false a number.
 func (c *compiler) want(n *node, isTruth bool) {
 	if c.expression(n) != isTruth {
 		c.fail(n.at, "%s, must be %s", kind(!isTruth), kind(isTruth))
 	}
 }
 
-// numbers compiles several numbers.
+// numbers compiles several expressions that must be numbers.
 func (c *compiler) numbers(list []*node) {
 	for _, n := range list {
 		c.want(n, false)
@@ -273,8 +272,8 @@ func (c *compiler) variable(n *node) (isTruth bool) {
 	return v.truth
 }
 
-// constant returns the right operand of a shift or a division, checked so that
-// running it cannot fail.
+// constant returns the right operand of a shift or a division. Its range ensures that the
+// instruction cannot fail.
 func (c *compiler) constant(n *node) int32 {
 	by := n.kids[1]
 	least, most := int32(1), int32(1<<31-1)
@@ -287,7 +286,7 @@ func (c *compiler) constant(n *node) int32 {
 	return by.arg
 }
 
-// digitPairs emits bcd(a, b, ..), whose first byte has the lowest digits.
+// digitPairs emits bcd(a, b, ..). The first byte has the lowest digits.
 func (c *compiler) digitPairs(n *node) {
 	for i := len(n.kids) - 1; i >= 0; i-- {
 		k, first := n.kids[i], i == len(n.kids)-1
@@ -311,13 +310,13 @@ func (c *compiler) table(n *node) int32 {
 	return int32(len(c.out.tables) - 1)
 }
 
-// jump emits a jump whose target is not yet known, and returns its position.
+// jump emits a jump with an unknown target and returns its position.
 func (c *compiler) jump(grows int, o op) int {
 	c.emit(grows, o, 0)
 	return len(c.out.code) - 1
 }
 
-// land makes the jump at that position come here.
+// land sets the target of the jump at a position to the next instruction.
 func (c *compiler) land(at int) {
 	c.out.code[at].arg = int32(len(c.out.code))
 }

@@ -1,22 +1,20 @@
-// Package games holds what is known of the 108 cartridges that ale-py carries,
-// and the rules that turn a machine's RAM into reward, end of game and lives.
+// Package games holds facts about ale-py's 108 cartridges, and the rules that turn a machine's RAM
+// into reward, end of game and lives.
 //
-// The facts stand in games_a_j.txt and games_k_z.txt, a block for each
-// cartridge; the head of the first explains the notation. Nothing in this
-// package is derived from a cartridge's code: it knows where a game keeps its
-// score, not how it plays.
+// The facts are in games_a_j.txt and games_k_z.txt, with a block for each cartridge. The head of
+// games_a_j.txt explains the notation. Nothing in this package is derived from a cartridge's code:
+// the package knows where a game stores its score, not how the game plays.
 //
-// What holds:
+// Invariants:
 //
-//   - A Game never changes once it is made; any number of goroutines may use one.
-//   - All that a rule remembers from frame to frame is a State, an array of plain
-//     numbers. Copying it saves it, == compares it.
-//   - A rule is compiled once, when its game is first started, to code for a small
-//     stack machine (vm.go). Running it allocates nothing and cannot fail: whatever
-//     the RAM holds, Step returns.
-//   - Rules compute with 32-bit integers. None of the table's can leave their range.
+//   - A Game never changes. Any number of goroutines may use it.
+//   - A State, an array of plain numbers, is all that a rule stores between frames. Copying it
+//     saves it, == compares it.
+//   - A rule is compiled once, at the first start of its game, to code for a small stack machine
+//     (vm.go). The code does not allocate and cannot fail: Step returns for any contents of RAM.
+//   - Rules compute with 32-bit integers. No rule of the table can overflow them.
 //
-// The order of events around an episode belongs to the console; see State.
+// The console decides the order of events around an episode; see State.
 package games
 
 import (
@@ -28,7 +26,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
-// Scheme is how a cartridge shows more than 4 KB, or has RAM or a chip of its own.
+// Scheme is a kind of cartridge: its size, its banks, and its RAM or chip.
 type Scheme uint8
 
 const (
@@ -36,11 +34,11 @@ const (
 	Cart4K
 	F8   // 8 KB in two banks
 	F6   // 16 KB in four banks
-	F8SC // with 128 bytes of RAM
-	F6SC
-	E0  // 8 KB in slices of one
-	FE  // 8 KB, banked by the address of a call
-	DPC // David Crane's chip: 8 KB in two banks, 2 KB of graphics and a chip to fetch them
+	F8SC // F8 with 128 bytes of RAM
+	F6SC // F6 with 128 bytes of RAM
+	E0   // 8 KB in slices of 1 KB
+	FE   // 8 KB in two banks, selected by the address
+	DPC  // David Crane's chip: 8 KB in two banks, and 2 KB of graphics that a chip fetches
 )
 
 var schemes = [...]struct {
@@ -51,82 +49,79 @@ var schemes = [...]struct {
 // String returns the customary name: "2K", "F8SC".
 func (s Scheme) String() string { return schemes[s].name }
 
-// Range of a paddle's resistance, in the unit that the games' facts use.
+// The range of a paddle's resistance, in ohms.
 const (
 	PaddleMin     = 27450
-	PaddleMaximum = 790196 // of games that have none of their own
+	PaddleMaximum = 790196 // the default of Game.PaddleMax
 )
 
-// A Game is a cartridge and all that playing it alone takes. Read only.
+// A Game is a cartridge and the facts for one player. Callers must not change it.
 type Game struct {
-	ID      string // ale-py's: "space_invaders"
-	File    string // in ale-py's folder: "space_invaders.bin"
+	ID      string // ale-py's name: "space_invaders"
+	File    string // the file in ale-py's folder: "space_invaders.bin"
 	Size    int    // bytes
 	MD5     string // 32 lower-case digits
 	Scheme  Scheme
 	Paper49 bool // one of the 49 games of Mnih et al. (2015)
 
-	// Unplayable cartridges have no settings for one player. What follows is
-	// zero for them.
+	// Unplayable cartridges have no settings for one player. Their fields below are zero.
 	Unplayable bool
 
-	PAL          bool // what the machine is found to be; for information
-	YStart, Rows int  // first scanline of the image and how many follow
+	PAL          bool // for information; the console detects PAL itself
+	YStart, Rows int  // first scanline and number of scanlines of the image
 	HMOVEComb    bool // whether an early HMOVE blanks the line's first 8 pixels
 
-	// What is plugged in. With sticks, Swapped puts player 0's on the right
-	// port; with paddles, it exchanges the two of a port.
+	// The controllers. With sticks, Swapped puts player 0's stick on the right port. With
+	// paddles, Swapped exchanges the two paddles of a port.
 	LeftPaddles, RightPaddles, Swapped bool
 	PaddleMax                          int
 
-	PowerOn    int      // difficulty switches while the machine is first turned on, as Difficulties has them
-	MinActions []Action // those that make a difference, ascending
-	// LegalActions are those that the game obeys, ascending; others count as NOOP.
+	PowerOn    int      // difficulty switches at power-on, in the encoding of Difficulties
+	MinActions []Action // actions with different effects, ascending
+	// LegalActions are the actions that the game accepts, ascending. Others count as NOOP.
 	LegalActions []Action
 
-	Modes        []int // as ale-py lists them
+	Modes        []int // in ale-py's order
 	DefaultMode  int
 	Difficulties []int // bit 0: left switch at A, bit 1: right switch at A
 	Selection    Selection
-	StartActions []Action // done at the end of a reset, a frame each
+	StartActions []Action // played at the end of a reset, a frame each
 
 	source source
 	once   sync.Once
 	rule   *rule
 }
 
-// Selection is how a mode is reached: after what comes before, SELECT is held
-// for Hold frames, again and again until Selected says that the mode is there.
-// Games with one mode have no Selection: Hold is 0, and neither RandomHold nor
-// Menu is set.
+// Selection is the procedure that selects a mode. After the Before fields, the console holds SELECT
+// for Hold frames, repeatedly until Selected is true. A game with one mode has no Selection: Hold
+// is 0, and RandomHold and Menu are not set.
 type Selection struct {
 	Hold       int
-	RandomHold bool // adventure: each time 2 + (next draw mod 256) frames, then one NOOP that is acted
+	RandomHold bool // adventure: hold for 2 + (next draw mod 256) frames each time, then act NOOP once
 
-	BeforeHold  int      // SELECT is first held so many frames, whatever Selected says
-	BeforeActs  []Action // berzerk: first acted, as a player's actions are
-	BeforeReset bool     // gopher: first a soft reset
+	BeforeHold  int      // number of frames to hold SELECT first, even if Selected is true
+	BeforeActs  []Action // berzerk: actions to act first
+	BeforeReset bool     // gopher: do a soft reset first
 
-	// HasSteer: video_cube. Once Selected, a soft reset, and then Steer is acted
-	// until Steered.
+	// HasSteer, for video_cube: after Selected and a soft reset, act Steer until Steered.
 	HasSteer bool
 	Steer    Action
 
-	Menu *Menu // double_dunk: settings chosen with the stick, instead of the above
+	Menu *Menu // double_dunk: settings made with the stick; replaces the fields above
 }
 
-// Menu is how double_dunk's modes are set: SELECT is held for a frame, DOWN is
-// pressed twice, and then for each option in turn RIGHT until its bit of RAM is
-// set, or LEFT until it is clear, as the mode's bit asks; and between options
-// DOWN until the cursor's byte changes. A press is the action acted once and
-// NOOP acted once. A soft reset follows, then UPFIRE and NOOP, acted.
+// Menu is the procedure that sets double_dunk's modes. The console holds SELECT for a frame and
+// presses DOWN twice. For each option it presses RIGHT until the option's bit of RAM is set, or
+// LEFT until the bit is clear, by the mode's bit. Between options it presses DOWN until the
+// cursor's byte changes. A press is one act of the action and one act of NOOP. A soft reset
+// follows, then an act each of UPFIRE and NOOP.
 type Menu struct {
-	Options byte // address of the byte whose bits are the options
-	Cursor  byte // address of the byte that changes as the cursor moves
+	Options byte // address of the byte with the options' bits
+	Cursor  byte // address of a byte that changes when the cursor moves
 	Bits    []MenuBit
 }
 
-// MenuBit is one option: which bit of the mode, which bit of Menu.Options.
+// MenuBit is one option: the mask of its bit in the mode and in the byte at Menu.Options.
 type MenuBit struct{ Mode, RAM byte }
 
 type catalogue struct {
@@ -150,7 +145,7 @@ var theCatalogue = sync.OnceValue(func() catalogue {
 	return c
 })
 
-// All returns the 108 cartridges by id, the four unplayable ones too.
+// All returns the 108 cartridges by id, the four unplayable ones included.
 func All() []*Game { return slices.Clone(theCatalogue().list) }
 
 // Paper49 returns the 49 games of the DQN paper.
@@ -158,8 +153,8 @@ func Paper49() []*Game {
 	return slices.DeleteFunc(All(), func(g *Game) bool { return !g.Paper49 })
 }
 
-// ByID returns the game of that id. An id that is unknown, or of a cartridge
-// that cannot be played, is an error.
+// ByID returns the game with this id. It returns an error if the id is unknown or the cartridge is
+// unplayable.
 func ByID(id string) (*Game, error) {
 	c := theCatalogue()
 	g := c.byID[id]
@@ -172,8 +167,7 @@ func ByID(id string) (*Game, error) {
 	return g, nil
 }
 
-// ByMD5 returns the cartridge whose ROM has that MD5 (any case), playable or
-// not, or nil.
+// ByMD5 returns the cartridge with this MD5, in any case, or nil. The cartridge may be unplayable.
 func ByMD5(md5 string) *Game { return theCatalogue().byMD5[strings.ToLower(md5)] }
 
 func suggest(id string, list []*Game) string {
@@ -183,13 +177,13 @@ func suggest(id string, list []*Game) string {
 			ids = append(ids, g.ID)
 		}
 	}
-	// People write SpaceInvaders and space-invaders too.
+	// Users also write SpaceInvaders and space-invaders.
 	fold := func(s string) string {
 		return strings.NewReplacer("_", "", "-", "", " ", "", "ale/", "").Replace(strings.ToLower(s))
 	}
 	near := nearest.Names(id, ids, max(2, len(id)/3), fold)
 	if near == nil {
-		return "known are " + strings.Join(ids, ", ")
+		return "known games: " + strings.Join(ids, ", ")
 	}
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCatalogue(t *testing.T) {
+func TestCatalogueIsComplete(t *testing.T) {
 	all := All()
 	schemes, sizes, unplayable := map[string]int{}, map[int]int{}, []string{}
 	for i, g := range all {
@@ -51,15 +51,15 @@ func TestCatalogue(t *testing.T) {
 		t.Errorf("%d cartridges, %d of them of the paper", len(all), len(Paper49()))
 	}
 	if ByMD5("00") != nil {
-		t.Error("a game of MD5 00")
+		t.Error("a game has MD5 00")
 	}
 	all[0] = nil
 	if All()[0] == nil {
-		t.Error("All hands out its own list")
+		t.Error("All returns its internal list")
 	}
 }
 
-func TestFacts(t *testing.T) {
+func TestFactsOfSomeGames(t *testing.T) {
 	get := func(id string) *Game {
 		g, err := ByID(id)
 		if err != nil {
@@ -104,13 +104,13 @@ func TestFacts(t *testing.T) {
 	eq("double_dunk", [...]any{menu.Options, menu.Cursor, menu.Bits[2], len(menu.Bits)}, [...]any{byte(0x80), byte(0xB0), MenuBit{4, 4}, 4})
 }
 
-func TestUnknownGames(t *testing.T) {
+func TestUnknownGamesGetSuggestions(t *testing.T) {
 	for id, want := range map[string]string{
 		"SpaceInvaders": `game "SpaceInvaders" is not known; did you mean space_invaders?`,
 		"ALE/Pong":      `game "ALE/Pong" is not known; did you mean pong?`,
 		"sequest":       `game "sequest" is not known; did you mean seaquest?`,
 		"combat":        `game "combat" cannot be played: it has no settings for a single player`,
-		"tempest 2600":  `game "tempest 2600" is not known; known are adventure, air_raid, `,
+		"tempest 2600":  `game "tempest 2600" is not known; known games: adventure, air_raid, `,
 	} {
 		if g, err := ByID(id); g != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("ByID(%q): %v, %v; want %s", id, g, err, want)
@@ -118,7 +118,7 @@ func TestUnknownGames(t *testing.T) {
 	}
 }
 
-func TestActions(t *testing.T) {
+func TestActionsHaveALENames(t *testing.T) {
 	for a := range Action(NumActions) {
 		if got, err := ParseAction(a.String()); got != a || err != nil {
 			t.Errorf("%v read back: %v, %v", a, got, err)
@@ -134,14 +134,14 @@ func TestActions(t *testing.T) {
 	if a, err := ParseAction("RESET"); a != Reset || err != nil {
 		t.Error(a, err)
 	}
-	for name, want := range map[string]string{"FIER": "did you mean FIRE?", "up": "did you mean UP?", "jump high": "known are NOOP, FIRE"} {
+	for name, want := range map[string]string{"FIER": "did you mean FIRE?", "up": "did you mean UP?", "jump high": "known actions: NOOP, FIRE"} {
 		if _, err := ParseAction(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("action %q: %v, want %s", name, err, want)
 		}
 	}
 }
 
-func TestTableErrors(t *testing.T) {
+func TestTableErrorsNameTheMistake(t *testing.T) {
 	const md5 = "0123456789abcdef0123456789abcdef"
 	block := func(lines ...string) string {
 		return "# a comment\nx 4K " + md5 + " paper49\n\t" + strings.Join(lines, "\n\t")
@@ -156,7 +156,7 @@ func TestTableErrors(t *testing.T) {
 		"x 5K " + md5:                    `scheme "5K" is not known`,
 		"x 4K abc":                       `MD5 "abc", must be 32`,
 		block("pal"):                     "x: step: missing, must be given",
-		block("sound loud"):              "line 3: x: sound: is no key",
+		block("sound loud"):              "line 3: x: sound: is not a key",
 		block("screen 34"):               `"34", must be 2 numbers`,
 		block("screen 34 400"):           `"400", must be 0 to 312`,
 		block("poweron AC"):              `"AC", must be two letters A or B`,

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// The rules' language is a small part of Python's expressions; the head of
-// games_a_j.txt describes it. This file turns text into trees of nodes.
+// The language of the rules is a small part of Python's expressions; the head of games_a_j.txt
+// describes it. This file parses text into trees of nodes.
 
-// node of an expression. Leaves and operators are named by the instruction that
-// computes them; a few, such as opAnd, take several.
+// node is a node of an expression. Its op is the instruction that computes it. A few, such as
+// opAnd, need several instructions.
 type node struct {
 	op    op
 	arg   int32
-	name  string // of a variable
+	name  string // a variable's name
 	kids  []*node
-	table table // of operators on many bytes, and of opIn
+	table table // for operators on many bytes, and for opIn
 	at    int   // column, from 1
 }
 
-// assignment of an expression to a variable.
+// assignment assigns an expression to a variable.
 type assignment struct {
 	name  string
 	at    int
@@ -32,10 +32,10 @@ type token struct {
 	at   int // column, from 1
 }
 
-// parser keeps the first mistake it finds, and from there on sees only the end.
+// parser stores the first mistake. After a mistake it only sees the end of the text.
 type parser struct {
 	text   string
-	tokens []token // the last is the end, ""
+	tokens []token // the last token is the end, ""
 	err    error
 }
 
@@ -57,7 +57,7 @@ func newParser(text string) *parser {
 		case i+1 < len(text) && isSymbol(text[i:i+2]):
 			n = 2
 		case !isSymbol(text[i : i+1]):
-			p.fail(i+1, "%q is no part of the language", c)
+			p.fail(i+1, "%q is not part of the language", c)
 			return p
 		}
 		p.tokens = append(p.tokens, token{text[i : i+n], i + 1})
@@ -102,7 +102,7 @@ func (p *parser) accept(text string) bool {
 
 func (p *parser) expect(text string) {
 	if t := p.tokens[0]; !p.accept(text) {
-		p.fail(t.at, "%s where %q must stand", shown(t.text), text)
+		p.fail(t.at, "expected %q, found %s", text, shown(t.text))
 	}
 }
 
@@ -113,14 +113,14 @@ func shown(text string) string {
 	return strconv.Quote(text)
 }
 
-// parseStatements reads assignments that semicolons separate.
+// parseStatements reads assignments separated by semicolons.
 func parseStatements(text string) ([]assignment, error) {
 	p := newParser(text)
 	var list []assignment
 	for p.err == nil && p.peek() != "" {
 		t := p.next()
 		if !isName(t.text) {
-			p.fail(t.at, "%q where a variable's name must stand", t.text)
+			p.fail(t.at, "expected a variable's name, found %q", t.text)
 			break
 		}
 		p.expect("=")
@@ -148,7 +148,7 @@ func isName(text string) bool {
 	return text != "" && isWord(text[0]) && (text[0] < '0' || text[0] > '9') && !keywords[text]
 }
 
-// expression reads `a if c else b`, or what binds tighter.
+// expression reads `a if c else b`, or an expression of higher precedence.
 func (p *parser) expression() *node {
 	a := p.operation(1)
 	at := p.tokens[0].at
@@ -160,7 +160,7 @@ func (p *parser) expression() *node {
 	return &node{op: opIf, kids: []*node{c, a, p.expression()}, at: at}
 }
 
-// How tightly operators bind, as in Python.
+// levels holds the operators' precedence, as in Python.
 var levels = map[string]struct {
 	op    op
 	level int
@@ -177,7 +177,7 @@ const (
 	levelSign    = 11
 )
 
-// operation reads operators that bind at least so tightly.
+// operation reads operators with a precedence of at least least.
 func (p *parser) operation(least int) *node {
 	left := p.prefixed(least)
 	for compared := false; ; {
@@ -224,7 +224,8 @@ func (p *parser) prefixed(least int) *node {
 	return p.atom()
 }
 
-// Functions of a fixed number of numbers.
+// functions holds the functions: their instruction, their number of arguments (-1: any) and whether
+// their arguments are cells of RAM.
 var functions = map[string]struct {
 	op    op
 	kids  int
@@ -263,9 +264,9 @@ func (p *parser) number(t token) int32 {
 	v, err := strconv.ParseInt(t.text, 0, 32)
 	switch {
 	case err != nil && t.text != "" && t.text[0] >= '0' && t.text[0] <= '9':
-		p.fail(t.at, "%q is no whole number of 31 bits", t.text)
+		p.fail(t.at, "%q is not a whole number of 31 bits", t.text)
 	case err != nil:
-		p.fail(t.at, "%s where a value must stand", shown(t.text))
+		p.fail(t.at, "expected a value, found %s", shown(t.text))
 	}
 	return int32(v)
 }
@@ -274,13 +275,13 @@ func (p *parser) number(t token) int32 {
 func (p *parser) cell(t token) uint8 {
 	v, err := strconv.ParseUint(strings.TrimPrefix(t.text, "$"), 16, 8)
 	if t.text == "" || t.text[0] != '$' || len(t.text) != 3 || err != nil || v < 0x80 {
-		p.fail(t.at, "%s where an address of RAM must stand, $80 to $FF", shown(t.text))
+		p.fail(t.at, "expected an address of RAM, $80 to $FF, found %s", shown(t.text))
 		return 0
 	}
 	return uint8(v - 0x80)
 }
 
-// cells reads addresses and ranges of them, with commas between, up to `)`.
+// cells reads addresses and ranges of addresses, separated by commas, up to `)`.
 func (p *parser) cells() (list []uint8) {
 	for {
 		t := p.next()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// value compiles `S=text` and steps it once.
+// value compiles `S=text`, runs it once and returns S.
 func value(t *testing.T, text string, ram *[128]byte) int {
 	t.Helper()
 	r, err := (&source{step: "S=" + text, lives: "0"}).compile()
@@ -18,7 +18,7 @@ func value(t *testing.T, text string, ram *[128]byte) int {
 	return int(s[slotScore])
 }
 
-func TestExpressions(t *testing.T) {
+func TestExpressionsHaveTheRightValues(t *testing.T) {
 	ram := &[128]byte{0: 0x12, 1: 0x34, 2: 0xFF, 3: 0xAB, 4: 0x80, 5: 0x48, 6: 0x49, 7: 0x50, 10: 7, 11: 7, 12: 7, 13: 7, 14: 8, 15: 7}
 	for text, want := range map[string]int{
 		"1+2*3": 7, "(1+2)*3": 9, "10-3-2": 5, "7//2": 3, "-7//2": -4, "-7%4": 1, "7%4": 3, "-$80": -0x12, "--3": 3,
@@ -42,8 +42,8 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// Arithmetic on random operands against Go's own, Python's rounding included.
-func TestOperators(t *testing.T) {
+// Arithmetic on random operands equals Go's, with Python's rounding.
+func TestOperatorsRoundLikePython(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	floor := func(a, b int) int {
 		if q := a / b; q*b > a {
@@ -76,7 +76,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-func TestRuleErrors(t *testing.T) {
+func TestRuleErrorsNameTheMistake(t *testing.T) {
 	long := "$80"
 	for range stackSize {
 		long = "1+(" + long + ")"
@@ -86,22 +86,22 @@ func TestRuleErrors(t *testing.T) {
 		"S=q; q=1":               `variable "q" is not known`,
 		"q=1; S=1":               `variable "q" is never read`,
 		"S=S+1":                  `variable "S" is read before it has a value`,
-		"S=1 2":                  `"2" where ";" must stand`,
-		"S=":                     "the end where a value must stand",
-		"S=(1":                   `the end where ")" must stand`,
-		"S 1":                    `"1" where "=" must stand`,
-		"1=2":                    `"1" where a variable's name must stand`,
-		"in=2":                   `"in" where a variable's name must stand`,
-		"S=1 if True":            `the end where "else" must stand`,
-		"S=#":                    `'#' is no part of the language`,
-		"S=$7F":                  `"$7F" where an address of RAM must stand, $80 to $FF`,
-		"S=$1":                   `"$1" where an address`,
-		"S=$80..$81":             `".." where ";" must stand`,
-		"S=0x1FFFFFFFF":          `"0x1FFFFFFFF" is no whole number of 31 bits`,
-		"S=1.5":                  `'.' is no part of the language`,
+		"S=1 2":                  `expected ";", found "2"`,
+		"S=":                     "expected a value, found the end",
+		"S=(1":                   `expected ")", found the end`,
+		"S 1":                    `expected "=", found "1"`,
+		"1=2":                    `expected a variable's name, found "1"`,
+		"in=2":                   `expected a variable's name, found "in"`,
+		"S=1 if True":            `expected "else", found the end`,
+		"S=#":                    `'#' is not part of the language`,
+		"S=$7F":                  `expected an address of RAM, $80 to $FF, found "$7F"`,
+		"S=$1":                   `found "$1"`,
+		"S=$80..$81":             `expected ";", found ".."`,
+		"S=0x1FFFFFFFF":          `"0x1FFFFFFFF" is not a whole number of 31 bits`,
+		"S=1.5":                  `'.' is not part of the language`,
 		"S=sum(1)":               `function "sum" is not known`,
 		"S=min(1)":               "min of 1 values, must be of 2",
-		"S=digits(1)":            `"1" where an address of RAM must stand`,
+		"S=digits(1)":            `expected an address of RAM, $80 to $FF, found "1"`,
 		"S=digits($81..$80)":     "the range ends before it begins",
 		"S=uniform(2,$80..$82)":  "groups of 2 cells, must divide the 3",
 		"S=uniform(0,$80)":       "groups of 0 cells",
@@ -116,8 +116,8 @@ func TestRuleErrors(t *testing.T) {
 		"S=1; T=$80 or False":    "a number, must be a truth value",
 		"S=1 if True else False": "the two values are of different kinds",
 		"S=1; T=1<2<3":           "comparisons cannot be chained",
-		"S=1; T=1+not True":      `"not" where a value must stand`,
-		"S=1; T=1 not 2":         `"2" where "in" must stand`,
+		"S=1; T=1+not True":      `expected a value, found "not"`,
+		"S=1; T=1 not 2":         `expected "in", found "2"`,
 		"S=m":                    `variable "m" is not known`,
 		"m=1; S=m":               `variable "m" is not known`,
 		"T=True":                 `variable "S" is read before it has a value`,
@@ -149,7 +149,7 @@ func TestRuleErrors(t *testing.T) {
 	}
 }
 
-// Whatever the text, compiling returns; and what compiles, runs.
+// FuzzCompile compiles arbitrary text. Compiling returns, and compiled rules run.
 func FuzzCompile(f *testing.F) {
 	for _, g := range All() {
 		f.Add(g.source.step)

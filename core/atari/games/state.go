@@ -1,46 +1,45 @@
 package games
 
-// Slots of a State. The named ones every rule has; a rule's own names follow.
+// Slots of a State. Every rule has the named slots; the rule's own variables follow.
 const (
 	slotScore = iota // S, the score
-	slotLast         // s, the score a frame ago
+	slotLast         // s, the score of the previous frame
 	slotReward
 	slotTerminal
-	slotL     // L, lives as the rule counts them
-	slotLives // lives as they are reported
+	slotL     // L, the rule's count of lives
+	slotLives // the reported lives
 	firstOwn
 	slots = 16
 )
 
-// State is what a game's rule remembers, and what it last found. A console uses
-// it so: Load once, when the cartridge is plugged in; at each reset, when the
-// RESET switch has been held for the first time, Start, and Chosen when a mode
-// has been selected; Step after every frame that the machine runs, those of the
-// reset included, but for the frames of a SELECT hold.
+// State holds the variables and the latest results of a game's rule. The console calls Load once,
+// when the cartridge is inserted. At each reset it calls Start after the first hold of the RESET
+// switch, and Chosen after the selection of a mode. It calls Step after every frame, those of the
+// reset included, except for frames with SELECT held.
 type State [slots]int32
 
-// Reward is what the last frame brought.
+// Reward returns the reward of the last frame.
 func (s *State) Reward() int { return int(s[slotReward]) }
 
-// Terminal says that the game is over.
+// Terminal reports whether the game is over.
 func (s *State) Terminal() bool { return s[slotTerminal] != 0 }
 
-// Lives is the number of lives that ALE reports.
+// Lives returns the number of lives that ALE reports.
 func (s *State) Lives() int { return int(s[slotLives]) }
 
-// Cart reads the cartridge's own RAM at an address of the CPU, changing nothing. Only the
-// rules of Klax look there.
+// Cart reads the cartridge's RAM at an address of the CPU, without side effects. Only the rules of
+// Klax use it.
 type Cart = func(addr uint16) byte
 
-// Load sets the state of a machine just built. The game must be playable.
+// Load sets the state of a new machine. The game must be playable.
 func (g *Game) Load(s *State) {
 	*s = State{}
 	r := g.compiled()
 	r.init.run(s, &noRAM, nil, 0)
 }
 
-// Start sets the state anew for an episode. It differs from Load in the few
-// variables that outlast episodes.
+// Start sets the state for a new episode. Unlike Load it keeps the few variables that keep their
+// values between episodes.
 func (g *Game) Start(s *State) {
 	r := g.compiled()
 	old := *s
@@ -52,18 +51,18 @@ func (g *Game) Start(s *State) {
 	}
 }
 
-// Step applies the rule to the RAM that a frame left behind.
+// Step applies the rule to the RAM after a frame.
 func (g *Game) Step(s *State, ram *[128]byte, cart Cart) {
 	g.compiled().step.run(s, ram, cart, 0)
 }
 
-// Selected says whether RAM shows that the mode is selected. True for games
-// that have nothing to select, and for one with a Menu.
+// Selected reports whether RAM shows that the mode is selected. It is true for games with a single
+// mode and for games with a Menu.
 func (g *Game) Selected(ram *[128]byte, cart Cart, mode int) bool {
 	return g.test(&g.compiled().selected, ram, cart, mode)
 }
 
-// Steered says whether steering has arrived (see Selection.HasSteer).
+// Steered reports whether steering has reached the mode (see Selection.HasSteer).
 func (g *Game) Steered(ram *[128]byte, cart Cart, mode int) bool {
 	return g.test(&g.compiled().steered, ram, cart, mode)
 }
@@ -76,17 +75,16 @@ func (g *Game) test(p *program, ram *[128]byte, cart Cart, mode int) bool {
 	return p.run(&s, ram, cart, int32(mode)) != 0
 }
 
-// Chosen changes the state as the choice of a mode does, in the few games where
-// it does. Called when Selected has become true.
+// Chosen applies the effect of the selected mode on the state, which only a few games have. Call it
+// after Selected has become true.
 func (g *Game) Chosen(s *State, ram *[128]byte, cart Cart, mode int) {
 	g.compiled().chosen.run(s, ram, cart, int32(mode))
 }
 
 var noRAM [128]byte
 
-// Unlisted returns the game as it is for a cartridge of other bytes than the game's
-// own: its rule, actions and modes, with the console's defaults for the image and
-// for what is plugged in.
+// Unlisted returns the game for a cartridge with unknown bytes: the game's rule, actions and modes,
+// with the console's defaults for the image and the controllers.
 func (g *Game) Unlisted(scheme Scheme) *Game {
 	return &Game{
 		ID: g.ID, File: g.File, Size: g.Size, MD5: g.MD5, Scheme: scheme, Unplayable: g.Unplayable,

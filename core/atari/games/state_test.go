@@ -18,15 +18,15 @@ func game(t testing.TB, id string) *Game {
 	return g
 }
 
-// frame is RAM set up by hand, and what the rule must make of it.
+// frame is a change of RAM and the results that the rule must return.
 type frame struct {
-	set      map[byte]byte // address: value; the rest stays
+	set      map[byte]byte // address: value; other addresses stay
 	reward   int
 	terminal bool
 	lives    int
 }
 
-func TestRules(t *testing.T) {
+func TestRulesReadScoreAndEnd(t *testing.T) {
 	for id, frames := range map[string][]frame{
 		"adventure":      {{map[byte]byte{0xB9: 1}, 0, false, 1}, {map[byte]byte{0xB9: 0x12}, 1, true, 1}},
 		"alien":          {{map[byte]byte{0x8B: 0x28, 0x89: 8, 0x87: 0x80, 0x85: 0x80, 0x83: 0x80, 0xC0: 3}, 150, false, 3}, {map[byte]byte{0xC0: 0x10}, 0, true, 0}},
@@ -73,8 +73,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A move of the board takes 51 frames or more: the computer has lost interest.
-func TestOthello(t *testing.T) {
+// Othello is over after 51 frames without a change of the board.
+func TestOthelloEndsWithoutMoves(t *testing.T) {
 	g := game(t, "othello")
 	var s State
 	var ram [128]byte
@@ -86,7 +86,7 @@ func TestOthello(t *testing.T) {
 	}
 }
 
-func TestKlaxReadsCart(t *testing.T) {
+func TestKlaxReadsTheCartridge(t *testing.T) {
 	g := game(t, "klax")
 	board := [256]byte{0xB4: 0x25, 0xB5: 0x01, 0xEA: 2}
 	cart := func(a uint16) byte { return board[a&0xFF] }
@@ -103,9 +103,9 @@ func TestKlaxReadsCart(t *testing.T) {
 	}
 }
 
-// What outlasts an episode: video_cube remembers the byte it watches for a
-// change from 255 to 0, and nothing else does so.
-func TestStart(t *testing.T) {
+// Only video_cube keeps a variable between episodes: the byte whose change from 255 to 0 it
+// detects.
+func TestStartKeepsVariables(t *testing.T) {
 	for _, g := range All() {
 		if g.Unplayable {
 			continue
@@ -123,18 +123,18 @@ func TestStart(t *testing.T) {
 	var s State
 	ram := [128]byte{0xDB - 0x80: 255}
 	for i := range 54 {
-		ram[0x20+i] = byte(i) // no face is of one colour
+		ram[0x20+i] = byte(i) // no face has a single colour
 	}
 	g.Load(&s)
 	g.Step(&s, &ram, nil)
 	g.Start(&s)
 	ram[0xDB-0x80] = 0
 	if g.Step(&s, &ram, nil); !s.Terminal() || s.Reward() != -1 {
-		t.Error("video_cube forgets at a reset")
+		t.Error("video_cube does not keep its variable at a reset")
 	}
 }
 
-func TestChosen(t *testing.T) {
+func TestChosenSetsLivesAndSides(t *testing.T) {
 	var ram [128]byte
 	ram[0xC0-0x80] = 7
 	for _, x := range []struct {
@@ -148,7 +148,7 @@ func TestChosen(t *testing.T) {
 			t.Errorf("%s, mode %d: %d lives, want %d", x.id, x.mode, s.Lives(), x.lives)
 		}
 	}
-	// The side that the player has: a win is a loss from the other.
+	// The mode sets the player's side, which decides the sign of the reward.
 	for mode, reward := range map[int]int{1: -1, 11: 1} {
 		g := game(t, "video_checkers")
 		var s State
@@ -158,7 +158,7 @@ func TestChosen(t *testing.T) {
 			t.Errorf("video_checkers, mode %d: reward %d, want %d", mode, s.Reward(), reward)
 		}
 	}
-	// The change of demon_attack hides the end of the game for a frame.
+	// In demon_attack the choice of a mode hides the end of the game for a frame.
 	g := game(t, "demon_attack")
 	var s State
 	ram[0xF1-0x80] = 0xBD
@@ -171,7 +171,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-func TestSelected(t *testing.T) {
+func TestSelectedReadsTheMode(t *testing.T) {
 	for _, x := range []struct {
 		id   string
 		set  map[byte]byte
@@ -207,8 +207,8 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// Every rule against Python's evaluation of its text (testdata/golden.py).
-func TestGolden(t *testing.T) {
+// The results of every rule equal those of Python's eval (testdata/golden.py).
+func TestRulesEqualPython(t *testing.T) {
 	file, err := os.Open("testdata/golden.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func numbers(t *testing.T, text string) (list []int) {
 	return list
 }
 
-// replay is golden.py's run.
+// replay is the function run of golden.py.
 func replay(t *testing.T, g *Game, places, values, pairs []int, state uint64) (counts [3]int, hash uint64) {
 	rnd := func(n int) int {
 		state = state*6364136223846793005 + 1442695040888963407
@@ -309,7 +309,7 @@ func replay(t *testing.T, g *Game, places, values, pairs []int, state uint64) (c
 	return counts, hash
 }
 
-func TestNoAllocation(t *testing.T) {
+func TestRulesDoNotAllocate(t *testing.T) {
 	var ram [128]byte
 	cart := func(a uint16) byte { return byte(a) }
 	for _, g := range All() {
@@ -330,8 +330,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// Goroutines that meet in a game's first use.
-func TestConcurrentUse(t *testing.T) {
+// Several goroutines use a game for the first time concurrently.
+func TestGoroutinesShareAGame(t *testing.T) {
 	g := &Game{ID: "x", source: source{init: "L=3", step: "S=bcd($80,$81); T=S>100; L=$82", lives: livesByDefault}}
 	var all sync.WaitGroup
 	for range 8 {
@@ -367,7 +367,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// All games in turn: what a frame's rule costs on average.
+// BenchmarkAllGames measures the average rule, over all games in turn.
 func BenchmarkAllGames(b *testing.B) {
 	var ram [128]byte
 	cart := func(a uint16) byte { return byte(a) }

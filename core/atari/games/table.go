@@ -14,8 +14,7 @@ var tableAJ string
 //go:embed games_k_z.txt
 var tableKZ string
 
-// parseTable reads blocks: a line for the cartridge, and below it, indented,
-// lines of a key and its value.
+// parseTable reads blocks: a line for the cartridge, then indented lines with a key and a value.
 func parseTable(text string) ([]*Game, error) {
 	var list []*Game
 	for i, line := range strings.Split(text, "\n") {
@@ -49,7 +48,7 @@ func parseTable(text string) ([]*Game, error) {
 	return list, nil
 }
 
-// parseCartridge reads "id scheme md5", and "paper49" where it is one of those.
+// parseCartridge reads "id scheme md5", optionally followed by "paper49".
 func parseCartridge(line string) (*Game, error) {
 	f := strings.Fields(line)
 	if len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != "paper49" {
@@ -70,7 +69,7 @@ func parseCartridge(line string) (*Game, error) {
 	return g, nil
 }
 
-// set takes in one line of a block. Only step may come again, to go on.
+// set reads one line of a block. Only step may be repeated; its lines are joined.
 func (g *Game) set(key, value string) (err error) {
 	once := func(to *string) {
 		if *to != "" {
@@ -141,12 +140,12 @@ func (g *Game) set(key, value string) (err error) {
 	case "lives":
 		once(&g.source.lives)
 	default:
-		err = fmt.Errorf("is no key of the table")
+		err = fmt.Errorf("is not a key of the table")
 	}
 	return err
 }
 
-// complete fills in what a block may leave out, and checks it.
+// complete sets the defaults of keys that a block leaves out, and checks the block.
 func (g *Game) complete() error {
 	if g.Unplayable {
 		return nil
@@ -229,8 +228,8 @@ func parseMenu(value string) (*Menu, error) {
 	return m, nil
 }
 
-// parseRanges reads "1-9,16"; "0-2+100*50" are 0 to 2, and 50 times more, each
-// time 100 higher.
+// parseRanges reads "1-9,16". "0-2+100*50" is the range 0 to 2 and 50 more ranges, each 100 higher
+// than the one before.
 func parseRanges(value string) (list []int, err error) {
 	for _, part := range strings.Split(value, ",") {
 		span, again, _ := strings.Cut(part, "+")
@@ -257,7 +256,7 @@ func parseRanges(value string) (list []int, err error) {
 	return list, nil
 }
 
-// integers reads as many numbers as there are places for them.
+// integers reads exactly len(to) numbers.
 func integers(text string, least, most int, to ...*int) error {
 	words := strings.Fields(text)
 	if len(words) != len(to) {

@@ -2,29 +2,29 @@ package games
 
 import "math/bits"
 
-// op is what an instruction does. Most are nodes of parsed expressions too.
+// op is an operation of an instruction. Most operations are also nodes of expressions.
 type op uint8
 
 // These push a value.
 const (
 	opConst  op = iota // arg
 	opRAM              // the byte of RAM at index arg
-	opRAMBCD           // the same as two decimal digits
+	opRAMBCD           // the byte of RAM at index arg as two decimal digits
 	opVar              // slot arg
 	opMode             // the mode
-	// Of the cells of table arg:
-	opCount    // how many are in its set
-	opPositive // the sum of the positive ones, as signed bytes
-	opNegative // the sum of the negative ones
-	opDigits   // a number of one digit a cell, the lowest first, where 10 is a blank
-	opUniform  // how many of its groups are all alike
+	// For the cells of table arg:
+	opCount    // the number of cells with a value in the set
+	opPositive // the sum of the positive cells, as signed bytes
+	opNegative // the sum of the negative cells, as signed bytes
+	opDigits   // a number with one digit a cell, the lowest first; 10 is a blank
+	opUniform  // the number of groups with equal cells
 	firstPop
 )
 
-// These drop the top, and most put a result in the place of what was below it.
+// These pop the top. Most replace the value below it by a result.
 const (
-	opStore op = iota + firstPop // into slot arg
-	opIf                         // if it was 0, go on at instruction arg
+	opStore op = iota + firstPop // store into slot arg
+	opIf                         // jump to instruction arg if 0
 	opAdd
 	opSub
 	opMul
@@ -45,46 +45,46 @@ const (
 
 // These replace the top.
 const (
-	opAnd     op = iota + firstTop // if it is 0, go on at instruction arg; else drop it
-	opOr                           // if it is not 0, go on at instruction arg; else drop it
-	opJump                         // go on at instruction arg
+	opAnd     op = iota + firstTop // jump to instruction arg if 0, otherwise pop
+	opOr                           // jump to instruction arg if not 0, otherwise pop
+	opJump                         // jump to instruction arg
 	opRAMNext                      // append the two decimal digits of the byte at index arg
-	opCart                         // the cartridge's byte at that address
-	opIn                           // whether it is in the set of table arg
-	opNot                          // of a truth value
-	opTruth                        // whether it is not 0
+	opCart                         // the cartridge's byte at this address
+	opIn                           // whether the value is in the set of table arg
+	opNot                          // negation of a truth value
+	opTruth                        // whether the value is not 0
 	opNeg
-	opDiv     // by arg, rounded down; arg > 0
-	opMod     // by arg, never negative; arg > 0
-	opShl     // by arg bits
-	opShr     // by arg bits, keeping the sign
+	opDiv     // division by arg > 0, rounded down
+	opMod     // remainder by arg > 0, never negative
+	opShl     // shift by arg bits
+	opShr     // shift by arg bits, with the sign
 	opBCD     // a byte as two decimal digits
 	opSigned  // a byte as -128..127
-	opDigit   // a byte's low digit, where 10 is a blank
-	opTens    // a byte's high digit, where 10 is a blank
-	opGlyph   // v/8 where v is 0, 8, .. 72, else 0: digits by the position of their glyph
-	opGlyph80 // v>>3, where 0x80 is a blank
-	opBits    // how many bits of a byte are set
+	opDigit   // a byte's low digit; 10 is a blank
+	opTens    // a byte's high digit; 10 is a blank
+	opGlyph   // v/8 if v is 0, 8, .. 72, otherwise 0: a digit by the position of its glyph
+	opGlyph80 // v>>3; 0x80 is a blank
+	opBits    // the number of set bits of a byte
 )
 
-// instruction of the stack machine.
+// instruction is an instruction of the stack machine.
 type instruction struct {
 	op        op
-	immediate bool // of two operands: the right one is arg, not the top
+	immediate bool // the right one of two operands is arg, not the top
 	arg       int32
 }
 
-// table is what an instruction on many bytes refers to.
+// table holds the operands of an instruction on many bytes.
 type table struct {
-	set   [4]uint64 // of byte values, one bit each
+	set   [4]uint64 // a set of byte values, one bit each
 	cells []uint8   // indices of RAM
-	group int       // cells of a group
+	group int       // number of cells in a group
 }
 
 func (t *table) has(v int32) bool { return uint32(v) < 256 && t.set[v>>6&3]>>(v&63)&1 != 0 }
 
-// program is compiled code. The compiler vouches that jumps go forward and stay
-// inside, that the stack is deep enough, and that divisors are positive.
+// program is compiled code. The compiler ensures that jumps go forward and stay inside the program,
+// that the stack is deep enough, and that divisors are positive.
 type program struct {
 	code   []instruction
 	tables []table
@@ -92,7 +92,7 @@ type program struct {
 
 const stackSize = 8 // a power of two
 
-// decimal[v] is v as two decimal digits; a digit of 10 or more counts as such.
+// decimal[v] is v as two decimal digits. A digit of 10 or more keeps its value.
 var decimal = func() (d [256]int32) {
 	for v := range d {
 		d[v] = int32((v>>4)*10 + v&15)
@@ -100,9 +100,9 @@ var decimal = func() (d [256]int32) {
 	return
 }()
 
-// run returns the value left on the stack, 0 after statements.
+// run returns the last value on the stack, 0 after statements.
 func (p *program) run(s *State, ram *[128]byte, cart Cart, mode int32) int32 {
-	var stack [stackSize]int32 // what lies below the top
+	var stack [stackSize]int32 // the values below the top
 	var top int32
 	sp := 0
 	code := p.code

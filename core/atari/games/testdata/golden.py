@@ -1,11 +1,12 @@
-"""Writes golden.txt: what Python's own eval makes of the rules.
+"""Writes golden.txt: the results of the rules by Python's eval.
 
     python3 golden.py > golden.txt
 
-A second opinion on the compiler: the texts of the rules, but for a few
-respellings, are evaluated by Python, over RAM that both sides draw from the same
-numbers. A line per game: id, what RAM is drawn from, how many frames ended
-the game, brought reward and showed the mode, and a hash of all answers.
+The script checks the compiler. Python evaluates the texts of the rules, with a few
+spellings changed, on RAM that both sides draw from the same random numbers. Each game
+has a line: its id, the places and values that RAM is drawn from, the numbers of frames
+with an end of the game, with a reward and with the mode selected, and a hash of all
+results.
 """
 
 import pathlib
@@ -54,7 +55,7 @@ FUNCTIONS = {
 
 
 def python(text):
-    """The rule's text as Python's."""
+    """Returns the rule's text as Python code."""
     text = re.sub(r"\$(\w\w)\.\.\$(\w\w)", r"*r[0x\1-0x80:0x\2-0x7F]", text)
     return re.sub(r"\$(\w\w)", r"r[0x\1-0x80]", text)
 
@@ -133,8 +134,9 @@ def parse(text):
 
 
 def hints(g):
-    """Where RAM is interesting (index, 128 + index for the cartridge's) and what
-    values are: those that the rules name, pairs that they compare first."""
+    """Returns the places of RAM that the rules read (index, or 128 + index for the
+    cartridge's RAM), the values in the rules, and the pairs of place and value that the
+    rules compare."""
     text = "; ".join((g.step, g.select))
     number = r"(0x[0-9A-Fa-f]+|\d+)"
     places = sorted(
@@ -165,7 +167,7 @@ def run(g, places, values, pairs, seed):
             g.choose(mode)
         for _ in range(1 + rnd(4)):
             kind = rnd(32)
-            if kind == 0:  # many bytes alike, as boards have
+            if kind == 0:  # many equal bytes, as on boards
                 lo, v = rnd(128), values[rnd(len(values))]
                 for i in range(lo, min(128, lo + 1 + rnd(128))):
                     memory[i] = v
