@@ -1,7 +1,7 @@
-"""A small generator of random numbers and a small 6502 assembler, for test cartridges.
+"""A small random number generator and a small 6502 assembler for test cartridges.
 
-Both are kept so simple that a C or Go program can repeat them and make the same
-images: SplitMix64, and a draw below n is the high 32 bits times n, shifted.
+Both are simple, so that a C or Go program can generate the same images: SplitMix64,
+and a draw below n is the high 32 bits times n, shifted.
 """
 
 MASK64 = (1 << 64) - 1
@@ -35,7 +35,7 @@ class Random:
         return ((self.next() >> 32) * n) >> 32
 
     def between(self, low, high):
-        """An integer of low..high, both included."""
+        """An integer in low..high, both ends included."""
         return low + self.below(high - low + 1)
 
     def byte(self):
@@ -74,7 +74,7 @@ def addressing(opcode):
 
 
 class Program:
-    """Bytes from $F000 up, with labels; `image` adds the vectors and fills the rest."""
+    """Code from $F000 on, with labels. `image` adds the vectors and fills the rest."""
 
     ORIGIN = 0xF000
     SIZE = 4096
@@ -84,7 +84,7 @@ class Program:
         self.code = bytearray()
         self.labels = {}
         self.fixups = []
-        self.starts = []  # where an instruction begins, so that a program can be cut there
+        self.starts = []  # offsets of instructions, at which a program can be cut
 
     def free(self):
         return self.SIZE - self.VECTORS - len(self.code)
@@ -93,7 +93,7 @@ class Program:
         return self.ORIGIN + len(self.code)
 
     def emit(self, *values):
-        """Whole instructions."""
+        """Adds one or more complete instructions."""
         self.starts.append(len(self.code))
         self.code += bytes(values)
         return self
@@ -104,7 +104,7 @@ class Program:
         return self
 
     def word(self, name):
-        """The address of a label, as two bytes; the label may follow later."""
+        """Adds the address of a label as two bytes. The label may be defined later."""
         self.fixups.append((len(self.code), name))
         self.code += bytes(2)
         return self
@@ -142,17 +142,17 @@ class Program:
         return self.emit(0x20).word(name)
 
     def branch(self, opcode, name):
-        """A branch to a label that is already there."""
+        """Adds a branch to a label that is already defined."""
         offset = self.labels[name] - self.here() - 2
         assert offset >= -128, name
         return self.emit(opcode, offset & 255)
 
     def delay(self, cycles):
-        """Spends 0 or 2 and more cycles; changes nothing but, in long ones, Y and the flags."""
+        """Spends 0 cycles, or 2 or more. Long delays change Y and the flags."""
         assert cycles != 1
         if cycles >= 12:
-            # LDY, then DEY and BNE at 5 cycles a turn, the last at 4: 5 n + 1 in all,
-            # if the loop does not cross a page, which the NOPs see to.
+            # LDY, then DEY and BNE with 5 cycles a turn and 4 in the last turn: 5 n + 1 cycles
+            # in total, if the loop does not cross a page. NOPs move the loop into one page.
             if (self.here() + 2) & 255 > 250:
                 pad = min((cycles - 12) // 2, 256 - ((self.here() + 2) & 255))
                 self.emit(*[0xEA] * pad)
@@ -169,7 +169,7 @@ class Program:
         return self.emit(*[0xEA] * (cycles // 2))
 
     def image(self, fill, start="start", interrupt=None):
-        """The 4 KB; fill is a Random for the bytes between the code and the vectors."""
+        """Returns the 4 KB. fill is a Random for the bytes between the code and the vectors."""
         out = bytearray(self.code)
         for position, name in self.fixups:
             out[position : position + 2] = self.labels[name].to_bytes(2, "little")

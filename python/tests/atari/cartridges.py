@@ -1,14 +1,13 @@
-"""Test cartridges of our own: `cartridge(seed)` gives one 4 KB image, always the same.
+"""Generated test cartridges: `cartridge(seed)` returns a 4 KB image, which depends only on the seed.
 
-Seeds go round three families: programs that write to the TIA at random, programs
-of random CPU instructions over RAM, and programs aimed at one feature (features.py).
+Seeds alternate between three families: programs that write to the TIA at random, programs
+of random CPU instructions on RAM, and programs for one feature (features.py).
 
-A cartridge is loaded under the name of a supported game, its host. ale-py takes the
-game's rule from the name of a file whose MD5 it does not know, but not the rest: first
-line, height, controllers and comb are the defaults whatever the name, and a cartridge
-whose frames are longer than 285 lines is taken for PAL, with 250 rows. The host's rule
-reads a few RAM bytes; the cartridge sets them at the start and leaves them alone, so
-that the rule does not end the game.
+A cartridge is loaded under the name of a supported game, its host. ale-py finds the rule of
+a game with an unknown MD5 by the file's name. The first line, height, controllers and comb
+are the defaults for every name. A cartridge with more than 285 lines a frame is PAL, with
+250 rows. The host's rule reads a few bytes of RAM. The cartridge sets these bytes at the
+start and never changes them, so that the rule does not end the game.
 """
 
 from collections import namedtuple
@@ -16,11 +15,11 @@ from collections import namedtuple
 import features
 from asm import CTRLPF, JAMS, VBLANK, VSYNC, Program, Random, addressing
 
-# cuts are the addresses at which the program can be cut short (reduce.py); frame is where a cut goes on.
+# cuts are the addresses at which reduce.py can cut the program; frame is the target of the jump at a cut.
 Cartridge = namedtuple("Cartridge", "seed kind host image cuts frame", defaults=((), 0))
 
-# RAM bytes that each host's rule reads, with values under which it is quiet. Apart from
-# tetris these are games whose own cartridges have another window, controller or comb.
+# The RAM bytes that each host's rule reads, with values that end no game and score nothing.
+# The hosts except tetris are games with a different window, controller or comb.
 HOSTS = {
     "tetris": {0xF1: 0, 0xF2: 0, 0xF3: 0},
     "battle_zone": {0x9D: 0, 0x9E: 0, 0xA1: 1, 0xBA: 5},
@@ -33,11 +32,11 @@ HOSTS = {
 }
 OTHER_HOSTS = [name for name in HOSTS if name != "tetris"]
 
-FRAME, LOOPS, POINTER = 0xC0, 0xC1, 0xC2  # RAM bytes of the frame around the random part
+FRAME, LOOPS, POINTER = 0xC0, 0xC1, 0xC2  # RAM bytes of the fixed part of the program
 
 
 class Cart(Program):
-    """A program with its random numbers, its host and the RAM it may use."""
+    """A program with its random numbers, its host and the RAM that it may use."""
 
     def __init__(self, rng, host):
         super().__init__()
@@ -54,7 +53,7 @@ class Cart(Program):
         return self
 
     def sync(self, lines, blank=True):
-        """VSYNC for three lines, then so many blank lines."""
+        """Adds VSYNC for three lines, then a number of blank lines."""
         self.set(VSYNC, 2).wsync(3).set(VSYNC, 0)
         if blank:
             self.set(VBLANK, 2)
@@ -71,11 +70,11 @@ class Cart(Program):
         return self.sync(lines, blank)
 
     def work(self):
-        """A RAM byte that neither the frame nor the host's rule uses."""
+        """Returns a RAM byte that neither the fixed part nor the host's rule uses."""
         return self.rng.choice(self.ram)
 
     def pause(self):
-        """0 to about 20 cycles."""
+        """Adds a delay of 0 to about 20 cycles."""
         kind = self.rng.below(4)
         if kind == 1:
             self.emit(*[0xEA] * self.rng.between(1, 4))
@@ -86,12 +85,12 @@ class Cart(Program):
         return self
 
     def at(self, cycle):
-        """To the place from which a 3-cycle store lands on this cycle of a line."""
+        """Adds a delay, so that the next 3-cycle store happens in this cycle of a line."""
         wait = (cycle - 3) % 76
         return self.wsync().delay(77 if wait == 1 else wait)
 
     def objects(self):
-        """Everything visible: random shapes, widths, colours and places."""
+        """Makes all objects visible, with random shapes, widths, colours and positions."""
         rng = self.rng
         for register in (*range(0x04, 0x0A), *range(0x0B, 0x10), 0x1B, 0x1C, 0x20, 0x21, 0x22, 0x23, 0x24):
             self.set(register, rng.byte())
@@ -114,7 +113,7 @@ def cartridge(seed):
     return build(seed, rng, kind.__name__, rng.choice(features.HOSTS.get(kind.__name__, ["tetris"])), kind)
 
 
-# A 4 KB image with one of these is taken for a cartridge with RAM of its own.
+# ale-py treats a 4 KB image with one of these signatures as a cartridge with RAM.
 COMMAVID = bytes((0x9D, 0xFF, 0xF3)), bytes((0x99, 0x00, 0xF4))
 
 
@@ -128,11 +127,11 @@ def build(seed, rng, name, host, body):
     return Cartridge(seed, name, host, image, cuts, cart.labels["frame"])
 
 
-END = (0xD8, 0xA2, 0xFF, 0x9A, 0x4C)  # CLD, the stack pointer as at the start, JMP
+END = (0xD8, 0xA2, 0xFF, 0x9A, 0x4C)  # CLD, LDX #$FF, TXS, JMP
 
 
 def cut(whole, address):
-    """The cartridge with a jump to its next frame from an address on."""
+    """Returns the cartridge with a jump to its next frame at an address."""
     start = address - Cart.ORIGIN
     end = bytes(END) + whole.frame.to_bytes(2, "little")
     image = whole.image[:start] + end + whole.image[start + len(end) :]
@@ -140,11 +139,11 @@ def cut(whole, address):
 
 
 def tia(cart):
-    """About 1,000 random writes, reads and waits, gone through 2 to 6 times a frame."""
+    """About 1,000 random writes, reads and waits, repeated 2 to 6 times a frame."""
     rng = cart.rng
     blank = rng.chance(70)
     cart.frame(rng.between(0, 90 if rng.chance(20) else 40), blank)
-    # The number of turns changes with the frame, so the frames differ in length.
+    # The number of repetitions changes with the frame, so the frames differ in length.
     low = rng.between(2, 5)
     cart.read(FRAME).emit(0x29, rng.choice([0, 1, 1, 3])).emit(0x18, 0x69, low).sta(LOOPS)
     cart.label("body")
@@ -180,7 +179,7 @@ def tia_step(cart, waits):
 
 
 def cpu(cart):
-    """Random instructions over RAM, decimal and undocumented ones too, with a few TIA writes."""
+    """Random instructions on RAM, decimal and undocumented ones included, with a few TIA writes."""
     rng = cart.rng
     cart.frame(rng.between(0, 40))
     cart.objects()
@@ -191,8 +190,8 @@ def cpu(cart):
         elif kind < 6:
             cart.set(rng.between(0x04, 0x2C), rng.byte())
         elif kind < 8:
-            # The stack pointer starts anew, so that a call always finds its way back.
-            # It lies above what instruction() writes to.
+            # Reset the stack pointer, so that every call can return. The stack is above the
+            # RAM that instruction() writes.
             cart.ldx(0xFF - rng.below(4)).emit(0x9A)
             subroutine(cart)
         elif kind < 10:
@@ -203,7 +202,7 @@ def cpu(cart):
 
 
 def subroutine(cart):
-    """A call and its return, by one of the five ways to leave the straight line."""
+    """Adds a call and its return, or a jump, by one of five kinds of code."""
     rng, here = cart.rng, cart.here()
     kind, name = rng.below(5), f"at{here:x}"
     if kind == 0:
@@ -213,7 +212,7 @@ def subroutine(cart):
         instruction(cart, stack=False)
         cart.emit(0x60).label(name)
     elif kind == 2:
-        # RTI: high byte, low byte and flags are pushed first.
+        # RTI, after pushes of the high byte, the low byte and the flags.
         target = here + 10
         cart.lda(target >> 8).emit(0x48).lda(target & 255).emit(0x48).lda(rng.byte()).emit(0x48, 0x40)
     elif kind == 3:
@@ -227,7 +226,7 @@ STACK = (0x08, 0x28, 0x48, 0x68, 0x9A, 0x9B, 0xBB)  # opcodes that move or set t
 
 
 def instruction(cart, stack=True):
-    """One instruction that goes on to the next one, or a branch over one byte that does nothing."""
+    """Adds an instruction that continues at the next one, or a branch over a NOP."""
     rng = cart.rng
     while True:
         opcode = rng.byte()
@@ -245,7 +244,7 @@ def instruction(cart, stack=True):
     elif mode.startswith("zp"):
         cart.emit(opcode, zp)
     elif mode == "ind,x":
-        # The pointer that X finds may lead anywhere, the TIA and the cartridge included.
+        # The pointer may have any address, those of the TIA and the cartridge included.
         cart.emit(opcode, zp)
     elif mode == "ind,y":
         if rng.chance(80):
@@ -257,11 +256,11 @@ def instruction(cart, stack=True):
 
 
 def wild(seed):
-    """Nothing but random bytes, jam opcodes only in every fifth image.
+    """Random bytes, with jam opcodes only in every fifth image.
 
-    Not for comparisons: such a program soon runs through the TIA's addresses, where an
-    opcode is what was last on the bus, which between two frames is what ale-py's rule
-    for the host read. It must not crash or hang all the same.
+    These images must not crash or hang, but they are not compared with ale-py. Such a
+    program soon executes the TIA's addresses, where an opcode depends on the last byte on
+    the bus. Between two frames that byte is the one that ale-py's rule for the host has read.
     """
     rng = Random(seed)
     image = bytearray(rng.byte() for _ in range(4090)) + bytes((0, 0xF0)) * 3
@@ -270,13 +269,16 @@ def wild(seed):
     return Cartridge(seed, "wild", "tetris", bytes(image))
 
 
-def palette_card(lines):
-    """All 128 colours, 20 rows for every 16; `lines` a frame: above 285 is PAL, an odd number loses its colours."""
+def palette(lines):
+    """All 128 colours, 16 colours in 20 rows, with `lines` lines a frame.
+
+    More than 285 lines are PAL. PAL loses its colours with an odd number of lines.
+    """
     cart = Cart(Random(1), "tetris")
     cart.frame(38).set(CTRLPF, 0)
     for first in range(0, 256, 32):
         name = f"band{first}"
-        # Eight colours a line: five cycles each, from the line's first pixel on.
+        # Eight colours a line, five cycles each, from the first pixel of the line on.
         for half in (first, first + 16):
             cart.ldx(10).label(f"{name}{half}").wsync().delay(14)
             for colour in range(half, half + 16, 2):

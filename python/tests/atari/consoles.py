@@ -1,14 +1,14 @@
-"""The two sides of a comparison, and what both load.
+"""The two sides of a comparison, and the cartridges for both.
 
-A side is a factory: `side(path, settings)` gives an ALEInterface with that cartridge
-loaded. Settings are a dict of ale-py's names; setInt, setFloat, setBool or setString
-is called by the value's type.
+A side is a factory: `side(path, settings)` returns an ALEInterface with the cartridge
+loaded. Settings are a dict by ale-py's names. The type of a value selects setInt, setFloat,
+setBool or setString.
 """
 
 import importlib
 from pathlib import Path
 
-# The games of the 2015 paper that ale-py has.
+# The 49 games of Mnih et al. (2015).
 PAPER49 = """
 alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout
 centipede chopper_command crazy_climber demon_attack double_dunk enduro fishing_derby freeway frostbite gopher
@@ -17,10 +17,10 @@ private_eye qbert riverraid road_runner robotank seaquest space_invaders star_gu
 up_n_down venture video_pinball wizard_of_wor zaxxon
 """.split()
 
-# make test plays these.
+# The games that make test plays.
 NINE = "beam_rider breakout enduro freeway ms_pacman pong qbert seaquest space_invaders".split()
 
-# ale-py has these images, but no game for one player in them: loading them ends the process.
+# ale-py has these images but no game for one player: loading them ends the process.
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 PAL = ("adventure", "air_raid", "keystone_kapers", "king_kong", "klax", "laser_gates", "mr_do", "pacman")
@@ -30,7 +30,7 @@ SETTERS = {bool: "setBool", int: "setInt", float: "setFloat", str: "setString"}
 
 
 def side(interface):
-    """The factory of a class with ALEInterface's methods."""
+    """Returns the factory for a class with ALEInterface's methods."""
 
     def load(path, settings):
         console = interface()
@@ -44,26 +44,26 @@ def side(interface):
 
 
 def theirs():
-    """ale-py's side, quiet; ImportError where it is not installed."""
+    """Returns ale-py's side without log messages. Raises ImportError if ale-py is not installed."""
     ale_py = importlib.import_module("ale_py")
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     return side(ale_py.ALEInterface)
 
 
 def ours():
-    """The library's side; ImportError where it has no Atari console."""
+    """Returns the library's side. Raises ImportError if the library has no Atari console."""
     atari = importlib.import_module("paceline.atari")
     return side(atari.ALEInterface)
 
 
 def roms():
-    """The games that ale-py brings, name -> path; without those for two players."""
+    """Returns ale-py's games as name -> path, without the games for two players."""
     folder = Path(importlib.import_module("ale_py").__file__).parent / "roms"
     return {path.stem: path for path in sorted(folder.glob("*.bin")) if path.stem not in TWO_PLAYERS}
 
 
 def put(folder, cartridge):
-    """Writes a test cartridge into its own folder under its host's name; gives the path."""
+    """Writes a test cartridge to its own folder, under its host's name, and returns the path."""
     path = Path(folder) / f"{cartridge.kind}-{cartridge.seed}" / f"{cartridge.host}.bin"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(cartridge.image)

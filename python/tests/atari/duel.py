@@ -1,8 +1,7 @@
 """Two consoles in lockstep: `compare` plays the same actions on both and names the first difference.
 
-Everything a script can see is compared after every act: reward, game over, truncation,
-lives, both frame numbers, the RAM and the image; every `colours` acts the grey and
-the RGB image too.
+After every act it compares reward, game over, truncation, lives, both frame numbers, the
+RAM and the image. Every `colours` acts it also compares the grey and the RGB image.
 """
 
 import ctypes
@@ -20,11 +19,11 @@ Result = namedtuple("Result", "frames episodes difference")
 
 
 class Difference(Exception):
-    """The first thing that is not the same on both sides."""
+    """The first difference between the two sides."""
 
 
 def random_actions(choices, seed, hold=1):
-    """Endless random actions, each held so many acts."""
+    """Yields random actions without end, each for `hold` acts."""
     rng = Random(seed)
     while True:
         action = rng.choice(choices)
@@ -49,14 +48,14 @@ class Image:
 
 
 class Duel:
-    """Two consoles with the same cartridge; every method raises Difference where they part."""
+    """Two consoles with the same cartridge. Every method raises Difference if they differ."""
 
     def __init__(self, colours=50):
         self.colours = colours
         self.acts = self.episodes = 0
 
     def meet(self, ours, theirs, what):
-        """Takes two consoles and compares all that is to be seen of them."""
+        """Sets the two consoles and compares all their results."""
         self.pair, self.what = (ours, theirs), what
         for name in LISTS:
             a, b = (self.listed(getattr(console, name)()) for console in self.pair)
@@ -101,7 +100,7 @@ class Duel:
         self.look()
 
     def look(self):
-        # In this order: a wrong byte of RAM says more than the lives or the image that follow from it.
+        # RAM comes first, because a wrong byte of RAM explains wrong lives and images.
         a, b = self.ram
         for console, to in zip(self.pair, self.ram):
             console.getRAM(to.array)
@@ -145,9 +144,9 @@ class Duel:
 def compare(ours, theirs, path, frames, seed=1, settings=None, choices=minimal, hold=1, setup=None, colours=50):
     """Plays `frames` acts of random actions on both sides, with a reset after each game over.
 
-    choices gives the actions to draw from (minimal or legal), setup may prepare each
-    console before play (a mode, a difficulty). Returns a Result, whose difference is
-    None or the text of the first one.
+    choices returns the actions to draw from (minimal or legal). setup prepares each console
+    before play, for example with a mode. Returns a Result; its difference is None or the
+    text of the first difference.
     """
     settings = {"random_seed": seed, "repeat_action_probability": 0.0, **(settings or {})}
 
@@ -155,13 +154,13 @@ def compare(ours, theirs, path, frames, seed=1, settings=None, choices=minimal, 
         actions = random_actions(choices(duel.pair[1]), seed, hold)
         duel.play(actions, frames)
 
-    return judge(ours, theirs, path, settings, play, setup, colours)
+    return run_duel(ours, theirs, path, settings, play, setup, colours)
 
 
 def compare_restored(ours, theirs, path, frames, seed=1, before=600):
-    """Saves ours after up to `before` acts, restores it in another machine, and goes on beside theirs.
+    """Saves our side after up to `before` acts, restores it in another machine, and continues the comparison.
 
-    The state goes through pickle, and the other machine has played something else first.
+    The state is pickled, and the other machine has played different acts before.
     """
     settings = {"random_seed": seed, "repeat_action_probability": 0.0}
 
@@ -177,11 +176,11 @@ def compare_restored(ours, theirs, path, frames, seed=1, before=600):
         duel.meet(fresh, duel.pair[1], f"after act {duel.acts}, restored in another machine")
         duel.play(actions, frames)
 
-    return judge(ours, theirs, path, settings, play)
+    return run_duel(ours, theirs, path, settings, play)
 
 
-def judge(ours, theirs, path, settings, play, setup=None, colours=50):
-    """Loads both sides and has them play; what ours raises counts as a difference."""
+def run_duel(ours, theirs, path, settings, play, setup=None, colours=50):
+    """Loads both sides and plays. An exception counts as a difference."""
     duel = Duel(colours)
     try:
         pair = [ours(path, settings), theirs(path, settings)]
@@ -198,7 +197,7 @@ def judge(ours, theirs, path, settings, play, setup=None, colours=50):
 
 
 def observations(env, console, acts, seed=1):
-    """Plays an AtariVectorEnv of one environment and a console of ours: the differences of what each observes."""
+    """Plays an AtariVectorEnv of one environment and our console, and returns the differences of their observations."""
     from paceline import _lib
 
     screen, observed = _lib.lib().paceline_console_screen, Image((84, 84))
@@ -208,7 +207,7 @@ def observations(env, console, acts, seed=1):
     console.reset_game()
     for _, index in zip(range(acts), random_actions(range(len(choices)), seed)):
         theirs, _, terminated, truncated, _ = env.step(np.array([index]))
-        if terminated[0] or truncated[0]:  # what ale-py shows of an act that was cut short is not the last two frames
+        if terminated[0] or truncated[0]:  # ale-py's frame of an act that was cut short is not of the last two images
             break
         console.act(choices[index])
         screen(pointer, observed.array.size, console._console(), 3)

@@ -1,12 +1,12 @@
-"""Cartridges that dwell on one feature each: `KINDS` are functions that write the program.
+"""Cartridges that test one feature each: `KINDS` are functions that write the program.
 
-Each gets a Cart (cartridges.py) with nothing but its start, and writes the frame. Most
-go through all cycles of a line, one line or two for each.
+Each function gets a Cart (cartridges.py) with only its start, and adds the frame. Most
+use every cycle of a line, in one or two lines for each cycle.
 """
 
 from asm import CTRLPF, CXCLR, GRP0, GRP1, HMCLR, HMM0, HMOVE, HMP0, JAMS, NUSIZ0, RESBL, RESM0, RESMP0, RESP0, VBLANK, VSYNC
 
-# The default is tetris.
+# The hosts of some features; the default is tetris.
 HOSTS = {
     "comb": ["tetris", "tetris", "battle_zone"],
     "paddles": ["kaboom", "pong"],
@@ -16,7 +16,7 @@ HOSTS = {
 
 
 def scene(cart, low=20, high=40):
-    """The start of a frame with all objects on the screen."""
+    """Adds the start of a frame with all objects on the screen."""
     cart.frame(cart.rng.between(low, high))
     cart.objects()
     if cart.rng.chance(50):
@@ -24,7 +24,7 @@ def scene(cart, low=20, high=40):
 
 
 def cycles(cart, count=76):
-    """The cycles of a line, each once, from a random one on in random steps."""
+    """Returns the cycles of a line, each once, from a random cycle on in steps of random size."""
     step = cart.rng.choice([1, 1, 3, 5, 7, 9, 11, 13, 15])
     first = cart.rng.below(76)
     return [(first + step * i) % 76 for i in range(count)]
@@ -65,7 +65,7 @@ def resp(cart):
 
 
 def resm(cart):
-    """RESMx and RESBL at every cycle, and a few cycles after HMOVE, where they are corrected."""
+    """RESMx and RESBL at every cycle, and a few cycles after HMOVE, where positions differ."""
     rng = cart.rng
     scene(cart)
     for cycle in cycles(cart, 40):
@@ -96,7 +96,7 @@ def nusiz(cart):
 
 
 def score(cart):
-    """Score and priority modes with everything overlapping, switched in the middle of lines."""
+    """Score and priority modes with overlapping objects, switched in the middle of lines."""
     rng = cart.rng
     scene(cart)
     for colour in (6, 7, 8, 9):
@@ -106,7 +106,7 @@ def score(cart):
         if rng.chance(40):
             cart.pause().set(CTRLPF, rng.byte() & 0x37)
         elif rng.chance(30):
-            # With nothing but the playfield enabled, score and priority together act otherwise.
+            # Score and priority together differ if only the playfield is enabled.
             cart.lda(0).sta(rng.choice([GRP0, GRP1, 0x1D, 0x1E, 0x1F]))
         elif rng.chance(30):
             cart.set(rng.choice([GRP0, GRP1, 0x1D, 0x1E, 0x1F, 0x0D, 0x0E, 0x0F]), rng.byte())
@@ -114,7 +114,7 @@ def score(cart):
 
 
 def bare_score(cart):
-    """Score and priority with no player, missile or ball enabled, then one of them."""
+    """Score and priority without any player, missile or ball, then with one of them."""
     rng = cart.rng
     cart.frame(rng.between(20, 40))
     cart.objects()
@@ -157,7 +157,7 @@ def vblank(cart):
 
 
 def comb(cart):
-    """HMOVE on lines where catch-ups come early, late or not at all, and where the frame ends."""
+    """HMOVE on lines that are drawn early, late or at once, and on the last line of a frame."""
     rng = cart.rng
     scene(cart)
     frames = rng.between(4, 8)
@@ -199,7 +199,7 @@ def collisions(cart):
 
 
 def paddles(cart):
-    """Capacitors dumped and read on every line; the reads' bits go to RAM."""
+    """Capacitors dumped and read on every line; the program stores the reads in RAM."""
     rng = cart.rng
     cart.frame(rng.between(0, 30))
     cart.set(VBLANK, rng.choice([0x80, 0x82, 0xC0])).wsync(rng.between(0, 5)).pause()
@@ -239,7 +239,7 @@ def stack(cart):
             else:
                 cart.emit(0x28, 0xD8)
         if rng.chance(20):
-            # JSR's second push into WSYNC, which then does not wait.
+            # JSR's second push writes WSYNC, which then does not wait.
             name = f"push{cart.here():x}"
             cart.ldx(rng.choice([2, 3])).emit(0x9A).jsr(name).label(name)
         if rng.chance(30):
@@ -267,7 +267,7 @@ def indirect(cart):
         elif kind == 2:
             cart.ldy(register).lda(rng.byte()).emit(rng.choice([0x91, 0xB1]), 0xFF)
         elif kind == 3:
-            # INC, DEC, ASL, LSR, ROL, ROR and their undocumented kin.
+            # INC, DEC, ASL, LSR, ROL, ROR and their undocumented combinations.
             cart.emit(rng.choice([0xE6, 0xC6, 0x06, 0x46, 0x26, 0x66, 0x07, 0x47, 0xC7, 0xE7]), register)
         elif kind == 4:
             index = rng.byte()
@@ -307,7 +307,7 @@ def timer(cart):
 
 
 def short_frames(cart):
-    """Frames that end before the window does, so old rows remain."""
+    """Frames that end before the image does, so old rows remain."""
     rng = cart.rng
     scene(cart, 0, 40)
     for i in range(rng.between(2, 6)):
@@ -316,19 +316,19 @@ def short_frames(cart):
         cart.label(name).wsync().emit(0x86, 0x1B, 0xCA).branch(0xD0, name)
         cart.set(VSYNC, 2).delay(rng.between(77, 400)).set(VSYNC, rng.choice([0, 0, 1, 0xFD])).pause()
         if rng.chance(30):
-            # Too early: this does not end the frame.
+            # VSYNC is too short to end the frame.
             cart.set(VSYNC, 2).delay(rng.between(2, 74)).set(VSYNC, 0).pause()
     cart.jmp("frame")
 
 
 def long_frames(cart):
-    """Frames cut off after line 290, or 342 where the image is taken for PAL's."""
+    """Frames that end after line 290, or after line 342 for PAL."""
     rng = cart.rng
     scene(cart, 0, 60)
     for i in range(rng.between(2, 4)):
         cart.set(0x09, rng.byte()).ldx(rng.between(100, 255))
         name = f"part{i}"
-        # Reads of the TIA do not cut a frame off, writes do.
+        # Writes to the TIA end such a frame, reads do not.
         body = rng.choice([(0x86, 0x1B), (0x86, 0x1B, 0xA5, 0x02), (0x86, 0x0F, 0x86, 0x16)])
         cart.label(name).wsync().emit(*body, 0xCA).branch(0xD0, name)
         cart.copy(rng.below(8), cart.work()).pause()
@@ -336,7 +336,7 @@ def long_frames(cart):
 
 
 def ark(cart):
-    """HMM0 rewritten from 7 to 6 at 21 cycles after HMOVE, and near it."""
+    """HMM0 changed from 7 to 6 at 21 cycles after HMOVE, and near that cycle."""
     rng = cart.rng
     scene(cart)
     for _ in range(rng.between(20, 50)):
@@ -357,11 +357,11 @@ def ark(cart):
 
 
 def endless(cart):
-    """Frames that no VSYNC ends: after 25,000 instructions the call returns without an end."""
+    """Frames without VSYNC: the call returns after 25,000 instructions in an unfinished frame."""
     rng = cart.rng
     scene(cart)
     if rng.chance(30):
-        # WSYNC in the loop brings line 290 before 25,000 instructions; without, 25,000 come first.
+        # With WSYNC in the loop line 290 comes before 25,000 instructions, without WSYNC after.
         cart.label("loop").set(0x09, rng.byte()).wsync().jmp("loop")
         return
     cart.ldy(0).ldx(0).label("loop")
@@ -371,7 +371,7 @@ def endless(cart):
     if rng.chance(50):
         cart.copy(rng.below(14), cart.work())
     cart.emit(0xE8).branch(0xD0, "loop")
-    # Every so many times 256 turns a store that may end the frame, or change its colour.
+    # After a multiple of 256 turns, a store that may end the frame or change its colour.
     cart.emit(0xE6, cart.work())
     if rng.chance(70):
         cart.emit(0xE6, 0x81, 0xA5, 0x81, 0x29, rng.choice([0x1F, 0x3F, 0x7F]), 0xD0, 2).emit(0x84, 0x09)
@@ -382,7 +382,7 @@ def endless(cart):
 
 
 def jam(cart):
-    """A jam opcode in the middle of a frame, in the first one or some frames later."""
+    """A jam opcode in the middle of a frame, in the first frame or later."""
     rng = cart.rng
     scene(cart)
     for cycle in cycles(cart, rng.between(3, 30)):

@@ -2,16 +2,16 @@
 
     python python/tests/atari/long.py [runs] [--games pong breakout] [--frames N] [--seed S] [--shard 1/2]
 
-Without names all runs are made. Each prints its differences and one line with its totals;
-the exit status is 1 if there was any difference. Runs and what one part of them is:
+Without names all runs are made. Each run prints its differences and one line with its
+totals. The exit status is 1 if there is any difference. The runs and their parts:
 
-    t2      104 games    6,000 acts, sticky actions 0.25, resets at game over
-    t49     49 games     12,000 acts without sticky actions
-    t3      104 games    3 random modes and difficulties, 60 acts each with all 18 actions
-    t4      500 generated cartridges    8 acts
-    skip    104 games    300 acts of 4 frames, sticky 0.25, grey and RGB images too
-    save    104 games    saved after up to 600 acts, 200 acts more in another machine
-    colours 4 palette cards and 104 games    60 acts with and without colour averaging, every image
+    sticky     104 games    6,000 acts, sticky actions 0.25, resets at game over
+    paper      49 games     12,000 acts without sticky actions
+    modes      104 games    3 random modes and difficulties, 60 acts each with all 18 actions
+    generated  500 generated cartridges    8 acts
+    skip       104 games    300 acts of 4 frames, sticky 0.25, grey and RGB images included
+    save       104 games    saved after up to 600 acts, 200 more acts in another machine
+    colours    4 palette cartridges and 104 games    60 acts with and without colour averaging, every image
 """
 
 import argparse
@@ -22,7 +22,7 @@ import time
 
 import consoles
 from asm import Random
-from cartridges import cartridge, palette_card
+from cartridges import cartridge, palette
 from duel import compare, compare_restored, legal
 
 STICKY = {"repeat_action_probability": 0.25}
@@ -36,25 +36,25 @@ class Options(argparse.Namespace):
         return self.shard_of(name for name in names if not self.games or name in self.games)
 
 
-def t2(sides, roms, options):
+def sticky(sides, roms, options):
     for game in options.chosen(roms):
         yield game, compare(*sides, roms[game], options.frames or 6000, options.seed, STICKY)
 
 
-def t49(sides, roms, options):
+def paper(sides, roms, options):
     for game in options.chosen(consoles.PAPER49):
         yield game, compare(*sides, roms[game], options.frames or 12000, options.seed)
 
 
-def t3(sides, roms, options):
+def modes(sides, roms, options):
     for game in options.chosen(roms):
         rng = Random(options.seed)
         for turn in range(3):
             draw = rng.next() >> 16, rng.next() >> 16
 
             def choose(console, draw=draw):
-                modes, difficulties = console.getAvailableModes(), console.getAvailableDifficulties()
-                console.setMode(modes[draw[0] % len(modes)])
+                available, difficulties = console.getAvailableModes(), console.getAvailableDifficulties()
+                console.setMode(available[draw[0] % len(available)])
                 console.setDifficulty(difficulties[draw[1] % len(difficulties)])
                 console.reset_game()
 
@@ -62,7 +62,7 @@ def t3(sides, roms, options):
             yield f"{game}, turn {turn + 1}", result
 
 
-def t4(sides, roms, options):
+def generated(sides, roms, options):
     first = (options.seed - 1) * options.cartridges
     with tempfile.TemporaryDirectory() as folder:
         for number in options.shard_of(range(first, first + options.cartridges)):
@@ -87,23 +87,23 @@ def colours(sides, roms, options):
         settings = {"color_averaging": averaging}
         with tempfile.TemporaryDirectory() as folder:
             for lines in options.shard_of((262, 263, 300) if averaging else (262, 263, 300, 301)):
-                path = consoles.put(folder, palette_card(lines))
-                yield f"palette card, {lines} lines, averaging {averaging}", compare(*sides, path, 6, settings=settings, colours=1)
-        # ale-py's averages of colours that PAL loses are whatever memory holds.
+                path = consoles.put(folder, palette(lines))
+                yield f"palette, {lines} lines, averaging {averaging}", compare(*sides, path, 6, settings=settings, colours=1)
+        # ale-py's averages of colours that PAL loses come from uninitialised memory.
         for game in options.chosen(name for name in roms if not (averaging and name in consoles.PAL)):
             result = compare(*sides, roms[game], options.frames or 60, options.seed, settings, colours=1)
             yield f"{game}, averaging {averaging}", result
 
 
-RUNS = {run.__name__: run for run in (t2, t49, t3, t4, skip, save, colours)}
+RUNS = {run.__name__: run for run in (sticky, paper, modes, generated, skip, save, colours)}
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", help="; ".join(RUNS))
-    parser.add_argument("--games", nargs="+", default=[], help="only these, in the runs over games")
-    parser.add_argument("--frames", type=int, help="acts of each part, in place of the run's own number")
-    parser.add_argument("--cartridges", type=int, default=500, help="how many in t4; seed S takes the S-th such block")
+    parser.add_argument("--games", nargs="+", default=[], help="play only these games")
+    parser.add_argument("--frames", type=int, help="acts of each part, instead of the run's default")
+    parser.add_argument("--cartridges", type=int, default=500, help="number in run generated; seed S selects the S-th block")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts, for n processes")
     options = parser.parse_args(arguments, Options())
@@ -122,7 +122,7 @@ def main(arguments=None):
     if unknown:
         parser.exit(2, "\n".join(unknown) + "\n")
 
-    hush()
+    silence_stderr()
     print(f"seed {options.seed}, part {part} of {parts}", flush=True)
     failed = 0
     for name in options.runs or RUNS:
@@ -143,8 +143,8 @@ def main(arguments=None):
     return 1 if failed else 0
 
 
-def hush():
-    """ale-py writes to the process's standard error whatever its logger mode; Python keeps its own."""
+def silence_stderr():
+    """Silences ale-py, which writes to the standard error in every logger mode. Python keeps its own stream."""
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

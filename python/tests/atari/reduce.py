@@ -1,10 +1,10 @@
-"""Finds the instruction at which a generated cartridge begins to differ:
+"""Finds an instruction at which a generated cartridge starts to differ from ale-py:
 
     python python/tests/atari/reduce.py 137 [--frames 8]
 
-The program is cut short with a jump to the next frame, at places found by bisection:
-cut at one place both sides still agree, cut at the next they do not. What lies between
-is printed with the difference. An earlier place may differ too; this is one of them.
+The script cuts the program short with a jump to the next frame. By bisection it finds a
+place where the cut program is equal on both sides, and the next place, where it differs. It
+prints the code between the two places and the difference. Earlier instructions may differ, too.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import tempfile
 import consoles
 from cartridges import cartridge, cut
 from duel import compare
-from long import hush
+from long import silence_stderr
 
 
 def main():
@@ -23,7 +23,7 @@ def main():
     parser.add_argument("--frames", type=int, default=8)
     options = parser.parse_args()
     sides = consoles.ours(), consoles.theirs()
-    hush()
+    silence_stderr()
     whole = cartridge(options.number)
     with tempfile.TemporaryDirectory() as folder:
 
@@ -35,7 +35,7 @@ def main():
         places = [address for address in whole.cuts if address > whole.frame]
         if not found or not places:
             return 1 if found else 0
-        low, high = 0, len(places)  # agree when cut at low, differ when cut at high
+        low, high = 0, len(places)  # a cut at low is equal, a cut at high differs
         while high - low > 1:
             middle = (low + high) // 2
             result = difference(cut(whole, places[middle]))

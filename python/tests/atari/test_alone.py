@@ -1,4 +1,4 @@
-"""The generated cartridges without ale-py: whatever they do, it is the same again."""
+"""The generated cartridges without ale-py: they play the same again and from a saved state."""
 
 import pytest
 

@@ -1,10 +1,10 @@
-"""The quick comparison with ale-py. The long one is long.py."""
+"""The short comparisons with ale-py. long.py has the long ones."""
 
 import numpy as np
 import pytest
 
 import consoles
-from cartridges import cartridge, palette_card
+from cartridges import cartridge, palette
 from conftest import slow_but
 from duel import compare, compare_restored, legal, observations
 
@@ -63,18 +63,18 @@ def test_restored_in_another_machine(ours, theirs, roms, game):
     assert compare_restored(ours, theirs, roms[game], 100).difference is None
 
 
-# ale-py's averages of colours that PAL loses are whatever memory holds: 301 lines are not averaged here.
+# ale-py's averages of colours that PAL loses come from uninitialised memory, so 301 lines are not averaged.
 @pytest.mark.parametrize(
     "lines, averaging",
     [(262, False), (263, False), (300, False), (301, False), (262, True), (263, True), (300, True)],
 )
 def test_all_colours(ours, theirs, tmp_path, lines, averaging):
-    path = consoles.put(tmp_path, palette_card(lines))
+    path = consoles.put(tmp_path, palette(lines))
     settings = {"color_averaging": averaging}
     assert compare(ours, theirs, path, 4, settings=settings, colours=1).difference is None
 
 
-# What a learner sees, beside ale-py's own vector environment.
+# Observations, compared with ale-py's vector environment.
 @pytest.mark.parametrize("game", slow_but(["pong", "tennis"], [*consoles.PAPER49[::5], "pong", "tennis"]))
 def test_observations(ours, roms, game):
     made = pytest.importorskip("ale_py.vector_env", reason="this ale-py has no vector environment")

@@ -1,4 +1,4 @@
-"""The tests of the tests: generator, assembler, and that a duel finds what differs."""
+"""Tests of the test tools: the generator, the assembler, and the differences that a duel finds."""
 
 import zlib
 
@@ -15,7 +15,7 @@ pytest.importorskip("paceline.atari", reason="paceline.atari is not there")
 
 
 def test_random_is_splitmix64():
-    # The first values for seed 0, as the generator's author gives them.
+    # The first values for seed 0 by the generator's author.
     rng = Random(0)
     assert [rng.next() for _ in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
     assert all(0 <= Random(seed).below(7) < 7 for seed in range(100))
@@ -30,8 +30,8 @@ def test_addressing_of_known_opcodes():
     assert {opcode: addressing(opcode) for opcode in known} == known
 
 
-def test_images_are_what_they_were():
-    """The images are a function of the seed: other tests' figures rest on it."""
+def test_images_do_not_change():
+    """The images depend only on the seed; results of other tests depend on the images."""
     total = 0
     for seed in range(120):
         program = cartridge(seed)
@@ -48,10 +48,10 @@ def test_wild_images_jam_only_on_purpose():
 
 
 def timed(cycles, pad):
-    """A cartridge that measures delay(cycles) with the timer, from another place in its page each time."""
+    """A cartridge that measures delay(cycles) with the timer. pad moves the code within its page."""
     cart = Cart(Random(1), "tetris")
     cart.frame(10).emit(*[0xEA] * pad)
-    # A store lands on its last cycle, and so does a read: between them are the wait and the read's 4 cycles.
+    # A store and a read both happen in their last cycle: the delay and the read's 4 cycles are between them.
     cart.set(0x0294, 250).delay(cycles).read(0x0284).sta(0xD0)
     return cart.wsync(100).jmp("frame").image(Random(1))
 
@@ -65,7 +65,7 @@ def test_delays_are_exact(tmp_path, cycles):
 
 
 class Broken:
-    """A console that answers wrongly from some act on."""
+    """A console that returns wrong results from an act on."""
 
     def __init__(self, console, method, change, first):
         self.console, self.method, self.change, self.first = console, method, change, first
@@ -129,7 +129,7 @@ def test_a_duel_names_what_differs(tmp_path, wrong):
 
 
 def test_a_duel_names_what_was_not_saved(tmp_path):
-    """A state that leaves out one byte of RAM is noticed."""
+    """A restored state with one wrong byte of RAM is detected."""
     load = consoles.ours()
     path = consoles.put(tmp_path, cartridge(0))
 
@@ -158,7 +158,7 @@ def test_errors_count_as_differences(tmp_path):
 
 
 def test_every_frame_counts_up(tmp_path):
-    """The frame around the random part works: its counter goes up by one a frame in most images."""
+    """The fixed part of the program works: its counter increases by one a frame in most images."""
     load = consoles.ours()
     counted = 0
     for seed in range(0, 60, 3):

@@ -1,9 +1,9 @@
-"""Recipe "ale" beside ale-py's AtariVectorEnv: the same actions, no-ops pinned to none.
+"""Compares recipe "ale" with ale-py's AtariVectorEnv, by the same actions and without NOOP frames.
 
     python python/tests/atari/vector.py [--steps N] [--variants] [games ...]
 
-For each game a line: the largest and the mean difference of observations, and the steps in
-which rewards, ends or infos differ. --variants goes through AtariVectorEnv's keywords. The
+Each game has a line: the largest and the mean difference of observations, and the numbers of
+steps in which rewards, ends or infos differ. --variants tests AtariVectorEnv's keywords. The
 exit status is 1 if anything differs.
 """
 
@@ -43,9 +43,9 @@ INFOS = ("lives", "frame_number", "episode_frame_number")
 class Differences:
     steps: int = 0
     largest: int = 0
-    total: float = 0.0  # of the steps' means
-    at_ends: int = 0  # the largest where a game ended
-    observations: int = 0  # steps in which some differ, ends aside
+    total: float = 0.0  # sum of the steps' mean differences
+    at_ends: int = 0  # largest difference at the end of a game
+    observations: int = 0  # steps with a difference, without ends
     rewards: int = 0
     ends: int = 0
     infos: int = 0
@@ -62,7 +62,7 @@ class Differences:
 
 
 def compare(game, steps, envs=2, seed=5, **keywords):
-    """Plays both sides of a game by random actions."""
+    """Plays a game with random actions on both sides."""
     from ale_py.vector_env import AtariVectorEnv
 
     keywords = {"noop_max": 1, **keywords}
@@ -79,9 +79,8 @@ def compare(game, steps, envs=2, seed=5, **keywords):
         found.at_ends = max(found.at_ends, int(distance[ended].max(initial=0)))
         found.observations += bool(distance[~ended].any())
 
-    nobody = np.zeros(envs, bool)
-    look(theirs.reset(seed=1)[0], ours.reset(seed=1)[0], nobody)
-    shown = np.zeros(envs, int)  # steps for which the frame of an end stays in the stack
+    look(theirs.reset(seed=1)[0], ours.reset(seed=1)[0], np.zeros(envs, bool))
+    shown = np.zeros(envs, int)  # number of steps for which the frame of an end stays in the stack
     for _ in range(steps):
         if keywords.get("continuous"):
             actions = rng.uniform([0, -np.pi, 0], [1, np.pi, 1], (envs, 3)).astype(np.float32)
