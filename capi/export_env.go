@@ -149,7 +149,7 @@ type plugged struct {
 
 func (e *plugged) Spec() env.Spec { return e.family.spec }
 
-// Number sets the environment's place in its vector.
+// SetIndex sets the environment's place in its vector.
 func (e *plugged) SetIndex(i int) { e.index = i }
 
 func (e *plugged) Seed(seed uint64) {

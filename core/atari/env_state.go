@@ -45,10 +45,10 @@ func (e *Env) Save() ([]byte, error) {
 func (e *Env) Restore(b []byte) error {
 	stack := e.spec.Obs.Bytes()
 	if rest := envHead + len(e.savedImages) + stack; len(b) < rest {
-		return fmt.Errorf("state: %d bytes, must be more than %d: it is none of %s with this recipe", len(b), rest, e.spec.ID)
+		return fmt.Errorf("state: %d bytes, must be more than %d: it is not a state of %s with this recipe", len(b), rest, e.spec.ID)
 	}
 	if b[0] >= flagSeed<<1 || b[1]|b[2]|b[3] != 0 {
-		return fmt.Errorf("state: its first bytes are %v, it is none of %s", b[:4], e.spec.ID)
+		return fmt.Errorf("state: its first bytes are %v: it is not a state of %s", b[:4], e.spec.ID)
 	}
 	stream := new(rng.Stream)
 	if err := stream.UnmarshalBinary(b[envHead-rng.StateSize : envHead]); err != nil {

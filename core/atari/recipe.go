@@ -190,7 +190,7 @@ func readRecipe(id string, o env.Options) (r Recipe, name string, err error) {
 		}
 	}
 	if r.EpisodicLife && r.LifeLossInfo {
-		return r, "", fmt.Errorf("life_loss_info: true, must be false where episodic_life is true: a life is the end of an episode or it is not")
+		return r, "", fmt.Errorf("life_loss_info: true, must be false if episodic_life is true")
 	}
 	r.normalize(o)
 	return r, r.name(name, base), nil

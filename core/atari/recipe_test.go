@@ -204,14 +204,14 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 		`{"grayscale": true, "obs_type": "rgb"}`:          `grayscale: true, must not contradict obs_type: "rgb"`,
 		`{"grayscale": false, "obs_type": "grayscale"}`:   `grayscale: false, must not contradict obs_type: "grayscale"`,
 		`{"grayscale": true, "obs_type": "ram"}`:          `grayscale: true, must not contradict obs_type: "ram"`,
-		`{"episodic_life": true, "life_loss_info": true}`: "life_loss_info: true, must be false where episodic_life is true: a life is the end of an episode or it is not",
-		`{"recipe": "mnih2015", "life_loss_info": true}`:  "life_loss_info: true, must be false where episodic_life is true: a life is the end of an episode or it is not",
+		`{"episodic_life": true, "life_loss_info": true}`: "life_loss_info: true, must be false if episodic_life is true",
+		`{"recipe": "mnih2015", "life_loss_info": true}`:  "life_loss_info: true, must be false if episodic_life is true",
 		`{"max_episode_frames": 7, "max_num_frames_per_episode": 8}`: "max_episode_frames: 7, must not contradict max_num_frames_per_episode: 8",
-		`{"frame_skip": 4}`:  `option "frame_skip": atari/amidar has none of that name; did you mean frameskip?`,
-		`{"pixels": "luma"}`: `option "pixels": atari/amidar has none of that name`,
+		`{"frame_skip": 4}`:  `option "frame_skip": atari/amidar has no such option; did you mean frameskip?`,
+		`{"pixels": "luma"}`: `option "pixels": atari/amidar has no such option`,
 	} {
 		_, err := NewEnv(rom, parse(t, options))
-		if err == nil || err.Error() != want && (!strings.Contains(want, "none of that name") || !strings.HasPrefix(err.Error(), want)) {
+		if err == nil || err.Error() != want && (!strings.Contains(want, "no such option") || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", options, err, want)
 		}
 	}

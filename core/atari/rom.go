@@ -105,7 +105,7 @@ func FindROM(game, path string, otherMD5 bool) (*ROM, error) {
 	if list := searched(); len(list) > 0 {
 		where = "not in " + strings.Join(list, ", ")
 	}
-	return nil, fmt.Errorf("rom: %s (MD5 %s) is missing, %s; install ale-py, which carries it (pip install ale-py), or set %s to a folder with the file",
+	return nil, fmt.Errorf("rom: %s (MD5 %s) is missing, %s; install ale-py, which contains it (pip install ale-py), or set %s to a folder with the file",
 		g.File, g.MD5, where, ownVariable)
 }
 
@@ -123,12 +123,12 @@ func OpenROM(path string, otherMD5 bool) (*ROM, error) {
 		return newROMOf(path, data, g, true)
 	}
 	if !otherMD5 {
-		return nil, fmt.Errorf("rom: %s, its MD5 %s is that of no supported game (other_md5 goes by its name)", path, digest(data))
+		return nil, fmt.Errorf("rom: %s, no supported game has its MD5 %s (other_md5 finds the game by the name of the file)", path, digest(data))
 	}
 	name := strings.ToLower(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 	g, err := games.ByID(name)
 	if err != nil {
-		return nil, fmt.Errorf("rom: %s, neither its MD5 %s nor its name is that of a supported game", path, digest(data))
+		return nil, fmt.Errorf("rom: %s, neither its MD5 %s nor its name belongs to a supported game", path, digest(data))
 	}
 	return newROMOf(path, data, g, true)
 }

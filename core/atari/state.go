@@ -47,7 +47,7 @@ func (c *Console) Restore(saved []byte) error {
 		return fmt.Errorf("state: %d bytes that are not a console's state", len(saved))
 	}
 	if md5 := string(saved[len(stateMagic):][:32]); md5 != c.rom.md5 {
-		return fmt.Errorf("state: of the cartridge with MD5 %s, this one has %s", md5, c.rom.md5)
+		return fmt.Errorf("state: of the cartridge with MD5 %s, must be of the cartridge with %s", md5, c.rom.md5)
 	}
 	if len(saved) != size {
 		return fmt.Errorf("state: %d bytes, must be %d: it was cut off or is of another build", len(saved), size)
@@ -59,7 +59,7 @@ func (c *Console) Restore(saved []byte) error {
 	s := new(state)
 	copy(s.bytes(), body[stateHead:])
 	if !s.machine.accepts(c.rom.cartridge, &c.machine) || s.generator.next < 0 || s.generator.next > len(s.generator.state) {
-		return fmt.Errorf("state: not one that this game's console could be in")
+		return fmt.Errorf("state: not a possible state of this game's console")
 	}
 	own, starts := c.generator, c.starts
 	c.state = *s

@@ -67,9 +67,9 @@ func unknownOption(id, name string, names []string) error {
 	}
 	slices.Sort(names)
 	if near := nearest.Names(name, names, max(2, len(name)/3), nil); near != nil {
-		return fmt.Errorf("option %q: %s has none of that name; did you mean %s?", name, id, strings.Join(near, " or "))
+		return fmt.Errorf("option %q: %s has no such option; did you mean %s?", name, id, strings.Join(near, " or "))
 	}
-	return fmt.Errorf("option %q: %s has none of that name, it has %s", name, id, strings.Join(names, ", "))
+	return fmt.Errorf("option %q: %s has no such option; its options are %s", name, id, strings.Join(names, ", "))
 }
 
 func (f *Field) read(value json.RawMessage) error {

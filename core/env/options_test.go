@@ -32,11 +32,11 @@ func TestOptionsAreReadOrRefused(t *testing.T) {
 		`{"on": 1}`:                 "on: 1, must be true or false",
 		`{"on": null}`:              "on: null, must be true or false",
 		`{"reset": "none"}`:         `reset: "none", must be ale or cached`,
-		`{"frame_skip": 4}`:         `option "frame_skip": X-v0 has none of that name; did you mean frameskip?`,
-		`{"what": 4}`:               `option "what": X-v0 has none of that name, it has frameskip, on, probability, reset`,
+		`{"frame_skip": 4}`:         `option "frame_skip": X-v0 has no such option; did you mean frameskip?`,
+		`{"what": 4}`:               `option "what": X-v0 has no such option; its options are frameskip, on, probability, reset`,
 		`[1]`:                       `options: "[1]", must be a JSON object`,
 		`{`:                         `options: "{", must be a JSON object`,
-		`{"on": true, "onn": true}`: `option "onn": X-v0 has none of that name; did you mean on?`,
+		`{"on": true, "onn": true}`: `option "onn": X-v0 has no such option; did you mean on?`,
 	} {
 		o, err := ParseOptions(text)
 		if err == nil {
@@ -50,6 +50,6 @@ func TestOptionsAreReadOrRefused(t *testing.T) {
 		t.Errorf("no options: %v", err)
 	}
 	if o, _ := ParseOptions(`{"a": 1}`); o.Read("X-v0", nil).Error() != `option "a": X-v0 has no options of its own` {
-		t.Error("an option where there are none")
+		t.Error("an option for an environment without options was accepted")
 	}
 }
