@@ -74,8 +74,7 @@ ATARI_FN int check_tia(const struct atari *m) {
 
 /* Returns 1 if the struct can be the state of a machine with this cartridge, otherwise 0. */
 ATARI_FN int atari_accept(const struct atari *m, const struct atari_rom *rom) {
-  if (m->unfinished > 1 || m->cycles < 0 ||
-      m->cycles > ATARI_MAX_CYCLES + (m->unfinished ? 0 : ATARI_CALL_CYCLES))
+  if (m->unfinished > 1 || m->cycles < 0 || m->cycles > ATARI_MAX_CYCLES + (m->unfinished ? 0 : ATARI_CALL_CYCLES))
     return 0;
   if (m->first_line < 0 || m->first_line > 1000 || m->rows < 1 || m->rows > ATARI_ROWS) return 0;
   return check_cpu(&m->cpu) && check_riot(&m->riot) && check_cartridge(&m->cart, rom->scheme) && check_tia(m);

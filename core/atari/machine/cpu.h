@@ -169,8 +169,8 @@ ATARI_FN void cpu_fetch(struct atari *m, const struct atari_rom *rom, uint32_t p
 }
 
 /* Sets the window for the code at pc and returns the word at pc. */
-ATARI_NOINLINE const uint32_t *cpu_enter(struct atari *m, const struct atari_rom *rom, struct cpu_window *w, uint32_t pc,
-                                      cpu_clock clock) {
+ATARI_NOINLINE const uint32_t *cpu_enter(struct atari *m, const struct atari_rom *rom, struct cpu_window *w,
+                                         uint32_t pc, cpu_clock clock) {
   if (pc & 0x1000) {
     const uint32_t bank = code_bank(rom->scheme);
     const uint32_t at = rom->scheme == ATARI_FE ? cart_fe_bank(pc) : m->cart.slice[bank == 4096 ? 0 : pc >> 10 & 3];
@@ -210,7 +210,7 @@ ATARI_INLINE int cpu_plain(const struct atari_rom *rom, uint32_t address) {
 
 /* Reads an address that is neither in RAM nor in the window. */
 ATARI_NOINLINE uint8_t cpu_read_bus(struct atari *m, const struct atari_rom *rom, uint32_t address, uint32_t bus,
-                                 cpu_clock clock) {
+                                    cpu_clock clock) {
   if (cpu_plain(rom, address)) return cart_rom(m, rom, address);
   m->cycles = cpu_cycle(clock);
   return bus_read(m, rom, address & 0xFFFF, (uint8_t)bus);
@@ -234,7 +234,7 @@ ATARI_INLINE uint32_t cpu_read(struct atari *m, const struct atari_rom *rom, str
 
 /* Writes to the cartridge or the RIOT. */
 ATARI_NOINLINE cpu_clock cpu_write_bus(struct atari *m, const struct atari_rom *rom, struct cpu_window *w,
-                                    uint32_t address, uint32_t value, cpu_clock clock) {
+                                       uint32_t address, uint32_t value, cpu_clock clock) {
   m->cycles = cpu_cycle(clock);
   bus_write(m, rom, address, (uint8_t)value, 0);
   return address & 0x1000 ? cpu_leave(w, clock) : clock;

@@ -201,7 +201,8 @@ ATARI_FN void tia_comb_beyond(struct atari *m, int32_t end) {
 /*
  * ALE draws four pixels at a time while only certain objects are on. If the image ends within such
  * four pixels, ALE draws all four, unless they contain pixels of an object other than the
- * playfield; a player's dark pixels count as well. This returns whether such objects are on.
+ * playfield; a player's dark pixels count as well. tia_draws_fours returns whether ALE draws the
+ * current objects four pixels at a time.
  */
 ATARI_FN int tia_draws_fours(const struct atari_tia *t) {
   ATARI_TABLE uint8_t plain[11] = {

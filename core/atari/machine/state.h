@@ -22,7 +22,7 @@
 
 enum {
   ATARI_WIDTH = 160,
-  ATARI_ROWS = 250, /* at most */
+  ATARI_ROWS = 250,  /* at most */
   ATARI_LINE = 228,  /* colour clocks a line; a CPU cycle has three */
   ATARI_HBLANK = 68, /* colour clocks of a line before its first pixel */
 };
@@ -88,7 +88,7 @@ struct atari_tia {
   uint8_t buffer;                 /* index of the image being drawn */
   uint8_t flushed;                /* pixels of this line that are in the image */
   uint8_t dirty;                  /* objects with outdated masks, and DIRTY_LAYERS */
-  uint16_t collisions;            /* two bits for each register, CXM0P first */
+  uint16_t collisions;            /* two bits for each register, CXM0P lowest */
 
   struct atari_mask mask[ATARI_OBJECTS];
   struct atari_mask overlap;  /* pixels that more than one object lights */

@@ -152,8 +152,7 @@ static void far_times(void) {
   } while (0)
 
 static void bounds(int scheme) {
-  for (uint32_t i = 0; i < sizeof cart.image; i++)
-    cart.image[i] = 0x02; /* jams the CPU: an unfinished frame */
+  for (uint32_t i = 0; i < sizeof cart.image; i++) cart.image[i] = 0x02; /* jams the CPU: an unfinished frame */
   load(&cart, scheme);
   power_on(&m, NULL, &cart, 34, 210, 50);
   atari_frame(&m, &cart.rom);
