@@ -63,7 +63,7 @@ func (e *Env) Restore(b []byte) error {
 	}
 	number := func(k int) int { return int(int32(binary.LittleEndian.Uint32(b[4+4*k:]))) }
 	e.episode = episode{
-		running: b[0]&flagRunning != 0, lifeOver: b[0]&flagLifeOver != 0, first: b[0]&flagAtStart != 0,
+		running: b[0]&flagRunning != 0, lifeOver: b[0]&flagLifeOver != 0, atStart: b[0]&flagAtStart != 0,
 		gameFrames: number(0), actFrames: number(1), lives: number(2), rawReward: number(3),
 	}
 	e.seed, e.stream, e.stacked = nil, *stream, true
