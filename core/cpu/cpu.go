@@ -1,28 +1,26 @@
-// Package cpu chooses, once for the whole library, which vector units of the
-// processor its code uses, and has the header by which its C code sets the
-// floating-point mode (float_mode.h).
+// Package cpu chooses the vector units of the processor that the library uses, once for all
+// packages. It also holds the header with which the C code sets the floating-point mode
+// (float_mode.h).
 //
-// A path is a name for what code may use. Every path includes those below it:
+// A path is a set of instructions that code may use. Every path includes the paths below it:
 //
-//	amx         avx512bf16, and AMX's tiles of bfloat16 (see AllowTiles)
-//	avx512bf16  avx512, and AVX-512's products of bfloat16
+//	amx         avx512bf16, and AMX's bfloat16 tiles (see AllowTiles)
+//	avx512bf16  avx512, and AVX-512's bfloat16 products
 //	avx512      avx2, and AVX-512 F, DQ, BW and VL
 //	avx2        AVX2, FMA, BMI1 and BMI2
-//	generic     C for any processor (arm64 among them)
-//	portable    the best path above, but for the sums of networks' layers, which are
-//	            generic's: one order of sums and no fused products, so that a run has
-//	            the same bits on every processor
-//	go          no C at all; the only one in a build without cgo
+//	generic     C for any processor (arm64 included)
+//	portable    the best path above, but generic's sums in the layers of networks: one order of
+//	            sums and no fused products, so that a run has the same bits on every processor
+//	go          no C; the only path of a build without cgo
 //
-// The best path that the machine runs is chosen when the program starts; the
-// environment variable PACELINE_ISA names another. Packages with code for several
-// paths (kernel, atari/screen, atari) ask here instead of asking the processor, so
-// that one variable holds for all of them. A package need not have code for every
-// path: it uses its best code that AtLeast allows. The Atari machine is written in
-// C alone, and runs its generic code where the path is go.
+// The package chooses the best path of the machine when the program starts, unless the environment
+// variable PACELINE_ISA names another. Packages with code for several paths (kernel, atari/screen,
+// atari) ask this package, not the processor, so that one variable holds for all of them. A package
+// need not have code for every path: it uses its best code that AtLeast allows. The Atari machine
+// exists in C only and runs its generic code on the path go.
 //
-// Nothing here changes after the start of the program, so every function may be
-// called from any goroutine.
+// Nothing in the package changes after the start of the program, so any goroutine may call any
+// function.
 package cpu
 
 import (
@@ -55,20 +53,19 @@ var (
 	chosen, invalid = choose(os.Getenv("PACELINE_ISA"), paths)
 )
 
-// Paths returns the names of the paths that this machine runs, best first; the
-// last one is Go.
+// Paths returns the names of the paths that this machine runs, best first. The last is Go.
 func Paths() []string { return slices.Clone(paths) }
 
-// Chosen returns the path in use: the one that PACELINE_ISA names, or the best where it
-// is empty, not set or names none of Paths.
+// Chosen returns the path in use: the one that PACELINE_ISA names, or the best if PACELINE_ISA is
+// unset, empty or not one of Paths.
 func Chosen() string { return chosen }
 
-// Err reports a value of PACELINE_ISA that names none of Paths. The best path is in
-// use then; whoever starts a run decides whether to go on.
+// Err returns an error if PACELINE_ISA is not one of Paths. The best path is in use then; the
+// caller decides whether to start a run.
 func Err() error { return invalid }
 
-// AtLeast reports whether the path in use is the named one or a better one, so that
-// code written for it may run.
+// AtLeast reports whether code for the named path may run: whether the path in use is that path or
+// a better one.
 func AtLeast(path string) bool {
 	units := chosen
 	if units == Portable {
@@ -99,7 +96,7 @@ func supported() []string {
 	return append(list, Go)
 }
 
-// choose returns the path that the variable's value asks for.
+// choose returns the path for a value of PACELINE_ISA.
 func choose(value string, paths []string) (string, error) {
 	if value == "" || slices.Contains(paths, value) {
 		return cmp.Or(value, paths[0]), nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestPaths(t *testing.T) {
+func TestPathsAreOrdered(t *testing.T) {
 	list := Paths()
 	if list[len(list)-1] != Go {
 		t.Errorf("paths %v: must end with go", list)
@@ -23,11 +23,11 @@ func TestPaths(t *testing.T) {
 	}
 	list[0] = "changed"
 	if Paths()[0] == "changed" {
-		t.Error("a caller changed what Paths returned, and so the paths")
+		t.Error("a caller changed the paths through the result of Paths")
 	}
 }
 
-func TestChoose(t *testing.T) {
+func TestChooseTakesTheNamedPathOrTheBest(t *testing.T) {
 	machine := []string{AVX2, Generic, Go}
 	for value, want := range map[string]string{"": AVX2, "avx2": AVX2, "generic": Generic, "go": Go} {
 		if got, err := choose(value, machine); got != want || err != nil {
@@ -42,8 +42,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// PACELINE_ISA is read when a program starts, so each value needs a process. AtLeast
-// is compared with the paths' order written out.
+// The program reads PACELINE_ISA when it starts, so each value needs a process. AtLeast is compared
+// with the order of the paths, written out.
 func TestEnvironmentVariable(t *testing.T) {
 	above := map[string][]string{
 		AMX: {AMX}, AVX512BF16: {AMX, AVX512BF16}, AVX512: {AMX, AVX512BF16, AVX512}, AVX2: {AMX, AVX512BF16, AVX512, AVX2},
@@ -58,7 +58,7 @@ func TestEnvironmentVariable(t *testing.T) {
 		}
 		for path, list := range above {
 			units := want
-			if want == Portable { // the order of sums is another, the units are the best
+			if want == Portable { // portable changes the order of sums, not the vector units
 				units = Paths()[0]
 			}
 			if got := AtLeast(path); got != slices.Contains(list, units) {

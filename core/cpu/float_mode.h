@@ -1,17 +1,16 @@
 /*
- * The floating-point mode of the calling thread: how results are rounded, and what
- * becomes of denormal numbers. It is part of the arithmetic, and a thread inherits
- * it from the one that started it, in the end from the program that hosts the
- * library, which may have any (audio code, gcc -ffast-math). So whoever computes
- * sets the mode it was written for and puts the caller's back:
+ * The floating-point mode of the calling thread: how results are rounded, and whether denormals are
+ * flushed to zero. Results depend on it. A thread inherits the mode of the thread that started it,
+ * and the program that hosts the library may have any mode (audio code, gcc -ffast-math). So code
+ * that computes sets the mode that it was written for, and restores the caller's:
  *
  *   const uint64_t before = paceline_float_enter(PACELINE_FLOAT_FLUSH);
  *   ...
  *   paceline_float_set(before);
  *
- * The compiler does not know that arithmetic depends on the mode and may move it
- * across these calls: the code between them must be a call that it cannot see into.
- * On processors other than x86-64 and arm64 nothing is set and every mode is 0.
+ * The compiler does not know that arithmetic depends on the mode and may move arithmetic across
+ * these calls: the code between them must be a call that the compiler cannot inline.
+ * On processors other than x86-64 and arm64 these functions do nothing, and every mode is 0.
  */
 #ifndef PACELINE_FLOAT_MODE_H
 #define PACELINE_FLOAT_MODE_H
@@ -19,10 +18,10 @@
 #include <stdint.h>
 
 /*
- * PACELINE_FLOAT_DEFAULT: round to nearest, denormals kept, nothing trapped: what C
- * and Go expect, and environments are written for.
- * PACELINE_FLOAT_FLUSH: the same, but denormal operands and results are zero, as
- * computing with them is many times slower: what the kernels use.
+ * PACELINE_FLOAT_DEFAULT: round to nearest, denormals kept, no traps. C and Go expect this mode,
+ * and environments are written for it. PACELINE_FLOAT_FLUSH: the same, but denormal operands and
+ * results are zero, because computing with denormals is many times slower. The kernels use this
+ * mode.
  */
 #if defined(__x86_64__)
 
@@ -57,7 +56,7 @@ static inline void paceline_float_set(uint64_t mode) { (void)mode; }
 
 #endif
 
-/* Sets a mode and returns the one before. */
+/* Sets a mode and returns the previous mode. */
 static inline uint64_t paceline_float_enter(uint64_t mode) {
   const uint64_t before = paceline_float_mode();
   paceline_float_set(mode);

@@ -2,8 +2,8 @@ package cpu
 
 import "embed"
 
-// Headers are float_mode.h and tiles.h. The cgo packages that include them import this
-// one, so that Go builds them again when a header changes.
+// Headers are float_mode.h and tiles.h. The cgo packages that include them import this package, so
+// that Go rebuilds those packages when a header changes.
 //
 //go:embed float_mode.h tiles.h
 var Headers embed.FS

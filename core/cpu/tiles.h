@@ -1,4 +1,4 @@
-/* PACELINE_TILES: whether this compiler knows AMX's tiles of bfloat16. */
+/* PACELINE_TILES: whether this compiler knows AMX's bfloat16 tiles. */
 #ifndef PACELINE_TILES_H
 #define PACELINE_TILES_H
 
