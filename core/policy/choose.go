@@ -11,29 +11,26 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Row gives a network's outputs for one observation, and computes them no
-// earlier than they are asked for.
+// Row gives a network's outputs for one observation. It computes them on the first call of Head.
 type Row interface {
-	// Head returns the outputs of head number k of the network's spec, valid
-	// until the row's next step.
+	// Head returns the outputs of head k of the network's spec, valid until the row's next step.
 	Head(k int) ([]float32, error)
 }
 
-// Chooser chooses actions. It holds no state that changes, so one serves all
-// environments on all goroutines; what is random comes from the environment's own
-// stream, and a call draws the same numbers whatever the outputs are.
+// Chooser chooses actions. It has no mutable state, so one Chooser serves all environments on all
+// goroutines. Randomness comes from the stream of the environment, and the numbers that a call
+// draws do not depend on the outputs.
 type Chooser interface {
-	// Columns names what Choose records beside the action.
+	// Columns names the values that Choose records with the action.
 	Columns() []string
-	// NeedsOutputs reports whether Choose may ask for outputs at step t.
+	// NeedsOutputs reports whether Choose may call Head at step t.
 	NeedsOutputs(t int64) bool
-	// Choose sets to.Action, which mask allows (a byte for each action; nil allows all,
-	// others at least one), and to.Columns as Columns says, for the step that t counts.
+	// Choose sets to.Action to an allowed action and to.Columns to the values of Columns, at step
+	// t. mask has a byte for each action and allows at least one; nil allows all.
 	Choose(t int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error
 }
 
-// Uniform chooses every one of Actions actions that is allowed with the same
-// probability: one draw.
+// Uniform chooses an allowed action with uniform probability, by one draw.
 type Uniform struct{ Actions int }
 
 func (Uniform) Columns() []string       { return nil }
@@ -43,16 +40,15 @@ func (u Uniform) Choose(_ int64, _ Row, mask []byte, r *rng.Stream, to *experien
 	return nil
 }
 
-// EpsilonGreedy chooses a random action with probability Epsilon(t), and
-// otherwise the first action of the largest output of head Head, of those that are
-// allowed. It draws one
-// number, whatever epsilon is, and a second one where the action is random.
+// EpsilonGreedy chooses a random allowed action with probability Epsilon(t), otherwise the first
+// allowed action with the largest output of head Head. It draws one number for every epsilon, and a
+// second number for a random action.
 type EpsilonGreedy struct {
 	Actions int
 	Head    int
 	Epsilon func(t int64) float64
-	// Value says that the largest output of all is recorded, as the state's value; outputs
-	// are needed at every step then.
+	// Value records the largest output of all actions as the state's value, which needs outputs at
+	// every step.
 	Value bool
 }
 
@@ -84,9 +80,8 @@ func (c *EpsilonGreedy) Choose(t int64, row Row, mask []byte, r *rng.Stream, to 
 	return err
 }
 
-// Softmax chooses an allowed action a with probability proportional to exp of output a
-// of head Pi, by one draw, and records the logarithm of that probability and the
-// output of head V.
+// Softmax chooses an allowed action a with probability proportional to exp(output a of head Pi), by
+// one draw. It records the logarithm of that probability and the output of head V.
 type Softmax struct{ Pi, V int }
 
 func (*Softmax) Columns() []string       { return []string{"log_prob", "value"} }
@@ -107,7 +102,7 @@ func (c *Softmax) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *exper
 	return nil
 }
 
-// LogProb returns the logarithm of an allowed action's probability, as sampleSoftmax does.
+// LogProb returns the log-probability of an allowed action, with the bits of sampleSoftmax.
 func LogProb(logits []float32, mask []byte, action int32) float32 {
 	s := scratch.Get().(*rowScratch)
 	defer scratch.Put(s)
@@ -115,7 +110,7 @@ func LogProb(logits []float32, mask []byte, action int32) float32 {
 	if mask == nil {
 		return logs[action]
 	}
-	at := 0 // among the allowed
+	at := 0 // index among the allowed actions
 	for _, m := range mask[:action] {
 		if m != 0 {
 			at++
@@ -124,13 +119,12 @@ func LogProb(logits []float32, mask []byte, action int32) float32 {
 	return logs[at]
 }
 
-// rowScratch holds what is computed of one row.
+// rowScratch holds the intermediate results of one row.
 type rowScratch struct{ allowed, logs, probs []float32 }
 
 var scratch = sync.Pool{New: func() any { return new(rowScratch) }}
 
-// logSoftmax returns the logarithms of the probabilities of the actions that mask allows, in
-// their order.
+// logSoftmax returns the log-probabilities of the allowed actions, in order.
 func (s *rowScratch) logSoftmax(logits []float32, mask []byte) []float32 {
 	if mask != nil {
 		s.allowed = s.allowed[:0]
@@ -146,10 +140,10 @@ func (s *rowScratch) logSoftmax(logits []float32, mask []byte) []float32 {
 	return s.logs
 }
 
-// sampleSoftmax returns the allowed action whose part of [0, 1) holds u, where action a's
-// part is as long as its probability, proportional to exp(logits[a]), and the parts
-// lie in the order of the actions; and the logarithm of its probability. Actions that
-// mask does not allow have no part. The sum runs in float64, in the order of the actions.
+// sampleSoftmax draws an allowed action with probability proportional to exp(logits[a]), and
+// returns it with its log-probability. [0, 1) is divided into intervals in the order of the
+// actions, each as long as the probability of its action; the action whose interval contains u is
+// drawn. The sum of the lengths runs in float64.
 func sampleSoftmax(logits []float32, mask []byte, u float64) (action int32, logProb float32) {
 	s := scratch.Get().(*rowScratch)
 	defer scratch.Put(s)
@@ -158,7 +152,7 @@ func sampleSoftmax(logits []float32, mask []byte, u float64) (action int32, logP
 	probs := s.probs
 	kernel.Exp(probs, logs)
 	for a, p := range probs {
-		if p > 0 { // rounding may leave something behind the last action that has a part
+		if p > 0 { // if rounding leaves u after the last interval, its action is drawn
 			action = int32(a)
 		}
 		if u < float64(p) {

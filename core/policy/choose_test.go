@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// outputs is a Row of given outputs, which counts how often it is asked.
+// outputs is a Row of given outputs that counts the calls of Head.
 type outputs struct {
 	heads [][]float32
 	asked int
@@ -28,7 +28,7 @@ func (o *outputs) Head(k int) ([]float32, error) {
 	return o.heads[k], nil
 }
 
-// drawn counts how many numbers f takes from a stream.
+// drawn returns the number of draws of f from a stream.
 func drawn(t *testing.T, f func(r *rng.Stream)) int {
 	t.Helper()
 	used := rng.New(5, "draws", 0)
@@ -59,9 +59,8 @@ func TestArgmaxTakesTheFirstOfEqualValues(t *testing.T) {
 	}
 }
 
-// The numbers that a choice takes from the stream do not depend on the outputs, and
-// the outputs are not computed where the choice is random.
-func TestEpsilonGreedyDraws(t *testing.T) {
+// A choice draws the same numbers for all outputs, and a random choice does not compute outputs.
+func TestEpsilonGreedyDrawsIndependentlyOfOutputs(t *testing.T) {
 	for _, epsilon := range []float64{0, 0.3, 1} {
 		c := &EpsilonGreedy{Actions: 4, Head: 1, Epsilon: func(int64) float64 { return epsilon }}
 		if got := c.NeedsOutputs(7); got != (epsilon < 1) {
@@ -95,7 +94,7 @@ func TestEpsilonGreedyDraws(t *testing.T) {
 	}
 }
 
-func TestUniformTakesOneNumberAndNoOutputs(t *testing.T) {
+func TestUniformDrawsOnceAndNeedsNoOutputs(t *testing.T) {
 	u := Uniform{Actions: 3}
 	if u.NeedsOutputs(0) || u.Columns() != nil {
 		t.Error("Uniform asks for outputs or records something")
@@ -130,9 +129,9 @@ func softmax(logits []float32) []float64 {
 	return p
 }
 
-// Action a's part of [0, 1) begins where those before it end and is as long as its
-// probability, and the logarithm that is recorded is its own.
-func TestSampleSoftmaxAgainstFloat64(t *testing.T) {
+// The interval of action a in [0, 1) follows those of the actions before and is as long as its
+// probability. The log-probability is that of the drawn action.
+func TestSampleSoftmaxMatchesFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for trial := range 300 {
 		logits := make([]float32, 1+r.IntN(20))
@@ -146,7 +145,7 @@ func TestSampleSoftmaxAgainstFloat64(t *testing.T) {
 			for _, at := range []float64{0.001, 0.5, 0.999} {
 				u := begins + at*p[a]
 				if p[a] < 1e-4 || u >= 1 {
-					continue // float32 cannot say where so short a part lies
+					continue // float32 cannot resolve so short an interval
 				}
 				got, logProb := sampleSoftmax(logits, nil, u)
 				if got != int32(a) && math.Abs(at-0.5) < 0.4 {
@@ -161,7 +160,7 @@ func TestSampleSoftmaxAgainstFloat64(t *testing.T) {
 	}
 }
 
-func TestSampleSoftmaxAtTheEdges(t *testing.T) {
+func TestSampleSoftmaxOfExtremeLogits(t *testing.T) {
 	below1 := math.Nextafter(1, 0)
 	for _, c := range []struct {
 		logits []float32
@@ -169,9 +168,9 @@ func TestSampleSoftmaxAtTheEdges(t *testing.T) {
 		want   int32
 	}{
 		{[]float32{0}, 0, 0}, {[]float32{0}, below1, 0},
-		{[]float32{1000, 0}, below1, 0},     // the second has no part
-		{[]float32{-1000, 0}, 0, 1},         // nor the first
-		{[]float32{0, 0, -1e30}, below1, 1}, // rounding leaves nothing to the last one
+		{[]float32{1000, 0}, below1, 0},     // action 1 has probability 0
+		{[]float32{-1000, 0}, 0, 1},         // action 0 has probability 0
+		{[]float32{0, 0, -1e30}, below1, 1}, // action 2 has probability 0, despite rounding
 		{[]float32{3e38, -3e38}, 0.5, 0},
 	} {
 		got, logProb := sampleSoftmax(c.logits, nil, c.u)
@@ -181,7 +180,7 @@ func TestSampleSoftmaxAtTheEdges(t *testing.T) {
 	}
 }
 
-func TestSoftmaxRecordsWhatItsColumnsSay(t *testing.T) {
+func TestSoftmaxRecordsLogProbAndValue(t *testing.T) {
 	c := &Softmax{Pi: 1, V: 0}
 	if !slices.Equal(c.Columns(), []string{"log_prob", "value"}) || !c.NeedsOutputs(0) {
 		t.Fatalf("columns %v", c.Columns())

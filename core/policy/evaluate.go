@@ -19,20 +19,19 @@ type EvalOptions struct {
 	Seed     uint64
 }
 
-// Evaluation is what playing whole episodes gave.
+// Evaluation is the result of Evaluate.
 type Evaluation struct {
 	Episodes                      int
 	MeanReturn, StdReturn         float64 // standard deviation of the sample (n - 1)
 	MinReturn, MaxReturn, MeanLen float64
-	// Of each episode.
-	Returns []float64
-	Lengths []int64
+	Returns                       []float64 // of each episode
+	Lengths                       []int64
 }
 
-// Evaluate plays whole episodes of the known environment called id. Each episode
-// has an environment and a stream of its own, ("eval", episode), so the result does
-// not depend on anything else. Of games whose rewards are clipped, or whose
-// episodes end with a life, whole games are played for their whole rewards.
+// Evaluate plays whole episodes of the registered environment id. Each episode has its own
+// environment and its own stream, ("eval", episode), so the result depends on the arguments alone.
+// Environments that clip rewards or end an episode with a life play whole games for unclipped
+// rewards.
 func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evaluation, error) {
 	if o.Episodes < 1 || o.Episodes > 1_000_000 {
 		return Evaluation{}, fmt.Errorf("episodes: %d, must be 1 to 1000000", o.Episodes)
@@ -58,26 +57,26 @@ func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evalua
 	return summarise(played), nil
 }
 
-// StopEvaluations makes every Evaluate of this policy that is in progress return
-// fault.ErrStopped before its next step. It may be called at any time.
+// StopEvaluations makes every Evaluate of this policy in progress return fault.ErrStopped before
+// its next step. It may be called at any time.
 func (p *Policy) StopEvaluations() { p.stops.Add(1) }
 
-// episode is one that is being played, or was.
+// episode is an episode in progress, or a finished one.
 type episode struct {
 	env    env.Env
 	stream *rng.Stream
-	mask   []byte // what may be done now; nil: everything
+	mask   []byte // allowed actions of the next step; nil allows all
 	reward float64
 	length int64
 }
 
-// play plays n episodes side by side, so that the network sees many rows. It asks
-// before every step whether it was stopped. All environments that it made are closed when it returns.
+// play plays n episodes at once, so that a forward pass has many rows. It calls stopped before
+// every step. It closes all of its environments before it returns.
 func (p *Policy) play(id string, options env.Options, first, n int, o EvalOptions, stopped func() error) (_ []episode, err error) {
 	spec := p.spec.Env
 	size := spec.Obs.Bytes()
 	obs := make([]byte, n*size)
-	played := make([]episode, 0, n) // no result, which an error would set to nil before the loop below
+	played := make([]episode, 0, n) // not a named result: a returned error would set it to nil
 	defer func() {
 		for _, g := range played {
 			err = errors.Join(err, g.env.Close())
@@ -136,7 +135,7 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			default:
 				actions[row] = nn.Argmax(of, g.mask)
 			}
-			// Rows move up over those of the episodes that have ended.
+			// The next observations replace the rows of episodes that have ended.
 			reward, end, err := g.env.Step(actions[row], obs[len(still)*size:(len(still)+1)*size])
 			if err != nil {
 				return nil, err
@@ -172,7 +171,7 @@ func summarise(played []episode) Evaluation {
 		e.MinReturn, e.MaxReturn = min(e.MinReturn, g.reward), max(e.MaxReturn, g.reward)
 		e.Returns, e.Lengths = append(e.Returns, g.reward), append(e.Lengths, g.length)
 	}
-	// Divided once, so that thirty returns of -21 have a mean of -21.
+	// One division, so that thirty returns of -21 have a mean of exactly -21.
 	e.MeanReturn /= n
 	e.MeanLen /= n
 	for _, g := range played {

@@ -12,11 +12,11 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// Kinds of the files that hold a policy: a policy alone, and a whole run.
+// kindPolicy is the kind of files that hold a policy alone, not a whole run.
 const kindPolicy = "policy"
 
-// Saved is a Spec as files have it, the same for every method. (An environment's
-// bounds, which may be infinite, are not needed to act.)
+// Saved is a Spec in the format of files, the same for every method. It has no bounds of
+// observations: they may be infinite, and acting does not need them.
 type Saved struct {
 	Set        string     `json:"set"`
 	Env        string     `json:"env"`
@@ -34,7 +34,7 @@ type Saved struct {
 	ISA        string     `json:"isa,omitempty"`
 }
 
-// Saved returns s as files have it.
+// Saved returns s in the format of files.
 func (s Spec) Saved() Saved {
 	o, isa := s.Env.Obs, s.Net.ISA
 	if isa == "auto" {
@@ -44,11 +44,11 @@ func (s Spec) Saved() Saved {
 		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind, s.HostData, s.Net.RawImages, isa}
 }
 
-// Shape says what a policy observes and how many actions it has, for errors and to
-// compare: "uint8 [4 84 84] and 3 actions".
+// Shape returns the observations and the number of actions as text, for errors and comparisons:
+// "uint8 [4 84 84] and 3 actions".
 func (s Saved) Shape() string { return fmt.Sprintf("%s %v and %d actions", s.DType, s.Axes, s.Actions) }
 
-// Spec returns the Spec that was saved.
+// Spec returns the Spec of s, or an error if s is invalid.
 func (s Saved) Spec() (Spec, error) {
 	spec := Spec{Set: s.Set, Head: s.Head, Kind: s.Kind, HostData: s.HostData}
 	obs := env.ObsSpec{Shape: s.Axes, FrameStack: s.FrameStack, Low: []float32{0}, High: []float32{255}}
@@ -72,14 +72,14 @@ func (s Saved) Spec() (Spec, error) {
 	return spec, spec.Env.Check()
 }
 
-// content is what the manifest of either kind has for a policy.
+// content is the policy's part of a manifest, in files of a policy and in files of a run.
 type content struct {
 	Policy Saved `json:"policy"`
 }
 
 func setName(set string) string { return set + ".safetensors" }
 
-// SetPart is a parameter set as a part of a checkpoint, of every method the same.
+// SetPart returns the part of a checkpoint for a parameter set, the same for every method.
 func SetPart(name string, p *nn.Params) checkpoint.Part {
 	part := nn.TensorsPart(setName(name), p.Tensors())
 	read := part.Read
@@ -90,7 +90,7 @@ func SetPart(name string, p *nn.Params) checkpoint.Part {
 	return part
 }
 
-// Load returns the policy in a file that Policy.Save or a trainer wrote.
+// Load returns the policy of a file that Policy.Save or a trainer wrote.
 func Load(path string) (*Policy, error) {
 	r, err := checkpoint.Open(path)
 	if err != nil {
@@ -103,7 +103,7 @@ func Load(path string) (*Policy, error) {
 	return p, errors.Join(err, r.Close())
 }
 
-// FromBytes returns the policy in what Bytes returned, or in the bytes of a file.
+// FromBytes returns the policy of the result of Bytes, or of the bytes of a file.
 func FromBytes(b []byte) (*Policy, error) {
 	r, err := checkpoint.OpenBytes(b)
 	if err != nil {
@@ -125,7 +125,7 @@ func read(r *checkpoint.Reader) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The file's tensors are looked at before there is memory for them.
+	// ReadParams checks the tensors of the file before it allocates memory for them.
 	var params *nn.Params
 	part := checkpoint.Part{Name: setName(spec.Set), Version: 1, Read: func(r io.Reader, n int64) (_ func(), err error) {
 		params, err = nn.ReadParams(r, n, layout)
@@ -143,16 +143,15 @@ func (p *Policy) parts() (content, []checkpoint.Part) {
 	return content{p.spec.Saved()}, []checkpoint.Part{SetPart(p.spec.Set, p.params)}
 }
 
-// Save writes the policy alone, for Load. A failure leaves an older file at path
-// as it was.
+// Save writes the policy alone, for Load. If it fails, an older file at path is unchanged.
 func (p *Policy) Save(path string) error {
 	c, parts := p.parts()
 	return checkpoint.Save(path, kindPolicy, c, parts)
 }
 
-// Bytes returns what Save writes.
+// Bytes returns the content of the file that Save writes.
 func (p *Policy) Bytes() ([]byte, error) {
-	// The bytes are copied whenever their buffer has become too small.
+	// SaveBytes copies its buffer when the buffer grows, which takes up to three times its size.
 	if err := limits.Admit(limits.Part{Setting: "bytes of " + p.spec.Set, Bytes: 3 * 4 * int64(len(p.params.Host()))}); err != nil {
 		return nil, err
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// What files call a field is written down beside it: renaming one in Go does not
-// change the format.
-func TestFieldsOfFilesAreTagged(t *testing.T) {
+// Every field of a file has its name in a tag, so that renaming the field does not change the
+// format.
+func TestFileFieldsHaveTags(t *testing.T) {
 	seen := 0
 	var walk func(of reflect.Type)
 	walk = func(of reflect.Type) {

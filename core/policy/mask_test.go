@@ -15,7 +15,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// randomMask allows one action at least.
+// randomMask allows at least one action.
 func randomMask(r *rand.Rand, n int) []byte {
 	mask := make([]byte, n)
 	for a := range mask {
@@ -25,7 +25,7 @@ func randomMask(r *rand.Rand, n int) []byte {
 	return mask
 }
 
-// allowedOnly are the actions of a mask, and their values.
+// allowedOnly returns the allowed actions and their values.
 func allowedOnly(mask []byte, values []float32) (actions []int32, of []float32) {
 	for a, allowed := range mask {
 		if allowed != 0 {
@@ -35,8 +35,9 @@ func allowedOnly(mask []byte, values []float32) (actions []int32, of []float32) 
 	return actions, of
 }
 
-// With a mask, choosers choose as if there were no other actions, by as many draws.
-func TestChoosersSeeTheAllowedActionsOnly(t *testing.T) {
+// With a mask, choosers choose as if the other actions did not exist, with the same number of
+// draws.
+func TestChoosersSeeAllowedActionsOnly(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	streams := [2]*rng.Stream{rng.New(9, "explore", 0), rng.New(9, "explore", 0)}
 	for range 3000 {
@@ -64,7 +65,7 @@ func TestChoosersSeeTheAllowedActionsOnly(t *testing.T) {
 	}
 }
 
-// masked is a policy of five actions.
+// masked returns a policy with five actions.
 func masked(t *testing.T) *Policy {
 	t.Helper()
 	p := cartPole(t, 3)
@@ -74,7 +75,7 @@ func masked(t *testing.T) *Policy {
 	return New(spec, must(spec.Net.InitialParams(rng.New(3, "weights", 0)))(t))
 }
 
-func TestActKeepsToTheMasks(t *testing.T) {
+func TestActTakesAllowedActionsOnly(t *testing.T) {
 	p := masked(t)
 	const n = 400
 	obs, r := observations(p, n, 8), rand.New(rand.NewPCG(2, 2))
@@ -103,7 +104,7 @@ func TestActKeepsToTheMasks(t *testing.T) {
 		if o.random() == (greedy == n) {
 			t.Errorf("%d of %d actions are greedy with epsilon %v, sample %v", greedy, n, o.Epsilon, o.Sample)
 		}
-		// Everything allowed is no mask.
+		// Masks that allow everything choose as no masks do.
 		o.Masks = nil
 		without, _ := acted(t, p, n, obs, &o)
 		o.Masks = slices.Repeat([]byte{1}, 5*n)
@@ -113,7 +114,7 @@ func TestActKeepsToTheMasks(t *testing.T) {
 	}
 }
 
-func TestActRefusesMasks(t *testing.T) {
+func TestActRejectsWrongMasks(t *testing.T) {
 	p := masked(t)
 	obs, actions := observations(p, 3, 8), []int32{7, 7, 7}
 	err := p.Act(3, obs, &Options{Masks: []byte{1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, actions, nil)
@@ -131,8 +132,8 @@ func TestActRefusesMasks(t *testing.T) {
 
 func init() { env.RegisterPlain("Walled-v0", func() env.Env { return envtest.NewWalled() }) }
 
-// Walled refuses a step into the wall, where random and untrained policies soon stand.
-func TestEvaluateKeepsToTheMasks(t *testing.T) {
+// Walled returns an error for a step into the wall, which random and untrained policies soon reach.
+func TestEvaluateTakesAllowedActionsOnly(t *testing.T) {
 	e := envtest.NewWalled()
 	net := nn.Spec{Obs: e.Spec().Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8}}}, Heads: []nn.Head{{Name: "pi", Out: 2}}}
 	for seed := range uint64(4) {
@@ -140,7 +141,7 @@ func TestEvaluateKeepsToTheMasks(t *testing.T) {
 		for _, o := range []EvalOptions{{}, {Epsilon: 1}, {Sample: true}, {Epsilon: 0.5}} {
 			o.Episodes = 100
 			got, err := p.Evaluate("Walled-v0", nil, o)
-			// Nobody can end on the wrong side.
+			// With the masks, no episode ends on the wrong side.
 			if err != nil || got.MinReturn < 0 || math.IsNaN(got.MeanReturn) || o.Epsilon == 1 && got.MeanReturn == 0 {
 				t.Fatalf("seed %d, %+v: %+v, %v", seed, o, got, err)
 			}

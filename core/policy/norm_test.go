@@ -9,7 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A policy's file has the normalisations of its trunks, their eps and their parameters.
+// A policy's file holds the normalisations of the trunks with eps and parameters.
 func TestNormsAreSaved(t *testing.T) {
 	e := must(env.Make("CartPole-v1", nil))(t)
 	defer e.Close()

@@ -1,6 +1,6 @@
-// Package policy is a frozen network that acts, and the ways in which actions are
-// chosen from a network's outputs. It knows no method: a Spec says which network
-// it is, whose head is chosen from and how.
+// Package policy holds frozen networks that act, and the choosers of actions from a network's
+// outputs. It does not depend on any method: a Spec names the network, the head and the way to
+// choose.
 package policy
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Kind says how a policy chooses where it is asked to sample.
+// Kind says how a policy samples an action.
 type Kind string
 
 const (
-	// Greedy takes the action of the largest output; sampled, too.
+	// Greedy takes the action of the largest output, also when sampling.
 	Greedy Kind = "greedy"
 	// Categorical draws an action with probability proportional to exp(output).
 	Categorical Kind = "softmax"
@@ -26,24 +26,23 @@ const (
 
 // Spec says which network acts and how.
 type Spec struct {
-	Set  string   // the name of its parameter set
-	Env  env.Spec // ID, Obs and Action of what it acts in
+	Set  string   // name of the parameter set
+	Env  env.Spec // ID, Obs and Action of the environment
 	Net  nn.Spec
-	Head int // the head of Net whose outputs are chosen from
+	Head int // index of the head of Net that chooses
 	Kind Kind
-	// HostData is a text that the host keeps beside the network, such as what it makes
-	// observations of.
+	// HostData is text that the host saves with the network, such as how it makes observations.
 	HostData string
 }
 
-// Output describes what one head gives for a row.
+// Output describes the output of one head for a row.
 type Output struct {
 	Name string // "q", "logits", "value"
-	Len  int    // numbers a row
+	Len  int    // numbers in a row
 }
 
-// Policy is a frozen network. It needs no environment and no trainer, and any
-// number of goroutines may use it at once.
+// Policy is a frozen network. It needs no environment and no trainer. Any number of goroutines may
+// use it at once.
 type Policy struct {
 	spec   Spec
 	params *nn.Params
@@ -51,25 +50,25 @@ type Policy struct {
 	stops  atomic.Uint64 // calls of StopEvaluations
 }
 
-// network is what one call computes with.
+// network is a network with the buffers for one call at a time.
 type network struct{ nn.Network }
 
-// batch is how many rows go through the network together.
+// batch is the number of rows of a forward pass.
 const batch = 32
 
-// New returns a policy of these parameters, which nobody writes any more.
+// New returns a policy with these parameters. The caller must not write params again.
 func New(spec Spec, params *nn.Params) *Policy { return &Policy{spec: spec, params: params} }
 
-// Spec describes what the policy observes and how it acts, to be read only.
+// Spec returns the spec of the policy's environment, to be read only.
 func (p *Policy) Spec() *env.Spec { return &p.spec.Env }
 
-// HostData returns the text that the host keeps beside the network.
+// HostData returns the text that the host saved with the network.
 func (p *Policy) HostData() string { return p.spec.HostData }
 
-// Kind says how it chooses where it is asked to sample.
+// Kind says how the policy samples an action.
 func (p *Policy) Kind() Kind { return p.spec.Kind }
 
-// Outputs describes what Act can give for every row, in the order of the network's
+// Outputs describes the outputs that Act can return for every row, in the order of the network's
 // heads.
 func (p *Policy) Outputs() []Output {
 	var list []Output
@@ -83,20 +82,19 @@ func (p *Policy) Outputs() []Output {
 	return list
 }
 
-// outputNames are what users call the outputs of heads with other names.
+// outputNames are the public names of outputs whose heads have other names.
 var outputNames = map[string]string{"pi": "logits", "v": "value"}
 
-// Options say how Act chooses. What is drawn is a function of Seed, Counter and
-// the row's number alone.
+// Options say how Act chooses. Random draws depend on Seed, Counter and the row's number alone.
 type Options struct {
-	// Sample draws actions as Kind says, instead of taking the likeliest.
+	// Sample draws actions as Kind says; otherwise Act takes the action of the largest output.
 	Sample bool
 	// Epsilon is the probability of a uniformly random action, 0 to 1.
 	Epsilon float64
 	Seed    uint64
 	Counter uint64
-	// Masks has a byte for each action of each row, 0 where it may not be taken; nil allows
-	// all. Each row allows one.
+	// Masks has a byte for each action of each row, 0 for an action that is not allowed. Each row
+	// allows at least one action. nil allows all.
 	Masks []byte
 }
 
@@ -110,9 +108,9 @@ func (o *Options) mask(i, actions int) []byte {
 	return o.Masks[i*actions : (i+1)*actions]
 }
 
-// Act writes an action for each of n observations (rows of bytes): the greedy one,
-// or as o says. outputs is nil, or has an entry for each of Outputs, which is nil
-// or receives n rows of it.
+// Act writes an action for each of n observations (rows of bytes), chosen as o says; with o nil,
+// the greedy action. outputs is nil, or has an entry for each of Outputs; an entry that is not nil
+// receives n rows.
 func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][]float32) error {
 	size, width := p.spec.Env.Obs.Bytes(), p.spec.Env.Action.N
 	switch {
@@ -164,7 +162,7 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][
 	return nil
 }
 
-// draw chooses row i's action at random.
+// draw chooses row i's action at random, as o says.
 func (p *Policy) draw(o *Options, i int, values []float32) int32 {
 	r := rng.New(o.Seed^rng.New(o.Counter, "act", 0).Uint64(), "act", i)
 	mask := o.mask(i, p.spec.Env.Action.N)

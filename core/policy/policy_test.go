@@ -31,7 +31,7 @@ func must[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
-// cartPole is an actor-critic policy with random weights.
+// cartPole returns an actor-critic policy with random weights.
 func cartPole(t *testing.T, seed uint64) *Policy {
 	t.Helper()
 	e := must(env.Make("CartPole-v1", nil))(t)
@@ -53,7 +53,7 @@ func observations(p *Policy, n int, seed uint64) []byte {
 	return obs
 }
 
-// acted are n actions and all outputs.
+// acted returns n actions and all outputs.
 func acted(t *testing.T, p *Policy, n int, obs []byte, o *Options) (actions []int32, outputs [][]float32) {
 	t.Helper()
 	actions, outputs = make([]int32, n), make([][]float32, 0, 2)
@@ -66,8 +66,8 @@ func acted(t *testing.T, p *Policy, n int, obs []byte, o *Options) (actions []in
 	return actions, outputs
 }
 
-// A row's action and outputs are the same alone, in any batch and on any goroutine.
-func TestActTreatsEveryRowAlone(t *testing.T) {
+// Action and outputs of a row are the same alone, in any batch and on any goroutine.
+func TestActComputesRowsIndependently(t *testing.T) {
 	p := cartPole(t, 1)
 	if want := []Output{{"logits", 2}, {"value", 1}}; !slices.Equal(p.Outputs(), want) {
 		t.Fatalf("outputs %v, want %v", p.Outputs(), want)
@@ -90,7 +90,7 @@ func TestActTreatsEveryRowAlone(t *testing.T) {
 	wait.Wait()
 }
 
-// What is drawn is a function of the seed, the counter and the row's number.
+// Draws are a function of the seed, the counter and the row's number.
 func TestActDrawsFromSeedCounterAndRow(t *testing.T) {
 	p := cartPole(t, 1)
 	const n = 4000
@@ -125,12 +125,12 @@ func TestActDrawsFromSeedCounterAndRow(t *testing.T) {
 		{&Options{Sample: true, Epsilon: 0.5}, likely/2 + 0.25}, {&Options{}, 1},
 	} {
 		if got := share(c.o); math.Abs(got-c.want) > 0.03 {
-			t.Errorf("%+v: %v of the actions are the likeliest, want %v", c.o, got, c.want)
+			t.Errorf("%+v: a share of %v of the actions is greedy, want %v", c.o, got, c.want)
 		}
 	}
 }
 
-func TestActRefuses(t *testing.T) {
+func TestActRejectsWrongArguments(t *testing.T) {
 	p := cartPole(t, 1)
 	obs := make([]byte, 32)
 	for _, c := range []struct {
@@ -154,8 +154,8 @@ func TestActRefuses(t *testing.T) {
 	}
 }
 
-// A policy is the same from a file and from bytes, and files that are none are refused.
-func TestFiles(t *testing.T) {
+// A policy is the same from a file and from bytes, and changed or cut files are rejected.
+func TestFilesAndBytesHoldThePolicy(t *testing.T) {
 	p := cartPole(t, 4)
 	path := filepath.Join(t.TempDir(), "p.paceline")
 	if err := p.Save(path); err != nil {
@@ -170,7 +170,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: another policy", name)
 		}
 	}
-	for k := range b { // every byte is under a checksum or of the format
+	for k := range b { // every byte belongs to the format or has a checksum
 		if k%13 != 0 {
 			continue
 		}
@@ -209,8 +209,8 @@ func TestSavedSpecsAreChecked(t *testing.T) {
 	}
 }
 
-// Evaluate plays what a plain loop over single environments plays.
-func TestEvaluateAgainstAPlainLoop(t *testing.T) {
+// Evaluate gives the returns of a plain loop over single environments.
+func TestEvaluateMatchesAPlainLoop(t *testing.T) {
 	p := cartPole(t, 6)
 	for _, o := range []EvalOptions{
 		{Episodes: 40, Seed: 3}, {Episodes: 5, Seed: 4, Sample: true}, {Episodes: 33, Seed: 5, Epsilon: 0.3}, {Episodes: 1, Seed: 6, Sample: true, Epsilon: 0.1},
@@ -268,7 +268,7 @@ func TestEvaluateAgainstAPlainLoop(t *testing.T) {
 	}
 }
 
-func TestTheMeanOfEqualReturnsIsThatReturn(t *testing.T) {
+func TestMeanOfEqualReturnsIsExact(t *testing.T) {
 	played := make([]episode, 30)
 	for i := range played {
 		played[i].reward, played[i].length = -21, 811
@@ -278,8 +278,8 @@ func TestTheMeanOfEqualReturnsIsThatReturn(t *testing.T) {
 	}
 }
 
-// A stop ends the evaluations that are in progress, and none that begins later.
-func TestStopEvaluations(t *testing.T) {
+// A stop ends the evaluations in progress and does not affect later ones.
+func TestStopEvaluationsEndsThoseInProgress(t *testing.T) {
 	p := cartPole(t, 7)
 	ended := make(chan error)
 	for range 2 {
@@ -289,7 +289,7 @@ func TestStopEvaluations(t *testing.T) {
 		}()
 	}
 	for left := 2; left > 0; {
-		p.StopEvaluations() // again, for one that has yet to begin
+		p.StopEvaluations() // repeated, because an evaluation may not have begun yet
 		select {
 		case err := <-ended:
 			if left--; !errors.Is(err, fault.ErrStopped) {
@@ -303,18 +303,18 @@ func TestStopEvaluations(t *testing.T) {
 	}
 }
 
-// closing is a CartPole that counts how many of its kind are open, and fails in a step or a reset.
+// closing is a CartPole that counts the open environments and fails in a step or a reset.
 type closing struct {
 	env.Env
 	steps int
 }
 
-// closings is what all of them share.
+// closings is the state that all environments of type closing share.
 var closings struct {
 	open      int
-	failStep  int    // which step of one fails, and
-	failReset int    // with how many open a reset fails; 0: none
-	onStep    func() // ahead of every step
+	failStep  int    // number of the step that fails; 0: none
+	failReset int    // number of open environments at which a reset fails; 0: none
+	onStep    func() // called before every step
 }
 
 func init() {
@@ -348,7 +348,7 @@ func (c *closing) Close() error {
 	return c.Env.Close()
 }
 
-// An evaluation closes its environments however it ends.
+// An evaluation closes its environments on success, on errors and when stopped.
 func TestEvaluateClosesItsEnvironments(t *testing.T) {
 	p := cartPole(t, 7)
 	for _, c := range []struct {
