@@ -20,10 +20,10 @@ import (
 
 const module = "github.com/paceline-rl/paceline"
 
-// layers lists the folders with Go packages, from the top down. A package belongs
-// to the longest folder that it lies in; * stands for any one name. It may import
-// what stands further down, and packages of its own folder. A new package gets a
-// place here, the highest that those who import it allow.
+// layers lists the folders of Go packages, from the top layer down. A package belongs to the
+// longest folder that contains it; * stands for any one name. A package may import packages of
+// lower layers and of its own folder. A new package gets a place in this list: the highest that its
+// importers allow.
 var layers = []string{
 	"examples/*",
 	"capi",
@@ -39,7 +39,7 @@ var layers = []string{
 	"core/cuda",
 	"core/kernel",
 	"core/settings",
-	// Environments, and what everything may use.
+	// Environments; below them, packages that all others may import.
 	"core/vec core/env/builtin",
 	"core/env/classic core/env/pixel core/atari",
 	"core/env",
@@ -49,16 +49,16 @@ var layers = []string{
 	"include",
 }
 
-// rules forbid arrows that the order of the layers allows.
+// rules forbid imports that the order of the layers allows.
 var rules = []struct {
-	says   string
+	text   string
 	broken func(a arrow) bool
 }{
 	{"core imports nothing outside core", func(a arrow) bool {
 		return in(a.from, "core") && !in(a.to, "core")
 	}},
-	{"what is for tests is imported by tests only", func(a arrow) bool {
-		return tests(a.to) && !tests(a.from)
+	{"packages for tests are imported by tests only", func(a arrow) bool {
+		return isForTests(a.to) && !isForTests(a.from)
 	}},
 	{"a method knows environments by their interface only", func(a arrow) bool {
 		return in(a.from, "core/agents") && (in(a.to, "core/env/builtin") || in(a.to, "core/atari"))
@@ -74,10 +74,10 @@ var rules = []struct {
 	}},
 }
 
-// trainsWith are what core/train is made of, and a host has no business with.
+// trainsWith are the packages that core/train uses and the C interface must not.
 var trainsWith = []string{"core/actor", "core/replay", "core/rollout", "core/experience", "core/nn"}
 
-// An arrow is an import by a file that is no test, whatever its build constraints.
+// An arrow is an import by a file that is not a test, with any build constraints.
 type arrow struct {
 	from, to string // paths in the module
 	file     string
@@ -85,13 +85,15 @@ type arrow struct {
 
 func (a arrow) String() string { return a.from + " -> " + a.to }
 
-// tests reports whether a package is there for tests.
-func tests(pkg string) bool { return in(pkg, "core/train/traintest") || in(pkg, "core/env/envtest") }
+// isForTests reports whether a package is for tests only.
+func isForTests(pkg string) bool {
+	return in(pkg, "core/train/traintest") || in(pkg, "core/env/envtest")
+}
 
-// in reports whether a package is the folder's, or lies below it.
+// in reports whether a package lies in the folder or below it.
 func in(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 
-// place returns the number of a package's layer and the folder that it belongs to.
+// place returns the layer of a package, as an index of layers, and the package's folder.
 func place(pkg string) (layer int, folder string, err error) {
 	elements, longest := strings.Split(pkg, "/"), 0
 	for i, row := range layers {
@@ -116,7 +118,7 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// check returns what is wrong with an arrow, or "".
+// check returns the rule that an import breaks, or "".
 func check(a arrow) string {
 	from, fromFolder, err := place(a.from)
 	if err != nil {
@@ -128,7 +130,7 @@ func check(a arrow) string {
 	}
 	for _, rule := range rules {
 		if rule.broken(a) {
-			return fmt.Sprintf("%s (%s): %s", a, a.file, rule.says)
+			return fmt.Sprintf("%s (%s): %s", a, a.file, rule.text)
 		}
 	}
 	if to < from || to == from && fromFolder != toFolder {
@@ -137,12 +139,13 @@ func check(a arrow) string {
 	return ""
 }
 
-// arrows reads the imports of all packages of the module that have more than tests.
+// arrows returns the imports of all packages of the module, and the packages that have files other
+// than tests.
 func arrows(t *testing.T) (all []arrow, packages []string) {
 	t.Helper()
 	list := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,CgoFiles,IgnoredGoFiles", "./...")
 	list.Dir = ".."
-	list.Env = append(os.Environ(), "CGO_ENABLED=1") // or capi would not be listed
+	list.Env = append(os.Environ(), "CGO_ENABLED=1") // go list omits capi without cgo
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
@@ -183,11 +186,11 @@ func arrows(t *testing.T) (all []arrow, packages []string) {
 	}
 }
 
-// TestArrows keeps imports pointing one way. Tests may import more.
-func TestArrows(t *testing.T) {
+// Imports point down the list of layers and break no rule. Imports of tests are free.
+func TestImportsPointDown(t *testing.T) {
 	all, packages := arrows(t)
 	if len(packages) < 10 || len(all) < 10 {
-		t.Fatalf("%d packages, %d imports: go list does not see the module", len(packages), len(all))
+		t.Fatalf("%d packages, %d imports: go list did not read the module", len(packages), len(all))
 	}
 	for _, pkg := range packages {
 		if _, _, err := place(pkg); err != nil {
@@ -195,17 +198,16 @@ func TestArrows(t *testing.T) {
 		}
 	}
 	for _, a := range all {
-		if says := check(a); says != "" {
-			t.Error(says)
+		if broken := check(a); broken != "" {
+			t.Error(broken)
 		}
 	}
 }
 
-// TestCheck shows that arrows which must not be are found.
-func TestCheck(t *testing.T) {
+func TestForbiddenImportsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
-		says     string // "": allowed
+		broken   string // part of the broken rule; "": allowed
 	}{
 		{"core/train", "core/nn", ""},
 		{"core/nn", "core/train", "point down"},
@@ -248,9 +250,9 @@ func TestCheck(t *testing.T) {
 		{"core/train", "core/novel", "core/novel: in no layer"},
 		{"core/agents", "core/fault", "core/agents: in no layer"},
 	} {
-		says := check(arrow{c.from, c.to, "x.go"})
-		if (says == "") != (c.says == "") || !strings.Contains(says, c.says) {
-			t.Errorf("%s -> %s: %q, must contain %q", c.from, c.to, says, c.says)
+		broken := check(arrow{c.from, c.to, "x.go"})
+		if (broken == "") != (c.broken == "") || !strings.Contains(broken, c.broken) {
+			t.Errorf("%s -> %s: %q, must contain %q", c.from, c.to, broken, c.broken)
 		}
 	}
 }

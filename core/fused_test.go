@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// fusedAllowed are the functions whose fused products change no result of a run.
+// fusedAllowed are functions whose fused products do not change the results of a run.
 var fusedAllowed = []string{
-	"core/kernel.refSumSquares", "core/kernel.sumOfSquares", // products of two float32 in float64 are exact
-	"core/nn.Spec.flop", // counts of operations, for benchmarks
+	"core/kernel.refSumSquares", "core/kernel.sumOfSquares", // exact: float32 products in float64
+	"core/nn.Spec.flop", // counts operations, for benchmarks
 }
 
-// Go's compiler adds a product without rounding it first where the processor can, as
-// arm64 and not amd64. Whatever computes with floats in a run says float64(x*y) or
-// float32(x*y), which forbids it: a run has the same bits everywhere.
+// A run has the same bits on every processor. Go's compiler fuses a product and an addition,
+// without rounding the product, on arm64 but not on amd64. An explicit float64(x*y) or float32(x*y)
+// prevents it, so all float code of a run has one.
 func TestNothingIsFused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for arm64")
@@ -43,7 +43,7 @@ func TestNothingIsFused(t *testing.T) {
 		}
 	}
 	if products < 50 {
-		t.Errorf("%d products in the listing: it is not what this test reads", products)
+		t.Errorf("%d products in the listing: the test does not understand the listing", products)
 	}
 	for f, n := range seen {
 		helper := strings.Contains(f, "/envtest.") || strings.Contains(f, "/traintest")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Two tables of the documentation name tests: what a library can spoil in a host's process,
-// and what is promised of results. Each of these tests exists.
+// Two tables of the documentation name tests: the embedding hazards and the promises of
+// reproducibility. Every test that they name exists.
 func TestNamedTestsExist(t *testing.T) {
 	read := func(path ...string) string {
 		text, err := os.ReadFile(filepath.Join(append([]string{".."}, path...)...))
@@ -20,7 +20,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	runs, deep := read("capi", "ctest", "run.sh"), read("capi", "ctest", "deep.sh")
 	exists := func(id string) bool {
-		if name, ok := strings.CutPrefix(id, "ctest/"); ok { // an attempt, a program of its own, or one of a loop
+		if name, ok := strings.CutPrefix(id, "ctest/"); ok { // an attempt, or a program, also of a loop
 			called := regexp.MustCompile(`(?m)(^ *|then |slow )attempt ` + name + ` |^ *(slow )?program ` + name + ` |^ *for test in .*\b` + name + `\b`)
 			return called.MatchString(runs)
 		}
@@ -48,17 +48,17 @@ func TestNamedTestsExist(t *testing.T) {
 			}
 			ids := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1)
 			if !strings.HasPrefix(cells[2], " `") && !strings.HasPrefix(cells[2], " none: ") {
-				continue // another table
+				continue // a row of another table
 			}
 			rows++
 			for _, id := range ids {
 				if !exists(id[1]) {
-					t.Errorf("%s: %q: there is no test %s", page, cells[1], id[1])
+					t.Errorf("%s: %q: test %s does not exist", page, cells[1], id[1])
 				}
 			}
 		}
 		if rows < least {
-			t.Errorf("the table of %s has %d rows with tests, must keep its %d", page, rows, least)
+			t.Errorf("%s: %d rows with tests, must be at least %d", page, rows, least)
 		}
 	}
 }
