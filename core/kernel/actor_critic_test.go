@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// actorCriticCase is one batch.
+// actorCriticCase is one batch with its results.
 type actorCriticCase struct {
 	a                *arena
 	b                ActorCriticBatch
@@ -15,13 +15,12 @@ type actorCriticCase struct {
 	parts            ActorCriticParts
 }
 
-// acForm is what a case has beside the plain actor-critic's: masks of actions, PPO's
-// ranges, and which of the two squared errors counts there.
-type acForm struct{ masks, clip, largest bool }
+// acOptions say what a case has: masks, PPO's clipping, and ClipBatch.Largest.
+type acOptions struct{ masks, clip, largest bool }
 
-// acCase returns rows of which about a third have weight 0. With clip the rows' ratios
-// and values lie well inside their ranges, or well outside.
-func acCase(r *rand.Rand, rows, width int, form acForm) *actorCriticCase {
+// acCase returns a batch in which about a third of the rows have weight 0. With clip, ratios and
+// values lie well inside or well outside their ranges.
+func acCase(r *rand.Rand, rows, width int, o acOptions) *actorCriticCase {
 	a := newArena()
 	c := &actorCriticCase{a: a, dlogits: a.out("dlogits", rows*width), dvalues: a.out("dvalues", rows), b: ActorCriticBatch{
 		Logits: a.random("logits", rows*width, r), Values: a.random("values", rows, r), Width: width,
@@ -36,12 +35,12 @@ func acCase(r *rand.Rand, rows, width int, form acForm) *actorCriticCase {
 			c.b.Weights[i] = 0
 		}
 	}
-	if form.masks {
+	if o.masks {
 		c.b.Masks = make([]byte, rows*width)
 		for k := range c.b.Masks {
 			c.b.Masks[k] = byte(r.IntN(2))
 			if c.b.Masks[k] == 0 {
-				c.b.Logits[k] += 50 // would be all that counts
+				c.b.Logits[k] += 50 // would dominate if the mask were ignored
 			}
 		}
 		for i, a := range c.b.Actions {
@@ -51,8 +50,8 @@ func acCase(r *rand.Rand, rows, width int, form acForm) *actorCriticCase {
 			}
 		}
 	}
-	if form.clip {
-		k := &ClipBatch{LogProbs: a.out("log_probs", rows), Ranges: a.out("ranges", rows), Values: a.out("old_values", rows), ValueRanges: a.out("value_ranges", rows), Largest: form.largest}
+	if o.clip {
+		k := &ClipBatch{LogProbs: a.out("log_probs", rows), Ranges: a.out("ranges", rows), Values: a.out("old_values", rows), ValueRanges: a.out("value_ranges", rows), Largest: o.largest}
 		for i, action := range c.b.Actions {
 			p, _ := c.b.probabilities(i)
 			moves := []float32{-.5, -.05, 0, .05, .5}
@@ -66,7 +65,7 @@ func acCase(r *rand.Rand, rows, width int, form acForm) *actorCriticCase {
 	return c
 }
 
-// probabilities are those of row i's actions, and their entropy.
+// probabilities returns the probabilities of row i's actions and their entropy.
 func (b *ActorCriticBatch) probabilities(i int) (p []float64, entropy float64) {
 	p = make([]float64, b.Width)
 	norm := 0.0
@@ -88,7 +87,7 @@ func (c *actorCriticCase) run(entropyCoef, valueCoef float32) {
 	c.parts = ActorCritic(c.dlogits, c.dvalues, &c.b, entropyCoef, valueCoef)
 }
 
-// loss is the loss by its definition, in float64.
+// loss returns the loss by its definition, in float64.
 func (b *ActorCriticBatch) loss(entropyCoef, valueCoef float64) (sum float64) {
 	total := 0.0
 	for i, a := range b.Actions {
@@ -114,16 +113,16 @@ func (b *ActorCriticBatch) loss(entropyCoef, valueCoef float64) (sum float64) {
 	return sum / total
 }
 
-// Against the definition in float64, its slopes against finite differences, and
-// every path against the plain Go one to the bit.
-func TestActorCritic(t *testing.T) {
+// The loss matches its definition in float64, the gradients match finite differences, and every
+// path gives the bits of the Go path.
+func TestActorCriticMatchesItsDefinition(t *testing.T) {
 	defer Use(ISA())
 	r := rand.New(rand.NewPCG(41, 42))
 	for _, rows := range []int{1, 2, 13, 40} {
 		for _, width := range []int{1, 2, 3, 6, 18, 33} {
 			for k, coef := range [][2]float32{{0, 0.5}, {0.01, 0.25}, {1, 1}, {0, 0.5}, {0.01, 0.25}, {1, 1}} {
-				form := []acForm{{}, {masks: true}, {clip: true}, {clip: true, largest: true}, {masks: true, clip: true}, {true, true, true}}[k]
-				c := acCase(r, rows, width, form)
+				o := []acOptions{{}, {masks: true}, {clip: true}, {clip: true, largest: true}, {masks: true, clip: true}, {true, true, true}}[k]
+				c := acCase(r, rows, width, o)
 				entropyCoef, valueCoef := float64(coef[0]), float64(coef[1])
 				want := c.b.loss(entropyCoef, valueCoef)
 				slope := func(x *float32) float64 {
@@ -175,12 +174,12 @@ func TestActorCritic(t *testing.T) {
 	}
 }
 
-// A row of weight 0 is as if it were not there, whatever it holds.
-func TestActorCriticHoles(t *testing.T) {
+// A batch gives the same bits with and without rows of weight 0, even if they hold NaN.
+func TestActorCriticIgnoresRowsOfWeight0(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		const rows, width = 9, 5
-		with := acCase(rand.New(rand.NewPCG(43, 44)), rows, width, acForm{})
-		without := acCase(rand.New(rand.NewPCG(43, 44)), rows, width, acForm{})
+		with := acCase(rand.New(rand.NewPCG(43, 44)), rows, width, acOptions{})
+		without := acCase(rand.New(rand.NewPCG(43, 44)), rows, width, acOptions{})
 		b := &without.b
 		b.Logits, b.Values, b.Actions, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil, nil, nil
 		var kept []int
@@ -202,7 +201,7 @@ func TestActorCriticHoles(t *testing.T) {
 		with.run(0.1, 0.5)
 		without.run(0.1, 0.5)
 		if with.parts != without.parts {
-			t.Errorf("%+v with holes, %+v without", with.parts, without.parts)
+			t.Errorf("%+v with rows of weight 0, %+v without", with.parts, without.parts)
 		}
 		for k, i := range kept {
 			sameBits(t, "dlogits", with.dlogits[i*width:(i+1)*width], without.dlogits[k*width:(k+1)*width])
@@ -212,7 +211,7 @@ func TestActorCriticHoles(t *testing.T) {
 		}
 		for _, g := range append(slices.Clone(with.dlogits), with.dvalues...) {
 			if g != 0 {
-				t.Errorf("a hole's gradient is %v", g)
+				t.Errorf("a row of weight 0 has gradient %v", g)
 			}
 		}
 		clear(with.b.Weights)
@@ -223,13 +222,13 @@ func TestActorCriticHoles(t *testing.T) {
 	})
 }
 
-// A NaN in a row that counts shows in the loss; an action that cannot be has no
-// part in the entropy.
-func TestActorCriticOfNaN(t *testing.T) {
+// A NaN in a row of weight above 0 makes the loss NaN. An action of probability 0 adds nothing to
+// the entropy.
+func TestActorCriticPropagatesNaN(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
-		for what := range 10 {
-			form := acForm{clip: what >= 5}
-			c := acCase(rand.New(rand.NewPCG(45, 46)), 4, 3, form)
+		for place := range 10 {
+			o := acOptions{clip: place >= 5}
+			c := acCase(rand.New(rand.NewPCG(45, 46)), 4, 3, o)
 			fill(c.b.Weights, 1)
 			[]func(){
 				func() { c.b.Logits[4] = nan },
@@ -242,13 +241,13 @@ func TestActorCriticOfNaN(t *testing.T) {
 				func() { c.b.Advantages[1] = nan },
 				func() { c.b.Clip.LogProbs[1] = nan },
 				func() { c.b.Returns[1] = nan },
-			}[what]()
+			}[place]()
 			c.run(0.1, 0.5)
 			if sum := c.parts.Policy + c.parts.Value + c.parts.Entropy; sum == sum {
-				t.Errorf("case %d: %+v, want NaN", what, c.parts)
+				t.Errorf("case %d: %+v, want NaN", place, c.parts)
 			}
 		}
-		c := acCase(rand.New(rand.NewPCG(47, 48)), 1, 3, acForm{})
+		c := acCase(rand.New(rand.NewPCG(47, 48)), 1, 3, acOptions{})
 		copy(c.b.Logits, []float32{1, float32(math.Inf(-1)), 1})
 		c.b.Actions[0] = 2
 		c.run(0.1, 0.5)
@@ -258,11 +257,10 @@ func TestActorCriticOfNaN(t *testing.T) {
 	})
 }
 
-// How far the policy has moved, and the share of rows that are out of their range, of
-// which a row's weight is the measure.
-func TestActorCriticDistance(t *testing.T) {
+// Divergence and Outside are means weighted by the rows' weights.
+func TestDivergenceAndOutsideAreWeightedMeans(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
-		c := acCase(rand.New(rand.NewPCG(51, 52)), 200, 4, acForm{masks: true, clip: true})
+		c := acCase(rand.New(rand.NewPCG(51, 52)), 200, 4, acOptions{masks: true, clip: true})
 		c.run(0, 0)
 		var divergence, outside, total float64
 		for i, a := range c.b.Actions {
@@ -284,12 +282,12 @@ func TestActorCriticDistance(t *testing.T) {
 	})
 }
 
-// An action that its mask forbids is the caller's mistake.
-func TestActorCriticForbiddenAction(t *testing.T) {
-	c := acCase(rand.New(rand.NewPCG(53, 54)), 3, 4, acForm{masks: true})
+// An action that its mask does not allow panics, unless its row has weight 0.
+func TestActorCriticPanicsOnForbiddenAction(t *testing.T) {
+	c := acCase(rand.New(rand.NewPCG(53, 54)), 3, 4, acOptions{masks: true})
 	c.b.Masks[2*4+int(c.b.Actions[2])] = 0
 	c.b.Weights[2] = 0
-	c.run(0, 1) // a row that does not count may have any
+	c.run(0, 1) // a row of weight 0 may have any action
 	c.b.Weights[2] = 1
 	defer func() {
 		if recover() == nil {
@@ -299,7 +297,7 @@ func TestActorCriticForbiddenAction(t *testing.T) {
 	c.run(0, 1)
 }
 
-func TestLogSoftmax(t *testing.T) {
+func TestLogSoftmaxMatchesFloat64(t *testing.T) {
 	defer Use(ISA())
 	r := rand.New(rand.NewPCG(49, 50))
 	for _, width := range []int{1, 2, 6, 17, 40} {

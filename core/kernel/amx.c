@@ -1,9 +1,8 @@
 /*
- * bf16 on a processor with AMX: an instruction multiplies a tile of 16 rows of 32
- * operands by one of 16 columns and adds the sums to 16 x 16 floats, some sixteen times the
- * multiplications of avx512_bf16.c. Vectors and other operations are those of that
- * path; its convolutions and dense layers are of their own, in amx.h, amx_conv.h and
- * amx_dense.h.
+ * bf16 on a processor with AMX. An instruction multiplies a tile of 16 rows of 32 operands by a
+ * tile of 16 columns and adds the result to 16 x 16 floats: 16 times the multiplications of an
+ * instruction of avx512_bf16.c. Convolutions and dense layers are in amx.h, amx_conv.h and
+ * amx_dense.h; vectors and all other functions are those of avx512_bf16.c.
  */
 #include "../cpu/tiles.h"
 
@@ -17,6 +16,6 @@
 
 #include "kernel.h"
 
-const struct paceline_kernels paceline_kernels_amx; /* core/cpu names no such path */
+const struct paceline_kernels paceline_kernels_amx; /* unused: core/cpu does not offer the path */
 
 #endif

@@ -1,51 +1,56 @@
 /*
- * Matrix products by the processor's tiles.
+ * Matrix products by AMX tiles.
  *
- * A tile is 1 KB: 16 rows of 64 bytes. An instruction adds to C, 16 x 16 floats, the product
- * of A, whose rows are 32 operands that follow each other in k, and of B, whose row i has the
- * operands 2i and 2i + 1 (a unit) of 16 columns. 32 k are a chunk; where there are fewer, the
- * others are zero in B.
+ * A tile is 1 KB: 16 rows of 64 bytes. An instruction computes C += A * B. C is 16 x 16 floats. A
+ * row of A is 32 operands that follow each other in k. Row i of B is the operands 2i and 2i + 1 (a
+ * unit) of 16 columns. 32 k are a chunk; the last chunk is padded with zeros in B.
  *
- * An element of C is one chain of sums in the order of the chunks, whatever else a tile
- * holds: a row of A that nobody has filled makes a row of C that nobody reads.
+ * An element of C is one chain of sums in the order of the chunks, whatever else the tiles hold: an
+ * undefined row of A makes an unused row of C.
  *
- * Tiles 0 to 3 hold C, 2 x 2 blocks of it; 4 and 5 hold A; 6 and 7 hold B.
+ * Tiles 0 to 3 hold 2 x 2 blocks of C; 4 and 5 hold A; 6 and 7 hold B.
  */
 
-enum { SIDE = 16, TILE = 256, CHUNK_OPERANDS = 32 }; /* rows of a tile; its floats or units; k of a chunk */
+enum { SIDE = 16, TILE = 256, CHUNK_OPERANDS = 32 }; /* rows of a tile; its floats; k of a chunk */
 
 INLINE ptrdiff_t chunks_of(ptrdiff_t operands) { return (operands + CHUNK_OPERANDS - 1) / CHUNK_OPERANDS; }
 
-/* Rows of A's tiles and of C's are `rows` from here on, and 16 of B's. */
+/* Configures the tiles: `rows` rows in the tiles of A and C, 16 in those of B. */
 INLINE void begin_tiles(int rows) {
   struct {
     uint8_t palette, start, none[14];
     uint16_t bytes[16];
     uint8_t rows[16];
-  } how = {.palette = 1};
+  } config = {.palette = 1};
   for (int t = 0; t < 8; t++) {
-    how.bytes[t] = 64;
-    how.rows[t] = (uint8_t)(t < 6 ? rows : SIDE);
+    config.bytes[t] = 64;
+    config.rows[t] = (uint8_t)(t < 6 ? rows : SIDE);
   }
-  __asm__ volatile("" : : "m"(how)); /* all of it: gcc's _tile_loadconfig says that it reads the first 8 bytes */
-  _tile_loadconfig(&how);
+  __asm__ volatile("" : : "m"(config)); /* gcc assumes that _tile_loadconfig reads 8 bytes only */
+  _tile_loadconfig(&config);
 }
 
-/* Until the next begin_tiles, a switch of threads has no tiles to save. */
+/* Releases the tiles: until the next begin_tiles, a context switch does not save them. */
 INLINE void end_tiles(void) { _tile_release(); }
 
-/* The chunks of up to two blocks of A and of two of B. Steps are bytes. */
+/*
+ * The chunks of up to two blocks of A and of two of B. A block of A is `lines` lines of `chunks`
+ * chunks.
+ */
 struct factors {
   const void *a[2], *b[2];
-  ptrdiff_t row, chunk, line; /* of A: from one row to the next, one chunk, and one line of so many chunks */
+  ptrdiff_t row, chunk, line; /* distances in A, in bytes, of rows, chunks and lines */
   ptrdiff_t chunks, lines;
 };
 
-/* The product's blocks go where `to` says, `row` floats from one row to the next. */
+/*
+ * Multiplies `as` blocks of A by `bs` of B. Block [a][b] goes to to[2a + b], rows `row` floats
+ * apart.
+ */
 INLINE void multiply(const int as, const int bs, const struct factors f, float *const to[4], ptrdiff_t row) {
   const char *b0 = f.b[0], *b1 = f.b[1];
   const size_t ldc = (size_t)row * sizeof(float), lda = (size_t)f.row;
-  __asm__ volatile("" ::: "memory"); /* gcc does not know that loads of tiles read memory */
+  __asm__ volatile("" ::: "memory"); /* gcc does not know that _tile_loadd reads memory */
   _tile_zero(0);
   if (bs == 2) _tile_zero(1);
   if (as == 2) _tile_zero(2);
@@ -86,14 +91,14 @@ static TARGET void multiply_blocks(int as, int bs, const struct factors f, float
     multiply(1, 1, f, to, row);
 }
 
-/* The same into a scratch of four tiles: block [a][b] is the one at t + (2a + b) * TILE. */
+/* multiply_blocks into a scratch of four tiles: block [a][b] goes to t + (2a + b) * TILE. */
 static TARGET void multiply_into(int as, int bs, const struct factors f, float *t) {
   float *const to[4] = {t, t + TILE, t + 2 * TILE, t + 3 * TILE};
   multiply_blocks(as, bs, f, to, SIDE);
 }
 
-/* Rows become columns: element j of r[i] that of number i in r[j]. */
-INLINE void turn(vec r[SIDE]) {
+/* Transposes in place: element j of r[i] becomes element i of r[j]. */
+INLINE void transpose16(vec r[SIDE]) {
   __m512i a[SIDE], b[SIDE];
   UNROLL
   for (int i = 0; i < SIDE; i += 2) {
@@ -108,7 +113,7 @@ INLINE void turn(vec r[SIDE]) {
     b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
   }
   UNROLL
-  for (int i = 0; i < 4; i++) { /* b[4q + i] has elements i, i + 4, i + 8 and i + 12 of rows 4q to 4q + 3 */
+  for (int i = 0; i < 4; i++) { /* b[4q + i]: elements i, i+4, i+8, i+12 of rows 4q to 4q+3 */
     __m512i low = _mm512_shuffle_i32x4(b[i], b[4 + i], 0x88), high = _mm512_shuffle_i32x4(b[i], b[4 + i], 0xDD);
     __m512i low2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0x88);
     __m512i high2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0xDD);
@@ -119,25 +124,25 @@ INLINE void turn(vec r[SIDE]) {
   }
 }
 
-/* The units of 16 numbers of two rows of bf16. */
+/* 16 units, each of a number of `one` and a number of `other`: rows of bf16. */
 INLINE vec unit_of_rows(const void *one, const void *other) {
   const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)one));
   return pairs_of(_mm512_inserti64x4(low, _mm256_loadu_si256((const __m256i *)other), 1));
 }
 
-/* The tile of A whose rows are 16 numbers of 32 rows of bf16, which lie `row` bytes apart: the rows turned. */
-INLINE void turned_tile(float *dst, const char *rows, ptrdiff_t row) {
+/* A tile of A from 16 numbers of 32 rows of bf16, `row` bytes apart: the transposed rows. */
+INLINE void transposed_tile(float *dst, const char *rows, ptrdiff_t row) {
   vec u[SIDE];
   UNROLL
   for (int i = 0; i < SIDE; i++) u[i] = unit_of_rows(rows + 2 * i * row, rows + (2 * i + 1) * row);
-  turn(u);
+  transpose16(u);
   UNROLL
   for (int i = 0; i < SIDE; i++) v_store(dst + SIDE * i, u[i]);
 }
 
-enum { PEAK_STEPS = 16 * TILE }; /* of VW pairs of multiply-adds in a round of peak: 16 products of tiles */
+enum { PEAK_STEPS = 16 * TILE }; /* pairs of multiply-adds in a round, in vectors: 16 products */
 
-/* Products of tiles that stay where they are. What they come to is of no use. */
+/* Tile products without loads and stores. The result has no meaning. */
 static TARGET float peak(ptrdiff_t rounds) {
   begin_tiles(SIDE);
   for (; rounds > 0; rounds--) {

@@ -1,20 +1,20 @@
 /*
- * Convolution as the textbook has it, by tiles: products cost so little here that
- * Winograd's transforms (conv.h) would take longer than what they save.
+ * Direct convolution by AMX tiles: products are so fast here that Winograd's transforms (conv.h)
+ * would cost more than they save.
  *
- * An image is bf16, [height][width][channel], so that what a kernel's line sees of it is
- * `run` numbers that follow each other: up to 16 outputs of a line are a tile of A right
- * from the image, with the stride between its rows. Numbers behind the run are another
- * output's and meet zeros in B.
+ * An image is bf16, [height][width][channel], so a line of the kernel covers `run` contiguous
+ * numbers. Up to 16 outputs of a line are a tile of A, loaded straight from the image with the
+ * stride as distance of its rows. Numbers after the run belong to other outputs and meet zeros in
+ * B.
  *
- * Backwards, the weights' gradients are products along the outputs: their gradients,
- * turned, times the images' numbers in pairs of outputs. The inputs' are the gradients
- * times the weights, each product added where the output saw it.
+ * In the backward pass, the weight gradients are products along the outputs: the transposed
+ * gradients of the outputs times the numbers of the images, in pairs of outputs. The input
+ * gradients are the gradients of the outputs times the weights, added at the inputs of each output.
  */
 
 struct shape {
-  ptrdiff_t run, chunks, blocks; /* numbers of a kernel's line; chunks of 32 of them; blocks of 16 */
-  ptrdiff_t line, image;         /* numbers of an image's line; of an image and of what tiles read behind it */
+  ptrdiff_t run, chunks, blocks; /* of a kernel's line: numbers, chunks of 32, blocks of 16 */
+  ptrdiff_t line, image;         /* numbers of an image's line, of an image with overread */
   ptrdiff_t outputs;             /* of an image and a channel */
 };
 
@@ -22,12 +22,12 @@ INLINE struct shape shape_of(const struct paceline_conv *c) {
   struct shape s = {.run = c->kernel * c->in_c, .line = c->in_w * c->in_c, .outputs = c->out_h * c->out_w};
   s.chunks = chunks_of(s.run);
   s.blocks = (s.run + SIDE - 1) / SIDE;
-  const ptrdiff_t behind = (SIDE - 1) * c->stride * c->in_c + s.chunks * CHUNK_OPERANDS;
-  s.image = round_up(c->in_h * s.line + behind, CHUNK_OPERANDS);
+  const ptrdiff_t overread = (SIDE - 1) * c->stride * c->in_c + s.chunks * CHUNK_OPERANDS;
+  s.image = round_up(c->in_h * s.line + overread, CHUNK_OPERANDS);
   return s;
 }
 
-/* An image as bf16, with zeros behind. buffer: floats of an image. */
+/* Copies an image as bf16, then zeros. buffer has the size of an image in floats. */
 static TARGET void load_image(float *dst, const float *x, const uint8_t *x8, const struct paceline_conv *c,
                               const struct shape *s, float *buffer) {
   const ptrdiff_t pixels = c->in_h * c->in_w, n = pixels * c->in_c;
@@ -52,19 +52,22 @@ static TARGET void load_image(float *dst, const float *x, const uint8_t *x8, con
   memset((char *)dst + 2 * n, 0, (size_t)(2 * (s->image - n)));
 }
 
-/* Number of a line's column j in line y of a kernel [in_c][kernel][kernel]. */
+/* The index, in a kernel [in_c][kernel][kernel], of number j of line y. */
 INLINE ptrdiff_t of_kernel(const struct paceline_conv *c, ptrdiff_t y, ptrdiff_t j) {
   return (j % c->in_c * c->kernel + y) * c->kernel + j / c->in_c;
 }
 
-/* Packs w * scale for conv_forward, the outputs from to to-1 (from a multiple of 16): tiles [out_c/16][kernel][chunks]. */
+/*
+ * Packs w * scale for conv_forward: tiles [out_c/16][kernel][chunks]. Packs the outputs `from` to
+ * `to`-1; `from` is a multiple of 16.
+ */
 static TARGET void conv_pack(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
                              ptrdiff_t to, float *ws) {
   const struct shape s = shape_of(c);
   const ptrdiff_t patch = c->kernel * c->kernel * c->in_c, wide = round_up(to - from, SIDE);
   ws = aligned(ws);
   float *rows = take(&ws, patch * wide); /* [patch][wide] */
-  const vec by = v_set1(scale);
+  const vec vscale = v_set1(scale);
   memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
   transpose(rows, wide, w + from * patch, patch, to - from, patch);
   float *dst = packed + from * c->kernel * s.chunks * SIDE;
@@ -72,15 +75,15 @@ static TARGET void conv_pack(float *packed, const float *w, float scale, const s
     for (ptrdiff_t y = 0; y < c->kernel; y++)
       for (ptrdiff_t j = 0; j < s.chunks * CHUNK_OPERANDS; j += 2, dst += SIDE) {
         vec one = v_zero(), other = v_zero();
-        if (j < s.run) one = v_mul(by, v_load(rows + of_kernel(c, y, j) * wide + o));
-        if (j + 1 < s.run) other = v_mul(by, v_load(rows + of_kernel(c, y, j + 1) * wide + o));
+        if (j < s.run) one = v_mul(vscale, v_load(rows + of_kernel(c, y, j) * wide + o));
+        if (j + 1 < s.run) other = v_mul(vscale, v_load(rows + of_kernel(c, y, j + 1) * wide + o));
         v_store(dst, v_unit(one, other));
       }
 }
 
 /*
- * Packs w for conv_backward's input gradient, the outputs from to to-1 (from a multiple
- * of 32): tiles [kernel][blocks][out_c/32], of which a row is a pair of outputs.
+ * Packs w for conv_backward's input gradient: tiles [kernel][blocks][out_c/32], with a pair of
+ * outputs in a row. Packs the outputs `from` to `to`-1; `from` is a multiple of 32.
  */
 static TARGET void conv_pack_back(float *packed, const float *w, const struct paceline_conv *c, ptrdiff_t from,
                                   ptrdiff_t to, float *ws) {
@@ -97,14 +100,14 @@ static TARGET void conv_pack_back(float *packed, const float *w, const struct pa
     for (ptrdiff_t y = 0; y < c->kernel; y++)
       for (ptrdiff_t b = 0; b < s.blocks; b++) {
         const float *from_row = rows + y * s.run + b * SIDE;
-        const ptrdiff_t some = min(SIDE, s.run - b * SIDE);
+        const ptrdiff_t count = min(SIDE, s.run - b * SIDE);
         float *tile = packed + ((y * s.blocks + b) * chunks + o / CHUNK_OPERANDS) * TILE;
-        v_store(tile + o % CHUNK_OPERANDS / 2 * SIDE, v_unit(get(from_row, some), get(from_row + patch, some)));
+        v_store(tile + o % CHUNK_OPERANDS / 2 * SIDE, v_unit(get(from_row, count), get(from_row + patch, count)));
       }
   }
 }
 
-/* Outputs of some pixels and up to 16 channels, from their products. */
+/* Writes the outputs of `pixels` pixels and up to 16 channels from their products. */
 INLINE void put_outputs(float *y, ptrdiff_t pixel, const float *products, const float *bias, ptrdiff_t pixels,
                         ptrdiff_t channels, int linear) {
   const vec b = v_load(bias);
@@ -118,8 +121,9 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
                                 ptrdiff_t n, const struct paceline_conv *c, float *ws) {
   const struct shape s = shape_of(c);
   const ptrdiff_t inputs = c->in_h * s.line, outputs = s.outputs * c->out_c;
-  const ptrdiff_t across = (c->out_w + SIDE - 1) / SIDE, tiles = c->out_h * across; /* of a line; of an image */
-  const ptrdiff_t high = (c->out_w + across - 1) / across; /* rows of a tile: a line of 20 outputs is 10 and 10 */
+  /* Tiles of a line and of an image; rows of a tile: a line of 20 outputs is 10 + 10. */
+  const ptrdiff_t across = (c->out_w + SIDE - 1) / SIDE, tiles = c->out_h * across;
+  const ptrdiff_t high = (c->out_w + across - 1) / across;
   ws = aligned(ws);
   float *bias = take(&ws, round_up(c->out_c, SIDE));
   float *image = take(&ws, s.image / 2);
@@ -162,29 +166,30 @@ static TARGET void conv_forward(float *y, const float *x, const uint8_t *x8, con
 }
 
 /*
- * An image's gradients [outputs][out_c] before the ReLU in `vectors` vectors of channels from o on, or in `some`
- * channels, as bf16 rows of `row` bytes, and their sum added to db.
+ * Writes an image's gradients before the ReLU, [outputs][out_c], as bf16 rows of `row` bytes: those
+ * of `vectors` vectors of channels from o on, or of `count` channels if count < VW. Adds their sum
+ * to db.
  */
-INLINE void gradient_rows(const int vectors, ptrdiff_t o, ptrdiff_t some, const int linear, char *rows, ptrdiff_t row,
+INLINE void gradient_rows(const int vectors, ptrdiff_t o, ptrdiff_t count, const int linear, char *rows, ptrdiff_t row,
                           float *db, const float *dy, const float *y, ptrdiff_t outputs, ptrdiff_t out_c) {
   vec sum[4];
   UNROLL
-  for (int v = 0; v < vectors; v++) sum[v] = get(db + o + v * VW, some);
+  for (int v = 0; v < vectors; v++) sum[v] = get(db + o + v * VW, count);
   rows += 2 * o;
   for (ptrdiff_t p = o; p < outputs * out_c; p += out_c, rows += row) {
     UNROLL
     for (int v = 0; v < vectors; v++) {
-      vec e = get(dy + p + v * VW, some);
-      if (!linear) e = v_where_positive(get(y + p + v * VW, some), e);
+      vec e = get(dy + p + v * VW, count);
+      if (!linear) e = v_where_positive(get(y + p + v * VW, count), e);
       sum[v] = v_add(sum[v], e);
       _mm256_storeu_si256((__m256i *)(rows + 2 * v * VW), (__m256i)_mm512_cvtneps_pbh(e));
     }
   }
   UNROLL
-  for (int v = 0; v < vectors; v++) put(db + o + v * VW, sum[v], some);
+  for (int v = 0; v < vectors; v++) put(db + o + v * VW, sum[v], count);
 }
 
-/* All channels: as many as go into registers at a time. A linear layer's y is not read. */
+/* gradient_rows of all channels, as many as fit in registers at a time. */
 INLINE void all_gradient_rows(const int linear, char *rows, ptrdiff_t row, float *db, const float *dy, const float *y,
                               ptrdiff_t outputs, ptrdiff_t out_c) {
   ptrdiff_t o = 0;
@@ -194,7 +199,10 @@ INLINE void all_gradient_rows(const int linear, char *rows, ptrdiff_t row, float
   if (o < out_c) gradient_rows(1, o, out_c - o, linear, rows, row, db, dy, y, outputs, out_c);
 }
 
-/* The gradients of one image as bf16 rows. planes: two outputs. */
+/*
+ * Writes the gradients of one image as bf16 rows and adds their sum to db. planes has the size of
+ * two images of outputs.
+ */
 static TARGET void load_gradient(char *rows, ptrdiff_t row, float *db, const float *dy, const float *y,
                                  const struct paceline_conv *c, const struct shape *s, float *planes) {
   const ptrdiff_t out_c = c->out_c, n = s->outputs * out_c;
@@ -221,25 +229,25 @@ static TARGET void put_weight_gradient(float *dw, const float *sums, float scale
   for (ptrdiff_t o = 0; o < c->out_c; o++, dw += window * c->in_c) {
     for (ptrdiff_t y = 0; y < c->kernel; y++, sums += s->blocks * SIDE)
       for (ptrdiff_t j = 0; j < s->run; j += VW) {
-        const ptrdiff_t some = min(VW, s->run - j);
-        put(kernel + y * s->run + j, v_mul(v_set1(scale), v_load(sums + j)), some);
+        const ptrdiff_t count = min(VW, s->run - j);
+        put(kernel + y * s->run + j, v_mul(v_set1(scale), v_load(sums + j)), count);
       }
     transpose(dw, window, kernel, c->in_c, window, c->in_c);
   }
 }
 
-/* Adds the rows of one or two products, 16 * 16 or `some` numbers wide in all, where the outputs saw the image. */
+/* Adds the rows of bs products, together `count` numbers wide, at the inputs of the outputs. */
 INLINE void add_rows(const int bs, float *image, const ptrdiff_t *at, const float *products, ptrdiff_t rows,
-                     ptrdiff_t some) {
+                     ptrdiff_t count) {
   for (ptrdiff_t r = 0; r < rows; r++, products += SIDE)
     for (int v = 0; v < bs; v++) {
       float *to = image + at[r] + v * SIDE;
-      const ptrdiff_t these = some == bs * SIDE ? SIDE : min(SIDE, some - v * SIDE);
+      const ptrdiff_t these = count == bs * SIDE ? SIDE : min(SIDE, count - v * SIDE);
       put(to, v_add(get(to, these), v_load(products + v * TILE)), these);
     }
 }
 
-/* An image's gradient dx: rows are those of its outputs, at the number in the image where each began to see it. */
+/* The input gradient of one image. rows: the output gradients. at: each output's first input. */
 static TARGET void put_input_gradient(float *dx, const float *packed, const char *rows, ptrdiff_t row,
                                       const ptrdiff_t *at, const struct paceline_conv *c, const struct shape *s,
                                       float *image, float *products) {
@@ -257,16 +265,16 @@ static TARGET void put_input_gradient(float *dx, const float *packed, const char
         f.b[0] = packed + (y * s->blocks + b) * f.chunks * TILE;
         f.b[1] = (const float *)f.b[0] + f.chunks * TILE;
         multiply_into(as, bs, f, products);
-        const ptrdiff_t some = min(bs * SIDE, s->run - b * SIDE);
+        const ptrdiff_t count = min(bs * SIDE, s->run - b * SIDE);
         for (int half = 0; half < as; half++) {
           const ptrdiff_t q = p + half * SIDE, rows_of_tile = min(SIDE, s->outputs - q);
           float *cells = to + y * s->line + b * SIDE;
-          if (some == 2 * SIDE)
+          if (count == 2 * SIDE)
             add_rows(2, cells, at + q, products + 2 * half * TILE, rows_of_tile, 2 * SIDE);
           else if (bs == 2)
-            add_rows(2, cells, at + q, products + 2 * half * TILE, rows_of_tile, some);
+            add_rows(2, cells, at + q, products + 2 * half * TILE, rows_of_tile, count);
           else
-            add_rows(1, cells, at + q, products + 2 * half * TILE, rows_of_tile, some);
+            add_rows(1, cells, at + q, products + 2 * half * TILE, rows_of_tile, count);
         }
       }
   }
@@ -284,13 +292,13 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
   float *images = take(&ws, n * s.image / 2);
   float *buffer = take(&ws, inputs);
   float *planes = take(&ws, 2 * s.outputs * out_c);
-  char *rows = (char *)take(&ws, (chunks + 1) * CHUNK_OPERANDS * wide / 2); /* the outputs' gradients */
-  float *turned = take(&ws, wide * chunks * SIDE);                          /* tiles [wide/16][chunks] */
+  char *rows = (char *)take(&ws, (chunks + 1) * CHUNK_OPERANDS * wide / 2); /* output gradients */
+  float *transposed = take(&ws, wide * chunks * SIDE);                      /* tiles [wide/16][chunks] */
   float *pairs = take(&ws, 2 * chunks * TILE);                              /* tiles [2][chunks] */
   float *sums = take(&ws, wide * deep);
   float *kernel = take(&ws, deep * c->kernel);
   float *products = take(&ws, 4 * TILE);
-  ptrdiff_t *at = (ptrdiff_t *)(void *)take(&ws, 2 * chunks * CHUNK_OPERANDS); /* where in the images outputs look */
+  ptrdiff_t *at = (ptrdiff_t *)(void *)take(&ws, 2 * chunks * CHUNK_OPERANDS); /* each output's first input */
   float *back = take(&ws, inputs);
 
   memset(db, 0, (size_t)out_c * sizeof *db);
@@ -304,12 +312,12 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
   for (ptrdiff_t i = 0; i < n; i++)
     for (ptrdiff_t h = 0; h < c->out_h; h++)
       for (ptrdiff_t w = 0; w < c->out_w; w++, p++) at[p] = i * s.image + c->stride * (h * s.line + w * c->in_c);
-  for (; p < chunks * CHUNK_OPERANDS; p++) at[p] = at[p - 1]; /* times a gradient of zero */
+  for (; p < chunks * CHUNK_OPERANDS; p++) at[p] = at[p - 1]; /* any input: the gradient is zero */
 
   begin_tiles(SIDE);
   for (ptrdiff_t o = 0; o < out_c; o += SIDE)
     for (ptrdiff_t k = 0; k < chunks; k++)
-      turned_tile(turned + (o / SIDE * chunks + k) * TILE, rows + k * CHUNK_OPERANDS * row + 2 * o, row);
+      transposed_tile(transposed + (o / SIDE * chunks + k) * TILE, rows + k * CHUNK_OPERANDS * row + 2 * o, row);
   struct factors f = {.b = {pairs, pairs + chunks * TILE}, .row = 64, .chunk = 4 * TILE, .chunks = chunks, .lines = 1};
   for (ptrdiff_t line = 0; line < c->kernel; line++)
     for (ptrdiff_t b = 0; b < s.blocks; b += 2) {
@@ -323,7 +331,7 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
       for (ptrdiff_t o = 0; o < out_c; o += 2 * SIDE) {
         float *const c0 = sums + o * deep + (line * s.blocks + b) * SIDE, *const c1 = c0 + SIDE * deep;
         float *const to[4] = {c0, c0 + SIDE, c1, c1 + SIDE};
-        f.a[0] = turned + o / SIDE * chunks * TILE;
+        f.a[0] = transposed + o / SIDE * chunks * TILE;
         f.a[1] = (const float *)f.a[0] + chunks * TILE;
         multiply_blocks(out_c - o > SIDE ? 2 : 1, bs, f, to, deep);
       }

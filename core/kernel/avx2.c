@@ -1,4 +1,4 @@
-/* The "avx2" path: vectors of 8, a 6x16 tile in 12 of the 16 registers. */
+/* The "avx2" path: vectors of 8 floats, a 6x16 tile in 12 of the 16 registers. */
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -26,14 +26,14 @@ INLINE __m256i first(ptrdiff_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* The first n < VW elements; the others read as zero and are not written. */
+/* The first n < VW elements; the other elements are loaded as zero and not stored. */
 INLINE vec v_load_some(const float *p, ptrdiff_t n) { return _mm256_maskload_ps(p, first(n)); }
 INLINE void v_store_some(float *p, vec a, ptrdiff_t n) { _mm256_maskstore_ps(p, first(n), a); }
 
-/* a where it is not below zero (NaN included), else 0. */
+/* max(a, 0); NaN and -0 stay as they are. */
 INLINE vec v_relu(vec a) { return _mm256_max_ps(_mm256_setzero_ps(), a); }
 
-/* a where y > 0, else 0. */
+/* a where y > 0, 0 elsewhere. */
 INLINE vec v_where_positive(vec y, vec a) {
   return _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ), a);
 }
@@ -72,7 +72,7 @@ INLINE void sums_store(double *p, sums s) {
 #ifdef ROUND_OPERANDS
 enum { PLAIN = 0 };
 
-/* To 8 significant bits, ties to even; NaN stays NaN. */
+/* Rounds to 8 significant bits, ties to even; NaN stays NaN. */
 INLINE vec v_operand(vec a) {
   __m256i b = _mm256_castps_si256(a);
   __m256i odd = _mm256_and_si256(_mm256_srli_epi32(b, 16), _mm256_set1_epi32(1));

@@ -1,4 +1,4 @@
-/* The "avx512" path: vectors of 16, a 14x32 tile in 28 of the 32 registers. */
+/* The "avx512" path: vectors of 16 floats, a 14x32 tile in 28 of the 32 registers. */
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -28,15 +28,15 @@ INLINE vec v_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 INLINE vec v_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 INLINE vec v_sqrt(vec a) { return _mm512_sqrt_ps(a); }
 
-/* The first n < VW elements; the others read as zero and are not written. */
+/* The first n < VW elements; the other elements are loaded as zero and not stored. */
 INLINE vec v_load_some(const float *p, ptrdiff_t n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
 
 INLINE void v_store_some(float *p, vec a, ptrdiff_t n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), a); }
 
-/* a where it is not below zero (NaN included), else 0. */
+/* max(a, 0); NaN and -0 stay as they are. */
 INLINE vec v_relu(vec a) { return _mm512_max_ps(_mm512_setzero_ps(), a); }
 
-/* a where y > 0, else 0. */
+/* a where y > 0, 0 elsewhere. */
 INLINE vec v_where_positive(vec y, vec a) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), a);
 }
@@ -45,7 +45,7 @@ INLINE vec v_from_bytes(const uint8_t *p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-/* Spelled out, since compilers' own reductions differ in order. */
+/* Not the compilers' reduction intrinsics: their orders differ. */
 INLINE float v_sum(vec a) {
   __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
@@ -74,10 +74,10 @@ INLINE void sums_store(double *p, sums s) {
 enum { PLAIN = 0 };
 #define PER_UNIT 2
 
-/* a, b: units. */
+/* a and b are units. */
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
 
-/* The pairs of two rows of 16 bf16, one behind the other. */
+/* The pairs of two rows of 16 bf16; `rows` has one row after the other. */
 INLINE vec pairs_of(__m512i rows) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
                                          5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -103,14 +103,14 @@ INLINE void put_operands(float *row, ptrdiff_t chunk, ptrdiff_t k, vec a, ptrdif
   }
   uint16_t t[17];
   _mm256_storeu_si256((__m256i *)t, b);
-  t[n] = 0; /* the other half of the last pair, until the next operand comes */
+  t[n] = 0; /* the other half of the last pair, until the next call writes it */
   for (ptrdiff_t j = 0; j < n + (k + n) % 2; j++)
     memcpy((uint16_t *)(row + (k + j) / 32 * chunk + (k + j) / 2 % 16) + (k + j) % 2, &t[j], sizeof *t);
 }
 #elif defined(ROUND_OPERANDS)
 enum { PLAIN = 0 };
 
-/* To 8 significant bits, ties to even; NaN stays NaN. */
+/* Rounds to 8 significant bits, ties to even; NaN stays NaN. */
 INLINE vec v_operand(vec a) {
   __m512i b = _mm512_castps_si512(a);
   __m512i odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));

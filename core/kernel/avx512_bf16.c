@@ -1,7 +1,7 @@
 /*
- * bf16 on a processor with AVX-512 BF16: an instruction multiplies 16 pairs of
- * operands and adds both products to a float, so products have half as many
- * steps as in avx512.c, whose vectors and other operations these are.
+ * bf16 on a processor with AVX-512 BF16. An instruction multiplies 16 pairs of operands and adds
+ * both products of a pair to a float, so a product has half the steps of avx512.c. Vectors and all
+ * other operations are those of avx512.c.
  */
 #if defined(__x86_64__)
 

@@ -1,3 +1,3 @@
-/* bf16 on a processor with AVX-512 that has no instruction for it: fp32 products of operands rounded to bf16. */
+/* bf16 without bf16 instructions, by AVX-512: fp32 products of operands rounded to bf16. */
 #define ROUND_OPERANDS
 #include "avx512.c"

@@ -20,7 +20,7 @@ type natureCNN struct {
 	packed  [3][]float32
 	back    [3][]float32
 	ws      []float32
-	theta   []float32 // everything that w and b are views of
+	theta   []float32 // holds w and b
 	grad    []float32
 	avg, sq []float32
 }
@@ -135,7 +135,7 @@ func (net *natureCNN) backward() {
 	}
 }
 
-// update packs for the online network alone: the target's weights seldom change.
+// update packs the weights of the online network only: the target's seldom change.
 func (net *natureCNN) update() {
 	net.forward() // target network
 	for i := range net.conv {
@@ -146,18 +146,18 @@ func (net *natureCNN) update() {
 	RMSProp(net.team, net.theta, net.grad, 1, net.avg, net.sq, 2.5e-5, 0.95, 0.01, true, true)
 }
 
-// flop is the multiplications and additions of the textbook's formulas for one
-// product of layer i with the batch. Winograd's convolutions do fewer.
+// flop returns the multiplications and additions of one product of layer i with the batch, by
+// direct convolution. Winograd's convolutions do fewer.
 func (net *natureCNN) flop(i int) float64 {
 	if i < 3 {
-		textbook, _ := net.conv[i].Flop()
-		return float64(net.n) * textbook
+		direct, _ := net.conv[i].Flop()
+		return float64(net.n) * direct
 	}
 	return 2 * float64(net.n*len(net.w[i]))
 }
 
-// passes adds them up: a backward pass forms two products for every layer but the
-// first, whose input needs no gradient.
+// passes returns the operations of both passes. A backward pass computes two products for every
+// layer but the first, whose input needs no gradient.
 func (net *natureCNN) passes() (forward, backward float64) {
 	for i := range net.w {
 		forward += net.flop(i)
@@ -166,7 +166,7 @@ func (net *natureCNN) passes() (forward, backward float64) {
 	return forward, backward - net.flop(0)
 }
 
-// onEachPath runs f on each path and in each precision; -short leaves out the Go path.
+// onEachPath runs f on each path in each precision; -short skips the Go path.
 func onEachPath(b *testing.B, f func(b *testing.B, p Precision)) {
 	defer Use(ISA())
 	for _, isa := range ISAs() {
@@ -186,11 +186,11 @@ func report(b *testing.B, flop float64) {
 	seconds := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(1000*seconds, "ms/op")
 	if flop > 0 {
-		b.ReportMetric(flop/seconds/1e9, "GFLOP/s-textbook")
+		b.ReportMetric(flop/seconds/1e9, "GFLOP/s-direct")
 	}
 }
 
-// BenchmarkNatureUpdate is all the kernels of one DQN update, batch 32.
+// BenchmarkNatureUpdate times all kernels of one DQN update, batch 32.
 func BenchmarkNatureUpdate(b *testing.B) {
 	for n := 1; n <= runtime.GOMAXPROCS(0); n *= 2 {
 		b.Run(fmt.Sprintf("%dthreads", n), func(b *testing.B) {
@@ -208,7 +208,7 @@ func BenchmarkNatureUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkNatureForward is the pass that chooses actions.
+// BenchmarkNatureForward times the forward pass that chooses actions.
 func BenchmarkNatureForward(b *testing.B) {
 	for _, batch := range []struct {
 		name string
@@ -231,8 +231,8 @@ func BenchmarkNatureForward(b *testing.B) {
 	}
 }
 
-// BenchmarkNatureParts times the kernels of BenchmarkNatureUpdate one by one, on DQN's
-// minibatch and on PPO's.
+// BenchmarkNatureParts times the kernels of BenchmarkNatureUpdate one by one, on the minibatches of
+// DQN (32) and PPO (256).
 func BenchmarkNatureParts(b *testing.B) {
 	for _, n := range []int{32, 256} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkParts(b, n) })

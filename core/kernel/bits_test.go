@@ -9,8 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// Shapes of which 33 images do and do not fill a group of tiles, that are and
-// are not read in place.
+// bitShapes are shapes of which 33 images fill a group of tiles, or do not; some are read in place.
 var bitShapes = []Conv{
 	{InC: 2, InH: 8, InW: 8, OutC: 7, Kernel: 3, Stride: 1},
 	{InC: 7, InH: 6, InW: 9, OutC: 33, Kernel: 2, Stride: 1},
@@ -22,23 +21,23 @@ var bitShapes = []Conv{
 	{InC: 5, InH: 9, InW: 12, OutC: 19, Kernel: 6, Stride: 3, Linear: true},
 }
 
-// realigned copies every slice to where Go puts it, off the arena's odd places.
+// realigned moves every slice from the odd addresses of the arena to memory of its own.
 func (k *convCase) realigned() *convCase {
 	k.eachSlice(func(s *[]float32) { *s = slices.Clone(*s) })
 	k.x8 = slices.Clone(k.x8)
 	return k
 }
 
-// images returns images i to i+m-1 of the results that are images.
+// images returns images i to i+m-1 of y and dx.
 func (k *convCase) images(i, m int) map[string][]float32 {
 	got, in, out := k.results(), k.c.InLen(), k.c.OutLen()
 	return map[string][]float32{"y": got["y"][i*out:][:m*out], "y of bytes": got["y of bytes"][i*out:][:m*out],
 		"dx": got["dx"][i*in:][:m*in]}
 }
 
-// A image's results do not depend on the batch that it is part of, nor on the
-// place of the slices in memory.
-func TestConvRowsAreIndependent(t *testing.T) {
+// The results of an image depend neither on the other images of the batch nor on the addresses of
+// the slices.
+func TestConvImagesAreIndependent(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		for s, c := range bitShapes {
 			r := rand.New(rand.NewPCG(5, uint64(s)))
@@ -56,7 +55,7 @@ func TestConvRowsAreIndependent(t *testing.T) {
 				}
 			}
 
-			// Neighbours that are no numbers.
+			// The other images are NaN.
 			const i = 17
 			spoilt := *d
 			spoilt.x, spoilt.dy = slices.Repeat([]float32{nan}, len(d.x)), slices.Repeat([]float32{nan}, len(d.dy))
@@ -77,9 +76,9 @@ func TestConvRowsAreIndependent(t *testing.T) {
 	})
 }
 
-// Results do not depend on what a workspace held or where it lies. The weights'
-// gradients of a batch are those of its blocks, added up in their order.
-func TestConvBlocks(t *testing.T) {
+// Results depend neither on the content nor on the address of a workspace. The weight gradients of
+// a batch are the gradients of its blocks, added in order.
+func TestConvGradientsAreSumsOfBlocks(t *testing.T) {
 	const n = 4*convBlock + 1
 	for s, c := range bitShapes {
 		d := newConvData(n, c, rand.New(rand.NewPCG(6, uint64(s))))
@@ -122,35 +121,35 @@ func TestConvBlocks(t *testing.T) {
 	}
 }
 
-// span is the rows from to to-1.
+// span is the rows `from` to `to`-1.
 type span struct{ from, to int }
 
-// In bf16 the C paths multiply the same operands, one pair at a time or one by one, and
-// amx those of go: their results differ by the rounding of sums, not by that of operands,
-// which is thousands of times larger.
+// In bf16 the Winograd paths multiply the same operands, in pairs or one by one; so do amx and go.
+// Their results differ by the rounding of sums, which is thousands of times smaller than the
+// rounding of operands.
 func TestPathsRoundTheSameOperands(t *testing.T) {
-	var winograds, textbooks []string
+	var winograd, direct []string
 	for _, isa := range ISAs() {
 		if isa == cpu.AMX || isa == cpu.Go {
-			textbooks = append(textbooks, isa)
+			direct = append(direct, isa)
 		} else {
-			winograds = append(winograds, isa)
+			winograd = append(winograd, isa)
 		}
 	}
-	sameOperands(t, winograds, 2e-6, math.MaxInt) // three times the worst, 6.8e-7
-	sameOperands(t, textbooks, 1e-5, 200_000)     // go, one chain of hundreds of terms, is off by 4.7e-6
+	sameOperands(t, winograd, 2e-6, math.MaxInt) // the worst error is 6.8e-7
+	sameOperands(t, direct, 1e-5, 200_000)       // go sums hundreds of terms in one chain: 4.7e-6
 }
 
-// sameOperands compares the results of some paths, where layers have at most so many products.
-func sameOperands(t *testing.T, paths []string, limit float64, most int) {
+// sameOperands compares the results of the paths, on layers with at most maxProducts products.
+func sameOperands(t *testing.T, paths []string, limit float64, maxProducts int) {
 	defer Use(ISA())
 	if len(paths) < 2 {
-		t.Logf("one path or none: %v", paths)
+		t.Logf("nothing to compare: %v", paths)
 		return
 	}
-	worst := figures{}
+	worst := worstErrors{}
 	for i, s := range convShapes {
-		if products(s.n, s.c) > most {
+		if products(s.n, s.c) > maxProducts {
 			continue
 		}
 		d := newConvData(s.n, s.c, rand.New(rand.NewPCG(23, uint64(i))))
@@ -178,8 +177,8 @@ func sameOperands(t *testing.T, paths []string, limit float64, most int) {
 	worst.log(t)
 }
 
-// The same call gives the same bits, from several goroutines at once too.
-func TestRepeatable(t *testing.T) {
+// The same call gives the same bits, also from several goroutines at once.
+func TestSameCallGivesTheSameBits(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		run := func() map[string][]float32 {
 			r := rand.New(rand.NewPCG(15, 16))

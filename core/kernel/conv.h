@@ -1,40 +1,40 @@
 /*
  * Convolution by Winograd's minimal filtering.
  *
- * A kernel is r strides wide, r = 2 or 3, so an image can be looked at as a grid
- * of cells of stride x stride pixels, over which the kernel moves in steps of one:
- * an r x r convolution whose channels are a cell's `deep` = stride * stride * in_c
- * floats. A tile of 4 x 4 cells gives m x m outputs, m = 5 - r. Along one side,
- * with inputs d, taps g and outputs y,
+ * A kernel is r strides wide, r = 2 or 3, so an image is a grid of cells of stride x stride pixels,
+ * over which the kernel moves in steps of one cell: an r x r convolution whose channels are the
+ * `deep` = stride * stride * in_c floats of a cell. A tile of 4 x 4 cells gives m x m outputs,
+ * m = 5 - r. Along one side, with inputs d, taps g and outputs y,
  *
  *	p0 = (d0 - d2) * g0                      y0 = p0 + p1 + p2
- *	p1 = (d1 + d2) * (g0 + g1 [+ g2]) / 2    y1 = p1 - p2      [- p3 where r is 3]
- *	p2 = (d2 - d1) * (g0 - g1 [+ g2]) / 2    y2 = p1 + p2 - p3 [where r is 2]
+ *	p1 = (d1 + d2) * (g0 + g1 [+ g2]) / 2    y1 = p1 - p2      [- p3 if r is 3]
+ *	p2 = (d2 - d1) * (g0 - g1 [+ g2]) / 2    y2 = p1 + p2 - p3 [if r is 2]
  *	p3 = (d1 - d3) * (the last tap)
  *
- * four multiplications where the textbook has r * m = 6; along both sides 16
- * instead of 36. Each of the 16 points is a matrix product over the tiles of many
- * images and the cells' channels. The points are worked on in four groups, one
- * for each row point i, which keeps what a group needs in the second-level cache.
+ * These are four multiplications where the direct convolution has r * m = 6; along both sides, 16
+ * instead of 36. Each of the 16 points is a matrix product over the tiles of many images and the
+ * channels of a cell. The points are computed in four groups, one for each row point i, so that the
+ * operands of a group stay in the L2 cache.
  *
- * Backwards, the transposed formulas: outputs' gradients e go up by
- * (e0, e0 + e1 + e2, e0 - e1 + e2, -e_last), products with the inputs' points give
- * the weights', products with the weights' points the inputs'.
+ * The backward pass uses the transposed formulas. The gradients e of the outputs are transformed to
+ * the points (e0, e0 + e1 + e2, e0 - e1 + e2, -e_last). Their products with the points of the
+ * inputs give the weight gradients; their products with the points of the weights give the input
+ * gradients.
  *
- * Inside, an image is [height, width, channel], so that a cell is `stride`
- * contiguous runs of stride * in_c floats; it is padded with zeros to whole tiles.
+ * The loops read images as [height, width, channel], so a cell is `stride` contiguous runs of
+ * stride * in_c floats. Images are padded with zeros to whole tiles.
  */
 
 struct shape {
   ptrdiff_t r, m;
   ptrdiff_t run, deep;               /* floats of a cell's row; of a cell */
   ptrdiff_t tiles_h, tiles_w, tiles; /* of an image */
-  ptrdiff_t pad_h, pad_w, line;      /* pixels that the tiles cover; floats of one line of them */
+  ptrdiff_t pad_h, pad_w, line;      /* pixels that the tiles cover; floats of pad_w pixels */
   ptrdiff_t image;                   /* floats of a padded image */
-  ptrdiff_t used_h, used_w;          /* pixels that any output sees */
+  ptrdiff_t used_h, used_w;          /* pixels that outputs depend on */
   ptrdiff_t wide, deep_wide;         /* out_c, rounded up to VW; deep, to NR */
-  ptrdiff_t units, out_units;        /* operands of a product over deep, over out_c */
-  int in_place;                      /* the caller's images need no padding */
+  ptrdiff_t units, out_units;        /* units of a product over deep, over out_c */
+  int in_place;                      /* the loops can read the caller's images */
 };
 
 INLINE struct shape shape_of(const struct paceline_conv *c) {
@@ -60,19 +60,19 @@ INLINE struct shape shape_of(const struct paceline_conv *c) {
 }
 
 /*
- * How many of n images are worked on together: about so many tiles, whose
- * points fit the second-level cache, in groups of nearly equal size.
+ * The number of images, of n, in a group that is computed together: groups of nearly equal size and
+ * about `tiles` tiles.
  */
 INLINE ptrdiff_t images_of(ptrdiff_t tiles, const struct shape *s, ptrdiff_t n) {
-  const ptrdiff_t most = max(1, tiles / s->tiles), groups = (n + most - 1) / most;
+  const ptrdiff_t limit = max(1, tiles / s->tiles), groups = (n + limit - 1) / limit;
   return (n + groups - 1) / groups;
 }
 
 /* ------------------------------------------------------------- images */
 
 /*
- * n images from number i on, as the tiles read them. Bytes stay bytes.
- * `buffer` holds n padded images.
+ * Returns images i to i+n-1 as the tiles read them. Bytes stay bytes. `buffer` has the size of n
+ * padded images.
  */
 static TARGET const void *load_images(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i, ptrdiff_t n,
                                       const struct paceline_conv *c, const struct shape *s) {
@@ -100,25 +100,28 @@ static TARGET const void *load_images(void *buffer, const float *x, const uint8_
 
 /* ----------------------------------------------------------------- points */
 
-INLINE vec get_input(const int bytes, const void *p, ptrdiff_t at, ptrdiff_t some) {
-  if (!bytes) return get((const float *)p + at, some);
+INLINE vec get_input(const int bytes, const void *p, ptrdiff_t at, ptrdiff_t count) {
+  if (!bytes) return get((const float *)p + at, count);
   const uint8_t *b = (const uint8_t *)p + at;
-  if (some == VW) return v_from_bytes(b);
+  if (count == VW) return v_from_bytes(b);
   uint8_t t[VW] = {0};
-  for (ptrdiff_t j = 0; j < some; j++) t[j] = b[j];
+  for (ptrdiff_t j = 0; j < count; j++) t[j] = b[j];
   return v_from_bytes(t);
 }
 
-/* Row point i of a tile at `at`: its four column points. cell is floats from one row of cells to the next. */
+/*
+ * The four column points of row point i, for `count` numbers from `at` on. `cell` is the distance
+ * of two rows of cells.
+ */
 INLINE void input_points(const int i, const int bytes, vec d[4], const void *tile, ptrdiff_t at, ptrdiff_t run,
-                         ptrdiff_t cell, ptrdiff_t some) {
+                         ptrdiff_t cell, ptrdiff_t count) {
   const ptrdiff_t one = at + (i == 0 ? 0 : i == 2 ? 2 : 1) * cell;
   const ptrdiff_t other = at + (i == 2 ? 1 : i == 3 ? 3 : 2) * cell;
   vec t[4];
   UNROLL
   for (int j = 0; j < 4; j++) {
-    vec a = get_input(bytes, tile, one + j * run, some);
-    vec b = get_input(bytes, tile, other + j * run, some);
+    vec a = get_input(bytes, tile, one + j * run, count);
+    vec b = get_input(bytes, tile, other + j * run, count);
     t[j] = i == 1 ? v_add(a, b) : v_sub(a, b);
   }
   d[0] = v_sub(t[0], t[2]);
@@ -127,7 +130,10 @@ INLINE void input_points(const int i, const int bytes, vec d[4], const void *til
   d[3] = v_sub(t[1], t[3]);
 }
 
-/* Images in which the tiles lie, and floats (or bytes) from one to the next: to the right, below, in the next image. */
+/*
+ * The grid of an image's tiles, and the distance, in floats or bytes, from a tile to the tile on
+ * its right, below it, and in the next image.
+ */
 struct grid {
   ptrdiff_t wide, high, right, down, image;
 };
@@ -136,14 +142,14 @@ struct tile {
   ptrdiff_t at, w, h;
 };
 
-/* Tiles are numbered through the images. */
+/* Tile t, counted across images. */
 INLINE struct tile tile_number(const struct grid g, ptrdiff_t t) {
   struct tile tile = {.w = t % g.wide, .h = t / g.wide % g.high};
   tile.at = tile.w * g.right + tile.h * g.down + t / g.wide / g.high * g.image;
   return tile;
 }
 
-/* As tile_number of the next one, without divisions. */
+/* tile_number of the next tile, without divisions. */
 INLINE struct tile next_tile(const struct grid g, struct tile tile) {
   tile.at += g.right;
   if (++tile.w == g.wide) {
@@ -157,7 +163,7 @@ INLINE struct tile next_tile(const struct grid g, struct tile tile) {
   return tile;
 }
 
-/* What the loops over the cells of a tile read, by value: stores cannot change it. */
+/* The shape of the cells, passed by value: the compiler then knows that stores do not change it. */
 struct cells {
   struct grid grid;
   ptrdiff_t lines, run, line, deep;
@@ -176,16 +182,18 @@ INLINE const void *of_images(const int bytes, const void *images, ptrdiff_t at) 
   return (const char *)images + at * (bytes ? 1 : (ptrdiff_t)sizeof(float));
 }
 
-/* Numbers x to x+some-1 of line a of a tile's cells, as operands of its row in a panel. */
-INLINE void input_operands(ptrdiff_t x, ptrdiff_t some, const int i, const int bytes, float *row, ptrdiff_t point,
+/*
+ * The points of numbers x to x+count-1 of line a of a tile's cells, as operands of a panel's row.
+ */
+INLINE void input_operands(ptrdiff_t x, ptrdiff_t count, const int i, const int bytes, float *row, ptrdiff_t point,
                            ptrdiff_t chunk, const void *tile, ptrdiff_t a, const struct cells in) {
   vec d[4];
-  input_points(i, bytes, d, tile, a * in.line + x, in.run, in.lines * in.line, some);
+  input_points(i, bytes, d, tile, a * in.line + x, in.run, in.lines * in.line, count);
   UNROLL
-  for (int j = 0; j < 4; j++) put_operands(row + j * point, chunk, a * in.run + x, d[j], some);
+  for (int j = 0; j < 4; j++) put_operands(row + j * point, chunk, a * in.run + x, d[j], count);
 }
 
-/* Goes on to the next vector of a cell whose lines are whole vectors; left: of its line. */
+/* Advances to the next vector of a cell whose lines are whole vectors. left: floats of the line. */
 INLINE void next_vector(ptrdiff_t *at, ptrdiff_t *left, const struct cells in) {
   *at += VW;
   *left -= VW;
@@ -195,7 +203,7 @@ INLINE void next_vector(ptrdiff_t *at, ptrdiff_t *left, const struct cells in) {
   }
 }
 
-/* input_operands of a whole tile: VW units at a time. */
+/* input_operands of a whole tile, VW units at a time. */
 INLINE void whole_operands(const int i, const int bytes, float *row, ptrdiff_t point, ptrdiff_t chunk, const void *tile,
                            const struct cells in) {
   ptrdiff_t at = 0, left = in.run;
@@ -213,7 +221,7 @@ INLINE void whole_operands(const int i, const int bytes, float *row, ptrdiff_t p
   }
 }
 
-/* The points of m tiles as a panel; the next column point lies `point` further. */
+/* Writes the points of m tiles as a panel; column points lie `point` apart. */
 INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images, ptrdiff_t t,
                            ptrdiff_t m, const struct cells in) {
   const int whole = in.run % VW == 0 && in.deep % (PER_UNIT * VW) == 0;
@@ -228,27 +236,29 @@ INLINE void input_panel_of(const int i, const int bytes, float *dst, ptrdiff_t p
   }
 }
 
-/* The same of a tile (or of two) as units, in columns whose next NR lie `block` further. */
-INLINE void input_units(ptrdiff_t x, ptrdiff_t some, const int i, const int bytes, float *dst, ptrdiff_t point,
+/*
+ * input_operands of a tile, or of a pair of tiles, as units in blocks of NR columns `block` apart.
+ */
+INLINE void input_units(ptrdiff_t x, ptrdiff_t count, const int i, const int bytes, float *dst, ptrdiff_t point,
                         ptrdiff_t block, const void *tile, const void *next, ptrdiff_t a, const struct cells in) {
   const ptrdiff_t column = a * in.run + x, within = column % NR, at = a * in.line + x;
   vec d[4], e[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-  input_points(i, bytes, d, tile, at, in.run, in.lines * in.line, some);
-  if (PER_UNIT == 2 && next) input_points(i, bytes, e, next, at, in.run, in.lines * in.line, some);
+  input_points(i, bytes, d, tile, at, in.run, in.lines * in.line, count);
+  if (PER_UNIT == 2 && next) input_points(i, bytes, e, next, at, in.run, in.lines * in.line, count);
   dst += column / NR * block + within;
-  if (within + some <= NR) {
+  if (within + count <= NR) {
     UNROLL
-    for (int j = 0; j < 4; j++) put(dst + j * point, v_unit(d[j], e[j]), some);
+    for (int j = 0; j < 4; j++) put(dst + j * point, v_unit(d[j], e[j]), count);
     return;
   }
-  for (int j = 0; j < 4; j++) { /* the last ones are the next block's */
+  for (int j = 0; j < 4; j++) { /* the last units belong to the next block */
     float u[VW];
     v_store(u, v_unit(d[j], e[j]));
-    for (ptrdiff_t k = 0; k < some; k++) dst[j * point + k + (within + k < NR ? 0 : block - NR)] = u[k];
+    for (ptrdiff_t k = 0; k < count; k++) dst[j * point + k + (within + k < NR ? 0 : block - NR)] = u[k];
   }
 }
 
-/* input_units of whole tiles. */
+/* input_units of a whole tile, or of a pair of tiles. */
 INLINE void whole_units(const int i, const int bytes, float *dst, ptrdiff_t point, ptrdiff_t block, const void *tile,
                         const void *next, const struct cells in) {
   ptrdiff_t at = 0, left = in.run;
@@ -262,7 +272,7 @@ INLINE void whole_units(const int i, const int bytes, float *dst, ptrdiff_t poin
   }
 }
 
-/* The points of `rows` tiles, as columns [deep_wide/NR][rows][NR] (or pairs of rows). */
+/* Writes the points of `rows` tiles as columns [deep_wide/NR][rows or pairs of rows][NR]. */
 INLINE void input_columns_of(const int i, const int bytes, float *dst, ptrdiff_t point, const void *images,
                              ptrdiff_t rows, const struct cells in) {
   const ptrdiff_t block = in_units(rows) * NR;
@@ -282,7 +292,7 @@ INLINE void input_columns_of(const int i, const int bytes, float *dst, ptrdiff_t
   }
 }
 
-/* Calls f with the row point and the kind of the images as constants. */
+/* Calls f with i (the row point) and bytes as constants. */
 #define WITH_CONSTANTS(f, i, bytes, ...) \
   switch ((i) + ((bytes) ? 4 : 0)) {     \
     case 0: f(0, 0, __VA_ARGS__); break; \
@@ -317,8 +327,8 @@ INLINE void weight_points(const int r, vec u[4], const vec g[3]) {
 }
 
 /*
- * The 16 points of channel k of a cell, for the VW outputs at o. Weights come
- * transposed, [in_c][kernel][kernel][wide].
+ * The 16 points of channel k of a cell, for VW outputs from o on. Weights are transposed,
+ * [in_c][kernel][kernel][wide].
  */
 INLINE void weights_of(const int r, vec u[16], const float *w, ptrdiff_t wide, ptrdiff_t k, ptrdiff_t o,
                        const struct paceline_conv *c, const struct shape *s) {
@@ -346,11 +356,11 @@ INLINE void weights_at(vec u[16], const float *w, ptrdiff_t wide, ptrdiff_t k, p
     weights_of(3, u, w, wide, k, o, c, s);
 }
 
-enum { BLOCK = 8 }; /* units packed at a time: the 16 points lie so far apart that writing them in turns is slow */
+enum { BLOCK = 8 }; /* units packed at a time: alternating between the 16 distant points is slow */
 
 /*
- * Packs w * scale for conv_forward, the outputs from to to-1 (whole blocks of NR,
- * or up to the last): [16 points][wide/NR][units][NR], the last block maybe [units][VW].
+ * Packs w * scale for conv_forward: [16 points][wide/NR][units][NR]; the last block may be
+ * [units][VW]. Packs the outputs `from` to `to`-1: whole blocks of NR, or up to the last output.
  */
 static TARGET void conv_pack(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
                              ptrdiff_t to, float *ws) {
@@ -360,30 +370,30 @@ static TARGET void conv_pack(float *packed, const float *w, float scale, const s
   ws = aligned(ws);
   float *rows = take(&ws, patch * wide); /* [patch][wide] */
   float *block = take(&ws, 16 * BLOCK * NR);
-  const vec by = v_set1(scale);
+  const vec vscale = v_set1(scale);
   memset(rows, 0, (size_t)(patch * wide) * sizeof *rows);
   transpose(rows, wide, w + from * patch, patch, to - from, patch);
   for (ptrdiff_t o = 0; o < wide; o += NR)
     for (ptrdiff_t k = 0; k < s.units; k += BLOCK) {
-      const ptrdiff_t some = min(BLOCK, s.units - k), cols = min(NR, wide - o);
-      for (ptrdiff_t j = 0; j < some; j++)
+      const ptrdiff_t count = min(BLOCK, s.units - k), cols = min(NR, wide - o);
+      for (ptrdiff_t j = 0; j < count; j++)
         for (ptrdiff_t half = 0; half < cols; half += VW) {
           vec u[16], v[16];
           weights_at(u, rows, wide, (k + j) * PER_UNIT, o + half, c, &s);
           if (PER_UNIT == 2) weights_at(v, rows, wide, (k + j) * 2 + 1, o + half, c, &s);
           for (int p = 0; p < 16; p++)
             v_store(block + (p * BLOCK + j) * cols + half,
-                    v_unit(v_mul(by, u[p]), PER_UNIT == 2 ? v_mul(by, v[p]) : by));
+                    v_unit(v_mul(vscale, u[p]), PER_UNIT == 2 ? v_mul(vscale, v[p]) : vscale));
         }
       for (int p = 0; p < 16; p++)
         memcpy(packed + p * point + (from + o) * s.units + k * cols, block + p * BLOCK * cols,
-               (size_t)(some * cols) * sizeof *block);
+               (size_t)(count * cols) * sizeof *block);
     }
 }
 
 /*
- * Packs w for conv_backward's input gradient, the outputs from to to-1 (from a
- * multiple of VW): [16 points][deep_wide/NR][out_units][NR].
+ * Packs w for conv_backward's input gradient: [16 points][deep_wide/NR][out_units][NR]. Packs the
+ * outputs `from` to `to`-1; `from` is a multiple of VW.
  */
 static TARGET void conv_pack_back(float *packed, const float *w, const struct paceline_conv *c, ptrdiff_t from,
                                   ptrdiff_t to, float *ws) {

@@ -1,37 +1,40 @@
 /* The backward pass of a convolution; see conv.h. */
 
 /*
- * Images whose weights' gradients are summed up in one product: about 200 tiles, which
- * fixes the order of the sums. Inputs' gradients have none: 64 tiles are faster.
+ * Images whose weight gradients are summed in one product: about 200 tiles. The number fixes the
+ * order of the sums. Input gradients have no such sums; there, 64 tiles are faster.
  */
 INLINE ptrdiff_t backward_group(const struct shape *s) { return s->tiles < 200 ? 200 / s->tiles : 1; }
 
-/* An image's gradients in `vectors` vectors of channels from o on, or in `some` channels, and their sum added to db. */
-INLINE void load_channels(const int vectors, ptrdiff_t o, ptrdiff_t some, const int linear, float *dst, ptrdiff_t line,
+/*
+ * Copies an image's gradients of `vectors` vectors of channels from o on, or of `count` channels if
+ * count < VW, and adds their sum to db.
+ */
+INLINE void load_channels(const int vectors, ptrdiff_t o, ptrdiff_t count, const int linear, float *dst, ptrdiff_t line,
                           float *db, const float *dy, const float *y, ptrdiff_t out_h, ptrdiff_t out_w,
                           ptrdiff_t out_c) {
   vec sum[4];
   UNROLL
-  for (int v = 0; v < vectors; v++) sum[v] = get(db + o + v * VW, some);
+  for (int v = 0; v < vectors; v++) sum[v] = get(db + o + v * VW, count);
   for (ptrdiff_t h = 0; h < out_h; h++)
     for (ptrdiff_t w = 0; w < out_w; w++) {
       const ptrdiff_t at = (h * out_w + w) * out_c + o;
       float *to = dst + h * line + w * out_c + o;
       UNROLL
       for (int v = 0; v < vectors; v++) {
-        vec e = get(dy + at + v * VW, some);
-        if (!linear) e = v_where_positive(get(y + at + v * VW, some), e);
-        put(to + v * VW, e, some);
+        vec e = get(dy + at + v * VW, count);
+        if (!linear) e = v_where_positive(get(y + at + v * VW, count), e);
+        put(to + v * VW, e, count);
         sum[v] = v_add(sum[v], e);
       }
     }
   UNROLL
-  for (int v = 0; v < vectors; v++) put(db + o + v * VW, sum[v], some);
+  for (int v = 0; v < vectors; v++) put(db + o + v * VW, sum[v], count);
 }
 
-/* All channels: as many as go into registers at a time. A linear layer's y is not read. */
-INLINE void load_image(const int linear, float *dst, ptrdiff_t line, float *db, const float *dy, const float *y,
-                       ptrdiff_t out_h, ptrdiff_t out_w, ptrdiff_t out_c) {
+/* load_channels of all channels, as many as fit in registers at a time. */
+INLINE void load_all_channels(const int linear, float *dst, ptrdiff_t line, float *db, const float *dy, const float *y,
+                              ptrdiff_t out_h, ptrdiff_t out_w, ptrdiff_t out_c) {
   ptrdiff_t o = 0;
   for (; o + 4 * VW <= out_c; o += 4 * VW) load_channels(4, o, VW, linear, dst, line, db, dy, y, out_h, out_w, out_c);
   for (; o + 2 * VW <= out_c; o += 2 * VW) load_channels(2, o, VW, linear, dst, line, db, dy, y, out_h, out_w, out_c);
@@ -40,9 +43,8 @@ INLINE void load_image(const int linear, float *dst, ptrdiff_t line, float *db, 
 }
 
 /*
- * The gradient before the ReLU of one image, [m*tiles_h][m*tiles_w][out_c]
- * with zeros where there is no output, and its sum over the image added to db. A
- * linear layer's y is not read.
+ * Computes the gradient of one image before the ReLU, [m*tiles_h][m*tiles_w][out_c] with zeros
+ * where there is no output, and adds its sum over the image to db. A linear layer's y is not read.
  */
 static TARGET void load_gradient(float *dst, float *db, const float *dy, const float *y, const struct paceline_conv *c,
                                  const struct shape *s, float *planes) {
@@ -50,34 +52,34 @@ static TARGET void load_gradient(float *dst, float *db, const float *dy, const f
   const ptrdiff_t line = s->m * s->tiles_w * out_c, used = out_w * out_c;
   int linear = c->linear;
   if (c->planar_out) {
-    float *turned = planes + pixels * out_c;
+    float *transposed = planes + pixels * out_c;
     if (!linear) {
       FOR_VECTORS(mask_vector, pixels * out_c, planes, dy, y);
       dy = planes;
       linear = 1;
     }
-    transpose(turned, out_c, dy, pixels, out_c, pixels);
-    dy = turned;
+    transpose(transposed, out_c, dy, pixels, out_c, pixels);
+    dy = transposed;
   }
   if (linear)
-    load_image(1, dst, line, db, dy, NULL, out_h, out_w, out_c);
+    load_all_channels(1, dst, line, db, dy, NULL, out_h, out_w, out_c);
   else
-    load_image(0, dst, line, db, dy, y, out_h, out_w, out_c);
+    load_all_channels(0, dst, line, db, dy, y, out_h, out_w, out_c);
   for (ptrdiff_t h = 0; used < line && h < out_h; h++)
     memset(dst + h * line + used, 0, (size_t)(line - used) * sizeof *dst);
   memset(dst + out_h * line, 0, (size_t)((s->m * s->tiles_h - out_h) * line) * sizeof *dst);
 }
 
-/* Row point i of a tile's gradients: its four column points. */
+/* The four column points of row point i of a tile's gradients. */
 INLINE void gradient_points(const int i, const int m, vec e[4], const float *tile, ptrdiff_t pixel, ptrdiff_t line,
-                            ptrdiff_t some) {
+                            ptrdiff_t count) {
   vec t[3];
   UNROLL
   for (int x = 0; x < m; x++) {
     const float *p = tile + x * pixel;
-    vec first = i == 3 ? v_zero() : get(p, some), last = get(p + (m - 1) * line, some);
+    vec first = i == 3 ? v_zero() : get(p, count), last = get(p + (m - 1) * line, count);
     vec even = m == 3 ? v_add(first, last) : first;
-    vec middle = m == 3 && (i == 1 || i == 2) ? get(p + line, some) : last;
+    vec middle = m == 3 && (i == 1 || i == 2) ? get(p + line, count) : last;
     t[x] = i == 0 ? first : i == 1 ? v_add(even, middle) : i == 2 ? v_sub(even, middle) : v_sub(v_zero(), last);
   }
   vec even = m == 3 ? v_add(t[0], t[2]) : t[0];
@@ -88,25 +90,25 @@ INLINE void gradient_points(const int i, const int m, vec e[4], const float *til
 }
 
 struct gradients {
-  const float *images; /* load_gradient's, one after the other */
+  const float *images; /* one after the other, from load_gradient */
   ptrdiff_t out_c, line;
   struct grid grid;
 };
 
-/* Floats from one of gradient_rows' to the next: no two of 64 rows fall into one set of the first-level cache. */
+/* Distance of gradient_rows' rows in floats: no two of 64 rows share a set of the L1 cache. */
 INLINE ptrdiff_t row_step(const struct paceline_conv *c) { return 16 * ((c->out_c + 15) / 16 | 1); }
 
-/* Channels o to o+some-1 of a tile (or of two), as units. */
-INLINE void gradient_units(ptrdiff_t o, ptrdiff_t some, const int i, const int m, float *dst, ptrdiff_t point,
+/* The points of channels o to o+count-1 of a tile, or of a pair of tiles, as units. */
+INLINE void gradient_units(ptrdiff_t o, ptrdiff_t count, const int i, const int m, float *dst, ptrdiff_t point,
                            const float *tile, const float *next, const struct gradients g) {
   vec e[4], f[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-  gradient_points(i, m, e, tile + o, g.out_c, g.line, some);
-  if (PER_UNIT == 2 && next) gradient_points(i, m, f, next + o, g.out_c, g.line, some);
+  gradient_points(i, m, e, tile + o, g.out_c, g.line, count);
+  if (PER_UNIT == 2 && next) gradient_points(i, m, f, next + o, g.out_c, g.line, count);
   UNROLL
-  for (int j = 0; j < 4; j++) put(dst + j * point + o, v_unit(e[j], f[j]), some);
+  for (int j = 0; j < 4; j++) put(dst + j * point + o, v_unit(e[j], f[j]), count);
 }
 
-/* Points of `rows` tiles as rows, `step` apart (or pairs of rows). */
+/* Writes the points of `rows` tiles as rows or pairs of rows, `step` apart. */
 INLINE void gradient_rows_of(const int i, const int m, float *dst, ptrdiff_t step, ptrdiff_t point,
                              const struct gradients g, ptrdiff_t rows) {
   struct tile tile = tile_number(g.grid, 0);
@@ -121,16 +123,16 @@ INLINE void gradient_rows_of(const int i, const int m, float *dst, ptrdiff_t ste
   }
 }
 
-/* The same of a tile, as operands of its row in a panel. */
-INLINE void gradient_operands(ptrdiff_t o, ptrdiff_t some, const int i, const int m, float *row, ptrdiff_t point,
+/* The points of channels o to o+count-1 of a tile, as operands of a panel's row. */
+INLINE void gradient_operands(ptrdiff_t o, ptrdiff_t count, const int i, const int m, float *row, ptrdiff_t point,
                               ptrdiff_t chunk, const float *tile, const struct gradients g) {
   vec e[4];
-  gradient_points(i, m, e, tile + o, g.out_c, g.line, some);
+  gradient_points(i, m, e, tile + o, g.out_c, g.line, count);
   UNROLL
-  for (int j = 0; j < 4; j++) put_operands(row + j * point, chunk, o, e[j], some);
+  for (int j = 0; j < 4; j++) put_operands(row + j * point, chunk, o, e[j], count);
 }
 
-/* Points of `rows` tiles from t on as a panel. */
+/* Writes the points of `rows` tiles from t on as a panel. */
 INLINE void gradient_panel_of(const int i, const int m, float *dst, ptrdiff_t point, const struct gradients g,
                               ptrdiff_t t, ptrdiff_t rows) {
   struct tile tile = tile_number(g.grid, t);
@@ -151,7 +153,7 @@ INLINE void gradient_panel_of(const int i, const int m, float *dst, ptrdiff_t po
   }
 }
 
-/* Calls f with the row point and m as constants. */
+/* Calls f with i (the row point) and m as constants. */
 #define WITH_POINT(f, i, m, ...)         \
   switch ((i) + ((m) == 3 ? 4 : 0)) {    \
     case 0: f(0, 2, __VA_ARGS__); break; \
@@ -174,25 +176,25 @@ static TARGET void gradient_panel(int i, ptrdiff_t m, float *dst, ptrdiff_t poin
                                   ptrdiff_t rows){WITH_POINT(gradient_panel_of, i, m, dst, point, g, t, rows)}
 
 /* p += a, or p -= a */
-INLINE void accumulate(float *p, vec a, int minus, ptrdiff_t some) {
-  put(p, minus ? v_sub(get(p, some), a) : v_add(get(p, some), a), some);
+INLINE void accumulate(float *p, vec a, int minus, ptrdiff_t count) {
+  put(p, minus ? v_sub(get(p, count), a) : v_add(get(p, count), a), count);
 }
 
-/* Adds numbers x to x+some-1 of a line of row point i of the input's points to two rows of the tile's cells. */
-INLINE void scatter_vector(ptrdiff_t x, ptrdiff_t some, const int i, float *one, float *other, const float *points,
+/* Adds numbers x to x+count-1 of a line of row point i to two rows of a tile's cells. */
+INLINE void scatter_vector(ptrdiff_t x, ptrdiff_t count, const int i, float *one, float *other, const float *points,
                            ptrdiff_t point, ptrdiff_t run) {
   const float *p = points + x;
-  vec p0 = get(p, some), p1 = get(p + point, some);
-  vec p2 = get(p + 2 * point, some), p3 = get(p + 3 * point, some);
+  vec p0 = get(p, count), p1 = get(p + point, count);
+  vec p2 = get(p + 2 * point, count), p3 = get(p + 3 * point, count);
   vec d[4] = {p0, v_add(v_sub(p1, p2), p3), v_sub(v_add(p1, p2), p0), p3};
   UNROLL
   for (int j = 0; j < 4; j++, x += run) {
-    accumulate(one + x, d[j], (i == 2) != (j == 3), some);
-    accumulate(other + x, d[j], (i == 0 || i == 3) != (j == 3), some);
+    accumulate(one + x, d[j], (i == 2) != (j == 3), count);
+    accumulate(other + x, d[j], (i == 0 || i == 3) != (j == 3), count);
   }
 }
 
-/* Adds row point i of the input's points to the cells of all tiles. */
+/* Adds row point i of the input gradients to the cells of all tiles. */
 INLINE void scatter_points_of(const int i, const int bytes, float *images, const float *points, ptrdiff_t point,
                               ptrdiff_t step, ptrdiff_t tiles, const struct cells in) {
   const ptrdiff_t cell = in.lines * in.line;
@@ -210,20 +212,20 @@ static TARGET void scatter_points(int i, float *images, const float *points, ptr
                                   ptrdiff_t tiles, const struct cells in){
     WITH_CONSTANTS(scatter_points_of, i, 0, images, points, point, step, tiles, in)}
 
-/* Numbers x to x+some-1 of a line of the cells: the taps from their 16 points, `point` apart. */
-INLINE void put_taps(ptrdiff_t x, ptrdiff_t some, const int r, float *kernel, const float *points, ptrdiff_t point,
+/* The taps of numbers x to x+count-1 of a line of the cells from their 16 points, `point` apart. */
+INLINE void put_taps(ptrdiff_t x, ptrdiff_t count, const int r, float *kernel, const float *points, ptrdiff_t point,
                      float scale, const struct paceline_conv *c) {
-  const vec half = v_set1(0.5f), by = v_set1(scale);
+  const vec half = v_set1(0.5f), vscale = v_set1(scale);
   vec t[3][4], g[3];
   UNROLL
   for (int j = 0; j < 4; j++) {
     const float *p = points + j * point + x;
-    vec p1 = get(p + 4 * point, some), p2 = get(p + 8 * point, some);
+    vec p1 = get(p + 4 * point, count), p2 = get(p + 8 * point, count);
     vec even = v_mul(half, v_add(p1, p2)), odd = v_mul(half, v_sub(p1, p2));
-    t[0][j] = v_add(get(p, some), even);
+    t[0][j] = v_add(get(p, count), even);
     t[1][j] = odd;
     t[2][j] = even;
-    t[r - 1][j] = v_add(t[r - 1][j], get(p + 12 * point, some));
+    t[r - 1][j] = v_add(t[r - 1][j], get(p + 12 * point, count));
   }
   UNROLL
   for (int p = 0; p < r; p++) {
@@ -234,11 +236,11 @@ INLINE void put_taps(ptrdiff_t x, ptrdiff_t some, const int r, float *kernel, co
     g[r - 1] = v_add(g[r - 1], t[p][3]);
     UNROLL
     for (int q = 0; q < r; q++)
-      put(kernel + (c->stride * p * c->kernel + c->stride * q) * c->in_c + x, v_mul(by, g[q]), some);
+      put(kernel + (c->stride * p * c->kernel + c->stride * q) * c->in_c + x, v_mul(vscale, g[q]), count);
   }
 }
 
-/* dw [out_c][in_c][kernel][kernel] = scale * what the 16 points [out_c][deep_wide] stand for. */
+/* dw [out_c][in_c][kernel][kernel] = scale * the taps from the 16 points [out_c][deep_wide]. */
 static TARGET void put_weight_gradient(float *dw, const float *points, float scale, const struct paceline_conv *c,
                                        const struct shape *s, float *kernel) {
   const ptrdiff_t window = c->kernel * c->kernel, point = c->out_c * s->deep_wide;
@@ -255,7 +257,7 @@ static TARGET void put_weight_gradient(float *dw, const float *points, float sca
   }
 }
 
-/* The inputs' gradients of n images that `of` holds. */
+/* The input gradients of n images, whose output gradients are in `of`. */
 static TARGET void put_input_gradient(float *dx, const float *packed, const struct gradients of, ptrdiff_t n,
                                       const struct paceline_conv *c, const struct shape *s, float *points, float *panel,
                                       float *back) {
@@ -291,15 +293,16 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
                                  const struct paceline_conv *c, float *ws) {
   const struct shape s = shape_of(c);
   const ptrdiff_t out_c = c->out_c, outputs = c->out_h * c->out_w * out_c, inputs = c->in_h * c->in_w * c->in_c;
-  const ptrdiff_t group = min(n, backward_group(&s)), most = group * s.tiles, few = images_of(64, &s, group);
+  const ptrdiff_t group = min(n, backward_group(&s)), group_tiles = group * s.tiles,
+                  dx_group = images_of(64, &s, group);
   const ptrdiff_t deep = round_up(s.out_units, CHUNK), step = row_step(c);
   ws = aligned(ws);
-  float *sum = take(&ws, 16 * out_c * s.deep_wide); /* the weights' points */
+  float *sum = take(&ws, 16 * out_c * s.deep_wide); /* the points of the weight gradients */
   float *buffer = take(&ws, group * s.image);
-  float *points = take(&ws, 4 * most * s.deep_wide); /* the inputs', then their gradients' */
-  float *rows = take(&ws, 4 * most * step);
-  float *panel = take(&ws, 4 * few * s.tiles * deep);
-  float *back = take(&ws, few * s.image);
+  float *points = take(&ws, 4 * group_tiles * s.deep_wide); /* of inputs, then of gradients */
+  float *rows = take(&ws, 4 * group_tiles * step);
+  float *panel = take(&ws, 4 * dx_group * s.tiles * deep);
+  float *back = take(&ws, dx_group * s.image);
   float *kernel = take(&ws, c->kernel * c->kernel * c->in_c);
   float *planes = take(&ws, 2 * outputs);
   const ptrdiff_t line = s.m * s.tiles_w * out_c, image = s.m * s.tiles_h * line;
@@ -309,10 +312,10 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
 
   memset(db, 0, (size_t)out_c * sizeof *db);
   for (ptrdiff_t first = 0; first < n; first += group) {
-    const ptrdiff_t some = min(group, n - first), tiles = some * s.tiles, units = in_units(tiles);
+    const ptrdiff_t count = min(group, n - first), tiles = count * s.tiles, units = in_units(tiles);
     const ptrdiff_t point = tiles * s.deep_wide;
-    const void *images = load_images(buffer, x, x8, first, some, c, &s);
-    for (ptrdiff_t i = 0; i < some; i++)
+    const void *images = load_images(buffer, x, x8, first, count, c, &s);
+    for (ptrdiff_t i = 0; i < count; i++)
       load_gradient(gradients + i * image, db, dy + (first + i) * outputs, y ? y + (first + i) * outputs : NULL, c, &s,
                     planes);
     g.images = gradients;
@@ -323,9 +326,9 @@ static TARGET void conv_backward(float *dw, float *db, float *dx, const float *x
         multiply_columns(out_c, s.deep_wide, units, rows + j * tiles * step, step, points + j * point,
                          sum + (4 * i + j) * out_c * s.deep_wide, first > 0);
     }
-    for (ptrdiff_t i = 0; dx && i < some; i += few) {
+    for (ptrdiff_t i = 0; dx && i < count; i += dx_group) {
       g.images = gradients + i * image;
-      put_input_gradient(dx + (first + i) * inputs, packed, g, min(few, some - i), c, &s, points, panel, back);
+      put_input_gradient(dx + (first + i) * inputs, packed, g, min(dx_group, count - i), c, &s, points, panel, back);
     }
   }
   put_weight_gradient(dw, sum, scale, c, &s, kernel);

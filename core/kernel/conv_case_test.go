@@ -2,13 +2,13 @@ package kernel
 
 import "math/rand/v2"
 
-// image is a batch's data in one layout, planar or not.
+// image is the shape of a batch of images.
 type image struct{ n, channels, pixels int }
 
 func (c *Conv) input(n int) image  { return image{n, c.InC, c.InH * c.InW} }
 func (c *Conv) output(n int) image { return image{n, c.OutC, c.OutH() * c.OutW()} }
 
-// arrange brings planar images into the other layout, unless planar is asked for.
+// arrange copies planar images to the other layout, or to the same if planar is set.
 func arrange[T any](p image, s []T, planar bool) []T {
 	to := make([]T, len(s))
 	p.pair(planar, func(there, here int) { to[here] = s[there] })
@@ -22,7 +22,7 @@ func flatten[T any](p image, s []T, planar bool) []T {
 	return to
 }
 
-// pair calls f with an element's index in planar images and in the layout asked for.
+// pair calls f for every element, with its index in planar images and in the requested layout.
 func (p image) pair(planar bool, f func(there, here int)) {
 	for i := range p.n {
 		for ch := range p.channels {
@@ -38,14 +38,14 @@ func (p image) pair(planar bool, f func(there, here int)) {
 	}
 }
 
-// convData is what one convolution is computed from, in planar images.
+// convData is the input of one convolution, in planar images.
 type convData struct {
 	n           int
 	c           Conv
 	x, w, b, dy []float32
 	x8          []uint8
-	// The output that the backward pass is given; not that of the forward pass, so
-	// that errors of one do not reach the other.
+	// The output for the backward pass. It is not the result of the forward pass, so that errors of
+	// one pass do not reach the other.
 	y []float32
 }
 
@@ -63,7 +63,7 @@ func newConvData(n int, c Conv, r *rand.Rand) *convData {
 	return d
 }
 
-// slice returns the data of m images from i on.
+// slice returns the data of images i to i+m-1.
 func (d *convData) slice(i, m int) *convData {
 	s := *d
 	in, out := d.c.InLen(), d.c.OutLen()
@@ -72,11 +72,10 @@ func (d *convData) slice(i, m int) *convData {
 	return &s
 }
 
-// products returns the multiplications of one forward pass.
+// products returns the number of multiplications of one forward pass by direct convolution.
 func products(n int, c Conv) int { return n * c.OutH() * c.OutW() * c.WeightLen() }
 
-// convExact is every result by the textbook's sums in float64, planar; those with
-// an 8 are on bytes.
+// convExact is every result by direct sums in float64, planar. y8 and dw8 are results of bytes.
 type convExact struct{ y, y8, dw, dw8, db, dx exact }
 
 func (d *convData) exact() convExact {
@@ -126,7 +125,7 @@ func (d *convData) exact() convExact {
 	return e
 }
 
-// convCase is convData in the layouts and the precision of its shape, between guards.
+// convCase is convData in the layouts and the precision of c, between guards, with the results.
 type convCase struct {
 	*convData
 	c              *Conv
@@ -155,19 +154,19 @@ func (d *convData) with(planarIn, planarOut bool, p Precision) *convCase {
 		dx: a.out("dx", len(d.x)), ws: a.out("ws", c.Workspace(d.n, nil)),
 	}
 	if c.Linear {
-		k.y = nil // is not read
+		k.y = nil // not read
 	}
 	return k
 }
 
-// on has a workspace for a team.
+// on sets the team, with a workspace for it.
 func (k *convCase) on(t *Team) *convCase {
 	k.team, k.ws = t, k.a.out("ws", k.c.Workspace(k.n, t))
 	return k
 }
 
-// again forgets what an earlier run computed, for a run in precision p.
-func (k *convCase) again(p Precision) {
+// reset overwrites the results of an earlier run with NaN and sets the precision.
+func (k *convCase) reset(p Precision) {
 	k.c.Precision = p
 	for _, s := range [][]float32{k.packed, k.packed8, k.back, k.outY, k.outY8, k.dw, k.dw8, k.db, k.db8, k.dx, k.ws} {
 		fill(s, nan)
@@ -182,7 +181,7 @@ func (k *convCase) eachSlice(f func(s *[]float32)) {
 	}
 }
 
-// run calls everything.
+// run calls every function of the layer.
 func (k *convCase) run() {
 	ConvPack(k.team, k.packed, k.w, 1, k.c, k.ws)
 	ConvPack(k.team, k.packed8, k.w, byteScale, k.c, k.ws)
@@ -193,7 +192,7 @@ func (k *convCase) run() {
 	ConvBackwardU8(k.team, k.dw8, k.db8, k.x8, byteScale, k.y, k.dy, k.n, k.c, k.ws)
 }
 
-// results are those of run, the images planar again.
+// results returns the results of run, in planar images.
 func (k *convCase) results() map[string][]float32 {
 	in, out := k.c.input(k.n), k.c.output(k.n)
 	return map[string][]float32{
@@ -203,7 +202,7 @@ func (k *convCase) results() map[string][]float32 {
 	}
 }
 
-// byName gives the exact results the names of results.
+// byName returns the exact results under the names of convCase.results.
 func (e convExact) byName() map[string]exact {
 	return map[string]exact{"y": e.y, "y of bytes": e.y8, "dw": e.dw, "dw of bytes": e.dw8,
 		"db": e.db, "db of bytes": e.db, "dx": e.dx}

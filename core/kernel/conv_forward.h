@@ -1,7 +1,7 @@
 /* The forward pass of a convolution; see conv.h. */
 
-/* Channels o to o+some-1 of output_tile. */
-INLINE void output_vector(ptrdiff_t o, ptrdiff_t some, const int m, const int linear, float *to, ptrdiff_t pixel,
+/* Channels o to o+count-1 of the outputs of one tile. */
+INLINE void output_vector(ptrdiff_t o, ptrdiff_t count, const int m, const int linear, float *to, ptrdiff_t pixel,
                           ptrdiff_t line, const float *products, ptrdiff_t point, const float *bias, ptrdiff_t high,
                           ptrdiff_t wide) {
   const vec b = v_load(bias + o);
@@ -26,12 +26,12 @@ INLINE void output_vector(ptrdiff_t o, ptrdiff_t some, const int m, const int li
     for (int x = 0; x < m; x++)
       if (x < wide) {
         const vec v = v_add(out[x], b);
-        put(to + y * line + x * pixel + o, linear ? v : v_relu(v), some);
+        put(to + y * line + x * pixel + o, linear ? v : v_relu(v), count);
       }
   }
 }
 
-/* Outputs of `tiles` tiles from their 16 products: images [out_h, out_w, out_c], one after the other. */
+/* Computes `tiles` tiles of outputs from their 16 products, into images [out_h, out_w, out_c]. */
 INLINE void output_tiles_of(const int m, const int linear, float *images, const float *products, ptrdiff_t point,
                             const float *bias, ptrdiff_t tiles, const struct grid g, ptrdiff_t step, ptrdiff_t out_h,
                             ptrdiff_t out_w, ptrdiff_t out_c) {

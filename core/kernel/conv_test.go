@@ -7,12 +7,11 @@ import (
 	"testing"
 )
 
-// Outputs that are one, that fill Winograd's tiles (3 x 3 outputs where the
-// kernel is two strides wide, 2 x 2 where it is three) and that do not; images
-// that are the tiles' very size and so read in place; rows that no kernel
-// reaches; channels and cells that fill no vector, no pair and no tile; batches
-// around ConvBlock; several groups of tiles (54 forwards, 64 and 200 backwards), of which
-// one image may be more than one.
+// convShapes cover a single output; outputs that fill Winograd's tiles (3 x 3 outputs if the kernel
+// is two strides wide, 2 x 2 if it is three) and outputs that do not; images that need no padding
+// and are read in place; rows that no kernel reaches; channels and cells that do not fill a vector,
+// a pair or a tile; batches around PACELINE_CONV_BLOCK; several groups of tiles (54 forward, 64 and
+// 200 backward), and images larger than a group.
 var convShapes = []struct {
 	n int
 	c Conv
@@ -60,39 +59,39 @@ var convShapes = []struct {
 	{33, Conv{InC: 1, InH: 16, InW: 19, OutC: 2, Kernel: 12, Stride: 4}},
 }
 
-// layouts are the values of PlanarIn and PlanarOut.
+// layouts are all values of PlanarIn and PlanarOut.
 var layouts = [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}}
 
-// convLimits are about three times the worst error that any path made in
-// TestConv and TestConvOfRandomShapes (-v logs them), by exact.errorOfWhole:
+// convLimits are about three times the worst error of any path in TestConvMatchesFloat64 and
+// TestConvOfRandomShapesMatchesFloat64 (-v logs them), by exact.errorOfWhole:
 //
 //	      y       dw      dx
 //	fp32  4.7e-6  1.7e-6  1.3e-6
 //	bf16  0.019   0.016   0.017
 //
-// In fp32 the worst is the Go path, which adds up hundreds of terms in one chain.
-// In bf16 its 0.008 is that of the operands themselves; Winograd's points, sums of
-// up to four operands, are rounded once more.
+// In fp32 the worst is the Go path, which sums hundreds of terms in one chain. In bf16 the Go
+// path's 0.008 comes from rounding the operands; Winograd's points, sums of up to four operands,
+// are rounded once more.
 var convLimits = map[string][2]float64{
 	"y":  {FP32: 1.4e-5, BF16: 0.055},
 	"dw": {FP32: 5e-6, BF16: 0.05},
 	"dx": {FP32: 4e-6, BF16: 0.05},
 }
 
-// biasLimit is for db, plain sums in fp32 in either precision, by exact.errorOf;
-// the worst is 1.2e-7.
+// biasLimit is the limit for db, by exact.errorOf. db is a plain fp32 sum in both precisions; the
+// worst error is 1.2e-7.
 const biasLimit = 4e-7
 
-// compare checks the results in one layout, on every path and in both precisions.
-// mayGo says whether the Go path has the time, too.
-func (d *convData) compare(t *testing.T, planar [2]bool, mayGo bool, want convExact, worst figures) {
+// compare checks the results in one layout, on every path in both precisions. withGo includes the
+// Go path.
+func (d *convData) compare(t *testing.T, planar [2]bool, withGo bool, want convExact, worst worstErrors) {
 	t.Helper()
 	k := d.with(planar[0], planar[1], FP32)
 	eachPath(t, func(t *testing.T, p Precision) {
-		if ISA() == "go" && !mayGo {
+		if ISA() == "go" && !withGo {
 			return
 		}
-		k.again(p)
+		k.reset(p)
 		k.run()
 		k.a.check(t)
 		where := fmt.Sprintf("%s, planar %v", convName(d.n, d.c), planar)
@@ -108,21 +107,21 @@ func (d *convData) compare(t *testing.T, planar [2]bool, mayGo bool, want convEx
 	})
 }
 
-func TestConv(t *testing.T) {
-	worst := figures{}
+func TestConvMatchesFloat64(t *testing.T) {
+	worst := worstErrors{}
 	for i, s := range convShapes {
 		d := newConvData(s.n, s.c, rand.New(rand.NewPCG(3, uint64(i))))
 		want := d.exact()
 		for l, planar := range layouts {
 			// The Go path takes seconds for every layout of the larger shapes.
-			mayGo := products(s.n, s.c) < 200_000 || l == i%len(layouts) && !testing.Short()
-			d.compare(t, planar, mayGo, want, worst)
+			withGo := products(s.n, s.c) < 200_000 || l == i%len(layouts) && !testing.Short()
+			d.compare(t, planar, withGo, want, worst)
 		}
 	}
 	worst.log(t)
 }
 
-// randomShape returns a small layer, of at most 100,000 products.
+// randomShape returns a layer and a batch size with at most 100,000 products.
 func randomShape(r *rand.Rand) (n int, c Conv) {
 	for {
 		c.Stride = 1 + r.IntN(5)
@@ -136,8 +135,8 @@ func randomShape(r *rand.Rand) (n int, c Conv) {
 	}
 }
 
-func TestConvOfRandomShapes(t *testing.T) {
-	worst := figures{}
+func TestConvOfRandomShapesMatchesFloat64(t *testing.T) {
+	worst := worstErrors{}
 	shapes := 300
 	if testing.Short() {
 		shapes = 50

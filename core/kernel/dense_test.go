@@ -12,8 +12,8 @@ type denseCase struct {
 	d              *Dense
 	team           *Team
 	a              *arena
-	x, w, b, y, dy []float32 // y: what the backward pass is given
-	out            []float32 // what the forward pass computes
+	x, w, b, y, dy []float32 // y: input of the backward pass
+	out            []float32 // output of the forward pass
 	dw, db, dx, ws []float32
 }
 
@@ -27,8 +27,8 @@ func newDenseCase(n int, d Dense, r *rand.Rand) *denseCase {
 	}
 }
 
-// again has the same inputs, and outputs that nobody has written.
-func (k *denseCase) again() *denseCase {
+// fresh returns a case with the same inputs and unwritten outputs.
+func (k *denseCase) fresh() *denseCase {
 	a := newArena()
 	return &denseCase{n: k.n, d: k.d, a: a,
 		x: a.copied("x", k.x), w: a.copied("w", k.w), b: a.copied("b", k.b), y: a.copied("y", k.y), dy: a.copied("dy", k.dy),
@@ -37,7 +37,7 @@ func (k *denseCase) again() *denseCase {
 	}
 }
 
-// on has a workspace for a team.
+// on sets the team, with a workspace for it.
 func (k *denseCase) on(t *Team) *denseCase {
 	k.team, k.ws = t, k.a.out("ws", k.d.Workspace(k.n, t))
 	return k
@@ -52,10 +52,10 @@ func (k *denseCase) run() {
 	DenseBackward(k.team, k.dw, k.db, k.dx, k.x, k.w, y, k.dy, k.n, k.d, k.ws)
 }
 
-// exact is the results in float64, of operands rounded as the precision says.
+// exact returns the results in float64, from operands rounded to the precision.
 func (k *denseCase) exact() (y, dw, db, dx exact) {
 	in, out := k.d.In, k.d.Out
-	of := func(v float32) float64 { return float64(operands{k.d.Precision == BF16}.of(v)) }
+	of := func(v float32) float64 { return float64(rounding{k.d.Precision == BF16}.round(v)) }
 	y, dw, db, dx = newExact(k.n*out), newExact(out*in), newExact(out), newExact(k.n*in)
 	for i := range k.n {
 		for o := range out {
@@ -79,11 +79,11 @@ func (k *denseCase) exact() (y, dw, db, dx exact) {
 	return y, dw, db, dx
 }
 
-func TestDense(t *testing.T) {
-	// About three times the worst error of any path, 2.8e-7, by exact.errorOf:
-	// products of two bf16 are exact, so both precisions have that of their sums.
+func TestDenseMatchesFloat64(t *testing.T) {
+	// About three times the worst error of any path, 2.8e-7, by exact.errorOf. Products of two bf16
+	// are exact, so in both precisions the error is that of the sums.
 	const limit = 9e-7
-	worst := figures{}
+	worst := worstErrors{}
 	r := rand.New(rand.NewPCG(7, 8))
 	check := func(n, in, out int) {
 		for p, precision := range precisions {
@@ -92,7 +92,7 @@ func TestDense(t *testing.T) {
 			y, dw, db, dx := k.exact()
 			where := fmt.Sprintf("%d rows of %+v", n, d)
 			eachISA(t, func(t *testing.T) {
-				got := k.again()
+				got := k.fresh()
 				got.run()
 				got.a.check(t)
 				worst.within(t, precision+" y", where, y.errorOf(got.out), limit)
@@ -109,13 +109,13 @@ func TestDense(t *testing.T) {
 			}
 		}
 	}
-	// More than a block of rows, of inputs and of columns of dw, on every path.
+	// More than one block of rows, of inputs and of columns of dw, on every path.
 	check(67, 2611, 19)
 	check(300, 641, 9)
 	worst.log(t)
 }
 
-// Row i depends on row i alone: neither on the number of rows, nor on the others.
+// Row i depends on row i alone, not on the number of rows nor on the other rows.
 func TestDenseRowsAreIndependent(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		r := rand.New(rand.NewPCG(9, 10))
@@ -133,7 +133,7 @@ func TestDenseRowsAreIndependent(t *testing.T) {
 						copy(few.dy, k.dy[i*out:])
 						copy(few.w, k.w)
 						copy(few.b, k.b)
-						few.ws = make([]float32, d.Workspace(n, nil)) // at another alignment
+						few.ws = make([]float32, d.Workspace(n, nil)) // with another alignment
 						few.run()
 						sameBits(t, "y", few.out, k.out[i*out:(i+n)*out])
 						sameBits(t, "dx", few.dx, k.dx[i*in:(i+n)*in])
@@ -144,8 +144,8 @@ func TestDenseRowsAreIndependent(t *testing.T) {
 	})
 }
 
-// Packed weights give the bits of those that are not.
-func TestDenseForwardPacked(t *testing.T) {
+// Packed and unpacked weights give the same bits.
+func TestPackedWeightsGiveTheSameBits(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		r := rand.New(rand.NewPCG(17, 18))
 		for _, shape := range [][3]int{{1, 1, 1}, {1, 33, 9}, {3, 31, 8}, {4, 32, 7}, {6, 100, 19}, {9, 513, 64}, {8, 1100, 260}} {
@@ -164,14 +164,14 @@ func TestDenseForwardPacked(t *testing.T) {
 	})
 }
 
-// Where nobody asks for the gradient of the input, the others are the same.
-func TestDenseWithoutInputGradient(t *testing.T) {
+// With dx nil, dw and db have the same bits.
+func TestNilDxChangesNoOtherGradient(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		r := rand.New(rand.NewPCG(19, 20))
 		for _, in := range []int{1, 33, 100} {
 			whole := newDenseCase(5, Dense{In: in, Out: 9, ReLU: in == 33, Precision: p}, r)
 			whole.run()
-			rest := whole.again()
+			rest := whole.fresh()
 			rest.dx = nil
 			rest.run()
 			rest.a.check(t)
@@ -181,8 +181,8 @@ func TestDenseWithoutInputGradient(t *testing.T) {
 	})
 }
 
-// roundedByHand is a float64 formula for bf16: the nearest multiple of the last of
-// eight significant bits, ties to even.
+// roundedByHand rounds to bf16 by a float64 formula: the nearest multiple of the last of eight
+// significant bits, ties to even.
 func roundedByHand(x float32) float32 {
 	v := float64(x)
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -197,22 +197,23 @@ func roundedByHand(x float32) float32 {
 	return float32(v)
 }
 
-// A layer of one weight, 1, shows how its input is rounded, and with the input 1
-// how its weight is.
-func TestRoundingToBF16(t *testing.T) {
+// A layer with the single weight 1 returns its rounded input; with the input 1, its rounded weight.
+func TestBF16RoundsToNearestEven(t *testing.T) {
 	inf := float32(math.Inf(1))
 	values := []float32{0, 1, -1, inf, -inf, nan, math.MaxFloat32, -math.MaxFloat32,
-		math.Float32frombits(0x7F7F7FFF), math.Float32frombits(0x7F7F8000), // around half a step below infinity
-		math.Float32frombits(0x7FFFFFFF), math.Float32frombits(0x7F800001), // NaNs that adding would carry out of
+		// Around half a step below infinity; NaNs from which an addition would carry over.
+		math.Float32frombits(0x7F7F7FFF), math.Float32frombits(0x7F7F8000),
+		math.Float32frombits(0x7FFFFFFF), math.Float32frombits(0x7F800001),
 		math.Float32frombits(0xFFFFFFFF), math.Float32frombits(0x00800000)}
 	for _, high := range []uint32{0x3F80, 0x3F81, 0xBF80, 0xBFFF, 0x4280, 0x0100, 0x7F00} {
-		for _, low := range []uint32{0x0001, 0x7FFF, 0x8000, 0x8001, 0xFFFF} { // ties and their neighbours
+		for _, low := range []uint32{0x0001, 0x7FFF, 0x8000, 0x8001, 0xFFFF} { // ties; around ties
 			values = append(values, math.Float32frombits(high<<16|low))
 		}
 	}
 	r := rand.New(rand.NewPCG(21, 22))
 	for range 2000 {
-		if v := math.Float32frombits(r.Uint32()); math.Abs(float64(v)) >= 0x1p-126 { // the C paths flush what is smaller
+		// No denormals: the C paths flush them.
+		if v := math.Float32frombits(r.Uint32()); math.Abs(float64(v)) >= 0x1p-126 {
 			values = append(values, v)
 		}
 	}
@@ -229,9 +230,9 @@ func TestRoundingToBF16(t *testing.T) {
 		one, none := []float32{1}, []float32{0}
 		for _, v := range values {
 			want := roundBF16(v)
-			is := func(what string, got float32) {
+			is := func(operand string, got float32) {
 				if !same(got, want) {
-					t.Errorf("%s of %x rounds to %x, want %x", what, v, got, want)
+					t.Errorf("%s of %x rounds to %x, want %x", operand, v, got, want)
 				}
 			}
 			DenseForward(nil, y[:], []float32{v}, one, none, 1, d, ws)

@@ -3,22 +3,22 @@
 #include "../cpu/float_mode.h"
 
 /*
- * Nothing here computes with floats: the arithmetic is behind a pointer, in
- * another file, so no compiler can move it out of the mode it belongs to. Helpers
- * of a team are in that mode always.
+ * Calls a function of another file in the kernels' floating-point mode. A compiler could move float
+ * arithmetic of this file across the calls that set the mode, so this file has none. Helpers of a
+ * team are always in that mode.
  */
-#define IN_OUR_MODE(call)                                                \
-  do {                                                                   \
-    const uint64_t callers = paceline_float_enter(PACELINE_FLOAT_FLUSH); \
-    call;                                                                \
-    paceline_float_set(callers);                                         \
+#define WITH_FLOAT_MODE(call)                                           \
+  do {                                                                  \
+    const uint64_t before = paceline_float_enter(PACELINE_FLOAT_FLUSH); \
+    call;                                                               \
+    paceline_float_set(before);                                         \
   } while (0)
 
 struct range {
   ptrdiff_t from, to;
 };
 
-/* Part i of 0 to n-1, cut in so many parts at multiples of unit; it may be empty. */
+/* Range i of `parts` ranges of 0 to n-1, cut at multiples of unit; it may be empty. */
 static struct range range_of(ptrdiff_t n, ptrdiff_t unit, ptrdiff_t i, ptrdiff_t parts) {
   const ptrdiff_t units = (n + unit - 1) / unit;
   struct range r = {units * i / parts * unit, units * (i + 1) / parts * unit};
@@ -27,8 +27,8 @@ static struct range range_of(ptrdiff_t n, ptrdiff_t unit, ptrdiff_t i, ptrdiff_t
 }
 
 /*
- * Does one part of a call. The arguments lie on the caller's stack, whose neighbouring
- * lines the caller writes all the time: each part works on a copy of its own.
+ * Does one part of a call. Each part copies the arguments first: they lie on the caller's stack,
+ * and the caller keeps writing to the neighbouring cache lines.
  */
 typedef void part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread);
 
@@ -44,27 +44,27 @@ static void do_part(const void *job, ptrdiff_t i, int thread) {
   own.f(own.k, own.args, i, own.parts, thread);
 }
 
-static void share_out(const struct paceline_kernels *k, struct paceline_share s, part *f, const void *args) {
+static void run_parts(const struct paceline_kernels *k, struct paceline_share s, part *f, const void *args) {
   const struct job j = {k, f, args, s.parts};
-  IN_OUR_MODE(paceline_team_run(s.team, s.helpers, s.parts, do_part, &j));
+  WITH_FLOAT_MODE(paceline_team_run(s.team, s.helpers, s.parts, do_part, &j));
 }
 
 /* ------------------------------------------------------------- convolutions */
 
-enum { PANEL = 32 }; /* the widest tile of any path */
+enum { PANEL = 32 }; /* columns of the widest tile of any path */
 
 static void conv_pack_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
                            int thread) {
   const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
   const struct range r = range_of(a.c.out_c, PANEL, i, parts);
-  k->conv_pack(a.into, a.w, a.scale, &a.c, r.from, r.to, a.ws + thread * a.each);
+  k->conv_pack(a.into, a.w, a.scale, &a.c, r.from, r.to, a.ws + thread * a.ws_per_thread);
 }
 
 static void conv_pack_back_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
                                 int thread) {
   const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
   const struct range r = range_of(a.c.out_c, PANEL, i, parts);
-  k->conv_pack_back(a.into, a.w, &a.c, r.from, r.to, a.ws + thread * a.each);
+  k->conv_pack_back(a.into, a.w, &a.c, r.from, r.to, a.ws + thread * a.ws_per_thread);
 }
 
 static ptrdiff_t in_len(const struct paceline_conv *c) { return c->in_c * c->in_h * c->in_w; }
@@ -77,10 +77,10 @@ static void conv_forward_part(const struct paceline_kernels *k, const void *args
   const struct range r = range_of(a.n, 1, i, parts);
   const ptrdiff_t in = r.from * in_len(&a.c);
   k->conv_forward(a.into + r.from * out_len(&a.c), a.x ? a.x + in : NULL, a.x8 ? a.x8 + in : NULL, a.w, a.b,
-                  r.to - r.from, &a.c, a.ws + thread * a.each);
+                  r.to - r.from, &a.c, a.ws + thread * a.ws_per_thread);
 }
 
-/* A part is a block of images. Blocks but the first put their sums into a.sums. */
+/* A part is a block of images. The first block writes to a.into and a.db, the others to a.sums. */
 static void conv_backward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
                                int thread) {
   const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
@@ -94,10 +94,10 @@ static void conv_backward_part(const struct paceline_kernels *k, const void *arg
   }
   k->conv_backward(dw, db, a.dx ? a.dx + in : NULL, a.x ? a.x + in : NULL, a.x8 ? a.x8 + in : NULL, a.scale, a.w,
                    a.y ? a.y + out : NULL, a.dy + out, rest < PACELINE_CONV_BLOCK ? rest : PACELINE_CONV_BLOCK, &a.c,
-                   a.ws + thread * a.each);
+                   a.ws + thread * a.ws_per_thread);
 }
 
-/* Adds the blocks' sums, in their order, for a range of the weights. */
+/* Adds the sums of the blocks, in order, for a range of the weights. */
 static void conv_add_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
                           int thread) {
   const struct paceline_conv_args a = *(const struct paceline_conv_args *)args;
@@ -117,10 +117,10 @@ void paceline_kernel_conv(const struct paceline_kernels *k, struct paceline_shar
                                 [PACELINE_CONV_PACK_BACK] = conv_pack_back_part,
                                 [PACELINE_CONV_FORWARD] = conv_forward_part,
                                 [PACELINE_CONV_BACKWARD] = conv_backward_part};
-  share_out(k, s, parts[which], &a);
+  run_parts(k, s, parts[which], &a);
   if (which == PACELINE_CONV_BACKWARD && a.n > PACELINE_CONV_BLOCK) {
     s.parts = s.helpers + 1;
-    share_out(k, s, conv_add_part, &a);
+    run_parts(k, s, conv_add_part, &a);
   }
 }
 
@@ -139,7 +139,7 @@ static void dense_forward_part(const struct paceline_kernels *k, const void *arg
   const struct paceline_dense_args a = *(const struct paceline_dense_args *)args;
   const struct range r = range_of(a.out, PANEL, i, parts);
   k->dense_forward(a.into + r.from, a.x, a.w + r.from * a.in, a.packed, a.b + r.from, a.n, a.in, r.to - r.from, a.out,
-                   a.relu, a.ws + thread * a.each);
+                   a.relu, a.ws + thread * a.ws_per_thread);
 }
 
 static void dense_backward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
@@ -147,7 +147,7 @@ static void dense_backward_part(const struct paceline_kernels *k, const void *ar
   const struct paceline_dense_args a = *(const struct paceline_dense_args *)args;
   const struct range r = range_of(a.in, PANEL, i, parts);
   k->dense_backward(a.into + r.from, r.from == 0 ? a.db : NULL, a.dx ? a.dx + r.from : NULL, a.x + r.from, a.w + r.from,
-                    a.relu ? a.y : NULL, a.dy, a.n, r.to - r.from, a.in, a.out, a.ws + thread * a.each);
+                    a.relu ? a.y : NULL, a.dy, a.n, r.to - r.from, a.in, a.out, a.ws + thread * a.ws_per_thread);
 }
 
 void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_share s, enum paceline_dense_call which,
@@ -155,7 +155,7 @@ void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_sha
   static part *const parts[] = {[PACELINE_DENSE_PACK] = dense_pack_part,
                                 [PACELINE_DENSE_FORWARD] = dense_forward_part,
                                 [PACELINE_DENSE_BACKWARD] = dense_backward_part};
-  share_out(k, s, parts[which], &a);
+  run_parts(k, s, parts[which], &a);
 }
 
 /* ------------------------------------------------------ layer normalisation */
@@ -170,7 +170,7 @@ static void norm_forward_part(const struct paceline_kernels *k, const void *args
   const struct range r = range_of(a.n, 1, i, parts);
   k->norm_forward(a.into + r.from * row_len(&a.c), a.statistics ? a.statistics + 2 * r.from * groups(&a.c) : NULL,
                   a.x + r.from * row_len(&a.c), a.params, a.params + params_len(&a.c), r.to - r.from, &a.c,
-                  a.ws + thread * a.each);
+                  a.ws + thread * a.ws_per_thread);
 }
 
 /* A part is a block of rows. */
@@ -182,10 +182,10 @@ static void norm_backward_part(const struct paceline_kernels *k, const void *arg
   (void)parts;
   k->norm_backward(sums, sums + params_len(&a.c), a.dx + at, a.statistics + 2 * first * groups(&a.c), a.x + at,
                    a.y ? a.y + at : NULL, a.dy + at, a.params, rest < PACELINE_NORM_BLOCK ? rest : PACELINE_NORM_BLOCK,
-                   &a.c, a.ws + thread * a.each);
+                   &a.c, a.ws + thread * a.ws_per_thread);
 }
 
-/* Adds the blocks' sums, in their order, for a range of the parameters. */
+/* Adds the sums of the blocks, in order, for a range of the parameters. */
 static void norm_add_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
                           int thread) {
   const struct paceline_norm_args a = *(const struct paceline_norm_args *)args;
@@ -201,13 +201,13 @@ void paceline_kernel_norm(const struct paceline_kernels *k, struct paceline_shar
   k->norm_arrange(a.params, a.scale, &a.c, 0);
   if (which == PACELINE_NORM_FORWARD) {
     k->norm_arrange(a.params + params_len(&a.c), a.bias, &a.c, 0);
-    share_out(k, s, norm_forward_part, &a);
+    run_parts(k, s, norm_forward_part, &a);
     return;
   }
-  share_out(k, s, norm_backward_part, &a);
+  run_parts(k, s, norm_backward_part, &a);
   if (a.n > PACELINE_NORM_BLOCK) {
     s.parts = s.helpers + 1;
-    share_out(k, s, norm_add_part, &a);
+    run_parts(k, s, norm_add_part, &a);
   }
   k->norm_arrange(a.into, a.sums, &a.c, 1);
   k->norm_arrange(a.db, a.sums + params_len(&a.c), &a.c, 1);
@@ -215,13 +215,13 @@ void paceline_kernel_norm(const struct paceline_kernels *k, struct paceline_shar
 
 /* -------------------------------------------------------------- flat arrays */
 
-/* The optimisers' parts are of so many elements that four arrays of them fit the second-level cache. */
+/* Four arrays of a part's length fit the L2 cache: flatParts in kernel.go. */
 
 static void rmsprop_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
   const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  k->rmsprop(a.theta + r.from, a.grad + r.from, a.by, a.centered ? a.first + r.from : NULL, a.second + r.from,
+  k->rmsprop(a.theta + r.from, a.grad + r.from, a.factor, a.centered ? a.first + r.from : NULL, a.second + r.from,
              r.to - r.from, a.lr, a.beta2, a.eps, a.centered, a.eps_inside);
 }
 
@@ -229,23 +229,23 @@ static void adam_part(const struct paceline_kernels *k, const void *args, ptrdif
   const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  k->adam(a.theta + r.from, a.grad + r.from, a.by, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1,
-          a.beta2, a.eps, a.step);
+  k->adam(a.theta + r.from, a.grad + r.from, a.factor, a.first + r.from, a.second + r.from, r.to - r.from, a.lr,
+          a.beta1, a.beta2, a.eps, a.step);
 }
 
 static void radam_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
   const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  k->radam(a.theta + r.from, a.grad + r.from, a.by, a.first + r.from, a.second + r.from, r.to - r.from, a.lr, a.beta1,
-           a.beta2, a.eps, a.rectified);
+  k->radam(a.theta + r.from, a.grad + r.from, a.factor, a.first + r.from, a.second + r.from, r.to - r.from, a.lr,
+           a.beta1, a.beta2, a.eps, a.rectified);
 }
 
 static void adagrad_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts, int thread) {
   const struct paceline_flat_args a = *(const struct paceline_flat_args *)args;
   const struct range r = range_of(a.n, 16, i, parts);
   (void)thread;
-  k->adagrad(a.theta + r.from, a.grad + r.from, a.by, a.second + r.from, r.to - r.from, a.lr, a.eps);
+  k->adagrad(a.theta + r.from, a.grad + r.from, a.factor, a.second + r.from, r.to - r.from, a.lr, a.eps);
 }
 
 static void sum_squares_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
@@ -271,34 +271,34 @@ void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_shar
                                 [PACELINE_ADAGRAD] = adagrad_part,
                                 [PACELINE_SUM_SQUARES] = sum_squares_part,
                                 [PACELINE_AVERAGE] = average_part};
-  share_out(k, s, parts[which], &a);
+  run_parts(k, s, parts[which], &a);
 }
 
-/* --------------------------------------------------------------- the others */
+/* --------------------------------------------------------- unshared functions */
 
-void paceline_kernel_map(paceline_map *f, float *y, const float *x, ptrdiff_t n) { IN_OUR_MODE(f(y, x, n)); }
+void paceline_kernel_map(paceline_map *f, float *y, const float *x, ptrdiff_t n) { WITH_FLOAT_MODE(f(y, x, n)); }
 
 void paceline_kernel_tanh_backward(const struct paceline_kernels *k, float *dx, const float *y, const float *dy,
                                    ptrdiff_t n) {
-  IN_OUR_MODE(k->tanh_backward(dx, y, dy, n));
+  WITH_FLOAT_MODE(k->tanh_backward(dx, y, dy, n));
 }
 
 void paceline_kernel_td_targets(const struct paceline_kernels *k, float *targets, const float *next,
                                 const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width) {
-  IN_OUR_MODE(k->td_targets(targets, next, rewards, discounts, n, width));
+  WITH_FLOAT_MODE(k->td_targets(targets, next, rewards, discounts, n, width));
 }
 
 double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const int32_t *actions,
                                const float *targets, const float *weights, ptrdiff_t n, ptrdiff_t width, int squared,
                                float weight) {
   double loss;
-  IN_OUR_MODE(loss = k->td_loss(dq, q, actions, targets, weights, n, width, squared, weight));
+  WITH_FLOAT_MODE(loss = k->td_loss(dq, q, actions, targets, weights, n, width, squared, weight));
   return loss;
 }
 
 void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n,
                                  ptrdiff_t width) {
-  IN_OUR_MODE(k->log_softmax(y, x, n, width));
+  WITH_FLOAT_MODE(k->log_softmax(y, x, n, width));
 }
 
 void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogits, float *dvalues, const float *logits,
@@ -307,9 +307,9 @@ void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogi
                                   const float *log_probs, const float *clips, const float *old_values,
                                   const float *value_clips, ptrdiff_t n, ptrdiff_t width, float entropy_coef,
                                   float value_coef, int largest_error, double *parts) {
-  IN_OUR_MODE(k->actor_critic(dlogits, dvalues, logits, values, actions, masks, advantages, returns, weights, log_probs,
-                              clips, old_values, value_clips, n, width, entropy_coef, value_coef, largest_error,
-                              parts));
+  WITH_FLOAT_MODE(k->actor_critic(dlogits, dvalues, logits, values, actions, masks, advantages, returns, weights,
+                                  log_probs, clips, old_values, value_clips, n, width, entropy_coef, value_coef,
+                                  largest_error, parts));
 }
 
-void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds) { IN_OUR_MODE(k->peak(rounds)); }
+void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds) { WITH_FLOAT_MODE(k->peak(rounds)); }

@@ -1,22 +1,19 @@
 /*
- * Matrix products by tiles: an m x NR block of C, m <= MR, stays in registers
- * while k runs from one end to the other.
+ * Matrix products by tiles: an m x NR block of C, m <= MR, stays in registers for the whole of k.
  *
- * B comes in blocks of NR columns, [k][NR]; panels also take one of half the width,
- * [k][VW], as the last. A comes in one of two shapes, each read at constant offsets from
- * one pointer:
+ * B is blocks of NR columns, [k][NR]; with panels, the last block may have half the width, [k][VW].
+ * A has one of two shapes, each read at constant offsets from one pointer:
  *
  *	panels	m rows, 16 k at a time: [k/16][m][16], for an A whose rows are contiguous
  *	columns	A[k*lda + r], for an A whose columns are contiguous
  *
- * An element of C is one chain of multiply-adds in the order of k, whatever m
- * is and wherever the element lies: this is what makes a row's result
- * independent of the other rows.
+ * An element of C is one chain of multiply-adds in the order of k, for every m and every place of
+ * the element: so the result of a row does not depend on the other rows.
  */
 
-enum { CHUNK = 16 }; /* k of a panel's row that lie together */
+enum { CHUNK = 16 }; /* contiguous k in a row of a panel */
 
-/* One step of k: the rows' elements are a[0], a[step], a[2*step], ... */
+/* One step of k: the elements of the rows are a[j], a[j + step], a[j + 2*step], ... */
 #define STEP(step)                                               \
   do {                                                           \
     vec b0 = v_load(b), b1 = vectors == 2 ? v_load(b + VW) : b0; \
@@ -93,7 +90,10 @@ TILES(TILE)
 typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc);
 typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c, ptrdiff_t ldc, int add);
 
-/* Entry m - 1 computes, or where add is set adds to, m rows of NR columns; half_panels' of VW. */
+/*
+ * Entry m - 1 computes m rows of NR columns; half_panels' entries compute VW columns. With `add`,
+ * columns_tiles' entries add to C.
+ */
 #define TILE(m) tile_panel_##m,
 static panel_tile *const panel_tiles[] = {TILES(TILE)};
 #undef TILE
@@ -105,13 +105,16 @@ static columns_tile *const columns_tiles[] = {TILES(TILE)};
 #undef TILE
 
 /*
- * Rows are split into panels of nearly equal height: 49 rows are 13 + 12 + 12 +
- * 12, not three of 14 and one of 7, which would run at half the speed.
+ * Rows are split into panels of nearly equal height: 49 rows are 12 + 12 + 12 + 13, not three of 14
+ * and one of 7, which would run at half the speed.
  */
 INLINE ptrdiff_t panels(ptrdiff_t rows) { return (rows + MR - 1) / MR; }
 INLINE ptrdiff_t panel_start(ptrdiff_t rows, ptrdiff_t i) { return rows * i / panels(rows); }
 
-/* C[rows][wide] = A, in panels of `deep` floats a row, times B in blocks [wide/NR][k][NR] and at the end maybe [k][VW]. */
+/*
+ * C[rows][wide] = A * B. A is panels of `deep` floats a row; B is blocks [wide/NR][k][NR], of which
+ * the last may be [k][VW].
+ */
 static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a, ptrdiff_t deep,
                                    const float *b, float *c) {
   for (ptrdiff_t n = 0; n < wide; n += NR, b += k * NR)
@@ -121,7 +124,7 @@ static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, 
     }
 }
 
-/* C[rows][wide] = or += transposed A[k][rows] times B in blocks [wide/NR][k][NR]. */
+/* C[rows][wide] = (or with `add` +=) transposed A[k][rows] * B, blocks [wide/NR][k][NR]. */
 static TARGET void multiply_columns(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, const float *a, ptrdiff_t lda,
                                     const float *b, float *c, int add) {
   for (ptrdiff_t q = 0; q < panels(rows); q++) {

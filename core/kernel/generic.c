@@ -1,7 +1,6 @@
 /*
- * The "generic" path: vectors of 4 in the compilers' own notation, which they
- * turn into whatever the processor has (SSE2, NEON). Products are rounded
- * before they are added, so the results are the same on every processor.
+ * The "generic" path: vectors of 4 floats in the compilers' vector extension, which becomes SSE2 or
+ * NEON. Products are rounded before they are added, so the results are the same on every processor.
  */
 #include <math.h>
 #include <string.h>
@@ -33,7 +32,7 @@ INLINE void v_store(float *p, vec a) { memcpy(p, &a, sizeof a); }
 
 INLINE vec v_sqrt(vec a) { return (vec){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])}; }
 
-/* The first n < VW elements; the others read as zero and are not written. */
+/* The first n < VW elements; the other elements are loaded as zero and not stored. */
 INLINE vec v_load_some(const float *p, ptrdiff_t n) {
   float a[VW] = {0};
   memcpy(a, p, (size_t)n * sizeof *a);
@@ -42,10 +41,10 @@ INLINE vec v_load_some(const float *p, ptrdiff_t n) {
 
 INLINE void v_store_some(float *p, vec a, ptrdiff_t n) { memcpy(p, &a, (size_t)n * sizeof *p); }
 
-/* a where it is not below zero (NaN included), else 0. */
+/* max(a, 0); NaN and -0 stay as they are. */
 INLINE vec v_relu(vec a) { return (vec)((mask)a & ~(mask)(a < v_zero())); }
 
-/* a where y > 0, else 0. */
+/* a where y > 0, 0 elsewhere. */
 INLINE vec v_where_positive(vec y, vec a) { return (vec)((mask)a & (mask)(y > v_zero())); }
 
 INLINE vec v_from_bytes(const uint8_t *p) { return (vec){p[0], p[1], p[2], p[3]}; }
@@ -76,7 +75,7 @@ INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t ld
 #ifdef ROUND_OPERANDS
 enum { PLAIN = 0 };
 
-/* To 8 significant bits, ties to even; NaN stays NaN. */
+/* Rounds to 8 significant bits, ties to even; NaN stays NaN. */
 INLINE vec v_operand(vec a) {
   mask b = (mask)a, odd = (b >> 16) & 1, nan = a != a;
   mask rounded = (b + odd + 0x7FFF) & ~0xFFFF;
@@ -88,7 +87,7 @@ enum { PLAIN = 1 };
 INLINE vec v_operand(vec a) { return a; }
 #endif
 
-/* 16 pixels of four planes, ld apart, one after the other. */
+/* Interleaves 16 pixels of four planes, which lie ld apart. */
 INLINE void interleave4x16(uint8_t *dst, const uint8_t *src, ptrdiff_t ld) {
   for (int p = 0; p < 16; p++)
     for (int ch = 0; ch < 4; ch++) dst[4 * p + ch] = src[ch * ld + p];

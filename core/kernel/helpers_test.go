@@ -11,22 +11,21 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// Elements before and after a guarded slice. Odd, so that the slice is not
-// aligned: where Go aligns the whole to 64 bytes, a workspace loses 15 floats to
-// aligning it again, the most it can.
+// guard is the number of elements before and after a guarded slice. It is odd, so that the slice is
+// not aligned: if Go aligns the allocation to 64 bytes, aligning a workspace costs 15 floats, which
+// is the most it can cost.
 const guard = 33
 
-// What surrounds bytes, which have no NaN: the largest, so that it shows in sums.
+// guardByte surrounds byte slices. It is the largest byte, so that it shows in sums.
 const guardByte = 255
 
 var nan = float32(math.NaN())
 
-// precisions by their names in tests.
+// precisions are the names of the precisions.
 var precisions = []string{FP32: "fp32", BF16: "bf16"}
 
-// arena hands out slices with NaN on both sides: whoever reads beyond an input
-// gets NaN into its result, and whoever writes beyond an output is found by
-// check.
+// arena makes slices with NaN on both sides. A read beyond an input makes the result NaN; check
+// finds writes beyond an output.
 type arena struct {
 	floats map[string][]float32
 	bytes  map[string][]uint8
@@ -34,7 +33,7 @@ type arena struct {
 
 func newArena() *arena { return &arena{map[string][]float32{}, map[string][]uint8{}} }
 
-// out returns n elements of NaN, so that what is not overwritten shows.
+// out returns n elements of NaN, so that elements that are not overwritten show.
 func (a *arena) out(name string, n int) []float32 {
 	s := make([]float32, n+2*guard)
 	fill(s, nan)
@@ -100,9 +99,9 @@ func (a *arena) check(t *testing.T) {
 	}
 }
 
-// exact is a float64 result with what bounds the errors of computing it in fewer
-// bits: the sum of its terms' magnitudes, for any order of summation, and the sum
-// of their squares, whose root is the size of many errors that are independent.
+// exact is a float64 result with bounds for the error of a result with fewer bits. size, the sum of
+// the terms' magnitudes, bounds it for any order of summation. The root of squares, the sum of the
+// squared terms, is the size of many independent errors.
 type exact struct{ sum, size, squares []float64 }
 
 func newExact(n int) exact { return exact{make([]float64, n), make([]float64, n), make([]float64, n)} }
@@ -119,8 +118,7 @@ func (e exact) relu() {
 	}
 }
 
-// errorOf returns the largest error of got, each relative to its own terms'
-// magnitudes.
+// errorOf returns the largest error of got, each relative to the magnitudes of its own terms.
 func (e exact) errorOf(got []float32) float64 {
 	worst := 0.0
 	for i, g := range got {
@@ -129,11 +127,10 @@ func (e exact) errorOf(got []float32) float64 {
 	return worst
 }
 
-// errorOfWhole returns the largest error of got relative to the root of the
-// largest sum of squares of any element: Winograd's intermediate sums hold the
-// terms of neighbours, whose rounding does not shrink with the element itself.
-// Relative to plain magnitudes, a missing term among hundreds would pass for the
-// rounding of bf16.
+// errorOfWhole returns the largest error of got relative to the root of the largest sum of squares
+// of any element. Winograd's intermediate sums hold the terms of neighbouring elements, and the
+// rounding of those does not shrink with the element. Relative to magnitudes, one missing term of
+// hundreds would look like the rounding of bf16.
 func (e exact) errorOfWhole(got []float32) float64 {
 	worst := 0.0
 	for i, g := range got {
@@ -149,21 +146,21 @@ func relative(err, size float64) float64 {
 	return err / size
 }
 
-// figures collects the largest errors by the name of what was computed; a test
-// logs them, and so says where the limits come from.
-type figures map[string]float64
+// worstErrors collects the largest error of each result by name. Tests log them; the limits come
+// from these logs.
+type worstErrors map[string]float64
 
-// within notes an error, and fails the test where it is above limit or NaN.
-func (e figures) within(t *testing.T, what, where string, err, limit float64) {
+// within records an error and fails the test if the error is above limit or NaN.
+func (e worstErrors) within(t *testing.T, result, where string, err, limit float64) {
 	t.Helper()
 	if !(err <= limit) {
-		t.Errorf("%s of %s: error %.3g, must be at most %.3g", what, where, err, limit)
+		t.Errorf("%s of %s: error %.3g, must be at most %.3g", result, where, err, limit)
 	}
-	key := ISA() + " " + what
+	key := ISA() + " " + result
 	e[key] = max(e[key], err)
 }
 
-func (e figures) log(t *testing.T) {
+func (e worstErrors) log(t *testing.T) {
 	for _, key := range slices.Sorted(maps.Keys(e)) {
 		t.Logf("%-28s %.2g", key, e[key])
 	}
@@ -182,8 +179,8 @@ func sameBits(t *testing.T, name string, got, want []float32) {
 	}
 }
 
-// eachISA runs f as a subtest on every path of this machine, but for the one that is
-// made of two others. -short leaves out the Go path where there are others.
+// eachISA runs f as a subtest on every path of this machine but portable, which is made of two
+// others. -short skips the Go path if there are others.
 func eachISA(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer Use(ISA())
@@ -198,8 +195,8 @@ func eachISA(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// eachPath runs f as a subtest on every path and in both precisions. In fp32 avx512bf16 and
-// amx are avx512.
+// eachPath runs f as a subtest on every path in both precisions. It skips avx512bf16 and amx in
+// fp32, where they are avx512.
 func eachPath(t *testing.T, f func(t *testing.T, p Precision)) {
 	t.Helper()
 	eachISA(t, func(t *testing.T) {

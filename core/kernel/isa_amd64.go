@@ -7,8 +7,8 @@ import "C"
 
 import "github.com/paceline-rl/paceline/core/cpu"
 
-// nativeTables returns the C paths that are compiled for this kind of processor; which
-// of them it runs is core/cpu's to say.
+// nativeTables returns the C paths that are compiled for amd64. core/cpu says which of them this
+// processor runs.
 func nativeTables() []*table {
 	return []*table{
 		nativeTable(cpu.AMX, &C.paceline_kernels_avx512, &C.paceline_kernels_amx),

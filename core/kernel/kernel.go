@@ -10,27 +10,26 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// Precision is what the products of a layer multiply. Sums, weights, gradients
-// and everything outside the products are float32 either way.
+// Precision is the type of the factors in a layer's products. Sums, weights, gradients and
+// everything outside the products are float32 in both precisions.
 type Precision int
 
 const (
 	FP32 Precision = iota
-	// BF16 rounds both factors of every product to bfloat16 (8 significant bits).
-	// The paths "avx512bf16" and "amx" have instructions for it. The products of "amx"
-	// and of "go" are the textbook's, those of the other C paths Winograd's.
+	// BF16 rounds both factors of every product to bfloat16 (8 significant bits). The paths
+	// "avx512bf16" and "amx" have instructions for it. "amx" and "go" compute direct convolutions,
+	// the other C paths Winograd's.
 	BF16
 )
 
-// table is one path: an implementation of every function below, called with
-// checked arguments.
+// table is one path: an implementation of every function below, called with checked arguments.
 type table struct {
 	name       string
 	layers     [2]layers // by Precision
-	rmsProp    func(t *Team, theta, grad []float32, by float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool)
-	adam       func(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64)
-	rAdam      func(t *Team, theta, grad []float32, by float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool)
-	adaGrad    func(t *Team, theta, grad []float32, by float32, sq []float32, lr, eps float32)
+	rmsProp    func(t *Team, theta, grad []float32, factor float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool)
+	adam       func(t *Team, theta, grad []float32, factor float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64)
+	rAdam      func(t *Team, theta, grad []float32, factor float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool)
+	adaGrad    func(t *Team, theta, grad []float32, factor float32, sq []float32, lr, eps float32)
 	sumSquares func(t *Team, x []float32) float64
 	average    func(t *Team, x, y []float32, weight float64)
 
@@ -56,7 +55,7 @@ type layers struct {
 	denseForward  func(t *Team, y, x, w []float32, packed bool, b []float32, n int, d *Dense, ws []float32)
 	denseBackward func(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32)
 	peak          func(rounds int) (flop float64)
-	textbook      bool // convolutions without Winograd's filtering
+	direct        bool // direct convolutions, not Winograd's
 }
 
 var (
@@ -65,8 +64,8 @@ var (
 	portable *table // nil in a build without C
 )
 
-// withPortable adds the path "portable" behind the C paths: the layers of the last one,
-// generic, and of the best that this machine runs what has the same bits on all.
+// withPortable appends the path "portable" to the C paths: the layers of generic, which is the last
+// of them, and the other functions, whose bits are the same on all paths, of the best path here.
 func withPortable(native []*table) []*table {
 	if len(native) == 0 {
 		return native
@@ -80,11 +79,12 @@ func withPortable(native []*table) []*table {
 // HasPortable reports whether layers can be Portable in this build.
 func HasPortable() bool { return portable != nil }
 
-// layersOf returns what computes a layer.
+// layersOf returns the functions for a layer. Where Linux refuses the tiles of "amx", "avx512bf16"
+// takes their place.
 func layersOf(p Precision, isPortable bool) *layers {
 	if isPortable {
 		if portable == nil {
-			panic("kernel: a layer that is portable, in a build without C")
+			panic("kernel: a portable layer, in a build without C")
 		}
 		return &portable.layers[p]
 	}
@@ -101,7 +101,7 @@ func init() {
 	}
 }
 
-// runnable drops the paths that this machine does not run.
+// runnable removes the paths that this machine cannot run.
 func runnable(all []*table) []*table {
 	paths := cpu.Paths()
 	return slices.DeleteFunc(all, func(t *table) bool { return !slices.Contains(paths, t.name) })
@@ -119,8 +119,8 @@ func ISAs() []string {
 	return names
 }
 
-// Use switches every later call to the path called isa, in this package alone. It is
-// meant for tests: results before and after differ by rounding.
+// Use makes every later call of this package use the path named isa. It is for tests: results
+// before and after differ by rounding.
 func Use(isa string) error {
 	for _, t := range tables {
 		if t.name == isa {
@@ -131,31 +131,31 @@ func Use(isa string) error {
 	return fmt.Errorf("%q, must be one of %s on this machine", isa, strings.Join(ISAs(), ", "))
 }
 
-// RMSProp takes one step over the whole of theta, with g = by*grad, rounded:
+// RMSProp takes one step over the whole of theta, with g = factor*grad, rounded:
 //
 //	sq    = decay*sq + (1-decay)*g*g
-//	avg   = decay*avg + (1-decay)*g     if centered; else avg counts as 0, and may be nil
+//	avg   = decay*avg + (1-decay)*g     if centered; otherwise avg is 0, and may be nil
 //	var   = max(sq - avg*avg, 0)
 //	theta -= lr*g / sqrt(var + eps)      if epsInside (Mnih et al. 2015)
 //	theta -= lr*g / (sqrt(var) + eps)    otherwise (PyTorch, Keras)
-func RMSProp(t *Team, theta, grad []float32, by float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+func RMSProp(t *Team, theta, grad []float32, factor float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("sq", len(sq), len(theta))
 	if centered {
 		atLeast("avg", len(avg), len(theta))
 	}
 	if len(theta) > 0 {
-		current.Load().rmsProp(t, theta, grad, by, avg, sq, lr, decay, eps, centered, epsInside)
+		current.Load().rmsProp(t, theta, grad, factor, avg, sq, lr, decay, eps, centered, epsInside)
 	}
 }
 
-// Adam takes step number step (the first is 1) as PyTorch's Adam does, with g = by*grad,
+// Adam takes step number step (the first is 1) as PyTorch's Adam does, with g = factor*grad,
 // rounded:
 //
 //	m = beta1*m + (1-beta1)*g
 //	v = beta2*v + (1-beta2)*g*g
 //	theta -= lr/(1-beta1^step) * m / (sqrt(v)/sqrt(1-beta2^step) + eps)
-func Adam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func Adam(t *Team, theta, grad []float32, factor float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("m", len(m), len(theta))
 	atLeast("v", len(v), len(theta))
@@ -163,21 +163,21 @@ func Adam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32
 		panic(fmt.Sprintf("kernel: step: %d, must be at least 1", step))
 	}
 	if len(theta) > 0 {
-		current.Load().adam(t, theta, grad, by, m, v, lr, beta1, beta2, eps, step)
+		current.Load().adam(t, theta, grad, factor, m, v, lr, beta1, beta2, eps, step)
 	}
 }
 
-// RAdam takes step number step (the first is 1) as PyTorch's RAdam does, without
-// weight decay, with g = by*grad, rounded:
+// RAdam takes step number step (the first is 1) as PyTorch's RAdam does, without weight decay, with
+// g = factor*grad, rounded:
 //
 //	m = beta1*m + (1-beta1)*g
 //	v = beta2*v + (1-beta2)*g*g
-//	far = 2/(1-beta2) - 1
-//	rho = far - 2*step*beta2^step/(1-beta2^step)
-//	r = sqrt((rho-4)*(rho-2)*far / ((far-4)*(far-2)*rho))
-//	theta -= lr/(1-beta1^step) * r*sqrt(1-beta2^step) * m / (sqrt(v) + eps)    where rho > 5
-//	theta -= lr/(1-beta1^step) * m                                             elsewhere
-func RAdam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+//	rhoInf = 2/(1-beta2) - 1
+//	rho = rhoInf - 2*step*beta2^step/(1-beta2^step)
+//	r = sqrt((rho-4)*(rho-2)*rhoInf / ((rhoInf-4)*(rhoInf-2)*rho))
+//	theta -= lr/(1-beta1^step) * r*sqrt(1-beta2^step) * m / (sqrt(v) + eps)    if rho > 5
+//	theta -= lr/(1-beta1^step) * m                                             otherwise
+func RAdam(t *Team, theta, grad []float32, factor float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("m", len(m), len(theta))
 	atLeast("v", len(v), len(theta))
@@ -186,37 +186,36 @@ func RAdam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float3
 	}
 	if len(theta) > 0 {
 		size, rectified := rectifiedStep(lr, beta1, beta2, step)
-		current.Load().rAdam(t, theta, grad, by, m, v, size, beta1, beta2, eps, rectified)
+		current.Load().rAdam(t, theta, grad, factor, m, v, size, beta1, beta2, eps, rectified)
 	}
 }
 
-// rectifiedStep returns what RAdam multiplies m by, and whether it divides by the
-// root of v.
+// rectifiedStep returns RAdam's factor of m, and whether RAdam divides by the root of v.
 func rectifiedStep(lr float32, beta1, beta2 float64, step int64) (size float32, rectified bool) {
-	by := float64(lr) / (1 - Power(beta1, step))
-	kept := Power(beta2, step)
-	far := 2/(1-beta2) - 1
-	rho := far - float64(2*float64(step)*kept)/(1-kept)
+	corrected := float64(lr) / (1 - Power(beta1, step))
+	power2 := Power(beta2, step)
+	rhoInf := 2/(1-beta2) - 1
+	rho := rhoInf - float64(2*float64(step)*power2)/(1-power2)
 	if !(rho > 5) {
-		return float32(by), false
+		return float32(corrected), false
 	}
-	r := math.Sqrt(float64((rho-4)*(rho-2)) * far / (float64((far-4)*(far-2)) * rho))
-	return float32(float64(by*r) * math.Sqrt(1-kept)), true
+	r := math.Sqrt(float64((rho-4)*(rho-2)) * rhoInf / (float64((rhoInf-4)*(rhoInf-2)) * rho))
+	return float32(float64(corrected*r) * math.Sqrt(1-power2)), true
 }
 
-// AdaGrad takes one step as PyTorch's Adagrad does, with g = by*grad, rounded:
+// AdaGrad takes one step as PyTorch's Adagrad does, with g = factor*grad, rounded:
 // sq += g*g and theta -= lr*g / (sqrt(sq) + eps).
-func AdaGrad(t *Team, theta, grad []float32, by float32, sq []float32, lr, eps float32) {
+func AdaGrad(t *Team, theta, grad []float32, factor float32, sq []float32, lr, eps float32) {
 	atLeast("grad", len(grad), len(theta))
 	atLeast("sq", len(sq), len(theta))
 	if len(theta) > 0 {
-		current.Load().adaGrad(t, theta, grad, by, sq, lr, eps)
+		current.Load().adaGrad(t, theta, grad, factor, sq, lr, eps)
 	}
 }
 
-// SumSquares returns the sum of x[i]*x[i] in float64. On every path a long x is cut
-// into up to 64 parts of nearly equal length, each is added up in 16 interleaved
-// partial sums, and the parts' sums are added up in their order.
+// SumSquares returns the sum of x[i]*x[i] in float64. On every path a long x is cut into up to 64
+// parts of nearly equal length. Each part is summed in 16 interleaved sums; the sums of the parts
+// are added in order.
 func SumSquares(t *Team, x []float32) float64 {
 	if len(x) == 0 {
 		return 0
@@ -224,14 +223,14 @@ func SumSquares(t *Team, x []float32) float64 {
 	return current.Load().sumSquares(t, x)
 }
 
-// flatParts is how many parts a flat array is cut into: four arrays of a part's
-// length fit the second-level cache.
+// flatParts returns the number of parts of a flat array: four arrays of a part's length fit the L2
+// cache.
 func flatParts(n int) int { return (n + 1<<16 - 1) >> 16 }
 
-// partSums are those of SumSquares' parts.
+// partSums holds a sum for each part of SumSquares.
 type partSums [64]float64
 
-// of returns as many as x is cut into.
+// of returns one sum for each part of x.
 func (s *partSums) of(x []float32) []float64 { return s[:min(len(s), flatParts(len(x)))] }
 
 func (s *partSums) total() (sum float64) {

@@ -1,9 +1,9 @@
 /*
- * The C side of package kernel: one table of functions per path, and one entry
- * per function that shares a call among threads and sets the floating-point mode.
+ * The C side of package kernel: one table of functions per path, and one entry point per function.
+ * The entry points share a call among threads and set the floating-point mode.
  *
- * Every path is a file that defines its vectors (avx512.c, avx2.c, generic.c)
- * and then includes the same loops (gemm.h, conv.h, dense.h, norm.h, update.h, losses.h).
+ * A path is a file that defines its vectors (avx512.c, avx2.c, generic.c) and includes the loops
+ * (gemm.h, conv.h, dense.h, norm.h, update.h, losses.h).
  */
 #ifndef PACELINE_KERNEL_H
 #define PACELINE_KERNEL_H
@@ -13,7 +13,7 @@
 
 #include "team.h"
 
-/* a*b + c is rounded twice unless it says v_fma. gcc has this by -std=c11. */
+/* a*b + c is rounded twice; v_fma rounds once. gcc has this by -std=c11. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #endif
@@ -23,21 +23,25 @@
 struct paceline_conv {
   ptrdiff_t in_c, in_h, in_w, out_c, kernel, stride, out_h, out_w;
   int planar_in, planar_out; /* [channel, height, width], not [height, width, channel] */
-  int linear;                /* no ReLU behind it */
+  int linear;                /* no ReLU */
 };
 
 /* Normalisation of rows of [positions][channels], or planar [channels][positions]. */
 struct paceline_norm {
   ptrdiff_t channels, positions;
   int planar, relu;
-  int all; /* over a row, not over the channels at each position */
+  int all; /* normalise over a row, not over the channels at each position */
   float eps;
 };
 
-/* Writes, or adds, n floats to y; each depends on that of x alone. */
+/* Writes or adds n floats to y; y[i] depends on x[i] alone. */
 typedef void paceline_map(float *y, const float *x, ptrdiff_t n);
 
-/* x or x8 is a batch of images: floats, or bytes times scale; the other one is NULL. */
+/*
+ * The functions of one path and precision. x or x8 is a batch of images, of floats or of bytes
+ * times scale; the other is NULL. Packing packs the outputs `from` to `to`-1. A call of a dense
+ * layer computes `out` of its all_out outputs, or `in` of its all_in inputs.
+ */
 struct paceline_kernels {
   void (*conv_pack)(float *packed, const float *w, float scale, const struct paceline_conv *c, ptrdiff_t from,
                     ptrdiff_t to, float *ws);
@@ -50,21 +54,21 @@ struct paceline_kernels {
                         const struct paceline_conv *c, float *ws);
   void (*dense_pack)(float *packed, const float *w, ptrdiff_t rows, ptrdiff_t n);
   void (*dense_forward)(float *y, const float *x, const float *w, int packed, const float *b, ptrdiff_t n, ptrdiff_t in,
-                        ptrdiff_t out, ptrdiff_t all, int relu, float *ws);
+                        ptrdiff_t out, ptrdiff_t all_out, int relu, float *ws);
   void (*dense_backward)(float *dw, float *db, float *dx, const float *x, const float *w, const float *y,
-                         const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t all, ptrdiff_t out, float *ws);
+                         const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t all_in, ptrdiff_t out, float *ws);
   void (*norm_forward)(float *y, float *statistics, const float *x, const float *scale, const float *bias, ptrdiff_t n,
                        const struct paceline_norm *c, float *ws);
   void (*norm_backward)(float *dscale, float *dbias, float *dx, const float *statistics, const float *x, const float *y,
                         const float *dy, const float *scale, ptrdiff_t n, const struct paceline_norm *c, float *ws);
   void (*norm_arrange)(float *to, const float *from, const struct paceline_norm *c, int back);
-  void (*rmsprop)(float *theta, const float *grad, float by, float *avg, float *sq, ptrdiff_t n, float lr, double decay,
-                  float eps, int centered, int eps_inside);
-  void (*adam)(float *theta, const float *grad, float by, float *m, float *v, ptrdiff_t n, float lr, double beta1,
+  void (*rmsprop)(float *theta, const float *grad, float factor, float *avg, float *sq, ptrdiff_t n, float lr,
+                  double decay, float eps, int centered, int eps_inside);
+  void (*adam)(float *theta, const float *grad, float factor, float *m, float *v, ptrdiff_t n, float lr, double beta1,
                double beta2, float eps, int64_t step);
-  void (*radam)(float *theta, const float *grad, float by, float *m, float *v, ptrdiff_t n, float size, double beta1,
-                double beta2, float eps, int rectified);
-  void (*adagrad)(float *theta, const float *grad, float by, float *sq, ptrdiff_t n, float lr, float eps);
+  void (*radam)(float *theta, const float *grad, float factor, float *m, float *v, ptrdiff_t n, float size,
+                double beta1, double beta2, float eps, int rectified);
+  void (*adagrad)(float *theta, const float *grad, float factor, float *sq, ptrdiff_t n, float lr, float eps);
   double (*sum_squares)(const float *x, ptrdiff_t n);
   void (*average)(float *x, const float *y, ptrdiff_t n, double weight);
   paceline_map *add, *exp, *log, *tanh;
@@ -80,10 +84,10 @@ struct paceline_kernels {
                        ptrdiff_t n, ptrdiff_t width, float entropy_coef, float value_coef, int largest_error,
                        double *parts);
   float (*peak)(ptrdiff_t rounds);
-  double peak_flop; /* of a round */
+  double peak_flop; /* floating-point operations of a round */
 };
 
-/* For each path one table of fp32 and one whose products are of bf16. */
+/* Each path has a table with fp32 products and a table with bf16 products. */
 #if defined(__x86_64__)
 extern const struct paceline_kernels paceline_kernels_amx, paceline_kernels_avx512, paceline_kernels_avx512_bf16;
 extern const struct paceline_kernels paceline_kernels_avx512_rounded;
@@ -91,61 +95,61 @@ extern const struct paceline_kernels paceline_kernels_avx2, paceline_kernels_avx
 #endif
 extern const struct paceline_kernels paceline_kernels_generic, paceline_kernels_generic_rounded;
 
-/* How a call is shared: in so many parts, by the caller and so many helpers. */
+/* How a call is shared: the caller and the helpers do its parts. */
 struct paceline_share {
-  struct paceline_team *team; /* may be NULL where there are no helpers */
+  struct paceline_team *team; /* may be NULL without helpers */
   int helpers;
   ptrdiff_t parts;
 };
 
-/* Images in a block of a backward pass. A block sums up its own gradients. */
+/* Images in a block of a backward pass. Each block sums its own gradients of weights and biases. */
 enum { PACELINE_CONV_BLOCK = 8 };
 
-/* The same of rows, for the scales and biases of a normalisation. */
+/* Rows in a block of a backward pass. Each block sums its own gradients of scales and biases. */
 enum { PACELINE_NORM_BLOCK = 8 };
 
 /*
- * What cgo calls, in entry.c. The arguments of calls that are shared come as structs,
- * of which a call reads what its function in the table needs. ws is scratch, of which
- * each thread gets `each` floats.
+ * The functions that cgo calls, in entry.c. Shared calls get their arguments as structs; a call
+ * reads the fields that its function in the table needs. ws is scratch, ws_per_thread floats for
+ * each thread.
  */
 struct paceline_conv_args {
   struct paceline_conv c;
   float scale, *into, *db, *dx;    /* into: packed weights, y or dw */
-  const float *x, *w, *b, *y, *dy; /* w: packed, but for what packs them */
+  const float *x, *w, *b, *y, *dy; /* w: packed, except in calls that pack */
   const uint8_t *x8;
   ptrdiff_t n;
-  float *ws, *sums; /* sums: those of a backward pass's blocks but the first */
-  ptrdiff_t each;
+  float *ws, *sums; /* sums: of a backward pass's blocks from the second on */
+  ptrdiff_t ws_per_thread;
 };
 
 struct paceline_dense_args {
   float *into, *db, *dx; /* into: y or dw */
   const float *x, *w, *b, *y, *dy;
   ptrdiff_t n, in, out;
-  int relu, packed; /* packed: w is what dense_pack makes */
+  int relu, packed; /* packed: dense_pack made w */
   float *ws;
-  ptrdiff_t each;
+  ptrdiff_t ws_per_thread;
 };
 
 struct paceline_norm_args {
   struct paceline_norm c;
-  float *into, *statistics, *db, *dx; /* into: y or dscale; statistics: of each group, its mean and 1/deviation */
+  float *into, *statistics, *db, *dx; /* into: y or dscale; statistics: [group][mean, 1/std] */
   const float *x, *scale, *bias, *y, *dy;
   ptrdiff_t n;
-  float *ws, *params, *sums; /* params: scale and bias in the order of a row's numbers; sums: those of the blocks */
-  ptrdiff_t each;
+  float *ws, *params, *sums; /* params: scale and bias in the order of a row; sums: of the blocks */
+  ptrdiff_t ws_per_thread;
 };
 
 struct paceline_flat_args {
   ptrdiff_t n;
-  float *theta, *first, *second; /* first and second: running means */
+  float *theta, *first, *second; /* first and second: the running means of the moments */
   const float *grad;
-  float by, lr, eps;   /* by: of the gradient; lr: also RAdam's size of a step */
-  double beta1, beta2; /* beta2: RMSProp's decay; beta1: also the weight of an average */
+  float factor, lr, eps; /* factor: of the gradient; lr: in RAdam the step size */
+  double beta1, beta2;   /* beta1: in average the weight; beta2: in RMSProp the decay */
   int64_t step;
   int centered, eps_inside, rectified;
-  double *sums; /* sums[i] is that of part i */
+  double *sums; /* sums[i]: of part i */
 };
 
 enum paceline_conv_call { PACELINE_CONV_PACK, PACELINE_CONV_PACK_BACK, PACELINE_CONV_FORWARD, PACELINE_CONV_BACKWARD };

@@ -25,17 +25,17 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// native is one table of C functions. Its methods only translate arguments.
+// native is one table of C functions. Its methods translate arguments and cut calls into parts.
 type native struct{ k *C.struct_paceline_kernels }
 
-// nativeTable makes a path out of its tables for FP32 and BF16.
+// nativeTable makes a path from its C tables for FP32 and BF16.
 func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 	p := native{fp32}
-	of16 := native{bf16}.layers()
-	of16.textbook = name == cpu.AMX
+	bf16Layers := native{bf16}.layers()
+	bf16Layers.direct = name == cpu.AMX
 	return &table{
 		name:       name,
-		layers:     [2]layers{p.layers(), of16},
+		layers:     [2]layers{p.layers(), bf16Layers},
 		rmsProp:    p.rmsProp,
 		adam:       p.adam,
 		rAdam:      p.rAdam,
@@ -53,11 +53,12 @@ func (p native) layers() layers {
 	return layers{p.convPack, p.convPackBack, p.convForward, p.convBackward, p.densePack, p.denseForward, p.denseBackward, p.peak, false}
 }
 
-// helpers are a team's threads but the caller's.
+// helpers are the threads of a team without the caller's.
 type helpers struct{ team *C.struct_paceline_team }
 
-// start makes the team on a thread of Go's. Helpers inherit the cores, the scheduling policy and
-// the niceness of the thread that starts them, and a host may have changed the caller's.
+// start makes the team on a thread of the Go runtime. Helpers inherit CPU affinity, scheduling
+// policy and niceness of the thread that starts them, and the host may have changed those of the
+// caller's thread.
 func (h *helpers) start(n int) bool {
 	made := make(chan *C.struct_paceline_team)
 	go func() { made <- C.paceline_team_new(C.int(n)) }()
@@ -99,23 +100,24 @@ func (c *Conv) c() C.struct_paceline_conv {
 	}
 }
 
-// How calls are cut into parts. The results do not depend on it, as parts are rows,
-// columns or elements that are computed alike in any company; where they are terms
-// of a sum (blocks of images, parts of SumSquares), on the shapes alone.
+// The results of a call do not depend on the number of parts. A part is rows, columns or elements,
+// each computed independently of the others. Where parts are terms of a sum (blocks of images,
+// parts of SumSquares), their number depends on the shapes alone.
 
-// images are those that a part of a forward pass has at most.
-const images = 4
+// rowsPerPart is the largest number of images or rows in a part of a shared forward pass.
+const rowsPerPart = 4
 
-// worthSharing is the multiplications of a dense layer that take longer than
-// waking a thread.
-const worthSharing = 1 << 18
+// minSharedProducts is the smallest dense layer that is shared, in multiplications: fewer take less
+// time than waking a thread.
+const minSharedProducts = 1 << 18
 
-// denseParts cuts a dense layer of so many panels of outputs or inputs.
-func denseParts(n int, d *Dense, width, most int) int {
-	if n*d.In*d.Out < worthSharing {
+// denseParts returns the number of parts, at most limit, of a dense layer that is cut along width
+// outputs or inputs.
+func denseParts(n int, d *Dense, width, limit int) int {
+	if n*d.In*d.Out < minSharedProducts {
 		return 1
 	}
-	return min(most, (width+maxCols-1)/maxCols)
+	return min(limit, (width+maxCols-1)/maxCols)
 }
 
 func (p native) conv(t *Team, which uint32, helpers, parts int, a C.struct_paceline_conv_args) {
@@ -126,25 +128,25 @@ func (p native) conv(t *Team, which uint32, helpers, parts int, a C.struct_pacel
 func (p native) convPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32) {
 	parts := (c.OutC + maxCols - 1) / maxCols
 	p.conv(t, C.PACELINE_CONV_PACK, t.begin(parts), parts, C.struct_paceline_conv_args{
-		c: c.c(), into: floats(packed), w: floats(w), scale: C.float(scale), ws: floats(ws), each: C.ptrdiff_t(c.each()),
+		c: c.c(), into: floats(packed), w: floats(w), scale: C.float(scale), ws: floats(ws), ws_per_thread: C.ptrdiff_t(c.perThread()),
 	})
 }
 
 func (p native) convPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	parts := (c.OutC + maxCols - 1) / maxCols
 	p.conv(t, C.PACELINE_CONV_PACK_BACK, t.begin(parts), parts, C.struct_paceline_conv_args{
-		c: c.c(), into: floats(packed), w: floats(w), ws: floats(ws), each: C.ptrdiff_t(c.each()),
+		c: c.c(), into: floats(packed), w: floats(w), ws: floats(ws), ws_per_thread: C.ptrdiff_t(c.perThread()),
 	})
 }
 
 func (p native) convForward(t *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
 	helpers, parts := t.begin(n), 1
 	if helpers > 0 {
-		parts = max((n+images-1)/images, min(n, helpers+1))
+		parts = max((n+rowsPerPart-1)/rowsPerPart, min(n, helpers+1))
 	}
 	p.conv(t, C.PACELINE_CONV_FORWARD, helpers, parts, C.struct_paceline_conv_args{
 		c: c.c(), n: C.ptrdiff_t(n), into: floats(y), x: floats(x), x8: bytes(x8), w: floats(packed), b: floats(b),
-		ws: floats(ws), each: C.ptrdiff_t(c.each()),
+		ws: floats(ws), ws_per_thread: C.ptrdiff_t(c.perThread()),
 	})
 }
 
@@ -152,7 +154,7 @@ func (p native) convBackward(t *Team, dw, db, dx, x []float32, x8 []uint8, scale
 	parts := convBlocks(n)
 	p.conv(t, C.PACELINE_CONV_BACKWARD, t.begin(parts), parts, C.struct_paceline_conv_args{
 		c: c.c(), n: C.ptrdiff_t(n), into: floats(dw), db: floats(db), dx: floats(dx), x: floats(x), x8: bytes(x8), scale: C.float(scale),
-		w: floats(packed), y: floats(y), dy: floats(dy), ws: floats(ws), each: C.ptrdiff_t(c.each()), sums: floats(ws[t.Threads()*c.each():]),
+		w: floats(packed), y: floats(y), dy: floats(dy), ws: floats(ws), ws_per_thread: C.ptrdiff_t(c.perThread()), sums: floats(ws[t.Threads()*c.perThread():]),
 	})
 }
 
@@ -173,17 +175,17 @@ func (p native) denseForward(t *Team, y, x, w []float32, packed bool, b []float3
 	}
 	C.paceline_kernel_dense(p.k, t.share(helpers, parts), C.PACELINE_DENSE_FORWARD, C.struct_paceline_dense_args{
 		into: floats(y), x: floats(x), w: floats(w), packed: integer(packed), b: floats(b), n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out),
-		relu: integer(d.ReLU), ws: floats(ws), each: C.ptrdiff_t(d.each(n)),
+		relu: integer(d.ReLU), ws: floats(ws), ws_per_thread: C.ptrdiff_t(d.perThread(n)),
 	})
 	t.end(helpers)
 }
 
 func (p native) denseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32) {
-	// A part begins by packing all of dy, so there are no more than threads.
+	// Every part packs all of dy first, so there is one part per thread.
 	helpers := t.begin(denseParts(n, d, d.In, t.Threads()))
 	C.paceline_kernel_dense(p.k, t.share(helpers, helpers+1), C.PACELINE_DENSE_BACKWARD, C.struct_paceline_dense_args{
 		into: floats(dw), db: floats(db), dx: floats(dx), x: floats(x), w: floats(w), y: floats(y), dy: floats(dy),
-		n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out), relu: integer(d.ReLU), ws: floats(ws), each: C.ptrdiff_t(d.each(n)),
+		n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out), relu: integer(d.ReLU), ws: floats(ws), ws_per_thread: C.ptrdiff_t(d.perThread(n)),
 	})
 	t.end(helpers)
 }
@@ -194,30 +196,30 @@ func (p native) flat(t *Team, which uint32, parts int, a C.struct_paceline_flat_
 	t.end(helpers)
 }
 
-func (p native) rmsProp(t *Team, theta, grad []float32, by float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+func (p native) rmsProp(t *Team, theta, grad []float32, factor float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	p.flat(t, C.PACELINE_RMSPROP, flatParts(len(theta)), C.struct_paceline_flat_args{
-		theta: floats(theta), grad: floats(grad), by: C.float(by), first: floats(avg), second: floats(sq), n: C.ptrdiff_t(len(theta)),
+		theta: floats(theta), grad: floats(grad), factor: C.float(factor), first: floats(avg), second: floats(sq), n: C.ptrdiff_t(len(theta)),
 		lr: C.float(lr), beta2: C.double(decay), eps: C.float(eps), centered: integer(centered), eps_inside: integer(epsInside),
 	})
 }
 
-func (p native) adam(t *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func (p native) adam(t *Team, theta, grad []float32, factor float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	p.flat(t, C.PACELINE_ADAM, flatParts(len(theta)), C.struct_paceline_flat_args{
-		theta: floats(theta), grad: floats(grad), by: C.float(by), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
+		theta: floats(theta), grad: floats(grad), factor: C.float(factor), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
 		lr: C.float(lr), beta1: C.double(beta1), beta2: C.double(beta2), eps: C.float(eps), step: C.int64_t(step),
 	})
 }
 
-func (p native) rAdam(t *Team, theta, grad []float32, by float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
+func (p native) rAdam(t *Team, theta, grad []float32, factor float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
 	p.flat(t, C.PACELINE_RADAM, flatParts(len(theta)), C.struct_paceline_flat_args{
-		theta: floats(theta), grad: floats(grad), by: C.float(by), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
+		theta: floats(theta), grad: floats(grad), factor: C.float(factor), first: floats(m), second: floats(v), n: C.ptrdiff_t(len(theta)),
 		lr: C.float(size), beta1: C.double(beta1), beta2: C.double(beta2), eps: C.float(eps), rectified: integer(rectified),
 	})
 }
 
-func (p native) adaGrad(t *Team, theta, grad []float32, by float32, sq []float32, lr, eps float32) {
+func (p native) adaGrad(t *Team, theta, grad []float32, factor float32, sq []float32, lr, eps float32) {
 	p.flat(t, C.PACELINE_ADAGRAD, flatParts(len(theta)), C.struct_paceline_flat_args{
-		theta: floats(theta), grad: floats(grad), by: C.float(by), second: floats(sq), n: C.ptrdiff_t(len(theta)), lr: C.float(lr), eps: C.float(eps),
+		theta: floats(theta), grad: floats(grad), factor: C.float(factor), second: floats(sq), n: C.ptrdiff_t(len(theta)), lr: C.float(lr), eps: C.float(eps),
 	})
 }
 
@@ -240,9 +242,8 @@ func (p native) peak(rounds int) (flop float64) {
 	return float64(p.k.peak_flop) * float64(rounds)
 }
 
-// floatMode and setFloatMode reach the calling thread's floating-point control
-// register, for the test that a host's mode does not change results (a test file
-// cannot use cgo).
+// floatMode returns the floating-point mode of the calling thread. It and setFloatMode are for
+// tests, whose files cannot use cgo.
 func floatMode() uint64 { return uint64(C.paceline_float_mode()) }
 
 func setFloatMode(mode uint64) { C.paceline_float_set(C.uint64_t(mode)) }

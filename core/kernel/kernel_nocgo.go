@@ -2,10 +2,10 @@
 
 package kernel
 
-// Without a C compiler the reference is the only path.
+// nativeTables returns nothing: without cgo the reference is the only path.
 func nativeTables() []*table { return nil }
 
-// helpers are the threads of a team, which the reference has no use for.
+// helpers is empty: the reference computes on the calling thread.
 type helpers struct{}
 
 func (*helpers) start(int) bool { return true }

@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-func TestISAs(t *testing.T) {
+func TestUseSelectsEveryPath(t *testing.T) {
 	names := ISAs()
 	if !slices.Equal(names, cpu.Paths()) {
 		t.Errorf("ISAs %v, must be those of core/cpu: %v", names, cpu.Paths())
@@ -51,9 +51,9 @@ func TestEnvironmentVariable(t *testing.T) {
 	}
 }
 
-// NaN reaches the output, so that a broken run is noticed, and ReLU's edges are
-// PyTorch's: nothing passes where y is 0.
-func TestNaNFlowsThrough(t *testing.T) {
+// NaN reaches the output, so that a broken run shows. The gradient of ReLU is PyTorch's: 0 where y
+// is 0.
+func TestNaNPropagates(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		inf, minusZero := float32(math.Inf(1)), float32(math.Copysign(0, -1))
 		for _, n := range []int{1, 20} {
@@ -87,7 +87,7 @@ func TestNaNFlowsThrough(t *testing.T) {
 		const n = 6
 		check := func(layer string, g []float32) {
 			if g[0] != 0 || g[1] != 0 || g[2] == g[2] || g[3] != 0 || g[4] != inf || g[5] != 0 {
-				t.Errorf("%s: gradient %v behind the ReLU, want 0 0 NaN 0 +Inf 0", layer, g)
+				t.Errorf("%s: gradient %v before the ReLU, want 0 0 NaN 0 +Inf 0", layer, g)
 			}
 		}
 		d := &Dense{In: 1, Out: n, ReLU: true, Precision: p}
@@ -100,14 +100,14 @@ func TestNaNFlowsThrough(t *testing.T) {
 	})
 }
 
-func TestNoAllocations(t *testing.T) {
+func TestCallsDoNotAllocate(t *testing.T) {
 	team := newTeam(t, 2)
 	eachPath(t, func(t *testing.T, p Precision) {
 		r := rand.New(rand.NewPCG(17, 18))
 		conv := newConvData(12, Conv{InC: 2, InH: 7, InW: 7, OutC: 40, Kernel: 2, Stride: 1}, r).with(true, true, p)
 		dense := newDenseCase(8, Dense{In: 170, Out: 200, ReLU: true, Precision: p}, r)
 		arrays := updateArrays(70_000).slices(70_000)
-		loss, actorCritic := tdCase(r, 5, 3, 1), acCase(r, 7, 3, acForm{clip: true})
+		loss, actorCritic := tdCase(r, 5, 3, 1), acCase(r, 7, 3, acOptions{clip: true})
 		for _, team := range []*Team{nil, team} {
 			conv.on(team)
 			dense.on(team)
@@ -131,16 +131,16 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-func TestPeak(t *testing.T) {
+func TestPeakIsPlausible(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
-		// From a slow emulator to more than any core does.
+		// From a slow emulator to more than any core reaches.
 		if rate := Peak(p, time.Millisecond); !(rate > 0.001 && rate < 1e5) {
 			t.Errorf("%v GFLOP/s", rate)
 		}
 	})
 }
 
-// actorCriticOf calls ActorCritic with what change makes of a batch that is right.
+// actorCriticOf calls ActorCritic with a valid batch after change.
 func actorCriticOf(n, width int, floats func(n int) []float32, change func(b *ActorCriticBatch) (dlogits []float32)) {
 	b := &ActorCriticBatch{Logits: floats(n * width), Values: floats(n), Width: width, Actions: make([]int32, n),
 		Advantages: floats(n), Returns: floats(n), Weights: floats(n)}
@@ -148,7 +148,7 @@ func actorCriticOf(n, width int, floats func(n int) []float32, change func(b *Ac
 	ActorCritic(dlogits, floats(n), b, 0, 0)
 }
 
-// Mistakes of the calling code are named before any memory is touched.
+// A call with a short slice or a wrong number panics with its name, before it touches memory.
 func TestShortSlicesPanic(t *testing.T) {
 	// Images of 98 elements, outputs of 252, 56 weights.
 	c := &Conv{InC: 2, InH: 7, InW: 7, OutC: 7, Kernel: 2, Stride: 1}

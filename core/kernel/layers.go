@@ -5,38 +5,36 @@ import (
 	"time"
 )
 
-// Conv is one convolution layer with a ReLU behind it, unless it is Linear. Every
-// number is at least 1, Kernel is twice or three times Stride and at most InH and
-// InW.
+// Conv is one convolution layer followed by a ReLU, unless it is Linear. Every number is at least
+// 1; Kernel is two or three times Stride, and at most InH and InW.
 type Conv struct {
 	InC, InH, InW, OutC, Kernel, Stride int
-	// Images are [height, width, channel], or where these say so
-	// [channel, height, width].
+	// Images are [channel, height, width] where planar, [height, width, channel] otherwise.
 	PlanarIn, PlanarOut bool
 	Precision           Precision
 	Portable            bool // the same bits on every processor; see HasPortable
 	Linear              bool // no ReLU
 }
 
-// OutH returns the height of the output; rows that do not fill a kernel are dropped.
+// OutH returns the height of the output. Input rows that do not fill a kernel are ignored.
 func (c *Conv) OutH() int { return (c.InH-c.Kernel)/c.Stride + 1 }
 
 // OutW returns the width of the output.
 func (c *Conv) OutW() int { return (c.InW-c.Kernel)/c.Stride + 1 }
 
-// InLen returns the elements of one input image.
+// InLen returns the number of elements of one input image.
 func (c *Conv) InLen() int { return c.InC * c.InH * c.InW }
 
-// OutLen returns the elements of one output image.
+// OutLen returns the number of elements of one output image.
 func (c *Conv) OutLen() int { return c.OutC * c.OutH() * c.OutW() }
 
 // WeightLen returns the number of weights, without the biases.
 func (c *Conv) WeightLen() int { return c.OutC * c.patch() }
 
-// patch returns the inputs that one output element sees.
+// patch returns the number of inputs of one output element.
 func (c *Conv) patch() int { return c.InC * c.Kernel * c.Kernel }
 
-// Check returns an error where the shape is not one that the kernels compute.
+// Check returns an error if the kernels do not support the shape.
 func (c *Conv) Check() error {
 	switch {
 	case c.InC < 1 || c.OutC < 1 || c.Kernel < 1 || c.Stride < 1:
@@ -49,9 +47,9 @@ func (c *Conv) Check() error {
 	return nil
 }
 
-// ConvPack brings w [OutC, InC, Kernel, Kernel], times scale, into the form that
-// ConvForward reads: c.PackLen() floats. scale is what bytes are multiplied by,
-// else 1. ws is c.Workspace(1, t) floats of scratch.
+// ConvPack writes w [OutC, InC, Kernel, Kernel], times scale, in the form that ConvForward reads:
+// c.PackLen() floats. scale is the factor of byte images, 1 otherwise. ws is c.Workspace(1, t)
+// floats of scratch.
 func ConvPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32) {
 	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackLen())
@@ -59,7 +57,7 @@ func ConvPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32
 	layersOf(c.Precision, c.Portable).convPack(t, packed, w, scale, c, ws)
 }
 
-// ConvPackBack does the same, without scale, for ConvBackward: c.PackBackLen() floats.
+// ConvPackBack is ConvPack for ConvBackward, without scale: it writes c.PackBackLen() floats.
 func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackBackLen())
@@ -67,28 +65,27 @@ func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	layersOf(c.Precision, c.Portable).convPackBack(t, packed, w, c, ws)
 }
 
-// ConvForward computes y = relu(conv(x, w) + b), or where c.Linear is set
-// conv(x, w) + b, on n images: x [n, ...InLen],
-// y [n, ...OutLen], packed by ConvPack, b [OutC], ws c.Workspace(n, t) floats of
-// scratch.
+// ConvForward computes y = relu(conv(x, w) + b) on n images; if c.Linear is set, without the ReLU.
+// x is [n, InLen], y [n, OutLen], b [OutC]; ConvPack made packed from w; ws is c.Workspace(n, t)
+// floats of scratch.
 func ConvForward(t *Team, y, x, packed, b []float32, n int, c *Conv, ws []float32) {
 	c.checkForward(t, y, packed, b, n, ws)
 	atLeast("x", len(x), n*c.InLen())
 	layersOf(c.Precision, c.Portable).convForward(t, y, x, nil, packed, b, n, c, ws)
 }
 
-// ConvForwardU8 is ConvForward on bytes.
+// ConvForwardU8 is ConvForward on byte images.
 func ConvForwardU8(t *Team, y []float32, x []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
 	c.checkForward(t, y, packed, b, n, ws)
 	atLeast("x", len(x), n*c.InLen())
 	layersOf(c.Precision, c.Portable).convForward(t, y, nil, x, packed, b, n, c, ws)
 }
 
-// ConvBackward overwrites dw [OutC, InC, Kernel, Kernel] and db [OutC] with the
-// gradients summed over n images, and dx [n, ...InLen] with that of the input.
-// x is the input and y [n, ...OutLen] the output of the forward pass (y is not read
-// where c.Linear is set), dy the gradient of y, packed by ConvPackBack, ws c.Workspace(n, t) floats of scratch.
-// Sums are formed for every 8 images and added up in their order.
+// ConvBackward overwrites dw [OutC, InC, Kernel, Kernel] and db [OutC] with the gradients summed
+// over n images, and dx [n, InLen] with the gradient of the input. x is the input and y [n, OutLen]
+// the output of the forward pass; y is not read if c.Linear is set. dy is the gradient of y.
+// ConvPackBack made packed. ws is c.Workspace(n, t) floats of scratch. Each block of 8 images has
+// its own sums, which are added in order.
 func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Conv, ws []float32) {
 	c.checkBackward(t, dw, db, y, dy, n, ws)
 	atLeast("x", len(x), n*c.InLen())
@@ -97,22 +94,22 @@ func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Con
 	layersOf(c.Precision, c.Portable).convBackward(t, dw, db, dx, x, nil, 1, packed, y, dy, n, c, ws)
 }
 
-// ConvBackwardU8 is ConvBackward on bytes, the input being x * scale, without the
-// gradient of the input.
+// ConvBackwardU8 is ConvBackward on byte images, without the gradient of the input. The input is
+// x * scale.
 func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy []float32, n int, c *Conv, ws []float32) {
 	c.checkBackward(t, dw, db, y, dy, n, ws)
 	atLeast("x", len(x), n*c.InLen())
 	layersOf(c.Precision, c.Portable).convBackward(t, dw, db, nil, nil, x, scale, nil, y, dy, n, c, ws)
 }
 
-// Flop returns the floating-point operations of one pass (forward, or one of the
-// two gradients) on an image: those of the textbook's convolution, and those of
-// the products that most C paths do instead, without the sums before and after.
-func (c *Conv) Flop() (textbook, done float64) {
+// Flop returns the floating-point operations of one pass (forward, or one of the two gradients) on
+// an image: of the direct convolution, and of the products on the path in use, without Winograd's
+// sums before and after them.
+func (c *Conv) Flop() (direct, done float64) {
 	s := c.cells()
-	if layersOf(c.Precision, c.Portable).textbook {
-		textbook = 2 * float64(c.OutH()*c.OutW()*c.WeightLen())
-		return textbook, textbook
+	if layersOf(c.Precision, c.Portable).direct {
+		direct = 2 * float64(c.OutH()*c.OutW()*c.WeightLen())
+		return direct, direct
 	}
 	return 2 * float64(c.OutH()*c.OutW()*c.WeightLen()), 2 * float64(points*s.tiles*s.deep*c.OutC)
 }
@@ -125,14 +122,14 @@ type Dense struct {
 	Portable  bool // the same bits on every processor; see HasPortable
 }
 
-// DenseForward computes y = x·wᵀ + b, then max(0, y) where d.ReLU is set:
-// x [n, In], w [Out, In], b [Out], y [n, Out], ws d.Workspace(n, t) floats of scratch.
+// DenseForward computes y = x·wᵀ + b, then max(0, y) if d.ReLU is set. x is [n, In], w [Out, In],
+// b [Out], y [n, Out], ws d.Workspace(n, t) floats of scratch.
 func DenseForward(t *Team, y, x, w, b []float32, n int, d *Dense, ws []float32) {
 	d.forward(t, y, x, w, false, b, n, ws)
 }
 
-// DensePack rounds w [Out, In] once for many calls of DenseForwardPacked: packed has
-// as many floats. In FP32, where there is nothing to round, it is a copy.
+// DensePack rounds w [Out, In] once for many calls of DenseForwardPacked. packed has as many floats
+// as w. In FP32 DensePack copies.
 func DensePack(t *Team, packed, w []float32, d *Dense) {
 	d.checkShape(1)
 	atLeast("packed", len(packed), d.Out*d.In)
@@ -140,8 +137,8 @@ func DensePack(t *Team, packed, w []float32, d *Dense) {
 	layersOf(d.Precision, d.Portable).densePack(t, packed, w, d)
 }
 
-// DenseForwardPacked is DenseForward, to the bit, with what DensePack has made of w on
-// the same path.
+// DenseForwardPacked gives the bits of DenseForward, from weights that DensePack packed on the same
+// path.
 func DenseForwardPacked(t *Team, y, x, packed, b []float32, n int, d *Dense, ws []float32) {
 	d.forward(t, y, x, packed, true, b, n, ws)
 }
@@ -155,10 +152,10 @@ func (d *Dense) forward(t *Team, y, x, w []float32, packed bool, b []float32, n 
 	layersOf(d.Precision, d.Portable).denseForward(t, y, x, w, packed, b, n, d, ws)
 }
 
-// DenseBackward overwrites dw [Out, In] and db [Out] with the gradients summed over
-// n rows, and dx [n, In] with that of the input; dx may be nil. x and y are the
-// input and the output of the forward pass (y is read only where d.ReLU is set), dy
-// is the gradient of y, ws d.Workspace(n, t) floats of scratch.
+// DenseBackward overwrites dw [Out, In] and db [Out] with the gradients summed over n rows, and
+// dx [n, In], which may be nil, with the gradient of the input. x and y are the input and the
+// output of the forward pass; y is read only if d.ReLU is set. dy is the gradient of y, ws
+// d.Workspace(n, t) floats of scratch.
 func DenseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32) {
 	d.check(t, n, ws)
 	atLeast("dw", len(dw), d.Out*d.In)
@@ -210,9 +207,8 @@ func (d *Dense) check(t *Team, n int, ws []float32) {
 	atLeast("ws", len(ws), d.Workspace(n, t))
 }
 
-// Peak returns the rate of multiply-adds on registers, in GFLOP/s, that this path
-// reaches on the calling thread during d: what the products of a layer could
-// reach at most.
+// Peak measures, for about d, the rate of multiply-adds on registers that this path reaches on the
+// calling thread, in GFLOP/s: the upper limit for the products of a layer.
 func Peak(p Precision, d time.Duration) float64 {
 	run := layersOf(p, false).peak
 	flop, began := 0.0, time.Now()

@@ -1,4 +1,4 @@
-/* How numbers are brought into the order in which products read them, and back. */
+/* Layout changes between the arrays of the caller and the order in which products read operands. */
 
 /* dst[c*ldd + r] = src[r*lds + c] */
 static TARGET void transpose(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds, ptrdiff_t rows,
@@ -11,44 +11,48 @@ static TARGET void transpose(float *dst, ptrdiff_t ldd, const float *src, ptrdif
 }
 
 /*
- * dst[p*channels + ch] = src[ch*ld + p] for bytes. Four channels, the stacked
- * frames of Atari, go four pixels at a time.
+ * dst[p*channels + ch] = src[ch*ld + p] for bytes. Four channels (Atari's stacked frames) are
+ * interleaved 16 pixels at a time.
  */
 static TARGET void interleave_bytes(uint8_t *dst, const uint8_t *src, ptrdiff_t ld, ptrdiff_t pixels,
                                     ptrdiff_t channels) {
   if (channels == 4 && pixels >= 16) {
     for (ptrdiff_t p = 0; p + 16 <= pixels; p += 16) interleave4x16(dst + 4 * p, src + p, ld);
-    if (pixels % 16) interleave4x16(dst + 4 * (pixels - 16), src + pixels - 16, ld); /* some of them again */
+    /* The last 16 pixels overlap those before. */
+    if (pixels % 16) interleave4x16(dst + 4 * (pixels - 16), src + pixels - 16, ld);
     return;
   }
   for (ptrdiff_t p = 0; p < pixels; p++)
     for (ptrdiff_t ch = 0; ch < channels; ch++) dst[p * channels + ch] = src[ch * ld + p];
 }
 
-/* Rows of floats as rows of operands. */
+/* Converts rows of floats to rows of operands. */
 static TARGET void rows_to_units(float *dst, const float *src, ptrdiff_t rows, ptrdiff_t n) {
   for (ptrdiff_t i = 0; i < rows; i++, dst += in_units(n), src += n)
     for (ptrdiff_t k = 0; k < n; k += VW * PER_UNIT) {
-      ptrdiff_t some = min(VW * PER_UNIT, n - k);
-      put(dst + k / PER_UNIT, v_row_units(src + k, some), in_units(some));
+      ptrdiff_t count = min(VW * PER_UNIT, n - k);
+      put(dst + k / PER_UNIT, v_row_units(src + k, count), in_units(count));
     }
 }
 
 /* dst[i] = dy[i] where y[i] > 0, else 0 */
-INLINE void mask_vector(ptrdiff_t i, ptrdiff_t some, float *dst, const float *dy, const float *y) {
-  put(dst + i, v_where_positive(get(y + i, some), get(dy + i, some)), some);
+INLINE void mask_vector(ptrdiff_t i, ptrdiff_t count, float *dst, const float *dy, const float *y) {
+  put(dst + i, v_where_positive(get(y + i, count), get(dy + i, count)), count);
 }
 
-/* dz[n][out] is dy where y is above zero (y is NULL where there is no ReLU); db, where asked for, its sum over the rows. */
+/*
+ * dz[n][out] is dy where y is above zero, 0 elsewhere; without a ReLU, y is NULL and dz is dy. db
+ * is the sum of dz over the rows; it may be NULL.
+ */
 static TARGET void dense_gradient(float *dz, float *db, const float *y, const float *dy, ptrdiff_t n, ptrdiff_t out) {
   for (ptrdiff_t i = 0; i < n * out; i += VW) {
-    ptrdiff_t some = min(VW, n * out - i);
-    put(dz + i, y ? v_where_positive(get(y + i, some), get(dy + i, some)) : get(dy + i, some), some);
+    ptrdiff_t count = min(VW, n * out - i);
+    put(dz + i, y ? v_where_positive(get(y + i, count), get(dy + i, count)) : get(dy + i, count), count);
   }
   for (ptrdiff_t o = 0; db && o < out; o += VW) {
-    ptrdiff_t some = min(VW, out - o);
+    ptrdiff_t count = min(VW, out - o);
     vec acc = v_zero();
-    for (ptrdiff_t i = 0; i < n; i++) acc = v_add(acc, get(dz + i * out + o, some));
-    put(db + o, acc, some);
+    for (ptrdiff_t i = 0; i < n; i++) acc = v_add(acc, get(dz + i * out + o, count));
+    put(db + o, acc, count);
   }
 }

@@ -1,13 +1,12 @@
 /*
- * The loops of one path. No include guard: each path includes this once, after
- * it has defined
+ * The loops of one path. No include guard: each path includes this file once, after it has defined
  *
- *	vec, VW     the vector type and its floats
- *	v_*         operations on it, sums, transpose4, interleave4x16
+ *	vec, VW     the vector type and its number of floats
+ *	v_*         operations on vec; also sums, transpose4, interleave4x16
  *	MR          rows of the largest tile; TILES(X) lists X(1) ... X(MR)
  *	DOT_ROWS    rows of x that DenseForward multiplies at a time
  *	TARGET      the attribute that lets a function use the path's instructions
- *	INLINE      the same, always inlined
+ *	INLINE      TARGET, always inlined
  *	KERNELS     the name of the table defined at the end
  */
 #include <math.h>
@@ -28,8 +27,8 @@ INLINE ptrdiff_t max(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
 INLINE ptrdiff_t round_up(ptrdiff_t a, ptrdiff_t to) { return (a + to - 1) / to * to; }
 
 /*
- * Cuts n floats off the workspace, at a multiple of 64 bytes from its start
- * (which aligned() moved to such an address). workspace.go adds up the same pieces.
+ * Cuts n floats off the workspace. aligned() moved the start of the workspace to a multiple of 64
+ * bytes; take keeps it there. workspace.go adds up the same pieces.
  */
 INLINE float *take(float **ws, ptrdiff_t n) {
   float *p = *ws;
@@ -39,19 +38,19 @@ INLINE float *take(float **ws, ptrdiff_t n) {
 
 INLINE float *aligned(float *ws) { return (float *)(((uintptr_t)ws + 63) & ~(uintptr_t)63); }
 
-/* The next vector of an array: `some` is VW, or what is left at the end. */
-INLINE vec get(const float *p, ptrdiff_t some) { return some == VW ? v_load(p) : v_load_some(p, some); }
+/* The next vector of an array: `count` is VW, or the floats that are left at the end. */
+INLINE vec get(const float *p, ptrdiff_t count) { return count == VW ? v_load(p) : v_load_some(p, count); }
 
-INLINE void put(float *p, vec a, ptrdiff_t some) {
-  if (some == VW)
+INLINE void put(float *p, vec a, ptrdiff_t count) {
+  if (count == VW)
     v_store(p, a);
   else
-    v_store_some(p, a, some);
+    v_store_some(p, a, count);
 }
 
 /*
- * Calls f(at, some, ...) for the vectors of n floats. `some` is VW, a constant, but
- * at the end: get and put of whole vectors have no branch then.
+ * Calls f(at, count, ...) for the vectors of n floats. `count` is the constant VW for all but the
+ * last vector, so that get and put of whole vectors have no branch.
  */
 #define FOR_VECTORS(f, n, ...)                                           \
   do {                                                                   \
@@ -61,15 +60,16 @@ INLINE void put(float *p, vec a, ptrdiff_t some) {
   } while (0)
 
 /*
- * Operands of a product travel in units of 32 bits: one float, or on a path
- * that multiplies bf16 (PER_UNIT 2) a pair that follow each other in k. PLAIN
- * says that a unit is the float itself. A path defines
+ * A unit is 32 bits of operands of a product: one float, or two bf16 that follow each other in k
+ * (PER_UNIT 2). PLAIN is 1 if a unit is the float itself, unrounded. A path with PER_UNIT 1 defines
+ * v_operand(a), which rounds operands. A path with PER_UNIT 2 defines
  *
- *	v_unit(a, b)             units of the operands a, or of the pairs (a[i], b[i])
- *	v_row_unit(a, b)         units of the operands a in a row, or of a and then b
- *	v_row_units(p, n)        units of n <= VW * PER_UNIT operands in a row
- *	put_operands(p, k, a, n) puts n <= VW operands, from number k on, of a row
- *	                         whose units 16 and up lie `chunk` further
+ *	v_unit(a, b)       the units (a[i], b[i]); a[i] alone where PER_UNIT is 1
+ *	v_row_unit(a, b)   the units of a row of operands, a and then b; of a where PER_UNIT is 1
+ *	v_row_units(p, n)  the units of n <= VW * PER_UNIT operands in a row
+ *	put_operands(row, chunk, k, a, n)
+ *	                   writes n <= VW operands as operands k to k+n-1 of a row; each 16 units of
+ *	                   the row lie `chunk` floats after the 16 before
  */
 #ifndef PER_UNIT
 #define PER_UNIT 1
@@ -128,11 +128,11 @@ const struct paceline_kernels KERNELS = {
     .adagrad = adagrad,
     .sum_squares = sum_squares,
     .average = average,
-    .add = add_to,
-    .exp = exponentials,
-    .log = logarithms,
-    .tanh = tangents,
-    .tanh_backward = tangents_backward,
+    .add = map_add,
+    .exp = map_exp,
+    .log = map_log,
+    .tanh = map_tanh,
+    .tanh_backward = tanh_backward,
     .td_targets = td_targets,
     .td_loss = td_loss,
     .log_softmax = log_softmax,

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// lossCase is one batch.
+// lossCase is one batch with its results.
 type lossCase struct {
 	a                                        *arena
 	width                                    int
@@ -18,7 +18,7 @@ type lossCase struct {
 	loss                                     float64
 }
 
-// tdCase returns rows whose errors are a few times size.
+// tdCase returns a batch with errors of a few times size.
 func tdCase(r *rand.Rand, rows, width int, size float32) *lossCase {
 	a := newArena()
 	l := &lossCase{a: a, width: width, dq: a.out("dq", rows*width), q: a.random("q", rows*width, r), next: a.random("next", rows*width, r),
@@ -40,14 +40,14 @@ func (l *lossCase) run(squared bool) {
 	l.loss = TDLoss(l.dq, l.q, l.actions, l.targets, l.weights, l.width, squared, l.weight)
 }
 
-// Against the formulas in float64, and every path against the plain Go one.
-func TestTDLoss(t *testing.T) {
+// Loss and gradient match their formulas in float64, and every path gives the bits of the Go path.
+func TestTDLossMatchesFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	for _, rows := range []int{1, 7, 32, 100} {
 		for _, width := range []int{1, 2, 6, 18} {
 			for _, squared := range []bool{false, true} {
 				k := tdCase(r, rows, width, 1)
-				if width == 6 { // a third of the rows count for nothing, a third twice
+				if width == 6 { // weights 0, 1 and 2
 					k.weights = k.a.out("weights", rows)
 					for i := range k.weights {
 						k.weights[i] = float32(i % 3)
@@ -105,8 +105,8 @@ func TestTDLoss(t *testing.T) {
 	}
 }
 
-// A row of weight 0 counts for nothing, whatever it holds.
-func TestTDLossHoles(t *testing.T) {
+// A row of weight 0 changes nothing, even if it holds NaN.
+func TestTDLossIgnoresRowsOfWeight0(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		k := tdCase(rand.New(rand.NewPCG(35, 36)), 3, 2, 1)
 		k.weights = []float32{1, 0, 1}
@@ -116,20 +116,20 @@ func TestTDLossHoles(t *testing.T) {
 		k.run(true)
 		sameBits(t, "gradient", k.dq, want)
 		if k.loss != loss || want[2] != 0 || want[3] != 0 || loss == 0 {
-			t.Errorf("loss %v with NaN in a hole, %v without; gradient %v", k.loss, loss, want)
+			t.Errorf("loss %v with NaN in a row of weight 0, %v without; gradient %v", k.loss, loss, want)
 		}
 	})
 }
 
-// A NaN in any place shows in the loss; at the action's, in the gradient, too.
-func TestTDLossOfNaN(t *testing.T) {
+// Any NaN makes the loss NaN, and the gradient of its row's action.
+func TestTDLossPropagatesNaN(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		const rows, width = 4, 3
-		for what := range 4 {
+		for place := range 4 {
 			for i := range rows * width {
 				k := tdCase(rand.New(rand.NewPCG(33, uint64(i))), rows, width, 1)
 				row := i / width
-				switch what {
+				switch place {
 				case 0:
 					k.q[row*width+int(k.actions[row])] = nan
 				case 1:
@@ -141,11 +141,11 @@ func TestTDLossOfNaN(t *testing.T) {
 				}
 				k.run(i%2 == 0)
 				if k.loss == k.loss {
-					t.Errorf("case %d, element %d: loss %v, want NaN", what, i, k.loss)
+					t.Errorf("case %d, element %d: loss %v, want NaN", place, i, k.loss)
 				}
 				for j, g := range k.dq {
 					if at := row*width + int(k.actions[row]); (g != g) != (j == at) {
-						t.Errorf("case %d, element %d: gradient %d is %v", what, i, j, g)
+						t.Errorf("case %d, element %d: gradient %d is %v", place, i, j, g)
 					}
 				}
 			}
@@ -153,7 +153,7 @@ func TestTDLossOfNaN(t *testing.T) {
 	})
 }
 
-// Errors at the edge of the Huber loss's two halves, and beyond.
+// The Huber loss of errors in both of its pieces and at their edge.
 func TestHuberEdges(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, c := range []struct{ d, loss, slope float32 }{

@@ -2,8 +2,8 @@ package kernel
 
 import "fmt"
 
-// Exp overwrites y with the exponentials of x, within 2 units in the last place.
-// A result below the smallest normal number is 0. y may be x.
+// Exp overwrites y with the exponentials of x, within 2 units in the last place. A result below the
+// smallest normal number is 0. y may be x.
 func Exp(y, x []float32) {
 	atLeast("y", len(y), len(x))
 	if len(x) > 0 {
@@ -11,9 +11,8 @@ func Exp(y, x []float32) {
 	}
 }
 
-// Log overwrites y with the natural logarithms of x, within 2 units in the last
-// place: -Inf for zeros and for numbers below the smallest normal one, NaN for what
-// is below zero. y may be x.
+// Log overwrites y with the natural logarithms of x, within 2 units in the last place: -Inf for
+// zeros and denormals, NaN for negative numbers. y may be x.
 func Log(y, x []float32) {
 	atLeast("y", len(y), len(x))
 	if len(x) > 0 {
@@ -21,8 +20,8 @@ func Log(y, x []float32) {
 	}
 }
 
-// Tanh overwrites y with the hyperbolic tangents of x, within 2 units in the last
-// place. y may be x.
+// Tanh overwrites y with the hyperbolic tangents of x, within 2 units in the last place. y may be
+// x.
 func Tanh(y, x []float32) {
 	atLeast("y", len(y), len(x))
 	if len(x) > 0 {
@@ -30,8 +29,8 @@ func Tanh(y, x []float32) {
 	}
 }
 
-// TanhBackward overwrites dx with dy*(1 - y*y): the gradient of the input, from the
-// output y of Tanh and its gradient dy. dx may be dy.
+// TanhBackward overwrites dx with the gradient of Tanh's input, dy*(1 - y*y). y is the output of
+// Tanh, dy the gradient of y. dx may be dy.
 func TanhBackward(dx, y, dy []float32) {
 	atLeast("y", len(y), len(dy))
 	atLeast("dx", len(dx), len(dy))
@@ -48,12 +47,11 @@ func Add(x, y []float32) {
 	}
 }
 
-// TDTargets overwrites targets with what Q-learning's values should be: for row i,
-// of n = len(rewards),
+// TDTargets overwrites targets with the targets of Q-learning. Row i of n = len(rewards) has
 //
 //	rewards[i] + discounts[i] * max over a of next[i, a]
 //
-// rounded twice; a row's first NaN is its maximum. next is [n, width], the target
+// rounded twice. The maximum of a row with NaN is its first NaN. next is [n, width], the target
 // network's values at the next observations.
 func TDTargets(targets, next, rewards, discounts []float32, width int) {
 	n := len(rewards)
@@ -63,15 +61,15 @@ func TDTargets(targets, next, rewards, discounts []float32, width int) {
 	current.Load().tdTargets(targets, next, rewards, discounts, width)
 }
 
-// TDLoss returns the loss of Q-learning on a batch and overwrites dq with its
-// gradient for q, in one pass. Row i, of n = len(actions), has the error
+// TDLoss returns the loss of Q-learning on a batch and overwrites dq with its gradient with respect
+// to q. Row i of n = len(actions) has the error
 //
 //	d = q[i, actions[i]] - targets[i]
 //
-// and the loss d*d where squared, else d*d/2 where |d| < 1 and |d| - 1/2 elsewhere,
-// times weights[i] (nil: 1); the result is the sum of the rows' losses in float64, times
-// weight. A row of weight 0 counts for nothing, whatever its numbers are. q and dq are
-// [n, width]; actions are 0 to width-1. dq must not be q.
+// If squared, its loss is d*d; otherwise d*d/2 if |d| < 1 and |d| - 1/2 if not. A row's loss is
+// multiplied by weights[i] (nil: 1). The result is the sum of the losses in float64, times weight.
+// A row of weight 0 is ignored, NaN included. q and dq are [n, width]; actions are 0 to width-1. dq
+// must not be q.
 func TDLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, weight float32) float64 {
 	n := len(actions)
 	atLeast("dq", len(dq), n*width)
@@ -84,9 +82,8 @@ func TDLoss(dq, q []float32, actions []int32, targets, weights []float32, width 
 	return current.Load().tdLoss(dq, q, actions, targets, weights, width, squared, weight)
 }
 
-// LogSoftmax overwrites the rows of y [n, width] with the logarithms of the
-// probabilities that the rows of x, logits, stand for: x[i, a] less the logarithm
-// of the sum of their exponentials. y must not be x.
+// LogSoftmax overwrites the rows of y [n, width] with the log-probabilities of the logits in the
+// rows of x: y[i, a] = x[i, a] - log(sum over b of exp(x[i, b])). y must not be x.
 func LogSoftmax(y, x []float32, width int) {
 	if width < 1 || len(x)%width != 0 {
 		panic(fmt.Sprintf("kernel: x: %d elements, must be rows of %d", len(x), width))
@@ -95,42 +92,42 @@ func LogSoftmax(y, x []float32, width int) {
 	current.Load().logSoftmax(y, x, width)
 }
 
-// ActorCriticBatch is what ActorCritic reads: n = len(Actions) rows.
+// ActorCriticBatch is the input of ActorCritic: n = len(Actions) rows.
 type ActorCriticBatch struct {
 	Logits  []float32 // [n, Width]
 	Values  []float32 // [n]
 	Width   int       // number of actions
 	Actions []int32   // [n], 0 to Width-1
-	// Masks are [n, Width]: 0 where an action may not be taken, which then has no
-	// probability and no gradient. Each row allows its action. nil: all are allowed.
+	// Masks are [n, Width], 0 for an action that is not allowed: it has probability 0 and no
+	// gradient. Each row allows its action. nil allows all.
 	Masks []byte
-	// Advantages and Returns are constants: no gradient flows into them.
+	// Advantages and Returns are constants: they get no gradient.
 	Advantages, Returns []float32 // [n]
 	Weights             []float32 // [n], 0 or above
-	// Clip, where it is set, makes the policy's loss and the values' that of PPO.
+	// Clip selects PPO's losses of policy and value; nil selects the plain ones.
 	Clip *ClipBatch
 }
 
-// ClipBatch is what PPO compares each row with: constants of length n.
+// ClipBatch holds PPO's constants of each row: n numbers in each slice.
 type ClipBatch struct {
 	LogProbs    []float32 // log pi(a|s) when the action was taken
 	Ranges      []float32 // of the ratio: 1 - range to 1 + range
-	Values      []float32 // V(s) then
-	ValueRanges []float32 // how far the value may move away from it; +Inf: anywhere
-	// Largest takes the larger of the squared errors of the value and of the value kept
-	// within its range; else the latter.
+	Values      []float32 // V(s) when the action was taken
+	ValueRanges []float32 // largest distance of the value from Values; +Inf: any
+	// Largest selects the larger of the squared errors of the value and of the clipped value;
+	// otherwise the clipped value's counts.
 	Largest bool
 }
 
-// ActorCriticParts are the weighted means, over the rows of a batch, that its loss
-// is made of, and what it says of how far the policy has moved.
+// ActorCriticParts are the terms of the loss and the distance of the policy from the policy that
+// acted: weighted means over the rows of a batch.
 type ActorCriticParts struct {
-	Policy  float64 // -advantage * log probability of the action; with Clip, of the clipped ratio
+	Policy  float64 // -advantage * log-probability of the action; with Clip, PPO's loss
 	Value   float64 // (value - return)^2
 	Entropy float64 // -sum of p log p
-	// With Clip, else 0: (ratio - 1) - log ratio, an estimate of the Kullback-Leibler
-	// divergence of the policy then from the policy now, and the share of rows whose
-	// ratio is out of its range.
+	// Divergence is the mean of (ratio - 1) - log ratio, an estimate of the Kullback-Leibler
+	// divergence of the policy that acted from the policy now. Outside is the share of rows whose
+	// ratio is out of its range. Both are 0 without Clip.
 	Divergence, Outside float64
 }
 
@@ -138,13 +135,13 @@ type ActorCriticParts struct {
 //
 //	Policy - entropyCoef*Entropy + valueCoef*Value
 //
-// and overwrites dlogits [n, Width] and dvalues [n] with its gradients, in one pass.
-// With Clip a row's policy loss is -min(ratio*advantage, clipped ratio*advantage) for
-// the ratio of the action's probability now to that when it was taken.
-// A row counts as much as its weight: the sums, in float64 and in the order of the
-// rows, are divided by the sum of the weights. A row of weight 0 counts for nothing
-// and gets the gradient 0, whatever its numbers are; where all weights are 0, so is
-// the result. dlogits and dvalues must not be among the inputs.
+// and overwrites dlogits [n, Width] and dvalues [n] with its gradients. With Clip a row's policy
+// loss is -min(ratio*advantage, clipped ratio*advantage), where ratio is the action's probability
+// now divided by its probability when it was taken.
+//
+// The means are weighted: sums in float64, in the order of the rows, divided by the sum of the
+// weights. A row of weight 0 is ignored, NaN included, and gets the gradient 0. If all weights are
+// 0, the result is 0. dlogits and dvalues must not be among the inputs.
 func ActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) ActorCriticParts {
 	n := len(b.Actions)
 	atLeast("dlogits", len(dlogits), n*b.Width)

@@ -1,19 +1,20 @@
 /*
- * Exponentials, and the losses that stand on them. Every operation is rounded by
- * itself, and every path does the same ones in the same order: all paths give the
- * same bits, the "go" path (reference_losses.go) among them.
- * Sums over rows are of float64, in the order of the rows.
+ * Exponentials and the losses. Every operation is rounded separately, and every path does the same
+ * operations in the same order: all paths give the same bits, including the "go" path
+ * (reference_losses.go). Sums over rows are float64, in the order of the rows.
  *
- * Numbers below the smallest normal one count as zero, as the floating-point mode
- * has it.
+ * Denormals count as zero, by the floating-point mode.
  */
 
-/* The nearest polynomials of their degrees, in the largest relative error, with coefficients of float32. */
+/*
+ * The polynomials have the smallest maximum of the relative error for their degree and float32
+ * coefficients.
+ */
 #define LOG2_E 0x1.715476p0f
-#define LN2_HIGH 0x1.63p-1f /* so short that its products with whole numbers up to 2^14 are exact */
+#define LN2_HIGH 0x1.63p-1f /* few bits: its products with integers up to 2^14 are exact */
 #define LN2_LOW -0x1.bd0106p-13f
-#define EXP_LEAST -0x1.5d589ep6f /* where exp comes to the smallest normal number */
-#define EXP_MOST 0x1.62e42ep6f   /* exp of what is above it is more than any number */
+#define EXP_LEAST -0x1.5d589ep6f /* exp of it is the smallest normal number */
+#define EXP_MOST 0x1.62e42ep6f   /* exp overflows above it */
 #define EXP_0 0x1.fffffcp-2f
 #define EXP_1 0x1.555492p-3f
 #define EXP_2 0x1.5558aep-5f
@@ -47,11 +48,11 @@ INLINE uints u_set1(uint32_t a) { return (uints)v_zero() + a; }
 INLINE vec v_power_of_two(uints k) { return (vec)((k + 127) << 23); }
 
 /*
- * x is n ln 2 + r, with n whole and r at most half of ln 2. exp r is 1 + r + r^2 q(r),
- * and 2^n comes in two factors, for n may be 128.
+ * x is n ln 2 + r, with an integer n and |r| <= ln 2 / 2. exp r is 1 + r + r^2 q(r). 2^n is two
+ * factors, because n may be 128.
  */
 INLINE vec v_exp(vec x) {
-  const vec whole = v_set1(0x1.8p23f); /* adding it rounds to a whole number */
+  const vec whole = v_set1(0x1.8p23f); /* adding whole rounds to an integer */
   const vec t = v_add(v_mul(x, v_set1(LOG2_E)), whole), n = v_sub(t, whole);
   const vec r = v_sub(v_sub(x, v_mul(n, v_set1(LN2_HIGH))), v_mul(n, v_set1(LN2_LOW)));
   vec q = v_set1(EXP_4);
@@ -67,7 +68,7 @@ INLINE vec v_exp(vec x) {
   return v_where(x != x, x, y);
 }
 
-/* x is 2^n m with m between the roots of 1/2 and 2; log m is f - f^2/2 + f^3 q(f) with f = m - 1. */
+/* x is 2^n m with sqrt(1/2) <= m < sqrt(2); log m is f - f^2/2 + f^3 q(f) with f = m - 1. */
 INLINE vec v_log(vec x) {
   const uints b = (uints)x, from_root = b - ROOT_HALF_BITS;
   const vec n = __builtin_convertvector((ints)from_root >> 23, vec);
@@ -89,7 +90,7 @@ INLINE vec v_log(vec x) {
   return v_where((b & 0x7FFFFFFF) > 0x7F800000, x, y);
 }
 
-/* Near zero x + x^3 q(x^2), elsewhere 1 - 2 / (exp 2x + 1); the sign is put back at the end. */
+/* For |x|: near zero x + x^3 q(x^2), elsewhere 1 - 2 / (exp 2x + 1); then the sign of x. */
 INLINE vec v_tanh(vec x) {
   const uints sign = (uints)x & 0x80000000u;
   const vec a = (vec)((uints)x & 0x7FFFFFFFu), aa = v_mul(a, a);
@@ -104,39 +105,39 @@ INLINE vec v_tanh(vec x) {
   return v_where(x != x, x, (vec)((uints)y | sign));
 }
 
-static TARGET void exponentials(float *y, const float *x, ptrdiff_t n) {
+static TARGET void map_exp(float *y, const float *x, ptrdiff_t n) {
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    const ptrdiff_t some = min(VW, n - i);
-    put(y + i, v_exp(get(x + i, some)), some);
+    const ptrdiff_t count = min(VW, n - i);
+    put(y + i, v_exp(get(x + i, count)), count);
   }
 }
 
-static TARGET void logarithms(float *y, const float *x, ptrdiff_t n) {
+static TARGET void map_log(float *y, const float *x, ptrdiff_t n) {
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    const ptrdiff_t some = min(VW, n - i);
-    put(y + i, v_log(get(x + i, some)), some);
+    const ptrdiff_t count = min(VW, n - i);
+    put(y + i, v_log(get(x + i, count)), count);
   }
 }
 
-static TARGET void tangents(float *y, const float *x, ptrdiff_t n) {
+static TARGET void map_tanh(float *y, const float *x, ptrdiff_t n) {
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    const ptrdiff_t some = min(VW, n - i);
-    put(y + i, v_tanh(get(x + i, some)), some);
+    const ptrdiff_t count = min(VW, n - i);
+    put(y + i, v_tanh(get(x + i, count)), count);
   }
 }
 
-static TARGET void tangents_backward(float *dx, const float *y, const float *dy, ptrdiff_t n) {
+static TARGET void tanh_backward(float *dx, const float *y, const float *dy, ptrdiff_t n) {
   const vec one = v_set1(1);
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    const ptrdiff_t some = min(VW, n - i);
-    const vec v = get(y + i, some);
-    put(dx + i, v_mul(get(dy + i, some), v_sub(one, v_mul(v, v))), some);
+    const ptrdiff_t count = min(VW, n - i);
+    const vec v = get(y + i, count);
+    put(dx + i, v_mul(get(dy + i, count), v_sub(one, v_mul(v, v))), count);
   }
 }
 
 /* ------------------------------------------------------------- Q-learning */
 
-/* The largest of a row, or its first NaN: nothing is above it. */
+/* The largest number of a row, or its first NaN. */
 INLINE float largest(const float *x, ptrdiff_t width) {
   float best = x[0];
   for (ptrdiff_t a = 1; a < width; a++)
@@ -150,8 +151,8 @@ static TARGET void td_targets(float *targets, const float *next, const float *re
 }
 
 /*
- * The loss and its gradient, row by row; see TDLoss. A row has as many elements as
- * there are actions: too few for vectors.
+ * The loss and its gradient; see TDLoss. Not vectorised: a row has one element for each action,
+ * too few for vectors.
  */
 static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, const float *targets,
                              const float *weights, ptrdiff_t n, ptrdiff_t width, int squared, float weight) {
@@ -168,7 +169,7 @@ static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, 
     } else if (d <= -1) {
       value = -d - 0.5f;
       slope = -1;
-    } else { /* NaN, too */
+    } else { /* also NaN */
       value = 0.5f * d * d;
       slope = d;
     }
@@ -187,8 +188,8 @@ static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, 
 /* ----------------------------------------------------------- actor-critic */
 
 /*
- * e[a] = exp(x[a] - top) for the largest x, top; returns the sum of e. Elements that
- * mask does not allow are left out: their e is 0. A mask of NULL allows all.
+ * Sets *top to the largest x that mask allows, and e[a] to exp(x[a] - *top), or to 0 if mask does
+ * not allow a. Returns the sum of e. A NULL mask allows all.
  */
 INLINE float exponentials_of_row(float *e, float *top, const float *x, const uint8_t *mask, ptrdiff_t width) {
   if (mask == NULL) {
@@ -202,8 +203,8 @@ INLINE float exponentials_of_row(float *e, float *top, const float *x, const uin
   }
   const vec vtop = v_set1(*top);
   for (ptrdiff_t a = 0; a < width; a += VW) {
-    const ptrdiff_t some = min(VW, width - a);
-    put(e + a, v_exp(v_sub(get(x + a, some), vtop)), some);
+    const ptrdiff_t count = min(VW, width - a);
+    put(e + a, v_exp(v_sub(get(x + a, count), vtop)), count);
   }
   double sum = 0;
   for (ptrdiff_t a = 0; a < width; a++) {
@@ -225,8 +226,8 @@ static TARGET void log_softmax(float *y, const float *x, ptrdiff_t n, ptrdiff_t 
 }
 
 /*
- * The squared error of one row's value, whose slope is twice the error it returns; see
- * ActorCriticBatch. Within clip of old the value itself counts.
+ * Computes the squared error of one row's value and returns half of its derivative; see ClipBatch.
+ * Within clip of old, the value is not clipped.
  */
 INLINE float value_error(double *squared, float value, float target, float old, float clip, int largest_error) {
   const float error = value - target;
@@ -236,13 +237,12 @@ INLINE float value_error(double *squared, float value, float target, float old, 
   const double other = (double)clipped * clipped;
   if (largest_error && *squared >= other) return error;
   *squared = other;
-  return 0; /* moved does not depend on the value */
+  return 0; /* the clipped value does not depend on the value */
 }
 
 /*
- * parts: the weighted means of policy loss, squared error of the value, entropy, KL
- * divergence and share of clipped rows; see ActorCritic. Without log_probs the latter two
- * are 0.
+ * parts: the weighted means of policy loss, squared error of the value, entropy, KL divergence and
+ * share of rows outside; see ActorCriticParts. Without log_probs the last two are 0.
  */
 static TARGET void actor_critic(float *dlogits, float *dvalues, const float *logits, const float *values,
                                 const int32_t *actions, const uint8_t *masks, const float *advantages,
@@ -251,7 +251,7 @@ static TARGET void actor_critic(float *dlogits, float *dvalues, const float *log
                                 float entropy_coef, float value_coef, int largest_error, double *parts) {
   double total = 0, policy = 0, squares = 0, entropy = 0, divergence = 0, outside = 0;
   for (ptrdiff_t i = 0; i < n; i++) total += weights[i];
-  const double share = total != 0 ? 1 / total : 0; /* of a row of weight 1 */
+  const double share = total != 0 ? 1 / total : 0; /* of the mean, for a row of weight 1 */
   for (ptrdiff_t i = 0; i < n; i++, logits += width, dlogits += width) {
     dvalues[i] = 0;
     if (weights[i] == 0) {
@@ -259,7 +259,7 @@ static TARGET void actor_critic(float *dlogits, float *dvalues, const float *log
       continue;
     }
     const double weight = weights[i];
-    const float by = (float)(weight * share);
+    const float row_share = (float)(weight * share);
     const uint8_t *mask = masks == NULL ? NULL : masks + i * width;
     float top;
     const float sum = exponentials_of_row(dlogits, &top, logits, mask, width), log_sum = logarithm(sum);
@@ -270,7 +270,7 @@ static TARGET void actor_critic(float *dlogits, float *dvalues, const float *log
         h -= (double)p * log_p;
     }
     const float row_entropy = (float)h, log_chosen = (logits[actions[i]] - top) - log_sum;
-    float advantage = advantages[i]; /* what the slope of -log_chosen is */
+    float advantage = advantages[i]; /* slope of the loss with respect to -log_chosen */
     if (log_probs == NULL) {
       policy += weight * ((double)advantage * -log_chosen);
     } else {
@@ -286,13 +286,13 @@ static TARGET void actor_critic(float *dlogits, float *dvalues, const float *log
       const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum;
       const float chosen = actions[i] == a ? 1 : 0;
       const float slope = p != 0 ? entropy_coef * (p * (log_p + row_entropy)) : 0;
-      dlogits[a] = by * (advantage * (p - chosen) + slope);
+      dlogits[a] = row_share * (advantage * (p - chosen) + slope);
     }
     double squared;
     const float d = log_probs == NULL
                         ? value_error(&squared, values[i], returns[i], values[i], 0, 0)
                         : value_error(&squared, values[i], returns[i], old_values[i], value_clips[i], largest_error);
-    dvalues[i] = by * ((2 * value_coef) * d);
+    dvalues[i] = row_share * ((2 * value_coef) * d);
     squares += weight * squared;
     entropy += weight * h;
   }

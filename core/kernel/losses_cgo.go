@@ -21,11 +21,11 @@ import "C"
 
 import "unsafe"
 
-// What a loss reads is a few thousand numbers: too little to share among threads.
+// The functions of this file are not shared among threads: a loss reads a few thousand numbers.
 
 func integers(s []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
 
-// mapping is a function of the table that is called as f(y, x) for len(x) elements.
+// mapping wraps a C function that maps len(x) elements of x to y.
 func mapping(f *C.paceline_map) func(y, x []float32) {
 	return func(y, x []float32) { C.paceline_kernel_map(f, floats(y), floats(x), C.ptrdiff_t(len(x))) }
 }

@@ -9,8 +9,8 @@ import (
 // smallest is the smallest normal number.
 const smallest = 0x1p-126
 
-// mathFunctions are those of every element, with their definitions in float64,
-// whose own errors are far below a unit in the last place of float32.
+// mathFunctions are the elementwise functions with their float64 definitions, whose errors are far
+// below a unit in the last place of float32.
 var mathFunctions = []struct {
 	name  string
 	f     func(y, x []float32)
@@ -21,8 +21,7 @@ var mathFunctions = []struct {
 	{"tanh", Tanh, math.Tanh},
 }
 
-// ulps returns how far got is from want, in units in the last place of float32
-// around want.
+// ulps returns the distance of got from want, in units in the last place of float32 near want.
 func ulps(got float32, want float64) float64 {
 	w := float32(want)
 	switch {
@@ -41,11 +40,10 @@ func ulps(got float32, want float64) float64 {
 	return math.Abs(float64(got)-want) / math.Ldexp(1, max(exponent, -125)-24)
 }
 
-// Over all of float32: one of every 1024 numbers, with other last bits each time
-// (every one with PACELINE_EVERY_FLOAT set: make test-math), and all around the
-// edges. Within 2 units in the last place of float64's, where
-// numbers below the smallest normal one, in and out, count as zero. All paths give
-// the same bits.
+// Results are within 2 units in the last place of float64's, with denormal inputs and results
+// counted as zero, and all paths give the same bits. The test tries one of every 1024 float32, with
+// varying last bits, and all floats around the edges; with PACELINE_EVERY_FLOAT set (make
+// test-math), every float32.
 func TestMathFunctions(t *testing.T) {
 	const block = 1 << 16
 	step := uint64(1024)
@@ -120,8 +118,8 @@ func TestMathFunctions(t *testing.T) {
 	}
 }
 
-// The values that have names, on every path; NaN stays NaN.
-func TestMathEdges(t *testing.T) {
+// Special values give their defined results on every path; NaN stays NaN.
+func TestMathSpecialValues(t *testing.T) {
 	inf := float32(math.Inf(1))
 	minusZero, tiny := float32(math.Copysign(0, -1)), math.Float32frombits(1)
 	eachISA(t, func(t *testing.T) {
@@ -136,7 +134,7 @@ func TestMathEdges(t *testing.T) {
 			{Tanh, 0, 0}, {Tanh, minusZero, minusZero}, {Tanh, tiny, 0}, {Tanh, -tiny, minusZero}, {Tanh, inf, 1}, {Tanh, -inf, -1},
 			{Tanh, 20, 1}, {Tanh, -20, -1}, {Tanh, nan, nan},
 		} {
-			// Nothing depends on the place in a vector, nor on the other numbers.
+			// The result depends neither on the place in a vector nor on the other numbers.
 			x := []float32{nan, 5, c.x, -5, inf}
 			for i := range 40 {
 				x := append(make([]float32, i), x...)
@@ -150,7 +148,7 @@ func TestMathEdges(t *testing.T) {
 	})
 }
 
-func TestTanhBackward(t *testing.T) {
+func TestTanhBackwardMatchesFloat64(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, n := range lengths {
 			a := newArena()
@@ -171,7 +169,7 @@ func TestTanhBackward(t *testing.T) {
 	})
 }
 
-func TestAdd(t *testing.T) {
+func TestAddAddsInPlace(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, n := range lengths {
 			a := newArena()

@@ -10,13 +10,12 @@ import (
 	"unsafe"
 )
 
-// fences puts copies of slices right before, or right behind, a page that may not
-// be touched: whoever reads beyond such a slice ends the test, even where the
-// value read has no effect.
+// fences copies slices to memory next to an inaccessible page. An access beyond such a slice ends
+// the test, even if the value has no effect.
 type fences struct {
-	t      *testing.T
-	behind bool // slices begin right behind the page
-	mapped [][]byte
+	t         *testing.T
+	pageFirst bool // the page lies before the slices, not after them
+	mapped    [][]byte
 }
 
 func (f *fences) release() {
@@ -39,7 +38,7 @@ func fenced[T uint8 | float32](f *fences, s *[]T) {
 	}
 	f.mapped = append(f.mapped, memory)
 	fence, at := memory[body:], memory[body-size:]
-	if f.behind {
+	if f.pageFirst {
 		fence, at = memory[:page], memory[page:]
 	}
 	if err := syscall.Mprotect(fence, syscall.PROT_NONE); err != nil {
@@ -50,14 +49,14 @@ func fenced[T uint8 | float32](f *fences, s *[]T) {
 	*s = to
 }
 
-// No byte beyond a slice is read or written, not even of a workspace.
-func TestSlicesEndWhereTheyEnd(t *testing.T) {
+// No call reads or writes a byte beyond a slice, workspaces included.
+func TestNoAccessBeyondSlices(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
-		for _, behind := range []bool{false, true} {
+		for _, pageFirst := range []bool{false, true} {
 			r := rand.New(rand.NewPCG(24, 25))
-			f := &fences{t: t, behind: behind}
+			f := &fences{t: t, pageFirst: pageFirst}
 			for i, s := range convShapes {
-				if products(s.n, s.c) > 1_000_000 { // the time goes into their workspaces' pages
+				if products(s.n, s.c) > 1_000_000 { // mapping their workspaces takes too long
 					continue
 				}
 				k := newConvData(s.n, s.c, r).with(i%2 == 0 || s.c.InC == 4, i/2%2 == 0, p)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The bits of every function are the same whatever floating-point mode the
-// calling thread has, and that mode is left as it was.
-func TestFloatModeOfTheHost(t *testing.T) {
+// Every function gives the same bits in any floating-point mode of the calling thread, and leaves
+// that mode unchanged.
+func TestHostFloatModeChangesNoBits(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	const normal, flush, down = 0x1F80, 0x1F80 | 0x8040, 0x1F80 | 0x2000
@@ -25,26 +25,26 @@ func TestFloatModeOfTheHost(t *testing.T) {
 	flushed := half(tiny)
 	setFloatMode(before)
 	if kept == 0 || flushed != 0 {
-		t.Fatal("the mode set here has no effect on this thread: the test would show nothing")
+		t.Fatal("the mode has no effect on this thread: the test would show nothing")
 	}
 
 	eachPath(t, func(t *testing.T, p Precision) {
 		if ISA() == "go" {
 			t.Skip("the Go path computes in the mode of its thread")
 		}
-		// A subtest has a goroutine, and so a thread, of its own.
+		// A subtest has its own goroutine, and so its own thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer setFloatMode(floatMode())
 		results := func(mode uint64) [][]float32 {
-			r := rand.New(rand.NewPCG(13, 14)) // the data are made in the normal mode
+			r := rand.New(rand.NewPCG(13, 14)) // the normal mode: same data every time
 			d := newConvData(11, Conv{InC: 3, InH: 13, InW: 13, OutC: 35, Kernel: 6, Stride: 3}, r)
 			dense := newDenseCase(70, Dense{In: 65, Out: 64, Precision: p}, r)
 			for _, s := range [][]float32{d.x, d.w, d.dy, dense.x, dense.w} {
 				for i := range s {
 					switch r.IntN(4) {
 					case 0:
-						s[i] *= 1e-38 // below the smallest normal number
+						s[i] *= 1e-38 // denormal
 					case 1:
 						s[i] *= 1e-20
 					}
@@ -61,7 +61,7 @@ func TestFloatModeOfTheHost(t *testing.T) {
 					s[i] *= 1e-19
 				}
 			}
-			loss, actorCritic := tdCase(r, 9, 3, 1e-19), acCase(r, 9, 3, acForm{true, true, true})
+			loss, actorCritic := tdCase(r, 9, 3, 1e-19), acCase(r, 9, 3, acOptions{true, true, true})
 			for _, s := range [][]float32{actorCritic.b.Advantages, actorCritic.b.Values, actorCritic.b.Returns} {
 				for i := range s {
 					s[i] *= 1e-19
@@ -94,7 +94,7 @@ func TestFloatModeOfTheHost(t *testing.T) {
 			left := floatMode()
 			setFloatMode(normal)
 			if left&^0x3f != mode {
-				t.Errorf("mode %#x left behind, was %#x", left, mode)
+				t.Errorf("mode %#x after the calls, %#x before", left, mode)
 			}
 			all = append(all, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], []float32{float32(sum), float32(loss.loss)}, loss.dq, e, l, th,
 				norm.y, norm.dscale, norm.dbias, norm.dx, actorCritic.dlogits, actorCritic.dvalues, []float32{float32(actorCritic.parts.Policy)})
@@ -109,7 +109,7 @@ func TestFloatModeOfTheHost(t *testing.T) {
 	})
 }
 
-// half is not inlined, or the compiler would compute it.
+// half is not inlined: the compiler would compute it.
 //
 //go:noinline
 func half(x []float32) float32 { return x[0] * 0.5 }

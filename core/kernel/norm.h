@@ -1,11 +1,10 @@
 /*
- * Layer normalisation (Ba et al. 2016) with the rectifier behind it. A group of
- * numbers, a whole row or the channels at one position, is brought to mean 0 and
- * variance 1, and each number gets a scale and a bias of its own.
+ * Layer normalisation (Ba et al. 2016), optionally followed by a ReLU. A group of numbers (a whole
+ * row, or the channels at one position) is normalised to mean 0 and variance 1; each number has its
+ * own scale and bias.
  *
- * Every path gives the same bits, the "go" path (reference_norm.go) among them:
- * each operation is rounded by itself, and a sum over a group is that of LANES
- * interleaved sums, added up half by half.
+ * Every path gives the same bits, including the "go" path (reference_norm.go): each operation is
+ * rounded separately, and the sum over a group is LANES interleaved sums, added half by half.
  */
 
 enum { LANES = 16, LANE_VECTORS = LANES / VW };
@@ -22,7 +21,7 @@ INLINE lanes lanes_zero(void) {
   return s;
 }
 
-/* v_sum's order, on longer vectors: halves are added until one number is left. */
+/* v_sum's order on all lanes: halves are added until one number is left. */
 INLINE float lanes_sum(lanes s) {
   UNROLL
   for (int j = 0; j < LANE_VECTORS / 2; j++) s.v[j] = v_add(s.v[j], s.v[j + LANE_VECTORS / 2]);
@@ -30,16 +29,16 @@ INLINE float lanes_sum(lanes s) {
   return v_sum(s.v[0]);
 }
 
-/* a's first `some` elements, and zeros. */
-INLINE vec v_first(vec a, ptrdiff_t some) {
+/* The first `count` elements of a, then zeros. */
+INLINE vec v_first(vec a, ptrdiff_t count) {
   float t[VW] = {0};
-  v_store_some(t, a, some);
+  v_store_some(t, a, count);
   return v_load(t);
 }
 
 /*
- * Does STEP(j, at, some) for the vectors of n floats: of number j of the lanes', at
- * `at`, of which `some` (a constant, VW, but for the last ones) exist.
+ * Calls STEP(j, at, count) for the vectors of n floats. j is the vector of the lanes, at the index
+ * of the first float. count is the number of floats: the constant VW for all but the last vector.
  */
 #define EACH_VECTOR(n, STEP)                                             \
   do {                                                                   \
@@ -59,66 +58,69 @@ INLINE vec v_first(vec a, ptrdiff_t some) {
       }                                                                  \
   } while (0)
 
-/* One group: y = relu((x - mean) / deviation * scale + bias). Its mean and 1/deviation go to statistics. */
+/*
+ * One group: y = (x - mean) / deviation * scale + bias, then ReLU. statistics: mean, 1/deviation.
+ */
 INLINE void normalise(const int relu, float *y, float statistics[2], const float *x, const float *scale,
                       const float *bias, ptrdiff_t n, float eps) {
   lanes s = lanes_zero();
-#define ADD_UP(j, at, some) s.v[j] = v_add(s.v[j], get(x + (at), some))
+#define ADD_UP(j, at, count) s.v[j] = v_add(s.v[j], get(x + (at), count))
   EACH_VECTOR(n, ADD_UP);
 #undef ADD_UP
   const float mean = lanes_sum(s) / (float)n;
   const vec vmean = v_set1(mean);
   s = lanes_zero();
-#define ADD_SQUARES(j, at, some)                                   \
-  do {                                                             \
-    const vec d = v_sub(get(x + (at), some), vmean);               \
-    const vec dd = v_mul(d, d);                                    \
-    s.v[j] = v_add(s.v[j], (some) == VW ? dd : v_first(dd, some)); \
+#define ADD_SQUARES(j, at, count)                                    \
+  do {                                                               \
+    const vec d = v_sub(get(x + (at), count), vmean);                \
+    const vec dd = v_mul(d, d);                                      \
+    s.v[j] = v_add(s.v[j], (count) == VW ? dd : v_first(dd, count)); \
   } while (0)
   EACH_VECTOR(n, ADD_SQUARES);
 #undef ADD_SQUARES
-  const float variance = lanes_sum(s) / (float)n, by = 1 / sqrtf(variance + eps);
-  const vec vby = v_set1(by);
+  const float variance = lanes_sum(s) / (float)n, inv_std = 1 / sqrtf(variance + eps);
+  const vec vinv_std = v_set1(inv_std);
   statistics[0] = mean;
-  statistics[1] = by;
+  statistics[1] = inv_std;
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    const ptrdiff_t some = min(VW, n - i);
-    const vec hat = v_mul(v_sub(get(x + i, some), vmean), vby);
-    const vec out = v_add(v_mul(hat, get(scale + i, some)), get(bias + i, some));
-    put(y + i, relu ? v_relu(out) : out, some);
+    const ptrdiff_t count = min(VW, n - i);
+    const vec hat = v_mul(v_sub(get(x + i, count), vmean), vinv_std);
+    const vec out = v_add(v_mul(hat, get(scale + i, count)), get(bias + i, count));
+    put(y + i, relu ? v_relu(out) : out, count);
   }
 }
 
 /*
- * The gradients of one group. With hat = (x - mean) / deviation and g = dy * scale,
- * dy being 0 where the rectifier let nothing through,
+ * The gradients of one group. With hat = (x - mean) / deviation and g = dy * scale, where dy counts
+ * as 0 if the ReLU's output is 0,
  *
  *	dx = (g - mean(g) - hat * mean(g * hat)) / deviation
  *
- * dscale and dbias are added to. dx may be x.
+ * The gradients of scale and bias are added to dscale and dbias. dx may be x.
  */
 INLINE void normalise_backward(const int relu, float *dscale, float *dbias, float *dx, const float statistics[2],
                                const float *x, const float *y, const float *dy, const float *scale, ptrdiff_t n) {
-  const vec vmean = v_set1(statistics[0]), vby = v_set1(statistics[1]);
-#define HAT(at, some) v_mul(v_sub(get(x + (at), some), vmean), vby)
-#define THROUGH(at, some) (relu ? v_where_positive(get(y + (at), some), get(dy + (at), some)) : get(dy + (at), some))
+  const vec vmean = v_set1(statistics[0]), vinv_std = v_set1(statistics[1]);
+#define HAT(at, count) v_mul(v_sub(get(x + (at), count), vmean), vinv_std)
+#define THROUGH(at, count) \
+  (relu ? v_where_positive(get(y + (at), count), get(dy + (at), count)) : get(dy + (at), count))
   lanes s = lanes_zero(), t = lanes_zero();
-#define ADD_GRADIENTS(j, at, some)                                                               \
-  do {                                                                                           \
-    const vec e = THROUGH(at, some), hat = HAT(at, some), g = v_mul(e, get(scale + (at), some)); \
-    const vec gh = v_mul(g, hat);                                                                \
-    put(dbias + (at), v_add(get(dbias + (at), some), e), some);                                  \
-    put(dscale + (at), v_add(get(dscale + (at), some), v_mul(e, hat)), some);                    \
-    s.v[j] = v_add(s.v[j], (some) == VW ? g : v_first(g, some));                                 \
-    t.v[j] = v_add(t.v[j], (some) == VW ? gh : v_first(gh, some));                               \
+#define ADD_GRADIENTS(j, at, count)                                                                 \
+  do {                                                                                              \
+    const vec e = THROUGH(at, count), hat = HAT(at, count), g = v_mul(e, get(scale + (at), count)); \
+    const vec gh = v_mul(g, hat);                                                                   \
+    put(dbias + (at), v_add(get(dbias + (at), count), e), count);                                   \
+    put(dscale + (at), v_add(get(dscale + (at), count), v_mul(e, hat)), count);                     \
+    s.v[j] = v_add(s.v[j], (count) == VW ? g : v_first(g, count));                                  \
+    t.v[j] = v_add(t.v[j], (count) == VW ? gh : v_first(gh, count));                                \
   } while (0)
   EACH_VECTOR(n, ADD_GRADIENTS);
 #undef ADD_GRADIENTS
   const vec of_g = v_set1(lanes_sum(s) / (float)n), of_gh = v_set1(lanes_sum(t) / (float)n);
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    const ptrdiff_t some = min(VW, n - i);
-    const vec hat = HAT(i, some), g = v_mul(THROUGH(i, some), get(scale + i, some));
-    put(dx + i, v_mul(vby, v_sub(v_sub(g, of_g), v_mul(hat, of_gh))), some);
+    const ptrdiff_t count = min(VW, n - i);
+    const vec hat = HAT(i, count), g = v_mul(THROUGH(i, count), get(scale + i, count));
+    put(dx + i, v_mul(vinv_std, v_sub(v_sub(g, of_g), v_mul(hat, of_gh))), count);
   }
 #undef HAT
 #undef THROUGH
@@ -126,7 +128,7 @@ INLINE void normalise_backward(const int relu, float *dscale, float *dbias, floa
 
 #undef EACH_VECTOR
 
-/* The channels at a position do not lie together: a row is transposed on its way in and out. */
+/* Whether the channels at a position are not contiguous: rows are transposed before and after. */
 INLINE int norm_transposes(const struct paceline_norm *c) { return c->planar && !c->all && c->positions > 1; }
 
 INLINE void norm_forward_rows(const int relu, float *y, float *statistics, const float *x, const float *scale,
@@ -150,7 +152,7 @@ INLINE void norm_forward_rows(const int relu, float *y, float *statistics, const
   }
 }
 
-/* scale and bias: in the order of a row's numbers, or [channels]. statistics: NULL where nobody asks. */
+/* scale and bias: in the order of a row, or [channels]. statistics may be NULL. */
 static TARGET void norm_forward(float *y, float *statistics, const float *x, const float *scale, const float *bias,
                                 ptrdiff_t n, const struct paceline_norm *c, float *ws) {
   if (c->relu)
@@ -186,7 +188,7 @@ INLINE void norm_backward_rows(const int relu, float *dscale, float *dbias, floa
   }
 }
 
-/* dscale and dbias are overwritten with the sums over the rows, in the order of scale. */
+/* Overwrites dscale and dbias with the sums over the rows, in the order of scale. */
 static TARGET void norm_backward(float *dscale, float *dbias, float *dx, const float *statistics, const float *x,
                                  const float *y, const float *dy, const float *scale, ptrdiff_t n,
                                  const struct paceline_norm *c, float *ws) {
@@ -197,8 +199,8 @@ static TARGET void norm_backward(float *dscale, float *dbias, float *dx, const f
 }
 
 /*
- * Brings parameters from PyTorch's order, [channels] or [channels][positions], into
- * that of a row's numbers; with back set, from there.
+ * Copies parameters from PyTorch's order, [channels] or [channels][positions], to the order of a
+ * row; with `back`, from the order of a row to PyTorch's.
  */
 static TARGET void norm_arrange(float *to, const float *from, const struct paceline_norm *c, int back) {
   const ptrdiff_t rows = back ? c->positions : c->channels, cols = back ? c->channels : c->positions;

@@ -5,13 +5,14 @@ package kernel
 // #include "kernel.h"
 import "C"
 
-// rowsWorthSharing is the numbers whose normalisation takes longer than waking a thread.
-const rowsWorthSharing = 1 << 14
+// minSharedNumbers is the smallest input that is shared: normalising fewer numbers takes less time
+// than waking a thread.
+const minSharedNumbers = 1 << 14
 
-// norm calls a pass that is cut into up to so many parts, each of whole rows.
+// norm calls a pass that is cut into at most the given number of parts, each of whole rows.
 func (p native) norm(t *Team, which uint32, n, parts int, c *Norm, ws []float32, a C.struct_paceline_norm_args) {
 	shared := parts
-	if n*c.RowLen() < rowsWorthSharing {
+	if n*c.RowLen() < minSharedNumbers {
 		shared = 1
 	}
 	helpers := t.begin(shared)
@@ -22,15 +23,15 @@ func (p native) norm(t *Team, which uint32, n, parts int, c *Norm, ws []float32,
 		channels: C.ptrdiff_t(c.Channels), positions: C.ptrdiff_t(c.Positions),
 		planar: integer(c.Planar), all: integer(c.All), relu: integer(c.ReLU), eps: C.float(c.Eps),
 	}
-	a.n, a.each = C.ptrdiff_t(n), C.ptrdiff_t(c.each())
-	own, params := t.Threads()*c.each(), 2*c.ParamLen()
+	a.n, a.ws_per_thread = C.ptrdiff_t(n), C.ptrdiff_t(c.perThread())
+	own, params := t.Threads()*c.perThread(), 2*c.ParamLen()
 	a.ws, a.params, a.sums = floats(ws), floats(ws[own:]), floats(ws[own+params:])
 	C.paceline_kernel_norm(p.k, t.share(helpers, parts), which, a)
 	t.end(helpers)
 }
 
 func (p native) normForward(t *Team, y, statistics, x, scale, bias []float32, n int, c *Norm, ws []float32) {
-	p.norm(t, C.PACELINE_NORM_FORWARD, n, (n+images-1)/images, c, ws, C.struct_paceline_norm_args{
+	p.norm(t, C.PACELINE_NORM_FORWARD, n, (n+rowsPerPart-1)/rowsPerPart, c, ws, C.struct_paceline_norm_args{
 		into: floats(y), statistics: floats(statistics), x: floats(x), scale: floats(scale), bias: floats(bias),
 	})
 }

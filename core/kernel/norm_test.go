@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// Groups that are one number, fill no vector, some lanes, all of them, and more;
-// images and dense layers.
+// normShapes cover groups of one number, of less than a vector, of some lanes, of all lanes and of
+// more; images and dense layers.
 var normShapes = [][2]int{ // channels, positions
 	{1, 1}, {3, 1}, {16, 1}, {17, 1}, {31, 1}, {64, 1}, {200, 1}, {512, 1}, {1, 5}, {2, 3}, {5, 4}, {16, 9}, {33, 7}, {32, 20}, {64, 49}, {7, 100},
 }
 
-// normCase is a normalisation and everything that its passes read and write.
+// normCase is a normalisation with the arrays of both passes.
 type normCase struct {
 	n                                int
 	c                                *Norm
@@ -26,7 +26,7 @@ type normCase struct {
 	ws                               []float32
 }
 
-// newNormCase has rows around different means, as biases make them.
+// newNormCase returns a case whose rows have different means, as after a layer with biases.
 func newNormCase(n int, c Norm, r *rand.Rand) *normCase {
 	a := newArena()
 	row, params := c.RowLen(), c.ParamLen()
@@ -41,13 +41,13 @@ func newNormCase(n int, c Norm, r *rand.Rand) *normCase {
 	return k.on(nil)
 }
 
-// on has a workspace for a team.
+// on sets the team, with a workspace for it.
 func (k *normCase) on(t *Team) *normCase {
 	k.team, k.ws = t, k.a.out("ws", k.c.Workspace(k.n, t))
 	return k
 }
 
-// rows returns rows i to i+m-1 in memory of their own.
+// rows returns a case of rows i to i+m-1 in its own memory.
 func (k *normCase) rows(i, m int) *normCase {
 	row, a := k.c.RowLen(), newArena()
 	s := &normCase{n: m, c: k.c, a: a,
@@ -58,8 +58,8 @@ func (k *normCase) rows(i, m int) *normCase {
 	return s.on(nil)
 }
 
-// forget spoils what an earlier run computed.
-func (k *normCase) forget() {
+// reset overwrites the results of an earlier run with NaN.
+func (k *normCase) reset() {
 	for _, s := range [][]float32{k.y, k.statistics, k.dscale, k.dbias, k.dx, k.ws} {
 		fill(s, nan)
 	}
@@ -86,9 +86,8 @@ func (k *normCase) copies() map[string][]float32 {
 	return m
 }
 
-// exact is the results by the definition in float64, from the textbook's two sums
-// over a group, with the size of what each is made of. Rows and parameters come by
-// channel and position.
+// exact returns the results by the definition in float64, from two sums over a group, with the size
+// of their terms. It walks rows and parameters by channel and position.
 func (k *normCase) exact() map[string]exact {
 	c := k.c
 	row, params := c.RowLen(), c.ParamLen()
@@ -130,7 +129,7 @@ func (k *normCase) exact() map[string]exact {
 			by := 1 / math.Sqrt(squares/float64(len(g))+float64(c.Eps))
 			var ofG, ofGH, size float64
 			hat := func(at place) float64 { return (float64(k.x[at.number]) - mean) * by }
-			// What x's own rounding, 2^-24 of its size, comes to in hat.
+			// The rounding of x changes hat by up to 2^-24 of blur.
 			blur := by * largest
 			through := func(at place) float64 {
 				if c.ReLU && hat(at)*float64(k.scale[at.param])+float64(k.bias[at.param]) <= 0 {
@@ -175,12 +174,11 @@ func eachNorm(f func(i int, c Norm)) {
 
 func (c *Norm) String() string { return fmt.Sprintf("%+v", *c) }
 
-// The definition in float64, on every path; and every path gives the bits of the
-// plain Go one.
-func TestNorm(t *testing.T) {
-	// About three times the worst, 1.4e-7, 2.2e-8, 9.3e-8 and 1.5e-7.
+// Results match the definition in float64, and every path gives the bits of the Go path.
+func TestNormMatchesFloat64(t *testing.T) {
+	// About three times the worst errors: 1.4e-7, 2.2e-8, 9.3e-8 and 1.5e-7.
 	limits := map[string]float64{"y": 4e-7, "dx": 7e-8, "dscale": 3e-7, "dbias": 4.5e-7}
-	worst := figures{}
+	worst := worstErrors{}
 	defer Use(ISA())
 	eachNorm(func(i int, c Norm) {
 		n := []int{1, 3, 8, 9, 33}[i%5]
@@ -190,7 +188,7 @@ func TestNorm(t *testing.T) {
 		k.run()
 		want := k.copies()
 		eachISA(t, func(t *testing.T) {
-			k.forget()
+			k.reset()
 			k.run()
 			k.a.check(t)
 			for name, got := range k.results() {
@@ -207,7 +205,7 @@ func TestNorm(t *testing.T) {
 	worst.log(t)
 }
 
-// A row's results do not depend on the rows beside it, which may be no numbers.
+// The results of a row do not depend on the other rows, even if they are NaN.
 func TestNormRowsAreIndependent(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		eachNorm(func(i int, c Norm) {
@@ -241,15 +239,15 @@ func TestNormRowsAreIndependent(t *testing.T) {
 	})
 }
 
-// The bits do not depend on the number of threads, nor on a workspace's place.
-func TestNormOnTeams(t *testing.T) {
+// The bits depend neither on the number of threads nor on the address of a workspace.
+func TestNormOnTeamsGivesTheSameBits(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for i, s := range [][3]int{{32, 400, 33}, {64, 49, 40}, {512, 1, 70}, {17, 40, 30}} {
 			for kind := range 8 {
 				c := Norm{Channels: s[0], Positions: s[1], Planar: kind&1 != 0, All: kind&2 != 0, ReLU: kind&4 != 0, Eps: 1e-5}
 				k := newNormCase(s[2], c, rand.New(rand.NewPCG(53, uint64(i))))
 				if s[2]*c.RowLen() < 1<<14 {
-					t.Fatalf("%v: too small to be shared", &c)
+					t.Fatalf("%v: too small for a team", &c)
 				}
 				k.run()
 				want := k.copies()
@@ -257,7 +255,7 @@ func TestNormOnTeams(t *testing.T) {
 					if ISA() == "go" && threads > 2 {
 						continue
 					}
-					k.on(newTeam(t, threads)).forget()
+					k.on(newTeam(t, threads)).reset()
 					k.run()
 					k.a.check(t)
 					for name, got := range k.results() {
@@ -269,8 +267,8 @@ func TestNormOnTeams(t *testing.T) {
 	})
 }
 
-// Eps counts where numbers are the same, and the rectifier's edges are PyTorch's.
-func TestNormEdges(t *testing.T) {
+// In a group of equal numbers eps is the whole variance. The edges of the ReLU are PyTorch's.
+func TestNormOfEqualNumbersAndReLUEdges(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		c := Norm{Channels: 4, Positions: 1, Eps: 1e-4}
 		k := newNormCase(1, c, rand.New(rand.NewPCG(54, 0)))
@@ -280,7 +278,8 @@ func TestNormEdges(t *testing.T) {
 		copy(k.dy, []float32{1, 0, 0, 0})
 		k.run()
 		sameBits(t, "y", k.y, k.bias)
-		for i, want := range []float64{75, -25, -25, -25} { // 1/sqrt(eps) times g less its mean, a quarter
+		// (g - mean(g)) / sqrt(eps), with the mean 1/4.
+		for i, want := range []float64{75, -25, -25, -25} {
 			if math.Abs(float64(k.dx[i])-want) > 1e-3 {
 				t.Errorf("dx[%d] = %v, want %v", i, k.dx[i], want)
 			}
@@ -296,8 +295,7 @@ func TestNormEdges(t *testing.T) {
 	})
 }
 
-// Nothing is allocated.
-func TestNormNoAllocations(t *testing.T) {
+func TestNormDoesNotAllocate(t *testing.T) {
 	team := newTeam(t, 2)
 	eachISA(t, func(t *testing.T) {
 		for kind := range 4 {
@@ -312,8 +310,8 @@ func TestNormNoAllocations(t *testing.T) {
 	})
 }
 
-// A convolution without its rectifier is the convolution with it but for that.
-func TestLinearConv(t *testing.T) {
+// A linear convolution gives the bits of the convolution with ReLU where the ReLU changes nothing.
+func TestLinearConvIsConvWithoutReLU(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		for s, c := range bitShapes {
 			c.Linear = false

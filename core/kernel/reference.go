@@ -2,11 +2,10 @@ package kernel
 
 import "math"
 
-// The plain Go path. Each function is the definition of what the C paths
-// compute, written for the reader; loops are ordered so that the innermost one
-// walks memory in order, which keeps builds without cgo usable. Products are
-// rounded by an explicit float32 before they are added: on some processors Go
-// would fuse the two, and the optimisers must give the same bits everywhere.
+// The plain Go path. Each function is the definition of its C counterparts, written for the reader.
+// The innermost loops walk memory in order, which keeps builds without cgo usable. An explicit
+// float32 rounds every product before it is added: Go fuses the two on some processors, and the
+// optimisers must give the same bits on all.
 
 var reference = table{
 	name:       "go",
@@ -19,20 +18,20 @@ var reference = table{
 	average:    refAverage,
 
 	normForward: refNormForward, normBackward: refNormBackward,
-	add: refAdd, exp: each(exp32), log: each(log32), tanh: each(tanh32), tanhBackward: refTanhBackward,
+	add: refAdd, exp: elementwise(exp32), log: elementwise(log32), tanh: elementwise(tanh32), tanhBackward: refTanhBackward,
 	tdTargets: refTDTargets, tdLoss: refTDLoss, logSoftmax: refLogSoftmax, actorCritic: refActorCritic,
 }
 
-func refRMSProp(_ *Team, theta, grad []float32, by float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
+func refRMSProp(_ *Team, theta, grad []float32, factor float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {
 	keep, rest := float32(decay), float32(1-decay)
 	for i := range theta {
-		g := float32(by * grad[i])
+		g := float32(factor * grad[i])
 		sq[i] = float32(keep*sq[i]) + float32(float32(rest*g)*g)
 		v := sq[i]
 		if centered {
 			avg[i] = float32(keep*avg[i]) + float32(rest*g)
 			v -= float32(avg[i] * avg[i])
-			if v < 0 { // a variance, but for rounding
+			if v < 0 { // rounding; a variance is at least 0
 				v = 0
 			}
 		}
@@ -45,24 +44,24 @@ func refRMSProp(_ *Team, theta, grad []float32, by float32, avg, sq []float32, l
 	}
 }
 
-func refAdam(_ *Team, theta, grad []float32, by float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
+func refAdam(_ *Team, theta, grad []float32, factor float32, m, v []float32, lr float32, beta1, beta2 float64, eps float32, step int64) {
 	keep1, rest1 := float32(beta1), float32(1-beta1)
 	keep2, rest2 := float32(beta2), float32(1-beta2)
 	size := float32(float64(lr) / (1 - Power(beta1, step)))
 	root := float32(math.Sqrt(1 - Power(beta2, step)))
 	for i := range theta {
-		g := float32(by * grad[i])
+		g := float32(factor * grad[i])
 		m[i] = float32(keep1*m[i]) + float32(rest1*g)
 		v[i] = float32(keep2*v[i]) + float32(float32(rest2*g)*g)
 		theta[i] -= float32(float32(size*m[i]) / (float32(sqrt32(v[i])/root) + eps))
 	}
 }
 
-func refRAdam(_ *Team, theta, grad []float32, by float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
+func refRAdam(_ *Team, theta, grad []float32, factor float32, m, v []float32, size float32, beta1, beta2 float64, eps float32, rectified bool) {
 	keep1, rest1 := float32(beta1), float32(1-beta1)
 	keep2, rest2 := float32(beta2), float32(1-beta2)
 	for i := range theta {
-		g := float32(by * grad[i])
+		g := float32(factor * grad[i])
 		m[i] = float32(keep1*m[i]) + float32(rest1*g)
 		v[i] = float32(keep2*v[i]) + float32(float32(rest2*g)*g)
 		step := float32(size * m[i])
@@ -73,8 +72,8 @@ func refRAdam(_ *Team, theta, grad []float32, by float32, m, v []float32, size f
 	}
 }
 
-// Power is x^n, multiplied in an order of its own, for the same bits with every library
-// and on every processor.
+// Power returns x^n by repeated squaring, for the same bits with every C library and on every
+// processor.
 func Power(x float64, n int64) float64 {
 	p := 1.0
 	for ; n > 0; n /= 2 {
@@ -86,9 +85,9 @@ func Power(x float64, n int64) float64 {
 	return p
 }
 
-func refAdaGrad(_ *Team, theta, grad []float32, by float32, sq []float32, lr, eps float32) {
+func refAdaGrad(_ *Team, theta, grad []float32, factor float32, sq []float32, lr, eps float32) {
 	for i := range theta {
-		g := float32(by * grad[i])
+		g := float32(factor * grad[i])
 		sq[i] += float32(g * g)
 		theta[i] -= float32(float32(lr*g) / (sqrt32(sq[i]) + eps))
 	}
@@ -117,9 +116,9 @@ func sumOfSquares(x []float32) float64 {
 }
 
 func refAverage(_ *Team, x, y []float32, weight float64) {
-	keep, by := float32(1-weight), float32(weight)
+	keep, rest := float32(1-weight), float32(weight)
 	for i := range x {
-		x[i] = float32(keep*x[i]) + float32(by*y[i])
+		x[i] = float32(keep*x[i]) + float32(rest*y[i])
 	}
 }
 

@@ -5,15 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// The layers of the plain Go path, by the textbook: loops are ordered so that the
-// innermost one walks an image's row or a weight's, which keeps builds without
-// cgo usable.
+// The layers of the plain Go path: direct sums. The innermost loops walk a row of an image or of
+// the weights, which keeps builds without cgo usable.
 
-// operands says what becomes of a factor before it is multiplied.
-type operands struct{ bf16 bool }
+// rounding says how a factor is rounded before it is multiplied.
+type rounding struct{ bf16 bool }
 
 func refLayers(bf16 bool) layers {
-	p := operands{bf16}
+	p := rounding{bf16}
 	return layers{
 		convPack:      refConvPack,
 		convPackBack:  refConvPackBack,
@@ -23,11 +22,11 @@ func refLayers(bf16 bool) layers {
 		denseForward:  p.denseForward,
 		denseBackward: p.denseBackward,
 		peak:          refPeak,
-		textbook:      true,
+		direct:        true,
 	}
 }
 
-func (p operands) of(x float32) float32 {
+func (p rounding) round(x float32) float32 {
 	if p.bf16 {
 		return roundBF16(x)
 	}
@@ -43,7 +42,7 @@ func roundBF16(x float32) float32 {
 	return math.Float32frombits((b + 0x7FFF + b>>16&1) &^ 0xFFFF)
 }
 
-// strides of an image: between rows, columns and channels.
+// strides are the distances in an image between rows, columns and channels.
 type strides struct{ h, w, c int }
 
 func stridesOf(planar bool, c, h, w int) strides {
@@ -56,8 +55,8 @@ func stridesOf(planar bool, c, h, w int) strides {
 func (c *Conv) inStrides() strides  { return stridesOf(c.PlanarIn, c.InC, c.InH, c.InW) }
 func (c *Conv) outStrides() strides { return stridesOf(c.PlanarOut, c.OutC, c.OutH(), c.OutW()) }
 
-// taps calls f for each weight of output channel o: its index in w, and the
-// channel, row and column of the patch that it multiplies.
+// taps calls f for each weight of output channel o, with its index in w and its channel, row and
+// column in the patch.
 func (c *Conv) taps(o int, f func(wi, ch, ky, kx int)) {
 	wi := o * c.patch()
 	for ch := range c.InC {
@@ -80,7 +79,7 @@ func refConvPackBack(_ *Team, packed, w []float32, c *Conv, _ []float32) {
 	copy(packed, w[:c.WeightLen()])
 }
 
-func (p operands) convForward(_ *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, _ []float32) {
+func (p rounding) convForward(_ *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, _ []float32) {
 	if x8 != nil {
 		convForwardOf(p, y, x8, packed, b, n, c)
 	} else {
@@ -88,7 +87,7 @@ func (p operands) convForward(_ *Team, y, x []float32, x8 []uint8, packed, b []f
 	}
 }
 
-func convForwardOf[T uint8 | float32](p operands, y []float32, x []T, w, b []float32, n int, c *Conv) {
+func convForwardOf[T uint8 | float32](p rounding, y []float32, x []T, w, b []float32, n int, c *Conv) {
 	outH, outW, in, out := c.OutH(), c.OutW(), c.inStrides(), c.outStrides()
 	for i := range n {
 		x, y := x[i*c.InLen():], y[i*c.OutLen():][:c.OutLen()]
@@ -99,12 +98,12 @@ func convForwardOf[T uint8 | float32](p operands, y []float32, x []T, w, b []flo
 				}
 			}
 			c.taps(o, func(wi, ch, ky, kx int) {
-				wt := p.of(w[wi])
+				wt := p.round(w[wi])
 				for oy := range outH {
 					src := x[(oy*c.Stride+ky)*in.h+kx*in.w+ch*in.c:]
 					dst := y[oy*out.h+o*out.c:]
 					for ox := range outW {
-						dst[ox*out.w] += float32(wt * p.of(float32(src[ox*c.Stride*in.w])))
+						dst[ox*out.w] += float32(wt * p.round(float32(src[ox*c.Stride*in.w])))
 					}
 				}
 			})
@@ -117,7 +116,7 @@ func convForwardOf[T uint8 | float32](p operands, y []float32, x []T, w, b []flo
 	}
 }
 
-func (p operands) convBackward(_ *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, _ []float32) {
+func (p rounding) convBackward(_ *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, _ []float32) {
 	if x8 != nil {
 		convBackwardOf(p, dw, db, nil, x8, scale, nil, y, dy, n, c)
 	} else {
@@ -125,7 +124,7 @@ func (p operands) convBackward(_ *Team, dw, db, dx, x []float32, x8 []uint8, sca
 	}
 }
 
-func convBackwardOf[T uint8 | float32](p operands, dw, db, dx []float32, x []T, scale float32, w, y, dy []float32, n int, c *Conv) {
+func convBackwardOf[T uint8 | float32](p rounding, dw, db, dx []float32, x []T, scale float32, w, y, dy []float32, n int, c *Conv) {
 	outH, outW, in, out := c.OutH(), c.OutW(), c.inStrides(), c.outStrides()
 	clear(dw[:c.WeightLen()])
 	clear(db[:c.OutC])
@@ -148,15 +147,15 @@ func convBackwardOf[T uint8 | float32](p operands, dw, db, dx []float32, x []T, 
 			c.taps(o, func(wi, ch, ky, kx int) {
 				var sum, wt float32
 				if dx != nil {
-					wt = p.of(w[wi])
+					wt = p.round(w[wi])
 				}
 				for oy := range outH {
 					at := (oy*c.Stride+ky)*in.h + kx*in.w + ch*in.c
 					src, from := x[at:], oy*out.h+o*out.c
 					for ox := range outW {
 						if c.Linear || y[from+ox*out.w] > 0 {
-							g := p.of(dy[from+ox*out.w])
-							sum += float32(g * p.of(float32(src[ox*c.Stride*in.w])))
+							g := p.round(dy[from+ox*out.w])
+							sum += float32(g * p.round(float32(src[ox*c.Stride*in.w])))
 							if dx != nil {
 								dx[i*c.InLen()+at+ox*c.Stride*in.w] += float32(wt * g)
 							}
@@ -169,29 +168,29 @@ func convBackwardOf[T uint8 | float32](p operands, dw, db, dx []float32, x []T, 
 	}
 }
 
-func (p operands) densePack(_ *Team, packed, w []float32, d *Dense) {
+func (p rounding) densePack(_ *Team, packed, w []float32, d *Dense) {
 	for i, v := range w[:d.Out*d.In] {
-		packed[i] = p.of(v)
+		packed[i] = p.round(v)
 	}
 }
 
-// denseForward rounds weights that are rounded already to themselves.
-func (p operands) denseForward(_ *Team, y, x, w []float32, _ bool, b []float32, n int, d *Dense, _ []float32) {
+// denseForward needs no case for packed weights: rounding them again changes nothing.
+func (p rounding) denseForward(_ *Team, y, x, w []float32, _ bool, b []float32, n int, d *Dense, _ []float32) {
 	for i := range n {
 		row := x[i*d.In:][:d.In]
 		for o := range d.Out {
-			// Four interleaved sums: one alone waits for each addition.
+			// Four interleaved sums, because a single sum waits for each addition.
 			var s [4]float32
 			wt := w[o*d.In:][:d.In]
 			k := 0
 			for ; k+4 <= d.In; k += 4 {
-				s[0] += float32(p.of(row[k]) * p.of(wt[k]))
-				s[1] += float32(p.of(row[k+1]) * p.of(wt[k+1]))
-				s[2] += float32(p.of(row[k+2]) * p.of(wt[k+2]))
-				s[3] += float32(p.of(row[k+3]) * p.of(wt[k+3]))
+				s[0] += float32(p.round(row[k]) * p.round(wt[k]))
+				s[1] += float32(p.round(row[k+1]) * p.round(wt[k+1]))
+				s[2] += float32(p.round(row[k+2]) * p.round(wt[k+2]))
+				s[3] += float32(p.round(row[k+3]) * p.round(wt[k+3]))
 			}
 			for ; k < d.In; k++ {
-				s[0] += float32(p.of(row[k]) * p.of(wt[k]))
+				s[0] += float32(p.round(row[k]) * p.round(wt[k]))
 			}
 			v := ((s[0] + s[1]) + (s[2] + s[3])) + b[o]
 			if d.ReLU && v < 0 {
@@ -202,7 +201,7 @@ func (p operands) denseForward(_ *Team, y, x, w []float32, _ bool, b []float32, 
 	}
 }
 
-func (p operands) denseBackward(_ *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, _ []float32) {
+func (p rounding) denseBackward(_ *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, _ []float32) {
 	clear(db[:d.Out])
 	clear(dw[:d.Out*d.In])
 	if dx != nil {
@@ -214,20 +213,20 @@ func (p operands) denseBackward(_ *Team, dw, db, dx, x, w, y, dy []float32, n in
 				continue
 			}
 			db[o] += g
-			g = p.of(g)
+			g = p.round(g)
 			for k := range d.In {
-				dw[o*d.In+k] += float32(g * p.of(x[i*d.In+k]))
+				dw[o*d.In+k] += float32(g * p.round(x[i*d.In+k]))
 			}
 			if dx != nil {
 				for k := range d.In {
-					dx[i*d.In+k] += float32(g * p.of(w[o*d.In+k]))
+					dx[i*d.In+k] += float32(g * p.round(w[o*d.In+k]))
 				}
 			}
 		}
 	}
 }
 
-// refPeak does the multiply-adds of refDenseForward.
+// refPeak does the multiply-adds of denseForward.
 func refPeak(rounds int) (flop float64) {
 	var s [4]float32
 	x := float32(1e-30)
@@ -242,5 +241,5 @@ func refPeak(rounds int) (flop float64) {
 	return 8 * float64(rounds)
 }
 
-// sink is where results go that nobody wants, so that they are computed.
+// sink receives unused results, so that the compiler computes them.
 var sink atomic.Uint32

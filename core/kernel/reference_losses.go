@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// The plain Go side of losses.h, operation by operation: every product is rounded
-// by an explicit float32 before it is added, for the same bits on every path.
+// The plain Go counterpart of losses.h, operation by operation. An explicit float32 rounds every
+// product before it is added, for the same bits on every path.
 
 // The constants of losses.h.
 const (
@@ -20,7 +20,7 @@ const (
 	tanhNear     = 0.625
 )
 
-// Coefficients, the highest power's first.
+// The polynomials of losses.h, highest power first.
 var (
 	expPolynomial  = []float32{0x1.6a4f88p-10, 0x1.123988p-7, 0x1.5558aep-5, 0x1.555492p-3, 0x1.fffffcp-2}
 	logPolynomial  = []float32{-0x1.38c9dep-4, 0x1.055ec6p-3, -0x1.0d8242p-3, 0x1.22d92ep-3, -0x1.54728ap-3, 0x1.99a01cp-3, -0x1.000226p-2, 0x1.555554p-2}
@@ -49,7 +49,7 @@ func exp32(x float32) float32 {
 	case x > expMost:
 		return inf32
 	}
-	const whole = 0x1.8p23 // adding it rounds to a whole number
+	const whole = 0x1.8p23 // adding whole rounds to an integer
 	t := float32(x*log2E) + whole
 	n := t - whole
 	r := (x - float32(n*ln2High)) - float32(n*ln2Low)
@@ -67,7 +67,7 @@ func log32(x float32) float32 {
 	switch {
 	case x != x:
 		return x
-	case b&0x7F800000 == 0: // 0, or below the smallest normal number
+	case b&0x7F800000 == 0: // zero or denormal
 		return -inf32
 	case x < 0:
 		return nan32
@@ -102,8 +102,7 @@ func tanh32(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(y) | sign)
 }
 
-// each returns f over an array.
-func each(f func(float32) float32) func(y, x []float32) {
+func elementwise(f func(float32) float32) func(y, x []float32) {
 	return func(y, x []float32) {
 		for i, v := range x {
 			y[i] = f(v)
@@ -123,7 +122,7 @@ func refAdd(x, y []float32) {
 	}
 }
 
-// largest returns the largest of a row, or its first NaN: nothing is above it.
+// largest returns the largest number of a row, or its first NaN.
 func largest(x []float32) float32 {
 	best := x[0]
 	for _, v := range x[1:] {
@@ -168,11 +167,11 @@ func refLoss(d float32, squared bool) (loss, slope float32) {
 	case d <= -1:
 		return -d - 0.5, -1
 	}
-	return 0.5 * d * d, d // NaN comes here, and stays
+	return 0.5 * d * d, d // also for NaN, which propagates
 }
 
-// exponentialsOfRow fills in e[a] = exp(x[a] - top) for the largest x that mask allows, top,
-// and 0 for those that it does not, and returns the sum of e.
+// exponentialsOfRow returns the largest x that mask allows, top, and the sum of e. It sets e[a] to
+// exp(x[a] - top), or to 0 if mask does not allow a. A nil mask allows all.
 func exponentialsOfRow(e, x []float32, mask []byte) (top, sum float32) {
 	if mask == nil {
 		top = largest(x)
@@ -211,7 +210,7 @@ func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef
 		total += float64(w)
 	}
 	if total != 0 {
-		share = 1 / total // of a row of weight 1
+		share = 1 / total // of the mean, for a row of weight 1
 	}
 	for i, action := range b.Actions {
 		x, d := b.Logits[i*b.Width:(i+1)*b.Width], dlogits[i*b.Width:(i+1)*b.Width]
@@ -225,7 +224,7 @@ func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef
 		if b.Masks != nil {
 			mask = b.Masks[i*b.Width : (i+1)*b.Width]
 		}
-		by, advantage := float32(weight*share), b.Advantages[i]
+		rowShare, advantage := float32(weight*share), b.Advantages[i]
 		top, sum := exponentialsOfRow(d, x, mask)
 		logSum := log32(sum)
 		of := func(a int) (p, logP float32) { return d[a] / sum, (x[a] - top) - logSum }
@@ -250,10 +249,10 @@ func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef
 			if p != 0 {
 				slope = entropyCoef * float32(p*(logP+float32(h)))
 			}
-			d[a] = by * (float32(advantage*(p-chosen)) + slope)
+			d[a] = rowShare * (float32(advantage*(p-chosen)) + slope)
 		}
 		err, squared := refValueError(b, i)
-		dvalues[i] = by * float32(float32(2*valueCoef)*err)
+		dvalues[i] = rowShare * float32(float32(2*valueCoef)*err)
 		parts.Value += float64(weight * squared)
 		parts.Entropy += float64(weight * h)
 	}
@@ -263,8 +262,8 @@ func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef
 	return parts
 }
 
-// clip adds row i's part of PPO's policy loss and returns the slope of minus the logarithm
-// of its action's probability.
+// clip adds row i to PPO's policy loss, the divergence and the share outside. It returns the slope
+// of the loss with respect to -log(probability of the action).
 func (parts *ActorCriticParts) clip(c *ClipBatch, i int, weight float64, advantage, logChosen float32) (slope float32) {
 	logRatio, within := logChosen-c.LogProbs[i], c.Ranges[i]
 	ratio := exp32(logRatio)
@@ -287,7 +286,8 @@ func (parts *ActorCriticParts) clip(c *ClipBatch, i int, weight float64, advanta
 	return slope
 }
 
-// refValueError returns the squared error of row i's value, and half its slope.
+// refValueError returns row i's squared error of the value and half the derivative of the squared
+// error.
 func refValueError(b *ActorCriticBatch, i int) (slope float32, squared float64) {
 	slope = b.Values[i] - b.Returns[i]
 	squared = float64(slope) * float64(slope)
@@ -307,7 +307,7 @@ func refValueError(b *ActorCriticBatch, i int) (slope float32, squared float64) 
 	}
 	clipped := moved - b.Returns[i]
 	if other := float64(clipped) * float64(clipped); !c.Largest || !(squared >= other) {
-		return 0, other // moved does not depend on the value
+		return 0, other // the clipped value does not depend on the value
 	}
 	return slope, squared
 }

@@ -1,16 +1,15 @@
 package kernel
 
-// The plain Go side of norm.h, operation by operation, for the same bits on every
-// path.
+// The plain Go counterpart of norm.h, operation by operation, for the same bits on every path.
 
-// group is one group of a row: where its numbers and their parameters lie.
+// group is one group of a row. It maps numbers of the group to indices.
 type group struct {
-	c     *Norm
-	first int // position of a group of channels
+	c        *Norm
+	position int // of a group of channels
 }
 
-// at returns where number k of the group lies in a row, and its parameter in scale.
-// The numbers of a whole row count as they lie in memory.
+// at returns the index in a row of number k of the group, and the index of its parameter in scale.
+// The numbers of a whole row are counted in memory order.
 func (g group) at(k int) (number, param int) {
 	c := g.c
 	switch {
@@ -19,13 +18,13 @@ func (g group) at(k int) (number, param int) {
 	case c.All:
 		return k, k%c.Channels*c.Positions + k/c.Channels
 	case c.Planar:
-		return k*c.Positions + g.first, k
+		return k*c.Positions + g.position, k
 	default:
-		return g.first*c.Channels + k, k
+		return g.position*c.Channels + k, k
 	}
 }
 
-// mean returns that of f(0) to f(n-1), added up in 16 interleaved sums.
+// mean returns the mean of f(0) to f(n-1), added in 16 interleaved sums.
 func mean(n int, f func(k int) float32) float32 {
 	var s [16]float32
 	for k := range n {
@@ -43,21 +42,21 @@ func refNormForward(_ *Team, y, statistics, x, scale, bias []float32, n int, c *
 	row, length := c.RowLen(), c.ParamLen()
 	for i := range n {
 		x, y := x[i*row:][:row], y[i*row:][:row]
-		for first := range c.Groups() {
-			g := group{c, first}
+		for position := range c.Groups() {
+			g := group{c, position}
 			center := mean(length, func(k int) float32 { j, _ := g.at(k); return x[j] })
 			variance := mean(length, func(k int) float32 {
 				j, _ := g.at(k)
 				d := x[j] - center
 				return float32(d * d)
 			})
-			by := 1 / sqrt32(variance+c.Eps)
+			invStd := 1 / sqrt32(variance+c.Eps)
 			if statistics != nil {
-				statistics[2*(i*c.Groups()+first)], statistics[2*(i*c.Groups()+first)+1] = center, by
+				statistics[2*(i*c.Groups()+position)], statistics[2*(i*c.Groups()+position)+1] = center, invStd
 			}
 			for k := range length {
 				j, p := g.at(k)
-				v := float32(float32((x[j]-center)*by)*scale[p]) + bias[p]
+				v := float32(float32((x[j]-center)*invStd)*scale[p]) + bias[p]
 				if c.ReLU && v < 0 {
 					v = 0
 				}
@@ -71,16 +70,16 @@ func refNormBackward(_ *Team, dscale, dbias, dx, statistics, x, y, dy, scale []f
 	row, length := c.RowLen(), c.ParamLen()
 	clear(dscale[:length])
 	clear(dbias[:length])
-	ofScale, ofBias := ws[:length], ws[length:2*length] // of a block of rows
+	ofScale, ofBias := ws[:length], ws[length:2*length] // sums of one block of rows
 	for block := 0; block < n; block += normBlock {
 		clear(ofScale)
 		clear(ofBias)
 		for i := block; i < min(n, block+normBlock); i++ {
 			x, dy, dx := x[i*row:][:row], dy[i*row:][:row], dx[i*row:][:row]
-			for first := range c.Groups() {
-				g := group{c, first}
-				center, by := statistics[2*(i*c.Groups()+first)], statistics[2*(i*c.Groups()+first)+1]
-				hat := func(j int) float32 { return (x[j] - center) * by }
+			for position := range c.Groups() {
+				g := group{c, position}
+				center, invStd := statistics[2*(i*c.Groups()+position)], statistics[2*(i*c.Groups()+position)+1]
+				hat := func(j int) float32 { return (x[j] - center) * invStd }
 				through := func(j int) float32 {
 					if c.ReLU && !(y[i*row+j] > 0) {
 						return 0
@@ -99,7 +98,7 @@ func refNormBackward(_ *Team, dscale, dbias, dx, statistics, x, y, dy, scale []f
 				})
 				for k := range length {
 					j, p := g.at(k)
-					dx[j] = by * ((float32(through(j)*scale[p]) - ofG) - float32(hat(j)*ofGH))
+					dx[j] = invStd * ((float32(through(j)*scale[p]) - ofG) - float32(hat(j)*ofGH))
 				}
 			}
 		}

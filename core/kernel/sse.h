@@ -1,4 +1,7 @@
-/* What the x86 paths do with vectors of 4, which every x86-64 has. No include guard: see loops.h. */
+/*
+ * Functions of the x86 paths on vectors of 4 floats, which every x86-64 has. No include guard: see
+ * loops.h.
+ */
 
 INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t lds) {
   __m128 a = _mm_loadu_ps(src), b = _mm_loadu_ps(src + lds);
@@ -10,7 +13,7 @@ INLINE void transpose4(float *dst, ptrdiff_t ldd, const float *src, ptrdiff_t ld
   _mm_storeu_ps(dst + 3 * ldd, d);
 }
 
-/* 16 pixels of four planes, ld apart, one after the other. */
+/* Interleaves 16 pixels of four planes, which lie ld apart. */
 INLINE void interleave4x16(uint8_t *dst, const uint8_t *src, ptrdiff_t ld) {
   __m128i a = _mm_loadu_si128((const __m128i *)src), b = _mm_loadu_si128((const __m128i *)(src + ld));
   __m128i c = _mm_loadu_si128((const __m128i *)(src + 2 * ld)), d = _mm_loadu_si128((const __m128i *)(src + 3 * ld));

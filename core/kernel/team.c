@@ -1,20 +1,18 @@
 /*
  * A team: a caller and its helpers, threads that sleep until there is a job.
  *
- * Why they are not goroutines: one that computes in C for longer than some 20
- * microseconds is descheduled by Go's scheduler, which then wakes threads to search
- * for other work, on the cores of those that compute.
+ * Helpers are not goroutines: Go's scheduler hands off a goroutine that computes in C for longer
+ * than some 20 microseconds and wakes threads to search for other work, on the cores of the threads
+ * that compute.
  *
- * The gate lets helpers into a job and notifies the caller when all are out again.
- * It is one word: how many helpers are inside, how many more may go in (SLOT),
- * and whether the team is closed. A helper that wakes late finds no free slot, and so
- * never touches a job that has returned: the caller waits for those that went in,
- * not for others to wake. The fields of a job are written while nobody is inside
- * and there is no free slot, and read only by those who went in.
+ * `state` is one word: the number of helpers in the job (ACTIVE), the number of free slots in the
+ * job (SLOTS), and whether the team is closed (CLOSED). A helper joins a job by taking a slot. A
+ * helper that wakes late finds no slot, so it never touches a job that has returned; the caller
+ * waits only for helpers that joined. The caller writes the fields of a job while no helper is
+ * active and no slot is free; only active helpers read them.
  *
- * A helper that waits spins for some 100 microseconds, for one layer follows
- * another, and then sleeps. The caller, whose helpers are in their last parts, spins
- * longer.
+ * A waiting helper spins for some 100 microseconds, because the next layer follows soon, and then
+ * sleeps. The caller spins longer, because its helpers are in their last parts.
  */
 #define _POSIX_C_SOURCE 200809L /* signals */
 
@@ -27,21 +25,21 @@
 
 #include "../cpu/float_mode.h"
 
-enum { SLOT = 1 << 12, INSIDE = SLOT - 1, SLOTS = INSIDE * SLOT, CLOSED = 1 << 30 };
+enum { SLOT = 1 << 12, ACTIVE = SLOT - 1, SLOTS = ACTIVE * SLOT, CLOSED = 1 << 30 };
 enum { HELPER_SPINS = 4000, CALLER_SPINS = 10000 };
 
 struct paceline_team {
-  /* All threads read the gate all the time: it has a cache line of its own. */
-  _Alignas(64) atomic_int gate;
-  _Alignas(64) atomic_ptrdiff_t next; /* part that nobody has begun */
+  /* Spinning threads read state: it has a cache line of its own. */
+  _Alignas(64) atomic_int state;
+  _Alignas(64) atomic_ptrdiff_t next; /* first part that no thread has begun */
   ptrdiff_t parts;
   paceline_part f;
   const void *job;
 
   pthread_mutex_t lock;
-  pthread_cond_t opened, emptied;
-  atomic_int asleep;  /* helpers in opened, or about to be */
-  atomic_int waiting; /* whether the caller is in emptied, or about to be */
+  pthread_cond_t job_ready, job_done;
+  atomic_int sleeping;       /* helpers that wait for job_ready, or are about to */
+  atomic_int caller_waiting; /* whether the caller waits for job_done, or is about to */
   int helpers;
   struct helper {
     struct paceline_team *team;
@@ -58,20 +56,20 @@ static void relax(void) {
 #endif
 }
 
-static int news(struct paceline_team *t) { return atomic_load(&t->gate) & (SLOTS | CLOSED); }
+static int has_work(struct paceline_team *t) { return atomic_load(&t->state) & (SLOTS | CLOSED); }
 
-/* Goes in if there is a free slot. */
-static int enter(struct paceline_team *t) {
-  int gate = atomic_load(&t->gate);
-  while (gate & SLOTS)
-    if (atomic_compare_exchange_weak(&t->gate, &gate, gate - SLOT + 1)) return 1;
+/* Takes a slot; returns 0 if none is free. */
+static int join_job(struct paceline_team *t) {
+  int state = atomic_load(&t->state);
+  while (state & SLOTS)
+    if (atomic_compare_exchange_weak(&t->state, &state, state - SLOT + 1)) return 1;
   return 0;
 }
 
-static void leave(struct paceline_team *t) {
-  if (((atomic_fetch_sub(&t->gate, 1) - 1) & INSIDE) == 0 && atomic_load(&t->waiting)) {
+static void leave_job(struct paceline_team *t) {
+  if (((atomic_fetch_sub(&t->state, 1) - 1) & ACTIVE) == 0 && atomic_load(&t->caller_waiting)) {
     pthread_mutex_lock(&t->lock);
-    pthread_cond_signal(&t->emptied);
+    pthread_cond_signal(&t->job_done);
     pthread_mutex_unlock(&t->lock);
   }
 }
@@ -80,14 +78,17 @@ static void take_parts(struct paceline_team *t, int thread) {
   for (ptrdiff_t i; (i = atomic_fetch_add(&t->next, 1)) < t->parts;) t->f(t->job, i, thread);
 }
 
-/* Returns when there is news. Either this sees the gate open, or who opens it sees this asleep. */
-static void await_news(struct paceline_team *t) {
+/*
+ * Returns when there is a job or the team is closed. Either this thread sees the new state, or the
+ * thread that changed the state sees this one in `sleeping`.
+ */
+static void await_work(struct paceline_team *t) {
   for (int i = 0; i < HELPER_SPINS; i++, relax())
-    if (news(t)) return;
+    if (has_work(t)) return;
   pthread_mutex_lock(&t->lock);
-  atomic_fetch_add(&t->asleep, 1);
-  while (!news(t)) pthread_cond_wait(&t->opened, &t->lock);
-  atomic_fetch_sub(&t->asleep, 1);
+  atomic_fetch_add(&t->sleeping, 1);
+  while (!has_work(t)) pthread_cond_wait(&t->job_ready, &t->lock);
+  atomic_fetch_sub(&t->sleeping, 1);
   pthread_mutex_unlock(&t->lock);
 }
 
@@ -96,24 +97,24 @@ static void *help(void *argument) {
   struct paceline_team *t = h->team;
   paceline_float_set(PACELINE_FLOAT_FLUSH);
   for (;;) {
-    if (enter(t)) {
+    if (join_job(t)) {
       take_parts(t, h->thread);
-      leave(t);
-    } else if (atomic_load(&t->gate) & CLOSED) {
+      leave_job(t);
+    } else if (atomic_load(&t->state) & CLOSED) {
       return NULL;
     }
-    await_news(t);
+    await_work(t);
   }
 }
 
-/* Returns when nobody is inside. There is no free slot. */
-static void await_empty(struct paceline_team *t) {
+/* Returns when no helper is active. No slot is free. */
+static void await_helpers(struct paceline_team *t) {
   for (int i = 0; i < CALLER_SPINS; i++, relax())
-    if ((atomic_load(&t->gate) & INSIDE) == 0) return;
+    if ((atomic_load(&t->state) & ACTIVE) == 0) return;
   pthread_mutex_lock(&t->lock);
-  atomic_store(&t->waiting, 1);
-  while (atomic_load(&t->gate) & INSIDE) pthread_cond_wait(&t->emptied, &t->lock);
-  atomic_store(&t->waiting, 0);
+  atomic_store(&t->caller_waiting, 1);
+  while (atomic_load(&t->state) & ACTIVE) pthread_cond_wait(&t->job_done, &t->lock);
+  atomic_store(&t->caller_waiting, 0);
   pthread_mutex_unlock(&t->lock);
 }
 
@@ -126,25 +127,25 @@ void paceline_team_run(struct paceline_team *t, int helpers, ptrdiff_t parts, pa
   t->job = job;
   t->parts = parts;
   atomic_store(&t->next, 0);
-  atomic_store(&t->gate, helpers * SLOT);
-  if (atomic_load(&t->asleep) > 0) {
+  atomic_store(&t->state, helpers * SLOT);
+  if (atomic_load(&t->sleeping) > 0) {
     pthread_mutex_lock(&t->lock);
-    for (int i = 0; i < helpers; i++) pthread_cond_signal(&t->opened);
+    for (int i = 0; i < helpers; i++) pthread_cond_signal(&t->job_ready);
     pthread_mutex_unlock(&t->lock);
   }
   take_parts(t, 0);
-  atomic_fetch_and(&t->gate, ~SLOTS);
-  await_empty(t);
+  atomic_fetch_and(&t->state, ~SLOTS);
+  await_helpers(t);
 }
 
 void paceline_team_free(struct paceline_team *t) {
   pthread_mutex_lock(&t->lock);
-  atomic_fetch_or(&t->gate, CLOSED);
-  pthread_cond_broadcast(&t->opened);
+  atomic_fetch_or(&t->state, CLOSED);
+  pthread_cond_broadcast(&t->job_ready);
   pthread_mutex_unlock(&t->lock);
   for (int i = 0; i < t->helpers; i++) pthread_join(t->helper[i].id, NULL);
-  pthread_cond_destroy(&t->opened);
-  pthread_cond_destroy(&t->emptied);
+  pthread_cond_destroy(&t->job_ready);
+  pthread_cond_destroy(&t->job_done);
   pthread_mutex_destroy(&t->lock);
   free(t);
 }
@@ -153,16 +154,16 @@ struct paceline_team *paceline_team_new(int helpers) {
   struct paceline_team *t;
   size_t size = sizeof *t + (size_t)helpers * sizeof t->helper[0];
   if ((t = aligned_alloc(64, (size + 63) / 64 * 64)) == NULL) return NULL;
-  atomic_init(&t->gate, 0);
+  atomic_init(&t->state, 0);
   atomic_init(&t->next, 0);
-  atomic_init(&t->asleep, 0);
-  atomic_init(&t->waiting, 0);
+  atomic_init(&t->sleeping, 0);
+  atomic_init(&t->caller_waiting, 0);
   t->helpers = 0;
   pthread_mutex_init(&t->lock, NULL);
-  pthread_cond_init(&t->opened, NULL);
-  pthread_cond_init(&t->emptied, NULL);
+  pthread_cond_init(&t->job_ready, NULL);
+  pthread_cond_init(&t->job_done, NULL);
 
-  /* The host's signals are for the host's threads. */
+  /* Helpers block all signals: the host's threads handle the host's signals. */
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -8,40 +8,38 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// Team is a set of threads that share the work of a call: the calling one and
-// helpers, which sleep between calls. A nil *Team is the calling thread alone.
-// One call at a time: another one beside it, or after Close, panics (package fault
-// says when a misuse does).
+// Team is the threads that share the work of a call: the calling thread and helpers, which sleep
+// between calls. A nil *Team is the calling thread alone. A team runs one call at a time: a
+// concurrent call, and a call after Close, panics (package fault says when a misuse panics).
 //
-// Helpers are threads of the operating system, not goroutines (team.c says why);
-// the "go" path has no use for them.
+// Helpers are threads of the operating system, not goroutines; team.c says why. The "go" path does
+// not use them.
 type Team struct {
 	threads int
-	budget  *threads.Budget // nil: every helper may come at any time
-	busy    atomic.Bool
+	budget  *threads.Budget // nil: every call gets all helpers
+	inCall  atomic.Bool
 	closed  bool
 	helpers helpers
 
-	began time.Time    // of a call with helpers of the budget
-	spent atomic.Int64 // nanoseconds of such calls, times their helpers
+	began      time.Time    // start of the call that has helpers from the budget
+	helperTime atomic.Int64 // nanoseconds, summed over helpers from the budget
 }
 
-// NewTeam starts a team of the given number of threads, 1 to threads.Max. Its
-// owner must Close it. With a budget, whoever calls a function with the team holds
-// one of its cores, and helpers come only as far as further ones are free, from
-// the beginning of the call to its end.
+// NewTeam starts a team of n threads, 1 to threads.Max. The owner must Close it. With a budget, the
+// caller of a function holds a core of the budget, and the call gets a helper for each further core
+// that is free when the call begins, until the call ends.
 func NewTeam(n int, budget *threads.Budget) (*Team, error) {
 	if n < 1 || n > threads.Max {
 		return nil, fmt.Errorf("threads: %d, must be 1 to %d", n, threads.Max)
 	}
 	t := &Team{threads: n, budget: budget}
 	if n > 1 && !t.helpers.start(n-1) {
-		return nil, fmt.Errorf("threads: %d, of which the system does not start all", n)
+		return nil, fmt.Errorf("threads: %d, more than the system could start", n)
 	}
 	return t, nil
 }
 
-// Threads returns the number of threads, the calling one included.
+// Threads returns the number of threads, the calling thread included.
 func (t *Team) Threads() int {
 	if t == nil {
 		return 1
@@ -49,32 +47,31 @@ func (t *Team) Threads() int {
 	return t.threads
 }
 
-// Busy returns how long helpers have had cores of the budget, added over them. It may be
-// called at any time.
+// Busy returns the time for which helpers have held cores of the budget, summed over helpers. It
+// may be called at any time.
 func (t *Team) Busy() time.Duration {
 	if t == nil {
 		return 0
 	}
-	return time.Duration(t.spent.Load())
+	return time.Duration(t.helperTime.Load())
 }
 
-// Close ends the helpers. There must be no call in progress, and none after;
-// calling Close again does nothing.
+// Close ends the helpers. No call may be in progress or follow. A second Close does nothing.
 func (t *Team) Close() {
 	if t == nil || t.closed {
 		return
 	}
-	t.begin(1) // panics where there is a call
+	t.begin(1) // panics during a call
 	t.closed = true
 	t.helpers.stop()
 }
 
-// begin returns how many helpers a call of so many parts gets, until end.
+// begin returns the number of helpers that a call of the given number of parts gets until end.
 func (t *Team) begin(parts int) (helpers int) {
 	if t == nil {
 		return 0
 	}
-	if t.closed || !t.busy.CompareAndSwap(false, true) {
+	if t.closed || !t.inCall.CompareAndSwap(false, true) {
 		panic("kernel: a call with a team that is closed, or in another call")
 	}
 	helpers = min(t.threads, parts) - 1
@@ -91,8 +88,8 @@ func (t *Team) end(helpers int) {
 		return
 	}
 	if t.budget != nil && helpers > 0 {
-		t.spent.Add(int64(helpers) * int64(time.Since(t.began)))
+		t.helperTime.Add(int64(helpers) * int64(time.Since(t.began)))
 		t.budget.Release(helpers)
 	}
-	t.busy.Store(false)
+	t.inCall.Store(false)
 }

@@ -22,7 +22,7 @@ func newTeam(t testing.TB, n int) *Team {
 	return team
 }
 
-func TestTeamSize(t *testing.T) {
+func TestTeamSizeIsChecked(t *testing.T) {
 	for _, n := range []int{-1, 0, threads.Max + 1} {
 		if _, err := NewTeam(n, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("threads: %d, must be 1 to 1024", n)) {
 			t.Errorf("NewTeam(%d): %v", n, err)
@@ -35,7 +35,7 @@ func TestTeamSize(t *testing.T) {
 	none.Close()
 }
 
-// teamWork is calls whose work is enough for every helper to get some.
+// teamWork is calls with enough work for every helper.
 type teamWork struct {
 	conv   []*convCase
 	dense  []*denseCase
@@ -43,8 +43,8 @@ type teamWork struct {
 	guards *arena
 }
 
-// newTeamWork has shapes around what calls are cut at: images of a part and of a
-// block, panels of 32, 65,536 elements.
+// newTeamWork has shapes around the sizes at which calls are cut: images of a part and of a block,
+// panels of 32, 65,536 elements.
 func newTeamWork(p Precision) *teamWork {
 	r := rand.New(rand.NewPCG(41, 42))
 	w := &teamWork{guards: updateArrays(200_001)}
@@ -61,11 +61,11 @@ func newTeamWork(p Precision) *teamWork {
 	return w
 }
 
-// run computes everything with a team and returns what came out.
+// run computes everything with a team and returns the results.
 func (w *teamWork) run(t *testing.T, team *Team) map[string][]float32 {
 	all := map[string][]float32{}
 	for i, k := range w.conv {
-		k.again(k.c.Precision)
+		k.reset(k.c.Precision)
 		k.on(team).run()
 		k.a.check(t)
 		for name, s := range k.results() {
@@ -73,7 +73,7 @@ func (w *teamWork) run(t *testing.T, team *Team) map[string][]float32 {
 		}
 	}
 	for i, k := range w.dense {
-		k = k.again().on(team)
+		k = k.fresh().on(team)
 		k.run()
 		k.a.check(t)
 		for name, s := range map[string][]float32{"out": k.out, "dw": k.dw, "db": k.db, "dx": k.dx} {
@@ -96,8 +96,7 @@ func (w *teamWork) run(t *testing.T, team *Team) map[string][]float32 {
 	return all
 }
 
-// The bits do not depend on the number of threads, nor on how many of them find a
-// core.
+// The bits depend neither on the number of threads nor on the number of free cores.
 func TestTeamsGiveTheSameBits(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		if ISA() == "go" {
@@ -105,9 +104,9 @@ func TestTeamsGiveTheSameBits(t *testing.T) {
 		}
 		w := newTeamWork(p)
 		want := w.run(t, nil)
-		same := func(team *Team, what string) {
+		same := func(team *Team, setup string) {
 			for name, s := range w.run(t, team) {
-				sameBits(t, what+": "+name, s, want[name])
+				sameBits(t, setup+": "+name, s, want[name])
 			}
 		}
 		for _, n := range []int{1, 2, 3, 5} {
@@ -126,14 +125,14 @@ func TestTeamsGiveTheSameBits(t *testing.T) {
 			same(team, fmt.Sprintf("%d cores", cores))
 			budget.Release(1)
 			if left := budget.TryAcquire(10); left != cores {
-				t.Errorf("%d of %d cores left behind", left, cores)
+				t.Errorf("%d of %d cores are free after the calls", left, cores)
 			}
 			team.Close()
 		}
 	})
 }
 
-// Calls get the helpers that have cores, and no more than there are parts.
+// A call gets one helper per free core, and fewer helpers than parts.
 func TestHelpersTakeFreeCores(t *testing.T) {
 	budget, err := threads.NewBudget(4)
 	if err != nil {
@@ -157,11 +156,11 @@ func TestHelpersTakeFreeCores(t *testing.T) {
 }
 
 func TestMisuseOfTeamsPanics(t *testing.T) {
-	panics := func(what string, f func()) {
+	panics := func(misuse string, f func()) {
 		t.Helper()
 		defer func() {
 			if r, _ := recover().(string); !strings.Contains(r, "closed, or in another call") {
-				t.Errorf("%s: panic %q", what, r)
+				t.Errorf("%s: panic %q", misuse, r)
 			}
 		}()
 		f()
@@ -176,10 +175,10 @@ func TestMisuseOfTeamsPanics(t *testing.T) {
 	panics("a call after Close", func() { team.begin(2) })
 }
 
-// Many short calls on many teams at once, with pauses around the time after which
-// helpers fall asleep, and teams that end while others work: what comes out is
-// what one thread computes, and everything ends.
-func TestTeamsHammered(t *testing.T) {
+// Many teams run many short calls concurrently, with pauses around the time after which helpers
+// sleep, and are closed while others work. Every result is that of one thread, and all calls
+// return.
+func TestConcurrentTeamsUnderLoad(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
 		rounds = 300

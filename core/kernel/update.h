@@ -1,45 +1,45 @@
 /*
- * One pass over flat arrays: the optimisers, and what stands around them. Each
- * operation is rounded by itself, with true divisions and square roots, so the
- * optimisers give the same bits on every path, and PyTorch's to the last few. They
- * multiply the gradient by `by` first: what clipping its norm asks for.
+ * Passes over flat arrays: the optimisers, sums, averages. Each operation is rounded separately,
+ * with exact divisions and square roots, so the optimisers give the same bits on every path, and
+ * PyTorch's numbers but for the last bits. They multiply the gradient by `factor` first, which
+ * clips its norm.
  */
 
-static TARGET void add_to(float *x, const float *y, ptrdiff_t n) {
+static TARGET void map_add(float *x, const float *y, ptrdiff_t n) {
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    ptrdiff_t some = min(VW, n - i);
-    put(x + i, v_add(get(x + i, some), get(y + i, some)), some);
+    ptrdiff_t count = min(VW, n - i);
+    put(x + i, v_add(get(x + i, count), get(y + i, count)), count);
   }
 }
 
 static TARGET void average(float *x, const float *y, ptrdiff_t n, double weight) {
   const vec vkeep = v_set1((float)(1 - weight)), vweight = v_set1((float)weight);
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    ptrdiff_t some = min(VW, n - i);
-    put(x + i, v_add(v_mul(vkeep, get(x + i, some)), v_mul(vweight, get(y + i, some))), some);
+    ptrdiff_t count = min(VW, n - i);
+    put(x + i, v_add(v_mul(vkeep, get(x + i, count)), v_mul(vweight, get(y + i, count))), count);
   }
 }
 
-static TARGET void rmsprop(float *theta, const float *grad, float by, float *avg, float *sq, ptrdiff_t n, float lr,
+static TARGET void rmsprop(float *theta, const float *grad, float factor, float *avg, float *sq, ptrdiff_t n, float lr,
                            double decay, float eps, int centered, int eps_inside) {
-  const vec vby = v_set1(by), vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)),
+  const vec vfactor = v_set1(factor), vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)),
             veps = v_set1(eps);
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    ptrdiff_t some = min(VW, n - i);
-    vec g = v_mul(vby, get(grad + i, some));
-    vec v = v_add(v_mul(keep, get(sq + i, some)), v_mul(v_mul(rest, g), g));
-    put(sq + i, v, some);
+    ptrdiff_t count = min(VW, n - i);
+    vec g = v_mul(vfactor, get(grad + i, count));
+    vec v = v_add(v_mul(keep, get(sq + i, count)), v_mul(v_mul(rest, g), g));
+    put(sq + i, v, count);
     if (centered) {
-      vec mean = v_add(v_mul(keep, get(avg + i, some)), v_mul(rest, g));
-      put(avg + i, mean, some);
+      vec mean = v_add(v_mul(keep, get(avg + i, count)), v_mul(rest, g));
+      put(avg + i, mean, count);
       v = v_relu(v_sub(v, v_mul(mean, mean)));
     }
     vec root = eps_inside ? v_sqrt(v_add(v, veps)) : v_add(v_sqrt(v), veps);
-    put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vlr, g), root)), some);
+    put(theta + i, v_sub(get(theta + i, count), v_div(v_mul(vlr, g), root)), count);
   }
 }
 
-/* Multiplies in an order of its own, for the same bits with every library. */
+/* x^n by repeated squaring, for the same bits with every C library. */
 static TARGET double power(double x, int64_t n) {
   double p = 1;
   for (; n > 0; n /= 2, x *= x)
@@ -47,53 +47,53 @@ static TARGET double power(double x, int64_t n) {
   return p;
 }
 
-static TARGET void adam(float *theta, const float *grad, float by, float *m, float *v, ptrdiff_t n, float lr,
+static TARGET void adam(float *theta, const float *grad, float factor, float *m, float *v, ptrdiff_t n, float lr,
                         double beta1, double beta2, float eps, int64_t step) {
   const float size = (float)(lr / (1 - power(beta1, step)));
   const float root = (float)sqrt(1 - power(beta2, step));
   const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
   const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
-  const vec vby = v_set1(by), veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
+  const vec vfactor = v_set1(factor), veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    ptrdiff_t some = min(VW, n - i);
-    vec g = v_mul(vby, get(grad + i, some));
-    vec first = v_add(v_mul(keep1, get(m + i, some)), v_mul(rest1, g));
-    vec second = v_add(v_mul(keep2, get(v + i, some)), v_mul(v_mul(rest2, g), g));
-    put(m + i, first, some);
-    put(v + i, second, some);
+    ptrdiff_t count = min(VW, n - i);
+    vec g = v_mul(vfactor, get(grad + i, count));
+    vec first = v_add(v_mul(keep1, get(m + i, count)), v_mul(rest1, g));
+    vec second = v_add(v_mul(keep2, get(v + i, count)), v_mul(v_mul(rest2, g), g));
+    put(m + i, first, count);
+    put(v + i, second, count);
     vec under = v_add(v_div(v_sqrt(second), vroot), veps);
-    put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vsize, first), under)), some);
+    put(theta + i, v_sub(get(theta + i, count), v_div(v_mul(vsize, first), under)), count);
   }
 }
 
-/* size is what lr comes to; rectified says whether the step is divided by the root of v. */
-static TARGET void radam(float *theta, const float *grad, float by, float *m, float *v, ptrdiff_t n, float size,
+/* size and rectified come from rectifiedStep in kernel.go. */
+static TARGET void radam(float *theta, const float *grad, float factor, float *m, float *v, ptrdiff_t n, float size,
                          double beta1, double beta2, float eps, int rectified) {
   const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
   const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
-  const vec vby = v_set1(by), veps = v_set1(eps), vsize = v_set1(size);
+  const vec vfactor = v_set1(factor), veps = v_set1(eps), vsize = v_set1(size);
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    ptrdiff_t some = min(VW, n - i);
-    vec g = v_mul(vby, get(grad + i, some));
-    vec first = v_add(v_mul(keep1, get(m + i, some)), v_mul(rest1, g));
-    vec second = v_add(v_mul(keep2, get(v + i, some)), v_mul(v_mul(rest2, g), g));
-    put(m + i, first, some);
-    put(v + i, second, some);
+    ptrdiff_t count = min(VW, n - i);
+    vec g = v_mul(vfactor, get(grad + i, count));
+    vec first = v_add(v_mul(keep1, get(m + i, count)), v_mul(rest1, g));
+    vec second = v_add(v_mul(keep2, get(v + i, count)), v_mul(v_mul(rest2, g), g));
+    put(m + i, first, count);
+    put(v + i, second, count);
     vec step = v_mul(vsize, first);
     if (rectified) step = v_div(step, v_add(v_sqrt(second), veps));
-    put(theta + i, v_sub(get(theta + i, some), step), some);
+    put(theta + i, v_sub(get(theta + i, count), step), count);
   }
 }
 
-static TARGET void adagrad(float *theta, const float *grad, float by, float *sq, ptrdiff_t n, float lr, float eps) {
-  const vec vby = v_set1(by), vlr = v_set1(lr), veps = v_set1(eps);
+static TARGET void adagrad(float *theta, const float *grad, float factor, float *sq, ptrdiff_t n, float lr, float eps) {
+  const vec vfactor = v_set1(factor), vlr = v_set1(lr), veps = v_set1(eps);
   for (ptrdiff_t i = 0; i < n; i += VW) {
-    ptrdiff_t some = min(VW, n - i);
-    vec g = v_mul(vby, get(grad + i, some));
-    vec s = v_add(get(sq + i, some), v_mul(g, g));
-    put(sq + i, s, some);
+    ptrdiff_t count = min(VW, n - i);
+    vec g = v_mul(vfactor, get(grad + i, count));
+    vec s = v_add(get(sq + i, count), v_mul(g, g));
+    put(sq + i, s, count);
     vec under = v_add(v_sqrt(s), veps);
-    put(theta + i, v_sub(get(theta + i, some), v_div(v_mul(vlr, g), under)), some);
+    put(theta + i, v_sub(get(theta + i, count), v_div(v_mul(vlr, g), under)), count);
   }
 }
 
@@ -110,13 +110,13 @@ static TARGET double sum_squares(const float *x, ptrdiff_t n) {
 }
 
 #ifndef MULTIPLIES_TILES
-enum { PEAK_STEPS = 4 * MR * 2 }; /* of VW multiply-adds in a round of peak */
+enum { PEAK_STEPS = 4 * MR * 2 }; /* vectors of multiply-adds in a round of peak */
 
-/* Multiply-adds on registers, as many at a time as in a tile. What they come to is of no use. */
+/* Multiply-adds on registers, as many at a time as in a tile. The result has no meaning. */
 static TARGET float peak(ptrdiff_t rounds) {
   vec acc[MR][2], x = v_set1(1e-30f), sum = v_zero();
   UNROLL
-  for (int r = 0; r < MR; r++) { /* all different, or they would be computed once */
+  for (int r = 0; r < MR; r++) { /* all different, or the compiler would compute them once */
     acc[r][0] = v_set1((float)r);
     acc[r][1] = v_set1((float)r + 0.5f);
   }
@@ -129,7 +129,7 @@ static TARGET float peak(ptrdiff_t rounds) {
         acc[r][1] = v_fma(x, x, acc[r][1]);
       }
     }
-    __asm__ volatile("" : "+m"(x)); /* or the compiler would see that all rounds multiply the same */
+    __asm__ volatile("" : "+m"(x)); /* hides from the compiler that x never changes */
   }
   UNROLL
   for (int r = 0; r < MR; r++) sum = v_add(sum, v_add(acc[r][0], acc[r][1]));

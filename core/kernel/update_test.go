@@ -8,7 +8,7 @@ import (
 
 var lengths = []int{0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 100, 1003}
 
-// updates is every function that works in place on flat arrays.
+// updates are the functions that update flat arrays in place.
 var updates = map[string]func(theta, grad, s1, s2 []float32){
 	"rmsprop centred, eps inside":  func(th, g, a, s []float32) { RMSProp(nil, th, g, 1, a, s, 0.01, 0.95, 0.01, true, true) },
 	"rmsprop centred, eps outside": func(th, g, a, s []float32) { RMSProp(nil, th, g, 1, a, s, 0.01, 0.95, 1e-5, true, false) },
@@ -21,7 +21,7 @@ var updates = map[string]func(theta, grad, s1, s2 []float32){
 	"average":                      func(th, g, _, _ []float32) { Average(nil, th, g, 0.3) },
 }
 
-// Every path gives the bits of the plain Go one.
+// Every path gives the bits of the Go path.
 func TestUpdatesAgreeToTheBit(t *testing.T) {
 	for name, update := range updates {
 		for _, n := range lengths {
@@ -45,23 +45,23 @@ func TestUpdatesAgreeToTheBit(t *testing.T) {
 	}
 }
 
-// The factor of the gradient gives the bits of a gradient that was multiplied by it.
-func TestFactorOfTheGradient(t *testing.T) {
+// A factor gives the bits of a gradient that is multiplied by it beforehand.
+func TestFactorEqualsScaledGradient(t *testing.T) {
 	const factor = float32(0.3)
-	for name, update := range map[string]func(th, g []float32, by float32, a, s []float32){
-		"rmsprop": func(th, g []float32, by float32, a, s []float32) {
-			RMSProp(nil, th, g, by, a, s, 0.01, 0.95, 0.01, true, true)
+	for name, update := range map[string]func(th, g []float32, factor float32, a, s []float32){
+		"rmsprop": func(th, g []float32, factor float32, a, s []float32) {
+			RMSProp(nil, th, g, factor, a, s, 0.01, 0.95, 0.01, true, true)
 		},
-		"adam": func(th, g []float32, by float32, m, v []float32) {
-			Adam(nil, th, g, by, m, v, 0.01, 0.9, 0.999, 1e-5, 7)
+		"adam": func(th, g []float32, factor float32, m, v []float32) {
+			Adam(nil, th, g, factor, m, v, 0.01, 0.9, 0.999, 1e-5, 7)
 		},
-		"radam, rectified": func(th, g []float32, by float32, m, v []float32) {
-			RAdam(nil, th, g, by, m, v, 0.01, 0.9, 0.999, 1e-5, 7)
+		"radam, rectified": func(th, g []float32, factor float32, m, v []float32) {
+			RAdam(nil, th, g, factor, m, v, 0.01, 0.9, 0.999, 1e-5, 7)
 		},
-		"radam, before": func(th, g []float32, by float32, m, v []float32) {
-			RAdam(nil, th, g, by, m, v, 0.01, 0.9, 0.999, 1e-5, 5)
+		"radam, before": func(th, g []float32, factor float32, m, v []float32) {
+			RAdam(nil, th, g, factor, m, v, 0.01, 0.9, 0.999, 1e-5, 5)
 		},
-		"adagrad": func(th, g []float32, by float32, _, s []float32) { AdaGrad(nil, th, g, by, s, 0.01, 1e-10) },
+		"adagrad": func(th, g []float32, factor float32, _, s []float32) { AdaGrad(nil, th, g, factor, s, 0.01, 1e-10) },
 	} {
 		for _, n := range lengths {
 			eachISA(t, func(t *testing.T) {
@@ -102,10 +102,10 @@ func (a *arena) slices(n int) map[string][]float32 {
 	return m
 }
 
-// Three steps on one element, from theta = 1, against numbers worked out in
-// float64 from the formulas in the functions' comments. Step 1 by hand for the
-// first: sq = 0.0125, avg = 0.025, theta = 1 - 0.05/sqrt(0.0125-0.000625+0.01).
-func TestOptimizersByHand(t *testing.T) {
+// Three steps on one element, from theta = 1, match numbers computed in float64 from the formulas
+// in the comments of the functions. Step 1 of the first case by hand: sq = 0.0125, avg = 0.025,
+// theta = 1 - 0.05/sqrt(0.0125-0.000625+0.01).
+func TestOptimizersMatchTheirFormulas(t *testing.T) {
 	grads := []float32{0.5, -0.25, 1}
 	for _, c := range []struct {
 		name string
@@ -140,7 +140,7 @@ func TestOptimizersByHand(t *testing.T) {
 	}
 }
 
-func TestAverageByHand(t *testing.T) {
+func TestAverageMatchesItsFormula(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, c := range [][4]float32{{1, 3, 0.25, 1.5}, {-2, 2, 0.5, 0}, {8, -8, 1, -8}} {
 			x := []float32{c[0]}
@@ -151,9 +151,8 @@ func TestAverageByHand(t *testing.T) {
 	})
 }
 
-// Where the variance of a constant gradient comes out below zero by rounding,
-// the step stays finite.
-func TestRMSPropOfConstantGradient(t *testing.T) {
+// The step stays finite when rounding makes the variance of a constant gradient negative.
+func TestRMSPropOfConstantGradientIsFinite(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, inside := range []bool{false, true} {
 			theta, avg, sq := []float32{0}, []float32{0}, []float32{0}
@@ -167,7 +166,7 @@ func TestRMSPropOfConstantGradient(t *testing.T) {
 	})
 }
 
-func TestSumSquares(t *testing.T) {
+func TestSumSquaresMatchesFloat64(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		isa := ISA()
 		for _, n := range append(lengths, 1<<16, 1<<16+1, 200_001, 64<<16+1) {

@@ -1,21 +1,23 @@
 package kernel
 
-// The C loops cut their scratch from one slice that the caller owns, first in
-// equal parts for the threads. The sums here mirror their take() calls, with the
-// largest tile of any path, so that one workspace fits every path; take() rounds
-// each piece up to 16 floats, and aligning the first costs at most 15 more.
+// The caller owns the scratch of a call: one slice, cut into equal parts for the threads. The sums
+// in this file mirror the take() calls of the C loops with the largest tile of any path, so that
+// one workspace fits every path. take() rounds each piece up to 16 floats; aligning the first piece
+// costs at most 15 more.
+//
+// Each comment names the constant of the C files.
 const (
-	maxRows   = 14 // of a tile: MR in the C files
-	maxCols   = 32 // NR
-	maxVector = 16 // VW
+	maxRows   = 14 // largest MR
+	maxCols   = 32 // largest NR
+	maxVector = 16 // largest VW
 	chunk     = 16 // CHUNK
-	points    = 16 // of a Winograd tile
+	points    = 16 // points of a Winograd tile
 	packBlock = 8  // BLOCK
-	dotRows   = 64 // ROWS
+	dotRows   = 64 // largest ROWS of dense.h
 	convBlock = 8  // PACELINE_CONV_BLOCK
 	normBlock = 8  // PACELINE_NORM_BLOCK
 
-	// Of the processor's tiles: see amx.h and amx_dense.h.
+	// AMX tiles: amx.h and amx_dense.h.
 	tileSide    = 16  // SIDE
 	tileLen     = 256 // TILE
 	tileDepth   = 32  // CHUNK_OPERANDS
@@ -23,7 +25,7 @@ const (
 	tileColumns = 128 // COLUMNS
 )
 
-// cells is the layer as the Winograd loops see it: struct shape in conv.h.
+// cells is the shape of a layer in the Winograd loops: struct shape in conv.h.
 type cells struct{ taps, side, deep, tiles, tilesH, tilesW, image, gradient int }
 
 func (c *Conv) cells() cells {
@@ -37,46 +39,47 @@ func (c *Conv) cells() cells {
 	return s
 }
 
-// PackLen returns the floats of weights packed by ConvPack.
+// PackLen returns the number of floats that ConvPack writes.
 func (c *Conv) PackLen() int {
 	return max(points*roundUp(c.OutC, maxCols)*c.cells().deep, roundUp(c.OutC, tileSide)*c.Kernel*roundUp(c.run(), tileDepth)/2)
 }
 
-// PackBackLen returns the floats of weights packed by ConvPackBack.
+// PackBackLen returns the number of floats that ConvPackBack writes.
 func (c *Conv) PackBackLen() int {
 	return max(points*roundUp(c.cells().deep, maxCols)*c.OutC, c.Kernel*roundUp(c.run(), tileSide)*roundUp(c.OutC, tileDepth)/2)
 }
 
-// run returns the numbers of an image that a line of the kernel sees.
+// run returns the number of inputs, contiguous in an image, of one line of the kernel.
 func (c *Conv) run() int { return c.Kernel * c.InC }
 
-// Workspace returns the floats of scratch that any convolution call of a team on
-// this shape and up to n images needs, on every path.
+// Workspace returns the floats of scratch that any convolution call with team t on up to n images
+// needs, on every path.
 func (c *Conv) Workspace(n int, t *Team) int {
-	return t.Threads()*c.each() + (convBlocks(n)-1)*(c.WeightLen()+c.OutC)
+	return t.Threads()*c.perThread() + (convBlocks(n)-1)*(c.WeightLen()+c.OutC)
 }
 
-// convBlocks returns the number of blocks that a backward pass sums up separately.
+// convBlocks returns the number of blocks of images with sums of their own in a backward pass.
 func convBlocks(n int) int { return (n + convBlock - 1) / convBlock }
 
-// each is the floats of one thread.
-func (c *Conv) each() int {
+// perThread returns the scratch of one thread, in floats.
+func (c *Conv) perThread() int {
 	s := c.cells()
 	wide, deepWide := roundUp(c.OutC, maxCols), roundUp(s.deep, maxCols)
-	ahead, back, few := max(1, 54/s.tiles), max(1, 200/s.tiles), max(1, 64/s.tiles) // images in a group
+	// Images in a group of a forward pass, of the weight gradients and of the input gradients.
+	forward, weights, inputs := max(1, 54/s.tiles), max(1, 200/s.tiles), max(1, 64/s.tiles)
 	return max(
 		pieces(c.patch()*wide, points*packBlock*maxCols, points*maxVector*maxCols),
-		pieces(wide, ahead*s.image, 4*ahead*s.tiles*roundUp(s.deep, chunk), points*ahead*s.tiles*wide, c.OutLen()),
-		pieces(points*c.OutC*deepWide, back*s.image, 4*back*s.tiles*deepWide, 4*back*s.tiles*rowStep(c.OutC),
-			4*few*s.tiles*roundUp(c.OutC, chunk), few*s.image, c.patch(), 2*c.OutLen(), back*s.gradient),
-		c.tiles(),
+		pieces(wide, forward*s.image, 4*forward*s.tiles*roundUp(s.deep, chunk), points*forward*s.tiles*wide, c.OutLen()),
+		pieces(points*c.OutC*deepWide, weights*s.image, 4*weights*s.tiles*deepWide, 4*weights*s.tiles*rowStep(c.OutC),
+			4*inputs*s.tiles*roundUp(c.OutC, chunk), inputs*s.image, c.patch(), 2*c.OutLen(), weights*s.gradient),
+		c.amxPerThread(),
 	)
 }
 
-// tiles is the floats of one thread on the path amx.
-func (c *Conv) tiles() int {
-	behind := (tileSide-1)*c.Stride*c.InC + roundUp(c.run(), tileDepth)
-	image := convBlock * roundUp(c.InLen()+behind, tileDepth) / 2
+// amxPerThread returns the scratch of one thread on the path amx, in floats.
+func (c *Conv) amxPerThread() int {
+	overread := (tileSide-1)*c.Stride*c.InC + roundUp(c.run(), tileDepth)
+	image := convBlock * roundUp(c.InLen()+overread, tileDepth) / 2
 	outputs, wide := roundUp(convBlock*c.OutH()*c.OutW(), tileDepth), roundUp(c.OutC, tileDepth)
 	deep := c.Kernel * roundUp(c.run(), tileSide)
 	return max(
@@ -87,38 +90,39 @@ func (c *Conv) tiles() int {
 	)
 }
 
-// Workspace returns the floats of scratch that any call of a team on up to n rows
-// needs, on every path: each thread's, the parameters in the order of a row's
-// numbers, and the sums of a backward pass's blocks of rows.
+// Workspace returns the floats of scratch that any call with team t on up to n rows needs, on every
+// path: of the threads, of the parameters in the order of a row's numbers, and of a backward pass's
+// sums of blocks of rows.
 func (c *Norm) Workspace(n int, t *Team) int {
-	return t.Threads()*c.each() + 2*c.ParamLen()*(1+normBlocks(n))
+	return t.Threads()*c.perThread() + 2*c.ParamLen()*(1+normBlocks(n))
 }
 
-// normBlocks returns the number of blocks that a backward pass sums up separately.
+// normBlocks returns the number of blocks of rows with sums of their own in a backward pass.
 func normBlocks(n int) int { return (n + normBlock - 1) / normBlock }
 
-// each is the floats of one thread: rows that are transposed.
-func (c *Norm) each() int {
+// perThread returns the scratch of one thread, in floats: transposed rows.
+func (c *Norm) perThread() int {
 	if !c.Planar || c.All {
 		return 0
 	}
 	return pieces(c.RowLen(), c.RowLen(), c.RowLen())
 }
 
-// Workspace returns the floats of scratch that a call of a team on up to n rows
-// needs, on every path.
-func (d *Dense) Workspace(n int, t *Team) int { return t.Threads() * d.each(n) }
+// Workspace returns the floats of scratch that any call with team t on up to n rows needs, on every
+// path.
+func (d *Dense) Workspace(n int, t *Team) int { return t.Threads() * d.perThread(n) }
 
-func (d *Dense) each(n int) int {
+// perThread returns the scratch of one thread, in floats.
+func (d *Dense) perThread(n int) int {
 	return max(
 		pieces(n*d.In, 8*d.In, min(n, dotRows)*8*maxVector),
 		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*4*maxCols, maxRows*maxCols),
-		d.tiles(n),
+		d.amxPerThread(n),
 	)
 }
 
-// tiles is the floats of one thread on the path amx.
-func (d *Dense) tiles(n int) int {
+// amxPerThread returns the scratch of one thread on the path amx, in floats.
+func (d *Dense) amxPerThread(n int) int {
 	in, out, deep := roundUp(d.In, tileDepth), roundUp(d.Out, tileDepth), roundUp(n, tileDepth)
 	return max(
 		pieces(roundUp(min(n, tileRows), tileSide)*in/2, tileSide*in, 4*tileLen),
@@ -126,6 +130,7 @@ func (d *Dense) tiles(n int) int {
 	)
 }
 
+// pieces returns the scratch for take() calls of these lengths.
 func pieces(lengths ...int) int {
 	total := 15
 	for _, n := range lengths {
