@@ -34,8 +34,8 @@ var layers = []string{
 	"core/policy",
 	"core/replay",
 	"core/rollout",
-	"core/experience",
 	"core/nn",
+	"core/experience",
 	"core/cuda",
 	"core/kernel",
 	"core/settings",
@@ -62,6 +62,9 @@ var rules = []struct {
 	}},
 	{"a method knows environments by their interface only", func(a arrow) bool {
 		return in(a.from, "core/agents") && (in(a.to, "core/env/builtin") || in(a.to, "core/atari"))
+	}},
+	{"the replay memory does not know networks", func(a arrow) bool {
+		return in(a.from, "core/replay") && in(a.to, "core/nn")
 	}},
 	{"capi alone imports the benchmarks", func(a arrow) bool {
 		return in(a.to, "core/bench") && !in(a.from, "core/bench") && a.from != "capi"
@@ -213,6 +216,8 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"core/nn", "core/train", "point down"},
 		{"core/nn/gorgonia", "core/nn", ""},
 		{"core/nn", "core/nn/gorgonia", ""},
+		{"core/nn", "core/experience", ""},
+		{"core/replay", "core/nn", "networks"},
 		{"core/env/builtin", "core/atari/games", ""},
 		{"core/atari/games", "core/env", ""},
 		{"core/atari", "core/env/builtin", "point down"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/agents/dqn"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -135,8 +136,6 @@ type measured struct {
 	theta, target       *nn.Params
 	memory              *replay.Memory
 	draws               *rng.Stream
-	discounts           []float32
-	actions             []int32
 	sets                []*machinery // on all cores, and on one
 }
 
@@ -146,7 +145,8 @@ type machinery struct {
 	device       nn.Device
 	stepper      nn.QStepper
 	joint, alone nn.Network
-	sample       *replay.Batch
+	batch        *experience.Transitions
+	picks        []int
 	theta        *nn.Params
 	report       nn.Report
 }
@@ -192,9 +192,9 @@ func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
 	if x.theta, err = net.InitialParams(x.draws); err != nil {
 		return x, err
 	}
-	x.target, x.discounts, x.actions = x.theta.Clone(), make([]float32, rows), make([]int32, rows)
+	x.target = x.theta.Clone()
 	for _, n := range []int{cores, 1} {
-		m := &machinery{theta: x.theta.Clone(), sample: x.memory.NewBatch(rows)}
+		m := &machinery{theta: x.theta.Clone(), batch: x.memory.Minibatch(rows), picks: make([]int, rows)}
 		x.sets = append(x.sets, m)
 		if err := m.make(net, n, rows, w); err != nil {
 			return x, err
@@ -296,11 +296,8 @@ func (x *measured) parts(cost *stepCost) (Parts, error) {
 
 // update does one minibatch update.
 func (x *measured) update(m *machinery) error {
-	s := m.sample
-	x.memory.Sample(x.draws, s, m.pool)
-	for i := range x.discounts {
-		x.discounts[i] = 0.99
-	}
-	b := nn.Transitions{Obs: s.Obs, NextObs: s.NextObs, Actions: x.actions, Rewards: s.Rewards, Discounts: x.discounts}
-	return m.stepper.Update(m.theta, x.target, &b, 1e-4, &m.report)
+	replay.Uniform{Memory: x.memory}.Draw(x.draws, m.picks)
+	x.memory.Gather(m.picks, 0.99, m.batch, m.pool)
+	clear(m.batch.Actions) // the memory has more actions than the network
+	return m.stepper.Update(m.theta, x.target, m.batch, 1e-4, &m.report)
 }

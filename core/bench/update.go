@@ -71,13 +71,14 @@ type updateCase struct {
 	stepper   nn.QStepper
 	net       nn.Network
 	theta     *nn.Params
-	sample    *replay.Batch
+	minibatch *experience.Transitions
+	picks     []int
 	rates     []float64 // of as many updates as the stepper enqueues at a time
 }
 
 // row does n updates in a row, as training has them due all at once: on a GPU as many as it
 // takes are enqueued one behind the other, of frames that it holds, and then waited for.
-func (c *updateCase) row(n int, target *nn.Params, b *nn.Transitions, r *nn.Report) error {
+func (c *updateCase) row(n int, target *nn.Params, b *experience.Transitions, r *nn.Report) error {
 	stacks, ok := c.stepper.(nn.StackStepper)
 	if !ok {
 		return c.updates(n, target, b, r)
@@ -96,7 +97,7 @@ func (c *updateCase) row(n int, target *nn.Params, b *nn.Transitions, r *nn.Repo
 }
 
 // updates does n updates, and waits for each.
-func (c *updateCase) updates(n int, target *nn.Params, b *nn.Transitions, r *nn.Report) error {
+func (c *updateCase) updates(n int, target *nn.Params, b *experience.Transitions, r *nn.Report) error {
 	for range n {
 		if err := c.stepper.Update(c.theta, target, b, learningRate, r); err != nil {
 			return err
@@ -128,10 +129,10 @@ func (c *updateCase) hold(obs env.ObsSpec, r *rng.Stream) error {
 		}
 	}
 	for _, m := range stacks.Minibatches() {
-		for i := range m.Obs {
+		for i := range m.Stacks {
 			first := r.Intn(heldFrames)
-			m.Obs[i] = nn.Stack{First: int32(first), Slots: heldFrames, Frames: int32(deep)}
-			m.NextObs[i] = nn.Stack{First: int32((first + 1) % heldFrames), Slots: heldFrames, Frames: int32(deep)}
+			m.Stacks[i] = experience.Stack{First: int32(first), Slots: heldFrames, Frames: int32(deep)}
+			m.NextStacks[i] = experience.Stack{First: int32((first + 1) % heldFrames), Slots: heldFrames, Frames: int32(deep)}
 			m.Actions[i], m.Rewards[i], m.Discounts[i] = int32(r.Intn(6)), 0, 0.99
 		}
 		c.rates = append(c.rates, learningRate)
@@ -168,7 +169,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 		return nil, err
 	}
 	target, size := theta.Clone(), spec.Obs.Bytes()
-	b := &nn.Transitions{
+	b := &experience.Transitions{
 		Obs: randomBytes(r, o.Batch*size), NextObs: randomBytes(r, o.Batch*size),
 		Actions: make([]int32, o.Batch), Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch),
 	}
@@ -205,7 +206,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 			update.Flop, update.Done = spec.ForwardFlop(o.Batch)
 			flop, done := spec.GradientFlop(o.Batch)
 			update.Flop, update.Done = update.Flop+flop, update.Done+done
-			c.sample = memory.NewBatch(o.Batch)
+			c.minibatch, c.picks = memory.Minibatch(o.Batch), make([]int, o.Batch)
 			sample := UpdateResult{Work: "sample", Batch: o.Batch, Precision: precision, Threads: n}
 			report.Results = append(report.Results, update, sample)
 			if o.Row > 0 {
@@ -241,7 +242,8 @@ func benchUpdate(decode func(any) error) (any, error) {
 			}
 			next(took, c)
 			began := time.Now()
-			memory.Sample(r, c.sample, c.pool)
+			replay.Uniform{Memory: memory}.Draw(r, c.picks)
+			memory.Gather(c.picks, 0.99, c.minibatch, c.pool)
 			next(time.Since(began), c)
 			if o.Row > 0 {
 				began := time.Now()

@@ -13,6 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
@@ -89,7 +90,7 @@ func image(r *rng.Stream, shape []int) []byte {
 }
 
 // draw fills in a minibatch.
-func (q *task) draw(r *rng.Stream, b *nn.Transitions) {
+func (q *task) draw(r *rng.Stream, b *experience.Transitions) {
 	size := q.spec.Obs.Bytes()
 	for i := range q.rows {
 		at := r.Intn(len(q.frames))
@@ -117,7 +118,7 @@ func (q *task) do(t *testing.T, name string, precision nn.Precision) *outcome {
 	spec.Precision = precision
 	loss := nn.TD{Kind: "huber", Reduction: "mean"}
 	size := q.rows * spec.Obs.Bytes()
-	b := &nn.Transitions{Obs: make([]byte, size), NextObs: make([]byte, size), Actions: make([]int32, q.rows),
+	b := &experience.Transitions{Obs: make([]byte, size), NextObs: make([]byte, size), Actions: make([]int32, q.rows),
 		Rewards: make([]float32, q.rows), Discounts: make([]float32, q.rows)}
 	theta, target, draws := q.theta.Clone(), q.target.Clone(), rng.New(1, "draws", 0)
 	o, r := &outcome{}, nn.Report{}

@@ -10,7 +10,7 @@
 // begins with the name of the package: "threads: Do on a pool that is closed". A function that
 // cannot tell the two apart returns an error.
 //
-// Packages that are only called by packages which check (threads, kernel, replay's Sample and At)
+// Packages that are only called by packages which check (threads, kernel, replay's Draw and Gather)
 // therefore panic on misuse. Packages that the host's calls reach directly (vec, train, policy)
 // return errors. A panic never ends the host: the library catches the panic in the host's call, and
 // only the object of that call becomes unusable.

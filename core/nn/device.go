@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paceline-rl/paceline/core/cuda"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -193,18 +193,6 @@ type Stepper interface {
 	Optimizer() Optimizer
 }
 
-// Transitions is a minibatch of n transitions for Q-learning, in the caller's memory.
-type Transitions struct {
-	Obs, NextObs []byte    // n*Obs.Bytes() each; float32 aligned to 4 bytes
-	Actions      []int32   // [n]
-	Rewards      []float32 // [n]
-	// Discounts are gamma, or 0 where the transition terminated. NextObs is read there, too.
-	Discounts []float32 // [n]
-	// NextMasks are [n, actions]: 0 where an action may not be taken at the next
-	// observation; each row allows one at least. Empty: all may.
-	NextMasks []byte
-}
-
 // QStepper does whole updates of Q-learning with a target network. One goroutine at a time.
 type QStepper interface {
 	// Update changes theta by one step along the gradient of the loss of t, whose targets
@@ -212,27 +200,12 @@ type QStepper interface {
 	// Q-learning, r + discount Q(s', argmax_a Q(s', a; theta); target). r gets Loss and
 	// Norm. Where one of them is not finite, theta and the optimiser stay as they are, and
 	// the error is a *NotFinite.
-	Update(theta, target *Params, t *Transitions, lr float64, r *Report) error
+	Update(theta, target *Params, t *experience.Transitions, lr float64, r *Report) error
 	// Look is that of Learner.
 	Look(a *Activity)
 	// Optimizer is what a checkpoint holds of the QStepper.
 	Optimizer() Optimizer
 }
-
-// StackedTransitions is a minibatch of n transitions whose observations are stacks of frames
-// that a StackStepper holds. Its slices are the StackStepper's.
-type StackedTransitions struct {
-	Obs, NextObs []Stack   // [n] each; of no frames where the transition terminated
-	Actions      []int32   // [n]
-	Rewards      []float32 // [n]
-	Discounts    []float32 // [n]
-	// NextMasks are those of Transitions, [n, actions]; they are read where Start says so.
-	NextMasks []byte
-}
-
-// Stack says which frames an observation is: so many, one behind the other in a ring of slots,
-// the oldest in slot First. Frames of them count, the newest; the others are zeros.
-type Stack = cuda.Stack
 
 // StackStepper is a QStepper that holds frames of observations, as a GPU does in its own
 // memory, and does many updates of minibatches of them without the host in between. They have
@@ -249,8 +222,8 @@ type StackStepper interface {
 	// Register prepares memory of whole pages, outside Go's heap, for a Put that need not wait. The caller
 	// calls release, with no updates in progress, before the memory moves or is unmapped.
 	Register(memory []byte) (release func(), err error)
-	// Minibatches are memory for minibatches: StepperConfig.Window, or fewer where these are large.
-	Minibatches() []StackedTransitions
+	// Minibatches are memory for minibatches, of Stacks: StepperConfig.Window, or fewer where these are large.
+	Minibatches() []experience.Transitions
 	// Upload copies n of the Minibatches, from number first on, to where updates gather them.
 	// It may be called between Start and Finish, for others than those of Start.
 	Upload(first, n int) error
@@ -266,7 +239,7 @@ type StackStepper interface {
 	// memory that is used again.
 	Finish() ([]Report, error)
 	// OwnTransitions is memory for a minibatch that Update takes without copying it.
-	OwnTransitions() *Transitions
+	OwnTransitions() *experience.Transitions
 }
 
 // NotFinite is the error of an update whose loss or gradient is not finite. It wraps

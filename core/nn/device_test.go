@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/rng"
 )
@@ -158,7 +159,7 @@ func testQStepper(t *testing.T) {
 			for k := range 4 {
 				r := rng.New(3, "test", k)
 				b := randomBatch(s, c.Loss, r, rows)
-				x := &Transitions{Obs: b.Obs, NextObs: randomObs(s, r, rows), Actions: b.Actions, Rewards: make([]float32, rows), Discounts: make([]float32, rows)}
+				x := &experience.Transitions{Obs: b.Obs, NextObs: randomObs(s, r, rows), Actions: b.Actions, Rewards: make([]float32, rows), Discounts: make([]float32, rows)}
 				if masked {
 					x.NextMasks = make([]byte, rows*width)
 				}

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/cuda"
+	"github.com/paceline-rl/paceline/core/experience"
 )
 
 const stepBytes = int(unsafe.Sizeof(cuda.Step{}))
@@ -190,7 +191,7 @@ func (p *gpuPass) record(r *recorder, params uint64) (uint64, error) {
 	return r.address(p.graph.heads[0].Op().(*layerOp).y)
 }
 
-func (q *gpuQStepper) Update(theta, target *Params, t *Transitions, lr float64, r *Report) error {
+func (q *gpuQStepper) Update(theta, target *Params, t *experience.Transitions, lr float64, r *Report) error {
 	if err := q.loadTransitions(theta, target, t); err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (q *gpuQStepper) targets(key learningKey) error {
 }
 
 // loadTransitions checks a minibatch and copies it to where the GPU fetches it.
-func (q *gpuQStepper) loadTransitions(theta, target *Params, t *Transitions) error {
+func (q *gpuQStepper) loadTransitions(theta, target *Params, t *experience.Transitions) error {
 	own := Batch{Obs: t.Obs, Actions: t.Actions, Columns: [][]float32{t.Rewards}}
 	if err := q.load(theta, &own); err != nil { // the column is another, computed there
 		return err
@@ -252,7 +253,7 @@ func (q *gpuQStepper) loadTransitions(theta, target *Params, t *Transitions) err
 	if err := q.graph.spec.checkObs("next_obs", t.NextObs, rows); err != nil {
 		return err
 	}
-	if err := t.check(rows, q.masks.bytes/rows); err != nil {
+	if err := checkTransitions(t, rows, q.masks.bytes/rows); err != nil {
 		return err
 	}
 	if own := q.next.host(); &own[0] == &t.NextObs[0] { // all of it is: OwnTransitions

@@ -10,6 +10,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -37,7 +38,7 @@ type stacked struct {
 	frames []byte
 	width  int
 	slots  int
-	whole  []Transitions
+	whole  []experience.Transitions
 }
 
 // randomStacks fills in n minibatches of st, drawn from a ring of frames, some of which end.
@@ -54,7 +55,7 @@ func randomStacks(s Spec, st StackStepper, r *rng.Stream, rows, n, stack, action
 			x.frames[i] = byte(r.Intn(256))
 		}
 	}
-	pick := func(first int, frames int32) (Stack, []byte) {
+	pick := func(first int, frames int32) (experience.Stack, []byte) {
 		var obs []byte
 		for k := range stack {
 			frame := make([]byte, x.width)
@@ -63,16 +64,16 @@ func randomStacks(s Spec, st StackStepper, r *rng.Stream, rows, n, stack, action
 			}
 			obs = append(obs, frame...)
 		}
-		return Stack{First: int32(first), Slots: int32(x.slots), Frames: frames}, obs
+		return experience.Stack{First: int32(first), Slots: int32(x.slots), Frames: frames}, obs
 	}
 	for k := range n {
 		m := &st.Minibatches()[k]
-		w := Transitions{Actions: m.Actions, Rewards: m.Rewards, Discounts: m.Discounts}
+		w := experience.Transitions{Actions: m.Actions, Rewards: m.Rewards, Discounts: m.Discounts}
 		for i := range rows {
 			first, live := r.Intn(x.slots), int32(stack*r.Intn(2))
 			var obs, next []byte
-			m.Obs[i], obs = pick(first, int32(stack))
-			m.NextObs[i], next = pick((first+1)%x.slots, live)
+			m.Stacks[i], obs = pick(first, int32(stack))
+			m.NextStacks[i], next = pick((first+1)%x.slots, live)
 			w.Obs, w.NextObs = append(w.Obs, obs...), append(w.NextObs, next...)
 			m.Actions[i], m.Rewards[i], m.Discounts[i] = int32(r.Intn(actions)), float32(r.Uniform(-1, 1)), 0
 			if live > 0 {

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/cuda"
+	"github.com/paceline-rl/paceline/core/experience"
 )
 
 // gpuWindow is what a gpuQStepper has as a StackStepper: frames in the GPU's memory, and what
@@ -21,7 +22,7 @@ type gpuWindow struct {
 	rates         piece
 	records       *block
 	record        piece // doubles: loss and norm of each update
-	minibatches   []StackedTransitions
+	minibatches   []experience.Transitions
 	reports       []Report
 	theta         *Params
 	done          *cuda.Event // sleeping, as a window takes a while
@@ -43,6 +44,9 @@ type gpuWindow struct {
 // some milliseconds, longer than it takes a thread that sleeps to enqueue the next.
 const aheadOnce = 32
 
+// The kernels read a Stack as a cuda.Stack: the conversion compiles while both have the same fields.
+var _ = cuda.Stack(experience.Stack{})
+
 type windowKey struct {
 	learningKey
 	frames uint64
@@ -61,7 +65,7 @@ const (
 func (q *gpuQStepper) newWindow(n int) (err error) {
 	rows := q.graph.capacity
 	w := &gpuWindow{all: &block{}, records: &block{}, rows: rows, stride: q.masks.from + (q.masks.bytes+15)&^15 - q.actions.from}
-	stacks := rows * int(unsafe.Sizeof(Stack{}))
+	stacks := rows * int(unsafe.Sizeof(experience.Stack{}))
 	if n == 0 {
 		n = usualMinibatches
 	}
@@ -80,8 +84,8 @@ func (q *gpuQStepper) newWindow(n int) (err error) {
 		part := func(p piece, bytes int) piece {
 			return piece{w.all, w.numbers.from + k*w.stride + p.from - q.actions.from, bytes}
 		}
-		w.minibatches = append(w.minibatches, StackedTransitions{
-			Obs: view[Stack](w.obs)[k*rows : (k+1)*rows], NextObs: view[Stack](w.next)[k*rows : (k+1)*rows],
+		w.minibatches = append(w.minibatches, experience.Transitions{
+			Stacks: view[experience.Stack](w.obs)[k*rows : (k+1)*rows], NextStacks: view[experience.Stack](w.next)[k*rows : (k+1)*rows],
 			Actions: view[int32](part(q.actions, 4*rows)), Rewards: view[float32](part(q.rewards, 4*rows)),
 			Discounts: view[float32](part(q.discounts, 4*rows)), NextMasks: part(q.masks, rows*width).host(),
 		})
@@ -125,7 +129,7 @@ func (q *gpuQStepper) Put(slot int, frames []byte) error {
 	return q.lanes.main.Upload(w.frames.Ptr+uint64(slot)*uint64(w.width), frames)
 }
 
-func (q *gpuQStepper) Minibatches() []StackedTransitions { return q.window.minibatches }
+func (q *gpuQStepper) Minibatches() []experience.Transitions { return q.window.minibatches }
 
 func (q *gpuQStepper) Upload(first, n int) error {
 	w := q.window
@@ -275,7 +279,7 @@ func (q *gpuQStepper) Finish() ([]Report, error) {
 	return reports, q.optimizer.stepped(w.theta, &reports[len(reports)-1])
 }
 
-func (q *gpuQStepper) OwnTransitions() *Transitions {
-	return &Transitions{Obs: q.obs.host(), NextObs: q.next.host(), Actions: view[int32](q.actions), Rewards: view[float32](q.rewards),
+func (q *gpuQStepper) OwnTransitions() *experience.Transitions {
+	return &experience.Transitions{Obs: q.obs.host(), NextObs: q.next.host(), Actions: view[int32](q.actions), Rewards: view[float32](q.rewards),
 		Discounts: view[float32](q.discounts), NextMasks: q.masks.host()}
 }

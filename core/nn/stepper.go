@@ -3,6 +3,8 @@ package nn
 import (
 	"fmt"
 	"math"
+
+	"github.com/paceline-rl/paceline/core/experience"
 )
 
 // stepper is a Stepper on the CPU.
@@ -98,8 +100,8 @@ func (d *cpu) QStepper(c StepperConfig, double bool) (QStepper, error) {
 	return s, err
 }
 
-// check checks what is not checked where it is used.
-func (t *Transitions) check(rows, width int) error {
+// checkTransitions checks what is not checked where it is used.
+func checkTransitions(t *experience.Transitions, rows, width int) error {
 	if len(t.Rewards) != rows || len(t.Discounts) != rows {
 		return fmt.Errorf("transitions: %d rewards and %d discounts, must be %d each", len(t.Rewards), len(t.Discounts), rows)
 	}
@@ -109,8 +111,8 @@ func (t *Transitions) check(rows, width int) error {
 	return nil
 }
 
-func (s *qStepper) Update(theta, target *Params, t *Transitions, lr float64, r *Report) error {
-	if err := t.check(len(s.best), s.width); err != nil {
+func (s *qStepper) Update(theta, target *Params, t *experience.Transitions, lr float64, r *Report) error {
+	if err := checkTransitions(t, len(s.best), s.width); err != nil {
 		return err
 	}
 	if err := s.targets(theta, target, t); err != nil {
@@ -121,7 +123,7 @@ func (s *qStepper) Update(theta, target *Params, t *Transitions, lr float64, r *
 }
 
 // targets computes the column of the loss.
-func (s *qStepper) targets(theta, target *Params, t *Transitions) error {
+func (s *qStepper) targets(theta, target *Params, t *experience.Transitions) error {
 	rows, targets := len(s.best), s.batch.Columns[0]
 	next, err := s.target.Forward(target, t.NextObs, rows)
 	if err != nil {

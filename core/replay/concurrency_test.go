@@ -59,9 +59,9 @@ func TestSamplersBesideTrainer(t *testing.T) {
 			if m.Len() > 0 {
 				all.Go(func() {
 					before := m.Hash()
-					b, r := m.NewBatch(32), rng.New(uint64(w), "replay", 0)
+					b, r := m.Minibatch(32), rng.New(uint64(w), "replay", 0)
 					for range 20 {
-						m.Sample(r, b, nil)
+						draw(m, r, b, nil)
 						for row, a := range b.Actions {
 							obs := b.Obs[row*128 : (row+1)*128]
 							if !bytes.Equal(obs, stack(int(a)-1)) {

@@ -5,7 +5,18 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 )
+
+const gamma = .5
+
+// draw fills a minibatch with transitions that are drawn uniformly.
+func draw(m *Memory, r *rng.Stream, to *experience.Transitions, pool *threads.Pool) {
+	picks := make([]int, len(to.Actions))
+	Uniform{m}.Draw(r, picks)
+	m.Gather(picks, gamma, to, pool)
+}
 
 // addStep is m.Add with the step written out, of which everything is allowed.
 func addStep(m *Memory, e int, action int32, reward float32, updates uint64, end env.End, next []byte) error {

@@ -20,9 +20,13 @@ func atari(capacity, window int) Config {
 func TestNoAllocations(t *testing.T) {
 	m := filled(t, 4, 64)
 	defer m.Close()
-	r, b, obs := rng.New(1, "replay", 0), m.NewBatch(8), make([]byte, 20)
-	if n := testing.AllocsPerRun(100, func() { m.Sample(r, b, nil) }); n != 0 {
-		t.Errorf("Sample: %g allocations", n)
+	r, b, obs := rng.New(1, "replay", 0), m.Minibatch(8), make([]byte, 20)
+	picks := make([]int, 8)
+	if n := testing.AllocsPerRun(100, func() {
+		Uniform{m}.Draw(r, picks)
+		m.Gather(picks, gamma, b, nil)
+	}); n != 0 {
+		t.Errorf("Draw, Gather: %g allocations", n)
 	}
 	if n := testing.AllocsPerRun(100, func() {
 		err := m.Begin(0, obs)
@@ -77,15 +81,17 @@ func TestCloseTwice(t *testing.T) {
 	m.Begin(0, make([]byte, 4*84*84))
 }
 
-func BenchmarkSample32(b *testing.B) {
+func BenchmarkMinibatch32(b *testing.B) {
 	m := must(New(atari(20_000, 100)))
 	defer m.Close()
 	fill(b, m, 20_000)
-	batch, r := m.NewBatch(32), rng.New(1, "replay", 0)
+	batch, r := m.Minibatch(32), rng.New(1, "replay", 0)
 	b.SetBytes(int64(2 * len(batch.Obs)))
 	b.ReportAllocs()
+	picks := make([]int, 32)
 	for b.Loop() {
-		m.Sample(r, batch, nil)
+		Uniform{m}.Draw(r, picks)
+		m.Gather(picks, gamma, batch, nil)
 	}
 }
 
@@ -137,7 +143,7 @@ func shift(obs []byte, x byte) {
 
 // The threads of a pool copy the same rows to the same rows, and nothing is
 // allocated.
-func TestSampleOnThreads(t *testing.T) {
+func TestGatherOnThreads(t *testing.T) {
 	m := must(New(atari(200, 100)))
 	defer m.Close()
 	r, obs := rng.New(1, "replay", 0), make([]byte, 4*84*84)
@@ -150,20 +156,20 @@ func TestSampleOnThreads(t *testing.T) {
 		check(t, addStep(m, 0, int32(r.Intn(4)), 1, 1, 0, obs))
 		m.Flush()
 	}
-	one, many := m.NewBatch(33), m.NewBatch(33)
+	one, many := m.Minibatch(33), m.Minibatch(33)
 	if len(one.Obs) < worthSharing {
 		t.Fatal("the batch is too small to be shared")
 	}
-	m.Sample(rng.New(2, "replay", 0), one, nil)
+	draw(m, rng.New(2, "replay", 0), one, nil)
 	for _, n := range []int{1, 2, 3} {
 		pool := must(threads.NewPool(n, nil))
 		defer pool.Close()
-		m.Sample(rng.New(2, "replay", 0), many, pool)
+		draw(m, rng.New(2, "replay", 0), many, pool)
 		if !bytes.Equal(one.Obs, many.Obs) || !bytes.Equal(one.NextObs, many.NextObs) || !slices.Equal(one.Actions, many.Actions) {
 			t.Errorf("%d threads: another batch", n)
 		}
-		again := rng.New(2, "replay", 0)
-		if allocs := testing.AllocsPerRun(10, func() { m.Sample(again, many, pool) }); allocs != 0 {
+		picks := make([]int, 33)
+		if allocs := testing.AllocsPerRun(10, func() { m.Gather(picks, gamma, many, pool) }); allocs != 0 {
 			t.Errorf("%d threads: %v allocations", n, allocs)
 		}
 	}

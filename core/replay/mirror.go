@@ -1,16 +1,15 @@
 package replay
 
 import (
-	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/nn"
-	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // Mirror keeps a copy of a Memory's frames elsewhere up to date: in the memory of a GPU, that
 // minibatches are gathered in. The copy has the rings of all environments side by side,
 // slot for slot. What can be drawn is copied, and nothing that may still be written.
 //
-// Its methods want what Sample wants, and belong to one goroutine at a time. A Memory has one
+// Its methods want what Gather wants, and belong to one goroutine at a time. A Memory has one
 // Mirror.
 type Mirror struct {
 	m     *Memory
@@ -82,34 +81,23 @@ func (r *Mirror) begin(to Copy) error {
 	return to.Resize(slots, r.m.parts[0].frames.width)
 }
 
-// Sample fills in the rows of b with the transitions that Memory.Sample would draw from r: where
-// their observations are in the copy, instead of these. b has discounts, which are gamma or 0.
-func (r *Mirror) Sample(draws *rng.Stream, gamma float32, b *nn.StackedTransitions) {
-	for row := range b.Obs {
-		e, at := r.m.find(draws.Intn(r.m.Len()))
-		t := decode(at)
-		b.Obs[row], b.NextObs[row] = r.stack(e, t.frame), r.stack(e, t.frame+1)
-		b.Actions[row], b.Rewards[row], b.Discounts[row] = t.action, t.reward, gamma
-		terminated := t.end&env.Terminated != 0
-		if terminated {
-			b.NextObs[row].Frames = 0
-			b.Discounts[row] = 0
+// Gather is Memory.Gather for a reader that has the copy: it fills Stacks and NextStacks, which
+// name slots of the copy, and leaves Obs and NextObs alone. It needs no pool.
+func (r *Mirror) Gather(picks []int, gamma float32, to *experience.Transitions, _ *threads.Pool) {
+	for row, i := range picks {
+		e, stored := r.m.find(i)
+		t := decode(stored)
+		to.Stacks[row], to.NextStacks[row] = r.stack(e, t.frame), r.stack(e, t.frame+1)
+		if t.terminated() {
+			to.NextStacks[row].Frames = 0
 		}
-		actions := r.m.cfg.Actions
-		mask := b.NextMasks[row*actions : (row+1)*actions]
-		if terminated {
-			for a := range mask {
-				mask[a] = 1
-			}
-		} else {
-			unpackMask(mask, at[transitionBytes:])
-		}
+		r.m.copyNumbers(&t, stored, gamma, to, row)
 	}
 }
 
-// stack is the observation that ends at a frame.
-func (r *Mirror) stack(e int, newest int64) nn.Stack {
+// stack names the frames of the observation that ends at a frame.
+func (r *Mirror) stack(e int, newest int64) experience.Stack {
 	f, s := &r.m.parts[e].frames, int64(r.m.stack)
 	first := (newest - s + 1 - f.origin) % f.slots
-	return nn.Stack{First: r.base[e] + int32(first), Base: r.base[e], Slots: int32(f.slots), Frames: int32(s)}
+	return experience.Stack{First: r.base[e] + int32(first), Base: r.base[e], Slots: int32(f.slots), Frames: int32(s)}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -59,7 +59,7 @@ func (c *copied) Put(slot int, frames []byte) error {
 }
 
 // observation is what a stack of the copy is.
-func (c *copied) observation(s nn.Stack, frames int) []byte {
+func (c *copied) observation(s experience.Stack, frames int) []byte {
 	var obs []byte
 	for k := range frames {
 		frame := make([]byte, c.width)
@@ -72,28 +72,26 @@ func (c *copied) observation(s nn.Stack, frames int) []byte {
 	return obs
 }
 
-// compareMirror fails unless a Mirror names what Memory.Sample has put into b, draws being as
-// they were before that.
-func compareMirror(t *testing.T, r *Mirror, c *copied, b *Batch, draws *rng.Stream) {
+// compareMirror fails unless the stacks that a Mirror names are the observations that
+// Memory.Gather has copied to b. draws is the stream before b was drawn.
+func compareMirror(t *testing.T, r *Mirror, c *copied, b *experience.Transitions, draws *rng.Stream) {
 	t.Helper()
 	check(t, r.Follow(c))
 	rows := len(b.Actions)
-	s := nn.StackedTransitions{Obs: make([]nn.Stack, rows), NextObs: make([]nn.Stack, rows), Actions: make([]int32, rows), Rewards: make([]float32, rows),
-		Discounts: make([]float32, rows), NextMasks: make([]byte, len(b.NextMasks))}
-	r.Sample(draws, .5, &s)
+	s := experience.Transitions{Stacks: make([]experience.Stack, rows), NextStacks: make([]experience.Stack, rows),
+		Actions: make([]int32, rows), Rewards: make([]float32, rows), Discounts: make([]float32, rows), NextMasks: make([]byte, len(b.NextMasks))}
+	picks := make([]int, rows)
+	Uniform{r.m}.Draw(draws, picks)
+	r.Gather(picks, gamma, &s, nil)
 	for row := range rows {
 		n := r.m.obsBytes
-		discount := float32(.5)
-		if b.Terminated[row] {
-			discount = 0
-		}
-		if got := c.observation(s.Obs[row], r.m.stack); !bytes.Equal(got, b.Obs[row*n:(row+1)*n]) {
+		if got := c.observation(s.Stacks[row], r.m.stack); !bytes.Equal(got, b.Obs[row*n:(row+1)*n]) {
 			t.Fatalf("obs %v, want %v", got, b.Obs[row*n:(row+1)*n])
 		}
-		if got := c.observation(s.NextObs[row], r.m.stack); !bytes.Equal(got, b.NextObs[row*n:(row+1)*n]) {
+		if got := c.observation(s.NextStacks[row], r.m.stack); !bytes.Equal(got, b.NextObs[row*n:(row+1)*n]) {
 			t.Fatalf("next obs %v, want %v", got, b.NextObs[row*n:(row+1)*n])
 		}
-		if s.Actions[row] != b.Actions[row] || s.Rewards[row] != b.Rewards[row] || s.Discounts[row] != discount {
+		if s.Actions[row] != b.Actions[row] || s.Rewards[row] != b.Rewards[row] || s.Discounts[row] != b.Discounts[row] {
 			t.Fatalf("row %d: %v %v %v", row, s.Actions[row], s.Rewards[row], s.Discounts[row])
 		}
 	}

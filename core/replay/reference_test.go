@@ -145,12 +145,12 @@ func compare(t *testing.T, m *Memory, r *reference) {
 	if m.Len() != len(want) {
 		t.Fatalf("Len %d, want %d", m.Len(), len(want))
 	}
-	b := m.NewBatch(3)
+	b := m.Minibatch(3)
 	for i, s := range want {
 		for j := range b.NextObs {
 			b.NextObs[j] = 0xAA
 		}
-		m.At(i, &b.Transitions, 1)
+		m.copyRow(i, gamma, b, 1)
 		compareRow(t, m, b, 1, s)
 	}
 	if m.Hash() != r.hash(m.obsBytes) {
@@ -158,7 +158,7 @@ func compare(t *testing.T, m *Memory, r *reference) {
 	}
 }
 
-func compareRow(t *testing.T, m *Memory, b *Batch, row int, s step) {
+func compareRow(t *testing.T, m *Memory, b *experience.Transitions, row int, s step) {
 	t.Helper()
 	n := m.obsBytes
 	if got := b.Obs[row*n : (row+1)*n]; !bytes.Equal(got, s.obs) {
@@ -171,8 +171,8 @@ func compareRow(t *testing.T, m *Memory, b *Batch, row int, s step) {
 		t.Fatalf("next mask %v, want %v", b.NextMasks[row*a:(row+1)*a], s.mask)
 	}
 	if b.Actions[row] != s.action || b.Rewards[row] != s.reward || b.Updates[row] != s.version ||
-		b.Terminated[row] != (s.end&env.Terminated != 0) {
-		t.Fatalf("row %v %v %v %v, want %+v", b.Actions[row], b.Rewards[row], b.Updates[row], b.Terminated[row], s)
+		b.Terminated[row] != (s.end&env.Terminated != 0) || (b.Discounts[row] == 0) != b.Terminated[row] || b.Discounts[row] != 0 && b.Discounts[row] != gamma {
+		t.Fatalf("row %v %v %v %v, discount %v, want %+v", b.Actions[row], b.Rewards[row], b.Updates[row], b.Terminated[row], b.Discounts[row], s)
 	}
 }
 
@@ -324,8 +324,8 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 				continue
 			}
 			seed++
-			b := m.NewBatch(5)
-			m.Sample(rng.New(seed, "replay", 0), b, nil)
+			b := m.Minibatch(5)
+			draw(m, rng.New(seed, "replay", 0), b, nil)
 			same, flat := rng.New(seed, "replay", 0), ref.flat()
 			for row := range 5 {
 				compareRow(t, m, b, row, flat[same.Intn(len(flat))])

@@ -25,7 +25,7 @@
 //
 // What Begin, Add and Cut write is staged. Flush makes it visible and then
 // evicts what exceeds the capacity, oldest first, by count and for each
-// environment alone. Sample, At, Len and Hash see the visible part only, and
+// environment alone. Draw, Gather, Len and Hash see the visible part only, and
 // nothing but Flush, Clear and a load changes it. So what can be drawn is a function of
 // what was added and flushed, never of ring sizes or of threads.
 //
@@ -38,11 +38,11 @@
 // # Who may call what
 //
 // Begin and Add return what an environment or a host did wrong as an error; Add
-// without Free slots, Sample of nothing and At beyond the end are mistakes of this library
+// without Free slots, Draw of nothing and Gather beyond the end are mistakes of this library
 // and panic (package fault has the rule).
 //
 // Begin, Add, Insert, CheckNext, Cut and Free of one environment belong to one
-// goroutine at a time; different environments are independent. Sample, At, Len
+// goroutine at a time; different environments are independent. Draw, Gather, Len
 // and Hash may run beside them and beside each other. Flush, Grow, StoreWhole,
 // Clear, what Part returns, Bytes and Close want everybody else quiet.
 //
@@ -54,12 +54,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/limits"
-	"github.com/paceline-rl/paceline/core/rng"
-	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // StackMode says how far to trust Obs.FrameStack. It matters only where that
@@ -119,14 +118,7 @@ type Memory struct {
 	starts   []int  // starts[e]: index of environment e's oldest visible transition; last entry: Len
 	moved    uint64 // counts what puts frames into other slots
 	changes  uint64 // counts what changes which transitions are visible
-}
-
-// Batch is a minibatch of n transitions.
-type Batch struct {
-	experience.Transitions
-
-	picks []int // n: what Sample drew
-	copy  func(worker, row int) error
+	idle     atomic.Pointer[gather]
 }
 
 // New returns an empty memory. It refuses a configuration that does not fit
@@ -174,24 +166,6 @@ func (cfg Config) check() error {
 	}
 	return nil
 }
-
-// NewBatch returns a batch of n rows for this memory's observations.
-func (m *Memory) NewBatch(n int) *Batch {
-	b := &Batch{Transitions: experience.Transitions{
-		Obs: make([]byte, n*m.obsBytes), NextObs: make([]byte, n*m.obsBytes),
-		Actions: make([]int32, n), Rewards: make([]float32, n),
-		Terminated: make([]bool, n), Updates: make([]uint64, n),
-		NextMasks: make([]byte, n*m.cfg.Actions),
-	}, picks: make([]int, n)}
-	b.copy = func(_, row int) error {
-		m.At(b.picks[row], &b.Transitions, row)
-		return nil
-	}
-	return b
-}
-
-// worthSharing is the bytes of a batch that take longer to copy than a thread to wake.
-const worthSharing = 1 << 18
 
 // Begin starts a segment (an episode, or what follows a Cut) of environment e
 // with its first observation. A segment in progress is cut first.
@@ -367,75 +341,6 @@ func (m *Memory) Pending() (n int) {
 		n += int(m.parts[e].nextStep - m.parts[e].visible)
 	}
 	return n
-}
-
-// Sample fills b with transitions drawn uniformly, with replacement, from all
-// visible ones: one r.Intn(Len()) for each row, in order. b is from NewBatch. The
-// threads of pool share the copying; nil: the calling goroutine alone. Something
-// must be visible; else it panics.
-func (m *Memory) Sample(r *rng.Stream, b *Batch, pool *threads.Pool) {
-	if m.Len() == 0 {
-		panic("replay: Sample where no transition is visible")
-	}
-	for row := range b.picks {
-		b.picks[row] = r.Intn(m.Len())
-	}
-	if pool != nil && len(b.Obs) >= worthSharing {
-		if err := pool.Do(len(b.picks), b.copy); err != nil {
-			panic(fmt.Sprintf("replay: Sample: %v", err)) // a panic of At: it has no errors
-		}
-		return
-	}
-	for row := range b.picks {
-		m.At(b.picks[row], &b.Transitions, row)
-	}
-}
-
-// At copies visible transition i, 0 to Len()-1, into a row of b. They are
-// ordered by environment, and by age within one, oldest first. Any other i panics.
-func (m *Memory) At(i int, b *experience.Transitions, row int) {
-	e, from := m.find(i)
-	p, s := &m.parts[e], int64(m.stack)
-	t := decode(from)
-	obs := b.Obs[row*m.obsBytes : (row+1)*m.obsBytes]
-	next := b.NextObs[row*m.obsBytes : (row+1)*m.obsBytes]
-	p.frames.read(obs, t.frame-s+1, s)
-	b.Terminated[row] = t.end&env.Terminated != 0
-	if b.Terminated[row] {
-		clear(next) // stored nowhere; must still be the same bytes every time
-	} else {
-		p.frames.read(next, t.frame-s+2, s)
-	}
-	mask := b.NextMasks[row*m.cfg.Actions : (row+1)*m.cfg.Actions]
-	if b.Terminated[row] {
-		for a := range mask {
-			mask[a] = 1
-		}
-	} else {
-		unpackMask(mask, from[transitionBytes:])
-	}
-	b.Actions[row], b.Rewards[row] = t.action, t.reward
-	if b.Updates != nil {
-		b.Updates[row] = t.updates
-	}
-}
-
-// find returns the environment of visible transition i, and where that is stored.
-func (m *Memory) find(i int) (e int, at []byte) {
-	if uint(i) >= uint(m.Len()) {
-		panic(fmt.Sprintf("replay: At(%d) where %d transitions are visible", i, m.Len()))
-	}
-	// The last e with starts[e] <= i; empty partitions start where the next does.
-	above := len(m.parts)
-	for above-e > 1 {
-		if mid := (e + above) / 2; m.starts[mid] <= i {
-			e = mid
-		} else {
-			above = mid
-		}
-	}
-	p := &m.parts[e]
-	return e, p.steps.at(p.oldest + int64(i-m.starts[e]))
 }
 
 // Bytes returns the memory the rings take once filled, every slot counted.

@@ -14,8 +14,8 @@ import (
 
 // tuple writes visible transition i of a memory of short observations.
 func tuple(m *Memory, i int) string {
-	b := m.NewBatch(1)
-	m.At(i, &b.Transitions, 0)
+	b := m.Minibatch(1)
+	m.copyRow(i, gamma, b, 0)
 	s := fmt.Sprintf("%d a%d r%g v%d %d", b.Obs, b.Actions[0], b.Rewards[0], b.Updates[0], b.NextObs)
 	if b.Terminated[0] {
 		s += " T"
@@ -152,14 +152,14 @@ func TestFloatObservations(t *testing.T) {
 		check(t, addStep(m, 0, 0, float32(i), 0, 0, row(float32(i)+1.25)))
 		m.Flush()
 	}
-	b := m.NewBatch(1)
-	m.At(2, &b.Transitions, 0)
+	b := m.Minibatch(1)
+	m.copyRow(2, gamma, b, 0)
 	if string(b.Obs) != string(row(7.25)) || string(b.NextObs) != string(row(8.25)) || b.Rewards[0] != 7 {
 		t.Errorf("got %v %v %v", b.Obs, b.NextObs, b.Rewards)
 	}
 }
 
-func TestSampleIsUniform(t *testing.T) {
+func TestUniformDraws(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 3, Capacity: 100, Window: 300}))
 	defer m.Close()
 	for e, steps := range []int{90, 0, 45} { // one wraps and evicts, one is empty
@@ -181,16 +181,16 @@ func TestSampleIsUniform(t *testing.T) {
 	}
 	const n = 200_000
 	count := map[int32]int{}
-	b, r := m.NewBatch(100), rng.New(3, "replay", 0)
+	b, r := m.Minibatch(100), rng.New(3, "replay", 0)
 	for range n / 100 {
-		m.Sample(r, b, nil)
+		draw(m, r, b, nil)
 		for _, a := range b.Actions {
 			count[a]++
 		}
 	}
 	chi, expected := 0.0, float64(n)/float64(m.Len())
 	for i := range m.Len() {
-		m.At(i, &b.Transitions, 0)
+		m.copyRow(i, gamma, b, 0)
 		d := float64(count[b.Actions[0]]) - expected
 		chi += d * d / expected
 		delete(count, b.Actions[0])
@@ -201,12 +201,12 @@ func TestSampleIsUniform(t *testing.T) {
 	}
 }
 
-func TestSampleDrawsOncePerRow(t *testing.T) {
+func TestUniformDrawsOncePerRow(t *testing.T) {
 	m := filled(t, 4, 50)
 	defer m.Close()
 	r, same := rng.New(1, "replay", 0), rng.New(1, "replay", 0)
-	b := m.NewBatch(7)
-	m.Sample(r, b, nil)
+	b := m.Minibatch(7)
+	draw(m, r, b, nil)
 	for range 7 {
 		same.Intn(m.Len())
 	}
@@ -309,16 +309,16 @@ func panics(t *testing.T, want string, f func()) {
 func TestMisusePanics(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 2, Capacity: 8, Window: 2}))
 	defer m.Close()
-	b := m.NewBatch(1)
-	sample := func() { m.Sample(rng.New(1, "replay", 0), b, nil) }
-	panics(t, "replay: Sample where no transition is visible", sample)
+	b := m.Minibatch(1)
+	sample := func() { draw(m, rng.New(1, "replay", 0), b, nil) }
+	panics(t, "replay: Draw where no transition is visible", sample)
 	check(t, m.Begin(1, []byte{0, 1}))
 	check(t, addStep(m, 1, 0, 0, 0, 0, []byte{1, 2}))
-	panics(t, "replay: Sample where no transition is visible", sample) // staged is not visible
+	panics(t, "replay: Draw where no transition is visible", sample) // staged is not visible
 	m.Flush()
 	sample()
 	for _, i := range []int{-1, 1, 7} {
-		panics(t, fmt.Sprintf("replay: At(%d) where 1 transitions are visible", i), func() { m.At(i, &b.Transitions, 0) })
+		panics(t, fmt.Sprintf("replay: pick %d where 1 transitions are visible", i), func() { m.copyRow(i, gamma, b, 0) })
 	}
 }
 

@@ -107,9 +107,9 @@ func TestSaveContinues(t *testing.T) {
 		}
 		a.Flush()
 		b.Flush()
-		x, y := a.NewBatch(64), b.NewBatch(64)
-		a.Sample(rng.New(1, "replay", 0), x, nil)
-		b.Sample(rng.New(1, "replay", 0), y, nil)
+		x, y := a.Minibatch(64), b.Minibatch(64)
+		draw(a, rng.New(1, "replay", 0), x, nil)
+		draw(b, rng.New(1, "replay", 0), y, nil)
 		if a.Hash() != b.Hash() || !bytes.Equal(x.Obs, y.Obs) || !bytes.Equal(x.NextObs, y.NextObs) {
 			t.Error("continuations differ")
 		}
@@ -182,8 +182,8 @@ func goesOn(t *testing.T, m *Memory) {
 		}
 	}
 	m.Flush()
-	b := m.NewBatch(200)
-	m.Sample(rng.New(1, "replay", 0), b, nil)
+	b := m.Minibatch(200)
+	draw(m, rng.New(1, "replay", 0), b, nil)
 	m.Hash()
 }
 

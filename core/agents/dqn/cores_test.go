@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -60,7 +61,7 @@ type busyUpdates struct {
 	updates *updates
 }
 
-func (b *busyUpdates) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
+func (b *busyUpdates) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
 	if err := b.updates.pool.Do(4, func(_, _ int) error { b.compute(); return nil }); err != nil {
 		panic(err)
 	}

@@ -28,12 +28,10 @@ func (up *updates) placeReplay() error {
 	}
 	// The minibatches that are gathered here go to where the GPU fetches them.
 	own := stacks.OwnTransitions()
-	if masks := len(up.sample.NextMasks); masks == 0 {
+	if len(up.batch.NextMasks) == 0 {
 		own.NextMasks = nil
 	}
 	up.batch = *own
-	up.sample.Obs, up.sample.NextObs, up.sample.NextMasks = own.Obs, own.NextObs, own.NextMasks
-	up.sample.Actions, up.sample.Rewards = own.Actions, own.Rewards
 	if up.cfg.ReplayDevice == replayCPU {
 		return nil
 	}
@@ -103,7 +101,8 @@ func (up *updates) drawTo(n int) error {
 		first := a.n
 		draws := a.stream(first)
 		for a.n < min(n, first+drawnAtOnce) {
-			up.mirror.Sample(&draws, float32(up.cfg.Gamma), &up.stacks.Minibatches()[a.n])
+			up.sampler.Draw(&draws, up.picks)
+			up.mirror.Gather(up.picks, float32(up.cfg.Gamma), &up.stacks.Minibatches()[a.n], nil)
 			a.after[a.n] = draws
 			a.n++
 		}

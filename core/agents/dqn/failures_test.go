@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 )
@@ -138,7 +139,7 @@ type spoilt struct {
 	times int
 }
 
-func (s *spoilt) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
+func (s *spoilt) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
 	if s.times++; s.times >= 3 {
 		return &nn.NotFinite{What: "gradient norm", Value: math.Inf(1)}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -141,7 +142,7 @@ type recorder struct {
 	rates *[]string
 }
 
-func (r *recorder) Update(theta, target *nn.Params, t *nn.Transitions, rate float64, report *nn.Report) error {
+func (r *recorder) Update(theta, target *nn.Params, t *experience.Transitions, rate float64, report *nn.Report) error {
 	*r.rates = append(*r.rates, fmt.Sprintf("%.4g", 1e6*rate))
 	return r.QStepper.Update(theta, target, t, rate, report)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -24,7 +25,7 @@ type slowUpdates struct {
 	before func() // where it is set: called before every update
 }
 
-func (s *slowUpdates) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
+func (s *slowUpdates) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
 	if s.panic.Load() {
 		panic("the optimiser is ill")
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
@@ -38,7 +39,7 @@ type hooked struct {
 	before func()
 }
 
-func (h *hooked) Update(theta, target *nn.Params, t *nn.Transitions, lr float64, r *nn.Report) error {
+func (h *hooked) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
 	h.before()
 	return h.QStepper.Update(theta, target, t, lr, r)
 }

@@ -14,9 +14,11 @@ func (d *DQN) Stored() int { return d.memory.Len() }
 
 // Recall is train.Replayed's.
 func (d *DQN) Recall(numbers []int64, to *experience.Transitions) {
+	picks := make([]int, len(numbers))
 	for row, i := range numbers {
-		d.memory.At(int(i), to, row)
+		picks[row] = int(i)
 	}
+	d.memory.Gather(picks, float32(d.cfg.Gamma), to, nil)
 }
 
 // Insert is train.Replayed's. It flushes, in the middle of a window, too: minibatches that were

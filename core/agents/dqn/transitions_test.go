@@ -59,9 +59,9 @@ func TestReadTransitions(t *testing.T) {
 		n := read.m.memory.Len()
 		x := rowsOf(read.m.spec, n)
 		check(t, read.ReadTransitions(numbers(n), x))
-		b := read.m.memory.NewBatch(1)
+		b := read.m.memory.Minibatch(1)
 		for i := range n {
-			read.m.memory.At(i, &b.Transitions, 0)
+			read.m.memory.Gather([]int{i}, 1, b, nil)
 			size := len(b.Obs)
 			if string(x.Obs[i*size:(i+1)*size]) != string(b.Obs) || string(x.NextObs[i*size:(i+1)*size]) != string(b.NextObs) ||
 				x.Actions[i] != b.Actions[0] || x.Rewards[i] != b.Rewards[0] || x.Terminated[i] != b.Terminated[0] {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -33,8 +34,9 @@ type updates struct {
 	memory            *replay.Memory
 	draws             *rng.Stream // "replay"
 	stepper           nn.QStepper
-	sample            *replay.Batch
-	batch             nn.Transitions
+	sampler           replay.Sampler
+	picks             []int // of the minibatch
+	batch             experience.Transitions
 	report            nn.Report
 	units             *train.Units
 
@@ -68,11 +70,9 @@ func newUpdates(d *DQN, spec nn.Spec, cores *threads.Budget) (up *updates, err e
 		cfg: cfg, schedule: &d.schedule, clock: &d.clock, host: d.host,
 		theta: d.theta, thetaMinus: d.thetaMinus,
 		memory: d.memory, draws: rng.New(uint64(cfg.Seed), "replay", 0), cores: cores,
-		sample: d.memory.NewBatch(cfg.BatchSize),
-		units:  train.NewUnits(spec),
+		sampler: replay.Uniform{Memory: d.memory}, picks: make([]int, cfg.BatchSize), batch: *d.memory.Minibatch(cfg.BatchSize),
+		units: train.NewUnits(spec),
 	}
-	s := up.sample
-	up.batch = nn.Transitions{Obs: s.Obs, NextObs: s.NextObs, Actions: s.Actions, Rewards: s.Rewards, Discounts: make([]float32, cfg.BatchSize), NextMasks: s.NextMasks}
 	up.changed = sync.NewCond(&up.mu)
 	defer func() {
 		if err != nil {
@@ -178,14 +178,8 @@ func (up *updates) update(u int64) (loss float32, err error) {
 			err = fault.Caught(r)
 		}
 	}()
-	up.memory.Sample(up.draws, up.sample, up.pool)
-	gamma := float32(up.cfg.Gamma)
-	for i, terminated := range up.sample.Terminated {
-		up.batch.Discounts[i] = gamma
-		if terminated {
-			up.batch.Discounts[i] = 0
-		}
-	}
+	up.sampler.Draw(up.draws, up.picks)
+	up.memory.Gather(up.picks, float32(up.cfg.Gamma), &up.batch, up.pool)
 	at := up.stepOf(u)
 	err = up.stepper.Update(up.theta, up.thetaMinus, &up.batch, up.schedule.Rate.At(at), &up.report)
 	if err != nil {
