@@ -20,12 +20,12 @@
  *     };
  *     paceline::Trainer trainer(cfg, paceline::environments<Corridor>());
  *
- * What it throws becomes the text of the paceline::Error that run() throws. The
- * rules of "your own environments" in paceline.h hold: different environments
- * run on different threads at the same time.
+ * The text of an exception that it throws becomes the text of the paceline::Error
+ * that run() throws. The rules of "your own environments" in paceline.h hold:
+ * different environments run concurrently on different threads.
  *
- * Every owner can be moved and not copied; get() is its handle for the C
- * functions, which may be mixed in freely.
+ * Owners can be moved but not copied. get() returns the handle for the C functions;
+ * C and C++ calls may be mixed.
  */
 #ifndef PACELINE_HPP
 #define PACELINE_HPP
@@ -57,8 +57,8 @@
 
 namespace paceline {
 
-/* A call that failed: what() is the library's sentence, code() a value of enum
- * paceline_status, index() the number of the environment that failed, -1 if none. */
+/* A failed call: what() is the library's sentence, code() a value of enum
+ * paceline_status, index() the number of the environment or row that failed, -1 if none. */
 class Error : public std::runtime_error {
  public:
   Error(int code, const std::string &text, int64_t index = -1) : std::runtime_error(text), code_(code), index_(index) {}
@@ -70,7 +70,7 @@ class Error : public std::runtime_error {
   int64_t index_;
 };
 
-/* Throws if status is not PACELINE_OK. For calls of the C functions. */
+/* Throws an Error if status, the result of a C function, is not PACELINE_OK. */
 inline void check(int status) {
   if (status != PACELINE_OK) throw Error(status, paceline_last_error(), paceline_last_error_index());
 }
@@ -95,7 +95,7 @@ Struct sized() {
   return s;
 }
 
-/* Fills in a struct of the library's, which may be of an older version. */
+/* Copies s to a struct of the library, which may be of an older version. */
 template <class Struct>
 void give(Struct *out, const Struct &s) {
   const uint32_t size = (std::min)(out->struct_size, s.struct_size);
@@ -103,13 +103,13 @@ void give(Struct *out, const Struct &s) {
   out->struct_size = size;
 }
 
-/* Takes over a text that is ours to free. */
+/* Copies a text of the library and frees it. */
 inline std::string take(char *text) {
   std::unique_ptr<char, void (*)(char *)> owner(text, paceline_string_free);
   return text == nullptr ? std::string() : std::string(text);
 }
 
-/* Runs f inside a callback of C, where no exception may get out. */
+/* Runs f inside a callback of C and turns its exceptions into callback errors. */
 template <class F>
 int guarded(F &&f) noexcept {
   try {
@@ -123,7 +123,7 @@ int guarded(F &&f) noexcept {
   return 1;
 }
 
-/* The objects of an array in a JSON text, none of which has objects or arrays in it. */
+/* The objects of the array `name` in a JSON text. The objects must be flat. */
 inline std::vector<std::string> objects(const std::string &json, const char *name) {
   std::vector<std::string> list;
   const std::size_t from = json.find('"' + std::string(name) + "\":["), to = json.find(']', from);
@@ -132,7 +132,7 @@ inline std::vector<std::string> objects(const std::string &json, const char *nam
   return list;
 }
 
-/* The value of one of its fields, as text. */
+/* The value of a field of a flat JSON object, as text. */
 inline std::string field(const std::string &object, const char *name) {
   const std::string key = '"' + std::string(name) + "\":";
   std::size_t begin = object.find(key) + key.size();
@@ -163,8 +163,8 @@ struct Waits<Env, std::void_t<decltype(Env::waits)> > : std::integral_constant<b
 
 /* ------------------------------------------------ your own environments */
 
-/* What a step gives: the reward, and how it left the episode (bits of enum
- * paceline_end, 0 while it goes on). */
+/* The result of a step: the reward, and bits of enum paceline_end (0 while the episode
+ * goes on). */
 struct Step {
   float reward = 0;
   uint8_t ended = 0;
@@ -178,8 +178,8 @@ struct Environment {
                 "observations are uint8_t or float");
   using Observation = Component;
 
-  /* The spec of an observation. frame_stack: the first axis is that many
-   * successive frames; 0: not declared. */
+  /* The spec of an observation. frame_stack: the number of successive frames in the first
+   * axis; 0: not declared. */
   static paceline_spec box(std::initializer_list<int64_t> shape, int64_t frame_stack = 0) {
     paceline_spec s = detail::sized<paceline_spec>();
     if (shape.size() > sizeof s.shape / sizeof *s.shape)
@@ -193,7 +193,7 @@ struct Environment {
     return s;
   }
 
-  /* The spec of an action: one number of 0..n-1. */
+  /* The spec of an action: one number of 0 to n-1. */
   static paceline_spec discrete(int64_t n) {
     paceline_spec s = detail::sized<paceline_spec>();
     s.kind = PACELINE_DISCRETE;
@@ -209,15 +209,12 @@ struct Environments {
   std::unique_ptr<void, void (*)(void *)> user;
 };
 
-/* A family of Env, each made by make(index, seed), one after the other. Env has the members shown at the top of this
- * file; with
- *     std::string save();                     // the whole state, random numbers too
- *     void restore(const std::string &state);
- * as well, a checkpoint goes on in the middle of an episode; with
- *     void mask(uint8_t *mask);               // 0 for each action that may not be taken now
- * only the others are; with
- *     static constexpr bool waits = true;     // PACELINE_ENV_WAITS: steps mostly wait
- * each has a thread of its own. */
+/* A family of Env, made one after the other by make(index, seed). Env has the members shown
+ * at the top of this file. Optional members:
+ *     std::string save();                     // the whole state, random numbers included;
+ *     void restore(const std::string &state); // with both a checkpoint continues inside an episode
+ *     void mask(uint8_t *mask);               // writes 1 for each action allowed now, 0 for the others
+ *     static constexpr bool waits = true;     // PACELINE_ENV_WAITS: steps mostly wait */
 template <class Env>
 Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make) {
   using Obs = typename Env::Observation;
@@ -266,7 +263,7 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
   return {t, {new Make(std::move(make)), [](void *user) { delete static_cast<Make *>(user); }}};
 }
 
-/* The same with Env(index, seed). */
+/* The same, made by the constructor Env(index, seed). */
 template <class Env>
 Environments environments() {
   return environments<Env>([](uint32_t index, uint64_t seed) { return std::make_unique<Env>(index, seed); });
@@ -276,13 +273,13 @@ Environments environments() {
 
 class Config {
  public:
-  /* The defaults of a method: "dqn". */
+  /* The defaults of a method, such as "dqn". */
   explicit Config(const std::string &method) {
     paceline_config *it = nullptr;
     check(paceline_config_new(&it, method.c_str()));
     it_.reset(it);
   }
-  /* Takes over a handle. */
+  /* Takes ownership of a handle. */
   explicit Config(paceline_config *it) : it_(it) {}
   /* The configuration that a checkpoint was made with. */
   static Config load(const std::string &path) {
@@ -296,7 +293,7 @@ class Config {
     check(paceline_config_method(&name, get()));
     return name;
   }
-  /* Applies a documented table of settings; returns *this. */
+  /* Applies a preset (paceline_config_presets); returns *this. */
   Config &preset(const std::string &name, const std::string &env) {
     check(paceline_config_preset(get(), name.c_str(), env.c_str()));
     return *this;
@@ -330,7 +327,7 @@ class Config {
   detail::Owner<paceline_config> it_;
 };
 
-/* What a policy computes for an observation: len floats under a name. */
+/* An output of a policy: len floats for each observation. */
 struct Output {
   std::string name;
   std::size_t len;
@@ -340,12 +337,12 @@ struct Output {
 struct ActOptions {
   bool sample = false;
   double epsilon = 0;
-  uint64_t seed = 0, counter = 0; /* what is drawn is a function of them and the row */
-  /* a row of bytes for each observation, 0: may not be taken; nullptr: all may */
+  uint64_t seed = 0, counter = 0; /* the random numbers are a function of these two and the row */
+  /* a row of bytes for each observation, 0: action not allowed; nullptr: all are allowed */
   const uint8_t *action_masks = nullptr;
 };
 
-/* How a policy is evaluated: paceline_eval_options. */
+/* How an evaluation plays: paceline_eval_options. */
 struct EvalOptions {
   int64_t episodes = 10;
   double epsilon = 0;
@@ -354,7 +351,7 @@ struct EvalOptions {
   std::string env_options = {}; /* a JSON object, or "" */
 };
 
-/* A frozen network that acts; any number of threads may use it at once. */
+/* A frozen network that acts. Any number of threads may use it concurrently. */
 class Policy {
  public:
   explicit Policy(const std::string &path) {
@@ -362,9 +359,9 @@ class Policy {
     check(paceline_policy_load(&it, path.c_str()));
     adopt(it);
   }
-  /* Takes over a handle. */
+  /* Takes ownership of a handle. */
   explicit Policy(paceline_policy *it) { adopt(it); }
-  /* What to_bytes() gave. */
+  /* From the bytes of to_bytes(). */
   static Policy from_bytes(const std::string &bytes) {
     paceline_policy *it = nullptr;
     check(paceline_policy_from_bytes(&it, bytes.data(), bytes.size()));
@@ -394,7 +391,7 @@ class Policy {
     act(actions.size(), obs.data(), actions.data(), nullptr, options);
     return actions;
   }
-  /* n observations; to: nullptr, or for each of outputs() nullptr or where n rows of it go. */
+  /* The same for n observations. to: nullptr, or for each of outputs() nullptr or an array of n rows of len floats. */
   template <class Component>
   void act(std::size_t n, const Component *obs, int32_t *actions, float *const *to = nullptr,
            const ActOptions &options = {}) const {
@@ -408,7 +405,7 @@ class Policy {
     check(paceline_policy_act(get(), n, obs, &o, actions, to));
   }
 
-  /* Plays whole episodes of an environment that the library knows by name. */
+  /* Plays whole episodes of a built-in or loaded environment. */
   paceline_evaluation evaluate(const std::string &env, const EvalOptions &options = {}) const {
     auto o = detail::sized<paceline_eval_options>();
     o.sample = options.sample, o.episodes = options.episodes, o.epsilon = options.epsilon, o.seed = options.seed;
@@ -416,9 +413,9 @@ class Policy {
     check(paceline_policy_evaluate(&e, get(), env.c_str(), detail::or_null(options.env_options), &o));
     return e;
   }
-  /* Ends the evaluations that other threads have in progress: they throw PACELINE_ESTOPPED. */
+  /* Stops the evaluations in progress on other threads: they throw PACELINE_ESTOPPED. */
   void stop() const { check(paceline_policy_stop(get())); }
-  /* All there is to know, a JSON object: see paceline_policy_describe. */
+  /* A JSON object: see paceline_policy_describe. */
   std::string describe() const {
     char *text = nullptr;
     check(paceline_policy_describe(&text, get()));
@@ -458,20 +455,20 @@ struct Metric {
 
 class Trainer {
  public:
-  /* On the built-in environment that the setting "env" names. */
+  /* On the built-in or loaded environment that the setting "env" names. */
   explicit Trainer(const Config &cfg) {
     paceline_trainer *it = nullptr;
     check(paceline_trainer_new(&it, cfg.get()));
     it_.reset(it);
   }
-  /* On your own. */
+  /* On your own environments. */
   Trainer(const Config &cfg, Environments envs) {
     paceline_trainer *it = nullptr;
     auto release = envs.user.get_deleter();
     check(paceline_trainer_new_table(&it, cfg.get(), &envs.table, envs.user.release(), release));
     it_.reset(it);
   }
-  /* On environments that you step: act and observe. */
+  /* On environments that you step, with act and observe. */
   Trainer(const Config &cfg, const paceline_spec &observation, const paceline_spec &action) {
     paceline_trainer *it = nullptr;
     check(paceline_trainer_new_push(&it, cfg.get(), &observation, &action));
@@ -492,7 +489,7 @@ class Trainer {
     check(paceline_trainer_stats(&s, get()));
     return s;
   }
-  /* What the method reports beside that. */
+  /* The numbers that the method reports in addition to the stats. */
   std::vector<Metric> metrics() const {
     std::vector<Metric> list;
     auto m = detail::sized<paceline_metric>();
@@ -507,7 +504,7 @@ class Trainer {
       if (m.name == name) return m.value;
     throw Error(PACELINE_EINVAL, "metric: \"" + name + "\", is not reported by this method");
   }
-  /* The settings as they act. */
+  /* The settings in effect. */
   Config config() const {
     paceline_config *it = nullptr;
     check(paceline_trainer_config(&it, get()));
@@ -526,13 +523,13 @@ class Trainer {
     return detail::take(text);
   }
   void settle(int64_t max_ms = 0) { check(paceline_trainer_settle(get(), max_ms)); }
-  /* Of "replay", or of a set of parameters: "q_net". */
+  /* The digest of "replay", or of a set of parameters such as "q_net". */
   std::string hash(const std::string &part) {
     char *text = nullptr;
     check(paceline_trainer_hash(&text, get(), part.c_str()));
     return detail::take(text);
   }
-  /* A set of parameters, flat. updates: nullptr, or where the number of updates goes that it has seen. */
+  /* A set of parameters, flat. *updates, if not nullptr: the number of updates that the set has seen. */
   std::vector<float> parameters(const std::string &set, int64_t *updates = nullptr) {
     std::vector<float> all(size_of(set));
     check(paceline_trainer_get_parameters(all.data(), all.size(), updates, get(), set.c_str()));
@@ -541,16 +538,16 @@ class Trainer {
   void set_parameters(const std::string &set, const std::vector<float> &all) {
     check(paceline_trainer_set_parameters(get(), set.c_str(), all.data(), all.size()));
   }
-  /* experience: everything, so that a trainer that loads it goes on with the same bits. */
+  /* experience: PACELINE_SAVE_EXPERIENCE, so that a trainer that loads the file continues with the same bits. */
   void save(const std::string &path, bool experience = false) {
     check(paceline_trainer_save(get(), path.c_str(), experience ? PACELINE_SAVE_EXPERIENCE : 0));
   }
   void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
   void load_experience(const std::string &path) { check(paceline_trainer_load_experience(get(), path.c_str())); }
-  /* What the latest round of environments that the library steps gave; actions: one for each row, or nullptr. */
+  /* The results of the latest round, of environments that the library steps; actions: one for each row, or nullptr. */
   void rows(const paceline_rows &rows, int32_t *actions) { check(paceline_trainer_rows(&rows, actions, get())); }
 
-  /* The two halves of a round, where you step the environments; actions: one for each row. */
+  /* The two halves of a round of environments that you step; actions: one for each row. */
   void act(const paceline_rows &rows, int32_t *actions, int64_t max_ms = 0) {
     check(paceline_trainer_act(get(), &rows, actions, max_ms));
   }
@@ -601,8 +598,8 @@ struct VecOptions {
   std::string env_options = {}; /* a JSON object, or "" */
 };
 
-/* A column of infos: one number, or len of them, of dtype "int32", "float32", "uint8" or
- * "bool" for each environment. */
+/* A column of infos: len numbers of dtype ("int32", "float32", "uint8" or "bool") for each
+ * environment; len 0 is one number. */
 struct Column {
   std::string name, dtype;
   std::size_t len;
@@ -634,7 +631,7 @@ constexpr const char *dtype() {
 
 }  // namespace detail
 
-/* Results of size() environments. Entry i of every array is that of environment env_ids[i]. */
+/* Results of size() environments. Entry i of every array belongs to environment env_ids[i]. */
 class Rows {
  public:
   Rows(uint32_t n, const paceline_spec &obs, const std::vector<Column> &columns, std::size_t masks = 0)
@@ -658,35 +655,35 @@ class Rows {
   std::vector<uint8_t> terminated, truncated; /* 0 or 1 */
   std::vector<uint8_t> started;               /* 1: obs is the first of an episode */
   std::vector<int32_t> env_ids;
-  /* A byte for each action of each row, 0: may not be taken; empty where actions have no masks. */
+  /* A byte for each action of each row, 0: not allowed; empty if actions have no masks. */
   std::vector<uint8_t> action_masks, final_action_masks;
 
   uint32_t size() const noexcept { return static_cast<uint32_t>(rewards.size()); }
   bool ended(std::size_t i) const { return terminated.at(i) != 0 || truncated.at(i) != 0; }
 
-  /* Row i, an array of uint8_t or float; those that follow lie behind it. */
+  /* Row i, an array of uint8_t or float. Rows are contiguous. */
   template <class T>
   const T *obs(std::size_t i = 0) const {
     return at<T>(obs_, i);
   }
-  /* PACELINE_SAME_STEP: the last observation of the episode, where one ended(). */
+  /* PACELINE_SAME_STEP: the last observation of the episode, if ended(i). */
   template <class T>
   const T *final_obs(std::size_t i = 0) const {
     return at<T>(final_obs_, i);
   }
 
-  /* What the environment of row i reports under a name: uint8_t for "bool". */
+  /* A column of infos in row i: uint8_t for "bool". */
   template <class T>
   const T *info(const std::string &name, std::size_t i) const {
     return info_at<T>(infos_, name, i);
   }
-  /* PACELINE_SAME_STEP: the same at the end of the episode, where one ended(). */
+  /* PACELINE_SAME_STEP: the same at the end of the episode, if ended(i). */
   template <class T>
   const T *final_info(const std::string &name, std::size_t i) const {
     return info_at<T>(final_infos_, name, i);
   }
 
-  /* The arrays as the C functions take them; valid as long as these Rows. */
+  /* The arrays for the C functions, valid as long as this object. */
   paceline_rows arrays() {
     auto r = detail::sized<paceline_rows>();
     r.num_rows = size();
@@ -732,7 +729,7 @@ class Rows {
   std::vector<void *> infos_, final_infos_;
 };
 
-/* num_envs environments of one kind, which are stepped together,
+/* num_envs environments of one kind, stepped together
  *
  *     paceline::VecEnv envs("CartPole-v1", 8);
  *     envs.reset();
@@ -771,19 +768,19 @@ class VecEnv {
   paceline_spec action() const { return self().action; }
   uint32_t num_envs() const { return self().num_envs; }
   const std::vector<Column> &columns() const { return self().columns; }
-  /* All there is to know, a JSON object: see paceline_vec_describe. */
+  /* A JSON object: see paceline_vec_describe. */
   std::string describe() const {
     char *text = nullptr;
     check(paceline_vec_describe(&text, get()));
     return detail::take(text);
   }
 
-  /* What the latest reset or step gave: row i is environment i's. */
+  /* The rows of the latest reset or step: row i is environment i. */
   const Rows &rows() const { return self().rows.front(); }
   /* The same arrays for the C functions, and for a Trainer's act and observe. */
   paceline_rows arrays() { return self().rows.front().arrays(); }
-  /* Begins episodes. seeds: none, or one for each environment; mask: where, or empty for
-   * everywhere. */
+  /* Starts episodes in the environments whose mask byte is not 0 (mask empty: in all). seeds:
+   * empty, or one for each environment. */
   const Rows &reset(const std::vector<uint64_t> &seeds = {}, const std::vector<uint8_t> &mask = {}) {
     if (!seeds.empty()) check_size("seeds", seeds.size(), num_envs());
     if (!mask.empty()) check_size("mask", mask.size(), num_envs());
@@ -800,8 +797,8 @@ class VecEnv {
     return rows();
   }
 
-  /* Sends environments under way, with an action or to a reset. Seeds: none, or one for
-   * each of ids. May run beside recv() on another thread, but for the first one. */
+  /* Sends an action or a reset to each of ids. seeds: empty, or one for each of ids. All sends
+   * except the first may run concurrently with recv() on another thread. */
   template <class Number>
   void send(const std::vector<int32_t> &ids, const std::vector<Number> &actions) {
     check_actions(actions, ids.size());
@@ -813,10 +810,10 @@ class VecEnv {
     offer_all();
     check(paceline_vec_send_reset(get(), ids.data(), ids.size(), data(seeds)));
   }
-  /* Waits for batch_size of them. What it returns stays as it is until the next recv. Throws
-   * the error of one that failed, and PACELINE_ETIMEDOUT after max_ms; the next recv goes on. */
+  /* Waits for the rows of batch_size environments, which stay valid until the next recv. Throws the
+   * error of an environment that failed, and PACELINE_ETIMEDOUT after max_ms; the next recv goes on. */
   const Rows &recv(int64_t max_ms = 0) {
-    if (self().held > 0) { /* nobody reads it any more */
+    if (self().held > 0) { /* the caller is done with these rows */
       offer(self().held);
       self().held = 0;
     }
@@ -825,10 +822,10 @@ class VecEnv {
     self().next = self().next + 1 < self().rows.size() ? self().next + 1 : 1;
     return self().rows[self().held];
   }
-  /* Waits for all that is under way and forgets it. */
+  /* Waits for all environments under way and discards their rows. */
   void drain() { check(paceline_vec_drain(get())); }
 
-  /* The state of environment i, from which one of another VecEnv can go on, too. */
+  /* The state of environment i, which an environment of another VecEnv can restore, too. */
   std::vector<uint8_t> save(uint32_t i) {
     std::size_t size = 0;
     check(paceline_vec_save(nullptr, &size, get(), i));
@@ -856,16 +853,16 @@ class VecEnv {
   paceline_vec *get() const noexcept { return s_ ? s_->it.get() : nullptr; }
 
  private:
-  /* In one place, so that moving a VecEnv moves no array that the library writes to. */
+  /* On the heap, so that moving a VecEnv moves no array that the library writes to. */
   struct State {
     paceline_spec obs = detail::sized<paceline_spec>(), action = detail::sized<paceline_spec>();
     uint32_t num_envs = 0, batch_size = 0;
     std::vector<Column> columns;
     std::size_t masks = 0;          /* bytes of a row's action mask, 0 where there are none */
-    std::vector<Rows> rows;         /* number 0 for reset and step, the others for recv, in turns */
-    std::size_t next = 1;           /* that recv gives */
-    std::size_t held = 0;           /* that recv gave last; 0: none */
-    detail::Owner<paceline_vec> it; /* goes first, as it writes to the others */
+    std::vector<Rows> rows;         /* rows[0] for reset and step, the others for recv, in turns */
+    std::size_t next = 1;           /* index of the rows that the next recv returns */
+    std::size_t held = 0;           /* index of the rows that the latest recv returned; 0: none */
+    detail::Owner<paceline_vec> it; /* destroyed first, as it writes to the other members */
   };
 
   State &self() const {
@@ -893,7 +890,7 @@ class VecEnv {
     const paceline_rows r = self().rows[k].arrays();
     check(paceline_vec_offer(get(), &r));
   }
-  /* Rows for all environments, beside those that are being read. */
+  /* The number of rows for recv: enough for all environments, and one that the caller reads. */
   std::size_t blocks() const { return (self().num_envs + self().batch_size - 1) / self().batch_size + 1; }
   void offer_all() {
     for (std::size_t k = self().rows.size(); k <= blocks(); k++) {
@@ -912,5 +909,5 @@ class VecEnv {
 
 }  // namespace paceline
 
-#endif  // the compiler is fit
+#endif  // C++17 with exceptions
 #endif
