@@ -1,8 +1,8 @@
-"""Builds libpaceline with Go and puts it, with its C headers, into the package.
+"""Builds libpaceline with Go and puts the library and its C headers into the package.
 
-PACELINE_LIBRARY=/path/to/libpaceline.so takes a library built elsewhere instead. GPU=1 builds CUDA in, for
-which core/cuda/go.sh fetches what it needs from PyPI; GPU=0 leaves it out; without either it is built in where
-that was fetched before.
+PACELINE_LIBRARY=/path/to/libpaceline.so uses a library that was built elsewhere. GPU=1 builds CUDA in, and
+core/cuda/go.sh fetches what that needs from PyPI. GPU=0 leaves CUDA out. Without GPU, CUDA is built in if it was
+fetched before.
 """
 
 import os
@@ -47,7 +47,7 @@ def check_tools() -> None:
 
 
 def copy_for_c(package: Path) -> None:
-    """What C and C++ programs need beside the library, as `make install` has it."""
+    """Copies the other files that C and C++ programs need, as `make install` does."""
     (package / "include").mkdir(exist_ok=True)
     for header in (ROOT / "include").glob("*.h*"):
         shutil.copy2(header, package / "include")
@@ -56,14 +56,14 @@ def copy_for_c(package: Path) -> None:
 
 class BuildGo(build_ext):
     def get_ext_filename(self, fullname):
-        # As programs linked with it name it: a wheel can hold no links.
+        # The SONAME, by which linked programs name the library: a wheel cannot contain links.
         return fullname.replace(".", os.sep) + ".so." + ABI
 
     def build_extension(self, ext):
         out = Path(self.get_ext_fullpath(ext.name)).resolve()
         out.parent.mkdir(parents=True, exist_ok=True)
         copy_for_c(out.parents[1])
-        # What `paceline bench` compares with.
+        # Loops in PyTorch that `paceline bench` compares with.
         (out.parents[1] / "bench").mkdir(exist_ok=True)
         for loop in ("torch_dqn.py", "torch_ppo.py", "torch_pqn.py"):
             shutil.copy2(ROOT / "examples" / "python" / loop, out.parents[1] / "bench")

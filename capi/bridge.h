@@ -1,4 +1,4 @@
-/* What the C files and the Go files share. */
+/* Declarations that the C files and the Go files share. */
 #ifndef PACELINE_BRIDGE_H
 #define PACELINE_BRIDGE_H
 
@@ -7,71 +7,70 @@
 /* Bytes of one error text, its NUL included; longer ones are cut. */
 #define PL_TEXT 1024
 
-/* What an export of Go reports when it fails: every one of them has such a pointer as its
- * last argument. */
+/* The error of an exported Go function: the last argument of each function that can fail. */
 typedef struct pl_error {
   int64_t index; /* the environment that failed, or -1 */
   char text[PL_TEXT];
 } pl_error;
 
-/* The longest texts that are taken, in bytes. */
+/* The longest texts that are accepted, in bytes without the NUL. */
 #define PL_LONGEST_NAME 1023
 #define PL_LONGEST_PATH 4095
 #define PL_LONGEST_VALUE 65535
 #define PL_LONGEST_JSON (1 << 20)
 
-/* ---- float.c: the floating-point mode is part of the arithmetic. */
+/* ---- float.c: the floating-point mode. */
 
-/* Sets the mode that everything here computes in (round to nearest, no flush to
- * zero, no traps) and returns the host's, for pl_float_leave. */
+/* Sets the mode of all computation here (round to nearest, no flush to zero, no traps) and
+ * returns the host's mode, for pl_float_leave. */
 unsigned pl_float_enter(void);
 void pl_float_leave(unsigned mode);
 
-/* ---- loading.c: what loading leaves as it was. */
+/* ---- loading.c: loading the library. */
 
-/* Descriptors that Go needs to start: epoll, eventfd, and what it reads and closes again. */
+/* Descriptors that Go needs to start: epoll, eventfd, and files that it reads and closes. */
 #define PL_DESCRIPTORS 8
 
-/* 0 where fewer were left, and Go was not started: nothing may call into Go then. */
+/* 0 if fewer were left at loading. Go was not started then, and no function may call Go. */
 int pl_startable(void);
 
-/* ---- thread.c: what belongs to a thread, and the fork flag. */
+/* ---- thread.c: the state of a thread, and the fork flag. */
 
 /* Not 0 in a child of fork() of the process that loaded the library. */
 int pl_forked(void);
 
-/* Not 0 where this thread is in a function of the host's and the caller's frame is not on the
- * stack of the thread: a coroutine's, which Go would take for an overflow of its own. */
+/* Not 0 if this thread is in a function of the host and frame is not on the thread's own stack.
+ * Go would take a coroutine's stack for an overflow of its own. */
 int pl_on_other_stack(const void *frame);
 
 /* Prepares this thread for its first call into Go; later ones return at once. */
 void pl_thread_enter(void);
 
-/* Stores text as this thread's error, about no environment, and returns code. */
+/* Stores the text as this thread's error, with no environment, and returns code. */
 int pl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Stores what Go has reported as this thread's error and returns code. */
+/* Stores the error that Go has reported as this thread's error and returns code. */
 int pl_failed(int code, const pl_error *why);
 
 /* The text that this thread's callback set since pl_callback_clear, or NULL. */
 const char *pl_callback_text(void);
 void pl_callback_clear(void);
 
-/* A function of the host's that this thread is in: of an environment's family, or
- * PL_OPENING while a file's environment is asked for. In memory of the caller's, innermost
- * first. What would wait for such a function to return is refused inside it. */
+/* The functions of the host that this thread is in, the innermost first. owner: the family of an
+ * environment, or PL_OPENING for the constructors and paceline_env_open of a plugin. The memory is
+ * the caller's. A call that would wait for such a function to return is refused inside it. */
 typedef struct pl_inside {
-  const void *what;
+  const void *owner;
   struct pl_inside *outer;
 } pl_inside;
 
 extern const char pl_opening[];
 #define PL_OPENING ((const void *)pl_opening)
 
-void pl_inside_enter(pl_inside *it, const void *what);
+void pl_inside_enter(pl_inside *it, const void *owner);
 void pl_inside_leave(pl_inside *it);
-/* Whether this thread is in one of what. */
-int pl_is_inside(const void *what);
+/* Whether this thread is in a function of owner. */
+int pl_is_inside(const void *owner);
 int pl_is_opening(void);
 
 /* ---- trampoline.c: calls into an environment table, for Go. */
@@ -83,15 +82,14 @@ typedef struct pl_family {
   void (*release)(void *user);
 } pl_family;
 
-/* One environment and the arguments of the call in progress, so that a step
- * allocates nothing. */
+/* One environment, and the arguments of its call in progress: a step allocates nothing. */
 typedef struct pl_env {
   const pl_family *family;
   void *env;
   int32_t action;
   float reward;
   uint8_t ended;
-  char *text; /* of a call that failed, or NULL; freed by Go */
+  char *text; /* the text of a failed call, or NULL; Go frees it */
 } pl_env;
 
 int pl_env_spec(const pl_family *f, paceline_spec *obs, paceline_spec *action, char **text);
@@ -106,10 +104,11 @@ void pl_family_release(pl_family *f);
 
 /* ---- plugin.c, and trampoline.c for the call: environments in files of their own. */
 
-/* Loads the file and finds its function; NULL where that fails. *text: why, freed by Go. */
+/* Loads the file and returns its function; NULL on failure, with the reason in *text. Go frees
+ * *text. */
 paceline_env_open_function *pl_plugin_load(const char *path, char **text);
 
-/* Asks it for the file's environment. *text: what is wrong, or NULL; freed by Go. */
+/* Calls open. *text: the text of a failure, or NULL; Go frees it. */
 int pl_plugin_open(paceline_env_open_function *open, paceline_env_plugin *out, char **text);
 
 #endif

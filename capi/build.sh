@@ -3,14 +3,14 @@
 #
 #     capi/build.sh folder [argument of go build ...]
 #
-# Makes folder/libpaceline.so.N, N being PACELINE_ABI_VERSION, and the link
-# folder/libpaceline.so to it, which is what -lpaceline looks for. GO is honoured,
-# and what go itself heeds: CC, GOOS, GOARCH, GOEXPERIMENT. GPU=1 builds CUDA in, for which
-# core/cuda/go.sh fetches what it needs; GPU=auto does where that is here already.
+# Builds folder/libpaceline.so.N, where N is PACELINE_ABI_VERSION, and the link
+# folder/libpaceline.so, which -lpaceline looks for. The variable GO names the go command; go
+# itself reads CC, GOOS, GOARCH and GOEXPERIMENT. GPU=1 builds CUDA in; core/cuda/go.sh fetches
+# what that needs. GPU=auto builds CUDA in if it was fetched before.
 #
-# What is built does not depend on where: two clones give the same bytes. No thread
-# of a host waits in the dynamic linker for a function's first call, as all symbols
-# are bound while the library is loaded. --wrap: loading.c says why.
+# The bytes do not depend on the folder of the checkout. All symbols are bound at loading (-z now),
+# so no thread of a host waits in the dynamic linker at a function's first call. loading.c
+# explains --wrap.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 [ $# -gt 0 ] || { echo "capi/build.sh: no folder named" >&2; exit 2; }
@@ -20,7 +20,7 @@ shift
 abi=$(sed -n 's/^#define PACELINE_ABI_VERSION \([0-9]*\)$/\1/p' "$root/include/paceline.h")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# A file of its own, as ld's arguments can hold no path with a space.
+# ld reads the version script from the scratch folder: its arguments cannot have a path with a space.
 printf 'PACELINE_%s {\n  global: paceline_*;\n  local: *;\n};\n' "$abi" >"$scratch/exports.map"
 cd "$root"
 go=${GO:-go}

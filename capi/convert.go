@@ -16,7 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// putText gives the host a text of its own, unless err says that there is none.
+// putText writes a copy of text, which the host frees, unless err is set.
 func putText(out **C.char, text string, err error) error {
 	if err == nil {
 		*out = C.CString(text)
@@ -29,7 +29,7 @@ func putJSON(out **C.char, value any) error {
 	return putText(out, string(text), err)
 }
 
-// create gives the host the handle of what f makes.
+// create writes the handle of the object that f makes to out.
 func create[T any](out *C.uint64_t, objects *table[T], why *C.pl_error, f func() (T, error)) C.int {
 	return report(guarded(func() error {
 		v, err := f()
@@ -40,9 +40,9 @@ func create[T any](out *C.uint64_t, objects *table[T], why *C.pl_error, f func()
 	}), why)
 }
 
-// giveBytes writes bytes whose number the host may not know: with out NULL that alone.
-// Nothing is written where they do not fit.
-func giveBytes(out unsafe.Pointer, size *C.size_t, bytes []byte) error {
+// putBytes writes bytes to out and their number to size; with out NULL the number alone. If
+// the bytes do not fit, it writes nothing.
+func putBytes(out unsafe.Pointer, size *C.size_t, bytes []byte) error {
 	if out != nil {
 		if uint64(*size) < uint64(len(bytes)) {
 			return fmt.Errorf("size: %d, must be at least %d", *size, len(bytes))
@@ -58,8 +58,8 @@ var interned struct {
 	texts map[string]*C.char
 }
 
-// intern returns the one C copy of a text that lives as long as the process.
-// For texts out of a bounded set only.
+// intern returns the only C copy of a text, which is never freed. Texts must come from a
+// bounded set.
 func intern(s string) *C.char {
 	interned.Lock()
 	defer interned.Unlock()
@@ -74,7 +74,7 @@ func intern(s string) *C.char {
 	return p
 }
 
-// specOf reads the two specs of a host's environments.
+// specOf converts the specs of the host's environments.
 func specOf(obs, action *C.paceline_spec) (env.Spec, error) {
 	var s env.Spec
 	switch {
@@ -106,7 +106,7 @@ func specOf(obs, action *C.paceline_spec) (env.Spec, error) {
 	return s, s.Check()
 }
 
-// putSpec writes a spec for the host. The structs come zeroed.
+// putSpec writes s to the host's structs, which come zeroed.
 func putSpec(s *env.Spec, obs, action *C.paceline_spec) error {
 	if len(s.Obs.Shape) > len(obs.shape) {
 		return fmt.Errorf("observation shape: %v, must have at most %d axes", s.Obs.Shape, len(obs.shape))

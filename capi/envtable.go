@@ -17,27 +17,27 @@ import (
 	"github.com/paceline-rl/paceline/core/limits"
 )
 
-// family is the host's table and what its environments share. The last one to
-// drop it calls the host's release.
+// family is the host's table, shared by its environments. The last unref calls the host's
+// release.
 type family struct {
 	c    *C.pl_family
 	spec env.Spec
 	refs atomic.Int64
 }
 
-// errInside refuses what would wait for the function that it is called from.
+// errInside refuses a call that would wait for the callback in which it is made.
 var errInside = fmt.Errorf("%w: called from inside a function of its own environments, which it would wait for", fault.ErrBusy)
 
-// inside reports whether this thread is in a function of the family; nil is none.
+// inside reports whether this thread is in a function of the family. f may be nil.
 func (f *family) inside() bool { return f != nil && C.pl_is_inside(unsafe.Pointer(f.c)) != 0 }
 
-func (f *family) drop() {
+func (f *family) unref() {
 	if f.refs.Add(-1) == 0 {
 		C.pl_family_release(f.c)
 	}
 }
 
-// callbackError is a function of the table that returned something else than 0.
+// callbackError is the failure of a function of the table.
 type callbackError struct {
 	function string
 	code     C.int
@@ -51,8 +51,9 @@ func (e *callbackError) Error() string {
 	return fmt.Sprintf("%s returned %d (and set no text by paceline_set_callback_error)", e.function, e.code)
 }
 
-// failure takes the text that trampoline.c kept.
-func failure(function string, code C.int, kept **C.char) error {
+// callbackFailure makes the error of a function that returned code. It frees *kept, the text
+// that trampoline.c kept.
+func callbackFailure(function string, code C.int, kept **C.char) error {
 	e := &callbackError{function: function, code: code}
 	if *kept != nil {
 		e.text = C.GoString(*kept)
@@ -62,7 +63,7 @@ func failure(function string, code C.int, kept **C.char) error {
 	return e
 }
 
-// checkTable refuses a table that lacks what it must have.
+// checkTable refuses a table that lacks a required function or has unknown flags.
 func checkTable(t *C.paceline_env_table) error {
 	for _, x := range []struct {
 		name    string
@@ -85,7 +86,7 @@ func (f *family) readSpec() error {
 	var obs, action C.paceline_spec
 	var kept *C.char
 	if code := C.pl_env_spec(f.c, &obs, &action, &kept); code != 0 {
-		return failure("spec", code, &kept)
+		return callbackFailure("spec", code, &kept)
 	}
 	var err error
 	f.spec, err = specOf(&obs, &action)
@@ -103,7 +104,7 @@ func (f *family) make(index int, seed uint64) (env.Env, error) {
 	}
 	c.family = f.c
 	if code := C.pl_env_create(c, C.uint32_t(index), C.uint64_t(seed)); code != 0 {
-		err := failure("create", code, &c.text)
+		err := callbackFailure("create", code, &c.text)
 		C.free(unsafe.Pointer(c))
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (f *family) make(index int, seed uint64) (env.Env, error) {
 	return e, nil
 }
 
-// tableEnv is one environment of the host's.
+// tableEnv is one environment of the host.
 type tableEnv struct {
 	family *family
 	c      *C.pl_env
@@ -123,13 +124,13 @@ type tableEnv struct {
 
 func (e *tableEnv) Spec() env.Spec { return e.family.spec }
 
-// Seed does nothing: a table makes each environment with its seed, and nobody
-// seeds a trainer's environments again.
+// Seed does nothing: create gets the environment's seed, and a trainer never seeds its
+// environments again.
 func (e *tableEnv) Seed(uint64) {}
 
 func (e *tableEnv) Reset(obs []byte) error {
 	if code := C.pl_env_reset(e.c, unsafe.Pointer(unsafe.SliceData(obs))); code != 0 {
-		return failure("reset", code, &e.c.text)
+		return callbackFailure("reset", code, &e.c.text)
 	}
 	return nil
 }
@@ -137,7 +138,7 @@ func (e *tableEnv) Reset(obs []byte) error {
 func (e *tableEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 	e.c.action = C.int32_t(action)
 	if code := C.pl_env_step(e.c, unsafe.Pointer(unsafe.SliceData(obs))); code != 0 {
-		return 0, 0, failure("step", code, &e.c.text)
+		return 0, 0, callbackFailure("step", code, &e.c.text)
 	}
 	reward, end := float32(e.c.reward), env.End(e.c.ended)
 	if end > env.Terminated|env.Truncated {
@@ -146,39 +147,39 @@ func (e *tableEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 	return reward, end, nil
 }
 
-// Mask is called where the table has a function for it.
+// Mask is called only if the table has a mask function.
 func (e *tableEnv) Mask(mask []byte) error {
 	if code := C.pl_env_mask(e.c, (*C.uint8_t)(unsafe.SliceData(mask))); code != 0 {
-		return failure("mask", code, &e.c.text)
+		return callbackFailure("mask", code, &e.c.text)
 	}
 	return nil
 }
 
-// Bytes is what it takes beside the host's own memory.
+// Bytes is the library's memory for one environment, without the host's.
 func (e *tableEnv) Bytes() int64 { return 512 }
 
 func (e *tableEnv) Close() error {
 	C.pl_env_destroy(e.c)
 	e.c = nil
-	e.family.drop()
+	e.family.unref()
 	return nil
 }
 
-// mostState bounds the state of one environment, in bytes.
-const mostState = 256 << 20
+// maxStateBytes bounds the state of one environment, in bytes.
+const maxStateBytes = 256 << 20
 
-// savingTableEnv is one whose state can be written down.
+// savingTableEnv is a tableEnv whose table has save and restore.
 type savingTableEnv struct{ *tableEnv }
 
 func (e *savingTableEnv) Save() ([]byte, error) {
 	var size C.size_t
 	if code := C.pl_env_save(e.c, nil, &size); code != 0 {
-		return nil, failure("save", code, &e.c.text)
+		return nil, callbackFailure("save", code, &e.c.text)
 	}
-	// A state may have grown between the two calls, but not for ever.
+	// A state may grow between the call that asks for the size and the call that writes it.
 	for range 8 {
-		if size > mostState {
-			return nil, &callbackError{text: fmt.Sprintf("save: *len is %d, must be at most %d", size, mostState)}
+		if size > maxStateBytes {
+			return nil, &callbackError{text: fmt.Sprintf("save: *len is %d, must be at most %d", size, maxStateBytes)}
 		}
 		if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("save: *len %d", size), Bytes: int64(size)}); err != nil {
 			return nil, err
@@ -186,19 +187,19 @@ func (e *savingTableEnv) Save() ([]byte, error) {
 		state := make([]byte, size+1) // never empty: NULL asks for the size
 		given := size
 		if code := C.pl_env_save(e.c, unsafe.Pointer(&state[0]), &size); code != 0 {
-			return nil, failure("save", code, &e.c.text)
+			return nil, callbackFailure("save", code, &e.c.text)
 		}
 		if size <= given {
 			return state[:size], nil
 		}
 	}
-	return nil, &callbackError{text: "save: asked for more bytes every time"}
+	return nil, &callbackError{text: "save: *len grew in each of 8 calls"}
 }
 
 func (e *savingTableEnv) Restore(state []byte) error {
 	p := append(state[:len(state):len(state)], 0) // never NULL
 	if code := C.pl_env_restore(e.c, unsafe.Pointer(&p[0]), C.size_t(len(state))); code != 0 {
-		return failure("restore", code, &e.c.text)
+		return callbackFailure("restore", code, &e.c.text)
 	}
 	return nil
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// config is one table of settings. Calls on it are short, so they wait for
-// each other.
+// config is one table of settings. Concurrent calls wait for each other, as they are short.
 type config struct {
 	mu  sync.Mutex
 	cfg *train.Config
@@ -25,7 +24,7 @@ var configs = newTable[*config](kindConfig)
 
 func newConfig(cfg *train.Config, err error) (*config, error) { return &config{cfg: cfg}, err }
 
-// with calls f with the settings that id stands for.
+// withConfig calls f with the settings of id.
 func withConfig(id C.uint64_t, f func(*train.Config) error) error {
 	return configs.use(uint64(id), func(c *config) error {
 		c.mu.Lock()
@@ -34,7 +33,7 @@ func withConfig(id C.uint64_t, f func(*train.Config) error) error {
 	})
 }
 
-// change applies f to the settings, wholly or not at all.
+// changeConfig applies f to the settings of id. If f fails, they stay as they were.
 func changeConfig(id C.uint64_t, f func(*train.Config) error) error {
 	return configs.use(uint64(id), func(c *config) error {
 		c.mu.Lock()
@@ -48,7 +47,7 @@ func changeConfig(id C.uint64_t, f func(*train.Config) error) error {
 	})
 }
 
-// configOf returns a copy of the settings that id stands for.
+// configOf returns a copy of the settings of id.
 func configOf(id C.uint64_t) (cfg *train.Config, err error) {
 	err = withConfig(id, func(c *train.Config) error {
 		cfg = c.Clone()
@@ -132,4 +131,4 @@ func pacelineGoConfigDescribe(out *C.paceline_option, id C.uint64_t, i C.size_t,
 }
 
 //export pacelineGoConfigFree
-func pacelineGoConfigFree(id C.uint64_t) { configs.take(uint64(id)) }
+func pacelineGoConfigFree(id C.uint64_t) { configs.remove(uint64(id)) }

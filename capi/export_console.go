@@ -19,8 +19,8 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
-// console is an atari.Console, one call at a time but for what never changes: its game and
-// the address of its view.
+// console is an atari.Console. Calls on it exclude each other, except reads of what never
+// changes: its game and the address of its view.
 type console struct {
 	mu       sync.Mutex
 	console  *atari.Console
@@ -38,11 +38,11 @@ func callConsole(id C.uint64_t, why *C.pl_error, f func(c *console) error) C.int
 			return fault.ErrBusy
 		}
 		defer c.mu.Unlock()
-		if c.freed { // freed between finding it and locking it
+		if c.freed { // after use found it and before TryLock
 			return &handleError{uint64(id), kindConsole}
 		}
 		err := f(c)
-		c.show()
+		c.updateView()
 		return err
 	}), why)
 }
@@ -62,12 +62,12 @@ func pacelineGoConsoleNew(out *C.uint64_t, rom, game *C.char, otherMD5 C.int, se
 			return nil, err
 		}
 		c.view = newView(c.console)
-		c.show()
+		c.updateView()
 		return c, nil
 	})
 }
 
-// checkFrameSkip bounds the frames of one act, which nothing stops.
+// checkFrameSkip bounds the frames of one act, since no call can stop an act.
 func checkFrameSkip(n int) error {
 	if n < 1 || n > 1<<20 {
 		return fmt.Errorf("frame_skip: %d, must be 1 to %d", n, 1<<20)
@@ -156,9 +156,9 @@ func (c *console) set(name, value string) error {
 		return c.console.SetDifficulty(n)
 	default:
 		if near := nearest.Names(name, consoleSettings, 4, nil); near != nil {
-			return fmt.Errorf("name: %q is no setting; did you mean %s?", name, strings.Join(near, " or "))
+			return fmt.Errorf("name: %q is not a setting; did you mean %s?", name, strings.Join(near, " or "))
 		}
-		return fmt.Errorf("name: %q is no setting; there are %s", name, strings.Join(consoleSettings, ", "))
+		return fmt.Errorf("name: %q is not a setting; the settings are %s", name, strings.Join(consoleSettings, ", "))
 	}
 	if err == nil {
 		err = c.console.Set(s)
@@ -176,15 +176,15 @@ func pacelineGoConsoleReset(id C.uint64_t, why *C.pl_error) C.int {
 	})
 }
 
-// strongest bounds how far a paddle is turned at once. A player turns it by at most 1;
-// ale-py takes any number, and overflows at about this one.
-const strongest = 90_000
+// maxStrength bounds the turn of a paddle in one act. A player turns it by at most 1. ale-py
+// takes any number and overflows at about this one.
+const maxStrength = 90_000
 
 //export pacelineGoConsoleAct
 func pacelineGoConsoleAct(reward *C.int32_t, id C.uint64_t, action C.int32_t, strength C.float, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
-		if !(strength >= -strongest && strength <= strongest) {
-			return fmt.Errorf("strength: %v, must be -%d to %d", float32(strength), strongest, strongest)
+		if !(strength >= -maxStrength && strength <= maxStrength) {
+			return fmt.Errorf("strength: %v, must be -%d to %d", float32(strength), maxStrength, maxStrength)
 		}
 		*reward = C.int32_t(c.console.Act(games.Action(action), float32(strength)))
 		return nil
@@ -199,8 +199,8 @@ func pacelineGoConsoleView(out **C.paceline_console_state, id C.uint64_t, why *C
 	}), why)
 }
 
-// show brings the host's view up to date.
-func (c *console) show() {
+// updateView copies the console's state to the host's view.
+func (c *console) updateView() {
 	s, v := c.console, c.view
 	v.ended = 0
 	if s.GameOver() {
@@ -213,7 +213,7 @@ func (c *console) show() {
 	v.frame_number, v.episode_frame_number = C.int64_t(s.FrameNumber()), C.int64_t(s.EpisodeFrameNumber())
 }
 
-// newView returns the view of a console, in memory of C's.
+// newView returns the view of a console, in memory of C, with the fields that never change.
 func newView(s *atari.Console) *C.paceline_console_state {
 	v := (*C.paceline_console_state)(C.calloc(1, C.sizeof_paceline_console_state))
 	v.struct_size = C.sizeof_paceline_console_state
@@ -311,7 +311,7 @@ func pacelineGoConsoleScreen(out *C.uint8_t, size C.size_t, id C.uint64_t, kind 
 //export pacelineGoConsoleSave
 func pacelineGoConsoleSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, withRNG C.int, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
-		return giveBytes(out, size, c.console.Save(withRNG != 0))
+		return putBytes(out, size, c.console.Save(withRNG != 0))
 	})
 }
 
@@ -319,7 +319,7 @@ func pacelineGoConsoleSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, wi
 func pacelineGoConsoleRestore(id C.uint64_t, state unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
 		if size > 1<<20 {
-			return fmt.Errorf("size: %d, is that of no console's state", size)
+			return fmt.Errorf("size: %d, must be that of a console's state", size)
 		}
 		return c.console.Restore(unsafe.Slice((*byte)(state), int(size)))
 	})
@@ -327,7 +327,7 @@ func pacelineGoConsoleRestore(id C.uint64_t, state unsafe.Pointer, size C.size_t
 
 //export pacelineGoConsoleFree
 func pacelineGoConsoleFree(id C.uint64_t) {
-	if c, ok := consoles.take(uint64(id)); ok {
+	if c, ok := consoles.remove(uint64(id)); ok {
 		c.mu.Lock() // a call in progress ends first
 		defer c.mu.Unlock()
 		C.free(unsafe.Pointer(c.view))

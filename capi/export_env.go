@@ -20,17 +20,17 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// plugins are the files that were loaded, and what their environments are called.
+// plugins are the loaded files, with the names of their environments.
 var plugins struct {
 	sync.Mutex
 	names map[string]string // by path
 }
 
-// families are those of the plugins, by name. Apart from plugins, which is locked while a
-// file is loaded.
+// families are the plugins' families, by the environment's name. They are not in plugins,
+// whose lock is held while a file is loaded.
 var families sync.Map // of *family
 
-// familyOf returns the family of the plugin that the name is of; nil: it is of none.
+// familyOf returns the family of the plugin whose environment has the name, or nil.
 func familyOf(name string) *family {
 	f, _ := families.Load(name)
 	of, _ := f.(*family)
@@ -43,8 +43,8 @@ func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.pl_error) C.int {
 		if C.pl_is_opening() != 0 {
 			return errors.New("paceline_env_load: called inside paceline_env_open, must wait until that has returned")
 		}
-		// dlopen would search the system's folders for a name without a slash, and a file
-		// may have several names.
+		// dlopen would search the system's folders for a name without a slash. Symbolic
+		// links are resolved because a file is loaded once under all its names.
 		whole, err := filepath.Abs(C.GoString(file))
 		if err == nil {
 			whole, err = filepath.EvalSymlinks(whole)
@@ -52,7 +52,7 @@ func pacelineGoEnvLoad(out **C.char, file *C.char, why *C.pl_error) C.int {
 		if err != nil {
 			return err
 		}
-		// dlopen would wait for a FIFO's other end.
+		// dlopen would wait for the other end of a FIFO.
 		info, err := os.Stat(whole)
 		if err == nil && !info.Mode().IsRegular() {
 			err = &fs.PathError{Op: "load", Path: whole, Err: errors.New("must be a regular file")}
@@ -82,15 +82,15 @@ func loadPlugin(path string) (string, error) {
 		return "", &fs.PathError{Op: "load", Path: path, Err: errors.New(why)}
 	}
 	if code := C.pl_plugin_open(open, &plugin, &text); code != 0 {
-		return "", fmt.Errorf("%s: %w", path, failure("paceline_env_open", code, &text))
+		return "", fmt.Errorf("%s: %w", path, callbackFailure("paceline_env_open", code, &text))
 	}
 	f, name, err := newPlugin(&plugin)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	if !env.Add(name, f.plugged) {
-		f.drop()
-		return "", fmt.Errorf("%s: name: %q, is already that of another environment", path, name)
+	if !env.Add(name, f.newPluginEnv) {
+		f.unref()
+		return "", fmt.Errorf("%s: name: %q, is already the name of another environment", path, name)
 	}
 	if plugins.names == nil {
 		plugins.names = map[string]string{}
@@ -100,85 +100,85 @@ func loadPlugin(path string) (string, error) {
 	return name, nil
 }
 
-// newPlugin checks what a file exports.
+// newPlugin checks the plugin of a file and returns its family and its environment's name.
 func newPlugin(p *C.paceline_env_plugin) (f *family, name string, err error) {
 	if p.name == nil {
-		return nil, "", fmt.Errorf("name: NULL, must be the environment's")
+		return nil, "", fmt.Errorf("name: NULL, must be the environment's name")
 	}
 	if err := checkTable(&p.table); err != nil {
 		return nil, "", err
 	}
 	switch name = C.GoString(p.name); {
 	case name == "":
-		return nil, "", fmt.Errorf("name: empty, must be the environment's")
+		return nil, "", fmt.Errorf("name: empty, must be the environment's name")
 	case !utf8.ValidString(name):
 		return nil, "", fmt.Errorf("name: %q, must be UTF-8", name)
 	}
 	c := (*C.pl_family)(C.calloc(1, C.sizeof_pl_family))
 	c.table, c.user = p.table, p.user
 	f = &family{c: c}
-	f.refs.Store(1) // for ever: it can be made again
+	f.refs.Store(1) // never dropped: environments of the family can be made at any time
 	if err := f.readSpec(); err != nil {
-		f.drop()
+		f.unref()
 		return nil, "", err
 	}
 	f.spec.ID = name
 	return f, name, nil
 }
 
-// plugged makes an environment of the family for those who know its name alone.
-func (f *family) plugged(options env.Options) (env.Env, error) {
+// newPluginEnv makes an environment of the family by its name.
+func (f *family) newPluginEnv(options env.Options) (env.Env, error) {
 	if err := options.Read(f.spec.ID, nil); err != nil {
 		return nil, err
 	}
-	e := &plugged{family: f}
+	e := &pluginEnv{family: f}
 	if f.c.table.save != nil {
-		return &savingPlugged{e}, nil
+		return &savingPluginEnv{e}, nil
 	}
 	return e, nil
 }
 
-// plugged is an environment of a plugin. A table makes environments with their seeds, so a
-// new seed makes a new one, at the next reset.
-type plugged struct {
+// pluginEnv is an environment of a plugin. A table's create takes the seed, so a new seed
+// means a new environment, which the next reset makes.
+type pluginEnv struct {
 	family *family
 	index  int
 	seed   uint64
-	env    env.Env // nil where one is to be made
+	env    env.Env // nil before it is made
 }
 
-func (e *plugged) Spec() env.Spec { return e.family.spec }
+func (e *pluginEnv) Spec() env.Spec { return e.family.spec }
 
-// SetIndex sets the environment's place in its vector.
-func (e *plugged) SetIndex(i int) { e.index = i }
+// SetIndex sets the environment's index in its vector.
+func (e *pluginEnv) SetIndex(i int) { e.index = i }
 
-func (e *plugged) Seed(seed uint64) {
+func (e *pluginEnv) Seed(seed uint64) {
 	e.seed = seed
 	e.Close()
 }
 
-func (e *plugged) make() (err error) {
+func (e *pluginEnv) make() (err error) {
 	if e.env == nil {
 		e.env, err = e.family.make(e.index, e.seed)
 	}
 	return err
 }
 
-func (e *plugged) Reset(obs []byte) error {
+func (e *pluginEnv) Reset(obs []byte) error {
 	if err := e.make(); err != nil {
 		return err
 	}
 	return e.env.Reset(obs)
 }
 
-func (e *plugged) Step(action int32, obs []byte) (float32, env.End, error) {
+func (e *pluginEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 	return e.env.Step(action, obs)
 }
 
-// Mask is called where the table has a function for it.
-func (e *plugged) Mask(mask []byte) error { return e.env.(env.Masker).Mask(mask) }
+// Mask is called only if the table has a mask function.
+func (e *pluginEnv) Mask(mask []byte) error { return e.env.(env.Masker).Mask(mask) }
 
-func (e *plugged) Close() error {
+func (e *pluginEnv) Close() error {
 	if e.env == nil {
 		return nil
 	}
@@ -187,17 +187,17 @@ func (e *plugged) Close() error {
 	return was.Close()
 }
 
-// savingPlugged is one whose state can be written down.
-type savingPlugged struct{ *plugged }
+// savingPluginEnv is a pluginEnv whose table has save and restore.
+type savingPluginEnv struct{ *pluginEnv }
 
-func (e *savingPlugged) Save() ([]byte, error) {
+func (e *savingPluginEnv) Save() ([]byte, error) {
 	if err := e.make(); err != nil {
 		return nil, err
 	}
 	return e.env.(env.Saver).Save()
 }
 
-func (e *savingPlugged) Restore(state []byte) error {
+func (e *savingPluginEnv) Restore(state []byte) error {
 	if err := e.make(); err != nil {
 		return err
 	}

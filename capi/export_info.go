@@ -36,13 +36,13 @@ func pacelineGoBuildInfo() *C.char {
 	return intern(info)
 }
 
-// pacelineGoOpenDescriptors has Go's runtime open its descriptors (epoll, eventfd), which it does
-// for its first timer. loading.c calls it.
+// pacelineGoOpenDescriptors makes Go's runtime open its descriptors (epoll, eventfd), which it
+// opens for its first timer. loading.c calls it.
 //
 //export pacelineGoOpenDescriptors
 func pacelineGoOpenDescriptors() { time.AfterFunc(time.Hour, func() {}).Stop() }
 
-// gpu says what this build has for GPUs.
+// gpu describes the GPU support of this build.
 func gpu() string {
 	if cuda.Built {
 		return "CUDA 12 (NVIDIA driver 525 or newer)"
@@ -50,7 +50,7 @@ func gpu() string {
 	return "left out of this build (GPU=1 builds CUDA in)"
 }
 
-// device is a GPU as hosts name it.
+// device is a GPU in the JSON text of paceline_devices.
 type device struct {
 	Device     string `json:"device"`
 	Name       string `json:"name"`
@@ -83,7 +83,7 @@ func pacelineGoDevices(out **C.char, why *C.pl_error) C.int {
 	}), why)
 }
 
-// pacelineGoNothing is what a thread calls first: see pl_thread_enter.
+// pacelineGoNothing is the first call of a thread into Go: see pl_thread_enter.
 //
 //export pacelineGoNothing
 func pacelineGoNothing() {}

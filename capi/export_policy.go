@@ -17,10 +17,10 @@ import (
 
 var policies = newTable[*policy.Policy](kindPolicy)
 
-// Bounds of one call; more is a mistake in the number.
+// A larger number can only be a mistake.
 const (
-	mostRows  = 1 << 20 // of act
-	mostBytes = 1 << 40 // of a policy
+	maxRows  = 1 << 20 // of paceline_policy_act
+	maxBytes = 1 << 40 // of a policy or a state
 )
 
 //export pacelineGoPolicyLoad
@@ -42,8 +42,8 @@ func pacelineGoPolicyFromTrainer(out *C.uint64_t, id C.uint64_t, why *C.pl_error
 //export pacelineGoPolicyFromBytes
 func pacelineGoPolicyFromBytes(out *C.uint64_t, from unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
 	return create(out, policies, why, func() (*policy.Policy, error) {
-		if size > mostBytes {
-			return nil, fmt.Errorf("size: %d, must be at most %d", size, mostBytes)
+		if size > maxBytes {
+			return nil, fmt.Errorf("size: %d, must be at most %d", size, maxBytes)
 		}
 		if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("size: %d", size), Bytes: int64(size)}); err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func pacelineGoPolicyDescribe(out **C.char, id C.uint64_t, why *C.pl_error) C.in
 	}), why)
 }
 
-// flag reads a number that stands for yes or no.
+// flag converts 0 or 1 to a bool and refuses other numbers.
 func flag(name string, n C.uint32_t) (bool, error) {
 	if n > 1 {
 		return false, fmt.Errorf("%s: %d, must be 0 or 1", name, n)
@@ -78,7 +78,8 @@ func flag(name string, n C.uint32_t) (bool, error) {
 	return n == 1, nil
 }
 
-// actOptions are what the host wants of act, with masks of so many bytes; NULL is nothing.
+// actOptions converts the host's options, whose masks have the given number of bytes. NULL
+// gives nil.
 func actOptions(o *C.paceline_act_options, masks int) (*policy.Options, error) {
 	if o == nil {
 		return nil, nil
@@ -94,8 +95,8 @@ func actOptions(o *C.paceline_act_options, masks int) (*policy.Options, error) {
 //export pacelineGoPolicyAct
 func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs unsafe.Pointer, o *C.paceline_act_options, actions unsafe.Pointer, outputs **C.float, why *C.pl_error) C.int {
 	return report(policies.use(uint64(id), func(p *policy.Policy) error {
-		if n > mostRows {
-			return fmt.Errorf("n: %d, must be at most %d", n, mostRows)
+		if n > maxRows {
+			return fmt.Errorf("n: %d, must be at most %d", n, maxRows)
 		}
 		spec, rows := p.Spec(), int(n)
 		with, err := actOptions(o, rows*spec.Action.N)
@@ -163,9 +164,9 @@ func pacelineGoPolicyToBytes(out unsafe.Pointer, size *C.size_t, id C.uint64_t, 
 		if err != nil {
 			return err
 		}
-		return giveBytes(out, size, b)
+		return putBytes(out, size, b)
 	}), why)
 }
 
 //export pacelineGoPolicyFree
-func pacelineGoPolicyFree(id C.uint64_t) { policies.take(uint64(id)) }
+func pacelineGoPolicyFree(id C.uint64_t) { policies.remove(uint64(id)) }

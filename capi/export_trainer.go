@@ -19,24 +19,24 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// trainer is a train.Trainer, which answers "busy" by itself, and what the host sees of it.
+// trainer is a train.Trainer, which itself refuses concurrent calls, and the data that calls
+// of the host need.
 type trainer struct {
 	*train.Trainer
-	spec  *env.Spec
-	sets  []train.SetInfo
-	envs  int
-	final bool // rows that are observed must have final_obs
+	spec          *env.Spec
+	sets          []train.SetInfo
+	numEnvs       int
+	needsFinalObs bool // observe needs rows.final_obs
 
-	family *family // nil: the environments are not functions of the host's
+	family *family // nil: the environments are not functions of the host
 
-	rows sync.Mutex // held while the host's rows are in use
-	now  batch
+	rowsMu sync.Mutex // held while rows is in use
+	rows   hostRows
 }
 
 var trainers = newTable[*trainer](kindTrainer)
 
-// createTrainer gives the host the handle of the trainer that f makes with a copy of its
-// settings.
+// createTrainer writes the handle of the trainer that f makes with a copy of the settings.
 func createTrainer(out *C.uint64_t, cfgID C.uint64_t, of *family, why *C.pl_error, f func(*train.Config) (*train.Trainer, error)) C.int {
 	return create(out, trainers, why, func() (*trainer, error) {
 		cfg, err := configOf(cfgID)
@@ -51,7 +51,7 @@ func createTrainer(out *C.uint64_t, cfgID C.uint64_t, of *family, why *C.pl_erro
 		if of == nil {
 			of = familyOf(c.Env)
 		}
-		return &trainer{Trainer: t, family: of, spec: t.Spec(), sets: t.ParameterSets(), envs: c.NumEnvs, final: c.Autoreset == "same_step"}, nil
+		return &trainer{Trainer: t, family: of, spec: t.Spec(), sets: t.ParameterSets(), numEnvs: c.NumEnvs, needsFinalObs: c.Autoreset == "same_step"}, nil
 	})
 }
 
@@ -63,8 +63,8 @@ func pacelineGoTrainerNew(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error) C.
 //export pacelineGoTrainerNewTable
 func pacelineGoTrainerNewTable(out *C.uint64_t, cfgID C.uint64_t, table *C.pl_family, why *C.pl_error) C.int {
 	f := &family{c: table}
-	f.refs.Store(1) // ours, until the environments have theirs
-	defer f.drop()
+	f.refs.Store(1) // this function's, until the environments have their own
+	defer f.unref()
 	return createTrainer(out, cfgID, f, why, func(cfg *train.Config) (*train.Trainer, error) {
 		if err := checkTable(&table.table); err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func pacelineGoTrainerBegin(id C.uint64_t, total C.int64_t, flags C.uint32_t, wh
 	}), why)
 }
 
-// limitOf is max_ms as a duration; 0 has no limit.
+// limitOf converts max_ms to a duration; 0 is no limit.
 func limitOf(maxMS C.int64_t) (time.Duration, error) {
 	if maxMS < 0 {
 		return 0, fmt.Errorf("max_ms: %d, must be at least 0", maxMS)
@@ -184,7 +184,7 @@ func pacelineGoTrainerMetric(out *C.paceline_metric, id C.uint64_t, i C.size_t, 
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		m, ok := t.Metric(int(min(i, 1<<31)))
 		if !ok {
-			return fmt.Errorf("metric: %d, there is none of that number", i)
+			return fmt.Errorf("metric: %d, this trainer has fewer metrics", i)
 		}
 		out.name, out.unit, out.doc = intern(m.Name), intern(m.Unit), intern(m.Doc)
 		out.value = C.double(m.Value)
@@ -215,7 +215,7 @@ func pacelineGoTrainerSettle(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.
 	}), why)
 }
 
-// set is the set of parameters that the host names.
+// set returns the set of parameters of the host's name.
 func (t *trainer) set(name *C.char) (*train.SetInfo, error) {
 	var names []string
 	for i := range t.sets {
@@ -248,8 +248,8 @@ func pacelineGoTrainerParameter(out *C.paceline_parameter, id C.uint64_t, set *C
 	}), why)
 }
 
-// flat is the host's array of a set's n parameters.
-func (t *trainer) flat(set *C.char, p *C.float, n C.size_t) (string, []float32, error) {
+// hostParameters returns the name of a set and the host's array for its n parameters.
+func (t *trainer) hostParameters(set *C.char, p *C.float, n C.size_t) (string, []float32, error) {
 	s, err := t.set(set)
 	if err != nil {
 		return "", nil, err
@@ -263,7 +263,7 @@ func (t *trainer) flat(set *C.char, p *C.float, n C.size_t) (string, []float32, 
 //export pacelineGoTrainerGetParameters
 func pacelineGoTrainerGetParameters(out *C.float, n C.size_t, updates *C.int64_t, id C.uint64_t, set *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		name, to, err := t.flat(set, out, n)
+		name, to, err := t.hostParameters(set, out, n)
 		if err != nil {
 			return err
 		}
@@ -278,7 +278,7 @@ func pacelineGoTrainerGetParameters(out *C.float, n C.size_t, updates *C.int64_t
 //export pacelineGoTrainerSetParameters
 func pacelineGoTrainerSetParameters(id C.uint64_t, set *C.char, in *C.float, n C.size_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
-		name, from, err := t.flat(set, in, n)
+		name, from, err := t.hostParameters(set, in, n)
 		if err != nil {
 			return err
 		}
@@ -336,38 +336,38 @@ func pacelineGoTrainerEpisodes(returns *C.double, lengths *C.int64_t, n *C.size_
 func pacelineGoTrainerRows(rows *C.paceline_rows, actions unsafe.Pointer, id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		return t.withRows(rows, 0, func(time.Duration) error {
-			if err := t.now.takeInfos(t.Infos(), t.envs); err != nil {
+			if err := t.rows.bindInfos(t.Infos(), t.numEnvs); err != nil {
 				return err
 			}
-			err := t.Latest(&t.now.rows, hostSlice((*int32)(actions), t.envs))
+			err := t.Latest(&t.rows.vec, hostSlice((*int32)(actions), t.numEnvs))
 			if err == nil {
-				t.now.give(nil)
+				t.rows.write(nil)
 			}
 			return err
 		})
 	}), why)
 }
 
-// withRows calls f with the host's rows in t.now, if no other call has any.
+// withRows calls f with the host's rows bound to t.rows. It refuses concurrent calls.
 func (t *trainer) withRows(rows *C.paceline_rows, maxMS C.int64_t, f func(limit time.Duration) error) error {
-	if !t.rows.TryLock() {
+	if !t.rowsMu.TryLock() {
 		return fault.ErrBusy
 	}
-	defer t.rows.Unlock()
+	defer t.rowsMu.Unlock()
 	limit, err := limitOf(maxMS)
 	if err != nil {
 		return err
 	}
-	if err := t.now.take(t.spec, t.envs, rows); err != nil {
+	if err := t.rows.bind(t.spec, t.numEnvs, rows); err != nil {
 		return err
 	}
 	return f(limit)
 }
 
-// withMasks is withRows for rows that must have masks where actions have some.
+// withMasks is withRows for rows that must have masks if actions have masks.
 func (t *trainer) withMasks(rows *C.paceline_rows, maxMS C.int64_t, f func(limit time.Duration) error) error {
 	if t.spec.Masks && rows.action_masks == nil {
-		return fmt.Errorf("rows.action_masks: NULL, must point to %d rows of %d bytes where action_masks is true", t.envs, t.spec.Action.N)
+		return fmt.Errorf("rows.action_masks: NULL, must point to %d rows of %d bytes where action_masks is true", t.numEnvs, t.spec.Action.N)
 	}
 	return t.withRows(rows, maxMS, f)
 }
@@ -376,7 +376,7 @@ func (t *trainer) withMasks(rows *C.paceline_rows, maxMS C.int64_t, f func(limit
 func pacelineGoTrainerAct(id C.uint64_t, rows *C.paceline_rows, actions unsafe.Pointer, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		return t.withMasks(rows, maxMS, func(limit time.Duration) error {
-			return t.Act(&t.now.rows, actionsAt(&t.spec.Action, actions, t.envs), limit)
+			return t.Act(&t.rows.vec, actionsAt(&t.spec.Action, actions, t.numEnvs), limit)
 		})
 	}), why)
 }
@@ -385,29 +385,29 @@ func pacelineGoTrainerAct(id C.uint64_t, rows *C.paceline_rows, actions unsafe.P
 func pacelineGoTrainerObserve(id C.uint64_t, rows *C.paceline_rows, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		return t.withMasks(rows, maxMS, func(limit time.Duration) error {
-			if t.final && t.now.rows.FinalObs == nil {
-				return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is same_step", t.envs)
+			if t.needsFinalObs && t.rows.vec.FinalObs == nil {
+				return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is same_step", t.numEnvs)
 			}
-			if t.final && t.spec.Masks && rows.final_action_masks == nil {
-				return fmt.Errorf("rows.final_action_masks: NULL, must point to %d rows of %d bytes where action_masks is true and autoreset is same_step", t.envs, t.spec.Action.N)
+			if t.needsFinalObs && t.spec.Masks && rows.final_action_masks == nil {
+				return fmt.Errorf("rows.final_action_masks: NULL, must point to %d rows of %d bytes where action_masks is true and autoreset is same_step", t.numEnvs, t.spec.Action.N)
 			}
-			if err := t.now.read(); err != nil {
+			if err := t.rows.read(); err != nil {
 				return err
 			}
-			return t.Observe(&t.now.rows, limit)
+			return t.Observe(&t.rows.vec, limit)
 		})
 	}), why)
 }
 
 //export pacelineGoTrainerFree
 func pacelineGoTrainerFree(id C.uint64_t, why *C.pl_error) C.int {
-	if err := trainers.mine(uint64(id)); err != nil {
+	if err := trainers.checkKind(uint64(id)); err != nil {
 		return report(err, why)
 	}
 	if t, ok := trainers.find(uint64(id)); ok && t.family.inside() {
 		return report(errInside, why)
 	}
-	if t, ok := trainers.take(uint64(id)); ok {
+	if t, ok := trainers.remove(uint64(id)); ok {
 		guarded(func() error { return t.Close() })
 	}
 	return C.PACELINE_OK

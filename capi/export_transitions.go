@@ -14,7 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// transitionsOf are the host's arrays; terminated, which it has as bytes, is a copy of ours.
+// transitionsOf returns the host's arrays. Terminated is new: the host has bytes, core has bools.
 func transitionsOf(spec *env.Spec, host *C.paceline_transitions) (x train.Transitions, err error) {
 	n := int(host.num_rows)
 	for _, array := range []struct {

@@ -20,32 +20,32 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// vector is a vec.Vec with everything it needs.
+// vector is a vec.Vec with the state that calls of the host need.
 type vector struct {
-	mu      sync.RWMutex // held by the call in progress; shared by offer and send
-	recv    sync.Mutex   // held by a recv, which others may offer and send beside
-	made    sync.Mutex   // held while the Async is asked for
-	vec     *vec.Vec
-	pool    *threads.Pool
-	threads int
-	pin     int
-	batch   int
-	mask    []bool
-	family  *family // nil: the environments are not functions of the host's
-	now     batch   // of the step or reset in progress
+	mu        sync.RWMutex // held by the call in progress; offer and send share it
+	recvMu    sync.Mutex   // held by recv, which may run concurrently with offer and send
+	asyncMu   sync.Mutex   // held while vec.Async is called
+	vec       *vec.Vec
+	pool      *threads.Pool
+	threads   int
+	pin       int
+	batchSize int
+	mask      []bool   // of the reset in progress
+	family    *family  // nil: the environments are not functions of the host
+	rows      hostRows // of the step or reset in progress
 
 	offers struct {
 		sync.Mutex
-		list  []*batch // the oldest first
-		spare []*batch
+		list  []*hostRows // the oldest first
+		spare []*hostRows // received rows, for later offers
 	}
 }
 
 var vectors = newTable[*vector](kindVec)
 
 const (
-	mostEnvs    = 65536
-	mostThreads = threads.Max
+	maxEnvs    = 65536
+	maxThreads = threads.Max
 )
 
 func newVector(name string, o *C.paceline_vec_options) (v *vector, err error) {
@@ -55,12 +55,12 @@ func newVector(name string, o *C.paceline_vec_options) (v *vector, err error) {
 	}
 	n, size, numThreads := int(o.num_envs), int(o.batch_size), int(o.num_threads)
 	switch {
-	case n < 1 || n > mostEnvs:
-		return nil, fmt.Errorf("num_envs: %d, must be 1 to %d", n, mostEnvs)
+	case n < 1 || n > maxEnvs:
+		return nil, fmt.Errorf("num_envs: %d, must be 1 to %d", n, maxEnvs)
 	case size > n:
 		return nil, fmt.Errorf("batch_size: %d, must be 1 to num_envs (%d), or 0 for all", size, n)
-	case numThreads > mostThreads:
-		return nil, fmt.Errorf("num_threads: %d, must be 0 to %d", numThreads, mostThreads)
+	case numThreads > maxThreads:
+		return nil, fmt.Errorf("num_threads: %d, must be 0 to %d", numThreads, maxThreads)
 	case o.autoreset > C.PACELINE_DISABLED:
 		return nil, fmt.Errorf("autoreset: %d, must be PACELINE_NEXT_STEP (0), PACELINE_SAME_STEP (1) or PACELINE_DISABLED (2)", o.autoreset)
 	case o.pin < -1:
@@ -73,7 +73,7 @@ func newVector(name string, o *C.paceline_vec_options) (v *vector, err error) {
 	if size == 0 {
 		size = n
 	}
-	v = &vector{mask: make([]bool, n), threads: numThreads, pin: int(o.pin), batch: size, family: familyOf(name)}
+	v = &vector{mask: make([]bool, n), threads: numThreads, pin: int(o.pin), batchSize: size, family: familyOf(name)}
 	if v.pool, err = threads.NewStepping(numThreads, v.pin); err != nil {
 		return nil, err
 	}
@@ -85,40 +85,40 @@ func newVector(name string, o *C.paceline_vec_options) (v *vector, err error) {
 	return v, nil
 }
 
-// close frees all; a recv that waits returns.
+// close frees everything. A recv that waits returns.
 func (v *vector) close() {
 	v.mu.Lock() // a call in progress ends first
 	defer v.mu.Unlock()
-	v.made.Lock()
+	v.asyncMu.Lock()
 	v.vec.Close()
-	v.made.Unlock()
-	v.recv.Lock()
-	defer v.recv.Unlock()
+	v.asyncMu.Unlock()
+	v.recvMu.Lock()
+	defer v.recvMu.Unlock()
 	v.pool.Close()
 }
 
-// callVec runs f if no other call is in progress, recv among them.
+// callVec runs f if no other call is in progress, recv included.
 func callVec(id C.uint64_t, why *C.pl_error, f func(*vector) error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
 		if !v.mu.TryLock() {
 			return fault.ErrBusy
 		}
 		defer v.mu.Unlock()
-		if !v.recv.TryLock() {
+		if !v.recvMu.TryLock() {
 			return fault.ErrBusy
 		}
-		defer v.recv.Unlock()
+		defer v.recvMu.Unlock()
 		return f(v)
 	}), why)
 }
 
-// async runs f, which may run beside others of its kind and a recv, with the Async.
-func (v *vector) async(f func(*vec.Async) error) error {
+// withAsync runs f concurrently with recv and with other calls of withAsync.
+func (v *vector) withAsync(f func(*vec.Async) error) error {
 	if !v.mu.TryRLock() {
 		return fault.ErrBusy
 	}
 	defer v.mu.RUnlock()
-	a, err := v.queue()
+	a, err := v.async()
 	if err != nil {
 		return err
 	}
@@ -127,14 +127,15 @@ func (v *vector) async(f func(*vec.Async) error) error {
 
 func callAsync(id C.uint64_t, why *C.pl_error, f func(*vector, *vec.Async) error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
-		return v.async(func(a *vec.Async) error { return f(v, a) })
+		return v.withAsync(func(a *vec.Async) error { return f(v, a) })
 	}), why)
 }
 
-func (v *vector) queue() (*vec.Async, error) {
-	v.made.Lock()
-	defer v.made.Unlock()
-	return v.vec.Async(v.batch, v.threads, v.pin)
+// async returns the Async, which the first call makes.
+func (v *vector) async() (*vec.Async, error) {
+	v.asyncMu.Lock()
+	defer v.asyncMu.Unlock()
+	return v.vec.Async(v.batchSize, v.threads, v.pin)
 }
 
 //export pacelineGoVecNew
@@ -168,7 +169,7 @@ func (v *vector) describe() map[string]any {
 	}
 }
 
-// columnsOf are columns of infos for JSON.
+// columnsOf returns columns of infos for JSON.
 func columnsOf(specs []env.InfoSpec) []map[string]any {
 	list := []map[string]any{}
 	for _, c := range specs {
@@ -177,7 +178,7 @@ func columnsOf(specs []env.InfoSpec) []map[string]any {
 	return list
 }
 
-// bounds are numbers for JSON, which has no infinity.
+// bounds returns numbers for JSON: null for infinity, which JSON lacks.
 func bounds(values []float32) []any {
 	list := make([]any, len(values))
 	for i, x := range values {
@@ -194,7 +195,7 @@ func pacelineGoVecReset(id C.uint64_t, seeds *C.uint64_t, mask *C.uint8_t, rows 
 }
 
 func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error {
-	if err := v.now.takeFor(v.vec, len(v.mask), rows); err != nil {
+	if err := v.rows.bindFor(v.vec, len(v.mask), rows); err != nil {
 		return err
 	}
 	all := v.mask
@@ -212,27 +213,28 @@ func (v *vector) reset(seeds *uint64, mask *uint8, rows *C.paceline_rows) error 
 		}
 	}
 	if mask == nil {
-		return v.given(v.vec.Reset(&v.now.rows, nil), all)
+		return v.writeStepped(v.vec.Reset(&v.rows.vec, nil), all)
 	}
-	return v.given(v.vec.Reset(&v.now.rows, all), all)
+	return v.writeStepped(v.vec.Reset(&v.rows.vec, all), all)
 }
 
-// given writes the rows of a step or reset that ended with err: those under mask (nil:
-// all) that have moved.
-func (v *vector) given(err error, mask []bool) error {
+// writeStepped writes the rows of a step or reset that ended with err, and returns err. It
+// writes the rows whose mask is true (nil: all) and whose environment did not fail before or
+// in its step.
+func (v *vector) writeStepped(err error, mask []bool) error {
 	var failed *vec.Failure
 	switch {
 	case err == nil:
-		v.now.give(mask)
+		v.rows.write(mask)
 	case errors.As(err, &failed):
-		moved := slices.Repeat([]bool{true}, len(v.mask))
+		stepped := slices.Repeat([]bool{true}, len(v.mask))
 		if mask != nil {
-			copy(moved, mask)
+			copy(stepped, mask)
 		}
 		for _, row := range failed.Rows {
-			moved[row.Err.Index] = row.Stepped
+			stepped[row.Err.Index] = row.Stepped
 		}
-		v.now.give(moved)
+		v.rows.write(stepped)
 	}
 	return err
 }
@@ -240,10 +242,10 @@ func (v *vector) given(err error, mask []bool) error {
 //export pacelineGoVecStep
 func pacelineGoVecStep(id C.uint64_t, actions unsafe.Pointer, rows *C.paceline_rows, why *C.pl_error) C.int {
 	return callVec(id, why, func(v *vector) error {
-		if err := v.now.takeFor(v.vec, len(v.mask), rows); err != nil {
+		if err := v.rows.bindFor(v.vec, len(v.mask), rows); err != nil {
 			return err
 		}
-		return v.given(v.vec.Step(actionsAt(&v.vec.Spec().Action, actions, len(v.mask)), &v.now.rows), nil)
+		return v.writeStepped(v.vec.Step(actionsAt(&v.vec.Spec().Action, actions, len(v.mask)), &v.rows.vec), nil)
 	})
 }
 
@@ -253,17 +255,17 @@ func pacelineGoVecOffer(id C.uint64_t, rows *C.paceline_rows, why *C.pl_error) C
 		o := &v.offers
 		o.Lock()
 		defer o.Unlock()
-		b := new(batch)
+		offered := new(hostRows)
 		if n := len(o.spare); n > 0 {
-			b, o.spare = o.spare[n-1], o.spare[:n-1]
+			offered, o.spare = o.spare[n-1], o.spare[:n-1]
 		}
-		if err := b.takeFor(v.vec, v.batch, rows); err != nil {
+		if err := offered.bindFor(v.vec, v.batchSize, rows); err != nil {
 			return err
 		}
-		if err := a.Offer(&b.rows); err != nil {
+		if err := a.Offer(&offered.vec); err != nil {
 			return err
 		}
-		o.list = append(o.list, b)
+		o.list = append(o.list, offered)
 		return nil
 	})
 }
@@ -309,16 +311,16 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 		if v.family.inside() {
 			return errInside
 		}
-		if !v.recv.TryLock() {
+		if !v.recvMu.TryLock() {
 			return fault.ErrBusy
 		}
-		defer v.recv.Unlock()
+		defer v.recvMu.Unlock()
 		var a *vec.Async
-		if err := v.async(func(its *vec.Async) error { a = its; return nil }); err != nil {
+		if err := v.withAsync(func(made *vec.Async) error { a = made; return nil }); err != nil {
 			return err
 		}
 		if limit == 0 {
-			limit = -1 // for ever
+			limit = -1 // no limit
 		}
 		if _, err := a.Recv(limit); err != nil {
 			return err
@@ -326,10 +328,10 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 		o := &v.offers
 		o.Lock()
 		defer o.Unlock()
-		b := o.list[0]
-		b.give(nil)
+		received := o.list[0]
+		received.write(nil)
 		o.list = o.list[1:]
-		o.spare = append(o.spare, b)
+		o.spare = append(o.spare, received)
 		return nil
 	}), why)
 }
@@ -340,7 +342,7 @@ func pacelineGoVecDrain(id C.uint64_t, why *C.pl_error) C.int {
 		if v.family.inside() {
 			return errInside
 		}
-		a, err := v.queue()
+		a, err := v.async()
 		if err == nil {
 			a.Drain()
 		}
@@ -355,15 +357,15 @@ func pacelineGoVecSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, i C.ui
 		if err != nil {
 			return err
 		}
-		return giveBytes(out, size, state)
+		return putBytes(out, size, state)
 	})
 }
 
 //export pacelineGoVecRestore
 func pacelineGoVecRestore(id C.uint64_t, i C.uint32_t, state unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
 	return callVec(id, why, func(v *vector) error {
-		if size > mostBytes {
-			return fmt.Errorf("size: %d, must be at most %d", size, int64(mostBytes))
+		if size > maxBytes {
+			return fmt.Errorf("size: %d, must be at most %d", size, int64(maxBytes))
 		}
 		return v.vec.Restore(int(i), unsafe.Slice((*byte)(state), int(size)))
 	})
@@ -376,7 +378,7 @@ func pacelineGoVecRender(out *C.uint8_t, size *C.size_t, height, width *C.uint32
 		if err != nil {
 			return err
 		}
-		if err := giveBytes(unsafe.Pointer(out), size, rgb); err != nil {
+		if err := putBytes(unsafe.Pointer(out), size, rgb); err != nil {
 			return err
 		}
 		*height, *width = C.uint32_t(h), C.uint32_t(w)
@@ -386,13 +388,13 @@ func pacelineGoVecRender(out *C.uint8_t, size *C.size_t, height, width *C.uint32
 
 //export pacelineGoVecFree
 func pacelineGoVecFree(id C.uint64_t, why *C.pl_error) C.int {
-	if err := vectors.mine(uint64(id)); err != nil {
+	if err := vectors.checkKind(uint64(id)); err != nil {
 		return report(err, why)
 	}
 	if v, ok := vectors.find(uint64(id)); ok && v.family.inside() {
 		return report(errInside, why)
 	}
-	if v, ok := vectors.take(uint64(id)); ok {
+	if v, ok := vectors.remove(uint64(id)); ok {
 		guarded(func() error {
 			v.close()
 			return nil

@@ -1,11 +1,10 @@
 /*
- * A host may compute with flush-to-zero or another rounding (audio code, some
- * numeric libraries, gcc -ffast-math). The mode is a register of each thread and
- * inherited by the threads it starts, so it would change what is learnt. Three
- * places keep it out: every entry (shim.h) sets ours and restores the host's;
- * around a callback the same (trampoline.c); and the constructors of loading.c make
- * the Go runtime start its first thread, from which all its others descend, in
- * our mode. Go itself never touches the register.
+ * A host may compute with flush-to-zero or another rounding (audio code, some numeric
+ * libraries, gcc -ffast-math). The mode is a register of each thread, and new threads inherit
+ * it: the host's mode would change the results. Three places prevent that. Every exported
+ * function sets the library's mode and restores the host's (shim.h). Every callback does the
+ * same (trampoline.c). The constructors of loading.c start Go's first thread, from which all
+ * of Go's threads descend, in the library's mode. Go itself never changes the register.
  */
 #include "bridge.h"
 

@@ -1,4 +1,4 @@
-/* The functions of paceline.h that cannot fail: names, versions, texts. */
+/* Functions of paceline.h that cannot fail: names, versions, texts. */
 #include "shim.h"
 
 #include <stdatomic.h>

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Puts a built library where programs look for it, or takes it away again.
+# Installs a built library below a prefix, or removes it.
 #
 #     capi/install.sh install folder prefix [libdir]     folder: from capi/build.sh
 #     capi/install.sh remove prefix [libdir]
-#     capi/install.sh describe prefix                    pkg-config's and CMake's files alone
+#     capi/install.sh describe prefix                    only the files of pkg-config and CMake
 #
-# Below the prefix: include/paceline.h and paceline.hpp, the licences in share/doc/paceline/,
-# and in libdir (lib): libpaceline.so.N and the link to it, pkgconfig/paceline.pc and
-# cmake/paceline/. All of it may be moved together. libdir: a folder below the prefix, such as
-# lib64 or lib/x86_64-linux-gnu.
+# Installed are include/paceline.h and paceline.hpp, the licences in share/doc/paceline/, and in
+# libdir (default: lib) libpaceline.so.N, the link to it, pkgconfig/paceline.pc and
+# cmake/paceline/. The files refer to each other by relative paths: they may be moved together.
+# libdir: a folder below the prefix, such as lib64 or lib/x86_64-linux-gnu.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 header=$root/include/paceline.h
@@ -21,7 +21,7 @@ check_libdir() {
   case "/$1/" in //* | */../* | */./* | *//*) fail "LIBDIR: '$1', must be a folder below PREFIX, such as lib64, without . and .." ;; esac
   lib=$1
 }
-describe() { # prefix, what the linker is given
+describe() { # prefix, the linker's argument
   up=$(echo "$lib/" | sed 's|[^/]*/|../|g; s|/$||')
   mkdir -p "$1/$lib/pkgconfig" "$1/$lib/cmake/paceline"
   for to in pkgconfig/paceline.pc cmake/paceline/paceline-config.cmake cmake/paceline/paceline-config-version.cmake; do

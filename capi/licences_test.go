@@ -13,8 +13,8 @@ import (
 
 const licences = "../THIRD_PARTY_LICENSES"
 
-// The file that travels with every copy of the library has the licence of each module
-// that is linked in, with CUDA or without, and of Go. PACELINE_UPDATE=1 writes it anew.
+// THIRD_PARTY_LICENSES, which is distributed with the library, has the licences of Go and of
+// all linked modules, with CUDA and without. PACELINE_UPDATE=1 writes the file anew.
 func TestThirdPartyLicences(t *testing.T) {
 	want := []byte(thirdParty(t))
 	if os.Getenv("PACELINE_UPDATE") != "" {
@@ -27,12 +27,12 @@ func TestThirdPartyLicences(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(have, want) {
-		t.Error("THIRD_PARTY_LICENSES is not that of go.mod: PACELINE_UPDATE=1 go test -run TestThirdPartyLicences ./capi")
+		t.Error("THIRD_PARTY_LICENSES does not match go.mod; write it with PACELINE_UPDATE=1 go test -run TestThirdPartyLicences ./capi")
 	}
 }
 
 func thirdParty(t *testing.T) string {
-	goes := func(args ...string) string {
+	runGo := func(args ...string) string {
 		out, err := exec.Command("go", args...).Output()
 		if err != nil {
 			t.Fatalf("go %v: %v", args, err)
@@ -61,9 +61,9 @@ func thirdParty(t *testing.T) string {
 			fmt.Fprintf(&b, "\n%[1]s\n%[2]s: %[3]s\n%[1]s\n\n%[4]s\n", strings.Repeat("-", 80), name, filepath.Base(path), strings.TrimSpace(string(text)))
 		}
 	}
-	add("Go", goes("env", "GOROOT"))
-	// -e: kernels.zip, which the tag embeds, need not have been made.
-	modules := strings.Split(goes("list", "-e", "-deps", "-tags", "gpu", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./libpaceline"), "\n")
+	add("Go", runGo("env", "GOROOT"))
+	// -e: kernels.zip, which the tag gpu embeds, may be missing.
+	modules := strings.Split(runGo("list", "-e", "-deps", "-tags", "gpu", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./libpaceline"), "\n")
 	slices.Sort(modules)
 	for _, m := range slices.Compact(modules) {
 		if name, folder, ok := strings.Cut(m, "\t"); ok {

@@ -1,22 +1,22 @@
 /*
- * What happens while the library is loaded, before and after Go's own constructor. Loading must
- * leave the process as it was:
+ * Constructors before and after Go's own constructor. Loading must leave the process as it was:
  *
- *   - The floating-point mode of the loading thread, which Go's first thread and so all of Go's
- *     threads inherit, is ours while Go starts (float.c), and the host's again afterwards.
- *   - So is the signal mask. Go's threads accept only the signals that Go itself needs: a signal
- *     for the process must not end up on one of them where the host has blocked it.
- *   - Go adds SA_ONSTACK to every handler of the host's that it does not replace. A host that
- *     walks the stack in a handler, or has small alternate stacks, breaks by that: the host's
- *     actions are put back.
- *   - Go opens an epoll and an eventfd descriptor some milliseconds after its start, and ends the
- *     process where it cannot. They are opened before loading ends, so that the host can rely on
- *     which descriptors are whose. Where too few are left, Go is not started at all, and every
- *     call is refused (pl_startable).
+ *   - Floating-point mode. Go's first thread inherits the mode of the loading thread, and all of
+ *     Go's threads descend from it. The loading thread has the library's mode while Go starts
+ *     (float.c), and the host's mode again afterwards.
+ *   - Signal mask. While Go starts, the mask blocks all signals except those that Go itself needs:
+ *     the system must not deliver a signal that the host has blocked to a thread of Go.
+ *   - Signal handlers. Go adds SA_ONSTACK to every handler of the host that it does not replace.
+ *     This breaks a host that walks the stack in a handler or has small alternate stacks: the
+ *     host's actions are restored.
+ *   - Descriptors. Go opens an epoll and an eventfd descriptor some milliseconds after its start,
+ *     and ends the process if it cannot. They are opened before loading ends, so that the host
+ *     knows which descriptors are the library's. If too few are left, Go is not started, and
+ *     every call is refused (pl_startable).
  *
- * A thread inherits cores, scheduling policy and niceness from the thread that starts it, which
- * may be one of the host's that was bound to a core or made a real-time thread. The library's
- * threads all get what the process's main thread had while the library was loaded.
+ * A thread inherits cores, scheduling policy and niceness from the thread that starts it. That
+ * thread may belong to the host and be bound to a core or run in real time. All threads of the
+ * library get the values that the main thread of the process had at loading.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "bridge.h"
@@ -41,9 +41,9 @@ static cpu_set_t cores;
 static struct sched_param parameters;
 static int cores_known, policy, niceness;
 
-/* The linker's name for pthread_create in the library, where capi/build.sh has it wrapped. In a
- * program of Go's, as this package's tests are, there is none: Go starts after the constructors
- * there, which have nothing to do. */
+/* The linker's name for pthread_create in the library, where capi/build.sh wraps the function. A
+ * Go program, such as this package's tests, has no such symbol: Go starts after the constructors
+ * there, and they have nothing to do. */
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
 static int is_library(void) { return __real_pthread_create != NULL; }
 
@@ -56,7 +56,7 @@ static int descriptors_left(void) {
   return n == PL_DESCRIPTORS;
 }
 
-/* Constructors with a priority run before those without, as Go's is. */
+/* Constructors with a priority run before those without one; Go's has none. */
 __attribute__((constructor(101))) static void before_go(void) {
   static const int needed[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGURG};
   sigset_t others;
@@ -84,12 +84,12 @@ static void *begin(void *argument) {
   free(argument);
   if (cores_known) sched_setaffinity(0, sizeof cores, &cores);
   if (sched_getscheduler(0) != policy) sched_setscheduler(0, policy, &parameters);
-  setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), niceness); /* which may not be allowed */
+  setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), niceness); /* may fail without a privilege */
   return s.f(s.argument);
 }
 
-/* The linker puts this in the place of pthread_create in the library (capi/build.sh). While
- * loading, Go calls it once, for the thread that starts Go. */
+/* In the library the linker replaces pthread_create by this function (capi/build.sh). During
+ * loading Go calls it once, for the thread that starts Go. */
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(void *), void *argument) {
   if (loading && !startable) return 0;
   start *s = malloc(sizeof *s);
@@ -105,8 +105,8 @@ static void *open_descriptors(void *unused) {
   return unused;
 }
 
-/* Go's constructor comes first among those without a priority, as the linker puts Go's object
- * first. ctest/float_mode.c and ctest/signals.c fail if that ever changes. */
+/* Go's constructor runs first among those without a priority, because the linker puts Go's object
+ * first. ctest/float_mode.c and ctest/signals.c fail if this changes. */
 __attribute__((constructor)) static void after_go(void) {
   pthread_t opens;
   if (!is_library()) return;
@@ -119,7 +119,7 @@ __attribute__((constructor)) static void after_go(void) {
                   : is.sa_handler != was->sa_handler || is.sa_flags != was->sa_flags)
       sigaction(s, was, NULL);
   }
-  /* On a thread of its own: Go would give the loading thread an alternate signal stack. */
+  /* On a new thread, because Go would give the loading thread an alternate signal stack. */
   if (startable && pthread_create(&opens, NULL, open_descriptors, NULL) == 0) pthread_join(opens, NULL);
   pthread_sigmask(SIG_SETMASK, &loader_mask, NULL);
   pl_float_leave(loader_mode);

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* The file stays loaded: its environments may live as long as the process. */
+/* The file is never unloaded: its environments may live as long as the process. */
 paceline_env_open_function *pl_plugin_load(const char *path, char **text) {
   pl_inside inside;
   pl_inside_enter(&inside, PL_OPENING); /* its constructors run */

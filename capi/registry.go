@@ -9,9 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// A handle is kind<<kindShift | count. The count is one for the whole process
-// and never goes back, so a stale handle is noticed and never means another
-// object. No handle is 0, and none looks like an address.
+// A handle is kind<<kindShift | count. One counter serves the whole process and only grows,
+// so a freed handle never stands for another object. No handle is 0 or looks like an address.
 const kindShift = 56
 
 type kind uint64
@@ -31,7 +30,7 @@ var kindNames = map[kind]string{
 
 var handles atomic.Uint64
 
-// handleError is a handle that means nothing here.
+// handleError refuses a handle that is unknown, freed or of another kind.
 type handleError struct {
 	id   uint64
 	want kind
@@ -55,7 +54,7 @@ type table[T any] struct {
 	live map[uint64]*object[T]
 }
 
-// object is what a handle stands for. broken is the panic that spoilt it.
+// object is the object of a handle. broken is the panic that made it unusable.
 type object[T any] struct {
 	value  T
 	broken atomic.Pointer[fault.Panic]
@@ -73,7 +72,7 @@ func (t *table[T]) put(v T) uint64 {
 	return id
 }
 
-// find returns the object.
+// find returns the object of a handle, without a check for a panic.
 func (t *table[T]) find(id uint64) (v T, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -83,17 +82,17 @@ func (t *table[T]) find(id uint64) (v T, ok bool) {
 	return v, false
 }
 
-// mine refuses what is no handle of this table, be it freed or not.
-func (t *table[T]) mine(id uint64) error {
+// checkKind refuses an id of another kind. It accepts a freed handle.
+func (t *table[T]) checkKind(id uint64) error {
 	if kind(id>>kindShift) != t.kind {
 		return &handleError{id, t.kind}
 	}
 	return nil
 }
 
-// take removes the object, so that nobody finds it any more: whoever takes it
-// frees it. ok is false where there is none.
-func (t *table[T]) take(id uint64) (v T, ok bool) {
+// remove removes the object from the table. The caller must free it. ok is false if the
+// handle has no object.
+func (t *table[T]) remove(id uint64) (v T, ok bool) {
 	t.mu.Lock()
 	o := t.live[id]
 	delete(t.live, id)
@@ -104,8 +103,8 @@ func (t *table[T]) take(id uint64) (v T, ok bool) {
 	return o.value, true
 }
 
-// use calls f with the object that id stands for. A panic in f, also one that core has
-// caught, becomes an error, now and at every later use.
+// use calls f with the object of id. A panic in f, also one that core has recovered from,
+// becomes an error of this call and of every later use of the object.
 func (t *table[T]) use(id uint64, f func(T) error) error {
 	t.mu.RLock()
 	o := t.live[id]

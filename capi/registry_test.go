@@ -10,7 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-func TestTableAgainstMap(t *testing.T) {
+func TestTableAgreesWithMap(t *testing.T) {
 	tab := newTable[int](kindConfig)
 	naive := map[uint64]int{}
 	var ids []uint64
@@ -20,15 +20,15 @@ func TestTableAgainstMap(t *testing.T) {
 		case r.Intn(3) > 0 || len(ids) == 0:
 			id := tab.put(i)
 			if _, again := naive[id]; again || id == 0 {
-				t.Fatalf("handle %#x came twice, or is 0", id)
+				t.Fatalf("handle %#x was used before, or is 0", id)
 			}
 			naive[id] = i
 			ids = append(ids, id)
-		default: // of any age, freed ones too
+		default: // any handle, freed ones included
 			id := ids[r.Intn(len(ids))]
 			want, alive := naive[id]
-			if got, ok := tab.take(id); ok != alive || got != want {
-				t.Fatalf("take(%#x) = %d, %v, want %d, %v", id, got, ok, want, alive)
+			if got, ok := tab.remove(id); ok != alive || got != want {
+				t.Fatalf("remove(%#x) = %d, %v, want %d, %v", id, got, ok, want, alive)
 			}
 			delete(naive, id)
 		}
@@ -45,21 +45,21 @@ func TestTableAgainstMap(t *testing.T) {
 	}
 }
 
-func TestHandleErrorsSayWhatIsWrong(t *testing.T) {
+func TestHandleErrorNamesTheFault(t *testing.T) {
 	a, b := newTable[int](kindConfig), newTable[int](kindVec)
 	live, freed := a.put(1), a.put(2)
-	a.take(freed)
+	a.remove(freed)
 	for _, c := range []struct {
 		id   uint64
 		says string
 	}{
 		{live, "is a paceline_config"},
 		{0, "not a handle"},
-		{uint64(kindVec)<<kindShift | 1<<50, "not a handle"}, // a count not reached yet
+		{uint64(kindVec)<<kindShift | 1<<50, "not a handle"}, // a count that was not given out yet
 		{99 << kindShift, "not a handle"},
 	} {
 		if err := b.use(c.id, func(int) error { return nil }); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("get(%#x): %v, want ...%s...", c.id, err, c.says)
+			t.Errorf("use(%#x): %v, want ...%s...", c.id, err, c.says)
 		}
 	}
 	if err := a.use(freed, func(int) error { return nil }); err == nil || !strings.Contains(err.Error(), "was freed") {
@@ -67,7 +67,7 @@ func TestHandleErrorsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestPanicSpoilsOneObject(t *testing.T) {
+func TestPanicBreaksOneObject(t *testing.T) {
 	tab := newTable[int](kindConfig)
 	bad, good := tab.put(1), tab.put(2)
 	first := tab.use(bad, func(int) error { panic("oops") })
@@ -81,7 +81,7 @@ func TestPanicSpoilsOneObject(t *testing.T) {
 	if err := tab.use(good, func(int) error { return nil }); err != nil {
 		t.Error(err)
 	}
-	// One that core has caught.
+	// A panic that core has recovered from.
 	if err := tab.use(good, func(int) error { return guarded(func() error { panic("far away") }) }); !errors.As(err, &p) {
 		t.Error(err)
 	}
@@ -91,12 +91,12 @@ func TestPanicSpoilsOneObject(t *testing.T) {
 	if err := guarded(func() error { panic(nil) }); !errors.As(err, &p) {
 		t.Error(err)
 	}
-	if _, ok := tab.take(bad); !ok {
-		t.Error("a spoilt object must still be freed")
+	if _, ok := tab.remove(bad); !ok {
+		t.Error("a broken object cannot be freed")
 	}
 }
 
-func TestTableHammer(t *testing.T) {
+func TestTableIsSafeForConcurrentUse(t *testing.T) {
 	tab := newTable[int](kindPolicy)
 	var wg sync.WaitGroup
 	freed := make(chan uint64, 10000)
@@ -108,14 +108,14 @@ func TestTableHammer(t *testing.T) {
 				id := tab.put(g*1000 + i)
 				if err := tab.use(id, func(v int) error {
 					if v != g*1000+i {
-						return errors.New("another's object")
+						return errors.New("the object of another handle")
 					}
 					return nil
 				}); err != nil {
 					t.Error(err)
 				}
-				if _, ok := tab.take(id); !ok {
-					t.Error("gone")
+				if _, ok := tab.remove(id); !ok {
+					t.Error("the object is gone")
 				}
 				freed <- id
 			}
@@ -126,7 +126,7 @@ func TestTableHammer(t *testing.T) {
 	seen := map[uint64]bool{}
 	for id := range freed {
 		if seen[id] {
-			t.Fatalf("%#x came twice", id)
+			t.Fatalf("%#x was used twice", id)
 		}
 		seen[id] = true
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// batch is a paceline_rows and the vec.Rows that stand for it: observations and infos in
-// the host's own arrays, and of the few other numbers a copy, in core's types.
-type batch struct {
-	host C.paceline_rows
-	rows vec.Rows
+// hostRows is a paceline_rows of the host and its counterpart for core: observations, infos and
+// masks are the host's own arrays; rewards, ends, starts and ids are copies in core's types.
+type hostRows struct {
+	c   C.paceline_rows
+	vec vec.Rows
 }
 
-// take makes the rows for the host's arrays, of n environments of spec.
-func (b *batch) take(spec *env.Spec, n int, host *C.paceline_rows) error {
+// bind checks host, the rows of n environments of spec, and makes h.vec from its arrays.
+func (h *hostRows) bind(spec *env.Spec, n int, host *C.paceline_rows) error {
 	switch {
 	case int(host.num_rows) != n:
 		return fmt.Errorf("rows.num_rows: %d, must be %d", host.num_rows, n)
@@ -30,11 +30,11 @@ func (b *batch) take(spec *env.Spec, n int, host *C.paceline_rows) error {
 	case !spec.Masks && (host.action_masks != nil || host.final_action_masks != nil):
 		return fmt.Errorf("rows.action_masks: set, must be NULL where actions have no masks (setting action_masks)")
 	case host.device_type != 0 && host.device_type != C.PACELINE_CPU || host.device_id != 0:
-		return fmt.Errorf("rows.device_type: %d, device_id: %d, must be PACELINE_CPU (%d) and 0: no other device is built yet", host.device_type, host.device_id, C.PACELINE_CPU)
+		return fmt.Errorf("rows.device_type: %d, device_id: %d, must be PACELINE_CPU (%d) and 0: other devices are not supported", host.device_type, host.device_id, C.PACELINE_CPU)
 	}
 	size := n * spec.Obs.Bytes()
-	r := &b.rows
-	b.host = *host
+	r := &h.vec
+	h.c = *host
 	r.Obs = unsafe.Slice((*byte)(host.obs), size)
 	r.FinalObs = nil
 	if host.final_obs != nil {
@@ -51,28 +51,28 @@ func (b *batch) take(spec *env.Spec, n int, host *C.paceline_rows) error {
 	return nil
 }
 
-// takeFor is take for rows that v writes.
-func (b *batch) takeFor(v *vec.Vec, n int, host *C.paceline_rows) error {
-	if err := b.take(v.Spec(), n, host); err != nil {
+// bindFor is bind and bindInfos for n rows that v writes.
+func (h *hostRows) bindFor(v *vec.Vec, n int, host *C.paceline_rows) error {
+	if err := h.bind(v.Spec(), n, host); err != nil {
 		return err
 	}
 	if v.Mode() == vec.SameStep && host.final_obs == nil {
 		return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is PACELINE_SAME_STEP", n)
 	}
-	return b.takeInfos(v.Infos(), n)
+	return h.bindInfos(v.Infos(), n)
 }
 
-// takeInfos adds the host's arrays of infos to rows that were taken.
-func (b *batch) takeInfos(specs []env.InfoSpec, n int) (err error) {
-	r := &b.rows
-	if r.Infos, err = columns(r.Infos[:0], specs, n, "infos", b.host.infos); err != nil {
+// bindInfos adds the host's arrays of infos, after bind.
+func (h *hostRows) bindInfos(specs []env.InfoSpec, n int) (err error) {
+	r := &h.vec
+	if r.Infos, err = columns(r.Infos[:0], specs, n, "infos", h.c.infos); err != nil {
 		return err
 	}
-	r.FinalInfos, err = columns(r.FinalInfos[:0], specs, n, "final_infos", b.host.final_infos)
+	r.FinalInfos, err = columns(r.FinalInfos[:0], specs, n, "final_infos", h.c.final_infos)
 	return err
 }
 
-// columns adds the host's arrays of infos to list; NULL has none.
+// columns appends the host's arrays of infos to list, one for each of specs; none for NULL.
 func columns(list [][]byte, specs []env.InfoSpec, n int, name string, arrays *unsafe.Pointer) ([][]byte, error) {
 	if arrays == nil {
 		return nil, nil
@@ -86,44 +86,45 @@ func columns(list [][]byte, specs []env.InfoSpec, n int, name string, arrays *un
 	return list, nil
 }
 
-// read copies what the host's environments answered from its arrays.
-func (b *batch) read() error {
-	n := len(b.rows.Ends)
+// read copies rewards and ends from the host's arrays.
+func (h *hostRows) read() error {
+	n := len(h.vec.Ends)
 	for _, x := range []struct {
 		name    string
 		missing bool
-	}{{"rewards", b.host.rewards == nil}, {"terminated", b.host.terminated == nil}, {"truncated", b.host.truncated == nil}} {
+	}{{"rewards", h.c.rewards == nil}, {"terminated", h.c.terminated == nil}, {"truncated", h.c.truncated == nil}} {
 		if x.missing {
 			return fmt.Errorf("rows.%s: NULL, must point to %d entries", x.name, n)
 		}
 	}
-	rewards := hostSlice((*float64)(b.host.rewards), n)
-	terminated, truncated := hostSlice((*uint8)(b.host.terminated), n), hostSlice((*uint8)(b.host.truncated), n)
+	rewards := hostSlice((*float64)(h.c.rewards), n)
+	terminated, truncated := hostSlice((*uint8)(h.c.terminated), n), hostSlice((*uint8)(h.c.truncated), n)
 	for i := range n {
-		b.rows.Rewards[i] = float32(rewards[i])
-		b.rows.Ends[i] = 0
+		h.vec.Rewards[i] = float32(rewards[i])
+		h.vec.Ends[i] = 0
 		if terminated[i] != 0 {
-			b.rows.Ends[i] |= env.Terminated
+			h.vec.Ends[i] |= env.Terminated
 		}
 		if truncated[i] != 0 {
-			b.rows.Ends[i] |= env.Truncated
+			h.vec.Ends[i] |= env.Truncated
 		}
 	}
 	return nil
 }
 
-// give writes the numbers to the host's arrays: all rows, or those under mask.
-func (b *batch) give(mask []bool) {
-	n := len(b.rows.Ends)
-	rewards := hostSlice((*float64)(b.host.rewards), n)
-	terminated, truncated := hostSlice((*uint8)(b.host.terminated), n), hostSlice((*uint8)(b.host.truncated), n)
-	started, ids := hostSlice((*uint8)(b.host.started), n), hostSlice((*int32)(b.host.env_ids), n)
-	for i, end := range b.rows.Ends {
+// write copies rewards, ends, starts and ids to the host's arrays: of all rows if mask is nil,
+// else of those whose mask is true.
+func (h *hostRows) write(mask []bool) {
+	n := len(h.vec.Ends)
+	rewards := hostSlice((*float64)(h.c.rewards), n)
+	terminated, truncated := hostSlice((*uint8)(h.c.terminated), n), hostSlice((*uint8)(h.c.truncated), n)
+	started, ids := hostSlice((*uint8)(h.c.started), n), hostSlice((*int32)(h.c.env_ids), n)
+	for i, end := range h.vec.Ends {
 		if mask != nil && !mask[i] {
 			continue
 		}
 		if rewards != nil {
-			rewards[i] = float64(b.rows.Rewards[i])
+			rewards[i] = float64(h.vec.Rewards[i])
 		}
 		if terminated != nil {
 			terminated[i] = oneIf(end&(env.Terminated|env.Lost) != 0)
@@ -132,15 +133,15 @@ func (b *batch) give(mask []bool) {
 			truncated[i] = oneIf(end&env.Truncated != 0)
 		}
 		if started != nil {
-			started[i] = oneIf(b.rows.Starts[i])
+			started[i] = oneIf(h.vec.Starts[i])
 		}
 		if ids != nil {
-			ids[i] = b.rows.IDs[i]
+			ids[i] = h.vec.IDs[i]
 		}
 	}
 }
 
-// actionsAt are n of the host's.
+// actionsAt returns the host's actions of n environments.
 func actionsAt(spec *env.ActionSpec, p unsafe.Pointer, n int) vec.Actions {
 	if spec.N == 0 {
 		return vec.Actions{Box: unsafe.Slice((*float32)(p), n*len(spec.Low))}
@@ -148,6 +149,7 @@ func actionsAt(spec *env.ActionSpec, p unsafe.Pointer, n int) vec.Actions {
 	return vec.Actions{Discrete: unsafe.Slice((*int32)(p), n)}
 }
 
+// hostSlice returns the n elements at p; nil for NULL.
 func hostSlice[T any](p *T, n int) []T {
 	if p == nil {
 		return nil

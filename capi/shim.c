@@ -1,5 +1,5 @@
-/* What the macros of shim.h call, and the header's sections that are small: 10, and the
- * environments in files of their own of section 5. */
+/* The functions of shim.h's macros, and small parts of the header: environments in files of
+ * their own (section 5), paceline_devices (section 2), benchmarks (section 10). */
 #include "shim.h"
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ void shim_block_file_size(sigset_t *was) {
   pthread_sigmask(SIG_BLOCK, &only, was);
 }
 
-/* Takes the signal of a write that failed, unless the host had blocked it and reads it itself. */
+/* Discards the signal of a failed write, unless the host has blocked it and reads it itself. */
 void shim_unblock_file_size(const sigset_t *was) {
   sigset_t only;
   if (sigismember(was, SIGXFSZ)) return;
@@ -51,7 +51,7 @@ int shim_need(const char *names, const void *const *pointers, size_t n) {
   return PACELINE_OK;
 }
 
-/* Whether text is UTF-8: whole characters, each as short as can be. */
+/* Whether text is UTF-8: complete characters in their shortest form, without surrogates. */
 static int is_utf8(const unsigned char *c) {
   static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
   while (*c != 0) {

@@ -1,9 +1,9 @@
 /*
- * What the shim_*.c files share. Between them they have one function for each of
- * include/paceline.h (those that cannot fail are in info.c and thread.c), all of
- * the same shape: ENTER refuses what Go would not survive (a forked child, a coroutine's stack), then the
- * arguments are checked as far as C can, then GO calls the function of export_*.go
- * in our floating-point mode and stores its error for this thread.
+ * Macros of the shim_*.c files. These files have one function for each of include/paceline.h;
+ * those that cannot fail are in info.c and thread.c. Each function has three parts: ENTER
+ * refuses calls that Go would not survive (in a forked child, on a coroutine's stack); C checks
+ * the arguments as far as it can; GO calls the function of export_*.go in the library's
+ * floating-point mode and stores its error for this thread.
  */
 #ifndef PACELINE_SHIM_H
 #define PACELINE_SHIM_H
@@ -27,8 +27,8 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers")
   (pl_thread_enter(), mode = pl_float_enter(), code = (call), pl_float_leave(mode), \
    code == PACELINE_OK ? code : pl_failed(code, &why))
 
-/* GO for what writes a file: at the process's limit of a file's size (RLIMIT_FSIZE) the system
- * sends SIGXFSZ, which would end the host. Blocked, the write fails, and the error is the call's. */
+/* GO for calls that write a file. At the process's limit of file sizes (RLIMIT_FSIZE) the system
+ * sends SIGXFSZ, which would end the host. With the signal blocked the write fails instead. */
 #define GO_WRITING(call)          \
   do {                            \
     sigset_t was;                 \
@@ -56,41 +56,40 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers")
     if (*(path) == 0) return pl_fail(PACELINE_EINVAL, #path ": empty, must name a file"); \
   } while (0)
 
-/* A struct from a newer header is refused; one from an older header, down to
- * the first that there was, is read and written as far as it goes. */
+/* Refuses a struct of a newer header, and one smaller than the first version's. */
 #define SIZED(pointer, type)                                                              \
   do {                                                                                    \
     code = shim_check_size(#pointer, (pointer)->struct_size, FIRST_##type, sizeof(type)); \
     if (code != PACELINE_OK) return code;                                                 \
   } while (0)
 
-/* full: a copy of the struct that pointer points to, zero where that is of an older header. */
+/* full: a copy of *pointer. Fields that an older header lacks are zero. */
 #define COPY(type, full, pointer) \
   NEED(pointer);                  \
   SIZED(pointer, type);           \
   type full = {0};                \
-  shim_take(&full, pointer)
+  shim_copy_in(&full, pointer)
 
-/* The same where NULL is allowed: full_or_null is NULL then. */
+/* The same for a pointer that may be NULL: full_or_null is then NULL. */
 #define COPY_OR_NULL(type, full, pointer) \
   type full = {0};                        \
   if (pointer != NULL) {                  \
     SIZED(pointer, type);                 \
-    shim_take(&full, pointer);            \
+    shim_copy_in(&full, pointer);            \
   }                                       \
   type *full##_or_null = pointer == NULL ? NULL : &full
 
-/* Calls Go with made, and gives the caller the handle that it is then. */
+/* Calls Go, which writes an id to made, and writes the handle to *out. */
 #define MAKE(out, call)                             \
   uint64_t made;                                    \
   if (GO(call) == PACELINE_OK) *out = handle(made); \
   return code
 
-/* Calls Go with full, an empty struct, and gives it to the caller if that went well. */
+/* Calls Go, which fills in full, an empty struct, and copies full to *out on success. */
 #define FILL(type, out, call)                         \
   SIZED(out, type);                                   \
   type full = {0};                                    \
-  if (GO(call) == PACELINE_OK) shim_give(out, &full); \
+  if (GO(call) == PACELINE_OK) shim_copy_out(out, &full); \
   return code
 
 enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
@@ -108,7 +107,7 @@ enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
        FIRST_paceline_transitions = 56
 };
 
-/* The error where nothing may call into Go, or PACELINE_OK. frame: of the caller. */
+/* PACELINE_OK, or an error if Go may not be called. frame: the caller's. */
 int shim_refused(const void *frame);
 void shim_block_file_size(sigset_t *was);
 void shim_unblock_file_size(const sigset_t *was);
@@ -116,10 +115,10 @@ int shim_need(const char *names, const void *const *pointers, size_t n);
 int shim_check_text(const char *name, const char *text, size_t longest);
 int shim_check_size(const char *name, uint32_t given, size_t first, size_t known);
 
-/* Reads, and writes, as much of a struct as the caller has. */
-static inline void shim_take(void *full, const void *in) { memcpy(full, in, *(const uint32_t *)in); }
+/* Copy struct_size bytes from and to the caller's struct. */
+static inline void shim_copy_in(void *full, const void *in) { memcpy(full, in, *(const uint32_t *)in); }
 
-static inline void shim_give(void *out, void *full) {
+static inline void shim_copy_out(void *out, void *full) {
   uint32_t size = *(uint32_t *)out;
   *(uint32_t *)full = size;
   memcpy(out, full, size);
@@ -136,13 +135,13 @@ static inline void *handle(uint64_t id) { return (void *)(uintptr_t)id; }
     SIZED(action, paceline_spec);                                                                    \
     paceline_spec o = {0}, a = {0};                                                                  \
     if (GO(go(&o, &a, id(it), &why)) == PACELINE_OK) {                                               \
-      shim_give(obs, &o);                                                                            \
-      shim_give(action, &a);                                                                         \
+      shim_copy_out(obs, &o);                                                                            \
+      shim_copy_out(action, &a);                                                                         \
     }                                                                                                \
     return code;                                                                                     \
   }
 
-/* A free that would wait for a function of the host's, and is refused inside it. */
+/* A free that waits for functions of the host, and is refused inside them. */
 #define FREE_OUTSIDE(noun, go)                              \
   int paceline_##noun##_free(paceline_##noun *it) {         \
     ENTER;                                                  \

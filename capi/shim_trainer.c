@@ -30,10 +30,10 @@ int paceline_trainer_new_table(paceline_trainer **out, const paceline_config *cf
     if (release != NULL) release(user);
     return code;
   }
-  shim_take(&family->table, table);
+  shim_copy_in(&family->table, table);
   family->user = user;
   family->release = release;
-  /* From here on Go sees to the release. */
+  /* From here on Go calls release. */
   if (GO(pacelineGoTrainerNewTable(&made, id(cfg), family, &why)) == 0) *out = handle(made);
   return code;
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// status is the code for an error of core or of this package. What has no
-// class of its own refuses an argument, a setting or the moment of the call.
+// status is the code for an error of core or of this package. An error without a case here
+// refuses an argument, a setting or the moment of the call.
 func status(err error) C.int {
 	var (
 		panicked *fault.Panic
@@ -62,8 +62,9 @@ func status(err error) C.int {
 
 var oneLine = strings.NewReplacer("\n", "; ", "\x00", "")
 
-// report writes an error to why, with the number of the environment that it is about, and
-// returns its status. Every export ends with it. What is too long is cut between characters.
+// report writes err and the number of the environment that failed to why, and returns the
+// status of err. Every exported function ends with report. A text that is too long is cut
+// between two characters.
 func report(err error, why *C.pl_error) C.int {
 	if err == nil {
 		return C.PACELINE_OK

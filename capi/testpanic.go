@@ -9,8 +9,8 @@ import "C"
 
 import "github.com/paceline-rl/paceline/core/env"
 
-// Panics for capi/ctest/panic.c, in the library that it builds and in no other:
-// inside a call on a trainer, and in an environment that a sampler steps.
+// Panics for capi/ctest/panic.c, in the test library only: inside a call on a trainer, and
+// inside a step of an environment.
 
 //export pacelineGoTestPanic
 func pacelineGoTestPanic(id C.uint64_t, why *C.pl_error) C.int {

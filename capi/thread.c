@@ -1,7 +1,7 @@
 /*
- * Thread-local data is one pointer: with a larger block, dlopen fails in
- * processes that have loaded other libraries before ("cannot allocate memory in
- * static TLS block").
+ * The state of a thread. Thread-local data is one pointer: with a larger block dlopen fails in
+ * processes that have loaded other libraries before ("cannot allocate memory in static TLS
+ * block").
  */
 #define _GNU_SOURCE /* pthread_getattr_np */
 #include "bridge.h"
@@ -17,25 +17,25 @@
 
 #include "_cgo_export.h"
 
-typedef struct texts {
+typedef struct thread_state {
   pl_error error;
   char callback[PL_TEXT];
   int has_callback;
-  int entered;         /* has called into Go */
-  pl_inside *inside;   /* the innermost function of the host's that it is in */
-  uintptr_t low, high; /* its stack, once it was asked for; 0 until then */
-} texts;
+  int entered;         /* the thread has called Go */
+  pl_inside *inside;   /* the innermost function of the host that the thread is in */
+  uintptr_t low, high; /* the thread's own stack; 0 until find_stack */
+} thread_state;
 
-/* initial-exec, as Go's own thread-local word is: no call to find it. */
-static __thread texts *mine __attribute__((tls_model("initial-exec")));
-static texts no_memory = {.error = {-1, "out of memory while an error's text was being stored"}};
+/* initial-exec, as Go's own thread-local word: access needs no call. */
+static __thread thread_state *state __attribute__((tls_model("initial-exec")));
+static thread_state no_memory = {.error = {-1, "out of memory while an error's text was being stored"}};
 
 static pthread_key_t key;
-static int no_key; /* the host has all of them in use */
+static int no_key; /* the host uses all keys */
 static volatile sig_atomic_t forked;
 
 static void thread_ends(void *block) {
-  mine = NULL; /* a later destructor of this thread may call us again */
+  state = NULL; /* a later destructor of this thread may call the library again */
   free(block);
 }
 
@@ -48,26 +48,26 @@ __attribute__((constructor(101))) static void prepare(void) {
 
 int pl_forked(void) { return forked; }
 
-static texts *my_texts(void) {
-  if (mine == NULL || mine == &no_memory) {
-    texts *block = no_key ? NULL : calloc(1, sizeof *block);
+static thread_state *own_state(void) {
+  if (state == NULL || state == &no_memory) {
+    thread_state *block = no_key ? NULL : calloc(1, sizeof *block);
     if (block == NULL || pthread_setspecific(key, block) != 0) {
       free(block);
-      mine = &no_memory;
+      state = &no_memory;
       return NULL;
     }
     block->error.index = -1;
-    mine = block;
+    state = block;
   }
-  return mine;
+  return state;
 }
 
-/* Go unblocks some signals in a thread that enters it for the first time, and leaves them so
- * until the thread ends. The host's mask is the host's. */
+/* Go unblocks some signals at a thread's first call and leaves them unblocked until the thread
+ * ends. The host's mask is restored after that call. */
 void pl_thread_enter(void) {
   sigset_t mask;
-  if (mine != NULL && mine->entered) return;
-  texts *t = my_texts();
+  if (state != NULL && state->entered) return;
+  thread_state *t = own_state();
   if (t != NULL) t->entered = 1;
   pthread_sigmask(SIG_SETMASK, NULL, &mask);
   pacelineGoNothing();
@@ -75,7 +75,7 @@ void pl_thread_enter(void) {
 }
 
 int pl_fail(int code, const char *format, ...) {
-  texts *t = my_texts();
+  thread_state *t = own_state();
   if (t != NULL) {
     va_list args;
     va_start(args, format);
@@ -88,45 +88,45 @@ int pl_fail(int code, const char *format, ...) {
 
 int pl_failed(int code, const pl_error *why) {
   pl_fail(code, "%s", why->text);
-  if (mine != &no_memory) mine->error.index = why->index;
+  if (state != &no_memory) state->error.index = why->index;
   return code;
 }
 
-const char *paceline_last_error(void) { return mine == NULL ? "" : mine->error.text; }
-int64_t paceline_last_error_index(void) { return mine == NULL ? -1 : mine->error.index; }
+const char *paceline_last_error(void) { return state == NULL ? "" : state->error.text; }
+int64_t paceline_last_error_index(void) { return state == NULL ? -1 : state->error.index; }
 
 void paceline_set_callback_error(const char *text) {
-  texts *t = text == NULL ? NULL : my_texts();
+  thread_state *t = text == NULL ? NULL : own_state();
   if (t != NULL) {
     snprintf(t->callback, sizeof t->callback, "%s", text);
     t->has_callback = 1;
   }
 }
 
-const char *pl_callback_text(void) { return mine != NULL && mine->has_callback ? mine->callback : NULL; }
+const char *pl_callback_text(void) { return state != NULL && state->has_callback ? state->callback : NULL; }
 
 void pl_callback_clear(void) {
-  if (mine != NULL && mine != &no_memory) mine->has_callback = 0;
+  if (state != NULL && state != &no_memory) state->has_callback = 0;
 }
 
-void pl_inside_enter(pl_inside *it, const void *what) {
-  texts *t = my_texts();
-  it->what = what;
-  if (t == NULL) return; /* then nothing is refused */
+void pl_inside_enter(pl_inside *it, const void *owner) {
+  thread_state *t = own_state();
+  it->owner = owner;
+  if (t == NULL) return; /* without memory, calls inside are not refused */
   it->outer = t->inside;
   t->inside = it;
 }
 
 void pl_inside_leave(pl_inside *it) {
-  if (mine != NULL && mine->inside == it) mine->inside = it->outer;
+  if (state != NULL && state->inside == it) state->inside = it->outer;
 }
 
 const char pl_opening[] = "";
 int pl_is_opening(void) { return pl_is_inside(PL_OPENING); }
 
-/* The stack that the system gave this thread. Without /proc the C library does not know the main
- * thread's: it ends at the name of the program, and is as large as the limit allows. */
-static void find_stack(texts *t) {
+/* Finds the stack that the system gave this thread. Without /proc the C library does not know the
+ * main thread's stack: it ends at the program's name and is as large as the limit allows. */
+static void find_stack(thread_state *t) {
   pthread_attr_t attr;
   void *low = NULL;
   size_t size = 0;
@@ -143,15 +143,15 @@ static void find_stack(texts *t) {
 }
 
 int pl_on_other_stack(const void *frame) {
-  texts *t = mine;
+  thread_state *t = state;
   if (t == NULL || t->inside == NULL) return 0;
   if (t->high == 0) find_stack(t);
   uintptr_t here = (uintptr_t)frame, outer = (uintptr_t)t->inside;
   return here < t->low || here >= outer || outer >= t->high;
 }
 
-int pl_is_inside(const void *what) {
-  for (pl_inside *it = mine == NULL ? NULL : mine->inside; it != NULL; it = it->outer)
-    if (it->what == what) return 1;
+int pl_is_inside(const void *owner) {
+  for (pl_inside *it = state == NULL ? NULL : state->inside; it != NULL; it = it->outer)
+    if (it->owner == owner) return 1;
   return 0;
 }

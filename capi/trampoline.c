@@ -1,12 +1,12 @@
-/* Go cannot call a function pointer of C; these do it for it. Each keeps the
- * text that the callback set, while still on the callback's thread, and keeps
- * the callback's floating-point mode from staying behind. */
+/* Go cannot call a C function pointer; these functions call it for Go. Each copies the text
+ * that the callback set, on the callback's thread, and undoes the callback's changes of the
+ * floating-point mode. */
 #include "bridge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A call into the host that this thread is in. */
+/* A callback in progress on this thread. */
 typedef struct call {
   pl_inside inside;
   unsigned mode;
@@ -18,7 +18,8 @@ static void begin(call *c, const void *family) {
   c->mode = pl_float_enter();
 }
 
-/* Ends a call; *text: what the callback set if it failed. */
+/* Ends a callback and returns code. If code is not 0, *text is replaced by a copy of the callback's
+ * text, or NULL. */
 static int end(call *c, int code, char **text) {
   pl_float_leave(c->mode);
   pl_inside_leave(&c->inside);

@@ -1,9 +1,9 @@
 // Command libpaceline is the shared library, built with -buildmode=c-shared: the C
-// interface (package capi), and the methods and environments that it knows by name.
+// interface (package capi) with the methods and environments that it knows by name.
 //
-// It has no C of its own, since go build compiles the C of whatever a package main with
-// some imports directly at every build, changed or not, to write a header that nobody
-// reads.
+// This package has no C code of its own. If a package main has C code, go build compiles the
+// C code of all packages that it imports directly at every build, changed or not, to generate
+// a header that this project does not use.
 package main
 
 import (
