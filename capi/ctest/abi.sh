@@ -1,17 +1,17 @@
 #!/bin/sh
-# Prints what a program that was compiled against a header depends on: the size of every
-# struct, offset and size of its fields, the numbers of the enums, the functions.
+# Prints the ABI of a header: the size of every struct, the offset and size of its fields, the
+# numbers of the enums, the functions.
 #
 #     capi/ctest/abi.sh HEADER >capi/ctest/abi.txt
 #
-# run.sh compares it with abi.txt. Whoever changes that file on purpose reads the header's
-# rule of what may change.
+# run.sh compares the output with abi.txt. Before you change abi.txt, read the header's rule
+# "Growth".
 set -eu
 CC=${CC:-cc}
 header=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# Without comments and preprocessor lines, a declaration, a brace or a field a line.
+# Removes comments and preprocessor lines, and puts each declaration, brace and field on one line.
 grep -v '^#' "$header" | tr '\n' ' ' | sed -E 's#/\*([^*]|\*+[^*/])*\*+/##g' | sed -E 's/[ \t]+/ /g; s/([;{}]) */\1\n/g' >"$scratch/flat"
 {
   echo '#include <paceline.h>'

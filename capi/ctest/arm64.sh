@@ -3,9 +3,9 @@
 #
 #     capi/ctest/arm64.sh folder sysroot     folder: of libpaceline.so; sysroot: of its C library
 #
-# They are those that neither take minutes nor measure time or memory, which would be the
-# emulator's. Go programs now and then hang under QEMU if their threads are
-# interrupted by signals (golang.org/issue/36981, 70329). CC is honoured.
+# Left out are programs that take minutes, and those that measure time or memory, which would be
+# the emulator's. Go programs sometimes hang under QEMU if signals interrupt their threads
+# (golang.org/issue/36981, 70329). CC is the compiler.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
 folder=$(cd "$1" && pwd) && sysroot=$2

@@ -1,8 +1,8 @@
-/* Environments that fail: each is an error with the environment's number and
- * the original text, the others are unharmed, and everything is freed once. */
+/* Environments that fail: the error has the environment's number and the original text, the other
+ * environments go on, and everything is freed once. */
 #include "counter.h"
 
-/* A run meets the fault, and goes on after it. */
+/* A run fails, and the next one goes on. */
 static void at_a_step(enum fault fault, int at, int status, const char *says) {
   family f = counters(fault, at);
   paceline_trainer *t;
@@ -13,7 +13,7 @@ static void at_a_step(enum fault fault, int at, int status, const char *says) {
   CHECK(strstr(paceline_last_error() + 1, "environment 0: ") == NULL && paceline_last_error_index() == 0);
   paceline_stats s = stats_of(t);
   CHECK(s.num_timesteps < 1000);
-  OK(paceline_trainer_run(&s, t, 0, 0)); /* it happens only once */
+  OK(paceline_trainer_run(&s, t, 0, 0)); /* the fault occurs only once */
   CHECK(s.num_timesteps >= 1000 && isfinite(metric_of(t, "train/loss")));
   paceline_trainer_free(t);
   CHECK(f.made == 4 && f.destroyed == 4 && f.released == 1);
@@ -27,7 +27,7 @@ static void at_creation(enum fault fault, const char *says, int made) {
   CHECK(t == (void *)1 && f.made == made && f.destroyed == made && f.released == 1);
 }
 
-/* Specs that are refused, from a table and for pushed environments. */
+/* Specs that are refused, of a table and of pushed environments. */
 static void spec(paceline_spec obs, paceline_spec action, const char *says) {
   family f = counters(SOUND, 0);
   paceline_trainer *t;
@@ -75,7 +75,7 @@ int main(void) {
   at_creation(FAIL_CREATE, "environment 2: no third one", 2);
   specs();
 
-  for (int at = 3; at < 200; at += 90) { /* in the warm-up, and after it */
+  for (int at = 3; at < 200; at += 90) { /* in the warm-up, then after it */
     at_a_step(FAIL_STEP, at, PACELINE_ECALLBACK, "the motor is hot: 90 degrees");
     at_a_step(FAIL_SILENTLY, at, PACELINE_ECALLBACK, "step returned 42");
     at_a_step(NAN_OBS, at, PACELINE_ENAN, "observation");
@@ -95,8 +95,8 @@ int main(void) {
   paceline_trainer_free(t);
   CHECK(f.released == 1);
 
-  /* A loss that is not finite is said with its step, at every run that follows;
-   * what was learnt before can be saved. */
+  /* Every run after a loss that is not finite returns the loss and its step. The state before the
+   * loss can be saved. */
   const char *const squared[] = {QUICK, "loss", "squared", NULL};
   paceline_config *cfg = config(squared);
   paceline_env_table table = counter_table(1);
@@ -116,7 +116,7 @@ int main(void) {
   paceline_trainer_free(t);
   paceline_config_free(cfg);
 
-  /* A text that was set long ago, or on another call, is not used again. */
+  /* A text of an earlier callback is not used again. */
   paceline_set_callback_error("an old story");
   f = counters(FAIL_SILENTLY, 1);
   OK(counter_trainer(&t, &f, 0));
@@ -124,7 +124,7 @@ int main(void) {
   CHECK(strstr(paceline_last_error(), "story") == NULL);
   paceline_trainer_free(t);
 
-  /* Settings that are refused, after the environments were made or before. */
+  /* Settings that are refused, before or after the environments are made. */
   const char *const settings[] = {"actor", "online", NULL};
   cfg = config(settings);
   f = counters(SOUND, 0);

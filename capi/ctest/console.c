@@ -1,5 +1,5 @@
-/* The Atari console: every function with sound and with bad input, on a cartridge of
- * our own that goes by the name of Tetris, so that it needs none of the games. */
+/* The Atari console: every function with valid and invalid input. The cartridge is a program of
+ * this test, named as Tetris: no game's ROM is needed. */
 #include <pthread.h>
 
 #include "t.h"
@@ -7,8 +7,8 @@
 #define INVALID(call, says) FAILS(call, PACELINE_EINVAL, says)
 #define NIL(call, name) INVALID(call, name ": NULL")
 
-/* Under Tetris's rule the score is in $F1 and $F2, and the game over when bit 7 of $F3
- * is set. SWCHA stays in $80, the frames' number in $84. */
+/* By the rules of Tetris the score is in $F1 and $F2, and the game is over when bit 7 of $F3 is
+ * set. The program stores SWCHA in $80 and counts frames in $84. */
 static const uint8_t program[] = {
     0xD8,                                           /* CLD */
     0xA2, 0xFF, 0x9A,                               /* LDX #$FF, TXS */
@@ -17,8 +17,8 @@ static const uint8_t program[] = {
     0xE6, 0x84, 0xA5, 0x84, 0x85, 0x09,                                           /* INC $84, COLUBK = $84 */
     0xAD, 0x80, 0x02, 0x85, 0x80,                                                 /* $80 = SWCHA */
     0x24, 0x80, 0x30, 0x09, 0xF8, 0x18, 0xA5, 0xF1, 0x69, 0x01, 0x85, 0xF1, 0xD8, /* RIGHT: $F1 + 1 */
-    0x24, 0x80, 0x70, 0x04, 0xA9, 0x80, 0x85, 0xF3,                               /* LEFT: over */
-    0xAD, 0x82, 0x02, 0x4A, 0xB0, 0x06, 0xA9, 0x00, 0x85, 0xF1, 0x85, 0xF3,       /* RESET: anew */
+    0x24, 0x80, 0x70, 0x04, 0xA9, 0x80, 0x85, 0xF3,                               /* LEFT: game over */
+    0xAD, 0x82, 0x02, 0x4A, 0xB0, 0x06, 0xA9, 0x00, 0x85, 0xF1, 0x85, 0xF3,       /* RESET: start */
     0xA2, 0xFA, 0x85, 0x02, 0xCA, 0xD0, 0xFB,                                     /* 250 lines */
     0x4C, 0x0C, 0xF0,                                                             /* JMP frame */
 };
@@ -60,7 +60,7 @@ static int32_t act(paceline_console *c, int32_t action) {
 
 static void set(paceline_console *c, const char *name, const char *value) { OK(paceline_console_set(c, name, value)); }
 
-/* The ways to begin an episode, by name: stored starts follow the seed. */
+/* The values of "reset". Stored starts are a function of the seed. */
 static void resets(void) {
   uint8_t first[2][8][128];
   for (int k = 0; k < 2; k++) {
@@ -83,7 +83,7 @@ static void resets(void) {
 static void cartridges(void) {
   paceline_console *c = (void *)1;
   char *text = (char *)1;
-  char path[4096]; /* those of tmp are used again */
+  char path[4096]; /* tmp reuses its buffers */
   snprintf(path, sizeof path, "%s", file("tetris.bin", 4096));
 
   NIL(paceline_console_new(NULL, path, NULL, 0, 0, 0, 1), "out");
@@ -113,7 +113,7 @@ static void cartridges(void) {
   NIL(paceline_rom_folder(NULL), "path");
   OK(paceline_rom_folder(tmp("")));
   OK(paceline_rom_folder(tmp("no such folder")));
-  CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 0, 1) != PACELINE_OK); /* there now, with other bytes */
+  CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 0, 1) != PACELINE_OK); /* tetris.bin is found, with other bytes than the game's */
   CHECK(strstr(paceline_last_error(), "MD5") != NULL);
   CHECK(paceline_console_new(&c, NULL, "breakout", 0, 0, 0, 1) != PACELINE_OK);
   CHECK(strstr(paceline_last_error(), "no such folder") != NULL);
@@ -142,7 +142,7 @@ static void play(void) {
   CHECK(strcmp(v->game, "tetris") == 0 && v->height == HEIGHT && v->width == WIDTH && v->pal == 0);
   CHECK(v->ended == 0 && v->lives == 0 && v->mode == 0 && v->difficulty == 0 && v->episode_frame_number == 0);
   CHECK(act(c, RIGHT) == 1 && act(c, 0) == 0);
-  CHECK(view(c) == v && v->episode_frame_number == 2); /* kept up to date */
+  CHECK(view(c) == v && v->episode_frame_number == 2); /* the view is updated */
 
   /* Other actions count as NOOP. */
   const int32_t others[] = {-1, 18, 40, INT32_MAX, INT32_MIN};
@@ -213,15 +213,15 @@ static void settings(void) {
       {"difficulty", "4", "difficulty: 4, tetris has"},
       {"difficulty", "A", "difficulty: \"A\""},
       {"frameskip", "1", "did you mean frame_skip"},
-      {"", "1", "is no setting"},
-      {"a setting that nobody has", "1", "there are frame_skip, repeat_action_probability"},
+      {"", "1", "is not a setting"},
+      {"an unknown setting", "1", "the settings are frame_skip, repeat_action_probability"},
       {"frame_skip", "\xC3", "value"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
     INVALID(paceline_console_set(c, wrong[i][0], wrong[i][1]), wrong[i][2]);
   const paceline_console_state *v = view(c);
   act(c, 0);
-  CHECK(v->episode_frame_number == 1); /* none of it was taken */
+  CHECK(v->episode_frame_number == 1); /* no refused setting has changed */
   set(c, "mode", "0");
   set(c, "difficulty", "0");
   set(c, "color_averaging", "true");
@@ -230,7 +230,7 @@ static void settings(void) {
   paceline_console_free(c);
 }
 
-/* ------------------------------------------------------------------- looks */
+/* ----------------------------------------------------------------- screens */
 
 static void looks(void) {
   static uint8_t colours[HEIGHT * WIDTH], grey[HEIGHT * WIDTH], rgb[HEIGHT * WIDTH * 3];
@@ -245,7 +245,7 @@ static void looks(void) {
   OK(paceline_console_screen(rgb, sizeof rgb, c, PACELINE_SCREEN_RGB));
   OK(paceline_console_ram(ram, c));
   CHECK(colours[100 * WIDTH + 80] == (ram[4] & 0xFE));
-  for (size_t i = 1; i < sizeof grey; i++) /* one grey for each colour */
+  for (size_t i = 1; i < sizeof grey; i++) /* one grey level for each colour */
     CHECK(colours[i] != colours[i - 1] || (grey[i] == grey[i - 1] && memcmp(rgb + 3 * i, rgb + 3 * i - 3, 3) == 0));
   INVALID(paceline_console_screen(colours, sizeof colours - 1, c, PACELINE_SCREEN_COLOUR),
           "size: 33599, must be 33600");
@@ -259,7 +259,7 @@ static void looks(void) {
   long sum = 0, whole = 0;
   for (size_t i = 0; i < sizeof observed; i++) sum += observed[i];
   for (size_t i = 0; i < sizeof grey; i++) whole += grey[i];
-  CHECK(sum / 7056 >= whole / (long)sizeof grey); /* of two frames, each pixel is as bright as in the last at least */
+  CHECK(sum / 7056 >= whole / (long)sizeof grey); /* a maximum of two frames: at least as bright as the last one */
   INVALID(paceline_console_screen(colours, sizeof colours, c, PACELINE_SCREEN_OBSERVED), "size: 33600, must be 7056");
   INVALID(paceline_console_screen(colours, sizeof colours, c, 4), "kind: 4");
   INVALID(paceline_console_screen(colours, sizeof colours, c, UINT32_MAX), "kind: 4294967295");
@@ -270,7 +270,7 @@ static void looks(void) {
   OK(paceline_console_poke(c, 0x71, 0x98));
   OK(paceline_console_ram(again, c));
   CHECK(again[0x71] == 0x98);
-  CHECK(act(c, 0) == 97); /* the score is what the game's RAM says */
+  CHECK(act(c, 0) == 97); /* the score comes from RAM */
   INVALID(paceline_console_poke(c, 128, 0), "index: 128, must be 0 to 127");
   INVALID(paceline_console_poke(c, UINT32_MAX, 0), "index: 4294967295");
   NIL(paceline_console_poke(NULL, 0, 0), "c");
@@ -283,7 +283,7 @@ static void looks(void) {
   OK(paceline_console_list(list, 32, &count, c, PACELINE_MINIMAL_ACTIONS));
   CHECK(count == 5 && memcmp(list, minimal, sizeof minimal) == 0 && list[5] == (int32_t)0xAAAAAAAA);
   OK(paceline_console_list(list, 2, &count, c, PACELINE_LEGAL_ACTIONS));
-  CHECK(count == 18 && list[0] == 0 && list[1] == 1 && list[2] == 3); /* no more than fit */
+  CHECK(count == 18 && list[0] == 0 && list[1] == 1 && list[2] == 3); /* the first three numbers */
   OK(paceline_console_list(NULL, 0, &count, c, PACELINE_MODES));
   CHECK(count == 1);
   OK(paceline_console_list(list, SIZE_MAX, &count, c, PACELINE_DIFFICULTIES));
@@ -327,7 +327,7 @@ static void states(void) {
     CHECK(memcmp(one, other, sizeof one) == 0);
   }
 
-  /* What is refused changes nothing. */
+  /* A refused restore changes nothing. */
   OK(paceline_console_save(second, &size, b, 1));
   uint8_t *now = malloc(size);
   CHECK(now != NULL);
@@ -381,7 +381,7 @@ static void handles(void) {
   paceline_console_free(freed);
   paceline_console_free(NULL);
   paceline_console_free((paceline_console *)cfg);
-  OK(paceline_config_set(cfg, "seed", "1")); /* it was not freed by that */
+  OK(paceline_config_set(cfg, "seed", "1")); /* paceline_console_free did not free it */
   paceline_config_free(cfg);
   CHECK(act(c, RIGHT) == 1);
   paceline_console_free(c);
@@ -400,7 +400,7 @@ static void *act_on(void *c) {
   return NULL;
 }
 
-/* What takes a const console is never busy; the rest is, and changes nothing then. */
+/* Functions of a const console are never busy. The others may be, and then change nothing. */
 static void threads(void) {
   paceline_console *c = new_console(1, 0);
   pthread_t other;
@@ -433,7 +433,8 @@ static void threads(void) {
 
 int main(int argc, char **argv) {
   (void)argc;
-  /* Go copies the environment while the library is loaded, beside main: another start. */
+  /* Go copies the environment variables while the library is loaded, concurrently with main: start
+   * the program again. */
   if (getenv("PACELINE_ROMS_DIR") != NULL || getenv("ALE_ROMS_DIR") != NULL) {
     unsetenv("PACELINE_ROMS_DIR");
     unsetenv("ALE_ROMS_DIR");

@@ -1,6 +1,6 @@
-/* An environment as a table, with a fault to order: it counts its steps in an
- * episode of 7 to 12, one float, and may misbehave at a given step of the first
- * environment. */
+/* An environment as a table, with a chosen fault. The observation is the step's number in the
+ * episode, one float; an episode has 7 to 12 steps. Most faults happen at a given step of the
+ * first environment. */
 #ifndef COUNTER_H
 #define COUNTER_H
 
@@ -20,18 +20,18 @@ enum fault {
   HUGE_SAVE, /* of 4 GiB */
   NAN_OBS,
   INF_REWARD,
-  HUGE_REWARD, /* finite, but not its square; from that step on */
+  HUGE_REWARD, /* finite, with an infinite square; from the step on */
   BAD_END,
   LONG_TEXT,
-  SLEEP, /* every step takes 5 ms, whatever signals come */
+  SLEEP, /* every step takes 5 ms, signals or not */
 };
 
-/* How many environments sleep now, and how many did at most. */
+/* The number of environments that sleep now, and its maximum. */
 static atomic_int asleep, most_asleep;
 
 typedef struct family {
   enum fault fault;
-  int at; /* step of environment 0, counted over its life */
+  int at; /* step of environment 0, counted over all episodes */
   paceline_spec obs, action;
   int made, destroyed, released;
   pthread_mutex_t lock;
@@ -99,7 +99,7 @@ static int counter_step(void *env, const void *action, void *obs, float *reward,
     case LONG_TEXT: {
       static char text[5000];
       memset(text, 'x', sizeof text - 1);
-      memcpy(text, "\xc3\xa9\xff", 3); /* an e acute, and a byte that is no UTF-8 */
+      memcpy(text, "\xc3\xa9\xff", 3); /* an e acute, and a byte that is not UTF-8 */
       return paceline_set_callback_error(text), 1;
     }
     case NAN_OBS: *(float *)obs = NAN; break;

@@ -1,8 +1,8 @@
-/* Objects of every kind are made and freed again and again, and the process stays as large
- * as it was. argv[1]: how often, 1000 if not said (make test-cycles: 10000). */
+/* Objects of every kind are made and freed many times, and the process does not grow. argv[1]: how
+ * many times, default 1000 (make test-cycles: 10000). */
 #include "t.h"
 
-/* On it a console is turned on; it shows nothing. */
+/* A cartridge for a console. It shows nothing. */
 static const char *cartridge(void) {
   const char *path = tmp("nothing.bin");
   unsigned char image[4096] = {0x4C, 0x00, 0xF0}; /* JMP $F000 */
@@ -72,8 +72,8 @@ int main(int argc, char **argv) {
   } kinds[] = {
       {"config", a_config}, {"trainer", a_trainer}, {"policy", a_policy}, {"vec", a_vec}, {"console", a_console}};
   int cycles = argc > 1 ? atoi(argv[1]) : 1000, failed = 0;
-  const long most = 4000;       /* kB: 4 a cycle of 1000 would be a leak */
-  if (getenv("GOGC") == NULL) { /* garbage is collected at once, and what grows is no garbage */
+  const long most = 4000;       /* kB: 4 for each of 1000 cycles would be a leak */
+  if (getenv("GOGC") == NULL) { /* frequent collections: growth is then not garbage */
     setenv("GOGC", "20", 1);
     execv("/proc/self/exe", argv);
   }
@@ -84,13 +84,13 @@ int main(int argc, char **argv) {
     long first = 0, threads = 0;
     for (int i = 0; i < cycles; i++) {
       if (i == cycles / 5)
-        first = kilobytes("VmRSS:"), threads = kilobytes("Threads:"); /* Go's heap has its size by then */
+        first = kilobytes("VmRSS:"), threads = kilobytes("Threads:"); /* Go's heap has its final size */
       kinds[k].cycle();
     }
     long last = kilobytes("VmRSS:");
     long grown = kilobytes("Threads:") - threads;
     printf("%d of %s: %ld kB, then %ld kB; %.1f s\n", cycles, kinds[k].name, first, last, now() - began);
-    if (last - first > most || grown > 8) { /* threads come back to the pool late */
+    if (last - first > most || grown > 8) { /* some threads return to the pool late */
       printf("%s: %ld kB and %ld threads more\n", kinds[k].name, last - first, grown);
       failed = 1;
     }

@@ -1,20 +1,20 @@
 #!/bin/sh
-# What takes too long for every change: sanitizers, valgrind and fuzzing.
+# Tests that take too long for every change: sanitizers, valgrind and fuzzing.
 #
 #     capi/ctest/deep.sh folder seconds [part ...]
 #
-# folder: where to build. seconds: of each part that has no end of its own. parts: as
-# printed; none: all. Each says how long it took, and how much was done. Needs clang and
-# valgrind (Debian: apt-get install clang llvm valgrind). What fuzzing finds is written to
-# the testdata folders of the packages, or to folder/fuzz_abi.*: it is mended, and committed
-# there or in deep/seeds, which run.sh runs.
+# folder: the build folder. seconds: the time of each part that does not end by itself. part: names
+# as printed; default: all. Each part prints its time and the number of its calls or inputs.
+# Needs clang and valgrind (Debian: apt-get install clang llvm valgrind).
+# Fuzzing writes inputs that fail to the testdata folders of the packages, or to folder/fuzz_abi.*.
+# Fix the fault and commit the input there, or in deep/seeds, which run.sh runs.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
 CC=${CC:-cc} GO=${GO:-go}
 mkdir -p "$1" && build=$(cd "$1" && pwd) || exit 1
 T=$2 && shift 2
 only=$*
-export TMPDIR="$build/.tmp" # which "go list ./..." does not look into
+export TMPDIR="$build/.tmp" # "go list ./..." skips such a name
 C="-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -I$root/include -I$here"
 failed=0
 
@@ -29,8 +29,8 @@ attempt() {
 }
 need() { command -v "$1" >/dev/null || { echo "$1 is needed"; return 1; }; }
 
-# Hosts that are built with a sanitizer, with the library as it is: their own memory and
-# threads are watched, and what the library does to it by the C library's functions.
+# Hosts built with a sanitizer, and the library built without: the sanitizer checks the host's
+# memory and threads, and the C library's functions that the library calls.
 host() { # sanitizer
   for program in smoke vec files threads inside; do
     argument=$([ $program != inside ] || echo "$build/pries.so")
@@ -45,8 +45,8 @@ sanitized() {
   export LSAN_OPTIONS="suppressions=$here/deep/lsan.supp" TSAN_OPTIONS="suppressions=$here/deep/tsan.supp halt_on_error=1"
   $CC -std=c11 -D_GNU_SOURCE -O1 -Wno-unused-function -I"$root/include" -shared -fPIC -DPRIES "$here/faulty.c" -o "$build/pries.so" && host "$1"
 }
-# It knows no AVX-512, and nothing of Go: with efence Go uses no address twice, or memory that was a
-# stack would look freed where it is used again. Whether values are defined is not known either.
+# valgrind has no AVX-512. It does not know Go: memory that was a stack would look freed when Go uses
+# it again, so efence makes Go use each address once. It cannot tell whether Go's values are defined.
 valgrind_host() {
   need valgrind || return 1
   $CC $C "$here/random_calls.c" -L"$build/lib" -lpaceline -Wl,-rpath,"$build/lib" -lpthread -lm -o "$build/host" &&
@@ -55,13 +55,13 @@ valgrind_host() {
 }
 cgocheck() { GOEXPERIMENT=cgocheck2 sh "$here/run.sh" "$build/cgocheck" plugins smoke push vec plugin masks resume files; }
 race() { (cd "$root" && "$GO" test -race -short ./core/... ./capi/...); }
-# Go's fuzzing of what reads files and texts; each for as long.
+# Go's fuzzing of the readers of files and texts, each for T seconds.
 go_fuzz() { # package, function
   (cd "$root" && "$GO" test -run '^$' -fuzz "^$2\$" -fuzztime "${T}s" -parallel 2 "$1") | tee "$build/go_fuzz.log" | grep -v '^fuzz: elapsed' || return 1
   grep '^fuzz: elapsed' "$build/go_fuzz.log" | tail -n 1
   ! grep -q '^--- FAIL' "$build/go_fuzz.log"
 }
-# libFuzzer on the interface: bytes are which calls are made, with what.
+# libFuzzer on the interface: the bytes determine the calls and their arguments.
 fuzz_abi() {
   need clang || return 1
   mkdir -p "$build/fuzz_abi"

@@ -1,5 +1,5 @@
-/* Whose descriptors are whose: the library's are open when loading is over, and where too few are
- * left it says so instead of ending the process. */
+/* The library's descriptors are open when loading ends. If too few are left, calls fail with a
+ * sentence and the process goes on. */
 #include "dl.h"
 #include "t.h"
 
@@ -9,7 +9,7 @@
 
 enum { MOST = 64 };
 
-/* Which descriptors are open, as bits. */
+/* The open descriptors, as bits. */
 static unsigned long long open_ones(void) {
   unsigned long long bits = 0;
   for (int fd = 0; fd < MOST; fd++)
@@ -24,12 +24,12 @@ static void may_open(rlim_t n) {
   CHECK(setrlimit(RLIMIT_NOFILE, &l) == 0);
 }
 
-/* Loaded with so many descriptors left: 0 if it works, 3 if it refuses in a sentence. */
+/* Loads the library with `left` descriptors left: 0 if calls work, 3 if they fail with a sentence. */
 static int loaded_with(int left) {
   fflush(stdout);
   pid_t pid = fork();
   if (pid == 0) {
-    /* What dlopen itself opens for a moment is counted in. */
+    /* dlopen itself opens some of them for a moment. */
     unsigned long long before = open_ones();
     struct sigaction was, is;
     sigaction(SIGSEGV, NULL, &was);
@@ -47,7 +47,7 @@ static int loaded_with(int left) {
     if (paceline_trainer_run(NULL, NULL, 1, 0) != PACELINE_EFAIL || paceline_trainer_free(NULL) != PACELINE_EFAIL)
       _exit(1);
     paceline_config_free(NULL);
-    sigaction(SIGSEGV, NULL, &is); /* nothing of Go's stays behind */
+    sigaction(SIGSEGV, NULL, &is); /* no handler of Go is installed */
     _exit(is.sa_handler == was.sa_handler ? 3 : 1);
   }
   int status;
@@ -70,7 +70,7 @@ int main(void) {
   }
   CHECK(works >= 3 && refuses >= 3);
 
-  /* What is open after loading is all that there will be; what the host opens is its own. */
+  /* The library opens no more descriptors after loading. */
   unsigned long long before = open_ones();
   dl_load();
   unsigned long long after = open_ones();

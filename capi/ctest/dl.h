@@ -1,5 +1,5 @@
-/* For programs that load the library themselves, at a moment of their choice:
- * the functions they use, as pointers that stand for the header's. */
+/* For programs that load the library with dlopen: the functions that they use, as pointers under
+ * the header's names. */
 #ifndef DL_H
 #define DL_H
 

@@ -1,5 +1,5 @@
-/* What the library reads of the process's environment it reads when it is loaded, and the
- * cores that it may use are those that the process may use then. */
+/* The library reads the process's environment variables and its cores when it is loaded. Later
+ * changes have no effect. */
 #include <sched.h>
 
 #include "dl.h"
@@ -46,7 +46,7 @@ static void later(void) {
   trains(PACELINE_OK, "");
 }
 
-/* One core, and none of our variables: what a container gives. */
+/* One core, and no variables of the library: a container. */
 static void one_core(void) {
   cpu_set_t set;
   CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
@@ -68,7 +68,7 @@ static void of_go(void) {
 
 static const struct {
   void (*run)(void);
-  char *variable; /* that the process is started with */
+  char *variable; /* the process starts with it */
 } cases[] = {{bogus, "PACELINE_ISA=bogus"}, {later, "A=1"}, {one_core, "A=1"}, {of_go, "GOMAXPROCS=3"}};
 
 int main(int argc, char **argv) {

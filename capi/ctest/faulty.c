@@ -1,12 +1,12 @@
-/* An environment in a file of its own that does what is asked of it: its actions order
- * delays and faults. With one of the macros below defined, the file itself is at fault. */
+/* An environment in a file of its own, whose actions cause delays and faults. With one of the
+ * macros below the file itself has a fault. */
 #include <errno.h>
 #include <paceline.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#ifdef MASKED /* only to move, and at every other step to move on, is allowed */
+#ifdef MASKED /* MOVE is allowed, and MOVE_ON at every other step */
 #define NAME "Masked-v0"
 #endif
 #ifdef PRIES
@@ -161,7 +161,7 @@ int paceline_env_open(paceline_env_plugin *out, const paceline_host *h) {
 #ifdef OPEN_FAILS
   return fail("the licence has run out");
 #endif
-#ifdef OPEN_LOADS /* itself, while it is being loaded */
+#ifdef OPEN_LOADS /* loads a file inside paceline_env_open */
   int (*env_load)(char **, const char *);
   const char *(*last_error)(void);
   char *name;

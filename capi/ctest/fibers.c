@@ -1,5 +1,5 @@
-/* Calls from the stacks of coroutines. Outside of the host's functions any stack will do; inside
- * one, a call from another stack than the thread's is refused before Go sees it. */
+/* Calls on the stacks of coroutines. Outside of callbacks every stack is allowed. Inside a callback
+ * a call on another stack than the thread's own is refused before it reaches Go. */
 #include "counter.h"
 
 #include <ucontext.h>
@@ -31,7 +31,7 @@ static void fiber_new(fiber *f, void (*body)(fiber *), char *stack) {
               (unsigned)((uintptr_t)f >> 32));
 }
 
-/* Runs f until its body is over or yields. */
+/* Runs f until its body returns or yields. */
 static void fiber_run(fiber *f) { swapcontext(&f->back, &f->self); }
 static void fiber_yield(fiber *f) { swapcontext(&f->self, &f->back); }
 
@@ -46,7 +46,8 @@ static _Thread_local fiber inner;
 static _Thread_local char *inner_stack;
 static _Atomic int refused, answered, wrong;
 
-/* A step that asks from its own stack, which may be done, and from a coroutine's, which may not. */
+/* A step that calls the library on its own stack, which is allowed, and on a coroutine's, which is
+ * refused. */
 static int stepped(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
   char *text = NULL;
   if (paceline_config_get(&text, probe, "gamma") == PACELINE_OK) answered++;
@@ -77,8 +78,8 @@ static void native(const char *threads, uint32_t flags) {
   CHECK(refused >= 600 && answered == refused && wrong == 0);
 }
 
-/* A run on a coroutine's stack, whose environment yields in the middle of a step. What the thread
- * calls meanwhile, on its own stack or a third one, is refused, and the run goes on. */
+/* A run on a coroutine's stack, whose environment yields inside a step. Calls of the thread
+ * meanwhile, on its own stack or a third one, are refused, and the run goes on. */
 static fiber outer;
 static int yields;
 static int yielding(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
@@ -120,7 +121,7 @@ static void suspend(char *stack, char *third) {
 static void *thread(void *stacks) {
   char *low = stacks, *high = low + STACK;
   fiber a, b;
-  /* Outside of a function of the host's, in any order. */
+  /* Outside of callbacks, in any order. */
   for (int i = 0; i < 20; i++) {
     fiber_new(&a, ask, i % 2 ? low : high);
     fiber_new(&b, ask, i % 2 ? high : low);
@@ -141,7 +142,7 @@ int main(void) {
     native("2", PACELINE_ENV_WAITS);
   }
   char *stacks = malloc(2 * STACK);
-  static char fixed[2 * STACK]; /* below every thread's stack; the others lie above some */
+  static char fixed[2 * STACK]; /* below every thread's stack; heap memory is above some */
   thread(stacks);
   thread(fixed);
   pthread_t other;

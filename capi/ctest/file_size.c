@@ -1,5 +1,5 @@
-/* A save that exceeds the limit of a file's size (ulimit -f) is an error: no signal reaches the host,
- * the older file stays, nothing half-written does. */
+/* A save that exceeds the limit of file sizes (ulimit -f) is an error: no signal reaches the host,
+ * the older file stays, and no temporary file remains. */
 #include "counter.h"
 
 #include <dirent.h>
@@ -40,7 +40,7 @@ int main(void) {
   CHECK(getrlimit(RLIMIT_FSIZE, &l) == 0);
   l.rlim_cur = 512;
   CHECK(setrlimit(RLIMIT_FSIZE, &l) == 0);
-  limited(t, p, path); /* SIGXFSZ would end the process */
+  limited(t, p, path); /* a delivered SIGXFSZ would end the process */
   signal(SIGXFSZ, on_signal);
   limited(t, p, path);
   CHECK(signals == 0);

@@ -1,4 +1,4 @@
-/* Saving that fails leaves the old file; loading that fails leaves the trainer. */
+/* A failed save leaves the old file, and a failed load leaves the trainer, as they were. */
 #include "counter.h"
 
 #include <dirent.h>
@@ -54,7 +54,7 @@ static unsigned crc32_of(const unsigned char *p, size_t n) {
 
 static unsigned get32(const unsigned char *p) { return p[0] | p[1] << 8 | p[2] << 16 | (unsigned)p[3] << 24; }
 
-/* Turns "format": 2 of the manifest into another digit, checksum and all. */
+/* Replaces the digit of "format": 2 in the manifest and corrects the checksums. */
 static void make_format(text t, char digit) {
   unsigned char *at = memmem(t.bytes, t.size, "\"format\": 2", 11);
   CHECK(at != NULL);
@@ -67,7 +67,7 @@ static void make_format(text t, char digit) {
     unsigned size = get32(central + 24), crc = crc32_of(data, size);
     CHECK(at > data && at < data + size);
     for (int k = 0; k < 4; k++) central[16 + k] = local[14 + k] = (unsigned char)(crc >> 8 * k);
-    if (get32(data + size) == 0x08074b50) /* the data descriptor says it again */
+    if (get32(data + size) == 0x08074b50) /* the data descriptor repeats the checksum */
       for (int k = 0; k < 4; k++) data[size + 4 + (unsigned)k] = (unsigned char)(crc >> 8 * k);
     return;
   }
@@ -77,14 +77,14 @@ static void make_format(text t, char digit) {
 static paceline_trainer *t;
 static hashes before;
 
-/* path is refused by everything that loads, and the trainer is as it was. */
+/* Every load refuses path, and the trainer is as it was. */
 static void refused(const char *path, int status, const char *says) {
   FAILS(paceline_trainer_load(t, path), status, says);
   CHECK(same(hashes_of(t), before));
   paceline_policy *p = (void *)1;
   int got = paceline_policy_load(&p, path);
   CHECK((got == status || got == PACELINE_OK) && (got == PACELINE_OK || p == (void *)1));
-  if (got == PACELINE_OK) paceline_policy_free(p); /* the damage is in another part */
+  if (got == PACELINE_OK) paceline_policy_free(p); /* the damage is in a part that a policy does not read */
   paceline_config *cfg = (void *)1;
   got = paceline_config_load(&cfg, path);
   CHECK((got == status || got == PACELINE_OK) && (got == PACELINE_OK || cfg == (void *)1));
@@ -102,15 +102,15 @@ int main(void) {
   OK(paceline_trainer_run(NULL, t, 1000, 0));
   OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE));
   text good = slurp(path);
-  OK(paceline_trainer_run(NULL, t, 100, 0)); /* the next save would differ */
+  OK(paceline_trainer_run(NULL, t, 100, 0)); /* a save would now have other bytes */
   before = hashes_of(t);
 
-  /* Places that cannot be written. */
+  /* Paths that cannot be written. */
   FAILS(paceline_trainer_save(t, "/no such folder/x", 0), PACELINE_EIO, "/no such folder");
   FAILS(paceline_trainer_save(t, folder, 0), PACELINE_EINVAL, "directory");
   FAILS(paceline_trainer_save(t, "/dev/full/x", 0), PACELINE_EIO, "/dev/full");
 
-  /* A disk that fills up, at every stage of the writing. */
+  /* A disk that is full, at every stage of a save. */
   signal(SIGXFSZ, SIG_IGN);
   for (size_t limit = 0; limit < good.size; limit += good.size / 23 + 1) {
     struct rlimit most = {limit, RLIM_INFINITY};
@@ -122,16 +122,16 @@ int main(void) {
     CHECK(strstr(paceline_last_error(), "too large") != NULL);
     CHECK(unchanged(path, good) && files_in(folder) == 1);
   }
-  OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE)); /* the trainer is unharmed */
+  OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE)); /* the trainer still works */
   CHECK(!unchanged(path, good));
   spill(path, good.bytes, good.size);
 
-  /* Files that are missing, cut, foreign, damaged, newer. */
+  /* Files that are missing, truncated, of another format, damaged or of a newer version. */
   const char *bad = tmp("bad.paceline");
   refused(tmp("missing.paceline"), PACELINE_EIO, "missing.paceline");
   refused(folder, PACELINE_EIO, "is a directory, must be a file");
   const char *pipe = tmp("pipe");
-  CHECK(mkfifo(pipe, 0600) == 0); /* which nobody writes to: opening it would wait for ever */
+  CHECK(mkfifo(pipe, 0600) == 0); /* without a writer: opening it would wait for ever */
   refused(pipe, PACELINE_EIO, "is a named pipe, must be a file");
   refused("/dev/zero", PACELINE_EIO, "is a device, must be a file");
   FAILS(paceline_trainer_save(t, pipe, 0), PACELINE_EINVAL, "is a named pipe, must be a file");
@@ -153,7 +153,7 @@ int main(void) {
     spill(bad, good.bytes, good.size);
     good.bytes[at] ^= 0x10;
     int status = paceline_trainer_load(t, bad);
-    if (status == PACELINE_OK) { /* a byte that nothing reads */
+    if (status == PACELINE_OK) { /* no load reads this byte */
       before = hashes_of(t);
       continue;
     }
@@ -173,7 +173,7 @@ int main(void) {
   refused(bad, PACELINE_EVERSION, "checkpoint of format 1");
   free(older.bytes);
 
-  /* A whole one that does not fit. */
+  /* A complete checkpoint of other settings. */
   paceline_trainer *other = quick("Acrobot-v1");
   FAILS(paceline_trainer_load(other, path), PACELINE_EINVAL, "CartPole-v1");
   OK(paceline_trainer_run(NULL, other, 50, 0));
@@ -185,7 +185,7 @@ int main(void) {
   FAILS(paceline_trainer_load(t, bad), PACELINE_EINVAL, "policy");
   CHECK(same(hashes_of(t), before));
 
-  /* After all that, the good one loads and learning goes on. */
+  /* The valid file still loads and learning goes on. */
   OK(paceline_trainer_load(t, path));
   CHECK(stats_of(t).num_timesteps == 1000);
   OK(paceline_trainer_begin(t, 200, 0));
@@ -194,7 +194,7 @@ int main(void) {
   paceline_trainer_free(t);
   free(good.bytes);
 
-  /* Environments that cannot be written down keep the rest from being lost. */
+  /* If environments cannot be saved, the rest is saved. */
   family f = counters(FAIL_SAVE, 0);
   OK(counter_trainer(&t, &f, 1));
   OK(paceline_trainer_run(NULL, t, 500, 0));
@@ -202,7 +202,7 @@ int main(void) {
   CHECK(status == PACELINE_OK || status == PACELINE_ECALLBACK);
   paceline_trainer_free(t);
 
-  /* A state of 4 GiB is one of those: it is not asked for. */
+  /* A state of 4 GiB cannot be saved: the library does not allocate it. */
   struct stat file;
   f = counters(HUGE_SAVE, 0);
   OK(counter_trainer(&t, &f, 1));

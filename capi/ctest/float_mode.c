@@ -1,5 +1,5 @@
-/* A host that computes with flush-to-zero and rounds towards zero gets the same
- * bits, keeps its own mode, and its callbacks see the normal one. */
+/* A host that flushes to zero and rounds towards zero gets the same bits and keeps its mode. Its
+ * callbacks run in the default mode. */
 #include "dl.h"
 #include "counter.h"
 
@@ -28,18 +28,18 @@ static _Atomic int wrong_mode;
 static int stepped(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
   if (get_mode() != DEFAULT) wrong_mode = 1;
   int status = counter_step(env, action, obs, reward, ended);
-  set_mode(ODD); /* a callback that leaves its own mode behind */
+  set_mode(ODD); /* the callback does not restore the mode */
   return status;
 }
 
-/* Everything a host may do, from loading on; prints the digests. */
+/* Training, evaluation, failures and callbacks; prints the digests. */
 static void whole_run(FILE *to) {
   unsigned mode = get_mode();
 #define KEPT CHECK(get_mode() == mode)
   static hashes h[3];
   const char *names[] = {"CartPole-v1", "Acrobot-v1"};
   for (int i = 0; i < 2; i++) {
-    /* Threads enough that some are started late. */
+    /* Enough threads that some start late. */
     const char *const settings[] = {QUICK, "env", names[i], "num_threads", "4", "num_envs", "8", NULL};
     paceline_config *cfg = config(settings);
     paceline_trainer *t;
@@ -53,7 +53,7 @@ static void whole_run(FILE *to) {
     paceline_evaluation e = {.struct_size = sizeof e};
     OK(paceline_policy_from_trainer(&p, t));
     OK(paceline_policy_evaluate(&e, p, names[i], NULL, EPISODES(3, 0.2, 1)));
-    fprintf(to, "%a ", e.mean_return); /* exact: a decimal would be rounded as the mode says */
+    fprintf(to, "%a ", e.mean_return); /* hexadecimal: the mode would round a decimal */
     STATUS(paceline_config_set(cfg, "nothing", "1"), PACELINE_EINVAL);
     KEPT;
     paceline_policy_free(p);
@@ -77,7 +77,7 @@ static void whole_run(FILE *to) {
   for (int i = 0; i < 3; i++) fprintf(to, "%s %s %s ", h[i].replay, h[i].weights, h[i].target);
 }
 
-/* That run in a process of its own that loads the library in the given mode. */
+/* whole_run in a process of its own, which sets the mode before loading, or if late only after it. */
 static void host(unsigned mode, int late, char *digests, size_t size) {
   int ends[2];
   CHECK(pipe(ends) == 0);
@@ -103,7 +103,7 @@ static void host(unsigned mode, int late, char *digests, size_t size) {
 }
 
 int main(void) {
-  /* The mode matters at all: otherwise this test could not fail. */
+  /* The mode changes results: otherwise this test could not fail. */
   volatile float tiny = 1e-30f, third = 1, three = 3;
   set_mode(DEFAULT);
   volatile float a = tiny * 1e-10f, b = third / three;
@@ -122,5 +122,5 @@ int main(void) {
 }
 
 #else
-int main(void) { return 0; } /* the mode is not touched elsewhere */
+int main(void) { return 0; } /* the library does not change the mode of other processors */
 #endif

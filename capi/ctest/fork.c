@@ -86,15 +86,15 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   FORKED(paceline_env_names(&text));
   FORKED(paceline_devices(&text));
   FORKED(paceline_bench(&text, "update", NULL));
-  FORKED(paceline_trainer_run(NULL, NULL, 1, 0)); /* fork comes before everything else */
+  FORKED(paceline_trainer_run(NULL, NULL, 1, 0)); /* the check for fork comes first */
 
-  /* The family is released, even so. */
+  /* The family is released all the same. */
   family f = counters(SOUND, 0);
   paceline_env_table table = counter_table(1);
   FORKED(paceline_trainer_new_table(&u, cfg, &table, &f, counter_release));
   CHECK(f.released == 1);
 
-  /* What needs no threads still answers; frees are silent. */
+  /* Functions that need no threads still answer; frees do nothing. */
   CHECK(strcmp(paceline_version(), PACELINE_VERSION) == 0 && paceline_build_info() != NULL);
   paceline_trainer_free(t);
   paceline_trainer_free(push);
@@ -122,7 +122,7 @@ int main(void) {
   family f = counters(SOUND, 0);
   OK(paceline_trainer_new_push(&push, cfg, &f.obs, &f.action));
 
-  /* Forked while Go is at work on every thread. */
+  /* fork() while Go runs on every thread. */
   OK(paceline_trainer_begin(t, 1000000000, 0));
   pthread_t runner;
   pthread_create(&runner, NULL, run, t);
@@ -131,7 +131,7 @@ int main(void) {
     pid_t pid = fork();
     if (pid == 0) {
       int code = child(cfg, p, v);
-      if (i % 2 == 0) exit(code); /* with exit handlers, and without */
+      if (i % 2 == 0) exit(code); /* with exit handlers, or without */
       _exit(code);
     }
     int status;

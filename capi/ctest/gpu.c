@@ -1,12 +1,13 @@
-/* A library with CUDA built in, for those who have no GPU: loading it, training, and asking for
- * GPUs, where the driver that the dynamic linker finds is none, one that does not start, or one
- * that works. The arguments: what paceline_devices must say, and "load", which measures loading alone. */
+/* A library with CUDA built in, on a machine without a GPU: loading, training and paceline_devices.
+ * The dynamic linker finds no driver, one that does not start, or one that works. Arguments: the
+ * text that paceline_devices must contain and a digest to compare with, or "load", which measures
+ * loading. */
 #include "dl.h"
 #include "t.h"
 
 static __typeof__(paceline_devices) *devices;
 
-/* Seconds until the first call has answered, in a process that has loaded nothing. */
+/* Seconds of loading and a first call, in a new process. */
 static double loading(void) {
   int ends[2];
   CHECK(pipe(ends) == 0);
@@ -32,7 +33,7 @@ static void train(const char *hash) {
   paceline_trainer *t = quick("CartPole-v1");
   OK(paceline_trainer_run(NULL, t, 500, 0));
   OK(paceline_trainer_hash(&text, t, "q_net"));
-  if (hash[0] != 0) CHECK(strcmp(text, hash) == 0); /* as it is without a look at GPUs */
+  if (hash[0] != 0) CHECK(strcmp(text, hash) == 0); /* the digest of a library without CUDA */
   printf("%s\n", text);
   paceline_string_free(text);
   paceline_trainer_free(t);
@@ -52,7 +53,7 @@ int main(int argc, char **argv) {
   void *library = dl_load();
   devices = (__typeof__(paceline_devices) *)dlsym(library, "paceline_devices");
   train(argv[2]);
-  for (int i = 0; i < 2; i++) { /* the answer stays */
+  for (int i = 0; i < 2; i++) { /* the same answer twice */
     char *text;
     OK(devices(&text));
     if (strstr(text, argv[1]) == NULL) return printf("%s, must say %s\n", text, argv[1]), 1;

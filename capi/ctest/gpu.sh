@@ -1,13 +1,13 @@
 #!/bin/sh
-# Is the library with CUDA built in the one without it, for those who have no GPU?
+# On a machine without a GPU the library with CUDA built in behaves as the one without.
 #
 #     capi/ctest/gpu.sh folder
 #
-# Builds both below the folder, where they stay, so that the next run is quicker, and compares
-# what they need, how large they are, how long they take to load, and what they learn, where
-# there is no driver, where there is one that does not start, and with core/cuda/software.
-# CC, CXX and what go itself heeds are honoured; PACELINE_CUDA_EMULATOR is what runs another
-# architecture's programs, which are not timed.
+# Builds both below the folder, which is kept so that the next run is quicker. Compares their
+# dependencies, sizes, loading times and results of training, without a driver, with a driver that
+# does not start, and with core/cuda/software.
+# CC, CXX and go's own variables choose the compilers. PACELINE_CUDA_EMULATOR runs the programs of
+# another architecture, which are not timed.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
 CC=${CC:-cc} run=${PACELINE_CUDA_EMULATOR:-}
@@ -16,11 +16,11 @@ fail() { echo "gpu FAILED: $*" >&2; exit 1; }
 
 GPU=0 "$root/capi/build.sh" "$build/without"
 GPU=1 "$root/capi/build.sh" "$build/with"
-# The names of an archive's entries can be read in it.
+# The kernels are in an archive, which has the names of its entries in plain text.
 kernels() { grep -q 'compute_80\.ptx' "$build/with/libpaceline.so"; }
 if ! kernels; then
-  # Where nothing opens a device the linker leaves out the kernels and most of core/cuda. They
-  # are what is to be weighed here: a file that the source does not have refers to them.
+  # If no code opens a device, the linker leaves out the kernels and most of core/cuda. Their size
+  # is to be measured here: an overlay adds a file that refers to them.
   cat >"$build/keep" <<'END'
 package cuda
 
@@ -49,11 +49,11 @@ required() { nm -D --undefined-only "$1" | awk '{ print $2 }' | sort; }
 readelf -lW "$with" | grep -q 'GNU_STACK.*RWE' && fail "the stack can be executed"
 more=$(($(stat -Lc %s "$with") - $(stat -Lc %s "$without")))
 [ $more -lt 6000000 ] || fail "the library has $more bytes more, must be less than 6,000,000"
-packed() { gzip -c "$1" | wc -c; } # as wheels do
+packed() { gzip -c "$1" | wc -c; } # the compression of wheels
 echo "CUDA is $more bytes of the library, $(($(packed "$with") - $(packed "$without"))) of a wheel"
 
 $CC -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -I"$root/include" -I"$here" "$here/gpu.c" -o "$build/gpu" -ldl -lpthread -lm
-# A driver that does not start, and else has nothing: it is refused for that.
+# A driver that lacks all functions except cuInit, which fails.
 mkdir -p "$build/bare"
 echo 'int cuInit(unsigned f) { return f == 0 ? 999 : 1; }' | $CC -shared -fPIC -x c - -o "$build/bare/libcuda.so.1"
 
@@ -61,7 +61,7 @@ export PACELINE_LIBRARY="$without"
 hash=$(timeout 300 $run "$build/gpu" "no CUDA in it" "") || fail "the library without CUDA: $hash"
 hash=$(echo "$hash" | tail -n 1)
 export PACELINE_LIBRARY="$with"
-attempt() { # what it is, the driver's folder, what is said
+attempt() { # name, the driver's folder, the expected text
   if out=$(LD_LIBRARY_PATH=$2 timeout 300 $run "$build/gpu" "$3" "$hash" 2>&1); then echo "$1: ok"; else fail "$1: $out"; fi
 }
 if ldconfig -p | grep -q 'libcuda\.so\.1'; then
@@ -81,7 +81,7 @@ if [ -f "$root/core/cuda/software/build.sh" ] || [ -n "${PACELINE_SOFTWARE:-}" ]
 fi
 
 [ -z "$run" ] || exit 0
-# By turns, as the machine's speed changes.
+# Alternating, because the machine's speed changes.
 best() { printf '%s\n' "$@" | sort -n | head -n 1; }
 a= b=
 for i in 1 2 3 4 5; do

@@ -1,4 +1,4 @@
-/* A handle used twice, after free, or as another kind. */
+/* A handle that is freed twice, used after free, or of another kind. */
 #include "rows.h"
 
 int main(void) {
@@ -10,7 +10,7 @@ int main(void) {
   arrays r = arrays_for(v, 2);
   OK(paceline_policy_from_trainer(&p, t));
 
-  /* Another kind: refused, named, and not freed by the wrong free. */
+  /* Another kind: the call is refused, the text names the kind, and the wrong free frees nothing. */
   FAILS(paceline_trainer_settle((paceline_trainer *)cfg, 0), PACELINE_EHANDLE, "is a paceline_config");
   FAILS(paceline_vec_step((paceline_vec *)p, r.actions, all_of(&r)), PACELINE_EHANDLE, "is a paceline_policy");
   FAILS(paceline_policy_save((paceline_policy *)v, "x"), PACELINE_EHANDLE, "is a paceline_vec");
@@ -27,7 +27,7 @@ int main(void) {
   OK(paceline_trainer_run(NULL, t, 10, 0));
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
 
-  /* After free; and free again. */
+  /* Use after free, and a second free. */
   paceline_trainer_free(t);
   FAILS(paceline_trainer_run(NULL, t, 10, 0), PACELINE_EHANDLE, "was freed");
   FAILS(paceline_trainer_stop(t), PACELINE_EHANDLE, "was freed");
@@ -47,7 +47,7 @@ int main(void) {
   paceline_config_free(cfg);
   FAILS(paceline_config_set(cfg, "seed", "3"), PACELINE_EHANDLE, "was freed");
 
-  /* No number comes twice: a stale handle never means a new object. */
+  /* No id is used twice: a freed handle never stands for a new object. */
   for (int i = 0; i < 1000; i++) {
     paceline_config *c;
     OK(paceline_config_new(&c, "dqn"));

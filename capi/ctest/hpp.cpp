@@ -1,5 +1,5 @@
-// paceline.hpp: owners, errors, environments as classes. The second file of the
-// program includes it, too, and paceline.h before it.
+// paceline.hpp: owners, errors, environments as classes. The second file of the program includes
+// it, too, after paceline.h.
 #include <paceline.hpp>
 
 #include <cstdio>
@@ -36,7 +36,7 @@ static int alive;
 enum Fault { none, in_constructor, in_reset, in_step, odd_type };
 static Fault fault;
 
-// Counts to 9; saves itself.
+// Counts to 9; has save and restore.
 struct Counter : paceline::Environment<float> {
   static paceline_spec observation() { return box({2}); }
   static paceline_spec action() { return discrete(3); }
@@ -75,7 +75,7 @@ struct Counter : paceline::Environment<float> {
   uint64_t n_ = 0;
 };
 
-// Images, without save and restore, made by a function with data of its own.
+// Images, without save and restore, made by a lambda with a capture.
 struct Image : paceline::Environment<uint8_t> {
   static paceline_spec observation() { return box({1, 36, 36}); }
   static paceline_spec action() { return discrete(2); }
@@ -89,7 +89,7 @@ struct Image : paceline::Environment<uint8_t> {
   int shade_, n_ = 0;
 };
 
-// A Counter in which one action a step may not be taken.
+// A Counter that forbids one action in each step.
 struct Masked : Counter {
   using Counter::Counter;
   void mask(uint8_t *mask) {
@@ -119,7 +119,7 @@ static paceline::Config small() {
 }
 
 int main() {
-  // Settings: numbers lose nothing on the way.
+  // Settings: numbers keep all digits.
   paceline::Config cfg = small();
   CHECK(cfg.get("optimizer_eps") == "1e-08" && cfg.get("num_envs") == "4");
   CHECK(cfg.set("learning_rate", 2.5e-5f).get("learning_rate").substr(0, 7) == "2.5e-05" ||
@@ -144,7 +144,7 @@ int main() {
     options.action_masks = masks.data();
     CHECK(t.policy().act(std::vector<float>(4), options) == std::vector<int32_t>({1, 2}));
   }
-  // A family is made, saved, and freed to the last environment.
+  // A family is made and saved, and all its environments are freed.
   const std::string folder = std::getenv("TMPDIR") == nullptr ? "/tmp" : std::getenv("TMPDIR");
   {
     paceline::Trainer t(cfg, paceline::environments<Counter>());
@@ -202,7 +202,7 @@ int main() {
   }
   CHECK(alive == 0);
 
-  // Exceptions keep their text and never cross C.
+  // Exceptions keep their text and do not cross C code.
   fault = in_constructor;
   throws(PACELINE_ECALLBACK, "no memory for another counter",
          [&] { paceline::Trainer t(cfg, paceline::environments<Counter>()); });
@@ -238,7 +238,7 @@ int main() {
                            }));
   CHECK(images.run(200).episodes > 20);
 
-  // Environments stepped here: all together,
+  // Environments that the program steps: all together,
   paceline::VecOptions options;
   options.num_threads = 1, options.autoreset = PACELINE_SAME_STEP;
   paceline::VecEnv vec("CartPole-v1", 4, options);
@@ -268,7 +268,7 @@ int main() {
   CHECK(other.render(0).rgb.size() == 3u * other.render(0).height * other.render(0).width &&
         other.render(0).width == 600);
 
-  // and asynchronously: whoever is done first, rows are those that a vector in lockstep has.
+  // and asynchronously: in any order, the rows are those of a vector stepped in lockstep.
   options = {};
   options.batch_size = 3, options.num_threads = 2, options.autoreset = PACELINE_SAME_STEP;
   paceline::VecEnv async("CartPole-v1", 8, options);
@@ -311,7 +311,7 @@ int main() {
   async.send_reset(all);
   async = paceline::VecEnv("CartPole-v1", 1);  // some of the old ones are under way
 
-  // A first send that is refused leaves nothing half done.
+  // A first send that is refused changes nothing.
   options = {};
   options.batch_size = 2, options.num_threads = 1, options.env_options = R"({"decorrelation_steps": 10000000})";
   paceline::VecEnv busy("CartPole-v1", 4, options);
@@ -336,7 +336,7 @@ int main() {
     CHECK(got.started[0] && got.started[1] && got.env_ids[0] + got.env_ids[1] == 2 * k + 1);
   }
 
-  // Columns of infos, as the library describes them.
+  // Columns of infos, from the library's description.
   const auto columns = paceline::detail::columns(
       R"({"env":"x","infos":[{"dtype":"int32","len":0,"name":"lives"},{"name":"ram","len":128,"dtype":"uint8"}],"max_steps":0})");
   CHECK(columns.size() == 2 && columns[0].name == "lives" && columns[0].bytes() == 4 && columns[1].len == 128 &&

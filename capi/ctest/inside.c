@@ -1,7 +1,8 @@
-/* Calls on one's own trainer or vector from inside a function of its environments: answered
- * at once, above all *_free, which would wait for the function that it is called from.
- * argv[1]: faulty.c's environment, built to free (or what its symbol "pry_by" says) the vector
- * that its symbol "to_free" has, in a step or, where "in_destroy" is set, there. */
+/* Calls on a trainer or vector inside a function of its own environments return at once, above all
+ * *_free, which would wait for that function.
+ * argv[1]: faulty.c, built with PRIES. It calls the function named by its symbol "pry_by" (default
+ * paceline_vec_free) on the vector in its symbol "to_free": in a step, or in destroy if
+ * "in_destroy" is set. */
 #include <dlfcn.h>
 
 #include "counter.h"
@@ -17,7 +18,7 @@ static int prying_step(void *env, const void *action, void *obs, float *reward, 
     STATUS(paceline_trainer_settle(own, 0), PACELINE_EBUSY);
     STATUS(paceline_trainer_save(own, tmp("inside"), 0), PACELINE_EBUSY);
     OK(paceline_trainer_stop(own));
-    /* Another trainer is made, run and freed as anywhere. */
+    /* Another trainer can be made, run and freed here. */
     paceline_trainer *t = quick("CartPole-v1");
     OK(paceline_trainer_run(NULL, t, 300, 0));
     OK(paceline_trainer_free(t));
@@ -27,7 +28,7 @@ static int prying_step(void *env, const void *action, void *obs, float *reward, 
 }
 
 static int outer_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
-  if (((counter *)env)->index == 0 && other != NULL) { /* a run inside a run */
+  if (((counter *)env)->index == 0 && other != NULL) { /* a run inside a callback of another run */
     paceline_trainer *inner = other;
     other = NULL;
     OK(paceline_trainer_run(NULL, inner, 40, 0));
@@ -75,7 +76,7 @@ static void vector(const char *file) {
   OK(paceline_vec_step(v, actions, &rows));
   CHECK(*to_free == NULL && *freed == PACELINE_EBUSY);
   OK(paceline_vec_step(v, actions, &rows));
-  /* A drain would wait for the step that it is called from. */
+  /* A drain would wait for the step in which it is called. */
   const int32_t all[4] = {0, 1, 2, 3};
   OK(paceline_vec_offer(v, &rows));
   OK(paceline_vec_send_reset(v, all, 4, NULL));
@@ -103,12 +104,12 @@ int main(int argc, char **argv) {
   vector(argv[1]);
   family f = counters(SOUND, 0), g = counters(SOUND, 0);
   own = with_step(&f, prying_step);
-  OK(paceline_trainer_run(NULL, own, 100, 0)); /* ended by the stop */
+  OK(paceline_trainer_run(NULL, own, 100, 0)); /* the stop in the callback ends it */
   CHECK(answered == 1);
   OK(paceline_trainer_run(NULL, own, 100, 0));
   OK(paceline_trainer_free(own));
   CHECK(f.released == 1);
-  OK(paceline_trainer_free(own)); /* twice is fine */
+  OK(paceline_trainer_free(own)); /* a second free does nothing */
 
   f = counters(SOUND, 0);
   own = with_step(&f, outer_step);

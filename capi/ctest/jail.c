@@ -1,5 +1,5 @@
-/* Without /proc and /sys (a chroot): what asks for too much memory is refused all the same, below
- * the machine's memory and below a limit of the address space, and everything else works. */
+/* Without /proc and /sys (a chroot): calls that need more memory than the machine or the limit of
+ * the address space allows are refused all the same, and everything else works. */
 #include "counter.h"
 
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
-/* A host that has all of its C library's keys for thread-local data in use: loading leaves
- * them alone, and calls that fail still say what is wrong by their code. */
+/* A host that uses all keys for thread-local data: loading does not change them, and failed calls
+ * still return their code. */
 #include <limits.h>
 #include <pthread.h>
 

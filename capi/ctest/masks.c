@@ -1,10 +1,10 @@
-/* Action masks: of a table, of rows that are pushed, of a policy, and of an environment in a
- * file of its own (the argument). */
+/* Action masks of a table, of pushed rows, of a policy, and of an environment in a file of its own
+ * (the argument). */
 #include "rows.h"
 
 enum { ROWS = 4, ACTIONS = 3 };
 
-/* An environment with masks, whose episodes end in either way. */
+/* An environment with masks, whose episodes terminate or are truncated. */
 typedef struct gate {
   uint32_t index;
   uint64_t random;
@@ -12,8 +12,8 @@ typedef struct gate {
 } gate;
 
 static uint64_t seeds[ROWS];
-static int none_at;    /* life of environment 2 at which nothing is allowed; 0: never */
-static int mask_fails; /* at that moment, too */
+static int none_at;    /* step in environment 2's life at which no action is allowed; 0: none */
+static int mask_fails; /* the mask function fails at that step */
 
 static int gate_spec(void *user, paceline_spec *obs, paceline_spec *action) {
   (void)user;
@@ -83,7 +83,7 @@ static paceline_env_table gates(void) {
 }
 
 static paceline_trainer *with_table(void) {
-  paceline_config *cfg = settings_of("false"); /* the table says it */
+  paceline_config *cfg = settings_of("false"); /* the table has masks all the same */
   paceline_env_table table = gates();
   paceline_trainer *t;
   OK(paceline_trainer_new_table(&t, cfg, &table, NULL, NULL));
@@ -97,7 +97,7 @@ static paceline_trainer *with_table(void) {
   return t;
 }
 
-/* The same environments as the caller's. */
+/* The same environments, stepped by the caller. */
 typedef struct host {
   gate gates[ROWS];
   float obs[ROWS * 2], final_obs[ROWS * 2];
@@ -149,7 +149,7 @@ static void step_all(host *h) {
   }
 }
 
-/* A row whose mask allows nothing, and arrays that are there or not as they must not be. */
+/* A row whose mask allows no action, and masks that are missing. */
 static void refused(host *h, paceline_trainer *t, int observe) {
   uint8_t was[ACTIONS], *row = h->masks + ACTIONS * 3;
 #define CALL(rows) (observe ? paceline_trainer_observe(t, rows, 0) : paceline_trainer_act(t, rows, h->actions, 0))
@@ -176,7 +176,7 @@ static void refused(host *h, paceline_trainer *t, int observe) {
   }
 }
 
-/* Table and pushed rows give the same bits, and no call that was refused left anything. */
+/* Table and pushed rows give the same bits. Refused calls change nothing. */
 static void table_and_rows(void) {
   paceline_trainer *own = with_table();
   OK(paceline_trainer_run(NULL, own, 2000, 0));
@@ -193,7 +193,7 @@ static void table_and_rows(void) {
   CHECK(same(hashes_of(own), hashes_of(t)));
   CHECK(stats_of(own).updates == stats_of(t).updates && stats_of(t).updates > 400);
 
-  /* A file with masks is not for a trainer without, nor the other way round. */
+  /* A trainer without masks refuses a checkpoint with masks. */
   const char *file = tmp("masks.paceline");
   OK(paceline_trainer_save(own, file, PACELINE_SAVE_EXPERIENCE));
   OK(paceline_trainer_load(t, file));
@@ -208,7 +208,7 @@ static void table_and_rows(void) {
   paceline_trainer_free(u);
   paceline_trainer_free(t);
 
-  /* A policy keeps to masks of the caller's. */
+  /* A policy obeys the caller's masks. */
   enum { N = 60 };
   paceline_policy *p;
   OK(paceline_policy_from_trainer(&p, own));
@@ -235,7 +235,8 @@ static void table_and_rows(void) {
   paceline_trainer_free(own);
 }
 
-/* A mask that fails, or allows nothing, is that environment's failure; the next run goes on. */
+/* A mask function that fails, or allows no action, is a failure of its environment. The next run
+ * goes on. */
 static void failing(void) {
   for (mask_fails = 0; mask_fails < 2; mask_fails++) {
     paceline_trainer *t = with_table();
@@ -263,7 +264,7 @@ static void failing(void) {
   OK(paceline_config_set(cfg, "env", "CartPole-v1"));
   FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "action_masks: true, must be false: CartPole-v1 gives none");
   paceline_config_free(cfg);
-  /* Policies keep to them: a gate that is not open is an error of the table. */
+  /* A2C and PPO obey masks: gate_step checks every action. */
   for (int method = 0; method < 2; method++) {
     OK(paceline_config_new(&cfg, method ? "ppo" : "a2c"));
     OK(paceline_config_set(cfg, "num_envs", "3"));
@@ -276,8 +277,8 @@ static void failing(void) {
   }
 }
 
-/* A known environment with masks, from a file of its own: a vector of it writes them, and a
- * trainer keeps to them. */
+/* An environment with masks in a file of its own: a vector writes the masks, and a trainer obeys
+ * them. */
 static void known(const char *path) {
   char *name;
   OK(paceline_env_load(&name, path));
@@ -307,7 +308,7 @@ static void known(const char *path) {
   }
   paceline_trainer *t = quick(name);
   OK(paceline_trainer_run(NULL, t, 1500, 0));
-  /* A host that looks at every round may have the masks, or leave them out. */
+  /* paceline_trainer_rows writes the masks or leaves them out. */
   const size_t bytes = 4 * 3 * sizeof(float);
   float *obs = malloc(bytes);
   uint8_t masks[4 * 6];

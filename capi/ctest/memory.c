@@ -1,7 +1,6 @@
-/* What asks for more memory than the process may have is refused with both numbers,
- * before any of it is allocated; nothing ends the process. Each case runs in a process of
- * its own, with 4 GB of address space (ulimit -v), of which loading takes about one. And
- * files, whatever they hold, cost no more than their size. */
+/* Calls that need more memory than the process may have are refused with both numbers before they
+ * allocate, and the process goes on. Each case runs in a process of its own with 4 GB of address
+ * space (ulimit -v), of which loading takes about 1 GB. */
 #include "dl.h"
 #include "t.h"
 
@@ -20,7 +19,7 @@ static void refused(int status, const char *largest) {
   printf("%s\n", why);
 }
 
-/* settings: "key", "value", ...; the trainer is refused, and a small one made afterwards trains. */
+/* settings: "key", "value", ... The trainer is refused, and a small one made afterwards trains. */
 static void trainer(const char *method, const char *largest, const char *const *settings) {
   paceline_config *cfg;
   paceline_trainer *t = NULL;
@@ -84,7 +83,7 @@ static void bench(void) {
   FAILS(FUNCTION(paceline_bench)(&out, "update", "{\"batch\": 1000000000000}"), PACELINE_EINVAL, "batch 1000000000000");
 }
 
-/* Policies of 68 MB until there is no memory for another one. */
+/* Makes policies of 68 MB until there is no memory for another one. */
 static void policies(void) {
   enum { MOST = 80 };
   paceline_config *cfg;
@@ -112,8 +111,8 @@ static void policies(void) {
   free(bytes);
 }
 
-/* A trainer that fits, as often as it likes: what it gives back can be had again, and the
- * garbage of Go's heap does not reach the limit. 1.2 GB of 2.8 are networks. */
+/* A trainer that fits can be made many times: its memory is used again, and garbage in Go's heap
+ * does not reach the limit. Networks are 1.2 GB of 2.8 GB. */
 static void again(void) {
   for (int i = 0; i < 4; i++) {
     paceline_config *cfg;

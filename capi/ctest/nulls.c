@@ -1,5 +1,5 @@
-/* NULL, zero and nonsense for every pointer of every function: an error that
- * names the argument, and no crash. */
+/* NULL for every pointer of every function, and wild handles: an error that names the argument, and
+ * no crash. */
 #include "counter.h"
 #include "rows.h"
 
@@ -180,8 +180,8 @@ int main(void) {
   NIL(paceline_bench(NULL, "update", NULL), "out");
   NIL(paceline_bench(&text, NULL, NULL), "name");
 
-  /* The environment table: each function, and the pair of save and restore. The
-   * family is released exactly once every time. */
+  /* The environment table: each function, the pair of save and restore, unknown flags. The family
+   * is released exactly once every time. */
   for (int i = 0; i < 11; i++) {
     family f = counters(SOUND, 0);
     paceline_env_table table = counter_table(1);
@@ -218,7 +218,7 @@ int main(void) {
   paceline_vec_free(NULL);
   paceline_set_callback_error(NULL);
 
-  /* A wild pointer is no handle either. */
+  /* A wild pointer is not a handle. */
   c = (paceline_config *)&c, made = (paceline_trainer *)&c, q = (paceline_policy *)-1, w = (paceline_vec *)8;
   FAILS(paceline_config_set(c, "env", ""), PACELINE_EHANDLE, "not a handle");
   FAILS(paceline_trainer_settle(made, 0), PACELINE_EHANDLE, "not a handle");

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Programs of somebody else's: `make install`, then projects outside the tree that
-# find the library by CMake and by pkg-config, and one in Go. Needs a folder to work
-# in; prints what the machine has no tools for.
+# Programs outside the tree: `make install`, then projects that find the library by CMake and by
+# pkg-config, and one in Go. Works in a folder. Prints which projects the machine has no tools for.
 #
 #     capi/ctest/outside.sh folder
 set -eu
@@ -12,7 +11,7 @@ fail() { echo "$1" >&2; exit 1; }
 unset PACELINE_LIBRARY
 
 make --no-print-directory -s -C "$root" install DESTDIR="$work/stage" PREFIX=/opt/paceline
-prefix=$work/moved # what is staged may be moved
+prefix=$work/moved # a staged installation may be moved
 mv "$work/stage/opt/paceline" "$prefix"
 for text in LICENSE THIRD_PARTY_LICENSES; do cmp "$root/$text" "$prefix/share/doc/paceline/$text"; done
 grep -rl -e "$work" -e "$root" "$prefix" && fail "installed files name folders of the build"
@@ -27,7 +26,7 @@ if command -v cmake >/dev/null && command -v "${CXX%% *}" >/dev/null; then
     echo "CMake, C++$std: ok"
   done
   cmake --install "$work/cpp/20" >/dev/null && LD_LIBRARY_PATH=$prefix/lib "$work/cpp/installed/bin/custom_env" >/dev/null
-  cmake -S "$work/cpp" -B "$work/cpp/absent" -DCMAKE_PREFIX_PATH="$work/elsewhere" >/dev/null 2>&1 && fail "CMake found what is not there"
+  cmake -S "$work/cpp" -B "$work/cpp/absent" -DCMAKE_PREFIX_PATH="$work/elsewhere" >/dev/null 2>&1 && fail "CMake found a library that is not there"
   sed -i 's/paceline 0.1/paceline 1.0/' "$work/cpp/CMakeLists.txt"
   cmake -S "$work/cpp" -B "$work/cpp/newer" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null 2>&1 && fail "CMake took 0.1 for 1.0"
 else
@@ -84,8 +83,8 @@ for bad in PREFIX=here "PREFIX=$work/bad LIBDIR=/elsewhere" "PREFIX=$work/bad LI
   [ ! -e "$work/bad" ] || fail "make install $bad wrote something"
 done
 
-mkdir -p "$work/again/lib" && echo theirs >"$work/again/lib/of-somebody-else"
+mkdir -p "$work/again/lib" && echo foreign >"$work/again/lib/foreign"
 make --no-print-directory -s -C "$root" install PREFIX="$work/again"
 make --no-print-directory -s -C "$root" uninstall PREFIX="$work/again"
 left=$(find "$work/again" ! -type d)
-[ "$left" = "$work/again/lib/of-somebody-else" ] || fail "make uninstall left: $left"
+[ "$left" = "$work/again/lib/foreign" ] || fail "make uninstall left: $left"

@@ -1,5 +1,5 @@
-/* A bug in the library is an error that spoils one handle. Linked with the
- * library that is built with the tag pacelinetest. */
+/* A panic in the library is an error that makes one handle unusable. Linked with the library built
+ * with the tag pacelinetest. */
 #include "rows.h"
 
 int paceline_test_panic(paceline_trainer *t);
@@ -10,11 +10,11 @@ int main(void) {
   FAILS(paceline_test_panic(a), PACELINE_EPANIC, "injected by a test");
   FAILS(paceline_trainer_run(NULL, a, 500, 0), PACELINE_EPANIC, "injected by a test");
   FAILS(paceline_trainer_save(a, tmp("x"), 0), PACELINE_EPANIC, "injected by a test");
-  OK(paceline_trainer_run(NULL, b, 500, 0)); /* another one is unharmed */
+  OK(paceline_trainer_run(NULL, b, 500, 0)); /* another trainer still works */
   paceline_trainer_free(a);
   FAILS(paceline_trainer_settle(a, 0), PACELINE_EHANDLE, "was freed");
 
-  /* On a thread of the samplers: an error of that environment. */
+  /* In a step on a thread of the library: an error of that environment. */
   a = quick("Panic-v0");
   int status = paceline_trainer_run(NULL, a, 5000, 0);
   CHECK(status == PACELINE_EPANIC);

@@ -1,5 +1,5 @@
-/* Environments in files of their own. Argument: the folder with what run.sh made of
- * examples/c/env_plugin.c (pendulum.so) and of faulty.c, as it is and with faults. */
+/* Environments in files of their own. Argument: the folder in which run.sh built
+ * examples/c/env_plugin.c (pendulum.so) and the variants of faulty.c. */
 #include <sys/stat.h>
 
 #include "rows.h"
@@ -21,7 +21,7 @@ static int known(const char *name) {
   return found;
 }
 
-/* Files that are not what they should be: each is refused with its name, again and again. */
+/* Files without a valid environment: each is refused with its name, every time. */
 static void refused(void) {
   const struct {
     const char *file;
@@ -41,8 +41,8 @@ static void refused(void) {
       {"empty_name.so", PACELINE_EINVAL, "empty_name.so: name: empty"},
       {"odd_name.so", PACELINE_EINVAL, "must be UTF-8"},
       {"spec_fails.so", PACELINE_ECALLBACK, "spec_fails.so: no spec today"},
-      {"taken.so", PACELINE_EINVAL, "name: \"CartPole-v1\", is already that of another environment"},
-      {"taken_twice.so", PACELINE_EINVAL, "name: \"Pendulum3-v0\", is already that of another environment"},
+      {"taken.so", PACELINE_EINVAL, "name: \"CartPole-v1\", is already the name of another environment"},
+      {"taken_twice.so", PACELINE_EINVAL, "name: \"Pendulum3-v0\", is already the name of another environment"},
   };
   FILE *f = fopen(file("text.so"), "w");
   for (int i = 0; i < 100; i++) fprintf(f, "this is no library\n");
@@ -60,10 +60,10 @@ static void refused(void) {
   unlink(file("fifo.so"));
   FAILS(paceline_env_load(&name, ""), PACELINE_EINVAL, "path: empty");
   STATUS(paceline_env_load(&name, folder), PACELINE_EIO);
-  STATUS(paceline_env_load(&name, "libm.so.6"), PACELINE_EIO); /* the system's folders are not searched */
+  STATUS(paceline_env_load(&name, "libm.so.6"), PACELINE_EIO); /* no search in the system's folders */
 }
 
-/* By whatever name a file is called, it is loaded once. */
+/* A file is loaded once under all its names. */
 static void loaded_once(void) {
   for (int i = 0; i < 3; i++) {
     char *name, link[4096];
@@ -91,7 +91,7 @@ static void episode(float *out, paceline_vec *v, arrays *r, uint64_t seed) {
   }
 }
 
-/* The same seed, the same episode; in other vectors, too, and after other episodes. */
+/* The same seed gives the same episode, in other vectors, too, and after other episodes. */
 static void seeds(void) {
   paceline_vec *v = vec_of("Pendulum3-v0", 4, 0, 2, PACELINE_NEXT_STEP, NULL),
                *w = vec_of("Pendulum3-v0", 4, 0, 3, PACELINE_SAME_STEP, NULL);
@@ -105,11 +105,11 @@ static void seeds(void) {
   CHECK(memcmp(obs_of(&r, 0), obs_of(&r, 1), r.obs_bytes) != 0);
   uint64_t none[4] = {5, 5, 5, 5};
   OK(paceline_vec_reset(v, none, NULL, all_of(&r)));
-  CHECK(memcmp(a, obs_of(&r, 3), 12) == 0); /* a stream does not depend on the place */
+  CHECK(memcmp(a, obs_of(&r, 3), 12) == 0); /* a random stream does not depend on the index */
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
   CHECK(memcmp(a, obs_of(&r, 3), 12) != 0);
 
-  /* An environment that was not made yet can be restored, too. */
+  /* restore works before the environment is made. */
   size_t size = 0;
   OK(paceline_vec_save(NULL, &size, v, 1));
   uint8_t *state = zeroed(size);
@@ -136,7 +136,7 @@ static void seeds(void) {
   arrays_free(&r), arrays_free(&s), arrays_free(&t);
 }
 
-/* A trainer finds it by its name, and its checkpoints go on with the same bits. */
+/* A trainer finds the environment by its name, and its checkpoints continue with the same bits. */
 static void trained(void) {
   paceline_trainer *t = quick("Pendulum3-v0"), *u = quick("Pendulum3-v0");
   OK(paceline_trainer_begin(t, 1200, 0));
@@ -157,7 +157,7 @@ static void trained(void) {
   paceline_trainer_free(u);
 }
 
-/* An environment is made with its seed at the next reset: what fails then is reported there. */
+/* A new seed makes the environment at the next reset, which returns a failure of create. */
 static void fails_late(void) {
   char *name;
   OK(paceline_env_load(&name, file("faulty.so")));
@@ -176,7 +176,7 @@ static void fails_late(void) {
   arrays_free(&r);
 }
 
-/* Rows of environments that fail are not written, those of the others are. */
+/* Rows of failed environments are not written; the rows of the others are. */
 static void several_fail(void) {
   enum { ASKED_TO_FAIL = 3 };
   paceline_vec *v = vec_of("Faulty-v0", 4, 0, 2, PACELINE_NEXT_STEP, NULL);

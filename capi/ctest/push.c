@@ -1,11 +1,11 @@
-/* Environments that the caller steps give the same bits as the same ones
- * stepped by the library: a paceline_vec is pushed into a trainer, row for row. */
+/* Environments that the caller steps give the same bits as the same environments stepped by the
+ * library: the rows of a paceline_vec are pushed into a trainer. */
 #include <pthread.h>
 
 #include "rows.h"
 
-/* Trains on v's environments for so many steps. The arrays are others in every call if
- * moved: what was handed over is garbage then. */
+/* Trains for a number of steps on environments of a vector. If moved, every call gets other arrays,
+ * and those of the call before are filled with garbage. */
 static paceline_trainer *pushed(const char *const *settings, const char *env, const char *num_envs, const char *mode,
                                 int64_t steps, int moved) {
   paceline_config *cfg = config(settings);
@@ -75,7 +75,7 @@ static void compare(const char *env, const char *num_envs, const char *mode, con
 
 enum { ROWS = 4, SIZE = 8 };
 
-/* Four environments of the caller's, whose observations are SIZE numbers. */
+/* Four environments that the caller steps, with observations of SIZE floats. */
 typedef struct host {
   float obs[ROWS * SIZE], final_obs[ROWS * SIZE];
   double rewards[ROWS];
@@ -103,7 +103,7 @@ static paceline_trainer *hosted(host *h, const char *const *settings) {
   return t;
 }
 
-/* Rows that a call cannot use, whatever is in them. */
+/* Rows with missing, forbidden or wrong fields. */
 static void refused_rows(host *h, paceline_trainer *t, int observe) {
   uint8_t mask[ROWS * 2];
 #define REFUSED(field, value, says)                                               \
@@ -128,7 +128,7 @@ static void refused_rows(host *h, paceline_trainer *t, int observe) {
   REFUSED(final_obs, NULL, "final_obs");
 }
 
-/* What a caller may write wrongly: refused before anything is stored. */
+/* Invalid calls and numbers are refused before anything is stored. */
 static void refused(void) {
   const char *const settings[] = {QUICK, NULL};
   host h;
@@ -150,7 +150,7 @@ static void refused(void) {
     h.rewards[2] = NAN;
     FAILS(paceline_trainer_observe(t, &h.rows, 0), PACELINE_ENAN, ": reward: NaN, must be finite");
     CHECK(paceline_last_error_index() == 2);
-    h.rewards[2] = 1e300; /* of float32's, not finite */
+    h.rewards[2] = 1e300; /* infinite as float32 */
     FAILS(paceline_trainer_observe(t, &h.rows, 0), PACELINE_ENAN, ": reward: +Inf, must be finite");
     h.rewards[2] = 1;
     h.obs[3 * SIZE + 1] = INFINITY;
@@ -181,8 +181,8 @@ static void *stop_often(void *t) {
 
 enum { CALM, STOPPED, TIMED };
 
-/* A run with updates so slow that act waits for them, stopped by another thread, or with a
- * limit of a millisecond; returns how many calls were interrupted. */
+/* A run whose updates are so slow that act waits for them, alone, stopped by another thread, or with
+ * a limit of 1 ms; returns the number of interrupted calls. */
 static int slow_run(hashes *hash, int how) {
   const char *const settings[] = {QUICK,        "net_arch", "256,256", "batch_size", "128",
                                   "train_freq", "1",        "window",  "32",         NULL};
@@ -193,14 +193,14 @@ static int slow_run(hashes *hash, int how) {
   if (how == STOPPED) pthread_create(&stopper, NULL, stop_often, t);
   int times = 0, status, again = how == TIMED ? PACELINE_ETIMEDOUT : PACELINE_ESTOPPED;
   for (int i = 0; i < 150; i++) {
-    if (how == STOPPED && i == 149) { /* the last round is not stopped, and makes up for all */
+    if (how == STOPPED && i == 149) { /* the last round is not stopped and finishes all updates */
       quit = 1;
       pthread_join(stopper, NULL);
     }
     int64_t limit = how == TIMED && i < 149 ? 1 : 0;
     memset(h.actions, 0x55, sizeof h.actions);
     while ((status = paceline_trainer_act(t, &h.rows, h.actions, limit)) == again) {
-      for (int k = 0; k < ROWS; k++) CHECK(h.actions[k] == 0x55555555); /* it has written nothing */
+      for (int k = 0; k < ROWS; k++) CHECK(h.actions[k] == 0x55555555); /* an interrupted act writes nothing */
       times++;
     }
     STATUS(status, PACELINE_OK);
@@ -216,7 +216,7 @@ static int slow_run(hashes *hash, int how) {
   return times;
 }
 
-/* One call at a time; freed by one thread while another one waits in act. */
+/* Acts and observes until another thread frees the trainer. */
 static void *act_for_ever(void *arg) {
   host h;
   (void)arg;
@@ -237,7 +237,7 @@ static void freed(void) {
   paceline_trainer *_Atomic t = NULL;
   pthread_t other;
   pthread_create(&other, NULL, act_for_ever, (void *)&t);
-  while (t == NULL) usleep(1000); /* a busy machine takes its time; freeing NULL would end nothing */
+  while (t == NULL) usleep(1000); /* freeing NULL would stop nothing */
   usleep(300000);
   paceline_trainer_free(t);
   pthread_join(other, NULL);

@@ -1,11 +1,11 @@
-/* Any calls, in any order, with sound and unsound arguments, from several threads that share
- * all handles: each returns a code of the header, with a text of one line where it fails, and
- * nothing crashes, hangs or panics.
+/* Random calls with valid and invalid arguments, from several threads that share all handles. Each
+ * call returns a code of the header and, if it fails, a text of one line. Nothing crashes, hangs or
+ * panics.
  *
  *     random_calls [seconds [threads [seed [file ...]]]]
  *
- * The files are what libFuzzer has kept: their bytes are drawn first, one file after the other.
- * Compiled with -DFUZZ it is libFuzzer's target instead: its bytes are what is drawn. */
+ * The files are inputs that libFuzzer has kept. Their calls come first, one file after the other.
+ * With -DFUZZ this is libFuzzer's target, and its bytes determine the calls. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -18,13 +18,13 @@ static _Atomic(void *) slots[KINDS][SLOTS];
 static atomic_long calls, failures;
 static char rom[4096], file[4096];
 
-/* Where choices come from: a generator, or bytes. */
+/* The source of random choices: a generator, or bytes. */
 typedef struct source {
   uint64_t state;
   const uint8_t *bytes;
   size_t left;
-  char text[80];  /* the last one drawn */
-  family *family; /* of environments that are a table */
+  char text[80];  /* the latest text drawn */
+  family *family; /* for trainers on a table */
 } source;
 
 static uint32_t draw(source *s, uint32_t n) {
@@ -38,7 +38,7 @@ static uint32_t draw(source *s, uint32_t n) {
   return n == 0 ? x : x % n;
 }
 
-/* A handle: mostly of the kind, sometimes of another, freed, NULL or none at all. */
+/* A handle, mostly of the kind; sometimes of another kind, freed, NULL or wild. */
 static void *any(source *s, enum kind kind) {
   uint32_t odd = draw(s, 24);
   if (odd == 0) return NULL;
@@ -47,8 +47,8 @@ static void *any(source *s, enum kind kind) {
   return atomic_load(&slots[kind][draw(s, SLOTS)]);
 }
 
-/* Puts a new handle in a slot, whose old one is freed or, at times, only forgotten later. */
-static void keep(source *s, enum kind kind, void *made) {
+/* Puts a new handle into a slot and frees the slot's old handle. */
+static void store(source *s, enum kind kind, void *made) {
   void *old = atomic_exchange(&slots[kind][draw(s, SLOTS)], made);
   switch (kind) {
     case CONFIG: paceline_config_free(old); break;
@@ -60,7 +60,7 @@ static void keep(source *s, enum kind kind, void *made) {
   }
 }
 
-/* What came of a call. */
+/* Checks the result of a call. */
 static int say(int status) {
   atomic_fetch_add(&calls, 1);
   if (status == PACELINE_OK) return status;
@@ -126,7 +126,7 @@ static const char *word(source *s) {
   return s->text;
 }
 
-/* Trainers are small, whatever has been set: the machine's memory and time are not what is tried here. */
+/* Trainers are small, whatever has been drawn: this is not a test of memory and time. */
 static paceline_config *bounded(source *s) {
   paceline_config *c = NULL;
   const char *const settings[] = {"num_envs",
@@ -157,7 +157,7 @@ static paceline_config *bounded(source *s) {
   return c;
 }
 
-typedef struct arrays { /* of a thread's own, large enough for whatever is small above */
+typedef struct arrays { /* of one thread, large enough for the small objects above */
   float obs[MOST], final_obs[MOST];
   double rewards[64];
   uint8_t ends[64], cuts[64], starts[64];
@@ -193,7 +193,7 @@ static void call(source *s, arrays *a) {
   size_t size = draw(s, sizeof a->bytes);
   switch (draw(s, 44)) {
     case 0:
-      if (say(paceline_config_new((paceline_config **)&made, word(s))) == 0) keep(s, CONFIG, made);
+      if (say(paceline_config_new((paceline_config **)&made, word(s))) == 0) store(s, CONFIG, made);
       break;
     case 1: say(paceline_config_set(any(s, CONFIG), word(s), word(s))); break;
     case 2: say(paceline_config_get(&text, any(s, CONFIG), word(s))); break;
@@ -204,11 +204,11 @@ static void call(source *s, arrays *a) {
       say(paceline_config_describe(&o, any(s, CONFIG), draw(s, 100)));
       break;
     }
-    case 6: keep(s, CONFIG, bounded(s)); break;
+    case 6: store(s, CONFIG, bounded(s)); break;
     case 7:
     case 8: {
       paceline_config *c = bounded(s);
-      if (say(paceline_trainer_new((paceline_trainer **)&made, c)) == 0) keep(s, TRAINER, made);
+      if (say(paceline_trainer_new((paceline_trainer **)&made, c)) == 0) store(s, TRAINER, made);
       paceline_config_free(c);
       break;
     }
@@ -218,7 +218,7 @@ static void call(source *s, arrays *a) {
       if (draw(s, 8) == 0) table.step = NULL;
       if (draw(s, 8) == 0) table.struct_size = draw(s, 0);
       if (say(paceline_trainer_new_table((paceline_trainer **)&made, c, &table, s->family, NULL)) == 0)
-        keep(s, TRAINER, made);
+        store(s, TRAINER, made);
       paceline_config_free(c);
       break;
     }
@@ -232,7 +232,7 @@ static void call(source *s, arrays *a) {
       paceline_spec action = {
           .struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = draw(s, 5)};
       if (draw(s, 8) == 0) obs.shape[0] = (int64_t)((uint64_t)(1 + draw(s, 0)) << (32 + draw(s, 20)));
-      if (say(paceline_trainer_new_push((paceline_trainer **)&made, c, &obs, &action)) == 0) keep(s, TRAINER, made);
+      if (say(paceline_trainer_new_push((paceline_trainer **)&made, c, &obs, &action)) == 0) store(s, TRAINER, made);
       paceline_config_free(c);
       break;
     }
@@ -264,10 +264,10 @@ static void call(source *s, arrays *a) {
     case 26: say(paceline_trainer_get_parameters(a->obs, draw(s, MOST), NULL, any(s, TRAINER), word(s))); break;
     case 27: say(paceline_trainer_set_parameters(any(s, TRAINER), word(s), a->obs, draw(s, MOST))); break;
     case 28:
-      if (say(paceline_policy_from_trainer((paceline_policy **)&made, any(s, TRAINER))) == 0) keep(s, POLICY, made);
+      if (say(paceline_policy_from_trainer((paceline_policy **)&made, any(s, TRAINER))) == 0) store(s, POLICY, made);
       break;
     case 29:
-      if (say(paceline_policy_load((paceline_policy **)&made, file)) == 0) keep(s, POLICY, made);
+      if (say(paceline_policy_load((paceline_policy **)&made, file)) == 0) store(s, POLICY, made);
       break;
     case 30:
     case 31: {
@@ -281,7 +281,7 @@ static void call(source *s, arrays *a) {
       if (draw(s, 4) == 0) a->bytes[draw(s, sizeof a->bytes)] ^= (unsigned char)(1 << draw(s, 8));
       break;
     case 33:
-      if (say(paceline_policy_from_bytes((paceline_policy **)&made, a->bytes, size)) == 0) keep(s, POLICY, made);
+      if (say(paceline_policy_from_bytes((paceline_policy **)&made, a->bytes, size)) == 0) store(s, POLICY, made);
       break;
     case 34: {
       paceline_eval_options o = {.struct_size = sizeof o, .episodes = draw(s, 3), .seed = draw(s, 0), .epsilon = 1};
@@ -297,12 +297,12 @@ static void call(source *s, arrays *a) {
       if (draw(s, 8) == 0) o.num_envs = draw(s, 5), o.batch_size = draw(s, 5);
       if (draw(s, 8) == 0) o.env_options = word(s);
       if (say(paceline_vec_new((paceline_vec **)&made, draw(s, 4) ? "CartPole-v1" : word(s), &o)) == 0)
-        keep(s, VEC, made);
+        store(s, VEC, made);
       break;
     }
     case 37: say(paceline_vec_reset(any(s, VEC), NULL, draw(s, 2) ? NULL : a->cuts, &rows)); break;
     case 38: say(paceline_vec_step(any(s, VEC), a->actions, &rows)); break;
-    case 39: { /* one row's state into the other, as it is or damaged */
+    case 39: { /* the state of one environment for another one, valid or damaged */
       paceline_vec *v = any(s, VEC);
       if (say(paceline_vec_save(a->bytes, &size, v, draw(s, 3))) != 0) break;
       if (draw(s, 2)) a->bytes[draw(s, (uint32_t)size)] ^= (unsigned char)(1 << draw(s, 8));
@@ -312,7 +312,7 @@ static void call(source *s, arrays *a) {
     case 40:
       if (say(paceline_console_new((paceline_console **)&made, draw(s, 8) ? rom : word(s),
                                    draw(s, 8) ? "tetris" : word(s), 1, 0, 0.25, 1 + draw(s, 3))) == 0)
-        keep(s, CONSOLE, made);
+        store(s, CONSOLE, made);
       break;
     case 41: say(paceline_console_act(&a->actions[0], any(s, CONSOLE), (int32_t)draw(s, 20), (float)draw(s, 3))); break;
     case 42: say(paceline_console_set(any(s, CONSOLE), word(s), word(s))); break;
@@ -329,13 +329,13 @@ static void call(source *s, arrays *a) {
     default: break;
   }
   paceline_string_free(text);
-  for (int i = 0; i < 2; i++) a->actions[i] = (int32_t)draw(s, 3); /* mostly allowed */
+  for (int i = 0; i < 2; i++) a->actions[i] = (int32_t)draw(s, 3); /* mostly valid */
 }
 
 static void prepare(void) {
   unsigned char image[4096] = {0x4C, 0x00, 0xF0}; /* JMP $F000 */
   image[4093] = image[4095] = 0xF0;
-  CHECK(chdir(getenv("TMPDIR") == NULL ? "/tmp" : getenv("TMPDIR")) == 0); /* words are names of files, too */
+  CHECK(chdir(getenv("TMPDIR") == NULL ? "/tmp" : getenv("TMPDIR")) == 0); /* drawn words are names of files, too */
   snprintf(rom, sizeof rom, "%s", tmp("nothing.bin"));
   snprintf(file, sizeof file, "%s", tmp("random.paceline"));
   FILE *f = fopen(rom, "wb");
@@ -345,16 +345,16 @@ static void prepare(void) {
 static void free_all(void) {
   source s = {.state = 1};
   for (enum kind k = CONFIG; k < KINDS; k++)
-    for (int i = 0; i < 100 * SLOTS; i++) keep(&s, k, NULL);
+    for (int i = 0; i < 100 * SLOTS; i++) store(&s, k, NULL);
 }
 
-/* One after the other the calls that bytes stand for. */
+/* Makes the calls that the bytes determine. */
 static void replay(const uint8_t *bytes, size_t size) {
   static arrays a;
   static family f;
   if (f.obs.kind == 0) f = counters(SOUND, 0);
   source s = {.bytes = bytes, .left = size, .family = &f};
-  memset(&a, 0, sizeof a); /* what was drawn before does not matter */
+  memset(&a, 0, sizeof a); /* a replay does not depend on earlier ones */
   while (s.left > 0) call(&s, &a);
   free_all();
 }
@@ -397,7 +397,7 @@ int main(int argc, char **argv) {
   }
   end = now() + seconds;
   for (int i = 0; i < n; i++) pthread_create(&threads[i], NULL, worker, (void *)(seed * 64 + (uintptr_t)i));
-  for (int i = 0; i < n; i++) pthread_join(threads[i], NULL); /* a call that hangs meets the time limit */
+  for (int i = 0; i < n; i++) pthread_join(threads[i], NULL); /* run.sh's time limit ends a call that hangs */
   free_all();
   printf("%ld calls on %d threads, %ld of them refused\n", (long)calls, n, (long)failures);
   return calls < 100 || failures == calls;

@@ -1,5 +1,5 @@
-/* Run N, save, load, run N: the bits of run 2N, for built-in environments and
- * tables, in all four modes, in mid-window, with any number of threads. */
+/* N steps, save, load and N more steps give the same bits as 2N steps: for built-in environments and
+ * tables, in all four modes, inside a window, with any number of threads. */
 #include "counter.h"
 
 typedef struct setup {
@@ -44,11 +44,11 @@ static void compare(const setup *s, int64_t first, int64_t total) {
   OK(paceline_trainer_run(NULL, t, first, 0));
   OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE));
   hashes at_save = hashes_of(t);
-  OK(paceline_trainer_run(NULL, t, 0, 0)); /* saving changes nothing */
+  OK(paceline_trainer_run(NULL, t, 0, 0)); /* the save has changed nothing */
   CHECK(same(hashes_of(t), whole));
   paceline_trainer_free(t);
 
-  t = make(s, "2"); /* in another life */
+  t = make(s, "2"); /* as a new process would */
   OK(paceline_trainer_run(NULL, t, 777, 0));
   OK(paceline_trainer_load(t, path));
   CHECK(same(hashes_of(t), at_save));
@@ -67,7 +67,7 @@ static void compare(const setup *s, int64_t first, int64_t total) {
   CHECK(is.mean_return == want.mean_return || (isnan(is.mean_return) && isnan(want.mean_return)));
   paceline_trainer_free(t);
 
-  t = make(s, "2"); /* experience alone */
+  t = make(s, "2"); /* loads the experience alone */
   OK(paceline_trainer_run(NULL, t, 777, 0));
   hashes own = hashes_of(t);
   OK(paceline_trainer_load_experience(t, path));
@@ -79,8 +79,8 @@ static void compare(const setup *s, int64_t first, int64_t total) {
   paceline_trainer_free(t);
 }
 
-/* Slices learn, whoever begins them; an interrupted run and its rest are the run that was not
- * interrupted. The learning rate falls to 0 over each. */
+/* Each slice learns, begun by begin or by run. An interrupted run that begins its remaining steps
+ * equals an uninterrupted one. The learning rate falls to 0 over each slice. */
 static void slices(const setup *s) {
   const char *path = tmp("slices.paceline");
   hashes after[3];
@@ -94,7 +94,7 @@ static void slices(const setup *s) {
   }
   paceline_trainer_free(t);
 
-  t = make(s, "2"); /* begun by run, the third one of a file */
+  t = make(s, "2"); /* slices begun by run, the third one after a load */
   OK(paceline_trainer_run(NULL, t, 600, 0));
   OK(paceline_trainer_run(NULL, t, 600, 0));
   CHECK(same(hashes_of(t), after[1]));
@@ -113,7 +113,7 @@ static void slices(const setup *s) {
   OK(paceline_trainer_begin(t, is.total_timesteps - is.num_timesteps, 0));
   OK(paceline_trainer_run(NULL, t, 0, 0));
   CHECK(same(hashes_of(t), after[0]));
-  OK(paceline_trainer_run(NULL, t, 100, 0)); /* past the end: it was begun by begin */
+  OK(paceline_trainer_run(NULL, t, 100, 0)); /* begun by begin: steps after the end begin no run */
   CHECK(stats_of(t).total_timesteps == 600 && stats_of(t).num_timesteps >= 700);
   paceline_trainer_free(t);
 }
@@ -124,8 +124,8 @@ int main(void) {
   for (int mode = 0; mode < 4; mode++)
     for (int e = 0; e < 2; e++) {
       setup s = {envs[e], bools[mode & 1], bools[mode >> 1], {NULL}};
-      compare(&s, 1333, 3000); /* in a window */
-      compare(&s, 1400, 2800); /* at its end */
+      compare(&s, 1333, 3000); /* inside a window */
+      compare(&s, 1400, 2800); /* at the end of a window */
       compare(&s, 101, 1000);  /* in the warm-up */
     }
   setup target = {"CartPole-v1",
@@ -137,8 +137,7 @@ int main(void) {
   setup pixels = {"Catch-v0", "true", "true", {"train_freq", "20", "num_envs", "3", NULL}};
   compare(&pixels, 437, 874);
 
-  /* Without save and restore, or without the replay, episodes begin anew and
-   * learning goes on. */
+  /* Without save and restore, or without experience, new episodes start and learning goes on. */
   for (int flags = 0; flags < 2; flags++) {
     family g = counters(SOUND, 0), h = counters(SOUND, 0);
     paceline_trainer *t;

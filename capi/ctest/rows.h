@@ -1,5 +1,5 @@
-/* Arrays for the rows of a vector environment, and vectors of one environment each,
- * stepped one after the other, to say what must be in them. */
+/* Arrays for the rows of a vector environment, and their comparison with vectors of one environment
+ * each. */
 #ifndef ROWS_H
 #define ROWS_H
 
@@ -8,7 +8,7 @@
 enum { MOST_COLUMNS = 8 };
 
 typedef struct arrays {
-  paceline_rows rows; /* all arrays are there */
+  paceline_rows rows; /* no array is NULL */
   uint32_t n;
   size_t obs_bytes, action_bytes; /* of a row */
   void *actions;
@@ -24,7 +24,7 @@ static inline void *zeroed(size_t size) {
   return p;
 }
 
-/* What a field of a flat JSON object is, as text. */
+/* Writes the value of a field of a flat JSON object, as text. */
 static inline void json_field(char *out, size_t size, const char *object, const char *name) {
   char key[64];
   snprintf(key, sizeof key, "\"%s\":", name);
@@ -81,7 +81,7 @@ static inline arrays arrays_for(const paceline_vec *v, uint32_t n) {
   return r;
 }
 
-/* rows, with the columns of infos: a arrays may have been moved since it was made. */
+/* The rows. Sets the pointers to the columns of infos again, since *r may have been copied. */
 static inline const paceline_rows *all_of(arrays *r) {
   r->rows.infos = r->infos;
   r->rows.final_infos = r->final_infos;
@@ -129,7 +129,7 @@ static inline paceline_vec *vec_of(const char *env, uint32_t n, uint32_t batch, 
   return v;
 }
 
-/* Row i of a is row k of b, as far as a step or a reset writes it. */
+/* Whether row i of a equals row k of b, in all that a step or reset writes. */
 static inline int same_row(const arrays *a, uint32_t i, const arrays *b, uint32_t k, int same_step) {
   if (memcmp(obs_of(a, i), obs_of(b, k), a->obs_bytes) != 0 || a->rows.rewards[i] != b->rows.rewards[k] ||
       over(a, i) != over(b, k) || a->rows.started[i] != b->rows.started[k])
@@ -159,9 +159,9 @@ static inline void act_at_random(const arrays *r, uint32_t i, int64_t n, uint64_
     ((float *)r->actions)[i * (r->action_bytes / 4) + k] = (float)(next_random(random) % 1000) / 1000;
 }
 
-/* Steps eight environments asynchronously, and each of them alone in a vector of
- * its own with the same seeds and actions: whatever the order, the rows must be the same.
- * n: of the actions taken, or 0 for boxes. Returns how many episodes ended. */
+/* Steps eight environments asynchronously, and each alone in a vector of its own with the same seeds
+ * and actions: in any order, the rows must be the same. n: the number of actions, or 0 for boxes.
+ * Returns the number of episodes that ended. */
 static inline int against_singles(const char *env, const char *env_options, uint32_t batch, uint32_t mode, int64_t n,
                                   int rounds) {
   enum { ENVS = 8, BLOCKS = 10 };
@@ -200,7 +200,7 @@ static inline int against_singles(const char *env, const char *env_options, uint
       ends += over(r, k) != 0;
       const void *action = (uint8_t *)r->actions + k * r->action_bytes;
       if (mode == PACELINE_DISABLED && over(r, k)) {
-        const uint8_t ended = 1; /* the next life of a game */
+        const uint8_t ended = 1; /* the game goes on with the next life */
         OK(paceline_vec_reset(single[ids[k]], NULL, &ended, all_of(w)));
         OK(paceline_vec_send_reset(v, &ids[k], 1, NULL));
         continue;
@@ -212,7 +212,7 @@ static inline int against_singles(const char *env, const char *env_options, uint
     if (mode != PACELINE_DISABLED) OK(paceline_vec_send(v, ids, batch, r->actions));
     OK(paceline_vec_offer(v, all_of(r)));
   }
-  /* Some are still on their way, and forgotten; together it goes on all the same. */
+  /* The drain discards those under way; a reset of all then works. */
   OK(paceline_vec_drain(v));
   OK(paceline_vec_reset(v, seeds, NULL, all_of(&once)));
   for (uint32_t i = 0; i < ENVS; i++) {

@@ -3,17 +3,18 @@
 #
 #     capi/ctest/run.sh [-short] [folder] [test ...]
 #
-# -short: without the tests that are started with `slow`. folder: where to build (kept, so that the next run is quicker); none: a
-# temporary one. tests: names as printed; none: all. CC, CXX and GO are honoured,
-# and GOEXPERIMENT=cgocheck2, which watches for Go pointers kept by C.
+# -short: leaves out the tests that are started with `slow`.
+# folder: the build folder, which is kept so that the next run is quicker; default: a temporary one.
+# test: names as printed; default: all.
+# CC, CXX and GO are the compilers. GOEXPERIMENT=cgocheck2 finds Go pointers that C keeps.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) && root=$(cd "$here/../.." && pwd)
 CC=${CC:-cc} CXX=${CXX:-c++} GO=${GO:-go}
 export GO
 
 scratch=$(mktemp -d) || exit 1
-beside=
-trap 'rm -rf "$scratch"; [ -z "$beside" ] || kill "$beside" 2>/dev/null' EXIT
+compiled_pid=
+trap 'rm -rf "$scratch"; [ -z "$compiled_pid" ] || kill "$compiled_pid" 2>/dev/null' EXIT
 trap 'exit 1' INT TERM
 build=$scratch/build short=
 if [ "${1:-}" = -short ]; then
@@ -38,8 +39,8 @@ C="-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -I$root/include -I$here"
 CPP="-O1 -g -Wall -Wextra -Werror -Wpedantic -I$root/include"
 linked() { echo "-L$build/$1 -lpaceline -Wl,-rpath,$build/$1 -lpthread -lm"; }
 
-# attempt NAME COMMAND...: what a test that passes prints is a measurement, and
-# shown, too, but not with -short.
+# attempt NAME COMMAND...: runs a test. The output of a test that passes is shown, except with
+# -short: it is a measurement.
 attempt() {
   name=$1 && shift
   case " $only " in "  " | *" $name "*) ;; *) return ;; esac
@@ -57,8 +58,8 @@ attempt() {
   rm -rf "${scratch:?}/$name"
 }
 slow() { [ -n "$short" ] || "$@"; }
-# program NAME LIBRARY [ARGUMENTS]: a C file that is linked with a library of
-# ours ("lib", "testlib"), or loads it itself ("-").
+# program NAME LIBRARY [ARGUMENTS]: a C file that is linked with a library ("lib", "testlib"), or
+# loads "lib" itself ("-").
 program() {
   attempted=$1 && with=$2 && shift 2
   case " $only " in "  " | *" $attempted "*) ;; *) return ;; esac
@@ -70,7 +71,7 @@ program() {
   fi
 }
 
-# A machine may have a C compiler only.
+# C++ tests are left out on a machine without a C++ compiler.
 cplusplus() { command -v ${CXX%% *} >/dev/null; }
 headers() {
   echo '#include <paceline.h>' >"$build/h.c" && echo '#include <paceline.h>' >"$build/h.cc" &&
@@ -90,8 +91,8 @@ hpp() {
     $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 300 "$build/hpp" || return 1
   done
 }
-# Only paceline_* is public, and all of the header is; nothing but the C library
-# is needed; two thread-local words (Go's and ours); not unloadable; no os/signal.
+# The public symbols are the functions of the header. The library needs only the C library, has two
+# thread-local words (Go's and thread.c's), cannot be unloaded, and does not use os/signal.
 symbols() {
   nm -D --defined-only "$PACELINE_LIBRARY" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$build/have"
   sed -n 's/^PACELINE_API.*[ *]\(paceline_[a-z_]*\)(.*/\1/p' "$root/include/paceline.h" | sort >"$build/want"
@@ -109,13 +110,12 @@ symbols() {
   (cd "$root" && "$GO" list -deps ./capi/libpaceline) | grep -x os/signal && { echo "os/signal is linked in"; return 1; }
   echo "the library has $(stat -Lc %s "$PACELINE_LIBRARY") bytes"
 }
-# What programs were compiled against: the golden file has it, of 64-bit machines.
+# The ABI of the header equals abi.txt, which holds for 64-bit machines.
 abi() {
   CC=$CC sh "$here/abi.sh" "$root/include/paceline.h" >"$build/abi.txt" || return 1
   diff "$here/abi.txt" "$build/abi.txt" || { echo "paceline.h is not what abi.txt says: programs that were built with the old one may break"; return 1; }
 }
-# Programs that were compiled against the header that had this ABI number first, or was
-# frozen last, run with the library of today.
+# Programs compiled against the frozen header of this ABI number run with the current library.
 frozen() {
   abi=$(sed -n 's/^#define PACELINE_ABI_VERSION //p' "$root/include/paceline.h")
   [ -f "$here/frozen/$abi/paceline.h" ] || { echo "capi/ctest/frozen/$abi has no header: CONTRIBUTING.md says how to freeze one"; return 1; }
@@ -131,8 +131,8 @@ frozen() {
     timeout 300 "$TMPDIR/$program" "$TMPDIR/plugin.so" || { echo "frozen/$abi/$program.c fails"; return 1; }
   done
 }
-# Environments in files of their own, not linked with the library: the example, and
-# faulty.c as it is and with faults.
+# Environments in files of their own, not linked with the library: the example, and the variants of
+# faulty.c.
 plugin() { # name, source, macros
   $CC -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wpedantic -Wno-unused-function -I"$root/include" -shared -fPIC -Wl,-z,defs "$2" -lm -o "$build/plugins/$1.so" ${3:+"$3"}
 }
@@ -144,14 +144,14 @@ plugins() {
     plugin "${file:-faulty}" "$here/faulty.c" "${fault:+-D${fault#*:}}" || return 1
   done
 }
-# The same bytes, built in another folder, whose name has a space.
+# A build in another folder, with a space in its name, gives the same bytes.
 reproducible() {
   mkdir "$TMPDIR/a clone" && cp -r "$root/core" "$root/capi" "$root/include" "$root/go.mod" "$root/go.sum" "$TMPDIR/a clone/" &&
     "$TMPDIR/a clone/capi/build.sh" "$TMPDIR/built" && cmp "$build/lib/libpaceline.so" "$TMPDIR/built/libpaceline.so"
 }
 outside() { sh "$here/outside.sh" "$TMPDIR/outside"; }
 examples() {
-  # The lines of examples/README.md, with the library of this run.
+  # As in examples/README.md, with the library of this run.
   cd "$TMPDIR" || return 1
   for e in hello custom_env; do
     $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/$e.c" -I"$root/include" $(linked lib) -o "$e" && timeout 300 "./$e" || return 1
@@ -167,7 +167,7 @@ examples() {
   done
 }
 
-# Two halves run at the same time: what mostly compiles, and the programs.
+# Two halves run at the same time: tests that mostly compile, and programs.
 compiled() {
   attempt headers headers
   attempt symbols symbols
@@ -192,10 +192,10 @@ programs() {
 }
 : >"$scratch/passed" && : >"$scratch/failed"
 compiled &
-beside=$!
+compiled_pid=$!
 programs
-wait "$beside"
-beside=
+wait "$compiled_pid"
+compiled_pid=
 passed=$(wc -l <"$scratch/passed") failed=$(wc -l <"$scratch/failed")
 echo "C: $((passed)) passed, $((failed)) failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

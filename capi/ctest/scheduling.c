@@ -1,5 +1,5 @@
-/* A control thread's cores, scheduling policy and niceness stay its own: the library's threads have
- * those of the main thread at loading, whichever thread makes a trainer. */
+/* The library's threads have the cores, the scheduling policy and the niceness of the main thread at
+ * loading. They inherit nothing from the control thread that makes a trainer. */
 #include "dl.h"
 #include "counter.h"
 
@@ -23,9 +23,9 @@ static state state_of(pid_t id) {
 }
 
 static state loaded;
-static int may_lower; /* niceness: a privilege */
+static int may_lower; /* the privilege to lower the niceness */
 
-/* All threads but those of this program have what there was at loading. */
+/* Every thread except those of this program has the state at loading. */
 static int check_threads(const pid_t *ours, int n) {
   int seen = 0;
   DIR *tasks = opendir("/proc/self/task");

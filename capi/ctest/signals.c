@@ -1,4 +1,4 @@
-/* Which signals loading takes, and that a host's own signals go on working. */
+/* Loading replaces the handlers of five signals; the host's other signals work as before. */
 #include "dl.h"
 #include "counter.h"
 
@@ -21,7 +21,7 @@ static unsigned long long mask(const char *name) {
 static volatile sig_atomic_t ticks, interrupts, alarms;
 static void on_prof(int s) { (void)s, ticks++; }
 static void on_int(int s) { (void)s, interrupts++; }
-/* Uses 16 KB of stack, as the header allows, wherever the thread is. */
+/* Uses 16 KB of stack, as the header allows, also inside the library. */
 static void on_alarm(int s) {
   volatile char deep[16000];
   for (size_t i = 0; i < sizeof deep; i += 64) deep[i] = (char)s;
@@ -51,7 +51,7 @@ static void *first_call(void *set) {
   sigset_t before, after;
   CHECK(pthread_sigmask(SIG_BLOCK, set, NULL) == 0 && pthread_sigmask(SIG_BLOCK, NULL, &before) == 0);
   paceline_config *cfg;
-  STATUS(paceline_config_set(NULL, "seed", "1"), PACELINE_EINVAL); /* refused before it comes to Go */
+  STATUS(paceline_config_set(NULL, "seed", "1"), PACELINE_EINVAL); /* refused before Go is called */
   OK(paceline_config_new(&cfg, "dqn"));
   CHECK(pthread_sigmask(SIG_BLOCK, NULL, &after) == 0 && same_mask(&before, &after));
   FAILS(paceline_config_set(cfg, "seed", "x"), PACELINE_EINVAL, "seed");
@@ -60,8 +60,8 @@ static void *first_call(void *set) {
   return NULL;
 }
 
-/* Masks stay as they are, whatever they are; and signals that the host has blocked to read
- * them itself do not end up on a thread of the library's. */
+/* The host's masks stay as they are. Signals that the host blocks and reads itself are not delivered
+ * to a thread of the library. */
 static void blocking(void) {
   sigset_t none, all, ours, was;
   pthread_t other;
@@ -79,7 +79,7 @@ static void blocking(void) {
   paceline_trainer *t = quick("CartPole-v1");
   OK(paceline_trainer_run(NULL, t, 500, 0));
   for (int i = 0; i < 20; i++) {
-    CHECK(kill(getpid(), i % 2 ? SIGTERM : SIGUSR1) == 0); /* to whoever accepts it: nobody else */
+    CHECK(kill(getpid(), i % 2 ? SIGTERM : SIGUSR1) == 0); /* no other thread accepts the signal */
     OK(paceline_trainer_run(NULL, t, 50, 0));
     struct timespec soon = {2, 0};
     CHECK(sigtimedwait(&ours, NULL, &soon) == (i % 2 ? SIGTERM : SIGUSR1));
@@ -90,8 +90,8 @@ static void blocking(void) {
 
 static void on_any(int s) { (void)s; }
 
-/* A handler for every signal, none on an alternate stack: loading replaces those of the signals
- * that it names, and changes nothing of the others. In a process of its own. */
+/* With a handler for every signal, none on an alternate stack, loading replaces the handlers of the
+ * header's five signals and changes nothing of the others. In a process of its own. */
 static void actions(void) {
   fflush(stdout);
   pid_t pid = fork();
@@ -105,7 +105,7 @@ static void actions(void) {
     dl_load();
     int replaced = 0;
     for (int s = 1; s < NSIG; s++) {
-      if (before[s].sa_handler != on_any) continue; /* SIGKILL, and those of the C library */
+      if (before[s].sa_handler != on_any) continue; /* SIGKILL, SIGSTOP and signals of the C library */
       CHECK(sigaction(s, NULL, &after) == 0);
       if (s == SIGSEGV || s == SIGBUS || s == SIGFPE || s == SIGPIPE || s == SIGURG) {
         replaced += after.sa_handler != on_any;
@@ -127,13 +127,13 @@ static void actions(void) {
 
 int main(void) {
   actions();
-  /* A host with handlers of its own, set before. */
+  /* Handlers of the host, set before loading. */
   handle(SIGALRM, on_alarm);
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGINT, SIG_DFL); /* which a shell ignores for background jobs (`make test &`) */
+  signal(SIGINT, SIG_DFL); /* a shell ignores it for background jobs (`make test &`) */
   unsigned long long caught = mask("SigCgt:"), ignored = mask("SigIgn:"), blocked = mask("SigBlk:");
   dl_load();
-  /* 32 and 33 are the C library's and Go's for calls on every thread. */
+  /* The C library and Go use 32 and 33 for calls on every thread. */
   unsigned long long more = (mask("SigCgt:") & ~caught) & ~(BIT(32) | BIT(33));
   unsigned long long allowed = BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGPIPE) | BIT(SIGURG);
   if (more != allowed) {
@@ -153,7 +153,7 @@ int main(void) {
   close(ends[0]);
   CHECK(write(ends[1], "x", 1) == -1 && errno == EPIPE);
 
-  /* A profiler's and an alarm's timer during training, and Ctrl-C. */
+  /* Timers of a profiler and of an alarm during training, and Ctrl-C. */
   handle(SIGPROF, on_prof); /* set after loading */
   handle(SIGINT, on_int);
   struct itimerval often = {{0, 1000}, {0, 1000}};

@@ -1,4 +1,4 @@
-/* The way through the whole interface, once. */
+/* Uses the whole interface once. */
 #include "t.h"
 
 static void method_functions(void) {
@@ -17,7 +17,7 @@ static void method_functions(void) {
   OK(paceline_config_method(&again, cfg));
   CHECK(strcmp(method, "dqn") == 0 && method == again);
 
-  /* Presets: an array of objects, whose environments are an array, or null for any. */
+  /* Presets are an array of objects. envs is an array, or null for any environment. */
   OK(paceline_config_presets(&text, cfg));
   char *tuned = strstr(text, "\"name\":\"tuned\""), *mnih = strstr(text, "\"name\":\"mnih2015\"");
   CHECK(text[0] == '[' && tuned != NULL && mnih != NULL && strstr(text, "\"name\":\"fastdqn\"") != NULL);
@@ -42,11 +42,11 @@ static void config_functions(void) {
   FAILS(paceline_config_set(cfg, "batchsize", "1"), PACELINE_EINVAL, "did you mean batch_size");
   FAILS(paceline_config_preset(cfg, "tuned", "Nope-v0"), PACELINE_EINVAL, "Nope-v0");
   FAILS(paceline_config_preset(cfg, "best", "CartPole-v1"), PACELINE_EINVAL, "best");
-  OK(paceline_config_get(&value, cfg, "batch_size")); /* what failed changed nothing */
+  OK(paceline_config_get(&value, cfg, "batch_size")); /* the failed calls changed nothing */
   CHECK(strcmp(value, "64") == 0);
   paceline_string_free(value);
 
-  /* Every setting is described, and its default is what a new table has. */
+  /* Every setting is described, and a new configuration has its default. */
   paceline_option o = {.struct_size = sizeof o};
   paceline_config *fresh;
   OK(paceline_config_new(&fresh, "dqn"));
@@ -65,7 +65,7 @@ static void config_functions(void) {
   CHECK(memcmp(&o, &last, sizeof o) == 0);
   paceline_config_free(fresh);
 
-  /* Texts: not UTF-8, too long, too big a number. */
+  /* Texts that are not UTF-8 or too long, and a number out of range. */
   FAILS(paceline_config_set(cfg, "env", "\xff\xfe"), PACELINE_EINVAL, "UTF-8");
   FAILS(paceline_config_set(cfg, "\xc3", "1"), PACELINE_EINVAL, "UTF-8");
   char *endless = malloc(100001);
@@ -79,7 +79,7 @@ static void config_functions(void) {
   paceline_config_free(cfg);
 }
 
-/* Metrics have a name, a unit and a sentence each, always the same ones; those of DQN's. */
+/* Each metric has a name, a unit and a sentence, which never change; the metrics of DQN. */
 static void metrics(paceline_trainer *t, const paceline_stats *s) {
   paceline_metric m = {.struct_size = sizeof m}, again = m;
   size_t n = 0;
@@ -146,7 +146,7 @@ static void parameters(paceline_trainer *t) {
   CHECK(text == (void *)1);
 }
 
-/* What a trainer is, as text, as specs and as settings. */
+/* The description, the specs and the settings of a trainer. */
 static void described(paceline_trainer *t) {
   char *text;
   OK(paceline_trainer_describe(&text, t));
@@ -158,7 +158,7 @@ static void described(paceline_trainer *t) {
   OK(paceline_trainer_spec(&obs, &action, t));
   CHECK(obs.dtype == PACELINE_FLOAT32 && obs.ndim == 1 && obs.shape[0] == 4 && action.n == 2);
 
-  /* Settings as they act, in a configuration of its own that makes such a trainer again. */
+  /* The settings in effect make an equal trainer. */
   paceline_config *cfg;
   OK(paceline_trainer_config(&cfg, t));
   static const char *const acts[][2] = {
@@ -183,7 +183,7 @@ static void described(paceline_trainer *t) {
   paceline_config_free(cfg);
 }
 
-/* What a policy draws is a function of seed, counter and row, and of nothing else. */
+/* A policy's random numbers are a function of seed, counter and row alone. */
 static void drawn(const paceline_policy *p) {
   enum { N = 40, DRAWS = 50 };
   float obs[N * 4];
@@ -192,15 +192,15 @@ static void drawn(const paceline_policy *p) {
   OK(paceline_policy_act(p, N, obs, NULL, greedy, NULL));
   paceline_act_options o = {.struct_size = sizeof o};
   OK(paceline_policy_act(p, N, obs, &o, a, NULL));
-  CHECK(memcmp(greedy, a, sizeof a) == 0); /* zero is greedy */
+  CHECK(memcmp(greedy, a, sizeof a) == 0); /* options of zero are greedy */
   int others = 0, changed = 0;
   o.epsilon = 0.5;
   for (o.counter = 0; o.counter < DRAWS; o.counter++) {
     float q[N * 2];
     OK(paceline_policy_act(p, N, obs, &o, a, NULL));
-    OK(paceline_policy_act(p, N, obs, &o, b, (float *[]){q})); /* the same again */
+    OK(paceline_policy_act(p, N, obs, &o, b, (float *[]){q})); /* the same call gives the same actions */
     CHECK(memcmp(a, b, sizeof a) == 0);
-    OK(paceline_policy_act(p, N / 2, obs, &o, b, NULL)); /* and for some of the rows */
+    OK(paceline_policy_act(p, N / 2, obs, &o, b, NULL)); /* also for half of the rows */
     CHECK(memcmp(a, b, sizeof a / 2) == 0);
     for (int k = 0; k < N; k++) {
       CHECK(a[k] == 0 || a[k] == 1);
@@ -223,7 +223,7 @@ static void drawn(const paceline_policy *p) {
   o.sample = 0;
 }
 
-/* A policy as bytes acts as it did, and nothing else is a policy. */
+/* A policy from its bytes acts as the policy did. Other bytes are refused. */
 static void as_bytes(const paceline_policy *p) {
   size_t size = 7, small;
   OK(paceline_policy_to_bytes(NULL, &size, p));
@@ -245,14 +245,14 @@ static void as_bytes(const paceline_policy *p) {
   bytes[size / 2] ^= 1;
   CHECK(q == (void *)1);
   OK(paceline_policy_from_bytes(&q, bytes, size));
-  memset(bytes, 0, size); /* they were borrowed */
+  memset(bytes, 0, size); /* the bytes are borrowed */
   free(bytes);
   float obs[4] = {0.1f, -0.2f, 0.3f, -0.4f}, values[2][2];
   int32_t a[2];
   OK(paceline_policy_act(p, 1, obs, NULL, &a[0], (float *[]){values[0]}));
   OK(paceline_policy_act(q, 1, obs, NULL, &a[1], (float *[]){values[1]}));
   CHECK(a[0] == a[1] && memcmp(values[0], values[1], sizeof values[0]) == 0);
-  OK(paceline_policy_act(q, 1, obs, NULL, &a[1], (float *[]){NULL})); /* an output that nobody wants */
+  OK(paceline_policy_act(q, 1, obs, NULL, &a[1], (float *[]){NULL})); /* an output that is left out */
   char *text;
   OK(paceline_policy_describe(&text, q));
   CHECK(strstr(text, "\"outputs\":[{\"len\":2,\"name\":\"q\"}]") != NULL && strstr(text, "\"state_bytes\":0") != NULL);
@@ -267,7 +267,7 @@ static void trainer_functions(void) {
   CHECK(s.num_timesteps == 1000 && s.total_timesteps == 1000 && s.updates == s.updates_due && s.updates == 200);
   CHECK(s.episodes > 10 && s.mean_return > 5 && isfinite(metric_of(t, "train/loss")));
   metrics(t, &s);
-  OK(paceline_trainer_run(NULL, t, 0, 0)); /* the run is over */
+  OK(paceline_trainer_run(NULL, t, 0, 0)); /* to the end of the run */
   CHECK(stats_of(t).num_timesteps == 1000);
   OK(paceline_trainer_begin(t, 500, 0));
   OK(paceline_trainer_run(&s, t, 0, 0));
@@ -297,7 +297,7 @@ static void trainer_functions(void) {
   /* max_ms and stop. */
   OK(paceline_trainer_begin(t, 1000000000, 0));
   OK(paceline_trainer_run(NULL, t, 0, 50));
-  OK(paceline_trainer_stop(t)); /* none in progress: the next returns at once */
+  OK(paceline_trainer_stop(t)); /* no run is in progress: the next one returns at once */
   int64_t steps = stats_of(t).num_timesteps;
   OK(paceline_trainer_run(&s, t, 0, 0));
   CHECK(s.num_timesteps == steps);
@@ -312,7 +312,7 @@ static void trainer_functions(void) {
   OK(paceline_trainer_settle(t, 1000));
   FAILS(paceline_trainer_settle(t, -1), PACELINE_EINVAL, "max_ms: -1");
 
-  /* The policy, from the trainer and from files. */
+  /* Policies of the trainer and of files. */
   const char *path = tmp("smoke.paceline"), *own = tmp("policy.paceline");
   OK(paceline_trainer_save(t, path, 0));
   FAILS(paceline_trainer_save(t, path, 8), PACELINE_EINVAL, "flags: 8");
@@ -359,7 +359,7 @@ static void trainer_functions(void) {
   for (int k = 0; k < 3; k++) paceline_policy_free(ps[k]);
 }
 
-/* Settings that do not go together, and memory that is not there. */
+/* Settings that contradict each other, and too little memory. */
 static void refused_settings(void) {
   static const struct {
     const char *settings[9];

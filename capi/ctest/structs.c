@@ -1,7 +1,7 @@
-/* What happens with struct_size: too small, too large, and right. */
+/* struct_size too small, too large, and right. */
 #include "counter.h"
 
-/* call with struct_size 0, one too small, one too large, and right. */
+/* Makes the call with struct_size 0, too small, too large, and right. */
 #define SIZES(value, call)                          \
   do {                                              \
     value.struct_size = 0;                          \
@@ -55,7 +55,7 @@ int main(void) {
   SIZES(rows, paceline_vec_reset(v, NULL, NULL, &rows));
   SIZES(rows, paceline_vec_step(v, &move, &rows));
   SIZES(rows, paceline_vec_offer(v, &rows));
-  OK(paceline_vec_send(v, &none, 1, &move)); /* only the good one was offered */
+  OK(paceline_vec_send(v, &none, 1, &move)); /* only the valid rows were offered */
   FAILS(paceline_vec_send(v, &move, 1, &move), PACELINE_EINVAL, "1 are sent");
   OK(paceline_vec_recv(v, 0));
   paceline_spec obs = {0}, action = {.struct_size = sizeof action};

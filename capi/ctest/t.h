@@ -1,6 +1,6 @@
 /*
- * What the test programs share. A program exits with 0, or prints what went
- * wrong and exits with 1; run.sh limits its time. TMPDIR is a folder of its own.
+ * Helpers of the test programs. A program exits with 0, or prints the failed check and exits with
+ * 1. run.sh limits its time. TMPDIR is a folder of its own.
  */
 #ifndef T_H
 #define T_H
@@ -35,7 +35,7 @@
     }                                                                                                            \
   } while (0)
 
-/* The call fails with status want and a text that contains says. */
+/* Checks that the call fails with status want and a text that contains says. */
 #define FAILS(call, want, says)                                                                                   \
   do {                                                                                                            \
     STATUS(call, want);                                                                                           \
@@ -51,7 +51,7 @@ static inline double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A file name in TMPDIR; static text, one per call site at a time. */
+/* The path of a file in TMPDIR. Eight calls later the text is overwritten. */
 static inline const char *tmp(const char *name) {
   static char paths[8][4096];
   static int next;
@@ -89,7 +89,7 @@ static inline paceline_stats stats_of(paceline_trainer *t) {
   return s;
 }
 
-/* What a trainer has learnt from, and learnt. */
+/* The digests of a trainer's experience and networks. */
 typedef struct hashes {
   char replay[72], weights[72], target[72];
 } hashes;
@@ -119,7 +119,7 @@ static inline double metric_of(paceline_trainer *t, const char *name) {
   }
 }
 
-/* How an evaluation plays: paceline_eval_options, for one call. */
+/* A paceline_eval_options for one call. */
 #define EPISODES(n, random, with_seed)                                                                \
   &(paceline_eval_options) {                                                                          \
     .struct_size = sizeof(paceline_eval_options), .episodes = n, .epsilon = random, .seed = with_seed \

@@ -1,5 +1,5 @@
-/* Many threads at once: policies are shared freely, a trainer is busy, errors
- * belong to their thread, and slow environments do not outlast stop. */
+/* Many threads at the same time: they share policies, a trainer is busy, each has its own error, and
+ * stop ends runs of slow environments. */
 #include "counter.h"
 
 enum { THREADS = 8, ROWS = 50 };
@@ -14,7 +14,7 @@ static void *act(void *arg) {
   for (int i = 0; i < 300; i++) {
     int32_t a[ROWS];
     float q[ROWS * 2];
-    int n = 1 + (i * 7 + me) % ROWS; /* a row's values do not depend on the others */
+    int n = 1 + (i * 7 + me) % ROWS; /* the values of a row do not depend on other rows */
     OK(paceline_policy_act(policy, (size_t)n, obs, NULL, a, (float *[]){q}));
     CHECK(memcmp(a, actions, (size_t)n * sizeof *a) == 0);
     CHECK(memcmp(q, values, (size_t)n * 2 * sizeof *q) == 0);
@@ -22,7 +22,7 @@ static void *act(void *arg) {
       paceline_evaluation e = {.struct_size = sizeof e};
       OK(paceline_policy_evaluate(&e, policy, "CartPole-v1", NULL, EPISODES(2, 0.5, (uint64_t)me)));
     }
-    /* Another thread's error does not show here. */
+    /* Errors of other threads do not appear here. */
     char key[32];
     snprintf(key, sizeof key, "nothing%d", me);
     paceline_config *cfg;
@@ -61,7 +61,7 @@ static void busy(void) {
   FAILS(paceline_policy_from_trainer(&p, t), PACELINE_EBUSY, "in progress");
   paceline_parameter par = {.struct_size = sizeof par};
   OK(paceline_trainer_parameter(&par, t, "q_net", 0));
-  OK(paceline_trainer_stop(t)); /* or the join would last for ever */
+  OK(paceline_trainer_stop(t)); /* without it the join would never return */
   pthread_join(runner, &status);
   CHECK(status == NULL);
 
@@ -86,7 +86,7 @@ static void *evaluate(void *unused) {
   return NULL;
 }
 
-/* An evaluation of a million episodes ends when another thread says so; the next one is whole. */
+/* Another thread stops an evaluation of a million episodes; the next evaluation is complete. */
 static void stopped_evaluations(void) {
   pthread_t two[2];
   for (int i = 0; i < 2; i++) {
@@ -114,7 +114,7 @@ static void *garbage(void *stop) {
   return NULL;
 }
 
-/* Sleeping callbacks under many collections (whose signals interrupt them). */
+/* Callbacks that sleep during many garbage collections, whose signals interrupt them. */
 static void slow_environments(void) {
   family f = counters(SLEEP, 0);
   paceline_trainer *t;
@@ -139,7 +139,7 @@ static void slow_environments(void) {
 static void *one_call(void *t) {
   paceline_stats s = {.struct_size = sizeof s};
   OK(paceline_trainer_stats(&s, t));
-  STATUS(paceline_trainer_begin(t, -1, 0), PACELINE_EINVAL); /* this thread has an error text */
+  STATUS(paceline_trainer_begin(t, -1, 0), PACELINE_EINVAL); /* so that this thread has an error text */
   return NULL;
 }
 
@@ -153,7 +153,7 @@ static long kilobytes(const char *name) {
   return kb;
 }
 
-/* Neither threads that come and go nor trainers leave anything behind. */
+/* Threads that end and trainers that are freed leave no memory behind. */
 static void leaks(void) {
   paceline_trainer *t = quick("CartPole-v1");
   long before = 0;

@@ -1,4 +1,4 @@
-/* The replay memory read and added to from outside. */
+/* Reads transitions from the replay memory and adds transitions to it. */
 #include "counter.h"
 
 enum { N = 6 };
@@ -35,7 +35,7 @@ int main(void) {
   paceline_transitions in = rows_of(&demonstrated, N), out = rows_of(&read, N);
   OK(paceline_trainer_add_transitions(t, &in));
   CHECK(metric_of(t, "replay_size") == N);
-  /* By environment: rows 0, 2, 4 are of the first. */
+  /* Ordered by environment: rows 0, 2 and 4 belong to the first one. */
   static const int64_t numbers[N] = {0, 3, 1, 4, 2, 5};
   OK(paceline_trainer_read_transitions(&out, t, numbers));
   for (int i = 0; i < N; i++) {
@@ -50,7 +50,7 @@ int main(void) {
   CHECK(same(before, hashes_of(t)));
   demonstrated.actions[3] = 1;
 
-  /* In the middle of a run: the same bits again, and reading changes none. */
+  /* During a run: adding twice gives the same bits, and reading changes none. */
   hashes twice[2];
   for (int i = 0; i < 2; i++) {
     paceline_trainer *u;

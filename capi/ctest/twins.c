@@ -1,5 +1,5 @@
-/* Two copies of the library, each with a Go runtime of its own, in one process: both train at
- * the same time, and as one does alone. It is not promised for other Go libraries. */
+/* Two copies of the library in one process, each with its own Go runtime, train at the same time
+ * with the results of one copy alone. This is not promised for other Go libraries. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The vector environment, all of its environments in lockstep. */
+/* The vector environment, stepped in lockstep. */
 #include "rows.h"
 
 static void refused(const char *env, uint32_t n, uint32_t batch, uint32_t threads, uint32_t mode,
@@ -24,7 +24,7 @@ static void options(void) {
   paceline_vec_options o = vec_options(2, 0, 1, 0, NULL);
   o.pin = -2;
   FAILS(paceline_vec_new(&v, "CartPole-v1", &o), PACELINE_EINVAL, "pin: -2");
-  o.pin = 1000000; /* cores are counted on from the first */
+  o.pin = 1000000; /* the core's number wraps around */
   OK(paceline_vec_new(&v, "CartPole-v1", &o));
   arrays r = arrays_for(v, 2);
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
@@ -63,7 +63,7 @@ static void threads(uint32_t mode) {
   }
   CHECK(ends > 10);
 
-  /* Actions out of range move nothing. */
+  /* An action out of range moves no environment. */
   float before[20];
   memcpy(before, a.rows.obs, sizeof before);
   if (mode == PACELINE_SAME_STEP) {
@@ -74,7 +74,7 @@ static void threads(uint32_t mode) {
     CHECK(memcmp(before, a.rows.obs, sizeof before) == 0);
   }
 
-  /* A mask resets its rows only, and seeds only those. */
+  /* A reset by mask resets and seeds the masked rows only. */
   uint8_t mask[] = {0, 1, 0, 0, 7}, none[5] = {0};
   FAILS(paceline_vec_reset(one, NULL, none, all_of(&a)), PACELINE_EINVAL, "mask");
   a.rows.rewards[0] = a.rows.rewards[1] = 17;
@@ -87,7 +87,7 @@ static void threads(uint32_t mode) {
   memcpy(first, obs + 4, 16);
   OK(paceline_vec_reset(one, NULL, mask, all_of(&a)));
   memcpy(again, obs + 4, 16);
-  CHECK(memcmp(first, again, 16) != 0); /* on along the stream */
+  CHECK(memcmp(first, again, 16) != 0); /* the random stream goes on */
   OK(paceline_vec_reset(one, seeds, mask, all_of(&a)));
   CHECK(memcmp(first, obs + 4, 16) == 0);
   paceline_vec_free(one);
@@ -96,7 +96,7 @@ static void threads(uint32_t mode) {
   arrays_free(&b);
 }
 
-/* Arrays that are missing are left out or asked for; nothing is written by a call that is refused. */
+/* Arrays that are NULL are left out, or refused if they are needed. Refused calls write nothing. */
 static void missing(void) {
   paceline_vec *v = vec_of("CartPole-v1", 3, 0, 2, PACELINE_SAME_STEP, NULL);
   arrays r = arrays_for(v, 3);
@@ -131,7 +131,7 @@ static void missing(void) {
   arrays_free(&r);
 }
 
-/* One vector's environment goes on in another one; and it can be rendered. */
+/* The state of an environment continues in another vector; rendering. */
 static void states(void) {
   paceline_vec *v = vec_of("CartPole-v1", 3, 0, 2, PACELINE_NEXT_STEP, NULL),
                *w = vec_of("CartPole-v1", 2, 0, 1, PACELINE_NEXT_STEP, NULL);
@@ -180,7 +180,7 @@ static void states(void) {
   char *text;
   OK(paceline_vec_describe(&text, v));
   CHECK(strstr(text, "\"env\":\"CartPole-v1\"") != NULL && strstr(text, "\"infos\":[]") != NULL);
-  CHECK(strstr(text, "\"max_steps\":500") != NULL && strstr(text, "null") != NULL); /* the speeds have no bounds */
+  CHECK(strstr(text, "\"max_steps\":500") != NULL && strstr(text, "null") != NULL); /* speeds have no bounds */
   paceline_string_free(text);
   paceline_vec_free(v);
   paceline_vec_free(w);
@@ -204,7 +204,7 @@ static void images(void) {
   arrays_free(&r);
 }
 
-/* Random steps before an episode: episodes start at different states, and the seed says where. */
+/* With random steps before an episode, episodes start in other states, which the seed determines. */
 static void decorrelated(void) {
   paceline_vec *v = vec_of("CartPole-v1", 4, 0, 2, PACELINE_NEXT_STEP, "{\"decorrelation_steps\": 30}");
   paceline_vec *plain = vec_of("CartPole-v1", 4, 0, 2, PACELINE_NEXT_STEP, NULL);

@@ -1,15 +1,15 @@
-/* Environments of a vector stepped asynchronously. Argument: the file that faulty.c was
- * compiled to, whose actions order delays and faults. */
+/* Asynchronous stepping of a vector. Argument: the compiled faulty.c, whose actions cause delays and
+ * faults. */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "rows.h"
 
-enum { MOVE, MOVE_ON, SLEEP, FAIL, FAIL_NEXT_RESET, NOT_A_NUMBER }; /* of faulty.c */
+enum { MOVE, MOVE_ON, SLEEP, FAIL, FAIL_NEXT_RESET, NOT_A_NUMBER }; /* as in faulty.c */
 
 static const uint32_t modes[] = {PACELINE_NEXT_STEP, PACELINE_SAME_STEP, PACELINE_DISABLED};
 
-/* Whoever gets done first, every row is what the environment would show alone. */
+/* In any order of the rows, every row equals the row of the environment alone. */
 static void equal_to_singles(void) {
   const uint32_t batches[] = {1, 3, 8};
   for (int b = 0; b < 3; b++)
@@ -21,7 +21,7 @@ static void equal_to_singles(void) {
     }
 }
 
-/* A vector on its way: eight environments of which three are to be received at a time. */
+/* A vector of eight environments, with arrays for rows of `batch` environments. */
 typedef struct fixture {
   paceline_vec *v;
   arrays r[4];
@@ -46,7 +46,8 @@ static void pause_ms(int ms) {
   nanosleep(&t, NULL);
 }
 
-/* What would wait for ever or meet something that moves is refused, and nothing changes. */
+/* Calls that would wait for ever, or conflict with environments under way, are refused and change
+ * nothing. */
 static void refused(void) {
   fixture f = begin("CartPole-v1", 3, 2, PACELINE_SAME_STEP, 0);
   FAILS(paceline_vec_recv(f.v, 0), PACELINE_EINVAL, "0 environments are under way, batch_size is 3");
@@ -67,7 +68,7 @@ static void refused(void) {
   FAILS(paceline_vec_send_reset(f.v, twice, 3, NULL), PACELINE_EINVAL, "env_id: 3, is under way already");
   FAILS(paceline_vec_recv(f.v, 0), PACELINE_EINVAL, "0 environments are under way");
 
-  /* Five of eight under way: a batch is there, another one would never be. */
+  /* Five of eight are under way: one batch of three can be received, and no second one. */
   uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8};
   OK(paceline_vec_send_reset(f.v, f.all, 5, seeds));
   FAILS(paceline_vec_send_reset(f.v, f.all + 4, 1, NULL), PACELINE_EINVAL, "env_id: 4, is under way already");
@@ -90,12 +91,12 @@ static void refused(void) {
   int32_t with_a_fresh_one[] = {ids[0], 6};
   FAILS(paceline_vec_send(f.v, with_a_fresh_one, 2, f.moves), PACELINE_EINVAL, "environment 6: step before reset");
   OK(paceline_vec_send(f.v, ids, 1, f.moves));
-  OK(paceline_vec_recv(f.v, 0)); /* rows go where they were offered, in that order */
+  OK(paceline_vec_recv(f.v, 0)); /* rows are filled in the order of the offers */
   int seen[8] = {0};
   for (int k = 0; k < 3; k++) seen[f.r[0].rows.env_ids[k]]++, seen[f.r[1].rows.env_ids[k]]++;
   for (int i = 0; i < 5; i++) CHECK(seen[i] == 1 + (i == ids[0]));
 
-  /* The reset that was refused has seeded nothing: streams go on. */
+  /* The refused reset has seeded nothing: random streams go on. */
   paceline_vec *same = vec_of("CartPole-v1", 8, 0, 1, PACELINE_SAME_STEP, NULL);
   arrays first = arrays_for(same, 8), second = arrays_for(same, 8);
   OK(paceline_vec_reset(same, seeds, NULL, all_of(&first)));
@@ -115,7 +116,7 @@ static void *wait_for_rows(void *v) {
   return (void *)(intptr_t)paceline_vec_recv(v, 0);
 }
 
-/* Time limits, drain and free, while environments take 100 ms for a step. */
+/* Time limits, drain and free, with steps of 100 ms. */
 static void slow(void) {
   fixture f = begin("Faulty-v0", 3, 2, PACELINE_NEXT_STEP, 3);
   const int32_t slow[8] = {SLEEP, SLEEP, SLEEP, SLEEP, SLEEP, SLEEP, SLEEP, SLEEP};
@@ -126,11 +127,11 @@ static void slow(void) {
   OK(paceline_vec_send(f.v, f.all, 3, slow));
   FAILS(paceline_vec_recv(f.v, 20), PACELINE_ETIMEDOUT, "time limit");
   CHECK(now() - began > 0.019);
-  OK(paceline_vec_recv(f.v, 0)); /* nothing was lost */
-  CHECK(now() - began > 0.19);   /* three on two threads */
+  OK(paceline_vec_recv(f.v, 0)); /* the timeout lost nothing */
+  CHECK(now() - began > 0.19);   /* three steps on two threads */
   for (uint32_t k = 0; k < 3; k++) CHECK(*(float *)obs_of(&f.r[1], k) == 1);
 
-  /* Drained: all of it has happened, and the offers stand. */
+  /* After drain all steps are done and offers stay. */
   began = now();
   OK(paceline_vec_send(f.v, f.all, 3, slow));
   OK(paceline_vec_drain(f.v));
@@ -140,7 +141,7 @@ static void slow(void) {
   OK(paceline_vec_recv(f.v, 0));
   for (uint32_t k = 0; k < 3; k++) CHECK(*(float *)obs_of(&f.r[2], k) == 3);
 
-  /* One recv at a time; others' calls meanwhile are refused, but for send. */
+  /* During a recv of another thread all calls except offer and send are refused. */
   pthread_t other;
   void *status;
   OK(paceline_vec_offer(f.v, all_of(&f.r[1])));
@@ -157,7 +158,7 @@ static void slow(void) {
   pthread_join(other, &status);
   CHECK(status == NULL);
 
-  /* Freed: the recv that waits returns, and environments end the step they are in. */
+  /* After free a recv that waits returns, and steps in progress end. */
   OK(paceline_vec_recv(f.v, 0));
   OK(paceline_vec_offer(f.v, all_of(&f.r[0])));
   OK(paceline_vec_offer(f.v, all_of(&f.r[1])));
@@ -175,12 +176,12 @@ static void slow(void) {
   end(&f);
 }
 
-/* Who fails is named, has no row, and comes back after a reset; nobody else notices. */
+/* A failed environment is named, has no row, and works again after a reset. The others go on. */
 static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
   fixture f = begin("Faulty-v0", batch, threads, mode, 4);
   uint64_t seeds[8] = {0};
   int32_t three = 3, what[8] = {0};
-  OK(paceline_vec_drain(f.v)); /* of nothing */
+  OK(paceline_vec_drain(f.v)); /* with no environment under way */
   OK(paceline_vec_send_reset(f.v, f.all, batch, seeds));
   OK(paceline_vec_recv(f.v, 0));
   OK(paceline_vec_offer(f.v, all_of(&f.r[0])));
@@ -207,12 +208,12 @@ static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
     OK(paceline_vec_offer(f.v, all_of(r)));
   }
 
-  /* Two at once are reported one after the other; drain forgets what was not reported. */
+  /* Two failures are returned one after the other. Drain discards failures that were not returned. */
   what[2] = what[3] = FAIL;
   OK(paceline_vec_send(f.v, f.all, batch, what));
   int reported = 0, status;
   for (int k = 0; k < 2; k++) {
-    while ((status = paceline_vec_recv(f.v, 0)) == PACELINE_EINVAL) sched_yield(); /* too few, until it has failed */
+    while ((status = paceline_vec_recv(f.v, 0)) == PACELINE_EINVAL) sched_yield(); /* refused until it has failed */
     STATUS(status, PACELINE_ECALLBACK);
     reported |= strstr(paceline_last_error(), "environment 2: asked to fail") != NULL ? 1 : 0;
     reported |= strstr(paceline_last_error(), "environment 3: asked to fail") != NULL ? 2 : 0;
@@ -227,8 +228,8 @@ static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
   end(&f);
 }
 
-/* An episode ends and none can be begun after it. In PACELINE_SAME_STEP the end has its row,
- * which comes after the error; else the reset is the next step, which fails. */
+/* An episode ends and the next one cannot start. In PACELINE_SAME_STEP the row of the end comes after
+ * the error. In PACELINE_NEXT_STEP the next step, which resets, fails. */
 static void failing_resets(void) {
   for (int m = 0; m < 2; m++)
     for (int twice = 0; twice < 20; twice++) {
@@ -258,7 +259,7 @@ static void failing_resets(void) {
       end(&f);
     }
 
-  /* Stepped together it is the same: others' rows are written. */
+  /* The same in lockstep: the rows of the others are written. */
   fixture f = begin("Faulty-v0", 8, 2, PACELINE_SAME_STEP, 0);
   const int32_t what[8] = {MOVE, MOVE_ON, FAIL, MOVE_ON, MOVE_ON, FAIL_NEXT_RESET, MOVE, MOVE};
   uint8_t mask[8] = {0, 0, 1, 0, 0, 1, 0, 0};
@@ -271,7 +272,7 @@ static void failing_resets(void) {
   end(&f);
 }
 
-/* One thread sends, another one receives: neither ever finds the other one busy. */
+/* One thread sends and another one receives: no call is busy. */
 typedef struct stream {
   paceline_vec *v;
   pthread_mutex_t lock;
@@ -293,7 +294,7 @@ static void *receive(void *arg) {
   pthread_mutex_unlock(&s->lock);
   for (int i = 0; i < ROUNDS; i++) {
     int status;
-    while ((status = paceline_vec_recv(s->v, 0)) == PACELINE_EINVAL) { /* the sender is behind */
+    while ((status = paceline_vec_recv(s->v, 0)) == PACELINE_EINVAL) { /* too few are under way */
       CHECK(strstr(paceline_last_error(), "must send more first") != NULL);
       sched_yield();
     }

@@ -1,8 +1,8 @@
-/* Atari games in a vector environment: recipes, infos, states, images, continuous
- * actions. Without Pong's file among $PACELINE_ROMS_DIR there is nothing to do. */
+/* Atari games in a vector environment: recipes, infos, states, images, continuous actions. Tests
+ * nothing if $PACELINE_ROMS_DIR has no file of Pong. */
 #include "rows.h"
 
-/* What a game is made with. */
+/* The descriptions of recipes. */
 static void described(void) {
   const struct {
     const char *options, *says[3];
@@ -51,7 +51,7 @@ static void described(void) {
   FAILS(paceline_vec_new(&v, "Pong", &o), PACELINE_EINVAL, "did you mean frameskip?");
 }
 
-/* What the infos of a game say, against a console that plays the same actions. */
+/* The infos of a game equal the state of a console that plays the same actions. */
 static void infos(void) {
   paceline_vec *v = vec_of("Breakout", 2, 0, 2, PACELINE_NEXT_STEP,
                            "{\"noop_max\": 0, \"use_fire_reset\": false, \"frameskip\": 4, \"ram_info\": true}");
@@ -101,8 +101,8 @@ static void infos(void) {
   arrays_free(&r);
 }
 
-/* A game goes on in another vector with the same bytes, sticky actions among them; and in the
- * image that render gives there is what the observation was made of. */
+/* A saved game continues in another vector with the same bytes, sticky actions included. A rendered
+ * image has the colours of the game. */
 static void states(void) {
   const char *options = "{\"recipe\": \"machado2018\"}";
   paceline_vec *v = vec_of("Pong", 3, 0, 2, PACELINE_SAME_STEP, options),
@@ -125,7 +125,7 @@ static void states(void) {
   paceline_vec_free(x);
   free(state);
   const int32_t second = 1;
-  for (int i = 0; i < 200; i++) { /* by itself */
+  for (int i = 0; i < 200; i++) { /* the restored environment is stepped alone */
     for (uint32_t k = 0; k < 3; k++) act_at_random(&r, k, 18, &random);
     OK(paceline_vec_step(v, r.actions, all_of(&r)));
     OK(paceline_vec_offer(w, all_of(&one)));
@@ -148,7 +148,7 @@ static void states(void) {
   arrays_free(&r), arrays_free(&s), arrays_free(&one);
 }
 
-/* Boxes of (radius, angle, fire): pushing up or down is what the actions of that name do. */
+/* Boxes of (radius, angle, fire) equal the discrete actions of the same direction. */
 static void continuous(void) {
   paceline_vec *v = vec_of("Pong", 2, 0, 1, PACELINE_NEXT_STEP, "{\"continuous\": true}");
   paceline_vec *w = vec_of("Pong", 2, 0, 1, PACELINE_NEXT_STEP, "{\"full_action_space\": true}");
@@ -176,7 +176,7 @@ static void continuous(void) {
   arrays_free(&r), arrays_free(&s);
 }
 
-/* Right after a lost life a reset begins a game in all modes; a mask stands for the autoreset of PACELINE_DISABLED. */
+/* After a lost life a reset begins a new game in all modes, except a reset by mask in PACELINE_DISABLED. */
 static void begins_a_game(void) {
   for (uint32_t mode = 0; mode < 3; mode++) {
     paceline_vec *v = vec_of("Breakout", 1, 0, 1, mode, "{\"episodic_life\": true}");

@@ -1,6 +1,6 @@
-/* Everything at once for a while: threads that send, receive, step, reset, save, render and
- * drain as chance has it, on vectors that are made and freed beside them. Calls may be
- * refused; none may hang, crash or panic. Arguments: faulty.c's file, seconds (2). */
+/* For some seconds threads send, receive, step, reset, save, render and drain at random, on vectors
+ * that are made and freed meanwhile. Calls may be refused, but none may hang, crash or panic.
+ * Arguments: the compiled faulty.c, seconds (2). */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -11,12 +11,12 @@ enum { THREADS = 6, ENVS = 6 };
 static _Atomic(paceline_vec *) vectors[2];
 static _Atomic uint32_t batches[2];
 static _Atomic int quit;
-static _Atomic long done, taken;
+static _Atomic long done, succeeded;
 
-/* May a call end like this while others do what they like? */
+/* Checks that a concurrent call may end with this status. */
 static void note(int status) {
   switch (status) {
-    case PACELINE_OK: taken++; break;
+    case PACELINE_OK: succeeded++; break;
     case PACELINE_EINVAL:
     case PACELINE_EHANDLE:
     case PACELINE_EBUSY:
@@ -36,8 +36,8 @@ static paceline_vec *another(int which, uint64_t *random) {
                 next_random(random) % 3, NULL);
 }
 
-/* Rows belong to the library while they are offered, and nobody knows here until when: what
- * is written to them is not looked at. */
+/* Offered rows belong to the library for a time that the threads do not know: their contents are not
+ * checked. */
 static arrays all_arrays[THREADS][ENVS];
 
 static void *user(void *arg) {
@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
   for (int k = 0; k < 2; k++) paceline_vec_free(vectors[k]);
   for (int i = 0; i < THREADS; i++)
     for (int k = 0; k < ENVS; k++) arrays_free(&all_arrays[i][k]);
-  printf("%ld calls, %ld of them went through\n", done, taken);
-  CHECK(taken > 100);
+  printf("%ld calls, %ld of them succeeded\n", done, succeeded);
+  CHECK(succeeded > 100);
   return 0;
 }

@@ -3,7 +3,7 @@
 
 #include "counter.h"
 
-/* A trainer with one thread on four counters, whose steps of f's may sleep for 5 ms. */
+/* A trainer with one thread on four counters. */
 static paceline_trainer *of(family *f, uint32_t flags, const char *concurrent, const char *synchronized) {
   const char *const settings[] = {QUICK,      "num_threads",  "1",          "train_freq", "4", "concurrent",
                                   concurrent, "synchronized", synchronized, NULL};
@@ -16,7 +16,8 @@ static paceline_trainer *of(family *f, uint32_t flags, const char *concurrent, c
   return t;
 }
 
-/* Four steps wait at the same time though one thread may compute, and nothing else changes. */
+/* With PACELINE_ENV_WAITS four steps wait at the same time although num_threads is 1. The results are
+ * the same. */
 static void waiting(const char *concurrent, const char *synchronized) {
   hashes h[2];
   for (uint32_t flags = 0; flags < 2; flags++) {
@@ -33,7 +34,7 @@ static void waiting(const char *concurrent, const char *synchronized) {
   CHECK(same(h[0], h[1]));
 }
 
-/* A failure is the environment's, as always, and the next run goes on. */
+/* A failure names the environment, and the next run goes on. */
 static void failing(void) {
   const enum fault faults[] = {FAIL_STEP, FAIL_SILENTLY, NAN_OBS, BAD_END};
   for (int k = 0; k < 4; k++) {
@@ -49,7 +50,7 @@ static void failing(void) {
   }
 }
 
-/* "waits" is an option of every environment, and changes no row. */
+/* Every environment has the option "waits", which changes no row. */
 static void option(void) {
   paceline_vec *v = (void *)1;
   paceline_vec_options o = vec_options(2, 0, 1, 0, "{\"waits\": 1}");

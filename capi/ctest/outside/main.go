@@ -1,12 +1,12 @@
-// A program in Go that trains: somebody else's module, with core/ as a dependency.
+// A program of another Go module that trains, with core/ as a dependency.
 package main
 
 import (
 	"fmt"
 	"os"
 
-	_ "github.com/paceline-rl/paceline/core/agents/dqn"  // methods and environments are
-	_ "github.com/paceline-rl/paceline/core/env/builtin" // known once they are imported
+	_ "github.com/paceline-rl/paceline/core/agents/dqn"  // imports register methods
+	_ "github.com/paceline-rl/paceline/core/env/builtin" // and environments
 	"github.com/paceline-rl/paceline/core/train"
 )
 
