@@ -1,9 +1,9 @@
 /*
- * Atari games from C: eight of them stepped together as a learner sees them, then one
- * console played frame by frame, whose last frame is written to a file. See
- * ../README.md for the build.
+ * Atari from C: steps eight environments of a game together, with the observations of a learner,
+ * then plays one console frame by frame and writes its last frame to a file. See ../README.md for
+ * the build.
  *
- *     atari [game] [folder with ROM files]      pong, $PACELINE_ROMS_DIR
+ *     atari [game] [folder with ROM files]      default: pong, $PACELINE_ROMS_DIR
  */
 #define _POSIX_C_SOURCE 199309L
 #include <paceline.h>
@@ -28,7 +28,7 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Random actions in all environments; obs has eight rows of uint8 [4, 84, 84]. */
+/* Takes random actions in all environments. obs has eight rows of uint8 [4, 84, 84]. */
 static int step_many(const char *game) {
   char id[80];
   snprintf(id, sizeof id, "atari/%s", game);
@@ -72,7 +72,7 @@ static int step_many(const char *game) {
   return 0;
 }
 
-/* One console as ALE has it: seed 1, sticky actions, one frame an act. */
+/* Plays one console as in ALE: seed 1, sticky actions, one frame for each act. */
 static int play_one(const char *game, const char *image) {
   paceline_console *console;
   TRY(paceline_console_new(&console, NULL, game, 0, 1, 0.25, 1));

@@ -1,8 +1,7 @@
 /*
- * Your own environment as a table of C functions: a corridor of ten cells. An
- * episode starts in a random cell of the left half; action 1 steps right, 0
- * left; the right end pays 1 and each step costs 0.05. The best return is
- * reached by always going right.
+ * Your own environment as a table of C functions: a corridor of ten cells. An episode starts in a
+ * random cell of the left half. Action 1 moves right, action 0 left. The right end ends the episode
+ * with reward 1; every other step has reward -0.05. The best policy always moves right.
  */
 #include <paceline.h>
 #include <stdio.h>
@@ -11,8 +10,7 @@
 
 enum { CELLS = 10, LIMIT = 50 };
 
-/* One environment. Everything it depends on is in here, its random numbers too,
- * so it can be saved as it is. */
+/* One environment. The struct is the whole state, random numbers included, so save copies it. */
 typedef struct corridor {
   uint64_t random;
   int cell, steps;
@@ -70,7 +68,7 @@ static int step(void *env, const void *action, void *obs, float *reward, uint8_t
   return 0;
 }
 
-/* Optional: with these two, a checkpoint goes on in the middle of an episode. */
+/* Optional: with save and restore a checkpoint continues inside an episode. */
 static int save(void *env, void *buf, size_t *len) {
   if (buf != NULL && *len >= sizeof(corridor)) memcpy(buf, env, sizeof(corridor));
   *len = sizeof(corridor);
@@ -129,7 +127,7 @@ int main(void) {
   TRY(paceline_trainer_run(&stats, trainer, 6000, 0));
   printf("after %lld steps: mean return %.2f\n", (long long)stats.num_timesteps, stats.mean_return);
 
-  /* Act in every cell: all should say 1, to the right. */
+  /* The actions in all cells: each should be 1, to the right. */
   paceline_policy *policy;
   TRY(paceline_policy_from_trainer(&policy, trainer));
   float obs[CELLS];

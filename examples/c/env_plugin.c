@@ -1,14 +1,14 @@
 /*
- * An environment in a file of its own, which C, C++ and Python use by its name: a pendulum
- * to be swung up and held there by pushing left, not at all or right. Observations are the
- * cosine and the sine of its angle (0: upright) and its speed; rewards are those of
- * Gymnasium's Pendulum-v1; an episode is cut off after 200 steps.
+ * An environment in a file of its own, which C, C++ and Python use by its name: a pendulum that
+ * must swing up and stay upright. The actions push it left, not at all or right. The observation
+ * is the cosine and the sine of the angle (0: upright) and the speed. The rewards are those of
+ * Gymnasium's Pendulum-v1. An episode is truncated after 200 steps.
  *
  *     cc -O2 -shared -fPIC -I"$(paceline --include-dir)" env_plugin.c -lm -o pendulum.so
  *     python -c 'import paceline; print(paceline.load_env("./pendulum.so"))'
- *     # from now on, in that process: paceline.make_vec("Pendulum3-v0", 8), and so on
+ *     # afterwards, in the same process: paceline.make_vec("Pendulum3-v0", 8), and so on
  *
- * From C it is paceline_env_load(&name, "./pendulum.so"). The file is not linked with
+ * C programs call paceline_env_load(&name, "./pendulum.so"). The file is not linked with
  * libpaceline.
  */
 #include <math.h>
@@ -19,15 +19,15 @@
 static const double pi = 3.14159265358979323846;
 static const paceline_host *host;
 
-/* One environment, with all that its future depends on. */
+/* One environment. The struct is the whole state. */
 typedef struct pendulum {
   uint64_t random;
   double angle, speed;
   int64_t steps;
 } pendulum;
 
-/* A number of -1 to 1. */
-static double drawn(pendulum *p) {
+/* A random number of -1 to 1. */
+static double uniform(pendulum *p) {
   p->random = p->random * 6364136223846793005u + 1442695040888963407u;
   return (double)(p->random >> 33) / (double)(1u << 30) - 1;
 }
@@ -56,15 +56,15 @@ static int create(void *user, uint32_t index, uint64_t seed, void **env) {
   (void)index;
   if (p == NULL) return host->set_callback_error("out of memory"), 1;
   p->random = seed;
-  drawn(p); /* neighbouring seeds begin close together */
+  uniform(p); /* the first numbers of neighbouring seeds are similar */
   *env = p;
   return 0;
 }
 
 static int reset(void *env, void *obs) {
   pendulum *p = env;
-  p->angle = pi * drawn(p);
-  p->speed = drawn(p);
+  p->angle = pi * uniform(p);
+  p->speed = uniform(p);
   p->steps = 0;
   observe(p, obs);
   return 0;
@@ -81,7 +81,7 @@ static int step(void *env, const void *action, void *obs, float *reward, uint8_t
   return 0;
 }
 
-/* Optional: with these two, checkpoints go on in the middle of an episode. */
+/* Optional: with save and restore a checkpoint continues inside an episode. */
 static int save(void *env, void *buf, size_t *len) {
   if (buf != NULL && *len >= sizeof(pendulum)) memcpy(buf, env, sizeof(pendulum));
   *len = sizeof(pendulum);
@@ -94,7 +94,7 @@ static int restore(void *env, const void *buf, size_t len) {
   return 0;
 }
 
-paceline_env_open_function paceline_env_open; /* the one name that the library looks for */
+paceline_env_open_function paceline_env_open; /* the library looks for this name */
 
 int paceline_env_open(paceline_env_plugin *out, const paceline_host *h) {
   host = h;

@@ -1,7 +1,7 @@
 /*
- * Your own environment as a C++ class: a thermostat. A house drifts towards the
- * cold outside and is disturbed at random; action 1 heats, 0 does not. The
- * reward is 1 while the temperature is within a degree of 20.
+ * Your own environment as a C++ class: a thermostat. The temperature of a house moves towards the
+ * colder outside, with random disturbances. Action 1 heats, action 0 does not. The reward is 1
+ * while the temperature is within one degree of 20.
  */
 #include <paceline.hpp>
 
@@ -60,7 +60,7 @@ int main() try {
   std::printf("after %lld steps: %.0f of 100 steps at the right temperature\n",
               static_cast<long long>(stats.num_timesteps), stats.mean_return);
 
-  /* The policy needs no environment of the library's: drive one by hand. */
+  /* The policy acts in an environment that this program steps. */
   const paceline::Policy policy = trainer.policy();
   Thermostat thermostat(0, 12345);
   float obs[2];

@@ -1,12 +1,12 @@
 /*
- * A simulator of your own, trained on and served: a craft with a main engine and two
- * small ones comes down in the plane, and must land on the pad, upright and slowly.
+ * Training on your own simulator, and use of the policy: a craft with a main engine and two small
+ * ones descends in a plane, and must land on the pad, upright and slowly.
  *
- * The library's threads train; this one looks at their progress now and then. The
- * policy is then saved, loaded as a program in production would, and asked for one
- * action at a time. From Python it is paceline.Policy.load("lander.policy").
+ * The library's threads train, and the main thread prints their progress. Then the policy is saved,
+ * loaded as in production, and chooses one action at a time. Python loads it by
+ * paceline.Policy.load("lander.policy").
  *
- *     lander [seed]     writes lander.policy, and a flight's log, lander.csv
+ *     lander [seed]     writes lander.policy, and the log of a flight, lander.csv
  */
 #include <paceline.hpp>
 
@@ -45,13 +45,13 @@ class Lander : public paceline::Environment<float> {
     const float torque = action == Left ? 1.0f : action == Right ? -1.0f : 0;
     vx_ -= dt * push * std::sin(angle_);
     vy_ += dt * (push * std::cos(angle_) + gravity);
-    spin_ += dt * (torque - spin_); /* the air slows the spin */
+    spin_ += dt * (torque - spin_); /* air resistance slows the spin */
     x_ += dt * vx_;
     y_ += dt * vy_;
     angle_ += dt * spin_;
     observe(obs);
 
-    /* Nearer, slower and more upright is better, and so is sooner: a craft that hovers loses. */
+    /* Rewards a craft that gets nearer, slower and more upright. Each step costs 0.02, so hovering loses. */
     float reward = potential() - before - 0.02f;
     const Outcome now = outcome();
     if (now != Flying) reward += now == Landed ? 1.0f : -1.0f;
@@ -69,7 +69,7 @@ class Lander : public paceline::Environment<float> {
  private:
   float potential() const { return -0.1f * (std::hypot(x_, y_) + std::hypot(vx_, vy_) + std::fabs(angle_)); }
   float uniform(float low, float high) { return low + (high - low) * static_cast<float>(random_() % 10001) / 10000; }
-  void observe(float *obs) const { /* each about -1 to 1 */
+  void observe(float *obs) const { /* each component is about -1 to 1 */
     obs[0] = x_ / 3, obs[1] = y_ / 3, obs[2] = vx_, obs[3] = vy_, obs[4] = 2 * angle_, obs[5] = spin_;
   }
 
@@ -100,14 +100,14 @@ int main(int argc, char **argv) try {
     const paceline_stats s = trainer.stats();
     std::printf("%6lld steps, return %5.2f\n", static_cast<long long>(s.num_timesteps), s.mean_return);
   }
-  training.get(); /* throws what stopped the training */
+  training.get(); /* throws the error of a failed run */
   trainer.policy().save("lander.policy");
 
-  /* In production: the file, and one observation at a time. */
+  /* As in production: the file, and one observation at a time. */
   const paceline::Policy policy("lander.policy");
   Lander lander(0, 12345);
   std::ofstream log("lander.csv");
-  log.precision(9); /* every float32 as it is */
+  log.precision(9); /* enough digits for every float32 */
   int landed = 0, steps = 0;
   std::chrono::duration<double, std::micro> spent{};
   for (int flight = 0; flight < 100; flight++) {

@@ -1,17 +1,17 @@
-"""Whose weights act, and what that does to learning: DQN's modes and stable-baselines3's DQN on a pixel game.
+"""Compares learning by the weights that act: three modes of DQN, and stable-baselines3's DQN, on a pixel game.
 
     python actors.py [--env Bricks-v0] [--steps 16000] [--seeds 1,2,3,4,5] [--no-sb3]
 
-Eight environments each, the settings of the preset "tuned", an update every four steps, windows of half the
-target's period, as with a whole one target and snapshot are the same weights:
+Each mode has eight environments, the settings of the preset "tuned" and an update every four steps. The window is
+half of the target network's period: with a whole period, target and snapshot would be the same weights.
 
-    standard   both switches off: the weights being learnt act (textbook DQN)
+    standard   both switches off: the current weights act (textbook DQN)
     target     both switches on, the target network acts (Algorithm 1 of the paper)
     snapshot   both switches on, the weights of the window's start act (the default)
     sb3        stable-baselines3's DQN with the same settings, on the same environments
 
-After equal steps each plays 100 greedy episodes. Printed are their means, and over the seeds the mean and the
-standard deviation.
+After the same number of steps each run plays 100 greedy episodes. The script prints the mean return of each seed,
+and the mean and standard deviation over the seeds.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def sb3(env: str, steps: int, seed: int) -> float:
         keywords["exploration_final_eps"] = float(model.setting("exploration_final_eps"))
     vec = VecEnv(make_vec(env, num_envs=8, autoreset_mode="same_step"))
     vec.seed(seed)
-    # train_freq counts its vector steps, of 8 steps each: two updates are due.
+    # train_freq counts vector steps, each of 8 steps: 2 updates are due after each.
     model = Theirs("CnnPolicy", vec, seed=seed, device="cpu", train_freq=1, gradient_steps=2, **keywords)
     model.learn(steps)
     mean = float(evaluate_policy(model, vec, 100)[0])

@@ -1,10 +1,10 @@
-"""Draws 49 Atari games after 600 frames of random play on one sheet.
+"""Draws 49 Atari games after 600 frames of random play in one image.
 
     pip install 'paceline[atari]' pillow
     python atari_contact_sheet.py [sheet.png]
 
-The same seed gives the same image, to the pixel. Pixels of the 2600 are twice as
-wide as high, and so they are drawn.
+The image is the same in every run. Pixels of the Atari 2600 are twice as wide as high, and are drawn
+so.
 """
 
 import random
@@ -20,7 +20,7 @@ COLUMNS, WIDTH, HEIGHT, CAPTION, GAP = 7, 320, 210, 16, 8
 
 
 def play(game: str) -> Image.Image:
-    """What is on the screen after so many frames."""
+    """Returns the screen after FRAMES frames."""
     ale = ALEInterface()
     ale.setInt("random_seed", 1)
     ale.loadROM(roms.get_rom_path(game))

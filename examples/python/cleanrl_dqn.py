@@ -1,11 +1,11 @@
-"""DQN on Atari in CleanRL's manner: settings on top, the loop in sight, only the learner is Paceline's.
+"""DQN on Atari in the style of CleanRL: settings and loop are in the script, and the learner is Paceline's.
 
     pip install 'paceline[atari]' opencv-python-headless
     python cleanrl_dqn.py [--env_id PongNoFrameskip-v4] [--num_envs 8] ...
 
-The script steps its own environments, with the wrappers it likes, and asks for actions; the
-updates run meanwhile on the library's threads. For games there is a faster way, in which the
-library plays them as well: train_pong.py.
+The script steps its own environments, with its own wrappers, and gets actions from the model. The
+updates run meanwhile on the library's threads. train_pong.py is faster: there the library steps the
+games, too.
 """
 
 import argparse
@@ -43,13 +43,13 @@ class Args:
 
 
 class LifeByLife(gym.Wrapper):
-    """Ends an episode where a life is lost; a reset then goes on with the next life, and begins a game only after the last one."""
+    """Ends an episode when a life is lost. A reset continues with the next life, and starts a new game after the last one."""
 
     lives, game_over = 0, True
 
     def reset(self, **kwargs):
         if not self.game_over:
-            obs, _, terminated, truncated, info = self.env.step(0)  # NOOP, past the frame that the life ended in
+            obs, _, terminated, truncated, info = self.env.step(0)  # NOOP: leaves the frame in which the life ended
             self.game_over = terminated or truncated
         if self.game_over:
             obs, info = self.env.reset(**kwargs)
@@ -61,7 +61,7 @@ class LifeByLife(gym.Wrapper):
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.game_over = terminated or truncated
         before, self.lives = self.lives, self.unwrapped.ale.lives()
-        # Some games show 0 lives for a while before they are over.
+        # Some games have 0 lives for some frames before they are over.
         return obs, reward, terminated or 0 < self.lives < before, truncated, info
 
 
@@ -79,7 +79,7 @@ class FireReset(gym.Wrapper):
 
 def make_env():
     env = gym.make(args.env_id)
-    env = gym.wrappers.RecordEpisodeStatistics(env)  # of whole games, as no wrapper outside it resets one before its end
+    env = gym.wrappers.RecordEpisodeStatistics(env)  # of whole games: no outer wrapper resets a game before its end
     env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4)
     env = LifeByLife(env)
     env = FireReset(env)

@@ -1,11 +1,11 @@
-"""PPO in one file, in CleanRL's manner: settings on top, one loop, nothing hidden.
+"""PPO in one file, in the style of CleanRL: settings on top, then one loop.
 
     pip install paceline torch
     python cleanrl_ppo.py [--seed 2] [--total_timesteps 500000] ...
 
-It is written for Gymnasium's vector environments and their wrappers. One line makes the
-environments; the one above it, in a comment, does it with Gymnasium alone, and either will do.
-CartPole-v1 is solved in under a minute.
+The loop works with Gymnasium's vector environments and their wrappers. One line makes the
+environments with Paceline; the commented line above it makes them with Gymnasium alone. CartPole-v1
+is solved in less than a minute.
 """
 
 import argparse
@@ -28,7 +28,7 @@ class Args:
     total_timesteps: int = 200_000
     learning_rate: float = 1e-3
     num_envs: int = 8
-    num_steps: int = 64  # of each environment between two updates
+    num_steps: int = 64  # steps of each environment between two updates
     gamma: float = 0.99
     gae_lambda: float = 0.95
     num_minibatches: int = 4
@@ -65,7 +65,7 @@ for field in fields(Args):
     parser.add_argument(f"--{field.name}", type=field.type, default=field.default)
 args = Args(**vars(parser.parse_args()))
 torch.manual_seed(args.seed)
-torch.set_num_threads(1)  # for networks as small as these
+torch.set_num_threads(1)  # more threads do not help such small networks
 
 # envs = gym.make_vec("CartPole-v1", num_envs=args.num_envs, vectorization_mode="sync")
 envs = paceline.make_vec("CartPole-v1", num_envs=args.num_envs)
@@ -89,8 +89,8 @@ num_updates = args.total_timesteps // (T * N)
 for update in range(num_updates):
     optimizer.param_groups[0]["lr"] = args.learning_rate * (1 - update / num_updates)
 
-    # Play. Gymnasium's vectors begin an episode with the step that follows an end ("next
-    # step"): the action of that step is not played, and nothing is to be learned from it.
+    # Step the environments. After an end the next step only resets (Gymnasium's autoreset mode
+    # "next step"): its action is ignored, and the row is excluded from learning.
     obs[0] = obs[T]
     for t in range(T):
         with torch.no_grad():
@@ -106,7 +106,7 @@ for update in range(num_updates):
             last_returns.extend(infos["episode"]["r"][infos["_episode"]].tolist())
     global_step += T * N
 
-    # Advantages. After a truncation the value of what came next is still to be counted.
+    # Advantages. A truncated episode bootstraps from the value of its last observation.
     with torch.no_grad():
         values = agent.value(obs)
         advantages, following = torch.zeros(T, N), torch.zeros(N)
@@ -115,7 +115,7 @@ for update in range(num_updates):
             following = advantages[t] = delta + args.gamma * args.gae_lambda * (1 - ended[t]) * following
         returns = advantages + values[:T]
 
-    # Learn.
+    # Update.
     b_obs, b_actions, b_logprobs, b_advantages, b_returns = (x[played] for x in (obs[:T], actions, logprobs, advantages, returns))
     for _ in range(args.update_epochs):
         for rows in torch.randperm(len(b_obs)).chunk(args.num_minibatches):

@@ -3,8 +3,8 @@
     pip install paceline
     python gym_push.py
 
-Any gymnasium.Env works, and so does any gymnasium.vector.VectorEnv, in each of
-its autoreset modes: eight copies stepped together here.
+Any gymnasium.Env works, and any gymnasium.vector.VectorEnv in any autoreset mode. This example steps
+eight copies together.
 """
 
 import gymnasium
@@ -14,7 +14,7 @@ from paceline import DQN
 
 
 class Corridor(gymnasium.Env):
-    """Walk right to the end of a corridor of ten cells; 40 steps cut the episode off."""
+    """A corridor of ten cells. The right end ends the episode; 40 steps truncate it."""
 
     observation_space = gymnasium.spaces.Box(0, 1, (10,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

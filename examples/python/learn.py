@@ -1,17 +1,16 @@
-"""What `make learn` shows: that learning works, on three seeds each.
+"""Shows that learning works, on three seeds of each task (`make learn`).
 
     python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both] [--sb3]
 
-Each task is learnt from the preset "tuned": by DQN in standard mode (one environment,
-both switches off) and with both on (eight environments), or by A2C, PPO and PQN. A table shows the return that
-was reached and the first digits of the SHA-256 of the replay memory, the weights and
-the target's weights. The hashes are compared with those of the golden file, which has
-rows for each path of the kernels (PACELINE_ISA). The exit status is 1 if a threshold
-was missed or a hash differs.
+Each task has the preset "tuned". DQN learns it in standard mode (one environment, both switches off)
+and with both switches on (eight environments); A2C, PPO and PQN learn some of the tasks. The table
+shows the return and the first digits of the SHA-256 digests of the replay memory, the weights and the
+target's weights. The digests must equal those of the golden file, which has rows for each path of the
+kernels (PACELINE_ISA). The exit status is 1 if a return is below the threshold or a digest differs.
 
-With --sb3, A2C and PPO learn from the preset "sb3" beside stable-baselines3's instead: the same
-networks, settings and number of steps, in turns, each timed from the first step to the last
-one, then both evaluated over 100 episodes (actions are the likeliest ones; PPO's are drawn).
+With --sb3 A2C and PPO are compared with stable-baselines3's instead, from the preset "sb3": the same
+networks, settings and number of steps, alternating. The time is from the first step to the last one.
+Both are then evaluated over 100 episodes, A2C with greedy actions and PPO with sampled ones.
 """
 
 import argparse
@@ -34,8 +33,8 @@ class Task(NamedTuple):
     env: str
     steps: int
     threshold: float
-    # CartPole: the best of the evaluations counts, its weights being kept; the
-    # pixel games: the weights at the end, over 100 episodes.
+    # True: the best evaluation during training counts, and its weights are kept. False: 100 episodes
+    # with the weights at the end count.
     best_of: bool
     modes: tuple[str, ...] = ("standard", "both")
 
@@ -60,7 +59,7 @@ MODES = {
     "ppo": (PPO, {}),
     "pqn": (PQN, {}),
 }
-HASHES = ("replay", "weights", "target")  # a method has some of them
+HASHES = ("replay", "weights", "target")  # on-policy methods have some of them
 
 
 class Result(NamedTuple):
@@ -85,7 +84,7 @@ def learn(task: Task, mode: str, seed: int) -> Result:
 
 
 def golden() -> tuple[str, dict[tuple[str, str, int], tuple[str, ...]]]:
-    """The path of the kernels that is in use, and the hashes that its rows of the golden file have, by (environment, mode, seed)."""
+    """Returns the path of the kernels in use, and its hashes in the golden file by (environment, mode, seed)."""
     info = subprocess.check_output([sys.executable, "-m", "paceline", "info"], text=True)
     isa = next(line.split()[1] for line in info.splitlines() if line.startswith("isa "))
     rows = {}
@@ -96,12 +95,12 @@ def golden() -> tuple[str, dict[tuple[str, str, int], tuple[str, ...]]]:
     return isa, rows
 
 
-# Beside stable-baselines3's. PPO's steps are whole rollouts of its preset, 8 x 2,048.
-BESIDE = [("a2c", "CartPole-v1", 100_000), ("a2c", "Catch-v0", 40_000), ("ppo", "CartPole-v1", 114_688), ("ppo", "Bricks-v0", 65_536)]
+# Comparisons with stable-baselines3. PPO's steps are whole rollouts of its preset, 8 x 2,048.
+COMPARED = [("a2c", "CartPole-v1", 100_000), ("a2c", "Catch-v0", 40_000), ("ppo", "CartPole-v1", 114_688), ("ppo", "Bricks-v0", 65_536)]
 
 
-def beside_sb3(mode: str, env: str, steps: int, seeds: list[int]) -> None:
-    """Prints seconds and returns of ours and stable-baselines3's, and the ratio of the seconds."""
+def compare_sb3(mode: str, env: str, steps: int, seeds: list[int]) -> None:
+    """Prints the seconds and returns of both libraries, and the ratio of the seconds."""
     import stable_baselines3
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
@@ -138,16 +137,16 @@ def main() -> int:
     parser.add_argument("--env", choices=[task.env for task in TASKS])
     parser.add_argument("--mode", choices=list(MODES))
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--sb3", action="store_true", help="A2C and PPO beside stable-baselines3's, which must be installed")
+    parser.add_argument("--sb3", action="store_true", help="compare A2C and PPO with stable-baselines3's, which must be installed")
     args = parser.parse_args()
     seeds = [int(seed) for seed in args.seeds.split(",")]
     warnings.simplefilter("ignore", PacelineWarning)
     if args.sb3:
         print(f"{'environment':<13}{'mode':<6}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}", end="")
         print(f"{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")
-        for mode, env, steps in BESIDE:
+        for mode, env, steps in COMPARED:
             if args.env in (None, env) and args.mode in (None, mode):
-                beside_sb3(mode, env, steps, seeds)
+                compare_sb3(mode, env, steps, seeds)
         return 0
     isa, rows = golden()
     missed, equal, differing, without = 0, 0, 0, []

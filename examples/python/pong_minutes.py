@@ -1,12 +1,12 @@
-"""How many minutes Pong takes, from the call to a mean of 18: PPO's preset "fast", one seed after the other.
+"""Measures the minutes until PPO's preset "fast" has a mean return of 18 on Pong, one seed after the other.
 
     pip install 'paceline[atari]'          brings the ROMs; or set PACELINE_ROMS_DIR
     python pong_minutes.py [--seeds 1,2,3] [--preset fast]
 
-Every 50,000 steps 30 fresh games are played with drawn actions; where their mean is 18 or more
-another 30 confirm it, and the run is over. Games have no sticky actions. The clock stands
-still while games are played for an evaluation, and runs otherwise. A run that has not got there
-when its schedules end goes on, half a million steps at a time, up to six million; rates rise again at each of them.
+Every 50,000 steps the policy plays 30 new games with sampled actions. If their mean return is 18 or
+more, 30 further games must confirm it; then the run ends. Games have no sticky actions. The clock
+stops during evaluations. A run that does not reach 18 before its schedules end continues in slices
+of 500,000 steps, up to 6,000,000 steps; rates rise again at each slice.
 """
 
 import argparse
@@ -20,7 +20,7 @@ MORE, MOST = 500_000, 6_000_000
 
 
 class UntilItWins(BaseCallback):
-    """Ends learning at the first mean that is reached twice. Its clock begins when it is made."""
+    """Ends learning at the first confirmed mean. The clock starts at construction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--preset", default="fast")
-    parser.add_argument("--steps", type=int, default=2_000_000, help="over which the schedules fall")
+    parser.add_argument("--steps", type=int, default=2_000_000, help="the length of the schedules")
     args = parser.parse_args()
     minutes = []
     for seed in map(int, args.seeds.split(",")):

@@ -1,10 +1,10 @@
-"""stable-baselines3's PPO on environments that are stepped by this library.
+"""stable-baselines3's PPO on environments that Paceline steps.
 
     pip install 'paceline[sb3]'
     python ppo_sb3.py
 
-CartPole-v1 is solved in half a minute. Pong is one word away:
-VecEnv("Pong", ...) and "CnnPolicy", with SB3's settings for Atari.
+CartPole-v1 is solved in half a minute. For Pong use VecEnv("Pong", ...), "CnnPolicy" and SB3's
+settings for Atari.
 """
 
 import time
@@ -15,7 +15,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 import paceline
 
-torch.set_num_threads(1)  # for networks as small as these
+torch.set_num_threads(1)  # more threads do not help such small networks
 envs = paceline.sb3.VecEnv("CartPole-v1", num_envs=8, seed=1)
 model = PPO(
     "MlpPolicy", envs, n_steps=32, batch_size=256, n_epochs=20, gamma=0.98, gae_lambda=0.8, seed=1, device="cpu",

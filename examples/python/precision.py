@@ -1,11 +1,11 @@
-"""What precision="bf16" changes: Q-values on Atari frames, and learning.
+"""Compares precision="bf16" with "fp32": Q-values on Atari frames, and learning.
 
     python precision.py [precision.png] [--steps 6000] [--seeds 1,2,3]
-                                        needs matplotlib and ale-py; about twenty minutes
+                                        needs matplotlib and ale-py; takes about twenty minutes
 
-For each of three games a network learns for some thousand steps in fp32; then the
-same weights value the same frames, met while it plays, in both precisions. CartPole,
-Catch and Bricks are learnt in both from the preset "tuned".
+For each of three games a network learns for some thousand steps in fp32. Then it plays, and the same
+weights compute the Q-values of the frames in both precisions. On CartPole, Catch and Bricks the
+preset "tuned" learns in both precisions.
 """
 
 import argparse

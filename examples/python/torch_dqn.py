@@ -1,16 +1,16 @@
-"""DQN on Atari in one file of PyTorch, as fast as such a loop goes on a CPU.
+"""DQN on Atari in one file of PyTorch, optimised for a CPU.
 
     pip install 'paceline[atari]' torch
     python torch_dqn.py [--env_id Breakout] [--precision bf16] [--compile] ...
 
-Only the games are Paceline's. A round is one step of all environments: one forward pass
-chooses their actions, and the updates that are due afterwards share one gather from the replay
-memory and one pass of the target network. Fastest is --channels_last (the default), in fp32
-with --compile (a minute at the start, then about 5 % faster), in bf16 with or without it.
-`paceline bench train` tries them all and measures the library's learner beside the fastest.
+Only the games are Paceline's. A round is one step of all environments: one forward pass chooses
+their actions. The updates that are due after the round share one gather from the replay memory and
+one pass of the target network. The fastest options are --channels_last (the default) and, in fp32,
+--compile, which takes a minute at the start; in bf16 --compile makes no difference.
+`paceline bench train` tries all options and compares the library's learner with the fastest.
 
-Games are learnt in millions of steps; --env_id Catch-v0 --learning_starts 1000
---exploration_steps 6000 --total_timesteps 21000 shows in minutes that it learns.
+Atari games take millions of steps. --env_id Catch-v0 --learning_starts 1000
+--exploration_steps 6000 --total_timesteps 21000 learns within minutes.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class Args:
     learning_starts: int = 10_000
     learning_rate: float = 1e-4
     batch_size: int = 32
-    train_frequency: int = 4  # steps of all environments together, as every period
+    train_frequency: int = 4  # like all periods, in steps summed over the environments
     target_network_frequency: int = 1000
     gamma: float = 0.99
     start_e: float = 1.0
@@ -48,8 +48,8 @@ class Args:
     num_threads: int = 2
 
 
-class OfBytes(nn.Conv2d):
-    """A convolution of numbers from 0 to 255, taken as 0 to 1: it has fewer weights to divide than numbers."""
+class ByteConv2d(nn.Conv2d):
+    """A convolution of inputs from 0 to 255, scaled to 0 to 1. It divides the weights, which are fewer than the inputs."""
 
     def forward(self, x):
         return F.conv2d(x, self.weight / 255, self.bias, self.stride)
@@ -57,16 +57,16 @@ class OfBytes(nn.Conv2d):
 
 def network(actions):
     return nn.Sequential(
-        OfBytes(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
+        ByteConv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
         nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, actions),
     )  # fmt: skip
 
 
 class Replay:
-    """A ring of rounds. It keeps whole observations (28 kB each), in the order of the network's memory format.
+    """A ring buffer of rounds. It stores whole observations (28 kB each) in the network's memory format.
 
-    The newest round has observations, but no actions yet. Where an episode begins, the round before
-    was only a reset, which is no transition.
+    The newest round has observations but no actions yet. If an episode begins in a round, the round before
+    it was only a reset and is not a transition.
     """
 
     def __init__(self, rounds, num_envs, channels_last, generator):
@@ -79,26 +79,26 @@ class Replay:
         self.now = self.filled = 0
 
     def stacks(self, flat):
-        """Rows of obs as uint8 [rows, 4, 84, 84]."""
+        """Views rows of obs as uint8 [rows, 4, 84, 84]."""
         return flat.view(-1, 84, 84, 4).permute(0, 3, 1, 2) if self.channels_last else flat.view(-1, 4, 84, 84)
 
     def latest(self):
-        """The newest observations."""
+        """Returns the newest observations."""
         return self.stacks(self.obs[self.now * self.n : (self.now + 1) * self.n])
 
     def observe(self, obs, begins):
-        """The newest observations, and where episodes begin with them."""
+        """Stores the newest observations, and which of them begin an episode."""
         self.begins[self.now] = begins
         self.latest().copy_(torch.from_numpy(obs))
 
     def act(self, actions, rewards, terminated):
-        """What was done there, and came of it. observe follows."""
+        """Stores the actions of the newest round and their results. The caller calls observe next."""
         self.actions[self.now], self.rewards[self.now], self.terminated[self.now] = actions, rewards, terminated
         self.now = (self.now + 1) % self.size
         self.filled = min(self.filled + 1, self.size - 1)
 
     def sample(self, count):
-        """(observations, next observations, actions, rewards, terminated) of transitions drawn uniformly."""
+        """Samples transitions uniformly: (observations, next observations, actions, rewards, terminated)."""
         row, env = np.zeros(count, np.int64), np.zeros(count, np.int64)
         wrong = np.ones(count, bool)
         while wrong.any():
@@ -111,7 +111,7 @@ class Replay:
 
 
 class Loop:
-    """The environments, the replay memory and the learner; train takes steps."""
+    """The environments, the replay memory and the learner."""
 
     def __init__(self, args):
         self.args = args
@@ -131,7 +131,7 @@ class Loop:
         self.ended = []  # returns of whole episodes
 
         dtype = torch.bfloat16 if args.precision == "bf16" else torch.float32
-        self.target.to(dtype).requires_grad_(False)  # it is only read: its weights need no conversion
+        self.target.to(dtype).requires_grad_(False)  # only read: no conversion in each pass
 
         def q(net, obs):
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.precision == "bf16"):
@@ -150,10 +150,10 @@ class Loop:
         self.greedy, self.targets, self.loss = (torch.compile(f) for f in functions) if args.compile else functions
 
         self.replay.observe(self.envs.reset(seed=args.seed)[0], np.ones(args.num_envs, bool))
-        self.resets = np.zeros(args.num_envs, bool)  # whose next step only resets
+        self.resets = np.zeros(args.num_envs, bool)  # environments whose next step only resets
 
     def round(self, epsilon):
-        """One step of all environments; that with which an episode begins again counts, too."""
+        """Steps all environments once. Steps that only reset count, too."""
         actions = self.generator.integers(self.actions, size=self.args.num_envs)
         greedy = self.generator.random(self.args.num_envs) >= epsilon
         if greedy.any():
@@ -169,7 +169,7 @@ class Loop:
         self.returns[self.resets] = 0
 
     def learn(self, count):
-        """So many updates with the replay memory and the target network as they are."""
+        """Does count updates with the current replay memory and target network."""
         size = self.args.batch_size
         obs, next_obs, actions, rewards, terminated = self.replay.sample(count * size)
         with torch.no_grad():
@@ -183,7 +183,7 @@ class Loop:
         self.updates += count
 
     def train(self, steps):
-        """So many steps, the first learning_starts of which are random, and all updates that are due."""
+        """Takes steps, random ones up to learning_starts, and does all updates that are due."""
         args, end = self.args, self.steps + steps
         while self.steps < end:
             before, t = self.steps, max(0, self.steps - args.learning_starts)

@@ -3,11 +3,11 @@
     pip install envpool torch
     python torch_ppo.py [--env_id Breakout-v5] [--channels_last] [--compile] ...
 
-What ppo_atari_envpool.py of CleanRL does, on the EnvPool and the Python of today: eight
-environments, rollouts of 128 steps kept as float32, one forward pass for each step of all
-environments, advantages backward through the rollout, four epochs of four minibatches. As
-there, the row of a step that only resets is learnt from, and a time limit is an end.
-`paceline bench onpolicy` measures the library's PPO beside it.
+A port of CleanRL's ppo_atari_envpool.py to current versions of EnvPool and Python: eight
+environments, rollouts of 128 steps stored as float32, one forward pass for each step of all
+environments, advantages computed backward through the rollout, four epochs of four minibatches.
+As in the original, rows of steps that only reset are used for learning, and a time limit counts
+as a termination. `paceline bench onpolicy` compares the library's PPO with this loop.
 """
 
 import argparse
@@ -66,7 +66,7 @@ class Agent(nn.Module):
 
 
 class Loop:
-    """The environments, a rollout and the learner; train takes steps, a rollout at least."""
+    """The environments, a rollout and the learner. train(steps) runs whole rollouts."""
 
     def __init__(self, args):
         self.args = args

@@ -3,11 +3,12 @@
     pip install envpool torch
     python torch_pqn.py [--env_id Breakout-v5] [--channels_last] [--compile] ...
 
-What pqn_atari_envpool.py of CleanRL does, on the EnvPool and the Python of today: eight
-environments, rollouts of 128 steps kept as float32, one forward pass for each step of all
-environments, returns backward through the rollout, four epochs of four minibatches, a network
-with layer normalisation. As there, the row of a step that only resets is learnt from, and a
-time limit is an end. `paceline bench onpolicy` measures the library's PQN beside it.
+A port of CleanRL's pqn_atari_envpool.py to current versions of EnvPool and Python: eight
+environments, rollouts of 128 steps stored as float32, one forward pass for each step of all
+environments, returns computed backward through the rollout, four epochs of four minibatches, a
+network with layer normalisation. As in the original, rows of steps that only reset are used for
+learning, and a time limit counts as a termination. `paceline bench onpolicy` compares the
+library's PQN with this loop.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def network(actions):
 
 
 class Loop:
-    """The environments, a rollout and the learner; train takes steps, a rollout at least."""
+    """The environments, a rollout and the learner. train(steps) runs whole rollouts."""
 
     def __init__(self, args):
         self.args = args
@@ -113,7 +114,7 @@ class Loop:
             self.steps += self.args.num_envs
 
     def targets(self):
-        """Q(lambda), cut at ends."""
+        """The Q(lambda) returns, which end at terminations and time limits."""
         args = self.args
         with torch.no_grad():
             value = self.q(self.laid_out(self.next_obs)).max(1).values

@@ -3,7 +3,7 @@
     pip install paceline
     python train_cartpole.py
 
-About a minute on two cores. The environment is built in: nothing is downloaded.
+Takes about a minute on two cores. The environment is built in: nothing is downloaded.
 """
 
 from paceline import DQN, Policy
@@ -13,6 +13,6 @@ with DQN.from_preset("tuned", "CartPole-v1", seed=1) as model:
     print(f"best of {len(model.evaluations)} evaluations: {model.best_mean_return:.1f} (475 solves it)")
     model.best_policy.save("cartpole.paceline")
 
-# The file is all that acting needs.
+# A policy needs only the file.
 with Policy.load("cartpole.paceline") as policy:
     print(policy.evaluate("CartPole-v1", episodes=100))

@@ -3,10 +3,10 @@
     pip install 'paceline[atari,plot]'     brings the ROMs; or set PACELINE_ROMS_DIR
     python train_pong.py [--folder pong] [--steps 10000000]
 
-The settings are those of CleanRL's dqn_atari.py, with eight environments that act with one
-forward pass while the updates run. Every 125,000 steps 30 games are played at epsilon .01:
-a row of FOLDER/curve.csv, which is drawn in FOLDER/curve.png beside what CleanRL publishes.
-Ctrl-C saves the run with its replay memory (7 GB when it is full); the script then goes on with it.
+The settings are those of CleanRL's dqn_atari.py, except that eight environments act with one forward
+pass while the updates run. Every 125,000 steps the network plays 30 games at epsilon .01. Each
+evaluation is a row of FOLDER/curve.csv. FOLDER/curve.png shows them with CleanRL's published curve.
+Ctrl-C saves the run with its replay memory (7 GB when it is full); the next start continues it.
 """
 
 import argparse

@@ -1,14 +1,13 @@
-"""DQN with RL Zoo's tuned keywords, by Paceline and by stable-baselines3: do both learn as well?
+"""Compares Paceline's and stable-baselines3's DQN with RL Zoo's tuned keywords.
 
     python zoo.py --library paceline --env CartPole-v1 --seeds 1-20     # adds rows to zoo.csv
-    python zoo.py                                                       # the table of what is there
+    python zoo.py                                                       # prints the table of zoo.csv
 
-Each seed is a run of RL Zoo's number of steps with its keywords and nothing else, and then 20
-episodes with greedy actions, whose mean return is the row's. Rows name the version of the
-library, so that stable-baselines3's side has to be run once only (some rows have no seconds:
-they were taken beside other work). The table has means, their
-standard errors, and whether our mean is below theirs by more than one standard error of the
-difference.
+Each seed is a run with RL Zoo's keywords and number of steps, without further settings. The row of
+the seed has the mean return of 20 greedy episodes after the run. Rows name the version of the
+library, so stable-baselines3 has to run only once. Rows without seconds were measured on a busy
+machine. The table shows means, their standard errors, and whether Paceline's mean is lower by more
+than one standard error of the difference.
 """
 
 import argparse
@@ -23,7 +22,7 @@ FILE = Path(__file__).resolve().parent.parent / "zoo.csv"
 COLUMNS = ("library", "version", "env", "seed", "mean_return", "seconds")
 EPISODES = 20
 
-# RL Zoo's hyperparams/dqn.yml: steps, and the keywords of DQN("MlpPolicy", env, ...).
+# From RL Zoo's hyperparams/dqn.yml: steps, and keywords of DQN("MlpPolicy", env, ...).
 NETWORK = {"policy_kwargs": {"net_arch": [256, 256]}}
 LANDER: dict[str, Any] = NETWORK | {
     "learning_rate": 6.3e-4, "batch_size": 128, "buffer_size": 50_000, "learning_starts": 0, "gamma": 0.99,
@@ -56,7 +55,7 @@ def run(library: str, env: str, seed: int) -> tuple[str, float, float]:
             began = time.monotonic()
             ours.learn(steps)
             seconds = time.monotonic() - began
-            other = gymnasium.make(env) if ours.env_name is None else None  # the library makes its own anew
+            other = gymnasium.make(env) if ours.env_name is None else None  # None: the library makes a built-in environment
             return paceline.__version__, ours.evaluate(other, episodes=EPISODES, seed=seed).mean_return, seconds
     import stable_baselines3
     from stable_baselines3.common.env_util import make_vec_env
