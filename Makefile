@@ -1,4 +1,4 @@
-# Everything that is done to this repository. `make` alone lists the targets for every day, `make help-all` all of them.
+# The targets of this repository. `make` alone lists those for every day, `make help-all` lists all.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -10,18 +10,18 @@ WHEELS := $(VENV)/wheels
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 
-# GPU=1 builds CUDA in, for which NVIDIA's headers and compiler are fetched from PyPI.
+# GPU=1 builds CUDA in and fetches NVIDIA's headers and compiler from PyPI.
 GPU ?= 0
 export GPU
 
-# What the installed package is made of: when one of these changes, the next
-# target that needs the package installs it again, and not otherwise.
+# The sources of the installed package. A target that needs the package installs it again only if one
+# of these has changed.
 SOURCES := $(shell find core capi include python/paceline -type f \
 	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.cu' -o -name '*.cuh' -o -name '*.hpp' -o -name '*.py' -o -name 'py.typed' \) \
 	-not -name '*_test.go' -not -path 'python/paceline/include/*' -not -path '*/testdata/*' -not -path 'capi/ctest/*') \
 	examples/python/torch_dqn.py examples/python/torch_ppo.py examples/python/torch_pqn.py capi/build.sh capi/install.sh $(wildcard core/cuda/*.sh core/cuda/*.py) $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
-# The targets that `make` alone lists, in this order; those that do not exist are not listed.
+# The targets that `make` alone lists, in this order. Missing targets are skipped.
 HELP := demo test test-all check docs bench-report install wheel help-all
 
 help:
@@ -41,7 +41,7 @@ $(VENV)/.made:
 	@$(PIP) install 'setuptools>=77'
 	@touch $@
 
-# Changes when GPU does.
+# This file changes when the variable GPU changes.
 $(VENV)/.gpu: $(VENV)/.made always
 	@echo $(GPU) | cmp -s - $@ || echo $(GPU) >$@
 
@@ -51,7 +51,7 @@ $(VENV)/.wheel: $(VENV)/.made $(VENV)/.gpu $(SOURCES)
 	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir $(VENV)/wheel .
 	@touch $@
 
-# Installed while the compilers work, where make runs with -j.
+# With make -j these are installed while the compilers run.
 $(VENV)/.needs: $(VENV)/.made pyproject.toml
 	@$(PIP) install $$(sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
 	@touch $@
@@ -64,7 +64,7 @@ $(VENV)/.test: $(VENV)/.package
 	@$(PIP) install "$$(ls $(VENV)/wheel/*.whl)[test]"
 	@touch $@
 
-# A demonstration without Atari or images is better than none.
+# The demonstration also works without Atari and without images.
 $(VENV)/.atari: $(VENV)/.needs
 	@$(PIP) install 'ale-py>=0.11' || echo "ale-py could not be installed: Pong will be left out"
 	@touch $@
@@ -77,18 +77,18 @@ $(VENV)/.torch: $(VENV)/.made
 	$(PIP) install torch numpy
 	@touch $@
 
-# ------------------------------------------------------------ to look at
+# -------------------------------------------------- demonstration and benchmarks
 
-# What comes from elsewhere is installed while the compilers work.
-demo: ## train on CartPole, Catch and Atari Pong, with curves and a GIF of the agents (4 minutes, of which 2 to build)
+# With -j2 pip installs the dependencies while the compilers run.
+demo: ## train on CartPole, Catch and Atari Pong, with curves and a GIF of the agents (4 minutes; 2 of them build)
 	@$(MAKE) --no-print-directory -s -j2 $(VENV)/.wheel $(VENV)/.plot
 	@$(MAKE) --no-print-directory -s $(VENV)/.package
 	@$(PY) examples/python/demo.py --output build
 
-learn: $(VENV)/.package ## three seeds of CartPole, Catch and Bricks with DQN (standard mode, both switches), A2C, PPO and PQN
+learn: $(VENV)/.package ## train on CartPole, Catch and Bricks with DQN (standard mode, both switches), A2C, PPO and PQN, three seeds each
 	@$(PY) examples/python/learn.py
 
-learn-sb3: $(VENV)/.package $(VENV)/.torch ## A2C and PPO beside stable-baselines3's: seconds and returns of three seeds (30 minutes)
+learn-sb3: $(VENV)/.package $(VENV)/.torch ## compare A2C and PPO with stable-baselines3's: seconds and returns of three seeds (30 minutes)
 	@$(PIP) install 'stable-baselines3>=2.3'
 	@$(PY) examples/python/learn.py --sb3
 
@@ -100,7 +100,7 @@ bench: $(VENV)/.package ## print the tables of the README: update time, calls, f
 	@$(PY) -m paceline bench pong
 	@$(PY) -m paceline bench envs
 
-bench-peers: $(VENV)/.package $(VENV)/peers/.made ## bench train and onpolicy beside stable-baselines3, PyTorch and EnvPool, which are installed (some gigabytes) once (12 minutes)
+bench-peers: $(VENV)/.package $(VENV)/peers/.made ## compare training with stable-baselines3, PyTorch and EnvPool (12 minutes; installs some gigabytes once)
 	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
 	@$(VENV)/peers/bin/python -m paceline bench train
 	@$(VENV)/peers/bin/python -m paceline bench onpolicy
@@ -112,23 +112,23 @@ $(VENV)/peers/.made: $(VENV)/.made
 
 # ------------------------------------------------------------------ tests
 
-# A slow test has one mark in each language: testing.Short() in Go, @pytest.mark.slow in Python, `slow` in run.sh.
+# Slow tests are marked by testing.Short() in Go, @pytest.mark.slow in Python and `slow` in run.sh.
 test: $(VENV)/.test test-go test-c test-py ## Go, C and Python tests, without the slow ones (8 minutes on two slow cores)
 	@echo "left out: slow tests, and those of what is not installed here; make test-all runs them"
 
-test-all: $(VENV)/.test test-go-all test-c-all test-py-slow test-kernels test-gpu ## what make test leaves out: slow tests, no cgo, GPU in software, stable-baselines3 (fetches some gigabytes)
+test-all: $(VENV)/.test test-go-all test-c-all test-py-slow test-kernels test-gpu ## the tests that make test leaves out: slow ones, no cgo, GPU in software, stable-baselines3 (fetches some gigabytes)
 	@if $(MAKE) --no-print-directory $(VENV)/sb3/.made; then $(MAKE) --no-print-directory test-sb3; \
-		else echo "left out: the tests beside stable-baselines3, which could not be installed"; fi
-	@echo "left out: what needs a GPU (make test-cuda), an emulator (make test-arm64, make test-gpu-arm64) or a wheel (make wheel-test), and what searches for a set time (make check-deep, make soak)"
+		else echo "left out: the comparisons with stable-baselines3, which could not be installed"; fi
+	@echo "left out: tests that need a GPU (make test-cuda), an emulator (make test-arm64, make test-gpu-arm64) or a wheel (make wheel-test), and random tests (make check-deep, make soak)"
 
-# Atari cartridges are the user's; those of an ale-py that is installed here serve, too.
+# Atari ROMs are the user's, in PACELINE_ROMS_DIR; otherwise those of an installed ale-py.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
 	'import importlib.util as u; s = u.find_spec("ale_py"); print(s.submodule_search_locations[0] + "/roms" if s else "")' 2>/dev/null))
 
-# Tested at the same time: one more than there are processors, as some tests wait.
+# The number of packages tested at the same time: one more than processors, because some tests wait.
 PACKAGES = $(shell echo $$(($$(nproc) + 1)))
 
-# As capi/build.sh builds the library, so that both use the same compiled packages.
+# The flags of capi/build.sh, so that tests and library use the same compiled packages.
 AS_LIBRARY := -trimpath -buildmode=pie
 
 # The packages that have tests.
@@ -142,32 +142,32 @@ test-go-all: ## all Go tests, and those of core/ without cgo
 	export CGO_ENABLED=0; go test -p $(PACKAGES) -timeout 1h $(call tested,./core/...)
 	@go test $(AS_LIBRARY) -count=1 -v -run '^TestGoldenRowsLeftOut$$' ./core/agents/dqn | sed -n 's/.*: golden rows/golden rows/p'
 
-test-kernels: ## the CUDA kernels on the software device: as they are, under sanitizers, and the machine code of every chip (6 minutes; no GPU)
+test-kernels: ## the CUDA kernels on the software device, also under sanitizers, and the machine code of every chip (6 minutes; no GPU)
 	$(PYTHON) core/cuda/compile.py
 	go test $(AS_LIBRARY) ./core/cuda
 	PACELINE_CUDA_SANITIZER=address go test $(AS_LIBRARY) -count=1 ./core/cuda
 	PACELINE_CUDA_SANITIZER=thread go test $(AS_LIBRARY) -count=1 ./core/cuda
 
-test-c: ## C programs against the library, and against the Atari machine's headers, without the slow ones
-	@export PACELINE_ROMS_DIR="$(ROMS)"; sh core/atari/machine/ctest/run.sh -short & beside=$$!; \
-		sh capi/ctest/run.sh -short; status=$$?; wait $$beside && exit $$status
+test-c: ## C tests of the library and of the Atari machine, without the slow ones
+	@export PACELINE_ROMS_DIR="$(ROMS)"; sh core/atari/machine/ctest/run.sh -short & atari=$$!; \
+		sh capi/ctest/run.sh -short; status=$$?; wait $$atari && exit $$status
 
-test-c-all: ## all C programs
+test-c-all: ## all C tests
 	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/run.sh
 	PACELINE_ROMS_DIR="$(ROMS)" sh core/atari/machine/ctest/run.sh
 
-fuzz-atari: ## any bytes as Atari cartridges and as states, under sanitizers (6 minutes; needs clang)
+fuzz-atari: ## random bytes as Atari cartridges and states, under sanitizers (6 minutes; needs clang)
 	sh core/atari/machine/ctest/run.sh fuzz
 
 check-deep: ## sanitizers, valgrind, race detector and fuzzing, each for SECONDS (600); needs clang and valgrind (2 hours)
 	PACELINE_ROMS_DIR="$(ROMS)" sh capi/ctest/deep.sh build/deep $(or $(SECONDS),600) $(PARTS)
 
-test-cycles: lib ## 10,000 of every object made and freed, and how large the process is then (a minute)
+test-cycles: lib ## make and free 10,000 objects of every kind: the process must not grow (a minute)
 	@mkdir -p build
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -Iinclude -Icapi/ctest capi/ctest/cycles.c -Llib -lpaceline -Wl,-rpath,$(abspath lib) -lpthread -lm -o build/cycles
 	build/cycles 10000
 
-fuzz-load: ## 20,000 checkpoints and policies changed in every way, 200 processes killed while they save (5 minutes)
+fuzz-load: ## load 20,000 damaged checkpoints and policies, kill 200 processes while they save (5 minutes)
 	PACELINE_FUZZ_LOAD=6700 PACELINE_KILLS=100 go test -count=1 -v -timeout 1h -run 'TestFuzzLoad|TestKilledWhileSaving' ./core/agents/dqn ./core/agents/a2c
 
 test-py: $(VENV)/.test ## Python tests against the installed package, without the slow ones
@@ -176,32 +176,33 @@ test-py: $(VENV)/.test ## Python tests against the installed package, without th
 test-py-slow: $(VENV)/.test ## the slow Python tests
 	$(PY) -m pytest -q -n 2 --dist worksteal -m slow
 
-# ale-py prints on the standard error while it loads; differences are on the standard output.
+# ale-py prints to standard error while it loads; the scripts print differences to standard output.
 test-atari: $(VENV)/.test ## the long comparisons with ale-py, frame by frame, and with its vector environment (10 minutes)
 	$(PY) python/tests/atari/long.py
 	$(PY) python/tests/atari/vector.py
 	$(PY) python/tests/atari/vector.py --variants --steps 400 breakout seaquest
 
-test-gymnasium: $(VENV)/.test ## Gymnasium's own vector tests against ours: make test-gymnasium GYMNASIUM=its-checkout (3 minutes)
+test-gymnasium: $(VENV)/.test ## Gymnasium's own tests on our vector environments: make test-gymnasium GYMNASIUM=its-checkout (3 minutes)
 	@test -d "$(GYMNASIUM)/tests/vector" || { echo "GYMNASIUM: '$(GYMNASIUM)', must be a checkout of Gymnasium (its tests are in no package)"; exit 1; }
 	$(PIP) install pygame moviepy opencv-python-headless array-api-compat array-api-extra
 	$(PY) python/tests/gymnasium_suite.py $(GYMNASIUM)
 
-soak: $(VENV)/.test ## vector environments used at random from several threads, for 10 minutes
+soak: $(VENV)/.test ## random calls on vector environments from several threads (10 minutes)
 	$(PY) python/tests/soak.py 10
 
-test-torch: $(VENV)/.test $(VENV)/.torch ## recompute PyTorch's side of the comparison and compare
+test-torch: $(VENV)/.test $(VENV)/.torch ## recompute PyTorch's results and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
 	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn
 	$(PY) python/tests/on_policy_torch.py
 
-# A folder of its own: PyTorch takes some gigabytes, and make test runs beside neither.
+# A separate virtual environment: PyTorch takes some gigabytes, and make test runs without PyTorch and
+# stable-baselines3.
 $(VENV)/sb3/.made: $(VENV)/.made
 	$(PYTHON) -m venv $(VENV)/sb3
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'gymnasium[box2d]' tqdm rich
 	@touch $@
 
-test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## the tests beside stable-baselines3, which is installed (with PyTorch, some gigabytes) once
+test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## compare with stable-baselines3 (installs it once, with PyTorch: some gigabytes)
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls $(VENV)/wheel/*.whl)[test]"
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
 	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal $$(grep -l stable_baselines3 python/tests/test_*.py) python/tests/test_swap*.py
@@ -212,10 +213,10 @@ test-portable: ## isa portable: 1,000 updates of the Nature CNN on every path of
 test-math: ## exp, log and tanh of every float32, on every path of the kernels (30 minutes)
 	PACELINE_EVERY_FLOAT=1 go test -count=1 -v -timeout 3h -run TestMathFunctions ./core/kernel
 
-# The tests left out here start their own program again, which Linux does not do
-# for another processor's, or read flags of memory that the emulator does not
-# report. Go programs now and then hang under QEMU
-# if their threads are interrupted by signals (golang.org/issue/36981, 70329).
+# -skip leaves out tests that start their own program again, which Linux cannot do for another
+# processor's program, and tests that read memory flags, which the emulator does not report.
+# asyncpreemptoff: Go programs sometimes hang under QEMU if signals interrupt their threads
+# (golang.org/issue/36981, 70329).
 ARM64_CC := aarch64-linux-gnu-gcc
 ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu -E GODEBUG=asyncpreemptoff=1
 ARM64_CXX := aarch64-linux-gnu-g++
@@ -236,14 +237,14 @@ test-arm64: arm64-tools ## Go and C tests built for arm64, under an emulator (a 
 	$(ARM64_ENV) capi/build.sh build/arm64
 	CC=$(ARM64_CC) sh capi/ctest/arm64.sh build/arm64 /usr/aarch64-linux-gnu
 
-test-gpu: $(VENV)/.test ## CUDA without a GPU, on the software device: Go tests with the tag gpu, the library with CUDA beside the one without, in Python, too (6 minutes)
+test-gpu: $(VENV)/.test ## CUDA on the software device: Go tests with the tag gpu, the library with and without CUDA, Python tests (6 minutes; no GPU)
 	core/cuda/go.sh vet ./...
 	core/cuda/go.sh test ./core/cuda ./core/nn
 	core/cuda/go.sh test -run GPU ./core/agents/...
 	sh capi/ctest/gpu.sh build/gpu
 	PACELINE_LIBRARY=$(CURDIR)/build/gpu/with/libpaceline.so PACELINE_SOFTWARE=$(CURDIR)/build/gpu/software $(PY) -m pytest -q python/tests/test_device.py
 
-# The software device is arm64's, too. The kernels are the GPU's, whose host does not matter: they have their tests above.
+# The software device is built for arm64, too. The kernels run on the GPU and do not depend on the host: test-kernels tests them.
 GPU_ARM64 := $(ARM64_ENV) CXX=$(ARM64_CXX) PACELINE_SOFTWARE=$(CURDIR)/build/gpu-arm64/software PACELINE_CUDA_EMULATOR='$(ARM64_RUN)'
 
 test-gpu-arm64: arm64-tools ## make test-gpu, built for arm64, under an emulator (2 minutes)
@@ -251,23 +252,23 @@ test-gpu-arm64: arm64-tools ## make test-gpu, built for arm64, under an emulator
 	$(GPU_ARM64) core/cuda/go.sh test -short -exec '$(ARM64_RUN)' ./core/cuda
 	$(GPU_ARM64) sh capi/ctest/gpu.sh build/gpu-arm64
 
-# What needs a GPU runs on machines that have little else: it is built where there is everything, and carried there.
+# GPU machines often have no compilers: test-cuda-build builds the tests elsewhere, and build/test-cuda is copied there.
 TEST_CUDA := build/test-cuda
 
-test-cuda-build: $(WHEELS)/.made ## build/test-cuda, all that make test-cuda needs, at most 56 MB: PYTHONS="3.12" brings numpy for Pythons that have none (5 minutes)
+test-cuda-build: $(WHEELS)/.made ## build/test-cuda: everything that make test-cuda needs, at most 56 MB; PYTHONS="3.12" adds numpy for Pythons without it (5 minutes)
 	python/tests/cuda/build.sh $(WHEELS)/bin/python $(TEST_CUDA)
 
-test-cuda: ## tests and measurements on a GPU, from build/test-cuda: PARTS="go.cuda update", OUT=folder, DEVICE=cuda:1; SOFTWARE=1: on a device in software
+test-cuda: ## tests and measurements on a GPU, from build/test-cuda: PARTS="go.cuda update", OUT=folder, DEVICE=cuda:1; SOFTWARE=1: on the software device
 	@test -f $(TEST_CUDA)/run.sh || { echo "left out: there is no $(TEST_CUDA); make test-cuda-build makes it, on a machine that has Go"; exit 1; }
 	@sh $(TEST_CUDA)/run.sh $(PARTS)
 
-race: ## Go tests under the race detector, the kernels' threads under C's
+race: ## Go tests under the race detector, the kernels' C threads under ThreadSanitizer
 	go test -race -short ./core/... ./capi/...
 	@mkdir -p build
 	$(CC) -g -O1 -std=gnu11 -fsanitize=thread -pthread -o build/team_race core/kernel/testdata/team_race.c core/kernel/team.c
 	build/team_race
 
-# The tools are in an environment of their own, so that what they are tested with does not depend on it.
+# The tools are in a virtual environment of their own: they do not change the environment of the tests.
 CHECK := $(VENV)/check
 
 $(CHECK)/.made: $(VENV)/.made python/requirements-check.txt
@@ -294,7 +295,8 @@ check-each:
 
 # ---------------------------------------------------------- documentation
 
-# The tools are pinned, in an environment of their own. Strict mode counts no warnings under --quiet.
+# The tools are pinned, in a virtual environment of their own. mkdocs is not run with --quiet, with
+# which strict mode counts no warnings.
 DOCS := $(VENV)/docs
 
 $(DOCS)/.made: $(VENV)/.made docs/requirements.txt
@@ -310,8 +312,9 @@ docs: $(VENV)/.package $(DOCS)/.made ## build/docs, the documentation (a minute)
 docs-check: docs ## every page of build/docs in a browser, narrow and wide: axe's accessibility rules (needs chromium and npm)
 	@sh docs/check/run.sh build/docs build/docs-check
 
-# BENCHES="update ffi" measures these; FROM=json writes the tables from the files that exist.
-bench-report: ## measure, and write docs/benchmarks/*.json, the tables of the documentation and the chart (an hour)
+# BENCHES="update ffi" measures only these. FROM=json measures nothing and writes the tables from the
+# existing files.
+bench-report: ## measure, then write docs/benchmarks/*.json, the documentation's tables and the chart (an hour)
 ifneq ($(FROM),json)
 	@$(MAKE) --no-print-directory $(VENV)/.package $(VENV)/peers/.made
 	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
@@ -319,9 +322,9 @@ ifneq ($(FROM),json)
 endif
 	@$(PYTHON) docs/report.py render
 
-# ------------------------------------------------------------ to ship
+# --------------------------------------------------- library, wheels, release
 
-lib: ## the library alone: lib/libpaceline.so and its headers (GPU=1: with CUDA)
+lib: ## lib/: libpaceline.so and its headers (GPU=1: with CUDA)
 	capi/build.sh lib
 	@cp include/*.h* lib/
 
@@ -331,20 +334,20 @@ LIBDIR ?= lib
 absolute-prefix:
 	@case "$(PREFIX)" in /*) ;; *) echo "PREFIX: '$(PREFIX)', must be an absolute path"; exit 1 ;; esac
 
-install: absolute-prefix lib ## library, headers, pkg-config's and CMake's files, below PREFIX (/usr/local; the library in LIBDIR, lib) and DESTDIR
+install: absolute-prefix lib ## install library, headers, pkg-config's and CMake's files below DESTDIR and PREFIX (/usr/local), the library in LIBDIR (lib)
 	capi/install.sh install lib "$(DESTDIR)$(PREFIX)" "$(LIBDIR:$(PREFIX)/%=%)"
 
-uninstall: absolute-prefix ## take away what make install put below PREFIX and DESTDIR
+uninstall: absolute-prefix ## remove what make install has installed below DESTDIR and PREFIX
 	capi/install.sh remove "$(DESTDIR)$(PREFIX)" "$(LIBDIR:$(PREFIX)/%=%)"
 
-# The tools are pinned, as other versions may give other bytes.
+# The tools are pinned because other versions may give other bytes.
 $(WHEELS)/.made: $(VENV)/.made python/wheels/requirements.txt
 	$(PYTHON) -m venv $(WHEELS)
 	$(WHEELS)/bin/python -m pip --disable-pip-version-check --quiet install -r python/wheels/requirements.txt
 	@touch $@
 
-# Compilers are looked for before any tool is installed.
-wheel: ## dist/*.whl for this machine's architecture: every Python 3 on Linux of glibc 2.17 or newer (GPU=1: with CUDA)
+# build.sh --check looks for compilers before any tool is installed.
+wheel: ## dist/*.whl for this machine's architecture, every Python 3 and glibc 2.17 or newer (GPU=1: with CUDA)
 	@python/wheels/build.sh --check
 	@$(MAKE) --no-print-directory $(WHEELS)/.made
 	python/wheels/build.sh $(WHEELS)/bin/python dist
@@ -358,25 +361,25 @@ wheel-all: ## the wheels for x86_64 and aarch64
 X86_64_WHEEL = $$(ls -d dist/paceline-*-manylinux_*_x86_64.whl)
 AARCH64_WHEEL = $$(ls -d dist/paceline-*-manylinux_*_aarch64.whl)
 
-wheel-test: ## the wheel of make wheel in new environments: make wheel-test PYTHONS="python3.12 python3.14" (the first runs all tests)
+wheel-test: ## test the wheel of make wheel in new environments: make wheel-test PYTHONS="python3.12 python3.14" (the first runs all tests)
 	python/wheels/test.sh "$(X86_64_WHEEL)" $(PYTHONS)
 
-wheel-test-arm64: $(VENV)/.made ## the aarch64 wheel of make wheel under an emulator (a few minutes)
+wheel-test-arm64: $(VENV)/.made ## test the aarch64 wheel under an emulator (a few minutes)
 	python/wheels/test_arm64.sh $(PY) build/debian "$(AARCH64_WHEEL)"
 
 DEBIANS ?= bullseye sid
 
-wheel-test-debian: $(VENV)/.made ## the wheel of make wheel in other releases of Debian: DEBIANS="bullseye sid" (20 minutes; root, debootstrap)
+wheel-test-debian: $(VENV)/.made ## test the wheel of make wheel in other releases of Debian: DEBIANS="bullseye sid" (20 minutes; root, debootstrap)
 	python/wheels/test_debian.sh $(PY) build/debian "$(X86_64_WHEEL)" $(DEBIANS)
 
-wheel-bench: $(VENV)/.test lib ## is the library in the wheel as fast as the one that this machine's compiler builds? (some minutes)
+wheel-bench: $(VENV)/.test lib ## compare the speed of the wheel's library with that of this machine's compiler (some minutes)
 	$(PY) python/wheels/compare.py build/wheels/$$(uname -m)/libpaceline.so lib/libpaceline.so
 
 sdist: $(VENV)/.made ## dist/*.tar.gz
 	$(PIP) install build
 	$(PY) -m build --no-isolation --sdist
 
-release: ## dist/: wheels, source distribution, library and headers, documentation, SHA256SUMS (needs a clean checkout, and what make wheel-all needs)
+release: ## dist/: wheels, source distribution, library and headers, documentation, SHA256SUMS (needs a clean checkout and the tools of make wheel-all)
 	@.ci/release
 
 clean: ## remove everything that was built
