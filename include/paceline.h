@@ -72,21 +72,22 @@
  * Signals.  Long calls return when paceline_trainer_stop (paceline_policy_stop) is called or
  *   max_ms has passed. The two stop functions are [thread-safe] but not async-signal-safe.
  *   Loading installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGURG and, unless it is ignored,
- *   SIGPIPE. They pass on signals that are not the library's. Your other handlers keep their
- *   flags. A handler of yours may run on a thread that is inside the library, on a small stack:
- *   install it with SA_ONSTACK and use at most 16 KB of stack in it, or give the thread a larger
- *   alternate stack (sigaltstack) before its first call. A thread without an alternate stack gets
- *   one of 32 KB in its first call. Your signal masks stay as they are. The library's own threads
- *   accept SIGCHLD, SIGPROF and SIGURG, whatever you block. A blocked SIGCHLD that you read with
- *   signalfd or sigwait may be lost: wait for children with a pidfd or in a handler. On a
- *   processor with AMX the first network in bf16 asks Linux for AMX tiles; from then on
- *   sigaltstack refuses stacks of less than about 11 KB. If a thread already has such a stack, the
- *   library uses no tiles (as with PACELINE_ISA=avx512bf16). A file that exceeds the process's
- *   limit of file sizes (ulimit -f) gives PACELINE_EIO; the program gets no SIGXFSZ.
+ *   SIGPIPE. These handlers pass on signals that are not the library's. All other handlers and
+ *   their flags stay as they are. A handler of yours may run on a thread that is inside the
+ *   library, on a small stack: install the handler with SA_ONSTACK and let it use at most 16 KB of
+ *   stack, or give the thread a larger alternate stack (sigaltstack) before its first call. A
+ *   thread without an alternate stack gets one of 32 KB in its first call. Your signal masks stay
+ *   as they are. The library's own threads accept SIGCHLD, SIGPROF and SIGURG, whatever you block.
+ *   A blocked SIGCHLD that you read with signalfd or sigwait may be lost: wait for children with a
+ *   pidfd or in a handler. On a processor with AMX the first network in bf16 asks Linux for AMX
+ *   tiles; from then on sigaltstack refuses stacks of less than about 11 KB. If a thread already
+ *   has such a stack, the library uses no tiles (as with PACELINE_ISA=avx512bf16). A file that
+ *   exceeds the process's limit of file sizes (ulimit -f) gives PACELINE_EIO; the program gets no
+ *   SIGXFSZ.
  * Scheduling.  The library's threads have the cores, the scheduling policy and the niceness that
- *   the program's main thread had when the library was loaded. They inherit nothing from the
- *   thread that makes a trainer, which may be bound to a core or run under SCHED_FIFO. A niceness
- *   below the calling thread's may need a privilege; without it new threads have the calling
+ *   the program's main thread had when the library was loaded. The thread that makes a trainer
+ *   passes nothing on: it may be bound to a core or run under SCHED_FIFO. A niceness lower than the
+ *   calling thread's may need a privilege; without the privilege new threads have the calling
  *   thread's niceness. To bind all threads, start the program with taskset or numactl.
  * Memory.  Loading reserves about 1 GB of address space and uses little of it. Under a smaller
  *   limit (ulimit -v) Go's runtime ends the process. A call that needs more memory than is left to
@@ -100,9 +101,9 @@
  *   avx512, avx512bf16, amx; or portable, as the setting isa); a name that this machine cannot run
  *   is an error when a trainer is made. PACELINE_ROMS_DIR and ALE_ROMS_DIR: see section 11.
  *   PACELINE_CUDA_EAGER: 1 launches kernels on a GPU one by one instead of as graphs and waits for
- *   each, so that an error names the kernel; this is several times slower. 0 is the default, and
- *   any other value is an error when a GPU is opened. GOMAXPROCS, GODEBUG, GOGC and GOMEMLIMIT:
- *   read by Go's runtime, which ends the process if it cannot read one of them.
+ *   each, so that an error names the kernel (several times slower); 0 is the default; any other
+ *   value is an error when a GPU is opened. GOMAXPROCS, GODEBUG, GOGC and GOMEMLIMIT: Go's runtime
+ *   reads them, and ends the process if one of them is invalid.
  * Growth.  A struct that may grow begins with struct_size. Set struct_size to sizeof the struct,
  *   and every field that you do not use to zero. The library reads and writes at most struct_size
  *   bytes. A size from a newer header gives PACELINE_EVERSION. Where an entry says that this
@@ -110,9 +111,9 @@
  *   breaks programs compiled with an older header changes PACELINE_ABI_VERSION and the library's
  *   SONAME. Fields at the end of structs, enum values and functions are added without that.
  * Deprecation.  From 1.0 on functions, fields and enum values stay as long as PACELINE_ABI_VERSION
- *   does. The entry of a deprecated one says "deprecated since VERSION: use THIS". It works as
- *   before for at least two minor versions and one year, and is removed only with a new
- *   PACELINE_ABI_VERSION. The number of a removed enum value is never used again.
+ *   does. The entry of a deprecated one says "deprecated since VERSION: use THIS". A deprecated
+ *   one works as before for at least two minor versions and one year, and is removed only with a
+ *   new PACELINE_ABI_VERSION. The number of a removed enum value is never used again.
  * Units.  A "step" is one decision of one environment (an agent step). A "round" is one step of
  *   every environment. max_ms is a time limit in milliseconds; 0 is no limit.
  */
@@ -186,9 +187,9 @@ PACELINE_API const char *paceline_build_info(void);
  * sentence that says why there are none, else ""). A GPU is an object: device ("cuda:0"), name,
  * uuid, compute_capability ("9.0"), memory (bytes), cuda (the newest version that the driver
  * supports, "12.9"). The first call opens NVIDIA's driver.
- * The library uses a GPU's primary context, as PyTorch does. The process holds the context from
- * the first use until it ends; it takes some hundred megabytes of GPU memory. The library may use
- * a GPU while another library captures a CUDA graph, in any capture mode. [thread-safe] */
+ * The library uses a GPU's primary context, as PyTorch does. The process holds the context, some
+ * hundred megabytes of GPU memory, from the first use until the process ends. The library may use a
+ * GPU while another library captures a CUDA graph, in any capture mode. [thread-safe] */
 PACELINE_API int paceline_devices(char **out);
 
 /* ------------------------------------------------------ 3 configuration */
@@ -251,8 +252,8 @@ enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 =
 
 /* An observation or an action. Trainers take as an observation a PACELINE_BOX of uint8 [channels,
  * height, width] (an image, or a stack of frames, oldest first) or of float32 [n]; if the network
- * is an MLP, either dtype in any shape. They take as an action PACELINE_DISCRETE: one int32 of 0
- * to n-1. Any other spec is refused when a trainer is made. Vector environments (section 9) also
+ * is an MLP, either dtype in any shape. Trainers take as an action PACELINE_DISCRETE: one int32 of
+ * 0 to n-1. Any other spec is refused when a trainer is made. Vector environments (section 9) also
  * have colour images, uint8 [frames, height, width, 3], and actions that are a PACELINE_BOX of
  * float32 [n]. */
 typedef struct paceline_spec {
@@ -325,9 +326,9 @@ enum paceline_env_flags { PACELINE_ENV_WAITS = 1 };
  *   run resets the environment and goes on.
  * Calls.  A function may not call the trainer that steps its environment: the call gives
  *   PACELINE_EBUSY, paceline_trainer_free included. [thread-safe] functions are allowed.
- * Leaving.  Leave a function by returning: longjmp and pthread_exit are undefined, and a C++
- *   function must not let an exception out (paceline.hpp catches them). A crash in a function ends
- *   the process by SIGQUIT, with a report of Go's runtime on standard error.
+ * Leaving.  Leave a function by returning: the effect of longjmp and pthread_exit is undefined, and
+ *   a C++ function must not let an exception out (paceline.hpp catches exceptions). A crash in a
+ *   function ends the process by SIGQUIT, with a report of Go's runtime on standard error.
  * Floating point.  Functions run in the default mode; changes of the mode are undone.
  * Signals.  System calls may return EINTR, since the library's threads get signals: call again.
  */
@@ -362,9 +363,9 @@ typedef struct paceline_env_table {
 PACELINE_API void paceline_set_callback_error(const char *text);
 
 /* An environment in a shared library of its own, which need not be linked with libpaceline. The
- * file exports one function, paceline_env_open. It fills in *out, which comes zeroed with
- * struct_size set, and returns 0; or it returns another number after
- * host->set_callback_error("..."). host is static. paceline_env_load fails inside the function. */
+ * file exports one function, paceline_env_open. The function fills in *out, which comes zeroed with
+ * struct_size set, and returns 0, or another number after host->set_callback_error("..."). host is
+ * static. paceline_env_load fails inside the function. */
 typedef struct paceline_host {
   uint32_t struct_size;
   int32_t abi_version;                          /* PACELINE_ABI_VERSION of the library that loads it */
@@ -764,7 +765,7 @@ PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, co
  * if actions have no names), max_steps (0: none), threshold, render_fps (0: not known). */
 PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
 
-/* The functions below write rows (section 4). They need obs and, in PACELINE_SAME_STEP, final_obs;
+/* The functions below write rows (section 4). obs is needed and, in PACELINE_SAME_STEP, final_obs;
  * other arrays that are NULL are left out. Both masks must be NULL if the environment has none.
  * final_obs, final_infos and final_action_masks are written in PACELINE_SAME_STEP only, in rows
  * whose episode ended. */
