@@ -589,11 +589,11 @@ PACELINE_API int paceline_trainer_read_transitions(const paceline_transitions *t
                                                    const int64_t *numbers);
 
 /* Settles, then adds transitions to the replay memory (method "dqn"): demonstrations, or those of
- * another agent. Row i becomes the newest transition of environment i mod num_envs and is part of no
- * episode. If observations are stacks of frames, next_obs is obs shifted by one frame. The added
+ * another agent. Row i becomes the newest transition of environment i mod num_envs and is part of
+ * no episode. If observations are stacks of frames, next_obs is obs shifted by one frame. The added
  * rows, and all steps before them, can be sampled at once; episodes in progress go on. If a row is
- * refused (an action out of range, NaN), none is added. If memory is missing, the error names a row,
- * and the rows before it are added. */
+ * refused (an action out of range, NaN), none is added. If memory is missing, the error names a
+ * row, and the rows before it are added. */
 PACELINE_API int paceline_trainer_add_transitions(paceline_trainer *t, const paceline_transitions *rows);
 
 /* Stops the trainer, waits for its threads (at most one environment step and one update) and frees
@@ -770,18 +770,18 @@ PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
  * final_obs, final_infos and final_action_masks are written in PACELINE_SAME_STEP only, in rows
  * whose episode ended. */
 
-/* Starts episodes in the environments whose mask byte is not 0 (at least one; mask NULL: in all) and
- * writes their rows; the other environments and rows stay as they are. seeds: NULL continues each
- * environment's random stream; or num_envs seeds, of which those of the masked environments are used.
- * With episodic_life an episode that this function starts begins a new game, with one exception: in
- * PACELINE_DISABLED a reset by mask and without seeds continues the game after an episode that ended
- * with a lost life. In the other modes the automatic reset continues it. */
+/* Starts episodes in the environments whose mask byte is not 0 (at least one; mask NULL: in all)
+ * and writes their rows; the other environments and rows stay as they are. seeds: NULL continues
+ * each environment's random stream; or num_envs seeds, of which those of the masked environments
+ * are used. With episodic_life an episode that this function starts begins a new game, with one
+ * exception: in PACELINE_DISABLED a reset by mask and without seeds continues the game after an
+ * episode that ended with a lost life. In the other modes the automatic reset continues it. */
 PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask,
                                     const paceline_rows *rows);
 
 /* Takes an action in every environment. actions: int32 [num_envs], or float32 [num_envs][n]. If an
- * action is out of range, no environment moves. If environments fail, the others move and their rows
- * are written; paceline_last_error_index() is the first one that failed. The row of a failed
+ * action is out of range, no environment steps. If environments fail, the others step and their
+ * rows are written; paceline_last_error_index() is the first one that failed. The row of a failed
  * environment, env_ids included, is not written, unless in PACELINE_SAME_STEP an episode ended and
  * only the next one could not start. */
 PACELINE_API int paceline_vec_step(paceline_vec *v, const void *actions, const paceline_rows *rows);
@@ -823,9 +823,9 @@ PACELINE_API int paceline_vec_recv(paceline_vec *v, int64_t max_ms);
 /* Waits for all environments under way and discards their rows. Offered rows stay offered. */
 PACELINE_API int paceline_vec_drain(paceline_vec *v);
 
-/* Writes (see "Buffers") or restores the state of environment i: all that its future depends on, its
- * row excluded. Bytes that are not a state of such an environment are refused; the environment must
- * then be reset. */
+/* Writes (see "Buffers") or restores the state of environment i: all that its future depends on,
+ * its row excluded. Bytes that are not a state of such an environment are refused; the environment
+ * must then be reset. */
 PACELINE_API int paceline_vec_save(void *out, size_t *size, paceline_vec *v, uint32_t i);
 PACELINE_API int paceline_vec_restore(paceline_vec *v, uint32_t i, const void *state, size_t size);
 
@@ -849,9 +849,9 @@ PACELINE_API int paceline_vec_free(paceline_vec *v);
  * "row"}: milliseconds of one minibatch update, of an update in an uninterrupted series of "row"
  * updates, and of acting, on "cpu" or "cuda"; also the CPU's peak.
  * "forward": {"rows": [..], "trials"}: microseconds of small forward passes on one thread.
- * "alternate": {"env", "num_envs", "rounds", "trials", "wait_ms", "precision"}: steps/s of two groups
- * of environments that alternate between acting and stepping on two cores, of their parts, and of
- * one group. */
+ * "alternate": {"env", "num_envs", "rounds", "trials", "wait_ms", "precision"}: steps/s of two
+ * groups of environments that alternate between acting and stepping on two cores, of their parts,
+ * and of one group. */
 PACELINE_API int paceline_bench(char **out, const char *name, const char *options);
 
 /* --------------------------------------------------- 11 the Atari console */
@@ -865,11 +865,11 @@ typedef struct paceline_console paceline_console;
  * rom: a file, whose MD5 names its game; or NULL: the file of game is searched for in the folder of
  * PACELINE_ROMS_DIR, then in that of ALE_ROMS_DIR, then in those of paceline_rom_folder.
  * game: NULL, or an id such as "space_invaders"; the file must then have this game's bytes.
- * other_md5: 1 also takes other bytes, with the rules of game, or of the game that the file is named
- * after, as ale-py does; 0 refuses them.
- * seed: of sticky actions and stored starts. repeat_action_probability, 0 to 1: how likely an action
- * is ignored for a frame. frame_skip: frames of an action, 1 to 1048576. The three act already in
- * the first reset, which plays through the menus of some games. */
+ * other_md5: 1 also takes other bytes, with the rules of game, or of the game that the file is
+ * named after, as ale-py does; 0 refuses them.
+ * seed: of sticky actions and stored starts. repeat_action_probability, 0 to 1: how likely an
+ * action is ignored for a frame. frame_skip: frames of an action, 1 to 1048576. The three act
+ * already in the first reset, which plays through the menus of some games. */
 PACELINE_API PACELINE_MUST_USE int paceline_console_new(paceline_console **out, const char *rom, const char *game,
                                                         int other_md5, uint32_t seed, double repeat_action_probability,
                                                         uint32_t frame_skip);

@@ -391,7 +391,8 @@ class Policy {
     act(actions.size(), obs.data(), actions.data(), nullptr, options);
     return actions;
   }
-  /* The same for n observations. to: nullptr, or for each of outputs() nullptr or an array of n rows of len floats. */
+  /* The same for n observations. to: nullptr, or for each of outputs() nullptr or an array of n
+   * rows of len floats. */
   template <class Component>
   void act(std::size_t n, const Component *obs, int32_t *actions, float *const *to = nullptr,
            const ActOptions &options = {}) const {
@@ -529,7 +530,8 @@ class Trainer {
     check(paceline_trainer_hash(&text, get(), part.c_str()));
     return detail::take(text);
   }
-  /* A set of parameters, flat. *updates, if not nullptr: the number of updates that the set has seen. */
+  /* A set of parameters, flat. *updates, if not nullptr: the number of updates that the set has
+   * seen. */
   std::vector<float> parameters(const std::string &set, int64_t *updates = nullptr) {
     std::vector<float> all(size_of(set));
     check(paceline_trainer_get_parameters(all.data(), all.size(), updates, get(), set.c_str()));
@@ -538,13 +540,15 @@ class Trainer {
   void set_parameters(const std::string &set, const std::vector<float> &all) {
     check(paceline_trainer_set_parameters(get(), set.c_str(), all.data(), all.size()));
   }
-  /* experience: PACELINE_SAVE_EXPERIENCE, so that a trainer that loads the file continues with the same bits. */
+  /* experience: PACELINE_SAVE_EXPERIENCE, so that a trainer that loads the file continues with the
+   * same bits. */
   void save(const std::string &path, bool experience = false) {
     check(paceline_trainer_save(get(), path.c_str(), experience ? PACELINE_SAVE_EXPERIENCE : 0));
   }
   void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
   void load_experience(const std::string &path) { check(paceline_trainer_load_experience(get(), path.c_str())); }
-  /* The results of the latest round, of environments that the library steps; actions: one for each row, or nullptr. */
+  /* The results of the latest round, of environments that the library steps; actions: one for each
+   * row, or nullptr. */
   void rows(const paceline_rows &rows, int32_t *actions) { check(paceline_trainer_rows(&rows, actions, get())); }
 
   /* The two halves of a round of environments that you step; actions: one for each row. */
@@ -811,7 +815,8 @@ class VecEnv {
     check(paceline_vec_send_reset(get(), ids.data(), ids.size(), data(seeds)));
   }
   /* Waits for the rows of batch_size environments, which stay valid until the next recv. Throws the
-   * error of an environment that failed, and PACELINE_ETIMEDOUT after max_ms; the next recv goes on. */
+   * error of an environment that failed, and PACELINE_ETIMEDOUT after max_ms; the next recv goes
+   * on. */
   const Rows &recv(int64_t max_ms = 0) {
     if (self().held > 0) { /* the caller is done with these rows */
       offer(self().held);

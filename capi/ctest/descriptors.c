@@ -24,7 +24,8 @@ static void may_open(rlim_t n) {
   CHECK(setrlimit(RLIMIT_NOFILE, &l) == 0);
 }
 
-/* Loads the library with `left` descriptors left: 0 if calls work, 3 if they fail with a sentence. */
+/* Loads the library with `left` descriptors left: 0 if calls work, 3 if they fail with a
+ * sentence. */
 static int loaded_with(int left) {
   fflush(stdout);
   pid_t pid = fork();

@@ -77,7 +77,8 @@ static void whole_run(FILE *to) {
   for (int i = 0; i < 3; i++) fprintf(to, "%s %s %s ", h[i].replay, h[i].weights, h[i].target);
 }
 
-/* whole_run in a process of its own, which sets the mode before loading, or if late only after it. */
+/* whole_run in a process of its own, which sets the mode before loading, or if late only after
+ * it. */
 static void host(unsigned mode, int late, char *digests, size_t size) {
   int ends[2];
   CHECK(pipe(ends) == 0);

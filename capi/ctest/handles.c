@@ -10,7 +10,8 @@ int main(void) {
   arrays r = arrays_for(v, 2);
   OK(paceline_policy_from_trainer(&p, t));
 
-  /* Another kind: the call is refused, the text names the kind, and the wrong free frees nothing. */
+  /* Another kind: the call is refused, the text names the kind, and the wrong free frees
+   * nothing. */
   FAILS(paceline_trainer_settle((paceline_trainer *)cfg, 0), PACELINE_EHANDLE, "is a paceline_config");
   FAILS(paceline_vec_step((paceline_vec *)p, r.actions, all_of(&r)), PACELINE_EHANDLE, "is a paceline_policy");
   FAILS(paceline_policy_save((paceline_policy *)v, "x"), PACELINE_EHANDLE, "is a paceline_vec");

@@ -181,8 +181,8 @@ static void *stop_often(void *t) {
 
 enum { CALM, STOPPED, TIMED };
 
-/* A run whose updates are so slow that act waits for them, alone, stopped by another thread, or with
- * a limit of 1 ms; returns the number of interrupted calls. */
+/* A run whose updates are so slow that act waits for them, alone, stopped by another thread, or
+ * with a limit of 1 ms; returns the number of interrupted calls. */
 static int slow_run(hashes *hash, int how) {
   const char *const settings[] = {QUICK,        "net_arch", "256,256", "batch_size", "128",
                                   "train_freq", "1",        "window",  "32",         NULL};

@@ -1,5 +1,5 @@
-/* N steps, save, load and N more steps give the same bits as 2N steps: for built-in environments and
- * tables, in all four modes, inside a window, with any number of threads. */
+/* N steps, save, load and N more steps give the same bits as 2N steps: for built-in environments
+ * and tables, in all four modes, inside a window, with any number of threads. */
 #include "counter.h"
 
 typedef struct setup {

@@ -159,9 +159,9 @@ static inline void act_at_random(const arrays *r, uint32_t i, int64_t n, uint64_
     ((float *)r->actions)[i * (r->action_bytes / 4) + k] = (float)(next_random(random) % 1000) / 1000;
 }
 
-/* Steps eight environments asynchronously, and each alone in a vector of its own with the same seeds
- * and actions: in any order, the rows must be the same. n: the number of actions, or 0 for boxes.
- * Returns the number of episodes that ended. */
+/* Steps eight environments asynchronously, and each alone in a vector of its own with the same
+ * seeds and actions: in any order, the rows must be the same. n: the number of actions, or 0 for
+ * boxes. Returns the number of episodes that ended. */
 static inline int against_singles(const char *env, const char *env_options, uint32_t batch, uint32_t mode, int64_t n,
                                   int rounds) {
   enum { ENVS = 8, BLOCKS = 10 };

@@ -1,5 +1,5 @@
-/* The library's threads have the cores, the scheduling policy and the niceness of the main thread at
- * loading. They inherit nothing from the control thread that makes a trainer. */
+/* The library's threads have the cores, the scheduling policy and the niceness of the main thread
+ * at loading. They inherit nothing from the control thread that makes a trainer. */
 #include "dl.h"
 #include "counter.h"
 

@@ -60,8 +60,8 @@ static void *first_call(void *set) {
   return NULL;
 }
 
-/* The host's masks stay as they are. Signals that the host blocks and reads itself are not delivered
- * to a thread of the library. */
+/* The host's masks stay as they are. Signals that the host blocks and reads itself are not
+ * delivered to a thread of the library. */
 static void blocking(void) {
   sigset_t none, all, ours, was;
   pthread_t other;

@@ -1,5 +1,5 @@
-/* Many threads at the same time: they share policies, a trainer is busy, each has its own error, and
- * stop ends runs of slow environments. */
+/* Many threads at the same time: they share policies, a trainer is busy, each has its own error,
+ * and stop ends runs of slow environments. */
 #include "counter.h"
 
 enum { THREADS = 8, ROWS = 50 };

@@ -204,7 +204,8 @@ static void images(void) {
   arrays_free(&r);
 }
 
-/* With random steps before an episode, episodes start in other states, which the seed determines. */
+/* With random steps before an episode, episodes start in other states, which the seed
+ * determines. */
 static void decorrelated(void) {
   paceline_vec *v = vec_of("CartPole-v1", 4, 0, 2, PACELINE_NEXT_STEP, "{\"decorrelation_steps\": 30}");
   paceline_vec *plain = vec_of("CartPole-v1", 4, 0, 2, PACELINE_NEXT_STEP, NULL);

@@ -1,5 +1,5 @@
-/* Asynchronous stepping of a vector. Argument: the compiled faulty.c, whose actions cause delays and
- * faults. */
+/* Asynchronous stepping of a vector. Argument: the compiled faulty.c, whose actions cause delays
+ * and faults. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -208,7 +208,8 @@ static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
     OK(paceline_vec_offer(f.v, all_of(r)));
   }
 
-  /* Two failures are returned one after the other. Drain discards failures that were not returned. */
+  /* Two failures are returned one after the other. Drain discards failures that were not
+   * returned. */
   what[2] = what[3] = FAIL;
   OK(paceline_vec_send(f.v, f.all, batch, what));
   int reported = 0, status;
@@ -228,8 +229,8 @@ static void failures(uint32_t batch, uint32_t threads, uint32_t mode) {
   end(&f);
 }
 
-/* An episode ends and the next one cannot start. In PACELINE_SAME_STEP the row of the end comes after
- * the error. In PACELINE_NEXT_STEP the next step, which resets, fails. */
+/* An episode ends and the next one cannot start. In PACELINE_SAME_STEP the row of the end comes
+ * after the error. In PACELINE_NEXT_STEP the next step, which resets, fails. */
 static void failing_resets(void) {
   for (int m = 0; m < 2; m++)
     for (int twice = 0; twice < 20; twice++) {

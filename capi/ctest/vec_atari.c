@@ -176,7 +176,8 @@ static void continuous(void) {
   arrays_free(&r), arrays_free(&s);
 }
 
-/* After a lost life a reset begins a new game in all modes, except a reset by mask in PACELINE_DISABLED. */
+/* After a lost life a reset begins a new game in all modes, except a reset by mask in
+ * PACELINE_DISABLED. */
 static void begins_a_game(void) {
   for (uint32_t mode = 0; mode < 3; mode++) {
     paceline_vec *v = vec_of("Breakout", 1, 0, 1, mode, "{\"episodic_life\": true}");

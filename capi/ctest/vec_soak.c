@@ -36,8 +36,8 @@ static paceline_vec *another(int which, uint64_t *random) {
                 next_random(random) % 3, NULL);
 }
 
-/* Offered rows belong to the library for a time that the threads do not know: their contents are not
- * checked. */
+/* Offered rows belong to the library for a time that the threads do not know: their contents are
+ * not checked. */
 static arrays all_arrays[THREADS][ENVS];
 
 static void *user(void *arg) {

@@ -16,8 +16,8 @@ static paceline_trainer *of(family *f, uint32_t flags, const char *concurrent, c
   return t;
 }
 
-/* With PACELINE_ENV_WAITS four steps wait at the same time although num_threads is 1. The results are
- * the same. */
+/* With PACELINE_ENV_WAITS four steps wait at the same time although num_threads is 1. The results
+ * are the same. */
 static void waiting(const char *concurrent, const char *synchronized) {
   hashes h[2];
   for (uint32_t flags = 0; flags < 2; flags++) {

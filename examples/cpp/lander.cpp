@@ -51,7 +51,8 @@ class Lander : public paceline::Environment<float> {
     angle_ += dt * spin_;
     observe(obs);
 
-    /* Rewards a craft that gets nearer, slower and more upright. Each step costs 0.02, so hovering loses. */
+    /* Rewards a craft that gets nearer, slower and more upright. Each step costs 0.02, so hovering
+     * loses. */
     float reward = potential() - before - 0.02f;
     const Outcome now = outcome();
     if (now != Flying) reward += now == Landed ? 1.0f : -1.0f;
