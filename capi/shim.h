@@ -75,7 +75,7 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers")
   type full = {0};                        \
   if (pointer != NULL) {                  \
     SIZED(pointer, type);                 \
-    shim_copy_in(&full, pointer);            \
+    shim_copy_in(&full, pointer);         \
   }                                       \
   type *full##_or_null = pointer == NULL ? NULL : &full
 
@@ -86,9 +86,9 @@ _Static_assert(sizeof(void *) == 8, "handles are 64-bit ids, typed as pointers")
   return code
 
 /* Calls Go, which fills in full, an empty struct, and copies full to *out on success. */
-#define FILL(type, out, call)                         \
-  SIZED(out, type);                                   \
-  type full = {0};                                    \
+#define FILL(type, out, call)                             \
+  SIZED(out, type);                                       \
+  type full = {0};                                        \
   if (GO(call) == PACELINE_OK) shim_copy_out(out, &full); \
   return code
 
@@ -135,8 +135,8 @@ static inline void *handle(uint64_t id) { return (void *)(uintptr_t)id; }
     SIZED(action, paceline_spec);                                                                    \
     paceline_spec o = {0}, a = {0};                                                                  \
     if (GO(go(&o, &a, id(it), &why)) == PACELINE_OK) {                                               \
-      shim_copy_out(obs, &o);                                                                            \
-      shim_copy_out(action, &a);                                                                         \
+      shim_copy_out(obs, &o);                                                                        \
+      shim_copy_out(action, &a);                                                                     \
     }                                                                                                \
     return code;                                                                                     \
   }

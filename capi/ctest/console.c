@@ -113,7 +113,7 @@ static void cartridges(void) {
   NIL(paceline_rom_folder(NULL), "path");
   OK(paceline_rom_folder(tmp("")));
   OK(paceline_rom_folder(tmp("no such folder")));
-  CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 0, 1) != PACELINE_OK); /* tetris.bin is found, with other bytes */
+  CHECK(paceline_console_new(&c, NULL, "tetris", 0, 0, 0, 1) != PACELINE_OK); /* found, with other bytes */
   CHECK(strstr(paceline_last_error(), "MD5") != NULL);
   CHECK(paceline_console_new(&c, NULL, "breakout", 0, 0, 0, 1) != PACELINE_OK);
   CHECK(strstr(paceline_last_error(), "no such folder") != NULL);
