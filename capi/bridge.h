@@ -92,10 +92,26 @@ typedef struct pl_env {
   char *text; /* the text of a failed call, or NULL; Go frees it */
 } pl_env;
 
+/* The arguments of step_many, in memory of C's for as many environments as were asked for. */
+typedef struct pl_batch {
+  void **envs;
+  void **obs;
+  uint32_t *rows;
+  char *actions;
+  float *rewards;
+  uint8_t *ended;
+} pl_batch;
+
+/* NULL where memory is short. Freed by free. */
+pl_batch *pl_batch_new(uint32_t n, size_t action_size);
+
 int pl_env_spec(const pl_family *f, paceline_spec *obs, paceline_spec *action, char **text);
 int pl_env_create(pl_env *e, uint32_t index, uint64_t seed);
 int pl_env_reset(pl_env *e, void *obs);
 int pl_env_step(pl_env *e, void *obs);
+/* One step of n environments of a family. The row of envs[k] is at obs + rows[k] * size, which is
+ * Go's memory. text as in pl_env_spec. */
+int pl_env_step_many(const pl_family *f, pl_batch *b, uint32_t n, void *obs, size_t size, char **text);
 int pl_env_mask(pl_env *e, uint8_t *mask);
 int pl_env_save(pl_env *e, void *buf, size_t *len);
 int pl_env_restore(pl_env *e, const void *buf, size_t len);

@@ -7,7 +7,10 @@ package capi
 import "C"
 
 import (
+	"encoding/binary"
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -23,6 +26,8 @@ type family struct {
 	c    *C.pl_family
 	spec env.Spec
 	refs atomic.Int64
+	// arguments has a *stepArguments for each concurrent call of step_many.
+	arguments sync.Pool
 }
 
 // errInside refuses a call that would wait for the callback in which it is made.
@@ -76,6 +81,8 @@ func checkTable(t *C.paceline_env_table) error {
 	switch {
 	case (t.save == nil) != (t.restore == nil):
 		return fmt.Errorf("table.save and table.restore: one is NULL, must be both or none")
+	case t.step_many != nil && t.flags&C.PACELINE_ENV_WAITS != 0:
+		return fmt.Errorf("table.step_many: a function, must be NULL with the flag PACELINE_ENV_WAITS, by which each environment has a thread of its own")
 	case t.flags&^C.PACELINE_ENV_WAITS != 0:
 		return fmt.Errorf("table.flags: %d, must be 0 or PACELINE_ENV_WAITS (1)", t.flags)
 	}
@@ -140,11 +147,72 @@ func (e *tableEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 	if code := C.pl_env_step(e.c, unsafe.Pointer(unsafe.SliceData(obs))); code != 0 {
 		return 0, 0, callbackFailure("step", code, &e.c.text)
 	}
-	reward, end := float32(e.c.reward), env.End(e.c.ended)
+	end, err := endOf(e.c.ended)
+	return float32(e.c.reward), end, err
+}
+
+func endOf(ended C.uint8_t) (env.End, error) {
+	end := env.End(ended)
 	if end > env.Terminated|env.Truncated {
-		return 0, 0, &callbackError{text: fmt.Sprintf("ended: %d, must be 0 to 3, bits of enum paceline_end", end)}
+		return 0, &callbackError{text: fmt.Sprintf("ended: %d, must be 0 to 3, bits of enum paceline_end", end)}
 	}
-	return reward, end, nil
+	return end, nil
+}
+
+func (e *tableEnv) Batched() bool { return e.family.c.table.step_many != nil }
+
+// hasTable is every environment of a family, with or without Save.
+type hasTable interface{ table() *tableEnv }
+
+func (e *tableEnv) table() *tableEnv { return e }
+
+func (e *tableEnv) StepBatch(steps []env.BatchStep, obs []byte) error {
+	f, n := e.family, len(steps)
+	size := f.spec.Action.Bytes()
+	b, err := f.stepArguments(n)
+	if err != nil {
+		return err
+	}
+	defer f.arguments.Put(b)
+	envs, rows := unsafe.Slice(b.c.envs, n), unsafe.Slice(b.c.rows, n)
+	actions := unsafe.Slice((*byte)(unsafe.Pointer(b.c.actions)), n*size)
+	for k, s := range steps {
+		envs[k], rows[k] = s.Env.(hasTable).table().c.env, C.uint32_t(s.Row)
+		if to := actions[k*size : (k+1)*size]; f.spec.Action.N > 0 {
+			binary.NativeEndian.PutUint32(to, uint32(s.Action))
+		} else {
+			copy(to, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s.Box))), size))
+		}
+	}
+	var kept *C.char
+	if code := C.pl_env_step_many(f.c, b.c, C.uint32_t(n), unsafe.Pointer(unsafe.SliceData(obs)), C.size_t(f.spec.Obs.Bytes()), &kept); code != 0 {
+		return failure("step_many", code, &kept)
+	}
+	rewards, ended := unsafe.Slice(b.c.rewards, n), unsafe.Slice(b.c.ended, n)
+	for k := range steps {
+		steps[k].Reward = float32(rewards[k])
+		steps[k].End, steps[k].Err = endOf(ended[k])
+	}
+	return nil
+}
+
+// stepArguments is C memory for a call of step_many. It is freed when it is garbage.
+type stepArguments struct {
+	c *C.pl_batch
+	n int
+}
+
+// stepArguments returns memory for n environments. As many exist as calls run concurrently.
+func (f *family) stepArguments(n int) (*stepArguments, error) {
+	if b, _ := f.arguments.Get().(*stepArguments); b != nil && b.n >= n {
+		return b, nil
+	}
+	b := &stepArguments{C.pl_batch_new(C.uint32_t(n), C.size_t(f.spec.Action.Bytes())), n}
+	if b.c == nil {
+		return nil, syscall.ENOMEM
+	}
+	runtime.AddCleanup(b, func(c *C.pl_batch) { C.free(unsafe.Pointer(c)) }, b.c)
+	return b, nil
 }
 
 // Mask is called only if the table has a mask function.

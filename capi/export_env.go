@@ -178,6 +178,14 @@ func (e *pluginEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 // Mask is called only if the table has a mask function.
 func (e *pluginEnv) Mask(mask []byte) error { return e.env.(env.Masker).Mask(mask) }
 
+func (e *pluginEnv) Batched() bool { return e.family.c.table.step_many != nil }
+
+func (e *pluginEnv) StepBatch(steps []env.BatchStep, obs []byte) error {
+	return e.table().StepBatch(steps, obs)
+}
+
+func (e *pluginEnv) table() *tableEnv { return e.env.(hasTable).table() }
+
 func (e *pluginEnv) Close() error {
 	if e.env == nil {
 		return nil

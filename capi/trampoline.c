@@ -59,6 +59,28 @@ int pl_env_step(pl_env *e, void *obs) {
   return end(&c, e->family->table.step(e->env, &e->action, obs, &e->reward, &e->ended), &e->text);
 }
 
+pl_batch *pl_batch_new(uint32_t n, size_t action_size) {
+  size_t each = 2 * sizeof(void *) + sizeof(uint32_t) + sizeof(float) + action_size + sizeof(uint8_t);
+  pl_batch *b = calloc(1, sizeof *b + n * each);
+  if (b == NULL) return NULL;
+  b->envs = (void **)(b + 1);
+  b->obs = b->envs + n;
+  b->rows = (uint32_t *)(b->obs + n);
+  b->rewards = (float *)(b->rows + n);
+  b->actions = (char *)(b->rewards + n); /* int32 or float: as aligned as what is before */
+  b->ended = (uint8_t *)(b->actions + n * action_size);
+  return b;
+}
+
+int pl_env_step_many(const pl_family *f, pl_batch *b, uint32_t n, void *obs, size_t size, char **text) {
+  for (uint32_t k = 0; k < n; k++) b->obs[k] = (char *)obs + b->rows[k] * size;
+  memset(b->rewards, 0, n * sizeof *b->rewards);
+  memset(b->ended, 0, n);
+  call c;
+  begin(&c, f);
+  return end(&c, f->table.step_many(f->user, n, b->envs, b->actions, b->obs, b->rewards, b->ended), text);
+}
+
 int pl_env_mask(pl_env *e, uint8_t *mask) {
   call c;
   begin(&c, e->family);

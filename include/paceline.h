@@ -356,6 +356,15 @@ typedef struct paceline_env_table {
    * reset or step left, else 0; one action must be allowed. Not called after a termination. Actions
    * are chosen, and their values compared, among the allowed ones ("pqn" refuses the table). */
   int (*mask)(void *env, uint8_t *mask);
+  /* Optional: takes one step in each of n environments (at most num_envs) in one call, for
+   * simulators that step many at once. actions: [n][one action]. obs[k], rewards[k] (0 going in) and
+   * ended[k] (0 going in) are of envs[k], as in step. A number other than 0 means that all n
+   * failed. Where the library steps environments together (training in lockstep,
+   * paceline_vec_step) it calls step_many once a round, or once for each of the two groups of
+   * the setting "groups", concurrently; resets and single steps use reset and step. Refused with
+   * PACELINE_ENV_WAITS. */
+  int (*step_many)(void *user, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
+                   uint8_t *ended);
 } paceline_env_table;
 
 /* Sets the text of the error that this thread's callback is about to return. Copied, at most 1023

@@ -155,6 +155,11 @@ template <class Env>
 struct CanMask<Env, std::void_t<decltype(std::declval<Env &>().mask(std::declval<uint8_t *>()))> > : std::true_type {};
 
 template <class Env, class = void>
+struct CanStepMany : std::false_type {};
+template <class Env>
+struct CanStepMany<Env, std::void_t<decltype(&Env::step_many)> > : std::true_type {};
+
+template <class Env, class = void>
 struct Waits : std::false_type {};
 template <class Env>
 struct Waits<Env, std::void_t<decltype(Env::waits)> > : std::integral_constant<bool, Env::waits> {};
@@ -214,7 +219,9 @@ struct Environments {
  *     std::string save();                     // the whole state, random numbers included;
  *     void restore(const std::string &state); // with both a checkpoint continues inside an episode
  *     void mask(uint8_t *mask);               // writes 1 for each action allowed now, 0 for the others
- *     static constexpr bool waits = true;     // PACELINE_ENV_WAITS: steps mostly wait */
+ *     static constexpr bool waits = true;     // PACELINE_ENV_WAITS: steps mostly wait
+ *     // Steps n environments in one call: envs[k] by actions[k], results in obs[k] and steps[k].
+ *     static void step_many(std::size_t n, Env *const *envs, const int32_t *actions, Obs *const *obs, Step *steps); */
 template <class Env>
 Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make) {
   using Obs = typename Env::Observation;
@@ -258,6 +265,27 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
   }
   if constexpr (detail::CanMask<Env>::value)
     t.mask = [](void *env, uint8_t *mask) { return detail::guarded([&] { static_cast<Env *>(env)->mask(mask); }); };
+  if constexpr (detail::CanStepMany<Env>::value)
+    t.step_many = [](void *, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
+                     uint8_t *ended) {
+      return detail::guarded([&] {
+        thread_local std::vector<Env *> own;
+        thread_local std::vector<Obs *> rows;
+        thread_local std::vector<Step> steps;
+        own.clear();
+        rows.clear();
+        steps.assign(n, Step());
+        for (uint32_t k = 0; k < n; k++) {
+          own.push_back(static_cast<Env *>(envs[k]));
+          rows.push_back(static_cast<Obs *>(obs[k]));
+        }
+        Env::step_many(n, own.data(), static_cast<const int32_t *>(actions), rows.data(), steps.data());
+        for (uint32_t k = 0; k < n; k++) {
+          rewards[k] = steps[k].reward;
+          ended[k] = steps[k].ended;
+        }
+      });
+    };
   if (detail::Waits<Env>::value) t.flags |= PACELINE_ENV_WAITS;
   t.destroy = [](void *env) { delete static_cast<Env *>(env); };
   return {t, {new Make(std::move(make)), [](void *user) { delete static_cast<Make *>(user); }}};

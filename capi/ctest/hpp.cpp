@@ -103,6 +103,18 @@ struct Masked : Counter {
   int32_t not_ = 0;
 };
 
+// The same, stepped together.
+struct Joined : Counter {
+  using Counter::Counter;
+  static void step_many(std::size_t n, Joined *const *envs, const int32_t *actions, float *const *obs,
+                        paceline::Step *steps) {
+    calls++;
+    for (std::size_t k = 0; k < n; k++) steps[k] = envs[k]->step(actions[k], obs[k]);
+  }
+  static inline int calls = 0;
+};
+
+static_assert(paceline::detail::CanStepMany<Joined>::value && !paceline::detail::CanStepMany<Counter>::value);
 static_assert(paceline::detail::CanMask<Masked>::value && !paceline::detail::CanMask<Counter>::value);
 static_assert(paceline::detail::CanSave<Counter>::value);
 static_assert(paceline::detail::Waits<Image>::value && !paceline::detail::Waits<Counter>::value);
@@ -143,6 +155,16 @@ int main() {
     paceline::ActOptions options;
     options.action_masks = masks.data();
     CHECK(t.policy().act(std::vector<float>(4), options) == std::vector<int32_t>({1, 2}));
+  }
+  {
+    paceline::Trainer together(cfg, paceline::environments<Joined>()), alone(cfg, paceline::environments<Counter>());
+    together.run(400);
+    alone.run(400);
+    CHECK(Joined::calls == 100 && together.hash("q_net") == alone.hash("q_net"));
+    fault = in_step;
+    throws(PACELINE_ECALLBACK, "step: index 7 of 5", [&] { together.run(100); });
+    fault = none;
+    together.run(100);
   }
   // A family is made and saved, and all its environments are freed.
   const std::string folder = std::getenv("TMPDIR") == nullptr ? "/tmp" : std::getenv("TMPDIR");

@@ -28,7 +28,7 @@ func (s slowNetwork) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, er
 func TestOneGroupActsWhileTheOtherSteps(t *testing.T) {
 	const w, rounds = 8, 10
 	for _, groups := range []int{1, 2} {
-		x, together := makeTrial(t, w, 1, false, true, groups), 0
+		x, together := makeTrial(t, w, 1, kind{waits: true, groups: groups}), 0
 		var steps inside
 		for _, walk := range x.walks {
 			walk.BeforeStep = func() error {
@@ -70,7 +70,7 @@ func TestStepsAheadAreRecordedInTheirRound(t *testing.T) {
 		groups        int
 		step, between time.Duration
 	}{{1, 0, 0}, {2, 0, nap}, {2, nap / 4, 0}} {
-		x := makeTrial(t, w, 2, false, false, c.groups)
+		x := makeTrial(t, w, 2, kind{groups: c.groups})
 		for _, walk := range x.walks {
 			walk.BeforeStep = func() error {
 				time.Sleep(c.step)
@@ -98,7 +98,7 @@ func TestFailuresInTwoGroups(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		for _, ill := range []int{1, 4} {
 			for _, how := range []string{"error", "panic"} {
-				x := makeTrial(t, 6, 2, false, waits, 2)
+				x := makeTrial(t, 6, 2, kind{waits: waits, groups: 2})
 				calls := 0
 				x.walks[ill].BeforeStep = func() error {
 					switch calls++; {
@@ -145,7 +145,7 @@ func TestFailuresInTwoGroups(t *testing.T) {
 
 // An error of the network leaves nothing on its way.
 func TestNetworkFailsInTwoGroups(t *testing.T) {
-	x := makeTrial(t, 6, 2, false, false, 2)
+	x := makeTrial(t, 6, 2, kind{groups: 2})
 	c := x.config
 	broken := &brokenNetwork{Network: c.Joint}
 	c.Joint = broken

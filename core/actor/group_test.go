@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/actor"
@@ -96,11 +97,37 @@ type trial struct {
 // newTrial makes w environments on so many threads; without a source where pushed.
 func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
 	t.Helper()
-	return makeTrial(t, w, cores, pushed, false, 1)
+	return makeTrial(t, w, cores, kind{pushed: pushed})
 }
 
-// makeTrial is newTrial; with waits the steps of the environments say that they wait.
-func makeTrial(t *testing.T, w, cores int, pushed, waits bool, groups int) *trial {
+// kind is what a trial's environments are.
+type kind struct {
+	pushed bool // the test steps them
+	waits  bool // their steps wait
+	// batched is where calls that step several environments are counted; nil: there are none.
+	batched *atomic.Int64
+	groups  int // 0: one
+}
+
+// batchedWalk steps several Walks in one call, each as it would step alone.
+type batchedWalk struct {
+	*traintest.Walk
+	calls *atomic.Int64
+}
+
+func (b batchedWalk) Batched() bool { return true }
+
+func (b batchedWalk) StepBatch(steps []env.BatchStep, obs []byte) error {
+	b.calls.Add(1)
+	for k := range steps {
+		s := &steps[k]
+		s.Reward, s.End, s.Err = s.Env.(batchedWalk).Walk.Step(s.Action, obs[8*s.Row:8*s.Row+8])
+	}
+	return nil
+}
+
+// makeTrial makes w environments on as many threads as cores.
+func makeTrial(t *testing.T, w, cores int, k kind) *trial {
 	t.Helper()
 	budget := must(threads.NewBudget(cores))(t)
 	budget.Acquire()
@@ -109,7 +136,7 @@ func makeTrial(t *testing.T, w, cores int, pushed, waits bool, groups int) *tria
 	x := &trial{journal: make(journal, w)}
 	for i := range w {
 		e := must(traintest.MakeWalk(seed)(i))(t)
-		e.(*traintest.Walk).Waits = waits
+		e.(*traintest.Walk).Waits = k.waits
 		x.walks = append(x.walks, e.(*traintest.Walk))
 	}
 	spec := x.walks[0].Spec()
@@ -117,15 +144,21 @@ func makeTrial(t *testing.T, w, cores int, pushed, waits bool, groups int) *tria
 	device := must(nn.NewCPU(1, nil))(t)
 	t.Cleanup(device.Close)
 	x.config = actor.Config{
-		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Cores: budget, Groups: groups, Joint: must(device.Network(net, w))(t),
+		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Cores: budget, Groups: k.groups, Joint: must(device.Network(net, w))(t),
 		Acting: must(net.InitialParams(rng.New(seed, "weights", 0)))(t),
 	}
 	x.config.Acting.Updates = 42
 	for range cores {
 		x.config.Alone = append(x.config.Alone, must(device.Network(net, 1))(t))
 	}
-	if !pushed {
-		source := must(vec.New(func(i int) (env.Env, error) { return x.walks[i], nil }, w, pool, vec.SameStep))(t)
+	if !k.pushed {
+		make := func(i int) (env.Env, error) {
+			if k.batched != nil {
+				return batchedWalk{x.walks[i], k.batched}, nil
+			}
+			return x.walks[i], nil
+		}
+		source := must(vec.New(make, w, pool, vec.SameStep))(t)
 		t.Cleanup(func() { check(t, source.Close()) })
 		x.config.Source = source
 	}
@@ -207,7 +240,13 @@ func TestAgainstPlainLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for k := range 48 {
 		w, cores := 1+r.IntN(6), 1+r.IntN(3)
-		x := makeTrial(t, w, cores, false, k%2 == 1, min(w, 1+k/2%2))
+		groups := min(w, 1+k/2%2)
+		of := kind{waits: k%3 == 1, groups: groups}
+		if k%3 == 2 {
+			of.batched = new(atomic.Int64)
+		}
+		rounds := 0
+		x := makeTrial(t, w, cores, of)
 		check(t, x.Reset())
 		var episodes []actor.Episode
 		taken := int64(0)
@@ -218,6 +257,7 @@ func TestAgainstPlainLoops(t *testing.T) {
 					t.Fatalf("%+v in a round of %d", ran, w)
 				}
 				taken += ran.Made
+				rounds++
 			} else {
 				n, begun := int64(1+r.IntN(4))*int64(w), int64(0)
 				ran := must(x.Run(taken, 0, n, half(), nil, func(steps int64) { begun = max(begun, steps) }))(t)
@@ -228,6 +268,9 @@ func TestAgainstPlainLoops(t *testing.T) {
 			}
 			x.TakeFinished(func(e actor.Episode) { episodes = append(episodes, e) })
 		}
+		if of.batched != nil && of.batched.Load() != int64(rounds*groups) {
+			t.Errorf("trial %d: %d calls in %d rounds of %d groups", k, of.batched.Load(), rounds, groups)
+		}
 		compare(t, fmt.Sprintf("trial %d, %d environments, %d threads", k, w, cores), x, func(int) int { return int(taken) / w }, episodes)
 	}
 }
@@ -236,7 +279,7 @@ func TestAgainstPlainLoops(t *testing.T) {
 // many steps, and no more rounds were begun than were announced.
 func TestRunEndsWithARound(t *testing.T) {
 	for k := range 20 {
-		x := makeTrial(t, 4, 3, false, k%2 == 1, 1)
+		x := makeTrial(t, 4, 3, kind{waits: k%2 == 1})
 		check(t, x.Reset())
 		asked, announced := 0, int64(0)
 		var mu sync.Mutex
@@ -403,7 +446,7 @@ func TestCheckRefuses(t *testing.T) {
 // behind an end fails, the end itself is recorded. Repair begins a new episode.
 func TestFailingEnvironments(t *testing.T) {
 	for k, where := range []string{"step", "reset", "step", "reset"} {
-		x := makeTrial(t, 3, 2, false, k >= 2, 1)
+		x := makeTrial(t, 3, 2, kind{waits: k >= 2})
 		check(t, x.Reset())
 		fail := false
 		hook := func() error {

@@ -7,12 +7,12 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// This file is what a Group does where the host steps the environments: the host's rows are
-// checked as a whole before any of them is recorded.
+// This file is a Group whose environments the host steps. All of the host's rows are checked before
+// any of them is recorded.
 
-// Use makes rows, the host's, those that the coming calls act on, and begins a
-// segment with every observation that is the first of its episode. Where one of
-// these or a mask is refused, none has begun. step is for errors.
+// Use sets the host's rows that the next calls act on, and begins a segment with every observation
+// that is the first of its episode. If an observation or a mask is refused, no segment has begun.
+// step is for errors.
 func (g *Group) Use(rows *vec.Rows, step int64) error {
 	g.rows = rows
 	for i, resetting := range g.resetting {
@@ -25,8 +25,8 @@ func (g *Group) Use(rows *vec.Rows, step int64) error {
 	return g.startEpisodes(step)
 }
 
-// startEpisodes begins a segment with every observation that is the first of its
-// episode, or with none.
+// startEpisodes begins a segment with every observation that is the first of its episode, or, after
+// an error, with none.
 func (g *Group) startEpisodes(step int64) error {
 	rows := g.rows
 	for i, first := range g.starting {
@@ -47,9 +47,9 @@ func (g *Group) startEpisodes(step int64) error {
 	return nil
 }
 
-// Observe takes what the host's step gave: all rows, or none where one of them is
-// refused. accept, where it is not nil, is asked, too, about each row whose step
-// leads to a next observation. made is how many rows were steps; step is for errors.
+// Observe records the rows that the host's step wrote: all of them, or, if one is refused, none. If
+// accept is not nil, it may refuse each row whose step leads to a next observation. made is how many
+// rows were steps; step is for errors.
 func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []byte) error) (made int64, err error) {
 	g.rows = rows
 	if err := g.startEpisodes(step); err != nil {
@@ -67,9 +67,8 @@ func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []by
 	return g.recordRows()
 }
 
-// check refuses a row of the host's that would spoil what is learnt from, and
-// returns the observation that will be added as the next one: nil where there is
-// none. step is for errors.
+// check refuses a row of the host's that would corrupt the experience. It returns the observation
+// that will be recorded as the next one, or nil if there is none. step is for errors.
 func (g *Group) check(i int, step int64) (next []byte, err error) {
 	rows := g.rows
 	if err := g.checkObs(i, step, "", rows.Obs); err != nil {
@@ -87,7 +86,7 @@ func (g *Group) check(i int, step int64) (next []byte, err error) {
 	case end > env.Terminated|env.Truncated:
 		return nil, refused(i, step, fmt.Errorf("ended: %d, must be 0 to 3", end))
 	case terminated && g.NextStep:
-		return nil, nil // the mask is that of a state in which nothing is done
+		return nil, nil // the mask is of a terminal state, in which no action is taken
 	}
 	if err := g.checkMask(i, step, "", rows.Masks); err != nil || terminated {
 		return nil, err
@@ -115,13 +114,13 @@ func (g *Group) checkObs(i int, step int64, what string, rows []byte) error {
 	return nil
 }
 
-// refused is why the host's row of environment i cannot be used.
+// refused returns the error of the host's row of environment i.
 func refused(i int, step int64, err error) error {
 	return &env.Error{Index: i, Err: fmt.Errorf("step %d: %w", step, err)}
 }
 
-// recordRows adds the host's rows, all of which check has passed, to the sink. made
-// is how many of them were steps.
+// recordRows adds the host's rows, which check has accepted, to the sink. made is how many of them
+// were steps.
 func (g *Group) recordRows() (made int64, err error) {
 	g.made.Store(0)
 	for i := range g.actions {

@@ -19,12 +19,12 @@ type savedStreams struct {
 	Streams [][]byte `json:"streams"`
 }
 
-// savedEnvironments is part "environments": what the group is in the middle of.
+// savedEnvironments is part "environments": the episodes in progress.
 type savedEnvironments struct {
 	Obs     []byte    `json:"obs"`             // the rows
-	Masks   []byte    `json:"masks,omitempty"` // of the rows, where masks are used
+	Masks   []byte    `json:"masks,omitempty"` // of the rows, if the environments have masks
 	States  [][]byte  `json:"states"`
-	Ended   []bool    `json:"ended,omitempty"` // which wait for their reset (Disabled)
+	Ended   []bool    `json:"ended,omitempty"` // environments that wait for their reset (Disabled)
 	Returns []float64 `json:"returns"`         // of the episodes in progress
 	Lengths []int64   `json:"lengths"`
 }
@@ -32,7 +32,7 @@ type savedEnvironments struct {
 // ExplorationPart is the name of Exploration's part.
 const ExplorationPart = "exploration.json"
 
-// Exploration is the streams of random numbers.
+// Exploration holds the exploration RNGs.
 func (g *Group) Exploration() checkpoint.Part {
 	save := func() (saved savedStreams, err error) {
 		for _, s := range g.streams {
@@ -59,11 +59,11 @@ func (g *Group) Exploration() checkpoint.Part {
 	})
 }
 
-// Environments is the state of the source's environments. It must be the last part
-// that is read, behind the sink's: reading it restores the environments at once, and puts
-// them back where the file is refused all the same. Where a file does not have it, or its
-// sink is not in the middle of an environment's episode, new episodes begin. saving says
-// whether it is to be written, which some environments cannot be.
+// Environments holds the state of the Source's environments. It must be the last part that is read,
+// after the sink's: reading it restores the environments at once, and restores their former state if
+// the file is refused afterwards. If a file does not have the part, or its sink is not in the middle
+// of an environment's episode, new episodes begin. saving says that the part is to be written, which
+// some environments do not support.
 func (g *Group) Environments(saving bool) checkpoint.Part {
 	undo := func() {}
 	p := checkpoint.Part{Name: "environments.json", Version: 1, Optional: true}
@@ -77,7 +77,7 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 		if r == nil {
 			return g.Forget, nil
 		}
-		if g.Source == nil { // the host steps here, as it did not where the file is from
+		if g.Source == nil { // the host steps these environments; it did not step the file's
 			_, err := io.Copy(io.Discard, r)
 			return g.Forget, err
 		}
@@ -100,7 +100,7 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 		before := g.save()
 		undo = func() {
 			if before == nil || g.restore(before.States) != nil {
-				g.Forget() // they had no state worth keeping
+				g.Forget() // their former state cannot be restored
 			}
 		}
 		if err := g.restore(saved.States); err != nil {
@@ -123,8 +123,9 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 	return p
 }
 
-// Forget makes every environment begin a new episode: the sink is no longer in the middle of
-// theirs. Until then they are no part of a checkpoint.
+// Forget makes every environment begin a new episode, because the sink no longer has the beginning
+// of the episode in progress. Until the new episodes begin a checkpoint does not hold the
+// environments.
 func (g *Group) Forget() {
 	clear(g.returns)
 	clear(g.lengths)
@@ -134,7 +135,7 @@ func (g *Group) Forget() {
 	}
 }
 
-// save returns nil where the environments cannot be written down.
+// save returns nil if the environments cannot be saved.
 func (g *Group) save() *savedEnvironments {
 	if g.Source == nil || !g.begun || slices.Contains(g.broken, true) {
 		return nil

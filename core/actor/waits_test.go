@@ -29,7 +29,7 @@ func (i *inside) leave() { i.now.Add(-1) }
 // sleepers is a trial of w environments with one core, whose steps wait for a nap.
 func sleepers(t *testing.T, w int) (*trial, *inside) {
 	t.Helper()
-	x, steps := makeTrial(t, w, 1, false, true, 1), &inside{}
+	x, steps := makeTrial(t, w, 1, kind{waits: true}), &inside{}
 	for _, walk := range x.walks {
 		walk.BeforeStep = func() error {
 			steps.enter()
@@ -101,7 +101,7 @@ func coresLeft(t *testing.T, b *threads.Budget, want int) {
 func TestFailuresWhileWaiting(t *testing.T) {
 	for _, jointly := range []bool{true, false} {
 		for _, how := range []string{"error", "panic"} {
-			x := makeTrial(t, 5, 2, false, true, 1)
+			x := makeTrial(t, 5, 2, kind{waits: true})
 			calls := 0
 			x.walks[3].BeforeStep = func() error {
 				switch calls++; {

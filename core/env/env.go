@@ -194,6 +194,31 @@ type BoxEnv interface {
 	StepBox(action []float32, obs []byte) (reward float32, end End, err error)
 }
 
+// BatchStep is the step of one environment in a call of StepBatch.
+type BatchStep struct {
+	Env    Env
+	Row    int       // the environment's row of the observations
+	Action int32     // within its range; or, where the ActionSpec is a box:
+	Box    []float32 // the action, within its bounds
+
+	// Results.
+	Reward float32
+	End    End
+	Err    error // this environment failed
+}
+
+// Batcher is an Env that steps several environments of its kind in one call.
+type Batcher interface {
+	Env
+	// Batched reports whether this environment's kind does.
+	Batched() bool
+	// StepBatch takes one step in each environment of steps, which are of the receiver's kind.
+	// It writes observations to obs, where row steps[k].Row of Spec().Obs.Bytes() bytes is that
+	// of steps[k]. An error means that all of them failed. Calls for different environments may
+	// run concurrently.
+	StepBatch(steps []BatchStep, obs []byte) error
+}
+
 // Delayer is an Env that can step before the caller knows the memory for the observation. Advance
 // takes the step; Observe writes its observation, any number of times until the next call.
 // If the ActionSpec is a box, the action is box, otherwise action.

@@ -126,6 +126,9 @@ func (v *Vec) Step(actions Actions, rows *Rows) error {
 		}
 	}
 	v.rows, v.actions = rows, actions
+	if v.batches != nil {
+		v.StepBatch(0, len(v.envs), v.skipsNone, actions, rows)
+	}
 	return v.finishCall(v.do(v.stepAll))
 }
 
@@ -237,7 +240,10 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 	if to.rows == nil {
 		delayer, _ = e.(env.Delayer)
 	}
+	result, done := v.batches.take(i)
 	switch {
+	case done:
+		reward, end, err = result.reward, result.end, result.err
 	case delayer != nil:
 		reward, end, err = delayer.Advance(a.Discrete, a.Box)
 	case a.Box != nil:
@@ -297,6 +303,7 @@ func (v *Vec) reset(i int, to slot, newGame bool) (err error) {
 	if e, ok := v.envs[i].(env.Restarter); ok && newGame {
 		e.Restart()
 	}
+	v.batches.take(i) // drops the result of a step that no StepOne completed
 	obs := v.row(i, to)
 	if err := v.startEpisode(i, obs); err != nil {
 		return err

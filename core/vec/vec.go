@@ -75,6 +75,8 @@ type Vec struct {
 	// serial says that the next Step runs on the caller's thread alone; see serialTime.
 	serial        bool
 	decorrelation *decorrelation // nil without random first steps
+	batched       bool           // the environments step together in one call
+	batches       *batches       // nil if they do not
 
 	// The arguments of the call in progress and the two loops over the environments. The loops
 	// are made once, so that a call allocates nothing.
@@ -82,7 +84,8 @@ type Vec struct {
 	mask              []bool
 	rows              *Rows
 	stepAll, resetAll func(worker, i int) error
-	failures          failures // of the call in progress
+	skipsNone         func(i int) bool // returns false
+	failures          failures         // of the call in progress
 }
 
 // New makes n environments by mk(0) to mk(n-1), one after the other. All must have the same Spec,
@@ -134,6 +137,10 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 		}
 		v.pool, v.serial = v.waiting, false
 	}
+	if v.batched {
+		v.batches = newBatches(n)
+		v.skipsNone = func(int) bool { return false }
+	}
 	v.stepAll = func(_, i int) error {
 		stepped, err := v.step(i, v.actions.of(i, len(v.spec.Action.Low)), slot{v.rows, i})
 		v.failures.add(err, stepped)
@@ -168,8 +175,8 @@ func (v *Vec) admit(e env.Env) error {
 	if _, ok := e.(env.Masker); !ok && s.Masks {
 		return errors.New("masks: true, but the environment has no Mask")
 	}
-	if len(v.envs) == 1 {
-		return nil
+	if err := v.checkBatcher(e, s.Waits); err != nil || len(v.envs) == 1 {
+		return err
 	}
 	first := v.spec
 	switch {

@@ -1,0 +1,149 @@
+package actor
+
+import (
+	"time"
+
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// choosing is how a Group chooses actions: policy.Chooser asks a policy.Row for the network's
+// outputs, and draws from the row's stream.
+type choosing struct {
+	streams []*rng.Stream // "explore", i
+	steps   []experience.Step
+	actions []int32 // of steps
+
+	outputs nn.Outputs // of the latest batch
+	first   int        // the batch's first row
+	joint   []jointRow
+
+	single aloneRow       // computes with Joint, for Choose without a batch
+	alone  []aloneRow     // for Run
+	unused chan *aloneRow // those of alone that no thread uses; needed where steps wait
+}
+
+func newChoosing(g *Group) choosing {
+	w := g.Envs
+	c := choosing{
+		streams: make([]*rng.Stream, w), steps: make([]experience.Step, w), actions: make([]int32, w),
+		joint: make([]jointRow, w), alone: make([]aloneRow, len(g.Alone)), unused: make(chan *aloneRow, len(g.Alone)),
+		single: aloneRow{g: g, net: g.Joint},
+	}
+	columns := make([]float32, w*g.Columns)
+	for i := range w {
+		c.streams[i] = rng.New(g.Seed, "explore", i)
+		c.steps[i].Columns = columns[i*g.Columns : (i+1)*g.Columns : (i+1)*g.Columns]
+		if g.Spec.Masks {
+			c.steps[i].Mask = make([]byte, g.Spec.Action.N)
+		}
+		c.joint[i] = jointRow{g: g, i: i}
+	}
+	for k := range c.alone {
+		c.alone[k] = aloneRow{g: g, net: g.Alone[k]}
+		c.unused <- &c.alone[k]
+	}
+	return c
+}
+
+// jointRow is a row of the latest batch.
+type jointRow struct {
+	g *Group
+	i int
+}
+
+func (r *jointRow) Head(k int) ([]float32, error) { return r.g.outputs.Row(k, r.i-r.g.first), nil }
+
+// aloneRow computes the outputs of one row when the chooser asks for them.
+type aloneRow struct {
+	g        *Group
+	net      nn.Network
+	i        int
+	computed bool
+	outputs  nn.Outputs
+	took     time.Duration
+}
+
+// at makes r the row of environment i, with nothing computed.
+func (r *aloneRow) at(i int) { r.i, r.computed = i, false }
+
+func (r *aloneRow) Head(k int) ([]float32, error) {
+	if !r.computed {
+		began := time.Now()
+		var err error
+		if r.outputs, err = r.net.Forward(r.g.Acting, r.g.row(r.g.rows.Obs, r.i), 1); err != nil {
+			return nil, err
+		}
+		r.took += time.Since(began)
+		r.computed = true
+	}
+	return r.outputs.Row(k, 0), nil
+}
+
+// Choose chooses the actions of all rows; t is the number of the first of these steps. With jointly
+// the network's outputs are computed in one batch; otherwise each row's are computed when the
+// chooser asks for them.
+func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
+	_, err := g.chooseRows(0, g.Envs, t, c, jointly)
+	return err
+}
+
+// Actions returns the actions that Choose chose last.
+func (g *Group) Actions() []int32 { return g.actions }
+
+// chooseRows is Choose for the rows first to end-1. It returns how many of them take a step.
+func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bool) (steps int64, err error) {
+	needed := false
+	for k := range end - first {
+		needed = needed || c.NeedsOutputs(t+int64(k))
+	}
+	if jointly && needed {
+		g.first = first
+		if g.outputs, err = g.Joint.Forward(g.Acting, g.rows.Obs[first*g.size:end*g.size], end-first); err != nil {
+			return 0, err
+		}
+	}
+	for i := first; i < end; i++ {
+		g.steps[i].Action, g.actions[i] = 0, 0
+		if g.idle(i) {
+			g.clearIdle(i)
+			continue
+		}
+		var row policy.Row = &g.joint[i]
+		if !jointly {
+			g.single.at(i)
+			row = &g.single
+		}
+		if err := g.choose(t+steps, i, c, row); err != nil {
+			return 0, err
+		}
+		g.actions[i] = g.steps[i].Action
+		steps++
+	}
+	return steps, nil
+}
+
+// choose lets c choose row i's action for step number t.
+func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
+	s := &g.steps[i]
+	copy(s.Mask, g.mask(g.rows.Masks, i)) // the environment's step overwrites the row's mask
+	return c.Choose(t, row, s.Mask, g.streams[i], s)
+}
+
+// chooseAlone chooses row i's action for step number t on one of several threads. took is how long
+// its outputs took.
+func (g *Group) chooseAlone(worker, i int, t int64) (took time.Duration, err error) {
+	var row *aloneRow
+	if g.waits { // more threads than networks, but not more that hold a core
+		row = <-g.unused
+		defer func() { g.unused <- row }()
+	} else {
+		row = &g.alone[worker]
+	}
+	row.at(i)
+	row.took = 0
+	err = g.choose(t, i, g.run.chooser, row)
+	return row.took, err
+}
