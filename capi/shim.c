@@ -75,11 +75,11 @@ int shim_check_text(const char *name, const char *text, size_t longest) {
 }
 
 int shim_check_size(const char *name, uint32_t given, size_t first, size_t known) {
-  if (given < first || given % 8 != 0) /* every header's structs are multiples of 8 bytes */
-    return pl_fail(PACELINE_EINVAL, "%s.struct_size: %u, must be at least %zu (set it to sizeof)", name, given, first);
   if (given > known)
     return pl_fail(PACELINE_EVERSION, "%s.struct_size: %u, this library (%s) knows %zu bytes", name, given,
                    PACELINE_VERSION, known);
+  if (given < first || given % 8 != 0) /* structs of every header are multiples of 8 bytes */
+    return pl_fail(PACELINE_EINVAL, "%s.struct_size: %u, must be at least %zu (set it to sizeof)", name, given, first);
   return PACELINE_OK;
 }
 
