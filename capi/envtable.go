@@ -186,7 +186,7 @@ func (e *tableEnv) StepBatch(steps []env.BatchStep, obs []byte) error {
 	}
 	var kept *C.char
 	if code := C.pl_env_step_many(f.c, b.c, C.uint32_t(n), unsafe.Pointer(unsafe.SliceData(obs)), C.size_t(f.spec.Obs.Bytes()), &kept); code != 0 {
-		return failure("step_many", code, &kept)
+		return callbackFailure("step_many", code, &kept)
 	}
 	rewards, ended := unsafe.Slice(b.c.rewards, n), unsafe.Slice(b.c.ended, n)
 	for k := range steps {
