@@ -12,8 +12,8 @@ import (
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
