@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -22,13 +23,11 @@ func hashesOf(t testing.TB, d *trial) Hashes {
 	return must(d.Hashes())(t)
 }
 
-func learn(t testing.TB, c Config, steps int64, emulate emulation) Hashes {
+func learn(t testing.TB, c Config, steps int64, emulate offpolicy.Order) Hashes {
 	t.Helper()
 	d := newDQN(t, c)
-	if emulate != notEmulated {
-		d.m.updates.end()
-		d.m.updates.threaded = false
-		d.m.emulate = emulate
+	if emulate != offpolicy.Concurrently {
+		d.m.Emulate(emulate)
 	}
 	check(t, d.Begin(steps, 0))
 	check(t, d.Run(0, 0))
@@ -104,7 +103,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 func TestStandardModeIsTextbookDQN(t *testing.T) {
 	for _, x := range textbookRuns() {
 		c, steps := x.c, int(x.steps)
-		h := learn(t, c, x.steps, notEmulated)
+		h := learn(t, c, x.steps, offpolicy.Concurrently)
 		if weights, target := textbook(t, c, steps); h.Weights != weights || h.Target != target {
 			t.Errorf("%s, F = %d: theta %.8s, theta-minus %.8s; textbook DQN has %.8s, %.8s",
 				c.Env, c.TrainFreq, h.Weights, h.Target, weights, target)
@@ -123,7 +122,7 @@ func TestOneSeedOneResult(t *testing.T) {
 				x.steps = 500 // two windows; seven runs of 2,000 steps in Go take a minute
 			}
 			x.c.NumThreads = 1
-			want := learn(t, x.c, x.steps, notEmulated)
+			want := learn(t, x.c, x.steps, offpolicy.Concurrently)
 			t.Logf("replay %.16s weights %.16s", want.Replay, want.Weights)
 			same := func(how string, got Hashes) {
 				t.Helper()
@@ -134,17 +133,17 @@ func TestOneSeedOneResult(t *testing.T) {
 			for _, threads := range []int{2, 3, 8} {
 				c := x.c
 				c.NumThreads = threads
-				same(fmt.Sprintf("%d threads", threads), learn(t, c, x.steps, notEmulated))
+				same(fmt.Sprintf("%d threads", threads), learn(t, c, x.steps, offpolicy.Concurrently))
 			}
-			same("all updates before the window's steps, on one thread", learn(t, x.c, x.steps, updatesFirst))
-			same("all updates after the window's steps, on one thread", learn(t, x.c, x.steps, updatesLast))
+			same("all updates before the window's steps, on one thread", learn(t, x.c, x.steps, offpolicy.UpdatesFirst))
+			same("all updates after the window's steps, on one thread", learn(t, x.c, x.steps, offpolicy.UpdatesLast))
 			same("interrupted and continued", interrupted(t, x.c, x.steps))
 			if x.c.Env == "Catch-v0" {
 				return
 			}
 			other := x.c
 			other.Seed++
-			if got := learn(t, other, x.steps, notEmulated); got == want {
+			if got := learn(t, other, x.steps, offpolicy.Concurrently); got == want {
 				t.Error("another seed gives the same result: the test shows nothing")
 			}
 		})
@@ -192,10 +191,10 @@ func TestNothingMovesInsideAWindow(t *testing.T) {
 		d := newDQN(t, cartpole(func(c *Config) { c.Synchronized = synchronized }))
 		var atStart Hashes
 		windows := 0
-		d.m.watch = func(e windowEvent) {
+		d.m.Watch = func(e offpolicy.WindowEvent) {
 			now := d.look()
 			switch {
-			case e == windowBegins:
+			case e == offpolicy.WindowBegins:
 				atStart = now
 				windows++
 			case windows > 0:
@@ -220,7 +219,7 @@ func TestNothingMovesInsideAWindow(t *testing.T) {
 func TestPushedEqualsBuiltIn(t *testing.T) {
 	c := cartpole()
 	const steps = 3000
-	want := learn(t, c, steps, notEmulated)
+	want := learn(t, c, steps, offpolicy.Concurrently)
 	mk := func(i int) (env.Env, error) {
 		e, err := env.Make("CartPole-v1", nil)
 		if err == nil {
@@ -238,7 +237,7 @@ func TestPushedEqualsBuiltIn(t *testing.T) {
 	}
 
 	c.NumEnvs = 1
-	want = learn(t, c, steps, notEmulated)
+	want = learn(t, c, steps, offpolicy.Concurrently)
 	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
 		h := newHost(t, c, mode, mk)
 		h.begin(t, steps)
@@ -304,9 +303,9 @@ func TestReplayHoldsTheTuplesOfACounter(t *testing.T) {
 			t.Run(fmt.Sprintf("W=%d %s", w, name), func(t *testing.T) {
 				d := run(30)
 				defer d.Close()
-				d.m.updates.halt()
-				d.m.memory.Flush()
-				got := contents(d.m.memory)
+				d.m.Updates.Halt()
+				d.m.Memory.Flush()
+				got := contents(d.m.Memory)
 				var want []tuple
 				for i := range w {
 					explore := rng.New(7, "explore", i)
@@ -360,10 +359,10 @@ func TestUpdateToStepRatioIsExact(t *testing.T) {
 				check(t, d.Begin(1000, 0))
 				check(t, d.Run(0, 0))
 				s := d.Stats()
-				after := s.Steps - d.m.clock.Warmup
+				after := s.Steps - d.m.Clock.Warmup
 				want := after / int64(x.f) * int64(x.g)
 				if concurrent { // spread, up to those of the window's end
-					want = min(after*int64(x.g)/int64(x.f), max(after, d.m.clock.Due)/int64(x.f)*int64(x.g))
+					want = min(after*int64(x.g)/int64(x.f), max(after, d.m.Clock.Due)/int64(x.f)*int64(x.g))
 				}
 				if s.Updates != want || s.UpdatesDue != want {
 					t.Errorf("%+v concurrent %v synchronized %v: %d updates after %d steps, %d due, want %d", x, concurrent, synchronized, s.Updates, after, s.UpdatesDue, want)
@@ -424,7 +423,7 @@ func TestFailingEnvironmentIsNamedAndNothingIsLost(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	seen := 0
-	for _, tu := range contents(d.m.memory) {
+	for _, tu := range contents(d.m.Memory) {
 		if tu.obs[0] == 1 && tu.obs[1] == 0 {
 			seen++
 		}

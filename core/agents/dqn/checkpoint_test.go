@@ -37,7 +37,7 @@ func TestRunSaveLoadRunEqualsRun(t *testing.T) {
 		"target actor":   func(c *Config) { c.Actor = ActorTarget },
 		"mnih optimiser": func(c *Config) { c.Optimizer, c.LossReduction = "rmsprop_mnih", "sum" },
 	} {
-		whole := learn(t, cartpole(edit), 2000, notEmulated)
+		whole := learn(t, cartpole(edit), 2000, offpolicy.Concurrently)
 		d := trained(t, edit)
 		path := filepath.Join(t.TempDir(), "a.paceline")
 		check(t, d.Save(path, true))
@@ -59,7 +59,7 @@ func TestRunSaveLoadRunEqualsRun(t *testing.T) {
 }
 
 func TestSaveBeforeTheFirstStepAndInTheWarmUp(t *testing.T) {
-	whole := learn(t, cartpole(), 800, notEmulated)
+	whole := learn(t, cartpole(), 800, offpolicy.Concurrently)
 	for _, before := range []int64{-1, 0, 40} {
 		d := newDQN(t, cartpole())
 		if before >= 0 {
@@ -201,7 +201,7 @@ func TestBadCheckpointsChangeNothing(t *testing.T) {
 	}
 	// And the one that was refused all this time goes on as if nothing was.
 	check(t, d.Run(0, 0))
-	if got := hashesOf(t, d); got != learn(t, cartpole(), 2000, notEmulated) {
+	if got := hashesOf(t, d); got != learn(t, cartpole(), 2000, offpolicy.Concurrently) {
 		t.Error("refused loads changed the run")
 	}
 }
@@ -242,7 +242,7 @@ func TestEveryBitOfTheDirectoryIsNoticed(t *testing.T) {
 		t.Error("no bit of it is a time stamp")
 	}
 	check(t, next.Run(0, 0))
-	if got := hashesOf(t, next); got != learn(t, cartpole(), 2000, notEmulated) {
+	if got := hashesOf(t, next); got != learn(t, cartpole(), 2000, offpolicy.Concurrently) {
 		t.Error("the run does not go on as one that was not saved")
 	}
 }
@@ -253,7 +253,7 @@ func TestHugePolicyInASmallFile(t *testing.T) {
 	spec := d.m.Policy()
 	spec.Net.Trunks[0].Hidden = []int{16000, 16000}
 	path := filepath.Join(t.TempDir(), "p")
-	check(t, policy.New(spec, d.m.theta).Save(path))
+	check(t, policy.New(spec, d.m.Theta).Save(path))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := policy.Load(path)
@@ -343,12 +343,12 @@ func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
 	check(t, p.Save(path))
 	full := filepath.Join(t.TempDir(), "full.paceline")
 	check(t, d.Save(full, false))
-	obs := d.m.samplers.Obs()
+	obs := d.m.Samplers.Obs()
 	want := make([]int32, 4)
 	q := make([]float32, 8)
 	check(t, p.Act(4, obs, nil, want, [][]float32{q}))
 	net := must(cpu(t).Network(d.m.cfg.network(*d.Spec()), 4))(t)
-	expect := must(net.Forward(d.m.theta, obs, 4))(t).Values[0]
+	expect := must(net.Forward(d.m.Theta, obs, 4))(t).Values[0]
 	for i := range q {
 		if q[i] != expect[i] {
 			t.Fatalf("Q-value %d: %v, the network says %v", i, q[i], expect[i])

@@ -6,6 +6,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
 // Config holds every setting of a run. Settings describes each field, under the
@@ -47,16 +48,9 @@ type Config struct {
 // Actors: whose parameters the samplers act with.
 const (
 	ActorAuto     = "auto"
-	ActorOnline   = "online"
-	ActorTarget   = "target"
-	ActorSnapshot = "snapshot"
-)
-
-// Where minibatches are gathered.
-const (
-	replayAuto = "auto"
-	replayCPU  = "cpu"
-	replayCUDA = "cuda"
+	ActorOnline   = offpolicy.ActorOnline
+	ActorTarget   = offpolicy.ActorTarget
+	ActorSnapshot = offpolicy.ActorSnapshot
 )
 
 // Settings is the table of all settings, in the order in which they are worth

@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -58,7 +59,7 @@ func (b *busyEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 type busyUpdates struct {
 	nn.QStepper
 	*crowd
-	updates *updates
+	updates *offpolicy.Updates
 }
 
 func (b *busyUpdates) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
@@ -70,7 +71,7 @@ func (b *busyUpdates) Update(theta, target *nn.Params, t *experience.Transitions
 
 func busy(d *trial) *crowd {
 	c := &crowd{}
-	d.m.updates.stepper = &busyUpdates{d.m.updates.stepper, c, d.m.updates}
+	wrap(d, func(s nn.QStepper) nn.QStepper { return &busyUpdates{s, c, d.m.Updates} })
 	return c
 }
 
@@ -78,27 +79,27 @@ func busy(d *trial) *crowd {
 func allCores(t testing.TB, d *trial) {
 	t.Helper()
 	var last chan struct{}
-	for k := range d.m.updates.cores.Cores() + 1 {
+	for k := range d.m.Updates.Cores.Cores() + 1 {
 		taken := make(chan struct{})
 		last = taken
-		go func() { d.m.updates.cores.Acquire(); close(taken) }()
+		go func() { d.m.Updates.Cores.Acquire(); close(taken) }()
 		patience := 10 * time.Second
-		if k == d.m.updates.cores.Cores() {
+		if k == d.m.Updates.Cores.Cores() {
 			patience = 5 * time.Millisecond
 		}
 		select {
 		case <-taken:
-			if k == d.m.updates.cores.Cores() {
+			if k == d.m.Updates.Cores.Cores() {
 				t.Errorf("there are more than %d cores", k)
 			}
 		case <-time.After(patience):
-			if k < d.m.updates.cores.Cores() {
-				t.Errorf("%d of %d cores were not released", d.m.updates.cores.Cores()-k, d.m.updates.cores.Cores())
+			if k < d.m.Updates.Cores.Cores() {
+				t.Errorf("%d of %d cores were not released", d.m.Updates.Cores.Cores()-k, d.m.Updates.Cores.Cores())
 			}
 		}
 	}
-	for range d.m.updates.cores.Cores() + 1 {
-		d.m.updates.cores.Release(1) // the last one's too
+	for range d.m.Updates.Cores.Cores() + 1 {
+		d.m.Updates.Cores.Release(1) // the last one's too
 	}
 	<-last // or there would be one core too many until it comes
 }
@@ -113,7 +114,7 @@ func TestNumThreadsCompute(t *testing.T) {
 				e.Seed(uint64(i))
 				return &busyEnv{e, &c}, err
 			}))(t)
-			d.m.updates.stepper = &busyUpdates{d.m.updates.stepper, &c, d.m.updates}
+			wrap(d, func(s nn.QStepper) nn.QStepper { return &busyUpdates{s, &c, d.m.Updates} })
 			check(t, d.Begin(1500, 0))
 			for s := d.Stats(); s.Steps < s.Total; s = d.Stats() {
 				check(t, d.Run(90, 0))
@@ -152,22 +153,22 @@ func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
 			if !concurrent {
 				continue
 			}
-			h.d.m.updates.cores.Acquire() // as a call has it
-			done := h.d.m.updates.position()
+			h.d.m.Updates.Cores.Acquire() // as a call has it
+			done := h.d.m.Updates.Done()
 			c.most.Store(0)
 			c.want = int64(n - 1)
-			check(t, h.d.m.updates.release(done+20))
+			check(t, h.d.m.Updates.Release(done+20))
 			if n > 1 {
-				for h.d.m.updates.position() < done+20 {
+				for h.d.m.Updates.Done() < done+20 {
 					runtime.Gosched()
 				}
-			} else if time.Sleep(pause); h.d.m.updates.position() > done {
+			} else if time.Sleep(pause); h.d.m.Updates.Done() > done {
 				t.Error("an update began though the main thread has the only core")
 			}
 			if most := c.most.Load(); most != int64(n-1) {
 				t.Errorf("num_threads %d: %d threads computed beside the main thread", n, most)
 			}
-			h.d.m.updates.cores.Release(1)
+			h.d.m.Updates.Cores.Release(1)
 			check(t, h.d.Settle())
 		}
 	}
@@ -182,7 +183,7 @@ func TestMainThreadComesBetweenUpdates(t *testing.T) {
 		h.round(t)
 	}
 	slow(h.d, pause)
-	check(t, h.d.m.updates.release(50))
+	check(t, h.d.m.Updates.Release(50))
 	first := h.d.Stats().Updates
 	for range 4 {
 		time.Sleep(pause / 4) // the host's environments; the trainer is at work
@@ -298,7 +299,7 @@ func TestNumThreadsChangesNothingWhereTheHostSteps(t *testing.T) {
 func TestCores(t *testing.T) {
 	for n, want := range map[int]int{0: runtime.GOMAXPROCS(0), 1: 1, 5: 5} {
 		d := newDQN(t, cartpole(func(c *Config) { c.NumThreads = n }))
-		if got := fmt.Sprint(d.m.updates.cores.Cores(), d.m.updates.pool.Threads()); got != fmt.Sprint(want, want) {
+		if got := fmt.Sprint(d.m.Updates.Cores.Cores(), d.m.Updates.Pool.Threads()); got != fmt.Sprint(want, want) {
 			t.Errorf("num_threads %d: %s cores and trainer's threads, want %d each", n, got, want)
 		}
 	}

@@ -57,12 +57,11 @@ func TestReplayOnGPU(t *testing.T) {
 				cfg := c
 				onGPU(run.replay)(&cfg)
 				d := newDQN(t, cfg)
-				if (d.m.updates.stacks != nil) != (run.replay == "cuda") {
-					t.Fatalf("replay_device %s: the frames are on the GPU: %v", run.replay, d.m.updates.stacks != nil)
+				if d.m.Updates.OnGPU() != (run.replay == "cuda") {
+					t.Fatalf("replay_device %s: the frames are on the GPU: %v", run.replay, d.m.Updates.OnGPU())
 				}
 				if run.drawn > 0 {
-					after := d.m.updates.ahead.after
-					d.m.updates.ahead.after = after[:min(run.drawn, len(after))]
+					d.m.Updates.LimitPrefetch(run.drawn)
 				}
 				total := int64(420)
 				if name == "stacks" { // of 84x84, which take a while on the software device
@@ -106,8 +105,11 @@ func TestAWindowOnGPUIsDrawnAtItsStart(t *testing.T) {
 	for _, slice := range []int64{0, 12} {
 		cfg := cartpole(onGPU("cuda"), func(c *Config) { c.TrainFreq, c.Window, c.TargetUpdateInterval = 1, 100, 100 })
 		d := newDQN(t, cfg)
-		seen := &uploads{StackStepper: d.m.updates.stacks}
-		d.m.updates.stacks = seen
+		seen := &uploads{}
+		d.m.Updates.Wrap(func(s nn.QStepper) nn.QStepper { return s }, func(s nn.StackStepper) nn.StackStepper {
+			seen.StackStepper = s
+			return seen
+		})
 		const windows = 3
 		total := int64(cfg.LearningStarts + windows*100)
 		check(t, d.Begin(total, train.ResetTimesteps|train.ResetEnvs))

@@ -145,13 +145,13 @@ func TestSavedAfterExperienceWasLoaded(t *testing.T) {
 	check(t, to.Save(second, true))
 	for _, d := range []*trial{newDQN(t, cartpole()), to} {
 		check(t, d.Load(second))
-		before := d.m.memory.Len()
+		before := d.m.Memory.Len()
 		check(t, d.Begin(100, 0))
 		check(t, d.Run(0, 0))
-		if added := d.m.memory.Len() - before; added < 50 {
+		if added := d.m.Memory.Len() - before; added < 50 {
 			t.Errorf("%d steps were added", added)
 		}
-		for _, step := range contents(d.m.memory) { // position, speed, angle
+		for _, step := range contents(d.m.Memory) { // position, speed, angle
 			if want := step.obs[0] + 0.02*step.obs[1]; !step.terminated && math.Abs(float64(step.next[0]-want)) > 1e-5 {
 				t.Errorf("a step leads from %v to %v", step.obs, step.next)
 			}
@@ -165,7 +165,7 @@ func TestLatestRound(t *testing.T) {
 	c := cartpole()
 	d := newDQN(t, c)
 	spec := d.Spec()
-	twin := must(vec.Make("CartPole-v1", nil, c.NumEnvs, uint64(c.Seed), d.m.samplers.Source.Pool(), vec.SameStep, nil))(t)
+	twin := must(vec.Make("CartPole-v1", nil, c.NumEnvs, uint64(c.Seed), d.m.Samplers.Source.Pool(), vec.SameStep, nil))(t)
 	defer twin.Close()
 	expected, rows := vec.NewRows(spec.Obs, c.NumEnvs), vec.NewRows(spec.Obs, c.NumEnvs)
 	refuses(t, d.Latest(rows, nil), "no run was begun")

@@ -104,13 +104,13 @@ func TestFailuresLoseNoTransition(t *testing.T) {
 			}
 			for goOn(d.Run(0, 0)) {
 			}
-			d.m.memory.Flush()
+			d.m.Memory.Flush()
 			var want []tuple
 			for _, u := range envs {
 				want = append(want, u.list...)
 				lost += u.resetsLost
 			}
-			if got := contents(d.m.memory); !slices.Equal(got, want) {
+			if got := contents(d.m.Memory); !slices.Equal(got, want) {
 				t.Errorf("%s, W %d: stored %d, the environments took %d%s", name, w, len(got), len(want), firstDifference(got, want))
 			}
 			if steps := d.Stats().Steps; steps != int64(len(want)) {
@@ -150,13 +150,13 @@ func (s *spoilt) Update(theta, target *nn.Params, t *experience.Transitions, lr 
 func TestGradientThatIsNotFinite(t *testing.T) {
 	for _, clip := range []float64{0, 10} {
 		d := newDQN(t, cartpole(func(c *Config) { c.MaxGradNorm = clip }))
-		d.m.updates.stepper = &spoilt{QStepper: d.m.updates.stepper}
+		wrap(d, func(s nn.QStepper) nn.QStepper { return &spoilt{QStepper: s} })
 		check(t, d.Begin(2000, 0))
 		err := d.Run(0, 0)
 		if !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "gradient norm: +Inf at step 106 (update 3)") {
 			t.Fatalf("max_grad_norm %g: %v", clip, err)
 		}
-		theta := make([]float32, d.m.theta.Layout.Size)
+		theta := make([]float32, d.m.Theta.Layout.Size)
 		if u := must(d.GetParameters("q_net", theta))(t); u != 2 || slices.ContainsFunc(theta, func(v float32) bool { return v-v != 0 }) {
 			t.Errorf("max_grad_norm %g: %d updates, %v", clip, u, theta)
 		}

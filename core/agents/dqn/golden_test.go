@@ -9,6 +9,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
 // run is a run whose result the golden file has.
@@ -104,7 +105,7 @@ func TestGoldenHashes(t *testing.T) {
 					later = append(later, x)
 					continue
 				}
-				if got := learn(t, x.c, x.steps, notEmulated); got != golden[isa][x.name] {
+				if got := learn(t, x.c, x.steps, offpolicy.Concurrently); got != golden[isa][x.name] {
 					t.Errorf("%s: %+v, want %+v", x.name, got, golden[isa][x.name])
 				}
 			}

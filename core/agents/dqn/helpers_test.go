@@ -82,6 +82,9 @@ func (d *trial) Stats() stats {
 	}
 }
 
+// wrap puts something around what does single updates.
+func wrap(d *trial, stepper func(nn.QStepper) nn.QStepper) { d.m.Updates.Wrap(stepper, nil) }
+
 func (d *trial) Settle() error { return d.Trainer.Settle(0) }
 
 // DefaultConfig returns every setting's default.
@@ -104,8 +107,8 @@ func (d *trial) Hashes() (h Hashes, err error) {
 
 // look is Hashes from inside a call.
 func (d *trial) look() Hashes {
-	sum := d.m.memory.Hash()
-	return Hashes{hex.EncodeToString(sum[:]), train.HashFloats(d.m.theta.Host()), train.HashFloats(d.m.thetaMinus.Host())}
+	sum := d.m.Memory.Hash()
+	return Hashes{hex.EncodeToString(sum[:]), train.HashFloats(d.m.Theta.Host()), train.HashFloats(d.m.ThetaMinus.Host())}
 }
 
 func trainConfig(c Config) *train.Config {

@@ -13,6 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -83,7 +84,7 @@ func TestGoingOverToWholeObservations(t *testing.T) {
 		mk := makeFilm(func(i int, f *film) { f.liesAt = 60 + 7*i })
 		detect, whole := newHost(t, filmConfig(), mode, mk), newHost(t, filmConfig(func(c *Config) { c.FrameStack = 1 }), mode, mk)
 		o := slow(detect.d, 0)
-		before := detect.d.m.memory.Bytes()
+		before := detect.d.m.Memory.Bytes()
 		for _, h := range []*host{detect, whole} {
 			h.begin(t, 10_000)
 		}
@@ -102,8 +103,8 @@ func TestGoingOverToWholeObservations(t *testing.T) {
 				}
 			}
 		}
-		if after := detect.d.m.memory.Bytes(); after <= before || detect.d.m.clock.Windows < 3 {
-			t.Errorf("%d bytes, before %d; %d windows", after, before, detect.d.m.clock.Windows)
+		if after := detect.d.m.Memory.Bytes(); after <= before || detect.d.m.Clock.Windows < 3 {
+			t.Errorf("%d bytes, before %d; %d windows", after, before, detect.d.m.Clock.Windows)
 		}
 		if text, err := detect.d.Notice(); err != nil || !strings.Contains(text, "stored whole") {
 			t.Errorf("notice %q, %v", text, err)
@@ -160,9 +161,9 @@ func TestBrokenPromiseOfASteppedEnvironment(t *testing.T) {
 			}
 		}
 		check(t, d.Run(0, 0))
-		d.m.memory.Flush()
-		if s := d.Stats(); int64(d.m.memory.Len()) != s.Steps {
-			t.Errorf("%s: %d steps counted, %d stored", name, s.Steps, d.m.memory.Len())
+		d.m.Memory.Flush()
+		if s := d.Stats(); int64(d.m.Memory.Len()) != s.Steps {
+			t.Errorf("%s: %d steps counted, %d stored", name, s.Steps, d.m.Memory.Len())
 		}
 		check(t, d.Close())
 	}
@@ -173,30 +174,29 @@ func TestRingsGrowWhileTheTrainerReads(t *testing.T) {
 	for _, synchronized := range []bool{true, false} {
 		c := filmConfig(func(c *Config) { c.Synchronized, c.Window, c.NumThreads = synchronized, 90, 1 })
 		mk := makeFilm(func(i int, f *film) { f.declared, f.shortEpisode = 3, 1+i })
-		run := func(threads int, emulate emulation, pause time.Duration) Hashes {
+		run := func(threads int, emulate offpolicy.Order, pause time.Duration) Hashes {
 			c := c
 			c.NumThreads = threads
 			d := must(newTrial(c, mk))(t)
 			defer d.Close()
-			before := d.m.memory.Bytes()
-			if emulate != notEmulated {
-				d.m.updates.end()
-				d.m.updates.threaded, d.m.emulate = false, emulate
+			before := d.m.Memory.Bytes()
+			if emulate != offpolicy.Concurrently {
+				d.m.Emulate(emulate)
 			} else {
 				slow(d, pause)
 			}
 			check(t, d.Begin(2000, 0))
 			check(t, d.Run(0, 0))
-			if d.m.memory.Bytes() <= before {
+			if d.m.Memory.Bytes() <= before {
 				t.Error("the rings did not grow: the test shows nothing")
 			}
 			return hashesOf(t, d)
 		}
-		want := run(1, notEmulated, 0)
+		want := run(1, offpolicy.Concurrently, 0)
 		for how, got := range map[string]Hashes{
-			"slow trainer": run(3, notEmulated, 100*time.Microsecond),
-			"before":       run(1, updatesFirst, 0),
-			"after":        run(1, updatesLast, 0),
+			"slow trainer": run(3, offpolicy.Concurrently, 100*time.Microsecond),
+			"before":       run(1, offpolicy.UpdatesFirst, 0),
+			"after":        run(1, offpolicy.UpdatesLast, 0),
 		} {
 			if got != want {
 				t.Errorf("synchronized %v, %s: %+v, want %+v", synchronized, how, got, want)
@@ -216,11 +216,11 @@ func TestRingsHoldAWholeWindow(t *testing.T) {
 				c.lengths = []int{1 << 30}
 				return c, nil
 			}))(t)
-			before := d.m.memory.Bytes()
+			before := d.m.Memory.Bytes()
 			check(t, d.Begin(4000, 0))
 			check(t, d.Run(0, 0))
-			if after := d.m.memory.Bytes(); after != before || d.m.memory.Len() != 400 {
-				t.Errorf("%s, W = %d: %d bytes, at the start %d; %d transitions", name, w, after, before, d.m.memory.Len())
+			if after := d.m.Memory.Bytes(); after != before || d.m.Memory.Len() != 400 {
+				t.Errorf("%s, W = %d: %d bytes, at the start %d; %d transitions", name, w, after, before, d.m.Memory.Len())
 			}
 			check(t, d.Close())
 		}
@@ -267,8 +267,8 @@ func TestBeginBetweenActAndObserve(t *testing.T) {
 	}
 	now := h.d.Stats()
 	check(t, h.d.Settle())
-	if now = h.d.Stats(); now.Steps != 400 || h.d.m.clock.Warmup != 100 || now.Updates != now.UpdatesDue || now.Updates-s.Updates < 150 {
-		t.Errorf("%+v, before %+v, %+v", now, s, h.d.m.clock)
+	if now = h.d.Stats(); now.Steps != 400 || h.d.m.Clock.Warmup != 100 || now.Updates != now.UpdatesDue || now.Updates-s.Updates < 150 {
+		t.Errorf("%+v, before %+v, %+v", now, s, h.d.m.Clock)
 	}
 }
 
@@ -284,9 +284,9 @@ func TestBeginWhileRowsReset(t *testing.T) {
 	for range 3 {
 		h.round(t)
 	}
-	h.d.m.memory.Flush()
+	h.d.m.Memory.Flush()
 	var got [][3]float32
-	for _, tu := range contents(h.d.m.memory) {
+	for _, tu := range contents(h.d.m.Memory) {
 		got = append(got, tu.obs)
 	}
 	// Three steps of environment 0, of which the second ended an episode and was

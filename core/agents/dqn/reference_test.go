@@ -358,7 +358,7 @@ func (n *naive) compare(t *testing.T, d *trial) {
 	t.Helper()
 	n.settle(t)
 	check(t, d.Settle())
-	if s := d.Stats(); s.Steps != n.steps() || s.Updates != n.updates || s.Updates != s.UpdatesDue || s.Episodes != n.episodeEnds || d.m.clock.Warmup != n.warmup {
+	if s := d.Stats(); s.Steps != n.steps() || s.Updates != n.updates || s.Updates != s.UpdatesDue || s.Episodes != n.episodeEnds || d.m.Clock.Warmup != n.warmup {
 		t.Fatalf("stats %+v, want %d steps (%d of them warm-up), %d updates, %d episodes", s, n.steps(), n.warmup, n.updates, n.episodeEnds)
 	}
 	h := hashesOf(t, d)
@@ -368,13 +368,13 @@ func (n *naive) compare(t *testing.T, d *trial) {
 	if n.warmup < int64(n.c.LearningStarts) || n.t == 0 {
 		return // what is visible before the first window begins is nobody's business
 	}
-	b := d.m.memory.Minibatch(1)
+	b := d.m.Memory.Minibatch(1)
 	all := slices.Concat(n.d...)
-	if d.m.memory.Len() != len(all) {
-		t.Fatalf("step %d: %d transitions, want %d", n.steps(), d.m.memory.Len(), len(all))
+	if d.m.Memory.Len() != len(all) {
+		t.Fatalf("step %d: %d transitions, want %d", n.steps(), d.m.Memory.Len(), len(all))
 	}
 	for i, want := range all {
-		d.m.memory.Gather([]int{i}, 1, b, nil)
+		d.m.Memory.Gather([]int{i}, 1, b, nil)
 		if !slices.Equal(b.Obs, want.obs) || !slices.Equal(b.NextObs, want.next) || b.Actions[0] != want.action ||
 			b.Rewards[0] != want.reward || b.Terminated[0] != want.terminated || n.c.ActionMasks && !slices.Equal(b.NextMasks, want.mask) || b.Updates[0] != want.version {
 			t.Fatalf("step %d: transition %d: %+v, want %+v", n.steps(), i, b, want)

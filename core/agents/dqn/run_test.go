@@ -10,6 +10,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
 func counters(edit func(c *counter)) func(i int) (env.Env, error) {
@@ -28,7 +29,8 @@ func TestBeginFlags(t *testing.T) {
 		check(t, d.Run(0, 0))
 		was := d.Stats()
 		check(t, d.Begin(600, flags))
-		if want := newSchedule(&d.m.cfg, d.Stats().Total); fmt.Sprint(d.m.schedule) != fmt.Sprint(want) {
+		end := d.Stats().Total
+		if want := (offpolicy.Schedule{Epsilon: d.m.cfg.epsilon(end), Rate: d.m.cfg.rate(end)}); fmt.Sprint(d.m.Schedule) != fmt.Sprint(want) {
 			t.Errorf("flags %d: schedule %+v, want %+v", flags, d.m.schedule, want)
 		}
 		check(t, d.Run(50, 0))
@@ -46,9 +48,9 @@ func TestBeginFlags(t *testing.T) {
 		if now = d.Stats(); now.Updates != now.UpdatesDue || now.Steps != now.Total || now.Updates <= was.Updates {
 			t.Errorf("flags %d: %+v", flags, now)
 		}
-		d.m.memory.Flush()
+		d.m.Memory.Flush()
 		episodes := map[float32]int{}
-		for _, tu := range contents(d.m.memory) {
+		for _, tu := range contents(d.m.Memory) {
 			if tu.obs[0] == 1 {
 				episodes[tu.obs[1]]++
 			}
@@ -72,7 +74,7 @@ func TestBeginFlags(t *testing.T) {
 func TestGoingOnIsOneCourse(t *testing.T) {
 	for name, edit := range fourModes {
 		c := cartpole(edit, func(c *Config) { c.NumEnvs, c.TrainFreq, c.GradientSteps = 3, 2, 1 })
-		want := learn(t, c, 1500, notEmulated)
+		want := learn(t, c, 1500, offpolicy.Concurrently)
 		d := newDQN(t, c)
 		check(t, d.Begin(700, 0))
 		check(t, d.Run(0, 0))
@@ -254,9 +256,9 @@ func TestFieldsOutOfRange(t *testing.T) {
 func TestDeadUnitsAreSaid(t *testing.T) {
 	d := newDQN(t, cartpole(func(c *Config) { c.NetArch, c.Window, c.TargetUpdateInterval = []int{8, 6}, 500, 500 }))
 	check(t, d.Begin(20_500, 0))
-	theta := make([]float32, d.m.theta.Layout.Size)
+	theta := make([]float32, d.m.Theta.Layout.Size)
 	must(d.GetParameters("q_net", theta))(t)
-	for _, p := range d.m.theta.Layout.Params {
+	for _, p := range d.m.Theta.Layout.Params {
 		if p.Name == "q_net.2.bias" {
 			for i := range p.Size {
 				theta[p.Offset+i] = -1e6

@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -37,9 +38,12 @@ func (s *slowUpdates) Update(theta, target *nn.Params, t *experience.Transitions
 }
 
 func slow(d *trial, pause time.Duration) *slowUpdates {
-	s := &slowUpdates{QStepper: d.m.updates.stepper}
+	s := &slowUpdates{}
 	s.pause.Store(int64(pause))
-	d.m.updates.stepper = s
+	wrap(d, func(own nn.QStepper) nn.QStepper {
+		s.QStepper = own
+		return s
+	})
 	return s
 }
 
@@ -79,7 +83,7 @@ func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
 	for name, edit := range fourModes {
 		t.Run(name, func(t *testing.T) {
 			c := slowWindows(edit)
-			whole := learn(t, c, 1000, notEmulated)
+			whole := learn(t, c, 1000, offpolicy.Concurrently)
 			d := newDQN(t, c)
 			o := slow(d, pause)
 			check(t, d.Begin(1000, 0))
@@ -91,7 +95,7 @@ func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, d.Save(path, true))
 			must(d.Policy())(t)
-			must(d.GetParameters("q_net", make([]float32, d.m.theta.Layout.Size)))(t)
+			must(d.GetParameters("q_net", make([]float32, d.m.Theta.Layout.Size)))(t)
 			hashesOf(t, d)
 			if now := d.Stats(); now.Updates != s.Updates {
 				t.Errorf("%d updates were run after a Stop", now.Updates-s.Updates)
@@ -112,7 +116,7 @@ func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
 // Ctrl-C in a host that runs in pieces comes between two runs.
 func TestStopBetweenRuns(t *testing.T) {
 	c := slowWindows()
-	whole := learn(t, c, 1000, notEmulated)
+	whole := learn(t, c, 1000, offpolicy.Concurrently)
 	d := newDQN(t, c)
 	o := slow(d, pause)
 	check(t, d.Begin(1000, 0))
@@ -152,7 +156,7 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 		e.Seed(vec.SeedFor(uint64(c.Seed), i))
 		return e, err
 	}
-	whole := learn(t, c, 1000, notEmulated)
+	whole := learn(t, c, 1000, offpolicy.Concurrently)
 	h := newHost(t, c, vec.SameStep, mk)
 	o := slow(h.d, pause)
 	h.begin(t, 1000)
@@ -229,11 +233,11 @@ func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for name, spoil := range map[string]func(d *trial, o *slowUpdates){
 		"in an update":       func(_ *trial, o *slowUpdates) { o.panic.Store(true) },
-		"at a boundary":      func(d *trial, _ *slowUpdates) { d.m.watch = func(windowEvent) { panic("no such window") } },
-		"in a sampler":       func(d *trial, _ *slowUpdates) { d.m.samplers.Sink = nil },
+		"at a boundary":      func(d *trial, _ *slowUpdates) { d.m.Watch = func(offpolicy.WindowEvent) { panic("no such window") } },
+		"in a sampler":       func(d *trial, _ *slowUpdates) { d.m.Samplers.Sink = nil },
 		"in a choice":        func(d *trial, _ *slowUpdates) { d.m.explore.Epsilon = nil },
-		"in a round":         func(d *trial, _ *slowUpdates) { d.m.samplers.Source = nil },
-		"between two rounds": func(d *trial, _ *slowUpdates) { d.m.memory = nil },
+		"in a round":         func(d *trial, _ *slowUpdates) { d.m.Samplers.Source = nil },
+		"between two rounds": func(d *trial, _ *slowUpdates) { d.m.Memory = nil },
 	} {
 		for mode, edit := range fourModes {
 			d := must(newTrial(cartpole(edit, func(c *Config) { c.GradientSteps = 1 }), nil))(t)
@@ -304,9 +308,9 @@ func TestPanickingEnvironment(t *testing.T) {
 			t.Errorf("%s: two looks, two results", name)
 		}
 		check(t, d.Run(0, 0))
-		d.m.memory.Flush()
-		if s := d.Stats(); s.Steps < 2000 || int64(d.m.memory.Len()) != s.Steps {
-			t.Errorf("%s: %d steps counted, %d stored", name, s.Steps, d.m.memory.Len())
+		d.m.Memory.Flush()
+		if s := d.Stats(); s.Steps < 2000 || int64(d.m.Memory.Len()) != s.Steps {
+			t.Errorf("%s: %d steps counted, %d stored", name, s.Steps, d.m.Memory.Len())
 		}
 		check(t, d.Close())
 	}
@@ -327,7 +331,7 @@ func (p *panicker) Step(action int32, obs []byte) (float32, env.End, error) {
 func TestTwoCallsAtOnce(t *testing.T) {
 	d := newDQN(t, cartpole())
 	asked := false
-	d.m.watch = func(windowEvent) { // a call is in progress
+	d.m.Watch = func(offpolicy.WindowEvent) { // a call is in progress
 		asked = true
 		for what, err := range map[string]error{
 			"run": d.Run(1, 0), "begin": d.Begin(1, 0), "settle": d.Settle(), "act": d.Act(nil, vec.Actions{}, 0),
@@ -355,7 +359,7 @@ func TestManyCallers(t *testing.T) {
 			check(t, d.Begin(total, 0))
 			check(t, d.Run(200, 0))
 			p := must(d.Policy())(t)
-			obs := append([]byte(nil), d.m.samplers.Obs()...)
+			obs := append([]byte(nil), d.m.Samplers.Obs()...)
 			want := make([]int32, 4)
 			check(t, p.Act(4, obs, nil, want, nil))
 			var ran atomic.Int64

@@ -22,13 +22,10 @@ func subject(edit map[string]string) traintest.Subject {
 		Method: "dqn", Settings: settings, Digests: []string{"replay", "q_net", "q_net_target"}, Set: "q_net",
 		Large: []string{"buffer_size", "4000000000"},
 		Hook: func(m train.Method, before func()) {
-			u := m.(*DQN).updates
-			u.mu.Lock()
-			defer u.mu.Unlock()
-			u.stepper = &hooked{u.stepper, before}
-			if u.stacks != nil {
-				u.stacks = &hookedStacks{u.stacks, before}
-			}
+			m.(*DQN).Updates.Wrap(
+				func(s nn.QStepper) nn.QStepper { return &hooked{s, before} },
+				func(s nn.StackStepper) nn.StackStepper { return &hookedStacks{s, before} },
+			)
 		},
 	}
 }

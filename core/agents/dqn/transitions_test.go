@@ -56,12 +56,12 @@ func TestReadTransitions(t *testing.T) {
 	for range 5 {
 		check(t, read.Run(170, 0))
 		check(t, quiet.Run(170, 0))
-		n := read.m.memory.Len()
+		n := read.m.Memory.Len()
 		x := rowsOf(read.m.spec, n)
 		check(t, read.ReadTransitions(numbers(n), x))
-		b := read.m.memory.Minibatch(1)
+		b := read.m.Memory.Minibatch(1)
 		for i := range n {
-			read.m.memory.Gather([]int{i}, 1, b, nil)
+			read.m.Memory.Gather([]int{i}, 1, b, nil)
 			size := len(b.Obs)
 			if string(x.Obs[i*size:(i+1)*size]) != string(b.Obs) || string(x.NextObs[i*size:(i+1)*size]) != string(b.NextObs) ||
 				x.Actions[i] != b.Actions[0] || x.Rewards[i] != b.Rewards[0] || x.Terminated[i] != b.Terminated[0] {
@@ -84,14 +84,14 @@ func TestAddTransitions(t *testing.T) {
 		add := func(n int, seed uint64) {
 			t.Helper()
 			x := made(spec, n, seed)
-			before := d.m.memory.Len() + d.m.memory.Pending()
+			before := d.m.Memory.Len() + d.m.Memory.Pending()
 			check(t, d.AddTransitions(x))
-			if got := d.m.memory.Len(); got != min(before+n, c.BufferSize) || d.m.memory.Pending() != 0 {
-				t.Fatalf("%d transitions, %d more to come, after %d more than %d", got, d.m.memory.Pending(), n, before)
+			if got := d.m.Memory.Len(); got != min(before+n, c.BufferSize) || d.m.Memory.Pending() != 0 {
+				t.Fatalf("%d transitions, %d more to come, after %d more than %d", got, d.m.Memory.Pending(), n, before)
 			}
 			// The newest of each environment are those.
 			got := rowsOf(spec, 1)
-			last := d.m.memory.Len() - 1 // of the last environment
+			last := d.m.Memory.Len() - 1 // of the last environment
 			check(t, d.ReadTransitions([]int64{int64(last)}, got))
 			i := (n-c.NumEnvs)/c.NumEnvs*c.NumEnvs + c.NumEnvs - 1
 			want := made(spec, n, seed)
@@ -139,19 +139,19 @@ func TestAddedTransitionsCutNoEpisode(t *testing.T) {
 	check(t, with.AddTransitions(made(with.m.spec, 4, 3)))
 	check(t, with.Run(8, 0))
 	check(t, without.Run(8, 0))
-	with.m.memory.Flush()
-	without.m.memory.Flush()
+	with.m.Memory.Flush()
+	without.m.Memory.Flush()
 	added := map[float32]bool{}
 	for _, r := range made(with.m.spec, 4, 3).Rewards {
 		added[r] = true
 	}
 	var own []tuple
-	for _, x := range contents(with.m.memory) {
+	for _, x := range contents(with.m.Memory) {
 		if !added[x.reward] {
 			own = append(own, x)
 		}
 	}
-	if want := contents(without.m.memory); !reflect.DeepEqual(own, want) {
+	if want := contents(without.m.Memory); !reflect.DeepEqual(own, want) {
 		t.Errorf("%d transitions of the run beside those that were added, want %d, or others", len(own), len(want))
 	}
 }
@@ -178,8 +178,8 @@ func TestTransitionsThatAreRefused(t *testing.T) {
 		change(x)
 		refuses(t, d.AddTransitions(x), says)
 	}
-	if d.m.memory.Len() != 4 {
-		t.Errorf("%d transitions after refusals, must be 4", d.m.memory.Len())
+	if d.m.Memory.Len() != 4 {
+		t.Errorf("%d transitions after refusals, must be 4", d.m.Memory.Len())
 	}
 	check(t, d.Begin(10, train.ResetEnvs))
 	check(t, d.Run(10, 0))

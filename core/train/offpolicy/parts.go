@@ -1,4 +1,4 @@
-package dqn
+package offpolicy
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 // savedClock is part "clock": every count, schedule and random stream but those of
 // the environments.
 type savedClock struct {
-	Clock         clock             `json:"clock"`
-	Schedule      schedule          `json:"schedule"`
-	Periods       periods           `json:"periods"`
+	Clock         Clock             `json:"clock"`
+	Schedule      Schedule          `json:"schedule"`
+	Periods       Periods           `json:"periods"`
 	Updates       int64             `json:"updates"`
 	OptimizerStep int64             `json:"optimizer_step"`
 	Draws         []byte            `json:"replay_stream"`
@@ -34,51 +34,51 @@ func (s *savedClock) due() int64 {
 
 // Parts lists a checkpoint's parts. What a file without the replay memory lacks
 // comes last, and the environments at the very end (see actor.Group).
-func (d *DQN) Parts(saving bool) []checkpoint.Part {
+func (r *Run) Parts(saving bool) []checkpoint.Part {
 	whole := false // the clock was read, too, and not the experience alone
-	optimizer := nn.TensorsPart("optimizer.safetensors", d.updates.stepper.Optimizer().State())
+	optimizer := nn.TensorsPart("optimizer.safetensors", r.Updates.minibatch.stepper.Optimizer().State())
 	parts := []checkpoint.Part{
-		policy.SetPart("q_net", d.theta),
-		policy.SetPart("q_net_target", d.thetaMinus),
+		policy.SetPart(setTheta, r.Theta),
+		policy.SetPart(setThetaMinus, r.ThetaMinus),
 		optimizer,
-		d.clockPart(&whole),
-		d.samplers.Exploration(),
+		r.clockPart(&whole),
+		r.Samplers.Exploration(),
 	}
-	if d.snapshot != nil {
-		parts = append(parts, d.snapshotPart())
+	if r.Snapshot != nil {
+		parts = append(parts, r.snapshotPart())
 	}
-	return append(parts, d.replayPart(&whole), d.samplers.Environments(saving))
+	return append(parts, r.replayPart(&whole), r.Samplers.Environments(saving))
 }
 
 // snapshotPart is the acting copy of theta. Where the file has none, it is theta's.
-func (d *DQN) snapshotPart() checkpoint.Part {
-	p := policy.SetPart("snapshot", d.snapshot)
+func (r *Run) snapshotPart() checkpoint.Part {
+	p := policy.SetPart(setSnapshot, r.Snapshot)
 	p.Optional = true
 	read := p.Read
-	p.Read = func(r io.Reader, n int64) (func(), error) {
-		if r == nil {
-			return func() { d.snapshot.CopyFrom(d.theta) }, nil
+	p.Read = func(in io.Reader, n int64) (func(), error) {
+		if in == nil {
+			return func() { r.Snapshot.CopyFrom(r.Theta) }, nil
 		}
-		return read(r, n)
+		return read(in, n)
 	}
 	return p
 }
 
 // clockPart sets whole when it is adopted.
-func (d *DQN) clockPart(whole *bool) checkpoint.Part {
+func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
-		draws, err := d.updates.draws.MarshalBinary()
-		due := d.due(d.clock.T)
-		s = savedClock{d.clock, d.schedule, d.cfg.periods(), d.updates.position(), d.updates.stepper.Optimizer().Step(), draws,
-			map[string]uint64{"q_net": d.theta.Updates, "q_net_target": d.thetaMinus.Updates}, &due}
-		if d.snapshot != nil {
-			s.Seen["snapshot"] = d.snapshot.Updates
+		draws, err := r.Updates.minibatch.draws.MarshalBinary()
+		due := r.due(r.Clock.T)
+		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.minibatch.stepper.Optimizer().Step(), draws,
+			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, &due}
+		if r.Snapshot != nil {
+			s.Seen[setSnapshot] = r.Snapshot.Updates
 		}
 		return s, err
 	}
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		draws := new(rng.Stream)
-		err := s.check(&d.cfg, max(d.cfg.NumEnvs, d.host.Loading))
+		err := s.check(max(r.envs, r.Host.Loading))
 		if err == nil {
 			err = draws.UnmarshalBinary(s.Draws)
 		}
@@ -87,24 +87,25 @@ func (d *DQN) clockPart(whole *bool) checkpoint.Part {
 		}
 		return func() {
 			*whole = true
-			d.updates.draws = draws
-			d.clock, d.schedule = s.Clock, s.Schedule
-			d.clock.changePeriods(s.due(), s.Periods, &d.cfg)
-			d.updates.setPosition(s.Updates)
-			d.updates.stepper.Optimizer().SetStep(s.OptimizerStep)
-			d.theta.Updates, d.thetaMinus.Updates = s.Seen["q_net"], s.Seen["q_net_target"]
-			if d.snapshot != nil {
-				d.snapshot.Updates = s.Seen["snapshot"]
+			r.Updates.minibatch.draws = draws
+			r.Clock, r.Schedule = s.Clock, s.Schedule
+			r.Clock.changePeriods(s.due(), s.Periods, &r.cfg)
+			r.Updates.set(s.Updates)
+			r.Updates.minibatch.stepper.Optimizer().SetStep(s.OptimizerStep)
+			r.Theta.Updates, r.ThetaMinus.Updates = s.Seen[setTheta], s.Seen[setThetaMinus]
+			if r.Snapshot != nil {
+				r.Snapshot.Updates = s.Seen[setSnapshot]
 			}
-			d.phase, d.free, d.first = 0, 0, 0
-			d.host.Steps.Store(d.clock.steps())
+			r.turn, r.firstUpdate = 0, 0
+			r.room.forget()
+			r.Host.Steps.Store(r.Clock.Steps())
 		}, nil
 	})
 }
 
 // check refuses counts that no run has, so that a damaged file never asks for
 // updates without end. envs: how many environments have counted, at most.
-func (s *savedClock) check(cfg *Config, envs int) error {
+func (s *savedClock) check(envs int) error {
 	const most = int64(1) << 51
 	c, p := &s.Clock, s.Periods
 	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.Due,
@@ -140,7 +141,7 @@ func (s *savedClock) check(cfg *Config, envs int) error {
 	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) && s.UpdatesDue != nil || s.Updates > due+slack || due-s.Updates > slack {
 		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, due, c.T)
 	}
-	if seen := s.Seen["q_net"]; s.OptimizerStep != s.Updates || seen != uint64(s.Updates) || s.Seen["q_net_target"] > seen || s.Seen["snapshot"] > seen {
+	if seen := s.Seen[setTheta]; s.OptimizerStep != s.Updates || seen != uint64(s.Updates) || s.Seen[setThetaMinus] > seen || s.Seen[setSnapshot] > seen {
 		return fmt.Errorf("clock: %d updates, %d steps of the optimiser, seen by the parameters %v", s.Updates, s.OptimizerStep, s.Seen)
 	}
 	return nil
@@ -149,26 +150,26 @@ func (s *savedClock) check(cfg *Config, envs int) error {
 // replayPart is the replay memory. Where the file has none, ours is emptied at the
 // end. Where nothing can be sampled then, learning_starts random steps come before
 // updates go on, which experience that is loaded later ends. whole: of clockPart.
-func (d *DQN) replayPart(whole *bool) checkpoint.Part {
-	p := d.memory.Part("replay.bin", d.spec.Action.N)
+func (r *Run) replayPart(whole *bool) checkpoint.Part {
+	p := r.Memory.Part("replay.bin", r.spec.Action.N)
 	p.Alone = true
 	read := p.Read
-	p.Read = func(r io.Reader, n int64) (func(), error) {
-		adopt, err := read(r, n)
+	p.Read = func(in io.Reader, n int64) (func(), error) {
+		adopt, err := read(in, n)
 		if err != nil {
 			return nil, err
 		}
 		return func() {
 			adopt()
-			d.free = 0
+			r.room.forget()
 			// Its episodes in progress are not those of our environments. In a file that has these,
 			// too, they come behind and are adopted later.
-			d.samplers.Forget()
+			r.Samplers.Forget()
 			// With its replay a run saved in the warm-up has its steps staged.
-			switch c, empty := &d.clock, d.memory.Len() == 0; {
-			case empty && (c.Warm || r == nil):
-				c.refill(int64(d.cfg.LearningStarts))
-				d.announce = c.Refill > 0
+			switch c, empty := &r.Clock, r.Memory.Len() == 0; {
+			case empty && (c.Warm || in == nil):
+				c.refill(int64(r.cfg.LearningStarts))
+				r.refillNotice = c.Refill > 0
 			case !*whole && c.Refill > 0 && (!empty || c.ownWarmAt() > c.Warmup):
 				c.refilled()
 			}

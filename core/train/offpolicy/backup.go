@@ -1,0 +1,59 @@
+package offpolicy
+
+import (
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// backup keeps copies of what is lost with a GPU: the parameter sets, the optimiser and the counts
+// that belong to them.
+type backup struct {
+	*nn.Backup           // nil on a CPU
+	counts     [2]counts // of the latest copy, and of the one before
+}
+
+// counts are what a checkpoint holds besides parameters, optimiser and experience.
+type counts struct {
+	clock    Clock
+	schedule Schedule
+	draws    rng.Stream
+	updates  int64
+}
+
+func (b *backup) init(r *Run) (err error) {
+	sets := []*nn.Params{r.Theta, r.ThetaMinus}
+	if r.Snapshot != nil {
+		sets = append(sets, r.Snapshot)
+	}
+	b.Backup, err = r.Device.Backup(sets, r.Updates.minibatch.stepper.Optimizer())
+	return err
+}
+
+// make begins a copy. No update is in progress.
+func (b *backup) make(r *Run) error {
+	if b.Backup == nil {
+		return nil
+	}
+	b.counts[1] = b.counts[0]
+	b.counts[0] = counts{r.Clock, r.Schedule, *r.Updates.minibatch.draws, r.Updates.Done()}
+	return b.Make()
+}
+
+// Recover is train.Recoverer's. Updates end with the error of the GPU.
+func (r *Run) Recover() bool {
+	ok, last := r.backup.Restore()
+	if !ok {
+		return false
+	}
+	c := &r.backup.counts[0]
+	if !last {
+		c = &r.backup.counts[1]
+	}
+	r.Clock, r.Schedule, *r.Updates.minibatch.draws = c.clock, c.schedule, c.draws
+	r.turn = 0
+	r.room.forget()
+	r.Updates.set(c.updates)
+	r.Updates.fail(r.Device.Lost())
+	r.Host.Steps.Store(r.Clock.Steps())
+	return true
+}

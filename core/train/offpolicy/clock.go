@@ -1,0 +1,101 @@
+package offpolicy
+
+import "github.com/paceline-rl/paceline/core/train"
+
+// Clock holds every count. All counts are part of a checkpoint.
+type Clock struct {
+	Warmup  int64 `json:"warmup"`  // steps with random actions before t = 0
+	WarmAt  int64 `json:"warm_at"` // the warm-up ends when Warmup reaches this
+	Warm    bool  `json:"warm"`    // the warm-up is over
+	T       int64 `json:"t"`       // t: steps after the warm-up
+	Windows int64 `json:"windows"` // windows begun
+	Due     int64 `json:"due"`     // the t at which the next window begins
+	Copies  int64 `json:"copies"`  // the latest multiple of Periods.TargetInterval that updated ThetaMinus; -1: none yet
+	Begun   int64 `json:"begun"`   // updates that were done at t = 0
+	End     int64 `json:"end"`     // the step, warm-up included, at which the run and the schedules end
+	// Refill is the part of WarmAt that a load added, because the file had no experience.
+	Refill int64 `json:"refill,omitempty"`
+}
+
+// Steps is num_timesteps.
+func (c *Clock) Steps() int64 { return c.Warmup + c.T }
+
+// refill begins another warm-up of a number of steps.
+func (c *Clock) refill(steps int64) {
+	own := max(c.ownWarmAt(), c.Warmup)
+	c.Warm, c.WarmAt = false, c.Warmup+steps
+	c.Refill = max(0, c.WarmAt-own)
+}
+
+// ownWarmAt is WarmAt without the steps that refill added.
+func (c *Clock) ownWarmAt() int64 { return c.WarmAt - c.Refill }
+
+// refilled ends the warm-up that refill began. The steps that were taken in it stay counted.
+func (c *Clock) refilled() {
+	c.WarmAt, c.Refill = max(c.ownWarmAt(), c.Warmup), 0
+}
+
+// Periods are the settings that counts depend on. A checkpoint holds those of the run that saved it.
+type Periods struct {
+	TrainFreq     int `json:"train_freq"`     // steps between two bursts of updates
+	GradientSteps int `json:"gradient_steps"` // updates of a burst
+	// TargetInterval is the number of steps between two updates of ThetaMinus.
+	TargetInterval int64 `json:"target_interval"`
+	Window         int64 `json:"window"` // steps of a window
+}
+
+// burst is how many updates t steps ask for: GradientSteps at every multiple of TrainFreq.
+func (p Periods) burst(t int64) int64 { return t / int64(p.TrainFreq) * int64(p.GradientSteps) }
+
+// spread is floor(t GradientSteps / TrainFreq), computed without overflow. It is never less than
+// burst.
+func (p Periods) spread(t int64) int64 {
+	return p.burst(t) + t%int64(p.TrainFreq)*int64(p.GradientSteps)/int64(p.TrainFreq)
+}
+
+// burstAt is the t of the burst that update u belongs to.
+func (p Periods) burstAt(u int64) int64 {
+	g := int64(p.GradientSteps)
+	return (u + g - 1) / g * int64(p.TrainFreq)
+}
+
+// updatesDue is how many updates are due at t, where the window ends at end. A concurrent window
+// spreads its bursts, so that the trainer thread is never idle, and has exactly the bursts of its
+// end when it ends.
+func (c *Config) updatesDue(t, end int64) int64 {
+	if !c.Concurrent {
+		return c.Periods.burst(t)
+	}
+	return min(c.Periods.spread(t), c.Periods.burst(max(t, end)))
+}
+
+// windowUpdates is the largest number of updates of a window, or, without windows, of a round.
+func (c *Config) windowUpdates(envs int) int {
+	steps := envs
+	if c.Concurrent {
+		steps += int(c.Periods.Window)
+	}
+	return (steps/c.Periods.TrainFreq + 1) * c.Periods.GradientSteps
+}
+
+// changePeriods goes on under other Periods. due updates are due at this step before and after,
+// and no update of ThetaMinus is added or left out. If windows are shorter now, the window in
+// progress ends at the next multiple of their length.
+func (c *Clock) changePeriods(due int64, from Periods, cfg *Config) {
+	if w := cfg.Periods.Window; w < from.Window {
+		c.Due = min(c.Due, (c.T/w+1)*w)
+	}
+	c.Begun = due - cfg.updatesDue(c.T, c.Due)
+	if to := cfg.Periods.TargetInterval; c.Copies >= 0 && to != from.TargetInterval {
+		c.Copies = c.T / to
+	}
+}
+
+// Schedule holds the schedules, from step 0 to the end of the run. Begin makes them anew. They are
+// part of a checkpoint.
+type Schedule struct {
+	Epsilon train.Schedule `json:"epsilon"`       // by t
+	Rate    train.Schedule `json:"learning_rate"` // by steps, warm-up included
+}
+
+func (c *Config) schedule(end int64) Schedule { return Schedule{c.Epsilon(end), c.Rate(end)} }

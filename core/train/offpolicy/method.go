@@ -1,0 +1,128 @@
+package offpolicy
+
+import (
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// Names of the parameter sets.
+const (
+	setTheta      = "q_net"
+	setThetaMinus = "q_net_target"
+	setSnapshot   = "snapshot"
+)
+
+// Begin is train.Method's.
+func (r *Run) Begin(total int64, flags train.Flags) error {
+	if flags&train.ResetTimesteps != 0 {
+		r.Updates.forgive()
+	}
+	r.room.forget()
+	if flags&train.ResetEnvs != 0 {
+		if err := r.Samplers.Reset(); err != nil {
+			return err
+		}
+	}
+	if flags&train.ResetTimesteps != 0 {
+		// Staged experience enters the replay memory now, while no window is open.
+		r.Memory.Flush()
+		r.Clock = Clock{Windows: r.Clock.Windows, Begun: r.Updates.Done(), WarmAt: int64(r.cfg.LearningStarts), Copies: -1}
+	}
+	r.Clock.End = r.Clock.Steps() + total
+	r.Schedule = r.cfg.schedule(r.Clock.End)
+	r.firstUpdate = r.Updates.Done() + 1
+	r.Host.Steps.Store(r.Clock.Steps())
+	return nil
+}
+
+// Settle is train.Method's. Between Act and Observe it also does the updates of the round in
+// progress, because some of them may have begun.
+func (r *Run) Settle(p *train.Pause) error {
+	defer r.reportRate()
+	switch {
+	case !r.Clock.Warm:
+		return r.Updates.Failed()
+	case r.cfg.Concurrent && r.order != UpdatesFirst:
+		return r.await(r.due(r.Clock.T), p)
+	}
+	return r.CatchUp(p)
+}
+
+// Report says what there is to say between two rounds.
+func (r *Run) Report() {
+	r.backup.Poll()
+	if r.refillNotice && r.Clock.Refill > 0 {
+		r.refillNotice = false
+		r.Host.Notify("the file loaded has no experience: %d steps with random actions fill the replay memory before updates go on; "+
+			"a file saved with its experience, or experience loaded after it, needs none", r.Clock.WarmAt-r.Clock.Warmup)
+	}
+	r.reportRate()
+}
+
+// reportRate reports the learning rate of a run's first update when that update is done.
+func (r *Run) reportRate() {
+	if r.firstUpdate > 0 && r.Host.Updates.Load() >= r.firstUpdate {
+		r.Host.FirstUpdate("learning_rate", r.Schedule.Rate, r.Updates.minibatch.stepOf(r.firstUpdate))
+		r.firstUpdate = 0
+	}
+}
+
+// Halt is train.Method's.
+func (r *Run) Halt() { r.Updates.Halt() }
+
+// Wake is train.Method's.
+func (r *Run) Wake() { r.Updates.wake() }
+
+// Failed is train.Method's.
+func (r *Run) Failed() error { return r.Updates.Failed() }
+
+// Sets are Theta and ThetaMinus.
+func (r *Run) Sets() []nn.Set {
+	return []nn.Set{{Name: setTheta, Params: r.Theta, Writable: true}, {Name: setThetaMinus, Params: r.ThetaMinus, Writable: true}}
+}
+
+// Wrote is train.Method's. The snapshot follows Theta.
+func (r *Run) Wrote(set string) {
+	r.Updates.forgive()
+	if set == setTheta && r.Snapshot != nil {
+		r.Snapshot.CopyFrom(r.Theta)
+	}
+}
+
+// Policy is Theta, with the action of the largest Q-value.
+func (r *Run) Policy() policy.Spec {
+	return policy.Spec{Set: setTheta, Env: r.spec, Net: r.cfg.Net, Kind: policy.Greedy}
+}
+
+// Digests is train.Method's.
+func (r *Run) Digests() []train.Digest {
+	return []train.Digest{{Name: "replay", Sum: r.Memory.Hash}}
+}
+
+// Latest is train.Method's.
+func (r *Run) Latest() (*vec.Rows, []int32) { return r.Samplers.Latest() }
+
+// Metrics is train.Method's.
+func (r *Run) Metrics(m *train.Metrics) {
+	c := &r.Clock
+	scheduled := r.Schedule.Epsilon.At(c.T)
+	epsilon, outside := 1.0, 0.0
+	if c.Warm {
+		epsilon = scheduled
+	}
+	if c.End > 0 { // a run was begun
+		outside = scheduled
+	}
+	m.Due(r.due(c.T))
+	m.Add("rollout/exploration_rate", "", "probability of a random action", epsilon)
+	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Schedule.Rate.At(c.Steps()))
+	m.Add("train/loss", "", "mean of the latest 100 updates", r.Updates.meanLoss())
+	r.Updates.minibatch.units.Metrics(m, r.Host)
+	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))
+	m.Add("replay_size", "transitions", "transitions that can be sampled", float64(r.Memory.Len()))
+	m.Add("replay_pending", "transitions", "transitions that can be sampled from the next window on", float64(r.Memory.Pending()))
+	m.Add("replay_bytes", "bytes", "memory of the replay, every slot counted", float64(r.Memory.Bytes()))
+	m.Add("predict/exploration_rate", "", "the schedule's probability of a random action, also while the memory is filled at random; 0 before the first run", outside)
+}

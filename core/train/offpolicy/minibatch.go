@@ -1,0 +1,84 @@
+package offpolicy
+
+import (
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// minibatch does one update: it draws a minibatch from the replay memory and takes a step of Theta
+// along the gradient of its loss. Stream draws stands where the minibatch of the next update is
+// drawn, even while a GPU has later minibatches already.
+type minibatch struct {
+	cfg      *Config
+	clock    *Clock // Begun and Warmup, which no step changes while updates are in progress
+	schedule *Schedule
+
+	theta, thetaMinus *nn.Params
+	memory            *replay.Memory
+	draws             *rng.Stream // "replay"
+	sampler           replay.Sampler
+	picks             []int
+	batch             experience.Transitions
+	pool              *threads.Pool
+
+	stepper nn.QStepper
+	report  nn.Report
+	loss    [1]float32
+	units   *train.Units
+}
+
+func (m *minibatch) init(r *Run, seed uint64, device nn.Device, pool *threads.Pool) (err error) {
+	c := &r.cfg
+	*m = minibatch{
+		cfg: c, clock: &r.Clock, schedule: &r.Schedule, theta: r.Theta, thetaMinus: r.ThetaMinus,
+		memory: r.Memory, draws: rng.New(seed, "replay", 0), sampler: replay.Uniform{Memory: r.Memory},
+		picks: make([]int, c.BatchSize), batch: *r.Memory.Minibatch(c.BatchSize),
+		pool: pool, units: train.NewUnits(c.Net),
+	}
+	m.stepper, err = device.QStepper(nn.StepperConfig{
+		Net: c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
+	}, c.DoubleQ)
+	return err
+}
+
+// gatherInto makes minibatches be gathered in memory of a stepper, which then need not copy them.
+func (m *minibatch) gatherInto(own *experience.Transitions) {
+	if len(m.batch.NextMasks) == 0 {
+		own.NextMasks = nil
+	}
+	m.batch = *own
+}
+
+// update does update u, and returns its loss.
+func (m *minibatch) update(u int64) (losses []float32, err error) {
+	defer caught(&err)
+	m.sampler.Draw(m.draws, m.picks)
+	m.memory.Gather(m.picks, float32(m.cfg.Gamma), &m.batch, m.pool)
+	at := m.stepOf(u)
+	err = m.stepper.Update(m.theta, m.thetaMinus, &m.batch, m.schedule.Rate.At(at), &m.report)
+	if err != nil {
+		return nil, train.AtUpdate(err, at, u)
+	}
+	m.theta.Updates = uint64(u)
+	m.units.Look(m.stepper, at, m.batch.Obs, m.cfg.BatchSize)
+	m.loss[0] = float32(m.report.Loss)
+	return m.loss[:], nil
+}
+
+// stepOf is the step, warm-up included, of the burst that update u belongs to.
+func (m *minibatch) stepOf(u int64) int64 {
+	return m.clock.Warmup + m.cfg.Periods.burstAt(u-m.clock.Begun)
+}
+
+// lastInWindow is the number of the latest update that draws from the replay memory as it is now,
+// where updates up to number released may begin.
+func (m *minibatch) lastInWindow(released int64) int64 {
+	if !m.cfg.Concurrent {
+		return released
+	}
+	return max(released, m.clock.Begun+m.cfg.updatesDue(m.clock.Due, m.clock.Due))
+}

@@ -1,0 +1,237 @@
+// Package offpolicy is what methods share that learn Q-values from a replay memory: DQN. A method
+// embeds a Run, which is train.Method but for Advance, and train.Pushed but for Act and Observe.
+// These three are the method's, to be read beside its paper; they say when a window ends, when the
+// target network is updated and which chooser acts.
+//
+// # Pieces
+//
+//	Clock       clock.go       every count and schedule: what is due at a step
+//	Run         window.go      windows: when updates are released and waited for
+//	            rounds.go      steps, and the room for them in the replay memory
+//	Updates     updates.go     the thread that does updates
+//	progress    progress.go    how many updates are released and done
+//	minibatch   minibatch.go   one update
+//	gpu         gpu.go         many updates at once on a GPU that has the frames of the replay memory
+//	prefetch    prefetch.go    minibatches drawn ahead of their updates
+//	backup      backup.go      copies of what is lost with a GPU
+//
+// # What holds for a Run
+//
+//   - Inside a window the replay memory and ThetaMinus do not change, so the window's updates are
+//     defined at its start and may run at any time inside it. Only a window's boundary, the end of
+//     the warm-up and, without concurrent training, an update that is due flush the replay memory.
+//   - The trainer thread writes Theta and the optimiser, and only while an update is in progress.
+//     Every other reader and writer first waits until no update is in progress (Updates.wait).
+//   - Which updates are due is a function of the counts (Clock.Due). A reader waits for exactly
+//     these updates, so a result is a function of the seed and the step.
+//   - A checkpoint's parts, and their order, are the same for every method.
+//
+// A Run belongs to its train.Trainer and is called by one goroutine at a time, except Wake.
+package offpolicy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/actor"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/limits"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// Config is what a method brings.
+type Config struct {
+	Net        nn.Spec
+	NetSetting string // the settings that decide its size, for errors: "policy: MlpPolicy, net_arch: [64]"
+
+	Concurrent   bool   // updates run concurrently with the steps of a window
+	Synchronized bool   // one forward pass serves all environments of a round
+	Actor        string // whose parameters act: ActorOnline, ActorTarget or ActorSnapshot
+	Periods      Periods
+
+	BufferSize     int // transitions that can be drawn
+	ReplayDevice   string
+	LearningStarts int // steps with random actions before the first update
+	BatchSize      int
+	Gamma          float64
+	DoubleQ        bool
+	Loss           nn.Loss
+	Optimizer      nn.OptimizerConfig
+	MaxGradNorm    float64 // 0: gradients are not clipped
+	// Epsilon and Rate are the schedules of a run that ends at a step. Epsilon counts steps after
+	// the warm-up, Rate counts all steps.
+	Epsilon, Rate func(end int64) train.Schedule
+}
+
+// Actors: the parameters that choose actions.
+const (
+	ActorOnline   = "online"   // Theta
+	ActorTarget   = "target"   // ThetaMinus
+	ActorSnapshot = "snapshot" // Theta as it was at the window's start
+)
+
+// Values of ReplayDevice: where minibatches are gathered.
+const (
+	ReplayAuto = "auto"
+	ReplayCPU  = "cpu"
+	ReplayCUDA = "cuda"
+)
+
+// Run is the state of a run of such a method.
+type Run struct {
+	Host *train.Host
+	// Device computes for the main thread; alone, where samplers act on threads of their own, for
+	// these threads.
+	Device nn.Device
+	alone  nn.Device
+
+	// The parameter sets. Snapshot is Theta at the window's start; nil: another set acts.
+	Theta, ThetaMinus, Snapshot *nn.Params
+
+	Memory   *replay.Memory
+	Samplers *actor.Group
+	Updates  *Updates
+
+	Clock    Clock
+	Schedule Schedule
+
+	cfg    Config
+	spec   env.Spec
+	envs   int
+	room   room
+	turn   int // the environment that steps next, where samplers step alone; 0 between rounds
+	backup backup
+
+	// refillNotice says that Notify owes a sentence about random steps that fill the memory again.
+	refillNotice bool
+	// firstUpdate is the number of the run's first update, until it is done; then 0.
+	firstUpdate int64
+
+	order Order
+	// Watch is called at the start and at the end of every window, for tests.
+	Watch func(WindowEvent)
+}
+
+// replay describes the replay memory.
+func (c *Config) replay(s *train.Setup) replay.Config {
+	m := replay.Config{Obs: s.Spec.Obs, Envs: s.Common.NumEnvs, Capacity: c.BufferSize, Window: int(c.Periods.Window), Stack: replay.StackDeclared}
+	if s.Spec.Masks {
+		m.Actions = s.Spec.Action.N
+	}
+	switch {
+	case s.Trusted:
+		m.Stack = replay.StackTrusted
+	case s.Source == nil && s.Spec.Obs.FrameStack == 0:
+		m.Stack = replay.StackDetect
+		if s.Spec.Obs.DType == env.Uint8 && len(s.Spec.Obs.Shape) == 3 {
+			m.Obs.FrameStack = s.Spec.Obs.Shape[0]
+		}
+	}
+	return m
+}
+
+// Memory lists what Init will allocate.
+func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
+	mem, envs := c.replay(s), s.Common.NumEnvs
+	buffer, err := replay.BytesOf(mem)
+	if err != nil {
+		return nil, err
+	}
+	bytes := func(n nn.Needs) int64 {
+		b, berr := s.Device.Bytes(c.Net, n)
+		err = errors.Join(err, berr)
+		return b
+	}
+	rows := []int{c.BatchSize} // of networks that compute targets
+	if c.DoubleQ {
+		rows = append(rows, c.BatchSize)
+	}
+	list := []limits.Part{
+		{Setting: fmt.Sprintf("buffer_size: %d", c.BufferSize), Bytes: buffer},
+		{Setting: c.NetSetting, Bytes: bytes(nn.Needs{Sets: 4, Optimizer: c.Optimizer})},
+		{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{c.BatchSize}, NetworkRows: rows}) +
+			int64(c.BatchSize)*int64(2*s.Spec.Obs.Bytes()+mem.Actions)},
+		{Setting: fmt.Sprintf("num_envs: %d", envs), Bytes: bytes(nn.Needs{NetworkRows: []int{envs}}) + 2*int64(envs)*int64(s.Spec.Obs.Bytes())},
+	}
+	return list, err
+}
+
+// Init makes everything of a run. After an error Close frees what was made.
+func (r *Run) Init(s *train.Setup, c Config) (err error) {
+	*r = Run{Host: s.Host, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs}
+	if r.Theta, err = s.InitialParams(c.Net); err != nil {
+		return err
+	}
+	r.ThetaMinus = r.Theta.Clone()
+	acting := r.ThetaMinus
+	switch c.Actor {
+	case ActorOnline:
+		acting = r.Theta
+	case ActorSnapshot:
+		r.Snapshot = r.Theta.Clone()
+		acting = r.Snapshot
+	}
+	if r.Memory, err = replay.New(c.replay(s)); err != nil {
+		return err
+	}
+	r.room = room{memory: r.Memory, envs: r.envs}
+	if err := r.makeSamplers(s, acting); err != nil {
+		return err
+	}
+	r.Schedule = c.schedule(1)
+	if r.Updates, err = newUpdates(r, s); err != nil {
+		return err
+	}
+	if err := r.backup.init(r); err != nil {
+		return err
+	}
+	if c.Concurrent {
+		r.Updates.start()
+	}
+	if s.Source == nil && !c.Synchronized {
+		s.Host.Notify("synchronized: false, where the caller steps all environments in one call, changes only how Q-values are computed: one row at a time")
+	}
+	return nil
+}
+
+func (r *Run) makeSamplers(s *train.Setup, acting *nn.Params) (err error) {
+	group := s.Group()
+	group.Sink, group.Acting = r.Memory, acting
+	if group.Joint, err = s.Device.Network(r.cfg.Net, r.envs); err != nil {
+		return err
+	}
+	if s.Source != nil && !r.cfg.Synchronized {
+		// Its networks are used by different threads at once.
+		if r.alone, err = s.Device.Another(1, nil); err != nil {
+			return err
+		}
+		for range s.Pool.Threads() {
+			n, err := r.alone.Network(r.cfg.Net, 1)
+			if err != nil {
+				return err
+			}
+			group.Alone = append(group.Alone, n)
+		}
+	}
+	r.Samplers, err = actor.New(group)
+	return err
+}
+
+// Close ends the trainer thread and frees what Init made.
+func (r *Run) Close() error {
+	if r.Updates != nil {
+		r.Updates.close()
+	}
+	if r.Samplers != nil {
+		r.Samplers.Close()
+	}
+	if r.alone != nil {
+		r.alone.Close()
+	}
+	if r.Memory != nil {
+		r.Memory.Close()
+	}
+	return nil
+}

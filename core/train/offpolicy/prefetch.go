@@ -1,0 +1,68 @@
+package offpolicy
+
+import (
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// prefetch holds minibatches of coming updates, drawn in the order of the updates and uploaded to a
+// GPU. Minibatch k belongs to update first+k. It is valid while the replay memory is the one that it
+// was drawn from and the stream stands where it was drawn.
+type prefetch struct {
+	sampler replay.Sampler
+	picks   []int // of one minibatch
+	mirror  *replay.Mirror
+	frames  nn.StackStepper
+	memory  *replay.Memory
+	gamma   float32
+
+	first   int64
+	n       int          // minibatches drawn
+	changes uint64       // memory.Changes() when they were drawn
+	before  rng.Stream   // the stream before minibatch 0
+	after   []rng.Stream // the stream after each; as many as there is memory for minibatches
+}
+
+// stream is the stream when k minibatches are drawn.
+func (f *prefetch) stream(k int) rng.Stream {
+	if k == 0 {
+		return f.before
+	}
+	return f.after[k-1]
+}
+
+// find returns the index of the prefetched minibatch for update u, whose minibatch is drawn from
+// draws. It discards all of them if the replay memory, the order of updates or the stream has
+// changed (a flush, a load, an error), or if the memory for minibatches ends.
+func (f *prefetch) find(u int64, draws *rng.Stream) (int, error) {
+	k := u - f.first
+	if f.changes != f.memory.Changes() || k < 0 || k > int64(f.n) || k == int64(len(f.after)) || *draws != f.stream(int(k)) {
+		f.first, f.n, f.changes, f.before, k = u, 0, f.memory.Changes(), *draws, 0
+		return 0, f.frames.Uploaded() // the GPU may still read the memory that is written next
+	}
+	return int(k), nil
+}
+
+// drawnAtOnce is how many minibatches are drawn between two uploads. An upload also enqueues
+// updates. As many draws take about a millisecond, less than the updates that are enqueued already.
+const drawnAtOnce = 256
+
+// drawTo draws and uploads minibatches until there are n.
+func (f *prefetch) drawTo(n int) error {
+	n = min(n, len(f.after))
+	for f.n < n {
+		first := f.n
+		draws := f.stream(first)
+		for f.n < min(n, first+drawnAtOnce) {
+			f.sampler.Draw(&draws, f.picks)
+			f.mirror.Gather(f.picks, f.gamma, &f.frames.Minibatches()[f.n], nil)
+			f.after[f.n] = draws
+			f.n++
+		}
+		if err := f.frames.Upload(first, f.n-first); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package offpolicy
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// progress counts updates for two threads: the main thread releases updates and waits for them, and
+// the thread that does updates counts them.
+//
+//   - Update u may begin when u <= released and err is nil. Updates begin in the order of their
+//     numbers.
+//   - Only the thread that does updates changes done, except set, which runs while no update is in
+//     progress.
+//   - released falls only in halt, forgive and set.
+//   - After an error no update begins, until forgive or set.
+//
+// Methods whose names begin with "locked" are called with mu held.
+type progress struct {
+	host *train.Host
+
+	mu       sync.Mutex
+	changed  *sync.Cond // signalled when a field changes, and by wake
+	released int64      // the number of the latest update that may begin
+	done     int64      // the number of the latest update that is done
+	running  bool       // updates are in progress
+	closing  bool       // the trainer thread is to end
+	err      error      // what ended the updates
+	losses   losses
+}
+
+func (g *progress) init(h *train.Host) {
+	g.host = h
+	g.changed = sync.NewCond(&g.mu)
+}
+
+// lockedIdle reports whether no update may begin.
+func (g *progress) lockedIdle() bool { return g.err != nil || g.done >= g.released }
+
+func (g *progress) lockedRelease(u int64) {
+	if u > g.released {
+		g.released = u
+		g.changed.Broadcast()
+	}
+}
+
+// lockedRun runs f, which does updates from number first on, with mu unlocked. f returns the losses
+// of the updates that it did, and the error that ended the updates after these.
+func (g *progress) lockedRun(f func(first int64) ([]float32, error)) {
+	first := g.done + 1
+	g.running = true
+	g.mu.Unlock()
+	done, err := f(first)
+	g.mu.Lock()
+	g.running = false
+	for _, loss := range done {
+		g.losses.add(loss)
+	}
+	g.done += int64(len(done))
+	g.host.Updates.Store(g.done)
+	if err != nil {
+		g.err = err
+	}
+	g.changed.Broadcast()
+}
+
+// Release lets updates up to number u begin. It returns the error that ended the updates.
+func (g *progress) Release(u int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lockedRelease(u)
+	return g.err
+}
+
+// Failed returns the error that ended the updates.
+func (g *progress) Failed() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// Done returns how many updates are done.
+func (g *progress) Done() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.done
+}
+
+// wake makes a wait in progress check its Interrupt.
+func (g *progress) wake() {
+	g.mu.Lock()
+	g.changed.Broadcast()
+	g.mu.Unlock()
+}
+
+// forgive lets updates go on after a loss that is not finite, because the parameters or the run are
+// others now. Other errors stay.
+func (g *progress) forgive() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if errors.Is(g.err, fault.ErrNotFinite) {
+		g.err = nil
+		g.released = g.done
+	}
+}
+
+// fail ends the updates.
+func (g *progress) fail(err error) {
+	g.mu.Lock()
+	g.err = err
+	g.mu.Unlock()
+}
+
+// set sets the number of updates that are done, after a load. No update is in progress.
+func (g *progress) set(u int64) {
+	g.mu.Lock()
+	g.done, g.released, g.err, g.losses.n = u, u, nil, 0
+	g.mu.Unlock()
+	g.host.Updates.Store(u)
+}
+
+// quit makes the trainer thread end after the update in progress.
+func (g *progress) quit() {
+	g.mu.Lock()
+	g.closing = true
+	g.changed.Broadcast()
+	g.mu.Unlock()
+}
+
+// meanLoss is the mean of the latest losses; NaN before the first.
+func (g *progress) meanLoss() float64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.losses.mean()
+}
+
+// losses keeps the latest 100 losses.
+type losses struct {
+	latest [100]float32
+	n      int64 // losses ever added
+}
+
+func (l *losses) add(loss float32) {
+	l.latest[l.n%int64(len(l.latest))] = loss
+	l.n++
+}
+
+func (l *losses) mean() float64 {
+	n := min(l.n, int64(len(l.latest)))
+	sum := 0.0
+	for _, loss := range l.latest[:n] {
+		sum += float64(loss)
+	}
+	return sum / float64(n)
+}

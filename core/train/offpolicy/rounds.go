@@ -1,0 +1,180 @@
+package offpolicy
+
+import (
+	"errors"
+
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// room counts rounds that fit into the rings of the replay memory. rounds is never more than the
+// rings have room for; 0: unknown.
+type room struct {
+	memory *replay.Memory
+	envs   int
+	rounds int64
+}
+
+// forget is called after the rings have changed.
+func (m *room) forget() { m.rounds = 0 }
+
+// measure sets rounds to the rounds that fit into every ring for certain.
+func (m *room) measure() bool {
+	m.rounds = m.memory.Free(0)
+	for i := 1; i < m.envs; i++ {
+		m.rounds = min(m.rounds, m.memory.Free(i))
+	}
+	return m.rounds > 0
+}
+
+// InRound reports whether some environments have taken their step of a round and others have not.
+func (r *Run) InRound() bool { return r.turn != 0 || r.Samplers.InRound() }
+
+// BetweenRounds reports whether all environments have taken equally many steps.
+func (r *Run) BetweenRounds() bool { return r.turn == 0 }
+
+// Reserve makes room for a round in the replay memory. Where short episodes with their last
+// observations have filled the rings, it enlarges them while no update is in progress.
+func (r *Run) Reserve(p *train.Pause) error {
+	if r.turn != 0 || r.room.rounds > 0 || r.room.measure() {
+		return nil
+	}
+	if err := r.await(0, p); err != nil {
+		return err
+	}
+	if !r.Clock.Warm {
+		r.Memory.Flush() // no update draws from it during the warm-up
+		if r.room.measure() {
+			return nil
+		}
+	}
+	if err := r.Memory.Grow(1); err != nil {
+		return err
+	}
+	r.room.measure()
+	return nil
+}
+
+// RandomRound is a round of the warm-up.
+func (r *Run) RandomRound(c policy.Chooser) error {
+	ran, err := r.Samplers.Round(0, c, false)
+	r.Host.Ran(ran)
+	r.room.rounds--
+	r.Clock.Warmup += ran.Made
+	r.Host.Count(r.Clock.Steps(), r.Samplers)
+	return err
+}
+
+// JointRound is a round in which one forward pass serves all environments. If goOn is set, the
+// first of two groups may begin the next round in it: the acting parameters stay the same inside a
+// window.
+func (r *Run) JointRound(c policy.Chooser, until int64, p *train.Pause, goOn bool) error {
+	end := r.Clock.T + int64(r.envs)
+	err := r.release(end, r.wholeWindow(until, p))
+	if err != nil && !r.Samplers.InRound() {
+		return err
+	}
+	more := goOn && err == nil && r.cfg.Concurrent && end < r.Clock.Due && r.Clock.Warmup+end < until && r.room.rounds > 1 && !p.Over(r.Host.Mark())
+	ran, err := r.Samplers.Round(r.Clock.T, c, more)
+	r.Host.Ran(ran)
+	r.room.rounds--
+	r.Clock.T += ran.Made
+	r.Host.Count(r.Clock.Steps(), r.Samplers)
+	return err
+}
+
+// StepAlone lets every sampler step by itself up to the next step at which one has to wait for
+// another: the window's end where training is concurrent, else the next update.
+func (r *Run) StepAlone(c policy.Chooser, until int64, p *train.Pause) error {
+	n, w := r.untilMeeting(until), int64(r.envs)
+	if err := r.Updates.Failed(); err != nil {
+		r.turn = 0
+		return err
+	}
+	whole := r.wholeWindow(until, p)
+	ran, err := r.Samplers.Run(r.Clock.T, r.turn, n, c, p.Watch(), func(steps int64) {
+		r.release(r.Clock.T+steps, whole) // the next call returns the error
+	})
+	r.Host.Ran(ran)
+	if first := (w - int64(r.turn)) % w; ran.Steps > first {
+		r.room.rounds -= (ran.Steps - first + w - 1) / w // rounds begun
+	}
+	r.turn = (r.turn + int(ran.Steps%w)) % r.envs
+	r.Clock.T += ran.Made
+	r.Host.Count(r.Clock.Steps(), r.Samplers)
+	if err != nil {
+		r.turn = 0 // the next call begins with a whole round
+	}
+	return err
+}
+
+// untilMeeting is the number of steps that samplers may take before one waits for another.
+func (r *Run) untilMeeting(until int64) int64 {
+	w, turn := int64(r.envs), int64(r.turn)
+	t := r.Clock.T
+	roundEnd := func(at int64) int64 { // the first round end past t and not before at
+		return t - turn + max(w, (at-t+turn+w-1)/w*w)
+	}
+	end := min(roundEnd(r.Clock.Due), roundEnd(until-r.Clock.Warmup), t-turn+max(1, r.room.rounds)*w)
+	if !r.cfg.Concurrent {
+		p := r.cfg.Periods
+		copyAt := (r.Clock.Copies + 1) * p.TargetInterval
+		nextBurst := (t/int64(p.TrainFreq) + 1) * int64(p.TrainFreq)
+		end = min(end, nextBurst, roundEnd(copyAt))
+	}
+	return end - t
+}
+
+// Choose chooses actions for rows that the host steps, and releases the updates of the round.
+func (r *Run) Choose(c policy.Chooser) ([]int32, error) {
+	if r.Clock.Warm {
+		if err := r.release(r.Clock.T+int64(r.Samplers.Steps()), false); err != nil {
+			return nil, err
+		}
+	}
+	err := r.Samplers.Choose(r.Clock.T, c, r.cfg.Synchronized)
+	r.Host.Lap(train.Acting)
+	return r.Samplers.Actions(), err
+}
+
+// Observe is train.Pushed's: it records all rows, or none.
+func (r *Run) Observe(rows *vec.Rows, p *train.Pause) error {
+	steps, err := r.Samplers.Observe(rows, r.Clock.Steps(), func(i int, next []byte) error { return r.checkNext(i, next, p) })
+	if err != nil {
+		return err
+	}
+	r.room.rounds--
+	if r.Clock.Warm {
+		r.Clock.T += steps
+	} else {
+		r.Clock.Warmup += steps
+	}
+	r.Host.Count(r.Clock.Steps(), r.Samplers)
+	return nil
+}
+
+// checkNext refuses a row of the host's that would spoil the replay memory.
+func (r *Run) checkNext(i int, next []byte, p *train.Pause) error {
+	err := r.Memory.CheckNext(i, next)
+	if errors.Is(err, replay.ErrNotAStack) {
+		return r.storeWhole(p)
+	}
+	return err
+}
+
+// storeWhole changes the replay memory to whole observations.
+func (r *Run) storeWhole(p *train.Pause) error {
+	if err := r.await(0, p); err != nil {
+		return err
+	}
+	more, err := r.Memory.StoreWhole()
+	if err != nil {
+		return err
+	}
+	r.room.measure()
+	r.Host.Notify("observations are not stacks of successive frames along their first axis; they are stored whole, which takes %.1f MB more (%.1f MB in all)",
+		float64(more)/1e6, float64(r.Memory.Bytes())/1e6)
+	return nil
+}

@@ -1,0 +1,69 @@
+package offpolicy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/replay"
+)
+
+// Stored is train.Replayed's.
+func (r *Run) Stored() int { return r.Memory.Len() }
+
+// Recall is train.Replayed's.
+func (r *Run) Recall(numbers []int64, to *experience.Transitions) {
+	picks := make([]int, len(numbers))
+	for row, i := range numbers {
+		picks[row] = int(i)
+	}
+	r.Memory.Gather(picks, float32(r.cfg.Gamma), to, nil)
+}
+
+// Insert is train.Replayed's. It flushes the replay memory, even inside a window; prefetched
+// minibatches are then drawn again.
+func (r *Run) Insert(from *experience.Transitions) error {
+	if err := r.await(0, nil); err != nil {
+		return err
+	}
+	defer func() {
+		r.Memory.Flush()
+		r.room.forget()
+	}()
+	for row := range from.Actions {
+		if err := r.insert(from, row); err != nil {
+			return fmt.Errorf("row %d: %w", row, err)
+		}
+	}
+	return nil
+}
+
+func (r *Run) insert(from *experience.Transitions, row int) error {
+	e, size := row%r.envs, r.spec.Obs.Bytes()
+	if r.Memory.Free(e) < 2 {
+		r.Memory.Flush() // evicts transitions that are too old
+	}
+	if r.Memory.Free(e) < 2 {
+		if err := r.Memory.Grow(2); err != nil {
+			return err
+		}
+	}
+	s := experience.Step{Action: from.Actions[row], Reward: from.Rewards[row], Updates: uint64(r.Updates.Done())}
+	if from.Terminated[row] {
+		s.End = env.Terminated
+	}
+	if r.spec.Masks {
+		n := r.spec.Action.N
+		s.NextMask = from.NextMasks[row*n : (row+1)*n]
+	}
+	obs, next := from.Obs[row*size:(row+1)*size], from.NextObs[row*size:(row+1)*size]
+	err := r.Memory.Insert(e, &s, obs, next)
+	if errors.Is(err, replay.ErrNotAStack) {
+		if err := r.storeWhole(nil); err != nil {
+			return err
+		}
+		return r.insert(from, row)
+	}
+	return err
+}

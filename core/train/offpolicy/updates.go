@@ -1,0 +1,206 @@
+package offpolicy
+
+import (
+	"time"
+
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// Updates does the updates: the paper's trainer thread. While an update is in progress it writes
+// Theta and reads the replay memory and ThetaMinus.
+//
+// Without concurrent training, and under Emulate, there is no trainer thread, and wait does the
+// updates on the main thread.
+//
+// The trainer thread holds a core during an update and acquires it anew for the next one, so the
+// main thread, which has none while it waits for updates, gets one between two updates.
+type Updates struct {
+	progress
+	minibatch minibatch
+	gpu       gpu
+
+	Cores  *threads.Budget
+	Pool   *threads.Pool // shares the copying of a minibatch
+	device nn.Device     // shares the rest of an update
+
+	threaded bool // there is a trainer thread
+	exited   chan struct{}
+}
+
+func newUpdates(r *Run, s *train.Setup) (up *Updates, err error) {
+	up = &Updates{Cores: s.Cores}
+	up.progress.init(r.Host)
+	defer func() {
+		if err != nil {
+			up.close()
+		}
+	}()
+	n := s.Cores.Cores()
+	if up.Pool, err = threads.NewPool(n, s.Cores); err != nil {
+		return up, err
+	}
+	if up.device, err = r.Device.Another(n, s.Cores); err != nil {
+		return up, err
+	}
+	if err := up.minibatch.init(r, uint64(s.Common.Seed), up.device, up.Pool); err != nil {
+		return up, err
+	}
+	return up, up.gpu.init(&up.minibatch, up.device, s.Cores)
+}
+
+// Wrap puts wrappers around the steppers, for tests: stepper around that of single updates, and
+// frames, unless it is nil, around that of updates on a GPU that has the frames of the replay memory.
+func (up *Updates) Wrap(stepper func(nn.QStepper) nn.QStepper, frames func(nn.StackStepper) nn.StackStepper) {
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	for up.running {
+		up.changed.Wait()
+	}
+	up.minibatch.stepper = stepper(up.minibatch.stepper)
+	if g := &up.gpu; g.frames != nil && frames != nil {
+		g.frames = frames(g.frames)
+		g.prefetch.frames = g.frames
+	}
+}
+
+// LimitPrefetch makes at most n minibatches be drawn ahead of their updates. It is for tests.
+func (up *Updates) LimitPrefetch(n int) {
+	f := &up.gpu.prefetch
+	f.after = f.after[:min(n, len(f.after))]
+}
+
+// OnGPU reports whether a GPU has the frames of the replay memory.
+func (up *Updates) OnGPU() bool { return up.gpu.frames != nil }
+
+// start gives updates a thread of their own.
+func (up *Updates) start() {
+	up.threaded = true
+	up.exited = make(chan struct{})
+	go up.work()
+}
+
+func (up *Updates) work() {
+	defer close(up.exited)
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	for {
+		for !up.closing && up.lockedIdle() {
+			up.changed.Wait()
+		}
+		if up.closing {
+			return
+		}
+		up.lockedAcquire()
+		if !up.closing && !up.lockedIdle() { // halt may have taken the updates back
+			up.lockedNext()
+		}
+		up.Cores.Release(1)
+	}
+}
+
+// lockedNext does the next update, or as many as a GPU does at once.
+func (up *Updates) lockedNext() {
+	if n := up.gpu.span(up.done+1, up.released); n > 0 {
+		last := up.minibatch.lastInWindow(up.released)
+		up.lockedRun(func(first int64) ([]float32, error) { return up.many(first, n, last) })
+		return
+	}
+	up.lockedRun(up.one)
+}
+
+// one does update u on the CPU, or a GPU that gathers nothing.
+func (up *Updates) one(u int64) (losses []float32, err error) {
+	began, helped := time.Now(), up.device.Busy()+up.Pool.Busy()
+	losses, err = up.minibatch.update(u)
+	up.host.Learned(time.Since(began), up.device.Busy()+up.Pool.Busy()-helped)
+	return losses, err
+}
+
+// many does n updates from number first on.
+func (up *Updates) many(first int64, n int, last int64) (losses []float32, err error) {
+	began := time.Now()
+	losses, err = up.gpu.updates(first, n, last)
+	up.host.Learned(time.Since(began), 0)
+	return losses, err
+}
+
+// lockedAcquire waits for a core, with mu unlocked, as the threads that have the cores need mu.
+func (up *Updates) lockedAcquire() {
+	up.mu.Unlock()
+	up.Cores.Acquire()
+	up.mu.Lock()
+}
+
+// lockedWait lets the main thread wait for a condition, without its core and with mu unlocked.
+func (up *Updates) lockedWait(over func() bool) {
+	if over() {
+		return
+	}
+	up.Cores.Release(1)
+	for !over() {
+		up.changed.Wait()
+	}
+	up.lockedAcquire()
+}
+
+// wait returns when u updates and all that were released before are done. The replay memory, Theta
+// and ThetaMinus are then the caller's until the next release. It returns the error that ended the
+// updates, or train.ErrPaused when p is over.
+func (up *Updates) wait(u int64, p *train.Pause) error {
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	up.lockedRelease(u)
+	if deadline := p.Deadline(); up.threaded && !deadline.IsZero() && up.done < up.released {
+		alarm := time.AfterFunc(time.Until(deadline), up.wake)
+		defer alarm.Stop()
+	}
+	over := func() bool { return up.lockedIdle() || p.Over(time.Now()) }
+	if up.threaded {
+		up.lockedWait(over)
+	} else {
+		for !over() {
+			up.lockedNext()
+		}
+	}
+	if !up.lockedIdle() {
+		return train.ErrPaused
+	}
+	return up.err
+}
+
+// Halt takes back the updates that have not begun, and returns when none is in progress.
+func (up *Updates) Halt() {
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	up.released = up.done
+	up.lockedWait(func() bool { return !up.running })
+	up.released = up.done // with the update that was in progress
+}
+
+// end ends the trainer thread, after the update in progress.
+func (up *Updates) end() {
+	up.quit()
+	if up.threaded {
+		<-up.exited
+	}
+}
+
+func (up *Updates) close() {
+	up.end()
+	if up.Pool != nil {
+		up.Pool.Close()
+	}
+	if up.device != nil {
+		up.device.Close()
+	}
+}
+
+// caught turns a panic of an update into its error.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		*err = fault.Caught(r)
+	}
+}

@@ -1,0 +1,123 @@
+package offpolicy
+
+import "github.com/paceline-rl/paceline/core/train"
+
+// Order runs the concurrent schedule on one thread, for tests: the updates of a window come before
+// its steps or after them. Both give the bits of the trainer thread.
+type Order int
+
+const (
+	Concurrently Order = iota // by the trainer thread
+	UpdatesFirst
+	UpdatesLast
+)
+
+// Emulate ends the trainer thread and does updates in an order.
+func (r *Run) Emulate(o Order) {
+	r.Updates.end()
+	r.Updates.threaded = false
+	r.order = o
+}
+
+// WindowEvent is what Run.Watch is told.
+type WindowEvent int
+
+const (
+	WindowBegins WindowEvent = iota
+	WindowEnds
+)
+
+func (r *Run) tell(e WindowEvent) {
+	if r.Watch != nil {
+		r.Watch(e)
+	}
+}
+
+// WindowIsOver reports whether the window in progress has no further step.
+func (r *Run) WindowIsOver() bool { return r.Clock.T >= r.Clock.Due && r.turn == 0 }
+
+// EndWindow waits for the updates of the window.
+func (r *Run) EndWindow(p *train.Pause) error {
+	if err := r.await(r.due(r.Clock.T), p); err != nil {
+		return err
+	}
+	r.tell(WindowEnds)
+	return nil
+}
+
+// BeginWindow begins the next window. The caller has flushed the replay memory and updated
+// ThetaMinus.
+func (r *Run) BeginWindow() error {
+	if r.Snapshot != nil {
+		r.Snapshot.CopyFrom(r.Theta)
+	}
+	if err := r.backup.make(r); err != nil {
+		return err
+	}
+	window := r.cfg.Periods.Window
+	r.Clock.Due = (r.Clock.T/window + 1) * window
+	r.Clock.Windows++
+	r.tell(WindowBegins)
+	if r.order == UpdatesFirst {
+		return r.Updates.wait(r.due(r.windowEnd()), nil)
+	}
+	return nil
+}
+
+// EndWarmup ends the warm-up when it has all of its steps. The first window begins at once.
+func (r *Run) EndWarmup() {
+	if c := &r.Clock; !c.Warm && c.Warmup >= c.WarmAt {
+		r.Memory.Flush()
+		c.Warm, c.Due, c.Refill = true, c.T, 0
+	}
+}
+
+// windowEnd is the t of the round end at which the window ends, or the run if that comes first.
+func (r *Run) windowEnd() int64 {
+	w := int64(r.envs)
+	end := min(r.Clock.Due, r.Clock.End-r.Clock.Warmup)
+	return r.Clock.T + (end-r.Clock.T+w-1)/w*w
+}
+
+// due is the number of the latest update that is due at t.
+func (r *Run) due(t int64) int64 { return r.Clock.Begun + r.cfg.updatesDue(t, r.Clock.Due) }
+
+// wholeWindow reports whether a call takes all further steps of the window and no reader can run
+// before the window's end.
+func (r *Run) wholeWindow(until int64, p *train.Pause) bool {
+	return p.Deadline().IsZero() && until >= r.Clock.Warmup+r.windowEnd()
+}
+
+// release lets the trainer thread begin the updates that are due at t, the end of the steps that
+// follow: no reader runs before that. With whole a GPU gets all updates of the window.
+func (r *Run) release(t int64, whole bool) error {
+	if !r.cfg.Concurrent || r.order != Concurrently {
+		return nil
+	}
+	if whole && r.Updates.OnGPU() {
+		t = max(t, r.windowEnd())
+	}
+	return r.Updates.Release(r.due(t))
+}
+
+// CatchUp does the updates that are due, where training is not concurrent. All experience enters
+// the replay memory first.
+func (r *Run) CatchUp(p *train.Pause) error {
+	u := r.due(r.Clock.T)
+	if r.Updates.Done() >= u {
+		return nil
+	}
+	r.Memory.Flush()
+	return r.await(u, p)
+}
+
+// await returns when u updates are done and none is in progress, or train.ErrPaused when p is over.
+// In the middle of a round it ignores p.
+func (r *Run) await(u int64, p *train.Pause) error {
+	if r.turn != 0 {
+		return r.Updates.wait(u, nil)
+	}
+	err := r.Updates.wait(u, p)
+	r.Host.Lap(train.Waiting)
+	return err
+}
