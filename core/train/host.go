@@ -73,11 +73,11 @@ func (h *Host) FirstUpdate(name string, rate Schedule, step int64) {
 	}
 }
 
-// Count publishes that steps are taken in all, and the episodes of the group that
-// have ended since the last call.
-func (h *Host) Count(steps int64, g *actor.Group) {
+// Add publishes further steps of a group, and its episodes that have ended since the last call.
+// Goroutines with different groups may call it at the same time.
+func (h *Host) Add(steps int64, g *actor.Group) {
 	g.TakeFinished(func(e actor.Episode) { h.Ended(Episode{e.Return, e.Length}) })
-	h.Steps.Store(steps)
+	h.Steps.Add(steps)
 }
 
 // Ended records an episode that ended.

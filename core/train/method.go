@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nearest"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -18,7 +15,6 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/threads"
-	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // Flags of Begin.
@@ -35,16 +31,12 @@ type Method interface {
 	// Begin begins a run of total further steps, as flags say, with schedules from step 0 to
 	// the end of the run.
 	Begin(total int64, flags Flags) error
-	// Advance takes steps until so many are counted in all, or p is over. It ends
-	// between two rounds and does not wait for updates that run beside them. An
-	// error, ErrPaused included, leaves everything fit for the next call.
-	Advance(until int64, p *Pause) error
-	// Settle does everything that is due at this step, or returns ErrPaused.
-	Settle(p *Pause) error
-	// Halt lets updates that are due and not begun wait for the next step.
-	Halt()
-	// Wake makes a wait in progress check its Pause. Any goroutine may call it.
-	Wake()
+	// Advance takes steps until `until` are counted, or until the Interrupt is raised. It returns
+	// between two rounds and does not wait for updates that run concurrently. After an error,
+	// ErrInterrupted included, it can be called again.
+	Advance(until int64, interrupt *Interrupt) error
+	// Settle does everything that is due at this step, or returns ErrInterrupted.
+	Settle(interrupt *Interrupt) error
 	// Failed returns the error that ended training, if one did.
 	Failed() error
 	// Parts lists what a checkpoint holds; an Optional part is experience. saving
@@ -58,70 +50,9 @@ type Method interface {
 	Wrote(set string)
 	// Policy says which set acts, and how.
 	Policy() policy.Spec
-	// Digests lists what Hash knows besides the sets.
-	Digests() []Digest
-	// Latest returns what the latest round of a source gave: see actor.Group.
-	Latest() (*vec.Rows, []int32)
 	// Metrics reports numbers of this moment.
 	Metrics(m *Metrics)
 	Close() error
-}
-
-// Recoverer is a Method that keeps copies of what a GPU changes.
-type Recoverer interface {
-	// Recover goes back to where the latest copy was made, after the GPU was lost, and reports
-	// whether there is one. What is read and saved is as it was then, without experience.
-	Recover() bool
-}
-
-// Pushed is a Method whose environments the host may step. A round is Act, the
-// host's step, Observe. rows have been checked for size.
-type Pushed interface {
-	// Act chooses an action for every row.
-	Act(rows *vec.Rows, p *Pause) (actions []int32, err error)
-	// Observe takes what the host's step gave; nothing is taken if a row is refused.
-	Observe(rows *vec.Rows, p *Pause) error
-}
-
-// Digest is a SHA-256 of a part of what was learnt from.
-type Digest struct {
-	Name string
-	Sum  func() [32]byte
-}
-
-// ErrPaused ends a wait or an Advance whose Pause is over.
-var ErrPaused = fmt.Errorf("paused: %w", fault.ErrStopped)
-
-// Pause says when a method must return early: at a Stop or at a time limit. A nil
-// Pause is never over.
-type Pause struct {
-	stopping *atomic.Bool
-	deadline time.Time // zero: none
-}
-
-// Stopped reports whether Stop was called.
-func (p *Pause) Stopped() bool { return p != nil && p.stopping.Load() }
-
-// Over reports whether it is time to return, now being the time.
-func (p *Pause) Over(now time.Time) bool {
-	return p.Stopped() || p != nil && !p.deadline.IsZero() && !now.Before(p.deadline)
-}
-
-// Watch returns a function that says whether it is time to return, for loops on
-// any goroutines.
-func (p *Pause) Watch() func() bool {
-	if p == nil || p.deadline.IsZero() {
-		return p.Stopped
-	}
-	return func() bool { return p.Over(time.Now()) }
-}
-
-// Deadline returns when the time limit ends; zero: there is none.
-func (p *Pause) Deadline() time.Time {
-	if p == nil {
-		return time.Time{}
-	}
-	return p.deadline
 }
 
 // Setup is what a method is made from.

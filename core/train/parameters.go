@@ -109,12 +109,14 @@ func (t *Trainer) Hash(part string) (sum string, err error) {
 
 func (t *Trainer) hash(part string) (string, error) {
 	var names []string
-	for _, d := range t.method.Digests() {
-		if d.Name == part {
-			sum := d.Sum()
-			return hex.EncodeToString(sum[:]), nil
+	if t.digested != nil {
+		for _, d := range t.digested.Digests() {
+			if d.Name == part {
+				sum := d.Sum()
+				return hex.EncodeToString(sum[:]), nil
+			}
+			names = append(names, d.Name)
 		}
-		names = append(names, d.Name)
 	}
 	for _, s := range t.method.Sets() {
 		if s.Name == part {

@@ -43,7 +43,7 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	if !t.begun {
 		flags |= ResetTimesteps | ResetEnvs
 	}
-	if err := t.settle(t.pause(0)); err != nil && (flags&ResetTimesteps == 0 || !ofLoss(err)) {
+	if err := t.settle(t.interrupt(0)); err != nil && (flags&ResetTimesteps == 0 || !ofLoss(err)) {
 		return err
 	}
 	if flags&ResetEnvs == 0 && t.needsReset {
@@ -62,14 +62,13 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	return nil
 }
 
-// pause is the Pause of a call that began when the host's clock was last read; a
-// limit of 0 is none.
-func (t *Trainer) pause(limit time.Duration) *Pause {
-	p := &Pause{stopping: &t.stopping}
+// interrupt returns the Interrupt of the call in progress; limit 0 is no time limit.
+func (t *Trainer) interrupt(limit time.Duration) *Interrupt {
+	i := &Interrupt{stopping: &t.stopping}
 	if limit > 0 {
-		p.deadline = t.host.began.Add(limit)
+		i.deadline = t.host.began.Add(limit)
 	}
-	return p
+	return i
 }
 
 // Run takes up to steps further steps (0: to the end of the run), for up to limit
@@ -90,17 +89,17 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	if steps < 0 {
 		return fmt.Errorf("max_steps: %d, must be at least 0", steps)
 	}
-	p := t.pause(limit)
+	interrupt := t.interrupt(limit)
 	switch over := t.host.Steps.Load() >= t.end; {
 	case !t.begun && steps == 0:
 		return errors.New("max_steps: 0, must be at least 1 where no run was begun")
 	case t.begun && t.needsReset:
 		return errors.New("run: no run was begun since experience was loaded; call begin with ResetEnvs first")
 	case !t.begun, over && steps > 0 && t.implied:
-		if err := t.settle(p); err != nil {
+		if err := t.settle(interrupt); err != nil {
 			return err
 		}
-		if p.Over(time.Now()) && t.host.UpdatesDue() > t.host.Updates.Load() {
+		if interrupt.Raised(time.Now()) && t.host.UpdatesDue() > t.host.Updates.Load() {
 			break // no step is taken: the updates of the run before come first, with its rates
 		}
 		if err := t.begin(min(steps, maxSteps), 0); err != nil {
@@ -113,14 +112,14 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 		until = t.host.Steps.Load() + min(steps, maxSteps)
 	}
 	t.halted = false
-	err = t.method.Advance(until, p)
+	err = t.method.Advance(until, interrupt)
 	if err == nil && t.host.Steps.Load() >= t.end {
-		err = t.settle(p)
+		err = t.settle(interrupt)
 	}
 	if t.stopping.Swap(false) {
 		t.halt()
 	}
-	if err == nil || errors.Is(err, ErrPaused) {
+	if err == nil || errors.Is(err, ErrInterrupted) {
 		err = t.method.Failed()
 	}
 	return err
@@ -131,15 +130,22 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 // until the next step; readers get the current weights. Any goroutine may call it.
 func (t *Trainer) Stop() {
 	t.stopping.Store(true)
-	if t.method != nil {
-		t.method.Wake()
+	if t.background != nil {
+		t.background.Wake()
 	}
 }
 
-// halt lets the method rest after the update in progress.
+// halt leaves the updates that are due and have not begun to the next step.
 func (t *Trainer) halt() {
-	t.method.Halt()
+	t.haltUpdates()
 	t.halted = true
+}
+
+// haltUpdates waits for the update in progress.
+func (t *Trainer) haltUpdates() {
+	if t.background != nil {
+		t.background.Halt()
+	}
 }
 
 // Settle finishes the updates due at this step. After a Stop nothing is done until
@@ -149,16 +155,16 @@ func (t *Trainer) Settle(limit time.Duration) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	p := t.pause(limit)
-	if err = t.settle(p); err == nil && p.Over(time.Now()) && !p.Stopped() && !t.halted && t.host.UpdatesDue() > t.host.Updates.Load() {
+	interrupt := t.interrupt(limit)
+	if err = t.settle(interrupt); err == nil && !t.halted && errors.Is(interrupt.Err(time.Now()), fault.ErrTimedOut) && t.host.UpdatesDue() > t.host.Updates.Load() {
 		return fmt.Errorf("settle: %w", fault.ErrTimedOut)
 	}
 	return err
 }
 
-// settle leaves experience and parameters to the caller. Updates that are still due
-// when p is over are done by the next call that reads.
-func (t *Trainer) settle(p *Pause) error {
+// settle does the updates that are due. Those that are left when the Interrupt is raised are done
+// by the next call that reads.
+func (t *Trainer) settle(interrupt *Interrupt) error {
 	if t.stopping.Load() {
 		t.halt()
 	}
@@ -166,9 +172,9 @@ func (t *Trainer) settle(p *Pause) error {
 	if t.halted {
 		err = t.method.Failed()
 	} else {
-		err = t.method.Settle(p)
+		err = t.method.Settle(interrupt)
 	}
-	if errors.Is(err, ErrPaused) {
+	if errors.Is(err, ErrInterrupted) {
 		if t.stopping.Load() {
 			t.halt()
 		}
@@ -180,7 +186,7 @@ func (t *Trainer) settle(p *Pause) error {
 // settleToRead is settle before a read: after a loss that is not finite, what was
 // learnt before it can still be read; and after a GPU was lost, what had been copied from it.
 func (t *Trainer) settleToRead() error {
-	err := t.settle(t.pause(0))
+	err := t.settle(t.interrupt(0))
 	if ofLoss(err) {
 		return nil
 	}
@@ -205,8 +211,7 @@ func ofLoss(err error) bool {
 
 // recover goes back to what was copied from a GPU before it was lost.
 func (t *Trainer) recover(lost error) error {
-	r, ok := t.method.(Recoverer)
-	if !ok || !r.Recover() {
+	if t.recoverer == nil || !t.recoverer.Recover() {
 		return fmt.Errorf("nothing had been copied from it: %w", lost)
 	}
 	t.lost = lost.Error()
@@ -243,22 +248,22 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 		return fault.ErrClosed
 	}
 	t.halted = false
-	p := t.pause(limit)
-	chosen, err := t.method.(Pushed).Act(rows, p)
+	interrupt := t.interrupt(limit)
+	chosen, err := t.pushed.Act(rows, interrupt)
 	if err != nil {
-		return waited("act", err, p)
+		return waited("act", err)
 	}
 	copy(actions.Discrete, chosen)
 	t.acted = true
 	return nil
 }
 
-// waited is what the host gets to see of a wait that ended early.
-func waited(call string, err error, p *Pause) error {
+// waited returns the error of a call that waited for updates, with the name of the call.
+func waited(call string, err error) error {
 	switch {
-	case !errors.Is(err, ErrPaused):
+	case !errors.Is(err, ErrInterrupted):
 		return err
-	case p.Stopped():
+	case errors.Is(err, fault.ErrStopped):
 		return fmt.Errorf("%s: %w for the updates that are due", call, fault.ErrStopped)
 	}
 	return fmt.Errorf("%s: %w, while updates that are due were waited for", call, fault.ErrTimedOut)
@@ -282,13 +287,13 @@ func (t *Trainer) Observe(rows *vec.Rows, limit time.Duration) (err error) {
 	if err := t.checkRows(rows, true); err != nil {
 		return err
 	}
-	p := t.pause(limit)
-	if err := t.method.(Pushed).Observe(rows, p); err != nil {
-		return waited("observe", err, p)
+	interrupt := t.interrupt(limit)
+	if err := t.pushed.Observe(rows, interrupt); err != nil {
+		return waited("observe", err)
 	}
 	t.acted = false
 	if t.host.Steps.Load() >= t.end {
-		return t.settle(p)
+		return t.settle(interrupt)
 	}
 	return t.method.Failed()
 }

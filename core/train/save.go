@@ -136,7 +136,7 @@ func (t *Trainer) Load(path string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	t.method.Halt()
+	t.haltUpdates()
 	t.host.Loading = envs
 	adopt, err := r.Load(append([]checkpoint.Part{t.runPart()}, parts...))
 	if err != nil {
@@ -178,7 +178,7 @@ func (t *Trainer) LoadExperience(path string) (err error) {
 	for i := range parts {
 		parts[i].Optional = false
 	}
-	t.method.Halt()
+	t.haltUpdates()
 	adopt, err := r.Load(parts)
 	if err != nil {
 		return err

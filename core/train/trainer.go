@@ -29,6 +29,7 @@ type Trainer struct {
 	broken  error // a panic: no further work
 
 	method Method
+	optional
 	source *vec.Vec        // nil where the host steps
 	cores  *threads.Budget // num_threads: the caller holds one inside a call
 	pool   *threads.Pool
@@ -195,7 +196,8 @@ func (t *Trainer) make(setup *Setup) (err error) {
 	if t.method, err = t.def.New(setup); err != nil {
 		return err
 	}
-	if _, ok := t.method.(Pushed); !ok && t.source == nil {
+	t.optional = optionalOf(t.method)
+	if t.pushed == nil && t.source == nil {
 		return fmt.Errorf("method: %s, cannot learn in environments that the caller steps", t.def.Name)
 	}
 	t.publish()

@@ -37,7 +37,10 @@ type counting struct {
 	calls  []string
 	failed error
 	round  func() error // before each
-	closed atomic.Int64
+	// interrupted is why the latest Settle ended early, latest the Interrupt of the latest Advance.
+	interrupted error
+	latest      *train.Interrupt
+	closed      atomic.Int64
 }
 
 type countingConfig struct {
@@ -81,8 +84,9 @@ func (m *counting) Begin(total int64, flags train.Flags) error {
 	return nil
 }
 
-func (m *counting) Advance(until int64, p *train.Pause) error {
-	for m.host.Steps.Load() < until && !p.Over(time.Now()) {
+func (m *counting) Advance(until int64, interrupt *train.Interrupt) error {
+	m.latest = interrupt
+	for m.host.Steps.Load() < until && !interrupt.Raised(time.Now()) {
 		if m.round != nil {
 			if err := m.round(); err != nil {
 				return err
@@ -94,10 +98,10 @@ func (m *counting) Advance(until int64, p *train.Pause) error {
 	return nil
 }
 
-func (m *counting) Settle(p *train.Pause) error {
+func (m *counting) Settle(interrupt *train.Interrupt) error {
 	for m.host.Updates.Load() < m.host.Steps.Load()/int64(m.envs) {
-		if p.Over(time.Now()) {
-			return train.ErrPaused
+		if m.interrupted = interrupt.Err(time.Now()); m.interrupted != nil {
+			return m.interrupted
 		}
 		m.theta.Updates = uint64(m.host.Updates.Add(1))
 	}
@@ -218,6 +222,24 @@ func TestReadsSettleFirst(t *testing.T) {
 	check(t, tr.Settle(0))
 	if s := tr.Stats(); s.Updates != s.UpdatesDue {
 		t.Errorf("%+v after the next step", s)
+	}
+}
+
+// errors.Is tells Stop and a time limit apart, wherever an Interrupt ends a call.
+func TestStopIsNoTimeLimit(t *testing.T) {
+	tr, m := start(t)
+	check(t, tr.Begin(1000, 0))
+	check(t, tr.Run(8, 0))
+	if err := tr.Settle(1); !errors.Is(err, fault.ErrTimedOut) || errors.Is(err, fault.ErrStopped) { // after a nanosecond
+		t.Errorf("%v, must be fault.ErrTimedOut alone", err)
+	}
+	if err := m.interrupted; !errors.Is(err, train.ErrInterrupted) || !errors.Is(err, fault.ErrTimedOut) || errors.Is(err, fault.ErrStopped) {
+		t.Errorf("a deadline has passed: %v", err)
+	}
+	m.round = func() error { tr.Stop(); return m.Settle(m.latest) }
+	check(t, tr.Run(8, 0))
+	if err := m.interrupted; !errors.Is(err, train.ErrInterrupted) || !errors.Is(err, fault.ErrStopped) || errors.Is(err, fault.ErrTimedOut) {
+		t.Errorf("Stop was called: %v", err)
 	}
 }
 

@@ -25,12 +25,12 @@ type Replayed interface {
 	Insert(from *Transitions) error
 }
 
-func (t *Trainer) replayed() (Replayed, error) {
-	r, ok := t.method.(Replayed)
-	if !ok {
-		return nil, fmt.Errorf("transitions: %s gives its experience up after every update, and has none to read or add to", t.def.Name)
+// needsReplay refuses calls on a method without a replay memory.
+func (t *Trainer) needsReplay() error {
+	if t.replayed == nil {
+		return fmt.Errorf("transitions: %s gives its experience up after every update, and has none to read or add to", t.def.Name)
 	}
-	return r, nil
+	return nil
 }
 
 // ReadTransitions copies transitions of the replay memory, after the updates due at this step.
@@ -40,13 +40,13 @@ func (t *Trainer) ReadTransitions(numbers []int64, to *Transitions) (err error) 
 		return err
 	}
 	defer t.leave(&err)
-	r, err := t.replayed()
-	if err != nil {
+	if err := t.needsReplay(); err != nil {
 		return err
 	}
 	if err := t.settleToRead(); err != nil {
 		return err
 	}
+	r := t.replayed
 	for i, n := range numbers {
 		if stored := r.Stored(); n < 0 || n >= int64(stored) {
 			return fmt.Errorf("numbers[%d]: %d, must be 0 to %d: there are %d transitions", i, n, stored-1, stored)
@@ -67,8 +67,7 @@ func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	r, err := t.replayed()
-	if err != nil {
+	if err := t.needsReplay(); err != nil {
 		return err
 	}
 	if err := t.sizes(from, len(from.Actions)); err != nil {
@@ -82,7 +81,7 @@ func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 	if err := t.settle(nil); err != nil {
 		return err
 	}
-	return r.Insert(from)
+	return t.replayed.Insert(from)
 }
 
 // sizes refuses slices that are not of n transitions.

@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -32,8 +33,10 @@ func (t *Trainer) Latest(rows *vec.Rows, actions []int32) error {
 		return errors.New("rows: the environments of this trainer are stepped by the caller, who has them")
 	case !t.begun:
 		return errors.New("rows: no run was begun")
+	case t.stepped == nil:
+		return fmt.Errorf("rows: %s does not show them", t.def.Name)
 	}
-	from, taken := t.method.Latest()
+	from, taken := t.stepped.Latest()
 	copy(rows.Obs, from.Obs)
 	copy(rows.Rewards, from.Rewards)
 	copy(rows.Ends, from.Ends)

@@ -10,18 +10,18 @@ import (
 // symbols and closes what it leaves open. Package offpolicy has what stands between the lines: when
 // updates are released and waited for, and how steps are taken.
 
-// Advance takes steps until `until` are counted or p is over. Where the host steps the environments,
-// one pass of its loop is Act, the host's step, Observe.
-func (d *DQN) Advance(until int64, p *train.Pause) error {
+// Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps the
+// environments, one pass of its loop is Act, the host's step, Observe.
+func (d *DQN) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := d.Samplers.Repair(); err != nil {
 		return err
 	}
 	var failed error
 	for d.InRound() || failed == nil && d.Clock.Steps() < until {
-		if !d.InRound() && p.Over(d.Host.Mark()) {
+		if !d.InRound() && interrupt.Raised(d.Host.Mark()) {
 			return nil
 		}
-		if err := d.betweenRounds(p); err != nil {
+		if err := d.betweenRounds(interrupt); err != nil {
 			return err
 		}
 		var err error
@@ -31,9 +31,9 @@ func (d *DQN) Advance(until int64, p *train.Pause) error {
 		case d.cfg.Synchronized: // for t = 1, 2, ...
 			// In one minibatch, compute Q-values Q(s(j), .) for each sampler thread
 			// Asynchronously dispatch i-th sampler thread for one step, for every i
-			err = d.JointRound(d.explore, until, p, failed == nil)
+			err = d.JointRound(d.explore, until, interrupt, failed == nil)
 		default:
-			err = d.StepAlone(d.explore, until, p)
+			err = d.StepAlone(d.explore, until, interrupt)
 		}
 		if failed == nil {
 			failed = err
@@ -45,14 +45,14 @@ func (d *DQN) Advance(until int64, p *train.Pause) error {
 // betweenRounds is what happens before a round: the warm-up ends, training that is not concurrent
 // does the updates that are due, a window that is over gives way to the next one, and the replay
 // memory gets room for a round.
-func (d *DQN) betweenRounds(p *train.Pause) error {
+func (d *DQN) betweenRounds(interrupt *train.Interrupt) error {
 	d.EndWarmup()
 	d.Report()
 	if d.Clock.Warm {
 		if !d.cfg.Concurrent {
 			// Every experience enters D before the next update, and the updates that are due are done
 			// before the next Q-values.
-			if err := d.CatchUp(p); err != nil {
+			if err := d.CatchUp(interrupt); err != nil {
 				return err
 			}
 			if d.BetweenRounds() {
@@ -61,18 +61,18 @@ func (d *DQN) betweenRounds(p *train.Pause) error {
 		}
 		// if t mod C = 1 then
 		if d.WindowIsOver() {
-			if err := d.boundary(p); err != nil {
+			if err := d.boundary(interrupt); err != nil {
 				return err
 			}
 		}
 	}
-	return d.Reserve(p)
+	return d.Reserve(interrupt)
 }
 
 // boundary ends a window and begins the next one.
-func (d *DQN) boundary(p *train.Pause) error {
+func (d *DQN) boundary(interrupt *train.Interrupt) error {
 	// Wait for trainer thread and all sampler threads to finish their tasks
-	if err := d.EndWindow(p); err != nil {
+	if err := d.EndWindow(interrupt); err != nil {
 		return err
 	}
 	// Flush all sampler threads' temporary buffers to D
@@ -102,11 +102,11 @@ func (d *DQN) updateTarget() {
 
 // Act is the first half of a round where the host steps the environments. Observe of package
 // offpolicy is the second half.
-func (d *DQN) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
+func (d *DQN) Act(rows *vec.Rows, interrupt *train.Interrupt) ([]int32, error) {
 	if err := d.Samplers.Use(rows, d.Clock.Steps()); err != nil {
 		return nil, err
 	}
-	if err := d.betweenRounds(p); err != nil {
+	if err := d.betweenRounds(interrupt); err != nil {
 		return nil, err
 	}
 	if !d.Clock.Warm {

@@ -39,15 +39,15 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 
 // Settle is train.Method's. Between Act and Observe it also does the updates of the round in
 // progress, because some of them may have begun.
-func (r *Run) Settle(p *train.Pause) error {
+func (r *Run) Settle(interrupt *train.Interrupt) error {
 	defer r.reportRate()
 	switch {
 	case !r.Clock.Warm:
 		return r.Updates.Failed()
 	case r.cfg.Concurrent && r.order != UpdatesFirst:
-		return r.await(r.due(r.Clock.T), p)
+		return r.await(r.due(r.Clock.T), interrupt)
 	}
-	return r.CatchUp(p)
+	return r.CatchUp(interrupt)
 }
 
 // Report says what there is to say between two rounds.
@@ -69,10 +69,10 @@ func (r *Run) reportRate() {
 	}
 }
 
-// Halt is train.Method's.
+// Halt is train.Background's.
 func (r *Run) Halt() { r.Updates.Halt() }
 
-// Wake is train.Method's.
+// Wake is train.Background's.
 func (r *Run) Wake() { r.Updates.wake() }
 
 // Failed is train.Method's.
@@ -96,12 +96,12 @@ func (r *Run) Policy() policy.Spec {
 	return policy.Spec{Set: setTheta, Env: r.spec, Net: r.cfg.Net, Kind: policy.Greedy}
 }
 
-// Digests is train.Method's.
+// Digests is train.Digested's.
 func (r *Run) Digests() []train.Digest {
 	return []train.Digest{{Name: "replay", Sum: r.Memory.Hash}}
 }
 
-// Latest is train.Method's.
+// Latest is train.Stepped's.
 func (r *Run) Latest() (*vec.Rows, []int32) { return r.Samplers.Latest() }
 
 // Metrics is train.Method's.

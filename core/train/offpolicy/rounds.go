@@ -37,11 +37,11 @@ func (r *Run) BetweenRounds() bool { return r.turn == 0 }
 
 // Reserve makes room for a round in the replay memory. Where short episodes with their last
 // observations have filled the rings, it enlarges them while no update is in progress.
-func (r *Run) Reserve(p *train.Pause) error {
+func (r *Run) Reserve(interrupt *train.Interrupt) error {
 	if r.turn != 0 || r.room.rounds > 0 || r.room.measure() {
 		return nil
 	}
-	if err := r.await(0, p); err != nil {
+	if err := r.await(0, interrupt); err != nil {
 		return err
 	}
 	if !r.Clock.Warm {
@@ -63,38 +63,38 @@ func (r *Run) RandomRound(c policy.Chooser) error {
 	r.Host.Ran(ran)
 	r.room.rounds--
 	r.Clock.Warmup += ran.Made
-	r.Host.Count(r.Clock.Steps(), r.Samplers)
+	r.Host.Add(ran.Made, r.Samplers)
 	return err
 }
 
 // JointRound is a round in which one forward pass serves all environments. If goOn is set, the
 // first of two groups may begin the next round in it: the acting parameters stay the same inside a
 // window.
-func (r *Run) JointRound(c policy.Chooser, until int64, p *train.Pause, goOn bool) error {
+func (r *Run) JointRound(c policy.Chooser, until int64, interrupt *train.Interrupt, goOn bool) error {
 	end := r.Clock.T + int64(r.envs)
-	err := r.release(end, r.wholeWindow(until, p))
+	err := r.release(end, r.wholeWindow(until, interrupt))
 	if err != nil && !r.Samplers.InRound() {
 		return err
 	}
-	more := goOn && err == nil && r.cfg.Concurrent && end < r.Clock.Due && r.Clock.Warmup+end < until && r.room.rounds > 1 && !p.Over(r.Host.Mark())
+	more := goOn && err == nil && r.cfg.Concurrent && end < r.Clock.Due && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Host.Mark())
 	ran, err := r.Samplers.Round(r.Clock.T, c, more)
 	r.Host.Ran(ran)
 	r.room.rounds--
 	r.Clock.T += ran.Made
-	r.Host.Count(r.Clock.Steps(), r.Samplers)
+	r.Host.Add(ran.Made, r.Samplers)
 	return err
 }
 
 // StepAlone lets every sampler step by itself up to the next step at which one has to wait for
 // another: the window's end where training is concurrent, else the next update.
-func (r *Run) StepAlone(c policy.Chooser, until int64, p *train.Pause) error {
+func (r *Run) StepAlone(c policy.Chooser, until int64, interrupt *train.Interrupt) error {
 	n, w := r.untilMeeting(until), int64(r.envs)
 	if err := r.Updates.Failed(); err != nil {
 		r.turn = 0
 		return err
 	}
-	whole := r.wholeWindow(until, p)
-	ran, err := r.Samplers.Run(r.Clock.T, r.turn, n, c, p.Watch(), func(steps int64) {
+	whole := r.wholeWindow(until, interrupt)
+	ran, err := r.Samplers.Run(r.Clock.T, r.turn, n, c, interrupt.Watch(), func(steps int64) {
 		r.release(r.Clock.T+steps, whole) // the next call returns the error
 	})
 	r.Host.Ran(ran)
@@ -103,7 +103,7 @@ func (r *Run) StepAlone(c policy.Chooser, until int64, p *train.Pause) error {
 	}
 	r.turn = (r.turn + int(ran.Steps%w)) % r.envs
 	r.Clock.T += ran.Made
-	r.Host.Count(r.Clock.Steps(), r.Samplers)
+	r.Host.Add(ran.Made, r.Samplers)
 	if err != nil {
 		r.turn = 0 // the next call begins with a whole round
 	}
@@ -140,8 +140,8 @@ func (r *Run) Choose(c policy.Chooser) ([]int32, error) {
 }
 
 // Observe is train.Pushed's: it records all rows, or none.
-func (r *Run) Observe(rows *vec.Rows, p *train.Pause) error {
-	steps, err := r.Samplers.Observe(rows, r.Clock.Steps(), func(i int, next []byte) error { return r.checkNext(i, next, p) })
+func (r *Run) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
+	steps, err := r.Samplers.Observe(rows, r.Clock.Steps(), func(i int, next []byte) error { return r.checkNext(i, next, interrupt) })
 	if err != nil {
 		return err
 	}
@@ -151,22 +151,22 @@ func (r *Run) Observe(rows *vec.Rows, p *train.Pause) error {
 	} else {
 		r.Clock.Warmup += steps
 	}
-	r.Host.Count(r.Clock.Steps(), r.Samplers)
+	r.Host.Add(steps, r.Samplers)
 	return nil
 }
 
 // checkNext refuses a row of the host's that would spoil the replay memory.
-func (r *Run) checkNext(i int, next []byte, p *train.Pause) error {
+func (r *Run) checkNext(i int, next []byte, interrupt *train.Interrupt) error {
 	err := r.Memory.CheckNext(i, next)
 	if errors.Is(err, replay.ErrNotAStack) {
-		return r.storeWhole(p)
+		return r.storeWhole(interrupt)
 	}
 	return err
 }
 
 // storeWhole changes the replay memory to whole observations.
-func (r *Run) storeWhole(p *train.Pause) error {
-	if err := r.await(0, p); err != nil {
+func (r *Run) storeWhole(interrupt *train.Interrupt) error {
+	if err := r.await(0, interrupt); err != nil {
 		return err
 	}
 	more, err := r.Memory.StoreWhole()

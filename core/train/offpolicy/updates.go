@@ -148,16 +148,16 @@ func (up *Updates) lockedWait(over func() bool) {
 
 // wait returns when u updates and all that were released before are done. The replay memory, Theta
 // and ThetaMinus are then the caller's until the next release. It returns the error that ended the
-// updates, or train.ErrPaused when p is over.
-func (up *Updates) wait(u int64, p *train.Pause) error {
+// updates, or train.ErrInterrupted.
+func (up *Updates) wait(u int64, interrupt *train.Interrupt) error {
 	up.mu.Lock()
 	defer up.mu.Unlock()
 	up.lockedRelease(u)
-	if deadline := p.Deadline(); up.threaded && !deadline.IsZero() && up.done < up.released {
+	if deadline := interrupt.Deadline(); up.threaded && !deadline.IsZero() && up.done < up.released {
 		alarm := time.AfterFunc(time.Until(deadline), up.wake)
 		defer alarm.Stop()
 	}
-	over := func() bool { return up.lockedIdle() || p.Over(time.Now()) }
+	over := func() bool { return up.lockedIdle() || interrupt.Raised(time.Now()) }
 	if up.threaded {
 		up.lockedWait(over)
 	} else {
@@ -166,7 +166,7 @@ func (up *Updates) wait(u int64, p *train.Pause) error {
 		}
 	}
 	if !up.lockedIdle() {
-		return train.ErrPaused
+		return interrupt.Err(time.Now())
 	}
 	return up.err
 }

@@ -37,8 +37,8 @@ func (r *Run) tell(e WindowEvent) {
 func (r *Run) WindowIsOver() bool { return r.Clock.T >= r.Clock.Due && r.turn == 0 }
 
 // EndWindow waits for the updates of the window.
-func (r *Run) EndWindow(p *train.Pause) error {
-	if err := r.await(r.due(r.Clock.T), p); err != nil {
+func (r *Run) EndWindow(interrupt *train.Interrupt) error {
+	if err := r.await(r.due(r.Clock.T), interrupt); err != nil {
 		return err
 	}
 	r.tell(WindowEnds)
@@ -84,8 +84,8 @@ func (r *Run) due(t int64) int64 { return r.Clock.Begun + r.cfg.updatesDue(t, r.
 
 // wholeWindow reports whether a call takes all further steps of the window and no reader can run
 // before the window's end.
-func (r *Run) wholeWindow(until int64, p *train.Pause) bool {
-	return p.Deadline().IsZero() && until >= r.Clock.Warmup+r.windowEnd()
+func (r *Run) wholeWindow(until int64, interrupt *train.Interrupt) bool {
+	return interrupt.Deadline().IsZero() && until >= r.Clock.Warmup+r.windowEnd()
 }
 
 // release lets the trainer thread begin the updates that are due at t, the end of the steps that
@@ -102,22 +102,22 @@ func (r *Run) release(t int64, whole bool) error {
 
 // CatchUp does the updates that are due, where training is not concurrent. All experience enters
 // the replay memory first.
-func (r *Run) CatchUp(p *train.Pause) error {
+func (r *Run) CatchUp(interrupt *train.Interrupt) error {
 	u := r.due(r.Clock.T)
 	if r.Updates.Done() >= u {
 		return nil
 	}
 	r.Memory.Flush()
-	return r.await(u, p)
+	return r.await(u, interrupt)
 }
 
-// await returns when u updates are done and none is in progress, or train.ErrPaused when p is over.
-// In the middle of a round it ignores p.
-func (r *Run) await(u int64, p *train.Pause) error {
+// await returns when u updates are done and none is in progress, or train.ErrInterrupted. In the
+// middle of a round it ignores the Interrupt.
+func (r *Run) await(u int64, interrupt *train.Interrupt) error {
 	if r.turn != 0 {
 		return r.Updates.wait(u, nil)
 	}
-	err := r.Updates.wait(u, p)
+	err := r.Updates.wait(u, interrupt)
 	r.Host.Lap(train.Waiting)
 	return err
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Advance takes steps until so many are taken or p is over. Where the host steps the
+// Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps the
 // environments, one pass of its loop is Act, the host's step, Observe.
-func (r *Run) Advance(until int64, p *train.Pause) error {
+func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := r.Actors.Repair(); err != nil {
 		return err
 	}
 	var failed error
 	for r.Actors.InRound() || failed == nil && r.Clock.Steps < until {
-		if !r.Actors.InRound() && p.Over(r.Host.Mark()) {
+		if !r.Actors.InRound() && interrupt.Raised(r.Host.Mark()) {
 			return nil
 		}
-		if err := r.Settle(p); err != nil {
+		if err := r.Settle(interrupt); err != nil {
 			return err
 		}
 		n := int64(r.Actors.Steps())
-		more := failed == nil && r.Clock.Steps+n < until && r.Rollout.Left() > 1 && !p.Over(r.Host.Mark())
+		more := failed == nil && r.Clock.Steps+n < until && r.Rollout.Left() > 1 && !interrupt.Raised(r.Host.Mark())
 		ran, err := r.Actors.Round(r.Clock.Steps, r.cfg.Chooser, more)
 		r.Host.Ran(ran)
 		if err := errors.Join(err, r.endRound(ran.Made)); failed == nil {
@@ -35,8 +35,8 @@ func (r *Run) Advance(until int64, p *train.Pause) error {
 }
 
 // Act is the first half of a round where the host steps the environments.
-func (r *Run) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
-	if err := r.Settle(p); err != nil {
+func (r *Run) Act(rows *vec.Rows, interrupt *train.Interrupt) ([]int32, error) {
+	if err := r.Settle(interrupt); err != nil {
 		return nil, err
 	}
 	if err := r.Actors.Use(rows, r.Clock.Steps); err != nil {
@@ -49,7 +49,7 @@ func (r *Run) Act(rows *vec.Rows, p *train.Pause) ([]int32, error) {
 }
 
 // Observe is the second half: all rows are taken, or none.
-func (r *Run) Observe(rows *vec.Rows, _ *train.Pause) error {
+func (r *Run) Observe(rows *vec.Rows, _ *train.Interrupt) error {
 	n, err := r.Actors.Observe(rows, r.Clock.Steps, nil)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r *Run) Observe(rows *vec.Rows, _ *train.Pause) error {
 // they were reset or failed, leave a hole in the rollout.
 func (r *Run) endRound(n int64) error {
 	r.Clock.Steps += n
-	r.Host.Count(r.Clock.Steps, r.Actors)
+	r.Host.Add(n, r.Actors)
 	err := r.Rollout.EndRound()
 	if r.Rollout.Full() {
 		r.Clock.Rollouts++
@@ -85,7 +85,7 @@ func (r *Run) due() bool { return r.Rollout.Full() && r.Rollout.Steps() > 0 }
 // at least one minibatch, so that a host that calls with a short limit gets on. Beside the
 // update environments are reset whose episodes ended in the rollout, where they were not at once.
 // A reset that failed is reported also where the update is to go on in the next call.
-func (r *Run) Settle(p *train.Pause) (err error) {
+func (r *Run) Settle(interrupt *train.Interrupt) (err error) {
 	if r.err != nil || !r.Rollout.Full() {
 		return r.err
 	}
@@ -95,8 +95,8 @@ func (r *Run) Settle(p *train.Pause) (err error) {
 	}
 	if resets {
 		defer func() {
-			if failed := r.Actors.FinishResets(); failed != nil && errors.Is(err, train.ErrPaused) {
-				err = failed // who sees ErrPaused looks for nothing else
+			if failed := r.Actors.FinishResets(); failed != nil && errors.Is(err, train.ErrInterrupted) {
+				err = failed // the Trainer looks for nothing else in an ErrInterrupted
 			} else {
 				err = errors.Join(err, failed)
 			}
@@ -107,12 +107,12 @@ func (r *Run) Settle(p *train.Pause) (err error) {
 		r.minibatch++
 		done = done || r.minibatch == r.cfg.Minibatches
 		now := r.Host.Lap(train.Learning)
-		switch {
-		case r.err != nil:
+		if r.err != nil {
 			r.minibatch = 0
 			return r.err
-		case !done && p.Over(now):
-			return train.ErrPaused
+		}
+		if err := interrupt.Err(now); err != nil && !done {
+			return err
 		}
 	}
 	return r.next()

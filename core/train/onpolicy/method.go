@@ -35,10 +35,6 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 	return nil
 }
 
-// Halt and Wake have nothing to do: an update is done by the call that waits for it.
-func (r *Run) Halt() {}
-func (r *Run) Wake() {}
-
 // Failed returns the error that ended training, if one did.
 func (r *Run) Failed() error { return r.err }
 
@@ -61,7 +57,7 @@ func (r *Run) Wrote(string) { r.forgive() }
 // Policy is Theta, whose actions are drawn or the likeliest.
 func (r *Run) Policy() policy.Spec { return r.policy }
 
-// Latest is train.Method's.
+// Latest is train.Stepped's.
 func (r *Run) Latest() (*vec.Rows, []int32) { return r.Actors.Latest() }
 
 // Close ends the actors' threads: everything else that a Run computes with is the Trainer's.
@@ -72,7 +68,7 @@ func (r *Run) Close() error {
 	return nil
 }
 
-// Digests are the rollout as a checkpoint holds it.
+// Digests is train.Digested's: the rollout as a checkpoint holds it.
 func (r *Run) Digests() []train.Digest {
 	return []train.Digest{{Name: "rollout", Sum: func() (sum [32]byte) {
 		h := sha256.New()

@@ -1,0 +1,63 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/fault"
+)
+
+// ErrInterrupted is returned when Stop was called or the deadline has passed. Every error that
+// wraps it also wraps fault.ErrStopped or fault.ErrTimedOut, and never both.
+var ErrInterrupted = errors.New("interrupted")
+
+var (
+	errStopped  = fmt.Errorf("%w: %w", ErrInterrupted, fault.ErrStopped)
+	errTimedOut = fmt.Errorf("%w: %w", ErrInterrupted, fault.ErrTimedOut)
+)
+
+// Interrupt tells a method when its call must return early: after Stop, and after a deadline. A nil
+// Interrupt never does.
+type Interrupt struct {
+	stopping *atomic.Bool
+	deadline time.Time // zero: none
+}
+
+// Err returns the error, which wraps ErrInterrupted, with which the call must return at a time, or
+// nil. If Stop was called and the deadline has passed, the error is that of Stop.
+func (i *Interrupt) Err(now time.Time) error {
+	switch {
+	case i == nil:
+		return nil
+	case i.stopping.Load():
+		return errStopped
+	case !i.deadline.IsZero() && !now.Before(i.deadline):
+		return errTimedOut
+	}
+	return nil
+}
+
+// Raised reports whether the call must return at a time.
+func (i *Interrupt) Raised(now time.Time) bool { return i.Err(now) != nil }
+
+// Watch returns a function for the loops of any goroutines, which reports whether the call must
+// return now.
+func (i *Interrupt) Watch() func() bool {
+	switch {
+	case i == nil:
+		return func() bool { return false }
+	case i.deadline.IsZero():
+		return i.stopping.Load
+	}
+	return func() bool { return i.Raised(time.Now()) }
+}
+
+// Deadline returns the deadline, or the zero time if there is none.
+func (i *Interrupt) Deadline() time.Time {
+	if i == nil {
+		return time.Time{}
+	}
+	return i.deadline
+}

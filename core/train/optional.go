@@ -1,0 +1,64 @@
+package train
+
+import "github.com/paceline-rl/paceline/core/vec"
+
+// optional holds the optional interfaces of a Method. nil: the method does not implement it.
+type optional struct {
+	background Background
+	recoverer  Recoverer
+	pushed     Pushed
+	stepped    Stepped
+	replayed   Replayed
+	digested   Digested
+}
+
+func optionalOf(m Method) (o optional) {
+	o.background, _ = m.(Background)
+	o.recoverer, _ = m.(Recoverer)
+	o.pushed, _ = m.(Pushed)
+	o.stepped, _ = m.(Stepped)
+	o.replayed, _ = m.(Replayed)
+	o.digested, _ = m.(Digested)
+	return o
+}
+
+// Background is a Method that does updates on a goroutine of its own.
+type Background interface {
+	// Halt leaves the updates that are due and have not begun to the next step.
+	Halt()
+	// Wake makes a wait in progress check its Interrupt. Any goroutine may call it.
+	Wake()
+}
+
+// Recoverer is a Method that keeps copies of what a GPU changes.
+type Recoverer interface {
+	// Recover goes back to the latest copy, after the GPU was lost, and reports whether there is one.
+	// Reads and checkpoints then show the state of that copy, without experience.
+	Recover() bool
+}
+
+// Pushed is a Method whose environments the host may step. A round is Act, the host's step, Observe.
+// The size of rows has been checked.
+type Pushed interface {
+	// Act chooses an action for every row.
+	Act(rows *vec.Rows, interrupt *Interrupt) (actions []int32, err error)
+	// Observe records the result of the host's step. If it refuses a row, it records none.
+	Observe(rows *vec.Rows, interrupt *Interrupt) error
+}
+
+// Stepped is a Method that shows the steps it takes.
+type Stepped interface {
+	// Latest returns the rows and actions of the latest round of a source: see actor.Group.
+	Latest() (*vec.Rows, []int32)
+}
+
+// Digested is a Method of which Hash knows parts besides the parameter sets.
+type Digested interface {
+	Digests() []Digest
+}
+
+// Digest is the SHA-256 of a part of the experience.
+type Digest struct {
+	Name string
+	Sum  func() [32]byte
+}
