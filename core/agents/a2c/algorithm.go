@@ -23,7 +23,7 @@ func (a *A2C) Update(int) (done bool, err error) {
 	}
 	// R = 0 for terminal s_t, V(s_t, theta_v) for non-terminal: bootstrap from last state
 	// for i in t - 1, ..., t_start do: R <- r_i + gamma R
-	if err := a.Rollout.Finish(a.cfg.Gamma, a.cfg.GAELambda, a.Values); err != nil {
+	if err := a.Finish(a.cfg.Gamma, a.cfg.GAELambda); err != nil {
 		return false, err
 	}
 	rows := a.Rollout.Batch()

@@ -27,7 +27,7 @@ import (
 func (p *PPO) Update(k int) (done bool, err error) {
 	if k == 0 {
 		// Compute advantage estimates A_1, ..., A_T
-		if err := p.Rollout.Finish(p.cfg.Gamma, p.cfg.GAELambda, p.Values); err != nil {
+		if err := p.Finish(p.cfg.Gamma, p.cfg.GAELambda); err != nil {
 			return false, err
 		}
 		p.latest.begin(rollout.ExplainedVariance(p.Rollout.Batch()))

@@ -22,7 +22,7 @@ func (p *PQN) Update(k int) (done bool, err error) {
 		// where an end leaves r_t, or r_t + gamma max Q of the last observation at a time limit.
 		// rollout.Finish computes it: with V = max Q, R_t - V_t is delta_t + gamma lambda
 		// (R_t+1 - V_t+1), the recursion of generalised advantages, and Returns are V_t more.
-		if err := p.Rollout.Finish(p.cfg.Gamma, p.cfg.QLambda, p.Values); err != nil {
+		if err := p.Finish(p.cfg.Gamma, p.cfg.QLambda); err != nil {
 			return false, err
 		}
 		p.latest = means{value: p.meanValue()}

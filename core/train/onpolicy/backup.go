@@ -19,9 +19,14 @@ type backup struct {
 // backupEvery is how long a copy is good for: rollouts may be full every few milliseconds.
 const backupEvery = time.Second
 
-// backUp begins a copy, where the latest is old. No update is in progress.
-func (r *Run) backUp() error {
-	b := &r.backup
+func (b *backup) init(d nn.Device, w *Worker) (err error) {
+	b.device = d
+	b.Backup, err = d.Backup([]*nn.Params{w.Theta}, w.Stepper.Optimizer())
+	return err
+}
+
+// make begins a copy if the latest one is old. No update is in progress.
+func (b *backup) make(r *Run) error {
 	b.Poll()
 	if now := time.Now(); b.Backup != nil && (!b.begun || now.Sub(b.at) >= backupEvery) {
 		b.begun, b.at = true, now

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/fault"
@@ -21,7 +22,7 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 		r.forgive()
 	}
 	if flags&train.ResetEnvs != 0 {
-		if err := r.Actors.Reset(); err != nil {
+		if err := r.Window.Reset(); err != nil {
 			return err
 		}
 	}
@@ -42,7 +43,7 @@ func (r *Run) Failed() error { return r.err }
 // parameters, or the run, are others now. The rollout that gave it is not learnt from.
 func (r *Run) forgive() {
 	if errors.Is(r.err, fault.ErrNotFinite) {
-		if r.minibatch, r.kept = 0, (kept{}); r.Rollout.Next() == nil {
+		if r.minibatch, r.uploaded = 0, (upload{}); r.Window.Next() == nil {
 			r.err = nil
 		}
 	}
@@ -62,9 +63,7 @@ func (r *Run) Latest() (*vec.Rows, []int32) { return r.Actors.Latest() }
 
 // Close ends the actors' threads: everything else that a Run computes with is the Trainer's.
 func (r *Run) Close() error {
-	if r.Actors != nil {
-		r.Actors.Close()
-	}
+	r.close()
 	return nil
 }
 
@@ -101,15 +100,12 @@ func (r *Run) Metrics(m *train.Metrics) {
 // no experience to save: the rollout that gave it is not learnt from again, and part of it may have
 // been, already.
 func (r *Run) Parts(saving bool) []checkpoint.Part {
-	parts := []checkpoint.Part{
+	parts := append([]checkpoint.Part{
 		policy.SetPart(set, r.Theta),
 		nn.TensorsPart("optimizer.safetensors", r.Stepper.Optimizer().State()),
 		r.clockPart(),
-		r.Actors.Exploration(),
-		{Name: "rollout.bin", Version: 1, Optional: true, Write: r.Rollout.Save, Read: r.Rollout.Load},
-		r.updatePart(saving),
-		r.Actors.Environments(saving),
-	}
+	}, r.Window.Parts(saving)...)
+	parts = slices.Insert(parts, len(parts)-1, r.updatePart(saving))
 	for i := range parts {
 		if p := &parts[i]; saving && p.Optional && errors.Is(r.err, fault.ErrNotFinite) {
 			p.Write = nil

@@ -30,7 +30,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -85,50 +84,6 @@ type Method interface {
 	Resume(divergence float64)
 }
 
-// Run is the state of a run of such a method.
-type Run struct {
-	Host    *train.Host
-	Theta   *nn.Params
-	Actors  *actor.Group
-	Rollout *rollout.Rollout
-	Network nn.Network // of num_envs rows
-	Stepper nn.Stepper
-	Report  nn.Report // of the latest minibatch
-	Clock   Clock
-
-	cfg    Config
-	method Method
-	policy policy.Spec
-	units  *train.Units
-	// minibatch is the next one of an update in progress; 0: none is.
-	minibatch int
-	updated   bool // the run's first minibatch was learnt from, or the run was loaded
-	reported  bool // Report is of one
-	loads     int  // of checkpoints
-	kept      kept // by Stepper
-	backup    backup
-	err       error // ended training
-}
-
-// Clock is every count and schedule.
-type Clock struct {
-	Steps   int64          `json:"steps"` // num_timesteps
-	End     int64          `json:"end"`   // of the run, where the schedules end
-	Updates int64          `json:"updates"`
-	Rate    train.Schedule `json:"learning_rate"`
-	// Schedules are Config.Schedules, by name.
-	Schedules map[string]train.Schedule `json:"schedules,omitempty"`
-	// Rollouts is how many have become full.
-	Rollouts int64 `json:"rollouts,omitempty"`
-	// Epochs is how many passes over a rollout have begun, where a method counts them.
-	Epochs int64 `json:"epochs,omitempty"`
-	// Seed is that of their orders.
-	Seed uint64 `json:"seed,omitempty"`
-}
-
-// set is the name of Theta.
-const set = "policy"
-
 func (c *Config) rollout(spec env.Spec, envs int) rollout.Config {
 	return rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: c.Horizon, Envs: envs, Masks: spec.Masks, Columns: c.Chooser.Columns()}
 }
@@ -147,57 +102,4 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	add(fmt.Sprintf("num_envs: %d", envs), 2*int64(envs*s.Spec.Obs.Bytes()), nn.Needs{NetworkRows: []int{envs}})
 	add(c.NetSetting, 0, nn.Needs{Sets: 2, Optimizer: c.Optimizer}) // theta and the gradient
 	return list, err
-}
-
-// Init makes everything of a run of m, which embeds r.
-func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
-	envs := s.Common.NumEnvs
-	*r = Run{
-		Host: s.Host, units: train.NewUnits(c.Net), cfg: c, method: m, policy: c.Policy,
-	}
-	r.Clock.Seed = uint64(s.Common.Seed)
-	c.schedule(&r.Clock)
-	r.policy.Set, r.policy.Env, r.policy.Net = set, s.Spec, c.Net
-	if r.Theta, err = s.InitialParams(c.Net); err != nil {
-		return err
-	}
-	if r.Rollout, err = rollout.New(c.rollout(s.Spec, envs)); err != nil {
-		return err
-	}
-	if r.Network, err = s.Device.Network(c.Net, envs); err != nil {
-		return err
-	}
-	r.Stepper, err = s.Device.Stepper(nn.StepperConfig{Net: c.Net, Rows: c.Batch, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm})
-	if err != nil {
-		return err
-	}
-	r.backup.device = s.Device
-	if r.backup.Backup, err = s.Device.Backup([]*nn.Params{r.Theta}, r.Stepper.Optimizer()); err != nil {
-		return err
-	}
-	group := s.Group()
-	group.Sink, group.Columns, group.Joint, group.Acting = r.Rollout, len(c.Chooser.Columns()), r.Network, r.Theta
-	r.Actors, err = actor.New(group)
-	return err
-}
-
-// schedule makes the schedules of a run that ends at k.End.
-func (c *Config) schedule(k *Clock) {
-	end := max(1, k.End) // 0 before the first run
-	k.Rate, k.Schedules = c.Rate(end), nil
-	for _, s := range c.Schedules {
-		if k.Schedules == nil {
-			k.Schedules = map[string]train.Schedule{}
-		}
-		k.Schedules[s.Name] = s.Of(end)
-	}
-}
-
-// Values is V of observations by the parameters that act: what rollout.Finish asks for.
-func (r *Run) Values(obs []byte, rows int) ([]float32, error) {
-	out, err := r.Network.Forward(r.Theta, obs, rows)
-	if err != nil {
-		return nil, err
-	}
-	return r.cfg.Value(out), nil
 }

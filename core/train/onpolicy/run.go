@@ -1,0 +1,186 @@
+package onpolicy
+
+import (
+	"errors"
+
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// Run is the state of a run of such a method: a Worker, what it counts, and how it learns.
+type Run struct {
+	Worker
+	Clock Clock
+
+	method Method
+	policy policy.Spec
+	units  *train.Units
+	// minibatch is the number of the next minibatch of an update in progress; 0: none is.
+	minibatch int
+	updated   bool // the run's first minibatch was learned from, or the run was loaded
+	reported  bool // Report is of a minibatch
+	backup    backup
+	err       error // what ended training
+}
+
+// Clock is every count and schedule.
+type Clock struct {
+	Steps   int64          `json:"steps"` // num_timesteps
+	End     int64          `json:"end"`   // of the run, where the schedules end
+	Updates int64          `json:"updates"`
+	Rate    train.Schedule `json:"learning_rate"`
+	// Schedules are Config.Schedules, by name.
+	Schedules map[string]train.Schedule `json:"schedules,omitempty"`
+	// Rollouts is how many have become full.
+	Rollouts int64 `json:"rollouts,omitempty"`
+	// Epochs is how many passes over a rollout have begun, where a method counts them.
+	Epochs int64 `json:"epochs,omitempty"`
+	// Seed is that of their orders.
+	Seed uint64 `json:"seed,omitempty"`
+}
+
+// set is the name of Theta.
+const set = "policy"
+
+// Init makes everything of a run of m, which embeds r.
+func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
+	*r = Run{method: m, policy: c.Policy, units: train.NewUnits(c.Net)}
+	r.Clock.Seed = uint64(s.Common.Seed)
+	c.schedule(&r.Clock)
+	r.policy.Set, r.policy.Env, r.policy.Net = set, s.Spec, c.Net
+	if err := r.Worker.init(s, c); err != nil {
+		return err
+	}
+	if err := r.backup.init(s.Device, &r.Worker); err != nil {
+		return err
+	}
+	return r.initActors(s)
+}
+
+// schedule makes the schedules of a run that ends at k.End.
+func (c *Config) schedule(k *Clock) {
+	end := max(1, k.End) // 0 before the first run
+	k.Rate, k.Schedules = c.Rate(end), nil
+	for _, s := range c.Schedules {
+		if k.Schedules == nil {
+			k.Schedules = map[string]train.Schedule{}
+		}
+		k.Schedules[s.Name] = s.Of(end)
+	}
+}
+
+// Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps the
+// environments, one pass of its loop is Act, the host's step, Observe.
+func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
+	if err := r.Window.Repair(); err != nil {
+		return err
+	}
+	for r.Clock.Steps < until && !interrupt.Raised(r.Host.Mark()) {
+		if err := r.Settle(interrupt); err != nil {
+			return err
+		}
+		steps, err := r.Fill(r.Clock.Steps, until, interrupt)
+		r.count(steps)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Act is the first half of a round where the host steps the environments.
+func (r *Run) Act(rows *vec.Rows, interrupt *train.Interrupt) ([]int32, error) {
+	if err := r.Settle(interrupt); err != nil {
+		return nil, err
+	}
+	if err := r.Actors.Use(rows, r.Clock.Steps); err != nil {
+		return nil, err
+	}
+	// One forward pass for all.
+	err := r.Actors.Choose(r.Clock.Steps, r.cfg.Chooser, true)
+	r.Host.Lap(train.Acting)
+	return r.Actors.Actions(), err
+}
+
+// Observe is the second half. It records all rows, or none.
+func (r *Run) Observe(rows *vec.Rows, _ *train.Interrupt) error {
+	steps, err := r.Actors.Observe(rows, r.Clock.Steps, nil)
+	if err != nil {
+		return err
+	}
+	r.Host.Add(steps, r.Actors)
+	err = r.Rollout.EndRound()
+	r.count(steps)
+	return err
+}
+
+// count counts steps after rounds that may have made the window full.
+func (r *Run) count(steps int64) {
+	r.Clock.Steps += steps
+	if r.Window.Full() {
+		r.full++
+		r.Clock.Rollouts++
+		r.method.Filled()
+	}
+}
+
+// Filled leaves nothing out; methods that do have one of their own.
+func (r *Run) Filled() {}
+
+// Divergence is 0, and Resume does nothing: in most methods no minibatch depends on the results of
+// those before it.
+func (r *Run) Divergence() float64 { return 0 }
+func (r *Run) Resume(float64)      {}
+
+// due reports whether an update is due.
+func (r *Run) due() bool { return r.Window.Full() && r.Window.Steps() > 0 }
+
+// Settle does the update of a window that is full. It does at least one minibatch, so that a host
+// that calls with a short limit makes progress. Concurrently with the update it resets environments
+// whose episode ended and that were not reset at once. It reports a reset that failed even if the
+// Interrupt ends the update.
+func (r *Run) Settle(interrupt *train.Interrupt) (err error) {
+	if r.err != nil || !r.Window.Full() {
+		return r.err
+	}
+	resets, err := r.Window.StartResets()
+	if err != nil {
+		return err
+	}
+	if resets {
+		defer func() {
+			if failed := r.Window.FinishResets(); failed != nil && errors.Is(err, train.ErrInterrupted) {
+				err = failed // the Trainer looks for nothing else in an ErrInterrupted
+			} else {
+				err = errors.Join(err, failed)
+			}
+		}()
+	}
+	for done := !r.due(); !done; {
+		done, r.err = r.method.Update(r.minibatch)
+		r.minibatch++
+		done = done || r.minibatch == r.cfg.Minibatches
+		now := r.Host.Lap(train.Learning)
+		if r.err != nil {
+			r.minibatch = 0
+			return r.err
+		}
+		if err := interrupt.Err(now); err != nil && !done {
+			return err
+		}
+	}
+	return r.next()
+}
+
+// next discards the rounds that the update has made old.
+func (r *Run) next() error {
+	r.minibatch = 0
+	if err := r.backup.make(r); err != nil {
+		return err
+	}
+	if r.cfg.Slide > 0 {
+		return r.Window.Drop(r.cfg.Slide)
+	}
+	return r.Window.Next()
+}
