@@ -30,6 +30,8 @@ type Common struct {
 	StatsWindowSize int
 }
 
+func (c *Common) common() *Common { return c }
+
 // maxStatsWindow is the most episodes that means are over.
 const maxStatsWindow = 10_000
 
@@ -98,7 +100,9 @@ func NewConfig(method string) (*Config, error) {
 func (c *Config) Method() string { return c.def.Name }
 
 // Common returns the settings that every method has, in place.
-func (c *Config) Common() *Common { return c.def.Common(c.Struct()) }
+func (c *Config) Common() *Common { return c.settings().common() }
+
+func (c *Config) settings() Settings { return c.Struct().(Settings) }
 
 // Clone returns a copy that shares nothing.
 func (c *Config) Clone() *Config { return &Config{c.Values.Clone(), c.def} }

@@ -74,10 +74,10 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 
 // autoreset is the mode that the method wants of a source.
 func (t *Trainer) autoreset() vec.Autoreset {
-	if t.def.MidBatchReset == nil || t.def.MidBatchReset(t.cfg.Struct()) {
-		return vec.SameStep
+	if s, ok := t.cfg.settings().(LateResets); ok && s.ResetsLate() {
+		return vec.Disabled
 	}
-	return vec.Disabled
+	return vec.SameStep
 }
 
 // NewPushed makes a Trainer for environments that the host steps, by Act and
@@ -106,11 +106,11 @@ func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
 // prepare makes everything that does not depend on the environments.
 func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	t := &Trainer{def: cfg.def, cfg: cfg.Clone()}
-	notices, err := t.def.Check(t.cfg.Struct())
+	notices, err := t.cfg.settings().Resolve()
 	if err != nil {
 		return nil, nil, err
 	}
-	t.common = t.def.Common(t.cfg.Struct())
+	t.common = t.cfg.Common()
 	if err := checkDevice(t.common); err != nil {
 		return nil, nil, err
 	}
@@ -133,7 +133,7 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 		return nil, nil, err
 	}
 	t.host.use.cores = n
-	return t, &Setup{Config: t.cfg.Struct(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host}, nil
+	return t, &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host}, nil
 }
 
 // known makes the environments that the setting env names, once there is memory for them
@@ -266,7 +266,7 @@ func (t *Trainer) Env() (name, recipe, hash string) {
 // that depends on others, or on the machine, is filled in.
 func (t *Trainer) Config() *Config {
 	c := t.cfg.Clone()
-	t.def.Common(c.Struct()).NumThreads = t.cores.Cores()
+	c.Common().NumThreads = t.cores.Cores()
 	return c
 }
 

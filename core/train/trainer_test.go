@@ -48,6 +48,8 @@ type countingConfig struct {
 	Bytes int
 }
 
+func (c *countingConfig) Resolve() ([]string, error) { return []string{"said once"}, nil }
+
 var made *counting // the last one
 
 func init() {
@@ -55,9 +57,7 @@ func init() {
 		Name: "counting", Doc: "counts",
 		Settings: settings.New[countingConfig]("counting", append(train.CommonSettings(func(c *countingConfig) *train.Common { return &c.Common }),
 			settings.Int("bytes", 0, 0, math.MaxInt64, "memory that New says it takes", func(c *countingConfig) *int { return &c.Bytes })), nil),
-		Common: func(c any) *train.Common { return &c.(*countingConfig).Common },
-		Check:  func(any) ([]string, error) { return []string{"said once"}, nil },
-		Shape:  []string{"num_envs"},
+		Shape: []string{"num_envs"},
 		Memory: func(s *train.Setup) ([]limits.Part, error) {
 			n := int64(s.Config.(*countingConfig).Bytes)
 			return []limits.Part{{Setting: "small", Bytes: 1}, {Setting: fmt.Sprintf("bytes: %d", n), Bytes: n}}, nil

@@ -31,16 +31,13 @@ const (
 
 func init() {
 	train.Register(&train.Definition{
-		Name:          "a2c",
-		Doc:           "synchronous advantage actor-critic, with n-step returns or GAE(lambda)",
-		Settings:      Settings,
-		Common:        func(c any) *train.Common { return &c.(*Config).Common },
-		Check:         func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:         onpolicy.Shape,
-		Masks:         true,
-		MidBatchReset: func(c any) bool { return c.(*Config).MidBatchReset },
-		Memory:        memoryOf,
-		New:           newA2C,
+		Name:     "a2c",
+		Doc:      "synchronous advantage actor-critic, with n-step returns or GAE(lambda)",
+		Settings: Settings,
+		Shape:    onpolicy.Shape,
+		Masks:    true,
+		Memory:   memoryOf,
+		New:      newA2C,
 	})
 }
 

@@ -36,8 +36,8 @@ var Settings = settings.New[Config]("a2c", append(
 		settings.Float("vtrace_c", 1, 0, 1e6, "limit of the ratios of probabilities in the trace", func(c *Config) *float64 { return &c.VTraceC }),
 	)...), presets)
 
-// resolve checks every setting and how they go together.
-func (c *Config) resolve() (notices []string, err error) {
+// Resolve checks every setting and how they go together.
+func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func TestPresets(t *testing.T) {
 		for _, id := range envs {
 			cfg := must(train.NewConfig("a2c"))(t)
 			check(t, cfg.Preset(p.Name, id))
-			if _, err := cfg.Struct().(*Config).resolve(); err != nil {
+			if _, err := cfg.Struct().(*Config).Resolve(); err != nil {
 				t.Errorf("%s for %s: %v", p.Name, id, err)
 			}
 			if got := must(cfg.Get("env"))(t); got != id {
@@ -61,7 +61,7 @@ func TestRefusals(t *testing.T) {
 		{func(c *Config) { c.RMSPropFirst = 2 }, "rms_prop_first: 2, must be 0 to 1"},
 	} {
 		cfg := small(c.edit)
-		if _, err := cfg.resolve(); err == nil || err.Error() != c.want {
+		if _, err := cfg.Resolve(); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // newTwin is Algorithm S3 as package doc closes it, done naively.
 func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traintest.Twin {
 	t.Helper()
-	must(c.resolve())(t)
+	must(c.Resolve())(t)
 	walk := &traintest.Walk{Masked: masked}
 	spec := must(c.Network(&c.Common, walk.Spec()))(t)
 	device := must(nn.NewCPU(1, nil))(t)

@@ -176,7 +176,7 @@ func (w *windowTwin) round() {
 }
 
 func newWindowTwin(t *testing.T, c Config, nextStep bool) *windowTwin {
-	must(c.resolve())(t)
+	must(c.Resolve())(t)
 	spec := must(c.Network(&c.Common, (&traintest.Walk{}).Spec()))(t)
 	device := must(nn.NewCPU(1, nil))(t)
 	t.Cleanup(device.Close)
@@ -460,7 +460,7 @@ func TestVTraceRefusals(t *testing.T) {
 		cfg := small(func(x *Config) {
 			x.NumEnvs, x.NSteps, x.VTrace, x.VTraceGroups, x.VTraceSteps = 12, 6, true, c.groups, c.steps
 		})
-		if _, err := cfg.resolve(); err == nil || err.Error() != c.want {
+		if _, err := cfg.Resolve(); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}

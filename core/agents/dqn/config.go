@@ -86,10 +86,10 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
 }...), presets)
 
-// resolve checks every setting, replaces what was left open ("auto", 0) by what it
+// Resolve checks every setting, replaces what was left open ("auto", 0) by what it
 // stands for and checks how they go together. It returns the remarks that are
 // worth making once.
-func (c *Config) resolve() (notices []string, err error) {
+func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil { // of a field that was not set by Set
 		return nil, err
 	}

@@ -69,17 +69,17 @@ func TestResolve(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		x.edit(&c)
-		if _, err := c.resolve(); err != nil || c.Actor != x.actor || c.Window != x.window {
+		if _, err := c.Resolve(); err != nil || c.Actor != x.actor || c.Window != x.window {
 			t.Errorf("actor %s, window %d, %v, want %s, %d", c.Actor, c.Window, err, x.actor, x.window)
 		}
 	}
 	c := cartpole(func(c *Config) { c.LearningStarts = 15 })
-	said, err := c.resolve()
+	said, err := c.Resolve()
 	if err != nil || c.LearningStarts != 16 || len(said) != 1 || !strings.HasPrefix(said[0], "learning_starts: 15 is below batch_size and acts as 16") {
 		t.Errorf("learning_starts %d, %q, %v", c.LearningStarts, said, err)
 	}
 	c = cartpole(func(c *Config) { c.TargetUpdateInterval, c.Tau = 8, 0.5 })
-	if said, err = c.resolve(); err != nil || len(said) != 1 || !strings.Contains(said[0], "8 is below the window and a window's steps of tau are taken at its end") {
+	if said, err = c.Resolve(); err != nil || len(said) != 1 || !strings.Contains(said[0], "8 is below the window and a window's steps of tau are taken at its end") {
 		t.Errorf("%q, %v", said, err)
 	}
 	d := newDQN(t, cartpole(func(c *Config) { c.TargetUpdateInterval = 8 }))
@@ -101,14 +101,14 @@ func TestPresets(t *testing.T) {
 		if c.Env != env {
 			t.Errorf("%s: env %q", env, c.Env)
 		}
-		if _, err := c.resolve(); err != nil {
+		if _, err := c.Resolve(); err != nil {
 			t.Errorf("%s: %v", env, err)
 		}
 	}
 	for _, preset := range []string{"mnih2015", "fastdqn"} {
 		c := DefaultConfig()
 		check(t, Settings.Over(&c).Preset(preset, "Catch-v0"))
-		if _, err := c.resolve(); err != nil {
+		if _, err := c.Resolve(); err != nil {
 			t.Errorf("%s: %v", preset, err)
 		}
 		if c.TargetUpdateInterval != 10000 || preset == "fastdqn" && c.Window != 10000 {
@@ -136,7 +136,7 @@ func TestPresets(t *testing.T) {
 	}
 	c := DefaultConfig()
 	check(t, Settings.Over(&c).Preset("sb3", "Catch-v0"))
-	if said, err := c.resolve(); err != nil || said != nil {
+	if said, err := c.Resolve(); err != nil || said != nil {
 		t.Errorf("sb3: %q, %v", said, err)
 	}
 	check(t, Settings.Over(&c).Preset("mnih2015", "atari/pong"))

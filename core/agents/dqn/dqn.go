@@ -26,8 +26,6 @@ func init() {
 		Name:      "dqn",
 		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
 		Settings:  Settings,
-		Common:    func(c any) *train.Common { return &c.(*Config).Common },
-		Check:     func(c any) ([]string, error) { return c.(*Config).resolve() },
 		Shape:     []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"},
 		Placement: []string{"replay_device"},
 		Masks:     true,

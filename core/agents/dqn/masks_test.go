@@ -152,7 +152,7 @@ func TestMemoryOfMasksAndDoubleQ(t *testing.T) {
 		d := must(newTrial(cartpole(func(c *Config) { c.Env, c.DoubleQ = "", double }), makeWalks(2, masks)))(t)
 		defer d.Close()
 		c := d.Config()
-		for _, a := range must(memoryOf(&train.Setup{Config: c.Struct(), Common: c.Common(), Spec: *d.Spec(), Device: cpu(t)}))(t) {
+		for _, a := range must(memoryOf(&train.Setup{Config: c.Struct().(train.Settings), Common: c.Common(), Spec: *d.Spec(), Device: cpu(t)}))(t) {
 			sum += a.Bytes
 		}
 		return sum

@@ -143,7 +143,7 @@ type kept struct {
 
 func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive {
 	t.Helper()
-	if _, err := c.resolve(); err != nil {
+	if _, err := c.Resolve(); err != nil {
 		t.Fatal(err)
 	}
 	c.Policy = train.PolicyMLP

@@ -50,8 +50,8 @@ var Settings = settings.New[Config]("ppo", append(append(
 	settings.Text("target_kl_check", minibatch, "where target_kl is checked: minibatch (before each step, against 1.5 times of it: Stable-Baselines3) or epoch (after each epoch, of its last minibatch: CleanRL)", []string{minibatch, epoch}, func(c *Config) *string { return &c.TargetKLCheck }),
 ), presets)
 
-// resolve checks every setting and how they go together.
-func (c *Config) resolve() (notices []string, err error) {
+// Resolve checks every setting and how they go together.
+func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
 		return nil, err
 	}

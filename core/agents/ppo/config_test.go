@@ -36,7 +36,7 @@ func TestPresets(t *testing.T) {
 			cfg := must(train.NewConfig("ppo"))(t)
 			check(t, cfg.Preset(p.Name, id))
 			c := cfg.Struct().(*Config)
-			if notices, err := c.resolve(); err != nil || notices != nil {
+			if notices, err := c.Resolve(); err != nil || notices != nil {
 				t.Errorf("%s for %s: %v, %v", p.Name, id, notices, err)
 			}
 			run, err := c.run(&train.Setup{Spec: (&traintest.Walk{}).Spec()})
@@ -73,7 +73,7 @@ func TestRefusalsAndNotices(t *testing.T) {
 		{func(c *Config) { c.ClipRange = -0.1 }, "clip_range: -0.1, must be 0 to 1e+06"},
 		{func(c *Config) { c.TargetKLCheck = "never" }, `target_kl_check: "never", must be minibatch, epoch`},
 	} {
-		if _, err := settings(c.edit).resolve(); err == nil || err.Error() != c.want {
+		if _, err := settings(c.edit).Resolve(); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestRefusalsAndNotices(t *testing.T) {
 	} {
 		cfg := settings(func(c *Config) { c.BatchSize = c.NSteps * c.NumEnvs })
 		cfg.BatchSize = c.batch
-		if notices := must(cfg.resolve())(t); !slices.Equal(notices, c.want) {
+		if notices := must(cfg.Resolve())(t); !slices.Equal(notices, c.want) {
 			t.Errorf("batch_size %d: %q, want %q", c.batch, notices, c.want)
 		}
 	}

@@ -40,16 +40,13 @@ const (
 
 func init() {
 	train.Register(&train.Definition{
-		Name:          "ppo",
-		Doc:           "proximal policy optimization, with the clipped objective",
-		Settings:      Settings,
-		Common:        func(c any) *train.Common { return &c.(*Config).Common },
-		Check:         func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:         onpolicy.Shape,
-		Masks:         true,
-		MidBatchReset: func(c any) bool { return c.(*Config).MidBatchReset },
-		Memory:        memoryOf,
-		New:           newPPO,
+		Name:     "ppo",
+		Doc:      "proximal policy optimization, with the clipped objective",
+		Settings: Settings,
+		Shape:    onpolicy.Shape,
+		Masks:    true,
+		Memory:   memoryOf,
+		New:      newPPO,
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 // a list, and a minibatch that is not full has a learner of its own size.
 func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traintest.Twin {
 	t.Helper()
-	must(c.resolve())(t)
+	must(c.Resolve())(t)
 	walk := &traintest.Walk{Masked: masked}
 	spec := must(c.Network(&c.Common, walk.Spec()))(t)
 	device := must(nn.NewCPU(1, nil))(t)

@@ -67,8 +67,8 @@ var Settings = settings.New[Config]("pqn", append(train.CommonSettings(func(c *C
 	settings.Float("exploration_fraction", 0.1, 0, 1, "share of the steps up to the end of the run over which epsilon falls", func(c *Config) *float64 { return &c.ExplorationFraction }),
 }...), presets)
 
-// resolve checks every setting and how they go together.
-func (c *Config) resolve() (notices []string, err error) {
+// Resolve checks every setting and how they go together.
+func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
 		return nil, err
 	}
@@ -77,6 +77,9 @@ func (c *Config) resolve() (notices []string, err error) {
 	}
 	return onpolicy.FitBatch(&c.BatchSize, c.NSteps*c.NumEnvs), nil
 }
+
+// ResetsLate is train.LateResets's.
+func (c *Config) ResetsLate() bool { return !c.MidBatchReset }
 
 // network replaces what the observation decides about, and returns the network.
 func (c *Config) network(spec env.Spec) (nn.Spec, error) {

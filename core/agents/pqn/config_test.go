@@ -21,7 +21,7 @@ func TestPresets(t *testing.T) {
 			cfg := must(train.NewConfig("pqn"))(t)
 			check(t, cfg.Preset(p.Name, id))
 			c := cfg.Struct().(*Config)
-			if notices, err := c.resolve(); err != nil || notices != nil {
+			if notices, err := c.Resolve(); err != nil || notices != nil {
 				t.Errorf("%s for %s: %v, %v", p.Name, id, notices, err)
 			}
 			c.Policy = train.PolicyMLP

@@ -37,15 +37,12 @@ const (
 
 func init() {
 	train.Register(&train.Definition{
-		Name:          "pqn",
-		Doc:           "parallelised Q-network: Q(lambda) with layer normalisation, without replay memory and target network",
-		Settings:      Settings,
-		Common:        func(c any) *train.Common { return &c.(*Config).Common },
-		Check:         func(c any) ([]string, error) { return c.(*Config).resolve() },
-		Shape:         []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "layer_norm", "num_envs", "mid_batch_reset"},
-		MidBatchReset: func(c any) bool { return c.(*Config).MidBatchReset },
-		Memory:        memoryOf,
-		New:           newPQN,
+		Name:     "pqn",
+		Doc:      "parallelised Q-network: Q(lambda) with layer normalisation, without replay memory and target network",
+		Settings: Settings,
+		Shape:    []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "layer_norm", "num_envs", "mid_batch_reset"},
+		Memory:   memoryOf,
+		New:      newPQN,
 	})
 }
 

@@ -53,7 +53,7 @@ type moment struct {
 
 func newNaive(t *testing.T, c Config, total int64, nextStep bool) *naive {
 	t.Helper()
-	must(c.resolve())(t)
+	must(c.Resolve())(t)
 	n := &naive{c: c, total: total, ends: map[string]int{}, nextStep: nextStep, resetting: make([]bool, c.NumEnvs)}
 	n.spec = must(n.c.network((&traintest.Walk{}).Spec()))(t)
 	n.theta = must(n.spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t)

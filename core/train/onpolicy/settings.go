@@ -42,6 +42,9 @@ type ActorCritic struct {
 	AdamEps          float64
 }
 
+// ResetsLate is train.LateResets's.
+func (c *ActorCritic) ResetsLate() bool { return !c.MidBatchReset }
+
 // Trunks: whether the two heads share one.
 const (
 	TrunkAuto     = "auto"

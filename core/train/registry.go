@@ -1,0 +1,74 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paceline-rl/paceline/core/limits"
+	"github.com/paceline-rl/paceline/core/nearest"
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// Definition is a method as the registry knows it.
+type Definition struct {
+	Name string
+	Doc  string // one sentence
+	// Settings is the table of a struct whose pointer is a Settings.
+	Settings *settings.Table
+	// Shape names the settings in which a checkpoint and the trainer that loads it must agree.
+	Shape []string
+	// Placement names the settings besides device that say where something is computed. Checkpoints
+	// hold "auto" for them.
+	Placement []string
+	// Masks says that the method uses action masks.
+	Masks bool
+	// Memory lists what New will allocate.
+	Memory func(*Setup) ([]limits.Part, error)
+	New    func(*Setup) (Method, error)
+}
+
+// Settings are the settings of a method. The struct embeds Common.
+type Settings interface {
+	common() *Common
+	// Resolve checks every setting and how they go together, and replaces "auto" and 0 by what they
+	// stand for as far as that does not depend on the environment. It returns sentences that the user
+	// is told once.
+	Resolve() (notices []string, err error)
+}
+
+// LateResets are Settings that may ask for a source that does not reset environments whose episode
+// has ended. The method resets them (actor.Config.Disabled).
+type LateResets interface {
+	ResetsLate() bool
+}
+
+var registry = map[string]*Definition{}
+
+// Register makes a method known. It panics if the name is taken, which is a bug of the program.
+func Register(d *Definition) {
+	if registry[d.Name] != nil {
+		panic("train: method " + d.Name + " registered twice")
+	}
+	registry[d.Name] = d
+}
+
+// Methods returns the names of the methods that are known, sorted.
+func Methods() []string {
+	var names []string
+	for name := range registry {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func lookup(name string) (*Definition, error) {
+	if d := registry[name]; d != nil {
+		return d, nil
+	}
+	if near := nearest.Names(name, Methods(), 3, nil); near != nil {
+		return nil, fmt.Errorf("method %q is not known; did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return nil, fmt.Errorf("method: %q, must be %s", name, strings.Join(Methods(), ", "))
+}
