@@ -19,7 +19,8 @@
 //     call. Handles are ids (registry.go) and texts are copies. Rows belong to the host;
 //     the library accesses them during a call only, offered rows until they are received.
 //   - Every exported function recovers from panics. A panic becomes PACELINE_EPANIC and
-//     makes that handle unusable, and no other handle.
+//     makes that handle unusable, and no other handle. After a panic of an environment every
+//     handle stays usable (package fault).
 //   - Functions that can do without Go do not call Go. In a child of fork() Go's scheduler
 //     has no threads, and a call into Go would hang.
 //   - The library handles only the five signals that Go handles in every library (SIGSEGV,

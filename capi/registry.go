@@ -1,7 +1,6 @@
 package capi
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -104,7 +103,8 @@ func (t *table[T]) remove(id uint64) (v T, ok bool) {
 }
 
 // use calls f with the object of id. A panic in f, also one that core has recovered from,
-// becomes an error of this call and of every later use of the object.
+// becomes an error of this call and of every later use of the object, unless an environment
+// panicked (see package fault).
 func (t *table[T]) use(id uint64, f func(T) error) error {
 	t.mu.RLock()
 	o := t.live[id]
@@ -116,8 +116,7 @@ func (t *table[T]) use(id uint64, f func(T) error) error {
 		return p
 	}
 	err := guarded(func() error { return f(o.value) })
-	var p *fault.Panic
-	if err != nil && errors.As(err, &p) {
+	if p := fault.Spoils(err); p != nil {
 		o.broken.Store(p)
 	}
 	return err

@@ -2,11 +2,13 @@ package capi
 
 import (
 	"errors"
+	"fmt"
 	"math/rand"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
@@ -86,6 +88,18 @@ func TestPanicBreaksOneObject(t *testing.T) {
 		t.Error(err)
 	}
 	if err := tab.use(good, func(int) error { return nil }); !errors.As(err, &p) || p.Value != "far away" {
+		t.Error(err)
+	}
+	// An environment's spoils nothing, unless another panic comes with it.
+	other := tab.put(3)
+	inEnvironment := &env.Error{Index: 1, Err: fault.Caught("in a step")}
+	if err := tab.use(other, func(int) error { return fmt.Errorf("step: %w", inEnvironment) }); !errors.As(err, &p) {
+		t.Error(err)
+	}
+	if err := tab.use(other, func(int) error { return errors.Join(inEnvironment, fault.Caught("far away")) }); !errors.As(err, &p) {
+		t.Error(err)
+	}
+	if err := tab.use(other, func(int) error { return nil }); !errors.As(err, &p) || p.Value != "far away" {
 		t.Error(err)
 	}
 	if err := guarded(func() error { panic(nil) }); !errors.As(err, &p) {

@@ -12,8 +12,14 @@
 //
 // Packages that are only called by packages which check (threads, kernel, replay's Draw and Gather)
 // therefore panic on misuse. Packages that the host's calls reach directly (vec, train, policy)
-// return errors. A panic never ends the host: the library catches the panic in the host's call, and
-// only the object of that call becomes unusable.
+// return errors. A panic never ends the host: the library catches the panic in the host's call.
+//
+// # Panics
+//
+// One rule holds for every object. A panic in a step, a reset or a mask of an environment is an
+// error of that environment, which is reset before its next step; no object becomes unusable. Any
+// other panic makes the object of the host's call unusable: its later calls return an error. Spoils
+// tells the two apart.
 package fault
 
 import (
@@ -50,6 +56,28 @@ func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 // Caught returns the value of recover as an error, with the stack of the goroutine that panicked.
 // The deferred function that recovers must call it.
 func Caught(value any) *Panic { return &Panic{Value: value, Stack: debug.Stack()} }
+
+// OfEnvironment is an error of one environment.
+type OfEnvironment interface{ OfEnvironment() }
+
+// Spoils returns the first panic in err that no environment caused, after which an object is
+// unusable, or nil.
+func Spoils(err error) *Panic {
+	switch e := err.(type) {
+	case OfEnvironment:
+	case *Panic:
+		return e
+	case interface{ Unwrap() error }:
+		return Spoils(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			if p := Spoils(part); p != nil {
+				return p
+			}
+		}
+	}
+	return nil
+}
 
 // Memory refuses an allocation that exceeds the free memory of the machine or the limit of the
 // process.

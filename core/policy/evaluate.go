@@ -63,6 +63,7 @@ func (p *Policy) StopEvaluations() { p.stops.Add(1) }
 
 // episode is an episode in progress, or a finished one.
 type episode struct {
+	number int // among all of the evaluation
 	env    env.Env
 	stream *rng.Stream
 	mask   []byte // allowed actions of the next step; nil allows all
@@ -91,18 +92,15 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			e.Evaluate()
 		}
 		stream := rng.New(o.Seed, "eval", first+i)
-		played = append(played, episode{env: e, stream: stream})
+		played = append(played, episode{number: first + i, env: e, stream: stream})
 		if s := e.Spec(); s.Obs.Bytes() != size || s.Obs.DType != spec.Obs.DType || s.Action.N != spec.Action.N {
 			return nil, fmt.Errorf("env: %q has observations of %d bytes and %d actions, must be %d and %d as the policy's", id, s.Obs.Bytes(), s.Action.N, size, spec.Action.N)
 		}
 		e.Seed(stream.Uint64())
-		if err := e.Reset(obs[i*size : (i+1)*size]); err != nil {
-			return nil, err
-		}
 		if e.Spec().Masks {
 			played[i].mask = make([]byte, spec.Action.N)
 		}
-		if err := played[i].readMask(); err != nil {
+		if err := played[i].reset(obs[i*size : (i+1)*size]); err != nil {
 			return nil, err
 		}
 	}
@@ -136,23 +134,47 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 				actions[row] = nn.Argmax(of, g.mask)
 			}
 			// The next observations replace the rows of episodes that have ended.
-			reward, end, err := g.env.Step(actions[row], obs[len(still)*size:(len(still)+1)*size])
+			over, err := g.step(actions[row], obs[len(still)*size:(len(still)+1)*size])
 			if err != nil {
 				return nil, err
 			}
-			g.reward += float64(reward)
-			g.length++
-			if end != 0 {
-				continue
+			if !over {
+				still = append(still, g)
 			}
-			if err := g.readMask(); err != nil {
-				return nil, err
-			}
-			still = append(still, g)
 		}
 		playing = still
 	}
 	return played, nil
+}
+
+func (g *episode) reset(obs []byte) (err error) {
+	defer g.caught(&err)
+	if err := g.env.Reset(obs); err != nil {
+		return err
+	}
+	return g.readMask()
+}
+
+// step takes a step, and reports whether it ended the episode.
+func (g *episode) step(action int32, obs []byte) (over bool, err error) {
+	defer g.caught(&err)
+	reward, end, err := g.env.Step(action, obs)
+	if err != nil {
+		return false, err
+	}
+	g.reward += float64(reward)
+	g.length++
+	if end != 0 {
+		return true, nil
+	}
+	return false, g.readMask()
+}
+
+// caught turns a panic of the environment into its error.
+func (g *episode) caught(err *error) {
+	if r := recover(); r != nil {
+		*err = &env.Error{Index: g.number, Err: fault.Caught(r)}
+	}
 }
 
 func (g *episode) readMask() error {

@@ -373,3 +373,38 @@ func TestEvaluateClosesItsEnvironments(t *testing.T) {
 		closings.open = 0
 	}
 }
+
+// panicking panics in a step or in a reset.
+type panicking struct {
+	env.Env
+	inReset bool
+}
+
+func (p *panicking) Reset(obs []byte) error {
+	if p.inReset {
+		panic("no reset")
+	}
+	return p.Env.Reset(obs)
+}
+
+func (p *panicking) Step(int32, []byte) (float32, env.End, error) { panic("no step") }
+
+// A panic of an environment is its error, and spoils nothing: see package fault.
+func TestEvaluatePanics(t *testing.T) {
+	p := cartPole(t, 7)
+	for _, where := range []string{"step", "reset"} {
+		id := "Panicking-" + where
+		env.Register(id, func(o env.Options) (env.Env, error) {
+			e, err := env.Make("CartPole-v1", o)
+			return &panicking{e, where == "reset"}, err
+		})
+		var panicked *fault.Panic
+		_, err := p.Evaluate(id, nil, EvalOptions{Episodes: 2})
+		if !errors.As(err, &panicked) || fault.Spoils(err) != nil || !strings.Contains(err.Error(), "no "+where) {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+	if _, err := p.Evaluate("CartPole-v1", nil, EvalOptions{Episodes: 1}); err != nil {
+		t.Error(err)
+	}
+}

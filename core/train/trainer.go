@@ -238,9 +238,7 @@ func (t *Trainer) leave(err *error) {
 	if r := recover(); r != nil {
 		*err = fault.Caught(r)
 	}
-	var p *fault.Panic
-	var e *env.Error
-	if errors.As(*err, &p) && !errors.As(*err, &e) { // an environment's is its own affair
+	if fault.Spoils(*err) != nil {
 		t.broken = *err
 	}
 	if t.broken == nil {

@@ -296,12 +296,21 @@ func TestPanics(t *testing.T) {
 	}
 	tr.Stats()
 	other, m := start(t)
-	m.round = func() error { return &env.Error{Index: 2, Err: fault.Caught("in the environment")} }
+	inEnvironment := &env.Error{Index: 2, Err: fault.Caught("in the environment")}
+	m.round = func() error { return inEnvironment }
 	if err := other.Run(4, 0); !errors.As(err, &p) {
 		t.Errorf("%v", err)
 	}
 	m.round = nil
 	check(t, other.Run(4, 0))
+	m.round = func() error { return errors.Join(inEnvironment, fault.Caught("in the library")) }
+	if err := other.Run(4, 0); !errors.As(err, &p) {
+		t.Errorf("%v", err)
+	}
+	m.round = nil
+	if err := other.Run(4, 0); !errors.As(err, &p) {
+		t.Errorf("after a panic in the library, concurrently with an environment's: %v", err)
+	}
 }
 
 // Training that ended with a loss that is not finite can be read, and goes on after
