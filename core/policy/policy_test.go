@@ -394,7 +394,7 @@ func TestEvaluatePanics(t *testing.T) {
 	p := cartPole(t, 7)
 	for _, where := range []string{"step", "reset"} {
 		id := "Panicking-" + where
-		env.Register(id, func(o env.Options) (env.Env, error) {
+		env.Add(id, func(o env.Options) (env.Env, error) {
 			e, err := env.Make("CartPole-v1", o)
 			return &panicking{e, where == "reset"}, err
 		})

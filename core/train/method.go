@@ -18,11 +18,10 @@ const (
 	ResetEnvs                        // cut the episodes in progress and begin new ones
 )
 
-// Method is one paper's algorithm. The Trainer calls it from one goroutine at a
-// time, with a core held.
+// Method is one paper's algorithm. The Trainer calls it from one goroutine at a time, which holds a
+// core. Optional interfaces are in optional.go.
 type Method interface {
-	// Begin begins a run of total further steps, as flags say, with schedules from step 0 to
-	// the end of the run.
+	// Begin begins a run of total further steps, with schedules from step 0 to the end of the run.
 	Begin(total int64, flags Flags) error
 	// Advance takes steps until `until` are counted, or until the Interrupt is raised. It returns
 	// between two rounds and does not wait for updates that run concurrently. After an error,
@@ -32,55 +31,56 @@ type Method interface {
 	Settle(interrupt *Interrupt) error
 	// Failed returns the error that ended training, if one did.
 	Failed() error
-	// Parts lists what a checkpoint holds; an Optional part is experience. saving
-	// says what for: a part that cannot be written now has no Write then. Parts are
-	// read in their order.
+	// Parts lists the parts of a checkpoint, in the order in which they are read; Optional parts
+	// are experience. With saving, a part that cannot be written now has no Write.
 	Parts(saving bool) []checkpoint.Part
 	// Sets lists the parameter sets.
 	Sets() []nn.Set
-	// Wrote says that a set was written from outside: what depends on it follows,
-	// and training that had failed may go on.
+	// Wrote is called after the host has written a set. Sets that follow it are updated, and
+	// training that had failed may go on.
 	Wrote(set string)
 	// Policy says which set acts, and how.
 	Policy() policy.Spec
-	// Metrics reports numbers of this moment.
+	// Metrics reports the current numbers.
 	Metrics(m *Metrics)
 	Close() error
 }
 
-// Setup is what a method is made from.
+// Setup is what the Trainer gives to a method that is made.
 type Setup struct {
 	// Config is the method's own struct, which Resolve has checked. Trainer.Config shows it as New
 	// leaves it.
 	Config Settings
 	Common *Common // the part of Config that every method has
-	// Spec describes the environments. Source steps them, in SameStep or Disabled; it is nil
-	// where the host does, and the Trainer's.
+	// Spec describes the environments. Source, which the Trainer owns, steps them, in mode SameStep
+	// or Disabled. nil: the host steps them.
 	Spec   env.Spec
 	Source actor.Source
-	// Disabled says that Source does not reset environments whose episode has ended: see LateResets.
+	// Disabled says that Source does not reset environments whose episode has ended: see
+	// LateResets.
 	Disabled bool
-	// Trusted says that the environments are the library's own, which stack frames
-	// as their Spec says. Declared says that the user has declared Spec's stack.
-	Trusted, Declared bool
-	// Cores are num_threads, and Pool is a pool of them for rows. Both are the
-	// Trainer's.
+	// Trusted says that the environments are built in, and stack frames as Spec says.
+	Trusted bool
+	// Cores are num_threads cores, and Pool is a pool of as many threads. The Trainer owns both.
 	Cores *threads.Budget
 	Pool  *threads.Pool
-	// Device computes, for the goroutine that calls the method. It is the Trainer's.
+	// Device computes for the goroutine that calls the method. The Trainer owns it.
 	Device nn.Device
 	Host   *Host
 }
 
-// InitialParams returns fresh parameters of a network: the same for the same seed,
-// whatever else the seed is used for.
+// InitialParams returns new parameters of a network. They are a function of the seed and the
+// network.
 func (s *Setup) InitialParams(net nn.Spec) (*nn.Params, error) {
 	return net.InitialParams(rng.New(uint64(s.Common.Seed), "weights", 0))
 }
 
-// Group is what an actor.Group is made from, whatever it acts with: the caller adds
-// Sink, Columns, networks and Acting.
+// Group returns the configuration of an actor.Group, to which the caller adds Sink, Columns,
+// networks and Acting.
 func (s *Setup) Group() actor.Config {
 	c := s.Common
-	return actor.Config{Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step", Cores: s.Cores, Groups: c.Groups, Disabled: s.Disabled}
+	return actor.Config{
+		Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step",
+		Cores: s.Cores, Groups: c.Groups, Disabled: s.Disabled,
+	}
 }

@@ -32,13 +32,13 @@ type Background interface {
 
 // Recoverer is a Method that keeps copies of what a GPU changes.
 type Recoverer interface {
-	// Recover goes back to the latest copy, after the GPU was lost, and reports whether there is one.
-	// Reads and checkpoints then show the state of that copy, without experience.
+	// Recover goes back to the latest copy, after the GPU was lost, and reports whether there is
+	// one. Reads and checkpoints then show the state of that copy, without experience.
 	Recover() bool
 }
 
-// Pushed is a Method whose environments the host may step. A round is Act, the host's step, Observe.
-// The size of rows has been checked.
+// Pushed is a Method whose environments the host may step. A round is Act, the host's step,
+// Observe. The size of rows has been checked.
 type Pushed interface {
 	// Act chooses an action for every row.
 	Act(rows *vec.Rows, interrupt *Interrupt) (actions []int32, err error)

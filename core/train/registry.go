@@ -32,8 +32,8 @@ type Definition struct {
 type Settings interface {
 	common() *Common
 	// Resolve checks every setting and how they go together, and replaces "auto" and 0 by what they
-	// stand for as far as that does not depend on the environment. It returns sentences that the user
-	// is told once.
+	// stand for as far as that does not depend on the environment. It returns sentences that the
+	// user is told once.
 	Resolve() (notices []string, err error)
 }
 

@@ -142,10 +142,10 @@ func (c Curve) at(share float64) float64 {
 	return c[len(c)-1].Value
 }
 
-// Rate is a value over a run that ends at step number steps: along c, or, where there is none, along
-// Line(from, to, steps). At every step it is what c is there, as the points of c that lie
-// between two steps give one at each of the two: moving them to one of the two would make a
-// long ramp of a jump.
+// Rate is a value over a run that ends at step number steps: along c, or, where there is none,
+// along Line(from, to, steps). At every step it is what c is there, as the points of c that lie
+// between two steps give one at each of the two: moving them to one of the two would make a long
+// ramp of a jump.
 func (c Curve) Rate(from, to float64, steps int64) Schedule {
 	if len(c) == 0 {
 		return Line(from, to, steps)

@@ -158,7 +158,7 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 	setup.Spec = spec
 	if t.common.FrameStack > 0 {
 		setup.Spec.Obs.FrameStack = t.common.FrameStack
-		setup.Declared, setup.Trusted = true, false
+		setup.Trusted = false
 	}
 	t.spec = setup.Spec
 	switch {

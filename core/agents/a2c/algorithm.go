@@ -31,8 +31,8 @@ func (a *A2C) Update(int) (done bool, err error) {
 	if a.cfg.NormalizeAdvantage {
 		rollout.Normalize(rows.Advantages, rows.Weights)
 	}
-	// Accumulate gradients d theta: grad log pi(a_i | s_i; theta) (R - V(s_i; theta_v)) + beta grad H
-	// Accumulate gradients d theta_v: d (R - V(s_i; theta_v))^2 / d theta_v
+	// Accumulate gradients d theta: grad log pi(a_i | s_i; theta) (R - V(s_i; theta_v)) + beta grad
+	// H Accumulate gradients d theta_v: d (R - V(s_i; theta_v))^2 / d theta_v
 	b := &a.batch
 	b.Obs, b.Actions, b.Masks = rows.Obs, rows.Actions, rows.Masks
 	b.Columns[columnAdvantage], b.Columns[columnReturn], b.Columns[columnWeight] = rows.Advantages, rows.Returns, rows.Weights

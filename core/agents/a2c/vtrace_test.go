@@ -301,7 +301,8 @@ func TestVTrace(t *testing.T) {
 				tr := must(train.New(configOf(t, c), traintest.MakeWalk(c.Seed)))(t)
 				defer func() { check(t, tr.Close()) }()
 				s := count(tr)
-				// Environments that rest take no steps: as many steps as the twin takes in those rounds.
+				// Environments that rest take no steps: as many steps as the twin takes in those
+				// rounds.
 				for range rounds {
 					w.round()
 				}
@@ -393,9 +394,9 @@ func (m *mirror) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) erro
 	return m.Stepper.Update(p, b, lr, r)
 }
 
-// Whatever happens to a run, the rows of an update are where they are computed, and each was brought
-// there once: all of a window at first, after a load, and after a window was given up for a loss
-// that is not finite; else those of the rounds since the update before.
+// Whatever happens to a run, the rows of an update are where they are computed, and each was
+// brought there once: all of a window at first, after a load, and after a window was given up for a
+// loss that is not finite; else those of the rounds since the update before.
 func TestAWindowsRowsAreBroughtOnce(t *testing.T) {
 	const envs, steps, nSteps, rounds = 4, 2, 8, 40
 	keeps, loads, spoilt := 0, 0, 0

@@ -10,8 +10,8 @@ import (
 // symbols and closes what it leaves open. Package offpolicy has what stands between the lines: when
 // updates are released and waited for, and how steps are taken.
 
-// Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps the
-// environments, one pass of its loop is Act, the host's step, Observe.
+// Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps
+// the environments, one pass of its loop is Act, the host's step, Observe.
 func (d *DQN) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := d.Samplers.Repair(); err != nil {
 		return err
@@ -50,8 +50,8 @@ func (d *DQN) betweenRounds(interrupt *train.Interrupt) error {
 	d.Report()
 	if d.Clock.Warm {
 		if !d.cfg.Concurrent {
-			// Every experience enters D before the next update, and the updates that are due are done
-			// before the next Q-values.
+			// Every experience enters D before the next update, and the updates that are due are
+			// done before the next Q-values.
 			if err := d.CatchUp(interrupt); err != nil {
 				return err
 			}

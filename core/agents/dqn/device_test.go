@@ -30,7 +30,8 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 	}
 }
 
-// Where minibatches are gathered, how many are drawn and done at a time and who looks change no bit.
+// Where minibatches are gathered, how many are drawn and done at a time and who looks change no
+// bit.
 func TestReplayOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	for _, envs := range []int{1, 4} {
@@ -83,7 +84,8 @@ func TestReplayOnGPU(t *testing.T) {
 	}
 }
 
-// uploads notes what is uploaded of the minibatches, and as 0 that the end of uploads was waited for.
+// uploads notes what is uploaded of the minibatches, and as 0 that the end of uploads was waited
+// for.
 type uploads struct {
 	nn.StackStepper
 	of []int
@@ -99,7 +101,8 @@ func (u *uploads) Upload(first, n int) error {
 	return u.StackStepper.Upload(first, n)
 }
 
-// A window's minibatches are drawn and uploaded when its first updates begin, however short the calls are.
+// A window's minibatches are drawn and uploaded when its first updates begin, however short the
+// calls are.
 func TestAWindowOnGPUIsDrawnAtItsStart(t *testing.T) {
 	cudatest.Need(t)
 	for _, slice := range []int64{0, 12} {
@@ -131,7 +134,8 @@ func TestAWindowOnGPUIsDrawnAtItsStart(t *testing.T) {
 	}
 }
 
-// A run's streams do not share the connections of the driver, of which there are 8: one that shares waits for the other.
+// A run's streams do not share the connections of the driver, of which there are 8: one that shares
+// waits for the other.
 func TestStreamsOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	calls := cudatest.Calls(t, func() { newDQN(t, cartpole(onGPU("cuda"))) })

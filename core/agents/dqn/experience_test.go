@@ -48,8 +48,8 @@ func TestExperienceAlone(t *testing.T) {
 	check(t, to.Begin(4, 0)) // nothing has changed
 }
 
-// A file without its experience makes random steps come before updates, which is said once; experience
-// that is loaded after it ends them where they are, but not a warm-up of the files' own.
+// A file without its experience makes random steps come before updates, which is said once;
+// experience that is loaded after it ends them where they are, but not a warm-up of the files' own.
 func TestExperienceEndsWhatFillsTheMemory(t *testing.T) {
 	for _, concurrent := range []bool{false, true} {
 		for _, x := range []struct {

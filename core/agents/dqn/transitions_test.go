@@ -130,8 +130,8 @@ func TestAddTransitions(t *testing.T) {
 	}
 }
 
-// An episode that was in progress when transitions were added is learnt from as if they had not been:
-// its targets look past the place.
+// An episode that was in progress when transitions were added is learnt from as if they had not
+// been: its targets look past the place.
 func TestAddedTransitionsCutNoEpisode(t *testing.T) {
 	with, without := newDQN(t, cartpole()), newDQN(t, cartpole())
 	check(t, with.Run(90, 0)) // the warm-up: random actions, no updates

@@ -121,7 +121,8 @@ var tuned = map[string][]settings.Row{
 		{"learning_rate_final", "0"},
 		{"clip_range_schedule", "0:0.2,1:0"},
 	}...),
-	// Every ball on each of seeds 1 to 10 after 40,000 steps. (With a learning rate that falls to 0 0.84 on seed 3.)
+	// Every ball on each of seeds 1 to 10 after 40,000 steps. (With a learning rate that falls to 0
+	// 0.84 on seed 3.)
 	"Catch-v0": append(slices.Clone(sb3), []settings.Row{
 		{"policy", "CnnPolicy"},
 		{"cnn", "small"},
@@ -131,8 +132,8 @@ var tuned = map[string][]settings.Row{
 		{"ent_coef", "0.01"},
 		{"learning_rate", "0.0005"},
 	}...),
-	// 15.8 to 20.4 on seeds 1 to 3 after 100,000 steps. (With rollouts of 64 steps, minibatches of 128 and half the learning
-	// rate 9.9 to 13.6.)
+	// 15.8 to 20.4 on seeds 1 to 3 after 100,000 steps. (With rollouts of 64 steps, minibatches of
+	// 128 and half the learning rate 9.9 to 13.6.)
 	"Bricks-v0": append(slices.Clone(sb3), []settings.Row{
 		{"policy", "CnnPolicy"},
 		{"n_steps", "32"},

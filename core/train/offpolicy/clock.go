@@ -35,7 +35,8 @@ func (c *Clock) refilled() {
 	c.WarmAt, c.Refill = max(c.ownWarmAt(), c.Warmup), 0
 }
 
-// Periods are the settings that counts depend on. A checkpoint holds those of the run that saved it.
+// Periods are the settings that counts depend on. A checkpoint holds those of the run that saved
+// it.
 type Periods struct {
 	TrainFreq     int `json:"train_freq"`     // steps between two bursts of updates
 	GradientSteps int `json:"gradient_steps"` // updates of a burst

@@ -106,9 +106,9 @@ func (g *gpu) updates(first int64, n int, last int64) (losses []float32, err err
 }
 
 // enqueue has the GPU do n updates from number first on. While the GPU works, the minibatches of
-// all updates up to number last are drawn, and then the core is released. So the GPU waits for draws
-// only in a window's first span: a draw takes some 4.5 microseconds on a Zen 4, the draws of a
-// window of 2,500 updates 11 milliseconds. The reports are those of nn.StackStepper.Finish.
+// all updates up to number last are drawn, and then the core is released. So the GPU waits for
+// draws only in a window's first span: a draw takes some 4.5 microseconds on a Zen 4, the draws of
+// a window of 2,500 updates 11 milliseconds. The reports are those of nn.StackStepper.Finish.
 func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err error) {
 	defer caught(&err)
 	f := &g.prefetch

@@ -7,8 +7,8 @@ import (
 )
 
 // prefetch holds minibatches of coming updates, drawn in the order of the updates and uploaded to a
-// GPU. Minibatch k belongs to update first+k. It is valid while the replay memory is the one that it
-// was drawn from and the stream stands where it was drawn.
+// GPU. Minibatch k belongs to update first+k. It is valid while the replay memory is the one that
+// it was drawn from and the stream stands where it was drawn.
 type prefetch struct {
 	sampler replay.Sampler
 	picks   []int // of one minibatch

@@ -52,7 +52,8 @@ func newUpdates(r *Run, s *train.Setup) (up *Updates, err error) {
 }
 
 // Wrap puts wrappers around the steppers, for tests: stepper around that of single updates, and
-// frames, unless it is nil, around that of updates on a GPU that has the frames of the replay memory.
+// frames, unless it is nil, around that of updates on a GPU that has the frames of the replay
+// memory.
 func (up *Updates) Wrap(stepper func(nn.QStepper) nn.QStepper, frames func(nn.StackStepper) nn.StackStepper) {
 	up.mu.Lock()
 	defer up.mu.Unlock()

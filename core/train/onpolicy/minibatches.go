@@ -8,9 +8,10 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Minibatches are the steps of a Run's rollout in a shuffled order, cut into batches of a
-// fixed number of rows, whose observations stay where they are (nn.Batch.Rows). An epoch is one pass over them; each has an order of its own, stream e
-// of "minibatches" for the e-th epoch of the whole training.
+// Minibatches are the steps of a Run's rollout in a shuffled order, cut into batches of a fixed
+// number of rows, whose observations stay where they are (nn.Batch.Rows). An epoch is one pass over
+// them; each has an order of its own, stream e of "minibatches" for the e-th epoch of the whole
+// training.
 type Minibatches struct {
 	// Batch is the one at hand. Rows beyond its steps have weight 0.
 	Batch nn.Batch

@@ -70,8 +70,8 @@ func (c *Config) schedule(k *Clock) {
 	}
 }
 
-// Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps the
-// environments, one pass of its loop is Act, the host's step, Observe.
+// Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps
+// the environments, one pass of its loop is Act, the host's step, Observe.
 func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := r.Window.Repair(); err != nil {
 		return err

@@ -20,8 +20,8 @@ func (r *Run) Step(b nn.Batch) error {
 // Learn computes the gradient of a minibatch and fills in Report.
 func (r *Run) Learn(b nn.Batch) error { return r.learned(b, r.Gradient(b)) }
 
-// Apply takes a step of the optimiser along the gradient of the latest Learn. If the loss or the norm
-// is not finite it takes none, and the error wraps fault.ErrNotFinite.
+// Apply takes a step of the optimiser along the gradient of the latest Learn. If the loss or the
+// norm is not finite it takes none, and the error wraps fault.ErrNotFinite.
 func (r *Run) Apply() error { return r.applied(r.Stepper.Step(r.Theta, r.rate(), &r.Report)) }
 
 // rate is the learning rate now.

@@ -22,8 +22,8 @@ type Window interface {
 	// with the same parameters; a part of it may begin then (InRound). steps are recorded even if
 	// some environments fail.
 	Round(t int64, c policy.Chooser, more bool) (actor.Ran, error)
-	// InRound reports whether a part of the next round has begun. The caller takes that round in any
-	// case, also after an error.
+	// InRound reports whether a part of the next round has begun. The caller takes that round in
+	// any case, also after an error.
 	InRound() bool
 	// Left returns how many rounds the window lacks, and Full whether it lacks none.
 	Left() int
