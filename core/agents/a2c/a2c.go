@@ -10,13 +10,12 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// A2C is train.Method by synchronous advantage actor-critic: what every on-policy method
-// has, with its loss. Theta is theta and theta_v.
+// A2C is train.Method by synchronous advantage actor-critic. Theta is theta and theta_v.
 type A2C struct {
 	onpolicy.Run
 	cfg    Config // resolved
 	batch  nn.Batch
-	window *window // nil: without V-trace
+	vtrace *vtrace // nil: without V-trace
 	// explained is the rollout.ExplainedVariance of the latest update.
 	explained float64
 }
@@ -64,12 +63,12 @@ func newA2C(s *train.Setup) (train.Method, error) {
 	}
 	a := &A2C{cfg: *cfg, batch: nn.Batch{Columns: make([][]float32, columns)}}
 	if cfg.VTrace {
-		a.window, a.batch = cfg.newWindow(), onpolicy.NewBatch(s.Spec, run.Batch, columns)
+		a.vtrace, a.batch = cfg.newVTrace(), onpolicy.NewBatch(s.Spec, run.Batch, columns)
 	}
 	return a, a.Init(s, run, a)
 }
 
-// Metrics reports numbers of this moment and of the latest update.
+// Metrics reports the current numbers and those of the latest update.
 func (a *A2C) Metrics(m *train.Metrics) {
 	a.Run.Metrics(m)
 	policy, value, entropy, norm, explained := math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()

@@ -9,8 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// Config holds every setting of a run. Settings describes each field, under the
-// name that C and Python use for it.
+// Config holds every setting of a run. Settings describes each field, under its name in C and
+// Python.
 type Config struct {
 	train.Common
 	onpolicy.ActorCritic
@@ -24,8 +24,7 @@ type Config struct {
 // defaults are Stable-Baselines3's.
 var defaults = onpolicy.ActorCritic{LearningRate: 7e-4, NSteps: 5, GAELambda: 1, UseRMSProp: true}
 
-// Settings is the table of all settings, in the order in which they are worth
-// reading.
+// Settings is the table of all settings, in the order in which they are worth reading.
 var Settings = settings.New[Config]("a2c", append(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	append(onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),

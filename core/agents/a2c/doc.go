@@ -1,8 +1,7 @@
-// Package a2c is synchronous advantage actor-critic: A3C of Mnih et al. 2016,
-// "Asynchronous Methods for Deep Reinforcement Learning" (Algorithm S3), with all
-// actors in lockstep and one learner, as in Stooke & Abbeel 2018, "Accelerated Methods
-// for Deep Reinforcement Learning" (section 5.1). The algorithm is in algorithm.go,
-// to be read beside the papers.
+// Package a2c is synchronous advantage actor-critic: A3C of Mnih et al. 2016, "Asynchronous Methods
+// for Deep Reinforcement Learning" (Algorithm S3), with all actors in lockstep and one learner, as
+// in Stooke & Abbeel 2018, "Accelerated Methods for Deep Reinforcement Learning" (section 5.1). The
+// algorithm is in algorithm.go, to be read beside the papers.
 //
 // # Names
 //
@@ -17,7 +16,7 @@
 //	beta                 Config.EntCoef             weight of the entropy bonus
 //	gamma                Config.Gamma               discount factor
 //	alpha, eta, epsilon  Config.RMSPropAlpha, LearningRate, RMSPropEps
-//	actor-learner thread an environment of actors   W = Config.NumEnvs of them
+//	actor-learner thread an environment of Actors   W = Config.NumEnvs of them
 //
 // # An update
 //
@@ -25,47 +24,44 @@
 //
 //	mean(-log pi(a|s) (R - V)) + vf_coef mean((R - V(s))^2) - ent_coef mean(H(pi(.|s)))
 //
-// over its rows gives one gradient, whose norm is clipped before the step, and one
-// step of RMSProp or Adam. (Stable-Baselines3's A2C, and Mnih's but for the sum in
-// place of the mean.) There is no 1/2 before the square. The learning rate is a line
-// over num_timesteps, read at the last step of the rollout.
+// over its rows gives one gradient, whose norm is clipped, and one step of RMSProp or Adam. The
+// loss is that of Stable-Baselines3's A2C; Mnih et al. have sums instead of means. There is no 1/2
+// before the square. The learning rate is a line over num_timesteps, read at the last step of the
+// rollout.
 //
-// An end cuts the trace of returns. Behind a termination the value is 0, behind a
-// truncation it is V of the true last observation, and where the rollout ends it is V
-// of the observation that the next one begins with, all by the parameters that acted:
-// they do not change during a rollout.
+// An end cuts the trace of returns. After a termination the value is 0, after a truncation it is V
+// of the true last observation, and where the rollout ends it is V of the observation that the next
+// rollout begins with. All of these values are computed by the parameters that acted, which do not
+// change during a rollout.
 //
-// A row that only resets its environment (autoreset next_step) is no step: it draws
-// no random number and has weight 0 in every mean and in the normalisation of
-// advantages. The rollout is counted in rounds, so that all environments are learnt
-// from at once; where a rollout has no step at all there is nothing to learn and no
-// update.
+// A row that only resets its environment (autoreset next_step) is no step: it draws no random
+// number and has weight 0 in every mean and in the normalisation of advantages. The rollout is
+// counted in rounds, so that the update is due at the same time for all environments. A rollout
+// without any step gives no update.
 //
-// Ten updates agree with PyTorch's in float64 to 1e-5 of the largest weight where no
-// ReLU is at its kink (python/tests/on_policy_torch.py). Images with areas of zeros are, at the
-// first update: the biases are 0, so many sums are exactly 0, and the convolutions'
-// rounding decides their signs. There ReLU's derivative is PyTorch's 0 or 1, which the
-// biases of the convolutions show.
+// Ten updates agree with PyTorch's in float64 to 1e-5 of the largest weight if no ReLU is at its
+// kink (python/tests/on_policy_torch.py). Images with areas of zeros put ReLUs at their kink in the
+// first update: the biases are 0, so many sums are exactly 0, and the convolutions' rounding
+// decides their signs. ReLU's derivative, which is 0 there in PyTorch, may then be 1 here, which
+// shows in the biases of the convolutions.
 //
-// Actions that a mask forbids have no probability, in acting, in the loss and in the
-// entropy. With V-trace (vtrace.go) the rollout is a window that moves on.
+// Actions that a mask forbids have no probability, in acting, in the loss and in the entropy. With
+// V-trace (vtrace.go) the rollout is a window that slides.
 //
 // # Time
 //
-// When an update is due and where Advance ends is onpolicy.Run's: its documentation
-// says so.
+// Package onpolicy says when an update is due and where Advance ends.
 //
-// Episodes that a new run, a load or a failing environment ends are truncations.
-// SetParameters leaves the rollout as it is: its rows say by Updates who acted.
+// Episodes that a new run, a load or a failing environment ends are truncations. SetParameters
+// leaves the rollout as it is: Updates of its rows says which parameters acted.
 //
 // # Random numbers
 //
-// Environment i's stream "explore" gives one number for each step, by which the
-// action is drawn from the softmax; "weights" gives the initial parameters.
+// Environment i's stream "explore" gives one number for each step, by which the action is drawn
+// from the softmax; "weights" gives the initial parameters.
 //
 // # Goroutines
 //
-// An A2C belongs to its train.Trainer and is called by one goroutine at a time. The
-// threads of the budget step environments and share the layers' work; their number
-// changes no result.
+// An A2C belongs to its train.Trainer and is called by one goroutine at a time. The threads of the
+// budget step environments and share the layers' work; their number changes no result.
 package a2c

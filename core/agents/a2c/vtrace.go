@@ -10,31 +10,31 @@ import (
 )
 
 // This file is A2C with V-trace and the batching of Dalton et al. 2020, "Accelerating
-// Reinforcement Learning through GPU Atari Emulation" (CuLE), section 5.2: the rollout is a
-// window of the latest n_steps rounds, and the environments are in vtrace_groups groups. From
-// the first full window on, after every vtrace_steps rounds, one group learns from its part of
-// the window, and the next group after that. As its actions are those of older parameters,
-// V-trace weighs them. On a GPU the window lies in its memory: after vtrace_steps rounds their
-// observations go there, and what a group learns from is rows of them (nn.Batch.Rows).
+// Reinforcement Learning through GPU Atari Emulation" (CuLE), section 5.2: the rollout is a window
+// of the latest n_steps rounds, and the environments are in vtrace_groups groups. From the first
+// full window on, after every vtrace_steps rounds, one group learns from its part of the window;
+// the groups take turns. Older parameters chose most of the window's actions, so V-trace weighs
+// them. A GPU keeps the window's observations: after vtrace_steps rounds theirs are uploaded, and a
+// group's minibatch refers to rows of them (nn.Batch.Rows).
 
-// window is what an update with V-trace works on.
-type window struct {
+// vtrace is the memory of updates with V-trace.
+type vtrace struct {
 	constants     rollout.VTrace
 	envs          int // of a group
 	logPi, values []float32
 }
 
-func (c *Config) newWindow() *window {
-	w := &window{envs: c.NumEnvs / c.VTraceGroups}
+func (c *Config) newVTrace() *vtrace {
+	w := &vtrace{envs: c.NumEnvs / c.VTraceGroups}
 	w.constants = rollout.VTrace{Gamma: c.Gamma, Lambda: c.GAELambda, Rho: c.VTraceRho, C: c.VTraceC, LogProb: onpolicy.ColumnLogProb}
 	rows := c.NSteps * w.envs
 	w.logPi, w.values = make([]float32, rows), make([]float32, rows)
 	return w
 }
 
-// updateWindow is one minibatch of a group's part of the window.
-func (a *A2C) updateWindow() error {
-	w, b := a.window, &a.batch
+// updateGroup is one minibatch of a group's part of the window.
+func (a *A2C) updateGroup() error {
+	w, b := a.vtrace, &a.batch
 	group := int((a.Clock.Rollouts - 1) % int64(a.cfg.VTraceGroups))
 	weights := b.Columns[columnWeight]
 	a.Rollout.Gather(group*w.envs, w.envs, b.Rows, b.Actions, b.Masks, weights)
@@ -55,13 +55,13 @@ func (a *A2C) updateWindow() error {
 	return a.Step(*b)
 }
 
-// evaluate fills in log pi(a|s) and V of the rows of b by the parameters that are to learn.
+// evaluate computes log pi(a|s) and V of the rows of b by the current parameters.
 func (a *A2C) evaluate(b *nn.Batch) error {
 	out, err := a.Outputs(*b)
 	if err != nil {
 		return err
 	}
-	w, actions := a.window, len(b.Masks)/len(b.Actions)
+	w, actions := a.vtrace, len(b.Masks)/len(b.Actions)
 	copy(w.values, out.Values[onpolicy.HeadV])
 	for k, weight := range b.Columns[columnWeight] {
 		if weight == 0 {

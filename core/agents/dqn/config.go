@@ -9,8 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
-// Config holds every setting of a run. Settings describes each field, under the
-// name that C and Python use for it.
+// Config holds every setting of a run. Settings describes each field, under its name in C and
+// Python.
 type Config struct {
 	train.Common
 	NetArch      []int
@@ -53,8 +53,7 @@ const (
 	ActorSnapshot = offpolicy.ActorSnapshot
 )
 
-// Settings is the table of all settings, in the order in which they are worth
-// reading.
+// Settings is the table of all settings, in the order in which they are worth reading.
 var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
 	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(c *Config) *[]int { return &c.NetArch }),
 	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),

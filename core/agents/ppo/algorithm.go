@@ -13,17 +13,17 @@ import (
 // This file is Algorithm 1 of Schulman et al. 2017 where it is not acting. doc.go lists its
 // symbols and closes what it leaves open. The loop is onpolicy.Run's:
 //
-//	for iteration = 1, 2, ... do                                  Advance
+//	for iteration = 1, 2, ... do                                  Run.Advance
 //	  for actor = 1, 2, ..., N do
-//	    Run policy pi_theta_old in environment for T time steps   choose, Actors.Round
+//	    Run policy pi_theta_old in environment for T time steps   Worker.Fill
 //	    Compute advantage estimates A_1, ..., A_T                 Update(0)
 //	  end for
 //	  Optimize surrogate L wrt theta, with K epochs
 //	    and minibatch size M <= N T                               Update(0), Update(1), ...
-//	  theta_old <- theta                                          Rollout.Next
+//	  theta_old <- theta                                          Window.Next
 //	end for
 
-// Update is minibatch k of an update, counted through its epochs.
+// Update is minibatch k of an update. k counts through all epochs.
 func (p *PPO) Update(k int) (done bool, err error) {
 	if k == 0 {
 		// Compute advantage estimates A_1, ..., A_T
@@ -38,7 +38,7 @@ func (p *PPO) Update(k int) (done bool, err error) {
 	}
 	endsEpoch := k == p.perEpoch-1
 	if !p.minibatches.Gather(k, p.columns) {
-		return endsEpoch && p.moved(epoch), nil // no step is left for it
+		return endsEpoch && p.exceedsKL(epoch), nil // no step is left for this minibatch
 	}
 	batch := p.minibatches.Batch
 	if p.cfg.NormalizeAdvantage {
@@ -49,13 +49,13 @@ func (p *PPO) Update(k int) (done bool, err error) {
 		return ended, err
 	}
 	p.latest.norm = p.Report.Norm
-	return endsEpoch && p.moved(epoch), nil
+	return endsEpoch && p.exceedsKL(epoch), nil
 }
 
-// optimize takes a step along the gradient of a minibatch. Where target_kl is checked between
-// the two, it may end the update instead.
+// optimize takes a step along the gradient of a minibatch. If target_kl is checked between the two,
+// it may end the update instead.
 func (p *PPO) optimize(b nn.Batch) (ended bool, err error) {
-	if !p.looks(minibatch) {
+	if !p.checksKL(minibatch) {
 		if err = p.Step(b); err == nil || errors.Is(err, fault.ErrNotFinite) {
 			p.latest.add(p.Report.Parts)
 		}
@@ -65,28 +65,28 @@ func (p *PPO) optimize(b nn.Batch) (ended bool, err error) {
 		return false, err
 	}
 	p.latest.add(p.Report.Parts)
-	if p.moved(minibatch) {
+	if p.exceedsKL(minibatch) {
 		return true, nil
 	}
 	return false, p.Apply()
 }
 
-// looks reports whether target_kl is checked here.
-func (p *PPO) looks(here string) bool {
-	return p.cfg.TargetKLCheck == here && !math.IsNaN(p.cfg.TargetKL)
+// checksKL reports whether target_kl is checked in a place: minibatch or epoch.
+func (p *PPO) checksKL(place string) bool {
+	return p.cfg.TargetKLCheck == place && !math.IsNaN(p.cfg.TargetKL)
 }
 
-// moved reports whether target_kl, where it is checked here, says that the policy has
-// moved far enough from the one that acted.
-func (p *PPO) moved(here string) bool {
+// exceedsKL reports whether target_kl is checked in a place, and the policy has moved further than
+// that from the policy that acted.
+func (p *PPO) exceedsKL(place string) bool {
 	limit := p.cfg.TargetKL
-	if here == minibatch {
+	if place == minibatch {
 		limit *= 1.5
 	}
-	return p.looks(here) && p.latest.divergence > limit
+	return p.checksKL(place) && p.latest.divergence > limit
 }
 
-// columns are those of a row of the rollout, but for its weight.
+// columns are those of a row of the rollout, except its weight.
 func (p *PPO) columns(row int, to []float32) {
 	b := p.Rollout.Batch()
 	to[columnAdvantage], to[columnReturn] = b.Advantages[row], b.Returns[row]

@@ -10,8 +10,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// Config holds every setting of a run. Settings describes each field, under the name that C
-// and Python use for it.
+// Config holds every setting of a run. Settings describes each field, under its name in C and
+// Python.
 type Config struct {
 	train.Common
 	onpolicy.ActorCritic

@@ -1,8 +1,7 @@
-// Package ppo is proximal policy optimization with the clipped objective: Schulman et al.
-// 2017, "Proximal Policy Optimization Algorithms" (Algorithm 1), in lockstep, with the
-// settings that made it what people use: Huang et al. 2022, "The 37 Implementation Details
-// of Proximal Policy Optimization". The algorithm is in algorithm.go, to be read beside the
-// paper.
+// Package ppo is proximal policy optimization with the clipped objective: Schulman et al. 2017,
+// "Proximal Policy Optimization Algorithms" (Algorithm 1), in lockstep, with the details of common
+// implementations: Huang et al. 2022, "The 37 Implementation Details of Proximal Policy
+// Optimization". The algorithm is in algorithm.go, to be read beside the paper.
 //
 // # Names
 //
@@ -20,39 +19,37 @@
 //
 // # An update
 //
-// After n_steps rounds the rollout is full. Advantages and returns are computed once, with
-// the values of the parameters that acted. Then, n_epochs times, its steps are shuffled and
-// every batch_size of them are one minibatch, the last one of what is left. Its loss
+// After n_steps rounds the rollout is full. Advantages and returns are computed once, with the
+// values of the parameters that acted. Then, n_epochs times, its steps are shuffled and cut into
+// minibatches of batch_size steps; the last one has the remaining steps. The loss
 //
 //	mean(-min(r A, clamp(r, 1-clip_range, 1+clip_range) A)) + vf_coef mean((R - V)^2) - ent_coef mean(H)
 //
-// gives a gradient, whose norm is clipped before the step of Adam. normalize_advantage is
-// by minibatch. With clip_range_vf the squared error is that of the value kept within so
-// much of what it was (Stable-Baselines3's), or the larger of that and its own
-// (clip_range_vf_largest: OpenAI Baselines' and CleanRL's). With target_kl an update ends
-// early: before the step of a minibatch whose estimated divergence is above 1.5 target_kl
-// (Stable-Baselines3), or after an epoch whose last minibatch's is above target_kl (CleanRL:
-// target_kl_check "epoch"). Learning rate and clip ranges are read at the last step of the
-// rollout.
+// gives a gradient, whose norm is clipped before the step of Adam. normalize_advantage applies to
+// each minibatch. With clip_range_vf the squared error is that of the value clamped to
+// clip_range_vf around the recorded value (Stable-Baselines3), or the larger of this error and the
+// unclamped one (clip_range_vf_largest: OpenAI Baselines, CleanRL). With target_kl an update ends
+// early: before the step of a minibatch whose estimated divergence exceeds 1.5 target_kl
+// (Stable-Baselines3), or after an epoch whose last minibatch has a divergence above target_kl
+// (CleanRL: target_kl_check "epoch"). Learning rate and clip ranges are read at the last step of
+// the rollout.
 //
-// An end cuts the trace of returns. Behind a termination the value is 0, behind a
-// truncation it is V of the true last observation (CleanRL takes a truncation for a
-// termination), and where the rollout ends it is V of the observation that the next one
-// begins with. A row that only resets its environment (autoreset next_step) is no step: it
-// is in no minibatch, and counts in no mean and in no normalisation; minibatches are of
-// steps, so there may be fewer of them.
+// An end cuts the trace of returns. After a termination the value is 0, after a truncation it is V
+// of the true last observation (CleanRL takes a truncation for a termination), and where the
+// rollout ends it is V of the observation that the next rollout begins with. A row that only resets
+// its environment (autoreset next_step) is no step: it is in no minibatch, mean or normalisation.
+// Minibatches consist of steps, so there may be fewer of them.
 //
-// Actions that a mask forbids have no probability, in acting, in the ratio and in the
-// entropy.
+// Actions that a mask forbids have no probability, in acting, in the ratio and in the entropy.
 //
-// Forty updates agree with PyTorch's in float64 to 1e-5 of the largest weight where neither a
-// ReLU is at its kink nor a ratio at its range's end (python/tests/on_policy_torch.py).
+// Forty updates agree with PyTorch's in float64 to 1e-5 of the largest weight if no ReLU is at its
+// kink and no ratio at the end of its range (python/tests/on_policy_torch.py).
 //
 // # Time
 //
-// When an update is due, where Advance ends and what a Stop in mid-update leaves is
-// onpolicy.Run's: its documentation says so. Config.NEpochs times the number of minibatches
-// is what UpdatesDue counts; one that ends early has done fewer.
+// Package onpolicy says when an update is due, where Advance ends and what a Stop inside an update
+// leaves. UpdatesDue counts Config.NEpochs times the number of minibatches; an update that ends
+// early has done fewer.
 //
 // # Random numbers
 //

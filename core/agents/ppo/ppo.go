@@ -9,15 +9,13 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// PPO is train.Method by proximal policy optimization: what every on-policy method has, with
-// minibatches of the rollout's steps in a shuffled order.
+// PPO is train.Method by proximal policy optimization.
 type PPO struct {
 	onpolicy.Run
 	cfg         Config // resolved
 	minibatches *onpolicy.Minibatches
-	perEpoch    int // of them
-
-	latest means
+	perEpoch    int // minibatches of an epoch
+	latest      means
 }
 
 // Columns of the loss, in the order of nn.PPO's.
@@ -76,7 +74,7 @@ func newPPO(s *train.Setup) (train.Method, error) {
 	return p, nil
 }
 
-// at returns a schedule's value now. There may be none for the value's range.
+// at returns the current value of a schedule, or +Inf if there is none: clip_range_vf is optional.
 func (p *PPO) at(name string) float64 {
 	if s, ok := p.Clock.Schedules[name]; ok {
 		return s.At(p.Clock.Steps)
@@ -84,8 +82,8 @@ func (p *PPO) at(name string) float64 {
 	return math.Inf(1)
 }
 
-// means are those over an update's minibatches, as far as they are done; after a load, over
-// the rest of them.
+// means are means over the minibatches of an update that are done. After a load inside an update,
+// they are over the minibatches since the load.
 type means struct {
 	n          int
 	parts      []float64 // sums, in the order of nn.PPO's
@@ -98,12 +96,11 @@ func (m *means) begin(explained float64) {
 	*m = means{parts: m.parts[:0], explained: explained}
 }
 
-// Divergence is what target_kl is compared with at an epoch's end, whose last minibatches may have
-// no step.
+// Divergence is compared with target_kl at an epoch's end, whose last minibatches may have no step.
 func (p *PPO) Divergence() float64 { return p.latest.divergence }
 
-// Resume leaves nothing of an update that was in progress here. What the rollout's values explain
-// is not known any more.
+// Resume goes on with an update that was loaded. How much the rollout's values explain is unknown
+// then.
 func (p *PPO) Resume(divergence float64) {
 	p.latest.begin(math.NaN())
 	p.latest.divergence = divergence
@@ -138,7 +135,7 @@ const (
 	partOutside
 )
 
-// Metrics reports numbers of this moment and of the latest update.
+// Metrics reports the current numbers and those of the latest update.
 func (p *PPO) Metrics(m *train.Metrics) {
 	p.Run.Metrics(m)
 	m.Add("epochs", "", "passes over a rollout that have begun", float64(p.Clock.Epochs))

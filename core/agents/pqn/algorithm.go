@@ -5,23 +5,23 @@ package pqn
 //
 //	for each episode do
 //	  for each i in I (in parallel) do
-//	    a ~ pi_explore(s), r ~ P_R, s' ~ P_S       choose, Actors.Round
+//	    a ~ pi_explore(s), r ~ P_R, s' ~ P_S       Worker.Fill
 //	  after T steps of all of them:
 //	  compute R_lambda backward from R_T = max_a Q Update(0)
 //	  for number of epochs do
 //	    for number of minibatches do
 //	      theta <- theta - alpha grad (R - Q)^2    Update(0), Update(1), ...
 
-// Update is minibatch k of an update, counted through its epochs.
+// Update is minibatch k of an update. k counts through all epochs.
 func (p *PQN) Update(k int) (done bool, err error) {
 	if k == 0 {
 		// Backward from R_T = max Q(s_T), with max Q as it was recorded while acting,
 		//
 		//	R_t = r_t + gamma (lambda R_t+1 + (1-lambda) max Q(s_t+1))
 		//
-		// where an end leaves r_t, or r_t + gamma max Q of the last observation at a time limit.
-		// rollout.Finish computes it: with V = max Q, R_t - V_t is delta_t + gamma lambda
-		// (R_t+1 - V_t+1), the recursion of generalised advantages, and Returns are V_t more.
+		// At a termination R_t is r_t, at a truncation r_t + gamma max Q of the last observation.
+		// rollout.Finish computes R: with V = max Q, R_t - V_t is delta_t + gamma lambda
+		// (R_t+1 - V_t+1), the recursion of generalised advantages, to which Returns add V_t.
 		if err := p.Finish(p.cfg.Gamma, p.cfg.QLambda); err != nil {
 			return false, err
 		}
@@ -32,7 +32,7 @@ func (p *PQN) Update(k int) (done bool, err error) {
 		p.minibatches.Begin()
 	}
 	if !p.minibatches.Gather(k, p.columns) {
-		return false, nil // no step is left for it
+		return false, nil // no step is left for this minibatch
 	}
 	if err := p.Step(p.minibatches.Batch); err != nil {
 		return false, err
@@ -41,7 +41,7 @@ func (p *PQN) Update(k int) (done bool, err error) {
 	return false, nil
 }
 
-// columns are those of a row of the rollout, but for its weight.
+// columns are those of a row of the rollout, except its weight.
 func (p *PQN) columns(row int, to []float32) {
 	to[columnTarget] = p.Rollout.Batch().Returns[row]
 }

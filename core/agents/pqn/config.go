@@ -11,8 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// Config holds every setting of a run. Settings describes each field, under the name that C
-// and Python use for it.
+// Config holds every setting of a run. Settings describes each field, under its name in C and
+// Python.
 type Config struct {
 	train.Common
 	CNN          string
@@ -39,7 +39,7 @@ type Config struct {
 	ExplorationFraction float64
 }
 
-// norms are nn.Trunk's by the setting's words.
+// norms maps values of layer_norm to those of nn.Trunk.Norm.
 var norms = map[string]string{"none": "", "channels": "layer_channels", "all": "layer_all"}
 
 // Settings is the table of all settings, in the order in which they are worth reading.
@@ -81,7 +81,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 // ResetsLate is train.LateResets's.
 func (c *Config) ResetsLate() bool { return !c.MidBatchReset }
 
-// network replaces what the observation decides about, and returns the network.
+// network resolves the settings that depend on the observation, and returns the network.
 func (c *Config) network(spec env.Spec) (nn.Spec, error) {
 	c.FitPolicy(spec.Obs)
 	trunk := nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn, Norm: norms[c.LayerNorm]}

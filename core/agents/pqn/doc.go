@@ -17,25 +17,25 @@
 // # An update
 //
 // After n_steps rounds the rollout is full. Its returns are computed once, backward, from the
-// Q-values that were recorded while acting and, for what lies behind its last step, from those
-// of the same parameters. Then, n_epochs times, its steps are shuffled and every batch_size of
-// them are one minibatch, the last one of what is left, with the loss
+// Q-values that were recorded while acting and, for the observations after the last step, from
+// Q-values of the same parameters. Then, n_epochs times, its steps are shuffled and cut into
+// minibatches of batch_size steps; the last one has the remaining steps. The loss is
 //
 //	loss_coef mean((Q(s, a) - R)^2)
 //
-// loss_coef 1/2 is the authors', 1 CleanRL's. The gradient's norm is clipped before the step of
+// The authors have loss_coef 1/2, CleanRL has 1. The gradient's norm is clipped before the step of
 // RAdam. The learning rate is read at the last step of the rollout.
 //
-// An end cuts the returns: behind a termination the value is 0, behind a truncation it is the
-// largest Q of the true last observation. (CleanRL's file lets the next episode's return
-// through a done, and takes a truncation for a termination: the preset pqn_cleanrl cuts.) A row
-// that only resets its environment (autoreset next_step) is no step: it is in no minibatch;
-// minibatches are of steps, so there may be fewer of them.
+// An end cuts the returns: after a termination the value is 0, after a truncation it is the largest
+// Q of the true last observation. (In CleanRL's file a return includes that of the next episode,
+// and a truncation is a termination; the preset pqn_cleanrl cuts.) A row that only resets its
+// environment (autoreset next_step) is no step: it is in no minibatch. Minibatches consist of
+// steps, so there may be fewer of them.
 //
 // # Time
 //
-// When an update is due, where Advance ends and what a Stop in mid-update leaves is
-// onpolicy.Run's: its documentation says so. Updates are those of minibatches.
+// Package onpolicy says when an update is due, where Advance ends and what a Stop inside an update
+// leaves. Each minibatch is one update.
 //
 // # Random numbers
 //

@@ -11,13 +11,12 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// PQN is train.Method by the parallelised Q-network: what every on-policy method has, acting by
-// epsilon and the largest Q, with minibatches of the rollout's steps in a shuffled order.
+// PQN is train.Method by the parallelised Q-network.
 type PQN struct {
 	onpolicy.Run
 	cfg         Config // resolved
 	minibatches *onpolicy.Minibatches
-	perEpoch    int       // of them
+	perEpoch    int       // minibatches of an epoch
 	largest     []float32 // Q of each row of a forward pass
 	latest      means
 }
@@ -29,7 +28,7 @@ const (
 	columns
 )
 
-// head is that of Q, epsilon the name of its schedule.
+// head is the network's head of Q, epsilon the name of the schedule.
 const (
 	head    = 0
 	epsilon = "epsilon"
@@ -110,8 +109,8 @@ func (p *PQN) meanValue() float64 {
 	return sum / float64(p.Rollout.Steps())
 }
 
-// means are those over an update's minibatches, as far as they are done; after a load, over
-// the rest of them.
+// means are means over the minibatches of an update that are done. After a load inside an update,
+// they are over the minibatches since the load.
 type means struct {
 	n                 int
 	loss, norm, value float64 // sums of the first two
@@ -123,7 +122,7 @@ func (m *means) add(loss, norm float64) {
 	m.norm += norm
 }
 
-// Metrics reports numbers of this moment and of the latest update.
+// Metrics reports the current numbers and those of the latest update.
 func (p *PQN) Metrics(m *train.Metrics) {
 	p.Run.Metrics(m)
 	loss, norm, value := math.NaN(), math.NaN(), math.NaN()
