@@ -20,7 +20,7 @@ type Common struct {
 	Seed       int
 	FrameStack int
 	Autoreset  string
-	// ActionMasks says that observations come with masks. Where the Trainer steps the
+	// ActionMasks says that observations come with action masks. If the Trainer steps the
 	// environments, their Spec decides.
 	ActionMasks bool
 	Policy      string
@@ -32,7 +32,7 @@ type Common struct {
 
 func (c *Common) common() *Common { return c }
 
-// maxStatsWindow is the most episodes that means are over.
+// maxStatsWindow is the largest stats_window_size.
 const maxStatsWindow = 10_000
 
 // Policies, named as in Stable-Baselines3.
@@ -42,7 +42,7 @@ const (
 	PolicyMLP  = "MlpPolicy"
 )
 
-// FitPolicy replaces policy auto by what fits the observation.
+// FitPolicy replaces policy "auto" by the policy that fits the observation.
 func (c *Common) FitPolicy(obs env.ObsSpec) {
 	if c.Policy != policyAuto {
 		return
@@ -75,19 +75,18 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 	})
 }
 
-// Activation is the setting of what MlpPolicy has between its layers, which methods
-// have with different defaults.
+// Activation is the setting activation_fn, for which methods have different defaults.
 func Activation[C any](def string, field func(*C) *string) settings.Setting {
 	return settings.Text("activation_fn", def, "what follows each of MlpPolicy's hidden layers: tanh or relu", []string{"tanh", "relu"}, field)
 }
 
-// Config is the settings of one method.
+// Config holds the settings of one method.
 type Config struct {
 	*settings.Values
 	def *Definition
 }
 
-// NewConfig returns the defaults of the method called name.
+// NewConfig returns the default settings of a method.
 func NewConfig(method string) (*Config, error) {
 	def, err := lookup(method)
 	if err != nil {
@@ -104,5 +103,5 @@ func (c *Config) Common() *Common { return c.settings().common() }
 
 func (c *Config) settings() Settings { return c.Struct().(Settings) }
 
-// Clone returns a copy that shares nothing.
+// Clone returns a deep copy.
 func (c *Config) Clone() *Config { return &Config{c.Values.Clone(), c.def} }

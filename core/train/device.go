@@ -7,10 +7,10 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// deviceAuto takes a GPU for convolutions where one answers, and otherwise the CPU.
+// deviceAuto selects a GPU for convolutions if one is usable, else the CPU.
 const deviceAuto = "auto"
 
-// checkDevice checks what can be known of the setting before there are environments.
+// checkDevice checks the setting device, as far as that is possible before environments are made.
 func checkDevice(c *Common) error {
 	if c.Device != deviceAuto {
 		if err := nn.CheckDevice(c.Device); err != nil {
@@ -25,7 +25,7 @@ func checkDevice(c *Common) error {
 
 var errTF32 = fmt.Errorf("precision: tf32, must be fp32 or bf16 on the CPU")
 
-// openDevice makes what computes the networks. The policy is known by now.
+// openDevice makes the device that computes the networks. The setting policy is resolved.
 func (t *Trainer) openDevice() (err error) {
 	c, name := t.common, t.common.Device
 	if name == deviceAuto {
@@ -54,7 +54,7 @@ func (t *Trainer) openDevice() (err error) {
 	return nil
 }
 
-// choose returns what auto stands for.
+// choose returns the device that "auto" stands for.
 func (t *Trainer) choose() string {
 	c := t.common
 	if c.ISA == "portable" {

@@ -11,16 +11,16 @@ import (
 	"github.com/paceline-rl/paceline/core/actor"
 )
 
-// Host is what a method reports to while it works.
+// Host receives what a method reports during its work.
 type Host struct {
-	// Steps is num_timesteps, agent steps of all environments with the warm-up;
-	// Updates how many updates are done, in all. Both may be read at any time.
+	// Steps is num_timesteps: agent steps of all environments, warm-up included. Updates is the
+	// number of updates done. Both may be read at any time.
 	Steps, Updates atomic.Int64
 
 	train atomic.Int64 // nanoseconds spent in updates
-	// env and act are the times spent stepping environments and computing outputs
-	// for acting, added over threads; wait is the caller's, for updates or for a
-	// core. They belong to the call in progress.
+	// env and act are the times spent stepping environments and computing outputs for acting, added
+	// over threads; wait is the time that the caller waited for updates or for a core. They belong
+	// to the call in progress.
 	env, act, wait time.Duration
 	use            utilisation
 
@@ -29,18 +29,18 @@ type Host struct {
 
 	began, mark time.Time
 	notices     []string
-	zero        []string // rates of which FirstUpdate has said that they are 0
+	zero        []string // names of rates that FirstUpdate has reported as 0
 
 	mu       sync.Mutex
 	episodes int64
 	recent   []Episode // the latest ones, oldest first
-	window   int       // how many that are at most: stats_window_size
+	window   int       // stats_window_size: the most episodes in recent
 	now      Stats
 	metrics  []Metric
 }
 
-// Episode is one that ended: its undiscounted return, of whole games where rewards
-// are clipped, and its length in steps.
+// Episode is an episode that ended: its undiscounted return, of a whole game where rewards are
+// clipped, and its length in steps.
 type Episode struct {
 	Return float64 `json:"return"`
 	Length int64   `json:"length"`
@@ -48,23 +48,22 @@ type Episode struct {
 
 func newHost(window int) *Host { return &Host{window: window, recent: make([]Episode, 0, window+1)} }
 
-// start begins the time of a call.
+// start begins to measure the time of a call.
 func (h *Host) start() {
 	h.began = time.Now()
 	h.mark = h.began
 }
 
-// Mark returns the time of the last lap.
+// Mark returns the time of the latest lap.
 func (h *Host) Mark() time.Time { return h.mark }
 
-// Notify keeps a sentence that is worth saying to the user once. The call in
-// progress calls it.
+// Notify keeps a sentence that the user is told once. The call in progress calls it.
 func (h *Host) Notify(format string, args ...any) {
 	h.notices = append(h.notices, fmt.Sprintf(format, args...))
 }
 
-// FirstUpdate is called when the first update of a run is done, with the step that it is of.
-// A rate that is 0 at that step and at all later ones is reported, once for each name.
+// FirstUpdate is called after the first update of a run, with its step. A rate that is 0 at that
+// step and at all later ones is reported, once for each name.
 func (h *Host) FirstUpdate(name string, rate Schedule, step int64) {
 	if rate.zeroFrom(step) && !slices.Contains(h.zero, name) {
 		h.zero = append(h.zero, name)
@@ -89,26 +88,23 @@ func (h *Host) Ended(e Episode) {
 	h.episodes++
 }
 
-// UpdatesDue returns the number of updates that were due at the end of the latest
-// call.
+// UpdatesDue returns the number of updates that were due at the end of the latest call.
 func (h *Host) UpdatesDue() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now.UpdatesDue
 }
 
-// Stats says where a Trainer stands. Rates are for the caller to take from two of
-// them.
+// Stats is the state of a Trainer in numbers. The caller computes rates from two of them.
 type Stats struct {
 	Steps      int64 // num_timesteps: agent steps, warm-up included
-	Total      int64 // at which the run ends
+	Total      int64 // the step at which the run ends
 	Updates    int64
 	UpdatesDue int64
 	Episodes   int64
 	MeanReturn float64 // of the latest stats_window_size episodes, NaN before the first
 	MeanLength float64
-	// Where the time went: added over threads, except Wait, which is the caller's,
-	// for updates or for a core.
+	// Times, added over threads, except Wait, in which the caller waited for updates or for a core.
 	Env, Act, Train, Wait time.Duration
 }
 
@@ -131,10 +127,10 @@ func (m *Metrics) Add(name, unit, doc string, value float64) {
 	m.list = append(m.list, Metric{name, unit, doc, value})
 }
 
-// Due reports how many updates should be done at this step.
+// Due reports how many updates are due at this step, in all.
 func (m *Metrics) Due(updates int64) { m.updatesDue = updates }
 
-// publish refreshes what others may read at any time.
+// publish refreshes the numbers that may be read at any time.
 func (t *Trainer) publish() {
 	var m Metrics
 	t.method.Metrics(&m)
@@ -147,8 +143,8 @@ func (t *Trainer) publish() {
 	h.now.Env, h.now.Act, h.now.Wait = h.env, h.act, h.wait
 }
 
-// Stats may be called at any time. Steps, Updates, episodes and their means are
-// those of this moment, the rest is that of the end of the latest call.
+// Stats may be called at any time. Steps, Updates, episodes and their means are current, the other
+// numbers are those at the end of the latest call.
 func (t *Trainer) Stats() Stats {
 	h := t.host
 	h.mu.Lock()
@@ -169,8 +165,8 @@ func (t *Trainer) Stats() Stats {
 	return now
 }
 
-// Metric returns number i of what the method reports, as it was at the end of the
-// latest call; false past the last one. It may be called at any time.
+// Metric returns metric i of the method, as it was at the end of the latest call, or false past the
+// last one. It may be called at any time.
 func (t *Trainer) Metric(i int) (Metric, bool) {
 	h := t.host
 	h.mu.Lock()
@@ -181,7 +177,7 @@ func (t *Trainer) Metric(i int) (Metric, bool) {
 	return h.metrics[i], true
 }
 
-// Notice returns the next thing worth saying once, or "".
+// Notice returns the next sentence that the user is told once, or "".
 func (t *Trainer) Notice() (text string, err error) {
 	if err := t.lock(); err != nil {
 		return "", err

@@ -18,8 +18,8 @@ import (
 // SetInfo describes a set of parameters.
 type SetInfo struct {
 	Name     string
-	Params   []nn.Param // how GetParameters cuts the flat array
-	Size     int        // numbers in all
+	Params   []nn.Param // the parts of the flat array of GetParameters
+	Size     int        // of the flat array
 	Writable bool
 }
 
@@ -44,8 +44,8 @@ func (t *Trainer) set(name string) (*nn.Set, error) {
 	return nil, fmt.Errorf("parameter set: %q, must be %s", name, strings.Join(names, ", "))
 }
 
-// GetParameters copies a set, after the updates due at this step, and returns how
-// many updates it has seen.
+// GetParameters copies a set, after the updates that are due at this step, and returns how many
+// updates it has seen.
 func (t *Trainer) GetParameters(set string, to []float32) (updates uint64, err error) {
 	if err := t.enter(); err != nil {
 		return 0, err
@@ -64,8 +64,8 @@ func (t *Trainer) GetParameters(set string, to []float32) (updates uint64, err e
 	return s.Params.Updates, s.Params.Read(to)
 }
 
-// SetParameters overwrites a set, after the updates due at this step. Training that
-// had failed may go on then.
+// SetParameters overwrites a set, after the updates that are due at this step. Training that had
+// failed may go on then.
 func (t *Trainer) SetParameters(set string, from []float32) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -93,9 +93,9 @@ func (t *Trainer) SetParameters(set string, from []float32) (err error) {
 	return nil
 }
 
-// Hash returns the SHA-256, in hexadecimal, of a parameter set or of another part
-// of the method ("replay"), after the updates due at this step. With the same
-// settings and seed it is the same for any number of threads.
+// Hash returns the SHA-256, in hexadecimal, of a parameter set or of another part of the method
+// ("replay"), after the updates that are due at this step. With the same settings and seed it is
+// the same for any number of threads.
 func (t *Trainer) Hash(part string) (sum string, err error) {
 	if err := t.enter(); err != nil {
 		return "", err
@@ -141,15 +141,15 @@ func HashFloats(data []float32) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// policy is the method's, with what the host keeps beside it.
+// policy is the method's policy, with the setting host_data.
 func (t *Trainer) policy() policy.Spec {
 	spec := t.method.Policy()
 	spec.HostData = t.common.HostData
 	return spec
 }
 
-// Policy returns a copy of the network that acts as a policy of its own, after the
-// updates due at this step.
+// Policy returns a frozen copy of the network that acts, after the updates that are due at this
+// step.
 func (t *Trainer) Policy() (p *policy.Policy, err error) {
 	if err := t.enter(); err != nil {
 		return nil, err

@@ -11,19 +11,18 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// maxSteps and maxEnd keep sums of step counts far from overflow: maxSteps is the most
-// that a run has, maxEnd the last step at which one may end.
+// maxSteps is the largest number of steps of a run, maxEnd the last step at which a run may end.
+// They keep sums of step counts far from overflow.
 const (
 	maxSteps = 1 << 50
 	maxEnd   = 2 * maxSteps
 )
 
-// Begin begins a run of total further steps, warm-up included, which ends at step
-// num_timesteps + total. The first call acts as with both flags. Without ResetTimesteps
-// the counts go on. The schedules are made anew in any case: from step 0 to the end of
-// this run. Where the host steps the environments, ResetEnvs says that the
-// next Act shows the first observations of new episodes; a round that Act began is
-// forgotten. With ResetTimesteps a run that had failed begins anew.
+// Begin begins a run of total further steps, warm-up included, which ends at step num_timesteps +
+// total. The first call acts as with both flags. Without ResetTimesteps the counts go on. The
+// schedules are always new: from step 0 to the end of this run. Where the host steps the
+// environments, ResetEnvs says that the next Act shows the first observations of new episodes; a
+// round that Act began is discarded. ResetTimesteps also clears the error that ended training.
 func (t *Trainer) Begin(total int64, flags Flags) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -71,13 +70,13 @@ func (t *Trainer) interrupt(limit time.Duration) *Interrupt {
 	return i
 }
 
-// Run takes up to steps further steps (0: to the end of the run), for up to limit
-// (0: no limit), or until Stop. It ends at the end of a round and does not wait
-// for updates that run beside it, except, within limit, at the end of the run.
+// Run takes up to steps further steps (0: to the end of the run), for up to limit (0: no limit), or
+// until Stop. It returns at the end of a round and does not wait for updates that run concurrently,
+// except, within limit, at the end of the run.
 //
-// If no run was begun, Run begins one of that many steps. If the run that Run began, or that
-// a checkpoint held, is over, Run begins a further one. A run that Begin began goes on past
-// its end instead, and schedules keep their last values.
+// If no run was begun, Run begins one of that many steps. If the run is over, and Run has begun it
+// or a checkpoint held it, Run begins a further one. A run that Begin has begun goes on past its
+// end instead, and schedules keep their last values.
 func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -100,7 +99,7 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 			return err
 		}
 		if interrupt.Raised(time.Now()) && t.host.UpdatesDue() > t.host.Updates.Load() {
-			break // no step is taken: the updates of the run before come first, with its rates
+			break // no step is taken: the updates of the previous run come first, with its rates
 		}
 		if err := t.begin(min(steps, maxSteps), 0); err != nil {
 			return err
@@ -125,9 +124,9 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	return err
 }
 
-// Stop makes the Run in progress return after the round and the update at hand,
-// or the next Run at once if none is in progress. Pending updates are not run
-// until the next step; readers get the current weights. Any goroutine may call it.
+// Stop makes the Run in progress return after the current round and the current update, or, if none
+// is in progress, the next Run at once. Updates that are due wait for the next step; readers get
+// the current parameters. Any goroutine may call it.
 func (t *Trainer) Stop() {
 	t.stopping.Store(true)
 	if t.background != nil {
@@ -148,8 +147,8 @@ func (t *Trainer) haltUpdates() {
 	}
 }
 
-// Settle finishes the updates due at this step. After a Stop nothing is done until
-// the next step. It returns fault.ErrTimedOut where limit (0: none) is over first.
+// Settle does the updates that are due at this step. After Stop they wait for the next step. It
+// returns fault.ErrTimedOut if limit (0: none) passes first.
 func (t *Trainer) Settle(limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -183,8 +182,8 @@ func (t *Trainer) settle(interrupt *Interrupt) error {
 	return err
 }
 
-// settleToRead is settle before a read: after a loss that is not finite, what was
-// learnt before it can still be read; and after a GPU was lost, what had been copied from it.
+// settleToRead is settle before a read. After a loss that is not finite the earlier parameters can
+// still be read, and after a GPU was lost those of the latest copy.
 func (t *Trainer) settleToRead() error {
 	err := t.settle(t.interrupt(0))
 	if ofLoss(err) {
@@ -202,14 +201,14 @@ func (t *Trainer) settleToRead() error {
 	return err
 }
 
-// ofLoss reports whether err is of a loss that is not finite, and not of an environment that
-// showed a number that is not.
+// ofLoss reports whether err is about a loss that is not finite, and not about a number of an
+// environment.
 func ofLoss(err error) bool {
 	var e *env.Error
 	return errors.Is(err, fault.ErrNotFinite) && !errors.As(err, &e)
 }
 
-// recover goes back to what was copied from a GPU before it was lost.
+// recover goes back to the latest copy that was made before the GPU was lost.
 func (t *Trainer) recover(lost error) error {
 	if t.recoverer == nil || !t.recoverer.Recover() {
 		return fmt.Errorf("nothing had been copied from it: %w", lost)
@@ -218,11 +217,10 @@ func (t *Trainer) recover(lost error) error {
 	return nil
 }
 
-// Act chooses an action for every row from its observation: the first half of a
-// round. After a Begin with ResetEnvs rows.Obs are the first observations of new
-// episodes. Where it has to wait for updates, it returns fault.ErrStopped at a
-// Stop and fault.ErrTimedOut when limit (0: none) is over; nothing has changed
-// then.
+// Act chooses an action for every row from its observation: the first half of a round. After a
+// Begin with ResetEnvs rows.Obs are the first observations of new episodes. If it waits for
+// updates, it returns fault.ErrStopped after Stop, and fault.ErrTimedOut when limit (0: none) has
+// passed; nothing has changed then.
 func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -242,7 +240,7 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 	if have, want := len(actions.Discrete), t.common.NumEnvs; have != want {
 		return fmt.Errorf("actions: %d, must be %d", have, want)
 	}
-	// Steps go on after a Stop, but not after a Close, which stops, too.
+	// Steps go on after Stop, but not after Close, which also calls Stop.
 	t.stopping.Store(false)
 	if t.closing.Load() {
 		return fault.ErrClosed
@@ -269,10 +267,10 @@ func waited(call string, err error) error {
 	return fmt.Errorf("%s: %w, while updates that are due were waited for", call, fault.ErrTimedOut)
 }
 
-// Observe takes what the environments answered to the actions of Act: rewards,
-// ends, observations. It is the second half of a round. Nothing is taken if any
-// row is refused, or at fault.ErrStopped and fault.ErrTimedOut, and it can be
-// called again. At the end of the run it finishes the updates, within limit.
+// Observe records how the environments answered the actions of Act: rewards, ends, observations. It
+// is the second half of a round. If it refuses a row, or returns fault.ErrStopped or
+// fault.ErrTimedOut, it has recorded nothing and can be called again. At the end of the run it does
+// the updates that are due, within limit.
 func (t *Trainer) Observe(rows *vec.Rows, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -298,8 +296,7 @@ func (t *Trainer) Observe(rows *vec.Rows, limit time.Duration) (err error) {
 	return t.method.Failed()
 }
 
-// checkRows refuses rows of another size than Act reads, or answered ones than Observe
-// does.
+// checkRows refuses rows of a size that Act, or with answered Observe, does not read.
 func (t *Trainer) checkRows(rows *vec.Rows, answered bool) error {
 	if rows == nil {
 		return errors.New("rows: nil, must be a Rows")

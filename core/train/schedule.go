@@ -9,11 +9,11 @@ import (
 	"github.com/paceline-rl/paceline/core/settings"
 )
 
-// Schedule is a value that changes along straight lines between points, in
-// ascending order of their steps. Before the first point and after the last one it
-// is constant. Every Begin makes the schedules of the run anew, from step 0 to the end
-// of the run (num_timesteps + total_timesteps), so that a further Begin goes on learning
-// and one for the rest of an interrupted run changes nothing. It is part of a checkpoint.
+// Schedule is a value that changes along straight lines between points, in ascending order of their
+// steps. Before the first point and after the last one it is constant. Every Begin makes the
+// schedules anew, from step 0 to the end of the run (num_timesteps + total_timesteps), so that a
+// further run goes on learning and the rest of an interrupted run changes nothing. A checkpoint
+// holds them.
 type Schedule []Point
 
 // Point is a value at a step.
@@ -22,8 +22,8 @@ type Point struct {
 	Value float64 `json:"value"`
 }
 
-// Line is the schedule that begins at from and is at to after so many steps, or
-// stays at from where to is NaN.
+// Line is the schedule that goes from `from` to `to` in a number of steps. If `to` is NaN it stays
+// at `from`.
 func Line(from, to float64, steps int64) Schedule {
 	if math.IsNaN(to) {
 		to = from
@@ -63,8 +63,8 @@ func (s Schedule) zeroFrom(step int64) bool {
 	return true
 }
 
-// Check refuses what is no schedule of values from 0 to most: no point, steps that do
-// not ascend, another value.
+// Check refuses a Schedule without points, with steps that do not ascend or with values outside 0
+// to most.
 func (s Schedule) Check(name string, most float64) error {
 	if len(s) == 0 || len(s) > 1<<16 {
 		return fmt.Errorf("%s: %d points, must be 1 to %d", name, len(s), 1<<16)
@@ -77,18 +77,18 @@ func (s Schedule) Check(name string, most float64) error {
 	return nil
 }
 
-// Curve is a schedule whose steps are shares of a run, which is not begun yet: 0 is step 0,
-// 1 the end of the run. Empty: there is none.
+// Curve is a schedule whose steps are shares of a run that has not begun: 0 is step 0, 1 is the end
+// of the run. An empty Curve is none.
 type Curve []curvePoint
 
-// curvePoint is a value at a share of a run.
+// curvePoint is a value at a share of the run.
 type curvePoint struct{ Share, Value float64 }
 
-// maxCurve is the most points that a Curve has.
+// maxCurve is the largest number of points of a Curve.
 const maxCurve = 2048
 
-// CurveOf is the setting of the Curve of what another setting, of, is constant by: up to
-// most, and else what the last words of its description say.
+// CurveOf is the setting of the Curve for another setting, of, with values up to most. otherwise
+// ends its description, which says what an empty Curve means.
 func CurveOf[C any](of string, most float64, otherwise string, field func(*C) *Curve) settings.Setting {
 	name := of + "_schedule"
 	doc := fmt.Sprintf("share:value,share:value ...: %s along straight lines between these points, share being that of the steps up to the end of the run, 0 to 1 and ascending, and value 0 to %g; empty: %s", of, most, otherwise)
@@ -142,10 +142,9 @@ func (c Curve) at(share float64) float64 {
 	return c[len(c)-1].Value
 }
 
-// Rate is a value over a run that ends at step number steps: along c, or, where there is none,
-// along Line(from, to, steps). At every step it is what c is there, as the points of c that lie
-// between two steps give one at each of the two: moving them to one of the two would make a long
-// ramp of a jump.
+// Rate is the schedule of a run that ends at a step: along c or, if c is empty, Line(from, to,
+// steps). At every step it has the value of c at that step. A point of c between two steps becomes
+// a point at each of the two: a single point at one of them would turn a jump into a long ramp.
 func (c Curve) Rate(from, to float64, steps int64) Schedule {
 	if len(c) == 0 {
 		return Line(from, to, steps)
@@ -162,10 +161,10 @@ func (c Curve) Rate(from, to float64, steps int64) Schedule {
 	return s
 }
 
-// around returns the first and the last step of those that give point k its place: the two that
-// it lies between, or the one that it lies on. A product of a share and steps is exact to about
-// an ulp only. So a point that far from a step lies on it, unless another point is less than a
-// step away: then the steps on both sides are returned, too.
+// around returns the first and the last of the steps that become points for point k of c: the two
+// that point k lies between, or the one that it lies on. The product of a share and steps is exact
+// only to about an ulp, so a point within an ulp of a step lies on it. If another point is less
+// than a step away, the steps on both sides are returned, too.
 func (c Curve) around(k int, steps int64) (first, last int64) {
 	at := func(k int) float64 { return float64(c[k].Share * float64(steps)) }
 	x := at(k)

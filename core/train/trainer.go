@@ -15,18 +15,18 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Trainer is one run of a method: environments or the rows that stand for them,
-// experience, networks, updates.
+// Trainer is one run of a method: environments, or the rows of those that the host steps,
+// experience, networks and updates.
 type Trainer struct {
 	def    *Definition
-	cfg    *Config // as it acts
+	cfg    *Config // resolved
 	common *Common
 	spec   env.Spec
 
 	calls   sync.Mutex // held by the call in progress
 	closing atomic.Bool
 	closed  bool
-	broken  error // a panic: no further work
+	broken  error // a panic, which ends every later call
 
 	method Method
 	optional
@@ -37,19 +37,18 @@ type Trainer struct {
 	lost   string // why the GPU is lost; "": it is not
 	host   *Host
 
-	begun    bool // Begin was called
-	implied  bool // the run was begun by Run, or loaded
+	begun    bool // a run was begun
+	implied  bool // Run has begun the run, or a load
 	end      int64
-	halted   bool // stopped: updates that are due stay undone until the next step
+	halted   bool // after Stop: updates that are due wait for the next step
 	stopping atomic.Bool
 
-	needsReset bool // after a load: the environments must be reset
-	acted      bool // Act was called, Observe was not yet (where the host steps)
+	needsReset bool // after a load: the next Begin must reset the environments
+	acted      bool // between Act and Observe, where the host steps
 }
 
-// New makes a Trainer that steps its own environments: those that mk makes (mk(i)
-// is environment i, already seeded), or with mk nil the known one that the setting
-// env names, seeded by vec.SeedFor.
+// New makes a Trainer that steps its own environments. mk(i) makes environment i, already seeded.
+// If mk is nil the environments are those of the setting env, seeded by vec.SeedFor.
 func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 	t, setup, err := prepare(cfg)
 	if err != nil {
@@ -67,12 +66,12 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 	if err != nil {
 		return nil, errors.Join(err, t.closeParts())
 	}
-	t.spec.Waits = t.source.Spec().Waits // env_options may have said so
+	t.spec.Waits = t.source.Spec().Waits // env_options may set it
 	setup.Source, setup.Spec.Waits, setup.Disabled = t.source, t.spec.Waits, t.autoreset() == vec.Disabled
 	return t, t.make(setup)
 }
 
-// autoreset is the mode that the method wants of a source.
+// autoreset is the mode of the source that the settings ask for.
 func (t *Trainer) autoreset() vec.Autoreset {
 	if s, ok := t.cfg.settings().(LateResets); ok && s.ResetsLate() {
 		return vec.Disabled
@@ -80,8 +79,7 @@ func (t *Trainer) autoreset() vec.Autoreset {
 	return vec.SameStep
 }
 
-// NewPushed makes a Trainer for environments that the host steps, by Act and
-// Observe.
+// NewPushed makes a Trainer for environments that the host steps, with Act and Observe.
 func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
@@ -119,7 +117,7 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	}
 	t.host = newHost(t.common.StatsWindowSize)
 	t.host.notices = notices
-	if err := cpu.Err(); err != nil { // PACELINE_ISA names what this machine has not
+	if err := cpu.Err(); err != nil { // PACELINE_ISA names instructions that this machine lacks
 		return nil, nil, err
 	}
 	n := t.common.NumThreads
@@ -136,8 +134,8 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	return t, &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host}, nil
 }
 
-// known makes the environments that the setting env names, once there is memory for them
-// and for everything else.
+// known makes the environments of the setting env, after memory for them and for everything else
+// was admitted.
 func (t *Trainer) known(setup *Setup) (*vec.Vec, error) {
 	c := t.common
 	if c.Env == "" {
@@ -152,8 +150,8 @@ func (t *Trainer) known(setup *Setup) (*vec.Vec, error) {
 	})
 }
 
-// fit checks that the method can learn in environments of this spec, and that there is
-// memory for what it will allocate, and for parts beside that.
+// fit checks that the method can learn in environments of this spec, and admits the memory that the
+// method will allocate, together with parts.
 func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 	setup.Spec = spec
 	if t.common.FrameStack > 0 {
@@ -184,8 +182,7 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 	return limits.Admit(append(own, parts...)...)
 }
 
-// make makes the method. It owns pool and source from here on, and closes them
-// where it fails.
+// make makes the method. If it fails it closes pool, source and device.
 func (t *Trainer) make(setup *Setup) (err error) {
 	defer func() {
 		if err != nil {
@@ -204,19 +201,19 @@ func (t *Trainer) make(setup *Setup) (err error) {
 	return nil
 }
 
-// enter begins a call that computes: as soon as there is a core for it. leave,
-// deferred, ends it and turns a panic into an error that spoils this Trainer only.
+// enter begins a call that computes, and waits for a core. The deferred leave ends the call, and
+// turns a panic into an error after which this Trainer is unusable.
 func (t *Trainer) enter() error {
 	if err := t.lock(); err != nil {
 		return err
 	}
 	t.host.start()
-	t.cores.Acquire() // an update beside the call gives its own up when it ends
+	t.cores.Acquire() // an update on another goroutine releases its core when it ends
 	t.host.Lap(Waiting)
 	return nil
 }
 
-// lock keeps other calls out.
+// lock refuses the call if another one is in progress.
 func (t *Trainer) lock() error {
 	locked := t.calls.TryLock()
 	switch {
@@ -251,8 +248,8 @@ func (t *Trainer) leave(err *error) {
 // Spec describes the environments, to be read only.
 func (t *Trainer) Spec() *env.Spec { return &t.spec }
 
-// Env returns the environments' name and the name and hash of the recipe that they
-// follow, "" where there is none.
+// Env returns the environments' name, and the name and hash of their recipe, or "" if there is
+// none.
 func (t *Trainer) Env() (name, recipe, hash string) {
 	if t.source != nil {
 		recipe, hash = t.source.Recipe()
@@ -260,17 +257,17 @@ func (t *Trainer) Env() (name, recipe, hash string) {
 	return t.spec.ID, recipe, hash
 }
 
-// Config returns the settings as they act: what was "auto" or left to a default
-// that depends on others, or on the machine, is filled in.
+// Config returns the resolved settings, without "auto" and defaults that depend on other settings
+// or on the machine.
 func (t *Trainer) Config() *Config {
 	c := t.cfg.Clone()
 	c.Common().NumThreads = t.cores.Cores()
 	return c
 }
 
-// Close ends the threads, after at most one environment step and one update, and
-// frees everything. It may be called while another call is in progress, which then
-// returns. Further calls return fault.ErrClosed.
+// Close ends the threads, after at most one environment step and one update, and frees everything.
+// It may be called while another call is in progress, which then returns. Later calls return
+// fault.ErrClosed.
 func (t *Trainer) Close() error {
 	t.closing.Store(true)
 	t.Stop()

@@ -8,20 +8,20 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// Transitions are what ReadTransitions and AddTransitions copy.
+// Transitions are the arguments of ReadTransitions and AddTransitions.
 type Transitions = experience.Transitions
 
-// Replayed is a Method with a replay memory that the host may read and add to. Both are called
-// between two calls of Advance, when everything that is due has been done.
+// Replayed is a Method with a replay memory that the host may read and add to. The Trainer calls it
+// between two calls of Advance, after the updates that are due.
 type Replayed interface {
 	// Stored returns how many transitions can be read.
 	Stored() int
-	// Recall copies the transitions of some numbers, 0 to Stored()-1. They are ordered by
-	// environment, and by age within one, oldest first.
+	// Recall copies transitions by their numbers, 0 to Stored()-1. They are ordered by environment,
+	// and within an environment by age, oldest first.
 	Recall(numbers []int64, to *Transitions)
-	// Insert adds transitions that no episode of the run has, transition i to those of environment
-	// i mod num_envs. They can be drawn at once, and so can all steps before them. An error names
-	// a row; the rows before it have been added.
+	// Insert adds transitions of no episode of the run, transition i to environment i mod num_envs.
+	// They, and all steps before them, can be drawn at once. An error names a row; the rows before
+	// it have been added.
 	Insert(from *Transitions) error
 }
 
@@ -33,8 +33,8 @@ func (t *Trainer) needsReplay() error {
 	return nil
 }
 
-// ReadTransitions copies transitions of the replay memory, after the updates due at this step.
-// numbers: see Replayed.Recall. It draws no random number and changes nothing.
+// ReadTransitions copies transitions of the replay memory, after the updates that are due at this
+// step. numbers: see Replayed.Recall. It draws no random number and changes nothing.
 func (t *Trainer) ReadTransitions(numbers []int64, to *Transitions) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -59,9 +59,9 @@ func (t *Trainer) ReadTransitions(numbers []int64, to *Transitions) (err error) 
 	return nil
 }
 
-// AddTransitions adds transitions to the replay memory, after the updates due at this step: see
-// Replayed.Insert. Updates is not read. Rows that are no transitions of these environments are
-// refused before any is added.
+// AddTransitions adds transitions to the replay memory, after the updates that are due at this
+// step: see Replayed.Insert. It ignores Updates. It refuses rows that are not transitions of these
+// environments before it adds any.
 func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 	return t.replayed.Insert(from)
 }
 
-// sizes refuses slices that are not of n transitions.
+// sizes refuses slices that do not have n transitions.
 func (t *Trainer) sizes(x *Transitions, n int) error {
 	obs, masks := n*t.spec.Obs.Bytes(), 0
 	if t.spec.Masks {
@@ -116,7 +116,7 @@ func (t *Trainer) checkTransition(x *Transitions, i int) error {
 		return err
 	}
 	if x.Terminated[i] {
-		return nil // nothing beyond it counts
+		return nil // the next observation is not used
 	}
 	if err := t.spec.Obs.CheckFinite(x.NextObs[i*size : (i+1)*size]); err != nil {
 		return fmt.Errorf("next %w", err)

@@ -10,23 +10,23 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// Units looks, every 10,000 steps and for 32 minibatches in a row, which hidden units of
-// a network are 0 on all of their observations. Such a unit has no gradient and stays
-// as it is; a network of which a whole layer is dead gives the same for every
-// observation and learns nothing but that, which no loss shows.
+// Units finds dead hidden units of a network: every 10,000 steps it checks 32 successive
+// minibatches for units that are 0 on all observations. A dead unit has no gradient and does not
+// change. A network with a dead layer has the same outputs for every observation, which no loss
+// shows.
 //
-// It only reads what an update has computed. It is not part of a checkpoint: after a
-// load the first multiple of 10,000 steps that was passed begins a look.
+// Units only reads what updates have computed. It is not part of a checkpoint: after a load the
+// first multiple of 10,000 steps that is passed begins a check.
 type Units struct {
 	activity *nn.Activity
 	size     int   // bytes of an observation
-	looked   int64 // the multiple of unitsEvery of the latest look
-	left     int   // minibatches to look at
-	flat     bool  // all that were checked had constant outputs
+	checked  int64 // the latest check was at this multiple of unitsEvery
+	left     int   // minibatches left in the check
+	flat     bool  // all checked minibatches had constant outputs
 	said     struct{ dead, flat bool }
 
 	mu      sync.Mutex
-	shares  []float64 // by layer; NaN before the first look
+	shares  []float64 // of dead units, by layer; NaN before the first check
 	notices []string
 }
 
@@ -44,22 +44,22 @@ func NewUnits(net nn.Spec) *Units {
 	return u
 }
 
-// Look follows every gradient of l at a step, with the observations that it was of: so many
-// rows. The goroutine that does the updates calls it.
+// Look is called after every gradient of l, with its step and its observations, which are a number
+// of rows. The goroutine that does the updates calls it.
 func (u *Units) Look(l Looked, step int64, obs []byte, rows int) {
 	if u.due(step) {
 		u.look(l, allEqual(obs, rows))
 	}
 }
 
-// LookRows is Look where the gradient was of rows of those that were kept (nn.Batch.Rows).
+// LookRows is Look for a minibatch that refers to rows of kept (nn.Batch.Rows).
 func (u *Units) LookRows(l Looked, step int64, kept []byte, rows []int32) {
 	if u.due(step) {
 		u.look(l, allEqualRows(kept, u.size, rows))
 	}
 }
 
-// Looked is a Learner, or what has one.
+// Looked is a Learner or a stepper.
 type Looked interface{ Look(*nn.Activity) }
 
 // due reports whether a minibatch at a step is checked.
@@ -68,10 +68,10 @@ func (u *Units) due(step int64) bool {
 		return true
 	}
 	multiple := step / unitsEvery
-	if multiple == u.looked {
+	if multiple == u.checked {
 		return false
 	}
-	if u.looked = multiple; multiple == 0 { // a new run
+	if u.checked = multiple; multiple == 0 { // a new run
 		return false
 	}
 	u.left, u.flat = unitsMinibatches, true
@@ -79,7 +79,7 @@ func (u *Units) due(step int64) bool {
 	return true
 }
 
-// look looks at a minibatch, whose observations may all be the same.
+// look checks a minibatch. same: all of its observations are equal.
 func (u *Units) look(l Looked, same bool) {
 	l.Look(u.activity)
 	u.flat = u.flat && u.activity.Flat && !same
@@ -88,10 +88,10 @@ func (u *Units) look(l Looked, same bool) {
 	}
 }
 
-// Wants reports whether Look, called for a step, would look.
-func (u *Units) Wants(step int64) bool { return u.left > 0 || step/unitsEvery != u.looked }
+// Wants reports whether Look, called for a step, would check the minibatch.
+func (u *Units) Wants(step int64) bool { return u.left > 0 || step/unitsEvery != u.checked }
 
-// conclude ends a look.
+// conclude ends a check.
 func (u *Units) conclude() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -114,13 +114,13 @@ func (u *Units) conclude() {
 	}
 }
 
-// allEqual reports whether all rows are the same, so that outputs must be, too.
+// allEqual reports whether all rows are equal, so that their outputs must be equal, too.
 func allEqual(obs []byte, rows int) bool {
 	size := len(obs) / rows
 	return bytes.Equal(obs[size:], obs[:len(obs)-size])
 }
 
-// allEqualRows is allEqual of rows by their numbers, -1 for zeros.
+// allEqualRows is allEqual for row numbers; -1 is a row of zeros.
 func allEqualRows(kept []byte, size int, rows []int32) bool {
 	at := func(row int32) []byte { return kept[int(row)*size : int(row+1)*size] }
 	zero := func(row int32) bool {
@@ -141,8 +141,7 @@ func allEqualRows(kept []byte, size int, rows []int32) bool {
 	return true
 }
 
-// Metrics reports the shares, and says what is worth saying once. The call in progress
-// calls it.
+// Metrics reports the shares of dead units and notifies the user. The call in progress calls it.
 func (u *Units) Metrics(m *Metrics, h *Host) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -8,27 +8,27 @@ import (
 	"github.com/paceline-rl/paceline/core/actor"
 )
 
-// Activity is what time is spent on.
+// Activity is a use of time.
 type Activity int
 
 const (
-	Stepping Activity = iota // environments
-	Acting                   // computing outputs for it
-	Learning                 // updates
-	Waiting                  // of the caller, for updates or for a core: no core's work
+	Stepping Activity = iota // of environments
+	Acting                   // computing outputs to act by
+	Learning                 // in updates
+	Waiting                  // of the caller, for updates or for a core; no core works
 )
 
-// utilisation adds up what the cores of a Trainer did in a run, its threads' time and their
-// helpers'.
+// utilisation adds up the time that the cores of a Trainer spent in a run: the time of its threads
+// and of their helpers.
 type utilisation struct {
 	cores  int
-	since  time.Time
+	since  time.Time             // the run's beginning
 	spent  [Waiting]atomic.Int64 // nanoseconds of one core
 	device interface{ Busy() time.Duration }
-	helped time.Duration // what device said last
+	helped time.Duration // the latest device.Busy()
 }
 
-// begin begins a run.
+// begin begins to measure a run.
 func (u *utilisation) begin() {
 	u.since = time.Now()
 	for a := range u.spent {
@@ -38,14 +38,14 @@ func (u *utilisation) begin() {
 
 func (u *utilisation) add(a Activity, took time.Duration) { u.spent[a].Add(int64(took)) }
 
-// helpers returns how long others have worked for the device's caller since the last call.
+// helpers returns how long helpers have worked for the device's caller since the last call.
 func (u *utilisation) helpers() time.Duration {
 	busy := u.device.Busy()
 	defer func() { u.helped = busy }()
 	return busy - u.helped
 }
 
-// metrics reports shares of the cores' time since the run began.
+// metrics reports the shares of the cores' time since the run began.
 func (u *utilisation) metrics(m *Metrics) {
 	all, rest := math.NaN(), 1.0
 	if !u.since.IsZero() {
@@ -62,8 +62,7 @@ func (u *utilisation) metrics(m *Metrics) {
 	m.Add("time/utilisation_wait", "", "the rest of it: cores that waited, or that the host had", rest)
 }
 
-// Lap adds the time since the last lap, the caller's, to what it was spent on, and returns
-// the time.
+// Lap adds the caller's time since the last lap to an Activity, and returns the time of this lap.
 func (h *Host) Lap(a Activity) time.Time {
 	now := time.Now()
 	took := now.Sub(h.mark)
@@ -83,7 +82,7 @@ func (h *Host) Lap(a Activity) time.Time {
 	return now
 }
 
-// Ran adds the time since the last lap, in which a group took steps.
+// Ran ends a lap in which a group took steps.
 func (h *Host) Ran(r actor.Ran) {
 	h.mark = time.Now()
 	h.act += r.Acting
@@ -92,8 +91,8 @@ func (h *Host) Ran(r actor.Ran) {
 	h.use.add(Stepping, r.Cores)
 }
 
-// Learned adds the time of an update of another thread than the caller's, which others have
-// helped for so long. It may be called at any time.
+// Learned adds the time of an update on another thread than the caller's, and the time of its
+// helpers. It may be called at any time.
 func (h *Host) Learned(took, helped time.Duration) {
 	h.train.Add(int64(took))
 	h.use.add(Learning, took+helped)

@@ -9,9 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// What a host sees of environments that the Trainer steps.
-
-// Infos describes the columns of infos that the environments give.
+// Infos describes the environments' columns of infos; nil if the host steps them.
 func (t *Trainer) Infos() []env.InfoSpec {
 	if t.source == nil {
 		return nil
@@ -19,10 +17,9 @@ func (t *Trainer) Infos() []env.InfoSpec {
 	return t.source.Infos()
 }
 
-// Latest copies what the latest round gave to rows, of which arrays that are nil are
-// left out, and the actions that it took. FinalObs, FinalInfos and FinalMasks are written in
-// the rows whose episode ended. An environment that waits for its reset has neither
-// reward nor End.
+// Latest copies the rows and actions of the latest round; nil arrays are left out. FinalObs,
+// FinalInfos and FinalMasks are written in the rows whose episode ended. An environment that waits
+// for its reset has reward 0 and End 0.
 func (t *Trainer) Latest(rows *vec.Rows, actions []int32) error {
 	if err := t.lock(); err != nil {
 		return err
@@ -66,8 +63,8 @@ func copyColumns(to, from [][]byte) {
 	}
 }
 
-// Episodes returns those that ended last, oldest first: as many as the means of Stats
-// are over. It may be called at any time.
+// Episodes returns the latest episodes that ended, oldest first: those of the means of Stats. It
+// may be called at any time.
 func (t *Trainer) Episodes() []Episode {
 	h := t.host
 	h.mu.Lock()
