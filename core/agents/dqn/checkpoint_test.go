@@ -18,6 +18,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -320,7 +321,7 @@ func TestParameters(t *testing.T) {
 		if !slices.Equal(p, q) {
 			t.Fatalf("%s: %v, set to %v", set.Name, q, p)
 		}
-		if set.Name == "q_net" && !slices.Equal(d.m.snapshot.Host(), p) {
+		if set.Name == "q_net" && !slices.Equal(d.m.Snapshot.Host(), p) {
 			t.Error("the snapshot did not follow")
 		}
 		if err := d.SetParameters(set.Name, p[1:]); err == nil || !strings.Contains(err.Error(), "numbers, must be") {

@@ -63,7 +63,7 @@ type busyUpdates struct {
 }
 
 func (b *busyUpdates) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
-	if err := b.updates.pool.Do(4, func(_, _ int) error { b.compute(); return nil }); err != nil {
+	if err := b.updates.Pool.Do(4, func(_, _ int) error { b.compute(); return nil }); err != nil {
 		panic(err)
 	}
 	return b.QStepper.Update(theta, target, t, lr, r)

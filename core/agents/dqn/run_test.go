@@ -31,7 +31,7 @@ func TestBeginFlags(t *testing.T) {
 		check(t, d.Begin(600, flags))
 		end := d.Stats().Total
 		if want := (offpolicy.Schedule{Epsilon: d.m.cfg.epsilon(end), Rate: d.m.cfg.rate(end)}); fmt.Sprint(d.m.Schedule) != fmt.Sprint(want) {
-			t.Errorf("flags %d: schedule %+v, want %+v", flags, d.m.schedule, want)
+			t.Errorf("flags %d: schedule %+v, want %+v", flags, d.m.Schedule, want)
 		}
 		check(t, d.Run(50, 0))
 		check(t, d.Settle())

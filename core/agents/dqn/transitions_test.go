@@ -57,7 +57,7 @@ func TestReadTransitions(t *testing.T) {
 		check(t, read.Run(170, 0))
 		check(t, quiet.Run(170, 0))
 		n := read.m.Memory.Len()
-		x := rowsOf(read.m.spec, n)
+		x := rowsOf(*read.Spec(), n)
 		check(t, read.ReadTransitions(numbers(n), x))
 		b := read.m.Memory.Minibatch(1)
 		for i := range n {
@@ -80,7 +80,7 @@ func TestAddTransitions(t *testing.T) {
 	run := func(threads int, cut bool, edit func(*Config)) Hashes {
 		c := cartpole(edit, func(c *Config) { c.NumThreads = threads })
 		d := newDQN(t, c)
-		spec := d.m.spec
+		spec := *d.Spec()
 		add := func(n int, seed uint64) {
 			t.Helper()
 			x := made(spec, n, seed)
@@ -136,13 +136,13 @@ func TestAddedTransitionsCutNoEpisode(t *testing.T) {
 	with, without := newDQN(t, cartpole()), newDQN(t, cartpole())
 	check(t, with.Run(90, 0)) // the warm-up: random actions, no updates
 	check(t, without.Run(90, 0))
-	check(t, with.AddTransitions(made(with.m.spec, 4, 3)))
+	check(t, with.AddTransitions(made(*with.Spec(), 4, 3)))
 	check(t, with.Run(8, 0))
 	check(t, without.Run(8, 0))
 	with.m.Memory.Flush()
 	without.m.Memory.Flush()
 	added := map[float32]bool{}
-	for _, r := range made(with.m.spec, 4, 3).Rewards {
+	for _, r := range made(*with.Spec(), 4, 3).Rewards {
 		added[r] = true
 	}
 	var own []tuple
@@ -158,7 +158,7 @@ func TestAddedTransitionsCutNoEpisode(t *testing.T) {
 
 func TestTransitionsThatAreRefused(t *testing.T) {
 	d := newDQN(t, cartpole())
-	spec := d.m.spec
+	spec := *d.Spec()
 	x := rowsOf(spec, 2)
 	refuses(t, d.ReadTransitions([]int64{0, 0}, x), "numbers[0]: 0, must be 0 to -1: there are 0 transitions")
 	check(t, d.AddTransitions(made(spec, 4, 1)))

@@ -6,17 +6,17 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// backup is what a Run keeps for the case that the GPU is lost: copies of Theta and of the
-// optimiser, and the counts that belong to them.
+// backup keeps copies of what is lost with a GPU: Theta, the optimiser, and the counts that belong
+// to them.
 type backup struct {
-	*nn.Backup // nil: nothing gets lost
+	*nn.Backup // nil on a CPU
 	device     nn.Device
 	clock      [2]Clock // of the latest copy, and of the one before
 	at         time.Time
 	begun      bool
 }
 
-// backupEvery is how long a copy is good for: rollouts may be full every few milliseconds.
+// backupEvery is the time between two copies; rollouts may be full every few milliseconds.
 const backupEvery = time.Second
 
 func (b *backup) init(d nn.Device, w *Worker) (err error) {

@@ -39,8 +39,8 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 // Failed returns the error that ended training, if one did.
 func (r *Run) Failed() error { return r.err }
 
-// forgive lets training that ended with a loss that is not finite go on, because the
-// parameters, or the run, are others now. The rollout that gave it is not learnt from.
+// forgive lets training go on after a loss that is not finite, because the parameters or the run
+// are others now. The rollout of that loss is discarded.
 func (r *Run) forgive() {
 	if errors.Is(r.err, fault.ErrNotFinite) {
 		if r.minibatch, r.uploaded = 0, (upload{}); r.Window.Next() == nil {
@@ -55,13 +55,13 @@ func (r *Run) Sets() []nn.Set { return []nn.Set{{Name: set, Params: r.Theta, Wri
 // Wrote is train.Method's.
 func (r *Run) Wrote(string) { r.forgive() }
 
-// Policy is Theta, whose actions are drawn or the likeliest.
+// Policy is Theta, with actions as Config.Policy says.
 func (r *Run) Policy() policy.Spec { return r.policy }
 
 // Latest is train.Stepped's.
 func (r *Run) Latest() (*vec.Rows, []int32) { return r.Actors.Latest() }
 
-// Close ends the actors' threads: everything else that a Run computes with is the Trainer's.
+// Close ends the threads of the environments. The Trainer owns everything else that has threads.
 func (r *Run) Close() error {
 	r.close()
 	return nil
@@ -71,15 +71,15 @@ func (r *Run) Close() error {
 func (r *Run) Digests() []train.Digest {
 	return []train.Digest{{Name: "rollout", Sum: func() (sum [32]byte) {
 		h := sha256.New()
-		if err := r.Rollout.Save(h); err != nil { // only in mid-round, where Hash cannot be called
+		if err := r.Rollout.Save(h); err != nil { // only inside a round, where Hash cannot be called
 			return sum
 		}
 		return [32]byte(h.Sum(nil))
 	}}}
 }
 
-// Metrics reports the updates that are due, the learning rate and the latest update's
-// loss. Methods that have more to report call it first.
+// Metrics reports the updates that are due, the learning rate and the latest update's loss. Methods
+// with more metrics call it first.
 func (r *Run) Metrics(m *train.Metrics) {
 	due, loss := r.Clock.Updates, math.NaN()
 	if r.due() {
@@ -95,10 +95,9 @@ func (r *Run) Metrics(m *train.Metrics) {
 	r.units.Metrics(m, r.Host)
 }
 
-// Parts lists a checkpoint's parts. What a file without experience lacks comes last,
-// and the environments at the very end (see actor.Group). After a loss that is not finite there is
-// no experience to save: the rollout that gave it is not learnt from again, and part of it may have
-// been, already.
+// Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
+// (see actor.Group). After a loss that is not finite no experience is saved: the rollout of that
+// loss is discarded, and an update may have learned from a part of it.
 func (r *Run) Parts(saving bool) []checkpoint.Part {
 	parts := append([]checkpoint.Part{
 		policy.SetPart(set, r.Theta),
@@ -134,8 +133,8 @@ func (r *Run) clockPart() checkpoint.Part {
 	})
 }
 
-// savedUpdate is part "update": an update that a Stop or a time limit has interrupted.
-// What the rollout's returns follow from, the parameters that acted, is not there any more.
+// savedUpdate is part "update": an update that a Stop or a time limit has interrupted. The file
+// needs the returns, because the parameters that acted, from which they follow, exist no longer.
 type savedUpdate struct {
 	Minibatch  int       `json:"minibatch"` // the next one
 	Advantages []float32 `json:"advantages"`
@@ -144,7 +143,7 @@ type savedUpdate struct {
 	Divergence float64 `json:"divergence,omitempty"`
 }
 
-// updatePart follows the rollout's part, whose rows it is about.
+// updatePart comes after the rollout's part, to whose rows it belongs.
 func (r *Run) updatePart(saving bool) checkpoint.Part {
 	save := func() (savedUpdate, error) {
 		b := r.Rollout.Batch()

@@ -9,41 +9,41 @@ import (
 )
 
 // Minibatches are the steps of a Run's rollout in a shuffled order, cut into batches of a fixed
-// number of rows, whose observations stay where they are (nn.Batch.Rows). An epoch is one pass over
-// them; each has an order of its own, stream e of "minibatches" for the e-th epoch of the whole
-// training.
+// number of rows, which refer to observations of the rollout (nn.Batch.Rows). An epoch is one pass
+// over them. Each epoch has its own order: stream e of "minibatches" for the e-th epoch of the
+// whole training.
 type Minibatches struct {
-	// Batch is the one at hand. Rows beyond its steps have weight 0.
+	// Batch is the current minibatch. Rows after its last step have weight 0.
 	Batch nn.Batch
 
-	run      *Run
-	row      []float32 // of columns
-	weight   int       // the column of weights
-	order    []int32   // of the rollout's steps, as shuffled says
-	shuffled shuffled
+	run    *Run
+	row    []float32 // a row's columns
+	weight int       // the column of weights
+	order  []int32   // the rollout's steps in the order of an epoch
+	of     epoch     // the epoch of order
 }
 
-// shuffled says what an order is of: an epoch, since so many loads of a checkpoint.
-type shuffled struct {
-	seed  uint64
-	epoch int64
-	loads int
+// epoch names an epoch.
+type epoch struct {
+	seed   uint64
+	number int64
+	loads  int // checkpoints loaded before it
 }
 
-// MinibatchesBytes is the memory that NewMinibatches takes, and a Stepper for the observations
-// of its batches and for the numbers of their rows.
+// MinibatchesBytes is the memory of NewMinibatches, and of a Stepper for the observations and row
+// numbers of its batches.
 func MinibatchesBytes(spec env.Spec, rows, columns, rolloutRows int) int64 {
 	return int64(rows)*int64(spec.Obs.Bytes()+4+4+4+4*columns+spec.Action.N) + 4*int64(rolloutRows)
 }
 
-// NewMinibatches returns batches of so many rows with so many columns, of which number weight
-// is what a row counts.
+// NewMinibatches returns batches of a number of rows and columns. Column weight is the row's
+// weight.
 func NewMinibatches(r *Run, spec env.Spec, rows, columns, weight int) *Minibatches {
 	return &Minibatches{run: r, row: make([]float32, columns), weight: weight, Batch: NewBatch(spec, rows, columns)}
 }
 
-// NewBatch returns a batch of so many rows and columns, whose observations are rows of a Run's
-// rollout, with masks where spec has them.
+// NewBatch returns a batch of a number of rows and columns that refers to rows of a Run's rollout,
+// with masks if spec has them.
 func NewBatch(spec env.Spec, rows, columns int) nn.Batch {
 	b := nn.Batch{Rows: make([]int32, rows), Actions: make([]int32, rows), Columns: make([][]float32, columns)}
 	if spec.Masks {
@@ -55,14 +55,14 @@ func NewBatch(spec env.Spec, rows, columns int) nn.Batch {
 	return b
 }
 
-// PerEpoch is how many minibatches of a size an epoch has at most.
+// PerEpoch is the largest number of minibatches of a size in an epoch.
 func PerEpoch(rolloutRows, size int) int { return (rolloutRows + size - 1) / size }
 
 // Begin begins the next epoch.
 func (m *Minibatches) Begin() { m.run.Clock.Epochs++ }
 
-// Gather fills in Batch with the k-th of the epoch; columns writes those of a row of the
-// rollout but for its weight. It reports whether there is a step in it.
+// Gather fills in Batch with minibatch k of the epoch, and reports whether it has a step. columns
+// writes the columns of a row of the rollout, except its weight.
 func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 	m.shuffle()
 	to, from := &m.Batch, m.run.Rollout.Batch()
@@ -90,14 +90,13 @@ func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 	return len(steps) > 0
 }
 
-// shuffle fills in order for the epoch at hand, where it is not there already: a load may have
-// come between.
+// shuffle fills in order for the current epoch, unless order is of that epoch.
 func (m *Minibatches) shuffle() {
-	now := shuffled{m.run.Clock.Seed, m.run.Clock.Epochs, m.run.loads}
-	if m.shuffled == now {
+	now := epoch{m.run.Clock.Seed, m.run.Clock.Epochs, m.run.loads}
+	if m.of == now {
 		return
 	}
-	m.shuffled, m.order = now, m.order[:0]
+	m.of, m.order = now, m.order[:0]
 	for k, w := range m.run.Rollout.Batch().Weights {
 		if w != 0 {
 			m.order = append(m.order, int32(k))
@@ -110,7 +109,7 @@ func (m *Minibatches) shuffle() {
 	}
 }
 
-// CheckRows refuses a rollout of more rows than there can be.
+// CheckRows refuses a rollout with too many rows.
 func CheckRows(steps, envs int) error {
 	if most := nn.MaxRows / envs; steps > most {
 		return fmt.Errorf("n_steps: %d, must be at most %d with num_envs %d: n_steps * num_envs rows are one rollout of up to %d", steps, most, envs, nn.MaxRows)
@@ -118,8 +117,8 @@ func CheckRows(steps, envs int) error {
 	return nil
 }
 
-// FitBatch makes a batch_size at most a rollout's rows, and returns what is worth saying about
-// it: where it was not, and where it does not divide them.
+// FitBatch reduces a batch_size to at most the rows of a rollout. It returns a notice if it did,
+// and one if batch_size does not divide the rows.
 func FitBatch(size *int, rows int) (notices []string) {
 	if *size > rows {
 		notices = append(notices, fmt.Sprintf("batch_size: %d is more than n_steps * num_envs; minibatches are whole rollouts of %d steps", *size, rows))

@@ -1,26 +1,28 @@
-// Package onpolicy is what methods share that act for a number of rounds with one set of
-// parameters, learn from these rounds and give them up: A2C, PPO, PQN, REINFORCE. A method embeds
-// a Run, which is train.Method and train.Pushed but for Metrics, and brings its network,
-// its optimiser and its Update.
+// Package onpolicy is what on-policy methods share: they act for a number of rounds with one set of
+// parameters, learn from these rounds and discard them. A2C, PPO, PQN and REINFORCE embed a Run,
+// which is train.Method and train.Pushed except for Metrics, and add their network, their optimiser
+// and their Update.
+//
+// A Worker (worker.go) is what one learner has: environments and their latest rounds (Window,
+// window.go), the network that acts and what computes gradients. A Run (run.go) is a Worker with
+// counts, schedules, updates of the parameters (update.go), and a checkpoint (method.go).
 //
 // # What holds for a Run
 //
-//   - An update is due at the round that fills the rollout, and is done before the next
-//     action is chosen, or before the parameters are read: they do not change during a
-//     rollout, and what a reader gets is a function of the seed and the step. (With
-//     Config.Slide the rollout is a window that moves on, and older rows in it are of older
-//     parameters.)
-//   - An update is one minibatch or several, one after the other. A Stop or a time limit
-//     ends a call between two of them, and the next call that steps or settles goes on
-//     with the rest, from a checkpoint, too.
-//   - Minibatches name rows of the rollout, whose observations are brought to the device once
-//     for all of them; of a window that moves on, each observation once. A2C's only minibatch
+//   - An update is due at the round that fills the rollout. It is done before the next action is
+//     chosen and before the parameters are read. So parameters do not change during a rollout, and
+//     what a reader gets is a function of the seed and the step. (With Config.Slide the rollout is
+//     a window that slides, whose older rows are of older parameters.)
+//   - An update is one minibatch or several, one after the other. A Stop or a time limit ends a
+//     call between two of them, and the next call that steps or settles goes on with the rest, also
+//     after a load.
+//   - Minibatches refer to rows of the rollout, whose observations are uploaded once for all of
+//     them; of a window that slides, each observation is uploaded once. A2C's only minibatch
 //     without V-trace is the whole rollout, as it lies in memory.
-//   - Advance ends at the first round end at or past its step, wherever in a rollout that
-//     is. The rollout goes on in the next call, and is in a checkpoint that holds
-//     experience.
-//   - An update that fails ends training: none is done after it. Where a loss was not
-//     finite, a new run and a write of the parameters let it go on, with the next rollout.
+//   - Advance ends at the first round end at or past its step, anywhere in a rollout. The rollout
+//     goes on in the next call, and a checkpoint with experience holds it.
+//   - An update that fails ends training. After a loss that is not finite, a new run or a write of
+//     the parameters lets training go on, with the next rollout.
 //   - A checkpoint's parts, and their order, are the same for every method.
 //
 // A Run belongs to its train.Trainer and is called by one goroutine at a time.
@@ -41,45 +43,45 @@ import (
 // Config is what a method brings.
 type Config struct {
 	Net        nn.Spec
-	NetSetting string // what decides about its size, for errors: "policy: MlpPolicy"
-	// Policy says how Theta acts for whoever has a copy of it; its Set, Env and Net are Run's
-	// to fill in. Chooser chooses while learning, and Value is V of every row by what Theta
-	// computed of it, in memory that is used until the next call; rollouts record it.
+	NetSetting string // the setting that decides its size, for errors: "policy: MlpPolicy"
+	// Policy says how frozen copies of Theta act; Run fills in its Set, Env and Net. Chooser
+	// chooses during training. Value returns V of every row from the outputs of Theta, in memory
+	// that the next call overwrites; rollouts record V.
 	Policy  policy.Spec
 	Chooser policy.Chooser
 	Value   func(nn.Outputs) []float32
 	Horizon int // rounds of a rollout: n_steps
-	// Slide is how many rounds, the oldest ones, are given up after an update; 0: all.
+	// Slide is how many of the oldest rounds are discarded after an update; 0: all.
 	Slide int
-	// Batch is the rows of a minibatch, Minibatches how many an update has at most.
+	// Batch is the number of rows of a minibatch, Minibatches the most minibatches of an update.
 	Batch, Minibatches int
 	Loss               nn.Loss
 	Optimizer          nn.OptimizerConfig
 	MaxGradNorm        float64 // 0: gradients are not clipped
-	// Rate is the learning rate from step 0 to the end of a run.
+	// Rate is the learning rate of a run that ends at a step.
 	Rate func(end int64) train.Schedule
-	// Schedules are further values from step 0 to the end of a run.
+	// Schedules are further values of a run.
 	Schedules []Schedule
 }
 
-// Schedule is a value from step 0 to the end of a run.
+// Schedule is a value of a run that ends at a step.
 type Schedule struct {
 	Name   string
-	Most   float64 // of the values
+	Most   float64 // the largest value
 	Of     func(end int64) train.Schedule
-	Learns bool // where the value is 0, an update changes next to nothing
+	Learns bool // at value 0 an update changes almost nothing
 }
 
 // Method is what Run asks of the method that embeds it.
 type Method interface {
-	// Filled is called when the rollout has become full, and gives weight 0 to rows that
-	// are not to be learnt from. Where no other row is left there is no update.
+	// Filled is called when the rollout has become full. It gives weight 0 to rows that are not
+	// learned from. If no row has another weight, there is no update.
 	Filled()
-	// Update learns from minibatch k of the rollout, which is full: 0, 1 ... of
-	// Config.Minibatches. done says that none is to follow before its time.
+	// Update learns from minibatch k of a full rollout, 0 to Config.Minibatches-1. done ends the
+	// update before its last minibatch.
 	Update(k int) (done bool, err error)
-	// Divergence is what the minibatches of the update in progress have come to, where the rest
-	// of it depends on that. Resume sets it, for an update that was loaded.
+	// Divergence is the divergence after the minibatches of the update in progress, if the rest of
+	// the update depends on it. Resume sets it in an update that was loaded.
 	Divergence() float64
 	Resume(divergence float64)
 }

@@ -11,7 +11,7 @@ import (
 // IsGame reports whether an environment is an Atari game.
 func IsGame(envID string) bool { return strings.HasPrefix(env.Canonical(envID), "atari/") }
 
-// InGames are the rows of a preset that makes Atari games with options, a JSON object.
+// InGames returns a preset's rows, with env_options (a JSON object) for Atari games.
 func InGames(rows []settings.Row, options string) func(envID string) ([]settings.Row, error) {
 	return func(envID string) ([]settings.Row, error) {
 		if IsGame(envID) {

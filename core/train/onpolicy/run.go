@@ -24,19 +24,19 @@ type Run struct {
 	err       error // what ended training
 }
 
-// Clock is every count and schedule.
+// Clock holds every count and schedule. A checkpoint holds it.
 type Clock struct {
 	Steps   int64          `json:"steps"` // num_timesteps
-	End     int64          `json:"end"`   // of the run, where the schedules end
+	End     int64          `json:"end"`   // the step at which the run and the schedules end
 	Updates int64          `json:"updates"`
 	Rate    train.Schedule `json:"learning_rate"`
 	// Schedules are Config.Schedules, by name.
 	Schedules map[string]train.Schedule `json:"schedules,omitempty"`
-	// Rollouts is how many have become full.
+	// Rollouts counts the rollouts that have become full.
 	Rollouts int64 `json:"rollouts,omitempty"`
-	// Epochs is how many passes over a rollout have begun, where a method counts them.
+	// Epochs counts the passes over a rollout that have begun, in methods with Minibatches.
 	Epochs int64 `json:"epochs,omitempty"`
-	// Seed is that of their orders.
+	// Seed is the seed of their orders.
 	Seed uint64 `json:"seed,omitempty"`
 }
 

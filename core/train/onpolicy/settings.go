@@ -12,8 +12,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// ActorCritic are the settings that A2C and PPO share: a network with a policy and a
-// value, its optimiser, and what both losses are made of.
+// ActorCritic are the settings that A2C and PPO share: a network with a policy and a value, its
+// optimiser, and the terms of both losses.
 type ActorCritic struct {
 	CNN          string
 	NetArchPi    []int
@@ -45,26 +45,26 @@ type ActorCritic struct {
 // ResetsLate is train.LateResets's.
 func (c *ActorCritic) ResetsLate() bool { return !c.MidBatchReset }
 
-// Trunks: whether the two heads share one.
+// Trunks of the two heads.
 const (
 	TrunkAuto     = "auto"
 	TrunkShared   = "shared"
 	TrunkSeparate = "separate"
 )
 
-// Columns of a rollout that the softmax of the policy recorded.
+// Columns of a rollout, recorded by policy.Softmax.
 const (
 	ColumnLogProb = 0
 	ColumnValue   = 1
 )
 
-// Heads of the network, by their numbers in its Spec.
+// Heads of the network, as numbers in its Spec.
 const (
 	HeadPi = 0
 	HeadV  = 1
 )
 
-// Settings describes ActorCritic for a method whose struct is C, with the defaults of d.
+// Settings describes ActorCritic for a method whose struct is C, with defaults d.
 func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setting {
 	type ac = ActorCritic
 	return settings.Within(part, []settings.Setting{
@@ -94,16 +94,15 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 	})
 }
 
-// MidBatchReset describes the setting of Stooke & Abbeel 2018, section 4.1.
+// MidBatchReset is the setting mid_batch_reset of Stooke & Abbeel 2018, section 4.1.
 func MidBatchReset[C any](field func(*C) *bool) settings.Setting {
 	return settings.Bool("mid_batch_reset", true, "whether an episode's end is followed by a reset at once; false: the environment rests until the rollout is full and is reset beside the update, so that resets that take long hold up no step", field)
 }
 
-// Shape names the settings of these in which a checkpoint and the trainer that loads it
-// must agree.
+// Shape names the settings in which a checkpoint and the trainer that loads it must agree.
 var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "num_envs", "mid_batch_reset", "use_rms_prop", "action_masks"}
 
-// Network replaces what the observation decides about, and returns the network.
+// Network resolves the settings that depend on the observation, and returns the network.
 func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, error) {
 	common.FitPolicy(spec.Obs)
 	if c.Trunk == TrunkAuto {
@@ -157,10 +156,10 @@ func (c *ActorCritic) Run(common *train.Common, s *train.Setup) (Config, error) 
 	}, err
 }
 
-// ValueHead is the head "v" of a network of ActorCritic's.
+// ValueHead returns the outputs of head "v".
 func ValueHead(out nn.Outputs) []float32 { return out.Values[HeadV] }
 
-// Optimizer is what the settings ask for.
+// Optimizer is the optimiser that the settings ask for.
 func (c *ActorCritic) Optimizer() nn.OptimizerConfig {
 	if !c.UseRMSProp {
 		return nn.OptimizerConfig{Name: "adam", Eps: c.AdamEps}
