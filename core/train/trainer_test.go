@@ -141,12 +141,7 @@ func (m *counting) Close() error {
 	return nil
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = traintest.Check
 
 func says(t *testing.T, err error, text string) {
 	t.Helper()

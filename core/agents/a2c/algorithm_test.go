@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // bandit pays for one action of three, in episodes of four steps; the observation
@@ -115,13 +116,14 @@ func TestThreadsDoNotMatter(t *testing.T) {
 
 // A rollout of nothing but resets makes no update, and there is nothing to divide by.
 func TestRolloutWithoutASteps(t *testing.T) {
-	h := newHost(t, small(func(c *Config) { c.NumEnvs, c.NSteps, c.NormalizeAdvantage = 1, 1, true }), true, bandits(&bandit{}))
-	h.begin(t, 1000)
+	c := small(func(c *Config) { c.NumEnvs, c.NSteps, c.NormalizeAdvantage = 1, 1, true })
+	h := traintest.NewHost(t, configOf(t, c), vec.NextStep, bandits(&bandit{}))
+	h.Begin(t, 1000)
 	for range 50 { // four steps and a reset, ten times
-		h.round(t)
+		h.Round(t)
 	}
-	check(t, h.tr.Settle(0))
-	if s := h.tr.Stats(); s.Steps != 40 || s.Updates != 40 || s.UpdatesDue != 40 || s.Episodes != 10 {
+	check(t, h.Trainer.Settle(0))
+	if s := h.Trainer.Stats(); s.Steps != 40 || s.Updates != 40 || s.UpdatesDue != 40 || s.Episodes != 10 {
 		t.Fatalf("%+v", s)
 	}
 }

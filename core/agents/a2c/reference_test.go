@@ -21,7 +21,8 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 	t.Cleanup(device.Close)
 	learner := must(device.Learner(spec, c.NSteps*c.NumEnvs, nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}))(t)
 	w := &traintest.Twin{
-		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep, ResetInUpdate: !c.MidBatchReset,
+		Steps: traintest.Steps{NextStep: nextStep, ResetInUpdate: !c.MidBatchReset},
+		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps,
 		Theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t), Net: must(device.Network(spec, 1))(t),
 	}
 	optimizer := must(device.Optimizer(c.Optimizer(), w.Theta.Layout.Size))(t)
@@ -63,7 +64,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 		}
 		rate := c.LearningRate
 		if final := c.LearningRateFinal; !math.IsNaN(final) {
-			rate += (final - rate) * min(1, float64(w.Steps)/float64(total))
+			rate += (final - rate) * min(1, float64(w.Count)/float64(total))
 		}
 		check(t, optimizer.Apply(w.Theta, grad, factor, rate))
 		w.Updates++
@@ -103,7 +104,7 @@ func TestEveryModeIsAlgorithmS3(t *testing.T) {
 		name := fmt.Sprintf("%d %s W=%d n_steps=%d lambda=%g normalize=%v masked=%v mid_batch_reset=%v %s %s", k, driver, c.NumEnvs, c.NSteps, c.GAELambda, c.NormalizeAdvantage, masked, c.MidBatchReset, c.Trunk, c.ActivationFn)
 		t.Run(name, func(t *testing.T) {
 			w := newTwin(t, c, total, driver == "next step", masked)
-			w.Follow(t, r, configOf(t, c), total, driver == "built in")
+			w.Run(t, r, configOf(t, c), total, driver == "built in")
 		})
 	}
 }

@@ -14,42 +14,25 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
-	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// windowTwin is V-trace with groups, done naively: the window is a list of rounds.
+// windowTwin is a naive V-trace with groups: the window is a list of rounds.
 type windowTwin struct {
-	t              *testing.T
-	c              Config
-	total          int64
-	steps, updates int64
-	trained        map[*moment]int
-	net            nn.Network
-	learner        nn.Learner
-	optimizer      nn.Optimizer
-	theta          *nn.Params
-	explore        []*rng.Stream
-	envs           []*traintest.Walk
-	obs            [][]byte
-	resetting      []bool
-	nextStep       bool
-	rounds         [][]*moment // [round][environment]; nil: the row only reset
-	all            [][]*moment // rounds of the whole run
-	since          int         // rounds since the latest update
-	group          int
-	over           int // rounds
-}
-
-// moment is one step.
-type moment struct {
-	obs, next       []byte
-	action          int32
-	reward, logProb float64
-	end             env.End
-	round, group    int
+	traintest.Steps
+	t         *testing.T
+	c         Config
+	updates   int64
+	trained   map[*traintest.Step]int
+	net       nn.Network
+	learner   nn.Learner
+	optimizer nn.Optimizer
+	theta     *nn.Params
+	all       [][]*traintest.Step // rounds of the whole run
+	since     int                 // rounds since the latest update
+	group     int                 // that learns next
 }
 
 func (w *windowTwin) look(obs []byte, action int32) (logits []float32, logPi, value float64) {
@@ -61,64 +44,59 @@ func (w *windowTwin) look(obs []byte, action int32) (logits []float32, logPi, va
 	return slices.Clone(out.Values[0]), float64(out.Values[0][action]) - math.Log(total), float64(out.Values[1][0])
 }
 
-// target is the row's value target and its policy advantage, recursively.
+// target returns the row's value target and its policy advantage, recursively.
 func (w *windowTwin) target(round, i int) (target, advantage float64) {
-	m := w.rounds[round][i]
-	_, logPi, own := w.look(m.obs, m.action)
-	ratio := math.Exp(logPi - max(m.logProb, math.Log(1e-5)))
+	m := w.Rounds[round][i]
+	_, logPi, own := w.look(m.Obs, m.Action)
+	ratio := math.Exp(logPi - max(float64(m.LogProb), math.Log(1e-5)))
 	rho, trace := min(w.c.VTraceRho, ratio), min(w.c.VTraceC, ratio)
-	next, after := 0.0, 0.0 // V and target of what follows
-	following := round + 1
-	for following < len(w.rounds) && w.rounds[following][i] == nil {
-		following++
-	}
+	next, after := 0.0, 0.0 // V and target after the step
+	following, at := w.Follow(round, i)
 	switch {
-	case m.end&env.Terminated != 0:
-	case m.end&env.Truncated != 0:
-		_, _, next = w.look(m.next, 0)
+	case m.End&env.Terminated != 0:
+	case m.End&env.Truncated != 0:
+		_, _, next = w.look(m.Next, 0)
 		after = next
-	case following == len(w.rounds):
-		_, _, next = w.look(w.obs[i], 0)
+	case following == nil:
+		_, _, next = w.look(w.Obs[i], 0)
 		after = next
 	default:
-		_, _, next = w.look(w.rounds[following][i].obs, 0)
-		after, _ = w.target(following, i)
+		_, _, next = w.look(following.Obs, 0)
+		after, _ = w.target(at, i)
 	}
-	target = own + rho*(m.reward+w.c.Gamma*next-own) + w.c.Gamma*w.c.GAELambda*trace*(after-next)
-	return target, rho * (m.reward + w.c.Gamma*after - own)
+	target = own + rho*(m.Reward+w.c.Gamma*next-own) + w.c.Gamma*w.c.GAELambda*trace*(after-next)
+	return target, rho * (m.Reward + w.c.Gamma*after - own)
 }
 
 func (w *windowTwin) update() {
-	if len(w.rounds) < w.c.NSteps || w.since > 0 && w.since < w.c.VTraceSteps {
+	if len(w.Rounds) < w.c.NSteps || w.since > 0 && w.since < w.c.VTraceSteps {
 		return
 	}
-	for i, e := range w.envs {
-		if w.late() && w.resetting[i] {
-			check(w.t, e.Reset(w.obs[i]))
-			w.resetting[i] = false
-		}
-	}
+	w.ResetEnded(w.t)
 	envs := w.c.NumEnvs / w.c.VTraceGroups
 	var b nn.Batch
 	b.Columns = make([][]float32, 3)
 	steps := 0
-	for round := range w.rounds {
+	for round := range w.Rounds {
 		for i := w.group * envs; i < (w.group+1)*envs; i++ {
-			m := w.rounds[round][i]
+			m := w.Rounds[round][i]
+			row := []float32{0, 0, 0}
 			if m == nil {
-				m = &moment{obs: make([]byte, 8)}
-				b.Columns[0], b.Columns[1], b.Columns[2] = append(b.Columns[0], 0), append(b.Columns[1], 0), append(b.Columns[2], 0)
+				m = &traintest.Step{Obs: make([]byte, walkBytes)}
 			} else {
 				steps++
 				w.trained[m]++
 				target, advantage := w.target(round, i)
-				b.Columns[0], b.Columns[1], b.Columns[2] = append(b.Columns[0], float32(advantage)), append(b.Columns[1], float32(target)), append(b.Columns[2], 1)
+				row = []float32{float32(advantage), float32(target), 1}
 			}
-			b.Obs, b.Actions = append(b.Obs, m.obs...), append(b.Actions, m.action)
+			b.Obs, b.Actions = append(b.Obs, m.Obs...), append(b.Actions, m.Action)
+			for c, v := range row {
+				b.Columns[c] = append(b.Columns[c], v)
+			}
 		}
 	}
 	w.group, w.since = (w.group+1)%w.c.VTraceGroups, 0
-	w.rounds = w.rounds[w.c.VTraceSteps:]
+	w.Rounds = w.Rounds[w.c.VTraceSteps:]
 	if steps == 0 {
 		return
 	}
@@ -129,50 +107,14 @@ func (w *windowTwin) update() {
 	w.updates++
 }
 
-// late reports whether an environment whose episode has ended rests until the next update.
-func (w *windowTwin) late() bool { return !w.c.MidBatchReset }
-
 func (w *windowTwin) round() {
 	w.update()
-	row := make([]*moment, len(w.envs))
-	for i, e := range w.envs {
-		if w.resetting[i] {
-			if !w.late() {
-				check(w.t, e.Reset(w.obs[i]))
-				w.resetting[i] = false
-			}
-			continue
-		}
-		logits, _, _ := w.look(w.obs[i], 0)
-		m := &moment{obs: slices.Clone(w.obs[i]), next: make([]byte, 8), round: w.over, group: i / (w.c.NumEnvs / w.c.VTraceGroups)}
-		u, total := w.explore[i].Float64(), 0.0
-		for _, x := range logits {
-			total += math.Exp(float64(x))
-		}
-		for sum := 0.0; ; m.action++ {
-			if sum += math.Exp(float64(logits[m.action])) / total; u < sum || int(m.action) == len(logits)-1 {
-				break
-			}
-		}
-		m.logProb = float64(logits[m.action]) - math.Log(total)
-		reward, end, err := e.Step(m.action, m.next)
-		check(w.t, err)
-		m.reward, m.end = float64(reward), end
-		copy(w.obs[i], m.next)
-		row[i] = m
-		w.steps++
-		if end == 0 {
-			continue
-		}
-		if w.nextStep || w.late() {
-			w.resetting[i] = true
-		} else {
-			check(w.t, e.Reset(w.obs[i]))
-		}
-	}
-	w.rounds, w.all = append(w.rounds, row), append(w.all, row)
+	w.Take(w.t, func(s *traintest.Step, explore *rng.Stream) {
+		logits, _, _ := w.look(s.Obs, 0)
+		s.Draw(w.t, logits, explore.Float64())
+	})
+	w.all = append(w.all, w.Rounds[len(w.Rounds)-1])
 	w.since++
-	w.over++
 }
 
 func newWindowTwin(t *testing.T, c Config, nextStep bool) *windowTwin {
@@ -181,33 +123,29 @@ func newWindowTwin(t *testing.T, c Config, nextStep bool) *windowTwin {
 	device := must(nn.NewCPU(1, nil))(t)
 	t.Cleanup(device.Close)
 	w := &windowTwin{
-		t: t, c: c, nextStep: nextStep, trained: map[*moment]int{}, resetting: make([]bool, c.NumEnvs),
+		Steps: traintest.Steps{NextStep: nextStep, ResetInUpdate: !c.MidBatchReset},
+		t:     t, c: c, trained: map[*traintest.Step]int{},
 		net: must(device.Network(spec, 1))(t), theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t),
 		learner: must(device.Learner(spec, c.NSteps*c.NumEnvs/c.VTraceGroups, nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}))(t),
 	}
 	w.optimizer = must(device.Optimizer(c.Optimizer(), w.theta.Layout.Size))(t)
-	for i := range c.NumEnvs {
-		w.explore = append(w.explore, rng.New(uint64(c.Seed), "explore", i))
-		w.envs = append(w.envs, must(traintest.MakeWalk(c.Seed)(i))(t).(*traintest.Walk))
-		w.obs = append(w.obs, make([]byte, 8))
-		check(t, w.envs[i].Reset(w.obs[i]))
-	}
+	w.Begin(t, c.Seed, c.NumEnvs, false)
 	return w
 }
 
-// compare holds a Trainer that stands at the same step against w.
+// compare compares a Trainer at the same step with w.
 func (w *windowTwin) compare(tr *train.Trainer) {
 	w.t.Helper()
 	w.update()
 	check(w.t, tr.Settle(0))
-	if s := tr.Stats(); s.Steps != w.steps || s.Updates != w.updates {
-		w.t.Fatalf("%+v, want %d steps, %d updates", s, w.steps, w.updates)
+	if s := tr.Stats(); s.Steps != w.Count || s.Updates != w.updates {
+		w.t.Fatalf("%+v, want %d steps, %d updates", s, w.Count, w.updates)
 	}
 	have := make([]float32, w.theta.Layout.Size)
 	must(tr.GetParameters("policy", have))(w.t)
 	for k, want := range w.theta.Host() {
 		if math.Abs(float64(have[k]-want)) > 2e-4 {
-			w.t.Fatalf("step %d, update %d: parameter %d is %g, want %g", w.steps, w.updates, k, have[k], want)
+			w.t.Fatalf("step %d, update %d: parameter %d is %g, want %g", w.Count, w.updates, k, have[k], want)
 		}
 	}
 }
@@ -216,11 +154,11 @@ func (w *windowTwin) compare(tr *train.Trainer) {
 // from.
 type counting struct {
 	nn.Stepper
-	of     *A2C
-	learnt []learntRow
+	of      *A2C
+	learned []learnedRow
 }
 
-type learntRow struct {
+type learnedRow struct {
 	round, env int
 	obs        []byte
 }
@@ -241,35 +179,36 @@ func (s *counting) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) er
 	for k, row := range b.Rows {
 		if b.Columns[columnWeight][k] != 0 {
 			age := (newest/c.NumEnvs - int(row)/c.NumEnvs + ring) % ring
-			s.learnt = append(s.learnt, learntRow{rounds - 1 - age, int(row) % c.NumEnvs, slices.Clone(all[int(row)*walkBytes:][:walkBytes])})
+			s.learned = append(s.learned, learnedRow{rounds - 1 - age, int(row) % c.NumEnvs, slices.Clone(all[int(row)*walkBytes:][:walkBytes])})
 		}
 	}
 	return s.Stepper.Update(p, b, lr, r)
 }
 
-// check holds the steps that s has seen against those that the twin took: each as often, and
-// in the windows of its group n_steps / (groups * steps) times, exactly.
+// check compares the steps that the library has learned from with those of the twin: each step
+// equally often, and if it was in all windows of its group, n_steps / (groups * steps) times.
 func (s *counting) check(w *windowTwin) {
 	w.t.Helper()
-	times, have := w.c.NSteps/(w.c.VTraceGroups*w.c.VTraceSteps), map[*moment]int{}
-	for _, row := range s.learnt {
+	times, have := w.c.NSteps/(w.c.VTraceGroups*w.c.VTraceSteps), map[*traintest.Step]int{}
+	for _, row := range s.learned {
 		m := w.all[row.round][row.env]
-		if m == nil || !bytes.Equal(m.obs, row.obs) {
-			w.t.Fatalf("round %d of environment %d: observation %v was learnt from, the step is %+v", row.round, row.env, row.obs, m)
+		if m == nil || !bytes.Equal(m.Obs, row.obs) {
+			w.t.Fatalf("round %d of environment %d: the library learned from observation %v, the step is %+v", row.round, row.env, row.obs, m)
 		}
 		have[m]++
 	}
 	inside := 0
-	for _, row := range w.all {
+	for round, row := range w.all {
 		for i, m := range row {
 			if m == nil {
 				continue
 			}
 			// Group g's windows end with rounds n_steps + (g + j groups) steps, j = 0, 1, ...
-			first := w.c.NSteps + (m.group-w.c.VTraceGroups)*w.c.VTraceSteps
-			exactly := m.round >= first && m.round+w.c.NSteps <= len(w.all)
+			group := i / (w.c.NumEnvs / w.c.VTraceGroups)
+			first := w.c.NSteps + (group-w.c.VTraceGroups)*w.c.VTraceSteps
+			exactly := round >= first && round+w.c.NSteps <= len(w.all)
 			if n := have[m]; n > times || exactly && n != times || n != w.trained[m] {
-				w.t.Fatalf("round %d of environment %d was learnt from %d times, by the twin %d, want %d", m.round, i, n, w.trained[m], times)
+				w.t.Fatalf("the library learned from round %d of environment %d %d times, the twin %d times, want %d", round, i, n, w.trained[m], times)
 			}
 			if exactly {
 				inside++
@@ -277,7 +216,7 @@ func (s *counting) check(w *windowTwin) {
 		}
 	}
 	if inside == 0 {
-		w.t.Error("no step was in all its windows: the test shows nothing")
+		w.t.Error("no step was in all windows of its group: the test shows nothing")
 	}
 }
 
@@ -306,7 +245,7 @@ func TestVTrace(t *testing.T) {
 				for range rounds {
 					w.round()
 				}
-				check(t, tr.Begin(w.steps, 0))
+				check(t, tr.Begin(w.Count, 0))
 				check(t, tr.Run(0, 0))
 				w.compare(tr)
 				s.check(w)
@@ -319,26 +258,17 @@ func TestVTrace(t *testing.T) {
 
 func (w *windowTwin) pushed(c Config, rounds int64) {
 	t, mode := w.t, vec.SameStep
-	if w.nextStep {
-		c.Autoreset, mode = "next_step", vec.NextStep
+	if w.NextStep {
+		mode = vec.NextStep
 	}
-	pool := must(threads.NewPool(1, nil))(t)
-	defer pool.Close()
-	v := must(vec.New(traintest.MakeWalk(c.Seed), c.NumEnvs, pool, mode))(t)
-	defer v.Close()
-	tr := must(train.NewPushed(configOf(t, c), *v.Spec()))(t)
-	defer func() { check(t, tr.Close()) }()
-	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
-	check(t, v.Reset(rows, nil))
-	s := count(tr)
-	check(t, tr.Begin(rounds*int64(c.NumEnvs), 0))
+	h := traintest.NewHost(t, configOf(t, c), mode, traintest.MakeWalk(c.Seed))
+	s := count(h.Trainer)
+	h.Begin(t, rounds*int64(c.NumEnvs))
 	for range rounds {
 		w.round()
-		check(t, tr.Act(rows, actions, 0))
-		check(t, v.Step(actions, rows))
-		check(t, tr.Observe(rows, 0))
+		h.Round(t)
 	}
-	w.compare(tr)
+	w.compare(h.Trainer)
 	s.check(w)
 }
 

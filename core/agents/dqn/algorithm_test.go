@@ -228,9 +228,9 @@ func TestPushedEqualsBuiltIn(t *testing.T) {
 		return e, err
 	}
 	h := newHost(t, c, vec.SameStep, mk)
-	h.begin(t, steps)
+	h.Begin(t, steps)
 	for h.d.Stats().Steps < steps {
-		h.round(t)
+		h.Round(t)
 	}
 	if got := hashesOf(t, h.d); got != want {
 		t.Errorf("pushed: %+v, built in: %+v", got, want)
@@ -240,9 +240,9 @@ func TestPushedEqualsBuiltIn(t *testing.T) {
 	want = learn(t, c, steps, offpolicy.Concurrently)
 	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
 		h := newHost(t, c, mode, mk)
-		h.begin(t, steps)
+		h.Begin(t, steps)
 		for h.d.Stats().Steps < steps {
-			h.round(t)
+			h.Round(t)
 		}
 		if got := hashesOf(t, h.d); got != want {
 			t.Errorf("one environment, %v: %+v, built in: %+v", mode, got, want)
@@ -285,17 +285,17 @@ func TestReplayHoldsTheTuplesOfACounter(t *testing.T) {
 			},
 			"same step": func(rounds int) *trial {
 				h := newHost(t, cartpole(config), vec.SameStep, mk)
-				h.begin(t, 1000)
+				h.Begin(t, 1000)
 				for range rounds {
-					h.round(t)
+					h.Round(t)
 				}
 				return h.d
 			},
 			"next step": func(rounds int) *trial {
 				h := newHost(t, cartpole(config), vec.NextStep, mk)
-				h.begin(t, 1000)
+				h.Begin(t, 1000)
 				for h.d.Stats().Steps < int64(rounds*w) {
-					h.round(t)
+					h.Round(t)
 				}
 				return h.d
 			},

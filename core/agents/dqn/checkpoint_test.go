@@ -431,27 +431,27 @@ func TestPushProtocol(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	says(h.act(), "call begin first")
+	says(h.Act(), "call begin first")
 	says(h.d.Run(10, 0), "use act and observe")
-	h.begin(t, 100)
-	says(h.observe(), "must follow act")
-	check(t, h.act())
-	says(h.act(), "called twice")
-	check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
+	h.Begin(t, 100)
+	says(h.Observe(), "must follow act")
+	check(t, h.Act())
+	says(h.Act(), "called twice")
+	check(t, h.Vec.Step(h.Actions, h.Rows))
 	zero := float32(0)
-	reward := h.rows.Rewards[1]
-	h.rows.Rewards[1] = zero / zero
-	says(h.observe(), "environment 1: step 0: reward: NaN, must be finite")
-	h.rows.Rewards[1] = reward
-	keep := h.rows.Obs[12+8]
-	h.rows.Obs[12+11], h.rows.Obs[12+10] = 0x7f, 0xc0
-	says(h.observe(), "environment 1: step 0: observation: component 2 is NaN, must be finite")
-	h.rows.Obs[12+11], h.rows.Obs[12+10], h.rows.Obs[12+8] = 0x3f, 0x80, keep
-	h.rows.Ends[0] = 9
-	says(h.observe(), "environment 0: step 0: ended: 9, must be 0 to 3")
-	h.rows.Ends[0] = 0
-	check(t, h.observe()) // nothing was lost
-	h.round(t)
+	reward := h.Rows.Rewards[1]
+	h.Rows.Rewards[1] = zero / zero
+	says(h.Observe(), "environment 1: step 0: reward: NaN, must be finite")
+	h.Rows.Rewards[1] = reward
+	keep := h.Rows.Obs[12+8]
+	h.Rows.Obs[12+11], h.Rows.Obs[12+10] = 0x7f, 0xc0
+	says(h.Observe(), "environment 1: step 0: observation: component 2 is NaN, must be finite")
+	h.Rows.Obs[12+11], h.Rows.Obs[12+10], h.Rows.Obs[12+8] = 0x3f, 0x80, keep
+	h.Rows.Ends[0] = 9
+	says(h.Observe(), "environment 0: step 0: ended: 9, must be 0 to 3")
+	h.Rows.Ends[0] = 0
+	check(t, h.Observe()) // nothing was lost
+	h.Round(t)
 	if s := h.d.Stats(); s.Steps != 4 {
 		t.Errorf("%+v", s)
 	}
@@ -459,9 +459,9 @@ func TestPushProtocol(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, h.d.Save(path, true))
 	check(t, h.d.Load(path))
-	says(h.act(), "since the environments were made or loaded")
+	says(h.Act(), "since the environments were made or loaded")
 	says(h.d.Begin(10, 0), "environments must be reset")
-	check(t, h.vec.Reset(h.rows, nil))
+	check(t, h.Vec.Reset(h.Rows, nil))
 	check(t, h.d.Begin(10, train.ResetEnvs))
-	h.round(t)
+	h.Round(t)
 }

@@ -139,9 +139,9 @@ func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
 			h := newHost(t, cartpole(func(c *Config) { c.Concurrent, c.NumThreads = concurrent, n }), vec.SameStep, makeWalk(1))
 			c := busy(h.d)
 			c.want = int64(n)
-			h.begin(t, 2000)
+			h.Begin(t, 2000)
 			for h.d.Stats().Steps < 1000 {
-				h.round(t)
+				h.Round(t)
 			}
 			check(t, h.d.Settle())
 			if most := c.most.Load(); most != int64(n) {
@@ -178,16 +178,16 @@ func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
 // not wait for all that were released.
 func TestMainThreadComesBetweenUpdates(t *testing.T) {
 	h := newHost(t, slowWindows(func(c *Config) { c.NumThreads = 1 }), vec.SameStep, makeWalk(1))
-	h.begin(t, 2000)
+	h.Begin(t, 2000)
 	for h.d.Stats().Steps < 100+4 {
-		h.round(t)
+		h.Round(t)
 	}
 	slow(h.d, pause)
 	check(t, h.d.m.Updates.Release(50))
 	first := h.d.Stats().Updates
 	for range 4 {
 		time.Sleep(pause / 4) // the host's environments; the trainer is at work
-		h.round(t)
+		h.Round(t)
 	}
 	if n := h.d.Stats().Updates - first; n < 3 || n > 40 {
 		t.Errorf("%d updates in four rounds, want two or three in each", n)
@@ -283,9 +283,9 @@ func TestNumThreadsChangesNothingWhereTheHostSteps(t *testing.T) {
 	var want Hashes
 	for _, n := range []int{1, 2, 3, 0} {
 		h := newHost(t, cartpole(func(c *Config) { c.NumThreads, c.BatchSize, c.NetArch = n, 33, []int{64, 48} }), vec.NextStep, makeWalk(1))
-		h.begin(t, 2000)
+		h.Begin(t, 2000)
 		for h.d.Stats().Steps < 2000 {
-			h.round(t)
+			h.Round(t)
 		}
 		got := hashesOf(t, h.d)
 		if n == 1 {

@@ -11,27 +11,14 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
-	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+var check = traintest.Check
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return traintest.Must(v, err) }
 
 // cartpole is a configuration of which everything is exercised in a few
 // thousand steps.
@@ -224,44 +211,16 @@ func contents(m *replay.Memory) []tuple {
 	return list
 }
 
-// host steps environments on the caller's side, as a Gymnasium vector
-// environment does, and pushes them into a DQN.
+// host steps environments and pushes them into a DQN.
 type host struct {
-	d       *trial
-	vec     *vec.Vec
-	rows    *vec.Rows
-	actions []int32
+	*traintest.Host
+	d *trial
 }
 
 func newHost(t testing.TB, c Config, mode vec.Autoreset, mk func(i int) (env.Env, error)) *host {
 	t.Helper()
-	c.Autoreset = map[vec.Autoreset]string{vec.NextStep: "next_step", vec.SameStep: "same_step"}[mode]
-	pool := must(threads.NewPool(1, nil))(t)
-	v := must(vec.New(mk, c.NumEnvs, pool, mode))(t)
-	c.Env = ""
-	d := must(train.NewPushed(trainConfig(c), *v.Spec()))(t)
-	t.Cleanup(func() { check(t, d.Close()); check(t, v.Close()); pool.Close() })
-	rows := vec.NewRows(v.Spec().Obs, c.NumEnvs)
-	if c.ActionMasks {
-		rows.AddMasks(v.Spec().Action.N)
-	}
-	return &host{&trial{d, d.Method().(*DQN)}, v, rows, make([]int32, c.NumEnvs)}
-}
-
-func (h *host) begin(t testing.TB, total int64) {
-	t.Helper()
-	check(t, h.vec.Reset(h.rows, nil))
-	check(t, h.d.Begin(total, 0))
-}
-
-func (h *host) act() error     { return h.d.Act(h.rows, vec.Actions{Discrete: h.actions}, 0) }
-func (h *host) observe() error { return h.d.Observe(h.rows, 0) }
-
-func (h *host) round(t testing.TB) {
-	t.Helper()
-	check(t, h.act())
-	check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
-	check(t, h.observe())
+	h := traintest.NewHost(t, trainConfig(c), mode, mk)
+	return &host{h, &trial{h.Trainer, h.Trainer.Method().(*DQN)}}
 }
 
 // cpu is a device of one thread.

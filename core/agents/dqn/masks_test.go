@@ -44,8 +44,8 @@ func TestMasksThatAllowNothingAreRefused(t *testing.T) {
 	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
 		c := cartpole(func(c *Config) { c.ActionMasks = true })
 		twin, h := newHost(t, c, mode, makeWalks(2, true)), newHost(t, c, mode, makeWalks(2, true))
-		twin.begin(t, 1500)
-		h.begin(t, 1500)
+		twin.Begin(t, 1500)
+		h.Begin(t, 1500)
 		refused := func(what string, masks []byte, i int, call func() error) {
 			t.Helper()
 			row := masks[3*i : 3*i+3]
@@ -62,36 +62,36 @@ func TestMasksThatAllowNothingAreRefused(t *testing.T) {
 		for k := range 300 {
 			resetting := make([]bool, 4)
 			for i := range resetting {
-				resetting[i] = mode == vec.NextStep && h.rows.Ends[i] != 0
+				resetting[i] = mode == vec.NextStep && h.Rows.Ends[i] != 0
 			}
 			if i := k % 4; !resetting[i] {
-				refused("act", h.rows.Masks, i, h.act)
+				refused("act", h.Rows.Masks, i, h.Act)
 			}
-			check(t, h.act())
-			check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
-			for i, end := range h.rows.Ends {
+			check(t, h.Act())
+			check(t, h.Vec.Step(h.Actions, h.Rows))
+			for i, end := range h.Rows.Ends {
 				over := end&env.Terminated != 0 && !resetting[i]
 				switch {
 				case over && mode == vec.NextStep:
-					clear(h.rows.Masks[3*i : 3*i+3]) // nothing is done there
+					clear(h.Rows.Masks[3*i : 3*i+3]) // nothing is done there
 					terminated++
 				case over:
-					clear(h.rows.FinalMasks[3*i : 3*i+3])
+					clear(h.Rows.FinalMasks[3*i : 3*i+3])
 					terminated++
 				case end != 0 && mode == vec.SameStep:
-					refused("final", h.rows.FinalMasks, i, h.observe)
+					refused("final", h.Rows.FinalMasks, i, h.Observe)
 					truncated++
 				default:
-					refused("observe", h.rows.Masks, i, h.observe)
+					refused("observe", h.Rows.Masks, i, h.Observe)
 				}
 			}
-			check(t, h.observe())
-			twin.round(t)
+			check(t, h.Observe())
+			twin.Round(t)
 		}
 		if terminated == 0 || mode == vec.SameStep && truncated == 0 {
 			t.Errorf("%v: %d terminations, %d truncations: the test shows nothing", mode, terminated, truncated)
 		}
-		if a, b := hashesOf(t, h.d), hashesOf(t, twin.d); a != b || !slices.Equal(h.actions, twin.actions) {
+		if a, b := hashesOf(t, h.d), hashesOf(t, twin.d); a != b || !slices.Equal(h.Actions.Discrete, twin.Actions.Discrete) {
 			t.Errorf("%v: refused calls left something behind", mode)
 		}
 	}
@@ -100,23 +100,23 @@ func TestMasksThatAllowNothingAreRefused(t *testing.T) {
 // Rows without masks where they are used, and the other way round.
 func TestRowsMustHaveMasksWhereTheyAreUsed(t *testing.T) {
 	h := newHost(t, cartpole(func(c *Config) { c.ActionMasks = true }), vec.SameStep, makeWalks(2, true))
-	h.begin(t, 100)
-	masks, final := h.rows.Masks, h.rows.FinalMasks
-	h.rows.Masks = nil
-	if err := h.act(); err == nil || err.Error() != "rows.Masks: 0, must be 12 (num_envs 4 times 3 actions)" {
+	h.Begin(t, 100)
+	masks, final := h.Rows.Masks, h.Rows.FinalMasks
+	h.Rows.Masks = nil
+	if err := h.Act(); err == nil || err.Error() != "rows.Masks: 0, must be 12 (num_envs 4 times 3 actions)" {
 		t.Errorf("%v", err)
 	}
-	h.rows.Masks, h.rows.FinalMasks = masks, nil
-	check(t, h.act())
-	if err := h.observe(); err == nil || err.Error() != "rows.FinalMasks: 0, must be 12 (num_envs 4 times 3 actions)" {
+	h.Rows.Masks, h.Rows.FinalMasks = masks, nil
+	check(t, h.Act())
+	if err := h.Observe(); err == nil || err.Error() != "rows.FinalMasks: 0, must be 12 (num_envs 4 times 3 actions)" {
 		t.Errorf("%v", err)
 	}
-	h.rows.FinalMasks = final
-	check(t, h.observe())
+	h.Rows.FinalMasks = final
+	check(t, h.Observe())
 	h = newHost(t, cartpole(), vec.SameStep, makeWalk(2))
-	h.begin(t, 100)
-	h.rows.Masks = masks
-	if err := h.act(); err == nil || err.Error() != "rows.Masks: set, must be nil where action_masks is false" {
+	h.Begin(t, 100)
+	h.Rows.Masks = masks
+	if err := h.Act(); err == nil || err.Error() != "rows.Masks: set, must be nil where action_masks is false" {
 		t.Errorf("%v", err)
 	}
 }

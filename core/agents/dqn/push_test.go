@@ -86,7 +86,7 @@ func TestGoingOverToWholeObservations(t *testing.T) {
 		o := slow(detect.d, 0)
 		before := detect.d.m.Memory.Bytes()
 		for _, h := range []*host{detect, whole} {
-			h.begin(t, 10_000)
+			h.Begin(t, 10_000)
 		}
 		for k := range 200 {
 			switch k { // the trainer is at work when the first observation lies
@@ -95,8 +95,8 @@ func TestGoingOverToWholeObservations(t *testing.T) {
 			case 90:
 				o.pause.Store(0)
 			}
-			detect.round(t)
-			whole.round(t)
+			detect.Round(t)
+			whole.Round(t)
 			if k%50 == 49 {
 				if a, b := hashesOf(t, detect.d), hashesOf(t, whole.d); a != b {
 					t.Fatalf("%v, round %d: %+v, stored whole from the start %+v", mode, k, a, b)
@@ -120,25 +120,25 @@ func TestBrokenPromiseOfAFrameStack(t *testing.T) {
 	mk := makeFilm(func(int, *film) {})
 	declared := func(c *Config) { c.FrameStack = 3 }
 	h, honest := newHost(t, filmConfig(declared), vec.SameStep, mk), newHost(t, filmConfig(declared), vec.SameStep, mk)
-	h.begin(t, 10_000)
-	honest.begin(t, 10_000)
+	h.Begin(t, 10_000)
+	honest.Begin(t, 10_000)
 	for k := range 100 {
-		check(t, h.act())
-		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
-		if k%10 == 9 && h.rows.Ends[2] == 0 {
+		check(t, h.Act())
+		check(t, h.Vec.Step(h.Actions, h.Rows))
+		if k%10 == 9 && h.Rows.Ends[2] == 0 {
 			steps := h.d.Stats().Steps
-			h.rows.Obs[2*18] ^= 1
-			err := h.observe()
+			h.Rows.Obs[2*18] ^= 1
+			err := h.Observe()
 			if err == nil || !strings.Contains(err.Error(), "frame_stack: 3, but in environment 2 at step") {
 				t.Fatal(err)
 			}
 			if now := h.d.Stats().Steps; now != steps {
 				t.Errorf("%d steps of a refused round were taken", now-steps)
 			}
-			h.rows.Obs[2*18] ^= 1
+			h.Rows.Obs[2*18] ^= 1
 		}
-		check(t, h.observe())
-		honest.round(t)
+		check(t, h.Observe())
+		honest.Round(t)
 	}
 	if a, b := hashesOf(t, h.d), hashesOf(t, honest.d); a != b {
 		t.Errorf("%+v, without the refusals %+v", a, b)
@@ -229,23 +229,23 @@ func TestRingsHoldAWholeWindow(t *testing.T) {
 
 func TestFirstObservationsAreLookedAt(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
-	check(t, h.vec.Reset(h.rows, nil))
-	keep := append([]byte(nil), h.rows.Obs...)
-	copy(h.rows.Obs[8*2+4:], []byte{0, 0, 0x80, 0x7f})
+	check(t, h.Vec.Reset(h.Rows, nil))
+	keep := append([]byte(nil), h.Rows.Obs...)
+	copy(h.Rows.Obs[8*2+4:], []byte{0, 0, 0x80, 0x7f})
 	check(t, h.d.Begin(100, 0))
-	if err := h.act(); !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "environment 2") {
+	if err := h.Act(); !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), "environment 2") {
 		t.Error(err)
 	}
-	copy(h.rows.Obs, keep)
-	h.round(t)
+	copy(h.Rows.Obs, keep)
+	h.Round(t)
 }
 
 // A round that was begun and not finished leaves nothing behind but the random numbers it drew.
 func TestBeginBetweenActAndObserve(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
-	h.begin(t, 1000)
+	h.Begin(t, 1000)
 	for range 60 {
-		h.round(t)
+		h.Round(t)
 	}
 	s := h.d.Stats()
 	path := filepath.Join(t.TempDir(), "a")
@@ -254,16 +254,16 @@ func TestBeginBetweenActAndObserve(t *testing.T) {
 		func() error { return h.d.Begin(1000, train.ResetTimesteps) },
 		func() error { return h.d.Load(path) },
 	} {
-		check(t, h.act())
+		check(t, h.Act())
 		check(t, f())
-		if err := h.observe(); err == nil || !strings.Contains(err.Error(), "must follow act") {
+		if err := h.Observe(); err == nil || !strings.Contains(err.Error(), "must follow act") {
 			t.Error(err)
 		}
 	}
-	check(t, h.vec.Reset(h.rows, nil))
+	check(t, h.Vec.Reset(h.Rows, nil))
 	check(t, h.d.Begin(1000, train.ResetTimesteps|train.ResetEnvs))
 	for range 100 {
-		h.round(t)
+		h.Round(t)
 	}
 	now := h.d.Stats()
 	check(t, h.d.Settle())
@@ -277,12 +277,12 @@ func TestBeginWhileRowsReset(t *testing.T) {
 	h := newHost(t, cartpole(func(c *Config) { c.NumEnvs = 2 }), vec.NextStep, counters(func(c *counter) {
 		c.lengths = c.lengths[c.index:] // 3, 1, 4 ... and 1, 4 ...
 	}))
-	h.begin(t, 1000)
-	h.round(t) // environment 1 is at an end
-	check(t, h.vec.Reset(h.rows, nil))
+	h.Begin(t, 1000)
+	h.Round(t) // environment 1 is at an end
+	check(t, h.Vec.Reset(h.Rows, nil))
 	check(t, h.d.Begin(1000, train.ResetEnvs))
 	for range 3 {
-		h.round(t)
+		h.Round(t)
 	}
 	h.d.m.Memory.Flush()
 	var got [][3]float32
@@ -299,7 +299,7 @@ func TestBeginWhileRowsReset(t *testing.T) {
 
 func TestRowsOfTheWrongSize(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
-	h.begin(t, 100)
+	h.Begin(t, 100)
 	for want, edit := range map[string]func(r *vec.Rows) *vec.Rows{
 		"rows: nil, must be a Rows":                         func(*vec.Rows) *vec.Rows { return nil },
 		"rows.Obs: 31, must be 32 (num_envs 4 times 8)":     func(r *vec.Rows) *vec.Rows { r.Obs = r.Obs[1:]; return r },
@@ -307,17 +307,17 @@ func TestRowsOfTheWrongSize(t *testing.T) {
 		"rows.Rewards: 3, must be 4 (num_envs 4 times 1)":   func(r *vec.Rows) *vec.Rows { r.Rewards = r.Rewards[1:]; return r },
 		"rows.Ends: 5, must be 4 (num_envs 4 times 1)":      func(r *vec.Rows) *vec.Rows { r.Ends = make([]env.End, 5); return r },
 	} {
-		check(t, h.act())
-		if err := h.d.Observe(edit(vec.NewRows(h.vec.Spec().Obs, 4)), 0); err == nil || err.Error() != want {
+		check(t, h.Act())
+		if err := h.d.Observe(edit(vec.NewRows(h.Vec.Spec().Obs, 4)), 0); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
-		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
-		check(t, h.observe()) // nothing was lost
+		check(t, h.Vec.Step(h.Actions, h.Rows))
+		check(t, h.Observe()) // nothing was lost
 	}
-	short := *h.rows
+	short := *h.Rows
 	short.Obs = short.Obs[1:]
-	if err := h.d.Act(&short, vec.Actions{Discrete: h.actions}, 0); err == nil || err.Error() != "rows.Obs: 31, must be 32 (num_envs 4 times 8)" {
+	if err := h.d.Act(&short, h.Actions, 0); err == nil || err.Error() != "rows.Obs: 31, must be 32 (num_envs 4 times 8)" {
 		t.Error(err)
 	}
-	h.round(t) // nothing was lost
+	h.Round(t) // nothing was lost
 }

@@ -469,17 +469,17 @@ func pushed(t *testing.T, r *rand.Rand, c Config, n *naive) {
 		mode = vec.NextStep
 	}
 	h := newHost(t, c, mode, makeWalks(c.Seed, c.ActionMasks))
-	h.begin(t, n.total)
+	h.Begin(t, n.total)
 	for n.steps() < n.total {
 		n.round(t)
-		check(t, h.act())
+		check(t, h.Act())
 		if r.IntN(20) == 0 { // somebody looks in mid-round
 			if a, b := hashesOf(t, h.d), hashesOf(t, h.d); a != b {
 				t.Fatal("two looks, two results")
 			}
 		}
-		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
-		check(t, h.observe())
+		check(t, h.Vec.Step(h.Actions, h.Rows))
+		check(t, h.Observe())
 		if r.IntN(20) == 0 {
 			n.compare(t, h.d)
 		}

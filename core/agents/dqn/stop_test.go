@@ -159,11 +159,11 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 	whole := learn(t, c, 1000, offpolicy.Concurrently)
 	h := newHost(t, c, vec.SameStep, mk)
 	o := slow(h.d, pause)
-	h.begin(t, 1000)
+	h.Begin(t, 1000)
 	stopped := 0
 	for h.d.Stats().Steps < 1000 {
-		err := h.act()
-		for ; errors.Is(err, fault.ErrStopped); err = h.act() {
+		err := h.Act()
+		for ; errors.Is(err, fault.ErrStopped); err = h.Act() {
 			stopped++
 			s := h.d.Stats()
 			must(h.d.Policy())(t)
@@ -176,8 +176,8 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 		if h.d.Stats().Steps == 100+400-4 { // the coming Act waits
 			go func() { time.Sleep(20 * time.Millisecond); h.d.Stop() }()
 		}
-		check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
-		check(t, h.observe())
+		check(t, h.Vec.Step(h.Actions, h.Rows))
+		check(t, h.Observe())
 	}
 	if stopped != 1 {
 		t.Errorf("Stop ended %d waits, want 1", stopped)
@@ -271,17 +271,17 @@ func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 func TestPanicWhereTheHostSteps(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
 	slow(h.d, 0).panic.Store(true)
-	h.begin(t, 100_000)
+	h.Begin(t, 100_000)
 	var err error
 	for k := 0; err == nil && k < 1000; k++ {
-		if err = h.act(); err == nil {
-			check(t, h.vec.Step(vec.Actions{Discrete: h.actions}, h.rows))
-			err = h.observe()
+		if err = h.Act(); err == nil {
+			check(t, h.Vec.Step(h.Actions, h.Rows))
+			err = h.Observe()
 		}
 	}
 	var p *fault.Panic
-	if !errors.As(err, &p) || h.act() != err || h.observe() != err {
-		t.Errorf("%v, then %v", err, h.act())
+	if !errors.As(err, &p) || h.Act() != err || h.Observe() != err {
+		t.Errorf("%v, then %v", err, h.Act())
 	}
 }
 

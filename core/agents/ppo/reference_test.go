@@ -22,12 +22,13 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 	device := must(nn.NewCPU(1, nil))(t)
 	t.Cleanup(device.Close)
 	w := &traintest.Twin{
-		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps, NextStep: nextStep, ResetInUpdate: !c.MidBatchReset,
+		Steps: traintest.Steps{NextStep: nextStep, ResetInUpdate: !c.MidBatchReset},
+		Gamma: c.Gamma, Lambda: c.GAELambda, Horizon: c.NSteps,
 		Theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t), Net: must(device.Network(spec, 1))(t),
 	}
 	optimizer := must(device.Optimizer(c.Optimizer(), w.Theta.Layout.Size))(t)
 	along := func(from, to float64, curve train.Curve) float64 {
-		share := min(1, float64(w.Steps)/float64(total))
+		share := min(1, float64(w.Count)/float64(total))
 		switch {
 		case curve != nil: // of two points
 			return curve[0].Value + (curve[1].Value-curve[0].Value)*share
@@ -38,32 +39,20 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 	}
 	epochs := 0
 	w.Update = func(rows []*traintest.Step) {
-		var steps []*traintest.Step
-		for _, m := range rows {
-			if m != nil {
-				steps = append(steps, m)
-			}
-		}
 		for range c.NEpochs {
 			epochs++
-			order := append([]*traintest.Step(nil), steps...)
-			r := rng.New(uint64(c.Seed), "minibatches", epochs)
-			for k := len(order) - 1; k > 0; k-- {
-				other := r.Intn(k + 1)
-				order[k], order[other] = order[other], order[k]
-			}
 			divergence := 0.0
-			for len(order) > 0 {
-				n := min(c.BatchSize, len(order))
+			for part := range traintest.Minibatches(rows, c.BatchSize, c.Seed, epochs) {
+				n := len(part)
 				b := nn.Batch{Columns: make([][]float32, 7)}
 				mean, variance := 0.0, 0.0
-				for _, m := range order[:n] {
+				for _, m := range part {
 					mean += float64(float32(m.Advantage)) / float64(n)
 				}
-				for _, m := range order[:n] {
+				for _, m := range part {
 					variance += math.Pow(float64(float32(m.Advantage))-mean, 2) / float64(n-1)
 				}
-				for _, m := range order[:n] {
+				for _, m := range part {
 					advantage := float32(m.Advantage)
 					if c.NormalizeAdvantage && n > 1 {
 						advantage = float32((float64(advantage) - mean) / (math.Sqrt(variance) + 1e-8))
@@ -77,7 +66,6 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 						b.Columns[k] = append(b.Columns[k], v)
 					}
 				}
-				order = order[n:]
 				learner := must(device.Learner(spec, n, nn.PPO{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef, Largest: c.ClipRangeVfLargest}))(t)
 				grad, report := make([]float32, w.Theta.Layout.Size), nn.Report{}
 				check(t, learner.Gradient(w.Theta, b, grad, &report))
@@ -140,7 +128,7 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 		name := fmt.Sprintf("%d %s W=%d n_steps=%d batch_size=%d n_epochs=%d normalize=%v masked=%v mid_batch_reset=%v target_kl=%g", k, driver, c.NumEnvs, c.NSteps, c.BatchSize, c.NEpochs, c.NormalizeAdvantage, masked, c.MidBatchReset, c.TargetKL)
 		t.Run(name, func(t *testing.T) {
 			w := newTwin(t, c, total, driver == "next step", masked)
-			w.Follow(t, r, configOf(t, c), total, driver == "built in")
+			w.Run(t, r, configOf(t, c), total, driver == "built in")
 		})
 	}
 }

@@ -25,7 +25,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// watched calls seen with every batch.
+// watched calls seen before every update.
 type watched struct {
 	nn.Stepper
 	seen func(b nn.Batch)
@@ -36,11 +36,11 @@ func (w watched) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) erro
 	return w.Stepper.Update(p, b, lr, r)
 }
 
-// What is learnt from, beside what is to be: the sum of the discounted rewards up to the
-// episode's end, less their mean, for steps that have one.
+// The advantage of a step is the sum of discounted rewards up to its episode's end, minus the mean
+// of these sums. Steps whose episode has not ended have weight 0.
 func TestReturns(t *testing.T) {
 	c := config(t, map[string]string{"num_envs": "3", "n_steps": "20", "gamma": "0.9"})
-	tr := trainer(t, c, traintest.MakeWalk(1))
+	tr := traintest.NewTrainer(t, c, traintest.MakeWalk(1))
 	r, batches := tr.Method().(*Reinforce), 0
 	r.Stepper = watched{r.Stepper, func(b nn.Batch) {
 		batches++
@@ -73,29 +73,14 @@ func TestReturns(t *testing.T) {
 
 func config(t *testing.T, edit map[string]string) *train.Config {
 	t.Helper()
-	c, err := train.NewConfig("reinforce")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := traintest.Must(train.NewConfig("reinforce"))(t)
 	for name, value := range edit {
-		if err := c.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		traintest.Check(t, c.Set(name, value))
 	}
 	return c
 }
 
-func trainer(t *testing.T, c *train.Config, mk func(i int) (env.Env, error)) *train.Trainer {
-	t.Helper()
-	tr, err := train.New(c, mk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tr.Close() })
-	return tr
-}
-
-// A rollout is one batch, which has a largest size.
+// The number of rows is limited, because a rollout is one minibatch.
 func TestRowsAreBounded(t *testing.T) {
 	_, err := train.New(config(t, map[string]string{"num_envs": "1000", "n_steps": "100"}), traintest.MakeWalk(1))
 	if err == nil || err.Error() != "n_steps: 100, must be 1 to 65 with num_envs 1000" {
@@ -103,11 +88,11 @@ func TestRowsAreBounded(t *testing.T) {
 	}
 }
 
-// meanReturn trains on the Corridor and returns the mean of the latest 100 episodes.
+// meanReturn trains on the Corridor and returns the mean return of the latest 100 episodes.
 func meanReturn(t *testing.T, seed int, rate string) float64 {
 	t.Helper()
 	c := config(t, map[string]string{"num_envs": "8", "seed": fmt.Sprint(seed), "learning_rate": rate})
-	tr := trainer(t, c, func(i int) (env.Env, error) {
+	tr := traintest.NewTrainer(t, c, func(i int) (env.Env, error) {
 		e := envtest.NewCorridor()
 		e.Seed(vec.SeedFor(uint64(seed), i))
 		return e, nil
@@ -118,7 +103,7 @@ func meanReturn(t *testing.T, seed int, rate string) float64 {
 	return tr.Stats().MeanReturn
 }
 
-// A policy that does not look at the goal scores 0 on average.
+// A policy that ignores the goal has a mean return of 0.
 func TestLearns(t *testing.T) {
 	for seed := range 3 {
 		untrained, trained := meanReturn(t, seed, "0"), meanReturn(t, seed, "0.01")

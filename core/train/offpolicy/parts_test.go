@@ -8,14 +8,10 @@ import (
 	_ "github.com/paceline-rl/paceline/core/env/classic"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = traintest.Check
 
 // modes are the four combinations of concurrent and synchronized.
 var modes = map[string]map[string]string{
@@ -38,9 +34,7 @@ func start(t *testing.T, edit map[string]string) (*train.Trainer, *offpolicy.Run
 			check(t, c.Set(name, value))
 		}
 	}
-	tr, err := train.New(c, nil)
-	check(t, err)
-	t.Cleanup(func() { check(t, tr.Close()) })
+	tr := traintest.NewTrainer(t, c, nil)
 	return tr, &tr.Method().(*dqn.DQN).Run
 }
 

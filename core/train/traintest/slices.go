@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -27,34 +26,19 @@ func (s *Subject) falling(t testing.TB) (c *train.Config, falls bool) {
 // pushed returns a trainer of pushed environments, which round steps once. ok is false if the
 // Subject's settings do not allow pushed environments.
 func (s *Subject) pushed(t *testing.T, c *train.Config) (tr *train.Trainer, round func(), ok bool) {
-	pool, err := threads.NewPool(1, nil)
-	check(t, err)
-	t.Cleanup(pool.Close)
-	v, err := vec.New(s.walks(7), c.Common().NumEnvs, pool, vec.SameStep)
-	check(t, err)
-	t.Cleanup(func() { v.Close() })
-	if s.Masked {
-		check(t, c.Set("action_masks", "true"))
-	}
-	tr, err = train.NewPushed(c, *v.Spec())
+	c = c.Clone()
+	c.Common().ActionMasks = s.Masked
 	if s.Settings["mid_batch_reset"] == "false" {
-		if err == nil || !strings.Contains(err.Error(), "mid_batch_reset: false, must be true") {
+		e, err := s.walks(7)(0)
+		check(t, err)
+		if _, err := train.NewPushed(c, e.Spec()); err == nil || !strings.Contains(err.Error(), "mid_batch_reset: false, must be true") {
 			t.Errorf("%v, must refuse mid_batch_reset", err)
 		}
 		return nil, nil, false
 	}
-	check(t, err)
-	t.Cleanup(func() { tr.Close() })
-	rows, actions := vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}
-	if s.Masked {
-		rows.AddMasks(v.Spec().Action.N)
-	}
-	check(t, v.Reset(rows, nil))
-	return tr, func() {
-		check(t, tr.Act(rows, actions, 0))
-		check(t, v.Step(actions, rows))
-		check(t, tr.Observe(rows, 0))
-	}, true
+	h := NewHost(t, c, vec.SameStep, s.walks(7))
+	check(t, h.Vec.Reset(h.Rows, nil))
+	return h.Trainer, func() { h.Round(t) }, true
 }
 
 // interrupted interrupts a run and continues it by Begin with the remaining steps, in the same

@@ -99,13 +99,6 @@ func Run(t *testing.T, s Subject) {
 
 const total = 900 // steps of a full run
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (s *Subject) config(t testing.TB, edits ...string) *train.Config {
 	t.Helper()
 	c, err := train.NewConfig(s.Method)
