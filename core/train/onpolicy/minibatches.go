@@ -102,7 +102,7 @@ func (m *Minibatches) shuffle() {
 			m.order = append(m.order, int32(k))
 		}
 	}
-	r := rng.New(now.seed, "minibatches", int(now.epoch))
+	r := rng.New(now.seed, "minibatches", int(now.number))
 	for k := len(m.order) - 1; k > 0; k-- {
 		other := r.Intn(k + 1)
 		m.order[k], m.order[other] = m.order[other], m.order[k]
