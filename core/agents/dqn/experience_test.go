@@ -44,7 +44,7 @@ func TestExperienceAlone(t *testing.T) {
 	check(t, to.Run(0, 0))
 
 	check(t, from.Save(path, false))
-	refuses(t, to.LoadExperience(path), `no part "replay.bin"`)
+	refuses(t, to.LoadExperience(path), `part "replay.bin" is missing`)
 	check(t, to.Begin(4, 0)) // nothing has changed
 }
 
